@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// CRC-32C by instruction (SSE4.2, ARMv8 CRC) or by a table of 256 entries made at compile time.
+#include "core/crc32c.h"
+
+#include <array>
+#include <cstring>
+
+#include "core/cpu_features.h"
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#elif defined(__aarch64__)
+#include <arm_acle.h>
+#endif
+
+namespace arenite {
+namespace {
+
+constexpr std::array<uint32_t, 256> make_table() {
+  std::array<uint32_t, 256> table{};
+  for (uint32_t i = 0; i < 256; ++i) {
+    uint32_t crc = i;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82F63B78u : 0u);
+    table[i] = crc;
+  }
+  return table;
+}
+constexpr std::array<uint32_t, 256> kTable = make_table();
+
+#if defined(__x86_64__)
+#define ARENITE_CRC_TARGET __attribute__((target("sse4.2")))
+ARENITE_CRC_TARGET uint32_t crc_step(uint32_t crc, uint64_t word) {
+  return static_cast<uint32_t>(_mm_crc32_u64(crc, word));
+}
+ARENITE_CRC_TARGET uint32_t crc_step(uint32_t crc, uint8_t byte) { return _mm_crc32_u8(crc, byte); }
+bool has_instruction() { return cpu_features().sse42; }
+#elif defined(__aarch64__) && defined(__GNUC__)
+#define ARENITE_CRC_TARGET __attribute__((target("+crc")))
+ARENITE_CRC_TARGET uint32_t crc_step(uint32_t crc, uint64_t word) {
+  return __builtin_aarch64_crc32cx(crc, word);
+}
+ARENITE_CRC_TARGET uint32_t crc_step(uint32_t crc, uint8_t byte) {
+  return __builtin_aarch64_crc32cb(crc, byte);
+}
+bool has_instruction() { return cpu_features().arm_crc32; }
+#endif
+
+#if defined(ARENITE_CRC_TARGET)
+ARENITE_CRC_TARGET uint32_t crc32c_instruction(std::span<const std::byte> bytes) {
+  uint32_t crc = ~0u;
+  const std::byte* at = bytes.data();
+  const std::byte* const end = at + bytes.size();
+  for (; end - at >= 8; at += 8) {
+    uint64_t word;
+    std::memcpy(&word, at, sizeof(word));
+    crc = crc_step(crc, word);
+  }
+  for (; at != end; ++at) crc = crc_step(crc, static_cast<uint8_t>(*at));
+  return ~crc;
+}
+#endif
+
+}  // namespace
+
+uint32_t crc32c(std::span<const std::byte> bytes) {
+#if defined(ARENITE_CRC_TARGET)
+  if (has_instruction()) return crc32c_instruction(bytes);
+#endif
+  return crc32c_portable(bytes);
+}
+
+uint32_t crc32c_portable(std::span<const std::byte> bytes) {
+  uint32_t crc = ~0u;
+  for (const std::byte byte : bytes) {
+    crc = (crc >> 8) ^ kTable[(crc ^ static_cast<uint32_t>(byte)) & 0xFFu];
+  }
+  return ~crc;
+}
+
+}  // namespace arenite

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// CRC-32C (Castagnoli polynomial, reflected, as in iSCSI and ext4): detects damaged model files.
+#ifndef ARENITE_CORE_CRC32C_H_
+#define ARENITE_CORE_CRC32C_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace arenite {
+
+// CRC of `bytes`, on the CPU's own instruction where there is one.
+uint32_t crc32c(std::span<const std::byte> bytes);
+
+// The same by table, for CPUs without the instruction; eight times slower or so.
+uint32_t crc32c_portable(std::span<const std::byte> bytes);
+
+}  // namespace arenite
+
+#endif  // ARENITE_CORE_CRC32C_H_

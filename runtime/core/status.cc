@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names of statuses and targets, and the one-line description of a failure.
+#include "arenite/status.h"
+
+#include "arenite/target.h"
+
+namespace arenite {
+namespace {
+
+// Appends text to a caller's buffer and never writes past it.
+class Line {
+ public:
+  explicit Line(std::span<char> out) : out_(out) {}
+
+  void add(const char* text) {
+    for (; *text != '\0'; ++text) add(*text);
+  }
+  void add(uint64_t number) {
+    char digits[20];
+    int count = 0;
+    do {
+      digits[count++] = static_cast<char>('0' + number % 10);
+      number /= 10;
+    } while (number != 0);
+    while (count > 0) add(digits[--count]);
+  }
+  void add_targets(uint32_t targets) {
+    bool first = true;
+    for (uint32_t i = 0; i < kTargets; ++i) {
+      if ((targets >> i & 1u) == 0) continue;
+      if (!first) add(", ");
+      add(name(static_cast<Target>(i)));
+      first = false;
+    }
+    if (first) add("none");
+  }
+  size_t finish() {
+    if (!out_.empty()) out_[length_] = '\0';
+    return length_;
+  }
+
+ private:
+  void add(char c) {
+    if (length_ + 1 < out_.size()) out_[length_++] = c;
+  }
+
+  std::span<char> out_;
+  size_t length_ = 0;
+};
+
+}  // namespace
+
+const char* name(Status status) {
+  switch (status) {
+    case Status::kOk:
+      return "ok";
+    case Status::kInvalidArgument:
+      return "invalid argument";
+    case Status::kBadModel:
+      return "bad model";
+    case Status::kVersionMismatch:
+      return "version mismatch";
+    case Status::kUnsupported:
+      return "unsupported";
+    case Status::kArenaTooSmall:
+      return "arena too small";
+    case Status::kContextFull:
+      return "context full";
+  }
+  return "unknown status";
+}
+
+const char* name(Target target) {
+  switch (target) {
+    case Target::kPortable:
+      return "portable";
+    case Target::kX86_64_v2:
+      return "x86-64-v2";
+    case Target::kX86_64_v3:
+      return "x86-64-v3";
+    case Target::kX86_64_v4:
+      return "x86-64-v4";
+    case Target::kArm64:
+      return "arm64";
+  }
+  return "unknown";
+}
+
+size_t describe(Status status, const Diagnostic& why, std::span<char> out) {
+  Line line(out);
+  line.add(name(status));
+  if (why.reason != nullptr) {
+    line.add(": ");
+    line.add(why.reason);
+  }
+  if (why.field != nullptr) {
+    line.add("; ");
+    line.add(why.field);
+    line.add("[");
+    line.add(uint64_t{why.op_index});
+    line.add("]");
+  }
+  if (why.found != why.expected) {
+    line.add("; found ");
+    line.add(why.found);
+    line.add(", expected ");
+    line.add(why.expected);
+  }
+  if (why.bytes_needed != 0) {
+    line.add("; needs ");
+    line.add(uint64_t{why.bytes_needed});
+    line.add(" bytes");
+  }
+  if (why.file_targets != 0) {
+    line.add("; the file is packed for ");
+    line.add_targets(why.file_targets);
+    line.add(", this CPU and build run ");
+    line.add_targets(why.cpu_targets);
+  }
+  return line.finish();
+}
+
+}  // namespace arenite

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What surrounds the FlatBuffer in a model file; SPEC.md describes it.
+#ifndef ARENITE_FORMAT_FILE_LAYOUT_H_
+#define ARENITE_FORMAT_FILE_LAYOUT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace arenite::format {
+
+// Raised by every change of meaning. Files of another version are refused.
+inline constexpr uint32_t kFormatVersion = 1;
+
+inline constexpr char kFileIdentifier[] = "ARNT";  // at byte 4, where FlatBuffers puts it
+inline constexpr uint32_t kFooterMagic = 0x454E5241;  // "ARNE"
+inline constexpr uint64_t kSegmentAlignment = 64;
+
+// The last bytes of every file, little-endian. Magic and version keep their place in all versions.
+struct Footer {
+  uint32_t magic;
+  uint32_t format_version;
+  uint64_t file_bytes;
+  uint64_t metadata_bytes;  // the FlatBuffer, from the start of the file
+  uint32_t metadata_crc32c;
+  uint32_t reserved;  // 0
+};
+static_assert(sizeof(Footer) == 32 && offsetof(Footer, metadata_crc32c) == 24);
+
+// Limits that keep the verifier's work small on hostile files; far above real models.
+inline constexpr uint32_t kSlotsMax = 1024;
+inline constexpr uint32_t kOpsMax = 4096;
+inline constexpr uint32_t kTensorsMax = 4096;
+inline constexpr uint32_t kMasksMax = 256;
+inline constexpr uint32_t kMaskPositionsMax = 1u << 20;
+inline constexpr uint32_t kTileMaskPositionsMax = 1u << 15;
+
+}  // namespace arenite::format
+
+#endif  // ARENITE_FORMAT_FILE_LAYOUT_H_

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Translates FlatBuffers accessors into plain structs.
+#include "format/reader.h"
+
+#include "model_generated.h"
+
+namespace arenite::format {
+namespace {
+
+ColumnView column_view(const View* view) {
+  if (view == nullptr) return {};
+  return {view->slot(), view->column(), view->width()};
+}
+
+const char* text(const flatbuffers::String* string) {
+  return string == nullptr ? "" : string->c_str();
+}
+
+template <typename Vector>
+uint32_t count(const Vector* vector) {
+  return vector == nullptr ? 0 : vector->size();
+}
+
+template <typename T>
+std::span<const T> elements(const flatbuffers::Vector<T>* vector) {
+  if (vector == nullptr) return {};
+  return {vector->data(), vector->size()};
+}
+
+}  // namespace
+
+ModelReader::ModelReader(std::span<const std::byte> file)
+    : file_(file), model_(GetModel(file.data())) {}
+
+const char* ModelReader::producer() const { return text(model_->producer()); }
+const char* ModelReader::name() const { return text(model_->name()); }
+const char* ModelReader::architecture() const { return text(model_->architecture()); }
+uint32_t ModelReader::positions_max() const { return model_->positions_max(); }
+uint32_t ModelReader::input_slot() const { return model_->input_slot(); }
+uint32_t ModelReader::output_slot() const { return model_->output_slot(); }
+
+uint32_t ModelReader::slots() const { return count(model_->slots()); }
+
+SlotView ModelReader::slot(uint32_t index) const {
+  const Slot* slot = model_->slots()->Get(index);
+  return {slot->width(), slot->column(), slot->first_op(), slot->last_op()};
+}
+
+uint32_t ModelReader::ops() const { return count(model_->ops()); }
+
+OpView ModelReader::op(uint32_t index) const {
+  const Op* op = model_->ops()->Get(index);
+  OpView view;
+  if (const Linear* linear = op->body_as_Linear()) {
+    view.kind = OpKind::kLinear;
+    view.linear = {column_view(linear->input()), column_view(linear->output()), linear->tensor()};
+  } else if (const Attention* attention = op->body_as_Attention()) {
+    view.kind = OpKind::kAttention;
+    view.attention = {column_view(attention->query()), column_view(attention->key()),
+                      column_view(attention->value()), column_view(attention->output()),
+                      attention->heads(),              attention->cache(),
+                      attention->mask()};
+  }
+  return view;
+}
+
+const char* ModelReader::op_name(uint32_t index) const {
+  return text(model_->ops()->Get(index)->name());
+}
+
+uint32_t ModelReader::tensors() const { return count(model_->tensors()); }
+
+TensorShape ModelReader::tensor(uint32_t index) const {
+  const Tensor* tensor = model_->tensors()->Get(index);
+  return {tensor->outputs(), tensor->inputs()};
+}
+
+const char* ModelReader::tensor_name(uint32_t index) const {
+  return index < count(model_->tensor_names()) ? text(model_->tensor_names()->Get(index)) : "";
+}
+
+uint32_t ModelReader::caches() const { return count(model_->caches()); }
+
+CacheShape ModelReader::cache(uint32_t index) const {
+  const Cache* cache = model_->caches()->Get(index);
+  return {cache->kv_heads(), cache->head_dim(), cache->value_dim()};
+}
+
+uint32_t ModelReader::masks() const { return count(model_->masks()); }
+
+MaskView ModelReader::mask(uint32_t index) const {
+  const Mask* mask = model_->masks()->Get(index);
+  MaskView view;
+  view.positions = mask->positions();
+  if (const BandMask* band = mask->body_as_BandMask()) {
+    view.kind = MaskKind::kBand;
+    view.behind = band->behind();
+    view.ahead = band->ahead();
+  } else if (const StripMask* strip = mask->body_as_StripMask()) {
+    view.kind = MaskKind::kStrip;
+    view.behind = strip->behind();
+    view.ahead = strip->ahead();
+    view.values = elements(strip->values());
+  } else if (const TileMask* tiles = mask->body_as_TileMask()) {
+    view.kind = MaskKind::kTiles;
+    view.map = elements(tiles->map());
+    view.bits = elements(tiles->bits());
+    view.row_begin = elements(tiles->row_begin());
+    view.row_end = elements(tiles->row_end());
+  }
+  return view;
+}
+
+uint32_t ModelReader::packed_count() const { return count(model_->packed()); }
+
+PackedView ModelReader::packed(uint32_t index) const {
+  const Packed* packed = model_->packed()->Get(index);
+  const format::ArenaFormula* formula = packed->formula();
+  PackedView view;
+  view.target = packed->target();
+  view.packing = {Family::kF32Gemm, packed->nr(), packed->mr()};
+  view.segment = {packed->segment()->offset(), packed->segment()->bytes(),
+                  packed->segment()->crc32c()};
+  view.formula = {formula->activation_bytes_per_token(), formula->kv_bytes_per_panel(),
+                  formula->kv_bytes_per_page(), formula->nr(), formula->score_rows()};
+  return view;
+}
+
+uint32_t ModelReader::tensor_offsets(uint32_t packed_index) const {
+  return count(model_->packed()->Get(packed_index)->tensor_offsets());
+}
+
+uint64_t ModelReader::tensor_offset(uint32_t packed_index, uint32_t tensor) const {
+  return model_->packed()->Get(packed_index)->tensor_offsets()->Get(tensor);
+}
+
+const float* ModelReader::weights(uint32_t packed_index, uint32_t tensor) const {
+  const uint64_t segment_offset = model_->packed()->Get(packed_index)->segment()->offset();
+  const uint64_t offset = segment_offset + tensor_offset(packed_index, tensor);
+  return reinterpret_cast<const float*>(file_.data() + offset);
+}
+
+uint32_t ModelReader::file_targets() const {
+  uint32_t targets = 0;
+  for (uint32_t i = 0; i < packed_count(); ++i) {
+    targets |= bit(static_cast<Target>(model_->packed()->Get(i)->target()));
+  }
+  return targets;
+}
+
+bool ModelReader::causal() const {
+  for (uint32_t i = 0; i < masks(); ++i) {
+    if (!is_causal(mask(i))) return false;
+  }
+  return true;
+}
+
+bool is_causal(const MaskView& mask) {
+  if (mask.kind != MaskKind::kTiles) return mask.ahead == 0;
+  for (uint32_t row = 0; row < mask.positions; ++row) {
+    if (mask.row_end[row] > row + 1) return false;
+  }
+  return true;
+}
+
+}  // namespace arenite::format

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of verification: identifier, footer, version, checksum, FlatBuffers' own structure,
+// then what the fields mean. Each step relies only on those before it.
+#include "format/verify.h"
+
+#include <cstring>
+
+#include "core/crc32c.h"
+#include "format/file_layout.h"
+#include "format/verify_parts.h"
+#include "model_generated.h"
+
+namespace arenite::format {
+namespace {
+
+// FlatBuffers' verifier counts tables as it meets them; ops and masks are two tables each.
+constexpr flatbuffers::uoffset_t kTablesMax = 2 * kOpsMax + 2 * kMasksMax + kTargets + 1;
+constexpr flatbuffers::uoffset_t kDepthMax = 8;
+
+Status verify_footer(std::span<const std::byte> file, const Refusal& refuse, Footer& footer) {
+  const auto bad = [&](const char* reason, const char* field, uint64_t found, uint64_t expected) {
+    (void)refuse(reason, field, 0, found, expected);
+    return Status::kBadModel;
+  };
+  constexpr size_t kIdentifierEnd = 8;
+  if (file.size() < kIdentifierEnd + sizeof(Footer)) {
+    return bad("the file is too short for a model", "file", file.size(),
+               kIdentifierEnd + sizeof(Footer));
+  }
+  if (std::memcmp(file.data() + 4, kFileIdentifier, 4) != 0) {
+    return bad("this is not an Arenite model file", "identifier", 0, 0);
+  }
+  std::memcpy(&footer, file.data() + file.size() - sizeof(Footer), sizeof(Footer));
+  if (footer.magic != kFooterMagic) {
+    return bad("the file does not end as a model does: it is truncated or has bytes appended",
+               "footer.magic", footer.magic, kFooterMagic);
+  }
+  if (footer.format_version != kFormatVersion) {
+    (void)refuse("the model is of another format version: convert it again", "footer.version", 0,
+                 footer.format_version, kFormatVersion);
+    return Status::kVersionMismatch;
+  }
+  if (footer.file_bytes != file.size()) {
+    return bad("the file is not as long as it says", "footer.file_bytes", footer.file_bytes,
+               file.size());
+  }
+  if (footer.metadata_bytes < kIdentifierEnd ||
+      footer.metadata_bytes > file.size() - sizeof(Footer) ||
+      footer.metadata_bytes >= FLATBUFFERS_MAX_BUFFER_SIZE) {
+    return bad("the metadata does not fit the file", "footer.metadata_bytes",
+               footer.metadata_bytes, file.size() - sizeof(Footer));
+  }
+  if (footer.reserved != 0) {
+    return bad("a reserved field is not zero", "footer.reserved", footer.reserved, 0);
+  }
+  return Status::kOk;
+}
+
+bool verify_counts(const ModelReader& model, const Refusal& refuse) {
+  struct Limit {
+    const char* field;
+    uint32_t found, least, most;
+  };
+  const Limit limits[] = {
+      {"slots", model.slots(), 2, kSlotsMax},       {"ops", model.ops(), 1, kOpsMax},
+      {"tensors", model.tensors(), 0, kTensorsMax}, {"caches", model.caches(), 0, kOpsMax},
+      {"masks", model.masks(), 0, kMasksMax},       {"packed", model.packed_count(), 1, kTargets},
+  };
+  for (const Limit& limit : limits) {
+    if (limit.found < limit.least) {
+      return refuse("a list is too short", limit.field, 0, limit.found, limit.least);
+    }
+    if (limit.found > limit.most) {
+      return refuse("a list is too long", limit.field, 0, limit.found, limit.most);
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Status verify(std::span<const std::byte> file, Diagnostic& why) {
+  const Refusal refuse(why);
+  Footer footer;
+  const Status status = verify_footer(file, refuse, footer);
+  if (status != Status::kOk) return status;
+
+  const std::span<const std::byte> metadata =
+      file.first(static_cast<size_t>(footer.metadata_bytes));
+  const uint32_t crc = crc32c(metadata);
+  if (crc != footer.metadata_crc32c) {
+    (void)refuse("the metadata is damaged: its CRC-32C differs", "footer.metadata_crc32c", 0, crc,
+                 footer.metadata_crc32c);
+    return Status::kBadModel;
+  }
+  flatbuffers::Verifier structure(reinterpret_cast<const uint8_t*>(metadata.data()),
+                                  metadata.size(), kDepthMax, kTablesMax);
+  if (!VerifyModelBuffer(structure)) {
+    (void)refuse("the metadata is not a well-formed FlatBuffer", "metadata");
+    return Status::kBadModel;
+  }
+  const ModelReader model(file);
+  const bool sound = verify_counts(model, refuse) && verify_masks(model, refuse) &&
+                     verify_slots(model, refuse) && verify_ops(model, refuse) &&
+                     verify_packed(model, file, footer.metadata_bytes, refuse);
+  return sound ? Status::kOk : Status::kBadModel;
+}
+
+}  // namespace arenite::format

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Verifies a model file: after this, no later code checks the file again.
+#ifndef ARENITE_FORMAT_VERIFY_H_
+#define ARENITE_FORMAT_VERIFY_H_
+
+#include <cstddef>
+#include <span>
+
+#include "arenite/status.h"
+#include "format/reader.h"
+
+namespace arenite::format {
+
+// Checks structure, meaning and checksums of all bytes, for every target in the file. Needs no
+// memory but a bounded stack, and time linear in the file. Fails with kBadModel or
+// kVersionMismatch and says why.
+// REQUIRES: file.data() is a multiple of kModelAlignment.
+Status verify(std::span<const std::byte> file, Diagnostic& why);
+
+// The arena formula that a program implies for a packing: what the file must store.
+// Returns false if a size overflows.
+bool derive_formula(const ModelReader& model, Packing packing, ArenaFormula& formula);
+
+}  // namespace arenite::format
+
+#endif  // ARENITE_FORMAT_VERIFY_H_

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Verifies the packed weights of each target: places, sizes, checksums, the arena formula, and
+// that the bytes between segments are zero.
+#include <cstring>
+
+#include "core/crc32c.h"
+#include "format/verify.h"
+#include "format/verify_parts.h"
+
+namespace arenite::format {
+namespace {
+
+bool all_zero(std::span<const std::byte> bytes) {
+  for (const std::byte byte : bytes) {
+    if (byte != std::byte{0}) return false;
+  }
+  return true;
+}
+
+bool verify_target(const PackedView& packed, uint32_t index, uint32_t targets_seen,
+                   const Refusal& refuse) {
+  if (packed.target >= kTargets) {
+    return refuse("weights are packed for a target that this version does not know",
+                  "packed.target", index, packed.target, kTargets - 1);
+  }
+  const Target target = static_cast<Target>(packed.target);
+  if ((targets_seen & bit(target)) != 0) {
+    return refuse("a target appears twice", "packed.target", index);
+  }
+  const Packing expected = packing_of(target);
+  if (!(packed.packing == expected)) {
+    return refuse("the packing is not that of its target", "packed.nr", index, packed.packing.nr,
+                  expected.nr);
+  }
+  return true;
+}
+
+bool verify_segment(const SegmentView& segment, uint64_t begin_min, uint64_t end_max,
+                    uint32_t index, const Refusal& refuse) {
+  if (segment.offset % kSegmentAlignment != 0 || segment.offset < begin_min ||
+      segment.offset > end_max) {
+    return refuse("a segment is misplaced", "packed.segment.offset", index, segment.offset,
+                  begin_min);
+  }
+  if (segment.bytes < kReadAheadBytes || segment.bytes > end_max - segment.offset) {
+    return refuse("a segment does not fit the file", "packed.segment.bytes", index, segment.bytes,
+                  end_max - segment.offset);
+  }
+  return true;
+}
+
+bool verify_tensor_places(const ModelReader& model, uint32_t index, const PackedView& packed,
+                          const Refusal& refuse) {
+  if (model.tensor_offsets(index) != model.tensors()) {
+    return refuse("a target has a place for each tensor", "packed.tensor_offsets", index,
+                  model.tensor_offsets(index), model.tensors());
+  }
+  Checked end = 0;
+  for (uint32_t i = 0; i < model.tensors(); ++i) {
+    const uint64_t offset = model.tensor_offset(index, i);
+    if (offset % kSegmentAlignment != 0 || offset < end.saturated()) {
+      return refuse("packed tensors overlap or are misaligned", "packed.tensor_offsets", i, offset,
+                    end.saturated());
+    }
+    const TensorShape shape = model.tensor(i);
+    if (shape.outputs == 0 || shape.inputs == 0) {
+      return refuse("a tensor is empty", "tensors", i);
+    }
+    end = Checked(offset) + packed_weight_bytes(packed.packing, shape.outputs, shape.inputs);
+    if (end.saturated() > packed.segment.bytes - kReadAheadBytes) {
+      return refuse("a packed tensor reaches beyond its segment", "packed.tensor_offsets", i,
+                    end.saturated(), packed.segment.bytes - kReadAheadBytes);
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool derive_formula(const ModelReader& model, Packing packing, ArenaFormula& formula) {
+  Checked columns = 0;
+  for (uint32_t i = 0; i < model.slots(); ++i) {
+    const SlotView slot = model.slot(i);
+    const Checked end = Checked(slot.column) + slot.width;
+    if (end.saturated() > columns.value()) columns = end;
+  }
+  Checked per_panel = 0;
+  Checked per_page = 0;
+  for (uint32_t i = 0; i < model.caches(); ++i) {
+    per_panel = per_panel + cache_bytes_per_panel(packing, model.cache(i));
+    per_page = per_page + cache_bytes_per_page(packing, model.cache(i));
+  }
+  const Checked activation = columns * sizeof(float);
+  formula.activation_bytes_per_token = activation.saturated();
+  formula.kv_bytes_per_panel = per_panel.saturated();
+  formula.kv_bytes_per_page = per_page.saturated();
+  formula.nr = packing.nr;
+  formula.score_rows = model.caches() == 0 ? 0 : packing.mr;
+  return activation.ok() && per_panel.ok() && per_page.ok();
+}
+
+bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
+                   uint64_t metadata_bytes, const Refusal& refuse) {
+  const uint64_t end_max = file.size() - sizeof(Footer);
+  uint64_t end = metadata_bytes;  // of what is accounted for
+  uint32_t targets_seen = 0;
+  for (uint32_t i = 0; i < model.packed_count(); ++i) {
+    const PackedView packed = model.packed(i);
+    if (!verify_target(packed, i, targets_seen, refuse) ||
+        !verify_segment(packed.segment, end, end_max, i, refuse) ||
+        !verify_tensor_places(model, i, packed, refuse)) {
+      return false;
+    }
+    targets_seen |= 1u << packed.target;
+    if (!all_zero(file.subspan(end, packed.segment.offset - end))) {
+      return refuse("the bytes before a segment are not zero", "packed.segment", i);
+    }
+    ArenaFormula formula;
+    if (!derive_formula(model, packed.packing, formula) || !(formula == packed.formula)) {
+      return refuse("the arena formula is not that of the program", "packed.formula", i,
+                    packed.formula.activation_bytes_per_token,
+                    formula.activation_bytes_per_token);
+    }
+    const uint32_t crc =
+        crc32c(file.subspan(packed.segment.offset, packed.segment.bytes));
+    if (crc != packed.segment.crc32c) {
+      return refuse("packed weights are damaged: their CRC-32C differs", "packed.segment.crc32c",
+                    i, crc, packed.segment.crc32c);
+    }
+    end = packed.segment.offset + packed.segment.bytes;
+  }
+  if (!all_zero(file.subspan(end, end_max - end))) {
+    return refuse("the bytes before the footer are not zero", "file", 0, end, end_max);
+  }
+  return true;
+}
+
+}  // namespace arenite::format

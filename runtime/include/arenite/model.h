@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model file, verified: start here. Then plan_arena and Session::create in session.h.
+#ifndef ARENITE_MODEL_H_
+#define ARENITE_MODEL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "arenite/status.h"
+#include "arenite/target.h"
+
+namespace arenite {
+
+// A model file starts at an address that is a multiple of this, in flash, ROM or a memory map.
+inline constexpr size_t kModelAlignment = 64;
+
+struct LoadOptions {
+  // Run this target of the file instead of the best one that the CPU has: for tests that must
+  // cover the slower kernels. kUnsupported if the file or the CPU lacks it.
+  bool force_target = false;
+  Target target = Target::kPortable;
+};
+
+// A view of a verified model file. Copies nothing: the bytes must outlive it and stay unchanged.
+class Model {
+ public:
+  Model() = default;
+
+  // Verifies every byte of `file`, structure and meaning, and chooses the kernels that suit this
+  // CPU. Any bytes are safe to pass. Fails with kInvalidArgument (misaligned), kBadModel,
+  // kVersionMismatch or kUnsupported, and then explains itself in `why`, if given.
+  static Result<Model> load(std::span<const std::byte> file, Diagnostic* why = nullptr,
+                            const LoadOptions& options = {});
+
+  const char* name() const;            // as given at conversion; "" if none
+  uint32_t input_features() const;     // floats per token going in
+  uint32_t output_features() const;    // floats per token coming out
+  uint32_t positions_max() const;      // the longest sequence its masks allow; 0: any
+  bool causal() const;                 // no token sees a later one: it can be fed step by step
+  Target target() const { return target_; }  // what it runs on
+  uint32_t file_targets() const;             // bit set of all targets in the file
+
+  std::span<const std::byte> file() const { return file_; }
+
+ private:
+  std::span<const std::byte> file_;
+  uint32_t target_index_ = 0;  // which of the file's targets
+  Target target_ = Target::kPortable;
+
+  friend class Session;
+  friend struct ModelAccess;
+};
+
+}  // namespace arenite
+
+#endif  // ARENITE_MODEL_H_

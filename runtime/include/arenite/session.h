@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a model inside one block of memory that the application owns.
+#ifndef ARENITE_SESSION_H_
+#define ARENITE_SESSION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "arenite/model.h"
+#include "arenite/status.h"
+
+namespace arenite {
+
+// An arena starts at an address that is a multiple of this.
+inline constexpr size_t kArenaAlignment = 64;
+
+// The application's threads. `run` calls task(job, i, thread) once for every i below `tasks`, in
+// any order and on any thread, with `thread` below `threads` and never the same on two threads at
+// once, and returns when all are done. Results do not depend on it by a bit.
+struct ParallelFor {
+  using Task = void (*)(void* job, uint32_t task_index, uint32_t thread_index);
+  uint32_t threads = 1;
+  void (*run)(void* pool, uint32_t tasks, Task task, void* job) = nullptr;  // null: run inline
+  void* pool = nullptr;
+};
+
+// Called before and after each op of a step, on the calling thread. Null costs nothing.
+struct ProfileHook {
+  void (*op_begins)(void* context, uint32_t op_index) = nullptr;
+  void (*op_ends)(void* context, uint32_t op_index) = nullptr;
+  void* context = nullptr;
+};
+
+struct SessionOptions {
+  // Longest sequence, in tokens. At most Model::positions_max() where that is not 0.
+  // 0: Model::positions_max().
+  uint32_t positions_max = 0;
+  // Most tokens in one call, over all sequences. 0: positions_max.
+  uint32_t tokens_max = 0;
+  // Sequences held at once. At least 1.
+  uint32_t sequences_max = 1;
+  ParallelFor parallel;
+  ProfileHook profile;
+};
+
+// Where the bytes of an arena go. Each part is a multiple of kArenaAlignment.
+struct ArenaPlan {
+  size_t session_bytes;     // the Session and the state of its sequences
+  size_t kv_cache_bytes;    // keys and values, packed for the kernels
+  size_t activation_bytes;  // what the ops hand to each other
+  size_t scratch_bytes;     // per-thread rows of scores
+  size_t total_bytes;       // exactly what Session::create needs
+};
+
+// Fails with kInvalidArgument for options that the model cannot serve.
+Result<ArenaPlan> plan_arena(const Model& model, const SessionOptions& options,
+                             Diagnostic* why = nullptr);
+
+// Tokens to feed, as features: dense [sequences, tokens, Model::input_features()]. Sequence i is
+// lengths[i] tokens long (at most `tokens`) and the rest of its rows is not read; no lengths
+// means that all are `tokens` long.
+struct Batch {
+  std::span<const float> features;
+  uint32_t sequences = 1;
+  uint32_t tokens = 0;
+  std::span<const uint32_t> lengths = {};
+};
+
+// Results, in the arena until the next call: dense [rows, features], where the rows of the
+// sequences follow each other without padding.
+struct Output {
+  const float* data = nullptr;
+  uint32_t rows = 0;
+  uint32_t features = 0;
+
+  std::span<const float> row(uint32_t index) const {
+    return {data + static_cast<size_t>(index) * features, features};
+  }
+};
+
+// Lives at the start of its arena and needs no destruction: to end it, reuse the arena. The model
+// file and the arena must outlive it. One thread at a time may call it. A failed call changes
+// nothing.
+class Session {
+ public:
+  // `arena` may be larger than plan_arena says; with one byte less, kArenaTooSmall.
+  static Result<Session*> create(const Model& model, const SessionOptions& options,
+                                 std::span<std::byte> arena, Diagnostic* why = nullptr);
+
+  // Starts all sequences anew with these tokens.
+  // Fails with kInvalidArgument (shape, limits) or kContextFull (longer than positions_max).
+  Result<Output> run(const Batch& batch, Diagnostic* why = nullptr);
+
+  // Appends to the sequences. Token by token gives bit for bit what one pass gives.
+  // As run; kUnsupported if the model is not causal and tokens are held already.
+  Result<Output> step(const Batch& batch, Diagnostic* why = nullptr);
+
+  // The same for sequence 0: `features` is dense [tokens, Model::input_features()].
+  Result<Output> step(std::span<const float> features, Diagnostic* why = nullptr);
+
+  // Keeps the first `positions` tokens of a sequence and forgets the rest, in O(1).
+  Status rewind(uint32_t sequence, uint32_t positions);
+  void reset();  // forgets all sequences
+
+  // Tokens held by a sequence. REQUIRES: sequence < sequences_max.
+  uint32_t positions(uint32_t sequence = 0) const;
+
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+ private:
+  Session() = default;
+  friend struct SessionState;
+};
+
+}  // namespace arenite
+
+#endif  // ARENITE_SESSION_H_

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPUs that a model file can be packed for.
+#ifndef ARENITE_TARGET_H_
+#define ARENITE_TARGET_H_
+
+#include <cstdint>
+
+namespace arenite {
+
+// Ids are part of the file format: never renumbered, never reused. The x86-64 names are the psABI
+// micro-architecture levels.
+enum class Target : uint8_t {
+  kPortable = 0,  // scalar kernels, every CPU
+  kX86_64_v2 = 1,  // SSE4.1
+  kX86_64_v3 = 2,  // AVX2, FMA3
+  kX86_64_v4 = 3,  // AVX-512 F
+  kArm64 = 4,      // NEON
+};
+inline constexpr uint32_t kTargets = 5;
+
+// "portable", "x86-64-v2", ... A static string.
+const char* name(Target target);
+
+constexpr uint32_t bit(Target target) { return 1u << static_cast<uint32_t>(target); }
+
+// Bit set of the targets whose kernels are compiled in and run on this CPU.
+uint32_t cpu_targets();
+
+// The name of the kernel set that runs a target: "scalar", "sse41", "avx2", "avx512", "neon".
+const char* kernel_set_name(Target target);
+
+}  // namespace arenite
+
+#endif  // ARENITE_TARGET_H_

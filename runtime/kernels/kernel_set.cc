@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fills the kernel sets with XNNPACK's microkernels. The choice follows XNNPACK's own
+// src/configs, except that each set has a GEMM kernel for (nearly) every number of rows, so that
+// no row block computes rows that it throws away.
+#include "kernels/kernel_set.h"
+
+#include <cmath>
+
+#include "core/cpu_features.h"
+#include "xnnpack/gemm.h"
+#include "xnnpack/raddstoreexpminusmax.h"
+#include "xnnpack/reduce.h"
+#include "xnnpack/vbinary.h"
+
+namespace arenite {
+namespace {
+
+constexpr xnn_f32_minmax_params kNoClamp = {{-INFINITY, INFINITY}};
+constexpr xnn_f32_default_params kNoParams = {};
+
+template <auto kKernel, uint32_t kNr>
+void gemm(size_t rows, size_t columns, size_t k_bytes, const float* a, size_t a_stride_bytes,
+          const float* w, float* c, size_t c_stride_bytes) {
+  kKernel(rows, columns, k_bytes, a, a_stride_bytes, w, c, c_stride_bytes, kNr * sizeof(float),
+          &kNoClamp);
+}
+
+template <auto kKernel>
+void row_max(size_t bytes, const float* x, float* max) {
+  kKernel(bytes, x, max, &kNoParams);
+}
+
+template <auto kKernel>
+void exp_sum(size_t bytes, const float* x, const float* max, float* y, float* sum) {
+  kKernel(bytes, x, max, y, sum, nullptr);
+}
+
+template <auto kKernel>
+void binary(size_t bytes, const float* a, const float* b, float* y) {
+  kKernel(bytes, a, b, y, &kNoParams);
+}
+
+constexpr KernelSet kScalar = {
+    Target::kPortable,
+    "scalar",
+    packing_of(Target::kPortable),
+    {nullptr,
+     gemm<xnn_f32_gemm_minmax_ukernel_1x4__scalar, 4>,
+     gemm<xnn_f32_gemm_minmax_ukernel_2x4__scalar, 4>,
+     gemm<xnn_f32_gemm_minmax_ukernel_4x4__scalar, 4>,
+     gemm<xnn_f32_gemm_minmax_ukernel_4x4__scalar, 4>},
+    row_max<xnn_f32_rmax_ukernel__scalar_u4_acc4>,
+    exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__scalar_rr2_p5_u4_acc2>,
+    binary<xnn_f32_vadd_ukernel__scalar_u8>,
+    binary<xnn_f32_vmulc_ukernel__scalar_u8>,
+};
+
+#if defined(__x86_64__)
+constexpr KernelSet kSse41 = {
+    Target::kX86_64_v2,
+    "sse41",
+    packing_of(Target::kX86_64_v2),
+    {nullptr,
+     gemm<xnn_f32_gemm_minmax_ukernel_1x8__sse_load1, 8>,
+     gemm<xnn_f32_gemm_minmax_ukernel_3x8__sse_load1, 8>,
+     gemm<xnn_f32_gemm_minmax_ukernel_3x8__sse_load1, 8>,
+     gemm<xnn_f32_gemm_minmax_ukernel_4x8__sse_load1, 8>},
+    row_max<xnn_f32_rmax_ukernel__sse_u16_acc4>,
+    exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__sse2_rr2_p5_u16_acc2>,
+    binary<xnn_f32_vadd_ukernel__sse_u8>,
+    binary<xnn_f32_vmulc_ukernel__sse_u8>,
+};
+
+constexpr KernelSet kAvx2 = {
+    Target::kX86_64_v3,
+    "avx2",
+    packing_of(Target::kX86_64_v3),
+    {nullptr,
+     gemm<xnn_f32_gemm_minmax_ukernel_1x16__fma3_broadcast, 16>,
+     gemm<xnn_f32_gemm_minmax_ukernel_3x16__fma3_broadcast, 16>,
+     gemm<xnn_f32_gemm_minmax_ukernel_3x16__fma3_broadcast, 16>,
+     gemm<xnn_f32_gemm_minmax_ukernel_4x16__fma3_broadcast, 16>,
+     gemm<xnn_f32_gemm_minmax_ukernel_5x16__fma3_broadcast, 16>,
+     gemm<xnn_f32_gemm_minmax_ukernel_6x16__fma3_broadcast, 16>},
+    row_max<xnn_f32_rmax_ukernel__avx_u32_acc4>,
+    exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__avx2_rr2_p5_u32_acc2>,
+    binary<xnn_f32_vadd_ukernel__avx_u16>,
+    binary<xnn_f32_vmulc_ukernel__avx_u16>,
+};
+
+constexpr KernelSet kAvx512 = {
+    Target::kX86_64_v4,
+    "avx512",
+    packing_of(Target::kX86_64_v4),
+    {nullptr,
+     gemm<xnn_f32_gemm_minmax_ukernel_1x32__avx512f_broadcast, 32>,
+     gemm<xnn_f32_gemm_minmax_ukernel_4x32__avx512f_broadcast, 32>,
+     gemm<xnn_f32_gemm_minmax_ukernel_4x32__avx512f_broadcast, 32>,
+     gemm<xnn_f32_gemm_minmax_ukernel_4x32__avx512f_broadcast, 32>,
+     gemm<xnn_f32_gemm_minmax_ukernel_5x32__avx512f_broadcast, 32>,
+     gemm<xnn_f32_gemm_minmax_ukernel_6x32__avx512f_broadcast, 32>,
+     gemm<xnn_f32_gemm_minmax_ukernel_7x32__avx512f_broadcast, 32>,
+     gemm<xnn_f32_gemm_minmax_ukernel_8x32__avx512f_broadcast, 32>},
+    row_max<xnn_f32_rmax_ukernel__avx512f_u64_acc4>,
+    exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__avx512f_rr2_p5_u64_acc2>,
+    binary<xnn_f32_vadd_ukernel__avx512f_u32>,
+    binary<xnn_f32_vmulc_ukernel__avx512f_u32>,
+};
+#elif defined(__aarch64__)
+constexpr KernelSet kNeon = {
+    Target::kArm64,
+    "neon",
+    packing_of(Target::kArm64),
+    {nullptr,
+     gemm<xnn_f32_gemm_minmax_ukernel_1x8__aarch64_neonfma_lane_ld128, 8>,
+     gemm<xnn_f32_gemm_minmax_ukernel_4x8__aarch64_neonfma_lane_ld128, 8>,
+     gemm<xnn_f32_gemm_minmax_ukernel_4x8__aarch64_neonfma_lane_ld128, 8>,
+     gemm<xnn_f32_gemm_minmax_ukernel_4x8__aarch64_neonfma_lane_ld128, 8>,
+     gemm<xnn_f32_gemm_minmax_ukernel_6x8__aarch64_neonfma_lane_ld128, 8>,
+     gemm<xnn_f32_gemm_minmax_ukernel_6x8__aarch64_neonfma_lane_ld128, 8>},
+    row_max<xnn_f32_rmax_ukernel__neon_u16_acc4>,
+    exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__neonfma_rr1_p5_u16_acc2>,
+    binary<xnn_f32_vadd_ukernel__neon_u8>,
+    binary<xnn_f32_vmulc_ukernel__neon_u8>,
+};
+#endif
+
+}  // namespace
+
+const KernelSet* kernel_set(Target target) {
+  [[maybe_unused]] const CpuFeatures cpu = cpu_features();
+  switch (target) {
+    case Target::kPortable:
+      return &kScalar;
+#if defined(__x86_64__)
+    case Target::kX86_64_v2:
+      return cpu.sse41 ? &kSse41 : nullptr;
+    case Target::kX86_64_v3:
+      return cpu.avx2_fma3 ? &kAvx2 : nullptr;
+    case Target::kX86_64_v4:
+      return cpu.avx512f ? &kAvx512 : nullptr;
+#elif defined(__aarch64__)
+    case Target::kArm64:
+      return cpu.neon ? &kNeon : nullptr;
+#endif
+    default:
+      return nullptr;
+  }
+}
+
+uint32_t cpu_targets() {
+  uint32_t targets = 0;
+  for (uint32_t i = 0; i < kTargets; ++i) {
+    const Target target = static_cast<Target>(i);
+    if (kernel_set(target) != nullptr) targets |= bit(target);
+  }
+  return targets;
+}
+
+const char* kernel_set_name(Target target) {
+  switch (target) {
+    case Target::kPortable:
+      return "scalar";
+    case Target::kX86_64_v2:
+      return "sse41";
+    case Target::kX86_64_v3:
+      return "avx2";
+    case Target::kX86_64_v4:
+      return "avx512";
+    case Target::kArm64:
+      return "neon";
+  }
+  return "unknown";
+}
+
+}  // namespace arenite

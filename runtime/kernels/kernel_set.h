@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The SIMD kernels of one ISA level, behind our own signatures. Only kernels/ sees XNNPACK.
+//
+// Kernels allocate nothing and know nothing of the model. They may read kReadAheadBytes past the
+// end of a row.
+#ifndef ARENITE_KERNELS_KERNEL_SET_H_
+#define ARENITE_KERNELS_KERNEL_SET_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "arenite/target.h"
+#include "core/packing.h"
+
+namespace arenite {
+
+// c [rows, columns] = a [rows, k] * w + bias, where w is panels of nr columns (packing.h).
+// Strides are in bytes. A product's bits do not depend on `rows` or on the row's place among them.
+// REQUIRES: 1 <= rows <= mr, columns >= 1, k_bytes a positive multiple of 4.
+using GemmKernel = void (*)(size_t rows, size_t columns, size_t k_bytes, const float* a,
+                            size_t a_stride_bytes, const float* w, float* c,
+                            size_t c_stride_bytes);
+
+// *max = the largest of x [bytes / 4]. REQUIRES: bytes > 0.
+using RowMaxKernel = void (*)(size_t bytes, const float* x, float* max);
+
+// y = exp(x - *max), *sum = sum of y. Exactly 0 where x is -infinity. x and y may be the same.
+using ExpSumKernel = void (*)(size_t bytes, const float* x, const float* max, float* y,
+                              float* sum);
+
+// y = a + b; y may be a or b.
+using AddKernel = void (*)(size_t bytes, const float* a, const float* b, float* y);
+
+// y = a * *factor; y may be a.
+using ScaleKernel = void (*)(size_t bytes, const float* a, const float* factor, float* y);
+
+inline constexpr uint32_t kRowsMax = 8;  // of any kernel set
+
+struct KernelSet {
+  Target target;
+  const char* name;
+  Packing packing;
+  GemmKernel gemm[kRowsMax + 1];  // [rows]: the kernel that suits this many rows, up to mr
+  RowMaxKernel row_max;
+  ExpSumKernel exp_sum;
+  AddKernel add;
+  ScaleKernel scale;
+};
+
+// The kernels for a target; null where this build lacks them or this CPU cannot run them.
+const KernelSet* kernel_set(Target target);
+
+}  // namespace arenite
+
+#endif  // ARENITE_KERNELS_KERNEL_SET_H_

@@ -1,3 +1,74 @@
 # SPDX-License-Identifier: Apache-2.0
-test:
-	@test -f LICENSE && echo '1 passed, 0 failed'
+# Short names for the usual work. Everything a target needs is installed, fetched and built first.
+#
+#   make XNNPACK_SOURCE=DIR            uses another XNNPACK checkout than the fetched one
+#   make ARENITE_SKIP_PACKAGES=1       does not look at Debian packages
+
+.DEFAULT_GOAL := build
+.PHONY: build demo test test-arm64 bench size check tidy sanitize clean help
+MAKEFLAGS += --no-print-directory
+export ARENITE_SKIP_PACKAGES
+
+JOBS ?= $(shell nproc)
+INSTALL := tools/cmake/install_packages.sh
+
+PACKAGES := cmake ninja-build g++ xz-utils python3-minimal pkg-config \
+  libflatbuffers-dev flatbuffers-compiler nlohmann-json3-dev libcli11-dev libfmt-dev libzip-dev \
+  libgtest-dev
+PACKAGES_ARM64 := g++-aarch64-linux-gnu qemu-user googletest
+PACKAGES_SANITIZE := clang libclang-rt-14-dev
+PACKAGES_BENCH := libbenchmark-dev
+PACKAGES_TIDY := clang-tidy
+
+# $(call build,PRESET[,CMAKE ARGUMENTS]) configures where that is needed and builds. Ninja itself runs
+# CMake again when a CMake file changes, so only the first run and changed arguments configure here.
+XNNPACK_ARGUMENT := $(if $(XNNPACK_SOURCE),-DARENITE_XNNPACK_SOURCE=$(abspath $(XNNPACK_SOURCE)))
+folder = build$(if $(filter-out default,$(1)),-$(1))
+define build
+	@if [ ! -f $(call folder,$(1))/build.ninja ] || [ -n "$(strip $(2) $(XNNPACK_ARGUMENT))" ]; then \
+	  cmake --preset $(1) --log-level=WARNING $(2) $(XNNPACK_ARGUMENT); fi
+	@cmake --build $(call folder,$(1)) -j $(JOBS)
+endef
+
+build: ## Build the runtime, the tools and the tests; the program is build/arenite
+	@$(INSTALL) $(PACKAGES)
+	$(call build,default)
+
+demo: build ## Convert a small trained model and run it
+	@tools/cmake/demo.sh build
+
+test: build ## Run all tests on this machine
+	@ctest --preset default
+
+test-arm64: ## Cross-build for 64-bit ARM and run the tests under QEMU
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_ARM64)
+	$(call build,arm64)
+	@ctest --preset arm64
+
+sanitize: ## Run all tests with Clang's AddressSanitizer and UBSan
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
+	$(call build,sanitize)
+	@ctest --preset sanitize
+
+bench: ## Run the benchmarks
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_BENCH)
+	$(call build,default,-DARENITE_BUILD_BENCHMARKS=ON)
+	@build/tests/bench/benchmarks
+
+size: build ## Print the code size of the runtime and compare it with its budget
+	@python3 tests/style/size_report.py build
+
+check: ## Check the style rules (clang-format where it is installed)
+	@$(INSTALL) python3-minimal
+	@python3 tests/style/check_style.py
+
+tidy: ## Run clang-tidy over our own sources
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_TIDY)
+	$(call build,default)
+	@run-clang-tidy -quiet -p build -j $(JOBS) '$(CURDIR)/(runtime|tools|tests|examples)/.*'
+
+clean: ## Remove all build folders (the fetched XNNPACK source stays in .cache)
+	rm -rf build build-*
+
+help: ## List the targets
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14

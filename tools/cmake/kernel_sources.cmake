@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+# The XNNPACK microkernels that the kernel sets use, by instruction set, with the compiler flags of each.
+#
+# Flags are those of XNNPACK's own build, so that a kernel's neighbours on the CPU ladder are switched off
+# in it. Which kernel suits which CPU: src/configs/ of XNNPACK. No kernel here needs a lookup table.
+
+set(ARENITE_X86_64_ISAS sse sse2 avx fma3 avx2 avx512f)
+set(ARENITE_AARCH64_ISAS neon neonfma_aarch64)
+
+# Compiled for every architecture.
+set(ARENITE_KERNELS_scalar
+  src/f32-gemm/gen/f32-gemm-1x4-minmax-scalar.c
+  src/f32-gemm/gen/f32-gemm-2x4-minmax-scalar.c
+  src/f32-gemm/gen/f32-gemm-4x4-minmax-scalar.c
+  src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-scalar-rr2-p5-u4-acc2.c
+  src/f32-rminmax/gen/f32-rmax-scalar-u4-acc4.c
+  src/f32-vbinary/gen/f32-vadd-scalar-u8.c
+  src/f32-vbinary/gen/f32-vmulc-scalar-u8.c)
+
+set(ARENITE_KERNEL_FLAGS_sse -msse -mno-sse2)
+set(ARENITE_KERNELS_sse
+  src/f32-gemm/gen/f32-gemm-1x8-minmax-sse-load1.c
+  src/f32-gemm/gen/f32-gemm-3x8-minmax-sse-load1.c
+  src/f32-gemm/gen/f32-gemm-4x8-minmax-sse-load1.c
+  src/f32-gemm/gen/f32-gemm-5x8-minmax-sse-load1.c
+  src/f32-gemm/gen/f32-gemm-6x8-minmax-sse-load1.c
+  src/f32-rminmax/gen/f32-rmax-sse-u16-acc4.c
+  src/f32-vbinary/gen/f32-vadd-sse-u8.c
+  src/f32-vbinary/gen/f32-vmulc-sse-u8.c)
+
+set(ARENITE_KERNEL_FLAGS_sse2 -msse2 -mno-sse3)
+set(ARENITE_KERNELS_sse2
+  src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-sse2-rr2-p5-u16-acc2.c)
+
+set(ARENITE_KERNEL_FLAGS_avx -mavx -mno-avx2 -mno-fma -mno-f16c)
+set(ARENITE_KERNELS_avx
+  src/f32-rminmax/gen/f32-rmax-avx-u32-acc4.c
+  src/f32-vbinary/gen/f32-vadd-avx-u16.c
+  src/f32-vbinary/gen/f32-vmulc-avx-u16.c)
+
+set(ARENITE_KERNEL_FLAGS_fma3 -mf16c -mfma -mno-avx2)
+set(ARENITE_KERNELS_fma3
+  src/f32-gemm/gen/f32-gemm-1x16-minmax-fma3-broadcast.c
+  src/f32-gemm/gen/f32-gemm-3x16-minmax-fma3-broadcast.c
+  src/f32-gemm/gen/f32-gemm-4x16-minmax-fma3-broadcast.c
+  src/f32-gemm/gen/f32-gemm-5x16-minmax-fma3-broadcast.c
+  src/f32-gemm/gen/f32-gemm-6x16-minmax-fma3-broadcast.c)
+
+set(ARENITE_KERNEL_FLAGS_avx2 -mf16c -mfma -mavx2)
+set(ARENITE_KERNELS_avx2
+  src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-avx2-rr2-p5-u32-acc2.c)
+
+set(ARENITE_KERNEL_FLAGS_avx512f -mavx512f)
+set(ARENITE_KERNELS_avx512f
+  src/f32-gemm/gen/f32-gemm-1x32-minmax-avx512f-broadcast.c
+  src/f32-gemm/gen/f32-gemm-4x32-minmax-avx512f-broadcast.c
+  src/f32-gemm/gen/f32-gemm-5x32-minmax-avx512f-broadcast.c
+  src/f32-gemm/gen/f32-gemm-6x32-minmax-avx512f-broadcast.c
+  src/f32-gemm/gen/f32-gemm-7x32-minmax-avx512f-broadcast.c
+  src/f32-gemm/gen/f32-gemm-8x32-minmax-avx512f-broadcast.c
+  src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-avx512f-rr2-p5-u64-acc2.c
+  src/f32-rminmax/gen/f32-rmax-avx512f-u64-acc4.c
+  src/f32-vbinary/gen/f32-vadd-avx512f-u32.c
+  src/f32-vbinary/gen/f32-vmulc-avx512f-u32.c)
+
+# Every AArch64 CPU has these two, so no flags are needed. The rr1-p5 variant of the exponential is taken
+# because XNNPACK's own choice for this CPU reads a lookup table that lies outside the kernel.
+set(ARENITE_KERNELS_neon
+  src/f32-rminmax/gen/f32-rmax-neon-u16-acc4.c
+  src/f32-vbinary/gen/f32-vadd-neon-u8.c
+  src/f32-vbinary/gen/f32-vmulc-neon-u8.c)
+set(ARENITE_KERNELS_neonfma_aarch64
+  src/f32-gemm/gen/f32-gemm-1x8-minmax-aarch64-neonfma-lane-ld128.c
+  src/f32-gemm/gen/f32-gemm-4x8-minmax-aarch64-neonfma-lane-ld128.c
+  src/f32-gemm/gen/f32-gemm-6x8-minmax-aarch64-neonfma-lane-ld128.c
+  src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-neonfma-rr1-p5-u16-acc2.c)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# The XNNPACK microkernels as the static library `arenite_xnnpack`, one C file per kernel.
+include(kernel_sources)
+include(CheckSourceCompiles)
+
+# The source folder: the one given, or the pinned one, fetched when it is not in .cache yet.
+if(ARENITE_XNNPACK_SOURCE)
+  set(arenite_xnnpack_dir "${ARENITE_XNNPACK_SOURCE}")
+else()
+  set(arenite_xnnpack_dir "${PROJECT_SOURCE_DIR}/.cache/xnnpack-4ea82e5")
+  if(NOT EXISTS "${arenite_xnnpack_dir}")
+    execute_process(
+      COMMAND "${CMAKE_CURRENT_LIST_DIR}/fetch_xnnpack.sh" "${arenite_xnnpack_dir}"
+      RESULT_VARIABLE fetch_result)
+    if(NOT fetch_result EQUAL 0)
+      message(FATAL_ERROR "The XNNPACK source could not be fetched; the reason is printed above.")
+    endif()
+  endif()
+endif()
+
+# CMAKE_SYSTEM_PROCESSOR is whatever a toolchain file says, or empty; the compiler knows.
+set(arenite_saved_try_compile_type "${CMAKE_TRY_COMPILE_TARGET_TYPE}")
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)  # a bare-metal compiler may be unable to link
+check_source_compiles(C "#if !defined(__x86_64__)\n#error\n#endif\nint unused;" ARENITE_IS_X86_64)
+check_source_compiles(C "#if !defined(__aarch64__)\n#error\n#endif\nint unused;" ARENITE_IS_AARCH64)
+set(CMAKE_TRY_COMPILE_TARGET_TYPE "${arenite_saved_try_compile_type}")
+set(arenite_isas scalar)
+if(ARENITE_IS_X86_64)
+  list(APPEND arenite_isas ${ARENITE_X86_64_ISAS})
+elseif(ARENITE_IS_AARCH64)
+  list(APPEND arenite_isas ${ARENITE_AARCH64_ISAS})
+endif()
+
+foreach(isa IN LISTS arenite_isas)
+  foreach(source IN LISTS ARENITE_KERNELS_${isa})
+    if(NOT EXISTS "${arenite_xnnpack_dir}/${source}")
+      message(FATAL_ERROR "XNNPACK source folder ${arenite_xnnpack_dir} lacks ${source}. "
+        "Expected is upstream commit 4ea82e595b36106653175dcb04b2aa532660d0d8. "
+        "Set ARENITE_XNNPACK_SOURCE to a checkout of it, or leave it empty to have it fetched.")
+    endif()
+    list(APPEND arenite_kernel_files "${arenite_xnnpack_dir}/${source}")
+    set_source_files_properties("${arenite_xnnpack_dir}/${source}" PROPERTIES
+      COMPILE_OPTIONS "${ARENITE_KERNEL_FLAGS_${isa}}")
+  endforeach()
+endforeach()
+
+add_library(arenite_xnnpack_headers INTERFACE)
+target_include_directories(arenite_xnnpack_headers SYSTEM INTERFACE
+  "${arenite_xnnpack_dir}/src" "${arenite_xnnpack_dir}/include"
+  "${CMAKE_CURRENT_LIST_DIR}/xnnpack_stubs")
+
+add_library(arenite_xnnpack STATIC ${arenite_kernel_files})
+target_link_libraries(arenite_xnnpack PRIVATE $<BUILD_INTERFACE:arenite_xnnpack_headers>)
+arenite_embeddable(arenite_xnnpack)
+set_target_properties(arenite_xnnpack PROPERTIES
+  C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
+# Not our code: no warnings, no asserts, and optimized even in a debug build.
+target_compile_options(arenite_xnnpack PRIVATE -w -O2 ${ARENITE_FLOAT_FLAGS})
+target_compile_definitions(arenite_xnnpack PRIVATE NDEBUG)

@@ -48,6 +48,9 @@ add_library(arenite_xnnpack_headers INTERFACE)
 target_include_directories(arenite_xnnpack_headers SYSTEM INTERFACE
   "${arenite_xnnpack_dir}/src" "${arenite_xnnpack_dir}/include"
   "${CMAKE_CURRENT_LIST_DIR}/xnnpack_stubs")
+# XNNPACK's headers declare some AVX-512 kernels only when this is set.
+target_compile_definitions(arenite_xnnpack_headers INTERFACE
+  $<$<BOOL:${ARENITE_IS_X86_64}>:XNN_ENABLE_AVX512F=1>)
 
 add_library(arenite_xnnpack STATIC ${arenite_kernel_files})
 target_link_libraries(arenite_xnnpack PRIVATE $<BUILD_INTERFACE:arenite_xnnpack_headers>)

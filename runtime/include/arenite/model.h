@@ -45,11 +45,10 @@ class Model {
 
  private:
   std::span<const std::byte> file_;
-  uint32_t target_index_ = 0;  // which of the file's targets
+  uint32_t packed_index_ = 0;  // which of the targets in the file
   Target target_ = Target::kPortable;
 
-  friend class Session;
-  friend struct ModelAccess;
+  friend struct ModelAccess;  // the runtime's own way to the file
 };
 
 }  // namespace arenite

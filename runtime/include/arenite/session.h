@@ -8,22 +8,13 @@
 #include <span>
 
 #include "arenite/model.h"
+#include "arenite/parallel.h"
 #include "arenite/status.h"
 
 namespace arenite {
 
 // An arena starts at an address that is a multiple of this.
 inline constexpr size_t kArenaAlignment = 64;
-
-// The application's threads. `run` calls task(job, i, thread) once for every i below `tasks`, in
-// any order and on any thread, with `thread` below `threads` and never the same on two threads at
-// once, and returns when all are done. Results do not depend on it by a bit.
-struct ParallelFor {
-  using Task = void (*)(void* job, uint32_t task_index, uint32_t thread_index);
-  uint32_t threads = 1;
-  void (*run)(void* pool, uint32_t tasks, Task task, void* job) = nullptr;  // null: run inline
-  void* pool = nullptr;
-};
 
 // Called before and after each op of a step, on the calling thread. Null costs nothing.
 struct ProfileHook {
@@ -36,7 +27,7 @@ struct SessionOptions {
   // Longest sequence, in tokens. At most Model::positions_max() where that is not 0.
   // 0: Model::positions_max().
   uint32_t positions_max = 0;
-  // Most tokens in one call, over all sequences. 0: positions_max.
+  // Most tokens in one call, over all sequences together. 0: positions_max * sequences_max.
   uint32_t tokens_max = 0;
   // Sequences held at once. At least 1.
   uint32_t sequences_max = 1;
@@ -109,9 +100,8 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
- private:
-  Session() = default;
-  friend struct SessionState;
+ protected:
+  Session() = default;  // only create makes sessions
 };
 
 }  // namespace arenite

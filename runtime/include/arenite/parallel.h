@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an application lends its threads to the runtime.
+#ifndef ARENITE_PARALLEL_H_
+#define ARENITE_PARALLEL_H_
+
+#include <cstdint>
+
+namespace arenite {
+
+// The application's threads. `run` calls task(job, i, thread) once for every i below `tasks`, in
+// any order and on any thread, with `thread` below `threads` and never the same on two threads at
+// once, and returns when all are done. Results do not depend on it by a bit.
+struct ParallelFor {
+  using Task = void (*)(void* job, uint32_t task_index, uint32_t thread_index);
+  uint32_t threads = 1;
+  void (*run)(void* pool, uint32_t tasks, Task task, void* job) = nullptr;  // null: run inline
+  void* pool = nullptr;
+};
+
+}  // namespace arenite
+
+#endif  // ARENITE_PARALLEL_H_

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// output = input * weights^T + bias.
+#ifndef ARENITE_OPS_LINEAR_H_
+#define ARENITE_OPS_LINEAR_H_
+
+#include "arenite/parallel.h"
+#include "core/matrix.h"
+#include "kernels/kernel_set.h"
+
+namespace arenite {
+
+// input [tokens, k], output [tokens, n]; `weights` are [n, k] with a bias [n], packed as
+// kernels.packing says. REQUIRES: tokens, n, k >= 1; input and output do not overlap.
+void linear(const KernelSet& kernels, ConstMatrix input, const float* weights, Matrix output,
+            const ParallelFor& parallel);
+
+}  // namespace arenite
+
+#endif  // ARENITE_OPS_LINEAR_H_

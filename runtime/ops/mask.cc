@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Masks by distance are arithmetic; tile masks are a look-up.
+#include "ops/mask.h"
+
+#include <cmath>
+
+namespace arenite {
+namespace {
+
+uint16_t tile_at(const MaskView& mask, uint32_t row, uint32_t key) {
+  return mask.map[size_t{row / kMaskTile} * mask.tile_columns() + key / kMaskTile];
+}
+
+uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+void apply_tiles(const MaskView& mask, uint32_t position, KeyRange range, float* scores) {
+  for (uint32_t key = range.begin; key < range.end;) {
+    const uint32_t tile_end = min((key / kMaskTile + 1) * kMaskTile, range.end);
+    const uint16_t tile = tile_at(mask, position, key);
+    if (tile == kTileVisible) {
+      key = tile_end;
+      continue;
+    }
+    uint32_t visible = 0;
+    if (tile >= kTileMixed) {
+      visible = mask.bits[size_t{tile - uint32_t{kTileMixed}} * kMaskTile + position % kMaskTile];
+    }
+    for (; key < tile_end; ++key) {
+      if ((visible >> (key % kMaskTile) & 1u) == 0) scores[key - range.begin] = -INFINITY;
+    }
+  }
+}
+
+}  // namespace
+
+KeyRange visible_keys(const MaskView& mask, uint32_t position, uint32_t keys) {
+  if (mask.kind == MaskKind::kTiles) {
+    return {mask.row_begin[position], min(mask.row_end[position], keys)};
+  }
+  // Unlimited or not, neither sum overflows: positions are below 2^32 - 1.
+  const uint32_t begin = position > mask.behind ? position - mask.behind : 0;
+  const uint64_t end = uint64_t{position} + mask.ahead + 1;
+  return {begin, end < keys ? static_cast<uint32_t>(end) : keys};
+}
+
+void apply_mask(const KernelSet& kernels, const MaskView& mask, uint32_t position, KeyRange range,
+                float* scores) {
+  if (mask.kind == MaskKind::kTiles) {
+    apply_tiles(mask, position, range, scores);
+  } else if (mask.kind == MaskKind::kStrip) {
+    const float* window = mask.values.data() + (mask.positions - 1 + range.begin - position);
+    kernels.add((range.end - range.begin) * sizeof(float), scores, window, scores);
+  }
+}
+
+KeyRange next_visible_run(const MaskView& mask, uint32_t first, uint32_t last, KeyRange range) {
+  if (mask.kind != MaskKind::kTiles) return range;
+  const auto hidden = [&](uint32_t key) {
+    for (uint32_t row = first - first % kMaskTile; row <= last; row += kMaskTile) {
+      if (tile_at(mask, row, key) != kTileHidden) return false;
+    }
+    return true;
+  };
+  const auto next_tile = [&](uint32_t key) {
+    return min((key / kMaskTile + 1) * kMaskTile, range.end);
+  };
+  uint32_t begin = range.begin;
+  while (begin < range.end && hidden(begin)) begin = next_tile(begin);
+  uint32_t end = begin;
+  while (end < range.end && !hidden(end)) end = next_tile(end);
+  return {begin, end};
+}
+
+}  // namespace arenite

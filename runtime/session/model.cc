@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loads a model: verifies the file and chooses the best kernels that both it and the CPU have.
+#include "arenite/model.h"
+
+#include "format/verify.h"
+#include "kernels/kernel_set.h"
+#include "session/model_access.h"
+
+namespace arenite {
+namespace {
+
+// Later targets are faster: ids were given in that order within each architecture.
+bool choose_target(const format::ModelReader& reader, const LoadOptions& options,
+                   uint32_t& packed_index, Target& target) {
+  bool found = false;
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    const Target candidate = static_cast<Target>(reader.packed(i).target);
+    if (kernel_set(candidate) == nullptr) continue;
+    if (options.force_target ? candidate != options.target : found && candidate < target) continue;
+    packed_index = i;
+    target = candidate;
+    found = true;
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<Model> Model::load(std::span<const std::byte> file, Diagnostic* why,
+                          const LoadOptions& options) {
+  Diagnostic unused;
+  Diagnostic& diagnostic = why != nullptr ? *why : unused;
+  diagnostic = {};
+  if (reinterpret_cast<uintptr_t>(file.data()) % kModelAlignment != 0) {
+    diagnostic.reason = "a model file must start at a multiple of 64 bytes";
+    diagnostic.field = "file";
+    diagnostic.found = reinterpret_cast<uintptr_t>(file.data()) % kModelAlignment;
+    return Status::kInvalidArgument;
+  }
+  const Status status = format::verify(file, diagnostic);
+  if (status != Status::kOk) return status;
+
+  const format::ModelReader reader(file);
+  uint32_t packed_index = 0;
+  Target target = Target::kPortable;
+  if (!choose_target(reader, options, packed_index, target)) {
+    diagnostic.reason = options.force_target
+                            ? "the target asked for is not both in the file and on this CPU"
+                            : "the model is packed for other CPUs: convert it for this one";
+    diagnostic.file_targets = reader.file_targets();
+    diagnostic.cpu_targets = cpu_targets();
+    return Status::kUnsupported;
+  }
+  return ModelAccess::make(file, packed_index, target);
+}
+
+const char* Model::name() const { return ModelAccess::reader(*this).name(); }
+
+uint32_t Model::input_features() const {
+  const format::ModelReader reader = ModelAccess::reader(*this);
+  return reader.slot(reader.input_slot()).width;
+}
+
+uint32_t Model::output_features() const {
+  const format::ModelReader reader = ModelAccess::reader(*this);
+  return reader.slot(reader.output_slot()).width;
+}
+
+uint32_t Model::positions_max() const { return ModelAccess::reader(*this).positions_max(); }
+bool Model::causal() const { return ModelAccess::reader(*this).causal(); }
+uint32_t Model::file_targets() const { return ModelAccess::reader(*this).file_targets(); }
+
+}  // namespace arenite

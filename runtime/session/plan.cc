@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Evaluates the arena formula of a model for the sizes that the application wants.
+#include "session/plan.h"
+
+#include "core/arena_formula.h"
+#include "session/model_access.h"
+
+namespace arenite {
+namespace {
+
+constexpr uint32_t kThreadsMax = 1024;
+// One past the last position must still be a position, for the arithmetic of masks.
+constexpr uint32_t kPositionsLimit = UINT32_MAX - kPagePositions;
+
+Status invalid(Diagnostic& why, const char* reason, const char* field, uint64_t found,
+               uint64_t expected) {
+  why.reason = reason;
+  why.field = field;
+  why.found = found;
+  why.expected = expected;
+  return Status::kInvalidArgument;
+}
+
+Status resolve_options(const Model& model, const SessionOptions& options, ArenaLayout& layout,
+                       Diagnostic& why) {
+  const uint32_t model_positions = model.positions_max();
+  layout.positions_max = options.positions_max != 0 ? options.positions_max : model_positions;
+  if (layout.positions_max == 0) {
+    return invalid(why, "the model has no context length of its own: say how many positions",
+                   "options.positions_max", 0, 1);
+  }
+  const uint32_t limit = model_positions != 0 ? model_positions : kPositionsLimit;
+  if (layout.positions_max > limit) {
+    return invalid(why, "more positions than the model's context", "options.positions_max",
+                   layout.positions_max, limit);
+  }
+  layout.sequences_max = options.sequences_max;
+  if (layout.sequences_max == 0) {
+    return invalid(why, "there must be at least one sequence", "options.sequences_max", 0, 1);
+  }
+  const Checked all_tokens = Checked(layout.positions_max) * layout.sequences_max;
+  const uint64_t tokens = options.tokens_max != 0 ? options.tokens_max : all_tokens.saturated();
+  if (tokens > all_tokens.saturated() || tokens > UINT32_MAX) {
+    return invalid(why, "more tokens in a call than there are positions", "options.tokens_max",
+                   tokens, all_tokens.saturated());
+  }
+  layout.tokens_max = static_cast<uint32_t>(tokens);
+  const ParallelFor& parallel = options.parallel;
+  if (parallel.threads == 0 || parallel.threads > kThreadsMax) {
+    return invalid(why, "the number of threads makes no sense", "options.parallel.threads",
+                   parallel.threads, kThreadsMax);
+  }
+  if (parallel.threads > 1 && parallel.run == nullptr) {
+    return invalid(why, "several threads need a function that runs them", "options.parallel.run",
+                   0, 1);
+  }
+  return Status::kOk;
+}
+
+}  // namespace
+
+Status make_layout(const Model& model, const SessionOptions& options, ArenaLayout& layout,
+                   Diagnostic& why) {
+  const Status status = resolve_options(model, options, layout, why);
+  if (status != Status::kOk) return status;
+  const format::ModelReader reader = ModelAccess::reader(model);
+  const ArenaFormula formula = reader.packed(ModelAccess::packed_index(model)).formula;
+  const ArenaSizes sizes = evaluate(formula, layout.positions_max, layout.tokens_max,
+                                    layout.sequences_max, options.parallel.threads);
+  if (sizes.total_bytes.saturated() > SIZE_MAX / 2) {
+    return invalid(why, "the arena would be larger than the address space", "options",
+                   sizes.total_bytes.saturated(), SIZE_MAX / 2);
+  }
+  const auto bytes = [](const Checked& size) { return static_cast<size_t>(size.value()); };
+  layout.plan = {bytes(sizes.session_bytes), bytes(sizes.kv_cache_bytes),
+                 bytes(sizes.activation_bytes), bytes(sizes.scratch_bytes),
+                 bytes(sizes.total_bytes)};
+  layout.kv_cache_offset = layout.plan.session_bytes;
+  layout.activation_offset = layout.kv_cache_offset + layout.plan.kv_cache_bytes;
+  layout.scratch_offset = layout.activation_offset + layout.plan.activation_bytes;
+  layout.scratch_bytes_per_thread = bytes(sizes.scratch_bytes_per_thread);
+  return Status::kOk;
+}
+
+Result<ArenaPlan> plan_arena(const Model& model, const SessionOptions& options, Diagnostic* why) {
+  Diagnostic unused;
+  Diagnostic& diagnostic = why != nullptr ? *why : unused;
+  diagnostic = {};
+  ArenaLayout layout;
+  const Status status = make_layout(model, options, layout, diagnostic);
+  if (status != Status::kOk) return status;
+  return layout.plan;
+}
+
+}  // namespace arenite

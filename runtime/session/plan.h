@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where everything in an arena lies, as offsets from its start.
+#ifndef ARENITE_SESSION_PLAN_H_
+#define ARENITE_SESSION_PLAN_H_
+
+#include "arenite/session.h"
+
+namespace arenite {
+
+struct ArenaLayout {
+  uint32_t positions_max = 0;
+  uint32_t tokens_max = 0;
+  uint32_t sequences_max = 0;
+  // The parts follow each other: session, caches, activations, scratch.
+  size_t kv_cache_offset = 0;
+  size_t activation_offset = 0;
+  size_t scratch_offset = 0;
+  size_t scratch_bytes_per_thread = 0;
+  ArenaPlan plan = {};
+};
+
+// Resolves the options' defaults and evaluates the file's formula.
+// Fails with kInvalidArgument for options that the model cannot serve.
+Status make_layout(const Model& model, const SessionOptions& options, ArenaLayout& layout,
+                   Diagnostic& why);
+
+}  // namespace arenite
+
+#endif  // ARENITE_SESSION_PLAN_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arena as a formula: what a model file stores, what plan_arena evaluates and what a program
 // can evaluate at compile time from an embedded model's header.
-#ifndef ARENITE_CORE_ARENA_FORMULA_H_
-#define ARENITE_CORE_ARENA_FORMULA_H_
+#pragma once
 
 #include <cstdint>
 
@@ -66,5 +65,3 @@ constexpr ArenaSizes evaluate(const ArenaFormula& formula, uint32_t positions_ma
 }
 
 }  // namespace arenite
-
-#endif  // ARENITE_CORE_ARENA_FORMULA_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A compiled attention mask, as it lies in the model file.
-#ifndef ARENITE_CORE_MASK_VIEW_H_
-#define ARENITE_CORE_MASK_VIEW_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -34,5 +33,3 @@ struct MaskView {
 };
 
 }  // namespace arenite
-
-#endif  // ARENITE_CORE_MASK_VIEW_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The byte layouts of packed weights and of the packed key/value cache. The one place that says
 // how large they are and where an element lies: used by kernels, verifier, planner and converter.
-#ifndef ARENITE_CORE_PACKING_H_
-#define ARENITE_CORE_PACKING_H_
+#pragma once
 
 #include <cstdint>
 
@@ -93,5 +92,3 @@ constexpr Checked cache_bytes_per_page(Packing packing, const CacheShape& shape)
 }
 
 }  // namespace arenite
-
-#endif  // ARENITE_CORE_PACKING_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What surrounds the FlatBuffer in a model file; SPEC.md describes it.
-#ifndef ARENITE_FORMAT_FILE_LAYOUT_H_
-#define ARENITE_FORMAT_FILE_LAYOUT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -35,5 +34,3 @@ inline constexpr uint32_t kMaskPositionsMax = 1u << 20;
 inline constexpr uint32_t kTileMaskPositionsMax = 1u << 15;
 
 }  // namespace arenite::format
-
-#endif  // ARENITE_FORMAT_FILE_LAYOUT_H_

@@ -3,8 +3,7 @@
 //
 // Kernels allocate nothing and know nothing of the model. They may read kReadAheadBytes past the
 // end of a row.
-#ifndef ARENITE_KERNELS_KERNEL_SET_H_
-#define ARENITE_KERNELS_KERNEL_SET_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -51,5 +50,3 @@ struct KernelSet {
 const KernelSet* kernel_set(Target target);
 
 }  // namespace arenite
-
-#endif  // ARENITE_KERNELS_KERNEL_SET_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention over a packed key/value cache: for each head,
 //   output = softmax(query * keys^T + mask) * values.
-#ifndef ARENITE_OPS_ATTENTION_H_
-#define ARENITE_OPS_ATTENTION_H_
+#pragma once
 
 #include <span>
 
@@ -43,5 +42,3 @@ void attention(const KernelSet& kernels, const Attention& op,
                std::span<const SequenceRows> sequences, const ParallelFor& parallel);
 
 }  // namespace arenite
-
-#endif  // ARENITE_OPS_ATTENTION_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model file, verified: start here. Then plan_arena and Session::create in session.h.
-#ifndef ARENITE_MODEL_H_
-#define ARENITE_MODEL_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -52,5 +51,3 @@ class Model {
 };
 
 }  // namespace arenite
-
-#endif  // ARENITE_MODEL_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the runtime reports what went wrong: a Status, a Result<T> that carries a value or a Status,
 // and a Diagnostic with the details. Nothing here allocates, throws or prints.
-#ifndef ARENITE_STATUS_H_
-#define ARENITE_STATUS_H_
+#pragma once
 
 #include <cassert>
 #include <cstddef>
@@ -67,5 +66,3 @@ class [[nodiscard]] Result {
 };
 
 }  // namespace arenite
-
-#endif  // ARENITE_STATUS_H_

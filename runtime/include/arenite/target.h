@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPUs that a model file can be packed for.
-#ifndef ARENITE_TARGET_H_
-#define ARENITE_TARGET_H_
+#pragma once
 
 #include <cstdint>
 
@@ -30,5 +29,3 @@ uint32_t cpu_targets();
 const char* kernel_set_name(Target target);
 
 }  // namespace arenite
-
-#endif  // ARENITE_TARGET_H_

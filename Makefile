@@ -20,8 +20,8 @@ PACKAGES_SANITIZE := clang libclang-rt-14-dev
 PACKAGES_BENCH := libbenchmark-dev
 PACKAGES_TIDY := clang-tidy
 
-# $(call build,PRESET[,CMAKE ARGUMENTS]) configures where that is needed and builds. Ninja itself runs
-# CMake again when a CMake file changes, so only the first run and changed arguments configure here.
+# $(call build,PRESET[,CMAKE ARGUMENTS]) configures where that is needed, and builds. Ninja itself
+# runs CMake again when a CMake file changes, so only the first run and arguments configure here.
 XNNPACK_ARGUMENT := $(if $(XNNPACK_SOURCE),-DARENITE_XNNPACK_SOURCE=$(abspath $(XNNPACK_SOURCE)))
 folder = build$(if $(filter-out default,$(1)),-$(1))
 define build

@@ -12,7 +12,7 @@ export ARENITE_SKIP_PACKAGES
 JOBS ?= $(shell nproc)
 INSTALL := tools/cmake/install_packages.sh
 
-PACKAGES := cmake ninja-build g++ xz-utils python3-minimal pkg-config \
+PACKAGES := cmake ninja-build g++ xz-utils python3 pkg-config \
   libflatbuffers-dev flatbuffers-compiler nlohmann-json3-dev libcli11-dev libfmt-dev libzip-dev \
   libgtest-dev
 PACKAGES_ARM64 := g++-aarch64-linux-gnu qemu-user googletest
@@ -59,7 +59,7 @@ size: build ## Print the code size of the runtime and compare it with its budget
 	@python3 tests/style/size_report.py build
 
 check: ## Check the style rules (clang-format where it is installed)
-	@$(INSTALL) python3-minimal
+	@$(INSTALL) python3
 	@python3 tests/style/check_style.py
 
 tidy: ## Run clang-tidy over our own sources

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Short names for the usual work. Everything a target needs is installed, fetched and built first.
 #
-#   make XNNPACK_SOURCE=DIR            uses another XNNPACK checkout than the fetched one
+#   make XNNPACK_SOURCE=DIR            uses another XNNPACK checkout, until `make clean`
 #   make ARENITE_SKIP_PACKAGES=1       does not look at Debian packages
 
 .DEFAULT_GOAL := build
@@ -16,7 +16,7 @@ PACKAGES := cmake ninja-build g++ xz-utils python3 pkg-config \
   libflatbuffers-dev flatbuffers-compiler nlohmann-json3-dev libcli11-dev libfmt-dev libzip-dev \
   libgtest-dev
 PACKAGES_ARM64 := g++-aarch64-linux-gnu qemu-user googletest
-PACKAGES_SANITIZE := clang libclang-rt-14-dev
+PACKAGES_SANITIZE := clang libclang-rt-dev
 PACKAGES_BENCH := libbenchmark-dev
 PACKAGES_TIDY := clang-tidy
 
@@ -38,17 +38,17 @@ demo: build ## Convert a small trained model and run it
 	@tools/cmake/demo.sh build
 
 test: build ## Run all tests on this machine
-	@ctest --preset default
+	@ctest --preset default -j $(JOBS)
 
 test-arm64: ## Cross-build for 64-bit ARM and run the tests under QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_ARM64)
 	$(call build,arm64)
-	@ctest --preset arm64
+	@ctest --preset arm64 -j $(JOBS)
 
 sanitize: ## Run all tests with Clang's AddressSanitizer and UBSan
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,sanitize)
-	@ctest --preset sanitize
+	@ctest --preset sanitize -j $(JOBS)
 
 bench: ## Run the benchmarks
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_BENCH)

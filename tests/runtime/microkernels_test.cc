@@ -46,7 +46,7 @@ float value(size_t i) { return static_cast<float>(static_cast<int>(i * 7 % 11) -
 TEST(Microkernels, GemmAgreesWithPlainLoop) {
   constexpr size_t kDepth = 13;
   constexpr size_t kSlack = 16;  // kernels may read past the end of a row
-  xnn_f32_minmax_params params;
+  xnn_f32_minmax_params params{};
   params.scalar.min = -std::numeric_limits<float>::infinity();
   params.scalar.max = std::numeric_limits<float>::infinity();
   for (const GemmKernel& kernel : kernels()) {

@@ -69,7 +69,7 @@ inline constexpr uint32_t kPagePositions = 256;
 
 struct CacheShape {
   uint32_t kv_heads = 0;
-  uint32_t head_dim = 0;   // 0: no keys are kept (the mask alone gives the scores)
+  uint32_t head_dim = 0;  // 0: no keys are kept (the mask alone gives the scores)
   uint32_t value_dim = 0;
 };
 
@@ -87,8 +87,7 @@ constexpr Checked cache_bytes_per_panel(Packing packing, const CacheShape& shape
 
 // Bytes that each page adds to a cache: the rows of zeros.
 constexpr Checked cache_bytes_per_page(Packing packing, const CacheShape& shape) {
-  return Checked(shape.kv_heads) * div_up(shape.value_dim, packing.nr) * packing.nr *
-         sizeof(float);
+  return Checked(shape.kv_heads) * div_up(shape.value_dim, packing.nr) * packing.nr * sizeof(float);
 }
 
 }  // namespace arenite

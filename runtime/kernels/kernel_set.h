@@ -17,15 +17,13 @@ namespace arenite {
 // Strides are in bytes. A product's bits do not depend on `rows` or on the row's place among them.
 // REQUIRES: 1 <= rows <= mr, columns >= 1, k_bytes a positive multiple of 4.
 using GemmKernel = void (*)(size_t rows, size_t columns, size_t k_bytes, const float* a,
-                            size_t a_stride_bytes, const float* w, float* c,
-                            size_t c_stride_bytes);
+                            size_t a_stride_bytes, const float* w, float* c, size_t c_stride_bytes);
 
 // *max = the largest of x [bytes / 4]. REQUIRES: bytes > 0.
 using RowMaxKernel = void (*)(size_t bytes, const float* x, float* max);
 
 // y = exp(x - *max), *sum = sum of y. Exactly 0 where x is -infinity. x and y may be the same.
-using ExpSumKernel = void (*)(size_t bytes, const float* x, const float* max, float* y,
-                              float* sum);
+using ExpSumKernel = void (*)(size_t bytes, const float* x, const float* max, float* y, float* sum);
 
 // y = a + b; y may be a or b.
 using AddKernel = void (*)(size_t bytes, const float* a, const float* b, float* y);

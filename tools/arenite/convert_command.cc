@@ -31,11 +31,10 @@ struct Arguments {
 };
 
 std::string shape_text(const convert::AttentionModule& module) {
-  return fmt::format("[tokens, {}] -> [tokens, {}], {} head{} of {}{}", module.features,
-                     module.output_features(), module.heads, module.heads == 1 ? "" : "s",
-                     module.head_dim, module.value_dim == module.head_dim
-                                          ? ""
-                                          : fmt::format(" (values {})", module.value_dim));
+  return fmt::format(
+      "[tokens, {}] -> [tokens, {}], {} head{} of {}{}", module.features, module.output_features(),
+      module.heads, module.heads == 1 ? "" : "s", module.head_dim,
+      module.value_dim == module.head_dim ? "" : fmt::format(" (values {})", module.value_dim));
 }
 
 void print_masks(const convert::AttentionModule& module) {
@@ -53,17 +52,16 @@ void print_masks(const convert::AttentionModule& module) {
 
 void print_arena(const convert::Conversion& conversion) {
   const format::ModelReader reader(conversion.file.span());
-  const SessionOptions options =
-      convert::default_session_options(conversion.program.positions_max);
+  const SessionOptions options = convert::default_session_options(conversion.program.positions_max);
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const format::PackedView packed = reader.packed(i);
     const ArenaFormula& formula = packed.formula;
-    const ArenaSizes sizes =
-        evaluate(formula, options.positions_max, options.positions_max, 1, 1);
+    const ArenaSizes sizes = evaluate(formula, options.positions_max, options.positions_max, 1, 1);
     fmt::print("{}{:<10} {:>12} bytes for {} positions\n", i == 0 ? "arena      " : "           ",
                name(static_cast<Target>(packed.target)), sizes.total_bytes.value(),
                options.positions_max);
-    if (i + 1 == reader.packed_count()) fmt::print("           {}\n", convert::describe_formula(formula));
+    if (i + 1 == reader.packed_count())
+      fmt::print("           {}\n", convert::describe_formula(formula));
   }
 }
 
@@ -139,25 +137,28 @@ void add_convert(CLI::App& app) {
       ->check(CLI::PositiveNumber);
   CLI::Option* causal = command->add_flag("--causal", arguments->causal,
                                           "Each token sees itself and those before it");
-  CLI::Option* bidirectional = command->add_flag("--bidirectional", arguments->bidirectional,
-                                                 "Each token sees all tokens");
-  CLI::Option* window =
-      command->add_option("--window", arguments->module.window,
-                          "Each token sees itself and the N - 1 before it")
-          ->check(CLI::PositiveNumber);
+  CLI::Option* bidirectional =
+      command->add_flag("--bidirectional", arguments->bidirectional, "Each token sees all tokens");
+  CLI::Option* window = command
+                            ->add_option("--window", arguments->module.window,
+                                         "Each token sees itself and the N - 1 before it")
+                            ->check(CLI::PositiveNumber);
   causal->excludes(bidirectional)->excludes(window);
   bidirectional->excludes(window);
-  command->add_option("--target", arguments->targets,
-                      "native, all, or names: portable, x86-64-v2, x86-64-v3, x86-64-v4, arm64")
+  command
+      ->add_option("--target", arguments->targets,
+                   "native, all, or names: portable, x86-64-v2, x86-64-v3, x86-64-v4, arm64")
       ->capture_default_str();
   command->add_option("--name", arguments->name, "Name to store; the file's by default");
   command->add_option("--module", arguments->module.module,
                       "Prefix of the module to convert, where a checkpoint has several");
-  command->add_option("--features", arguments->module.features,
-                      "Width of the input, for a module of a mask alone")
+  command
+      ->add_option("--features", arguments->module.features,
+                   "Width of the input, for a module of a mask alone")
       ->check(CLI::PositiveNumber);
-  command->add_option("--mask-ones", arguments->mask_ones,
-                      "What a 1 in the mask buffer means, where it cannot be told")
+  command
+      ->add_option("--mask-ones", arguments->mask_ones,
+                   "What a 1 in the mask buffer means, where it cannot be told")
       ->check(CLI::IsMember({"hidden", "visible"}));
   command->callback([arguments] { run_convert(*arguments); });
 }

@@ -38,9 +38,9 @@ InputShape check_input(const convert::NpyArray& input, const std::string& file,
                               convert::name(input.dtype()));
   }
   if ((rank != 2 && rank != 3) || shape[rank - 1] != model.input_features()) {
-    throw convert::InputError(
-        "{}: shape is [{}]: expected [tokens, {}] or [sequences, tokens, {}]", file,
-        fmt::join(shape, ", "), model.input_features(), model.input_features());
+    throw convert::InputError("{}: shape is [{}]: expected [tokens, {}] or [sequences, tokens, {}]",
+                              file, fmt::join(shape, ", "), model.input_features(),
+                              model.input_features());
   }
   const uint64_t sequences = rank == 3 ? shape[0] : 1;
   const uint64_t tokens = shape[rank - 2];

@@ -18,7 +18,7 @@
 namespace arenite::convert {
 namespace {
 
-constexpr uint32_t kCheckedTokens = 48;   // past one tile of every kernel set, and odd in none
+constexpr uint32_t kCheckedTokens = 48;     // past one tile of every kernel set, and odd in none
 constexpr double kRelativeErrorMax = 1e-4;  // above this the conversion itself is wrong
 
 // Features that look like normalised activations: sums of uniforms, zero mean, unit variance.
@@ -39,8 +39,8 @@ std::vector<float> realistic_features(size_t count) {
 [[noreturn]] void fail(const char* what, Status status, const Diagnostic& why) {
   char text[256];
   describe(status, why, text);
-  throw std::logic_error(fmt::format("the converted model does not {}: {}; this is a bug", what,
-                                     text));
+  throw std::logic_error(
+      fmt::format("the converted model does not {}: {}; this is a bug", what, text));
 }
 
 // Runs the file on one target, in one pass and, if causal, token by token.
@@ -80,12 +80,10 @@ std::vector<float> run_target(const AlignedBytes& file, Target target,
 
 void check_targets(Conversion& conversion, const std::vector<Target>& targets) {
   const AttentionModule& module = conversion.module;
-  const uint32_t tokens = module.positions_max == 0
-                              ? kCheckedTokens
-                              : std::min(kCheckedTokens, module.positions_max);
+  const uint32_t tokens =
+      module.positions_max == 0 ? kCheckedTokens : std::min(kCheckedTokens, module.positions_max);
   conversion.checked_tokens = tokens;
-  const std::vector<float> features =
-      realistic_features(size_t{tokens} * module.features);
+  const std::vector<float> features = realistic_features(size_t{tokens} * module.features);
   const std::vector<double> expected = reference_output(module, features, tokens);
   for (const double value : expected) {
     conversion.largest_output = std::max(conversion.largest_output, std::fabs(value));
@@ -99,8 +97,9 @@ void check_targets(Conversion& conversion, const std::vector<Target>& targets) {
         if (!(error <= check.largest_error)) check.largest_error = error;
       }
       if (!(check.largest_error <= kRelativeErrorMax * std::max(1.0, conversion.largest_output))) {
-        throw std::logic_error(fmt::format("target {} differs from the reference by {}: this is a bug",
-                                           name(target), check.largest_error));
+        throw std::logic_error(
+            fmt::format("target {} differs from the reference by {}: this is a bug", name(target),
+                        check.largest_error));
       }
     }
     conversion.checks.push_back(check);

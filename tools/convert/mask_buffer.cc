@@ -49,9 +49,10 @@ Values survey(const std::vector<float>& values, const CheckpointTensor& tensor,
     } else if (values[i] <= kHidingAtMost) {
       seen.has_hiding = true;
     } else {
-      throw InputError("{}: mask {} has the value {} at index {}: expected only 0 and 1, or 0 and "
-                       "-infinity (or a number below {})",
-                       file, quote(tensor.name), values[i], i, kHidingAtMost);
+      throw InputError(
+          "{}: mask {} has the value {} at index {}: expected only 0 and 1, or 0 and "
+          "-infinity (or a number below {})",
+          file, quote(tensor.name), values[i], i, kHidingAtMost);
     }
   }
   if (seen.has_one && seen.has_hiding) {

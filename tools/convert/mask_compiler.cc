@@ -24,9 +24,10 @@ void check_rows(const DenseMask& dense, const std::string& origin) {
     bool seen = false;
     for (uint32_t key = 0; key < dense.positions && !seen; ++key) seen = dense.at(row, key);
     if (!seen) {
-      throw InputError("{}: the mask hides every key of row {} of {}: expected at least one "
-                       "visible key in each row",
-                       origin, row, dense.positions);
+      throw InputError(
+          "{}: the mask hides every key of row {} of {}: expected at least one "
+          "visible key in each row",
+          origin, row, dense.positions);
     }
   }
 }
@@ -52,9 +53,9 @@ CompiledMask compile_distances(const std::vector<bool>& visible, uint32_t positi
   size_t last = visible.size() - 1;
   while (!visible[first]) ++first;
   while (!visible[last]) --last;
-  const bool one_range = std::all_of(visible.begin() + static_cast<ptrdiff_t>(first),
-                                     visible.begin() + static_cast<ptrdiff_t>(last) + 1,
-                                     [](bool v) { return v; });
+  const bool one_range =
+      std::all_of(visible.begin() + static_cast<ptrdiff_t>(first),
+                  visible.begin() + static_cast<ptrdiff_t>(last) + 1, [](bool v) { return v; });
   CompiledMask mask;
   mask.positions = positions;
   mask.behind = static_cast<uint32_t>(origin - first);
@@ -82,9 +83,10 @@ std::vector<uint32_t> tile_bits(const DenseMask& dense, uint32_t row_begin, uint
 
 CompiledMask compile_tiles(const DenseMask& dense, const std::string& origin) {
   if (dense.positions > format::kTileMaskPositionsMax) {
-    throw InputError("{}: a mask without structure may have {} positions, this one has {}; "
-                     "use --context to keep fewer",
-                     origin, format::kTileMaskPositionsMax, dense.positions);
+    throw InputError(
+        "{}: a mask without structure may have {} positions, this one has {}; "
+        "use --context to keep fewer",
+        origin, format::kTileMaskPositionsMax, dense.positions);
   }
   CompiledMask mask;
   mask.kind = MaskKind::kTiles;
@@ -107,9 +109,10 @@ CompiledMask compile_tiles(const DenseMask& dense, const std::string& origin) {
       const size_t next = kTileMixed + stored.size();
       const auto [place, is_new] = stored.try_emplace(bits, static_cast<uint16_t>(next));
       if (next > UINT16_MAX) {
-        throw InputError("{}: the mask has more than {} different tiles of 32 x 32; use --context "
-                         "to keep fewer positions",
-                         origin, UINT16_MAX - kTileMixed);
+        throw InputError(
+            "{}: the mask has more than {} different tiles of 32 x 32; use --context "
+            "to keep fewer positions",
+            origin, UINT16_MAX - kTileMixed);
       }
       if (is_new) mask.bits.insert(mask.bits.end(), bits.begin(), bits.end());
       mask.map.push_back(place->second);
@@ -133,10 +136,10 @@ MaskView CompiledMask::view() const {
 }
 
 size_t CompiledMask::bytes() const {
-  return kind == MaskKind::kBand ? 2 * sizeof(uint32_t)
-                                 : values.size() * sizeof(float) + map.size() * sizeof(uint16_t) +
-                                       (bits.size() + row_begin.size() + row_end.size()) *
-                                           sizeof(uint32_t);
+  return kind == MaskKind::kBand
+             ? 2 * sizeof(uint32_t)
+             : values.size() * sizeof(float) + map.size() * sizeof(uint16_t) +
+                   (bits.size() + row_begin.size() + row_end.size()) * sizeof(uint32_t);
 }
 
 std::string CompiledMask::describe() const {

@@ -43,9 +43,10 @@ std::optional<CompiledMask> read_buffer(ModuleTensors& tensors, const std::strin
     if (options.mask != MaskChoice::kUnsaid &&
         !(expand_mask(chosen_mask(options.mask, options, mask.positions), mask.positions) ==
           buffer.dense)) {
-      throw InputError("{}: {} is a mask of its own ({}), which differs from the one asked for: "
-                       "leave the option out",
-                       tensors.file(), quote(tensor->name), mask.describe());
+      throw InputError(
+          "{}: {} is a mask of its own ({}), which differs from the one asked for: "
+          "leave the option out",
+          tensors.file(), quote(tensor->name), mask.describe());
     }
     return mask;
   }
@@ -75,9 +76,10 @@ void read_masks(AttentionModule& module, ModuleTensors& tensors, const ModuleOpt
   for (uint32_t head = 0; head < module.heads; ++head) {
     const CompiledMask& mask = masks[masks.size() == 1 ? 0 : head];
     if (mask.positions != module.positions_max) {
-      throw InputError("{}: the masks of the heads differ in size: {} and {} positions; pass "
-                       "--context N to use the first N of each",
-                       tensors.file(), module.positions_max, mask.positions);
+      throw InputError(
+          "{}: the masks of the heads differ in size: {} and {} positions; pass "
+          "--context N to use the first N of each",
+          tensors.file(), module.positions_max, mask.positions);
     }
     const auto known = std::find(module.masks.begin(), module.masks.end(), mask);
     module.head_masks.push_back(static_cast<uint32_t>(known - module.masks.begin()));

@@ -24,9 +24,10 @@ std::string divisors(uint32_t number) {
 // The number of heads, which state dicts do not hold.
 uint32_t asked_heads(const ModuleTensors& tensors, const ModuleOptions& options, uint32_t width) {
   if (options.heads == 0) {
-    throw InputError("{}: the number of heads is not in the checkpoint: pass --heads N (the "
-                     "projections are {} wide, so N is one of {})",
-                     tensors.file(), width, divisors(width));
+    throw InputError(
+        "{}: the number of heads is not in the checkpoint: pass --heads N (the "
+        "projections are {} wide, so N is one of {})",
+        tensors.file(), width, divisors(width));
   }
   return options.heads;
 }
@@ -61,8 +62,7 @@ void finish(AttentionModule& module, const ModuleTensors& tensors, uint32_t head
     require_width(tensors, "inputs", module.value, module.value.inputs, module.query.inputs);
   }
   if (module.output) {
-    require_width(tensors, "inputs", *module.output, module.output->inputs,
-                  module.value.outputs);
+    require_width(tensors, "inputs", *module.output, module.output->inputs, module.value.outputs);
   }
 }
 
@@ -188,8 +188,8 @@ Projection conv1d_or_linear(ModuleTensors& tensors, const std::string& name, boo
   Projection projection = transposed(tensors.linear(name + ".weight", ""));
   if (const CheckpointTensor* bias = tensors.take(name + ".bias")) {
     projection.bias = weight_values(*bias, tensors.file());
-    require_width(tensors, "bias values", projection,
-                  static_cast<uint32_t>(projection.bias.size()), projection.outputs);
+    require_width(tensors, "bias values", projection, static_cast<uint32_t>(projection.bias.size()),
+                  projection.outputs);
   }
   return projection;
 }
@@ -256,8 +256,8 @@ AttentionModule read_torch_mha(ModuleTensors& tensors, const ModuleOptions& opti
       module.key.bias = part(1);
       module.value.bias = part(2);
     }
-    module.separate_inputs = module.key.inputs != module.query.inputs ||
-                             module.value.inputs != module.query.inputs;
+    module.separate_inputs =
+        module.key.inputs != module.query.inputs || module.value.inputs != module.query.inputs;
   }
   module.output = tensors.linear("out_proj");
   finish(module, tensors, asked_heads(tensors, options, module.query.outputs));
@@ -267,9 +267,10 @@ AttentionModule read_torch_mha(ModuleTensors& tensors, const ModuleOptions& opti
 
 AttentionModule read_causal_mean(ModuleTensors& tensors, const ModuleOptions& options) {
   if (options.features == 0) {
-    throw InputError("{}: a module of a mask alone has no weights that would tell the width of "
-                     "its input: pass --features N",
-                     tensors.file());
+    throw InputError(
+        "{}: a module of a mask alone has no weights that would tell the width of "
+        "its input: pass --features N",
+        tensors.file());
   }
   if (options.heads > 1) {
     throw InputError("{}: a module of a mask alone has one head, --heads says {}", tensors.file(),

@@ -85,8 +85,9 @@ AttentionModule read_attention_module(const Checkpoint& checkpoint, const Module
     for (const std::string& name : unknown) listed += fmt::format("  {}\n", quote(name));
     throw InputError("{}: this is {}, but these tensors are not part of it:\n{}{}",
                      checkpoint.file_name(), module.architecture, listed,
-                     options.module ? "" : "To convert one module of a larger checkpoint, pass "
-                                           "--module PREFIX.\n");
+                     options.module ? ""
+                                    : "To convert one module of a larger checkpoint, pass "
+                                      "--module PREFIX.\n");
   }
   return module;
 }

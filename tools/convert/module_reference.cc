@@ -29,8 +29,8 @@ struct Qkv {
   std::vector<double> query, key, value;
 };
 
-void attend_row(const AttentionModule& module, const Qkv& qkv, const DenseMask& mask,
-                uint32_t head, uint32_t row, uint32_t tokens, double* output) {
+void attend_row(const AttentionModule& module, const Qkv& qkv, const DenseMask& mask, uint32_t head,
+                uint32_t row, uint32_t tokens, double* output) {
   const uint32_t key_width = module.heads * module.head_dim;
   const uint32_t value_width = module.heads * module.value_dim;
   std::vector<double> weights(tokens, 0.0);
@@ -40,8 +40,8 @@ void attend_row(const AttentionModule& module, const Qkv& qkv, const DenseMask& 
     double score = 0.0;
     for (uint32_t d = 0; d < module.head_dim; ++d) {
       const size_t column = size_t{head} * module.head_dim + d;
-      score += qkv.query[size_t{row} * key_width + column] *
-               qkv.key[size_t{k} * key_width + column];
+      score +=
+          qkv.query[size_t{row} * key_width + column] * qkv.key[size_t{k} * key_width + column];
     }
     weights[k] = module.head_dim == 0 ? 0.0 : score / std::sqrt(double{1} * module.head_dim);
     max = std::max(max, weights[k]);

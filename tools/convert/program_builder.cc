@@ -74,10 +74,9 @@ uint32_t add_projections(Program& program, const AttentionModule& module) {
   } parts[] = {{"query", query}, {"key", key}, {"value", value}};
   for (const auto& part : parts) {
     const Projection& projection = part.projection;
-    program.ops.push_back({part.name, linear_op({program.input_slot, input_column,
-                                                 projection.inputs},
-                                                {qkv, output_column, projection.outputs},
-                                                program.tensors.size())});
+    program.ops.push_back(
+        {part.name, linear_op({program.input_slot, input_column, projection.inputs},
+                              {qkv, output_column, projection.outputs}, program.tensors.size())});
     program.tensors.push_back(stack(part.name, {&projection}));
     input_column += projection.inputs;
     output_column += projection.outputs;
@@ -119,8 +118,7 @@ Program build_program(const AttentionModule& module, const std::string& name) {
   program.positions_max = module.positions_max;
   program.masks = module.masks;
   program.input_slot = add_slot(program, module.features);
-  const uint32_t qkv =
-      module.head_dim != 0 ? add_projections(program, module) : program.input_slot;
+  const uint32_t qkv = module.head_dim != 0 ? add_projections(program, module) : program.input_slot;
   const uint32_t context = add_slot(program, module.heads * module.value_dim);
   for (uint32_t begin = 0; begin < module.heads;) {
     uint32_t end = begin + 1;

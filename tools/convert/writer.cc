@@ -62,9 +62,9 @@ fb::Offset<format::Op> write_op(fb::FlatBufferBuilder& builder, const ProgramOp&
   const format::View value = view(attention.value);
   const format::View output = view(attention.output);
   const bool has_scores = attention.query.width != 0;
-  const auto body = format::CreateAttention(builder, has_scores ? &query : nullptr,
-                                            has_scores ? &key : nullptr, &value, &output,
-                                            attention.heads, attention.cache, attention.mask);
+  const auto body =
+      format::CreateAttention(builder, has_scores ? &query : nullptr, has_scores ? &key : nullptr,
+                              &value, &output, attention.heads, attention.cache, attention.mask);
   return format::CreateOp(builder, name, format::Body::Attention, body.Union());
 }
 
@@ -75,8 +75,7 @@ fb::Offset<format::Mask> write_mask(fb::FlatBufferBuilder& builder, const Compil
     case MaskKind::kStrip: {
       const auto values = builder.CreateVector(mask.values);
       const auto body = format::CreateStripMask(builder, mask.behind, mask.ahead, values);
-      return format::CreateMask(builder, mask.positions, format::MaskBody::StripMask,
-                                body.Union());
+      return format::CreateMask(builder, mask.positions, format::MaskBody::StripMask, body.Union());
     }
     case MaskKind::kTiles: {
       const auto map = builder.CreateVector(mask.map);

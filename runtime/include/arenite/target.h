@@ -9,7 +9,7 @@ namespace arenite {
 // Ids are part of the file format: never renumbered, never reused. The x86-64 names are the psABI
 // micro-architecture levels.
 enum class Target : uint8_t {
-  kPortable = 0,  // scalar kernels, every CPU
+  kPortable = 0,   // scalar kernels, every CPU
   kX86_64_v2 = 1,  // SSE4.1
   kX86_64_v3 = 2,  // AVX2, FMA3
   kX86_64_v4 = 3,  // AVX-512 F

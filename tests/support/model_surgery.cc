@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Footers, removed fields and padding.
+// Footers and padding.
 #include "support/model_surgery.h"
 
 #include "support/checksum_repair.h"
@@ -19,10 +19,6 @@ format::Footer ModelSurgery::footer() const {
 
 void ModelSurgery::set_footer(const format::Footer& footer) {
   std::memcpy(bytes_.span().last(sizeof(footer)).data(), &footer, sizeof(footer));
-}
-
-void ModelSurgery::remove(const flatbuffers::Table& table, flatbuffers::voffset_t field) {
-  overwrite(table.GetVTable() + field, flatbuffers::voffset_t{0});
 }
 
 void ModelSurgery::pad_to(size_t unit) {

@@ -28,14 +28,17 @@ class ModelSurgery {
   void set_footer(const format::Footer& footer);
 
   // Writes a scalar of a table. The converter stores every scalar, defaults too.
-  template <typename T>
-  void set(const flatbuffers::Table& table, flatbuffers::voffset_t field, T value) {
-    overwrite(table.GetAddressOf(field), value);
+  template <typename Table, typename T>
+  void set(const Table& table, flatbuffers::voffset_t field, T value) {
+    overwrite(untyped(table).GetAddressOf(field), value);
   }
 
   // The table forgets the field. So do other tables of the same shape, which share the record of
   // where their fields are.
-  void remove(const flatbuffers::Table& table, flatbuffers::voffset_t field);
+  template <typename Table>
+  void remove(const Table& table, flatbuffers::voffset_t field) {
+    overwrite(untyped(table).GetVTable() + field, flatbuffers::voffset_t{0});
+  }
 
   // Writes over a struct or an element of a vector, given its place.
   template <typename T>
@@ -56,6 +59,12 @@ class ModelSurgery {
 
  private:
   void assign(std::span<const std::byte> file);
+
+  // Generated tables keep their base class to themselves.
+  template <typename Table>
+  static const flatbuffers::Table& untyped(const Table& table) {
+    return reinterpret_cast<const flatbuffers::Table&>(table);
+  }
 
   convert::AlignedBytes bytes_;
 };

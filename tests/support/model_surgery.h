@@ -21,6 +21,7 @@ class ModelSurgery {
   explicit ModelSurgery(std::span<const std::byte> file) { assign(file); }
 
   std::span<std::byte> file() { return bytes_.span(); }
+  std::span<const std::byte> file() const { return bytes_.span(); }
   const format::Model& model() const { return *format::GetModel(bytes_.span().data()); }
   const format::Packed& packed(uint32_t index) const { return *model().packed()->Get(index); }
 

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The promise of any bytes: damaged files are refused; and where the checksums are made right
-// again, so that only the checks of meaning are left, a file is refused or runs inside its memory.
+// The promise of any bytes: damaged files are refused; and where checksums and arena formulas
+// are made right again, so that only the checks of meaning are left, a file is refused or runs
+// inside its memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
 #include <iostream>
 
-#include "support/checksum_repair.h"
 #include "support/guarded_buffer.h"
 #include "support/hostile_file.h"
 #include "support/kernel_sets.h"
 #include "support/model_factory.h"
 #include "support/model_surgery.h"
 #include "support/random.h"
+#include "support/repair.h"
 
 namespace arenite::test {
 namespace {
@@ -126,12 +127,12 @@ class Fates {
   size_t counts_[3] = {};
 };
 
-class DamageWithRightChecksums : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Specs, DamageWithRightChecksums,
+class RepairedDamage : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Specs, RepairedDamage,
                          testing::Values("causal", "strip", "documents", "prefix", "head_masks",
                                          "mask_only", "separate_inputs"));
 
-TEST_P(DamageWithRightChecksums, OfOneMetadataByteIsRefusedOrHarmless) {
+TEST_P(RepairedDamage, OfOneMetadataByteIsRefusedOrHarmless) {
   const ModelSurgery sound(make_model(spec_named(GetParam()), two_targets()).span());
   const size_t metadata_bytes = sound.footer().metadata_bytes;
   Copy copy(sound.file());
@@ -144,7 +145,7 @@ TEST_P(DamageWithRightChecksums, OfOneMetadataByteIsRefusedOrHarmless) {
       if (value == old) continue;
       const std::span<std::byte> damaged = copy.fresh();
       damaged[i] = value;
-      repair_checksums(damaged);
+      repair_checksums_and_formulas(damaged);
       fates.add(load_and_run(damaged));
     }
   }
@@ -152,7 +153,7 @@ TEST_P(DamageWithRightChecksums, OfOneMetadataByteIsRefusedOrHarmless) {
 }
 
 // Whole words: counts, offsets and sizes that are plausible, huge, or those of another field.
-TEST_P(DamageWithRightChecksums, OfOneMetadataWordIsRefusedOrHarmless) {
+TEST_P(RepairedDamage, OfOneMetadataWordIsRefusedOrHarmless) {
   const ModelSurgery sound(make_model(spec_named(GetParam()), two_targets()).span());
   const size_t words = sound.footer().metadata_bytes / sizeof(uint32_t);
   Copy copy(sound.file());
@@ -171,14 +172,14 @@ TEST_P(DamageWithRightChecksums, OfOneMetadataWordIsRefusedOrHarmless) {
       if (value == old) continue;
       const std::span<std::byte> damaged = copy.fresh();
       std::memcpy(damaged.data() + i * sizeof(value), &value, sizeof(value));
-      repair_checksums(damaged);
+      repair_checksums_and_formulas(damaged);
       fates.add(load_and_run(damaged));
     }
   }
   fates.report(GetParam());
 }
 
-TEST_P(DamageWithRightChecksums, OfAllWeightsIsHarmless) {
+TEST_P(RepairedDamage, OfAllWeightsIsHarmless) {
   ModelSurgery file(make_model(spec_named(GetParam()), two_targets()).span());
   Random random(4);
   for (int round = 0; round < 20; ++round) {

@@ -2,7 +2,7 @@
 // Footers and padding.
 #include "support/model_surgery.h"
 
-#include "support/checksum_repair.h"
+#include "support/repair.h"
 
 namespace arenite::test {
 

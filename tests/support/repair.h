@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the checksums of a damaged model file right again, so that a test or a fuzzer reaches what
-// the verifier checks behind them.
-#ifndef ARENITE_TESTS_SUPPORT_CHECKSUM_REPAIR_H_
-#define ARENITE_TESTS_SUPPORT_CHECKSUM_REPAIR_H_
+// Makes what follows from the rest of a damaged model file right again, so that a test or a
+// fuzzer reaches what the verifier checks behind it.
+#ifndef ARENITE_TESTS_SUPPORT_REPAIR_H_
+#define ARENITE_TESTS_SUPPORT_REPAIR_H_
 
 #include <cstddef>
 #include <span>
@@ -14,6 +14,9 @@ namespace arenite::test {
 // footer does not say where the metadata is. REQUIRES: file.data() is a multiple of 8.
 void repair_checksums(std::span<std::byte> file);
 
+// The same, and the arena formula of each target becomes that of the program.
+void repair_checksums_and_formulas(std::span<std::byte> file);
+
 }  // namespace arenite::test
 
-#endif  // ARENITE_TESTS_SUPPORT_CHECKSUM_REPAIR_H_
+#endif  // ARENITE_TESTS_SUPPORT_REPAIR_H_

@@ -24,6 +24,7 @@ class GuardedBuffer {
   explicit GuardedBuffer(size_t bytes, size_t alignment = 1, size_t slack_bytes = 0,
                          Guard guard = Guard::kBehind);
   ~GuardedBuffer();
+  GuardedBuffer(GuardedBuffer&& other) noexcept;
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
 

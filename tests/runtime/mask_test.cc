@@ -104,6 +104,22 @@ TEST_P(Masks, StripAddsWhatTheDenseMaskAdds) {
   }
 }
 
+TEST_P(Masks, StripIsReadNoFurtherThanKernelsMay) {
+  for (const uint32_t positions : kSizes) {
+    const TestMask mask = slope_mask(positions, positions - 1, positions - 1, 0.5f);
+    const GuardedFloats values(2 * size_t{positions} - 1, kReadAheadBytes);
+    std::ranges::copy(mask.view().values, values.data());
+    MaskView view = mask.view();
+    view.values = values.span();
+    for (uint32_t query = 0; query < positions; ++query) {
+      const GuardedFloats scores(positions, kReadAheadBytes);
+      std::ranges::fill(scores.span(), 0.0f);
+      apply_mask(kernels(), view, query, {0, positions}, scores.data());
+      ASSERT_EQ(scores[positions - 1], mask.dense.bias_of(query, positions - 1));
+    }
+  }
+}
+
 // A strip may hide distances in its middle: every other key, say.
 TEST_P(Masks, StripHidesDistancesInItsBand) {
   constexpr uint32_t kPositions = 100;

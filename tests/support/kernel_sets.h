@@ -9,13 +9,19 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
 #include <vector>
 
 #include "arenite/target.h"
 #include "kernels/kernel_set.h"
 
-namespace arenite::test {
+namespace arenite {
+
+// How GoogleTest prints a target in messages and lists.
+inline void PrintTo(Target target, std::ostream* out) { *out << name(target); }
+
+namespace test {
 
 inline std::vector<Target> targets_here() {
   std::vector<Target> targets;
@@ -41,6 +47,7 @@ inline std::string test_name_of(const testing::TestParamInfo<Target>& info) {
                            ::testing::ValuesIn(::arenite::test::targets_here()), \
                            ::arenite::test::test_name_of)
 
-}  // namespace arenite::test
+}  // namespace test
+}  // namespace arenite
 
 #endif  // ARENITE_TESTS_SUPPORT_KERNEL_SETS_H_

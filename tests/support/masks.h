@@ -21,7 +21,7 @@ struct TestMask {
   MaskKind kind = MaskKind::kBand;
   uint32_t behind = kUnlimited;
   uint32_t ahead = kUnlimited;
-  std::vector<float> values;
+  std::vector<float> values;  // and kReadAheadBytes more
   std::vector<uint16_t> map;
   std::vector<uint32_t> bits;
   std::vector<uint32_t> row_begin;

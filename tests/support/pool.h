@@ -46,6 +46,7 @@ class Pool {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable done_;
+  uint32_t started_ = 0;  // guarded by mutex_
   uint64_t runs_ = 0;     // guarded by mutex_
   uint32_t busy_ = 0;     // guarded by mutex_; workers that have not finished this run
   bool stopped_ = false;  // guarded by mutex_

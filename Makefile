@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Short names for the usual work. Everything a target needs is installed, fetched and built first.
 #
-#   make XNNPACK_SOURCE=DIR            uses another XNNPACK checkout than the fetched one
+#   make XNNPACK_SOURCE=DIR            uses another XNNPACK checkout, until `make clean`
 #   make ARENITE_SKIP_PACKAGES=1       does not look at Debian packages
 
 .DEFAULT_GOAL := build
@@ -12,16 +12,16 @@ export ARENITE_SKIP_PACKAGES
 JOBS ?= $(shell nproc)
 INSTALL := tools/cmake/install_packages.sh
 
-PACKAGES := cmake ninja-build g++ xz-utils python3-minimal pkg-config \
+PACKAGES := cmake ninja-build g++ xz-utils python3 pkg-config \
   libflatbuffers-dev flatbuffers-compiler nlohmann-json3-dev libcli11-dev libfmt-dev libzip-dev \
   libgtest-dev
 PACKAGES_ARM64 := g++-aarch64-linux-gnu qemu-user googletest
-PACKAGES_SANITIZE := clang libclang-rt-14-dev
+PACKAGES_SANITIZE := clang libclang-rt-dev
 PACKAGES_BENCH := libbenchmark-dev
 PACKAGES_TIDY := clang-tidy
 
-# $(call build,PRESET[,CMAKE ARGUMENTS]) configures where that is needed and builds. Ninja itself runs
-# CMake again when a CMake file changes, so only the first run and changed arguments configure here.
+# $(call build,PRESET[,CMAKE ARGUMENTS]) configures where that is needed, and builds. Ninja itself
+# runs CMake again when a CMake file changes, so only the first run and arguments configure here.
 XNNPACK_ARGUMENT := $(if $(XNNPACK_SOURCE),-DARENITE_XNNPACK_SOURCE=$(abspath $(XNNPACK_SOURCE)))
 folder = build$(if $(filter-out default,$(1)),-$(1))
 define build
@@ -38,17 +38,17 @@ demo: build ## Convert a small trained model and run it
 	@tools/cmake/demo.sh build
 
 test: build ## Run all tests on this machine
-	@ctest --preset default
+	@ctest --preset default -j $(JOBS)
 
 test-arm64: ## Cross-build for 64-bit ARM and run the tests under QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_ARM64)
 	$(call build,arm64)
-	@ctest --preset arm64
+	@ctest --preset arm64 -j $(JOBS)
 
 sanitize: ## Run all tests with Clang's AddressSanitizer and UBSan
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,sanitize)
-	@ctest --preset sanitize
+	@ctest --preset sanitize -j $(JOBS)
 
 bench: ## Run the benchmarks
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_BENCH)
@@ -59,7 +59,7 @@ size: build ## Print the code size of the runtime and compare it with its budget
 	@python3 tests/style/size_report.py build
 
 check: ## Check the style rules (clang-format where it is installed)
-	@$(INSTALL) python3-minimal
+	@$(INSTALL) python3
 	@python3 tests/style/check_style.py
 
 tidy: ## Run clang-tidy over our own sources

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arena as a formula: what a model file stores, what plan_arena evaluates and what a program
 // can evaluate at compile time from an embedded model's header.
-#ifndef ARENITE_CORE_ARENA_FORMULA_H_
-#define ARENITE_CORE_ARENA_FORMULA_H_
+#pragma once
 
 #include <cstdint>
 
@@ -47,24 +46,21 @@ constexpr ArenaSizes evaluate(const ArenaFormula& formula, uint32_t positions_ma
   ArenaSizes sizes;
   sizes.session_bytes =
       round_up(Checked(kSessionBytes) + Checked(sequences_max) * kSequenceBytes, kArenaUnit);
-  sizes.kv_cache_bytes =
-      round_up(Checked(sequences_max) *
-                   (panels * formula.kv_bytes_per_panel +
-                    Checked(value_pages(positions_max)) * formula.kv_bytes_per_page),
-               kArenaUnit);
+  sizes.kv_cache_bytes = round_up(
+      Checked(sequences_max) * (panels * formula.kv_bytes_per_panel +
+                                Checked(value_pages(positions_max)) * formula.kv_bytes_per_page),
+      kArenaUnit);
   sizes.activation_bytes = round_up(
       Checked(tokens_max) * formula.activation_bytes_per_token + kReadAheadBytes, kArenaUnit);
   // Rows of scores, then a tile of nr columns for the product with one page of values.
   sizes.scratch_bytes_per_thread =
-      round_up(Checked(formula.score_rows) *
-                   (panels * formula.nr + kScoreRowPadding + formula.nr) * sizeof(float),
+      round_up(Checked(formula.score_rows) * (panels * formula.nr + kScoreRowPadding + formula.nr) *
+                   sizeof(float),
                kArenaUnit);
   sizes.scratch_bytes = sizes.scratch_bytes_per_thread * threads;
-  sizes.total_bytes = sizes.session_bytes + sizes.kv_cache_bytes + sizes.activation_bytes +
-                      sizes.scratch_bytes;
+  sizes.total_bytes =
+      sizes.session_bytes + sizes.kv_cache_bytes + sizes.activation_bytes + sizes.scratch_bytes;
   return sizes;
 }
 
 }  // namespace arenite
-
-#endif  // ARENITE_CORE_ARENA_FORMULA_H_

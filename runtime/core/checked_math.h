@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Size arithmetic that remembers whether it overflowed, so that a whole formula is checked once.
-#ifndef ARENITE_CORE_CHECKED_MATH_H_
-#define ARENITE_CORE_CHECKED_MATH_H_
+#pragma once
 
 #include <cstdint>
 
@@ -44,5 +43,3 @@ constexpr Checked round_up(Checked a, uint64_t unit) {
 constexpr uint32_t div_up(uint32_t a, uint32_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 }  // namespace arenite
-
-#endif  // ARENITE_CORE_CHECKED_MATH_H_

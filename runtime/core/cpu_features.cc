@@ -14,8 +14,7 @@ CpuFeatures cpu_features() {
   __builtin_cpu_init();
   features.sse41 = __builtin_cpu_supports("sse4.1") != 0;
   features.sse42 = __builtin_cpu_supports("sse4.2") != 0;
-  features.avx2_fma3 =
-      __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+  features.avx2_fma3 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
   features.avx512f = __builtin_cpu_supports("avx512f") != 0;
 #elif defined(__aarch64__)
   features.neon = true;  // part of every ARMv8-A

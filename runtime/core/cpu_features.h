@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What this CPU can do, as far as kernels care.
-#ifndef ARENITE_CORE_CPU_FEATURES_H_
-#define ARENITE_CORE_CPU_FEATURES_H_
+#pragma once
 
 namespace arenite {
 
@@ -18,5 +17,3 @@ struct CpuFeatures {
 CpuFeatures cpu_features();
 
 }  // namespace arenite
-
-#endif  // ARENITE_CORE_CPU_FEATURES_H_

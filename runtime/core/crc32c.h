@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CRC-32C (Castagnoli polynomial, reflected, as in iSCSI and ext4): detects damaged model files.
-#ifndef ARENITE_CORE_CRC32C_H_
-#define ARENITE_CORE_CRC32C_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -16,5 +15,3 @@ uint32_t crc32c(std::span<const std::byte> bytes);
 uint32_t crc32c_portable(std::span<const std::byte> bytes);
 
 }  // namespace arenite
-
-#endif  // ARENITE_CORE_CRC32C_H_

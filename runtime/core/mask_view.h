@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A compiled attention mask, as it lies in the model file.
-#ifndef ARENITE_CORE_MASK_VIEW_H_
-#define ARENITE_CORE_MASK_VIEW_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -24,9 +23,9 @@ struct MaskView {
   uint32_t positions = 0;  // rows and columns; 0: any number (band only)
   uint32_t behind = kUnlimited;
   uint32_t ahead = kUnlimited;
-  std::span<const float> values;       // strip: [2 * positions - 1]; kReadAheadBytes follow it
-  std::span<const uint16_t> map;       // tiles: [row tiles, column tiles]
-  std::span<const uint32_t> bits;      // tiles: [mixed tiles, kMaskTile]
+  std::span<const float> values;        // strip: [2 * positions - 1]; kReadAheadBytes follow
+  std::span<const uint16_t> map;        // tiles: [row tiles, column tiles]
+  std::span<const uint32_t> bits;       // tiles: [mixed tiles, kMaskTile]
   std::span<const uint32_t> row_begin;  // tiles: [positions], the first visible key
   std::span<const uint32_t> row_end;    // tiles: [positions], one past the last visible key
 
@@ -34,5 +33,3 @@ struct MaskView {
 };
 
 }  // namespace arenite
-
-#endif  // ARENITE_CORE_MASK_VIEW_H_

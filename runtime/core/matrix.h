@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Views of row-major float matrices: what ops read and write. They own nothing.
-#ifndef ARENITE_CORE_MATRIX_H_
-#define ARENITE_CORE_MATRIX_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -23,5 +22,3 @@ using Matrix = MatrixView<float>;
 using ConstMatrix = MatrixView<const float>;
 
 }  // namespace arenite
-
-#endif  // ARENITE_CORE_MATRIX_H_

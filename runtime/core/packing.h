@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The byte layouts of packed weights and of the packed key/value cache. The one place that says
 // how large they are and where an element lies: used by kernels, verifier, planner and converter.
-#ifndef ARENITE_CORE_PACKING_H_
-#define ARENITE_CORE_PACKING_H_
+#pragma once
 
 #include <cstdint>
 
@@ -70,7 +69,7 @@ inline constexpr uint32_t kPagePositions = 256;
 
 struct CacheShape {
   uint32_t kv_heads = 0;
-  uint32_t head_dim = 0;   // 0: no keys are kept (the mask alone gives the scores)
+  uint32_t head_dim = 0;  // 0: no keys are kept (the mask alone gives the scores)
   uint32_t value_dim = 0;
 };
 
@@ -88,10 +87,7 @@ constexpr Checked cache_bytes_per_panel(Packing packing, const CacheShape& shape
 
 // Bytes that each page adds to a cache: the rows of zeros.
 constexpr Checked cache_bytes_per_page(Packing packing, const CacheShape& shape) {
-  return Checked(shape.kv_heads) * div_up(shape.value_dim, packing.nr) * packing.nr *
-         sizeof(float);
+  return Checked(shape.kv_heads) * div_up(shape.value_dim, packing.nr) * packing.nr * sizeof(float);
 }
 
 }  // namespace arenite
-
-#endif  // ARENITE_CORE_PACKING_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What surrounds the FlatBuffer in a model file; SPEC.md describes it.
-#ifndef ARENITE_FORMAT_FILE_LAYOUT_H_
-#define ARENITE_FORMAT_FILE_LAYOUT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +10,7 @@ namespace arenite::format {
 // Raised by every change of meaning. Files of another version are refused.
 inline constexpr uint32_t kFormatVersion = 1;
 
-inline constexpr char kFileIdentifier[] = "ARNT";  // at byte 4, where FlatBuffers puts it
+inline constexpr char kFileIdentifier[] = "ARNT";     // at byte 4, where FlatBuffers puts it
 inline constexpr uint32_t kFooterMagic = 0x454E5241;  // "ARNE"
 inline constexpr uint64_t kSegmentAlignment = 64;
 
@@ -35,5 +34,3 @@ inline constexpr uint32_t kMaskPositionsMax = 1u << 20;
 inline constexpr uint32_t kTileMaskPositionsMax = 1u << 15;
 
 }  // namespace arenite::format
-
-#endif  // ARENITE_FORMAT_FILE_LAYOUT_H_

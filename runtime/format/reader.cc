@@ -56,9 +56,12 @@ OpView ModelReader::op(uint32_t index) const {
     view.linear = {column_view(linear->input()), column_view(linear->output()), linear->tensor()};
   } else if (const Attention* attention = op->body_as_Attention()) {
     view.kind = OpKind::kAttention;
-    view.attention = {column_view(attention->query()), column_view(attention->key()),
-                      column_view(attention->value()), column_view(attention->output()),
-                      attention->heads(),              attention->cache(),
+    view.attention = {column_view(attention->query()),
+                      column_view(attention->key()),
+                      column_view(attention->value()),
+                      column_view(attention->output()),
+                      attention->heads(),
+                      attention->cache(),
                       attention->mask()};
   }
   return view;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the metadata of a model file as plain structs. FlatBuffers does not show through.
-#ifndef ARENITE_FORMAT_READER_H_
-#define ARENITE_FORMAT_READER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -117,5 +116,3 @@ class ModelReader {
 bool is_causal(const MaskView& mask);
 
 }  // namespace arenite::format
-
-#endif  // ARENITE_FORMAT_READER_H_

@@ -47,8 +47,8 @@ Status verify_footer(std::span<const std::byte> file, const Refusal& refuse, Foo
   if (footer.metadata_bytes < kIdentifierEnd ||
       footer.metadata_bytes > file.size() - sizeof(Footer) ||
       footer.metadata_bytes >= FLATBUFFERS_MAX_BUFFER_SIZE) {
-    return bad("the metadata does not fit the file", "footer.metadata_bytes",
-               footer.metadata_bytes, file.size() - sizeof(Footer));
+    return bad("the metadata does not fit the file", "footer.metadata_bytes", footer.metadata_bytes,
+               file.size() - sizeof(Footer));
   }
   if (footer.reserved != 0) {
     return bad("a reserved field is not zero", "footer.reserved", footer.reserved, 0);

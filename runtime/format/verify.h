@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verifies a model file: after this, no later code checks the file again.
-#ifndef ARENITE_FORMAT_VERIFY_H_
-#define ARENITE_FORMAT_VERIFY_H_
+#pragma once
 
 #include <cstddef>
 #include <span>
@@ -22,5 +21,3 @@ Status verify(std::span<const std::byte> file, Diagnostic& why);
 bool derive_formula(const ModelReader& model, Packing packing, ArenaFormula& formula);
 
 }  // namespace arenite::format
-
-#endif  // ARENITE_FORMAT_VERIFY_H_

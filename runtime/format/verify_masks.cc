@@ -15,12 +15,12 @@ bool verify_strip(const MaskView& mask, uint32_t index, const Refusal& refuse) {
   }
   const uint32_t origin = mask.positions - 1;  // where the distance is 0
   if (mask.values.size() != uint64_t{2} * mask.positions - 1) {
-    return refuse("a strip has 2 * positions - 1 values", "masks.values", index,
-                  mask.values.size(), uint64_t{2} * mask.positions - 1);
+    return refuse("a strip has 2 * positions - 1 values", "masks.values", index, mask.values.size(),
+                  uint64_t{2} * mask.positions - 1);
   }
   if (mask.behind > origin || mask.ahead > origin) {
-    return refuse("a strip's band is wider than its positions", "masks.behind", index,
-                  mask.behind, origin);
+    return refuse("a strip's band is wider than its positions", "masks.behind", index, mask.behind,
+                  origin);
   }
   for (uint32_t i = 0; i < mask.values.size(); ++i) {
     const float value = mask.values[i];
@@ -37,8 +37,7 @@ bool verify_strip(const MaskView& mask, uint32_t index, const Refusal& refuse) {
 
 // One bit per key of the tile: is it visible for this row?
 uint32_t tile_row(const MaskView& mask, uint32_t row, uint32_t tile_column) {
-  const uint16_t tile =
-      mask.map[size_t{row / kMaskTile} * mask.tile_columns() + tile_column];
+  const uint16_t tile = mask.map[size_t{row / kMaskTile} * mask.tile_columns() + tile_column];
   uint32_t visible = 0;
   if (tile == kTileVisible) visible = UINT32_MAX;
   if (tile >= kTileMixed) {
@@ -80,8 +79,7 @@ bool verify_tiles(const MaskView& mask, uint32_t index, const Refusal& refuse) {
   }
   const uint64_t tiles = uint64_t{mask.tile_columns()} * mask.tile_columns();
   if (mask.map.size() != tiles) {
-    return refuse("a tile map does not cover its mask", "masks.map", index, mask.map.size(),
-                  tiles);
+    return refuse("a tile map does not cover its mask", "masks.map", index, mask.map.size(), tiles);
   }
   if (mask.bits.size() % kMaskTile != 0) {
     return refuse("mixed tiles have 32 rows each", "masks.bits", index, mask.bits.size(),

@@ -118,14 +118,12 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
     ArenaFormula formula;
     if (!derive_formula(model, packed.packing, formula) || !(formula == packed.formula)) {
       return refuse("the arena formula is not that of the program", "packed.formula", i,
-                    packed.formula.activation_bytes_per_token,
-                    formula.activation_bytes_per_token);
+                    packed.formula.activation_bytes_per_token, formula.activation_bytes_per_token);
     }
-    const uint32_t crc =
-        crc32c(file.subspan(packed.segment.offset, packed.segment.bytes));
+    const uint32_t crc = crc32c(file.subspan(packed.segment.offset, packed.segment.bytes));
     if (crc != packed.segment.crc32c) {
-      return refuse("packed weights are damaged: their CRC-32C differs", "packed.segment.crc32c",
-                    i, crc, packed.segment.crc32c);
+      return refuse("packed weights are damaged: their CRC-32C differs", "packed.segment.crc32c", i,
+                    crc, packed.segment.crc32c);
     }
     end = packed.segment.offset + packed.segment.bytes;
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the verifier. Each returns true, or refuses with a reason.
-#ifndef ARENITE_FORMAT_VERIFY_PARTS_H_
-#define ARENITE_FORMAT_VERIFY_PARTS_H_
+#pragma once
 
 #include "arenite/status.h"
 #include "format/file_layout.h"
@@ -37,5 +36,3 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
                    uint64_t metadata_bytes, const Refusal& refuse);
 
 }  // namespace arenite::format
-
-#endif  // ARENITE_FORMAT_VERIFY_PARTS_H_

@@ -81,8 +81,8 @@ bool verify_linear(const ModelReader& model, const LinearOp& op, uint32_t index,
     return refuse("a linear op overwrites its own input", "linear.output", index);
   }
   if (op.tensor >= model.tensors()) {
-    return refuse("a linear op names a tensor that is not there", "linear.tensor", index,
-                  op.tensor, model.tensors());
+    return refuse("a linear op names a tensor that is not there", "linear.tensor", index, op.tensor,
+                  model.tensors());
   }
   const TensorShape shape = model.tensor(op.tensor);
   if (shape.inputs != op.input.width) {
@@ -130,8 +130,8 @@ bool verify_attention(const ModelReader& model, const AttentionOp& op, uint32_t 
   const struct {
     const char* field;
     const ColumnView& view;
-  } inputs[] = {{"attention.query", op.query}, {"attention.key", op.key},
-                {"attention.value", op.value}};
+  } inputs[] = {
+      {"attention.query", op.query}, {"attention.key", op.key}, {"attention.value", op.value}};
   if (!verify_view(model, op.output, "attention.output", index, refuse)) return false;
   for (const auto& input : inputs) {
     if (!verify_view(model, input.view, input.field, index, refuse)) return false;
@@ -160,8 +160,8 @@ bool verify_slots(const ModelReader& model, const Refusal& refuse) {
       return refuse("a slot has no width or lies too far out", "slots.width", i, slot.width, 1);
     }
     if (slot.first_op > slot.last_op || slot.last_op > last_op) {
-      return refuse("a slot's lifetime is not within the program", "slots.last_op", i,
-                    slot.last_op, last_op);
+      return refuse("a slot's lifetime is not within the program", "slots.last_op", i, slot.last_op,
+                    last_op);
     }
     for (uint32_t j = 0; j < i; ++j) {
       const SlotView other = model.slot(j);

@@ -3,8 +3,7 @@
 //
 // Kernels allocate nothing and know nothing of the model. They may read kReadAheadBytes past the
 // end of a row.
-#ifndef ARENITE_KERNELS_KERNEL_SET_H_
-#define ARENITE_KERNELS_KERNEL_SET_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -19,15 +18,13 @@ namespace arenite {
 // REQUIRES: 1 <= rows <= mr, columns >= 1, k_bytes a positive multiple of 4; w at a multiple of nr
 // floats or of 64 bytes, whichever is less (SIMD kernels load weights with aligned instructions).
 using GemmKernel = void (*)(size_t rows, size_t columns, size_t k_bytes, const float* a,
-                            size_t a_stride_bytes, const float* w, float* c,
-                            size_t c_stride_bytes);
+                            size_t a_stride_bytes, const float* w, float* c, size_t c_stride_bytes);
 
 // *max = the largest of x [bytes / 4]. REQUIRES: bytes > 0.
 using RowMaxKernel = void (*)(size_t bytes, const float* x, float* max);
 
 // y = exp(x - *max), *sum = sum of y. Exactly 0 where x is -infinity. x and y may be the same.
-using ExpSumKernel = void (*)(size_t bytes, const float* x, const float* max, float* y,
-                              float* sum);
+using ExpSumKernel = void (*)(size_t bytes, const float* x, const float* max, float* y, float* sum);
 
 // y = a + b; y may be a or b.
 using AddKernel = void (*)(size_t bytes, const float* a, const float* b, float* y);
@@ -52,5 +49,3 @@ struct KernelSet {
 const KernelSet* kernel_set(Target target);
 
 }  // namespace arenite
-
-#endif  // ARENITE_KERNELS_KERNEL_SET_H_

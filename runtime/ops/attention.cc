@@ -58,12 +58,10 @@ void compute_scores(const KernelSet& kernels, const Attention& op, const Block& 
                            {run.end, block.end});
     if (run.begin == run.end) break;
     const uint32_t panel_begin = run.begin - run.begin % nr;
-    kernels.gemm[block.rows](block.rows, run.end - panel_begin,
-                             op.shape.head_dim * sizeof(float), block.query,
-                             op.query.stride * sizeof(float),
-                             block.cache.keys(block.kv_head, panel_begin),
-                             scratch.scores + (panel_begin - block.origin),
-                             scratch.stride * sizeof(float));
+    kernels.gemm[block.rows](
+        block.rows, run.end - panel_begin, op.shape.head_dim * sizeof(float), block.query,
+        op.query.stride * sizeof(float), block.cache.keys(block.kv_head, panel_begin),
+        scratch.scores + (panel_begin - block.origin), scratch.stride * sizeof(float));
   }
 }
 
@@ -188,15 +186,14 @@ void attention(const KernelSet& kernels, const Attention& op,
     const RowBlocks split(sequence.rows, packing.mr);
     const uint32_t row = sequence.row_begin + split.begin(block_index);
     const KvCache cache = cache_of(index);
-    Block block = {cache,
-                   head / (op.heads / op.shape.kv_heads),
-                   split.size(block_index),
-                   sequence.positions + split.begin(block_index),
-                   sequence.positions + sequence.rows,
-                   op.query.data == nullptr
-                       ? nullptr
-                       : op.query.row(row) + size_t{head} * op.shape.head_dim,
-                   op.output.row(row) + size_t{head} * op.shape.value_dim};
+    Block block = {
+        cache,
+        head / (op.heads / op.shape.kv_heads),
+        split.size(block_index),
+        sequence.positions + split.begin(block_index),
+        sequence.positions + sequence.rows,
+        op.query.data == nullptr ? nullptr : op.query.row(row) + size_t{head} * op.shape.head_dim,
+        op.output.row(row) + size_t{head} * op.shape.value_dim};
     attend(kernels, op, block, op.scratch + thread_index * op.scratch_floats);
   };
   for_each_task(parallel, blocks * op.heads, work);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention over a packed key/value cache: for each head,
 //   output = softmax(query * keys^T + mask) * values.
-#ifndef ARENITE_OPS_ATTENTION_H_
-#define ARENITE_OPS_ATTENTION_H_
+#pragma once
 
 #include <span>
 
@@ -28,13 +27,13 @@ struct Attention {
   MaskView mask;
   uint32_t positions_max = 0;  // of the cache
 
-  ConstMatrix query;   // [rows, heads * head_dim], scaled; no data where head_dim is 0
-  ConstMatrix key;     // [rows, kv_heads * head_dim]
-  ConstMatrix value;   // [rows, kv_heads * value_dim]
-  Matrix output;       // [rows, heads * value_dim]; overlaps none of the inputs
+  ConstMatrix query;       // [rows, heads * head_dim], scaled; no data where head_dim is 0
+  ConstMatrix key;         // [rows, kv_heads * head_dim]
+  ConstMatrix value;       // [rows, kv_heads * value_dim]
+  Matrix output;           // [rows, heads * value_dim]; overlaps none of the inputs
   float* cache = nullptr;  // KvCache::floats per sequence, one after the other
 
-  float* scratch = nullptr;  // scratch_floats per thread
+  float* scratch = nullptr;   // scratch_floats per thread
   size_t scratch_floats = 0;  // at least attention_scratch_floats(...)
 };
 
@@ -43,5 +42,3 @@ void attention(const KernelSet& kernels, const Attention& op,
                std::span<const SequenceRows> sequences, const ParallelFor& parallel);
 
 }  // namespace arenite
-
-#endif  // ARENITE_OPS_ATTENTION_H_

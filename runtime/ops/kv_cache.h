@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The packed keys and values of one attention op and one sequence, in the arena. packing.h
 // describes the layout; this file walks it.
-#ifndef ARENITE_OPS_KV_CACHE_H_
-#define ARENITE_OPS_KV_CACHE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -73,5 +72,3 @@ class KvCache {
 };
 
 }  // namespace arenite
-
-#endif  // ARENITE_OPS_KV_CACHE_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // output = input * weights^T + bias.
-#ifndef ARENITE_OPS_LINEAR_H_
-#define ARENITE_OPS_LINEAR_H_
+#pragma once
 
 #include "arenite/parallel.h"
 #include "core/matrix.h"
@@ -15,5 +14,3 @@ void linear(const KernelSet& kernels, ConstMatrix input, const float* weights, M
             const ParallelFor& parallel);
 
 }  // namespace arenite
-
-#endif  // ARENITE_OPS_LINEAR_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a compiled mask for one query: its range of keys, and what to add to its scores.
-#ifndef ARENITE_OPS_MASK_H_
-#define ARENITE_OPS_MASK_H_
+#pragma once
 
 #include <cstdint>
 
@@ -32,5 +31,3 @@ void apply_mask(const KernelSet& kernels, const MaskView& mask, uint32_t positio
 KeyRange next_visible_run(const MaskView& mask, uint32_t first, uint32_t last, KeyRange range);
 
 }  // namespace arenite
-
-#endif  // ARENITE_OPS_MASK_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the tasks of an op on the application's threads, or inline without any.
-#ifndef ARENITE_OPS_PARALLEL_H_
-#define ARENITE_OPS_PARALLEL_H_
+#pragma once
 
 #include "arenite/parallel.h"
 
@@ -38,5 +37,3 @@ struct RowBlocks {
 };
 
 }  // namespace arenite
-
-#endif  // ARENITE_OPS_PARALLEL_H_

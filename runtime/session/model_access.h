@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the runtime itself looks into a loaded Model.
-#ifndef ARENITE_SESSION_MODEL_ACCESS_H_
-#define ARENITE_SESSION_MODEL_ACCESS_H_
+#pragma once
 
 #include "arenite/model.h"
 #include "format/reader.h"
@@ -21,5 +20,3 @@ struct ModelAccess {
 };
 
 }  // namespace arenite
-
-#endif  // ARENITE_SESSION_MODEL_ACCESS_H_

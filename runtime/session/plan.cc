@@ -51,8 +51,8 @@ Status resolve_options(const Model& model, const SessionOptions& options, ArenaL
                    parallel.threads, kThreadsMax);
   }
   if (parallel.threads > 1 && parallel.run == nullptr) {
-    return invalid(why, "several threads need a function that runs them", "options.parallel.run",
-                   0, 1);
+    return invalid(why, "several threads need a function that runs them", "options.parallel.run", 0,
+                   1);
   }
   return Status::kOk;
 }

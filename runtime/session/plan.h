@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where everything in an arena lies, as offsets from its start.
-#ifndef ARENITE_SESSION_PLAN_H_
-#define ARENITE_SESSION_PLAN_H_
+#pragma once
 
 #include "arenite/session.h"
 
@@ -25,5 +24,3 @@ Status make_layout(const Model& model, const SessionOptions& options, ArenaLayou
                    Diagnostic& why);
 
 }  // namespace arenite
-
-#endif  // ARENITE_SESSION_PLAN_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a Session really is: the first bytes of its arena.
-#ifndef ARENITE_SESSION_SESSION_STATE_H_
-#define ARENITE_SESSION_SESSION_STATE_H_
+#pragma once
 
 #include "arenite/session.h"
 #include "core/arena_formula.h"
@@ -56,5 +55,3 @@ struct SessionState : Session {
 static_assert(sizeof(SessionState) <= kSessionBytes && sizeof(SequenceRows) <= kSequenceBytes);
 
 }  // namespace arenite
-
-#endif  // ARENITE_SESSION_SESSION_STATE_H_

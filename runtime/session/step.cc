@@ -9,8 +9,8 @@
 namespace arenite {
 namespace {
 
-Status refuse(Diagnostic& why, Status status, const char* reason, const char* field,
-              uint32_t index, uint64_t found, uint64_t expected) {
+Status refuse(Diagnostic& why, Status status, const char* reason, const char* field, uint32_t index,
+              uint64_t found, uint64_t expected) {
   why = {};
   why.reason = reason;
   why.field = field;

@@ -14,7 +14,7 @@ static void scalar_gemm_4x4(benchmark::State& state) {
   std::vector<float> rows(4 * depth + 16, 0.5f);
   std::vector<float> packed(4 * (depth + 1) + 16, 0.25f);
   std::vector<float> out(4 * 4);
-  xnn_f32_minmax_params params;
+  xnn_f32_minmax_params params{};
   params.scalar.min = -std::numeric_limits<float>::infinity();
   params.scalar.max = std::numeric_limits<float>::infinity();
   for (auto _ : state) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One attention problem with random tokens, its expected outputs, and a run of the op on it in
 // memory whose every edge is watched.
-#ifndef ARENITE_TESTS_RUNTIME_ATTENTION_CASE_H_
-#define ARENITE_TESTS_RUNTIME_ATTENTION_CASE_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -90,5 +89,3 @@ std::vector<std::vector<float>> run_attention(const KernelSet& kernels,
                                               float garbage = NAN);
 
 }  // namespace arenite::test
-
-#endif  // ARENITE_TESTS_RUNTIME_ATTENTION_CASE_H_

@@ -4,8 +4,7 @@
 //   class Linear : public KernelSetTest {};
 //   ARENITE_FOR_EACH_KERNEL_SET(Linear);
 //   TEST_P(Linear, DoesThis) { kernels().gemm[...] }
-#ifndef ARENITE_TESTS_SUPPORT_KERNEL_SETS_H_
-#define ARENITE_TESTS_SUPPORT_KERNEL_SETS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -49,5 +48,3 @@ inline std::string test_name_of(const testing::TestParamInfo<Target>& info) {
 
 }  // namespace test
 }  // namespace arenite
-
-#endif  // ARENITE_TESTS_SUPPORT_KERNEL_SETS_H_

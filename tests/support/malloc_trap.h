@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A scope in which no thread may touch the heap: the first call ends the process and says which.
-#ifndef ARENITE_TESTS_SUPPORT_MALLOC_TRAP_H_
-#define ARENITE_TESTS_SUPPORT_MALLOC_TRAP_H_
+#pragma once
 
 namespace arenite::test {
 
@@ -22,5 +21,3 @@ class NoHeapScope {
 };
 
 }  // namespace arenite::test
-
-#endif  // ARENITE_TESTS_SUPPORT_MALLOC_TRAP_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads to lend to the runtime in tests, and schedules that a real machine shows only rarely.
-#ifndef ARENITE_TESTS_SUPPORT_POOL_H_
-#define ARENITE_TESTS_SUPPORT_POOL_H_
+#pragma once
 
 #include <atomic>
 #include <condition_variable>
@@ -59,5 +58,3 @@ class Pool {
 };
 
 }  // namespace arenite::test
-
-#endif  // ARENITE_TESTS_SUPPORT_POOL_H_

@@ -23,8 +23,8 @@ endif()
 
 # arenite_test(NAME SOURCES file... [LIBRARIES target...] [TIMEOUT seconds])
 #
-# Natively every TEST is a CTest test of its own. Under an emulator, where starting a process is what
-# costs, the program is one test.
+# Natively every TEST is a CTest test of its own. Under an emulator, where starting a process is
+# what costs, the program is one test.
 function(arenite_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LIBRARIES")
   if(NOT arg_TIMEOUT)

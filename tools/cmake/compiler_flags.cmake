@@ -7,7 +7,7 @@ if(PROJECT_IS_TOP_LEVEL)
   if(NOT CMAKE_BUILD_TYPE AND NOT arenite_multi_config)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
   endif()
-  # CMake's own choice is -O3, which grows the runtime and gains nothing: the time is in the kernels.
+  # CMake's own choice is -O3, which grows the runtime for nothing: the time is in the kernels.
   string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
   string(REPLACE "-O3" "-O2" CMAKE_C_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}")
 
@@ -21,7 +21,8 @@ if(PROJECT_IS_TOP_LEVEL)
 endif()
 
 if(ARENITE_SANITIZE)
-  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_compile_options(
+    -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
 endif()
 
@@ -43,6 +44,6 @@ function(arenite_embeddable target)
   target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections)
 endfunction()
 
-# Contracting a*b+c is left to us: the compiler's choice differs from one inlining to the next, and the
-# results must not.
+# Contracting a*b+c is left to us: the compiler's choice differs from one inlining to the next, and
+# the results must not.
 set(ARENITE_FLOAT_FLAGS -ffp-contract=off -fno-math-errno)

@@ -43,17 +43,18 @@ trap 'exit 1' HUP INT TERM
 mkdir -p "$work/parts" "$work/lists/partial" "$work/cache/archives/partial" "$work/unpacked"
 log=$work/log
 
-# The mirrors that are configured here, Debian's own first. Release files tell which one that is; where
-# the package lists were thrown away (small containers), the bare configuration must do.
+# The mirrors that are configured here, Debian's own first. Release files tell which one that is;
+# where the package lists were thrown away (small containers), the bare configuration must do.
 sites() {
   {
     apt-get indextargets 'Created-By: Packages' 'Label: Debian' --format '$(SITE)'
-    apt-get indextargets --no-release-info 'Created-By: Packages' 'Component: main' --format '$(SITE)'
+    apt-get indextargets --no-release-info 'Created-By: Packages' 'Component: main' \
+      --format '$(SITE)'
   } 2>/dev/null | awk '!seen[$0]++'
 }
 
-# Downloads the tarball into $work from one mirror, with apt-get's own folders all inside $work. Only the
-# tarball is asked for: some mirrors do not carry the other files of an old revision.
+# Downloads the tarball into $work from one mirror, with apt-get's own folders all inside $work.
+# Only the tarball is asked for: some mirrors do not carry the other files of an old revision.
 download_from() {
   printf 'Types: deb-src\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n' \
     "$1" "$suite" "$keyring" >"$work/parts/xnnpack.sources"
@@ -73,7 +74,7 @@ for site in $all_sites; do
   download_from "$site" && break
 done
 [ -f "$work/$tarball" ] ||
-  fail "no configured mirror delivered source package xnnpack $version-$revision of $suite. No network?"
+  fail "no configured mirror delivered xnnpack $version-$revision of $suite. No network?"
 
 found=$(sha256sum "$work/$tarball" | cut -d ' ' -f 1)
 [ "$found" = "$sha256" ] || {

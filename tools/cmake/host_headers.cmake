@@ -2,7 +2,7 @@
 # Header-only packages of the build machine, usable by native and by cross builds alike.
 #
 # A cross compiler must not see /usr/include, which holds the build machine's C library. So just the
-# folders of the header-only packages are linked into the build folder, and that is what gets included.
+# folders of the header-only packages are linked into the build folder, which is what gets included.
 
 # Adds the headers <folder>/... to the include path of interface library `target`. `package` is the
 # Debian package to name when they are missing.

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages given as arguments that are not installed yet; silent when all are there.
+# Installs those of the Debian packages given that are missing; silent when all are there.
 #
 # As root it calls apt-get; as a user it goes through sudo, and without sudo it prints the command
-# for someone who may run it. ARENITE_SKIP_PACKAGES=1 skips the check (tools that come from elsewhere).
+# for someone who may run it. ARENITE_SKIP_PACKAGES=1 skips it all (tools that come from elsewhere).
 set -eu
 
 [ "${ARENITE_SKIP_PACKAGES:-0}" = 1 ] && exit 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# The XNNPACK microkernels that the kernel sets use, by instruction set, with the compiler flags of each.
+# The XNNPACK microkernels that the kernel sets use, by instruction set, and the flags of each.
 #
-# Flags are those of XNNPACK's own build, so that a kernel's neighbours on the CPU ladder are switched off
-# in it. Which kernel suits which CPU: src/configs/ of XNNPACK. No kernel here needs a lookup table.
+# The flags are those of XNNPACK's own build, which switches off what a CPU of that level lacks.
+# Which kernel suits which CPU: src/configs/ of XNNPACK. No kernel here needs a lookup table.
 
 set(ARENITE_X86_64_ISAS sse sse2 avx fma3 avx2 avx512f)
 set(ARENITE_AARCH64_ISAS neon neonfma_aarch64)
@@ -63,8 +63,8 @@ set(ARENITE_KERNELS_avx512f
   src/f32-vbinary/gen/f32-vadd-avx512f-u32.c
   src/f32-vbinary/gen/f32-vmulc-avx512f-u32.c)
 
-# Every AArch64 CPU has these two, so no flags are needed. The rr1-p5 variant of the exponential is taken
-# because XNNPACK's own choice for this CPU reads a lookup table that lies outside the kernel.
+# Every AArch64 CPU has these two, so no flags are needed. The rr1-p5 variant of the exponential is
+# taken because XNNPACK's own choice for this CPU reads a lookup table outside the kernel.
 set(ARENITE_KERNELS_neon
   src/f32-rminmax/gen/f32-rmax-neon-u16-acc4.c
   src/f32-vbinary/gen/f32-vadd-neon-u8.c

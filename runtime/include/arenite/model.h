@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model file, verified: start here. Then plan_arena and Session::create in session.h.
-#ifndef ARENITE_MODEL_H_
-#define ARENITE_MODEL_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -33,11 +32,11 @@ class Model {
   static Result<Model> load(std::span<const std::byte> file, Diagnostic* why = nullptr,
                             const LoadOptions& options = {});
 
-  const char* name() const;            // as given at conversion; "" if none
-  uint32_t input_features() const;     // floats per token going in
-  uint32_t output_features() const;    // floats per token coming out
-  uint32_t positions_max() const;      // the longest sequence its masks allow; 0: any
-  bool causal() const;                 // no token sees a later one: it can be fed step by step
+  const char* name() const;          // as given at conversion; "" if none
+  uint32_t input_features() const;   // floats per token going in
+  uint32_t output_features() const;  // floats per token coming out
+  uint32_t positions_max() const;    // the longest sequence its masks allow; 0: any
+  bool causal() const;               // no token sees a later one: it can be fed step by step
   Target target() const { return target_; }  // what it runs on
   uint32_t file_targets() const;             // bit set of all targets in the file
 
@@ -52,5 +51,3 @@ class Model {
 };
 
 }  // namespace arenite
-
-#endif  // ARENITE_MODEL_H_

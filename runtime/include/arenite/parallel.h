@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How an application lends its threads to the runtime.
-#ifndef ARENITE_PARALLEL_H_
-#define ARENITE_PARALLEL_H_
+#pragma once
 
 #include <cstdint>
 
@@ -18,5 +17,3 @@ struct ParallelFor {
 };
 
 }  // namespace arenite
-
-#endif  // ARENITE_PARALLEL_H_

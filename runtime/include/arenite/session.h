@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a model inside one block of memory that the application owns.
-#ifndef ARENITE_SESSION_H_
-#define ARENITE_SESSION_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -105,5 +104,3 @@ class Session {
 };
 
 }  // namespace arenite
-
-#endif  // ARENITE_SESSION_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the runtime reports what went wrong: a Status, a Result<T> that carries a value or a Status,
 // and a Diagnostic with the details. Nothing here allocates, throws or prints.
-#ifndef ARENITE_STATUS_H_
-#define ARENITE_STATUS_H_
+#pragma once
 
 #include <cassert>
 #include <cstddef>
@@ -11,14 +10,14 @@
 
 namespace arenite {
 
-enum class [[nodiscard]] Status : uint8_t {
-  kOk = 0,
-  kInvalidArgument,  // the caller's sizes, pointers or options
-  kBadModel,         // the model's bytes are damaged or do not mean anything
-  kVersionMismatch,  // a model of another format version
-  kUnsupported,      // a sound model that this build or this CPU cannot run
-  kArenaTooSmall,    // Diagnostic::bytes_needed says how many bytes are enough
-  kContextFull,      // no room for the tokens among the positions of the session
+enum class [[nodiscard]] Status : uint8_t{
+    kOk = 0,
+    kInvalidArgument,  // the caller's sizes, pointers or options
+    kBadModel,         // the model's bytes are damaged or do not mean anything
+    kVersionMismatch,  // a model of another format version
+    kUnsupported,      // a sound model that this build or this CPU cannot run
+    kArenaTooSmall,    // Diagnostic::bytes_needed says how many bytes are enough
+    kContextFull,      // no room for the tokens among the positions of the session
 };
 
 // The name of a status, e.g. "arena too small". A static string.
@@ -26,14 +25,16 @@ const char* name(Status status);
 
 // Why a call failed. All strings are static; fields that do not apply are zero or null.
 struct Diagnostic {
-  const char* reason = nullptr;  // a sentence without a full stop, e.g. "slots overlap in the arena"
-  const char* field = nullptr;   // the field of the model file or of the options, e.g. "mask.row_end"
-  uint32_t op_index = 0;         // which element of that field, where it is a list
-  uint64_t found = 0;            // the value that was refused ...
-  uint64_t expected = 0;         // ... and the value or limit it was held against
-  size_t bytes_needed = 0;       // kArenaTooSmall: the size with which create succeeds
-  uint32_t file_targets = 0;     // kUnsupported: bit set of Target, those that the file holds
-  uint32_t cpu_targets = 0;      // kUnsupported: bit set of Target, those that this CPU and build run
+  const char* reason =
+      nullptr;  // a sentence without a full stop, e.g. "slots overlap in the arena"
+  const char* field =
+      nullptr;                // the field of the model file or of the options, e.g. "mask.row_end"
+  uint32_t op_index = 0;      // which element of that field, where it is a list
+  uint64_t found = 0;         // the value that was refused ...
+  uint64_t expected = 0;      // ... and the value or limit it was held against
+  size_t bytes_needed = 0;    // kArenaTooSmall: the size with which create succeeds
+  uint32_t file_targets = 0;  // kUnsupported: bit set of Target, those that the file holds
+  uint32_t cpu_targets = 0;   // kUnsupported: bit set of Target, those that this CPU and build run
 };
 
 // Writes one line that says everything in `why` into `out`, cut to its size and always terminated.
@@ -67,5 +68,3 @@ class [[nodiscard]] Result {
 };
 
 }  // namespace arenite
-
-#endif  // ARENITE_STATUS_H_

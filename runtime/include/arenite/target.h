@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPUs that a model file can be packed for.
-#ifndef ARENITE_TARGET_H_
-#define ARENITE_TARGET_H_
+#pragma once
 
 #include <cstdint>
 
@@ -10,7 +9,7 @@ namespace arenite {
 // Ids are part of the file format: never renumbered, never reused. The x86-64 names are the psABI
 // micro-architecture levels.
 enum class Target : uint8_t {
-  kPortable = 0,  // scalar kernels, every CPU
+  kPortable = 0,   // scalar kernels, every CPU
   kX86_64_v2 = 1,  // SSE4.1
   kX86_64_v3 = 2,  // AVX2, FMA3
   kX86_64_v4 = 3,  // AVX-512 F
@@ -30,5 +29,3 @@ uint32_t cpu_targets();
 const char* kernel_set_name(Target target);
 
 }  // namespace arenite
-
-#endif  // ARENITE_TARGET_H_

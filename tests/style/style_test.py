@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the style rules on small good and bad files."""
+
+import unittest
+
+import file_rules
+import runtime_rules
+from source_tree import SourceFile, cpp_functions, strip_cpp
+
+HEADER = "// SPDX-License-Identifier: Apache-2.0\n// Does something.\n"
+
+
+def findings(rule, path, text):
+    return rule([SourceFile(path, text)])
+
+
+class FileRules(unittest.TestCase):
+    def test_licence_must_come_first(self):
+        rule = file_rules.every_source_starts_with_its_licence
+        self.assertFalse(findings(rule, "runtime/core/a.h", HEADER))
+        self.assertFalse(findings(rule, "tools/a.sh", "#!/bin/sh\n" + HEADER.replace("//", "#")))
+        self.assertTrue(findings(rule, "runtime/core/a.h", "#pragma once\n" + HEADER))
+        self.assertTrue(findings(rule, "runtime/core/a.h", HEADER.splitlines()[0] + "\n\nint a;"))
+
+    def test_leftovers_are_found(self):
+        bad = HEADER + "// TO" "DO: finish\n"
+        self.assertTrue(findings(file_rules.no_leftovers, "runtime/core/a.h", bad))
+        self.assertFalse(findings(file_rules.no_leftovers, "runtime/core/a.h", HEADER))
+
+    def test_top_level_is_closed(self):
+        rule = file_rules.only_known_names_at_the_top
+        self.assertTrue(findings(rule, "notes.txt", ""))
+        self.assertTrue(findings(rule, "docs/a.md", ""))
+        self.assertFalse(findings(rule, "runtime/a.md", ""))
+        self.assertFalse(findings(rule, ".clang-tidy", ""))
+
+    def test_functions_are_measured(self):
+        code = strip_cpp("namespace a {\nint f(int x) {\n  if (x) {\n  }\n  return '}';\n}\n}\n")
+        self.assertEqual(list(cpp_functions(code)), [(2, 6)])
+        method = strip_cpp("class A {\n  int g() const {\n    return 1;\n  }\n};\n")
+        self.assertEqual(list(cpp_functions(method)), [(2, 4)])
+
+
+class IncludeRules(unittest.TestCase):
+    def check(self, path, include, allowed):
+        rule = runtime_rules.runtime_includes_point_one_way
+        if not path.startswith("runtime/"):
+            rule = runtime_rules.tools_and_examples_include_what_they_may
+        found = findings(rule, path, HEADER + f"#include {include}\n")
+        self.assertEqual(not found, allowed, (path, include, found))
+
+    def test_allowed(self):
+        for path, include in [
+            ("runtime/core/a.cc", '"arenite/status.h"'),
+            ("runtime/core/a.cc", "<cstdint>"),
+            ("runtime/core/a.cc", "<sys/auxv.h>"),
+            ("runtime/format/a.cc", '"model_generated.h"'),
+            ("runtime/kernels/a.cc", '"xnnpack/gemm.h"'),
+            ("runtime/ops/a.cc", '"kernels/kernel_set.h"'),
+            ("runtime/session/a.cc", '"format/reader.h"'),
+            ("tools/convert/a.cc", '"kernels/packing.h"'),
+            ("examples/a.cc", '"arenite/arenite.h"'),
+        ]:
+            self.check(path, include, True)
+
+    def test_refused(self):
+        for path, include in [
+            ("runtime/core/a.cc", '"ops/linear.h"'),
+            ("runtime/format/a.cc", '"kernels/packing.h"'),
+            ("runtime/kernels/a.cc", '"format/reader.h"'),
+            ("runtime/ops/a.cc", '"format/reader.h"'),
+            ("runtime/ops/a.cc", '"xnnpack/gemm.h"'),
+            ("runtime/session/a.cc", '"flatbuffers/flatbuffers.h"'),
+            ("runtime/include/arenite/a.h", '"core/arena.h"'),
+            ("runtime/core/a.cc", '"../core/arena.h"'),
+            ("runtime/core/a.cc", '"convert/packer.h"'),
+            ("runtime/core/a.cc", "<vector>"),
+            ("runtime/core/a.cc", "<fmt/format.h>"),
+            ("runtime/odd/a.cc", "<cstdint>"),
+            ("tools/convert/a.cc", '"xnnpack/gemm.h"'),
+            ("examples/a.cc", '"core/arena.h"'),
+        ]:
+            self.check(path, include, False)
+
+
+class ForbiddenWords(unittest.TestCase):
+    def check(self, code, allowed):
+        rule = runtime_rules.runtime_avoids_forbidden_words
+        found = findings(rule, "runtime/core/a.cc", HEADER + code + "\n")
+        self.assertEqual(not found, allowed, (code, found))
+
+    def test_allowed(self):
+        for code in [
+            "T* t = new (place) T(1);",
+            "A(const A&) = delete;",
+            "void operator delete(void*) = delete;",
+            "std::string_view name;",
+            'const char* s = "malloc(1) new int";  // free(p), new, std::vector',
+            "  static Result<Model> load(std::span<const std::byte> file);",
+            "  static constexpr int kTile = 4;",
+            "  static_assert(sizeof(int) == 4);",
+            "static int f(int a) {",
+            "constexpr Set sets[] = {};",
+            "bool free_list = true;",
+            "arena.release(1'000'000);",
+        ]:
+            self.check(code, True)
+
+    def test_refused(self):
+        for code in [
+            "int* a = new int[3];",
+            "int* a = new (std::nothrow) int;",
+            "delete a;",
+            "return malloc(4);",
+            "std::string name;",
+            "std::vector<int> v;",
+            "std::function<void()> f;",
+            "std::unique_ptr<int> p;",
+            "throw 1;",
+            "std::printf(text);",
+            "std::abort();",
+            "  static int counter = 0;",
+            "  static Table table{1};",
+            "  static int counter;",
+            "thread_local int x;",
+        ]:
+            self.check(code, False)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The subcommands. Each add_ function declares its options and what to do when it is called.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace arenite::tool {
+
+void add_convert(CLI::App& app);
+void add_bench(CLI::App& app);
+void add_run(CLI::App& app);
+
+}  // namespace arenite::tool

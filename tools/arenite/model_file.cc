@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns the runtime's statuses into errors for people.
+#include "arenite/model_file.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "convert/error.h"
+
+namespace arenite::tool {
+
+void throw_status(const std::string& file, Status status, const Diagnostic& why) {
+  char text[512];
+  describe(status, why, text);
+  throw convert::InputError("{}: {}", file, text);
+}
+
+std::optional<Target> forced_target(const std::string& kernels) {
+  std::string wanted = kernels;
+  if (wanted.empty()) {
+    const char* const variable = std::getenv("ARENITE_KERNELS");
+    if (variable == nullptr || *variable == '\0') return std::nullopt;
+    wanted = variable;
+  }
+  std::string known;
+  for (uint32_t i = 0; i < kTargets; ++i) {
+    const Target target = static_cast<Target>(i);
+    if (wanted == kernel_set_name(target) || wanted == name(target)) return target;
+    known += fmt::format("{}{}", i == 0 ? "" : ", ", kernel_set_name(target));
+  }
+  throw convert::InputError("unknown kernel set {}: expected one of {}", convert::quote(wanted),
+                            known);
+}
+
+ModelFile::ModelFile(const std::filesystem::path& file, const std::string& kernels)
+    : name_(file.string()), map_(file) {
+  LoadOptions options;
+  if (const std::optional<Target> target = forced_target(kernels)) {
+    options.force_target = true;
+    options.target = *target;
+  }
+  Diagnostic why;
+  const Result<Model> model = Model::load(map_.bytes(), &why, options);
+  if (!model.ok()) throw_status(name_, model.status(), why);
+  model_ = *model;
+}
+
+ModelSession::ModelSession(const ModelFile& file, const SessionOptions& options) {
+  Diagnostic why;
+  const Result<ArenaPlan> plan = plan_arena(file.model(), options, &why);
+  if (!plan.ok()) throw_status(file.name(), plan.status(), why);
+  plan_ = *plan;
+  arena_ = convert::AlignedBytes(plan_.total_bytes);
+  const Result<Session*> session = Session::create(file.model(), options, arena_.span(), &why);
+  if (!session.ok()) throw_status(file.name(), session.status(), why);
+  session_ = *session;
+}
+
+}  // namespace arenite::tool

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// arenite run: features in a .npy file through a model, results into another.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "arenite/commands.h"
+#include "arenite/model_file.h"
+#include "arenite/thread_pool.h"
+#include "convert/error.h"
+#include "convert/npy.h"
+
+namespace arenite::tool {
+namespace {
+
+struct Arguments {
+  std::filesystem::path model;
+  std::filesystem::path input;
+  std::filesystem::path output;
+  std::vector<uint32_t> lengths;
+  std::string kernels;
+  uint32_t threads = 1;
+};
+
+struct InputShape {
+  uint32_t sequences = 1;
+  uint32_t tokens = 0;
+};
+
+InputShape check_input(const convert::NpyArray& input, const std::string& file,
+                       const Model& model) {
+  const std::vector<uint64_t>& shape = input.shape();
+  const size_t rank = shape.size();
+  if (input.dtype() != convert::DType::kF32 && input.dtype() != convert::DType::kF64) {
+    throw convert::InputError("{}: dtype is {}: expected float32 ('<f4') or float64 ('<f8')", file,
+                              convert::name(input.dtype()));
+  }
+  if ((rank != 2 && rank != 3) || shape[rank - 1] != model.input_features()) {
+    throw convert::InputError("{}: shape is [{}]: expected [tokens, {}] or [sequences, tokens, {}]",
+                              file, fmt::join(shape, ", "), model.input_features(),
+                              model.input_features());
+  }
+  const uint64_t sequences = rank == 3 ? shape[0] : 1;
+  const uint64_t tokens = shape[rank - 2];
+  if (sequences == 0 || tokens == 0 || sequences > UINT32_MAX || tokens > UINT32_MAX) {
+    throw convert::InputError("{}: shape is [{}]: expected at least one sequence and one token",
+                              file, fmt::join(shape, ", "));
+  }
+  return {static_cast<uint32_t>(sequences), static_cast<uint32_t>(tokens)};
+}
+
+// Rows behind a sequence's length stay zero.
+std::vector<float> padded(const Output& output, const InputShape& shape,
+                          const std::vector<uint32_t>& lengths) {
+  const size_t width = output.features;
+  std::vector<float> values(size_t{shape.sequences} * shape.tokens * width, 0.0f);
+  size_t row = 0;
+  for (size_t s = 0; s < shape.sequences; ++s) {
+    const size_t tokens = lengths.empty() ? shape.tokens : lengths[s];
+    std::copy_n(output.data + row * width, tokens * width,
+                values.begin() + static_cast<ptrdiff_t>(s * shape.tokens * width));
+    row += tokens;
+  }
+  return values;
+}
+
+void run_run(const Arguments& arguments) {
+  const ModelFile file(arguments.model, arguments.kernels);
+  const convert::NpyArray input = convert::NpyArray::read(arguments.input);
+  const InputShape shape = check_input(input, arguments.input.string(), file.model());
+
+  ThreadPool pool(arguments.threads);
+  SessionOptions options;
+  options.positions_max = shape.tokens;
+  options.sequences_max = shape.sequences;
+  options.parallel = pool.parallel_for();
+  ModelSession session(file, options);
+  const std::vector<float> features = input.to_f32();
+  Diagnostic why;
+  const Result<Output> output = session.session().run(
+      Batch{features, shape.sequences, shape.tokens, arguments.lengths}, &why);
+  if (!output.ok()) throw_status(arguments.input.string(), output.status(), why);
+
+  std::vector<uint64_t> output_shape = input.shape();
+  output_shape.back() = output->features;
+  convert::write_npy(arguments.output, output_shape, padded(*output, shape, arguments.lengths));
+  fmt::print("{}: [{}], kernels {}, arena {} bytes\n", arguments.output.string(),
+             fmt::join(output_shape, ", "), kernel_set_name(file.model().target()),
+             session.plan().total_bytes);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("run", "Run a model on features in a .npy file");
+  command->footer(
+      "\nThe input is float [tokens, features] or [sequences, tokens, features]. Where sequences\n"
+      "are shorter than the array, --lengths says how long each is; the rest is not read, and its\n"
+      "results are zero. ARENITE_KERNELS in the environment does what --kernels does.\n"
+      "\nExample:\n"
+      "  arenite run attention.arn --input x.npy --output y.npy --lengths 12,7\n");
+  command->add_option("model", arguments->model, "A model file")->required();
+  command->add_option("--input", arguments->input, "Features, .npy")->required();
+  command->add_option("--output", arguments->output, "Where to write the results, .npy")
+      ->required();
+  command->add_option("--lengths", arguments->lengths, "Tokens of each sequence")->delimiter(',');
+  command->add_option("--kernels", arguments->kernels,
+                      "Force a kernel set: scalar, sse41, avx2, avx512, neon");
+  command->add_option("--threads", arguments->threads, "Threads")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command->callback([arguments] { run_run(*arguments); });
+}
+
+}  // namespace arenite::tool

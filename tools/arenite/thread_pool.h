@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A small pool of threads that lends itself to the runtime.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "arenite/parallel.h"
+
+namespace arenite::tool {
+
+class ThreadPool {
+ public:
+  // `threads` counts the calling one. REQUIRES: threads >= 1.
+  explicit ThreadPool(uint32_t threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  // Valid as long as the pool. With one thread, work runs inline.
+  ParallelFor parallel_for();
+
+ private:
+  void run(uint32_t tasks, ParallelFor::Task task, void* job);
+  void work(uint32_t thread_index);
+  void serve(uint32_t thread_index);
+
+  std::vector<std::thread> workers_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  uint64_t round_ = 0;  // raised for each run; workers wait for it
+  bool stop_ = false;
+
+  // Of the current run.
+  ParallelFor::Task task_ = nullptr;
+  void* job_ = nullptr;
+  uint32_t tasks_ = 0;
+  std::atomic<uint32_t> next_{0};
+  std::atomic<uint32_t> busy_{0};
+};
+
+}  // namespace arenite::tool

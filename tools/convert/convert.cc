@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps of a conversion, and the check of its result with the real runtime.
+#include "convert/convert.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+
+#include "convert/error.h"
+#include "convert/module_recognition.h"
+#include "convert/module_reference.h"
+#include "convert/program_builder.h"
+#include "convert/writer.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr uint32_t kCheckedTokens = 48;     // past one tile of every kernel set, and odd in none
+constexpr double kRelativeErrorMax = 1e-4;  // above this the conversion itself is wrong
+
+// Features that look like normalised activations: sums of uniforms, zero mean, unit variance.
+std::vector<float> realistic_features(size_t count) {
+  std::vector<float> features(count);
+  uint64_t state = 0x9E3779B97F4A7C15u;
+  for (float& feature : features) {
+    double sum = -6.0;
+    for (int i = 0; i < 12; ++i) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      sum += static_cast<double>(state >> 40) / static_cast<double>(1u << 24);
+    }
+    feature = static_cast<float>(sum);
+  }
+  return features;
+}
+
+[[noreturn]] void fail(const char* what, Status status, const Diagnostic& why) {
+  char text[256];
+  describe(status, why, text);
+  throw std::logic_error(
+      fmt::format("the converted model does not {}: {}; this is a bug", what, text));
+}
+
+// Runs the file on one target, in one pass and, if causal, token by token.
+std::vector<float> run_target(const AlignedBytes& file, Target target,
+                              const std::vector<float>& features, uint32_t tokens) {
+  Diagnostic why;
+  LoadOptions load_options;
+  load_options.force_target = true;
+  load_options.target = target;
+  const Result<Model> model = Model::load(file.span(), &why, load_options);
+  if (!model.ok()) fail("load", model.status(), why);
+  SessionOptions options;
+  options.positions_max = tokens;
+  const Result<ArenaPlan> plan = plan_arena(*model, options, &why);
+  if (!plan.ok()) fail("plan", plan.status(), why);
+  AlignedBytes arena(plan->total_bytes);
+  const Result<Session*> session = Session::create(*model, options, arena.span(), &why);
+  if (!session.ok()) fail("start", session.status(), why);
+
+  const Result<Output> output = (*session)->run(Batch{features, 1, tokens, {}}, &why);
+  if (!output.ok()) fail("run", output.status(), why);
+  const std::vector<float> values(output->data, output->data + size_t{tokens} * output->features);
+  if (!model->causal()) return values;
+  (*session)->reset();
+  const uint32_t width = model->input_features();
+  for (uint32_t t = 0; t < tokens; ++t) {
+    const Result<Output> row =
+        (*session)->step(std::span(features).subspan(size_t{t} * width, width), &why);
+    if (!row.ok()) fail("step", row.status(), why);
+    if (std::memcmp(row->data, values.data() + size_t{t} * row->features,
+                    row->features * sizeof(float)) != 0) {
+      throw std::logic_error("stepping differs from one pass: this is a bug");
+    }
+  }
+  return values;
+}
+
+void check_targets(Conversion& conversion, const std::vector<Target>& targets) {
+  const AttentionModule& module = conversion.module;
+  const uint32_t tokens =
+      module.positions_max == 0 ? kCheckedTokens : std::min(kCheckedTokens, module.positions_max);
+  conversion.checked_tokens = tokens;
+  const std::vector<float> features = realistic_features(size_t{tokens} * module.features);
+  const std::vector<double> expected = reference_output(module, features, tokens);
+  for (const double value : expected) {
+    conversion.largest_output = std::max(conversion.largest_output, std::fabs(value));
+  }
+  for (const Target target : targets) {
+    TargetCheck check{target, (cpu_targets() & bit(target)) != 0, 0.0};
+    if (check.ran) {
+      const std::vector<float> found = run_target(conversion.file, target, features, tokens);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        const double error = std::fabs(found[i] - expected[i]);
+        if (!(error <= check.largest_error)) check.largest_error = error;
+      }
+      if (!(check.largest_error <= kRelativeErrorMax * std::max(1.0, conversion.largest_output))) {
+        throw std::logic_error(
+            fmt::format("target {} differs from the reference by {}: this is a bug", name(target),
+                        check.largest_error));
+      }
+    }
+    conversion.checks.push_back(check);
+  }
+}
+
+}  // namespace
+
+std::vector<Target> parse_targets(const std::string& text) {
+  std::vector<Target> targets;
+  if (text == "all" || text == "native") {
+    for (uint32_t i = 0; i < kTargets; ++i) targets.push_back(static_cast<Target>(i));
+    if (text == "all") return targets;
+    while ((cpu_targets() & bit(targets.back())) == 0) targets.pop_back();
+    return {targets.back()};
+  }
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    uint32_t index = 0;
+    while (index < kTargets && part != name(static_cast<Target>(index))) ++index;
+    if (index == kTargets) {
+      std::string known;
+      for (uint32_t i = 0; i < kTargets; ++i) {
+        known += fmt::format("{}{}", i == 0 ? "" : ", ", name(static_cast<Target>(i)));
+      }
+      throw InputError("unknown target {}: expected native, all, or some of {}", quote(part),
+                       known);
+    }
+    const Target target = static_cast<Target>(index);
+    if (std::find(targets.begin(), targets.end(), target) == targets.end()) {
+      targets.push_back(target);
+    }
+    begin = end + 1;
+  }
+  return targets;
+}
+
+Conversion convert_checkpoint(const std::filesystem::path& checkpoint, const std::string& name,
+                              const ModuleOptions& options, const std::vector<Target>& targets) {
+  Conversion conversion;
+  conversion.module = read_attention_module(Checkpoint::read(checkpoint), options);
+  conversion.program = build_program(conversion.module, name);
+  conversion.file = write_model(conversion.program, targets);
+  check_targets(conversion, targets);
+  return conversion;
+}
+
+SessionOptions default_session_options(uint32_t positions_max) {
+  SessionOptions options;
+  options.positions_max = positions_max != 0 ? positions_max : kDefaultPositions;
+  return options;
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a checkpoint to a verified model file.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "arenite/session.h"
+#include "arenite/target.h"
+#include "convert/aligned_bytes.h"
+#include "convert/attention_module.h"
+#include "convert/module_options.h"
+#include "convert/program.h"
+
+namespace arenite::convert {
+
+// How one target did against the double-precision reference.
+struct TargetCheck {
+  Target target = Target::kPortable;
+  bool ran = false;  // false: this CPU cannot run it
+  double largest_error = 0.0;
+};
+
+struct Conversion {
+  AttentionModule module;
+  Program program;
+  AlignedBytes file;
+  uint32_t checked_tokens = 0;
+  double largest_output = 0.0;  // of the reference, to put the errors into proportion
+  std::vector<TargetCheck> checks;
+};
+
+// "native" (the best target of this CPU), "all", or names separated by commas. Throws InputError
+// for an unknown name.
+std::vector<Target> parse_targets(const std::string& text);
+
+// Reads, recognises, builds, packs, and runs the result in this process against the reference: on
+// every target that this CPU has, and token by token where the module is causal. Throws InputError
+// for bad input.
+Conversion convert_checkpoint(const std::filesystem::path& checkpoint, const std::string& name,
+                              const ModuleOptions& options, const std::vector<Target>& targets);
+
+// The sizes that the printed and emitted arena numbers are for: the model's context, or
+// kDefaultPositions where it has none; one sequence, one thread.
+inline constexpr uint32_t kDefaultPositions = 128;
+SessionOptions default_session_options(uint32_t positions_max);
+
+}  // namespace arenite::convert

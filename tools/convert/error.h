@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The error that every reader and writer of the converter throws, and how names are quoted in it.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace arenite::convert {
+
+// A file cannot be read, understood or written; the program ends with exit code 1. The message
+// names the file, the tensor or field, what was found, what was expected and what to do.
+class InputError : public std::runtime_error {
+ public:
+  template <typename... Args>
+  explicit InputError(fmt::format_string<Args...> format, Args&&... args)
+      : std::runtime_error(fmt::format(format, std::forward<Args>(args)...)) {}
+};
+
+// `text` in single quotes, made fit for a terminal: a file may name its tensors anything, so
+// control characters become '?' and the middle of a very long name is left out.
+inline std::string quote(std::string_view text) {
+  constexpr size_t kCharactersMax = 120;
+  std::string shown(text);
+  if (text.size() > kCharactersMax) {
+    shown = fmt::format("{}...{}", text.substr(0, kCharactersMax / 2),
+                        text.substr(text.size() - kCharactersMax / 2));
+  }
+  for (char& c : shown) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return fmt::format("'{}'", shown);
+}
+
+}  // namespace arenite::convert

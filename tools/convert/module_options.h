@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a person may say about a module that its checkpoint does not.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "convert/mask_buffer.h"
+
+namespace arenite::convert {
+
+enum class MaskChoice { kUnsaid, kCausal, kBidirectional, kWindow };
+
+struct ModuleOptions {
+  uint32_t heads = 0;     // 0: not said
+  uint32_t context = 0;   // positions; 0: not said
+  uint32_t features = 0;  // width of the input, for modules without weights; 0: not said
+  MaskChoice mask = MaskChoice::kUnsaid;
+  uint32_t window = 0;  // keys that a query sees, its own included; for kWindow
+  std::optional<MaskOnes> mask_ones;
+  std::optional<std::string> module;  // which one of several: its prefix in the checkpoint
+};
+
+}  // namespace arenite::convert

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks for the key parameter of each known module, under any prefix.
+#include "convert/module_recognition.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "convert/error.h"
+#include "convert/module_readers.h"
+#include "convert/module_tensors.h"
+
+namespace arenite::convert {
+namespace {
+
+using Candidates = std::map<std::string, const KnownModule*>;  // by prefix
+
+// Is `name` <prefix>key, where the prefix is empty or ends in a dot?
+bool ends_in(const std::string& name, std::string_view key) {
+  return name.ends_with(key) &&
+         (name.size() == key.size() || name[name.size() - key.size() - 1] == '.');
+}
+
+Candidates find_candidates(const Checkpoint& checkpoint) {
+  Candidates candidates;
+  for (const KnownModule& module : known_module_table()) {
+    const bool mask_alone = std::string_view(module.key) == "tril";
+    if (mask_alone && !candidates.empty()) continue;
+    for (const CheckpointTensor& tensor : checkpoint.tensors()) {
+      if (!ends_in(tensor.name, module.key)) continue;
+      const std::string prefix =
+          tensor.name.substr(0, tensor.name.size() - std::string_view(module.key).size());
+      // heads.N.W_query is one module per head, not N modules.
+      const bool of_a_head = std::string_view(module.key) == "W_query.weight" &&
+                             prefix.find("heads.") != std::string::npos;
+      if (!of_a_head) candidates.emplace(prefix, &module);
+    }
+  }
+  return candidates;
+}
+
+std::string with_dot(std::string prefix) {
+  if (!prefix.empty() && prefix.back() != '.') prefix += '.';
+  return prefix;
+}
+
+const Candidates::value_type& choose(const Checkpoint& checkpoint, const Candidates& candidates,
+                                     const ModuleOptions& options) {
+  if (candidates.empty()) {
+    throw InputError("{}: no attention module found. The file has:\n{}The modules known are:\n{}",
+                     checkpoint.file_name(), list_tensors(checkpoint), known_modules());
+  }
+  if (options.module) {
+    const auto found = candidates.find(with_dot(*options.module));
+    if (found != candidates.end()) return *found;
+  } else if (candidates.size() == 1) {
+    return *candidates.begin();
+  }
+  std::string listed;
+  for (const auto& [prefix, module] : candidates) {
+    listed += fmt::format("  {} ({})\n", quote(prefix), module->name);
+  }
+  throw InputError("{}: {}; choose one with --module PREFIX:\n{}", checkpoint.file_name(),
+                   options.module ? fmt::format("there is no module {}", quote(*options.module))
+                                  : fmt::format("there are {} modules", candidates.size()),
+                   listed);
+}
+
+}  // namespace
+
+AttentionModule read_attention_module(const Checkpoint& checkpoint, const ModuleOptions& options) {
+  const Candidates candidates = find_candidates(checkpoint);
+  const auto& [prefix, known] = choose(checkpoint, candidates, options);
+  ModuleTensors tensors(checkpoint, prefix);
+  const AttentionModule module = known->read(tensors, options);
+
+  std::vector<std::string> unknown = tensors.rest();
+  if (!options.module) {
+    for (const CheckpointTensor& tensor : checkpoint.tensors()) {
+      if (!tensor.name.starts_with(prefix)) unknown.push_back(tensor.name);
+    }
+  }
+  if (!unknown.empty()) {
+    std::string listed;
+    for (const std::string& name : unknown) listed += fmt::format("  {}\n", quote(name));
+    throw InputError("{}: this is {}, but these tensors are not part of it:\n{}{}",
+                     checkpoint.file_name(), module.architecture, listed,
+                     options.module ? ""
+                                    : "To convert one module of a larger checkpoint, pass "
+                                      "--module PREFIX.\n");
+  }
+  return module;
+}
+
+std::string known_modules() {
+  std::string text;
+  for (const KnownModule& module : known_module_table()) {
+    text += fmt::format("  {:<40} {}\n", module.name, module.parameters);
+  }
+  return text;
+}
+
+}  // namespace arenite::convert

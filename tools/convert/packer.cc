@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Panel by panel, so that a matrix much larger than the cache is read and written in order.
+#include "convert/packer.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace arenite::convert {
+
+void pack_weights(const ProgramTensor& tensor, Packing packing, std::span<float> packed) {
+  assert(packed.size_bytes() ==
+         packed_weight_bytes(packing, tensor.outputs, tensor.inputs).value());
+  std::fill(packed.begin(), packed.end(), 0.0f);
+  for (uint32_t output = 0; output < tensor.outputs; ++output) {
+    if (!tensor.bias.empty()) {
+      packed[packed_weight_index(packing, tensor.inputs, output, kBiasRow)] = tensor.bias[output];
+    }
+    const float* row = tensor.weights.data() + size_t{output} * tensor.inputs;
+    float* to = packed.data() + packed_weight_index(packing, tensor.inputs, output, 0);
+    for (uint32_t input = 0; input < tensor.inputs; ++input) {
+      to[size_t{input} * packing.nr] = row[input];
+    }
+  }
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a restricted unpickling yields: plain values, and tensors described but not read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convert/checkpoint.h"
+
+namespace arenite::convert {
+
+// Bounds on what a data.pkl may ask for, far above what any checkpoint holds. They keep memory
+// and time within a small multiple of the file's size.
+constexpr uint64_t kPickleBytesMax = uint64_t{64} << 20;
+constexpr size_t kPickleValuesMax = size_t{1} << 22;  // values, stack entries and memo places, each
+constexpr size_t kPickleDepthMax = 100;               // of containers in containers
+constexpr size_t kPickleTensorsMax = size_t{1} << 16;  // tensors built, and names given to them
+
+using ValueIndex = uint32_t;  // into Pickle::values; containers share values as Python does
+
+struct PickleValue {
+  enum class Kind : uint8_t {
+    kNone,
+    kBool,     // integer: 0 or 1
+    kInt,      // integer
+    kOpaque,   // a float, bytes, an integer of more than 64 bits: read over, never used
+    kString,   // text, a view of the pickle's bytes
+    kList,     // items
+    kTuple,    // items
+    kDict,     // items: key, value, key, value, ...
+    kGlobal,   // integer: a TorchGlobal
+    kStorage,  // integer: index into Pickle::storages
+    kTensor,   // integer: index into Pickle::tensors
+  };
+  Kind kind = Kind::kNone;
+  bool is_ordered_dict = false;  // of a kDict: may carry attributes such as _metadata
+  int64_t integer = 0;
+  std::string_view text{};
+  std::vector<ValueIndex> items{};
+};
+
+struct PickledStorage {
+  std::string key;  // names the archive's member data/<key>
+  DType dtype;      // of the storage's class; U8 for an untyped one
+  bool is_untyped;
+  uint64_t bytes;
+};
+
+struct PickledTensor {
+  size_t storage_index;
+  DType dtype;
+  uint64_t offset;  // in elements
+  std::vector<uint64_t> shape;
+  std::vector<uint64_t> strides;  // in elements; the last element lies inside the storage
+};
+
+struct Pickle {
+  std::vector<PickleValue> values;
+  std::vector<PickledStorage> storages;  // keys are unique
+  std::vector<PickledTensor> tensors;
+  ValueIndex root = 0;
+};
+
+// Appends `value` and returns its index. Throws InputError beyond kPickleValuesMax.
+ValueIndex add_value(Pickle& pickle, PickleValue value, const std::string& where);
+
+// For messages: "a string".
+const char* describe(PickleValue::Kind kind);
+
+}  // namespace arenite::convert

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model as the writer takes it: ops over activation slots, tensors not yet packed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "convert/mask_compiler.h"
+#include "core/packing.h"
+#include "format/reader.h"
+
+namespace arenite::convert {
+
+struct ProgramOp {
+  std::string name;
+  format::OpView body;
+};
+
+struct ProgramTensor {
+  std::string name;
+  uint32_t outputs = 0;
+  uint32_t inputs = 0;
+  std::vector<float> weights;  // [outputs, inputs]
+  std::vector<float> bias;     // [outputs], or empty
+};
+
+struct Program {
+  std::string name;          // given by the person
+  std::string architecture;  // what was recognised
+  uint32_t positions_max = 0;
+  uint32_t input_slot = 0;
+  uint32_t output_slot = 0;
+  std::vector<format::SlotView> slots;  // column, first_op and last_op are the planner's
+  std::vector<ProgramOp> ops;
+  std::vector<ProgramTensor> tensors;
+  std::vector<CacheShape> caches;
+  std::vector<CompiledMask> masks;
+};
+
+}  // namespace arenite::convert

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks unpickled containers with a stack of its own, so that neither depth nor sharing can hurt.
+#include "convert/state_dict.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "convert/error.h"
+
+namespace arenite::convert {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+constexpr size_t kNameCharactersMax = 4096;
+constexpr std::string_view kStateDictKeys[] = {"model_state_dict", "state_dict", "model"};
+
+bool is_container(Kind kind) {
+  return kind == Kind::kDict || kind == Kind::kList || kind == Kind::kTuple;
+}
+
+bool is_dict_with_tensors(const Pickle& pickle, const PickleValue& value) {
+  if (value.kind != Kind::kDict) return false;
+  for (size_t i = 1; i < value.items.size(); i += 2) {
+    if (pickle.values[value.items[i]].kind == Kind::kTensor) return true;
+  }
+  return false;
+}
+
+// The value below which all names start: the state dict of a training checkpoint, or the root.
+ValueIndex find_state_dict(const Pickle& pickle) {
+  const PickleValue& root = pickle.values[pickle.root];
+  if (root.kind != Kind::kDict) return pickle.root;
+  std::vector<ValueIndex> found;
+  for (size_t i = 0; i < root.items.size(); i += 2) {
+    const PickleValue& key = pickle.values[root.items[i]];
+    if (key.kind == Kind::kString &&
+        std::count(std::begin(kStateDictKeys), std::end(kStateDictKeys), key.text) > 0 &&
+        is_dict_with_tensors(pickle, pickle.values[root.items[i + 1]])) {
+      found.push_back(root.items[i + 1]);
+    }
+  }
+  return found.size() == 1 ? found[0] : pickle.root;
+}
+
+class Walk {
+ public:
+  Walk(const Pickle& pickle, const std::string& where) : pickle_(pickle), where_(where) {}
+
+  std::vector<NamedTensor> run(ValueIndex start) {
+    enter(start, 0);
+    while (!frames_.empty()) {
+      Frame& frame = frames_.back();
+      const PickleValue& container = pickle_.values[frame.container];
+      if (frame.next_item >= container.items.size()) {
+        frames_.pop_back();
+        continue;
+      }
+      if (++visits_ > kPickleValuesMax) {
+        throw InputError("{}: its containers hold more than {} values", where_, kPickleValuesMax);
+      }
+      path_.resize(frame.path_characters);
+      visit(container, std::exchange(frame.next_item, frame.next_item + step(container)));
+    }
+    return std::move(found_);
+  }
+
+ private:
+  struct Frame {
+    ValueIndex container;
+    size_t next_item;
+    size_t path_characters;  // of path_, the name of this container
+  };
+
+  static size_t step(const PickleValue& container) { return container.kind == Kind::kDict ? 2 : 1; }
+
+  void enter(ValueIndex container, size_t path_characters) {
+    if (frames_.size() == kPickleDepthMax) {
+      throw InputError("{}: {} is nested more than {} deep, or contains itself", where_,
+                       quote(path_), kPickleDepthMax);
+    }
+    frames_.push_back({container, 0, path_characters});
+  }
+
+  void visit(const PickleValue& container, size_t position) {
+    const bool is_dict = container.kind == Kind::kDict;
+    const ValueIndex index = container.items[is_dict ? position + 1 : position];
+    const PickleValue& value = pickle_.values[index];
+    if (value.kind != Kind::kTensor && !is_container(value.kind)) return;
+    if (is_dict) {
+      extend_path(pickle_.values[container.items[position]]);
+    } else {
+      extend_path({.kind = Kind::kInt, .integer = static_cast<int64_t>(position)});
+    }
+    if (is_container(value.kind)) return enter(index, path_.size());
+    if (found_.size() == kPickleTensorsMax) {
+      throw InputError("{}: more than {} tensors", where_, kPickleTensorsMax);
+    }
+    if (!names_.insert(path_).second) {
+      throw InputError("{}: the name {} stands for two tensors: expected each name once", where_,
+                       quote(path_));
+    }
+    found_.push_back({path_, static_cast<size_t>(value.integer)});
+  }
+
+  void extend_path(const PickleValue& key) {
+    if (key.kind != Kind::kString && key.kind != Kind::kInt) {
+      throw InputError("{}: a key of the dict at {} is {}: expected a string or an integer", where_,
+                       quote(path_), describe(key.kind));
+    }
+    const size_t key_characters = key.kind == Kind::kString ? key.text.size() : 20;
+    if (path_.size() + 1 + key_characters > kNameCharactersMax) {
+      throw InputError("{}: a name below {} has more than {} characters", where_, quote(path_),
+                       kNameCharactersMax);
+    }
+    if (frames_.size() > 1) path_ += '.';
+    path_ += key.kind == Kind::kString ? std::string(key.text) : fmt::format("{}", key.integer);
+  }
+
+  const Pickle& pickle_;
+  const std::string& where_;
+  std::vector<Frame> frames_;
+  std::string path_;
+  size_t visits_ = 0;
+  std::unordered_set<std::string> names_;
+  std::vector<NamedTensor> found_;
+};
+
+}  // namespace
+
+std::vector<NamedTensor> named_tensors(const Pickle& pickle, const std::string& where) {
+  std::vector<NamedTensor> found;
+  const PickleValue& root = pickle.values[pickle.root];
+  if (is_container(root.kind)) found = Walk(pickle, where).run(find_state_dict(pickle));
+  if (found.empty()) {
+    throw InputError(
+        "{} holds {} and no named tensor: expected a dict of tensors; save one with "
+        "torch.save(model.state_dict(), path)",
+        where, describe(root.kind));
+  }
+  return found;
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the tensors in an unpickled checkpoint and gives each its name.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "convert/pickle_value.h"
+
+namespace arenite::convert {
+
+struct NamedTensor {
+  std::string name;     // dotted path of dict keys and list positions: "encoder.0.weight"
+  size_t tensor_index;  // into Pickle::tensors
+};
+
+// The tensors in the order of the pickle, with unique names. Where the outermost dict is a training
+// checkpoint, that is, exactly one of its keys `model_state_dict`, `state_dict` and `model` holds a
+// dict with tensors, only that dict counts and names start there. Other values are passed over.
+// Throws InputError; `where` says in its messages which file this is.
+std::vector<NamedTensor> named_tensors(const Pickle& pickle, const std::string& where);
+
+}  // namespace arenite::convert

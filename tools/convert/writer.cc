@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// The metadata holds offsets, checksums and arena formulas that follow from itself, and its size
+// does not depend on their values: it is built as a draft to derive them, and once more with them.
+#include "convert/writer.h"
+
+#include <cstring>
+
+#include "arenite/version.h"
+#include "convert/error.h"
+#include "convert/packer.h"
+#include "core/crc32c.h"
+#include "format/file_layout.h"
+#include "format/verify.h"
+#include "model_generated.h"
+
+namespace arenite::convert {
+namespace {
+
+namespace fb = flatbuffers;
+
+// Where the weights of one target go.
+struct SegmentPlan {
+  Target target;
+  Packing packing;
+  std::vector<uint64_t> tensor_offsets;
+  uint64_t bytes = 0;
+  uint64_t offset = 0;
+  uint32_t crc32c = 0;
+  ArenaFormula formula;
+};
+
+uint64_t align(uint64_t offset) { return round_up(offset, format::kSegmentAlignment).value(); }
+
+SegmentPlan plan_segment(const Program& program, Target target) {
+  SegmentPlan segment{target, packing_of(target), {}, 0, 0, 0, {}};
+  for (const ProgramTensor& tensor : program.tensors) {
+    const Checked bytes = packed_weight_bytes(segment.packing, tensor.outputs, tensor.inputs);
+    if (!bytes.ok()) throw InputError("tensor {} is too large to pack", quote(tensor.name));
+    segment.tensor_offsets.push_back(segment.bytes);
+    segment.bytes = align(segment.bytes + bytes.value());
+  }
+  segment.bytes += kReadAheadBytes;
+  return segment;
+}
+
+format::View view(const format::ColumnView& columns) {
+  return {columns.slot, columns.column, columns.width};
+}
+
+fb::Offset<format::Op> write_op(fb::FlatBufferBuilder& builder, const ProgramOp& op) {
+  const auto name = builder.CreateString(op.name);
+  if (op.body.kind == format::OpKind::kLinear) {
+    const format::LinearOp& linear = op.body.linear;
+    const format::View input = view(linear.input);
+    const format::View output = view(linear.output);
+    const auto body = format::CreateLinear(builder, &input, &output, linear.tensor);
+    return format::CreateOp(builder, name, format::Body::Linear, body.Union());
+  }
+  const format::AttentionOp& attention = op.body.attention;
+  const format::View query = view(attention.query);
+  const format::View key = view(attention.key);
+  const format::View value = view(attention.value);
+  const format::View output = view(attention.output);
+  const bool has_scores = attention.query.width != 0;
+  const auto body =
+      format::CreateAttention(builder, has_scores ? &query : nullptr, has_scores ? &key : nullptr,
+                              &value, &output, attention.heads, attention.cache, attention.mask);
+  return format::CreateOp(builder, name, format::Body::Attention, body.Union());
+}
+
+fb::Offset<format::Mask> write_mask(fb::FlatBufferBuilder& builder, const CompiledMask& mask) {
+  switch (mask.kind) {
+    case MaskKind::kBand:
+      break;
+    case MaskKind::kStrip: {
+      const auto values = builder.CreateVector(mask.values);
+      const auto body = format::CreateStripMask(builder, mask.behind, mask.ahead, values);
+      return format::CreateMask(builder, mask.positions, format::MaskBody::StripMask, body.Union());
+    }
+    case MaskKind::kTiles: {
+      const auto map = builder.CreateVector(mask.map);
+      const auto bits = builder.CreateVector(mask.bits);
+      const auto begin = builder.CreateVector(mask.row_begin);
+      const auto end = builder.CreateVector(mask.row_end);
+      const auto body = format::CreateTileMask(builder, map, bits, begin, end);
+      return format::CreateMask(builder, mask.positions, format::MaskBody::TileMask, body.Union());
+    }
+  }
+  const auto body = format::CreateBandMask(builder, mask.behind, mask.ahead);
+  return format::CreateMask(builder, mask.positions, format::MaskBody::BandMask, body.Union());
+}
+
+fb::Offset<format::Packed> write_packed(fb::FlatBufferBuilder& builder,
+                                        const SegmentPlan& segment) {
+  const ArenaFormula& formula = segment.formula;
+  const format::ArenaFormula stored(formula.activation_bytes_per_token, formula.kv_bytes_per_panel,
+                                    formula.kv_bytes_per_page, formula.nr, formula.score_rows);
+  const format::Segment place(segment.offset, segment.bytes, segment.crc32c);
+  const auto offsets = builder.CreateVector(segment.tensor_offsets);
+  return format::CreatePacked(builder, static_cast<uint8_t>(segment.target), segment.packing.nr,
+                              segment.packing.mr, &place, offsets, &stored);
+}
+
+fb::DetachedBuffer build_metadata(const Program& program,
+                                  const std::vector<SegmentPlan>& segments) {
+  fb::FlatBufferBuilder builder;
+  builder.ForceDefaults(true);  // the size must not depend on values being zero
+  std::vector<format::Slot> slots;
+  for (const format::SlotView& slot : program.slots) {
+    slots.emplace_back(slot.width, slot.column, slot.first_op, slot.last_op);
+  }
+  std::vector<fb::Offset<format::Op>> ops;
+  for (const ProgramOp& op : program.ops) ops.push_back(write_op(builder, op));
+  std::vector<format::Tensor> tensors;
+  std::vector<fb::Offset<fb::String>> tensor_names;
+  for (const ProgramTensor& tensor : program.tensors) {
+    tensors.emplace_back(tensor.outputs, tensor.inputs);
+    tensor_names.push_back(builder.CreateString(tensor.name));
+  }
+  std::vector<format::Cache> caches;
+  for (const CacheShape& cache : program.caches) {
+    caches.emplace_back(cache.kv_heads, cache.head_dim, cache.value_dim);
+  }
+  std::vector<fb::Offset<format::Mask>> masks;
+  for (const CompiledMask& mask : program.masks) masks.push_back(write_mask(builder, mask));
+  std::vector<fb::Offset<format::Packed>> packed;
+  for (const SegmentPlan& segment : segments) {
+    packed.push_back(write_packed(builder, segment));
+  }
+  const auto producer = builder.CreateString(std::string("arenite ") + version());
+  const auto name = builder.CreateString(program.name);
+  const auto architecture = builder.CreateString(program.architecture);
+  const auto slots_at = builder.CreateVectorOfStructs(slots);
+  const auto ops_at = builder.CreateVector(ops);
+  const auto tensors_at = builder.CreateVectorOfStructs(tensors);
+  const auto names_at = builder.CreateVector(tensor_names);
+  const auto caches_at = builder.CreateVectorOfStructs(caches);
+  const auto masks_at = builder.CreateVector(masks);
+  const auto packed_at = builder.CreateVector(packed);
+  builder.Finish(format::CreateModel(builder, producer, name, architecture, program.positions_max,
+                                     program.input_slot, program.output_slot, slots_at, ops_at,
+                                     tensors_at, names_at, caches_at, masks_at, packed_at),
+                 format::ModelIdentifier());
+  return builder.Release();
+}
+
+}  // namespace
+
+AlignedBytes write_model(const Program& program, const std::vector<Target>& targets) {
+  std::vector<SegmentPlan> segments;
+  for (const Target target : targets) segments.push_back(plan_segment(program, target));
+  const fb::DetachedBuffer draft = build_metadata(program, segments);
+  const uint64_t metadata_bytes = draft.size();
+  const format::ModelReader reader(std::as_bytes(std::span(draft.data(), draft.size())));
+  uint64_t end = align(metadata_bytes);
+  for (SegmentPlan& segment : segments) {
+    segment.offset = end;
+    end = align(end + segment.bytes);
+    if (!format::derive_formula(reader, segment.packing, segment.formula)) {
+      throw InputError("the model is too large: its arena overflows 64 bits");
+    }
+  }
+
+  AlignedBytes file(end + sizeof(format::Footer));
+  for (SegmentPlan& segment : segments) {
+    std::byte* const data = file.data() + segment.offset;
+    for (size_t i = 0; i < program.tensors.size(); ++i) {
+      const ProgramTensor& tensor = program.tensors[i];
+      const uint64_t bytes =
+          packed_weight_bytes(segment.packing, tensor.outputs, tensor.inputs).value();
+      float* const packed = reinterpret_cast<float*>(data + segment.tensor_offsets[i]);
+      pack_weights(tensor, segment.packing, {packed, bytes / sizeof(float)});
+    }
+    segment.crc32c = crc32c({data, segment.bytes});
+  }
+  const fb::DetachedBuffer metadata = build_metadata(program, segments);
+  std::memcpy(file.data(), metadata.data(), metadata.size());
+
+  format::Footer footer{format::kFooterMagic,
+                        format::kFormatVersion,
+                        file.size(),
+                        metadata_bytes,
+                        crc32c(std::span<const std::byte>(file.span()).first(metadata_bytes)),
+                        0};
+  std::memcpy(file.data() + end, &footer, sizeof(footer));
+  return file;
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes programs as model files; runtime/format/SPEC.md says which bits.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "arenite/target.h"
+#include "convert/aligned_bytes.h"
+#include "convert/program.h"
+
+namespace arenite::convert {
+
+// The bytes of a model file with the weights packed for each target, in the order given.
+// Throws InputError if the program is larger than the format allows.
+AlignedBytes write_model(const Program& program, const std::vector<Target>& targets);
+
+}  // namespace arenite::convert

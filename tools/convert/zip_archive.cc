@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opens and reads zip archives from untrusted sources: bounds first, then bytes.
+#ifdef ARENITE_HAVE_LIBZIP
+
+#include "convert/zip_archive.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "convert/error.h"
+
+namespace arenite::convert {
+namespace {
+
+// torch.save stores members uncompressed. Archives packed again by other tools may be deflated:
+// weights hardly shrink, but masks of zeros do, a thousandfold. Together they may inflate to this.
+constexpr uint64_t kInflatedBytesBase = uint64_t{256} << 20;
+constexpr uint64_t kInflatedPerFileByte = 16;
+
+bool is_plain_name(std::string_view name) {
+  const bool has_odd_character = std::any_of(name.begin(), name.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '\\' || c == ':';
+  });
+  const std::string enclosed = fmt::format("/{}/", name);
+  return !name.empty() && !has_odd_character && name.front() != '/' &&
+         enclosed.find("/../") == std::string::npos && enclosed.find("/./") == std::string::npos;
+}
+
+struct CloseMember {
+  void operator()(zip_file_t* member) const { zip_fclose(member); }
+};
+
+}  // namespace
+
+ZipArchive::ZipArchive(std::span<const std::byte> file, const std::string& file_name)
+    : file_name_(file_name), file_bytes_(file.size()) {
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_source_t* source = zip_source_buffer_create(file.data(), file.size(), 0, &error);
+  if (source != nullptr) archive_.reset(zip_open_from_source(source, ZIP_RDONLY, &error));
+  const std::string reason = archive_ ? "" : zip_error_strerror(&error);
+  if (source != nullptr && !archive_) zip_source_free(source);
+  zip_error_fini(&error);
+  if (!archive_) {
+    throw InputError(
+        "{} begins like a zip archive but cannot be read as one ({}): the file is cut short or "
+        "damaged; fetch or save it again",
+        quote(file_name), reason);
+  }
+  const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
+  for (zip_int64_t i = 0; i < count; ++i) add_member(static_cast<uint64_t>(i));
+}
+
+void ZipArchive::add_member(uint64_t index) {
+  zip_stat_t stat;
+  zip_stat_init(&stat);
+  constexpr zip_uint64_t kNeeded = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
+                                   ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
+  if (zip_stat_index(archive_.get(), index, ZIP_FL_ENC_RAW, &stat) != 0 ||
+      (stat.valid & kNeeded) != kNeeded) {
+    throw InputError(
+        "{}: member {} of the zip archive has an incomplete entry: the file is damaged",
+        quote(file_name_), index);
+  }
+  const std::string name = stat.name;
+  const auto refuse = [&](std::string_view what) {
+    throw InputError("{}, zip member {}: {}; save the file again with torch.save",
+                     quote(file_name_), quote(name), what);
+  };
+  if (!is_plain_name(name)) refuse("its name is not a plain relative path");
+  if (stat.encryption_method != ZIP_EM_NONE) refuse("it is encrypted, which is not read");
+  if (stat.comp_method != ZIP_CM_STORE && stat.comp_method != ZIP_CM_DEFLATE) {
+    refuse(fmt::format("compression method {} is not read: expected stored or deflated",
+                       stat.comp_method));
+  }
+  const bool is_stored = stat.comp_method == ZIP_CM_STORE;
+  if (stat.comp_size > file_bytes_ || (is_stored && stat.size != stat.comp_size)) {
+    refuse(fmt::format("it claims {} bytes, {} in the archive, of a file of {}", stat.size,
+                       stat.comp_size, file_bytes_));
+  }
+  if (!members_.emplace(name, ZipMember{index, stat.size, is_stored}).second) {
+    refuse("the archive has two members of this name");
+  }
+}
+
+std::unique_ptr<std::byte[]> ZipArchive::read(const std::string& name, const ZipMember& member) {
+  const auto refuse = [&](std::string_view what) {
+    throw InputError("{}, zip member {}: {}; the file is damaged", quote(file_name_), quote(name),
+                     what);
+  };
+  // Members that share bytes, or compress absurdly well, would fill the memory.
+  uint64_t& bytes_read = member.is_stored ? stored_bytes_read_ : inflated_bytes_read_;
+  const uint64_t bytes_max =
+      member.is_stored ? file_bytes_ : kInflatedBytesBase + kInflatedPerFileByte * file_bytes_;
+  if (member.bytes > bytes_max - bytes_read) {
+    refuse(fmt::format("with it, {} members hold more than {} bytes in a file of {}",
+                       member.is_stored ? "stored" : "compressed", bytes_max, file_bytes_));
+  }
+  bytes_read += member.bytes;
+
+  const std::unique_ptr<zip_file_t, CloseMember> open(
+      zip_fopen_index(archive_.get(), member.index, 0));
+  if (!open) refuse(zip_strerror(archive_.get()));
+  auto buffer = std::make_unique_for_overwrite<std::byte[]>(member.bytes);
+  uint64_t filled = 0;
+  while (filled < member.bytes) {
+    const zip_int64_t got = zip_fread(open.get(), buffer.get() + filled, member.bytes - filled);
+    if (got <= 0) refuse(got < 0 ? zip_file_strerror(open.get()) : "it ends too early");
+    filled += static_cast<uint64_t>(got);
+  }
+  std::byte beyond;  // reading to the end makes libzip compare the checksum
+  const zip_int64_t rest = zip_fread(open.get(), &beyond, 1);
+  if (rest != 0) refuse(rest < 0 ? zip_file_strerror(open.get()) : "it holds more than it claims");
+  return buffer;
+}
+
+}  // namespace arenite::convert
+
+#endif  // ARENITE_HAVE_LIBZIP

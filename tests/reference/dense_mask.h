@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A mask as everybody writes it down: one entry for each query and key.
-#ifndef ARENITE_TESTS_REFERENCE_DENSE_MASK_H_
-#define ARENITE_TESTS_REFERENCE_DENSE_MASK_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -25,5 +24,3 @@ struct DenseMask {
 };
 
 }  // namespace arenite::test
-
-#endif  // ARENITE_TESTS_REFERENCE_DENSE_MASK_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The oracles of the ops: plain loops in double precision that mirror the formula and nothing else.
-#ifndef ARENITE_TESTS_REFERENCE_REFERENCE_H_
-#define ARENITE_TESTS_REFERENCE_REFERENCE_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -37,5 +36,3 @@ std::vector<double> reference_attention(const AttentionShape& shape, const Dense
                                         std::span<const float> value);
 
 }  // namespace arenite::test
-
-#endif  // ARENITE_TESTS_REFERENCE_REFERENCE_H_

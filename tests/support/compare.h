@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Comparisons of results: within an error bound, and to the bit.
-#ifndef ARENITE_TESTS_SUPPORT_COMPARE_H_
-#define ARENITE_TESTS_SUPPORT_COMPARE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -45,5 +44,3 @@ inline testing::AssertionResult all_near(std::span<const float> found,
 }
 
 }  // namespace arenite::test
-
-#endif  // ARENITE_TESTS_SUPPORT_COMPARE_H_

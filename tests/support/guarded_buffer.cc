@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cassert>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace arenite::test {
 namespace {
@@ -43,7 +43,16 @@ GuardedBuffer::GuardedBuffer(size_t bytes, size_t alignment, size_t slack_bytes,
   refill();
 }
 
-GuardedBuffer::~GuardedBuffer() { munmap(mapping_, mapping_bytes_); }
+GuardedBuffer::GuardedBuffer(GuardedBuffer&& other) noexcept
+    : mapping_(std::exchange(other.mapping_, nullptr)),
+      mapping_bytes_(other.mapping_bytes_),
+      accessible_(other.accessible_),
+      data_(other.data_),
+      bytes_(other.bytes_) {}
+
+GuardedBuffer::~GuardedBuffer() {
+  if (mapping_ != nullptr) munmap(mapping_, mapping_bytes_);
+}
 
 void GuardedBuffer::refill() {
   std::memset(accessible_.data(), static_cast<int>(kFill), accessible_.size());

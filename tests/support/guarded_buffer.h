@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory whose neighbours are watched: an access beyond it faults, whoever makes it. Sanitizers
 // cannot do that for SIMD kernels, which switch them off.
-#ifndef ARENITE_TESTS_SUPPORT_GUARDED_BUFFER_H_
-#define ARENITE_TESTS_SUPPORT_GUARDED_BUFFER_H_
+#pragma once
 
 #include <cstddef>
 #include <span>
@@ -24,6 +23,7 @@ class GuardedBuffer {
   explicit GuardedBuffer(size_t bytes, size_t alignment = 1, size_t slack_bytes = 0,
                          Guard guard = Guard::kBehind);
   ~GuardedBuffer();
+  GuardedBuffer(GuardedBuffer&& other) noexcept;
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
 
@@ -65,5 +65,3 @@ class GuardedFloats {
 };
 
 }  // namespace arenite::test
-
-#endif  // ARENITE_TESTS_SUPPORT_GUARDED_BUFFER_H_

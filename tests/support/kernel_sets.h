@@ -4,18 +4,23 @@
 //   class Linear : public KernelSetTest {};
 //   ARENITE_FOR_EACH_KERNEL_SET(Linear);
 //   TEST_P(Linear, DoesThis) { kernels().gemm[...] }
-#ifndef ARENITE_TESTS_SUPPORT_KERNEL_SETS_H_
-#define ARENITE_TESTS_SUPPORT_KERNEL_SETS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
 #include <vector>
 
 #include "arenite/target.h"
 #include "kernels/kernel_set.h"
 
-namespace arenite::test {
+namespace arenite {
+
+// How GoogleTest prints a target in messages and lists.
+inline void PrintTo(Target target, std::ostream* out) { *out << name(target); }
+
+namespace test {
 
 inline std::vector<Target> targets_here() {
   std::vector<Target> targets;
@@ -41,6 +46,5 @@ inline std::string test_name_of(const testing::TestParamInfo<Target>& info) {
                            ::testing::ValuesIn(::arenite::test::targets_here()), \
                            ::arenite::test::test_name_of)
 
-}  // namespace arenite::test
-
-#endif  // ARENITE_TESTS_SUPPORT_KERNEL_SETS_H_
+}  // namespace test
+}  // namespace arenite

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A scope in which no thread may touch the heap: the first call ends the process and says which.
-#ifndef ARENITE_TESTS_SUPPORT_MALLOC_TRAP_H_
-#define ARENITE_TESTS_SUPPORT_MALLOC_TRAP_H_
+#pragma once
 
 namespace arenite::test {
 
@@ -15,12 +14,10 @@ class NoHeapScope {
   NoHeapScope(const NoHeapScope&) = delete;
   NoHeapScope& operator=(const NoHeapScope&) = delete;
 
-  // Whether this build can see calls of malloc and free: with glibc, and with AddressSanitizer.
+  // Whether this build can see calls of malloc and free: with glibc, and with sanitizers.
   static bool traps_malloc();
-  // Whether this build can see calls of mmap and sbrk: with glibc, without AddressSanitizer.
+  // Whether this build can see calls of mmap and sbrk: with glibc, without sanitizers.
   static bool traps_mmap();
 };
 
 }  // namespace arenite::test
-
-#endif  // ARENITE_TESTS_SUPPORT_MALLOC_TRAP_H_

@@ -22,7 +22,6 @@ void* escape(void* data) {
 class MallocTrap : public testing::Test {
  protected:
   void SetUp() override {
-    testing::FLAGS_gtest_death_test_style = "threadsafe";
     if (!NoHeapScope::traps_malloc()) GTEST_SKIP() << "this C library's malloc cannot be trapped";
   }
 };

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/packing.h"
 #include "support/random.h"
 
 namespace arenite::test {
@@ -57,7 +58,7 @@ MaskView TestMask::view() const {
   view.positions = kind == MaskKind::kBand ? 0 : dense.positions;
   view.behind = behind;
   view.ahead = ahead;
-  view.values = values;
+  view.values = std::span(values).first(values.empty() ? 0 : 2 * size_t{dense.positions} - 1);
   view.map = map;
   view.bits = bits;
   view.row_begin = row_begin;
@@ -99,6 +100,8 @@ TestMask strip_mask(uint32_t positions, uint32_t behind, uint32_t ahead,
     }
   }
   mask.values = std::move(values);
+  // Kernels may read further than the strip; as not-a-numbers these would show in a result.
+  mask.values.insert(mask.values.end(), kReadAheadBytes / sizeof(float), NAN);
   return mask;
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masks of every kind with the dense mask that they stand for. Naive on purpose: the compiler of
 // masks lives in tools/convert and is tested against dense masks too.
-#ifndef ARENITE_TESTS_SUPPORT_MASKS_H_
-#define ARENITE_TESTS_SUPPORT_MASKS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -21,7 +20,7 @@ struct TestMask {
   MaskKind kind = MaskKind::kBand;
   uint32_t behind = kUnlimited;
   uint32_t ahead = kUnlimited;
-  std::vector<float> values;
+  std::vector<float> values;  // and kReadAheadBytes more
   std::vector<uint16_t> map;
   std::vector<uint32_t> bits;
   std::vector<uint32_t> row_begin;
@@ -59,5 +58,3 @@ TestMask random_mask(uint32_t positions, uint32_t one_in, bool causal, uint64_t 
 TestMask sink_mask(uint32_t positions, uint32_t sink);
 
 }  // namespace arenite::test
-
-#endif  // ARENITE_TESTS_SUPPORT_MASKS_H_

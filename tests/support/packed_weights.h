@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights packed for a kernel set, at the smallest alignment that kernels ask for and right before
 // an inaccessible page.
-#ifndef ARENITE_TESTS_SUPPORT_PACKED_WEIGHTS_H_
-#define ARENITE_TESTS_SUPPORT_PACKED_WEIGHTS_H_
+#pragma once
 
 #include <algorithm>
 #include <span>
@@ -41,5 +40,3 @@ class PackedWeights {
 };
 
 }  // namespace arenite::test
-
-#endif  // ARENITE_TESTS_SUPPORT_PACKED_WEIGHTS_H_

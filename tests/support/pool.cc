@@ -22,6 +22,9 @@ Pool::Pool(uint32_t threads, Order order) : threads_(threads), order_(order) {
   for (uint32_t i = 1; i < threads_; ++i) {
     workers_.emplace_back([this, i] { work_until_stopped(i); });
   }
+  // A thread that starts may use the heap: not during a run.
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [this] { return started_ == workers_.size(); });
 }
 
 Pool::~Pool() {
@@ -73,6 +76,11 @@ void Pool::run_in_order(uint32_t tasks, ParallelFor::Task task, void* job) {
 
 void Pool::work_until_stopped(uint32_t thread_index) {
   uint64_t seen = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    ++started_;
+    done_.notify_one();
+  }
   while (true) {
     {
       std::unique_lock lock(mutex_);

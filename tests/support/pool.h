@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads to lend to the runtime in tests, and schedules that a real machine shows only rarely.
-#ifndef ARENITE_TESTS_SUPPORT_POOL_H_
-#define ARENITE_TESTS_SUPPORT_POOL_H_
+#pragma once
 
 #include <atomic>
 #include <condition_variable>
@@ -46,6 +45,7 @@ class Pool {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable done_;
+  uint32_t started_ = 0;  // guarded by mutex_
   uint64_t runs_ = 0;     // guarded by mutex_
   uint32_t busy_ = 0;     // guarded by mutex_; workers that have not finished this run
   bool stopped_ = false;  // guarded by mutex_
@@ -58,5 +58,3 @@ class Pool {
 };
 
 }  // namespace arenite::test
-
-#endif  // ARENITE_TESTS_SUPPORT_POOL_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random numbers for tests: the same on every platform and with every standard library.
-#ifndef ARENITE_TESTS_SUPPORT_RANDOM_H_
-#define ARENITE_TESTS_SUPPORT_RANDOM_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -40,5 +39,3 @@ class Random {
 };
 
 }  // namespace arenite::test
-
-#endif  // ARENITE_TESTS_SUPPORT_RANDOM_H_

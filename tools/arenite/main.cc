@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   app.failure_message(CLI::FailureMessage::simple);
   arenite::tool::add_convert(app);
   arenite::tool::add_run(app);
+  arenite::tool::add_bench(app);
   try {
     app.parse(argc, argv);
     return std::fflush(stdout) == 0 ? 0 : 1;

@@ -35,7 +35,7 @@ constexpr Packing packing_of(Target target) {
     case Target::kX86_64_v2:
       return {Family::kF32Gemm, 8, 4};
     case Target::kX86_64_v3:
-      return {Family::kF32Gemm, 16, 6};
+      return {Family::kF32Gemm, 16, 4};
     case Target::kX86_64_v4:
       return {Family::kF32Gemm, 32, 8};
     case Target::kArm64:

@@ -23,8 +23,6 @@ set(ARENITE_KERNELS_sse
   src/f32-gemm/gen/f32-gemm-1x8-minmax-sse-load1.c
   src/f32-gemm/gen/f32-gemm-3x8-minmax-sse-load1.c
   src/f32-gemm/gen/f32-gemm-4x8-minmax-sse-load1.c
-  src/f32-gemm/gen/f32-gemm-5x8-minmax-sse-load1.c
-  src/f32-gemm/gen/f32-gemm-6x8-minmax-sse-load1.c
   src/f32-rminmax/gen/f32-rmax-sse-u16-acc4.c
   src/f32-vbinary/gen/f32-vadd-sse-u8.c
   src/f32-vbinary/gen/f32-vmulc-sse-u8.c
@@ -45,9 +43,7 @@ set(ARENITE_KERNEL_FLAGS_fma3 -mf16c -mfma -mno-avx2)
 set(ARENITE_KERNELS_fma3
   src/f32-gemm/gen/f32-gemm-1x16-minmax-fma3-broadcast.c
   src/f32-gemm/gen/f32-gemm-3x16-minmax-fma3-broadcast.c
-  src/f32-gemm/gen/f32-gemm-4x16-minmax-fma3-broadcast.c
-  src/f32-gemm/gen/f32-gemm-5x16-minmax-fma3-broadcast.c
-  src/f32-gemm/gen/f32-gemm-6x16-minmax-fma3-broadcast.c)
+  src/f32-gemm/gen/f32-gemm-4x16-minmax-fma3-broadcast.c)
 
 set(ARENITE_KERNEL_FLAGS_avx2 -mf16c -mfma -mavx2)
 set(ARENITE_KERNELS_avx2

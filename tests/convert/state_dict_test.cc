@@ -111,7 +111,10 @@ TEST(StateDict, BoundsWhatSharedContainersExpandTo) {
     for (int copy = 0; copy < 2; ++copy) {
       pickle.code(op::kBinGet).raw(std::string(1, level)).code(op::kAppend);
     }
-    pickle.code(op::kTuple2).code(op::kPop).code(op::kBinGet).raw(std::string(1, level + 1));
+    pickle.code(op::kTuple2)
+        .code(op::kPop)
+        .code(op::kBinGet)
+        .raw(std::string(1, static_cast<char>(level + 1)));
   }
   EXPECT_TRUE(refuses(pickle, {"hold more than 4194304 values"}));
 }

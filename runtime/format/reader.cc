@@ -36,6 +36,7 @@ const char* ModelReader::producer() const { return text(model_->producer()); }
 const char* ModelReader::name() const { return text(model_->name()); }
 const char* ModelReader::architecture() const { return text(model_->architecture()); }
 uint32_t ModelReader::positions_max() const { return model_->positions_max(); }
+uint32_t ModelReader::vocab_size() const { return model_->vocab_size(); }
 uint32_t ModelReader::input_slot() const { return model_->input_slot(); }
 uint32_t ModelReader::output_slot() const { return model_->output_slot(); }
 
@@ -43,7 +44,7 @@ uint32_t ModelReader::slots() const { return count(model_->slots()); }
 
 SlotView ModelReader::slot(uint32_t index) const {
   const Slot* slot = model_->slots()->Get(index);
-  return {slot->width(), slot->column(), slot->first_op(), slot->last_op()};
+  return {slot->width(), slot->column(), slot->first_op(), slot->last_op(), slot->per_output() != 0};
 }
 
 uint32_t ModelReader::ops() const { return count(model_->ops()); }
@@ -56,15 +57,82 @@ OpView ModelReader::op(uint32_t index) const {
     view.linear = {column_view(linear->input()), column_view(linear->output()), linear->tensor()};
   } else if (const Attention* attention = op->body_as_Attention()) {
     view.kind = OpKind::kAttention;
-    view.attention = {column_view(attention->query()),
-                      column_view(attention->key()),
-                      column_view(attention->value()),
-                      column_view(attention->output()),
-                      attention->heads(),
-                      attention->cache(),
+    view.attention = {column_view(attention->query()), column_view(attention->key()),
+                      column_view(attention->value()), column_view(attention->output()),
+                      attention->heads(),              attention->cache(),
                       attention->mask()};
+  } else if (const Embedding* embedding = op->body_as_Embedding()) {
+    view.kind = OpKind::kEmbedding;
+    view.embedding = {column_view(embedding->output()), embedding->tokens(),
+                      embedding->positions(), embedding->position_offset(), embedding->scale()};
+  } else if (const Norm* norm = op->body_as_Norm()) {
+    view.kind = OpKind::kNorm;
+    view.norm = {column_view(norm->input()), column_view(norm->output()),
+                 static_cast<NormKind>(norm->kind()), norm->groups(), norm->epsilon(),
+                 norm->gain(), norm->bias()};
+  } else if (const Rope* rope = op->body_as_Rope()) {
+    view.kind = OpKind::kRope;
+    view.rope = {column_view(rope->target()), rope->heads(), rope->angles()};
+  } else if (const Activation* activation = op->body_as_Activation()) {
+    view.kind = OpKind::kActivation;
+    view.activation = {column_view(activation->target()), column_view(activation->factor()),
+                       static_cast<ActivationKind>(activation->kind()), activation->cap()};
+  } else if (const Add* add = op->body_as_Add()) {
+    view.kind = OpKind::kAdd;
+    view.add = {column_view(add->target()), column_view(add->other())};
+  } else if (const Select* select = op->body_as_Select()) {
+    view.kind = OpKind::kSelect;
+    view.select = {column_view(select->input()), column_view(select->output())};
   }
   return view;
+}
+
+Uses OpView::uses() const {
+  Uses uses;
+  const auto add_use = [&](const ColumnView& view, Access access, const char* field) {
+    if (view.width != 0) uses.list[uses.count++] = {view, access, field};
+  };
+  switch (kind) {
+    case OpKind::kNone:
+      break;
+    case OpKind::kLinear:
+      add_use(linear.input, Access::kRead, "linear.input");
+      add_use(linear.output, Access::kWrite, "linear.output");
+      break;
+    case OpKind::kAttention:
+      add_use(attention.query, Access::kRead, "attention.query");
+      add_use(attention.key, Access::kRead, "attention.key");
+      add_use(attention.value, Access::kRead, "attention.value");
+      add_use(attention.output, Access::kWrite, "attention.output");
+      break;
+    case OpKind::kEmbedding:
+      add_use(embedding.output, Access::kWrite, "embedding.output");
+      break;
+    case OpKind::kNorm:
+      if (norm.input == norm.output) {
+        add_use(norm.output, Access::kUpdate, "norm.output");
+        break;
+      }
+      add_use(norm.input, Access::kRead, "norm.input");
+      add_use(norm.output, Access::kWrite, "norm.output");
+      break;
+    case OpKind::kRope:
+      add_use(rope.target, Access::kUpdate, "rope.target");
+      break;
+    case OpKind::kActivation:
+      add_use(activation.factor, Access::kRead, "activation.factor");
+      add_use(activation.target, Access::kUpdate, "activation.target");
+      break;
+    case OpKind::kAdd:
+      add_use(add.other, Access::kRead, "add.other");
+      add_use(add.target, Access::kUpdate, "add.target");
+      break;
+    case OpKind::kSelect:
+      add_use(select.input, Access::kRead, "select.input");
+      add_use(select.output, Access::kWrite, "select.output");
+      break;
+  }
+  return uses;
 }
 
 const char* ModelReader::op_name(uint32_t index) const {
@@ -75,7 +143,7 @@ uint32_t ModelReader::tensors() const { return count(model_->tensors()); }
 
 TensorShape ModelReader::tensor(uint32_t index) const {
   const Tensor* tensor = model_->tensors()->Get(index);
-  return {tensor->outputs(), tensor->inputs()};
+  return {tensor->outputs(), tensor->inputs(), static_cast<Layout>(tensor->layout())};
 }
 
 const char* ModelReader::tensor_name(uint32_t index) const {
@@ -87,6 +155,10 @@ uint32_t ModelReader::caches() const { return count(model_->caches()); }
 CacheShape ModelReader::cache(uint32_t index) const {
   const Cache* cache = model_->caches()->Get(index);
   return {cache->kv_heads(), cache->head_dim(), cache->value_dim()};
+}
+
+uint32_t ModelReader::cache_behind(uint32_t index) const {
+  return model_->caches()->Get(index)->behind();
 }
 
 uint32_t ModelReader::masks() const { return count(model_->masks()); }
@@ -119,6 +191,13 @@ bool ModelReader::mask_known(uint32_t index) const {
   return kind == MaskBody::BandMask || kind == MaskBody::StripMask || kind == MaskBody::TileMask;
 }
 
+uint32_t ModelReader::hidden_states() const { return count(model_->hidden_states()); }
+
+HiddenStateView ModelReader::hidden_state(uint32_t index) const {
+  const HiddenState* state = model_->hidden_states()->Get(index);
+  return {state->op(), column_view(&state->view())};
+}
+
 uint32_t ModelReader::packed_count() const { return count(model_->packed()); }
 
 PackedView ModelReader::packed(uint32_t index) const {
@@ -129,9 +208,20 @@ PackedView ModelReader::packed(uint32_t index) const {
   view.packing = {Family::kF32Gemm, packed->nr(), packed->mr()};
   view.segment = {packed->segment()->offset(), packed->segment()->bytes(),
                   packed->segment()->crc32c()};
-  view.formula = {formula->activation_bytes_per_token(), formula->kv_bytes_per_panel(),
-                  formula->kv_bytes_per_page(), formula->nr(), formula->score_rows()};
+  view.formula.activation_bytes_per_token = formula->activation_bytes_per_token();
+  view.formula.activation_bytes_per_output = formula->activation_bytes_per_output();
+  view.formula.nr = formula->nr();
+  view.formula.score_rows = formula->score_rows();
+  for (uint32_t i = 0; i < cache_groups(index) && i < kCacheGroupsMax; ++i) {
+    const format::CacheGroup* group = packed->cache_groups()->Get(i);
+    view.formula.groups[i] = {group->behind(), group->bytes_per_panel(), group->bytes_per_page()};
+    view.formula.group_count = i + 1;
+  }
   return view;
+}
+
+uint32_t ModelReader::cache_groups(uint32_t packed_index) const {
+  return count(model_->packed()->Get(packed_index)->cache_groups());
 }
 
 uint32_t ModelReader::tensor_offsets(uint32_t packed_index) const {

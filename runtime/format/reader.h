@@ -20,14 +20,19 @@ struct ColumnView {
   uint32_t slot = 0;
   uint32_t column = 0;
   uint32_t width = 0;
+
+  friend constexpr bool operator==(const ColumnView&, const ColumnView&) = default;
 };
 
 struct SlotView {
   uint32_t width = 0;
-  uint32_t column = 0;    // floats per token before it in the activation area
-  uint32_t first_op = 0;  // alive from here ...
-  uint32_t last_op = 0;   // ... to here, both included
+  uint32_t column = 0;      // floats per row before it in the area of its kind
+  uint32_t first_op = 0;    // alive from here ...
+  uint32_t last_op = 0;     // ... to here, both included
+  bool per_output = false;  // a row for each one that the call gives out, not for each token
 };
+
+inline constexpr uint32_t kNoTensor = UINT32_MAX;
 
 struct LinearOp {
   ColumnView input, output;
@@ -41,21 +46,102 @@ struct AttentionOp {
   uint32_t mask = 0;
 };
 
-enum class OpKind : uint8_t { kNone, kLinear, kAttention };
+struct EmbeddingOp {
+  ColumnView output;
+  uint32_t tokens = 0;
+  uint32_t positions = kNoTensor;
+  uint32_t position_offset = 0;
+  float scale = 1.0f;
+};
+
+enum class NormKind : uint8_t { kLayer, kRms };
+
+struct NormOp {
+  ColumnView input, output;
+  NormKind kind = NormKind::kLayer;
+  uint32_t groups = 1;
+  float epsilon = 0.0f;
+  uint32_t gain = 0;
+  uint32_t bias = kNoTensor;
+};
+
+struct RopeOp {
+  ColumnView target;
+  uint32_t heads = 0;
+  uint32_t angles = 0;
+};
+
+enum class ActivationKind : uint8_t { kRelu, kGeluErf, kGeluTanh, kSilu, kSoftCap };
+
+struct ActivationOp {
+  ColumnView target, factor;  // factor may be absent
+  ActivationKind kind = ActivationKind::kRelu;
+  float cap = 0.0f;
+};
+
+struct AddOp {
+  ColumnView target, other;
+};
+
+struct SelectOp {
+  ColumnView input, output;
+};
+
+enum class OpKind : uint8_t {
+  kNone,
+  kLinear,
+  kAttention,
+  kEmbedding,
+  kNorm,
+  kRope,
+  kActivation,
+  kAdd,
+  kSelect,
+};
+
+// How an op uses columns. kWrite fills columns that held nothing; kUpdate changes them in place.
+enum class Access : uint8_t { kRead, kWrite, kUpdate };
+
+struct Use {
+  ColumnView view;
+  Access access = Access::kRead;
+  const char* field = nullptr;  // for messages
+};
+
+struct Uses {
+  Use list[4];
+  uint32_t count = 0;
+
+  const Use* begin() const { return list; }
+  const Use* end() const { return list + count; }
+};
 
 struct OpView {
   OpKind kind = OpKind::kNone;
-  LinearOp linear;        // of kind kLinear
-  AttentionOp attention;  // of kind kAttention
+  LinearOp linear;  // of each kind, the member of its name
+  AttentionOp attention;
+  EmbeddingOp embedding;
+  NormOp norm;
+  RopeOp rope;
+  ActivationOp activation;
+  AddOp add;
+  SelectOp select;
 
-  const ColumnView& output() const {
-    return kind == OpKind::kLinear ? linear.output : attention.output;
-  }
+  // The columns that the op uses; absent ones are left out.
+  Uses uses() const;
 };
+
+enum class Layout : uint32_t { kGemm, kRows };
 
 struct TensorShape {
   uint32_t outputs = 0;
   uint32_t inputs = 0;
+  Layout layout = Layout::kGemm;
+};
+
+struct HiddenStateView {
+  uint32_t op = 0;
+  ColumnView view;
 };
 
 struct SegmentView {
@@ -81,6 +167,7 @@ class ModelReader {
   const char* name() const;
   const char* architecture() const;
   uint32_t positions_max() const;
+  uint32_t vocab_size() const;  // 0: the input is features
   uint32_t input_slot() const;
   uint32_t output_slot() const;
 
@@ -94,11 +181,15 @@ class ModelReader {
   const char* tensor_name(uint32_t index) const;
   uint32_t caches() const;
   CacheShape cache(uint32_t index) const;
+  uint32_t cache_behind(uint32_t index) const;  // positions that must be held before a query
   uint32_t masks() const;
   MaskView mask(uint32_t index) const;  // REQUIRES: mask_known(index)
   bool mask_known(uint32_t index) const;
+  uint32_t hidden_states() const;
+  HiddenStateView hidden_state(uint32_t index) const;
   uint32_t packed_count() const;
   PackedView packed(uint32_t index) const;
+  uint32_t cache_groups(uint32_t packed_index) const;    // how many are stored
   uint32_t tensor_offsets(uint32_t packed_index) const;  // how many
   uint64_t tensor_offset(uint32_t packed_index, uint32_t tensor) const;
 

@@ -62,7 +62,7 @@ bool verify_counts(const ModelReader& model, const Refusal& refuse) {
     uint32_t found, least, most;
   };
   const Limit limits[] = {
-      {"slots", model.slots(), 2, kSlotsMax},       {"ops", model.ops(), 1, kOpsMax},
+      {"slots", model.slots(), 1, kSlotsMax},       {"ops", model.ops(), 1, kOpsMax},
       {"tensors", model.tensors(), 0, kTensorsMax}, {"caches", model.caches(), 0, kOpsMax},
       {"masks", model.masks(), 0, kMasksMax},       {"packed", model.packed_count(), 1, kTargets},
   };
@@ -101,7 +101,8 @@ Status verify(std::span<const std::byte> file, Diagnostic& why) {
   }
   const ModelReader model(file);
   const bool sound = verify_counts(model, refuse) && verify_masks(model, refuse) &&
-                     verify_slots(model, refuse) && verify_ops(model, refuse) &&
+                     verify_slots(model, refuse) && verify_flow(model, refuse) &&
+                     verify_ops(model, refuse) &&
                      verify_packed(model, file, footer.metadata_bytes, refuse);
   return sound ? Status::kOk : Status::kBadModel;
 }

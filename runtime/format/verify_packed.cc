@@ -53,6 +53,13 @@ bool verify_segment(const SegmentView& segment, uint64_t begin_min, uint64_t end
   return true;
 }
 
+Checked stored_bytes(const TensorShape& shape, Packing packing) {
+  if (shape.layout == Layout::kRows) {
+    return Checked(shape.outputs) * shape.inputs * sizeof(float);
+  }
+  return packed_weight_bytes(packing, shape.outputs, shape.inputs);
+}
+
 bool verify_tensor_places(const ModelReader& model, uint32_t index, const PackedView& packed,
                           const Refusal& refuse) {
   if (model.tensor_offsets(index) != model.tensors()) {
@@ -70,7 +77,10 @@ bool verify_tensor_places(const ModelReader& model, uint32_t index, const Packed
     if (shape.outputs == 0 || shape.inputs == 0) {
       return refuse("a tensor is empty", "tensors", i);
     }
-    end = Checked(offset) + packed_weight_bytes(packed.packing, shape.outputs, shape.inputs);
+    if (shape.layout != Layout::kGemm && shape.layout != Layout::kRows) {
+      return refuse("a tensor has an unknown layout", "tensors.layout", i);
+    }
+    end = Checked(offset) + stored_bytes(shape, packed.packing);
     if (end.saturated() > packed.segment.bytes - kReadAheadBytes) {
       return refuse("a packed tensor reaches beyond its segment", "packed.tensor_offsets", i,
                     end.saturated(), packed.segment.bytes - kReadAheadBytes);
@@ -82,25 +92,39 @@ bool verify_tensor_places(const ModelReader& model, uint32_t index, const Packed
 }  // namespace
 
 bool derive_formula(const ModelReader& model, Packing packing, ArenaFormula& formula) {
-  Checked columns = 0;
+  formula = {};
+  formula.nr = packing.nr;
+  formula.score_rows = model.caches() == 0 ? 0 : packing.mr;
+  Checked columns[2] = {0, 0};  // of tokens, of outputs
   for (uint32_t i = 0; i < model.slots(); ++i) {
     const SlotView slot = model.slot(i);
     const Checked end = Checked(slot.column) + slot.width;
-    if (end.saturated() > columns.value()) columns = end;
+    Checked& most = columns[slot.per_output ? 1 : 0];
+    if (end.saturated() > most.saturated()) most = end;
   }
-  Checked per_panel = 0;
-  Checked per_page = 0;
-  for (uint32_t i = 0; i < model.caches(); ++i) {
-    per_panel = per_panel + cache_bytes_per_panel(packing, model.cache(i));
-    per_page = per_page + cache_bytes_per_page(packing, model.cache(i));
+  const Checked per_token = columns[0] * sizeof(float);
+  const Checked per_output = columns[1] * sizeof(float);
+  formula.activation_bytes_per_token = per_token.saturated();
+  formula.activation_bytes_per_output = per_output.saturated();
+  bool ok = per_token.ok() && per_output.ok();
+  for (uint32_t i = 0; i < model.caches() && ok; ++i) {
+    uint32_t g = 0;
+    while (g < formula.group_count && formula.groups[g].behind != model.cache_behind(i)) ++g;
+    if (g == kCacheGroupsMax) return false;
+    CacheGroup& group = formula.groups[g];
+    if (g == formula.group_count) {
+      group.behind = model.cache_behind(i);
+      ++formula.group_count;
+    }
+    const Checked per_panel =
+        Checked(group.bytes_per_panel) + cache_bytes_per_panel(packing, model.cache(i));
+    const Checked per_page =
+        Checked(group.bytes_per_page) + cache_bytes_per_page(packing, model.cache(i));
+    group.bytes_per_panel = per_panel.saturated();
+    group.bytes_per_page = per_page.saturated();
+    ok = per_panel.ok() && per_page.ok();
   }
-  const Checked activation = columns * sizeof(float);
-  formula.activation_bytes_per_token = activation.saturated();
-  formula.kv_bytes_per_panel = per_panel.saturated();
-  formula.kv_bytes_per_page = per_page.saturated();
-  formula.nr = packing.nr;
-  formula.score_rows = model.caches() == 0 ? 0 : packing.mr;
-  return activation.ok() && per_panel.ok() && per_page.ok();
+  return ok;
 }
 
 bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
@@ -120,7 +144,8 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
       return refuse("the bytes before a segment are not zero", "packed.segment", i);
     }
     ArenaFormula formula;
-    if (!derive_formula(model, packed.packing, formula) || !(formula == packed.formula)) {
+    if (model.cache_groups(i) > kCacheGroupsMax ||
+        !derive_formula(model, packed.packing, formula) || !(formula == packed.formula)) {
       return refuse("the arena formula is not that of the program", "packed.formula", i,
                     packed.formula.activation_bytes_per_token, formula.activation_bytes_per_token);
     }

@@ -12,6 +12,7 @@
 #include "xnnpack/reduce.h"
 #include "xnnpack/transpose.h"
 #include "xnnpack/vbinary.h"
+#include "xnnpack/vunary.h"
 
 namespace arenite {
 namespace {
@@ -42,6 +43,11 @@ void binary(size_t bytes, const float* a, const float* b, float* y) {
 }
 
 template <auto kKernel>
+void unary(size_t bytes, const float* x, float* y) {
+  kKernel(bytes, x, y, &kNoParams);
+}
+
+template <auto kKernel>
 void transpose(size_t rows, size_t columns, const float* x, size_t x_stride_bytes, float* y,
                size_t y_stride_bytes) {
   kKernel(reinterpret_cast<const uint32_t*>(x), reinterpret_cast<uint32_t*>(y), x_stride_bytes,
@@ -61,6 +67,12 @@ constexpr KernelSet kScalar = {
     binary<xnn_f32_vadd_ukernel__scalar_u8>,
     binary<xnn_f32_vmulc_ukernel__scalar_u8>,
     transpose<xnn_x32_transposec_ukernel__2x4_scalar_int>,
+    binary<xnn_f32_vmul_ukernel__scalar_u8>,
+    binary<xnn_f32_vaddc_ukernel__scalar_u8>,
+    binary<xnn_f32_vcmul_ukernel__scalar_u4>,
+    unary<xnn_f32_vgelu_ukernel__scalar_rational_12_10_div_u1>,
+    unary<xnn_f32_vsigmoid_ukernel__scalar_rr2_p5_div_u2>,
+    unary<xnn_f32_vtanh_ukernel__scalar_rational_9_8_div_u1>,
 };
 
 #if defined(__x86_64__)
@@ -77,6 +89,12 @@ constexpr KernelSet kSse41 = {
     binary<xnn_f32_vadd_ukernel__sse_u8>,
     binary<xnn_f32_vmulc_ukernel__sse_u8>,
     transpose<xnn_x32_transposec_ukernel__4x4_sse>,
+    binary<xnn_f32_vmul_ukernel__sse_u8>,
+    binary<xnn_f32_vaddc_ukernel__sse_u8>,
+    binary<xnn_f32_vcmul_ukernel__sse_u8>,
+    unary<xnn_f32_vgelu_ukernel__sse2_rational_12_10_div_u12>,
+    unary<xnn_f32_vsigmoid_ukernel__sse41_rr2_p5_div_u8>,
+    unary<xnn_f32_vtanh_ukernel__sse2_rational_9_8_div_u8>,
 };
 
 // With 16 registers, GCC 12 spills accumulators from five rows on and halves the rate.
@@ -93,6 +111,12 @@ constexpr KernelSet kAvx2 = {
     binary<xnn_f32_vadd_ukernel__avx_u16>,
     binary<xnn_f32_vmulc_ukernel__avx_u16>,
     transpose<xnn_x32_transposec_ukernel__8x8_reuse_multi_avx>,
+    binary<xnn_f32_vmul_ukernel__avx_u16>,
+    binary<xnn_f32_vaddc_ukernel__avx_u16>,
+    binary<xnn_f32_vcmul_ukernel__fma3_u16>,
+    unary<xnn_f32_vgelu_ukernel__fma3_rational_12_10_div_u16>,
+    unary<xnn_f32_vsigmoid_ukernel__avx2_rr1_p5_div_u40>,
+    unary<xnn_f32_vtanh_ukernel__fma3_rational_9_8_div_u16>,
 };
 
 constexpr KernelSet kAvx512 = {
@@ -112,6 +136,12 @@ constexpr KernelSet kAvx512 = {
     binary<xnn_f32_vadd_ukernel__avx512f_u32>,
     binary<xnn_f32_vmulc_ukernel__avx512f_u32>,
     transpose<xnn_x32_transposec_ukernel__8x8_reuse_multi_avx>,
+    binary<xnn_f32_vmul_ukernel__avx512f_u32>,
+    binary<xnn_f32_vaddc_ukernel__avx512f_u32>,
+    binary<xnn_f32_vcmul_ukernel__avx512f_u32>,
+    unary<xnn_f32_vgelu_ukernel__avx512f_rational_12_10_div_u32>,
+    unary<xnn_f32_vsigmoid_ukernel__avx512f_rr1_p5_scalef_div_u64>,
+    unary<xnn_f32_vtanh_ukernel__avx512f_rational_9_8_div_u32>,
 };
 #elif defined(__aarch64__)
 constexpr KernelSet kNeon = {
@@ -129,6 +159,12 @@ constexpr KernelSet kNeon = {
     binary<xnn_f32_vadd_ukernel__neon_u8>,
     binary<xnn_f32_vmulc_ukernel__neon_u8>,
     transpose<xnn_x32_transposec_ukernel__4x4_aarch64_neon_tbl128>,
+    binary<xnn_f32_vmul_ukernel__neon_u8>,
+    binary<xnn_f32_vaddc_ukernel__neon_u8>,
+    binary<xnn_f32_vcmul_ukernel__neon_u8>,
+    unary<xnn_f32_vgelu_ukernel__neon_rational_12_10_div_u8>,
+    unary<xnn_f32_vsigmoid_ukernel__aarch64_neonfma_rr1_p5_div_u16>,
+    unary<xnn_f32_vtanh_ukernel__neon_rational_9_8_div_u8>,
 };
 #endif
 

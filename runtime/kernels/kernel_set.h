@@ -29,6 +29,19 @@ using ExpSumKernel = void (*)(size_t bytes, const float* x, const float* max, fl
 // y = a + b; y may be a or b.
 using AddKernel = void (*)(size_t bytes, const float* a, const float* b, float* y);
 
+// y = a * b; y may be a or b.
+using MultiplyKernel = AddKernel;
+
+// y = a + *term; y may be a.
+using AddConstantKernel = AddKernel;
+
+// y = f(x); y may be x.
+using UnaryKernel = void (*)(size_t bytes, const float* x, float* y);
+
+// Complex product: x, angles and y are each `bytes` of real parts, then `bytes` of imaginary
+// parts; y may be x.
+using RotateKernel = void (*)(size_t bytes, const float* x, const float* angles, float* y);
+
 // y = a * *factor; y may be a.
 using ScaleKernel = void (*)(size_t bytes, const float* a, const float* factor, float* y);
 
@@ -48,6 +61,12 @@ struct KernelSet {
   AddKernel add;
   ScaleKernel scale;
   TransposeKernel transpose;
+  MultiplyKernel multiply;
+  AddConstantKernel add_constant;
+  RotateKernel rotate;
+  UnaryKernel gelu;  // by the error function
+  UnaryKernel sigmoid;
+  UnaryKernel tanh;
 };
 
 // The kernels for a target; null where this build lacks them or this CPU cannot run them.

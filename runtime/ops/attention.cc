@@ -35,10 +35,10 @@ struct Scratch {
   float* scores;
   size_t stride;  // floats between rows of scores
 
-  Scratch(float* data, Packing packing, uint32_t positions_max)
+  Scratch(float* data, Packing packing, uint32_t cache_positions)
       : tile(data),
         scores(data + size_t{packing.mr} * packing.nr),
-        stride(size_t{key_panels(packing, positions_max)} * packing.nr + kScoreRowPadding) {}
+        stride(size_t{key_panels(packing, cache_positions)} * packing.nr + kScoreRowPadding) {}
 };
 
 // scores = query * keys^T, for the keys that any row of the block sees.
@@ -121,7 +121,7 @@ void weigh_values(const KernelSet& kernels, const Attention& op, const Block& bl
 }
 
 void attend(const KernelSet& kernels, const Attention& op, Block& block, float* scratch_data) {
-  const Scratch scratch(scratch_data, kernels.packing, op.positions_max);
+  const Scratch scratch(scratch_data, kernels.packing, op.cache_positions);
   block.begin = UINT32_MAX;
   for (uint32_t r = 0; r < block.rows; ++r) {
     const KeyRange range = visible_keys(op.mask, block.position + r, block.keys);
@@ -151,8 +151,8 @@ ConstMatrix head_rows(const ConstMatrix& matrix, const SequenceRows& sequence, u
 }
 
 KvCache cache_of(const KernelSet& kernels, const Attention& op, size_t sequence) {
-  const size_t floats = KvCache::floats(kernels.packing, op.shape, op.positions_max);
-  return KvCache(op.cache + sequence * floats, kernels.packing, op.shape, op.positions_max);
+  const size_t floats = KvCache::floats(kernels.packing, op.shape, op.cache_positions);
+  return KvCache(op.cache + sequence * floats, kernels.packing, op.shape, op.cache_positions);
 }
 
 // Appends the new rows of key/value heads [begin, end) to their caches.

@@ -10,22 +10,15 @@
 #include "core/matrix.h"
 #include "core/packing.h"
 #include "kernels/kernel_set.h"
+#include "ops/rows.h"
 
 namespace arenite {
-
-// One sequence's share of the rows of a step.
-struct SequenceRows {
-  uint32_t positions = 0;  // held before the step
-  uint32_t row_begin = 0;  // its rows among those of the step
-  uint32_t rows = 0;       // new tokens; may be 0
-  uint32_t reserved = 0;   // keeps the size the same everywhere
-};
 
 struct Attention {
   uint32_t heads = 0;
   CacheShape shape;
   MaskView mask;
-  uint32_t positions_max = 0;  // of the cache
+  uint32_t cache_positions = 0;  // arena_formula.h; fewer than the sequence may have: a ring
 
   ConstMatrix query;       // [rows, heads * head_dim], scaled; no data where head_dim is 0
   ConstMatrix key;         // [rows, kv_heads * head_dim]

@@ -6,8 +6,8 @@
 
 namespace arenite {
 
-size_t KvCache::floats(Packing packing, const CacheShape& shape, uint32_t positions_max) {
-  const KvCache cache(nullptr, packing, shape, positions_max);
+size_t KvCache::floats(Packing packing, const CacheShape& shape, uint32_t positions) {
+  const KvCache cache(nullptr, packing, shape, positions);
   return cache.head_floats() * shape.kv_heads;
 }
 
@@ -39,7 +39,7 @@ void KvCache::append_keys(const KernelSet& kernels, uint32_t kv_head, uint32_t p
     const uint32_t lane = (position + row) % nr_;
     const uint32_t left = keys.rows - row;
     const uint32_t lanes = left < nr_ - lane ? left : nr_ - lane;
-    float* panel = head(kv_head) + size_t{position + row - lane} * key_rows();
+    float* panel = head(kv_head) + size_t{(position + row - lane) % rows_} * key_rows();
     kernels.transpose(lanes, shape_.head_dim, keys.row(row), keys.stride * sizeof(float),
                       panel + nr_ + lane, nr_ * sizeof(float));
     row += lanes;
@@ -48,7 +48,7 @@ void KvCache::append_keys(const KernelSet& kernels, uint32_t kv_head, uint32_t p
 
 void KvCache::append_values(uint32_t kv_head, uint32_t position, ConstMatrix values) {
   for (uint32_t row = 0; row < values.rows; ++row) {
-    const uint32_t page = (position + row) / kPagePositions;
+    const uint32_t page = (position + row) / kPagePositions % pages_;
     const uint32_t place = (position + row) % kPagePositions;
     for (uint32_t panel = 0; panel < value_panels(); ++panel) {
       const uint32_t column = panel * nr_;

@@ -14,16 +14,18 @@ namespace arenite {
 
 class KvCache {
  public:
-  // `data` holds floats(packing, shape, positions_max) floats, and is not owned.
-  KvCache(float* data, Packing packing, const CacheShape& shape, uint32_t positions_max)
+  // `data` holds floats(packing, shape, positions) floats, and is not owned. Positions beyond
+  // `positions` take the place of the oldest: then the cache is a ring, and `positions` a
+  // multiple of kPagePositions.
+  KvCache(float* data, Packing packing, const CacheShape& shape, uint32_t positions)
       : data_(data),
         nr_(packing.nr),
         shape_(shape),
-        rows_(key_panels(packing, positions_max) * packing.nr),
-        pages_(value_pages(positions_max)) {}
+        rows_(key_panels(packing, positions) * packing.nr),
+        pages_(value_pages(positions)) {}
 
   // Floats of a cache for one sequence. No overflow if the arena formula has none.
-  static size_t floats(Packing packing, const CacheShape& shape, uint32_t positions_max);
+  static size_t floats(Packing packing, const CacheShape& shape, uint32_t positions);
 
   // Zeroes the bias rows. The rest is written before it is read.
   void clear();
@@ -35,18 +37,21 @@ class KvCache {
 
   // The panel of keys that begins at `position`. REQUIRES: a multiple of nr.
   const float* keys(uint32_t kv_head, uint32_t position) const {
-    return head(kv_head) + size_t{position} * key_rows();
+    return head(kv_head) + size_t{position % rows_} * key_rows();
   }
+
+  // Positions from `position` on whose panels of keys follow each other in memory.
+  uint32_t keys_in_a_row(uint32_t position) const { return rows_ - position % rows_; }
 
   // One panel of nr value columns of one page, beginning with its row of zeros.
   const float* values(uint32_t kv_head, uint32_t page, uint32_t panel) const {
-    return head(kv_head) + value_offset(page, panel);
+    return head(kv_head) + value_offset(page % pages_, panel);
   }
 
   // Positions of a page. A kernel that multiplies with a whole page passes from panel to panel by
   // itself; with part of a page, it is called for each panel.
   uint32_t page_rows(uint32_t page) const {
-    const uint32_t left = rows_ - page * kPagePositions;
+    const uint32_t left = rows_ - page % pages_ * kPagePositions;
     return left < kPagePositions ? left : kPagePositions;
   }
 

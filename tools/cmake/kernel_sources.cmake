@@ -4,7 +4,7 @@
 # The flags are those of XNNPACK's own build, which switches off what a CPU of that level lacks.
 # Which kernel suits which CPU: src/configs/ of XNNPACK. No kernel here needs a lookup table.
 
-set(ARENITE_X86_64_ISAS sse sse2 avx fma3 avx2 avx512f)
+set(ARENITE_X86_64_ISAS sse sse2 sse41 avx fma3 avx2 avx512f)
 set(ARENITE_AARCH64_ISAS neon neonfma_aarch64)
 
 # Compiled for every architecture.
@@ -16,7 +16,13 @@ set(ARENITE_KERNELS_scalar
   src/f32-rminmax/gen/f32-rmax-scalar-u4-acc4.c
   src/f32-vbinary/gen/f32-vadd-scalar-u8.c
   src/f32-vbinary/gen/f32-vmulc-scalar-u8.c
-  src/x32-transposec/gen/x32-transposec-2x4-scalar-int.c)
+  src/x32-transposec/gen/x32-transposec-2x4-scalar-int.c
+  src/f32-vbinary/gen/f32-vmul-scalar-u8.c
+  src/f32-vbinary/gen/f32-vaddc-scalar-u8.c
+  src/f32-vcmul/gen/f32-vcmul-scalar-u4.c
+  src/f32-vgelu/gen/f32-vgelu-scalar-rational-12-10-div.c
+  src/f32-vsigmoid/gen/f32-vsigmoid-scalar-rr2-p5-div-u2.c
+  src/f32-vtanh/gen/f32-vtanh-scalar-rational-9-8-div.c)
 
 set(ARENITE_KERNEL_FLAGS_sse -msse -mno-sse2)
 set(ARENITE_KERNELS_sse
@@ -26,28 +32,43 @@ set(ARENITE_KERNELS_sse
   src/f32-rminmax/gen/f32-rmax-sse-u16-acc4.c
   src/f32-vbinary/gen/f32-vadd-sse-u8.c
   src/f32-vbinary/gen/f32-vmulc-sse-u8.c
-  src/x32-transposec/x32-transposec-4x4-sse.c)
+  src/x32-transposec/x32-transposec-4x4-sse.c
+  src/f32-vbinary/gen/f32-vmul-sse-u8.c
+  src/f32-vbinary/gen/f32-vaddc-sse-u8.c
+  src/f32-vcmul/gen/f32-vcmul-sse-u8.c)
 
 set(ARENITE_KERNEL_FLAGS_sse2 -msse2 -mno-sse3)
 set(ARENITE_KERNELS_sse2
-  src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-sse2-rr2-p5-u16-acc2.c)
+  src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-sse2-rr2-p5-u16-acc2.c
+  src/f32-vgelu/gen/f32-vgelu-sse2-rational-12-10-div.c
+  src/f32-vtanh/gen/f32-vtanh-sse2-rational-9-8-div.c)
 
 set(ARENITE_KERNEL_FLAGS_avx -mavx -mno-avx2 -mno-fma -mno-f16c)
+set(ARENITE_KERNEL_FLAGS_sse41 -msse4.1 -mno-sse4.2)
+set(ARENITE_KERNELS_sse41
+  src/f32-vsigmoid/gen/f32-vsigmoid-sse41-rr2-p5-div-u8.c)
+
 set(ARENITE_KERNELS_avx
   src/f32-rminmax/gen/f32-rmax-avx-u32-acc4.c
   src/f32-vbinary/gen/f32-vadd-avx-u16.c
   src/f32-vbinary/gen/f32-vmulc-avx-u16.c
-  src/x32-transposec/gen/x32-transposec-8x8-reuse-multi-avx.c)
+  src/x32-transposec/gen/x32-transposec-8x8-reuse-multi-avx.c
+  src/f32-vbinary/gen/f32-vmul-avx-u16.c
+  src/f32-vbinary/gen/f32-vaddc-avx-u16.c)
 
 set(ARENITE_KERNEL_FLAGS_fma3 -mf16c -mfma -mno-avx2)
 set(ARENITE_KERNELS_fma3
   src/f32-gemm/gen/f32-gemm-1x16-minmax-fma3-broadcast.c
   src/f32-gemm/gen/f32-gemm-3x16-minmax-fma3-broadcast.c
-  src/f32-gemm/gen/f32-gemm-4x16-minmax-fma3-broadcast.c)
+  src/f32-gemm/gen/f32-gemm-4x16-minmax-fma3-broadcast.c
+  src/f32-vcmul/gen/f32-vcmul-fma3-u16.c
+  src/f32-vgelu/gen/f32-vgelu-fma3-rational-12-10-div.c
+  src/f32-vtanh/gen/f32-vtanh-fma3-rational-9-8-div.c)
 
 set(ARENITE_KERNEL_FLAGS_avx2 -mf16c -mfma -mavx2)
 set(ARENITE_KERNELS_avx2
-  src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-avx2-rr2-p5-u32-acc2.c)
+  src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-avx2-rr2-p5-u32-acc2.c
+  src/f32-vsigmoid/gen/f32-vsigmoid-avx2-rr1-p5-div-u40.c)
 
 set(ARENITE_KERNEL_FLAGS_avx512f -mavx512f)
 set(ARENITE_KERNELS_avx512f
@@ -60,7 +81,13 @@ set(ARENITE_KERNELS_avx512f
   src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-avx512f-rr2-p5-u64-acc2.c
   src/f32-rminmax/gen/f32-rmax-avx512f-u64-acc4.c
   src/f32-vbinary/gen/f32-vadd-avx512f-u32.c
-  src/f32-vbinary/gen/f32-vmulc-avx512f-u32.c)
+  src/f32-vbinary/gen/f32-vmulc-avx512f-u32.c
+  src/f32-vbinary/gen/f32-vmul-avx512f-u32.c
+  src/f32-vbinary/gen/f32-vaddc-avx512f-u32.c
+  src/f32-vcmul/gen/f32-vcmul-avx512f-u32.c
+  src/f32-vgelu/gen/f32-vgelu-avx512f-rational-12-10-div.c
+  src/f32-vsigmoid/gen/f32-vsigmoid-avx512f-rr1-p5-scalef-div-u64.c
+  src/f32-vtanh/gen/f32-vtanh-avx512f-rational-9-8-div.c)
 
 # Every AArch64 CPU has these two, so no flags are needed. The rr1-p5 variant of the exponential is
 # taken because XNNPACK's own choice for this CPU reads a lookup table outside the kernel.
@@ -68,9 +95,15 @@ set(ARENITE_KERNELS_neon
   src/f32-rminmax/gen/f32-rmax-neon-u16-acc4.c
   src/f32-vbinary/gen/f32-vadd-neon-u8.c
   src/f32-vbinary/gen/f32-vmulc-neon-u8.c
-  src/x32-transposec/x32-transposec-4x4-aarch64-neon-tbl128.c)
+  src/x32-transposec/x32-transposec-4x4-aarch64-neon-tbl128.c
+  src/f32-vbinary/gen/f32-vmul-neon-u8.c
+  src/f32-vbinary/gen/f32-vaddc-neon-u8.c
+  src/f32-vcmul/gen/f32-vcmul-neon-u8.c
+  src/f32-vgelu/gen/f32-vgelu-neon-rational-12-10-div.c
+  src/f32-vtanh/gen/f32-vtanh-neon-rational-9-8-div.c)
 set(ARENITE_KERNELS_neonfma_aarch64
   src/f32-gemm/gen/f32-gemm-1x8-minmax-aarch64-neonfma-lane-ld128.c
   src/f32-gemm/gen/f32-gemm-4x8-minmax-aarch64-neonfma-lane-ld128.c
   src/f32-gemm/gen/f32-gemm-6x8-minmax-aarch64-neonfma-lane-ld128.c
-  src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-neonfma-rr1-p5-u16-acc2.c)
+  src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-neonfma-rr1-p5-u16-acc2.c
+  src/f32-vsigmoid/gen/f32-vsigmoid-aarch64-neonfma-rr1-p5-div-u16.c)

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Verifies each op by itself: that its tensors are there and fit the columns it uses, and that its
+// parameters make sense.
+#include <cmath>
+
+#include "core/checked_math.h"
+#include "format/verify_parts.h"
+
+namespace arenite::format {
+namespace {
+
+// What each check needs to know.
+struct OpCheck {
+  const ModelReader& model;
+  uint32_t index;  // of the op
+  const Refusal& refuse;
+
+  bool width(const char* field, const ColumnView& view, Checked expected) const {
+    if (view.width != 0 && view.width == expected.saturated()) return true;
+    return refuse("the columns have another width than the op needs", field, index, view.width,
+                  expected.saturated());
+  }
+
+  bool tensor(const char* field, uint32_t tensor, Layout layout) const {
+    if (tensor >= model.tensors()) {
+      return refuse("an op names a tensor that is not there", field, index, tensor,
+                    model.tensors());
+    }
+    if (model.tensor(tensor).layout != layout) {
+      return refuse("an op names a tensor of another layout", field, index);
+    }
+    return true;
+  }
+
+  // A tensor of one row, as wide as `width`.
+  bool vector(const char* field, uint32_t index_of_tensor, uint32_t width) const {
+    if (!tensor(field, index_of_tensor, Layout::kRows)) return false;
+    const TensorShape shape = model.tensor(index_of_tensor);
+    if (shape.outputs == 1 && shape.inputs == width) return true;
+    return refuse("a vector has another length than the op needs", field, index, shape.inputs,
+                  width);
+  }
+
+  bool finite(const char* field, float value, bool positive) const {
+    if (std::isfinite(value) && (!positive || value > 0.0f)) return true;
+    return refuse("a number of an op makes no sense", field, index);
+  }
+};
+
+bool verify_linear(const OpCheck& check, const LinearOp& op) {
+  if (!check.tensor("linear.tensor", op.tensor, Layout::kGemm)) return false;
+  const TensorShape shape = check.model.tensor(op.tensor);
+  return check.width("linear.input", op.input, shape.inputs) &&
+         check.width("linear.output", op.output, shape.outputs);
+}
+
+// `cache_next` counts the attention ops: each has the cache of its own number.
+bool verify_attention(const OpCheck& check, const AttentionOp& op, uint32_t cache_next) {
+  const ModelReader& model = check.model;
+  if (op.cache != cache_next || op.cache >= model.caches()) {
+    return check.refuse("each attention op has its own cache, in order", "attention.cache",
+                        check.index, op.cache, cache_next);
+  }
+  if (op.mask >= model.masks()) {
+    return check.refuse("an attention op names a mask that is not there", "attention.mask",
+                        check.index, op.mask, model.masks());
+  }
+  const CacheShape cache = model.cache(op.cache);
+  if (op.heads == 0 || cache.kv_heads == 0 || op.heads % cache.kv_heads != 0) {
+    return check.refuse("the heads are not a multiple of the key/value heads", "attention.heads",
+                        check.index, op.heads, cache.kv_heads);
+  }
+  if (cache.value_dim == 0) {
+    return check.refuse("an attention op has no values", "caches.value_dim", check.index);
+  }
+  const MaskView mask = model.mask(op.mask);
+  const bool ring = model.cache_behind(op.cache) != kUnlimited;
+  const bool seen = mask.kind == MaskKind::kBand && mask.ahead == 0 &&
+                    mask.behind <= model.cache_behind(op.cache);
+  if (ring && !seen) {
+    return check.refuse("a cache forgets positions that its mask shows", "caches.behind",
+                        op.cache, model.cache_behind(op.cache), mask.behind);
+  }
+  if (model.slot(op.output.slot).per_output) {
+    return check.refuse("attention needs a row for each token", "attention.output", check.index);
+  }
+  const bool scored = cache.head_dim != 0;
+  if (!scored && (op.query.width != 0 || op.key.width != 0)) {
+    return check.refuse("an attention op has a query but no dimensions", "attention.query",
+                        check.index, op.query.width, 0);
+  }
+  return (!scored ||
+          (check.width("attention.query", op.query, Checked(op.heads) * cache.head_dim) &&
+           check.width("attention.key", op.key, Checked(cache.kv_heads) * cache.head_dim))) &&
+         check.width("attention.value", op.value, Checked(cache.kv_heads) * cache.value_dim) &&
+         check.width("attention.output", op.output, Checked(op.heads) * cache.value_dim);
+}
+
+// A table [positions, width] that reaches as far as the model's sequences do.
+bool verify_positions(const OpCheck& check, const char* field, uint32_t tensor, uint32_t offset,
+                      uint32_t width) {
+  if (!check.tensor(field, tensor, Layout::kRows)) return false;
+  const TensorShape shape = check.model.tensor(tensor);
+  const uint32_t positions = check.model.positions_max();
+  const Checked needed = Checked(positions) + offset;
+  if (positions == 0 || shape.outputs < needed.saturated()) {
+    return check.refuse("a table of positions is shorter than the context", field, check.index,
+                        shape.outputs, needed.saturated());
+  }
+  if (shape.inputs != width) {
+    return check.refuse("a table of positions has another width than the op needs", field,
+                        check.index, shape.inputs, width);
+  }
+  return true;
+}
+
+bool verify_embedding(const OpCheck& check, const EmbeddingOp& op) {
+  const ModelReader& model = check.model;
+  if (op.output.width == 0 || model.slot(op.output.slot).per_output) {
+    return check.refuse("an embedding needs a row for each token", "embedding.output",
+                        check.index);
+  }
+  if (op.tokens >= model.tensors()) {
+    return check.refuse("an op names a tensor that is not there", "embedding.tokens", check.index,
+                        op.tokens, model.tensors());
+  }
+  const TensorShape table = model.tensor(op.tokens);
+  if (model.vocab_size() == 0 || table.outputs < model.vocab_size()) {
+    return check.refuse("an embedding has fewer rows than there are tokens", "embedding.tokens",
+                        check.index, table.outputs, model.vocab_size());
+  }
+  return check.width("embedding.output", op.output, table.inputs) &&
+         check.finite("embedding.scale", op.scale, false) &&
+         (op.positions == kNoTensor ||
+          verify_positions(check, "embedding.positions", op.positions, op.position_offset,
+                           op.output.width));
+}
+
+bool verify_norm(const OpCheck& check, const NormOp& op) {
+  if (op.kind != NormKind::kLayer && op.kind != NormKind::kRms) {
+    return check.refuse("a norm is of an unknown kind", "norm.kind", check.index,
+                        static_cast<uint64_t>(op.kind), 1);
+  }
+  if (op.groups == 0 || op.input.width % op.groups != 0) {
+    return check.refuse("a norm's groups do not divide its columns", "norm.groups", check.index,
+                        op.groups, op.input.width);
+  }
+  const uint32_t width = op.input.width / op.groups;
+  return check.width("norm.output", op.output, op.input.width) &&
+         check.finite("norm.epsilon", op.epsilon, true) &&
+         check.vector("norm.gain", op.gain, width) &&
+         (op.bias == kNoTensor || check.vector("norm.bias", op.bias, width));
+}
+
+bool verify_rope(const OpCheck& check, const RopeOp& op) {
+  if (op.target.width == 0 || check.model.slot(op.target.slot).per_output) {
+    return check.refuse("a rotation needs a row for each token", "rope.target", check.index);
+  }
+  if (op.heads == 0 || op.target.width % op.heads != 0) {
+    return check.refuse("a rotation's heads do not divide its columns", "rope.heads", check.index,
+                        op.heads, op.target.width);
+  }
+  if (!check.tensor("rope.angles", op.angles, Layout::kRows)) return false;
+  const uint32_t rotary_dim = check.model.tensor(op.angles).inputs;
+  if (rotary_dim % 2 != 0 || rotary_dim > op.target.width / op.heads) {
+    return check.refuse("a rotation turns more dimensions than a head has, or an odd number",
+                        "rope.angles", check.index, rotary_dim, op.target.width / op.heads);
+  }
+  return verify_positions(check, "rope.angles", op.angles, 0, rotary_dim);
+}
+
+bool verify_activation(const OpCheck& check, const ActivationOp& op) {
+  if (op.kind > ActivationKind::kSoftCap) {
+    return check.refuse("an activation is of an unknown kind", "activation.kind", check.index,
+                        static_cast<uint64_t>(op.kind),
+                        static_cast<uint64_t>(ActivationKind::kSoftCap));
+  }
+  if (op.kind == ActivationKind::kSoftCap && !check.finite("activation.cap", op.cap, true)) {
+    return false;
+  }
+  return check.width("activation.target", op.target, op.target.width) &&
+         (op.factor.width == 0 || check.width("activation.factor", op.factor, op.target.width));
+}
+
+bool verify_op(const OpCheck& check, const OpView& op, uint32_t& attention_ops) {
+  switch (op.kind) {
+    case OpKind::kLinear:
+      return verify_linear(check, op.linear);
+    case OpKind::kAttention:
+      return verify_attention(check, op.attention, attention_ops++);
+    case OpKind::kEmbedding:
+      return verify_embedding(check, op.embedding);
+    case OpKind::kNorm:
+      return verify_norm(check, op.norm);
+    case OpKind::kRope:
+      return verify_rope(check, op.rope);
+    case OpKind::kActivation:
+      return verify_activation(check, op.activation);
+    case OpKind::kAdd:
+      return check.width("add.target", op.add.target, op.add.other.width);
+    case OpKind::kSelect:
+      return check.width("select.output", op.select.output, op.select.input.width);
+    case OpKind::kNone:
+      break;
+  }
+  return check.refuse("an op is of a kind that this version does not know", "ops.body",
+                      check.index);
+}
+
+}  // namespace
+
+// REQUIRES: verify_flow, which knows that views lie within their slots.
+bool verify_ops(const ModelReader& model, const Refusal& refuse) {
+  uint32_t attention_ops = 0;
+  for (uint32_t i = 0; i < model.ops(); ++i) {
+    if (!verify_op({model, i, refuse}, model.op(i), attention_ops)) return false;
+  }
+  if (attention_ops != model.caches()) {
+    return refuse("caches and attention ops differ in number", "caches", 0, model.caches(),
+                  attention_ops);
+  }
+  return true;
+}
+
+}  // namespace arenite::format

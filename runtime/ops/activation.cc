@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions that XNNPACK lacks are made of those that it has, a few hundred numbers at a time: the
+// intermediate results stay in the first-level cache.
+#include "ops/activation.h"
+
+#include "ops/rows.h"
+
+namespace arenite {
+namespace {
+
+constexpr uint32_t kChunk = 256;
+
+// x = x * sigmoid(x)
+void silu(const KernelSet& kernels, size_t bytes, float* x) {
+  float gate[kChunk];
+  kernels.sigmoid(bytes, x, gate);
+  kernels.multiply(bytes, x, gate, x);
+}
+
+// (1 + tanh(u)) / 2 = sigmoid(2 u), so gelu(x) = x sigmoid(a x + b x^3).
+void gelu_tanh(const KernelSet& kernels, size_t bytes, float* x) {
+  constexpr float kA = 1.5957691216057308f;            // 2 sqrt(2 / pi)
+  constexpr float kB = 1.5957691216057308f * 0.044715f;
+  float gate[kChunk];
+  kernels.multiply(bytes, x, x, gate);
+  kernels.scale(bytes, gate, &kB, gate);
+  kernels.add_constant(bytes, gate, &kA, gate);
+  kernels.multiply(bytes, gate, x, gate);
+  kernels.sigmoid(bytes, gate, gate);
+  kernels.multiply(bytes, x, gate, x);
+}
+
+void apply(const KernelSet& kernels, ActivationFunction function, float cap, uint32_t count,
+           float* x) {
+  const size_t bytes = count * sizeof(float);
+  switch (function) {
+    case ActivationFunction::kRelu:
+      for (uint32_t i = 0; i < count; ++i) x[i] = x[i] < 0.0f ? 0.0f : x[i];
+      return;
+    case ActivationFunction::kGeluErf:
+      kernels.gelu(bytes, x, x);
+      return;
+    case ActivationFunction::kGeluTanh:
+      gelu_tanh(kernels, bytes, x);
+      return;
+    case ActivationFunction::kSilu:
+      silu(kernels, bytes, x);
+      return;
+    case ActivationFunction::kSoftCap: {
+      const float shrink = 1.0f / cap;
+      kernels.scale(bytes, x, &shrink, x);
+      kernels.tanh(bytes, x, x);
+      kernels.scale(bytes, x, &cap, x);
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+void activation(const KernelSet& kernels, ActivationFunction function, float cap, Matrix target,
+                ConstMatrix factor, const ParallelFor& parallel) {
+  const uint32_t chunks = target.columns / kChunk + (target.columns % kChunk != 0 ? 1 : 0);
+  // Chunks of all rows are one list, so that a single row is shared by the threads too.
+  auto work = [&](uint32_t index) {
+    const uint32_t row = index / chunks;
+    const uint32_t column = index % chunks * kChunk;
+    const uint32_t left = target.columns - column;
+    const uint32_t count = left < kChunk ? left : kChunk;
+    float* x = target.row(row) + column;
+    apply(kernels, function, cap, count, x);
+    if (factor.data != nullptr) {
+      kernels.multiply(count * sizeof(float), x, factor.row(row) + column, x);
+    }
+  };
+  for_each_row(parallel, target.rows * chunks, work);
+}
+
+void add(const KernelSet& kernels, Matrix target, ConstMatrix other, const ParallelFor& parallel) {
+  auto work = [&](uint32_t row) {
+    kernels.add(target.columns * sizeof(float), target.row(row), other.row(row), target.row(row));
+  };
+  for_each_row(parallel, target.rows, work);
+}
+
+}  // namespace arenite

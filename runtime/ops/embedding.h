@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks up the vectors of tokens, and of positions where the model learned them.
+#pragma once
+
+#include <span>
+
+#include "arenite/parallel.h"
+#include "core/matrix.h"
+#include "kernels/kernel_set.h"
+#include "ops/rows.h"
+
+namespace arenite {
+
+// A table [entries, columns]: plain rows, or packed for GEMM, as an embedding that is also the
+// output projection is.
+struct TableView {
+  const float* data = nullptr;
+  uint32_t columns = 0;
+  bool packed = false;
+};
+
+struct Embedding {
+  TableView tokens;
+  float scale = 1.0f;
+  TableView positions;  // plain rows; no data: none
+  uint32_t position_offset = 0;
+};
+
+// output [rows, columns]: scale * tokens[ids[row]] (+ positions[position_offset + position]).
+// REQUIRES: ids are below the entries of the table, positions below those of theirs.
+void embedding(const KernelSet& kernels, const Embedding& op, std::span<const uint32_t> ids,
+               std::span<const SequenceRows> sequences, Matrix output,
+               const ParallelFor& parallel);
+
+}  // namespace arenite

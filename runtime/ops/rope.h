@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rotary position embedding: turns pairs of dimensions by angles that grow with the position.
+#pragma once
+
+#include <span>
+
+#include "arenite/parallel.h"
+#include "core/matrix.h"
+#include "kernels/kernel_set.h"
+#include "ops/rows.h"
+
+namespace arenite {
+
+// target [rows, heads * head_dim], in place. For each head and i below rotary_dim / 2, the pair
+// (x[i], x[i + rotary_dim / 2]) is multiplied, as a complex number, with that of the row's position
+// in `angles` [positions, rotary_dim]: cosines, then sines. Models that pair neighbours have their
+// weights permuted at conversion. REQUIRES: rotary_dim is even and at most head_dim.
+void rope(const KernelSet& kernels, Matrix target, uint32_t heads, const float* angles,
+          uint32_t rotary_dim, std::span<const SequenceRows> sequences,
+          const ParallelFor& parallel);
+
+}  // namespace arenite

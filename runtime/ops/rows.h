@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ops know about the rows of a step: which sequence each belongs to, and its position.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/matrix.h"
+#include "ops/parallel.h"
+
+namespace arenite {
+
+// One sequence's share of the rows of a step.
+struct SequenceRows {
+  uint32_t positions = 0;  // held before the step
+  uint32_t row_begin = 0;  // its rows among those of the step
+  uint32_t rows = 0;       // new tokens; may be 0
+  uint32_t written = 0;    // the most positions ever held since the last reset; for rings
+};
+
+// Rows that one task of a row-wise op takes: enough to be worth a thread's while.
+inline constexpr uint32_t kRowsPerTask = 16;
+
+// Calls work(row) for every row of [0, rows).
+template <typename Work>
+void for_each_row(const ParallelFor& parallel, uint32_t rows, Work& work) {
+  auto task = [&](uint32_t task_index, uint32_t) {
+    const uint32_t begin = task_index * kRowsPerTask;
+    const uint32_t left = rows - begin;
+    const uint32_t end = begin + (left < kRowsPerTask ? left : kRowsPerTask);
+    for (uint32_t row = begin; row < end; ++row) work(row);
+  };
+  for_each_task(parallel, rows / kRowsPerTask + (rows % kRowsPerTask != 0 ? 1 : 0), task);
+}
+
+// The position in its sequence of a row of the step. REQUIRES: the row belongs to a sequence.
+inline uint32_t position_of_row(std::span<const SequenceRows> sequences, uint32_t row) {
+  size_t i = 0;
+  while (row - sequences[i].row_begin >= sequences[i].rows) ++i;
+  return sequences[i].positions + (row - sequences[i].row_begin);
+}
+
+}  // namespace arenite

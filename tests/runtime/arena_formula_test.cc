@@ -26,7 +26,7 @@ TEST(ArenaFormula, AgreesWithTheCacheForEveryShape) {
       for (const uint32_t head_dim : {0u, 1u, 9u, 64u}) {
         for (const uint32_t value_dim : {1u, nr - 1, nr, nr + 1, 64u}) {
           const CacheShape shape = {kv_heads, head_dim, value_dim};
-          for (const uint32_t positions : {1u, nr, nr + 1, 255u, 256u, 257u, 512u, 600u}) {
+          for (const uint32_t positions : {1u, nr, nr + 1, 255u, 511u, 512u, 513u, 600u}) {
             const uint64_t floats = KvCache::floats(packing, shape, positions);
             const ArenaSizes sizes = evaluate(formula_of(packing, shape), positions, 1, 2, 1);
             EXPECT_EQ(sizes.kv_cache_bytes.value(), round_up(2 * floats * 4, kArenaUnit).value())
@@ -41,11 +41,11 @@ TEST(ArenaFormula, AgreesWithTheCacheForEveryShape) {
 
 TEST(ArenaFormula, AddsUpItsParts) {
   const ArenaFormula formula = {100, 1000, 10, 8, 4};
-  const ArenaSizes sizes = evaluate(formula, 300, 7, 3, 2);
+  const ArenaSizes sizes = evaluate(formula, 600, 7, 3, 2);
   EXPECT_EQ(sizes.session_bytes.value(), round_up(kSessionBytes + 3 * 16, 64).value());
-  EXPECT_EQ(sizes.kv_cache_bytes.value(), round_up(3 * (38 * 1000 + 2 * 10), 64).value());
+  EXPECT_EQ(sizes.kv_cache_bytes.value(), round_up(3 * (75 * 1000 + 2 * 10), 64).value());
   EXPECT_EQ(sizes.activation_bytes.value(), round_up(7 * 100 + 16, 64).value());
-  EXPECT_EQ(sizes.scratch_bytes_per_thread.value(), round_up(4 * (304 + 16 + 8) * 4, 64).value());
+  EXPECT_EQ(sizes.scratch_bytes_per_thread.value(), round_up(4 * (600 + 16 + 8) * 4, 64).value());
   EXPECT_EQ(sizes.scratch_bytes.value(), 2 * sizes.scratch_bytes_per_thread.value());
   EXPECT_EQ(sizes.total_bytes.value(), sizes.session_bytes.value() + sizes.kv_cache_bytes.value() +
                                            sizes.activation_bytes.value() +

@@ -151,7 +151,7 @@ TEST_P(AttentionBits, AreTheSameWhenPagesBeforeTheWindowAreSpoiled) {
   AttentionRun run(kernels(), problem);
   run.feed({540});
   const std::vector<float> nans(520 * 9, NAN);
-  run.cache(0).append(0, 0, {nans.data(), 512, 8, 8}, {nans.data(), 512, 9, 9});
+  run.cache(0).append(kernels(), 0, 0, {nans.data(), 512, 8, 8}, {nans.data(), 512, 9, 9});
   run.feed({60});
   ASSERT_NO_FATAL_FAILURE(expect_same(run.outputs(), expected));
 }
@@ -165,7 +165,8 @@ TEST_P(AttentionBits, AreTheSameWhenKeysInHiddenTilesAreSpoiled) {
   const std::vector<float> nans(160 * 8, NAN);
   const uint32_t value_dim = problem.shape.value_dim;
   const float* const values = problem.tokens[0].value.data() + 32 * value_dim;
-  run.cache(0).append(0, 32, {nans.data(), 160, 8, 8}, {values, 160, value_dim, value_dim});
+  run.cache(0).append(kernels(), 0, 32, {nans.data(), 160, 8, 8},
+                      {values, 160, value_dim, value_dim});
   run.feed({8});
   ASSERT_NO_FATAL_FAILURE(expect_same(run.outputs(), expected));
 }

@@ -102,7 +102,7 @@ TEST_P(AttentionOp, AgreesWithTheReferenceForLengthsAroundTheTile) {
 }
 
 TEST_P(AttentionOp, AgreesWithTheReferenceForLengthsAroundThePage) {
-  for (const uint32_t length : {255u, 256u, 257u, 300u, 600u}) {
+  for (const uint32_t length : {255u, 511u, 512u, 513u, 600u}) {
     for (const TestMask& mask :
          {causal_mask(length), band_mask(length, 20, 0), band_mask(length, 300, 0),
           band_mask(length, kUnlimited, kUnlimited), band_mask(length, 100, 100),
@@ -115,8 +115,8 @@ TEST_P(AttentionOp, AgreesWithTheReferenceForLengthsAroundThePage) {
 }
 
 TEST_P(AttentionOp, AgreesWithTheReferenceInACacheWithRoomToSpare) {
-  for (const uint32_t length : {1u, 40u, 255u, 256u, 257u}) {
-    for (const uint32_t capacity : {258u, 512u, 600u}) {
+  for (const uint32_t length : {1u, 40u, 511u, 512u, 513u}) {
+    for (const uint32_t capacity : {514u, 600u, 1100u}) {
       for (const TestMask& mask :
            {causal_mask(capacity), band_mask(capacity, 30, 0),
             band_mask(capacity, kUnlimited, kUnlimited), random_mask(capacity, 9, true, 1)}) {

@@ -28,7 +28,7 @@ std::vector<CacheCase> cases() {
   std::vector<CacheCase> list;
   for (const CacheShape& shape : {CacheShape{1, 1, 1}, CacheShape{2, 8, 5}, CacheShape{3, 9, 33},
                                   CacheShape{2, 0, 8}, CacheShape{1, 64, 64}}) {
-    for (const uint32_t positions : {1u, 7u, 32u, 33u, 255u, 256u, 257u, 300u, 600u}) {
+    for (const uint32_t positions : {1u, 7u, 32u, 33u, 255u, 511u, 512u, 513u, 600u}) {
       list.push_back({shape, positions});
     }
   }
@@ -73,7 +73,7 @@ class KvCacheOf : public KernelSetTest {
     for (uint32_t first = 0; first < size.positions; first += chunk) {
       const uint32_t rows = std::min(chunk, size.positions - first);
       for (uint32_t head = 0; head < size.shape.kv_heads; ++head) {
-        cache.append(head, first, tokens.key_rows(head, first, rows),
+        cache.append(kernels(), head, first, tokens.key_rows(head, first, rows),
                      tokens.value_rows(head, first, rows));
       }
     }
@@ -197,8 +197,8 @@ TEST_P(KvCacheOf, OverwritesWhatWasRewound) {
   const Tokens tokens(size);
   std::vector<float> other(300 * std::max(tokens.key_stride(), tokens.value_stride()), 7.0f);
   KvCache cache(rewound.data(), packing(), size.shape, size.positions);
-  cache.append(1, 250, {other.data(), 50, 9, 9}, {other.data(), 50, 33, 33});
-  cache.append(1, 250, tokens.key_rows(1, 250, 50), tokens.value_rows(1, 250, 50));
+  cache.append(kernels(), 1, 250, {other.data(), 50, 9, 9}, {other.data(), 50, 33, 33});
+  cache.append(kernels(), 1, 250, tokens.key_rows(1, 250, 50), tokens.value_rows(1, 250, 50));
   EXPECT_EQ(std::memcmp(rewound.data(), straight.data(), straight.size() * sizeof(float)), 0);
 }
 

@@ -93,8 +93,8 @@ TEST(CacheGeometry, CountsStartedPanelsAndPages) {
   EXPECT_EQ(key_panels(packing, 8), 1u);
   EXPECT_EQ(key_panels(packing, 9), 2u);
   EXPECT_EQ(value_pages(0), 0u);
-  EXPECT_EQ(value_pages(256), 1u);
-  EXPECT_EQ(value_pages(257), 2u);
+  EXPECT_EQ(value_pages(512), 1u);
+  EXPECT_EQ(value_pages(513), 2u);
 }
 
 }  // namespace

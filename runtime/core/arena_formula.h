@@ -83,19 +83,18 @@ constexpr ArenaSizes evaluate(const ArenaFormula& formula, const SessionSizes& s
   arena.session_bytes =
       round_up(Checked(kSessionBytes) + Checked(sizes.sequences_max) * kSequenceBytes, kArenaUnit);
   arena.kv_cache_bytes = round_up(Checked(sizes.sequences_max) * cache_bytes, kArenaUnit);
-  arena.activation_bytes =
-      round_up(Checked(sizes.tokens_max) * formula.activation_bytes_per_token +
-                   Checked(sizes.outputs_max) * formula.activation_bytes_per_output +
-                   kReadAheadBytes,
-               kArenaUnit);
+  arena.activation_bytes = round_up(
+      Checked(sizes.tokens_max) * formula.activation_bytes_per_token +
+          Checked(sizes.outputs_max) * formula.activation_bytes_per_output + kReadAheadBytes,
+      kArenaUnit);
   // A tile of nr columns for the product with one page of values, then rows of scores.
   arena.scratch_bytes_per_thread =
       round_up(Checked(formula.score_rows) *
                    (Checked(score_columns) + kScoreRowPadding + formula.nr) * sizeof(float),
                kArenaUnit);
   arena.scratch_bytes = arena.scratch_bytes_per_thread * sizes.threads;
-  arena.total_bytes = arena.session_bytes + arena.kv_cache_bytes + arena.activation_bytes +
-                      arena.scratch_bytes;
+  arena.total_bytes =
+      arena.session_bytes + arena.kv_cache_bytes + arena.activation_bytes + arena.scratch_bytes;
   return arena;
 }
 

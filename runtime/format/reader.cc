@@ -44,7 +44,8 @@ uint32_t ModelReader::slots() const { return count(model_->slots()); }
 
 SlotView ModelReader::slot(uint32_t index) const {
   const Slot* slot = model_->slots()->Get(index);
-  return {slot->width(), slot->column(), slot->first_op(), slot->last_op(), slot->per_output() != 0};
+  return {slot->width(), slot->column(), slot->first_op(), slot->last_op(),
+          slot->per_output() != 0};
 }
 
 uint32_t ModelReader::ops() const { return count(model_->ops()); }
@@ -57,19 +58,26 @@ OpView ModelReader::op(uint32_t index) const {
     view.linear = {column_view(linear->input()), column_view(linear->output()), linear->tensor()};
   } else if (const Attention* attention = op->body_as_Attention()) {
     view.kind = OpKind::kAttention;
-    view.attention = {column_view(attention->query()), column_view(attention->key()),
-                      column_view(attention->value()), column_view(attention->output()),
-                      attention->heads(),              attention->cache(),
+    view.attention = {column_view(attention->query()),
+                      column_view(attention->key()),
+                      column_view(attention->value()),
+                      column_view(attention->output()),
+                      attention->heads(),
+                      attention->cache(),
                       attention->mask()};
   } else if (const Embedding* embedding = op->body_as_Embedding()) {
     view.kind = OpKind::kEmbedding;
-    view.embedding = {column_view(embedding->output()), embedding->tokens(),
-                      embedding->positions(), embedding->position_offset(), embedding->scale()};
+    view.embedding = {column_view(embedding->output()), embedding->tokens(), embedding->positions(),
+                      embedding->position_offset(), embedding->scale()};
   } else if (const Norm* norm = op->body_as_Norm()) {
     view.kind = OpKind::kNorm;
-    view.norm = {column_view(norm->input()), column_view(norm->output()),
-                 static_cast<NormKind>(norm->kind()), norm->groups(), norm->epsilon(),
-                 norm->gain(), norm->bias()};
+    view.norm = {column_view(norm->input()),
+                 column_view(norm->output()),
+                 static_cast<NormKind>(norm->kind()),
+                 norm->groups(),
+                 norm->epsilon(),
+                 norm->gain(),
+                 norm->bias()};
   } else if (const Rope* rope = op->body_as_Rope()) {
     view.kind = OpKind::kRope;
     view.rope = {column_view(rope->target()), rope->heads(), rope->angles()};

@@ -78,8 +78,8 @@ bool verify_attention(const OpCheck& check, const AttentionOp& op, uint32_t cach
   const bool seen = mask.kind == MaskKind::kBand && mask.ahead == 0 &&
                     mask.behind <= model.cache_behind(op.cache);
   if (ring && !seen) {
-    return check.refuse("a cache forgets positions that its mask shows", "caches.behind",
-                        op.cache, model.cache_behind(op.cache), mask.behind);
+    return check.refuse("a cache forgets positions that its mask shows", "caches.behind", op.cache,
+                        model.cache_behind(op.cache), mask.behind);
   }
   if (model.slot(op.output.slot).per_output) {
     return check.refuse("attention needs a row for each token", "attention.output", check.index);
@@ -117,8 +117,7 @@ bool verify_positions(const OpCheck& check, const char* field, uint32_t tensor, 
 bool verify_embedding(const OpCheck& check, const EmbeddingOp& op) {
   const ModelReader& model = check.model;
   if (op.output.width == 0 || model.slot(op.output.slot).per_output) {
-    return check.refuse("an embedding needs a row for each token", "embedding.output",
-                        check.index);
+    return check.refuse("an embedding needs a row for each token", "embedding.output", check.index);
   }
   if (op.tokens >= model.tensors()) {
     return check.refuse("an op names a tensor that is not there", "embedding.tokens", check.index,
@@ -131,9 +130,8 @@ bool verify_embedding(const OpCheck& check, const EmbeddingOp& op) {
   }
   return check.width("embedding.output", op.output, table.inputs) &&
          check.finite("embedding.scale", op.scale, false) &&
-         (op.positions == kNoTensor ||
-          verify_positions(check, "embedding.positions", op.positions, op.position_offset,
-                           op.output.width));
+         (op.positions == kNoTensor || verify_positions(check, "embedding.positions", op.positions,
+                                                        op.position_offset, op.output.width));
 }
 
 bool verify_norm(const OpCheck& check, const NormOp& op) {

@@ -101,8 +101,7 @@ bool verify_ends(const ModelReader& model, const Refusal& refuse) {
   if (model.vocab_size() != 0) return true;
   const uint32_t input = model.input_slot();
   if (input >= model.slots() || input == output) {
-    return refuse("input and output must be two slots", "input_slot", 0, input,
-                  model.slots() - 1);
+    return refuse("input and output must be two slots", "input_slot", 0, input, model.slots() - 1);
   }
   const SlotView slot = model.slot(input);
   if (slot.first_op != 0 || slot.per_output) {
@@ -138,8 +137,8 @@ bool verify_slots(const ModelReader& model, const Refusal& refuse) {
       return refuse("a slot has no width or lies too far out", "slots.width", i, slot.width, 1);
     }
     if (slot.first_op > slot.last_op || slot.last_op > last_op) {
-      return refuse("a slot's lifetime is not within the program", "slots.last_op", i,
-                    slot.last_op, last_op);
+      return refuse("a slot's lifetime is not within the program", "slots.last_op", i, slot.last_op,
+                    last_op);
     }
     for (uint32_t j = 0; j < i; ++j) {
       const SlotView other = model.slot(j);

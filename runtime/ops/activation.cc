@@ -19,7 +19,7 @@ void silu(const KernelSet& kernels, size_t bytes, float* x) {
 
 // (1 + tanh(u)) / 2 = sigmoid(2 u), so gelu(x) = x sigmoid(a x + b x^3).
 void gelu_tanh(const KernelSet& kernels, size_t bytes, float* x) {
-  constexpr float kA = 1.5957691216057308f;            // 2 sqrt(2 / pi)
+  constexpr float kA = 1.5957691216057308f;  // 2 sqrt(2 / pi)
   constexpr float kB = 1.5957691216057308f * 0.044715f;
   float gate[kChunk];
   kernels.multiply(bytes, x, x, gate);

@@ -4,7 +4,6 @@
 // thread holds mr rows of scores.
 #include "ops/attention.h"
 
-#include <cassert>
 #include <cstring>
 
 #include "core/arena_formula.h"
@@ -15,16 +14,18 @@
 namespace arenite {
 namespace {
 
-// A block of queries of one head. Scores of key `origin` are in column 0.
+// A block of queries that share their keys: tokens of one head, or heads of one token. Scores of
+// key `origin` are in column 0.
 struct Block {
   const KvCache& cache;
   uint32_t kv_head;
   uint32_t rows;
-  uint32_t position;  // of its first row
-  uint32_t keys;      // held by the sequence, new ones included
-  const float* query;
-  float* output;
-  uint32_t begin = 0;  // the keys that any of its rows sees: [begin, end)
+  uint32_t position;       // of its first row
+  uint32_t position_step;  // from row to row: 1 for tokens, 0 for heads
+  uint32_t keys;           // held by the sequence, new ones included
+  ConstMatrix query;       // [rows, head_dim]
+  Matrix output;           // [rows, value_dim]
+  uint32_t begin = 0;      // the keys that any of its rows sees: [begin, end)
   uint32_t end = 0;
   uint32_t origin = 0;  // begin, rounded down to a page
 };
@@ -54,13 +55,17 @@ void compute_scores(const KernelSet& kernels, const Attention& op, const Block& 
   const uint32_t nr = kernels.packing.nr;
   KeyRange run = {block.begin, block.begin};
   while (true) {
-    run = next_visible_run(op.mask, block.position, block.position + block.rows - 1,
+    run = next_visible_run(op.mask, block.position,
+                           block.position + (block.rows - 1) * block.position_step,
                            {run.end, block.end});
     if (run.begin == run.end) break;
     const uint32_t panel_begin = run.begin - run.begin % nr;
+    // A ring goes on at its start.
+    const uint32_t panels_end = panel_begin + block.cache.keys_in_a_row(panel_begin);
+    if (run.end > panels_end) run.end = panels_end;
     kernels.gemm[block.rows](
-        block.rows, run.end - panel_begin, op.shape.head_dim * sizeof(float), block.query,
-        op.query.stride * sizeof(float), block.cache.keys(block.kv_head, panel_begin),
+        block.rows, run.end - panel_begin, op.shape.head_dim * sizeof(float), block.query.data,
+        block.query.stride * sizeof(float), block.cache.keys(block.kv_head, panel_begin),
         scratch.scores + (panel_begin - block.origin), scratch.stride * sizeof(float));
   }
 }
@@ -89,7 +94,7 @@ void weigh_values(const KernelSet& kernels, const Attention& op, const Block& bl
   const GemmKernel gemm = kernels.gemm[block.rows];
   const uint32_t nr = kernels.packing.nr;
   const size_t scores_stride = scratch.stride * sizeof(float);
-  const size_t output_stride = op.output.stride * sizeof(float);
+  const size_t output_stride = block.output.stride * sizeof(float);
   for (uint32_t first = block.origin; first < block.end; first += kPagePositions) {
     const uint32_t page = first / kPagePositions;
     const uint32_t left = block.end - first;
@@ -97,14 +102,14 @@ void weigh_values(const KernelSet& kernels, const Attention& op, const Block& bl
     const float* scores = scratch.scores + (first - block.origin);
     if (first == block.origin && keys == block.cache.page_rows(page)) {
       gemm(block.rows, op.shape.value_dim, keys * sizeof(float), scores, scores_stride,
-           block.cache.values(block.kv_head, page, 0), block.output, output_stride);
+           block.cache.values(block.kv_head, page, 0), block.output.data, output_stride);
       continue;
     }
     for (uint32_t panel = 0; panel < block.cache.value_panels(); ++panel) {
       const uint32_t columns_left = op.shape.value_dim - panel * nr;
       const uint32_t columns = columns_left < nr ? columns_left : nr;
       const float* values = block.cache.values(block.kv_head, page, panel);
-      float* output = block.output + panel * nr;
+      float* output = block.output.data + panel * nr;
       if (first == block.origin) {
         gemm(block.rows, columns, keys * sizeof(float), scores, scores_stride, values, output,
              output_stride);
@@ -113,7 +118,7 @@ void weigh_values(const KernelSet& kernels, const Attention& op, const Block& bl
       gemm(block.rows, columns, keys * sizeof(float), scores, scores_stride, values, scratch.tile,
            nr * sizeof(float));
       for (uint32_t r = 0; r < block.rows; ++r) {
-        float* row = output + r * op.output.stride;
+        float* row = output + r * block.output.stride;
         kernels.add(columns * sizeof(float), row, scratch.tile + r * nr, row);
       }
     }
@@ -124,7 +129,8 @@ void attend(const KernelSet& kernels, const Attention& op, Block& block, float* 
   const Scratch scratch(scratch_data, kernels.packing, op.cache_positions);
   block.begin = UINT32_MAX;
   for (uint32_t r = 0; r < block.rows; ++r) {
-    const KeyRange range = visible_keys(op.mask, block.position + r, block.keys);
+    const KeyRange range =
+        visible_keys(op.mask, block.position + r * block.position_step, block.keys);
     if (range.begin < block.begin) block.begin = range.begin;
     if (range.end > block.end) block.end = range.end;
   }
@@ -133,13 +139,16 @@ void attend(const KernelSet& kernels, const Attention& op, Block& block, float* 
   float factors[kRowsMax];
   compute_scores(kernels, op, block, scratch);
   for (uint32_t r = 0; r < block.rows; ++r) {
-    softmax_row(kernels, op.mask, block, block.position + r, scratch.scores + r * scratch.stride,
-                factors[r]);
+    softmax_row(kernels, op.mask, block, block.position + r * block.position_step,
+                scratch.scores + r * scratch.stride, factors[r]);
   }
   weigh_values(kernels, op, block, scratch);
   for (uint32_t r = 0; r < block.rows; ++r) {
-    float* row = block.output + r * op.output.stride;
+    float* row = block.output.row(r);
     kernels.scale(op.shape.value_dim * sizeof(float), row, &factors[r], row);
+    // A sum that underflowed may be -0, unless a hidden key added its 0 behind: make both +0.
+    constexpr float kZero = 0.0f;
+    kernels.add_constant(op.shape.value_dim * sizeof(float), row, &kZero, row);
   }
 }
 
@@ -173,50 +182,81 @@ void append_heads(const KernelSet& kernels, const Attention& op,
   for_each_task(parallel, static_cast<uint32_t>(sequences.size()) * heads, work);
 }
 
-// Computes query heads [begin, end), head by head: the keys and values of a head stay in the
-// second-level cache while its blocks are computed.
-void attend_heads(const KernelSet& kernels, const Attention& op,
-                  std::span<const SequenceRows> sequences, const ParallelFor& parallel,
-                  uint32_t begin, uint32_t end) {
-  const uint32_t mr = kernels.packing.mr;
-  uint32_t blocks = 0;
-  for (const SequenceRows& sequence : sequences) blocks += div_up(sequence.rows, mr);
-  auto work = [&](uint32_t task_index, uint32_t thread_index) {
-    const uint32_t head = begin + task_index / blocks;
-    uint32_t block_index = task_index % blocks;
-    uint32_t index = 0;
-    while (block_index >= div_up(sequences[index].rows, mr)) {
-      block_index -= div_up(sequences[index].rows, mr);
-      ++index;
-    }
-    const SequenceRows& sequence = sequences[index];
-    const RowBlocks split(sequence.rows, mr);
-    const uint32_t row = sequence.row_begin + split.begin(block_index);
-    const KvCache cache = cache_of(kernels, op, index);
-    Block block = {
-        cache,
-        head / (op.heads / op.shape.kv_heads),
-        split.size(block_index),
-        sequence.positions + split.begin(block_index),
-        sequence.positions + sequence.rows,
-        op.query.data == nullptr ? nullptr : op.query.row(row) + size_t{head} * op.shape.head_dim,
-        op.output.row(row) + size_t{head} * op.shape.value_dim};
-    attend(kernels, op, block, op.scratch + thread_index * op.scratch_floats);
-  };
-  for_each_task(parallel, blocks * (end - begin), work);
+// The rows of a head's queries and outputs that a block takes.
+template <typename Float>
+MatrixView<Float> block_rows(const MatrixView<Float>& matrix, uint32_t row, uint32_t rows,
+                             uint32_t head, uint32_t width, bool by_head) {
+  if (matrix.data == nullptr) return {};
+  return {matrix.row(row) + size_t{head} * width, rows, width, by_head ? width : matrix.stride};
 }
+
+// The blocks of one key/value head's queries, of all sequences. A sequence that got one token has
+// its heads as rows, so that the keys and values they share are read once; any other has a
+// block of tokens for each head. Rows are computed alike either way.
+class HeadBlocks {
+ public:
+  HeadBlocks(const KernelSet& kernels, const Attention& op, std::span<const SequenceRows> sequences)
+      : kernels_(kernels), op_(op), sequences_(sequences) {
+    for (const SequenceRows& sequence : sequences) count_ += blocks_of(sequence);
+  }
+
+  uint32_t count() const { return count_; }
+
+  void compute(uint32_t kv_head, uint32_t index, float* scratch) const {
+    uint32_t s = 0;
+    for (; index >= blocks_of(sequences_[s]); ++s) index -= blocks_of(sequences_[s]);
+    const SequenceRows& sequence = sequences_[s];
+    const bool by_head = sequence.rows == 1;
+    const RowBlocks split(by_head ? group() : sequence.rows, kernels_.packing.mr);
+    const uint32_t block_index = index % split.count;
+    const uint32_t begin = split.begin(block_index);
+    const uint32_t rows = split.size(block_index);
+    const uint32_t head = kv_head * group() + (by_head ? begin : index / split.count);
+    const uint32_t token = by_head ? 0 : begin;
+    const uint32_t row = sequence.row_begin + token;
+    const KvCache cache = cache_of(kernels_, op_, s);
+    Block block = {cache,
+                   kv_head,
+                   rows,
+                   sequence.positions + token,
+                   by_head ? 0u : 1u,
+                   sequence.positions + sequence.rows,
+                   block_rows(op_.query, row, rows, head, op_.shape.head_dim, by_head),
+                   block_rows(op_.output, row, rows, head, op_.shape.value_dim, by_head)};
+    attend(kernels_, op_, block, scratch);
+  }
+
+ private:
+  uint32_t group() const { return op_.heads / op_.shape.kv_heads; }
+  uint32_t blocks_of(const SequenceRows& sequence) const {
+    const uint32_t mr = kernels_.packing.mr;
+    if (sequence.rows == 1) return div_up(group(), mr);
+    return group() * div_up(sequence.rows, mr);
+  }
+
+  const KernelSet& kernels_;
+  const Attention& op_;
+  std::span<const SequenceRows> sequences_;
+  uint32_t count_ = 0;
+};
 
 }  // namespace
 
 void attention(const KernelSet& kernels, const Attention& op,
                std::span<const SequenceRows> sequences, const ParallelFor& parallel) {
-  // One thread appends a head right before it reads it; several would wait for each other then.
+  // One thread appends a head right before it reads it, and the keys and values of a head stay in
+  // the second-level cache while its blocks are computed. Several threads would wait for each
+  // other after every head.
+  const HeadBlocks blocks(kernels, op, sequences);
   const uint32_t kv_heads = op.shape.kv_heads;
-  const uint32_t group = op.heads / kv_heads;  // query heads that share a key/value head
   const uint32_t at_once = parallel.run == nullptr ? 1 : kv_heads;
-  for (uint32_t head = 0; head < kv_heads; head += at_once) {
-    append_heads(kernels, op, sequences, parallel, head, head + at_once);
-    attend_heads(kernels, op, sequences, parallel, head * group, (head + at_once) * group);
+  for (uint32_t first = 0; first < kv_heads; first += at_once) {
+    append_heads(kernels, op, sequences, parallel, first, first + at_once);
+    auto work = [&](uint32_t task_index, uint32_t thread_index) {
+      blocks.compute(first + task_index / blocks.count(), task_index % blocks.count(),
+                     op.scratch + thread_index * op.scratch_floats);
+    };
+    for_each_task(parallel, at_once * blocks.count(), work);
   }
 }
 

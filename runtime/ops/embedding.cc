@@ -20,17 +20,18 @@ void copy_entry(const TableView& table, uint32_t nr, uint32_t entry, float* to) 
 
 }  // namespace
 
-void embedding(const KernelSet& kernels, const Embedding& op, std::span<const uint32_t> ids,
-               std::span<const SequenceRows> sequences, Matrix output,
+void embedding(const KernelSet& kernels, const Embedding& op, const uint32_t* ids,
+               size_t ids_stride, std::span<const SequenceRows> sequences, Matrix output,
                const ParallelFor& parallel) {
   const size_t bytes = output.columns * sizeof(float);
   auto work = [&](uint32_t row) {
+    const RowPlace place = place_of_row(sequences, row);
     float* to = output.row(row);
-    copy_entry(op.tokens, kernels.packing.nr, ids[row], to);
+    copy_entry(op.tokens, kernels.packing.nr, ids[place.sequence * ids_stride + place.offset], to);
     if (op.scale != 1.0f) kernels.scale(bytes, to, &op.scale, to);
     if (op.positions.data == nullptr) return;
-    const size_t position = size_t{position_of_row(sequences, row)} + op.position_offset;
-    kernels.add(bytes, to, op.positions.data + position * op.positions.columns, to);
+    const size_t entry = size_t{place.position} + op.position_offset;
+    kernels.add(bytes, to, op.positions.data + entry * op.positions.columns, to);
   };
   for_each_row(parallel, output.rows, work);
 }

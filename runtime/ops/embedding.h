@@ -26,10 +26,11 @@ struct Embedding {
   uint32_t position_offset = 0;
 };
 
-// output [rows, columns]: scale * tokens[ids[row]] (+ positions[position_offset + position]).
+// output [rows, columns]: scale * tokens[id] (+ positions[position_offset + position]), where the
+// ids of sequence i begin at ids[i * ids_stride].
 // REQUIRES: ids are below the entries of the table, positions below those of theirs.
-void embedding(const KernelSet& kernels, const Embedding& op, std::span<const uint32_t> ids,
-               std::span<const SequenceRows> sequences, Matrix output,
+void embedding(const KernelSet& kernels, const Embedding& op, const uint32_t* ids,
+               size_t ids_stride, std::span<const SequenceRows> sequences, Matrix output,
                const ParallelFor& parallel);
 
 }  // namespace arenite

@@ -33,11 +33,19 @@ void for_each_row(const ParallelFor& parallel, uint32_t rows, Work& work) {
   for_each_task(parallel, rows / kRowsPerTask + (rows % kRowsPerTask != 0 ? 1 : 0), task);
 }
 
-// The position in its sequence of a row of the step. REQUIRES: the row belongs to a sequence.
-inline uint32_t position_of_row(std::span<const SequenceRows> sequences, uint32_t row) {
-  size_t i = 0;
+// Where a row of the step comes from.
+struct RowPlace {
+  uint32_t sequence = 0;
+  uint32_t offset = 0;    // among the sequence's new tokens
+  uint32_t position = 0;  // in the sequence
+};
+
+// REQUIRES: the row belongs to a sequence.
+inline RowPlace place_of_row(std::span<const SequenceRows> sequences, uint32_t row) {
+  uint32_t i = 0;
   while (row - sequences[i].row_begin >= sequences[i].rows) ++i;
-  return sequences[i].positions + (row - sequences[i].row_begin);
+  const uint32_t offset = row - sequences[i].row_begin;
+  return {i, offset, sequences[i].positions + offset};
 }
 
 }  // namespace arenite

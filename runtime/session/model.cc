@@ -58,8 +58,11 @@ const char* Model::name() const { return ModelAccess::reader(*this).name(); }
 
 uint32_t Model::input_features() const {
   const format::ModelReader reader = ModelAccess::reader(*this);
-  return reader.slot(reader.input_slot()).width;
+  return reader.vocab_size() != 0 ? 0 : reader.slot(reader.input_slot()).width;
 }
+
+uint32_t Model::vocab_size() const { return ModelAccess::reader(*this).vocab_size(); }
+uint32_t Model::hidden_states() const { return ModelAccess::reader(*this).hidden_states(); }
 
 uint32_t Model::output_features() const {
   const format::ModelReader reader = ModelAccess::reader(*this);

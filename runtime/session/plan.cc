@@ -49,6 +49,9 @@ Status resolve_options(const Model& model, const SessionOptions& options, ArenaL
                    "options.tokens_max", tokens, UINT32_MAX);
   }
   layout.tokens_max = static_cast<uint32_t>(tokens);
+  layout.outputs_max = options.outputs == Outputs::kAll || layout.tokens_max < layout.sequences_max
+                           ? layout.tokens_max
+                           : layout.sequences_max;
   const ParallelFor& parallel = options.parallel;
   if (parallel.threads == 0 || parallel.threads > kThreadsMax) {
     return invalid(why, "the number of threads makes no sense", "options.parallel.threads",
@@ -63,6 +66,11 @@ Status resolve_options(const Model& model, const SessionOptions& options, ArenaL
 
 }  // namespace
 
+SessionSizes sizes_of(const ArenaLayout& layout, uint32_t threads) {
+  return {layout.positions_max, layout.tokens_max, layout.sequences_max, layout.outputs_max,
+          threads};
+}
+
 Status make_layout(const Model& model, const SessionOptions& options, ArenaLayout& layout,
                    Diagnostic& why) {
   if (model.file().empty()) {
@@ -73,8 +81,7 @@ Status make_layout(const Model& model, const SessionOptions& options, ArenaLayou
   if (status != Status::kOk) return status;
   const format::ModelReader reader = ModelAccess::reader(model);
   const ArenaFormula formula = reader.packed(ModelAccess::packed_index(model)).formula;
-  const ArenaSizes sizes = evaluate(formula, layout.positions_max, layout.tokens_max,
-                                    layout.sequences_max, options.parallel.threads);
+  const ArenaSizes sizes = evaluate(formula, sizes_of(layout, options.parallel.threads));
   if (sizes.total_bytes.saturated() > SIZE_MAX / 2) {
     return invalid(why, "the arena would be larger than the address space", "options",
                    sizes.total_bytes.saturated(), SIZE_MAX / 2);
@@ -85,6 +92,9 @@ Status make_layout(const Model& model, const SessionOptions& options, ArenaLayou
                  bytes(sizes.total_bytes)};
   layout.kv_cache_offset = layout.plan.session_bytes;
   layout.activation_offset = layout.kv_cache_offset + layout.plan.kv_cache_bytes;
+  layout.output_offset =
+      layout.activation_offset +
+      static_cast<size_t>(formula.activation_bytes_per_token) * layout.tokens_max;
   layout.scratch_offset = layout.activation_offset + layout.plan.activation_bytes;
   layout.scratch_bytes_per_thread = bytes(sizes.scratch_bytes_per_thread);
   return Status::kOk;

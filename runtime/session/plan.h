@@ -3,6 +3,7 @@
 #pragma once
 
 #include "arenite/session.h"
+#include "core/arena_formula.h"
 
 namespace arenite {
 
@@ -10,13 +11,18 @@ struct ArenaLayout {
   uint32_t positions_max = 0;
   uint32_t tokens_max = 0;
   uint32_t sequences_max = 0;
+  uint32_t outputs_max = 0;
   // The parts follow each other: session, caches, activations, scratch.
   size_t kv_cache_offset = 0;
-  size_t activation_offset = 0;
+  size_t activation_offset = 0;  // of the slots with a row for each token
+  size_t output_offset = 0;      // of those with a row for each output
   size_t scratch_offset = 0;
   size_t scratch_bytes_per_thread = 0;
   ArenaPlan plan = {};
 };
+
+// The sizes that the arena formula is evaluated for.
+SessionSizes sizes_of(const ArenaLayout& layout, uint32_t threads);
 
 // Resolves the options' defaults and evaluates the file's formula.
 // Fails with kInvalidArgument for options that the model cannot serve.

@@ -18,6 +18,8 @@ SessionState::SessionState(const Model& model_in, const KernelSet& kernels_in,
       kernels(kernels_in),
       parallel(options.parallel),
       profile(options.profile),
+      hidden_states(options.hidden_states),
+      outputs(options.outputs),
       layout(layout_in),
       packed_index(ModelAccess::packed_index(model_in)),
       causal(model_in.causal()) {}
@@ -53,42 +55,77 @@ Result<Session*> Session::create(const Model& model, const SessionOptions& optio
   for (SequenceRows& sequence : state->sequences()) std::construct_at(&sequence);
   for (uint32_t i = 0; i < state->reader.caches(); ++i) {
     const CacheShape shape = state->reader.cache(i);
-    const size_t floats = KvCache::floats(kernels->packing, shape, layout.positions_max);
+    const uint32_t positions = state->cache_positions(i);
+    const size_t floats = KvCache::floats(kernels->packing, shape, positions);
     for (uint32_t s = 0; s < layout.sequences_max; ++s) {
-      KvCache(state->cache(i) + s * floats, kernels->packing, shape, layout.positions_max).clear();
+      KvCache(state->cache(i) + s * floats, kernels->packing, shape, positions).clear();
     }
   }
   return static_cast<Session*>(state);
 }
 
-Result<Output> Session::run(const Batch& batch, Diagnostic* why) {
+namespace {
+
+SessionState::Input input_of(const Batch& batch) {
+  return {false,           batch.features.data(), nullptr,      batch.features.size(),
+          batch.sequences, batch.tokens,          batch.lengths};
+}
+
+SessionState::Input input_of(const TokenBatch& batch) {
+  return {true,         nullptr,      batch.ids.data(), batch.ids.size(), batch.sequences,
+          batch.tokens, batch.lengths};
+}
+
+template <typename AnyBatch>
+Result<Output> feed(Session* session, const AnyBatch& batch, bool from_start, Diagnostic* why) {
   Diagnostic unused;
-  return SessionState::of(this).feed(batch, true, why != nullptr ? *why : unused);
+  return SessionState::of(session).feed(input_of(batch), from_start,
+                                        why != nullptr ? *why : unused);
+}
+
+// As many tokens as a span holds of `width` numbers each.
+uint32_t tokens_in(size_t size, uint32_t width) {
+  const size_t tokens = size / width;
+  return tokens <= UINT32_MAX ? static_cast<uint32_t>(tokens) : 0;
+}
+
+}  // namespace
+
+Result<Output> Session::run(const Batch& batch, Diagnostic* why) {
+  return feed(this, batch, true, why);
 }
 
 Result<Output> Session::step(const Batch& batch, Diagnostic* why) {
-  Diagnostic unused;
-  return SessionState::of(this).feed(batch, false, why != nullptr ? *why : unused);
+  return feed(this, batch, false, why);
 }
 
 Result<Output> Session::step(std::span<const float> features, Diagnostic* why) {
-  const format::ModelReader& reader = SessionState::of(this).reader;
-  const size_t tokens = features.size() / reader.slot(reader.input_slot()).width;
-  return step(Batch{features, 1, tokens <= UINT32_MAX ? static_cast<uint32_t>(tokens) : 0, {}},
-              why);
+  const Model& model = SessionState::of(this).model;
+  const uint32_t width = model.input_features() != 0 ? model.input_features() : 1;
+  return step(Batch{features, 1, tokens_in(features.size(), width), {}}, why);
+}
+
+Result<Output> Session::run(const TokenBatch& batch, Diagnostic* why) {
+  return feed(this, batch, true, why);
+}
+
+Result<Output> Session::step(const TokenBatch& batch, Diagnostic* why) {
+  return feed(this, batch, false, why);
+}
+
+Result<Output> Session::step(std::span<const TokenId> ids, Diagnostic* why) {
+  return step(TokenBatch{ids, 1, tokens_in(ids.size(), 1), {}}, why);
 }
 
 Status Session::rewind(uint32_t sequence, uint32_t positions) {
-  const std::span<SequenceRows> sequences = SessionState::of(this).sequences();
-  if (sequence >= sequences.size() || positions > sequences[sequence].positions) {
-    return Status::kInvalidArgument;
-  }
-  sequences[sequence].positions = positions;
-  return Status::kOk;
+  return SessionState::of(this).rewind_to(sequence, positions);
 }
 
 void Session::reset() {
-  for (SequenceRows& sequence : SessionState::of(this).sequences()) sequence.positions = 0;
+  for (SequenceRows& sequence : SessionState::of(this).sequences()) {
+    sequence.positions = 0;
+    sequence.written = 0;
+  }
 }
 
 uint32_t Session::positions(uint32_t sequence) const {

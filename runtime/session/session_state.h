@@ -7,7 +7,7 @@
 #include "core/matrix.h"
 #include "format/reader.h"
 #include "kernels/kernel_set.h"
-#include "ops/attention.h"
+#include "ops/rows.h"
 #include "session/plan.h"
 
 namespace arenite {
@@ -30,28 +30,62 @@ struct SessionState : Session {
     return const_cast<SessionState*>(this)->sequences();
   }
 
-  // Columns of an activation slot, for the first `rows` tokens. No data where the view is absent.
-  Matrix activation(const format::ColumnView& view, uint32_t rows);
+  // What a call brings: features or tokens, one of the two.
+  struct Input {
+    bool is_tokens = false;
+    const float* features = nullptr;
+    const TokenId* ids = nullptr;
+    size_t size = 0;  // floats or ids
+    uint32_t sequences = 0;
+    uint32_t tokens = 0;
+    std::span<const uint32_t> lengths;
 
-  // The keys and values of cache `index`: those of all sequences, one after the other.
+    uint32_t tokens_of(uint32_t sequence) const {
+      return lengths.empty() ? tokens : lengths[sequence];
+    }
+  };
+
+  // Columns of an activation slot, for all its rows in this step. No data where the view is absent.
+  Matrix activation(const format::ColumnView& view);
+
+  // A tensor's data, where it lies in the file.
+  const float* tensor(uint32_t index) const { return reader.weights(packed_index, index); }
+
+  // Positions that cache `index` holds, and the keys and values of all sequences in it, one
+  // sequence after the other.
+  uint32_t cache_positions(uint32_t index) const;
   float* cache(uint32_t index);
 
-  Result<Output> feed(const Batch& batch, bool from_start, Diagnostic& why);
+  Result<Output> feed(const Input& input, bool from_start, Diagnostic& why);
+  Status rewind_to(uint32_t sequence, uint32_t positions);
 
   Model model;
   format::ModelReader reader;
   const KernelSet& kernels;
   ParallelFor parallel;
   ProfileHook profile;
+  HiddenStateHook hidden_states;
+  Outputs outputs;
   ArenaLayout layout;
   uint32_t packed_index;
   bool causal;
 
+  // Of the current step.
+  const TokenId* ids = nullptr;  // of sequence i at i * ids_stride
+  size_t ids_stride = 0;
+  uint32_t rows = 0;  // tokens
+  uint32_t output_rows = 0;
+
  private:
-  Status check_batch(const Batch& batch, bool from_start, Diagnostic& why) const;
-  void place_rows(const Batch& batch, bool from_start);
-  void run_op(uint32_t index, uint32_t rows);
+  Status check_input(const Input& input, Diagnostic& why) const;
+  Status check_sequence(const Input& input, uint32_t index, bool from_start, Diagnostic& why) const;
+  Status check(const Input& input, bool from_start, Diagnostic& why) const;
+  void place_rows(const Input& input, bool from_start);
+  void show_hidden_states(uint32_t op_index, uint32_t& next);
 };
 static_assert(sizeof(SessionState) <= kSessionBytes && sizeof(SequenceRows) <= kSequenceBytes);
+
+// Runs op `index` over the rows of the current step.
+void run_op(SessionState& state, uint32_t index);
 
 }  // namespace arenite

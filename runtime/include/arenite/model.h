@@ -34,7 +34,9 @@ class Model {
                             const LoadOptions& options = {});
 
   const char* name() const;          // as given at conversion; "" if none
-  uint32_t input_features() const;   // floats per token going in
+  uint32_t vocab_size() const;       // tokens that it reads; 0 if its input is features
+  uint32_t hidden_states() const;    // how many a session can show; 0 if none
+  uint32_t input_features() const;   // floats per token going in; 0 if its input is tokens
   uint32_t output_features() const;  // floats per token coming out
   uint32_t positions_max() const;    // the longest sequence its masks allow; 0: any
   bool causal() const;               // no token sees a later one: it can be fed step by step

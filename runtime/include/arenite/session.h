@@ -22,6 +22,21 @@ struct ProfileHook {
   void* context = nullptr;
 };
 
+// Called on the calling thread for each hidden state of a step: 0 is the embedding, i the result of
+// layer i; the last one after the final norm. `rows` are dense [rows, features], one row for each
+// token of the call, and lie in the arena: they are gone when the function returns.
+struct HiddenStateHook {
+  void (*state)(void* context, uint32_t index, const float* data, uint32_t rows,
+                uint32_t features) = nullptr;
+  void* context = nullptr;
+};
+
+// Which rows a call gives out, for models that choose: decoders.
+enum class Outputs : uint8_t {
+  kLast,  // the last token of each sequence that got tokens
+  kAll,   // every token
+};
+
 struct SessionOptions {
   // Longest sequence, in tokens. At most Model::positions_max() where that is not 0.
   // 0: Model::positions_max().
@@ -30,15 +45,17 @@ struct SessionOptions {
   uint32_t tokens_max = 0;
   // Sequences held at once. At least 1.
   uint32_t sequences_max = 1;
+  Outputs outputs = Outputs::kLast;
   ParallelFor parallel;
   ProfileHook profile;
+  HiddenStateHook hidden_states;
 };
 
 // Where the bytes of an arena go. Each part is a multiple of kArenaAlignment.
 struct ArenaPlan {
   size_t session_bytes;     // the Session and the state of its sequences
   size_t kv_cache_bytes;    // keys and values, packed for the kernels
-  size_t activation_bytes;  // what the ops hand to each other
+  size_t activation_bytes;  // what the ops hand to each other, results included
   size_t scratch_bytes;     // per-thread rows of scores
   size_t total_bytes;       // exactly what Session::create needs
 };
@@ -52,6 +69,16 @@ Result<ArenaPlan> plan_arena(const Model& model, const SessionOptions& options,
 // means that all are `tokens` long.
 struct Batch {
   std::span<const float> features;
+  uint32_t sequences = 1;
+  uint32_t tokens = 0;
+  std::span<const uint32_t> lengths = {};
+};
+
+using TokenId = uint32_t;
+
+// The same as ids, below Model::vocab_size(): dense [sequences, tokens].
+struct TokenBatch {
+  std::span<const TokenId> ids;
   uint32_t sequences = 1;
   uint32_t tokens = 0;
   std::span<const uint32_t> lengths = {};
@@ -89,7 +116,16 @@ class Session {
   // The same for sequence 0: `features` is dense [tokens, Model::input_features()].
   Result<Output> step(std::span<const float> features, Diagnostic* why = nullptr);
 
-  // Keeps the first `positions` tokens of a sequence and forgets the rest, in O(1).
+  // The same for models whose input is tokens. An id that the vocabulary lacks is
+  // kInvalidArgument, and so is feeding tokens to a model of features, or features to one of
+  // tokens.
+  Result<Output> run(const TokenBatch& batch, Diagnostic* why = nullptr);
+  Result<Output> step(const TokenBatch& batch, Diagnostic* why = nullptr);
+  Result<Output> step(std::span<const TokenId> ids, Diagnostic* why = nullptr);
+
+  // Keeps the first `positions` tokens of a sequence and forgets the rest, in O(1). A model with a
+  // sliding window can go back only as far as its cache still holds what that window needs; beyond
+  // that, kInvalidArgument.
   Status rewind(uint32_t sequence, uint32_t positions);
   void reset();  // forgets all sequences
 

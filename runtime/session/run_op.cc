@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// From an op of the file to a call of the op's function: finds its columns, weights and caches.
+#include <cstring>
+
+#include "ops/activation.h"
+#include "ops/attention.h"
+#include "ops/embedding.h"
+#include "ops/linear.h"
+#include "ops/norm.h"
+#include "ops/rope.h"
+#include "session/session_state.h"
+
+namespace arenite {
+namespace {
+
+ConstMatrix constant(const Matrix& matrix) {
+  return {matrix.data, matrix.rows, matrix.columns, matrix.stride};
+}
+
+void run_linear(SessionState& state, const format::LinearOp& op) {
+  linear(state.kernels, constant(state.activation(op.input)), state.tensor(op.tensor),
+         state.activation(op.output), state.parallel);
+}
+
+void run_attention(SessionState& state, const format::AttentionOp& op) {
+  Attention call;
+  call.heads = op.heads;
+  call.shape = state.reader.cache(op.cache);
+  call.mask = state.reader.mask(op.mask);
+  call.cache_positions = state.cache_positions(op.cache);
+  call.query = constant(state.activation(op.query));
+  call.key = constant(state.activation(op.key));
+  call.value = constant(state.activation(op.value));
+  call.output = state.activation(op.output);
+  call.cache = state.cache(op.cache);
+  call.scratch = reinterpret_cast<float*>(state.arena() + state.layout.scratch_offset);
+  call.scratch_floats = state.layout.scratch_bytes_per_thread / sizeof(float);
+  attention(state.kernels, call, state.sequences(), state.parallel);
+}
+
+TableView table(SessionState& state, uint32_t tensor) {
+  if (tensor == format::kNoTensor) return {};
+  const format::TensorShape shape = state.reader.tensor(tensor);
+  return {state.tensor(tensor), shape.inputs, shape.layout == format::Layout::kGemm};
+}
+
+void run_embedding(SessionState& state, const format::EmbeddingOp& op) {
+  const Embedding call = {table(state, op.tokens), op.scale, table(state, op.positions),
+                          op.position_offset};
+  embedding(state.kernels, call, state.ids, state.ids_stride, state.sequences(),
+            state.activation(op.output), state.parallel);
+}
+
+void run_norm(SessionState& state, const format::NormOp& op) {
+  const NormWeights weights = {op.kind == format::NormKind::kLayer, op.epsilon,
+                               state.tensor(op.gain),
+                               op.bias == format::kNoTensor ? nullptr : state.tensor(op.bias)};
+  norm(state.kernels, weights, op.groups, constant(state.activation(op.input)),
+       state.activation(op.output), state.parallel);
+}
+
+void run_activation(SessionState& state, const format::ActivationOp& op) {
+  // The file's numbers are those of the function's enum.
+  static_assert(static_cast<int>(format::ActivationKind::kSoftCap) ==
+                static_cast<int>(ActivationFunction::kSoftCap));
+  activation(state.kernels, static_cast<ActivationFunction>(op.kind), op.cap,
+             state.activation(op.target), constant(state.activation(op.factor)), state.parallel);
+}
+
+// The last row of each sequence, or all rows.
+void run_select(SessionState& state, const format::SelectOp& op) {
+  const Matrix from = state.activation(op.input);
+  const Matrix to = state.activation(op.output);
+  uint32_t next = 0;
+  for (const SequenceRows& sequence : state.sequences()) {
+    if (sequence.rows == 0) continue;
+    const uint32_t end = sequence.row_begin + sequence.rows;
+    uint32_t row = state.outputs == Outputs::kAll ? sequence.row_begin : end - 1;
+    for (; row < end; ++row) {
+      std::memcpy(to.row(next++), from.row(row), from.columns * sizeof(float));
+    }
+  }
+}
+
+}  // namespace
+
+void run_op(SessionState& state, uint32_t index) {
+  const format::OpView op = state.reader.op(index);
+  switch (op.kind) {
+    case format::OpKind::kLinear:
+      return run_linear(state, op.linear);
+    case format::OpKind::kAttention:
+      return run_attention(state, op.attention);
+    case format::OpKind::kEmbedding:
+      return run_embedding(state, op.embedding);
+    case format::OpKind::kNorm:
+      return run_norm(state, op.norm);
+    case format::OpKind::kRope:
+      return rope(state.kernels, state.activation(op.rope.target), op.rope.heads,
+                  state.tensor(op.rope.angles), state.reader.tensor(op.rope.angles).inputs,
+                  state.sequences(), state.parallel);
+    case format::OpKind::kActivation:
+      return run_activation(state, op.activation);
+    case format::OpKind::kAdd:
+      return add(state.kernels, state.activation(op.add.target),
+                 constant(state.activation(op.add.other)), state.parallel);
+    case format::OpKind::kSelect:
+      return run_select(state, op.select);
+    case format::OpKind::kNone:
+      return;  // load refuses such a file
+  }
+}
+
+}  // namespace arenite

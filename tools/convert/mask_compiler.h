@@ -11,6 +11,12 @@
 
 namespace arenite::convert {
 
+// Bytes of the mask in a model file, without the fields around it.
+size_t mask_bytes(const MaskView& mask);
+
+// "causal", "causal window of 16", "tiles, 12 of 1024 stored", ...
+std::string describe_mask(const MaskView& mask);
+
 // Owns what a MaskView points to.
 struct CompiledMask {
   MaskKind kind = MaskKind::kBand;
@@ -24,8 +30,8 @@ struct CompiledMask {
   std::vector<uint32_t> row_end;
 
   MaskView view() const;
-  size_t bytes() const;          // in the model file
-  std::string describe() const;  // "causal", "window of 16", "tiles, 12 of 1024 stored", ...
+  size_t bytes() const { return mask_bytes(view()); }
+  std::string describe() const { return describe_mask(view()); }
 
   friend bool operator==(const CompiledMask&, const CompiledMask&) = default;
 };

@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
   arenite::tool::add_convert(app);
+  arenite::tool::add_inspect(app);
   arenite::tool::add_run(app);
   try {
     app.parse(argc, argv);

@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   app.failure_message(CLI::FailureMessage::simple);
   arenite::tool::add_convert(app);
   arenite::tool::add_inspect(app);
+  arenite::tool::add_embed(app);
   arenite::tool::add_run(app);
   try {
     app.parse(argc, argv);

@@ -50,10 +50,15 @@ sanitize: ## Run all tests with Clang's AddressSanitizer and UBSan
 	$(call build,sanitize)
 	@ctest --preset sanitize -j $(JOBS)
 
-bench: ## Run the benchmarks
+bench: ## Time the models and the kernels, beside this machine's limits
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_BENCH)
 	$(call build,default,-DARENITE_BUILD_BENCHMARKS=ON)
-	@build/tests/bench/benchmarks
+	@build/tests/bench/make_bench_models build/bench
+	@build/arenite bench build/bench/gpt2-attention.arn --tokens 6,128,512,1024
+	@echo
+	@build/arenite bench build/bench/tiny-attention.arn --tokens 8
+	@echo
+	@build/tests/bench/kernels_bench --benchmark_min_time=0.1 2>/dev/null
 
 size: build ## Print the code size of the runtime and compare it with its budget
 	@python3 tests/style/size_report.py build

@@ -35,7 +35,7 @@ constexpr Packing packing_of(Target target) {
     case Target::kX86_64_v2:
       return {Family::kF32Gemm, 8, 4};
     case Target::kX86_64_v3:
-      return {Family::kF32Gemm, 16, 6};
+      return {Family::kF32Gemm, 16, 4};
     case Target::kX86_64_v4:
       return {Family::kF32Gemm, 32, 8};
     case Target::kArm64:
@@ -65,7 +65,7 @@ constexpr uint64_t packed_weight_index(Packing packing, uint32_t inputs, uint32_
 //           [1 + positions in the page][nr]: a row of zeros, then the positions.
 // Both are what a GEMM kernel reads as weights. A page starts with its own row of zeros so that a
 // product over the cache can start at any page: a window does not pay for what it left behind.
-inline constexpr uint32_t kPagePositions = 256;
+inline constexpr uint32_t kPagePositions = 512;
 
 struct CacheShape {
   uint32_t kv_heads = 0;

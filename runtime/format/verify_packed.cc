@@ -28,9 +28,13 @@ bool verify_target(const PackedView& packed, uint32_t index, uint32_t targets_se
     return refuse("a target appears twice", "packed.target", index);
   }
   const Packing expected = packing_of(target);
-  if (!(packed.packing == expected)) {
+  if (packed.packing.nr != expected.nr) {
     return refuse("the packing is not that of its target", "packed.nr", index, packed.packing.nr,
                   expected.nr);
+  }
+  if (packed.packing.mr != expected.mr) {
+    return refuse("the packing is not that of its target", "packed.mr", index, packed.packing.mr,
+                  expected.mr);
   }
   return true;
 }

@@ -10,6 +10,7 @@
 #include "xnnpack/gemm.h"
 #include "xnnpack/raddstoreexpminusmax.h"
 #include "xnnpack/reduce.h"
+#include "xnnpack/transpose.h"
 #include "xnnpack/vbinary.h"
 
 namespace arenite {
@@ -40,6 +41,13 @@ void binary(size_t bytes, const float* a, const float* b, float* y) {
   kKernel(bytes, a, b, y, &kNoParams);
 }
 
+template <auto kKernel>
+void transpose(size_t rows, size_t columns, const float* x, size_t x_stride_bytes, float* y,
+               size_t y_stride_bytes) {
+  kKernel(reinterpret_cast<const uint32_t*>(x), reinterpret_cast<uint32_t*>(y), x_stride_bytes,
+          y_stride_bytes, columns, rows);
+}
+
 constexpr KernelSet kScalar = {
     Target::kPortable,
     "scalar",
@@ -52,6 +60,7 @@ constexpr KernelSet kScalar = {
     exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__scalar_rr2_p5_u4_acc2>,
     binary<xnn_f32_vadd_ukernel__scalar_u8>,
     binary<xnn_f32_vmulc_ukernel__scalar_u8>,
+    transpose<xnn_x32_transposec_ukernel__2x4_scalar_int>,
 };
 
 #if defined(__x86_64__)
@@ -67,8 +76,10 @@ constexpr KernelSet kSse41 = {
     exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__sse2_rr2_p5_u16_acc2>,
     binary<xnn_f32_vadd_ukernel__sse_u8>,
     binary<xnn_f32_vmulc_ukernel__sse_u8>,
+    transpose<xnn_x32_transposec_ukernel__4x4_sse>,
 };
 
+// With 16 registers, GCC 12 spills accumulators from five rows on and halves the rate.
 constexpr KernelSet kAvx2 = {
     Target::kX86_64_v3,
     "avx2",
@@ -76,13 +87,12 @@ constexpr KernelSet kAvx2 = {
     {nullptr, gemm<xnn_f32_gemm_minmax_ukernel_1x16__fma3_broadcast, 16>,
      gemm<xnn_f32_gemm_minmax_ukernel_3x16__fma3_broadcast, 16>,
      gemm<xnn_f32_gemm_minmax_ukernel_3x16__fma3_broadcast, 16>,
-     gemm<xnn_f32_gemm_minmax_ukernel_4x16__fma3_broadcast, 16>,
-     gemm<xnn_f32_gemm_minmax_ukernel_5x16__fma3_broadcast, 16>,
-     gemm<xnn_f32_gemm_minmax_ukernel_6x16__fma3_broadcast, 16>},
+     gemm<xnn_f32_gemm_minmax_ukernel_4x16__fma3_broadcast, 16>},
     row_max<xnn_f32_rmax_ukernel__avx_u32_acc4>,
     exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__avx2_rr2_p5_u32_acc2>,
     binary<xnn_f32_vadd_ukernel__avx_u16>,
     binary<xnn_f32_vmulc_ukernel__avx_u16>,
+    transpose<xnn_x32_transposec_ukernel__8x8_reuse_multi_avx>,
 };
 
 constexpr KernelSet kAvx512 = {
@@ -101,6 +111,7 @@ constexpr KernelSet kAvx512 = {
     exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__avx512f_rr2_p5_u64_acc2>,
     binary<xnn_f32_vadd_ukernel__avx512f_u32>,
     binary<xnn_f32_vmulc_ukernel__avx512f_u32>,
+    transpose<xnn_x32_transposec_ukernel__8x8_reuse_multi_avx>,
 };
 #elif defined(__aarch64__)
 constexpr KernelSet kNeon = {
@@ -117,6 +128,7 @@ constexpr KernelSet kNeon = {
     exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__neonfma_rr1_p5_u16_acc2>,
     binary<xnn_f32_vadd_ukernel__neon_u8>,
     binary<xnn_f32_vmulc_ukernel__neon_u8>,
+    transpose<xnn_x32_transposec_ukernel__4x4_aarch64_neon_tbl128>,
 };
 #endif
 

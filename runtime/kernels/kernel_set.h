@@ -31,6 +31,10 @@ using AddKernel = void (*)(size_t bytes, const float* a, const float* b, float* 
 // y = a * *factor; y may be a.
 using ScaleKernel = void (*)(size_t bytes, const float* a, const float* factor, float* y);
 
+// y [columns, rows] = x [rows, columns] transposed. Strides are in bytes.
+using TransposeKernel = void (*)(size_t rows, size_t columns, const float* x, size_t x_stride_bytes,
+                                 float* y, size_t y_stride_bytes);
+
 inline constexpr uint32_t kRowsMax = 8;  // of any kernel set
 
 struct KernelSet {
@@ -42,6 +46,7 @@ struct KernelSet {
   ExpSumKernel exp_sum;
   AddKernel add;
   ScaleKernel scale;
+  TransposeKernel transpose;
 };
 
 // The kernels for a target; null where this build lacks them or this CPU cannot run them.

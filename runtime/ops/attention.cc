@@ -150,42 +150,49 @@ ConstMatrix head_rows(const ConstMatrix& matrix, const SequenceRows& sequence, u
           matrix.stride};
 }
 
-}  // namespace
+KvCache cache_of(const KernelSet& kernels, const Attention& op, size_t sequence) {
+  const size_t floats = KvCache::floats(kernels.packing, op.shape, op.positions_max);
+  return KvCache(op.cache + sequence * floats, kernels.packing, op.shape, op.positions_max);
+}
 
-void attention(const KernelSet& kernels, const Attention& op,
-               std::span<const SequenceRows> sequences, const ParallelFor& parallel) {
-  const Packing packing = kernels.packing;
-  const size_t cache_floats = KvCache::floats(packing, op.shape, op.positions_max);
-  const auto cache_of = [&](size_t sequence) {
-    return KvCache(op.cache + sequence * cache_floats, packing, op.shape, op.positions_max);
-  };
-
-  auto append = [&](uint32_t task_index, uint32_t) {
-    const uint32_t index = task_index / op.shape.kv_heads;
-    const uint32_t head = task_index % op.shape.kv_heads;
+// Appends the new rows of key/value heads [begin, end) to their caches.
+void append_heads(const KernelSet& kernels, const Attention& op,
+                  std::span<const SequenceRows> sequences, const ParallelFor& parallel,
+                  uint32_t begin, uint32_t end) {
+  const uint32_t heads = end - begin;
+  auto work = [&](uint32_t task_index, uint32_t) {
+    const uint32_t index = task_index / heads;
+    const uint32_t head = begin + task_index % heads;
     const SequenceRows& sequence = sequences[index];
     if (sequence.rows == 0) return;
-    cache_of(index).append(head, sequence.positions,
-                           head_rows(op.key, sequence, head, op.shape.head_dim),
-                           head_rows(op.value, sequence, head, op.shape.value_dim));
+    cache_of(kernels, op, index)
+        .append(kernels, head, sequence.positions,
+                head_rows(op.key, sequence, head, op.shape.head_dim),
+                head_rows(op.value, sequence, head, op.shape.value_dim));
   };
-  for_each_task(parallel, static_cast<uint32_t>(sequences.size()) * op.shape.kv_heads, append);
+  for_each_task(parallel, static_cast<uint32_t>(sequences.size()) * heads, work);
+}
 
+// Computes query heads [begin, end), head by head: the keys and values of a head stay in the
+// second-level cache while its blocks are computed.
+void attend_heads(const KernelSet& kernels, const Attention& op,
+                  std::span<const SequenceRows> sequences, const ParallelFor& parallel,
+                  uint32_t begin, uint32_t end) {
+  const uint32_t mr = kernels.packing.mr;
   uint32_t blocks = 0;
-  for (const SequenceRows& sequence : sequences) blocks += div_up(sequence.rows, packing.mr);
-  // Head by head: the keys and values of a head stay in cache while its blocks are computed.
+  for (const SequenceRows& sequence : sequences) blocks += div_up(sequence.rows, mr);
   auto work = [&](uint32_t task_index, uint32_t thread_index) {
-    const uint32_t head = task_index / blocks;
+    const uint32_t head = begin + task_index / blocks;
     uint32_t block_index = task_index % blocks;
     uint32_t index = 0;
-    while (block_index >= div_up(sequences[index].rows, packing.mr)) {
-      block_index -= div_up(sequences[index].rows, packing.mr);
+    while (block_index >= div_up(sequences[index].rows, mr)) {
+      block_index -= div_up(sequences[index].rows, mr);
       ++index;
     }
     const SequenceRows& sequence = sequences[index];
-    const RowBlocks split(sequence.rows, packing.mr);
+    const RowBlocks split(sequence.rows, mr);
     const uint32_t row = sequence.row_begin + split.begin(block_index);
-    const KvCache cache = cache_of(index);
+    const KvCache cache = cache_of(kernels, op, index);
     Block block = {
         cache,
         head / (op.heads / op.shape.kv_heads),
@@ -196,7 +203,21 @@ void attention(const KernelSet& kernels, const Attention& op,
         op.output.row(row) + size_t{head} * op.shape.value_dim};
     attend(kernels, op, block, op.scratch + thread_index * op.scratch_floats);
   };
-  for_each_task(parallel, blocks * op.heads, work);
+  for_each_task(parallel, blocks * (end - begin), work);
+}
+
+}  // namespace
+
+void attention(const KernelSet& kernels, const Attention& op,
+               std::span<const SequenceRows> sequences, const ParallelFor& parallel) {
+  // One thread appends a head right before it reads it; several would wait for each other then.
+  const uint32_t kv_heads = op.shape.kv_heads;
+  const uint32_t group = op.heads / kv_heads;  // query heads that share a key/value head
+  const uint32_t at_once = parallel.run == nullptr ? 1 : kv_heads;
+  for (uint32_t head = 0; head < kv_heads; head += at_once) {
+    append_heads(kernels, op, sequences, parallel, head, head + at_once);
+    attend_heads(kernels, op, sequences, parallel, head * group, (head + at_once) * group);
+  }
 }
 
 }  // namespace arenite

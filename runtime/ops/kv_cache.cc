@@ -27,22 +27,21 @@ void KvCache::clear() {
   }
 }
 
-void KvCache::append(uint32_t kv_head, uint32_t position, ConstMatrix keys, ConstMatrix values) {
-  if (shape_.head_dim != 0) append_keys(kv_head, position, keys);
+void KvCache::append(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
+                     ConstMatrix keys, ConstMatrix values) {
+  if (shape_.head_dim != 0) append_keys(kernels, kv_head, position, keys);
   append_values(kv_head, position, values);
 }
 
-void KvCache::append_keys(uint32_t kv_head, uint32_t position, ConstMatrix keys) {
+void KvCache::append_keys(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
+                          ConstMatrix keys) {
   for (uint32_t row = 0; row < keys.rows;) {
     const uint32_t lane = (position + row) % nr_;
     const uint32_t left = keys.rows - row;
     const uint32_t lanes = left < nr_ - lane ? left : nr_ - lane;
     float* panel = head(kv_head) + size_t{position + row - lane} * key_rows();
-    const float* source = keys.row(row);
-    for (uint32_t d = 0; d < shape_.head_dim; ++d) {
-      float* to = panel + (size_t{d} + 1) * nr_ + lane;
-      for (uint32_t i = 0; i < lanes; ++i) to[i] = source[i * keys.stride + d];
-    }
+    kernels.transpose(lanes, shape_.head_dim, keys.row(row), keys.stride * sizeof(float),
+                      panel + nr_ + lane, nr_ * sizeof(float));
     row += lanes;
   }
 }

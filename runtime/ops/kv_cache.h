@@ -8,6 +8,7 @@
 
 #include "core/matrix.h"
 #include "core/packing.h"
+#include "kernels/kernel_set.h"
 
 namespace arenite {
 
@@ -29,7 +30,8 @@ class KvCache {
 
   // Writes the keys and values of one head for positions [position, position + keys.rows).
   // keys [rows, head_dim] and values [rows, value_dim]; keys are ignored where head_dim is 0.
-  void append(uint32_t kv_head, uint32_t position, ConstMatrix keys, ConstMatrix values);
+  void append(const KernelSet& kernels, uint32_t kv_head, uint32_t position, ConstMatrix keys,
+              ConstMatrix values);
 
   // The panel of keys that begins at `position`. REQUIRES: a multiple of nr.
   const float* keys(uint32_t kv_head, uint32_t position) const {
@@ -61,7 +63,7 @@ class KvCache {
     return rows_ * key_rows() + (pages_before + size_t{panel} * (page_rows(page) + 1)) * nr_;
   }
 
-  void append_keys(uint32_t kv_head, uint32_t position, ConstMatrix keys);
+  void append_keys(const KernelSet& kernels, uint32_t kv_head, uint32_t position, ConstMatrix keys);
   void append_values(uint32_t kv_head, uint32_t position, ConstMatrix values);
 
   float* data_;

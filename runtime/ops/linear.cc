@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loop order: for each block of rows, all columns of the packed weights, inputs innermost (inside
-// the kernel). The block's rows stay in the first-level cache while the weights stream.
+// Loop order: chunks of weights that fit the second-level cache; for each, all blocks of rows;
+// inputs innermost, inside the kernel. A block's rows stay in the first-level cache, and the
+// weights come from further away once per call instead of once per block.
 #include "ops/linear.h"
 
 #include <cassert>
@@ -13,6 +14,10 @@ namespace {
 
 // Tasks per thread that even out threads of different speed.
 constexpr uint32_t kTasksPerThread = 4;
+// Weights that stay cached while the blocks of rows pass: less than half of a common 1 MB.
+constexpr size_t kChunkBytes = 400 * 1024;
+
+uint32_t at_least_one(size_t number) { return number > 1 ? static_cast<uint32_t>(number) : 1; }
 
 }  // namespace
 
@@ -23,27 +28,30 @@ void linear(const KernelSet& kernels, ConstMatrix input, const float* weights, M
   const uint32_t nr = kernels.packing.nr;
   const RowBlocks blocks(input.rows, kernels.packing.mr);
   const uint32_t panels = div_up(output.columns, nr);
-  // With few rows, as in decoding, the columns are split too.
-  const uint32_t splits_wanted =
-      parallel.run == nullptr ? 1 : div_up(parallel.threads * kTasksPerThread, blocks.count);
-  const uint32_t panels_per_split = div_up(panels, splits_wanted < panels ? splits_wanted : panels);
-  const uint32_t splits = div_up(panels, panels_per_split);
   const size_t panel_floats = (size_t{input.columns} + 1) * nr;
+  uint32_t chunk_panels = panels;
+  if (blocks.count > 1) chunk_panels = at_least_one(kChunkBytes / (panel_floats * sizeof(float)));
+  // With few rows, as in decoding, the columns are split over the threads too.
+  const uint32_t chunks_wanted =
+      parallel.run == nullptr ? 1 : div_up(parallel.threads * kTasksPerThread, blocks.count);
+  const uint32_t panels_wanted = at_least_one(panels / chunks_wanted);
+  if (chunk_panels > panels_wanted) chunk_panels = panels_wanted;
+  const uint32_t chunks = div_up(panels, chunk_panels);
 
   auto work = [&](uint32_t task_index, uint32_t) {
-    const uint32_t block = task_index / splits;
-    const uint32_t first_panel = task_index % splits * panels_per_split;
-    const uint32_t first_column = first_panel * nr;
-    const uint32_t columns_left = output.columns - first_column;
-    const uint32_t columns_wanted = panels_per_split * nr;
+    const uint32_t first_panel = task_index / blocks.count * chunk_panels;
+    const uint32_t block = task_index % blocks.count;
+    const uint32_t column = first_panel * nr;
+    const uint32_t columns_left = output.columns - column;
+    const uint32_t chunk_columns = chunk_panels * nr;
     const uint32_t row = blocks.begin(block);
     const uint32_t rows = blocks.size(block);
-    kernels.gemm[rows](rows, columns_left < columns_wanted ? columns_left : columns_wanted,
+    kernels.gemm[rows](rows, columns_left < chunk_columns ? columns_left : chunk_columns,
                        input.columns * sizeof(float), input.row(row), input.stride * sizeof(float),
-                       weights + first_panel * panel_floats, output.row(row) + first_column,
+                       weights + first_panel * panel_floats, output.row(row) + column,
                        output.stride * sizeof(float));
   };
-  for_each_task(parallel, blocks.count * splits, work);
+  for_each_task(parallel, blocks.count * chunks, work);
 }
 
 }  // namespace arenite

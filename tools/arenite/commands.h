@@ -6,6 +6,7 @@
 
 namespace arenite::tool {
 
+void add_bench(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_embed(CLI::App& app);
 void add_inspect(CLI::App& app);

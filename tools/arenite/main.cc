@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   arenite::tool::add_inspect(app);
   arenite::tool::add_embed(app);
   arenite::tool::add_run(app);
+  arenite::tool::add_bench(app);
   try {
     app.parse(argc, argv);
     return std::fflush(stdout) == 0 ? 0 : 1;

@@ -15,18 +15,18 @@ set(ARENITE_KERNELS_scalar
   src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-scalar-rr2-p5-u4-acc2.c
   src/f32-rminmax/gen/f32-rmax-scalar-u4-acc4.c
   src/f32-vbinary/gen/f32-vadd-scalar-u8.c
-  src/f32-vbinary/gen/f32-vmulc-scalar-u8.c)
+  src/f32-vbinary/gen/f32-vmulc-scalar-u8.c
+  src/x32-transposec/gen/x32-transposec-2x4-scalar-int.c)
 
 set(ARENITE_KERNEL_FLAGS_sse -msse -mno-sse2)
 set(ARENITE_KERNELS_sse
   src/f32-gemm/gen/f32-gemm-1x8-minmax-sse-load1.c
   src/f32-gemm/gen/f32-gemm-3x8-minmax-sse-load1.c
   src/f32-gemm/gen/f32-gemm-4x8-minmax-sse-load1.c
-  src/f32-gemm/gen/f32-gemm-5x8-minmax-sse-load1.c
-  src/f32-gemm/gen/f32-gemm-6x8-minmax-sse-load1.c
   src/f32-rminmax/gen/f32-rmax-sse-u16-acc4.c
   src/f32-vbinary/gen/f32-vadd-sse-u8.c
-  src/f32-vbinary/gen/f32-vmulc-sse-u8.c)
+  src/f32-vbinary/gen/f32-vmulc-sse-u8.c
+  src/x32-transposec/x32-transposec-4x4-sse.c)
 
 set(ARENITE_KERNEL_FLAGS_sse2 -msse2 -mno-sse3)
 set(ARENITE_KERNELS_sse2
@@ -36,15 +36,14 @@ set(ARENITE_KERNEL_FLAGS_avx -mavx -mno-avx2 -mno-fma -mno-f16c)
 set(ARENITE_KERNELS_avx
   src/f32-rminmax/gen/f32-rmax-avx-u32-acc4.c
   src/f32-vbinary/gen/f32-vadd-avx-u16.c
-  src/f32-vbinary/gen/f32-vmulc-avx-u16.c)
+  src/f32-vbinary/gen/f32-vmulc-avx-u16.c
+  src/x32-transposec/gen/x32-transposec-8x8-reuse-multi-avx.c)
 
 set(ARENITE_KERNEL_FLAGS_fma3 -mf16c -mfma -mno-avx2)
 set(ARENITE_KERNELS_fma3
   src/f32-gemm/gen/f32-gemm-1x16-minmax-fma3-broadcast.c
   src/f32-gemm/gen/f32-gemm-3x16-minmax-fma3-broadcast.c
-  src/f32-gemm/gen/f32-gemm-4x16-minmax-fma3-broadcast.c
-  src/f32-gemm/gen/f32-gemm-5x16-minmax-fma3-broadcast.c
-  src/f32-gemm/gen/f32-gemm-6x16-minmax-fma3-broadcast.c)
+  src/f32-gemm/gen/f32-gemm-4x16-minmax-fma3-broadcast.c)
 
 set(ARENITE_KERNEL_FLAGS_avx2 -mf16c -mfma -mavx2)
 set(ARENITE_KERNELS_avx2
@@ -68,7 +67,8 @@ set(ARENITE_KERNELS_avx512f
 set(ARENITE_KERNELS_neon
   src/f32-rminmax/gen/f32-rmax-neon-u16-acc4.c
   src/f32-vbinary/gen/f32-vadd-neon-u8.c
-  src/f32-vbinary/gen/f32-vmulc-neon-u8.c)
+  src/f32-vbinary/gen/f32-vmulc-neon-u8.c
+  src/x32-transposec/x32-transposec-4x4-aarch64-neon-tbl128.c)
 set(ARENITE_KERNELS_neonfma_aarch64
   src/f32-gemm/gen/f32-gemm-1x8-minmax-aarch64-neonfma-lane-ld128.c
   src/f32-gemm/gen/f32-gemm-4x8-minmax-aarch64-neonfma-lane-ld128.c

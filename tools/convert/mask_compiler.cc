@@ -178,26 +178,38 @@ CompiledMask compile_mask(const DenseMask& dense, const std::string& origin) {
   } else {
     mask = compile_tiles(dense, origin);
   }
-  if (!(expand_mask(mask, dense.positions) == dense)) {
+  if (!(expand_mask(mask.view(), dense.positions) == dense)) {
     throw std::logic_error("a compiled mask differs from the dense one: this is a bug");
   }
   return mask;
 }
 
-DenseMask expand_mask(const CompiledMask& mask, uint32_t positions) {
-  const MaskView view = mask.view();
+DenseMask expand_mask(const MaskView& mask, uint32_t positions) {
   const KernelSet& kernels = *kernel_set(Target::kPortable);
   DenseMask dense(positions);
   std::vector<float> scores(positions + kReadAheadBytes / sizeof(float));
   for (uint32_t row = 0; row < positions; ++row) {
-    const KeyRange range = visible_keys(view, row, positions);
+    const KeyRange range = visible_keys(mask, row, positions);
     std::fill(scores.begin(), scores.end(), 0.0f);
-    if (range.begin < range.end) apply_mask(kernels, view, row, range, scores.data());
+    if (range.begin < range.end) apply_mask(kernels, mask, row, range, scores.data());
     for (uint32_t key = range.begin; key < range.end; ++key) {
       dense.set(row, key, scores[key - range.begin] == 0.0f);
     }
   }
   return dense;
+}
+
+uint64_t visible_pairs(const MaskView& mask, uint32_t positions) {
+  uint64_t pairs = 0;
+  if (mask.kind == MaskKind::kBand) {
+    for (uint32_t row = 0; row < positions; ++row) {
+      const KeyRange range = visible_keys(mask, row, positions);
+      pairs += range.end - range.begin;
+    }
+    return pairs;
+  }
+  const DenseMask dense = expand_mask(mask, positions);
+  return static_cast<uint64_t>(std::count(dense.visible.begin(), dense.visible.end(), true));
 }
 
 }  // namespace arenite::convert

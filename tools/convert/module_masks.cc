@@ -41,7 +41,7 @@ std::optional<CompiledMask> read_buffer(ModuleTensors& tensors, const std::strin
     const CompiledMask mask =
         compile_mask(buffer.dense, fmt::format("{}: {}", tensors.file(), quote(tensor->name)));
     if (options.mask != MaskChoice::kUnsaid &&
-        !(expand_mask(chosen_mask(options.mask, options, mask.positions), mask.positions) ==
+        !(expand_mask(chosen_mask(options.mask, options, mask.positions).view(), mask.positions) ==
           buffer.dense)) {
       throw InputError(
           "{}: {} is a mask of its own ({}), which differs from the one asked for: "

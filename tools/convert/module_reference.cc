@@ -75,7 +75,7 @@ std::vector<double> reference_output(const AttentionModule& module, std::span<co
     qkv.value = project(module.value, x, tokens, module.features, value_column);
   }
   std::vector<DenseMask> masks;
-  for (const CompiledMask& mask : module.masks) masks.push_back(expand_mask(mask, tokens));
+  for (const CompiledMask& mask : module.masks) masks.push_back(expand_mask(mask.view(), tokens));
 
   const uint32_t width = module.heads * module.value_dim;
   std::vector<double> context(size_t{tokens} * width, 0.0);

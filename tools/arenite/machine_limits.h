@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this machine can do at best: the yardstick of every benchmark, measured in the same run.
+#pragma once
+
+#include "arenite/parallel.h"
+
+namespace arenite::tool {
+
+struct MachineLimits {
+  double peak_gflops = 0.0;        // float32 multiply-adds in registers, two operations each
+  double read_gbytes_per_s = 0.0;  // a plain loop over memory far larger than the caches
+};
+
+// Takes about a fifth of a second on all threads of `parallel` together.
+MachineLimits measure_limits(const ParallelFor& parallel);
+
+// The peak alone; takes about 20 ms.
+double measure_peak_gflops(const ParallelFor& parallel);
+
+}  // namespace arenite::tool

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "arenite/mask_picture.h"
 #include "convert/mask_compiler.h"
+#include "convert/mask_pairs.h"
 #include "format/file_layout.h"
 
 namespace arenite::tool {
@@ -22,21 +22,16 @@ OpFacts op_facts(const ModelReader& reader, uint32_t index, uint32_t positions) 
   facts.name = reader.op_name(index);
   facts.op = reader.op(index);
   facts.writes = facts.op.output().slot;
+  facts.cost = op_cost(reader, index);
   std::vector<ColumnView> inputs = {facts.op.linear.input};
-  Checked pass = 0;
-  if (facts.op.kind == OpKind::kLinear) {
-    const format::TensorShape shape = reader.tensor(facts.op.linear.tensor);
-    facts.work_per_token = uint64_t{shape.outputs} * shape.inputs;
-    pass = Checked(facts.work_per_token) * positions;
-  } else {
+  Checked pass = Checked(facts.cost.per_token) * positions;
+  if (facts.op.kind == OpKind::kAttention) {
     const format::AttentionOp& attention = facts.op.attention;
-    const CacheShape shape = reader.cache(attention.cache);
     inputs = {attention.query, attention.key, attention.value};
-    facts.work_per_key = uint64_t{attention.heads} * (uint64_t{shape.head_dim} + shape.value_dim);
-    const MaskPicture mask(reader.mask(attention.mask), positions);
-    pass = Checked(facts.work_per_key) * mask.visible_pairs();
+    const convert::MaskPairs mask(reader.mask(attention.mask), positions);
+    pass = Checked(facts.cost.per_pair) * mask.visible();
   }
-  facts.work_per_pass = pass.saturated();
+  facts.pass_multiply_adds = pass.saturated();
   for (const ColumnView& view : inputs) {
     if (view.width != 0 && std::count(facts.reads.begin(), facts.reads.end(), view.slot) == 0) {
       facts.reads.push_back(view.slot);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "arenite/model_cost.h"
 #include "arenite/model_file.h"
 #include "arenite/session_sizes.h"
 
@@ -15,11 +16,8 @@ struct OpFacts {
   format::OpView op;
   std::vector<uint32_t> reads;  // slots
   uint32_t writes = 0;          // a slot
-  // Multiply-adds: of each token, of each pair of a token and a key that it sees, and of one pass
-  // over all positions of one sequence.
-  uint64_t work_per_token = 0;
-  uint64_t work_per_key = 0;
-  uint64_t work_per_pass = 0;
+  OpCost cost;
+  uint64_t pass_multiply_adds = 0;  // over all positions of one sequence
 };
 
 struct SlotFacts {

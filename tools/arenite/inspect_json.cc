@@ -25,9 +25,9 @@ Json op_json(const OpFacts& op, size_t index) {
                {"kind", linear ? "linear" : "attention"},
                {"reads_slots", op.reads},
                {"writes_slot", op.writes},
-               {"multiply_adds_per_token", op.work_per_token},
-               {"multiply_adds_per_key", op.work_per_key},
-               {"multiply_adds_per_pass", op.work_per_pass}};
+               {"multiply_adds_per_token", op.cost.per_token},
+               {"multiply_adds_per_key", op.cost.per_pair},
+               {"multiply_adds_per_pass", op.pass_multiply_adds}};
   if (linear) {
     json["tensor"] = op.op.linear.tensor;
   } else {

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "arenite/inspect_output.h"
-#include "arenite/mask_picture.h"
 #include "arenite/text_table.h"
 #include "convert/error.h"
+#include "convert/mask_pairs.h"
 
 namespace arenite::tool {
 namespace {
@@ -81,21 +81,21 @@ std::string program(const ModelFacts& facts) {
                    {"multiply-adds", Align::kRight},
                    {""},
                    {"slots"}});
-  Checked per_token = 0, per_key = 0, per_pass = 0;
+  Checked per_token = 0, per_pair = 0, per_pass = 0;
   for (size_t i = 0; i < facts.ops.size(); ++i) {
     const OpFacts& op = facts.ops[i];
     const bool linear = op.op.kind == OpKind::kLinear;
     table.add_row({std::to_string(i), label(op.name), linear ? "linear" : "attention",
-                   op_shape(facts, op.op), grouped(linear ? op.work_per_token : op.work_per_key),
+                   op_shape(facts, op.op), grouped(linear ? op.cost.per_token : op.cost.per_pair),
                    linear ? "a token" : "a key",
                    fmt::format("{} -> {}", fmt::join(op.reads, ", "), op.writes)});
-    per_token = per_token + op.work_per_token;
-    per_key = per_key + op.work_per_key;
-    per_pass = per_pass + op.work_per_pass;
+    per_token = per_token + op.cost.per_token;
+    per_pair = per_pair + op.cost.per_pair;
+    per_pass = per_pass + op.pass_multiply_adds;
   }
   return "Program\n" + table.text() +
          fmt::format("  A token that sees K keys: {} + {} K. A pass over {}: {}.\n",
-                     grouped(per_token.saturated()), grouped(per_key.saturated()),
+                     grouped(per_token.saturated()), grouped(per_pair.saturated()),
                      counted(facts.sizes.positions, "position"), grouped(per_pass.saturated()));
 }
 
@@ -128,7 +128,7 @@ std::string masks(const ModelFacts& facts) {
                         positions == 0 ? "any length" : counted(positions, "position"),
                         grouped(facts_of.bytes), grouped(facts_of.dense_bytes));
     const uint32_t drawn = positions == 0 ? facts.sizes.positions : positions;
-    for (const std::string& row : MaskPicture(facts_of.mask, drawn).draw(kPictureCells)) {
+    for (const std::string& row : convert::MaskPairs(facts_of.mask, drawn).draw(kPictureCells)) {
       text += "    ";
       for (const char cell : row) text += {' ', cell};
       text += '\n';

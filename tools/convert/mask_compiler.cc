@@ -199,17 +199,4 @@ DenseMask expand_mask(const MaskView& mask, uint32_t positions) {
   return dense;
 }
 
-uint64_t visible_pairs(const MaskView& mask, uint32_t positions) {
-  uint64_t pairs = 0;
-  if (mask.kind == MaskKind::kBand) {
-    for (uint32_t row = 0; row < positions; ++row) {
-      const KeyRange range = visible_keys(mask, row, positions);
-      pairs += range.end - range.begin;
-    }
-    return pairs;
-  }
-  const DenseMask dense = expand_mask(mask, positions);
-  return static_cast<uint64_t>(std::count(dense.visible.begin(), dense.visible.end(), true));
-}
-
 }  // namespace arenite::convert

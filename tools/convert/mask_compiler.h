@@ -48,7 +48,4 @@ CompiledMask compile_mask(const DenseMask& dense, const std::string& origin);
 // The mask of the first `positions` positions as the runtime applies it.
 DenseMask expand_mask(const MaskView& mask, uint32_t positions);
 
-// How many (query, key) pairs are visible among the first `positions` positions.
-uint64_t visible_pairs(const MaskView& mask, uint32_t positions);
-
 }  // namespace arenite::convert

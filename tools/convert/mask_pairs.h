@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a compiled mask shows: how many pairs of query and key, and a picture in characters.
+// The pairs of a query and a key that a compiled mask shows: counted, and drawn in characters.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 
 #include "core/mask_view.h"
 
-namespace arenite::tool {
+namespace arenite::convert {
 
-class MaskPicture {
+class MaskPairs {
  public:
   // Of the first `positions` positions. What the mask points to must outlive this.
   // REQUIRES: 1 <= positions, and at most mask.positions where that is not 0.
-  MaskPicture(const MaskView& mask, uint32_t positions);
+  MaskPairs(const MaskView& mask, uint32_t positions);
 
-  // Pairs of a query and a key that it sees: what one pass over all positions computes.
-  uint64_t visible_pairs() const;
+  // How many pairs are visible. Fast for large masks: never writes them out.
+  uint64_t visible() const;
 
   // A square of at most `cells_max` rows, one for each query and its keys from left to right:
   // '#' sees, '.' does not. A smaller picture of a larger mask has '+' where only some do.
@@ -41,4 +41,4 @@ class MaskPicture {
   std::vector<uint32_t> visible_before_;  // strip: [2 * positions], how many lower distances show
 };
 
-}  // namespace arenite::tool
+}  // namespace arenite::convert

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bands are arithmetic, strips a running count over the distances, tiles a count of bits.
-#include "arenite/mask_picture.h"
+#include "convert/mask_pairs.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
-namespace arenite::tool {
+namespace arenite::convert {
 namespace {
 
 uint64_t triangle(uint64_t side) { return side * (side + 1) / 2; }
@@ -19,7 +19,7 @@ uint32_t bit_range(uint32_t begin, uint32_t end) {
 
 }  // namespace
 
-MaskPicture::MaskPicture(const MaskView& mask, uint32_t positions)
+MaskPairs::MaskPairs(const MaskView& mask, uint32_t positions)
     : mask_(mask), positions_(positions) {
   if (mask.kind != MaskKind::kStrip) return;
   const size_t first = mask.positions - positions;
@@ -30,7 +30,7 @@ MaskPicture::MaskPicture(const MaskView& mask, uint32_t positions)
   }
 }
 
-uint64_t MaskPicture::count_distances(uint64_t begin, uint64_t end) const {
+uint64_t MaskPairs::count_distances(uint64_t begin, uint64_t end) const {
   if (mask_.kind == MaskKind::kStrip) return visible_before_[end] - visible_before_[begin];
   const uint64_t origin = positions_ - 1;
   const uint64_t first = origin > mask_.behind ? origin - mask_.behind : 0;
@@ -40,7 +40,7 @@ uint64_t MaskPicture::count_distances(uint64_t begin, uint64_t end) const {
   return low < high ? high - low : 0;
 }
 
-uint64_t MaskPicture::count_tiles(Range queries, Range keys) const {
+uint64_t MaskPairs::count_tiles(Range queries, Range keys) const {
   uint64_t count = 0;
   for (uint32_t query = queries.begin; query < queries.end; ++query) {
     const size_t map_row = size_t{query / kMaskTile} * mask_.tile_columns();
@@ -60,7 +60,7 @@ uint64_t MaskPicture::count_tiles(Range queries, Range keys) const {
   return count;
 }
 
-uint64_t MaskPicture::visible_pairs() const {
+uint64_t MaskPairs::visible() const {
   if (mask_.kind == MaskKind::kTiles) {
     const Range all{0, static_cast<uint32_t>(positions_)};
     return count_tiles(all, all);
@@ -78,21 +78,21 @@ uint64_t MaskPicture::visible_pairs() const {
   return pairs;
 }
 
-MaskPicture::Shade MaskPicture::shade_by_distance(Range queries, Range keys) const {
+MaskPairs::Shade MaskPairs::shade_by_distance(Range queries, Range keys) const {
   const uint64_t begin = keys.begin + positions_ - queries.end;
   const uint64_t end = keys.end + positions_ - 1 - queries.begin;
   const uint64_t count = count_distances(begin, end);
   return count == 0 ? Shade::kNone : count == end - begin ? Shade::kAll : Shade::kSome;
 }
 
-MaskPicture::Shade MaskPicture::shade(Range queries, Range keys) const {
+MaskPairs::Shade MaskPairs::shade(Range queries, Range keys) const {
   if (mask_.kind != MaskKind::kTiles) return shade_by_distance(queries, keys);
   const uint64_t count = count_tiles(queries, keys);
   const uint64_t cells = uint64_t{queries.end - queries.begin} * (keys.end - keys.begin);
   return count == 0 ? Shade::kNone : count == cells ? Shade::kAll : Shade::kSome;
 }
 
-std::vector<std::string> MaskPicture::draw(uint32_t cells_max) const {
+std::vector<std::string> MaskPairs::draw(uint32_t cells_max) const {
   const uint64_t cells = std::min<uint64_t>(cells_max, positions_);
   const auto range = [&](uint64_t cell) {
     return Range{static_cast<uint32_t>(cell * positions_ / cells),
@@ -109,4 +109,4 @@ std::vector<std::string> MaskPicture::draw(uint32_t cells_max) const {
   return rows;
 }
 
-}  // namespace arenite::tool
+}  // namespace arenite::convert

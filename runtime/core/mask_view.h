@@ -23,7 +23,7 @@ struct MaskView {
   uint32_t positions = 0;  // rows and columns; 0: any number (band only)
   uint32_t behind = kUnlimited;
   uint32_t ahead = kUnlimited;
-  std::span<const float> values;        // strip: [2 * positions - 1]
+  std::span<const float> values;        // strip: [2 * positions - 1]; kReadAheadBytes follow
   std::span<const uint16_t> map;        // tiles: [row tiles, column tiles]
   std::span<const uint32_t> bits;       // tiles: [mixed tiles, kMaskTile]
   std::span<const uint32_t> row_begin;  // tiles: [positions], the first visible key

@@ -15,7 +15,8 @@ namespace arenite {
 
 // c [rows, columns] = a [rows, k] * w + bias, where w is panels of nr columns (packing.h).
 // Strides are in bytes. A product's bits do not depend on `rows` or on the row's place among them.
-// REQUIRES: 1 <= rows <= mr, columns >= 1, k_bytes a positive multiple of 4.
+// REQUIRES: 1 <= rows <= mr, columns >= 1, k_bytes a positive multiple of 4; w at a multiple of nr
+// floats or of 64 bytes, whichever is less (SIMD kernels load weights with aligned instructions).
 using GemmKernel = void (*)(size_t rows, size_t columns, size_t k_bytes, const float* a,
                             size_t a_stride_bytes, const float* w, float* c, size_t c_stride_bytes);
 

@@ -34,7 +34,7 @@ struct Attention {
   float* cache = nullptr;  // KvCache::floats per sequence, one after the other
 
   float* scratch = nullptr;   // scratch_floats per thread
-  size_t scratch_floats = 0;  // at least attention_scratch_floats(...)
+  size_t scratch_floats = 0;  // at least the arena formula's scratch per thread
 };
 
 // Appends the new keys and values to the cache, then computes the outputs of the new rows.

@@ -90,6 +90,7 @@ CheckpointTensor view_of(SafetensorsEntry& entry, std::span<const std::byte> dat
 void check_coverage(const std::vector<CheckpointTensor>& tensors, std::span<const std::byte> data,
                     const std::string& file_name) {
   std::vector<const CheckpointTensor*> by_begin;
+  by_begin.reserve(tensors.size());
   for (const CheckpointTensor& tensor : tensors) by_begin.push_back(&tensor);
   std::sort(by_begin.begin(), by_begin.end(), [](const auto* a, const auto* b) {
     return std::pair(a->data.data(), a->data.size()) < std::pair(b->data.data(), b->data.size());

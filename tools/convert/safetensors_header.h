@@ -25,7 +25,8 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// Throws InputError for anything but an object of complete tensor entries, each field given once.
-SafetensorsHeader parse_safetensors_header(std::string_view json, const std::string& file_name);
+// Throws InputError for anything but a JSON object of complete tensor entries, each field given
+// once.
+SafetensorsHeader parse_safetensors_header(std::string_view text, const std::string& file_name);
 
 }  // namespace arenite::convert

@@ -108,7 +108,7 @@ std::unique_ptr<std::byte[]> ZipArchive::read(const std::string& name, const Zip
     if (got <= 0) refuse(got < 0 ? zip_file_strerror(open.get()) : "it ends too early");
     filled += static_cast<uint64_t>(got);
   }
-  std::byte beyond;  // reading to the end makes libzip compare the checksum
+  std::byte beyond{};  // reading to the end makes libzip compare the checksum
   const zip_int64_t rest = zip_fread(open.get(), &beyond, 1);
   if (rest != 0) refuse(rest < 0 ? zip_file_strerror(open.get()) : "it holds more than it claims");
   return buffer;

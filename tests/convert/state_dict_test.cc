@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names of tensors inside unpickled containers, and containers made to hurt.
+#include "convert/state_dict.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "convert/unpickler.h"
+#include "support/pickle_builder.h"
+#include "support/refusal.h"
+
+namespace arenite::convert {
+namespace {
+
+using testing::PickleBuilder;
+
+const testing::PickledView kOne{.storage_elements = 1, .shape = {1}, .strides = {1}};
+
+std::vector<std::string> names_in(const PickleBuilder& builder) {
+  const std::string pickle = builder.stop();
+  std::vector<std::string> names;
+  for (const NamedTensor& named :
+       named_tensors(unpickle(std::as_bytes(std::span(pickle)), "data.pkl"), "data.pkl")) {
+    names.push_back(named.name);
+  }
+  return names;
+}
+
+::testing::AssertionResult refuses(const PickleBuilder& builder,
+                                   std::initializer_list<std::string_view> parts) {
+  return testing::refuses([&] { names_in(builder); }, parts);
+}
+
+// Adds `key`: {"w": tensor} to the dict on the stack.
+void add_state_dict(PickleBuilder& pickle, const char* key) {
+  pickle.text(key).ordered_dict().text("w").tensor(kOne).code(op::kSetItem).code(op::kSetItem);
+}
+
+TEST(StateDict, NamesTensorsByTheirPath) {
+  PickleBuilder pickle;
+  pickle.code(op::kEmptyDict).text("a").code(op::kEmptyDict).number(3).code(op::kEmptyList);
+  pickle.number(9).code(op::kAppend).tensor(kOne).code(op::kAppend).code(op::kSetItem);
+  pickle.code(op::kSetItem).text("b.c").tensor(kOne).code(op::kSetItem);
+  EXPECT_EQ(names_in(pickle), (std::vector<std::string>{"a.3.1", "b.c"}));
+}
+
+TEST(StateDict, StartsInsideATrainingCheckpoint) {
+  for (const char* key : {"model_state_dict", "state_dict", "model"}) {
+    PickleBuilder pickle;
+    pickle.code(op::kEmptyDict);
+    add_state_dict(pickle, "optimizer");
+    add_state_dict(pickle, key);
+    EXPECT_EQ(names_in(pickle), std::vector<std::string>{"w"}) << key;
+  }
+}
+
+TEST(StateDict, KeepsFullNamesWhereTwoStateDictsCompete) {
+  PickleBuilder pickle;
+  pickle.code(op::kEmptyDict);
+  add_state_dict(pickle, "model");
+  add_state_dict(pickle, "state_dict");
+  EXPECT_EQ(names_in(pickle), (std::vector<std::string>{"model.w", "state_dict.w"}));
+}
+
+TEST(StateDict, IgnoresAWellKnownKeyWithoutTensors) {
+  PickleBuilder pickle;
+  pickle.code(op::kEmptyDict).text("model").code(op::kEmptyDict).code(op::kSetItem);
+  add_state_dict(pickle, "state_dict");
+  EXPECT_EQ(names_in(pickle), std::vector<std::string>{"w"});
+}
+
+TEST(StateDict, RefusesTwoTensorsOfOneName) {
+  PickleBuilder pickle;
+  pickle.code(op::kEmptyDict).text("a.w").tensor(kOne).code(op::kSetItem);
+  add_state_dict(pickle, "a");
+  EXPECT_TRUE(refuses(pickle, {"the name 'a.w' stands for two tensors"}));
+}
+
+TEST(StateDict, RefusesFilesWithoutNamedTensors) {
+  EXPECT_TRUE(refuses(PickleBuilder().number(1), {"holds an integer and no named tensor"}));
+  EXPECT_TRUE(refuses(PickleBuilder().tensor(kOne), {"holds a tensor and no named tensor"}));
+  EXPECT_TRUE(refuses(PickleBuilder().code(op::kEmptyDict), {"model.state_dict()"}));
+}
+
+TEST(StateDict, RefusesKeysThatMakeNoName) {
+  PickleBuilder pickle;
+  pickle.code(op::kEmptyDict).numbers({1, 2}).tensor(kOne).code(op::kSetItem);
+  EXPECT_TRUE(refuses(pickle, {"is a tuple: expected a string or an integer"}));
+  PickleBuilder lengthy;
+  lengthy.code(op::kEmptyDict).text(std::string(5000, 'x')).tensor(kOne).code(op::kSetItem);
+  EXPECT_TRUE(refuses(lengthy, {"more than 4096 characters"}));
+}
+
+TEST(StateDict, RefusesDeepNestingAndCycles) {
+  PickleBuilder deep;
+  for (int i = 0; i < 200'000; ++i) deep.code(op::kEmptyList);
+  for (int i = 1; i < 200'000; ++i) deep.code(op::kAppend);
+  EXPECT_TRUE(refuses(deep, {"nested more than 100 deep"}));
+  PickleBuilder cycle;
+  cycle.code(op::kEmptyList).code(op::kMemoize).code(op::kBinGet).raw(std::string(1, '\0'));
+  EXPECT_TRUE(refuses(cycle.code(op::kAppend), {"contains itself"}));
+}
+
+TEST(StateDict, BoundsWhatSharedContainersExpandTo) {
+  // Each list holds the one before it twice: 2^60 leaves from a few hundred bytes.
+  PickleBuilder pickle;
+  pickle.code(op::kEmptyList).code(op::kMemoize);
+  for (char level = 0; level < 60; ++level) {
+    pickle.code(op::kEmptyList).code(op::kMemoize);
+    for (int copy = 0; copy < 2; ++copy) {
+      pickle.code(op::kBinGet).raw(std::string(1, level)).code(op::kAppend);
+    }
+    pickle.code(op::kTuple2)
+        .code(op::kPop)
+        .code(op::kBinGet)
+        .raw(std::string(1, static_cast<char>(level + 1)));
+  }
+  EXPECT_TRUE(refuses(pickle, {"hold more than 4194304 values"}));
+}
+
+}  // namespace
+}  // namespace arenite::convert

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The oracles of the ops: plain loops in double precision that mirror the formula and nothing else.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "reference/dense_mask.h"
+
+namespace arenite::test {
+
+// output[t][n] = bias[n] + sum over k of input[t][k] * weights[n][k]
+//
+// input [tokens, inputs], weights [outputs, inputs], bias [outputs] -> [tokens, outputs]
+std::vector<double> reference_linear(std::span<const float> input, std::span<const float> weights,
+                                     std::span<const float> bias, uint32_t inputs);
+
+struct AttentionShape {
+  uint32_t heads = 1;
+  uint32_t kv_heads = 1;  // divides heads; each serves heads / kv_heads neighbouring heads
+  uint32_t head_dim = 0;  // 0: the scores are the mask's alone
+  uint32_t value_dim = 1;
+};
+
+// For each head h, with g = h / (heads / kv_heads):
+//   score[i][j]  = sum over d of query[i][h][d] * key[j][g][d] + bias[i][j]   where i sees j
+//   weight[i][j] = exp(score[i][j]) / sum over visible j of exp(score[i][j])
+//   output[i][h] = sum over visible j of weight[i][j] * value[j][g]
+//
+// query [tokens, heads, head_dim], scaled; key [tokens, kv_heads, head_dim];
+// value [tokens, kv_heads, value_dim] -> [tokens, heads, value_dim].
+// REQUIRES: mask.positions >= tokens, and each query sees a key.
+std::vector<double> reference_attention(const AttentionShape& shape, const DenseMask& mask,
+                                        std::span<const float> query, std::span<const float> key,
+                                        std::span<const float> value);
+
+}  // namespace arenite::test

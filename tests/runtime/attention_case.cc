@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lays out the operands of the attention op the way a session does, but apart from each other.
+#include "attention_case.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "core/arena_formula.h"
+#include "support/compare.h"
+#include "support/malloc_trap.h"
+#include "support/packed_weights.h"
+#include "support/random.h"
+
+namespace arenite::test {
+namespace {
+
+// Floats between the rows of inputs and outputs, as other columns of a slot would be.
+constexpr uint32_t kGap = 5;
+
+size_t stride_of(uint32_t width) { return size_t{width} + kGap; }
+size_t floats_of(uint32_t rows, uint32_t width) {
+  return rows == 0 || width == 0 ? 0 : (rows - 1) * stride_of(width) + width;
+}
+
+uint32_t rows_of(const Step& step) { return std::accumulate(step.begin(), step.end(), 0u); }
+
+ConstMatrix matrix_of(const GuardedFloats& data, uint32_t rows, uint32_t width) {
+  if (width == 0) return {};
+  return {data.data(), rows, width, stride_of(width)};
+}
+
+// Attention's share of the arena formula.
+size_t scratch_floats(Packing packing, uint32_t positions_max) {
+  ArenaFormula formula;
+  formula.nr = packing.nr;
+  formula.score_rows = packing.mr;
+  const ArenaSizes sizes = evaluate(formula, positions_max, 1, 1, 1);
+  return sizes.scratch_bytes_per_thread.value() / sizeof(float);
+}
+
+}  // namespace
+
+AttentionCase::AttentionCase(const AttentionShape& shape_in, TestMask mask_in,
+                             std::vector<uint32_t> lengths_in, float query_limit)
+    : shape(shape_in),
+      mask(std::move(mask_in)),
+      positions_max(mask.dense.positions),
+      lengths(std::move(lengths_in)) {
+  Random random(1);
+  const auto fill = [&](std::vector<float>& values, size_t count, float limit) {
+    values.resize(count);
+    random.fill(values, limit);
+  };
+  for (const uint32_t length : lengths) {
+    SequenceTokens& sequence = tokens.emplace_back();
+    fill(sequence.query, size_t{length} * shape.heads * shape.head_dim, query_limit);
+    fill(sequence.key, size_t{length} * shape.kv_heads * shape.head_dim, 1.0f);
+    fill(sequence.value, size_t{length} * shape.kv_heads * shape.value_dim, 1.0f);
+  }
+}
+
+std::vector<std::vector<double>> AttentionCase::expected() const {
+  std::vector<std::vector<double>> outputs;
+  for (const SequenceTokens& sequence : tokens) {
+    outputs.push_back(
+        reference_attention(shape, mask.dense, sequence.query, sequence.key, sequence.value));
+  }
+  return outputs;
+}
+
+// A score is a sum of head_dim products of numbers below 1, so rounding moves it by a few head_dim
+// roundings, and a weight by as large a part of itself. The weights' sum and the weighted sum of
+// values round once per key, at random, which grows as the square root.
+double AttentionCase::tolerance() const {
+  return kRounding * (8.0 * shape.head_dim + 4.0 * std::sqrt(positions_max) + 32.0);
+}
+
+std::vector<Step> AttentionCase::in_chunks(uint32_t rows) const {
+  std::vector<Step> steps;
+  for (uint32_t fed = 0; fed < *std::ranges::max_element(lengths); fed += rows) {
+    Step& step = steps.emplace_back();
+    for (const uint32_t length : lengths)
+      step.push_back(std::min(rows, length - std::min(fed, length)));
+  }
+  return steps;
+}
+
+AttentionRun::AttentionRun(const KernelSet& kernels, const AttentionCase& problem,
+                           const ParallelFor& parallel, float garbage)
+    : kernels_(kernels),
+      problem_(problem),
+      parallel_(parallel),
+      garbage_(garbage),
+      scratch_floats_(scratch_floats(kernels.packing, problem.positions_max)),
+      cache_(cache_floats() * problem.lengths.size(), 0, weight_alignment(kernels.packing)),
+      scratch_(scratch_floats_ * parallel.threads, 0, kArenaUnit),
+      positions_(problem.lengths.size(), 0),
+      outputs_(problem.lengths.size()) {
+  std::ranges::fill(cache_.span(), garbage_);
+  for (uint32_t i = 0; i < positions_.size(); ++i) cache(i).clear();
+}
+
+size_t AttentionRun::cache_floats() const {
+  return KvCache::floats(kernels_.packing, problem_.cache_shape(), problem_.positions_max);
+}
+
+KvCache AttentionRun::cache(uint32_t sequence) const {
+  return KvCache(cache_.data() + sequence * cache_floats(), kernels_.packing,
+                 problem_.cache_shape(), problem_.positions_max);
+}
+
+GuardedFloats AttentionRun::gather(const Step& step, std::vector<float> SequenceTokens::*part,
+                                   uint32_t width) const {
+  GuardedFloats rows(floats_of(rows_of(step), width), kReadAheadBytes);
+  float* to = rows.data();
+  for (size_t s = 0; s < step.size() && width != 0; ++s) {
+    const std::vector<float>& from = problem_.tokens[s].*part;
+    for (uint32_t r = 0; r < step[s]; ++r, to += stride_of(width)) {
+      std::copy_n(from.begin() + (positions_[s] + r) * width, width, to);
+    }
+  }
+  return rows;
+}
+
+void AttentionRun::feed(const Step& step) {
+  const AttentionShape& shape = problem_.shape;
+  const uint32_t rows = rows_of(step);
+  const uint32_t query_width = shape.heads * shape.head_dim;
+  const uint32_t key_width = shape.kv_heads * shape.head_dim;
+  const uint32_t value_width = shape.kv_heads * shape.value_dim;
+  const uint32_t output_width = shape.heads * shape.value_dim;
+  const GuardedFloats query = gather(step, &SequenceTokens::query, query_width);
+  const GuardedFloats key = gather(step, &SequenceTokens::key, key_width);
+  const GuardedFloats value = gather(step, &SequenceTokens::value, value_width);
+  const GuardedFloats output(floats_of(rows, output_width), kReadAheadBytes);
+  std::ranges::fill(scratch_.span(), garbage_);
+
+  std::vector<SequenceRows> sequences;
+  uint32_t row = 0;
+  for (size_t s = 0; s < step.size(); ++s) {
+    sequences.push_back({positions_[s], row, step[s]});
+    row += step[s];
+  }
+  Attention op;
+  op.heads = shape.heads;
+  op.shape = problem_.cache_shape();
+  op.mask = problem_.mask.view();
+  op.positions_max = problem_.positions_max;
+  op.query = matrix_of(query, rows, query_width);
+  op.key = matrix_of(key, rows, key_width);
+  op.value = matrix_of(value, rows, value_width);
+  op.output = {output.data(), rows, output_width, stride_of(output_width)};
+  op.cache = cache_.data();
+  op.scratch = scratch_.data();
+  op.scratch_floats = scratch_floats_;
+  {
+    const NoHeapScope no_heap;
+    attention(kernels_, op, sequences, parallel_);
+  }
+
+  EXPECT_TRUE(output.surroundings_intact());
+  EXPECT_TRUE(cache_.surroundings_intact() && scratch_.surroundings_intact());
+  const float* from = output.data();
+  for (size_t s = 0; s < step.size(); ++s) {
+    for (uint32_t r = 0; r < step[s]; ++r, from += stride_of(output_width)) {
+      outputs_[s].insert(outputs_[s].end(), from, from + output_width);
+    }
+    positions_[s] += step[s];
+  }
+  for (uint32_t r = 0; r + 1 < rows; ++r) {
+    const float* const gap = output.data() + r * stride_of(output_width) + output_width;
+    EXPECT_TRUE(std::all_of(gap, gap + kGap, [](float value) { return std::isnan(value); }));
+  }
+}
+
+void AttentionRun::rewind(uint32_t sequence, uint32_t positions) {
+  positions_[sequence] = positions;
+  outputs_[sequence].resize(size_t{positions} * problem_.shape.heads * problem_.shape.value_dim);
+}
+
+std::vector<std::vector<float>> run_attention(const KernelSet& kernels,
+                                              const AttentionCase& problem,
+                                              const std::vector<Step>& steps,
+                                              const ParallelFor& parallel, float garbage) {
+  AttentionRun run(kernels, problem, parallel, garbage);
+  for (const Step& step : steps) run.feed(step);
+  return run.outputs();
+}
+
+}  // namespace arenite::test

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// One attention problem with random tokens, its expected outputs, and a run of the op on it in
+// memory whose every edge is watched.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/kernel_set.h"
+#include "ops/attention.h"
+#include "ops/kv_cache.h"
+#include "reference/reference.h"
+#include "support/guarded_buffer.h"
+#include "support/masks.h"
+
+namespace arenite::test {
+
+// Rows of each sequence that are fed in one call.
+using Step = std::vector<uint32_t>;
+
+// [tokens, ...] of one sequence.
+struct SequenceTokens {
+  std::vector<float> query, key, value;
+};
+
+struct AttentionCase {
+  AttentionShape shape;
+  TestMask mask;
+  uint32_t positions_max;         // of the cache
+  std::vector<uint32_t> lengths;  // of each sequence; at most positions_max
+  std::vector<SequenceTokens> tokens;
+
+  // Tokens in [-1, 1), queries in [-query_limit, query_limit).
+  AttentionCase(const AttentionShape& shape_in, TestMask mask_in, std::vector<uint32_t> lengths_in,
+                float query_limit = 1.0f);
+
+  CacheShape cache_shape() const { return {shape.kv_heads, shape.head_dim, shape.value_dim}; }
+  // Output of each sequence.
+  std::vector<std::vector<double>> expected() const;
+  // How far from it an output may be.
+  double tolerance() const;
+
+  // All tokens in one call, or at most `rows` of each sequence in each call.
+  std::vector<Step> in_chunks(uint32_t rows) const;
+  std::vector<Step> at_once() const { return in_chunks(positions_max); }
+};
+
+// The op on a case, call by call. Cache and scratch begin full of `garbage`, the scratch again at
+// each step; both are exactly as large as the arena formula says and end at inaccessible pages, as
+// do inputs and output after the bytes that kernels may read too far.
+class AttentionRun {
+ public:
+  AttentionRun(const KernelSet& kernels, const AttentionCase& problem,
+               const ParallelFor& parallel = {}, float garbage = NAN);
+
+  // Feeds the next rows of each sequence; checks that nothing else was written.
+  void feed(const Step& step);
+  // Keeps the first tokens of a sequence; the next step continues there.
+  void rewind(uint32_t sequence, uint32_t positions);
+  // The cache of a sequence, to be spoiled.
+  KvCache cache(uint32_t sequence) const;
+
+  // Outputs so far, of each sequence.
+  const std::vector<std::vector<float>>& outputs() const { return outputs_; }
+
+ private:
+  size_t cache_floats() const;
+  // Rows of all sequences, one after the other, as they are fed.
+  GuardedFloats gather(const Step& step, std::vector<float> SequenceTokens::*part,
+                       uint32_t width) const;
+
+  const KernelSet& kernels_;
+  const AttentionCase& problem_;
+  ParallelFor parallel_;
+  float garbage_;
+  size_t scratch_floats_;
+  GuardedFloats cache_;
+  GuardedFloats scratch_;
+  std::vector<uint32_t> positions_;
+  std::vector<std::vector<float>> outputs_;
+};
+
+// Outputs of all sequences after all steps.
+std::vector<std::vector<float>> run_attention(const KernelSet& kernels,
+                                              const AttentionCase& problem,
+                                              const std::vector<Step>& steps,
+                                              const ParallelFor& parallel = {},
+                                              float garbage = NAN);
+
+}  // namespace arenite::test

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Size arithmetic never wraps without saying so.
+#include "core/checked_math.h"
+
+#include <gtest/gtest.h>
+
+namespace arenite {
+namespace {
+
+constexpr uint64_t kMax = UINT64_MAX;
+
+TEST(Checked, AddsAndMultipliesWhatFits) {
+  EXPECT_EQ((Checked(kMax - 1) + 1).value(), kMax);
+  EXPECT_TRUE((Checked(kMax - 1) + 1).ok());
+  EXPECT_EQ((Checked(1ull << 32) * ((1ull << 32) - 1)).value(), 0xFFFFFFFF00000000u);
+  EXPECT_TRUE((Checked(0) * kMax).ok());
+}
+
+TEST(Checked, RemembersAnOverflowThroughLaterOperations) {
+  EXPECT_FALSE((Checked(kMax) + 1).ok());
+  EXPECT_FALSE((Checked(1ull << 32) * (1ull << 32)).ok());
+  EXPECT_FALSE(((Checked(kMax) + 1) * 0).ok());
+  EXPECT_FALSE((Checked(0) * (Checked(kMax) + 1)).ok());
+  EXPECT_FALSE((Checked(1) + (Checked(kMax) * 2)).ok());
+  EXPECT_FALSE(round_up(Checked(kMax) + 1, 64).ok());
+}
+
+TEST(Checked, SaturatesSoThatAnyLimitIsExceeded) {
+  EXPECT_EQ((Checked(kMax) + 1).saturated(), kMax);
+  EXPECT_EQ(Checked(7).saturated(), 7u);
+}
+
+TEST(RoundUp, GivesTheSmallestMultipleThatIsEnough) {
+  EXPECT_EQ(round_up(0, 64).value(), 0u);
+  EXPECT_EQ(round_up(1, 64).value(), 64u);
+  EXPECT_EQ(round_up(64, 64).value(), 64u);
+  EXPECT_EQ(round_up(65, 64).value(), 128u);
+  EXPECT_EQ(round_up(7, 1).value(), 7u);
+  EXPECT_EQ(round_up(10, 3).value(), 12u);
+}
+
+TEST(RoundUp, FailsWhereTheMultipleDoesNotFit) {
+  EXPECT_EQ(round_up(kMax - 63, 64).value(), kMax - 63);
+  EXPECT_FALSE(round_up(kMax - 62, 64).ok());
+  EXPECT_FALSE(round_up(kMax, 64).ok());
+  EXPECT_TRUE(round_up(kMax, 1).ok());
+}
+
+TEST(DivUp, RoundsUpWithoutOverflow) {
+  EXPECT_EQ(div_up(0, 8), 0u);
+  EXPECT_EQ(div_up(1, 8), 1u);
+  EXPECT_EQ(div_up(8, 8), 1u);
+  EXPECT_EQ(div_up(9, 8), 2u);
+  EXPECT_EQ(div_up(UINT32_MAX, 1), UINT32_MAX);
+  EXPECT_EQ(div_up(UINT32_MAX, 2), 1u << 31);
+  EXPECT_EQ(div_up(UINT32_MAX, UINT32_MAX), 1u);
+}
+
+static_assert(round_up(Checked(100) * 3, 64).value() == 320, "usable at compile time");
+
+}  // namespace
+}  // namespace arenite

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// The packed cache: every element where packing.h says, whatever the chunks it came in.
+#include "ops/kv_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "support/compare.h"
+#include "support/guarded_buffer.h"
+#include "support/kernel_sets.h"
+#include "support/packed_weights.h"
+#include "support/random.h"
+
+namespace arenite::test {
+namespace {
+
+constexpr uint32_t kGap = 3;  // floats between the rows that are appended
+
+struct CacheCase {
+  CacheShape shape;
+  uint32_t positions;
+};
+
+std::vector<CacheCase> cases() {
+  std::vector<CacheCase> list;
+  for (const CacheShape& shape : {CacheShape{1, 1, 1}, CacheShape{2, 8, 5}, CacheShape{3, 9, 33},
+                                  CacheShape{2, 0, 8}, CacheShape{1, 64, 64}}) {
+    for (const uint32_t positions : {1u, 7u, 32u, 33u, 255u, 511u, 512u, 513u, 600u}) {
+      list.push_back({shape, positions});
+    }
+  }
+  return list;
+}
+
+// Keys and values of all heads, [positions, kv_heads, dim], and the rows of one head of them.
+struct Tokens {
+  CacheCase size;
+  std::vector<float> keys, values;
+
+  explicit Tokens(const CacheCase& size_in)
+      : size(size_in),
+        keys(size.positions * key_stride()),
+        values(size.positions * value_stride()) {
+    Random(1).fill(keys, 1.0f);
+    Random(2).fill(values, 1.0f);
+  }
+  size_t key_stride() const { return size_t{size.shape.kv_heads} * size.shape.head_dim + kGap; }
+  size_t value_stride() const { return size_t{size.shape.kv_heads} * size.shape.value_dim + kGap; }
+  ConstMatrix key_rows(uint32_t head, uint32_t first, uint32_t rows) const {
+    return {keys.data() + first * key_stride() + size_t{head} * size.shape.head_dim, rows,
+            size.shape.head_dim, key_stride()};
+  }
+  ConstMatrix value_rows(uint32_t head, uint32_t first, uint32_t rows) const {
+    return {values.data() + first * value_stride() + size_t{head} * size.shape.value_dim, rows,
+            size.shape.value_dim, value_stride()};
+  }
+};
+
+class KvCacheOf : public KernelSetTest {
+ protected:
+  GuardedFloats memory(const CacheCase& size) const {
+    return GuardedFloats(KvCache::floats(packing(), size.shape, size.positions), 0,
+                         weight_alignment(packing()));
+  }
+  // Clears the cache and appends all tokens, `chunk` at a time, heads in turn.
+  void fill(const GuardedFloats& data, const CacheCase& size, uint32_t chunk) const {
+    const Tokens tokens(size);
+    KvCache cache(data.data(), packing(), size.shape, size.positions);
+    cache.clear();
+    for (uint32_t first = 0; first < size.positions; first += chunk) {
+      const uint32_t rows = std::min(chunk, size.positions - first);
+      for (uint32_t head = 0; head < size.shape.kv_heads; ++head) {
+        cache.append(kernels(), head, first, tokens.key_rows(head, first, rows),
+                     tokens.value_rows(head, first, rows));
+      }
+    }
+    EXPECT_TRUE(data.surroundings_intact());
+  }
+};
+ARENITE_FOR_EACH_KERNEL_SET(KvCacheOf);
+
+TEST_P(KvCacheOf, HoldsTheSameBytesInAnyChunks) {
+  for (const CacheCase& size : cases()) {
+    const GuardedFloats whole = memory(size);
+    fill(whole, size, size.positions);
+    for (const uint32_t chunk : {1u, 3u, 8u, 100u}) {
+      const GuardedFloats chunked = memory(size);
+      fill(chunked, size, chunk);
+      // As bytes: what was never written is not a number and equals nothing.
+      ASSERT_EQ(std::memcmp(chunked.data(), whole.data(), whole.size() * sizeof(float)), 0)
+          << "chunks of " << chunk << " of " << size.positions;
+    }
+  }
+}
+
+TEST_P(KvCacheOf, KeepsKeysInPanelsOfPositions) {
+  const uint32_t nr = packing().nr;
+  for (const CacheCase& size : cases()) {
+    if (size.shape.head_dim == 0) continue;
+    const GuardedFloats data = memory(size);
+    fill(data, size, 5);
+    const Tokens tokens(size);
+    const KvCache cache(data.data(), packing(), size.shape, size.positions);
+    for (uint32_t head = 0; head < size.shape.kv_heads; ++head) {
+      for (uint32_t position = 0; position < size.positions; ++position) {
+        const float* const panel = cache.keys(head, position - position % nr);
+        ASSERT_EQ(panel[position % nr], 0.0f);  // the bias row
+        for (uint32_t d = 0; d < size.shape.head_dim; ++d) {
+          ASSERT_EQ(panel[(d + 1) * nr + position % nr],
+                    tokens.key_rows(head, position, 1).row(0)[d])
+              << "head " << head << " position " << position << " dimension " << d;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(KvCacheOf, KeepsValuesInPagesOfPanelsOfColumns) {
+  const uint32_t nr = packing().nr;
+  for (const CacheCase& size : cases()) {
+    const GuardedFloats data = memory(size);
+    fill(data, size, 5);
+    const Tokens tokens(size);
+    const KvCache cache(data.data(), packing(), size.shape, size.positions);
+    ASSERT_EQ(cache.value_panels(), div_up(size.shape.value_dim, nr));
+    for (uint32_t head = 0; head < size.shape.kv_heads; ++head) {
+      for (uint32_t position = 0; position < size.positions; ++position) {
+        for (uint32_t column = 0; column < size.shape.value_dim; ++column) {
+          const float* const panel =
+              cache.values(head, position / kPagePositions, column / nr) + column % nr;
+          ASSERT_EQ(panel[0], 0.0f);  // the page's row of zeros
+          ASSERT_EQ(panel[(position % kPagePositions + 1) * nr],
+                    tokens.value_rows(head, position, 1).row(0)[column])
+              << "head " << head << " position " << position << " column " << column;
+        }
+      }
+    }
+  }
+}
+
+// Walks the layout as packing.h describes it, part by part: what comes next begins where the last
+// part ended, and the last part ends with the memory.
+TEST_P(KvCacheOf, LeavesNoHolesBetweenItsParts) {
+  const uint32_t nr = packing().nr;
+  for (const CacheCase& size : cases()) {
+    const GuardedFloats data = memory(size);
+    const KvCache cache(data.data(), packing(), size.shape, size.positions);
+    const uint32_t rows = div_up(size.positions, nr) * nr;
+    const float* next = data.data();
+    for (uint32_t head = 0; head < size.shape.kv_heads; ++head) {
+      for (uint32_t position = 0; position < rows && size.shape.head_dim != 0; position += nr) {
+        ASSERT_EQ(cache.keys(head, position), next);
+        next += (size.shape.head_dim + 1) * nr;
+      }
+      uint32_t rows_left = rows;
+      for (uint32_t page = 0; page < value_pages(size.positions); ++page) {
+        const uint32_t page_rows = std::min(rows_left, kPagePositions);
+        ASSERT_EQ(cache.page_rows(page), page_rows);
+        for (uint32_t panel = 0; panel < cache.value_panels(); ++panel) {
+          ASSERT_EQ(cache.values(head, page, panel), next);
+          next += (page_rows + 1) * nr;
+        }
+        rows_left -= page_rows;
+      }
+      ASSERT_EQ(rows_left, 0u);
+    }
+    ASSERT_EQ(next, data.data() + data.size());
+  }
+}
+
+TEST_P(KvCacheOf, ClearWritesNothingButZeroRows) {
+  const uint32_t nr = packing().nr;
+  for (const CacheCase& size : cases()) {
+    const GuardedFloats data = memory(size);
+    KvCache cache(data.data(), packing(), size.shape, size.positions);
+    cache.clear();
+    size_t zeros = 0;
+    for (const float value : data.span()) {
+      ASSERT_TRUE(value == 0.0f || std::isnan(value));
+      zeros += value == 0.0f ? 1 : 0;
+    }
+    const size_t key_rows = size.shape.head_dim == 0 ? 0 : div_up(size.positions, nr);
+    const size_t value_rows = size_t{value_pages(size.positions)} * cache.value_panels();
+    ASSERT_EQ(zeros, size.shape.kv_heads * (key_rows + value_rows) * nr);
+  }
+}
+
+TEST_P(KvCacheOf, OverwritesWhatWasRewound) {
+  const CacheCase size = {{2, 9, 33}, 300};
+  const GuardedFloats straight = memory(size);
+  fill(straight, size, 300);
+  const GuardedFloats rewound = memory(size);
+  fill(rewound, size, 300);
+  const Tokens tokens(size);
+  std::vector<float> other(300 * std::max(tokens.key_stride(), tokens.value_stride()), 7.0f);
+  KvCache cache(rewound.data(), packing(), size.shape, size.positions);
+  cache.append(kernels(), 1, 250, {other.data(), 50, 9, 9}, {other.data(), 50, 33, 33});
+  cache.append(kernels(), 1, 250, tokens.key_rows(1, 250, 50), tokens.value_rows(1, 250, 50));
+  EXPECT_EQ(std::memcmp(rewound.data(), straight.data(), straight.size() * sizeof(float)), 0);
+}
+
+}  // namespace
+}  // namespace arenite::test

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packed weights: every element has a place of its own, and together they fill the packed bytes.
+#include "core/packing.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace arenite {
+namespace {
+
+// All targets, whatever this machine runs: the converter packs for all of them.
+std::vector<Packing> all_packings() {
+  std::vector<Packing> packings;
+  for (uint32_t i = 0; i < kTargets; ++i) packings.push_back(packing_of(static_cast<Target>(i)));
+  return packings;
+}
+
+TEST(Packing, IsDefinedForEveryTarget) {
+  for (const Packing& packing : all_packings()) {
+    EXPECT_NE(packing.nr, 0);
+    EXPECT_NE(packing.mr, 0);
+  }
+  EXPECT_EQ(packing_of(static_cast<Target>(kTargets)), Packing{});
+}
+
+TEST(PackedWeights, GiveEveryElementAPlaceOfItsOwn) {
+  for (const Packing& packing : all_packings()) {
+    const uint32_t nr = packing.nr;
+    for (const uint32_t outputs : {1u, nr - 1, nr, nr + 1, 2 * nr + 3}) {
+      for (const uint32_t inputs : {1u, 2u, 7u, 33u}) {
+        const Checked bytes = packed_weight_bytes(packing, outputs, inputs);
+        ASSERT_TRUE(bytes.ok());
+        ASSERT_EQ(bytes.value() % sizeof(float), 0u);
+        std::vector<int> taken(bytes.value() / sizeof(float), 0);
+        for (uint32_t output = 0; output < outputs; ++output) {
+          ++taken.at(packed_weight_index(packing, inputs, output, kBiasRow));
+          for (uint32_t input = 0; input < inputs; ++input) {
+            ++taken.at(packed_weight_index(packing, inputs, output, input));
+          }
+        }
+        uint64_t used = 0;
+        for (const int count : taken) {
+          ASSERT_LE(count, 1);
+          used += static_cast<uint64_t>(count);
+        }
+        EXPECT_EQ(used, uint64_t{outputs} * (inputs + 1));
+        // What is left is the padding of the last panel.
+        EXPECT_EQ(taken.size() - used, (div_up(outputs, nr) * nr - outputs) * (inputs + 1));
+      }
+    }
+  }
+}
+
+TEST(PackedWeights, LieInPanelsThatBeginWithTheirBias) {
+  const Packing packing = {Family::kF32Gemm, 4, 4};
+  EXPECT_EQ(packed_weight_index(packing, 10, 0, kBiasRow), 0u);
+  EXPECT_EQ(packed_weight_index(packing, 10, 3, kBiasRow), 3u);
+  EXPECT_EQ(packed_weight_index(packing, 10, 0, 0), 4u);
+  EXPECT_EQ(packed_weight_index(packing, 10, 2, 9), 42u);
+  EXPECT_EQ(packed_weight_index(packing, 10, 4, kBiasRow), 44u);
+  EXPECT_EQ(packed_weight_index(packing, 10, 5, 1), 53u);
+}
+
+TEST(PackedWeights, ReportSizesThatOverflow) {
+  for (const Packing& packing : all_packings()) {
+    EXPECT_TRUE(packed_weight_bytes(packing, 1u << 20, 1u << 20).ok());
+    EXPECT_FALSE(packed_weight_bytes(packing, UINT32_MAX, UINT32_MAX).ok());
+    EXPECT_TRUE(packed_weight_bytes(packing, UINT32_MAX, 1).ok());
+    EXPECT_TRUE(packed_weight_bytes(packing, 1, UINT32_MAX).ok());
+  }
+}
+
+TEST(CacheBytes, CountKeysOnlyWhereThereAreAny) {
+  const Packing packing = {Family::kF32Gemm, 8, 4};
+  // Per panel: 8 positions of 5 + 1 key rows and of 2 * 8 value columns, for 3 heads.
+  EXPECT_EQ(cache_bytes_per_panel(packing, {3, 5, 9}).value(), 3u * (6 + 16) * 8 * 4);
+  EXPECT_EQ(cache_bytes_per_panel(packing, {3, 0, 9}).value(), 3u * 16 * 8 * 4);
+  EXPECT_EQ(cache_bytes_per_page(packing, {3, 5, 9}).value(), 3u * 16 * 4);
+}
+
+TEST(CacheBytes, ReportSizesThatOverflow) {
+  for (const Packing& packing : all_packings()) {
+    const CacheShape huge = {UINT32_MAX, UINT32_MAX, UINT32_MAX};
+    EXPECT_FALSE(cache_bytes_per_panel(packing, huge).ok());
+    EXPECT_FALSE(cache_bytes_per_page(packing, huge).ok());
+  }
+}
+
+TEST(CacheGeometry, CountsStartedPanelsAndPages) {
+  const Packing packing = {Family::kF32Gemm, 8, 4};
+  EXPECT_EQ(key_panels(packing, 0), 0u);
+  EXPECT_EQ(key_panels(packing, 8), 1u);
+  EXPECT_EQ(key_panels(packing, 9), 2u);
+  EXPECT_EQ(value_pages(0), 0u);
+  EXPECT_EQ(value_pages(512), 1u);
+  EXPECT_EQ(value_pages(513), 2u);
+}
+
+}  // namespace
+}  // namespace arenite

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels that work along a row: largest value, exponentials and their sum, addition, scaling.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "support/compare.h"
+#include "support/guarded_buffer.h"
+#include "support/kernel_sets.h"
+#include "support/random.h"
+
+namespace arenite::test {
+namespace {
+
+constexpr uint32_t kLengthMax = 130;  // beyond twice the widest kernel's step
+
+class RowKernels : public KernelSetTest {};
+ARENITE_FOR_EACH_KERNEL_SET(RowKernels);
+
+TEST_P(RowKernels, FindTheLargestValueWhereverItIs) {
+  for (uint32_t length = 1; length <= kLengthMax; ++length) {
+    const GuardedFloats row(length, kReadAheadBytes);
+    Random(length).fill(row.span(), 8.0f);
+    for (uint32_t place = 0; place < length; ++place) {
+      const float before = std::exchange(row[place], 9.0f);
+      float max = NAN;
+      kernels().row_max(length * sizeof(float), row.data(), &max);
+      ASSERT_EQ(max, 9.0f) << length << " " << place;
+      row[place] = before;
+    }
+  }
+}
+
+TEST_P(RowKernels, FindTheLargestAmongHiddenScores) {
+  for (uint32_t length = 1; length <= kLengthMax; ++length) {
+    const GuardedFloats row(length, kReadAheadBytes);
+    std::ranges::fill(row.span(), -INFINITY);
+    row[length / 2] = -3e38f;
+    float max = NAN;
+    kernels().row_max(length * sizeof(float), row.data(), &max);
+    ASSERT_EQ(max, -3e38f) << length;
+  }
+}
+
+// XNNPACK's exponential is a polynomial after range reduction: within 2 units in the last place,
+// doubled here to leave room. It flushes to zero below the smallest normal number.
+constexpr double kExpError = 4 * 0x1p-23;
+
+TEST_P(RowKernels, GiveExponentialsAndTheirSum) {
+  for (const float limit : {1.0f, 20.0f, 100.0f}) {
+    for (uint32_t length = 1; length <= kLengthMax; ++length) {
+      const GuardedFloats row(length, kReadAheadBytes);
+      Random(length).fill(row.span(), limit);
+      const float max = *std::ranges::max_element(row.span());
+      const GuardedFloats result(length);
+      float sum = NAN;
+      kernels().exp_sum(length * sizeof(float), row.data(), &max, result.data(), &sum);
+      double expected_sum = 0;
+      for (uint32_t i = 0; i < length; ++i) {
+        const double expected = std::exp(double{row[i] - max});
+        expected_sum += expected;
+        ASSERT_NEAR(result[i], expected, expected * kExpError + double{FLT_MIN})
+            << row[i] - max << ", " << i << " of " << length;
+      }
+      ASSERT_NEAR(sum, expected_sum, expected_sum * (kExpError + length * kRounding)) << length;
+      ASSERT_TRUE(result.surroundings_intact() && row.surroundings_intact());
+    }
+  }
+}
+
+TEST_P(RowKernels, GiveExactlyZeroForHiddenScores) {
+  Random random(3);
+  for (uint32_t length = 1; length <= kLengthMax; ++length) {
+    const GuardedFloats row(length, kReadAheadBytes);
+    random.fill(row.span(), 2.0f);
+    const uint32_t shown = random.below(length);
+    double expected_sum = 0;
+    for (uint32_t i = 0; i < length; ++i) {
+      if (i != shown && random.below(3) != 0) row[i] = -INFINITY;
+      expected_sum += std::exp(double{row[i] - row[shown]});
+    }
+    const std::vector<float> before(row.span().begin(), row.span().end());
+    const float max = row[shown];
+    float sum = NAN;
+    kernels().exp_sum(length * sizeof(float), row.data(), &max, row.data(), &sum);
+    for (uint32_t i = 0; i < length; ++i) {
+      if (before[i] != -INFINITY) continue;
+      ASSERT_EQ(row[i], 0.0f) << i << " of " << length;
+      ASSERT_FALSE(std::signbit(row[i]));
+    }
+    ASSERT_EQ(row[shown], 1.0f);
+    ASSERT_NEAR(sum, expected_sum, expected_sum * (kExpError + length * kRounding));
+  }
+}
+
+TEST_P(RowKernels, GiveTheSameExponentialsInPlace) {
+  for (uint32_t length = 1; length <= kLengthMax; ++length) {
+    const GuardedFloats row(length, kReadAheadBytes);
+    Random(length).fill(row.span(), 10.0f);
+    const float max = 10.0f;
+    const GuardedFloats apart(length);
+    float sum_apart = NAN;
+    float sum = NAN;
+    kernels().exp_sum(length * sizeof(float), row.data(), &max, apart.data(), &sum_apart);
+    kernels().exp_sum(length * sizeof(float), row.data(), &max, row.data(), &sum);
+    ASSERT_TRUE(same_bits(row.span(), apart.span())) << length;
+    ASSERT_EQ(sum, sum_apart) << length;
+    ASSERT_TRUE(row.surroundings_intact());
+  }
+}
+
+TEST_P(RowKernels, AddExactlyApartAndInPlace) {
+  for (uint32_t length = 1; length <= kLengthMax; ++length) {
+    const GuardedFloats a(length, kReadAheadBytes);
+    const GuardedFloats b(length, kReadAheadBytes);
+    Random(1).fill(a.span(), 1.0f);
+    Random(2).fill(b.span(), 3.0f);
+    b[length - 1] = -INFINITY;
+    std::vector<float> expected(length);
+    for (uint32_t i = 0; i < length; ++i) expected[i] = a[i] + b[i];
+    const GuardedFloats apart(length);
+    kernels().add(length * sizeof(float), a.data(), b.data(), apart.data());
+    ASSERT_TRUE(same_bits(apart.span(), expected)) << length;
+    kernels().add(length * sizeof(float), a.data(), b.data(), a.data());
+    ASSERT_TRUE(same_bits(a.span(), expected)) << length;
+    ASSERT_TRUE(a.surroundings_intact() && b.surroundings_intact());
+  }
+}
+
+TEST_P(RowKernels, ScaleExactlyApartAndInPlace) {
+  for (uint32_t length = 1; length <= kLengthMax; ++length) {
+    const GuardedFloats row(length, kReadAheadBytes);
+    Random(1).fill(row.span(), 1.0f);
+    const float factor = 1.0f / 3.0f;
+    std::vector<float> expected(length);
+    for (uint32_t i = 0; i < length; ++i) expected[i] = row[i] * factor;
+    const GuardedFloats apart(length);
+    kernels().scale(length * sizeof(float), row.data(), &factor, apart.data());
+    ASSERT_TRUE(same_bits(apart.span(), expected)) << length;
+    kernels().scale(length * sizeof(float), row.data(), &factor, row.data());
+    ASSERT_TRUE(same_bits(row.span(), expected)) << length;
+    ASSERT_TRUE(row.surroundings_intact());
+  }
+}
+
+}  // namespace
+}  // namespace arenite::test

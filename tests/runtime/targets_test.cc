@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// CPU features, targets and the kernel sets that follow from them.
+#include "arenite/target.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "core/cpu_features.h"
+#include "core/mask_view.h"
+#include "kernels/kernel_set.h"
+#include "support/kernel_sets.h"
+
+namespace arenite {
+namespace {
+
+TEST(CpuFeatures, BelongToOneArchitecture) {
+  const CpuFeatures features = cpu_features();
+#if defined(__x86_64__)
+  EXPECT_FALSE(features.neon || features.arm_crc32);
+#elif defined(__aarch64__)
+  EXPECT_TRUE(features.neon);
+  EXPECT_FALSE(features.sse41 || features.sse42 || features.avx2_fma3 || features.avx512f);
+#else
+  EXPECT_FALSE(features.neon || features.arm_crc32 || features.sse41 || features.avx2_fma3);
+#endif
+}
+
+TEST(CpuFeatures, ComeInTheOrderOfTheLadder) {
+  const CpuFeatures features = cpu_features();
+  EXPECT_TRUE(features.sse41 || !features.sse42);
+  EXPECT_TRUE(features.sse42 || !features.avx2_fma3);
+  EXPECT_TRUE(features.avx2_fma3 || !features.avx512f);
+}
+
+TEST(Targets, PortableRunsEverywhere) {
+  EXPECT_NE(cpu_targets() & bit(Target::kPortable), 0u);
+  EXPECT_EQ(cpu_targets() >> kTargets, 0u);
+}
+
+TEST(Targets, HaveDifferentNames) {
+  std::set<std::string> names;
+  std::set<std::string> kernel_names;
+  for (uint32_t i = 0; i < kTargets; ++i) {
+    names.insert(name(static_cast<Target>(i)));
+    kernel_names.insert(kernel_set_name(static_cast<Target>(i)));
+  }
+  EXPECT_EQ(names.size(), kTargets);
+  EXPECT_EQ(kernel_names.size(), kTargets);
+  EXPECT_EQ(names.count("unknown") + kernel_names.count("unknown"), 0u);
+}
+
+TEST(Targets, BeyondTheKnownHaveNoKernels) {
+  EXPECT_EQ(kernel_set(static_cast<Target>(kTargets)), nullptr);
+}
+
+class KernelSets : public test::KernelSetTest {};
+ARENITE_FOR_EACH_KERNEL_SET(KernelSets);
+
+TEST_P(KernelSets, AreCompleteAndPackedAsTheirTargetSays) {
+  const KernelSet& set = kernels();
+  EXPECT_EQ(set.target, GetParam());
+  EXPECT_STREQ(set.name, kernel_set_name(GetParam()));
+  EXPECT_EQ(set.packing, packing_of(GetParam()));
+  ASSERT_LE(set.packing.mr, kRowsMax);
+  for (uint32_t rows = 1; rows <= set.packing.mr; ++rows) EXPECT_NE(set.gemm[rows], nullptr);
+  EXPECT_NE(set.row_max, nullptr);
+  EXPECT_NE(set.exp_sum, nullptr);
+  EXPECT_NE(set.add, nullptr);
+  EXPECT_NE(set.scale, nullptr);
+}
+
+// attention starts a product with the keys at any tile of a mask and at any page.
+TEST_P(KernelSets, HaveATileThatDividesMaskTilesAndPages) {
+  EXPECT_EQ(kMaskTile % packing().nr, 0u);
+  EXPECT_EQ(kPagePositions % kMaskTile, 0u);
+}
+
+}  // namespace
+}  // namespace arenite

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comparisons of results: within an error bound, and to the bit.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+namespace arenite::test {
+
+// Half a unit in the last place of 1: the relative error of one rounding.
+inline constexpr double kRounding = 0x1p-24;
+
+// Every bit is the same, the sign of zeros included.
+inline testing::AssertionResult same_bits(std::span<const float> found,
+                                          std::span<const float> expected) {
+  if (found.size() != expected.size()) {
+    return testing::AssertionFailure() << found.size() << " values, not " << expected.size();
+  }
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (std::bit_cast<uint32_t>(found[i]) == std::bit_cast<uint32_t>(expected[i])) continue;
+    return testing::AssertionFailure()
+           << "value " << i << " is " << testing::PrintToString(found[i]) << ", not "
+           << testing::PrintToString(expected[i]);
+  }
+  return testing::AssertionSuccess();
+}
+
+// |found - expected| <= tolerance everywhere; NaN is near nothing.
+inline testing::AssertionResult all_near(std::span<const float> found,
+                                         std::span<const double> expected, double tolerance) {
+  if (found.size() != expected.size()) {
+    return testing::AssertionFailure() << found.size() << " values, not " << expected.size();
+  }
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (std::abs(double{found[i]} - expected[i]) <= tolerance) continue;
+    return testing::AssertionFailure()
+           << "value " << i << " is " << found[i] << ", not " << expected[i] << " +- " << tolerance;
+  }
+  return testing::AssertionSuccess();
+}
+
+}  // namespace arenite::test

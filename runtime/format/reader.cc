@@ -114,6 +114,11 @@ MaskView ModelReader::mask(uint32_t index) const {
   return view;
 }
 
+bool ModelReader::mask_known(uint32_t index) const {
+  const MaskBody kind = model_->masks()->Get(index)->body_type();
+  return kind == MaskBody::BandMask || kind == MaskBody::StripMask || kind == MaskBody::TileMask;
+}
+
 uint32_t ModelReader::packed_count() const { return count(model_->packed()); }
 
 PackedView ModelReader::packed(uint32_t index) const {

@@ -106,6 +106,9 @@ bool verify_tiles(const MaskView& mask, uint32_t index, const Refusal& refuse) {
 
 bool verify_masks(const ModelReader& model, const Refusal& refuse) {
   for (uint32_t i = 0; i < model.masks(); ++i) {
+    if (!model.mask_known(i)) {
+      return refuse("a mask is of a kind that this version does not know", "masks.body", i);
+    }
     const MaskView mask = model.mask(i);
     const bool sound = mask.kind == MaskKind::kBand    ? true
                        : mask.kind == MaskKind::kStrip ? verify_strip(mask, i, refuse)

@@ -116,7 +116,7 @@ TEST_P(AttentionOp, AgreesWithTheReferenceForLengthsAroundThePage) {
 
 TEST_P(AttentionOp, AgreesWithTheReferenceInACacheWithRoomToSpare) {
   for (const uint32_t length : {1u, 40u, 511u, 512u, 513u}) {
-    for (const uint32_t capacity : {258u, 512u, 600u}) {
+    for (const uint32_t capacity : {514u, 600u, 1100u}) {
       for (const TestMask& mask :
            {causal_mask(capacity), band_mask(capacity, 30, 0),
             band_mask(capacity, kUnlimited, kUnlimited), random_mask(capacity, 9, true, 1)}) {

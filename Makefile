@@ -40,9 +40,9 @@ demo: build ## Convert a small trained model and run it
 test: build ## Run all tests on this machine
 	@ctest --preset default -j $(JOBS)
 
-test-arm64: ## Cross-build for 64-bit ARM and run the tests under QEMU
+test-arm64: build ## Cross-build for 64-bit ARM and run the tests under QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_ARM64)
-	$(call build,arm64)
+	$(call build,arm64,-DARENITE_HOST_TOOL=$(CURDIR)/build/arenite)
 	@ctest --preset arm64 -j $(JOBS)
 
 sanitize: ## Run all tests with Clang's AddressSanitizer and UBSan

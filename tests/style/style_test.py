@@ -60,6 +60,7 @@ class IncludeRules(unittest.TestCase):
             ("runtime/session/a.cc", '"format/reader.h"'),
             ("tools/convert/a.cc", '"kernels/packing.h"'),
             ("examples/a.cc", '"arenite/arenite.h"'),
+            ("examples/a/main.cc", '"model.h"'),
         ]:
             self.check(path, include, True)
 

@@ -21,6 +21,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
   arenite::tool::add_convert(app);
+  arenite::tool::add_inspect(app);
+  arenite::tool::add_embed(app);
   arenite::tool::add_run(app);
   arenite::tool::add_bench(app);
   try {

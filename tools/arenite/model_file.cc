@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "convert/error.h"
+#include "format/verify.h"
 
 namespace arenite::tool {
 
@@ -44,6 +45,12 @@ ModelFile::ModelFile(const std::filesystem::path& file, const std::string& kerne
   const Result<Model> model = Model::load(map_.bytes(), &why, options);
   if (!model.ok()) throw_status(name_, model.status(), why);
   model_ = *model;
+}
+
+VerifiedFile::VerifiedFile(const std::filesystem::path& file) : name_(file.string()), map_(file) {
+  Diagnostic why;
+  const Status status = format::verify(map_.bytes(), why);
+  if (status != Status::kOk) throw_status(name_, status, why);
 }
 
 ModelSession::ModelSession(const ModelFile& file, const SessionOptions& options) {

@@ -89,6 +89,16 @@ std::span<const float> features_of(const convert::NpyArray& input, std::vector<f
   return converted;
 }
 
+// A session begins by copying the features: from the first op on, the file's pages are not needed.
+ProfileHook drop_pages_after_copy(const convert::NpyArray& input) {
+  ProfileHook hook;
+  hook.context = const_cast<convert::NpyArray*>(&input);
+  hook.op_begins = [](void* context, uint32_t op_index) {
+    if (op_index == 0) static_cast<const convert::NpyArray*>(context)->drop_pages();
+  };
+  return hook;
+}
+
 // Rows behind a sequence's length stay zero.
 std::vector<float> padded(const Output& output, const InputShape& shape,
                           const std::vector<uint32_t>& lengths) {
@@ -126,6 +136,7 @@ void run_run(const Arguments& arguments) {
   options.positions_max = shape.tokens;
   options.sequences_max = shape.sequences;
   options.parallel = pool.parallel_for();
+  options.profile = drop_pages_after_copy(input);
   ModelSession session(file, options);
   std::vector<float> converted;
   const std::span<const float> features = features_of(input, converted);

@@ -3,7 +3,6 @@
 #include "golden/golden_case.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -14,6 +13,7 @@
 #include "convert/program_builder.h"
 #include "convert/writer.h"
 #include "support/model_factory.h"
+#include "support/test_data.h"
 
 namespace arenite::test {
 namespace {
@@ -70,11 +70,7 @@ const std::vector<GoldenCase> kDataCases = {
     {"seed004-rag-multi-head", kNarrow},
 };
 
-std::filesystem::path data_folder() {
-  const char* const folder = std::getenv("ARENITE_TEST_DATA");
-  if (folder != nullptr && *folder != '\0') return folder;
-  return std::filesystem::path(ARENITE_SOURCE_DIR) / ".." / "shared";
-}
+std::filesystem::path data_folder() { return arenite::testing::collection_folder(); }
 
 bool has_case(const std::string& name) { return std::filesystem::exists(folder_of(name)); }
 

@@ -120,6 +120,23 @@ TEST(VerifyMasks, RefusesABandSmallerThanTheContext) {
   expect_refusal(file.span(), {"masks.positions", "smaller"});
 }
 
+// One large list in many masks would make verification take longer than the file is long.
+TEST(VerifyMasks, RefusesListsThatMasksShare) {
+  Program program = sound_program("strip");
+  program.masks.resize(20, convert::band_mask(kUnlimited, 0, kSpecPositions));
+  ModelSurgery file(write_model(program, {Target::kPortable}).span());
+  // Offsets count from where they stand.
+  const auto* const masks = reinterpret_cast<const uint32_t*>(file.model().masks()->Data());
+  for (uint32_t i = 1; i < program.masks.size(); ++i) {
+    file.overwrite(masks + i, masks[0] - i * uint32_t{sizeof(uint32_t)});
+  }
+  ASSERT_EQ(file.model().masks()->Get(0), file.model().masks()->Get(19));
+  file.repair();
+  const uint64_t list_bytes = (2 * kSpecPositions - 1) * sizeof(float);
+  const uint64_t masks_allowed = file.footer().metadata_bytes / list_bytes;
+  expect_refusal(file.file(), {"masks", "share", static_cast<uint32_t>(masks_allowed)});
+}
+
 // A kind of a later version must not be taken for a band that shows everything.
 TEST(VerifyMasks, RefusesAKindThatItDoesNotKnow) {
   for (const uint8_t kind : std::initializer_list<uint8_t>{0, 4, 255}) {

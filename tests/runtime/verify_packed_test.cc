@@ -2,6 +2,7 @@
 // The verifier's rules about the packed weights of each target, each broken alone in a file whose
 // checksums are right.
 #include "runtime/verify_fixture.h"
+#include "support/hostile_file.h"
 
 namespace arenite::test {
 namespace {
@@ -69,7 +70,7 @@ const FileRule kRules[] = {
      {"packed.nr", "not that of its target", kChanged}},
     {"OtherRowsPerTile",
      set_field(Packed::VT_MR, uint8_t{9}),
-     {"packed.nr", "not that of its target", kChanged}},
+     {"packed.mr", "not that of its target", kChanged}},
 
     {"SegmentMisaligned", change_segment([](uint64_t& offset, uint64_t&) { offset += 32; }),
      kMisplaced},
@@ -145,6 +146,27 @@ TEST(VerifyPackedWeights, RefusesATensorWithoutSize) {
     const auto file = write_model(program, {Target::kPortable});
     expect_refusal(file.span(), {"tensors", "empty", 2});
   }
+}
+
+// FlatBuffers' verifier lets a list of 8-byte numbers begin at any multiple of 4.
+TEST(VerifyPackedWeights, ReadsPlacesAtAnyMultipleOfFour) {
+  convert::Program program = sound_program();
+  program.tensors.push_back({"unused", 1, 1, {1.0f}, {}});
+  ModelSurgery file(write_model(program, {Target::kPortable}).span());
+  // The list forgets its last element and moves by 4 bytes, into the room that this leaves.
+  const Packed& packed = file.packed(0);
+  const flatbuffers::Vector<uint64_t>* const old = packed.tensor_offsets();
+  const uint64_t places[] = {old->Get(0), old->Get(1)};
+  const uint8_t* const moved = old->Data();
+  file.overwrite(moved, uint32_t{2});
+  file.overwrite(moved + sizeof(uint32_t), places);
+  const uint32_t distance = flatbuffers::ReadScalar<uint32_t>(
+      reinterpret_cast<const flatbuffers::Table&>(packed).GetAddressOf(Packed::VT_TENSOR_OFFSETS));
+  file.set(packed, Packed::VT_TENSOR_OFFSETS, distance + uint32_t{sizeof(uint32_t)});
+  file.set_count(file.model().tensors(), 2);
+  file.repair();
+  ASSERT_NE(reinterpret_cast<uintptr_t>(packed.tensor_offsets()->Data()) % sizeof(uint64_t), 0u);
+  EXPECT_EQ(load_and_run(file.file()), Fate::kRan);
 }
 
 // Fields that must be there, taken away one by one.

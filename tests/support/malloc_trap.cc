@@ -26,7 +26,10 @@
 #endif
 
 #if defined(ARENITE_TEST_SANITIZER)
-#include <sanitizer/allocator_interface.h>
+// Of <sanitizer/allocator_interface.h>, which GCC's packages lack though its library has it.
+extern "C" int __sanitizer_install_malloc_and_free_hooks(
+    void (*on_malloc)(const volatile void* data, size_t bytes),
+    void (*on_free)(const volatile void* data));
 #endif
 
 namespace arenite::test {

@@ -113,7 +113,6 @@ double time_run(ModelSession& session, const std::vector<float>& features, uint3
 }
 
 StartUp time_start_up(const ModelFile& file, const SessionOptions& options) {
-  StartUp times;
   std::vector<double> load, crc, create;
   const ModelSession session(file, options);
   convert::AlignedBytes arena(session.plan().total_bytes);

@@ -51,8 +51,6 @@ TEST(Resources, RunTakesTheFileTheArenaAndLittleElse) {
     }
     const uint64_t limit = std::filesystem::file_size(model) + arena_bytes + kAllowanceBytes;
     EXPECT_LT(result.peak_bytes, limit) << tokens << " tokens";
-    std::printf("%u tokens: peak %.1f MB of %.1f\n", tokens,
-                static_cast<double>(result.peak_bytes) / 1e6, static_cast<double>(limit) / 1e6);
   }
 }
 

@@ -178,6 +178,7 @@ Conversion convert_checkpoint(const std::filesystem::path& checkpoint, const std
   conversion.module = read_attention_module(Checkpoint::read(checkpoint), options);
   conversion.program = build_program(conversion.module, name);
   try {
+    check_format_limits(conversion.program);
     conversion.file = write_model(conversion.program, targets);
   } catch (const InputError& error) {
     throw InputError("{}: {}", quote(checkpoint.string()), error.what());

@@ -144,27 +144,9 @@ fb::DetachedBuffer build_metadata(const Program& program,
   return builder.Release();
 }
 
-void check_counts(const Program& program) {
-  const struct {
-    const char* what;
-    size_t count;
-    size_t count_max;
-  } lists[] = {{"masks", program.masks.size(), format::kMasksMax},
-               {"ops", program.ops.size(), format::kOpsMax},
-               {"slots", program.slots.size(), format::kSlotsMax},
-               {"tensors", program.tensors.size(), format::kTensorsMax}};
-  for (const auto& list : lists) {
-    if (list.count > list.count_max) {
-      throw InputError("the model needs {} {}: a file holds at most {}", list.count, list.what,
-                       list.count_max);
-    }
-  }
-}
-
 }  // namespace
 
 AlignedBytes write_model(const Program& program, const std::vector<Target>& targets) {
-  check_counts(program);
   std::vector<SegmentPlan> segments;
   for (const Target target : targets) segments.push_back(plan_segment(program, target));
   const fb::DetachedBuffer draft = build_metadata(program, segments);
@@ -202,6 +184,23 @@ AlignedBytes write_model(const Program& program, const std::vector<Target>& targ
                         0};
   std::memcpy(file.data() + end, &footer, sizeof(footer));
   return file;
+}
+
+void check_format_limits(const Program& program) {
+  const struct {
+    const char* what;
+    size_t count;
+    size_t count_max;
+  } lists[] = {{"masks", program.masks.size(), format::kMasksMax},
+               {"ops", program.ops.size(), format::kOpsMax},
+               {"slots", program.slots.size(), format::kSlotsMax},
+               {"tensors", program.tensors.size(), format::kTensorsMax}};
+  for (const auto& list : lists) {
+    if (list.count > list.count_max) {
+      throw InputError("the model needs {} {}: a file holds at most {}", list.count, list.what,
+                       list.count_max);
+    }
+  }
 }
 
 }  // namespace arenite::convert

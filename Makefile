@@ -36,7 +36,9 @@ build: ## Build the runtime, the tools and the tests; the program is build/areni
 	@$(INSTALL) $(PACKAGES)
 	$(call build,default)
 
-demo: build ## Convert a small trained model and run it
+demo: ## Convert a small trained model and run it
+	@$(INSTALL) $(PACKAGES)
+	$(call build,default,,arenite_cli example_hello)
 	@tools/cmake/demo.sh build
 
 test: build ## Run all tests on this machine

@@ -154,7 +154,7 @@ TEST_P(SessionBatch, NotANumberStaysInItsSequence) {
       std::vector<float> tokens = sound;
       std::fill_n(tokens.begin() + static_cast<ptrdiff_t>(kTokens * in), kTokens * in, value);
       const std::vector<float> found = session.run(tokens, 3);
-      for (const size_t i : {0, 2}) {
+      for (const size_t i : {size_t{0}, size_t{2}}) {
         ASSERT_TRUE(same_bits(rows(found, out, i * kTokens, kTokens),
                               rows(expected, out, i * kTokens, kTokens)))
             << spec.name << value;

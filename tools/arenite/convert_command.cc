@@ -10,6 +10,7 @@
 #include "arenite/progress.h"
 #include "convert/atomic_file.h"
 #include "convert/convert.h"
+#include "convert/formula_text.h"
 #include "convert/module_recognition.h"
 #include "core/arena_formula.h"
 #include "format/reader.h"
@@ -62,6 +63,23 @@ void print_masks(const convert::AttentionModule& module) {
   }
 }
 
+// The sum that the arena is, for any sizes. Session and activations are the same for all targets.
+void print_formulas(const format::ModelReader& reader) {
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    const format::PackedView packed = reader.packed(i);
+    const convert::FormulaText parts = convert::describe_parts(packed.formula);
+    if (i == 0) {
+      fmt::print("formula    session {}, activations {}, and\n", parts.session, parts.activations);
+    }
+    const char* const target = name(static_cast<Target>(packed.target));
+    fmt::print("           {:<10} cache {}\n", target, parts.kv_cache);
+    fmt::print("           {:<10} scratch {}\n", "", parts.scratch);
+  }
+  fmt::print(
+      "           for P positions, T tokens a call, S sequences, N threads; each part "
+      "rounded up to 64\n");
+}
+
 // For each target its arena, and how far its results are from the reference.
 void print_targets(const convert::Conversion& conversion) {
   const format::ModelReader reader(conversion.file.span());
@@ -80,6 +98,7 @@ void print_targets(const convert::Conversion& conversion) {
   }
   fmt::print("arena      for one sequence of {} positions, fed in one call on one thread\n",
              positions);
+  print_formulas(reader);
   fmt::print("error      against double precision, {} tokens, outputs up to {:.2f}\n",
              conversion.checked_tokens, conversion.largest_output);
 }

@@ -105,10 +105,12 @@ def measure_all(decoder, options):
 
 def expected_of(decoder):
     """expected.json's content: greedy ids and text, and the logits after one prompt."""
-    prompts = [decoder.prompt(command) for command in EXPECTED_COMMANDS]
-    cases = [{"command": command, "prompt_ids": prompt, "ids": ids,
-              "text": decoder.tokenizer.decode(ids)}
-             for command, prompt, ids in zip(EXPECTED_COMMANDS, prompts, map(decoder.greedy, prompts))]
+    cases = []
+    for command in EXPECTED_COMMANDS:
+        prompt = decoder.prompt(command)
+        ids = decoder.greedy(prompt)
+        cases.append({"command": command, "prompt_ids": prompt, "ids": ids,
+                      "text": decoder.tokenizer.decode(ids)})
     prompt = decoder.prompt(LOGIT_PROMPT)
     last = decoder.logits(np.array([prompt]))[0, -1]
     return {"cases": cases,

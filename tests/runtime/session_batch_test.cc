@@ -142,5 +142,51 @@ TEST_P(SessionBatch, NonCausalSequencesBeginSeparately) {
   EXPECT_EQ(session->positions(0), kTokens);
 }
 
+TEST_P(SessionBatch, NotANumberStaysInItsSequence) {
+  for (const ModuleSpec& spec : all_specs()) {
+    const TestModel model = load(spec);
+    const TestSession session(*model, options_for(kTokens, 3));
+    const std::vector<float> sound = features(*model, 3 * kTokens);
+    const std::vector<float> expected = session.run(sound, 3);
+    const size_t in = model->input_features();
+    const size_t out = model->output_features();
+    for (const float value : {NAN, INFINITY, -INFINITY, 3e38f}) {
+      std::vector<float> tokens = sound;
+      std::fill_n(tokens.begin() + static_cast<ptrdiff_t>(kTokens * in), kTokens * in, value);
+      const std::vector<float> found = session.run(tokens, 3);
+      for (const size_t i : {size_t{0}, size_t{2}}) {
+        ASSERT_TRUE(same_bits(rows(found, out, i * kTokens, kTokens),
+                              rows(expected, out, i * kTokens, kTokens)))
+            << spec.name << value;
+      }
+      // Nor does it outlive the tokens that it came in.
+      ASSERT_EQ(session->rewind(1, 0), Status::kOk);
+      const uint32_t lengths[] = {0, kTokens, 0};
+      ASSERT_TRUE(same_bits(session.step(sound, 3, lengths), rows(expected, out, kTokens, kTokens)))
+          << spec.name << value;
+    }
+  }
+}
+
+// Token by token, what came before a bad value is not touched by it, and a rewind forgets it.
+TEST_P(SessionBatch, RewindForgetsNotANumber) {
+  for (const char* const name : {"causal", "window", "strip", "documents", "head_masks", "wide"}) {
+    const TestModel model = load(name);
+    const TestSession session(*model, options_for(kTokens));
+    const std::vector<float> tokens = features(*model, kTokens);
+    const std::vector<float> bad(5 * model->input_features(), NAN);
+    const std::vector<float> expected = session.run(tokens);
+    for (const uint32_t keep : {1u, 7u, 31u, 32u}) {
+      session.run(rows(tokens, model->input_features(), 0, keep));
+      session.step(bad);
+      ASSERT_EQ(session->rewind(0, keep), Status::kOk);
+      const size_t rest = kTokens - keep;
+      ASSERT_TRUE(same_bits(session.step(rows(tokens, model->input_features(), keep, rest)),
+                            rows(expected, model->output_features(), keep, rest)))
+          << name << keep;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace arenite::test

@@ -60,7 +60,9 @@ TEST_P(SessionBits, ThreadsInAnyOrderGiveWhatOneGives) {
       if (!model->causal()) continue;
       const auto first = rows(tokens, model->input_features(), 0, kSpecPositions);
       session->reset();
-      ASSERT_TRUE(same_bits(session.steps_of(1, first),
+      // Not token by token: each op of a step wakes the threads, which takes long on a busy
+      // machine.
+      ASSERT_TRUE(same_bits(session.steps_of(9, first),
                             rows(expected, model->output_features(), 0, kSpecPositions)))
           << spec.name;
     }

@@ -14,7 +14,6 @@ namespace {
 
 constexpr uint32_t kPositions = 70;  // more than two tiles of a mask
 constexpr uint32_t kSequences = 2;
-constexpr size_t kArenaBytesMax = size_t{64} << 20;
 
 void require(bool condition) {
   if (!condition) std::abort();
@@ -42,7 +41,7 @@ void feed(Session& session, const Model& model, uint32_t tokens) {
   require(session.rewind(0, 0) == Status::kOk);
 }
 
-Fate run(const Model& model) {
+Fate run(const Model& model, size_t arena_bytes_max) {
   SessionOptions options;
   options.positions_max =
       model.positions_max() == 0 ? kPositions : std::min(model.positions_max(), kPositions);
@@ -53,7 +52,7 @@ Fate run(const Model& model) {
     require(why.reason != nullptr);
     return Fate::kTooLarge;
   }
-  if (plan->total_bytes > kArenaBytesMax) return Fate::kTooLarge;
+  if (plan->total_bytes > arena_bytes_max) return Fate::kTooLarge;
   const GuardedBuffer arena(plan->total_bytes, kArenaAlignment);
   const Result<Session*> session = Session::create(model, options, arena.span(), &why);
   require(session.ok());
@@ -64,7 +63,7 @@ Fate run(const Model& model) {
 
 }  // namespace
 
-Fate load_and_run(std::span<const std::byte> file) {
+Fate load_and_run(std::span<const std::byte> file, size_t arena_bytes_max) {
   Diagnostic why;
   const Result<Model> best = Model::load(file, &why);
   if (!best.ok()) {
@@ -75,7 +74,7 @@ Fate load_and_run(std::span<const std::byte> file) {
   for (uint32_t i = 0; i < kTargets; ++i) {
     const Result<Model> model =
         Model::load(file, nullptr, {.force_target = true, .target = static_cast<Target>(i)});
-    if (model.ok()) fate = run(*model);
+    if (model.ok()) fate = run(*model, arena_bytes_max);
   }
   return fate;
 }

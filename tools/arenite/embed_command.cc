@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "arenite/arguments.h"
 #include "arenite/commands.h"
 #include "arenite/embed_header.h"
 #include "arenite/progress.h"
@@ -22,6 +23,7 @@ struct Arguments {
 };
 
 void run_embed(const Arguments& arguments) {
+  require_other_file(arguments.output, {arguments.model});
   const VerifiedFile file(arguments.model);
   if (arguments.name) check_identifier(*arguments.name);
   const std::string identifier =

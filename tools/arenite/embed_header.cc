@@ -21,7 +21,8 @@ constexpr size_t kPieceBytes = 1 << 16;
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-constexpr std::string_view kPreamble = R"(#pragma once
+constexpr std::string_view kPreamble = R"(// NOLINTBEGIN
+#pragma once
 
 #include <bit>
 #include <cstddef>
@@ -178,7 +179,8 @@ void write_header(const VerifiedFile& file, const std::string& identifier,
                   "// The model file, for arenite::Model::load.\n"
                   "inline std::span<const std::byte> {0}_model() {{\n"
                   "  return std::as_bytes(std::span({0}_words)).first({1});\n"
-                  "}}\n",
+                  "}}\n"
+                  "// NOLINTEND\n",
                   identifier, file.bytes().size()));
 }
 

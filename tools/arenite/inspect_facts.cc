@@ -15,7 +15,6 @@ namespace {
 using format::ColumnView;
 using format::ModelReader;
 using format::OpKind;
-using format::OpView;
 
 OpFacts op_facts(const ModelReader& reader, uint32_t index, uint32_t positions) {
   OpFacts facts;
@@ -99,7 +98,7 @@ const TargetFacts& ModelFacts::shown_target() const {
 
 ModelFacts gather_facts(const VerifiedFile& file, const SessionSizes& sizes) {
   const ModelReader reader = file.reader();
-  format::Footer footer;
+  format::Footer footer{};
   std::memcpy(&footer, file.bytes().last(sizeof(footer)).data(), sizeof(footer));
   ModelFacts facts;
   facts.path = file.name();

@@ -20,6 +20,9 @@ namespace arenite::tool {
 // environment variable ARENITE_KERNELS, if any. Throws InputError for an unknown name.
 std::optional<Target> forced_target(const std::string& kernels);
 
+// One such name. Throws InputError for an unknown one.
+Target target_named(const std::string& kernels);
+
 class ModelFile {
  public:
   // Maps and loads. Throws InputError.

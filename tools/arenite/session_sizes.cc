@@ -2,6 +2,7 @@
 // Asks the runtime's own planner, for every target in turn.
 #include "arenite/session_sizes.h"
 
+#include "arenite/arguments.h"
 #include "convert/convert.h"
 #include "session/model_access.h"
 
@@ -9,16 +10,16 @@ namespace arenite::tool {
 
 void add_size_options(CLI::App& command, SessionSizes& sizes) {
   command.add_option("--positions", sizes.positions, "Longest sequence; the model's by default")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, UINT32_MAX));
   command
       .add_option("--tokens", sizes.tokens,
                   "Most tokens in one call; positions * sequences by default")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, UINT32_MAX));
   command.add_option("--sequences", sizes.sequences, "Sequences held at once")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1, UINT32_MAX))
       ->capture_default_str();
   command.add_option("--threads", sizes.threads, "Threads that share the work of a call")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1, UINT32_MAX))
       ->capture_default_str();
 }
 

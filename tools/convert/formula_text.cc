@@ -17,10 +17,4 @@ FormulaText describe_parts(const ArenaFormula& formula) {
   };
 }
 
-std::string describe_formula(const ArenaFormula& formula) {
-  const FormulaText parts = describe_parts(formula);
-  return fmt::format("= ({}) + {} + ({}) + {}", parts.session, parts.kv_cache, parts.activations,
-                     parts.scratch);
-}
-
 }  // namespace arenite::convert

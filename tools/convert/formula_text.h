@@ -18,7 +18,4 @@ struct FormulaText {
 };
 FormulaText describe_parts(const ArenaFormula& formula);
 
-// The whole sum.
-std::string describe_formula(const ArenaFormula& formula);
-
 }  // namespace arenite::convert

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "convert/decoders/decoder_reference.h"
 #include "convert/decoders/hf_folder.h"
 #include "convert/npy.h"
+#include "support/temp_folder.h"
 #include "support/test_data.h"
 
 namespace arenite::convert {
@@ -67,6 +67,19 @@ TEST_P(HfGolden, HiddenStatesAndLogitsAreThoseOfTransformers) {
     const auto expected =
         std::span(all_logits).subspan(row * tokens * spec.vocab_size, tokens * spec.vocab_size);
     EXPECT_LE(largest_difference(outputs.logits, expected), kRelativeError * largest(expected));
+  }
+}
+
+TEST_P(HfGolden, ChoosesTheTokensOfTransformers) {
+  const DecoderSpec spec = read_hf_folder(folder_);
+  const size_t prompt_tokens = NpyArray::read(folder_ / "input_ids.npy").shape()[1];
+  const auto ids = nlohmann::json::parse(testing::read_bytes(folder_ / "greedy.json"))
+                       .get<std::vector<uint32_t>>();
+  ASSERT_GT(ids.size(), prompt_tokens);
+  const std::vector<double> logits = reference_decoder(spec, ids).logits;
+  for (size_t t = prompt_tokens - 1; t + 1 < ids.size(); ++t) {
+    const auto row = logits.begin() + static_cast<ptrdiff_t>(t * spec.vocab_size);
+    EXPECT_EQ(std::max_element(row, row + spec.vocab_size) - row, ids[t + 1]) << "token " << t + 1;
   }
 }
 

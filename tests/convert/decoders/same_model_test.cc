@@ -59,6 +59,7 @@ TEST_F(SameModel, LlamaWithBiasesAsGguf) {
   }
   nlohmann::json config = llama_config();
   config["attention_bias"] = true;
+  config["mlp_bias"] = false;
   const std::string gguf = gguf_of_llama("llama", tensors).bytes();
   EXPECT_TRUE(near(file_logits(gguf), hf_logits(config, tensors), kSame));
 }

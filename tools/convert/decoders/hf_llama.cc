@@ -13,23 +13,28 @@
 namespace arenite::convert {
 namespace {
 
-struct Family {
-  bool is_mistral, is_qwen2, is_qwen3, is_gemma;
-  bool is_qwen() const { return is_qwen2 || is_qwen3; }
-};
+enum class Family { kLlama, kMistral, kQwen2, kQwen3, kGemma };
 
-void read_sizes(ConfigFields& config, const Family& family, DecoderSpec& spec) {
+Family family_of(const std::string& model_type) {
+  if (model_type == "mistral") return Family::kMistral;
+  if (model_type == "qwen2") return Family::kQwen2;
+  if (model_type == "qwen3") return Family::kQwen3;
+  if (model_type == "gemma") return Family::kGemma;
+  return Family::kLlama;
+}
+
+void read_sizes(ConfigFields& config, Family family, DecoderSpec& spec) {
   spec.vocab_size = config.count("vocab_size");
   spec.model_dim = config.count("hidden_size");
   spec.ffn_dim = config.count("intermediate_size");
   spec.positions_max = config.count("max_position_embeddings");
   spec.heads = config.count("num_attention_heads");
   // Llama's configs of 2023 lack this field, and null means the same in every family.
-  const bool may_lack = spec.architecture == "llama" || config.is_null("num_key_value_heads");
+  const bool may_lack = family == Family::kLlama || config.is_null("num_key_value_heads");
   spec.kv_heads = may_lack ? config.count("num_key_value_heads", spec.heads)
                            : config.count("num_key_value_heads");
   // Qwen3 and Gemma have a default that does not follow from the other sizes.
-  if (family.is_qwen3 || family.is_gemma || config.has("head_dim")) {
+  if (family == Family::kQwen3 || family == Family::kGemma || config.has("head_dim")) {
     spec.head_dim = config.count("head_dim");
   } else {
     config.pass_over("head_dim");
@@ -48,13 +53,13 @@ Activation read_gemma_activation(ConfigFields& config) {
 }
 
 // The window of each layer; 0: none.
-std::vector<uint32_t> read_windows(ConfigFields& config, const Family& family, uint32_t layers) {
+std::vector<uint32_t> read_windows(ConfigFields& config, Family family, uint32_t layers) {
   std::vector<uint32_t> windows(layers, 0);
-  if (family.is_mistral) {
+  if (family == Family::kMistral) {
     if (config.is_null("sliding_window")) return windows;
     return std::vector<uint32_t>(layers, config.count("sliding_window"));
   }
-  if (!family.is_qwen()) return windows;
+  if (family != Family::kQwen2 && family != Family::kQwen3) return windows;
   uint32_t window = 0;
   if (config.flag("use_sliding_window", false) && !config.is_null("sliding_window")) {
     window = config.count("sliding_window");
@@ -116,24 +121,20 @@ LayerSpec read_layer(DecoderTensors& tensors, const DecoderSpec& spec, const Lay
   return layer;
 }
 
-LayerTraits read_traits(ConfigFields& config, const Family& family) {
+LayerTraits read_traits(ConfigFields& config, Family family) {
   const auto stored_if = [](bool condition) {
     return condition ? Presence::kRequired : Presence::kNone;
   };
   LayerTraits traits{.epsilon = config.positive("rms_norm_eps", 1e-6),
-                     .qkv_bias = Presence::kRequired,
+                     .qkv_bias = stored_if(family == Family::kQwen2),
                      .output_bias = Presence::kNone,
                      .mlp_bias = Presence::kNone,
-                     .has_head_norms = family.is_qwen3,
-                     .gain_plus_one = family.is_gemma};
-  if (!family.is_qwen2 && !family.is_mistral) {
+                     .has_head_norms = family == Family::kQwen3,
+                     .gain_plus_one = family == Family::kGemma};
+  if (family != Family::kQwen2 && family != Family::kMistral) {
     traits.qkv_bias = traits.output_bias = stored_if(config.flag("attention_bias", false));
-  } else if (family.is_mistral) {
-    traits.qkv_bias = Presence::kNone;
   }
-  if (!family.is_qwen() && !family.is_mistral && !family.is_gemma) {
-    traits.mlp_bias = stored_if(config.flag("mlp_bias", false));
-  }
+  if (family == Family::kLlama) traits.mlp_bias = stored_if(config.flag("mlp_bias", false));
   return traits;
 }
 
@@ -141,10 +142,8 @@ LayerTraits read_traits(ConfigFields& config, const Family& family) {
 
 DecoderSpec read_hf_llama(ConfigFields& config, DecoderTensors& tensors,
                           const std::string& model_type) {
-  const Family family{.is_mistral = model_type == "mistral",
-                      .is_qwen2 = model_type == "qwen2",
-                      .is_qwen3 = model_type == "qwen3",
-                      .is_gemma = model_type == "gemma"};
+  const Family family = family_of(model_type);
+  const bool is_gemma = family == Family::kGemma;
   DecoderSpec spec;
   spec.architecture = model_type;
   read_sizes(config, family, spec);
@@ -152,15 +151,15 @@ DecoderSpec read_hf_llama(ConfigFields& config, DecoderTensors& tensors,
   check_sizes(spec, layers, config.where());
   take_common_fields(config, spec);
   spec.rope = read_hf_rope(config, spec.head_dim, {});
-  spec.activation = family.is_gemma ? read_gemma_activation(config)
-                                    : read_activation(config, "hidden_act", "silu");
-  if (family.is_gemma) {
+  spec.activation =
+      is_gemma ? read_gemma_activation(config) : read_activation(config, "hidden_act", "silu");
+  if (is_gemma) {
     spec.embedding_scale = std::sqrt(double{1} * spec.model_dim);
     config.expect("use_bidirectional_attention", false, "only causal decoders are read");
   }
   const std::vector<uint32_t> windows = read_windows(config, family, layers);
   const LayerTraits traits = read_traits(config, family);
-  const bool is_tied = config.flag("tie_word_embeddings", family.is_gemma);
+  const bool is_tied = config.flag("tie_word_embeddings", is_gemma);
 
   const std::string embedding = "model.embed_tokens.weight";
   spec.token_embedding =
@@ -171,7 +170,7 @@ DecoderSpec read_hf_llama(ConfigFields& config, DecoderTensors& tensors,
     if (windows[i] < spec.positions_max) spec.layers[i].window = windows[i];
   }
   spec.final_norm = tensors.rms_norm("model.norm", spec.model_dim, traits.epsilon);
-  spec.final_norm->gain_plus_one = family.is_gemma;
+  spec.final_norm->gain_plus_one = is_gemma;
   if (!is_tied) {
     spec.output = tensors.linear("lm_head", spec.vocab_size, spec.model_dim, Presence::kNone);
   }

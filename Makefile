@@ -5,11 +5,12 @@
 #   make ARENITE_SKIP_PACKAGES=1       does not look at Debian packages
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-arm64 bench size check tidy sanitize clean help
+.PHONY: build demo test test-arm64 fuzz bench size check tidy sanitize clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
 
 JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
 INSTALL := tools/cmake/install_packages.sh
 
 PACKAGES := cmake ninja-build g++ xz-utils python3 pkg-config \
@@ -20,35 +21,45 @@ PACKAGES_SANITIZE := clang libclang-rt-dev
 PACKAGES_BENCH := libbenchmark-dev
 PACKAGES_TIDY := clang-tidy
 
-# $(call build,PRESET[,CMAKE ARGUMENTS]) configures where that is needed, and builds. Ninja itself
-# runs CMake again when a CMake file changes, so only the first run and arguments configure here.
+# $(call build,PRESET[,CMAKE ARGUMENTS[,TARGET]]) configures where that is needed, and builds all or
+# the target. Ninja itself runs CMake again when a CMake file changes, so only the first run and
+# arguments configure here.
 XNNPACK_ARGUMENT := $(if $(XNNPACK_SOURCE),-DARENITE_XNNPACK_SOURCE=$(abspath $(XNNPACK_SOURCE)))
 folder = build$(if $(filter-out default,$(1)),-$(1))
 define build
 	@if [ ! -f $(call folder,$(1))/build.ninja ] || [ -n "$(strip $(2) $(XNNPACK_ARGUMENT))" ]; then \
 	  cmake --preset $(1) --log-level=WARNING $(2) $(XNNPACK_ARGUMENT); fi
-	@cmake --build $(call folder,$(1)) -j $(JOBS)
+	@cmake --build $(call folder,$(1)) -j $(JOBS) $(if $(3),--target $(3))
 endef
 
 build: ## Build the runtime, the tools and the tests; the program is build/arenite
 	@$(INSTALL) $(PACKAGES)
 	$(call build,default)
 
-demo: build ## Convert a small trained model and run it
+demo: ## Convert a small trained model and run it
+	@$(INSTALL) $(PACKAGES)
+	$(call build,default,,arenite_cli example_hello)
 	@tools/cmake/demo.sh build
 
 test: build ## Run all tests on this machine
 	@ctest --preset default -j $(JOBS)
 
-test-arm64: ## Cross-build for 64-bit ARM and run the tests under QEMU
+test-arm64: build ## Cross-build for 64-bit ARM and run the tests under QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_ARM64)
-	$(call build,arm64)
+	$(call build,arm64,-DARENITE_HOST_TOOL=$(CURDIR)/build/arenite)
 	@ctest --preset arm64 -j $(JOBS)
 
 sanitize: ## Run all tests with Clang's AddressSanitizer and UBSan
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,sanitize)
 	@ctest --preset sanitize -j $(JOBS)
+
+fuzz: ## Feed mutated model files to the runtime for a minute
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
+	$(call build,fuzz,,fuzzers)
+	@build-fuzz/tests/fuzz/make_corpus build-fuzz/corpus
+	@build-fuzz/tests/fuzz/verify_fuzz -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 \
+	  -artifact_prefix=build-fuzz/ build-fuzz/corpus
 
 bench: ## Time the models and the kernels, beside this machine's limits
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_BENCH)

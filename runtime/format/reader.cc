@@ -2,6 +2,8 @@
 // Translates FlatBuffers accessors into plain structs.
 #include "format/reader.h"
 
+#include <cstring>
+
 #include "model_generated.h"
 
 namespace arenite::format {
@@ -114,6 +116,11 @@ MaskView ModelReader::mask(uint32_t index) const {
   return view;
 }
 
+bool ModelReader::mask_known(uint32_t index) const {
+  const MaskBody kind = model_->masks()->Get(index)->body_type();
+  return kind == MaskBody::BandMask || kind == MaskBody::StripMask || kind == MaskBody::TileMask;
+}
+
 uint32_t ModelReader::packed_count() const { return count(model_->packed()); }
 
 PackedView ModelReader::packed(uint32_t index) const {
@@ -134,7 +141,11 @@ uint32_t ModelReader::tensor_offsets(uint32_t packed_index) const {
 }
 
 uint64_t ModelReader::tensor_offset(uint32_t packed_index, uint32_t tensor) const {
-  return model_->packed()->Get(packed_index)->tensor_offsets()->Get(tensor);
+  // FlatBuffers verifies that a list begins at a multiple of 4, not of 8.
+  uint64_t offset;
+  const uint8_t* const offsets = model_->packed()->Get(packed_index)->tensor_offsets()->Data();
+  std::memcpy(&offset, offsets + size_t{tensor} * sizeof(offset), sizeof(offset));
+  return offset;
 }
 
 const float* ModelReader::weights(uint32_t packed_index, uint32_t tensor) const {

@@ -95,7 +95,8 @@ class ModelReader {
   uint32_t caches() const;
   CacheShape cache(uint32_t index) const;
   uint32_t masks() const;
-  MaskView mask(uint32_t index) const;
+  MaskView mask(uint32_t index) const;  // REQUIRES: mask_known(index)
+  bool mask_known(uint32_t index) const;
   uint32_t packed_count() const;
   PackedView packed(uint32_t index) const;
   uint32_t tensor_offsets(uint32_t packed_index) const;  // how many

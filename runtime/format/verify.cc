@@ -100,7 +100,8 @@ Status verify(std::span<const std::byte> file, Diagnostic& why) {
     return Status::kBadModel;
   }
   const ModelReader model(file);
-  const bool sound = verify_counts(model, refuse) && verify_masks(model, refuse) &&
+  const bool sound = verify_counts(model, refuse) &&
+                     verify_masks(model, footer.metadata_bytes, refuse) &&
                      verify_slots(model, refuse) && verify_ops(model, refuse) &&
                      verify_packed(model, file, footer.metadata_bytes, refuse);
   return sound ? Status::kOk : Status::kBadModel;

@@ -102,11 +102,26 @@ bool verify_tiles(const MaskView& mask, uint32_t index, const Refusal& refuse) {
   return true;
 }
 
+// Bytes of the lists of a mask, in the metadata.
+uint64_t list_bytes(const MaskView& mask) {
+  return mask.values.size_bytes() + mask.map.size_bytes() + mask.bits.size_bytes() +
+         mask.row_begin.size_bytes() + mask.row_end.size_bytes();
+}
+
 }  // namespace
 
-bool verify_masks(const ModelReader& model, const Refusal& refuse) {
+bool verify_masks(const ModelReader& model, uint64_t metadata_bytes, const Refusal& refuse) {
+  uint64_t bytes = 0;
   for (uint32_t i = 0; i < model.masks(); ++i) {
+    if (!model.mask_known(i)) {
+      return refuse("a mask is of a kind that this version does not know", "masks.body", i);
+    }
     const MaskView mask = model.mask(i);
+    // A small file could name one large list in many masks, and verifying it would take that often.
+    bytes += list_bytes(mask);
+    if (bytes > metadata_bytes) {
+      return refuse("masks share their lists", "masks", i, bytes, metadata_bytes);
+    }
     const bool sound = mask.kind == MaskKind::kBand    ? true
                        : mask.kind == MaskKind::kStrip ? verify_strip(mask, i, refuse)
                                                        : verify_tiles(mask, i, refuse);

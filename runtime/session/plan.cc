@@ -40,9 +40,13 @@ Status resolve_options(const Model& model, const SessionOptions& options, ArenaL
   }
   const Checked all_tokens = Checked(layout.positions_max) * layout.sequences_max;
   const uint64_t tokens = options.tokens_max != 0 ? options.tokens_max : all_tokens.saturated();
-  if (tokens > all_tokens.saturated() || tokens > UINT32_MAX) {
+  if (tokens > all_tokens.saturated()) {
     return invalid(why, "more tokens in a call than there are positions", "options.tokens_max",
                    tokens, all_tokens.saturated());
+  }
+  if (tokens > UINT32_MAX) {
+    return invalid(why, "all positions at once are too many tokens: say how many a call takes",
+                   "options.tokens_max", tokens, UINT32_MAX);
   }
   layout.tokens_max = static_cast<uint32_t>(tokens);
   const ParallelFor& parallel = options.parallel;
@@ -61,6 +65,10 @@ Status resolve_options(const Model& model, const SessionOptions& options, ArenaL
 
 Status make_layout(const Model& model, const SessionOptions& options, ArenaLayout& layout,
                    Diagnostic& why) {
+  if (model.file().empty()) {
+    why.reason = "the model was not loaded";
+    return Status::kInvalidArgument;
+  }
   const Status status = resolve_options(model, options, layout, why);
   if (status != Status::kOk) return status;
   const format::ModelReader reader = ModelAccess::reader(model);

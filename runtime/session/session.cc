@@ -27,10 +27,6 @@ Result<Session*> Session::create(const Model& model, const SessionOptions& optio
   Diagnostic unused;
   Diagnostic& diagnostic = why != nullptr ? *why : unused;
   diagnostic = {};
-  if (model.file().empty()) {
-    diagnostic.reason = "the model was not loaded";
-    return Status::kInvalidArgument;
-  }
   ArenaLayout layout;
   const Status status = make_layout(model, options, layout, diagnostic);
   if (status != Status::kOk) return status;

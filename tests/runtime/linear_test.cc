@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "reference/reference.h"
@@ -117,6 +119,45 @@ TEST_P(Linear, GivesARowTheSameBitsInAnyBatch) {
     const std::vector<float> part =
         run(kernels(), layer, std::span(input).first(size_t{rows} * 33), {});
     ASSERT_TRUE(same_bits(part, std::span(all).first(part.size()))) << rows;
+  }
+}
+
+// Runs tasks in turn and notes which floats of an output each of them writes.
+struct WriteWatch {
+  std::span<float> output;  // full of NaN before each task
+  std::vector<float> written;
+  uint32_t written_twice = 0;
+
+  explicit WriteWatch(std::span<float> output_in)
+      : output(output_in), written(output_in.size(), NAN) {}
+
+  ParallelFor parallel_for() { return {2, run_tasks, this}; }
+
+  static void run_tasks(void* data, uint32_t tasks, ParallelFor::Task task, void* job) {
+    WriteWatch& watch = *static_cast<WriteWatch*>(data);
+    for (uint32_t i = 0; i < tasks; ++i) {
+      task(job, i, i % 2);
+      for (size_t f = 0; f < watch.output.size(); ++f) {
+        if (std::isnan(watch.output[f])) continue;
+        if (!std::isnan(watch.written[f])) ++watch.written_twice;
+        watch.written[f] = std::exchange(watch.output[f], NAN);
+      }
+    }
+  }
+};
+
+TEST_P(Linear, GivesEachTaskAPartOfTheOutputOfItsOwn) {
+  for (const uint32_t rows : {1u, packing().mr + 1u, kRowsMost}) {
+    const Layer layer(packing(), 7, 20 * packing().nr + 1);
+    const std::vector<float> values = Layer::random_floats(size_t{rows} * 7, rows);
+    const GuardedFloats input(values.size(), kReadAheadBytes);
+    std::ranges::copy(values, input.data());
+    const GuardedFloats output(size_t{rows} * layer.outputs());
+    WriteWatch watch(output.span());
+    linear(kernels(), {input.data(), rows, 7, 7}, layer.packed.data(),
+           {output.data(), rows, layer.outputs(), layer.outputs()}, watch.parallel_for());
+    EXPECT_EQ(watch.written_twice, 0u) << rows;
+    EXPECT_TRUE(same_bits(watch.written, run(kernels(), layer, values, {}))) << rows;
   }
 }
 

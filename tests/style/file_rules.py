@@ -33,6 +33,20 @@ def every_source_starts_with_its_licence(files):
     return findings
 
 
+def readme_shows_the_example(files):
+    """The C++ in the README is part of the example that the tests compile and run."""
+    texts = {file.path: file.text for file in files}
+    if "README.md" not in texts or "examples/hello/main.cc" not in texts:
+        return []
+    example = {line.strip() for line in texts["examples/hello/main.cc"].splitlines()}
+    return [
+        f"README.md: not in examples/hello/main.cc: {line.strip()}"
+        for block in re.findall(r"```cpp\n(.*?)```", texts["README.md"], re.S)
+        for line in block.splitlines()
+        if line.strip() and line.strip() not in example
+    ]
+
+
 def no_source_is_too_long(files):
     return [
         f"{file.path}:{len(file.lines)}: more than {LINES_MAX} lines; is it still one thing?"

@@ -22,6 +22,13 @@ class FileRules(unittest.TestCase):
         self.assertTrue(findings(rule, "runtime/core/a.h", "#pragma once\n" + HEADER))
         self.assertTrue(findings(rule, "runtime/core/a.h", HEADER.splitlines()[0] + "\n\nint a;"))
 
+    def test_readme_must_show_the_example(self):
+        example = SourceFile("examples/hello/main.cc", HEADER + "int main() {\n  run();\n}\n")
+        good = SourceFile("README.md", "```cpp\nint main() {\n    run();\n```\n")
+        bad = SourceFile("README.md", "```cpp\nint main() {\n    walk();\n```\n")
+        self.assertFalse(file_rules.readme_shows_the_example([example, good]))
+        self.assertTrue(file_rules.readme_shows_the_example([example, bad]))
+
     def test_leftovers_are_found(self):
         bad = HEADER + "// TO" "DO: finish\n"
         self.assertTrue(findings(file_rules.no_leftovers, "runtime/core/a.h", bad))
@@ -60,6 +67,7 @@ class IncludeRules(unittest.TestCase):
             ("runtime/session/a.cc", '"format/reader.h"'),
             ("tools/convert/a.cc", '"kernels/packing.h"'),
             ("examples/a.cc", '"arenite/arenite.h"'),
+            ("examples/a/main.cc", '"model.h"'),
         ]:
             self.check(path, include, True)
 

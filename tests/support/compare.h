@@ -15,32 +15,32 @@ namespace arenite::test {
 inline constexpr double kRounding = 0x1p-24;
 
 // Every bit is the same, the sign of zeros included.
-inline testing::AssertionResult same_bits(std::span<const float> found,
-                                          std::span<const float> expected) {
+inline ::testing::AssertionResult same_bits(std::span<const float> found,
+                                            std::span<const float> expected) {
   if (found.size() != expected.size()) {
-    return testing::AssertionFailure() << found.size() << " values, not " << expected.size();
+    return ::testing::AssertionFailure() << found.size() << " values, not " << expected.size();
   }
   for (size_t i = 0; i < found.size(); ++i) {
     if (std::bit_cast<uint32_t>(found[i]) == std::bit_cast<uint32_t>(expected[i])) continue;
-    return testing::AssertionFailure()
-           << "value " << i << " is " << testing::PrintToString(found[i]) << ", not "
-           << testing::PrintToString(expected[i]);
+    return ::testing::AssertionFailure()
+           << "value " << i << " is " << ::testing::PrintToString(found[i]) << ", not "
+           << ::testing::PrintToString(expected[i]);
   }
-  return testing::AssertionSuccess();
+  return ::testing::AssertionSuccess();
 }
 
 // |found - expected| <= tolerance everywhere; NaN is near nothing.
-inline testing::AssertionResult all_near(std::span<const float> found,
-                                         std::span<const double> expected, double tolerance) {
+inline ::testing::AssertionResult all_near(std::span<const float> found,
+                                           std::span<const double> expected, double tolerance) {
   if (found.size() != expected.size()) {
-    return testing::AssertionFailure() << found.size() << " values, not " << expected.size();
+    return ::testing::AssertionFailure() << found.size() << " values, not " << expected.size();
   }
   for (size_t i = 0; i < found.size(); ++i) {
     if (std::abs(double{found[i]} - expected[i]) <= tolerance) continue;
-    return testing::AssertionFailure()
+    return ::testing::AssertionFailure()
            << "value " << i << " is " << found[i] << ", not " << expected[i] << " +- " << tolerance;
   }
-  return testing::AssertionSuccess();
+  return ::testing::AssertionSuccess();
 }
 
 }  // namespace arenite::test

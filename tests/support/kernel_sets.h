@@ -31,13 +31,13 @@ inline std::vector<Target> targets_here() {
   return targets;
 }
 
-class KernelSetTest : public testing::TestWithParam<Target> {
+class KernelSetTest : public ::testing::TestWithParam<Target> {
  protected:
   const KernelSet& kernels() const { return *kernel_set(GetParam()); }
   Packing packing() const { return kernels().packing; }
 };
 
-inline std::string test_name_of(const testing::TestParamInfo<Target>& info) {
+inline std::string test_name_of(const ::testing::TestParamInfo<Target>& info) {
   return kernel_set_name(info.param);
 }
 

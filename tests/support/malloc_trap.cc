@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stands in front of the C library's allocator. A program's own definition of malloc comes before
 // the library's, for every caller in the process; glibc exports the originals as __libc_*.
-// AddressSanitizer has its own allocator and offers hooks instead.
+// Sanitizers have their own allocator and offer hooks instead.
 #include "support/malloc_trap.h"
 
 #include <sys/mman.h>
@@ -17,16 +17,19 @@
 #include <cstring>
 
 #if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ARENITE_TEST_ASAN 1
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define ARENITE_TEST_SANITIZER 1
 #endif
 #endif
-#if defined(__SANITIZE_ADDRESS__)
-#define ARENITE_TEST_ASAN 1
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define ARENITE_TEST_SANITIZER 1
 #endif
 
-#if defined(ARENITE_TEST_ASAN)
-#include <sanitizer/allocator_interface.h>
+#if defined(ARENITE_TEST_SANITIZER)
+// Of <sanitizer/allocator_interface.h>, which GCC's packages lack though its library has it.
+extern "C" int __sanitizer_install_malloc_and_free_hooks(
+    void (*on_malloc)(const volatile void* data, size_t bytes),
+    void (*on_free)(const volatile void* data));
 #endif
 
 namespace arenite::test {
@@ -48,7 +51,7 @@ void write_text(const char* text) {
   std::abort();
 }
 
-#if defined(ARENITE_TEST_ASAN)
+#if defined(ARENITE_TEST_SANITIZER)
 void on_malloc(const volatile void*, size_t) { heap_call("malloc"); }
 void on_free(const volatile void* data) {
   if (data != nullptr) heap_call("free");
@@ -58,7 +61,7 @@ void on_free(const volatile void* data) {
 }  // namespace
 
 NoHeapScope::NoHeapScope() {
-#if defined(ARENITE_TEST_ASAN)
+#if defined(ARENITE_TEST_SANITIZER)
   static const int installed = __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
   if (installed == 0) std::abort();
 #endif
@@ -68,7 +71,7 @@ NoHeapScope::NoHeapScope() {
 NoHeapScope::~NoHeapScope() { scopes.fetch_sub(1); }
 
 bool NoHeapScope::traps_malloc() {
-#if defined(ARENITE_TEST_ASAN) || defined(__GLIBC__)
+#if defined(ARENITE_TEST_SANITIZER) || defined(__GLIBC__)
   return true;
 #else
   return false;
@@ -76,7 +79,7 @@ bool NoHeapScope::traps_malloc() {
 }
 
 bool NoHeapScope::traps_mmap() {
-#if defined(__GLIBC__) && !defined(ARENITE_TEST_ASAN)
+#if defined(__GLIBC__) && !defined(ARENITE_TEST_SANITIZER)
   return true;
 #else
   return false;
@@ -85,7 +88,7 @@ bool NoHeapScope::traps_mmap() {
 
 }  // namespace arenite::test
 
-#if defined(__GLIBC__) && !defined(ARENITE_TEST_ASAN)
+#if defined(__GLIBC__) && !defined(ARENITE_TEST_SANITIZER)
 
 using arenite::test::heap_call;
 

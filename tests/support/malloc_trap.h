@@ -14,9 +14,9 @@ class NoHeapScope {
   NoHeapScope(const NoHeapScope&) = delete;
   NoHeapScope& operator=(const NoHeapScope&) = delete;
 
-  // Whether this build can see calls of malloc and free: with glibc, and with AddressSanitizer.
+  // Whether this build can see calls of malloc and free: with glibc, and with sanitizers.
   static bool traps_malloc();
-  // Whether this build can see calls of mmap and sbrk: with glibc, without AddressSanitizer.
+  // Whether this build can see calls of mmap and sbrk: with glibc, without sanitizers.
   static bool traps_mmap();
 };
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "arenite/arguments.h"
 #include "arenite/commands.h"
 #include "arenite/machine_limits.h"
 #include "arenite/model_cost.h"
@@ -46,6 +47,7 @@ struct StartUp {
 
 constexpr double kSecondsPerSize = 1.0;
 constexpr size_t kRunsMin = 15;
+constexpr uint32_t kTokensMax = 1u << 20;  // features for more would not fit most machines
 constexpr uint32_t kDefaultTokens[] = {6, 128, 512};
 
 template <typename Work>
@@ -71,9 +73,9 @@ std::vector<uint32_t> sizes_to_run(const Arguments& arguments, const Model& mode
     if (sizes.empty()) sizes.push_back(limit);
   }
   for (const uint32_t tokens : sizes) {
-    if (tokens == 0 || tokens > limit) {
-      throw convert::InputError("{}: --tokens {} is not between 1 and its context of {}",
-                                arguments.model.string(), tokens, limit);
+    if (tokens > limit) {
+      throw convert::InputError("{}: --tokens: found {}, expected at most {}, its context",
+                                convert::quote(arguments.model.string()), tokens, limit);
     }
   }
   return sizes;
@@ -111,7 +113,6 @@ double time_run(ModelSession& session, const std::vector<float>& features, uint3
 }
 
 StartUp time_start_up(const ModelFile& file, const SessionOptions& options) {
-  StartUp times;
   std::vector<double> load, crc, create;
   const ModelSession session(file, options);
   convert::AlignedBytes arena(session.plan().total_bytes);
@@ -127,19 +128,30 @@ StartUp time_start_up(const ModelFile& file, const SessionOptions& options) {
   return {median(load), median(crc), median(create)};
 }
 
+std::string bytes_text(size_t bytes) {
+  return bytes < 1'000'000 ? fmt::format("{} bytes", bytes)
+                           : fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+// Three digits that count, in microseconds or milliseconds.
+std::string time_text(double ms) {
+  const double value = ms < 1.0 ? ms * 1e3 : ms;
+  const int decimals = value < 10.0 ? 2 : value < 100.0 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", value, decimals, ms < 1.0 ? "us" : "ms");
+}
+
 void print_text(const Arguments& arguments, const ModelFile& file, const MachineLimits& limits,
                 const StartUp& start_up, const std::vector<Timing>& timings) {
-  fmt::print("model    {} ({:.1f} MB)\n", arguments.model.string(),
-             static_cast<double>(file.file_bytes()) / 1e6);
-  fmt::print("kernels  {}, {} thread{}\n", kernel_set_name(file.model().target()),
+  fmt::print("model      {}, {}\n", arguments.model.string(), bytes_text(file.file_bytes()));
+  fmt::print("kernel set {}, {} thread{}\n", kernel_set_name(file.model().target()),
              arguments.threads, arguments.threads == 1 ? "" : "s");
-  fmt::print("machine  {:.1f} GFLOP/s peak float32, {:.1f} GB/s read\n", limits.peak_gflops,
+  fmt::print("machine    {:.1f} GFLOP/s peak in float32, {:.1f} GB/s read\n", limits.peak_gflops,
              limits.read_gbytes_per_s);
-  fmt::print("start    load {:.3f} ms (checksums {:.3f}), create {:.3f} ms\n\n", start_up.load_ms,
-             start_up.crc_ms, start_up.create_ms);
-  fmt::print("{:>8} {:>12} {:>10} {:>9}\n", "tokens", "median ms", "GFLOP/s", "of peak");
+  fmt::print("start      load {} (checksums {}), create {}\n\n", time_text(start_up.load_ms),
+             time_text(start_up.crc_ms), time_text(start_up.create_ms));
+  fmt::print("{:>8} {:>12} {:>10} {:>9}\n", "tokens", "median", "GFLOP/s", "of peak");
   for (const Timing& timing : timings) {
-    fmt::print("{:>8} {:>12.5f} {:>10.2f} {:>8.1f}%\n", timing.tokens, timing.median_ms,
+    fmt::print("{:>8} {:>12} {:>10.2f} {:>8.1f}%\n", timing.tokens, time_text(timing.median_ms),
                timing.gflops, 100.0 * timing.share_of_peak);
   }
 }
@@ -208,12 +220,16 @@ void add_bench(CLI::App& app) {
       "\nExample:\n"
       "  arenite bench attention.arn --tokens 6,128,512 --threads 2\n");
   command->add_option("model", arguments->model, "A model file")->required();
-  command->add_option("--tokens", arguments->tokens, "Sizes to time")->delimiter(',');
+  command->add_option("--tokens", arguments->tokens, "Sizes to time")
+      ->check(whole_number(1, kTokensMax))
+      ->delimiter(',');
   command->add_option("--threads", arguments->threads, "Threads")
-      ->check(CLI::Range(1, 256))
+      ->check(whole_number(1, kThreadsMax))
       ->capture_default_str();
-  command->add_option("--kernels", arguments->kernels,
-                      "Force a kernel set: scalar, sse41, avx2, avx512, neon");
+  command
+      ->add_option("--kernels", arguments->kernels,
+                   "Force a kernel set: scalar, sse41, avx2, avx512, neon")
+      ->check(kernel_set_or_target_name());
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments] { run_bench(*arguments); });
 }

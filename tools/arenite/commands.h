@@ -6,8 +6,10 @@
 
 namespace arenite::tool {
 
-void add_convert(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_convert(CLI::App& app);
+void add_embed(CLI::App& app);
+void add_inspect(CLI::App& app);
 void add_run(CLI::App& app);
 
 }  // namespace arenite::tool

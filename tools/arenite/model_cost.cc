@@ -2,19 +2,29 @@
 // Counts multiply-adds.
 #include "arenite/model_cost.h"
 
-#include "convert/mask_compiler.h"
+#include "convert/mask_pairs.h"
 
 namespace arenite::tool {
 
-double op_flops(const format::ModelReader& model, uint32_t index, uint32_t tokens) {
+OpCost op_cost(const format::ModelReader& model, uint32_t index) {
   const format::OpView op = model.op(index);
   if (op.kind == format::OpKind::kLinear) {
-    return 2.0 * tokens * op.linear.input.width * op.linear.output.width;
+    return {uint64_t{op.linear.input.width} * op.linear.output.width, 0};
   }
   const CacheShape cache = model.cache(op.attention.cache);
-  const double pairs =
-      static_cast<double>(convert::visible_pairs(model.mask(op.attention.mask), tokens));
-  return 2.0 * pairs * op.attention.heads * (double{1} * cache.head_dim + cache.value_dim);
+  return {0, op.attention.heads * (uint64_t{cache.head_dim} + cache.value_dim)};
+}
+
+double op_flops(const format::ModelReader& model, uint32_t index, uint32_t tokens) {
+  const format::OpView op = model.op(index);
+  const OpCost cost = op_cost(model, index);
+  double pairs = 0.0;
+  if (op.kind == format::OpKind::kAttention) {
+    const convert::MaskPairs mask(model.mask(op.attention.mask), tokens);
+    pairs = static_cast<double>(mask.visible());
+  }
+  return 2.0 * (tokens * static_cast<double>(cost.per_token) +
+                pairs * static_cast<double>(cost.per_pair));
 }
 
 double model_flops(const format::ModelReader& model, uint32_t tokens) {

@@ -8,6 +8,13 @@
 
 namespace arenite::tool {
 
+// Multiply-adds of an op: for each token, and for each pair of a query and a key that it sees.
+struct OpCost {
+  uint64_t per_token = 0;
+  uint64_t per_pair = 0;
+};
+OpCost op_cost(const format::ModelReader& model, uint32_t index);
+
 // Floating-point operations of op `index` over one sequence of `tokens` tokens, two per
 // multiply-add. Attention counts visible pairs only; exponentials and copies do not count.
 double op_flops(const format::ModelReader& model, uint32_t index, uint32_t tokens);

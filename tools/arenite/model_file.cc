@@ -7,30 +7,36 @@
 #include <cstdlib>
 
 #include "convert/error.h"
+#include "format/verify.h"
 
 namespace arenite::tool {
 
 void throw_status(const std::string& file, Status status, const Diagnostic& why) {
   char text[512];
   describe(status, why, text);
-  throw convert::InputError("{}: {}", file, text);
+  throw convert::InputError("{}: {}", convert::quote(file), text);
 }
 
-std::optional<Target> forced_target(const std::string& kernels) {
-  std::string wanted = kernels;
-  if (wanted.empty()) {
-    const char* const variable = std::getenv("ARENITE_KERNELS");
-    if (variable == nullptr || *variable == '\0') return std::nullopt;
-    wanted = variable;
-  }
+Target target_named(const std::string& kernels) {
   std::string known;
   for (uint32_t i = 0; i < kTargets; ++i) {
     const Target target = static_cast<Target>(i);
-    if (wanted == kernel_set_name(target) || wanted == name(target)) return target;
+    if (kernels == kernel_set_name(target) || kernels == name(target)) return target;
     known += fmt::format("{}{}", i == 0 ? "" : ", ", kernel_set_name(target));
   }
-  throw convert::InputError("unknown kernel set {}: expected one of {}", convert::quote(wanted),
+  throw convert::InputError("unknown kernel set {}: expected one of {}", convert::quote(kernels),
                             known);
+}
+
+std::optional<Target> forced_target(const std::string& kernels) {
+  if (!kernels.empty()) return target_named(kernels);
+  const char* const variable = std::getenv("ARENITE_KERNELS");
+  if (variable == nullptr || *variable == '\0') return std::nullopt;
+  try {
+    return target_named(variable);
+  } catch (const convert::InputError& error) {
+    throw convert::InputError("ARENITE_KERNELS in the environment: {}", error.what());
+  }
 }
 
 ModelFile::ModelFile(const std::filesystem::path& file, const std::string& kernels)
@@ -44,6 +50,12 @@ ModelFile::ModelFile(const std::filesystem::path& file, const std::string& kerne
   const Result<Model> model = Model::load(map_.bytes(), &why, options);
   if (!model.ok()) throw_status(name_, model.status(), why);
   model_ = *model;
+}
+
+VerifiedFile::VerifiedFile(const std::filesystem::path& file) : name_(file.string()), map_(file) {
+  Diagnostic why;
+  const Status status = format::verify(map_.bytes(), why);
+  if (status != Status::kOk) throw_status(name_, status, why);
 }
 
 ModelSession::ModelSession(const ModelFile& file, const SessionOptions& options) {

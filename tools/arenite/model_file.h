@@ -9,6 +9,7 @@
 #include "arenite/session.h"
 #include "convert/aligned_bytes.h"
 #include "convert/file_map.h"
+#include "format/reader.h"
 
 namespace arenite::tool {
 
@@ -18,6 +19,9 @@ namespace arenite::tool {
 // The target whose kernel set is called `kernels`, or is named so itself. Empty: the one in the
 // environment variable ARENITE_KERNELS, if any. Throws InputError for an unknown name.
 std::optional<Target> forced_target(const std::string& kernels);
+
+// One such name. Throws InputError for an unknown one.
+Target target_named(const std::string& kernels);
 
 class ModelFile {
  public:
@@ -32,6 +36,21 @@ class ModelFile {
   std::string name_;
   convert::FileMap map_;
   Model model_;
+};
+
+// A file that may be meant for another CPU: verified, but not loaded.
+class VerifiedFile {
+ public:
+  // Throws InputError with the verifier's reason.
+  explicit VerifiedFile(const std::filesystem::path& file);
+
+  const std::string& name() const { return name_; }  // of the file
+  std::span<const std::byte> bytes() const { return map_.bytes(); }
+  format::ModelReader reader() const { return format::ModelReader(map_.bytes()); }
+
+ private:
+  std::string name_;
+  convert::FileMap map_;
 };
 
 // A session and the arena it lives in.

@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <memory>
 
+#include "arenite/arguments.h"
 #include "arenite/commands.h"
 #include "arenite/model_file.h"
+#include "arenite/progress.h"
 #include "arenite/thread_pool.h"
 #include "convert/error.h"
 #include "convert/npy.h"
@@ -48,7 +50,53 @@ InputShape check_input(const convert::NpyArray& input, const std::string& file,
     throw convert::InputError("{}: shape is [{}]: expected at least one sequence and one token",
                               file, fmt::join(shape, ", "));
   }
+  if (model.positions_max() != 0 && tokens > model.positions_max()) {
+    throw convert::InputError(
+        "{}: shape is [{}]: found {} tokens, expected at most {}, which is the model's context",
+        file, fmt::join(shape, ", "), tokens, model.positions_max());
+  }
   return {static_cast<uint32_t>(sequences), static_cast<uint32_t>(tokens)};
+}
+
+void check_lengths(const std::vector<uint32_t>& lengths, const InputShape& shape,
+                   const std::string& file) {
+  if (lengths.empty()) return;
+  if (lengths.size() != shape.sequences) {
+    throw convert::InputError(
+        "--lengths: found {} numbers, expected one for each of the {} "
+        "sequence{} in {}",
+        lengths.size(), shape.sequences, shape.sequences == 1 ? "" : "s", file);
+  }
+  for (const uint32_t length : lengths) {
+    if (length > shape.tokens) {
+      throw convert::InputError("--lengths: found {}, expected at most the {} tokens in {}", length,
+                                shape.tokens, file);
+    }
+  }
+  if (std::ranges::all_of(lengths, [](uint32_t length) { return length == 0; })) {
+    throw convert::InputError("--lengths: found zeros only, expected at least one token to run");
+  }
+}
+
+// The elements as they lie in the file where kernels can read them so, else a copy in `converted`.
+std::span<const float> features_of(const convert::NpyArray& input, std::vector<float>& converted) {
+  const std::byte* const data = input.data().data();
+  if (input.dtype() == convert::DType::kF32 &&
+      reinterpret_cast<uintptr_t>(data) % alignof(float) == 0) {
+    return {reinterpret_cast<const float*>(data), static_cast<size_t>(input.elements())};
+  }
+  converted = input.to_f32();
+  return converted;
+}
+
+// A session begins by copying the features: from the first op on, the file's pages are not needed.
+ProfileHook drop_pages_after_copy(const convert::NpyArray& input) {
+  ProfileHook hook;
+  hook.context = const_cast<convert::NpyArray*>(&input);
+  hook.op_begins = [](void* context, uint32_t op_index) {
+    if (op_index == 0) static_cast<const convert::NpyArray*>(context)->drop_pages();
+  };
+  return hook;
 }
 
 // Rows behind a sequence's length stay zero.
@@ -58,37 +106,54 @@ std::vector<float> padded(const Output& output, const InputShape& shape,
   std::vector<float> values(size_t{shape.sequences} * shape.tokens * width, 0.0f);
   size_t row = 0;
   for (size_t s = 0; s < shape.sequences; ++s) {
-    const size_t tokens = lengths.empty() ? shape.tokens : lengths[s];
-    std::copy_n(output.data + row * width, tokens * width,
+    std::copy_n(output.data + row * width, lengths[s] * width,
                 values.begin() + static_cast<ptrdiff_t>(s * shape.tokens * width));
-    row += tokens;
+    row += lengths[s];
   }
   return values;
 }
 
+void write_output(const Arguments& arguments, const Output& output, const InputShape& shape,
+                  std::span<const uint64_t> output_shape) {
+  if (arguments.lengths.empty()) {
+    convert::write_npy(arguments.output, output_shape,
+                       std::span(output.data, size_t{output.rows} * output.features));
+  } else {
+    convert::write_npy(arguments.output, output_shape, padded(output, shape, arguments.lengths));
+  }
+}
+
 void run_run(const Arguments& arguments) {
+  require_other_file(arguments.output, {arguments.model, arguments.input});
   const ModelFile file(arguments.model, arguments.kernels);
   const convert::NpyArray input = convert::NpyArray::read(arguments.input);
-  const InputShape shape = check_input(input, arguments.input.string(), file.model());
+  const std::string input_name = convert::quote(arguments.input.string());
+  const InputShape shape = check_input(input, input_name, file.model());
+  check_lengths(arguments.lengths, shape, input_name);
 
   ThreadPool pool(arguments.threads);
   SessionOptions options;
   options.positions_max = shape.tokens;
   options.sequences_max = shape.sequences;
   options.parallel = pool.parallel_for();
+  options.profile = drop_pages_after_copy(input);
   ModelSession session(file, options);
-  const std::vector<float> features = input.to_f32();
+  std::vector<float> converted;
+  const std::span<const float> features = features_of(input, converted);
+  Progress progress("running " + arguments.model.string());
   Diagnostic why;
   const Result<Output> output = session.session().run(
       Batch{features, shape.sequences, shape.tokens, arguments.lengths}, &why);
+  progress.done();
   if (!output.ok()) throw_status(arguments.input.string(), output.status(), why);
 
   std::vector<uint64_t> output_shape = input.shape();
   output_shape.back() = output->features;
-  convert::write_npy(arguments.output, output_shape, padded(*output, shape, arguments.lengths));
-  fmt::print("{}: [{}], kernels {}, arena {} bytes\n", arguments.output.string(),
-             fmt::join(output_shape, ", "), kernel_set_name(file.model().target()),
-             session.plan().total_bytes);
+  write_output(arguments, *output, shape, output_shape);
+  fmt::print("{}: [{}] float32, by kernel set {} on {} thread{}, in an arena of {} bytes\n",
+             arguments.output.string(), fmt::join(output_shape, ", "),
+             kernel_set_name(file.model().target()), arguments.threads,
+             arguments.threads == 1 ? "" : "s", session.plan().total_bytes);
 }
 
 }  // namespace
@@ -106,11 +171,15 @@ void add_run(CLI::App& app) {
   command->add_option("--input", arguments->input, "Features, .npy")->required();
   command->add_option("--output", arguments->output, "Where to write the results, .npy")
       ->required();
-  command->add_option("--lengths", arguments->lengths, "Tokens of each sequence")->delimiter(',');
-  command->add_option("--kernels", arguments->kernels,
-                      "Force a kernel set: scalar, sse41, avx2, avx512, neon");
+  command->add_option("--lengths", arguments->lengths, "Tokens of each sequence")
+      ->check(whole_number(0, UINT32_MAX))
+      ->delimiter(',');
+  command
+      ->add_option("--kernels", arguments->kernels,
+                   "Force a kernel set: scalar, sse41, avx2, avx512, neon")
+      ->check(kernel_set_or_target_name());
   command->add_option("--threads", arguments->threads, "Threads")
-      ->check(CLI::Range(1, 256))
+      ->check(whole_number(1, kThreadsMax))
       ->capture_default_str();
   command->callback([arguments] { run_run(*arguments); });
 }

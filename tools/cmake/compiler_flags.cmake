@@ -26,6 +26,10 @@ if(ARENITE_SANITIZE)
   add_link_options(-fsanitize=address,undefined)
 endif()
 
+if(ARENITE_BUILD_FUZZERS)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 # Language standard and warnings of every target of ours.
 function(arenite_own_code target)
   target_compile_features(${target} PUBLIC cxx_std_20)

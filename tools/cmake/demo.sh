@@ -1,6 +1,44 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The demonstration behind `make demo`. Usage: demo.sh BUILD_FOLDER
+# The demonstration behind `make demo`: one trained attention module, from its checkpoint to its
+# answers. Usage: demo.sh BUILD_FOLDER
 set -eu
+export LC_ALL=C
 build=$1
-"$build/arenite" --version
+model=$build/demo/recall.arn
+mkdir -p "$build/demo"
+
+say() { printf '\n# %s\n' "$*"; }
+run() {
+  printf '$ %s\n' "$*"
+  "$@"
+}
+
+# The values of a float32 .npy file, one in each line. Its header says at byte 8 how long it is.
+floats() {
+  header=$(od -An -tu2 -j8 -N2 "$1")
+  od -An -v -w4 -tf4 -j$((header + 10)) "$1"
+}
+
+say 'Convert a trained attention module: pack its weights for this CPU, compile its mask'
+run "$build/arenite" convert models/recall/recall.safetensors -o "$model" --heads 2
+
+say 'What is in the file, and the memory it will need: to the byte, before anything runs'
+run "$build/arenite" inspect "$model" --brief
+
+say 'Run it on four sequences, and compare with the output of a float64 reference'
+run "$build/arenite" run "$model" --input models/recall/input.npy --output "$build/demo/output.npy"
+floats "$build/demo/output.npy" >"$build/demo/output.txt"
+floats models/recall/expected_output.npy >"$build/demo/expected_output.txt"
+paste "$build/demo/output.txt" "$build/demo/expected_output.txt" | awk '
+  { difference = $1 > $2 ? $1 - $2 : $2 - $1 }
+  difference > largest { largest = difference }
+  { size = $2 < 0 ? -$2 : $2 }
+  size > largest_size { largest_size = size }
+  END {
+    printf "%d numbers up to %.2f; largest difference %.1e\n", NR, largest_size, largest
+    exit !(largest < 1e-5)
+  }'
+
+say 'The same model compiled into a program, token by token, in a static arena'
+run "$build/examples/hello/hello"

@@ -24,6 +24,7 @@ class AlignedBytes {
 
  private:
   struct Free {
+    size_t mapped_bytes;  // 0: from the heap
     void operator()(std::byte* data) const;
   };
   std::unique_ptr<std::byte, Free> data_;

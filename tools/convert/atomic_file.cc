@@ -19,6 +19,7 @@ namespace {
 
 constexpr int kNamesTried = 100;
 constexpr size_t kWriteBytesMax = size_t{1} << 30;  // Linux writes at most 2 GiB at a time
+constexpr size_t kNameBytesShown = 100;  // a name of 255 bytes must leave room for what is added
 
 }  // namespace
 
@@ -32,7 +33,8 @@ AtomicFile::AtomicFile(const std::filesystem::path& target) : target_(target) {
   }
   for (int attempt = 0; descriptor_ < 0 && attempt < kNamesTried; ++attempt) {
     temporary_ = target.parent_path() /
-                 fmt::format(".{}.{}-{}.tmp", target.filename().string(), getpid(), attempt);
+                 fmt::format(".{}.{}-{}.tmp", target.filename().string().substr(0, kNameBytesShown),
+                             getpid(), attempt);
     descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ < 0 && errno != EEXIST) break;
   }

@@ -32,10 +32,10 @@ struct AttentionModule {
   Projection query, key, value;      // [heads * dim, inputs]; none where head_dim is 0
   std::optional<Projection> output;  // [outputs, heads * value_dim]
 
-  uint32_t positions_max = 0;        // 0: any
-  std::vector<CompiledMask> masks;   // different ones
-  std::vector<uint32_t> head_masks;  // which mask each head has
-  std::string mask_origin;           // where the mask comes from, for people
+  uint32_t positions_max = 0;             // 0: any
+  std::vector<CompiledMask> masks;        // different ones
+  std::vector<std::string> mask_origins;  // where each of them comes from, for people
+  std::vector<uint32_t> head_masks;       // which mask each head has
 
   uint32_t output_features() const { return output ? output->outputs : heads * value_dim; }
 };

@@ -18,8 +18,11 @@
 namespace arenite::convert {
 namespace {
 
-constexpr uint32_t kCheckedTokens = 48;     // past one tile of every kernel set, and odd in none
-constexpr double kRelativeErrorMax = 1e-4;  // above this the conversion itself is wrong
+constexpr uint32_t kCheckedTokens = 48;  // past one tile of every kernel set, and odd in none
+// Above this share of the largest output the conversion itself is wrong, where scores are of
+// kOrdinaryScore; softmax makes the rounding of larger scores visible in proportion.
+constexpr double kRelativeErrorMax = 1e-4;
+constexpr double kOrdinaryScore = 100.0;
 
 // Features that look like normalised activations: sums of uniforms, zero mean, unit variance.
 std::vector<float> realistic_features(size_t count) {
@@ -43,6 +46,20 @@ std::vector<float> realistic_features(size_t count) {
       fmt::format("the converted model does not {}: {}; this is a bug", what, text));
 }
 
+// At most kCheckedTokens and the context, unless the mask shows a query nothing but later keys.
+uint32_t tokens_to_check(const AttentionModule& module) {
+  uint32_t tokens =
+      module.positions_max == 0 ? kCheckedTokens : std::min(kCheckedTokens, module.positions_max);
+  for (uint32_t before = 0; before != tokens;) {
+    before = tokens;
+    for (const CompiledMask& mask : module.masks) {
+      const size_t rows = std::min<size_t>(tokens, mask.row_begin.size());
+      for (size_t row = 0; row < rows; ++row) tokens = std::max(tokens, mask.row_begin[row] + 1);
+    }
+  }
+  return tokens;
+}
+
 // Runs the file on one target, in one pass and, if causal, token by token.
 std::vector<float> run_target(const AlignedBytes& file, Target target,
                               const std::vector<float>& features, uint32_t tokens) {
@@ -63,7 +80,8 @@ std::vector<float> run_target(const AlignedBytes& file, Target target,
   const Result<Output> output = (*session)->run(Batch{features, 1, tokens, {}}, &why);
   if (!output.ok()) fail("run", output.status(), why);
   const std::vector<float> values(output->data, output->data + size_t{tokens} * output->features);
-  if (!model->causal()) return values;
+  const bool finite = std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+  if (!finite || !model->causal()) return values;
   (*session)->reset();
   const uint32_t width = model->input_features();
   for (uint32_t t = 0; t < tokens; ++t) {
@@ -78,29 +96,45 @@ std::vector<float> run_target(const AlignedBytes& file, Target target,
   return values;
 }
 
-void check_targets(Conversion& conversion, const std::vector<Target>& targets) {
-  const AttentionModule& module = conversion.module;
-  const uint32_t tokens =
-      module.positions_max == 0 ? kCheckedTokens : std::min(kCheckedTokens, module.positions_max);
-  conversion.checked_tokens = tokens;
-  const std::vector<float> features = realistic_features(size_t{tokens} * module.features);
-  const std::vector<double> expected = reference_output(module, features, tokens);
-  for (const double value : expected) {
-    conversion.largest_output = std::max(conversion.largest_output, std::fabs(value));
+double largest_difference(const std::vector<float>& found, const std::vector<double>& expected) {
+  double largest = 0.0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double difference = std::fabs(found[i] - expected[i]);
+    if (!(difference <= largest)) largest = difference;  // NaN too
   }
+  return largest;
+}
+
+void check_targets(Conversion& conversion, const std::string& checkpoint,
+                   const std::vector<Target>& targets) {
+  const AttentionModule& module = conversion.module;
+  const uint32_t tokens = tokens_to_check(module);
+  const std::vector<float> features = realistic_features(size_t{tokens} * module.features);
+  const ReferenceOutput expected = reference_output(module, features, tokens);
+  conversion.checked_tokens = tokens;
+  conversion.largest_output = expected.largest_value;
+  const double error_max = kRelativeErrorMax * std::max(1.0, expected.largest_value) *
+                           std::max(1.0, expected.largest_score / kOrdinaryScore);
   for (const Target target : targets) {
     TargetCheck check{target, (cpu_targets() & bit(target)) != 0, 0.0};
     if (check.ran) {
       const std::vector<float> found = run_target(conversion.file, target, features, tokens);
-      for (size_t i = 0; i < expected.size(); ++i) {
-        const double error = std::fabs(found[i] - expected[i]);
-        if (!(error <= check.largest_error)) check.largest_error = error;
-      }
-      if (!(check.largest_error <= kRelativeErrorMax * std::max(1.0, conversion.largest_output))) {
-        throw std::logic_error(
-            fmt::format("target {} differs from the reference by {}: this is a bug", name(target),
-                        check.largest_error));
-      }
+      check.largest_error = largest_difference(found, expected.values);
+    }
+    if (!std::isfinite(check.largest_error)) {
+      throw InputError(
+          "{}: these weights are too large for float32: on features of unit variance, scores reach "
+          "{:.1e} and outputs {:.1e}, and target {} gives infinities or NaN; expected finite "
+          "results",
+          quote(checkpoint), expected.largest_score, expected.largest_value, name(target));
+    }
+    if (check.largest_error > error_max) {
+      throw InputError(
+          "{}: float32 is not exact enough for these weights: on features of unit variance, scores "
+          "reach {:.1e} and outputs {:.1e}, and target {} is off double precision by {:.1e}; "
+          "expected at most {:.1e}",
+          quote(checkpoint), expected.largest_score, expected.largest_value, name(target),
+          check.largest_error, error_max);
     }
     conversion.checks.push_back(check);
   }
@@ -143,8 +177,13 @@ Conversion convert_checkpoint(const std::filesystem::path& checkpoint, const std
   Conversion conversion;
   conversion.module = read_attention_module(Checkpoint::read(checkpoint), options);
   conversion.program = build_program(conversion.module, name);
-  conversion.file = write_model(conversion.program, targets);
-  check_targets(conversion, targets);
+  try {
+    check_format_limits(conversion.program);
+    conversion.file = write_model(conversion.program, targets);
+  } catch (const InputError& error) {
+    throw InputError("{}: {}", quote(checkpoint.string()), error.what());
+  }
+  check_targets(conversion, checkpoint.string(), targets);
   return conversion;
 }
 

@@ -20,19 +20,21 @@ class InputError : public std::runtime_error {
       : std::runtime_error(fmt::format(format, std::forward<Args>(args)...)) {}
 };
 
-// `text` in single quotes, made fit for a terminal: a file may name its tensors anything, so
-// control characters become '?' and the middle of a very long name is left out.
-inline std::string quote(std::string_view text) {
-  constexpr size_t kCharactersMax = 120;
+// `text` made fit for a terminal: a file may name its tensors anything, so control characters
+// become '?' and the middle of a very long name is left out.
+inline std::string printable(std::string_view text, size_t characters_max = 120) {
   std::string shown(text);
-  if (text.size() > kCharactersMax) {
-    shown = fmt::format("{}...{}", text.substr(0, kCharactersMax / 2),
-                        text.substr(text.size() - kCharactersMax / 2));
+  if (text.size() > characters_max) {
+    const size_t half = characters_max / 2;
+    shown = fmt::format("{}...{}", text.substr(0, half), text.substr(text.size() - half));
   }
   for (char& c : shown) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   }
-  return fmt::format("'{}'", shown);
+  return shown;
 }
+
+// The same in single quotes.
+inline std::string quote(std::string_view text) { return fmt::format("'{}'", printable(text)); }
 
 }  // namespace arenite::convert

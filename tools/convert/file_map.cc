@@ -62,6 +62,11 @@ FileMap::~FileMap() {
   if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
+void FileMap::drop_pages() const {
+  if (bytes_.empty()) return;
+  madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_DONTNEED);
+}
+
 FileMap::FileMap(FileMap&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
 
 FileMap& FileMap::operator=(FileMap&& other) noexcept {

@@ -19,6 +19,9 @@ class FileMap {
   // The bytes stay where they are when the FileMap is moved. Empty for an empty file.
   std::span<const std::byte> bytes() const { return bytes_; }
 
+  // Gives the memory of the bytes back. They can still be read: from the file, once more.
+  void drop_pages() const;
+
  private:
   std::span<const std::byte> bytes_;
 };

@@ -6,14 +6,15 @@
 
 namespace arenite::convert {
 
-std::string describe_formula(const ArenaFormula& formula) {
-  std::string text = fmt::format("= ({} + {} S)", kSessionBytes, kSequenceBytes);
-  text += fmt::format(" + S ({} ceil(P / {}) + {} ceil(P / {}))", formula.kv_bytes_per_panel,
-                      formula.nr, formula.kv_bytes_per_page, kPagePositions);
-  text += fmt::format(" + ({} T + {})", formula.activation_bytes_per_token, kReadAheadBytes);
-  text += fmt::format(" + N ({} ({} ceil(P / {}) + {}))", formula.score_rows * sizeof(float),
-                      formula.nr, formula.nr, kScoreRowPadding + formula.nr);
-  return text;
+FormulaText describe_parts(const ArenaFormula& formula) {
+  return {
+      fmt::format("{} + {} S", kSessionBytes, kSequenceBytes),
+      fmt::format("S ({} ceil(P / {}) + {} ceil(P / {}))", formula.kv_bytes_per_panel, formula.nr,
+                  formula.kv_bytes_per_page, kPagePositions),
+      fmt::format("{} T + {}", formula.activation_bytes_per_token, kReadAheadBytes),
+      fmt::format("N ({} ({} ceil(P / {}) + {}))", formula.score_rows * sizeof(float), formula.nr,
+                  formula.nr, kScoreRowPadding + formula.nr),
+  };
 }
 
 }  // namespace arenite::convert

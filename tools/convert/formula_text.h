@@ -8,8 +8,14 @@
 
 namespace arenite::convert {
 
-// The sum of SPEC.md with this target's coefficients; P positions, T tokens a call, S sequences,
-// N threads. Every term is rounded up to 64 bytes.
-std::string describe_formula(const ArenaFormula& formula);
+// The parts of the sum of SPEC.md with this target's coefficients; P positions, T tokens a call,
+// S sequences, N threads. Every part is rounded up to 64 bytes, scratch for each thread.
+struct FormulaText {
+  std::string session;
+  std::string kv_cache;
+  std::string activations;
+  std::string scratch;
+};
+FormulaText describe_parts(const ArenaFormula& formula);
 
 }  // namespace arenite::convert

@@ -22,7 +22,8 @@ struct MaskBuffer {
 // number or -infinity. Which of 0 and 1 hides is decided by, in this order: `ones` if given;
 // whether one reading hides a row whole; which reading shows each query its own position; the
 // name, where `mask` means 1 hides (masked_fill) and `bias` or `tril` means 0 hides.
-// `positions` above 0 keeps that many rows and columns. Throws InputError.
+// `positions` above 0 keeps that many rows and columns. Throws InputError;
+// `file` is quoted, for messages.
 MaskBuffer read_mask_buffer(const CheckpointTensor& tensor, const std::string& file,
                             uint32_t positions, std::optional<MaskOnes> ones);
 

@@ -135,27 +135,27 @@ MaskView CompiledMask::view() const {
   return {kind, positions, behind, ahead, values, map, bits, row_begin, row_end};
 }
 
-size_t CompiledMask::bytes() const {
-  return kind == MaskKind::kBand
+size_t mask_bytes(const MaskView& mask) {
+  return mask.kind == MaskKind::kBand
              ? 2 * sizeof(uint32_t)
-             : values.size() * sizeof(float) + map.size() * sizeof(uint16_t) +
-                   (bits.size() + row_begin.size() + row_end.size()) * sizeof(uint32_t);
+             : mask.values.size_bytes() + mask.map.size_bytes() + mask.bits.size_bytes() +
+                   mask.row_begin.size_bytes() + mask.row_end.size_bytes();
 }
 
-std::string CompiledMask::describe() const {
-  switch (kind) {
+std::string describe_mask(const MaskView& mask) {
+  switch (mask.kind) {
     case MaskKind::kBand:
-      if (behind == kUnlimited && ahead == kUnlimited) return "bidirectional";
-      if (behind == kUnlimited && ahead == 0) return "causal";
-      if (ahead == 0) return fmt::format("causal window of {}", behind + 1);
-      if (behind == 0 && ahead == kUnlimited) return "anti-causal";
+      if (mask.behind == kUnlimited && mask.ahead == kUnlimited) return "bidirectional";
+      if (mask.behind == kUnlimited && mask.ahead == 0) return "causal";
+      if (mask.ahead == 0) return fmt::format("causal window of {}", uint64_t{mask.behind} + 1);
+      if (mask.behind == 0 && mask.ahead == kUnlimited) return "anti-causal";
       return fmt::format("band, {} behind, {} ahead",
-                         behind == kUnlimited ? "all" : std::to_string(behind),
-                         ahead == kUnlimited ? "all" : std::to_string(ahead));
+                         mask.behind == kUnlimited ? "all" : std::to_string(mask.behind),
+                         mask.ahead == kUnlimited ? "all" : std::to_string(mask.ahead));
     case MaskKind::kStrip:
-      return fmt::format("strip by distance, {} values", values.size());
+      return fmt::format("strip by distance, {} values", mask.values.size());
     case MaskKind::kTiles:
-      return fmt::format("tiles, {} of {} stored", bits.size() / kMaskTile, map.size());
+      return fmt::format("tiles, {} of {} stored", mask.bits.size() / kMaskTile, mask.map.size());
   }
   return "";
 }
@@ -197,19 +197,6 @@ DenseMask expand_mask(const MaskView& mask, uint32_t positions) {
     }
   }
   return dense;
-}
-
-uint64_t visible_pairs(const MaskView& mask, uint32_t positions) {
-  uint64_t pairs = 0;
-  if (mask.kind == MaskKind::kBand) {
-    for (uint32_t row = 0; row < positions; ++row) {
-      const KeyRange range = visible_keys(mask, row, positions);
-      pairs += range.end - range.begin;
-    }
-    return pairs;
-  }
-  const DenseMask dense = expand_mask(mask, positions);
-  return static_cast<uint64_t>(std::count(dense.visible.begin(), dense.visible.end(), true));
 }
 
 }  // namespace arenite::convert

@@ -11,6 +11,12 @@
 
 namespace arenite::convert {
 
+// Bytes of the mask in a model file, without the fields around it.
+size_t mask_bytes(const MaskView& mask);
+
+// "causal", "causal window of 16", "tiles, 12 of 1024 stored", ...
+std::string describe_mask(const MaskView& mask);
+
 // Owns what a MaskView points to.
 struct CompiledMask {
   MaskKind kind = MaskKind::kBand;
@@ -24,8 +30,8 @@ struct CompiledMask {
   std::vector<uint32_t> row_end;
 
   MaskView view() const;
-  size_t bytes() const;          // in the model file
-  std::string describe() const;  // "causal", "window of 16", "tiles, 12 of 1024 stored", ...
+  size_t bytes() const { return mask_bytes(view()); }
+  std::string describe() const { return describe_mask(view()); }
 
   friend bool operator==(const CompiledMask&, const CompiledMask&) = default;
 };
@@ -41,8 +47,5 @@ CompiledMask compile_mask(const DenseMask& dense, const std::string& origin);
 
 // The mask of the first `positions` positions as the runtime applies it.
 DenseMask expand_mask(const MaskView& mask, uint32_t positions);
-
-// How many (query, key) pairs are visible among the first `positions` positions.
-uint64_t visible_pairs(const MaskView& mask, uint32_t positions);
 
 }  // namespace arenite::convert

@@ -30,25 +30,45 @@ CompiledMask chosen_mask(MaskChoice choice, const ModuleOptions& options, uint32
   return band_mask(all ? kUnlimited : options.window - 1, 0, positions);
 }
 
-std::optional<CompiledMask> read_buffer(ModuleTensors& tensors, const std::string& head_prefix,
-                                        const ModuleOptions& options, std::string& origin) {
+std::string option_text(const ModuleOptions& options) {
+  switch (options.mask) {
+    case MaskChoice::kUnsaid:
+      break;
+    case MaskChoice::kCausal:
+      return "--causal";
+    case MaskChoice::kBidirectional:
+      return "--bidirectional";
+    case MaskChoice::kWindow:
+      return fmt::format("--window {}", options.window);
+  }
+  return "";
+}
+
+struct FoundMask {
+  CompiledMask mask;
+  std::string origin;
+};
+
+std::optional<FoundMask> read_buffer(ModuleTensors& tensors, const std::string& head_prefix,
+                                     const ModuleOptions& options) {
   for (const char* name : kBufferNames) {
     const CheckpointTensor* tensor = tensors.take(head_prefix + name);
     if (tensor == nullptr) continue;
     const MaskBuffer buffer =
         read_mask_buffer(*tensor, tensors.file(), options.context, options.mask_ones);
-    origin = fmt::format("buffer {} ({})", quote(tensor->name), buffer.meaning);
-    const CompiledMask mask =
+    CompiledMask mask =
         compile_mask(buffer.dense, fmt::format("{}: {}", tensors.file(), quote(tensor->name)));
     if (options.mask != MaskChoice::kUnsaid &&
         !(expand_mask(chosen_mask(options.mask, options, mask.positions).view(), mask.positions) ==
           buffer.dense)) {
       throw InputError(
-          "{}: {} is a mask of its own ({}), which differs from the one asked for: "
-          "leave the option out",
-          tensors.file(), quote(tensor->name), mask.describe());
+          "{}: the checkpoint's own mask {} is another one than {} asks for: found {} ({}); leave "
+          "the option out to use it",
+          tensors.file(), quote(tensor->name), option_text(options), mask.describe(),
+          buffer.meaning);
     }
-    return mask;
+    return FoundMask{std::move(mask),
+                     fmt::format("from buffer {}, where {}", quote(tensor->name), buffer.meaning)};
   }
   return std::nullopt;
 }
@@ -57,33 +77,34 @@ std::optional<CompiledMask> read_buffer(ModuleTensors& tensors, const std::strin
 
 void read_masks(AttentionModule& module, ModuleTensors& tensors, const ModuleOptions& options,
                 MaskChoice usual, const std::vector<std::string>& head_prefixes) {
-  std::vector<CompiledMask> masks;
+  std::vector<FoundMask> found;
   for (const std::string& prefix : head_prefixes) {
-    if (auto mask = read_buffer(tensors, prefix, options, module.mask_origin)) {
-      masks.push_back(std::move(*mask));
-    }
+    if (auto mask = read_buffer(tensors, prefix, options)) found.push_back(std::move(*mask));
   }
-  if (!masks.empty() && masks.size() != head_prefixes.size()) {
+  if (!found.empty() && found.size() != head_prefixes.size()) {
     throw InputError("{}: {} of {} heads have a mask buffer: expected all or none", tensors.file(),
-                     masks.size(), head_prefixes.size());
+                     found.size(), head_prefixes.size());
   }
-  if (masks.empty()) {
+  if (found.empty()) {
     const bool said = options.mask != MaskChoice::kUnsaid;
-    masks.push_back(chosen_mask(said ? options.mask : usual, options, options.context));
-    module.mask_origin = said ? "as asked" : "usual for this module";
+    found.push_back({chosen_mask(said ? options.mask : usual, options, options.context),
+                     said ? "as " + option_text(options) + " asks"
+                          : "as usual for this module; there is no buffer"});
   }
-  module.positions_max = masks[0].positions;
+  module.positions_max = found[0].mask.positions;
   for (uint32_t head = 0; head < module.heads; ++head) {
-    const CompiledMask& mask = masks[masks.size() == 1 ? 0 : head];
-    if (mask.positions != module.positions_max) {
+    const FoundMask& of_head = found[found.size() == 1 ? 0 : head];
+    if (of_head.mask.positions != module.positions_max) {
       throw InputError(
           "{}: the masks of the heads differ in size: {} and {} positions; pass "
           "--context N to use the first N of each",
-          tensors.file(), module.positions_max, mask.positions);
+          tensors.file(), module.positions_max, of_head.mask.positions);
     }
-    const auto known = std::find(module.masks.begin(), module.masks.end(), mask);
+    const auto known = std::find(module.masks.begin(), module.masks.end(), of_head.mask);
     module.head_masks.push_back(static_cast<uint32_t>(known - module.masks.begin()));
-    if (known == module.masks.end()) module.masks.push_back(mask);
+    if (known != module.masks.end()) continue;
+    module.masks.push_back(of_head.mask);
+    module.mask_origins.push_back(of_head.origin);
   }
 }
 

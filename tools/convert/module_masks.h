@@ -11,7 +11,7 @@
 
 namespace arenite::convert {
 
-// Fills in positions_max, masks, head_masks and mask_origin. `head_prefixes` has one entry for a
+// Fills in positions_max, masks, mask_origins and head_masks. `head_prefixes` has one entry for a
 // buffer that all heads share, or one per head. `usual` is what the module is known for, taken
 // when neither buffer nor option speaks. Throws InputError if a buffer contradicts an option.
 void read_masks(AttentionModule& module, ModuleTensors& tensors, const ModuleOptions& options,

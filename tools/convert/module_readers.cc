@@ -219,8 +219,10 @@ AttentionModule read_gpt(ModuleTensors& tensors, const ModuleOptions& options) {
 AttentionModule read_torch_mha(ModuleTensors& tensors, const ModuleOptions& options) {
   for (const char* name : {"bias_k", "bias_v"}) {
     if (tensors.has(name)) {
-      throw InputError("{}: {} (add_bias_kv) is not supported: retrain or fold it without",
-                       tensors.file(), quote(tensors.prefix() + name));
+      throw InputError(
+          "{}: {} is a key or value that every query sees (add_bias_kv), which is not supported: "
+          "expected a module trained without it",
+          tensors.file(), quote(tensors.prefix() + name));
     }
   }
   const bool fused = tensors.has("in_proj_weight");
@@ -241,6 +243,7 @@ AttentionModule read_torch_mha(ModuleTensors& tensors, const ModuleOptions& opti
     module.query = tensors.linear("q_proj_weight", "");
     module.key = tensors.linear("k_proj_weight", "");
     module.value = tensors.linear("v_proj_weight", "");
+    require_width(tensors, "outputs", module.value, module.value.outputs, module.query.outputs);
     if (!bias_name.empty()) {
       const std::vector<float> bias = weight_values(tensors.require(bias_name), tensors.file());
       const size_t width = module.query.outputs;

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "convert/error.h"
@@ -21,19 +23,30 @@ bool ends_in(const std::string& name, std::string_view key) {
          (name.size() == key.size() || name[name.size() - key.size() - 1] == '.');
 }
 
+// Does `prefix` end in heads.N.? Then its parameters belong to one of the heads of a module.
+bool is_of_a_head(const std::string& prefix) {
+  size_t begin = prefix.empty() ? 0 : prefix.size() - 1;
+  while (begin > 0 && std::isdigit(static_cast<unsigned char>(prefix[begin - 1])) != 0) --begin;
+  return begin + 1 < prefix.size() && ends_in(prefix.substr(0, begin), "heads.");
+}
+
+bool is_alone_under(const std::string& prefix, const Checkpoint& checkpoint) {
+  return std::ranges::count_if(checkpoint.tensors(), [&](const CheckpointTensor& tensor) {
+           return tensor.name.starts_with(prefix);
+         }) == 1;
+}
+
 Candidates find_candidates(const Checkpoint& checkpoint) {
   Candidates candidates;
   for (const KnownModule& module : known_module_table()) {
-    const bool mask_alone = std::string_view(module.key) == "tril";
-    if (mask_alone && !candidates.empty()) continue;
+    const std::string_view key = module.key;
     for (const CheckpointTensor& tensor : checkpoint.tensors()) {
-      if (!ends_in(tensor.name, module.key)) continue;
-      const std::string prefix =
-          tensor.name.substr(0, tensor.name.size() - std::string_view(module.key).size());
-      // heads.N.W_query is one module per head, not N modules.
-      const bool of_a_head = std::string_view(module.key) == "W_query.weight" &&
-                             prefix.find("heads.") != std::string::npos;
-      if (!of_a_head) candidates.emplace(prefix, &module);
+      if (!ends_in(tensor.name, key)) continue;
+      const std::string prefix = tensor.name.substr(0, tensor.name.size() - key.size());
+      // heads.N.W_query is one module per head, not N modules; tril may be a mask of anything.
+      if (key == "W_query.weight" && is_of_a_head(prefix)) continue;
+      if (key == "tril" && (!candidates.empty() || !is_alone_under(prefix, checkpoint))) continue;
+      candidates.emplace(prefix, &module);
     }
   }
   return candidates;
@@ -48,7 +61,7 @@ const Candidates::value_type& choose(const Checkpoint& checkpoint, const Candida
                                      const ModuleOptions& options) {
   if (candidates.empty()) {
     throw InputError("{}: no attention module found. The file has:\n{}The modules known are:\n{}",
-                     checkpoint.file_name(), list_tensors(checkpoint), known_modules());
+                     quote(checkpoint.file_name()), list_tensors(checkpoint), known_modules());
   }
   if (options.module) {
     const auto found = candidates.find(with_dot(*options.module));
@@ -60,7 +73,7 @@ const Candidates::value_type& choose(const Checkpoint& checkpoint, const Candida
   for (const auto& [prefix, module] : candidates) {
     listed += fmt::format("  {} ({})\n", quote(prefix), module->name);
   }
-  throw InputError("{}: {}; choose one with --module PREFIX:\n{}", checkpoint.file_name(),
+  throw InputError("{}: {}; choose one with --module PREFIX:\n{}", quote(checkpoint.file_name()),
                    options.module ? fmt::format("there is no module {}", quote(*options.module))
                                   : fmt::format("there are {} modules", candidates.size()),
                    listed);
@@ -84,7 +97,7 @@ AttentionModule read_attention_module(const Checkpoint& checkpoint, const Module
     std::string listed;
     for (const std::string& name : unknown) listed += fmt::format("  {}\n", quote(name));
     throw InputError("{}: this is {}, but these tensors are not part of it:\n{}{}",
-                     checkpoint.file_name(), module.architecture, listed,
+                     quote(checkpoint.file_name()), module.architecture, listed,
                      options.module ? ""
                                     : "To convert one module of a larger checkpoint, pass "
                                       "--module PREFIX.\n");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace arenite::convert {
 namespace {
@@ -29,22 +30,29 @@ struct Qkv {
   std::vector<double> query, key, value;
 };
 
-void attend_row(const AttentionModule& module, const Qkv& qkv, const DenseMask& mask, uint32_t head,
-                uint32_t row, uint32_t tokens, double* output) {
+// Returns the largest score, as ReferenceOutput has it.
+double attend_row(const AttentionModule& module, const Qkv& qkv, const DenseMask& mask,
+                  uint32_t head, uint32_t row, uint32_t tokens, double* output) {
   const uint32_t key_width = module.heads * module.head_dim;
   const uint32_t value_width = module.heads * module.value_dim;
   std::vector<double> weights(tokens, 0.0);
+  const double scale = module.head_dim == 0 ? 0.0 : 1.0 / std::sqrt(double{1} * module.head_dim);
   double max = -INFINITY;
+  double largest_score = 0.0;
   for (uint32_t k = 0; k < tokens; ++k) {
     if (!mask.at(row, k)) continue;
     double score = 0.0;
+    double magnitude = 0.0;
     for (uint32_t d = 0; d < module.head_dim; ++d) {
       const size_t column = size_t{head} * module.head_dim + d;
-      score +=
+      const double product =
           qkv.query[size_t{row} * key_width + column] * qkv.key[size_t{k} * key_width + column];
+      score += product;
+      magnitude += std::fabs(product);
     }
-    weights[k] = module.head_dim == 0 ? 0.0 : score / std::sqrt(double{1} * module.head_dim);
+    weights[k] = score * scale;
     max = std::max(max, weights[k]);
+    largest_score = std::max(largest_score, magnitude * scale);
   }
   double sum = 0.0;
   for (uint32_t k = 0; k < tokens; ++k) {
@@ -57,12 +65,13 @@ void attend_row(const AttentionModule& module, const Qkv& qkv, const DenseMask& 
       output[column] += weights[k] / sum * qkv.value[size_t{k} * value_width + column];
     }
   }
+  return largest_score;
 }
 
 }  // namespace
 
-std::vector<double> reference_output(const AttentionModule& module, std::span<const float> input,
-                                     uint32_t tokens) {
+ReferenceOutput reference_output(const AttentionModule& module, std::span<const float> input,
+                                 uint32_t tokens) {
   const std::vector<double> x(input.begin(), input.end());
   Qkv qkv;
   if (module.head_dim == 0) {
@@ -77,16 +86,22 @@ std::vector<double> reference_output(const AttentionModule& module, std::span<co
   std::vector<DenseMask> masks;
   for (const CompiledMask& mask : module.masks) masks.push_back(expand_mask(mask.view(), tokens));
 
+  ReferenceOutput result;
   const uint32_t width = module.heads * module.value_dim;
   std::vector<double> context(size_t{tokens} * width, 0.0);
   for (uint32_t head = 0; head < module.heads; ++head) {
     for (uint32_t row = 0; row < tokens; ++row) {
-      attend_row(module, qkv, masks[module.head_masks[head]], head, row, tokens,
-                 context.data() + size_t{row} * width);
+      const double score = attend_row(module, qkv, masks[module.head_masks[head]], head, row,
+                                      tokens, context.data() + size_t{row} * width);
+      result.largest_score = std::max(result.largest_score, score);
     }
   }
-  if (!module.output) return context;
-  return project(*module.output, context, tokens, width, 0);
+  result.values =
+      module.output ? project(*module.output, context, tokens, width, 0) : std::move(context);
+  for (const double value : result.values) {
+    result.largest_value = std::max(result.largest_value, std::fabs(value));
+  }
+  return result;
 }
 
 }  // namespace arenite::convert

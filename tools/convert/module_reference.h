@@ -9,9 +9,17 @@
 
 namespace arenite::convert {
 
-// input [tokens, module.features] -> [tokens, module.output_features()], one sequence.
-// Plain loops that share nothing with the runtime but the mask's meaning.
-std::vector<double> reference_output(const AttentionModule& module, std::span<const float> input,
-                                     uint32_t tokens);
+struct ReferenceOutput {
+  std::vector<double> values;  // [tokens, module.output_features()]
+  double largest_value = 0.0;
+  // Largest sum over d of |query[d] * key[d]| / sqrt(head_dim): the rounding errors of scores, and
+  // with them the relative errors of softmax, are proportional to it.
+  double largest_score = 0.0;
+};
+
+// input [tokens, module.features], one sequence. Plain loops that share nothing with the runtime
+// but the mask's meaning.
+ReferenceOutput reference_output(const AttentionModule& module, std::span<const float> input,
+                                 uint32_t tokens);
 
 }  // namespace arenite::convert

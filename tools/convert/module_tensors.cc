@@ -18,7 +18,7 @@ constexpr uint64_t kSideMax = 1u << 24;  // of a matrix; keeps every product far
 }  // namespace
 
 ModuleTensors::ModuleTensors(const Checkpoint& checkpoint, std::string prefix)
-    : checkpoint_(checkpoint), prefix_(std::move(prefix)) {}
+    : checkpoint_(checkpoint), file_(quote(checkpoint.file_name())), prefix_(std::move(prefix)) {}
 
 bool ModuleTensors::has(std::string_view name) const {
   return checkpoint_.find(prefix_ + std::string(name)) != nullptr;

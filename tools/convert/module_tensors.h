@@ -19,7 +19,7 @@ class ModuleTensors {
   ModuleTensors(const Checkpoint& checkpoint, std::string prefix);
 
   const Checkpoint& checkpoint() const { return checkpoint_; }
-  const std::string& file() const { return checkpoint_.file_name(); }
+  const std::string& file() const { return file_; }  // quoted, for messages
   const std::string& prefix() const { return prefix_; }
 
   bool has(std::string_view name) const;
@@ -38,6 +38,7 @@ class ModuleTensors {
 
  private:
   const Checkpoint& checkpoint_;
+  std::string file_;
   std::string prefix_;
   std::set<std::string> used_;
 };

@@ -27,6 +27,8 @@ class NpyArray {
   uint64_t elements() const { return tensor_.elements(); }
   std::span<const std::byte> data() const { return tensor_.data; }  // at any alignment
 
+  void drop_pages() const { file_.drop_pages(); }  // see FileMap
+
   std::vector<float> to_f32() const { return tensor_.to_f32(); }
   std::vector<double> to_f64() const { return tensor_.to_f64(); }
   std::vector<int64_t> to_i64() const { return tensor_.to_i64(); }  // InputError for floats

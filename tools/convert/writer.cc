@@ -186,4 +186,21 @@ AlignedBytes write_model(const Program& program, const std::vector<Target>& targ
   return file;
 }
 
+void check_format_limits(const Program& program) {
+  const struct {
+    const char* what;
+    size_t count;
+    size_t count_max;
+  } lists[] = {{"masks", program.masks.size(), format::kMasksMax},
+               {"ops", program.ops.size(), format::kOpsMax},
+               {"slots", program.slots.size(), format::kSlotsMax},
+               {"tensors", program.tensors.size(), format::kTensorsMax}};
+  for (const auto& list : lists) {
+    if (list.count > list.count_max) {
+      throw InputError("the model needs {} {}: a file holds at most {}", list.count, list.what,
+                       list.count_max);
+    }
+  }
+}
+
 }  // namespace arenite::convert

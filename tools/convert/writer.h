@@ -12,8 +12,11 @@
 
 namespace arenite::convert {
 
+// Throws InputError if the program has more slots, ops, tensors or masks than a file may hold.
+void check_format_limits(const Program& program);
+
 // The bytes of a model file with the weights packed for each target, in the order given.
-// Throws InputError if the program is larger than the format allows.
+// Throws InputError if sizes overflow; else writes what it is given, right or wrong.
 AlignedBytes write_model(const Program& program, const std::vector<Target>& targets);
 
 }  // namespace arenite::convert

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases computed elsewhere: a checkpoint, inputs, and the outputs that PyTorch gave in double
+// precision.
+#ifndef ARENITE_TESTS_GOLDEN_GOLDEN_CASE_H_
+#define ARENITE_TESTS_GOLDEN_GOLDEN_CASE_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "convert/aligned_bytes.h"
+
+namespace arenite::test {
+
+struct GoldenCase {
+  const char* name;
+  double tolerance;  // largest absolute error
+};
+
+// Those of the data folder, and the models of this repository.
+extern const std::vector<GoldenCase> kDataCases;
+extern const std::vector<GoldenCase> kOwnCases;
+
+// What ARENITE_TEST_DATA says, or `shared` next to the repository. It may not be there.
+std::filesystem::path data_folder();
+
+// A case in memory, converted for all targets. Arrays are [sequences, tokens, features].
+struct GoldenModel {
+  convert::AlignedBytes file;
+  bool causal = false;
+  uint32_t sequences = 0;
+  uint32_t tokens = 0;
+  uint32_t input_features = 0;
+  uint32_t output_features = 0;
+  std::vector<float> input;
+  std::vector<float> output;
+};
+
+// Whether `name` is here. Own models always are.
+bool has_case(const std::string& name);
+GoldenModel read_case(const std::string& name);
+
+}  // namespace arenite::test
+
+#endif  // ARENITE_TESTS_GOLDEN_GOLDEN_CASE_H_

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints against outputs of PyTorch, on every kernel set: near them, and the same to the bit
+// however the tokens are fed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "golden/golden_case.h"
+#include "support/compare.h"
+#include "support/kernel_sets.h"
+#include "support/pool.h"
+#include "support/test_session.h"
+
+namespace arenite::test {
+namespace {
+
+std::string case_and_set(const testing::TestParamInfo<std::tuple<GoldenCase, Target>>& info) {
+  std::string name = std::get<0>(info.param).name;
+  std::ranges::replace(name, '-', '_');
+  return name + "_" + kernel_set_name(std::get<1>(info.param));
+}
+
+class Golden : public testing::TestWithParam<std::tuple<GoldenCase, Target>> {
+ protected:
+  void SetUp() override {
+    const std::string name = std::get<0>(GetParam()).name;
+    if (!has_case(name)) {
+      GTEST_SKIP() << name << " is not in " << data_folder() << "; set ARENITE_TEST_DATA";
+    }
+    golden_ = read_case(name);
+  }
+
+  Target target() const { return std::get<1>(GetParam()); }
+  SessionOptions options(uint32_t sequences_max = 1) const {
+    return options_for(golden_.tokens, sequences_max);
+  }
+  std::span<const float> sequence(uint32_t index) const {
+    const size_t count = size_t{golden_.tokens} * golden_.input_features;
+    return std::span(golden_.input).subspan(index * count, count);
+  }
+  // All sequences, one after the other through one session.
+  std::vector<float> one_by_one(const Model& model) const {
+    const TestSession session(model, options());
+    std::vector<float> all;
+    for (uint32_t i = 0; i < golden_.sequences; ++i) {
+      const std::vector<float> part = session.run(sequence(i));
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
+  }
+
+  GoldenModel golden_;
+};
+INSTANTIATE_TEST_SUITE_P(Data, Golden,
+                         testing::Combine(testing::ValuesIn(kDataCases),
+                                          testing::ValuesIn(targets_here())),
+                         case_and_set);
+INSTANTIATE_TEST_SUITE_P(Own, Golden,
+                         testing::Combine(testing::ValuesIn(kOwnCases),
+                                          testing::ValuesIn(targets_here())),
+                         case_and_set);
+
+TEST_P(Golden, AgreesWithTheReference) {
+  const TestModel model(golden_.file.span(), target());
+  EXPECT_EQ(model->causal(), golden_.causal);
+  EXPECT_EQ(model->input_features(), golden_.input_features);
+  EXPECT_EQ(model->output_features(), golden_.output_features);
+  const std::vector<double> expected(golden_.output.begin(), golden_.output.end());
+  EXPECT_TRUE(all_near(one_by_one(*model), expected, std::get<0>(GetParam()).tolerance));
+}
+
+TEST_P(Golden, GivesTheSameBitsInABatchAndOnTwoThreads) {
+  const TestModel model(golden_.file.span(), target());
+  const std::vector<float> expected = one_by_one(*model);
+  Pool pool(2);
+  SessionOptions threaded = options(golden_.sequences);
+  threaded.parallel = pool.parallel_for();
+  for (const SessionOptions& batched : {options(golden_.sequences), threaded}) {
+    const TestSession session(*model, batched);
+    EXPECT_TRUE(same_bits(session.run(golden_.input, golden_.sequences), expected))
+        << batched.parallel.threads << " threads";
+  }
+}
+
+TEST_P(Golden, GivesTheSameBitsTokenByTokenIfCausal) {
+  const TestModel model(golden_.file.span(), target());
+  if (!golden_.causal) return;
+  const TestSession session(*model, options());
+  const std::vector<float> expected = session.run(sequence(0));
+  session->reset();
+  EXPECT_TRUE(same_bits(session.steps_of(1, sequence(0)), expected));
+}
+
+TEST_P(Golden, GivesTheFirstRowsForTheFirstTokensIfCausal) {
+  const TestModel model(golden_.file.span(), target());
+  if (!golden_.causal) return;
+  const TestSession session(*model, options());
+  const std::vector<float> all = session.run(sequence(0));
+  for (const uint32_t tokens : {1u, golden_.tokens / 2, golden_.tokens - 1}) {
+    const std::vector<float> part =
+        session.run(sequence(0).first(size_t{tokens} * golden_.input_features));
+    ASSERT_TRUE(same_bits(part, std::span(all).first(part.size()))) << tokens << " tokens";
+  }
+}
+
+TEST(GoldenData, HasNoAttentionCaseThatIsNotTested) {
+  const std::filesystem::path folder = data_folder() / "goldens";
+  if (!std::filesystem::exists(folder)) {
+    GTEST_SKIP() << folder << " is not there; set ARENITE_TEST_DATA";
+  }
+  std::set<std::string> known;
+  for (const GoldenCase& golden : kDataCases) known.insert(golden.name);
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("seed")) {
+      EXPECT_EQ(known.count(name), 1u) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace arenite::test

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loading: what a model says of itself, and which of its targets runs.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+
+#include "arenite/version.h"
+#include "runtime/session_fixture.h"
+#include "session/model_access.h"
+
+namespace arenite::test {
+namespace {
+
+Target best_here() { return targets_here().back(); }
+
+uint32_t bits_of(const std::vector<Target>& targets) {
+  uint32_t bits = 0;
+  for (const Target target : targets) bits |= bit(target);
+  return bits;
+}
+
+std::vector<Target> targets_elsewhere() {
+  std::vector<Target> targets;
+  for (const Target target : all_targets()) {
+    if ((cpu_targets() & bit(target)) == 0) targets.push_back(target);
+  }
+  return targets;
+}
+
+TEST(ModelLoad, TellsWhatTheModelIs) {
+  for (const ModuleSpec& spec : all_specs()) {
+    const convert::AttentionModule module = make_module(spec);
+    const auto file = make_model(spec);
+    const Result<Model> model = Model::load(file.span());
+    ASSERT_TRUE(model.ok()) << spec.name;
+    EXPECT_STREQ(model->name(), spec.name.c_str());
+    EXPECT_EQ(model->input_features(), module.features);
+    EXPECT_EQ(model->output_features(), module.output_features());
+    EXPECT_EQ(model->positions_max(), spec.positions_max);
+    EXPECT_EQ(model->file().data(), file.span().data()) << "nothing is copied";
+    EXPECT_EQ(model->file().size(), file.size());
+    const bool causal =
+        spec.name != "bidirectional" && spec.name != "prefix" && spec.name != "separate_inputs";
+    EXPECT_EQ(model->causal(), causal) << spec.name;
+    EXPECT_EQ(model->file_targets(), (1u << kTargets) - 1);
+    EXPECT_EQ(ModelAccess::reader(*model).producer(), std::string("arenite ") + version());
+  }
+}
+
+TEST(ModelLoad, PicksTheBestTargetThatTheCpuHas) {
+  const auto all = make_model(spec_named("causal"));
+  EXPECT_EQ(Model::load(all.span())->target(), best_here());
+  for (const Target target : targets_here()) {
+    // In the file's order and in the reverse, with the portable one as the alternative.
+    const auto before = make_model(spec_named("causal"), {Target::kPortable, target});
+    const auto after = make_model(spec_named("causal"), {target, Target::kPortable});
+    if (target == Target::kPortable) continue;  // a target may appear once
+    EXPECT_EQ(Model::load(before.span())->target(), target);
+    EXPECT_EQ(Model::load(after.span())->target(), target);
+    EXPECT_EQ(Model::load(after.span())->file_targets(), bit(target) | bit(Target::kPortable));
+  }
+}
+
+TEST(ModelLoad, RunsTheTargetThatIsForced) {
+  const auto file = make_model(spec_named("causal"));
+  for (const Target target : targets_here()) {
+    const Result<Model> model = Model::load(file.span(), nullptr, {true, target});
+    ASSERT_TRUE(model.ok());
+    EXPECT_EQ(model->target(), target);
+  }
+}
+
+TEST(ModelLoad, RefusesAForcedTargetThatTheFileOrTheCpuLacks) {
+  const auto portable = make_model(spec_named("causal"), {Target::kPortable});
+  const auto all = make_model(spec_named("causal"));
+  for (const Target target : all_targets()) {
+    Diagnostic why;
+    if (target != Target::kPortable) {
+      EXPECT_EQ(Model::load(portable.span(), &why, {true, target}).status(), Status::kUnsupported);
+      EXPECT_EQ(why.file_targets, bit(Target::kPortable));
+      EXPECT_EQ(why.cpu_targets, cpu_targets());
+    }
+    const bool here = (cpu_targets() & bit(target)) != 0;
+    EXPECT_EQ(Model::load(all.span(), &why, {true, target}).status(),
+              here ? Status::kOk : Status::kUnsupported);
+  }
+}
+
+TEST(ModelLoad, RefusesAFileForOtherCpusAndNamesBoth) {
+  const std::vector<Target> foreign = targets_elsewhere();
+  ASSERT_FALSE(foreign.empty()) << "there are targets of two architectures";
+  const auto file = make_model(spec_named("causal"), foreign);
+  Diagnostic why;
+  const Status status = Model::load(file.span(), &why).status();
+  EXPECT_EQ(status, Status::kUnsupported);
+  EXPECT_EQ(why.file_targets, bits_of(foreign));
+  EXPECT_EQ(why.cpu_targets, cpu_targets());
+  const std::string text = describe(status, why);
+  EXPECT_NE(text.find("convert it for this one"), std::string::npos) << text;
+  for (const Target target : all_targets()) {
+    EXPECT_NE(text.find(name(target)), std::string::npos) << text;
+  }
+}
+
+TEST(ModelLoad, RefusesAMisalignedFile) {
+  const auto file = make_model(spec_named("causal"));
+  const GuardedBuffer memory(file.size() + kModelAlignment, kModelAlignment);
+  for (size_t offset = 1; offset < kModelAlignment; ++offset) {
+    const std::span<std::byte> copy = memory.span().subspan(offset, file.size());
+    std::memcpy(copy.data(), file.span().data(), file.size());
+    Diagnostic why;
+    ASSERT_EQ(Model::load(copy, &why).status(), Status::kInvalidArgument);
+    EXPECT_STREQ(why.field, "file");
+    EXPECT_EQ(why.found, offset);
+  }
+}
+
+TEST(ModelLoad, RefusesNothing) {
+  Diagnostic why;
+  EXPECT_EQ(Model::load({}, &why).status(), Status::kBadModel);
+  EXPECT_EQ(describe(Status::kBadModel, why),
+            "bad model: the file is too short for a model; file[0]; found 0, expected 40");
+  EXPECT_EQ(Model::load({}).status(), Status::kBadModel);
+}
+
+TEST(ModelLoad, ForgetsAnEarlierDiagnostic) {
+  const auto file = make_model(spec_named("causal"));
+  Diagnostic why;
+  ASSERT_FALSE(Model::load({}, &why).ok());
+  ASSERT_TRUE(Model::load(file.span(), &why).ok());
+  EXPECT_EQ(why.reason, nullptr);
+  EXPECT_EQ(why.field, nullptr);
+}
+
+}  // namespace
+}  // namespace arenite::test

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model that is loaded and dropped is a mistake.
+#include "arenite/session.h"
+
+namespace arenite {
+
+void look(std::span<const std::byte> file) {
+#ifdef ARENITE_MISUSE
+  Model::load(file);
+#else
+  (void)Model::load(file);
+#endif
+}
+
+}  // namespace arenite

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// What step returns must be looked at.
+#include "arenite/session.h"
+
+namespace arenite {
+
+void feed(Session& session, const Batch& batch) {
+#ifdef ARENITE_MISUSE
+  session.step(batch);
+#else
+  (void)session.step(batch);
+#endif
+}
+
+}  // namespace arenite

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// A result is asked whether it is ok.
+#include "arenite/session.h"
+
+namespace arenite {
+
+int check(const Result<Output>& output) {
+#ifdef ARENITE_MISUSE
+  if (output) return 1;
+#else
+  if (output.ok()) return 1;
+#endif
+  return 0;
+}
+
+}  // namespace arenite

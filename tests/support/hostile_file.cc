@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs each target of the file that this machine can run.
+#include "support/hostile_file.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "arenite/session.h"
+#include "support/guarded_buffer.h"
+#include "support/random.h"
+
+namespace arenite::test {
+namespace {
+
+constexpr uint32_t kPositions = 70;  // more than two tiles of a mask
+constexpr uint32_t kSequences = 2;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void feed(Session& session, const Model& model, uint32_t tokens) {
+  const size_t width = model.input_features();
+  const GuardedFloats features(kSequences * tokens * width);
+  Random(1).fill(features.span(), 1.0f);
+  const std::span<const float> all = features.span();
+  // A batch may be refused, for a mask that hides a row of it; then nothing has happened.
+  Diagnostic why;
+  const uint32_t lengths[kSequences] = {tokens, tokens / 2};
+  for (const Batch& batch :
+       {Batch{all, kSequences, tokens, {}}, Batch{all, kSequences, tokens, lengths},
+        Batch{all.first(width), 1, 1, {}}}) {
+    const Result<Output> output = session.run(batch, &why);
+    require(output.ok() ? output->features == model.output_features() : why.reason != nullptr);
+  }
+  session.reset();
+  for (uint32_t i = 0; i < std::min(tokens, 3u); ++i) {
+    const Result<Output> output = session.step(all.subspan(i * width, width), &why);
+    require(output.ok() || why.reason != nullptr);
+  }
+  require(session.rewind(0, 0) == Status::kOk);
+}
+
+Fate run(const Model& model, size_t arena_bytes_max) {
+  SessionOptions options;
+  options.positions_max =
+      model.positions_max() == 0 ? kPositions : std::min(model.positions_max(), kPositions);
+  options.sequences_max = kSequences;
+  Diagnostic why;
+  const Result<ArenaPlan> plan = plan_arena(model, options, &why);
+  if (!plan.ok()) {
+    require(why.reason != nullptr);
+    return Fate::kTooLarge;
+  }
+  if (plan->total_bytes > arena_bytes_max) return Fate::kTooLarge;
+  const GuardedBuffer arena(plan->total_bytes, kArenaAlignment);
+  const Result<Session*> session = Session::create(model, options, arena.span(), &why);
+  require(session.ok());
+  feed(**session, model, options.positions_max);
+  require(arena.surroundings_intact());
+  return Fate::kRan;
+}
+
+}  // namespace
+
+Fate load_and_run(std::span<const std::byte> file, size_t arena_bytes_max) {
+  Diagnostic why;
+  const Result<Model> best = Model::load(file, &why);
+  if (!best.ok()) {
+    require(why.reason != nullptr);
+    return Fate::kRefused;
+  }
+  Fate fate = Fate::kTooLarge;
+  for (uint32_t i = 0; i < kTargets; ++i) {
+    const Result<Model> model =
+        Model::load(file, nullptr, {.force_target = true, .target = static_cast<Target>(i)});
+    if (model.ok()) fate = run(*model, arena_bytes_max);
+  }
+  return fate;
+}
+
+}  // namespace arenite::test

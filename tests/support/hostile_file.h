@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Does with a model file of unknown origin what an application would do, in guarded memory.
+#ifndef ARENITE_TESTS_SUPPORT_HOSTILE_FILE_H_
+#define ARENITE_TESTS_SUPPORT_HOSTILE_FILE_H_
+
+#include <cstddef>
+#include <span>
+
+namespace arenite::test {
+
+enum class Fate {
+  kRefused,   // by load, with a reason
+  kTooLarge,  // loaded, but its arena is larger than a test wants to pay for
+  kRan,       // loaded, and fed with tokens
+};
+
+// Loads, plans, creates, runs, steps and rewinds. Any access beyond the file's arena and input
+// faults, and a refusal without a reason ends the process. REQUIRES: file.data() is a multiple of
+// kModelAlignment.
+Fate load_and_run(std::span<const std::byte> file, size_t arena_bytes_max = size_t{64} << 20);
+
+}  // namespace arenite::test
+
+#endif  // ARENITE_TESTS_SUPPORT_HOSTILE_FILE_H_

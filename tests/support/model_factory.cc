@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each projection draws its numbers from a seed of its own, so that one choice in a spec does not
+// change the weights of the others.
+#include "support/model_factory.h"
+
+#include <cmath>
+#include <stdexcept>
+
+#include "convert/program_builder.h"
+#include "convert/writer.h"
+#include "support/random.h"
+
+namespace arenite::test {
+namespace {
+
+using convert::AttentionModule;
+using convert::band_mask;
+using convert::CompiledMask;
+using convert::Projection;
+
+enum Seed : uint64_t { kQuery = 1, kKey, kValue, kOutput };
+
+Projection make_projection(const char* name, uint32_t outputs, uint32_t inputs, bool bias,
+                           Seed seed) {
+  Projection projection;
+  projection.name = name;
+  projection.outputs = outputs;
+  projection.inputs = inputs;
+  projection.weights.resize(size_t{outputs} * inputs);
+  // Keeps the variance of what comes out near that of what goes in.
+  const float limit = std::sqrt(3.0f / static_cast<float>(inputs));
+  Random random(seed);
+  random.fill(projection.weights, limit);
+  if (bias) {
+    projection.bias.resize(outputs);
+    random.fill(projection.bias, 0.5f);
+  }
+  return projection;
+}
+
+ModuleSpec named(const char* name) {
+  ModuleSpec spec;
+  spec.name = name;
+  return spec;
+}
+
+ModuleSpec bounded(const char* name, CompiledMask mask) {
+  ModuleSpec spec = named(name);
+  spec.positions_max = mask.positions;
+  spec.masks = {std::move(mask)};
+  return spec;
+}
+
+ModuleSpec bidirectional() {
+  ModuleSpec spec = named("bidirectional");
+  spec.masks = {band_mask(kUnlimited, kUnlimited, 0)};
+  spec.bias = false;
+  spec.output_features = 0;
+  return spec;
+}
+
+ModuleSpec window() {
+  ModuleSpec spec = named("window");
+  spec.masks = {band_mask(6, 0, 0)};
+  return spec;
+}
+
+// Every other earlier key: only the distance counts, but it is no band.
+ModuleSpec strip() {
+  return bounded("strip", mask_where(kSpecPositions, [](uint32_t query, uint32_t key) {
+                   return key <= query && (query - key) % 2 == 0;
+                 }));
+}
+
+// Documents of 23 positions, each causal in itself.
+ModuleSpec documents() {
+  return bounded("documents", mask_where(kSpecPositions, [](uint32_t query, uint32_t key) {
+                   return key <= query && key / 23 == query / 23;
+                 }));
+}
+
+// A prefix of 9 positions that all see, then causal.
+ModuleSpec prefix() {
+  return bounded("prefix", mask_where(kSpecPositions, [](uint32_t query, uint32_t key) {
+                   return key < 9 || key <= query;
+                 }));
+}
+
+ModuleSpec head_masks() {
+  ModuleSpec spec = named("head_masks");
+  spec.heads = 4;
+  spec.masks = {band_mask(kUnlimited, 0, 0), band_mask(3, 0, 0)};
+  spec.head_masks = {0, 1, 1, 0};
+  return spec;
+}
+
+ModuleSpec mask_only() {
+  ModuleSpec spec = bounded("mask_only", band_mask(kUnlimited, 0, kSpecPositions));
+  spec.features = 3;
+  spec.heads = 1;
+  spec.head_dim = 0;
+  spec.value_dim = 3;
+  spec.output_features = 0;
+  return spec;
+}
+
+ModuleSpec separate_inputs() {
+  ModuleSpec spec = named("separate_inputs");
+  spec.separate_inputs = true;
+  spec.masks = {band_mask(kUnlimited, kUnlimited, 0)};
+  return spec;
+}
+
+// Wider than a tile of any kernel set.
+ModuleSpec wide() {
+  ModuleSpec spec = named("wide");
+  spec.features = 35;
+  spec.heads = 3;
+  spec.head_dim = 40;
+  spec.value_dim = 33;
+  spec.output_features = 65;
+  return spec;
+}
+
+}  // namespace
+
+CompiledMask mask_where(uint32_t positions, const std::function<bool(uint32_t, uint32_t)>& sees) {
+  convert::DenseMask dense(positions);
+  for (uint32_t query = 0; query < positions; ++query) {
+    for (uint32_t key = 0; key < positions; ++key) dense.set(query, key, sees(query, key));
+  }
+  return compile_mask(dense, "test mask");
+}
+
+AttentionModule make_module(const ModuleSpec& spec) {
+  AttentionModule module;
+  module.architecture = "test module";
+  module.heads = spec.heads;
+  module.head_dim = spec.head_dim;
+  module.value_dim = spec.value_dim;
+  module.features = spec.features;
+  module.separate_inputs = spec.separate_inputs;
+  if (spec.head_dim != 0) {
+    const uint32_t wider = spec.separate_inputs ? 1 : 0;
+    const uint32_t keys = spec.heads * spec.head_dim;
+    module.query = make_projection("query", keys, spec.features, spec.bias, kQuery);
+    module.key = make_projection("key", keys, spec.features + wider, spec.bias, kKey);
+    module.value = make_projection("value", spec.heads * spec.value_dim, spec.features + 2 * wider,
+                                   spec.bias, kValue);
+    if (spec.separate_inputs) {
+      module.features = module.query.inputs + module.key.inputs + module.value.inputs;
+    }
+  }
+  if (spec.output_features != 0) {
+    module.output = make_projection("output", spec.output_features, spec.heads * spec.value_dim,
+                                    spec.bias, kOutput);
+  }
+  module.positions_max = spec.positions_max;
+  module.masks = spec.masks;
+  module.head_masks = spec.head_masks;
+  module.head_masks.resize(spec.heads, 0);
+  return module;
+}
+
+std::vector<Target> all_targets() {
+  std::vector<Target> targets;
+  for (uint32_t i = 0; i < kTargets; ++i) targets.push_back(static_cast<Target>(i));
+  return targets;
+}
+
+convert::AlignedBytes make_model(const ModuleSpec& spec, const std::vector<Target>& targets) {
+  return convert::write_model(convert::build_program(make_module(spec), spec.name), targets);
+}
+
+std::vector<ModuleSpec> all_specs() {
+  return {named("causal"), bidirectional(), window(),    strip(), documents(),
+          prefix(),        head_masks(),    mask_only(), wide(),  separate_inputs()};
+}
+
+ModuleSpec spec_named(const std::string& name) {
+  for (ModuleSpec& spec : all_specs()) {
+    if (spec.name == name) return std::move(spec);
+  }
+  throw std::logic_error("no spec is called " + name);
+}
+
+std::vector<float> random_floats(size_t count, uint64_t seed) {
+  std::vector<float> values(count);
+  Random(seed).fill(values, 1.0f);
+  return values;
+}
+
+}  // namespace arenite::test

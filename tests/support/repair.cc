@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Segments and formulas first: what is written there is part of the metadata.
+#include "support/repair.h"
+
+#include <cstdint>
+#include <cstring>
+
+#include "core/crc32c.h"
+#include "format/file_layout.h"
+#include "format/reader.h"
+#include "format/verify.h"
+#include "model_generated.h"
+
+namespace arenite::test {
+namespace {
+
+template <typename T>
+void overwrite(const T* place, const T& value) {
+  std::memcpy(const_cast<T*>(place), &value, sizeof(value));
+}
+
+void repair_segment(std::span<std::byte> file, const format::Packed& packed) {
+  const format::Segment& segment = *packed.segment();
+  if (segment.offset() > file.size() || segment.bytes() > file.size() - segment.offset()) return;
+  const uint32_t crc = crc32c(file.subspan(segment.offset(), segment.bytes()));
+  overwrite(&segment, format::Segment(segment.offset(), segment.bytes(), crc));
+}
+
+void repair_formula(std::span<std::byte> file, const format::Packed& packed) {
+  if (packed.target() >= kTargets) return;
+  ArenaFormula formula;
+  // Where a size overflows there is no right formula.
+  (void)derive_formula(format::ModelReader(file), packing_of(static_cast<Target>(packed.target())),
+                       formula);
+  overwrite(packed.formula(),
+            format::ArenaFormula(formula.activation_bytes_per_token, formula.kv_bytes_per_panel,
+                                 formula.kv_bytes_per_page, formula.nr, formula.score_rows));
+}
+
+void repair(std::span<std::byte> file, bool formulas) {
+  format::Footer footer;
+  if (file.size() < sizeof(footer)) return;
+  std::byte* const footer_at = file.data() + file.size() - sizeof(footer);
+  std::memcpy(&footer, footer_at, sizeof(footer));
+  if (footer.metadata_bytes > file.size() - sizeof(footer)) return;
+  const std::span<std::byte> metadata = file.first(footer.metadata_bytes);
+  // In a hostile file, parts lie over each other: each repair may break what was sound before.
+  const auto is_sound = [&] {
+    flatbuffers::Verifier structure(reinterpret_cast<const uint8_t*>(metadata.data()),
+                                    metadata.size());
+    return format::VerifyModelBuffer(structure);
+  };
+  const format::Model* const model = format::GetModel(metadata.data());
+  for (uint32_t i = 0; is_sound() && i < model->packed()->size(); ++i) {
+    repair_segment(file, *model->packed()->Get(i));
+    if (formulas && is_sound() && i < model->packed()->size()) {
+      repair_formula(file, *model->packed()->Get(i));
+    }
+  }
+  footer.metadata_crc32c = crc32c(metadata);
+  std::memcpy(footer_at, &footer, sizeof(footer));
+}
+
+}  // namespace
+
+void repair_checksums(std::span<std::byte> file) { repair(file, false); }
+void repair_checksums_and_formulas(std::span<std::byte> file) { repair(file, true); }
+
+}  // namespace arenite::test

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the subcommands ask of their arguments. A value that breaks a rule is bad usage: exit
+// code 2.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <initializer_list>
+#include <string>
+
+namespace arenite::tool {
+
+inline constexpr uint32_t kThreadsMax = 256;
+
+// Digits only, from `min` to `max`.
+CLI::Validator whole_number(uint32_t min, uint32_t max);
+
+// What convert::parse_targets takes.
+CLI::Validator target_names();
+
+// What forced_target takes.
+CLI::Validator kernel_set_or_target_name();
+
+// Throws CLI::ValidationError if `output` is one of `inputs`, under whatever name: a result must
+// not replace what it was made from.
+void require_other_file(const std::filesystem::path& output,
+                        std::initializer_list<std::filesystem::path> inputs);
+
+// The line about a parse error, and where to read more; for CLI::App.
+std::string usage_message(const CLI::App* app, const CLI::Error& error);
+
+}  // namespace arenite::tool

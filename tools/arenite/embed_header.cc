@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bytes are written as 64-bit words: compilers take a third of the time that single bytes take,
+// and a quarter of the memory.
+#include "arenite/embed_header.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "convert/error.h"
+#include "core/crc32c.h"
+
+namespace arenite::tool {
+namespace {
+
+constexpr size_t kWordsPerRow = 5;
+constexpr size_t kPieceBytes = 1 << 16;
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+constexpr std::string_view kPreamble = R"(// NOLINTBEGIN
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+)";
+
+// $ stands for the identifier. The numbers of core/arena_formula.h are filled in, because an
+// application sees none of the runtime's own headers.
+constexpr std::string_view kFormula = R"(
+constexpr std::size_t ${target}_arena_bytes(
+    std::uint32_t positions, std::uint32_t tokens, std::uint32_t sequences,
+    std::uint32_t threads) {{
+  const auto round_up = [](std::uint64_t n) {{ return (n + {unit} - 1) / {unit} * {unit}; }};
+  const std::uint64_t panels = (std::uint64_t{{positions}} + {nr} - 1) / {nr};
+  const std::uint64_t pages = (std::uint64_t{{positions}} + {page} - 1) / {page};
+  const std::uint64_t session = round_up({session}ull + {sequence}ull * sequences);
+  const std::uint64_t kv_cache = round_up(sequences * ({panel}ull * panels + {pages}ull * pages));
+  const std::uint64_t activations = round_up({token}ull * tokens + {slack});
+  const std::uint64_t scratch = round_up({row}ull * ({nr} * panels + {padding}));
+  return static_cast<std::size_t>(session + kv_cache + activations + threads * scratch);
+}}
+)";
+
+std::string target_identifier(const format::PackedView& packed) {
+  return identifier_from(name(static_cast<Target>(packed.target)));
+}
+
+std::string formula_function(const std::string& identifier, const format::PackedView& packed) {
+  std::string text = fmt::format(
+      kFormula, fmt::arg("target", "_" + target_identifier(packed)), fmt::arg("unit", kArenaUnit),
+      fmt::arg("nr", packed.formula.nr), fmt::arg("page", kPagePositions),
+      fmt::arg("session", kSessionBytes), fmt::arg("sequence", kSequenceBytes),
+      fmt::arg("panel", packed.formula.kv_bytes_per_panel),
+      fmt::arg("pages", packed.formula.kv_bytes_per_page),
+      fmt::arg("token", packed.formula.activation_bytes_per_token),
+      fmt::arg("slack", kReadAheadBytes),
+      fmt::arg("row", packed.formula.score_rows * sizeof(float)),
+      fmt::arg("padding", kScoreRowPadding + packed.formula.nr));
+  return text.replace(text.find('$'), 1, identifier);
+}
+
+// The function over all targets of the file.
+std::string largest_function(const std::string& identifier, const format::ModelReader& reader) {
+  std::string text = fmt::format(
+      "\n// The largest of them: enough whichever kernels the CPU runs.\n"
+      "constexpr std::size_t {}_arena_bytes(\n"
+      "    std::uint32_t positions, std::uint32_t tokens, std::uint32_t sequences,\n"
+      "    std::uint32_t threads) {{\n"
+      "  std::size_t largest = 0;\n"
+      "  for (const std::size_t bytes : {{\n",
+      identifier);
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    text += fmt::format("           {}_{}_arena_bytes(positions, tokens, sequences, threads),\n",
+                        identifier, target_identifier(reader.packed(i)));
+  }
+  return text +
+         "       }) {\n"
+         "    if (bytes > largest) largest = bytes;\n"
+         "  }\n"
+         "  return largest;\n"
+         "}\n";
+}
+
+std::string constants(const VerifiedFile& file, const std::string& identifier,
+                      const SessionSizes& sizes) {
+  const std::vector<ArenaLayout> arenas = plan_targets(file, sizes);
+  std::string text = fmt::format(
+      "// The sizes given to arenite embed, for arenite::SessionOptions.\n"
+      "inline constexpr std::uint32_t {0}_positions_max = {1};\n"
+      "inline constexpr std::uint32_t {0}_tokens_max = {2};\n"
+      "inline constexpr std::uint32_t {0}_sequences_max = {3};\n"
+      "inline constexpr std::uint32_t {0}_threads = {4};\n"
+      "\n// Bytes of the arena at these sizes, for each target; then the largest of them.\n",
+      identifier, sizes.positions, sizes.tokens, sizes.sequences, sizes.threads);
+  size_t largest = 0;
+  for (uint32_t i = 0; i < arenas.size(); ++i) {
+    const size_t bytes = arenas[i].plan.total_bytes;
+    largest = std::max(largest, bytes);
+    text += fmt::format("inline constexpr std::size_t {}_{}_arena_bytes_max = {};\n", identifier,
+                        target_identifier(file.reader().packed(i)), bytes);
+  }
+  return text + fmt::format("inline constexpr std::size_t {}_arena_bytes_max = {};\n", identifier,
+                            largest);
+}
+
+void write_words(std::span<const std::byte> bytes,
+                 const std::function<void(std::string_view)>& write) {
+  std::string text;
+  for (size_t at = 0, words = 0; at < bytes.size(); at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, std::min(sizeof(word), bytes.size() - at));
+    text += fmt::format("{}0x{:x},", words % kWordsPerRow == 0 ? "\n" : " ", word);
+    ++words;
+    if (text.size() < kPieceBytes) continue;
+    write(text);
+    text.clear();
+  }
+  write(text);
+}
+
+}  // namespace
+
+std::string identifier_from(std::string_view text) {
+  std::string identifier;
+  for (const char c : text) {
+    const bool kept = is_letter(c) || (is_digit(c) && !identifier.empty());
+    if (kept) identifier += c;
+    if (!kept && !identifier.empty() && identifier.back() != '_') identifier += '_';
+  }
+  while (!identifier.empty() && identifier.back() == '_') identifier.pop_back();
+  return identifier.empty() ? "embedded" : identifier;
+}
+
+void check_identifier(const std::string& name) {
+  if (name.empty() || identifier_from(name) != name) {
+    throw convert::InputError(
+        "--name {}: expected letters, digits and single underscores, beginning with a letter and "
+        "not ending with an underscore; for example {}",
+        convert::quote(name), identifier_from(name));
+  }
+}
+
+void write_header(const VerifiedFile& file, const std::string& identifier,
+                  const SessionSizes& sizes, const std::function<void(std::string_view)>& write) {
+  const SessionSizes resolved = resolve_sizes(file, sizes);
+  const format::ModelReader reader = file.reader();
+  const std::string file_name = std::filesystem::path(file.name()).filename().string();
+  write(
+      fmt::format("// Generated by arenite embed from {}, do not edit.\n"
+                  "// {} bytes, CRC-32C {:08x}.\n",
+                  convert::quote(file_name), file.bytes().size(), crc32c(file.bytes())));
+  write(kPreamble);
+  write(constants(file, identifier, resolved));
+  write(
+      "\n// The same for any sizes, each at least 1: what arenite::plan_arena says of sizes that "
+      "it\n"
+      "// accepts.");
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    write(formula_function(identifier, reader.packed(i)));
+  }
+  write(largest_function(identifier, reader));
+  write(fmt::format(
+      "static_assert({0}_arena_bytes({0}_positions_max, {0}_tokens_max, {0}_sequences_max,\n"
+      "                            {0}_threads) == {0}_arena_bytes_max);\n"
+      "static_assert(std::endian::native == std::endian::little, \"the words are "
+      "little-endian\");\n"
+      "\nalignas(64) inline constexpr std::uint64_t {0}_words[] = {{",
+      identifier));
+  write_words(file.bytes(), write);
+  write(
+      fmt::format("\n}};\n\n"
+                  "// The model file, for arenite::Model::load.\n"
+                  "inline std::span<const std::byte> {0}_model() {{\n"
+                  "  return std::as_bytes(std::span({0}_words)).first({1});\n"
+                  "}}\n"
+                  "// NOLINTEND\n",
+                  identifier, file.bytes().size()));
+}
+
+}  // namespace arenite::tool

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// What there is to know about a model file: gathered once, then printed as text or as JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "arenite/model_cost.h"
+#include "arenite/model_file.h"
+#include "arenite/session_sizes.h"
+
+namespace arenite::tool {
+
+struct OpFacts {
+  std::string name;
+  format::OpView op;
+  std::vector<uint32_t> reads;  // slots
+  uint32_t writes = 0;          // a slot
+  OpCost cost;
+  uint64_t pass_multiply_adds = 0;  // over all positions of one sequence
+};
+
+struct SlotFacts {
+  std::string label;  // "input", "output", or the op that fills it
+  format::SlotView slot;
+};
+
+struct TensorFacts {
+  std::string name;
+  format::TensorShape shape;
+  std::vector<uint64_t> packed_bytes;  // for each target
+};
+
+struct MaskFacts {
+  MaskView mask;
+  std::string description;
+  uint64_t bytes = 0;
+  uint64_t dense_bytes = 0;  // of a float for each pair of positions
+};
+
+struct CacheFacts {
+  CacheShape shape;
+  std::vector<uint64_t> bytes;  // for each target, all sequences
+};
+
+struct TargetFacts {
+  Target target = Target::kPortable;
+  format::PackedView packed;
+  ArenaLayout arena;
+  bool runs_here = false;
+  bool chosen = false;  // Model::load takes it on this CPU
+};
+
+struct ModelFacts {
+  std::string path;
+  std::string name;
+  std::string architecture;
+  std::string producer;
+  uint32_t format_version = 0;
+  uint64_t file_bytes = 0;
+  uint64_t metadata_bytes = 0;
+  uint32_t input_features = 0;
+  uint32_t output_features = 0;
+  uint32_t positions_max = 0;  // 0: any
+  bool causal = false;
+  SessionSizes sizes;  // that the arena and the work of a pass are for
+  std::vector<OpFacts> ops;
+  std::vector<SlotFacts> slots;
+  std::vector<TensorFacts> tensors;
+  std::vector<MaskFacts> masks;
+  std::vector<CacheFacts> caches;
+  std::vector<TargetFacts> targets;
+
+  // The one that runs here; the first if none does.
+  const TargetFacts& shown_target() const;
+};
+
+// The facts point into `file`. Throws InputError if the model cannot serve the sizes.
+ModelFacts gather_facts(const VerifiedFile& file, const SessionSizes& sizes);
+
+}  // namespace arenite::tool

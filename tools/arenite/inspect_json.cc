@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// The facts of a model file as JSON. Keys are never renamed: programs read them.
+#include <nlohmann/json.hpp>
+
+#include "arenite/inspect_output.h"
+
+namespace arenite::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// null where there is no limit.
+Json limit(uint32_t value) { return value == kUnlimited ? Json(nullptr) : Json(value); }
+
+Json by_target(const ModelFacts& facts, const std::vector<uint64_t>& values) {
+  Json json = Json::object();
+  for (size_t i = 0; i < values.size(); ++i) json[name(facts.targets[i].target)] = values[i];
+  return json;
+}
+
+Json op_json(const OpFacts& op, size_t index) {
+  const bool linear = op.op.kind == format::OpKind::kLinear;
+  Json json = {{"index", index},
+               {"name", op.name},
+               {"kind", linear ? "linear" : "attention"},
+               {"reads_slots", op.reads},
+               {"writes_slot", op.writes},
+               {"multiply_adds_per_token", op.cost.per_token},
+               {"multiply_adds_per_key", op.cost.per_pair},
+               {"multiply_adds_per_pass", op.pass_multiply_adds}};
+  if (linear) {
+    json["tensor"] = op.op.linear.tensor;
+  } else {
+    json["heads"] = op.op.attention.heads;
+    json["cache"] = op.op.attention.cache;
+    json["mask"] = op.op.attention.mask;
+  }
+  return json;
+}
+
+Json program_json(const ModelFacts& facts, Json json) {
+  for (size_t i = 0; i < facts.ops.size(); ++i) json["ops"].push_back(op_json(facts.ops[i], i));
+  for (size_t i = 0; i < facts.slots.size(); ++i) {
+    const format::SlotView& slot = facts.slots[i].slot;
+    json["slots"].push_back({{"index", i},
+                             {"label", facts.slots[i].label},
+                             {"width", slot.width},
+                             {"column", slot.column},
+                             {"first_op", slot.first_op},
+                             {"last_op", slot.last_op}});
+  }
+  json["tensors"] = json["masks"] = json["caches"] = Json::array();
+  for (size_t i = 0; i < facts.tensors.size(); ++i) {
+    const TensorFacts& tensor = facts.tensors[i];
+    json["tensors"].push_back({{"index", i},
+                               {"name", tensor.name},
+                               {"outputs", tensor.shape.outputs},
+                               {"inputs", tensor.shape.inputs},
+                               {"packed_bytes", by_target(facts, tensor.packed_bytes)}});
+  }
+  for (size_t i = 0; i < facts.masks.size(); ++i) {
+    const MaskFacts& mask = facts.masks[i];
+    constexpr const char* kKinds[] = {"band", "strip", "tiles"};
+    json["masks"].push_back({{"index", i},
+                             {"kind", kKinds[static_cast<size_t>(mask.mask.kind)]},
+                             {"description", mask.description},
+                             {"positions", mask.mask.positions},
+                             {"behind", limit(mask.mask.behind)},
+                             {"ahead", limit(mask.mask.ahead)},
+                             {"bytes", mask.bytes},
+                             {"dense_bytes", mask.dense_bytes}});
+  }
+  for (size_t i = 0; i < facts.caches.size(); ++i) {
+    const CacheFacts& cache = facts.caches[i];
+    json["caches"].push_back({{"index", i},
+                              {"kv_heads", cache.shape.kv_heads},
+                              {"head_dim", cache.shape.head_dim},
+                              {"value_dim", cache.shape.value_dim},
+                              {"bytes", by_target(facts, cache.bytes)}});
+  }
+  return json;
+}
+
+Json target_json(const TargetFacts& target) {
+  const ArenaFormula& formula = target.packed.formula;
+  const ArenaPlan& plan = target.arena.plan;
+  return {{"name", name(target.target)},
+          {"packing", "f32"},
+          {"nr", target.packed.packing.nr},
+          {"mr", target.packed.packing.mr},
+          {"offset", target.packed.segment.offset},
+          {"bytes", target.packed.segment.bytes},
+          {"crc32c", target.packed.segment.crc32c},
+          {"kernel_set", kernel_set_name(target.target)},
+          {"runs_here", target.runs_here},
+          {"chosen", target.chosen},
+          {"formula",
+           {{"activation_bytes_per_token", formula.activation_bytes_per_token},
+            {"kv_bytes_per_panel", formula.kv_bytes_per_panel},
+            {"kv_bytes_per_page", formula.kv_bytes_per_page},
+            {"nr", formula.nr},
+            {"score_rows", formula.score_rows}}},
+          {"arena",
+           {{"session_bytes", plan.session_bytes},
+            {"kv_cache_bytes", plan.kv_cache_bytes},
+            {"activation_bytes", plan.activation_bytes},
+            {"scratch_bytes", plan.scratch_bytes},
+            {"total_bytes", plan.total_bytes}}}};
+}
+
+}  // namespace
+
+std::string facts_as_json(const ModelFacts& facts) {
+  Json json;
+  json["file"] = {{"path", facts.path},
+                  {"bytes", facts.file_bytes},
+                  {"metadata_bytes", facts.metadata_bytes},
+                  {"format_version", facts.format_version},
+                  {"producer", facts.producer}};
+  json["model"] = {{"name", facts.name},
+                   {"architecture", facts.architecture},
+                   {"input_features", facts.input_features},
+                   {"output_features", facts.output_features},
+                   {"positions_max", facts.positions_max},
+                   {"causal", facts.causal}};
+  json["sizes"] = {{"positions", facts.sizes.positions},
+                   {"tokens", facts.sizes.tokens},
+                   {"sequences", facts.sizes.sequences},
+                   {"threads", facts.sizes.threads}};
+  json = program_json(facts, std::move(json));
+  for (const TargetFacts& target : facts.targets) json["targets"].push_back(target_json(target));
+  // Names come from the checkpoint and may be no text at all.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace arenite::tool

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asks the runtime's own planner, for every target in turn.
+#include "arenite/session_sizes.h"
+
+#include "arenite/arguments.h"
+#include "convert/convert.h"
+#include "session/model_access.h"
+
+namespace arenite::tool {
+
+void add_size_options(CLI::App& command, SessionSizes& sizes) {
+  command.add_option("--positions", sizes.positions, "Longest sequence; the model's by default")
+      ->check(whole_number(1, UINT32_MAX));
+  command
+      .add_option("--tokens", sizes.tokens,
+                  "Most tokens in one call; positions * sequences by default")
+      ->check(whole_number(1, UINT32_MAX));
+  command.add_option("--sequences", sizes.sequences, "Sequences held at once")
+      ->check(whole_number(1, UINT32_MAX))
+      ->capture_default_str();
+  command.add_option("--threads", sizes.threads, "Threads that share the work of a call")
+      ->check(whole_number(1, UINT32_MAX))
+      ->capture_default_str();
+}
+
+SessionSizes resolve_sizes(const VerifiedFile& file, const SessionSizes& sizes) {
+  const ArenaLayout layout = plan_targets(file, sizes).front();
+  return {layout.positions_max, layout.tokens_max, layout.sequences_max, sizes.threads};
+}
+
+std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SessionSizes& sizes) {
+  const format::ModelReader reader = file.reader();
+  SessionOptions options = convert::default_session_options(reader.positions_max());
+  if (sizes.positions != 0) options.positions_max = sizes.positions;
+  options.tokens_max = sizes.tokens;
+  options.sequences_max = sizes.sequences;
+  options.parallel.threads = sizes.threads;
+  // Planning wants to see a pool, and never calls it.
+  options.parallel.run = [](void*, uint32_t, ParallelFor::Task, void*) {};
+  std::vector<ArenaLayout> layouts(reader.packed_count());
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    const Target target = static_cast<Target>(reader.packed(i).target);
+    Diagnostic why;
+    const Status status =
+        make_layout(ModelAccess::make(file.bytes(), i, target), options, layouts[i], why);
+    if (status != Status::kOk) throw_status(file.name(), status, why);
+  }
+  return layouts;
+}
+
+}  // namespace arenite::tool

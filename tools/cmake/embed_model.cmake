@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# Converts a checkpoint and embeds the result into a program, when the program is built.
+
+# The program arenite that runs on the build machine: the one being built, or the one given.
+set(ARENITE_HOST_TOOL "" CACHE FILEPATH "Program arenite of the build machine, for cross builds")
+if(ARENITE_HOST_TOOL)
+  set(arenite_host_tool "${ARENITE_HOST_TOOL}")
+elseif(TARGET arenite_cli AND NOT CMAKE_CROSSCOMPILING)
+  set(arenite_host_tool arenite_cli)
+else()
+  set(arenite_host_tool "")
+endif()
+
+# arenite_embed_model(TARGET NAME CHECKPOINT [CONVERT argument...] [EMBED argument...])
+#
+# Makes NAME.arn and NAME.h in the current build folder, and lets TARGET include NAME.h.
+function(arenite_embed_model target name checkpoint)
+  cmake_parse_arguments(PARSE_ARGV 3 arg "" "" "CONVERT;EMBED")
+  set(model "${CMAKE_CURRENT_BINARY_DIR}/${name}.arn")
+  set(header "${CMAKE_CURRENT_BINARY_DIR}/${name}.h")
+  add_custom_command(
+    OUTPUT "${model}" "${header}"
+    COMMAND ${arenite_host_tool} convert "${checkpoint}" -o "${model}" ${arg_CONVERT}
+    COMMAND ${arenite_host_tool} embed "${model}" -o "${header}" --name ${name} ${arg_EMBED}
+    DEPENDS "${checkpoint}" ${arenite_host_tool}
+    COMMENT "Embedding ${name}"
+    VERBATIM)
+  target_sources(${target} PRIVATE "${header}")
+  target_include_directories(${target} PRIVATE "${CMAKE_CURRENT_BINARY_DIR}")
+endfunction()

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
 #include "convert/unpickler.h"
@@ -68,6 +69,22 @@ TEST(StateDict, IgnoresAWellKnownKeyWithoutTensors) {
   pickle.code(op::kEmptyDict).text("model").code(op::kEmptyDict).code(op::kSetItem);
   add_state_dict(pickle, "state_dict");
   EXPECT_EQ(names_in(pickle), std::vector<std::string>{"w"});
+}
+
+TEST(StateDict, KeepsPlainValuesOneDictDeep) {
+  PickleBuilder pickle;
+  pickle.code(op::kEmptyDict).text("step").number(7).code(op::kSetItem);
+  pickle.text("model_args").code(op::kEmptyDict).text("n_head").number(4).code(op::kSetItem);
+  pickle.text("bias").code(op::kNewFalse).code(op::kSetItem);
+  pickle.text("kind").text("gpt").code(op::kSetItem);
+  pickle.text("deeper").code(op::kEmptyDict).text("x").number(1).code(op::kSetItem);
+  pickle.code(op::kSetItem).code(op::kSetItem).number(3).number(4).code(op::kSetItem);
+  const std::string bytes = pickle.stop();
+  const Pickle read = unpickle(std::as_bytes(std::span(bytes)), "data.pkl");
+  EXPECT_EQ(plain_values(read), (std::map<std::string, std::string>{{"step", "7"},
+                                                                    {"model_args.n_head", "4"},
+                                                                    {"model_args.bias", "false"},
+                                                                    {"model_args.kind", "gpt"}}));
 }
 
 TEST(StateDict, RefusesTwoTensorsOfOneName) {

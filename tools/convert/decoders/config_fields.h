@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fields of a model's config, taken one by one, so that none is ever ignored unseen.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace arenite::convert {
+
+// A field that is null counts as absent, as it does for the programs that write configs. Getters
+// throw InputError that names the file, the field and its value when that is not what it should be;
+// without a fallback also when the field is absent.
+class ConfigFields {
+ public:
+  // `where` says in messages which file this is, and which object in it.
+  ConfigFields(nlohmann::json object, std::string where)
+      : object_(std::move(object)), where_(std::move(where)) {}
+
+  const std::string& where() const { return where_; }
+  bool has(const std::string& name) const;
+  bool is_null(const std::string& name) const;  // there, but null
+
+  uint32_t count(const std::string& name, std::optional<uint32_t> fallback = {},
+                 uint32_t minimum = 1);
+  double positive(const std::string& name, std::optional<double> fallback = {});
+  bool flag(const std::string& name, std::optional<bool> fallback = {});
+  std::string text(const std::string& name, std::optional<std::string> fallback = {});
+  std::vector<uint32_t> ids(const std::string& name);           // one, a list, or none
+  std::vector<std::string> texts(const std::string& name);      // a list, or none
+  std::optional<ConfigFields> object(const std::string& name);  // nullopt when absent
+
+  // Throws unless the field is absent or `value`; `why` says what any other value would mean.
+  void expect(const std::string& name, const nlohmann::json& value, const char* why);
+  // Any value will do.
+  void pass_over(const std::string& name) { taken_.insert(name); }
+
+  // For values that are well formed but not supported: "<where>: field '<name>' is <value>: <why>".
+  [[noreturn]] void refuse(const std::string& name, const std::string& why) const;
+
+  // Throws InputError that lists the fields nobody took, other than null ones.
+  void finish() const;
+
+ private:
+  const nlohmann::json* take(const std::string& name);  // nullptr when absent or null
+  [[noreturn]] void refuse_absence(const std::string& name) const;
+
+  nlohmann::json object_;
+  std::string where_;
+  std::set<std::string> taken_;
+};
+
+}  // namespace arenite::convert

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decoder model as its author trained it, whatever file it came from and before anything is
+// folded, fused or packed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace arenite::convert {
+
+// A weight matrix, read from its file only when asked for: a model may be larger than memory.
+// Whatever the file does differently is undone inside `load`: transposed, fused, quantized or
+// reordered storage. A WeightRef keeps the files that it reads open.
+struct WeightRef {
+  std::string name;  // of the tensor in the file, for messages
+  uint32_t rows = 0;
+  uint32_t columns = 0;
+  // [rows, columns], row-major, all finite. Throws InputError. Each call reads again.
+  std::function<std::vector<float>()> load;
+};
+
+// y = x weight^T + bias: weight is [outputs, inputs].
+struct LinearSpec {
+  WeightRef weight;
+  std::vector<float> bias;  // [outputs], or empty
+};
+
+enum class NormKind { kLayer, kRms };
+
+// layer: (x - mean) / sqrt(variance + epsilon) * gain + bias
+// rms:   x / sqrt(mean of squares + epsilon) * gain, or * (1 + gain)
+struct NormSpec {
+  std::string name;  // of the gain's tensor in the file
+  NormKind kind = NormKind::kLayer;
+  std::vector<float> gain;  // [features]
+  std::vector<float> bias;  // [features], or empty
+  double epsilon = 0.0;
+  bool gain_plus_one = false;
+};
+
+enum class Activation { kGeluErf, kGeluTanh, kSilu, kRelu };
+
+// Rotary position embedding of each query and key head: for i < rotary_dim / 2, the pair of
+// elements (i, i + rotary_dim / 2) turns by position * inverse_frequencies[i]. Elements from
+// rotary_dim on stay. Files that rotate neighbours instead have their rows reordered by `load`.
+struct RopeSpec {
+  uint32_t rotary_dim = 0;                  // even, at most head_dim
+  std::vector<double> inverse_frequencies;  // [rotary_dim / 2], radians per position, after scaling
+};
+
+// Sequential (the usual form): x += attention(attention_norm(x)); x += mlp(mlp_norm(x)).
+// Parallel: x += attention(attention_norm(x)) + mlp(mlp_norm(x)), both from the same x.
+struct LayerSpec {
+  NormSpec attention_norm;
+  std::optional<NormSpec> mlp_norm;  // absent only where parallel: the MLP reads attention_norm(x)
+  bool parallel_residual = false;
+
+  LinearSpec query;                              // [heads * head_dim, model_dim]
+  LinearSpec key, value;                         // [kv_heads * head_dim, model_dim]
+  LinearSpec output;                             // [model_dim, heads * head_dim]
+  std::optional<NormSpec> query_norm, key_norm;  // of each head on its own, [head_dim], before RoPE
+  uint32_t window = 0;  // keys that a query sees, its own included; 0: all before it
+
+  // down(activation(gate(x)) * up(x)), or down(activation(up(x))) without a gate.
+  std::optional<LinearSpec> gate;  // [ffn_dim, model_dim]
+  LinearSpec up;                   // [ffn_dim, model_dim]
+  LinearSpec down;                 // [model_dim, ffn_dim]
+};
+
+// Attention is causal and scales scores by 1/sqrt(head_dim).
+struct DecoderSpec {
+  std::string architecture;  // as its config calls it: "llama"
+  uint32_t vocab_size = 0;
+  uint32_t model_dim = 0;
+  uint32_t heads = 0;
+  uint32_t kv_heads = 0;  // divides heads; query head h reads kv head h / (heads / kv_heads)
+  uint32_t head_dim = 0;
+  uint32_t ffn_dim = 0;
+  uint32_t positions_max = 0;  // that the model was trained for
+
+  WeightRef token_embedding;                    // [vocab_size, model_dim]
+  std::optional<double> embedding_scale;        // multiplies the token embedding
+  std::optional<WeightRef> position_embedding;  // learned, [positions_max, model_dim], added
+  std::optional<RopeSpec> rope;
+  Activation activation = Activation::kGeluErf;
+  std::vector<LayerSpec> layers;
+  std::optional<NormSpec> final_norm;
+  std::optional<LinearSpec> output;       // [vocab_size, model_dim]; absent: token_embedding
+  std::optional<double> logits_soft_cap;  // logits = cap * tanh(logits / cap)
+
+  std::optional<uint32_t> bos_id;  // where the file says so; always below vocab_size
+  std::vector<uint32_t> eos_ids;   // any of them ends a text
+};
+
+}  // namespace arenite::convert

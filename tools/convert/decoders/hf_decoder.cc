@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the family by model_type.
+#include "convert/decoders/hf_decoder.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+#include "convert/error.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr const char* kLlamaLike[] = {"llama", "mistral", "qwen2", "qwen3", "gemma"};
+
+DecoderSpec read_family(ConfigFields& config, DecoderTensors& tensors) {
+  const std::string type = config.text("model_type");
+  if (type == "gpt2") return read_hf_gpt2(config, tensors);
+  if (type == "gpt_neox") return read_hf_gpt_neox(config, tensors);
+  if (type == "phi") return read_hf_phi(config, tensors);
+  if (std::find(std::begin(kLlamaLike), std::end(kLlamaLike), type) != std::end(kLlamaLike)) {
+    return read_hf_llama(config, tensors, type);
+  }
+  config.refuse("model_type",
+                fmt::format("expected gpt2, gpt_neox, phi, {}", fmt::join(kLlamaLike, ", ")));
+}
+
+}  // namespace
+
+DecoderSpec read_hf_decoder(ConfigFields& config, DecoderTensors& tensors) {
+  DecoderSpec spec = read_family(config, tensors);
+  config.finish();
+  tensors.finish();
+  return spec;
+}
+
+}  // namespace arenite::convert

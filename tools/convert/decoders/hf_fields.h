@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the configs of all Hugging Face decoders have in common.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "convert/decoders/config_fields.h"
+#include "convert/decoders/decoder_spec.h"
+
+namespace arenite::convert {
+
+inline constexpr uint32_t kLayersMax = 1024;
+
+// Takes the fields that do not change what a decoder computes, refuses settings that do and are not
+// supported, and sets bos_id and eos_ids. REQUIRES: vocab_size is set.
+void take_common_fields(ConfigFields& config, DecoderSpec& spec);
+
+// The activation that `field` names. Throws InputError for one that is not known.
+Activation read_activation(ConfigFields& config, const std::string& field,
+                           const std::string& fallback);
+
+// Throws InputError for sizes that do not go together. Sizes that nothing is read for yet, such as
+// a number of layers beyond reason, never get further than this.
+void check_sizes(const DecoderSpec& spec, size_t layers, const std::string& where);
+
+// head_dim where no field gives it. Throws InputError unless heads divide the model's width.
+uint32_t even_head_dim(uint32_t model_dim, uint32_t heads, const std::string& where);
+
+}  // namespace arenite::convert

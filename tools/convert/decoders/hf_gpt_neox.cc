@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// GPT-NeoX (Pythia) and Phi: part of each head rotates, and attention and MLP run side by side.
+#include <string>
+
+#include "convert/decoders/hf_decoder.h"
+#include "convert/decoders/hf_fields.h"
+#include "convert/decoders/rope.h"
+#include "convert/decoders/weight_transforms.h"
+#include "convert/error.h"
+
+namespace arenite::convert {
+namespace {
+
+// GPT-NeoX fuses [heads][query, key, value][head_dim]: the rows of one of the three.
+RowOrder interleaved_rows(uint32_t heads, uint32_t head_dim, uint32_t part) {
+  RowOrder order;
+  order.reserve(size_t{heads} * head_dim);
+  for (uint32_t head = 0; head < heads; ++head) {
+    for (uint32_t i = 0; i < head_dim; ++i) order.push_back((head * 3 + part) * head_dim + i);
+  }
+  return order;
+}
+
+void read_sizes(ConfigFields& config, DecoderSpec& spec) {
+  spec.vocab_size = config.count("vocab_size");
+  spec.model_dim = config.count("hidden_size");
+  spec.ffn_dim = config.count("intermediate_size");
+  spec.positions_max = config.count("max_position_embeddings");
+  spec.heads = config.count("num_attention_heads");
+  spec.kv_heads = config.count("num_key_value_heads", spec.heads);
+  spec.head_dim = even_head_dim(spec.model_dim, spec.heads, config.where());
+}
+
+LayerSpec read_neox_layer(DecoderTensors& tensors, const DecoderSpec& spec, double epsilon,
+                          Presence attention_bias, const std::string& name) {
+  const uint32_t width = spec.model_dim;
+  LayerSpec layer;
+  layer.attention_norm = tensors.layer_norm(name + "input_layernorm", width, epsilon);
+  const LinearSpec fused =
+      tensors.linear(name + "attention.query_key_value", 3 * width, width, attention_bias);
+  layer.query = select_rows(fused, interleaved_rows(spec.heads, spec.head_dim, 0));
+  layer.key = select_rows(fused, interleaved_rows(spec.heads, spec.head_dim, 1));
+  layer.value = select_rows(fused, interleaved_rows(spec.heads, spec.head_dim, 2));
+  layer.output = tensors.linear(name + "attention.dense", width, width, attention_bias);
+  layer.mlp_norm = tensors.layer_norm(name + "post_attention_layernorm", width, epsilon);
+  layer.up = tensors.linear(name + "mlp.dense_h_to_4h", spec.ffn_dim, width, Presence::kRequired);
+  layer.down = tensors.linear(name + "mlp.dense_4h_to_h", width, spec.ffn_dim, Presence::kRequired);
+  return layer;
+}
+
+LayerSpec read_phi_layer(DecoderTensors& tensors, const DecoderSpec& spec, double epsilon,
+                         const std::string& name) {
+  const uint32_t width = spec.model_dim;
+  const uint32_t key_rows = spec.kv_heads * spec.head_dim;
+  const auto linear = [&](const char* part, uint32_t outputs, uint32_t inputs) {
+    return tensors.linear(name + part, outputs, inputs, Presence::kRequired);
+  };
+  LayerSpec layer;
+  layer.parallel_residual = true;
+  layer.attention_norm = tensors.layer_norm(name + "input_layernorm", width, epsilon);
+  layer.query = linear("self_attn.q_proj", width, width);
+  layer.key = linear("self_attn.k_proj", key_rows, width);
+  layer.value = linear("self_attn.v_proj", key_rows, width);
+  layer.output = linear("self_attn.dense", width, width);
+  layer.up = linear("mlp.fc1", spec.ffn_dim, width);
+  layer.down = linear("mlp.fc2", width, spec.ffn_dim);
+  return layer;
+}
+
+}  // namespace
+
+DecoderSpec read_hf_gpt_neox(ConfigFields& config, DecoderTensors& tensors) {
+  DecoderSpec spec;
+  spec.architecture = "gpt_neox";
+  config.expect("num_key_value_heads", nullptr, "GPT-NeoX has as many as query heads");
+  read_sizes(config, spec);
+  const uint32_t layers = config.count("num_hidden_layers");
+  check_sizes(spec, layers, config.where());
+  take_common_fields(config, spec);
+  spec.activation = read_activation(config, "hidden_act", "gelu");
+  spec.rope = read_hf_rope(config, spec.head_dim,
+                           {.theta = {"rotary_emb_base", "rope_theta"},
+                            .partial_factor = {"rotary_pct", "partial_rotary_factor"},
+                            .partial_fallback = 0.25});
+  const double epsilon = config.positive("layer_norm_eps", 1e-5);
+  const bool is_parallel = config.flag("use_parallel_residual", true);
+  const Presence attention_bias =
+      config.flag("attention_bias", true) ? Presence::kRequired : Presence::kNone;
+  const bool is_tied = config.flag("tie_word_embeddings", false);
+
+  const std::string embedding = "gpt_neox.embed_in.weight";
+  spec.token_embedding = is_tied ? tensors.tied_embedding(embedding, "embed_out.weight",
+                                                          spec.vocab_size, spec.model_dim)
+                                 : tensors.matrix(embedding, spec.vocab_size, spec.model_dim);
+  for (uint32_t i = 0; i < layers; ++i) {
+    spec.layers.push_back(read_neox_layer(tensors, spec, epsilon, attention_bias,
+                                          fmt::format("gpt_neox.layers.{}.", i)));
+    spec.layers[i].parallel_residual = is_parallel;
+  }
+  spec.final_norm = tensors.layer_norm("gpt_neox.final_layer_norm", spec.model_dim, epsilon);
+  if (!is_tied) {
+    spec.output = tensors.linear("embed_out", spec.vocab_size, spec.model_dim, Presence::kNone);
+  }
+  return spec;
+}
+
+DecoderSpec read_hf_phi(ConfigFields& config, DecoderTensors& tensors) {
+  DecoderSpec spec;
+  spec.architecture = "phi";
+  read_sizes(config, spec);
+  const uint32_t layers = config.count("num_hidden_layers");
+  check_sizes(spec, layers, config.where());
+  take_common_fields(config, spec);
+  config.expect("qk_layernorm", false, "layer norms of queries and keys are not supported");
+  config.expect("tie_word_embeddings", false, "Phi's head has a bias, so it stands alone");
+  spec.activation = read_activation(config, "hidden_act", "gelu_new");
+  spec.rope = read_hf_rope(config, spec.head_dim,
+                           {.partial_factor = {"partial_rotary_factor"}, .partial_fallback = 0.5});
+  const double epsilon = config.positive("layer_norm_eps", 1e-5);
+
+  spec.token_embedding =
+      tensors.matrix("model.embed_tokens.weight", spec.vocab_size, spec.model_dim);
+  for (uint32_t i = 0; i < layers; ++i) {
+    spec.layers.push_back(
+        read_phi_layer(tensors, spec, epsilon, fmt::format("model.layers.{}.", i)));
+  }
+  spec.final_norm = tensors.layer_norm("model.final_layernorm", spec.model_dim, epsilon);
+  spec.output = tensors.linear("lm_head", spec.vocab_size, spec.model_dim, Presence::kRequired);
+  return spec;
+}
+
+}  // namespace arenite::convert

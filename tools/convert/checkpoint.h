@@ -45,8 +45,8 @@ struct CheckpointTensor {
 
 // What a reader of one file format hands to Checkpoint.
 struct CheckpointContents {
-  std::vector<CheckpointTensor> tensors;  // names are unique
-  std::map<std::string, std::string> metadata;
+  std::vector<CheckpointTensor> tensors;        // names are unique
+  std::map<std::string, std::string> metadata;  // __metadata__, or plain_values of state_dict.h
   std::vector<std::unique_ptr<std::byte[]>>
       buffers;  // what tensors view, where not the file itself
 };

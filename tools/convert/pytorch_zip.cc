@@ -46,7 +46,9 @@ class ArchiveReader {
     const std::string where = fmt::format("{}, data.pkl", quote(file_name_));
     const Pickle pickle = unpickle({bytes.get(), member.bytes}, where);
     const std::vector<NamedTensor> names = named_tensors(pickle, where);
-    return read_tensors(pickle, names);
+    CheckpointContents contents = read_tensors(pickle, names);
+    contents.metadata = plain_values(pickle);
+    return contents;
   }
 
  private:

@@ -16,6 +16,7 @@ namespace {
 using Kind = PickleValue::Kind;
 
 constexpr size_t kNameCharactersMax = 4096;
+constexpr size_t kPlainValuesMax = 4096;
 constexpr std::string_view kStateDictKeys[] = {"model_state_dict", "state_dict", "model"};
 
 bool is_container(Kind kind) {
@@ -129,7 +130,37 @@ class Walk {
   std::vector<NamedTensor> found_;
 };
 
+// Adds the plain values of the dict `value` to `values`, and returns its dicts with their names.
+std::vector<std::pair<std::string, ValueIndex>> add_plain_values(
+    const Pickle& pickle, ValueIndex dict, const std::string& prefix,
+    std::map<std::string, std::string>& values) {
+  std::vector<std::pair<std::string, ValueIndex>> inner;
+  const std::vector<ValueIndex>& items = pickle.values[dict].items;
+  for (size_t i = 0; i < items.size() && values.size() < kPlainValuesMax; i += 2) {
+    const PickleValue& key = pickle.values[items[i]];
+    const PickleValue& value = pickle.values[items[i + 1]];
+    if (key.kind != Kind::kString || key.text.size() > kNameCharactersMax) continue;
+    const std::string name = prefix + std::string(key.text);
+    if (value.kind == Kind::kInt) values[name] = fmt::format("{}", value.integer);
+    if (value.kind == Kind::kBool) values[name] = value.integer != 0 ? "true" : "false";
+    if (value.kind == Kind::kString && value.text.size() <= kNameCharactersMax) {
+      values[name] = value.text;
+    }
+    if (value.kind == Kind::kDict) inner.emplace_back(name + ".", items[i + 1]);
+  }
+  return inner;
+}
+
 }  // namespace
+
+std::map<std::string, std::string> plain_values(const Pickle& pickle) {
+  std::map<std::string, std::string> values;
+  if (pickle.values[pickle.root].kind != Kind::kDict) return values;
+  for (const auto& [name, dict] : add_plain_values(pickle, pickle.root, "", values)) {
+    add_plain_values(pickle, dict, name, values);
+  }
+  return values;
+}
 
 std::vector<NamedTensor> named_tensors(const Pickle& pickle, const std::string& where) {
   std::vector<NamedTensor> found;

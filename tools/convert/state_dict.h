@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,5 +21,10 @@ struct NamedTensor {
 // dict with tensors, only that dict counts and names start there. Other values are passed over.
 // Throws InputError; `where` says in its messages which file this is.
 std::vector<NamedTensor> named_tensors(const Pickle& pickle, const std::string& where);
+
+// Integers, booleans ("true") and strings of the outermost dict by their key, and those of the
+// dicts directly inside it as "model_args.n_head": what training programs keep beside the weights.
+// Other values, floats among them, are left out.
+std::map<std::string, std::string> plain_values(const Pickle& pickle);
 
 }  // namespace arenite::convert

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "convert/decoders/decoder_tensors.h"
+#include "convert/decoders/decoder_spec.h"
 #include "convert/decoders/json_file.h"
 #include "convert/error.h"
 

@@ -11,6 +11,11 @@
 
 namespace arenite::convert {
 
+// Readers refuse sizes beyond these, so that products stay far from overflow and a config that lies
+// costs nothing.
+inline constexpr uint32_t kSideMax = 1u << 24;  // of a matrix
+inline constexpr uint32_t kLayersMax = 1024;
+
 // A weight matrix, read from its file only when asked for: a model may be larger than memory.
 // Whatever the file does differently is undone inside `load`: transposed, fused, quantized or
 // reordered storage. A WeightRef keeps the files that it reads open.

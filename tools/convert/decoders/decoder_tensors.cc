@@ -62,6 +62,12 @@ void check_causal(const StoredTensor& tensor) {
   }
 }
 
+// `shape` without ones in front, as far as it has more than `rank` dimensions.
+std::vector<uint64_t> squeezed(std::vector<uint64_t> shape, size_t rank) {
+  while (shape.size() > rank && shape[0] == 1) shape.erase(shape.begin());
+  return shape;
+}
+
 }  // namespace
 
 DecoderTensors::Shape DecoderTensors::shape_of(const std::string& name) const {
@@ -70,11 +76,11 @@ DecoderTensors::Shape DecoderTensors::shape_of(const std::string& name) const {
     throw InputError("{}: tensor {} is missing; the file has:\n{}", quote(source()), quote(name),
                      list_tensors(store_.tensors()));
   }
-  const std::vector<uint64_t>& shape = tensor->shape;
+  const std::vector<uint64_t> shape = squeezed(tensor->shape, 2);
   if (shape.size() != 2 || shape[0] == 0 || shape[0] > kSideMax || shape[1] == 0 ||
       shape[1] > kSideMax) {
     throw InputError("{}: {} has shape {}: expected a matrix with sides of 1 to {}",
-                     quote(tensor->file), quote(name), shape_text(shape), kSideMax);
+                     quote(tensor->file), quote(name), shape_text(tensor->shape), kSideMax);
   }
   return {static_cast<uint32_t>(shape[0]), static_cast<uint32_t>(shape[1])};
 }
@@ -90,7 +96,7 @@ const StoredTensor* DecoderTensors::take(const std::string& name,
     return nullptr;
   }
   taken_.insert(name);
-  if (tensor->shape != shape) {
+  if (squeezed(tensor->shape, shape.size()) != shape) {
     throw InputError("{}: {} has shape {}: expected {}", quote(tensor->file), quote(name),
                      shape_text(tensor->shape), shape_text(shape));
   }

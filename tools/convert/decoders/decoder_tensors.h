@@ -17,8 +17,8 @@ namespace arenite::convert {
 enum class Presence { kNone, kRequired, kIfStored };
 
 // A tensor that is not in the file yields an empty result and is remembered, so that `finish` can
-// name all of them at once; one of another shape throws InputError at once. REQUIRES: the store
-// outlives it.
+// name all of them at once; one of another shape throws InputError at once. Extents of 1 in front
+// of a shape do not count. REQUIRES: the store outlives it.
 class DecoderTensors {
  public:
   explicit DecoderTensors(const TensorStore& store) : store_(store) {}
@@ -66,8 +66,5 @@ class DecoderTensors {
   std::set<std::string> taken_;
   std::vector<std::string> missing_;  // "'name' [2, 3]"
 };
-
-// The sides of matrices and the lengths of vectors; keeps every product far from overflow.
-inline constexpr uint32_t kSideMax = 1u << 24;
 
 }  // namespace arenite::convert

@@ -5,7 +5,6 @@
 
 #include <utility>
 
-#include "convert/decoders/decoder_tensors.h"
 #include "convert/error.h"
 
 namespace arenite::convert {

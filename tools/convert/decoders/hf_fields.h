@@ -10,8 +10,6 @@
 
 namespace arenite::convert {
 
-inline constexpr uint32_t kLayersMax = 1024;
-
 // Takes the fields that do not change what a decoder computes, refuses settings that do and are not
 // supported, and sets bos_id and eos_ids. REQUIRES: vocab_size is set.
 void take_common_fields(ConfigFields& config, DecoderSpec& spec);

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tells the forms of decoder models apart.
+#include "convert/decoders/decoder_source.h"
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "convert/checkpoint.h"
+#include "convert/decoders/gguf_decoder.h"
+#include "convert/decoders/gguf_file.h"
+#include "convert/decoders/gpt_state_dict.h"
+#include "convert/decoders/hf_folder.h"
+#include "convert/decoders/json_file.h"
+#include "convert/decoders/llama2c.h"
+#include "convert/error.h"
+#include "convert/file_map.h"
+
+namespace arenite::convert {
+namespace {
+
+namespace fs = std::filesystem;
+
+DecoderSource open_hugging_face(const fs::path& folder, const fs::path& weights) {
+  return {.format = "Hugging Face", .spec = read_hf_folder(folder, weights), .tokenizer = {}};
+}
+
+DecoderSource open_gguf(const fs::path& path) {
+  const std::shared_ptr<const GgufFile> file = GgufFile::read(path);
+  DecoderSource source{.format = "GGUF", .spec = read_gguf_decoder(file), .tokenizer = {}};
+  GgufTokenizer tokenizer = read_gguf_tokenizer(*file);
+  if (!tokenizer.tokens.empty()) source.tokenizer = std::move(tokenizer);
+  return source;
+}
+
+bool begins_with_gguf(std::span<const std::byte> bytes) {
+  return bytes.size() >= 4 && std::memcmp(bytes.data(), "GGUF", 4) == 0;
+}
+
+// Options stand in for what a file does not say, and must not contradict what it does say.
+void check_options(const DecoderSource& source, const DecoderOptions& options,
+                   const fs::path& path) {
+  if (options.heads != 0 && options.heads != source.spec.heads) {
+    throw InputError("{}: {} heads were asked for, but the model has {}: leave the option away",
+                     quote(path.string()), options.heads, source.spec.heads);
+  }
+  if (options.activation && *options.activation != source.spec.activation) {
+    throw InputError(
+        "{}: the model says which activation it has, and it is another one than the "
+        "one asked for: leave the option away",
+        quote(path.string()));
+  }
+}
+
+// Training programs, too, leave files of this name beside their weights.
+bool has_model_config(const fs::path& folder) {
+  const fs::path config = folder / "config.json";
+  return fs::exists(config) && read_json_object(config).contains("model_type");
+}
+
+DecoderSource recognise(const fs::path& path, const DecoderOptions& options) {
+  if (fs::is_directory(path)) {
+    if (!fs::exists(path / "config.json")) {
+      throw InputError(
+          "{} has no config.json: expected a folder that transformers' save_pretrained wrote",
+          quote(path.string()));
+    }
+    return open_hugging_face(path, {});
+  }
+  {
+    const FileMap map(path);
+    if (begins_with_gguf(map.bytes())) return open_gguf(path);
+    if (is_llama2c(map.bytes())) {
+      return {.format = "llama2.c", .spec = read_llama2c(path), .tokenizer = {}};
+    }
+  }
+  if (path.filename() == "config.json") return open_hugging_face(path.parent_path(), {});
+  if (path.extension() == ".json" || has_model_config(path.parent_path())) {
+    return open_hugging_face(path.parent_path(), path);
+  }
+  const auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::read(path));
+  return {.format = "state dict",
+          .spec = read_gpt_state_dict(checkpoint, options.heads, options.activation),
+          .tokenizer = {}};
+}
+
+}  // namespace
+
+DecoderSource open_decoder(const fs::path& path, const DecoderOptions& options) {
+  DecoderSource source = recognise(path, options);
+  check_options(source, options, path);
+  return source;
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// How GGUF files store numbers: plain floats, and blocks of small integers with a scale.
+// Source: the format description and the block structures of the ggml project.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace arenite::convert {
+
+// A block of `elements` consecutive numbers of a row takes `bytes`.
+struct GgufBlock {
+  uint32_t type = 0;  // as files number it
+  const char* name = "";
+  uint32_t elements = 1;
+  uint32_t bytes = 0;  // 0: known by name only, and not read
+};
+
+// nullptr for a number that no format description gives a name to.
+const GgufBlock* find_gguf_block(uint32_t type);
+
+// All numbers of `data`, whole blocks of a type that is read. F16 and BF16 may hold NaN.
+std::vector<float> read_gguf_blocks(const GgufBlock& block, std::span<const std::byte> data);
+
+}  // namespace arenite::convert

@@ -29,9 +29,10 @@ TokenId find(const TokenizerSpec& spec, const Vocabulary& vocabulary, const std:
              size_t merge_index) {
   const auto found = vocabulary.find(token);
   if (found == vocabulary.end()) {
-    throw InputError("{}: merge {} needs the token {}, which is not in the vocabulary: the files "
-                     "do not belong together, or are damaged",
-                     quote(spec.origin), merge_index, quote(token));
+    throw InputError(
+        "{}: merge {} needs the token {}, which is not in the vocabulary: the files "
+        "do not belong together, or are damaged",
+        quote(spec.origin), merge_index, quote(token));
   }
   return found->second;
 }

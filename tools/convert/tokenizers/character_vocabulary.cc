@@ -54,9 +54,10 @@ TokenizerSpec read_character_pickle(const std::filesystem::path& file) {
   const PickleValue& root = pickle.values[pickle.root];
   const PickleValue* stoi = root.kind == Kind::kDict ? find(pickle, root, "stoi") : nullptr;
   if (stoi == nullptr || stoi->kind != Kind::kDict) {
-    throw InputError("{} has no dict 'stoi': expected the meta.pkl that nanoGPT writes for a text "
-                     "of characters",
-                     name);
+    throw InputError(
+        "{} has no dict 'stoi': expected the meta.pkl that nanoGPT writes for a text "
+        "of characters",
+        name);
   }
   const Vocabulary vocabulary = read_map(pickle, *stoi, "stoi", 0, name);
   if (!is_character_vocabulary(vocabulary)) {

@@ -9,7 +9,8 @@
 
 namespace arenite::convert {
 
-// `meta.pkl` of nanoGPT: a pickled dict with `stoi` (character to id), and with `itos` if it agrees.
+// `meta.pkl` of nanoGPT: a pickled dict with `stoi` (character to id), and with `itos` if it
+// agrees.
 TokenizerSpec read_character_pickle(const std::filesystem::path& file);
 
 // Whether all tokens are single characters. Empty vocabularies are none.

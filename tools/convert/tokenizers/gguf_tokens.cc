@@ -39,9 +39,10 @@ void check_lengths(const GgufTokenizer& tokens, const std::string& origin) {
   const size_t count = tokens.tokens.size();
   if ((!tokens.scores.empty() && tokens.scores.size() != count) ||
       (!tokens.types.empty() && tokens.types.size() != count)) {
-    throw InputError("{}: the tokenizer has {} tokens, {} scores and {} types: expected one for "
-                     "each token, or none",
-                     quote(origin), count, tokens.scores.size(), tokens.types.size());
+    throw InputError(
+        "{}: the tokenizer has {} tokens, {} scores and {} types: expected one for "
+        "each token, or none",
+        quote(origin), count, tokens.scores.size(), tokens.types.size());
   }
 }
 
@@ -55,7 +56,8 @@ void fill_llama(TokenizerSpec& spec, const GgufTokenizer& tokens) {
     pieces.push_back({tokens.tokens[i], tokens.scores[i], type_of(tokens, i, spec.origin)});
   }
   fill_sentence_pieces(spec, pieces, true);
-  spec.unknown = spec.unknown_token == kNoToken ? format::Unknown::kRefuse : format::Unknown::kToken;
+  spec.unknown =
+      spec.unknown_token == kNoToken ? format::Unknown::kRefuse : format::Unknown::kToken;
   spec.flags = format::kFuseUnknown;
   if (tokens.add_space_prefix.value_or(true)) {
     spec.prefix = format::Prefix::kAlways;

@@ -31,9 +31,10 @@ class Reader {
 
   std::string_view text(uint64_t length) {
     if (length > bytes_.size() - position_) {
-      throw InputError("{}: {} bytes are needed at byte {} and {} are left: the file is truncated, "
-                       "or no tokenizer of llama2.c",
-                       name_, length, position_, bytes_.size() - position_);
+      throw InputError(
+          "{}: {} bytes are needed at byte {} and {} are left: the file is truncated, "
+          "or no tokenizer of llama2.c",
+          name_, length, position_, bytes_.size() - position_);
     }
     position_ += length;
     return bytes_.substr(position_ - length, length);
@@ -68,8 +69,8 @@ std::vector<SentencePiece> read_pieces(std::string_view bytes, const std::string
 TokenizerSpec read_llama2c_tokenizer(const std::filesystem::path& file) {
   const FileMap map(file);
   const std::string name = quote(file.string());
-  std::vector<SentencePiece> pieces = read_pieces(
-      {reinterpret_cast<const char*>(map.bytes().data()), map.bytes().size()}, name);
+  std::vector<SentencePiece> pieces =
+      read_pieces({reinterpret_cast<const char*>(map.bytes().data()), map.bytes().size()}, name);
   if (pieces.size() < kFixedTokens) {
     throw InputError("{} has {} tokens: expected at least {}: unknown, begin, end and 256 bytes",
                      name, pieces.size(), kFixedTokens);

@@ -40,8 +40,8 @@ std::vector<uint32_t> ranks_of(const std::vector<SentencePiece>& pieces) {
   scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
   std::vector<uint32_t> ranks;
   for (const SentencePiece& piece : pieces) {
-    const auto place = std::lower_bound(scores.begin(), scores.end(), piece.score,
-                                        std::greater<>());
+    const auto place =
+        std::lower_bound(scores.begin(), scores.end(), piece.score, std::greater<>());
     ranks.push_back(static_cast<uint32_t>(place - scores.begin()));
   }
   return ranks;
@@ -121,9 +121,10 @@ void fill_sentence_pieces(TokenizerSpec& spec, const std::vector<SentencePiece>&
         add_character(spec, piece.text, id);
         break;
       default:
-        throw InputError("{}: piece {} ({}) is of type {}, which is not supported: expected "
-                         "normal, unknown, control, user-defined or byte pieces",
-                         quote(spec.origin), id, quote(piece.text), static_cast<int>(piece.type));
+        throw InputError(
+            "{}: piece {} ({}) is of type {}, which is not supported: expected "
+            "normal, unknown, control, user-defined or byte pieces",
+            quote(spec.origin), id, quote(piece.text), static_cast<int>(piece.type));
     }
     spec.tokens.push_back(piece.type == PieceType::kNormal || piece.type == PieceType::kUserDefined
                               ? bytes

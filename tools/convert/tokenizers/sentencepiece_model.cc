@@ -109,9 +109,10 @@ void check_model(const Model& model, const std::string& name) {
                      model.model_type < 5 ? kModelTypes[model.model_type] : "not known");
   }
   if (model.has_charsmap) {
-    throw InputError("{}: normalizer_spec.name is {}: only 'identity' is supported, which does not "
-                     "change the text",
-                     name, quote(model.normalizer));
+    throw InputError(
+        "{}: normalizer_spec.name is {}: only 'identity' is supported, which does not "
+        "change the text",
+        name, quote(model.normalizer));
   }
   const struct {
     const char* field;
@@ -143,7 +144,8 @@ TokenizerSpec read_sentencepiece_model(const std::filesystem::path& file) {
       const std::string where = fmt::format("{}, piece {}", name, model.pieces.size());
       model.pieces.push_back(read_piece(field.bytes, where));
     }
-    if (field.number == kTrainerSpec) read_trainer_spec(model, field.bytes, name + ", trainer_spec");
+    if (field.number == kTrainerSpec)
+      read_trainer_spec(model, field.bytes, name + ", trainer_spec");
     if (field.number == kNormalizerSpec) {
       read_normalizer_spec(model, field.bytes, name + ", normalizer_spec");
     }
@@ -157,7 +159,8 @@ TokenizerSpec read_sentencepiece_model(const std::filesystem::path& file) {
   spec.origin = file.string();
   fill_sentence_pieces(spec, model.pieces, true);
   if (!model.byte_fallback) spec.byte_tokens.clear();
-  spec.unknown = spec.unknown_token == kNoToken ? format::Unknown::kRefuse : format::Unknown::kToken;
+  spec.unknown =
+      spec.unknown_token == kNoToken ? format::Unknown::kRefuse : format::Unknown::kToken;
   spec.flags = format::kFuseUnknown;
   if (model.dummy_prefix) {
     spec.prefix = format::Prefix::kAlways;

@@ -8,6 +8,7 @@
 
 #include "convert/error.h"
 #include "convert/tokenizers/unicode_ranges.h"
+#include "model_generated.h"
 
 namespace arenite::convert {
 namespace {
@@ -79,8 +80,7 @@ void check_merges(const TokenizerSpec& spec) {
                        quote(spec.origin), i, quote(spec.tokens[merge.left]),
                        quote(spec.tokens[merge.right]), quote(spec.tokens[merge.token]));
     }
-    if (i > 0 && merge.left == spec.merges[i - 1].left &&
-        merge.right == spec.merges[i - 1].right) {
+    if (i > 0 && merge.left == spec.merges[i - 1].left && merge.right == spec.merges[i - 1].right) {
       throw InputError("{}: {} and {} are merged twice: expected each pair once",
                        quote(spec.origin), quote(spec.tokens[merge.left]),
                        quote(spec.tokens[merge.right]));

@@ -2,8 +2,13 @@
 // Turns a tokenizer into the tables of the model file.
 #pragma once
 
+#include <flatbuffers/flatbuffers.h>
+
 #include "convert/tokenizers/tokenizer_spec.h"
-#include "model_generated.h"
+
+namespace arenite::format {
+struct Tokenizer;  // the generated FlatBuffers table
+}
 
 namespace arenite::convert {
 

@@ -35,8 +35,8 @@ struct TokenizerSpec {
   std::vector<TokenId> byte_tokens;        // 256, or none; kNoToken where a byte has none
   std::map<uint32_t, TokenId> characters;  // by code point
   std::vector<TokenMerge> merges;
-  std::vector<TokenId> whole_tokens;       // pieces that are one of them are not merged
-  std::map<TokenId, uint8_t> specials;     // with their format::SpecialFlags
+  std::vector<TokenId> whole_tokens;    // pieces that are one of them are not merged
+  std::map<TokenId, uint8_t> specials;  // with their format::SpecialFlags
 
   // Unicode's letters and numbers as ranges, where the pattern asks for them: filled in by the
   // compiler if they are empty.

@@ -18,8 +18,8 @@ namespace {
 
 using convert::GgufTokenizer;
 using convert::TokenizerSpec;
-using test::TestTokenizer;
 using nlohmann::json;
+using test::TestTokenizer;
 using Merges = std::vector<std::pair<std::string, std::string>>;
 
 // " the" and "he" of single characters, with U+2581 for the space.
@@ -75,11 +75,12 @@ TEST(TokenizerFormats, SentencePiecesAreTheSameFromEveryFile) {
 TEST(TokenizerFormats, Llama2cDiffersOnlyInTheLowLineItself) {
   const TempFolder folder;
   const std::vector<convert::SentencePiece> pieces = llama_pieces(llama_texts());
-  const TestTokenizer expected(convert::read_tokenizer(
-      folder.write("tokenizer.model", SentencePieceFile{pieces}.bytes())));
+  const TestTokenizer expected(
+      convert::read_tokenizer(folder.write("tokenizer.model", SentencePieceFile{pieces}.bytes())));
   const TestTokenizer found(
       convert::read_tokenizer(folder.write("tokenizer.bin", llama2c_file(pieces))));
-  for (const std::string text : {"", "the", " the", "the the  the\xC3\xA9\n", "h\xE6\x97\xA5 \xFF"}) {
+  for (const std::string text :
+       {"", "the", " the", "the the  the\xC3\xA9\n", "h\xE6\x97\xA5 \xFF"}) {
     EXPECT_EQ(found.encode(text), expected.encode(text)) << text;
   }
   EXPECT_EQ(found.decode(found.encode("\xE2\x96\x81")), "\xE2\x96\x81");

@@ -2,6 +2,8 @@
 // Field by field.
 #include "convert/tokenizers/tokenizer_builders.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "convert/tokenizers/byte_pairs.h"
@@ -78,22 +80,35 @@ json byte_level_json(const std::vector<std::pair<std::string, std::string>>& mer
     vocab[left + right] = vocab.size();
     lines.push_back(left + " " + right);
   }
-  const json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false},
-                           {"trim_offsets", true}, {"use_regex", true}};
+  const json byte_level = {{"type", "ByteLevel"},
+                           {"add_prefix_space", false},
+                           {"trim_offsets", true},
+                           {"use_regex", true}};
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
           {"added_tokens",
-           {{{"id", vocab.size()}, {"content", "<|end|>"}, {"single_word", false},
-             {"lstrip", false}, {"rstrip", false}, {"normalized", false}, {"special", true}}}},
+           {{{"id", vocab.size()},
+             {"content", "<|end|>"},
+             {"single_word", false},
+             {"lstrip", false},
+             {"rstrip", false},
+             {"normalized", false},
+             {"special", true}}}},
           {"normalizer", nullptr},
           {"pre_tokenizer", byte_level},
           {"post_processor", byte_level},
           {"decoder", byte_level},
           {"model",
-           {{"type", "BPE"}, {"dropout", nullptr}, {"unk_token", nullptr},
-            {"continuing_subword_prefix", ""}, {"end_of_word_suffix", ""}, {"fuse_unk", false},
-            {"byte_fallback", false}, {"ignore_merges", false}, {"vocab", vocab},
+           {{"type", "BPE"},
+            {"dropout", nullptr},
+            {"unk_token", nullptr},
+            {"continuing_subword_prefix", ""},
+            {"end_of_word_suffix", ""},
+            {"fuse_unk", false},
+            {"byte_fallback", false},
+            {"ignore_merges", false},
+            {"vocab", vocab},
             {"merges", lines}}}};
 }
 
@@ -131,13 +146,12 @@ json low_line_json(const std::vector<std::string>& characters,
         {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
       {"pair", json::array()},
       {"special_tokens", {{"<s>", {{"id", "<s>"}, {"ids", {1}}, {"tokens", {"<s>"}}}}}}};
-  root["decoder"] = {
-      {"type", "Sequence"},
-      {"decoders",
-       {{{"type", "Replace"}, {"pattern", {{"String", low_line}}}, {"content", " "}},
-        {{"type", "ByteFallback"}},
-        {{"type", "Fuse"}},
-        {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}}}};
+  root["decoder"] = {{"type", "Sequence"},
+                     {"decoders",
+                      {{{"type", "Replace"}, {"pattern", {{"String", low_line}}}, {"content", " "}},
+                       {{"type", "ByteFallback"}},
+                       {{"type", "Fuse"}},
+                       {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}}}};
   return root;
 }
 

@@ -36,7 +36,7 @@ TokenizerSpec read_tokenizer(const std::filesystem::path& file) {
   if (second == std::char_traits<char>::eof()) {
     throw InputError("{} is too short for a tokenizer", quote(file.string()));
   }
-  if (first == '{' || first == ' ' || first == '\n') return read_json_tokenizer(file);
+  if (first == '{') return read_json_tokenizer(file);
   if (first == 0x80 && second >= 2 && second <= 5) return read_character_pickle(file);
   if (first == 0x0A && second != 0) {  // the first field of a message: a piece, not empty
     TokenizerSpec spec = read_sentencepiece_model(file);

@@ -15,7 +15,7 @@ INSTALL := tools/cmake/install_packages.sh
 
 PACKAGES := cmake ninja-build g++ xz-utils python3 pkg-config \
   libflatbuffers-dev flatbuffers-compiler nlohmann-json3-dev libcli11-dev libfmt-dev libzip-dev \
-  libgtest-dev
+  libutf8proc-dev libgtest-dev
 PACKAGES_ARM64 := g++-aarch64-linux-gnu qemu-user googletest
 PACKAGES_SANITIZE := clang libclang-rt-dev
 PACKAGES_BENCH := libbenchmark-dev

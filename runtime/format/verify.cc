@@ -13,8 +13,9 @@
 namespace arenite::format {
 namespace {
 
-// FlatBuffers' verifier counts tables as it meets them; ops and masks are two tables each.
-constexpr flatbuffers::uoffset_t kTablesMax = 2 * kOpsMax + 2 * kMasksMax + kTargets + 1;
+// FlatBuffers' verifier counts tables as it meets them; ops and masks are two tables each,
+// model and tokenizer one.
+constexpr flatbuffers::uoffset_t kTablesMax = 2 * kOpsMax + 2 * kMasksMax + kTargets + 2;
 constexpr flatbuffers::uoffset_t kDepthMax = 8;
 
 Status verify_footer(std::span<const std::byte> file, const Refusal& refuse, Footer& footer) {
@@ -104,7 +105,8 @@ Status verify(std::span<const std::byte> file, Diagnostic& why) {
                      verify_masks(model, footer.metadata_bytes, refuse) &&
                      verify_slots(model, refuse) && verify_flow(model, refuse) &&
                      verify_ops(model, refuse) &&
-                     verify_packed(model, file, footer.metadata_bytes, refuse);
+                     verify_packed(model, file, footer.metadata_bytes, refuse) &&
+                     verify_tokenizer(file, refuse);
   return sound ? Status::kOk : Status::kBadModel;
 }
 

@@ -14,7 +14,7 @@ MAY_INCLUDE = {
     "kernels": {"core", "kernels"},
     "ops": {"core", "kernels", "ops"},
     "session": {"core", "format", "kernels", "ops", "session"},
-    "text": {"core", "text"},
+    "text": {"core", "format", "text"},
 }
 
 # System headers with a folder in their name that the runtime may use: CPU features on ARM Linux.

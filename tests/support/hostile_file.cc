@@ -7,6 +7,7 @@
 
 #include "arenite/session.h"
 #include "support/guarded_buffer.h"
+#include "support/hostile_tokenizer.h"
 #include "support/random.h"
 
 namespace arenite::test {
@@ -70,6 +71,7 @@ Fate load_and_run(std::span<const std::byte> file, size_t arena_bytes_max) {
     require(why.reason != nullptr);
     return Fate::kRefused;
   }
+  (void)use_tokenizer(*best);
   Fate fate = Fate::kTooLarge;
   for (uint32_t i = 0; i < kTargets; ++i) {
     const Result<Model> model =

@@ -14,9 +14,9 @@ enum class Fate {
   kRan,       // loaded, and fed with tokens
 };
 
-// Loads, plans, creates, runs, steps and rewinds. Any access beyond the file's arena and input
-// faults, and a refusal without a reason ends the process. REQUIRES: file.data() is a multiple of
-// kModelAlignment.
+// Loads, uses the tokenizer if there is one, plans, creates, runs, steps and rewinds. Any access
+// beyond the file's arena and input faults, and a refusal without a reason ends the process.
+// REQUIRES: file.data() is a multiple of kModelAlignment.
 Fate load_and_run(std::span<const std::byte> file, size_t arena_bytes_max = size_t{64} << 20);
 
 }  // namespace arenite::test

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "convert/mask_compiler.h"
+#include "convert/tokenizers/tokenizer_spec.h"
 #include "core/packing.h"
 #include "format/reader.h"
 
@@ -36,6 +38,7 @@ struct Program {
   std::vector<ProgramTensor> tensors;
   std::vector<CacheShape> caches;
   std::vector<CompiledMask> masks;
+  std::optional<TokenizerSpec> tokenizer;  // completed (tokenizer_compiler.h)
 };
 
 }  // namespace arenite::convert

@@ -8,6 +8,7 @@
 #include "arenite/version.h"
 #include "convert/error.h"
 #include "convert/packer.h"
+#include "convert/tokenizers/tokenizer_compiler.h"
 #include "core/crc32c.h"
 #include "format/file_layout.h"
 #include "format/verify.h"
@@ -127,6 +128,8 @@ fb::DetachedBuffer build_metadata(const Program& program,
   for (const SegmentPlan& segment : segments) {
     packed.push_back(write_packed(builder, segment));
   }
+  fb::Offset<format::Tokenizer> tokenizer;
+  if (program.tokenizer) tokenizer = write_tokenizer(builder, *program.tokenizer);
   const auto producer = builder.CreateString(std::string("arenite ") + version());
   const auto name = builder.CreateString(program.name);
   const auto architecture = builder.CreateString(program.architecture);
@@ -137,10 +140,11 @@ fb::DetachedBuffer build_metadata(const Program& program,
   const auto caches_at = builder.CreateVectorOfStructs(caches);
   const auto masks_at = builder.CreateVector(masks);
   const auto packed_at = builder.CreateVector(packed);
-  builder.Finish(format::CreateModel(builder, producer, name, architecture, program.positions_max,
-                                     program.input_slot, program.output_slot, slots_at, ops_at,
-                                     tensors_at, names_at, caches_at, masks_at, packed_at),
-                 format::ModelIdentifier());
+  builder.Finish(
+      format::CreateModel(builder, producer, name, architecture, program.positions_max,
+                          program.input_slot, program.output_slot, slots_at, ops_at, tensors_at,
+                          names_at, caches_at, masks_at, packed_at, tokenizer),
+      format::ModelIdentifier());
   return builder.Release();
 }
 

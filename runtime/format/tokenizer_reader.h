@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the tokenizer of a model file as plain spans. FlatBuffers does not show through.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "arenite/token.h"
+
+namespace arenite::format {
+
+// Ids and bits are part of the file format: never renumbered, never reused. WordPiece will be a
+// kind of its own.
+enum class TokenizerKind : uint8_t { kBytePairs, kSentencePieces, kCharacters };
+inline constexpr uint32_t kTokenizerKinds = 3;
+
+enum class Pattern : uint8_t { kNone, kGpt2, kLlama3, kQwen2, kDigits, kSpaces };
+inline constexpr uint32_t kPatterns = 6;
+
+// A space put before a text, so that its first word looks like any other.
+enum class Prefix : uint8_t { kNever, kAlways, kUnlessSpace };
+inline constexpr uint32_t kPrefixes = 3;
+
+// What a character is that neither a token nor bytes can stand for.
+enum class Unknown : uint8_t { kRefuse, kDrop, kToken };
+inline constexpr uint32_t kUnknowns = 3;
+
+enum TokenizerFlags : uint32_t {
+  kAddBos = 1,           // before each text
+  kAddEnd = 2,           // the first of `ends`, behind each text
+  kPrefixEveryPart = 4,  // also what follows a special token gets the prefix
+  kFuseUnknown = 8,      // unknown characters in a row are one token
+  kDropFirstSpace = 16,  // decoding leaves out the space that a prefix has put there
+  kExpectsNfc = 32,      // trained on text in Unicode's normalization form C
+  kTokenizerFlagsAll = 63,
+};
+
+enum SpecialFlags : uint8_t {
+  kReadAlways = 1,  // recognised in every text, not only where the caller allows it
+  kEatsSpaceBefore = 2,
+  kEatsSpaceBehind = 4,
+  kIsText = 8,  // decoding never leaves it out
+  kSpecialFlagsAll = 15,
+};
+
+inline constexpr uint32_t kNoRank = UINT32_MAX;
+
+// Limits that keep the verifier's work small on hostile files; far above real tokenizers.
+inline constexpr uint32_t kVocabularyMax = 1u << 20;
+inline constexpr uint32_t kMergesMax = 1u << 22;
+inline constexpr uint32_t kTokenBytesMax = 1024;
+inline constexpr uint32_t kSpecialsMax = 1u << 14;
+inline constexpr uint32_t kSpecialBytesMax = 256;
+inline constexpr uint32_t kEndsMax = 64;
+inline constexpr uint32_t kRangesMax = 4096;
+
+// All spans lie in the file. tokenizer.fbs says what they hold.
+struct TokenizerView {
+  TokenizerKind kind = TokenizerKind::kBytePairs;
+  Pattern pattern = Pattern::kNone;
+  Prefix prefix = Prefix::kNever;
+  Unknown unknown = Unknown::kRefuse;
+  uint32_t flags = 0;
+  uint32_t bos = kNoToken;
+  uint32_t unknown_token = kNoToken;
+  std::span<const uint32_t> ends;
+  std::span<const uint32_t> token_offsets;
+  std::string_view token_bytes;
+  std::span<const uint32_t> byte_tokens;
+  std::span<const uint32_t> characters, character_tokens;
+  std::span<const uint32_t> merge_begin, merge_rights, merge_ranks, merge_tokens;
+  std::span<const uint32_t> whole_tokens;
+  std::span<const uint32_t> specials;
+  std::span<const uint8_t> special_flags;
+  std::span<const uint32_t> special_order;
+  std::span<const uint32_t> letters, numbers;
+
+  uint32_t vocab_size() const { return static_cast<uint32_t>(token_offsets.size() - 1); }
+  bool has(TokenizerFlags flag) const { return (flags & flag) != 0; }
+
+  // What a token stands for. REQUIRES: id < vocab_size(), and the offsets are verified.
+  std::string_view bytes(uint32_t id) const {
+    return {token_bytes.data() + token_offsets[id], token_offsets[id + 1] - token_offsets[id]};
+  }
+};
+
+// REQUIRES for both: the bytes passed FlatBuffers' structural verification (verify.h).
+bool has_tokenizer(std::span<const std::byte> file);
+TokenizerView tokenizer_view(std::span<const std::byte> file);  // REQUIRES: has_tokenizer(file)
+
+}  // namespace arenite::format

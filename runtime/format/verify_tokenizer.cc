@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// Verifies a tokenizer: every id and offset, the order of every list that is searched, and that
+// tokens stand for the bytes that made them.
+#include <cstring>
+
+#include "core/utf8.h"
+#include "format/tokenizer_reader.h"
+#include "format/verify_parts.h"
+
+namespace arenite::format {
+namespace {
+
+constexpr uint32_t kByteValues = 256;
+constexpr uint32_t kLowLine = 0x2581;  // what SentencePiece writes for a space
+
+bool verify_choices(const TokenizerView& view, const Refusal& refuse) {
+  const struct {
+    const char* field;
+    uint32_t found, count;
+  } choices[] = {
+      {"tokenizer.kind", static_cast<uint32_t>(view.kind), kTokenizerKinds},
+      {"tokenizer.pattern", static_cast<uint32_t>(view.pattern), kPatterns},
+      {"tokenizer.prefix", static_cast<uint32_t>(view.prefix), kPrefixes},
+      {"tokenizer.unknown", static_cast<uint32_t>(view.unknown), kUnknowns},
+  };
+  for (const auto& choice : choices) {
+    if (choice.found >= choice.count) {
+      return refuse("a tokenizer needs what this version does not know", choice.field, 0,
+                    choice.found, choice.count - 1);
+    }
+  }
+  if ((view.flags & ~uint32_t{kTokenizerFlagsAll}) != 0) {
+    return refuse("a tokenizer has a flag that this version does not know", "tokenizer.flags", 0,
+                  view.flags, kTokenizerFlagsAll);
+  }
+  return true;
+}
+
+bool verify_bytes(const TokenizerView& view, const Refusal& refuse) {
+  if (view.token_offsets.size() < 2 || view.token_offsets.size() - 1 > kVocabularyMax) {
+    return refuse("a vocabulary has no sensible size", "tokenizer.token_offsets", 0,
+                  view.token_offsets.size(), kVocabularyMax);
+  }
+  uint32_t end = 0;
+  for (uint32_t i = 0; i < view.token_offsets.size(); ++i) {
+    const uint32_t offset = view.token_offsets[i];
+    if (i == 0 ? offset != 0 : offset < end || offset - end > kTokenBytesMax) {
+      return refuse("tokens do not follow each other, or one is too long",
+                    "tokenizer.token_offsets", i, offset, end);
+    }
+    end = offset;
+  }
+  if (end != view.token_bytes.size()) {
+    return refuse("the tokens do not fill their bytes", "tokenizer.token_bytes", 0,
+                  view.token_bytes.size(), end);
+  }
+  return true;
+}
+
+bool verify_ids(const TokenizerView& view, const Refusal& refuse) {
+  const auto is_id = [&](uint32_t token) { return token < view.vocab_size(); };
+  if (view.bos == kNoToken ? view.has(kAddBos) : !is_id(view.bos)) {
+    return refuse("the begin token is not in the vocabulary", "tokenizer.bos", 0, view.bos,
+                  view.vocab_size());
+  }
+  if (view.unknown_token == kNoToken ? view.unknown == Unknown::kToken
+                                     : !is_id(view.unknown_token)) {
+    return refuse("the unknown token is not in the vocabulary", "tokenizer.unknown_token", 0,
+                  view.unknown_token, view.vocab_size());
+  }
+  if (view.ends.size() > kEndsMax || (view.ends.empty() && view.has(kAddEnd))) {
+    return refuse("there are no end tokens, or too many", "tokenizer.ends", 0, view.ends.size(),
+                  kEndsMax);
+  }
+  for (uint32_t i = 0; i < view.ends.size(); ++i) {
+    if (!is_id(view.ends[i])) {
+      return refuse("an end token is not in the vocabulary", "tokenizer.ends", i, view.ends[i],
+                    view.vocab_size());
+    }
+  }
+  return true;
+}
+
+bool verify_byte_tokens(const TokenizerView& view, const Refusal& refuse) {
+  const bool absent = view.byte_tokens.empty() && view.kind != TokenizerKind::kBytePairs;
+  if (!absent && view.byte_tokens.size() != kByteValues) {
+    return refuse("a token is needed for each of the 256 bytes", "tokenizer.byte_tokens", 0,
+                  view.byte_tokens.size(), kByteValues);
+  }
+  for (uint32_t i = 0; i < view.byte_tokens.size(); ++i) {
+    const uint32_t token = view.byte_tokens[i];
+    if (token == kNoToken) continue;
+    if (token >= view.vocab_size()) {
+      return refuse("a byte's token is not in the vocabulary", "tokenizer.byte_tokens", i, token,
+                    view.vocab_size());
+    }
+    const std::string_view bytes = view.bytes(token);
+    if (bytes.size() != 1 || static_cast<uint8_t>(bytes[0]) != i) {
+      return refuse("a byte's token stands for something else", "tokenizer.byte_tokens", i, token);
+    }
+  }
+  return true;
+}
+
+bool is_utf8_of(uint32_t code_point, std::string_view bytes) {
+  char form[kUtf8BytesMax];
+  const uint32_t length = encode_utf8(code_point, form);
+  return bytes == std::string_view(form, length);
+}
+
+bool verify_characters(const TokenizerView& view, const Refusal& refuse) {
+  if (view.characters.size() != view.character_tokens.size()) {
+    return refuse("each character has one token", "tokenizer.character_tokens", 0,
+                  view.character_tokens.size(), view.characters.size());
+  }
+  if (view.kind == TokenizerKind::kBytePairs && !view.characters.empty()) {
+    return refuse("bytes are merged, yet characters have tokens", "tokenizer.characters", 0,
+                  view.characters.size(), 0);
+  }
+  for (uint32_t i = 0; i < view.characters.size(); ++i) {
+    const uint32_t code_point = view.characters[i];
+    const bool is_surrogate = code_point >= 0xD800 && code_point <= 0xDFFF;
+    if (code_point > kCodePointMax || is_surrogate ||
+        (i > 0 && code_point <= view.characters[i - 1])) {
+      return refuse("characters are not in order, or are none", "tokenizer.characters", i,
+                    code_point, i > 0 ? view.characters[i - 1] : 0);
+    }
+    const uint32_t token = view.character_tokens[i];
+    if (token >= view.vocab_size()) {
+      return refuse("a character's token is not in the vocabulary", "tokenizer.character_tokens", i,
+                    token, view.vocab_size());
+    }
+    const bool is_space = code_point == kLowLine && view.bytes(token) == " ";
+    if (!is_space && !is_utf8_of(code_point, view.bytes(token))) {
+      return refuse("a character's token stands for something else", "tokenizer.character_tokens",
+                    i, token);
+    }
+  }
+  return true;
+}
+
+bool verify_merge(const TokenizerView& view, uint32_t left, uint32_t row, const Refusal& refuse) {
+  const uint32_t right = view.merge_rights[row];
+  const uint32_t token = view.merge_tokens[row];
+  if (right >= view.vocab_size() ||
+      (row > view.merge_begin[left] && right <= view.merge_rights[row - 1])) {
+    return refuse("merges are not in order, or name no token", "tokenizer.merge_rights", row, right,
+                  view.vocab_size());
+  }
+  if (view.merge_ranks[row] == kNoRank) {
+    return refuse("a merge has no rank", "tokenizer.merge_ranks", row);
+  }
+  if (token >= view.vocab_size()) {
+    return refuse("a merge gives a token that is not in the vocabulary", "tokenizer.merge_tokens",
+                  row, token, view.vocab_size());
+  }
+  const std::string_view head = view.bytes(left);
+  const std::string_view tail = view.bytes(right);
+  const std::string_view whole = view.bytes(token);
+  if (whole.size() != head.size() + tail.size() ||
+      std::memcmp(whole.data(), head.data(), head.size()) != 0 ||
+      std::memcmp(whole.data() + head.size(), tail.data(), tail.size()) != 0) {
+    return refuse("a merge gives a token that its parts do not make", "tokenizer.merge_tokens", row,
+                  token);
+  }
+  return true;
+}
+
+bool verify_merges(const TokenizerView& view, const Refusal& refuse) {
+  const size_t merges = view.merge_rights.size();
+  if (merges > kMergesMax || view.merge_ranks.size() != merges ||
+      view.merge_tokens.size() != merges) {
+    return refuse("merges need a right side, a rank and a token each", "tokenizer.merge_rights", 0,
+                  merges, view.merge_tokens.size());
+  }
+  if (view.merge_begin.empty() && merges == 0) return true;
+  if (view.kind == TokenizerKind::kCharacters) {
+    return refuse("characters are not merged", "tokenizer.merge_rights", 0, merges, 0);
+  }
+  if (view.merge_begin.size() != view.token_offsets.size() || view.merge_begin.front() != 0 ||
+      view.merge_begin.back() != merges) {
+    return refuse("the merges are not divided among the tokens", "tokenizer.merge_begin", 0,
+                  view.merge_begin.size(), view.token_offsets.size());
+  }
+  for (uint32_t left = 0; left < view.vocab_size(); ++left) {
+    if (view.merge_begin[left + 1] < view.merge_begin[left] ||
+        view.merge_begin[left + 1] > merges) {
+      return refuse("the merges are not divided among the tokens", "tokenizer.merge_begin", left,
+                    view.merge_begin[left + 1], view.merge_begin[left]);
+    }
+    for (uint32_t row = view.merge_begin[left]; row < view.merge_begin[left + 1]; ++row) {
+      if (!verify_merge(view, left, row, refuse)) return false;
+    }
+  }
+  return true;
+}
+
+bool verify_whole_tokens(const TokenizerView& view, const Refusal& refuse) {
+  std::string_view previous;
+  for (uint32_t i = 0; i < view.whole_tokens.size(); ++i) {
+    const uint32_t token = view.whole_tokens[i];
+    if (token >= view.vocab_size()) {
+      return refuse("a whole token is not in the vocabulary", "tokenizer.whole_tokens", i, token,
+                    view.vocab_size());
+    }
+    if (view.bytes(token) <= previous) {  // so that the first one is not empty
+      return refuse("whole tokens are not in the order of their bytes", "tokenizer.whole_tokens", i,
+                    token);
+    }
+    previous = view.bytes(token);
+  }
+  return true;
+}
+
+bool verify_specials(const TokenizerView& view, const Refusal& refuse) {
+  const size_t count = view.specials.size();
+  if (count > kSpecialsMax || view.special_flags.size() != count ||
+      view.special_order.size() != count) {
+    return refuse("special tokens need flags and an order", "tokenizer.specials", 0, count,
+                  view.special_flags.size());
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t token = view.specials[i];
+    if (token >= view.vocab_size() || (i > 0 && token <= view.specials[i - 1])) {
+      return refuse("special tokens are not in order, or not in the vocabulary",
+                    "tokenizer.specials", i, token, view.vocab_size());
+    }
+    if (view.bytes(token).empty() || view.bytes(token).size() > kSpecialBytesMax) {
+      return refuse("a special token has no name, or too long a one", "tokenizer.specials", i,
+                    view.bytes(token).size(), kSpecialBytesMax);
+    }
+    if ((view.special_flags[i] & ~uint32_t{kSpecialFlagsAll}) != 0) {
+      return refuse("a special token has a flag that this version does not know",
+                    "tokenizer.special_flags", i, view.special_flags[i], kSpecialFlagsAll);
+    }
+  }
+  std::string_view previous;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t index = view.special_order[i];
+    if (index >= count || view.bytes(view.specials[index]) <= previous) {
+      return refuse("special tokens are not in the order of their names", "tokenizer.special_order",
+                    i, index, count);
+    }
+    previous = view.bytes(view.specials[index]);
+  }
+  return true;
+}
+
+bool verify_ranges(std::span<const uint32_t> ranges, bool needed, const char* field,
+                   const Refusal& refuse) {
+  if (ranges.size() % 2 != 0 || ranges.size() / 2 > kRangesMax || ranges.empty() == needed) {
+    return refuse("ranges of characters are missing, or not needed, or too many", field, 0,
+                  ranges.size(), needed ? 2 : 0);
+  }
+  uint32_t end = 0x80;  // ASCII needs no table
+  for (uint32_t i = 0; i < ranges.size(); i += 2) {
+    if (ranges[i] < end || ranges[i + 1] < ranges[i] || ranges[i + 1] > kCodePointMax) {
+      return refuse("ranges of characters are not in order", field, i, ranges[i], end);
+    }
+    end = ranges[i + 1] + 1;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool verify_tokenizer(std::span<const std::byte> file, const Refusal& refuse) {
+  if (!has_tokenizer(file)) return true;
+  const TokenizerView view = tokenizer_view(file);
+  if (!verify_choices(view, refuse)) return false;
+  const bool has_classes = view.pattern != Pattern::kNone && view.pattern != Pattern::kSpaces;
+  if (view.kind == TokenizerKind::kCharacters && view.pattern != Pattern::kNone) {
+    return refuse("a text of characters is not cut", "tokenizer.pattern", 0,
+                  static_cast<uint32_t>(view.pattern), 0);
+  }
+  return verify_bytes(view, refuse) && verify_ids(view, refuse) &&
+         verify_byte_tokens(view, refuse) && verify_characters(view, refuse) &&
+         verify_merges(view, refuse) && verify_whole_tokens(view, refuse) &&
+         verify_specials(view, refuse) &&
+         verify_ranges(view.letters, has_classes, "tokenizer.letters", refuse) &&
+         verify_ranges(view.numbers, has_classes, "tokenizer.numbers", refuse);
+}
+
+}  // namespace arenite::format

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns text into the tokens of a model, and tokens back into text, with the tables of its file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "arenite/model.h"
+#include "arenite/status.h"
+#include "arenite/token.h"
+
+namespace arenite {
+
+struct EncodeOptions {
+  // Puts the begin and end tokens around the text that the model was trained with; a model that
+  // knows none gets none. Switch it off for text that continues other text.
+  bool add_bos_and_end = true;
+  // Reads the names of special tokens, such as "<|end|>", as these tokens. Only for text that you
+  // wrote yourself: whoever wrote it decides where a conversation's parts begin and end.
+  bool read_specials = false;
+};
+
+// Longest text that can be encoded at once.
+inline constexpr size_t kTextBytesMax = size_t{1} << 29;
+
+// The number of ids that a span must hold for encode to work in it, however the text looks: five
+// for each byte, and eight.
+constexpr size_t encode_tokens_max(size_t text_bytes) { return 5 * text_bytes + 8; }
+
+// A view of the tokenizer in a model file. Copies nothing; cheap to make and to copy.
+class Tokenizer {
+ public:
+  Tokenizer() = default;
+
+  // The bytes of the model must outlive it. Fails with kUnsupported if the file has no tokenizer.
+  static Result<Tokenizer> of(const Model& model, Diagnostic* why = nullptr);
+
+  uint32_t vocab_size() const;        // ids are below it
+  TokenId bos() const;                // begins a text; kNoToken if there is none
+  TokenId end() const;                // ends a text; kNoToken if there is none
+  bool is_end(TokenId id) const;      // some models have several tokens that end a text
+  bool is_special(TokenId id) const;  // has a name, and stands for no text
+  TokenId find_special(std::string_view name) const;  // kNoToken if no special token is named so
+  // Trained on text in Unicode's normalization form C. Encoding does not normalize: other text
+  // gives other tokens than in training.
+  bool expects_nfc() const;
+
+  // What a token stands for: bytes of UTF-8, not always whole characters; for a special token its
+  // name. A view of the model's bytes. Empty for an id that is not below vocab_size().
+  std::string_view token_bytes(TokenId id) const;
+
+  // Writes the tokens of `text` to the front of `out` and returns how many there are. The rest of
+  // `out` is work space. Any bytes are text: what is no UTF-8 becomes the tokens of its bytes, if
+  // the vocabulary has them. Takes time in n log n for n bytes, whatever they are.
+  // Fails with kInvalidArgument if `out` holds less than encode_tokens_max(text.size()) ids, if
+  // the text is too long, or if the vocabulary has no token for a character and no token for
+  // unknown ones; `why` then says which byte (op_index) and which code point (found).
+  Result<size_t> encode(std::string_view text, const EncodeOptions& options, std::span<TokenId> out,
+                        Diagnostic* why = nullptr) const;
+
+ private:
+  std::span<const std::byte> file_;
+  friend class TextStream;
+};
+
+struct DecodeOptions {
+  bool keep_specials = false;  // give out the names of special tokens, too
+};
+
+// Bytes of text in two parts, one after the other; either may be empty.
+struct TextParts {
+  std::string_view head;  // in the stream, valid until its next call
+  std::string_view tail;  // in the model
+};
+
+// Turns tokens into text as they come. A character whose bytes are spread over tokens is held back
+// until it is complete; bytes that are no UTF-8 pass as they are. A fixed few bytes of state.
+class TextStream {
+ public:
+  explicit TextStream(const Tokenizer& tokenizer, const DecodeOptions& options = {})
+      : tokenizer_(tokenizer), options_(options) {}
+
+  // The text that this token completes. An id outside the vocabulary stands for nothing.
+  TextParts next(TokenId id);
+
+  // What is still held back. The stream is then as new.
+  TextParts finish();
+
+ private:
+  Tokenizer tokenizer_;
+  DecodeOptions options_;
+  char held_[4] = {};   // the start of a character
+  char ready_[4] = {};  // what `head` views
+  uint32_t held_bytes_ = 0;
+  bool at_start_ = true;
+};
+
+}  // namespace arenite

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kind of character a code point is, as far as the patterns of tokenizers care.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace arenite::text {
+
+// Unicode's property White_Space. It has not changed in many years, so no file needs to carry it.
+constexpr bool is_space(uint32_t code_point) {
+  if (code_point < 0x80) return code_point == ' ' || (code_point >= 9 && code_point <= 13);
+  return code_point == 0x85 || code_point == 0xA0 || code_point == 0x1680 ||
+         (code_point >= 0x2000 && code_point <= 0x200A) || code_point == 0x2028 ||
+         code_point == 0x2029 || code_point == 0x202F || code_point == 0x205F ||
+         code_point == 0x3000;
+}
+
+constexpr bool is_newline(uint32_t code_point) { return code_point == '\n' || code_point == '\r'; }
+
+enum class CharacterClass : uint8_t { kSpace, kLetter, kNumber, kOther };
+
+// Whether one of the ranges (first, last, first, last, ...) holds the code point.
+constexpr bool in_ranges(std::span<const uint32_t> ranges, uint32_t code_point) {
+  size_t begin = 0;
+  size_t end = ranges.size() / 2;
+  while (begin < end) {
+    const size_t middle = begin + (end - begin) / 2;
+    if (code_point > ranges[2 * middle + 1]) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return 2 * begin < ranges.size() && code_point >= ranges[2 * begin];
+}
+
+// `letters` and `numbers` are Unicode's general categories L and N from 128 on. What is no UTF-8
+// counts as kOther, as Unicode's replacement character does.
+constexpr CharacterClass classify(uint32_t code_point, std::span<const uint32_t> letters,
+                                  std::span<const uint32_t> numbers) {
+  if (is_space(code_point)) return CharacterClass::kSpace;
+  if (code_point < 0x80) {
+    const uint32_t lower = code_point | 0x20;
+    if (lower >= 'a' && lower <= 'z') return CharacterClass::kLetter;
+    return code_point >= '0' && code_point <= '9' ? CharacterClass::kNumber
+                                                  : CharacterClass::kOther;
+  }
+  if (in_ranges(letters, code_point)) return CharacterClass::kLetter;
+  return in_ranges(numbers, code_point) ? CharacterClass::kNumber : CharacterClass::kOther;
+}
+
+}  // namespace arenite::text

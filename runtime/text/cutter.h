@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cuts a text into the pieces within which tokens are merged ("pre-tokenization").
+#pragma once
+
+#include "format/tokenizer_reader.h"
+#include "text/characters.h"
+#include "text/part.h"
+
+namespace arenite::text {
+
+// Gives what the regular expressions of the pattern's origin match, one after the other, without a
+// regular expression: each alternative looks ahead over one run of a class of characters, so that
+// a part is read a bounded number of times.
+class Cutter {
+ public:
+  Cutter(const format::TokenizerView& view, const Part& part)
+      : pattern_(view.pattern), letters_(view.letters), numbers_(view.numbers), part_(part) {
+    limit_ = part.size();
+  }
+
+  // The next piece, never empty. False at the end of the part.
+  bool next(Piece& piece);
+
+ private:
+  size_t gpt2_end(size_t begin) const;
+  size_t llama3_end(size_t begin, uint32_t digits_max) const;
+  size_t space_run_end(size_t begin) const;
+  size_t contraction_end(size_t begin, bool any_case) const;
+  size_t run_end(size_t begin, CharacterClass of) const;
+  size_t next_where(size_t begin, bool numbers) const;
+  CharacterClass class_at(size_t position) const;
+
+  format::Pattern pattern_;
+  std::span<const uint32_t> letters_, numbers_;
+  const Part& part_;
+  size_t position_ = 0;
+  size_t limit_ = 0;         // nothing behind it is looked at; digits cut a text into texts
+  size_t digits_begin_ = 0;  // the next digit, once known
+};
+
+}  // namespace arenite::text

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// The symbols of a piece are written behind the tokens so far and merged there.
+//
+// Why encode_tokens_max is enough: a part of k bytes has at most k + 1 symbols, its prefix
+// included, and each part but the first follows a special token of at least one byte. With c bytes
+// done, at most 2 c + 1 tokens stand in the span; merging the rest needs 5 (n - c + 1) numbers.
+#include "text/encoder.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "text/cutter.h"
+#include "text/merger.h"
+#include "text/special_finder.h"
+
+namespace arenite::text {
+namespace {
+
+constexpr uint32_t kLowLine = 0x2581;  // SentencePiece's space
+
+// Compares a piece with bytes, as their unsigned values: negative, zero or positive.
+int compare(const Part& part, const Piece& piece, std::string_view bytes) {
+  const size_t length = piece.end - piece.begin;
+  for (size_t i = 0; i < length && i < bytes.size(); ++i) {
+    const int difference = part.byte(piece.begin + i) - static_cast<uint8_t>(bytes[i]);
+    if (difference != 0) return difference;
+  }
+  return length == bytes.size() ? 0 : length < bytes.size() ? -1 : 1;
+}
+
+}  // namespace
+
+Result<size_t> Encoder::run(const EncodeOptions& options, Diagnostic& why) {
+  if (options.add_bos_and_end && view_.has(format::kAddBos)) push(view_.bos);
+  const SpecialFinder specials(view_, options.read_specials);
+  for (size_t position = 0; position < text_.size();) {
+    const SpecialMatch match = specials.find(text_, position);
+    if (!add_part(position, match.begin)) {
+      why.reason = "the vocabulary has no token for a character of the text";
+      why.field = "text";
+      why.op_index = static_cast<uint32_t>(refused_offset_);
+      why.found = refused_code_point_;
+      return Status::kInvalidArgument;
+    }
+    if (match.token != kNoToken) push(match.token);
+    position = match.end;
+  }
+  if (options.add_bos_and_end && view_.has(format::kAddEnd)) push(view_.ends.front());
+  return count_;
+}
+
+bool Encoder::add_part(size_t begin, size_t end) {
+  if (begin == end) return true;
+  const std::string_view text(text_.data() + begin, end - begin);
+  const Part part(text, has_prefix(text, begin == 0));
+  part_begin_ = begin;
+  unknown_before_ = false;
+  Cutter cutter(view_, part);
+  Piece piece;
+  while (cutter.next(piece)) {
+    if (!add_piece(part, piece)) return false;
+  }
+  return true;
+}
+
+bool Encoder::has_prefix(std::string_view text, bool is_first) const {
+  if (!is_first && !view_.has(format::kPrefixEveryPart)) return false;
+  if (view_.prefix != format::Prefix::kUnlessSpace) return view_.prefix == format::Prefix::kAlways;
+  const uint32_t first = decode_utf8(text).value;
+  return first != ' ' &&
+         (first != kLowLine || view_.kind != format::TokenizerKind::kSentencePieces);
+}
+
+bool Encoder::add_piece(const Part& part, const Piece& piece) {
+  const TokenId whole = whole_token(part, piece);
+  if (whole != kNoToken) {
+    push(whole);
+    unknown_before_ = false;
+    return true;
+  }
+  size_t end = count_;
+  if (!add_symbols(part, piece, end)) return false;
+  const std::span<uint32_t> work(out_.data() + count_, out_.size() - count_);
+  count_ += merge(view_, work, static_cast<uint32_t>(end - count_));
+  return true;
+}
+
+// A token for each byte, or for each character; `end` moves behind them.
+bool Encoder::add_symbols(const Part& part, const Piece& piece, size_t& end) {
+  for (size_t i = piece.begin; i < piece.end;) {
+    const bool is_bytes = view_.kind == format::TokenizerKind::kBytePairs;
+    const CodePoint code_point = is_bytes ? CodePoint{part.byte(i), 1} : part.code_point(i);
+    const TokenId token =
+        is_bytes ? view_.byte_tokens[part.byte(i)] : character_token(code_point.value);
+    if (token != kNoToken) {
+      out_[end++] = token;
+      unknown_before_ = false;
+    } else if (!add_character(part, i, end)) {
+      refused_offset_ = part_begin_ + part.text_offset(i);
+      refused_code_point_ = code_point.value;
+      return false;
+    }
+    i += code_point.bytes;
+  }
+  return true;
+}
+
+// A character, or a byte, that has no token of its own: its bytes, or what stands for the unknown.
+bool Encoder::add_character(const Part& part, size_t position, size_t& end) {
+  const bool is_bytes = view_.kind == format::TokenizerKind::kBytePairs;
+  if (!is_bytes && !view_.byte_tokens.empty()) {
+    const uint32_t bytes = part.code_point(position).bytes;
+    bool complete = true;
+    for (uint32_t i = 0; i < bytes; ++i) {
+      out_[end + i] = view_.byte_tokens[part.byte(position + i)];
+      complete = complete && out_[end + i] != kNoToken;
+    }
+    if (complete) {
+      end += bytes;
+      unknown_before_ = false;
+      return true;
+    }
+  }
+  if (view_.unknown == format::Unknown::kRefuse) return false;
+  if (view_.unknown == format::Unknown::kToken) {
+    if (!unknown_before_ || !view_.has(format::kFuseUnknown)) out_[end++] = view_.unknown_token;
+    unknown_before_ = true;
+  }
+  return true;
+}
+
+TokenId Encoder::whole_token(const Part& part, const Piece& piece) const {
+  const auto found = std::lower_bound(
+      view_.whole_tokens.begin(), view_.whole_tokens.end(), piece,
+      [&](TokenId token, const Piece& p) { return compare(part, p, view_.bytes(token)) > 0; });
+  if (found == view_.whole_tokens.end() || compare(part, piece, view_.bytes(*found)) != 0) {
+    return kNoToken;
+  }
+  return *found;
+}
+
+TokenId Encoder::character_token(uint32_t code_point) const {
+  const auto found = std::lower_bound(view_.characters.begin(), view_.characters.end(), code_point);
+  if (found == view_.characters.end() || *found != code_point) return kNoToken;
+  return view_.character_tokens[static_cast<size_t>(found - view_.characters.begin())];
+}
+
+}  // namespace arenite::text

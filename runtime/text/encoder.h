@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a text to tokens: special tokens, parts, pieces, symbols, merges.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "arenite/status.h"
+#include "arenite/tokenizer.h"
+#include "format/tokenizer_reader.h"
+#include "text/part.h"
+
+namespace arenite::text {
+
+class Encoder {
+ public:
+  // REQUIRES: out.size() >= encode_tokens_max(text.size()), text.size() <= kTextBytesMax.
+  Encoder(const format::TokenizerView& view, std::string_view text, std::span<TokenId> out)
+      : view_(view), text_(text), out_(out) {}
+
+  // Returns the number of tokens at the front of `out`.
+  Result<size_t> run(const EncodeOptions& options, Diagnostic& why);
+
+ private:
+  bool add_part(size_t begin, size_t end);
+  bool add_piece(const Part& part, const Piece& piece);
+  bool add_symbols(const Part& part, const Piece& piece, size_t& end);
+  bool add_character(const Part& part, size_t position, size_t& end);
+  TokenId whole_token(const Part& part, const Piece& piece) const;
+  TokenId character_token(uint32_t code_point) const;
+  bool has_prefix(std::string_view text, bool is_first) const;
+  void push(TokenId token) { out_[count_++] = token; }
+
+  const format::TokenizerView& view_;
+  std::string_view text_;
+  std::span<TokenId> out_;
+  size_t count_ = 0;
+  bool unknown_before_ = false;      // the symbol before is the token for unknown characters
+  size_t refused_offset_ = 0;        // where in the text a character without a token is ...
+  uint32_t refused_code_point_ = 0;  // ... and which it is
+  size_t part_begin_ = 0;
+};
+
+}  // namespace arenite::text

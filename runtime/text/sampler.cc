@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Selection, weights, cuts, and one draw. Nothing is sorted that need not be.
+#include "arenite/sampler.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "text/random.h"
+
+namespace arenite {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kLargest = std::numeric_limits<float>::max();
+
+// Before `b` in the order of probability.
+bool better(const Candidate& a, const Candidate& b) {
+  return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
+}
+bool worse(const Candidate& a, const Candidate& b) { return better(b, a); }
+
+bool is_among(std::span<const TokenId> ids, TokenId id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+// The logits with the penalty of recent tokens.
+class Logits {
+ public:
+  Logits(std::span<const float> values, std::span<const TokenId> recent, float penalty)
+      : values_(values), recent_(recent), penalty_(penalty) {}
+
+  TokenId size() const { return static_cast<TokenId>(values_.size()); }
+
+  // A bound that is cheap, then the truth, which costs a look at each recent token.
+  float at_most(TokenId id) const {
+    return penalty_ == 1.0f ? values_[id] : std::max(values_[id], penalized(values_[id]));
+  }
+  float at(TokenId id) const {
+    const bool is_recent = penalty_ != 1.0f && is_among(recent_, id);
+    return is_recent ? penalized(values_[id]) : values_[id];
+  }
+
+ private:
+  // Stays finite where the logit is.
+  float penalized(float value) const {
+    if (value == -kInfinity) return value;
+    const float changed = value > 0.0f ? value / penalty_ : value * penalty_;
+    return std::clamp(changed, -kLargest, kLargest);
+  }
+
+  std::span<const float> values_;
+  std::span<const TokenId> recent_;
+  float penalty_;
+};
+
+TokenId argmax(const Logits& logits) {
+  TokenId best = 0;
+  float best_value = -kInfinity;
+  for (TokenId id = 0; id < logits.size(); ++id) {
+    if (logits.at_most(id) <= best_value) continue;
+    const float value = logits.at(id);
+    if (value <= best_value) continue;
+    best = id;
+    best_value = value;
+  }
+  return best;
+}
+
+// The best logits, as many as `kept` holds, in no order: a heap with the worst of them in front.
+void keep_best(const Logits& logits, std::span<Candidate> kept) {
+  size_t count = 0;
+  for (TokenId id = 0; id < logits.size(); ++id) {
+    const bool is_full = count == kept.size();
+    if (is_full && logits.at_most(id) <= kept.front().weight) continue;
+    const Candidate candidate{logits.at(id), id};
+    if (is_full) {
+      if (!better(candidate, kept.front())) continue;
+      std::pop_heap(kept.begin(), kept.end(), better);
+      --count;
+    }
+    kept[count++] = candidate;
+    if (kept.size() < logits.size()) {
+      std::push_heap(kept.begin(), kept.begin() + static_cast<ptrdiff_t>(count), better);
+    }
+  }
+}
+
+// Logits become weights, of which the largest is 1.
+void weigh(std::span<Candidate> candidates, float temperature) {
+  float largest = -kInfinity;
+  for (const Candidate& candidate : candidates) largest = std::max(largest, candidate.weight);
+  for (Candidate& candidate : candidates) {
+    candidate.weight = text::exp_nonpositive((candidate.weight - largest) / temperature);
+  }
+}
+
+double sum(std::span<const Candidate> candidates) {
+  double total = 0.0;
+  for (const Candidate& candidate : candidates) total += static_cast<double>(candidate.weight);
+  return total;
+}
+
+// The part of the candidates, moved to the back, that top_p and min_p leave. Never empty.
+std::span<Candidate> cut(std::span<Candidate> candidates, const SamplerOptions& options) {
+  if (options.top_p >= 1.0f && options.min_p <= 0.0f) return candidates;
+  const double enough = options.top_p < 1.0f ? sum(candidates) * static_cast<double>(options.top_p)
+                                             : static_cast<double>(kInfinity);
+  std::make_heap(candidates.begin(), candidates.end(), worse);
+  double total = 0.0;
+  size_t left = candidates.size();
+  while (left > 0 && total < enough && candidates.front().weight >= options.min_p) {
+    total += static_cast<double>(candidates.front().weight);
+    std::pop_heap(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(left), worse);
+    --left;
+  }
+  return candidates.subspan(left);
+}
+
+TokenId draw(std::span<const Candidate> candidates, double uniform) {
+  const double mark = uniform * sum(candidates);
+  double total = 0.0;
+  TokenId picked = candidates.back().id;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.weight <= 0.0f) continue;
+    picked = candidate.id;
+    total += static_cast<double>(candidate.weight);
+    if (total > mark) break;
+  }
+  return picked;
+}
+
+Status check_logits(std::span<const float> logits, std::span<const TokenId> recent,
+                    Diagnostic& why) {
+  const auto refuse = [&](const char* reason, const char* field, uint64_t index) {
+    why.reason = reason;
+    why.field = field;
+    why.op_index = static_cast<uint32_t>(index);
+    return Status::kInvalidArgument;
+  };
+  if (logits.empty() || logits.size() >= kNoToken) {
+    return refuse("there are no logits, or too many", "logits", 0);
+  }
+  bool has_finite = false;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (!(logits[i] < kInfinity)) {
+      return refuse("a logit is not a number, or infinite", "logits", i);
+    }
+    has_finite = has_finite || logits[i] > -kInfinity;
+  }
+  if (!has_finite) return refuse("every logit is -infinity", "logits", 0);
+  for (size_t i = 0; i < recent.size(); ++i) {
+    if (recent[i] >= logits.size()) {
+      why.found = recent[i];
+      why.expected = logits.size();
+      return refuse("a recent token has no logit", "recent", i);
+    }
+  }
+  return Status::kOk;
+}
+
+}  // namespace
+
+Result<Sampler> Sampler::create(const SamplerOptions& options, Diagnostic* why) {
+  Diagnostic unused;
+  Diagnostic& diagnostic = why != nullptr ? *why : unused;
+  diagnostic = {};
+  const struct {
+    const char* field;
+    const char* reason;
+    bool is_sound;  // false for NaN, too
+  } checks[] = {
+      {"repetition_penalty", "a repetition penalty is a finite number above 0",
+       options.repetition_penalty > 0.0f && options.repetition_penalty < kInfinity},
+      {"temperature", "a temperature is a finite number from 0 on",
+       options.temperature >= 0.0f && options.temperature < kInfinity},
+      {"top_p", "top_p is above 0 and at most 1", options.top_p > 0.0f && options.top_p <= 1.0f},
+      {"min_p", "min_p is from 0 to 1", options.min_p >= 0.0f && options.min_p <= 1.0f},
+  };
+  for (const auto& check : checks) {
+    if (check.is_sound) continue;
+    diagnostic.reason = check.reason;
+    diagnostic.field = check.field;
+    return Status::kInvalidArgument;
+  }
+  Sampler sampler;
+  sampler.options_ = options;
+  return sampler;
+}
+
+size_t Sampler::candidates_needed(size_t logits) const {
+  if (options_.temperature == 0.0f) return 0;
+  return options_.top_k == 0 ? logits : std::min(logits, size_t{options_.top_k});
+}
+
+Result<TokenId> Sampler::sample(std::span<const float> logits, std::span<const TokenId> recent,
+                                std::span<Candidate> scratch, Diagnostic* why) {
+  Diagnostic unused;
+  Diagnostic& diagnostic = why != nullptr ? *why : unused;
+  diagnostic = {};
+  const Status status = check_logits(logits, recent, diagnostic);
+  if (status != Status::kOk) return status;
+  const size_t needed = candidates_needed(logits.size());
+  if (scratch.size() < needed) {
+    diagnostic.reason = "the work space is too small for these options";
+    diagnostic.field = "scratch";
+    diagnostic.found = scratch.size();
+    diagnostic.expected = needed;
+    return Status::kInvalidArgument;
+  }
+  const Logits penalized(logits, recent, options_.repetition_penalty);
+  if (options_.temperature == 0.0f) return argmax(penalized);
+  const std::span<Candidate> candidates = scratch.first(needed);
+  keep_best(penalized, candidates);
+  weigh(candidates, options_.temperature);
+  return draw(cut(candidates, options_), text::uniform(options_.seed, draws_++));
+}
+
+}  // namespace arenite

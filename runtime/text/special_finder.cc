@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names lie in the order of their bytes, so that a text narrows them down byte by byte.
+#include "text/special_finder.h"
+
+#include <algorithm>
+
+#include "core/utf8.h"
+#include "text/characters.h"
+
+namespace arenite::text {
+namespace {
+
+// The code point that ends at `end`. REQUIRES: end > 0.
+CodePoint code_point_before(std::string_view text, size_t end) {
+  for (uint32_t bytes = 1; bytes <= kUtf8BytesMax && bytes <= end; ++bytes) {
+    const CodePoint found = decode_utf8({text.data() + end - bytes, bytes});
+    if (found.value != kInvalidCodePoint && found.bytes == bytes) return found;
+  }
+  return {};
+}
+
+}  // namespace
+
+SpecialFinder::SpecialFinder(const format::TokenizerView& view, bool all) : view_(view), all_(all) {
+  for (uint32_t i = 0; i < view_.special_order.size(); ++i) {
+    const uint8_t first = static_cast<uint8_t>(name(i)[0]);
+    if (is_read(i)) first_bytes_[first / 32] |= 1u << first % 32;
+  }
+}
+
+SpecialMatch SpecialFinder::find(std::string_view text, size_t from) const {
+  const uint32_t none = static_cast<uint32_t>(view_.special_order.size());
+  for (size_t at = from; at < text.size(); ++at) {
+    const uint8_t first = static_cast<uint8_t>(text[at]);
+    if ((first_bytes_[first / 32] >> first % 32 & 1u) == 0) continue;
+    const uint32_t found = longest_at({text.data() + at, text.size() - at});
+    if (found == none) continue;
+
+    SpecialMatch match{at, at + name(found).size(), view_.specials[view_.special_order[found]]};
+    const uint32_t flags = view_.special_flags[view_.special_order[found]];
+    while ((flags & format::kEatsSpaceBefore) != 0 && match.begin > from) {
+      const CodePoint before = code_point_before(text, match.begin);
+      if (!is_space(before.value)) break;
+      match.begin -= before.bytes;
+    }
+    while ((flags & format::kEatsSpaceBehind) != 0 && match.end < text.size()) {
+      const CodePoint behind = decode_utf8({text.data() + match.end, text.size() - match.end});
+      if (!is_space(behind.value)) break;
+      match.end += behind.bytes;
+    }
+    return match;
+  }
+  return {text.size(), text.size(), kNoToken};
+}
+
+uint32_t SpecialFinder::longest_at(std::string_view text) const {
+  const uint32_t none = static_cast<uint32_t>(view_.special_order.size());
+  uint32_t longest = none;
+  // Names [begin, end) have the first `depth` bytes of the text; one that has no more is the first.
+  uint32_t begin = 0;
+  uint32_t end = none;
+  for (size_t depth = 0; begin < end; ++depth) {
+    if (name(begin).size() == depth) {
+      if (is_read(begin)) longest = begin;
+      ++begin;
+    }
+    if (depth == text.size()) break;
+    const uint8_t byte = static_cast<uint8_t>(text[depth]);
+    const auto first_with = [&](uint32_t least) {  // the first name whose next byte is at least it
+      uint32_t low = begin;
+      uint32_t high = end;
+      while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (static_cast<uint8_t>(name(middle)[depth]) < least) {
+          low = middle + 1;
+        } else {
+          high = middle;
+        }
+      }
+      return low;
+    };
+    const uint32_t narrowed = first_with(byte);
+    end = first_with(byte + 1u);
+    begin = narrowed;
+  }
+  return longest;
+}
+
+bool SpecialFinder::is_read(uint32_t order_index) const {
+  const uint8_t flags = view_.special_flags[view_.special_order[order_index]];
+  return all_ || (flags & format::kReadAlways) != 0;
+}
+
+std::string_view SpecialFinder::name(uint32_t order_index) const {
+  return view_.bytes(view_.specials[view_.special_order[order_index]]);
+}
+
+uint32_t special_index(const format::TokenizerView& view, TokenId token) {
+  const auto found = std::lower_bound(view.specials.begin(), view.specials.end(), token);
+  if (found == view.specials.end() || *found != token) {
+    return static_cast<uint32_t>(view.specials.size());
+  }
+  return static_cast<uint32_t>(found - view.specials.begin());
+}
+
+uint32_t special_index(const format::TokenizerView& view, std::string_view name) {
+  const auto found = std::lower_bound(
+      view.special_order.begin(), view.special_order.end(), name,
+      [&](uint32_t index, std::string_view n) { return view.bytes(view.specials[index]) < n; });
+  if (found == view.special_order.end() || view.bytes(view.specials[*found]) != name) {
+    return static_cast<uint32_t>(view.specials.size());
+  }
+  return *found;
+}
+
+}  // namespace arenite::text

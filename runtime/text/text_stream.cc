@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokens to text, whole characters at a time.
+#include <algorithm>
+#include <cstring>
+
+#include "arenite/tokenizer.h"
+#include "core/utf8.h"
+#include "format/tokenizer_reader.h"
+#include "text/special_finder.h"
+
+namespace arenite {
+namespace {
+
+uint8_t byte_at(std::string_view bytes, size_t index) { return static_cast<uint8_t>(bytes[index]); }
+
+bool is_continuation(uint8_t byte) { return (byte & 0xC0) == 0x80; }
+
+// Bytes at the end of `bytes` that begin a character and do not complete it.
+uint32_t open_bytes(std::string_view bytes) {
+  for (uint32_t count = 1; count < kUtf8BytesMax && count <= bytes.size(); ++count) {
+    const uint8_t first = byte_at(bytes, bytes.size() - count);
+    if (is_continuation(first)) continue;
+    const bool begins = utf8_length(first) > count;
+    const bool goes_on =
+        count == 1 || (begins && utf8_may_follow(first, byte_at(bytes, bytes.size() - count + 1)));
+    return begins && goes_on ? count : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+TextParts TextStream::next(TokenId id) {
+  const format::TokenizerView view = format::tokenizer_view(tokenizer_.file_);
+  if (id >= view.vocab_size()) return {};
+  const uint32_t special = text::special_index(view, id);
+  if (special < view.specials.size() && !options_.keep_specials &&
+      (view.special_flags[special] & format::kIsText) == 0) {
+    return {};
+  }
+  std::string_view bytes = view.bytes(id);
+  if (bytes.empty()) return {};
+  if (at_start_ && view.has(format::kDropFirstSpace) && bytes.front() == ' ') {
+    bytes.remove_prefix(1);
+  }
+  at_start_ = false;
+
+  TextParts parts;
+  while (held_bytes_ > 0 && !bytes.empty()) {
+    const uint8_t first = static_cast<uint8_t>(held_[0]);
+    const uint8_t byte = byte_at(bytes, 0);
+    const bool fits = held_bytes_ == 1 ? utf8_may_follow(first, byte) : is_continuation(byte);
+    if (fits) {
+      held_[held_bytes_++] = bytes.front();
+      bytes.remove_prefix(1);
+      if (held_bytes_ < utf8_length(first)) continue;
+    }
+    std::memcpy(ready_, held_, held_bytes_);
+    parts.head = {ready_, held_bytes_};
+    held_bytes_ = 0;
+  }
+  if (held_bytes_ > 0) return parts;
+  held_bytes_ = open_bytes(bytes);
+  std::memcpy(held_, bytes.data() + bytes.size() - held_bytes_, held_bytes_);
+  parts.tail = {bytes.data(), bytes.size() - held_bytes_};
+  return parts;
+}
+
+TextParts TextStream::finish() {
+  std::memcpy(ready_, held_, held_bytes_);
+  const TextParts parts{{ready_, held_bytes_}, {}};
+  held_bytes_ = 0;
+  at_start_ = true;
+  return parts;
+}
+
+}  // namespace arenite

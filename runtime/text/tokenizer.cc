@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public Tokenizer: checks a call's arguments and asks the tables.
+#include "arenite/tokenizer.h"
+
+#include <algorithm>
+
+#include "format/tokenizer_reader.h"
+#include "text/encoder.h"
+#include "text/special_finder.h"
+
+namespace arenite {
+
+Result<Tokenizer> Tokenizer::of(const Model& model, Diagnostic* why) {
+  Diagnostic unused;
+  Diagnostic& diagnostic = why != nullptr ? *why : unused;
+  diagnostic = {};
+  if (model.file().empty()) {
+    diagnostic.reason = "the model was not loaded";
+    return Status::kInvalidArgument;
+  }
+  if (!format::has_tokenizer(model.file())) {
+    diagnostic.reason = "the model file has no tokenizer: convert it again with one";
+    diagnostic.field = "tokenizer";
+    return Status::kUnsupported;
+  }
+  Tokenizer tokenizer;
+  tokenizer.file_ = model.file();
+  return tokenizer;
+}
+
+uint32_t Tokenizer::vocab_size() const { return format::tokenizer_view(file_).vocab_size(); }
+
+TokenId Tokenizer::bos() const { return format::tokenizer_view(file_).bos; }
+
+TokenId Tokenizer::end() const {
+  const std::span<const TokenId> ends = format::tokenizer_view(file_).ends;
+  return ends.empty() ? kNoToken : ends.front();
+}
+
+bool Tokenizer::is_end(TokenId id) const {
+  const std::span<const TokenId> ends = format::tokenizer_view(file_).ends;
+  return std::find(ends.begin(), ends.end(), id) != ends.end();
+}
+
+bool Tokenizer::is_special(TokenId id) const {
+  const format::TokenizerView view = format::tokenizer_view(file_);
+  const uint32_t index = text::special_index(view, id);
+  return index < view.specials.size() && (view.special_flags[index] & format::kIsText) == 0;
+}
+
+TokenId Tokenizer::find_special(std::string_view name) const {
+  const format::TokenizerView view = format::tokenizer_view(file_);
+  const uint32_t index = text::special_index(view, name);
+  return index < view.specials.size() ? view.specials[index] : kNoToken;
+}
+
+bool Tokenizer::expects_nfc() const {
+  return format::tokenizer_view(file_).has(format::kExpectsNfc);
+}
+
+std::string_view Tokenizer::token_bytes(TokenId id) const {
+  const format::TokenizerView view = format::tokenizer_view(file_);
+  return id < view.vocab_size() ? view.bytes(id) : std::string_view();
+}
+
+Result<size_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options,
+                                 std::span<TokenId> out, Diagnostic* why) const {
+  Diagnostic unused;
+  Diagnostic& diagnostic = why != nullptr ? *why : unused;
+  diagnostic = {};
+  if (text.size() > kTextBytesMax) {
+    diagnostic.reason = "the text is too long to be encoded at once";
+    diagnostic.field = "text";
+    diagnostic.found = text.size();
+    diagnostic.expected = kTextBytesMax;
+    return Status::kInvalidArgument;
+  }
+  if (out.size() < encode_tokens_max(text.size())) {
+    diagnostic.reason = "the span is too small to encode this text in it";
+    diagnostic.field = "out";
+    diagnostic.found = out.size();
+    diagnostic.expected = encode_tokens_max(text.size());
+    return Status::kInvalidArgument;
+  }
+  const format::TokenizerView view = format::tokenizer_view(file_);
+  return text::Encoder(view, text, out).run(options, diagnostic);
+}
+
+}  // namespace arenite

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is not understood is refused by name, with what was found and what is expected.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "convert/tokenizers/gguf_tokens.h"
+#include "convert/tokenizers/tokenizer_builders.h"
+#include "convert/tokenizers/tokenizer_compiler.h"
+#include "convert/tokenizers/tokenizer_source.h"
+#include "support/pickle_builder.h"
+#include "support/refusal.h"
+#include "support/temp_folder.h"
+#include "support/tokenizer_model.h"
+
+namespace arenite::testing {
+namespace {
+
+using convert::PieceType;
+using nlohmann::json;
+using Words = std::initializer_list<std::string_view>;
+
+const std::string kLow = "\xE2\x96\x81";
+
+::testing::AssertionResult refuses_file(const std::string& name, const std::string& bytes,
+                                        Words words) {
+  const TempFolder folder;
+  const auto file = folder.write(name, bytes);
+  const auto named = refuses([&] { convert::read_tokenizer(file); }, {name});
+  return named ? refuses([&] { convert::read_tokenizer(file); }, words) : named;
+}
+
+::testing::AssertionResult refuses_json(json root, const std::function<void(json&)>& change,
+                                        Words words) {
+  change(root);
+  return refuses_file("tokenizer.json", root.dump(), words);
+}
+
+::testing::AssertionResult refuses_bytes(const std::function<void(json&)>& change, Words words) {
+  return refuses_json(byte_level_json({{"a", "b"}}), change, words);
+}
+
+::testing::AssertionResult refuses_low_line(const std::function<void(json&)>& change, Words words) {
+  return refuses_json(low_line_json({kLow, "a"}, {{kLow, "a"}}), change, words);
+}
+
+TEST(TokenizerRefusals, OfModelsInATokenizerJson) {
+  for (const char* type : {"Unigram", "WordPiece", "WordLevel"}) {
+    EXPECT_TRUE(
+        refuses_bytes([&](json& j) { j["model"]["type"] = type; }, {"model.type", type, "BPE"}));
+  }
+  EXPECT_TRUE(
+      refuses_bytes([](json& j) { j["model"]["dropout"] = 0.1; }, {"model.dropout", "0.1"}));
+  EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["end_of_word_suffix"] = "</w>"; },
+                            {"model.end_of_word_suffix", "</w>"}));
+  EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["continuing_subword_prefix"] = "##"; },
+                            {"model.continuing_subword_prefix", "##"}));
+  EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["magic"] = 1; }, {"model", "'magic'"}));
+  EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["merges"][0] = "a b c"; }, {"a b c", "two"}));
+  EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["merges"][0] = 5; }, {"merges[0]", "5"}));
+  EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["merges"][0] = "a c"; },
+                            {"merge 0", "'ac'", "not in the vocabulary"}));
+  EXPECT_TRUE(
+      refuses_bytes([](json& j) { j["model"]["vocab"]["b"] = -1; }, {"vocab", "'b'", "-1"}));
+  EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["vocab"]["b"] = 97; }, {"id 97", "once"}));
+  EXPECT_TRUE(
+      refuses_bytes([](json& j) { j["model"]["vocab"]["b"] = 1 << 20; }, {"'b'", "1048576"}));
+  EXPECT_TRUE(refuses_bytes([](json& j) { j["model"].erase("vocab"); }, {"model", "'vocab'"}));
+  EXPECT_TRUE(refuses_bytes([](json& j) { j["model"] = 3; }, {"model", "3", "object"}));
+  EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["unk_token"] = "?!"; }, {"unk_token", "?!"}));
+  EXPECT_TRUE(refuses_bytes([](json& j) { j["extra"] = 1; }, {"'extra'"}));
+}
+
+TEST(TokenizerRefusals, OfStepsInATokenizerJson) {
+  EXPECT_TRUE(refuses_bytes(
+      [](json& j) {
+        j["normalizer"] = {{"type", "NFKC"}};
+      },
+      {"normalizer.type", "NFKC", "NFC"}));
+  EXPECT_TRUE(refuses_bytes(
+      [](json& j) {
+        j["normalizer"] = {{"type", "Sequence"}, {"normalizers", {{{"type", "Lowercase"}}}}};
+      },
+      {"normalizer.normalizers[0].type", "Lowercase"}));
+  EXPECT_TRUE(refuses_low_line(
+      [](json& j) {
+        j["normalizer"]["normalizers"][1]["pattern"] = {{"Regex", " +"}};
+      },
+      {"normalizers[1].pattern", "Regex"}));
+  EXPECT_TRUE(refuses_bytes(
+      [](json& j) {
+        j["pre_tokenizer"] = {{"type", "Whitespace"}};
+      },
+      {"pre_tokenizer.type", "Whitespace", "ByteLevel"}));
+  EXPECT_TRUE(refuses_bytes([](json& j) { j["pre_tokenizer"]["extra"] = 1; },
+                            {"pre_tokenizer", "'extra'"}));
+  EXPECT_TRUE(refuses_bytes(
+      [](json& j) {
+        const json step = {{"type", "Split"},
+                           {"pattern", {{"Regex", "\\w+"}}},
+                           {"behavior", "Isolated"},
+                           {"invert", false}};
+        j["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {step, j["pre_tokenizer"]}}};
+      },
+      {"pretokenizers[0].pattern", "\\w+", "Llama 3"}));
+  EXPECT_TRUE(refuses_bytes(
+      [](json& j) {
+        const json step = {{"type", "Digits"}, {"individual_digits", false}};
+        j["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {step, j["pre_tokenizer"]}}};
+      },
+      {"individual_digits", "false"}));
+  EXPECT_TRUE(refuses_bytes([](json& j) { j["decoder"] = nullptr; }, {"do not belong together"}));
+  EXPECT_TRUE(refuses_bytes(
+      [](json& j) {
+        j["decoder"] = {{"type", "WordPiece"}};
+      },
+      {"decoder.type", "WordPiece"}));
+  EXPECT_TRUE(refuses_low_line([](json& j) { j["decoder"]["decoders"][3]["start"] = 2; },
+                               {"decoders[3].start", "2"}));
+  EXPECT_TRUE(refuses_low_line([](json& j) { j["model"]["byte_fallback"] = false; },
+                               {"byte_fallback", "ByteFallback"}));
+  EXPECT_TRUE(refuses_bytes(
+      [](json& j) {
+        j["post_processor"] = {{"type", "BertProcessing"}};
+      },
+      {"post_processor.type", "BertProcessing"}));
+  EXPECT_TRUE(refuses_low_line(
+      [](json& j) {
+        json& single = j["post_processor"]["single"];
+        single.push_back(single[1]);
+      },
+      {"post_processor.single", "one text"}));
+  EXPECT_TRUE(refuses_low_line(
+      [](json& j) { j["post_processor"]["special_tokens"] = json::object(); }, {"'<s>'"}));
+}
+
+TEST(TokenizerRefusals, OfAddedTokens) {
+  const auto added = [](const char* field, const json& value) {
+    return [=](json& j) { j["added_tokens"][0][field] = value; };
+  };
+  EXPECT_TRUE(refuses_bytes(added("single_word", true), {"added_tokens[0].single_word"}));
+  EXPECT_TRUE(refuses_bytes(added("id", 65), {"added_tokens[0].id", "65"}));
+  EXPECT_TRUE(refuses_bytes(added("id", "65"), {"added_tokens[0].id"}));
+  EXPECT_TRUE(refuses_bytes(added("content", 5), {"added_tokens[0].content", "a string"}));
+  EXPECT_TRUE(refuses_bytes(added("extra", 5), {"added_tokens[0]", "'extra'"}));
+}
+
+TEST(TokenizerRefusals, OfConfigs) {
+  const TempFolder folder;
+  const auto file = folder.write("tokenizer.json", byte_level_json({}).dump());
+  const auto refuses_config = [&](const char* name, const json& config, Words words) {
+    const auto path = folder.write(name, config.dump());
+    const auto result = refuses([&] { convert::read_tokenizer(file); }, words);
+    std::filesystem::remove(path);
+    return result;
+  };
+  EXPECT_TRUE(refuses_config("tokenizer_config.json", {{"eos_token", "<eos>"}},
+                             {"tokenizer_config.json", "eos_token", "<eos>", "vocabulary"}));
+  EXPECT_TRUE(refuses_config("tokenizer_config.json", {{"add_bos_token", true}},
+                             {"add_bos_token", "no such token"}));
+  EXPECT_TRUE(refuses_config("generation_config.json", {{"eos_token_id", 5000}},
+                             {"generation_config.json", "eos_token_id", "5000"}));
+  EXPECT_TRUE(refuses_config("config.json", {{"bos_token_id", -1}}, {"config.json", "-1"}));
+}
+
+TEST(TokenizerRefusals, OfVocabJson) {
+  const TempFolder folder;
+  const auto file = folder.write("vocab.json", R"({"ab": 0, "c": 1})");
+  EXPECT_TRUE(refuses([&] { convert::read_tokenizer(file); }, {"vocab.json", "merges.txt"}));
+  folder.write("merges.txt", "a b\n");
+  folder.write("tokenizer_config.json", R"({"tokenizer_class": "CodeGenTokenizer"})");
+  EXPECT_TRUE(refuses([&] { convert::read_tokenizer(file); },
+                      {"tokenizer_class", "CodeGenTokenizer", "GPT2Tokenizer"}));
+}
+
+TEST(TokenizerRefusals, OfSentencePieceModels) {
+  const std::vector<convert::SentencePiece> pieces = llama_pieces({kLow, "a"});
+  const auto refuses_model = [&](const SentencePieceFile& file, Words words) {
+    return refuses_file("tokenizer.model", file.bytes(), words);
+  };
+  const std::string identity = proto_field(4, uint64_t{0});
+  EXPECT_TRUE(refuses_model({pieces, proto_field(3, uint64_t{1})}, {"model_type", "unigram"}));
+  EXPECT_TRUE(refuses_model({pieces, ""}, {"model_type", "unigram"}));  // the default
+  EXPECT_TRUE(refuses_model({pieces, proto_field(3, uint64_t{4})}, {"model_type", "char"}));
+  const std::string bpe = proto_field(3, uint64_t{2});
+  EXPECT_TRUE(refuses_model(
+      {pieces, bpe, proto_field(1, std::string("nmt_nfkc")) + proto_field(2, std::string("x"))},
+      {"normalizer_spec.name", "nmt_nfkc", "identity"}));
+  EXPECT_TRUE(refuses_model({pieces, bpe, ""}, {"remove_extra_whitespaces"}));
+  EXPECT_TRUE(
+      refuses_model({pieces, bpe, identity + proto_field(5, uint64_t{0})}, {"escape_whitespaces"}));
+  EXPECT_TRUE(refuses_model({pieces, bpe + proto_field(24, uint64_t{1}), identity},
+                            {"treat_whitespace_as_suffix"}));
+  auto changed = pieces;
+  changed.push_back({"x", 0.0f, PieceType::kUnused});
+  EXPECT_TRUE(refuses_model({changed}, {"piece 261", "'x'", "type 5"}));
+  changed.back() = {"<0x1>", 0.0f, PieceType::kByte};
+  EXPECT_TRUE(refuses_model({changed}, {"piece 261", "<0x0A>"}));
+  changed.back() = {"a", 0.0f, PieceType::kNormal};
+  EXPECT_TRUE(refuses_model({changed}, {"piece 261", "once more"}));
+  changed.back() = {"b", std::numeric_limits<float>::quiet_NaN(), PieceType::kNormal};
+  EXPECT_TRUE(refuses_model({changed}, {"score of piece 261", "not a number"}));
+  changed.back() = {"b", 0.0f, static_cast<PieceType>(9)};
+  EXPECT_TRUE(refuses_model({changed}, {"piece 261", "type is 9"}));
+}
+
+TEST(TokenizerRefusals, OfBrokenMessages) {
+  const auto refuses_message = [](const std::string& bytes, Words words) {
+    return refuses_file("tokenizer.model", bytes, words);
+  };
+  EXPECT_TRUE(
+      refuses_message("\x0A\x05"
+                      "abc",
+                      {"field 1", "5 bytes", "3 are left"}));
+  EXPECT_TRUE(refuses_message("\x0A\x02\x0B\x0B", {"wire type 3"}));
+  EXPECT_TRUE(refuses_message("\x0A\x01\x80", {"middle of a number"}));
+  EXPECT_TRUE(
+      refuses_message("\x0A\x03\x15"
+                      "ab",
+                      {"middle of a number"}));
+  EXPECT_TRUE(refuses_message("\x0A\x02\x08\x01", {"field 1 is of wire type 0"}));
+  EXPECT_TRUE(refuses_message("\x0A" + std::string(11, '\xFF'), {"ten bytes"}));
+  EXPECT_TRUE(refuses_message(proto_field(1, std::string("\x02\x00", 2)), {"number"}));
+}
+
+TEST(TokenizerRefusals, OfLlama2cFiles) {
+  const auto refuses_bin = [](const std::string& bytes, Words words) {
+    return refuses_file("tokenizer.bin", bytes, words);
+  };
+  std::vector<convert::SentencePiece> pieces = llama_pieces({"a"});
+  const std::string whole = llama2c_file(pieces);
+  EXPECT_TRUE(refuses_bin(whole.substr(0, whole.size() - 1), {"truncated"}));
+  EXPECT_TRUE(refuses_bin(whole.substr(0, 3), {"truncated"}));
+  pieces[10].text = "x";
+  EXPECT_TRUE(refuses_bin(llama2c_file(pieces), {"token 10", "'x'", "byte 7"}));
+  pieces.resize(100);
+  pieces[10].text = "<0x07>";
+  EXPECT_TRUE(refuses_bin(llama2c_file(pieces), {"100 tokens", "259"}));
+  std::string lying = whole;
+  lying[0] = 2;
+  EXPECT_TRUE(refuses_bin(lying, {"token 0", "announces"}));
+}
+
+TEST(TokenizerRefusals, OfGgufTokenizers) {
+  convert::GgufTokenizer tokens;
+  tokens.model = "bert";
+  const auto refused = [&](Words words) {
+    return refuses([&] { convert::understand_gguf_tokenizer(tokens, "m.gguf"); }, words);
+  };
+  EXPECT_TRUE(refused({"m.gguf", "tokenizer.ggml.model", "'bert'", "'llama'"}));
+  tokens.model = "llama";
+  tokens.tokens = {"<unk>", "a"};
+  EXPECT_TRUE(refused({"tokenizer.ggml.scores"}));
+  tokens.scores = {0.0f};
+  EXPECT_TRUE(refused({"2 tokens", "1 scores"}));
+  tokens.scores = {0.0f, 0.0f};
+  tokens.types = {2, 7};
+  EXPECT_TRUE(refused({"token_type[1]", "7"}));
+  tokens.model = "gpt2";
+  tokens.types = {1, 1};
+  tokens.pre_tokenizer = "deepseek-llm";
+  EXPECT_TRUE(refused({"tokenizer.ggml.pre", "deepseek-llm", "'qwen2'"}));
+  tokens.pre_tokenizer = "qwen2";
+  tokens.merges = {"a"};
+  EXPECT_TRUE(refused({"'a'", "two tokens"}));
+  tokens.merges.clear();
+  tokens.tokens[1] = "<unk>";
+  EXPECT_TRUE(refused({"token 1", "once more"}));
+}
+
+TEST(TokenizerRefusals, OfCharacterPickles) {
+  const auto refuses_pickle = [](PickleBuilder& builder, Words words) {
+    return refuses_file("meta.pkl", builder.stop(), words);
+  };
+  PickleBuilder none;
+  none.code(op::kEmptyDict);
+  EXPECT_TRUE(refuses_pickle(none, {"'stoi'", "nanoGPT"}));
+  PickleBuilder words;
+  words.code(op::kEmptyDict).text("stoi").code(op::kEmptyDict).text("ab").number(0);
+  words.code(op::kSetItem).code(op::kSetItem);
+  EXPECT_TRUE(refuses_pickle(words, {"stoi", "single characters"}));
+  PickleBuilder negative;
+  negative.code(op::kEmptyDict).text("stoi").code(op::kEmptyDict).text("a").number(-1);
+  negative.code(op::kSetItem).code(op::kSetItem);
+  EXPECT_TRUE(refuses_pickle(negative, {"'a'", "-1"}));
+  PickleBuilder two;
+  two.code(op::kEmptyDict).text("stoi").code(op::kEmptyDict).text("a").number(0);
+  two.code(op::kSetItem).code(op::kSetItem);
+  two.text("itos").code(op::kEmptyDict).number(1).text("a").code(op::kSetItem).code(op::kSetItem);
+  EXPECT_TRUE(refuses_pickle(two, {"stoi and itos disagree"}));
+}
+
+TEST(TokenizerRefusals, OfTheCompiler) {
+  const auto refused = [](const std::function<void(convert::TokenizerSpec&)>& change, Words words) {
+    convert::TokenizerSpec spec = test::byte_spec({"ab"});
+    change(spec);
+    return refuses([&] { test::model_with(spec); }, words);
+  };
+  using Spec = convert::TokenizerSpec;
+  EXPECT_TRUE(refused([](Spec& s) { s.tokens.clear(); }, {"empty"}));
+  EXPECT_TRUE(refused([](Spec& s) { s.tokens.push_back(std::string(1025, 'x')); },
+                      {"token 257", "1025 bytes", "1024"}));
+  EXPECT_TRUE(refused([](Spec& s) { s.bos = 300; }, {"begin token", "300"}));
+  EXPECT_TRUE(refused([](Spec& s) { s.ends = {300}; }, {"end token", "300"}));
+  EXPECT_TRUE(refused([](Spec& s) { s.unknown_token = 300; }, {"unknown token", "300"}));
+  EXPECT_TRUE(refused([](Spec& s) { s.specials[300] = 0; }, {"special token", "300"}));
+  EXPECT_TRUE(refused(
+      [](Spec& s) {
+        s.tokens.push_back("");
+        s.specials[257] = 0;
+      },
+      {"special token 257", "0 bytes"}));
+  EXPECT_TRUE(refused(
+      [](Spec& s) {
+        s.tokens.insert(s.tokens.end(), {"<s>", "<s>"});
+        s.specials = {{257, 0}, {258, 0}};
+      },
+      {"257 and 258", "'<s>'"}));
+  EXPECT_TRUE(refused([](Spec& s) { s.merges.push_back(s.merges[0]); }, {"'a' and 'b'", "twice"}));
+  EXPECT_TRUE(refused([](Spec& s) { s.merges[0].token = 65; }, {"'a' and 'b' into 'A'"}));
+  EXPECT_TRUE(refused(
+      [](Spec& s) {
+        s.tokens.push_back("a");
+        s.whole_tokens = {97, 257};
+      },
+      {"97 and 257", "'a'"}));
+}
+
+}  // namespace
+}  // namespace arenite::testing

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Specs, files and loaded tokenizers.
+#include "support/tokenizer_model.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <unordered_map>
+
+#include "convert/program_builder.h"
+#include "convert/tokenizers/sentence_pieces.h"
+#include "convert/tokenizers/tokenizer_compiler.h"
+#include "convert/writer.h"
+#include "support/model_factory.h"
+#include "unicode_classes.h"
+
+namespace arenite::test {
+
+convert::AlignedBytes model_with(convert::TokenizerSpec spec) {
+  if (spec.pattern != format::Pattern::kNone && spec.pattern != format::Pattern::kSpaces &&
+      spec.letters.empty()) {
+    use_python_classes(spec);
+  }
+  convert::complete_tokenizer(spec);
+  convert::Program program = build_program(make_module({}), "tokens");
+  program.tokenizer = std::move(spec);
+  return write_model(program, {Target::kPortable});
+}
+
+TestTokenizer::TestTokenizer(const convert::TokenizerSpec& spec, Guard guard)
+    : model_(model_with(spec).span(), Target::kPortable, guard) {
+  Diagnostic why;
+  const Result<Tokenizer> tokenizer = Tokenizer::of(*model_, &why);
+  if (!tokenizer.ok()) throw std::runtime_error(describe(tokenizer.status(), why));
+  tokenizer_ = *tokenizer;
+}
+
+std::vector<TokenId> TestTokenizer::encode(std::string_view text,
+                                           const EncodeOptions& options) const {
+  const GuardedBuffer memory(encode_tokens_max(text.size()) * sizeof(TokenId), alignof(TokenId));
+  const std::span<TokenId> out(reinterpret_cast<TokenId*>(memory.data()),
+                               encode_tokens_max(text.size()));
+  Diagnostic why;
+  const Result<size_t> count = tokenizer_.encode(text, options, out, &why);
+  if (!count.ok()) throw std::runtime_error(describe(count.status(), why));
+  return {out.begin(), out.begin() + static_cast<std::ptrdiff_t>(*count)};
+}
+
+std::vector<TokenId> TestTokenizer::encode_bare(std::string_view text) const {
+  return encode(text, {.add_bos_and_end = false});
+}
+
+std::string TestTokenizer::decode(const std::vector<TokenId>& ids,
+                                  const DecodeOptions& options) const {
+  TextStream stream(tokenizer_, options);
+  std::string text;
+  const auto add = [&](const TextParts& parts) {
+    text += parts.head;
+    text += parts.tail;
+  };
+  for (const TokenId id : ids) add(stream.next(id));
+  add(stream.finish());
+  return text;
+}
+
+std::vector<std::string> TestTokenizer::texts(const std::vector<TokenId>& ids) const {
+  std::vector<std::string> texts;
+  for (const TokenId id : ids) texts.emplace_back(tokenizer_.token_bytes(id));
+  return texts;
+}
+
+void use_python_classes(convert::TokenizerSpec& spec) {
+  spec.letters.assign(std::begin(kLetters), std::end(kLetters));
+  spec.numbers.assign(std::begin(kNumbers), std::end(kNumbers));
+}
+
+convert::TokenizerSpec byte_spec(const std::vector<std::string>& words, format::Pattern pattern) {
+  convert::TokenizerSpec spec;
+  spec.origin = "bytes";
+  spec.kind = format::TokenizerKind::kBytePairs;
+  spec.pattern = pattern;
+  std::unordered_map<std::string, TokenId> ids;
+  const auto add = [&](const std::string& text) {
+    ids[text] = static_cast<TokenId>(spec.tokens.size());
+    spec.tokens.push_back(text);
+  };
+  for (int byte = 0; byte < 256; ++byte) {
+    spec.byte_tokens.push_back(static_cast<TokenId>(byte));
+    add(std::string(1, static_cast<char>(byte)));
+  }
+  for (const std::string& word : words) {
+    for (size_t length = 2; length <= word.size(); ++length) {
+      const std::string whole = word.substr(0, length);
+      if (ids.contains(whole)) continue;
+      const TokenId left = ids.at(word.substr(0, length - 1));
+      const TokenId right = ids.at(word.substr(length - 1, 1));
+      add(whole);
+      spec.merges.push_back({left, right, ids.at(whole), static_cast<uint32_t>(ids.size())});
+    }
+  }
+  return spec;
+}
+
+convert::TokenizerSpec piece_spec(const std::vector<std::string>& pieces, bool byte_fallback) {
+  using convert::PieceType;
+  std::vector<convert::SentencePiece> all = {{"<unk>", 0.0f, PieceType::kUnknown},
+                                             {"<s>", 0.0f, PieceType::kControl},
+                                             {"</s>", 0.0f, PieceType::kControl}};
+  for (int byte = 0; byte_fallback && byte < 256; ++byte) {
+    all.push_back({fmt::format("<0x{:02X}>", byte), 0.0f, PieceType::kByte});
+  }
+  float score = 0.0f;
+  for (const std::string& piece : pieces) all.push_back({piece, score -= 1.0f, PieceType::kNormal});
+  convert::TokenizerSpec spec;
+  spec.origin = "pieces";
+  fill_sentence_pieces(spec, all, false);
+  spec.unknown = format::Unknown::kToken;
+  spec.prefix = format::Prefix::kAlways;
+  spec.flags = format::kAddBos | format::kDropFirstSpace | format::kFuseUnknown;
+  spec.bos = 1;
+  spec.ends = {2};
+  return spec;
+}
+
+}  // namespace arenite::test

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The alphabet, and what all BPE vocabularies have in common.
+#include "convert/tokenizers/byte_pairs.h"
+
+#include <array>
+
+#include "convert/error.h"
+#include "core/utf8.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr uint32_t kFirstInvented = 256;
+constexpr uint32_t kLastInvented = 323;
+
+bool prints(uint32_t byte) {
+  return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xFF && byte != 0xAD);
+}
+
+// The byte of each code point up to kLastInvented; -1 for none.
+std::array<int, kLastInvented + 1> invert_alphabet() {
+  std::array<int, kLastInvented + 1> bytes;
+  bytes.fill(-1);
+  for (int byte = 0; byte < 256; ++byte) bytes[byte_character(static_cast<uint8_t>(byte))] = byte;
+  return bytes;
+}
+
+TokenId find(const TokenizerSpec& spec, const Vocabulary& vocabulary, const std::string& token,
+             size_t merge_index) {
+  const auto found = vocabulary.find(token);
+  if (found == vocabulary.end()) {
+    throw InputError(
+        "{}: merge {} needs the token {}, which is not in the vocabulary: the files "
+        "do not belong together, or are damaged",
+        quote(spec.origin), merge_index, quote(token));
+  }
+  return found->second;
+}
+
+}  // namespace
+
+uint32_t byte_character(uint8_t byte) {
+  if (prints(byte)) return byte;
+  uint32_t invented = kFirstInvented;
+  for (uint32_t other = 0; other < byte; ++other) invented += prints(other) ? 0 : 1;
+  return invented;
+}
+
+std::string byte_level_bytes(std::string_view token) {
+  const auto alphabet = invert_alphabet();
+  std::string bytes;
+  for (size_t i = 0; i < token.size();) {
+    const CodePoint code_point = decode_utf8(token.substr(i));
+    if (code_point.value > kLastInvented || alphabet[code_point.value] < 0) {
+      return std::string(token);
+    }
+    bytes += static_cast<char>(alphabet[code_point.value]);
+    i += code_point.bytes;
+  }
+  return bytes;
+}
+
+std::pair<std::string, std::string> split_merge(const std::string& line,
+                                                const std::string& origin) {
+  const size_t space = line.find(' ');
+  if (space == std::string::npos || space == 0 || space + 1 == line.size() ||
+      line.find(' ', space + 1) != std::string::npos) {
+    throw InputError("{}: the merge {} is not two tokens with a space between", quote(origin),
+                     quote(line));
+  }
+  return {line.substr(0, space), line.substr(space + 1)};
+}
+
+void add_vocabulary(TokenizerSpec& spec, const Vocabulary& vocabulary,
+                    std::string (*bytes_of)(std::string_view token)) {
+  std::vector<bool> taken;
+  for (const auto& [token, id] : vocabulary) {
+    if (id >= format::kVocabularyMax) {
+      throw InputError("{}: token {} has id {}: expected ids below {}", quote(spec.origin),
+                       quote(token), id, format::kVocabularyMax);
+    }
+    if (id >= spec.tokens.size()) spec.tokens.resize(size_t{id} + 1);
+    if (id >= taken.size()) taken.resize(size_t{id} + 1);
+    if (taken[id]) {
+      throw InputError("{}: id {} is that of {} and of another token: expected each id once",
+                       quote(spec.origin), id, quote(token));
+    }
+    taken[id] = true;
+    spec.tokens[id] = bytes_of(token);
+  }
+}
+
+void add_merges(TokenizerSpec& spec, const Vocabulary& vocabulary,
+                const std::vector<std::pair<std::string, std::string>>& merges) {
+  uint32_t rank = 0;
+  for (const auto& [left, right] : merges) {
+    spec.merges.push_back({find(spec, vocabulary, left, rank), find(spec, vocabulary, right, rank),
+                           find(spec, vocabulary, left + right, rank), rank});
+    ++rank;
+  }
+}
+
+void fill_byte_pairs(TokenizerSpec& spec, const Vocabulary& vocabulary,
+                     const std::vector<std::pair<std::string, std::string>>& merges) {
+  spec.kind = format::TokenizerKind::kBytePairs;
+  add_vocabulary(spec, vocabulary, byte_level_bytes);
+  add_merges(spec, vocabulary, merges);
+  for (int byte = 0; byte < 256; ++byte) {
+    char form[kUtf8BytesMax];
+    const uint32_t length = encode_utf8(byte_character(static_cast<uint8_t>(byte)), form);
+    const auto found = vocabulary.find(std::string(form, length));
+    spec.byte_tokens.push_back(found == vocabulary.end() ? kNoToken : found->second);
+  }
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model and the added tokens; the steps around them are in hf_pipeline.cc.
+#include "convert/tokenizers/hf_tokenizer_json.h"
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "convert/decoders/json_file.h"
+#include "convert/error.h"
+#include "convert/tokenizers/byte_pairs.h"
+#include "convert/tokenizers/hf_object.h"
+#include "convert/tokenizers/hf_pipeline.h"
+#include "convert/tokenizers/sentence_pieces.h"
+
+namespace arenite::convert {
+namespace {
+
+using nlohmann::json;
+
+using Merges = std::vector<std::pair<std::string, std::string>>;
+
+Vocabulary read_vocabulary(const HfObject& model, const std::string& file_name) {
+  if (!model.at("vocab").is_object()) model.refuse("vocab", "an object of tokens and their ids");
+  Vocabulary vocabulary;
+  for (const auto& [token, id] : model.at("vocab").items()) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() >= format::kVocabularyMax) {
+      throw InputError("{}, model.vocab: the id of {} is {}: expected 0 to {}", file_name,
+                       quote(token), show(id), format::kVocabularyMax - 1);
+    }
+    vocabulary[token] = id.get<TokenId>();
+  }
+  return vocabulary;
+}
+
+Merges read_merges(const HfObject& model, const std::string& file_name) {
+  if (!model.at("merges").is_array()) model.refuse("merges", "a list of merges");
+  Merges merges;
+  for (const json& merge : model.at("merges")) {
+    if (merge.is_string()) {
+      merges.push_back(split_merge(merge.get<std::string>(), file_name));
+    } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() &&
+               merge[1].is_string()) {
+      merges.emplace_back(merge[0].get<std::string>(), merge[1].get<std::string>());
+    } else {
+      throw InputError("{}, model.merges[{}]: found {}: expected two tokens", file_name,
+                       merges.size(), show(merge));
+    }
+  }
+  return merges;
+}
+
+void check_model(const HfObject& model) {
+  // Files from before the field was written hold BPE where there are merges.
+  if (model.has("type") || !model.has("merges")) model.expect("type", "BPE");
+  model.expect_only({"type", "dropout", "unk_token", "continuing_subword_prefix",
+                     "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges", "vocab",
+                     "merges"});
+  model.expect("continuing_subword_prefix", "", true);
+  model.expect("end_of_word_suffix", "", true);
+  model.expect("dropout", 0.0, true);
+}
+
+// "<0x0A>" and its like become bytes; they are not merged and not read from texts.
+void fill_low_line_pairs(TokenizerSpec& spec, const Vocabulary& vocabulary, const Merges& merges,
+                         bool byte_fallback) {
+  spec.kind = format::TokenizerKind::kSentencePieces;
+  add_vocabulary(spec, vocabulary, piece_bytes);
+  for (const auto& [token, id] : vocabulary) {
+    const int byte = byte_fallback ? piece_byte(token) : -1;
+    if (byte < 0) {
+      add_character(spec, token, id);
+      continue;
+    }
+    if (spec.byte_tokens.empty()) spec.byte_tokens.assign(256, kNoToken);
+    spec.byte_tokens[static_cast<size_t>(byte)] = id;
+    spec.tokens[id] = std::string(1, static_cast<char>(byte));
+  }
+  add_merges(spec, vocabulary, merges);
+}
+
+void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, const HfObject& token) {
+  token.expect_only({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
+  token.expect("single_word", false, true);
+  const std::string content = token.text("content");
+  if (!token.at("id").is_number_unsigned() ||
+      token.at("id").get<uint64_t>() >= format::kVocabularyMax) {
+    token.refuse("id", fmt::format("0 to {}", format::kVocabularyMax - 1));
+  }
+  const auto id = token.at("id").get<TokenId>();
+  const auto in_vocabulary = vocabulary.find(content);
+  if (in_vocabulary != vocabulary.end() ? in_vocabulary->second != id
+                                        : id < spec.tokens.size() && !spec.tokens[id].empty()) {
+    token.refuse("id", "the id that the vocabulary gives to this token, or one of its own");
+  }
+  if (id >= spec.tokens.size()) spec.tokens.resize(size_t{id} + 1);
+  spec.tokens[id] = content;
+  uint32_t flags = 0;
+  if (!token.flag("special", false)) flags |= format::kReadAlways | format::kIsText;
+  if (token.flag("lstrip", false)) flags |= format::kEatsSpaceBefore;
+  if (token.flag("rstrip", false)) flags |= format::kEatsSpaceBehind;
+  spec.specials[id] = static_cast<uint8_t>(flags);
+}
+
+void add_added_tokens(TokenizerSpec& spec, const Vocabulary& vocabulary, const HfObject& root,
+                      const std::string& file_name) {
+  if (!root.has("added_tokens")) return;
+  const json& tokens = root.at("added_tokens");
+  if (!tokens.is_array()) root.refuse("added_tokens", "a list of tokens");
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    add_added_token(spec, vocabulary,
+                    HfObject(tokens[i], file_name, fmt::format("added_tokens[{}]", i)));
+  }
+}
+
+void apply_pipeline(TokenizerSpec& spec, const HfPipeline& pipeline) {
+  spec.pattern = pipeline.pattern;
+  spec.prefix = pipeline.prefix;
+  if (pipeline.prefix_every_part) spec.flags |= format::kPrefixEveryPart;
+  if (pipeline.drops_first_space) spec.flags |= format::kDropFirstSpace;
+  if (pipeline.expects_nfc) spec.flags |= format::kExpectsNfc;
+  if (pipeline.begin != kNoToken) {
+    spec.bos = pipeline.begin;
+    spec.flags |= format::kAddBos;
+  }
+  if (pipeline.end != kNoToken) {
+    spec.ends = {pipeline.end};
+    spec.flags |= format::kAddEnd;
+  }
+}
+
+}  // namespace
+
+TokenizerSpec read_hf_tokenizer_json(const std::filesystem::path& file) {
+  const json root_value = read_json_object(file);
+  const std::string file_name = quote(file.string());
+  const HfObject root(root_value, file_name, "");
+  // Truncation and padding are for batches of training, and off unless a caller asks for them.
+  root.expect_only({"version", "truncation", "padding", "added_tokens", "normalizer",
+                    "pre_tokenizer", "post_processor", "decoder", "model"});
+  const HfObject model = root.object("model");
+  check_model(model);
+  const HfPipeline pipeline = read_hf_pipeline(root_value, file_name);
+  const Vocabulary vocabulary = read_vocabulary(model, file_name);
+  const Merges merges = read_merges(model, file_name);
+  const bool byte_fallback = model.flag("byte_fallback", false);
+  if (byte_fallback != pipeline.has_byte_decoder) {
+    model.refuse("byte_fallback", "true with a ByteFallback decoder, and false without");
+  }
+
+  TokenizerSpec spec;
+  spec.origin = file.string();
+  if (pipeline.is_byte_level) {
+    fill_byte_pairs(spec, vocabulary, merges);
+  } else {
+    fill_low_line_pairs(spec, vocabulary, merges, byte_fallback);
+  }
+  add_added_tokens(spec, vocabulary, root, file_name);
+  apply_pipeline(spec, pipeline);
+  spec.unknown = format::Unknown::kDrop;
+  if (model.has("unk_token")) {
+    const auto unknown = vocabulary.find(model.text("unk_token"));
+    if (unknown == vocabulary.end()) model.refuse("unk_token", "a token of the vocabulary");
+    spec.unknown = format::Unknown::kToken;
+    spec.unknown_token = unknown->second;
+  }
+  if (model.flag("fuse_unk", false)) spec.flags |= format::kFuseUnknown;
+  for (TokenId id = 0; model.flag("ignore_merges", false) && id < spec.tokens.size(); ++id) {
+    if (!spec.specials.contains(id)) spec.whole_tokens.push_back(id);
+  }
+  return spec;
+}
+
+}  // namespace arenite::convert

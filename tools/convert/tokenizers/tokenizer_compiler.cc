@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sorts what the runtime searches. SPEC.md says which order each list has.
+#include "convert/tokenizers/tokenizer_compiler.h"
+
+#include <algorithm>
+#include <string_view>
+#include <tuple>
+
+#include "convert/error.h"
+#include "convert/tokenizers/unicode_ranges.h"
+#include "model_generated.h"
+
+namespace arenite::convert {
+namespace {
+
+namespace fb = flatbuffers;
+
+bool needs_classes(format::Pattern pattern) {
+  return pattern != format::Pattern::kNone && pattern != format::Pattern::kSpaces;
+}
+
+// Sorts tokens by their bytes. Throws if two of them are the same, as text could mean either.
+void sort_by_bytes(const TokenizerSpec& spec, std::vector<TokenId>& tokens, const char* what) {
+  std::sort(tokens.begin(), tokens.end(),
+            [&](TokenId a, TokenId b) { return spec.tokens[a] < spec.tokens[b]; });
+  for (size_t i = 1; i < tokens.size(); ++i) {
+    if (spec.tokens[tokens[i - 1]] == spec.tokens[tokens[i]]) {
+      throw InputError("{}: {} {} and {} are both {}: expected each text once", quote(spec.origin),
+                       what, tokens[i - 1], tokens[i], quote(spec.tokens[tokens[i]]));
+    }
+  }
+}
+
+void check_size(const TokenizerSpec& spec, size_t found, size_t most, const char* what) {
+  if (found > most) {
+    throw InputError("{}: {} {}: a model file holds at most {}", quote(spec.origin), found, what,
+                     most);
+  }
+}
+
+void check_id(const TokenizerSpec& spec, TokenId id, const char* what) {
+  if (id != kNoToken && id >= spec.tokens.size()) {
+    throw InputError("{}: {} is token {}: expected one of the {} tokens", quote(spec.origin), what,
+                     id, spec.tokens.size());
+  }
+}
+
+void check_tokens(const TokenizerSpec& spec) {
+  check_size(spec, spec.tokens.size(), format::kVocabularyMax, "tokens");
+  check_size(spec, spec.merges.size(), format::kMergesMax, "merges");
+  check_size(spec, spec.specials.size(), format::kSpecialsMax, "special tokens");
+  check_size(spec, spec.ends.size(), format::kEndsMax, "end tokens");
+  if (spec.tokens.empty()) throw InputError("{}: the vocabulary is empty", quote(spec.origin));
+  for (size_t i = 0; i < spec.tokens.size(); ++i) {
+    if (spec.tokens[i].size() > format::kTokenBytesMax) {
+      throw InputError("{}: token {} ({}) has {} bytes: a model file holds at most {}",
+                       quote(spec.origin), i, quote(spec.tokens[i]), spec.tokens[i].size(),
+                       format::kTokenBytesMax);
+    }
+  }
+  check_id(spec, spec.bos, "the begin token");
+  check_id(spec, spec.unknown_token, "the unknown token");
+  for (const TokenId id : spec.ends) check_id(spec, id, "an end token");
+  for (const auto& [id, flags] : spec.specials) {
+    check_id(spec, id, "a special token");
+    if (spec.tokens[id].empty() || spec.tokens[id].size() > format::kSpecialBytesMax) {
+      throw InputError("{}: special token {} ({}) has {} bytes: expected 1 to {}",
+                       quote(spec.origin), id, quote(spec.tokens[id]), spec.tokens[id].size(),
+                       format::kSpecialBytesMax);
+    }
+  }
+}
+
+void check_merges(const TokenizerSpec& spec) {
+  for (size_t i = 0; i < spec.merges.size(); ++i) {
+    const TokenMerge& merge = spec.merges[i];
+    for (const TokenId id : {merge.left, merge.right, merge.token}) check_id(spec, id, "a merge");
+    if (spec.tokens[merge.left] + spec.tokens[merge.right] != spec.tokens[merge.token]) {
+      throw InputError("{}: merge {} joins {} and {} into {}: expected a token of both parts",
+                       quote(spec.origin), i, quote(spec.tokens[merge.left]),
+                       quote(spec.tokens[merge.right]), quote(spec.tokens[merge.token]));
+    }
+    if (i > 0 && merge.left == spec.merges[i - 1].left && merge.right == spec.merges[i - 1].right) {
+      throw InputError("{}: {} and {} are merged twice: expected each pair once",
+                       quote(spec.origin), quote(spec.tokens[merge.left]),
+                       quote(spec.tokens[merge.right]));
+    }
+  }
+}
+
+// The columns of the merges, which are sorted by left and right.
+struct MergeTable {
+  std::vector<uint32_t> begin, rights, ranks, tokens;
+};
+
+MergeTable merge_table(const TokenizerSpec& spec) {
+  MergeTable table;
+  if (spec.merges.empty()) return table;
+  table.begin.assign(spec.tokens.size() + 1, 0);
+  for (const TokenMerge& merge : spec.merges) {
+    ++table.begin[merge.left + 1];
+    table.rights.push_back(merge.right);
+    table.ranks.push_back(merge.rank);
+    table.tokens.push_back(merge.token);
+  }
+  for (size_t i = 1; i < table.begin.size(); ++i) table.begin[i] += table.begin[i - 1];
+  return table;
+}
+
+// Absent where it is empty.
+template <typename T>
+fb::Offset<fb::Vector<T>> list(fb::FlatBufferBuilder& builder, const std::vector<T>& values) {
+  return values.empty() ? 0 : builder.CreateVector(values);
+}
+
+}  // namespace
+
+void complete_tokenizer(TokenizerSpec& spec) {
+  check_tokens(spec);
+  std::sort(spec.merges.begin(), spec.merges.end(), [](const TokenMerge& a, const TokenMerge& b) {
+    return std::tie(a.left, a.right) < std::tie(b.left, b.right);
+  });
+  check_merges(spec);
+  std::erase_if(spec.whole_tokens, [&](TokenId id) { return spec.tokens[id].empty(); });
+  sort_by_bytes(spec, spec.whole_tokens, "tokens");
+  if (needs_classes(spec.pattern)) {
+    if (spec.letters.empty()) spec.letters = unicode_ranges('L');
+    if (spec.numbers.empty()) spec.numbers = unicode_ranges('N');
+  }
+}
+
+fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,
+                                              const TokenizerSpec& spec) {
+  std::vector<uint32_t> offsets = {0};
+  std::string bytes;
+  for (const std::string& token : spec.tokens) {
+    bytes += token;
+    offsets.push_back(static_cast<uint32_t>(bytes.size()));
+  }
+  std::vector<uint32_t> characters, character_tokens;
+  for (const auto& [code_point, token] : spec.characters) {
+    characters.push_back(code_point);
+    character_tokens.push_back(token);
+  }
+  std::vector<TokenId> specials, by_name;
+  std::vector<uint8_t> special_flags;
+  for (const auto& [token, flags] : spec.specials) {
+    specials.push_back(token);
+    special_flags.push_back(flags);
+  }
+  by_name = specials;
+  sort_by_bytes(spec, by_name, "special tokens");
+  std::vector<uint32_t> special_order;
+  for (const TokenId token : by_name) {
+    const auto place = std::lower_bound(specials.begin(), specials.end(), token);
+    special_order.push_back(static_cast<uint32_t>(place - specials.begin()));
+  }
+  const MergeTable merges = merge_table(spec);
+
+  const auto ends_at = list(builder, spec.ends);
+  const auto offsets_at = builder.CreateVector(offsets);
+  const auto bytes_at =
+      builder.CreateVector(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  const auto byte_tokens_at = list(builder, spec.byte_tokens);
+  const auto characters_at = list(builder, characters);
+  const auto character_tokens_at = list(builder, character_tokens);
+  const auto begin_at = list(builder, merges.begin);
+  const auto rights_at = list(builder, merges.rights);
+  const auto ranks_at = list(builder, merges.ranks);
+  const auto tokens_at = list(builder, merges.tokens);
+  const auto whole_at = list(builder, spec.whole_tokens);
+  const auto specials_at = list(builder, specials);
+  const auto special_flags_at = list(builder, special_flags);
+  const auto special_order_at = list(builder, special_order);
+  const auto letters_at = list(builder, spec.letters);
+  const auto numbers_at = list(builder, spec.numbers);
+  return format::CreateTokenizer(
+      builder, static_cast<uint8_t>(spec.kind), static_cast<uint8_t>(spec.pattern),
+      static_cast<uint8_t>(spec.prefix), static_cast<uint8_t>(spec.unknown), spec.flags, spec.bos,
+      spec.unknown_token, ends_at, offsets_at, bytes_at, byte_tokens_at, characters_at,
+      character_tokens_at, begin_at, rights_at, ranks_at, tokens_at, whole_at, specials_at,
+      special_flags_at, special_order_at, letters_at, numbers_at);
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first two bytes tell the formats apart.
+#include "convert/tokenizers/tokenizer_source.h"
+
+#include <fstream>
+
+#include "convert/decoders/json_file.h"
+#include "convert/error.h"
+#include "convert/tokenizers/character_vocabulary.h"
+#include "convert/tokenizers/hf_config.h"
+#include "convert/tokenizers/hf_tokenizer_json.h"
+#include "convert/tokenizers/llama2c_tokenizer.h"
+#include "convert/tokenizers/sentencepiece_model.h"
+
+namespace arenite::convert {
+namespace {
+
+// What a model's folder may hold, the most telling first.
+const char* const kFileNames[] = {"tokenizer.json", "tokenizer.model", "vocab.json",
+                                  "tokenizer.bin", "meta.pkl"};
+
+TokenizerSpec read_json_tokenizer(const std::filesystem::path& file) {
+  const bool has_model = read_json_object(file).contains("model");
+  TokenizerSpec spec = has_model ? read_hf_tokenizer_json(file) : read_vocab_json(file);
+  if (spec.kind != format::TokenizerKind::kCharacters) apply_hf_config(spec, file.parent_path());
+  return spec;
+}
+
+}  // namespace
+
+TokenizerSpec read_tokenizer(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw InputError("{} cannot be opened", quote(file.string()));
+  const int first = in.get();
+  const int second = in.get();
+  if (second == std::char_traits<char>::eof()) {
+    throw InputError("{} is too short for a tokenizer", quote(file.string()));
+  }
+  if (first == '{') return read_json_tokenizer(file);
+  if (first == 0x80 && second >= 2 && second <= 5) return read_character_pickle(file);
+  if (first == 0x0A && second != 0) {  // the first field of a message: a piece, not empty
+    TokenizerSpec spec = read_sentencepiece_model(file);
+    apply_hf_config(spec, file.parent_path());
+    return spec;
+  }
+  return read_llama2c_tokenizer(file);  // it begins with a small number in four bytes
+}
+
+std::optional<TokenizerSpec> find_tokenizer(const std::filesystem::path& folder) {
+  for (const char* name : kFileNames) {
+    const std::filesystem::path file = folder / name;
+    if (std::filesystem::exists(file)) return read_tokenizer(file);
+  }
+  return std::nullopt;
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tokenizer as trained, whatever file it came from.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "arenite/token.h"
+#include "format/tokenizer_reader.h"
+
+namespace arenite::convert {
+
+struct TokenMerge {
+  TokenId left = 0;
+  TokenId right = 0;
+  TokenId token = 0;  // what the two become
+  uint32_t rank = 0;  // merged lowest first; equal ranks: leftmost first
+};
+
+struct TokenizerSpec {
+  std::string origin;  // the file it was read from, for messages
+
+  format::TokenizerKind kind = format::TokenizerKind::kBytePairs;
+  format::Pattern pattern = format::Pattern::kNone;
+  format::Prefix prefix = format::Prefix::kNever;
+  format::Unknown unknown = format::Unknown::kRefuse;
+  uint32_t flags = 0;  // format::TokenizerFlags
+  TokenId bos = kNoToken;
+  TokenId unknown_token = kNoToken;
+  std::vector<TokenId> ends;
+
+  std::vector<std::string> tokens;         // the bytes that each stands for; empty: no such token
+  std::vector<TokenId> byte_tokens;        // 256, or none; kNoToken where a byte has none
+  std::map<uint32_t, TokenId> characters;  // by code point
+  std::vector<TokenMerge> merges;
+  std::vector<TokenId> whole_tokens;    // pieces that are one of them are not merged
+  std::map<TokenId, uint8_t> specials;  // with their format::SpecialFlags
+
+  // Unicode's letters and numbers as ranges, where the pattern asks for them: filled in by the
+  // compiler if they are empty.
+  std::vector<uint32_t> letters, numbers;
+};
+
+}  // namespace arenite::convert

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Unicode's general categories as ranges of code points.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace arenite::convert {
+
+// First, last, first, last, ... of the code points from 128 on whose category begins with `major`:
+// 'L' letters, 'N' numbers. Throws InputError in a build without utf8proc.
+std::vector<uint32_t> unicode_ranges(char major);
+
+}  // namespace arenite::convert

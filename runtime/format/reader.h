@@ -139,6 +139,14 @@ struct TensorShape {
   Layout layout = Layout::kGemm;
 };
 
+// Bytes of a tensor in a segment of this packing.
+constexpr Checked stored_bytes(const TensorShape& shape, Packing packing) {
+  if (shape.layout == Layout::kRows) {
+    return Checked(shape.outputs) * shape.inputs * sizeof(float);
+  }
+  return packed_weight_bytes(packing, shape.outputs, shape.inputs);
+}
+
 struct HiddenStateView {
   uint32_t op = 0;
   ColumnView view;

@@ -53,13 +53,6 @@ bool verify_segment(const SegmentView& segment, uint64_t begin_min, uint64_t end
   return true;
 }
 
-Checked stored_bytes(const TensorShape& shape, Packing packing) {
-  if (shape.layout == Layout::kRows) {
-    return Checked(shape.outputs) * shape.inputs * sizeof(float);
-  }
-  return packed_weight_bytes(packing, shape.outputs, shape.inputs);
-}
-
 bool verify_tensor_places(const ModelReader& model, uint32_t index, const PackedView& packed,
                           const Refusal& refuse) {
   if (model.tensor_offsets(index) != model.tensors()) {

@@ -87,7 +87,7 @@ void print_targets(const convert::Conversion& conversion) {
       convert::default_session_options(conversion.program.positions_max).positions_max;
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const convert::TargetCheck& check = conversion.checks[i];
-    const ArenaSizes sizes = evaluate(reader.packed(i).formula, positions, positions, 1, 1);
+    const ArenaSizes sizes = evaluate(reader.packed(i).formula, {positions, positions, 1, 1, 1});
     fmt::print("{}{:<10} arena {:>12} bytes, ", i == 0 ? "target     " : "           ",
                name(check.target), sizes.total_bytes.value());
     if (check.ran) {

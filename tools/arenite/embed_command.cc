@@ -19,7 +19,7 @@ struct Arguments {
   std::filesystem::path model;
   std::filesystem::path output;
   std::optional<std::string> name;
-  SessionSizes sizes;
+  SizeOptions sizes;
 };
 
 void run_embed(const Arguments& arguments) {

@@ -36,49 +36,90 @@ constexpr std::string_view kPreamble = R"(// NOLINTBEGIN
 constexpr std::string_view kFormula = R"(
 constexpr std::size_t ${target}_arena_bytes(
     std::uint32_t positions, std::uint32_t tokens, std::uint32_t sequences,
-    std::uint32_t threads) {{
+    std::uint32_t threads{parameter}) {{
   const auto round_up = [](std::uint64_t n) {{ return (n + {unit} - 1) / {unit} * {unit}; }};
-  const std::uint64_t panels = (std::uint64_t{{positions}} + {nr} - 1) / {nr};
-  const std::uint64_t pages = (std::uint64_t{{positions}} + {page} - 1) / {page};
-  const std::uint64_t session = round_up({session}ull + {sequence}ull * sequences);
-  const std::uint64_t kv_cache = round_up(sequences * ({panel}ull * panels + {pages}ull * pages));
-  const std::uint64_t activations = round_up({token}ull * tokens + {slack});
-  const std::uint64_t scratch = round_up({row}ull * ({nr} * panels + {padding}));
+  const std::uint64_t all = (std::uint64_t{{positions}} + {nr} - 1) / {nr} * {nr};
+{caches}  const std::uint64_t session = round_up({session}ull + {sequence}ull * sequences);
+  const std::uint64_t kv_cache = round_up(sequences * cache);
+  const std::uint64_t activations = round_up({token}ull * tokens + {outputs}{slack});
+  const std::uint64_t scratch = round_up({row}ull * (longest + {padding}));
   return static_cast<std::size_t>(session + kv_cache + activations + threads * scratch);
 }}
+)";
+
+// Caches that hold everything, and those that are rings.
+constexpr std::string_view kAllHeld = R"(  const std::uint64_t held{i} = all;
+)";
+constexpr std::string_view kRing = R"(  const std::uint64_t ring{i} =
+      ((std::uint64_t{{tokens}} + {behind} + {page} - 2) / {page} + 1) * {page};
+  const std::uint64_t held{i} = ring{i} < all ? ring{i} : all;
 )";
 
 std::string target_identifier(const format::PackedView& packed) {
   return identifier_from(name(static_cast<Target>(packed.target)));
 }
 
+// A model that gives out some rows only needs memory for them.
+bool chooses_outputs(const ArenaFormula& formula) {
+  return formula.activation_bytes_per_output != 0;
+}
+
+// Declares `cache`, bytes for each sequence, and `longest`, the positions of the largest one.
+std::string cache_lines(const ArenaFormula& formula) {
+  std::string text;
+  std::string sum;
+  for (uint32_t i = 0; i < formula.group_count; ++i) {
+    const CacheGroup& group = formula.groups[i];
+    text +=
+        fmt::format(fmt::runtime(group.behind == kUnlimited ? kAllHeld : kRing), fmt::arg("i", i),
+                    fmt::arg("behind", group.behind), fmt::arg("page", kPagePositions));
+    sum += fmt::format("{0}{1}ull * (held{2} / {3}) +\n      {4}ull * ((held{2} + {5} - 1) / {5})",
+                       i == 0 ? "" : " +\n      ", group.bytes_per_panel, i, formula.nr,
+                       group.bytes_per_page, kPagePositions);
+  }
+  text += fmt::format("  const std::uint64_t cache = {};\n", sum.empty() ? "0" : sum);
+  text += "  std::uint64_t longest = 0;\n";
+  for (uint32_t i = 0; i < formula.group_count; ++i) {
+    text += fmt::format("  if (held{0} > longest) longest = held{0};\n", i);
+  }
+  return text;
+}
+
 std::string formula_function(const std::string& identifier, const format::PackedView& packed) {
+  const ArenaFormula& formula = packed.formula;
+  const std::string outputs =
+      chooses_outputs(formula)
+          ? fmt::format(
+                "{}ull * (all_outputs || tokens < sequences ? tokens : sequences) +\n"
+                "                                             ",
+                formula.activation_bytes_per_output)
+          : "";
   std::string text = fmt::format(
       kFormula, fmt::arg("target", "_" + target_identifier(packed)), fmt::arg("unit", kArenaUnit),
-      fmt::arg("nr", packed.formula.nr), fmt::arg("page", kPagePositions),
+      fmt::arg("nr", formula.nr), fmt::arg("caches", cache_lines(formula)),
       fmt::arg("session", kSessionBytes), fmt::arg("sequence", kSequenceBytes),
-      fmt::arg("panel", packed.formula.kv_bytes_per_panel),
-      fmt::arg("pages", packed.formula.kv_bytes_per_page),
-      fmt::arg("token", packed.formula.activation_bytes_per_token),
-      fmt::arg("slack", kReadAheadBytes),
-      fmt::arg("row", packed.formula.score_rows * sizeof(float)),
-      fmt::arg("padding", kScoreRowPadding + packed.formula.nr));
+      fmt::arg("parameter", chooses_outputs(formula) ? ", bool all_outputs = false" : ""),
+      fmt::arg("outputs", outputs), fmt::arg("token", formula.activation_bytes_per_token),
+      fmt::arg("slack", kReadAheadBytes), fmt::arg("row", formula.score_rows * sizeof(float)),
+      fmt::arg("padding", kScoreRowPadding + formula.nr));
   return text.replace(text.find('$'), 1, identifier);
 }
 
 // The function over all targets of the file.
 std::string largest_function(const std::string& identifier, const format::ModelReader& reader) {
+  const bool chooses = chooses_outputs(reader.packed(0).formula);
   std::string text = fmt::format(
       "\n// The largest of them: enough whichever kernels the CPU runs.\n"
       "constexpr std::size_t {}_arena_bytes(\n"
       "    std::uint32_t positions, std::uint32_t tokens, std::uint32_t sequences,\n"
-      "    std::uint32_t threads) {{\n"
+      "    std::uint32_t threads{}) {{\n"
       "  std::size_t largest = 0;\n"
       "  for (const std::size_t bytes : {{\n",
-      identifier);
+      identifier, chooses ? ", bool all_outputs = false" : "");
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    text += fmt::format("           {}_{}_arena_bytes(positions, tokens, sequences, threads),\n",
-                        identifier, target_identifier(reader.packed(i)));
+    text += fmt::format("           {}_{}_arena_bytes(positions, tokens, sequences, threads{}),\n",
+                        identifier, target_identifier(reader.packed(i)),
+                        chooses ? ", all_outputs" : "");
   }
   return text +
          "       }) {\n"
@@ -89,7 +130,7 @@ std::string largest_function(const std::string& identifier, const format::ModelR
 }
 
 std::string constants(const VerifiedFile& file, const std::string& identifier,
-                      const SessionSizes& sizes) {
+                      const SizeOptions& sizes) {
   const std::vector<ArenaLayout> arenas = plan_targets(file, sizes);
   std::string text = fmt::format(
       "// The sizes given to arenite embed, for arenite::SessionOptions.\n"
@@ -147,9 +188,9 @@ void check_identifier(const std::string& name) {
   }
 }
 
-void write_header(const VerifiedFile& file, const std::string& identifier,
-                  const SessionSizes& sizes, const std::function<void(std::string_view)>& write) {
-  const SessionSizes resolved = resolve_sizes(file, sizes);
+void write_header(const VerifiedFile& file, const std::string& identifier, const SizeOptions& sizes,
+                  const std::function<void(std::string_view)>& write) {
+  const SizeOptions resolved = resolve_sizes(file, sizes);
   const format::ModelReader reader = file.reader();
   const std::string file_name = std::filesystem::path(file.name()).filename().string();
   write(

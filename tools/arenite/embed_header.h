@@ -19,7 +19,7 @@ void check_identifier(const std::string& name);
 
 // Calls `write` with the text of the header, piece by piece. All names in it begin with
 // `identifier`. Throws InputError if the model cannot serve the sizes.
-void write_header(const VerifiedFile& file, const std::string& identifier,
-                  const SessionSizes& sizes, const std::function<void(std::string_view)>& write);
+void write_header(const VerifiedFile& file, const std::string& identifier, const SizeOptions& sizes,
+                  const std::function<void(std::string_view)>& write);
 
 }  // namespace arenite::tool

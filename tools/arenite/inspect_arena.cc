@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kBarWidth = 80;
 
-std::string sizes_text(const SessionSizes& sizes) {
+std::string sizes_text(const SizeOptions& sizes) {
   return fmt::format("P = {}, T = {} a call, S = {}, N = {}", counted(sizes.positions, "position"),
                      counted(sizes.tokens, "token"), counted(sizes.sequences, "sequence"),
                      counted(sizes.threads, "thread"));
@@ -51,6 +51,7 @@ std::string formulas(const ModelFacts& facts) {
   for (size_t i = 0; i < parts.size(); ++i) {
     table.add_row({i == 0 ? "scratch" : "", name(facts.targets[i].target), parts[i].scratch});
   }
+  for (const std::string& ring : parts[0].rings) table.add_row({"", "all", ring});
   return table.text();
 }
 
@@ -71,6 +72,7 @@ std::string pictures(const ModelFacts& facts) {
   for (const OpFacts& op : facts.ops) ops.push_back(convert::printable(op.name));
   for (size_t i = 0; i < facts.slots.size(); ++i) {
     const SlotFacts& slot = facts.slots[i];
+    if (slot.slot.per_output) continue;
     slots.push_back(
         {fmt::format("{} {} [{}]", i, convert::printable(slot.label), slot.slot.width), slot.slot});
   }

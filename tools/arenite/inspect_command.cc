@@ -13,7 +13,7 @@ namespace {
 
 struct Arguments {
   std::filesystem::path model;
-  SessionSizes sizes;
+  SizeOptions sizes;
   bool json = false;
   bool brief = false;
 };

@@ -12,7 +12,6 @@
 namespace arenite::tool {
 namespace {
 
-using format::ColumnView;
 using format::ModelReader;
 using format::OpKind;
 
@@ -20,40 +19,35 @@ OpFacts op_facts(const ModelReader& reader, uint32_t index, uint32_t positions) 
   OpFacts facts;
   facts.name = reader.op_name(index);
   facts.op = reader.op(index);
-  facts.writes = facts.op.output().slot;
   facts.cost = op_cost(reader, index);
-  std::vector<ColumnView> inputs = {facts.op.linear.input};
   Checked pass = Checked(facts.cost.per_token) * positions;
   if (facts.op.kind == OpKind::kAttention) {
     const format::AttentionOp& attention = facts.op.attention;
-    inputs = {attention.query, attention.key, attention.value};
     const convert::MaskPairs mask(reader.mask(attention.mask), positions);
     pass = Checked(facts.cost.per_pair) * mask.visible();
   }
   facts.pass_multiply_adds = pass.saturated();
-  for (const ColumnView& view : inputs) {
-    if (view.width != 0 && std::count(facts.reads.begin(), facts.reads.end(), view.slot) == 0) {
-      facts.reads.push_back(view.slot);
-    }
+  const format::Uses uses = facts.op.uses();
+  for (const format::Use& use : uses) {
+    if (use.access != format::Access::kRead) facts.writes = use.view.slot;
+    const bool listed = std::count(facts.reads.begin(), facts.reads.end(), use.view.slot) != 0;
+    if (use.access != format::Access::kWrite && !listed) facts.reads.push_back(use.view.slot);
   }
   return facts;
 }
 
 SlotFacts slot_facts(const ModelReader& reader, uint32_t index) {
   const format::SlotView slot = reader.slot(index);
-  if (index == reader.input_slot()) return {"input", slot};
+  if (reader.vocab_size() == 0 && index == reader.input_slot()) return {"input", slot};
   if (index == reader.output_slot()) return {"output", slot};
-  uint32_t op = slot.first_op;
-  while (reader.op(op).output().slot != index) ++op;
-  return {reader.op_name(op), slot};
+  return {reader.op_name(slot.first_op), slot};
 }
 
 TensorFacts tensor_facts(const ModelReader& reader, uint32_t index) {
   TensorFacts facts{reader.tensor_name(index), reader.tensor(index), {}};
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     facts.packed_bytes.push_back(
-        packed_weight_bytes(reader.packed(i).packing, facts.shape.outputs, facts.shape.inputs)
-            .value());
+        format::stored_bytes(facts.shape, reader.packed(i).packing).value());
   }
   return facts;
 }
@@ -64,14 +58,15 @@ MaskFacts mask_facts(const MaskView& mask, uint32_t positions) {
           (Checked(side) * side * sizeof(float)).saturated()};
 }
 
-CacheFacts cache_facts(const ModelReader& reader, uint32_t index, const SessionSizes& sizes) {
-  CacheFacts facts{reader.cache(index), {}};
+CacheFacts cache_facts(const ModelReader& reader, uint32_t index, const SizeOptions& sizes) {
+  CacheFacts facts{reader.cache(index), reader.cache_behind(index), {}};
+  const SessionSizes session = {sizes.positions, sizes.tokens, sizes.sequences, 0, sizes.threads};
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const Packing packing = reader.packed(i).packing;
+    const uint32_t held = cache_positions(facts.behind, packing.nr, session);
     const Checked bytes =
-        Checked(key_panels(packing, sizes.positions)) *
-            cache_bytes_per_panel(packing, facts.shape) +
-        Checked(value_pages(sizes.positions)) * cache_bytes_per_page(packing, facts.shape);
+        Checked(key_panels(packing, held)) * cache_bytes_per_panel(packing, facts.shape) +
+        Checked(value_pages(held)) * cache_bytes_per_page(packing, facts.shape);
     facts.bytes.push_back((bytes * sizes.sequences).saturated());
   }
   return facts;
@@ -90,13 +85,28 @@ void add_targets(const VerifiedFile& file, ModelFacts& facts) {
 
 }  // namespace
 
+const char* op_kind_name(format::OpKind kind) {
+  constexpr const char* kNames[] = {"none", "linear",     "attention", "embedding", "norm",
+                                    "rope", "activation", "add",       "select"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+const char* activation_name(format::ActivationKind kind) {
+  constexpr const char* kNames[] = {"relu", "gelu_erf", "gelu_tanh", "silu", "soft_cap"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+const char* layout_name(format::Layout layout) {
+  return layout == format::Layout::kRows ? "rows" : "gemm";
+}
+
 const TargetFacts& ModelFacts::shown_target() const {
   const auto target = std::find_if(targets.begin(), targets.end(),
                                    [](const TargetFacts& candidate) { return candidate.chosen; });
   return target != targets.end() ? *target : targets.front();
 }
 
-ModelFacts gather_facts(const VerifiedFile& file, const SessionSizes& sizes) {
+ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
   const ModelReader reader = file.reader();
   format::Footer footer{};
   std::memcpy(&footer, file.bytes().last(sizeof(footer)).data(), sizeof(footer));
@@ -108,7 +118,9 @@ ModelFacts gather_facts(const VerifiedFile& file, const SessionSizes& sizes) {
   facts.format_version = footer.format_version;
   facts.file_bytes = footer.file_bytes;
   facts.metadata_bytes = footer.metadata_bytes;
-  facts.input_features = reader.slot(reader.input_slot()).width;
+  facts.vocab_size = reader.vocab_size();
+  facts.hidden_states = reader.hidden_states();
+  if (facts.vocab_size == 0) facts.input_features = reader.slot(reader.input_slot()).width;
   facts.output_features = reader.slot(reader.output_slot()).width;
   facts.positions_max = reader.positions_max();
   facts.causal = reader.causal();

@@ -15,7 +15,7 @@ struct OpFacts {
   std::string name;
   format::OpView op;
   std::vector<uint32_t> reads;  // slots
-  uint32_t writes = 0;          // a slot
+  uint32_t writes = 0;          // a slot; one that it changes in place is read, too
   OpCost cost;
   uint64_t pass_multiply_adds = 0;  // over all positions of one sequence
 };
@@ -40,7 +40,8 @@ struct MaskFacts {
 
 struct CacheFacts {
   CacheShape shape;
-  std::vector<uint64_t> bytes;  // for each target, all sequences
+  uint32_t behind = kUnlimited;  // positions before a query that it must hold
+  std::vector<uint64_t> bytes;   // for each target, all sequences
 };
 
 struct TargetFacts {
@@ -59,11 +60,13 @@ struct ModelFacts {
   uint32_t format_version = 0;
   uint64_t file_bytes = 0;
   uint64_t metadata_bytes = 0;
-  uint32_t input_features = 0;
+  uint32_t vocab_size = 0;  // 0: the input is features
+  uint32_t hidden_states = 0;
+  uint32_t input_features = 0;  // 0: the input is tokens
   uint32_t output_features = 0;
   uint32_t positions_max = 0;  // 0: any
   bool causal = false;
-  SessionSizes sizes;  // that the arena and the work of a pass are for
+  SizeOptions sizes;  // that the arena and the work of a pass are for
   std::vector<OpFacts> ops;
   std::vector<SlotFacts> slots;
   std::vector<TensorFacts> tensors;
@@ -76,6 +79,11 @@ struct ModelFacts {
 };
 
 // The facts point into `file`. Throws InputError if the model cannot serve the sizes.
-ModelFacts gather_facts(const VerifiedFile& file, const SessionSizes& sizes);
+ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes);
+
+// What the outputs call things.
+const char* op_kind_name(format::OpKind kind);
+const char* activation_name(format::ActivationKind kind);
+const char* layout_name(format::Layout layout);
 
 }  // namespace arenite::tool

@@ -18,23 +18,59 @@ Json by_target(const ModelFacts& facts, const std::vector<uint64_t>& values) {
   return json;
 }
 
+void add_norm(const format::NormOp& norm, Json& json) {
+  json["norm"] = norm.kind == format::NormKind::kRms ? "rms" : "layer";
+  json["groups"] = norm.groups;
+  json["epsilon"] = norm.epsilon;
+  json["gain"] = norm.gain;
+  json["bias"] = norm.bias == format::kNoTensor ? Json(nullptr) : Json(norm.bias);
+}
+
+void add_parameters(const format::OpView& op, Json& json) {
+  switch (op.kind) {
+    case format::OpKind::kLinear:
+      json["tensor"] = op.linear.tensor;
+      break;
+    case format::OpKind::kAttention:
+      json["heads"] = op.attention.heads;
+      json["cache"] = op.attention.cache;
+      json["mask"] = op.attention.mask;
+      break;
+    case format::OpKind::kEmbedding:
+      json["tokens"] = op.embedding.tokens;
+      json["positions"] = op.embedding.positions == format::kNoTensor
+                              ? Json(nullptr)
+                              : Json(op.embedding.positions);
+      json["position_offset"] = op.embedding.position_offset;
+      json["scale"] = op.embedding.scale;
+      break;
+    case format::OpKind::kNorm:
+      add_norm(op.norm, json);
+      break;
+    case format::OpKind::kRope:
+      json["heads"] = op.rope.heads;
+      json["angles"] = op.rope.angles;
+      break;
+    case format::OpKind::kActivation:
+      json["function"] = activation_name(op.activation.kind);
+      json["gated"] = op.activation.factor.width != 0;
+      if (op.activation.kind == format::ActivationKind::kSoftCap) json["cap"] = op.activation.cap;
+      break;
+    default:
+      break;
+  }
+}
+
 Json op_json(const OpFacts& op, size_t index) {
-  const bool linear = op.op.kind == format::OpKind::kLinear;
   Json json = {{"index", index},
                {"name", op.name},
-               {"kind", linear ? "linear" : "attention"},
+               {"kind", op_kind_name(op.op.kind)},
                {"reads_slots", op.reads},
                {"writes_slot", op.writes},
                {"multiply_adds_per_token", op.cost.per_token},
                {"multiply_adds_per_key", op.cost.per_pair},
                {"multiply_adds_per_pass", op.pass_multiply_adds}};
-  if (linear) {
-    json["tensor"] = op.op.linear.tensor;
-  } else {
-    json["heads"] = op.op.attention.heads;
-    json["cache"] = op.op.attention.cache;
-    json["mask"] = op.op.attention.mask;
-  }
+  add_parameters(op.op, json);
   return json;
 }
 
@@ -46,6 +82,7 @@ Json program_json(const ModelFacts& facts, Json json) {
                              {"label", facts.slots[i].label},
                              {"width", slot.width},
                              {"column", slot.column},
+                             {"per_output", slot.per_output},
                              {"first_op", slot.first_op},
                              {"last_op", slot.last_op}});
   }
@@ -56,6 +93,7 @@ Json program_json(const ModelFacts& facts, Json json) {
                                {"name", tensor.name},
                                {"outputs", tensor.shape.outputs},
                                {"inputs", tensor.shape.inputs},
+                               {"layout", layout_name(tensor.shape.layout)},
                                {"packed_bytes", by_target(facts, tensor.packed_bytes)}});
   }
   for (size_t i = 0; i < facts.masks.size(); ++i) {
@@ -76,13 +114,28 @@ Json program_json(const ModelFacts& facts, Json json) {
                               {"kv_heads", cache.shape.kv_heads},
                               {"head_dim", cache.shape.head_dim},
                               {"value_dim", cache.shape.value_dim},
+                              {"behind", limit(cache.behind)},
                               {"bytes", by_target(facts, cache.bytes)}});
   }
   return json;
 }
 
+Json formula_json(const ArenaFormula& formula) {
+  Json groups = Json::array();
+  for (uint32_t i = 0; i < formula.group_count; ++i) {
+    const CacheGroup& group = formula.groups[i];
+    groups.push_back({{"behind", limit(group.behind)},
+                      {"bytes_per_panel", group.bytes_per_panel},
+                      {"bytes_per_page", group.bytes_per_page}});
+  }
+  return {{"activation_bytes_per_token", formula.activation_bytes_per_token},
+          {"activation_bytes_per_output", formula.activation_bytes_per_output},
+          {"nr", formula.nr},
+          {"score_rows", formula.score_rows},
+          {"cache_groups", std::move(groups)}};
+}
+
 Json target_json(const TargetFacts& target) {
-  const ArenaFormula& formula = target.packed.formula;
   const ArenaPlan& plan = target.arena.plan;
   return {{"name", name(target.target)},
           {"packing", "f32"},
@@ -94,12 +147,7 @@ Json target_json(const TargetFacts& target) {
           {"kernel_set", kernel_set_name(target.target)},
           {"runs_here", target.runs_here},
           {"chosen", target.chosen},
-          {"formula",
-           {{"activation_bytes_per_token", formula.activation_bytes_per_token},
-            {"kv_bytes_per_panel", formula.kv_bytes_per_panel},
-            {"kv_bytes_per_page", formula.kv_bytes_per_page},
-            {"nr", formula.nr},
-            {"score_rows", formula.score_rows}}},
+          {"formula", formula_json(target.packed.formula)},
           {"arena",
            {{"session_bytes", plan.session_bytes},
             {"kv_cache_bytes", plan.kv_cache_bytes},
@@ -119,6 +167,8 @@ std::string facts_as_json(const ModelFacts& facts) {
                   {"producer", facts.producer}};
   json["model"] = {{"name", facts.name},
                    {"architecture", facts.architecture},
+                   {"vocab_size", facts.vocab_size},
+                   {"hidden_states", facts.hidden_states},
                    {"input_features", facts.input_features},
                    {"output_features", facts.output_features},
                    {"positions_max", facts.positions_max},

@@ -28,7 +28,9 @@ std::string header(const ModelFacts& facts) {
   };
   add("name", printable(facts.name, 80));
   add("architecture", printable(facts.architecture, 80));
-  add("input", fmt::format("[tokens, {}]", facts.input_features));
+  add("input", facts.vocab_size == 0
+                   ? fmt::format("[tokens, {}]", facts.input_features)
+                   : fmt::format("tokens of a vocabulary of {}", grouped(facts.vocab_size)));
   add("output", fmt::format("[tokens, {}]", facts.output_features));
   const std::string context =
       facts.positions_max == 0 ? "any length" : counted(facts.positions_max, "position");
@@ -59,18 +61,53 @@ std::string targets(const ModelFacts& facts) {
   return "Targets\n" + table.text();
 }
 
-std::string op_shape(const ModelFacts& facts, const format::OpView& op) {
-  if (op.kind == OpKind::kLinear) {
-    return fmt::format("{} -> {}, tensor {}", op.linear.input.width, op.linear.output.width,
-                       op.linear.tensor);
-  }
-  const format::AttentionOp& attention = op.attention;
+std::string norm_shape(const format::NormOp& op) {
+  std::string text = op.kind == format::NormKind::kRms ? "rms" : "layer";
+  text += op.groups == 1 ? fmt::format(" of {}", op.input.width)
+                         : fmt::format(", {} of {}", op.groups, op.input.width / op.groups);
+  text += fmt::format(", gain {}", op.gain);
+  return op.bias == format::kNoTensor ? text : text + fmt::format(", bias {}", op.bias);
+}
+
+std::string attention_shape(const ModelFacts& facts, const format::AttentionOp& attention) {
   const CacheShape& shape = facts.caches[attention.cache].shape;
   std::string text = counted(attention.heads, "head");
   if (shape.kv_heads != attention.heads) text += fmt::format(" on {}", shape.kv_heads);
   text += shape.head_dim == 0 ? ", no keys" : fmt::format(" of {}", shape.head_dim);
   if (shape.value_dim != shape.head_dim) text += fmt::format(", values {}", shape.value_dim);
   return text + fmt::format(", mask {}", attention.mask);
+}
+
+std::string op_shape(const ModelFacts& facts, const format::OpView& op) {
+  switch (op.kind) {
+    case OpKind::kLinear:
+      return fmt::format("{} -> {}, tensor {}", op.linear.input.width, op.linear.output.width,
+                         op.linear.tensor);
+    case OpKind::kAttention:
+      return attention_shape(facts, op.attention);
+    case OpKind::kEmbedding: {
+      std::string text =
+          fmt::format("{}, tensor {}", op.embedding.output.width, op.embedding.tokens);
+      if (op.embedding.scale != 1.0f) text += fmt::format(", times {:g}", op.embedding.scale);
+      if (op.embedding.positions == format::kNoTensor) return text;
+      return text + fmt::format(", positions {}", op.embedding.positions);
+    }
+    case OpKind::kNorm:
+      return norm_shape(op.norm);
+    case OpKind::kRope:
+      return fmt::format("{}, angles {}", counted(op.rope.heads, "head"), op.rope.angles);
+    case OpKind::kActivation:
+      return fmt::format("{} of {}{}", activation_name(op.activation.kind),
+                         op.activation.target.width,
+                         op.activation.factor.width != 0 ? ", gated" : "");
+    case OpKind::kAdd:
+      return std::to_string(op.add.target.width);
+    case OpKind::kSelect:
+      return fmt::format("{}, rows to give out", op.select.input.width);
+    case OpKind::kNone:
+      break;
+  }
+  return "";
 }
 
 std::string program(const ModelFacts& facts) {
@@ -84,10 +121,14 @@ std::string program(const ModelFacts& facts) {
   Checked per_token = 0, per_pair = 0, per_pass = 0;
   for (size_t i = 0; i < facts.ops.size(); ++i) {
     const OpFacts& op = facts.ops[i];
-    const bool linear = op.op.kind == OpKind::kLinear;
-    table.add_row({std::to_string(i), label(op.name), linear ? "linear" : "attention",
-                   op_shape(facts, op.op), grouped(linear ? op.cost.per_token : op.cost.per_pair),
-                   linear ? "a token" : "a key",
+    const bool products = op.cost.per_token != 0 || op.cost.per_pair != 0;
+    const bool pairs = op.cost.per_pair != 0;
+    table.add_row({std::to_string(i), label(op.name), op_kind_name(op.op.kind),
+                   op_shape(facts, op.op),
+                   products ? grouped(pairs ? op.cost.per_pair : op.cost.per_token) : "",
+                   pairs      ? "a key"
+                   : products ? "a row"
+                              : "",
                    fmt::format("{} -> {}", fmt::join(op.reads, ", "), op.writes)});
     per_token = per_token + op.cost.per_token;
     per_pair = per_pair + op.cost.per_pair;
@@ -115,8 +156,7 @@ std::string tensors(const ModelFacts& facts) {
     for (const uint64_t bytes : tensor.packed_bytes) row.push_back(grouped(bytes));
     table.add_row(row);
   }
-  return "Tensors [outputs, inputs], each with a bias; packed bytes for each target\n" +
-         table.text();
+  return "Tensors [outputs, inputs]; packed bytes for each target\n" + table.text();
 }
 
 std::string masks(const ModelFacts& facts) {
@@ -146,16 +186,19 @@ std::string caches(const ModelFacts& facts) {
   std::vector<TextTable::Column> columns = {{"cache", Align::kRight},
                                             {"heads", Align::kRight},
                                             {"key", Align::kRight},
-                                            {"value", Align::kRight}};
+                                            {"value", Align::kRight},
+                                            {"holds"}};
   for (const TargetFacts& target : facts.targets) {
     columns.push_back({target_name(target), Align::kRight});
   }
   TextTable table(columns);
   for (size_t i = 0; i < facts.caches.size(); ++i) {
     const CacheFacts& cache = facts.caches[i];
-    std::vector<std::string> row = {std::to_string(i), std::to_string(cache.shape.kv_heads),
-                                    std::to_string(cache.shape.head_dim),
-                                    std::to_string(cache.shape.value_dim)};
+    std::vector<std::string> row = {
+        std::to_string(i), std::to_string(cache.shape.kv_heads),
+        std::to_string(cache.shape.head_dim), std::to_string(cache.shape.value_dim),
+        cache.behind == kUnlimited ? std::string("all")
+                                   : fmt::format("last {}", uint64_t{cache.behind} + 1)};
     for (const uint64_t bytes : cache.bytes) row.push_back(grouped(bytes));
     table.add_row(row);
   }

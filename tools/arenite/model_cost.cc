@@ -11,6 +11,7 @@ OpCost op_cost(const format::ModelReader& model, uint32_t index) {
   if (op.kind == format::OpKind::kLinear) {
     return {uint64_t{op.linear.input.width} * op.linear.output.width, 0};
   }
+  if (op.kind != format::OpKind::kAttention) return {};
   const CacheShape cache = model.cache(op.attention.cache);
   return {0, op.attention.heads * (uint64_t{cache.head_dim} + cache.value_dim)};
 }

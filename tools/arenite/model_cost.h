@@ -8,7 +8,8 @@
 
 namespace arenite::tool {
 
-// Multiply-adds of an op: for each token, and for each pair of a query and a key that it sees.
+// Multiply-adds of an op: for each row, and for each pair of a query and a key that it sees. Ops
+// other than products of matrices count nothing.
 struct OpCost {
   uint64_t per_token = 0;
   uint64_t per_pair = 0;

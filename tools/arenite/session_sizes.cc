@@ -8,7 +8,7 @@
 
 namespace arenite::tool {
 
-void add_size_options(CLI::App& command, SessionSizes& sizes) {
+void add_size_options(CLI::App& command, SizeOptions& sizes) {
   command.add_option("--positions", sizes.positions, "Longest sequence; the model's by default")
       ->check(whole_number(1, UINT32_MAX));
   command
@@ -23,12 +23,12 @@ void add_size_options(CLI::App& command, SessionSizes& sizes) {
       ->capture_default_str();
 }
 
-SessionSizes resolve_sizes(const VerifiedFile& file, const SessionSizes& sizes) {
+SizeOptions resolve_sizes(const VerifiedFile& file, const SizeOptions& sizes) {
   const ArenaLayout layout = plan_targets(file, sizes).front();
   return {layout.positions_max, layout.tokens_max, layout.sequences_max, sizes.threads};
 }
 
-std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SessionSizes& sizes) {
+std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOptions& sizes) {
   const format::ModelReader reader = file.reader();
   SessionOptions options = convert::default_session_options(reader.positions_max());
   if (sizes.positions != 0) options.positions_max = sizes.positions;

@@ -11,7 +11,7 @@
 
 namespace arenite::tool {
 
-struct SessionSizes {
+struct SizeOptions {
   uint32_t positions = 0;  // 0: the model's context, or convert::kDefaultPositions
   uint32_t tokens = 0;     // 0: positions * sequences
   uint32_t sequences = 1;
@@ -19,12 +19,12 @@ struct SessionSizes {
 };
 
 // Declares --positions, --tokens, --sequences and --threads. `sizes` must outlive the command.
-void add_size_options(CLI::App& command, SessionSizes& sizes);
+void add_size_options(CLI::App& command, SizeOptions& sizes);
 
 // With the defaults filled in. Throws InputError if the model cannot serve the sizes.
-SessionSizes resolve_sizes(const VerifiedFile& file, const SessionSizes& sizes);
+SizeOptions resolve_sizes(const VerifiedFile& file, const SizeOptions& sizes);
 
 // One for each target of the file, in its order: what plan_arena says. Throws like resolve_sizes.
-std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SessionSizes& sizes);
+std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOptions& sizes);
 
 }  // namespace arenite::tool

@@ -3,18 +3,21 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/arena_formula.h"
 
 namespace arenite::convert {
 
 // The parts of the sum of SPEC.md with this target's coefficients; P positions, T tokens a call,
-// S sequences, N threads. Every part is rounded up to 64 bytes, scratch for each thread.
+// O outputs a call, S sequences, N threads. Every part is rounded up to 64 bytes, scratch for each
+// thread. Where layers have sliding windows, R1, R2 ... are the positions that their rings hold.
 struct FormulaText {
   std::string session;
   std::string kv_cache;
   std::string activations;
   std::string scratch;
+  std::vector<std::string> rings;  // "R1 = ..."
 };
 FormulaText describe_parts(const ArenaFormula& formula);
 

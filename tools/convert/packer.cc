@@ -7,15 +7,20 @@
 
 namespace arenite::convert {
 
-void pack_weights(const ProgramTensor& tensor, Packing packing, std::span<float> packed) {
-  assert(packed.size_bytes() ==
-         packed_weight_bytes(packing, tensor.outputs, tensor.inputs).value());
+void pack_weights(const ProgramTensor& tensor, std::span<const float> weights, Packing packing,
+                  std::span<float> packed) {
+  assert(packed.size_bytes() == format::stored_bytes(tensor.shape(), packing).value());
+  assert(weights.size() == size_t{tensor.outputs} * tensor.inputs);
+  if (tensor.layout == format::Layout::kRows) {
+    std::copy(weights.begin(), weights.end(), packed.begin());
+    return;
+  }
   std::fill(packed.begin(), packed.end(), 0.0f);
   for (uint32_t output = 0; output < tensor.outputs; ++output) {
     if (!tensor.bias.empty()) {
       packed[packed_weight_index(packing, tensor.inputs, output, kBiasRow)] = tensor.bias[output];
     }
-    const float* row = tensor.weights.data() + size_t{output} * tensor.inputs;
+    const float* row = weights.data() + size_t{output} * tensor.inputs;
     float* to = packed.data() + packed_weight_index(packing, tensor.inputs, output, 0);
     for (uint32_t input = 0; input < tensor.inputs; ++input) {
       to[size_t{input} * packing.nr] = row[input];

@@ -9,8 +9,10 @@
 
 namespace arenite::convert {
 
-// Writes `tensor` into `packed`, in the layout of packing.h; what lies beyond its outputs is zero.
-// REQUIRES: packed.size() * 4 == packed_weight_bytes(packing, tensor.outputs, tensor.inputs).
-void pack_weights(const ProgramTensor& tensor, Packing packing, std::span<float> packed);
+// Writes `weights` [outputs, inputs] and the bias of `tensor` into `packed`, in the layout of
+// packing.h or as plain rows; what lies beyond the outputs is zero.
+// REQUIRES: packed.size() * 4 == stored_bytes(tensor.shape(), packing).
+void pack_weights(const ProgramTensor& tensor, std::span<const float> weights, Packing packing,
+                  std::span<float> packed);
 
 }  // namespace arenite::convert

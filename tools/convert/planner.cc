@@ -9,15 +9,7 @@
 namespace arenite::convert {
 namespace {
 
-using format::ColumnView;
-using format::OpKind;
-using format::OpView;
 using format::SlotView;
-
-std::vector<ColumnView> views_of(const OpView& op) {
-  if (op.kind == OpKind::kLinear) return {op.linear.input, op.linear.output};
-  return {op.attention.query, op.attention.key, op.attention.value, op.attention.output};
-}
 
 void find_lifetimes(Program& program) {
   const uint32_t last_op = static_cast<uint32_t>(program.ops.size()) - 1;
@@ -26,19 +18,20 @@ void find_lifetimes(Program& program) {
     slot.last_op = 0;
   }
   for (uint32_t i = 0; i <= last_op; ++i) {
-    for (const ColumnView& view : views_of(program.ops[i].body)) {
-      if (view.width == 0) continue;
-      SlotView& slot = program.slots[view.slot];
+    const format::Uses uses = program.ops[i].body.uses();
+    for (const format::Use& use : uses) {
+      SlotView& slot = program.slots[use.view.slot];
       slot.first_op = std::min(slot.first_op, i);
       slot.last_op = std::max(slot.last_op, i);
     }
   }
-  program.slots[program.input_slot].first_op = 0;
+  if (program.vocab_size == 0) program.slots[program.input_slot].first_op = 0;
   program.slots[program.output_slot].last_op = last_op;
 }
 
+// Rows of tokens and rows of outputs have an area each.
 bool alive_together(const SlotView& a, const SlotView& b) {
-  return a.first_op <= b.last_op && b.first_op <= a.last_op;
+  return a.per_output == b.per_output && a.first_op <= b.last_op && b.first_op <= a.last_op;
 }
 
 bool overlap(const SlotView& a, const SlotView& b) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,20 +25,34 @@ struct ProgramTensor {
   uint32_t outputs = 0;
   uint32_t inputs = 0;
   std::vector<float> weights;  // [outputs, inputs]
-  std::vector<float> bias;     // [outputs], or empty
+  std::vector<float> bias;     // [outputs], or empty; none for rows
+  format::Layout layout = format::Layout::kGemm;
+  // Where `weights` is empty: reads them when they are packed, so that one tensor at a time is in
+  // memory. Throws InputError.
+  std::function<std::vector<float>()> load = {};
+
+  format::TensorShape shape() const { return {outputs, inputs, layout}; }
+};
+
+// Keys and values of one attention op.
+struct ProgramCache {
+  CacheShape shape;
+  uint32_t behind = kUnlimited;  // positions before a query that must be held
 };
 
 struct Program {
   std::string name;          // given by the person
   std::string architecture;  // what was recognised
   uint32_t positions_max = 0;
+  uint32_t vocab_size = 0;  // 0: the input is features
   uint32_t input_slot = 0;
   uint32_t output_slot = 0;
   std::vector<format::SlotView> slots;  // column, first_op and last_op are the planner's
   std::vector<ProgramOp> ops;
   std::vector<ProgramTensor> tensors;
-  std::vector<CacheShape> caches;
+  std::vector<ProgramCache> caches;
   std::vector<CompiledMask> masks;
+  std::vector<format::HiddenStateView> hidden_states;
   std::optional<TokenizerSpec> tokenizer;  // completed (tokenizer_compiler.h)
 };
 

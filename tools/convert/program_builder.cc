@@ -50,7 +50,7 @@ ProgramTensor stack(const std::string& name, const std::vector<const Projection*
 }
 
 uint32_t add_slot(Program& program, uint32_t width) {
-  program.slots.push_back({width, 0, 0, 0});
+  program.slots.push_back({width});
   return static_cast<uint32_t>(program.slots.size() - 1);
 }
 
@@ -101,7 +101,7 @@ void add_attention(Program& program, const AttentionModule& module, uint32_t qkv
   op.heads = heads;
   op.cache = static_cast<uint32_t>(program.caches.size());
   op.mask = module.head_masks[begin];
-  program.caches.push_back({heads, module.head_dim, module.value_dim});
+  program.caches.push_back({{heads, module.head_dim, module.value_dim}});
   OpView body;
   body.kind = OpKind::kAttention;
   body.attention = op;

@@ -3,6 +3,7 @@
 // does not depend on their values: it is built as a draft to derive them, and once more with them.
 #include "convert/writer.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "arenite/version.h"
@@ -35,12 +36,21 @@ uint64_t align(uint64_t offset) { return round_up(offset, format::kSegmentAlignm
 SegmentPlan plan_segment(const Program& program, Target target) {
   SegmentPlan segment{target, packing_of(target), {}, 0, 0, 0, {}};
   for (const ProgramTensor& tensor : program.tensors) {
-    const Checked bytes = packed_weight_bytes(segment.packing, tensor.outputs, tensor.inputs);
+    const Checked bytes = format::stored_bytes(tensor.shape(), segment.packing);
     if (!bytes.ok()) throw InputError("tensor {} is too large to pack", quote(tensor.name));
     segment.tensor_offsets.push_back(segment.bytes);
     segment.bytes = align(segment.bytes + bytes.value());
   }
   segment.bytes += kReadAheadBytes;
+  std::vector<uint32_t> behind;
+  for (const ProgramCache& cache : program.caches) behind.push_back(cache.behind);
+  std::sort(behind.begin(), behind.end());
+  const auto groups = std::unique(behind.begin(), behind.end()) - behind.begin();
+  if (groups > kCacheGroupsMax) {
+    throw InputError("the layers have {} different sliding windows: a file holds at most {}",
+                     groups, kCacheGroupsMax);
+  }
+  segment.formula.group_count = static_cast<uint32_t>(groups);  // the rest follows from the draft
   return segment;
 }
 
@@ -48,25 +58,77 @@ format::View view(const format::ColumnView& columns) {
   return {columns.slot, columns.column, columns.width};
 }
 
+// Null where the view is absent.
+class OptionalView {
+ public:
+  explicit OptionalView(const format::ColumnView& columns)
+      : view_(view(columns)), present_(columns.width != 0) {}
+  const format::View* get() const { return present_ ? &view_ : nullptr; }
+
+ private:
+  format::View view_;
+  bool present_;
+};
+
+// The body of an op, and the kind that the union stores beside it.
+struct OpBody {
+  format::Body kind;
+  fb::Offset<void> body;
+};
+
+OpBody write_attention(fb::FlatBufferBuilder& builder, const format::AttentionOp& op) {
+  const format::View value = view(op.value);
+  const format::View output = view(op.output);
+  return {format::Body::Attention,
+          format::CreateAttention(builder, OptionalView(op.query).get(), OptionalView(op.key).get(),
+                                  &value, &output, op.heads, op.cache, op.mask)
+              .Union()};
+}
+
+OpBody write_body(fb::FlatBufferBuilder& builder, const format::OpView& op) {
+  using format::Body;
+  using format::OpKind;
+  const format::Uses uses = op.uses();
+  const format::View read = view(uses.list[0].view);
+  const format::View written = view(uses.list[uses.count - 1].view);
+  switch (op.kind) {
+    case OpKind::kLinear:
+      return {Body::Linear,
+              format::CreateLinear(builder, &read, &written, op.linear.tensor).Union()};
+    case OpKind::kAttention:
+      return write_attention(builder, op.attention);
+    case OpKind::kEmbedding:
+      return {Body::Embedding, format::CreateEmbedding(
+                                   builder, &written, op.embedding.tokens, op.embedding.positions,
+                                   op.embedding.position_offset, op.embedding.scale)
+                                   .Union()};
+    case OpKind::kNorm:
+      return {Body::Norm,
+              format::CreateNorm(builder, &read, &written, static_cast<uint8_t>(op.norm.kind),
+                                 op.norm.groups, op.norm.epsilon, op.norm.gain, op.norm.bias)
+                  .Union()};
+    case OpKind::kRope:
+      return {Body::Rope,
+              format::CreateRope(builder, &written, op.rope.heads, op.rope.angles).Union()};
+    case OpKind::kActivation:
+      return {Body::Activation,
+              format::CreateActivation(builder, &written, OptionalView(op.activation.factor).get(),
+                                       static_cast<uint8_t>(op.activation.kind), op.activation.cap)
+                  .Union()};
+    case OpKind::kAdd:
+      return {Body::Add, format::CreateAdd(builder, &written, &read).Union()};
+    case OpKind::kSelect:
+      return {Body::Select, format::CreateSelect(builder, &read, &written).Union()};
+    case OpKind::kNone:
+      break;
+  }
+  throw std::logic_error("an op of no kind: this is a bug");
+}
+
 fb::Offset<format::Op> write_op(fb::FlatBufferBuilder& builder, const ProgramOp& op) {
   const auto name = builder.CreateString(op.name);
-  if (op.body.kind == format::OpKind::kLinear) {
-    const format::LinearOp& linear = op.body.linear;
-    const format::View input = view(linear.input);
-    const format::View output = view(linear.output);
-    const auto body = format::CreateLinear(builder, &input, &output, linear.tensor);
-    return format::CreateOp(builder, name, format::Body::Linear, body.Union());
-  }
-  const format::AttentionOp& attention = op.body.attention;
-  const format::View query = view(attention.query);
-  const format::View key = view(attention.key);
-  const format::View value = view(attention.value);
-  const format::View output = view(attention.output);
-  const bool has_scores = attention.query.width != 0;
-  const auto body =
-      format::CreateAttention(builder, has_scores ? &query : nullptr, has_scores ? &key : nullptr,
-                              &value, &output, attention.heads, attention.cache, attention.mask);
-  return format::CreateOp(builder, name, format::Body::Attention, body.Union());
+  const OpBody body = write_body(builder, op.body);
+  return format::CreateOp(builder, name, body.kind, body.body);
 }
 
 fb::Offset<format::Mask> write_mask(fb::FlatBufferBuilder& builder, const CompiledMask& mask) {
@@ -94,12 +156,19 @@ fb::Offset<format::Mask> write_mask(fb::FlatBufferBuilder& builder, const Compil
 fb::Offset<format::Packed> write_packed(fb::FlatBufferBuilder& builder,
                                         const SegmentPlan& segment) {
   const ArenaFormula& formula = segment.formula;
-  const format::ArenaFormula stored(formula.activation_bytes_per_token, formula.kv_bytes_per_panel,
-                                    formula.kv_bytes_per_page, formula.nr, formula.score_rows);
+  const format::ArenaFormula stored(formula.activation_bytes_per_token,
+                                    formula.activation_bytes_per_output, formula.nr,
+                                    formula.score_rows);
+  std::vector<format::CacheGroup> groups;
+  for (uint32_t i = 0; i < formula.group_count; ++i) {
+    const CacheGroup& group = formula.groups[i];
+    groups.emplace_back(group.behind, group.bytes_per_panel, group.bytes_per_page);
+  }
   const format::Segment place(segment.offset, segment.bytes, segment.crc32c);
   const auto offsets = builder.CreateVector(segment.tensor_offsets);
+  const auto groups_at = builder.CreateVectorOfStructs(groups);
   return format::CreatePacked(builder, static_cast<uint8_t>(segment.target), segment.packing.nr,
-                              segment.packing.mr, &place, offsets, &stored);
+                              segment.packing.mr, &place, offsets, &stored, groups_at);
 }
 
 fb::DetachedBuffer build_metadata(const Program& program,
@@ -108,19 +177,25 @@ fb::DetachedBuffer build_metadata(const Program& program,
   builder.ForceDefaults(true);  // the size must not depend on values being zero
   std::vector<format::Slot> slots;
   for (const format::SlotView& slot : program.slots) {
-    slots.emplace_back(slot.width, slot.column, slot.first_op, slot.last_op);
+    slots.emplace_back(slot.width, slot.column, slot.first_op, slot.last_op,
+                       slot.per_output ? 1 : 0);
   }
   std::vector<fb::Offset<format::Op>> ops;
   for (const ProgramOp& op : program.ops) ops.push_back(write_op(builder, op));
   std::vector<format::Tensor> tensors;
   std::vector<fb::Offset<fb::String>> tensor_names;
   for (const ProgramTensor& tensor : program.tensors) {
-    tensors.emplace_back(tensor.outputs, tensor.inputs);
+    tensors.emplace_back(tensor.outputs, tensor.inputs, static_cast<uint32_t>(tensor.layout));
     tensor_names.push_back(builder.CreateString(tensor.name));
   }
   std::vector<format::Cache> caches;
-  for (const CacheShape& cache : program.caches) {
-    caches.emplace_back(cache.kv_heads, cache.head_dim, cache.value_dim);
+  for (const ProgramCache& cache : program.caches) {
+    caches.emplace_back(cache.shape.kv_heads, cache.shape.head_dim, cache.shape.value_dim,
+                        cache.behind);
+  }
+  std::vector<format::HiddenState> hidden_states;
+  for (const format::HiddenStateView& state : program.hidden_states) {
+    hidden_states.emplace_back(state.op, view(state.view));
   }
   std::vector<fb::Offset<format::Mask>> masks;
   for (const CompiledMask& mask : program.masks) masks.push_back(write_mask(builder, mask));
@@ -140,12 +215,31 @@ fb::DetachedBuffer build_metadata(const Program& program,
   const auto caches_at = builder.CreateVectorOfStructs(caches);
   const auto masks_at = builder.CreateVector(masks);
   const auto packed_at = builder.CreateVector(packed);
-  builder.Finish(
-      format::CreateModel(builder, producer, name, architecture, program.positions_max,
-                          program.input_slot, program.output_slot, slots_at, ops_at, tensors_at,
-                          names_at, caches_at, masks_at, packed_at, tokenizer),
-      format::ModelIdentifier());
+  const auto states_at = builder.CreateVectorOfStructs(hidden_states);
+  builder.Finish(format::CreateModel(builder, producer, name, architecture, program.positions_max,
+                                     program.input_slot, program.output_slot, slots_at, ops_at,
+                                     tensors_at, names_at, caches_at, masks_at, packed_at,
+                                     program.vocab_size, states_at, tokenizer),
+                 format::ModelIdentifier());
   return builder.Release();
+}
+
+// Each tensor is read once and packed for every target, then forgotten.
+void write_weights(const Program& program, std::vector<SegmentPlan>& segments, AlignedBytes& file) {
+  for (size_t i = 0; i < program.tensors.size(); ++i) {
+    const ProgramTensor& tensor = program.tensors[i];
+    const std::vector<float> loaded = tensor.weights.empty() ? tensor.load() : std::vector<float>();
+    const std::span<const float> weights = tensor.weights.empty() ? loaded : tensor.weights;
+    for (const SegmentPlan& segment : segments) {
+      const uint64_t bytes = format::stored_bytes(tensor.shape(), segment.packing).value();
+      float* const packed =
+          reinterpret_cast<float*>(file.data() + segment.offset + segment.tensor_offsets[i]);
+      pack_weights(tensor, weights, segment.packing, {packed, bytes / sizeof(float)});
+    }
+  }
+  for (SegmentPlan& segment : segments) {
+    segment.crc32c = crc32c({file.data() + segment.offset, segment.bytes});
+  }
 }
 
 }  // namespace
@@ -166,17 +260,7 @@ AlignedBytes write_model(const Program& program, const std::vector<Target>& targ
   }
 
   AlignedBytes file(end + sizeof(format::Footer));
-  for (SegmentPlan& segment : segments) {
-    std::byte* const data = file.data() + segment.offset;
-    for (size_t i = 0; i < program.tensors.size(); ++i) {
-      const ProgramTensor& tensor = program.tensors[i];
-      const uint64_t bytes =
-          packed_weight_bytes(segment.packing, tensor.outputs, tensor.inputs).value();
-      float* const packed = reinterpret_cast<float*>(data + segment.tensor_offsets[i]);
-      pack_weights(tensor, segment.packing, {packed, bytes / sizeof(float)});
-    }
-    segment.crc32c = crc32c({data, segment.bytes});
-  }
+  write_weights(program, segments, file);
   const fb::DetachedBuffer metadata = build_metadata(program, segments);
   std::memcpy(file.data(), metadata.data(), metadata.size());
 

@@ -9,6 +9,7 @@
 #include "arenite/model.h"
 #include "arenite/parallel.h"
 #include "arenite/status.h"
+#include "arenite/token.h"
 
 namespace arenite {
 
@@ -73,8 +74,6 @@ struct Batch {
   uint32_t tokens = 0;
   std::span<const uint32_t> lengths = {};
 };
-
-using TokenId = uint32_t;
 
 // The same as ids, below Model::vocab_size(): dense [sequences, tokens].
 struct TokenBatch {

@@ -83,11 +83,12 @@ void print_formulas(const format::ModelReader& reader) {
 // For each target its arena, and how far its results are from the reference.
 void print_targets(const convert::Conversion& conversion) {
   const format::ModelReader reader(conversion.file.span());
-  const uint32_t positions =
-      convert::default_session_options(conversion.program.positions_max).positions_max;
+  const SessionOptions sizes = convert::default_session_options(conversion.program.positions_max,
+                                                                conversion.program.vocab_size != 0);
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const convert::TargetCheck& check = conversion.checks[i];
-    const ArenaSizes sizes = evaluate(reader.packed(i).formula, {positions, positions, 1, 1, 1});
+    const ArenaSizes sizes =
+        evaluate(reader.packed(i).formula, {sizes.positions_max, sizes.tokens_max, 1, 1, 1});
     fmt::print("{}{:<10} arena {:>12} bytes, ", i == 0 ? "target     " : "           ",
                name(check.target), sizes.total_bytes.value());
     if (check.ran) {
@@ -96,8 +97,10 @@ void print_targets(const convert::Conversion& conversion) {
       fmt::print("not checked: this CPU cannot run it\n");
     }
   }
-  fmt::print("arena      for one sequence of {} positions, fed in one call on one thread\n",
-             positions);
+  fmt::print(
+      "arena      for one sequence of {} positions, fed {} on one thread\n", sizes.positions_max,
+      sizes.tokens_max == sizes.positions_max ? "in one call"
+                                              : fmt::format("{} tokens a call", sizes.tokens_max));
   print_formulas(reader);
   fmt::print("error      against double precision, {} tokens, outputs up to {:.2f}\n",
              conversion.checked_tokens, conversion.largest_output);

@@ -13,7 +13,8 @@ void add_size_options(CLI::App& command, SizeOptions& sizes) {
       ->check(whole_number(1, UINT32_MAX));
   command
       .add_option("--tokens", sizes.tokens,
-                  "Most tokens in one call; positions * sequences by default")
+                  "Most tokens in one call; by default positions * sequences, "
+                  "of models that read tokens at most 64")
       ->check(whole_number(1, UINT32_MAX));
   command.add_option("--sequences", sizes.sequences, "Sequences held at once")
       ->check(whole_number(1, UINT32_MAX))
@@ -30,9 +31,10 @@ SizeOptions resolve_sizes(const VerifiedFile& file, const SizeOptions& sizes) {
 
 std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOptions& sizes) {
   const format::ModelReader reader = file.reader();
-  SessionOptions options = convert::default_session_options(reader.positions_max());
-  if (sizes.positions != 0) options.positions_max = sizes.positions;
-  options.tokens_max = sizes.tokens;
+  const uint32_t positions = sizes.positions != 0 ? sizes.positions : reader.positions_max();
+  const bool reads_tokens = reader.vocab_size() != 0;
+  SessionOptions options = convert::default_session_options(positions, reads_tokens);
+  if (sizes.tokens != 0 || !reads_tokens) options.tokens_max = sizes.tokens;
   options.sequences_max = sizes.sequences;
   options.parallel.threads = sizes.threads;
   // Planning wants to see a pool, and never calls it.

@@ -13,7 +13,7 @@ namespace arenite::tool {
 
 struct SizeOptions {
   uint32_t positions = 0;  // 0: the model's context, or convert::kDefaultPositions
-  uint32_t tokens = 0;     // 0: positions * sequences
+  uint32_t tokens = 0;     // 0: positions * sequences, or at most kDefaultTokensPerCall of them
   uint32_t sequences = 1;
   uint32_t threads = 1;
 };

@@ -187,9 +187,11 @@ Conversion convert_checkpoint(const std::filesystem::path& checkpoint, const std
   return conversion;
 }
 
-SessionOptions default_session_options(uint32_t positions_max) {
+SessionOptions default_session_options(uint32_t positions_max, bool reads_tokens) {
   SessionOptions options;
   options.positions_max = positions_max != 0 ? positions_max : kDefaultPositions;
+  options.tokens_max = options.positions_max;
+  if (reads_tokens) options.tokens_max = std::min(options.tokens_max, kDefaultTokensPerCall);
   return options;
 }
 

@@ -42,8 +42,10 @@ Conversion convert_checkpoint(const std::filesystem::path& checkpoint, const std
                               const ModuleOptions& options, const std::vector<Target>& targets);
 
 // The sizes that the printed and emitted arena numbers are for: the model's context, or
-// kDefaultPositions where it has none; one sequence, one thread.
+// kDefaultPositions where it has none; one sequence, one thread. A call takes all positions at
+// once, or, of models that read tokens, at most kDefaultTokensPerCall: prompts come in chunks.
 inline constexpr uint32_t kDefaultPositions = 128;
-SessionOptions default_session_options(uint32_t positions_max);
+inline constexpr uint32_t kDefaultTokensPerCall = 64;
+SessionOptions default_session_options(uint32_t positions_max, bool reads_tokens);
 
 }  // namespace arenite::convert

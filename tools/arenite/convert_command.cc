@@ -7,13 +7,11 @@
 
 #include "arenite/arguments.h"
 #include "arenite/commands.h"
+#include "arenite/convert_report.h"
 #include "arenite/progress.h"
 #include "convert/atomic_file.h"
-#include "convert/convert.h"
-#include "convert/formula_text.h"
+#include "convert/error.h"
 #include "convert/module_recognition.h"
-#include "core/arena_formula.h"
-#include "format/reader.h"
 
 namespace arenite::tool {
 namespace {
@@ -23,9 +21,17 @@ constexpr uint32_t kHeadsMax = 1u << 16;
 constexpr uint32_t kContextMax = 1u << 24;
 constexpr uint32_t kFeaturesMax = 1u << 20;
 
+constexpr std::pair<const char*, convert::Activation> kActivations[] = {
+    {"gelu", convert::Activation::kGeluErf},
+    {"gelu_tanh", convert::Activation::kGeluTanh},
+    {"silu", convert::Activation::kSilu},
+    {"relu", convert::Activation::kRelu}};
+
 struct Arguments {
   std::filesystem::path checkpoint;
   std::filesystem::path output;
+  std::filesystem::path tokenizer;
+  std::string activation;
   convert::ModuleOptions module;
   std::string targets = "native";
   std::string name;
@@ -34,105 +40,65 @@ struct Arguments {
   bool bidirectional = false;
 };
 
-void print_shape(const convert::AttentionModule& module) {
-  fmt::print("module     {}\n", module.architecture);
-  fmt::print("shape      [tokens, {}] -> [tokens, {}], {} head{} of {}{}\n", module.features,
-             module.output_features(), module.heads, module.heads == 1 ? "" : "s", module.value_dim,
-             module.head_dim == module.value_dim || module.head_dim == 0
-                 ? ""
-                 : fmt::format(" (queries and keys {})", module.head_dim));
-  if (module.separate_inputs) {
-    fmt::print("input      columns [query {} | key {} | value {}]\n", module.query.inputs,
-               module.key.inputs, module.value.inputs);
+// Options of modules that no whole model has.
+bool asks_for_module(const Arguments& arguments) {
+  const convert::ModuleOptions& module = arguments.module;
+  return module.module || arguments.causal || arguments.bidirectional || module.window != 0 ||
+         module.features != 0 || !arguments.mask_ones.empty();
+}
+
+template <typename Conversion>
+void write_file(const Conversion& conversion, const std::filesystem::path& output) {
+  convert::AtomicFile file(output);
+  file.write(conversion.file.span());
+  file.commit();
+  print_conversion(conversion, output);
+}
+
+void convert_module(const Arguments& arguments, const std::string& name,
+                    const std::vector<Target>& targets) {
+  if (!arguments.tokenizer.empty() || !arguments.activation.empty()) {
+    throw convert::InputError(
+        "{}: --tokenizer and --activation are for whole models, and this is "
+        "a single attention module",
+        convert::quote(arguments.checkpoint.string()));
   }
-}
-
-void print_masks(const convert::AttentionModule& module) {
-  fmt::print("context    {}\n", module.positions_max == 0
-                                    ? std::string("any number of positions")
-                                    : fmt::format("{} positions", module.positions_max));
-  for (size_t i = 0; i < module.masks.size(); ++i) {
-    const convert::CompiledMask& mask = module.masks[i];
-    std::string bytes = fmt::format("{} bytes", mask.bytes());
-    if (mask.positions != 0) {
-      const uint64_t cells = uint64_t{mask.positions} * mask.positions;
-      bytes += fmt::format(", dense {}", cells * sizeof(float));
-    }
-    fmt::print("{}{}; {}\n", i == 0 ? "mask       " : "           ", mask.describe(), bytes);
-    fmt::print("           {}\n", module.mask_origins[i]);
-  }
-}
-
-// The sum that the arena is, for any sizes. Session and activations are the same for all targets.
-void print_formulas(const format::ModelReader& reader) {
-  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    const format::PackedView packed = reader.packed(i);
-    const convert::FormulaText parts = convert::describe_parts(packed.formula);
-    if (i == 0) {
-      fmt::print("formula    session {}, activations {}, and\n", parts.session, parts.activations);
-    }
-    const char* const target = name(static_cast<Target>(packed.target));
-    fmt::print("           {:<10} cache {}\n", target, parts.kv_cache);
-    fmt::print("           {:<10} scratch {}\n", "", parts.scratch);
-  }
-  fmt::print(
-      "           for P positions, T tokens a call, S sequences, N threads; each part "
-      "rounded up to 64\n");
-}
-
-// For each target its arena, and how far its results are from the reference.
-void print_targets(const convert::Conversion& conversion) {
-  const format::ModelReader reader(conversion.file.span());
-  const SessionOptions sizes = convert::default_session_options(conversion.program.positions_max,
-                                                                conversion.program.vocab_size != 0);
-  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    const convert::TargetCheck& check = conversion.checks[i];
-    const ArenaSizes sizes =
-        evaluate(reader.packed(i).formula, {sizes.positions_max, sizes.tokens_max, 1, 1, 1});
-    fmt::print("{}{:<10} arena {:>12} bytes, ", i == 0 ? "target     " : "           ",
-               name(check.target), sizes.total_bytes.value());
-    if (check.ran) {
-      fmt::print("largest error {:.1e}\n", check.largest_error);
-    } else {
-      fmt::print("not checked: this CPU cannot run it\n");
-    }
-  }
-  fmt::print(
-      "arena      for one sequence of {} positions, fed {} on one thread\n", sizes.positions_max,
-      sizes.tokens_max == sizes.positions_max ? "in one call"
-                                              : fmt::format("{} tokens a call", sizes.tokens_max));
-  print_formulas(reader);
-  fmt::print("error      against double precision, {} tokens, outputs up to {:.2f}\n",
-             conversion.checked_tokens, conversion.largest_output);
-}
-
-void print_conversion(const convert::Conversion& conversion, const std::filesystem::path& output) {
-  print_shape(conversion.module);
-  print_masks(conversion.module);
-  print_targets(conversion);
-  fmt::print("file       {}, {} bytes\n", output.string(), conversion.file.size());
-}
-
-void run_convert(const Arguments& arguments) {
-  require_other_file(arguments.output, {arguments.checkpoint});
   convert::ModuleOptions options = arguments.module;
   if (arguments.causal) options.mask = convert::MaskChoice::kCausal;
   if (arguments.bidirectional) options.mask = convert::MaskChoice::kBidirectional;
   if (options.window != 0) options.mask = convert::MaskChoice::kWindow;
   if (arguments.mask_ones == "hidden") options.mask_ones = convert::MaskOnes::kHidden;
   if (arguments.mask_ones == "visible") options.mask_ones = convert::MaskOnes::kVisible;
-  const std::string name =
-      arguments.name.empty() ? arguments.output.stem().string() : arguments.name;
-
-  const std::vector<Target> targets = convert::parse_targets(arguments.targets);
   Progress progress("converting " + arguments.checkpoint.string());
   const convert::Conversion conversion =
       convert::convert_checkpoint(arguments.checkpoint, name, options, targets);
   progress.done();
-  convert::AtomicFile file(arguments.output);
-  file.write(conversion.file.span());
-  file.commit();
-  print_conversion(conversion, arguments.output);
+  write_file(conversion, arguments.output);
+}
+
+void convert_whole_model(const Arguments& arguments, const std::string& name,
+                         const std::vector<Target>& targets) {
+  convert::DecoderConversionOptions options;
+  options.source.heads = arguments.module.heads;
+  for (const auto& [activation_name, activation] : kActivations) {
+    if (arguments.activation == activation_name) options.source.activation = activation;
+  }
+  options.context = arguments.module.context;
+  options.tokenizer = arguments.tokenizer;
+  Progress progress("converting " + arguments.checkpoint.string());
+  const convert::DecoderConversion conversion =
+      convert::convert_decoder(arguments.checkpoint, name, options, targets);
+  progress.done();
+  write_file(conversion, arguments.output);
+}
+
+void run_convert(const Arguments& arguments) {
+  require_other_file(arguments.output, {arguments.checkpoint, arguments.tokenizer});
+  const std::string name =
+      arguments.name.empty() ? arguments.output.stem().string() : arguments.name;
+  const std::vector<Target> targets = convert::parse_targets(arguments.targets);
+  const bool whole = !asks_for_module(arguments) && convert::holds_decoder(arguments.checkpoint);
+  (whole ? convert_whole_model : convert_module)(arguments, name, targets);
 }
 
 }  // namespace
@@ -140,23 +106,40 @@ void run_convert(const Arguments& arguments) {
 void add_convert(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand(
-      "convert", "Convert the attention weights of a checkpoint into a model file");
+      "convert", "Convert a decoder model, or one attention module, into a model file");
   command->footer(fmt::format(
+      "\nModels: a Hugging Face folder (gpt2, llama, mistral, qwen2, qwen3, gpt_neox, phi, "
+      "gemma),\n"
+      "GGUF (llama, gpt2, qwen2, qwen3), llama2.c .bin, and state dicts of nanoGPT and minGPT.\n"
+      "The tokenizer is the one in the same file or beside it, unless --tokenizer names another.\n"
       "\nModules, recognised by their parameters under any prefix:\n{}\n"
       "Examples:\n"
+      "  arenite convert models/home-intent -o intent.arn\n"
+      "  arenite convert stories15M.bin -o stories.arn --tokenizer tokenizer.bin\n"
       "  arenite convert attention.safetensors -o attention.arn --heads 12 --context 1024\n"
       "  arenite convert model.pt -o layer0.arn --module transformer.h.0.attn --heads 12 "
       "--target all\n",
       convert::known_modules()));
-  command->add_option("checkpoint", arguments->checkpoint, "A .safetensors, .pt, .pth or .bin file")
+  command
+      ->add_option("checkpoint", arguments->checkpoint,
+                   "A model folder, or a .safetensors, .pt, .pth, .bin or .gguf file")
       ->required();
   command->add_option("-o,--output", arguments->output, "The model file to write")->required();
-  command->add_option("--heads", arguments->module.heads, "Number of heads, where names don't tell")
+  command
+      ->add_option("--heads", arguments->module.heads,
+                   "Number of heads, where the file does not tell")
       ->check(whole_number(1, kHeadsMax));
   command
       ->add_option("--context", arguments->module.context,
-                   "Longest sequence, in positions; of a mask buffer, as many rows and columns")
+                   "Longest sequence, in positions: a model's own or less; of a mask buffer, its "
+                   "rows and columns")
       ->check(whole_number(1, kContextMax));
+  command->add_option("--tokenizer", arguments->tokenizer,
+                      "tokenizer.json, tokenizer.model, vocab.json, tokenizer.bin or meta.pkl");
+  command
+      ->add_option("--activation", arguments->activation,
+                   "Of a state dict, which does not tell: gelu, gelu_tanh, silu, relu")
+      ->check(CLI::IsMember({"gelu", "gelu_tanh", "silu", "relu"}));
   CLI::Option* causal = command->add_flag("--causal", arguments->causal,
                                           "Each token sees itself and those before it");
   CLI::Option* bidirectional =

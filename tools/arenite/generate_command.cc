@@ -13,9 +13,9 @@
 #include "arenite/generation.h"
 #include "arenite/progress.h"
 #include "arenite/prompt.h"
+#include "arenite/session_sizes.h"
 #include "arenite/text_table.h"
 #include "arenite/thread_pool.h"
-#include "convert/convert.h"
 #include "convert/error.h"
 
 namespace arenite::tool {
@@ -31,7 +31,7 @@ struct Arguments {
   SamplerOptions sampler;
   uint32_t repeat_last = 64;
   uint32_t context = 0;  // 0: the model's
-  uint32_t chunk = convert::kDefaultTokensPerCall;
+  uint32_t chunk = kDefaultTokens;
   std::string kernels;
   uint32_t threads = 1;
   bool ids = false;
@@ -101,7 +101,7 @@ uint32_t context_of(const Arguments& arguments, const ModelFile& file) {
                               convert::quote(file.name()), arguments.context, limit);
   }
   if (arguments.context != 0) return arguments.context;
-  return convert::default_session_options(limit, true).positions_max;
+  return default_session_options(format::ModelReader(file.model().file())).positions_max;
 }
 
 std::optional<Tokenizer> tokenizer_of(const Arguments& arguments, const ModelFile& file) {

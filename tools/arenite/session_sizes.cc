@@ -2,8 +2,9 @@
 // Asks the runtime's own planner, for every target in turn.
 #include "arenite/session_sizes.h"
 
+#include <algorithm>
+
 #include "arenite/arguments.h"
-#include "convert/convert.h"
 #include "session/model_access.h"
 
 namespace arenite::tool {
@@ -24,6 +25,14 @@ void add_size_options(CLI::App& command, SizeOptions& sizes) {
       ->capture_default_str();
 }
 
+SessionOptions default_session_options(const format::ModelReader& reader) {
+  SessionOptions options;
+  options.positions_max = reader.positions_max() != 0 ? reader.positions_max() : kDefaultPositions;
+  options.tokens_max = options.positions_max;
+  if (reader.vocab_size() != 0) options.tokens_max = std::min(options.tokens_max, kDefaultTokens);
+  return options;
+}
+
 SizeOptions resolve_sizes(const VerifiedFile& file, const SizeOptions& sizes) {
   const ArenaLayout layout = plan_targets(file, sizes).front();
   return {layout.positions_max, layout.tokens_max, layout.sequences_max, sizes.threads};
@@ -31,10 +40,11 @@ SizeOptions resolve_sizes(const VerifiedFile& file, const SizeOptions& sizes) {
 
 std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOptions& sizes) {
   const format::ModelReader reader = file.reader();
-  const uint32_t positions = sizes.positions != 0 ? sizes.positions : reader.positions_max();
-  const bool reads_tokens = reader.vocab_size() != 0;
-  SessionOptions options = convert::default_session_options(positions, reads_tokens);
-  if (sizes.tokens != 0 || !reads_tokens) options.tokens_max = sizes.tokens;
+  SessionOptions options = default_session_options(reader);
+  if (sizes.positions != 0) options.positions_max = sizes.positions;
+  if (reader.vocab_size() == 0) options.tokens_max = 0;
+  if (options.tokens_max > options.positions_max) options.tokens_max = options.positions_max;
+  if (sizes.tokens != 0) options.tokens_max = sizes.tokens;
   options.sequences_max = sizes.sequences;
   options.parallel.threads = sizes.threads;
   // Planning wants to see a pool, and never calls it.

@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <stdexcept>
 
 #include "convert/error.h"
 #include "convert/module_recognition.h"
@@ -39,13 +37,6 @@ std::vector<float> realistic_features(size_t count) {
   return features;
 }
 
-[[noreturn]] void fail(const char* what, Status status, const Diagnostic& why) {
-  char text[256];
-  describe(status, why, text);
-  throw std::logic_error(
-      fmt::format("the converted model does not {}: {}; this is a bug", what, text));
-}
-
 // At most kCheckedTokens and the context, unless the mask shows a query nothing but later keys.
 uint32_t tokens_to_check(const AttentionModule& module) {
   uint32_t tokens =
@@ -63,81 +54,37 @@ uint32_t tokens_to_check(const AttentionModule& module) {
 // Runs the file on one target, in one pass and, if causal, token by token.
 std::vector<float> run_target(const AlignedBytes& file, Target target,
                               const std::vector<float>& features, uint32_t tokens) {
-  Diagnostic why;
-  LoadOptions load_options;
-  load_options.force_target = true;
-  load_options.target = target;
-  const Result<Model> model = Model::load(file.span(), &why, load_options);
-  if (!model.ok()) fail("load", model.status(), why);
-  SessionOptions options;
-  options.positions_max = tokens;
-  const Result<ArenaPlan> plan = plan_arena(*model, options, &why);
-  if (!plan.ok()) fail("plan", plan.status(), why);
-  AlignedBytes arena(plan->total_bytes);
-  const Result<Session*> session = Session::create(*model, options, arena.span(), &why);
-  if (!session.ok()) fail("start", session.status(), why);
-
-  const Result<Output> output = (*session)->run(Batch{features, 1, tokens, {}}, &why);
-  if (!output.ok()) fail("run", output.status(), why);
-  const std::vector<float> values(output->data, output->data + size_t{tokens} * output->features);
+  CheckSession session(file, target, tokens, Outputs::kAll);
+  const std::vector<float> values = session.run(Batch{features, 1, tokens, {}});
   const bool finite = std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
-  if (!finite || !model->causal()) return values;
-  (*session)->reset();
-  const uint32_t width = model->input_features();
-  for (uint32_t t = 0; t < tokens; ++t) {
-    const Result<Output> row =
-        (*session)->step(std::span(features).subspan(size_t{t} * width, width), &why);
-    if (!row.ok()) fail("step", row.status(), why);
-    if (std::memcmp(row->data, values.data() + size_t{t} * row->features,
-                    row->features * sizeof(float)) != 0) {
-      throw std::logic_error("stepping differs from one pass: this is a bug");
-    }
+  if (!finite || !session.causal()) return values;
+  session.reset();
+  const size_t width = session.input_features();
+  const size_t output_width = values.size() / tokens;
+  for (size_t t = 0; t < tokens; ++t) {
+    session.step(std::span(features).subspan(t * width, width),
+                 std::span(values).subspan(t * output_width, output_width));
   }
   return values;
 }
 
-double largest_difference(const std::vector<float>& found, const std::vector<double>& expected) {
-  double largest = 0.0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const double difference = std::fabs(found[i] - expected[i]);
-    if (!(difference <= largest)) largest = difference;  // NaN too
-  }
-  return largest;
-}
-
-void check_targets(Conversion& conversion, const std::string& checkpoint,
-                   const std::vector<Target>& targets) {
+void check(Conversion& conversion, const std::string& checkpoint,
+           const std::vector<Target>& targets) {
   const AttentionModule& module = conversion.module;
   const uint32_t tokens = tokens_to_check(module);
   const std::vector<float> features = realistic_features(size_t{tokens} * module.features);
   const ReferenceOutput expected = reference_output(module, features, tokens);
   conversion.checked_tokens = tokens;
   conversion.largest_output = expected.largest_value;
-  const double error_max = kRelativeErrorMax * std::max(1.0, expected.largest_value) *
-                           std::max(1.0, expected.largest_score / kOrdinaryScore);
-  for (const Target target : targets) {
-    TargetCheck check{target, (cpu_targets() & bit(target)) != 0, 0.0};
-    if (check.ran) {
-      const std::vector<float> found = run_target(conversion.file, target, features, tokens);
-      check.largest_error = largest_difference(found, expected.values);
-    }
-    if (!std::isfinite(check.largest_error)) {
-      throw InputError(
-          "{}: these weights are too large for float32: on features of unit variance, scores reach "
-          "{:.1e} and outputs {:.1e}, and target {} gives infinities or NaN; expected finite "
-          "results",
-          quote(checkpoint), expected.largest_score, expected.largest_value, name(target));
-    }
-    if (check.largest_error > error_max) {
-      throw InputError(
-          "{}: float32 is not exact enough for these weights: on features of unit variance, scores "
-          "reach {:.1e} and outputs {:.1e}, and target {} is off double precision by {:.1e}; "
-          "expected at most {:.1e}",
-          quote(checkpoint), expected.largest_score, expected.largest_value, name(target),
-          check.largest_error, error_max);
-    }
-    conversion.checks.push_back(check);
-  }
+  const Expectation expectation = {
+      expected.values,
+      kRelativeErrorMax * std::max(1.0, expected.largest_value) *
+          std::max(1.0, expected.largest_score / kOrdinaryScore),
+      fmt::format("on features of unit variance, scores reach {:.1e} and outputs {:.1e}",
+                  expected.largest_score, expected.largest_value)};
+  conversion.checks = check_targets(checkpoint, targets, expectation, [&](Target target) {
+    return run_target(conversion.file, target, features, tokens);
+  });
 }
 
 }  // namespace
@@ -183,16 +130,8 @@ Conversion convert_checkpoint(const std::filesystem::path& checkpoint, const std
   } catch (const InputError& error) {
     throw InputError("{}: {}", quote(checkpoint.string()), error.what());
   }
-  check_targets(conversion, checkpoint.string(), targets);
+  check(conversion, checkpoint.string(), targets);
   return conversion;
-}
-
-SessionOptions default_session_options(uint32_t positions_max, bool reads_tokens) {
-  SessionOptions options;
-  options.positions_max = positions_max != 0 ? positions_max : kDefaultPositions;
-  options.tokens_max = options.positions_max;
-  if (reads_tokens) options.tokens_max = std::min(options.tokens_max, kDefaultTokensPerCall);
-  return options;
 }
 
 }  // namespace arenite::convert

@@ -12,23 +12,20 @@
 #include "convert/attention_module.h"
 #include "convert/module_options.h"
 #include "convert/program.h"
+#include "convert/target_check.h"
 
 namespace arenite::convert {
 
-// How one target did against the double-precision reference.
-struct TargetCheck {
-  Target target = Target::kPortable;
-  bool ran = false;  // false: this CPU cannot run it
-  double largest_error = 0.0;
-};
-
-struct Conversion {
-  AttentionModule module;
+struct ConvertedModel {
   Program program;
   AlignedBytes file;
   uint32_t checked_tokens = 0;
   double largest_output = 0.0;  // of the reference, to put the errors into proportion
   std::vector<TargetCheck> checks;
+};
+
+struct Conversion : ConvertedModel {
+  AttentionModule module;
 };
 
 // "native" (the best target of this CPU), "all", or names separated by commas. Throws InputError
@@ -40,12 +37,5 @@ std::vector<Target> parse_targets(const std::string& text);
 // for bad input.
 Conversion convert_checkpoint(const std::filesystem::path& checkpoint, const std::string& name,
                               const ModuleOptions& options, const std::vector<Target>& targets);
-
-// The sizes that the printed and emitted arena numbers are for: the model's context, or
-// kDefaultPositions where it has none; one sequence, one thread. A call takes all positions at
-// once, or, of models that read tokens, at most kDefaultTokensPerCall: prompts come in chunks.
-inline constexpr uint32_t kDefaultPositions = 128;
-inline constexpr uint32_t kDefaultTokensPerCall = 64;
-SessionOptions default_session_options(uint32_t positions_max, bool reads_tokens);
 
 }  // namespace arenite::convert

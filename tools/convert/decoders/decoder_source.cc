@@ -2,6 +2,7 @@
 // Tells the forms of decoder models apart.
 #include "convert/decoders/decoder_source.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -87,6 +88,19 @@ DecoderSource recognise(const fs::path& path, const DecoderOptions& options) {
 }
 
 }  // namespace
+
+bool holds_decoder(const fs::path& path) {
+  if (fs::is_directory(path)) return true;
+  {
+    const FileMap map(path);
+    if (begins_with_gguf(map.bytes()) || is_llama2c(map.bytes())) return true;
+  }
+  if (path.extension() == ".json" || has_model_config(path.parent_path())) return true;
+  const Checkpoint checkpoint = Checkpoint::read(path);
+  return std::ranges::any_of(checkpoint.tensors(), [](const CheckpointTensor& tensor) {
+    return tensor.name.ends_with("wte.weight") || tensor.name.ends_with("tok_emb.weight");
+  });
+}
 
 DecoderSource open_decoder(const fs::path& path, const DecoderOptions& options) {
   DecoderSource source = recognise(path, options);

@@ -25,6 +25,11 @@ struct DecoderSource {
   std::optional<GgufTokenizer> tokenizer;  // where the same file holds one
 };
 
+// Whether `path` is a whole model rather than one module: a folder, a GGUF or llama2.c file,
+// weights in a Hugging Face folder, or a state dict with a token embedding. Throws InputError for a
+// file that cannot be read.
+bool holds_decoder(const std::filesystem::path& path);
+
 // Recognises by content: a folder with config.json (Hugging Face), or the weights inside one; GGUF;
 // llama2.c's .bin; a state dict of nanoGPT or minGPT (.pt or safetensors). Reads the sizes, checks
 // that every tensor is there and accounted for, and leaves the weights to WeightRef::load. Throws

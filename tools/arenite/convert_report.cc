@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lines that a conversion prints.
+#include "arenite/convert_report.h"
+
+#include <fmt/format.h>
+
+#include "arenite/session_sizes.h"
+#include "convert/formula_text.h"
+#include "core/arena_formula.h"
+#include "format/reader.h"
+
+namespace arenite::tool {
+namespace {
+
+void print_shape(const convert::AttentionModule& module) {
+  fmt::print("module     {}\n", module.architecture);
+  fmt::print("shape      [tokens, {}] -> [tokens, {}], {} head{} of {}{}\n", module.features,
+             module.output_features(), module.heads, module.heads == 1 ? "" : "s", module.value_dim,
+             module.head_dim == module.value_dim || module.head_dim == 0
+                 ? ""
+                 : fmt::format(" (queries and keys {})", module.head_dim));
+  if (module.separate_inputs) {
+    fmt::print("input      columns [query {} | key {} | value {}]\n", module.query.inputs,
+               module.key.inputs, module.value.inputs);
+  }
+}
+
+void print_masks(const convert::AttentionModule& module) {
+  fmt::print("context    {}\n", module.positions_max == 0
+                                    ? std::string("any number of positions")
+                                    : fmt::format("{} positions", module.positions_max));
+  for (size_t i = 0; i < module.masks.size(); ++i) {
+    const convert::CompiledMask& mask = module.masks[i];
+    std::string bytes = fmt::format("{} bytes", mask.bytes());
+    if (mask.positions != 0) {
+      const uint64_t cells = uint64_t{mask.positions} * mask.positions;
+      bytes += fmt::format(", dense {}", cells * sizeof(float));
+    }
+    fmt::print("{}{}; {}\n", i == 0 ? "mask       " : "           ", mask.describe(), bytes);
+    fmt::print("           {}\n", module.mask_origins[i]);
+  }
+}
+
+// The sum that the arena is, for any sizes. Session and activations are the same for all targets.
+void print_formulas(const format::ModelReader& reader) {
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    const format::PackedView packed = reader.packed(i);
+    const convert::FormulaText parts = convert::describe_parts(packed.formula);
+    if (i == 0) {
+      fmt::print("formula    session {}, activations {}, and\n", parts.session, parts.activations);
+    }
+    const char* const target = name(static_cast<Target>(packed.target));
+    fmt::print("           {:<10} cache {}\n", target, parts.kv_cache);
+    fmt::print("           {:<10} scratch {}\n", "", parts.scratch);
+  }
+  fmt::print(
+      "           for P positions, T tokens a call, S sequences, N threads; each part "
+      "rounded up to 64\n");
+}
+
+// For each target its arena, and how far its results are from the reference.
+void print_targets(const convert::ConvertedModel& conversion, const char* outputs) {
+  const format::ModelReader reader(conversion.file.span());
+  const SessionOptions options = default_session_options(reader);
+  const SessionSizes session = {options.positions_max, options.tokens_max, 1, 1, 1};
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    const convert::TargetCheck& check = conversion.checks[i];
+    const ArenaSizes sizes = evaluate(reader.packed(i).formula, session);
+    fmt::print("{}{:<10} arena {:>12} bytes, ", i == 0 ? "target     " : "           ",
+               name(check.target), sizes.total_bytes.value());
+    if (check.ran) {
+      fmt::print("largest error {:.1e}\n", check.largest_error);
+    } else {
+      fmt::print("not checked: this CPU cannot run it\n");
+    }
+  }
+  fmt::print(
+      "arena      for one sequence of {} positions, {} in a call, on one thread\n",
+      options.positions_max,
+      options.tokens_max == options.positions_max ? "all" : std::to_string(options.tokens_max));
+  print_formulas(reader);
+  fmt::print("error      against double precision, {} tokens, {} up to {:.2f}\n",
+             conversion.checked_tokens, outputs, conversion.largest_output);
+}
+
+std::string layer_shape(const convert::DecoderSpec& spec) {
+  std::string text = fmt::format("{} wide, {} head{} of {}", spec.model_dim, spec.heads,
+                                 spec.heads == 1 ? "" : "s", spec.head_dim);
+  if (spec.kv_heads != spec.heads) text += fmt::format(" on {}", spec.kv_heads);
+  return text + fmt::format(", {} {}", spec.layers[0].gate ? "gated MLP" : "MLP", spec.ffn_dim);
+}
+
+void print_decoder(const convert::DecoderConversion& conversion) {
+  const convert::DecoderSpec& spec = conversion.source.spec;
+  uint64_t parameters = 0;
+  for (const convert::ProgramTensor& tensor : conversion.program.tensors) {
+    if (tensor.name == "angles") continue;
+    parameters += uint64_t{tensor.outputs} * tensor.inputs + tensor.bias.size();
+  }
+  fmt::print("model      {}, from {}; {} parameters\n", spec.architecture, conversion.source.format,
+             parameters);
+  fmt::print("shape      {} layers, {}\n", spec.layers.size(), layer_shape(spec));
+  fmt::print("vocabulary {} tokens{}\n", spec.vocab_size,
+             spec.output ? "" : "; the embedding is the output matrix, too");
+  fmt::print("context    {} positions\n", spec.positions_max);
+  for (const convert::CompiledMask& mask : conversion.program.masks) {
+    fmt::print("mask       {}\n", mask.describe());
+  }
+  if (conversion.program.tokenizer) {
+    const convert::TokenizerSpec& tokenizer = *conversion.program.tokenizer;
+    fmt::print("tokenizer  {} tokens, from {}\n", tokenizer.tokens.size(), tokenizer.origin);
+  } else {
+    fmt::print("tokenizer  none found: the model reads and gives token ids (--tokenizer FILE)\n");
+  }
+}
+
+void print_file(const convert::ConvertedModel& conversion, const std::filesystem::path& output) {
+  fmt::print("file       {}, {} bytes\n", output.string(), conversion.file.size());
+}
+
+}  // namespace
+
+void print_conversion(const convert::Conversion& conversion, const std::filesystem::path& output) {
+  print_shape(conversion.module);
+  print_masks(conversion.module);
+  print_targets(conversion, "outputs");
+  print_file(conversion, output);
+}
+
+void print_conversion(const convert::DecoderConversion& conversion,
+                      const std::filesystem::path& output) {
+  print_decoder(conversion);
+  print_targets(conversion, "logits");
+  print_file(conversion, output);
+}
+
+}  // namespace arenite::tool

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps of a decoder's conversion, and the check of its result with the real runtime.
+#include "convert/decoders/convert_decoder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "convert/decoders/decoder_program.h"
+#include "convert/decoders/decoder_reference.h"
+#include "convert/error.h"
+#include "convert/tokenizers/tokenizer_compiler.h"
+#include "convert/tokenizers/tokenizer_source.h"
+#include "convert/writer.h"
+
+namespace arenite::convert {
+namespace {
+
+// Enough to pass a tile of most kernel sets; large models get fewer, since the reference is slow.
+constexpr uint64_t kCheckedTokens = 24;
+constexpr uint64_t kCheckedTokensMin = 2;
+constexpr uint64_t kCheckedProducts = 2'000'000'000;  // of a weight and an activation
+// Above this share of the largest logit the conversion itself is wrong.
+constexpr double kRelativeErrorMax = 1e-3;
+
+uint64_t weights_of(const Program& program) {
+  uint64_t count = 0;
+  for (const ProgramTensor& tensor : program.tensors) {
+    if (tensor.layout == format::Layout::kGemm) count += uint64_t{tensor.outputs} * tensor.inputs;
+  }
+  return count;
+}
+
+// Spread over the vocabulary.
+std::vector<TokenId> tokens_to_check(const Program& program) {
+  const uint64_t affordable = kCheckedProducts / std::max<uint64_t>(1, weights_of(program));
+  const uint64_t count = std::min<uint64_t>(
+      std::clamp(affordable, kCheckedTokensMin, kCheckedTokens), program.positions_max);
+  std::vector<TokenId> tokens;
+  uint64_t state = 1;
+  for (uint64_t i = 0; i < count; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    tokens.push_back(static_cast<TokenId>((state >> 33) % program.vocab_size));
+  }
+  return tokens;
+}
+
+void check(DecoderConversion& conversion, const std::string& path,
+           const std::vector<Target>& targets) {
+  const std::vector<TokenId> tokens = tokens_to_check(conversion.program);
+  const uint32_t count = static_cast<uint32_t>(tokens.size());
+  Expectation expectation;
+  expectation.values = reference_decoder(conversion.source.spec, tokens).logits;
+  for (const double value : expectation.values) {
+    conversion.largest_output = std::max(conversion.largest_output, std::fabs(value));
+  }
+  expectation.error_max = kRelativeErrorMax * std::max(1.0, conversion.largest_output);
+  expectation.circumstances = fmt::format("logits reach {:.1e}", conversion.largest_output);
+  conversion.checked_tokens = count;
+  conversion.checks = check_targets(path, targets, expectation, [&](Target target) {
+    CheckSession session(conversion.file, target, count, Outputs::kAll);
+    const std::vector<float> values = session.run(TokenBatch{tokens, 1, count, {}});
+    const bool finite = std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
+    const size_t width = conversion.program.vocab_size;
+    session.reset();
+    for (size_t t = 0; t < count && finite; ++t) {
+      session.step(tokens[t], std::span(values).subspan(t * width, width));
+    }
+    return values;
+  });
+}
+
+std::optional<TokenizerSpec> tokenizer_for(const std::filesystem::path& path,
+                                           const std::filesystem::path& chosen,
+                                           const DecoderSource&) {
+  if (!chosen.empty()) return read_tokenizer(chosen);
+  if (std::filesystem::is_directory(path)) return find_tokenizer(path);
+  return {};
+}
+
+void limit_context(DecoderSpec& spec, uint32_t context, const std::string& path) {
+  if (context == 0) return;
+  if (context > spec.positions_max) {
+    throw InputError(
+        "{}: --context: found {}, expected at most {}, which the model was trained for", path,
+        context, spec.positions_max);
+  }
+  spec.positions_max = context;
+}
+
+}  // namespace
+
+DecoderConversion convert_decoder(const std::filesystem::path& path, const std::string& name,
+                                  const DecoderConversionOptions& options,
+                                  const std::vector<Target>& targets) {
+  DecoderConversion conversion;
+  conversion.source = open_decoder(path, options.source);
+  const std::string quoted = quote(path.string());
+  limit_context(conversion.source.spec, options.context, quoted);
+  conversion.program = build_decoder_program(conversion.source.spec, name);
+  conversion.program.tokenizer = tokenizer_for(path, options.tokenizer, conversion.source);
+  if (conversion.program.tokenizer) complete_tokenizer(*conversion.program.tokenizer);
+  try {
+    check_format_limits(conversion.program);
+    conversion.file = write_model(conversion.program, targets);
+  } catch (const InputError& error) {
+    throw InputError("{}: {}", quoted, error.what());
+  }
+  check(conversion, path.string(), targets);
+  return conversion;
+}
+
+}  // namespace arenite::convert

@@ -190,8 +190,7 @@ void add_prompt_options(CLI::App& command, Arguments& arguments) {
   text->excludes(file)->excludes(ids);
   file->excludes(ids);
   special->excludes(ids);
-  command.add_flag("--ids", arguments.ids, "Print ids of tokens instead of text");
-  command.add_flag("--no-prompt", arguments.hide_prompt, "Print the continuation alone");
+  for (CLI::Option* option : {text, file, ids, special}) option->group("Prompt");
 }
 
 void add_sampler_options(CLI::App& command, Arguments& arguments) {
@@ -227,6 +226,10 @@ void add_sampler_options(CLI::App& command, Arguments& arguments) {
   command.add_option("--repeat-last", arguments.repeat_last, "How many tokens are recent")
       ->check(whole_number(1, UINT32_MAX))
       ->capture_default_str();
+  for (const char* name : {"--temperature", "--top-k", "--top-p", "--min-p", "--seed",
+                           "--repeat-penalty", "--repeat-last"}) {
+    command.get_option(name)->group("Sampling");
+  }
 }
 
 }  // namespace
@@ -237,10 +240,10 @@ void add_generate(CLI::App& app) {
   command->footer(
       "\nPrints the prompt and its continuation as it grows, and at the end, on the standard\n"
       "error, rates and memory. An empty prompt starts from the token that begins a text. Ends at\n"
-      "a token that ends a text, which is not shown, at --tokens, or where the context is full.\n"
-      "Results depend on the model, the prompt, the sampling options and the kernel set alone, "
-      "not\n"
-      "on --threads or --chunk. ARENITE_KERNELS in the environment does what --kernels does.\n"
+      "a token that ends a text or begins another, which is not shown, at --tokens, or where the\n"
+      "context is full. The text depends on the model, the prompt, the sampling options and the\n"
+      "kernel set, not on --threads or --chunk. ARENITE_KERNELS in the environment does what\n"
+      "--kernels does.\n"
       "\nExample:\n"
       "  arenite generate model.arn --prompt 'Once upon a time' --tokens 100 --temperature 0.8\n");
   command->add_option("model", arguments->model, "A model file")->required();
@@ -253,6 +256,8 @@ void add_generate(CLI::App& app) {
   command->add_option("--chunk", arguments->chunk, "Most tokens of the prompt in one call")
       ->check(whole_number(1, UINT32_MAX))
       ->capture_default_str();
+  command->add_flag("--ids", arguments->ids, "Print ids of tokens instead of text");
+  command->add_flag("--no-prompt", arguments->hide_prompt, "Print the continuation alone");
   add_machine_options(*command, arguments->kernels, arguments->threads);
   command->add_flag("--skip-checksums", arguments->skip_checksums,
                     "Start at once: leave damaged weights unnoticed");

@@ -81,7 +81,7 @@ Generation generate(const ModelFile& file, Session& session,
   start = Clock::now();
   while (result.new_tokens < options.tokens.value_or(UINT32_MAX)) {
     const TokenId id = chooser.choose(output);
-    if (tokenizer && tokenizer->is_end(id)) {
+    if (tokenizer && (tokenizer->is_end(id) || id == tokenizer->bos())) {
       result.stop = StopReason::kEndToken;
       break;
     }

@@ -84,7 +84,7 @@ bool verify_counts(const ModelReader& model, const Refusal& refuse) {
 
 }  // namespace
 
-Status verify(std::span<const std::byte> file, Diagnostic& why) {
+Status verify(std::span<const std::byte> file, Diagnostic& why, Checksums checksums) {
   const Refusal refuse(why);
   Footer footer;
   const Status status = verify_footer(file, refuse, footer);
@@ -109,7 +109,13 @@ Status verify(std::span<const std::byte> file, Diagnostic& why) {
       verify_counts(model, refuse) && verify_masks(model, footer.metadata_bytes, refuse) &&
       verify_slots(model, refuse) && verify_flow(model, refuse) && verify_ops(model, refuse) &&
       verify_packed(model, file, footer.metadata_bytes, refuse) && verify_tokenizer(file, refuse);
-  return sound ? Status::kOk : Status::kBadModel;
+  if (!sound) return Status::kBadModel;
+  return checksums == Checksums::kSkip ? Status::kOk : verify_weights(file, why);
+}
+
+Status verify_weights(std::span<const std::byte> file, Diagnostic& why) {
+  const bool whole = verify_segment_checksums(ModelReader(file), file, Refusal(why));
+  return whole ? Status::kOk : Status::kBadModel;
 }
 
 }  // namespace arenite::format

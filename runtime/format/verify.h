@@ -5,16 +5,22 @@
 #include <cstddef>
 #include <span>
 
+#include "arenite/model.h"
 #include "arenite/status.h"
 #include "format/reader.h"
 
 namespace arenite::format {
 
-// Checks structure, meaning and checksums of all bytes, for every target in the file. Needs no
-// memory but a bounded stack, and time linear in the file. Fails with kBadModel or
+// Checks structure, meaning and checksums of all bytes, for every target in the file; kSkip leaves
+// out the packed weights, whose values mean nothing to the verifier. Needs no memory but a bounded
+// stack, and time linear in the file. Fails with kBadModel or
 // kVersionMismatch and says why.
 // REQUIRES: file.data() is a multiple of kModelAlignment.
-Status verify(std::span<const std::byte> file, Diagnostic& why);
+Status verify(std::span<const std::byte> file, Diagnostic& why,
+              Checksums checksums = Checksums::kVerify);
+
+// The checksums of the packed weights of a file that was verified with kSkip.
+Status verify_weights(std::span<const std::byte> file, Diagnostic& why);
 
 // The arena formula that a program implies for a packing: what the file must store.
 // Returns false if a size overflows.

@@ -35,6 +35,8 @@ bool verify_ops(const ModelReader& model, const Refusal& refuse);
 bool verify_masks(const ModelReader& model, uint64_t metadata_bytes, const Refusal& refuse);
 bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
                    uint64_t metadata_bytes, const Refusal& refuse);
+bool verify_segment_checksums(const ModelReader& model, std::span<const std::byte> file,
+                              const Refusal& refuse);
 bool verify_tokenizer(std::span<const std::byte> file, const Refusal& refuse);
 
 }  // namespace arenite::format

@@ -37,7 +37,7 @@ Result<Model> Model::load(std::span<const std::byte> file, Diagnostic* why,
     diagnostic.found = reinterpret_cast<uintptr_t>(file.data()) % kModelAlignment;
     return Status::kInvalidArgument;
   }
-  const Status status = format::verify(file, diagnostic);
+  const Status status = format::verify(file, diagnostic, options.checksums);
   if (status != Status::kOk) return status;
 
   const format::ModelReader reader(file);
@@ -52,6 +52,17 @@ Result<Model> Model::load(std::span<const std::byte> file, Diagnostic* why,
     return Status::kUnsupported;
   }
   return ModelAccess::make(file, packed_index, target);
+}
+
+Status Model::verify_checksums(Diagnostic* why) const {
+  Diagnostic unused;
+  Diagnostic& diagnostic = why != nullptr ? *why : unused;
+  diagnostic = {};
+  if (file_.empty()) {
+    diagnostic.reason = "the model was not loaded";
+    return Status::kInvalidArgument;
+  }
+  return format::verify_weights(file_, diagnostic);
 }
 
 const char* Model::name() const { return ModelAccess::reader(*this).name(); }

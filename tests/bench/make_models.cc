@@ -8,6 +8,7 @@
 
 #include "convert/atomic_file.h"
 #include "convert/convert.h"
+#include "convert/decoders/decoder_program.h"
 #include "convert/program_builder.h"
 #include "convert/writer.h"
 
@@ -17,13 +18,15 @@ using namespace arenite::convert;
 
 class Noise {
  public:
+  explicit Noise(uint32_t seed = 1) : state_(seed) {}
+
   float next(float scale) {
     state_ = state_ * 1664525u + 1013904223u;
     return (static_cast<float>(state_ >> 8) * 0x1p-23f - 1.0f) * scale;
   }
 
  private:
-  uint32_t state_ = 1;
+  uint32_t state_;
 };
 
 Projection projection(Noise& noise, const char* name, uint32_t outputs, uint32_t inputs) {
@@ -54,12 +57,75 @@ AttentionModule causal_self_attention(uint32_t width, uint32_t heads, uint32_t c
   return module;
 }
 
-void write(const std::filesystem::path& folder, const std::string& name,
-           const AttentionModule& module) {
-  const AlignedBytes bytes = write_model(build_program(module, name), parse_targets("all"));
+// Weights that are made when they are packed: a large model is never in memory twice.
+WeightRef random_weight(uint32_t rows, uint32_t columns) {
+  static uint32_t seed = 0;
+  WeightRef weight;
+  weight.name = fmt::format("noise.{}", ++seed);
+  weight.rows = rows;
+  weight.columns = columns;
+  weight.load = [rows, columns, noise_seed = seed] {
+    Noise noise(noise_seed);
+    const float scale = 1.0f / std::sqrt(static_cast<float>(columns));
+    std::vector<float> values(size_t{rows} * columns);
+    for (float& value : values) value = noise.next(scale);
+    return values;
+  };
+  return weight;
+}
+
+NormSpec layer_norm(uint32_t width) {
+  NormSpec norm;
+  norm.gain.assign(width, 1.0f);
+  norm.bias.assign(width, 0.0f);
+  norm.epsilon = 1e-5;
+  return norm;
+}
+
+// The shape of GPT-2 small, with room for longer sequences.
+DecoderSpec gpt2_small(uint32_t context) {
+  const uint32_t width = 768;
+  const auto linear = [](uint32_t outputs, uint32_t inputs) {
+    return LinearSpec{random_weight(outputs, inputs), std::vector<float>(outputs, 0.0f)};
+  };
+  DecoderSpec spec;
+  spec.architecture = "gpt2";
+  spec.vocab_size = 50257;
+  spec.model_dim = width;
+  spec.heads = spec.kv_heads = 12;
+  spec.head_dim = width / 12;
+  spec.ffn_dim = 4 * width;
+  spec.positions_max = context;
+  spec.activation = Activation::kGeluTanh;
+  spec.token_embedding = random_weight(spec.vocab_size, width);
+  spec.position_embedding = random_weight(context, width);
+  for (int i = 0; i < 12; ++i) {
+    LayerSpec layer;
+    layer.attention_norm = layer_norm(width);
+    layer.mlp_norm = layer_norm(width);
+    layer.query = linear(width, width);
+    layer.key = linear(width, width);
+    layer.value = linear(width, width);
+    layer.output = linear(width, width);
+    layer.up = linear(spec.ffn_dim, width);
+    layer.down = linear(width, spec.ffn_dim);
+    spec.layers.push_back(std::move(layer));
+  }
+  spec.final_norm = layer_norm(width);
+  return spec;
+}
+
+void write(const std::filesystem::path& folder, const std::string& name, const Program& program,
+           const char* targets) {
+  const AlignedBytes bytes = write_model(program, parse_targets(targets));
   AtomicFile file(folder / (name + ".arn"));
   file.write(bytes.span());
   file.commit();
+}
+
+void write_module(const std::filesystem::path& folder, const std::string& name,
+                  const AttentionModule& module) {
+  write(folder, name, build_program(module, name), "all");
 }
 
 }  // namespace
@@ -71,8 +137,9 @@ int main(int argc, char** argv) {
   }
   try {
     std::filesystem::create_directories(argv[1]);
-    write(argv[1], "gpt2-attention", causal_self_attention(768, 12, 1024));
-    write(argv[1], "tiny-attention", causal_self_attention(4, 2, 8));
+    write_module(argv[1], "gpt2-attention", causal_self_attention(768, 12, 1024));
+    write_module(argv[1], "tiny-attention", causal_self_attention(4, 2, 8));
+    write(argv[1], "gpt2-small", build_decoder_program(gpt2_small(4096), "gpt2-small"), "native");
   } catch (const std::exception& error) {
     fmt::print(stderr, "make_bench_models: {}\n", error.what());
     return 1;

@@ -124,6 +124,57 @@ TEST(ModelLoad, RefusesNothing) {
   EXPECT_EQ(Model::load({}).status(), Status::kBadModel);
 }
 
+LoadOptions skip_checksums() {
+  LoadOptions options;
+  options.checksums = Checksums::kSkip;
+  return options;
+}
+
+TEST(ModelLoad, DefersTheChecksumsOfWeightsIfAsked) {
+  const auto file = make_model(spec_named("causal"));
+  Diagnostic why;
+  const Result<Model> whole = Model::load(file.span(), &why, skip_checksums());
+  ASSERT_TRUE(whole.ok());
+  EXPECT_EQ(whole->target(), best_here());
+  EXPECT_EQ(whole->verify_checksums(), Status::kOk);
+
+  const GuardedBuffer memory(file.size(), kModelAlignment);
+  std::memcpy(memory.data(), file.span().data(), file.size());
+  const format::ModelReader reader(file.span());
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    std::byte& damaged = memory.span()[reader.packed(i).segment.offset + 3];
+    damaged ^= std::byte{0x10};
+    EXPECT_EQ(Model::load(memory.span(), &why).status(), Status::kBadModel);
+    const Result<Model> model = Model::load(memory.span(), &why, skip_checksums());
+    ASSERT_TRUE(model.ok()) << describe(model.status(), why);
+    EXPECT_EQ(model->verify_checksums(), Status::kBadModel) << "without a diagnostic, too";
+    EXPECT_EQ(model->verify_checksums(&why), Status::kBadModel);
+    EXPECT_STREQ(why.field, "packed.segment.crc32c");
+    EXPECT_EQ(why.op_index, i) << "targets that do not run here are verified, too";
+    damaged ^= std::byte{0x10};
+    EXPECT_EQ(model->verify_checksums(&why), Status::kOk);
+    EXPECT_EQ(why.reason, nullptr);
+  }
+}
+
+TEST(ModelLoad, VerifiesAllButWeightsWhenChecksumsAreDeferred) {
+  const auto file = make_model(spec_named("causal"), {Target::kPortable});
+  const GuardedBuffer memory(file.size(), kModelAlignment);
+  const format::SegmentView weights = format::ModelReader(file.span()).packed(0).segment;
+  for (size_t i = 0; i < file.size(); ++i) {
+    std::memcpy(memory.data(), file.span().data(), file.size());
+    memory.span()[i] ^= std::byte{0x55};
+    const bool is_weight = i >= weights.offset && i < weights.offset + weights.bytes;
+    ASSERT_EQ(Model::load(memory.span(), nullptr, skip_checksums()).ok(), is_weight) << i;
+  }
+}
+
+TEST(ModelLoad, HasNoChecksumsToVerifyWithoutAModel) {
+  Diagnostic why;
+  EXPECT_EQ(Model().verify_checksums(&why), Status::kInvalidArgument);
+  EXPECT_STREQ(why.reason, "the model was not loaded");
+}
+
 TEST(ModelLoad, ForgetsAnEarlierDiagnostic) {
   const auto file = make_model(spec_named("causal"));
   Diagnostic why;

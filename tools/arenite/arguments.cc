@@ -25,9 +25,9 @@ std::string problem_of(const Parse& parse) {
 
 }  // namespace
 
-CLI::Validator whole_number(uint32_t min, uint32_t max) {
+CLI::Validator whole_number(uint64_t min, uint64_t max) {
   const auto problem = [min, max](const std::string& text) {
-    uint32_t number = 0;
+    uint64_t number = 0;
     const char* const end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, number);
     if (error == std::errc() && stop == end && number >= min && number <= max) return std::string();
@@ -35,6 +35,27 @@ CLI::Validator whole_number(uint32_t min, uint32_t max) {
                        max);
   };
   return CLI::Validator(problem, "");
+}
+
+CLI::Validator real_number(double min, bool above_min, double max) {
+  const auto problem = [min, above_min, max](const std::string& text) {
+    double number = 0.0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    const bool high_enough = above_min ? number > min : number >= min;  // not of NaN
+    if (error == std::errc() && stop == end && high_enough && number <= max) return std::string();
+    return fmt::format("found {}, expected a number {} {} {} {}", convert::quote(text),
+                       above_min ? "above" : "from", min, above_min ? "and up to" : "to", max);
+  };
+  return CLI::Validator(problem, "");
+}
+
+void add_machine_options(CLI::App& command, std::string& kernels, uint32_t& threads) {
+  command.add_option("--kernels", kernels, "Force a kernel set: scalar, sse41, avx2, avx512, neon")
+      ->check(kernel_set_or_target_name());
+  command.add_option("--threads", threads, "Threads")
+      ->check(whole_number(1, kThreadsMax))
+      ->capture_default_str();
 }
 
 CLI::Validator target_names() {

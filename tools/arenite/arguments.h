@@ -14,13 +14,19 @@ namespace arenite::tool {
 inline constexpr uint32_t kThreadsMax = 256;
 
 // Digits only, from `min` to `max`.
-CLI::Validator whole_number(uint32_t min, uint32_t max);
+CLI::Validator whole_number(uint64_t min, uint64_t max);
+
+// A finite decimal number from `min`, or above it, to `max`.
+CLI::Validator real_number(double min, bool above_min, double max);
 
 // What convert::parse_targets takes.
 CLI::Validator target_names();
 
 // What forced_target takes.
 CLI::Validator kernel_set_or_target_name();
+
+// Declares --kernels and --threads. The variables must outlive the command.
+void add_machine_options(CLI::App& command, std::string& kernels, uint32_t& threads);
 
 // Throws CLI::ValidationError if `output` is one of `inputs`, under whatever name: a result must
 // not replace what it was made from.

@@ -223,13 +223,7 @@ void add_bench(CLI::App& app) {
   command->add_option("--tokens", arguments->tokens, "Sizes to time")
       ->check(whole_number(1, kTokensMax))
       ->delimiter(',');
-  command->add_option("--threads", arguments->threads, "Threads")
-      ->check(whole_number(1, kThreadsMax))
-      ->capture_default_str();
-  command
-      ->add_option("--kernels", arguments->kernels,
-                   "Force a kernel set: scalar, sse41, avx2, avx512, neon")
-      ->check(kernel_set_or_target_name());
+  add_machine_options(*command, arguments->kernels, arguments->threads);
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments] { run_bench(*arguments); });
 }

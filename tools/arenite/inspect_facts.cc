@@ -74,7 +74,9 @@ CacheFacts cache_facts(const ModelReader& reader, uint32_t index, const SizeOpti
 
 void add_targets(const VerifiedFile& file, ModelFacts& facts) {
   const std::vector<ArenaLayout> arenas = plan_targets(file, facts.sizes);
-  const Result<Model> model = Model::load(file.bytes());
+  LoadOptions options;
+  options.checksums = Checksums::kSkip;  // VerifiedFile was about them
+  const Result<Model> model = Model::load(file.bytes(), nullptr, options);
   for (uint32_t i = 0; i < arenas.size(); ++i) {
     const format::PackedView packed = file.reader().packed(i);
     const Target target = static_cast<Target>(packed.target);

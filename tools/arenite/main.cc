@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
   arenite::tool::add_inspect(app);
   arenite::tool::add_embed(app);
   arenite::tool::add_run(app);
+  arenite::tool::add_generate(app);
   arenite::tool::add_bench(app);
   try {
     if (argc < 2) {

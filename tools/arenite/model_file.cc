@@ -39,9 +39,11 @@ std::optional<Target> forced_target(const std::string& kernels) {
   }
 }
 
-ModelFile::ModelFile(const std::filesystem::path& file, const std::string& kernels)
+ModelFile::ModelFile(const std::filesystem::path& file, const std::string& kernels,
+                     Checksums checksums)
     : name_(file.string()), map_(file) {
   LoadOptions options;
+  options.checksums = checksums;
   if (const std::optional<Target> target = forced_target(kernels)) {
     options.force_target = true;
     options.target = *target;

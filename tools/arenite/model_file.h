@@ -26,7 +26,8 @@ Target target_named(const std::string& kernels);
 class ModelFile {
  public:
   // Maps and loads. Throws InputError.
-  ModelFile(const std::filesystem::path& file, const std::string& kernels);
+  ModelFile(const std::filesystem::path& file, const std::string& kernels,
+            Checksums checksums = Checksums::kVerify);
 
   const std::string& name() const { return name_; }  // of the file
   const Model& model() const { return model_; }

@@ -174,13 +174,7 @@ void add_run(CLI::App& app) {
   command->add_option("--lengths", arguments->lengths, "Tokens of each sequence")
       ->check(whole_number(0, UINT32_MAX))
       ->delimiter(',');
-  command
-      ->add_option("--kernels", arguments->kernels,
-                   "Force a kernel set: scalar, sse41, avx2, avx512, neon")
-      ->check(kernel_set_or_target_name());
-  command->add_option("--threads", arguments->threads, "Threads")
-      ->check(whole_number(1, kThreadsMax))
-      ->capture_default_str();
+  add_machine_options(*command, arguments->kernels, arguments->threads);
   command->callback([arguments] { run_run(*arguments); });
 }
 

@@ -14,7 +14,8 @@ void add_size_options(CLI::App& command, SizeOptions& sizes) {
       ->check(whole_number(1, UINT32_MAX));
   command
       .add_option("--tokens", sizes.tokens,
-                  "Most tokens in one call; positions * sequences by default")
+                  "Most tokens in one call; by default positions * sequences, "
+                  "of models that read tokens at most 64")
       ->check(whole_number(1, UINT32_MAX));
   command.add_option("--sequences", sizes.sequences, "Sequences held at once")
       ->check(whole_number(1, UINT32_MAX))

@@ -14,11 +14,21 @@ namespace arenite {
 // A model file starts at an address that is a multiple of this, in flash, ROM or a memory map.
 inline constexpr size_t kModelAlignment = 64;
 
+enum class Checksums : uint8_t {
+  kVerify,  // reads the whole file
+  kSkip,    // does not read the weights
+};
+
 struct LoadOptions {
   // Run this target of the file instead of the best one that the CPU has: for tests that must
   // cover the slower kernels. kUnsupported if the file or the CPU lacks it.
   bool force_target = false;
   Target target = Target::kPortable;
+  // The CRC-32C of the packed weights, nearly all of the time that loading takes. Everything else
+  // is verified in any case: with kSkip, too, any bytes are safe to pass, but weights that were
+  // damaged on their way give wrong results, or NaN, and nobody says so. For files whose bytes were
+  // verified since they were written, or will be: see Model::verify_checksums.
+  Checksums checksums = Checksums::kVerify;
 };
 
 // A view of a verified model file. Copies nothing: the bytes must outlive it and stay unchanged.
@@ -28,10 +38,15 @@ class Model {
   Model() = default;
 
   // Verifies every byte of `file`, structure and meaning, and chooses the kernels that suit this
-  // CPU. Any bytes are safe to pass. Fails with kInvalidArgument (misaligned), kBadModel,
-  // kVersionMismatch or kUnsupported, and then explains itself in `why`, if given.
+  // CPU; LoadOptions::checksums can leave the weights' checksums out. Any bytes are safe to pass.
+  // Fails with kInvalidArgument (misaligned), kBadModel, kVersionMismatch or kUnsupported, and then
+  // explains itself in `why`, if given.
   static Result<Model> load(std::span<const std::byte> file, Diagnostic* why = nullptr,
                             const LoadOptions& options = {});
+
+  // Verifies the checksums of the packed weights, of all targets in the file: what load leaves out
+  // with Checksums::kSkip. Fails with kBadModel, or kInvalidArgument if there is no model yet.
+  Status verify_checksums(Diagnostic* why = nullptr) const;
 
   const char* name() const;          // as given at conversion; "" if none
   uint32_t vocab_size() const;       // tokens that it reads; 0 if its input is features

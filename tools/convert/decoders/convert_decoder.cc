@@ -71,14 +71,6 @@ void check(DecoderConversion& conversion, const std::string& path,
   });
 }
 
-std::optional<TokenizerSpec> tokenizer_for(const std::filesystem::path& path,
-                                           const std::filesystem::path& chosen,
-                                           const DecoderSource&) {
-  if (!chosen.empty()) return read_tokenizer(chosen);
-  if (std::filesystem::is_directory(path)) return find_tokenizer(path);
-  return {};
-}
-
 void limit_context(DecoderSpec& spec, uint32_t context, const std::string& path) {
   if (context == 0) return;
   if (context > spec.positions_max) {
@@ -90,6 +82,14 @@ void limit_context(DecoderSpec& spec, uint32_t context, const std::string& path)
 }
 
 }  // namespace
+
+std::optional<TokenizerSpec> tokenizer_for(const std::filesystem::path& path,
+                                           const std::filesystem::path& chosen,
+                                           const DecoderSource&) {
+  if (!chosen.empty()) return read_tokenizer(chosen);
+  if (std::filesystem::is_directory(path)) return find_tokenizer(path);
+  return {};
+}
 
 DecoderConversion convert_decoder(const std::filesystem::path& path, const std::string& name,
                                   const DecoderConversionOptions& options,

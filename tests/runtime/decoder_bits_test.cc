@@ -7,6 +7,7 @@
 
 #include "runtime/decoder_fixture.h"
 #include "support/pool.h"
+#include "support/random.h"
 
 namespace arenite::test {
 namespace {

@@ -30,6 +30,7 @@ inline constexpr uint32_t kSlotsMax = 1024;
 inline constexpr uint32_t kOpsMax = 4096;
 inline constexpr uint32_t kTensorsMax = 4096;
 inline constexpr uint32_t kMasksMax = 256;
+inline constexpr uint32_t kHiddenStatesMax = 1024;
 inline constexpr uint32_t kMaskPositionsMax = 1u << 20;
 inline constexpr uint32_t kTileMaskPositionsMax = 1u << 15;
 

@@ -63,9 +63,13 @@ bool verify_counts(const ModelReader& model, const Refusal& refuse) {
     uint32_t found, least, most;
   };
   const Limit limits[] = {
-      {"slots", model.slots(), 1, kSlotsMax},       {"ops", model.ops(), 1, kOpsMax},
-      {"tensors", model.tensors(), 0, kTensorsMax}, {"caches", model.caches(), 0, kOpsMax},
-      {"masks", model.masks(), 0, kMasksMax},       {"packed", model.packed_count(), 1, kTargets},
+      {"slots", model.slots(), 1, kSlotsMax},
+      {"ops", model.ops(), 1, kOpsMax},
+      {"tensors", model.tensors(), 0, kTensorsMax},
+      {"caches", model.caches(), 0, kOpsMax},
+      {"masks", model.masks(), 0, kMasksMax},
+      {"packed", model.packed_count(), 1, kTargets},
+      {"hidden_states", model.hidden_states(), 0, kHiddenStatesMax},
   };
   for (const Limit& limit : limits) {
     if (limit.found < limit.least) {

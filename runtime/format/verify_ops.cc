@@ -81,7 +81,7 @@ bool verify_attention(const OpCheck& check, const AttentionOp& op, uint32_t cach
     return check.refuse("a cache forgets positions that its mask shows", "caches.behind", op.cache,
                         model.cache_behind(op.cache), mask.behind);
   }
-  if (model.slot(op.output.slot).per_output) {
+  if (op.output.width != 0 && model.slot(op.output.slot).per_output) {
     return check.refuse("attention needs a row for each token", "attention.output", check.index);
   }
   const bool scored = cache.head_dim != 0;
@@ -180,6 +180,14 @@ bool verify_activation(const OpCheck& check, const ActivationOp& op) {
          (op.factor.width == 0 || check.width("activation.factor", op.factor, op.target.width));
 }
 
+bool verify_select(const OpCheck& check, const SelectOp& op) {
+  if (!check.width("select.output", op.output, op.input.width)) return false;
+  if (check.model.slot(op.input.slot).per_output) {
+    return check.refuse("a selection needs a row for each token", "select.input", check.index);
+  }
+  return true;
+}
+
 bool verify_op(const OpCheck& check, const OpView& op, uint32_t& attention_ops) {
   switch (op.kind) {
     case OpKind::kLinear:
@@ -197,12 +205,11 @@ bool verify_op(const OpCheck& check, const OpView& op, uint32_t& attention_ops) 
     case OpKind::kAdd:
       return check.width("add.target", op.add.target, op.add.other.width);
     case OpKind::kSelect:
-      return check.width("select.output", op.select.output, op.select.input.width);
+      return verify_select(check, op.select);
     case OpKind::kNone:
       break;
   }
-  return check.refuse("an op is of a kind that this version does not know", "ops.body",
-                      check.index);
+  return false;  // verify_flow refused it
 }
 
 }  // namespace

@@ -40,6 +40,9 @@ bool verify_view(const ModelReader& model, const Use& use, uint32_t op_index,
 // all columns of an op have the same rows, except those that a select op gives out.
 bool verify_uses(const ModelReader& model, uint32_t index, const Refusal& refuse) {
   const OpView op = model.op(index);
+  if (op.kind == OpKind::kNone) {
+    return refuse("an op is of a kind that this version does not know", "ops.body", index);
+  }
   const Uses uses = op.uses();
   for (const Use& use : uses) {
     if (!verify_view(model, use, index, refuse)) return false;
@@ -111,6 +114,17 @@ bool verify_ends(const ModelReader& model, const Refusal& refuse) {
   return true;
 }
 
+// Whether an op after `op` still writes to the slot. Each slot was found to be filled once.
+bool filled_later(const ModelReader& model, uint32_t slot, uint32_t op) {
+  for (uint32_t i = op + 1; i <= model.slot(slot).last_op; ++i) {
+    const OpView later = model.op(i);
+    for (const Use& use : later.uses()) {
+      if (use.access == Access::kWrite && use.view.slot == slot) return true;
+    }
+  }
+  return false;
+}
+
 bool verify_hidden_states(const ModelReader& model, const Refusal& refuse) {
   for (uint32_t i = 0; i < model.hidden_states(); ++i) {
     const HiddenStateView state = model.hidden_state(i);
@@ -123,6 +137,12 @@ bool verify_hidden_states(const ModelReader& model, const Refusal& refuse) {
     }
     const Use use = {state.view, Access::kRead, "hidden_states.view"};
     if (!verify_view(model, use, state.op, refuse)) return false;
+    if (model.slot(state.view.slot).per_output) {
+      return refuse("a hidden state has a row for each token", use.field, i);
+    }
+    if (filled_later(model, state.view.slot, state.op)) {
+      return refuse("a hidden state is shown before it is full", use.field, i);
+    }
   }
   return true;
 }

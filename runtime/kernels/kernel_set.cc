@@ -19,6 +19,7 @@ namespace {
 
 constexpr xnn_f32_minmax_params kNoClamp = {{-INFINITY, INFINITY}};
 constexpr xnn_f32_default_params kNoParams = {};
+constexpr xnn_f32_scale_params kScaleByOne = {{1.0f}};
 
 template <auto kKernel, uint32_t kNr>
 void gemm(size_t rows, size_t columns, size_t k_bytes, const float* a, size_t a_stride_bytes,
@@ -30,6 +31,11 @@ void gemm(size_t rows, size_t columns, size_t k_bytes, const float* a, size_t a_
 template <auto kKernel>
 void row_max(size_t bytes, const float* x, float* max) {
   kKernel(bytes, x, max, &kNoParams);
+}
+
+template <auto kKernel>
+void sum(size_t bytes, const float* x, float* sum) {
+  kKernel(bytes, x, sum, &kScaleByOne);
 }
 
 template <auto kKernel>
@@ -73,6 +79,7 @@ constexpr KernelSet kScalar = {
     unary<xnn_f32_vgelu_ukernel__scalar_rational_12_10_div_u1>,
     unary<xnn_f32_vsigmoid_ukernel__scalar_rr2_p5_div_u2>,
     unary<xnn_f32_vtanh_ukernel__scalar_rational_9_8_div_u1>,
+    sum<xnn_f32_rsum_ukernel__scalar_u4_acc4>,
 };
 
 #if defined(__x86_64__)
@@ -95,6 +102,7 @@ constexpr KernelSet kSse41 = {
     unary<xnn_f32_vgelu_ukernel__sse2_rational_12_10_div_u12>,
     unary<xnn_f32_vsigmoid_ukernel__sse41_rr2_p5_div_u8>,
     unary<xnn_f32_vtanh_ukernel__sse2_rational_9_8_div_u8>,
+    sum<xnn_f32_rsum_ukernel__sse_u16_acc4>,
 };
 
 // With 16 registers, GCC 12 spills accumulators from five rows on and halves the rate.
@@ -117,6 +125,7 @@ constexpr KernelSet kAvx2 = {
     unary<xnn_f32_vgelu_ukernel__fma3_rational_12_10_div_u16>,
     unary<xnn_f32_vsigmoid_ukernel__avx2_rr1_p5_div_u40>,
     unary<xnn_f32_vtanh_ukernel__fma3_rational_9_8_div_u16>,
+    sum<xnn_f32_rsum_ukernel__avx_u32_acc4>,
 };
 
 constexpr KernelSet kAvx512 = {
@@ -142,6 +151,7 @@ constexpr KernelSet kAvx512 = {
     unary<xnn_f32_vgelu_ukernel__avx512f_rational_12_10_div_u32>,
     unary<xnn_f32_vsigmoid_ukernel__avx512f_rr1_p5_scalef_div_u64>,
     unary<xnn_f32_vtanh_ukernel__avx512f_rational_9_8_div_u32>,
+    sum<xnn_f32_rsum_ukernel__avx512f_u64_acc4>,
 };
 #elif defined(__aarch64__)
 constexpr KernelSet kNeon = {
@@ -165,6 +175,7 @@ constexpr KernelSet kNeon = {
     unary<xnn_f32_vgelu_ukernel__neon_rational_12_10_div_u8>,
     unary<xnn_f32_vsigmoid_ukernel__aarch64_neonfma_rr1_p5_div_u16>,
     unary<xnn_f32_vtanh_ukernel__neon_rational_9_8_div_u8>,
+    sum<xnn_f32_rsum_ukernel__neon_u16_acc4>,
 };
 #endif
 

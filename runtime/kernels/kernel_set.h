@@ -29,6 +29,9 @@ using ExpSumKernel = void (*)(size_t bytes, const float* x, const float* max, fl
 // y = a + b; y may be a or b.
 using AddKernel = void (*)(size_t bytes, const float* a, const float* b, float* y);
 
+// *sum += the sum of x [bytes / 4]. REQUIRES: bytes > 0.
+using SumKernel = void (*)(size_t bytes, const float* x, float* sum);
+
 // y = a * b; y may be a or b.
 using MultiplyKernel = AddKernel;
 
@@ -67,6 +70,7 @@ struct KernelSet {
   UnaryKernel gelu;  // by the error function
   UnaryKernel sigmoid;
   UnaryKernel tanh;
+  SumKernel sum;
 };
 
 // The kernels for a target; null where this build lacks them or this CPU cannot run them.

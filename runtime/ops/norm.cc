@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// XNNPACK has no norm: the two sums are loops with sixteen independent accumulators, which the
-// compiler turns into vectors; the rest are its element-wise kernels.
+// XNNPACK has no norm: it is made of its reductions and element-wise kernels, row by row, so that
+// all but the first pass read the first-level cache.
 #include "ops/norm.h"
 
 #include <cassert>
@@ -10,46 +10,31 @@
 namespace arenite {
 namespace {
 
-constexpr uint32_t kLanes = 16;
+constexpr uint32_t kChunk = 256;
 
-// Adds up the lanes in pairs: always in the same order, whatever the vector width.
-float add_lanes(const float (&lanes)[kLanes]) {
-  float sums[kLanes / 2];
-  for (uint32_t i = 0; i < kLanes / 2; ++i) sums[i] = lanes[i] + lanes[i + kLanes / 2];
-  const float a = (sums[0] + sums[4]) + (sums[2] + sums[6]);
-  const float b = (sums[1] + sums[5]) + (sums[3] + sums[7]);
-  return a + b;
-}
-
-float sum(const float* x, uint32_t count) {
-  float lanes[kLanes] = {};
-  uint32_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (uint32_t lane = 0; lane < kLanes; ++lane) lanes[lane] += x[i + lane];
+float sum_of_squares(const KernelSet& kernels, const float* x, uint32_t count) {
+  float squares[kChunk];
+  float sum = 0.0f;
+  for (uint32_t i = 0; i < count; i += kChunk) {
+    const uint32_t left = count - i;
+    const size_t bytes = (left < kChunk ? left : kChunk) * sizeof(float);
+    kernels.multiply(bytes, x + i, x + i, squares);
+    kernels.sum(bytes, squares, &sum);
   }
-  for (uint32_t lane = 0; i < count; ++i, ++lane) lanes[lane] += x[i];
-  return add_lanes(lanes);
-}
-
-float sum_of_squares(const float* x, uint32_t count) {
-  float lanes[kLanes] = {};
-  uint32_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (uint32_t lane = 0; lane < kLanes; ++lane) lanes[lane] += x[i + lane] * x[i + lane];
-  }
-  for (uint32_t lane = 0; i < count; ++i, ++lane) lanes[lane] += x[i] * x[i];
-  return add_lanes(lanes);
+  return sum;
 }
 
 void norm_group(const KernelSet& kernels, const NormWeights& weights, uint32_t count,
                 const float* x, float* y) {
   const size_t bytes = count * sizeof(float);
   if (weights.subtract_mean) {
-    const float minus_mean = -sum(x, count) / static_cast<float>(count);
+    float sum = 0.0f;
+    kernels.sum(bytes, x, &sum);
+    const float minus_mean = -sum / static_cast<float>(count);
     kernels.add_constant(bytes, x, &minus_mean, y);
     x = y;
   }
-  const float mean_square = sum_of_squares(x, count) / static_cast<float>(count);
+  const float mean_square = sum_of_squares(kernels, x, count) / static_cast<float>(count);
   const float factor = 1.0f / __builtin_sqrtf(mean_square + weights.epsilon);
   kernels.scale(bytes, x, &factor, y);
   kernels.multiply(bytes, y, weights.gain, y);

@@ -32,7 +32,7 @@ TEST_P(Packer, PutsEveryElementInItsPlaceAndZerosElsewhere) {
         const ProgramTensor tensor = numbered(outputs, inputs, bias);
         const size_t floats = packed_weight_bytes(packing, outputs, inputs).value() / sizeof(float);
         std::vector<float> packed(floats, 99.0f);
-        pack_weights(tensor, packing, packed);
+        pack_weights(tensor, tensor.weights, packing, packed);
         for (uint32_t o = 0; o < outputs; ++o) {
           float& bias_place = packed[packed_weight_index(packing, inputs, o, kBiasRow)];
           EXPECT_EQ(bias_place, bias ? tensor.bias[o] : 0.0f);

@@ -73,7 +73,7 @@ TEST(Writer, StoresThePackedWeightsOfEveryTensorAndTarget) {
         const Packing packing = reader.packed(p).packing;
         std::vector<float> expected(
             packed_weight_bytes(packing, tensor.outputs, tensor.inputs).value() / sizeof(float));
-        pack_weights(tensor, packing, expected);
+        pack_weights(tensor, tensor.weights, packing, expected);
         const float* const found = reader.weights(p, t);
         EXPECT_EQ(reinterpret_cast<uintptr_t>(found) % format::kSegmentAlignment, 0u);
         EXPECT_EQ(std::memcmp(found, expected.data(), expected.size() * sizeof(float)), 0);
@@ -103,7 +103,13 @@ TEST(Writer, StoresSlotsOpsCachesAndMasks) {
     for (uint32_t i = 0; i < reader.ops(); ++i) {
       EXPECT_STREQ(reader.op_name(i), program.ops[i].name.c_str());
       EXPECT_EQ(reader.op(i).kind, program.ops[i].body.kind);
-      EXPECT_EQ(reader.op(i).output().width, program.ops[i].body.output().width);
+      const format::Uses found = reader.op(i).uses();
+      const format::Uses expected = program.ops[i].body.uses();
+      ASSERT_EQ(found.count, expected.count);
+      for (uint32_t u = 0; u < found.count; ++u) {
+        EXPECT_EQ(found.list[u].view, expected.list[u].view);
+        EXPECT_EQ(found.list[u].access, expected.list[u].access);
+      }
     }
     ASSERT_EQ(reader.caches(), program.caches.size());
     ASSERT_EQ(reader.masks(), program.masks.size());

@@ -4,17 +4,20 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ops/kv_cache.h"
 
 namespace arenite {
 namespace {
 
-ArenaFormula formula_of(Packing packing, const CacheShape& shape) {
+ArenaFormula formula_of(Packing packing, const CacheShape& shape, uint32_t behind) {
   ArenaFormula formula;
-  formula.kv_bytes_per_panel = cache_bytes_per_panel(packing, shape).value();
-  formula.kv_bytes_per_page = cache_bytes_per_page(packing, shape).value();
   formula.nr = packing.nr;
   formula.score_rows = packing.mr;
+  formula.group_count = 1;
+  formula.groups[0] = {behind, cache_bytes_per_panel(packing, shape).value(),
+                       cache_bytes_per_page(packing, shape).value()};
   return formula;
 }
 
@@ -28,7 +31,8 @@ TEST(ArenaFormula, AgreesWithTheCacheForEveryShape) {
           const CacheShape shape = {kv_heads, head_dim, value_dim};
           for (const uint32_t positions : {1u, nr, nr + 1, 255u, 511u, 512u, 513u, 600u}) {
             const uint64_t floats = KvCache::floats(packing, shape, positions);
-            const ArenaSizes sizes = evaluate(formula_of(packing, shape), positions, 1, 2, 1);
+            const ArenaSizes sizes =
+                evaluate(formula_of(packing, shape, UINT32_MAX), {positions, 1, 2});
             EXPECT_EQ(sizes.kv_cache_bytes.value(), round_up(2 * floats * 4, kArenaUnit).value())
                 << "nr " << nr << " kv_heads " << kv_heads << " head_dim " << head_dim
                 << " value_dim " << value_dim << " positions " << positions;
@@ -39,13 +43,58 @@ TEST(ArenaFormula, AgreesWithTheCacheForEveryShape) {
   }
 }
 
+// Where the window has passed, the ring needs every page that a query of a call can see, wherever
+// in a page the call begins.
+TEST(ArenaFormula, GivesARingThePagesThatACallCanSee) {
+  constexpr uint32_t kManyPositions = 1u << 20;
+  for (const uint32_t behind : {0u, 1u, 255u, 510u, 511u, 512u, 513u, 1023u, 4095u}) {
+    for (const uint32_t tokens : {1u, 2u, 37u, 511u, 512u, 513u}) {
+      uint32_t pages = 0;
+      for (uint32_t offset = 0; offset < kPagePositions; ++offset) {
+        const uint32_t first = 100 * kPagePositions + offset;  // of the call
+        const uint32_t begin = (first - behind) / kPagePositions;
+        const uint32_t end = (first + tokens - 1) / kPagePositions;
+        pages = std::max(pages, end - begin + 1);
+      }
+      EXPECT_EQ(cache_positions(behind, 8, {kManyPositions, tokens}), pages * kPagePositions)
+          << behind << " behind, " << tokens << " tokens";
+    }
+  }
+}
+
+TEST(ArenaFormula, MakesNoRingLargerThanTheContext) {
+  EXPECT_EQ(cache_positions(600, 8, {1000, 1}), 1000u);
+  EXPECT_EQ(cache_positions(600, 8, {1023, 1}), 1024u);
+  EXPECT_EQ(cache_positions(600, 8, {1024, 1}), 1024u);
+  EXPECT_EQ(cache_positions(600, 8, {5000, 1}), 1536u);
+  EXPECT_EQ(cache_positions(UINT32_MAX, 8, {5001, 5001}), 5008u);
+  EXPECT_EQ(cache_positions(UINT32_MAX - 1, 8, {5001, UINT32_MAX}), 5008u) << "an overflow";
+}
+
+TEST(ArenaFormula, AgreesWithTheCacheForEveryRing) {
+  for (uint32_t target = 0; target < kTargets; ++target) {
+    const Packing packing = packing_of(static_cast<Target>(target));
+    const CacheShape shape = {2, 9, 33};
+    const SessionSizes sizes = {5000, 20, 3};
+    for (const uint32_t behind : {0u, 100u, 600u, 2000u}) {
+      const uint32_t positions = cache_positions(behind, packing.nr, sizes);
+      EXPECT_EQ(evaluate(formula_of(packing, shape, behind), sizes).kv_cache_bytes.value(),
+                round_up(3 * 4 * KvCache::floats(packing, shape, positions), kArenaUnit).value());
+    }
+  }
+}
+
 TEST(ArenaFormula, AddsUpItsParts) {
-  const ArenaFormula formula = {100, 1000, 10, 8, 4};
-  const ArenaSizes sizes = evaluate(formula, 600, 7, 3, 2);
+  ArenaFormula formula = {100, 20, 8, 4, 2};
+  formula.groups[0] = {UINT32_MAX, 1000, 10};
+  formula.groups[1] = {5, 3000, 70};
+  const ArenaSizes sizes = evaluate(formula, {2000, 7, 3, 5, 2});
   EXPECT_EQ(sizes.session_bytes.value(), round_up(kSessionBytes + 3 * 16, 64).value());
-  EXPECT_EQ(sizes.kv_cache_bytes.value(), round_up(3 * (75 * 1000 + 2 * 10), 64).value());
-  EXPECT_EQ(sizes.activation_bytes.value(), round_up(7 * 100 + 16, 64).value());
-  EXPECT_EQ(sizes.scratch_bytes_per_thread.value(), round_up(4 * (600 + 16 + 8) * 4, 64).value());
+  EXPECT_EQ(sizes.kv_cache_bytes.value(),
+            round_up(3 * (250 * 1000 + 4 * 10 + 128 * 3000 + 2 * 70), 64).value());
+  EXPECT_EQ(sizes.activation_bytes.value(), round_up(7 * 100 + 5 * 20 + 16, 64).value());
+  // Scores have a column for each position of the largest cache.
+  EXPECT_EQ(sizes.scratch_bytes_per_thread.value(), round_up(4 * (2000 + 16 + 8) * 4, 64).value());
   EXPECT_EQ(sizes.scratch_bytes.value(), 2 * sizes.scratch_bytes_per_thread.value());
   EXPECT_EQ(sizes.total_bytes.value(), sizes.session_bytes.value() + sizes.kv_cache_bytes.value() +
                                            sizes.activation_bytes.value() +
@@ -53,15 +102,16 @@ TEST(ArenaFormula, AddsUpItsParts) {
 }
 
 TEST(ArenaFormula, NeedsNoScratchWithoutAttention) {
-  const ArenaFormula formula = {100, 0, 0, 8, 0};
-  const ArenaSizes sizes = evaluate(formula, 300, 7, 1, 5);
+  const ArenaSizes sizes = evaluate({100, 0, 8, 0, 0}, {300, 7, 1, 1, 5});
   EXPECT_EQ(sizes.scratch_bytes.value(), 0u);
   EXPECT_EQ(sizes.kv_cache_bytes.value(), 0u);
 }
 
 TEST(ArenaFormula, GivesEveryPartAMultipleOfItsUnit) {
   for (uint32_t i = 1; i < 70; ++i) {
-    const ArenaSizes sizes = evaluate({i, 4 * i, 4, 4, 4}, i, i, i, 1);
+    ArenaFormula formula = {i, 3 * i, 4, 4, 1};
+    formula.groups[0] = {i, 4 * i, 4};
+    const ArenaSizes sizes = evaluate(formula, {i, i, i, i});
     for (const Checked part : {sizes.session_bytes, sizes.kv_cache_bytes, sizes.activation_bytes,
                                sizes.scratch_bytes_per_thread}) {
       EXPECT_EQ(part.value() % kArenaUnit, 0u);
@@ -72,19 +122,29 @@ TEST(ArenaFormula, GivesEveryPartAMultipleOfItsUnit) {
 TEST(ArenaFormula, CatchesAnOverflowInEveryPart) {
   constexpr uint64_t kHuge = UINT64_MAX / 2;
   constexpr uint32_t kMany = UINT32_MAX;
-  EXPECT_TRUE(evaluate({1, 1, 1, 8, 4}, kMany, kMany, 1, 1).total_bytes.ok());
-  EXPECT_FALSE(evaluate({kHuge, 0, 0, 8, 4}, 1, 3, 1, 1).total_bytes.ok());
-  EXPECT_FALSE(evaluate({0, kHuge, 0, 8, 4}, 24, 1, 1, 1).total_bytes.ok());
-  EXPECT_FALSE(evaluate({0, 0, kHuge, 8, 4}, 257, 1, 2, 1).total_bytes.ok());
-  EXPECT_FALSE(evaluate({0, 1ull << 33, 0, 8, 4}, kMany, 1, kMany, 1).total_bytes.ok());
-  EXPECT_FALSE(evaluate({0, 0, 0, 8, kMany}, kMany, 1, 1, kMany).total_bytes.ok());
+  const auto with_cache = [](uint64_t per_panel, uint64_t per_page, uint64_t per_token = 0) {
+    ArenaFormula formula = {per_token, 0, 8, 0, 1};
+    formula.groups[0] = {UINT32_MAX, per_panel, per_page};
+    return formula;
+  };
+  EXPECT_TRUE(evaluate(with_cache(1, 1, 1), {kMany - 7, kMany, 1}).total_bytes.ok());
+  EXPECT_FALSE(evaluate({kHuge, 0, 8, 4}, {1, 3, 1}).total_bytes.ok());
+  EXPECT_FALSE(evaluate({0, kHuge, 8, 4}, {1, 1, 1, 3}).total_bytes.ok());
+  EXPECT_FALSE(evaluate({kHuge, kHuge, 8, 4}, {1, 1, 1, 2}).total_bytes.ok());
+  EXPECT_FALSE(evaluate(with_cache(kHuge, 0), {24, 1, 1}).total_bytes.ok());
+  EXPECT_FALSE(evaluate(with_cache(0, kHuge), {257, 1, 3}).total_bytes.ok());
+  EXPECT_FALSE(evaluate(with_cache(1ull << 33, 0), {kMany - 7, 1, kMany}).total_bytes.ok());
   // Each part fits, but not their sum.
-  const ArenaSizes sizes = evaluate({kHuge, kHuge, 0, 8, 0}, 8, 1, 1, 1);
+  const ArenaSizes sizes = evaluate(with_cache(kHuge, 0, kHuge), {8, 1, 1});
   EXPECT_TRUE(sizes.kv_cache_bytes.ok() && sizes.activation_bytes.ok());
   EXPECT_FALSE(sizes.total_bytes.ok());
+  // Rows of scores; the most threads and positions there can be.
+  ArenaFormula scores = with_cache(0, 0);
+  scores.score_rows = kMany;
+  EXPECT_FALSE(evaluate(scores, {kMany - 7, 1, 1, 1, kMany}).total_bytes.ok());
 }
 
-static_assert(evaluate({4, 0, 0, 4, 0}, 1, 1, 1, 1).total_bytes.value() == 512 + 64,
+static_assert(evaluate({4, 0, 4, 0, 0}, {1, 1, 1}).total_bytes.value() == 512 + 64,
               "an application can evaluate it at compile time");
 
 }  // namespace

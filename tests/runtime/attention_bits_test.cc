@@ -109,7 +109,7 @@ TEST_P(AttentionBits, AreTheSameInACacheOfAnySize) {
   const auto expected = run_attention(kernels(), exact, exact.at_once());
   for (const uint32_t capacity : {271u, 300u, 512u, 1000u}) {
     AttentionCase roomy = exact;
-    roomy.positions_max = capacity;
+    roomy.cache_positions = capacity;
     ASSERT_NO_FATAL_FAILURE(
         expect_same(run_attention(kernels(), roomy, roomy.at_once()), expected));
   }
@@ -169,6 +169,26 @@ TEST_P(AttentionBits, AreTheSameWhenKeysInHiddenTilesAreSpoiled) {
                       {values, 160, value_dim, value_dim});
   run.feed({8});
   ASSERT_NO_FATAL_FAILURE(expect_same(run.outputs(), expected));
+}
+
+// A ring holds what a window can still see, and the rest does not matter.
+TEST_P(AttentionBits, AreTheSameInARing) {
+  AttentionCase problem({4, 2, 8, 9}, band_mask(2100, 100, 0), {2100});
+  const auto expected = run_attention(kernels(), problem, problem.in_chunks(37));
+  problem.cache_positions = 2 * kPagePositions;
+  for (const uint32_t rows : {1u, 37u, 412u}) {
+    SCOPED_TRACE(rows);
+    ASSERT_NO_FATAL_FAILURE(
+        expect_same(run_attention(kernels(), problem, problem.in_chunks(rows)), expected));
+  }
+}
+
+// A weighted value that underflows to -0 stays so unless a later key, hidden, adds its +0.
+TEST_P(AttentionBits, AreTheSameWhereSumsUnderflow) {
+  AttentionCase problem({1, 1, 1, 1}, causal_mask(3), {3});
+  problem.tokens[0] = {{1, 1, 1}, {2, 0, 0}, {0, -0x1p-149f, 1}};
+  ASSERT_NO_FATAL_FAILURE(expect_same(run_attention(kernels(), problem, problem.in_chunks(1)),
+                                      run_attention(kernels(), problem, problem.at_once())));
 }
 
 }  // namespace

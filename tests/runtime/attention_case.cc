@@ -33,11 +33,13 @@ ConstMatrix matrix_of(const GuardedFloats& data, uint32_t rows, uint32_t width) 
 }
 
 // Attention's share of the arena formula.
-size_t scratch_floats(Packing packing, uint32_t positions_max) {
+size_t scratch_floats(Packing packing, uint32_t cache_positions) {
   ArenaFormula formula;
   formula.nr = packing.nr;
   formula.score_rows = packing.mr;
-  const ArenaSizes sizes = evaluate(formula, positions_max, 1, 1, 1);
+  formula.group_count = 1;
+  formula.groups[0].behind = kUnlimited;
+  const ArenaSizes sizes = evaluate(formula, {.positions_max = cache_positions});
   return sizes.scratch_bytes_per_thread.value() / sizeof(float);
 }
 
@@ -48,6 +50,7 @@ AttentionCase::AttentionCase(const AttentionShape& shape_in, TestMask mask_in,
     : shape(shape_in),
       mask(std::move(mask_in)),
       positions_max(mask.dense.positions),
+      cache_positions(positions_max),
       lengths(std::move(lengths_in)) {
   Random random(1);
   const auto fill = [&](std::vector<float>& values, size_t count, float limit) {
@@ -94,7 +97,7 @@ AttentionRun::AttentionRun(const KernelSet& kernels, const AttentionCase& proble
       problem_(problem),
       parallel_(parallel),
       garbage_(garbage),
-      scratch_floats_(scratch_floats(kernels.packing, problem.positions_max)),
+      scratch_floats_(scratch_floats(kernels.packing, problem.cache_positions)),
       cache_(cache_floats() * problem.lengths.size(), 0, weight_alignment(kernels.packing)),
       scratch_(scratch_floats_ * parallel.threads, 0, kArenaUnit),
       positions_(problem.lengths.size(), 0),
@@ -104,12 +107,12 @@ AttentionRun::AttentionRun(const KernelSet& kernels, const AttentionCase& proble
 }
 
 size_t AttentionRun::cache_floats() const {
-  return KvCache::floats(kernels_.packing, problem_.cache_shape(), problem_.positions_max);
+  return KvCache::floats(kernels_.packing, problem_.cache_shape(), problem_.cache_positions);
 }
 
 KvCache AttentionRun::cache(uint32_t sequence) const {
   return KvCache(cache_.data() + sequence * cache_floats(), kernels_.packing,
-                 problem_.cache_shape(), problem_.positions_max);
+                 problem_.cache_shape(), problem_.cache_positions);
 }
 
 GuardedFloats AttentionRun::gather(const Step& step, std::vector<float> SequenceTokens::*part,
@@ -148,7 +151,7 @@ void AttentionRun::feed(const Step& step) {
   op.heads = shape.heads;
   op.shape = problem_.cache_shape();
   op.mask = problem_.mask.view();
-  op.positions_max = problem_.positions_max;
+  op.cache_positions = problem_.cache_positions;
   op.query = matrix_of(query, rows, query_width);
   op.key = matrix_of(key, rows, key_width);
   op.value = matrix_of(value, rows, value_width);

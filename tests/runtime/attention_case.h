@@ -27,7 +27,8 @@ struct SequenceTokens {
 struct AttentionCase {
   AttentionShape shape;
   TestMask mask;
-  uint32_t positions_max;         // of the cache
+  uint32_t positions_max;         // of the longest sequence
+  uint32_t cache_positions;       // the same, or fewer: then the cache is a ring
   std::vector<uint32_t> lengths;  // of each sequence; at most positions_max
   std::vector<SequenceTokens> tokens;
 

@@ -120,7 +120,7 @@ TEST_P(NoHeap, IsTouchedWhenABatchIsRefused) {
     statuses[2] = session->run({all.first(9 * width), 1, 9, {}}, &why).status();
     statuses[3] = session->run({all.first(18 * width), 2, 9, too_long}, &why).status();
     statuses[4] = session->run({all.first(2 * width), 1, 2, too_long}, &why).status();
-    statuses[5] = session->run({}, &why).status();
+    statuses[5] = session->run(Batch{}, &why).status();
     statuses[6] = session->rewind(5, 0);
     statuses[7] = session->run({all.first(2 * width), 1, 2, {}}, &why).status();
     if (statuses[7] == Status::kOk) statuses[7] = session->step(all.first(width), &why).status();

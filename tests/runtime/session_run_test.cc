@@ -162,7 +162,7 @@ TEST_P(SessionRun, TellsTheProfilerEachOpOnceInOrder) {
   const std::vector<int> expected = {1, -1, 2, -2, 3, -3, 4, -4, 5, -5};
   EXPECT_EQ(log.events, expected);
   log.events.clear();
-  EXPECT_FALSE(session->run({}).ok());
+  EXPECT_FALSE(session->run(Batch{}).ok());
   EXPECT_TRUE(log.events.empty()) << "a refused call runs nothing";
   session.step(features(*model, 1));
   EXPECT_EQ(log.events, expected);

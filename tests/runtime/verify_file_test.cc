@@ -62,7 +62,7 @@ const FileRule kContentRules[] = {
      },
      {"metadata", "well-formed"}},
     {"TooFewSlots",
-     [](ModelSurgery& file) { file.set_count(file.model().slots(), 1); },
+     [](ModelSurgery& file) { file.set_count(file.model().slots(), 0); },
      {"slots", "too short"}},
     {"NoOps",
      [](ModelSurgery& file) { file.set_count(file.model().ops(), 0); },
@@ -127,6 +127,11 @@ const ProgramRule kCountRules[] = {
     {"TooManyMasks",
      [](convert::Program& p) { p.masks.resize(format::kMasksMax + 1, p.masks[0]); },
      {"masks", "too long"}},
+    {"TooManyHiddenStates",
+     [](convert::Program& p) {
+       p.hidden_states.resize(format::kHiddenStatesMax + 1, {2, {3, 0, 4}});
+     },
+     {"hidden_states", "too long"}},
 };
 INSTANTIATE_TEST_SUITE_P(Rules, VerifyCounts, testing::ValuesIn(kCountRules),
                          rule_name<convert::Program>);

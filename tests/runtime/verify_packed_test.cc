@@ -39,12 +39,26 @@ template <typename Change>
 auto change_formula(Change change) {
   return [change](ModelSurgery& file) {
     const format::ArenaFormula& old = *file.packed(kChanged).formula();
-    ArenaFormula formula = {old.activation_bytes_per_token(), old.kv_bytes_per_panel(),
-                            old.kv_bytes_per_page(), old.nr(), old.score_rows()};
+    ArenaFormula formula;
+    formula.activation_bytes_per_token = old.activation_bytes_per_token();
+    formula.activation_bytes_per_output = old.activation_bytes_per_output();
+    formula.nr = old.nr();
+    formula.score_rows = old.score_rows();
     change(formula);
-    file.overwrite(
-        &old, format::ArenaFormula(formula.activation_bytes_per_token, formula.kv_bytes_per_panel,
-                                   formula.kv_bytes_per_page, formula.nr, formula.score_rows));
+    file.overwrite(&old, format::ArenaFormula(formula.activation_bytes_per_token,
+                                              formula.activation_bytes_per_output, formula.nr,
+                                              formula.score_rows));
+  };
+}
+
+template <typename Change>
+auto change_group(Change change) {
+  return [change](ModelSurgery& file) {
+    const format::CacheGroup* const old = file.packed(kChanged).cache_groups()->Get(0);
+    CacheGroup group = {old->behind(), old->bytes_per_panel(), old->bytes_per_page()};
+    change(group);
+    file.overwrite(old,
+                   format::CacheGroup(group.behind, group.bytes_per_panel, group.bytes_per_page));
   };
 }
 
@@ -104,10 +118,14 @@ const FileRule kRules[] = {
 
     {"FormulaOfActivations",
      change_formula([](ArenaFormula& formula) { --formula.activation_bytes_per_token; }), kFormula},
-    {"FormulaOfKeys", change_formula([](ArenaFormula& formula) { --formula.kv_bytes_per_panel; }),
+    {"FormulaOfOutputs",
+     change_formula([](ArenaFormula& formula) { ++formula.activation_bytes_per_output; }),
      kFormula},
-    {"FormulaOfPages", change_formula([](ArenaFormula& formula) { --formula.kv_bytes_per_page; }),
-     kFormula},
+    {"FormulaOfKeys", change_group([](CacheGroup& group) { --group.bytes_per_panel; }), kFormula},
+    {"FormulaOfPages", change_group([](CacheGroup& group) { --group.bytes_per_page; }), kFormula},
+    {"FormulaOfARing", change_group([](CacheGroup& group) { group.behind = 7; }), kFormula},
+    {"FormulaWithoutGroups",
+     [](ModelSurgery& file) { file.set_count(file.packed(kChanged).cache_groups(), 0); }, kFormula},
     {"FormulaOfTiles", change_formula([](ArenaFormula& formula) { ++formula.nr; }), kFormula},
     {"FormulaOfScores", change_formula([](ArenaFormula& formula) { --formula.score_rows; }),
      kFormula},
@@ -143,6 +161,7 @@ TEST(VerifyPackedWeights, RefusesATensorWithoutSize) {
   for (const bool outputs : {false, true}) {
     convert::Program program = sound_program();
     program.tensors.push_back({"empty", outputs ? 4u : 0u, outputs ? 0u : 4u, {}, {}});
+    program.tensors.back().load = [] { return std::vector<float>(); };
     const auto file = write_model(program, {Target::kPortable});
     expect_refusal(file.span(), {"tensors", "empty", 2});
   }

@@ -32,13 +32,11 @@ const ProgramRule kSlotRules[] = {
     {"SlotsThatOverlap",
      [](Program& p) { p.slots[1].column = p.slots[0].column; },
      {"slots.column", "overlap", 1}},
-    {"InputSlotThatIsNotThere",
-     [](Program& p) { p.input_slot = 4; },
-     {"output_slot", "two slots", 3}},
+    {"InputSlotThatIsNotThere", [](Program& p) { p.input_slot = 4; }, {"input_slot", "two slots"}},
     {"OutputSlotThatIsNotThere",
      [](Program& p) { p.output_slot = 4; },
-     {"output_slot", "two slots", 4}},
-    {"InputThatIsTheOutput", [](Program& p) { p.input_slot = 3; }, {"output_slot", "two slots", 3}},
+     {"output_slot", "not there"}},
+    {"InputThatIsTheOutput", [](Program& p) { p.input_slot = 3; }, {"input_slot", "two slots"}},
     {"InputThatComesLate",
      [](Program& p) { p.slots[0].first_op = 1, p.slots[0].last_op = 1, p.slots[0].column = 99; },
      {"slots.first_op", "from the first op", 0}},
@@ -47,17 +45,17 @@ const ProgramRule kSlotRules[] = {
      {"slots.last_op", "to the last op", 3}},
     {"SlotThatIsReadBeforeItIsFull",
      [](Program& p) { linear(p, 0).output.width = 25, resize_tensor(p, 0, 25, 6); },
-     {"ops", "before it is full", 1}},
+     {"attention.query", "before it is full", 1}},
     {"SlotThatIsFilledWithAGap",
      [](Program& p) {
        linear(p, 0).output = {1, 1, 25}, resize_tensor(p, 0, 25, 6);
      },
-     {"ops", "column by column", 0}},
+     {"linear.output", "column by column", 0}},
     {"SlotThatIsFilledTwice",
      [](Program& p) {
        p.slots[0].last_op = 2, p.slots[0].column = 99, linear(p, 2).output.slot = 0;
      },
-     {"ops", "column by column", 2}},
+     {"linear.output", "column by column", 2}},
     {"SlotThatIsNeverFilled",
      [](Program& p) { p.slots[3].width = 5; },
      {"slots", "never filled", 3}},
@@ -66,10 +64,10 @@ const ProgramRule kSlotRules[] = {
 const ProgramRule kLinearRules[] = {
     {"LinearWithoutInput",
      [](Program& p) { linear(p, 0).input.width = 0; },
-     {"ops", "lacks its input", 0}},
+     {"linear.input", "another width", 0}},
     {"LinearWithoutOutput",
      [](Program& p) { linear(p, 2).output.width = 0; },
-     {"ops", "lacks its input", 2}},
+     {"slots", "never filled", 3}},
     {"LinearInputSlotThatIsNotThere",
      [](Program& p) { linear(p, 2).input.slot = 4; },
      {"linear.input", "not there", 2}},
@@ -105,10 +103,10 @@ const ProgramRule kLinearRules[] = {
      {"linear.tensor", "not there", 2}},
     {"WeightsThatDoNotFitTheInput",
      [](Program& p) { resize_tensor(p, 1, 4, 5); },
-     {"linear.input", "do not fit", 2}},
+     {"linear.input", "another width", 2}},
     {"WeightsThatDoNotFitTheOutput",
      [](Program& p) { resize_tensor(p, 1, 5, 6); },
-     {"linear.output", "do not fit", 2}},
+     {"linear.output", "another width", 2}},
 };
 
 const ProgramRule kAttentionRules[] = {
@@ -132,17 +130,17 @@ const ProgramRule kAttentionRules[] = {
      [](Program& p) {
        attention(p).output = {1, 0, 6};
      },
-     {"attention.query", "own input", 1}},
+     {"attention.output", "own input", 1}},
     {"AttentionOverItsOwnKey",
      [](Program& p) {
        attention(p).output = {1, 14, 6};
      },
-     {"attention.key", "own input", 1}},
+     {"attention.output", "own input", 1}},
     {"AttentionOverItsOwnValue",
      [](Program& p) {
        attention(p).output = {1, 20, 6};
      },
-     {"attention.value", "own input", 1}},
+     {"attention.output", "own input", 1}},
     {"CacheOfAnotherNumber",
      [](Program& p) { attention(p).cache = 1, p.caches.push_back(p.caches[0]); },
      {"attention.cache", "its own cache", 1}},
@@ -157,41 +155,53 @@ const ProgramRule kAttentionRules[] = {
      {"attention.mask", "not there", 1}},
     {"NoHeads", [](Program& p) { attention(p).heads = 0; }, {"attention.heads", "multiple", 1}},
     {"NoKeyHeads",
-     [](Program& p) { p.caches[0].kv_heads = 0; },
+     [](Program& p) { p.caches[0].shape.kv_heads = 0; },
      {"attention.heads", "multiple", 1}},
     {"HeadsThatKeyHeadsDoNotDivide",
-     [](Program& p) { p.caches[0].kv_heads = 4; },
+     [](Program& p) { p.caches[0].shape.kv_heads = 4; },
      {"attention.heads", "multiple", 1}},
     {"NoValueDimension",
-     [](Program& p) { p.caches[0].value_dim = 0; },
+     [](Program& p) { p.caches[0].shape.value_dim = 0; },
      {"caches.value_dim", "no values", 1}},
     {"QueryOfAnotherWidth",
      [](Program& p) { attention(p).query.width = 9; },
-     {"attention.query", "heads x dimension", 1}},
+     {"attention.query", "another width", 1}},
     {"QueryWithoutKeys",
-     [](Program& p) { p.caches[0].head_dim = 0; },
-     {"attention.query", "heads x dimension", 1}},
+     [](Program& p) { p.caches[0].shape.head_dim = 0; },
+     {"attention.query", "no dimensions", 1}},
     {"QueryMissing",
      [](Program& p) { attention(p).query.width = 0; },
-     {"attention.query", "heads x dimension", 1}},
+     {"attention.query", "another width", 1}},
     {"KeyOfAnotherWidth",
      [](Program& p) { attention(p).key.width = 11; },
-     {"attention.key", "heads x dimension", 1}},
+     {"attention.key", "another width", 1}},
     {"ValueOfAnotherWidth",
      [](Program& p) { attention(p).value.width = 5; },
-     {"attention.value", "heads x dimension", 1}},
+     {"attention.value", "another width", 1}},
     {"ValueMissing",
      [](Program& p) { attention(p).value.width = 0; },
-     {"attention.value", "heads x dimension", 1}},
+     {"attention.value", "another width", 1}},
     {"ContextOfAnotherWidth",
+     [](Program& p) {
+       attention(p).output.width = 5, p.slots[2].width = 5, linear(p, 2).input.width = 5;
+     },
+     {"attention.output", "another width", 1}},
+    {"ContextThatIsNotFull",
      [](Program& p) { attention(p).output.width = 5; },
-     {"attention.output", "heads x dimension", 1}},
+     {"linear.input", "before it is full", 2}},
+    // The slot of a view without width is no slot that was checked.
     {"ContextMissing",
-     [](Program& p) { attention(p).output.width = 0; },
-     {"attention.output", "heads x dimension", 1}},
+     [](Program& p) {
+       attention(p).output = {1u << 30, 0, 0};
+       linear(p, 2).input = {1, 0, 6};
+       p.slots[1].last_op = 2, p.slots[1].column = 99;
+       p.slots.pop_back(), p.slots[2] = {4, 0, 2, 2}, p.output_slot = 2;
+       linear(p, 2).output.slot = 2;
+     },
+     {"attention.output", "another width", 1}},
     {"HeadDimensionThatOverflows",
-     [](Program& p) { p.caches[0].head_dim = UINT32_MAX; },
-     {"attention.query", "heads x dimension", 1}},
+     [](Program& p) { p.caches[0].shape.head_dim = UINT32_MAX; },
+     {"attention.query", "another width", 1}},
 };
 
 class VerifyProgram : public testing::TestWithParam<ProgramRule> {};

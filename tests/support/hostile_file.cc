@@ -20,17 +20,27 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
-void feed(Session& session, const Model& model, uint32_t tokens) {
-  const size_t width = model.input_features();
-  const GuardedFloats features(kSequences * tokens * width);
-  Random(1).fill(features.span(), 1.0f);
-  const std::span<const float> all = features.span();
+void fill(std::span<float> features, const Model&) { Random(1).fill(features, 1.0f); }
+
+void fill(std::span<TokenId> ids, const Model& model) {
+  Random random(1);
+  for (TokenId& id : ids) id = random.below(model.vocab_size());
+}
+
+// Feeds features or ids, `width` of them for each token, from memory that ends at a guard page.
+template <typename AnyBatch, typename Value>
+void feed(Session& session, const Model& model, uint32_t tokens, size_t width) {
+  const GuardedBuffer memory(kSequences * tokens * width * sizeof(Value), sizeof(Value));
+  const std::span<Value> values(reinterpret_cast<Value*>(memory.data()),
+                                memory.size() / sizeof(Value));
+  fill(values, model);
+  const std::span<const Value> all = values;
   // A batch may be refused, for a mask that hides a row of it; then nothing has happened.
   Diagnostic why;
   const uint32_t lengths[kSequences] = {tokens, tokens / 2};
-  for (const Batch& batch :
-       {Batch{all, kSequences, tokens, {}}, Batch{all, kSequences, tokens, lengths},
-        Batch{all.first(width), 1, 1, {}}}) {
+  for (const AnyBatch& batch :
+       {AnyBatch{all, kSequences, tokens, {}}, AnyBatch{all, kSequences, tokens, lengths},
+        AnyBatch{all.first(width), 1, 1, {}}}) {
     const Result<Output> output = session.run(batch, &why);
     require(output.ok() ? output->features == model.output_features() : why.reason != nullptr);
   }
@@ -42,11 +52,20 @@ void feed(Session& session, const Model& model, uint32_t tokens) {
   require(session.rewind(0, 0) == Status::kOk);
 }
 
-Fate run(const Model& model, size_t arena_bytes_max) {
+// Reads all that it is shown, as an application might.
+void read_state(void* context, uint32_t, const float* data, uint32_t rows, uint32_t features) {
+  volatile float& sink = *static_cast<float*>(context);
+  for (size_t i = 0; i < size_t{rows} * features; ++i) sink = data[i];
+}
+
+Fate run(const Model& model, Outputs outputs, size_t arena_bytes_max) {
   SessionOptions options;
   options.positions_max =
       model.positions_max() == 0 ? kPositions : std::min(model.positions_max(), kPositions);
   options.sequences_max = kSequences;
+  options.outputs = outputs;
+  float sink = 0.0f;
+  options.hidden_states = {read_state, &sink};
   Diagnostic why;
   const Result<ArenaPlan> plan = plan_arena(model, options, &why);
   if (!plan.ok()) {
@@ -57,7 +76,11 @@ Fate run(const Model& model, size_t arena_bytes_max) {
   const GuardedBuffer arena(plan->total_bytes, kArenaAlignment);
   const Result<Session*> session = Session::create(model, options, arena.span(), &why);
   require(session.ok());
-  feed(**session, model, options.positions_max);
+  if (model.vocab_size() != 0) {
+    feed<TokenBatch, TokenId>(**session, model, options.positions_max, 1);
+  } else {
+    feed<Batch, float>(**session, model, options.positions_max, model.input_features());
+  }
   require(arena.surroundings_intact());
   return Fate::kRan;
 }
@@ -76,7 +99,9 @@ Fate load_and_run(std::span<const std::byte> file, size_t arena_bytes_max) {
   for (uint32_t i = 0; i < kTargets; ++i) {
     const Result<Model> model =
         Model::load(file, nullptr, {.force_target = true, .target = static_cast<Target>(i)});
-    if (model.ok()) fate = run(*model, arena_bytes_max);
+    if (!model.ok()) continue;
+    fate = run(*model, Outputs::kLast, arena_bytes_max);
+    if (model->vocab_size() != 0) fate = run(*model, Outputs::kAll, arena_bytes_max);
   }
   return fate;
 }

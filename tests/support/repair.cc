@@ -32,9 +32,17 @@ void repair_formula(std::span<std::byte> file, const format::Packed& packed) {
   // Where a size overflows there is no right formula.
   (void)derive_formula(format::ModelReader(file), packing_of(static_cast<Target>(packed.target())),
                        formula);
-  overwrite(packed.formula(),
-            format::ArenaFormula(formula.activation_bytes_per_token, formula.kv_bytes_per_panel,
-                                 formula.kv_bytes_per_page, formula.nr, formula.score_rows));
+  overwrite(packed.formula(), format::ArenaFormula(formula.activation_bytes_per_token,
+                                                   formula.activation_bytes_per_output, formula.nr,
+                                                   formula.score_rows));
+  // Their number cannot change: where it would have to, the file stays wrong.
+  for (uint32_t i = 0; i < formula.group_count && packed.cache_groups() != nullptr &&
+                       i < packed.cache_groups()->size();
+       ++i) {
+    const CacheGroup& group = formula.groups[i];
+    overwrite(packed.cache_groups()->Get(i),
+              format::CacheGroup(group.behind, group.bytes_per_panel, group.bytes_per_page));
+  }
 }
 
 void repair(std::span<std::byte> file, bool formulas) {

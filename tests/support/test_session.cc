@@ -73,6 +73,38 @@ std::vector<float> TestSession::steps_of(uint32_t tokens, std::span<const float>
   return all;
 }
 
+namespace {
+
+TokenBatch token_batch(std::span<const TokenId> ids, uint32_t sequences,
+                       std::span<const uint32_t> lengths) {
+  return {ids, sequences, static_cast<uint32_t>(ids.size() / sequences), lengths};
+}
+
+}  // namespace
+
+std::vector<float> TestSession::run(std::span<const TokenId> ids, uint32_t sequences,
+                                    std::span<const uint32_t> lengths) const {
+  Diagnostic why;
+  return values_of(session_->run(token_batch(ids, sequences, lengths), &why), why);
+}
+
+std::vector<float> TestSession::step(std::span<const TokenId> ids, uint32_t sequences,
+                                     std::span<const uint32_t> lengths) const {
+  Diagnostic why;
+  return values_of(session_->step(token_batch(ids, sequences, lengths), &why), why);
+}
+
+std::vector<float> TestSession::steps_of(uint32_t tokens, std::span<const TokenId> ids) const {
+  std::vector<float> all;
+  while (!ids.empty()) {
+    const size_t count = std::min(ids.size(), size_t{tokens});
+    const std::vector<float> part = step(ids.first(count));
+    all.insert(all.end(), part.begin(), part.end());
+    ids = ids.subspan(count);
+  }
+  return all;
+}
+
 std::vector<float> values_of(const Result<Output>& output, const Diagnostic& why) {
   const Output found = require(output, why);
   return {found.data, found.data + size_t{found.rows} * found.features};

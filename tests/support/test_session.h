@@ -50,6 +50,13 @@ class TestSession {
   // Feeds one sequence `tokens` at a time.
   std::vector<float> steps_of(uint32_t tokens, std::span<const float> features) const;
 
+  // The same for models that read tokens: `ids` are [sequences, tokens].
+  std::vector<float> run(std::span<const TokenId> ids, uint32_t sequences = 1,
+                         std::span<const uint32_t> lengths = {}) const;
+  std::vector<float> step(std::span<const TokenId> ids, uint32_t sequences = 1,
+                          std::span<const uint32_t> lengths = {}) const;
+  std::vector<float> steps_of(uint32_t tokens, std::span<const TokenId> ids) const;
+
  private:
   Batch batch(std::span<const float> features, uint32_t sequences,
               std::span<const uint32_t> lengths) const;

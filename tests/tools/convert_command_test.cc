@@ -152,7 +152,7 @@ TEST_F(ConvertCommand, RefusesFilesThatAreNoCheckpoint) {
 
 TEST_F(ConvertCommand, RefusesPathsThatCannotBeRead) {
   EXPECT_TRUE(ends(convert(folder().path() / "none.pt"), kBadInput, {"none.pt'", "No such file"}));
-  EXPECT_TRUE(ends(convert(folder().path()), kBadInput, {"not a regular file"}));
+  EXPECT_TRUE(ends(convert(folder().path()), kBadInput, {"has no config.json"}));
   EXPECT_TRUE(ends(convert("/dev/zero"), kBadInput, {"'/dev/zero'", "not a regular file"}));
   EXPECT_TRUE(ends(convert(""), kBadInput, {"''"}));
 }

@@ -68,7 +68,8 @@ TEST(InspectJson, AgreesWithTheReader) {
     for (uint32_t i = 0; i < reader.ops(); ++i) {
       const json& op = facts["ops"][i];
       EXPECT_EQ(op["name"], reader.op_name(i));
-      EXPECT_EQ(op["writes_slot"], reader.op(i).output().slot);
+      const format::Uses uses = reader.op(i).uses();
+      EXPECT_EQ(op["writes_slot"], uses.list[uses.count - 1].view.slot);
       EXPECT_EQ(op["multiply_adds_per_pass"], pass_multiply_adds(reader, reader.op(i)));
     }
     ASSERT_EQ(facts["slots"].size(), reader.slots());

@@ -83,8 +83,9 @@ TEST(Resources, ATerminalSeesTheErrorOnALineOfItsOwn) {
   const std::string bad = folder.write("bad.safetensors", "bad").string();
   Command on_terminal;
   on_terminal.terminal = true;
-  const ProgramResult result =
-      run_arenite({"convert", bad, "-o", (folder.path() / "m.arn").string()}, on_terminal);
+  // A module that is named is looked for in a file of any kind, with progress shown.
+  const ProgramResult result = run_arenite(
+      {"convert", bad, "-o", (folder.path() / "m.arn").string(), "--module", "m"}, on_terminal);
   EXPECT_EQ(result.exit_code, kBadInput);
   EXPECT_NE(result.errors.find("\r\033[Karenite: "), std::string::npos) << result.errors;
 }

@@ -14,6 +14,7 @@ set(ARENITE_KERNELS_scalar
   src/f32-gemm/gen/f32-gemm-4x4-minmax-scalar.c
   src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-scalar-rr2-p5-u4-acc2.c
   src/f32-rminmax/gen/f32-rmax-scalar-u4-acc4.c
+  src/f32-rsum/gen/f32-rsum-scalar-u4-acc4.c
   src/f32-vbinary/gen/f32-vadd-scalar-u8.c
   src/f32-vbinary/gen/f32-vmulc-scalar-u8.c
   src/x32-transposec/gen/x32-transposec-2x4-scalar-int.c
@@ -30,6 +31,7 @@ set(ARENITE_KERNELS_sse
   src/f32-gemm/gen/f32-gemm-3x8-minmax-sse-load1.c
   src/f32-gemm/gen/f32-gemm-4x8-minmax-sse-load1.c
   src/f32-rminmax/gen/f32-rmax-sse-u16-acc4.c
+  src/f32-rsum/gen/f32-rsum-sse-u16-acc4.c
   src/f32-vbinary/gen/f32-vadd-sse-u8.c
   src/f32-vbinary/gen/f32-vmulc-sse-u8.c
   src/x32-transposec/x32-transposec-4x4-sse.c
@@ -50,6 +52,7 @@ set(ARENITE_KERNELS_sse41
 
 set(ARENITE_KERNELS_avx
   src/f32-rminmax/gen/f32-rmax-avx-u32-acc4.c
+  src/f32-rsum/gen/f32-rsum-avx-u32-acc4.c
   src/f32-vbinary/gen/f32-vadd-avx-u16.c
   src/f32-vbinary/gen/f32-vmulc-avx-u16.c
   src/x32-transposec/gen/x32-transposec-8x8-reuse-multi-avx.c
@@ -80,6 +83,7 @@ set(ARENITE_KERNELS_avx512f
   src/f32-gemm/gen/f32-gemm-8x32-minmax-avx512f-broadcast.c
   src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-avx512f-rr2-p5-u64-acc2.c
   src/f32-rminmax/gen/f32-rmax-avx512f-u64-acc4.c
+  src/f32-rsum/gen/f32-rsum-avx512f-u64-acc4.c
   src/f32-vbinary/gen/f32-vadd-avx512f-u32.c
   src/f32-vbinary/gen/f32-vmulc-avx512f-u32.c
   src/f32-vbinary/gen/f32-vmul-avx512f-u32.c
@@ -93,6 +97,7 @@ set(ARENITE_KERNELS_avx512f
 # taken because XNNPACK's own choice for this CPU reads a lookup table outside the kernel.
 set(ARENITE_KERNELS_neon
   src/f32-rminmax/gen/f32-rmax-neon-u16-acc4.c
+  src/f32-rsum/gen/f32-rsum-neon-u16-acc4.c
   src/f32-vbinary/gen/f32-vadd-neon-u8.c
   src/f32-vbinary/gen/f32-vmulc-neon-u8.c
   src/x32-transposec/x32-transposec-4x4-aarch64-neon-tbl128.c

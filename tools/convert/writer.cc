@@ -85,40 +85,65 @@ OpBody write_attention(fb::FlatBufferBuilder& builder, const format::AttentionOp
               .Union()};
 }
 
+OpBody write_embedding(fb::FlatBufferBuilder& builder, const format::EmbeddingOp& op) {
+  const format::View output = view(op.output);
+  return {format::Body::Embedding,
+          format::CreateEmbedding(builder, &output, op.tokens, op.positions, op.position_offset,
+                                  op.scale)
+              .Union()};
+}
+
+OpBody write_norm(fb::FlatBufferBuilder& builder, const format::NormOp& op) {
+  const format::View input = view(op.input);
+  const format::View output = view(op.output);
+  return {format::Body::Norm,
+          format::CreateNorm(builder, &input, &output, static_cast<uint8_t>(op.kind), op.groups,
+                             op.epsilon, op.gain, op.bias)
+              .Union()};
+}
+
+OpBody write_activation(fb::FlatBufferBuilder& builder, const format::ActivationOp& op) {
+  const format::View target = view(op.target);
+  return {format::Body::Activation,
+          format::CreateActivation(builder, &target, OptionalView(op.factor).get(),
+                                   static_cast<uint8_t>(op.kind), op.cap)
+              .Union()};
+}
+
+// The two views of an op are in the order of its fields in the file.
+template <typename Create, typename... Rest>
+fb::Offset<void> write_two(fb::FlatBufferBuilder& builder, Create create,
+                           const format::ColumnView& first, const format::ColumnView& second,
+                           Rest... rest) {
+  const format::View views[] = {view(first), view(second)};
+  return create(builder, &views[0], &views[1], rest...).Union();
+}
+
 OpBody write_body(fb::FlatBufferBuilder& builder, const format::OpView& op) {
   using format::Body;
   using format::OpKind;
-  const format::Uses uses = op.uses();
-  const format::View read = view(uses.list[0].view);
-  const format::View written = view(uses.list[uses.count - 1].view);
   switch (op.kind) {
     case OpKind::kLinear:
-      return {Body::Linear,
-              format::CreateLinear(builder, &read, &written, op.linear.tensor).Union()};
+      return {Body::Linear, write_two(builder, format::CreateLinear, op.linear.input,
+                                      op.linear.output, op.linear.tensor)};
     case OpKind::kAttention:
       return write_attention(builder, op.attention);
     case OpKind::kEmbedding:
-      return {Body::Embedding, format::CreateEmbedding(
-                                   builder, &written, op.embedding.tokens, op.embedding.positions,
-                                   op.embedding.position_offset, op.embedding.scale)
-                                   .Union()};
+      return write_embedding(builder, op.embedding);
     case OpKind::kNorm:
-      return {Body::Norm,
-              format::CreateNorm(builder, &read, &written, static_cast<uint8_t>(op.norm.kind),
-                                 op.norm.groups, op.norm.epsilon, op.norm.gain, op.norm.bias)
-                  .Union()};
-    case OpKind::kRope:
+      return write_norm(builder, op.norm);
+    case OpKind::kRope: {
+      const format::View target = view(op.rope.target);
       return {Body::Rope,
-              format::CreateRope(builder, &written, op.rope.heads, op.rope.angles).Union()};
+              format::CreateRope(builder, &target, op.rope.heads, op.rope.angles).Union()};
+    }
     case OpKind::kActivation:
-      return {Body::Activation,
-              format::CreateActivation(builder, &written, OptionalView(op.activation.factor).get(),
-                                       static_cast<uint8_t>(op.activation.kind), op.activation.cap)
-                  .Union()};
+      return write_activation(builder, op.activation);
     case OpKind::kAdd:
-      return {Body::Add, format::CreateAdd(builder, &written, &read).Union()};
+      return {Body::Add, write_two(builder, format::CreateAdd, op.add.target, op.add.other)};
     case OpKind::kSelect:
-      return {Body::Select, format::CreateSelect(builder, &read, &written).Union()};
+      return {Body::Select,
+              write_two(builder, format::CreateSelect, op.select.input, op.select.output)};
     case OpKind::kNone:
       break;
   }

@@ -38,8 +38,9 @@ class Model {
   Model() = default;
 
   // Verifies every byte of `file`, structure and meaning, and chooses the kernels that suit this
-  // CPU; LoadOptions::checksums can leave the weights' checksums out. Any bytes are safe to pass. Fails with kInvalidArgument (misaligned), kBadModel,
-  // kVersionMismatch or kUnsupported, and then explains itself in `why`, if given.
+  // CPU; LoadOptions::checksums can leave the weights' checksums out. Any bytes are safe to pass.
+  // Fails with kInvalidArgument (misaligned), kBadModel, kVersionMismatch or kUnsupported, and then
+  // explains itself in `why`, if given.
   static Result<Model> load(std::span<const std::byte> file, Diagnostic* why = nullptr,
                             const LoadOptions& options = {});
 

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decoders computed elsewhere: converted in memory, run by the real session.
+#ifndef ARENITE_TESTS_GOLDEN_DECODER_CASE_H_
+#define ARENITE_TESTS_GOLDEN_DECODER_CASE_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "arenite/tokenizer.h"
+#include "convert/aligned_bytes.h"
+#include "support/test_session.h"
+
+namespace arenite::test {
+
+// A decoder converted for one target, with its tokenizer where `tokenizer` names one or it lies
+// in the model's folder.
+class DecoderCase {
+ public:
+  DecoderCase(const std::filesystem::path& model, Target target,
+              const std::filesystem::path& tokenizer = {});
+
+  const Model& model() const { return *model_; }
+
+  // With the tokens that begin and end a text, as the model was trained.
+  std::vector<TokenId> encode(const std::string& text) const;
+  std::string decode(std::span<const TokenId> ids) const;
+
+ private:
+  static convert::AlignedBytes convert(const std::filesystem::path& model, Target target,
+                                       const std::filesystem::path& tokenizer);
+
+  convert::AlignedBytes file_;
+  TestModel model_;
+};
+
+// What one sequence gave: rows of the tokens follow each other.
+struct DecoderRun {
+  std::vector<float> logits;                      // [tokens, vocabulary]
+  std::vector<std::vector<float>> hidden_states;  // layers + 1 times [tokens, model_dim]
+};
+
+// Feeds the tokens `chunk` at a time into a session that holds just them.
+DecoderRun run_in_chunks(const Model& model, std::span<const TokenId> ids, uint32_t chunk);
+
+// The token of the largest logit, the first one of several.
+TokenId best_token(std::span<const float> logits);
+
+// The prompt and what the model says is most probable next, until `tokens_max` ids in all or a
+// token that `ends` names; that one is not part of it.
+std::vector<TokenId> continue_greedily(const Model& model, std::vector<TokenId> prompt,
+                                       size_t tokens_max, std::span<const TokenId> ends = {});
+
+// Sum of -log p of each token but the first.
+double negative_log_likelihood(const Model& model, std::span<const TokenId> ids);
+
+nlohmann::json read_json(const std::filesystem::path& file);
+
+}  // namespace arenite::test
+
+#endif  // ARENITE_TESTS_GOLDEN_DECODER_CASE_H_

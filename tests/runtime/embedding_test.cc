@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Look-ups in plain and in packed tables, with and without positions.
+#include "ops/embedding.h"
+
+#include <gtest/gtest.h>
+
+#include "support/compare.h"
+#include "support/float_rows.h"
+#include "support/kernel_sets.h"
+#include "support/packed_weights.h"
+
+namespace arenite::test {
+namespace {
+
+class EmbeddingOp : public KernelSetTest {};
+ARENITE_FOR_EACH_KERNEL_SET(EmbeddingOp);
+
+constexpr uint32_t kEntries = 37;
+
+TEST_P(EmbeddingOp, FindsTheVectorsOfTokensAndPositions) {
+  // Two sequences with room for four ids each; the second holds 7 positions already.
+  const std::vector<SequenceRows> sequences = {{0, 0, 3}, {7, 3, 2}};
+  const uint32_t ids[] = {0, 36, 5, 99, 31, 32, 99, 99};
+  const uint32_t ids_of_rows[] = {0, 36, 5, 31, 32};
+  const uint32_t positions[] = {0, 1, 2, 7, 8};
+  for (const uint32_t columns : {1u, 5u, 16u, 65u}) {
+    std::vector<float> table(size_t{kEntries} * columns), places(size_t{12} * columns + 4);
+    Random(1).fill(table, 1.0f);
+    Random(2).fill(places, 1.0f);
+    const PackedWeights packed(packing(), table, std::vector<float>(kEntries, 7.0f), columns);
+    for (const bool is_packed : {false, true}) {
+      for (const bool with_positions : {false, true}) {
+        for (const float scale : {1.0f, 3.0f}) {
+          Embedding op;
+          op.tokens = {is_packed ? packed.data() : table.data(), columns, is_packed};
+          op.scale = scale;
+          if (with_positions) op.positions = {places.data(), columns, false};
+          op.position_offset = 2;
+          const FloatRows output(5, columns, 3, 1.0f);
+          embedding(kernels(), op, ids, 4, sequences, output.matrix(), {});
+          std::vector<float> expected;
+          for (uint32_t r = 0; r < 5; ++r) {
+            for (uint32_t c = 0; c < columns; ++c) {
+              const float value = table[size_t{ids_of_rows[r]} * columns + c] * scale;
+              const float place = places[(size_t{positions[r]} + 2) * columns + c];
+              expected.push_back(with_positions ? value + place : value);
+            }
+          }
+          ASSERT_TRUE(same_bits(output.dense(), expected)) << columns << is_packed;
+          ASSERT_TRUE(output.surroundings_intact());
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace arenite::test

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layer norm and RMS norm against plain loops in double precision.
+#include "ops/norm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "support/compare.h"
+#include "support/float_rows.h"
+#include "support/kernel_sets.h"
+#include "support/pool.h"
+
+namespace arenite::test {
+namespace {
+
+class Norm : public KernelSetTest {};
+ARENITE_FOR_EACH_KERNEL_SET(Norm);
+
+std::vector<double> expected(const NormWeights& weights, uint32_t groups, const FloatRows& input) {
+  const uint32_t width = input.matrix().columns / groups;
+  std::vector<double> result;
+  for (uint32_t r = 0; r < input.matrix().rows; ++r) {
+    for (uint32_t g = 0; g < groups; ++g) {
+      double mean = 0, square = 0;
+      for (uint32_t i = 0; i < width; ++i) mean += input.at(r, g * width + i) / double{1} / width;
+      if (!weights.subtract_mean) mean = 0;
+      for (uint32_t i = 0; i < width; ++i) {
+        square += std::pow(input.at(r, g * width + i) - mean, 2) / width;
+      }
+      for (uint32_t i = 0; i < width; ++i) {
+        result.push_back((input.at(r, g * width + i) - mean) /
+                             std::sqrt(square + double{weights.epsilon}) * weights.gain[i] +
+                         (weights.bias != nullptr ? weights.bias[i] : 0.0f));
+      }
+    }
+  }
+  return result;
+}
+
+TEST_P(Norm, AgreesWithTheReference) {
+  for (const bool layer : {false, true}) {
+    for (const uint32_t width : {1u, 2u, 15u, 16u, 17u, 64u, 131u}) {
+      for (const uint32_t groups : {1u, 3u}) {
+        const FloatRows input(5, width * groups, width, 4.0f);
+        const FloatRows vectors(2, width, 9, 1.0f);
+        const NormWeights weights = {layer, 1e-5f, vectors.matrix().row(0),
+                                     layer ? vectors.matrix().row(1) : nullptr};
+        const std::vector<double> wanted = expected(weights, groups, input);
+        const FloatRows output(5, width * groups, 1, 1.0f);
+        norm(kernels(), weights, groups, input.view(), output.matrix(), {});
+        // A dozen roundings of numbers up to 4 / sqrt(epsilon) of a constant row's deviations.
+        const double tolerance = width == 1 && layer ? 2e-4 : 4e-6;
+        ASSERT_TRUE(all_near(output.dense(), wanted, tolerance)) << width << " " << groups;
+        ASSERT_TRUE(output.surroundings_intact() && input.surroundings_intact());
+        norm(kernels(), weights, groups, input.view(), input.matrix(), {});
+        ASSERT_TRUE(same_bits(input.dense(), output.dense())) << "in place";
+      }
+    }
+  }
+}
+
+TEST_P(Norm, GivesTheSameBitsOnAnyThreads) {
+  const FloatRows input(100, 48, 1, 1.0f), gain(1, 48, 2, 1.0f);
+  const NormWeights weights = {true, 1e-5f, gain.matrix().row(0), nullptr};
+  const FloatRows alone(100, 48, 3, 1.0f), together(100, 48, 4, 1.0f);
+  norm(kernels(), weights, 1, input.view(), alone.matrix(), {});
+  Pool pool(3);
+  norm(kernels(), weights, 1, input.view(), together.matrix(), pool.parallel_for());
+  ASSERT_TRUE(same_bits(together.dense(), alone.dense()));
+}
+
+}  // namespace
+}  // namespace arenite::test

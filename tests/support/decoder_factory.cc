@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each tensor draws its numbers from a seed that its name gives, so that one choice in a shape does
+// not change the weights of the others.
+#include "support/decoder_factory.h"
+
+#include <cmath>
+#include <memory>
+#include <stdexcept>
+
+#include "convert/decoders/decoder_program.h"
+#include "convert/writer.h"
+#include "support/random.h"
+
+namespace arenite::test {
+namespace {
+
+using convert::DecoderSpec;
+using convert::LayerSpec;
+using convert::LinearSpec;
+using convert::NormSpec;
+using convert::WeightRef;
+
+// FNV-1a (Fowler, Noll, Vo).
+uint64_t seed_of(const std::string& name) {
+  uint64_t seed = 0xCBF29CE484222325u;
+  for (const char c : name) seed = (seed ^ static_cast<uint8_t>(c)) * 0x100000001B3u;
+  return seed;
+}
+
+std::vector<float> values(const std::string& name, size_t count, float limit) {
+  std::vector<float> drawn(count);
+  Random(seed_of(name)).fill(drawn, limit);
+  return drawn;
+}
+
+WeightRef weight(const std::string& name, uint32_t rows, uint32_t columns, float limit) {
+  const auto drawn =
+      std::make_shared<std::vector<float>>(values(name, size_t{rows} * columns, limit));
+  return {name, rows, columns, [drawn] { return *drawn; }};
+}
+
+// Keeps the variance of what comes out near that of what goes in.
+LinearSpec linear(const DecoderShape& shape, const std::string& name, uint32_t outputs,
+                  uint32_t inputs) {
+  LinearSpec spec;
+  spec.weight = weight(name, outputs, inputs, std::sqrt(3.0f / static_cast<float>(inputs)));
+  if (shape.bias) spec.bias = values(name + ".bias", outputs, 0.2f);
+  return spec;
+}
+
+NormSpec norm(const DecoderShape& shape, const std::string& name, uint32_t width) {
+  NormSpec spec;
+  spec.name = name;
+  spec.kind = shape.norm;
+  spec.gain = values(name, width, 0.3f);
+  for (float& gain : spec.gain) gain += 1.0f;
+  if (shape.norm == convert::NormKind::kLayer) spec.bias = values(name + ".bias", width, 0.2f);
+  spec.epsilon = 1e-5;
+  return spec;
+}
+
+LayerSpec layer(const DecoderShape& shape, size_t index) {
+  const std::string prefix = "layers." + std::to_string(index) + ".";
+  const uint32_t dim = shape.model_dim;
+  LayerSpec spec;
+  spec.attention_norm = norm(shape, prefix + "attention_norm", dim);
+  if (!shape.parallel) spec.mlp_norm = norm(shape, prefix + "mlp_norm", dim);
+  spec.parallel_residual = shape.parallel;
+  spec.query = linear(shape, prefix + "query", shape.heads * shape.head_dim, dim);
+  spec.key = linear(shape, prefix + "key", shape.kv_heads * shape.head_dim, dim);
+  spec.value = linear(shape, prefix + "value", shape.kv_heads * shape.head_dim, dim);
+  spec.output = linear(shape, prefix + "output", dim, shape.heads * shape.head_dim);
+  if (shape.head_norms) {
+    spec.query_norm = norm(shape, prefix + "query_norm", shape.head_dim);
+    spec.key_norm = norm(shape, prefix + "key_norm", shape.head_dim);
+  }
+  spec.window = shape.windows[index];
+  if (shape.gated) spec.gate = linear(shape, prefix + "gate", shape.ffn_dim, dim);
+  spec.up = linear(shape, prefix + "up", shape.ffn_dim, dim);
+  spec.down = linear(shape, prefix + "down", dim, shape.ffn_dim);
+  return spec;
+}
+
+DecoderShape gpt2() {
+  DecoderShape shape;
+  shape.name = "gpt2";
+  shape.kv_heads = shape.heads;
+  shape.rotary_dim = 0;
+  shape.norm = convert::NormKind::kLayer;
+  shape.activation = convert::Activation::kGeluTanh;
+  shape.gated = false;
+  shape.bias = true;
+  shape.tied = true;
+  return shape;
+}
+
+DecoderShape phi() {
+  DecoderShape shape;
+  shape.name = "phi";
+  shape.rotary_dim = 4;
+  shape.norm = convert::NormKind::kLayer;
+  shape.activation = convert::Activation::kGeluErf;
+  shape.gated = false;
+  shape.bias = true;
+  shape.parallel = true;
+  return shape;
+}
+
+DecoderShape gemma() {
+  DecoderShape shape;
+  shape.name = "gemma";
+  shape.kv_heads = 1;
+  shape.windows = {20, 0, 7};
+  shape.activation = convert::Activation::kGeluTanh;
+  shape.tied = true;
+  shape.head_norms = true;
+  shape.embedding_scale = 3.4;
+  shape.soft_cap = 5.0;
+  return shape;
+}
+
+// Wider than a tile of any kernel set.
+DecoderShape wide() {
+  DecoderShape shape;
+  shape.name = "wide";
+  shape.vocab_size = 301;
+  shape.model_dim = 67;
+  shape.heads = 6;
+  shape.kv_heads = 3;
+  shape.head_dim = 38;
+  shape.rotary_dim = 38;
+  shape.ffn_dim = 131;
+  shape.activation = convert::Activation::kRelu;
+  return shape;
+}
+
+}  // namespace
+
+DecoderSpec make_decoder(const DecoderShape& shape) {
+  DecoderSpec spec;
+  spec.architecture = "test decoder";
+  spec.vocab_size = shape.vocab_size;
+  spec.model_dim = shape.model_dim;
+  spec.heads = shape.heads;
+  spec.kv_heads = shape.kv_heads;
+  spec.head_dim = shape.head_dim;
+  spec.ffn_dim = shape.ffn_dim;
+  spec.positions_max = shape.positions_max;
+  spec.token_embedding = weight("tokens", shape.vocab_size, shape.model_dim, 1.0f);
+  if (shape.embedding_scale != 0.0) spec.embedding_scale = shape.embedding_scale;
+  if (shape.rotary_dim == 0) {
+    spec.position_embedding = weight("positions", shape.positions_max, shape.model_dim, 1.0f);
+  } else {
+    convert::RopeSpec rope;
+    rope.rotary_dim = shape.rotary_dim;
+    for (uint32_t i = 0; i < shape.rotary_dim / 2; ++i) {
+      rope.inverse_frequencies.push_back(std::pow(10000.0, -2.0 * i / shape.rotary_dim));
+    }
+    spec.rope = rope;
+  }
+  spec.activation = shape.activation;
+  for (size_t i = 0; i < shape.windows.size(); ++i) spec.layers.push_back(layer(shape, i));
+  spec.final_norm = norm(shape, "final_norm", shape.model_dim);
+  if (!shape.tied) spec.output = linear(shape, "logits", shape.vocab_size, shape.model_dim);
+  if (shape.soft_cap != 0.0) spec.logits_soft_cap = shape.soft_cap;
+  return spec;
+}
+
+convert::Program decoder_program(const DecoderShape& shape) {
+  return convert::build_decoder_program(make_decoder(shape), shape.name);
+}
+
+convert::AlignedBytes make_decoder_model(const DecoderShape& shape,
+                                         const std::vector<Target>& targets) {
+  return convert::write_model(decoder_program(shape), targets);
+}
+
+std::vector<DecoderShape> all_decoders() {
+  return {DecoderShape{}, gpt2(), phi(), gemma(), wide(), ring_decoder()};
+}
+
+DecoderShape decoder_named(const std::string& name) {
+  for (DecoderShape& shape : all_decoders()) {
+    if (shape.name == name) return std::move(shape);
+  }
+  throw std::logic_error("no decoder is called " + name);
+}
+
+DecoderShape smallest_decoder() {
+  DecoderShape shape;
+  shape.name = "smallest";
+  shape.vocab_size = 3;
+  shape.model_dim = shape.ffn_dim = 2;
+  shape.heads = shape.kv_heads = 1;
+  shape.head_dim = shape.rotary_dim = 2;
+  shape.positions_max = 4;
+  shape.windows = {3};
+  return shape;
+}
+
+DecoderShape ring_decoder() {
+  DecoderShape shape;
+  shape.name = "ring";
+  shape.vocab_size = 11;
+  shape.model_dim = 6;
+  shape.heads = 2;
+  shape.kv_heads = 1;
+  shape.head_dim = shape.rotary_dim = 4;
+  shape.ffn_dim = 8;
+  shape.positions_max = 2 * 1024 + 300;
+  shape.windows = {100, 0};
+  return shape;
+}
+
+std::vector<TokenId> random_ids(size_t count, uint32_t vocab_size, uint64_t seed) {
+  Random random(seed);
+  std::vector<TokenId> ids(count);
+  for (TokenId& id : ids) id = random.below(vocab_size);
+  return ids;
+}
+
+}  // namespace arenite::test

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small decoders with random weights, made the way the converter makes them: spec, program, file.
+// The same bytes on every platform.
+#ifndef ARENITE_TESTS_SUPPORT_DECODER_FACTORY_H_
+#define ARENITE_TESTS_SUPPORT_DECODER_FACTORY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "arenite/token.h"
+#include "convert/aligned_bytes.h"
+#include "convert/decoders/decoder_spec.h"
+#include "convert/program.h"
+#include "support/model_factory.h"
+
+namespace arenite::test {
+
+struct DecoderShape {
+  std::string name = "llama";
+  uint32_t vocab_size = 37;
+  uint32_t model_dim = 12;
+  uint32_t heads = 4;
+  uint32_t kv_heads = 2;
+  uint32_t head_dim = 6;
+  uint32_t rotary_dim = 6;  // 0: learned positions instead
+  uint32_t ffn_dim = 20;
+  uint32_t positions_max = 70;
+  std::vector<uint32_t> windows = {0, 0};  // one for each layer; 0: none
+  convert::NormKind norm = convert::NormKind::kRms;
+  convert::Activation activation = convert::Activation::kSilu;
+  bool gated = true;
+  bool bias = false;
+  bool tied = false;             // the output projection is the token embedding
+  bool parallel = false;         // attention and MLP read the same norm
+  bool head_norms = false;       // of queries and keys
+  double embedding_scale = 0.0;  // 0: none
+  double soft_cap = 0.0;         // 0: none
+};
+
+convert::DecoderSpec make_decoder(const DecoderShape& shape);
+convert::Program decoder_program(const DecoderShape& shape);
+
+// The model file, with the shape's name.
+convert::AlignedBytes make_decoder_model(const DecoderShape& shape,
+                                         const std::vector<Target>& targets = all_targets());
+
+// One shape for each way in which decoders differ. All serve 70 positions, two pages with "ring".
+std::vector<DecoderShape> all_decoders();
+DecoderShape decoder_named(const std::string& name);
+
+// One layer with as little of everything as there can be.
+DecoderShape smallest_decoder();
+
+// A window of 100 tokens in one layer of two, and a context of more than two pages of the cache.
+DecoderShape ring_decoder();
+
+// Ids below the vocabulary, the same for the same seed.
+std::vector<TokenId> random_ids(size_t count, uint32_t vocab_size, uint64_t seed = 5);
+
+}  // namespace arenite::test
+
+#endif  // ARENITE_TESTS_SUPPORT_DECODER_FACTORY_H_

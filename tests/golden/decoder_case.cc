@@ -7,10 +7,8 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "convert/decoders/convert_decoder.h"
 #include "convert/decoders/decoder_program.h"
 #include "convert/decoders/decoder_source.h"
-#include "convert/tokenizers/tokenizer_compiler.h"
 #include "convert/tokenizers/tokenizer_source.h"
 #include "convert/writer.h"
 
@@ -21,7 +19,6 @@ convert::AlignedBytes DecoderCase::convert(const std::filesystem::path& model, T
   const convert::DecoderSource source = convert::open_decoder(model);
   convert::Program program = convert::build_decoder_program(source.spec, "golden");
   program.tokenizer = convert::tokenizer_for(model, tokenizer, source);
-  if (program.tokenizer) convert::complete_tokenizer(*program.tokenizer);
   return convert::write_model(program, {target});
 }
 

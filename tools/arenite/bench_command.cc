@@ -195,8 +195,8 @@ void run_bench(const Arguments& arguments) {
     Timing timing;
     timing.tokens = tokens;
     timing.median_ms = time_run(session, features, tokens);
-    timing.gflops =
-        model_flops(format::ModelReader(file.model().file()), tokens) / timing.median_ms / 1e6;
+    timing.gflops = model_flops(format::ModelReader(file.model().file()), {0, tokens, tokens}) /
+                    timing.median_ms / 1e6;
     timings.push_back(timing);
     // The clock of a shared machine drifts: the peak is the best seen at any time of the run.
     limits.peak_gflops = std::max(limits.peak_gflops, measure_peak_gflops(options.parallel));

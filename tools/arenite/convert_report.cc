@@ -97,8 +97,8 @@ void print_decoder(const convert::DecoderConversion& conversion) {
     if (tensor.name == "angles") continue;
     parameters += uint64_t{tensor.outputs} * tensor.inputs + tensor.bias.size();
   }
-  fmt::print("model      {}, from {}; {} parameters\n", spec.architecture, conversion.source.format,
-             parameters);
+  fmt::print("model      {}, from {}; {} parameters\n", spec.architecture,
+             convert::name(conversion.source.kind), parameters);
   fmt::print("shape      {} layers, {}\n", spec.layers.size(), layer_shape(spec));
   fmt::print("vocabulary {} tokens{}\n", spec.vocab_size,
              spec.output ? "" : "; the embedding is the output matrix, too");

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "arenite/model_file.h"
+#include "arenite/profiler.h"
 #include "arenite/sampler.h"
 #include "arenite/tokenizer.h"
 
@@ -34,10 +35,12 @@ struct Generation {
 };
 
 // Feeds the prompt and continues it; `show` gets each new token at once. Ends at a token that ends
-// a text or begins another one; it is neither shown nor fed. Throws InputError for logits that are no numbers.
-// REQUIRES: a session of kLast rows that holds nothing, and 0 < prompt.size() <= context.
+// a text or begins another one; it is neither shown nor fed. Throws InputError for logits that are
+// no numbers. REQUIRES: a session of kLast rows that holds nothing, and 0 < prompt.size() <=
+// context.
 Generation generate(const ModelFile& file, Session& session,
                     const std::optional<Tokenizer>& tokenizer, std::span<const TokenId> prompt,
-                    const GenerationOptions& options, const std::function<void(TokenId)>& show);
+                    const GenerationOptions& options, Profiler& profiler,
+                    const std::function<void(TokenId)>& show);
 
 }  // namespace arenite::tool

@@ -54,7 +54,7 @@ TEST_F(GgufDecoderTest, HandsOutTheTokenizer) {
       .raw("tokenizer.ggml.add_bos_token", GgufType::kBool, "\1")
       .text("tokenizer.chat_template", "{{ messages }}");
   const DecoderSource source = open(builder);
-  EXPECT_EQ(source.format, "GGUF");
+  EXPECT_EQ(source.kind, DecoderKind::kGguf);
   ASSERT_TRUE(source.tokenizer.has_value());
   EXPECT_EQ(source.tokenizer->model, "gpt2");
   EXPECT_EQ(source.tokenizer->pre_tokenizer, "llama-bpe");

@@ -42,7 +42,7 @@ class Llama2c : public ::testing::Test {
 TEST_F(Llama2c, ReadsTheHeader) {
   for (const int version : {0, 1, 2}) {
     const DecoderSource source = open_decoder(folder_.write("m.bin", file(version)));
-    EXPECT_EQ(source.format, "llama2.c");
+    EXPECT_EQ(source.kind, DecoderKind::kLlama2c);
     EXPECT_EQ(source.spec.vocab_size, kVocab);
     EXPECT_EQ(source.spec.positions_max, kPositions);
     EXPECT_EQ(source.spec.kv_heads, kKvHeads);

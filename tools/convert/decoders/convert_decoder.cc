@@ -10,7 +10,6 @@
 #include "convert/decoders/decoder_program.h"
 #include "convert/decoders/decoder_reference.h"
 #include "convert/error.h"
-#include "convert/tokenizers/tokenizer_compiler.h"
 #include "convert/tokenizers/tokenizer_source.h"
 #include "convert/writer.h"
 
@@ -83,14 +82,6 @@ void limit_context(DecoderSpec& spec, uint32_t context, const std::string& path)
 
 }  // namespace
 
-std::optional<TokenizerSpec> tokenizer_for(const std::filesystem::path& path,
-                                           const std::filesystem::path& chosen,
-                                           const DecoderSource&) {
-  if (!chosen.empty()) return read_tokenizer(chosen);
-  if (std::filesystem::is_directory(path)) return find_tokenizer(path);
-  return {};
-}
-
 DecoderConversion convert_decoder(const std::filesystem::path& path, const std::string& name,
                                   const DecoderConversionOptions& options,
                                   const std::vector<Target>& targets) {
@@ -100,7 +91,6 @@ DecoderConversion convert_decoder(const std::filesystem::path& path, const std::
   limit_context(conversion.source.spec, options.context, quoted);
   conversion.program = build_decoder_program(conversion.source.spec, name);
   conversion.program.tokenizer = tokenizer_for(path, options.tokenizer, conversion.source);
-  if (conversion.program.tokenizer) complete_tokenizer(*conversion.program.tokenizer);
   try {
     check_format_limits(conversion.program);
     conversion.file = write_model(conversion.program, targets);

@@ -22,11 +22,6 @@ struct DecoderConversion : ConvertedModel {
   DecoderSource source;
 };
 
-// The tokenizer that a conversion stores: `chosen`, or the one in the model's folder.
-std::optional<TokenizerSpec> tokenizer_for(const std::filesystem::path& path,
-                                           const std::filesystem::path& chosen,
-                                           const DecoderSource& source);
-
 // Reads, builds, packs, and runs the result in this process against the reference, in one pass and
 // token by token, on every target that this CPU has. Throws InputError for bad input.
 DecoderConversion convert_decoder(const std::filesystem::path& path, const std::string& name,

@@ -25,12 +25,14 @@ namespace {
 namespace fs = std::filesystem;
 
 DecoderSource open_hugging_face(const fs::path& folder, const fs::path& weights) {
-  return {.format = "Hugging Face", .spec = read_hf_folder(folder, weights), .tokenizer = {}};
+  return {
+      .kind = DecoderKind::kHuggingFace, .spec = read_hf_folder(folder, weights), .tokenizer = {}};
 }
 
 DecoderSource open_gguf(const fs::path& path) {
   const std::shared_ptr<const GgufFile> file = GgufFile::read(path);
-  DecoderSource source{.format = "GGUF", .spec = read_gguf_decoder(file), .tokenizer = {}};
+  DecoderSource source{
+      .kind = DecoderKind::kGguf, .spec = read_gguf_decoder(file), .tokenizer = {}};
   GgufTokenizer tokenizer = read_gguf_tokenizer(*file);
   if (!tokenizer.tokens.empty()) source.tokenizer = std::move(tokenizer);
   return source;
@@ -74,7 +76,7 @@ DecoderSource recognise(const fs::path& path, const DecoderOptions& options) {
     const FileMap map(path);
     if (begins_with_gguf(map.bytes())) return open_gguf(path);
     if (is_llama2c(map.bytes())) {
-      return {.format = "llama2.c", .spec = read_llama2c(path), .tokenizer = {}};
+      return {.kind = DecoderKind::kLlama2c, .spec = read_llama2c(path), .tokenizer = {}};
     }
   }
   if (path.filename() == "config.json") return open_hugging_face(path.parent_path(), {});
@@ -82,12 +84,26 @@ DecoderSource recognise(const fs::path& path, const DecoderOptions& options) {
     return open_hugging_face(path.parent_path(), path);
   }
   const auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::read(path));
-  return {.format = "state dict",
+  return {.kind = DecoderKind::kStateDict,
           .spec = read_gpt_state_dict(checkpoint, options.heads, options.activation),
           .tokenizer = {}};
 }
 
 }  // namespace
+
+const char* name(DecoderKind kind) {
+  switch (kind) {
+    case DecoderKind::kHuggingFace:
+      return "Hugging Face";
+    case DecoderKind::kGguf:
+      return "GGUF";
+    case DecoderKind::kLlama2c:
+      return "llama2.c";
+    case DecoderKind::kStateDict:
+      return "a state dict";
+  }
+  return "";
+}
 
 bool holds_decoder(const fs::path& path) {
   if (fs::is_directory(path)) return true;

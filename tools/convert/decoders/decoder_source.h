@@ -19,8 +19,12 @@ struct DecoderOptions {
   std::optional<Activation> activation;  // of a bare state dict; unsaid: what its family used
 };
 
+enum class DecoderKind { kHuggingFace, kGguf, kLlama2c, kStateDict };
+
+const char* name(DecoderKind kind);  // for people: "GGUF"
+
 struct DecoderSource {
-  std::string format;  // for people: "GGUF"
+  DecoderKind kind = DecoderKind::kHuggingFace;
   DecoderSpec spec;
   std::optional<GgufTokenizer> tokenizer;  // where the same file holds one
 };

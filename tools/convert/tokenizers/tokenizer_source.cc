@@ -7,10 +7,12 @@
 #include "convert/decoders/json_file.h"
 #include "convert/error.h"
 #include "convert/tokenizers/character_vocabulary.h"
+#include "convert/tokenizers/gguf_tokens.h"
 #include "convert/tokenizers/hf_config.h"
 #include "convert/tokenizers/hf_tokenizer_json.h"
 #include "convert/tokenizers/llama2c_tokenizer.h"
 #include "convert/tokenizers/sentencepiece_model.h"
+#include "convert/tokenizers/tokenizer_compiler.h"
 
 namespace arenite::convert {
 namespace {
@@ -24,6 +26,23 @@ TokenizerSpec read_json_tokenizer(const std::filesystem::path& file) {
   TokenizerSpec spec = has_model ? read_hf_tokenizer_json(file) : read_vocab_json(file);
   if (spec.kind != format::TokenizerKind::kCharacters) apply_hf_config(spec, file.parent_path());
   return spec;
+}
+
+std::optional<TokenizerSpec> tokenizer_beside(const std::filesystem::path& path, DecoderKind kind) {
+  const std::filesystem::path folder =
+      std::filesystem::is_directory(path) ? path : path.parent_path();
+  if (kind == DecoderKind::kHuggingFace) return find_tokenizer(folder);
+  const char* const name = kind == DecoderKind::kLlama2c ? "tokenizer.bin" : "meta.pkl";
+  if (kind == DecoderKind::kGguf || !std::filesystem::exists(folder / name)) return std::nullopt;
+  return read_tokenizer(folder / name);
+}
+
+// Where the tokenizer's own files do not say which tokens begin and end a text.
+void add_model_tokens(const DecoderSpec& model, TokenizerSpec& spec) {
+  if (!spec.ends.empty()) return;
+  for (const uint32_t id : model.eos_ids) {
+    if (id < spec.tokens.size()) spec.ends.push_back(id);
+  }
 }
 
 }  // namespace
@@ -52,6 +71,30 @@ std::optional<TokenizerSpec> find_tokenizer(const std::filesystem::path& folder)
     if (std::filesystem::exists(file)) return read_tokenizer(file);
   }
   return std::nullopt;
+}
+
+std::optional<TokenizerSpec> tokenizer_for(const std::filesystem::path& path,
+                                           const std::filesystem::path& chosen,
+                                           const DecoderSource& source) {
+  std::optional<TokenizerSpec> spec;
+  if (!chosen.empty()) {
+    spec = read_tokenizer(chosen);
+  } else if (source.tokenizer) {
+    spec = understand_gguf_tokenizer(*source.tokenizer, path.string());
+  } else {
+    spec = tokenizer_beside(path, source.kind);
+  }
+  if (!spec) return std::nullopt;
+  const uint32_t vocab_size = source.spec.vocab_size;
+  if (spec->tokens.size() > vocab_size) {
+    throw InputError(
+        "{}: the tokenizer has {} tokens, and the model {} knows {}: expected the tokenizer that "
+        "the model was trained with",
+        quote(spec->origin), spec->tokens.size(), quote(path.string()), vocab_size);
+  }
+  add_model_tokens(source.spec, *spec);
+  complete_tokenizer(*spec);
+  return spec;
 }
 
 }  // namespace arenite::convert

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads claim tasks one by one. A step of a model is many runs of a few microseconds each: workers
-// spin for a moment before they sleep, and a run ends when its tasks are done, not when the last
-// worker has woken up to find nothing to do.
+// Threads claim tasks one by one. A step of a model is many runs of a few microseconds each:
+// workers spin for a moment before they sleep, and a run ends when its tasks are done, not when the
+// last worker has woken up to find nothing to do.
 #include "arenite/thread_pool.h"
 
 #if defined(__x86_64__)

@@ -201,5 +201,38 @@ TEST_P(KvCacheOf, OverwritesWhatWasRewound) {
   EXPECT_EQ(std::memcmp(rewound.data(), straight.data(), straight.size() * sizeof(float)), 0);
 }
 
+// Positions beyond the ring take the place of the oldest; the others stay where they were.
+TEST_P(KvCacheOf, HoldsTheLastPositionsInARing) {
+  const uint32_t nr = packing().nr;
+  constexpr uint32_t kRing = 2 * kPagePositions;
+  const CacheCase ring = {{2, 9, 33}, kRing};
+  const Tokens tokens({ring.shape, kRing + 700});
+  const GuardedFloats data = memory(ring);
+  KvCache cache(data.data(), packing(), ring.shape, kRing);
+  cache.clear();
+  for (uint32_t first = 0; first < tokens.size.positions; first += 100) {
+    const uint32_t rows = std::min(100u, tokens.size.positions - first);
+    for (uint32_t head = 0; head < ring.shape.kv_heads; ++head) {
+      cache.append(kernels(), head, first, tokens.key_rows(head, first, rows),
+                   tokens.value_rows(head, first, rows));
+    }
+  }
+  EXPECT_TRUE(data.surroundings_intact());
+  for (uint32_t head = 0; head < ring.shape.kv_heads; ++head) {
+    for (uint32_t position = 700; position < tokens.size.positions; ++position) {
+      const uint32_t lane = position % nr;
+      const float* const keys = cache.keys(head, position - lane);
+      ASSERT_EQ(keys[lane], 0.0f);
+      ASSERT_EQ(keys[9 * nr + lane], tokens.key_rows(head, position, 1).row(0)[8]) << position;
+      const float* const values = cache.values(head, position / kPagePositions, 32 / nr) + 32 % nr;
+      ASSERT_EQ(values[0], 0.0f);
+      ASSERT_EQ(values[(position % kPagePositions + 1) * nr],
+                tokens.value_rows(head, position, 1).row(0)[32])
+          << position;
+      ASSERT_EQ(cache.keys_in_a_row(position - lane), kRing - (position - lane) % kRing);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace arenite::test

@@ -55,6 +55,8 @@ void print_formulas(const format::ModelReader& reader) {
       fmt::print("           {:<10}       {}\n", "", parts.kv_cache[c]);
     }
     fmt::print("           {:<10} scratch {}\n", "", parts.scratch);
+    if (i + 1 < reader.packed_count()) continue;
+    for (const std::string& ring : parts.rings) fmt::print("           {}\n", ring);
   }
   const bool gives_out = reader.packed(0).formula.activation_bytes_per_output != 0;
   fmt::print(

@@ -32,6 +32,8 @@ TEST(TensorValues, ConvertsEveryType) {
   EXPECT_EQ(floats_of(DType::kF32, bytes_of<float>({-1.5f, 2})), (std::vector<float>{-1.5f, 2}));
   EXPECT_EQ(floats_of(DType::kI64, bytes_of<int64_t>({-3, 4})), (std::vector<float>{-3, 4}));
   EXPECT_EQ(floats_of(DType::kI32, bytes_of<int32_t>({-3, 4})), (std::vector<float>{-3, 4}));
+  EXPECT_EQ(floats_of(DType::kU32, bytes_of<uint32_t>({3, 4294967295u})),
+            (std::vector<float>{3, 4294967296.0f}));
   EXPECT_EQ(floats_of(DType::kI16, bytes_of<int16_t>({-3, 4})), (std::vector<float>{-3, 4}));
   EXPECT_EQ(floats_of(DType::kI8, bytes_of<int8_t>({-3, 4})), (std::vector<float>{-3, 4}));
   EXPECT_EQ(floats_of(DType::kU8, bytes_of<uint8_t>({3, 255})), (std::vector<float>{3, 255}));

@@ -48,6 +48,8 @@ std::string encoded(double value, DType dtype) {
       return bytes_of(static_cast<int64_t>(value));
     case DType::kI32:
       return bytes_of(static_cast<int32_t>(value));
+    case DType::kU32:
+      return bytes_of(static_cast<uint32_t>(value));
     case DType::kI16:
       return bytes_of(static_cast<int16_t>(value));
     case DType::kI8:

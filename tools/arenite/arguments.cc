@@ -70,11 +70,12 @@ CLI::Validator kernel_set_or_target_name() {
 }
 
 void require_other_file(const std::filesystem::path& output,
-                        std::initializer_list<std::filesystem::path> inputs) {
+                        std::initializer_list<std::filesystem::path> inputs,
+                        const std::string& option) {
   for (const std::filesystem::path& input : inputs) {
     std::error_code none;  // a file that is not there is no other file
     if (!std::filesystem::equivalent(input, output, none)) continue;
-    throw CLI::ValidationError("--output",
+    throw CLI::ValidationError(option,
                                fmt::format("{} is an input of this command: expected another file",
                                            convert::quote(output.string())));
   }

@@ -28,10 +28,11 @@ CLI::Validator kernel_set_or_target_name();
 // Declares --kernels and --threads. The variables must outlive the command.
 void add_machine_options(CLI::App& command, std::string& kernels, uint32_t& threads);
 
-// Throws CLI::ValidationError if `output` is one of `inputs`, under whatever name: a result must
-// not replace what it was made from.
+// Throws CLI::ValidationError if `output`, the value of `option`, is one of `inputs`, under
+// whatever name: a result must not replace what it was made from.
 void require_other_file(const std::filesystem::path& output,
-                        std::initializer_list<std::filesystem::path> inputs);
+                        std::initializer_list<std::filesystem::path> inputs,
+                        const std::string& option = "--output");
 
 // The line about a parse error, and where to read more; for CLI::App.
 std::string usage_message(const CLI::App* app, const CLI::Error& error);

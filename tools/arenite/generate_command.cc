@@ -37,6 +37,7 @@ struct Arguments {
   bool ids = false;
   bool hide_prompt = false;
   bool skip_checksums = false;
+  ProfileOptions profile;
 };
 
 // Writes tokens to the standard output as soon as they come.
@@ -141,6 +142,7 @@ void print_report(const Arguments& arguments, const Generation& generation, uint
 }
 
 void run_generate(const Arguments& arguments) {
+  require_other_file(arguments.profile.trace, {arguments.model, arguments.prompt.file}, "--trace");
   Progress progress("loading " + arguments.model.string());
   const ModelFile file(arguments.model, arguments.kernels,
                        arguments.skip_checksums ? Checksums::kSkip : Checksums::kVerify);
@@ -159,7 +161,9 @@ void run_generate(const Arguments& arguments) {
   SessionOptions options;
   options.positions_max = context;
   options.tokens_max = std::min(arguments.chunk, context);
-  options.parallel = pool.parallel_for();
+  Profiler profiler(arguments.profile, file.model());
+  options.parallel = profiler.watch(pool.parallel_for());
+  options.profile = profiler.hook();
   ModelSession session(file, options);
 
   TokenPrinter printer(tokenizer, arguments.ids, arguments.prompt.specials);
@@ -168,12 +172,13 @@ void run_generate(const Arguments& arguments) {
   const Generation generation = generate(
       file, session.session(), tokenizer, prompt,
       {context, options.tokens_max, arguments.tokens, arguments.repeat_last, arguments.sampler},
-      [&](TokenId id) {
+      profiler, [&](TokenId id) {
         printer.next(id, true);
         TokenPrinter::flush();
       });
   printer.finish();
   print_report(arguments, generation, context, session.plan());
+  profiler.report();
 }
 
 void add_prompt_options(CLI::App& command, Arguments& arguments) {
@@ -259,6 +264,7 @@ void add_generate(CLI::App& app) {
   command->add_flag("--ids", arguments->ids, "Print ids of tokens instead of text");
   command->add_flag("--no-prompt", arguments->hide_prompt, "Print the continuation alone");
   add_machine_options(*command, arguments->kernels, arguments->threads);
+  add_profile_options(*command, arguments->profile);
   command->add_flag("--skip-checksums", arguments->skip_checksums,
                     "Start at once: leave damaged weights unnoticed");
   command->callback([arguments] { run_generate(*arguments); });

@@ -18,7 +18,9 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-Output step(const ModelFile& file, Session& session, std::span<const TokenId> ids) {
+Output step(const ModelFile& file, Session& session, std::span<const TokenId> ids,
+            Profiler& profiler) {
+  profiler.add_sequence(session.positions(), static_cast<uint32_t>(ids.size()), 1);
   Diagnostic why;
   const Result<Output> output = session.step(ids, &why);
   if (!output.ok()) throw_status(file.name(), output.status(), why);
@@ -26,11 +28,11 @@ Output step(const ModelFile& file, Session& session, std::span<const TokenId> id
 }
 
 Output feed_prompt(const ModelFile& file, Session& session, std::span<const TokenId> prompt,
-                   uint32_t chunk) {
+                   uint32_t chunk, Profiler& profiler) {
   Output output;
   while (!prompt.empty()) {
     const size_t count = std::min<size_t>(chunk, prompt.size());
-    output = step(file, session, prompt.first(count));
+    output = step(file, session, prompt.first(count), profiler);
     prompt = prompt.subspan(count);
   }
   return output;
@@ -70,12 +72,13 @@ class Chooser {
 
 Generation generate(const ModelFile& file, Session& session,
                     const std::optional<Tokenizer>& tokenizer, std::span<const TokenId> prompt,
-                    const GenerationOptions& options, const std::function<void(TokenId)>& show) {
+                    const GenerationOptions& options, Profiler& profiler,
+                    const std::function<void(TokenId)>& show) {
   Chooser chooser(file, prompt, options);
   Generation result;
   result.prompt_tokens = static_cast<uint32_t>(prompt.size());
   Clock::time_point start = Clock::now();
-  Output output = feed_prompt(file, session, prompt, options.chunk);
+  Output output = feed_prompt(file, session, prompt, options.chunk, profiler);
   result.prompt_seconds = seconds_since(start);
 
   start = Clock::now();
@@ -92,7 +95,7 @@ Generation generate(const ModelFile& file, Session& session,
       result.stop = StopReason::kContextFull;
       break;
     }
-    output = step(file, session, {&id, 1});
+    output = step(file, session, {&id, 1}, profiler);
     ++result.decode_steps;
   }
   result.decode_seconds = seconds_since(start);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "arenite/model_file.h"
+#include "arenite/profiler.h"
 #include "arenite/sampler.h"
 #include "arenite/tokenizer.h"
 
@@ -39,6 +40,7 @@ struct Generation {
 // context.
 Generation generate(const ModelFile& file, Session& session,
                     const std::optional<Tokenizer>& tokenizer, std::span<const TokenId> prompt,
-                    const GenerationOptions& options, const std::function<void(TokenId)>& show);
+                    const GenerationOptions& options, Profiler& profiler,
+                    const std::function<void(TokenId)>& show);
 
 }  // namespace arenite::tool

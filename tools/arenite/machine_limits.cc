@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -171,21 +172,6 @@ ReadLoop widest_read_loop() {
   return read_16;
 }
 
-double measure_read_gbytes_per_s(const ParallelFor& parallel) {
-  convert::AlignedBytes data(kReadBytes);
-  std::memset(data.data(), 1, kReadBytes);
-  const size_t share = kReadBytes / parallel.threads / kReadUnit * kReadUnit;
-  const ReadLoop read = widest_read_loop();
-  std::atomic<uint32_t> sink{0};
-  double best = 0.0;
-  for (int i = 0; i < 4; ++i) {
-    const double seconds = time_on_all_threads(
-        parallel, [&](uint32_t thread) { sink += read(data.data() + thread * share, share); });
-    best = std::max(best, static_cast<double>(share * parallel.threads) / seconds / 1e9);
-  }
-  return best;
-}
-
 }  // namespace
 
 double measure_peak_gflops(const ParallelFor& parallel) {
@@ -201,8 +187,34 @@ double measure_peak_gflops(const ParallelFor& parallel) {
   return best;
 }
 
+size_t read_bytes(const ParallelFor& parallel, size_t wanted) {
+  const size_t unit = kReadUnit * parallel.threads;
+  return (wanted + unit - 1) / unit * unit;
+}
+
+double measure_read_gbytes_per_s(const ParallelFor& parallel, std::span<const std::byte> memory) {
+  const size_t share = memory.size() / parallel.threads / kReadUnit * kReadUnit;
+  assert(share > 0);
+  const size_t passes = (kReadBytes + memory.size() - 1) / memory.size();
+  const ReadLoop read = widest_read_loop();
+  std::atomic<uint32_t> sink{0};
+  double best = 0.0;
+  for (int i = 0; i < 4; ++i) {
+    const double seconds = time_on_all_threads(parallel, [&](uint32_t thread) {
+      for (size_t pass = 0; pass < passes; ++pass) {
+        sink += read(memory.data() + thread * share, share);
+      }
+    });
+    const double bytes = static_cast<double>(share * parallel.threads * passes);
+    best = std::max(best, bytes / seconds / 1e9);
+  }
+  return best;
+}
+
 MachineLimits measure_limits(const ParallelFor& parallel) {
-  return {measure_peak_gflops(parallel), measure_read_gbytes_per_s(parallel)};
+  convert::AlignedBytes memory(read_bytes(parallel, kReadBytes));
+  std::memset(memory.data(), 1, memory.size());
+  return {measure_peak_gflops(parallel), measure_read_gbytes_per_s(parallel, memory.span())};
 }
 
 }  // namespace arenite::tool

@@ -2,6 +2,9 @@
 // What this machine can do at best: the yardstick of every benchmark, measured in the same run.
 #pragma once
 
+#include <cstddef>
+#include <span>
+
 #include "arenite/parallel.h"
 
 namespace arenite::tool {
@@ -16,5 +19,12 @@ MachineLimits measure_limits(const ParallelFor& parallel);
 
 // The peak alone; takes about 20 ms.
 double measure_peak_gflops(const ParallelFor& parallel);
+
+// How fast all threads together read `memory`, which should be as large as what they will read, and
+// must have read_bytes(...) bytes. Takes about as long as reading 1 GB.
+double measure_read_gbytes_per_s(const ParallelFor& parallel, std::span<const std::byte> memory);
+
+// `wanted`, rounded up so that each thread has a share.
+size_t read_bytes(const ParallelFor& parallel, size_t wanted);
 
 }  // namespace arenite::tool

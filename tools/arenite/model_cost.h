@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model computes, counted from its program.
+// What a model computes and reads, counted from its program.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,22 @@ struct OpCost {
 };
 OpCost op_cost(const format::ModelReader& model, uint32_t index);
 
-// Floating-point operations of op `index` over one sequence of `tokens` tokens, two per
-// multiply-add. Attention counts visible pairs only; exponentials and copies do not count.
-double op_flops(const format::ModelReader& model, uint32_t index, uint32_t tokens);
+// What a sequence is fed in one call. REQUIRES: held is 0 for a model that is not causal.
+struct Feed {
+  uint32_t held = 0;     // tokens before
+  uint32_t tokens = 0;   // tokens now
+  uint32_t outputs = 0;  // of these, how many give out rows
+};
+
+// Floating-point operations of op `index`, two per multiply-add. Attention counts visible pairs
+// only; exponentials and copies do not count.
+double op_flops(const format::ModelReader& model, uint32_t index, const Feed& feed);
 
 // The same of all ops.
-double model_flops(const format::ModelReader& model, uint32_t tokens);
+double model_flops(const format::ModelReader& model, const Feed& feed);
+
+// Bytes of weights, of keys and of values that a call with one token reads at least, for one of the
+// file's targets: the matrices whole, a row of the tables, and the cache as far as masks show it.
+double decode_bytes(const format::ModelReader& model, uint32_t packed_index, uint32_t held);
 
 }  // namespace arenite::tool

@@ -1,12 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workers take tasks one by one. Between runs they spin for a moment, then sleep: a step of a model
-// is many short runs.
+// Threads claim tasks one by one. A step of a model is many runs of a few microseconds each:
+// workers spin for a moment before they sleep, and a run ends when its tasks are done, not when the
+// last worker has woken up to find nothing to do.
 #include "arenite/thread_pool.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace arenite::tool {
 namespace {
 
-constexpr int kSpins = 2000;
+constexpr int kSpins = 1000;  // 10 to 40 microseconds
+
+void pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
 
 }  // namespace
 
@@ -15,11 +28,9 @@ ThreadPool::ThreadPool(uint32_t threads) {
 }
 
 ThreadPool::~ThreadPool() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_all();
+  stop_ = true;
+  ++round_;
+  round_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -35,39 +46,47 @@ ParallelFor ThreadPool::parallel_for() {
 }
 
 void ThreadPool::run(uint32_t tasks, ParallelFor::Task task, void* job) {
-  {
-    const std::lock_guard lock(mutex_);
-    task_ = task;
-    job_ = job;
-    tasks_ = tasks;
-    next_ = 0;
-    busy_ = static_cast<uint32_t>(workers_.size());
-    ++round_;
-  }
-  wake_.notify_all();
+  task_ = task;
+  job_ = job;
+  tasks_ = tasks;
+  done_.store(0, std::memory_order_relaxed);
+  const uint32_t round = round_.load(std::memory_order_relaxed) + 1;
+  unclaimed_.store(uint64_t{round} << 32 | tasks, std::memory_order_release);
+  round_.store(round, std::memory_order_release);
+  round_.notify_all();
   work(0);
-  while (busy_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  for (int i = 0; done_.load(std::memory_order_acquire) != tasks; ++i) {
+    if (i < kSpins) {
+      pause();
+    } else {
+      std::this_thread::yield();  // whoever has the last task may be waiting for this core
+    }
+  }
 }
 
+// The number of the run in `unclaimed_` keeps a late thread from claiming a task of a run that it
+// has not seen: then the exchange fails, and it looks again.
 void ThreadPool::work(uint32_t thread_index) {
-  for (uint32_t i = next_++; i < tasks_; i = next_++) task_(job_, i, thread_index);
+  uint64_t unclaimed = unclaimed_.load(std::memory_order_acquire);
+  while (static_cast<uint32_t>(unclaimed) != 0) {
+    if (!unclaimed_.compare_exchange_weak(unclaimed, unclaimed - 1, std::memory_order_acq_rel,
+                                          std::memory_order_acquire)) {
+      continue;
+    }
+    task_(job_, tasks_ - static_cast<uint32_t>(unclaimed), thread_index);
+    done_.fetch_add(1, std::memory_order_release);
+    unclaimed = unclaimed_.load(std::memory_order_acquire);
+  }
 }
 
 void ThreadPool::serve(uint32_t thread_index) {
-  uint64_t seen = 0;
+  uint32_t seen = 0;
   while (true) {
-    std::unique_lock lock(mutex_);
-    for (int i = 0; i < kSpins && round_ == seen && !stop_; ++i) {
-      lock.unlock();
-      std::this_thread::yield();
-      lock.lock();
-    }
-    wake_.wait(lock, [&] { return round_ != seen || stop_; });
+    for (int i = 0; i < kSpins && round_.load(std::memory_order_relaxed) == seen; ++i) pause();
+    round_.wait(seen, std::memory_order_acquire);
+    seen = round_.load(std::memory_order_acquire);
     if (stop_) return;
-    seen = round_;
-    lock.unlock();
     work(thread_index);
-    busy_.fetch_sub(1, std::memory_order_release);
   }
 }
 

@@ -3,9 +3,7 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -30,17 +28,16 @@ class ThreadPool {
   void serve(uint32_t thread_index);
 
   std::vector<std::thread> workers_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  uint64_t round_ = 0;  // raised for each run; workers wait for it
-  bool stop_ = false;
+  std::atomic<uint32_t> round_{0};  // raised for each run; workers wait for it
+  std::atomic<bool> stop_{false};
 
-  // Of the current run.
+  // Of the current run. They stay as they are until all its tasks are done, so that whoever holds a
+  // task may read them.
   ParallelFor::Task task_ = nullptr;
   void* job_ = nullptr;
   uint32_t tasks_ = 0;
-  std::atomic<uint32_t> next_{0};
-  std::atomic<uint32_t> busy_{0};
+  alignas(64) std::atomic<uint64_t> unclaimed_{0};  // number of the run << 32 | tasks left
+  alignas(64) std::atomic<uint32_t> done_{0};       // tasks
 };
 
 }  // namespace arenite::tool

@@ -55,6 +55,25 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
+void AtomicFile::resize(uint64_t bytes) {
+  assert(descriptor_ >= 0);
+  if (ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) fail(errno);
+}
+
+void AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
+  assert(descriptor_ >= 0);
+  while (!bytes.empty()) {
+    const ssize_t written =
+        pwrite(descriptor_, bytes.data(), std::min(bytes.size(), kWriteBytesMax),
+               static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) fail(written < 0 ? errno : EIO);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+    offset += static_cast<uint64_t>(written);
+    bytes_written_ += static_cast<uint64_t>(written);
+  }
+}
+
 void AtomicFile::commit() {
   assert(descriptor_ >= 0);
   // Some file systems know no fsync and say EINVAL; all others report late write errors here.

@@ -20,6 +20,9 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
+  // For files whose parts come in any order: zeros up to `bytes`, and bytes in place of some.
+  void resize(uint64_t bytes);
+  void write_at(uint64_t offset, std::span<const std::byte> bytes);
   uint64_t bytes_written() const { return bytes_written_; }
 
   // The bytes are on the disk before the name points at them. Nothing can be written afterwards.

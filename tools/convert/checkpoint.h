@@ -17,7 +17,7 @@
 
 namespace arenite::convert {
 
-enum class DType { kF64, kF32, kF16, kBF16, kI64, kI32, kI16, kI8, kU8, kBool };
+enum class DType { kF64, kF32, kF16, kBF16, kI64, kI32, kU32, kI16, kI8, kU8, kBool };
 
 constexpr size_t kRankMax = 64;  // dimensions of a tensor; PyTorch's limit too
 

@@ -76,8 +76,8 @@ CheckpointTensor array_view(std::span<const std::byte> file, const std::string& 
   return tensor;
 }
 
-void write_array(const std::filesystem::path& file, const char* descr,
-                 std::span<const uint64_t> shape, std::span<const std::byte> data) {
+// Everything before the data.
+std::string header_of(const char* descr, std::span<const uint64_t> shape) {
   // A tuple of one element needs its comma in Python.
   std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}",
                                    descr, fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
@@ -89,9 +89,14 @@ void write_array(const std::filesystem::path& file, const char* descr,
   std::string start(kMagic);
   start += {'\x01', '\x00', static_cast<char>(header_bytes & 0xff),
             static_cast<char>(header_bytes >> 8)};
-  start += header;
+  return start + header;
+}
+
+void write_array(const std::filesystem::path& file, const char* descr,
+                 std::span<const uint64_t> shape, std::span<const std::byte> data) {
   AtomicFile out(file);
-  out.write(std::as_bytes(std::span(start)));
+  const std::string header = header_of(descr, shape);
+  out.write(std::as_bytes(std::span(header)));
   out.write(data);
   out.commit();
 }
@@ -112,6 +117,22 @@ NpyArray NpyArray::read(const std::filesystem::path& file) {
   CheckpointTensor tensor = array_view(map.bytes(), file.string());
   return NpyArray(std::move(map), std::move(tensor));
 }
+
+NpyWriter::NpyWriter(const std::filesystem::path& file, std::span<const uint64_t> shape)
+    : file_(file) {
+  const std::string header = header_of("<f4", shape);
+  for (const uint64_t extent : shape) elements_ *= extent;
+  start_bytes_ = header.size();
+  file_.write(std::as_bytes(std::span(header)));
+  file_.resize(start_bytes_ + elements_ * sizeof(float));
+}
+
+void NpyWriter::write(uint64_t first, std::span<const float> values) {
+  assert(first + values.size() <= elements_);
+  file_.write_at(start_bytes_ + first * sizeof(float), std::as_bytes(values));
+}
+
+void NpyWriter::commit() { file_.commit(); }
 
 void write_npy(const std::filesystem::path& file, std::span<const uint64_t> shape,
                std::span<const float> values) {

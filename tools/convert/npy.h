@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "convert/atomic_file.h"
 #include "convert/checkpoint.h"
 #include "convert/file_map.h"
 
@@ -18,10 +19,11 @@ namespace arenite::convert {
 // An array in row-major order, mapped from its file.
 class NpyArray {
  public:
-  // Reads '<f4', '<f8', '<i4', '<i8', '|i1', '|u1' or '|b1' in C order. Throws InputError that
-  // names the file and the field.
+  // Reads '<f4', '<f8', '<i4', '<i8', '<u4', '|i1', '|u1' or '|b1' in C order. Throws InputError
+  // that names the file and the field.
   static NpyArray read(const std::filesystem::path& file);
 
+  const std::string& name() const { return tensor_.name; }  // of the file
   DType dtype() const { return tensor_.dtype; }
   const std::vector<uint64_t>& shape() const { return tensor_.shape; }
   uint64_t elements() const { return tensor_.elements(); }
@@ -38,6 +40,23 @@ class NpyArray {
 
   FileMap file_;
   CheckpointTensor tensor_;  // its name is that of the file
+};
+
+// Writes a version 1.0 file of '<f4' in pieces, in any order; what is not written is zero. The file
+// appears whole, or not at all. Throws InputError.
+class NpyWriter {
+ public:
+  NpyWriter(const std::filesystem::path& file, std::span<const uint64_t> shape);
+
+  // REQUIRES: the values lie within the shape. `first` counts elements.
+  void write(uint64_t first, std::span<const float> values);
+  // Nothing can be written afterwards.
+  void commit();
+
+ private:
+  AtomicFile file_;
+  uint64_t start_bytes_ = 0;  // of the header
+  uint64_t elements_ = 1;
 };
 
 // Write version 1.0 files of '<f4' and '<i4', atomically. Throw InputError.

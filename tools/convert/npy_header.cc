@@ -16,8 +16,8 @@ struct DescrName {
 };
 
 constexpr DescrName kDescrNames[] = {
-    {"<f8", DType::kF64}, {"<f4", DType::kF32}, {"<i8", DType::kI64},  {"<i4", DType::kI32},
-    {"|i1", DType::kI8},  {"|u1", DType::kU8},  {"|b1", DType::kBool},
+    {"<f8", DType::kF64}, {"<f4", DType::kF32}, {"<i8", DType::kI64}, {"<i4", DType::kI32},
+    {"<u4", DType::kU32}, {"|i1", DType::kI8},  {"|u1", DType::kU8},  {"|b1", DType::kBool},
 };
 
 class HeaderParser {
@@ -79,9 +79,10 @@ class HeaderParser {
       }
     }
     fail("descr",
-         fmt::format("is {}: expected one of <f4 <f8 <i4 <i8 |i1 |u1 |b1; convert the array with "
-                     "array.astype",
-                     quote(descr)));
+         fmt::format(
+             "is {}: expected one of <f4 <f8 <i4 <i8 <u4 |i1 |u1 |b1; convert the array with "
+             "array.astype",
+             quote(descr)));
   }
 
   void parse_shape() {

@@ -90,6 +90,9 @@ std::vector<Real> values_of(const CheckpointTensor& tensor) {
     case DType::kI32:
       collect(load<int32_t>);
       break;
+    case DType::kU32:
+      collect(load<uint32_t>);
+      break;
     case DType::kI16:
       collect(load<int16_t>);
       break;
@@ -122,6 +125,8 @@ const char* name(DType dtype) {
       return "I64";
     case DType::kI32:
       return "I32";
+    case DType::kU32:
+      return "U32";
     case DType::kI16:
       return "I16";
     case DType::kI8:
@@ -141,6 +146,7 @@ size_t bytes(DType dtype) {
       return 8;
     case DType::kF32:
     case DType::kI32:
+    case DType::kU32:
       return 4;
     case DType::kF16:
     case DType::kBF16:

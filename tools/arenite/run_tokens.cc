@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model of tokens: the ids in chunks, so that the arena need not hold the logits of all of them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "arenite/profiler.h"
+#include "arenite/progress.h"
+#include "arenite/run_options.h"
+#include "arenite/session_sizes.h"
+#include "arenite/thread_pool.h"
+#include "convert/error.h"
+
+namespace arenite::tool {
+namespace {
+
+void check_array(const convert::NpyArray& input) {
+  const std::string file = convert::quote(input.name());
+  const convert::DType dtype = input.dtype();
+  if (dtype != convert::DType::kI32 && dtype != convert::DType::kI64 &&
+      dtype != convert::DType::kU32) {
+    throw convert::InputError(
+        "{}: dtype is {}: expected token ids, as int32 ('<i4'), int64 ('<i8') or uint32 ('<u4')",
+        file, convert::name(dtype));
+  }
+  if (input.shape().size() != 1 && input.shape().size() != 2) {
+    throw convert::InputError("{}: shape is [{}]: expected [tokens] or [sequences, tokens]", file,
+                              fmt::join(input.shape(), ", "));
+  }
+}
+
+// Padding may be any number, and becomes 0.
+std::vector<TokenId> ids_of(const RunOptions& options, const convert::NpyArray& input,
+                            const InputShape& shape, const Model& model) {
+  const std::vector<int64_t> values = input.to_i64();
+  std::vector<TokenId> ids(values.size());
+  for (uint32_t s = 0; s < shape.sequences; ++s) {
+    for (uint32_t t = 0; t < length_of(options, shape, s); ++t) {
+      const int64_t id = values[size_t{s} * shape.tokens + t];
+      if (id >= 0 && id < int64_t{model.vocab_size()}) {
+        ids[size_t{s} * shape.tokens + t] = static_cast<TokenId>(id);
+        continue;
+      }
+      throw convert::InputError(
+          "{}: found token {} at [{}], expected ids from 0 to {}, the model's vocabulary",
+          convert::quote(input.name()), id,
+          input.shape().size() == 1 ? fmt::format("{}", t) : fmt::format("{}, {}", s, t),
+          model.vocab_size() - 1);
+    }
+  }
+  return ids;
+}
+
+// One call feeds tokens [begin, begin + most) of each sequence, as far as they go.
+struct Chunk {
+  uint32_t begin = 0;
+  std::vector<uint32_t> lengths;
+  std::vector<TokenId> ids;  // [sequences, tokens]
+  uint32_t tokens = 0;       // of the longest
+};
+
+Chunk cut_chunk(const RunOptions& options, const InputShape& shape, std::span<const TokenId> ids,
+                uint32_t begin, uint32_t most) {
+  Chunk chunk;
+  chunk.begin = begin;
+  for (uint32_t s = 0; s < shape.sequences; ++s) {
+    const uint32_t length = length_of(options, shape, s);
+    chunk.lengths.push_back(length > begin ? std::min(length - begin, most) : 0);
+    chunk.tokens = std::max(chunk.tokens, chunk.lengths.back());
+  }
+  for (uint32_t s = 0; s < shape.sequences && chunk.tokens > 0; ++s) {
+    const std::span<const TokenId> row =
+        ids.subspan(size_t{s} * shape.tokens + begin, chunk.tokens);
+    chunk.ids.insert(chunk.ids.end(), row.begin(), row.end());
+  }
+  return chunk;
+}
+
+// Writes dense rows of a call to where they belong in an array [.., sequences, tokens, width].
+void write_rows(convert::NpyWriter& writer, uint64_t first_row, const InputShape& shape,
+                const Chunk& chunk, const float* data, uint64_t width) {
+  for (uint32_t s = 0; s < shape.sequences; ++s) {
+    const uint64_t row = first_row + uint64_t{s} * shape.tokens + chunk.begin;
+    writer.write(row * width, {data, static_cast<size_t>(chunk.lengths[s] * width)});
+    data += chunk.lengths[s] * width;
+  }
+}
+
+// Receives hidden states during a call. No exception may pass through the runtime.
+class HiddenStateWriter {
+ public:
+  HiddenStateWriter(const RunOptions& options, const ModelFile& file, const InputShape& shape,
+                    const std::vector<uint64_t>& input_shape)
+      : shape_(shape) {
+    if (options.hidden_states.empty()) return;
+    const format::ModelReader reader(file.model().file());
+    if (reader.hidden_states() == 0) {
+      throw convert::InputError("{}: the file names no hidden states: convert it again",
+                                convert::quote(file.name()));
+    }
+    std::vector<uint64_t> states_shape = {reader.hidden_states()};
+    states_shape.insert(states_shape.end(), input_shape.begin(), input_shape.end());
+    states_shape.push_back(reader.hidden_state(0).view.width);
+    writer_.emplace(options.hidden_states, states_shape);
+  }
+
+  HiddenStateHook hook() {
+    if (!writer_) return {};
+    return {[](void* context, uint32_t index, const float* data, uint32_t, uint32_t features) {
+              static_cast<HiddenStateWriter*>(context)->write(index, data, features);
+            },
+            this};
+  }
+
+  void begin_chunk(const Chunk& chunk) { chunk_ = &chunk; }
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+  void commit() {
+    if (writer_) writer_->commit();
+  }
+
+ private:
+  void write(uint32_t index, const float* data, uint32_t features) {
+    if (error_) return;
+    try {
+      const uint64_t first_row = uint64_t{index} * shape_.sequences * shape_.tokens;
+      write_rows(*writer_, first_row, shape_, *chunk_, data, features);
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  }
+
+  InputShape shape_;
+  std::optional<convert::NpyWriter> writer_;
+  const Chunk* chunk_ = nullptr;
+  std::exception_ptr error_;
+};
+
+// Of several chunks, the one with the last token of a sequence comes last.
+void write_last_rows(convert::NpyWriter& writer, const Chunk& chunk, const Output& output) {
+  uint32_t row = 0;
+  for (size_t s = 0; s < chunk.lengths.size(); ++s) {
+    if (chunk.lengths[s] > 0) writer.write(s * output.features, output.row(row++));
+  }
+}
+
+uint32_t chunk_tokens(const RunOptions& options, const ModelFile& file, const InputShape& shape) {
+  if (file.model().causal()) {
+    const uint32_t limit = UINT32_MAX / shape.sequences;  // of a call
+    return std::min({options.chunk.value_or(kDefaultTokens), shape.tokens, limit});
+  }
+  if (!options.chunk) return shape.tokens;
+  throw convert::InputError(
+      "{}: --chunk: the model is not causal, so that each token sees all of them",
+      convert::quote(file.name()));
+}
+
+}  // namespace
+
+void run_tokens(const RunOptions& options, const ModelFile& file) {
+  const convert::NpyArray input = convert::NpyArray::read(options.input);
+  check_array(input);
+  const InputShape shape = input_shape(input, input.shape().size() == 1, file.model());
+  check_lengths(options, shape);
+  const std::vector<TokenId> ids = ids_of(options, input, shape, file.model());
+  const uint32_t most = chunk_tokens(options, file, shape);
+
+  Profiler profiler(options.profile, file.model());
+  HiddenStateWriter states(options, file, shape, input.shape());
+  ThreadPool pool(options.threads);
+  SessionOptions session_options;
+  session_options.positions_max = shape.tokens;
+  session_options.tokens_max = most * shape.sequences;
+  session_options.sequences_max = shape.sequences;
+  session_options.outputs = options.last ? Outputs::kLast : Outputs::kAll;
+  session_options.parallel = profiler.watch(pool.parallel_for());
+  session_options.profile = profiler.hook();
+  session_options.hidden_states = states.hook();
+  ModelSession session(file, session_options);
+
+  std::vector<uint64_t> output_shape = input.shape();
+  if (options.last) output_shape.pop_back();
+  output_shape.push_back(file.model().output_features());
+  convert::NpyWriter writer(options.output, output_shape);
+  Progress progress("running " + options.model.string());
+  for (uint32_t begin = 0; begin < shape.tokens; begin += most) {
+    const Chunk chunk = cut_chunk(options, shape, ids, begin, most);
+    if (chunk.tokens == 0) break;
+    states.begin_chunk(chunk);
+    for (const uint32_t length : chunk.lengths) {
+      profiler.add_sequence(begin, length, options.last ? std::min(length, 1u) : length);
+    }
+    Diagnostic why;
+    const Result<Output> output = session.session().step(
+        TokenBatch{chunk.ids, shape.sequences, chunk.tokens, chunk.lengths}, &why);
+    if (!output.ok()) throw_status(options.input.string(), output.status(), why);
+    states.rethrow();
+    if (options.last) {
+      write_last_rows(writer, chunk, *output);
+    } else {
+      write_rows(writer, 0, shape, chunk, output->data, output->features);
+    }
+  }
+  progress.done();
+  states.commit();
+  writer.commit();
+  print_run(options, file, output_shape, session.plan());
+  profiler.report();
+}
+
+}  // namespace arenite::tool

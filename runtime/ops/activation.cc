@@ -3,6 +3,8 @@
 // intermediate results stay in the first-level cache.
 #include "ops/activation.h"
 
+#include <cstring>
+
 #include "ops/rows.h"
 
 namespace arenite {
@@ -10,24 +12,35 @@ namespace {
 
 constexpr uint32_t kChunk = 256;
 
+// x = x * sigmoid(gate). The kernel for AVX-512 makes numbers beyond 10^14 not a number; this is
+// far beyond where every float's sigmoid is 0 or 1. Of constant length, for the vectorizer.
+void multiply_by_sigmoid(const KernelSet& kernels, size_t bytes, float (&gate)[kChunk], float* x) {
+  constexpr float kMost = 512.0f;
+  for (float& value : gate) {
+    value = value < -kMost ? -kMost : value;
+    value = value > kMost ? kMost : value;
+  }
+  kernels.sigmoid(bytes, gate, gate);
+  kernels.multiply(bytes, x, gate, x);
+}
+
 // x = x * sigmoid(x)
 void silu(const KernelSet& kernels, size_t bytes, float* x) {
-  float gate[kChunk];
-  kernels.sigmoid(bytes, x, gate);
-  kernels.multiply(bytes, x, gate, x);
+  float gate[kChunk] = {};
+  std::memcpy(gate, x, bytes);
+  multiply_by_sigmoid(kernels, bytes, gate, x);
 }
 
 // (1 + tanh(u)) / 2 = sigmoid(2 u), so gelu(x) = x sigmoid(a x + b x^3).
 void gelu_tanh(const KernelSet& kernels, size_t bytes, float* x) {
   constexpr float kA = 1.5957691216057308f;  // 2 sqrt(2 / pi)
   constexpr float kB = 1.5957691216057308f * 0.044715f;
-  float gate[kChunk];
+  float gate[kChunk] = {};
   kernels.multiply(bytes, x, x, gate);
   kernels.scale(bytes, gate, &kB, gate);
   kernels.add_constant(bytes, gate, &kA, gate);
   kernels.multiply(bytes, gate, x, gate);
-  kernels.sigmoid(bytes, gate, gate);
-  kernels.multiply(bytes, x, gate, x);
+  multiply_by_sigmoid(kernels, bytes, gate, x);
 }
 
 void apply(const KernelSet& kernels, ActivationFunction function, float cap, uint32_t count,

@@ -49,6 +49,16 @@ TEST_P(Packer, PutsEveryElementInItsPlaceAndZerosElsewhere) {
   }
 }
 
+TEST_P(Packer, CopiesPlainRows) {
+  const Packing packing = packing_of(GetParam());
+  ProgramTensor tensor = numbered(5, 7, false);
+  tensor.layout = format::Layout::kRows;
+  std::vector<float> packed(35, 99.0f);
+  ASSERT_EQ(format::stored_bytes(tensor.shape(), packing).value(), 35 * sizeof(float));
+  pack_weights(tensor, tensor.weights, packing, packed);
+  EXPECT_EQ(packed, tensor.weights);
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, Packer,
                          ::testing::Values(Target::kPortable, Target::kX86_64_v2,
                                            Target::kX86_64_v3, Target::kX86_64_v4, Target::kArm64));

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "convert/program_builder.h"
+#include "support/decoder_factory.h"
 #include "support/model_factory.h"
 #include "support/random.h"
 
@@ -145,6 +146,50 @@ TEST(Planner, NeedsNoMoreThanTheWidestMomentOfAnyModule) {
       widest = std::max(widest, alive);
     }
     EXPECT_EQ(width_of(program), widest) << spec.name;
+  }
+}
+
+// Rows of tokens and rows of outputs lie in areas of their own.
+TEST(Planner, LetsSlotsOfOutputsShareColumnsWithSlotsOfTokens) {
+  Program program = with_slots({4, 6, 9});
+  program.slots[1].per_output = program.slots[2].per_output = true;
+  format::OpView select;
+  select.kind = format::OpKind::kSelect;
+  select.select = {{0, 0, 4}, {1, 0, 4}};
+  program.ops.push_back({"select", select});
+  add_linear(program, 1, 2);
+  convert::place_slots(program);
+  EXPECT_EQ(columns(program), (std::vector<uint32_t>{0, 9, 0}));
+}
+
+// An op in place keeps a slot alive, and the input slot of a model of tokens is none.
+TEST(Planner, CountsWhatIsChangedInPlace) {
+  Program program = with_slots({4, 4, 4});
+  program.vocab_size = 10;
+  format::OpView embedding;
+  embedding.kind = format::OpKind::kEmbedding;
+  embedding.embedding.output = {1, 0, 4};
+  program.ops.push_back({"embedding", embedding});
+  add_linear(program, 1, 0);
+  format::OpView add;
+  add.kind = format::OpKind::kAdd;
+  add.add = {{1, 0, 4}, {0, 0, 4}};
+  program.ops.push_back({"add", add});
+  add_linear(program, 1, 2);
+  convert::place_slots(program);
+  EXPECT_EQ(program.slots[0].first_op, 1u);
+  EXPECT_EQ(program.slots[1].last_op, 3u);
+  EXPECT_EQ(columns(program), (std::vector<uint32_t>{0, 4, 0}));
+}
+
+TEST(Planner, LetsNoSlotsOfADecoderOverlap) {
+  for (const DecoderShape& shape : all_decoders()) {
+    const Program program = decoder_program(shape);
+    for (const bool per_output : {false, true}) {
+      Program of_kind = program;
+      std::erase_if(of_kind.slots, [&](const SlotView& s) { return s.per_output != per_output; });
+      EXPECT_TRUE(none_overlap(of_kind)) << shape.name;
+    }
   }
 }
 

@@ -13,6 +13,7 @@
 #include "core/crc32c.h"
 #include "format/file_layout.h"
 #include "format/verify.h"
+#include "support/decoder_factory.h"
 #include "support/model_factory.h"
 
 namespace arenite::test {
@@ -82,50 +83,71 @@ TEST(Writer, StoresThePackedWeightsOfEveryTensorAndTarget) {
   }
 }
 
+void expect_stored(const Program& program) {
+  const AlignedBytes file = write_model(program, {Target::kPortable});
+  const ModelReader reader(file.span());
+  EXPECT_STREQ(reader.name(), program.name.c_str());
+  EXPECT_STREQ(reader.architecture(), program.architecture.c_str());
+  EXPECT_EQ(reader.positions_max(), program.positions_max);
+  EXPECT_EQ(reader.vocab_size(), program.vocab_size);
+  EXPECT_EQ(reader.input_slot(), program.input_slot);
+  EXPECT_EQ(reader.output_slot(), program.output_slot);
+  ASSERT_EQ(reader.slots(), program.slots.size());
+  for (uint32_t i = 0; i < reader.slots(); ++i) {
+    EXPECT_EQ(reader.slot(i).width, program.slots[i].width);
+    EXPECT_EQ(reader.slot(i).column, program.slots[i].column);
+    EXPECT_EQ(reader.slot(i).first_op, program.slots[i].first_op);
+    EXPECT_EQ(reader.slot(i).last_op, program.slots[i].last_op);
+    EXPECT_EQ(reader.slot(i).per_output, program.slots[i].per_output);
+  }
+  ASSERT_EQ(reader.ops(), program.ops.size());
+  for (uint32_t i = 0; i < reader.ops(); ++i) {
+    EXPECT_STREQ(reader.op_name(i), program.ops[i].name.c_str());
+    EXPECT_EQ(reader.op(i).kind, program.ops[i].body.kind);
+    const format::Uses found = reader.op(i).uses();
+    const format::Uses expected = program.ops[i].body.uses();
+    ASSERT_EQ(found.count, expected.count);
+    for (uint32_t u = 0; u < found.count; ++u) {
+      EXPECT_EQ(found.list[u].view, expected.list[u].view);
+      EXPECT_EQ(found.list[u].access, expected.list[u].access);
+    }
+  }
+  ASSERT_EQ(reader.caches(), program.caches.size());
+  for (uint32_t i = 0; i < reader.caches(); ++i) {
+    EXPECT_EQ(reader.cache(i).kv_heads, program.caches[i].shape.kv_heads);
+    EXPECT_EQ(reader.cache(i).head_dim, program.caches[i].shape.head_dim);
+    EXPECT_EQ(reader.cache(i).value_dim, program.caches[i].shape.value_dim);
+    EXPECT_EQ(reader.cache_behind(i), program.caches[i].behind);
+  }
+  ASSERT_EQ(reader.hidden_states(), program.hidden_states.size());
+  for (uint32_t i = 0; i < reader.hidden_states(); ++i) {
+    EXPECT_EQ(reader.hidden_state(i).op, program.hidden_states[i].op);
+    EXPECT_EQ(reader.hidden_state(i).view, program.hidden_states[i].view);
+  }
+  ASSERT_EQ(reader.masks(), program.masks.size());
+  for (uint32_t i = 0; i < reader.masks(); ++i) {
+    const MaskView found = reader.mask(i);
+    const CompiledMask& expected = program.masks[i];
+    EXPECT_EQ(found.kind, expected.kind);
+    EXPECT_EQ(found.positions, expected.positions);
+    EXPECT_EQ(found.behind, expected.behind);
+    EXPECT_EQ(found.ahead, expected.ahead);
+    EXPECT_TRUE(std::ranges::equal(found.values, expected.values));
+    EXPECT_TRUE(std::ranges::equal(found.map, expected.map));
+    EXPECT_TRUE(std::ranges::equal(found.bits, expected.bits));
+    EXPECT_TRUE(std::ranges::equal(found.row_begin, expected.row_begin));
+    EXPECT_TRUE(std::ranges::equal(found.row_end, expected.row_end));
+  }
+}
+
 TEST(Writer, StoresSlotsOpsCachesAndMasks) {
   for (const ModuleSpec& spec : all_specs()) {
-    const Program program = program_of(spec);
-    const AlignedBytes file = write_model(program, {Target::kPortable});
-    const ModelReader reader(file.span());
-    EXPECT_STREQ(reader.name(), spec.name.c_str());
-    EXPECT_STREQ(reader.architecture(), program.architecture.c_str());
-    EXPECT_EQ(reader.positions_max(), program.positions_max);
-    EXPECT_EQ(reader.input_slot(), program.input_slot);
-    EXPECT_EQ(reader.output_slot(), program.output_slot);
-    ASSERT_EQ(reader.slots(), program.slots.size());
-    for (uint32_t i = 0; i < reader.slots(); ++i) {
-      EXPECT_EQ(reader.slot(i).width, program.slots[i].width);
-      EXPECT_EQ(reader.slot(i).column, program.slots[i].column);
-      EXPECT_EQ(reader.slot(i).first_op, program.slots[i].first_op);
-      EXPECT_EQ(reader.slot(i).last_op, program.slots[i].last_op);
-    }
-    ASSERT_EQ(reader.ops(), program.ops.size());
-    for (uint32_t i = 0; i < reader.ops(); ++i) {
-      EXPECT_STREQ(reader.op_name(i), program.ops[i].name.c_str());
-      EXPECT_EQ(reader.op(i).kind, program.ops[i].body.kind);
-      const format::Uses found = reader.op(i).uses();
-      const format::Uses expected = program.ops[i].body.uses();
-      ASSERT_EQ(found.count, expected.count);
-      for (uint32_t u = 0; u < found.count; ++u) {
-        EXPECT_EQ(found.list[u].view, expected.list[u].view);
-        EXPECT_EQ(found.list[u].access, expected.list[u].access);
-      }
-    }
-    ASSERT_EQ(reader.caches(), program.caches.size());
-    ASSERT_EQ(reader.masks(), program.masks.size());
-    for (uint32_t i = 0; i < reader.masks(); ++i) {
-      const MaskView found = reader.mask(i);
-      const CompiledMask& expected = program.masks[i];
-      EXPECT_EQ(found.kind, expected.kind);
-      EXPECT_EQ(found.positions, expected.positions);
-      EXPECT_EQ(found.behind, expected.behind);
-      EXPECT_EQ(found.ahead, expected.ahead);
-      EXPECT_TRUE(std::ranges::equal(found.values, expected.values));
-      EXPECT_TRUE(std::ranges::equal(found.map, expected.map));
-      EXPECT_TRUE(std::ranges::equal(found.bits, expected.bits));
-      EXPECT_TRUE(std::ranges::equal(found.row_begin, expected.row_begin));
-      EXPECT_TRUE(std::ranges::equal(found.row_end, expected.row_end));
-    }
+    SCOPED_TRACE(spec.name);
+    ASSERT_NO_FATAL_FAILURE(expect_stored(program_of(spec)));
+  }
+  for (const DecoderShape& shape : all_decoders()) {
+    SCOPED_TRACE(shape.name);
+    ASSERT_NO_FATAL_FAILURE(expect_stored(decoder_program(shape)));
   }
 }
 
@@ -156,6 +178,16 @@ TEST(Writer, GivesEverySegmentRoomToReadAhead) {
             .value();
     EXPECT_GE(packed.segment.bytes, reader.tensor_offset(p, last) + bytes + kReadAheadBytes);
   }
+}
+
+// One cache group for each window: more than a file may have are refused before anything is packed.
+TEST(Writer, RefusesMoreWindowsThanAFileHoldsGroups) {
+  DecoderShape shape = smallest_decoder();
+  shape.positions_max = 100;
+  shape.windows = {1, 2, 3, 0, 2};
+  EXPECT_NO_THROW(write_model(decoder_program(shape), {Target::kPortable}));
+  shape.windows.push_back(4);
+  EXPECT_THROW(write_model(decoder_program(shape), {Target::kPortable}), convert::InputError);
 }
 
 TEST(Writer, RefusesProgramsBeyondTheLimitsOfTheFormat) {

@@ -3,8 +3,19 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <span>
 
+#include "support/decoder_factory.h"
 #include "support/model_factory.h"
+
+namespace {
+
+void write(const std::filesystem::path& path, std::span<const std::byte> file) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(file.data()), static_cast<std::streamsize>(file.size()));
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 2) {
@@ -13,13 +24,20 @@ int main(int argc, char** argv) {
   }
   const std::filesystem::path folder = argv[1];
   std::filesystem::create_directories(folder);
+  const std::vector<arenite::Target> targets = {arenite::Target::kPortable,
+                                                arenite::Target::kX86_64_v3};
   for (const arenite::test::ModuleSpec& spec : arenite::test::all_specs()) {
-    const auto file = make_model(spec, {arenite::Target::kPortable, arenite::Target::kX86_64_v3});
     // Small files are mutated where it matters; the wide one is mostly weights.
     if (spec.name == "wide") continue;
-    std::ofstream(folder / spec.name, std::ios::binary)
-        .write(reinterpret_cast<const char*>(file.span().data()),
-               static_cast<std::streamsize>(file.size()));
+    write(folder / spec.name, make_model(spec, targets).span());
   }
+  for (const char* const name : {"gpt2", "phi", "gemma"}) {
+    arenite::test::DecoderShape shape = arenite::test::decoder_named(name);
+    write(folder / name, make_decoder_model(shape, targets).span());
+  }
+  // A ring at the smallest context that makes one: the tables of angles are most of the file.
+  arenite::test::DecoderShape ring = arenite::test::smallest_decoder();
+  ring.positions_max = 1200;
+  write(folder / "ring", make_decoder_model(ring, targets).span());
   return 0;
 }

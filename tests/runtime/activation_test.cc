@@ -9,6 +9,7 @@
 #include "support/compare.h"
 #include "support/float_rows.h"
 #include "support/kernel_sets.h"
+#include "support/pool.h"
 
 namespace arenite::test {
 namespace {
@@ -73,6 +74,48 @@ TEST_P(Activations, AddRowByRow) {
     add(kernels(), target.matrix(), other.view(), {});
     ASSERT_TRUE(same_bits(target.dense(), expected));
     ASSERT_TRUE(target.surroundings_intact());
+  }
+}
+
+TEST_P(Activations, GiveTheSameBitsForARowAlone) {
+  Pool pool(3, Order::kShuffled);
+  for (const ActivationFunction function : kAll) {
+    const FloatRows together(40, 33, 1, 3.0f), factor(40, 33, 2, 1.0f), alone(40, 33, 1, 3.0f);
+    activation(kernels(), function, kCap, together.matrix(), factor.view(), pool.parallel_for());
+    for (uint32_t r = 0; r < 40; ++r) {
+      Matrix row = alone.matrix();
+      ConstMatrix times = factor.view();
+      row.data = row.row(r), row.rows = 1;
+      times.data = times.row(r), times.rows = 1;
+      activation(kernels(), function, kCap, row, times, {});
+    }
+    ASSERT_TRUE(same_bits(together.dense(), alone.dense()));
+  }
+}
+
+// Far from zero the functions are lines, and a soft cap its cap.
+TEST_P(Activations, KeepTheirLimits) {
+  const FloatRows rows(1, 2, 1, 1.0f);
+  for (const ActivationFunction function : kAll) {
+    for (float far = 1e3f; far < 3e38f; far *= 3.7f) {
+      rows.matrix().row(0)[0] = far;
+      rows.matrix().row(0)[1] = -far;
+      activation(kernels(), function, kCap, rows.matrix(), {}, {});
+      const bool capped = function == ActivationFunction::kSoftCap;
+      EXPECT_EQ(rows.at(0, 0), capped ? kCap : far) << static_cast<int>(function);
+      EXPECT_EQ(rows.at(0, 1), capped ? -kCap : 0.0f) << static_cast<int>(function) << " " << far;
+    }
+  }
+}
+
+TEST_P(Activations, PassOnWhatIsNotANumber) {
+  const FloatRows rows(1, 3, 1, 1.0f);
+  for (const ActivationFunction function : kAll) {
+    if (function == ActivationFunction::kRelu) continue;
+    rows.matrix().row(0)[1] = NAN;
+    activation(kernels(), function, kCap, rows.matrix(), {}, {});
+    EXPECT_TRUE(std::isnan(rows.at(0, 1))) << static_cast<int>(function);
+    EXPECT_FALSE(std::isnan(rows.at(0, 0)) || std::isnan(rows.at(0, 2)));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iostream>
 
+#include "support/decoder_factory.h"
 #include "support/guarded_buffer.h"
 #include "support/hostile_file.h"
 #include "support/kernel_sets.h"
@@ -59,16 +60,21 @@ class Copy {
   GuardedBuffer memory_;
 };
 
+void expect_refusal_of_each_byte(std::span<const std::byte> file, const std::string& name) {
+  Copy copy(file);
+  for (size_t i = 0; i < file.size(); i += kStride) {
+    const std::span<std::byte> damaged = copy.fresh();
+    damaged[i] ^= std::byte{0xFF};
+    ASSERT_EQ(load_and_run(damaged), Fate::kRefused) << name << " byte " << i;
+  }
+}
+
 TEST(Damage, OfOneByteIsRefused) {
   for (const ModuleSpec& spec : {smallest(), spec_named("documents"), spec_named("strip")}) {
-    const auto file = make_model(spec, two_targets());
-    Copy copy(file.span());
-    for (size_t i = 0; i < file.size(); i += kStride) {
-      const std::span<std::byte> damaged = copy.fresh();
-      damaged[i] ^= std::byte{0xFF};
-      ASSERT_EQ(load_and_run(damaged), Fate::kRefused) << spec.name << " byte " << i;
-    }
+    expect_refusal_of_each_byte(make_model(spec, two_targets()).span(), spec.name);
   }
+  expect_refusal_of_each_byte(make_decoder_model(smallest_decoder(), two_targets()).span(),
+                              "decoder");
 }
 
 TEST(Damage, OfOneBitIsRefused) {
@@ -130,10 +136,27 @@ class Fates {
 class RepairedDamage : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Specs, RepairedDamage,
                          testing::Values("causal", "strip", "documents", "prefix", "head_masks",
-                                         "mask_only", "separate_inputs"));
+                                         "mask_only", "separate_inputs", "gpt2", "gemma",
+                                         "small ring"));
+
+// A module or a decoder.
+convert::AlignedBytes sound_file(const std::string& name) {
+  if (name == "gpt2" || name == "gemma") {
+    DecoderShape shape = decoder_named(name);
+    shape.windows.resize(1);
+    shape.positions_max = 20;
+    return make_decoder_model(shape, two_targets());
+  }
+  if (name == "small ring") {
+    DecoderShape shape = smallest_decoder();
+    shape.positions_max = 1200;
+    return make_decoder_model(shape, {targets_here().front()});
+  }
+  return make_model(spec_named(name), two_targets());
+}
 
 TEST_P(RepairedDamage, OfOneMetadataByteIsRefusedOrHarmless) {
-  const ModelSurgery sound(make_model(spec_named(GetParam()), two_targets()).span());
+  const ModelSurgery sound(sound_file(GetParam()).span());
   const size_t metadata_bytes = sound.footer().metadata_bytes;
   Copy copy(sound.file());
   ASSERT_EQ(load_and_run(copy.fresh()), Fate::kRan);
@@ -154,7 +177,7 @@ TEST_P(RepairedDamage, OfOneMetadataByteIsRefusedOrHarmless) {
 
 // Whole words: counts, offsets and sizes that are plausible, huge, or those of another field.
 TEST_P(RepairedDamage, OfOneMetadataWordIsRefusedOrHarmless) {
-  const ModelSurgery sound(make_model(spec_named(GetParam()), two_targets()).span());
+  const ModelSurgery sound(sound_file(GetParam()).span());
   const size_t words = sound.footer().metadata_bytes / sizeof(uint32_t);
   Copy copy(sound.file());
   const auto word_at = [&](size_t index) {
@@ -180,7 +203,7 @@ TEST_P(RepairedDamage, OfOneMetadataWordIsRefusedOrHarmless) {
 }
 
 TEST_P(RepairedDamage, OfAllWeightsIsHarmless) {
-  ModelSurgery file(make_model(spec_named(GetParam()), two_targets()).span());
+  ModelSurgery file(sound_file(GetParam()).span());
   Random random(4);
   for (int round = 0; round < 20; ++round) {
     for (const format::Packed* const packed : *file.model().packed()) {

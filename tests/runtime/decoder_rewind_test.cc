@@ -2,6 +2,8 @@
 // Going back in decoders, and how far rings allow it.
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "runtime/decoder_fixture.h"
 
 namespace arenite::test {

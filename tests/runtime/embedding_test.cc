@@ -8,6 +8,7 @@
 #include "support/float_rows.h"
 #include "support/kernel_sets.h"
 #include "support/packed_weights.h"
+#include "support/pool.h"
 
 namespace arenite::test {
 namespace {
@@ -52,6 +53,24 @@ TEST_P(EmbeddingOp, FindsTheVectorsOfTokensAndPositions) {
       }
     }
   }
+}
+
+TEST_P(EmbeddingOp, GivesTheSameBitsOnAnyThreads) {
+  constexpr uint32_t kColumns = 19, kRows = 50;
+  std::vector<float> table(size_t{kEntries} * kColumns);
+  Random(1).fill(table, 1.0f);
+  Embedding op;
+  op.tokens = {table.data(), kColumns, false};
+  op.scale = 1.7f;
+  std::vector<uint32_t> ids(kRows);
+  Random random(4);
+  for (uint32_t& id : ids) id = random.below(kEntries);
+  const std::vector<SequenceRows> sequences = {{0, 0, kRows}};
+  const FloatRows alone(kRows, kColumns, 1, 1.0f), together(kRows, kColumns, 2, 1.0f);
+  embedding(kernels(), op, ids.data(), kRows, sequences, alone.matrix(), {});
+  Pool pool(3, Order::kShuffled);
+  embedding(kernels(), op, ids.data(), kRows, sequences, together.matrix(), pool.parallel_for());
+  ASSERT_TRUE(same_bits(together.dense(), alone.dense()));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "support/compare.h"
 #include "support/float_rows.h"
 #include "support/kernel_sets.h"
+#include "support/pool.h"
 
 namespace arenite::test {
 namespace {
@@ -64,6 +65,16 @@ TEST_P(Rope, TurnsHalvesOfHeadsByTheirPosition) {
       ASSERT_TRUE(rows.surroundings_intact());
     }
   }
+}
+
+TEST_P(Rope, GivesTheSameBitsOnAnyThreads) {
+  const std::vector<SequenceRows> sequences = {{3, 0, 35}, {0, 35, 5}};
+  const std::vector<float> table = angles(6);
+  const FloatRows alone(40, 24, 1, 1.0f), together(40, 24, 1, 1.0f);
+  rope(kernels(), alone.matrix(), 3, table.data(), 6, sequences, {});
+  Pool pool(3, Order::kShuffled);
+  rope(kernels(), together.matrix(), 3, table.data(), 6, sequences, pool.parallel_for());
+  ASSERT_TRUE(same_bits(together.dense(), alone.dense()));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ from source_tree import load_files
 
 RULES = [
     file_rules.every_source_starts_with_its_licence,
-    file_rules.readme_shows_the_example,
+    file_rules.readme_shows_the_examples,
     file_rules.no_source_is_too_long,
     file_rules.no_line_is_too_wide,
     file_rules.no_leftovers,

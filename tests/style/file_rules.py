@@ -33,18 +33,22 @@ def every_source_starts_with_its_licence(files):
     return findings
 
 
-def readme_shows_the_example(files):
-    """The C++ in the README is part of the example that the tests compile and run."""
+def readme_shows_the_examples(files):
+    """Each piece of C++ in the README is from an example that the tests compile and run."""
     texts = {file.path: file.text for file in files}
-    if "README.md" not in texts or "examples/hello/main.cc" not in texts:
-        return []
-    example = {line.strip() for line in texts["examples/hello/main.cc"].splitlines()}
-    return [
-        f"README.md: not in examples/hello/main.cc: {line.strip()}"
-        for block in re.findall(r"```cpp\n(.*?)```", texts["README.md"], re.S)
-        for line in block.splitlines()
-        if line.strip() and line.strip() not in example
-    ]
+    examples = {
+        path: {line.strip() for line in text.splitlines()}
+        for path, text in texts.items()
+        if re.fullmatch(r"examples/\w+/main\.cc", path)
+    }
+    findings = []
+    for block in re.findall(r"```cpp\n(.*?)```", texts.get("README.md", ""), re.S):
+        lines = [line.strip() for line in block.splitlines() if line.strip()]
+        missing = {path: [n for n in lines if n not in has] for path, has in examples.items()}
+        if missing and all(missing.values()):
+            nearest = min(missing, key=lambda path: len(missing[path]))
+            findings += [f"README.md: not in {nearest}: {line}" for line in missing[nearest]]
+    return findings
 
 
 def no_source_is_too_long(files):

@@ -26,8 +26,8 @@ class FileRules(unittest.TestCase):
         example = SourceFile("examples/hello/main.cc", HEADER + "int main() {\n  run();\n}\n")
         good = SourceFile("README.md", "```cpp\nint main() {\n    run();\n```\n")
         bad = SourceFile("README.md", "```cpp\nint main() {\n    walk();\n```\n")
-        self.assertFalse(file_rules.readme_shows_the_example([example, good]))
-        self.assertTrue(file_rules.readme_shows_the_example([example, bad]))
+        self.assertFalse(file_rules.readme_shows_the_examples([example, good]))
+        self.assertTrue(file_rules.readme_shows_the_examples([example, bad]))
 
     def test_leftovers_are_found(self):
         bad = HEADER + "// TO" "DO: finish\n"

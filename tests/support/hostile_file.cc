@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "arenite/session.h"
+#include "format/reader.h"
 #include "support/guarded_buffer.h"
 #include "support/hostile_tokenizer.h"
 #include "support/random.h"
@@ -15,6 +16,8 @@ namespace {
 
 constexpr uint32_t kPositions = 70;  // more than two tiles of a mask
 constexpr uint32_t kSequences = 2;
+constexpr uint32_t kRingPositions = 1200;  // more than two pages of a cache
+constexpr uint32_t kRingTokens = 35;
 
 void require(bool condition) {
   if (!condition) std::abort();
@@ -52,18 +55,31 @@ void feed(Session& session, const Model& model, uint32_t tokens, size_t width) {
   require(session.rewind(0, 0) == Status::kOk);
 }
 
+// Token by token and in chunks until the context is full, so that rings of pages come round.
+template <typename Value>
+void feed_to_the_end(Session& session, const Model& model, size_t width) {
+  const GuardedBuffer memory(kRingTokens * width * sizeof(Value), sizeof(Value));
+  const std::span<Value> values(reinterpret_cast<Value*>(memory.data()), kRingTokens * width);
+  fill(values, model);
+  const std::span<const Value> all = values;
+  Diagnostic why;
+  for (size_t turn = 0; turn <= kRingPositions; ++turn) {
+    const size_t tokens = turn % 9 == 0 ? 1 : kRingTokens;
+    if (!session.step(all.first(tokens * width), &why).ok()) break;
+    // How far a ring goes back is the file's choice.
+    const uint32_t held = session.positions();
+    if (turn % 7 == 0) (void)session.rewind(0, held - std::min(held, kRingTokens));
+  }
+  require(session.rewind(0, 0) == Status::kOk);
+}
+
 // Reads all that it is shown, as an application might.
 void read_state(void* context, uint32_t, const float* data, uint32_t rows, uint32_t features) {
   volatile float& sink = *static_cast<float*>(context);
   for (size_t i = 0; i < size_t{rows} * features; ++i) sink = data[i];
 }
 
-Fate run(const Model& model, Outputs outputs, size_t arena_bytes_max) {
-  SessionOptions options;
-  options.positions_max =
-      model.positions_max() == 0 ? kPositions : std::min(model.positions_max(), kPositions);
-  options.sequences_max = kSequences;
-  options.outputs = outputs;
+Fate run(const Model& model, SessionOptions options, size_t arena_bytes_max, bool to_the_end) {
   float sink = 0.0f;
   options.hidden_states = {read_state, &sink};
   Diagnostic why;
@@ -76,13 +92,46 @@ Fate run(const Model& model, Outputs outputs, size_t arena_bytes_max) {
   const GuardedBuffer arena(plan->total_bytes, kArenaAlignment);
   const Result<Session*> session = Session::create(model, options, arena.span(), &why);
   require(session.ok());
-  if (model.vocab_size() != 0) {
-    feed<TokenBatch, TokenId>(**session, model, options.positions_max, 1);
+  const bool reads_ids = model.vocab_size() != 0;
+  const size_t width = reads_ids ? 1 : model.input_features();
+  if (to_the_end) {
+    reads_ids ? feed_to_the_end<TokenId>(**session, model, width)
+              : feed_to_the_end<float>(**session, model, width);
   } else {
-    feed<Batch, float>(**session, model, options.positions_max, model.input_features());
+    reads_ids ? feed<TokenBatch, TokenId>(**session, model, options.positions_max, width)
+              : feed<Batch, float>(**session, model, options.positions_max, width);
   }
   require(arena.surroundings_intact());
   return Fate::kRan;
+}
+
+uint32_t positions_of(const Model& model, uint32_t most) {
+  return model.positions_max() == 0 ? most : std::min(model.positions_max(), most);
+}
+
+bool has_ring(const Model& model) {
+  const format::ModelReader reader(model.file());
+  for (uint32_t i = 0; i < reader.caches(); ++i) {
+    if (reader.cache_behind(i) != kUnlimited) return true;
+  }
+  return false;
+}
+
+Fate run(const Model& model, size_t arena_bytes_max) {
+  SessionOptions options;
+  options.positions_max = positions_of(model, kPositions);
+  options.sequences_max = kSequences;
+  const Fate fate = run(model, options, arena_bytes_max, false);
+  if (model.vocab_size() != 0) {
+    options.outputs = Outputs::kAll;
+    (void)run(model, options, arena_bytes_max, false);
+  }
+  if (has_ring(model)) {
+    options.positions_max = positions_of(model, kRingPositions);
+    options.tokens_max = std::min(options.positions_max, kRingTokens);
+    (void)run(model, options, arena_bytes_max, true);
+  }
+  return fate;
 }
 
 }  // namespace
@@ -99,9 +148,7 @@ Fate load_and_run(std::span<const std::byte> file, size_t arena_bytes_max) {
   for (uint32_t i = 0; i < kTargets; ++i) {
     const Result<Model> model =
         Model::load(file, nullptr, {.force_target = true, .target = static_cast<Target>(i)});
-    if (!model.ok()) continue;
-    fate = run(*model, Outputs::kLast, arena_bytes_max);
-    if (model->vocab_size() != 0) fate = run(*model, Outputs::kAll, arena_bytes_max);
+    if (model.ok()) fate = run(*model, arena_bytes_max);
   }
   return fate;
 }

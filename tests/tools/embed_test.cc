@@ -6,6 +6,7 @@
 #include "format/reader.h"
 #include "session/model_access.h"
 #include "session/plan.h"
+#include "support/decoder_factory.h"
 #include "support/model_factory.h"
 #include "tools/program.h"
 
@@ -23,11 +24,13 @@ constexpr Sizes kSizes[] = {{1, 1, 1, 1},    {4, 4, 1, 1},      {5, 3, 2, 1},
                             {31, 31, 1, 2},  {33, 66, 2, 3},    {70, 1, 5, 7},
                             {511, 64, 1, 1}, {512, 512, 1, 16}, {2049, 4098, 2, 1024}};
 
-size_t planned_bytes(std::span<const std::byte> model, uint32_t packed_index, const Sizes& sizes) {
+size_t planned_bytes(std::span<const std::byte> model, uint32_t packed_index, const Sizes& sizes,
+                     Outputs outputs = Outputs::kLast) {
   SessionOptions options;
   options.positions_max = sizes.positions;
   options.tokens_max = sizes.tokens;
   options.sequences_max = sizes.sequences;
+  options.outputs = outputs;
   options.parallel.threads = sizes.threads;
   options.parallel.run = [](void*, uint32_t, ParallelFor::Task, void*) {};
   const Target target = static_cast<Target>(format::ModelReader(model).packed(packed_index).target);
@@ -43,17 +46,20 @@ std::string identifier(Target target) {
   return text;
 }
 
-// Lines of C++ that only compile if the functions of the header agree with the planner.
-std::string comparisons(const std::string& prefix, std::span<const std::byte> model) {
+// Lines of C++ that only compile if the functions of the header agree with the planner. Those of
+// decoders have an argument more: whether all rows are given out.
+std::string comparisons(const std::string& prefix, std::span<const std::byte> model,
+                        Outputs outputs = Outputs::kLast) {
   const format::ModelReader reader(model);
   std::string text;
   for (const Sizes& sizes : kSizes) {
     if (reader.positions_max() != 0 && sizes.positions > reader.positions_max()) continue;
-    const std::string call = fmt::format("arena_bytes({}u, {}u, {}u, {}u)", sizes.positions,
-                                         sizes.tokens, sizes.sequences, sizes.threads);
+    const std::string call =
+        fmt::format("arena_bytes({}u, {}u, {}u, {}u{})", sizes.positions, sizes.tokens,
+                    sizes.sequences, sizes.threads, outputs == Outputs::kAll ? ", true" : "");
     size_t largest = 0;
     for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-      const size_t bytes = planned_bytes(model, i, sizes);
+      const size_t bytes = planned_bytes(model, i, sizes, outputs);
       largest = std::max(largest, bytes);
       text += fmt::format("static_assert({}_{}_{} == {}u);\n", prefix,
                           identifier(static_cast<Target>(reader.packed(i).target)), call, bytes);
@@ -87,6 +93,16 @@ TEST(Embed, HeadersOfAllKindsOfModelsSayWhatThePlannerSays) {
     ASSERT_EQ(result.exit_code, 0) << result.output;
     includes += fmt::format("#include \"{}.h\"\n", spec.name);
     asserts += comparisons(spec.name, model.span());
+  }
+  for (const test::DecoderShape& shape : test::all_decoders()) {
+    const convert::AlignedBytes model = test::make_decoder_model(shape);
+    const std::string name = "decoder_" + shape.name;
+    const std::string file = write_file(folder, name + ".arn", model.span());
+    const ProgramResult result = run_arenite({"embed", file, "-o", folder.path() / (name + ".h")});
+    ASSERT_EQ(result.exit_code, 0) << result.output;
+    includes += fmt::format("#include \"{}.h\"\n", name);
+    asserts += comparisons(name, model.span());
+    asserts += comparisons(name, model.span(), Outputs::kAll);
   }
   const ProgramResult result = compile(folder, includes + asserts + "int main() { return 0; }\n");
   EXPECT_EQ(result.exit_code, 0) << result.output.substr(0, 2000);

@@ -8,6 +8,7 @@
 #include "format/reader.h"
 #include "session/model_access.h"
 #include "session/plan.h"
+#include "support/decoder_factory.h"
 #include "support/model_factory.h"
 #include "tools/program.h"
 
@@ -87,33 +88,40 @@ TEST(InspectJson, AgreesWithTheReader) {
   }
 }
 
+void expect_plans(const TempFolder& folder, const convert::AlignedBytes& bytes) {
+  const Result<Model> model = Model::load(bytes.span());
+  ASSERT_TRUE(model.ok());
+  const json facts = inspect(folder, bytes.span());
+  ASSERT_EQ(facts["targets"].size(), kTargets);
+  for (uint32_t i = 0; i < kTargets; ++i) {
+    const json& target = facts["targets"][i];
+    const Target id = static_cast<Target>(format::ModelReader(bytes.span()).packed(i).target);
+    EXPECT_EQ(target["name"], name(id));
+    EXPECT_EQ(target["runs_here"], (cpu_targets() & bit(id)) != 0);
+    EXPECT_EQ(target["chosen"], model->target() == id);
+    const ArenaPlan plan = plan_of(bytes.span(), i, id);
+    EXPECT_EQ(target["arena"]["session_bytes"], plan.session_bytes);
+    EXPECT_EQ(target["arena"]["kv_cache_bytes"], plan.kv_cache_bytes);
+    EXPECT_EQ(target["arena"]["activation_bytes"], plan.activation_bytes);
+    EXPECT_EQ(target["arena"]["scratch_bytes"], plan.scratch_bytes);
+    EXPECT_EQ(target["arena"]["total_bytes"], plan.total_bytes);
+    uint64_t caches = 0;
+    for (const json& cache : facts["caches"]) {
+      caches += cache["bytes"][name(id)].get<uint64_t>();
+    }
+    EXPECT_EQ((caches + 63) / 64 * 64, plan.kv_cache_bytes);
+  }
+}
+
 TEST(InspectJson, AgreesWithThePlannerForEveryTarget) {
   const TempFolder folder;
   for (const ModuleSpec& spec : test::all_specs()) {
     SCOPED_TRACE(spec.name);
-    const convert::AlignedBytes bytes = test::make_model(spec);
-    const Result<Model> model = Model::load(bytes.span());
-    ASSERT_TRUE(model.ok());
-    const json facts = inspect(folder, bytes.span());
-    ASSERT_EQ(facts["targets"].size(), kTargets);
-    for (uint32_t i = 0; i < kTargets; ++i) {
-      const json& target = facts["targets"][i];
-      const Target id = static_cast<Target>(format::ModelReader(bytes.span()).packed(i).target);
-      EXPECT_EQ(target["name"], name(id));
-      EXPECT_EQ(target["runs_here"], (cpu_targets() & bit(id)) != 0);
-      EXPECT_EQ(target["chosen"], model->target() == id);
-      const ArenaPlan plan = plan_of(bytes.span(), i, id);
-      EXPECT_EQ(target["arena"]["session_bytes"], plan.session_bytes);
-      EXPECT_EQ(target["arena"]["kv_cache_bytes"], plan.kv_cache_bytes);
-      EXPECT_EQ(target["arena"]["activation_bytes"], plan.activation_bytes);
-      EXPECT_EQ(target["arena"]["scratch_bytes"], plan.scratch_bytes);
-      EXPECT_EQ(target["arena"]["total_bytes"], plan.total_bytes);
-      uint64_t caches = 0;
-      for (const json& cache : facts["caches"]) {
-        caches += cache["bytes"][name(id)].get<uint64_t>();
-      }
-      EXPECT_EQ((caches + 63) / 64 * 64, plan.kv_cache_bytes);
-    }
+    expect_plans(folder, test::make_model(spec));
+  }
+  for (const test::DecoderShape& shape : test::all_decoders()) {
+    SCOPED_TRACE(shape.name);
+    expect_plans(folder, test::make_decoder_model(shape));
   }
 }
 

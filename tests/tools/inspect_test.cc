@@ -7,6 +7,7 @@
 
 #include "arenite/session.h"
 #include "convert/writer.h"
+#include "support/decoder_factory.h"
 #include "support/model_factory.h"
 #include "tools/program.h"
 
@@ -47,6 +48,20 @@ TEST(Inspect, PrintsEverySectionOfEveryKindOfModelWithin100Columns) {
     }
     EXPECT_TRUE(holds(text, spec.name));
     EXPECT_EQ(spec.head_dim != 0, holds(text, "\nTensors "));
+    EXPECT_LE(widest_line_after_first(text), 100u) << text;
+  }
+}
+
+TEST(Inspect, PrintsDecodersWithin100Columns) {
+  const TempFolder folder;
+  for (const test::DecoderShape& shape : test::all_decoders()) {
+    SCOPED_TRACE(shape.name);
+    const std::string text =
+        inspect(write_file(folder, "m.arn", test::make_decoder_model(shape).span()));
+    for (const char* part : {"\nTargets\n", "\nProgram\n", "\nTensors ", "\nCaches ", "embedding",
+                             "attention_norm", "mlp_add", "select", "logits"}) {
+      EXPECT_TRUE(holds(text, part)) << part << "\n" << text;
+    }
     EXPECT_LE(widest_line_after_first(text), 100u) << text;
   }
 }

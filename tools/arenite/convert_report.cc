@@ -53,9 +53,11 @@ void print_formulas(const format::ModelReader& reader) {
     fmt::print("           {:<10} cache {}\n", target, parts.kv_cache);
     fmt::print("           {:<10} scratch {}\n", "", parts.scratch);
   }
+  const bool gives_out = reader.packed(0).formula.activation_bytes_per_output != 0;
   fmt::print(
-      "           for P positions, T tokens a call, S sequences, N threads; each part "
-      "rounded up to 64\n");
+      "           for P positions, T tokens{} a call, S sequences, N threads; each part "
+      "rounded up to 64\n",
+      gives_out ? " and O results" : "");
 }
 
 // For each target its arena, and how far its results are from the reference.

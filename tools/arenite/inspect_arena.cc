@@ -45,6 +45,9 @@ std::string formulas(const ModelFacts& facts) {
   }
   table.add_row({"session", "all", parts[0].session});
   table.add_row({"activations", "all", parts[0].activations});
+  if (facts.shown_target().packed.formula.activation_bytes_per_output != 0) {
+    table.add_row({"", "", "O: rows of results a call, one for each sequence or each token"});
+  }
   for (size_t i = 0; i < parts.size(); ++i) {
     table.add_row({i == 0 ? "kv cache" : "", name(facts.targets[i].target), parts[i].kv_cache});
   }

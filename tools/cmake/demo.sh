@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The demonstration behind `make demo`: one trained attention module, from its checkpoint to its
-# answers. Usage: demo.sh BUILD_FOLDER
+# The demonstration behind `make demo`: a small language model and a single attention module, from
+# their checkpoints to their answers. Usage: demo.sh BUILD_FOLDER
 set -eu
 export LC_ALL=C
 build=$1
+intent=$build/demo/intent.arn
 model=$build/demo/recall.arn
 mkdir -p "$build/demo"
 
@@ -19,6 +20,28 @@ floats() {
   header=$(od -An -tu2 -j8 -N2 "$1")
   od -An -v -w4 -tf4 -j$((header + 10)) "$1"
 }
+
+# Asks the language model for an action line, which must be the second argument.
+ask() {
+  printf "\n$ %s generate %s --special --no-prompt --prompt '%s<|do|>'\n" \
+    "$build/arenite" "$intent" "$1"
+  answer=$("$build/arenite" generate "$intent" --special --no-prompt --prompt "$1<|do|>" \
+    2>"$build/demo/rates.txt")
+  printf '%s\n' "$answer"
+  if [ "$answer" != "$2" ]; then
+    printf 'expected %s\n' "$2"
+    exit 1
+  fi
+}
+
+say 'Convert a trained language model, its tokenizer included: household commands to actions'
+run "$build/arenite" convert models/home-intent -o "$intent"
+
+say 'Ask it: prompt to tokens to words, in an arena of that size'
+ask 'dim the bedroom lamp to thirty percent' 'light.bedroom.brightness=30'
+ask 'could you please switch off all the lights' 'light.all.power=off'
+ask 'it is too cold in the bathroom' 'heat.bathroom.temperature=up'
+cat "$build/demo/rates.txt"
 
 say 'Convert a trained attention module: pack its weights for this CPU, compile its mask'
 run "$build/arenite" convert models/recall/recall.safetensors -o "$model" --heads 2

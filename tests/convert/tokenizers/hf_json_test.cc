@@ -219,9 +219,16 @@ TEST(HfConfig, VocabJsonTakesItsClassAndAddedTokensFromTheConfig) {
   EXPECT_EQ(spec.specials.at(258), format::kReadAlways | format::kIsText);
 }
 
-TEST(TokenizerSource, FindsNothingInAFolderWithout) {
+// As saving a small GPT-2 leaves them behind.
+TEST(HfConfig, PassesOverIdsThatAreNoTokens) {
   const TempFolder folder;
-  EXPECT_FALSE(convert::find_tokenizer(folder.path()).has_value());
+  folder.write("generation_config.json",
+               json{{"eos_token_id", 50256}, {"bos_token_id", -1}}.dump());
+  folder.write("config.json", json{{"eos_token_id", {50256, 65}}, {"bos_token_id", 50256}}.dump());
+  const TokenizerSpec spec =
+      convert::read_tokenizer(folder.write("tokenizer.json", byte_level_json({}).dump()));
+  EXPECT_EQ(spec.ends, (std::vector<TokenId>{65}));
+  EXPECT_EQ(spec.bos, kNoToken);
 }
 
 }  // namespace

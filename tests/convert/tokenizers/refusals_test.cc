@@ -160,9 +160,9 @@ TEST(TokenizerRefusals, OfConfigs) {
                              {"tokenizer_config.json", "eos_token", "<eos>", "vocabulary"}));
   EXPECT_TRUE(refuses_config("tokenizer_config.json", {{"add_bos_token", true}},
                              {"add_bos_token", "no such token"}));
-  EXPECT_TRUE(refuses_config("generation_config.json", {{"eos_token_id", 5000}},
-                             {"generation_config.json", "eos_token_id", "5000"}));
-  EXPECT_TRUE(refuses_config("config.json", {{"bos_token_id", -1}}, {"config.json", "-1"}));
+  EXPECT_TRUE(refuses_config("generation_config.json", {{"eos_token_id", "5000"}},
+                             {"generation_config.json", "eos_token_id", "5000", "an id"}));
+  EXPECT_TRUE(refuses_config("config.json", {{"bos_token_id", 1.5}}, {"config.json", "1.5"}));
 }
 
 TEST(TokenizerRefusals, OfVocabJson) {

@@ -43,7 +43,8 @@ TokenId named_token(const TokenizerSpec& spec, const HfObject& config, std::stri
   return id;
 }
 
-// The ids that a field gives, a number or a list of them.
+// The ids that a field gives, a number or a list of them. One that is no token is left over: saving
+// a model fills the field in from the family's defaults, whatever the vocabulary.
 std::vector<TokenId> given_ids(const TokenizerSpec& spec, const HfObject& config,
                                std::string_view field) {
   if (!config.has(field)) return {};
@@ -51,10 +52,10 @@ std::vector<TokenId> given_ids(const TokenizerSpec& spec, const HfObject& config
       config.at(field).is_array() ? config.at(field) : json::array({config.at(field)});
   std::vector<TokenId> ids;
   for (const json& id : list) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() >= spec.tokens.size()) {
-      config.refuse(field, fmt::format("ids below {}", spec.tokens.size()));
+    if (!id.is_number_integer()) config.refuse(field, "an id, or a list of ids");
+    if (id.is_number_unsigned() && id.get<uint64_t>() < spec.tokens.size()) {
+      ids.push_back(id.get<TokenId>());
     }
-    ids.push_back(id.get<TokenId>());
   }
   return ids;
 }

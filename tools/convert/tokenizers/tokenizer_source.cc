@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first two bytes tell the formats apart.
+// The first two bytes tell the files apart; the kind of model says which of them belongs to it.
 #include "convert/tokenizers/tokenizer_source.h"
 
+#include <algorithm>
 #include <fstream>
+#include <initializer_list>
+#include <iterator>
+#include <utility>
 
 #include "convert/decoders/json_file.h"
 #include "convert/error.h"
@@ -17,37 +21,60 @@
 namespace arenite::convert {
 namespace {
 
-// What a model's folder may hold, the most telling first.
-const char* const kFileNames[] = {"tokenizer.json", "tokenizer.model", "vocab.json",
-                                  "tokenizer.bin", "meta.pkl"};
+namespace fs = std::filesystem;
 
-TokenizerSpec read_json_tokenizer(const std::filesystem::path& file) {
+TokenizerSpec read_json_tokenizer(const fs::path& file) {
   const bool has_model = read_json_object(file).contains("model");
   TokenizerSpec spec = has_model ? read_hf_tokenizer_json(file) : read_vocab_json(file);
   if (spec.kind != format::TokenizerKind::kCharacters) apply_hf_config(spec, file.parent_path());
   return spec;
 }
 
-std::optional<TokenizerSpec> tokenizer_beside(const std::filesystem::path& path, DecoderKind kind) {
-  const std::filesystem::path folder =
-      std::filesystem::is_directory(path) ? path : path.parent_path();
-  if (kind == DecoderKind::kHuggingFace) return find_tokenizer(folder);
-  const char* const name = kind == DecoderKind::kLlama2c ? "tokenizer.bin" : "meta.pkl";
-  if (kind == DecoderKind::kGguf || !std::filesystem::exists(folder / name)) return std::nullopt;
-  return read_tokenizer(folder / name);
+// The first of the files that the folder has, the most telling first.
+std::optional<TokenizerSpec> find_among(const fs::path& folder,
+                                        std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (fs::exists(folder / name)) return read_tokenizer(folder / name);
+  }
+  return std::nullopt;
 }
 
-// Where the tokenizer's own files do not say which tokens begin and end a text.
-void add_model_tokens(const DecoderSpec& model, TokenizerSpec& spec) {
-  if (!spec.ends.empty()) return;
-  for (const uint32_t id : model.eos_ids) {
-    if (id < spec.tokens.size()) spec.ends.push_back(id);
+TokenizerSpec read_chosen(const fs::path& chosen) {
+  if (!fs::is_directory(chosen)) return read_tokenizer(chosen);
+  std::optional<TokenizerSpec> found = find_tokenizer(chosen);
+  if (found) return *std::move(found);
+  throw InputError(
+      "{} has no tokenizer: expected tokenizer.json, tokenizer.model or vocab.json in the folder, "
+      "or the name of a file",
+      quote(chosen.string()));
+}
+
+std::optional<TokenizerSpec> find_beside(const fs::path& path, DecoderKind kind) {
+  const fs::path folder = fs::is_directory(path) ? path : path.parent_path();
+  switch (kind) {
+    case DecoderKind::kHuggingFace:
+      return find_tokenizer(folder);
+    case DecoderKind::kLlama2c:
+      return find_among(folder, {"tokenizer.bin"});
+    case DecoderKind::kStateDict:
+      return find_among(folder, {"meta.pkl"});
+    case DecoderKind::kGguf:
+      break;  // it has its own, or none
   }
+  return std::nullopt;
+}
+
+// Ids that are no tokens name padding rows, or are left over from another model's config.
+void add_model_tokens(const DecoderSpec& model, TokenizerSpec& spec) {
+  const auto is_token = [&](uint32_t id) { return id < spec.tokens.size(); };
+  if (spec.bos == kNoToken && model.bos_id && is_token(*model.bos_id)) spec.bos = *model.bos_id;
+  if (!spec.ends.empty()) return;
+  std::copy_if(model.eos_ids.begin(), model.eos_ids.end(), std::back_inserter(spec.ends), is_token);
 }
 
 }  // namespace
 
-TokenizerSpec read_tokenizer(const std::filesystem::path& file) {
+TokenizerSpec read_tokenizer(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) throw InputError("{} cannot be opened", quote(file.string()));
   const int first = in.get();
@@ -55,7 +82,7 @@ TokenizerSpec read_tokenizer(const std::filesystem::path& file) {
   if (second == std::char_traits<char>::eof()) {
     throw InputError("{} is too short for a tokenizer", quote(file.string()));
   }
-  if (first == '{') return read_json_tokenizer(file);
+  if (first == '{' && second != 0) return read_json_tokenizer(file);
   if (first == 0x80 && second >= 2 && second <= 5) return read_character_pickle(file);
   if (first == 0x0A && second != 0) {  // the first field of a message: a piece, not empty
     TokenizerSpec spec = read_sentencepiece_model(file);
@@ -65,36 +92,35 @@ TokenizerSpec read_tokenizer(const std::filesystem::path& file) {
   return read_llama2c_tokenizer(file);  // it begins with a small number in four bytes
 }
 
-std::optional<TokenizerSpec> find_tokenizer(const std::filesystem::path& folder) {
-  for (const char* name : kFileNames) {
-    const std::filesystem::path file = folder / name;
-    if (std::filesystem::exists(file)) return read_tokenizer(file);
-  }
-  return std::nullopt;
+std::optional<TokenizerSpec> find_tokenizer(const fs::path& folder) {
+  return find_among(folder, {"tokenizer.json", "tokenizer.model", "vocab.json"});
 }
 
-std::optional<TokenizerSpec> tokenizer_for(const std::filesystem::path& path,
-                                           const std::filesystem::path& chosen,
+std::optional<TokenizerSpec> tokenizer_for(const fs::path& path, const fs::path& chosen,
                                            const DecoderSource& source) {
   std::optional<TokenizerSpec> spec;
   if (!chosen.empty()) {
-    spec = read_tokenizer(chosen);
+    spec = read_chosen(chosen);
   } else if (source.tokenizer) {
     spec = understand_gguf_tokenizer(*source.tokenizer, path.string());
   } else {
-    spec = tokenizer_beside(path, source.kind);
+    spec = find_beside(path, source.kind);
   }
   if (!spec) return std::nullopt;
-  const uint32_t vocab_size = source.spec.vocab_size;
-  if (spec->tokens.size() > vocab_size) {
-    throw InputError(
-        "{}: the tokenizer has {} tokens, and the model {} knows {}: expected the tokenizer that "
-        "the model was trained with",
-        quote(spec->origin), spec->tokens.size(), quote(path.string()), vocab_size);
-  }
+  check_vocabulary(*spec, source.spec.vocab_size);
   add_model_tokens(source.spec, *spec);
   complete_tokenizer(*spec);
   return spec;
+}
+
+uint32_t check_vocabulary(const TokenizerSpec& spec, uint32_t vocab_size) {
+  if (spec.tokens.size() > vocab_size) {
+    throw InputError(
+        "{}: the tokenizer has {} tokens, and the model's vocabulary {} rows: expected at most as "
+        "many; name the tokenizer that the model was trained with",
+        quote(spec.origin), spec.tokens.size(), vocab_size);
+  }
+  return vocab_size - static_cast<uint32_t>(spec.tokens.size());
 }
 
 }  // namespace arenite::convert

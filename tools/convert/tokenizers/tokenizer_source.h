@@ -2,6 +2,7 @@
 // Finds and reads a tokenizer, in whichever of the known files it is.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 
@@ -14,16 +15,23 @@ namespace arenite::convert {
 // apart by content; the files beside it say which tokens begin and end a text. Throws InputError.
 TokenizerSpec read_tokenizer(const std::filesystem::path& file);
 
-// The tokenizer of a model's folder; nothing where the folder has none.
+// The tokenizer of a folder that Hugging Face's transformers wrote: tokenizer.json, else
+// tokenizer.model, else vocab.json; nothing where it has none of them.
 std::optional<TokenizerSpec> find_tokenizer(const std::filesystem::path& folder);
 
 // The tokenizer of a model at `path`, completed (tokenizer_compiler.h): `chosen` if a person named
-// a file; else the one in the model's own file; else the one beside it that goes with its kind.
-// Nothing where there is none. Tokens that begin and end a text are the model's where the tokenizer
-// does not know them. Throws InputError for one with more tokens than the model's vocabulary;
-// models often have a few rows more than there are tokens.
+// a file, or a folder as for find_tokenizer; else the one in the model's own file; else the one
+// beside it that goes with its kind: in a Hugging Face folder find_tokenizer's, for llama2.c
+// tokenizer.bin, for a state dict nanoGPT's meta.pkl. Nothing where there is none. Tokens that
+// begin and end a text are the model's where the tokenizer does not know them. Throws InputError,
+// also for one that does not fit the model (check_vocabulary).
 std::optional<TokenizerSpec> tokenizer_for(const std::filesystem::path& path,
                                            const std::filesystem::path& chosen,
                                            const DecoderSource& source);
+
+// Throws InputError if there are more tokens than rows in the model's embedding. Fewer are fine:
+// training programs round the rows up to a multiple of something, and the rest is padding. Returns
+// how many rows have no token; a model hardly ever picks one, and decoding passes over it.
+uint32_t check_vocabulary(const TokenizerSpec& spec, uint32_t vocab_size);
 
 }  // namespace arenite::convert

@@ -11,22 +11,6 @@ size_t KvCache::floats(Packing packing, const CacheShape& shape, uint32_t positi
   return cache.head_floats() * shape.kv_heads;
 }
 
-void KvCache::clear() {
-  const size_t row_bytes = nr_ * sizeof(float);
-  for (uint32_t h = 0; h < shape_.kv_heads; ++h) {
-    if (shape_.head_dim != 0) {
-      for (uint32_t position = 0; position < rows_; position += nr_) {
-        std::memset(head(h) + position * key_rows(), 0, row_bytes);
-      }
-    }
-    for (uint32_t page = 0; page < pages_; ++page) {
-      for (uint32_t panel = 0; panel < value_panels(); ++panel) {
-        std::memset(head(h) + value_offset(page, panel), 0, row_bytes);
-      }
-    }
-  }
-}
-
 void KvCache::append(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
                      ConstMatrix keys, ConstMatrix values) {
   if (shape_.head_dim != 0) append_keys(kernels, kv_head, position, keys);
@@ -40,6 +24,7 @@ void KvCache::append_keys(const KernelSet& kernels, uint32_t kv_head, uint32_t p
     const uint32_t left = keys.rows - row;
     const uint32_t lanes = left < nr_ - lane ? left : nr_ - lane;
     float* panel = head(kv_head) + size_t{(position + row - lane) % rows_} * key_rows();
+    if (lane == 0) std::memset(panel, 0, nr_ * sizeof(float));
     kernels.transpose(lanes, shape_.head_dim, keys.row(row), keys.stride * sizeof(float),
                       panel + nr_ + lane, nr_ * sizeof(float));
     row += lanes;
@@ -53,8 +38,10 @@ void KvCache::append_values(uint32_t kv_head, uint32_t position, ConstMatrix val
     for (uint32_t panel = 0; panel < value_panels(); ++panel) {
       const uint32_t column = panel * nr_;
       const uint32_t left = shape_.value_dim - column;
-      float* to = head(kv_head) + value_offset(page, panel) + (size_t{place} + 1) * nr_;
-      std::memcpy(to, values.row(row) + column, (left < nr_ ? left : nr_) * sizeof(float));
+      float* const begin = head(kv_head) + value_offset(page, panel);
+      if (place == 0) std::memset(begin, 0, nr_ * sizeof(float));
+      std::memcpy(begin + (size_t{place} + 1) * nr_, values.row(row) + column,
+                  (left < nr_ ? left : nr_) * sizeof(float));
     }
   }
 }

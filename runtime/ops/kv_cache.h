@@ -27,10 +27,8 @@ class KvCache {
   // Floats of a cache for one sequence. No overflow if the arena formula has none.
   static size_t floats(Packing packing, const CacheShape& shape, uint32_t positions);
 
-  // Zeroes the bias rows. The rest is written before it is read.
-  void clear();
-
-  // Writes the keys and values of one head for positions [position, position + keys.rows).
+  // Writes the keys and values of one head for positions [position, position + keys.rows), and a
+  // row of zeros in front of each panel or page that begins among them.
   // keys [rows, head_dim] and values [rows, value_dim]; keys are ignored where head_dim is 0.
   void append(const KernelSet& kernels, uint32_t kv_head, uint32_t position, ConstMatrix keys,
               ConstMatrix values);

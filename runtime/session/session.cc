@@ -5,7 +5,6 @@
 #include <cassert>
 #include <memory>
 
-#include "ops/kv_cache.h"
 #include "session/model_access.h"
 #include "session/session_state.h"
 
@@ -53,14 +52,6 @@ Result<Session*> Session::create(const Model& model, const SessionOptions& optio
   SessionState* state = std::construct_at(reinterpret_cast<SessionState*>(arena.data()), model,
                                           *kernels, options, layout);
   for (SequenceRows& sequence : state->sequences()) std::construct_at(&sequence);
-  for (uint32_t i = 0; i < state->reader.caches(); ++i) {
-    const CacheShape shape = state->reader.cache(i);
-    const uint32_t positions = state->cache_positions(i);
-    const size_t floats = KvCache::floats(kernels->packing, shape, positions);
-    for (uint32_t s = 0; s < layout.sequences_max; ++s) {
-      KvCache(state->cache(i) + s * floats, kernels->packing, shape, positions).clear();
-    }
-  }
   return static_cast<Session*>(state);
 }
 

@@ -103,7 +103,6 @@ AttentionRun::AttentionRun(const KernelSet& kernels, const AttentionCase& proble
       positions_(problem.lengths.size(), 0),
       outputs_(problem.lengths.size()) {
   std::ranges::fill(cache_.span(), garbage_);
-  for (uint32_t i = 0; i < positions_.size(); ++i) cache(i).clear();
 }
 
 size_t AttentionRun::cache_floats() const {

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
+#include <algorithm>
+
 #include "convert/file_map.h"
 #include "support/test_session.h"
 #include "tools/checkpoints.h"
 #include "tools/printed.h"
+#include "tools/token_models.h"
 
 namespace arenite::testing {
 namespace {
@@ -51,6 +54,28 @@ TEST(Resources, RunTakesTheFileTheArenaAndLittleElse) {
     }
     const uint64_t limit = std::filesystem::file_size(model) + arena_bytes + kAllowanceBytes;
     EXPECT_LT(result.peak_bytes, limit) << tokens << " tokens";
+  }
+}
+
+TEST(Resources, GenerateTakesTheFileTheArenaAndLittleElse) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's shadow takes memory of its own";
+  const TempFolder folder;
+  const std::string model = write_large_decoder(folder);
+  malloc_trim(0);
+  for (const char* context : {"8", "512"}) {
+    const ProgramResult result =
+        run_arenite({"generate", model, "--prompt-ids", "1,2,3", "--ids", "--tokens", "5",
+                     "--context", context, "--temperature", "1"});
+    ASSERT_TRUE(ends(result, kDone));
+    SessionOptions options = test::options_for(static_cast<uint32_t>(std::stoi(context)));
+    options.tokens_max = std::min(options.positions_max, 64u);
+    uint64_t arena_bytes = 0;
+    {
+      const convert::FileMap file(model);
+      arena_bytes = plan_arena(*Model::load(file.bytes()), options)->total_bytes;
+    }
+    const uint64_t limit = std::filesystem::file_size(model) + arena_bytes + kAllowanceBytes;
+    EXPECT_LT(result.peak_bytes, limit) << context << " positions";
   }
 }
 

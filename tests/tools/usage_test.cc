@@ -7,7 +7,7 @@
 namespace arenite::testing {
 namespace {
 
-const char* const kCommands[] = {"convert", "inspect", "embed", "run", "bench"};
+const char* const kCommands[] = {"convert", "inspect", "embed", "run", "generate", "bench"};
 
 TEST(Usage, WithoutArgumentsShowsWhatThereIs) {
   const ProgramResult result = run_arenite({});
@@ -59,7 +59,14 @@ TEST(Usage, RefusesNumbersOutOfRangeAndSaysWhatWasExpected) {
       {"convert", "a", "-o", "b", "--window"},
       {"convert", "a", "-o", "b", "--features"},
       {"run", "a", "--input", "b", "--output", "c", "--threads"},
+      {"run", "a", "--input", "b", "--output", "c", "--chunk"},
+      {"generate", "a", "--context"},
+      {"generate", "a", "--chunk"},
+      {"generate", "a", "--temperature", "1", "--top-k"},
+      {"generate", "a", "--repeat-last"},
       {"bench", "a", "--tokens"},
+      {"bench", "a", "--prompt"},
+      {"bench", "a", "--context"},
       {"bench", "a", "--threads"},
       {"inspect", "a", "--positions"},
       {"embed", "a", "-o", "b", "--tokens"}};

@@ -12,7 +12,6 @@ namespace arenite::tool {
 namespace {
 
 constexpr size_t kBarWidth = 80;
-constexpr size_t kFormulaWidth = 70;
 
 std::string sizes_text(const SizeOptions& sizes) {
   return fmt::format("P = {}, T = {} a call, S = {}, N = {}", counted(sizes.positions, "position"),
@@ -37,20 +36,6 @@ std::string bytes_table(const ModelFacts& facts) {
   return table.text();
 }
 
-// Rows of the table for one formula, which breaks between summands where it is too long.
-void add_formula(TextTable& table, const std::string& part, const std::string& target,
-                 std::string formula) {
-  std::string what = part, of = target;
-  while (formula.size() > kFormulaWidth) {
-    const size_t end = formula.rfind(" + ", kFormulaWidth);
-    if (end == std::string::npos) break;
-    table.add_row({what, of, formula.substr(0, end + 2)});
-    formula = "  " + formula.substr(end + 3);
-    what = of = "";
-  }
-  table.add_row({what, of, formula});
-}
-
 // Session and activations are the same for all targets.
 std::string formulas(const ModelFacts& facts) {
   TextTable table({{"part"}, {"target"}, {"formula, each part rounded up to 64 bytes"}});
@@ -64,7 +49,10 @@ std::string formulas(const ModelFacts& facts) {
     table.add_row({"", "", "O: rows of results a call, one for each sequence or each token"});
   }
   for (size_t i = 0; i < parts.size(); ++i) {
-    add_formula(table, i == 0 ? "kv cache" : "", name(facts.targets[i].target), parts[i].kv_cache);
+    for (size_t c = 0; c < parts[i].kv_cache.size(); ++c) {
+      table.add_row({i + c == 0 ? "kv cache" : "", c == 0 ? name(facts.targets[i].target) : "",
+                     parts[i].kv_cache[c]});
+    }
   }
   for (size_t i = 0; i < parts.size(); ++i) {
     table.add_row({i == 0 ? "scratch" : "", name(facts.targets[i].target), parts[i].scratch});

@@ -33,6 +33,8 @@ int main(int argc, char** argv) {
   }
   for (const char* const name : {"gpt2", "phi", "gemma"}) {
     arenite::test::DecoderShape shape = arenite::test::decoder_named(name);
+    shape.windows.resize(1);
+    shape.positions_max = 20;
     write(folder / name, make_decoder_model(shape, targets).span());
   }
   // A ring at the smallest context that makes one: the tables of angles are most of the file.

@@ -35,7 +35,9 @@ Result<size_t> Encoder::run(const EncodeOptions& options, Diagnostic& why) {
   const SpecialFinder specials(view_, options.read_specials);
   for (size_t position = 0; position < text_.size();) {
     const SpecialMatch match = specials.find(text_, position);
-    if (!add_part(position, match.begin)) {
+    const bool added =
+        has_lone_prefix(match) ? add_part(Part({}, true), 0) : add_part(position, match.begin);
+    if (!added) {
       why.reason = "the vocabulary has no token for a character of the text";
       why.field = "text";
       why.op_index = static_cast<uint32_t>(refused_offset_);
@@ -52,9 +54,11 @@ Result<size_t> Encoder::run(const EncodeOptions& options, Diagnostic& why) {
 bool Encoder::add_part(size_t begin, size_t end) {
   if (begin == end) return true;
   const std::string_view text(text_.data() + begin, end - begin);
-  const Part part(text, has_prefix(text, begin == 0));
+  return add_part(Part(text, has_prefix(text, begin == 0)), begin);
+}
+
+bool Encoder::add_part(const Part& part, size_t begin) {
   part_begin_ = begin;
-  unknown_before_ = false;
   Cutter cutter(view_, part);
   Piece piece;
   while (cutter.next(piece)) {
@@ -71,13 +75,23 @@ bool Encoder::has_prefix(std::string_view text, bool is_first) const {
          (first != kLowLine || view_.kind != format::TokenizerKind::kSentencePieces);
 }
 
+// SentencePiece writes the prefix before it looks for the symbols that a user defined, so that it
+// stands alone before one that begins the text.
+bool Encoder::has_lone_prefix(const SpecialMatch& match) const {
+  if (match.token == kNoToken || match.begin != 0 || view_.has(format::kPrefixEveryPart)) {
+    return false;
+  }
+  const uint32_t flags = view_.special_flags[special_index(view_, match.token)];
+  return view_.prefix == format::Prefix::kAlways && (flags & format::kIsText) != 0;
+}
+
 bool Encoder::add_piece(const Part& part, const Piece& piece) {
   const TokenId whole = whole_token(part, piece);
   if (whole != kNoToken) {
     push(whole);
-    unknown_before_ = false;
     return true;
   }
+  unknown_before_ = false;
   size_t end = count_;
   if (!add_symbols(part, piece, end)) return false;
   const std::span<uint32_t> work(out_.data() + count_, out_.size() - count_);

@@ -10,6 +10,7 @@
 #include "arenite/tokenizer.h"
 #include "format/tokenizer_reader.h"
 #include "text/part.h"
+#include "text/special_finder.h"
 
 namespace arenite::text {
 
@@ -24,12 +25,14 @@ class Encoder {
 
  private:
   bool add_part(size_t begin, size_t end);
+  bool add_part(const Part& part, size_t begin);
   bool add_piece(const Part& part, const Piece& piece);
   bool add_symbols(const Part& part, const Piece& piece, size_t& end);
   bool add_character(const Part& part, size_t position, size_t& end);
   TokenId whole_token(const Part& part, const Piece& piece) const;
   TokenId character_token(uint32_t code_point) const;
   bool has_prefix(std::string_view text, bool is_first) const;
+  bool has_lone_prefix(const SpecialMatch& match) const;
   void push(TokenId token) { out_[count_++] = token; }
 
   const format::TokenizerView& view_;

@@ -209,7 +209,6 @@ TEST_P(KvCacheOf, HoldsTheLastPositionsInARing) {
   const Tokens tokens({ring.shape, kRing + 700});
   const GuardedFloats data = memory(ring);
   KvCache cache(data.data(), packing(), ring.shape, kRing);
-  cache.clear();
   for (uint32_t first = 0; first < tokens.size.positions; first += 100) {
     const uint32_t rows = std::min(100u, tokens.size.positions - first);
     for (uint32_t head = 0; head < ring.shape.kv_heads; ++head) {

@@ -88,6 +88,33 @@ TEST(TokenizerEncode, GivesUnknownCharactersWhatTheModelSays) {
   EXPECT_EQ(encoded(), (Texts{" ca", " t"}));
 }
 
+TEST(TokenizerEncode, FusesUnknownCharactersOfOnePieceOnly) {
+  convert::TokenizerSpec spec = byte_spec({}, format::Pattern::kGpt2);
+  spec.unknown = format::Unknown::kToken;
+  spec.unknown_token = add_special(spec, "<unk>");
+  spec.flags |= format::kFuseUnknown;
+  for (const char c : {'1', '2', 'x'}) spec.byte_tokens[static_cast<uint8_t>(c)] = kNoToken;
+  const TestTokenizer tokenizer(spec);
+  EXPECT_EQ(tokenizer.texts(tokenizer.encode("12xa")), (Texts{"<unk>", "<unk>", "a"}));
+}
+
+TEST(TokenizerEncode, PutsThePrefixAloneBeforeATextLikeTokenThatBeginsTheText) {
+  convert::TokenizerSpec spec = story_pieces(true);
+  spec.prefix = format::Prefix::kAlways;
+  spec.flags &= ~uint32_t{format::kPrefixEveryPart};
+  add_special(spec, "<tab>", format::kReadAlways | format::kIsText);
+  const auto encoded = [&](std::string_view text) {
+    const TestTokenizer tokenizer(spec);
+    return tokenizer.texts(tokenizer.encode(text, {false, true}));
+  };
+  EXPECT_EQ(encoded("<tab>the"), (Texts{" ", "<tab>", "t", "he"}));
+  EXPECT_EQ(encoded("<tab>"), (Texts{" ", "<tab>"}));
+  EXPECT_EQ(encoded("the<tab>"), (Texts{" the", "<tab>"}));
+  EXPECT_EQ(encoded("<s><tab>the"), (Texts{"<s>", "<tab>", "t", "he"}));
+  spec.flags |= format::kPrefixEveryPart;
+  EXPECT_EQ(encoded("<tab>the"), (Texts{"<tab>", " the"}));
+}
+
 TEST(TokenizerEncode, RefusesAnUnknownCharacterWhereNothingStandsForIt) {
   convert::TokenizerSpec spec = story_pieces(false);
   spec.unknown = format::Unknown::kRefuse;

@@ -50,8 +50,13 @@ void print_formulas(const format::ModelReader& reader) {
       fmt::print("formula    session {}, activations {}, and\n", parts.session, parts.activations);
     }
     const char* const target = name(static_cast<Target>(packed.target));
-    fmt::print("           {:<10} cache {}\n", target, parts.kv_cache);
+    fmt::print("           {:<10} cache {}\n", target, parts.kv_cache[0]);
+    for (size_t c = 1; c < parts.kv_cache.size(); ++c) {
+      fmt::print("           {:<10}       {}\n", "", parts.kv_cache[c]);
+    }
     fmt::print("           {:<10} scratch {}\n", "", parts.scratch);
+    if (i + 1 < reader.packed_count()) continue;
+    for (const std::string& ring : parts.rings) fmt::print("           {}\n", ring);
   }
   const bool gives_out = reader.packed(0).formula.activation_bytes_per_output != 0;
   fmt::print(

@@ -49,7 +49,10 @@ std::string formulas(const ModelFacts& facts) {
     table.add_row({"", "", "O: rows of results a call, one for each sequence or each token"});
   }
   for (size_t i = 0; i < parts.size(); ++i) {
-    table.add_row({i == 0 ? "kv cache" : "", name(facts.targets[i].target), parts[i].kv_cache});
+    for (size_t c = 0; c < parts[i].kv_cache.size(); ++c) {
+      table.add_row({i + c == 0 ? "kv cache" : "", c == 0 ? name(facts.targets[i].target) : "",
+                     parts[i].kv_cache[c]});
+    }
   }
   for (size_t i = 0; i < parts.size(); ++i) {
     table.add_row({i == 0 ? "scratch" : "", name(facts.targets[i].target), parts[i].scratch});

@@ -10,7 +10,6 @@ namespace arenite::convert {
 
 FormulaText describe_parts(const ArenaFormula& formula) {
   FormulaText text;
-  std::string caches;
   std::string longest;  // the positions of the cache that holds most
   for (uint32_t i = 0; i < formula.group_count; ++i) {
     const CacheGroup& group = formula.groups[i];
@@ -21,9 +20,9 @@ FormulaText describe_parts(const ArenaFormula& formula) {
                                        kPagePositions, kPagePositions, int64_t{group.behind} - 1,
                                        kPagePositions));
     }
-    caches += fmt::format("{}{} ceil({} / {}) + {} ceil({} / {})", i == 0 ? "" : " + ",
-                          group.bytes_per_panel, held, formula.nr, group.bytes_per_page, held,
-                          kPagePositions);
+    text.kv_cache.push_back(fmt::format("{}S ({} ceil({} / {}) + {} ceil({} / {}))",
+                                        i == 0 ? "" : "+ ", group.bytes_per_panel, held, formula.nr,
+                                        group.bytes_per_page, held, kPagePositions));
     if (longest != "P") {
       longest = held == "P" || longest.empty() ? held : fmt::format("max({}, {})", longest, held);
     }
@@ -32,7 +31,7 @@ FormulaText describe_parts(const ArenaFormula& formula) {
                                   ? ""
                                   : fmt::format("{} O + ", formula.activation_bytes_per_output);
   text.session = fmt::format("{} + {} S", kSessionBytes, kSequenceBytes);
-  text.kv_cache = caches.empty() ? "0" : fmt::format("S ({})", caches);
+  if (text.kv_cache.empty()) text.kv_cache = {"0"};
   text.activations =
       fmt::format("{} T + {}{}", formula.activation_bytes_per_token, outputs, kReadAheadBytes);
   text.scratch =

@@ -14,7 +14,7 @@ namespace arenite::convert {
 // thread. Where layers have sliding windows, R1, R2 ... are the positions that their rings hold.
 struct FormulaText {
   std::string session;
-  std::string kv_cache;
+  std::vector<std::string> kv_cache;  // to be added up; one for each length of caches
   std::string activations;
   std::string scratch;
   std::vector<std::string> rings;  // "R1 = ..."

@@ -69,7 +69,11 @@ TEST(TokenizerFormats, SentencePiecesAreTheSameFromEveryFile) {
   gguf.bos_id = 1;
   gguf.eos_id = 2;
   gguf.unknown_id = 0;
-  EXPECT_EQ(tokens_of(convert::understand_gguf_tokenizer(gguf, "model.gguf")), expected);
+  const TokenizerSpec from_gguf = convert::understand_gguf_tokenizer(gguf, "model.gguf");
+  EXPECT_EQ(tokens_of(from_gguf), expected);
+  const TestTokenizer tokenizer(from_gguf);  // llama.cpp puts the space behind special tokens, too
+  EXPECT_EQ(tokenizer.texts(tokenizer.encode("the</s>the", {.read_specials = true})),
+            (std::vector<std::string>{"<s>", " the", "</s>", " the"}));
 }
 
 TEST(TokenizerFormats, Llama2cDiffersOnlyInTheLowLineItself) {
@@ -166,6 +170,22 @@ TEST(TokenizerFormats, UserDefinedPiecesAreReadInEveryText) {
   const std::vector<TokenId> ids = tokenizer.encode("the<tab>the");
   EXPECT_EQ(std::count(ids.begin(), ids.end(), id), 1);
   EXPECT_EQ(tokenizer.decode(ids), "the<tab>the");
+  EXPECT_EQ(tokenizer.texts(tokenizer.encode("<tab>the")),
+            (std::vector<std::string>{"<s>", " ", "<tab>", "the"}));
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("<tab>the")), "<tab>the");
+}
+
+TEST(TokenizerFormats, UnusedPiecesOnlyFillTheVocabularyUp) {
+  SentencePieceFile file{llama_pieces(llama_texts())};
+  file.pieces.push_back({"x", 0.0f, convert::PieceType::kUnused});
+  file.pieces.push_back({"[PAD270]", 0.0f, convert::PieceType::kUnused});
+  const TempFolder folder;
+  const TestTokenizer tokenizer(
+      convert::read_tokenizer(folder.write("tokenizer.model", file.bytes())));
+  EXPECT_EQ(tokenizer->vocab_size(), file.pieces.size());
+  const std::vector<TokenId> ids = tokenizer.encode("x[PAD270]");
+  EXPECT_EQ(ids.size(), 2 + 9u);  // begin, prefix, and a byte each
+  EXPECT_EQ(tokenizer.decode(ids), "x[PAD270]");
 }
 
 }  // namespace

@@ -136,6 +136,16 @@ TEST(HfTokenizerJson, LowLineTokensAreSpacesAndBytes) {
                                  format::kDropFirstSpace | format::kFuseUnknown});
 }
 
+// A piece is looked up as the file writes it, so that "<0x61>" is no "a".
+TEST(HfTokenizerJson, BytesOfByteFallbackAreNoWholeTokens) {
+  json root = low_line();
+  root["model"]["ignore_merges"] = true;
+  const TokenizerSpec spec = read(root);
+  EXPECT_EQ(spec.whole_tokens.size(), 4u);  // U+2581, "a", "b", and both
+  const TestTokenizer tokenizer(spec);
+  EXPECT_EQ(tokenizer.encode_bare("a"), (std::vector<TokenId>{3 + 256 + 3}));
+}
+
 TEST(HfTokenizerJson, TemplatesMayEndATextToo) {
   json root = low_line();
   root["post_processor"]["single"].push_back({{"SpecialToken", {{"id", "</s>"}, {"type_id", 0}}}});

@@ -85,5 +85,30 @@ TEST_F(RealTokenizers, TheFileAloneHasATokenForUnknownCharacters) {
   EXPECT_EQ(std::count(ids.begin(), ids.end(), TokenId{0}), 2);
 }
 
+TEST(HomeIntentTokenizer, GivesTheExpectedIdsAndText) {
+#ifndef ARENITE_HAVE_UTF8PROC
+  GTEST_SKIP() << "this build lacks utf8proc";
+#endif
+  const auto folder = std::filesystem::path(ARENITE_SOURCE_DIR) / "models" / "home-intent";
+  const auto spec = convert::find_tokenizer(folder);
+  ASSERT_TRUE(spec.has_value());
+  const TestTokenizer tokenizer(*spec);
+  EXPECT_EQ(tokenizer->vocab_size(), 400u);
+  EXPECT_EQ(tokenizer->end(), tokenizer->find_special("<|end|>"));
+  const TokenId begin_action = tokenizer->find_special("<|do|>");
+  std::ifstream in(folder / "expected.json");
+  for (const json& item : json::parse(in).at("cases")) {
+    const auto prompt = item.at("prompt_ids").get<std::vector<TokenId>>();
+    const std::string command = item.at("command").get<std::string>();
+    std::vector<TokenId> ids = tokenizer.encode(command);
+    EXPECT_EQ(tokenizer.decode(ids), command);
+    ids.push_back(begin_action);
+    EXPECT_EQ(ids, prompt) << command;
+    EXPECT_EQ(tokenizer.encode(command + "<|do|>", {.read_specials = true}), prompt) << command;
+    EXPECT_EQ(tokenizer.decode(item.at("ids").get<std::vector<TokenId>>()),
+              item.at("text").get<std::string>());
+  }
+}
+
 }  // namespace
 }  // namespace arenite::testing

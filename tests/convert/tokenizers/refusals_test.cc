@@ -111,6 +111,25 @@ TEST(TokenizerRefusals, OfStepsInATokenizerJson) {
         j["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {step, j["pre_tokenizer"]}}};
       },
       {"individual_digits", "false"}));
+  const json digits = {{"type", "Digits"}, {"individual_digits", true}};
+  EXPECT_TRUE(refuses_bytes(
+      [&](json& j) {
+        j["pre_tokenizer"] = {{"type", "Sequence"},
+                              {"pretokenizers", {digits, digits, j["pre_tokenizer"]}}};
+      },
+      {"pretokenizers[1].type", "second"}));
+  EXPECT_TRUE(refuses_bytes(
+      [&](json& j) {
+        j["pre_tokenizer"] = {{"type", "Sequence"},
+                              {"pretokenizers", {j["pre_tokenizer"], digits}}};
+      },
+      {"pretokenizers[1].type", "behind ByteLevel"}));
+  EXPECT_TRUE(refuses_bytes(
+      [&](json& j) {
+        j["pre_tokenizer"] = {{"type", "Sequence"},
+                              {"pretokenizers", {j["pre_tokenizer"], j["pre_tokenizer"]}}};
+      },
+      {"pretokenizers[1].type", "second"}));
   EXPECT_TRUE(refuses_bytes([](json& j) { j["decoder"] = nullptr; }, {"do not belong together"}));
   EXPECT_TRUE(refuses_bytes(
       [](json& j) {
@@ -145,6 +164,12 @@ TEST(TokenizerRefusals, OfAddedTokens) {
   EXPECT_TRUE(refuses_bytes(added("id", "65"), {"added_tokens[0].id"}));
   EXPECT_TRUE(refuses_bytes(added("content", 5), {"added_tokens[0].content", "a string"}));
   EXPECT_TRUE(refuses_bytes(added("extra", 5), {"added_tokens[0]", "'extra'"}));
+  EXPECT_TRUE(refuses_low_line(
+      [](json& j) {
+        j["added_tokens"].push_back(
+            {{"id", 261}, {"content", "<tab>"}, {"normalized", true}, {"special", false}});
+      },
+      {"added_tokens[3].normalized", "true", "false"}));
 }
 
 TEST(TokenizerRefusals, OfConfigs) {
@@ -194,8 +219,8 @@ TEST(TokenizerRefusals, OfSentencePieceModels) {
   EXPECT_TRUE(refuses_model({pieces, bpe + proto_field(24, uint64_t{1}), identity},
                             {"treat_whitespace_as_suffix"}));
   auto changed = pieces;
-  changed.push_back({"x", 0.0f, PieceType::kUnused});
-  EXPECT_TRUE(refuses_model({changed}, {"piece 261", "'x'", "type 5"}));
+  changed.push_back({kLow + "a", 0.0f, PieceType::kUnused});
+  EXPECT_TRUE(refuses_model({changed}, {"piece 261", kLow + "a", "unused"}));
   changed.back() = {"<0x1>", 0.0f, PieceType::kByte};
   EXPECT_TRUE(refuses_model({changed}, {"piece 261", "<0x0A>"}));
   changed.back() = {"a", 0.0f, PieceType::kNormal};

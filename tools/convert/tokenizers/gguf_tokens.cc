@@ -19,8 +19,12 @@ struct KnownPattern {
 constexpr KnownPattern kPatterns[] = {
     {"", format::Pattern::kGpt2, false, false},  // of files older than the field
     {"gpt-2", format::Pattern::kGpt2, false, false},
+    {"phi-2", format::Pattern::kGpt2, false, false},
     {"llama-bpe", format::Pattern::kLlama3, true, true},
+    {"llama3", format::Pattern::kLlama3, true, true},
+    {"llama-v3", format::Pattern::kLlama3, true, true},
     {"qwen2", format::Pattern::kQwen2, false, false},
+    {"deepseek-r1-qwen", format::Pattern::kQwen2, false, false},
     {"smollm", format::Pattern::kDigits, false, false},
     {"starcoder", format::Pattern::kDigits, false, false},
 };
@@ -61,7 +65,7 @@ void fill_llama(TokenizerSpec& spec, const GgufTokenizer& tokens) {
   spec.flags = format::kFuseUnknown;
   if (tokens.add_space_prefix.value_or(true)) {
     spec.prefix = format::Prefix::kAlways;
-    spec.flags |= format::kDropFirstSpace;
+    spec.flags |= format::kPrefixEveryPart | format::kDropFirstSpace;
   }
 }
 

@@ -73,6 +73,14 @@ void take_normalizer(HfPipeline& pipeline, const HfObject& step) {
   }
 }
 
+// Two patterns, one after the other, cut otherwise than either.
+void set_pattern(HfPipeline& pipeline, const HfObject& step, format::Pattern pattern) {
+  if (pipeline.pattern != format::Pattern::kNone) {
+    step.refuse("type", "one step that cuts texts; this is the second");
+  }
+  pipeline.pattern = pattern;
+}
+
 void take_split(HfPipeline& pipeline, const HfObject& step) {
   step.expect_only({"type", "pattern", "behavior", "invert"});
   step.expect("invert", false, true);
@@ -81,7 +89,7 @@ void take_split(HfPipeline& pipeline, const HfObject& step) {
   step.expect("behavior", "Isolated");
   for (const KnownPattern& known : kPatterns) {
     if (step.at("pattern") == json{{"Regex", known.expression}}) {
-      pipeline.pattern = known.pattern;
+      set_pattern(pipeline, step, known.pattern);
       return;
     }
   }
@@ -102,11 +110,14 @@ void take_metaspace(HfPipeline& pipeline, const HfObject& step) {
   pipeline.replaces_spaces = true;
   if (scheme != "never") pipeline.prefix = format::Prefix::kUnlessSpace;
   pipeline.prefix_every_part = scheme == "always";
-  if (step.flag("split", true)) pipeline.pattern = format::Pattern::kSpaces;
+  if (step.flag("split", true)) set_pattern(pipeline, step, format::Pattern::kSpaces);
 }
 
 void take_pre_tokenizer(HfPipeline& pipeline, const HfObject& step) {
   const std::string type = step.type();
+  if (pipeline.is_byte_level && type != "ByteLevel") {
+    step.refuse("type", "no step behind ByteLevel");
+  }
   if (type == "Split") {
     take_split(pipeline, step);
   } else if (type == "Metaspace") {
@@ -114,9 +125,10 @@ void take_pre_tokenizer(HfPipeline& pipeline, const HfObject& step) {
   } else if (type == "Digits") {
     step.expect_only({"type", "individual_digits"});
     step.expect("individual_digits", true);
-    pipeline.pattern = format::Pattern::kDigits;
+    set_pattern(pipeline, step, format::Pattern::kDigits);
   } else if (type == "ByteLevel") {
     step.expect_only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
+    if (pipeline.is_byte_level) step.refuse("type", "one step of this type; this is the second");
     pipeline.is_byte_level = true;
     if (step.flag("add_prefix_space", true)) {
       if (pipeline.pattern != format::Pattern::kNone) {

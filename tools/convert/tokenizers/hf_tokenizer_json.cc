@@ -3,6 +3,7 @@
 #include "convert/tokenizers/hf_tokenizer_json.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 
 #include "convert/decoders/json_file.h"
@@ -78,7 +79,15 @@ void fill_low_line_pairs(TokenizerSpec& spec, const Vocabulary& vocabulary, cons
   add_merges(spec, vocabulary, merges);
 }
 
-void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, const HfObject& token) {
+// A "normalized" token is looked for in normalized text, and with a Prepend it gets a U+2581 of its
+// own: found only behind spaces, which it takes in. Of special tokens nobody wants that, and it is
+// the caller who has them read: they are read wherever they stand. Others are in every text.
+void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, const HfPipeline& pipeline,
+                     const HfObject& token) {
+  const bool is_special = token.flag("special", false);
+  if (pipeline.prefix == format::Prefix::kAlways && !is_special) {
+    token.expect("normalized", false);
+  }
   token.expect_only({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
   token.expect("single_word", false, true);
   const std::string content = token.text("content");
@@ -95,19 +104,19 @@ void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, const Hf
   if (id >= spec.tokens.size()) spec.tokens.resize(size_t{id} + 1);
   spec.tokens[id] = content;
   uint32_t flags = 0;
-  if (!token.flag("special", false)) flags |= format::kReadAlways | format::kIsText;
+  if (!is_special) flags |= format::kReadAlways | format::kIsText;
   if (token.flag("lstrip", false)) flags |= format::kEatsSpaceBefore;
   if (token.flag("rstrip", false)) flags |= format::kEatsSpaceBehind;
   spec.specials[id] = static_cast<uint8_t>(flags);
 }
 
-void add_added_tokens(TokenizerSpec& spec, const Vocabulary& vocabulary, const HfObject& root,
-                      const std::string& file_name) {
+void add_added_tokens(TokenizerSpec& spec, const Vocabulary& vocabulary, const HfPipeline& pipeline,
+                      const HfObject& root, const std::string& file_name) {
   if (!root.has("added_tokens")) return;
   const json& tokens = root.at("added_tokens");
   if (!tokens.is_array()) root.refuse("added_tokens", "a list of tokens");
   for (size_t i = 0; i < tokens.size(); ++i) {
-    add_added_token(spec, vocabulary,
+    add_added_token(spec, vocabulary, pipeline,
                     HfObject(tokens[i], file_name, fmt::format("added_tokens[{}]", i)));
   }
 }
@@ -125,6 +134,17 @@ void apply_pipeline(TokenizerSpec& spec, const HfPipeline& pipeline) {
   if (pipeline.end != kNoToken) {
     spec.ends = {pipeline.end};
     spec.flags |= format::kAddEnd;
+  }
+}
+
+// The vocabulary knows a byte of byte fallback by a name that no piece has.
+void add_whole_tokens(TokenizerSpec& spec) {
+  std::set<TokenId> excluded;
+  if (spec.kind == format::TokenizerKind::kSentencePieces) {
+    excluded.insert(spec.byte_tokens.begin(), spec.byte_tokens.end());
+  }
+  for (TokenId id = 0; id < spec.tokens.size(); ++id) {
+    if (!spec.specials.contains(id) && !excluded.contains(id)) spec.whole_tokens.push_back(id);
   }
 }
 
@@ -154,7 +174,7 @@ TokenizerSpec read_hf_tokenizer_json(const std::filesystem::path& file) {
   } else {
     fill_low_line_pairs(spec, vocabulary, merges, byte_fallback);
   }
-  add_added_tokens(spec, vocabulary, root, file_name);
+  add_added_tokens(spec, vocabulary, pipeline, root, file_name);
   apply_pipeline(spec, pipeline);
   spec.unknown = format::Unknown::kDrop;
   if (model.has("unk_token")) {
@@ -164,9 +184,7 @@ TokenizerSpec read_hf_tokenizer_json(const std::filesystem::path& file) {
     spec.unknown_token = unknown->second;
   }
   if (model.flag("fuse_unk", false)) spec.flags |= format::kFuseUnknown;
-  for (TokenId id = 0; model.flag("ignore_merges", false) && id < spec.tokens.size(); ++id) {
-    if (!spec.specials.contains(id)) spec.whole_tokens.push_back(id);
-  }
+  if (model.flag("ignore_merges", false)) add_whole_tokens(spec);
   return spec;
 }
 

@@ -120,20 +120,23 @@ void fill_sentence_pieces(TokenizerSpec& spec, const std::vector<SentencePiece>&
         }
         add_character(spec, piece.text, id);
         break;
-      default:
-        throw InputError(
-            "{}: piece {} ({}) is of type {}, which is not supported: expected "
-            "normal, unknown, control, user-defined or byte pieces",
-            quote(spec.origin), id, quote(piece.text), static_cast<int>(piece.type));
+      case PieceType::kUnused:
+        break;
     }
-    spec.tokens.push_back(piece.type == PieceType::kNormal || piece.type == PieceType::kUserDefined
-                              ? bytes
-                              : piece.text);
+    const bool is_name = piece.type == PieceType::kUnknown || piece.type == PieceType::kControl;
+    spec.tokens.push_back(is_name ? piece.text : bytes);
   }
   const std::vector<uint32_t> ranks = ranks_of(pieces);
   for (TokenId id = 0; id < pieces.size(); ++id) {
-    if (pieces[id].type != PieceType::kNormal || pieces[id].text.empty()) continue;
+    const bool is_unused = pieces[id].type == PieceType::kUnused;
+    if ((pieces[id].type != PieceType::kNormal && !is_unused) || pieces[id].text.empty()) continue;
+    const size_t merges = spec.merges.size();
     add_pairs(spec, pieces[id].text, id, ranks[id], ids);
+    if (!is_unused || spec.merges.size() == merges) continue;
+    throw InputError(
+        "{}: piece {} ({}) is unused, yet merging makes it: expected unused pieces that only fill "
+        "the vocabulary up",
+        quote(spec.origin), id, quote(pieces[id].text));
   }
 }
 

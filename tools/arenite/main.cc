@@ -38,9 +38,11 @@ int finish(int exit_code) {
 int main(int argc, char** argv) {
   CLI::App app(
       "Converts trained attention models and runs them in a fixed block of memory.\n"
-      "\nExample:\n"
+      "\nExamples:\n"
       "  arenite convert attention.safetensors -o attention.arn --heads 12\n"
-      "  arenite run attention.arn --input x.npy --output y.npy\n",
+      "  arenite run attention.arn --input x.npy --output y.npy\n"
+      "  arenite convert models/home-intent -o intent.arn\n"
+      "  arenite generate intent.arn --special --prompt 'dim the kitchen light<|do|>'\n",
       "arenite");
   app.set_version_flag("--version", std::string("arenite ") + arenite::version());
   app.require_subcommand(1);

@@ -40,7 +40,8 @@ void KvCache::append_values(uint32_t kv_head, uint32_t position, ConstMatrix val
       const uint32_t left = shape_.value_dim - column;
       float* const begin = head(kv_head) + value_offset(page, panel);
       if (place == 0) std::memset(begin, 0, nr_ * sizeof(float));
-      std::memcpy(begin + (size_t{place} + 1) * nr_, values.row(row) + column, (left < nr_ ? left : nr_) * sizeof(float));
+      std::memcpy(begin + (size_t{place} + 1) * nr_, values.row(row) + column,
+                  (left < nr_ ? left : nr_) * sizeof(float));
     }
   }
 }

@@ -123,6 +123,9 @@ TEST_F(TokenizerFor, AsksTheModelWhichTokensBeginAndEndATextWhereTheTokenizerDoe
   EXPECT_EQ(found->bos, 1u);
   EXPECT_EQ(found->ends, (std::vector<TokenId>{2, 5}));
   EXPECT_EQ(found->flags & format::kAddBos, 0u);  // which nobody has asked for
+  source.tokenizer->bos_id = kNoToken;            // as files write -1
+  source.tokenizer->eos_id = kNoToken;
+  EXPECT_EQ(tokenizer_for("m.gguf", "", source)->ends, (std::vector<TokenId>{2, 5}));
   source.tokenizer->bos_id = 3;
   source.tokenizer->eos_id = 4;
   const auto own = tokenizer_for("m.gguf", "", source);

@@ -82,6 +82,14 @@ TEST_F(TokenizerFor, TakesTheChosenOneBeforeAllOthers) {
   EXPECT_EQ(origin(DecoderKind::kLlama2c, "m.bin", "other"), "tokenizer.json");
 }
 
+TEST_F(TokenizerFor, DoesWithoutWhereAskedTo) {
+  folder_.write("tokenizer.json", R"({"model": {"type": "Unigram"}})");
+  const DecoderSource source = source_of(DecoderKind::kHuggingFace);
+  EXPECT_TRUE(refuses([&] { tokenizer_for(folder_.path(), "", source); },
+                      {"tokenizer.json", "Unigram", "--tokenizer none"}));
+  EXPECT_FALSE(tokenizer_for(folder_.path(), convert::kNoTokenizer, source).has_value());
+}
+
 TEST_F(TokenizerFor, RefusesAChoiceThatIsNotThere) {
   EXPECT_TRUE(refuses([&] { origin(DecoderKind::kLlama2c, "m.bin", "gone.json"); },
                       {"gone.json", "cannot be opened"}));

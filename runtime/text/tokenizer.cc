@@ -68,6 +68,10 @@ Result<size_t> Tokenizer::encode(std::string_view text, const EncodeOptions& opt
   Diagnostic unused;
   Diagnostic& diagnostic = why != nullptr ? *why : unused;
   diagnostic = {};
+  if (file_.empty()) {
+    diagnostic.reason = "the tokenizer is of no model";
+    return Status::kInvalidArgument;
+  }
   if (text.size() > kTextBytesMax) {
     diagnostic.reason = "the text is too long to be encoded at once";
     diagnostic.field = "text";

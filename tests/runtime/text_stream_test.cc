@@ -102,5 +102,13 @@ TEST(TextStream, DropsTheSpaceThatThePrefixPutBeforeTheText) {
   EXPECT_EQ(joined(stream.next(3)), "a");
 }
 
+TEST(TextStream, KeepsTheSpaceWhereTheTokensGoOnWithAText) {
+  const TestTokenizer tokenizer(piece_spec({" a", "a", " ", "b"}, false));
+  TextStream stream(*tokenizer, {.is_continuation = true});
+  EXPECT_EQ(joined(stream.next(3)), " a");
+  (void)stream.finish();
+  EXPECT_EQ(joined(stream.next(3)), " a");
+}
+
 }  // namespace
 }  // namespace arenite::test

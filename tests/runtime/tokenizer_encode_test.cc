@@ -241,6 +241,13 @@ TEST(Tokenizer, IsNotThereInAModelWithoutOne) {
   EXPECT_EQ(Tokenizer::of(Model(), &why).status(), Status::kInvalidArgument);
 }
 
+TEST(Tokenizer, OfNoModelEncodesNothing) {
+  std::vector<TokenId> out(encode_tokens_max(1));
+  Diagnostic why;
+  EXPECT_EQ(Tokenizer().encode("a", {}, out, &why).status(), Status::kInvalidArgument);
+  EXPECT_NE(why.reason, nullptr);
+}
+
 TEST(Tokenizer, GivesNoBytesForIdsOutsideTheVocabulary) {
   const TestTokenizer tokenizer(byte_spec({}));
   EXPECT_EQ(tokenizer->token_bytes(65), "A");

@@ -134,8 +134,9 @@ void add_convert(CLI::App& app) {
                    "Longest sequence, in positions: a model's own or less; of a mask buffer, its "
                    "rows and columns")
       ->check(whole_number(1, kContextMax));
-  command->add_option("--tokenizer", arguments->tokenizer,
-                      "tokenizer.json, tokenizer.model, vocab.json, tokenizer.bin or meta.pkl");
+  command->add_option(
+      "--tokenizer", arguments->tokenizer,
+      "tokenizer.json, tokenizer.model, vocab.json, tokenizer.bin or meta.pkl; or none");
   command
       ->add_option("--activation", arguments->activation,
                    "Of a state dict, which does not tell: gelu, gelu_tanh, silu, relu")

@@ -32,6 +32,7 @@ constexpr size_t encode_tokens_max(size_t text_bytes) { return 5 * text_bytes + 
 // A view of the tokenizer in a model file. Copies nothing; cheap to make and to copy.
 class Tokenizer {
  public:
+  // None yet: encode refuses, and it answers no other question.
   Tokenizer() = default;
 
   // The bytes of the model must outlive it. Fails with kUnsupported if the file has no tokenizer.
@@ -67,6 +68,9 @@ class Tokenizer {
 
 struct DecodeOptions {
   bool keep_specials = false;  // give out the names of special tokens, too
+  // The tokens go on where others ended, such as a prompt's. Some models put a space before each
+  // text, which decoding then leaves out; here it is one between words, and stays.
+  bool is_continuation = false;
 };
 
 // Bytes of text in two parts, one after the other; either may be empty.
@@ -80,7 +84,7 @@ struct TextParts {
 class TextStream {
  public:
   explicit TextStream(const Tokenizer& tokenizer, const DecodeOptions& options = {})
-      : tokenizer_(tokenizer), options_(options) {}
+      : tokenizer_(tokenizer), options_(options), at_start_(!options.is_continuation) {}
 
   // The text that this token completes. An id outside the vocabulary stands for nothing.
   TextParts next(TokenId id);
@@ -94,7 +98,7 @@ class TextStream {
   char held_[4] = {};   // the start of a character
   char ready_[4] = {};  // what `head` views
   uint32_t held_bytes_ = 0;
-  bool at_start_ = true;
+  bool at_start_;
 };
 
 }  // namespace arenite

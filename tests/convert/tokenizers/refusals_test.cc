@@ -111,25 +111,6 @@ TEST(TokenizerRefusals, OfStepsInATokenizerJson) {
         j["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {step, j["pre_tokenizer"]}}};
       },
       {"individual_digits", "false"}));
-  const json digits = {{"type", "Digits"}, {"individual_digits", true}};
-  EXPECT_TRUE(refuses_bytes(
-      [&](json& j) {
-        j["pre_tokenizer"] = {{"type", "Sequence"},
-                              {"pretokenizers", {digits, digits, j["pre_tokenizer"]}}};
-      },
-      {"pretokenizers[1].type", "second"}));
-  EXPECT_TRUE(refuses_bytes(
-      [&](json& j) {
-        j["pre_tokenizer"] = {{"type", "Sequence"},
-                              {"pretokenizers", {j["pre_tokenizer"], digits}}};
-      },
-      {"pretokenizers[1].type", "behind ByteLevel"}));
-  EXPECT_TRUE(refuses_bytes(
-      [&](json& j) {
-        j["pre_tokenizer"] = {{"type", "Sequence"},
-                              {"pretokenizers", {j["pre_tokenizer"], j["pre_tokenizer"]}}};
-      },
-      {"pretokenizers[1].type", "second"}));
   EXPECT_TRUE(refuses_bytes([](json& j) { j["decoder"] = nullptr; }, {"do not belong together"}));
   EXPECT_TRUE(refuses_bytes(
       [](json& j) {
@@ -153,6 +134,28 @@ TEST(TokenizerRefusals, OfStepsInATokenizerJson) {
       {"post_processor.single", "one text"}));
   EXPECT_TRUE(refuses_low_line(
       [](json& j) { j["post_processor"]["special_tokens"] = json::object(); }, {"'<s>'"}));
+}
+
+TEST(TokenizerRefusals, OfStepsThatCutTwice) {
+  const json digits = {{"type", "Digits"}, {"individual_digits", true}};
+  EXPECT_TRUE(refuses_bytes(
+      [&](json& j) {
+        j["pre_tokenizer"] = {{"type", "Sequence"},
+                              {"pretokenizers", {digits, digits, j["pre_tokenizer"]}}};
+      },
+      {"pretokenizers[1].type", "second"}));
+  EXPECT_TRUE(refuses_bytes(
+      [&](json& j) {
+        j["pre_tokenizer"] = {{"type", "Sequence"},
+                              {"pretokenizers", {j["pre_tokenizer"], digits}}};
+      },
+      {"pretokenizers[1].type", "behind ByteLevel"}));
+  EXPECT_TRUE(refuses_bytes(
+      [&](json& j) {
+        j["pre_tokenizer"] = {{"type", "Sequence"},
+                              {"pretokenizers", {j["pre_tokenizer"], j["pre_tokenizer"]}}};
+      },
+      {"pretokenizers[1].type", "second"}));
 }
 
 TEST(TokenizerRefusals, OfAddedTokens) {

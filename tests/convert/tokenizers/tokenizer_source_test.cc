@@ -82,6 +82,14 @@ TEST_F(TokenizerFor, TakesTheChosenOneBeforeAllOthers) {
   EXPECT_EQ(origin(DecoderKind::kLlama2c, "m.bin", "other"), "tokenizer.json");
 }
 
+TEST_F(TokenizerFor, DoesWithoutWhereAskedTo) {
+  folder_.write("tokenizer.json", R"({"model": {"type": "Unigram"}})");
+  const DecoderSource source = source_of(DecoderKind::kHuggingFace);
+  EXPECT_TRUE(refuses([&] { tokenizer_for(folder_.path(), "", source); },
+                      {"tokenizer.json", "Unigram", "--tokenizer none"}));
+  EXPECT_FALSE(tokenizer_for(folder_.path(), convert::kNoTokenizer, source).has_value());
+}
+
 TEST_F(TokenizerFor, RefusesAChoiceThatIsNotThere) {
   EXPECT_TRUE(refuses([&] { origin(DecoderKind::kLlama2c, "m.bin", "gone.json"); },
                       {"gone.json", "cannot be opened"}));
@@ -123,6 +131,9 @@ TEST_F(TokenizerFor, AsksTheModelWhichTokensBeginAndEndATextWhereTheTokenizerDoe
   EXPECT_EQ(found->bos, 1u);
   EXPECT_EQ(found->ends, (std::vector<TokenId>{2, 5}));
   EXPECT_EQ(found->flags & format::kAddBos, 0u);  // which nobody has asked for
+  source.tokenizer->bos_id = kNoToken;            // as files write -1
+  source.tokenizer->eos_id = kNoToken;
+  EXPECT_EQ(tokenizer_for("m.gguf", "", source)->ends, (std::vector<TokenId>{2, 5}));
   source.tokenizer->bos_id = 3;
   source.tokenizer->eos_id = 4;
   const auto own = tokenizer_for("m.gguf", "", source);

@@ -121,11 +121,19 @@ TokenizerSpec understand_gguf_tokenizer(const GgufTokenizer& tokens, const std::
     throw InputError("{}: tokenizer.ggml.model is {}: supported are 'llama' and 'gpt2'",
                      quote(origin), quote(tokens.model));
   }
-  if (tokens.bos_id) spec.bos = *tokens.bos_id;
-  if (tokens.eos_id) spec.ends = {*tokens.eos_id};
-  if (tokens.unknown_id && tokens.model == "llama") spec.unknown_token = *tokens.unknown_id;
-  if (tokens.bos_id && tokens.add_bos.value_or(add_bos)) spec.flags |= format::kAddBos;
-  if (tokens.eos_id && tokens.add_eos.value_or(false)) spec.flags |= format::kAddEnd;
+  const auto given = [](std::optional<uint32_t> id) { return id && *id != kNoToken; };  // or -1
+  if (given(tokens.unknown_id) && tokens.model == "llama") {
+    spec.unknown_token = *tokens.unknown_id;
+    spec.unknown = format::Unknown::kToken;
+  }
+  if (given(tokens.bos_id)) {
+    spec.bos = *tokens.bos_id;
+    if (tokens.add_bos.value_or(add_bos)) spec.flags |= format::kAddBos;
+  }
+  if (given(tokens.eos_id)) {
+    spec.ends = {*tokens.eos_id};
+    if (tokens.add_eos.value_or(false)) spec.flags |= format::kAddEnd;
+  }
   return spec;
 }
 

@@ -49,6 +49,17 @@ TokenizerSpec read_chosen(const fs::path& chosen) {
       quote(chosen.string()));
 }
 
+// One that nobody asked for must not stand in a model's way.
+template <typename Action>
+std::optional<TokenizerSpec> with_advice(const Action& find) {
+  try {
+    return find();
+  } catch (const InputError& error) {
+    throw InputError("{} (--tokenizer FILE takes another, --tokenizer {} does without)",
+                     error.what(), kNoTokenizer);
+  }
+}
+
 std::optional<TokenizerSpec> find_beside(const fs::path& path, DecoderKind kind) {
   const fs::path folder = fs::is_directory(path) ? path : path.parent_path();
   switch (kind) {
@@ -98,19 +109,19 @@ std::optional<TokenizerSpec> find_tokenizer(const fs::path& folder) {
 
 std::optional<TokenizerSpec> tokenizer_for(const fs::path& path, const fs::path& chosen,
                                            const DecoderSource& source) {
-  std::optional<TokenizerSpec> spec;
-  if (!chosen.empty()) {
-    spec = read_chosen(chosen);
-  } else if (source.tokenizer) {
-    spec = understand_gguf_tokenizer(*source.tokenizer, path.string());
-  } else {
-    spec = find_beside(path, source.kind);
-  }
-  if (!spec) return std::nullopt;
-  check_vocabulary(*spec, source.spec.vocab_size);
-  add_model_tokens(source.spec, *spec);
-  complete_tokenizer(*spec);
-  return spec;
+  if (chosen == kNoTokenizer) return std::nullopt;
+  const auto fitted = [&](std::optional<TokenizerSpec> spec) {
+    if (!spec) return spec;
+    check_vocabulary(*spec, source.spec.vocab_size);
+    add_model_tokens(source.spec, *spec);
+    complete_tokenizer(*spec);
+    return spec;
+  };
+  if (!chosen.empty()) return fitted(read_chosen(chosen));
+  return with_advice([&] {
+    return fitted(source.tokenizer ? understand_gguf_tokenizer(*source.tokenizer, path.string())
+                                   : find_beside(path, source.kind));
+  });
 }
 
 uint32_t check_vocabulary(const TokenizerSpec& spec, uint32_t vocab_size) {

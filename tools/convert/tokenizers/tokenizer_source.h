@@ -19,6 +19,9 @@ TokenizerSpec read_tokenizer(const std::filesystem::path& file);
 // tokenizer.model, else vocab.json; nothing where it has none of them.
 std::optional<TokenizerSpec> find_tokenizer(const std::filesystem::path& folder);
 
+// What a person says instead of a file: the model is to have no tokenizer.
+inline constexpr const char* kNoTokenizer = "none";
+
 // The tokenizer of a model at `path`, completed (tokenizer_compiler.h): `chosen` if a person named
 // a file, or a folder as for find_tokenizer; else the one in the model's own file; else the one
 // beside it that goes with its kind: in a Hugging Face folder find_tokenizer's, for llama2.c

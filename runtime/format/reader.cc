@@ -223,8 +223,10 @@ PackedView ModelReader::packed(uint32_t index) const {
   view.formula.nr = formula->nr();
   view.formula.score_rows = formula->score_rows();
   for (uint32_t i = 0; i < cache_groups(index) && i < kCacheGroupsMax; ++i) {
-    const format::CacheGroup* group = packed->cache_groups()->Get(i);
-    view.formula.groups[i] = {group->behind(), group->bytes_per_panel(), group->bytes_per_page()};
+    // FlatBuffers verifies that a list begins at a multiple of 4, not of 8.
+    format::CacheGroup group;
+    std::memcpy(&group, packed->cache_groups()->Data() + i * sizeof(group), sizeof(group));
+    view.formula.groups[i] = {group.behind(), group.bytes_per_panel(), group.bytes_per_page()};
     view.formula.group_count = i + 1;
   }
   return view;

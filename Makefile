@@ -69,6 +69,12 @@ bench: ## Time the models and the kernels, beside this machine's limits
 	@echo
 	@build/arenite bench build/bench/tiny-attention.arn --tokens 8
 	@echo
+	@build/arenite bench build/bench/gpt2-small.arn --context 1024 --chunk 512 --profile
+	@echo
+	@build/arenite bench build/bench/gpt2-small.arn --context 4096 --chunk 512 --prompt 512
+	@echo
+	@build/arenite bench build/bench/gpt2-small.arn --context 1024 --chunk 512 --threads 2
+	@echo
 	@build/tests/bench/kernels_bench --benchmark_min_time=0.1 2>/dev/null
 
 size: build ## Print the code size of the runtime and compare it with its budget

@@ -165,6 +165,13 @@ TEST_P(SortNanoGpt, GivesTheLogitsOfTransformers) {
 
 class HomeIntent : public KernelSetTest {
  protected:
+  // A cross build may lack what reads this tokenizer; there examples/commands runs the model, as
+  // the build machine converted it.
+  void SetUp() override {
+#ifndef ARENITE_HAVE_UTF8PROC
+    GTEST_SKIP() << "the converter was built without utf8proc";
+#endif
+  }
   std::filesystem::path folder() const {
     return std::filesystem::path(ARENITE_SOURCE_DIR) / "models" / "home-intent";
   }

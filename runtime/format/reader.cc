@@ -39,6 +39,29 @@ const char* ModelReader::name() const { return text(model_->name()); }
 const char* ModelReader::architecture() const { return text(model_->architecture()); }
 uint32_t ModelReader::positions_max() const { return model_->positions_max(); }
 uint32_t ModelReader::vocab_size() const { return model_->vocab_size(); }
+
+uint32_t ModelReader::token_types() const {
+  uint32_t types = 0;
+  for (uint32_t i = 0; i < ops(); ++i) {
+    const OpView view = op(i);
+    if (view.kind != OpKind::kEmbedding || view.embedding.types == kNoTensor) continue;
+    const uint32_t rows = tensor(view.embedding.types).outputs;
+    if (types == 0 || rows < types) types = rows;
+  }
+  return types;
+}
+
+SelectKind ModelReader::select_kind() const {
+  for (uint32_t i = 0; i < ops(); ++i) {
+    const OpView view = op(i);
+    if (view.kind == OpKind::kSelect) return view.select.kind;
+  }
+  return SelectKind::kAsAsked;
+}
+
+uint32_t ModelReader::labels() const { return count(model_->labels()); }
+const char* ModelReader::label(uint32_t index) const { return text(model_->labels()->Get(index)); }
+
 uint32_t ModelReader::input_slot() const { return model_->input_slot(); }
 uint32_t ModelReader::output_slot() const { return model_->output_slot(); }
 
@@ -70,7 +93,7 @@ OpView ModelReader::op(uint32_t index) const {
   } else if (const Embedding* embedding = op->body_as_Embedding()) {
     view.kind = OpKind::kEmbedding;
     view.embedding = {column_view(embedding->output()), embedding->tokens(), embedding->positions(),
-                      embedding->position_offset(), embedding->scale()};
+                      embedding->position_offset(),     embedding->scale(),  embedding->types()};
   } else if (const Norm* norm = op->body_as_Norm()) {
     view.kind = OpKind::kNorm;
     view.norm = {column_view(norm->input()),
@@ -92,7 +115,8 @@ OpView ModelReader::op(uint32_t index) const {
     view.add = {column_view(add->target()), column_view(add->other())};
   } else if (const Select* select = op->body_as_Select()) {
     view.kind = OpKind::kSelect;
-    view.select = {column_view(select->input()), column_view(select->output())};
+    view.select = {column_view(select->input()), column_view(select->output()),
+                   static_cast<SelectKind>(select->kind())};
   }
   return view;
 }
@@ -265,6 +289,16 @@ uint32_t ModelReader::file_targets() const {
 bool ModelReader::causal() const {
   for (uint32_t i = 0; i < masks(); ++i) {
     if (!is_causal(mask(i))) return false;
+  }
+  return true;
+}
+
+bool ModelReader::sees_everything() const {
+  for (uint32_t i = 0; i < masks(); ++i) {
+    const MaskView view = mask(i);
+    const bool all =
+        view.kind == MaskKind::kBand && view.behind == kUnlimited && view.ahead == kUnlimited;
+    if (!all) return false;
   }
   return true;
 }

@@ -48,20 +48,21 @@ struct AttentionOp {
 
 struct EmbeddingOp {
   ColumnView output;
-  uint32_t tokens = 0;
+  uint32_t tokens = kNoTensor;
   uint32_t positions = kNoTensor;
   uint32_t position_offset = 0;
   float scale = 1.0f;
+  uint32_t types = kNoTensor;
 };
 
-enum class NormKind : uint8_t { kLayer, kRms };
+enum class NormKind : uint8_t { kLayer, kRms, kLength };
 
 struct NormOp {
   ColumnView input, output;
   NormKind kind = NormKind::kLayer;
   uint32_t groups = 1;
   float epsilon = 0.0f;
-  uint32_t gain = 0;
+  uint32_t gain = kNoTensor;
   uint32_t bias = kNoTensor;
 };
 
@@ -71,7 +72,7 @@ struct RopeOp {
   uint32_t angles = 0;
 };
 
-enum class ActivationKind : uint8_t { kRelu, kGeluErf, kGeluTanh, kSilu, kSoftCap };
+enum class ActivationKind : uint8_t { kRelu, kGeluErf, kGeluTanh, kSilu, kSoftCap, kTanh };
 
 struct ActivationOp {
   ColumnView target, factor;  // factor may be absent
@@ -83,8 +84,12 @@ struct AddOp {
   ColumnView target, other;
 };
 
+// The rows that a call gives out: as the session asks, or one for each sequence.
+enum class SelectKind : uint8_t { kAsAsked, kFirst, kMean };
+
 struct SelectOp {
   ColumnView input, output;
+  SelectKind kind = SelectKind::kAsAsked;
 };
 
 enum class OpKind : uint8_t {
@@ -175,7 +180,11 @@ class ModelReader {
   const char* name() const;
   const char* architecture() const;
   uint32_t positions_max() const;
-  uint32_t vocab_size() const;  // 0: the input is features
+  uint32_t vocab_size() const;     // 0: the input is features
+  uint32_t token_types() const;    // 0: the model knows none
+  SelectKind select_kind() const;  // of all its selections; kAsAsked if it has none
+  uint32_t labels() const;         // 0, or one for each column that the model gives out
+  const char* label(uint32_t index) const;
   uint32_t input_slot() const;
   uint32_t output_slot() const;
 
@@ -206,6 +215,7 @@ class ModelReader {
 
   uint32_t file_targets() const;  // bit set
   bool causal() const;            // no mask lets a query see a later key
+  bool sees_everything() const;   // no mask hides anything, whatever the distance
 
  private:
   std::span<const std::byte> file_;

@@ -13,6 +13,7 @@ namespace {
 struct OpCheck {
   const ModelReader& model;
   uint32_t index;  // of the op
+  bool causal;     // the model
   const Refusal& refuse;
 
   bool width(const char* field, const ColumnView& view, Checked expected) const {
@@ -54,13 +55,16 @@ bool verify_linear(const OpCheck& check, const LinearOp& op) {
          check.width("linear.output", op.output, shape.outputs);
 }
 
-// `cache_next` counts the attention ops: each has the cache of its own number.
-bool verify_attention(const OpCheck& check, const AttentionOp& op, uint32_t cache_next) {
+// Caches are used in their order. Where nothing is kept from call to call, an op may also take one
+// that an earlier op is done with: it fills what it reads.
+bool verify_attention(const OpCheck& check, const AttentionOp& op, uint32_t& caches_used) {
   const ModelReader& model = check.model;
-  if (op.cache != cache_next || op.cache >= model.caches()) {
+  const bool shared = op.cache < caches_used && !check.causal;
+  if ((op.cache != caches_used && !shared) || op.cache >= model.caches()) {
     return check.refuse("each attention op has its own cache, in order", "attention.cache",
-                        check.index, op.cache, cache_next);
+                        check.index, op.cache, caches_used);
   }
+  if (!shared) ++caches_used;
   if (op.mask >= model.masks()) {
     return check.refuse("an attention op names a mask that is not there", "attention.mask",
                         check.index, op.mask, model.masks());
@@ -114,11 +118,8 @@ bool verify_positions(const OpCheck& check, const char* field, uint32_t tensor, 
   return true;
 }
 
-bool verify_embedding(const OpCheck& check, const EmbeddingOp& op) {
+bool verify_token_table(const OpCheck& check, const EmbeddingOp& op) {
   const ModelReader& model = check.model;
-  if (op.output.width == 0 || model.slot(op.output.slot).per_output) {
-    return check.refuse("an embedding needs a row for each token", "embedding.output", check.index);
-  }
   if (op.tokens >= model.tensors()) {
     return check.refuse("an op names a tensor that is not there", "embedding.tokens", check.index,
                         op.tokens, model.tensors());
@@ -128,25 +129,53 @@ bool verify_embedding(const OpCheck& check, const EmbeddingOp& op) {
     return check.refuse("an embedding has fewer rows than there are tokens", "embedding.tokens",
                         check.index, table.outputs, model.vocab_size());
   }
-  return check.width("embedding.output", op.output, table.inputs) &&
+  return check.width("embedding.output", op.output, table.inputs);
+}
+
+bool verify_types(const OpCheck& check, const EmbeddingOp& op) {
+  if (!check.tensor("embedding.types", op.types, Layout::kRows)) return false;
+  const TensorShape table = check.model.tensor(op.types);
+  if (table.outputs == 0) {
+    return check.refuse("a table of token types has no rows", "embedding.types", check.index, 0, 1);
+  }
+  return check.width("embedding.output", op.output, table.inputs);
+}
+
+bool verify_embedding(const OpCheck& check, const EmbeddingOp& op) {
+  const ModelReader& model = check.model;
+  if (op.output.width == 0 || model.slot(op.output.slot).per_output) {
+    return check.refuse("an embedding needs a row for each token", "embedding.output", check.index);
+  }
+  if (op.tokens == kNoTensor && (op.types != kNoTensor || op.positions == kNoTensor)) {
+    return check.refuse("an embedding without tokens has positions alone", "embedding.tokens",
+                        check.index);
+  }
+  return (op.tokens == kNoTensor || verify_token_table(check, op)) &&
          check.finite("embedding.scale", op.scale, false) &&
          (op.positions == kNoTensor || verify_positions(check, "embedding.positions", op.positions,
-                                                        op.position_offset, op.output.width));
+                                                        op.position_offset, op.output.width)) &&
+         (op.types == kNoTensor || verify_types(check, op));
 }
 
 bool verify_norm(const OpCheck& check, const NormOp& op) {
-  if (op.kind != NormKind::kLayer && op.kind != NormKind::kRms) {
+  if (op.kind > NormKind::kLength) {
     return check.refuse("a norm is of an unknown kind", "norm.kind", check.index,
-                        static_cast<uint64_t>(op.kind), 1);
+                        static_cast<uint64_t>(op.kind), static_cast<uint64_t>(NormKind::kLength));
   }
   if (op.groups == 0 || op.input.width % op.groups != 0) {
     return check.refuse("a norm's groups do not divide its columns", "norm.groups", check.index,
                         op.groups, op.input.width);
   }
+  if (!check.width("norm.output", op.output, op.input.width) ||
+      !check.finite("norm.epsilon", op.epsilon, true)) {
+    return false;
+  }
+  if (op.kind == NormKind::kLength) {
+    if (op.gain == kNoTensor && op.bias == kNoTensor) return true;
+    return check.refuse("a norm by length has no gain and no bias", "norm.gain", check.index);
+  }
   const uint32_t width = op.input.width / op.groups;
-  return check.width("norm.output", op.output, op.input.width) &&
-         check.finite("norm.epsilon", op.epsilon, true) &&
-         check.vector("norm.gain", op.gain, width) &&
+  return check.vector("norm.gain", op.gain, width) &&
          (op.bias == kNoTensor || check.vector("norm.bias", op.bias, width));
 }
 
@@ -168,10 +197,10 @@ bool verify_rope(const OpCheck& check, const RopeOp& op) {
 }
 
 bool verify_activation(const OpCheck& check, const ActivationOp& op) {
-  if (op.kind > ActivationKind::kSoftCap) {
+  if (op.kind > ActivationKind::kTanh) {
     return check.refuse("an activation is of an unknown kind", "activation.kind", check.index,
                         static_cast<uint64_t>(op.kind),
-                        static_cast<uint64_t>(ActivationKind::kSoftCap));
+                        static_cast<uint64_t>(ActivationKind::kTanh));
   }
   if (op.kind == ActivationKind::kSoftCap && !check.finite("activation.cap", op.cap, true)) {
     return false;
@@ -185,15 +214,24 @@ bool verify_select(const OpCheck& check, const SelectOp& op) {
   if (check.model.slot(op.input.slot).per_output) {
     return check.refuse("a selection needs a row for each token", "select.input", check.index);
   }
+  if (op.kind > SelectKind::kMean) {
+    return check.refuse("a selection is of an unknown kind", "select.kind", check.index,
+                        static_cast<uint64_t>(op.kind), static_cast<uint64_t>(SelectKind::kMean));
+  }
+  if (op.kind != check.model.select_kind()) {
+    return check.refuse("all selections of a model are of one kind", "select.kind", check.index,
+                        static_cast<uint64_t>(op.kind),
+                        static_cast<uint64_t>(check.model.select_kind()));
+  }
   return true;
 }
 
-bool verify_op(const OpCheck& check, const OpView& op, uint32_t& attention_ops) {
+bool verify_op(const OpCheck& check, const OpView& op, uint32_t& caches_used) {
   switch (op.kind) {
     case OpKind::kLinear:
       return verify_linear(check, op.linear);
     case OpKind::kAttention:
-      return verify_attention(check, op.attention, attention_ops++);
+      return verify_attention(check, op.attention, caches_used);
     case OpKind::kEmbedding:
       return verify_embedding(check, op.embedding);
     case OpKind::kNorm:
@@ -216,13 +254,19 @@ bool verify_op(const OpCheck& check, const OpView& op, uint32_t& attention_ops) 
 
 // REQUIRES: verify_flow, which knows that views lie within their slots.
 bool verify_ops(const ModelReader& model, const Refusal& refuse) {
-  uint32_t attention_ops = 0;
+  const bool causal = model.causal();
+  uint32_t caches_used = 0;
   for (uint32_t i = 0; i < model.ops(); ++i) {
-    if (!verify_op({model, i, refuse}, model.op(i), attention_ops)) return false;
+    if (!verify_op({model, i, causal, refuse}, model.op(i), caches_used)) return false;
   }
-  if (attention_ops != model.caches()) {
-    return refuse("caches and attention ops differ in number", "caches", 0, model.caches(),
-                  attention_ops);
+  if (caches_used != model.caches()) {
+    return refuse("no attention op uses a cache", "caches", caches_used, model.caches(),
+                  caches_used);
+  }
+  const uint32_t columns = model.slot(model.output_slot()).width;
+  if (model.labels() != 0 && model.labels() != columns) {
+    return refuse("there is not one label for each column that the model gives out", "labels", 0,
+                  model.labels(), columns);
   }
   return true;
 }

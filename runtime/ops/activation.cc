@@ -66,6 +66,9 @@ void apply(const KernelSet& kernels, ActivationFunction function, float cap, uin
       kernels.scale(bytes, x, &cap, x);
       return;
     }
+    case ActivationFunction::kTanh:
+      kernels.tanh(bytes, x, x);
+      return;
   }
 }
 

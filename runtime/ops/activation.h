@@ -14,6 +14,7 @@ enum class ActivationFunction : uint8_t {
   kGeluTanh,  // x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
   kSilu,      // x sigmoid(x)
   kSoftCap,   // cap tanh(x / cap)
+  kTanh,      // tanh(x)
 };
 
 // target = f(target) (* factor), in place. All [rows, columns]; factor may have no data.

@@ -20,18 +20,26 @@ void copy_entry(const TableView& table, uint32_t nr, uint32_t entry, float* to) 
 
 }  // namespace
 
-void embedding(const KernelSet& kernels, const Embedding& op, const uint32_t* ids,
-               size_t ids_stride, std::span<const SequenceRows> sequences, Matrix output,
-               const ParallelFor& parallel) {
+void embedding(const KernelSet& kernels, const Embedding& op, const TokenIds& tokens,
+               const StepRows& rows, Matrix output, const ParallelFor& parallel) {
   const size_t bytes = output.columns * sizeof(float);
   auto work = [&](uint32_t row) {
-    const RowPlace place = place_of_row(sequences, row);
+    const RowPlace place = place_of_row(rows, row);
+    const uint32_t position = place.position + op.position_offset;
     float* to = output.row(row);
-    copy_entry(op.tokens, kernels.packing.nr, ids[place.sequence * ids_stride + place.offset], to);
+    if (op.tokens.data == nullptr) {
+      copy_entry(op.positions, kernels.packing.nr, position, to);
+      return;
+    }
+    copy_entry(op.tokens, kernels.packing.nr, tokens.ids[place.token], to);
     if (op.scale != 1.0f) kernels.scale(bytes, to, &op.scale, to);
-    if (op.positions.data == nullptr) return;
-    const size_t entry = size_t{place.position} + op.position_offset;
-    kernels.add(bytes, to, op.positions.data + entry * op.positions.columns, to);
+    if (op.positions.data != nullptr) {
+      kernels.add(bytes, to, op.positions.data + size_t{position} * op.positions.columns, to);
+    }
+    if (op.types.data != nullptr) {
+      const size_t type = tokens.types != nullptr ? tokens.types[place.token] : 0;
+      kernels.add(bytes, to, op.types.data + type * op.types.columns, to);
+    }
   };
   for_each_row(parallel, output.rows, work);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks up the vectors of tokens, and of positions where the model learned them.
+// Looks up the vectors of tokens, and of positions and token types where the model learned them.
 #pragma once
 
 #include <span>
@@ -24,13 +24,19 @@ struct Embedding {
   float scale = 1.0f;
   TableView positions;  // plain rows; no data: none
   uint32_t position_offset = 0;
+  TableView types;  // plain rows; no data: none
 };
 
-// output [rows, columns]: scale * tokens[id] (+ positions[position_offset + position]), where the
-// ids of sequence i begin at ids[i * ids_stride].
-// REQUIRES: ids are below the entries of the table, positions below those of theirs.
-void embedding(const KernelSet& kernels, const Embedding& op, const uint32_t* ids,
-               size_t ids_stride, std::span<const SequenceRows> sequences, Matrix output,
-               const ParallelFor& parallel);
+// What tokens are: ids, and the types that go with them where the caller gave any (else 0).
+struct TokenIds {
+  const uint32_t* ids = nullptr;
+  const uint8_t* types = nullptr;
+};
+
+// output [rows, columns]: scale * tokens[id] (+ positions[position_offset + position])
+// (+ types[type]); without a table of tokens the positions alone.
+// REQUIRES: ids are below the entries of the table, positions and types below those of theirs.
+void embedding(const KernelSet& kernels, const Embedding& op, const TokenIds& tokens,
+               const StepRows& rows, Matrix output, const ParallelFor& parallel);
 
 }  // namespace arenite

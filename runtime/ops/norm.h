@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer norm and RMS norm, of whole rows or of equal groups of columns (heads).
+// Layer norm, RMS norm and scaling to length 1, of whole rows or of equal groups of columns
+// (heads).
 #pragma once
 
 #include "arenite/parallel.h"
@@ -8,15 +9,21 @@
 
 namespace arenite {
 
+enum class NormFunction : uint8_t {
+  kLayer,   // (x - mean) / sqrt(mean((x - mean)^2) + epsilon)
+  kRms,     // x / sqrt(mean(x^2) + epsilon)
+  kLength,  // x / max(sqrt(sum(x^2)), epsilon)
+};
+
 struct NormWeights {
-  bool subtract_mean = false;   // layer norm; else RMS norm
-  float epsilon = 0.0f;         // added to the variance, or to the mean square
-  const float* gain = nullptr;  // [columns / groups]
+  NormFunction function = NormFunction::kLayer;
+  float epsilon = 0.0f;
+  const float* gain = nullptr;  // [columns / groups]; none for a norm by length
   const float* bias = nullptr;  // the same, or null
 };
 
-// For each row and group: output = (x - mean) / sqrt(mean((x - mean)^2) + epsilon) * gain + bias,
-// with mean = 0 for RMS norm. input and output [tokens, columns] may be the same.
+// Each row and group x becomes f(x) * gain + bias.
+// input and output [tokens, columns] may be the same.
 // REQUIRES: groups divides columns.
 void norm(const KernelSet& kernels, const NormWeights& weights, uint32_t groups, ConstMatrix input,
           Matrix output, const ParallelFor& parallel);

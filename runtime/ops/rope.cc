@@ -5,12 +5,11 @@
 namespace arenite {
 
 void rope(const KernelSet& kernels, Matrix target, uint32_t heads, const float* angles,
-          uint32_t rotary_dim, std::span<const SequenceRows> sequences,
-          const ParallelFor& parallel) {
+          uint32_t rotary_dim, const StepRows& rows, const ParallelFor& parallel) {
   const uint32_t head_dim = target.columns / heads;
   const size_t half_bytes = rotary_dim / 2 * sizeof(float);
   auto work = [&](uint32_t row) {
-    const float* turn = angles + size_t{place_of_row(sequences, row).position} * rotary_dim;
+    const float* turn = angles + size_t{place_of_row(rows, row).position} * rotary_dim;
     for (uint32_t head = 0; head < heads; ++head) {
       float* x = target.row(row) + size_t{head} * head_dim;
       kernels.rotate(half_bytes, x, turn, x);

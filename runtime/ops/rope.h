@@ -2,8 +2,6 @@
 // Rotary position embedding: turns pairs of dimensions by angles that grow with the position.
 #pragma once
 
-#include <span>
-
 #include "arenite/parallel.h"
 #include "core/matrix.h"
 #include "kernels/kernel_set.h"
@@ -16,7 +14,6 @@ namespace arenite {
 // in `angles` [positions, rotary_dim]: cosines, then sines. Models that pair neighbours have their
 // weights permuted at conversion. REQUIRES: rotary_dim is even and at most head_dim.
 void rope(const KernelSet& kernels, Matrix target, uint32_t heads, const float* angles,
-          uint32_t rotary_dim, std::span<const SequenceRows> sequences,
-          const ParallelFor& parallel);
+          uint32_t rotary_dim, const StepRows& rows, const ParallelFor& parallel);
 
 }  // namespace arenite

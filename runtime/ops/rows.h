@@ -33,19 +33,43 @@ void for_each_row(const ParallelFor& parallel, uint32_t rows, Work& work) {
   for_each_task(parallel, rows / kRowsPerTask + (rows % kRowsPerTask != 0 ? 1 : 0), task);
 }
 
+// The rows of a step, and where their tokens stand in the caller's memory: sequence i from
+// i * stride on, or, with stride 0, all of them back to back.
+struct StepRows {
+  std::span<const SequenceRows> sequences;
+  size_t stride = 0;
+  const uint8_t* visible = nullptr;  // [sequences, stride]: a row for each 1; null: for the first
+};
+
 // Where a row of the step comes from.
 struct RowPlace {
-  uint32_t sequence = 0;
-  uint32_t offset = 0;    // among the sequence's new tokens
+  size_t token = 0;       // in the caller's memory
   uint32_t position = 0;  // in the sequence
 };
 
+// The column of the `index`-th 1. REQUIRES: there are more than `index`.
+inline uint32_t visible_column(const uint8_t* visible, uint32_t index) {
+  uint32_t column = 0;
+  for (uint32_t seen = 0; seen + visible[column] <= index; ++column) seen += visible[column];
+  return column;
+}
+
 // REQUIRES: the row belongs to a sequence.
-inline RowPlace place_of_row(std::span<const SequenceRows> sequences, uint32_t row) {
-  uint32_t i = 0;
-  while (row - sequences[i].row_begin >= sequences[i].rows) ++i;
-  const uint32_t offset = row - sequences[i].row_begin;
-  return {i, offset, sequences[i].positions + offset};
+inline RowPlace place_of_row(const StepRows& step, uint32_t row) {
+  // The last sequence that begins at or before the row: those without rows begin where the next
+  // one does.
+  size_t first = 0;
+  for (size_t count = step.sequences.size(); count > 1;) {
+    const size_t half = count / 2;
+    if (step.sequences[first + half].row_begin <= row) first += half;
+    count -= half;
+  }
+  const SequenceRows& sequence = step.sequences[first];
+  uint32_t offset = row - sequence.row_begin;
+  if (step.stride == 0) return {row, sequence.positions + offset};
+  const size_t begin = first * step.stride;
+  if (step.visible != nullptr) offset = visible_column(step.visible + begin, offset);
+  return {begin + offset, sequence.positions + offset};
 }
 
 }  // namespace arenite

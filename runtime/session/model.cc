@@ -73,6 +73,12 @@ uint32_t Model::input_features() const {
 }
 
 uint32_t Model::vocab_size() const { return ModelAccess::reader(*this).vocab_size(); }
+uint32_t Model::token_types() const { return ModelAccess::reader(*this).token_types(); }
+bool Model::pooled() const {
+  return ModelAccess::reader(*this).select_kind() != format::SelectKind::kAsAsked;
+}
+uint32_t Model::labels() const { return ModelAccess::reader(*this).labels(); }
+const char* Model::label(uint32_t index) const { return ModelAccess::reader(*this).label(index); }
 uint32_t Model::hidden_states() const { return ModelAccess::reader(*this).hidden_states(); }
 
 uint32_t Model::output_features() const {

@@ -49,7 +49,8 @@ Status resolve_options(const Model& model, const SessionOptions& options, ArenaL
                    "options.tokens_max", tokens, UINT32_MAX);
   }
   layout.tokens_max = static_cast<uint32_t>(tokens);
-  layout.outputs_max = options.outputs == Outputs::kAll || layout.tokens_max < layout.sequences_max
+  const bool each_token = options.outputs == Outputs::kAll && !model.pooled();
+  layout.outputs_max = each_token || layout.tokens_max < layout.sequences_max
                            ? layout.tokens_max
                            : layout.sequences_max;
   const ParallelFor& parallel = options.parallel;

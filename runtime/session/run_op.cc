@@ -46,37 +46,56 @@ TableView table(SessionState& state, uint32_t tensor) {
 
 void run_embedding(SessionState& state, const format::EmbeddingOp& op) {
   const Embedding call = {table(state, op.tokens), op.scale, table(state, op.positions),
-                          op.position_offset};
-  embedding(state.kernels, call, state.ids, state.ids_stride, state.sequences(),
-            state.activation(op.output), state.parallel);
+                          op.position_offset, table(state, op.types)};
+  embedding(state.kernels, call, state.tokens, state.step_rows(), state.activation(op.output),
+            state.parallel);
 }
 
 void run_norm(SessionState& state, const format::NormOp& op) {
-  const NormWeights weights = {op.kind == format::NormKind::kLayer, op.epsilon,
-                               state.tensor(op.gain),
-                               op.bias == format::kNoTensor ? nullptr : state.tensor(op.bias)};
+  // The file's numbers are those of the function's enum.
+  static_assert(static_cast<int>(format::NormKind::kLength) ==
+                static_cast<int>(NormFunction::kLength));
+  const NormWeights weights = {static_cast<NormFunction>(op.kind), op.epsilon,
+                               table(state, op.gain).data, table(state, op.bias).data};
   norm(state.kernels, weights, op.groups, constant(state.activation(op.input)),
        state.activation(op.output), state.parallel);
 }
 
 void run_activation(SessionState& state, const format::ActivationOp& op) {
   // The file's numbers are those of the function's enum.
-  static_assert(static_cast<int>(format::ActivationKind::kSoftCap) ==
-                static_cast<int>(ActivationFunction::kSoftCap));
+  static_assert(static_cast<int>(format::ActivationKind::kTanh) ==
+                static_cast<int>(ActivationFunction::kTanh));
   activation(state.kernels, static_cast<ActivationFunction>(op.kind), op.cap,
              state.activation(op.target), constant(state.activation(op.factor)), state.parallel);
 }
 
-// The last row of each sequence, or all rows.
+void mean_of_rows(const KernelSet& kernels, const Matrix& from, uint32_t begin, uint32_t end,
+                  float* to) {
+  const size_t bytes = from.columns * sizeof(float);
+  std::memcpy(to, from.row(begin), bytes);
+  for (uint32_t row = begin + 1; row < end; ++row) kernels.add(bytes, to, from.row(row), to);
+  const float factor = 1.0f / static_cast<float>(end - begin);
+  kernels.scale(bytes, to, &factor, to);
+}
+
+// Of each sequence the first row, the last one or the mean; or all rows.
 void run_select(SessionState& state, const format::SelectOp& op) {
   const Matrix from = state.activation(op.input);
   const Matrix to = state.activation(op.output);
   uint32_t next = 0;
   for (const SequenceRows& sequence : state.sequences()) {
     if (sequence.rows == 0) continue;
-    const uint32_t end = sequence.row_begin + sequence.rows;
-    uint32_t row = state.outputs == Outputs::kAll ? sequence.row_begin : end - 1;
-    for (; row < end; ++row) {
+    const uint32_t begin = sequence.row_begin;
+    const uint32_t end = begin + sequence.rows;
+    if (op.kind == format::SelectKind::kMean) {
+      mean_of_rows(state.kernels, from, begin, end, to.row(next++));
+      continue;
+    }
+    const bool all = op.kind == format::SelectKind::kAsAsked && state.outputs == Outputs::kAll;
+    const bool from_first = all || op.kind == format::SelectKind::kFirst;
+    const uint32_t first = from_first ? begin : end - 1;
+    const uint32_t last = op.kind == format::SelectKind::kFirst ? begin + 1 : end;
+    for (uint32_t row = first; row < last; ++row) {
       std::memcpy(to.row(next++), from.row(row), from.columns * sizeof(float));
     }
   }
@@ -98,7 +117,7 @@ void run_op(SessionState& state, uint32_t index) {
     case format::OpKind::kRope:
       return rope(state.kernels, state.activation(op.rope.target), op.rope.heads,
                   state.tensor(op.rope.angles), state.reader.tensor(op.rope.angles).inputs,
-                  state.sequences(), state.parallel);
+                  state.step_rows(), state.parallel);
     case format::OpKind::kActivation:
       return run_activation(state, op.activation);
     case format::OpKind::kAdd:

@@ -21,7 +21,8 @@ SessionState::SessionState(const Model& model_in, const KernelSet& kernels_in,
       outputs(options.outputs),
       layout(layout_in),
       packed_index(ModelAccess::packed_index(model_in)),
-      causal(model_in.causal()) {}
+      causal(model_in.causal()),
+      pooled(model_in.pooled()) {}
 
 Result<Session*> Session::create(const Model& model, const SessionOptions& options,
                                  std::span<std::byte> arena, Diagnostic* why) {
@@ -57,20 +58,10 @@ Result<Session*> Session::create(const Model& model, const SessionOptions& optio
 
 namespace {
 
-SessionState::Input input_of(const Batch& batch) {
-  return {false,           batch.features.data(), nullptr,      batch.features.size(),
-          batch.sequences, batch.tokens,          batch.lengths};
-}
-
-SessionState::Input input_of(const TokenBatch& batch) {
-  return {true,         nullptr,      batch.ids.data(), batch.ids.size(), batch.sequences,
-          batch.tokens, batch.lengths};
-}
-
 template <typename AnyBatch>
 Result<Output> feed(Session* session, const AnyBatch& batch, bool from_start, Diagnostic* why) {
   Diagnostic unused;
-  return SessionState::of(session).feed(input_of(batch), from_start,
+  return SessionState::of(session).feed(StepInput(batch), from_start,
                                         why != nullptr ? *why : unused);
 }
 

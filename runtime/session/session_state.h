@@ -7,8 +7,10 @@
 #include "core/matrix.h"
 #include "format/reader.h"
 #include "kernels/kernel_set.h"
+#include "ops/embedding.h"
 #include "ops/rows.h"
 #include "session/plan.h"
+#include "session/step_input.h"
 
 namespace arenite {
 
@@ -30,21 +32,6 @@ struct SessionState : Session {
     return const_cast<SessionState*>(this)->sequences();
   }
 
-  // What a call brings: features or tokens, one of the two.
-  struct Input {
-    bool is_tokens = false;
-    const float* features = nullptr;
-    const TokenId* ids = nullptr;
-    size_t size = 0;  // floats or ids
-    uint32_t sequences = 0;
-    uint32_t tokens = 0;
-    std::span<const uint32_t> lengths;
-
-    uint32_t tokens_of(uint32_t sequence) const {
-      return lengths.empty() ? tokens : lengths[sequence];
-    }
-  };
-
   // Columns of an activation slot, for all its rows in this step. No data where the view is absent.
   Matrix activation(const format::ColumnView& view);
 
@@ -56,7 +43,10 @@ struct SessionState : Session {
   uint32_t cache_positions(uint32_t index) const;
   float* cache(uint32_t index);
 
-  Result<Output> feed(const Input& input, bool from_start, Diagnostic& why);
+  // The rows of the current step, and where their tokens stand.
+  StepRows step_rows() const { return {sequences(), stride, visible}; }
+
+  Result<Output> feed(const StepInput& input, bool from_start, Diagnostic& why);
   Status rewind_to(uint32_t sequence, uint32_t positions);
 
   Model model;
@@ -69,18 +59,17 @@ struct SessionState : Session {
   ArenaLayout layout;
   uint32_t packed_index;
   bool causal;
+  bool pooled;
 
-  // Of the current step.
-  const TokenId* ids = nullptr;  // of sequence i at i * ids_stride
-  size_t ids_stride = 0;
+  // Of the current step; the caller's memory.
+  TokenIds tokens;
+  size_t stride = 0;  // StepRows
+  const uint8_t* visible = nullptr;
   uint32_t rows = 0;  // tokens
   uint32_t output_rows = 0;
 
  private:
-  Status check_input(const Input& input, Diagnostic& why) const;
-  Status check_sequence(const Input& input, uint32_t index, bool from_start, Diagnostic& why) const;
-  Status check(const Input& input, bool from_start, Diagnostic& why) const;
-  void place_rows(const Input& input, bool from_start);
+  void place_rows(const StepInput& input, bool from_start);
   void show_hidden_states(uint32_t op_index, uint32_t& next);
 };
 static_assert(sizeof(SessionState) <= kSessionBytes && sizeof(SequenceRows) <= kSequenceBytes);

@@ -1,35 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // One step: checks the tokens, gives them their rows and runs the program over them. All checks
-// come before the first write.
+// (step_input.h) come before the first write.
 #include <cstring>
 
 #include "ops/kv_cache.h"
 #include "session/session_state.h"
 
 namespace arenite {
-namespace {
-
-Status refuse(Diagnostic& why, Status status, const char* reason, const char* field, uint32_t index,
-              uint64_t found, uint64_t expected) {
-  why = {};
-  why.reason = reason;
-  why.field = field;
-  why.op_index = index;
-  why.found = found;
-  why.expected = expected;
-  return status;
-}
-
-// A tile mask may show a query nothing but keys that a short sequence does not have.
-bool hides_a_row(const MaskView& mask, uint32_t tokens) {
-  if (mask.kind != MaskKind::kTiles) return false;
-  for (uint32_t row = 0; row < tokens; ++row) {
-    if (mask.row_begin[row] >= tokens) return true;
-  }
-  return false;
-}
-
-}  // namespace
 
 Matrix SessionState::activation(const format::ColumnView& view) {
   if (view.width == 0) return {};
@@ -54,87 +31,11 @@ float* SessionState::cache(uint32_t index) {
   return data;
 }
 
-Status SessionState::check_input(const Input& input, Diagnostic& why) const {
-  const auto invalid = [&](const char* reason, const char* field, uint64_t found,
-                           uint64_t expected) {
-    return refuse(why, Status::kInvalidArgument, reason, field, 0, found, expected);
-  };
-  const bool wants_ids = reader.vocab_size() != 0;
-  if (wants_ids != input.is_tokens) {
-    return invalid(
-        wants_ids ? "the model reads tokens, not features" : "the model reads features, not tokens",
-        "batch", 0, 0);
-  }
-  if (input.sequences == 0 || input.sequences > layout.sequences_max) {
-    return invalid("more sequences than the session holds, or none", "batch.sequences",
-                   input.sequences, layout.sequences_max);
-  }
-  const uint32_t features = wants_ids ? 1 : reader.slot(reader.input_slot()).width;
-  const Checked size = Checked(input.sequences) * input.tokens * features;
-  if (input.size != size.saturated()) {
-    return invalid(wants_ids ? "the ids are not [sequences, tokens]"
-                             : "the features are not [sequences, tokens, input_features]",
-                   wants_ids ? "batch.ids" : "batch.features", input.size, size.saturated());
-  }
-  if (!input.lengths.empty() && input.lengths.size() != input.sequences) {
-    return invalid("there must be one length for each sequence", "batch.lengths",
-                   input.lengths.size(), input.sequences);
-  }
-  return Status::kOk;
-}
-
-Status SessionState::check_sequence(const Input& input, uint32_t index, bool from_start,
-                                    Diagnostic& why) const {
-  const uint32_t tokens = input.tokens_of(index);
-  if (tokens > input.tokens) {
-    return refuse(why, Status::kInvalidArgument, "a length is beyond the tokens given",
-                  "batch.lengths", index, tokens, input.tokens);
-  }
-  const uint32_t held = from_start ? 0 : sequences()[index].positions;
-  if (tokens > layout.positions_max - held) {
-    return refuse(why, Status::kContextFull, "the tokens do not fit the positions of the session",
-                  "batch.lengths", index, uint64_t{held} + tokens, layout.positions_max);
-  }
-  if (!causal && held != 0 && tokens != 0) {
-    return refuse(why, Status::kUnsupported,
-                  "the model is not causal: it sees a sequence in one run, not step by step",
-                  "batch", index, held, 0);
-  }
-  for (uint32_t m = 0; !causal && m < reader.masks(); ++m) {
-    if (hides_a_row(reader.mask(m), tokens)) {
-      return refuse(why, Status::kInvalidArgument,
-                    "at this length the mask hides every key of a token", "batch.lengths", index,
-                    tokens, layout.positions_max);
-    }
-  }
-  for (uint32_t t = 0; input.is_tokens && t < tokens; ++t) {
-    const TokenId id = input.ids[size_t{index} * input.tokens + t];
-    if (id >= reader.vocab_size()) {
-      return refuse(why, Status::kInvalidArgument, "a token is not in the vocabulary", "batch.ids",
-                    t, id, uint64_t{reader.vocab_size()} - 1);
-    }
-  }
-  return Status::kOk;
-}
-
-Status SessionState::check(const Input& input, bool from_start, Diagnostic& why) const {
-  Status status = check_input(input, why);
-  uint64_t total = 0;
-  for (uint32_t i = 0; status == Status::kOk && i < input.sequences; ++i) {
-    status = check_sequence(input, i, from_start, why);
-    total += input.tokens_of(i);
-  }
-  if (status == Status::kOk && (total == 0 || total > layout.tokens_max)) {
-    return refuse(why, Status::kInvalidArgument, "more tokens than one call takes, or none",
-                  "batch.tokens", 0, total, layout.tokens_max);
-  }
-  return status;
-}
-
 // Gives each sequence its rows. Features are copied there, so that kernels never read beyond the
 // caller's memory.
-void SessionState::place_rows(const Input& input, bool from_start) {
+void SessionState::place_rows(const StepInput& input, bool from_start) {
   if (from_start) reset();
+  const bool each_token = outputs == Outputs::kAll && !pooled;
   rows = 0;
   output_rows = 0;
   for (uint32_t i = 0; i < layout.sequences_max; ++i) {
@@ -142,18 +43,17 @@ void SessionState::place_rows(const Input& input, bool from_start) {
     sequence.row_begin = rows;
     sequence.rows = i < input.sequences ? input.tokens_of(i) : 0;
     rows += sequence.rows;
-    if (sequence.rows != 0) output_rows += outputs == Outputs::kAll ? sequence.rows : 1;
+    if (sequence.rows != 0) output_rows += each_token ? sequence.rows : 1;
   }
-  ids = input.ids;
-  ids_stride = input.tokens;
+  tokens = {input.ids, input.types.empty() ? nullptr : input.types.data()};
+  stride = input.packed ? 0 : input.tokens;
+  visible = input.visible.empty() ? nullptr : input.visible.data();
   if (input.is_tokens) return;
   const uint32_t features = reader.slot(reader.input_slot()).width;
   const Matrix to = activation({reader.input_slot(), 0, features});
-  for (uint32_t i = 0; i < input.sequences; ++i) {
-    const SequenceRows& sequence = sequences()[i];
-    if (sequence.rows == 0) continue;
-    std::memcpy(to.row(sequence.row_begin), input.features + size_t{i} * input.tokens * features,
-                size_t{sequence.rows} * features * sizeof(float));
+  for (uint32_t row = 0; row < rows; ++row) {
+    const size_t from = place_of_row(step_rows(), row).token * features;
+    std::memcpy(to.row(row), input.features + from, features * sizeof(float));
   }
 }
 
@@ -167,8 +67,8 @@ void SessionState::show_hidden_states(uint32_t op_index, uint32_t& next) {
   }
 }
 
-Result<Output> SessionState::feed(const Input& input, bool from_start, Diagnostic& why) {
-  const Status status = check(input, from_start, why);
+Result<Output> SessionState::feed(const StepInput& input, bool from_start, Diagnostic& why) {
+  const Status status = check_input(*this, input, from_start, why);
   if (status != Status::kOk) return status;
   place_rows(input, from_start);
   uint32_t next_state = 0;

@@ -38,7 +38,7 @@ TEST_P(EmbeddingOp, FindsTheVectorsOfTokensAndPositions) {
           if (with_positions) op.positions = {places.data(), columns, false};
           op.position_offset = 2;
           const FloatRows output(5, columns, 3, 1.0f);
-          embedding(kernels(), op, ids, 4, sequences, output.matrix(), {});
+          embedding(kernels(), op, {ids}, {sequences, 4}, output.matrix(), {});
           std::vector<float> expected;
           for (uint32_t r = 0; r < 5; ++r) {
             for (uint32_t c = 0; c < columns; ++c) {
@@ -67,9 +67,10 @@ TEST_P(EmbeddingOp, GivesTheSameBitsOnAnyThreads) {
   for (uint32_t& id : ids) id = random.below(kEntries);
   const std::vector<SequenceRows> sequences = {{0, 0, kRows}};
   const FloatRows alone(kRows, kColumns, 1, 1.0f), together(kRows, kColumns, 2, 1.0f);
-  embedding(kernels(), op, ids.data(), kRows, sequences, alone.matrix(), {});
+  const StepRows rows = {sequences, kRows};
+  embedding(kernels(), op, {ids.data()}, rows, alone.matrix(), {});
   Pool pool(3, Order::kShuffled);
-  embedding(kernels(), op, ids.data(), kRows, sequences, together.matrix(), pool.parallel_for());
+  embedding(kernels(), op, {ids.data()}, rows, together.matrix(), pool.parallel_for());
   ASSERT_TRUE(same_bits(together.dense(), alone.dense()));
 }
 

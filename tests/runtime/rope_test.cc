@@ -59,7 +59,7 @@ TEST_P(Rope, TurnsHalvesOfHeadsByTheirPosition) {
         }
       }
       const std::vector<float> table = angles(rotary_dim);
-      rope(kernels(), rows.matrix(), heads, table.data(), rotary_dim, sequences, {});
+      rope(kernels(), rows.matrix(), heads, table.data(), rotary_dim, {sequences}, {});
       // Two products of numbers below 1, and the rounding of the angles' table.
       ASSERT_TRUE(all_near(rows.dense(), expected, 8 * kRounding)) << head_dim << " " << rotary_dim;
       ASSERT_TRUE(rows.surroundings_intact());
@@ -71,9 +71,9 @@ TEST_P(Rope, GivesTheSameBitsOnAnyThreads) {
   const std::vector<SequenceRows> sequences = {{3, 0, 35}, {0, 35, 5}};
   const std::vector<float> table = angles(6);
   const FloatRows alone(40, 24, 1, 1.0f), together(40, 24, 1, 1.0f);
-  rope(kernels(), alone.matrix(), 3, table.data(), 6, sequences, {});
+  rope(kernels(), alone.matrix(), 3, table.data(), 6, {sequences}, {});
   Pool pool(3, Order::kShuffled);
-  rope(kernels(), together.matrix(), 3, table.data(), 6, sequences, pool.parallel_for());
+  rope(kernels(), together.matrix(), 3, table.data(), 6, {sequences}, pool.parallel_for());
   ASSERT_TRUE(same_bits(together.dense(), alone.dense()));
 }
 

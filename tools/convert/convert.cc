@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "convert/check_inputs.h"
 #include "convert/error.h"
 #include "convert/module_recognition.h"
 #include "convert/module_reference.h"
@@ -22,23 +23,8 @@ constexpr uint32_t kCheckedTokens = 48;  // past one tile of every kernel set, a
 constexpr double kRelativeErrorMax = 1e-4;
 constexpr double kOrdinaryScore = 100.0;
 
-// Features that look like normalised activations: sums of uniforms, zero mean, unit variance.
-std::vector<float> realistic_features(size_t count) {
-  std::vector<float> features(count);
-  uint64_t state = 0x9E3779B97F4A7C15u;
-  for (float& feature : features) {
-    double sum = -6.0;
-    for (int i = 0; i < 12; ++i) {
-      state = state * 6364136223846793005u + 1442695040888963407u;
-      sum += static_cast<double>(state >> 40) / static_cast<double>(1u << 24);
-    }
-    feature = static_cast<float>(sum);
-  }
-  return features;
-}
-
 // At most kCheckedTokens and the context, unless the mask shows a query nothing but later keys.
-uint32_t tokens_to_check(const AttentionModule& module) {
+uint32_t token_count_to_check(const AttentionModule& module) {
   uint32_t tokens =
       module.positions_max == 0 ? kCheckedTokens : std::min(kCheckedTokens, module.positions_max);
   for (uint32_t before = 0; before != tokens;) {
@@ -71,8 +57,8 @@ std::vector<float> run_target(const AlignedBytes& file, Target target,
 void check(Conversion& conversion, const std::string& checkpoint,
            const std::vector<Target>& targets) {
   const AttentionModule& module = conversion.module;
-  const uint32_t tokens = tokens_to_check(module);
-  const std::vector<float> features = realistic_features(size_t{tokens} * module.features);
+  const uint32_t tokens = token_count_to_check(module);
+  const std::vector<float> features = features_to_check(size_t{tokens} * module.features);
   const ReferenceOutput expected = reference_output(module, features, tokens);
   conversion.checked_tokens = tokens;
   conversion.largest_output = expected.largest_value;

@@ -34,7 +34,7 @@ struct ProgramTensor {
   format::TensorShape shape() const { return {outputs, inputs, layout}; }
 };
 
-// Keys and values of one attention op.
+// Keys and values of one attention op; of several, where nothing is kept from call to call.
 struct ProgramCache {
   CacheShape shape;
   uint32_t behind = kUnlimited;  // positions before a query that must be held
@@ -53,6 +53,7 @@ struct Program {
   std::vector<ProgramCache> caches;
   std::vector<CompiledMask> masks;
   std::vector<format::HiddenStateView> hidden_states;
+  std::vector<std::string> labels;         // of the columns given out, or none
   std::optional<TokenizerSpec> tokenizer;  // completed (tokenizer_compiler.h)
 };
 

@@ -89,7 +89,7 @@ OpBody write_embedding(fb::FlatBufferBuilder& builder, const format::EmbeddingOp
   const format::View output = view(op.output);
   return {format::Body::Embedding,
           format::CreateEmbedding(builder, &output, op.tokens, op.positions, op.position_offset,
-                                  op.scale)
+                                  op.scale, op.types)
               .Union()};
 }
 
@@ -142,8 +142,8 @@ OpBody write_body(fb::FlatBufferBuilder& builder, const format::OpView& op) {
     case OpKind::kAdd:
       return {Body::Add, write_two(builder, format::CreateAdd, op.add.target, op.add.other)};
     case OpKind::kSelect:
-      return {Body::Select,
-              write_two(builder, format::CreateSelect, op.select.input, op.select.output)};
+      return {Body::Select, write_two(builder, format::CreateSelect, op.select.input,
+                                      op.select.output, static_cast<uint8_t>(op.select.kind))};
     case OpKind::kNone:
       break;
   }
@@ -230,6 +230,7 @@ fb::DetachedBuffer build_metadata(const Program& program,
   }
   fb::Offset<format::Tokenizer> tokenizer;
   if (program.tokenizer) tokenizer = write_tokenizer(builder, *program.tokenizer);
+  const auto labels_at = builder.CreateVectorOfStrings(program.labels);
   const auto producer = builder.CreateString(std::string("arenite ") + version());
   const auto name = builder.CreateString(program.name);
   const auto architecture = builder.CreateString(program.architecture);
@@ -244,7 +245,7 @@ fb::DetachedBuffer build_metadata(const Program& program,
   builder.Finish(format::CreateModel(builder, producer, name, architecture, program.positions_max,
                                      program.input_slot, program.output_slot, slots_at, ops_at,
                                      tensors_at, names_at, caches_at, masks_at, packed_at,
-                                     program.vocab_size, states_at, tokenizer),
+                                     program.vocab_size, states_at, tokenizer, labels_at),
                  format::ModelIdentifier());
   return builder.Release();
 }

@@ -32,7 +32,8 @@ struct HiddenStateHook {
   void* context = nullptr;
 };
 
-// Which rows a call gives out, for models that choose: decoders.
+// Which rows a call gives out, for models that leave it open: decoders. Others give one row for
+// each token, or for each sequence (Model::pooled).
 enum class Outputs : uint8_t {
   kLast,  // the last token of each sequence that got tokens
   kAll,   // every token
@@ -67,12 +68,18 @@ Result<ArenaPlan> plan_arena(const Model& model, const SessionOptions& options,
 
 // Tokens to feed, as features: dense [sequences, tokens, Model::input_features()]. Sequence i is
 // lengths[i] tokens long (at most `tokens`) and the rest of its rows is not read; no lengths
-// means that all are `tokens` long.
+// means that all are `tokens` long. Whatever the form, padding takes no time, and a sequence's
+// results do not change by a bit with the batch that it comes in.
 struct Batch {
   std::span<const float> features;
   uint32_t sequences = 1;
   uint32_t tokens = 0;
   std::span<const uint32_t> lengths = {};
+  // Instead of lengths: 1 for each token that counts, 0 for padding, dense [sequences, tokens]. The
+  // rest keep their positions, so there may be gaps; only for models that see everything.
+  std::span<const uint8_t> visible = {};
+  // The sequences follow each other without padding: features [sum of lengths, input_features].
+  bool packed = false;
 };
 
 // The same as ids, below Model::vocab_size(): dense [sequences, tokens].
@@ -81,6 +88,10 @@ struct TokenBatch {
   uint32_t sequences = 1;
   uint32_t tokens = 0;
   std::span<const uint32_t> lengths = {};
+  std::span<const uint8_t> visible = {};
+  bool packed = false;  // ids [sum of lengths]
+  // Below Model::token_types(), one for each id: 0 or 1 where a text is a pair. None: all 0.
+  std::span<const uint8_t> types = {};
 };
 
 // Results, in the arena until the next call: dense [rows, features], where the rows of the

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "convert/check_inputs.h"
 #include "convert/decoders/decoder_program.h"
 #include "convert/decoders/decoder_reference.h"
 #include "convert/error.h"
@@ -16,34 +17,8 @@
 namespace arenite::convert {
 namespace {
 
-// Enough to pass a tile of most kernel sets; large models get fewer, since the reference is slow.
-constexpr uint64_t kCheckedTokens = 24;
-constexpr uint64_t kCheckedTokensMin = 2;
-constexpr uint64_t kCheckedProducts = 2'000'000'000;  // of a weight and an activation
 // Above this share of the largest logit the conversion itself is wrong.
 constexpr double kRelativeErrorMax = 1e-3;
-
-uint64_t weights_of(const Program& program) {
-  uint64_t count = 0;
-  for (const ProgramTensor& tensor : program.tensors) {
-    if (tensor.layout == format::Layout::kGemm) count += uint64_t{tensor.outputs} * tensor.inputs;
-  }
-  return count;
-}
-
-// Spread over the vocabulary.
-std::vector<TokenId> tokens_to_check(const Program& program) {
-  const uint64_t affordable = kCheckedProducts / std::max<uint64_t>(1, weights_of(program));
-  const uint64_t count = std::min<uint64_t>(
-      std::clamp(affordable, kCheckedTokensMin, kCheckedTokens), program.positions_max);
-  std::vector<TokenId> tokens;
-  uint64_t state = 1;
-  for (uint64_t i = 0; i < count; ++i) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    tokens.push_back(static_cast<TokenId>((state >> 33) % program.vocab_size));
-  }
-  return tokens;
-}
 
 void check(DecoderConversion& conversion, const std::string& path,
            const std::vector<Target>& targets) {

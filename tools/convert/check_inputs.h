@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the converter feeds a model that it checks. The same on every run.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "arenite/token.h"
+#include "convert/program.h"
+
+namespace arenite::convert {
+
+// Features that look like normalised activations: zero mean, unit variance.
+std::vector<float> features_to_check(size_t count);
+
+// Ids spread over the vocabulary: enough to pass a tile of most kernel sets, fewer for large
+// models, since the reference is slow.
+std::vector<TokenId> tokens_to_check(const Program& program);
+
+// As many tokens as tokens_to_check gives, for models of features too.
+uint32_t token_count_to_check(const Program& program);
+
+}  // namespace arenite::convert

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps of an encoder's conversion, and the check of its result with the real runtime.
+#include "convert/encoders/convert_encoder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "convert/check_inputs.h"
+#include "convert/encoders/encoder_program.h"
+#include "convert/encoders/encoder_reference.h"
+#include "convert/error.h"
+#include "convert/tokenizers/tokenizer_source.h"
+#include "convert/writer.h"
+
+namespace arenite::convert {
+namespace {
+
+// Above this share of the largest output the conversion itself is wrong.
+constexpr double kRelativeErrorMax = 1e-3;
+
+// One sequence, with the types of a pair where the model knows them.
+struct CheckedInput {
+  std::vector<TokenId> tokens;
+  std::vector<uint8_t> types;
+  std::vector<float> features;
+  uint32_t count = 0;
+};
+
+CheckedInput input_to_check(const Program& program, const EncoderSpec& spec) {
+  CheckedInput input;
+  input.count = token_count_to_check(program);
+  if (spec.vocab_size == 0) {
+    input.features = features_to_check(size_t{input.count} * spec.input_features);
+    return input;
+  }
+  input.tokens = tokens_to_check(program);
+  for (uint32_t i = 0; i < input.count && spec.token_types != 0; ++i) {
+    const bool second = spec.token_types > 1 && i >= input.count / 2;
+    input.types.push_back(second ? 1 : 0);
+  }
+  return input;
+}
+
+void check(EncoderConversion& conversion, const std::string& path,
+           const std::vector<Target>& targets) {
+  const EncoderSpec& spec = conversion.source.spec;
+  const CheckedInput input = input_to_check(conversion.program, spec);
+  Expectation expectation;
+  expectation.values = spec.vocab_size == 0
+                           ? reference_encoder(spec, input.features).values
+                           : reference_encoder(spec, input.tokens, input.types).values;
+  for (const double value : expectation.values) {
+    conversion.largest_output = std::max(conversion.largest_output, std::fabs(value));
+  }
+  expectation.error_max = kRelativeErrorMax * std::max(1.0, conversion.largest_output);
+  expectation.circumstances = fmt::format("outputs reach {:.1e}", conversion.largest_output);
+  conversion.checked_tokens = input.count;
+  conversion.checks = check_targets(path, targets, expectation, [&](Target target) {
+    CheckSession session(conversion.file, target, input.count, Outputs::kAll);
+    if (spec.vocab_size == 0) return session.run(Batch{input.features, 1, input.count});
+    TokenBatch batch{input.tokens, 1, input.count};
+    batch.types = input.types;
+    return session.run(batch);
+  });
+}
+
+void limit_context(EncoderSpec& spec, uint32_t context, const std::string& path) {
+  if (context == 0) return;
+  if (spec.positions_max != 0 && context > spec.positions_max) {
+    throw InputError(
+        "{}: --context: found {}, expected at most {}, which the model was trained for", path,
+        context, spec.positions_max);
+  }
+  spec.positions_max = context;
+}
+
+}  // namespace
+
+EncoderConversion convert_encoder(const std::filesystem::path& path, const std::string& name,
+                                  const EncoderConversionOptions& options,
+                                  const std::vector<Target>& targets) {
+  EncoderConversion conversion;
+  conversion.source = open_encoder(path, options.source);
+  EncoderSpec& spec = conversion.source.spec;
+  const std::string quoted = quote(path.string());
+  limit_context(spec, options.context, quoted);
+  conversion.program = build_encoder_program(spec, name);
+  if (spec.vocab_size != 0) {
+    conversion.program.tokenizer = encoder_tokenizer(path, options.tokenizer, spec.vocab_size);
+  } else if (!options.tokenizer.empty()) {
+    throw InputError("{}: --tokenizer: the model reads features, not text: leave it away", quoted);
+  }
+  try {
+    check_format_limits(conversion.program);
+    conversion.file = write_model(conversion.program, targets);
+  } catch (const InputError& error) {
+    throw InputError("{}: {}", quoted, error.what());
+  }
+  check(conversion, path.string(), targets);
+  return conversion;
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// One residual stream through all layers, normalised in place where norms come last.
+#include "convert/encoders/encoder_program.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "convert/program_assembler.h"
+
+namespace arenite::convert {
+namespace {
+
+using format::ColumnView;
+using format::OpKind;
+using format::OpView;
+
+// As torch.nn.functional.normalize: rows shorter than this are divided by this.
+constexpr float kShortestRow = 1e-12f;
+
+class EncoderBuilder {
+ public:
+  EncoderBuilder(const EncoderSpec& spec, const std::string& name)
+      : spec_(spec), assembler_(name, spec.architecture), program_(assembler_.program()) {
+    program_.positions_max = spec.positions_max;
+    program_.vocab_size = spec.vocab_size;
+    program_.labels = spec.labels;
+  }
+
+  Program build() {
+    if (spec_.vocab_size != 0) {
+      embed_tokens();
+    } else {
+      embed_features();
+    }
+    assembler_.show_state(residual_);
+    cache_ = assembler_.add_cache({spec_.heads, spec_.head_dim, spec_.head_dim}, kUnlimited);
+    mask_ = assembler_.add_band(kUnlimited, kUnlimited);
+    for (size_t i = 0; i < spec_.layers.size(); ++i) add_layer(spec_.layers[i], i);
+    if (spec_.final_norm) {
+      assembler_.add_norm("final_norm", *spec_.final_norm, whole(residual_), whole(residual_));
+      assembler_.show_state(residual_);
+    }
+    give_out();
+    return assembler_.finish();
+  }
+
+ private:
+  ColumnView whole(uint32_t slot) const { return assembler_.whole(slot); }
+
+  uint32_t position_table() {
+    return assembler_.add_table(*spec_.position_embedding,
+                                spec_.positions_max + spec_.position_offset);
+  }
+
+  // norm(tokens + positions + types), then the projection to the width of the layers.
+  void embed_tokens() {
+    const uint32_t embedded = assembler_.add_slot(spec_.token_embedding->columns);
+    OpView op;
+    op.kind = OpKind::kEmbedding;
+    op.embedding.output = whole(embedded);
+    op.embedding.tokens = assembler_.add_table(*spec_.token_embedding, spec_.vocab_size);
+    if (spec_.position_embedding) {
+      op.embedding.positions = position_table();
+      op.embedding.position_offset = spec_.position_offset;
+    }
+    if (spec_.type_embedding) {
+      op.embedding.types = assembler_.add_table(*spec_.type_embedding, spec_.token_types);
+    }
+    assembler_.add_op("embedding", op);
+    add_embedding_norm(embedded);
+    residual_ = embedded;
+    if (!spec_.input) return;
+    residual_ = assembler_.add_slot(spec_.model_dim);
+    assembler_.add_linear("input", whole(embedded), whole(residual_), {{&*spec_.input}});
+  }
+
+  // norm(projection + positions)
+  void embed_features() {
+    const uint32_t features = assembler_.add_slot(spec_.input_features);
+    program_.input_slot = features;
+    residual_ = assembler_.add_slot(spec_.model_dim);
+    assembler_.add_linear("input", whole(features), whole(residual_), {{&*spec_.input}});
+    if (spec_.position_embedding) {
+      const uint32_t positions = assembler_.add_slot(spec_.model_dim);
+      OpView op;
+      op.kind = OpKind::kEmbedding;
+      op.embedding.output = whole(positions);
+      op.embedding.positions = position_table();
+      op.embedding.position_offset = spec_.position_offset;
+      assembler_.add_op("positions", op);
+      assembler_.add_sum("positions_add", residual_, positions);
+    }
+    add_embedding_norm(residual_);
+  }
+
+  void add_embedding_norm(uint32_t slot) {
+    if (!spec_.embedding_norm) return;
+    assembler_.add_norm("embedding_norm", *spec_.embedding_norm, whole(slot), whole(slot));
+  }
+
+  // Returns the slot of what is to be added to the residual stream.
+  uint32_t add_attention(const EncoderLayerSpec& layer, const std::string& prefix, uint32_t input) {
+    const uint32_t width = spec_.heads * spec_.head_dim;
+    const double scale = 1.0 / std::sqrt(static_cast<double>(spec_.head_dim));
+    const uint32_t qkv = assembler_.add_slot(3 * width);
+    assembler_.add_linear(prefix + "qkv", whole(input), whole(qkv),
+                          {{&layer.query, scale}, {&layer.key}, {&layer.value}});
+    const uint32_t context = assembler_.add_slot(width);
+    OpView op;
+    op.kind = OpKind::kAttention;
+    op.attention = {{qkv, 0, width},
+                    {qkv, width, width},
+                    {qkv, 2 * width, width},
+                    whole(context),
+                    spec_.heads,
+                    cache_,
+                    mask_};
+    assembler_.add_op(prefix + "attention", op);
+    const uint32_t output = assembler_.add_slot(spec_.model_dim);
+    assembler_.add_linear(prefix + "output", whole(context), whole(output), {{&layer.output}});
+    return output;
+  }
+
+  uint32_t add_mlp(const EncoderLayerSpec& layer, const std::string& prefix, uint32_t input) {
+    const uint32_t hidden = assembler_.add_slot(spec_.ffn_dim);
+    assembler_.add_linear(prefix + "up", whole(input), whole(hidden), {{&layer.up}});
+    assembler_.add_activation(prefix + "activation", spec_.activation, whole(hidden));
+    const uint32_t output = assembler_.add_slot(spec_.model_dim);
+    assembler_.add_linear(prefix + "down", whole(hidden), whole(output), {{&layer.down}});
+    return output;
+  }
+
+  // The rows that a part of a layer reads: the residual stream, normalised where norms come first.
+  uint32_t before(const NormSpec& norm, const std::string& name) {
+    if (!spec_.norm_first) return residual_;
+    const uint32_t normed = assembler_.add_slot(spec_.model_dim);
+    assembler_.add_norm(name, norm, whole(residual_), whole(normed));
+    return normed;
+  }
+
+  // Adds what the part made, and normalises the sum where norms come last.
+  void after(const NormSpec& norm, const std::string& name, const std::string& sum_name,
+             uint32_t made) {
+    assembler_.add_sum(sum_name, residual_, made);
+    if (!spec_.norm_first) assembler_.add_norm(name, norm, whole(residual_), whole(residual_));
+  }
+
+  void add_layer(const EncoderLayerSpec& layer, size_t index) {
+    const std::string prefix = fmt::format("{}.", index);
+    const std::string attention_norm = prefix + "attention_norm";
+    const std::string mlp_norm = prefix + "mlp_norm";
+    const uint32_t attended =
+        add_attention(layer, prefix, before(layer.attention_norm, attention_norm));
+    after(layer.attention_norm, attention_norm, prefix + "attention_add", attended);
+    const uint32_t transformed = add_mlp(layer, prefix, before(layer.mlp_norm, mlp_norm));
+    after(layer.mlp_norm, mlp_norm, prefix + "mlp_add", transformed);
+    if (index + 1 < spec_.layers.size() || !spec_.final_norm) assembler_.show_state(residual_);
+  }
+
+  void give_out() {
+    uint32_t rows = residual_;
+    const bool pooled = spec_.pooling != Pooling::kNone;
+    if (pooled) {
+      rows = assembler_.add_slot(spec_.model_dim, true);
+      assembler_.add_select(
+          "pooling", residual_, rows,
+          spec_.pooling == Pooling::kMean ? format::SelectKind::kMean : format::SelectKind::kFirst);
+    }
+    for (size_t i = 0; i < spec_.head.size(); ++i) {
+      const HeadStepSpec& step = spec_.head[i];
+      const std::string name = fmt::format("head.{}", i);
+      const uint32_t output = assembler_.add_slot(step.linear.weight.rows, pooled);
+      assembler_.add_linear(name, whole(rows), whole(output), {{&step.linear}});
+      if (step.activation) {
+        assembler_.add_activation(name + ".activation", *step.activation, whole(output));
+      }
+      rows = output;
+    }
+    program_.output_slot = rows;
+    if (!spec_.normalize) return;
+    OpView op;
+    op.kind = OpKind::kNorm;
+    op.norm.input = op.norm.output = whole(rows);
+    op.norm.kind = format::NormKind::kLength;
+    op.norm.epsilon = kShortestRow;
+    assembler_.add_op("normalize", op);
+  }
+
+  const EncoderSpec& spec_;
+  ProgramAssembler assembler_;
+  Program& program_;
+  uint32_t residual_ = 0;  // slot
+  uint32_t cache_ = 0;
+  uint32_t mask_ = 0;
+};
+
+}  // namespace
+
+Program build_encoder_program(const EncoderSpec& spec, const std::string& name) {
+  return EncoderBuilder(spec, name).build();
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns an encoder into a program.
+#pragma once
+
+#include <string>
+
+#include "convert/encoders/encoder_spec.h"
+#include "convert/program.h"
+
+namespace arenite::convert {
+
+// Folds 1/sqrt(head_dim) into the weights of the query and fuses query, key and value into one
+// matrix. All layers share one cache: an encoder keeps nothing from call to call. Hidden states are
+// those of PyTorch's `output_hidden_states`. Gives out a row for each token, or, where the spec
+// pools, for each sequence. Slots are placed (planner.h); weights are read when the writer packs
+// them, so the files of `spec` must still be there then. Throws InputError.
+Program build_encoder_program(const EncoderSpec& spec, const std::string& name);
+
+}  // namespace arenite::convert

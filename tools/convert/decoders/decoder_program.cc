@@ -2,11 +2,10 @@
 // One residual stream through all layers; every other slot lives for a few ops.
 #include "convert/decoders/decoder_program.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
+#include "convert/error.h"
 #include "convert/mask_compiler.h"
 #include "convert/planner.h"
 
@@ -40,8 +39,10 @@ ActivationKind kind_of(Activation activation) {
       return ActivationKind::kSilu;
     case Activation::kRelu:
       return ActivationKind::kRelu;
+    case Activation::kTanh:
+      break;
   }
-  return ActivationKind::kRelu;
+  throw InputError("activation tanh: no decoder's MLP is known to use it");
 }
 
 class DecoderBuilder {

@@ -64,6 +64,8 @@ double activate(Activation activation, double x) {
       return x / (1.0 + std::exp(-x));
     case Activation::kRelu:
       return std::max(x, 0.0);
+    case Activation::kTanh:
+      return std::tanh(x);
   }
   return x;
 }

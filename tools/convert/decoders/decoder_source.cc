@@ -14,10 +14,10 @@
 #include "convert/decoders/gguf_file.h"
 #include "convert/decoders/gpt_state_dict.h"
 #include "convert/decoders/hf_folder.h"
-#include "convert/decoders/json_file.h"
 #include "convert/decoders/llama2c.h"
 #include "convert/error.h"
 #include "convert/file_map.h"
+#include "convert/models/json_file.h"
 
 namespace arenite::convert {
 namespace {

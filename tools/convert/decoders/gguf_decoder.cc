@@ -5,12 +5,13 @@
 #include <string>
 #include <utility>
 
-#include "convert/decoders/decoder_tensors.h"
 #include "convert/decoders/gguf_metadata.h"
 #include "convert/decoders/hf_fields.h"
 #include "convert/decoders/rope.h"
-#include "convert/decoders/weight_transforms.h"
 #include "convert/error.h"
+#include "convert/models/hf_common.h"
+#include "convert/models/model_tensors.h"
+#include "convert/models/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {
@@ -31,7 +32,7 @@ TensorStore store_of(const std::shared_ptr<const GgufFile>& file) {
 
 class GgufDecoder {
  public:
-  GgufDecoder(ConfigFields& fields, DecoderTensors& tensors, std::string architecture)
+  GgufDecoder(ConfigFields& fields, ModelTensors& tensors, std::string architecture)
       : fields_(fields),
         tensors_(tensors),
         prefix_(architecture + "."),
@@ -182,7 +183,7 @@ class GgufDecoder {
   }
 
   ConfigFields& fields_;
-  DecoderTensors& tensors_;
+  ModelTensors& tensors_;
   std::string prefix_;  // of the architecture's fields: "llama."
   bool is_gpt2_;
   bool is_llama_;
@@ -200,7 +201,7 @@ DecoderSpec read_gguf_decoder(const std::shared_ptr<const GgufFile>& file) {
     fields.refuse("general.architecture", "expected llama, gpt2, qwen2 or qwen3");
   }
   const TensorStore store = store_of(file);
-  DecoderTensors tensors(store);
+  ModelTensors tensors(store);
   DecoderSpec spec = GgufDecoder(fields, tensors, architecture).run();
   fields.finish();
   tensors.finish();

@@ -2,8 +2,8 @@
 // GGUF metadata as config fields, so that they are taken, checked and accounted for in one way.
 #pragma once
 
-#include "convert/decoders/config_fields.h"
 #include "convert/decoders/gguf_file.h"
+#include "convert/models/config_fields.h"
 
 namespace arenite::convert {
 

@@ -8,10 +8,12 @@
 #include <string_view>
 #include <utility>
 
-#include "convert/decoders/decoder_tensors.h"
+#include "convert/decoders/decoder_buffers.h"
 #include "convert/decoders/hf_fields.h"
-#include "convert/decoders/weight_transforms.h"
 #include "convert/error.h"
+#include "convert/models/hf_common.h"
+#include "convert/models/model_tensors.h"
+#include "convert/models/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {
@@ -64,7 +66,7 @@ std::string_view wrapper_of(const Checkpoint& checkpoint) {
 
 class GptReader {
  public:
-  GptReader(const Checkpoint& checkpoint, DecoderTensors& tensors)
+  GptReader(const Checkpoint& checkpoint, ModelTensors& tensors)
       : checkpoint_(checkpoint),
         tensors_(tensors),
         names_(tensors.has(kMinGpt2020.token_embedding) ? kMinGpt2020 : kLater) {}
@@ -180,7 +182,7 @@ class GptReader {
   }
 
   const Checkpoint& checkpoint_;
-  DecoderTensors& tensors_;
+  ModelTensors& tensors_;
   const Names& names_;
   Presence bias_ = Presence::kRequired;
   DecoderSpec spec_;
@@ -192,7 +194,7 @@ DecoderSpec read_gpt_state_dict(const std::shared_ptr<const Checkpoint>& checkpo
                                 std::optional<Activation> activation) {
   TensorStore store(checkpoint->file_name());
   store.add(checkpoint, wrapper_of(*checkpoint));
-  DecoderTensors tensors(store);
+  ModelTensors tensors(store);
   if (!tensors.has(kLater.token_embedding) && !tensors.has(kMinGpt2020.token_embedding)) {
     throw InputError(
         "{}: neither '{}' nor '{}' is there: expected a state dict of nanoGPT or minGPT; weights "
@@ -201,6 +203,7 @@ DecoderSpec read_gpt_state_dict(const std::shared_ptr<const Checkpoint>& checkpo
         list_tensors(store.tensors()));
   }
   DecoderSpec spec = GptReader(*checkpoint, tensors).run(heads, activation);
+  pass_over_buffers(tensors);
   tensors.finish();
   return spec;
 }

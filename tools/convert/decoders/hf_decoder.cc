@@ -6,6 +6,7 @@
 #include <iterator>
 #include <string>
 
+#include "convert/decoders/decoder_buffers.h"
 #include "convert/error.h"
 
 namespace arenite::convert {
@@ -13,7 +14,7 @@ namespace {
 
 constexpr const char* kLlamaLike[] = {"llama", "mistral", "qwen2", "qwen3", "gemma"};
 
-DecoderSpec read_family(ConfigFields& config, DecoderTensors& tensors) {
+DecoderSpec read_family(ConfigFields& config, ModelTensors& tensors) {
   const std::string type = config.text("model_type");
   if (type == "gpt2") return read_hf_gpt2(config, tensors);
   if (type == "gpt_neox") return read_hf_gpt_neox(config, tensors);
@@ -27,9 +28,10 @@ DecoderSpec read_family(ConfigFields& config, DecoderTensors& tensors) {
 
 }  // namespace
 
-DecoderSpec read_hf_decoder(ConfigFields& config, DecoderTensors& tensors) {
+DecoderSpec read_hf_decoder(ConfigFields& config, ModelTensors& tensors) {
   DecoderSpec spec = read_family(config, tensors);
   config.finish();
+  pass_over_buffers(tensors);
   tensors.finish();
   return spec;
 }

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "convert/decoders/config_fields.h"
 #include "convert/decoders/decoder_spec.h"
+#include "convert/models/config_fields.h"
 
 namespace arenite::convert {
 
@@ -14,15 +14,8 @@ namespace arenite::convert {
 // supported, and sets bos_id and eos_ids. REQUIRES: vocab_size is set.
 void take_common_fields(ConfigFields& config, DecoderSpec& spec);
 
-// The activation that `field` names. Throws InputError for one that is not known.
-Activation read_activation(ConfigFields& config, const std::string& field,
-                           const std::string& fallback);
-
 // Throws InputError for sizes that do not go together. Sizes that nothing is read for yet, such as
 // a number of layers beyond reason, never get further than this.
 void check_sizes(const DecoderSpec& spec, size_t layers, const std::string& where);
-
-// head_dim where no field gives it. Throws InputError unless heads divide the model's width.
-uint32_t even_head_dim(uint32_t model_dim, uint32_t heads, const std::string& where);
 
 }  // namespace arenite::convert

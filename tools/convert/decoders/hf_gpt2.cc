@@ -4,13 +4,14 @@
 
 #include "convert/decoders/hf_decoder.h"
 #include "convert/decoders/hf_fields.h"
-#include "convert/decoders/weight_transforms.h"
 #include "convert/error.h"
+#include "convert/models/hf_common.h"
+#include "convert/models/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {
 
-LayerSpec read_layer(DecoderTensors& tensors, const DecoderSpec& spec, double epsilon,
+LayerSpec read_layer(ModelTensors& tensors, const DecoderSpec& spec, double epsilon,
                      const std::string& name) {
   const uint32_t width = spec.model_dim;
   LayerSpec layer;
@@ -29,7 +30,7 @@ LayerSpec read_layer(DecoderTensors& tensors, const DecoderSpec& spec, double ep
 
 }  // namespace
 
-DecoderSpec read_hf_gpt2(ConfigFields& config, DecoderTensors& tensors) {
+DecoderSpec read_hf_gpt2(ConfigFields& config, ModelTensors& tensors) {
   DecoderSpec spec;
   spec.architecture = "gpt2";
   spec.vocab_size = config.count("vocab_size");

@@ -5,8 +5,9 @@
 #include "convert/decoders/hf_decoder.h"
 #include "convert/decoders/hf_fields.h"
 #include "convert/decoders/rope.h"
-#include "convert/decoders/weight_transforms.h"
 #include "convert/error.h"
+#include "convert/models/hf_common.h"
+#include "convert/models/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {
@@ -31,7 +32,7 @@ void read_sizes(ConfigFields& config, DecoderSpec& spec) {
   spec.head_dim = even_head_dim(spec.model_dim, spec.heads, config.where());
 }
 
-LayerSpec read_neox_layer(DecoderTensors& tensors, const DecoderSpec& spec, double epsilon,
+LayerSpec read_neox_layer(ModelTensors& tensors, const DecoderSpec& spec, double epsilon,
                           Presence attention_bias, const std::string& name) {
   const uint32_t width = spec.model_dim;
   LayerSpec layer;
@@ -48,7 +49,7 @@ LayerSpec read_neox_layer(DecoderTensors& tensors, const DecoderSpec& spec, doub
   return layer;
 }
 
-LayerSpec read_phi_layer(DecoderTensors& tensors, const DecoderSpec& spec, double epsilon,
+LayerSpec read_phi_layer(ModelTensors& tensors, const DecoderSpec& spec, double epsilon,
                          const std::string& name) {
   const uint32_t width = spec.model_dim;
   const uint32_t key_rows = spec.kv_heads * spec.head_dim;
@@ -69,7 +70,7 @@ LayerSpec read_phi_layer(DecoderTensors& tensors, const DecoderSpec& spec, doubl
 
 }  // namespace
 
-DecoderSpec read_hf_gpt_neox(ConfigFields& config, DecoderTensors& tensors) {
+DecoderSpec read_hf_gpt_neox(ConfigFields& config, ModelTensors& tensors) {
   DecoderSpec spec;
   spec.architecture = "gpt_neox";
   config.expect("num_key_value_heads", nullptr, "GPT-NeoX has as many as query heads");
@@ -104,7 +105,7 @@ DecoderSpec read_hf_gpt_neox(ConfigFields& config, DecoderTensors& tensors) {
   return spec;
 }
 
-DecoderSpec read_hf_phi(ConfigFields& config, DecoderTensors& tensors) {
+DecoderSpec read_hf_phi(ConfigFields& config, ModelTensors& tensors) {
   DecoderSpec spec;
   spec.architecture = "phi";
   read_sizes(config, spec);

@@ -9,6 +9,7 @@
 #include "convert/decoders/hf_fields.h"
 #include "convert/decoders/rope.h"
 #include "convert/error.h"
+#include "convert/models/hf_common.h"
 
 namespace arenite::convert {
 namespace {
@@ -92,7 +93,7 @@ struct LayerTraits {
   bool has_head_norms, gain_plus_one;
 };
 
-LayerSpec read_layer(DecoderTensors& tensors, const DecoderSpec& spec, const LayerTraits& traits,
+LayerSpec read_layer(ModelTensors& tensors, const DecoderSpec& spec, const LayerTraits& traits,
                      const std::string& name) {
   const uint32_t query_rows = spec.heads * spec.head_dim;
   const uint32_t key_rows = spec.kv_heads * spec.head_dim;
@@ -140,7 +141,7 @@ LayerTraits read_traits(ConfigFields& config, Family family) {
 
 }  // namespace
 
-DecoderSpec read_hf_llama(ConfigFields& config, DecoderTensors& tensors,
+DecoderSpec read_hf_llama(ConfigFields& config, ModelTensors& tensors,
                           const std::string& model_type) {
   const Family family = family_of(model_type);
   const bool is_gemma = family == Family::kGemma;

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "convert/checkpoint.h"
-#include "convert/decoders/decoder_tensors.h"
 #include "convert/decoders/hf_fields.h"
 #include "convert/decoders/rope.h"
-#include "convert/decoders/weight_transforms.h"
 #include "convert/error.h"
 #include "convert/file_map.h"
+#include "convert/models/model_tensors.h"
+#include "convert/models/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {
@@ -201,7 +201,7 @@ TensorStore store_of(const Header& header, const std::shared_ptr<const FileMap>&
   return store;
 }
 
-LayerSpec read_layer(DecoderTensors& tensors, const DecoderSpec& spec, const std::string& name) {
+LayerSpec read_layer(ModelTensors& tensors, const DecoderSpec& spec, const std::string& name) {
   const uint32_t width = spec.model_dim;
   const uint32_t key_rows = spec.kv_heads * spec.head_dim;
   const auto linear = [&](const char* part, uint32_t outputs, uint32_t inputs) {
@@ -273,7 +273,7 @@ DecoderSpec read_llama2c(const std::filesystem::path& file) {
   spec.rope = plain_rope(spec.head_dim, kTheta);
 
   const TensorStore store = store_of(header, map, file.string());
-  DecoderTensors tensors(store);
+  ModelTensors tensors(store);
   spec.token_embedding = tensors.matrix("tok_embeddings.weight", spec.vocab_size, spec.model_dim);
   for (int64_t i = 0; i < header.layers; ++i) {
     spec.layers.push_back(read_layer(tensors, spec, fmt::format("layers.{}.", i)));

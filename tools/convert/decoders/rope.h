@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "convert/decoders/config_fields.h"
 #include "convert/decoders/decoder_spec.h"
+#include "convert/models/config_fields.h"
 
 namespace arenite::convert {
 

@@ -9,8 +9,8 @@
 #include <optional>
 #include <string_view>
 
-#include "convert/decoders/json_file.h"
 #include "convert/error.h"
+#include "convert/models/json_file.h"
 #include "convert/tokenizers/byte_pairs.h"
 #include "convert/tokenizers/character_vocabulary.h"
 #include "convert/tokenizers/hf_object.h"

@@ -8,8 +8,8 @@
 #include <iterator>
 #include <utility>
 
-#include "convert/decoders/json_file.h"
 #include "convert/error.h"
+#include "convert/models/json_file.h"
 #include "convert/tokenizers/character_vocabulary.h"
 #include "convert/tokenizers/gguf_tokens.h"
 #include "convert/tokenizers/hf_config.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parses with a callback that sees each key and level before anything is built from it.
-#include "convert/decoders/json_file.h"
+#include "convert/models/json_file.h"
 
 #include <set>
 #include <string_view>

@@ -1,32 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks names, shapes, types and values of a decoder's tensors.
-#include "convert/decoders/decoder_tensors.h"
+// Checks names, shapes, types and values of a model's tensors.
+#include "convert/models/model_tensors.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "convert/decoders/weight_transforms.h"
 #include "convert/error.h"
+#include "convert/models/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {
 
 constexpr size_t kMissingListed = 30;
-
-// Buffers that modules register beside their weights, by the end of their names.
-struct Buffer {
-  std::string_view suffix;
-  bool is_causal_mask;  // to be checked; the others can be computed from the config
-};
-constexpr Buffer kBuffers[] = {
-    {".attn.bias", true},               // GPT-2 and nanoGPT
-    {".attn.mask", true},               // minGPT
-    {".attention.bias", true},          // GPT-NeoX
-    {".attn.masked_bias", false},       // GPT-2: what masked scores are set to
-    {".attention.masked_bias", false},  // GPT-NeoX
-    {".rotary_emb.inv_freq", false},    // Llama and GPT-NeoX
-};
 
 // The values of `tensor`, which are to be weights.
 std::vector<float> load_weights(const StoredTensor& tensor) {
@@ -40,28 +26,6 @@ std::vector<float> load_weights(const StoredTensor& tensor) {
   return values;
 }
 
-// Throws InputError unless `tensor` is [1, 1, n, n] with ones exactly where key <= query.
-void check_causal(const StoredTensor& tensor) {
-  const size_t rank = tensor.shape.size();
-  const uint64_t side = rank == 0 ? 0 : tensor.shape[rank - 1];
-  const bool is_square = rank >= 2 && tensor.shape[rank - 2] == side &&
-                         std::all_of(tensor.shape.begin(), tensor.shape.end() - 2,
-                                     [](uint64_t extent) { return extent == 1; });
-  if (!is_square) {
-    throw InputError("{}: mask {} has shape {}: expected [1, 1, n, n]", quote(tensor.file),
-                     quote(tensor.name), shape_text(tensor.shape));
-  }
-  const std::vector<float> values = tensor.load();
-  for (size_t i = 0; i < values.size(); ++i) {
-    const float expected = i % side <= i / side ? 1.0f : 0.0f;
-    if (values[i] == expected) continue;
-    throw InputError(
-        "{}: mask {} is {} for query {} and key {}: expected a causal mask, 1 for keys up to the "
-        "query and 0 behind it; decoders with other masks are not read",
-        quote(tensor.file), quote(tensor.name), values[i], i / side, i % side);
-  }
-}
-
 // `shape` without ones in front, as far as it has more than `rank` dimensions.
 std::vector<uint64_t> squeezed(std::vector<uint64_t> shape, size_t rank) {
   while (shape.size() > rank && shape[0] == 1) shape.erase(shape.begin());
@@ -70,7 +34,7 @@ std::vector<uint64_t> squeezed(std::vector<uint64_t> shape, size_t rank) {
 
 }  // namespace
 
-DecoderTensors::Shape DecoderTensors::shape_of(const std::string& name) const {
+ModelTensors::Shape ModelTensors::shape_of(const std::string& name) const {
   const StoredTensor* tensor = store_.find(name);
   if (tensor == nullptr) {
     throw InputError("{}: tensor {} is missing; the file has:\n{}", quote(source()), quote(name),
@@ -85,8 +49,8 @@ DecoderTensors::Shape DecoderTensors::shape_of(const std::string& name) const {
   return {static_cast<uint32_t>(shape[0]), static_cast<uint32_t>(shape[1])};
 }
 
-const StoredTensor* DecoderTensors::take(const std::string& name,
-                                         const std::vector<uint64_t>& shape, Presence presence) {
+const StoredTensor* ModelTensors::take(const std::string& name, const std::vector<uint64_t>& shape,
+                                       Presence presence) {
   if (presence == Presence::kNone) return nullptr;
   const StoredTensor* tensor = store_.find(name);
   if (tensor == nullptr) {
@@ -107,32 +71,32 @@ const StoredTensor* DecoderTensors::take(const std::string& name,
   return tensor;
 }
 
-WeightRef DecoderTensors::matrix(const std::string& name, uint32_t rows, uint32_t columns) {
+WeightRef ModelTensors::matrix(const std::string& name, uint32_t rows, uint32_t columns) {
   const StoredTensor* tensor = take(name, {rows, columns}, Presence::kRequired);
   WeightRef weight{.name = name, .rows = rows, .columns = columns, .load = {}};
   if (tensor != nullptr) weight.load = [stored = *tensor] { return load_weights(stored); };
   return weight;
 }
 
-std::vector<float> DecoderTensors::vector(const std::string& name, uint32_t elements,
-                                          Presence presence) {
+std::vector<float> ModelTensors::vector(const std::string& name, uint32_t elements,
+                                        Presence presence) {
   const StoredTensor* tensor = take(name, {elements}, presence);
   return tensor == nullptr ? std::vector<float>() : load_weights(*tensor);
 }
 
-LinearSpec DecoderTensors::linear(const std::string& name, uint32_t outputs, uint32_t inputs,
-                                  Presence bias) {
+LinearSpec ModelTensors::linear(const std::string& name, uint32_t outputs, uint32_t inputs,
+                                Presence bias) {
   return {matrix(name + ".weight", outputs, inputs), vector(name + ".bias", outputs, bias)};
 }
 
-LinearSpec DecoderTensors::conv1d(const std::string& name, uint32_t outputs, uint32_t inputs,
-                                  Presence bias) {
+LinearSpec ModelTensors::conv1d(const std::string& name, uint32_t outputs, uint32_t inputs,
+                                Presence bias) {
   return {transpose(matrix(name + ".weight", inputs, outputs)),
           vector(name + ".bias", outputs, bias)};
 }
 
-NormSpec DecoderTensors::layer_norm(const std::string& name, uint32_t features, double epsilon,
-                                    Presence bias) {
+NormSpec ModelTensors::layer_norm(const std::string& name, uint32_t features, double epsilon,
+                                  Presence bias) {
   return {.name = name + ".weight",
           .kind = NormKind::kLayer,
           .gain = vector(name + ".weight", features),
@@ -140,7 +104,7 @@ NormSpec DecoderTensors::layer_norm(const std::string& name, uint32_t features, 
           .epsilon = epsilon};
 }
 
-NormSpec DecoderTensors::rms_norm(const std::string& name, uint32_t features, double epsilon) {
+NormSpec ModelTensors::rms_norm(const std::string& name, uint32_t features, double epsilon) {
   return {.name = name + ".weight",
           .kind = NormKind::kRms,
           .gain = vector(name + ".weight", features),
@@ -148,8 +112,8 @@ NormSpec DecoderTensors::rms_norm(const std::string& name, uint32_t features, do
           .epsilon = epsilon};
 }
 
-WeightRef DecoderTensors::tied_embedding(const std::string& embedding, const std::string& head,
-                                         uint32_t rows, uint32_t columns) {
+WeightRef ModelTensors::tied_embedding(const std::string& embedding, const std::string& head,
+                                       uint32_t rows, uint32_t columns) {
   if (!has(head)) return matrix(embedding, rows, columns);
   if (!has(embedding)) return matrix(head, rows, columns);
   WeightRef weight = matrix(embedding, rows, columns);
@@ -162,19 +126,10 @@ WeightRef DecoderTensors::tied_embedding(const std::string& embedding, const std
   return weight;
 }
 
-bool DecoderTensors::is_known_buffer(const StoredTensor& tensor) const {
-  for (const Buffer& buffer : kBuffers) {
-    if (!tensor.name.ends_with(buffer.suffix)) continue;
-    if (buffer.is_causal_mask) check_causal(tensor);
-    return true;
-  }
-  return false;
-}
-
-void DecoderTensors::finish() {
+void ModelTensors::finish() {
   std::vector<StoredTensor> unknown;
   for (const StoredTensor& tensor : store_.tensors()) {
-    if (!taken_.contains(tensor.name) && !is_known_buffer(tensor)) unknown.push_back(tensor);
+    if (!taken_.contains(tensor.name)) unknown.push_back(tensor);
   }
   if (missing_.empty() && unknown.empty()) return;
   std::string problem;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collects tensors under unique names.
-#include "convert/decoders/tensor_store.h"
+#include "convert/models/tensor_store.h"
 
 #include <utility>
 

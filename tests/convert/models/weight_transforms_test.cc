@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reordered weights, and that nothing is read before it is asked for.
-#include "convert/decoders/weight_transforms.h"
+#include "convert/models/weight_transforms.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Wraps the loading of weights, so that no reordered copy exists before it is needed.
-#include "convert/decoders/weight_transforms.h"
+#include "convert/models/weight_transforms.h"
 
 #include <algorithm>
 #include <numeric>

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "convert/decoders/decoder_spec.h"
+#include "convert/models/layer_parts.h"
 
 namespace arenite::convert {
 

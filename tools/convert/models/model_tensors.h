@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes the tensors of a decoder by name and shape, and accounts for every one: what is missing and
+// Takes the tensors of a model by name and shape, and accounts for every one: what is missing and
 // what nobody took.
 #pragma once
 
@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "convert/decoders/decoder_spec.h"
-#include "convert/decoders/tensor_store.h"
+#include "convert/models/layer_parts.h"
+#include "convert/models/tensor_store.h"
 
 namespace arenite::convert {
 
@@ -19,11 +19,12 @@ enum class Presence { kNone, kRequired, kIfStored };
 // A tensor that is not in the file yields an empty result and is remembered, so that `finish` can
 // name all of them at once; one of another shape throws InputError at once. Extents of 1 in front
 // of a shape do not count. REQUIRES: the store outlives it.
-class DecoderTensors {
+class ModelTensors {
  public:
-  explicit DecoderTensors(const TensorStore& store) : store_(store) {}
+  explicit ModelTensors(const TensorStore& store) : store_(store) {}
 
   const std::string& source() const { return store_.source(); }
+  const std::vector<StoredTensor>& stored() const { return store_.tensors(); }
   bool has(std::string_view name) const { return store_.find(name) != nullptr; }
 
   // The sizes of `name`, which must be a matrix. Throws InputError, also when it is missing: for
@@ -48,19 +49,20 @@ class DecoderTensors {
                       Presence bias = Presence::kRequired);
   NormSpec rms_norm(const std::string& name, uint32_t features, double epsilon);
 
+  // The tensor `name` says nothing that the model needs.
+  void pass_over(const std::string& name) { taken_.insert(name); }
+
   // The head of a model whose output matrix is its token embedding: `embedding` and `head`, either
   // of which may be stored alone. Throws InputError when both are there and differ.
   WeightRef tied_embedding(const std::string& embedding, const std::string& head, uint32_t rows,
                            uint32_t columns);
 
-  // Throws InputError that lists the tensors missing and those not taken. Buffers that are known to
-  // carry no weights are passed over, once what they say is checked.
+  // Throws InputError that lists the tensors missing and those neither taken nor passed over.
   void finish();
 
  private:
   const StoredTensor* take(const std::string& name, const std::vector<uint64_t>& shape,
                            Presence presence);
-  bool is_known_buffer(const StoredTensor& tensor) const;
 
   const TensorStore& store_;
   std::set<std::string> taken_;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types and ranges of config fields.
-#include "convert/decoders/config_fields.h"
+#include "convert/models/config_fields.h"
 
 #include <cmath>
 
-#include "convert/decoders/decoder_spec.h"
-#include "convert/decoders/json_file.h"
 #include "convert/error.h"
+#include "convert/models/json_file.h"
+#include "convert/models/layer_parts.h"
 
 namespace arenite::convert {
 

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers that the modules of decoders register beside their weights.
+#pragma once
+
+#include "convert/models/model_tensors.h"
+
+namespace arenite::convert {
+
+// Passes over those that carry no weights, by the end of their names, once what they say is
+// checked: throws InputError for a mask that is not causal.
+void pass_over_buffers(ModelTensors& tensors);
+
+}  // namespace arenite::convert

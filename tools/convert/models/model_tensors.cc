@@ -3,6 +3,7 @@
 #include "convert/models/model_tensors.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cmath>
 #include <utility>
 

@@ -3,6 +3,7 @@
 #include "convert/models/weight_transforms.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
 #include <utility>
 

@@ -78,7 +78,7 @@ const ProgramRule kPositionRules[] = {
 
 const ProgramRule kNormRules[] = {
     {"NormOfAnUnknownKind",
-     [](Program& p) { op(p, kAttentionNorm).norm.kind = static_cast<format::NormKind>(2); },
+     [](Program& p) { op(p, kAttentionNorm).norm.kind = static_cast<format::NormKind>(3); },
      {"norm.kind", "unknown", kAttentionNorm}},
     {"NormOfNoGroups",
      [](Program& p) { op(p, kAttentionNorm).norm.groups = 0; },
@@ -148,7 +148,7 @@ const ProgramRule kRopeRules[] = {
 const ProgramRule kElementRules[] = {
     {"ActivationOfAnUnknownKind",
      [](Program& p) {
-       op(p, kActivation).activation.kind = static_cast<format::ActivationKind>(5);
+       op(p, kActivation).activation.kind = static_cast<format::ActivationKind>(6);
      },
      {"activation.kind", "unknown", kActivation}},
     {"ActivationWithoutTarget",

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each tensor draws its numbers from a seed that its name gives, so that one choice in a shape does
-// not change the weights of the others.
 #include "support/decoder_factory.h"
 
 #include <cmath>
-#include <memory>
 #include <stdexcept>
 
 #include "convert/decoders/decoder_program.h"
 #include "convert/writer.h"
-#include "support/random.h"
+#include "support/random_weights.h"
 
 namespace arenite::test {
 namespace {
@@ -18,45 +15,14 @@ using convert::DecoderSpec;
 using convert::LayerSpec;
 using convert::LinearSpec;
 using convert::NormSpec;
-using convert::WeightRef;
 
-// FNV-1a (Fowler, Noll, Vo).
-uint64_t seed_of(const std::string& name) {
-  uint64_t seed = 0xCBF29CE484222325u;
-  for (const char c : name) seed = (seed ^ static_cast<uint8_t>(c)) * 0x100000001B3u;
-  return seed;
-}
-
-std::vector<float> values(const std::string& name, size_t count, float limit) {
-  std::vector<float> drawn(count);
-  Random(seed_of(name)).fill(drawn, limit);
-  return drawn;
-}
-
-WeightRef weight(const std::string& name, uint32_t rows, uint32_t columns, float limit) {
-  const auto drawn =
-      std::make_shared<std::vector<float>>(values(name, size_t{rows} * columns, limit));
-  return {name, rows, columns, [drawn] { return *drawn; }};
-}
-
-// Keeps the variance of what comes out near that of what goes in.
 LinearSpec linear(const DecoderShape& shape, const std::string& name, uint32_t outputs,
                   uint32_t inputs) {
-  LinearSpec spec;
-  spec.weight = weight(name, outputs, inputs, std::sqrt(3.0f / static_cast<float>(inputs)));
-  if (shape.bias) spec.bias = values(name + ".bias", outputs, 0.2f);
-  return spec;
+  return random_linear(name, outputs, inputs, shape.bias);
 }
 
 NormSpec norm(const DecoderShape& shape, const std::string& name, uint32_t width) {
-  NormSpec spec;
-  spec.name = name;
-  spec.kind = shape.norm;
-  spec.gain = values(name, width, 0.3f);
-  for (float& gain : spec.gain) gain += 1.0f;
-  if (shape.norm == convert::NormKind::kLayer) spec.bias = values(name + ".bias", width, 0.2f);
-  spec.epsilon = 1e-5;
-  return spec;
+  return random_norm(name, shape.norm, width);
 }
 
 LayerSpec layer(const DecoderShape& shape, size_t index) {
@@ -146,10 +112,11 @@ DecoderSpec make_decoder(const DecoderShape& shape) {
   spec.head_dim = shape.head_dim;
   spec.ffn_dim = shape.ffn_dim;
   spec.positions_max = shape.positions_max;
-  spec.token_embedding = weight("tokens", shape.vocab_size, shape.model_dim, 1.0f);
+  spec.token_embedding = random_weight("tokens", shape.vocab_size, shape.model_dim, 1.0f);
   if (shape.embedding_scale != 0.0) spec.embedding_scale = shape.embedding_scale;
   if (shape.rotary_dim == 0) {
-    spec.position_embedding = weight("positions", shape.positions_max, shape.model_dim, 1.0f);
+    spec.position_embedding =
+        random_weight("positions", shape.positions_max, shape.model_dim, 1.0f);
   } else {
     convert::RopeSpec rope;
     rope.rotary_dim = shape.rotary_dim;

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/encoder_factory.h"
+
+#include <stdexcept>
+#include <utility>
+
+#include "convert/encoders/encoder_program.h"
+#include "convert/writer.h"
+#include "support/random_weights.h"
+
+namespace arenite::test {
+namespace {
+
+using convert::EncoderLayerSpec;
+using convert::EncoderSpec;
+using convert::NormKind;
+
+EncoderLayerSpec layer(const EncoderShape& shape, uint32_t index) {
+  const std::string prefix = "layers." + std::to_string(index) + ".";
+  const uint32_t dim = shape.model_dim;
+  EncoderLayerSpec spec;
+  spec.query = random_linear(prefix + "query", dim, dim, true);
+  spec.key = random_linear(prefix + "key", dim, dim, true);
+  spec.value = random_linear(prefix + "value", dim, dim, true);
+  spec.output = random_linear(prefix + "output", dim, dim, true);
+  spec.attention_norm = random_norm(prefix + "attention_norm", NormKind::kLayer, dim);
+  spec.up = random_linear(prefix + "up", shape.ffn_dim, dim, true);
+  spec.down = random_linear(prefix + "down", dim, shape.ffn_dim, true);
+  spec.mlp_norm = random_norm(prefix + "mlp_norm", NormKind::kLayer, dim);
+  return spec;
+}
+
+EncoderShape sentences() {
+  EncoderShape shape;
+  shape.name = "sentences";
+  shape.position_offset = 2;
+  shape.token_types = 0;
+  shape.pooling = convert::Pooling::kMean;
+  shape.normalize = true;
+  return shape;
+}
+
+EncoderShape classifier() {
+  EncoderShape shape;
+  shape.name = "classifier";
+  shape.norm_first = true;
+  shape.pooling = convert::Pooling::kFirst;
+  shape.pooler = true;
+  shape.classes = 4;
+  return shape;
+}
+
+// Labels each token.
+EncoderShape tagger() {
+  EncoderShape shape;
+  shape.name = "tagger";
+  shape.embedding_dim = 7;
+  shape.activation = convert::Activation::kRelu;
+  shape.classes = 5;
+  return shape;
+}
+
+EncoderShape sensor() {
+  EncoderShape shape;
+  shape.name = "sensor";
+  shape.vocab_size = 0;
+  shape.input_features = 5;
+  shape.token_types = 0;
+  shape.norm_first = true;
+  shape.pooling = convert::Pooling::kMean;
+  shape.classes = 3;
+  return shape;
+}
+
+// Knows no positions, and is wider than a tile of any kernel set.
+EncoderShape wide() {
+  EncoderShape shape;
+  shape.name = "wide";
+  shape.vocab_size = 0;
+  shape.input_features = 19;
+  shape.token_types = 0;
+  shape.positions = false;
+  shape.model_dim = 76;
+  shape.heads = 2;
+  shape.ffn_dim = 131;
+  shape.activation = convert::Activation::kGeluTanh;
+  return shape;
+}
+
+}  // namespace
+
+EncoderSpec make_encoder(const EncoderShape& shape) {
+  EncoderSpec spec;
+  const uint32_t dim = shape.model_dim;
+  const bool reads_tokens = shape.vocab_size != 0;
+  const uint32_t embedded = reads_tokens ? shape.embedding_dim : dim;
+  spec.architecture = "test encoder";
+  spec.vocab_size = shape.vocab_size;
+  spec.input_features = shape.input_features;
+  spec.token_types = shape.token_types;
+  spec.model_dim = dim;
+  spec.heads = shape.heads;
+  spec.head_dim = dim / shape.heads;
+  spec.ffn_dim = shape.ffn_dim;
+  spec.positions_max = shape.positions ? shape.positions_max : 0;
+  spec.position_offset = shape.position_offset;
+  spec.norm_first = shape.norm_first;
+  spec.activation = shape.activation;
+  if (reads_tokens) spec.token_embedding = random_weight("tokens", shape.vocab_size, embedded, 1);
+  if (shape.positions) {
+    spec.position_embedding =
+        random_weight("positions", shape.positions_max + shape.position_offset, embedded, 1);
+  }
+  if (shape.token_types != 0) {
+    spec.type_embedding = random_weight("types", shape.token_types, embedded, 1);
+  }
+  if (!shape.norm_first) {
+    spec.embedding_norm = random_norm("embedding_norm", NormKind::kLayer, embedded);
+  }
+  if (!reads_tokens) spec.input = random_linear("input", dim, shape.input_features, true);
+  if (reads_tokens && embedded != dim) spec.input = random_linear("input", dim, embedded, true);
+  for (uint32_t i = 0; i < shape.layers; ++i) spec.layers.push_back(layer(shape, i));
+  if (shape.norm_first) spec.final_norm = random_norm("final_norm", NormKind::kLayer, dim);
+  spec.pooling = shape.pooling;
+  if (shape.pooler) {
+    spec.head.push_back({random_linear("pooler", dim, dim, true), convert::Activation::kTanh});
+  }
+  if (shape.classes != 0) {
+    spec.head.push_back({random_linear("classifier", shape.classes, dim, true), {}});
+    for (uint32_t i = 0; i < shape.classes; ++i)
+      spec.labels.push_back("class " + std::to_string(i));
+  }
+  spec.normalize = shape.normalize;
+  return spec;
+}
+
+convert::Program encoder_program(const EncoderShape& shape) {
+  return convert::build_encoder_program(make_encoder(shape), shape.name);
+}
+
+convert::AlignedBytes make_encoder_model(const EncoderShape& shape,
+                                         const std::vector<Target>& targets) {
+  return convert::write_model(encoder_program(shape), targets);
+}
+
+std::vector<EncoderShape> all_encoders() {
+  return {EncoderShape{}, sentences(), classifier(), tagger(), sensor(), wide()};
+}
+
+EncoderShape encoder_named(const std::string& name) {
+  for (EncoderShape& shape : all_encoders()) {
+    if (shape.name == name) return std::move(shape);
+  }
+  throw std::logic_error("no encoder is called " + name);
+}
+
+EncoderShape smallest_encoder() {
+  EncoderShape shape;
+  shape.name = "smallest";
+  shape.vocab_size = 3;
+  shape.embedding_dim = shape.model_dim = shape.ffn_dim = 2;
+  shape.heads = shape.layers = 1;
+  shape.positions_max = 4;
+  shape.pooling = convert::Pooling::kMean;
+  shape.classes = 2;
+  shape.normalize = true;
+  return shape;
+}
+
+}  // namespace arenite::test

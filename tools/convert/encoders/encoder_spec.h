@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// An encoder as its author trained it, whatever file it came from and before anything is folded,
+// fused or packed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "convert/models/layer_parts.h"
+
+namespace arenite::convert {
+
+// norm_first: x += attention(attention_norm(x)); x += mlp(mlp_norm(x)).
+// Otherwise: x = attention_norm(x + attention(x)); x = mlp_norm(x + mlp(x)).
+struct EncoderLayerSpec {
+  LinearSpec query, key, value;  // [model_dim, model_dim]
+  LinearSpec output;             // [model_dim, model_dim]
+  NormSpec attention_norm;
+  LinearSpec up;    // [ffn_dim, model_dim]
+  LinearSpec down;  // [model_dim, ffn_dim]
+  NormSpec mlp_norm;
+};
+
+// What becomes of a sequence's rows: all of them, the first token's, or their mean.
+enum class Pooling { kNone, kFirst, kMean };
+
+// One step of a head: f(x weight^T + bias).
+struct HeadStepSpec {
+  LinearSpec linear;
+  std::optional<Activation> activation;
+};
+
+// Attention sees all tokens of a sequence and scales scores by 1/sqrt(head_dim).
+// Tokens: x = embedding_norm(token_embedding[id] + position_embedding[position + position_offset]
+// + type_embedding[type]), then input(x) where there is an input projection.
+// Features: x = embedding_norm(input(features) + position_embedding[position + position_offset]).
+struct EncoderSpec {
+  std::string architecture;     // as its config calls it: "bert"
+  uint32_t vocab_size = 0;      // 0: the input is features
+  uint32_t input_features = 0;  // 0: the input is tokens
+  uint32_t token_types = 0;     // rows of type_embedding; 0: none
+  uint32_t model_dim = 0;
+  uint32_t heads = 0;
+  uint32_t head_dim = 0;
+  uint32_t ffn_dim = 0;
+  uint32_t positions_max = 0;    // longest sequence
+  uint32_t position_offset = 0;  // rows of position_embedding that no position uses: RoBERTa's 2
+  bool norm_first = false;
+  Activation activation = Activation::kGeluErf;
+
+  std::optional<WeightRef> token_embedding;     // [vocab_size, embedding_dim]
+  std::optional<WeightRef> position_embedding;  // [positions_max + position_offset, embedding_dim]
+  std::optional<WeightRef> type_embedding;      // [token_types, embedding_dim]
+  std::optional<NormSpec> embedding_norm;
+  std::optional<LinearSpec> input;  // features' layer; ELECTRA's from embedding_dim to model_dim
+  std::vector<EncoderLayerSpec> layers;
+  std::optional<NormSpec> final_norm;
+
+  Pooling pooling = Pooling::kNone;
+  std::vector<HeadStepSpec> head;   // of each row that pooling gives out
+  bool normalize = false;           // rows given out have length 1 (L2)
+  std::vector<std::string> labels;  // of the classes given out; empty: none, or not named
+};
+
+}  // namespace arenite::convert

@@ -1,74 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forward pass as in a textbook: loops over rows, no blocking, no cache, nothing folded.
+// All positions at once, without a cache.
 #include "convert/decoders/decoder_reference.h"
 
-#include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <utility>
 
 #include "convert/error.h"
+#include "convert/models/reference_ops.h"
 
 namespace arenite::convert {
 namespace {
 
-using Rows = std::vector<double>;  // [tokens, width], row-major
-
-// y = x weight^T + bias
-Rows linear(const LinearSpec& spec, const Rows& x, size_t tokens) {
-  const std::vector<float> weight = spec.weight.load();
-  const size_t outputs = spec.weight.rows;
-  const size_t inputs = spec.weight.columns;
-  Rows y(tokens * outputs);
-  for (size_t o = 0; o < outputs; ++o) {
-    const float* row = weight.data() + o * inputs;
-    for (size_t t = 0; t < tokens; ++t) {
-      double sum = spec.bias.empty() ? 0.0 : spec.bias[o];
-      for (size_t i = 0; i < inputs; ++i) sum += x[t * inputs + i] * row[i];
-      y[t * outputs + o] = sum;
-    }
-  }
-  return y;
-}
-
-// Normalises each run of gain.size() elements: a token's row, or one head of it.
-Rows norm(const NormSpec& spec, Rows x) {
-  const size_t width = spec.gain.size();
-  for (size_t start = 0; start < x.size(); start += width) {
-    double* row = x.data() + start;
-    double mean = 0.0;
-    if (spec.kind == NormKind::kLayer) {
-      for (size_t i = 0; i < width; ++i) mean += row[i] / static_cast<double>(width);
-    }
-    double variance = 0.0;
-    for (size_t i = 0; i < width; ++i) {
-      variance += (row[i] - mean) * (row[i] - mean) / static_cast<double>(width);
-    }
-    const double scale = 1.0 / std::sqrt(variance + spec.epsilon);
-    for (size_t i = 0; i < width; ++i) {
-      const double gain = spec.gain_plus_one ? 1.0 + spec.gain[i] : spec.gain[i];
-      row[i] = (row[i] - mean) * scale * gain + (spec.bias.empty() ? 0.0 : spec.bias[i]);
-    }
-  }
-  return x;
-}
-
-double activate(Activation activation, double x) {
-  switch (activation) {
-    case Activation::kGeluErf:
-      return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2));
-    case Activation::kGeluTanh:
-      return 0.5 * x *
-             (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
-    case Activation::kSilu:
-      return x / (1.0 + std::exp(-x));
-    case Activation::kRelu:
-      return std::max(x, 0.0);
-    case Activation::kTanh:
-      return std::tanh(x);
-  }
-  return x;
-}
+using reference::activate;
+using reference::add;
+using reference::linear;
+using reference::norm;
+using reference::Rows;
 
 // Turns the first rotary_dim elements of each head of x [tokens, heads * head_dim].
 void rotate(const RopeSpec& rope, Rows& x, size_t tokens, size_t heads, size_t head_dim) {
@@ -87,68 +34,31 @@ void rotate(const RopeSpec& rope, Rows& x, size_t tokens, size_t heads, size_t h
   }
 }
 
-struct Qkv {
-  Rows query, key, value;
-};
-
-// softmax(q k^T / sqrt(head_dim)) v of one query row and head, added to `output` [head_dim].
-void attend(const DecoderSpec& spec, const LayerSpec& layer, const Qkv& qkv, size_t row,
-            size_t head, double* output) {
-  const size_t head_dim = spec.head_dim;
-  const size_t kv_width = size_t{spec.kv_heads} * head_dim;
-  const size_t kv_column = head / (spec.heads / spec.kv_heads) * head_dim;
-  const double* query = qkv.query.data() + (row * spec.heads + head) * head_dim;
-  const size_t first = layer.window != 0 && row >= layer.window ? row + 1 - layer.window : 0;
-  std::vector<double> weights;
-  for (size_t k = first; k <= row; ++k) {
-    double score = 0.0;
-    for (size_t d = 0; d < head_dim; ++d) {
-      score += query[d] * qkv.key[k * kv_width + kv_column + d];
-    }
-    weights.push_back(score / std::sqrt(static_cast<double>(head_dim)));
-  }
-  const double max = *std::max_element(weights.begin(), weights.end());
-  double sum = 0.0;
-  for (double& weight : weights) sum += weight = std::exp(weight - max);
-  for (size_t k = first; k <= row; ++k) {
-    for (size_t d = 0; d < head_dim; ++d) {
-      output[d] += weights[k - first] / sum * qkv.value[k * kv_width + kv_column + d];
-    }
-  }
-}
-
 Rows attention(const DecoderSpec& spec, const LayerSpec& layer, const Rows& x, size_t tokens) {
-  Qkv qkv{linear(layer.query, x, tokens), linear(layer.key, x, tokens),
-          linear(layer.value, x, tokens)};
+  reference::Qkv qkv{linear(layer.query, x), linear(layer.key, x), linear(layer.value, x)};
   if (layer.query_norm) qkv.query = norm(*layer.query_norm, std::move(qkv.query));
   if (layer.key_norm) qkv.key = norm(*layer.key_norm, std::move(qkv.key));
   if (spec.rope) {
     rotate(*spec.rope, qkv.query, tokens, spec.heads, spec.head_dim);
     rotate(*spec.rope, qkv.key, tokens, spec.kv_heads, spec.head_dim);
   }
-  Rows context(qkv.query.size(), 0.0);
-  for (size_t row = 0; row < tokens; ++row) {
-    for (size_t head = 0; head < spec.heads; ++head) {
-      attend(spec, layer, qkv, row, head,
-             context.data() + (row * spec.heads + head) * spec.head_dim);
-    }
-  }
-  return linear(layer.output, context, tokens);
+  const auto seen_by = [&](size_t row) {
+    const bool is_cut = layer.window != 0 && row >= layer.window;
+    return reference::KeyRange{is_cut ? row + 1 - layer.window : 0, row + 1};
+  };
+  return linear(layer.output,
+                reference::attention(qkv, {spec.heads, spec.kv_heads, spec.head_dim}, seen_by));
 }
 
-Rows mlp(const DecoderSpec& spec, const LayerSpec& layer, const Rows& x, size_t tokens) {
-  Rows hidden = linear(layer.up, x, tokens);
+Rows mlp(const DecoderSpec& spec, const LayerSpec& layer, const Rows& x) {
+  Rows hidden = linear(layer.up, x);
   if (layer.gate) {
-    const Rows gate = linear(*layer.gate, x, tokens);
+    const Rows gate = linear(*layer.gate, x);
     for (size_t i = 0; i < hidden.size(); ++i) hidden[i] *= activate(spec.activation, gate[i]);
   } else {
     for (double& value : hidden) value = activate(spec.activation, value);
   }
-  return linear(layer.down, hidden, tokens);
-}
-
-void add(Rows& x, const Rows& y) {
-  for (size_t i = 0; i < x.size(); ++i) x[i] += y[i];
+  return linear(layer.down, hidden);
 }
 
 Rows run_layer(const DecoderSpec& spec, const LayerSpec& layer, Rows x, size_t tokens) {
@@ -156,12 +66,12 @@ Rows run_layer(const DecoderSpec& spec, const LayerSpec& layer, Rows x, size_t t
   const Rows attended = attention(spec, layer, normed, tokens);
   if (layer.parallel_residual) {
     const Rows& mlp_input = layer.mlp_norm ? norm(*layer.mlp_norm, x) : normed;
-    add(x, mlp(spec, layer, mlp_input, tokens));
+    add(x, mlp(spec, layer, mlp_input));
     add(x, attended);
     return x;
   }
   add(x, attended);
-  add(x, mlp(spec, layer, norm(*layer.mlp_norm, x), tokens));
+  add(x, mlp(spec, layer, norm(*layer.mlp_norm, x)));
   return x;
 }
 
@@ -208,7 +118,7 @@ DecoderOutputs reference_decoder(const DecoderSpec& spec, std::span<const uint32
   Rows& last = outputs.hidden_states.back();
   if (spec.final_norm) last = norm(*spec.final_norm, std::move(last));
   const LinearSpec tied{spec.token_embedding, {}};
-  outputs.logits = linear(spec.output ? *spec.output : tied, last, tokens.size());
+  outputs.logits = linear(spec.output ? *spec.output : tied, last);
   if (spec.logits_soft_cap) {
     const double cap = *spec.logits_soft_cap;
     for (double& logit : outputs.logits) logit = cap * std::tanh(logit / cap);

@@ -3,10 +3,7 @@
 #include "convert/decoders/decoder_source.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstring>
 #include <memory>
-#include <span>
 #include <string_view>
 
 #include "convert/checkpoint.h"
@@ -36,10 +33,6 @@ DecoderSource open_gguf(const fs::path& path) {
   GgufTokenizer tokenizer = read_gguf_tokenizer(*file);
   if (!tokenizer.tokens.empty()) source.tokenizer = std::move(tokenizer);
   return source;
-}
-
-bool begins_with_gguf(std::span<const std::byte> bytes) {
-  return bytes.size() >= 4 && std::memcmp(bytes.data(), "GGUF", 4) == 0;
 }
 
 // Options stand in for what a file does not say, and must not contradict what it does say.
@@ -74,7 +67,7 @@ DecoderSource recognise(const fs::path& path, const DecoderOptions& options) {
   }
   {
     const FileMap map(path);
-    if (begins_with_gguf(map.bytes())) return open_gguf(path);
+    if (is_gguf(map.bytes())) return open_gguf(path);
     if (is_llama2c(map.bytes())) {
       return {.kind = DecoderKind::kLlama2c, .spec = read_llama2c(path), .tokenizer = {}};
     }
@@ -109,7 +102,7 @@ bool holds_decoder(const fs::path& path) {
   if (fs::is_directory(path)) return true;
   {
     const FileMap map(path);
-    if (begins_with_gguf(map.bytes()) || is_llama2c(map.bytes())) return true;
+    if (is_gguf(map.bytes()) || is_llama2c(map.bytes())) return true;
   }
   if (path.extension() == ".json" || has_model_config(path.parent_path())) return true;
   const Checkpoint checkpoint = Checkpoint::read(path);

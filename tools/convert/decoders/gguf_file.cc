@@ -226,6 +226,11 @@ class GgufParser {
 
 GgufFile::GgufFile(const std::filesystem::path& file) : file_name_(file.string()), map_(file) {}
 
+bool is_gguf(std::span<const std::byte> file) {
+  return file.size() >= kMagic.size() &&
+         std::memcmp(file.data(), kMagic.data(), kMagic.size()) == 0;
+}
+
 std::shared_ptr<const GgufFile> GgufFile::read(const std::filesystem::path& file) {
   const std::shared_ptr<GgufFile> gguf(new GgufFile(file));
   GgufParser(*gguf).run();

@@ -63,6 +63,9 @@ struct GgufTensor {
   std::span<const std::byte> data{};
 };
 
+// Whether `file`, the bytes of a whole file, begins like one.
+bool is_gguf(std::span<const std::byte> file);
+
 class GgufFile {
  public:
   // Maps and checks `file` in full: counts, lengths, types and alignment, and that tensors follow

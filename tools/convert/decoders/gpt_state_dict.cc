@@ -2,7 +2,6 @@
 // Tells the GPT families apart by their tensor names.
 #include "convert/decoders/gpt_state_dict.h"
 
-#include <algorithm>
 #include <charconv>
 #include <string>
 #include <string_view>
@@ -19,7 +18,6 @@ namespace arenite::convert {
 namespace {
 
 constexpr double kEpsilon = 1e-5;  // PyTorch's default, which these programs keep
-constexpr std::string_view kWrappers[] = {"_orig_mod.", "module."};  // torch.compile, DDP
 
 // How a family names its tensors.
 struct Names {
@@ -52,17 +50,6 @@ constexpr Names kLater{"transformer.wte.weight",
 constexpr Names kMinGpt2020{"tok_emb.weight", "pos_emb",    "blocks.",  "ln1",        "ln2",
                             nullptr,          "attn.query", "attn.key", "attn.value", "attn.proj",
                             "mlp.0",          "mlp.2",      "ln_f",     "head"};
-
-std::string_view wrapper_of(const Checkpoint& checkpoint) {
-  for (const std::string_view wrapper : kWrappers) {
-    if (std::all_of(
-            checkpoint.tensors().begin(), checkpoint.tensors().end(),
-            [&](const CheckpointTensor& tensor) { return tensor.name.starts_with(wrapper); })) {
-      return wrapper;
-    }
-  }
-  return "";
-}
 
 class GptReader {
  public:

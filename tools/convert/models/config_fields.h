@@ -2,6 +2,7 @@
 // The fields of a model's config, taken one by one, so that none is ever ignored unseen.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -22,6 +23,7 @@ class ConfigFields {
       : object_(std::move(object)), where_(std::move(where)) {}
 
   const std::string& where() const { return where_; }
+  size_t size() const { return object_.size(); }  // all fields, null ones too
   bool has(const std::string& name) const;
   bool is_null(const std::string& name) const;  // there, but null
 

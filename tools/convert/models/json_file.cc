@@ -21,7 +21,7 @@ constexpr size_t kShownCharactersMax = 80;
 
 }  // namespace
 
-json read_json_object(const std::filesystem::path& file) {
+json read_json_value(const std::filesystem::path& file) {
   const FileMap map(file);
   const std::string_view text(reinterpret_cast<const char*>(map.bytes().data()),
                               map.bytes().size());
@@ -50,16 +50,20 @@ json read_json_object(const std::filesystem::path& file) {
     return true;
   };
   try {
-    json value = json::parse(text.begin(), text.end(), check);
-    if (!value.is_object()) {
-      throw InputError("{} holds {}: expected a JSON object", name, show(value));
-    }
-    return value;
+    return json::parse(text.begin(), text.end(), check);
   } catch (const json::parse_error& error) {
     throw InputError("{} is not valid JSON at its byte {}: the file is damaged", name, error.byte);
   } catch (const json::out_of_range&) {
     throw InputError("{} is not valid JSON: a number in it is out of range", name);
   }
+}
+
+json read_json_object(const std::filesystem::path& file) {
+  json value = read_json_value(file);
+  if (!value.is_object()) {
+    throw InputError("{} holds {}: expected a JSON object", quote(file.string()), show(value));
+  }
+  return value;
 }
 
 std::string show(const json& value) {

@@ -3,8 +3,8 @@
 #include "convert/models/model_tensors.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cmath>
+#include <cstddef>
 #include <utility>
 
 #include "convert/error.h"
@@ -27,9 +27,13 @@ std::vector<float> load_weights(const StoredTensor& tensor) {
   return values;
 }
 
-// `shape` without ones in front, as far as it has more than `rank` dimensions.
+// `shape` without extents of 1, as far as it has more than `rank` dimensions.
 std::vector<uint64_t> squeezed(std::vector<uint64_t> shape, size_t rank) {
-  while (shape.size() > rank && shape[0] == 1) shape.erase(shape.begin());
+  while (shape.size() > rank) {
+    const auto one = std::find(shape.begin(), shape.end(), 1u);
+    if (one == shape.end()) break;
+    shape.erase(one);
+  }
   return shape;
 }
 
@@ -125,6 +129,12 @@ WeightRef ModelTensors::tied_embedding(const std::string& embedding, const std::
         quote(source()), quote(embedding), quote(head));
   }
   return weight;
+}
+
+void ModelTensors::pass_over_all(std::string_view prefix) {
+  for (const StoredTensor& tensor : store_.tensors()) {
+    if (tensor.name.starts_with(prefix)) pass_over(tensor.name);
+  }
 }
 
 void ModelTensors::finish() {

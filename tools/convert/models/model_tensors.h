@@ -17,8 +17,8 @@ namespace arenite::convert {
 enum class Presence { kNone, kRequired, kIfStored };
 
 // A tensor that is not in the file yields an empty result and is remembered, so that `finish` can
-// name all of them at once; one of another shape throws InputError at once. Extents of 1 in front
-// of a shape do not count. REQUIRES: the store outlives it.
+// name all of them at once; one of another shape throws InputError at once. Extents of 1 that a
+// shape has too many do not count. REQUIRES: the store outlives it.
 class ModelTensors {
  public:
   explicit ModelTensors(const TensorStore& store) : store_(store) {}
@@ -49,8 +49,9 @@ class ModelTensors {
                       Presence bias = Presence::kRequired);
   NormSpec rms_norm(const std::string& name, uint32_t features, double epsilon);
 
-  // The tensor `name` says nothing that the model needs.
+  // These say nothing that the model needs: one tensor, or all whose names begin so.
   void pass_over(const std::string& name) { taken_.insert(name); }
+  void pass_over_all(std::string_view prefix);
 
   // The head of a model whose output matrix is its token embedding: `embedding` and `head`, either
   // of which may be stored alone. Throws InputError when both are there and differ.

@@ -2,6 +2,7 @@
 // Collects tensors under unique names.
 #include "convert/models/tensor_store.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "convert/error.h"
@@ -10,6 +11,7 @@ namespace arenite::convert {
 namespace {
 
 constexpr size_t kTensorsListed = 30;
+constexpr std::string_view kWrappers[] = {"_orig_mod.", "module."};  // torch.compile, DDP
 
 bool is_real(DType dtype) {
   return dtype == DType::kF64 || dtype == DType::kF32 || dtype == DType::kF16 ||
@@ -45,6 +47,17 @@ void TensorStore::add(const std::shared_ptr<const Checkpoint>& checkpoint,
          .load = [checkpoint, view = &tensor] { return view->to_f32(); },
          .file = checkpoint->file_name()});
   }
+}
+
+std::string_view wrapper_of(const Checkpoint& checkpoint) {
+  for (const std::string_view wrapper : kWrappers) {
+    if (std::all_of(
+            checkpoint.tensors().begin(), checkpoint.tensors().end(),
+            [&](const CheckpointTensor& tensor) { return tensor.name.starts_with(wrapper); })) {
+      return wrapper;
+    }
+  }
+  return "";
 }
 
 std::string list_tensors(const std::vector<StoredTensor>& tensors) {

@@ -43,6 +43,9 @@ class TensorStore {
   std::unordered_map<std::string, size_t> indexes_;
 };
 
+// What programs that wrap a whole model put in front of all its tensors' names; empty: nothing.
+std::string_view wrapper_of(const Checkpoint& checkpoint);
+
 // "  'name' [2, 3] F32" a line for each tensor, the first ones of many, for messages.
 std::string list_tensors(const std::vector<StoredTensor>& tensors);
 

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole encoder models in the forms that they come in: folders and single files.
+#pragma once
+
+#include <filesystem>
+
+#include "convert/encoders/encoder_options.h"
+#include "convert/encoders/encoder_spec.h"
+
+namespace arenite::convert {
+
+enum class EncoderKind { kHuggingFace, kSentenceTransformers, kStateDict };
+
+const char* name(EncoderKind kind);  // for people: "Hugging Face"
+
+struct EncoderSource {
+  EncoderKind kind = EncoderKind::kHuggingFace;
+  EncoderSpec spec;
+};
+
+// Whether `path` is an encoder: a folder of sentence-transformers; a Hugging Face folder whose
+// config has an encoder's model_type, or weights in one; a state dict around several layers of
+// torch.nn.TransformerEncoder, or a folder with one. To be asked before holds_decoder, which takes
+// any folder for a decoder's. Throws InputError for a file that cannot be read.
+bool holds_encoder(const std::filesystem::path& path);
+
+// Reads the sizes, checks that every tensor is there and accounted for, and leaves the weights to
+// WeightRef::load. Throws InputError. REQUIRES: holds_encoder(path).
+EncoderSource open_encoder(const std::filesystem::path& path, const EncoderOptions& options = {});
+
+}  // namespace arenite::convert

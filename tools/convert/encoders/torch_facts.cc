@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks for each fact under its usual names.
+#include "convert/encoders/torch_facts.h"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "convert/encoders/encoder_parts.h"
+#include "convert/error.h"
+#include "convert/models/hf_common.h"
+#include "convert/models/json_file.h"
+
+namespace arenite::convert {
+namespace {
+
+using nlohmann::json;
+
+// Dicts in which checkpoints keep the arguments of their model.
+constexpr std::string_view kArguments[] = {"args", "config", "hparams", "model_args",
+                                           "model_config"};
+
+json parsed(const std::string& text) {
+  if (text == "true" || text == "false") return text == "true";
+  uint64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, number);
+  if (result.ec == std::errc() && result.ptr == end) return number;
+  return text;
+}
+
+// The plain values of a checkpoint by the dict that they are in; "": the outermost.
+std::map<std::string, json> arguments_of(const Checkpoint& checkpoint) {
+  std::map<std::string, json> arguments;
+  for (const auto& [path, text] : checkpoint.metadata()) {
+    const size_t dot = path.rfind('.');
+    const std::string dict = dot == std::string::npos ? "" : path.substr(0, dot);
+    if (!dict.empty() &&
+        std::find(std::begin(kArguments), std::end(kArguments), dict) == std::end(kArguments)) {
+      continue;
+    }
+    arguments[dict][dot == std::string::npos ? path : path.substr(dot + 1)] = parsed(text);
+  }
+  return arguments;
+}
+
+PoolingChoice read_pooling(ConfigFields& config, const std::string& field) {
+  const std::string text = config.text(field);
+  if (text == "cls") return PoolingChoice::kFirst;
+  for (const PoolingChoice choice : {PoolingChoice::kNone, PoolingChoice::kFirst,
+                                     PoolingChoice::kPooler, PoolingChoice::kMean}) {
+    if (text == name(choice)) return choice;
+  }
+  config.refuse(field, "expected 'none', 'first', 'cls', 'pooler' or 'mean'");
+}
+
+}  // namespace
+
+TorchFacts::TorchFacts(const Checkpoint& checkpoint, const std::filesystem::path& config) {
+  if (!config.empty()) sources_.emplace_back(read_json_object(config), quote(config.string()));
+  for (auto& [dict, values] : arguments_of(checkpoint)) {
+    std::string where = quote(checkpoint.file_name());
+    if (!dict.empty()) where += fmt::format(", {}", quote(dict));
+    sources_.emplace_back(std::move(values), std::move(where));
+  }
+}
+
+template <typename Value>
+std::optional<Value> TorchFacts::agreed(
+    std::initializer_list<const char*> names,
+    const std::function<Value(ConfigFields&, const std::string& name)>& read) {
+  std::optional<Value> found;
+  for (ConfigFields& source : sources_) {
+    for (const char* name : names) {
+      if (!source.has(name)) continue;
+      const Value value = read(source, name);
+      if (found && *found != value) {
+        source.refuse(name, "another place says something else about the same model");
+      }
+      found = value;
+    }
+  }
+  return found;
+}
+
+std::optional<uint32_t> TorchFacts::heads() {
+  return agreed<uint32_t>(
+      {"num_heads", "n_heads", "nhead", "n_head", "heads", "num_attention_heads"},
+      [](ConfigFields& source, const std::string& field) { return source.count(field); });
+}
+
+std::optional<Activation> TorchFacts::activation() {
+  return agreed<Activation>({"activation", "hidden_act"},
+                            [](ConfigFields& source, const std::string& field) {
+                              return read_activation(source, field, "");
+                            });
+}
+
+std::optional<bool> TorchFacts::norm_first() {
+  return agreed<bool>({"norm_first"}, [](ConfigFields& source, const std::string& field) {
+    return source.flag(field);
+  });
+}
+
+std::optional<PoolingChoice> TorchFacts::pooling() {
+  return agreed<PoolingChoice>({"pooling"}, read_pooling);
+}
+
+std::optional<double> TorchFacts::norm_epsilon() {
+  return agreed<double>({"layer_norm_eps"}, [](ConfigFields& source, const std::string& field) {
+    return source.positive(field);
+  });
+}
+
+std::vector<std::string> TorchFacts::labels(uint32_t classes) {
+  for (ConfigFields& source : sources_) {
+    if (source.has("id2label")) return read_labels(source, classes);
+  }
+  return {};
+}
+
+void TorchFacts::check(Size size, uint32_t found) {
+  const auto expect = [&](std::initializer_list<const char*> names) {
+    for (ConfigFields& source : sources_) {
+      for (const char* name : names) source.expect(name, found, "the tensors have this size");
+    }
+  };
+  switch (size) {
+    case Size::kModelDim:
+      return expect({"d_model", "model_dim", "hidden_size"});
+    case Size::kFfnDim:
+      return expect({"d_ff", "dim_feedforward", "ffn_dim"});
+    case Size::kLayers:
+      return expect({"n_layers", "num_layers", "num_hidden_layers"});
+    case Size::kVocabulary:
+      return expect({"vocab_size"});
+    case Size::kClasses:
+      return expect({"num_labels", "num_classes", "n_classes"});
+  }
+}
+
+}  // namespace arenite::convert

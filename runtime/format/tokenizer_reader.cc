@@ -46,6 +46,13 @@ TokenizerView tokenizer_view(std::span<const std::byte> file) {
   view.special_order = elements(table.special_order());
   view.letters = elements(table.letters());
   view.numbers = elements(table.numbers());
+  view.pair_separators = table.pair_separators();
+  view.word_characters_max = table.word_characters_max();
+  view.dropped = elements(table.dropped());
+  view.punctuation = elements(table.punctuation());
+  view.fold_from = elements(table.fold_from());
+  view.fold_to = elements(table.fold_to());
+  view.fold_sequences = elements(table.fold_sequences());
   return view;
 }
 

@@ -11,10 +11,9 @@
 
 namespace arenite::format {
 
-// Ids and bits are part of the file format: never renumbered, never reused. WordPiece will be a
-// kind of its own.
-enum class TokenizerKind : uint8_t { kBytePairs, kSentencePieces, kCharacters };
-inline constexpr uint32_t kTokenizerKinds = 3;
+// Ids and bits are part of the file format: never renumbered, never reused.
+enum class TokenizerKind : uint8_t { kBytePairs, kSentencePieces, kCharacters, kWordPiece };
+inline constexpr uint32_t kTokenizerKinds = 4;
 
 enum class Pattern : uint8_t { kNone, kGpt2, kLlama3, kQwen2, kDigits, kSpaces };
 inline constexpr uint32_t kPatterns = 6;
@@ -23,7 +22,7 @@ inline constexpr uint32_t kPatterns = 6;
 enum class Prefix : uint8_t { kNever, kAlways, kUnlessSpace };
 inline constexpr uint32_t kPrefixes = 3;
 
-// What a character is that neither a token nor bytes can stand for.
+// What a character is that neither a token nor bytes can stand for; with WordPiece, a word.
 enum class Unknown : uint8_t { kRefuse, kDrop, kToken };
 inline constexpr uint32_t kUnknowns = 3;
 
@@ -34,7 +33,11 @@ enum TokenizerFlags : uint32_t {
   kFuseUnknown = 8,      // unknown characters in a row are one token
   kDropFirstSpace = 16,  // decoding leaves out the space that a prefix has put there
   kExpectsNfc = 32,      // trained on text in Unicode's normalization form C
-  kTokenizerFlagsAll = 63,
+  kSecondHasType1 = 64,  // of a pair's texts, with the end token behind it; else all have type 0
+  // With WordPiece:
+  kIdeographsAreWords = 128,  // each ideograph (characters.h) is a word
+  kDecomposeHangul = 256,     // syllables become their letters, as in normalization form D
+  kTokenizerFlagsAll = 511,
 };
 
 enum SpecialFlags : uint8_t {
@@ -47,6 +50,13 @@ enum SpecialFlags : uint8_t {
 
 inline constexpr uint32_t kNoRank = UINT32_MAX;
 
+// What begins a WordPiece token that goes on within a word.
+inline constexpr std::string_view kContinuation = "##";
+
+// An element of fold_to: how many code points, and the only one, or where they begin.
+inline constexpr uint32_t kFoldCountShift = 24;
+inline constexpr uint32_t kFoldValueMask = (1u << kFoldCountShift) - 1;
+
 // Limits that keep the verifier's work small on hostile files; far above real tokenizers.
 inline constexpr uint32_t kVocabularyMax = 1u << 20;
 inline constexpr uint32_t kMergesMax = 1u << 22;
@@ -55,6 +65,9 @@ inline constexpr uint32_t kSpecialsMax = 1u << 14;
 inline constexpr uint32_t kSpecialBytesMax = 256;
 inline constexpr uint32_t kEndsMax = 64;
 inline constexpr uint32_t kRangesMax = 4096;
+inline constexpr uint32_t kFoldsMax = 1u << 14;
+inline constexpr uint32_t kWordCharactersMax = 1024;
+inline constexpr uint32_t kPairSeparatorsMax = 2;
 
 // All spans lie in the file. tokenizer.fbs says what they hold.
 struct TokenizerView {
@@ -76,6 +89,10 @@ struct TokenizerView {
   std::span<const uint8_t> special_flags;
   std::span<const uint32_t> special_order;
   std::span<const uint32_t> letters, numbers;
+  uint32_t pair_separators = 0;
+  uint32_t word_characters_max = 0;
+  std::span<const uint32_t> dropped, punctuation;
+  std::span<const uint32_t> fold_from, fold_to, fold_sequences;
 
   uint32_t vocab_size() const { return static_cast<uint32_t>(token_offsets.size() - 1); }
   bool has(TokenizerFlags flag) const { return (flags & flag) != 0; }

@@ -5,6 +5,7 @@
 #include "arenite/status.h"
 #include "format/file_layout.h"
 #include "format/reader.h"
+#include "format/tokenizer_reader.h"
 
 namespace arenite::format {
 
@@ -38,5 +39,6 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
 bool verify_segment_checksums(const ModelReader& model, std::span<const std::byte> file,
                               const Refusal& refuse);
 bool verify_tokenizer(std::span<const std::byte> file, const Refusal& refuse);
+bool verify_unicode(const TokenizerView& tokenizer, const Refusal& refuse);
 
 }  // namespace arenite::format

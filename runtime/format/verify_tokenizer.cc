@@ -174,8 +174,8 @@ bool verify_merges(const TokenizerView& view, const Refusal& refuse) {
                   merges, view.merge_tokens.size());
   }
   if (view.merge_begin.empty() && merges == 0) return true;
-  if (view.kind == TokenizerKind::kCharacters) {
-    return refuse("characters are not merged", "tokenizer.merge_rights", 0, merges, 0);
+  if (view.kind == TokenizerKind::kCharacters || view.kind == TokenizerKind::kWordPiece) {
+    return refuse("characters and words are not merged", "tokenizer.merge_rights", 0, merges, 0);
   }
   if (view.merge_begin.size() != view.token_offsets.size() || view.merge_begin.front() != 0 ||
       view.merge_begin.back() != merges) {
@@ -246,18 +246,33 @@ bool verify_specials(const TokenizerView& view, const Refusal& refuse) {
   return true;
 }
 
-bool verify_ranges(std::span<const uint32_t> ranges, bool needed, const char* field,
-                   const Refusal& refuse) {
-  if (ranges.size() % 2 != 0 || ranges.size() / 2 > kRangesMax || ranges.empty() == needed) {
-    return refuse("ranges of characters are missing, or not needed, or too many", field, 0,
-                  ranges.size(), needed ? 2 : 0);
+// WordPiece looks words up as they are, and has no other tables of characters and merges.
+bool verify_kind(const TokenizerView& view, const Refusal& refuse) {
+  const bool is_cut =
+      view.kind == TokenizerKind::kBytePairs || view.kind == TokenizerKind::kSentencePieces;
+  if (!is_cut && view.pattern != Pattern::kNone) {
+    return refuse("a text of characters or words is not cut by a pattern", "tokenizer.pattern", 0,
+                  static_cast<uint32_t>(view.pattern), 0);
   }
-  uint32_t end = 0x80;  // ASCII needs no table
-  for (uint32_t i = 0; i < ranges.size(); i += 2) {
-    if (ranges[i] < end || ranges[i + 1] < ranges[i] || ranges[i + 1] > kCodePointMax) {
-      return refuse("ranges of characters are not in order", field, i, ranges[i], end);
-    }
-    end = ranges[i + 1] + 1;
+  const bool has_words = view.kind == TokenizerKind::kWordPiece;
+  if (has_words && view.prefix != Prefix::kNever) {
+    return refuse("words need no space before the text", "tokenizer.prefix", 0,
+                  static_cast<uint32_t>(view.prefix), 0);
+  }
+  if (has_words && !(view.byte_tokens.empty() && view.characters.empty())) {
+    return refuse("words are looked up, yet bytes or characters have tokens",
+                  "tokenizer.characters", 0, view.characters.size(), 0);
+  }
+  if (has_words ? view.word_characters_max == 0 || view.word_characters_max > kWordCharactersMax
+                : view.word_characters_max != 0) {
+    return refuse("the longest word has no sensible size, or there are no words",
+                  "tokenizer.word_characters_max", 0, view.word_characters_max,
+                  has_words ? kWordCharactersMax : 0);
+  }
+  if (view.pair_separators > kPairSeparatorsMax ||
+      (view.pair_separators > 0 && view.ends.empty())) {
+    return refuse("a pair has too many separators, or no end token to be one",
+                  "tokenizer.pair_separators", 0, view.pair_separators, kPairSeparatorsMax);
   }
   return true;
 }
@@ -268,17 +283,10 @@ bool verify_tokenizer(std::span<const std::byte> file, const Refusal& refuse) {
   if (!has_tokenizer(file)) return true;
   const TokenizerView view = tokenizer_view(file);
   if (!verify_choices(view, refuse)) return false;
-  const bool has_classes = view.pattern != Pattern::kNone && view.pattern != Pattern::kSpaces;
-  if (view.kind == TokenizerKind::kCharacters && view.pattern != Pattern::kNone) {
-    return refuse("a text of characters is not cut", "tokenizer.pattern", 0,
-                  static_cast<uint32_t>(view.pattern), 0);
-  }
-  return verify_bytes(view, refuse) && verify_ids(view, refuse) &&
+  return verify_kind(view, refuse) && verify_bytes(view, refuse) && verify_ids(view, refuse) &&
          verify_byte_tokens(view, refuse) && verify_characters(view, refuse) &&
          verify_merges(view, refuse) && verify_whole_tokens(view, refuse) &&
-         verify_specials(view, refuse) &&
-         verify_ranges(view.letters, has_classes, "tokenizer.letters", refuse) &&
-         verify_ranges(view.numbers, has_classes, "tokenizer.numbers", refuse);
+         verify_specials(view, refuse) && verify_unicode(view, refuse);
 }
 
 }  // namespace arenite::format

@@ -19,9 +19,27 @@ constexpr bool is_space(uint32_t code_point) {
 
 constexpr bool is_newline(uint32_t code_point) { return code_point == '\n' || code_point == '\r'; }
 
+// Of ASCII, the punctuation and symbols alike.
+constexpr bool is_ascii_punctuation(uint32_t code_point) {
+  return (code_point >= '!' && code_point <= '/') || (code_point >= ':' && code_point <= '@') ||
+         (code_point >= '[' && code_point <= '`') || (code_point >= '{' && code_point <= '~');
+}
+
+// The ideographs that BERT's tokenizer makes words of, as Hugging Face's library has them: unified
+// ones without the first page of Extension E, and compatibility forms.
+constexpr bool is_ideograph(uint32_t code_point) {
+  return (code_point >= 0x4E00 && code_point <= 0x9FFF) ||
+         (code_point >= 0x3400 && code_point <= 0x4DBF) ||
+         (code_point >= 0x20000 && code_point <= 0x2A6DF) ||
+         (code_point >= 0x2A700 && code_point <= 0x2B81F) ||
+         (code_point >= 0x2B920 && code_point <= 0x2CEAF) ||
+         (code_point >= 0xF900 && code_point <= 0xFAFF) ||
+         (code_point >= 0x2F800 && code_point <= 0x2FA1F);
+}
+
 enum class CharacterClass : uint8_t { kSpace, kLetter, kNumber, kOther };
 
-// Whether one of the ranges (first, last, first, last, ...) holds the code point.
+// Whether one of the ranges (first, last, first, last, ..., increasing) holds the code point.
 constexpr bool in_ranges(std::span<const uint32_t> ranges, uint32_t code_point) {
   size_t begin = 0;
   size_t end = ranges.size() / 2;

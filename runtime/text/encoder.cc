@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The symbols of a piece are written behind the tokens so far and merged there.
 //
-// Why encode_tokens_max is enough: a part of k bytes has at most k + 1 symbols, its prefix
-// included, and each part but the first follows a special token of at least one byte. With c bytes
-// done, at most 2 c + 1 tokens stand in the span; merging the rest needs 5 (n - c + 1) numbers.
+// Why the span is large enough: a part of k bytes has at most k + 1 symbols, its prefix included,
+// and each part but the first follows a special token of at least one byte. With c bytes done, at
+// most 2 c tokens stand in the span; merging the rest needs 5 (n - c + 1) numbers.
 #include "text/encoder.h"
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "text/cutter.h"
 #include "text/merger.h"
 #include "text/special_finder.h"
+#include "text/word_pieces.h"
 
 namespace arenite::text {
 namespace {
@@ -30,16 +31,17 @@ int compare(const Part& part, const Piece& piece, std::string_view bytes) {
 
 }  // namespace
 
-Result<size_t> Encoder::run(const EncodeOptions& options, Diagnostic& why) {
-  if (options.add_bos_and_end && view_.has(format::kAddBos)) push(view_.bos);
-  const SpecialFinder specials(view_, options.read_specials);
+Result<size_t> Encoder::run(bool read_specials, const char* field, Diagnostic& why) {
+  const SpecialFinder specials(view_, read_specials);
   for (size_t position = 0; position < text_.size();) {
     const SpecialMatch match = specials.find(text_, position);
     const bool added =
         has_lone_prefix(match) ? add_part(Part({}, true), 0) : add_part(position, match.begin);
     if (!added) {
-      why.reason = "the vocabulary has no token for a character of the text";
-      why.field = "text";
+      why.reason = view_.kind == format::TokenizerKind::kWordPiece
+                       ? "the vocabulary has no tokens for a word of the text"
+                       : "the vocabulary has no token for a character of the text";
+      why.field = field;
       why.op_index = static_cast<uint32_t>(refused_offset_);
       why.found = refused_code_point_;
       return Status::kInvalidArgument;
@@ -47,14 +49,27 @@ Result<size_t> Encoder::run(const EncodeOptions& options, Diagnostic& why) {
     if (match.token != kNoToken) push(match.token);
     position = match.end;
   }
-  if (options.add_bos_and_end && view_.has(format::kAddEnd)) push(view_.ends.front());
   return count_;
 }
 
 bool Encoder::add_part(size_t begin, size_t end) {
   if (begin == end) return true;
   const std::string_view text(text_.data() + begin, end - begin);
+  if (view_.kind == format::TokenizerKind::kWordPiece) return add_words(text, begin);
   return add_part(Part(text, has_prefix(text, begin == 0)), begin);
+}
+
+bool Encoder::add_words(std::string_view text, size_t begin) {
+  WordPieces words(view_, text, out_.subspan(count_));
+  if (!words.run()) {
+    const std::string_view word(text.data() + words.word_offset(),
+                                text.size() - words.word_offset());
+    refused_offset_ = begin + words.word_offset();
+    refused_code_point_ = decode_utf8(word).value;
+    return false;
+  }
+  count_ += words.count();
+  return true;
 }
 
 bool Encoder::add_part(const Part& part, size_t begin) {

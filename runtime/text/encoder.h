@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a text to tokens: special tokens, parts, pieces, symbols, merges.
+// From a text to tokens: special tokens, parts, and of these words, or pieces, symbols, merges.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,17 @@ namespace arenite::text {
 
 class Encoder {
  public:
-  // REQUIRES: out.size() >= encode_tokens_max(text.size()), text.size() <= kTextBytesMax.
+  // REQUIRES: out.size() >= 5 * (text.size() + 1), text.size() <= kTextBytesMax.
   Encoder(const format::TokenizerView& view, std::string_view text, std::span<TokenId> out)
       : view_(view), text_(text), out_(out) {}
 
-  // Returns the number of tokens at the front of `out`.
-  Result<size_t> run(const EncodeOptions& options, Diagnostic& why);
+  // Returns the number of tokens at the front of `out`, at most two for each byte, without those
+  // that go around a text. `field` names the text in the diagnostic.
+  Result<size_t> run(bool read_specials, const char* field, Diagnostic& why);
 
  private:
   bool add_part(size_t begin, size_t end);
+  bool add_words(std::string_view text, size_t begin);
   bool add_part(const Part& part, size_t begin);
   bool add_piece(const Part& part, const Piece& piece);
   bool add_symbols(const Part& part, const Piece& piece, size_t& end);

@@ -6,6 +6,7 @@
 
 #include "core/utf8.h"
 #include "text/characters.h"
+#include "text/prefix_search.h"
 
 namespace arenite::text {
 namespace {
@@ -54,34 +55,14 @@ SpecialMatch SpecialFinder::find(std::string_view text, size_t from) const {
 }
 
 uint32_t SpecialFinder::longest_at(std::string_view text) const {
-  const uint32_t none = static_cast<uint32_t>(view_.special_order.size());
-  uint32_t longest = none;
-  // Names [begin, end) have the first `depth` bytes of the text; one that has no more is the first.
-  uint32_t begin = 0;
-  uint32_t end = none;
-  for (size_t depth = 0; begin < end; ++depth) {
-    if (name(begin).size() == depth) {
-      if (is_read(begin)) longest = begin;
-      ++begin;
+  PrefixSearch search(view_, view_.special_order, view_.specials);
+  uint32_t longest = static_cast<uint32_t>(view_.special_order.size());
+  for (const char byte : text) {
+    if (!search.narrow(static_cast<uint8_t>(byte))) break;
+    const size_t found = search.whole();
+    if (found != view_.special_order.size() && is_read(static_cast<uint32_t>(found))) {
+      longest = static_cast<uint32_t>(found);
     }
-    if (depth == text.size()) break;
-    const uint8_t byte = static_cast<uint8_t>(text[depth]);
-    const auto first_with = [&](uint32_t least) {  // the first name whose next byte is at least it
-      uint32_t low = begin;
-      uint32_t high = end;
-      while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (static_cast<uint8_t>(name(middle)[depth]) < least) {
-          low = middle + 1;
-        } else {
-          high = middle;
-        }
-      }
-      return low;
-    };
-    const uint32_t narrowed = first_with(byte);
-    end = first_with(byte + 1u);
-    begin = narrowed;
   }
   return longest;
 }

@@ -43,9 +43,20 @@ TextParts TextStream::next(TokenId id) {
   if (at_start_ && view.has(format::kDropFirstSpace) && bytes.front() == ' ') {
     bytes.remove_prefix(1);
   }
+  const bool is_first = at_start_;
   at_start_ = false;
 
   TextParts parts;
+  if (view.kind == format::TokenizerKind::kWordPiece && !is_first) {
+    if (bytes.starts_with(format::kContinuation)) {
+      bytes.remove_prefix(format::kContinuation.size());
+    } else {  // what is held cannot go on behind a space
+      std::memcpy(ready_, held_, held_bytes_);
+      ready_[held_bytes_] = ' ';
+      parts.head = {ready_, held_bytes_ + 1};
+      held_bytes_ = 0;
+    }
+  }
   while (held_bytes_ > 0 && !bytes.empty()) {
     const uint8_t first = static_cast<uint8_t>(held_[0]);
     const uint8_t byte = byte_at(bytes, 0);

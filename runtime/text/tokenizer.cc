@@ -5,10 +5,27 @@
 #include <algorithm>
 
 #include "format/tokenizer_reader.h"
-#include "text/encoder.h"
+#include "text/framed_texts.h"
 #include "text/special_finder.h"
 
 namespace arenite {
+namespace {
+
+Result<size_t> encode_texts(std::span<const std::byte> file, const text::Texts& texts,
+                            const EncodeOptions& options, std::span<TokenId> out_ids,
+                            std::span<uint8_t> out_types, Diagnostic* why) {
+  Diagnostic unused;
+  Diagnostic& diagnostic = why != nullptr ? *why : unused;
+  diagnostic = {};
+  if (file.empty()) {
+    diagnostic.reason = "the tokenizer is of no model";
+    return Status::kInvalidArgument;
+  }
+  return text::encode_framed(format::tokenizer_view(file), texts, options, out_ids, out_types,
+                             diagnostic);
+}
+
+}  // namespace
 
 Result<Tokenizer> Tokenizer::of(const Model& model, Diagnostic* why) {
   Diagnostic unused;
@@ -65,29 +82,13 @@ std::string_view Tokenizer::token_bytes(TokenId id) const {
 
 Result<size_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options,
                                  std::span<TokenId> out, Diagnostic* why) const {
-  Diagnostic unused;
-  Diagnostic& diagnostic = why != nullptr ? *why : unused;
-  diagnostic = {};
-  if (file_.empty()) {
-    diagnostic.reason = "the tokenizer is of no model";
-    return Status::kInvalidArgument;
-  }
-  if (text.size() > kTextBytesMax) {
-    diagnostic.reason = "the text is too long to be encoded at once";
-    diagnostic.field = "text";
-    diagnostic.found = text.size();
-    diagnostic.expected = kTextBytesMax;
-    return Status::kInvalidArgument;
-  }
-  if (out.size() < encode_tokens_max(text.size())) {
-    diagnostic.reason = "the span is too small to encode this text in it";
-    diagnostic.field = "out";
-    diagnostic.found = out.size();
-    diagnostic.expected = encode_tokens_max(text.size());
-    return Status::kInvalidArgument;
-  }
-  const format::TokenizerView view = format::tokenizer_view(file_);
-  return text::Encoder(view, text, out).run(options, diagnostic);
+  return encode_texts(file_, {.first = text}, options, out, {}, why);
+}
+
+Result<size_t> Tokenizer::encode_pair(std::string_view text, std::string_view second,
+                                      const EncodeOptions& options, std::span<TokenId> out_ids,
+                                      std::span<uint8_t> out_types, Diagnostic* why) const {
+  return encode_texts(file_, {text, second, true}, options, out_ids, out_types, why);
 }
 
 }  // namespace arenite

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Both texts are encoded one behind the other, then cut, then moved apart.
+//
+// Why encode_tokens_max is enough: the begin token, the 2 n tokens that a text of n bytes has at
+// most, and the 5 (m + 1) numbers that encoding the second one needs are fewer than
+// 5 (n + m) + 8, and so are the tokens of both with at most four around them.
+#include "text/framed_texts.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "text/encoder.h"
+
+namespace arenite::text {
+namespace {
+
+// How many tokens go before, between and behind the texts.
+struct Frame {
+  size_t begins = 0;
+  size_t separators = 0;
+  size_t ends = 0;
+
+  size_t tokens() const { return begins + separators + ends; }
+};
+
+Frame frame_of(const format::TokenizerView& view, const Texts& texts,
+               const EncodeOptions& options) {
+  if (!options.add_bos_and_end) return {};
+  return {view.has(format::kAddBos) ? 1u : 0u, texts.is_pair ? view.pair_separators : 0u,
+          view.has(format::kAddEnd) ? 1u : 0u};
+}
+
+Status refuse(Diagnostic& why, const char* reason, const char* field, uint64_t found,
+              uint64_t expected) {
+  why.reason = reason;
+  why.field = field;
+  why.found = found;
+  why.expected = expected;
+  return Status::kInvalidArgument;
+}
+
+Status check_call(const format::TokenizerView& view, const Texts& texts, const Frame& frame,
+                  const EncodeOptions& options, std::span<TokenId> out_ids,
+                  std::span<uint8_t> out_types, Diagnostic& why) {
+  if (texts.is_pair && view.pair_separators == 0) {
+    why.reason = "the tokenizer does not say what goes between two texts";
+    why.field = "tokenizer.pair_separators";
+    return Status::kUnsupported;
+  }
+  if (texts.first.size() > kTextBytesMax) {
+    return refuse(why, "the text is too long to be encoded at once", "text", texts.first.size(),
+                  kTextBytesMax);
+  }
+  if (texts.second.size() > kTextBytesMax - texts.first.size()) {
+    return refuse(why, "the texts are too long to be encoded at once", "second",
+                  texts.second.size(), kTextBytesMax - texts.first.size());
+  }
+  const size_t tokens_max = encode_tokens_max(texts.first.size() + texts.second.size());
+  if (out_ids.size() < tokens_max) {
+    return refuse(why, "the span is too small to encode this text in it", "out", out_ids.size(),
+                  tokens_max);
+  }
+  if (options.tokens_max != 0 && options.tokens_max < frame.tokens()) {
+    return refuse(why, "fewer tokens may come out than go around the text", "options.tokens_max",
+                  options.tokens_max, frame.tokens());
+  }
+  const size_t types_max = options.tokens_max != 0 ? options.tokens_max : tokens_max;
+  if (!out_types.empty() && out_types.size() < types_max) {
+    return refuse(why, "the span is too small for the types of all tokens", "out_types",
+                  out_types.size(), types_max);
+  }
+  return Status::kOk;
+}
+
+// Lowers two lengths so that their sum is at most `tokens`: the larger one first, to the other.
+// Of an odd rest the one that was longer gets more, the second of equals; as Hugging Face's
+// tokenizers share it.
+void share(size_t tokens, size_t& first, size_t& second) {
+  size_t& shorter = first <= second ? first : second;
+  size_t& longer = first <= second ? second : first;
+  shorter = std::min(shorter, tokens / 2);
+  longer = std::min(longer, tokens - shorter);
+}
+
+}  // namespace
+
+Result<size_t> encode_framed(const format::TokenizerView& view, const Texts& texts,
+                             const EncodeOptions& options, std::span<TokenId> out_ids,
+                             std::span<uint8_t> out_types, Diagnostic& why) {
+  const Frame frame = frame_of(view, texts, options);
+  const Status status = check_call(view, texts, frame, options, out_ids, out_types, why);
+  if (status != Status::kOk) return status;
+
+  const std::span<TokenId> ids = out_ids.subspan(frame.begins);
+  const Result<size_t> first =
+      Encoder(view, texts.first, ids).run(options.read_specials, "text", why);
+  if (!first.ok()) return first.status();
+  const std::span<TokenId> second_ids = ids.subspan(*first);
+  const Result<size_t> second =
+      Encoder(view, texts.second, second_ids).run(options.read_specials, "second", why);
+  if (!second.ok()) return second.status();
+
+  size_t first_count = *first;
+  size_t second_count = *second;
+  if (options.tokens_max != 0) {
+    share(options.tokens_max - frame.tokens(), first_count, second_count);
+  }
+  const size_t second_begin = first_count + frame.separators;
+  std::memmove(ids.data() + second_begin, second_ids.data(), second_count * sizeof(TokenId));
+  if (frame.begins != 0) out_ids.front() = view.bos;
+  for (size_t i = first_count; i < second_begin; ++i) ids[i] = view.ends.front();
+  const size_t count = frame.tokens() + first_count + second_count;
+  if (frame.ends != 0) out_ids[count - 1] = view.ends.front();
+
+  if (!out_types.empty()) {
+    const size_t boundary = frame.begins + second_begin;
+    for (size_t i = 0; i < count; ++i) {
+      out_types[i] = view.has(format::kSecondHasType1) && i >= boundary ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+}  // namespace arenite::text

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps of Hugging Face's BertNormalizer, BertPreTokenizer and WordPiece, one character at a
+// time. Each look-up begins at a character and passes over no more than the longest token's.
+#include "text/word_pieces.h"
+
+#include <cassert>
+
+#include "core/utf8.h"
+#include "text/characters.h"
+#include "text/folding.h"
+
+namespace arenite::text {
+namespace {
+
+constexpr uint32_t kReplacement = 0xFFFD;  // what others read where a byte is no UTF-8
+
+}  // namespace
+
+WordPieces::WordPieces(const format::TokenizerView& view, std::string_view text,
+                       std::span<TokenId> out)
+    : view_(view), text_(text), out_(out), continuation_(view, view.whole_tokens) {
+  assert(out_.size() >= text_.size());
+  (void)continuation_.narrow(format::kContinuation);
+}
+
+bool WordPieces::run() {
+  for (size_t position = 0; position < text_.size();) {
+    const CodePoint next = decode_utf8({text_.data() + position, text_.size() - position});
+    const uint32_t code_point = next.value == kInvalidCodePoint ? kReplacement : next.value;
+    // Ideographs are told before they are folded, and stay ideographs.
+    const bool is_word = view_.has(format::kIdeographsAreWords) && is_ideograph(code_point);
+    if (is_word && !end_word()) return false;
+    const Folded folded = fold(view_, code_point);
+    for (uint32_t i = 0; i < folded.count; ++i) {
+      if (!add_character(position, folded.code_points[i])) return false;
+    }
+    if (is_word && !end_word()) return false;
+    position += next.bytes;
+  }
+  return end_word();
+}
+
+// Spaces are between words, and punctuation is a word each.
+bool WordPieces::add_character(size_t position, uint32_t code_point) {
+  if (is_space(code_point)) return end_word();
+  if (!is_ascii_punctuation(code_point) && !in_ranges(view_.punctuation, code_point)) {
+    extend_word(position, code_point);
+    return true;
+  }
+  if (!end_word()) return false;
+  extend_word(position, code_point);
+  return end_word();
+}
+
+void WordPieces::extend_word(size_t position, uint32_t code_point) {
+  if (word_size_ == 0) word_begin_ = position;
+  if (word_size_ < view_.word_characters_max) out_[count_ + word_size_] = code_point;
+  ++word_size_;
+}
+
+bool WordPieces::end_word() {
+  if (word_size_ == 0) return true;
+  const bool found = word_size_ <= view_.word_characters_max && find_pieces();
+  word_size_ = 0;
+  if (found || view_.unknown == format::Unknown::kDrop) return true;
+  if (view_.unknown == format::Unknown::kRefuse) return false;
+  out_[count_++] = view_.unknown_token;
+  return true;
+}
+
+// A token is written where the word has been read already: it has one code point at least.
+bool WordPieces::find_pieces() {
+  const std::span<uint32_t> word(out_.data() + count_, word_size_);
+  size_t pieces = 0;
+  for (size_t begin = 0; begin < word.size(); ++pieces) {
+    PrefixSearch search = begin == 0 ? PrefixSearch(view_, view_.whole_tokens) : continuation_;
+    TokenId longest = kNoToken;
+    size_t next = begin;  // behind it
+    for (size_t end = begin; end < word.size();) {
+      char form[kUtf8BytesMax];
+      if (!search.narrow({form, encode_utf8(word[end], form)})) break;
+      ++end;
+      const size_t place = search.whole();
+      if (place == view_.whole_tokens.size()) continue;
+      longest = view_.whole_tokens[place];
+      next = end;
+    }
+    if (longest == kNoToken) return false;
+    word[pieces] = longest;
+    begin = next;
+  }
+  count_ += pieces;
+  return true;
+}
+
+}  // namespace arenite::text

@@ -7,8 +7,10 @@
 namespace arenite::tool {
 
 void add_bench(CLI::App& app);
+void add_classify(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_embed(CLI::App& app);
+void add_embed_text(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_run(CLI::App& app);

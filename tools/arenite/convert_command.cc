@@ -21,6 +21,12 @@ constexpr uint32_t kHeadsMax = 1u << 16;
 constexpr uint32_t kContextMax = 1u << 24;
 constexpr uint32_t kFeaturesMax = 1u << 20;
 
+constexpr std::pair<const char*, convert::PoolingChoice> kPoolings[] = {
+    {"none", convert::PoolingChoice::kNone},
+    {"first", convert::PoolingChoice::kFirst},
+    {"pooler", convert::PoolingChoice::kPooler},
+    {"mean", convert::PoolingChoice::kMean}};
+
 constexpr std::pair<const char*, convert::Activation> kActivations[] = {
     {"gelu", convert::Activation::kGeluErf},
     {"gelu_tanh", convert::Activation::kGeluTanh},
@@ -32,6 +38,8 @@ struct Arguments {
   std::filesystem::path output;
   std::filesystem::path tokenizer;
   std::string activation;
+  std::string pooling;
+  bool norm_first = false;
   convert::ModuleOptions module;
   std::string targets = "native";
   std::string name;
@@ -47,6 +55,17 @@ bool asks_for_module(const Arguments& arguments) {
          module.features != 0 || !arguments.mask_ones.empty();
 }
 
+bool asks_for_encoder(const Arguments& arguments) {
+  return !arguments.pooling.empty() || arguments.norm_first;
+}
+
+std::optional<convert::Activation> activation_of(const Arguments& arguments) {
+  for (const auto& [name, activation] : kActivations) {
+    if (arguments.activation == name) return activation;
+  }
+  return std::nullopt;
+}
+
 template <typename Conversion>
 void write_file(const Conversion& conversion, const std::filesystem::path& output) {
   convert::AtomicFile file(output);
@@ -57,10 +76,11 @@ void write_file(const Conversion& conversion, const std::filesystem::path& outpu
 
 void convert_module(const Arguments& arguments, const std::string& name,
                     const std::vector<Target>& targets) {
-  if (!arguments.tokenizer.empty() || !arguments.activation.empty()) {
+  if (!arguments.tokenizer.empty() || !arguments.activation.empty() ||
+      asks_for_encoder(arguments)) {
     throw convert::InputError(
-        "{}: --tokenizer and --activation are for whole models, and this is "
-        "a single attention module",
+        "{}: --tokenizer, --activation, --pooling and --norm-first are for whole models, and this "
+        "is a single attention module",
         convert::quote(arguments.checkpoint.string()));
   }
   convert::ModuleOptions options = arguments.module;
@@ -76,13 +96,34 @@ void convert_module(const Arguments& arguments, const std::string& name,
   write_file(conversion, arguments.output);
 }
 
-void convert_whole_model(const Arguments& arguments, const std::string& name,
-                         const std::vector<Target>& targets) {
+void convert_encoder_model(const Arguments& arguments, const std::string& name,
+                           const std::vector<Target>& targets) {
+  convert::EncoderConversionOptions options;
+  options.source.heads = arguments.module.heads;
+  options.source.activation = activation_of(arguments);
+  if (arguments.norm_first) options.source.norm_first = true;
+  for (const auto& [pooling_name, pooling] : kPoolings) {
+    if (arguments.pooling == pooling_name) options.source.pooling = pooling;
+  }
+  options.context = arguments.module.context;
+  options.tokenizer = arguments.tokenizer;
+  Progress progress("converting " + arguments.checkpoint.string());
+  const convert::EncoderConversion conversion =
+      convert::convert_encoder(arguments.checkpoint, name, options, targets);
+  progress.done();
+  write_file(conversion, arguments.output);
+}
+
+void convert_decoder_model(const Arguments& arguments, const std::string& name,
+                           const std::vector<Target>& targets) {
+  if (asks_for_encoder(arguments)) {
+    throw convert::InputError(
+        "{}: --pooling and --norm-first are for encoders, and this is a decoder",
+        convert::quote(arguments.checkpoint.string()));
+  }
   convert::DecoderConversionOptions options;
   options.source.heads = arguments.module.heads;
-  for (const auto& [activation_name, activation] : kActivations) {
-    if (arguments.activation == activation_name) options.source.activation = activation;
-  }
+  options.source.activation = activation_of(arguments);
   options.context = arguments.module.context;
   options.tokenizer = arguments.tokenizer;
   Progress progress("converting " + arguments.checkpoint.string());
@@ -97,8 +138,15 @@ void run_convert(const Arguments& arguments) {
   const std::string name =
       arguments.name.empty() ? arguments.output.stem().string() : arguments.name;
   const std::vector<Target> targets = convert::parse_targets(arguments.targets);
-  const bool whole = !asks_for_module(arguments) && convert::holds_decoder(arguments.checkpoint);
-  (whole ? convert_whole_model : convert_module)(arguments, name, targets);
+  auto* convert_it = convert_module;
+  if (!asks_for_module(arguments)) {
+    if (convert::holds_encoder(arguments.checkpoint)) {
+      convert_it = convert_encoder_model;
+    } else if (convert::holds_decoder(arguments.checkpoint)) {
+      convert_it = convert_decoder_model;
+    }
+  }
+  convert_it(arguments, name, targets);
 }
 
 }  // namespace
@@ -106,16 +154,22 @@ void run_convert(const Arguments& arguments) {
 void add_convert(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand(
-      "convert", "Convert a decoder model, or one attention module, into a model file");
+      "convert", "Convert a decoder, an encoder or one attention module into a model file");
   command->footer(fmt::format(
-      "\nModels: a Hugging Face folder (gpt2, llama, mistral, qwen2, qwen3, gpt_neox, phi, "
+      "\nDecoders: a Hugging Face folder (gpt2, llama, mistral, qwen2, qwen3, gpt_neox, phi, "
       "gemma),\n"
       "GGUF (llama, gpt2, qwen2, qwen3), llama2.c .bin, and state dicts of nanoGPT and minGPT.\n"
+      "Encoders: a Hugging Face folder (bert, distilbert, roberta, electra; with a classifier, "
+      "too), "
+      "one of\n"
+      "sentence-transformers, and state dicts around torch.nn.TransformerEncoder.\n"
       "The tokenizer is the one in the same file or beside it, unless --tokenizer names another.\n"
       "\nModules, recognised by their parameters under any prefix:\n{}\n"
       "Examples:\n"
       "  arenite convert models/home-intent -o intent.arn\n"
       "  arenite convert stories15M.bin -o stories.arn --tokenizer tokenizer.bin\n"
+      "  arenite convert all-MiniLM-L6-v2 -o sentences.arn\n"
+      "  arenite convert encoder.pt -o encoder.arn --heads 4 --norm-first --pooling mean\n"
       "  arenite convert attention.safetensors -o attention.arn --heads 12 --context 1024\n"
       "  arenite convert model.pt -o layer0.arn --module transformer.h.0.attn --heads 12 "
       "--target all\n",
@@ -136,11 +190,19 @@ void add_convert(CLI::App& app) {
       ->check(whole_number(1, kContextMax));
   command->add_option(
       "--tokenizer", arguments->tokenizer,
-      "tokenizer.json, tokenizer.model, vocab.json, tokenizer.bin or meta.pkl; or none");
+      "tokenizer.json, tokenizer.model, vocab.txt, vocab.json, tokenizer.bin or meta.pkl; or none");
   command
       ->add_option("--activation", arguments->activation,
                    "Of a state dict, which does not tell: gelu, gelu_tanh, silu, relu")
       ->check(CLI::IsMember({"gelu", "gelu_tanh", "silu", "relu"}));
+  command
+      ->add_option("--pooling", arguments->pooling,
+                   "What an encoder gives out of each sequence: all tokens (none), the first, the "
+                   "first through the model's pooler, or the mean")
+      ->check(CLI::IsMember({"none", "first", "pooler", "mean"}));
+  command->add_flag("--norm-first", arguments->norm_first,
+                    "Of an encoder's state dict, which does not tell: norms come before attention "
+                    "and MLP");
   CLI::Option* causal = command->add_flag("--causal", arguments->causal,
                                           "Each token sees itself and those before it");
   CLI::Option* bidirectional =

@@ -97,15 +97,28 @@ std::string layer_shape(const convert::DecoderSpec& spec) {
   return text + fmt::format(", {} {}", spec.layers[0].gate ? "gated MLP" : "MLP", spec.ffn_dim);
 }
 
-void print_decoder(const convert::DecoderConversion& conversion) {
-  const convert::DecoderSpec& spec = conversion.source.spec;
+uint64_t parameters_of(const convert::Program& program) {
   uint64_t parameters = 0;
-  for (const convert::ProgramTensor& tensor : conversion.program.tensors) {
+  for (const convert::ProgramTensor& tensor : program.tensors) {
     if (tensor.name == "angles") continue;
     parameters += uint64_t{tensor.outputs} * tensor.inputs + tensor.bias.size();
   }
+  return parameters;
+}
+
+void print_tokenizer(const convert::Program& program) {
+  if (program.tokenizer) {
+    fmt::print("tokenizer  {} tokens, from {}\n", program.tokenizer->tokens.size(),
+               program.tokenizer->origin);
+  } else {
+    fmt::print("tokenizer  none found: the model reads and gives token ids (--tokenizer FILE)\n");
+  }
+}
+
+void print_decoder(const convert::DecoderConversion& conversion) {
+  const convert::DecoderSpec& spec = conversion.source.spec;
   fmt::print("model      {}, from {}; {} parameters\n", spec.architecture,
-             convert::name(conversion.source.kind), parameters);
+             convert::name(conversion.source.kind), parameters_of(conversion.program));
   fmt::print("shape      {} layers, {}\n", spec.layers.size(), layer_shape(spec));
   fmt::print("vocabulary {} tokens{}\n", spec.vocab_size,
              spec.output ? "" : "; the embedding is the output matrix, too");
@@ -113,12 +126,44 @@ void print_decoder(const convert::DecoderConversion& conversion) {
   for (const convert::CompiledMask& mask : conversion.program.masks) {
     fmt::print("mask       {}\n", mask.describe());
   }
-  if (conversion.program.tokenizer) {
-    const convert::TokenizerSpec& tokenizer = *conversion.program.tokenizer;
-    fmt::print("tokenizer  {} tokens, from {}\n", tokenizer.tokens.size(), tokenizer.origin);
-  } else {
-    fmt::print("tokenizer  none found: the model reads and gives token ids (--tokenizer FILE)\n");
+  print_tokenizer(conversion.program);
+}
+
+const char* describe(convert::Pooling pooling) {
+  switch (pooling) {
+    case convert::Pooling::kNone:
+      return "a row for each token";
+    case convert::Pooling::kFirst:
+      return "a row for each sequence, from its first token";
+    case convert::Pooling::kMean:
+      return "a row for each sequence, from the mean of its tokens";
   }
+  return "";
+}
+
+void print_encoder(const convert::EncoderConversion& conversion) {
+  const convert::EncoderSpec& spec = conversion.source.spec;
+  const convert::Program& program = conversion.program;
+  fmt::print("model      {}, from {}; {} parameters\n", spec.architecture,
+             convert::name(conversion.source.kind), parameters_of(program));
+  fmt::print("shape      {} layers, {} wide, {} heads of {}, MLP {}, norms {}\n",
+             spec.layers.size(), spec.model_dim, spec.heads, spec.head_dim, spec.ffn_dim,
+             spec.norm_first ? "first" : "last");
+  if (spec.vocab_size == 0) {
+    fmt::print("input      {} features\n", spec.input_features);
+  } else {
+    fmt::print("vocabulary {} tokens{}\n", spec.vocab_size,
+               spec.token_types > 1 ? fmt::format(", {} types", spec.token_types) : "");
+  }
+  fmt::print("context    {}\n", spec.positions_max == 0
+                                    ? std::string("any number of positions")
+                                    : fmt::format("{} positions", spec.positions_max));
+  fmt::print("output     {}: {} numbers{}\n", describe(spec.pooling),
+             program.slots[program.output_slot].width, spec.normalize ? ", of length 1" : "");
+  if (!spec.labels.empty()) {
+    fmt::print("classes    {}\n", fmt::join(spec.labels, ", "));
+  }
+  if (spec.vocab_size != 0) print_tokenizer(program);
 }
 
 void print_file(const convert::ConvertedModel& conversion, const std::filesystem::path& output) {
@@ -138,6 +183,13 @@ void print_conversion(const convert::DecoderConversion& conversion,
                       const std::filesystem::path& output) {
   print_decoder(conversion);
   print_targets(conversion, "logits");
+  print_file(conversion, output);
+}
+
+void print_conversion(const convert::EncoderConversion& conversion,
+                      const std::filesystem::path& output) {
+  print_encoder(conversion);
+  print_targets(conversion, "outputs");
   print_file(conversion, output);
 }
 

@@ -52,6 +52,8 @@ int main(int argc, char** argv) {
   arenite::tool::add_embed(app);
   arenite::tool::add_run(app);
   arenite::tool::add_generate(app);
+  arenite::tool::add_embed_text(app);
+  arenite::tool::add_classify(app);
   arenite::tool::add_bench(app);
   try {
     if (argc < 2) {

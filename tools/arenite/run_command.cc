@@ -66,12 +66,26 @@ namespace {
 void run_run(const RunOptions& options) {
   require_other_file(options.output, {options.model, options.input});
   require_other_file(options.hidden_states, {options.model, options.input}, "--hidden-states");
+  for (const auto& input : {options.mask, options.types}) {
+    if (!input.empty()) require_other_file(options.output, {input});
+  }
   require_other_file(options.profile.trace, {options.model, options.input}, "--trace");
   if (!options.hidden_states.empty() && options.hidden_states == options.output) {
     throw CLI::ValidationError("--hidden-states", "expected another file than --output");
   }
   const ModelFile file(options.model, options.kernels);
-  (file.model().vocab_size() == 0 ? run_features : run_tokens)(options, file);
+  const Model& model = file.model();
+  const bool masked = !options.mask.empty() || !options.types.empty();
+  if (masked && model.causal()) {
+    throw convert::InputError(
+        "{}: --mask and --types are for encoders, and this model is causal: --lengths says how "
+        "long its sequences are",
+        convert::quote(file.name()));
+  }
+  const bool is_encoder = !model.causal() && (model.vocab_size() != 0 || model.pooled() || masked ||
+                                              !options.hidden_states.empty());
+  if (is_encoder) return run_encoder(options, file);
+  (model.vocab_size() == 0 ? run_features : run_tokens)(options, file);
 }
 
 }  // namespace
@@ -86,7 +100,9 @@ void add_run(CLI::App& app) {
       "tokens]. The output is float32 with a row of results for each token; of tokens, these are\n"
       "logits [.., vocabulary]. Where sequences are shorter than the array, --lengths says how "
       "long\n"
-      "each is; the rest is not read, and its results are zero.\n"
+      "each is, or of an encoder --mask, with ones for the tokens that count; the rest is not "
+      "read,\n"
+      "and its results are zero. An encoder that pools gives a row for each sequence.\n"
       "\n--hidden-states writes [layers + 1, tokens, width], or [layers + 1, sequences, tokens, "
       "width]:\n"
       "the embedding, then the result of each layer, the last one after the final norm.\n"
@@ -100,6 +116,11 @@ void add_run(CLI::App& app) {
   command->add_option("--lengths", options->lengths, "Tokens of each sequence")
       ->check(whole_number(0, UINT32_MAX))
       ->delimiter(',');
+  command
+      ->add_option("--mask", options->mask,
+                   "Of an encoder: 1 for each token that counts, 0 for padding, .npy")
+      ->excludes("--lengths");
+  command->add_option("--types", options->types, "Of an encoder: the type of each token, .npy");
   command->add_flag("--last", options->last, "Results of the last token of each sequence alone");
   command->add_option("--hidden-states", options->hidden_states,
                       "Where to write what the layers hand on, .npy");

@@ -9,9 +9,8 @@
 #include "convert/error.h"
 
 namespace arenite::tool {
-namespace {
 
-void check_array(const convert::NpyArray& input, const Model& model) {
+void check_feature_array(const convert::NpyArray& input, const Model& model) {
   const std::vector<uint64_t>& shape = input.shape();
   const size_t rank = shape.size();
   const std::string file = convert::quote(input.name());
@@ -25,6 +24,8 @@ void check_array(const convert::NpyArray& input, const Model& model) {
                               model.input_features());
   }
 }
+
+namespace {
 
 void refuse_token_options(const RunOptions& options) {
   const char* option = nullptr;
@@ -87,7 +88,7 @@ void write_output(const RunOptions& options, const Output& output, const InputSh
 void run_features(const RunOptions& options, const ModelFile& file) {
   refuse_token_options(options);
   const convert::NpyArray input = convert::NpyArray::read(options.input);
-  check_array(input, file.model());
+  check_feature_array(input, file.model());
   const InputShape shape = input_shape(input, input.shape().size() == 2, file.model());
   check_lengths(options, shape);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What arenite run was asked for, and its two ways to do it.
+// What arenite run was asked for, and its ways to do it.
 #pragma once
 
 #include <filesystem>
@@ -19,6 +19,8 @@ struct RunOptions {
   std::filesystem::path output;
   std::filesystem::path hidden_states;  // empty: not wanted
   std::vector<uint32_t> lengths;        // empty: all tokens of each sequence
+  std::filesystem::path mask;           // empty: none
+  std::filesystem::path types;          // empty: none
   std::optional<uint32_t> chunk;
   bool last = false;
   std::string kernels;
@@ -41,6 +43,15 @@ void check_lengths(const RunOptions& options, const InputShape& shape);
 // Tokens of sequence `index`.
 uint32_t length_of(const RunOptions& options, const InputShape& shape, uint32_t index);
 
+// Throw InputError for an array of another type or rank than the model reads.
+void check_token_array(const convert::NpyArray& input, const Model& model);
+void check_feature_array(const convert::NpyArray& input, const Model& model);
+
+// The ids of an array [sequences, tokens] where `visible` [sequences, tokens] is 1; others may be
+// any number, and become 0. Throws InputError for an id outside the vocabulary.
+std::vector<TokenId> token_ids(const convert::NpyArray& input, const InputShape& shape,
+                               const Model& model, std::span<const uint8_t> visible);
+
 // The line that says what was written.
 void print_run(const RunOptions& options, const ModelFile& file,
                const std::vector<uint64_t>& output_shape, const ArenaPlan& plan);
@@ -48,5 +59,6 @@ void print_run(const RunOptions& options, const ModelFile& file,
 // Reads input, runs, writes output. Throw InputError.
 void run_features(const RunOptions& options, const ModelFile& file);
 void run_tokens(const RunOptions& options, const ModelFile& file);
+void run_encoder(const RunOptions& options, const ModelFile& file);
 
 }  // namespace arenite::tool

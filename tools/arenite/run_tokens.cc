@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of tokens: the ids in chunks, so that the arena need not hold the logits of all of them.
+// A causal model of tokens: the ids in chunks, so that the arena need not hold the logits of all of
+// them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,9 +14,8 @@
 #include "convert/error.h"
 
 namespace arenite::tool {
-namespace {
 
-void check_array(const convert::NpyArray& input) {
+void check_token_array(const convert::NpyArray& input, const Model&) {
   const std::string file = convert::quote(input.name());
   const convert::DType dtype = input.dtype();
   if (dtype != convert::DType::kI32 && dtype != convert::DType::kI64 &&
@@ -30,26 +30,38 @@ void check_array(const convert::NpyArray& input) {
   }
 }
 
-// Padding may be any number, and becomes 0.
-std::vector<TokenId> ids_of(const RunOptions& options, const convert::NpyArray& input,
-                            const InputShape& shape, const Model& model) {
+std::vector<TokenId> token_ids(const convert::NpyArray& input, const InputShape& shape,
+                               const Model& model, std::span<const uint8_t> visible) {
   const std::vector<int64_t> values = input.to_i64();
   std::vector<TokenId> ids(values.size());
-  for (uint32_t s = 0; s < shape.sequences; ++s) {
-    for (uint32_t t = 0; t < length_of(options, shape, s); ++t) {
-      const int64_t id = values[size_t{s} * shape.tokens + t];
-      if (id >= 0 && id < int64_t{model.vocab_size()}) {
-        ids[size_t{s} * shape.tokens + t] = static_cast<TokenId>(id);
-        continue;
-      }
-      throw convert::InputError(
-          "{}: found token {} at [{}], expected ids from 0 to {}, the model's vocabulary",
-          convert::quote(input.name()), id,
-          input.shape().size() == 1 ? fmt::format("{}", t) : fmt::format("{}, {}", s, t),
-          model.vocab_size() - 1);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (visible[i] == 0) continue;
+    if (values[i] >= 0 && values[i] < int64_t{model.vocab_size()}) {
+      ids[i] = static_cast<TokenId>(values[i]);
+      continue;
     }
+    const size_t token = i % shape.tokens;
+    throw convert::InputError(
+        "{}: found token {} at [{}], expected ids from 0 to {}, the model's vocabulary",
+        convert::quote(input.name()), values[i],
+        input.shape().size() == 1 ? fmt::format("{}", token)
+                                  : fmt::format("{}, {}", i / shape.tokens, token),
+        model.vocab_size() - 1);
   }
   return ids;
+}
+
+namespace {
+
+std::vector<TokenId> ids_of(const RunOptions& options, const convert::NpyArray& input,
+                            const InputShape& shape, const Model& model) {
+  std::vector<uint8_t> visible;
+  for (uint32_t s = 0; s < shape.sequences; ++s) {
+    for (uint32_t t = 0; t < shape.tokens; ++t) {
+      visible.push_back(t < length_of(options, shape, s) ? 1 : 0);
+    }
+  }
+  return token_ids(input, shape, model, visible);
 }
 
 // One call feeds tokens [begin, begin + most) of each sequence, as far as they go.
@@ -146,26 +158,20 @@ void write_last_rows(convert::NpyWriter& writer, const Chunk& chunk, const Outpu
   }
 }
 
-uint32_t chunk_tokens(const RunOptions& options, const ModelFile& file, const InputShape& shape) {
-  if (file.model().causal()) {
-    const uint32_t limit = UINT32_MAX / shape.sequences;  // of a call
-    return std::min({options.chunk.value_or(kDefaultTokens), shape.tokens, limit});
-  }
-  if (!options.chunk) return shape.tokens;
-  throw convert::InputError(
-      "{}: --chunk: the model is not causal, so that each token sees all of them",
-      convert::quote(file.name()));
+uint32_t chunk_tokens(const RunOptions& options, const InputShape& shape) {
+  const uint32_t limit = UINT32_MAX / shape.sequences;  // of a call
+  return std::min({options.chunk.value_or(kDefaultTokens), shape.tokens, limit});
 }
 
 }  // namespace
 
 void run_tokens(const RunOptions& options, const ModelFile& file) {
   const convert::NpyArray input = convert::NpyArray::read(options.input);
-  check_array(input);
+  check_token_array(input, file.model());
   const InputShape shape = input_shape(input, input.shape().size() == 1, file.model());
   check_lengths(options, shape);
   const std::vector<TokenId> ids = ids_of(options, input, shape, file.model());
-  const uint32_t most = chunk_tokens(options, file, shape);
+  const uint32_t most = chunk_tokens(options, shape);
 
   Profiler profiler(options.profile, file.model());
   HiddenStateWriter states(options, file, shape, input.shape());

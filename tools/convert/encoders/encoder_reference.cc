@@ -48,13 +48,14 @@ void add_positions(const EncoderSpec& spec, Rows& x, size_t tokens) {
 }
 
 Rows embed(const EncoderSpec& spec, std::span<const uint32_t> tokens,
-           std::span<const uint32_t> types) {
+           std::span<const uint8_t> types) {
   Rows x(tokens.size() * spec.token_embedding->columns, 0.0);
   add_rows(x, *spec.token_embedding, tokens, "token");
   add_positions(spec, x, tokens.size());
   if (spec.type_embedding) {
-    const std::vector<uint32_t> zeros(tokens.size(), 0);
-    add_rows(x, *spec.type_embedding, types.empty() ? zeros : types, "token type");
+    std::vector<uint32_t> rows(types.begin(), types.end());
+    rows.resize(tokens.size(), 0);
+    add_rows(x, *spec.type_embedding, rows, "token type");
   }
   if (spec.embedding_norm) x = norm(*spec.embedding_norm, std::move(x));
   return spec.input ? linear(*spec.input, x) : x;
@@ -146,7 +147,7 @@ EncoderOutputs run(const EncoderSpec& spec, Rows embedded) {
 }  // namespace
 
 EncoderOutputs reference_encoder(const EncoderSpec& spec, std::span<const uint32_t> tokens,
-                                 std::span<const uint32_t> types) {
+                                 std::span<const uint8_t> types) {
   if (spec.vocab_size == 0) throw InputError("token ids were given: the model takes features");
   check_tokens(spec, tokens.size());
   if (!types.empty() && types.size() != tokens.size()) {

@@ -22,7 +22,7 @@ struct EncoderOutputs {
 // Weights are read one tensor at a time, again on every call. Throws InputError for ids outside
 // their tables and for more than positions_max tokens.
 EncoderOutputs reference_encoder(const EncoderSpec& spec, std::span<const uint32_t> tokens,
-                                 std::span<const uint32_t> types = {});
+                                 std::span<const uint8_t> types = {});
 
 // The same for an encoder of features, [tokens, input_features].
 EncoderOutputs reference_encoder(const EncoderSpec& spec, std::span<const float> features);

@@ -94,7 +94,17 @@ const char* op_kind_name(format::OpKind kind) {
 }
 
 const char* activation_name(format::ActivationKind kind) {
-  constexpr const char* kNames[] = {"relu", "gelu_erf", "gelu_tanh", "silu", "soft_cap"};
+  constexpr const char* kNames[] = {"relu", "gelu_erf", "gelu_tanh", "silu", "soft_cap", "tanh"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+const char* norm_name(format::NormKind kind) {
+  constexpr const char* kNames[] = {"layer", "rms", "length"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+const char* select_name(format::SelectKind kind) {
+  constexpr const char* kNames[] = {"as_asked", "first", "mean"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -124,6 +134,9 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
   facts.hidden_states = reader.hidden_states();
   if (facts.vocab_size == 0) facts.input_features = reader.slot(reader.input_slot()).width;
   facts.output_features = reader.slot(reader.output_slot()).width;
+  facts.token_types = reader.token_types();
+  facts.pooling = reader.select_kind();
+  for (uint32_t i = 0; i < reader.labels(); ++i) facts.labels.emplace_back(reader.label(i));
   facts.positions_max = reader.positions_max();
   facts.causal = reader.causal();
   facts.sizes = resolve_sizes(file, sizes);

@@ -64,7 +64,10 @@ struct ModelFacts {
   uint32_t hidden_states = 0;
   uint32_t input_features = 0;  // 0: the input is tokens
   uint32_t output_features = 0;
-  uint32_t positions_max = 0;  // 0: any
+  uint32_t token_types = 0;    // 0: none
+  format::SelectKind pooling = format::SelectKind::kAsAsked;
+  std::vector<std::string> labels;  // of the columns given out; or none
+  uint32_t positions_max = 0;       // 0: any
   bool causal = false;
   SizeOptions sizes;  // that the arena and the work of a pass are for
   std::vector<OpFacts> ops;
@@ -84,6 +87,8 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes);
 // What the outputs call things.
 const char* op_kind_name(format::OpKind kind);
 const char* activation_name(format::ActivationKind kind);
+const char* norm_name(format::NormKind kind);
+const char* select_name(format::SelectKind kind);
 const char* layout_name(format::Layout layout);
 
 }  // namespace arenite::tool

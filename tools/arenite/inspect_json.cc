@@ -18,12 +18,16 @@ Json by_target(const ModelFacts& facts, const std::vector<uint64_t>& values) {
   return json;
 }
 
+Json tensor_json(uint32_t tensor) {
+  return tensor == format::kNoTensor ? Json(nullptr) : Json(tensor);
+}
+
 void add_norm(const format::NormOp& norm, Json& json) {
-  json["norm"] = norm.kind == format::NormKind::kRms ? "rms" : "layer";
+  json["norm"] = norm_name(norm.kind);
   json["groups"] = norm.groups;
   json["epsilon"] = norm.epsilon;
-  json["gain"] = norm.gain;
-  json["bias"] = norm.bias == format::kNoTensor ? Json(nullptr) : Json(norm.bias);
+  json["gain"] = tensor_json(norm.gain);
+  json["bias"] = tensor_json(norm.bias);
 }
 
 void add_parameters(const format::OpView& op, Json& json) {
@@ -37,10 +41,9 @@ void add_parameters(const format::OpView& op, Json& json) {
       json["mask"] = op.attention.mask;
       break;
     case format::OpKind::kEmbedding:
-      json["tokens"] = op.embedding.tokens;
-      json["positions"] = op.embedding.positions == format::kNoTensor
-                              ? Json(nullptr)
-                              : Json(op.embedding.positions);
+      json["tokens"] = tensor_json(op.embedding.tokens);
+      json["positions"] = tensor_json(op.embedding.positions);
+      json["types"] = tensor_json(op.embedding.types);
       json["position_offset"] = op.embedding.position_offset;
       json["scale"] = op.embedding.scale;
       break;
@@ -55,6 +58,9 @@ void add_parameters(const format::OpView& op, Json& json) {
       json["function"] = activation_name(op.activation.kind);
       json["gated"] = op.activation.factor.width != 0;
       if (op.activation.kind == format::ActivationKind::kSoftCap) json["cap"] = op.activation.cap;
+      break;
+    case format::OpKind::kSelect:
+      json["rows"] = select_name(op.select.kind);
       break;
     default:
       break;
@@ -170,7 +176,11 @@ std::string facts_as_json(const ModelFacts& facts) {
                    {"vocab_size", facts.vocab_size},
                    {"hidden_states", facts.hidden_states},
                    {"input_features", facts.input_features},
+                   {"token_types", facts.token_types},
                    {"output_features", facts.output_features},
+                   {"output_rows", facts.pooling == format::SelectKind::kAsAsked ? "tokens"
+                                                                                 : "sequences"},
+                   {"labels", facts.labels},
                    {"positions_max", facts.positions_max},
                    {"causal", facts.causal}};
   json["sizes"] = {{"positions", facts.sizes.positions},

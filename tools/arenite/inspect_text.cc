@@ -21,6 +21,15 @@ std::string target_name(const TargetFacts& target) { return name(target.target);
 
 std::string label(const std::string& name) { return printable(name, kNameMax - 3); }
 
+std::string class_names(const std::vector<std::string>& labels) {
+  constexpr size_t kShown = 12;
+  std::string text;
+  for (size_t i = 0; i < labels.size() && i < kShown; ++i) {
+    text += (i == 0 ? "" : ", ") + printable(labels[i], 40);
+  }
+  return labels.size() > kShown ? text + fmt::format(" and {} more", labels.size() - kShown) : text;
+}
+
 std::string header(const ModelFacts& facts) {
   std::string text = facts.path + "\n";
   const auto add = [&](const char* what, const std::string& value) {
@@ -31,7 +40,9 @@ std::string header(const ModelFacts& facts) {
   add("input", facts.vocab_size == 0
                    ? fmt::format("[tokens, {}]", facts.input_features)
                    : fmt::format("tokens of a vocabulary of {}", grouped(facts.vocab_size)));
-  add("output", fmt::format("[tokens, {}]", facts.output_features));
+  const bool pooled = facts.pooling != format::SelectKind::kAsAsked;
+  add("output", fmt::format("[{}, {}]", pooled ? "sequences" : "tokens", facts.output_features));
+  add("classes", class_names(facts.labels));
   const std::string context =
       facts.positions_max == 0 ? "any length" : counted(facts.positions_max, "position");
   add("context", fmt::format("{}, {}", context,
@@ -62,10 +73,10 @@ std::string targets(const ModelFacts& facts) {
 }
 
 std::string norm_shape(const format::NormOp& op) {
-  std::string text = op.kind == format::NormKind::kRms ? "rms" : "layer";
+  std::string text = norm_name(op.kind);
   text += op.groups == 1 ? fmt::format(" of {}", op.input.width)
                          : fmt::format(", {} of {}", op.groups, op.input.width / op.groups);
-  text += fmt::format(", gain {}", op.gain);
+  if (op.gain != format::kNoTensor) text += fmt::format(", gain {}", op.gain);
   return op.bias == format::kNoTensor ? text : text + fmt::format(", bias {}", op.bias);
 }
 
@@ -86,11 +97,16 @@ std::string op_shape(const ModelFacts& facts, const format::OpView& op) {
     case OpKind::kAttention:
       return attention_shape(facts, op.attention);
     case OpKind::kEmbedding: {
-      std::string text =
-          fmt::format("{}, tensor {}", op.embedding.output.width, op.embedding.tokens);
-      if (op.embedding.scale != 1.0f) text += fmt::format(", times {:g}", op.embedding.scale);
-      if (op.embedding.positions == format::kNoTensor) return text;
-      return text + fmt::format(", positions {}", op.embedding.positions);
+      const format::EmbeddingOp& embedding = op.embedding;
+      std::string text = std::to_string(embedding.output.width);
+      const auto add = [&](const char* what, uint32_t tensor) {
+        if (tensor != format::kNoTensor) text += fmt::format(", {} {}", what, tensor);
+      };
+      add("tensor", embedding.tokens);
+      if (embedding.scale != 1.0f) text += fmt::format(", times {:g}", embedding.scale);
+      add("positions", embedding.positions);
+      add("types", embedding.types);
+      return text;
     }
     case OpKind::kNorm:
       return norm_shape(op.norm);
@@ -103,7 +119,15 @@ std::string op_shape(const ModelFacts& facts, const format::OpView& op) {
     case OpKind::kAdd:
       return std::to_string(op.add.target.width);
     case OpKind::kSelect:
-      return fmt::format("{}, rows to give out", op.select.input.width);
+      switch (op.select.kind) {
+        case format::SelectKind::kAsAsked:
+          return fmt::format("{}, rows to give out", op.select.input.width);
+        case format::SelectKind::kFirst:
+          return fmt::format("{}, first token", op.select.input.width);
+        case format::SelectKind::kMean:
+          return fmt::format("{}, mean of the tokens", op.select.input.width);
+      }
+      break;
     case OpKind::kNone:
       break;
   }

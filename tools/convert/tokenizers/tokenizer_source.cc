@@ -10,6 +10,7 @@
 
 #include "convert/error.h"
 #include "convert/models/json_file.h"
+#include "convert/tokenizers/bert_vocabulary.h"
 #include "convert/tokenizers/character_vocabulary.h"
 #include "convert/tokenizers/gguf_tokens.h"
 #include "convert/tokenizers/hf_config.h"
@@ -39,13 +40,17 @@ std::optional<TokenizerSpec> find_among(const fs::path& folder,
   return std::nullopt;
 }
 
+std::optional<TokenizerSpec> find_encoder_tokenizer(const fs::path& folder) {
+  return find_among(folder, {"tokenizer.json", "vocab.txt", "tokenizer.model", "vocab.json"});
+}
+
 TokenizerSpec read_chosen(const fs::path& chosen) {
   if (!fs::is_directory(chosen)) return read_tokenizer(chosen);
-  std::optional<TokenizerSpec> found = find_tokenizer(chosen);
+  std::optional<TokenizerSpec> found = find_encoder_tokenizer(chosen);
   if (found) return *std::move(found);
   throw InputError(
-      "{} has no tokenizer: expected tokenizer.json, tokenizer.model or vocab.json in the folder, "
-      "or the name of a file",
+      "{} has no tokenizer: expected tokenizer.json, vocab.txt, tokenizer.model or vocab.json in "
+      "the folder, or the name of a file",
       quote(chosen.string()));
 }
 
@@ -88,6 +93,7 @@ void add_model_tokens(const DecoderSpec& model, TokenizerSpec& spec) {
 TokenizerSpec read_tokenizer(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) throw InputError("{} cannot be opened", quote(file.string()));
+  if (file.extension() == ".txt") return read_vocab_txt(file);
   const int first = in.get();
   const int second = in.get();
   if (second == std::char_traits<char>::eof()) {
@@ -122,6 +128,20 @@ std::optional<TokenizerSpec> tokenizer_for(const fs::path& path, const fs::path&
     return fitted(source.tokenizer ? understand_gguf_tokenizer(*source.tokenizer, path.string())
                                    : find_beside(path, source.kind));
   });
+}
+
+std::optional<TokenizerSpec> encoder_tokenizer(const fs::path& path, const fs::path& chosen,
+                                               uint32_t vocab_size) {
+  if (chosen == kNoTokenizer) return std::nullopt;
+  const auto fitted = [&](std::optional<TokenizerSpec> spec) {
+    if (!spec) return spec;
+    check_vocabulary(*spec, vocab_size);
+    complete_tokenizer(*spec);
+    return spec;
+  };
+  if (!chosen.empty()) return fitted(read_chosen(chosen));
+  const fs::path folder = fs::is_directory(path) ? path : path.parent_path();
+  return with_advice([&] { return fitted(find_encoder_tokenizer(folder)); });
 }
 
 uint32_t check_vocabulary(const TokenizerSpec& spec, uint32_t vocab_size) {

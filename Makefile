@@ -11,6 +11,8 @@ export ARENITE_SKIP_PACKAGES
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+# Of 32 texts, evenly spread in proportion: many short ones, few long ones.
+TEXT_LENGTHS := 40,20,12,11,47,5,7,7,9,18,10,23,55,14,29,5,27,51,8,13,25,32,15,17,6,60,6,34,37,44,21,9
 INSTALL := tools/cmake/install_packages.sh
 
 PACKAGES := cmake ninja-build g++ xz-utils python3 pkg-config \
@@ -68,6 +70,8 @@ bench: ## Time the models and the kernels, beside this machine's limits
 	@build/arenite bench build/bench/gpt2-attention.arn --tokens 6,128,512,1024
 	@echo
 	@build/arenite bench build/bench/tiny-attention.arn --tokens 8
+	@echo
+	@build/arenite bench build/bench/minilm-l6.arn --tokens 16,128,512 --lengths $(TEXT_LENGTHS)
 	@echo
 	@build/arenite bench build/bench/gpt2-small.arn --context 1024 --chunk 512 --profile
 	@echo

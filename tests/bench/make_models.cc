@@ -9,6 +9,7 @@
 #include "convert/atomic_file.h"
 #include "convert/convert.h"
 #include "convert/decoders/decoder_program.h"
+#include "convert/encoders/encoder_program.h"
 #include "convert/program_builder.h"
 #include "convert/writer.h"
 
@@ -115,6 +116,43 @@ DecoderSpec gpt2_small(uint32_t context) {
   return spec;
 }
 
+// The shape of MiniLM-L6, the usual small sentence encoder.
+EncoderSpec minilm_l6() {
+  const uint32_t width = 384;
+  const auto linear = [](uint32_t outputs, uint32_t inputs) {
+    return LinearSpec{random_weight(outputs, inputs), std::vector<float>(outputs, 0.0f)};
+  };
+  EncoderSpec spec;
+  spec.architecture = "bert";
+  spec.vocab_size = 30522;
+  spec.token_types = 2;
+  spec.model_dim = width;
+  spec.heads = 12;
+  spec.head_dim = width / 12;
+  spec.ffn_dim = 4 * width;
+  spec.positions_max = 512;
+  spec.activation = Activation::kGeluErf;
+  spec.token_embedding = random_weight(spec.vocab_size, width);
+  spec.position_embedding = random_weight(spec.positions_max, width);
+  spec.type_embedding = random_weight(spec.token_types, width);
+  spec.embedding_norm = layer_norm(width);
+  for (int i = 0; i < 6; ++i) {
+    EncoderLayerSpec layer;
+    layer.query = linear(width, width);
+    layer.key = linear(width, width);
+    layer.value = linear(width, width);
+    layer.output = linear(width, width);
+    layer.attention_norm = layer_norm(width);
+    layer.up = linear(spec.ffn_dim, width);
+    layer.down = linear(width, spec.ffn_dim);
+    layer.mlp_norm = layer_norm(width);
+    spec.layers.push_back(std::move(layer));
+  }
+  spec.pooling = Pooling::kMean;
+  spec.normalize = true;
+  return spec;
+}
+
 void write(const std::filesystem::path& folder, const std::string& name, const Program& program,
            const char* targets) {
   const AlignedBytes bytes = write_model(program, parse_targets(targets));
@@ -139,6 +177,7 @@ int main(int argc, char** argv) {
     std::filesystem::create_directories(argv[1]);
     write_module(argv[1], "gpt2-attention", causal_self_attention(768, 12, 1024));
     write_module(argv[1], "tiny-attention", causal_self_attention(4, 2, 8));
+    write(argv[1], "minilm-l6", build_encoder_program(minilm_l6(), "minilm-l6"), "native");
     write(argv[1], "gpt2-small", build_decoder_program(gpt2_small(4096), "gpt2-small"), "native");
   } catch (const std::exception& error) {
     fmt::print(stderr, "make_bench_models: {}\n", error.what());

@@ -17,8 +17,9 @@ namespace arenite::tool {
 
 struct BenchOptions {
   std::filesystem::path model;
-  std::vector<uint32_t> tokens;   // of models of features; empty: the usual sizes
-  std::vector<uint32_t> prompts;  // the rest is of models of tokens; empty: the usual sizes
+  std::vector<uint32_t> tokens;   // of a sequence; empty: the usual sizes
+  std::vector<uint32_t> lengths;  // of sequences in one call; empty: none
+  std::vector<uint32_t> prompts;  // the rest is of decoders; empty: the usual sizes
   std::vector<uint32_t> at;       // positions held
   uint32_t decode = 64;           // 0: none
   uint32_t context = 0;           // 0: the model's
@@ -60,7 +61,7 @@ nlohmann::ordered_json header_as_json(const BenchOptions& options, const ModelFi
                                       const MachineLimits& limits, const StartUp& start_up);
 
 // The two benchmarks. Throw InputError.
-void bench_features(const BenchOptions& options, const ModelFile& file);
+void bench_sequences(const BenchOptions& options, const ModelFile& file);
 void bench_tokens(const BenchOptions& options, const ModelFile& file);
 
 }  // namespace arenite::tool

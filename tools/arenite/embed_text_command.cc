@@ -80,9 +80,8 @@ void run_embed_text(const Arguments& arguments) {
                                    });
   const size_t width = file.model().output_features();
   if (!arguments.output.empty()) {
-    convert::NpyWriter writer(arguments.output, {count, width});
-    writer.write(0, rows);
-    writer.commit();
+    const uint64_t shape[] = {count, width};
+    convert::write_npy(arguments.output, shape, std::span<const float>(rows));
     fmt::print("{}: [{}, {}] float32, in an arena of {} bytes\n", arguments.output.string(), count,
                width, plan.total_bytes);
   } else if (count == 1) {

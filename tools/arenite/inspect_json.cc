@@ -171,18 +171,18 @@ std::string facts_as_json(const ModelFacts& facts) {
                   {"metadata_bytes", facts.metadata_bytes},
                   {"format_version", facts.format_version},
                   {"producer", facts.producer}};
-  json["model"] = {{"name", facts.name},
-                   {"architecture", facts.architecture},
-                   {"vocab_size", facts.vocab_size},
-                   {"hidden_states", facts.hidden_states},
-                   {"input_features", facts.input_features},
-                   {"token_types", facts.token_types},
-                   {"output_features", facts.output_features},
-                   {"output_rows", facts.pooling == format::SelectKind::kAsAsked ? "tokens"
-                                                                                 : "sequences"},
-                   {"labels", facts.labels},
-                   {"positions_max", facts.positions_max},
-                   {"causal", facts.causal}};
+  json["model"] = {
+      {"name", facts.name},
+      {"architecture", facts.architecture},
+      {"vocab_size", facts.vocab_size},
+      {"hidden_states", facts.hidden_states},
+      {"input_features", facts.input_features},
+      {"token_types", facts.token_types},
+      {"output_features", facts.output_features},
+      {"output_rows", facts.pooling == format::SelectKind::kAsAsked ? "tokens" : "sequences"},
+      {"labels", facts.labels},
+      {"positions_max", facts.positions_max},
+      {"causal", facts.causal}};
   json["sizes"] = {{"positions", facts.sizes.positions},
                    {"tokens", facts.sizes.tokens},
                    {"sequences", facts.sizes.sequences},

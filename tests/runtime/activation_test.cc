@@ -31,13 +31,15 @@ double reference(ActivationFunction function, double x) {
       return x / (1 + std::exp(-x));
     case ActivationFunction::kSoftCap:
       return kCap * std::tanh(x / kCap);
+    case ActivationFunction::kTanh:
+      return std::tanh(x);
   }
   return NAN;
 }
 
-constexpr ActivationFunction kAll[] = {ActivationFunction::kRelu, ActivationFunction::kGeluErf,
+constexpr ActivationFunction kAll[] = {ActivationFunction::kRelu,     ActivationFunction::kGeluErf,
                                        ActivationFunction::kGeluTanh, ActivationFunction::kSilu,
-                                       ActivationFunction::kSoftCap};
+                                       ActivationFunction::kSoftCap,  ActivationFunction::kTanh};
 
 TEST_P(Activations, AgreeWithTheReference) {
   for (const ActivationFunction function : kAll) {
@@ -93,7 +95,7 @@ TEST_P(Activations, GiveTheSameBitsForARowAlone) {
   }
 }
 
-// Far from zero the functions are lines, and a soft cap its cap.
+// Far from zero the functions are lines, and tanh and a soft cap what they cannot pass.
 TEST_P(Activations, KeepTheirLimits) {
   const FloatRows rows(1, 2, 1, 1.0f);
   for (const ActivationFunction function : kAll) {
@@ -101,9 +103,11 @@ TEST_P(Activations, KeepTheirLimits) {
       rows.matrix().row(0)[0] = far;
       rows.matrix().row(0)[1] = -far;
       activation(kernels(), function, kCap, rows.matrix(), {}, {});
-      const bool capped = function == ActivationFunction::kSoftCap;
-      EXPECT_EQ(rows.at(0, 0), capped ? kCap : far) << static_cast<int>(function);
-      EXPECT_EQ(rows.at(0, 1), capped ? -kCap : 0.0f) << static_cast<int>(function) << " " << far;
+      float right = far, left = 0.0f;
+      if (function == ActivationFunction::kSoftCap) right = kCap, left = -kCap;
+      if (function == ActivationFunction::kTanh) right = 1.0f, left = -1.0f;
+      EXPECT_EQ(rows.at(0, 0), right) << static_cast<int>(function);
+      EXPECT_EQ(rows.at(0, 1), left) << static_cast<int>(function) << " " << far;
     }
   }
 }

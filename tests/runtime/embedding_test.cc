@@ -55,6 +55,65 @@ TEST_P(EmbeddingOp, FindsTheVectorsOfTokensAndPositions) {
   }
 }
 
+// Where rows stand in the caller's memory: sequences of four ids, with gaps, or back to back.
+TEST_P(EmbeddingOp, FindsTokensAndTypesInEveryFormOfABatch) {
+  constexpr uint32_t kColumns = 5;
+  std::vector<float> table(size_t{kEntries} * kColumns), places(12 * kColumns), types(3 * kColumns);
+  Random(1).fill(table, 1.0f);
+  Random(2).fill(places, 1.0f);
+  Random(3).fill(types, 1.0f);
+  Embedding op;
+  op.tokens = {table.data(), kColumns, false};
+  op.positions = {places.data(), kColumns, false};
+  op.types = {types.data(), kColumns, false};
+  const std::vector<SequenceRows> sequences = {{0, 0, 3}, {0, 3, 0}, {0, 3, 2}};
+  const uint32_t ids[] = {7, 1, 2, 3, 9, 9, 9, 9, 4, 5, 6, 7};
+  const uint8_t kinds[] = {0, 1, 2, 0, 0, 0, 0, 0, 1, 2, 0, 1};
+  const uint8_t visible[] = {1, 0, 1, 1, 0, 0, 0, 0, 0, 1, 0, 1};
+  struct Form {
+    size_t stride;
+    const uint8_t* visible;
+    uint32_t tokens[5], positions[5];
+  };
+  const Form forms[] = {{4, nullptr, {0, 1, 2, 8, 9}, {0, 1, 2, 0, 1}},
+                        {4, visible, {0, 2, 3, 9, 11}, {0, 2, 3, 1, 3}},
+                        {0, nullptr, {0, 1, 2, 3, 4}, {0, 1, 2, 0, 1}}};
+  for (const Form& form : forms) {
+    for (const bool with_types : {false, true}) {
+      const FloatRows output(5, kColumns, 3, 1.0f);
+      embedding(kernels(), op, {ids, with_types ? kinds : nullptr},
+                {sequences, form.stride, form.visible}, output.matrix(), {});
+      std::vector<float> expected;
+      for (uint32_t r = 0; r < 5; ++r) {
+        const size_t type = with_types ? kinds[form.tokens[r]] : 0;
+        for (uint32_t c = 0; c < kColumns; ++c) {
+          const float sum = table[size_t{ids[form.tokens[r]]} * kColumns + c] +
+                            places[size_t{form.positions[r]} * kColumns + c];
+          expected.push_back(sum + types[type * kColumns + c]);
+        }
+      }
+      ASSERT_TRUE(same_bits(output.dense(), expected)) << form.stride << with_types;
+    }
+  }
+}
+
+TEST_P(EmbeddingOp, WithoutTokensGivesThePositions) {
+  std::vector<float> places(12 * 7);
+  Random(2).fill(places, 1.0f);
+  Embedding op;
+  op.positions = {places.data(), 7, false};
+  op.position_offset = 3;
+  const std::vector<SequenceRows> sequences = {{0, 0, 2}, {0, 2, 3}};
+  const FloatRows output(5, 7, 3, 1.0f);
+  embedding(kernels(), op, {}, {sequences}, output.matrix(), {});
+  std::vector<float> expected;
+  for (const uint32_t position : {0u, 1u, 0u, 1u, 2u}) {
+    const auto row = places.begin() + (position + 3) * 7;
+    expected.insert(expected.end(), row, row + 7);
+  }
+  EXPECT_TRUE(same_bits(output.dense(), expected));
+}
+
 TEST_P(EmbeddingOp, GivesTheSameBitsOnAnyThreads) {
   constexpr uint32_t kColumns = 19, kRows = 50;
   std::vector<float> table(size_t{kEntries} * kColumns);

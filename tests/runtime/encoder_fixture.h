@@ -10,6 +10,7 @@
 #include "runtime/session_fixture.h"
 #include "support/decoder_factory.h"
 #include "support/encoder_factory.h"
+#include "support/random.h"
 
 namespace arenite::test {
 

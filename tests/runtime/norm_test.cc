@@ -61,6 +61,27 @@ TEST_P(Norm, AgreesWithTheReference) {
   }
 }
 
+TEST_P(Norm, ByLengthGivesRowsOfLengthOne) {
+  for (const uint32_t width : {1u, 2u, 15u, 64u, 300u}) {
+    const FloatRows input(4, width, width, 4.0f), output(4, width, 1, 1.0f);
+    float* const shortest = input.matrix().row(3);  // shorter than epsilon: divided by that
+    for (uint32_t i = 0; i < width; ++i) shortest[i] = i == 0 ? 1e-7f : 0.0f;
+    const NormWeights weights = {NormFunction::kLength, 1e-6f, nullptr, nullptr};
+    std::vector<double> wanted;
+    for (uint32_t r = 0; r < 4; ++r) {
+      double squares = 0;
+      for (uint32_t i = 0; i < width; ++i) squares += std::pow(input.at(r, i), 2);
+      const double length = std::max(std::sqrt(squares), 1e-6);
+      for (uint32_t i = 0; i < width; ++i) wanted.push_back(input.at(r, i) / length);
+    }
+    norm(kernels(), weights, 1, input.view(), output.matrix(), {});
+    ASSERT_TRUE(all_near(output.dense(), wanted, 8 * kRounding)) << width;
+    ASSERT_TRUE(output.surroundings_intact() && input.surroundings_intact());
+    norm(kernels(), weights, 1, input.view(), input.matrix(), {});
+    ASSERT_TRUE(same_bits(input.dense(), output.dense())) << "in place";
+  }
+}
+
 TEST_P(Norm, GivesTheSameBitsOnAnyThreads) {
   const FloatRows input(100, 48, 1, 1.0f), gain(1, 48, 2, 1.0f);
   const NormWeights weights = {NormFunction::kLayer, 1e-5f, gain.matrix().row(0), nullptr};

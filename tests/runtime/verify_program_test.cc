@@ -149,7 +149,7 @@ const ProgramRule kAttentionRules[] = {
      {"attention.cache", "its own cache", 1}},
     {"CacheTooMany",
      [](Program& p) { p.caches.push_back(p.caches[0]); },
-     {"caches", "differ in number", 0}},
+     {"caches", "no attention op", 1}},
     {"MaskThatIsNotThere",
      [](Program& p) { attention(p).mask = 1; },
      {"attention.mask", "not there", 1}},

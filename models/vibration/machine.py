@@ -37,6 +37,7 @@ def log_uniform(rng, low, high, size=None):
 class Recording:
     samples: np.ndarray   # [samples] m/s^2
     speed: np.ndarray     # [samples] Hz, as the drive reports it
+    severity: float       # in the unit of the fault's bounds above; 0 if normal
 
 
 def slow_noise(rng, count, seconds):
@@ -115,6 +116,7 @@ class Machine:
         self.rise = (self.speed / self.rated) ** 2
         self.load = 1 + rng.uniform(0, 0.25) * slow_noise(rng, count, 1.0)
         self.velocity = log_uniform(rng, *NORMAL_VELOCITY)   # mm/s rms at 1x, without a fault
+        self.severity = 0.0
         self.phases = rng.uniform(0, 2 * np.pi, len(ORDERS))
 
     def order_lines(self, velocities):
@@ -207,14 +209,15 @@ class Machine:
     def imbalance(self):
         """A mass off the axis: 1x grows, as the square of the speed, [R]."""
         velocities = np.zeros(len(ORDERS))
-        velocities[ORDERS == 1] = log_uniform(self.rng, *IMBALANCE_VELOCITY) - self.velocity
+        self.severity = log_uniform(self.rng, *IMBALANCE_VELOCITY)
+        velocities[ORDERS == 1] = self.severity - self.velocity   # on top of what is there
         return self.order_lines(velocities)
 
     def looseness(self):
         """Parts that lift and strike: many harmonics and half orders, unsteady, and blows, [R]."""
         rng = self.rng
-        scale = log_uniform(rng, *LOOSENESS_VELOCITY)
-        velocities = scale * np.exp(0.4 * rng.normal(size=len(ORDERS)))
+        self.severity = log_uniform(rng, *LOOSENESS_VELOCITY)
+        velocities = self.severity * np.exp(0.4 * rng.normal(size=len(ORDERS)))
         velocities *= ORDERS ** -rng.uniform(0.5, 1.2)
         velocities[ORDERS != np.floor(ORDERS)] *= rng.uniform(0.15, 0.7)
         lines = self.order_lines(velocities) * (1 + 0.25 * slow_noise(rng, self.count, 0.3))
@@ -236,8 +239,8 @@ class Machine:
             heights *= load_zone(2 * np.pi * turns, rng.uniform(0.3, 1.0))
         rung = ring(impulses(self.count, samples, heights), log_uniform(rng, 1900, 4500),
                     rng.uniform(0.01, 0.05)) * self.rise ** 0.75 * self.load
-        ratio = log_uniform(rng, *DEFECT_TO_BACKGROUND)
-        return rung * ratio * band_rms(background) / band_rms(rung)
+        self.severity = log_uniform(rng, *DEFECT_TO_BACKGROUND)
+        return rung * self.severity * band_rms(background) / band_rms(rung)
 
     def fault(self, name, background):
         if name == "imbalance":
@@ -259,4 +262,4 @@ def record(rng, name, count, onset=1.0):
     samples = healthy + onset * machine.fault(name, healthy)
     samples += 0.005 * rng.normal(size=count)   # the sensor's own noise, m/s^2
     return Recording(samples * rng.uniform(0.9, 1.1),   # its sensitivity, within 10 %
-                     machine.speed * (1 + 0.005 * rng.normal()))
+                     machine.speed * (1 + 0.005 * rng.normal()), machine.severity)

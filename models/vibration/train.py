@@ -18,7 +18,7 @@ import windows
 
 WEIGHT_SEED = 1
 ORDER_SEED = 2
-STEPS = 2400
+STEPS = 700
 BATCH_WINDOWS = 128
 LEARNING_RATE = 2e-3
 WARMUP_STEPS = 100
@@ -93,14 +93,14 @@ def main():
     torch.set_num_threads(1)   # keeps sums in order
     torch.manual_seed(WEIGHT_SEED)
 
-    frames, labels = windows.load("training", options.cache, options.windows)
+    frames, labels, _ = windows.load("training", options.cache, options.windows)
     config = model.config_of(*constants_of(frames))
     frames = model.normalise(frames, config)
-    held, held_labels = windows.load("validation", options.cache)
+    unseen, unseen_labels, _ = windows.load("validation", options.cache)
     encoder = model.Encoder()
     print(f"{sum(p.numel() for p in encoder.parameters())} parameters, {len(frames)} windows",
           flush=True)
-    train(encoder, frames, labels, (model.normalise(held, config), held_labels), options.steps)
+    train(encoder, frames, labels, (model.normalise(unseen, config), unseen_labels), options.steps)
     model.save(encoder, config, options.folder)
 
 

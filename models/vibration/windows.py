@@ -14,7 +14,7 @@ import features
 import machine
 
 # Name: (first number of the seed, windows). "validation" is what choices were made on.
-SPLITS = {"training": (1, 15000), "validation": (2, 2500), "held_out": (3, 5000)}
+SPLITS = {"training": (1, 6000), "validation": (2, 1000), "held_out": (3, 5000)}
 CHUNK_WINDOWS = 500
 
 
@@ -24,31 +24,36 @@ def label_of(index):
 
 
 def window(seed, index):
-    """Frames, not yet normalised: float32 [64, 16]."""
+    """A window's frames, not yet normalised, [64, 16], and the severity of its fault."""
     rng = np.random.default_rng([seed, index])
     recording = machine.record(rng, machine.CLASSES[label_of(index)], features.WINDOW_SAMPLES)
-    return features.frames_of(recording).astype(np.float32)
+    return features.frames_of(recording), recording.severity
 
 
 def chunk(seed, start, cache):
-    """Windows start .. start + CHUNK_WINDOWS - 1, from the cache if they are there."""
-    path = cache and cache / f"windows-{seed}-{start:06d}.npy"
+    """Frames and severities, float32, of the CHUNK_WINDOWS windows from `start` on."""
+    path = cache and cache / f"windows-{seed}-{start:06d}.npz"
     if path and path.exists():
-        return np.load(path)
-    made = np.stack([window(seed, start + i) for i in range(CHUNK_WINDOWS)])
+        kept = np.load(path)
+        return kept["frames"], kept["severities"]
+    made = [window(seed, start + i) for i in range(CHUNK_WINDOWS)]
+    frames, severities = (np.array(part, dtype=np.float32) for part in zip(*made))
     if path:
         cache.mkdir(parents=True, exist_ok=True)
-        np.save(path.with_suffix(".part.npy"), made)
-        path.with_suffix(".part.npy").rename(path)
-    return made
+        unfinished = path.with_suffix(".part.npz")
+        np.savez(unfinished, frames=frames, severities=severities)
+        unfinished.rename(path)
+    return frames, severities
 
 
 def load(split, cache=None, count=None):
-    """(frames [windows, 64, 16] float32, labels [windows]); `cache` is a folder or None."""
+    """(frames [windows, 64, 16], labels [windows], severities [windows]), from `cache`, a folder,
+    as far as they are there."""
     seed, most = SPLITS[split]
     count = count or most
-    parts = [chunk(seed, start, cache) for start in range(0, count, CHUNK_WINDOWS)]
-    return np.concatenate(parts)[:count], label_of(np.arange(count))
+    chunks = [chunk(seed, start, cache) for start in range(0, count, CHUNK_WINDOWS)]
+    frames, severities = (np.concatenate(parts)[:count] for parts in zip(*chunks))
+    return frames, label_of(np.arange(count)), severities
 
 
 def main():
@@ -57,7 +62,7 @@ def main():
     parser.add_argument("--cache", type=pathlib.Path, required=True, help="folder to keep them in")
     options = parser.parse_args()
     for split in options.splits:
-        frames, _ = load(split, options.cache)
+        frames = load(split, options.cache)[0]
         print(f"{split}: {len(frames)} windows", flush=True)
 
 

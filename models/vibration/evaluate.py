@@ -25,6 +25,9 @@ STREAM_FAULT = "bearing_outer_race"
 STREAM_SECONDS = 10
 STREAM_ONSET = (4.5, 5.5)     # seconds: no fault before, all of it after
 
+BOUNDS = {1: machine.IMBALANCE_VELOCITY, 2: machine.LOOSENESS_VELOCITY,
+          3: machine.DEFECT_TO_BACKGROUND, 4: machine.DEFECT_TO_BACKGROUND}   # by label
+
 
 def stream_frames(config):
     """The normalised frames [194, 16] of a recording in which a healthy machine breaks."""
@@ -45,14 +48,28 @@ def examples_of(encoder, config, held_out):
     exact = encoder.double()
     stream = stream_frames(config)
     one_of_each = held_out[:len(machine.CLASSES)]
-    examples = {"input.npy": one_of_each, "expected_logits.npy": model.logits_of(exact, one_of_each),
+    examples = {"input.npy": one_of_each,
+                "expected_logits.npy": model.logits_of(exact, one_of_each),
                 "stream.npy": stream,
                 "expected_stream_logits.npy": model.logits_of(exact, all_windows(stream))}
     encoder.float()
     return {name: array.astype(np.float32) for name, array in examples.items()}
 
 
-def report_of(encoder, frames, labels):
+def by_severity(right, labels, severities):
+    """Per faulty class, the share of right answers in thirds of its range of severities."""
+    found = {}
+    for label, (low, high) in BOUNDS.items():
+        edges = np.geomspace(low, high, 4)
+        found[machine.CLASSES[label]] = rows = []
+        for first, last in zip(edges[:-1], edges[1:]):
+            chosen = (labels == label) & (severities >= first) & (severities < last)
+            rows.append({"from": round(float(first), 2), "to": round(float(last), 2),
+                         "windows": int(chosen.sum()), "share": round(right[chosen].mean(), 4)})
+    return found
+
+
+def report_of(encoder, frames, labels, severities):
     """accuracy.json's content."""
     answers = model.logits_of(encoder, frames).argmax(axis=1)
     classes = range(len(machine.CLASSES))
@@ -60,7 +77,8 @@ def report_of(encoder, frames, labels):
         (labels == label) & (answers == answer))) for answer in classes} for label in classes}
     right = int(np.sum(answers == labels))
     return {"windows": len(labels), "right": right, "share": round(right / len(labels), 5),
-            "confusion": confusion}
+            "confusion": confusion,
+            "by_severity": by_severity(answers == labels, labels, severities)}
 
 
 def print_report(report):
@@ -68,6 +86,10 @@ def print_report(report):
           f"{100 * report['share']:.2f} %")
     for name, row in report["confusion"].items():
         print(f"    {name:20s}" + "".join(f"{count:7d}" for count in row.values()))
+    for name, rows in report["by_severity"].items():
+        print(f"    {name:20s}" + "".join(
+            f"   {row['from']:5.2f} to {row['to']:5.2f}: {100 * row['share']:6.2f} %"
+            for row in rows))
 
 
 def agrees(examples, folder):
@@ -90,9 +112,9 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(1)
     encoder, config = model.load(options.folder)
-    frames, labels = windows.load("held_out", options.cache)
+    frames, labels, severities = windows.load("held_out", options.cache)
     frames = model.normalise(frames, config)
-    report = report_of(encoder, frames, labels)
+    report = report_of(encoder, frames, labels, severities)
     print_report(report)
     examples = examples_of(encoder, config, frames)
     stream = examples["expected_stream_logits.npy"].argmax(axis=1)

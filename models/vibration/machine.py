@@ -185,7 +185,8 @@ class Machine:
         for multiple in (1, 2, 3):
             peak = mesh * rng.uniform(0.2, 1) / multiple
             total += peak * np.cos(multiple * teeth * self.angle + rng.uniform(0, 6.3))
-        return total * (1 + rng.uniform(0, 0.2) * np.cos(self.angle + rng.uniform(0, 6.3))) * self.load
+        depth = 1 + rng.uniform(0, 0.2) * np.cos(self.angle + rng.uniform(0, 6.3))
+        return total * depth * self.load
 
     def knocks(self):
         """Single blows from outside, up to two a second, that mean nothing."""

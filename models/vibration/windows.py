@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The labelled windows that the model learns from and is measured on, each of a machine of its own.
 
-    python3 windows.py --cache DIR training held_out     makes them (train.py and evaluate.py do too)
+    python3 windows.py --cache DIR training held_out     makes them, as train.py and evaluate.py do
 The seed of a window is its split and its number, so that no two splits share a machine.
 """
 

@@ -61,7 +61,7 @@ def defect_order(rng, race):
     balls = rng.integers(7, 15)
     ratio = rng.uniform(0.15, 0.30) * np.cos(np.radians(rng.uniform(0, 30)))  # d / D cos(contact)
     order = balls / 2 * (1 - ratio if race == "outer" else 1 + ratio)
-    return order * (1 + rng.uniform(-0.015, 0.005))   # slip in the mean: 1 to 2 %, [RA]
+    return order * (1 + rng.uniform(-0.015, 0.005))   # mean slip, [RA]
 
 
 def load_zone(shaft_angle, epsilon):

@@ -20,11 +20,6 @@ namespace {
 
 using nlohmann::json;
 
-// An empty object where the file is absent.
-json read_optional(const std::filesystem::path& file) {
-  return std::filesystem::exists(file) ? read_json_object(file) : json::object();
-}
-
 TokenId find_token(const TokenizerSpec& spec, std::string_view content) {
   for (const auto& [id, flags] : spec.specials) {
     if (spec.tokens[id] == content) return id;
@@ -33,12 +28,10 @@ TokenId find_token(const TokenizerSpec& spec, std::string_view content) {
   return found == spec.tokens.end() ? kNoToken : static_cast<TokenId>(found - spec.tokens.begin());
 }
 
-// A token that a field names, as text or as an object with `content`; kNoToken where it does not.
+// The token that a field names; kNoToken where it does not.
 TokenId named_token(const TokenizerSpec& spec, const HfObject& config, std::string_view field) {
   if (!config.has(field)) return kNoToken;
-  const std::string content =
-      config.at(field).is_object() ? config.object(field).text("content") : config.text(field);
-  const TokenId id = find_token(spec, content);
+  const TokenId id = find_token(spec, named_token_text(config, field));
   if (id == kNoToken) config.refuse(field, "a token of the vocabulary");
   return id;
 }
@@ -84,32 +77,6 @@ void apply_additions(TokenizerSpec& spec, const HfObject& config) {
   }
 }
 
-// Tokens that the tokenizer's class knows beside its vocabulary: "added_tokens_decoder".
-void add_decoder_tokens(TokenizerSpec& spec, const HfObject& config) {
-  if (!config.has("added_tokens_decoder")) return;
-  const HfObject tokens = config.object("added_tokens_decoder");
-  for (const auto& [key, value] : config.at("added_tokens_decoder").items()) {
-    TokenId id = 0;
-    const auto parsed = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (parsed.ptr != key.data() + key.size() || parsed.ec != std::errc() ||
-        id >= format::kVocabularyMax) {
-      tokens.refuse(key, "a key that is the token's id");
-    }
-    const HfObject token = tokens.object(key);
-    token.expect("single_word", false, true);
-    if (id >= spec.tokens.size()) spec.tokens.resize(size_t{id} + 1);
-    const std::string content = token.text("content");
-    if (!spec.tokens[id].empty() && spec.tokens[id] != content) {
-      token.refuse("content", fmt::format("{}, as in the vocabulary", quote(spec.tokens[id])));
-    }
-    spec.tokens[id] = content;
-    uint32_t flags = token.flag("special", false) ? 0 : format::kReadAlways | format::kIsText;
-    if (token.flag("lstrip", false)) flags |= format::kEatsSpaceBefore;
-    if (token.flag("rstrip", false)) flags |= format::kEatsSpaceBehind;
-    spec.specials[id] = static_cast<uint8_t>(flags);
-  }
-}
-
 Vocabulary read_plain_vocabulary(const std::filesystem::path& file) {
   const json root = read_json_object(file);
   Vocabulary vocabulary;
@@ -139,11 +106,49 @@ std::vector<std::pair<std::string, std::string>> read_merges_file(
 
 }  // namespace
 
+json read_optional_json(const std::filesystem::path& file) {
+  return std::filesystem::exists(file) ? read_json_object(file) : json::object();
+}
+
+std::string named_token_text(const HfObject& config, std::string_view field) {
+  return config.at(field).is_object() ? config.object(field).text("content") : config.text(field);
+}
+
+void add_decoder_tokens(TokenizerSpec& spec, const HfObject& config) {
+  if (!config.has("added_tokens_decoder")) return;
+  const HfObject tokens = config.object("added_tokens_decoder");
+  for (const auto& [key, value] : config.at("added_tokens_decoder").items()) {
+    TokenId id = 0;
+    const auto parsed = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (parsed.ptr != key.data() + key.size() || parsed.ec != std::errc() ||
+        id >= format::kVocabularyMax) {
+      tokens.refuse(key, "a key that is the token's id");
+    }
+    const HfObject token = tokens.object(key);
+    token.expect("single_word", false, true);
+    if (id >= spec.tokens.size()) spec.tokens.resize(size_t{id} + 1);
+    const std::string content = token.text("content");
+    if (!spec.tokens[id].empty() && spec.tokens[id] != content) {
+      token.refuse("content", fmt::format("{}, as in the vocabulary", quote(spec.tokens[id])));
+    }
+    spec.tokens[id] = content;
+    // WordPiece looks for it in the text before or behind lower case, by "normalized".
+    const bool is_special = token.flag("special", false);
+    if (spec.kind == format::TokenizerKind::kWordPiece && !is_special) {
+      token.expect("normalized", false);
+    }
+    uint32_t flags = is_special ? 0 : format::kReadAlways | format::kIsText;
+    if (token.flag("lstrip", false)) flags |= format::kEatsSpaceBefore;
+    if (token.flag("rstrip", false)) flags |= format::kEatsSpaceBehind;
+    spec.specials[id] = static_cast<uint8_t>(flags);
+  }
+}
+
 void apply_hf_config(TokenizerSpec& spec, const std::filesystem::path& folder) {
   TokenId bos = kNoToken;
   std::vector<TokenId> ends;
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
-    const json value = read_optional(folder / name);
+    const json value = read_optional_json(folder / name);
     const HfObject config(value, quote((folder / name).string()), "");
     if (bos == kNoToken) bos = named_token(spec, config, "bos_token");
     const TokenId end = named_token(spec, config, "eos_token");
@@ -153,7 +158,7 @@ void apply_hf_config(TokenizerSpec& spec, const std::filesystem::path& folder) {
   for (const char* name : {"generation_config.json", "config.json"}) {
     // A model's config repeats what the others say, or says it alone.
     if (std::string_view(name) == "config.json" && !spec.ends.empty()) break;
-    const json value = read_optional(folder / name);
+    const json value = read_optional_json(folder / name);
     const HfObject config(value, quote((folder / name).string()), "");
     add_ends(spec, given_ids(spec, config, "eos_token_id"));
     const std::vector<TokenId> begins = given_ids(spec, config, "bos_token_id");
@@ -161,7 +166,7 @@ void apply_hf_config(TokenizerSpec& spec, const std::filesystem::path& folder) {
   }
   if (bos != kNoToken) spec.bos = bos;
 
-  const json value = read_optional(folder / "tokenizer_config.json");
+  const json value = read_optional_json(folder / "tokenizer_config.json");
   const HfObject config(value, quote((folder / "tokenizer_config.json").string()), "");
   apply_additions(spec, config);
   // This class makes its own model from the vocabulary, and tells it of no unknown token:
@@ -189,7 +194,7 @@ TokenizerSpec read_vocab_json(const std::filesystem::path& vocab_file) {
   spec.unknown = format::Unknown::kDrop;
 
   const std::filesystem::path config_file = vocab_file.parent_path() / "tokenizer_config.json";
-  const json value = read_optional(config_file);
+  const json value = read_optional_json(config_file);
   const HfObject config(value, quote(config_file.string()), "");
   const std::string name =
       config.has("tokenizer_class") ? config.text("tokenizer_class") : "GPT2Tokenizer";

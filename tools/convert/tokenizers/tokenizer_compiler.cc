@@ -8,6 +8,7 @@
 
 #include "convert/error.h"
 #include "convert/tokenizers/unicode_ranges.h"
+#include "convert/tokenizers/word_folding.h"
 #include "model_generated.h"
 
 namespace arenite::convert {
@@ -107,6 +108,23 @@ MergeTable merge_table(const TokenizerSpec& spec) {
   return table;
 }
 
+// The columns of the folded characters.
+struct FoldTable {
+  std::vector<uint32_t> from, to, sequences;
+};
+
+FoldTable fold_table(const TokenizerSpec& spec) {
+  FoldTable table;
+  for (const auto& [from, becomes] : spec.folds) {
+    const bool is_one = becomes.size() == 1;
+    const uint32_t value = is_one ? becomes[0] : static_cast<uint32_t>(table.sequences.size());
+    table.from.push_back(from);
+    table.to.push_back(static_cast<uint32_t>(becomes.size()) << format::kFoldCountShift | value);
+    if (!is_one) table.sequences.insert(table.sequences.end(), becomes.begin(), becomes.end());
+  }
+  return table;
+}
+
 // Absent where it is empty.
 template <typename T>
 fb::Offset<fb::Vector<T>> list(fb::FlatBufferBuilder& builder, const std::vector<T>& values) {
@@ -126,6 +144,13 @@ void complete_tokenizer(TokenizerSpec& spec) {
   if (needs_classes(spec.pattern)) {
     if (spec.letters.empty()) spec.letters = unicode_ranges('L');
     if (spec.numbers.empty()) spec.numbers = unicode_ranges('N');
+  }
+  if (spec.kind == format::TokenizerKind::kWordPiece) {
+    if (spec.word_characters_max == 0 || spec.word_characters_max > format::kWordCharactersMax) {
+      throw InputError("{}: words have at most {} characters: expected 1 to {}", quote(spec.origin),
+                       spec.word_characters_max, format::kWordCharactersMax);
+    }
+    if (spec.punctuation.empty()) fill_word_tables(spec);
   }
 }
 
@@ -156,6 +181,7 @@ fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,
     special_order.push_back(static_cast<uint32_t>(place - specials.begin()));
   }
   const MergeTable merges = merge_table(spec);
+  const FoldTable folds = fold_table(spec);
 
   const auto ends_at = list(builder, spec.ends);
   const auto offsets_at = builder.CreateVector(offsets);
@@ -174,12 +200,19 @@ fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,
   const auto special_order_at = list(builder, special_order);
   const auto letters_at = list(builder, spec.letters);
   const auto numbers_at = list(builder, spec.numbers);
+  const auto dropped_at = list(builder, spec.dropped);
+  const auto punctuation_at = list(builder, spec.punctuation);
+  const auto fold_from_at = list(builder, folds.from);
+  const auto fold_to_at = list(builder, folds.to);
+  const auto fold_sequences_at = list(builder, folds.sequences);
   return format::CreateTokenizer(
       builder, static_cast<uint8_t>(spec.kind), static_cast<uint8_t>(spec.pattern),
       static_cast<uint8_t>(spec.prefix), static_cast<uint8_t>(spec.unknown), spec.flags, spec.bos,
       spec.unknown_token, ends_at, offsets_at, bytes_at, byte_tokens_at, characters_at,
       character_tokens_at, begin_at, rights_at, ranks_at, tokens_at, whole_at, specials_at,
-      special_flags_at, special_order_at, letters_at, numbers_at);
+      special_flags_at, special_order_at, letters_at, numbers_at, spec.pair_separators,
+      spec.word_characters_max, dropped_at, punctuation_at, fold_from_at, fold_to_at,
+      fold_sequences_at);
 }
 
 }  // namespace arenite::convert

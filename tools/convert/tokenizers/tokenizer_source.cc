@@ -10,10 +10,12 @@
 
 #include "convert/decoders/json_file.h"
 #include "convert/error.h"
+#include "convert/tokenizers/bert_vocabulary.h"
 #include "convert/tokenizers/character_vocabulary.h"
 #include "convert/tokenizers/gguf_tokens.h"
 #include "convert/tokenizers/hf_config.h"
 #include "convert/tokenizers/hf_tokenizer_json.h"
+#include "convert/tokenizers/hf_word_piece.h"
 #include "convert/tokenizers/llama2c_tokenizer.h"
 #include "convert/tokenizers/sentencepiece_model.h"
 #include "convert/tokenizers/tokenizer_compiler.h"
@@ -26,7 +28,11 @@ namespace fs = std::filesystem;
 TokenizerSpec read_json_tokenizer(const fs::path& file) {
   const bool has_model = read_json_object(file).contains("model");
   TokenizerSpec spec = has_model ? read_hf_tokenizer_json(file) : read_vocab_json(file);
-  if (spec.kind != format::TokenizerKind::kCharacters) apply_hf_config(spec, file.parent_path());
+  if (spec.kind == format::TokenizerKind::kWordPiece) {
+    check_bert_config(spec, file.parent_path());
+  } else if (spec.kind != format::TokenizerKind::kCharacters) {
+    apply_hf_config(spec, file.parent_path());
+  }
   return spec;
 }
 
@@ -39,13 +45,17 @@ std::optional<TokenizerSpec> find_among(const fs::path& folder,
   return std::nullopt;
 }
 
+std::optional<TokenizerSpec> find_encoder_tokenizer(const fs::path& folder) {
+  return find_among(folder, {"tokenizer.json", "vocab.txt", "tokenizer.model", "vocab.json"});
+}
+
 TokenizerSpec read_chosen(const fs::path& chosen) {
   if (!fs::is_directory(chosen)) return read_tokenizer(chosen);
-  std::optional<TokenizerSpec> found = find_tokenizer(chosen);
+  std::optional<TokenizerSpec> found = find_encoder_tokenizer(chosen);
   if (found) return *std::move(found);
   throw InputError(
-      "{} has no tokenizer: expected tokenizer.json, tokenizer.model or vocab.json in the folder, "
-      "or the name of a file",
+      "{} has no tokenizer: expected tokenizer.json, vocab.txt, tokenizer.model or vocab.json in "
+      "the folder, or the name of a file",
       quote(chosen.string()));
 }
 
@@ -88,6 +98,7 @@ void add_model_tokens(const DecoderSpec& model, TokenizerSpec& spec) {
 TokenizerSpec read_tokenizer(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) throw InputError("{} cannot be opened", quote(file.string()));
+  if (file.extension() == ".txt") return read_vocab_txt(file);
   const int first = in.get();
   const int second = in.get();
   if (second == std::char_traits<char>::eof()) {
@@ -122,6 +133,20 @@ std::optional<TokenizerSpec> tokenizer_for(const fs::path& path, const fs::path&
     return fitted(source.tokenizer ? understand_gguf_tokenizer(*source.tokenizer, path.string())
                                    : find_beside(path, source.kind));
   });
+}
+
+std::optional<TokenizerSpec> encoder_tokenizer(const fs::path& path, const fs::path& chosen,
+                                               uint32_t vocab_size) {
+  if (chosen == kNoTokenizer) return std::nullopt;
+  const auto fitted = [&](std::optional<TokenizerSpec> spec) {
+    if (!spec) return spec;
+    check_vocabulary(*spec, vocab_size);
+    complete_tokenizer(*spec);
+    return spec;
+  };
+  if (!chosen.empty()) return fitted(read_chosen(chosen));
+  const fs::path folder = fs::is_directory(path) ? path : path.parent_path();
+  return with_advice([&] { return fitted(find_encoder_tokenizer(folder)); });
 }
 
 uint32_t check_vocabulary(const TokenizerSpec& spec, uint32_t vocab_size) {

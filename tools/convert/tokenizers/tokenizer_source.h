@@ -12,7 +12,8 @@
 namespace arenite::convert {
 
 // A tokenizer.json, tokenizer.model, vocab.json (with merges.txt), tokenizer.bin or meta.pkl, told
-// apart by content; the files beside it say which tokens begin and end a text. Throws InputError.
+// apart by content, or a vocab.txt, by its ending; the files beside it say which tokens begin and
+// end a text. Throws InputError.
 TokenizerSpec read_tokenizer(const std::filesystem::path& file);
 
 // The tokenizer of a folder that Hugging Face's transformers wrote: tokenizer.json, else
@@ -31,6 +32,13 @@ inline constexpr const char* kNoTokenizer = "none";
 std::optional<TokenizerSpec> tokenizer_for(const std::filesystem::path& path,
                                            const std::filesystem::path& chosen,
                                            const DecoderSource& source);
+
+// The same for an encoder with `vocab_size` rows: the one that `chosen` names, which may be a
+// folder, else the one in the folder `path`, or beside the file `path`: tokenizer.json, else
+// vocab.txt, tokenizer.model or vocab.json.
+std::optional<TokenizerSpec> encoder_tokenizer(const std::filesystem::path& path,
+                                               const std::filesystem::path& chosen,
+                                               uint32_t vocab_size);
 
 // Throws InputError if there are more tokens than rows in the model's embedding. Fewer are fine:
 // training programs round the rows up to a multiple of something, and the rest is padding. Returns

@@ -19,6 +19,14 @@ struct TokenMerge {
   uint32_t rank = 0;  // merged lowest first; equal ranks: leftmost first
 };
 
+// What WordPiece does to a text before it looks words up, as Hugging Face's BertNormalizer: in
+// this order, each character on its own.
+struct WordRules {
+  bool drops_controls = true;
+  bool strips_accents = true;  // of the canonical decomposition, nonspacing marks
+  bool lowers_case = true;
+};
+
 struct TokenizerSpec {
   std::string origin;  // the file it was read from, for messages
 
@@ -41,6 +49,15 @@ struct TokenizerSpec {
   // Unicode's letters and numbers as ranges, where the pattern asks for them: filled in by the
   // compiler if they are empty.
   std::vector<uint32_t> letters, numbers;
+
+  uint32_t pair_separators = 0;  // end tokens between the two texts of a pair; 0: it takes no pairs
+
+  // WordPiece. What the rules mean, as ranges and as what a character becomes, is filled in by the
+  // compiler if `punctuation` is empty.
+  uint32_t word_characters_max = 0;
+  WordRules word_rules;
+  std::vector<uint32_t> dropped, punctuation;
+  std::map<uint32_t, std::vector<uint32_t>> folds;
 };
 
 }  // namespace arenite::convert

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Words are looked up as they stand in the file; what is before and behind them, other files say.
+#include "convert/tokenizers/bert_vocabulary.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "convert/error.h"
+#include "convert/tokenizers/hf_config.h"
+#include "convert/tokenizers/hf_object.h"
+#include "core/utf8.h"
+
+namespace arenite::convert {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check_utf8(const std::string& token, size_t line, const std::string& file_name) {
+  for (size_t i = 0; i < token.size();) {
+    const CodePoint next = decode_utf8(std::string_view(token).substr(i));
+    if (next.value == kInvalidCodePoint) {
+      throw InputError("{}, line {}: {} is no UTF-8: expected a vocabulary, a token a line",
+                       file_name, line, quote(token));
+    }
+    i += next.bytes;
+  }
+}
+
+std::vector<std::string> read_lines(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw InputError("{} cannot be opened", quote(file.string()));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    check_utf8(line, lines.size() + 1, quote(file.string()));
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+// The two files that may stand beside a vocabulary.
+class TokenizerConfig {
+ public:
+  explicit TokenizerConfig(const fs::path& folder)
+      : config_value_(read_optional_json(folder / "tokenizer_config.json")),
+        names_value_(read_optional_json(folder / "special_tokens_map.json")),
+        config_(config_value_, quote((folder / "tokenizer_config.json").string()), ""),
+        names_(names_value_, quote((folder / "special_tokens_map.json").string()), "") {}
+
+  const HfObject& object() const { return config_; }
+
+  std::string token_name(std::string_view field, std::string_view otherwise) const {
+    for (const HfObject* config : {&config_, &names_}) {
+      if (config->has(field)) return named_token_text(*config, field);
+    }
+    return std::string(otherwise);
+  }
+
+ private:
+  nlohmann::json config_value_, names_value_;
+  HfObject config_, names_;
+};
+
+// Classes that tokenize as BERT does.
+void check_config(const HfObject& config) {
+  const std::string name =
+      config.has("tokenizer_class") ? config.text("tokenizer_class") : "BertTokenizer";
+  const std::string_view known[] = {"BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"};
+  if (std::none_of(std::begin(known), std::end(known), [&](std::string_view slow) {
+        return name == slow || name == std::string(slow) + "Fast";
+      })) {
+    config.refuse("tokenizer_class",
+                  "BertTokenizer, DistilBertTokenizer or ElectraTokenizer; for others save a "
+                  "tokenizer.json");
+  }
+  config.expect("do_basic_tokenize", true, true);
+  config.expect("never_split", nlohmann::json::array(), true);
+  config.expect("wordpieces_prefix", format::kContinuation, true);
+}
+
+WordRules word_rules(const HfObject& config) {
+  WordRules rules;
+  rules.drops_controls = config.flag("clean_text", true);
+  rules.lowers_case = config.flag("do_lower_case", true);
+  rules.strips_accents = config.flag("strip_accents", rules.lowers_case);
+  return rules;
+}
+
+TokenId find_last(const TokenizerSpec& spec, std::string_view name) {
+  const auto found = std::find(spec.tokens.rbegin(), spec.tokens.rend(), name);
+  if (found == spec.tokens.rend()) return kNoToken;
+  return static_cast<TokenId>(spec.tokens.rend() - found - 1);
+}
+
+TokenId needed_token(const TokenizerSpec& spec, const TokenizerConfig& config, const char* field,
+                     const char* otherwise, const char* purpose) {
+  const std::string name = config.token_name(field, otherwise);
+  const TokenId id = find_last(spec, name);
+  if (id == kNoToken) {
+    throw InputError(
+        "{}: none of the {} lines is {}, which {}: expected that token, or another name for it in "
+        "tokenizer_config.json, '{}'",
+        quote(spec.origin), spec.tokens.size(), quote(name), purpose, field);
+  }
+  return id;
+}
+
+}  // namespace
+
+TokenizerSpec read_vocab_txt(const fs::path& file) {
+  TokenizerSpec spec;
+  spec.origin = file.string();
+  spec.kind = format::TokenizerKind::kWordPiece;
+  spec.tokens = read_lines(file);
+  const TokenizerConfig config(file.parent_path());
+  check_config(config.object());
+  spec.word_rules = word_rules(config.object());
+  if (config.object().flag("tokenize_chinese_chars", true)) {
+    spec.flags |= format::kIdeographsAreWords;
+  }
+  spec.word_characters_max = kBertWordCharactersMax;
+
+  const TokenId unknown =
+      needed_token(spec, config, "unk_token", "[UNK]", "stands for unknown words");
+  const TokenId begin = needed_token(spec, config, "cls_token", "[CLS]", "begins a text");
+  const TokenId separator = needed_token(spec, config, "sep_token", "[SEP]", "ends a text");
+  const TokenId others[] = {find_last(spec, config.token_name("pad_token", "[PAD]")),
+                            find_last(spec, config.token_name("mask_token", "[MASK]"))};
+  for (const TokenId id : {unknown, begin, separator, others[0], others[1]}) {
+    if (id != kNoToken) spec.specials[id] = 0;
+  }
+  fill_word_pieces(spec, unknown);
+  add_decoder_tokens(spec, config.object());
+  put_bert_tokens_around(spec, begin, separator);
+  return spec;
+}
+
+void fill_word_pieces(TokenizerSpec& spec, TokenId unknown_token) {
+  spec.kind = format::TokenizerKind::kWordPiece;
+  spec.unknown = format::Unknown::kToken;
+  spec.unknown_token = unknown_token;
+  std::map<std::string_view, TokenId> last;
+  for (TokenId id = 0; id < spec.tokens.size(); ++id) last[spec.tokens[id]] = id;
+  for (const auto& [token, id] : last) spec.whole_tokens.push_back(id);
+}
+
+void put_bert_tokens_around(TokenizerSpec& spec, TokenId begin, TokenId separator) {
+  spec.bos = begin;
+  spec.ends = {separator};
+  spec.pair_separators = 1;
+  spec.flags |= format::kAddBos | format::kAddEnd | format::kSecondHasType1;
+}
+
+}  // namespace arenite::convert

@@ -18,8 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint32_t kWordCharactersMax = 100;  // of BERT's own tokenizer, and all since
-
 void check_utf8(const std::string& token, size_t line, const std::string& file_name) {
   for (size_t i = 0; i < token.size();) {
     const CodePoint next = decode_utf8(std::string_view(token).substr(i));
@@ -123,7 +121,7 @@ TokenizerSpec read_vocab_txt(const fs::path& file) {
   if (config.object().flag("tokenize_chinese_chars", true)) {
     spec.flags |= format::kIdeographsAreWords;
   }
-  spec.word_characters_max = kWordCharactersMax;
+  spec.word_characters_max = kBertWordCharactersMax;
 
   const TokenId unknown =
       needed_token(spec, config, "unk_token", "[UNK]", "stands for unknown words");
@@ -134,8 +132,8 @@ TokenizerSpec read_vocab_txt(const fs::path& file) {
   for (const TokenId id : {unknown, begin, separator, others[0], others[1]}) {
     if (id != kNoToken) spec.specials[id] = 0;
   }
-  add_decoder_tokens(spec, config.object());
   fill_word_pieces(spec, unknown);
+  add_decoder_tokens(spec, config.object());
   put_bert_tokens_around(spec, begin, separator);
   return spec;
 }

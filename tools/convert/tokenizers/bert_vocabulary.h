@@ -8,6 +8,9 @@
 
 namespace arenite::convert {
 
+// Of BERT's own tokenizer, and of all since: longer words are unknown.
+inline constexpr uint32_t kBertWordCharactersMax = 100;
+
 // `vocab.txt`: line i is token i. What is done to a text first, and how the special tokens are
 // named, stands in the tokenizer_config.json and special_tokens_map.json beside it; without them it
 // is as with BERT's uncased models: [UNK], [CLS], [SEP], and [PAD] and [MASK] where they are there.

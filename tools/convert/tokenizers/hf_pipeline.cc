@@ -2,12 +2,10 @@
 // Each kind of step is either translated, known to change nothing, or refused.
 #include "convert/tokenizers/hf_pipeline.h"
 
-#include <functional>
 #include <string_view>
 #include <vector>
 
 #include "convert/error.h"
-#include "convert/tokenizers/hf_object.h"
 #include "convert/tokenizers/sentence_pieces.h"
 
 namespace arenite::convert {
@@ -30,24 +28,6 @@ constexpr KnownPattern kPatterns[] = {
      R"(\s*[\r\n]+|\s+(?!\S)|\s+)",
      format::Pattern::kQwen2},
 };
-
-using Step = std::function<void(const HfObject& step)>;
-
-// Calls `take` for a step, or for each step of a sequence of them.
-void for_each_step(const HfObject& root, const std::string& file_name, const char* field,
-                   const char* list_field, const Step& take) {
-  if (!root.has(field)) return;
-  const HfObject first = root.object(field);
-  if (first.type() != "Sequence") return take(first);
-  first.expect_only({"type", list_field});
-  const json& list = first.at(list_field);
-  if (!list.is_array()) first.refuse(list_field, "a list of steps");
-  for (size_t i = 0; i < list.size(); ++i) {
-    const HfObject step(list[i], file_name, fmt::format("{}.{}[{}]", field, list_field, i));
-    if (step.type() == "Sequence") step.refuse("type", "a step, not a sequence in a sequence");
-    take(step);
-  }
-}
 
 [[noreturn]] void refuse_type(const HfObject& step, const char* supported) {
   step.refuse("type", fmt::format("a step that is supported: {}", supported));
@@ -175,44 +155,22 @@ void take_decoder(HfPipeline& pipeline, const HfObject& step, bool& is_byte_leve
   }
 }
 
-// The token that an element of a template stands for; kNoToken for the text itself.
-TokenId template_token(const HfObject& step, const HfObject& element) {
-  if (element.has("Sequence")) return kNoToken;
-  const std::string name = element.object("SpecialToken").text("id");
-  const json& ids = step.object("special_tokens").object(name).at("ids");
-  if (!ids.is_array() || ids.size() != 1 || !ids[0].is_number_unsigned() ||
-      ids[0].get<uint64_t>() >= format::kVocabularyMax) {
-    step.refuse("special_tokens", "one id for each special token");
-  }
-  return ids[0].get<TokenId>();
-}
-
-void take_post_processor(HfPipeline& pipeline, const HfObject& step, const std::string& file_name) {
-  const std::string type = step.type();
-  if (type == "ByteLevel") return;  // changes offsets only
-  if (type != "TemplateProcessing") refuse_type(step, "TemplateProcessing, ByteLevel");
-  step.expect_only({"type", "single", "pair", "special_tokens"});
-  const json& elements = step.at("single");
-  const char* const expected = "one text, and at most one token before and one behind it";
-  if (!elements.is_array() || elements.empty() || elements.size() > 3) {
-    step.refuse("single", expected);
-  }
-  bool text_seen = false;
-  for (const json& element : elements) {
-    const TokenId token =
-        template_token(step, HfObject(element, file_name, "post_processor.single"));
-    TokenId& place = text_seen ? pipeline.end : pipeline.begin;
-    if (token == kNoToken ? text_seen : place != kNoToken) step.refuse("single", expected);
-    if (token == kNoToken) {
-      text_seen = true;
-    } else {
-      place = token;
-    }
-  }
-  if (!text_seen) step.refuse("single", expected);
-}
-
 }  // namespace
+
+void for_each_step(const HfObject& root, const std::string& file_name, const char* field,
+                   const char* list_field, const std::function<void(const HfObject& step)>& take) {
+  if (!root.has(field)) return;
+  const HfObject first = root.object(field);
+  if (first.type() != "Sequence") return take(first);
+  first.expect_only({"type", list_field});
+  const json& list = first.at(list_field);
+  if (!list.is_array()) first.refuse(list_field, "a list of steps");
+  for (size_t i = 0; i < list.size(); ++i) {
+    const HfObject step(list[i], file_name, fmt::format("{}.{}[{}]", field, list_field, i));
+    if (step.type() == "Sequence") step.refuse("type", "a step, not a sequence in a sequence");
+    take(step);
+  }
+}
 
 HfPipeline read_hf_pipeline(const json& root_value, const std::string& file_name) {
   const HfObject root(root_value, file_name, "");
@@ -226,8 +184,9 @@ HfPipeline read_hf_pipeline(const json& root_value, const std::string& file_name
   for_each_step(root, file_name, "decoder", "decoders", [&](const HfObject& step) {
     take_decoder(pipeline, step, decodes_bytes, decodes_spaces);
   });
-  for_each_step(root, file_name, "post_processor", "processors",
-                [&](const HfObject& step) { take_post_processor(pipeline, step, file_name); });
+  for_each_step(root, file_name, "post_processor", "processors", [&](const HfObject& step) {
+    take_post_processor(pipeline.frame, step, file_name);
+  });
   if (pipeline.is_byte_level == pipeline.replaces_spaces ||
       pipeline.is_byte_level != decodes_bytes || pipeline.replaces_spaces != decodes_spaces) {
     throw InputError(

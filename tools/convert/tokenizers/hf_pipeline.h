@@ -2,9 +2,12 @@
 // The steps around the model in a tokenizer.json: what is done to a text before and after merging.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "convert/tokenizers/hf_object.h"
+#include "convert/tokenizers/hf_post_processor.h"
 #include "convert/tokenizers/tokenizer_spec.h"
 
 namespace arenite::convert {
@@ -19,9 +22,13 @@ struct HfPipeline {
   format::Pattern pattern = format::Pattern::kNone;
   format::Prefix prefix = format::Prefix::kNever;
   bool prefix_every_part = false;
-  TokenId begin = kNoToken;  // put around a text by the post-processor
-  TokenId end = kNoToken;
+  HfFrame frame;
 };
+
+// Calls `take` for the step that a field of `root` holds, or for each step of a sequence, which
+// lists them under `list_field`.
+void for_each_step(const HfObject& root, const std::string& file_name, const char* field,
+                   const char* list_field, const std::function<void(const HfObject& step)>& take);
 
 // Reads normalizer, pre_tokenizer, decoder and post_processor of `root`. A step, a field of a step
 // or a combination that is not understood is refused by name: InputError.

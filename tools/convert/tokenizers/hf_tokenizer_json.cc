@@ -11,6 +11,7 @@
 #include "convert/tokenizers/byte_pairs.h"
 #include "convert/tokenizers/hf_object.h"
 #include "convert/tokenizers/hf_pipeline.h"
+#include "convert/tokenizers/hf_word_piece.h"
 #include "convert/tokenizers/sentence_pieces.h"
 
 namespace arenite::convert {
@@ -82,10 +83,13 @@ void fill_low_line_pairs(TokenizerSpec& spec, const Vocabulary& vocabulary, cons
 // A "normalized" token is looked for in normalized text, and with a Prepend it gets a U+2581 of its
 // own: found only behind spaces, which it takes in. Of special tokens nobody wants that, and it is
 // the caller who has them read: they are read wherever they stand. Others are in every text.
-void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, const HfPipeline& pipeline,
+// WordPiece looks for it in lower case.
+void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, format::Prefix prefix,
                      const HfObject& token) {
   const bool is_special = token.flag("special", false);
-  if (pipeline.prefix == format::Prefix::kAlways && !is_special) {
+  const bool is_changed =
+      prefix == format::Prefix::kAlways || spec.kind == format::TokenizerKind::kWordPiece;
+  if (is_changed && !is_special) {
     token.expect("normalized", false);
   }
   token.expect_only({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
@@ -110,13 +114,13 @@ void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, const Hf
   spec.specials[id] = static_cast<uint8_t>(flags);
 }
 
-void add_added_tokens(TokenizerSpec& spec, const Vocabulary& vocabulary, const HfPipeline& pipeline,
+void add_added_tokens(TokenizerSpec& spec, const Vocabulary& vocabulary, format::Prefix prefix,
                       const HfObject& root, const std::string& file_name) {
   if (!root.has("added_tokens")) return;
   const json& tokens = root.at("added_tokens");
   if (!tokens.is_array()) root.refuse("added_tokens", "a list of tokens");
   for (size_t i = 0; i < tokens.size(); ++i) {
-    add_added_token(spec, vocabulary, pipeline,
+    add_added_token(spec, vocabulary, prefix,
                     HfObject(tokens[i], file_name, fmt::format("added_tokens[{}]", i)));
   }
 }
@@ -127,14 +131,7 @@ void apply_pipeline(TokenizerSpec& spec, const HfPipeline& pipeline) {
   if (pipeline.prefix_every_part) spec.flags |= format::kPrefixEveryPart;
   if (pipeline.drops_first_space) spec.flags |= format::kDropFirstSpace;
   if (pipeline.expects_nfc) spec.flags |= format::kExpectsNfc;
-  if (pipeline.begin != kNoToken) {
-    spec.bos = pipeline.begin;
-    spec.flags |= format::kAddBos;
-  }
-  if (pipeline.end != kNoToken) {
-    spec.ends = {pipeline.end};
-    spec.flags |= format::kAddEnd;
-  }
+  apply_frame(spec, pipeline.frame);
 }
 
 // The vocabulary knows a byte of byte fallback by a name that no piece has.
@@ -158,6 +155,14 @@ TokenizerSpec read_hf_tokenizer_json(const std::filesystem::path& file) {
   root.expect_only({"version", "truncation", "padding", "added_tokens", "normalizer",
                     "pre_tokenizer", "post_processor", "decoder", "model"});
   const HfObject model = root.object("model");
+  TokenizerSpec spec;
+  spec.origin = file.string();
+  if (model.has("type") && model.type() == "WordPiece") {
+    const Vocabulary vocabulary = read_vocabulary(model, file_name);
+    fill_hf_word_piece(spec, root, vocabulary, file_name);
+    add_added_tokens(spec, vocabulary, format::Prefix::kNever, root, file_name);
+    return spec;
+  }
   check_model(model);
   const HfPipeline pipeline = read_hf_pipeline(root_value, file_name);
   const Vocabulary vocabulary = read_vocabulary(model, file_name);
@@ -167,14 +172,12 @@ TokenizerSpec read_hf_tokenizer_json(const std::filesystem::path& file) {
     model.refuse("byte_fallback", "true with a ByteFallback decoder, and false without");
   }
 
-  TokenizerSpec spec;
-  spec.origin = file.string();
   if (pipeline.is_byte_level) {
     fill_byte_pairs(spec, vocabulary, merges);
   } else {
     fill_low_line_pairs(spec, vocabulary, merges, byte_fallback);
   }
-  add_added_tokens(spec, vocabulary, pipeline, root, file_name);
+  add_added_tokens(spec, vocabulary, pipeline.prefix, root, file_name);
   apply_pipeline(spec, pipeline);
   spec.unknown = format::Unknown::kDrop;
   if (model.has("unk_token")) {

@@ -15,6 +15,7 @@
 #include "convert/tokenizers/gguf_tokens.h"
 #include "convert/tokenizers/hf_config.h"
 #include "convert/tokenizers/hf_tokenizer_json.h"
+#include "convert/tokenizers/hf_word_piece.h"
 #include "convert/tokenizers/llama2c_tokenizer.h"
 #include "convert/tokenizers/sentencepiece_model.h"
 #include "convert/tokenizers/tokenizer_compiler.h"
@@ -27,7 +28,11 @@ namespace fs = std::filesystem;
 TokenizerSpec read_json_tokenizer(const fs::path& file) {
   const bool has_model = read_json_object(file).contains("model");
   TokenizerSpec spec = has_model ? read_hf_tokenizer_json(file) : read_vocab_json(file);
-  if (spec.kind != format::TokenizerKind::kCharacters) apply_hf_config(spec, file.parent_path());
+  if (spec.kind == format::TokenizerKind::kWordPiece) {
+    check_bert_config(spec, file.parent_path());
+  } else if (spec.kind != format::TokenizerKind::kCharacters) {
+    apply_hf_config(spec, file.parent_path());
+  }
   return spec;
 }
 

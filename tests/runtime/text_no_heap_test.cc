@@ -18,6 +18,7 @@ size_t live(const Model& model, std::string_view text, std::span<TokenId> ids,
   if (!tokenizer.ok()) return 0;
   const Result<size_t> count = tokenizer->encode(text, {.read_specials = true}, ids, &why);
   (void)tokenizer->encode(text, {}, ids.first(1), &why);
+  (void)tokenizer->encode_pair(text.substr(0, 8), text.substr(8), {.tokens_max = 9}, ids, {}, &why);
   (void)tokenizer->find_special("<s>");
   const Result<Sampler> sampler = Sampler::create(
       {.repetition_penalty = 1.2f, .temperature = 0.8f, .top_k = 40, .top_p = 0.9f, .min_p = 0.01f},
@@ -39,7 +40,8 @@ size_t live(const Model& model, std::string_view text, std::span<TokenId> ids,
 TEST(TextNoHeap, IsTouchedFromTextToTokensAndBack) {
   if (!NoHeapScope::traps_malloc()) GTEST_SKIP() << "this build cannot see calls of malloc";
   for (const convert::TokenizerSpec& spec :
-       {byte_spec({" the", "abc"}, format::Pattern::kLlama3), piece_spec({" ", "a", "b"}, true)}) {
+       {byte_spec({" the", "abc"}, format::Pattern::kLlama3), piece_spec({" ", "a", "b"}, true),
+        word_spec({"a", "##b", "the"})}) {
     const TestModel model(model_with(spec).span(), Target::kPortable);
     const std::string text = "the abc's 123 \xE6\x97\xA5 abcabcabc <s>";
     std::vector<TokenId> ids(encode_tokens_max(text.size()));

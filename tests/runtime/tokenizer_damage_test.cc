@@ -55,6 +55,12 @@ convert::TokenizerSpec damaged_characters() {
   return spec;
 }
 
+convert::TokenizerSpec damaged_words() {
+  convert::TokenizerSpec spec = word_spec({"the", "a", "##b", "##bc", "[", "\xE6\x97\xA5"});
+  spec.folds[0x1100] = {0x3042, 0x3044, 0x3046};
+  return spec;
+}
+
 // Changes each byte of the metadata in several ways, with the checksums right again.
 void sweep(const convert::TokenizerSpec& spec) {
   const convert::AlignedBytes file = model_with(spec);
@@ -84,10 +90,11 @@ void sweep(const convert::TokenizerSpec& spec) {
 TEST(TokenizerDamage, OfBytePairsIsRefusedOrHarmless) { sweep(damaged_pairs()); }
 TEST(TokenizerDamage, OfPiecesIsRefusedOrHarmless) { sweep(damaged_pieces()); }
 TEST(TokenizerDamage, OfCharactersIsRefusedOrHarmless) { sweep(damaged_characters()); }
+TEST(TokenizerDamage, OfWordsIsRefusedOrHarmless) { sweep(damaged_words()); }
 
 TEST(TokenizerDamage, OfManyBytesIsRefusedOrHarmless) {
   Random random(3);
-  for (const convert::TokenizerSpec& spec : {damaged_pairs(), damaged_pieces()}) {
+  for (const convert::TokenizerSpec& spec : {damaged_pairs(), damaged_pieces(), damaged_words()}) {
     const convert::AlignedBytes file = model_with(spec);
     const GuardedBuffer memory(file.size(), kModelAlignment);
     for (size_t round = 0; round < 4000 / kStride; ++round) {

@@ -65,11 +65,11 @@ TEST(TokenizerRules, AreKeptBySoundFiles) {
 INSTANTIATE_TEST_SUITE_P(
     All, PiecesRules,
     testing::Values(
-        FileRule{"Kind", ARENITE_SET(VT_KIND, uint8_t{3}), {"tokenizer.kind", "not know"}},
+        FileRule{"Kind", ARENITE_SET(VT_KIND, uint8_t{4}), {"tokenizer.kind", "not know"}},
         FileRule{"Pattern", ARENITE_SET(VT_PATTERN, uint8_t{6}), {"tokenizer.pattern", "not know"}},
         FileRule{"Prefix", ARENITE_SET(VT_PREFIX, uint8_t{3}), {"tokenizer.prefix", "not know"}},
         FileRule{"Unknown", ARENITE_SET(VT_UNKNOWN, uint8_t{3}), {"tokenizer.unknown", "not know"}},
-        FileRule{"Flags", ARENITE_SET(VT_FLAGS, 64u), {"tokenizer.flags", "not know"}},
+        FileRule{"Flags", ARENITE_SET(VT_FLAGS, 512u), {"tokenizer.flags", "not know"}},
         FileRule{"Empty",
                  ARENITE_COUNT(token_offsets, 1u),
                  {"tokenizer.token_offsets", "sensible size"}},

@@ -19,6 +19,7 @@ constexpr std::string_view kTexts[] = {
     "the abc's 12345  x\n\n y'LL \t<s><|end|>cab",
     " \xE2\x96\x81 \xC3\xA9\xE6\x97\xA5\xF0\x9F\x99\x82\xFF\xE6\x97 <|end|> \xC2",
     "aaaaaaaaaaaaaaaabababababcabcabcabc",
+    "The A\xC3\x89 \xC4\xB0 [CLS] \xE1\x84\x80\xED\x95\x9C\xE6\x97\xA5\xE2\x80\x9C abc##b",
 };
 
 void require(bool condition) {
@@ -48,6 +49,26 @@ void encode_and_decode(const Tokenizer& tokenizer, std::string_view text,
   (void)stream.finish();
 }
 
+void encode_pair(const Tokenizer& tokenizer, std::string_view text, std::string_view second) {
+  constexpr size_t kTokensMax = 9;
+  const size_t ids_max = encode_tokens_max(text.size() + second.size());
+  const GuardedBuffer id_memory(ids_max * sizeof(TokenId), alignof(TokenId));
+  const GuardedBuffer type_memory(kTokensMax);
+  const std::span<TokenId> ids(reinterpret_cast<TokenId*>(id_memory.data()), ids_max);
+  const std::span<uint8_t> types(reinterpret_cast<uint8_t*>(type_memory.data()), kTokensMax);
+  Diagnostic why;
+  (void)tokenizer.encode_pair(text, second, {.read_specials = true}, ids, {}, &why);
+  const Result<size_t> count =
+      tokenizer.encode_pair(text, second, {.tokens_max = kTokensMax}, ids, types, &why);
+  require(id_memory.surroundings_intact() && type_memory.surroundings_intact());
+  if (!count.ok()) {
+    require(why.reason != nullptr);
+    return;
+  }
+  require(*count <= kTokensMax);
+  for (size_t i = 0; i < *count; ++i) require(ids[i] < tokenizer.vocab_size() && types[i] <= 1);
+}
+
 }  // namespace
 
 bool use_tokenizer(const Model& model) {
@@ -56,6 +77,7 @@ bool use_tokenizer(const Model& model) {
   for (const std::string_view text : kTexts) {
     encode_and_decode(*tokenizer, text, {});
     encode_and_decode(*tokenizer, text, {.add_bos_and_end = false, .read_specials = true});
+    encode_pair(*tokenizer, text, kTexts[2]);
   }
   const uint32_t ids = std::min(tokenizer->vocab_size(), 2000u);
   TextStream stream(*tokenizer);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "convert/program_builder.h"
+#include "convert/tokenizers/bert_vocabulary.h"
 #include "convert/tokenizers/sentence_pieces.h"
 #include "convert/tokenizers/tokenizer_compiler.h"
 #include "convert/writer.h"
@@ -119,6 +120,24 @@ convert::TokenizerSpec piece_spec(const std::vector<std::string>& pieces, bool b
   spec.flags = format::kAddBos | format::kDropFirstSpace | format::kFuseUnknown;
   spec.bos = 1;
   spec.ends = {2};
+  return spec;
+}
+
+convert::TokenizerSpec word_spec(const std::vector<std::string>& words) {
+  convert::TokenizerSpec spec;
+  spec.origin = "words";
+  spec.tokens = {"[PAD]", "[UNK]", "[CLS]", "[SEP]"};
+  spec.tokens.insert(spec.tokens.end(), words.begin(), words.end());
+  for (TokenId id = 0; id < 4; ++id) spec.specials[id] = 0;
+  convert::fill_word_pieces(spec, 1);
+  convert::put_bert_tokens_around(spec, 2, 3);
+  spec.flags |= format::kIdeographsAreWords | format::kDecomposeHangul;
+  spec.word_characters_max = convert::kBertWordCharactersMax;
+  for (uint32_t letter = 'A'; letter <= 'Z'; ++letter) spec.folds[letter] = {letter | 0x20};
+  spec.folds[0xC9] = {'e'};
+  spec.folds[0x130] = {'i', 0x307};
+  spec.dropped = {0, 0, 0x301, 0x301};
+  spec.punctuation = {0x201C, 0x201D};
   return spec;
 }
 

@@ -50,6 +50,10 @@ convert::TokenizerSpec byte_spec(const std::vector<std::string>& words,
 // scores, which are written with spaces.
 convert::TokenizerSpec piece_spec(const std::vector<std::string>& pieces, bool byte_fallback);
 
+// WordPiece with [PAD], [UNK], [CLS] and [SEP], then the words. A to Z and É become lower case
+// without accents, İ becomes "i" and U+0307, U+0000 and U+0301 vanish, and “ and ” are punctuation.
+convert::TokenizerSpec word_spec(const std::vector<std::string>& words);
+
 }  // namespace arenite::test
 
 #endif  // ARENITE_TESTS_SUPPORT_TOKENIZER_MODEL_H_

@@ -22,9 +22,9 @@ namespace fs = std::filesystem;
 // Share of the largest value.
 constexpr double kRelativeError = 2e-5;
 
-TestModel convert(const fs::path& path, Target target) {
+TestModel convert(const fs::path& path, Target target, const convert::EncoderOptions& source = {}) {
   const convert::EncoderConversion conversion =
-      convert::convert_encoder(path, "encoder", {}, {target});
+      convert::convert_encoder(path, "encoder", {source, 0, {}}, {target});
   return TestModel(conversion.file.span(), target);
 }
 
@@ -161,7 +161,9 @@ TEST_P(EncoderGolden, BertGivesTheSameBitsPackedAloneAndInReverse) {
 TEST_P(EncoderGolden, SentimentGivesTheLogitsAndHiddenStatesOfPyTorch) {
   const fs::path data = folder("real/sentiment-sst2");
   if (data.empty()) return;
-  const TestModel model = convert(data / "model.pt", GetParam());
+  const TestModel model =
+      convert(data / "model.pt", GetParam(),
+              {.activation = convert::Activation::kGeluErf, .norm_first = true});
   const std::vector<int64_t> ids = convert::NpyArray::read(data / "input_ids.npy").to_i64();
   const std::vector<int64_t> lengths = convert::NpyArray::read(data / "lengths.npy").to_i64();
   const std::vector<int64_t> labels = convert::NpyArray::read(data / "labels.npy").to_i64();

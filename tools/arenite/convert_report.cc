@@ -129,6 +129,22 @@ void print_decoder(const convert::DecoderConversion& conversion) {
   print_tokenizer(conversion.program);
 }
 
+const char* activation_name(convert::Activation activation) {
+  switch (activation) {
+    case convert::Activation::kGeluErf:
+      return "gelu";
+    case convert::Activation::kGeluTanh:
+      return "gelu_tanh";
+    case convert::Activation::kSilu:
+      return "silu";
+    case convert::Activation::kRelu:
+      return "relu";
+    case convert::Activation::kTanh:
+      return "tanh";
+  }
+  return "";
+}
+
 const char* describe(convert::Pooling pooling) {
   switch (pooling) {
     case convert::Pooling::kNone:
@@ -146,8 +162,9 @@ void print_encoder(const convert::EncoderConversion& conversion) {
   const convert::Program& program = conversion.program;
   fmt::print("model      {}, from {}; {} parameters\n", spec.architecture,
              convert::name(conversion.source.kind), parameters_of(program));
-  fmt::print("shape      {} layers, {} wide, {} heads of {}, MLP {}, norms {}\n",
-             spec.layers.size(), spec.model_dim, spec.heads, spec.head_dim, spec.ffn_dim,
+  fmt::print("shape      {} layers, {} wide, {} head{} of {}, MLP {} with {}, norms {}\n",
+             spec.layers.size(), spec.model_dim, spec.heads, spec.heads == 1 ? "" : "s",
+             spec.head_dim, spec.ffn_dim, activation_name(spec.activation),
              spec.norm_first ? "first" : "last");
   if (spec.vocab_size == 0) {
     fmt::print("input      {} features\n", spec.input_features);

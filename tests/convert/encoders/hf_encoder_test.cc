@@ -212,7 +212,7 @@ TEST(HfEncoder, RefusesMpnetByTheNameOfItsBias) {
   EditedEncoder encoder("bert_sequence");
   encoder.config["model_type"] = "mpnet";
   EXPECT_TRUE(encoder.refuses(
-      {"'mpnet'", "'model_type'", "encoder.relative_attention_bias", "distilbert"}));
+      {"\"mpnet\"", "'model_type'", "encoder.relative_attention_bias", "distilbert"}));
 }
 
 }  // namespace

@@ -201,7 +201,8 @@ def roberta_sequence():
     """Positions count from 2, behind that of the padding token."""
     tensors = random_tensors({
         **embedding_shapes("roberta.", types=1), **layer_shapes("roberta.", BertNames),
-        **linear_shapes("classifier.dense", DIM, DIM), **linear_shapes("classifier.out_proj", 3, DIM)})
+        **linear_shapes("classifier.dense", DIM, DIM),
+        **linear_shapes("classifier.out_proj", 3, DIM)})
     ids, _ = random_ids()
     w = Weights(tensors)
     states = run_layers(w, "roberta.", BertNames,

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "convert/checkpoint.h"
@@ -20,11 +21,15 @@ using namespace testing;
 
 // Both sides compute in double precision, from the same float32 weights.
 constexpr double kRelativeError = 1e-12;
+// Where the only token type is added to positions, the sums are float32 and normalised afterwards.
+constexpr double kFoldedRelativeError = 1e-7;
 
 class EncoderFixture : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(EncoderFixture, StatesAndValuesAreThoseOfPyTorch) {
   const EncoderSpec spec = open_encoder(encoder_fixture(GetParam())).spec;
+  const double error =
+      GetParam() == std::string_view("roberta_sequence") ? kFoldedRelativeError : kRelativeError;
   const Checkpoint expected =
       Checkpoint::read(encoder_fixture(GetParam()) / "expected.safetensors");
   const CheckpointTensor& states = *expected.find("states");  // [layers + 1, batch, tokens, dim]
@@ -41,11 +46,11 @@ TEST_P(EncoderFixture, StatesAndValuesAreThoseOfPyTorch) {
       ASSERT_EQ(found.size(), static_cast<size_t>(lengths[row]) * states.shape[3]);
       const auto state =
           std::span(all_states).subspan((i * batch + row) * state_values, found.size());
-      EXPECT_TRUE(near(found, state, kRelativeError)) << "row " << row << ", state " << i;
+      EXPECT_TRUE(near(found, state, error)) << "row " << row << ", state " << i;
     }
     const size_t row_values = all_values.size() / batch;
     const auto values = std::span(all_values).subspan(row * row_values, outputs.values.size());
-    EXPECT_TRUE(near(outputs.values, values, kRelativeError)) << "row " << row;
+    EXPECT_TRUE(near(outputs.values, values, error)) << "row " << row;
   }
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference forward pass against what other programs computed for a random BERT and for a
-// trained classifier of sentences.
+// The reference forward pass against what other programs computed for a random BERT and for
+// trained classifiers of vibrations and of sentences.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <vector>
 
 #include "convert/decoders/tiny_models.h"
@@ -48,6 +49,27 @@ TEST(EncoderGolden, StatesOfBertAreThoseOfTransformers) {
           << "row " << row << ", state " << i;
     }
     EXPECT_EQ(outputs.values, outputs.hidden_states.back());
+  }
+}
+
+TEST(EncoderGolden, VibrationsHaveTheLogitsOfTheirTrainedModel) {
+  const auto folder = std::filesystem::path(ARENITE_SOURCE_DIR) / "models/vibration";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no model at " << folder;
+  // The config beside the weights says all that a state dict does not.
+  const EncoderSpec spec = open_encoder(folder / "model.safetensors").spec;
+  EXPECT_EQ(spec.labels.size(), 5u);
+  const NpyArray input = NpyArray::read(folder / "input.npy");
+  const std::vector<double> windows = input.to_f64();
+  const std::vector<double> logits = NpyArray::read(folder / "expected_logits.npy").to_f64();
+  const size_t values = input.shape()[1] * input.shape()[2];
+  for (size_t row = 0; row < input.shape()[0]; ++row) {
+    const auto begin = windows.begin() + static_cast<ptrdiff_t>(row * values);
+    std::vector<float> window;
+    std::transform(begin, begin + static_cast<ptrdiff_t>(values), std::back_inserter(window),
+                   [](double value) { return static_cast<float>(value); });
+    EXPECT_TRUE(testing::near(reference_encoder(spec, window).values,
+                              std::span(logits).subspan(row * 5, 5), kRelativeError))
+        << row;
   }
 }
 

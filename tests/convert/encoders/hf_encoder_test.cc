@@ -202,6 +202,15 @@ TEST(HfEncoder, RefusesWhatItDoesNotCompute) {
   }
 }
 
+TEST(HfEncoder, ScoresOfACrossEncoderAreThoseOfItsClassifier) {
+  EditedEncoder encoder("bert_sequence");
+  const char* field = "sbert_ce_default_activation_function";
+  encoder.config[field] = "torch.nn.modules.linear.Identity";
+  EXPECT_NO_THROW(encoder.open());
+  encoder.config[field] = "torch.nn.modules.activation.Sigmoid";
+  EXPECT_TRUE(encoder.refuses({field, "Sigmoid"}));
+}
+
 TEST(HfEncoder, ChunksOfTheFeedForwardLayerChangeNothing) {
   EditedEncoder encoder("bert_sequence");
   encoder.config["chunk_size_feed_forward"] = 4;
@@ -212,7 +221,7 @@ TEST(HfEncoder, RefusesMpnetByTheNameOfItsBias) {
   EditedEncoder encoder("bert_sequence");
   encoder.config["model_type"] = "mpnet";
   EXPECT_TRUE(encoder.refuses(
-      {"'mpnet'", "'model_type'", "encoder.relative_attention_bias", "distilbert"}));
+      {"\"mpnet\"", "'model_type'", "encoder.relative_attention_bias", "distilbert"}));
 }
 
 }  // namespace

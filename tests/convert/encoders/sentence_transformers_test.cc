@@ -117,8 +117,9 @@ TEST_F(SentenceTransformers, RefusesTextInLowerCaseWithAdvice) {
 
 TEST_F(SentenceTransformers, RefusesAClassifierInTheTransformer) {
   const EditedEncoder classifier("bert_sequence");
-  std::filesystem::copy(classifier.write(), folder_.path(),
-                        std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy(
+      classifier.write(), folder_.path(),
+      std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
   EXPECT_TRUE(refuses({"config.json", "classifier"}));
 }
 

@@ -18,9 +18,9 @@ const char* name(PoolingChoice choice);  // as options and configs write it: "po
 // modules do by default.
 struct EncoderOptions {
   uint32_t heads = 0;  // 0: not said
-  std::optional<Activation> activation;
-  std::optional<bool> norm_first;
-  std::optional<PoolingChoice> pooling;
+  std::optional<Activation> activation{};
+  std::optional<bool> norm_first{};
+  std::optional<PoolingChoice> pooling{};
 };
 
 }  // namespace arenite::convert

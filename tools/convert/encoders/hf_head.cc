@@ -126,6 +126,8 @@ void read_class_names(ConfigFields& config, EncoderSpec& spec) {
   for (const char* field : {"num_labels", "_num_labels"}) {
     config.expect(field, classes, "the classifier has as many");
   }
+  config.expect("sbert_ce_default_activation_function", "torch.nn.modules.linear.Identity",
+                "scores of a cross-encoder are given out as the classifier computes them");
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ void read_pooling(const fs::path& folder, const EncoderOptions& options, Encoder
   fields.expect("word_embedding_dimension", spec.model_dim, "the transformer's rows are as wide");
   fields.pass_over("include_prompt");  // of texts with an instruction in front
   const bool is_first = fields.flag("pooling_mode_cls_token", false);
-  const bool is_mean = fields.flag("pooling_mode_mean_tokens", false);
+  const bool is_mean = fields.flag("pooling_mode_mean_tokens", true);  // the library's default
   for (const char* mode : {"pooling_mode_max_tokens", "pooling_mode_mean_sqrt_len_tokens",
                            "pooling_mode_weightedmean_tokens", "pooling_mode_lasttoken"}) {
     fields.expect(mode, false, "only the first token and the mean of all are supported");

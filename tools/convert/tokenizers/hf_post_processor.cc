@@ -14,7 +14,7 @@ using nlohmann::json;
 
 struct Element {
   TokenId token = kNoToken;  // kNoToken: a text
-  std::string text;          // its name
+  std::string text = {};     // its name
   uint64_t type = 0;
 };
 

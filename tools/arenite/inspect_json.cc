@@ -168,6 +168,7 @@ std::string facts_as_json(const ModelFacts& facts) {
   json["model"] = {{"name", facts.name},
                    {"architecture", facts.architecture},
                    {"vocab_size", facts.vocab_size},
+                   {"tokenizer", facts.tokenizer_kind},
                    {"hidden_states", facts.hidden_states},
                    {"input_features", facts.input_features},
                    {"output_features", facts.output_features},

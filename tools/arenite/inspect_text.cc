@@ -31,6 +31,10 @@ std::string header(const ModelFacts& facts) {
   add("input", facts.vocab_size == 0
                    ? fmt::format("[tokens, {}]", facts.input_features)
                    : fmt::format("tokens of a vocabulary of {}", grouped(facts.vocab_size)));
+  if (!facts.tokenizer_kind.empty()) {
+    add("tokenizer",
+        fmt::format("{}, {}", facts.tokenizer_kind, counted(facts.tokenizer_tokens, "token")));
+  }
   add("output", fmt::format("[tokens, {}]", facts.output_features));
   const std::string context =
       facts.positions_max == 0 ? "any length" : counted(facts.positions_max, "position");

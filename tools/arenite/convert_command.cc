@@ -190,7 +190,7 @@ void add_convert(CLI::App& app) {
       ->check(whole_number(1, kContextMax));
   command->add_option(
       "--tokenizer", arguments->tokenizer,
-      "tokenizer.json, tokenizer.model, vocab.txt, vocab.json, tokenizer.bin or meta.pkl; or none");
+      "tokenizer.json, tokenizer.model, vocab.json, vocab.txt, tokenizer.bin or meta.pkl; or none");
   command
       ->add_option("--activation", arguments->activation,
                    "Of a state dict, which does not tell: gelu, gelu_tanh, silu, relu")

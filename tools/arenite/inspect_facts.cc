@@ -108,6 +108,11 @@ const char* select_name(format::SelectKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
+const char* tokenizer_kind_name(format::TokenizerKind kind) {
+  constexpr const char* kNames[] = {"byte pairs", "sentence pieces", "characters", "WordPiece"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
 const char* layout_name(format::Layout layout) {
   return layout == format::Layout::kRows ? "rows" : "gemm";
 }
@@ -131,6 +136,11 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
   facts.file_bytes = footer.file_bytes;
   facts.metadata_bytes = footer.metadata_bytes;
   facts.vocab_size = reader.vocab_size();
+  if (format::has_tokenizer(file.bytes())) {
+    const format::TokenizerView tokenizer = format::tokenizer_view(file.bytes());
+    facts.tokenizer_kind = tokenizer_kind_name(tokenizer.kind);
+    facts.tokenizer_tokens = tokenizer.vocab_size();
+  }
   facts.hidden_states = reader.hidden_states();
   if (facts.vocab_size == 0) facts.input_features = reader.slot(reader.input_slot()).width;
   facts.output_features = reader.slot(reader.output_slot()).width;

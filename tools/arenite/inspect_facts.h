@@ -8,6 +8,7 @@
 #include "arenite/model_cost.h"
 #include "arenite/model_file.h"
 #include "arenite/session_sizes.h"
+#include "format/tokenizer_reader.h"
 
 namespace arenite::tool {
 
@@ -60,7 +61,9 @@ struct ModelFacts {
   uint32_t format_version = 0;
   uint64_t file_bytes = 0;
   uint64_t metadata_bytes = 0;
-  uint32_t vocab_size = 0;  // 0: the input is features
+  uint32_t vocab_size = 0;        // 0: the input is features
+  std::string tokenizer_kind;     // such as "WordPiece"; empty: the file has none
+  uint32_t tokenizer_tokens = 0;  // at most vocab_size
   uint32_t hidden_states = 0;
   uint32_t input_features = 0;  // 0: the input is tokens
   uint32_t output_features = 0;
@@ -89,6 +92,7 @@ const char* op_kind_name(format::OpKind kind);
 const char* activation_name(format::ActivationKind kind);
 const char* norm_name(format::NormKind kind);
 const char* select_name(format::SelectKind kind);
+const char* tokenizer_kind_name(format::TokenizerKind kind);
 const char* layout_name(format::Layout layout);
 
 }  // namespace arenite::tool

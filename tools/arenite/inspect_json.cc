@@ -175,6 +175,7 @@ std::string facts_as_json(const ModelFacts& facts) {
       {"name", facts.name},
       {"architecture", facts.architecture},
       {"vocab_size", facts.vocab_size},
+      {"tokenizer", facts.tokenizer_kind},
       {"hidden_states", facts.hidden_states},
       {"input_features", facts.input_features},
       {"token_types", facts.token_types},

@@ -40,6 +40,10 @@ std::string header(const ModelFacts& facts) {
   add("input", facts.vocab_size == 0
                    ? fmt::format("[tokens, {}]", facts.input_features)
                    : fmt::format("tokens of a vocabulary of {}", grouped(facts.vocab_size)));
+  if (!facts.tokenizer_kind.empty()) {
+    add("tokenizer",
+        fmt::format("{}, {}", facts.tokenizer_kind, counted(facts.tokenizer_tokens, "token")));
+  }
   const bool pooled = facts.pooling != format::SelectKind::kAsAsked;
   add("output", fmt::format("[{}, {}]", pooled ? "sequences" : "tokens", facts.output_features));
   add("classes", class_names(facts.labels));

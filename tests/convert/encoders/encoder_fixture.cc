@@ -48,7 +48,7 @@ convert::EncoderOutputs run_row(const convert::EncoderSpec& spec, const std::str
   const convert::CheckpointTensor* types = expected.find("types");
   if (types == nullptr) return reference_encoder(spec, ids);
   return reference_encoder(spec, ids,
-                           sequence_of<uint32_t>(types->to_i64(), batch, tokens, row, length));
+                           sequence_of<uint8_t>(types->to_i64(), batch, tokens, row, length));
 }
 
 EditedEncoder::EditedEncoder(const std::string& fixture)

@@ -68,8 +68,12 @@ TEST(EncoderReference, RefusesInputsThatDoNotFit) {
   EXPECT_TRUE(refuses([&] { reference_encoder(tokens, std::vector<uint32_t>{13}); },
                       {"token 13", "less than 13"}));
   EXPECT_TRUE(refuses([&] { reference_encoder(tokens, std::vector<uint32_t>{}); }, {"no tokens"}));
-  EXPECT_TRUE(refuses([&] { reference_encoder(tokens, ids, ids); }, {"token type 2"}));
-  EXPECT_TRUE(refuses([&] { reference_encoder(tokens, ids, std::vector<uint32_t>{0}); },
+  EXPECT_TRUE(refuses(
+      [&] {
+        reference_encoder(tokens, ids, std::vector<uint8_t>{1, 2});
+      },
+      {"token type 2"}));
+  EXPECT_TRUE(refuses([&] { reference_encoder(tokens, ids, std::vector<uint8_t>{0}); },
                       {"1 token types for 2 tokens"}));
   EXPECT_TRUE(refuses([&] { reference_encoder(tokens, std::vector<float>{1}); }, {"token ids"}));
   const EncoderSpec features = open_encoder(encoder_fixture("torch_features")).spec;

@@ -67,9 +67,9 @@ TEST(BenchCommand, RefusesWhatTheContextOrTheModelHasNoRoomFor) {
   EXPECT_TRUE(ends(run_arenite({"bench", tokens, "--at", "70"}), kBadInput,
                    {"--at: found 70", "at most 69"}));
   EXPECT_TRUE(ends(run_arenite({"bench", tokens, "--tokens", "3"}), kBadInput,
-                   {"--tokens does not fit", "reads tokens"}));
+                   {"--tokens does not fit", "is a decoder"}));
   EXPECT_TRUE(ends(run_arenite({"bench", features, "--at", "3"}), kBadInput,
-                   {"--at does not fit", "reads features"}));
+                   {"--at does not fit", "is no decoder"}));
 }
 
 TEST(BenchCommand, RefusesSizesBeyondTheContext) {

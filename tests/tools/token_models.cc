@@ -14,6 +14,7 @@
 #include "convert/writer.h"
 #include "support/byte_string.h"
 #include "support/decoder_factory.h"
+#include "support/encoder_factory.h"
 #include "support/kernel_sets.h"
 #include "support/tokenizer_model.h"
 #include "tools/checkpoints.h"
@@ -33,6 +34,42 @@ std::string write_text_decoder(const TempFolder& folder) {
   convert::Program program = test::decoder_program(shape);
   program.tokenizer = std::move(spec);
   return write_file(folder, "text.arn", convert::write_model(program, test::all_targets()).span());
+}
+
+namespace {
+
+std::string write_encoder(const TempFolder& folder, test::EncoderShape shape) {
+  shape.positions_max = kEncoderContext;
+  convert::TokenizerSpec spec =
+      test::word_spec({"the", "pump", "is", "loud", "a", "noisy", "##s", "."});
+  convert::complete_tokenizer(spec);
+  if (shape.vocab_size != 0) shape.vocab_size = static_cast<uint32_t>(spec.tokens.size());
+  convert::Program program = test::encoder_program(shape);
+  if (shape.vocab_size != 0) program.tokenizer = std::move(spec);
+  return write_file(folder, shape.name + ".arn",
+                    convert::write_model(program, test::all_targets()).span());
+}
+
+}  // namespace
+
+std::string write_sentence_encoder(const TempFolder& folder) {
+  test::EncoderShape shape = test::encoder_named("sentences");
+  shape.token_types = 2;
+  return write_encoder(folder, shape);
+}
+
+std::string write_text_classifier(const TempFolder& folder) {
+  test::EncoderShape shape = test::encoder_named("classifier");
+  shape.classes = 3;
+  return write_encoder(folder, shape);
+}
+
+std::string write_tagger(const TempFolder& folder) {
+  return write_encoder(folder, test::encoder_named("tagger"));
+}
+
+std::string write_sensor_classifier(const TempFolder& folder) {
+  return write_encoder(folder, test::encoder_named("sensor"));
 }
 
 std::string write_large_decoder(const TempFolder& folder) {

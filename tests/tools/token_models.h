@@ -22,6 +22,16 @@ inline constexpr TokenId kTextEnd = 2;
 inline constexpr TokenId kFirstByte = 3;
 std::string write_text_decoder(const TempFolder& folder);
 
+// Encoders over the words below; each has kEncoderContext positions. The first one gives a vector
+// of kSentenceWidth numbers of length 1 for a text, the second one of three classes, the third one
+// a label for each token, and the last one, of five features, one of three classes.
+inline constexpr uint32_t kEncoderContext = 9;
+inline constexpr uint32_t kSentenceWidth = 12;
+std::string write_sentence_encoder(const TempFolder& folder);
+std::string write_text_classifier(const TempFolder& folder);
+std::string write_tagger(const TempFolder& folder);
+std::string write_sensor_classifier(const TempFolder& folder);
+
 // 16 MB of weights, without a tokenizer.
 std::string write_large_decoder(const TempFolder& folder);
 

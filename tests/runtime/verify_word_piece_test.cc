@@ -97,6 +97,12 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{"FoldToMoreThanItsBytes",
                  ARENITE_PUT(fold_to, 0, fold_of(2, 0)),
                  {"tokenizer.fold_to", "more than it has bytes"}},
+        FileRule{"FoldOfABrokenByteToMore",
+                 [](ModelSurgery& s) {
+                   put(s, table(s).fold_from(), kLastFold, 0xFFFDu);
+                   put(s, table(s).fold_to(), kLastFold, fold_of(2, 0));
+                 },
+                 {"tokenizer.fold_to", "more than it has bytes", kLastFold}},
         FileRule{"FoldToTooLarge",
                  ARENITE_PUT(fold_to, 0, fold_of(1, 0x110000)),
                  {"tokenizer.fold_to", "not there"}},

@@ -117,9 +117,9 @@ INSTANTIATE_TEST_SUITE_P(
                  {"tokenizer.fold_sequences", "none", 1}},
         FileRule{"Prefix", ARENITE_SET(VT_PREFIX, uint8_t{1}), {"tokenizer.prefix", "no space"}},
         FileRule{"Pattern", ARENITE_SET(VT_PATTERN, uint8_t{5}), {"tokenizer.pattern", "not cut"}},
-        FileRule{"WholeOrder",
+        FileRule{"WholeId",
                  ARENITE_PUT(whole_tokens, 1, 9u),
-                 {"tokenizer.whole_tokens", "not in the vocabulary"}}),
+                 {"tokenizer.whole_tokens", "not in the vocabulary", 1}}),
     rule_name<ModelSurgery>);
 
 #undef ARENITE_PUT

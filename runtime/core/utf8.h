@@ -10,6 +10,7 @@ namespace arenite {
 
 inline constexpr uint32_t kCodePointMax = 0x10FFFF;
 inline constexpr uint32_t kInvalidCodePoint = UINT32_MAX;
+inline constexpr uint32_t kReplacementCharacter = 0xFFFD;  // what others read for such a byte
 inline constexpr uint32_t kUtf8BytesMax = 4;
 
 struct CodePoint {

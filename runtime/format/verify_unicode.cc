@@ -28,7 +28,7 @@ bool verify_ranges(std::span<const uint32_t> ranges, Presence presence, uint32_t
 }
 
 // A character becomes no more code points than it has bytes: so tokens and words fit in a span
-// that is made for the bytes of a text.
+// that is made for the bytes of a text. A byte that is no UTF-8 is read as U+FFFD.
 bool verify_fold(const TokenizerView& view, uint32_t index, const Refusal& refuse) {
   const uint32_t from = view.fold_from[index];
   if (from > kCodePointMax || (index > 0 && from <= view.fold_from[index - 1])) {
@@ -38,7 +38,7 @@ bool verify_fold(const TokenizerView& view, uint32_t index, const Refusal& refus
   const uint32_t count = view.fold_to[index] >> kFoldCountShift;
   const uint32_t value = view.fold_to[index] & kFoldValueMask;
   char form[kUtf8BytesMax];
-  const uint32_t most = encode_utf8(from, form);
+  const uint32_t most = from == kReplacementCharacter ? 1 : encode_utf8(from, form);
   if (count == 0 || count > most) {
     return refuse("a character becomes none, or more than it has bytes", "tokenizer.fold_to", index,
                   count, most);

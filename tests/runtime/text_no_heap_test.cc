@@ -37,11 +37,17 @@ size_t live(const Model& model, std::string_view text, std::span<TokenId> ids,
   return bytes + stream.finish().head.size();
 }
 
+// As many words as there are logits.
+convert::TokenizerSpec many_words() {
+  std::vector<std::string> words = {"a", "##b", "the"};
+  for (int i = 0; i < 300; ++i) words.push_back("word" + std::to_string(i));
+  return word_spec(words);
+}
+
 TEST(TextNoHeap, IsTouchedFromTextToTokensAndBack) {
   if (!NoHeapScope::traps_malloc()) GTEST_SKIP() << "this build cannot see calls of malloc";
-  for (const convert::TokenizerSpec& spec :
-       {byte_spec({" the", "abc"}, format::Pattern::kLlama3), piece_spec({" ", "a", "b"}, true),
-        word_spec({"a", "##b", "the"})}) {
+  for (const convert::TokenizerSpec& spec : {byte_spec({" the", "abc"}, format::Pattern::kLlama3),
+                                             piece_spec({" ", "a", "b"}, true), many_words()}) {
     const TestModel model(model_with(spec).span(), Target::kPortable);
     const std::string text = "the abc's 123 \xE6\x97\xA5 abcabcabc <s>";
     std::vector<TokenId> ids(encode_tokens_max(text.size()));

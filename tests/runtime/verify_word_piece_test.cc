@@ -97,6 +97,12 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{"FoldToMoreThanItsBytes",
                  ARENITE_PUT(fold_to, 0, fold_of(2, 0)),
                  {"tokenizer.fold_to", "more than it has bytes"}},
+        FileRule{"FoldOfABrokenByteToMore",
+                 [](ModelSurgery& s) {
+                   put(s, table(s).fold_from(), kLastFold, 0xFFFDu);
+                   put(s, table(s).fold_to(), kLastFold, fold_of(2, 0));
+                 },
+                 {"tokenizer.fold_to", "more than it has bytes", kLastFold}},
         FileRule{"FoldToTooLarge",
                  ARENITE_PUT(fold_to, 0, fold_of(1, 0x110000)),
                  {"tokenizer.fold_to", "not there"}},
@@ -111,9 +117,9 @@ INSTANTIATE_TEST_SUITE_P(
                  {"tokenizer.fold_sequences", "none", 1}},
         FileRule{"Prefix", ARENITE_SET(VT_PREFIX, uint8_t{1}), {"tokenizer.prefix", "no space"}},
         FileRule{"Pattern", ARENITE_SET(VT_PATTERN, uint8_t{5}), {"tokenizer.pattern", "not cut"}},
-        FileRule{"WholeOrder",
+        FileRule{"WholeId",
                  ARENITE_PUT(whole_tokens, 1, 9u),
-                 {"tokenizer.whole_tokens", "not in the vocabulary"}}),
+                 {"tokenizer.whole_tokens", "not in the vocabulary", 1}}),
     rule_name<ModelSurgery>);
 
 #undef ARENITE_PUT

@@ -9,6 +9,7 @@
 #include "convert/writer.h"
 #include "support/decoder_factory.h"
 #include "support/model_factory.h"
+#include "support/tokenizer_model.h"
 #include "tools/program.h"
 
 namespace arenite::testing {
@@ -50,6 +51,14 @@ TEST(Inspect, PrintsEverySectionOfEveryKindOfModelWithin100Columns) {
     EXPECT_EQ(spec.head_dim != 0, holds(text, "\nTensors "));
     EXPECT_LE(widest_line_after_first(text), 100u) << text;
   }
+}
+
+TEST(Inspect, NamesTheKindOfTokenizer) {
+  const TempFolder folder;
+  const auto words = test::model_with(test::word_spec({"a"}));
+  EXPECT_TRUE(holds(inspect(write_file(folder, "w.arn", words.span())), "WordPiece, 5 tokens"));
+  const auto none = test::make_model(test::all_specs().front());
+  EXPECT_FALSE(holds(inspect(write_file(folder, "n.arn", none.span())), "tokenizer"));
 }
 
 TEST(Inspect, PrintsDecodersWithin100Columns) {

@@ -21,7 +21,6 @@ namespace arenite::convert {
 
 namespace {
 
-constexpr uint32_t kReplacement = 0xFFFD;
 constexpr uint32_t kCapitalDottedI = 0x130;  // the only one whose lower case is two code points
 constexpr uint32_t kSyllables = 0xAC00;      // of Hangul, which the runtime decomposes itself
 constexpr uint32_t kSyllablesLast = 0xD7A3;
@@ -35,7 +34,7 @@ bool is_control(uint32_t code_point) {
   if (code_point == '\t' || code_point == '\n' || code_point == '\r') return false;
   const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(code_point));
   return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
-         category == UTF8PROC_CATEGORY_CO || code_point == kReplacement;
+         category == UTF8PROC_CATEGORY_CO || code_point == kReplacementCharacter;
 }
 
 CodePoints decompose(uint32_t code_point) {

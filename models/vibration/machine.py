@@ -197,12 +197,25 @@ class Machine:
         rung = ring(train, log_uniform(rng, 300, 4500), rng.uniform(0.02, 0.1))
         return rung * rng.uniform(1, 6) / max(np.abs(rung).max(), 1e-9)
 
+    def rattle(self):
+        """Stretches of up to a second in which what is processed hits the machine at random."""
+        rng = self.rng
+        begins = rng.uniform(0, self.count, 1 + rng.poisson(0.3 * self.count / SAMPLE_RATE))
+        hits = [begin + SAMPLE_RATE * np.cumsum(rng.exponential(1 / rng.uniform(20, 100), 20))
+                for begin in begins]
+        samples = np.concatenate(hits)
+        rung = ring(impulses(self.count, samples, rng.exponential(1.0, len(samples))),
+                    log_uniform(rng, 500, 4500), rng.uniform(0.02, 0.1))
+        return rung * rng.uniform(0.5, 4) / max(np.abs(rung).max(), 1e-9)
+
     def healthy(self):
         total = self.residual_lines() + self.broadband() + self.hum()
         if self.rng.random() < 0.5:
             total += self.gear()
         if self.rng.random() < 0.5:
             total += self.knocks()
+        if self.rng.random() < 0.4:
+            total += self.rattle()
         return total
 
     # What a fault adds.
@@ -243,15 +256,24 @@ class Machine:
         self.severity = log_uniform(rng, *DEFECT_TO_BACKGROUND)
         return rung * self.severity * band_rms(background) / band_rms(rung)
 
+    def under_load(self):
+        """0 to 1: load comes and goes in half of the machines, and with it what needs load."""
+        rng = self.rng
+        if rng.random() < 0.5:
+            return 1.0
+        cycle = (np.arange(self.count) / SAMPLE_RATE / rng.uniform(0.8, 3) + rng.random()) % 1
+        share = rng.uniform(0.35, 0.9)
+        return np.interp(cycle, (0, 0.05, share, share + 0.05, 1), (0, 1, 1, 0, 0))
+
     def fault(self, name, background):
         if name == "imbalance":
             return self.imbalance()
         if name == "looseness":
-            return self.looseness()
+            return self.looseness() * self.under_load()
         if name == "bearing_outer_race":
-            return self.bearing_defect("outer", background)
+            return self.bearing_defect("outer", background) * self.under_load()
         if name == "bearing_inner_race":
-            return self.bearing_defect("inner", background)
+            return self.bearing_defect("inner", background) * self.under_load()
         return 0.0
 
 

@@ -14,7 +14,7 @@ import features
 import machine
 
 # Name: (first number of the seed, windows). "validation" is what choices were made on.
-SPLITS = {"training": (1, 6000), "validation": (2, 1000), "held_out": (3, 5000)}
+SPLITS = {"training": (1, 5000), "validation": (2, 500), "held_out": (3, 5000)}
 CHUNK_WINDOWS = 500
 
 

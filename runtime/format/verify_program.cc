@@ -103,8 +103,8 @@ bool verify_ends(const ModelReader& model, const Refusal& refuse) {
   }
   if (model.vocab_size() != 0) return true;
   const uint32_t input = model.input_slot();
-  if (input >= model.slots() || input == output) {
-    return refuse("input and output must be two slots", "input_slot", 0, input, model.slots() - 1);
+  if (input >= model.slots()) {
+    return refuse("the input slot is not there", "input_slot", 0, input, model.slots() - 1);
   }
   const SlotView slot = model.slot(input);
   if (slot.first_op != 0 || slot.per_output) {

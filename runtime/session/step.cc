@@ -32,7 +32,7 @@ float* SessionState::cache(uint32_t index) {
 }
 
 // Gives each sequence its rows. Features are copied there, so that kernels never read beyond the
-// caller's memory.
+// caller's memory, which may be the result of the last call.
 void SessionState::place_rows(const StepInput& input, bool from_start) {
   if (from_start) reset();
   const bool each_token = outputs == Outputs::kAll && !pooled;
@@ -53,7 +53,7 @@ void SessionState::place_rows(const StepInput& input, bool from_start) {
   const Matrix to = activation({reader.input_slot(), 0, features});
   for (uint32_t row = 0; row < rows; ++row) {
     const size_t from = place_of_row(step_rows(), row).token * features;
-    std::memcpy(to.row(row), input.features + from, features * sizeof(float));
+    std::memmove(to.row(row), input.features + from, features * sizeof(float));
   }
 }
 

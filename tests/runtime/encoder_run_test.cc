@@ -41,9 +41,11 @@ TEST_P(EncoderRun, AgreesWithTheReferenceInEveryOutputAndHiddenState) {
       form.tokens = count;
       ASSERT_TRUE(all_near(values_of(run_batch(*session, some, form)), expected.values, kTolerance))
           << shape.name << count;
-      ASSERT_EQ(states.values.size(), shape.layers + 1) << shape.name;
-      for (uint32_t i = 0; i <= shape.layers; ++i) {
-        ASSERT_TRUE(all_near(states.values[i], expected.hidden_states[i], kTolerance))
+      // The features that a bare stack begins with are the caller's.
+      const size_t skipped = shape.name == "bare" ? 1 : 0;
+      ASSERT_EQ(states.values.size() + skipped, shape.layers + 1) << shape.name;
+      for (size_t i = 0; i < states.values.size(); ++i) {
+        ASSERT_TRUE(all_near(states.values[i], expected.hidden_states[i + skipped], kTolerance))
             << shape.name << count << " state " << i;
       }
     }

@@ -72,6 +72,18 @@ EncoderShape sensor() {
   return shape;
 }
 
+// torch.nn.TransformerEncoder alone: its output takes the place of its input.
+EncoderShape bare() {
+  EncoderShape shape;
+  shape.name = "bare";
+  shape.vocab_size = 0;
+  shape.input_features = 12;
+  shape.token_types = 0;
+  shape.positions = false;
+  shape.norm_first = true;
+  return shape;
+}
+
 // Knows no positions, and is wider than a tile of any kernel set.
 EncoderShape wide() {
   EncoderShape shape;
@@ -114,13 +126,16 @@ EncoderSpec make_encoder(const EncoderShape& shape) {
   if (shape.token_types != 0) {
     spec.type_embedding = random_weight("types", shape.token_types, embedded, 1);
   }
+  const bool is_bare = !reads_tokens && shape.input_features == dim;
   if (!shape.norm_first) {
     spec.embedding_norm = random_norm("embedding_norm", NormKind::kLayer, embedded);
   }
-  if (!reads_tokens) spec.input = random_linear("input", dim, shape.input_features, true);
+  if (!reads_tokens && !is_bare)
+    spec.input = random_linear("input", dim, shape.input_features, true);
   if (reads_tokens && embedded != dim) spec.input = random_linear("input", dim, embedded, true);
   for (uint32_t i = 0; i < shape.layers; ++i) spec.layers.push_back(layer(shape, i));
-  if (shape.norm_first) spec.final_norm = random_norm("final_norm", NormKind::kLayer, dim);
+  if (shape.norm_first && !is_bare)
+    spec.final_norm = random_norm("final_norm", NormKind::kLayer, dim);
   spec.pooling = shape.pooling;
   if (shape.pooler) {
     spec.head.push_back({random_linear("pooler", dim, dim, true), convert::Activation::kTanh});
@@ -144,7 +159,7 @@ convert::AlignedBytes make_encoder_model(const EncoderShape& shape,
 }
 
 std::vector<EncoderShape> all_encoders() {
-  return {EncoderShape{}, sentences(), classifier(), tagger(), sensor(), wide()};
+  return {EncoderShape{}, sentences(), classifier(), tagger(), sensor(), bare(), wide()};
 }
 
 EncoderShape encoder_named(const std::string& name) {

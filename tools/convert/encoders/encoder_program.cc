@@ -34,7 +34,7 @@ class EncoderBuilder {
     } else {
       embed_features();
     }
-    assembler_.show_state(residual_);
+    if (!program_.ops.empty()) assembler_.show_state(residual_);
     cache_ = assembler_.add_cache({spec_.heads, spec_.head_dim, spec_.head_dim}, kUnlimited);
     mask_ = assembler_.add_band(kUnlimited, kUnlimited);
     for (size_t i = 0; i < spec_.layers.size(); ++i) add_layer(spec_.layers[i], i);
@@ -76,12 +76,14 @@ class EncoderBuilder {
     assembler_.add_linear("input", whole(embedded), whole(residual_), {{&*spec_.input}});
   }
 
-  // norm(projection + positions)
+  // norm(projection + positions). A bare stack of layers works on the features themselves.
   void embed_features() {
     const uint32_t features = assembler_.add_slot(spec_.input_features);
-    program_.input_slot = features;
-    residual_ = assembler_.add_slot(spec_.model_dim);
-    assembler_.add_linear("input", whole(features), whole(residual_), {{&*spec_.input}});
+    program_.input_slot = residual_ = features;
+    if (spec_.input) {
+      residual_ = assembler_.add_slot(spec_.model_dim);
+      assembler_.add_linear("input", whole(features), whole(residual_), {{&*spec_.input}});
+    }
     if (spec_.position_embedding) {
       const uint32_t positions = assembler_.add_slot(spec_.model_dim);
       OpView op;

@@ -21,7 +21,8 @@ WordPieces::WordPieces(const format::TokenizerView& view, std::string_view text,
 bool WordPieces::run() {
   for (size_t position = 0; position < text_.size();) {
     const CodePoint next = decode_utf8({text_.data() + position, text_.size() - position});
-    const uint32_t code_point = next.value == kInvalidCodePoint ? kReplacementCharacter : next.value;
+    const uint32_t code_point =
+        next.value == kInvalidCodePoint ? kReplacementCharacter : next.value;
     // Ideographs are told before they are folded, and stay ideographs.
     const bool is_word = view_.has(format::kIdeographsAreWords) && is_ideograph(code_point);
     if (is_word && !end_word()) return false;

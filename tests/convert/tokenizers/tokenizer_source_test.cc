@@ -95,7 +95,7 @@ TEST_F(TokenizerFor, RefusesAChoiceThatIsNotThere) {
                       {"gone.json", "cannot be opened"}));
   std::filesystem::create_directory(folder_.path() / "empty");
   EXPECT_TRUE(refuses([&] { origin(DecoderKind::kLlama2c, "m.bin", "empty"); },
-                      {"empty", "tokenizer.json, tokenizer.model or vocab.json"}));
+                      {"empty", "tokenizer.json, vocab.txt, tokenizer.model or vocab.json"}));
 }
 
 convert::GgufTokenizer gguf_tokenizer() {

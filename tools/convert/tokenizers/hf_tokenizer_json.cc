@@ -53,7 +53,9 @@ Merges read_merges(const HfObject& model, const std::string& file_name) {
 
 void check_model(const HfObject& model) {
   // Files from before the field was written hold BPE where there are merges.
-  if (model.has("type") || !model.has("merges")) model.expect("type", "BPE");
+  if ((model.has("type") || !model.has("merges")) && model.type() != "BPE") {
+    model.refuse("type", "BPE or WordPiece");
+  }
   model.expect_only({"type", "dropout", "unk_token", "continuing_subword_prefix",
                      "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges", "vocab",
                      "merges"});

@@ -11,8 +11,9 @@ export ARENITE_SKIP_PACKAGES
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
-# Of 32 texts, evenly spread in proportion: many short ones, few long ones.
-TEXT_LENGTHS := 40,20,12,11,47,5,7,7,9,18,10,23,55,14,29,5,27,51,8,13,25,32,15,17,6,60,6,34,37,44,21,9
+# Of 32 texts from 5 to 60 tokens, evenly spread on a logarithmic scale: many short, few long ones.
+TEXT_LENGTHS := 40,20,12,11,47,5,7,7,9,18,10,23,55,14,29,5,$\
+  27,51,8,13,25,32,15,17,6,60,6,34,37,44,21,9
 INSTALL := tools/cmake/install_packages.sh
 
 PACKAGES := cmake ninja-build g++ xz-utils python3 pkg-config \
@@ -40,7 +41,7 @@ build: ## Build the runtime, the tools and the tests; the program is build/areni
 
 demo: ## Convert a small trained model and run it
 	@$(INSTALL) $(PACKAGES)
-	$(call build,default,,arenite_cli example_hello)
+	$(call build,default,,arenite_cli example_hello example_sensor)
 	@tools/cmake/demo.sh build
 
 test: build ## Run all tests on this machine

@@ -9,14 +9,14 @@
 #include "arenite/session.h"
 #include "vibration.h"  // made by `arenite embed`: the model, and the size of its arena
 
-constexpr uint32_t kFeatures = 16;     // of a frame
-constexpr uint32_t kWindow = 64;       // frames that the model looks at
-constexpr uint32_t kHop = 1;           // frames between results
+constexpr uint32_t kFeatures = 16;  // of a frame
+constexpr uint32_t kWindow = 64;    // frames that the model looks at
+constexpr uint32_t kHop = 1;        // frames between results
 constexpr double kFramesPerSecond = 20.0;
 
 // All the memory there is: the arena, and the last frames, the oldest first.
-alignas(arenite::kArenaAlignment) static std::byte
-    arena[vibration_arena_bytes(kWindow, kWindow, 1, 1)];
+alignas(
+    arenite::kArenaAlignment) static std::byte arena[vibration_arena_bytes(kWindow, kWindow, 1, 1)];
 static float window[kWindow][kFeatures];
 
 static int fail(arenite::Status status, const arenite::Diagnostic& why) {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The demonstration behind `make demo`: a small language model and a single attention module, from
-# their checkpoints to their answers. Usage: demo.sh BUILD_FOLDER
+# The demonstration behind `make demo`: a small language model, an encoder and a single attention
+# module, from their checkpoints to their answers. Usage: demo.sh BUILD_FOLDER
 set -eu
 export LC_ALL=C
 build=$1
@@ -42,6 +42,16 @@ ask 'dim the bedroom lamp to thirty percent' 'light.bedroom.brightness=30'
 ask 'could you please switch off all the lights' 'light.all.power=off'
 ask 'it is too cold in the bathroom' 'heat.bathroom.temperature=up'
 cat "$build/demo/rates.txt"
+
+say 'Convert a trained encoder: vibrations of a machine to what is wrong with it'
+run "$build/arenite" convert models/vibration -o "$build/demo/vibration.arn"
+
+say 'Classify a window of each class; the rows of the file are in the order of the classes'
+run "$build/arenite" classify "$build/demo/vibration.arn" --input models/vibration/input.npy
+
+say 'The same encoder compiled into a program, frame by frame, in a static arena'
+printf '$ tail -c +129 models/vibration/stream.npy | %s\n' "$build/examples/sensor/sensor"
+tail -c +129 models/vibration/stream.npy | "$build/examples/sensor/sensor"
 
 say 'Convert a trained attention module: pack its weights for this CPU, compile its mask'
 run "$build/arenite" convert models/recall/recall.safetensors -o "$model" --heads 2

@@ -46,7 +46,7 @@ cat "$build/demo/rates.txt"
 say 'Convert a trained encoder: vibrations of a machine to what is wrong with it'
 run "$build/arenite" convert models/vibration -o "$build/demo/vibration.arn"
 
-say 'Classify a window of each class; the rows of the file are in the order of the classes'
+say 'Classify a window of each class, in order; it misses the third, a mild looseness'
 run "$build/arenite" classify "$build/demo/vibration.arn" --input models/vibration/input.npy
 
 say 'The same encoder compiled into a program, frame by frame, in a static arena'

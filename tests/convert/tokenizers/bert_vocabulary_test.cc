@@ -119,6 +119,16 @@ TEST_F(VocabTxt, WithAConfigThatIsNotUnderstoodIsRefused) {
   EXPECT_TRUE(refuses([&] { read(specials_); }, {"added_tokens_decoder.5", "normalized"}));
 }
 
+TEST_F(VocabTxt, TakesAddedTokensOnlyWithWhatTheyAreFor) {
+  folder_.write("added_tokens.json", R"({"<end>": 5})");
+  EXPECT_TRUE(
+      refuses([&] { read(specials_); }, {"added_tokens.json", "'<end>'", "added_tokens_decoder"}));
+  configure(R"({"added_tokens_decoder": {"5": {"content": "<end>", "special": true}}})");
+  const TokenizerSpec spec = read(specials_);
+  EXPECT_EQ(spec.specials.at(5), 0);
+  EXPECT_EQ(spec.tokens.at(5), "<end>");
+}
+
 TEST_F(VocabTxt, IsFoundForAnEncoder) {
   ARENITE_NEEDS_UTF8PROC
   EXPECT_FALSE(encoder_tokenizer(folder_.path(), "", 9).has_value());

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "convert/decoders/json_file.h"
 #include "convert/error.h"
 #include "convert/tokenizers/hf_config.h"
 #include "convert/tokenizers/hf_object.h"
@@ -108,6 +109,21 @@ TokenId needed_token(const TokenizerSpec& spec, const TokenizerConfig& config, c
   return id;
 }
 
+// The older place of what added_tokens_decoder holds; it does not say how its tokens are read.
+void check_added_tokens(const TokenizerSpec& spec, const fs::path& file) {
+  const nlohmann::json added = read_optional_json(file);
+  for (const auto& [token, id] : added.items()) {
+    const bool is_known = id.is_number_unsigned() && id.get<uint64_t>() < spec.tokens.size() &&
+                          spec.tokens[id.get<size_t>()] == token;
+    if (!is_known) {
+      throw InputError(
+          "{}: token {} with id {}: expected it in the vocabulary, or in added_tokens_decoder of "
+          "tokenizer_config.json; or save a tokenizer.json",
+          quote(file.string()), quote(token), show(id));
+    }
+  }
+}
+
 }  // namespace
 
 TokenizerSpec read_vocab_txt(const fs::path& file) {
@@ -134,6 +150,7 @@ TokenizerSpec read_vocab_txt(const fs::path& file) {
   }
   fill_word_pieces(spec, unknown);
   add_decoder_tokens(spec, config.object());
+  check_added_tokens(spec, file.parent_path() / "added_tokens.json");
   put_bert_tokens_around(spec, begin, separator);
   return spec;
 }

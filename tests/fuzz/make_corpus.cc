@@ -6,6 +6,7 @@
 #include <span>
 
 #include "support/decoder_factory.h"
+#include "support/encoder_factory.h"
 #include "support/model_factory.h"
 
 namespace {
@@ -36,6 +37,12 @@ int main(int argc, char** argv) {
     shape.windows.resize(1);
     shape.positions_max = 20;
     write(folder / name, make_decoder_model(shape, targets).span());
+  }
+  for (arenite::test::EncoderShape shape : arenite::test::all_encoders()) {
+    if (shape.name == "wide") continue;
+    shape.layers = 1;
+    shape.positions_max = 20;
+    write(folder / shape.name, make_encoder_model(shape, targets).span());
   }
   // A ring at the smallest context that makes one: the tables of angles are most of the file.
   arenite::test::DecoderShape ring = arenite::test::smallest_decoder();

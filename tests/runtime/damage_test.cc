@@ -9,6 +9,7 @@
 #include <iostream>
 
 #include "support/decoder_factory.h"
+#include "support/encoder_factory.h"
 #include "support/guarded_buffer.h"
 #include "support/hostile_file.h"
 #include "support/kernel_sets.h"
@@ -75,6 +76,8 @@ TEST(Damage, OfOneByteIsRefused) {
   }
   expect_refusal_of_each_byte(make_decoder_model(smallest_decoder(), two_targets()).span(),
                               "decoder");
+  expect_refusal_of_each_byte(make_encoder_model(smallest_encoder(), two_targets()).span(),
+                              "encoder");
 }
 
 TEST(Damage, OfOneBitIsRefused) {
@@ -137,15 +140,21 @@ class RepairedDamage : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Specs, RepairedDamage,
                          testing::Values("causal", "strip", "documents", "prefix", "head_masks",
                                          "mask_only", "separate_inputs", "gpt2", "gemma",
-                                         "small ring"));
+                                         "small ring", "bert", "sensor"));
 
-// A module or a decoder.
+// A module, a decoder or an encoder.
 convert::AlignedBytes sound_file(const std::string& name) {
   if (name == "gpt2" || name == "gemma") {
     DecoderShape shape = decoder_named(name);
     shape.windows.resize(1);
     shape.positions_max = 20;
     return make_decoder_model(shape, two_targets());
+  }
+  if (name == "bert" || name == "sensor") {
+    EncoderShape shape = encoder_named(name);
+    shape.layers = 1;
+    shape.positions_max = 20;
+    return make_encoder_model(shape, two_targets());
   }
   if (name == "small ring") {
     DecoderShape shape = smallest_decoder();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "arenite/session.h"
 #include "format/reader.h"
@@ -30,6 +31,32 @@ void fill(std::span<TokenId> ids, const Model& model) {
   for (TokenId& id : ids) id = random.below(model.vocab_size());
 }
 
+// Reads all that it is shown, as an application might.
+void read_state(void* context, uint32_t, const float* data, uint32_t rows, uint32_t features) {
+  volatile float& sink = *static_cast<float*>(context);
+  for (size_t i = 0; i < size_t{rows} * features; ++i) sink = data[i];
+}
+
+std::span<const uint8_t> every_other(const GuardedBuffer& mask) {
+  const std::span<uint8_t> bytes(reinterpret_cast<uint8_t*>(mask.data()), mask.size());
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = i % 2;
+  return bytes;
+}
+
+void feed_types(Session&, const Model&, const Batch&) {}
+
+// The same batch, with tokens of the last type that the model knows.
+void feed_types(Session& session, const Model& model, TokenBatch batch) {
+  if (model.token_types() == 0) return;
+  const GuardedBuffer types(batch.ids.size(), 1);
+  const uint32_t last = std::min(model.token_types() - 1, 255u);
+  std::memset(types.data(), static_cast<int>(last), types.size());
+  batch.types = {reinterpret_cast<const uint8_t*>(types.data()), types.size()};
+  Diagnostic why;
+  const Result<Output> output = session.run(batch, &why);
+  require(output.ok() || why.reason != nullptr);
+}
+
 // Feeds features or ids, `width` of them for each token, from memory that ends at a guard page.
 template <typename AnyBatch, typename Value>
 void feed(Session& session, const Model& model, uint32_t tokens, size_t width) {
@@ -41,11 +68,19 @@ void feed(Session& session, const Model& model, uint32_t tokens, size_t width) {
   // A batch may be refused, for a mask that hides a row of it; then nothing has happened.
   Diagnostic why;
   const uint32_t lengths[kSequences] = {tokens, tokens / 2};
+  AnyBatch masked{all, kSequences, tokens, {}};
+  const GuardedBuffer mask(kSequences * tokens, 1);
+  masked.visible = every_other(mask);
+  AnyBatch packed{all.first((tokens + tokens / 2) * width), kSequences, 0, lengths};
+  packed.packed = true;
   for (const AnyBatch& batch :
        {AnyBatch{all, kSequences, tokens, {}}, AnyBatch{all, kSequences, tokens, lengths},
-        AnyBatch{all.first(width), 1, 1, {}}}) {
+        AnyBatch{all.first(width), 1, 1, {}}, masked, packed}) {
     const Result<Output> output = session.run(batch, &why);
     require(output.ok() ? output->features == model.output_features() : why.reason != nullptr);
+    float sink = 0.0f;
+    if (output.ok()) read_state(&sink, 0, output->data, output->rows, output->features);
+    feed_types(session, model, batch);
   }
   session.reset();
   for (uint32_t i = 0; i < std::min(tokens, 3u); ++i) {
@@ -71,12 +106,6 @@ void feed_to_the_end(Session& session, const Model& model, size_t width) {
     if (turn % 7 == 0) (void)session.rewind(0, held - std::min(held, kRingTokens));
   }
   require(session.rewind(0, 0) == Status::kOk);
-}
-
-// Reads all that it is shown, as an application might.
-void read_state(void* context, uint32_t, const float* data, uint32_t rows, uint32_t features) {
-  volatile float& sink = *static_cast<float*>(context);
-  for (size_t i = 0; i < size_t{rows} * features; ++i) sink = data[i];
 }
 
 Fate run(const Model& model, SessionOptions options, size_t arena_bytes_max, bool to_the_end) {
@@ -118,6 +147,7 @@ bool has_ring(const Model& model) {
 }
 
 Fate run(const Model& model, size_t arena_bytes_max) {
+  for (uint32_t i = 0; i < model.labels(); ++i) require(std::strlen(model.label(i)) < SIZE_MAX);
   SessionOptions options;
   options.positions_max = positions_of(model, kPositions);
   options.sequences_max = kSequences;

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "convert/decoders/json_file.h"
 #include "convert/error.h"
+#include "convert/models/json_file.h"
 #include "convert/tokenizers/hf_config.h"
 #include "convert/tokenizers/hf_object.h"
 #include "core/utf8.h"

@@ -41,7 +41,7 @@ TEST_P(TickProfileOf, CountsEachOpOfEachCall) {
 TEST_P(TickProfileOf, LeavesOutOpsThatTheTableHasNoRoomFor) {
   const TestModel model = load("causal");
   OpTicks ticks[2];
-  TickProfile profile(std::span(ticks).first(1), read_counter);
+  TickProfile profile({ticks, 1}, read_counter);
   SessionOptions options = options_for(8);
   options.profile = profile.hook();
   step = 1;

@@ -2,6 +2,8 @@
 // arenite inspect: what is in a model file and what it needs, on any CPU.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include <filesystem>
 #include <memory>
 

@@ -145,8 +145,6 @@ std::string program(const ModelFacts& facts) {
                    {"shape"},
                    {"multiply-adds", Align::kRight},
                    {""},
-                   {"bytes read", Align::kRight},
-                   {"written", Align::kRight},
                    {"slots"}});
   Checked per_token = 0, per_pair = 0, per_pass = 0;
   for (size_t i = 0; i < facts.ops.size(); ++i) {
@@ -159,19 +157,32 @@ std::string program(const ModelFacts& facts) {
                    pairs      ? "a key"
                    : products ? "a row"
                               : "",
-                   grouped(op.pass_traffic.read), grouped(op.pass_traffic.written),
                    fmt::format("{} -> {}", fmt::join(op.reads, ", "), op.writes)});
     per_token = per_token + op.cost.per_token;
     per_pair = per_pair + op.cost.per_pair;
     per_pass = per_pass + op.pass_multiply_adds;
   }
   return "Program\n" + table.text() +
-         fmt::format(
-             "  A token that sees K keys: {} + {} K. A pass over {}: {}; bytes are of "
-             "that pass, for {}.\n",
-             grouped(per_token.saturated()), grouped(per_pair.saturated()),
-             counted(facts.sizes.positions, "position"), grouped(per_pass.saturated()),
-             target_name(facts.shown_target()));
+         fmt::format("  A token that sees K keys: {} + {} K. A pass over {}: {}.\n",
+                     grouped(per_token.saturated()), grouped(per_pair.saturated()),
+                     counted(facts.sizes.positions, "position"), grouped(per_pass.saturated()));
+}
+
+// What worst-case timing starts from.
+std::string traffic(const ModelFacts& facts) {
+  TextTable table({{"op", Align::kRight},
+                   {"name"},
+                   {"multiply-adds", Align::kRight},
+                   {"bytes read", Align::kRight},
+                   {"bytes written", Align::kRight}});
+  for (size_t i = 0; i < facts.ops.size(); ++i) {
+    const OpFacts& op = facts.ops[i];
+    table.add_row({std::to_string(i), label(op.name), grouped(op.pass_multiply_adds),
+                   grouped(op.pass_traffic.read), grouped(op.pass_traffic.written)});
+  }
+  return fmt::format("A pass over {}, for {}\n", counted(facts.sizes.positions, "position"),
+                     target_name(facts.shown_target())) +
+         table.text();
 }
 
 std::string tensors(const ModelFacts& facts) {
@@ -257,8 +268,8 @@ std::string facts_in_brief(const ModelFacts& facts) {
 
 std::string facts_as_text(const ModelFacts& facts) {
   std::string text = header(facts);
-  for (const std::string& section : {targets(facts), program(facts), tensors(facts), masks(facts),
-                                     caches(facts), arena_as_text(facts)}) {
+  for (const std::string& section : {targets(facts), program(facts), traffic(facts), tensors(facts),
+                                     masks(facts), caches(facts), arena_as_text(facts)}) {
     if (!section.empty()) text += "\n" + section;
   }
   return text;

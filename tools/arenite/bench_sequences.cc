@@ -2,6 +2,8 @@
 // Times whole sequences of several lengths, and many in one call: models of features, encoders.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>

@@ -3,6 +3,8 @@
 // memory that weights and cache are read from.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>

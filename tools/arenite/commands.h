@@ -2,7 +2,9 @@
 // The subcommands. Each add_ function declares its options and what to do when it is called.
 #pragma once
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace arenite::tool {
 

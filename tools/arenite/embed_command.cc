@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// arenite embed: a model file as a C++ header, for devices without files.
+// arenite embed: a model file as a C++ header, with the bytes in it or in a file for the linker.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -8,9 +8,11 @@
 
 #include "arenite/arguments.h"
 #include "arenite/commands.h"
+#include "arenite/embed_data.h"
 #include "arenite/embed_header.h"
 #include "arenite/progress.h"
 #include "convert/atomic_file.h"
+#include "convert/error.h"
 
 namespace arenite::tool {
 namespace {
@@ -19,23 +21,56 @@ struct Arguments {
   std::filesystem::path model;
   std::filesystem::path output;
   std::optional<std::string> name;
+  std::filesystem::path data;  // empty: the bytes are in the header
+  std::string abi;
+  std::optional<std::string> section;
   SizeOptions sizes;
 };
+
+// The bytes, in a file of their own for the linker.
+void write_data(const Arguments& arguments, const VerifiedFile& file, const EmbeddedData& data) {
+  convert::AtomicFile output(arguments.data);
+  const WriteBytes write = [&](std::span<const std::byte> bytes) { output.write(bytes); };
+  if (arguments.abi.empty()) {
+    write_assembler(arguments.model, file.bytes().size(), data, write);
+  } else {
+    write_object(file.bytes(), abi_named(arguments.abi), data, write);
+  }
+  output.commit();
+  fmt::print("{}: {}, {} bytes in section {}\n", arguments.data.string(), data.symbol,
+             file.bytes().size(), data.section);
+}
+
+void check_data_options(const Arguments& arguments) {
+  require_other_file(arguments.data, {arguments.model, arguments.output}, "--data");
+  if (!arguments.abi.empty()) (void)abi_named(arguments.abi);
+  if (arguments.section) check_section(*arguments.section);
+  if (!arguments.data.empty() || (arguments.abi.empty() && !arguments.section)) return;
+  throw convert::InputError(
+      "--abi and --section are of the file that --data names, and there is none");
+}
 
 void run_embed(const Arguments& arguments) {
   require_other_file(arguments.output, {arguments.model});
   const VerifiedFile file(arguments.model);
   if (arguments.name) check_identifier(*arguments.name);
+  check_data_options(arguments);
   const std::string identifier =
       arguments.name ? *arguments.name : identifier_from(arguments.model.stem().string());
   Progress progress("embedding " + arguments.model.string());
   convert::AtomicFile header(arguments.output);
+  const bool has_data = !arguments.data.empty();
   write_header(file, identifier, arguments.sizes,
+               has_data ? BytesIn::kAnotherFile : BytesIn::kHeader,
                [&](std::string_view text) { header.write(std::as_bytes(std::span(text))); });
   header.commit();
   progress.done();
   fmt::print("{}: {}_model(), {}_arena_bytes(...), {} bytes\n", arguments.output.string(),
              identifier, identifier, header.bytes_written());
+  if (has_data) {
+    write_data(arguments, file,
+               {identifier + "_words", arguments.section.value_or(kDefaultSection)});
+  }
 }
 
 }  // namespace
@@ -54,12 +89,22 @@ void add_embed(CLI::App& app) {
       "  recall_arena_bytes_max, recall_arm64_arena_bytes_max,\n"
       "  recall_positions_max, recall_tokens_max, recall_sequences_max, recall_threads\n"
       "                                  for the sizes given here\n"
-      "\nExample:\n"
-      "  arenite embed recall.arn -o recall.h --positions 32 --tokens 1\n");
+      "\nWith --data the bytes go to another file, for the linker: assembler source that includes\n"
+      "the model file, or with --abi an object file. They are aligned to 64 bytes and lie in\n"
+      "section .rodata.arenite, or the one that --section names for a linker script.\n"
+      "\nExamples:\n"
+      "  arenite embed recall.arn -o recall.h --positions 32 --tokens 1\n"
+      "  arenite embed recall.arn -o recall.h --data recall.S --section .flash.models\n"
+      "  arenite embed recall.arn -o recall.h --data recall.o --abi arm\n");
   command->add_option("model", arguments->model, "A model file")->required();
   command->add_option("-o,--output", arguments->output, "The header to write")->required();
   command->add_option("--name", arguments->name,
                       "What the names in it begin with; the file's name");
+  command->add_option("--data", arguments->data,
+                      "Write the bytes here instead, as assembler source or an object file");
+  command->add_option("--abi", arguments->abi,
+                      "Make --data an ELF object for x86_64, aarch64, arm or riscv64");
+  command->add_option("--section", arguments->section, "Section of the bytes in --data");
   add_size_options(*command, arguments->sizes);
   command->callback([arguments] { run_embed(*arguments); });
 }

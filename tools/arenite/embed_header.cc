@@ -194,7 +194,7 @@ void check_identifier(const std::string& name) {
 }
 
 void write_header(const VerifiedFile& file, const std::string& identifier, const SizeOptions& sizes,
-                  const std::function<void(std::string_view)>& write) {
+                  BytesIn bytes_in, const std::function<void(std::string_view)>& write) {
   const SizeOptions resolved = resolve_sizes(file, sizes);
   const format::ModelReader reader = file.reader();
   const std::string file_name = std::filesystem::path(file.name()).filename().string();
@@ -216,13 +216,18 @@ void write_header(const VerifiedFile& file, const std::string& identifier, const
       "static_assert({0}_arena_bytes({0}_positions_max, {0}_tokens_max, {0}_sequences_max,\n"
       "                            {0}_threads) == {0}_arena_bytes_max);\n"
       "static_assert(std::endian::native == std::endian::little, \"the words are "
-      "little-endian\");\n"
-      "\nalignas(64) inline constexpr std::uint64_t {0}_words[] = {{",
+      "little-endian\");\n\n",
       identifier));
-  write_words(file.bytes(), write);
+  const uint64_t words = (file.bytes().size() + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+  if (bytes_in == BytesIn::kHeader) {
+    write(fmt::format("alignas(64) inline constexpr std::uint64_t {}_words[] = {{", identifier));
+    write_words(file.bytes(), write);
+    write("\n};\n");
+  } else {
+    write(fmt::format("extern \"C\" const std::uint64_t {}_words[{}];\n", identifier, words));
+  }
   write(
-      fmt::format("\n}};\n\n"
-                  "// The model file, for arenite::Model::load.\n"
+      fmt::format("\n// The model file, for arenite::Model::load.\n"
                   "inline std::span<const std::byte> {0}_model() {{\n"
                   "  return std::as_bytes(std::span({0}_words)).first({1});\n"
                   "}}\n"

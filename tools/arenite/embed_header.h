@@ -17,9 +17,12 @@ std::string identifier_from(std::string_view text);
 // Throws InputError unless `name` can stand before "_model" in a C++ name.
 void check_identifier(const std::string& name);
 
+// Where the bytes of the model are: in the header, or behind the symbol <identifier>_words.
+enum class BytesIn { kHeader, kAnotherFile };
+
 // Calls `write` with the text of the header, piece by piece. All names in it begin with
 // `identifier`. Throws InputError if the model cannot serve the sizes.
 void write_header(const VerifiedFile& file, const std::string& identifier, const SizeOptions& sizes,
-                  const std::function<void(std::string_view)>& write);
+                  BytesIn bytes_in, const std::function<void(std::string_view)>& write);
 
 }  // namespace arenite::tool

@@ -2,6 +2,8 @@
 // arenite inspect: what is in a model file and what it needs, on any CPU.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include <filesystem>
 #include <memory>
 
@@ -43,7 +45,8 @@ void add_inspect(CLI::App& app) {
       "            positions_max (0: any), causal\n"
       "  sizes     positions, tokens, sequences, threads\n"
       "  ops[]     index, name, kind, reads_slots, writes_slot, multiply_adds_per_token,\n"
-      "            multiply_adds_per_key, multiply_adds_per_pass; linear: tensor;\n"
+      "            multiply_adds_per_key, multiply_adds_per_pass, bytes_read_per_pass,\n"
+      "            bytes_written_per_pass; linear: tensor;\n"
       "            attention: heads, cache, mask\n"
       "  slots[]   index, label, width, column, first_op, last_op\n"
       "  tensors[] index, name, outputs, inputs, packed_bytes {target: bytes}\n"

@@ -168,6 +168,23 @@ std::string program(const ModelFacts& facts) {
                      counted(facts.sizes.positions, "position"), grouped(per_pass.saturated()));
 }
 
+// What worst-case timing starts from.
+std::string traffic(const ModelFacts& facts) {
+  TextTable table({{"op", Align::kRight},
+                   {"name"},
+                   {"multiply-adds", Align::kRight},
+                   {"bytes read", Align::kRight},
+                   {"bytes written", Align::kRight}});
+  for (size_t i = 0; i < facts.ops.size(); ++i) {
+    const OpFacts& op = facts.ops[i];
+    table.add_row({std::to_string(i), label(op.name), grouped(op.pass_multiply_adds),
+                   grouped(op.pass_traffic.read), grouped(op.pass_traffic.written)});
+  }
+  return fmt::format("A pass over {}, for {}\n", counted(facts.sizes.positions, "position"),
+                     target_name(facts.shown_target())) +
+         table.text();
+}
+
 std::string tensors(const ModelFacts& facts) {
   if (facts.tensors.empty()) return "";
   std::vector<TextTable::Column> columns = {
@@ -251,8 +268,8 @@ std::string facts_in_brief(const ModelFacts& facts) {
 
 std::string facts_as_text(const ModelFacts& facts) {
   std::string text = header(facts);
-  for (const std::string& section : {targets(facts), program(facts), tensors(facts), masks(facts),
-                                     caches(facts), arena_as_text(facts)}) {
+  for (const std::string& section : {targets(facts), program(facts), traffic(facts), tensors(facts),
+                                     masks(facts), caches(facts), arena_as_text(facts)}) {
     if (!section.empty()) text += "\n" + section;
   }
   return text;

@@ -2,7 +2,6 @@
 // Times the ops of a session: a table of where the time went, and a trace of every op.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -11,6 +10,10 @@
 #include "arenite/session.h"
 #include "arenite/trace_writer.h"
 #include "format/reader.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace arenite::tool {
 

@@ -3,11 +3,14 @@
 // target of a model file at these sizes, whether or not this CPU runs it.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <vector>
 
 #include "arenite/model_file.h"
 #include "session/plan.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace arenite::tool {
 

@@ -2,7 +2,6 @@
 // Texts from the command line or a file, as tokens, and through an encoder.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <functional>
 #include <span>
@@ -12,6 +11,10 @@
 #include "arenite/model_file.h"
 #include "arenite/session.h"
 #include "arenite/token.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace arenite::tool {
 

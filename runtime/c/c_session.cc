@@ -50,6 +50,13 @@ TokenBatch batch_from(const arenite_token_batch& batch) {
 }
 
 Session& session_of(arenite_session* session) { return *reinterpret_cast<Session*>(session); }
+const Session& session_of(const arenite_session* session) {
+  return *reinterpret_cast<const Session*>(session);
+}
+
+arenite_output output_from(const Output& output) {
+  return {output.data, output.rows, output.features};
+}
 
 // Calls feed(session, why) and hands over the output.
 template <typename Feed>
@@ -57,9 +64,7 @@ arenite_status fed(arenite_session* session, arenite_output* output, arenite_dia
                    Feed feed) {
   Diagnostic from;
   const Result<Output> result = feed(session_of(session), &from);
-  return finish(result, from, why, [&](const Output& value) {
-    *output = {value.data, value.rows, value.features};
-  });
+  return finish(result, from, why, [&](const Output& value) { *output = output_from(value); });
 }
 
 }  // namespace
@@ -71,6 +76,7 @@ using arenite::Session;
 using arenite::c::batch_from;
 using arenite::c::fed;
 using arenite::c::object_in;
+using arenite::c::report;
 using arenite::c::session_of;
 
 arenite_status arenite_plan_arena(arenite_arena_plan* plan, const arenite_model* model,
@@ -136,6 +142,45 @@ arenite_status arenite_session_step_ids(arenite_session* session, const uint32_t
              [&](Session& to, Diagnostic* from) { return to.step(std::span(ids, count), from); });
 }
 
+arenite_status arenite_session_begin_run(arenite_session* session, const arenite_batch* batch,
+                                         arenite_diagnostic* why) {
+  Diagnostic from;
+  return report(session_of(session).begin_run(batch_from(*batch), &from), from, why);
+}
+
+arenite_status arenite_session_begin_run_tokens(arenite_session* session,
+                                                const arenite_token_batch* batch,
+                                                arenite_diagnostic* why) {
+  Diagnostic from;
+  return report(session_of(session).begin_run(batch_from(*batch), &from), from, why);
+}
+
+arenite_status arenite_session_begin_step(arenite_session* session, const arenite_batch* batch,
+                                          arenite_diagnostic* why) {
+  Diagnostic from;
+  return report(session_of(session).begin_step(batch_from(*batch), &from), from, why);
+}
+
+arenite_status arenite_session_begin_step_tokens(arenite_session* session,
+                                                 const arenite_token_batch* batch,
+                                                 arenite_diagnostic* why) {
+  Diagnostic from;
+  return report(session_of(session).begin_step(batch_from(*batch), &from), from, why);
+}
+
+arenite_status arenite_session_advance(arenite_session* session, uint32_t ops_max,
+                                       uint32_t* ops_left, arenite_diagnostic* why) {
+  Diagnostic from;
+  const auto advanced = session_of(session).advance(ops_max, &from);
+  return arenite::c::finish(advanced, from, why, [&](uint32_t value) { *ops_left = value; });
+}
+
+arenite_output arenite_session_output(const arenite_session* session) {
+  return arenite::c::output_from(session_of(session).output());
+}
+
+void arenite_session_cancel(arenite_session* session) { session_of(session).cancel(); }
+
 arenite_status arenite_session_rewind(arenite_session* session, uint32_t sequence,
                                       uint32_t positions) {
   return static_cast<arenite_status>(session_of(session).rewind(sequence, positions));
@@ -144,5 +189,5 @@ arenite_status arenite_session_rewind(arenite_session* session, uint32_t sequenc
 void arenite_session_reset(arenite_session* session) { session_of(session).reset(); }
 
 uint32_t arenite_session_positions(const arenite_session* session, uint32_t sequence) {
-  return reinterpret_cast<const Session*>(session)->positions(sequence);
+  return session_of(session).positions(sequence);
 }

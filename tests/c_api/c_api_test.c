@@ -154,6 +154,32 @@ static void recall_answers_as_its_makers_say(const arenite_model* model) {
   CHECK(arenite_session_positions(session, 0) == TOKENS - 1);
 }
 
+// An op at a time; in the middle once the step is given up.
+static void slices_give_what_one_call_gives(const arenite_model* model) {
+  arenite_session* session = NULL;
+  arenite_batch batch = ARENITE_BATCH_INIT;
+  uint32_t left = 0;
+  arenite_diagnostic why;
+  CHECK(arenite_session_create(&session, model, NULL, arena, sizeof(arena), NULL) == ARENITE_OK);
+  CHECK(arenite_session_advance(session, 1, &left, &why) == ARENITE_INVALID_ARGUMENT);
+  batch.features = input;
+  batch.size = TOKENS * FEATURES;
+  batch.tokens = TOKENS;
+  CHECK(arenite_session_begin_step(session, &batch, NULL) == ARENITE_OK);
+  CHECK(arenite_session_advance(session, 1, &left, NULL) == ARENITE_OK && left > 0);
+  CHECK(arenite_session_begin_step(session, &batch, &why) == ARENITE_INVALID_ARGUMENT);
+  arenite_session_cancel(session);
+  CHECK(arenite_session_positions(session, 0) == 0);
+  CHECK(arenite_session_begin_run(session, &batch, NULL) == ARENITE_OK);
+  do {
+    CHECK(arenite_session_output(session).rows == 0);
+    if (arenite_session_advance(session, 1, &left, NULL) != ARENITE_OK) break;
+  } while (left != 0);
+  CHECK(arenite_session_output(session).rows == TOKENS);
+  CHECK(near(arenite_session_output(session).data, expected, TOKENS * FEATURES));
+  CHECK(arenite_session_positions(session, 0) == TOKENS);
+}
+
 static size_t append(char* text, size_t length, arenite_text more) {
   if (length + more.bytes < TEXT_BYTES_MAX) {
     memcpy(text + length, more.data, more.bytes);
@@ -231,6 +257,7 @@ int main(int argc, char** argv) {
   if (failures == 0) {
     error_strings_say_everything(&model);
     recall_answers_as_its_makers_say(&model);
+    slices_give_what_one_call_gives(&model);
     intent_understands_commands(intent_bytes);
   }
   printf("%s, %d failures\n", arenite_kernel_set_name(arenite_model_target(&model)), failures);

@@ -147,6 +147,24 @@ TEST_P(CApi, StepsAsTheOtherOneDoes) {
   EXPECT_EQ(arenite_session_positions(*session, 0), 12u);
 }
 
+TEST_P(CApi, RunsTokensInSlices) {
+  const TestModel model = load("bert");
+  const std::vector<TokenId> ids = random_ids(12, model->vocab_size());
+  const TestSession cpp_session(*model, options_for(kEncoderPositions));
+  const std::vector<float> expected = cpp_session.run(ids);
+  const CSession session(c_model(model), c_options(kEncoderPositions));
+  const arenite_token_batch batch = {ids.data(), 12, 1, 12, nullptr, nullptr, false, nullptr};
+  uint32_t left = 0;
+  ASSERT_EQ(arenite_session_begin_step_tokens(*session, &batch, nullptr), ARENITE_OK);
+  ASSERT_EQ(arenite_session_advance(*session, 3, &left, nullptr), ARENITE_OK);
+  EXPECT_GT(left, 0u);
+  arenite_session_reset(*session);
+  ASSERT_EQ(arenite_session_begin_run_tokens(*session, &batch, nullptr), ARENITE_OK);
+  ASSERT_EQ(arenite_session_advance(*session, UINT32_MAX, &left, nullptr), ARENITE_OK);
+  EXPECT_EQ(left, 0u);
+  EXPECT_TRUE(same_bits(values(arenite_session_output(*session)), expected));
+}
+
 TEST_P(CApi, UsesHooksAndThreads) {
   const DecoderShape shape = decoder_named("gpt2");
   const TestModel model(make_decoder_model(shape, {GetParam()}).span(), GetParam());

@@ -229,7 +229,7 @@ typedef struct arenite_output {
 } arenite_output;
 
 // Lives at the start of its arena and needs no end: to end it, reuse the arena. One thread at a
-// time may call it.
+// time may call it, and no hook.
 typedef struct arenite_session arenite_session;
 
 // `arena` starts at a multiple of 64 and, as the model's file, outlives the session. `options` may
@@ -273,11 +273,42 @@ ARENITE_NODISCARD arenite_status arenite_session_step_ids(arenite_session* sessi
                                                           arenite_output* output,
                                                           arenite_diagnostic* why);
 
+// A run or a step in slices, for programs with something else to do in between: begin once, advance
+// until no op is left, then output. The same bits, whatever the slices. Lengths and features are
+// read at once; ids, types and `visible` must stay until the end. Until then other calls than
+// advance, cancel, reset and positions fail with ARENITE_INVALID_ARGUMENT.
+// As run and step; run's sequences are forgotten at once.
+ARENITE_NODISCARD arenite_status arenite_session_begin_run(arenite_session* session,
+                                                           const arenite_batch* batch,
+                                                           arenite_diagnostic* why);
+ARENITE_NODISCARD arenite_status arenite_session_begin_run_tokens(arenite_session* session,
+                                                                  const arenite_token_batch* batch,
+                                                                  arenite_diagnostic* why);
+ARENITE_NODISCARD arenite_status arenite_session_begin_step(arenite_session* session,
+                                                            const arenite_batch* batch,
+                                                            arenite_diagnostic* why);
+ARENITE_NODISCARD arenite_status arenite_session_begin_step_tokens(arenite_session* session,
+                                                                   const arenite_token_batch* batch,
+                                                                   arenite_diagnostic* why);
+
+// Runs the next ops of what was begun, at most `ops_max`, and writes how many are left; with 0 the
+// tokens are held. Fails with ARENITE_INVALID_ARGUMENT if nothing was begun.
+ARENITE_NODISCARD arenite_status arenite_session_advance(arenite_session* session, uint32_t ops_max,
+                                                         uint32_t* ops_left,
+                                                         arenite_diagnostic* why);
+
+// What the last call gave, or the last advance. No rows while ops are left.
+arenite_output arenite_session_output(const arenite_session* session);
+
+// Ends what was begun. The sequences hold what they held before begin_step, or nothing after
+// begin_run; with a sliding window, rewind may then go back less far.
+void arenite_session_cancel(arenite_session* session);
+
 // Keeps the first `positions` tokens of a sequence and forgets the rest, at once.
 // ARENITE_INVALID_ARGUMENT if there are fewer, or a sliding window needs more than is still held.
 ARENITE_NODISCARD arenite_status arenite_session_rewind(arenite_session* session, uint32_t sequence,
                                                         uint32_t positions);
-void arenite_session_reset(arenite_session* session);  // forgets all sequences
+void arenite_session_reset(arenite_session* session);  // forgets all, and what was begun
 
 // Tokens held by a sequence. REQUIRES: sequence < sequences_max.
 uint32_t arenite_session_positions(const arenite_session* session, uint32_t sequence);

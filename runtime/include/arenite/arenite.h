@@ -275,9 +275,9 @@ ARENITE_NODISCARD arenite_status arenite_session_step_ids(arenite_session* sessi
 
 // A run or a step in slices, for programs with something else to do in between: begin once, advance
 // until no op is left, then output. The same bits, whatever the slices. Lengths and features are
-// read at once; ids, types and `visible` must stay until the end. Until then other calls than
-// advance, cancel, reset and positions fail with ARENITE_INVALID_ARGUMENT.
-// As run and step; run's sequences are forgotten at once.
+// read at once; ids, types and `visible` must stay until the end. Until then run, step, begin and
+// rewind fail with ARENITE_INVALID_ARGUMENT; cancel and reset give up.
+// Fail as run and step do. begin_run forgets what the sequences held.
 ARENITE_NODISCARD arenite_status arenite_session_begin_run(arenite_session* session,
                                                            const arenite_batch* batch,
                                                            arenite_diagnostic* why);

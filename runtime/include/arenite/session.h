@@ -136,8 +136,8 @@ class Session {
   // A run or a step in slices, for programs with something else to do in between: begin_run or
   // begin_step once, advance until no op is left, then output. The same bits, whatever the slices.
   // Lengths and features are read at once; ids, types and `visible` must stay until the end. Until
-  // then other calls than advance, cancel, reset and positions fail with kInvalidArgument.
-  // As run and step; run's sequences are forgotten at once.
+  // then run, step, begin and rewind fail with kInvalidArgument; cancel and reset give up.
+  // Fail as run and step do. begin_run forgets what the sequences held.
   Status begin_run(const Batch& batch, Diagnostic* why = nullptr);
   Status begin_run(const TokenBatch& batch, Diagnostic* why = nullptr);
   Status begin_step(const Batch& batch, Diagnostic* why = nullptr);

@@ -58,13 +58,27 @@ arenite_output output_from(const Output& output) {
   return {output.data, output.rows, output.features};
 }
 
-// Calls feed(session, why) and hands over the output.
-template <typename Feed>
-arenite_status fed(arenite_session* session, arenite_output* output, arenite_diagnostic* why,
-                   Feed feed) {
-  Diagnostic from;
-  const Result<Output> result = feed(session_of(session), &from);
+arenite_status hand_over(const Result<Output>& result, const Diagnostic& from,
+                         arenite_output* output, arenite_diagnostic* why) {
   return finish(result, from, why, [&](const Output& value) { *output = output_from(value); });
+}
+
+template <typename AnyBatch>
+arenite_status feed(arenite_session* session, const AnyBatch* batch, bool from_start,
+                    arenite_output* output, arenite_diagnostic* why) {
+  Diagnostic from;
+  Session& to = session_of(session);
+  const auto tokens = batch_from(*batch);
+  return hand_over(from_start ? to.run(tokens, &from) : to.step(tokens, &from), from, output, why);
+}
+
+template <typename AnyBatch>
+arenite_status begin(arenite_session* session, const AnyBatch* batch, bool from_start,
+                     arenite_diagnostic* why) {
+  Diagnostic from;
+  Session& to = session_of(session);
+  const auto tokens = batch_from(*batch);
+  return report(from_start ? to.begin_run(tokens, &from) : to.begin_step(tokens, &from), from, why);
 }
 
 }  // namespace
@@ -73,10 +87,10 @@ arenite_status fed(arenite_session* session, arenite_output* output, arenite_dia
 using arenite::Diagnostic;
 using arenite::Model;
 using arenite::Session;
-using arenite::c::batch_from;
-using arenite::c::fed;
+using arenite::c::begin;
+using arenite::c::feed;
+using arenite::c::hand_over;
 using arenite::c::object_in;
-using arenite::c::report;
 using arenite::c::session_of;
 
 arenite_status arenite_plan_arena(arenite_arena_plan* plan, const arenite_model* model,
@@ -104,68 +118,59 @@ arenite_status arenite_session_create(arenite_session** session, const arenite_m
 
 arenite_status arenite_session_run(arenite_session* session, const arenite_batch* batch,
                                    arenite_output* output, arenite_diagnostic* why) {
-  return fed(session, output, why,
-             [&](Session& to, Diagnostic* from) { return to.run(batch_from(*batch), from); });
+  return feed(session, batch, true, output, why);
 }
 
 arenite_status arenite_session_run_tokens(arenite_session* session,
                                           const arenite_token_batch* batch, arenite_output* output,
                                           arenite_diagnostic* why) {
-  return fed(session, output, why,
-             [&](Session& to, Diagnostic* from) { return to.run(batch_from(*batch), from); });
+  return feed(session, batch, true, output, why);
 }
 
 arenite_status arenite_session_step(arenite_session* session, const arenite_batch* batch,
                                     arenite_output* output, arenite_diagnostic* why) {
-  return fed(session, output, why,
-             [&](Session& to, Diagnostic* from) { return to.step(batch_from(*batch), from); });
+  return feed(session, batch, false, output, why);
 }
 
 arenite_status arenite_session_step_tokens(arenite_session* session,
                                            const arenite_token_batch* batch, arenite_output* output,
                                            arenite_diagnostic* why) {
-  return fed(session, output, why,
-             [&](Session& to, Diagnostic* from) { return to.step(batch_from(*batch), from); });
+  return feed(session, batch, false, output, why);
 }
 
 arenite_status arenite_session_step_features(arenite_session* session, const float* features,
                                              size_t size, arenite_output* output,
                                              arenite_diagnostic* why) {
-  return fed(session, output, why, [&](Session& to, Diagnostic* from) {
-    return to.step(std::span(features, size), from);
-  });
+  Diagnostic from;
+  return hand_over(session_of(session).step(std::span(features, size), &from), from, output, why);
 }
 
 arenite_status arenite_session_step_ids(arenite_session* session, const uint32_t* ids, size_t count,
                                         arenite_output* output, arenite_diagnostic* why) {
-  return fed(session, output, why,
-             [&](Session& to, Diagnostic* from) { return to.step(std::span(ids, count), from); });
+  Diagnostic from;
+  return hand_over(session_of(session).step(std::span(ids, count), &from), from, output, why);
 }
 
 arenite_status arenite_session_begin_run(arenite_session* session, const arenite_batch* batch,
                                          arenite_diagnostic* why) {
-  Diagnostic from;
-  return report(session_of(session).begin_run(batch_from(*batch), &from), from, why);
+  return begin(session, batch, true, why);
 }
 
 arenite_status arenite_session_begin_run_tokens(arenite_session* session,
                                                 const arenite_token_batch* batch,
                                                 arenite_diagnostic* why) {
-  Diagnostic from;
-  return report(session_of(session).begin_run(batch_from(*batch), &from), from, why);
+  return begin(session, batch, true, why);
 }
 
 arenite_status arenite_session_begin_step(arenite_session* session, const arenite_batch* batch,
                                           arenite_diagnostic* why) {
-  Diagnostic from;
-  return report(session_of(session).begin_step(batch_from(*batch), &from), from, why);
+  return begin(session, batch, false, why);
 }
 
 arenite_status arenite_session_begin_step_tokens(arenite_session* session,
                                                  const arenite_token_batch* batch,
                                                  arenite_diagnostic* why) {
-  Diagnostic from;
-  return report(session_of(session).begin_step(batch_from(*batch), &from), from, why);
+  return begin(session, batch, false, why);
 }
 
 arenite_status arenite_session_advance(arenite_session* session, uint32_t ops_max,

@@ -79,6 +79,7 @@ bool Model::pooled() const {
 }
 uint32_t Model::labels() const { return ModelAccess::reader(*this).labels(); }
 const char* Model::label(uint32_t index) const { return ModelAccess::reader(*this).label(index); }
+uint32_t Model::ops() const { return ModelAccess::reader(*this).ops(); }
 uint32_t Model::hidden_states() const { return ModelAccess::reader(*this).hidden_states(); }
 
 uint32_t Model::output_features() const {

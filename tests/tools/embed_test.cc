@@ -7,6 +7,7 @@
 #include "session/model_access.h"
 #include "session/plan.h"
 #include "support/decoder_factory.h"
+#include "support/encoder_factory.h"
 #include "support/model_factory.h"
 #include "tools/program.h"
 
@@ -103,6 +104,15 @@ TEST(Embed, HeadersOfAllKindsOfModelsSayWhatThePlannerSays) {
     includes += fmt::format("#include \"{}.h\"\n", name);
     asserts += comparisons(name, model.span());
     asserts += comparisons(name, model.span(), Outputs::kAll);
+  }
+  for (const test::EncoderShape& shape : test::all_encoders()) {
+    const convert::AlignedBytes model = test::make_encoder_model(shape);
+    const std::string name = "encoder_" + shape.name;
+    const std::string file = write_file(folder, name + ".arn", model.span());
+    const ProgramResult result = run_arenite({"embed", file, "-o", folder.path() / (name + ".h")});
+    ASSERT_EQ(result.exit_code, 0) << result.output;
+    includes += fmt::format("#include \"{}.h\"\n", name);
+    asserts += comparisons(name, model.span());
   }
   const ProgramResult result = compile(folder, includes + asserts + "int main() { return 0; }\n");
   EXPECT_EQ(result.exit_code, 0) << result.output.substr(0, 2000);

@@ -9,6 +9,7 @@
 #include "session/model_access.h"
 #include "session/plan.h"
 #include "support/decoder_factory.h"
+#include "support/kernel_sets.h"
 #include "support/model_factory.h"
 #include "tools/program.h"
 
@@ -50,6 +51,33 @@ uint64_t pass_multiply_adds(const format::ModelReader& reader, const format::OpV
   return pairs * op.attention.heads * (cache.head_dim + cache.value_dim);
 }
 
+// Bytes of a pass over 60 tokens, for the target that runs here.
+void check_traffic(const format::ModelReader& reader, const format::OpView& op, const json& found) {
+  constexpr uint64_t kRow = 60 * sizeof(float);
+  if (op.kind == format::OpKind::kLinear) {
+    const Target best = test::targets_here().back();
+    uint64_t weights = 0;
+    for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+      const format::PackedView packed = reader.packed(i);
+      if (packed.target != static_cast<uint8_t>(best)) continue;
+      weights = format::stored_bytes(reader.tensor(op.linear.tensor), packed.packing).value();
+    }
+    EXPECT_EQ(found["bytes_read_per_pass"], weights + kRow * op.linear.input.width);
+    EXPECT_EQ(found["bytes_written_per_pass"], kRow * op.linear.output.width);
+    return;
+  }
+  const CacheShape cache = reader.cache(op.attention.cache);
+  const uint64_t entry = uint64_t{cache.head_dim} + cache.value_dim;
+  EXPECT_EQ(found["bytes_written_per_pass"],
+            kRow * (cache.kv_heads * entry + op.attention.output.width));
+  // Every query reads its own key and value at least, and no block reads more than all of them.
+  const uint64_t rows =
+      kRow * (op.attention.query.width + op.attention.key.width + op.attention.value.width);
+  const uint64_t read = found["bytes_read_per_pass"];
+  EXPECT_GE(read, rows + 60 / 8 * op.attention.heads * entry * sizeof(float));
+  EXPECT_LE(read, rows + 60 * 60 * op.attention.heads * entry * sizeof(float));
+}
+
 TEST(InspectJson, AgreesWithTheReader) {
   const TempFolder folder;
   for (const ModuleSpec& spec : test::all_specs()) {
@@ -72,6 +100,7 @@ TEST(InspectJson, AgreesWithTheReader) {
       const format::Uses uses = reader.op(i).uses();
       EXPECT_EQ(op["writes_slot"], uses.list[uses.count - 1].view.slot);
       EXPECT_EQ(op["multiply_adds_per_pass"], pass_multiply_adds(reader, reader.op(i)));
+      check_traffic(reader, reader.op(i), op);
     }
     ASSERT_EQ(facts["slots"].size(), reader.slots());
     for (uint32_t i = 0; i < reader.slots(); ++i) {

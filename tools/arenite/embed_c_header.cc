@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model file as a header of C99. C has no inline variables, so it is for one source file.
+// A model file as a header of C99. C has no inline variables: with the bytes in it, it is for one
+// source file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,8 +11,7 @@ namespace arenite::tool {
 namespace {
 
 constexpr std::string_view kCPreamble =
-    R"(// For one source file of a program: whoever includes it has the model.
-// NOLINTBEGIN
+    R"(// NOLINTBEGIN
 #pragma once
 
 #include <stddef.h>
@@ -21,6 +21,20 @@ constexpr std::string_view kCPreamble =
 #error "the words are little-endian"
 #endif
 
+)";
+
+constexpr std::string_view kCWordsBegin = R"(// For one source file of a program.
+#if defined(__GNUC__)
+__attribute__((aligned(64)))
+#else
+_Alignas(64)
+#endif
+static const uint64_t {}_words[] = {{)";
+
+constexpr std::string_view kCWordsElsewhere = R"(#ifdef __cplusplus
+extern "C"
+#endif
+extern const uint64_t {}_words[{}];
 )";
 
 std::string upper(std::string text) {
@@ -54,7 +68,7 @@ std::string c_constants(const VerifiedFile& file, const std::string& prefix,
 }  // namespace
 
 void write_c_header(const VerifiedFile& file, const std::string& identifier,
-                    const SizeOptions& sizes, const WriteText& write) {
+                    const SizeOptions& sizes, BytesIn bytes_in, const WriteText& write) {
   const std::string prefix = upper(identifier);
   write(header_title(file));
   write(kCPreamble);
@@ -62,16 +76,17 @@ void write_c_header(const VerifiedFile& file, const std::string& identifier,
   write(
       fmt::format("\n// The model file, for arenite_model_load.\n"
                   "#define {0}_MODEL ((const void*){1}_words)\n"
-                  "#define {0}_MODEL_BYTES ((size_t){2}u)\n"
-                  "\n#if defined(__GNUC__)\n"
-                  "__attribute__((aligned(64)))\n"
-                  "#else\n"
-                  "_Alignas(64)\n"
-                  "#endif\n"
-                  "static const uint64_t {1}_words[] = {{",
+                  "#define {0}_MODEL_BYTES ((size_t){2}u)\n\n",
                   prefix, identifier, file.bytes().size()));
-  write_words(file.bytes(), write);
-  write("\n};\n// NOLINTEND\n");
+  if (bytes_in == BytesIn::kHeader) {
+    write(fmt::format(kCWordsBegin, identifier));
+    write_words(file.bytes(), write);
+    write("\n};\n");
+  } else {
+    const size_t words = (file.bytes().size() + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+    write(fmt::format(kCWordsElsewhere, identifier, words));
+  }
+  write("// NOLINTEND\n");
 }
 
 }  // namespace arenite::tool

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// arenite embed: a model file as a header of C++ or C, for devices without files.
+// arenite embed: a model file as a header of C++ or C, with the bytes in it or in a file for the
+// linker.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -8,9 +9,11 @@
 
 #include "arenite/arguments.h"
 #include "arenite/commands.h"
+#include "arenite/embed_data.h"
 #include "arenite/embed_header.h"
 #include "arenite/progress.h"
 #include "convert/atomic_file.h"
+#include "convert/error.h"
 
 namespace arenite::tool {
 namespace {
@@ -20,30 +23,58 @@ struct Arguments {
   std::filesystem::path output;
   std::optional<std::string> name;
   std::string language = "c++";
+  std::filesystem::path data;  // empty: the bytes are in the header
+  std::string abi;
+  std::optional<std::string> section;
   SizeOptions sizes;
 };
+
+// The bytes, in a file of their own for the linker.
+void write_data(const Arguments& arguments, const VerifiedFile& file, const EmbeddedData& data) {
+  convert::AtomicFile output(arguments.data);
+  const WriteBytes write = [&](std::span<const std::byte> bytes) { output.write(bytes); };
+  if (arguments.abi.empty()) {
+    write_assembler(arguments.model, file.bytes().size(), data, write);
+  } else {
+    write_object(file.bytes(), abi_named(arguments.abi), data, write);
+  }
+  output.commit();
+  fmt::print("{}: {}, {} bytes in section {}\n", arguments.data.string(), data.symbol,
+             file.bytes().size(), data.section);
+}
+
+void check_data_options(const Arguments& arguments) {
+  require_other_file(arguments.data, {arguments.model, arguments.output}, "--data");
+  if (!arguments.abi.empty()) (void)abi_named(arguments.abi);
+  if (arguments.section) check_section(*arguments.section);
+  if (!arguments.data.empty() || (arguments.abi.empty() && !arguments.section)) return;
+  throw convert::InputError(
+      "--abi and --section are of the file that --data names, and there is none");
+}
 
 void run_embed(const Arguments& arguments) {
   require_other_file(arguments.output, {arguments.model});
   const VerifiedFile file(arguments.model);
   if (arguments.name) check_identifier(*arguments.name);
+  check_data_options(arguments);
   const std::string identifier =
       arguments.name ? *arguments.name : identifier_from(arguments.model.stem().string());
   Progress progress("embedding " + arguments.model.string());
   convert::AtomicFile header(arguments.output);
   const bool is_c = arguments.language == "c";
   const auto write_as = is_c ? write_c_header : write_header;
-  write_as(file, identifier, arguments.sizes,
+  const bool has_data = !arguments.data.empty();
+  write_as(file, identifier, arguments.sizes, has_data ? BytesIn::kAnotherFile : BytesIn::kHeader,
            [&](std::string_view text) { header.write(std::as_bytes(std::span(text))); });
   header.commit();
   progress.done();
-  if (is_c) {
-    fmt::print("{}: {}_words, {} bytes\n", arguments.output.string(), identifier,
-               header.bytes_written());
-    return;
+  const std::string names = is_c ? fmt::format("{}_words", identifier)
+                                 : fmt::format("{0}_model(), {0}_arena_bytes(...)", identifier);
+  fmt::print("{}: {}, {} bytes\n", arguments.output.string(), names, header.bytes_written());
+  if (has_data) {
+    write_data(arguments, file,
+               {identifier + "_words", arguments.section.value_or(kDefaultSection)});
   }
-  fmt::print("{}: {}_model(), {}_arena_bytes(...), {} bytes\n", arguments.output.string(),
-             identifier, identifier, header.bytes_written());
 }
 
 }  // namespace
@@ -62,14 +93,20 @@ void add_embed(CLI::App& app) {
       "  recall_arena_bytes_max, recall_arm64_arena_bytes_max,\n"
       "  recall_positions_max, recall_tokens_max, recall_sequences_max, recall_threads\n"
       "                                  for the sizes given here\n"
-      "\nWith --language c it needs C99, is for one source file, and defines\n"
+      "\nWith --language c it needs C99, is for one source file unless --data is given, and "
+      "defines\n"
       "  RECALL_MODEL, RECALL_MODEL_BYTES\n"
       "                                  the file\n"
       "  RECALL_ARENA_BYTES_MAX, RECALL_ARM64_ARENA_BYTES_MAX,\n"
       "  RECALL_POSITIONS_MAX, RECALL_TOKENS_MAX, RECALL_SEQUENCES_MAX, RECALL_THREADS\n"
       "                                  for the sizes given here\n"
-      "\nExample:\n"
-      "  arenite embed recall.arn -o recall.h --positions 32 --tokens 1\n");
+      "\nWith --data the bytes go to another file, for the linker: assembler source that includes\n"
+      "the model file, or with --abi an object file. They are aligned to 64 bytes and lie in\n"
+      "section .rodata.arenite, or the one that --section names for a linker script.\n"
+      "\nExamples:\n"
+      "  arenite embed recall.arn -o recall.h --positions 32 --tokens 1\n"
+      "  arenite embed recall.arn -o recall.h --data recall.S --section .flash.models\n"
+      "  arenite embed recall.arn -o recall.h --data recall.o --abi arm\n");
   command->add_option("model", arguments->model, "A model file")->required();
   command->add_option("-o,--output", arguments->output, "The header to write")->required();
   command->add_option("--name", arguments->name,
@@ -77,6 +114,11 @@ void add_embed(CLI::App& app) {
   command->add_option("--language", arguments->language, "Of the header: c++ or c")
       ->check(CLI::IsMember({"c++", "c"}))
       ->capture_default_str();
+  command->add_option("--data", arguments->data,
+                      "Write the bytes here instead, as assembler source or an object file");
+  command->add_option("--abi", arguments->abi,
+                      "Make --data an ELF object for x86_64, aarch64, arm or riscv64");
+  command->add_option("--section", arguments->section, "Section of the bytes in --data");
   add_size_options(*command, arguments->sizes);
   command->callback([arguments] { run_embed(*arguments); });
 }

@@ -55,9 +55,19 @@ constexpr std::string_view kRing = R"(  const std::uint64_t ring{i} =
   const std::uint64_t held{i} = ring{i} < all ? ring{i} : all;
 )";
 
-// A model that gives out some rows only needs memory for them.
-bool chooses_outputs(const ArenaFormula& formula) {
-  return formula.activation_bytes_per_output != 0;
+// Which rows a model gives out is a choice of the session, unless it pools.
+bool chooses_outputs(const format::ModelReader& reader) {
+  return reader.packed(0).formula.activation_bytes_per_output != 0 &&
+         reader.select_kind() == format::SelectKind::kAsAsked;
+}
+
+// Bytes of the rows that are given out, as a term in front of the others; empty if there are none.
+std::string output_bytes(const format::ModelReader& reader, const ArenaFormula& formula) {
+  if (formula.activation_bytes_per_output == 0) return "";
+  return fmt::format(
+      "{}ull * ({}tokens < sequences ? tokens : sequences) +\n"
+      "                                             ",
+      formula.activation_bytes_per_output, chooses_outputs(reader) ? "all_outputs || " : "");
 }
 
 // Declares `cache`, bytes for each sequence, and `longest`, the positions of the largest one.
@@ -81,29 +91,24 @@ std::string cache_lines(const ArenaFormula& formula) {
   return text;
 }
 
-std::string formula_function(const std::string& identifier, const format::PackedView& packed) {
+std::string formula_function(const std::string& identifier, const format::ModelReader& reader,
+                             const format::PackedView& packed) {
   const ArenaFormula& formula = packed.formula;
-  const std::string outputs =
-      chooses_outputs(formula)
-          ? fmt::format(
-                "{}ull * (all_outputs || tokens < sequences ? tokens : sequences) +\n"
-                "                                             ",
-                formula.activation_bytes_per_output)
-          : "";
   std::string text = fmt::format(
       kFormula, fmt::arg("target", "_" + target_identifier(packed)), fmt::arg("unit", kArenaUnit),
       fmt::arg("nr", formula.nr), fmt::arg("caches", cache_lines(formula)),
       fmt::arg("session", kSessionBytes), fmt::arg("sequence", kSequenceBytes),
-      fmt::arg("parameter", chooses_outputs(formula) ? ", bool all_outputs = false" : ""),
-      fmt::arg("outputs", outputs), fmt::arg("token", formula.activation_bytes_per_token),
-      fmt::arg("slack", kReadAheadBytes), fmt::arg("row", formula.score_rows * sizeof(float)),
+      fmt::arg("parameter", chooses_outputs(reader) ? ", bool all_outputs = false" : ""),
+      fmt::arg("outputs", output_bytes(reader, formula)),
+      fmt::arg("token", formula.activation_bytes_per_token), fmt::arg("slack", kReadAheadBytes),
+      fmt::arg("row", formula.score_rows * sizeof(float)),
       fmt::arg("padding", kScoreRowPadding + formula.nr));
   return text.replace(text.find('$'), 1, identifier);
 }
 
 // The function over all targets of the file.
 std::string largest_function(const std::string& identifier, const format::ModelReader& reader) {
-  const bool chooses = chooses_outputs(reader.packed(0).formula);
+  const bool chooses = chooses_outputs(reader);
   std::string text = fmt::format(
       "\n// The largest of them: enough whichever kernels the CPU runs.\n"
       "constexpr std::size_t {}_arena_bytes(\n"
@@ -196,7 +201,7 @@ void write_words(std::span<const std::byte> bytes, const WriteText& write) {
 }
 
 void write_header(const VerifiedFile& file, const std::string& identifier, const SizeOptions& sizes,
-                  const WriteText& write) {
+                  BytesIn bytes_in, const WriteText& write) {
   const SizeOptions resolved = resolve_sizes(file, sizes);
   const format::ModelReader reader = file.reader();
   write(header_title(file));
@@ -207,20 +212,25 @@ void write_header(const VerifiedFile& file, const std::string& identifier, const
       "it\n"
       "// accepts.");
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    write(formula_function(identifier, reader.packed(i)));
+    write(formula_function(identifier, reader, reader.packed(i)));
   }
   write(largest_function(identifier, reader));
   write(fmt::format(
       "static_assert({0}_arena_bytes({0}_positions_max, {0}_tokens_max, {0}_sequences_max,\n"
       "                            {0}_threads) == {0}_arena_bytes_max);\n"
       "static_assert(std::endian::native == std::endian::little, \"the words are "
-      "little-endian\");\n"
-      "\nalignas(64) inline constexpr std::uint64_t {0}_words[] = {{",
+      "little-endian\");\n\n",
       identifier));
-  write_words(file.bytes(), write);
+  const uint64_t words = (file.bytes().size() + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+  if (bytes_in == BytesIn::kHeader) {
+    write(fmt::format("alignas(64) inline constexpr std::uint64_t {}_words[] = {{", identifier));
+    write_words(file.bytes(), write);
+    write("\n};\n");
+  } else {
+    write(fmt::format("extern \"C\" const std::uint64_t {}_words[{}];\n", identifier, words));
+  }
   write(
-      fmt::format("\n}};\n\n"
-                  "// The model file, for arenite::Model::load.\n"
+      fmt::format("\n// The model file, for arenite::Model::load.\n"
                   "inline std::span<const std::byte> {0}_model() {{\n"
                   "  return std::as_bytes(std::span({0}_words)).first({1});\n"
                   "}}\n"

@@ -23,14 +23,17 @@ void check_identifier(const std::string& name);
 // Takes the text of a header, piece by piece.
 using WriteText = std::function<void(std::string_view)>;
 
+// Where the bytes of the model are: in the header, or behind the symbol <identifier>_words.
+enum class BytesIn { kHeader, kAnotherFile };
+
 // Writes a header of C++. All names in it begin with `identifier`. Throws InputError if the model
 // cannot serve the sizes.
 void write_header(const VerifiedFile& file, const std::string& identifier, const SizeOptions& sizes,
-                  const WriteText& write);
+                  BytesIn bytes_in, const WriteText& write);
 
 // The same for C99, without the functions: the arena's bytes are those at `sizes`.
 void write_c_header(const VerifiedFile& file, const std::string& identifier,
-                    const SizeOptions& sizes, const WriteText& write);
+                    const SizeOptions& sizes, BytesIn bytes_in, const WriteText& write);
 
 // What both begin with: where the header comes from.
 std::string header_title(const VerifiedFile& file);

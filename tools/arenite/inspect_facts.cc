@@ -162,6 +162,10 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
     facts.caches.push_back(cache_facts(reader, i, facts.sizes));
   }
   add_targets(file, facts);
+  const auto shown = static_cast<uint32_t>(&facts.shown_target() - facts.targets.data());
+  for (uint32_t i = 0; i < reader.ops(); ++i) {
+    facts.ops[i].pass_traffic = op_traffic(reader, shown, i, facts.sizes.positions);
+  }
   return facts;
 }
 

@@ -7,6 +7,7 @@
 
 #include "arenite/model_cost.h"
 #include "arenite/model_file.h"
+#include "arenite/op_traffic.h"
 #include "arenite/session_sizes.h"
 #include "format/tokenizer_reader.h"
 
@@ -19,6 +20,7 @@ struct OpFacts {
   uint32_t writes = 0;          // a slot; one that it changes in place is read, too
   OpCost cost;
   uint64_t pass_multiply_adds = 0;  // over all positions of one sequence
+  OpTraffic pass_traffic;           // of the same, for the target that is shown
 };
 
 struct SlotFacts {

@@ -75,7 +75,9 @@ Json op_json(const OpFacts& op, size_t index) {
                {"writes_slot", op.writes},
                {"multiply_adds_per_token", op.cost.per_token},
                {"multiply_adds_per_key", op.cost.per_pair},
-               {"multiply_adds_per_pass", op.pass_multiply_adds}};
+               {"multiply_adds_per_pass", op.pass_multiply_adds},
+               {"bytes_read_per_pass", op.pass_traffic.read},
+               {"bytes_written_per_pass", op.pass_traffic.written}};
   add_parameters(op.op, json);
   return json;
 }

@@ -145,6 +145,8 @@ std::string program(const ModelFacts& facts) {
                    {"shape"},
                    {"multiply-adds", Align::kRight},
                    {""},
+                   {"bytes read", Align::kRight},
+                   {"written", Align::kRight},
                    {"slots"}});
   Checked per_token = 0, per_pair = 0, per_pass = 0;
   for (size_t i = 0; i < facts.ops.size(); ++i) {
@@ -157,15 +159,19 @@ std::string program(const ModelFacts& facts) {
                    pairs      ? "a key"
                    : products ? "a row"
                               : "",
+                   grouped(op.pass_traffic.read), grouped(op.pass_traffic.written),
                    fmt::format("{} -> {}", fmt::join(op.reads, ", "), op.writes)});
     per_token = per_token + op.cost.per_token;
     per_pair = per_pair + op.cost.per_pair;
     per_pass = per_pass + op.pass_multiply_adds;
   }
   return "Program\n" + table.text() +
-         fmt::format("  A token that sees K keys: {} + {} K. A pass over {}: {}.\n",
-                     grouped(per_token.saturated()), grouped(per_pair.saturated()),
-                     counted(facts.sizes.positions, "position"), grouped(per_pass.saturated()));
+         fmt::format(
+             "  A token that sees K keys: {} + {} K. A pass over {}: {}; bytes are of "
+             "that pass, for {}.\n",
+             grouped(per_token.saturated()), grouped(per_pair.saturated()),
+             counted(facts.sizes.positions, "position"), grouped(per_pass.saturated()),
+             target_name(facts.shown_target()));
 }
 
 std::string tensors(const ModelFacts& facts) {

@@ -110,7 +110,8 @@ class TextEncoder {
 
 void add_text_options(CLI::App& command, TextOptions& options) {
   CLI::Option* const text =
-      command.add_option("--text", options.texts, "A text; may be given more than once");
+      command.add_option("--text", options.texts, "A text; may be given more than once")
+          ->allow_extra_args(false);
   command.add_option("--file", options.file, "A file with a text on each line; - is the input")
       ->excludes(text);
   command.add_flag("--pairs", options.pairs, "Each text is two, with a tab between them");

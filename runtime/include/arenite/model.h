@@ -51,6 +51,7 @@ class Model {
   const char* name() const;          // as given at conversion; "" if none
   uint32_t vocab_size() const;       // tokens that it reads; 0 if its input is features
   uint32_t token_types() const;      // that may go with tokens; 0 if it knows none
+  uint32_t ops() const;              // steps of its program, as a ProfileHook counts them
   uint32_t hidden_states() const;    // how many a session can show; 0 if none
   uint32_t input_features() const;   // floats per token going in; 0 if its input is tokens
   uint32_t output_features() const;  // floats per row coming out

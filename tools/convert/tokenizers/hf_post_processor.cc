@@ -89,7 +89,7 @@ void take_pair(HfFrame& frame, const std::vector<Element>& elements) {
     return a.token == b.token && a.text == b.text && a.type == b.type;
   };
   for (uint32_t separators = 1; separators <= format::kPairSeparatorsMax; ++separators) {
-    for (const uint64_t type : {0, 1}) {
+    for (const uint64_t type : {uint64_t{0}, uint64_t{1}}) {
       const std::vector<Element> expected = pair_template(frame, separators, type);
       if (std::equal(elements.begin(), elements.end(), expected.begin(), expected.end(), is_same)) {
         frame.pair_separators = separators;

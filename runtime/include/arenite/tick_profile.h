@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long each op of a model takes, by any counter: the cycle counter of a microcontroller, say.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "arenite/session.h"
+
+namespace arenite {
+
+// Ticks of one op over all calls so far.
+struct OpTicks {
+  uint32_t calls = 0;
+  uint32_t least = UINT32_MAX;
+  uint32_t most = 0;
+  uint64_t total = 0;
+
+  // REQUIRES: calls != 0.
+  uint64_t mean() const { return total / calls; }
+};
+
+// Fills a table that the application owns, one entry for each op: Model::ops() of them. Give hook()
+// to SessionOptions::profile; both the table and this object must outlive the session.
+class TickProfile {
+ public:
+  // `now` returns a counter that counts up and may wrap once within an op, as
+  // DWT->CYCCNT of a Cortex-M does. Ops beyond the table are not counted.
+  TickProfile(std::span<OpTicks> ops, uint32_t (*now)()) : ops_(ops), now_(now) {}
+
+  ProfileHook hook() {
+    return {[](void* self, uint32_t) {
+              TickProfile& profile = *static_cast<TickProfile*>(self);
+              profile.begin_ = profile.now_();
+            },
+            [](void* self, uint32_t op) {
+              TickProfile& profile = *static_cast<TickProfile*>(self);
+              profile.add(op, profile.now_() - profile.begin_);
+            },
+            this};
+  }
+
+ private:
+  void add(uint32_t op, uint32_t ticks) {
+    if (op >= ops_.size()) return;
+    OpTicks& entry = ops_[op];
+    ++entry.calls;
+    entry.total += ticks;
+    if (ticks < entry.least) entry.least = ticks;
+    if (ticks > entry.most) entry.most = ticks;
+  }
+
+  std::span<OpTicks> ops_;
+  uint32_t (*now_)();
+  uint32_t begin_ = 0;
+};
+
+}  // namespace arenite

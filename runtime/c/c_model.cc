@@ -102,6 +102,7 @@ uint32_t arenite_model_output_features(const arenite_model* model) {
 uint32_t arenite_model_positions_max(const arenite_model* model) {
   return model_in(model).positions_max();
 }
+uint32_t arenite_model_ops(const arenite_model* model) { return model_in(model).ops(); }
 uint32_t arenite_model_hidden_states(const arenite_model* model) {
   return model_in(model).hidden_states();
 }

@@ -99,6 +99,7 @@ TEST_P(CApi, AnswersWhatAModelIs) {
     EXPECT_EQ(arenite_model_input_features(&c), model->input_features());
     EXPECT_EQ(arenite_model_output_features(&c), model->output_features());
     EXPECT_EQ(arenite_model_positions_max(&c), model->positions_max());
+    EXPECT_EQ(arenite_model_ops(&c), model->ops());
     EXPECT_EQ(arenite_model_hidden_states(&c), model->hidden_states());
     EXPECT_EQ(arenite_model_causal(&c), model->causal());
     EXPECT_EQ(arenite_model_pooled(&c), model->pooled());

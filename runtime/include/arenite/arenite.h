@@ -119,6 +119,7 @@ uint32_t arenite_model_token_types(const arenite_model* model);      // 0: it kn
 uint32_t arenite_model_input_features(const arenite_model* model);   // floats; 0: tokens
 uint32_t arenite_model_output_features(const arenite_model* model);  // floats per row coming out
 uint32_t arenite_model_positions_max(const arenite_model* model);    // longest sequence; 0: any
+uint32_t arenite_model_ops(const arenite_model* model);              // of a step; for hooks, slices
 uint32_t arenite_model_hidden_states(const arenite_model* model);    // 0: it can show none
 bool arenite_model_causal(const arenite_model* model);               // can be fed step by step
 bool arenite_model_pooled(const arenite_model* model);               // one row for each sequence

@@ -15,7 +15,7 @@ struct SequenceRows {
   uint32_t positions = 0;  // held before the step
   uint32_t row_begin = 0;  // its rows among those of the step
   uint32_t rows = 0;       // new tokens; may be 0
-  uint32_t written = 0;    // the most positions ever held since the last reset; for rings
+  uint32_t written = 0;    // the most positions ever begun since the last reset; for rings
 };
 
 // Rows that one task of a row-wise op takes: enough to be worth a thread's while.

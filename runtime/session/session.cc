@@ -59,10 +59,18 @@ Result<Session*> Session::create(const Model& model, const SessionOptions& optio
 namespace {
 
 template <typename AnyBatch>
-Result<Output> feed(Session* session, const AnyBatch& batch, bool from_start, Diagnostic* why) {
+Status begin(Session* session, const AnyBatch& batch, bool from_start, Diagnostic* why) {
   Diagnostic unused;
-  return SessionState::of(session).feed(StepInput(batch), from_start,
-                                        why != nullptr ? *why : unused);
+  return SessionState::of(session).begin(StepInput(batch), from_start,
+                                         why != nullptr ? *why : unused);
+}
+
+template <typename AnyBatch>
+Result<Output> feed(Session* session, const AnyBatch& batch, bool from_start, Diagnostic* why) {
+  const Status status = begin(session, batch, from_start, why);
+  if (status != Status::kOk) return status;
+  SessionState::of(session).run_ops(UINT32_MAX);
+  return session->output();
 }
 
 // As many tokens as a span holds of `width` numbers each.
@@ -99,11 +107,50 @@ Result<Output> Session::step(std::span<const TokenId> ids, Diagnostic* why) {
   return step(TokenBatch{ids, 1, tokens_in(ids.size(), 1), {}}, why);
 }
 
+Status Session::begin_run(const Batch& batch, Diagnostic* why) {
+  return begin(this, batch, true, why);
+}
+
+Status Session::begin_run(const TokenBatch& batch, Diagnostic* why) {
+  return begin(this, batch, true, why);
+}
+
+Status Session::begin_step(const Batch& batch, Diagnostic* why) {
+  return begin(this, batch, false, why);
+}
+
+Status Session::begin_step(const TokenBatch& batch, Diagnostic* why) {
+  return begin(this, batch, false, why);
+}
+
+Result<uint32_t> Session::advance(uint32_t ops_max, Diagnostic* why) {
+  SessionState& state = SessionState::of(this);
+  if (state.ops_left == 0) {
+    if (why != nullptr) {
+      *why = {};
+      why->reason = "no step is in progress: begin one";
+    }
+    return Status::kInvalidArgument;
+  }
+  state.run_ops(ops_max);
+  return state.ops_left;
+}
+
+Output Session::output() const { return SessionState::of(this).results(); }
+
+void Session::cancel() {
+  SessionState& state = SessionState::of(this);
+  if (state.ops_left == 0) return;
+  state.ops_left = 0;
+  state.output_rows = 0;
+}
+
 Status Session::rewind(uint32_t sequence, uint32_t positions) {
   return SessionState::of(this).rewind_to(sequence, positions);
 }
 
 void Session::reset() {
+  cancel();
   for (SequenceRows& sequence : SessionState::of(this).sequences()) {
     sequence.positions = 0;
     sequence.written = 0;

@@ -46,7 +46,9 @@ struct SessionState : Session {
   // The rows of the current step, and where their tokens stand.
   StepRows step_rows() const { return {sequences(), stride, visible}; }
 
-  Result<Output> feed(const StepInput& input, bool from_start, Diagnostic& why);
+  Status begin(const StepInput& input, bool from_start, Diagnostic& why);
+  void run_ops(uint32_t ops_max);  // of the current step
+  Output results() const;
   Status rewind_to(uint32_t sequence, uint32_t positions);
 
   Model model;
@@ -67,10 +69,11 @@ struct SessionState : Session {
   const uint8_t* visible = nullptr;
   uint32_t rows = 0;  // tokens
   uint32_t output_rows = 0;
+  uint32_t ops_left = 0;  // 0: no step is in progress
 
  private:
   void place_rows(const StepInput& input, bool from_start);
-  void show_hidden_states(uint32_t op_index, uint32_t& next);
+  void show_hidden_states(uint32_t op_index);
 };
 static_assert(sizeof(SessionState) <= kSessionBytes && sizeof(SequenceRows) <= kSequenceBytes);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One step: checks the tokens, gives them their rows and runs the program over them. All checks
-// (step_input.h) come before the first write.
+// One step: checks the tokens, gives them their rows and runs the program over them, at once or in
+// slices. All checks (step_input.h) come before the first write.
+#include <algorithm>
 #include <cstring>
 
 #include "ops/kv_cache.h"
@@ -43,6 +44,8 @@ void SessionState::place_rows(const StepInput& input, bool from_start) {
     sequence.row_begin = rows;
     sequence.rows = i < input.sequences ? input.tokens_of(i) : 0;
     rows += sequence.rows;
+    // Now, since a step that is cancelled has overwritten a ring's oldest positions, too.
+    sequence.written = std::max(sequence.written, sequence.positions + sequence.rows);
     if (sequence.rows != 0) output_rows += each_token ? sequence.rows : 1;
   }
   tokens = {input.ids, input.types.empty() ? nullptr : input.types.data()};
@@ -57,38 +60,51 @@ void SessionState::place_rows(const StepInput& input, bool from_start) {
   }
 }
 
-// `next` is the first state that was not shown yet.
-void SessionState::show_hidden_states(uint32_t op_index, uint32_t& next) {
-  for (; next < reader.hidden_states(); ++next) {
-    const format::HiddenStateView state = reader.hidden_state(next);
-    if (state.op != op_index) return;
+void SessionState::show_hidden_states(uint32_t op_index) {
+  for (uint32_t i = 0; i < reader.hidden_states(); ++i) {
+    const format::HiddenStateView state = reader.hidden_state(i);
+    if (state.op != op_index) continue;
     const Matrix matrix = activation(state.view);
-    hidden_states.state(hidden_states.context, next, matrix.data, matrix.rows, matrix.columns);
+    hidden_states.state(hidden_states.context, i, matrix.data, matrix.rows, matrix.columns);
   }
 }
 
-Result<Output> SessionState::feed(const StepInput& input, bool from_start, Diagnostic& why) {
+Status SessionState::begin(const StepInput& input, bool from_start, Diagnostic& why) {
+  if (ops_left != 0) {
+    why = {};
+    why.reason = "a step is in progress: advance it to its end, or cancel it";
+    return Status::kInvalidArgument;
+  }
   const Status status = check_input(*this, input, from_start, why);
   if (status != Status::kOk) return status;
   place_rows(input, from_start);
-  uint32_t next_state = 0;
-  for (uint32_t i = 0; i < reader.ops(); ++i) {
-    if (profile.op_begins != nullptr) profile.op_begins(profile.context, i);
-    run_op(*this, i);
-    if (profile.op_ends != nullptr) profile.op_ends(profile.context, i);
-    if (hidden_states.state != nullptr) show_hidden_states(i, next_state);
+  ops_left = reader.ops();
+  return Status::kOk;
+}
+
+void SessionState::run_ops(uint32_t ops_max) {
+  for (; ops_max != 0 && ops_left != 0; --ops_max) {
+    const uint32_t index = reader.ops() - ops_left;
+    if (profile.op_begins != nullptr) profile.op_begins(profile.context, index);
+    run_op(*this, index);
+    if (profile.op_ends != nullptr) profile.op_ends(profile.context, index);
+    if (hidden_states.state != nullptr) show_hidden_states(index);
+    if (--ops_left != 0) continue;
+    for (SequenceRows& sequence : sequences()) sequence.positions += sequence.rows;
   }
-  for (SequenceRows& sequence : sequences()) {
-    sequence.positions += sequence.rows;
-    if (sequence.positions > sequence.written) sequence.written = sequence.positions;
-  }
+}
+
+Output SessionState::results() const {
+  if (ops_left != 0 || output_rows == 0) return {};
   const format::SlotView slot = reader.slot(reader.output_slot());
-  const Matrix output = activation({reader.output_slot(), 0, slot.width});
-  return Output{output.data, output.rows, output.columns};
+  const Matrix output =
+      const_cast<SessionState*>(this)->activation({reader.output_slot(), 0, slot.width});
+  return {output.data, output.rows, output.columns};
 }
 
 Status SessionState::rewind_to(uint32_t sequence, uint32_t positions) {
-  if (sequence >= sequences().size() || positions > sequences()[sequence].positions) {
+  if (ops_left != 0 || sequence >= sequences().size() ||
+      positions > sequences()[sequence].positions) {
     return Status::kInvalidArgument;
   }
   SequenceRows& state = sequences()[sequence];

@@ -34,15 +34,15 @@ def every_source_starts_with_its_licence(files):
 
 
 def readme_shows_the_examples(files):
-    """Each piece of C++ in the README is from an example that the tests compile and run."""
+    """Each piece of C or C++ in the README is from an example that the tests compile and run."""
     texts = {file.path: file.text for file in files}
     examples = {
         path: {line.strip() for line in text.splitlines()}
         for path, text in texts.items()
-        if re.fullmatch(r"examples/\w+/main\.cc", path)
+        if re.fullmatch(r"examples/\w+/main\.cc?", path)
     }
     findings = []
-    for block in re.findall(r"```cpp\n(.*?)```", texts.get("README.md", ""), re.S):
+    for block in re.findall(r"```(?:cpp|c)\n(.*?)```", texts.get("README.md", ""), re.S):
         lines = [line.strip() for line in block.splitlines() if line.strip()]
         missing = {path: [n for n in lines if n not in has] for path, has in examples.items()}
         if missing and all(missing.values()):

@@ -9,6 +9,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 # included by all, and include only each other.
 MAY_INCLUDE = {
     "include": set(),
+    "c": {"c"},
     "core": {"core"},
     "format": {"core", "format"},
     "kernels": {"core", "kernels"},

@@ -56,6 +56,27 @@ TEST_F(EmbedData, AssemblerSourceIncludesTheModel) {
   EXPECT_LT(read_bytes(path("m.h")).size(), 10'000u);
 }
 
+// Without the bytes in it, a header of C may be included twice.
+TEST_F(EmbedData, HeadersOfCNameTheModel) {
+  EXPECT_TRUE(ends(embed({"--data", path("m.S"), "--language", "c"}), kDone, {"m_words"}));
+  const std::string one = folder_.write("one.c",
+                                        "#include \"m.h\"\n#include <stdio.h>\n"
+                                        "const void* two(void);\n"
+                                        "int main(void) {\n"
+                                        "  if (two() != M_MODEL) return 1;\n"
+                                        "  return fwrite(M_MODEL, 1, M_MODEL_BYTES, stdout) == 0;\n"
+                                        "}\n");
+  const std::string two = folder_.write("two.c",
+                                        "#include \"m.h\"\n"
+                                        "const void* two(void);\n"
+                                        "const void* two(void) { return M_MODEL; }\n");
+  std::vector<std::string> words = {ARENITE_COMPILER, "-x", "c", "-std=c99"};
+  words.insert(words.end(), {"-Wall", "-Wextra", "-Wpedantic", "-Werror", one, two, "-x",
+                             "assembler-with-cpp", path("m.S"), "-o", path("program")});
+  EXPECT_TRUE(ends(run(words), kDone));
+  EXPECT_TRUE(run({path("program")}).output == read_bytes(model_));
+}
+
 TEST_F(EmbedData, AnObjectHoldsTheModel) {
 #if defined(__x86_64__)
   const char* const abi = "x86_64";

@@ -163,6 +163,47 @@ TEST(Embed, ConstantsAreForTheSizesGiven) {
   }
 }
 
+// As C99 and, since headers get around, as C++.
+TEST(Embed, HeadersOfCHoldTheFileAndTheSizes) {
+  const TempFolder folder;
+  const convert::AlignedBytes model =
+      test::make_model(test::spec_named("causal"), {Target::kArm64, Target::kPortable});
+  const std::string file = write_file(folder, "m.arn", model.span());
+  const std::string header = folder.path() / "m.h";
+  ASSERT_EQ(run_arenite({"embed", file, "-o", header, "--language", "c", "--positions", "50",
+                         "--tokens", "3", "--sequences", "2", "--threads", "4"})
+                .exit_code,
+            0);
+  const std::string source = fmt::format(
+      "#include \"m.h\"\n"
+      "#include <stdio.h>\n"
+      "typedef char sizes_are_as_planned[M_ARM64_ARENA_BYTES_MAX == {}u &&\n"
+      "    M_PORTABLE_ARENA_BYTES_MAX == {}u && M_POSITIONS_MAX == 50 && M_TOKENS_MAX == 3 &&\n"
+      "    M_SEQUENCES_MAX == 2 && M_THREADS == 4 &&\n"
+      "    M_ARENA_BYTES_MAX >= M_ARM64_ARENA_BYTES_MAX &&\n"
+      "    M_ARENA_BYTES_MAX >= M_PORTABLE_ARENA_BYTES_MAX ? 1 : -1];\n"
+      "int main(void) {{\n"
+      "  if ((uintptr_t)M_MODEL % 64 != 0 || sizeof(sizes_are_as_planned) != 1) return 1;\n"
+      "  return fwrite(M_MODEL, 1, M_MODEL_BYTES, stdout) == 0;\n"
+      "}}\n",
+      planned_bytes(model.span(), 0, {50, 3, 2, 4}), planned_bytes(model.span(), 1, {50, 3, 2, 4}));
+  const std::string path = folder.write("source.c", source);
+  const std::string program = folder.path() / "program";
+  for (const std::vector<std::string>& language :
+       {std::vector<std::string>{"-x", "c", "-std=c99"}, {"-x", "c++", "-std=c++20"}}) {
+    std::vector<std::string> words = {ARENITE_COMPILER};
+    words.insert(words.end(), language.begin(), language.end());
+    words.insert(words.end(), {"-Wall", "-Wextra", "-Wconversion", "-Wpedantic", "-Werror", path,
+                               "-o", program});
+    const ProgramResult compiled = run(words);
+    ASSERT_EQ(compiled.exit_code, 0) << compiled.output;
+    const ProgramResult result = run({program});
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_TRUE(result.output == read_bytes(file)) << language[1];
+  }
+  EXPECT_EQ(run_arenite({"embed", file, "-o", header, "--language", "rust"}).exit_code, 2);
+}
+
 TEST(Embed, MakesAnIdentifierOfAnyFileName) {
   const TempFolder folder;
   const convert::AlignedBytes model = test::make_model(test::spec_named("causal"));

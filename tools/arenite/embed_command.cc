@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// arenite embed: a model file as a C++ header, with the bytes in it or in a file for the linker.
+// arenite embed: a model file as a header of C++ or C, with the bytes in it or in a file for the
+// linker.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -21,6 +22,7 @@ struct Arguments {
   std::filesystem::path model;
   std::filesystem::path output;
   std::optional<std::string> name;
+  std::string language = "c++";
   std::filesystem::path data;  // empty: the bytes are in the header
   std::string abi;
   std::optional<std::string> section;
@@ -59,14 +61,16 @@ void run_embed(const Arguments& arguments) {
       arguments.name ? *arguments.name : identifier_from(arguments.model.stem().string());
   Progress progress("embedding " + arguments.model.string());
   convert::AtomicFile header(arguments.output);
+  const bool is_c = arguments.language == "c";
+  const auto write_as = is_c ? write_c_header : write_header;
   const bool has_data = !arguments.data.empty();
-  write_header(file, identifier, arguments.sizes,
-               has_data ? BytesIn::kAnotherFile : BytesIn::kHeader,
-               [&](std::string_view text) { header.write(std::as_bytes(std::span(text))); });
+  write_as(file, identifier, arguments.sizes, has_data ? BytesIn::kAnotherFile : BytesIn::kHeader,
+           [&](std::string_view text) { header.write(std::as_bytes(std::span(text))); });
   header.commit();
   progress.done();
-  fmt::print("{}: {}_model(), {}_arena_bytes(...), {} bytes\n", arguments.output.string(),
-             identifier, identifier, header.bytes_written());
+  const std::string names = is_c ? fmt::format("{}_words", identifier)
+                                 : fmt::format("{0}_model(), {0}_arena_bytes(...)", identifier);
+  fmt::print("{}: {}, {} bytes\n", arguments.output.string(), names, header.bytes_written());
   if (has_data) {
     write_data(arguments, file,
                {identifier + "_words", arguments.section.value_or(kDefaultSection)});
@@ -77,8 +81,8 @@ void run_embed(const Arguments& arguments) {
 
 void add_embed(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command =
-      app.add_subcommand("embed", "Write a model file as a C++ header, with the size of its arena");
+  CLI::App* command = app.add_subcommand(
+      "embed", "Write a model file as a header of C++ or C, with the size of its arena");
   command->footer(
       "\nThe header needs C++20 and nothing else. With --name recall it declares\n"
       "  recall_model()                  the file, as std::span<const std::byte>\n"
@@ -88,6 +92,13 @@ void add_embed(CLI::App& app) {
       "  recall_arm64_arena_bytes(...)   the same for one target of the file\n"
       "  recall_arena_bytes_max, recall_arm64_arena_bytes_max,\n"
       "  recall_positions_max, recall_tokens_max, recall_sequences_max, recall_threads\n"
+      "                                  for the sizes given here\n"
+      "\nWith --language c it needs C99, is for one source file unless --data is given, and "
+      "defines\n"
+      "  RECALL_MODEL, RECALL_MODEL_BYTES\n"
+      "                                  the file\n"
+      "  RECALL_ARENA_BYTES_MAX, RECALL_ARM64_ARENA_BYTES_MAX,\n"
+      "  RECALL_POSITIONS_MAX, RECALL_TOKENS_MAX, RECALL_SEQUENCES_MAX, RECALL_THREADS\n"
       "                                  for the sizes given here\n"
       "\nWith --data the bytes go to another file, for the linker: assembler source that includes\n"
       "the model file, or with --abi an object file. They are aligned to 64 bytes and lie in\n"
@@ -100,6 +111,9 @@ void add_embed(CLI::App& app) {
   command->add_option("-o,--output", arguments->output, "The header to write")->required();
   command->add_option("--name", arguments->name,
                       "What the names in it begin with; the file's name");
+  command->add_option("--language", arguments->language, "Of the header: c++ or c")
+      ->check(CLI::IsMember({"c++", "c"}))
+      ->capture_default_str();
   command->add_option("--data", arguments->data,
                       "Write the bytes here instead, as assembler source or an object file");
   command->add_option("--abi", arguments->abi,

@@ -38,6 +38,17 @@ function(arenite_own_code target)
     $<$<BOOL:${ARENITE_WERROR}>:-Werror>)
 endfunction()
 
+# The same for programs in C, which the C compiler links: the runtime needs no C++ library, but
+# sanitizers do.
+function(arenite_own_c_code target)
+  set_target_properties(${target} PROPERTIES C_STANDARD 99 C_EXTENSIONS OFF)
+  target_compile_options(${target} PRIVATE -pedantic -Wall -Wextra -Wconversion -Wstrict-prototypes
+    $<$<BOOL:${ARENITE_WERROR}>:-Werror>)
+  if(NOT ARENITE_SANITIZE)
+    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C)
+  endif()
+endfunction()
+
 # What an application links: usable in a shared object, and exporting nothing from it.
 function(arenite_embeddable target)
   set_target_properties(${target} PROPERTIES

@@ -107,8 +107,8 @@ struct Output {
 };
 
 // Lives at the start of its arena and needs no destruction: to end it, reuse the arena. The model
-// file and the arena must outlive it. One thread at a time may call it. A failed call changes
-// nothing.
+// file and the arena must outlive it. One thread at a time may call it, and no hook. A failed call
+// changes nothing.
 class Session {
  public:
   // `arena` may be larger than plan_arena says; with one byte less, kArenaTooSmall.
@@ -133,11 +133,33 @@ class Session {
   Result<Output> step(const TokenBatch& batch, Diagnostic* why = nullptr);
   Result<Output> step(std::span<const TokenId> ids, Diagnostic* why = nullptr);
 
+  // A run or a step in slices, for programs with something else to do in between: begin_run or
+  // begin_step once, advance until no op is left, then output. The same bits, whatever the slices.
+  // Lengths and features are read at once; ids, types and `visible` must stay until the end. Until
+  // then run, step, begin and rewind fail with kInvalidArgument; cancel and reset give up.
+  // Fail as run and step do. begin_run forgets what the sequences held.
+  Status begin_run(const Batch& batch, Diagnostic* why = nullptr);
+  Status begin_run(const TokenBatch& batch, Diagnostic* why = nullptr);
+  Status begin_step(const Batch& batch, Diagnostic* why = nullptr);
+  Status begin_step(const TokenBatch& batch, Diagnostic* why = nullptr);
+
+  // Runs the next ops of what was begun, at most `ops_max`. Returns how many are left; with 0 the
+  // tokens are held. An op takes the longer the more tokens were given: a slice ends between ops.
+  // Fails with kInvalidArgument if nothing was begun.
+  Result<uint32_t> advance(uint32_t ops_max, Diagnostic* why = nullptr);
+
+  // What the last call gave, or the last advance. No rows while ops are left.
+  Output output() const;
+
+  // Ends what was begun. The sequences hold what they held before begin_step, or nothing after
+  // begin_run; with a sliding window, rewind may then go back less far.
+  void cancel();
+
   // Keeps the first `positions` tokens of a sequence and forgets the rest, in O(1). A model with a
   // sliding window can go back only as far as its cache still holds what that window needs; beyond
   // that, kInvalidArgument.
   Status rewind(uint32_t sequence, uint32_t positions);
-  void reset();  // forgets all sequences
+  void reset();  // forgets all sequences, and what was begun
 
   // Tokens held by a sequence. REQUIRES: sequence < sequences_max.
   uint32_t positions(uint32_t sequence = 0) const;

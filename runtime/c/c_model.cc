@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Statuses, targets and models for C.
+#include "arenite/model.h"
+#include "arenite/target.h"
+#include "arenite/version.h"
+#include "c/convert.h"
+
+namespace arenite::c {
+namespace {
+
+static_assert(same(ARENITE_OK, Status::kOk) &&
+              same(ARENITE_INVALID_ARGUMENT, Status::kInvalidArgument) &&
+              same(ARENITE_BAD_MODEL, Status::kBadModel) &&
+              same(ARENITE_VERSION_MISMATCH, Status::kVersionMismatch) &&
+              same(ARENITE_UNSUPPORTED, Status::kUnsupported) &&
+              same(ARENITE_ARENA_TOO_SMALL, Status::kArenaTooSmall) &&
+              same(ARENITE_CONTEXT_FULL, Status::kContextFull));
+static_assert(same(ARENITE_TARGET_PORTABLE, Target::kPortable) &&
+              same(ARENITE_TARGET_X86_64_V2, Target::kX86_64_v2) &&
+              same(ARENITE_TARGET_X86_64_V3, Target::kX86_64_v3) &&
+              same(ARENITE_TARGET_X86_64_V4, Target::kX86_64_v4) &&
+              same(ARENITE_TARGET_ARM64, Target::kArm64) && ARENITE_TARGET_ARM64 == kTargets - 1);
+static_assert(same(ARENITE_CHECKSUMS_VERIFY, Checksums::kVerify) &&
+              same(ARENITE_CHECKSUMS_SKIP, Checksums::kSkip));
+
+const Model& model_in(const arenite_model* model) { return object_in<const Model>(model); }
+
+// A number that is no target stays none.
+Target target_from(arenite_target target) {
+  const auto number = static_cast<uint32_t>(target);
+  return static_cast<Target>(number < kTargets ? number : kTargets);
+}
+
+LoadOptions options_from(const arenite_load_options* options) {
+  if (options == nullptr) return {};
+  return {options->force_target, target_from(options->target),
+          static_cast<Checksums>(options->checksums)};
+}
+
+}  // namespace
+}  // namespace arenite::c
+
+using arenite::Diagnostic;
+using arenite::Model;
+using arenite::Status;
+using arenite::c::model_in;
+
+const char* arenite_version(void) { return arenite::version(); }
+
+const char* arenite_status_name(arenite_status status) {
+  return arenite::name(static_cast<Status>(status));
+}
+
+size_t arenite_describe(arenite_status status, const arenite_diagnostic* why, char* out,
+                        size_t out_bytes) {
+  Diagnostic diagnostic;
+  if (why != nullptr) {
+    diagnostic = {why->reason,   why->field,        why->op_index,     why->found,
+                  why->expected, why->bytes_needed, why->file_targets, why->cpu_targets};
+  }
+  return arenite::describe(static_cast<Status>(status), diagnostic, {out, out_bytes});
+}
+
+uint32_t arenite_cpu_targets(void) { return arenite::cpu_targets(); }
+
+const char* arenite_target_name(arenite_target target) {
+  return arenite::name(arenite::c::target_from(target));
+}
+
+const char* arenite_kernel_set_name(arenite_target target) {
+  return arenite::kernel_set_name(arenite::c::target_from(target));
+}
+
+arenite_status arenite_model_load(arenite_model* model, const void* file, size_t file_bytes,
+                                  const arenite_load_options* options, arenite_diagnostic* why) {
+  Diagnostic from;
+  const auto loaded = Model::load({static_cast<const std::byte*>(file), file_bytes}, &from,
+                                  arenite::c::options_from(options));
+  return arenite::c::finish(loaded, from, why,
+                            [&](const Model& value) { arenite::c::place(value, model); });
+}
+
+arenite_status arenite_model_verify_checksums(const arenite_model* model, arenite_diagnostic* why) {
+  Diagnostic from;
+  const Status status = model_in(model).verify_checksums(&from);
+  return arenite::c::report(status, from, why);
+}
+
+const char* arenite_model_name(const arenite_model* model) { return model_in(model).name(); }
+uint32_t arenite_model_vocab_size(const arenite_model* model) {
+  return model_in(model).vocab_size();
+}
+uint32_t arenite_model_token_types(const arenite_model* model) {
+  return model_in(model).token_types();
+}
+uint32_t arenite_model_input_features(const arenite_model* model) {
+  return model_in(model).input_features();
+}
+uint32_t arenite_model_output_features(const arenite_model* model) {
+  return model_in(model).output_features();
+}
+uint32_t arenite_model_positions_max(const arenite_model* model) {
+  return model_in(model).positions_max();
+}
+uint32_t arenite_model_ops(const arenite_model* model) { return model_in(model).ops(); }
+uint32_t arenite_model_hidden_states(const arenite_model* model) {
+  return model_in(model).hidden_states();
+}
+bool arenite_model_causal(const arenite_model* model) { return model_in(model).causal(); }
+bool arenite_model_pooled(const arenite_model* model) { return model_in(model).pooled(); }
+uint32_t arenite_model_labels(const arenite_model* model) { return model_in(model).labels(); }
+const char* arenite_model_label(const arenite_model* model, uint32_t index) {
+  return model_in(model).label(index);
+}
+arenite_target arenite_model_target(const arenite_model* model) {
+  return static_cast<arenite_target>(model_in(model).target());
+}
+uint32_t arenite_model_file_targets(const arenite_model* model) {
+  return model_in(model).file_targets();
+}

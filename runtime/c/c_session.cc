@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arena plans and sessions for C.
+#include "arenite/session.h"
+#include "c/convert.h"
+
+namespace arenite::c {
+namespace {
+
+static_assert(same(ARENITE_OUTPUTS_LAST, Outputs::kLast) &&
+              same(ARENITE_OUTPUTS_ALL, Outputs::kAll));
+
+SessionOptions options_from(const arenite_session_options* options) {
+  if (options == nullptr) return {};
+  SessionOptions cpp;
+  cpp.positions_max = options->positions_max;
+  cpp.tokens_max = options->tokens_max;
+  cpp.sequences_max = options->sequences_max;
+  cpp.outputs = static_cast<Outputs>(options->outputs);
+  const arenite_parallel_for& parallel = options->parallel;
+  cpp.parallel = {parallel.threads, parallel.run, parallel.pool};
+  const arenite_profile_hook& profile = options->profile;
+  cpp.profile = {profile.op_begins, profile.op_ends, profile.context};
+  cpp.hidden_states = {options->hidden_states.state, options->hidden_states.context};
+  return cpp;
+}
+
+// Null is no span at all.
+template <typename T>
+std::span<const T> optional_span(const T* data, size_t size) {
+  return {data, data != nullptr ? size : 0};
+}
+
+Batch batch_from(const arenite_batch& batch) {
+  return {{batch.features, batch.size},
+          batch.sequences,
+          batch.tokens,
+          optional_span(batch.lengths, batch.sequences),
+          optional_span(batch.visible, size_t{batch.sequences} * batch.tokens),
+          batch.packed};
+}
+
+TokenBatch batch_from(const arenite_token_batch& batch) {
+  return {{batch.ids, batch.size},
+          batch.sequences,
+          batch.tokens,
+          optional_span(batch.lengths, batch.sequences),
+          optional_span(batch.visible, size_t{batch.sequences} * batch.tokens),
+          batch.packed,
+          optional_span(batch.types, batch.size)};
+}
+
+Session& session_of(arenite_session* session) { return *reinterpret_cast<Session*>(session); }
+const Session& session_of(const arenite_session* session) {
+  return *reinterpret_cast<const Session*>(session);
+}
+
+arenite_output output_from(const Output& output) {
+  return {output.data, output.rows, output.features};
+}
+
+arenite_status hand_over(const Result<Output>& result, const Diagnostic& from,
+                         arenite_output* output, arenite_diagnostic* why) {
+  return finish(result, from, why, [&](const Output& value) { *output = output_from(value); });
+}
+
+template <typename AnyBatch>
+arenite_status feed(arenite_session* session, const AnyBatch* batch, bool from_start,
+                    arenite_output* output, arenite_diagnostic* why) {
+  Diagnostic from;
+  Session& to = session_of(session);
+  const auto tokens = batch_from(*batch);
+  return hand_over(from_start ? to.run(tokens, &from) : to.step(tokens, &from), from, output, why);
+}
+
+template <typename AnyBatch>
+arenite_status begin(arenite_session* session, const AnyBatch* batch, bool from_start,
+                     arenite_diagnostic* why) {
+  Diagnostic from;
+  Session& to = session_of(session);
+  const auto tokens = batch_from(*batch);
+  return report(from_start ? to.begin_run(tokens, &from) : to.begin_step(tokens, &from), from, why);
+}
+
+}  // namespace
+}  // namespace arenite::c
+
+using arenite::Diagnostic;
+using arenite::Model;
+using arenite::Session;
+using arenite::c::begin;
+using arenite::c::feed;
+using arenite::c::hand_over;
+using arenite::c::object_in;
+using arenite::c::session_of;
+
+arenite_status arenite_plan_arena(arenite_arena_plan* plan, const arenite_model* model,
+                                  const arenite_session_options* options, arenite_diagnostic* why) {
+  Diagnostic from;
+  const auto planned =
+      arenite::plan_arena(object_in<const Model>(model), arenite::c::options_from(options), &from);
+  return arenite::c::finish(planned, from, why, [&](const arenite::ArenaPlan& value) {
+    *plan = {value.session_bytes, value.kv_cache_bytes, value.activation_bytes, value.scratch_bytes,
+             value.total_bytes};
+  });
+}
+
+arenite_status arenite_session_create(arenite_session** session, const arenite_model* model,
+                                      const arenite_session_options* options, void* arena,
+                                      size_t arena_bytes, arenite_diagnostic* why) {
+  Diagnostic from;
+  const auto created =
+      Session::create(object_in<const Model>(model), arenite::c::options_from(options),
+                      {static_cast<std::byte*>(arena), arena_bytes}, &from);
+  return arenite::c::finish(created, from, why, [&](Session* value) {
+    *session = reinterpret_cast<arenite_session*>(value);
+  });
+}
+
+arenite_status arenite_session_run(arenite_session* session, const arenite_batch* batch,
+                                   arenite_output* output, arenite_diagnostic* why) {
+  return feed(session, batch, true, output, why);
+}
+
+arenite_status arenite_session_run_tokens(arenite_session* session,
+                                          const arenite_token_batch* batch, arenite_output* output,
+                                          arenite_diagnostic* why) {
+  return feed(session, batch, true, output, why);
+}
+
+arenite_status arenite_session_step(arenite_session* session, const arenite_batch* batch,
+                                    arenite_output* output, arenite_diagnostic* why) {
+  return feed(session, batch, false, output, why);
+}
+
+arenite_status arenite_session_step_tokens(arenite_session* session,
+                                           const arenite_token_batch* batch, arenite_output* output,
+                                           arenite_diagnostic* why) {
+  return feed(session, batch, false, output, why);
+}
+
+arenite_status arenite_session_step_features(arenite_session* session, const float* features,
+                                             size_t size, arenite_output* output,
+                                             arenite_diagnostic* why) {
+  Diagnostic from;
+  return hand_over(session_of(session).step(std::span(features, size), &from), from, output, why);
+}
+
+arenite_status arenite_session_step_ids(arenite_session* session, const uint32_t* ids, size_t count,
+                                        arenite_output* output, arenite_diagnostic* why) {
+  Diagnostic from;
+  return hand_over(session_of(session).step(std::span(ids, count), &from), from, output, why);
+}
+
+arenite_status arenite_session_begin_run(arenite_session* session, const arenite_batch* batch,
+                                         arenite_diagnostic* why) {
+  return begin(session, batch, true, why);
+}
+
+arenite_status arenite_session_begin_run_tokens(arenite_session* session,
+                                                const arenite_token_batch* batch,
+                                                arenite_diagnostic* why) {
+  return begin(session, batch, true, why);
+}
+
+arenite_status arenite_session_begin_step(arenite_session* session, const arenite_batch* batch,
+                                          arenite_diagnostic* why) {
+  return begin(session, batch, false, why);
+}
+
+arenite_status arenite_session_begin_step_tokens(arenite_session* session,
+                                                 const arenite_token_batch* batch,
+                                                 arenite_diagnostic* why) {
+  return begin(session, batch, false, why);
+}
+
+arenite_status arenite_session_advance(arenite_session* session, uint32_t ops_max,
+                                       uint32_t* ops_left, arenite_diagnostic* why) {
+  Diagnostic from;
+  const auto advanced = session_of(session).advance(ops_max, &from);
+  return arenite::c::finish(advanced, from, why, [&](uint32_t value) { *ops_left = value; });
+}
+
+arenite_output arenite_session_output(const arenite_session* session) {
+  return arenite::c::output_from(session_of(session).output());
+}
+
+void arenite_session_cancel(arenite_session* session) { session_of(session).cancel(); }
+
+arenite_status arenite_session_rewind(arenite_session* session, uint32_t sequence,
+                                      uint32_t positions) {
+  return static_cast<arenite_status>(session_of(session).rewind(sequence, positions));
+}
+
+void arenite_session_reset(arenite_session* session) { session_of(session).reset(); }
+
+uint32_t arenite_session_positions(const arenite_session* session, uint32_t sequence) {
+  return session_of(session).positions(sequence);
+}

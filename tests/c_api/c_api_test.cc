@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C interface says bit for bit what the C++ interface says: every form of a batch, every
+// option, every hook. A program in C is in c_api_test.c.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "arenite/arenite.h"
+#include "runtime/decoder_fixture.h"
+#include "runtime/encoder_fixture.h"
+#include "support/malloc_trap.h"
+#include "support/pool.h"
+
+namespace arenite::test {
+namespace {
+
+// The model in C, for the same kernels.
+arenite_model c_model(const TestModel& model) {
+  arenite_model c = ARENITE_MODEL_INIT;
+  arenite_load_options options = ARENITE_LOAD_OPTIONS_INIT;
+  options.force_target = true;
+  options.target = static_cast<arenite_target>(model->target());
+  const std::span<const std::byte> file = model->file();
+  EXPECT_EQ(arenite_model_load(&c, file.data(), file.size(), &options, nullptr), ARENITE_OK);
+  return c;
+}
+
+// A session in C, in an arena of exactly the planned size.
+class CSession {
+ public:
+  CSession(const arenite_model& model, const arenite_session_options& options)
+      : arena_(planned(model, options), kArenaAlignment) {
+    EXPECT_EQ(arenite_session_create(&session_, &model, &options, arena_.data(),
+                                     arena_.span().size(), nullptr),
+              ARENITE_OK);
+  }
+  arenite_session* operator*() const { return session_; }
+
+ private:
+  static size_t planned(const arenite_model& model, const arenite_session_options& options) {
+    arenite_arena_plan plan = {};
+    EXPECT_EQ(arenite_plan_arena(&plan, &model, &options, nullptr), ARENITE_OK);
+    return plan.total_bytes;
+  }
+
+  GuardedBuffer arena_;
+  arenite_session* session_ = nullptr;
+};
+
+arenite_session_options c_options(uint32_t positions_max, uint32_t sequences_max = 1) {
+  arenite_session_options options = ARENITE_SESSION_OPTIONS_INIT;
+  options.positions_max = positions_max;
+  options.sequences_max = sequences_max;
+  return options;
+}
+
+std::span<const float> values(const arenite_output& output) {
+  return {output.data, size_t{output.rows} * output.features};
+}
+
+class CApi : public EncoderTest {
+ protected:
+  static std::vector<float> run(arenite_session* session, const EncoderInput& input,
+                                const BatchForm& form) {
+    const uint32_t* lengths = form.lengths.empty() ? nullptr : form.lengths.data();
+    const uint8_t* visible = form.visible.empty() ? nullptr : form.visible.data();
+    const uint8_t* types = input.types.empty() ? nullptr : input.types.data();
+    arenite_output output = {};
+    arenite_diagnostic why;
+    arenite_status status;
+    if (input.features_per_token != 0) {
+      const arenite_batch batch = {input.features.data(),
+                                   input.features.size(),
+                                   form.sequences,
+                                   form.tokens,
+                                   lengths,
+                                   visible,
+                                   form.packed};
+      status = arenite_session_run(session, &batch, &output, &why);
+    } else {
+      const arenite_token_batch batch = {
+          input.ids.data(), input.ids.size(), form.sequences, form.tokens,
+          lengths,          visible,          form.packed,    types};
+      status = arenite_session_run_tokens(session, &batch, &output, &why);
+    }
+    EXPECT_EQ(status, ARENITE_OK) << (why.reason != nullptr ? why.reason : "");
+    return {values(output).begin(), values(output).end()};
+  }
+};
+ARENITE_FOR_EACH_KERNEL_SET(CApi);
+
+TEST_P(CApi, AnswersWhatAModelIs) {
+  for (const EncoderShape& shape : all_encoders()) {
+    const TestModel model = load(shape);
+    const arenite_model c = c_model(model);
+    EXPECT_STREQ(arenite_model_name(&c), model->name());
+    EXPECT_EQ(arenite_model_vocab_size(&c), model->vocab_size());
+    EXPECT_EQ(arenite_model_token_types(&c), model->token_types());
+    EXPECT_EQ(arenite_model_input_features(&c), model->input_features());
+    EXPECT_EQ(arenite_model_output_features(&c), model->output_features());
+    EXPECT_EQ(arenite_model_positions_max(&c), model->positions_max());
+    EXPECT_EQ(arenite_model_ops(&c), model->ops());
+    EXPECT_EQ(arenite_model_hidden_states(&c), model->hidden_states());
+    EXPECT_EQ(arenite_model_causal(&c), model->causal());
+    EXPECT_EQ(arenite_model_pooled(&c), model->pooled());
+    EXPECT_EQ(arenite_model_file_targets(&c), model->file_targets());
+    EXPECT_EQ(static_cast<Target>(arenite_model_target(&c)), GetParam());
+    ASSERT_EQ(arenite_model_labels(&c), model->labels());
+    for (uint32_t i = 0; i < model->labels(); ++i) {
+      EXPECT_STREQ(arenite_model_label(&c, i), model->label(i));
+    }
+  }
+}
+
+TEST_P(CApi, GivesTheSameBitsForEveryFormOfABatch) {
+  const std::vector<uint32_t> lengths = {5, 8};
+  const std::vector<uint8_t> visible = {1, 0, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1};
+  for (const EncoderShape& shape : all_encoders()) {
+    const TestModel model = load(shape);
+    const arenite_model c = c_model(model);
+    const TestSession cpp_session(*model, options_for(kEncoderPositions, 2));
+    const CSession session(c, c_options(kEncoderPositions, 2));
+    for (const BatchForm& form :
+         {BatchForm{2, 8}, BatchForm{2, 8, lengths}, BatchForm{2, 8, {}, visible},
+          BatchForm{2, 0, lengths, {}, true}}) {
+      const EncoderInput input = input_for(shape, form.packed ? 13 : 16);
+      const std::vector<float> expected = values_of(run_batch(*cpp_session, input, form));
+      EXPECT_TRUE(same_bits(run(*session, input, form), expected)) << shape.name;
+    }
+  }
+}
+
+TEST_P(CApi, StepsAsTheOtherOneDoes) {
+  const TestModel model(make_decoder_model(decoder_named("llama"), {GetParam()}).span(),
+                        GetParam());
+  const std::vector<TokenId> ids = random_ids(12, model->vocab_size());
+  const TestSession cpp_session(*model, all_outputs(options_for(kDecoderPositions)));
+  const std::vector<float> expected = cpp_session.run(ids);
+  arenite_session_options options = c_options(kDecoderPositions);
+  options.outputs = ARENITE_OUTPUTS_ALL;
+  const CSession session(c_model(model), options);
+  arenite_output output = {};
+  const arenite_token_batch first = {ids.data(), 5, 1, 5, nullptr, nullptr, false, nullptr};
+  ASSERT_EQ(arenite_session_step_tokens(*session, &first, &output, nullptr), ARENITE_OK);
+  EXPECT_TRUE(same_bits(values(output), rows(expected, output.features, 0, 5)));
+  ASSERT_EQ(arenite_session_step_ids(*session, ids.data() + 5, 7, &output, nullptr), ARENITE_OK);
+  EXPECT_TRUE(same_bits(values(output), rows(expected, output.features, 5, 7)));
+  EXPECT_EQ(arenite_session_positions(*session, 0), 12u);
+}
+
+TEST_P(CApi, RunsTokensInSlices) {
+  const TestModel model = load("bert");
+  const std::vector<TokenId> ids = random_ids(12, model->vocab_size());
+  const TestSession cpp_session(*model, options_for(kEncoderPositions));
+  const std::vector<float> expected = cpp_session.run(ids);
+  const CSession session(c_model(model), c_options(kEncoderPositions));
+  const arenite_token_batch batch = {ids.data(), 12, 1, 12, nullptr, nullptr, false, nullptr};
+  uint32_t left = 0;
+  ASSERT_EQ(arenite_session_begin_step_tokens(*session, &batch, nullptr), ARENITE_OK);
+  ASSERT_EQ(arenite_session_advance(*session, 3, &left, nullptr), ARENITE_OK);
+  EXPECT_GT(left, 0u);
+  arenite_session_reset(*session);
+  ASSERT_EQ(arenite_session_begin_run_tokens(*session, &batch, nullptr), ARENITE_OK);
+  ASSERT_EQ(arenite_session_advance(*session, UINT32_MAX, &left, nullptr), ARENITE_OK);
+  EXPECT_EQ(left, 0u);
+  EXPECT_TRUE(same_bits(values(arenite_session_output(*session)), expected));
+}
+
+TEST_P(CApi, UsesHooksAndThreads) {
+  const DecoderShape shape = decoder_named("gpt2");
+  const TestModel model(make_decoder_model(shape, {GetParam()}).span(), GetParam());
+  const std::vector<TokenId> ids = random_ids(40, model->vocab_size());
+  const TestSession cpp_session(*model, options_for(kDecoderPositions));
+  const std::vector<float> expected = cpp_session.run(ids);
+  struct Counts {
+    uint32_t begun = 0, ended = 0, states = 0;
+  } counts;
+  Pool pool(2);
+  const ParallelFor parallel = pool.parallel_for();
+  arenite_session_options options = c_options(kDecoderPositions);
+  options.parallel = {parallel.threads, parallel.run, parallel.pool};
+  options.profile = {[](void* to, uint32_t) { ++static_cast<Counts*>(to)->begun; },
+                     [](void* to, uint32_t) { ++static_cast<Counts*>(to)->ended; }, &counts};
+  options.hidden_states = {[](void* to, uint32_t index, const float*, uint32_t rows, uint32_t) {
+                             EXPECT_EQ(static_cast<Counts*>(to)->states++, index);
+                             EXPECT_EQ(rows, 40u);
+                           },
+                           &counts};
+  const CSession session(c_model(model), options);
+  arenite_output output = {};
+  ASSERT_EQ(arenite_session_step_ids(*session, ids.data(), 40, &output, nullptr), ARENITE_OK);
+  EXPECT_TRUE(same_bits(values(output), expected));
+  EXPECT_EQ(counts.states, model->hidden_states());
+  EXPECT_GT(counts.begun, 0u);
+  EXPECT_EQ(counts.begun, counts.ended);
+}
+
+TEST_P(CApi, ReportsWhatTheOtherOneReports) {
+  const TestModel model = load("bert");
+  const TestSession cpp_session(*model, options_for(8));
+  const CSession session(c_model(model), c_options(8));
+  const std::vector<TokenId> ids(9, 0);
+  arenite_output output = {};
+  arenite_diagnostic why;
+  Diagnostic cpp_why;
+  const Result<Output> result = cpp_session->step(ids, &cpp_why);
+  ASSERT_EQ(arenite_session_step_ids(*session, ids.data(), ids.size(), &output, &why),
+            static_cast<arenite_status>(result.status()));
+  char text[200], cpp_text[200];
+  arenite_describe(ARENITE_CONTEXT_FULL, &why, text, sizeof(text));
+  describe(result.status(), cpp_why, cpp_text);
+  EXPECT_STREQ(text, cpp_text);
+  EXPECT_EQ(output.data, nullptr) << "a failed call changes nothing";
+}
+
+TEST_P(CApi, TouchesNoHeap) {
+  if (!NoHeapScope::traps_malloc()) GTEST_SKIP() << "this build cannot see calls of malloc";
+  const TestModel model = load("bert");
+  convert::AlignedBytes arena(1 << 20);
+  const TokenId ids[] = {1, 2, 3};
+  arenite_status statuses[3];
+  {
+    const NoHeapScope no_heap;
+    arenite_model c = ARENITE_MODEL_INIT;
+    arenite_session* session = nullptr;
+    arenite_output output;
+    const arenite_session_options options = c_options(8);
+    statuses[0] =
+        arenite_model_load(&c, model->file().data(), model->file().size(), nullptr, nullptr);
+    statuses[1] =
+        arenite_session_create(&session, &c, &options, arena.data(), arena.size(), nullptr);
+    statuses[2] = arenite_session_step_ids(session, ids, 3, &output, nullptr);
+  }
+  for (const arenite_status status : statuses) EXPECT_EQ(status, ARENITE_OK);
+}
+
+}  // namespace
+}  // namespace arenite::test

@@ -3,7 +3,8 @@
 // double precision. Runs on the build machine.
 //
 // Usage: make_device_vectors TARGETS MODELS OUTPUT, where TARGETS are as for `arenite convert
-// --target`, MODELS is the folder models/ of this repository, and OUTPUT becomes a C++ file.
+// --target`, and MODELS is the folder models/ of this repository. OUTPUT.cc becomes a C++ file that
+// takes in OUTPUT.bin.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -189,6 +190,12 @@ void add_points(VectorWriter& writer) {
   writer.function_points(points);
 }
 
+void write(const std::string& path, std::span<const std::byte> bytes) {
+  convert::AtomicFile file(path);
+  file.write(bytes);
+  file.commit();
+}
+
 void make(const Targets& targets, const Path& models, const Path& output) {
   VectorWriter writer;
   add_points(writer);
@@ -201,10 +208,10 @@ void make(const Targets& targets, const Path& models, const Path& output) {
   add_tokenizers(writer);
   writer.model_to_damage(
       test::make_decoder_model(test::smallest_decoder(), {Target::kPortable}).span());
-  const std::string text = writer.text();
-  convert::AtomicFile file(output);
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
+  const std::string files_path = std::filesystem::absolute(output).string() + ".bin";
+  write(files_path, writer.files());
+  const std::string text = writer.text(files_path);
+  write(output.string() + ".cc", std::as_bytes(std::span(text)));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floats are written in hexadecimal, which is exact, and files as 64-bit words, which compile fast.
+// Floats are written in hexadecimal, which is exact. Model files are taken in by the assembler: a
+// compiler would need minutes for megabytes of numbers.
 #include "device/vector_writer.h"
 
 #include <fmt/format.h>
@@ -19,8 +20,19 @@ namespace {
 
 constexpr size_t kPerLine = 6;
 
+// $ stands for the path of the files.
 constexpr std::string_view kBegin = R"(// NOLINTBEGIN
 #include "device/vectors.h"
+
+asm(R"asm(
+    .section .rodata.arenite_device_files, "a"
+    .balign 64
+    .global arenite_device_files
+arenite_device_files:
+    .incbin "$"
+    .previous
+)asm");
+extern "C" const std::byte arenite_device_files[];
 
 namespace arenite::device {
 namespace {
@@ -116,16 +128,10 @@ std::string VectorWriter::list(std::span<const T> values) {
 }
 
 std::string VectorWriter::file(std::span<const std::byte> bytes) {
-  if (bytes.size() % sizeof(uint64_t) != 0) throw std::runtime_error("a model of odd size");
-  const std::string name = fmt::format("kFile{}", names_++);
-  arrays_ += fmt::format("alignas(64) constexpr uint64_t {}[] = {{", name);
-  for (size_t i = 0; i < bytes.size() / sizeof(uint64_t); ++i) {
-    uint64_t word;
-    std::memcpy(&word, bytes.data() + i * sizeof(word), sizeof(word));
-    arrays_ += (i % kPerLine == 0 ? "\n    " : " ") + literal(word) + ",";
-  }
-  arrays_ += "};\n";
-  return fmt::format("{{{}, sizeof({})}}", name, name);
+  files_.resize((files_.size() + kModelAlignment - 1) / kModelAlignment * kModelAlignment);
+  const size_t begin = files_.size();
+  files_.insert(files_.end(), bytes.begin(), bytes.end());
+  return fmt::format("{{arenite_device_files + {}, {}}}", begin, bytes.size());
 }
 
 void VectorWriter::model_case(const NewModelCase& from) {
@@ -180,8 +186,10 @@ void VectorWriter::model_to_damage(std::span<const std::byte> bytes) {
   copy_bytes_ = bytes.size() + 64;
 }
 
-std::string VectorWriter::text() const {
-  return std::string(kBegin) + arrays_ +
+std::string VectorWriter::text(const std::string& files_path) const {
+  std::string begin(kBegin);
+  begin.replace(begin.find('$'), 1, files_path);
+  return begin + arrays_ +
          fmt::format(
              "constexpr ModelCase kModelCases[] = {{\n{}}};\n"
              "constexpr TextCase kTextCases[] = {{\n{}}};\n"

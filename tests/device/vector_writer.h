@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes what vectors.h declares, as a C++ file.
+// Writes what vectors.h declares, as a C++ file and a file of bytes that it takes in.
 #ifndef ARENITE_TESTS_DEVICE_VECTOR_WRITER_H_
 #define ARENITE_TESTS_DEVICE_VECTOR_WRITER_H_
 
@@ -32,7 +32,7 @@ struct NewModelCase {
 
 class VectorWriter {
  public:
-  // Each `file` is stored once; the result names it.
+  // Stores a model file; the result names it.
   std::string file(std::span<const std::byte> bytes);
 
   // Runs the model on the portable target for the digest and the size of the arena. Throws
@@ -48,13 +48,15 @@ class VectorWriter {
   void function_points(std::span<const double> points);
   void model_to_damage(std::span<const std::byte> bytes);
 
-  // The C++ file.
-  std::string text() const;
+  // All model files, one after the other; and the C++ file, which finds them under that path.
+  std::span<const std::byte> files() const { return files_; }
+  std::string text(const std::string& files_path) const;
 
  private:
   template <typename T>
   std::string list(std::span<const T> values);
 
+  std::vector<std::byte> files_;
   std::string arrays_;
   std::string models_;
   std::string texts_;

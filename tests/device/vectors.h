@@ -14,14 +14,12 @@
 
 namespace arenite::device {
 
-// A model file, aligned for the runtime.
+// A model file, at a multiple of kModelAlignment.
 struct EmbeddedFile {
-  const uint64_t* words = nullptr;
+  const std::byte* data = nullptr;
   size_t bytes = 0;
 
-  std::span<const std::byte> span() const {
-    return {reinterpret_cast<const std::byte*>(words), bytes};
-  }
+  std::span<const std::byte> span() const { return {data, bytes}; }
 };
 
 // One batch for one model, and what must come out.

@@ -50,7 +50,7 @@ set(arenite_isas scalar)
 foreach(kernel_set IN LISTS arenite_wanted_sets)
   if(NOT kernel_set IN_LIST arenite_known_sets)
     message(FATAL_ERROR "ARENITE_KERNELS names ${kernel_set}, which this architecture lacks. "
-      "Expected are all, or some of: scalar ${arenite_known_sets}")
+      "Expected is all, or some of scalar;${arenite_known_sets}")
   endif()
   set(compiles TRUE)
   foreach(isa IN LISTS ARENITE_SET_${kernel_set})

@@ -25,8 +25,11 @@ set(arenite_saved_try_compile_type "${CMAKE_TRY_COMPILE_TARGET_TYPE}")
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)  # a bare-metal compiler may be unable to link
 check_source_compiles(C "#if !defined(__x86_64__)\n#error\n#endif\nint unused;" ARENITE_IS_X86_64)
 check_source_compiles(C "#if !defined(__aarch64__)\n#error\n#endif\nint unused;" ARENITE_IS_AARCH64)
-check_source_compiles(C
-  "#if !defined(__arm__) || __ARM_ARCH_PROFILE != 'A' || __ARM_ARCH < 7\n#error\n#endif\nint unused;"
+check_source_compiles(C  # 32-bit ARM with room for NEON; Cortex-M has none
+  "#if !defined(__arm__) || __ARM_ARCH < 7 || __ARM_ARCH_PROFILE != 'A'
+   #error
+   #endif
+   int unused;"
   ARENITE_IS_ARM)
 include(kernel_sources)
 

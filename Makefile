@@ -5,7 +5,8 @@
 #   make ARENITE_SKIP_PACKAGES=1       does not look at Debian packages
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-arm64 fuzz bench size check tidy sanitize clean help
+.PHONY: build demo test test-arm64 test-armv7 test-riscv64 test-cortex-m7 test-cortex-m4f fuzz \
+  bench size check tidy sanitize clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
 
@@ -20,6 +21,10 @@ PACKAGES := cmake ninja-build g++ xz-utils python3 pkg-config \
   libflatbuffers-dev flatbuffers-compiler nlohmann-json3-dev libcli11-dev libfmt-dev libzip-dev \
   libutf8proc-dev libgtest-dev
 PACKAGES_ARM64 := g++-aarch64-linux-gnu qemu-user googletest
+PACKAGES_ARMV7 := g++-arm-linux-gnueabihf qemu-user googletest
+PACKAGES_RISCV64 := g++-riscv64-linux-gnu qemu-user googletest
+PACKAGES_CORTEX_M := gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib \
+  qemu-system-arm
 PACKAGES_SANITIZE := clang libclang-rt-dev
 PACKAGES_BENCH := libbenchmark-dev
 PACKAGES_TIDY := clang-tidy
@@ -35,6 +40,10 @@ define build
 	@cmake --build $(call folder,$(1)) -j $(JOBS) $(if $(3),--target $(3))
 endef
 
+# What a cross build takes from the build of this machine.
+HOST_PROGRAMS := -DARENITE_HOST_TOOL=$(CURDIR)/build/arenite \
+  -DARENITE_DEVICE_VECTORS=$(CURDIR)/build/tests/device/make_device_vectors
+
 build: ## Build the runtime, the tools and the tests; the program is build/arenite
 	@$(INSTALL) $(PACKAGES)
 	$(call build,default)
@@ -49,8 +58,31 @@ test: build ## Run all tests on this machine
 
 test-arm64: build ## Cross-build for 64-bit ARM and run the tests under QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_ARM64)
-	$(call build,arm64,-DARENITE_HOST_TOOL=$(CURDIR)/build/arenite)
+	$(call build,arm64,$(HOST_PROGRAMS))
 	@ctest --preset arm64 -j $(JOBS)
+
+# $(call device,PRESET) builds and runs the device tests alone.
+define device
+	$(call build,default,,make_device_vectors)
+	$(call build,$(1),$(HOST_PROGRAMS),device_tests)
+	@ctest --preset $(1) -R '^device_tests$$'
+endef
+
+test-armv7: ## Run the device tests for 32-bit ARM under QEMU
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_ARMV7)
+	$(call device,armv7)
+
+test-riscv64: ## Run the device tests for 64-bit RISC-V under QEMU
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_RISCV64)
+	$(call device,riscv64)
+
+test-cortex-m7: ## Run the device tests on a Cortex-M7 without an operating system, as QEMU has it
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
+	$(call device,cortex-m7)
+
+test-cortex-m4f: ## The same on a Cortex-M4F
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
+	$(call device,cortex-m4f)
 
 sanitize: ## Run all tests with Clang's AddressSanitizer and UBSan
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
@@ -98,4 +130,4 @@ clean: ## Remove all build folders (the fetched XNNPACK source stays in .cache)
 	rm -rf build build-*
 
 help: ## List the targets
-	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 17

@@ -2,7 +2,7 @@
 // CPU feature detection without a library of its own.
 #include "core/cpu_features.h"
 
-#if defined(__aarch64__) && defined(__linux__)
+#if (defined(__aarch64__) || defined(__arm__)) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
 
@@ -23,6 +23,13 @@ CpuFeatures cpu_features() {
   features.arm_crc32 = (getauxval(AT_HWCAP) & kHwcapCrc32) != 0;
 #elif defined(__ARM_FEATURE_CRC32)
   features.arm_crc32 = true;
+#endif
+#elif defined(__arm__)
+#if defined(__linux__)
+  constexpr unsigned long kHwcapNeon = 1ul << 12;
+  features.neon = (getauxval(AT_HWCAP) & kHwcapNeon) != 0;
+#elif defined(__ARM_NEON)
+  features.neon = true;
 #endif
 #endif
   return features;

@@ -40,6 +40,8 @@ constexpr Packing packing_of(Target target) {
       return {Family::kF32Gemm, 32, 8};
     case Target::kArm64:
       return {Family::kF32Gemm, 8, 6};
+    case Target::kArm32:
+      return {Family::kF32Gemm, 8, 4};
   }
   return {};
 }

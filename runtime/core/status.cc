@@ -82,6 +82,8 @@ const char* name(Target target) {
       return "x86-64-v4";
     case Target::kArm64:
       return "arm64";
+    case Target::kArm32:
+      return "arm32";
   }
   return "unknown";
 }

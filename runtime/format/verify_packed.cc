@@ -82,6 +82,11 @@ bool verify_tensor_places(const ModelReader& model, uint32_t index, const Packed
   return true;
 }
 
+// Bytes [begin, end). REQUIRES: begin <= end <= file.size().
+std::span<const std::byte> part(std::span<const std::byte> file, uint64_t begin, uint64_t end) {
+  return file.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+}
+
 }  // namespace
 
 bool derive_formula(const ModelReader& model, Packing packing, ArenaFormula& formula) {
@@ -133,7 +138,7 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
       return false;
     }
     targets_seen |= 1u << packed.target;
-    if (!all_zero(file.subspan(end, packed.segment.offset - end))) {
+    if (!all_zero(part(file, end, packed.segment.offset))) {
       return refuse("the bytes before a segment are not zero", "packed.segment", i);
     }
     ArenaFormula formula;
@@ -144,7 +149,7 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
     }
     end = packed.segment.offset + packed.segment.bytes;
   }
-  if (!all_zero(file.subspan(end, end_max - end))) {
+  if (!all_zero(part(file, end, end_max))) {
     return refuse("the bytes before the footer are not zero", "file", 0, end, end_max);
   }
   return true;
@@ -154,7 +159,7 @@ bool verify_segment_checksums(const ModelReader& model, std::span<const std::byt
                               const Refusal& refuse) {
   for (uint32_t i = 0; i < model.packed_count(); ++i) {
     const SegmentView segment = model.packed(i).segment;
-    const uint32_t crc = crc32c(file.subspan(segment.offset, segment.bytes));
+    const uint32_t crc = crc32c(part(file, segment.offset, segment.offset + segment.bytes));
     if (crc != segment.crc32c) {
       return refuse("packed weights are damaged: their CRC-32C differs", "packed.segment.crc32c", i,
                     crc, segment.crc32c);

@@ -82,7 +82,8 @@ constexpr KernelSet kScalar = {
     sum<xnn_f32_rsum_ukernel__scalar_u4_acc4>,
 };
 
-#if defined(__x86_64__)
+// Which of the following sets there are is decided by the build (tools/cmake/xnnpack.cmake).
+#if defined(ARENITE_HAVE_SSE41)
 constexpr KernelSet kSse41 = {
     Target::kX86_64_v2,
     "sse41",
@@ -104,7 +105,9 @@ constexpr KernelSet kSse41 = {
     unary<xnn_f32_vtanh_ukernel__sse2_rational_9_8_div_u8>,
     sum<xnn_f32_rsum_ukernel__sse_u16_acc4>,
 };
+#endif
 
+#if defined(ARENITE_HAVE_AVX2)
 // With 16 registers, GCC 12 spills accumulators from five rows on and halves the rate.
 constexpr KernelSet kAvx2 = {
     Target::kX86_64_v3,
@@ -127,7 +130,9 @@ constexpr KernelSet kAvx2 = {
     unary<xnn_f32_vtanh_ukernel__fma3_rational_9_8_div_u16>,
     sum<xnn_f32_rsum_ukernel__avx_u32_acc4>,
 };
+#endif
 
+#if defined(ARENITE_HAVE_AVX512)
 constexpr KernelSet kAvx512 = {
     Target::kX86_64_v4,
     "avx512",
@@ -153,7 +158,9 @@ constexpr KernelSet kAvx512 = {
     unary<xnn_f32_vtanh_ukernel__avx512f_rational_9_8_div_u32>,
     sum<xnn_f32_rsum_ukernel__avx512f_u64_acc4>,
 };
-#elif defined(__aarch64__)
+#endif
+
+#if defined(ARENITE_HAVE_NEON)
 constexpr KernelSet kNeon = {
     Target::kArm64,
     "neon",
@@ -179,6 +186,30 @@ constexpr KernelSet kNeon = {
 };
 #endif
 
+#if defined(ARENITE_HAVE_NEON32)
+constexpr KernelSet kNeon32 = {
+    Target::kArm32,
+    "neon32",
+    packing_of(Target::kArm32),
+    {nullptr, gemm<xnn_f32_gemm_minmax_ukernel_1x8__neon_lane_ld64, 8>,
+     gemm<xnn_f32_gemm_minmax_ukernel_4x8__neon_lane_ld64, 8>,
+     gemm<xnn_f32_gemm_minmax_ukernel_4x8__neon_lane_ld64, 8>,
+     gemm<xnn_f32_gemm_minmax_ukernel_4x8__neon_lane_ld64, 8>},
+    row_max<xnn_f32_rmax_ukernel__neon_u16_acc4>,
+    exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__neon_rr2_p5_u16_acc2>,
+    binary<xnn_f32_vadd_ukernel__neon_u8>,
+    binary<xnn_f32_vmulc_ukernel__neon_u8>,
+    transpose<xnn_x32_transposec_ukernel__4x4_reuse_dec_zip_neon>,
+    binary<xnn_f32_vmul_ukernel__neon_u8>,
+    binary<xnn_f32_vaddc_ukernel__neon_u8>,
+    binary<xnn_f32_vcmul_ukernel__neon_u8>,
+    unary<xnn_f32_vgelu_ukernel__neon_rational_12_10_div_u8>,
+    unary<xnn_f32_vsigmoid_ukernel__neon_rr2_p5_nr2recps_u8>,
+    unary<xnn_f32_vtanh_ukernel__neon_rational_9_8_div_u8>,
+    sum<xnn_f32_rsum_ukernel__neon_u16_acc4>,
+};
+#endif
+
 }  // namespace
 
 const KernelSet* kernel_set(Target target) {
@@ -186,16 +217,25 @@ const KernelSet* kernel_set(Target target) {
   switch (target) {
     case Target::kPortable:
       return &kScalar;
-#if defined(__x86_64__)
+#if defined(ARENITE_HAVE_SSE41)
     case Target::kX86_64_v2:
       return cpu.sse41 ? &kSse41 : nullptr;
+#endif
+#if defined(ARENITE_HAVE_AVX2)
     case Target::kX86_64_v3:
       return cpu.avx2_fma3 ? &kAvx2 : nullptr;
+#endif
+#if defined(ARENITE_HAVE_AVX512)
     case Target::kX86_64_v4:
       return cpu.avx512f ? &kAvx512 : nullptr;
-#elif defined(__aarch64__)
+#endif
+#if defined(ARENITE_HAVE_NEON)
     case Target::kArm64:
       return cpu.neon ? &kNeon : nullptr;
+#endif
+#if defined(ARENITE_HAVE_NEON32)
+    case Target::kArm32:
+      return cpu.neon ? &kNeon32 : nullptr;
 #endif
     default:
       return nullptr;
@@ -223,6 +263,8 @@ const char* kernel_set_name(Target target) {
       return "avx512";
     case Target::kArm64:
       return "neon";
+    case Target::kArm32:
+      return "neon32";
   }
   return "unknown";
 }

@@ -61,7 +61,8 @@ TEST_P(Packer, CopiesPlainRows) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, Packer,
                          ::testing::Values(Target::kPortable, Target::kX86_64_v2,
-                                           Target::kX86_64_v3, Target::kX86_64_v4, Target::kArm64));
+                                           Target::kX86_64_v3, Target::kX86_64_v4, Target::kArm64,
+                                           Target::kArm32));
 
 }  // namespace
 }  // namespace arenite::test

@@ -22,6 +22,8 @@ TEST(CpuFeatures, BelongToOneArchitecture) {
 #elif defined(__aarch64__)
   EXPECT_TRUE(features.neon);
   EXPECT_FALSE(features.sse41 || features.sse42 || features.avx2_fma3 || features.avx512f);
+#elif defined(__arm__)
+  EXPECT_FALSE(features.sse41 || features.sse42 || features.avx2_fma3 || features.avx512f);
 #else
   EXPECT_FALSE(features.neon || features.arm_crc32 || features.sse41 || features.avx2_fma3);
 #endif

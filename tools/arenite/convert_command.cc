@@ -215,7 +215,7 @@ void add_convert(CLI::App& app) {
   bidirectional->excludes(window);
   command
       ->add_option("--target", arguments->targets,
-                   "native, all, or names: portable, x86-64-v2, x86-64-v3, x86-64-v4, arm64")
+                   "native, all, or some of portable,x86-64-v2,x86-64-v3,x86-64-v4,arm64,arm32")
       ->check(target_names())
       ->capture_default_str();
   command->add_option("--name", arguments->name, "Name to store; the file's by default");

@@ -49,10 +49,13 @@ function(arenite_own_c_code target)
   endif()
 endfunction()
 
-# What an application links: usable in a shared object, and exporting nothing from it.
+# What an application links: usable in a shared object, and exporting nothing from it. Where there
+# is no operating system there are no shared objects.
 function(arenite_embeddable target)
+  if(NOT CMAKE_SYSTEM_NAME STREQUAL "Generic")
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  endif()
   set_target_properties(${target} PROPERTIES
-    POSITION_INDEPENDENT_CODE ON
     C_VISIBILITY_PRESET hidden
     CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON)

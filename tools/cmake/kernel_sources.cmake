@@ -4,10 +4,19 @@
 # The flags are those of XNNPACK's own build, which switches off what a CPU of that level lacks.
 # Which kernel suits which CPU: src/configs/ of XNNPACK. No kernel here needs a lookup table.
 
-set(ARENITE_X86_64_ISAS sse sse2 sse41 avx fma3 avx2 avx512f)
-set(ARENITE_AARCH64_ISAS neon neonfma_aarch64)
+# The kernel sets of each architecture, and the instruction sets whose kernels each of them takes.
+set(ARENITE_X86_64_SETS sse41 avx2 avx512)
+set(ARENITE_AARCH64_SETS neon)
+set(ARENITE_ARM_SETS neon32)
+set(ARENITE_SET_sse41 sse sse2 sse41)
+set(ARENITE_SET_avx2 avx fma3 avx2)
+set(ARENITE_SET_avx512 avx avx512f)
+set(ARENITE_SET_neon neon neonfma_aarch64)
+set(ARENITE_SET_neon32 neon neon_aarch32)
 
-# Compiled for every architecture.
+# Compiled for every architecture, and with the same results: XNNPACK would fuse multiplications and
+# additions where the CPU can, and round once instead of twice.
+set(ARENITE_KERNEL_FLAGS_scalar -U__FP_FAST_FMAF)
 set(ARENITE_KERNELS_scalar
   src/f32-gemm/gen/f32-gemm-1x4-minmax-scalar.c
   src/f32-gemm/gen/f32-gemm-2x4-minmax-scalar.c
@@ -93,22 +102,33 @@ set(ARENITE_KERNELS_avx512f
   src/f32-vsigmoid/gen/f32-vsigmoid-avx512f-rr1-p5-scalef-div-u64.c
   src/f32-vtanh/gen/f32-vtanh-avx512f-rational-9-8-div.c)
 
-# Every AArch64 CPU has these two, so no flags are needed. The rr1-p5 variant of the exponential is
-# taken because XNNPACK's own choice for this CPU reads a lookup table outside the kernel.
+# Every AArch64 CPU has these two, so no flags are needed; 32-bit ones may lack NEON.
+if(ARENITE_IS_ARM)
+  set(ARENITE_KERNEL_FLAGS_neon -march=armv7-a -mfpu=neon)
+  set(ARENITE_KERNEL_FLAGS_neon_aarch32 ${ARENITE_KERNEL_FLAGS_neon})
+endif()
 set(ARENITE_KERNELS_neon
   src/f32-rminmax/gen/f32-rmax-neon-u16-acc4.c
   src/f32-rsum/gen/f32-rsum-neon-u16-acc4.c
   src/f32-vbinary/gen/f32-vadd-neon-u8.c
   src/f32-vbinary/gen/f32-vmulc-neon-u8.c
-  src/x32-transposec/x32-transposec-4x4-aarch64-neon-tbl128.c
   src/f32-vbinary/gen/f32-vmul-neon-u8.c
   src/f32-vbinary/gen/f32-vaddc-neon-u8.c
   src/f32-vcmul/gen/f32-vcmul-neon-u8.c
   src/f32-vgelu/gen/f32-vgelu-neon-rational-12-10-div.c
   src/f32-vtanh/gen/f32-vtanh-neon-rational-9-8-div.c)
+# The p5 variants of the exponential are taken because XNNPACK's own choice for these CPUs reads a
+# lookup table outside the kernel.
 set(ARENITE_KERNELS_neonfma_aarch64
   src/f32-gemm/gen/f32-gemm-1x8-minmax-aarch64-neonfma-lane-ld128.c
   src/f32-gemm/gen/f32-gemm-4x8-minmax-aarch64-neonfma-lane-ld128.c
   src/f32-gemm/gen/f32-gemm-6x8-minmax-aarch64-neonfma-lane-ld128.c
   src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-neonfma-rr1-p5-u16-acc2.c
-  src/f32-vsigmoid/gen/f32-vsigmoid-aarch64-neonfma-rr1-p5-div-u16.c)
+  src/f32-vsigmoid/gen/f32-vsigmoid-aarch64-neonfma-rr1-p5-div-u16.c
+  src/x32-transposec/x32-transposec-4x4-aarch64-neon-tbl128.c)
+set(ARENITE_KERNELS_neon_aarch32
+  src/f32-gemm/gen/f32-gemm-1x8-minmax-neon-lane-ld64.c
+  src/f32-gemm/gen/f32-gemm-4x8-minmax-neon-lane-ld64.c
+  src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-neon-rr2-p5-u16-acc2.c
+  src/f32-vsigmoid/gen/f32-vsigmoid-neon-rr2-p5-nr2recps-u8.c
+  src/x32-transposec/gen/x32-transposec-4x4-reuse-dec-zip-neon.c)

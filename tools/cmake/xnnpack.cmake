@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # The XNNPACK microkernels as the static library `arenite_xnnpack`, one C file per kernel.
-include(kernel_sources)
 include(CheckSourceCompiles)
+
+set(ARENITE_KERNELS "all" CACHE STRING
+  "Kernel sets to build, separated by semicolons; all: those of the architecture")
 
 # The source folder: the one given, or the pinned one, fetched when it is not in .cache yet.
 if(ARENITE_XNNPACK_SOURCE)
@@ -23,13 +25,54 @@ set(arenite_saved_try_compile_type "${CMAKE_TRY_COMPILE_TARGET_TYPE}")
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)  # a bare-metal compiler may be unable to link
 check_source_compiles(C "#if !defined(__x86_64__)\n#error\n#endif\nint unused;" ARENITE_IS_X86_64)
 check_source_compiles(C "#if !defined(__aarch64__)\n#error\n#endif\nint unused;" ARENITE_IS_AARCH64)
-set(CMAKE_TRY_COMPILE_TARGET_TYPE "${arenite_saved_try_compile_type}")
-set(arenite_isas scalar)
+check_source_compiles(C  # 32-bit ARM with room for NEON; Cortex-M has none
+  "#if !defined(__arm__) || __ARM_ARCH < 7 || __ARM_ARCH_PROFILE != 'A'
+   #error
+   #endif
+   int unused;"
+  ARENITE_IS_ARM)
+include(kernel_sources)
+
+# The kernel sets of this architecture that are asked for and that the compiler can build. The
+# scalar one is always there.
+set(arenite_known_sets "")
 if(ARENITE_IS_X86_64)
-  list(APPEND arenite_isas ${ARENITE_X86_64_ISAS})
+  set(arenite_known_sets ${ARENITE_X86_64_SETS})
 elseif(ARENITE_IS_AARCH64)
-  list(APPEND arenite_isas ${ARENITE_AARCH64_ISAS})
+  set(arenite_known_sets ${ARENITE_AARCH64_SETS})
+elseif(ARENITE_IS_ARM)
+  set(arenite_known_sets ${ARENITE_ARM_SETS})
 endif()
+set(arenite_wanted_sets ${ARENITE_KERNELS})
+if(ARENITE_KERNELS STREQUAL "all")
+  set(arenite_wanted_sets ${arenite_known_sets})
+endif()
+list(REMOVE_ITEM arenite_wanted_sets scalar)
+set(arenite_kernel_sets "")
+set(arenite_isas scalar)
+foreach(kernel_set IN LISTS arenite_wanted_sets)
+  if(NOT kernel_set IN_LIST arenite_known_sets)
+    message(FATAL_ERROR "ARENITE_KERNELS names ${kernel_set}, which this architecture lacks. "
+      "Expected is all, or some of scalar;${arenite_known_sets}")
+  endif()
+  set(compiles TRUE)
+  foreach(isa IN LISTS ARENITE_SET_${kernel_set})
+    list(JOIN ARENITE_KERNEL_FLAGS_${isa} " " CMAKE_REQUIRED_FLAGS)
+    check_source_compiles(C "int unused;" ARENITE_COMPILES_${isa})
+    unset(CMAKE_REQUIRED_FLAGS)
+    if(NOT ARENITE_COMPILES_${isa})
+      set(compiles FALSE)
+    endif()
+  endforeach()
+  if(compiles)
+    list(APPEND arenite_kernel_sets ${kernel_set})
+    list(APPEND arenite_isas ${ARENITE_SET_${kernel_set}})
+  else()
+    message(STATUS "Kernel set ${kernel_set} is left out: the compiler cannot build it")
+  endif()
+endforeach()
+list(REMOVE_DUPLICATES arenite_isas)
+set(CMAKE_TRY_COMPILE_TARGET_TYPE "${arenite_saved_try_compile_type}")
 
 foreach(isa IN LISTS arenite_isas)
   foreach(source IN LISTS ARENITE_KERNELS_${isa})

@@ -14,8 +14,9 @@ enum class Target : uint8_t {
   kX86_64_v3 = 2,  // AVX2, FMA3
   kX86_64_v4 = 3,  // AVX-512 F
   kArm64 = 4,      // NEON
+  kArm32 = 5,      // ARMv7-A with NEON
 };
-inline constexpr uint32_t kTargets = 5;
+inline constexpr uint32_t kTargets = 6;
 
 // "portable", "x86-64-v2", ... A static string.
 const char* name(Target target);
@@ -25,7 +26,8 @@ constexpr uint32_t bit(Target target) { return 1u << static_cast<uint32_t>(targe
 // Bit set of the targets whose kernels are compiled in and run on this CPU.
 uint32_t cpu_targets();
 
-// The name of the kernel set that runs a target: "scalar", "sse41", "avx2", "avx512", "neon".
+// The name of the kernel set that runs a target: "scalar", "sse41", "avx2", "avx512", "neon",
+// "neon32".
 const char* kernel_set_name(Target target);
 
 }  // namespace arenite

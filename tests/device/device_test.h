@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// A test program for machines that have neither heap nor operating system: functions that check,
+// counters, and lines of text that go out through one function of the board.
+//
+//   void add_numbers() { EXPECT(1 + 1 == 2); }     // and a line in run_tests.cc
+#ifndef ARENITE_TESTS_DEVICE_DEVICE_TEST_H_
+#define ARENITE_TESTS_DEVICE_DEVICE_TEST_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace arenite::device {
+
+// What a board must have: it gives out bytes of text, as they come.
+void write(const char* bytes, size_t count);
+
+// Runs all tests and writes a line for each, then "N passed, N failed". True if all passed.
+bool run_tests();
+
+// Counts a check and, where it failed, writes the first few places and what was in hand. Returns
+// whether it held.
+bool expect(bool holds, const char* condition, const char* file, uint32_t line);
+
+// What the running test has in hand, written with failures: a model, a kernel set, a size.
+// The strings must outlive the test.
+void in_hand(const char* what, const char* which = "", uint32_t size = 0);
+
+void print(std::string_view text);
+void print(uint64_t number);
+
+#define EXPECT(condition) ::arenite::device::expect((condition), #condition, __FILE__, __LINE__)
+// Leaves a test that makes no sense any more.
+#define REQUIRE(condition) \
+  if (!EXPECT(condition)) return
+
+}  // namespace arenite::device
+
+#endif  // ARENITE_TESTS_DEVICE_DEVICE_TEST_H_

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of every set that is compiled in and that this CPU can run.
+//
+// Operands are multiples of 1/64 below 1, so that products and their sums are exact in float32:
+// every order of additions, fused or not, must give the same bits as the plain loop here.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "device/device_test.h"
+#include "device/tests.h"
+#include "device/vectors.h"
+#include "kernels/kernel_set.h"
+#include "support/random.h"
+
+namespace arenite::device {
+namespace {
+
+constexpr uint32_t kRowsOfAll = kRowsMax;
+constexpr uint32_t kColumnsOfAll = 67;  // two panels of the widest set, and three
+constexpr uint32_t kDepthMax = 33;
+constexpr uint32_t kLengthMax = 67;
+constexpr uint32_t kColumns[] = {1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 67};
+constexpr uint32_t kDepths[] = {1, 2, 3, 4, 5, 8, 17, 33};
+constexpr size_t kReadAhead = kReadAheadBytes / sizeof(float);
+
+constinit float input[kRowsOfAll * kDepthMax + kReadAhead] = {};
+constinit float weights[kColumnsOfAll * kDepthMax] = {};
+constinit float bias[kColumnsOfAll] = {};
+constinit float output[kRowsOfAll * kColumnsOfAll] = {};
+alignas(64) constinit float packed[96 * (kDepthMax + 1) + kReadAhead] = {};
+
+constinit float a[kLengthMax + kReadAhead] = {};
+constinit float b[kLengthMax + kReadAhead] = {};
+constinit float y[kLengthMax + kReadAhead] = {};
+
+void fill(std::span<float> values, uint64_t seed) {
+  test::Random random(seed);
+  for (float& value : values) {
+    value = static_cast<float>(static_cast<int32_t>(random.below(128)) - 64) / 64.0f;
+  }
+}
+
+bool same_bits(float found, float expected) {
+  return std::bit_cast<uint32_t>(found) == std::bit_cast<uint32_t>(expected);
+}
+
+// Calls check(kernels) for each kernel set.
+template <typename Check>
+void for_each_set(Check check) {
+  for (uint32_t i = 0; i < kTargets; ++i) {
+    const KernelSet* const kernels = kernel_set(static_cast<Target>(i));
+    if (kernels == nullptr) continue;
+    in_hand("kernels", kernels->name);
+    EXPECT(kernels->packing == packing_of(kernels->target));
+    check(*kernels);
+  }
+}
+
+void pack(Packing packing, uint32_t columns, uint32_t depth) {
+  std::ranges::fill(packed, 0.0f);
+  for (uint32_t n = 0; n < columns; ++n) {
+    packed[packed_weight_index(packing, depth, n, kBiasRow)] = bias[n];
+    for (uint32_t k = 0; k < depth; ++k) {
+      packed[packed_weight_index(packing, depth, n, k)] = weights[n * kDepthMax + k];
+    }
+  }
+}
+
+float product(uint32_t row, uint32_t column, uint32_t depth) {
+  float sum = bias[column];
+  for (uint32_t k = 0; k < depth; ++k) {
+    sum += input[row * depth + k] * weights[column * kDepthMax + k];
+  }
+  return sum;
+}
+
+void check_products(const KernelSet& kernels, uint32_t columns, uint32_t depth) {
+  pack(kernels.packing, columns, depth);
+  for (uint32_t rows = 1; rows <= kernels.packing.mr; ++rows) {
+    std::ranges::fill(output, 7.0f);
+    kernels.gemm[rows](rows, columns, depth * sizeof(float), input, depth * sizeof(float), packed,
+                       output, kColumnsOfAll * sizeof(float));
+    bool exact = true;
+    for (uint32_t r = 0; r < kRowsOfAll; ++r) {
+      for (uint32_t c = 0; c < kColumnsOfAll; ++c) {
+        const float expected = r < rows && c < columns ? product(r, c, depth) : 7.0f;
+        exact = exact && output[r * kColumnsOfAll + c] == expected;
+      }
+    }
+    in_hand("kernels", kernels.name, (rows * 100 + columns) * 100 + depth);
+    EXPECT(exact);
+  }
+}
+
+// Calls kernel(length), then holds y against expected(i).
+template <typename Kernel, typename Expected>
+void check_rows(const KernelSet& kernels, Kernel kernel, Expected expected) {
+  for (uint32_t length = 1; length <= kLengthMax; ++length) {
+    std::ranges::fill(y, 7.0f);
+    kernel(length * sizeof(float));
+    bool exact = true;
+    for (uint32_t i = 0; i < std::size(y); ++i) {
+      exact = exact && same_bits(y[i], i < length ? expected(i) : 7.0f);
+    }
+    in_hand("kernels", kernels.name, length);
+    EXPECT(exact);
+  }
+}
+
+void check_sums(const KernelSet& kernels) {
+  for (uint32_t length = 1; length <= kLengthMax; ++length) {
+    in_hand("kernels", kernels.name, length);
+    float expected = 0.5f;
+    float largest = -INFINITY;
+    for (uint32_t i = 0; i < length; ++i) {
+      expected += a[i];
+      largest = std::max(largest, a[i]);
+    }
+    float sum = 0.5f;
+    kernels.sum(length * sizeof(float), a, &sum);
+    EXPECT(sum == expected);
+    float max = NAN;
+    kernels.row_max(length * sizeof(float), a, &max);
+    EXPECT(max == largest);
+  }
+}
+
+// Real parts lie before imaginary ones.
+void check_rotation(const KernelSet& kernels) {
+  for (uint32_t pairs = 1; 2 * pairs <= kLengthMax; ++pairs) {
+    in_hand("kernels", kernels.name, pairs);
+    kernels.rotate(pairs * sizeof(float), a, b, y);
+    bool exact = true;
+    for (uint32_t i = 0; i < pairs; ++i) {
+      const uint32_t j = i + pairs;
+      exact = exact && y[i] == a[i] * b[i] - a[j] * b[j] && y[j] == a[i] * b[j] + a[j] * b[i];
+    }
+    EXPECT(exact);
+  }
+}
+
+bool near(float found, float expected, float tolerance) {
+  return std::abs(found - expected) <= tolerance;
+}
+
+// f of the first points, for every number of them.
+template <typename Value>
+void check_function(const KernelSet& kernels, UnaryKernel kernel, float tolerance, Value value) {
+  const std::span<const FunctionPoint> points = function_points();
+  for (uint32_t length = 1; length <= points.size(); ++length) {
+    for (uint32_t i = 0; i < length; ++i) a[i] = points[i].x;
+    kernel(length * sizeof(float), a, y);
+    bool all_near = true;
+    for (uint32_t i = 0; i < length; ++i) {
+      const float scale = std::max(1.0f, std::abs(points[i].x));
+      all_near = all_near && near(y[i], value(points[i]), tolerance * scale);
+    }
+    in_hand("kernels", kernels.name, length);
+    EXPECT(all_near);
+  }
+}
+
+void check_exponentials(const KernelSet& kernels, float tolerance) {
+  const std::span<const FunctionPoint> points = function_points();
+  constexpr float kMax = 0.0f;
+  for (uint32_t length = 1; length <= points.size(); ++length) {
+    float expected_sum = 0.0f;
+    for (uint32_t i = 0; i < length; ++i) {
+      a[i] = -std::abs(points[i].x);
+      expected_sum += points[i].exp;
+    }
+    float sum = NAN;
+    kernels.exp_sum(length * sizeof(float), a, &kMax, y, &sum);
+    bool all_near = near(sum, expected_sum, tolerance * expected_sum * static_cast<float>(length));
+    for (uint32_t i = 0; i < length; ++i) {
+      all_near = all_near && near(y[i], points[i].exp, tolerance * points[i].exp);
+    }
+    in_hand("kernels", kernels.name, length);
+    EXPECT(all_near);
+    a[0] = -INFINITY;
+    kernels.exp_sum(length * sizeof(float), a, &kMax, y, &sum);
+    EXPECT(same_bits(y[0], 0.0f));
+  }
+}
+
+}  // namespace
+
+void exact_products() {
+  for_each_set([](const KernelSet& kernels) {
+    fill(input, 1);
+    fill(weights, 2);
+    fill(bias, 3);
+    for (const uint32_t columns : kColumns) {
+      for (const uint32_t depth : kDepths) check_products(kernels, columns, depth);
+    }
+  });
+}
+
+void exact_row_kernels() {
+  for_each_set([](const KernelSet& kernels) {
+    fill(a, 4);
+    fill(b, 5);
+    constexpr float kFactor = 1.0f / 3.0f;
+    check_rows(
+        kernels, [&](size_t bytes) { kernels.add(bytes, a, b, y); },
+        [](uint32_t i) { return a[i] + b[i]; });
+    check_rows(
+        kernels, [&](size_t bytes) { kernels.multiply(bytes, a, b, y); },
+        [](uint32_t i) { return a[i] * b[i]; });
+    check_rows(
+        kernels, [&](size_t bytes) { kernels.add_constant(bytes, a, &kFactor, y); },
+        [](uint32_t i) { return a[i] + kFactor; });
+    check_rows(
+        kernels, [&](size_t bytes) { kernels.scale(bytes, a, &kFactor, y); },
+        [](uint32_t i) { return a[i] * kFactor; });
+    check_sums(kernels);
+    check_rotation(kernels);
+  });
+}
+
+void near_functions() {
+  for_each_set([](const KernelSet& kernels) {
+    constexpr float kTolerance = 16 * 0x1p-24f;  // as the ordinary tests have it
+    check_exponentials(kernels, kTolerance);
+    check_function(kernels, kernels.gelu, kTolerance, [](const auto& point) { return point.gelu; });
+    check_function(kernels, kernels.sigmoid, kTolerance,
+                   [](const auto& point) { return point.sigmoid; });
+    check_function(kernels, kernels.tanh, kTolerance, [](const auto& point) { return point.tanh; });
+  });
+}
+
+void transposition() {
+  for_each_set([](const KernelSet& kernels) {
+    fill(input, 6);
+    for (uint32_t rows = 1; rows <= 13; ++rows) {
+      for (uint32_t columns = 1; columns <= 13; ++columns) {
+        std::ranges::fill(output, 7.0f);
+        kernels.transpose(rows, columns, input, 13 * sizeof(float), output, 14 * sizeof(float));
+        bool exact = true;
+        for (uint32_t r = 0; r < 14; ++r) {
+          for (uint32_t c = 0; c < 13; ++c) {
+            const float expected = r < rows && c < columns ? input[r * 13 + c] : 7.0f;
+            exact = exact && output[c * 14 + r] == expected;
+          }
+        }
+        in_hand("kernels", kernels.name, rows * 100 + columns);
+        EXPECT(exact);
+      }
+    }
+  });
+}
+
+}  // namespace arenite::device

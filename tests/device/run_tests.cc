@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of tests, and the counting.
+#include <cstring>
+
+#include "device/device_test.h"
+#include "device/tests.h"
+
+namespace arenite::device {
+namespace {
+
+struct Test {
+  const char* name;
+  void (*run)();
+};
+
+constexpr Test kTests[] = {
+    {"products of matrices are exact at odd sizes", exact_products},
+    {"row kernels are exact at odd lengths", exact_row_kernels},
+    {"functions are near their values", near_functions},
+    {"transposition moves every number", transposition},
+    {"models give the expected numbers", expected_numbers},
+    {"scalar kernels give the bits of x86-64", bits_of_x86_64},
+    {"step by step gives the bits of one pass", step_by_step},
+    {"sequences keep their bits in other batches", batches},
+    {"an arena of N bytes is enough, N - 1 is refused", arena_sizes},
+    {"the arena's neighbours stay as they are", arena_neighbours},
+    {"texts become the expected tokens and texts again", texts},
+    {"commands become the expected answers", commands},
+    {"a model with any byte changed is refused", changed_bytes},
+    {"a model of any other length is refused", other_lengths},
+};
+
+// Failures of one test that are written; a broken kernel would fill the line for minutes.
+constexpr uint32_t kShownMax = 5;
+
+struct InHand {
+  const char* what;
+  const char* which;
+  uint32_t size;
+};
+
+constinit uint32_t checks = 0;
+constinit uint32_t failures = 0;
+constinit InHand hand = {};
+
+}  // namespace
+
+void print(std::string_view text) { write(text.data(), text.size()); }
+
+void print(uint64_t number) {
+  char digits[20];
+  size_t begin = sizeof(digits);
+  do {
+    digits[--begin] = static_cast<char>('0' + number % 10);
+    number /= 10;
+  } while (number != 0);
+  write(digits + begin, sizeof(digits) - begin);
+}
+
+void in_hand(const char* what, const char* which, uint32_t size) { hand = {what, which, size}; }
+
+bool expect(bool holds, const char* condition, const char* file, uint32_t line) {
+  ++checks;
+  if (holds) return true;
+  if (++failures > kShownMax) return false;
+  const char* const slash = std::strrchr(file, '/');
+  print("      ");
+  print(slash != nullptr ? slash + 1 : file);
+  print(":");
+  print(uint64_t{line});
+  print(": ");
+  print(condition);
+  if (hand.what != nullptr) {
+    print(" (");
+    print(hand.what);
+    print(" ");
+    print(hand.which);
+    print(" ");
+    print(uint64_t{hand.size});
+    print(")");
+  }
+  print("\n");
+  return false;
+}
+
+bool run_tests() {
+  uint32_t passed = 0;
+  uint32_t failed = 0;
+  for (const Test& test : kTests) {
+    checks = 0;
+    failures = 0;
+    hand = {};
+    test.run();
+    // A test that checked nothing did not find what it is about.
+    const bool ok = failures == 0 && checks != 0;
+    ++(ok ? passed : failed);
+    print(ok ? "pass  " : "FAIL  ");
+    print(test.name);
+    print(": ");
+    print(uint64_t{checks});
+    print(" checks\n");
+  }
+  print(uint64_t{passed});
+  print(" passed, ");
+  print(uint64_t{failed});
+  print(" failed\n");
+  return failed == 0;
+}
+
+}  // namespace arenite::device

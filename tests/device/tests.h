@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tests; run_tests.cc says what each of them is about.
+#ifndef ARENITE_TESTS_DEVICE_TESTS_H_
+#define ARENITE_TESTS_DEVICE_TESTS_H_
+
+namespace arenite::device {
+
+void exact_products();
+void exact_row_kernels();
+void near_functions();
+void transposition();
+
+void expected_numbers();
+void bits_of_x86_64();
+void step_by_step();
+void batches();
+void arena_sizes();
+void arena_neighbours();
+
+void texts();
+void commands();
+
+void changed_bytes();
+void other_lengths();
+
+}  // namespace arenite::device
+
+#endif  // ARENITE_TESTS_DEVICE_TESTS_H_

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests are made of: models, inputs and expected results, written by make_vectors.cc on
+// the build machine as one C++ file.
+#ifndef ARENITE_TESTS_DEVICE_VECTORS_H_
+#define ARENITE_TESTS_DEVICE_VECTORS_H_
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "arenite/session.h"
+#include "arenite/token.h"
+
+namespace arenite::device {
+
+// A model file, at a multiple of kModelAlignment.
+struct EmbeddedFile {
+  const std::byte* data = nullptr;
+  size_t bytes = 0;
+
+  std::span<const std::byte> span() const { return {data, bytes}; }
+};
+
+// One batch for one model, and what must come out.
+struct ModelCase {
+  const char* name;
+  EmbeddedFile file;
+  Outputs outputs;
+  uint32_t sequences;
+  uint32_t tokens;                    // of the longest sequence
+  std::span<const uint32_t> lengths;  // [sequences]; empty: all are `tokens` long
+  std::span<const float> features;    // [sequences, tokens, features], or
+  std::span<const TokenId> ids;       // [sequences, tokens]
+  std::span<const float> expected;    // [rows, features], from double precision
+  float tolerance;                    // largest absolute error
+  size_t portable_arena_bytes;        // for positions_max = tokens, all tokens in one call
+  uint64_t portable_digest;           // of the bits that x86-64 gives with scalar kernels
+};
+std::span<const ModelCase> model_cases();
+
+// A tokenizer, a text, its tokens without those around it, and the text that they stand for.
+struct TextCase {
+  EmbeddedFile file;
+  const char* text;
+  std::span<const TokenId> ids;
+  const char* decoded;
+};
+std::span<const TextCase> text_cases();
+
+// A language model, a prompt with the names of special tokens in it, and the most probable answer,
+// which ends with a token that ends a text.
+struct CommandCase {
+  EmbeddedFile file;
+  const char* prompt;
+  std::span<const TokenId> prompt_ids;
+  std::span<const TokenId> answer_ids;
+  const char* answer;
+};
+std::span<const CommandCase> command_cases();
+inline constexpr uint32_t kCommandPositions = 64;
+inline constexpr uint32_t kCommandTokens = 16;  // in one call
+
+// Functions of one number, from double precision.
+struct FunctionPoint {
+  float x;
+  float exp;  // of -|x|
+  float gelu;
+  float sigmoid;
+  float tanh;
+};
+std::span<const FunctionPoint> function_points();
+
+// A small model to damage, and room for a copy of it.
+EmbeddedFile model_to_damage();
+std::span<std::byte> copy_memory();
+
+// Room for the arena of every case, and kNeighbourBytes more; aligned for the runtime.
+inline constexpr size_t kNeighbourBytes = 64;
+std::span<std::byte> arena_memory();
+
+// FNV-1a of the bits of numbers, which may come in several parts.
+inline constexpr uint64_t kDigestOfNothing = 0xCBF29CE484222325u;
+inline uint64_t digest(std::span<const float> values, uint64_t before = kDigestOfNothing) {
+  for (const float value : values) {
+    const uint32_t bits = std::bit_cast<uint32_t>(value);
+    for (uint32_t shift = 0; shift < 32; shift += 8) {
+      before = (before ^ (bits >> shift & 0xFF)) * 0x100000001B3u;
+    }
+  }
+  return before;
+}
+
+}  // namespace arenite::device
+
+#endif  // ARENITE_TESTS_DEVICE_VECTORS_H_

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+# Cortex-M7 with a floating-point unit for double precision. Tests run on QEMU's board mps2-an500.
+set(arenite_cpu_flags "-mcpu=cortex-m7 -mfpu=fpv5-d16 -mfloat-abi=hard -mthumb")
+include("${CMAKE_CURRENT_LIST_DIR}/arm-none-eabi.cmake")
+set(ARENITE_DEVICE_BOARD mps2-an500)
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-system-arm -machine mps2-an500 -nographic -monitor none
+  -serial none -semihosting-config enable=on,target=native -kernel)

@@ -19,7 +19,8 @@ static_assert(same(ARENITE_TARGET_PORTABLE, Target::kPortable) &&
               same(ARENITE_TARGET_X86_64_V2, Target::kX86_64_v2) &&
               same(ARENITE_TARGET_X86_64_V3, Target::kX86_64_v3) &&
               same(ARENITE_TARGET_X86_64_V4, Target::kX86_64_v4) &&
-              same(ARENITE_TARGET_ARM64, Target::kArm64) && ARENITE_TARGET_ARM64 == kTargets - 1);
+              same(ARENITE_TARGET_ARM64, Target::kArm64) &&
+              same(ARENITE_TARGET_ARM32, Target::kArm32) && ARENITE_TARGET_ARM32 == kTargets - 1);
 static_assert(same(ARENITE_CHECKSUMS_VERIFY, Checksums::kVerify) &&
               same(ARENITE_CHECKSUMS_SKIP, Checksums::kSkip));
 

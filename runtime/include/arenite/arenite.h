@@ -67,7 +67,8 @@ typedef enum arenite_target {
   ARENITE_TARGET_X86_64_V2 = 1,  // SSE4.1
   ARENITE_TARGET_X86_64_V3 = 2,  // AVX2, FMA3
   ARENITE_TARGET_X86_64_V4 = 3,  // AVX-512 F
-  ARENITE_TARGET_ARM64 = 4       // NEON
+  ARENITE_TARGET_ARM64 = 4,      // NEON
+  ARENITE_TARGET_ARM32 = 5       // ARMv7-A with NEON
 } arenite_target;
 
 // In a bit set of targets, target t is bit 1 << t.

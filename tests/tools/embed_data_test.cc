@@ -70,10 +70,10 @@ TEST_F(EmbedData, HeadersOfCNameTheModel) {
                                         "#include \"m.h\"\n"
                                         "const void* two(void);\n"
                                         "const void* two(void) { return M_MODEL; }\n");
-  std::vector<std::string> words = {ARENITE_COMPILER, "-x", "c", "-std=c99"};
-  words.insert(words.end(), {"-Wall", "-Wextra", "-Wpedantic", "-Werror", one, two, "-x",
-                             "assembler-with-cpp", path("m.S"), "-o", path("program")});
-  EXPECT_TRUE(ends(run(words), kDone));
+  const ProgramResult compiled =
+      run({ARENITE_COMPILER, "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-x", "c",
+           one, "-x", "c", two, "-x", "assembler-with-cpp", path("m.S"), "-o", path("program")});
+  EXPECT_TRUE(ends(compiled, kDone));
   EXPECT_TRUE(run({path("program")}).output == read_bytes(model_));
 }
 

@@ -33,8 +33,10 @@ static const uint64_t {}_words[] = {{)";
 
 constexpr std::string_view kCWordsElsewhere = R"(#ifdef __cplusplus
 extern "C"
+#else
+extern
 #endif
-extern const uint64_t {}_words[{}];
+const uint64_t {}_words[{}];
 )";
 
 std::string upper(std::string text) {

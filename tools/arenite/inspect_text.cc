@@ -14,7 +14,7 @@ using convert::printable;
 using Align = TextTable::Align;
 using format::OpKind;
 
-constexpr size_t kNameMax = 19;         // of ops and tensors, in tables
+constexpr size_t kNameMax = 18;         // of ops and tensors, in tables
 constexpr uint32_t kPictureCells = 16;  // rows and columns of the picture of a mask
 
 std::string target_name(const TargetFacts& target) { return name(target.target); }

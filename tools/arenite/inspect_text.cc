@@ -14,7 +14,7 @@ using convert::printable;
 using Align = TextTable::Align;
 using format::OpKind;
 
-constexpr size_t kNameMax = 18;         // of ops and tensors, in tables
+constexpr size_t kNameMax = 20;         // of ops and tensors, in tables
 constexpr uint32_t kPictureCells = 16;  // rows and columns of the picture of a mask
 
 std::string target_name(const TargetFacts& target) { return name(target.target); }
@@ -188,7 +188,7 @@ std::string traffic(const ModelFacts& facts) {
 std::string tensors(const ModelFacts& facts) {
   if (facts.tensors.empty()) return "";
   std::vector<TextTable::Column> columns = {
-      {"tensor", Align::kRight}, {"name"}, {"shape", Align::kRight}};
+      {"no.", Align::kRight}, {"name"}, {"shape", Align::kRight}};
   for (const TargetFacts& target : facts.targets) {
     columns.push_back({target_name(target), Align::kRight});
   }

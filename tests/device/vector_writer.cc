@@ -191,9 +191,9 @@ std::string VectorWriter::text(const std::string& files_path) const {
   begin.replace(begin.find('$'), 1, files_path);
   return begin + arrays_ +
          fmt::format(
-             "constexpr ModelCase kModelCases[] = {{\n{}}};\n"
-             "constexpr TextCase kTextCases[] = {{\n{}}};\n"
-             "constexpr CommandCase kCommandCases[] = {{\n{}}};\n"
+             "const ModelCase kModelCases[] = {{\n{}}};\n"
+             "const TextCase kTextCases[] = {{\n{}}};\n"
+             "const CommandCase kCommandCases[] = {{\n{}}};\n"
              "constexpr FunctionPoint kFunctionPoints[] = {{\n{}}};\n"
              "alignas(64) constinit std::byte copy[{}] = {{}};\n"
              "alignas(64) constinit std::byte arena[{}] = {{}};\n\n"

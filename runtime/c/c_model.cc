@@ -27,8 +27,7 @@ static_assert(same(ARENITE_CHECKSUMS_VERIFY, Checksums::kVerify) &&
 const Model& model_in(const arenite_model* model) { return object_in<const Model>(model); }
 
 // A number that is no target stays none.
-Target target_from(arenite_target target) {
-  const auto number = static_cast<uint32_t>(target);
+Target target_from(uint32_t number) {
   return static_cast<Target>(number < kTargets ? number : kTargets);
 }
 

@@ -94,7 +94,7 @@ static void load_options_choose_kernels_and_checksums(size_t recall_bytes) {
   CHECK(arenite_model_target(&model) == ARENITE_TARGET_PORTABLE);
   CHECK((arenite_model_file_targets(&model) & 1) == 1);
   CHECK(arenite_model_verify_checksums(&model, NULL) == ARENITE_OK);
-  options.target = (arenite_target)99;
+  options.target = 99;
   CHECK(arenite_model_load(&model, recall_file, recall_bytes, &options, &why) ==
         ARENITE_UNSUPPORTED);
   CHECK(why.file_targets != 0 && why.cpu_targets != 0);
@@ -181,7 +181,7 @@ static void slices_give_what_one_call_gives(const arenite_model* model) {
 }
 
 static size_t append(char* text, size_t length, arenite_text more) {
-  if (length + more.bytes < TEXT_BYTES_MAX) {
+  if (more.bytes != 0 && length + more.bytes < TEXT_BYTES_MAX) {
     memcpy(text + length, more.data, more.bytes);
     length += more.bytes;
   }

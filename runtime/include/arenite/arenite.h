@@ -85,7 +85,7 @@ typedef enum arenite_checksums {
 
 typedef struct arenite_load_options {
   bool force_target;  // run `target`, not the best one that the CPU has
-  arenite_target target;
+  uint32_t target;    // an arenite_target; one that this version does not know is refused
   arenite_checksums checksums;
 } arenite_load_options;
 #define ARENITE_LOAD_OPTIONS_INIT \

@@ -61,6 +61,13 @@ TEST_F(RunEncoder, PutsRowsAndHiddenStatesWhereTheirTokensStand) {
   EXPECT_NE(states.to_f32()[5 * 12], 0.0f);
 }
 
+TEST_F(RunEncoder, HiddenStatesOfOneSequenceHaveNoDimensionForIt) {
+  const std::string model = write_tagger(folder_);
+  const std::string input = write_ids(folder_, "3,", {2, 4, 3});
+  EXPECT_TRUE(ends(run_on(model, input, {"--hidden-states", path("h.npy")}), kDone));
+  EXPECT_EQ(NpyArray::read(path("h.npy")).shape(), (std::vector<uint64_t>{3, 3, 12}));
+}
+
 TEST_F(RunEncoder, TakesTypes) {
   const std::string model = write_sentence_encoder(folder_);
   const std::string input = write_ids(folder_, "4,", {2, 4, 5, 3});

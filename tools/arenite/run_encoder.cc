@@ -2,12 +2,11 @@
 // A model that sees whole sequences: as many of them in a call as keep its kernels busy.
 #include <fmt/format.h>
 
-#include <exception>
-
 #include "arenite/profiler.h"
 #include "arenite/progress.h"
 #include "arenite/run_options.h"
 #include "arenite/sequence_groups.h"
+#include "arenite/state_writer.h"
 #include "arenite/thread_pool.h"
 #include "convert/error.h"
 
@@ -91,54 +90,6 @@ void write_rows(convert::NpyWriter& writer, uint64_t first_row, const Sequences&
   }
 }
 
-// Receives hidden states during a call. No exception may pass through the runtime.
-class StateWriter {
- public:
-  StateWriter(const RunOptions& options, const Model& model, const Sequences& all) : all_(all) {
-    if (options.hidden_states.empty()) return;
-    const format::ModelReader reader(model.file());
-    if (reader.hidden_states() == 0) {
-      throw convert::InputError("{}: the file names no hidden states: convert it again",
-                                convert::quote(options.model.string()));
-    }
-    const uint64_t shape[] = {reader.hidden_states(), all.shape.sequences, all.shape.tokens,
-                              reader.hidden_state(0).view.width};
-    writer_.emplace(options.hidden_states, shape);
-  }
-
-  HiddenStateHook hook() {
-    if (!writer_) return {};
-    return {[](void* context, uint32_t index, const float* data, uint32_t, uint32_t features) {
-              static_cast<StateWriter*>(context)->write(index, data, features);
-            },
-            this};
-  }
-
-  void begin(const SequenceGroup& group) { group_ = group; }
-  void rethrow() const {
-    if (error_) std::rethrow_exception(error_);
-  }
-  void commit() {
-    if (writer_) writer_->commit();
-  }
-
- private:
-  void write(uint32_t index, const float* data, uint32_t features) {
-    if (error_) return;
-    try {
-      const uint64_t rows = uint64_t{all_.shape.sequences} * all_.shape.tokens;
-      write_rows(*writer_, index * rows, all_, group_, data, features);
-    } catch (...) {
-      error_ = std::current_exception();
-    }
-  }
-
-  const Sequences& all_;
-  std::optional<convert::NpyWriter> writer_;
-  SequenceGroup group_;
-  std::exception_ptr error_;
-};
-
 Result<Output> run_group(Session& session, const Sequences& all, const SequenceGroup& group,
                          Diagnostic& why) {
   const size_t begin = size_t{group.first} * all.shape.tokens;
@@ -155,10 +106,15 @@ Result<Output> run_group(Session& session, const Sequences& all, const SequenceG
   return session.run(batch, &why);
 }
 
-// What a call's rows of `output` are in the array that is written.
-std::vector<uint64_t> output_shape_of(const convert::NpyArray& input, const Model& model) {
+// [tokens] or [sequences, tokens], as the input has it.
+std::vector<uint64_t> tokens_shape_of(const convert::NpyArray& input, const Model& model) {
   std::vector<uint64_t> shape = input.shape();
   if (model.vocab_size() == 0) shape.pop_back();
+  return shape;
+}
+
+std::vector<uint64_t> output_shape_of(const convert::NpyArray& input, const Model& model) {
+  std::vector<uint64_t> shape = tokens_shape_of(input, model);
   if (model.pooled()) shape.pop_back();
   shape.push_back(model.output_features());
   return shape;
@@ -183,7 +139,12 @@ void run_encoder(const RunOptions& options, const ModelFile& file) {
   const std::vector<SequenceGroup> groups = group_sequences(all.lengths);
 
   Profiler profiler(options.profile, model);
-  StateWriter states(options, model, all);
+  SequenceGroup group;
+  StateWriter states(
+      options, model, tokens_shape_of(input, model),
+      [&](convert::NpyWriter& states_writer, uint64_t first_row, const float* data, size_t width) {
+        write_rows(states_writer, first_row, all, group, data, width);
+      });
   ThreadPool pool(options.threads);
   SessionOptions session_options = options_for(all.lengths, groups);
   session_options.positions_max = all.shape.tokens;
@@ -194,8 +155,8 @@ void run_encoder(const RunOptions& options, const ModelFile& file) {
   const std::vector<uint64_t> output_shape = output_shape_of(input, model);
   convert::NpyWriter writer(options.output, output_shape);
   Progress progress("running " + options.model.string());
-  for (const SequenceGroup& group : groups) {
-    states.begin(group);
+  for (const SequenceGroup& next : groups) {
+    group = next;
     for (uint32_t i = 0; i < group.count; ++i) {
       const uint32_t length = all.lengths[group.first + i];
       profiler.add_sequence(0, length, model.pooled() ? 1 : length);

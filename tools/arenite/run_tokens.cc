@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 
 #include "arenite/profiler.h"
 #include "arenite/progress.h"
 #include "arenite/run_options.h"
 #include "arenite/session_sizes.h"
+#include "arenite/state_writer.h"
 #include "arenite/thread_pool.h"
 #include "convert/error.h"
 
@@ -99,57 +99,6 @@ void write_rows(convert::NpyWriter& writer, uint64_t first_row, const InputShape
   }
 }
 
-// Receives hidden states during a call. No exception may pass through the runtime.
-class HiddenStateWriter {
- public:
-  HiddenStateWriter(const RunOptions& options, const ModelFile& file, const InputShape& shape,
-                    const std::vector<uint64_t>& input_shape)
-      : shape_(shape) {
-    if (options.hidden_states.empty()) return;
-    const format::ModelReader reader(file.model().file());
-    if (reader.hidden_states() == 0) {
-      throw convert::InputError("{}: the file names no hidden states: convert it again",
-                                convert::quote(file.name()));
-    }
-    std::vector<uint64_t> states_shape = {reader.hidden_states()};
-    states_shape.insert(states_shape.end(), input_shape.begin(), input_shape.end());
-    states_shape.push_back(reader.hidden_state(0).view.width);
-    writer_.emplace(options.hidden_states, states_shape);
-  }
-
-  HiddenStateHook hook() {
-    if (!writer_) return {};
-    return {[](void* context, uint32_t index, const float* data, uint32_t, uint32_t features) {
-              static_cast<HiddenStateWriter*>(context)->write(index, data, features);
-            },
-            this};
-  }
-
-  void begin_chunk(const Chunk& chunk) { chunk_ = &chunk; }
-  void rethrow() const {
-    if (error_) std::rethrow_exception(error_);
-  }
-  void commit() {
-    if (writer_) writer_->commit();
-  }
-
- private:
-  void write(uint32_t index, const float* data, uint32_t features) {
-    if (error_) return;
-    try {
-      const uint64_t first_row = uint64_t{index} * shape_.sequences * shape_.tokens;
-      write_rows(*writer_, first_row, shape_, *chunk_, data, features);
-    } catch (...) {
-      error_ = std::current_exception();
-    }
-  }
-
-  InputShape shape_;
-  std::optional<convert::NpyWriter> writer_;
-  const Chunk* chunk_ = nullptr;
-  std::exception_ptr error_;
-};
-
 // Of several chunks, the one with the last token of a sequence comes last.
 void write_last_rows(convert::NpyWriter& writer, const Chunk& chunk, const Output& output) {
   uint32_t row = 0;
@@ -174,7 +123,12 @@ void run_tokens(const RunOptions& options, const ModelFile& file) {
   const uint32_t most = chunk_tokens(options, shape);
 
   Profiler profiler(options.profile, file.model());
-  HiddenStateWriter states(options, file, shape, input.shape());
+  Chunk chunk;
+  StateWriter states(
+      options, file.model(), input.shape(),
+      [&](convert::NpyWriter& states_writer, uint64_t first_row, const float* data, size_t width) {
+        write_rows(states_writer, first_row, shape, chunk, data, width);
+      });
   ThreadPool pool(options.threads);
   SessionOptions session_options;
   session_options.positions_max = shape.tokens;
@@ -192,9 +146,8 @@ void run_tokens(const RunOptions& options, const ModelFile& file) {
   convert::NpyWriter writer(options.output, output_shape);
   Progress progress("running " + options.model.string());
   for (uint32_t begin = 0; begin < shape.tokens; begin += most) {
-    const Chunk chunk = cut_chunk(options, shape, ids, begin, most);
+    chunk = cut_chunk(options, shape, ids, begin, most);
     if (chunk.tokens == 0) break;
-    states.begin_chunk(chunk);
     for (const uint32_t length : chunk.lengths) {
       profiler.add_sequence(begin, length, options.last ? std::min(length, 1u) : length);
     }

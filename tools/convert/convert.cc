@@ -8,11 +8,11 @@
 #include <cmath>
 
 #include "convert/check_inputs.h"
+#include "convert/conversion_steps.h"
 #include "convert/error.h"
 #include "convert/module_recognition.h"
 #include "convert/module_reference.h"
 #include "convert/program_builder.h"
-#include "convert/writer.h"
 
 namespace arenite::convert {
 namespace {
@@ -110,12 +110,7 @@ Conversion convert_checkpoint(const std::filesystem::path& checkpoint, const std
   Conversion conversion;
   conversion.module = read_attention_module(Checkpoint::read(checkpoint), options);
   conversion.program = build_program(conversion.module, name);
-  try {
-    check_format_limits(conversion.program);
-    conversion.file = write_model(conversion.program, targets);
-  } catch (const InputError& error) {
-    throw InputError("{}: {}", quote(checkpoint.string()), error.what());
-  }
+  conversion.file = pack_model(conversion.program, targets, quote(checkpoint.string()));
   check(conversion, checkpoint.string(), targets);
   return conversion;
 }

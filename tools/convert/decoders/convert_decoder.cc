@@ -8,11 +8,11 @@
 #include <cmath>
 
 #include "convert/check_inputs.h"
+#include "convert/conversion_steps.h"
 #include "convert/decoders/decoder_program.h"
 #include "convert/decoders/decoder_reference.h"
 #include "convert/error.h"
 #include "convert/tokenizers/tokenizer_source.h"
-#include "convert/writer.h"
 
 namespace arenite::convert {
 namespace {
@@ -45,16 +45,6 @@ void check(DecoderConversion& conversion, const std::string& path,
   });
 }
 
-void limit_context(DecoderSpec& spec, uint32_t context, const std::string& path) {
-  if (context == 0) return;
-  if (context > spec.positions_max) {
-    throw InputError(
-        "{}: --context: found {}, expected at most {}, which the model was trained for", path,
-        context, spec.positions_max);
-  }
-  spec.positions_max = context;
-}
-
 }  // namespace
 
 DecoderConversion convert_decoder(const std::filesystem::path& path, const std::string& name,
@@ -63,15 +53,10 @@ DecoderConversion convert_decoder(const std::filesystem::path& path, const std::
   DecoderConversion conversion;
   conversion.source = open_decoder(path, options.source);
   const std::string quoted = quote(path.string());
-  limit_context(conversion.source.spec, options.context, quoted);
+  limit_context(conversion.source.spec.positions_max, options.context, quoted);
   conversion.program = build_decoder_program(conversion.source.spec, name);
   conversion.program.tokenizer = tokenizer_for(path, options.tokenizer, conversion.source);
-  try {
-    check_format_limits(conversion.program);
-    conversion.file = write_model(conversion.program, targets);
-  } catch (const InputError& error) {
-    throw InputError("{}: {}", quoted, error.what());
-  }
+  conversion.file = pack_model(conversion.program, targets, quoted);
   check(conversion, path.string(), targets);
   return conversion;
 }

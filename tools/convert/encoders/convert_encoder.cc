@@ -8,11 +8,11 @@
 #include <cmath>
 
 #include "convert/check_inputs.h"
+#include "convert/conversion_steps.h"
 #include "convert/encoders/encoder_program.h"
 #include "convert/encoders/encoder_reference.h"
 #include "convert/error.h"
 #include "convert/tokenizers/tokenizer_source.h"
-#include "convert/writer.h"
 
 namespace arenite::convert {
 namespace {
@@ -66,16 +66,6 @@ void check(EncoderConversion& conversion, const std::string& path,
   });
 }
 
-void limit_context(EncoderSpec& spec, uint32_t context, const std::string& path) {
-  if (context == 0) return;
-  if (spec.positions_max != 0 && context > spec.positions_max) {
-    throw InputError(
-        "{}: --context: found {}, expected at most {}, which the model was trained for", path,
-        context, spec.positions_max);
-  }
-  spec.positions_max = context;
-}
-
 }  // namespace
 
 EncoderConversion convert_encoder(const std::filesystem::path& path, const std::string& name,
@@ -85,19 +75,14 @@ EncoderConversion convert_encoder(const std::filesystem::path& path, const std::
   conversion.source = open_encoder(path, options.source);
   EncoderSpec& spec = conversion.source.spec;
   const std::string quoted = quote(path.string());
-  limit_context(spec, options.context, quoted);
+  limit_context(spec.positions_max, options.context, quoted);
   conversion.program = build_encoder_program(spec, name);
   if (spec.vocab_size != 0) {
     conversion.program.tokenizer = encoder_tokenizer(path, options.tokenizer, spec.vocab_size);
   } else if (!options.tokenizer.empty()) {
     throw InputError("{}: --tokenizer: the model reads features, not text: leave it away", quoted);
   }
-  try {
-    check_format_limits(conversion.program);
-    conversion.file = write_model(conversion.program, targets);
-  } catch (const InputError& error) {
-    throw InputError("{}: {}", quoted, error.what());
-  }
+  conversion.file = pack_model(conversion.program, targets, quoted);
   check(conversion, path.string(), targets);
   return conversion;
 }

@@ -14,6 +14,10 @@ ColumnView column_view(const View* view) {
   return {view->slot(), view->column(), view->width()};
 }
 
+SegmentView segment_view(const Segment& segment) {
+  return {segment.offset(), segment.bytes(), segment.crc32c()};
+}
+
 const char* text(const flatbuffers::String* string) {
   return string == nullptr ? "" : string->c_str();
 }
@@ -232,6 +236,12 @@ HiddenStateView ModelReader::hidden_state(uint32_t index) const {
   return {state->op(), column_view(&state->view())};
 }
 
+SelfTestView ModelReader::self_test() const {
+  const SelfTest* test = model_->self_test();
+  if (test == nullptr) return {};
+  return {segment_view(test->segment()), test->tokens()};
+}
+
 uint32_t ModelReader::packed_count() const { return count(model_->packed()); }
 
 PackedView ModelReader::packed(uint32_t index) const {
@@ -240,8 +250,7 @@ PackedView ModelReader::packed(uint32_t index) const {
   PackedView view;
   view.target = packed->target();
   view.packing = {Family::kF32Gemm, packed->nr(), packed->mr()};
-  view.segment = {packed->segment()->offset(), packed->segment()->bytes(),
-                  packed->segment()->crc32c()};
+  view.segment = segment_view(*packed->segment());
   view.formula.activation_bytes_per_token = formula->activation_bytes_per_token();
   view.formula.activation_bytes_per_output = formula->activation_bytes_per_output();
   view.formula.nr = formula->nr();

@@ -7,7 +7,8 @@
 namespace arenite::testing {
 namespace {
 
-const char* const kCommands[] = {"convert", "inspect", "embed", "run", "generate", "bench", "verify", "strip"};
+const char* const kCommands[] = {"convert",  "inspect", "embed",  "run",
+                                 "generate", "bench",   "verify", "strip"};
 
 TEST(Usage, WithoutArgumentsShowsWhatThereIs) {
   const ProgramResult result = run_arenite({});

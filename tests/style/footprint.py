@@ -3,8 +3,8 @@
 """Prints what the runtime and the trained models take of flash and RAM on each target.
 
 Usage: footprint.py ROOT
-ROOT holds build, the build-size-* folders and build-cortex-m7, as `make size` makes them. Fails when
-something is over its budget in size_budget.txt.
+ROOT holds build, the build-size-* folders and build-cortex-m7, as `make size` makes them. Fails if
+something is over its budget, in size_budget.txt.
 """
 
 import json

@@ -21,7 +21,12 @@ CONSTANTS = (".rodata", ".data.rel.ro", ".eh_frame", ".gcc_except_table")
 def sizes_by_member(archive):
     """{member: [code bytes, constant bytes]}"""
     sizes = defaultdict(lambda: [0, 0])
+    shared = set()
     for section in sections(archive):
+        if section.is_shared:
+            if section.name in shared:
+                continue
+            shared.add(section.name)
         if section.name.startswith(".text"):
             sizes[section.member][0] += section.size_bytes
         elif section.name.startswith(CONSTANTS):

@@ -17,7 +17,7 @@ namespace {
 constexpr uint32_t kTablesMax = 2 * kOpsMax + 2 * kMasksMax + kTargets + 2;
 
 Status verify_footer(std::span<const std::byte> file, const Refusal& refuse, Footer& footer) {
-  const auto bad = [&](const char* reason, const char* field, uint64_t found, uint64_t expected) {
+  const auto bad = [&](Words reason, Words field, uint64_t found, uint64_t expected) {
     (void)refuse(reason, field, 0, found, expected);
     return Status::kBadModel;
   };
@@ -57,7 +57,7 @@ Status verify_footer(std::span<const std::byte> file, const Refusal& refuse, Foo
 
 bool verify_counts(const ModelReader& model, const Refusal& refuse) {
   struct Limit {
-    const char* field;
+    Words field;
     uint32_t found, least, most;
   };
   const Limit limits[] = {
@@ -81,6 +81,26 @@ bool verify_counts(const ModelReader& model, const Refusal& refuse) {
 }
 
 }  // namespace
+
+bool Refusal::operator()(Words reason, Words field, uint32_t index) const {
+  return wide(reason, field, index, 0, 0);
+}
+
+bool Refusal::narrow(Words reason, Words field, uint32_t index, uint32_t found,
+                     uint32_t expected) const {
+  return wide(reason, field, index, found, expected);
+}
+
+bool Refusal::wide(Words reason, Words field, uint32_t index, uint64_t found,
+                   uint64_t expected) const {
+  why_ = Diagnostic{};
+  why_.reason = reason;
+  why_.field = field;
+  why_.op_index = index;
+  why_.found = found;
+  why_.expected = expected;
+  return false;
+}
 
 Status verify(std::span<const std::byte> file, Diagnostic& why, Checksums checksums) {
   const Refusal refuse(why);

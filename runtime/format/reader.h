@@ -10,6 +10,7 @@
 #include "core/arena_formula.h"
 #include "core/mask_view.h"
 #include "core/packing.h"
+#include "core/words.h"
 
 namespace arenite::format {
 
@@ -110,7 +111,7 @@ enum class Access : uint8_t { kRead, kWrite, kUpdate };
 struct Use {
   ColumnView view;
   Access access = Access::kRead;
-  const char* field = nullptr;  // for messages
+  Words field = "";  // for messages
 };
 
 struct Uses {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "core/words.h"
 #include "format/self_test_layout.h"
 
 namespace arenite {
@@ -75,8 +76,8 @@ class Comparison {
   SelfTest result_;
 };
 
-Status refuse(Diagnostic& why, Status status, const char* reason, const char* field,
-              uint64_t found = 0, uint64_t expected = 0) {
+Status refuse(Diagnostic& why, Status status, Words reason, Words field, uint64_t found = 0,
+              uint64_t expected = 0) {
   why.reason = reason;
   why.field = field;
   why.found = found;

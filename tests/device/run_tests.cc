@@ -30,6 +30,8 @@ constexpr Test kTests[] = {
     {"a model with any byte changed is refused", changed_bytes},
     {"a model of any other length is refused", other_lengths},
     {"a self-test names the op whose weights are wrong", wrong_weights},
+    {"painted stack tells how much a call takes", stack_is_measured},
+    {"calls keep within the stack that they may take", stack_of_calls},
 };
 
 // Failures of one test that are written; a broken kernel would fill the line for minutes.

@@ -25,6 +25,9 @@ void changed_bytes();
 void other_lengths();
 void wrong_weights();
 
+void stack_is_measured();
+void stack_of_calls();
+
 }  // namespace arenite::device
 
 #endif  // ARENITE_TESTS_DEVICE_TESTS_H_

@@ -11,20 +11,28 @@ else()
   set(arenite_host_tool "")
 endif()
 
-# arenite_embed_model(TARGET NAME CHECKPOINT [CONVERT argument...] [EMBED argument...])
+# arenite_embed_model(TARGET NAME CHECKPOINT [OBJECT ABI] [CONVERT argument...] [EMBED argument...])
 #
-# Makes NAME.arn and NAME.h in the current build folder, and lets TARGET include NAME.h.
+# Makes NAME.arn and NAME.h in the current build folder, and lets TARGET include NAME.h. With OBJECT
+# the bytes are not in the header but in an object file for that machine (`arenite embed --abi`).
 function(arenite_embed_model target name checkpoint)
-  cmake_parse_arguments(PARSE_ARGV 3 arg "" "" "CONVERT;EMBED")
+  cmake_parse_arguments(PARSE_ARGV 3 arg "" "OBJECT" "CONVERT;EMBED")
   set(model "${CMAKE_CURRENT_BINARY_DIR}/${name}.arn")
-  set(header "${CMAKE_CURRENT_BINARY_DIR}/${name}.h")
+  set(embedded "${CMAKE_CURRENT_BINARY_DIR}/${name}.h")
+  if(arg_OBJECT)
+    set(object "${CMAKE_CURRENT_BINARY_DIR}/${name}.o")
+    list(APPEND embedded "${object}")
+    list(APPEND arg_EMBED --data "${object}" --abi ${arg_OBJECT})
+    set_source_files_properties("${object}" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+  endif()
   add_custom_command(
-    OUTPUT "${model}" "${header}"
+    OUTPUT "${model}" ${embedded}
     COMMAND ${arenite_host_tool} convert "${checkpoint}" -o "${model}" ${arg_CONVERT}
-    COMMAND ${arenite_host_tool} embed "${model}" -o "${header}" --name ${name} ${arg_EMBED}
+    COMMAND ${arenite_host_tool} embed "${model}" -o "${CMAKE_CURRENT_BINARY_DIR}/${name}.h"
+      --name ${name} ${arg_EMBED}
     DEPENDS "${checkpoint}" ${arenite_host_tool}
     COMMENT "Embedding ${name}"
     VERBATIM)
-  target_sources(${target} PRIVATE "${header}")
+  target_sources(${target} PRIVATE ${embedded})
   target_include_directories(${target} PRIVATE "${CMAKE_CURRENT_BINARY_DIR}")
 endfunction()

@@ -31,7 +31,8 @@ class BareMetal(unittest.TestCase):
         self.assertEqual(run(b""), [])
 
     def test_an_end_without_newline_ends_the_last_command(self):
-        self.assertEqual(run(b"skip this song\norder some pizza"), ["music.here.track=next", "none"])
+        answers = run(b"skip this song\norder some pizza")
+        self.assertEqual(answers, ["music.here.track=next", "none"])
 
     def test_lines_of_other_terminals_end_with_two_characters(self):
         self.assertEqual(run(b"skip this song\r\n"), ["music.here.track=next"])

@@ -25,6 +25,9 @@ PACKAGES_ARMV7 := g++-arm-linux-gnueabihf qemu-user googletest
 PACKAGES_RISCV64 := g++-riscv64-linux-gnu qemu-user googletest
 PACKAGES_CORTEX_M := gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib \
   qemu-system-arm
+# The compilers of the above alone, and what runs a program of Cortex-M7.
+PACKAGES_SIZE := g++-aarch64-linux-gnu g++-arm-linux-gnueabihf g++-riscv64-linux-gnu \
+  $(PACKAGES_CORTEX_M)
 PACKAGES_SANITIZE := clang libclang-rt-dev
 PACKAGES_BENCH := libbenchmark-dev
 PACKAGES_TIDY := clang-tidy
@@ -130,8 +133,15 @@ bench: ## Time the models and the kernels, beside this machine's limits
 	@echo
 	@build/tests/bench/kernels_bench --benchmark_min_time=0.1 2>/dev/null
 
-size: build ## Print the code size of the runtime and compare it with its budget
-	@python3 tests/style/size_report.py build
+size: ## Print what each target takes of flash and RAM, and compare it with its budgets
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_SIZE)
+	$(call build,default,,arenite_cli make_device_vectors)
+	$(call build,size-x86-64,,arenite)
+	$(call build,size-aarch64,,arenite)
+	$(call build,size-armv7,,arenite)
+	$(call build,size-riscv64,,arenite)
+	$(call build,cortex-m7,$(HOST_PROGRAMS),arenite attention_image device_tests)
+	@python3 tests/style/footprint.py .
 
 check: ## Check the style rules (clang-format where it is installed)
 	@$(INSTALL) python3

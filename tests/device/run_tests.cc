@@ -28,6 +28,8 @@ constexpr Test kTests[] = {
     {"commands become the expected answers", commands},
     {"a model with any byte changed is refused", changed_bytes},
     {"a model of any other length is refused", other_lengths},
+    {"painted stack tells how much a call takes", stack_is_measured},
+    {"calls keep within the stack that they may take", stack_of_calls},
 };
 
 // Failures of one test that are written; a broken kernel would fill the line for minutes.

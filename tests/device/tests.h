@@ -23,6 +23,9 @@ void commands();
 void changed_bytes();
 void other_lengths();
 
+void stack_is_measured();
+void stack_of_calls();
+
 }  // namespace arenite::device
 
 #endif  // ARENITE_TESTS_DEVICE_TESTS_H_

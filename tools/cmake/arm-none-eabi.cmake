@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Cross-compiles for ARM microcontrollers without an operating system, with Debian's compiler and
-# newlib. Included by the file of each CPU, which sets arenite_cpu_flags.
+# newlib. Included by the file of each CPU, which sets
+# arenite_cpu_flags and CMAKE_SYSTEM_PROCESSOR.
 set(CMAKE_SYSTEM_NAME Generic)
-set(CMAKE_SYSTEM_PROCESSOR arm)
 set(CMAKE_C_COMPILER arm-none-eabi-gcc)
 set(CMAKE_CXX_COMPILER arm-none-eabi-g++)
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)  # a program needs a board's start-up code

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Cortex-M7 with a floating-point unit for double precision. Tests run on QEMU's board mps2-an500.
+set(CMAKE_SYSTEM_PROCESSOR cortex-m7)
 set(arenite_cpu_flags "-mcpu=cortex-m7 -mfpu=fpv5-d16 -mfloat-abi=hard -mthumb")
 include("${CMAKE_CURRENT_LIST_DIR}/arm-none-eabi.cmake")
 set(ARENITE_DEVICE_BOARD mps2-an500)

@@ -2,7 +2,6 @@
 # Converts a checkpoint and embeds the result into a program, when the program is built.
 
 # The program arenite that runs on the build machine: the one being built, or the one given.
-set(ARENITE_HOST_TOOL "" CACHE FILEPATH "Program arenite of the build machine, for cross builds")
 if(ARENITE_HOST_TOOL)
   set(arenite_host_tool "${ARENITE_HOST_TOOL}")
 elseif(TARGET arenite_cli AND NOT CMAKE_CROSSCOMPILING)

@@ -4,7 +4,10 @@
 // Kernel sets are not among them: tools/cmake/xnnpack.cmake chooses these.
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 
 #include "arenite_features.h"  // made by tools/cmake/model_features.cmake
@@ -70,13 +73,21 @@ constexpr const char* name(Feature feature) {
   return kFeatureNames[static_cast<uint32_t>(feature)];
 }
 
-// Whether this build has the feature.
-constexpr bool linked(Feature feature) {
-  if (kEverythingLinked) return true;
+// Bit set of the features that this build has.
+constexpr uint32_t linked_features() {
+  if (kEverythingLinked) return UINT32_MAX;
+  uint32_t features = 0;
   for (const std::string_view wanted : kLinkedFeatures) {
-    if (wanted == name(feature)) return true;
+    for (uint32_t i = 0; i < kFeatures; ++i) {
+      if (wanted == kFeatureNames[i]) features |= 1u << i;
+    }
   }
-  return false;
+  return features;
+}
+inline constexpr uint32_t kLinked = linked_features();
+
+constexpr bool linked(Feature feature) {
+  return (kLinked >> static_cast<uint32_t>(feature) & 1u) != 0;
 }
 
 template <typename... Features>
@@ -94,14 +105,8 @@ inline constexpr bool kPiecesLinked = kMergesLinked || linked(Feature::kCharacte
 inline constexpr bool kTokenizersLinked = kPiecesLinked || linked(Feature::kWordPiece);
 
 // A name that no feature has would leave out what a model needs.
-constexpr bool all_names_known() {
-  for (const std::string_view wanted : kLinkedFeatures) {
-    bool known = wanted.empty();
-    for (const std::string_view feature : kFeatureNames) known = known || wanted == feature;
-    if (!known) return false;
-  }
-  return true;
-}
-static_assert(all_names_known(), "ARENITE_HOST_TOOL is of another version than this runtime");
+static_assert(kEverythingLinked ||
+                  static_cast<size_t>(std::popcount(kLinked)) == std::size(kLinkedFeatures),
+              "ARENITE_HOST_TOOL is of another version than this runtime");
 
 }  // namespace arenite

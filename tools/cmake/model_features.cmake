@@ -93,9 +93,9 @@ function(arenite_common_kernel_sets sets)
   if(NOT common)
     list(JOIN arenite_model_kernel_sets ", " packed)
     list(JOIN ${sets} ", " built)
-    message(FATAL_ERROR "The models of ARENITE_MODEL are packed for the kernels ${packed}, and this "
-      "build has ${built}. Convert them for it: arenite convert ... --target portable, or the "
-      "target of one of these (arenite convert --help).")
+    message(FATAL_ERROR "The models of ARENITE_MODEL are packed for the kernels ${packed}, and "
+      "this build has ${built}. Convert them for it, too: arenite convert ... --target portable, "
+      "or another that `arenite convert --help` names.")
   endif()
   set(${sets} ${common} PARENT_SCOPE)
 endfunction()

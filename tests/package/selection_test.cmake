@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Builds the runtime with parts of it chosen: ARENITE_MODEL, ARENITE_KERNELS, an old compiler; and as
-# a part of firmware. `case` says which.
+# Builds the runtime with parts of it chosen, by ARENITE_MODEL, ARENITE_KERNELS or an old compiler;
+# and as a part of firmware. `case` says which.
 cmake_minimum_required(VERSION 3.25)
 
 set(work "${build_dir}/package_test/${case}")
@@ -67,7 +67,8 @@ if(case STREQUAL "only_what_models_need_is_linked")
 
   # The same build folder, for both.
   preset_list(ARENITE_MODEL "${work}/recall.arn" "${work}/intent.arn")
-  configure(one_model "ARENITE_MODEL needs .*norm rms.*tokenizer byte pairs" -C "${work}/lists.cmake")
+  configure(one_model "ARENITE_MODEL needs .*norm rms.*tokenizer byte pairs"
+    -C "${work}/lists.cmake")
   run("" "${CMAKE_COMMAND}" --build "${work}/build" -j 2 --target one_model)
   run("^${digests}$" "${work}/build/one_model" "${work}/recall.arn" "${work}/intent.arn")
 elseif(case STREQUAL "models_of_another_cpu_are_refused")
@@ -102,7 +103,7 @@ elseif(case STREQUAL "an_old_compiler_loses_kernels")
     "-DCMAKE_C_COMPILER=${work}/old_cc" "-DCMAKE_CXX_COMPILER=${cxx_compiler}")
   run("" "${CMAKE_COMMAND}" --build "${work}/build" -j 2 --target one_model)
   convert_models(x86-64-v4)
-  run("^unsupported: .*; the file is packed for x86-64-v4, this CPU and build run portable"
+  run("^unsupported: .*; the file is packed for x86-64-v4, this CPU and build run portable.*: arenite convert"
     "${work}/build/one_model" "${work}/recall.arn")
 elseif(case STREQUAL "firmware")
   convert_models(portable)
@@ -117,6 +118,11 @@ elseif(case STREQUAL "firmware")
   if(NOT output STREQUAL expected)
     message(FATAL_ERROR "the firmware says ${output}, expected ${expected}")
   endif()
+  set(fails TRUE)
+  string(CONCAT message "the models and the code are larger than the board's flash:.*"
+    "are larger than the board's RAM:.*region .FLASH' overflowed by [0-9]+ bytes.*"
+    "region .RAM' overflowed by [0-9]+ bytes")
+  run("${message}" "${CMAKE_COMMAND}" --build "${work}/build" --target too_large)
 else()
   message(FATAL_ERROR "unknown case '${case}'")
 endif()

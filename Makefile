@@ -5,8 +5,8 @@
 #   make ARENITE_SKIP_PACKAGES=1       does not look at Debian packages
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-arm64 test-armv7 test-riscv64 test-cortex-m7 test-cortex-m4f fuzz \
-  bench size check tidy sanitize clean help
+.PHONY: build demo test test-arm64 test-armv7 test-riscv64 test-cortex-m7 test-cortex-m4f \
+  demo-cortex-m7 fuzz bench size check tidy sanitize clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
 
@@ -79,13 +79,29 @@ test-riscv64: ## Run the device tests for 64-bit RISC-V under QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_RISCV64)
 	$(call device,riscv64)
 
+# Without an operating system there is an example to test, too.
+define bare_metal
+	$(call build,default,,make_device_vectors arenite_cli)
+	$(call build,$(1),$(HOST_PROGRAMS))
+	@ctest --preset $(1)
+endef
+
 test-cortex-m7: ## Run the device tests on a Cortex-M7 without an operating system, as QEMU has it
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
-	$(call device,cortex-m7)
+	$(call bare_metal,cortex-m7)
 
 test-cortex-m4f: ## The same on a Cortex-M4F
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
-	$(call device,cortex-m4f)
+	$(call bare_metal,cortex-m4f)
+
+demo-cortex-m7: ## Run household commands on a Cortex-M7, as QEMU has it, and count instructions
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
+	$(call build,default,,arenite_cli)
+	$(call build,cortex-m7,$(HOST_PROGRAMS),example_bare_metal)
+	@printf 'dim the bedroom lamp to thirty percent\norder some pizza\n?tokens\n' | \
+	  qemu-system-arm -machine mps2-an500 -nographic -monitor none -serial none -icount shift=0 \
+	  -semihosting-config enable=on,target=native \
+	  -kernel build-cortex-m7/examples/bare_metal/bare_metal
 
 sanitize: ## Run all tests with Clang's AddressSanitizer and UBSan
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)

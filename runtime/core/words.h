@@ -14,7 +14,13 @@ inline constexpr bool kMessages = true;
 class Words {
  public:
   consteval Words(const char* literal)
-      : text_(kMessages ? literal : nullptr) {}             // NOLINT: implicit
+      : text_(kMessages ? literal : nullptr) {}  // NOLINT: implicit
+  // The same for a literal out of a table.
+  static constexpr Words of(const char* literal) {
+    Words words("");
+    words.text_ = kMessages ? literal : nullptr;
+    return words;
+  }
   constexpr operator const char*() const { return text_; }  // NOLINT
 
  private:

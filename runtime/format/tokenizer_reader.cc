@@ -19,10 +19,14 @@ bool has_tokenizer(std::span<const std::byte> file) {
   return GetModel(file.data())->tokenizer() != nullptr;
 }
 
+TokenizerKind tokenizer_kind(std::span<const std::byte> file) {
+  return static_cast<TokenizerKind>(GetModel(file.data())->tokenizer()->kind());
+}
+
 TokenizerView tokenizer_view(std::span<const std::byte> file) {
   const Tokenizer& table = *GetModel(file.data())->tokenizer();
   TokenizerView view;
-  view.kind = static_cast<TokenizerKind>(table.kind());
+  view.kind = tokenizer_kind(file);
   view.pattern = static_cast<Pattern>(table.pattern());
   view.prefix = static_cast<Prefix>(table.prefix());
   view.unknown = static_cast<Unknown>(table.unknown());

@@ -47,7 +47,7 @@ Result<Model> Model::load(std::span<const std::byte> file, Diagnostic* why,
   if (!choose_target(reader, options, packed_index, target)) {
     diagnostic.reason = options.force_target
                             ? Words("the target asked for is not both in the file and on this CPU")
-                            : Words("the model is packed for other CPUs: convert it for this one");
+                            : Words("the model is packed for other CPUs");
     diagnostic.file_targets = reader.file_targets();
     diagnostic.cpu_targets = cpu_targets();
     return Status::kUnsupported;

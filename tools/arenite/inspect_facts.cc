@@ -8,6 +8,7 @@
 #include "convert/mask_compiler.h"
 #include "convert/mask_pairs.h"
 #include "format/file_layout.h"
+#include "format/needs.h"
 
 namespace arenite::tool {
 namespace {
@@ -162,6 +163,11 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
   for (uint32_t i = 0; i < reader.caches(); ++i) {
     facts.caches.push_back(cache_facts(reader, i, facts.sizes));
   }
+  format::for_each_need(file.bytes(), [&](Feature feature, uint32_t) {
+    const std::string need = name(feature);
+    if (std::ranges::find(facts.needs, need) == facts.needs.end()) facts.needs.push_back(need);
+    return true;
+  });
   add_targets(file, facts);
   const auto shown = static_cast<uint32_t>(&facts.shown_target() - facts.targets.data());
   for (uint32_t i = 0; i < reader.ops(); ++i) {

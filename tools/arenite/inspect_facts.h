@@ -75,7 +75,8 @@ struct ModelFacts {
   std::vector<std::string> labels;  // of the columns given out; or none
   uint32_t positions_max = 0;       // 0: any
   bool causal = false;
-  SizeOptions sizes;  // that the arena and the work of a pass are for
+  SizeOptions sizes;               // that the arena and the work of a pass are for
+  std::vector<std::string> needs;  // parts of the runtime, each once (core/features.h)
   std::vector<OpFacts> ops;
   std::vector<SlotFacts> slots;
   std::vector<TensorFacts> tensors;

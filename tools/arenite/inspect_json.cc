@@ -193,6 +193,7 @@ std::string facts_as_json(const ModelFacts& facts) {
                    {"tokens", facts.sizes.tokens},
                    {"sequences", facts.sizes.sequences},
                    {"threads", facts.sizes.threads}};
+  json["needs"] = facts.needs;
   json = program_json(facts, std::move(json));
   for (const TargetFacts& target : facts.targets) json["targets"].push_back(target_json(target));
   // Names come from the checkpoint and may be no text at all.

@@ -238,8 +238,8 @@ typedef struct arenite_output {
 // time may call it, and no hook.
 typedef struct arenite_session arenite_session;
 
-// `arena` starts at a multiple of 64 and, as the model's file, outlives the session. `options` may
-// be null.
+// `arena` starts at a multiple of 64, has no byte in common with the model's file, can be written
+// (nothing checks that), and outlives the session, as the file does. `options` may be null.
 // Fails with ARENITE_INVALID_ARGUMENT, or ARENITE_ARENA_TOO_SMALL for less than the planned bytes.
 ARENITE_NODISCARD arenite_status arenite_session_create(arenite_session** session,
                                                         const arenite_model* model,

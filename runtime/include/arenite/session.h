@@ -122,7 +122,9 @@ struct SelfTest {
 // changes nothing.
 class Session {
  public:
-  // `arena` may be larger than plan_arena says; with one byte less, kArenaTooSmall.
+  // `arena` may be larger than plan_arena says; with one byte less, kArenaTooSmall. Misaligned, or
+  // over bytes of the model file, kInvalidArgument. Nothing tells memory that cannot be written,
+  // such as flash: an arena there is the caller's fault, and a fault of the CPU.
   static Result<Session*> create(const Model& model, const SessionOptions& options,
                                  std::span<std::byte> arena, Diagnostic* why = nullptr);
 

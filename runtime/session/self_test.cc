@@ -87,6 +87,26 @@ Status refuse(Diagnostic& why, Status status, Words reason, Words field, uint64_
 
 }  // namespace
 
+[[gnu::noinline]] Status begin_self_test_call(SessionState& state, const SelfTestInput& input,
+                                              uint32_t begin, uint32_t count, Diagnostic& why) {
+  const bool from_start = begin == 0;
+  if (input.ids == nullptr) {
+    const size_t width = state.reader.slot(state.reader.input_slot()).width;
+    const Batch batch{{input.features + begin * width, count * width}, 1, count};
+    return state.begin(StepInput(batch), from_start, why);
+  }
+  TokenBatch batch{{input.ids + begin, count}, 1, count};
+  if (input.types != nullptr) batch.types = {input.types + begin, count};
+  return state.begin(StepInput(batch), from_start, why);
+}
+
+[[gnu::noinline]] Matrix result_of_op(SessionState& state, uint32_t op) {
+  for (const format::Use& use : state.reader.op(op).uses()) {
+    if (use.access != format::Access::kRead) return state.activation(use.view);
+  }
+  return {};
+}
+
 Result<SelfTest> Session::self_test(Diagnostic* why) {
   Diagnostic unused;
   Diagnostic& diagnostic = why != nullptr ? *why : unused;

@@ -14,17 +14,13 @@ struct SelfTestInput {
   const uint8_t* types = nullptr;
 };
 
-// Tokens [begin, begin + count) as a step of sequence 0.
-inline StepInput self_test_step(const SelfTestInput& input, uint32_t features, uint32_t begin,
-                                uint32_t count) {
-  if (input.ids == nullptr) {
-    const size_t width = features;
-    return StepInput(Batch{{input.features + begin * width, count * width}, 1, count});
-  }
-  TokenBatch batch{{input.ids + begin, count}, 1, count};
-  if (input.types != nullptr) batch.types = {input.types + begin, count};
-  return StepInput(batch);
-}
+// Begins to feed tokens [begin, begin + count) to sequence 0. Apart, since what it needs of the
+// stack must not lie there while ops run.
+Status begin_self_test_call(SessionState& state, const SelfTestInput& input, uint32_t begin,
+                            uint32_t count, Diagnostic& why);
+
+// The columns that op `op` makes.
+Matrix result_of_op(SessionState& state, uint32_t op);
 
 // Where the test can be split, it is: what the session takes in a call, and the last token alone,
 // so that it passes through the kernels of many rows and of one. 0 begins the first call.
@@ -39,13 +35,10 @@ inline uint32_t self_test_call(const SessionState& state, uint32_t tokens, uint3
 // The row that a model gives out for a whole sequence goes by token 0.
 template <typename Visit>
 bool show_rows(SessionState& state, uint32_t op, uint32_t begin, uint32_t count, Visit visit) {
-  for (const format::Use& use : state.reader.op(op).uses()) {
-    if (use.access == format::Access::kRead) continue;
-    const Matrix rows = state.activation(use.view);
-    const uint32_t first = rows.rows == count ? begin : state.pooled ? 0 : begin + count - 1;
-    for (uint32_t row = 0; row < rows.rows; ++row) {
-      if (!visit(first + row, std::span<const float>(rows.row(row), rows.columns))) return false;
-    }
+  const Matrix rows = result_of_op(state, op);
+  const uint32_t first = rows.rows == count ? begin : state.pooled ? 0 : begin + count - 1;
+  for (uint32_t row = 0; row < rows.rows; ++row) {
+    if (!visit(first + row, std::span<const float>(rows.row(row), rows.columns))) return false;
   }
   return true;
 }
@@ -56,11 +49,9 @@ bool show_rows(SessionState& state, uint32_t op, uint32_t begin, uint32_t count,
 template <typename Visit>
 Status run_self_test(SessionState& state, const SelfTestInput& input, Diagnostic& why,
                      Visit visit) {
-  const uint32_t features = state.reader.slot(state.reader.input_slot()).width;
   for (uint32_t begin = 0; begin < input.tokens;) {
     const uint32_t count = self_test_call(state, input.tokens, begin);
-    const Status status =
-        state.begin(self_test_step(input, features, begin, count), begin == 0, why);
+    const Status status = begin_self_test_call(state, input, begin, count, why);
     if (status != Status::kOk) {
       if (begin != 0) state.reset();
       return status;

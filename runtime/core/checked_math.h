@@ -37,8 +37,8 @@ class Checked {
 
 // The smallest multiple of `unit` that is at least `a`. REQUIRES: unit > 0.
 constexpr Checked round_up(Checked a, uint64_t unit) {
-  const Checked padded = a + (unit - 1);
-  return padded.ok() ? Checked(padded.value() / unit * unit) : padded;
+  const uint64_t beyond = a.value() % unit;
+  return beyond == 0 ? a : a + (unit - beyond);
 }
 
 constexpr uint32_t div_up(uint32_t a, uint32_t b) { return a / b + (a % b != 0 ? 1 : 0); }

@@ -42,7 +42,8 @@ endef
 
 # What a cross build takes from the build of this machine.
 HOST_PROGRAMS := -DARENITE_HOST_TOOL=$(CURDIR)/build/arenite \
-  -DARENITE_DEVICE_VECTORS=$(CURDIR)/build/tests/device/make_device_vectors
+  -DARENITE_DEVICE_VECTORS=$(CURDIR)/build/tests/device/make_device_vectors \
+  -DARENITE_GOLDEN_CONVERTER=$(CURDIR)/build/tests/golden/golden_converter
 
 build: ## Build the runtime, the tools and the tests; the program is build/arenite
 	@$(INSTALL) $(PACKAGES)

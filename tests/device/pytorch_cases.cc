@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "convert/checkpoint.h"
+#include "convert/conversion_steps.h"
 #include "convert/convert.h"
 #include "convert/encoders/convert_encoder.h"
 #include "convert/program_builder.h"
-#include "convert/writer.h"
 #include "golden/pinned_cases.h"
 
 namespace arenite::device {
@@ -59,7 +59,8 @@ void add_pinned(VectorWriter& writer, const Targets& targets) {
       {"pinned causal mean", test::causal_mean()},
       {"pinned gpt", test::gpt_tiny()}};
   for (const auto& [name, pinned] : cases) {
-    const convert::AlignedBytes file = write_model(build_program(pinned.module, name), targets);
+    const convert::AlignedBytes file =
+        convert::pack_model(build_program(pinned.module, name), targets, name);
     NewModelCase one = {name, writer.file(file.span()), file.span()};
     one.tokens = static_cast<uint32_t>(pinned.input.size() / pinned.module.features);
     one.features = pinned.input;

@@ -37,6 +37,9 @@ ask() {
 say 'Convert a trained language model, its tokenizer included: household commands to actions'
 run "$build/arenite" convert models/home-intent -o "$intent"
 
+say 'Does this machine compute what it should? The file brings its own test'
+run "$build/arenite" verify "$intent"
+
 say 'Ask it: prompt to tokens to words, in an arena of that size'
 ask 'dim the bedroom lamp to thirty percent' 'light.bedroom.brightness=30'
 ask 'could you please switch off all the lights' 'light.all.power=off'

@@ -86,8 +86,8 @@ void run_verify(const Arguments& arguments) {
 
 void add_verify(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand(
-      "verify", "Verify a model file, and run its self-test on every kernel set of this machine");
+  CLI::App* command =
+      app.add_subcommand("verify", "Verify a model file, and run its self-test on this machine");
   command->footer(
       "\nThe self-test feeds tokens that the converter stored in the file, and compares what each\n"
       "op makes of them with what it made at conversion. On a device, Session::self_test does the\n"

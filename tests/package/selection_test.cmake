@@ -103,8 +103,9 @@ elseif(case STREQUAL "an_old_compiler_loses_kernels")
     "-DCMAKE_C_COMPILER=${work}/old_cc" "-DCMAKE_CXX_COMPILER=${cxx_compiler}")
   run("" "${CMAKE_COMMAND}" --build "${work}/build" -j 2 --target one_model)
   convert_models(x86-64-v4)
-  run("^unsupported: .*; the file is packed for x86-64-v4, this CPU and build run portable.*: arenite convert"
-    "${work}/build/one_model" "${work}/recall.arn")
+  string(CONCAT message "^unsupported: .*; the file is packed for x86-64-v4, this CPU and build run "
+    "portable.*: arenite convert --target ")
+  run("${message}" "${work}/build/one_model" "${work}/recall.arn")
 elseif(case STREQUAL "firmware")
   convert_models(portable)
   run("recall" "${host_tool}" embed "${work}/recall.arn" -o "${work}/recall.h")

@@ -6,38 +6,39 @@
 
 namespace arenite {
 
-// A 64-bit unsigned number, or "too large" once any operation overflowed.
+// A 64-bit unsigned number, or "too large" once any operation overflowed. The largest number stands
+// for that, which no size is.
 class Checked {
  public:
   constexpr Checked(uint64_t value) : value_(value) {}  // NOLINT: implicit
 
-  constexpr bool ok() const { return ok_; }
+  constexpr bool ok() const { return value_ != UINT64_MAX; }
   constexpr uint64_t value() const { return value_; }
   // The value, or the largest number where it overflowed: fails every comparison with a limit.
-  constexpr uint64_t saturated() const { return ok_ ? value_ : UINT64_MAX; }
+  constexpr uint64_t saturated() const { return value_; }
 
-  friend constexpr Checked operator+(Checked a, Checked b) {
-    Checked sum(0);
-    const bool overflow = __builtin_add_overflow(a.value_, b.value_, &sum.value_);
-    sum.ok_ = a.ok_ && b.ok_ && !overflow;
-    return sum;
-  }
-  friend constexpr Checked operator*(Checked a, Checked b) {
-    Checked product(0);
-    const bool overflow = __builtin_mul_overflow(a.value_, b.value_, &product.value_);
-    product.ok_ = a.ok_ && b.ok_ && !overflow;
-    return product;
-  }
+  friend constexpr Checked operator+(Checked a, Checked b) { return add(a.value_, b.value_); }
+  friend constexpr Checked operator*(Checked a, Checked b) { return multiply(a.value_, b.value_); }
 
  private:
+  // Out of line, since 32-bit CPUs need many instructions.
+  [[gnu::noinline]] static constexpr uint64_t add(uint64_t a, uint64_t b) {
+    uint64_t sum = 0;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+  }
+  [[gnu::noinline]] static constexpr uint64_t multiply(uint64_t a, uint64_t b) {
+    uint64_t product = 0;
+    const bool overflow = __builtin_mul_overflow(a, b, &product);
+    return overflow || a == UINT64_MAX || b == UINT64_MAX ? UINT64_MAX : product;
+  }
+
   uint64_t value_;
-  bool ok_ = true;
 };
 
 // The smallest multiple of `unit` that is at least `a`. REQUIRES: unit > 0.
 constexpr Checked round_up(Checked a, uint64_t unit) {
-  const Checked padded = a + (unit - 1);
-  return padded.ok() ? Checked(padded.value() / unit * unit) : padded;
+  const uint64_t beyond = a.value() % unit;
+  return beyond == 0 ? a : a + (unit - beyond);
 }
 
 constexpr uint32_t div_up(uint32_t a, uint32_t b) { return a / b + (a % b != 0 ? 1 : 0); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CRC-32C by instruction (SSE4.2, ARMv8 CRC) or by a table of 256 entries made at compile time.
+// CRC-32C by instruction (SSE4.2, ARMv8 CRC) or by a table made at compile time.
 #include "core/crc32c.h"
 
 #include <array>
@@ -16,16 +16,27 @@
 namespace arenite {
 namespace {
 
-constexpr std::array<uint32_t, 256> make_table() {
-  std::array<uint32_t, 256> table{};
-  for (uint32_t i = 0; i < 256; ++i) {
+// The CRC of each value of kTableBits bits. A build for size takes four bits at a time: a table of
+// 64 bytes instead of 1 KB, for half of the speed.
+#if defined(__OPTIMIZE_SIZE__)
+constexpr uint32_t kTableBits = 4;
+#else
+constexpr uint32_t kTableBits = 8;
+#endif
+constexpr uint32_t kTableMask = (1u << kTableBits) - 1;
+
+constexpr std::array<uint32_t, 1u << kTableBits> make_table() {
+  std::array<uint32_t, 1u << kTableBits> table{};
+  for (uint32_t i = 0; i < table.size(); ++i) {
     uint32_t crc = i;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82F63B78u : 0u);
+    for (uint32_t bit = 0; bit < kTableBits; ++bit) {
+      crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82F63B78u : 0u);
+    }
     table[i] = crc;
   }
   return table;
 }
-constexpr std::array<uint32_t, 256> kTable = make_table();
+constexpr auto kTable = make_table();
 
 #if defined(__x86_64__)
 #define ARENITE_CRC_TARGET __attribute__((target("sse4.2")))
@@ -72,7 +83,10 @@ uint32_t crc32c(std::span<const std::byte> bytes) {
 uint32_t crc32c_portable(std::span<const std::byte> bytes) {
   uint32_t crc = ~0u;
   for (const std::byte byte : bytes) {
-    crc = (crc >> 8) ^ kTable[(crc ^ static_cast<uint32_t>(byte)) & 0xFFu];
+    crc ^= static_cast<uint32_t>(byte);
+    for (uint32_t bits = 0; bits < 8; bits += kTableBits) {
+      crc = (crc >> kTableBits) ^ kTable[crc & kTableMask];
+    }
   }
   return ~crc;
 }

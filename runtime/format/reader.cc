@@ -4,29 +4,36 @@
 
 #include <cstring>
 
+#include "format/fields.h"
 #include "model_generated.h"
 
 namespace arenite::format {
 namespace {
 
-ColumnView column_view(const View* view) {
-  if (view == nullptr) return {};
-  return {view->slot(), view->column(), view->width()};
+SegmentView segment_view(const Segment& segment) {
+  return {segment.offset(), segment.bytes(), segment.crc32c()};
 }
 
-const char* text(const flatbuffers::String* string) {
-  return string == nullptr ? "" : string->c_str();
+ColumnView column_view(const View* view) { return {view->slot(), view->column(), view->width()}; }
+
+// Columns in a field of an op; none if it is absent.
+ColumnView columns(const void* op, uint16_t entry) {
+  const uint8_t* const view = field_place(op, entry);
+  return view == nullptr ? ColumnView{} : column_view(reinterpret_cast<const View*>(view));
 }
 
-template <typename Vector>
-uint32_t count(const Vector* vector) {
-  return vector == nullptr ? 0 : vector->size();
-}
-
+// Element `index` of a list of structs.
 template <typename T>
-std::span<const T> elements(const flatbuffers::Vector<T>* vector) {
-  if (vector == nullptr) return {};
-  return {vector->data(), vector->size()};
+const T& element(const void* table, uint16_t entry, uint32_t index) {
+  return list_field<T>(table, entry)[index];
+}
+
+// The same where T has numbers of 8 bytes: lists begin at a multiple of 4.
+template <typename T>
+T unaligned_element(const void* table, uint16_t entry, uint32_t index) {
+  T value;
+  std::memcpy(&value, field_target(table, entry) + sizeof(uint32_t) + index * sizeof(T), sizeof(T));
+  return value;
 }
 
 }  // namespace
@@ -34,11 +41,13 @@ std::span<const T> elements(const flatbuffers::Vector<T>* vector) {
 ModelReader::ModelReader(std::span<const std::byte> file)
     : file_(file), model_(GetModel(file.data())) {}
 
-const char* ModelReader::producer() const { return text(model_->producer()); }
-const char* ModelReader::name() const { return text(model_->name()); }
-const char* ModelReader::architecture() const { return text(model_->architecture()); }
-uint32_t ModelReader::positions_max() const { return model_->positions_max(); }
-uint32_t ModelReader::vocab_size() const { return model_->vocab_size(); }
+const char* ModelReader::producer() const { return text_field(model_, Model::VT_PRODUCER); }
+const char* ModelReader::name() const { return text_field(model_, Model::VT_NAME); }
+const char* ModelReader::architecture() const { return text_field(model_, Model::VT_ARCHITECTURE); }
+uint32_t ModelReader::positions_max() const {
+  return number_field(model_, Model::VT_POSITIONS_MAX);
+}
+uint32_t ModelReader::vocab_size() const { return number_field(model_, Model::VT_VOCAB_SIZE); }
 
 uint32_t ModelReader::token_types() const {
   uint32_t types = 0;
@@ -59,71 +68,89 @@ SelectKind ModelReader::select_kind() const {
   return SelectKind::kAsAsked;
 }
 
-uint32_t ModelReader::labels() const { return count(model_->labels()); }
-const char* ModelReader::label(uint32_t index) const { return text(model_->labels()->Get(index)); }
-
-uint32_t ModelReader::input_slot() const { return model_->input_slot(); }
-uint32_t ModelReader::output_slot() const { return model_->output_slot(); }
-
-uint32_t ModelReader::slots() const { return count(model_->slots()); }
-
-SlotView ModelReader::slot(uint32_t index) const {
-  const Slot* slot = model_->slots()->Get(index);
-  return {slot->width(), slot->column(), slot->first_op(), slot->last_op(),
-          slot->per_output() != 0};
+uint32_t ModelReader::labels() const { return list_length(model_, Model::VT_LABELS); }
+const char* ModelReader::label(uint32_t index) const {
+  return list_text(model_, Model::VT_LABELS, index);
 }
 
-uint32_t ModelReader::ops() const { return count(model_->ops()); }
+uint32_t ModelReader::input_slot() const { return number_field(model_, Model::VT_INPUT_SLOT); }
+uint32_t ModelReader::output_slot() const { return number_field(model_, Model::VT_OUTPUT_SLOT); }
+
+uint32_t ModelReader::slots() const { return list_length(model_, Model::VT_SLOTS); }
+
+SlotView ModelReader::slot(uint32_t index) const {
+  const Slot& slot = element<Slot>(model_, Model::VT_SLOTS, index);
+  return {slot.width(), slot.column(), slot.first_op(), slot.last_op(), slot.per_output() != 0};
+}
+
+uint32_t ModelReader::ops() const { return list_length(model_, Model::VT_OPS); }
 
 OpView ModelReader::op(uint32_t index) const {
-  const Op* op = model_->ops()->Get(index);
+  const uint8_t* const op = list_target(model_, Model::VT_OPS, index);
+  const uint8_t* const body = field_target(op, Op::VT_BODY);
   OpView view;
-  if (const Linear* linear = op->body_as_Linear()) {
-    view.kind = OpKind::kLinear;
-    view.linear = {column_view(linear->input()), column_view(linear->output()), linear->tensor()};
-  } else if (const Attention* attention = op->body_as_Attention()) {
-    view.kind = OpKind::kAttention;
-    view.attention = {column_view(attention->query()),
-                      column_view(attention->key()),
-                      column_view(attention->value()),
-                      column_view(attention->output()),
-                      attention->heads(),
-                      attention->cache(),
-                      attention->mask()};
-  } else if (const Embedding* embedding = op->body_as_Embedding()) {
-    view.kind = OpKind::kEmbedding;
-    view.embedding = {column_view(embedding->output()), embedding->tokens(), embedding->positions(),
-                      embedding->position_offset(),     embedding->scale(),  embedding->types()};
-  } else if (const Norm* norm = op->body_as_Norm()) {
-    view.kind = OpKind::kNorm;
-    view.norm = {column_view(norm->input()),
-                 column_view(norm->output()),
-                 static_cast<NormKind>(norm->kind()),
-                 norm->groups(),
-                 norm->epsilon(),
-                 norm->gain(),
-                 norm->bias()};
-  } else if (const Rope* rope = op->body_as_Rope()) {
-    view.kind = OpKind::kRope;
-    view.rope = {column_view(rope->target()), rope->heads(), rope->angles()};
-  } else if (const Activation* activation = op->body_as_Activation()) {
-    view.kind = OpKind::kActivation;
-    view.activation = {column_view(activation->target()), column_view(activation->factor()),
-                       static_cast<ActivationKind>(activation->kind()), activation->cap()};
-  } else if (const Add* add = op->body_as_Add()) {
-    view.kind = OpKind::kAdd;
-    view.add = {column_view(add->target()), column_view(add->other())};
-  } else if (const Select* select = op->body_as_Select()) {
-    view.kind = OpKind::kSelect;
-    view.select = {column_view(select->input()), column_view(select->output()),
-                   static_cast<SelectKind>(select->kind())};
+  switch (static_cast<Body>(byte_field(op, Op::VT_BODY_TYPE))) {
+    case Body::Linear:
+      view.kind = OpKind::kLinear;
+      view.linear = {columns(body, Linear::VT_INPUT), columns(body, Linear::VT_OUTPUT),
+                     number_field(body, Linear::VT_TENSOR)};
+      break;
+    case Body::Attention:
+      view.kind = OpKind::kAttention;
+      view.attention = {
+          columns(body, Attention::VT_QUERY),      columns(body, Attention::VT_KEY),
+          columns(body, Attention::VT_VALUE),      columns(body, Attention::VT_OUTPUT),
+          number_field(body, Attention::VT_HEADS), number_field(body, Attention::VT_CACHE),
+          number_field(body, Attention::VT_MASK)};
+      break;
+    case Body::Embedding:
+      view.kind = OpKind::kEmbedding;
+      view.embedding = {columns(body, Embedding::VT_OUTPUT),
+                        number_field(body, Embedding::VT_TOKENS, kNoTensor),
+                        number_field(body, Embedding::VT_POSITIONS, kNoTensor),
+                        number_field(body, Embedding::VT_POSITION_OFFSET),
+                        float_field(body, Embedding::VT_SCALE, 1.0f),
+                        number_field(body, Embedding::VT_TYPES, kNoTensor)};
+      break;
+    case Body::Norm:
+      view.kind = OpKind::kNorm;
+      view.norm = {columns(body, Norm::VT_INPUT),
+                   columns(body, Norm::VT_OUTPUT),
+                   static_cast<NormKind>(byte_field(body, Norm::VT_KIND)),
+                   number_field(body, Norm::VT_GROUPS, 1),
+                   float_field(body, Norm::VT_EPSILON),
+                   number_field(body, Norm::VT_GAIN, kNoTensor),
+                   number_field(body, Norm::VT_BIAS, kNoTensor)};
+      break;
+    case Body::Rope:
+      view.kind = OpKind::kRope;
+      view.rope = {columns(body, Rope::VT_TARGET), number_field(body, Rope::VT_HEADS),
+                   number_field(body, Rope::VT_ANGLES)};
+      break;
+    case Body::Activation:
+      view.kind = OpKind::kActivation;
+      view.activation = {columns(body, Activation::VT_TARGET), columns(body, Activation::VT_FACTOR),
+                         static_cast<ActivationKind>(byte_field(body, Activation::VT_KIND)),
+                         float_field(body, Activation::VT_CAP)};
+      break;
+    case Body::Add:
+      view.kind = OpKind::kAdd;
+      view.add = {columns(body, Add::VT_TARGET), columns(body, Add::VT_OTHER)};
+      break;
+    case Body::Select:
+      view.kind = OpKind::kSelect;
+      view.select = {columns(body, Select::VT_INPUT), columns(body, Select::VT_OUTPUT),
+                     static_cast<SelectKind>(byte_field(body, Select::VT_KIND))};
+      break;
+    case Body::NONE:
+      break;
   }
   return view;
 }
 
 Uses OpView::uses() const {
   Uses uses;
-  const auto add_use = [&](const ColumnView& view, Access access, const char* field) {
+  const auto add_use = [&](const ColumnView& view, Access access, Words field) {
     if (view.width != 0) uses.list[uses.count++] = {view, access, field};
   };
   switch (kind) {
@@ -170,86 +197,102 @@ Uses OpView::uses() const {
 }
 
 const char* ModelReader::op_name(uint32_t index) const {
-  return text(model_->ops()->Get(index)->name());
+  return text_field(list_target(model_, Model::VT_OPS, index), Op::VT_NAME);
 }
 
-uint32_t ModelReader::tensors() const { return count(model_->tensors()); }
+uint32_t ModelReader::tensors() const { return list_length(model_, Model::VT_TENSORS); }
 
 TensorShape ModelReader::tensor(uint32_t index) const {
-  const Tensor* tensor = model_->tensors()->Get(index);
-  return {tensor->outputs(), tensor->inputs(), static_cast<Layout>(tensor->layout())};
+  const Tensor& tensor = element<Tensor>(model_, Model::VT_TENSORS, index);
+  return {tensor.outputs(), tensor.inputs(), static_cast<Layout>(tensor.layout())};
 }
 
 const char* ModelReader::tensor_name(uint32_t index) const {
-  return index < count(model_->tensor_names()) ? text(model_->tensor_names()->Get(index)) : "";
+  const bool has_name = index < list_length(model_, Model::VT_TENSOR_NAMES);
+  return has_name ? list_text(model_, Model::VT_TENSOR_NAMES, index) : "";
 }
 
-uint32_t ModelReader::caches() const { return count(model_->caches()); }
+uint32_t ModelReader::caches() const { return list_length(model_, Model::VT_CACHES); }
 
 CacheShape ModelReader::cache(uint32_t index) const {
-  const Cache* cache = model_->caches()->Get(index);
-  return {cache->kv_heads(), cache->head_dim(), cache->value_dim()};
+  const Cache& cache = element<Cache>(model_, Model::VT_CACHES, index);
+  return {cache.kv_heads(), cache.head_dim(), cache.value_dim()};
 }
 
 uint32_t ModelReader::cache_behind(uint32_t index) const {
-  return model_->caches()->Get(index)->behind();
+  return element<Cache>(model_, Model::VT_CACHES, index).behind();
 }
 
-uint32_t ModelReader::masks() const { return count(model_->masks()); }
+uint32_t ModelReader::masks() const { return list_length(model_, Model::VT_MASKS); }
 
 MaskView ModelReader::mask(uint32_t index) const {
-  const Mask* mask = model_->masks()->Get(index);
+  const uint8_t* const mask = list_target(model_, Model::VT_MASKS, index);
+  const uint8_t* const body = field_target(mask, Mask::VT_BODY);
   MaskView view;
-  view.positions = mask->positions();
-  if (const BandMask* band = mask->body_as_BandMask()) {
-    view.kind = MaskKind::kBand;
-    view.behind = band->behind();
-    view.ahead = band->ahead();
-  } else if (const StripMask* strip = mask->body_as_StripMask()) {
-    view.kind = MaskKind::kStrip;
-    view.behind = strip->behind();
-    view.ahead = strip->ahead();
-    view.values = elements(strip->values());
-  } else if (const TileMask* tiles = mask->body_as_TileMask()) {
-    view.kind = MaskKind::kTiles;
-    view.map = elements(tiles->map());
-    view.bits = elements(tiles->bits());
-    view.row_begin = elements(tiles->row_begin());
-    view.row_end = elements(tiles->row_end());
+  view.positions = number_field(mask, Mask::VT_POSITIONS);
+  switch (static_cast<MaskBody>(byte_field(mask, Mask::VT_BODY_TYPE))) {
+    case MaskBody::BandMask:
+      view.kind = MaskKind::kBand;
+      view.behind = number_field(body, BandMask::VT_BEHIND);
+      view.ahead = number_field(body, BandMask::VT_AHEAD);
+      break;
+    case MaskBody::StripMask:
+      view.kind = MaskKind::kStrip;
+      view.behind = number_field(body, StripMask::VT_BEHIND);
+      view.ahead = number_field(body, StripMask::VT_AHEAD);
+      view.values = list_field<float>(body, StripMask::VT_VALUES);
+      break;
+    case MaskBody::TileMask:
+      view.kind = MaskKind::kTiles;
+      view.map = list_field<uint16_t>(body, TileMask::VT_MAP);
+      view.bits = list_field<uint32_t>(body, TileMask::VT_BITS);
+      view.row_begin = list_field<uint32_t>(body, TileMask::VT_ROW_BEGIN);
+      view.row_end = list_field<uint32_t>(body, TileMask::VT_ROW_END);
+      break;
+    case MaskBody::NONE:
+      break;
   }
   return view;
 }
 
 bool ModelReader::mask_known(uint32_t index) const {
-  const MaskBody kind = model_->masks()->Get(index)->body_type();
+  const uint8_t* const mask = list_target(model_, Model::VT_MASKS, index);
+  const auto kind = static_cast<MaskBody>(byte_field(mask, Mask::VT_BODY_TYPE));
   return kind == MaskBody::BandMask || kind == MaskBody::StripMask || kind == MaskBody::TileMask;
 }
 
-uint32_t ModelReader::hidden_states() const { return count(model_->hidden_states()); }
+uint32_t ModelReader::hidden_states() const { return list_length(model_, Model::VT_HIDDEN_STATES); }
 
 HiddenStateView ModelReader::hidden_state(uint32_t index) const {
-  const HiddenState* state = model_->hidden_states()->Get(index);
-  return {state->op(), column_view(&state->view())};
+  const HiddenState& state = element<HiddenState>(model_, Model::VT_HIDDEN_STATES, index);
+  return {state.op(), column_view(&state.view())};
 }
 
-uint32_t ModelReader::packed_count() const { return count(model_->packed()); }
+SelfTestView ModelReader::self_test() const {
+  const uint8_t* const place = field_place(model_, Model::VT_SELF_TEST);
+  if (place == nullptr) return {};
+  const auto& test = *reinterpret_cast<const SelfTest*>(place);
+  return {segment_view(test.segment()), test.tokens()};
+}
+
+uint32_t ModelReader::packed_count() const { return list_length(model_, Model::VT_PACKED); }
 
 PackedView ModelReader::packed(uint32_t index) const {
-  const Packed* packed = model_->packed()->Get(index);
-  const format::ArenaFormula* formula = packed->formula();
+  const uint8_t* const packed = list_target(model_, Model::VT_PACKED, index);
+  const auto& segment = *reinterpret_cast<const Segment*>(field_place(packed, Packed::VT_SEGMENT));
+  const auto& formula =
+      *reinterpret_cast<const format::ArenaFormula*>(field_place(packed, Packed::VT_FORMULA));
   PackedView view;
-  view.target = packed->target();
-  view.packing = {Family::kF32Gemm, packed->nr(), packed->mr()};
-  view.segment = {packed->segment()->offset(), packed->segment()->bytes(),
-                  packed->segment()->crc32c()};
-  view.formula.activation_bytes_per_token = formula->activation_bytes_per_token();
-  view.formula.activation_bytes_per_output = formula->activation_bytes_per_output();
-  view.formula.nr = formula->nr();
-  view.formula.score_rows = formula->score_rows();
+  view.target = byte_field(packed, Packed::VT_TARGET);
+  view.packing = {Family::kF32Gemm, byte_field(packed, Packed::VT_NR),
+                  byte_field(packed, Packed::VT_MR)};
+  view.segment = segment_view(segment);
+  view.formula.activation_bytes_per_token = formula.activation_bytes_per_token();
+  view.formula.activation_bytes_per_output = formula.activation_bytes_per_output();
+  view.formula.nr = formula.nr();
+  view.formula.score_rows = formula.score_rows();
   for (uint32_t i = 0; i < cache_groups(index) && i < kCacheGroupsMax; ++i) {
-    // FlatBuffers verifies that a list begins at a multiple of 4, not of 8.
-    format::CacheGroup group;
-    std::memcpy(&group, packed->cache_groups()->Data() + i * sizeof(group), sizeof(group));
+    const auto group = unaligned_element<format::CacheGroup>(packed, Packed::VT_CACHE_GROUPS, i);
     view.formula.groups[i] = {group.behind(), group.bytes_per_panel(), group.bytes_per_page()};
     view.formula.group_count = i + 1;
   }
@@ -257,31 +300,31 @@ PackedView ModelReader::packed(uint32_t index) const {
 }
 
 uint32_t ModelReader::cache_groups(uint32_t packed_index) const {
-  return count(model_->packed()->Get(packed_index)->cache_groups());
+  return list_length(list_target(model_, Model::VT_PACKED, packed_index), Packed::VT_CACHE_GROUPS);
 }
 
 uint32_t ModelReader::tensor_offsets(uint32_t packed_index) const {
-  return count(model_->packed()->Get(packed_index)->tensor_offsets());
+  return list_length(list_target(model_, Model::VT_PACKED, packed_index),
+                     Packed::VT_TENSOR_OFFSETS);
 }
 
 uint64_t ModelReader::tensor_offset(uint32_t packed_index, uint32_t tensor) const {
-  // FlatBuffers verifies that a list begins at a multiple of 4, not of 8.
-  uint64_t offset;
-  const uint8_t* const offsets = model_->packed()->Get(packed_index)->tensor_offsets()->Data();
-  std::memcpy(&offset, offsets + size_t{tensor} * sizeof(offset), sizeof(offset));
-  return offset;
+  const uint8_t* const packed = list_target(model_, Model::VT_PACKED, packed_index);
+  return unaligned_element<uint64_t>(packed, Packed::VT_TENSOR_OFFSETS, tensor);
 }
 
 const float* ModelReader::weights(uint32_t packed_index, uint32_t tensor) const {
-  const uint64_t segment_offset = model_->packed()->Get(packed_index)->segment()->offset();
-  const uint64_t offset = segment_offset + tensor_offset(packed_index, tensor);
+  const uint8_t* const packed = list_target(model_, Model::VT_PACKED, packed_index);
+  const auto& segment = *reinterpret_cast<const Segment*>(field_place(packed, Packed::VT_SEGMENT));
+  const uint64_t offset = segment.offset() + tensor_offset(packed_index, tensor);
   return reinterpret_cast<const float*>(file_.data() + offset);
 }
 
 uint32_t ModelReader::file_targets() const {
   uint32_t targets = 0;
   for (uint32_t i = 0; i < packed_count(); ++i) {
-    targets |= bit(static_cast<Target>(model_->packed()->Get(i)->target()));
+    const uint8_t* const packed = list_target(model_, Model::VT_PACKED, i);
+    targets |= bit(static_cast<Target>(byte_field(packed, Packed::VT_TARGET)));
   }
   return targets;
 }

@@ -10,6 +10,7 @@
 #include "core/arena_formula.h"
 #include "core/mask_view.h"
 #include "core/packing.h"
+#include "core/words.h"
 
 namespace arenite::format {
 
@@ -110,7 +111,7 @@ enum class Access : uint8_t { kRead, kWrite, kUpdate };
 struct Use {
   ColumnView view;
   Access access = Access::kRead;
-  const char* field = nullptr;  // for messages
+  Words field = "";  // for messages
 };
 
 struct Uses {
@@ -163,6 +164,11 @@ struct SegmentView {
   uint32_t crc32c = 0;
 };
 
+struct SelfTestView {
+  SegmentView segment;  // without bytes: the file has no self-test
+  uint32_t tokens = 0;
+};
+
 struct PackedView {
   uint8_t target = 0;
   Packing packing;
@@ -209,6 +215,8 @@ class ModelReader {
   uint32_t cache_groups(uint32_t packed_index) const;    // how many are stored
   uint32_t tensor_offsets(uint32_t packed_index) const;  // how many
   uint64_t tensor_offset(uint32_t packed_index, uint32_t tensor) const;
+
+  SelfTestView self_test() const;
 
   // The packed weights of a tensor, where they lie in the file.
   const float* weights(uint32_t packed_index, uint32_t tensor) const;

@@ -2,61 +2,54 @@
 // Translates the FlatBuffers accessors of a tokenizer into spans.
 #include "format/tokenizer_reader.h"
 
+#include "format/fields.h"
 #include "model_generated.h"
 
 namespace arenite::format {
-namespace {
-
-template <typename T>
-std::span<const T> elements(const flatbuffers::Vector<T>* vector) {
-  if (vector == nullptr) return {};
-  return {vector->data(), vector->size()};
-}
-
-}  // namespace
 
 bool has_tokenizer(std::span<const std::byte> file) {
-  return GetModel(file.data())->tokenizer() != nullptr;
+  return field_place(GetModel(file.data()), Model::VT_TOKENIZER) != nullptr;
 }
 
 TokenizerKind tokenizer_kind(std::span<const std::byte> file) {
-  return static_cast<TokenizerKind>(GetModel(file.data())->tokenizer()->kind());
+  const uint8_t* const table = field_target(GetModel(file.data()), Model::VT_TOKENIZER);
+  return static_cast<TokenizerKind>(byte_field(table, Tokenizer::VT_KIND));
 }
 
 TokenizerView tokenizer_view(std::span<const std::byte> file) {
-  const Tokenizer& table = *GetModel(file.data())->tokenizer();
+  const uint8_t* const table = field_target(GetModel(file.data()), Model::VT_TOKENIZER);
   TokenizerView view;
   view.kind = tokenizer_kind(file);
-  view.pattern = static_cast<Pattern>(table.pattern());
-  view.prefix = static_cast<Prefix>(table.prefix());
-  view.unknown = static_cast<Unknown>(table.unknown());
-  view.flags = table.flags();
-  view.bos = table.bos();
-  view.unknown_token = table.unknown_token();
-  view.ends = elements(table.ends());
-  view.token_offsets = elements(table.token_offsets());
-  view.token_bytes = {reinterpret_cast<const char*>(table.token_bytes()->data()),
-                      table.token_bytes()->size()};
-  view.byte_tokens = elements(table.byte_tokens());
-  view.characters = elements(table.characters());
-  view.character_tokens = elements(table.character_tokens());
-  view.merge_begin = elements(table.merge_begin());
-  view.merge_rights = elements(table.merge_rights());
-  view.merge_ranks = elements(table.merge_ranks());
-  view.merge_tokens = elements(table.merge_tokens());
-  view.whole_tokens = elements(table.whole_tokens());
-  view.specials = elements(table.specials());
-  view.special_flags = elements(table.special_flags());
-  view.special_order = elements(table.special_order());
-  view.letters = elements(table.letters());
-  view.numbers = elements(table.numbers());
-  view.pair_separators = table.pair_separators();
-  view.word_characters_max = table.word_characters_max();
-  view.dropped = elements(table.dropped());
-  view.punctuation = elements(table.punctuation());
-  view.fold_from = elements(table.fold_from());
-  view.fold_to = elements(table.fold_to());
-  view.fold_sequences = elements(table.fold_sequences());
+  view.pattern = static_cast<Pattern>(byte_field(table, Tokenizer::VT_PATTERN));
+  view.prefix = static_cast<Prefix>(byte_field(table, Tokenizer::VT_PREFIX));
+  view.unknown = static_cast<Unknown>(byte_field(table, Tokenizer::VT_UNKNOWN));
+  view.flags = number_field(table, Tokenizer::VT_FLAGS);
+  view.bos = number_field(table, Tokenizer::VT_BOS, kNoToken);
+  view.unknown_token = number_field(table, Tokenizer::VT_UNKNOWN_TOKEN, kNoToken);
+  view.ends = list_field<uint32_t>(table, Tokenizer::VT_ENDS);
+  view.token_offsets = list_field<uint32_t>(table, Tokenizer::VT_TOKEN_OFFSETS);
+  const auto bytes = list_field<char>(table, Tokenizer::VT_TOKEN_BYTES);
+  view.token_bytes = {bytes.data(), bytes.size()};
+  view.byte_tokens = list_field<uint32_t>(table, Tokenizer::VT_BYTE_TOKENS);
+  view.characters = list_field<uint32_t>(table, Tokenizer::VT_CHARACTERS);
+  view.character_tokens = list_field<uint32_t>(table, Tokenizer::VT_CHARACTER_TOKENS);
+  view.merge_begin = list_field<uint32_t>(table, Tokenizer::VT_MERGE_BEGIN);
+  view.merge_rights = list_field<uint32_t>(table, Tokenizer::VT_MERGE_RIGHTS);
+  view.merge_ranks = list_field<uint32_t>(table, Tokenizer::VT_MERGE_RANKS);
+  view.merge_tokens = list_field<uint32_t>(table, Tokenizer::VT_MERGE_TOKENS);
+  view.whole_tokens = list_field<uint32_t>(table, Tokenizer::VT_WHOLE_TOKENS);
+  view.specials = list_field<uint32_t>(table, Tokenizer::VT_SPECIALS);
+  view.special_flags = list_field<uint8_t>(table, Tokenizer::VT_SPECIAL_FLAGS);
+  view.special_order = list_field<uint32_t>(table, Tokenizer::VT_SPECIAL_ORDER);
+  view.letters = list_field<uint32_t>(table, Tokenizer::VT_LETTERS);
+  view.numbers = list_field<uint32_t>(table, Tokenizer::VT_NUMBERS);
+  view.pair_separators = number_field(table, Tokenizer::VT_PAIR_SEPARATORS);
+  view.word_characters_max = number_field(table, Tokenizer::VT_WORD_CHARACTERS_MAX);
+  view.dropped = list_field<uint32_t>(table, Tokenizer::VT_DROPPED);
+  view.punctuation = list_field<uint32_t>(table, Tokenizer::VT_PUNCTUATION);
+  view.fold_from = list_field<uint32_t>(table, Tokenizer::VT_FOLD_FROM);
+  view.fold_to = list_field<uint32_t>(table, Tokenizer::VT_FOLD_TO);
+  view.fold_sequences = list_field<uint32_t>(table, Tokenizer::VT_FOLD_SEQUENCES);
   return view;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of verification: identifier, footer, version, checksum, FlatBuffers' own structure,
+// The order of verification: identifier, footer, version, checksum, FlatBuffers' structure,
 // then what the fields mean. Each step relies only on those before it.
 #include "format/verify.h"
 
@@ -7,19 +7,17 @@
 
 #include "core/crc32c.h"
 #include "format/file_layout.h"
+#include "format/structure.h"
 #include "format/verify_parts.h"
-#include "model_generated.h"
 
 namespace arenite::format {
 namespace {
 
-// FlatBuffers' verifier counts tables as it meets them; ops and masks are two tables each,
-// model and tokenizer one.
-constexpr flatbuffers::uoffset_t kTablesMax = 2 * kOpsMax + 2 * kMasksMax + kTargets + 2;
-constexpr flatbuffers::uoffset_t kDepthMax = 8;
+// Tables are counted as they are met; ops and masks are two each, model and tokenizer one.
+constexpr uint32_t kTablesMax = 2 * kOpsMax + 2 * kMasksMax + kTargets + 2;
 
 Status verify_footer(std::span<const std::byte> file, const Refusal& refuse, Footer& footer) {
-  const auto bad = [&](const char* reason, const char* field, uint64_t found, uint64_t expected) {
+  const auto bad = [&](Words reason, Words field, uint64_t found, uint64_t expected) {
     (void)refuse(reason, field, 0, found, expected);
     return Status::kBadModel;
   };
@@ -47,7 +45,7 @@ Status verify_footer(std::span<const std::byte> file, const Refusal& refuse, Foo
   }
   if (footer.metadata_bytes < kIdentifierEnd ||
       footer.metadata_bytes > file.size() - sizeof(Footer) ||
-      footer.metadata_bytes >= FLATBUFFERS_MAX_BUFFER_SIZE) {
+      footer.metadata_bytes > kMetadataBytesMax) {
     return bad("the metadata does not fit the file", "footer.metadata_bytes", footer.metadata_bytes,
                file.size() - sizeof(Footer));
   }
@@ -59,7 +57,7 @@ Status verify_footer(std::span<const std::byte> file, const Refusal& refuse, Foo
 
 bool verify_counts(const ModelReader& model, const Refusal& refuse) {
   struct Limit {
-    const char* field;
+    Words field;
     uint32_t found, least, most;
   };
   const Limit limits[] = {
@@ -84,6 +82,26 @@ bool verify_counts(const ModelReader& model, const Refusal& refuse) {
 
 }  // namespace
 
+bool Refusal::operator()(Words reason, Words field, uint32_t index) const {
+  return wide(reason, field, index, 0, 0);
+}
+
+bool Refusal::narrow(Words reason, Words field, uint32_t index, uint32_t found,
+                     uint32_t expected) const {
+  return wide(reason, field, index, found, expected);
+}
+
+bool Refusal::wide(Words reason, Words field, uint32_t index, uint64_t found,
+                   uint64_t expected) const {
+  why_ = Diagnostic{};
+  why_.reason = reason;
+  why_.field = field;
+  why_.op_index = index;
+  why_.found = found;
+  why_.expected = expected;
+  return false;
+}
+
 Status verify(std::span<const std::byte> file, Diagnostic& why, Checksums checksums) {
   const Refusal refuse(why);
   Footer footer;
@@ -98,9 +116,7 @@ Status verify(std::span<const std::byte> file, Diagnostic& why, Checksums checks
                  footer.metadata_crc32c);
     return Status::kBadModel;
   }
-  flatbuffers::Verifier structure(reinterpret_cast<const uint8_t*>(metadata.data()),
-                                  metadata.size(), kDepthMax, kTablesMax);
-  if (!VerifyModelBuffer(structure)) {
+  if (!is_well_formed(metadata, kTablesMax)) {
     (void)refuse("the metadata is not a well-formed FlatBuffer", "metadata");
     return Status::kBadModel;
   }

@@ -17,13 +17,13 @@ struct OpCheck {
   bool causal;     // the model
   const Refusal& refuse;
 
-  bool width(const char* field, const ColumnView& view, Checked expected) const {
+  bool width(Words field, const ColumnView& view, Checked expected) const {
     if (view.width != 0 && view.width == expected.saturated()) return true;
     return refuse("the columns have another width than the op needs", field, index, view.width,
                   expected.saturated());
   }
 
-  bool tensor(const char* field, uint32_t tensor, Layout layout) const {
+  bool tensor(Words field, uint32_t tensor, Layout layout) const {
     if (tensor >= model.tensors()) {
       return refuse("an op names a tensor that is not there", field, index, tensor,
                     model.tensors());
@@ -35,7 +35,7 @@ struct OpCheck {
   }
 
   // A tensor of one row, as wide as `width`.
-  bool vector(const char* field, uint32_t index_of_tensor, uint32_t width) const {
+  bool vector(Words field, uint32_t index_of_tensor, uint32_t width) const {
     if (!tensor(field, index_of_tensor, Layout::kRows)) return false;
     const TensorShape shape = model.tensor(index_of_tensor);
     if (shape.outputs == 1 && shape.inputs == width) return true;
@@ -43,7 +43,7 @@ struct OpCheck {
                   width);
   }
 
-  bool finite(const char* field, float value, bool positive) const {
+  bool finite(Words field, float value, bool positive) const {
     if (std::isfinite(value) && (!positive || value > 0.0f)) return true;
     return refuse("a number of an op makes no sense", field, index);
   }
@@ -102,7 +102,7 @@ bool verify_attention(const OpCheck& check, const AttentionOp& op, uint32_t& cac
 }
 
 // A table [positions, width] that reaches as far as the model's sequences do.
-bool verify_positions(const OpCheck& check, const char* field, uint32_t tensor, uint32_t offset,
+bool verify_positions(const OpCheck& check, Words field, uint32_t tensor, uint32_t offset,
                       uint32_t width) {
   if (!check.tensor(field, tensor, Layout::kRows)) return false;
   const TensorShape shape = check.model.tensor(tensor);

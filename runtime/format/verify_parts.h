@@ -3,6 +3,7 @@
 #pragma once
 
 #include "arenite/status.h"
+#include "core/words.h"
 #include "format/file_layout.h"
 #include "format/reader.h"
 #include "format/tokenizer_reader.h"
@@ -14,19 +15,24 @@ class Refusal {
  public:
   explicit Refusal(Diagnostic& why) : why_(why) {}
 
-  // Always returns false, so that a check reads: return refuse(...).
-  bool operator()(const char* reason, const char* field, uint32_t index = 0, uint64_t found = 0,
-                  uint64_t expected = 0) const {
-    why_ = Diagnostic{};
-    why_.reason = reason;
-    why_.field = field;
-    why_.op_index = index;
-    why_.found = found;
-    why_.expected = expected;
-    return false;
+  // Always return false, so that a check reads: return refuse(...).
+  bool operator()(Words reason, Words field, uint32_t index = 0) const;
+  template <typename Found, typename Expected = uint32_t>
+  bool operator()(Words reason, Words field, uint32_t index, Found found,
+                  Expected expected = 0) const {
+    // There are many calls, most with numbers that take half of the code.
+    if constexpr (sizeof(found) <= sizeof(uint32_t) && sizeof(expected) <= sizeof(uint32_t)) {
+      return narrow(reason, field, index, static_cast<uint32_t>(found),
+                    static_cast<uint32_t>(expected));
+    } else {
+      return wide(reason, field, index, found, expected);
+    }
   }
 
  private:
+  bool narrow(Words reason, Words field, uint32_t index, uint32_t found, uint32_t expected) const;
+  bool wide(Words reason, Words field, uint32_t index, uint64_t found, uint64_t expected) const;
+
   Diagnostic& why_;
 };
 

@@ -2,6 +2,7 @@
 // Loads a model: verifies the file and chooses the best kernels that both it and the CPU have.
 #include "arenite/model.h"
 
+#include "core/words.h"
 #include "format/verify.h"
 #include "kernels/kernel_set.h"
 #include "session/model_access.h"
@@ -32,8 +33,8 @@ Result<Model> Model::load(std::span<const std::byte> file, Diagnostic* why,
   Diagnostic& diagnostic = why != nullptr ? *why : unused;
   diagnostic = {};
   if (reinterpret_cast<uintptr_t>(file.data()) % kModelAlignment != 0) {
-    diagnostic.reason = "a model file must start at a multiple of 64 bytes";
-    diagnostic.field = "file";
+    diagnostic.reason = Words("a model file must start at a multiple of 64 bytes");
+    diagnostic.field = Words("file");
     diagnostic.found = reinterpret_cast<uintptr_t>(file.data()) % kModelAlignment;
     return Status::kInvalidArgument;
   }
@@ -45,8 +46,8 @@ Result<Model> Model::load(std::span<const std::byte> file, Diagnostic* why,
   Target target = Target::kPortable;
   if (!choose_target(reader, options, packed_index, target)) {
     diagnostic.reason = options.force_target
-                            ? "the target asked for is not both in the file and on this CPU"
-                            : "the model is packed for other CPUs";
+                            ? Words("the target asked for is not both in the file and on this CPU")
+                            : Words("the model is packed for other CPUs");
     diagnostic.file_targets = reader.file_targets();
     diagnostic.cpu_targets = cpu_targets();
     return Status::kUnsupported;
@@ -59,7 +60,7 @@ Status Model::verify_checksums(Diagnostic* why) const {
   Diagnostic& diagnostic = why != nullptr ? *why : unused;
   diagnostic = {};
   if (file_.empty()) {
-    diagnostic.reason = "the model was not loaded";
+    diagnostic.reason = Words("the model was not loaded");
     return Status::kInvalidArgument;
   }
   return format::verify_weights(file_, diagnostic);
@@ -80,6 +81,9 @@ bool Model::pooled() const {
 uint32_t Model::labels() const { return ModelAccess::reader(*this).labels(); }
 const char* Model::label(uint32_t index) const { return ModelAccess::reader(*this).label(index); }
 uint32_t Model::ops() const { return ModelAccess::reader(*this).ops(); }
+const char* Model::op_name(uint32_t index) const {
+  return ModelAccess::reader(*this).op_name(index);
+}
 uint32_t Model::hidden_states() const { return ModelAccess::reader(*this).hidden_states(); }
 
 uint32_t Model::output_features() const {
@@ -89,6 +93,7 @@ uint32_t Model::output_features() const {
 
 uint32_t Model::positions_max() const { return ModelAccess::reader(*this).positions_max(); }
 bool Model::causal() const { return ModelAccess::reader(*this).causal(); }
+uint32_t Model::self_test_tokens() const { return ModelAccess::reader(*this).self_test().tokens; }
 uint32_t Model::file_targets() const { return ModelAccess::reader(*this).file_targets(); }
 
 }  // namespace arenite

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <memory>
 
+#include "core/words.h"
 #include "session/model_access.h"
 #include "session/session_state.h"
 
@@ -45,14 +46,14 @@ Result<Session*> Session::create(const Model& model, const SessionOptions& optio
   if (status != Status::kOk) return status;
   const uintptr_t misalignment = reinterpret_cast<uintptr_t>(arena.data()) % kArenaAlignment;
   if (misalignment != 0) {
-    diagnostic.reason = "an arena must start at a multiple of 64 bytes";
-    diagnostic.field = "arena";
+    diagnostic.reason = Words("an arena must start at a multiple of 64 bytes");
+    diagnostic.field = Words("arena");
     diagnostic.found = misalignment;
     return Status::kInvalidArgument;
   }
   if (arena.data() == nullptr || arena.size() < layout.plan.total_bytes) {
-    diagnostic.reason = "the arena is too small for these options";
-    diagnostic.field = "arena";
+    diagnostic.reason = Words("the arena is too small for these options");
+    diagnostic.field = Words("arena");
     diagnostic.found = arena.size();
     diagnostic.expected = layout.plan.total_bytes;
     diagnostic.bytes_needed = layout.plan.total_bytes;
@@ -144,7 +145,7 @@ Result<uint32_t> Session::advance(uint32_t ops_max, Diagnostic* why) {
   if (state.ops_left == 0) {
     if (why != nullptr) {
       *why = {};
-      why->reason = "no step is in progress: begin one";
+      why->reason = Words("no step is in progress: begin one");
     }
     return Status::kInvalidArgument;
   }

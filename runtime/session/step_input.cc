@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/step_input.h"
 
+#include "core/words.h"
 #include "session/session_state.h"
 
 namespace arenite {
@@ -76,8 +77,8 @@ class InputCheck {
   }
 
  private:
-  Status refuse(Status status, const char* reason, const char* field, uint32_t index,
-                uint64_t found, uint64_t expected) {
+  Status refuse(Status status, Words reason, Words field, uint32_t index, uint64_t found,
+                uint64_t expected) {
     why_ = {};
     why_.reason = reason;
     why_.field = field;
@@ -87,16 +88,15 @@ class InputCheck {
     return status;
   }
 
-  Status invalid(const char* reason, const char* field, uint32_t index, uint64_t found,
-                 uint64_t expected) {
+  Status invalid(Words reason, Words field, uint32_t index, uint64_t found, uint64_t expected) {
     return refuse(Status::kInvalidArgument, reason, field, index, found, expected);
   }
 
   Status kind() {
     const bool wants_ids = model_.vocab_size() != 0;
     if (wants_ids != input_.is_tokens) {
-      return invalid(wants_ids ? "the model reads tokens, not features"
-                               : "the model reads features, not tokens",
+      return invalid(wants_ids ? Words("the model reads tokens, not features")
+                               : Words("the model reads features, not tokens"),
                      "batch", 0, 0, 0);
     }
     if (input_.sequences == 0 || input_.sequences > state_.layout.sequences_max) {
@@ -151,11 +151,11 @@ class InputCheck {
       size = total * features;
     }
     if (input_.size == size.saturated()) return Status::kOk;
-    const char* reason = "the features are not [sequences, tokens, input_features]";
+    Words reason = "the features are not [sequences, tokens, input_features]";
     if (input_.is_tokens) reason = "the ids are not [sequences, tokens]";
     if (input_.packed) reason = "the tokens of a packed batch are not as many as its lengths say";
-    return invalid(reason, input_.is_tokens ? "batch.ids" : "batch.features", 0, input_.size,
-                   size.saturated());
+    return invalid(reason, input_.is_tokens ? Words("batch.ids") : Words("batch.features"), 0,
+                   input_.size, size.saturated());
   }
 
   Status sequence(uint32_t index, bool from_start) {
@@ -171,7 +171,7 @@ class InputCheck {
     const uint32_t positions = input_.positions_of(index);
     if (positions > state_.layout.positions_max - held) {
       return refuse(Status::kContextFull, "the tokens do not fit the positions of the session",
-                    input_.visible.empty() ? "batch.lengths" : "batch.visible", index,
+                    input_.visible.empty() ? Words("batch.lengths") : Words("batch.visible"), index,
                     uint64_t{held} + positions, state_.layout.positions_max);
     }
     if (state_.causal) return Status::kOk;

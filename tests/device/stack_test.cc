@@ -86,6 +86,8 @@ void measure_model(const ModelCase& model_case, Target target) {
   });
   REQUIRE(session.ok());
   measure_steps(**session, *model, model_case);
+  (*session)->reset();
+  measure("Session::self_test", name, [&] { return (*session)->self_test().ok(); });
 }
 
 void measure_text(const TextCase& text) {

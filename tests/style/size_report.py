@@ -3,7 +3,7 @@
 """Prints code and constants of the members of the archives; fails when they are over a budget.
 
 Usage: size_report.py BUILD_FOLDER TARGET
-TARGET is a name in size_budget.txt. In a build at -O2, of type Release, the budget `release` counts.
+TARGET is a name in size_budget.txt. In a build of type Release, at -O2, the budget `release` counts.
 """
 
 import re
@@ -21,7 +21,12 @@ CONSTANTS = (".rodata", ".data.rel.ro", ".eh_frame", ".gcc_except_table")
 def sizes_by_member(archive):
     """{member: [code bytes, constant bytes]}"""
     sizes = defaultdict(lambda: [0, 0])
+    shared = set()
     for section in sections(archive):
+        if section.is_shared:
+            if section.name in shared:
+                continue
+            shared.add(section.name)
         if section.name.startswith(".text"):
             sizes[section.member][0] += section.size_bytes
         elif section.name.startswith(CONSTANTS):

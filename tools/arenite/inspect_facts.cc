@@ -143,6 +143,7 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
     facts.tokenizer_tokens = tokenizer.vocab_size();
   }
   facts.hidden_states = reader.hidden_states();
+  facts.self_test = reader.self_test();
   if (facts.vocab_size == 0) facts.input_features = reader.slot(reader.input_slot()).width;
   facts.output_features = reader.slot(reader.output_slot()).width;
   facts.token_types = reader.token_types();

@@ -186,6 +186,9 @@ std::string facts_as_json(const ModelFacts& facts) {
       {"labels", facts.labels},
       {"positions_max", facts.positions_max},
       {"causal", facts.causal}};
+  json["self_test"] = {{"tokens", facts.self_test.tokens},
+                       {"bytes", facts.self_test.segment.bytes},
+                       {"crc32c", facts.self_test.segment.crc32c}};
   json["sizes"] = {{"positions", facts.sizes.positions},
                    {"tokens", facts.sizes.tokens},
                    {"sequences", facts.sizes.sequences},

@@ -50,7 +50,8 @@ function(arenite_own_c_code target)
 endfunction()
 
 # What an application links: usable in a shared object, and exporting nothing from it. Where there
-# is no operating system there are no shared objects.
+# is no operating system there are no shared objects. Nothing is thrown through it, so it has no
+# tables for unwinding, which would be loaded with it.
 function(arenite_embeddable target)
   if(NOT CMAKE_SYSTEM_NAME STREQUAL "Generic")
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
@@ -59,7 +60,8 @@ function(arenite_embeddable target)
     C_VISIBILITY_PRESET hidden
     CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON)
-  target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections)
+  target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections
+    -fno-unwind-tables -fno-asynchronous-unwind-tables)
 endfunction()
 
 # Contracting a*b+c is left to us: the compiler's choice differs from one inlining to the next, and

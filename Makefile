@@ -45,7 +45,8 @@ endef
 
 # What a cross build takes from the build of this machine.
 HOST_PROGRAMS := -DARENITE_HOST_TOOL=$(CURDIR)/build/arenite \
-  -DARENITE_DEVICE_VECTORS=$(CURDIR)/build/tests/device/make_device_vectors
+  -DARENITE_DEVICE_VECTORS=$(CURDIR)/build/tests/device/make_device_vectors \
+  -DARENITE_GOLDEN_CONVERTER=$(CURDIR)/build/tests/golden/golden_converter
 
 build: ## Build the runtime, the tools and the tests; the program is build/arenite
 	@$(INSTALL) $(PACKAGES)
@@ -71,9 +72,11 @@ define device
 	@ctest --preset $(1) -R '^device_tests$$'
 endef
 
-test-armv7: ## Run the device tests for 32-bit ARM under QEMU
+test-armv7: ## Cross-build the runtime for 32-bit ARM and run its tests under QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_ARMV7)
-	$(call device,armv7)
+	$(call build,default,,arenite_cli make_device_vectors golden_converter)
+	$(call build,armv7,$(HOST_PROGRAMS))
+	@ctest --preset armv7 -j $(JOBS)
 
 test-riscv64: ## Run the device tests for 64-bit RISC-V under QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_RISCV64)

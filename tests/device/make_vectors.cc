@@ -2,9 +2,9 @@
 // Chooses the models, inputs and texts of the device tests, and computes what they must give in
 // double precision. Runs on the build machine.
 //
-// Usage: make_device_vectors TARGETS MODELS OUTPUT, where TARGETS are as for `arenite convert
-// --target`, and MODELS is the folder models/ of this repository. OUTPUT.cc becomes a C++ file that
-// takes in OUTPUT.bin.
+// Usage: make_device_vectors TARGETS SOURCE OUTPUT, where TARGETS are as for `arenite convert
+// --target`, and SOURCE is the folder of this repository. OUTPUT.cc becomes a C++ file that takes
+// in OUTPUT.bin.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,6 +26,7 @@
 #include "convert/module_reference.h"
 #include "convert/npy.h"
 #include "convert/program_builder.h"
+#include "device/pytorch_cases.h"
 #include "device/vector_writer.h"
 #include "device/vectors.h"
 #include "support/decoder_factory.h"
@@ -203,12 +204,14 @@ void write(const std::string& path, std::span<const std::byte> bytes) {
   file.commit();
 }
 
-void make(const Targets& targets, const Path& models, const Path& output) {
+void make(const Targets& targets, const Path& source, const Path& output) {
+  const Path models = source / "models";
   VectorWriter writer;
   add_points(writer);
   add_modules(writer, targets);
   add_decoders(writer, targets);
   add_encoders(writer, targets);
+  add_pytorch_cases(writer, source / "tests" / "convert" / "data", targets);
   add_recall(writer, models / "recall", targets);
   add_vibration(writer, models / "vibration", targets);
   add_home_intent(writer, models / "home-intent", targets);
@@ -226,7 +229,7 @@ void make(const Targets& targets, const Path& models, const Path& output) {
 
 int main(int argc, char** argv) {
   if (argc != 4) {
-    fmt::print(stderr, "usage: {} TARGETS MODELS OUTPUT\n", argv[0]);
+    fmt::print(stderr, "usage: {} TARGETS SOURCE OUTPUT\n", argv[0]);
     return 2;
   }
   try {

@@ -21,7 +21,8 @@ void overwrite(const T* place, const T& value) {
 
 void repair_segment(std::span<std::byte> file, const format::Segment& segment) {
   if (segment.offset() > file.size() || segment.bytes() > file.size() - segment.offset()) return;
-  const uint32_t crc = crc32c(file.subspan(segment.offset(), segment.bytes()));
+  const uint32_t crc = crc32c(
+      file.subspan(static_cast<size_t>(segment.offset()), static_cast<size_t>(segment.bytes())));
   overwrite(&segment, format::Segment(segment.offset(), segment.bytes(), crc));
 }
 
@@ -50,7 +51,7 @@ void repair(std::span<std::byte> file, bool formulas) {
   std::byte* const footer_at = file.data() + file.size() - sizeof(footer);
   std::memcpy(&footer, footer_at, sizeof(footer));
   if (footer.metadata_bytes > file.size() - sizeof(footer)) return;
-  const std::span<std::byte> metadata = file.first(footer.metadata_bytes);
+  const std::span<std::byte> metadata = file.first(static_cast<size_t>(footer.metadata_bytes));
   // In a hostile file, parts lie over each other: each repair may break what was sound before.
   const auto is_sound = [&] {
     flatbuffers::Verifier structure(reinterpret_cast<const uint8_t*>(metadata.data()),

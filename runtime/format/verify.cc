@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of verification: identifier, footer, version, checksum, FlatBuffers' structure,
-// then what the fields mean. Each step relies only on those before it.
+// The order of verification: identifier, footer, version, checksum, FlatBuffers' structure, what
+// the build must have, then what the fields mean. Each step relies only on those before it.
 #include "format/verify.h"
 
 #include <cstring>

@@ -117,6 +117,19 @@ TEST(InspectJson, AgreesWithTheReader) {
   }
 }
 
+// ARENITE_MODEL links what is named here, and nothing else.
+TEST(InspectJson, NamesWhatTheRuntimeMustHave) {
+  const TempFolder folder;
+  const auto needs = [&](const convert::AlignedBytes& bytes) {
+    return inspect(folder, bytes.span())["needs"];
+  };
+  EXPECT_EQ(needs(test::make_model(test::spec_named("causal"))),
+            json({"op linear", "op attention"}));
+  EXPECT_EQ(needs(test::make_model(test::spec_named("documents"))),
+            json({"op linear", "op attention", "mask tiles"}));
+  EXPECT_EQ(needs(test::make_model(test::spec_named("strip"))).back(), "mask strip");
+}
+
 void expect_plans(const TempFolder& folder, const convert::AlignedBytes& bytes) {
   const Result<Model> model = Model::load(bytes.span());
   ASSERT_TRUE(model.ok());

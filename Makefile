@@ -144,6 +144,8 @@ size: ## Print what each target takes of flash and RAM, and compare it with its 
 	$(call build,size-armv7,,arenite)
 	$(call build,size-riscv64,,arenite)
 	$(call build,cortex-m7,$(HOST_PROGRAMS),arenite attention_image device_tests)
+	$(call build,terse-aarch64,,arenite)
+	$(call build,terse-cortex-m7,$(HOST_PROGRAMS),arenite attention_image)
 	@python3 tests/style/footprint.py .
 
 check: ## Check the style rules (clang-format where it is installed)

@@ -2,7 +2,10 @@
 // Translates FlatBuffers accessors into plain structs.
 #include "format/reader.h"
 
+#include <cstddef>
 #include <cstring>
+#include <iterator>
+#include <type_traits>
 
 #include "format/fields.h"
 #include "model_generated.h"
@@ -14,13 +17,82 @@ SegmentView segment_view(const Segment& segment) {
   return {segment.offset(), segment.bytes(), segment.crc32c()};
 }
 
-ColumnView column_view(const View* view) { return {view->slot(), view->column(), view->width()}; }
+ColumnView column_view(const View& view) { return {view.slot(), view.column(), view.width()}; }
 
-// Columns in a field of an op; none if it is absent.
-ColumnView columns(const void* op, uint16_t entry) {
-  const uint8_t* const view = field_place(op, entry);
-  return view == nullptr ? ColumnView{} : column_view(reinterpret_cast<const View*>(view));
+// A member of OpView, and the field of an op that it is a copy of.
+struct OpMember {
+  OpKind kind;
+  uint8_t entry;
+  uint8_t bytes;
+  uint16_t offset;
+};
+#define ARENITE_OP_MEMBER(kind, entry, member) \
+  { OpKind::kind, entry, sizeof(OpView{}.member), offsetof(OpView, member) }
+constexpr OpMember kOpMembers[] = {
+    ARENITE_OP_MEMBER(kLinear, Linear::VT_INPUT, linear.input),
+    ARENITE_OP_MEMBER(kLinear, Linear::VT_OUTPUT, linear.output),
+    ARENITE_OP_MEMBER(kLinear, Linear::VT_TENSOR, linear.tensor),
+    ARENITE_OP_MEMBER(kAttention, Attention::VT_QUERY, attention.query),
+    ARENITE_OP_MEMBER(kAttention, Attention::VT_KEY, attention.key),
+    ARENITE_OP_MEMBER(kAttention, Attention::VT_VALUE, attention.value),
+    ARENITE_OP_MEMBER(kAttention, Attention::VT_OUTPUT, attention.output),
+    ARENITE_OP_MEMBER(kAttention, Attention::VT_HEADS, attention.heads),
+    ARENITE_OP_MEMBER(kAttention, Attention::VT_CACHE, attention.cache),
+    ARENITE_OP_MEMBER(kAttention, Attention::VT_MASK, attention.mask),
+    ARENITE_OP_MEMBER(kEmbedding, Embedding::VT_OUTPUT, embedding.output),
+    ARENITE_OP_MEMBER(kEmbedding, Embedding::VT_TOKENS, embedding.tokens),
+    ARENITE_OP_MEMBER(kEmbedding, Embedding::VT_POSITIONS, embedding.positions),
+    ARENITE_OP_MEMBER(kEmbedding, Embedding::VT_POSITION_OFFSET, embedding.position_offset),
+    ARENITE_OP_MEMBER(kEmbedding, Embedding::VT_SCALE, embedding.scale),
+    ARENITE_OP_MEMBER(kEmbedding, Embedding::VT_TYPES, embedding.types),
+    ARENITE_OP_MEMBER(kNorm, Norm::VT_INPUT, norm.input),
+    ARENITE_OP_MEMBER(kNorm, Norm::VT_OUTPUT, norm.output),
+    ARENITE_OP_MEMBER(kNorm, Norm::VT_KIND, norm.kind),
+    ARENITE_OP_MEMBER(kNorm, Norm::VT_GROUPS, norm.groups),
+    ARENITE_OP_MEMBER(kNorm, Norm::VT_EPSILON, norm.epsilon),
+    ARENITE_OP_MEMBER(kNorm, Norm::VT_GAIN, norm.gain),
+    ARENITE_OP_MEMBER(kNorm, Norm::VT_BIAS, norm.bias),
+    ARENITE_OP_MEMBER(kRope, Rope::VT_TARGET, rope.target),
+    ARENITE_OP_MEMBER(kRope, Rope::VT_HEADS, rope.heads),
+    ARENITE_OP_MEMBER(kRope, Rope::VT_ANGLES, rope.angles),
+    ARENITE_OP_MEMBER(kActivation, Activation::VT_TARGET, activation.target),
+    ARENITE_OP_MEMBER(kActivation, Activation::VT_FACTOR, activation.factor),
+    ARENITE_OP_MEMBER(kActivation, Activation::VT_KIND, activation.kind),
+    ARENITE_OP_MEMBER(kActivation, Activation::VT_CAP, activation.cap),
+    ARENITE_OP_MEMBER(kAdd, Add::VT_TARGET, add.target),
+    ARENITE_OP_MEMBER(kAdd, Add::VT_OTHER, add.other),
+    ARENITE_OP_MEMBER(kSelect, Select::VT_INPUT, select.input),
+    ARENITE_OP_MEMBER(kSelect, Select::VT_OUTPUT, select.output),
+    ARENITE_OP_MEMBER(kSelect, Select::VT_KIND, select.kind),
+};
+#undef ARENITE_OP_MEMBER
+
+// Where the members of each kind begin.
+struct OpBegins {
+  uint8_t of[static_cast<uint32_t>(OpKind::kSelect) + 2];
+};
+constexpr OpBegins find_op_begins() {
+  OpBegins begins = {};
+  for (const OpMember& member : kOpMembers) {
+    for (uint32_t i = static_cast<uint32_t>(member.kind) + 1; i < std::size(begins.of); ++i) {
+      ++begins.of[i];
+    }
+  }
+  return begins;
 }
+constexpr OpBegins kOpBegins = find_op_begins();
+
+// Copies of bytes are right where both sides are laid out alike.
+static_assert(std::is_standard_layout_v<OpView> && sizeof(ColumnView) == sizeof(View));
+constexpr OpKind kLastOpKind = OpKind::kSelect;
+static_assert(static_cast<int>(kLastOpKind) == static_cast<int>(Body::MAX) &&
+              static_cast<int>(OpKind::kLinear) == static_cast<int>(Body::Linear) &&
+              static_cast<int>(OpKind::kAttention) == static_cast<int>(Body::Attention) &&
+              static_cast<int>(OpKind::kEmbedding) == static_cast<int>(Body::Embedding) &&
+              static_cast<int>(OpKind::kNorm) == static_cast<int>(Body::Norm) &&
+              static_cast<int>(OpKind::kRope) == static_cast<int>(Body::Rope) &&
+              static_cast<int>(OpKind::kActivation) == static_cast<int>(Body::Activation) &&
+              static_cast<int>(OpKind::kAdd) == static_cast<int>(Body::Add));
 
 // Element `index` of a list of structs.
 template <typename T>
@@ -89,61 +161,21 @@ OpView ModelReader::op(uint32_t index) const {
   const uint8_t* const op = list_target(model_, Model::VT_OPS, index);
   const uint8_t* const body = field_target(op, Op::VT_BODY);
   OpView view;
-  switch (static_cast<Body>(byte_field(op, Op::VT_BODY_TYPE))) {
-    case Body::Linear:
-      view.kind = OpKind::kLinear;
-      view.linear = {columns(body, Linear::VT_INPUT), columns(body, Linear::VT_OUTPUT),
-                     number_field(body, Linear::VT_TENSOR)};
-      break;
-    case Body::Attention:
-      view.kind = OpKind::kAttention;
-      view.attention = {
-          columns(body, Attention::VT_QUERY),      columns(body, Attention::VT_KEY),
-          columns(body, Attention::VT_VALUE),      columns(body, Attention::VT_OUTPUT),
-          number_field(body, Attention::VT_HEADS), number_field(body, Attention::VT_CACHE),
-          number_field(body, Attention::VT_MASK)};
-      break;
-    case Body::Embedding:
-      view.kind = OpKind::kEmbedding;
-      view.embedding = {columns(body, Embedding::VT_OUTPUT),
-                        number_field(body, Embedding::VT_TOKENS, kNoTensor),
-                        number_field(body, Embedding::VT_POSITIONS, kNoTensor),
-                        number_field(body, Embedding::VT_POSITION_OFFSET),
-                        float_field(body, Embedding::VT_SCALE, 1.0f),
-                        number_field(body, Embedding::VT_TYPES, kNoTensor)};
-      break;
-    case Body::Norm:
-      view.kind = OpKind::kNorm;
-      view.norm = {columns(body, Norm::VT_INPUT),
-                   columns(body, Norm::VT_OUTPUT),
-                   static_cast<NormKind>(byte_field(body, Norm::VT_KIND)),
-                   number_field(body, Norm::VT_GROUPS, 1),
-                   float_field(body, Norm::VT_EPSILON),
-                   number_field(body, Norm::VT_GAIN, kNoTensor),
-                   number_field(body, Norm::VT_BIAS, kNoTensor)};
-      break;
-    case Body::Rope:
-      view.kind = OpKind::kRope;
-      view.rope = {columns(body, Rope::VT_TARGET), number_field(body, Rope::VT_HEADS),
-                   number_field(body, Rope::VT_ANGLES)};
-      break;
-    case Body::Activation:
-      view.kind = OpKind::kActivation;
-      view.activation = {columns(body, Activation::VT_TARGET), columns(body, Activation::VT_FACTOR),
-                         static_cast<ActivationKind>(byte_field(body, Activation::VT_KIND)),
-                         float_field(body, Activation::VT_CAP)};
-      break;
-    case Body::Add:
-      view.kind = OpKind::kAdd;
-      view.add = {columns(body, Add::VT_TARGET), columns(body, Add::VT_OTHER)};
-      break;
-    case Body::Select:
-      view.kind = OpKind::kSelect;
-      view.select = {columns(body, Select::VT_INPUT), columns(body, Select::VT_OUTPUT),
-                     static_cast<SelectKind>(byte_field(body, Select::VT_KIND))};
-      break;
-    case Body::NONE:
-      break;
+  const uint8_t kind = byte_field(op, Op::VT_BODY_TYPE);
+  if (kind > static_cast<uint8_t>(kLastOpKind)) return view;
+  view.kind = static_cast<OpKind>(kind);
+  for (uint32_t i = kOpBegins.of[kind]; i < kOpBegins.of[kind + 1]; ++i) {
+    const OpMember& member = kOpMembers[i];
+    const uint8_t* const place = field_place(body, member.entry);
+    if (place == nullptr) continue;  // which leaves the default, the same as the schema's
+    std::byte* const to = reinterpret_cast<std::byte*>(&view) + member.offset;
+    if (member.bytes == sizeof(uint8_t)) {
+      std::memcpy(to, place, sizeof(uint8_t));
+    } else if (member.bytes == sizeof(uint32_t)) {
+      std::memcpy(to, place, sizeof(uint32_t));
+    } else {
+      std::memcpy(to, place, sizeof(View));
+    }
   }
   return view;
 }
@@ -265,7 +297,7 @@ uint32_t ModelReader::hidden_states() const { return list_length(model_, Model::
 
 HiddenStateView ModelReader::hidden_state(uint32_t index) const {
   const HiddenState& state = element<HiddenState>(model_, Model::VT_HIDDEN_STATES, index);
-  return {state.op(), column_view(&state.view())};
+  return {state.op(), column_view(state.view())};
 }
 
 SelfTestView ModelReader::self_test() const {

@@ -146,6 +146,7 @@ size: ## Print what each target takes of flash and RAM, and compare it with its 
 	$(call build,cortex-m7,$(HOST_PROGRAMS),arenite attention_image device_tests)
 	$(call build,terse-aarch64,,arenite)
 	$(call build,terse-cortex-m7,$(HOST_PROGRAMS),arenite attention_image)
+	$(call build,needed-cortex-m7,$(HOST_PROGRAMS),attention_image)
 	@python3 tests/style/footprint.py .
 
 check: ## Check the style rules (clang-format where it is installed)

@@ -37,13 +37,15 @@ void repair_formula(std::span<std::byte> file, const format::Packed& packed) {
   // Where parts lie over each other, what is written changes what could be read before.
   const auto* const groups = packed.cache_groups();
   const uint32_t groups_in_file = groups == nullptr ? 0 : groups->size();
+  const auto* const first_group =
+      groups == nullptr ? nullptr : reinterpret_cast<const format::CacheGroup*>(groups->Data());
   overwrite(packed.formula(), format::ArenaFormula(formula.activation_bytes_per_token,
                                                    formula.activation_bytes_per_output, formula.nr,
                                                    formula.score_rows));
   // Their number cannot change: where it would have to, the file stays wrong.
   for (uint32_t i = 0; i < std::min(formula.group_count, groups_in_file); ++i) {
     const CacheGroup& group = formula.groups[i];
-    overwrite(groups->Get(i),
+    overwrite(first_group + i,
               format::CacheGroup(group.behind, group.bytes_per_panel, group.bytes_per_page));
   }
 }

@@ -132,7 +132,8 @@ TEST(WordPiece, HandsOutWhatNoCharacterCameOfBeforeASpace) {
 }
 
 TEST(WordPiece, TakesTimeInProportionToAnyText) {
-  const std::string almost = std::string(100, 'a') + "b";  // tried at each letter, in vain
+  std::string almost(100, 'a');  // tried at each letter, in vain
+  almost += 'b';
   convert::TokenizerSpec spec = word_spec({almost, "##" + almost, "##a", "a"});
   spec.word_characters_max = format::kWordCharactersMax;
   const TestTokenizer tokenizer(spec);

@@ -8,6 +8,7 @@
 #include "support/decoder_factory.h"
 #include "support/encoder_factory.h"
 #include "support/model_factory.h"
+#include "support/tokenizer_model.h"
 
 namespace {
 
@@ -44,6 +45,18 @@ int main(int argc, char** argv) {
     shape.positions_max = 20;
     write(folder / shape.name, make_encoder_model(shape, targets).span());
   }
+  // One tokenizer of each kind.
+  using arenite::test::model_with;
+  const std::vector<std::string> words = {"the", " the", "re", " there"};
+  write(folder / "bytes", model_with(arenite::test::byte_spec(words)).span());
+  write(folder / "bytes_spaces",
+        model_with(arenite::test::byte_spec(words, arenite::format::Pattern::kSpaces)).span());
+  write(
+      folder / "pieces",
+      model_with(arenite::test::piece_spec({" the", " t", "he", " ", "t", "h", "e"}, true)).span());
+  write(folder / "word_pieces",
+        model_with(arenite::test::word_spec({"the", "cafe", "un", "##aff", "##able", "i", "!"}))
+            .span());
   // A ring at the smallest context that makes one: the tables of angles are most of the file.
   arenite::test::DecoderShape ring = arenite::test::smallest_decoder();
   ring.positions_max = 1200;

@@ -2,6 +2,7 @@
 // Segments and formulas first: what is written there is part of the metadata.
 #include "support/repair.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -32,15 +33,18 @@ void repair_formula(std::span<std::byte> file, const format::Packed& packed) {
   // Where a size overflows there is no right formula.
   (void)derive_formula(format::ModelReader(file), packing_of(static_cast<Target>(packed.target())),
                        formula);
+  // Where parts lie over each other, what is written changes what could be read before.
+  const auto* const groups = packed.cache_groups();
+  const uint32_t groups_in_file = groups == nullptr ? 0 : groups->size();
+  const auto* const first_group =
+      groups == nullptr ? nullptr : reinterpret_cast<const format::CacheGroup*>(groups->Data());
   overwrite(packed.formula(), format::ArenaFormula(formula.activation_bytes_per_token,
                                                    formula.activation_bytes_per_output, formula.nr,
                                                    formula.score_rows));
   // Their number cannot change: where it would have to, the file stays wrong.
-  for (uint32_t i = 0; i < formula.group_count && packed.cache_groups() != nullptr &&
-                       i < packed.cache_groups()->size();
-       ++i) {
+  for (uint32_t i = 0; i < std::min(formula.group_count, groups_in_file); ++i) {
     const CacheGroup& group = formula.groups[i];
-    overwrite(packed.cache_groups()->Get(i),
+    overwrite(first_group + i,
               format::CacheGroup(group.behind, group.bytes_per_panel, group.bytes_per_page));
   }
 }

@@ -14,8 +14,10 @@ if(PROJECT_IS_TOP_LEVEL)
   find_program(ARENITE_CCACHE ccache)
   mark_as_advanced(ARENITE_CCACHE)
   if(ARENITE_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-    set(CMAKE_C_COMPILER_LAUNCHER "${ARENITE_CCACHE}")
-    set(CMAKE_CXX_COMPILER_LAUNCHER "${ARENITE_CCACHE}")
+    # Without these two, ccache keeps nothing that was compiled with a precompiled header.
+    set(CMAKE_C_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "${ARENITE_CCACHE}")
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
   endif()
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 endif()
@@ -36,6 +38,20 @@ function(arenite_own_code target)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wconversion
     $<$<BOOL:${ARENITE_WERROR}>:-Werror>)
+endfunction()
+
+# Headers that most sources of a target begin with, read once: `header...`, or those of another
+# target with the same flags, REUSE_FROM it. Sources include what they use all the same.
+function(arenite_precompile target)
+  # ccache must see through a precompiled header, and one without the time of its making.
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>
+    "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+  if(ARGV1 STREQUAL "REUSE_FROM")
+    target_precompile_headers(${target} REUSE_FROM ${ARGV2})
+  else()
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
 endfunction()
 
 # The same for programs in C, which the C compiler links: the runtime needs no C++ library, but

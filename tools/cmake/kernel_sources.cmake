@@ -16,8 +16,9 @@ set(ARENITE_SET_neon neon neonfma_aarch64)
 set(ARENITE_SET_neon32 neon neon_aarch32)
 
 # Compiled for every architecture, and with the same results: XNNPACK would fuse multiplications and
-# additions where the CPU can, and round once instead of twice.
-set(ARENITE_KERNEL_FLAGS_scalar -U__FP_FAST_FMAF)
+# additions where the CPU can, and round once instead of twice. It asks the compiler for that by
+# name, with Clang on RISC-V unconditionally.
+set(ARENITE_KERNEL_FLAGS_scalar "-D__builtin_fmaf(x,y,sum)=((x)*(y)+(sum))")
 set(ARENITE_KERNELS_scalar
   src/f32-gemm/gen/f32-gemm-1x4-minmax-scalar.c
   src/f32-gemm/gen/f32-gemm-2x4-minmax-scalar.c

@@ -4,21 +4,19 @@
 
 namespace arenite {
 
-#if defined(ARENITE_NO_MESSAGES)
-inline constexpr bool kMessages = false;
-#else
-inline constexpr bool kMessages = true;
-#endif
-
-// A string literal, or null where messages are left out: the literal is then not in the program.
+// A string literal, known when the program is compiled; or nothing, which is then not even passed.
 class Words {
  public:
-  consteval Words(const char* literal)
-      : text_(kMessages ? literal : nullptr) {}             // NOLINT: implicit
-  constexpr operator const char*() const { return text_; }  // NOLINT
+#if defined(ARENITE_NO_MESSAGES)
+  consteval Words(const char*) {}  // NOLINT: implicit
+  constexpr operator const char*() const { return nullptr; }
+#else
+  consteval Words(const char* literal) : text_(literal) {}  // NOLINT: implicit
+  constexpr operator const char*() const { return text_; }
 
  private:
   const char* text_;
+#endif
 };
 
 }  // namespace arenite

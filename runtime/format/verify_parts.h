@@ -25,7 +25,8 @@ class Refusal {
       return narrow(reason, field, index, static_cast<uint32_t>(found),
                     static_cast<uint32_t>(expected));
     } else {
-      return wide(reason, field, index, found, expected);
+      return wide(reason, field, index, static_cast<uint64_t>(found),
+                  static_cast<uint64_t>(expected));
     }
   }
 

@@ -135,7 +135,8 @@ def print_images(root, check):
     for part, build, words in (("image", "build-cortex-m7", ""),
                                ("terse-image", "build-terse-cortex-m7", " without words")):
         folder = root / build / "tests" / "footprint"
-        sizes = {section.name: section.size_bytes for section in sections(folder / "attention_image")}
+        image = folder / "attention_image"
+        sizes = {section.name: section.size_bytes for section in sections(image)}
         flash_bytes = sum(sizes.get(name, 0) for name in (".text", ".ARM.exidx", ".data"))
         model_bytes = (folder / "recall_8.arn").stat().st_size
         print(f"{'flash' + words:<20}{flash_bytes:>8,}  of them {model_bytes:,} the model")

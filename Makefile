@@ -5,8 +5,8 @@
 #   make ARENITE_SKIP_PACKAGES=1       does not look at Debian packages
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-arm64 test-armv7 test-riscv64 test-cortex-m7 test-cortex-m4f fuzz \
-  bench size check tidy sanitize clean help
+.PHONY: build demo test test-arm64 test-armv7 test-riscv64 test-cortex-m7 test-cortex-m4f \
+  demo-cortex-m7 fuzz bench size check tidy sanitize clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
 
@@ -45,7 +45,11 @@ endef
 
 # What a cross build takes from the build of this machine.
 HOST_PROGRAMS := -DARENITE_HOST_TOOL=$(CURDIR)/build/arenite \
-  -DARENITE_DEVICE_VECTORS=$(CURDIR)/build/tests/device/make_device_vectors
+  -DARENITE_DEVICE_VECTORS=$(CURDIR)/build/tests/device/make_device_vectors \
+  -DARENITE_GOLDEN_CONVERTER=$(CURDIR)/build/tests/golden/golden_converter
+
+# The model of tests/footprint, as the build of cortex-m7 makes it.
+IMAGE_MODEL := $(CURDIR)/build-cortex-m7/tests/footprint/recall_8.arn
 
 build: ## Build the runtime, the tools and the tests; the program is build/arenite
 	@$(INSTALL) $(PACKAGES)
@@ -71,21 +75,39 @@ define device
 	@ctest --preset $(1) -R '^device_tests$$'
 endef
 
-test-armv7: ## Run the device tests for 32-bit ARM under QEMU
+test-armv7: ## Cross-build the runtime for 32-bit ARM and run its tests under QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_ARMV7)
-	$(call device,armv7)
+	$(call build,default,,arenite_cli make_device_vectors golden_converter)
+	$(call build,armv7,$(HOST_PROGRAMS))
+	@ctest --preset armv7 -j $(JOBS)
 
 test-riscv64: ## Run the device tests for 64-bit RISC-V under QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_RISCV64)
 	$(call device,riscv64)
 
+# Without an operating system there is an example to test, too.
+define bare_metal
+	$(call build,default,,make_device_vectors arenite_cli)
+	$(call build,$(1),$(HOST_PROGRAMS))
+	@ctest --preset $(1)
+endef
+
 test-cortex-m7: ## Run the device tests on a Cortex-M7 without an operating system, as QEMU has it
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
-	$(call device,cortex-m7)
+	$(call bare_metal,cortex-m7)
 
 test-cortex-m4f: ## The same on a Cortex-M4F
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
-	$(call device,cortex-m4f)
+	$(call bare_metal,cortex-m4f)
+
+demo-cortex-m7: ## Run household commands on a Cortex-M7, as QEMU has it, and count instructions
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
+	$(call build,default,,arenite_cli)
+	$(call build,cortex-m7,$(HOST_PROGRAMS),example_bare_metal)
+	@printf 'dim the bedroom lamp to thirty percent\norder some pizza\n?tokens\n' | \
+	  qemu-system-arm -machine mps2-an500 -nographic -monitor none -serial none -icount shift=0 \
+	  -semihosting-config enable=on,target=native \
+	  -kernel build-cortex-m7/examples/bare_metal/bare_metal
 
 sanitize: ## Run all tests with Clang's AddressSanitizer and UBSan
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
@@ -127,6 +149,7 @@ size: ## Print what each target takes of flash and RAM, and compare it with its 
 	$(call build,cortex-m7,$(HOST_PROGRAMS),arenite attention_image device_tests)
 	$(call build,terse-aarch64,,arenite)
 	$(call build,terse-cortex-m7,$(HOST_PROGRAMS),arenite attention_image)
+	$(call build,model-cortex-m7,$(HOST_PROGRAMS) -DARENITE_MODEL=$(IMAGE_MODEL),attention_image)
 	@python3 tests/style/footprint.py .
 
 check: ## Check the style rules (clang-format where it is installed)

@@ -45,6 +45,14 @@ int main() {
   const auto session = arenite::Session::create(*model, options, arena, &why);
   if (!session.ok()) return fail(session.status(), why);
 
+  const auto test = (*session)->self_test(&why);
+  if (!test.ok()) return fail(test.status(), why);
+  if (!test->passed) {
+    std::fprintf(stderr, "this machine computes %s wrongly, by %g\n", test->op_name,
+                 double{test->difference});
+    return 1;
+  }
+
   uint32_t frames = 0, results = 0;
   uint32_t state = UINT32_MAX;  // the class before
   for (float frame[kFeatures]; read_frame(frame);) {

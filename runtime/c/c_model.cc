@@ -103,6 +103,9 @@ uint32_t arenite_model_positions_max(const arenite_model* model) {
   return model_in(model).positions_max();
 }
 uint32_t arenite_model_ops(const arenite_model* model) { return model_in(model).ops(); }
+const char* arenite_model_op_name(const arenite_model* model, uint32_t index) {
+  return model_in(model).op_name(index);
+}
 uint32_t arenite_model_hidden_states(const arenite_model* model) {
   return model_in(model).hidden_states();
 }
@@ -111,6 +114,9 @@ bool arenite_model_pooled(const arenite_model* model) { return model_in(model).p
 uint32_t arenite_model_labels(const arenite_model* model) { return model_in(model).labels(); }
 const char* arenite_model_label(const arenite_model* model, uint32_t index) {
   return model_in(model).label(index);
+}
+uint32_t arenite_model_self_test_tokens(const arenite_model* model) {
+  return model_in(model).self_test_tokens();
 }
 arenite_target arenite_model_target(const arenite_model* model) {
   return static_cast<arenite_target>(model_in(model).target());

@@ -196,3 +196,13 @@ void arenite_session_reset(arenite_session* session) { session_of(session).reset
 uint32_t arenite_session_positions(const arenite_session* session, uint32_t sequence) {
   return session_of(session).positions(sequence);
 }
+
+arenite_status arenite_session_self_test(arenite_session* session, arenite_self_test* test,
+                                         arenite_diagnostic* why) {
+  Diagnostic from;
+  const auto result = session_of(session).self_test(&from);
+  return arenite::c::finish(result, from, why, [&](const arenite::SelfTest& found) {
+    *test = {found.passed, found.op_index,   found.op_name,
+             found.token,  found.difference, found.tolerance};
+  });
+}

@@ -2,6 +2,8 @@
 // Names of statuses and targets, and the one-line description of a failure.
 #include "arenite/status.h"
 
+#include <bit>
+
 #include "arenite/target.h"
 
 namespace arenite {
@@ -118,6 +120,11 @@ size_t describe(Status status, const Diagnostic& why, std::span<char> out) {
     line.add_targets(why.file_targets);
     line.add(", this CPU and build run ");
     line.add_targets(why.cpu_targets);
+    // Later targets are faster. Where one is common to both, something else was asked for.
+    if ((why.file_targets & why.cpu_targets) == 0 && why.cpu_targets != 0) {
+      line.add(": arenite convert --target ");
+      line.add(name(static_cast<Target>(std::bit_width(why.cpu_targets) - 1)));
+    }
   }
   return line.finish();
 }

@@ -9,9 +9,16 @@ class Words {
  public:
 #if defined(ARENITE_NO_MESSAGES)
   consteval Words(const char*) {}  // NOLINT: implicit
+  static constexpr Words of(const char*) { return ""; }
   constexpr operator const char*() const { return nullptr; }
 #else
   consteval Words(const char* literal) : text_(literal) {}  // NOLINT: implicit
+  // The same for a literal out of a table.
+  static constexpr Words of(const char* literal) {
+    Words words("");
+    words.text_ = literal;
+    return words;
+  }
   constexpr operator const char*() const { return text_; }
 
  private:

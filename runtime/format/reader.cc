@@ -13,6 +13,10 @@
 namespace arenite::format {
 namespace {
 
+SegmentView segment_view(const Segment& segment) {
+  return {segment.offset(), segment.bytes(), segment.crc32c()};
+}
+
 ColumnView column_view(const View& view) { return {view.slot(), view.column(), view.width()}; }
 
 // A member of OpView, and the field of an op that it is a copy of.
@@ -296,6 +300,13 @@ HiddenStateView ModelReader::hidden_state(uint32_t index) const {
   return {state.op(), column_view(state.view())};
 }
 
+SelfTestView ModelReader::self_test() const {
+  const uint8_t* const place = field_place(model_, Model::VT_SELF_TEST);
+  if (place == nullptr) return {};
+  const auto& test = *reinterpret_cast<const SelfTest*>(place);
+  return {segment_view(test.segment()), test.tokens()};
+}
+
 uint32_t ModelReader::packed_count() const { return list_length(model_, Model::VT_PACKED); }
 
 PackedView ModelReader::packed(uint32_t index) const {
@@ -307,7 +318,7 @@ PackedView ModelReader::packed(uint32_t index) const {
   view.target = byte_field(packed, Packed::VT_TARGET);
   view.packing = {Family::kF32Gemm, byte_field(packed, Packed::VT_NR),
                   byte_field(packed, Packed::VT_MR)};
-  view.segment = {segment.offset(), segment.bytes(), segment.crc32c()};
+  view.segment = segment_view(segment);
   view.formula.activation_bytes_per_token = formula.activation_bytes_per_token();
   view.formula.activation_bytes_per_output = formula.activation_bytes_per_output();
   view.formula.nr = formula.nr();

@@ -164,6 +164,11 @@ struct SegmentView {
   uint32_t crc32c = 0;
 };
 
+struct SelfTestView {
+  SegmentView segment;  // without bytes: the file has no self-test
+  uint32_t tokens = 0;
+};
+
 struct PackedView {
   uint8_t target = 0;
   Packing packing;
@@ -210,6 +215,8 @@ class ModelReader {
   uint32_t cache_groups(uint32_t packed_index) const;    // how many are stored
   uint32_t tensor_offsets(uint32_t packed_index) const;  // how many
   uint64_t tensor_offset(uint32_t packed_index, uint32_t tensor) const;
+
+  SelfTestView self_test() const;
 
   // The packed weights of a tensor, where they lie in the file.
   const float* weights(uint32_t packed_index, uint32_t tensor) const;

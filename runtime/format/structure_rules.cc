@@ -59,6 +59,7 @@ constexpr FieldRule kFields[] = {
     list<HiddenState>(Model::VT_HIDDEN_STATES),
     table(Model::VT_TOKENIZER, TableKind::kTokenizer),
     strings(Model::VT_LABELS),
+    field<SelfTest>(Model::VT_SELF_TEST),
 
     string(Op::VT_NAME),
     field<uint8_t>(Op::VT_BODY_TYPE),

@@ -11,10 +11,15 @@ bool has_tokenizer(std::span<const std::byte> file) {
   return field_place(GetModel(file.data()), Model::VT_TOKENIZER) != nullptr;
 }
 
+TokenizerKind tokenizer_kind(std::span<const std::byte> file) {
+  const uint8_t* const table = field_target(GetModel(file.data()), Model::VT_TOKENIZER);
+  return static_cast<TokenizerKind>(byte_field(table, Tokenizer::VT_KIND));
+}
+
 TokenizerView tokenizer_view(std::span<const std::byte> file) {
   const uint8_t* const table = field_target(GetModel(file.data()), Model::VT_TOKENIZER);
   TokenizerView view;
-  view.kind = static_cast<TokenizerKind>(byte_field(table, Tokenizer::VT_KIND));
+  view.kind = tokenizer_kind(file);
   view.pattern = static_cast<Pattern>(byte_field(table, Tokenizer::VT_PATTERN));
   view.prefix = static_cast<Prefix>(byte_field(table, Tokenizer::VT_PREFIX));
   view.unknown = static_cast<Unknown>(byte_field(table, Tokenizer::VT_UNKNOWN));

@@ -103,8 +103,10 @@ struct TokenizerView {
   }
 };
 
-// REQUIRES for both: the bytes passed FlatBuffers' structural verification (verify.h).
+// REQUIRES for all: the bytes passed FlatBuffers' structural verification (verify.h).
 bool has_tokenizer(std::span<const std::byte> file);
-TokenizerView tokenizer_view(std::span<const std::byte> file);  // REQUIRES: has_tokenizer(file)
+// REQUIRES for both: has_tokenizer(file).
+TokenizerKind tokenizer_kind(std::span<const std::byte> file);
+TokenizerView tokenizer_view(std::span<const std::byte> file);
 
 }  // namespace arenite::format

@@ -121,9 +121,11 @@ Status verify(std::span<const std::byte> file, Diagnostic& why, Checksums checks
     return Status::kBadModel;
   }
   const ModelReader model(file);
+  if (!verify_counts(model, refuse)) return Status::kBadModel;
+  if (!verify_needs(file, refuse)) return Status::kUnsupported;
   const bool sound =
-      verify_counts(model, refuse) && verify_masks(model, footer.metadata_bytes, refuse) &&
-      verify_slots(model, refuse) && verify_flow(model, refuse) && verify_ops(model, refuse) &&
+      verify_masks(model, footer.metadata_bytes, refuse) && verify_slots(model, refuse) &&
+      verify_flow(model, refuse) && verify_ops(model, refuse) &&
       verify_packed(model, file, footer.metadata_bytes, refuse) && verify_tokenizer(file, refuse);
   if (!sound) return Status::kBadModel;
   return checksums == Checksums::kSkip ? Status::kOk : verify_weights(file, why);

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "core/features.h"
 #include "format/verify_parts.h"
 
 namespace arenite::format {
@@ -122,10 +123,13 @@ bool verify_masks(const ModelReader& model, uint64_t metadata_bytes, const Refus
     if (bytes > metadata_bytes) {
       return refuse("masks share their lists", "masks", i, bytes, metadata_bytes);
     }
-    const bool sound = mask.kind == MaskKind::kBand    ? true
-                       : mask.kind == MaskKind::kStrip ? verify_strip(mask, i, refuse)
-                                                       : verify_tiles(mask, i, refuse);
-    if (!sound) return false;
+    // verify_needs refused what is not linked.
+    if constexpr (linked(Feature::kStripMask)) {
+      if (mask.kind == MaskKind::kStrip && !verify_strip(mask, i, refuse)) return false;
+    }
+    if constexpr (linked(Feature::kTileMask)) {
+      if (mask.kind == MaskKind::kTiles && !verify_tiles(mask, i, refuse)) return false;
+    }
     const bool bounded = mask.positions != 0;
     if (bounded && (model.positions_max() == 0 || model.positions_max() > mask.positions)) {
       return refuse("a mask is smaller than the model's context", "masks.positions", i,

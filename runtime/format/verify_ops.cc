@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/checked_math.h"
+#include "core/features.h"
 #include "format/verify_parts.h"
 
 namespace arenite::format {
@@ -227,27 +228,38 @@ bool verify_select(const OpCheck& check, const SelectOp& op) {
 }
 
 bool verify_op(const OpCheck& check, const OpView& op, uint32_t& caches_used) {
+  using enum Feature;
   switch (op.kind) {
     case OpKind::kLinear:
-      return verify_linear(check, op.linear);
+      if constexpr (linked(kLinear)) return verify_linear(check, op.linear);
+      break;
     case OpKind::kAttention:
-      return verify_attention(check, op.attention, caches_used);
+      if constexpr (linked(kAttention)) return verify_attention(check, op.attention, caches_used);
+      break;
     case OpKind::kEmbedding:
-      return verify_embedding(check, op.embedding);
+      if constexpr (linked(kEmbedding)) return verify_embedding(check, op.embedding);
+      break;
     case OpKind::kNorm:
-      return verify_norm(check, op.norm);
+      if constexpr (kNormsLinked) return verify_norm(check, op.norm);
+      break;
     case OpKind::kRope:
-      return verify_rope(check, op.rope);
+      if constexpr (linked(kRope)) return verify_rope(check, op.rope);
+      break;
     case OpKind::kActivation:
-      return verify_activation(check, op.activation);
+      if constexpr (kActivationsLinked) return verify_activation(check, op.activation);
+      break;
     case OpKind::kAdd:
-      return check.width("add.target", op.add.target, op.add.other.width);
+      if constexpr (linked(kAdd))
+        return check.width("add.target", op.add.target, op.add.other.width);
+      break;
     case OpKind::kSelect:
-      return verify_select(check, op.select);
+      if constexpr (linked(kSelect)) return verify_select(check, op.select);
+      break;
     case OpKind::kNone:
       break;
   }
-  return false;  // verify_flow refused it
+  // verify_flow and verify_needs refused nearly all of these.
+  return check.refuse("an op is of a kind that is not known", "ops.body", check.index);
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verifies the packed weights of each target: places, sizes, the arena formula, that the bytes
-// between segments are zero, and, apart from these, the checksums.
+// between segments are zero, the self-test behind them, and, apart from these, the checksums.
 #include <cstring>
 
 #include "core/crc32c.h"
+#include "format/self_test_layout.h"
 #include "format/verify.h"
 #include "format/verify_parts.h"
 
@@ -39,22 +40,58 @@ bool verify_target(const PackedView& packed, uint32_t index, uint32_t targets_se
   return true;
 }
 
-bool verify_segment(const SegmentView& segment, uint64_t begin_min, uint64_t end_max,
-                    uint32_t index, const Refusal& refuse) {
+// Bytes [begin, end). REQUIRES: begin <= end <= file.size().
+std::span<const std::byte> part(std::span<const std::byte> file, uint64_t begin, uint64_t end) {
+  return file.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+}
+
+// Within what follows byte `begin_min`, and nothing but zeros between the two.
+bool verify_segment(std::span<const std::byte> file, const SegmentView& segment, uint64_t begin_min,
+                    Words field, uint32_t index, const Refusal& refuse) {
+  const uint64_t end_max = file.size() - sizeof(Footer);
   if (segment.offset % kSegmentAlignment != 0 || segment.offset < begin_min ||
       segment.offset > end_max) {
-    return refuse("a segment is misplaced", "packed.segment.offset", index, segment.offset,
-                  begin_min);
+    return refuse("a segment is misplaced", field, index, segment.offset, begin_min);
   }
-  if (segment.bytes < kReadAheadBytes || segment.bytes > end_max - segment.offset) {
-    return refuse("a segment does not fit the file", "packed.segment.bytes", index, segment.bytes,
+  if (segment.bytes > end_max - segment.offset) {
+    return refuse("a segment does not fit the file", field, index, segment.bytes,
                   end_max - segment.offset);
   }
+  if (!all_zero(part(file, begin_min, segment.offset))) {
+    return refuse("the bytes before a segment are not zero", field, index);
+  }
+  return true;
+}
+
+// What it holds is compared with results and never taken for more than a number.
+bool verify_self_test(const ModelReader& model, std::span<const std::byte> file, uint64_t& end,
+                      const Refusal& refuse) {
+  const SelfTestView test = model.self_test();
+  if (test.segment.bytes == 0) {
+    if (test.segment.offset == 0 && test.segment.crc32c == 0 && test.tokens == 0) return true;
+    return refuse("a self-test without bytes is not empty", "self_test");
+  }
+  const uint32_t tokens_max = model.positions_max() != 0 ? model.positions_max() : UINT32_MAX;
+  if (test.tokens == 0 || test.tokens > tokens_max) {
+    return refuse("the self-test is longer than the context, or empty", "self_test.tokens", 0,
+                  test.tokens, tokens_max);
+  }
+  const uint64_t bytes = self_test_layout(model, test.tokens).bytes;
+  if (test.segment.bytes != bytes) {
+    return refuse("the self-test is not as long as its parts", "self_test.segment.bytes", 0,
+                  test.segment.bytes, bytes);
+  }
+  if (!verify_segment(file, test.segment, end, "self_test.segment", 0, refuse)) return false;
+  end = test.segment.offset + test.segment.bytes;
   return true;
 }
 
 bool verify_tensor_places(const ModelReader& model, uint32_t index, const PackedView& packed,
                           const Refusal& refuse) {
+  if (packed.segment.bytes < kReadAheadBytes) {
+    return refuse("a segment has no room for what kernels read ahead", "packed.segment.bytes",
+                  index, packed.segment.bytes, kReadAheadBytes);
+  }
   if (model.tensor_offsets(index) != model.tensors()) {
     return refuse("a target has a place for each tensor", "packed.tensor_offsets", index,
                   model.tensor_offsets(index), model.tensors());
@@ -80,11 +117,6 @@ bool verify_tensor_places(const ModelReader& model, uint32_t index, const Packed
     }
   }
   return true;
-}
-
-// Bytes [begin, end). REQUIRES: begin <= end <= file.size().
-std::span<const std::byte> part(std::span<const std::byte> file, uint64_t begin, uint64_t end) {
-  return file.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
 }
 
 }  // namespace
@@ -133,14 +165,11 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
   for (uint32_t i = 0; i < model.packed_count(); ++i) {
     const PackedView packed = model.packed(i);
     if (!verify_target(packed, i, targets_seen, refuse) ||
-        !verify_segment(packed.segment, end, end_max, i, refuse) ||
+        !verify_segment(file, packed.segment, end, "packed.segment", i, refuse) ||
         !verify_tensor_places(model, i, packed, refuse)) {
       return false;
     }
     targets_seen |= 1u << packed.target;
-    if (!all_zero(part(file, end, packed.segment.offset))) {
-      return refuse("the bytes before a segment are not zero", "packed.segment", i);
-    }
     ArenaFormula formula;
     if (model.cache_groups(i) > kCacheGroupsMax ||
         !derive_formula(model, packed.packing, formula) || !(formula == packed.formula)) {
@@ -149,6 +178,7 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
     }
     end = packed.segment.offset + packed.segment.bytes;
   }
+  if (!verify_self_test(model, file, end, refuse)) return false;
   if (!all_zero(part(file, end, end_max))) {
     return refuse("the bytes before the footer are not zero", "file", 0, end, end_max);
   }
@@ -157,15 +187,18 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
 
 bool verify_segment_checksums(const ModelReader& model, std::span<const std::byte> file,
                               const Refusal& refuse) {
-  for (uint32_t i = 0; i < model.packed_count(); ++i) {
-    const SegmentView segment = model.packed(i).segment;
+  const auto whole = [&](const SegmentView& segment, Words reason, Words field, uint32_t index) {
     const uint32_t crc = crc32c(part(file, segment.offset, segment.offset + segment.bytes));
-    if (crc != segment.crc32c) {
-      return refuse("packed weights are damaged: their CRC-32C differs", "packed.segment.crc32c", i,
-                    crc, segment.crc32c);
+    return crc == segment.crc32c || refuse(reason, field, index, crc, segment.crc32c);
+  };
+  for (uint32_t i = 0; i < model.packed_count(); ++i) {
+    if (!whole(model.packed(i).segment, "packed weights are damaged: their CRC-32C differs",
+               "packed.segment.crc32c", i)) {
+      return false;
     }
   }
-  return true;
+  return whole(model.self_test().segment, "the self-test is damaged: its CRC-32C differs",
+               "self_test.segment.crc32c", 0);
 }
 
 }  // namespace arenite::format

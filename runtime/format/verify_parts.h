@@ -37,6 +37,7 @@ class Refusal {
   Diagnostic& why_;
 };
 
+bool verify_needs(std::span<const std::byte> file, const Refusal& refuse);
 bool verify_slots(const ModelReader& model, const Refusal& refuse);
 bool verify_flow(const ModelReader& model, const Refusal& refuse);
 bool verify_ops(const ModelReader& model, const Refusal& refuse);

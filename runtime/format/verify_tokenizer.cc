@@ -3,6 +3,7 @@
 // tokens stand for the bytes that made them.
 #include <cstring>
 
+#include "core/features.h"
 #include "core/utf8.h"
 #include "format/tokenizer_reader.h"
 #include "format/verify_parts.h"
@@ -281,6 +282,9 @@ bool verify_kind(const TokenizerView& view, const Refusal& refuse) {
 
 bool verify_tokenizer(std::span<const std::byte> file, const Refusal& refuse) {
   if (!has_tokenizer(file)) return true;
+  if constexpr (!kTokenizersLinked) {  // verify_needs refused all kinds that there are
+    return refuse("a tokenizer needs what this version does not know", "tokenizer.kind");
+  }
   const TokenizerView view = tokenizer_view(file);
   if (!verify_choices(view, refuse)) return false;
   return verify_kind(view, refuse) && verify_bytes(view, refuse) && verify_ids(view, refuse) &&

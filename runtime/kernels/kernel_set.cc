@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/cpu_features.h"
+#include "core/features.h"
 #include "xnnpack/gemm.h"
 #include "xnnpack/raddstoreexpminusmax.h"
 #include "xnnpack/reduce.h"
@@ -60,7 +61,26 @@ void transpose(size_t rows, size_t columns, const float* x, size_t x_stride_byte
           y_stride_bytes, columns, rows);
 }
 
-constexpr KernelSet kScalar = {
+// What no linked op calls becomes null, so that the linker leaves out the microkernel.
+constexpr KernelSet linked_kernels(KernelSet set) {
+  using enum Feature;
+  if (!linked(kAttention)) {
+    set.row_max = nullptr;
+    set.exp_sum = nullptr;
+    set.transpose = nullptr;
+  }
+  if (!kNormsLinked) set.sum = nullptr;
+  if (!kNormsLinked && !kActivationsLinked) set.multiply = nullptr;
+  if (!linked(kRope)) set.rotate = nullptr;
+  if (!linked(kGeluErf)) set.gelu = nullptr;
+  if (!any_linked(kGeluTanh, kSilu)) set.sigmoid = nullptr;
+  if (!any_linked(kSoftCap, kTanh)) set.tanh = nullptr;
+  return set;
+}
+
+// Which of these sets there are is decided by the build (tools/cmake/xnnpack.cmake).
+#if defined(ARENITE_HAVE_SCALAR)
+constexpr KernelSet kScalar = linked_kernels({
     Target::kPortable,
     "scalar",
     packing_of(Target::kPortable),
@@ -80,11 +100,11 @@ constexpr KernelSet kScalar = {
     unary<xnn_f32_vsigmoid_ukernel__scalar_rr2_p5_div_u2>,
     unary<xnn_f32_vtanh_ukernel__scalar_rational_9_8_div_u1>,
     sum<xnn_f32_rsum_ukernel__scalar_u4_acc4>,
-};
+});
+#endif
 
-// Which of the following sets there are is decided by the build (tools/cmake/xnnpack.cmake).
 #if defined(ARENITE_HAVE_SSE41)
-constexpr KernelSet kSse41 = {
+constexpr KernelSet kSse41 = linked_kernels({
     Target::kX86_64_v2,
     "sse41",
     packing_of(Target::kX86_64_v2),
@@ -104,12 +124,12 @@ constexpr KernelSet kSse41 = {
     unary<xnn_f32_vsigmoid_ukernel__sse41_rr2_p5_div_u8>,
     unary<xnn_f32_vtanh_ukernel__sse2_rational_9_8_div_u8>,
     sum<xnn_f32_rsum_ukernel__sse_u16_acc4>,
-};
+});
 #endif
 
 #if defined(ARENITE_HAVE_AVX2)
 // With 16 registers, GCC 12 spills accumulators from five rows on and halves the rate.
-constexpr KernelSet kAvx2 = {
+constexpr KernelSet kAvx2 = linked_kernels({
     Target::kX86_64_v3,
     "avx2",
     packing_of(Target::kX86_64_v3),
@@ -129,11 +149,11 @@ constexpr KernelSet kAvx2 = {
     unary<xnn_f32_vsigmoid_ukernel__avx2_rr1_p5_div_u40>,
     unary<xnn_f32_vtanh_ukernel__fma3_rational_9_8_div_u16>,
     sum<xnn_f32_rsum_ukernel__avx_u32_acc4>,
-};
+});
 #endif
 
 #if defined(ARENITE_HAVE_AVX512)
-constexpr KernelSet kAvx512 = {
+constexpr KernelSet kAvx512 = linked_kernels({
     Target::kX86_64_v4,
     "avx512",
     packing_of(Target::kX86_64_v4),
@@ -157,11 +177,11 @@ constexpr KernelSet kAvx512 = {
     unary<xnn_f32_vsigmoid_ukernel__avx512f_rr1_p5_scalef_div_u64>,
     unary<xnn_f32_vtanh_ukernel__avx512f_rational_9_8_div_u32>,
     sum<xnn_f32_rsum_ukernel__avx512f_u64_acc4>,
-};
+});
 #endif
 
 #if defined(ARENITE_HAVE_NEON)
-constexpr KernelSet kNeon = {
+constexpr KernelSet kNeon = linked_kernels({
     Target::kArm64,
     "neon",
     packing_of(Target::kArm64),
@@ -183,11 +203,11 @@ constexpr KernelSet kNeon = {
     unary<xnn_f32_vsigmoid_ukernel__aarch64_neonfma_rr1_p5_div_u16>,
     unary<xnn_f32_vtanh_ukernel__neon_rational_9_8_div_u8>,
     sum<xnn_f32_rsum_ukernel__neon_u16_acc4>,
-};
+});
 #endif
 
 #if defined(ARENITE_HAVE_NEON32)
-constexpr KernelSet kNeon32 = {
+constexpr KernelSet kNeon32 = linked_kernels({
     Target::kArm32,
     "neon32",
     packing_of(Target::kArm32),
@@ -207,7 +227,7 @@ constexpr KernelSet kNeon32 = {
     unary<xnn_f32_vsigmoid_ukernel__neon_rr2_p5_nr2recps_u8>,
     unary<xnn_f32_vtanh_ukernel__neon_rational_9_8_div_u8>,
     sum<xnn_f32_rsum_ukernel__neon_u16_acc4>,
-};
+});
 #endif
 
 }  // namespace
@@ -215,8 +235,10 @@ constexpr KernelSet kNeon32 = {
 const KernelSet* kernel_set(Target target) {
   [[maybe_unused]] const CpuFeatures cpu = cpu_features();
   switch (target) {
+#if defined(ARENITE_HAVE_SCALAR)
     case Target::kPortable:
       return &kScalar;
+#endif
 #if defined(ARENITE_HAVE_SSE41)
     case Target::kX86_64_v2:
       return cpu.sse41 ? &kSse41 : nullptr;

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "core/features.h"
 #include "ops/rows.h"
 
 namespace arenite {
@@ -43,6 +44,14 @@ void gelu_tanh(const KernelSet& kernels, size_t bytes, float* x) {
   multiply_by_sigmoid(kernels, bytes, gate, x);
 }
 
+void soft_cap(const KernelSet& kernels, size_t bytes, float cap, float* x) {
+  const float shrink = 1.0f / cap;
+  kernels.scale(bytes, x, &shrink, x);
+  kernels.tanh(bytes, x, x);
+  kernels.scale(bytes, x, &cap, x);
+}
+
+// A function that is not linked is never called: load refuses the model.
 void apply(const KernelSet& kernels, ActivationFunction function, float cap, uint32_t count,
            float* x) {
   const size_t bytes = count * sizeof(float);
@@ -51,23 +60,19 @@ void apply(const KernelSet& kernels, ActivationFunction function, float cap, uin
       for (uint32_t i = 0; i < count; ++i) x[i] = x[i] < 0.0f ? 0.0f : x[i];
       return;
     case ActivationFunction::kGeluErf:
-      kernels.gelu(bytes, x, x);
+      if constexpr (linked(Feature::kGeluErf)) kernels.gelu(bytes, x, x);
       return;
     case ActivationFunction::kGeluTanh:
-      gelu_tanh(kernels, bytes, x);
+      if constexpr (linked(Feature::kGeluTanh)) gelu_tanh(kernels, bytes, x);
       return;
     case ActivationFunction::kSilu:
-      silu(kernels, bytes, x);
+      if constexpr (linked(Feature::kSilu)) silu(kernels, bytes, x);
       return;
-    case ActivationFunction::kSoftCap: {
-      const float shrink = 1.0f / cap;
-      kernels.scale(bytes, x, &shrink, x);
-      kernels.tanh(bytes, x, x);
-      kernels.scale(bytes, x, &cap, x);
+    case ActivationFunction::kSoftCap:
+      if constexpr (linked(Feature::kSoftCap)) soft_cap(kernels, bytes, cap, x);
       return;
-    }
     case ActivationFunction::kTanh:
-      kernels.tanh(bytes, x, x);
+      if constexpr (linked(Feature::kTanh)) kernels.tanh(bytes, x, x);
       return;
   }
 }

@@ -4,8 +4,18 @@
 
 #include <cmath>
 
+#include "core/features.h"
+
 namespace arenite {
 namespace {
+
+bool is_tiles(const MaskView& mask) {
+  return linked(Feature::kTileMask) && mask.kind == MaskKind::kTiles;
+}
+
+bool is_strip(const MaskView& mask) {
+  return linked(Feature::kStripMask) && mask.kind == MaskKind::kStrip;
+}
 
 uint16_t tile_at(const MaskView& mask, uint32_t row, uint32_t key) {
   return mask.map[size_t{row / kMaskTile} * mask.tile_columns() + key / kMaskTile];
@@ -34,7 +44,7 @@ void apply_tiles(const MaskView& mask, uint32_t position, KeyRange range, float*
 }  // namespace
 
 KeyRange visible_keys(const MaskView& mask, uint32_t position, uint32_t keys) {
-  if (mask.kind == MaskKind::kTiles) {
+  if (is_tiles(mask)) {
     return {mask.row_begin[position], min(mask.row_end[position], keys)};
   }
   // Unlimited or not, neither sum overflows: positions are below 2^32 - 1.
@@ -45,16 +55,16 @@ KeyRange visible_keys(const MaskView& mask, uint32_t position, uint32_t keys) {
 
 void apply_mask(const KernelSet& kernels, const MaskView& mask, uint32_t position, KeyRange range,
                 float* scores) {
-  if (mask.kind == MaskKind::kTiles) {
+  if (is_tiles(mask)) {
     apply_tiles(mask, position, range, scores);
-  } else if (mask.kind == MaskKind::kStrip) {
+  } else if (is_strip(mask)) {
     const float* window = mask.values.data() + (mask.positions - 1 + range.begin - position);
     kernels.add((range.end - range.begin) * sizeof(float), scores, window, scores);
   }
 }
 
 KeyRange next_visible_run(const MaskView& mask, uint32_t first, uint32_t last, KeyRange range) {
-  if (mask.kind != MaskKind::kTiles) return range;
+  if (!is_tiles(mask)) return range;
   const auto hidden = [&](uint32_t key) {
     for (uint32_t row = first - first % kMaskTile; row <= last; row += kMaskTile) {
       if (tile_at(mask, row, key) != kTileHidden) return false;

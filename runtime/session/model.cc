@@ -47,7 +47,7 @@ Result<Model> Model::load(std::span<const std::byte> file, Diagnostic* why,
   if (!choose_target(reader, options, packed_index, target)) {
     diagnostic.reason = options.force_target
                             ? Words("the target asked for is not both in the file and on this CPU")
-                            : Words("the model is packed for other CPUs: convert it for this one");
+                            : Words("the model is packed for other CPUs");
     diagnostic.file_targets = reader.file_targets();
     diagnostic.cpu_targets = cpu_targets();
     return Status::kUnsupported;
@@ -81,6 +81,9 @@ bool Model::pooled() const {
 uint32_t Model::labels() const { return ModelAccess::reader(*this).labels(); }
 const char* Model::label(uint32_t index) const { return ModelAccess::reader(*this).label(index); }
 uint32_t Model::ops() const { return ModelAccess::reader(*this).ops(); }
+const char* Model::op_name(uint32_t index) const {
+  return ModelAccess::reader(*this).op_name(index);
+}
 uint32_t Model::hidden_states() const { return ModelAccess::reader(*this).hidden_states(); }
 
 uint32_t Model::output_features() const {
@@ -90,6 +93,7 @@ uint32_t Model::output_features() const {
 
 uint32_t Model::positions_max() const { return ModelAccess::reader(*this).positions_max(); }
 bool Model::causal() const { return ModelAccess::reader(*this).causal(); }
+uint32_t Model::self_test_tokens() const { return ModelAccess::reader(*this).self_test().tokens; }
 uint32_t Model::file_targets() const { return ModelAccess::reader(*this).file_targets(); }
 
 }  // namespace arenite

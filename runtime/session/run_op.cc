@@ -2,6 +2,7 @@
 // From an op of the file to a call of the op's function: finds its columns, weights and caches.
 #include <cstring>
 
+#include "core/features.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/embedding.h"
@@ -101,32 +102,48 @@ void run_select(SessionState& state, const format::SelectOp& op) {
   }
 }
 
+void run_rope(SessionState& state, const format::RopeOp& op) {
+  rope(state.kernels, state.activation(op.target), op.heads, state.tensor(op.angles),
+       state.reader.tensor(op.angles).inputs, state.step_rows(), state.parallel);
+}
+
+void run_add(SessionState& state, const format::AddOp& op) {
+  add(state.kernels, state.activation(op.target), constant(state.activation(op.other)),
+      state.parallel);
+}
 }  // namespace
 
+// What is not linked is never called: load refuses files that need it.
 void run_op(SessionState& state, uint32_t index) {
+  using enum Feature;
   const format::OpView op = state.reader.op(index);
   switch (op.kind) {
     case format::OpKind::kLinear:
-      return run_linear(state, op.linear);
+      if constexpr (linked(kLinear)) run_linear(state, op.linear);
+      return;
     case format::OpKind::kAttention:
-      return run_attention(state, op.attention);
+      if constexpr (linked(kAttention)) run_attention(state, op.attention);
+      return;
     case format::OpKind::kEmbedding:
-      return run_embedding(state, op.embedding);
+      if constexpr (linked(kEmbedding)) run_embedding(state, op.embedding);
+      return;
     case format::OpKind::kNorm:
-      return run_norm(state, op.norm);
+      if constexpr (kNormsLinked) run_norm(state, op.norm);
+      return;
     case format::OpKind::kRope:
-      return rope(state.kernels, state.activation(op.rope.target), op.rope.heads,
-                  state.tensor(op.rope.angles), state.reader.tensor(op.rope.angles).inputs,
-                  state.step_rows(), state.parallel);
+      if constexpr (linked(kRope)) run_rope(state, op.rope);
+      return;
     case format::OpKind::kActivation:
-      return run_activation(state, op.activation);
+      if constexpr (kActivationsLinked) run_activation(state, op.activation);
+      return;
     case format::OpKind::kAdd:
-      return add(state.kernels, state.activation(op.add.target),
-                 constant(state.activation(op.add.other)), state.parallel);
+      if constexpr (linked(kAdd)) run_add(state, op.add);
+      return;
     case format::OpKind::kSelect:
-      return run_select(state, op.select);
+      if constexpr (linked(kSelect)) run_select(state, op.select);
+      return;
     case format::OpKind::kNone:
-      return;  // load refuses such a file
+      return;
   }
 }
 

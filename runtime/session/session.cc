@@ -25,6 +25,17 @@ SessionState::SessionState(const Model& model_in, const KernelSet& kernels_in,
       causal(model_in.causal()),
       pooled(model_in.pooled()) {}
 
+namespace {
+
+// Whether two blocks of memory have a byte in common.
+bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
+  const auto begin_a = reinterpret_cast<uintptr_t>(a.data());
+  const auto begin_b = reinterpret_cast<uintptr_t>(b.data());
+  return begin_a < begin_b ? begin_b - begin_a < a.size() : begin_a - begin_b < b.size();
+}
+
+}  // namespace
+
 Result<Session*> Session::create(const Model& model, const SessionOptions& options,
                                  std::span<std::byte> arena, Diagnostic* why) {
   Diagnostic unused;
@@ -47,6 +58,11 @@ Result<Session*> Session::create(const Model& model, const SessionOptions& optio
     diagnostic.expected = layout.plan.total_bytes;
     diagnostic.bytes_needed = layout.plan.total_bytes;
     return Status::kArenaTooSmall;
+  }
+  if (overlap(arena.first(layout.plan.total_bytes), model.file())) {
+    diagnostic.reason = "the arena overlaps the model file, which must stay unchanged";
+    diagnostic.field = "arena";
+    return Status::kInvalidArgument;
   }
   const KernelSet* kernels = kernel_set(model.target());
   assert(kernels != nullptr);  // load chose it

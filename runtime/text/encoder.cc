@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "core/features.h"
 #include "text/cutter.h"
 #include "text/merger.h"
 #include "text/special_finder.h"
@@ -55,7 +56,9 @@ Result<size_t> Encoder::run(bool read_specials, Words field, Diagnostic& why) {
 bool Encoder::add_part(size_t begin, size_t end) {
   if (begin == end) return true;
   const std::string_view text(text_.data() + begin, end - begin);
-  if (view_.kind == format::TokenizerKind::kWordPiece) return add_words(text, begin);
+  if constexpr (linked(Feature::kWordPiece)) {
+    if (view_.kind == format::TokenizerKind::kWordPiece) return add_words(text, begin);
+  }
   return add_part(Part(text, has_prefix(text, begin == 0)), begin);
 }
 
@@ -74,10 +77,12 @@ bool Encoder::add_words(std::string_view text, size_t begin) {
 
 bool Encoder::add_part(const Part& part, size_t begin) {
   part_begin_ = begin;
-  Cutter cutter(view_, part);
-  Piece piece;
-  while (cutter.next(piece)) {
-    if (!add_piece(part, piece)) return false;
+  if constexpr (kPiecesLinked) {
+    Cutter cutter(view_, part);
+    Piece piece;
+    while (cutter.next(piece)) {
+      if (!add_piece(part, piece)) return false;
+    }
   }
   return true;
 }
@@ -109,8 +114,12 @@ bool Encoder::add_piece(const Part& part, const Piece& piece) {
   unknown_before_ = false;
   size_t end = count_;
   if (!add_symbols(part, piece, end)) return false;
-  const std::span<uint32_t> work(out_.data() + count_, out_.size() - count_);
-  count_ += merge(view_, work, static_cast<uint32_t>(end - count_));
+  const uint32_t symbols = static_cast<uint32_t>(end - count_);
+  if constexpr (kMergesLinked) {
+    count_ += merge(view_, out_.subspan(count_), symbols);
+  } else {
+    count_ += symbols;
+  }
   return true;
 }
 

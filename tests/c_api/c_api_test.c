@@ -100,6 +100,29 @@ static void load_options_choose_kernels_and_checksums(size_t recall_bytes) {
   CHECK(why.file_targets != 0 && why.cpu_targets != 0);
 }
 
+static void self_tests_pass_where_there_are_any(const arenite_model* model) {
+  arenite_session_options options = ARENITE_SESSION_OPTIONS_INIT;
+  arenite_session* session = NULL;
+  arenite_self_test test = {false, 0, NULL, 0, 0.0f, 0.0f};
+  arenite_diagnostic why;
+  options.positions_max = arenite_model_self_test_tokens(model);
+  CHECK(options.positions_max != 0);
+  CHECK(strcmp(arenite_model_op_name(model, 0), "qkv") == 0);
+  CHECK(arenite_session_create(&session, model, &options, arena, sizeof(arena), NULL) ==
+        ARENITE_OK);
+  CHECK(arenite_session_self_test(session, &test, &why) == ARENITE_OK);
+  CHECK(test.passed && test.tolerance > 0.0f && test.difference <= test.tolerance);
+  CHECK(test.op_index <= arenite_model_ops(model) && test.op_name != NULL);
+  CHECK(test.token < options.positions_max);
+
+  options.positions_max -= 1;
+  CHECK(arenite_session_create(&session, model, &options, arena, sizeof(arena), NULL) ==
+        ARENITE_OK);
+  test.token = 77;
+  CHECK(arenite_session_self_test(session, &test, &why) == ARENITE_INVALID_ARGUMENT);
+  CHECK(why.expected == options.positions_max + 1 && test.token == 77);
+}
+
 static void error_strings_say_everything(const arenite_model* model) {
   char text[200];
   char three[3];
@@ -256,6 +279,7 @@ int main(int argc, char** argv) {
   CHECK(arenite_model_load(&model, recall_file, recall_bytes, NULL, NULL) == ARENITE_OK);
   if (failures == 0) {
     error_strings_say_everything(&model);
+    self_tests_pass_where_there_are_any(&model);
     recall_answers_as_its_makers_say(&model);
     slices_give_what_one_call_gives(&model);
     intent_understands_commands(intent_bytes);

@@ -213,6 +213,41 @@ TEST_P(CApi, ReportsWhatTheOtherOneReports) {
   EXPECT_EQ(output.data, nullptr) << "a failed call changes nothing";
 }
 
+TEST(CApiModel, RefusesAFileForOtherCpusAndSaysHowToConvertIt) {
+  std::vector<Target> elsewhere = all_targets();
+  std::erase_if(elsewhere, [](Target target) { return (cpu_targets() & bit(target)) != 0; });
+  const auto file = make_model(spec_named("causal"), elsewhere);
+  arenite_model model = ARENITE_MODEL_INIT;
+  arenite_diagnostic why;
+  ASSERT_EQ(arenite_model_load(&model, file.span().data(), file.size(), nullptr, &why),
+            ARENITE_UNSUPPORTED);
+  char text[200];
+  ASSERT_LT(arenite_describe(ARENITE_UNSUPPORTED, &why, text, sizeof(text)), sizeof(text) - 1);
+  const std::string line = text;
+  for (const Target target : all_targets()) {
+    EXPECT_NE(line.find(name(target)), std::string::npos) << line;
+  }
+  EXPECT_NE(line.find(": arenite convert --target "), std::string::npos) << line;
+}
+
+TEST_P(CApi, RefusesAnArenaInTheWrongPlace) {
+  const TestModel model = load("bert");
+  const arenite_model c = c_model(model);
+  const arenite_session_options options = c_options(8);
+  arenite_arena_plan plan = {};
+  ASSERT_EQ(arenite_plan_arena(&plan, &c, &options, nullptr), ARENITE_OK);
+  const GuardedBuffer memory(plan.total_bytes + kArenaAlignment, kArenaAlignment);
+  arenite_session* session = nullptr;
+  arenite_diagnostic why;
+  EXPECT_EQ(
+      arenite_session_create(&session, &c, &options, memory.data() + 4, plan.total_bytes, &why),
+      ARENITE_INVALID_ARGUMENT);
+  EXPECT_STREQ(why.reason, "an arena must start at a multiple of 64 bytes");
+  EXPECT_EQ(arenite_session_create(&session, &c, &options, nullptr, plan.total_bytes, &why),
+            ARENITE_ARENA_TOO_SMALL);
+  EXPECT_EQ(session, nullptr);
+}
+
 TEST_P(CApi, TouchesNoHeap) {
   if (!NoHeapScope::traps_malloc()) GTEST_SKIP() << "this build cannot see calls of malloc";
   const TestModel model = load("bert");

@@ -2,9 +2,9 @@
 // Chooses the models, inputs and texts of the device tests, and computes what they must give in
 // double precision. Runs on the build machine.
 //
-// Usage: make_device_vectors TARGETS MODELS OUTPUT, where TARGETS are as for `arenite convert
-// --target`, and MODELS is the folder models/ of this repository. OUTPUT.cc becomes a C++ file that
-// takes in OUTPUT.bin.
+// Usage: make_device_vectors TARGETS SOURCE OUTPUT, where TARGETS are as for `arenite convert
+// --target`, and SOURCE is the folder of this repository. OUTPUT.cc becomes a C++ file that takes
+// in OUTPUT.bin.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +17,7 @@
 
 #include "arenite/tokenizer.h"
 #include "convert/atomic_file.h"
+#include "convert/conversion_steps.h"
 #include "convert/convert.h"
 #include "convert/decoders/convert_decoder.h"
 #include "convert/decoders/decoder_reference.h"
@@ -24,6 +25,8 @@
 #include "convert/encoders/encoder_reference.h"
 #include "convert/module_reference.h"
 #include "convert/npy.h"
+#include "convert/program_builder.h"
+#include "device/pytorch_cases.h"
 #include "device/vector_writer.h"
 #include "device/vectors.h"
 #include "support/decoder_factory.h"
@@ -51,10 +54,15 @@ double largest(std::span<const double> values) {
   return size;
 }
 
+// With a self-test, as the converter writes it.
+convert::AlignedBytes pack(const convert::Program& program, const Targets& targets) {
+  return convert::pack_model(program, targets, program.name);
+}
+
 void add_modules(VectorWriter& writer, const Targets& targets) {
   for (const test::ModuleSpec& spec : test::all_specs()) {
     const convert::AttentionModule module = test::make_module(spec);
-    const convert::AlignedBytes file = test::make_model(spec, targets);
+    const convert::AlignedBytes file = pack(build_program(module, spec.name), targets);
     NewModelCase one = {spec.name, writer.file(file.span()), file.span()};
     one.tokens = kTokens;
     one.features = test::random_floats(size_t{kTokens} * module.features, 7);
@@ -66,7 +74,7 @@ void add_modules(VectorWriter& writer, const Targets& targets) {
 
 void add_decoders(VectorWriter& writer, const Targets& targets) {
   for (const test::DecoderShape& shape : test::all_decoders()) {
-    const convert::AlignedBytes file = test::make_decoder_model(shape, targets);
+    const convert::AlignedBytes file = pack(test::decoder_program(shape), targets);
     NewModelCase one = {shape.name, writer.file(file.span()), file.span()};
     one.tokens = kTokens;
     one.ids = test::random_ids(kTokens, shape.vocab_size);
@@ -79,7 +87,7 @@ void add_decoders(VectorWriter& writer, const Targets& targets) {
 // Three sequences of different lengths in one batch.
 void add_encoders(VectorWriter& writer, const Targets& targets) {
   for (const test::EncoderShape& shape : test::all_encoders()) {
-    const convert::AlignedBytes file = test::make_encoder_model(shape, targets);
+    const convert::AlignedBytes file = pack(test::encoder_program(shape), targets);
     const convert::EncoderSpec spec = test::make_encoder(shape);
     NewModelCase batch = {shape.name, writer.file(file.span()), file.span()};
     batch.sequences = 3;
@@ -196,18 +204,20 @@ void write(const std::string& path, std::span<const std::byte> bytes) {
   file.commit();
 }
 
-void make(const Targets& targets, const Path& models, const Path& output) {
+void make(const Targets& targets, const Path& source, const Path& output) {
+  const Path models = source / "models";
   VectorWriter writer;
   add_points(writer);
   add_modules(writer, targets);
   add_decoders(writer, targets);
   add_encoders(writer, targets);
+  add_pytorch_cases(writer, source / "tests" / "convert" / "data", targets);
   add_recall(writer, models / "recall", targets);
   add_vibration(writer, models / "vibration", targets);
   add_home_intent(writer, models / "home-intent", targets);
   add_tokenizers(writer);
   writer.model_to_damage(
-      test::make_decoder_model(test::smallest_decoder(), {Target::kPortable}).span());
+      pack(test::decoder_program(test::smallest_decoder()), {Target::kPortable}).span());
   const std::string files_path = std::filesystem::absolute(output).string() + ".bin";
   write(files_path, writer.files());
   const std::string text = writer.text(files_path);
@@ -219,7 +229,7 @@ void make(const Targets& targets, const Path& models, const Path& output) {
 
 int main(int argc, char** argv) {
   if (argc != 4) {
-    fmt::print(stderr, "usage: {} TARGETS MODELS OUTPUT\n", argv[0]);
+    fmt::print(stderr, "usage: {} TARGETS SOURCE OUTPUT\n", argv[0]);
     return 2;
   }
   try {

@@ -177,4 +177,17 @@ void arena_neighbours() {
   });
 }
 
+void self_tests() {
+  for_each_model([](const Model& model, const ModelCase& model_case) {
+    SessionOptions options = options_of(model_case);
+    options.positions_max = std::max(options.positions_max, model.self_test_tokens());
+    Session* const session = create(model, options);
+    if (session == nullptr) return;
+    const Result<SelfTest> test = session->self_test();
+    REQUIRE(test.ok());
+    EXPECT(test->passed);
+    EXPECT(model.target() != Target::kPortable || test->difference == 0.0f);
+  });
+}
+
 }  // namespace arenite::device

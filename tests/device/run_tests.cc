@@ -24,10 +24,12 @@ constexpr Test kTests[] = {
     {"sequences keep their bits in other batches", batches},
     {"an arena of N bytes is enough, N - 1 is refused", arena_sizes},
     {"the arena's neighbours stay as they are", arena_neighbours},
+    {"models pass their self-tests", self_tests},
     {"texts become the expected tokens and texts again", texts},
     {"commands become the expected answers", commands},
     {"a model with any byte changed is refused", changed_bytes},
     {"a model of any other length is refused", other_lengths},
+    {"a self-test names the op whose weights are wrong", wrong_weights},
     {"painted stack tells how much a call takes", stack_is_measured},
     {"calls keep within the stack that they may take", stack_of_calls},
 };

@@ -68,7 +68,6 @@ void measure_model(const ModelCase& model_case, Target target) {
   load_options.force_target = true;
   load_options.target = target;
   SessionOptions options;
-  options.positions_max = model_case.tokens;
   options.sequences_max = model_case.sequences;
   options.outputs = model_case.outputs;
 
@@ -78,6 +77,7 @@ void measure_model(const ModelCase& model_case, Target target) {
     return model.ok();
   });
   REQUIRE(model.ok());
+  options.positions_max = std::max(model_case.tokens, model->self_test_tokens());
   Result<Session*> session = Status::kBadModel;
   measure("plan_arena", name, [&] { return plan_arena(*model, options).ok(); });
   measure("Session::create", name, [&] {
@@ -86,6 +86,8 @@ void measure_model(const ModelCase& model_case, Target target) {
   });
   REQUIRE(session.ok());
   measure_steps(**session, *model, model_case);
+  (*session)->reset();
+  measure("Session::self_test", name, [&] { return (*session)->self_test().ok(); });
 }
 
 void measure_text(const TextCase& text) {

@@ -16,12 +16,14 @@ void step_by_step();
 void batches();
 void arena_sizes();
 void arena_neighbours();
+void self_tests();
 
 void texts();
 void commands();
 
 void changed_bytes();
 void other_lengths();
+void wrong_weights();
 
 void stack_is_measured();
 void stack_of_calls();

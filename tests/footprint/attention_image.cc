@@ -2,7 +2,7 @@
 // The smallest whole program: one attention module of 8 tokens on a board without an operating
 // system. What the linker makes of it is what `make size` prints as the image.
 #include "arenite/session.h"
-#include "device/device_test.h"
+#include "board.h"
 #include "hello/task.h"
 #include "recall_8.h"  // made by `arenite embed`
 
@@ -37,14 +37,14 @@ arenite::Status answer_questions(bool& right, arenite::Diagnostic& why) {
 
 }  // namespace
 
-bool arenite::device::run_tests() {
+int main() {
   bool right = true;
-  Diagnostic why;
-  const Status status = answer_questions(right, why);
-  if (status != Status::kOk) {
+  arenite::Diagnostic why;
+  const arenite::Status status = answer_questions(right, why);
+  if (status != arenite::Status::kOk) {
     char text[200];
-    write(text, describe(status, why, text));
-    return false;
+    board::write({text, arenite::describe(status, why, text)});
+    return 1;
   }
-  return right;
+  return right ? 0 : 1;
 }

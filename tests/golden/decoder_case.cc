@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversion without its own check: what is converted wrong must fail here.
+// Sessions and tokenizers, with every failure turned into an exception.
 #include "golden/decoder_case.h"
 
 #include <algorithm>
@@ -7,24 +7,14 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "convert/decoders/decoder_program.h"
-#include "convert/decoders/decoder_source.h"
-#include "convert/tokenizers/tokenizer_source.h"
-#include "convert/writer.h"
+#include "golden/converted.h"
 
 namespace arenite::test {
 
-convert::AlignedBytes DecoderCase::convert(const std::filesystem::path& model, Target target,
-                                           const std::filesystem::path& tokenizer) {
-  const convert::DecoderSource source = convert::open_decoder(model);
-  convert::Program program = convert::build_decoder_program(source.spec, "golden");
-  program.tokenizer = convert::tokenizer_for(model, tokenizer, source);
-  return convert::write_model(program, {target});
-}
-
 DecoderCase::DecoderCase(const std::filesystem::path& model, Target target,
                          const std::filesystem::path& tokenizer)
-    : file_(convert(model, target, tokenizer)), model_(file_.span(), target) {}
+    : file_(converted("decoder", model, {name(target), tokenizer.string()})),
+      model_(file_.span(), target) {}
 
 std::vector<TokenId> DecoderCase::encode(const std::string& text) const {
   std::vector<TokenId> ids(encode_tokens_max(text.size()));

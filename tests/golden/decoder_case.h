@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoders computed elsewhere: converted in memory, run by the real session.
+// Decoders computed elsewhere, run by the real session.
 #ifndef ARENITE_TESTS_GOLDEN_DECODER_CASE_H_
 #define ARENITE_TESTS_GOLDEN_DECODER_CASE_H_
 
@@ -30,9 +30,6 @@ class DecoderCase {
   std::string decode(std::span<const TokenId> ids) const;
 
  private:
-  static convert::AlignedBytes convert(const std::filesystem::path& model, Target target,
-                                       const std::filesystem::path& tokenizer);
-
   convert::AlignedBytes file_;
   TestModel model_;
 };

@@ -36,8 +36,8 @@ class DecoderGolden : public testing::TestWithParam<Parameter> {
     }
     const convert::NpyArray array = convert::NpyArray::read(folder_ / "input_ids.npy");
     for (const int64_t id : array.to_i64()) ids_.push_back(static_cast<TokenId>(id));
-    sequences_ = array.shape()[0];
-    tokens_ = array.shape()[1];
+    sequences_ = static_cast<size_t>(array.shape()[0]);
+    tokens_ = static_cast<size_t>(array.shape()[1]);
   }
 
   Target target() const { return std::get<1>(GetParam()); }

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "convert/encoders/convert_encoder.h"
 #include "convert/npy.h"
+#include "golden/converted.h"
 #include "golden/golden_case.h"
 #include "support/compare.h"
 #include "support/kernel_sets.h"
@@ -22,10 +22,9 @@ namespace fs = std::filesystem;
 // Share of the largest value.
 constexpr double kRelativeError = 2e-5;
 
-TestModel convert(const fs::path& path, Target target, const convert::EncoderOptions& source = {}) {
-  const convert::EncoderConversion conversion =
-      convert::convert_encoder(path, "encoder", {source, 0, {}}, {target});
-  return TestModel(conversion.file.span(), target);
+TestModel open(const fs::path& path, Target target, std::vector<std::string> options = {}) {
+  options.insert(options.begin(), name(target));
+  return TestModel(converted("encoder", path, options).span(), target);
 }
 
 struct States {
@@ -92,7 +91,7 @@ PaddedCase read_padded(const fs::path& folder) {
 TEST_P(EncoderGolden, BertGivesTheHiddenStatesOfTransformers) {
   const fs::path data = folder("goldens/hf-bert-tiny");
   if (data.empty()) return;
-  const TestModel model = convert(data, GetParam());
+  const TestModel model = open(data, GetParam());
   const PaddedCase padded = read_padded(data);
   States states;
   SessionOptions options = options_for(padded.tokens, padded.sequences);
@@ -121,7 +120,7 @@ TEST_P(EncoderGolden, BertGivesTheHiddenStatesOfTransformers) {
 TEST_P(EncoderGolden, BertGivesTheSameBitsPackedAloneAndInReverse) {
   const fs::path data = folder("goldens/hf-bert-tiny");
   if (data.empty()) return;
-  const TestModel model = convert(data, GetParam());
+  const TestModel model = open(data, GetParam());
   const PaddedCase padded = read_padded(data);
   const TestSession session(*model, options_for(padded.tokens, padded.sequences));
   const std::vector<float> expected = values_of(session->run(
@@ -159,14 +158,9 @@ TEST_P(EncoderGolden, BertGivesTheSameBitsPackedAloneAndInReverse) {
 
 // Trained by others: all sentences of the validation set, a hundred in a call.
 TEST_P(EncoderGolden, SentimentGivesTheLogitsAndHiddenStatesOfPyTorch) {
-#ifndef ARENITE_HAVE_LIBZIP
-  GTEST_SKIP() << "this build of the converter reads no PyTorch files";
-#endif
   const fs::path data = folder("real/sentiment-sst2");
   if (data.empty()) return;
-  const TestModel model =
-      convert(data / "model.pt", GetParam(),
-              {.activation = convert::Activation::kGeluErf, .norm_first = true});
+  const TestModel model = open(data / "model.pt", GetParam(), {"gelu", "norm_first"});
   const std::vector<int64_t> ids = convert::NpyArray::read(data / "input_ids.npy").to_i64();
   const std::vector<int64_t> lengths = convert::NpyArray::read(data / "lengths.npy").to_i64();
   const std::vector<int64_t> labels = convert::NpyArray::read(data / "labels.npy").to_i64();

@@ -15,7 +15,8 @@ namespace arenite::test {
 
 struct GoldenCase {
   const char* name;
-  double tolerance;  // largest absolute error
+  double tolerance;            // largest absolute error
+  bool is_mask_alone = false;  // a module without weights does not say how wide its input is
 };
 
 // Those of the data folder, and the models of this repository.
@@ -39,7 +40,7 @@ struct GoldenModel {
 
 // Whether `name` is here. Own models always are.
 bool has_case(const std::string& name);
-GoldenModel read_case(const std::string& name);
+GoldenModel read_case(const GoldenCase& golden);
 
 }  // namespace arenite::test
 

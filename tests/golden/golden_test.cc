@@ -26,11 +26,11 @@ std::string case_and_set(const testing::TestParamInfo<std::tuple<GoldenCase, Tar
 class Golden : public testing::TestWithParam<std::tuple<GoldenCase, Target>> {
  protected:
   void SetUp() override {
-    const std::string name = std::get<0>(GetParam()).name;
-    if (!has_case(name)) {
-      GTEST_SKIP() << name << " is not in " << data_folder() << "; set ARENITE_TEST_DATA";
+    const GoldenCase& golden = std::get<0>(GetParam());
+    if (!has_case(golden.name)) {
+      GTEST_SKIP() << golden.name << " is not in " << data_folder() << "; set ARENITE_TEST_DATA";
     }
-    golden_ = read_case(name);
+    golden_ = read_case(golden);
   }
 
   Target target() const { return std::get<1>(GetParam()); }

@@ -130,7 +130,7 @@ TEST_P(SortNanoGpt, SortsAllInputs) {
   const DecoderCase decoder(folder_, GetParam());
   const convert::NpyArray array = convert::NpyArray::read(folder_ / "greedy_ids.npy");
   const std::vector<int64_t> expected = array.to_i64();
-  const size_t count = array.shape()[1];
+  const size_t count = static_cast<size_t>(array.shape()[1]);
   constexpr size_t kDigits = 6;
   for (size_t i = 0; i < array.shape()[0]; ++i) {
     const std::vector<TokenId> ids(expected.begin() + static_cast<ptrdiff_t>(i * count),
@@ -149,7 +149,7 @@ TEST_P(SortNanoGpt, GivesTheLogitsOfTransformers) {
   const convert::NpyArray array = convert::NpyArray::read(folder_ / "input_ids.npy");
   const std::vector<int64_t> all = array.to_i64();
   const std::vector<double> logits = convert::NpyArray::read(folder_ / "logits.npy").to_f64();
-  const size_t tokens = array.shape().back();
+  const size_t tokens = static_cast<size_t>(array.shape().back());
   const size_t sequences = all.size() / tokens;
   const size_t each = logits.size() / sequences;
   for (size_t s = 0; s < sequences; ++s) {
@@ -165,13 +165,6 @@ TEST_P(SortNanoGpt, GivesTheLogitsOfTransformers) {
 
 class HomeIntent : public KernelSetTest {
  protected:
-  // A cross build may lack what reads this tokenizer; there examples/commands runs the model, as
-  // the build machine converted it.
-  void SetUp() override {
-#ifndef ARENITE_HAVE_UTF8PROC
-    GTEST_SKIP() << "the converter was built without utf8proc";
-#endif
-  }
   std::filesystem::path folder() const {
     return std::filesystem::path(ARENITE_SOURCE_DIR) / "models" / "home-intent";
   }

@@ -40,7 +40,7 @@ size_t scratch_floats(Packing packing, uint32_t cache_positions) {
   formula.group_count = 1;
   formula.groups[0].behind = kUnlimited;
   const ArenaSizes sizes = evaluate(formula, {.positions_max = cache_positions});
-  return sizes.scratch_bytes_per_thread.value() / sizeof(float);
+  return static_cast<size_t>(sizes.scratch_bytes_per_thread.value() / sizeof(float));
 }
 
 }  // namespace

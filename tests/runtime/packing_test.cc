@@ -32,11 +32,14 @@ TEST(PackedWeights, GiveEveryElementAPlaceOfItsOwn) {
         const Checked bytes = packed_weight_bytes(packing, outputs, inputs);
         ASSERT_TRUE(bytes.ok());
         ASSERT_EQ(bytes.value() % sizeof(float), 0u);
-        std::vector<int> taken(bytes.value() / sizeof(float), 0);
+        std::vector<int> taken(static_cast<size_t>(bytes.value() / sizeof(float)), 0);
+        const auto place = [&](uint32_t output, uint32_t input) {
+          return static_cast<size_t>(packed_weight_index(packing, inputs, output, input));
+        };
         for (uint32_t output = 0; output < outputs; ++output) {
-          ++taken.at(packed_weight_index(packing, inputs, output, kBiasRow));
+          ++taken.at(place(output, kBiasRow));
           for (uint32_t input = 0; input < inputs; ++input) {
-            ++taken.at(packed_weight_index(packing, inputs, output, input));
+            ++taken.at(place(output, input));
           }
         }
         uint64_t used = 0;

@@ -47,8 +47,10 @@ TEST_P(RowKernels, FindTheLargestAmongHiddenScores) {
 }
 
 // XNNPACK's exponential is a polynomial after range reduction: within 2 units in the last place,
-// doubled here to leave room. It flushes to zero below the smallest normal number.
+// doubled here to leave room. It flushes to zero below the smallest normal number; where the CPU
+// flushes intermediate results as well, as 32-bit ARM's NEON does, up to 1.2 times that is lost.
 constexpr double kExpError = 4 * 0x1p-23;
+constexpr double kExpFlushed = 1.25 * double{FLT_MIN};
 
 TEST_P(RowKernels, GiveExponentialsAndTheirSum) {
   for (const float limit : {1.0f, 20.0f, 100.0f}) {
@@ -63,7 +65,7 @@ TEST_P(RowKernels, GiveExponentialsAndTheirSum) {
       for (uint32_t i = 0; i < length; ++i) {
         const double expected = std::exp(double{row[i] - max});
         expected_sum += expected;
-        ASSERT_NEAR(result[i], expected, expected * kExpError + double{FLT_MIN})
+        ASSERT_NEAR(result[i], expected, expected * kExpError + kExpFlushed)
             << row[i] - max << ", " << i << " of " << length;
       }
       ASSERT_NEAR(sum, expected_sum, expected_sum * (kExpError + length * kRounding)) << length;

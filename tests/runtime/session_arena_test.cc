@@ -80,6 +80,29 @@ TEST_P(SessionArena, FailsWithoutAnArena) {
   EXPECT_EQ(why.bytes_needed, plan_arena(*model, options_for(4))->total_bytes);
 }
 
+TEST_P(SessionArena, RefusesAnArenaOverTheModel) {
+  const TestModel model = load("causal");
+  const size_t bytes = plan_arena(*model, options_for(4))->total_bytes;
+  const size_t file_bytes = model->file().size();
+  // The file, with room for an arena before it and behind it.
+  const size_t room = (bytes / kArenaAlignment + 1) * kArenaAlignment;
+  const GuardedBuffer memory(2 * room + file_bytes, kArenaAlignment);
+  std::ranges::copy(model->file(), memory.span().subspan(room).begin());
+  const Result<Model> moved =
+      Model::load(memory.span().subspan(room, file_bytes), nullptr, {true, GetParam()});
+  ASSERT_TRUE(moved.ok());
+  for (size_t start = 0; start + bytes <= memory.span().size(); start += kArenaAlignment) {
+    Diagnostic why;
+    const Result<Session*> session =
+        Session::create(*moved, options_for(4), memory.span().subspan(start, bytes), &why);
+    const bool apart = start + bytes <= room || start >= room + file_bytes;
+    ASSERT_EQ(session.status(), apart ? Status::kOk : Status::kInvalidArgument) << start;
+    if (!apart) {
+      EXPECT_STREQ(why.field, "arena");
+    }
+  }
+}
+
 TEST_P(SessionArena, RefusesAMisalignedArena) {
   const TestModel model = load("causal");
   const size_t bytes = plan_arena(*model, options_for(4))->total_bytes;

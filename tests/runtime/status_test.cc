@@ -36,7 +36,8 @@ Diagnostic full_diagnostic() {
 
 constexpr char kFullLine[] =
     "bad model: slots overlap in the arena; slots[12]; found 18446744073709551615, expected 64; "
-    "needs 4096 bytes; the file is packed for x86-64-v2, arm64, this CPU and build run portable";
+    "needs 4096 bytes; the file is packed for x86-64-v2, arm64, this CPU and build run portable: "
+    "arenite convert --target portable";
 
 TEST(Describe, GivesTheStatusAloneWhenNothingElseIsKnown) {
   EXPECT_EQ(describe_all(Status::kContextFull, {}), "context full");

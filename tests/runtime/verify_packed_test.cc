@@ -62,8 +62,8 @@ auto change_group(Change change) {
   };
 }
 
-const Expected kMisplaced = {"packed.segment.offset", "misplaced", kChanged};
-const Expected kTooLarge = {"packed.segment.bytes", "does not fit", kChanged};
+const Expected kMisplaced = {"packed.segment", "misplaced", kChanged};
+const Expected kTooLarge = {"packed.segment", "does not fit", kChanged};
 const Expected kOverlapping = {"packed.tensor_offsets", "overlap or are misaligned", 1};
 const Expected kBeyond = {"packed.tensor_offsets", "beyond its segment", 1};
 const Expected kFormula = {"packed.formula", "not that of the program", kChanged};
@@ -96,8 +96,9 @@ const FileRule kRules[] = {
      change_segment([](uint64_t& offset, uint64_t&) { offset = uint64_t{1} << 40; }), kMisplaced},
     {"SegmentAtTheEndOfNumbers",
      change_segment([](uint64_t& offset, uint64_t&) { offset = ~uint64_t{63}; }), kMisplaced},
-    {"SegmentWithoutPadding", change_segment([](uint64_t&, uint64_t& bytes) { bytes = 15; }),
-     kTooLarge},
+    {"SegmentWithoutPadding",
+     change_segment([](uint64_t&, uint64_t& bytes) { bytes = 15; }),
+     {"packed.segment.bytes", "read ahead", kChanged}},
     {"SegmentIntoTheFooter", change_segment([](uint64_t&, uint64_t& bytes) { bytes += 64; }),
      kTooLarge},
     {"SegmentOfAllBytesThereAre",

@@ -23,7 +23,8 @@ def sections(archive):
     """Yields the sections of all members of the archive."""
     member = ""
     row = re.compile(
-        r"\s*\[\s*\d+\] (\S+)\s+\S+\s+[0-9a-f]+ [0-9a-f]+ ([0-9a-f]+) [0-9a-f]+ +([A-Zalopx]*)")
+        r"\s*\[\s*\d+\] (\S+)\s+\S+\s+[0-9a-f]+ [0-9a-f]+ ([0-9a-f]+) [0-9a-f]+ +([A-Zalopx]*)"
+    )
     for line in readelf("-S", archive):
         if line.startswith("File: "):
             member = line.rsplit("(", 1)[-1].rstrip(")")

@@ -3,7 +3,8 @@
 """Prints code and constants of the members of the archives; fails when they are over a budget.
 
 Usage: size_report.py BUILD_FOLDER TARGET
-TARGET is a name in size_budget.txt. In a build of type Release the budget `release` counts.
+TARGET is a name in size_budget.txt. In a build of type Release, at -O2, the budget `release`
+counts.
 """
 
 import re

@@ -21,14 +21,19 @@ class PackedWeights {
  public:
   PackedWeights(Packing packing, std::span<const float> weights, std::span<const float> bias,
                 uint32_t inputs)
-      : packed_(packed_weight_bytes(packing, static_cast<uint32_t>(bias.size()), inputs).value() /
-                    sizeof(float),
-                0, weight_alignment(packing)) {
+      : packed_(
+            static_cast<size_t>(
+                packed_weight_bytes(packing, static_cast<uint32_t>(bias.size()), inputs).value() /
+                sizeof(float)),
+            0, weight_alignment(packing)) {
     std::ranges::fill(packed_.span(), 0.0f);
+    const auto place = [&](uint32_t output, uint32_t input) {
+      return static_cast<size_t>(packed_weight_index(packing, inputs, output, input));
+    };
     for (uint32_t n = 0; n < bias.size(); ++n) {
-      packed_[packed_weight_index(packing, inputs, n, kBiasRow)] = bias[n];
+      packed_[place(n, kBiasRow)] = bias[n];
       for (uint32_t k = 0; k < inputs; ++k) {
-        packed_[packed_weight_index(packing, inputs, n, k)] = weights[size_t{n} * inputs + k];
+        packed_[place(n, k)] = weights[size_t{n} * inputs + k];
       }
     }
   }

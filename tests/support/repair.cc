@@ -19,10 +19,10 @@ void overwrite(const T* place, const T& value) {
   std::memcpy(const_cast<T*>(place), &value, sizeof(value));
 }
 
-void repair_segment(std::span<std::byte> file, const format::Packed& packed) {
-  const format::Segment& segment = *packed.segment();
+void repair_segment(std::span<std::byte> file, const format::Segment& segment) {
   if (segment.offset() > file.size() || segment.bytes() > file.size() - segment.offset()) return;
-  const uint32_t crc = crc32c(file.subspan(segment.offset(), segment.bytes()));
+  const uint32_t crc = crc32c(
+      file.subspan(static_cast<size_t>(segment.offset()), static_cast<size_t>(segment.bytes())));
   overwrite(&segment, format::Segment(segment.offset(), segment.bytes(), crc));
 }
 
@@ -51,7 +51,7 @@ void repair(std::span<std::byte> file, bool formulas) {
   std::byte* const footer_at = file.data() + file.size() - sizeof(footer);
   std::memcpy(&footer, footer_at, sizeof(footer));
   if (footer.metadata_bytes > file.size() - sizeof(footer)) return;
-  const std::span<std::byte> metadata = file.first(footer.metadata_bytes);
+  const std::span<std::byte> metadata = file.first(static_cast<size_t>(footer.metadata_bytes));
   // In a hostile file, parts lie over each other: each repair may break what was sound before.
   const auto is_sound = [&] {
     flatbuffers::Verifier structure(reinterpret_cast<const uint8_t*>(metadata.data()),
@@ -60,10 +60,13 @@ void repair(std::span<std::byte> file, bool formulas) {
   };
   const format::Model* const model = format::GetModel(metadata.data());
   for (uint32_t i = 0; is_sound() && i < model->packed()->size(); ++i) {
-    repair_segment(file, *model->packed()->Get(i));
+    repair_segment(file, *model->packed()->Get(i)->segment());
     if (formulas && is_sound() && i < model->packed()->size()) {
       repair_formula(file, *model->packed()->Get(i));
     }
+  }
+  if (is_sound() && model->self_test() != nullptr) {
+    repair_segment(file, model->self_test()->segment());
   }
   footer.metadata_crc32c = crc32c(metadata);
   std::memcpy(footer_at, &footer, sizeof(footer));

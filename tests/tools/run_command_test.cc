@@ -7,6 +7,7 @@
 #include "convert/npy.h"
 #include "support/byte_string.h"
 #include "support/kernel_sets.h"
+#include "support/model_surgery.h"
 #include "support/test_session.h"
 #include "tools/checkpoints.h"
 #include "tools/printed.h"
@@ -201,6 +202,8 @@ TEST_F(RunCommand, RefusesModelsForOtherCpusAndNamesBoth) {
 TEST_F(RunCommand, RefusesDamagedModels) {
   const std::string input = write_features(folder(), "in.npy", {5, 3});
   const std::string good = read_bytes(model());
+  const size_t weights =
+      test::ModelSurgery(std::as_bytes(std::span(good))).packed(0).segment()->offset();
   const auto with = [&](size_t index, int flip) {
     std::string bytes = good;
     bytes[index] = static_cast<char>(bytes[index] ^ flip);
@@ -214,7 +217,8 @@ TEST_F(RunCommand, RefusesDamagedModels) {
                {good.substr(0, good.size() - 64), "truncated"},
                {good + "x", "appended"},
                {with(100, 1), "metadata is damaged"},
-               {with(good.size() - 100, 1), "packed weights are damaged"},
+               {with(weights, 1), "packed weights are damaged"},
+               {with(good.size() - 100, 1), "the self-test is damaged"},
                {with(good.size() - 28, 8), "another format version"},
                {with(4, 1), "not an Arenite model"}};
   for (const auto& damaged : cases) {

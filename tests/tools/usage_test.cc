@@ -7,7 +7,8 @@
 namespace arenite::testing {
 namespace {
 
-const char* const kCommands[] = {"convert", "inspect", "embed", "run", "generate", "bench"};
+const char* const kCommands[] = {"convert",  "inspect", "embed",  "run",
+                                 "generate", "bench",   "verify", "strip"};
 
 TEST(Usage, WithoutArgumentsShowsWhatThereIs) {
   const ProgramResult result = run_arenite({});
@@ -50,6 +51,8 @@ TEST(Usage, NamesTheArgumentThatIsMissing) {
   EXPECT_TRUE(ends(run_arenite({"bench"}), kBadUsage, {"model is required"}));
   EXPECT_TRUE(ends(run_arenite({"inspect"}), kBadUsage, {"model is required"}));
   EXPECT_TRUE(ends(run_arenite({"embed", "a"}), kBadUsage, {"--output is required"}));
+  EXPECT_TRUE(ends(run_arenite({"strip", "a"}), kBadUsage, {"--output is required"}));
+  EXPECT_TRUE(ends(run_arenite({"verify"}), kBadUsage, {"model is required"}));
 }
 
 TEST(Usage, RefusesNumbersOutOfRangeAndSaysWhatWasExpected) {

@@ -12,6 +12,7 @@
 #include "convert/atomic_file.h"
 #include "convert/error.h"
 #include "convert/module_recognition.h"
+#include "convert/self_test.h"
 
 namespace arenite::tool {
 namespace {
@@ -46,6 +47,7 @@ struct Arguments {
   std::string mask_ones;
   bool causal = false;
   bool bidirectional = false;
+  bool no_self_test = false;
 };
 
 // Options of modules that no whole model has.
@@ -67,11 +69,12 @@ std::optional<convert::Activation> activation_of(const Arguments& arguments) {
 }
 
 template <typename Conversion>
-void write_file(const Conversion& conversion, const std::filesystem::path& output) {
-  convert::AtomicFile file(output);
+void write_file(Conversion& conversion, const Arguments& arguments) {
+  if (arguments.no_self_test) convert::strip_self_test(conversion.file);
+  convert::AtomicFile file(arguments.output);
   file.write(conversion.file.span());
   file.commit();
-  print_conversion(conversion, output);
+  print_conversion(conversion, arguments.output);
 }
 
 void convert_module(const Arguments& arguments, const std::string& name,
@@ -90,10 +93,10 @@ void convert_module(const Arguments& arguments, const std::string& name,
   if (arguments.mask_ones == "hidden") options.mask_ones = convert::MaskOnes::kHidden;
   if (arguments.mask_ones == "visible") options.mask_ones = convert::MaskOnes::kVisible;
   Progress progress("converting " + arguments.checkpoint.string());
-  const convert::Conversion conversion =
+  convert::Conversion conversion =
       convert::convert_checkpoint(arguments.checkpoint, name, options, targets);
   progress.done();
-  write_file(conversion, arguments.output);
+  write_file(conversion, arguments);
 }
 
 void convert_encoder_model(const Arguments& arguments, const std::string& name,
@@ -108,10 +111,10 @@ void convert_encoder_model(const Arguments& arguments, const std::string& name,
   options.context = arguments.module.context;
   options.tokenizer = arguments.tokenizer;
   Progress progress("converting " + arguments.checkpoint.string());
-  const convert::EncoderConversion conversion =
+  convert::EncoderConversion conversion =
       convert::convert_encoder(arguments.checkpoint, name, options, targets);
   progress.done();
-  write_file(conversion, arguments.output);
+  write_file(conversion, arguments);
 }
 
 void convert_decoder_model(const Arguments& arguments, const std::string& name,
@@ -127,10 +130,10 @@ void convert_decoder_model(const Arguments& arguments, const std::string& name,
   options.context = arguments.module.context;
   options.tokenizer = arguments.tokenizer;
   Progress progress("converting " + arguments.checkpoint.string());
-  const convert::DecoderConversion conversion =
+  convert::DecoderConversion conversion =
       convert::convert_decoder(arguments.checkpoint, name, options, targets);
   progress.done();
-  write_file(conversion, arguments.output);
+  write_file(conversion, arguments);
 }
 
 void run_convert(const Arguments& arguments) {
@@ -218,6 +221,8 @@ void add_convert(CLI::App& app) {
                    "native, all, or some of portable,x86-64-v2,x86-64-v3,x86-64-v4,arm64,arm32")
       ->check(target_names())
       ->capture_default_str();
+  command->add_flag("--no-self-test", arguments->no_self_test,
+                    "Store nothing for Session::self_test and arenite verify, to save flash");
   command->add_option("--name", arguments->name, "Name to store; the file's by default");
   command->add_option("--module", arguments->module.module,
                       "Prefix of the module to convert, where a checkpoint has several");

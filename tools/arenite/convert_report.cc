@@ -184,6 +184,10 @@ void print_encoder(const convert::EncoderConversion& conversion) {
 }
 
 void print_file(const convert::ConvertedModel& conversion, const std::filesystem::path& output) {
+  const format::SelfTestView test = format::ModelReader(conversion.file.span()).self_test();
+  if (test.tokens != 0) {
+    fmt::print("self-test  {} tokens, {} bytes of the file\n", test.tokens, test.segment.bytes);
+  }
   fmt::print("file       {}, {} bytes\n", output.string(), conversion.file.size());
 }
 

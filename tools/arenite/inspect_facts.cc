@@ -8,6 +8,7 @@
 #include "convert/mask_compiler.h"
 #include "convert/mask_pairs.h"
 #include "format/file_layout.h"
+#include "format/needs.h"
 
 namespace arenite::tool {
 namespace {
@@ -142,6 +143,7 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
     facts.tokenizer_tokens = tokenizer.vocab_size();
   }
   facts.hidden_states = reader.hidden_states();
+  facts.self_test = reader.self_test();
   if (facts.vocab_size == 0) facts.input_features = reader.slot(reader.input_slot()).width;
   facts.output_features = reader.slot(reader.output_slot()).width;
   facts.token_types = reader.token_types();
@@ -161,6 +163,11 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
   for (uint32_t i = 0; i < reader.caches(); ++i) {
     facts.caches.push_back(cache_facts(reader, i, facts.sizes));
   }
+  format::for_each_need(file.bytes(), [&](Feature feature, uint32_t) {
+    const std::string need = name(feature);
+    if (std::ranges::find(facts.needs, need) == facts.needs.end()) facts.needs.push_back(need);
+    return true;
+  });
   add_targets(file, facts);
   const auto shown = static_cast<uint32_t>(&facts.shown_target() - facts.targets.data());
   for (uint32_t i = 0; i < reader.ops(); ++i) {

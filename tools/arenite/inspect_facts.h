@@ -67,6 +67,7 @@ struct ModelFacts {
   std::string tokenizer_kind;     // such as "WordPiece"; empty: the file has none
   uint32_t tokenizer_tokens = 0;  // at most vocab_size
   uint32_t hidden_states = 0;
+  format::SelfTestView self_test;
   uint32_t input_features = 0;  // 0: the input is tokens
   uint32_t output_features = 0;
   uint32_t token_types = 0;  // 0: none
@@ -74,7 +75,8 @@ struct ModelFacts {
   std::vector<std::string> labels;  // of the columns given out; or none
   uint32_t positions_max = 0;       // 0: any
   bool causal = false;
-  SizeOptions sizes;  // that the arena and the work of a pass are for
+  SizeOptions sizes;               // that the arena and the work of a pass are for
+  std::vector<std::string> needs;  // parts of the runtime, each once (core/features.h)
   std::vector<OpFacts> ops;
   std::vector<SlotFacts> slots;
   std::vector<TensorFacts> tensors;

@@ -186,10 +186,14 @@ std::string facts_as_json(const ModelFacts& facts) {
       {"labels", facts.labels},
       {"positions_max", facts.positions_max},
       {"causal", facts.causal}};
+  json["self_test"] = {{"tokens", facts.self_test.tokens},
+                       {"bytes", facts.self_test.segment.bytes},
+                       {"crc32c", facts.self_test.segment.crc32c}};
   json["sizes"] = {{"positions", facts.sizes.positions},
                    {"tokens", facts.sizes.tokens},
                    {"sequences", facts.sizes.sequences},
                    {"threads", facts.sizes.threads}};
+  json["needs"] = facts.needs;
   json = program_json(facts, std::move(json));
   for (const TargetFacts& target : facts.targets) json["targets"].push_back(target_json(target));
   // Names come from the checkpoint and may be no text at all.

@@ -54,6 +54,11 @@ std::string header(const ModelFacts& facts) {
                                           : "not causal: whole sequences only"));
   add("file", fmt::format("{} bytes, {} of them metadata, format {}", grouped(facts.file_bytes),
                           grouped(facts.metadata_bytes), facts.format_version));
+  add("self-test", facts.self_test.tokens == 0
+                       ? "none"
+                       : fmt::format("{}, {} bytes that arenite strip removes",
+                                     counted(facts.self_test.tokens, "token"),
+                                     grouped(facts.self_test.segment.bytes)));
   add("written by", printable(facts.producer, 80));
   return text;
 }

@@ -49,6 +49,8 @@ int main(int argc, char** argv) {
   app.failure_message(arenite::tool::usage_message);
   arenite::tool::add_convert(app);
   arenite::tool::add_inspect(app);
+  arenite::tool::add_verify(app);
+  arenite::tool::add_strip(app);
   arenite::tool::add_embed(app);
   arenite::tool::add_run(app);
   arenite::tool::add_generate(app);

@@ -5,6 +5,7 @@
 # Which kernel suits which CPU: src/configs/ of XNNPACK. No kernel here needs a lookup table.
 
 # The kernel sets of each architecture, and the instruction sets whose kernels each of them takes.
+set(ARENITE_SET_scalar scalar)
 set(ARENITE_X86_64_SETS sse41 avx2 avx512)
 set(ARENITE_AARCH64_SETS neon)
 set(ARENITE_ARM_SETS neon32)

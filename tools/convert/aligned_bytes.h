@@ -17,6 +17,9 @@ class AlignedBytes {
   AlignedBytes() = default;
   explicit AlignedBytes(size_t size);
 
+  // Leaves the bytes behind `size` away. REQUIRES: size <= size().
+  void shorten(size_t size) { size_ = size; }
+
   std::byte* data() { return data_.get(); }
   size_t size() const { return size_; }
   std::span<std::byte> span() { return {data_.get(), size_}; }

@@ -40,14 +40,18 @@ uint32_t token_count_to_check(const Program& program) {
   return static_cast<uint32_t>(std::min(count, positions));
 }
 
-std::vector<TokenId> tokens_to_check(const Program& program) {
-  std::vector<TokenId> tokens(token_count_to_check(program));
+std::vector<TokenId> spread_tokens(uint32_t count, uint32_t vocab_size) {
+  std::vector<TokenId> tokens(count);
   uint64_t state = 1;
   for (TokenId& token : tokens) {
     state = next(state);
-    token = static_cast<TokenId>((state >> 33) % program.vocab_size);
+    token = static_cast<TokenId>((state >> 33) % vocab_size);
   }
   return tokens;
+}
+
+std::vector<TokenId> tokens_to_check(const Program& program) {
+  return spread_tokens(token_count_to_check(program), program.vocab_size);
 }
 
 }  // namespace arenite::convert

@@ -17,6 +17,9 @@ std::vector<float> features_to_check(size_t count);
 // models, since the reference is slow.
 std::vector<TokenId> tokens_to_check(const Program& program);
 
+// So many ids spread over a vocabulary.
+std::vector<TokenId> spread_tokens(uint32_t count, uint32_t vocab_size);
+
 // As many tokens as tokens_to_check gives, for models of features too.
 uint32_t token_count_to_check(const Program& program);
 

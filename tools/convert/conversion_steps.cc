@@ -2,6 +2,7 @@
 #include "convert/conversion_steps.h"
 
 #include "convert/error.h"
+#include "convert/self_test.h"
 #include "convert/writer.h"
 
 namespace arenite::convert {
@@ -20,7 +21,9 @@ AlignedBytes pack_model(const Program& program, const std::vector<Target>& targe
                         const std::string& path) {
   try {
     check_format_limits(program);
-    return write_model(program, targets);
+    AlignedBytes file = write_model(program, targets, self_test_tokens(program));
+    record_self_test(file, program);
+    return file;
   } catch (const InputError& error) {
     throw InputError("{}: {}", path, error.what());
   }

@@ -16,7 +16,8 @@ namespace arenite::convert {
 // `path`, for more than the model has; `positions_max` 0 is a model for any number.
 void limit_context(uint32_t& positions_max, uint32_t context, const std::string& path);
 
-// The model file. Throws InputError, which begins with `path`, for a model beyond the format.
+// The model file, with a self-test. Throws InputError, which begins with `path`, for a model beyond
+// the format.
 AlignedBytes pack_model(const Program& program, const std::vector<Target>& targets,
                         const std::string& path);
 

@@ -26,6 +26,7 @@ class CheckSession {
  public:
   CheckSession(const AlignedBytes& file, Target target, uint32_t positions, Outputs outputs);
 
+  Session& session() { return *session_; }
   bool causal() const { return model_.causal(); }
   uint32_t input_features() const { return model_.input_features(); }
 

@@ -12,6 +12,7 @@
 #include "convert/tokenizers/tokenizer_compiler.h"
 #include "core/crc32c.h"
 #include "format/file_layout.h"
+#include "format/self_test_layout.h"
 #include "format/verify.h"
 #include "model_generated.h"
 
@@ -196,8 +197,8 @@ fb::Offset<format::Packed> write_packed(fb::FlatBufferBuilder& builder,
                               segment.packing.mr, &place, offsets, &stored, groups_at);
 }
 
-fb::DetachedBuffer build_metadata(const Program& program,
-                                  const std::vector<SegmentPlan>& segments) {
+fb::DetachedBuffer build_metadata(const Program& program, const std::vector<SegmentPlan>& segments,
+                                  const format::SelfTest& self_test) {
   fb::FlatBufferBuilder builder;
   builder.ForceDefaults(true);  // the size must not depend on values being zero
   std::vector<format::Slot> slots;
@@ -242,11 +243,12 @@ fb::DetachedBuffer build_metadata(const Program& program,
   const auto masks_at = builder.CreateVector(masks);
   const auto packed_at = builder.CreateVector(packed);
   const auto states_at = builder.CreateVectorOfStructs(hidden_states);
-  builder.Finish(format::CreateModel(builder, producer, name, architecture, program.positions_max,
-                                     program.input_slot, program.output_slot, slots_at, ops_at,
-                                     tensors_at, names_at, caches_at, masks_at, packed_at,
-                                     program.vocab_size, states_at, tokenizer, labels_at),
-                 format::ModelIdentifier());
+  builder.Finish(
+      format::CreateModel(builder, producer, name, architecture, program.positions_max,
+                          program.input_slot, program.output_slot, slots_at, ops_at, tensors_at,
+                          names_at, caches_at, masks_at, packed_at, program.vocab_size, states_at,
+                          tokenizer, labels_at, &self_test),
+      format::ModelIdentifier());
   return builder.Release();
 }
 
@@ -270,10 +272,11 @@ void write_weights(const Program& program, std::vector<SegmentPlan>& segments, A
 
 }  // namespace
 
-AlignedBytes write_model(const Program& program, const std::vector<Target>& targets) {
+AlignedBytes write_model(const Program& program, const std::vector<Target>& targets,
+                         uint32_t self_test_tokens) {
   std::vector<SegmentPlan> segments;
   for (const Target target : targets) segments.push_back(plan_segment(program, target));
-  const fb::DetachedBuffer draft = build_metadata(program, segments);
+  const fb::DetachedBuffer draft = build_metadata(program, segments, {});
   const uint64_t metadata_bytes = draft.size();
   const format::ModelReader reader(std::as_bytes(std::span(draft.data(), draft.size())));
   uint64_t end = align(metadata_bytes);
@@ -284,10 +287,17 @@ AlignedBytes write_model(const Program& program, const std::vector<Target>& targ
       throw InputError("the model is too large: its arena overflows 64 bits");
     }
   }
+  format::SelfTest self_test;
+  if (self_test_tokens != 0) {
+    const uint64_t bytes = format::self_test_layout(reader, self_test_tokens).bytes;
+    const std::vector<std::byte> zeros(bytes);
+    self_test = {format::Segment(end, bytes, crc32c(zeros)), self_test_tokens};
+    end = align(end + bytes);
+  }
 
   AlignedBytes file(end + sizeof(format::Footer));
   write_weights(program, segments, file);
-  const fb::DetachedBuffer metadata = build_metadata(program, segments);
+  const fb::DetachedBuffer metadata = build_metadata(program, segments, self_test);
   std::memcpy(file.data(), metadata.data(), metadata.size());
 
   format::Footer footer{format::kFooterMagic,

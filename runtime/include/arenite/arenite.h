@@ -121,12 +121,16 @@ uint32_t arenite_model_input_features(const arenite_model* model);   // floats; 
 uint32_t arenite_model_output_features(const arenite_model* model);  // floats per row coming out
 uint32_t arenite_model_positions_max(const arenite_model* model);    // longest sequence; 0: any
 uint32_t arenite_model_ops(const arenite_model* model);              // of a step; for hooks, slices
-uint32_t arenite_model_hidden_states(const arenite_model* model);    // 0: it can show none
-bool arenite_model_causal(const arenite_model* model);               // can be fed step by step
-bool arenite_model_pooled(const arenite_model* model);               // one row for each sequence
+// For people. REQUIRES: index < arenite_model_ops(model).
+const char* arenite_model_op_name(const arenite_model* model, uint32_t index);
+uint32_t arenite_model_hidden_states(const arenite_model* model);  // 0: it can show none
+bool arenite_model_causal(const arenite_model* model);             // can be fed step by step
+bool arenite_model_pooled(const arenite_model* model);             // one row for each sequence
 uint32_t arenite_model_labels(const arenite_model* model);  // names of all columns coming out, or 0
 // REQUIRES: index < arenite_model_labels(model).
 const char* arenite_model_label(const arenite_model* model, uint32_t index);
+// Tokens that arenite_session_self_test feeds; 0: the file has no self-test.
+uint32_t arenite_model_self_test_tokens(const arenite_model* model);
 arenite_target arenite_model_target(const arenite_model* model);  // what it runs on
 uint32_t arenite_model_file_targets(const arenite_model* model);  // bit set of those in the file
 
@@ -234,8 +238,8 @@ typedef struct arenite_output {
 // time may call it, and no hook.
 typedef struct arenite_session arenite_session;
 
-// `arena` starts at a multiple of 64 and, as the model's file, outlives the session. `options` may
-// be null.
+// `arena` starts at a multiple of 64, has no byte in common with the model's file, can be written
+// (nothing checks that), and outlives the session, as the file does. `options` may be null.
 // Fails with ARENITE_INVALID_ARGUMENT, or ARENITE_ARENA_TOO_SMALL for less than the planned bytes.
 ARENITE_NODISCARD arenite_status arenite_session_create(arenite_session** session,
                                                         const arenite_model* model,
@@ -311,6 +315,26 @@ void arenite_session_cancel(arenite_session* session);
 ARENITE_NODISCARD arenite_status arenite_session_rewind(arenite_session* session, uint32_t sequence,
                                                         uint32_t positions);
 void arenite_session_reset(arenite_session* session);  // forgets all, and what was begun
+
+// What a self-test found: at the first op whose result is beyond its tolerance or, where all pass,
+// at the one that comes closest to it.
+typedef struct arenite_self_test {
+  bool passed;
+  uint32_t op_index;  // arenite_model_ops: the output itself
+  const char* op_name;
+  uint32_t token;    // of those that were fed
+  float difference;  // of a digest of the op's row, or of one number of the output
+  float tolerance;   // what the converter allows there
+} arenite_self_test;
+
+// Feeds the tokens that the converter stored in the file, and compares what each op makes of them
+// with what it made there. All sequences are empty afterwards. A test that fails is ARENITE_OK with
+// `passed` false.
+// Fails with ARENITE_UNSUPPORTED (the file has no self-test), or ARENITE_INVALID_ARGUMENT (room for
+// fewer than arenite_model_self_test_tokens, or a step is in progress).
+ARENITE_NODISCARD arenite_status arenite_session_self_test(arenite_session* session,
+                                                           arenite_self_test* test,
+                                                           arenite_diagnostic* why);
 
 // Tokens held by a sequence. REQUIRES: sequence < sequences_max.
 uint32_t arenite_session_positions(const arenite_session* session, uint32_t sequence);

@@ -48,18 +48,20 @@ class Model {
   // with Checksums::kSkip. Fails with kBadModel, or kInvalidArgument if there is no model yet.
   Status verify_checksums(Diagnostic* why = nullptr) const;
 
-  const char* name() const;          // as given at conversion; "" if none
-  uint32_t vocab_size() const;       // tokens that it reads; 0 if its input is features
-  uint32_t token_types() const;      // that may go with tokens; 0 if it knows none
-  uint32_t ops() const;              // steps of its program, as a ProfileHook counts them
-  uint32_t hidden_states() const;    // how many a session can show; 0 if none
-  uint32_t input_features() const;   // floats per token going in; 0 if its input is tokens
-  uint32_t output_features() const;  // floats per row coming out
-  bool pooled() const;               // gives out one row for each sequence, whatever is asked
-  uint32_t labels() const;           // names of the columns coming out: all of them, or 0
+  const char* name() const;                   // as given at conversion; "" if none
+  uint32_t vocab_size() const;                // tokens that it reads; 0 if its input is features
+  uint32_t token_types() const;               // that may go with tokens; 0 if it knows none
+  uint32_t ops() const;                       // steps of its program, as a ProfileHook counts them
+  const char* op_name(uint32_t index) const;  // for people. REQUIRES: index < ops()
+  uint32_t hidden_states() const;             // how many a session can show; 0 if none
+  uint32_t input_features() const;            // floats per token going in; 0 if its input is tokens
+  uint32_t output_features() const;           // floats per row coming out
+  bool pooled() const;      // gives out one row for each sequence, whatever is asked
+  uint32_t labels() const;  // names of the columns coming out: all of them, or 0
   const char* label(uint32_t index) const;  // a classifier's class. REQUIRES: index < labels()
   uint32_t positions_max() const;           // the longest sequence its masks allow; 0: any
   bool causal() const;                      // no token sees a later one: it can be fed step by step
+  uint32_t self_test_tokens() const;        // of its Session::self_test; 0: it has none
   Target target() const { return target_; }  // what it runs on
   uint32_t file_targets() const;             // bit set of all targets in the file
 

@@ -106,12 +106,25 @@ struct Output {
   }
 };
 
+// What Session::self_test found: at the first op whose result is beyond its tolerance or, where all
+// pass, at the one that comes closest to it.
+struct SelfTest {
+  bool passed = false;
+  uint32_t op_index = 0;  // Model::ops(): the output itself
+  const char* op_name = nullptr;
+  uint32_t token = 0;       // of those that were fed
+  float difference = 0.0f;  // of a digest of the op's row, or of one number of the output
+  float tolerance = 0.0f;   // what the converter allows there
+};
+
 // Lives at the start of its arena and needs no destruction: to end it, reuse the arena. The model
 // file and the arena must outlive it. One thread at a time may call it, and no hook. A failed call
 // changes nothing.
 class Session {
  public:
-  // `arena` may be larger than plan_arena says; with one byte less, kArenaTooSmall.
+  // `arena` may be larger than plan_arena says; with one byte less, kArenaTooSmall. Misaligned, or
+  // over bytes of the model file, kInvalidArgument. Nothing tells memory that cannot be written,
+  // such as flash: an arena there is the caller's fault, and a fault of the CPU.
   static Result<Session*> create(const Model& model, const SessionOptions& options,
                                  std::span<std::byte> arena, Diagnostic* why = nullptr);
 
@@ -160,6 +173,13 @@ class Session {
   // that, kInvalidArgument.
   Status rewind(uint32_t sequence, uint32_t positions);
   void reset();  // forgets all sequences, and what was begun
+
+  // Feeds the tokens that the converter stored in the file, and compares what each op makes of them
+  // with what it made there: shows kernels, compilers, memory and weights that do not do what they
+  // should. All sequences are empty afterwards. Hooks are called as in any step.
+  // Fails with kUnsupported (the file has no self-test), or kInvalidArgument (room for fewer than
+  // Model::self_test_tokens, or a step is in progress).
+  Result<SelfTest> self_test(Diagnostic* why = nullptr);
 
   // Tokens held by a sequence. REQUIRES: sequence < sequences_max.
   uint32_t positions(uint32_t sequence = 0) const;

@@ -16,6 +16,13 @@ struct OpTicks {
   uint32_t most = 0;
   uint64_t total = 0;
 
+  void add(uint32_t ticks) {
+    ++calls;
+    total += ticks;
+    if (ticks < least) least = ticks;
+    if (ticks > most) most = ticks;
+  }
+
   // REQUIRES: calls != 0.
   uint64_t mean() const { return total / calls; }
 };
@@ -35,21 +42,13 @@ class TickProfile {
             },
             [](void* self, uint32_t op) {
               TickProfile& profile = *static_cast<TickProfile*>(self);
-              profile.add(op, profile.now_() - profile.begin_);
+              const uint32_t ticks = profile.now_() - profile.begin_;
+              if (op < profile.ops_.size()) profile.ops_[op].add(ticks);
             },
             this};
   }
 
  private:
-  void add(uint32_t op, uint32_t ticks) {
-    if (op >= ops_.size()) return;
-    OpTicks& entry = ops_[op];
-    ++entry.calls;
-    entry.total += ticks;
-    if (ticks < entry.least) entry.least = ticks;
-    if (ticks > entry.most) entry.most = ticks;
-  }
-
   std::span<OpTicks> ops_;
   uint32_t (*now_)();
   uint32_t begin_ = 0;

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "format/self_test_layout.h"
+
+namespace arenite::format {
+
+SelfTestLayout self_test_layout(const ModelReader& model, uint32_t tokens) {
+  constexpr uint64_t kWord = sizeof(float);
+  const bool reads_tokens = model.vocab_size() != 0;
+  const uint64_t input_width = reads_tokens ? 1 : model.slot(model.input_slot()).width;
+  const bool has_types = reads_tokens && model.token_types() != 0;
+  const Checked types = Checked(tokens) * input_width * kWord;
+  const Checked ops = types + (has_types ? round_up(tokens, kWord) : Checked(0));
+  const Checked output = ops + (Checked(tokens) + 1) * model.ops() * kWord;
+  const Checked end = output + (Checked(model.slot(model.output_slot()).width) + 1) * kWord;
+  return {tokens, types.saturated(), ops.saturated(), output.saturated(), end.saturated()};
+}
+
+// The weights are the high bits of a linear congruential generator.
+float digest_of_row(std::span<const float> row) {
+  float sum = 0.0f;
+  uint32_t state = 0;
+  for (const float value : row) {
+    state = state * 1664525u + 1013904223u;
+    sum += value * (static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31f);
+  }
+  return sum;
+}
+
+}  // namespace arenite::format

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What lies where in the segment of a self-test.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "format/reader.h"
+
+namespace arenite::format {
+
+// Places in bytes, all multiples of 4:
+//   0        what is fed: features, float32 [tokens, input_features]; or ids, uint32 [tokens]
+//   types    where the model knows types: uint8 [tokens], and zeros up to a multiple of 4
+//   ops      for each op a tolerance and then a digest for each token, all float32
+//   output   a tolerance and then the row that the last token gives, float32 [output_features]
+struct SelfTestLayout {
+  uint32_t tokens = 0;
+  uint64_t types = 0;
+  uint64_t ops = 0;
+  uint64_t output = 0;
+  uint64_t bytes = 0;  // of all; the largest number where sizes overflow
+
+  uint64_t tolerance_of_op(uint32_t op) const {
+    return ops + uint64_t{op} * (uint64_t{tokens} + 1) * sizeof(float);
+  }
+  uint64_t digest_of(uint32_t op, uint32_t token) const {
+    return tolerance_of_op(op) + (uint64_t{token} + 1) * sizeof(float);
+  }
+};
+
+SelfTestLayout self_test_layout(const ModelReader& model, uint32_t tokens);
+
+// A number that stands for a row: the sum of its elements, each times a weight of its own between
+// -1 and 1. Rows that differ by d in length differ by about d / sqrt(3). The same bits everywhere.
+float digest_of_row(std::span<const float> row);
+
+}  // namespace arenite::format

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the program and takes its file into memory.
+#include "golden/converted.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "convert/file_map.h"
+#include "support/program.h"
+#include "support/temp_folder.h"
+
+namespace arenite::test {
+
+convert::AlignedBytes converted(const std::string& kind, const std::filesystem::path& model,
+                                const std::vector<std::string>& options) {
+  const arenite::testing::TempFolder folder;
+  const std::filesystem::path output = folder.path() / "model.arn";
+  std::vector<std::string> words = {ARENITE_GOLDEN_CONVERTER, kind, model.string(),
+                                    output.string()};
+  words.insert(words.end(), options.begin(), options.end());
+  const arenite::testing::ProgramResult result = arenite::testing::run(words);
+  if (result.exit_code != 0) throw std::runtime_error(words[0] + " failed: " + result.output);
+  const convert::FileMap file(output);
+  convert::AlignedBytes bytes(file.bytes().size());
+  std::ranges::copy(file.bytes(), bytes.data());
+  return bytes;
+}
+
+}  // namespace arenite::test

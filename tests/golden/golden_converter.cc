@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Converts the models of these tests without the converter's own check: what is converted wrong
+// must fail here. Runs on the build machine, also for tests that run on another one.
+//
+// Usage: golden_converter module FILE OUTPUT HEADS CONTEXT causal|bidirectional FEATURES
+//        golden_converter decoder MODEL OUTPUT TARGET [TOKENIZER]
+//        golden_converter encoder MODEL OUTPUT TARGET [gelu] [norm_first]
+// HEADS, CONTEXT and FEATURES may be 0 where the file tells. Modules are packed for all targets.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "convert/checkpoint.h"
+#include "convert/convert.h"
+#include "convert/decoders/decoder_program.h"
+#include "convert/decoders/decoder_source.h"
+#include "convert/encoders/encoder_program.h"
+#include "convert/encoders/encoder_source.h"
+#include "convert/module_recognition.h"
+#include "convert/program_builder.h"
+#include "convert/tokenizers/tokenizer_source.h"
+#include "convert/writer.h"
+
+namespace arenite::convert {
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr char kName[] = "golden";
+
+AlignedBytes convert_module(const Words& words) {
+  ModuleOptions options;
+  options.heads = static_cast<uint32_t>(std::stoul(words.at(3)));
+  options.context = static_cast<uint32_t>(std::stoul(words.at(4)));
+  options.mask = words.at(5) == "causal" ? MaskChoice::kCausal : MaskChoice::kBidirectional;
+  options.features = static_cast<uint32_t>(std::stoul(words.at(6)));
+  const Checkpoint checkpoint = Checkpoint::read(words[1]);
+  return write_model(build_program(read_attention_module(checkpoint, options), kName),
+                     parse_targets("all"));
+}
+
+AlignedBytes convert_decoder(const Words& words) {
+  const DecoderSource source = open_decoder(words[1]);
+  Program program = build_decoder_program(source.spec, kName);
+  program.tokenizer = tokenizer_for(words[1], words.size() > 4 ? words[4] : "", source);
+  return write_model(program, parse_targets(words.at(3)));
+}
+
+AlignedBytes convert_encoder(const Words& words) {
+  EncoderOptions options;
+  if (std::ranges::count(words, "gelu") != 0) options.activation = Activation::kGeluErf;
+  if (std::ranges::count(words, "norm_first") != 0) options.norm_first = true;
+  return write_model(build_encoder_program(open_encoder(words[1], options).spec, kName),
+                     parse_targets(words.at(3)));
+}
+
+AlignedBytes convert(const Words& words) {
+  if (words.at(0) == "module") return convert_module(words);
+  if (words.at(0) == "decoder") return convert_decoder(words);
+  if (words.at(0) == "encoder") return convert_encoder(words);
+  throw std::runtime_error("unknown kind of model " + words[0]);
+}
+
+}  // namespace
+}  // namespace arenite::convert
+
+int main(int argc, char** argv) {
+  try {
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    const arenite::convert::AlignedBytes model = arenite::convert::convert(words);
+    std::ofstream file(words.at(2), std::ios::binary);
+    file.write(reinterpret_cast<const char*>(model.span().data()),
+               static_cast<std::streamsize>(model.size()));
+    if (!file.flush()) throw std::runtime_error("cannot write " + words[2]);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "golden_converter: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}

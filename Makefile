@@ -48,6 +48,9 @@ HOST_PROGRAMS := -DARENITE_HOST_TOOL=$(CURDIR)/build/arenite \
   -DARENITE_DEVICE_VECTORS=$(CURDIR)/build/tests/device/make_device_vectors \
   -DARENITE_GOLDEN_CONVERTER=$(CURDIR)/build/tests/golden/golden_converter
 
+# The model of tests/footprint, as the build of cortex-m7 makes it.
+IMAGE_MODEL := $(CURDIR)/build-cortex-m7/tests/footprint/recall_8.arn
+
 build: ## Build the runtime, the tools and the tests; the program is build/arenite
 	@$(INSTALL) $(PACKAGES)
 	$(call build,default)
@@ -146,7 +149,7 @@ size: ## Print what each target takes of flash and RAM, and compare it with its 
 	$(call build,cortex-m7,$(HOST_PROGRAMS),arenite attention_image device_tests)
 	$(call build,terse-aarch64,,arenite)
 	$(call build,terse-cortex-m7,$(HOST_PROGRAMS),arenite attention_image)
-	$(call build,needed-cortex-m7,$(HOST_PROGRAMS),attention_image)
+	$(call build,model-cortex-m7,$(HOST_PROGRAMS) -DARENITE_MODEL=$(IMAGE_MODEL),attention_image)
 	@python3 tests/style/footprint.py .
 
 check: ## Check the style rules (clang-format where it is installed)

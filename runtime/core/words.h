@@ -4,27 +4,26 @@
 
 namespace arenite {
 
-#if defined(ARENITE_NO_MESSAGES)
-inline constexpr bool kMessages = false;
-#else
-inline constexpr bool kMessages = true;
-#endif
-
-// A string literal, or null where messages are left out: the literal is then not in the program.
+// A string literal, known when the program is compiled; or nothing, which is then not even passed.
 class Words {
  public:
-  consteval Words(const char* literal)
-      : text_(kMessages ? literal : nullptr) {}  // NOLINT: implicit
+#if defined(ARENITE_NO_MESSAGES)
+  consteval Words(const char*) {}  // NOLINT: implicit
+  static constexpr Words of(const char*) { return ""; }
+  constexpr operator const char*() const { return nullptr; }
+#else
+  consteval Words(const char* literal) : text_(literal) {}  // NOLINT: implicit
   // The same for a literal out of a table.
   static constexpr Words of(const char* literal) {
     Words words("");
-    words.text_ = kMessages ? literal : nullptr;
+    words.text_ = literal;
     return words;
   }
-  constexpr operator const char*() const { return text_; }  // NOLINT
+  constexpr operator const char*() const { return text_; }
 
  private:
   const char* text_;
+#endif
 };
 
 }  // namespace arenite

@@ -40,6 +40,7 @@ function(configure project expected)
   endif()
   run("${expected}" ${offline} "${CMAKE_COMMAND}" -G "${generator}"
     -S "${source_dir}/tests/package/${project}" -B "${work}/build"
+    "-DCMAKE_C_COMPILER_LAUNCHER=${launcher}" "-DCMAKE_CXX_COMPILER_LAUNCHER=${launcher}"
     -DCMAKE_BUILD_TYPE=MinSizeRel "-DARENITE_FOLDER=${source_dir}"
     "-DARENITE_XNNPACK_SOURCE=${xnnpack_dir}" ${ARGN})
 endfunction()

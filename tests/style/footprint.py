@@ -132,17 +132,17 @@ def print_images(root, check):
     """The bare-metal program around one attention module, as linked."""
     print(f"A program of one attention module of 8 tokens on {BARE_TARGET}, newlib included, "
           "in bytes\n")
-    for part, build, words in (("image", "build-cortex-m7", ""),
-                               ("terse-image", "build-terse-cortex-m7", " without words"),
-                               ("needed-image", "build-needed-cortex-m7", " needed")):
+    for part, build, label in (
+            ("image", "build-cortex-m7", "flash"),
+            ("terse-image", "build-terse-cortex-m7", "  without words"),
+            ("model-image", "build-model-cortex-m7", "  with ARENITE_MODEL")):
         folder = root / build / "tests" / "footprint"
         image = folder / "attention_image"
         sizes = {section.name: section.size_bytes for section in sections(image)}
         flash_bytes = sum(sizes.get(name, 0) for name in (".text", ".ARM.exidx", ".data"))
         model_bytes = (folder / "recall_8.arn").stat().st_size
-        print(f"{'flash' + words:<20}{flash_bytes:>8,}  of them {model_bytes:,} the model")
+        print(f"{label:<20}{flash_bytes:>8,}  of them {model_bytes:,} the model")
         check.check(BARE_TARGET, part, flash_bytes)
-    print("    without words: ARENITE_MESSAGES=OFF; needed: ARENITE_MODEL names this model")
     print(f"{'RAM':<20}{sizes.get('.data', 0) + sizes.get('.bss', 0):>8,}  the arena")
 
 

@@ -66,7 +66,7 @@ foreach(kernel_set IN LISTS arenite_wanted_sets)
   set(compiles TRUE)
   foreach(isa IN LISTS ARENITE_SET_${kernel_set})
     if(isa STREQUAL "scalar")
-      continue()  # every compiler can
+      continue()  # plain C, whatever the compiler
     endif()
     list(JOIN ARENITE_KERNEL_FLAGS_${isa} " " CMAKE_REQUIRED_FLAGS)
     check_source_compiles(C "int unused;" ARENITE_COMPILES_${isa})

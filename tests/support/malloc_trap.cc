@@ -157,21 +157,28 @@ void* valloc(size_t bytes) noexcept {
 }
 
 // The C library calls its own mmap and sbrk by internal names, so these see other callers only.
-#if defined(__LP64__)
+// Where addresses have 32 bits, offsets are counted in pages of 4096 bytes, whatever the system's.
+#if defined(SYS_mmap2)
+constexpr long kMmapCall = SYS_mmap2;
+constexpr int kOffsetShift = 12;
+#else
+constexpr long kMmapCall = SYS_mmap;
+constexpr int kOffsetShift = 0;
+#endif
+
 void* mmap(void* address, size_t bytes, int protection, int flags, int file,
            off_t offset) noexcept {
   heap_call("mmap");
-  return reinterpret_cast<void*>(
-      syscall(SYS_mmap, address, bytes, protection, flags, file, offset));
+  return reinterpret_cast<void*>(syscall(kMmapCall, address, bytes, protection, flags, file,
+                                         static_cast<long>(offset >> kOffsetShift)));
 }
 
 void* mmap64(void* address, size_t bytes, int protection, int flags, int file,
              off64_t offset) noexcept {
   heap_call("mmap64");
-  return reinterpret_cast<void*>(
-      syscall(SYS_mmap, address, bytes, protection, flags, file, offset));
+  return reinterpret_cast<void*>(syscall(kMmapCall, address, bytes, protection, flags, file,
+                                         static_cast<long>(offset >> kOffsetShift)));
 }
-#endif
 
 void* mremap(void* address, size_t bytes, size_t new_bytes, int flags, ...) noexcept {
   heap_call("mremap");

@@ -45,8 +45,8 @@ endef
 
 # What a cross build takes from the build of this machine.
 HOST_PROGRAMS := -DARENITE_HOST_TOOL=$(CURDIR)/build/arenite \
-  -DARENITE_DEVICE_VECTORS=$(CURDIR)/build/tests/device/make_device_vectors \
-  -DARENITE_GOLDEN_CONVERTER=$(CURDIR)/build/tests/golden/golden_converter
+  -DARENITE_DEVICE_VECTORS=$(CURDIR)/build/tests/device/make_device_vectors
+GOLDEN_CONVERTER := -DARENITE_GOLDEN_CONVERTER=$(CURDIR)/build/tests/golden/golden_converter
 
 # The model of tests/footprint, as the build of cortex-m7 makes it.
 IMAGE_MODEL := $(CURDIR)/build-cortex-m7/tests/footprint/recall_8.arn
@@ -65,7 +65,7 @@ test: build ## Run all tests on this machine
 
 test-arm64: build ## Cross-build for 64-bit ARM and run the tests under QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_ARM64)
-	$(call build,arm64,$(HOST_PROGRAMS))
+	$(call build,arm64,$(HOST_PROGRAMS) $(GOLDEN_CONVERTER))
 	@ctest --preset arm64 -j $(JOBS)
 
 # $(call device,PRESET) builds and runs the device tests alone.
@@ -78,7 +78,7 @@ endef
 test-armv7: ## Cross-build the runtime for 32-bit ARM and run its tests under QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_ARMV7)
 	$(call build,default,,arenite_cli make_device_vectors golden_converter)
-	$(call build,armv7,$(HOST_PROGRAMS))
+	$(call build,armv7,$(HOST_PROGRAMS) $(GOLDEN_CONVERTER))
 	@ctest --preset armv7 -j $(JOBS)
 
 test-riscv64: ## Run the device tests for 64-bit RISC-V under QEMU

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every call of the runtime keeps to a few KB of stack, whatever the model.
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "arenite/sampler.h"
@@ -153,7 +154,9 @@ void stack_is_measured() {
     volatile char local[1000];
     for (volatile char& byte : local) byte = 1;
   });
-  EXPECT(bytes >= 1000 && bytes < 1400);
+  EXPECT(bytes >= 1000);
+  // Where frames are not the compiler's own, there is no budget either.
+  EXPECT(bytes < 1400 || ARENITE_STACK_BYTES_MAX == SIZE_MAX);
 }
 
 void stack_of_calls() {

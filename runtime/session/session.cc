@@ -60,8 +60,8 @@ Result<Session*> Session::create(const Model& model, const SessionOptions& optio
     return Status::kArenaTooSmall;
   }
   if (overlap(arena.first(layout.plan.total_bytes), model.file())) {
-    diagnostic.reason = "the arena overlaps the model file, which must stay unchanged";
-    diagnostic.field = "arena";
+    diagnostic.reason = Words("the arena overlaps the model file, which must stay unchanged");
+    diagnostic.field = Words("arena");
     return Status::kInvalidArgument;
   }
   const KernelSet* kernels = kernel_set(model.target());

@@ -154,9 +154,12 @@ void stack_is_measured() {
     volatile char local[1000];
     for (volatile char& byte : local) byte = 1;
   });
-  EXPECT(bytes >= 1000);
-  // Where frames are not the compiler's own, there is no budget either.
-  EXPECT(bytes < 1400 || ARENITE_STACK_BYTES_MAX == SIZE_MAX);
+  // Sanitizers keep locals elsewhere; there is no budget either.
+  if (ARENITE_STACK_BYTES_MAX == SIZE_MAX) {
+    EXPECT(bytes != 0);
+    return;
+  }
+  EXPECT(bytes >= 1000 && bytes < 1400);
 }
 
 void stack_of_calls() {

@@ -36,14 +36,14 @@ TEST_F(Verify, RunsTheSelfTestOnEveryKernelSetOfThisMachine) {
   const ProgramResult result = run_arenite({"verify", convert_small(folder_, "all")});
   EXPECT_TRUE(ends(result, kDone, {"sound; checksums are right", "portable", "scalar"}));
   const auto runnable = static_cast<size_t>(__builtin_popcount(cpu_targets()));
-  EXPECT_EQ(count(result.output, "passed: at most"), runnable) << result.output;
+  EXPECT_EQ(count(result.output, "passed: "), runnable) << result.output;
   EXPECT_EQ(count(result.output, "not run: this CPU"), kTargets - runnable) << result.output;
 }
 
 TEST_F(Verify, RunsOneKernelSetWhereAsked) {
   const std::string model = convert_small(folder_, "all");
   const ProgramResult result = run_arenite({"verify", model, "--kernels", "scalar"});
-  EXPECT_TRUE(ends(result, kDone, {"portable", "passed: at most 0 % of a tolerance"}));
+  EXPECT_TRUE(ends(result, kDone, {"portable", "passed: no difference"}));
   EXPECT_EQ(count(result.output, "passed"), 1u);
   EXPECT_TRUE(ends(run_arenite({"verify", model, "--kernels", "sse9"}), kBadUsage, {"sse9"}));
 }

@@ -27,6 +27,7 @@ std::string op_of(const ModelFile& file, const SelfTest& test) {
 }
 
 std::string describe(const ModelFile& file, const SelfTest& test) {
+  if (test.passed && test.difference == 0.0f) return "passed: no difference";
   if (test.passed) {
     return fmt::format("passed: at most {:.2g} % of a tolerance, in {}",
                        100.0 * double{test.difference} / double{test.tolerance}, op_of(file, test));

@@ -29,6 +29,27 @@ std::vector<float> features_to_check(size_t count) {
   return features;
 }
 
+uint32_t token_count_for(uint32_t wanted, uint32_t positions_max,
+                         const std::vector<CompiledMask>& masks) {
+  uint32_t tokens = positions_max == 0 ? wanted : std::min(wanted, positions_max);
+  for (uint32_t before = 0; before != tokens;) {
+    before = tokens;
+    for (const CompiledMask& mask : masks) {
+      const size_t rows = std::min<size_t>(tokens, mask.row_begin.size());
+      for (size_t row = 0; row < rows; ++row) tokens = std::max(tokens, mask.row_begin[row] + 1);
+    }
+  }
+  return tokens;
+}
+
+std::vector<uint8_t> types_to_check(uint32_t count, uint32_t token_types) {
+  std::vector<uint8_t> types;
+  for (uint32_t i = 0; i < count && token_types != 0; ++i) {
+    types.push_back(token_types > 1 && i >= count / 2 ? 1 : 0);
+  }
+  return types;
+}
+
 uint32_t token_count_to_check(const Program& program) {
   uint64_t weights = 0;
   for (const ProgramTensor& tensor : program.tensors) {

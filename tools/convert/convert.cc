@@ -23,20 +23,6 @@ constexpr uint32_t kCheckedTokens = 48;  // past one tile of every kernel set, a
 constexpr double kRelativeErrorMax = 1e-4;
 constexpr double kOrdinaryScore = 100.0;
 
-// At most kCheckedTokens and the context, unless the mask shows a query nothing but later keys.
-uint32_t token_count_to_check(const AttentionModule& module) {
-  uint32_t tokens =
-      module.positions_max == 0 ? kCheckedTokens : std::min(kCheckedTokens, module.positions_max);
-  for (uint32_t before = 0; before != tokens;) {
-    before = tokens;
-    for (const CompiledMask& mask : module.masks) {
-      const size_t rows = std::min<size_t>(tokens, mask.row_begin.size());
-      for (size_t row = 0; row < rows; ++row) tokens = std::max(tokens, mask.row_begin[row] + 1);
-    }
-  }
-  return tokens;
-}
-
 // Runs the file on one target, in one pass and, if causal, token by token.
 std::vector<float> run_target(const AlignedBytes& file, Target target,
                               const std::vector<float>& features, uint32_t tokens) {
@@ -57,7 +43,7 @@ std::vector<float> run_target(const AlignedBytes& file, Target target,
 void check(Conversion& conversion, const std::string& checkpoint,
            const std::vector<Target>& targets) {
   const AttentionModule& module = conversion.module;
-  const uint32_t tokens = token_count_to_check(module);
+  const uint32_t tokens = token_count_for(kCheckedTokens, module.positions_max, module.masks);
   const std::vector<float> features = features_to_check(size_t{tokens} * module.features);
   const ReferenceOutput expected = reference_output(module, features, tokens);
   conversion.checked_tokens = tokens;

@@ -102,9 +102,7 @@ Tokens tokens_to_feed(const Model& model, uint32_t count) {
   }
   tokens.ids = tokens_of_text(model, count);
   if (tokens.ids.empty()) tokens.ids = spread_tokens(count, model.vocab_size());
-  for (uint32_t i = 0; i < count && model.token_types() != 0; ++i) {
-    tokens.types.push_back(model.token_types() > 1 && i >= count / 2 ? 1 : 0);
-  }
+  tokens.types = types_to_check(count, model.token_types());
   return tokens;
 }
 
@@ -192,16 +190,7 @@ format::Footer footer_of(std::span<const std::byte> file) {
 }  // namespace
 
 uint32_t self_test_tokens(const Program& program) {
-  const uint32_t limit = program.positions_max == 0 ? UINT32_MAX : program.positions_max;
-  uint32_t tokens = std::min(kTokens, limit);
-  for (uint32_t before = 0; before != tokens;) {
-    before = tokens;
-    for (const CompiledMask& mask : program.masks) {
-      const size_t rows = std::min<size_t>(tokens, mask.row_begin.size());
-      for (size_t row = 0; row < rows; ++row) tokens = std::max(tokens, mask.row_begin[row] + 1);
-    }
-  }
-  return tokens;
+  return token_count_for(kTokens, program.positions_max, program.masks);
 }
 
 void record_self_test(AlignedBytes& file, const Program& program) {

@@ -36,10 +36,7 @@ CheckedInput input_to_check(const Program& program, const EncoderSpec& spec) {
     return input;
   }
   input.tokens = tokens_to_check(program);
-  for (uint32_t i = 0; i < input.count && spec.token_types != 0; ++i) {
-    const bool second = spec.token_types > 1 && i >= input.count / 2;
-    input.types.push_back(second ? 1 : 0);
-  }
+  input.types = types_to_check(input.count, spec.token_types);
   return input;
 }
 

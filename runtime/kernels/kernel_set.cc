@@ -8,6 +8,7 @@
 
 #include "core/cpu_features.h"
 #include "core/features.h"
+#include "kernels/thread_check.h"
 #include "xnnpack/gemm.h"
 #include "xnnpack/raddstoreexpminusmax.h"
 #include "xnnpack/reduce.h"
@@ -25,38 +26,68 @@ constexpr xnn_f32_scale_params kScaleByOne = {{1.0f}};
 template <auto kKernel, uint32_t kNr>
 void gemm(size_t rows, size_t columns, size_t k_bytes, const float* a, size_t a_stride_bytes,
           const float* w, float* c, size_t c_stride_bytes) {
+  kernel_reads_rows(a, rows, k_bytes, a_stride_bytes);
+  kernel_reads(w, (columns + kNr - 1) / kNr * kNr * (sizeof(float) + k_bytes));
+  kernel_writes_rows(c, rows, columns * sizeof(float), c_stride_bytes);
   kKernel(rows, columns, k_bytes, a, a_stride_bytes, w, c, c_stride_bytes, kNr * sizeof(float),
           &kNoClamp);
 }
 
 template <auto kKernel>
 void row_max(size_t bytes, const float* x, float* max) {
+  kernel_reads(x, bytes);
   kKernel(bytes, x, max, &kNoParams);
 }
 
 template <auto kKernel>
 void sum(size_t bytes, const float* x, float* sum) {
+  kernel_reads(x, bytes);
   kKernel(bytes, x, sum, &kScaleByOne);
 }
 
 template <auto kKernel>
 void exp_sum(size_t bytes, const float* x, const float* max, float* y, float* sum) {
+  kernel_reads(x, bytes);
+  kernel_writes(y, bytes);
   kKernel(bytes, x, max, y, sum, nullptr);
 }
 
 template <auto kKernel>
 void binary(size_t bytes, const float* a, const float* b, float* y) {
+  kernel_reads(a, bytes);
+  kernel_reads(b, bytes);
+  kernel_writes(y, bytes);
+  kKernel(bytes, a, b, y, &kNoParams);
+}
+
+template <auto kKernel>
+void with_constant(size_t bytes, const float* a, const float* constant, float* y) {
+  kernel_reads(a, bytes);
+  kernel_reads(constant, sizeof(float));
+  kernel_writes(y, bytes);
+  kKernel(bytes, a, constant, y, &kNoParams);
+}
+
+template <auto kKernel>
+void complex_product(size_t bytes, const float* a, const float* b, float* y) {
+  kernel_reads(a, 2 * bytes);
+  kernel_reads(b, 2 * bytes);
+  kernel_writes(y, 2 * bytes);
   kKernel(bytes, a, b, y, &kNoParams);
 }
 
 template <auto kKernel>
 void unary(size_t bytes, const float* x, float* y) {
+  kernel_reads(x, bytes);
+  kernel_writes(y, bytes);
   kKernel(bytes, x, y, &kNoParams);
 }
 
 template <auto kKernel>
 void transpose(size_t rows, size_t columns, const float* x, size_t x_stride_bytes, float* y,
                size_t y_stride_bytes) {
+  kernel_reads_rows(x, rows, columns * sizeof(float), x_stride_bytes);
+  kernel_writes_rows(y, columns, rows * sizeof(float), y_stride_bytes);
   kKernel(reinterpret_cast<const uint32_t*>(x), reinterpret_cast<uint32_t*>(y), x_stride_bytes,
           y_stride_bytes, columns, rows);
 }
@@ -91,11 +122,11 @@ constexpr KernelSet kScalar = linked_kernels({
     row_max<xnn_f32_rmax_ukernel__scalar_u4_acc4>,
     exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__scalar_rr2_p5_u4_acc2>,
     binary<xnn_f32_vadd_ukernel__scalar_u8>,
-    binary<xnn_f32_vmulc_ukernel__scalar_u8>,
+    with_constant<xnn_f32_vmulc_ukernel__scalar_u8>,
     transpose<xnn_x32_transposec_ukernel__2x4_scalar_int>,
     binary<xnn_f32_vmul_ukernel__scalar_u8>,
-    binary<xnn_f32_vaddc_ukernel__scalar_u8>,
-    binary<xnn_f32_vcmul_ukernel__scalar_u4>,
+    with_constant<xnn_f32_vaddc_ukernel__scalar_u8>,
+    complex_product<xnn_f32_vcmul_ukernel__scalar_u4>,
     unary<xnn_f32_vgelu_ukernel__scalar_rational_12_10_div_u1>,
     unary<xnn_f32_vsigmoid_ukernel__scalar_rr2_p5_div_u2>,
     unary<xnn_f32_vtanh_ukernel__scalar_rational_9_8_div_u1>,
@@ -115,11 +146,11 @@ constexpr KernelSet kSse41 = linked_kernels({
     row_max<xnn_f32_rmax_ukernel__sse_u16_acc4>,
     exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__sse2_rr2_p5_u16_acc2>,
     binary<xnn_f32_vadd_ukernel__sse_u8>,
-    binary<xnn_f32_vmulc_ukernel__sse_u8>,
+    with_constant<xnn_f32_vmulc_ukernel__sse_u8>,
     transpose<xnn_x32_transposec_ukernel__4x4_sse>,
     binary<xnn_f32_vmul_ukernel__sse_u8>,
-    binary<xnn_f32_vaddc_ukernel__sse_u8>,
-    binary<xnn_f32_vcmul_ukernel__sse_u8>,
+    with_constant<xnn_f32_vaddc_ukernel__sse_u8>,
+    complex_product<xnn_f32_vcmul_ukernel__sse_u8>,
     unary<xnn_f32_vgelu_ukernel__sse2_rational_12_10_div_u12>,
     unary<xnn_f32_vsigmoid_ukernel__sse41_rr2_p5_div_u8>,
     unary<xnn_f32_vtanh_ukernel__sse2_rational_9_8_div_u8>,
@@ -140,11 +171,11 @@ constexpr KernelSet kAvx2 = linked_kernels({
     row_max<xnn_f32_rmax_ukernel__avx_u32_acc4>,
     exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__avx2_rr2_p5_u32_acc2>,
     binary<xnn_f32_vadd_ukernel__avx_u16>,
-    binary<xnn_f32_vmulc_ukernel__avx_u16>,
+    with_constant<xnn_f32_vmulc_ukernel__avx_u16>,
     transpose<xnn_x32_transposec_ukernel__8x8_reuse_multi_avx>,
     binary<xnn_f32_vmul_ukernel__avx_u16>,
-    binary<xnn_f32_vaddc_ukernel__avx_u16>,
-    binary<xnn_f32_vcmul_ukernel__fma3_u16>,
+    with_constant<xnn_f32_vaddc_ukernel__avx_u16>,
+    complex_product<xnn_f32_vcmul_ukernel__fma3_u16>,
     unary<xnn_f32_vgelu_ukernel__fma3_rational_12_10_div_u16>,
     unary<xnn_f32_vsigmoid_ukernel__avx2_rr1_p5_div_u40>,
     unary<xnn_f32_vtanh_ukernel__fma3_rational_9_8_div_u16>,
@@ -168,11 +199,11 @@ constexpr KernelSet kAvx512 = linked_kernels({
     row_max<xnn_f32_rmax_ukernel__avx512f_u64_acc4>,
     exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__avx512f_rr2_p5_u64_acc2>,
     binary<xnn_f32_vadd_ukernel__avx512f_u32>,
-    binary<xnn_f32_vmulc_ukernel__avx512f_u32>,
+    with_constant<xnn_f32_vmulc_ukernel__avx512f_u32>,
     transpose<xnn_x32_transposec_ukernel__8x8_reuse_multi_avx>,
     binary<xnn_f32_vmul_ukernel__avx512f_u32>,
-    binary<xnn_f32_vaddc_ukernel__avx512f_u32>,
-    binary<xnn_f32_vcmul_ukernel__avx512f_u32>,
+    with_constant<xnn_f32_vaddc_ukernel__avx512f_u32>,
+    complex_product<xnn_f32_vcmul_ukernel__avx512f_u32>,
     unary<xnn_f32_vgelu_ukernel__avx512f_rational_12_10_div_u32>,
     unary<xnn_f32_vsigmoid_ukernel__avx512f_rr1_p5_scalef_div_u64>,
     unary<xnn_f32_vtanh_ukernel__avx512f_rational_9_8_div_u32>,
@@ -194,11 +225,11 @@ constexpr KernelSet kNeon = linked_kernels({
     row_max<xnn_f32_rmax_ukernel__neon_u16_acc4>,
     exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__neonfma_rr1_p5_u16_acc2>,
     binary<xnn_f32_vadd_ukernel__neon_u8>,
-    binary<xnn_f32_vmulc_ukernel__neon_u8>,
+    with_constant<xnn_f32_vmulc_ukernel__neon_u8>,
     transpose<xnn_x32_transposec_ukernel__4x4_aarch64_neon_tbl128>,
     binary<xnn_f32_vmul_ukernel__neon_u8>,
-    binary<xnn_f32_vaddc_ukernel__neon_u8>,
-    binary<xnn_f32_vcmul_ukernel__neon_u8>,
+    with_constant<xnn_f32_vaddc_ukernel__neon_u8>,
+    complex_product<xnn_f32_vcmul_ukernel__neon_u8>,
     unary<xnn_f32_vgelu_ukernel__neon_rational_12_10_div_u8>,
     unary<xnn_f32_vsigmoid_ukernel__aarch64_neonfma_rr1_p5_div_u16>,
     unary<xnn_f32_vtanh_ukernel__neon_rational_9_8_div_u8>,
@@ -218,11 +249,11 @@ constexpr KernelSet kNeon32 = linked_kernels({
     row_max<xnn_f32_rmax_ukernel__neon_u16_acc4>,
     exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__neon_rr2_p5_u16_acc2>,
     binary<xnn_f32_vadd_ukernel__neon_u8>,
-    binary<xnn_f32_vmulc_ukernel__neon_u8>,
+    with_constant<xnn_f32_vmulc_ukernel__neon_u8>,
     transpose<xnn_x32_transposec_ukernel__4x4_reuse_dec_zip_neon>,
     binary<xnn_f32_vmul_ukernel__neon_u8>,
-    binary<xnn_f32_vaddc_ukernel__neon_u8>,
-    binary<xnn_f32_vcmul_ukernel__neon_u8>,
+    with_constant<xnn_f32_vaddc_ukernel__neon_u8>,
+    complex_product<xnn_f32_vcmul_ukernel__neon_u8>,
     unary<xnn_f32_vgelu_ukernel__neon_rational_12_10_div_u8>,
     unary<xnn_f32_vsigmoid_ukernel__neon_rr2_p5_nr2recps_u8>,
     unary<xnn_f32_vtanh_ukernel__neon_rational_9_8_div_u8>,

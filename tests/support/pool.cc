@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workers sleep between runs and claim one task at a time, so that schedules vary as much as they
-// can.
+// Workers sleep between runs. Those that claim one task at a time make schedules vary as much as
+// they can; those that have their tasks assigned let a race detector see every pair of threads,
+// however few CPUs there are.
 #include "support/pool.h"
 
 #include <numeric>
@@ -18,7 +19,7 @@ uint32_t stride_for(uint32_t tasks, uint64_t seed) {
 }  // namespace
 
 Pool::Pool(uint32_t threads, Order order) : threads_(threads), order_(order) {
-  if (order_ != Order::kConcurrent) return;
+  if (!has_workers()) return;
   for (uint32_t i = 1; i < threads_; ++i) {
     workers_.emplace_back([this, i] { work_until_stopped(i); });
   }
@@ -44,7 +45,7 @@ ParallelFor Pool::parallel_for() {
 }
 
 void Pool::run(uint32_t tasks, ParallelFor::Task task, void* job) {
-  if (order_ != Order::kConcurrent) {
+  if (!has_workers()) {
     run_in_order(tasks, task, job);
     return;
   }
@@ -58,7 +59,7 @@ void Pool::run(uint32_t tasks, ParallelFor::Task task, void* job) {
     ++runs_;
   }
   wake_.notify_all();
-  claim_tasks(0);
+  do_tasks(0);
   std::unique_lock lock(mutex_);
   done_.wait(lock, [this] { return busy_ == 0; });
 }
@@ -88,13 +89,17 @@ void Pool::work_until_stopped(uint32_t thread_index) {
       if (stopped_) return;
       seen = runs_;
     }
-    claim_tasks(thread_index);
+    do_tasks(thread_index);
     const std::lock_guard lock(mutex_);
     if (--busy_ == 0) done_.notify_one();
   }
 }
 
-void Pool::claim_tasks(uint32_t thread_index) {
+void Pool::do_tasks(uint32_t thread_index) {
+  if (order_ == Order::kAssigned) {
+    for (uint32_t i = thread_index; i < tasks_; i += threads_) task_(job_, i, thread_index);
+    return;
+  }
   for (uint32_t i = next_.fetch_add(1); i < tasks_; i = next_.fetch_add(1)) {
     task_(job_, i, thread_index);
   }

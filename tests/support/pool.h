@@ -14,7 +14,8 @@
 namespace arenite::test {
 
 enum class Order {
-  kConcurrent,  // on `threads` threads, the caller's included
+  kConcurrent,  // on `threads` threads, the caller's included, each taking the next task
+  kAssigned,    // on as many, task i on thread i modulo `threads`: each of them has work to do
   kReversed,    // on the caller's thread, last task first
   kShuffled,    // on the caller's thread, in an order that is different in each run
 };
@@ -35,8 +36,9 @@ class Pool {
  private:
   void run(uint32_t tasks, ParallelFor::Task task, void* job);
   void run_in_order(uint32_t tasks, ParallelFor::Task task, void* job);
+  bool has_workers() const { return order_ == Order::kConcurrent || order_ == Order::kAssigned; }
   void work_until_stopped(uint32_t thread_index);
-  void claim_tasks(uint32_t thread_index);
+  void do_tasks(uint32_t thread_index);
 
   const uint32_t threads_;
   const Order order_;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <thread>
 #include <vector>
 
 #include "support/malloc_trap.h"
@@ -30,7 +31,8 @@ void count(void* data, uint32_t task_index, uint32_t thread_index) {
 }
 
 TEST(Pool, RunsEachTaskOnceInEveryOrder) {
-  for (const Order order : {Order::kConcurrent, Order::kReversed, Order::kShuffled}) {
+  for (const Order order :
+       {Order::kConcurrent, Order::kAssigned, Order::kReversed, Order::kShuffled}) {
     for (const uint32_t threads : {1u, 2u, 3u}) {
       Pool pool(threads, order);
       const ParallelFor parallel = pool.parallel_for();
@@ -54,6 +56,23 @@ TEST(Pool, RunsTasksBackwardsWhenReversed) {
   job.order.reserve(4);
   pool.parallel_for().run(&pool, 4, count, &job);
   EXPECT_EQ(job.order, (std::vector<uint32_t>{3, 2, 1, 0}));
+}
+
+TEST(Pool, GivesEveryThreadItsTasksWhenAssigned) {
+  struct Owners {
+    std::thread::id of[9];
+  } owners;
+  Pool pool(3, Order::kAssigned);
+  const auto note = [](void* data, uint32_t task_index, uint32_t thread_index) {
+    EXPECT_EQ(task_index % 3, thread_index);
+    static_cast<Owners*>(data)->of[task_index] = std::this_thread::get_id();
+  };
+  pool.parallel_for().run(&pool, 9, note, &owners);
+  for (size_t i = 3; i < 9; ++i) EXPECT_EQ(owners.of[i], owners.of[i % 3]);
+  EXPECT_EQ(owners.of[0], std::this_thread::get_id());
+  EXPECT_NE(owners.of[0], owners.of[1]);
+  EXPECT_NE(owners.of[1], owners.of[2]);
+  EXPECT_NE(owners.of[0], owners.of[2]);
 }
 
 TEST(Pool, ShufflesDifferentlyEachTime) {

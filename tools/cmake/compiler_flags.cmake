@@ -22,10 +22,16 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 endif()
 
-if(ARENITE_SANITIZE)
+if(ARENITE_SANITIZE STREQUAL "address")
   add_compile_options(
     -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
+elseif(ARENITE_SANITIZE STREQUAL "thread")
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=thread)
+elseif(ARENITE_SANITIZE)
+  message(FATAL_ERROR "ARENITE_SANITIZE is ${ARENITE_SANITIZE}. Expected is address (with "
+    "undefined behaviour), thread or OFF.")
 endif()
 
 if(ARENITE_BUILD_FUZZERS)

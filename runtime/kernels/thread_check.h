@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a microkernel reads and writes, said to ThreadSanitizer. Kernels read a little past their
+// rows, so XNNPACK takes most of them out of its sight; threads that share scratch by mistake
+// would share it unnoticed. In all other builds these functions are empty.
+#pragma once
+
+#include <cstddef>
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define ARENITE_THREAD_CHECK 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define ARENITE_THREAD_CHECK 1
+#endif
+
+#if defined(ARENITE_THREAD_CHECK)
+extern "C" void __tsan_read_range(void* begin, unsigned long bytes);
+extern "C" void __tsan_write_range(void* begin, unsigned long bytes);
+#endif
+
+namespace arenite {
+
+inline void kernel_reads([[maybe_unused]] const float* begin, [[maybe_unused]] size_t bytes) {
+#if defined(ARENITE_THREAD_CHECK)
+  __tsan_read_range(const_cast<float*>(begin), bytes);
+#endif
+}
+
+inline void kernel_writes([[maybe_unused]] float* begin, [[maybe_unused]] size_t bytes) {
+#if defined(ARENITE_THREAD_CHECK)
+  __tsan_write_range(begin, bytes);
+#endif
+}
+
+// `count` rows of `bytes` each.
+inline void kernel_reads_rows([[maybe_unused]] const float* begin, [[maybe_unused]] size_t count,
+                              [[maybe_unused]] size_t bytes, [[maybe_unused]] size_t stride_bytes) {
+#if defined(ARENITE_THREAD_CHECK)
+  for (size_t i = 0; i < count; ++i)
+    kernel_reads(begin + i * (stride_bytes / sizeof(float)), bytes);
+#endif
+}
+
+inline void kernel_writes_rows([[maybe_unused]] float* begin, [[maybe_unused]] size_t count,
+                               [[maybe_unused]] size_t bytes,
+                               [[maybe_unused]] size_t stride_bytes) {
+#if defined(ARENITE_THREAD_CHECK)
+  for (size_t i = 0; i < count; ++i) {
+    kernel_writes(begin + i * (stride_bytes / sizeof(float)), bytes);
+  }
+#endif
+}
+
+}  // namespace arenite

@@ -5,7 +5,7 @@
 #   make ARENITE_SKIP_PACKAGES=1       does not look at Debian packages
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-arm64 test-armv7 test-riscv64 test-cortex-m7 test-cortex-m4f \
+.PHONY: build demo test test-x86-64-levels test-tsan test-arm64 test-armv7 test-riscv64 test-cortex-m7 test-cortex-m4f \
   demo-cortex-m7 fuzz bench size check tidy sanitize clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
@@ -28,6 +28,7 @@ PACKAGES_CORTEX_M := gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-non
 # The compilers of the above alone, and what runs a program of Cortex-M7.
 PACKAGES_SIZE := g++-aarch64-linux-gnu g++-arm-linux-gnueabihf g++-riscv64-linux-gnu \
   $(PACKAGES_CORTEX_M)
+PACKAGES_X86_64_LEVELS := qemu-user
 PACKAGES_SANITIZE := clang libclang-rt-dev
 PACKAGES_BENCH := libbenchmark-dev
 PACKAGES_TIDY := clang-tidy
@@ -62,6 +63,12 @@ demo: ## Convert a small trained model and run it
 
 test: build ## Run all tests on this machine
 	@ctest --preset default -j $(JOBS)
+
+# QEMU has no AVX-512, so those kernels run on a CPU that has it or not at all.
+test-x86-64-levels: ## Run kernels, loading and dispatch on emulated CPUs with SSE4.2 and with AVX2
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_X86_64_LEVELS)
+	$(call build,default,-DARENITE_TEST_X86_64_LEVELS=ON,core_tests kernels_tests session_tests)
+	@ctest --preset default -L '^x86_64_levels$$' -j $(JOBS)
 
 test-arm64: build ## Cross-build for 64-bit ARM and run the tests under QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_ARM64)
@@ -113,6 +120,11 @@ sanitize: ## Run all tests with Clang's AddressSanitizer and UBSan
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,sanitize)
 	@ctest --preset sanitize -j $(JOBS)
+
+test-tsan: ## Search ops and sessions on several threads for races, with Clang's ThreadSanitizer
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
+	$(call build,tsan,,ops_tests session_tests)
+	@ctest --preset tsan -L '^(ops|session)_tests$$' -j $(JOBS)
 
 fuzz: ## Feed mutated model files to the runtime for a minute
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)

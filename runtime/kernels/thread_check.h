@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a microkernel reads and writes, said to ThreadSanitizer. Kernels read a little past their
-// rows, so XNNPACK takes most of them out of its sight; threads that share scratch by mistake
-// would share it unnoticed. In all other builds these functions are empty.
+// rows, where another thread may write, so they are compiled out of its sight; threads that share
+// scratch by mistake would share it unnoticed. In all other builds these functions are empty.
 #pragma once
 
 #include <cstddef>

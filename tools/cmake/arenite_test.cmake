@@ -54,8 +54,9 @@ endfunction()
 
 # arenite_test(NAME SOURCES file... [LIBRARIES target...] [TIMEOUT seconds] [PRECOMPILED kind])
 #
-# Natively every TEST is a CTest test of its own. Under an emulator, where starting a process is
-# what costs, the program is one test.
+# Natively every TEST is a CTest test of its own, with the program's name as its label. Under an
+# emulator or ThreadSanitizer, where starting a process is what costs, the program is one test; the
+# latter runs what says by its name that it uses threads.
 function(arenite_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PRECOMPILED" "SOURCES;LIBRARIES")
   if(NOT arg_TIMEOUT)
@@ -71,11 +72,16 @@ function(arenite_test name)
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE ARENITE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   arenite_test_precompile(${name} ${arg_PRECOMPILED})
-  if(CMAKE_CROSSCOMPILING)
-    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
+  if(CMAKE_CROSSCOMPILING OR ARENITE_SANITIZE STREQUAL "thread")
+    set(filter "*")
+    if(ARENITE_SANITIZE STREQUAL "thread")
+      set(filter "*Thread*")
+    endif()
+    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 --gtest_filter=${filter})
     math(EXPR timeout "${arg_TIMEOUT} * 10")
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} LABELS ${name})
   else()
-    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${arg_TIMEOUT})
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
+      PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS ${name})
   endif()
 endfunction()

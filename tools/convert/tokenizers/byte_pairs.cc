@@ -60,15 +60,21 @@ std::string byte_level_bytes(std::string_view token) {
   return bytes;
 }
 
-std::pair<std::string, std::string> split_merge(const std::string& line,
-                                                const std::string& origin) {
+std::pair<std::string, std::string> split_merge(std::string_view line, const std::string& origin) {
   const size_t space = line.find(' ');
-  if (space == std::string::npos || space == 0 || space + 1 == line.size() ||
-      line.find(' ', space + 1) != std::string::npos) {
+  if (space == std::string_view::npos || space == 0 || space + 1 == line.size() ||
+      line.find(' ', space + 1) != std::string_view::npos) {
     throw InputError("{}: the merge {} is not two tokens with a space between", quote(origin),
                      quote(line));
   }
-  return {line.substr(0, space), line.substr(space + 1)};
+  return {std::string(line.substr(0, space)), std::string(line.substr(space + 1))};
+}
+
+void check_merge_count(size_t count, const std::string& origin) {
+  if (count > format::kMergesMax) {
+    throw InputError("{}: more than {} merges: a model file holds at most as many", quote(origin),
+                     format::kMergesMax);
+  }
 }
 
 void add_vocabulary(TokenizerSpec& spec, const Vocabulary& vocabulary,

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "convert/error.h"
+#include "convert/tokenizers/tokenizer_notes.h"
 #include "convert/tokenizers/unicode_ranges.h"
 #include "convert/tokenizers/word_folding.h"
 #include "model_generated.h"
@@ -152,6 +153,7 @@ void complete_tokenizer(TokenizerSpec& spec) {
     }
     if (spec.punctuation.empty()) fill_word_tables(spec);
   }
+  add_notes(spec);
 }
 
 fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,

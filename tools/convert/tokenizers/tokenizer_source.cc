@@ -19,6 +19,7 @@
 #include "convert/tokenizers/llama2c_tokenizer.h"
 #include "convert/tokenizers/sentencepiece_model.h"
 #include "convert/tokenizers/tokenizer_compiler.h"
+#include "convert/tokenizers/vocab_json.h"
 
 namespace arenite::convert {
 namespace {
@@ -31,7 +32,8 @@ TokenizerSpec read_json_tokenizer(const fs::path& file) {
   if (spec.kind == format::TokenizerKind::kWordPiece) {
     check_bert_config(spec, file.parent_path());
   } else if (spec.kind != format::TokenizerKind::kCharacters) {
-    apply_hf_config(spec, file.parent_path());
+    apply_hf_config(spec, file.parent_path(),
+                    has_model ? AroundText::kTokenizerSays : AroundText::kConfigsSay);
   }
   return spec;
 }
@@ -108,7 +110,7 @@ TokenizerSpec read_tokenizer(const fs::path& file) {
   if (first == 0x80 && second >= 2 && second <= 5) return read_character_pickle(file);
   if (first == 0x0A && second != 0) {  // the first field of a message: a piece, not empty
     TokenizerSpec spec = read_sentencepiece_model(file);
-    apply_hf_config(spec, file.parent_path());
+    apply_hf_config(spec, file.parent_path(), AroundText::kConfigsSay);
     return spec;
   }
   return read_llama2c_tokenizer(file);  // it begins with a small number in four bytes

@@ -25,10 +25,6 @@ std::string byte_level_bytes(std::string_view token);
 // A merge as a file writes it, "left right": throws InputError unless there is one space inside.
 std::pair<std::string, std::string> split_merge(std::string_view line, const std::string& origin);
 
-// Throws InputError for more merges than a model file holds, before a hostile file fills the
-// memory with them.
-void check_merge_count(size_t count, const std::string& origin);
-
 // Puts a vocabulary into spec.tokens, which `bytes_of` turns into bytes. Throws InputError for an
 // id that comes twice or is far beyond the number of tokens.
 void add_vocabulary(TokenizerSpec& spec, const Vocabulary& vocabulary,

@@ -106,14 +106,15 @@ class HfConfigs {
     const HfObject config(value, quote((folder_ / name).string()), "");
     const std::vector<TokenId> begins = given_ids(spec_, config, "bos_token_id");
     const std::vector<TokenId> ends = given_ids(spec_, config, "eos_token_id");
-    // A model's config repeats what the others say, or says it alone.
-    if (std::string_view(name) != "config.json" || (ends_.empty() && spec_.ends.empty())) {
-      ends_.insert(ends_.end(), ends.begin(), ends.end());
+    if (check_ != nullptr) {
+      check_->begin_is(config, "bos_token_id", begins);
+      check_->end_is(config, "eos_token_id", ends);
     }
+    // A model's config repeats what the others say, or says it alone.
+    const bool is_known = !ends_.empty() || !spec_.ends.empty();
+    if (std::string_view(name) == "config.json" && is_known) return;
+    ends_.insert(ends_.end(), ends.begin(), ends.end());
     if (bos_ == kNoToken && !begins.empty()) bos_ = begins.front();
-    if (check_ == nullptr) return;
-    check_->begin_is(config, "bos_token_id", begins);
-    check_->end_is(config, "eos_token_id", ends);
   }
 
   TokenizerSpec& spec_;

@@ -17,10 +17,11 @@ std::string fate_of_unknown(const TokenizerSpec& spec) {
     case format::Unknown::kDrop:
       return "are left out";
     case format::Unknown::kToken:
+      if (spec.unknown_token == kNoToken) break;
       return fmt::format("become token {}, {}", spec.unknown_token,
                          quote(spec.tokens[spec.unknown_token]));
   }
-  return "";
+  return "have none";
 }
 
 void note_unknown(TokenizerSpec& spec) {

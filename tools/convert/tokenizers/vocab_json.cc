@@ -7,12 +7,12 @@
 #include <string_view>
 
 #include "convert/error.h"
-#include "convert/file_map.h"
 #include "convert/models/json_file.h"
 #include "convert/tokenizers/byte_pairs.h"
 #include "convert/tokenizers/character_vocabulary.h"
 #include "convert/tokenizers/hf_config.h"
 #include "convert/tokenizers/hf_object.h"
+#include "convert/tokenizers/tokenizer_file.h"
 
 namespace arenite::convert {
 namespace {
@@ -35,8 +35,8 @@ Vocabulary read_plain_vocabulary(const std::filesystem::path& file) {
 using Merges = std::vector<std::pair<std::string, std::string>>;
 
 Merges read_merges_file(const std::filesystem::path& file) {
-  const FileMap map(file);
-  std::string_view text(reinterpret_cast<const char*>(map.bytes().data()), map.bytes().size());
+  const TokenizerFile source(file);
+  std::string_view text = source.text();
   Merges merges;
   for (bool is_first = true; !text.empty(); is_first = false) {
     const size_t end = std::min(text.find('\n'), text.size());
@@ -45,7 +45,7 @@ Merges read_merges_file(const std::filesystem::path& file) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty() || (is_first && line.starts_with("#version"))) continue;
     merges.push_back(split_merge(line, file.string()));
-    check_merge_count(merges.size(), file.string());
+    check_merge_count(source.name(), merges.size());
   }
   return merges;
 }

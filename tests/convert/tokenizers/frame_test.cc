@@ -95,7 +95,7 @@ TEST_F(Frame, IsNotChangedByTheConfigsFlags) {
   const json names = {
       {"tokenizer_class", "LlamaTokenizerFast"}, {"bos_token", "<s>"}, {"eos_token", "</s>"}};
   const json begins = template_of({special("<s>"), kText});
-  const json plain = template_of({kText});
+  const json plain = template_of(json::array({kText}));
   const struct {
     json processor;
     const char* field;

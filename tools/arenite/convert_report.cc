@@ -6,6 +6,7 @@
 
 #include "arenite/session_sizes.h"
 #include "convert/formula_text.h"
+#include "convert/tokenizers/tokenizer_notes.h"
 #include "core/arena_formula.h"
 #include "format/reader.h"
 
@@ -110,6 +111,9 @@ void print_tokenizer(const convert::Program& program) {
   if (program.tokenizer) {
     fmt::print("tokenizer  {} tokens, from {}\n", program.tokenizer->tokens.size(),
                program.tokenizer->origin);
+    const std::string unicode = convert::describe_unicode(*program.tokenizer);
+    if (!unicode.empty()) fmt::print("unicode    {}\n", unicode);
+    for (const std::string& note : program.tokenizer->notes) fmt::print("note       {}\n", note);
   } else {
     fmt::print("tokenizer  none found: the model reads and gives token ids (--tokenizer FILE)\n");
   }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 
+#include "arenite/normal_form.h"
 #include "convert/error.h"
 
 namespace arenite::tool {
@@ -45,12 +46,14 @@ Source source_of(const PromptOptions& options) {
   return {options.file.string(), read_all(file.get(), name)};
 }
 
-std::vector<TokenId> encode(const Tokenizer& tokenizer, const Source& source, bool specials) {
+std::vector<TokenId> encode(const Model& model, const Tokenizer& tokenizer, const Source& source,
+                            bool specials) {
   EncodeOptions options;
   options.read_specials = specials;
-  std::vector<TokenId> ids(encode_tokens_max(source.text.size()));
+  const std::string text = in_expected_form(model, source.text, specials, source.name);
+  std::vector<TokenId> ids(encode_tokens_max(text.size()));
   Diagnostic why;
-  const Result<size_t> count = tokenizer.encode(source.text, options, ids, &why);
+  const Result<size_t> count = tokenizer.encode(text, options, ids, &why);
   if (!count.ok()) throw_status(source.name, count.status(), why);
   ids.resize(*count);
   // With specials, an end may be what the person wrote.
@@ -71,7 +74,7 @@ std::vector<TokenId> encode_prompt(const ModelFile& file, const std::optional<To
         convert::quote(file.name()));
   }
   const Source source = source_of(options);
-  std::vector<TokenId> ids = encode(*tokenizer, source, options.specials);
+  std::vector<TokenId> ids = encode(file.model(), *tokenizer, source, options.specials);
   if (!source.text.empty() && !ids.empty()) return ids;
   if (tokenizer->bos() == kNoToken) {
     throw convert::InputError(

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "arenite/normal_form.h"
 #include "arenite/sequence_groups.h"
 #include "arenite/thread_pool.h"
 #include "arenite/tokenizer.h"
@@ -65,10 +66,13 @@ class TextEncoder {
   }
 
   void encode(const NamedText& text, TextBatch& batch) const {
-    std::vector<TokenId> ids(encode_tokens_max(text.text.size()));
+    // A tab has no other form, so that both texts of a pair are normalized at once.
+    const NamedText normal = {
+        text.name, in_expected_form(model_, text.text, encode_options_.read_specials, text.name)};
+    std::vector<TokenId> ids(encode_tokens_max(normal.text.size()));
     std::vector<uint8_t> types;
     Diagnostic why;
-    const Result<size_t> count = encode_into(text, ids, types, why);
+    const Result<size_t> count = encode_into(normal, ids, types, why);
     if (!count.ok()) throw_status(text.name, count.status(), why);
     const uint32_t positions = model_.positions_max();
     if (positions != 0 && *count > positions) {

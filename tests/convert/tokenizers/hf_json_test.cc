@@ -189,9 +189,11 @@ TEST(HfConfig, FallsBackToTheModelsConfig) {
   EXPECT_EQ(spec.bos, 65u);
 }
 
+// Of a tokenizer.model; a tokenizer.json says itself what goes around a text (frame_test.cc).
 TEST(HfConfig, SaysWhetherTheyAreAdded) {
   const TempFolder folder;
-  const auto file = folder.write("tokenizer.json", low_line().dump());
+  const auto file =
+      folder.write("tokenizer.model", SentencePieceFile{.pieces = llama_pieces({"a"})}.bytes());
   const auto flags = [&](const json& config) {
     folder.write("tokenizer_config.json", config.dump());
     return convert::read_tokenizer(file).flags;

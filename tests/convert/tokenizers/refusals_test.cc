@@ -186,11 +186,17 @@ TEST(TokenizerRefusals, OfConfigs) {
   };
   EXPECT_TRUE(refuses_config("tokenizer_config.json", {{"eos_token", "<eos>"}},
                              {"tokenizer_config.json", "eos_token", "<eos>", "vocabulary"}));
-  EXPECT_TRUE(refuses_config("tokenizer_config.json", {{"add_bos_token", true}},
-                             {"add_bos_token", "no such token"}));
   EXPECT_TRUE(refuses_config("generation_config.json", {{"eos_token_id", "5000"}},
                              {"generation_config.json", "eos_token_id", "5000", "an id"}));
   EXPECT_TRUE(refuses_config("config.json", {{"bos_token_id", 1.5}}, {"config.json", "1.5"}));
+}
+
+TEST(TokenizerRefusals, OfTokensToAddThatAreNotNamed) {
+  const TempFolder folder;
+  const auto file = folder.write("vocab.json", R"({"a": 0, "bc": 1})");
+  folder.write("merges.txt", "");
+  folder.write("tokenizer_config.json", R"({"add_bos_token": true})");
+  EXPECT_TRUE(refuses([&] { convert::read_tokenizer(file); }, {"add_bos_token", "no such token"}));
 }
 
 TEST(TokenizerRefusals, OfVocabJson) {
@@ -266,6 +272,11 @@ TEST(TokenizerRefusals, OfLlama2cFiles) {
   pieces.resize(100);
   pieces[10].text = "<0x07>";
   EXPECT_TRUE(refuses_bin(llama2c_file(pieces), {"100 tokens", "259"}));
+  pieces = llama_pieces({"a"});
+  pieces[3].text = "\n";  // then no other token is a byte
+  EXPECT_TRUE(refuses_bin(llama2c_file(pieces), {"token 4", "<0x01>", "no byte"}));
+  pieces.resize(2);
+  EXPECT_TRUE(refuses_bin(llama2c_file(pieces), {"2 tokens", "at least 3"}));
   std::string lying = whole;
   lying[0] = 2;
   EXPECT_TRUE(refuses_bin(lying, {"token 0", "announces"}));

@@ -92,7 +92,7 @@ TEST_F(TokenizerFor, DoesWithoutWhereAskedTo) {
 
 TEST_F(TokenizerFor, RefusesAChoiceThatIsNotThere) {
   EXPECT_TRUE(refuses([&] { origin(DecoderKind::kLlama2c, "m.bin", "gone.json"); },
-                      {"gone.json", "cannot be opened"}));
+                      {"gone.json", "cannot open"}));
   std::filesystem::create_directory(folder_.path() / "empty");
   EXPECT_TRUE(refuses([&] { origin(DecoderKind::kLlama2c, "m.bin", "empty"); },
                       {"empty", "tokenizer.json, vocab.txt, tokenizer.model or vocab.json"}));
@@ -125,15 +125,14 @@ TEST_F(TokenizerFor, TakesTheOneInsideAGgufFile) {
 TEST_F(TokenizerFor, AsksTheModelWhichTokensBeginAndEndATextWhereTheTokenizerDoesNotSay) {
   DecoderSource source = source_of(DecoderKind::kGguf);
   source.tokenizer = gguf_tokenizer();
+  source.tokenizer->bos_id = kNoToken;  // as files write -1
+  source.tokenizer->eos_id = kNoToken;
   source.spec.bos_id = 1;
   source.spec.eos_ids = {999, 2, 5};  // 999 is a row of padding
   const auto found = tokenizer_for("m.gguf", "", source);
   EXPECT_EQ(found->bos, 1u);
   EXPECT_EQ(found->ends, (std::vector<TokenId>{2, 5}));
   EXPECT_EQ(found->flags & format::kAddBos, 0u);  // which nobody has asked for
-  source.tokenizer->bos_id = kNoToken;            // as files write -1
-  source.tokenizer->eos_id = kNoToken;
-  EXPECT_EQ(tokenizer_for("m.gguf", "", source)->ends, (std::vector<TokenId>{2, 5}));
   source.tokenizer->bos_id = 3;
   source.tokenizer->eos_id = 4;
   const auto own = tokenizer_for("m.gguf", "", source);

@@ -3,7 +3,6 @@
 #include "convert/tokenizers/bert_vocabulary.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -12,6 +11,7 @@
 #include "convert/models/json_file.h"
 #include "convert/tokenizers/hf_config.h"
 #include "convert/tokenizers/hf_object.h"
+#include "convert/tokenizers/tokenizer_file.h"
 #include "core/utf8.h"
 
 namespace arenite::convert {
@@ -19,9 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void check_utf8(const std::string& token, size_t line, const std::string& file_name) {
+void check_utf8(std::string_view token, size_t line, const std::string& file_name) {
   for (size_t i = 0; i < token.size();) {
-    const CodePoint next = decode_utf8(std::string_view(token).substr(i));
+    const CodePoint next = decode_utf8(token.substr(i));
     if (next.value == kInvalidCodePoint) {
       throw InputError("{}, line {}: {} is no UTF-8: expected a vocabulary, a token a line",
                        file_name, line, quote(token));
@@ -31,13 +31,17 @@ void check_utf8(const std::string& token, size_t line, const std::string& file_n
 }
 
 std::vector<std::string> read_lines(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw InputError("{} cannot be opened", quote(file.string()));
+  const TokenizerFile source(file);
+  std::string_view text = source.text();
   std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    check_utf8(line, lines.size() + 1, quote(file.string()));
-    lines.push_back(line);
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    check_token(source.name(), lines.size(), line);
+    check_utf8(line, lines.size() + 1, source.name());
+    lines.emplace_back(line);
   }
   return lines;
 }

@@ -13,17 +13,25 @@ namespace {
 constexpr uint32_t kFirstInvented = 256;
 constexpr uint32_t kLastInvented = 323;
 
-bool prints(uint32_t byte) {
+constexpr bool prints(uint32_t byte) {
   return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xFF && byte != 0xAD);
 }
 
-// The byte of each code point up to kLastInvented; -1 for none.
-std::array<int, kLastInvented + 1> invert_alphabet() {
-  std::array<int, kLastInvented + 1> bytes;
-  bytes.fill(-1);
-  for (int byte = 0; byte < 256; ++byte) bytes[byte_character(static_cast<uint8_t>(byte))] = byte;
-  return bytes;
-}
+// The character of each byte, and the byte of each character; -1 for none.
+struct Alphabet {
+  std::array<uint32_t, 256> characters = {};
+  std::array<int, kLastInvented + 1> bytes = {};
+
+  constexpr Alphabet() {
+    bytes.fill(-1);
+    uint32_t invented = kFirstInvented;
+    for (uint32_t byte = 0; byte < 256; ++byte) {
+      characters[byte] = prints(byte) ? byte : invented++;
+      bytes[characters[byte]] = static_cast<int>(byte);
+    }
+  }
+};
+constexpr Alphabet kAlphabet;
 
 TokenId find(const TokenizerSpec& spec, const Vocabulary& vocabulary, const std::string& token,
              size_t merge_index) {
@@ -39,36 +47,29 @@ TokenId find(const TokenizerSpec& spec, const Vocabulary& vocabulary, const std:
 
 }  // namespace
 
-uint32_t byte_character(uint8_t byte) {
-  if (prints(byte)) return byte;
-  uint32_t invented = kFirstInvented;
-  for (uint32_t other = 0; other < byte; ++other) invented += prints(other) ? 0 : 1;
-  return invented;
-}
+uint32_t byte_character(uint8_t byte) { return kAlphabet.characters[byte]; }
 
 std::string byte_level_bytes(std::string_view token) {
-  const auto alphabet = invert_alphabet();
   std::string bytes;
   for (size_t i = 0; i < token.size();) {
     const CodePoint code_point = decode_utf8(token.substr(i));
-    if (code_point.value > kLastInvented || alphabet[code_point.value] < 0) {
+    if (code_point.value > kLastInvented || kAlphabet.bytes[code_point.value] < 0) {
       return std::string(token);
     }
-    bytes += static_cast<char>(alphabet[code_point.value]);
+    bytes += static_cast<char>(kAlphabet.bytes[code_point.value]);
     i += code_point.bytes;
   }
   return bytes;
 }
 
-std::pair<std::string, std::string> split_merge(const std::string& line,
-                                                const std::string& origin) {
+std::pair<std::string, std::string> split_merge(std::string_view line, const std::string& origin) {
   const size_t space = line.find(' ');
-  if (space == std::string::npos || space == 0 || space + 1 == line.size() ||
-      line.find(' ', space + 1) != std::string::npos) {
+  if (space == std::string_view::npos || space == 0 || space + 1 == line.size() ||
+      line.find(' ', space + 1) != std::string_view::npos) {
     throw InputError("{}: the merge {} is not two tokens with a space between", quote(origin),
                      quote(line));
   }
-  return {line.substr(0, space), line.substr(space + 1)};
+  return {std::string(line.substr(0, space)), std::string(line.substr(space + 1))};
 }
 
 void add_vocabulary(TokenizerSpec& spec, const Vocabulary& vocabulary,

@@ -23,7 +23,7 @@ uint32_t byte_character(uint8_t byte);
 std::string byte_level_bytes(std::string_view token);
 
 // A merge as a file writes it, "left right": throws InputError unless there is one space inside.
-std::pair<std::string, std::string> split_merge(const std::string& line, const std::string& origin);
+std::pair<std::string, std::string> split_merge(std::string_view line, const std::string& origin);
 
 // Puts a vocabulary into spec.tokens, which `bytes_of` turns into bytes. Throws InputError for an
 // id that comes twice or is far beyond the number of tokens.

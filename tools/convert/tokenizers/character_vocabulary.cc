@@ -2,10 +2,11 @@
 // A character without a token is refused when a text is encoded: there is nothing to put for it.
 #include "convert/tokenizers/character_vocabulary.h"
 
+#include <span>
 #include <string_view>
 
 #include "convert/error.h"
-#include "convert/file_map.h"
+#include "convert/tokenizers/tokenizer_file.h"
 #include "convert/unpickler.h"
 #include "core/utf8.h"
 
@@ -48,9 +49,9 @@ Vocabulary read_map(const Pickle& pickle, const PickleValue& dict, const char* f
 }  // namespace
 
 TokenizerSpec read_character_pickle(const std::filesystem::path& file) {
-  const FileMap map(file);
-  const std::string name = quote(file.string());
-  const Pickle pickle = unpickle(map.bytes(), name);
+  const TokenizerFile source(file);
+  const std::string& name = source.name();
+  const Pickle pickle = unpickle(std::as_bytes(std::span(source.text())), name);
   const PickleValue& root = pickle.values[pickle.root];
   const PickleValue* stoi = root.kind == Kind::kDict ? find(pickle, root, "stoi") : nullptr;
   if (stoi == nullptr || stoi->kind != Kind::kDict) {

@@ -14,19 +14,20 @@ struct KnownPattern {
   format::Pattern pattern;
   bool whole_tokens;  // a piece that is a token is not merged
   bool add_bos;       // unless the file says otherwise
+  bool expects_nfc;   // the model's own tokenizer normalizes its texts
 };
 
 constexpr KnownPattern kPatterns[] = {
-    {"", format::Pattern::kGpt2, false, false},  // of files older than the field
-    {"gpt-2", format::Pattern::kGpt2, false, false},
-    {"phi-2", format::Pattern::kGpt2, false, false},
-    {"llama-bpe", format::Pattern::kLlama3, true, true},
-    {"llama3", format::Pattern::kLlama3, true, true},
-    {"llama-v3", format::Pattern::kLlama3, true, true},
-    {"qwen2", format::Pattern::kQwen2, false, false},
-    {"deepseek-r1-qwen", format::Pattern::kQwen2, false, false},
-    {"smollm", format::Pattern::kDigits, false, false},
-    {"starcoder", format::Pattern::kDigits, false, false},
+    {"", format::Pattern::kGpt2, false, false, false},  // of files older than the field
+    {"gpt-2", format::Pattern::kGpt2, false, false, false},
+    {"phi-2", format::Pattern::kGpt2, false, false, false},
+    {"llama-bpe", format::Pattern::kLlama3, true, true, false},
+    {"llama3", format::Pattern::kLlama3, true, true, false},
+    {"llama-v3", format::Pattern::kLlama3, true, true, false},
+    {"qwen2", format::Pattern::kQwen2, false, false, true},
+    {"deepseek-r1-qwen", format::Pattern::kQwen2, false, false, true},
+    {"smollm", format::Pattern::kDigits, false, false, false},
+    {"starcoder", format::Pattern::kDigits, false, false, false},
 };
 
 PieceType type_of(const GgufTokenizer& tokens, size_t index, const std::string& origin) {
@@ -88,6 +89,7 @@ void fill_gpt2(TokenizerSpec& spec, const GgufTokenizer& tokens, const KnownPatt
   // Special tokens are written as they are, not in the alphabet of bytes.
   for (const auto& [id, flags] : spec.specials) spec.tokens[id] = tokens.tokens[id];
   spec.pattern = known.pattern;
+  if (known.expects_nfc) spec.flags |= format::kExpectsNfc;
   if (!known.whole_tokens) return;
   for (TokenId id = 0; id < spec.tokens.size(); ++id) {
     if (!spec.specials.contains(id)) spec.whole_tokens.push_back(id);
@@ -102,6 +104,39 @@ const KnownPattern& known_pattern(const GgufTokenizer& tokens, const std::string
   }
   throw InputError("{}: tokenizer.ggml.pre is {}: supported are {}", quote(origin),
                    quote(tokens.pre_tokenizer), names);
+}
+
+// A file of model "llama" that names no ids has SentencePiece's, as llama.cpp reads it.
+std::optional<TokenId> id_or(std::optional<uint32_t> given, const GgufTokenizer& tokens,
+                             TokenId usual) {
+  if (!given && tokens.model == "llama" && usual < tokens.tokens.size()) return usual;
+  return given && *given != kNoToken ? given : std::nullopt;  // -1 says that there is none
+}
+
+void put_tokens_around(TokenizerSpec& spec, const GgufTokenizer& tokens, bool add_bos) {
+  const std::optional<TokenId> bos = id_or(tokens.bos_id, tokens, 1);
+  const std::optional<TokenId> eos = id_or(tokens.eos_id, tokens, 2);
+  if (bos) spec.bos = *bos;
+  if (eos) spec.ends = {*eos};
+  const struct {
+    bool is_wanted, is_there;
+    uint32_t flag;
+    const char* field;
+    const char* place;
+  } additions[] = {
+      {tokens.add_bos.value_or(add_bos && bos), bos.has_value(), format::kAddBos, "bos", "begin"},
+      {tokens.add_eos.value_or(false), eos.has_value(), format::kAddEnd, "eos", "end"}};
+  for (const auto& addition : additions) {
+    if (!addition.is_wanted) continue;
+    if (addition.is_there) {
+      spec.flags |= addition.flag;
+      continue;
+    }
+    spec.notes.push_back(
+        fmt::format("tokenizer.ggml.add_{0}_token is true, and no {0}_token_id is given: texts {1} "
+                    "with no token",
+                    addition.field, addition.place));
+  }
 }
 
 }  // namespace
@@ -126,14 +161,7 @@ TokenizerSpec understand_gguf_tokenizer(const GgufTokenizer& tokens, const std::
     spec.unknown_token = *tokens.unknown_id;
     spec.unknown = format::Unknown::kToken;
   }
-  if (given(tokens.bos_id)) {
-    spec.bos = *tokens.bos_id;
-    if (tokens.add_bos.value_or(add_bos)) spec.flags |= format::kAddBos;
-  }
-  if (given(tokens.eos_id)) {
-    spec.ends = {*tokens.eos_id};
-    if (tokens.add_eos.value_or(false)) spec.flags |= format::kAddEnd;
-  }
+  put_tokens_around(spec, tokens, add_bos);
   return spec;
 }
 

@@ -4,15 +4,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string_view>
 
 #include "convert/error.h"
 #include "convert/models/json_file.h"
-#include "convert/tokenizers/byte_pairs.h"
-#include "convert/tokenizers/character_vocabulary.h"
+#include "convert/tokenizers/frame_check.h"
 #include "convert/tokenizers/hf_object.h"
 
 namespace arenite::convert {
@@ -77,32 +74,55 @@ void apply_additions(TokenizerSpec& spec, const HfObject& config) {
   }
 }
 
-Vocabulary read_plain_vocabulary(const std::filesystem::path& file) {
-  const json root = read_json_object(file);
-  Vocabulary vocabulary;
-  for (const auto& [token, id] : root.items()) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() >= format::kVocabularyMax) {
-      throw InputError("{}: the id of {} is {}: expected 0 to {}", quote(file.string()),
-                       quote(token), show(id), format::kVocabularyMax - 1);
-    }
-    vocabulary[token] = id.get<TokenId>();
-  }
-  return vocabulary;
-}
+// The files beside a tokenizer, each of which may name the tokens that begin and end a text.
+class HfConfigs {
+ public:
+  HfConfigs(TokenizerSpec& spec, const std::filesystem::path& folder, FrameCheck* check)
+      : spec_(spec), folder_(folder), check_(check) {}
 
-std::vector<std::pair<std::string, std::string>> read_merges_file(
-    const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw InputError("{} cannot be opened", quote(file.string()));
-  std::vector<std::pair<std::string, std::string>> merges;
-  std::string line;
-  for (bool is_first = true; std::getline(in, line); is_first = false) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (line.empty() || (is_first && line.starts_with("#version"))) continue;
-    merges.push_back(split_merge(line, file.string()));
+  void read() {
+    for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) read_names(name);
+    for (const char* name : {"generation_config.json", "config.json"}) read_ids(name);
   }
-  return merges;
-}
+
+  TokenId bos() const { return bos_; }
+  const std::vector<TokenId>& ends() const { return ends_; }
+
+ private:
+  void read_names(const char* name) {
+    const json value = read_optional_json(folder_ / name);
+    const HfObject config(value, quote((folder_ / name).string()), "");
+    const TokenId begin = named_token(spec_, config, "bos_token");
+    const TokenId end = named_token(spec_, config, "eos_token");
+    if (bos_ == kNoToken) bos_ = begin;
+    if (ends_.empty() && end != kNoToken) ends_.push_back(end);
+    if (check_ == nullptr) return;
+    if (begin != kNoToken) check_->begin_is(config, "bos_token", {&begin, 1});
+    if (end != kNoToken) check_->end_is(config, "eos_token", {&end, 1});
+  }
+
+  void read_ids(const char* name) {
+    const json value = read_optional_json(folder_ / name);
+    const HfObject config(value, quote((folder_ / name).string()), "");
+    const std::vector<TokenId> begins = given_ids(spec_, config, "bos_token_id");
+    const std::vector<TokenId> ends = given_ids(spec_, config, "eos_token_id");
+    if (check_ != nullptr) {
+      check_->begin_is(config, "bos_token_id", begins);
+      check_->end_is(config, "eos_token_id", ends);
+    }
+    // A model's config repeats what the others say, or says it alone.
+    const bool is_known = !ends_.empty() || !spec_.ends.empty();
+    if (std::string_view(name) == "config.json" && is_known) return;
+    ends_.insert(ends_.end(), ends.begin(), ends.end());
+    if (bos_ == kNoToken && !begins.empty()) bos_ = begins.front();
+  }
+
+  TokenizerSpec& spec_;
+  const std::filesystem::path& folder_;
+  FrameCheck* check_;
+  TokenId bos_ = kNoToken;
+  std::vector<TokenId> ends_;
+};
 
 }  // namespace
 
@@ -144,31 +164,23 @@ void add_decoder_tokens(TokenizerSpec& spec, const HfObject& config) {
   }
 }
 
-void apply_hf_config(TokenizerSpec& spec, const std::filesystem::path& folder) {
-  TokenId bos = kNoToken;
-  std::vector<TokenId> ends;
-  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
-    const json value = read_optional_json(folder / name);
-    const HfObject config(value, quote((folder / name).string()), "");
-    if (bos == kNoToken) bos = named_token(spec, config, "bos_token");
-    const TokenId end = named_token(spec, config, "eos_token");
-    if (ends.empty() && end != kNoToken) ends.push_back(end);
-  }
-  add_ends(spec, ends);
-  for (const char* name : {"generation_config.json", "config.json"}) {
-    // A model's config repeats what the others say, or says it alone.
-    if (std::string_view(name) == "config.json" && !spec.ends.empty()) break;
-    const json value = read_optional_json(folder / name);
-    const HfObject config(value, quote((folder / name).string()), "");
-    add_ends(spec, given_ids(spec, config, "eos_token_id"));
-    const std::vector<TokenId> begins = given_ids(spec, config, "bos_token_id");
-    if (bos == kNoToken && !begins.empty()) bos = begins.front();
-  }
-  if (bos != kNoToken) spec.bos = bos;
+void apply_hf_config(TokenizerSpec& spec, const std::filesystem::path& folder,
+                     AroundText around_text) {
+  const bool is_said = around_text == AroundText::kTokenizerSays;
+  FrameCheck check(spec);
+  HfConfigs configs(spec, folder, is_said ? &check : nullptr);
+  configs.read();
+  const bool keeps_begin = is_said && (spec.flags & format::kAddBos) != 0;
+  if (configs.bos() != kNoToken && !keeps_begin) spec.bos = configs.bos();
+  add_ends(spec, configs.ends());
 
   const json value = read_optional_json(folder / "tokenizer_config.json");
   const HfObject config(value, quote((folder / "tokenizer_config.json").string()), "");
-  apply_additions(spec, config);
+  if (is_said) {
+    check.check_additions(config);
+  } else {
+    apply_additions(spec, config);
+  }
   // This class makes its own model from the vocabulary, and tells it of no unknown token:
   // characters that it cannot write, not even as bytes, vanish.
   const std::string name = config.has("tokenizer_class") ? config.text("tokenizer_class") : "";
@@ -176,47 +188,6 @@ void apply_hf_config(TokenizerSpec& spec, const std::filesystem::path& folder) {
       (name == "LlamaTokenizer" || name == "LlamaTokenizerFast")) {
     spec.unknown = format::Unknown::kDrop;
   }
-}
-
-TokenizerSpec read_vocab_json(const std::filesystem::path& vocab_file) {
-  const Vocabulary vocabulary = read_plain_vocabulary(vocab_file);
-  const std::filesystem::path merges_file = vocab_file.parent_path() / "merges.txt";
-  if (!std::filesystem::exists(merges_file)) {
-    if (is_character_vocabulary(vocabulary)) {
-      return character_tokenizer(vocabulary, vocab_file.string());
-    }
-    throw InputError("{} holds tokens of several characters: expected merges.txt beside it",
-                     quote(vocab_file.string()));
-  }
-  TokenizerSpec spec;
-  spec.origin = vocab_file.string();
-  spec.pattern = format::Pattern::kGpt2;
-  spec.unknown = format::Unknown::kDrop;
-
-  const std::filesystem::path config_file = vocab_file.parent_path() / "tokenizer_config.json";
-  const json value = read_optional_json(config_file);
-  const HfObject config(value, quote(config_file.string()), "");
-  const std::string name =
-      config.has("tokenizer_class") ? config.text("tokenizer_class") : "GPT2Tokenizer";
-  if (name == "Qwen2Tokenizer" || name == "Qwen2TokenizerFast") {
-    spec.pattern = format::Pattern::kQwen2;
-    spec.flags |= format::kExpectsNfc;
-  } else if (name != "GPT2Tokenizer" && name != "GPT2TokenizerFast") {
-    config.refuse("tokenizer_class",
-                  "GPT2Tokenizer or Qwen2Tokenizer; for others save a tokenizer.json");
-  }
-  fill_byte_pairs(spec, vocabulary, read_merges_file(merges_file));
-  if (config.flag("add_prefix_space", false)) {
-    spec.prefix = format::Prefix::kUnlessSpace;
-    spec.flags |= format::kPrefixEveryPart;
-  }
-  add_decoder_tokens(spec, config);
-  const auto end_of_text = vocabulary.find("<|endoftext|>");
-  if (end_of_text != vocabulary.end()) {
-    spec.specials.try_emplace(end_of_text->second, uint8_t{0});
-    if (!config.has("eos_token")) spec.ends = {end_of_text->second};
-  }
-  return spec;
 }
 
 }  // namespace arenite::convert

@@ -13,14 +13,17 @@
 
 namespace arenite::convert {
 
-// Reads tokenizer_config.json, special_tokens_map.json, generation_config.json and config.json of
-// the folder, those that are there. Throws InputError for a token that the vocabulary lacks.
-void apply_hf_config(TokenizerSpec& spec, const std::filesystem::path& folder);
+// Who decides what goes around a text.
+enum class AroundText : uint8_t {
+  kTokenizerSays,  // a tokenizer.json does, by its post-processor or by having none
+  kConfigsSay,     // the files beside it, by "add_bos_token" and "add_eos_token"
+};
 
-// A byte-level tokenizer of `vocab.json` and, beside it, `merges.txt`: GPT-2's, or, where
-// tokenizer_config.json names its class, Qwen 2's. Other classes are refused. Without merges.txt, a
-// vocabulary of single characters.
-TokenizerSpec read_vocab_json(const std::filesystem::path& vocab_file);
+// Reads tokenizer_config.json, special_tokens_map.json, generation_config.json and config.json of
+// the folder, those that are there. Where they contradict a tokenizer that decides, the spec gets
+// notes. Throws InputError for a token that the vocabulary lacks.
+void apply_hf_config(TokenizerSpec& spec, const std::filesystem::path& folder,
+                     AroundText around_text);
 
 // For readers of other vocabularies. An empty object where the file is absent.
 nlohmann::json read_optional_json(const std::filesystem::path& file);

@@ -15,6 +15,7 @@ class HfObject {
   // Throws InputError unless `value` is an object.
   HfObject(const nlohmann::json& value, std::string file_name, std::string place);
 
+  const std::string& file_name() const { return file_name_; }  // in quotes
   const std::string& place() const { return place_; }
   std::string type() const { return text("type"); }
 

@@ -112,11 +112,16 @@ TokenId read_token(const HfObject& step, std::string_view field) {
 void take_post_processor(HfFrame& frame, const HfObject& step, const std::string& file_name) {
   const std::string type = step.type();
   if (type == "ByteLevel") return;  // changes offsets only
+  if (frame.is_said) {
+    step.refuse("type", "one step that puts tokens around a text; this is the second");
+  }
+  frame.is_said = true;
   if (type == "BertProcessing" || type == "RobertaProcessing") {
     // RobertaProcessing's other two fields change offsets only, too.
     step.expect_only({"type", "sep", "cls", "trim_offsets", "add_prefix_space"});
     const bool is_bert = type == "BertProcessing";
-    frame = {.begin = read_token(step, "cls"),
+    frame = {.is_said = true,
+             .begin = read_token(step, "cls"),
              .end = read_token(step, "sep"),
              .pair_separators = is_bert ? 1u : 2u,
              .second_has_type1 = is_bert};

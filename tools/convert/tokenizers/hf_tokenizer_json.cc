@@ -13,6 +13,7 @@
 #include "convert/tokenizers/hf_pipeline.h"
 #include "convert/tokenizers/hf_word_piece.h"
 #include "convert/tokenizers/sentence_pieces.h"
+#include "convert/tokenizers/tokenizer_file.h"
 
 namespace arenite::convert {
 namespace {
@@ -47,6 +48,7 @@ Merges read_merges(const HfObject& model, const std::string& file_name) {
       throw InputError("{}, model.merges[{}]: found {}: expected two tokens", file_name,
                        merges.size(), show(merge));
     }
+    check_merge_count(file_name, merges.size());
   }
   return merges;
 }

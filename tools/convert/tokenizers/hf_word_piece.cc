@@ -2,8 +2,11 @@
 // BertNormalizer, BertPreTokenizer, WordPiece: one step of each.
 #include "convert/tokenizers/hf_word_piece.h"
 
+#include <algorithm>
+
 #include "convert/error.h"
 #include "convert/tokenizers/bert_vocabulary.h"
+#include "convert/tokenizers/frame_check.h"
 #include "convert/tokenizers/hf_config.h"
 #include "convert/tokenizers/hf_pipeline.h"
 #include "convert/tokenizers/hf_post_processor.h"
@@ -65,7 +68,7 @@ void fill_hf_word_piece(TokenizerSpec& spec, const HfObject& root, const Vocabul
   apply_frame(spec, frame);
 }
 
-void check_bert_config(const TokenizerSpec& spec, const std::filesystem::path& folder) {
+void check_bert_config(TokenizerSpec& spec, const std::filesystem::path& folder) {
   const nlohmann::json value = read_optional_json(folder / "tokenizer_config.json");
   const HfObject config(value, quote((folder / "tokenizer_config.json").string()), "");
   const struct {
@@ -81,6 +84,18 @@ void check_bert_config(const TokenizerSpec& spec, const std::filesystem::path& f
       config.refuse(rule.field, fmt::format("{}, as in {}", rule.found, quote(spec.origin)));
     }
   }
+  FrameCheck check(spec);
+  const auto ids_of = [&](const char* field) {
+    std::vector<TokenId> ids;
+    if (!config.has(field)) return ids;
+    const auto named =
+        std::find(spec.tokens.begin(), spec.tokens.end(), named_token_text(config, field));
+    if (named != spec.tokens.end())
+      ids.push_back(static_cast<TokenId>(named - spec.tokens.begin()));
+    return ids;
+  };
+  check.begin_is(config, "cls_token", ids_of("cls_token"));
+  check.end_is(config, "sep_token", ids_of("sep_token"));
 }
 
 }  // namespace arenite::convert

@@ -17,7 +17,8 @@ void fill_hf_word_piece(TokenizerSpec& spec, const HfObject& root, const Vocabul
                         const std::string& file_name);
 
 // Throws InputError where the folder's tokenizer_config.json says otherwise than the spec what is
-// done to a text: transformers would follow the one, other programs the other.
-void check_bert_config(const TokenizerSpec& spec, const std::filesystem::path& folder);
+// done to a text: transformers would follow the one, other programs the other. Where it names other
+// tokens around a text, the spec gets notes.
+void check_bert_config(TokenizerSpec& spec, const std::filesystem::path& folder);
 
 }  // namespace arenite::convert

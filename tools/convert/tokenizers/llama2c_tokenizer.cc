@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "convert/error.h"
-#include "convert/file_map.h"
 #include "convert/tokenizers/sentence_pieces.h"
+#include "convert/tokenizers/tokenizer_file.h"
 
 namespace arenite::convert {
 namespace {
@@ -58,40 +58,57 @@ std::vector<SentencePiece> read_pieces(std::string_view bytes, const std::string
       throw InputError("{}: token {} has {} bytes: expected at most the {} that the file announces",
                        name, pieces.size(), length, longest);
     }
-    piece.text = reader.text(length);
+    const std::string_view text = reader.text(length);
+    check_token(name, pieces.size(), text);
+    piece.text = text;
     pieces.push_back(std::move(piece));
   }
   return pieces;
 }
 
+// The bytes are all where the program counts on them, or there are none.
+bool mark_bytes(std::vector<SentencePiece>& pieces, const std::string& name) {
+  const bool has_bytes = pieces.size() > kFirstByteId && piece_byte(pieces[kFirstByteId].text) == 0;
+  if (has_bytes && pieces.size() < kFixedTokens) {
+    throw InputError("{} has {} tokens: expected at least {}: unknown, begin, end and 256 bytes",
+                     name, pieces.size(), kFixedTokens);
+  }
+  for (TokenId id = kFirstByteId; id < pieces.size(); ++id) {
+    const bool is_byte = has_bytes && id < kFixedTokens;
+    const int expected = is_byte ? static_cast<int>(id - kFirstByteId) : -1;
+    if (is_byte) pieces[id].type = PieceType::kByte;
+    if (piece_byte(pieces[id].text) == expected) continue;
+    const std::string what = is_byte ? fmt::format("the byte {}", expected) : "no byte";
+    throw InputError("{}: token {} is {}: expected {}; bytes are tokens {} to {}, or none is", name,
+                     id, quote(pieces[id].text), what, kFirstByteId, kFixedTokens - 1);
+  }
+  return has_bytes;
+}
+
 }  // namespace
 
 TokenizerSpec read_llama2c_tokenizer(const std::filesystem::path& file) {
-  const FileMap map(file);
-  const std::string name = quote(file.string());
-  std::vector<SentencePiece> pieces =
-      read_pieces({reinterpret_cast<const char*>(map.bytes().data()), map.bytes().size()}, name);
-  if (pieces.size() < kFixedTokens) {
-    throw InputError("{} has {} tokens: expected at least {}: unknown, begin, end and 256 bytes",
-                     name, pieces.size(), kFixedTokens);
+  const TokenizerFile source(file);
+  const std::string& name = source.name();
+  std::vector<SentencePiece> pieces = read_pieces(source.text(), name);
+  if (pieces.size() < kFirstByteId) {
+    throw InputError("{} has {} tokens: expected at least {}: unknown, begin and end", name,
+                     pieces.size(), kFirstByteId);
   }
   pieces[kUnknownId] = {"<unk>", 0.0f, PieceType::kUnknown};
   pieces[kBosId] = {"<s>", 0.0f, PieceType::kControl};  // the file has newlines around them
   pieces[kEosId] = {"</s>", 0.0f, PieceType::kControl};
-  for (TokenId id = kFirstByteId; id < kFixedTokens; ++id) {
-    if (piece_byte(pieces[id].text) != static_cast<int>(id - kFirstByteId)) {
-      throw InputError("{}: token {} is {}: expected the byte {}", name, id, quote(pieces[id].text),
-                       id - kFirstByteId);
-    }
-    pieces[id].type = PieceType::kByte;
-  }
+  const bool has_bytes = mark_bytes(pieces, name);
 
   TokenizerSpec spec;
   spec.origin = file.string();
   fill_sentence_pieces(spec, pieces, false);
   spec.unknown = format::Unknown::kToken;
-  spec.prefix = format::Prefix::kAlways;
-  spec.flags = format::kAddBos | format::kDropFirstSpace | format::kFuseUnknown;
+  spec.flags = format::kAddBos | format::kFuseUnknown;
+  if (has_bytes || spec.characters.contains(' ')) {  // else the space before a text is unknown
+    spec.prefix = format::Prefix::kAlways;
+    spec.flags |= format::kDropFirstSpace;
+  }
   spec.bos = kBosId;
   spec.ends = {kEosId};
   return spec;

@@ -8,8 +8,9 @@
 
 namespace arenite::convert {
 
-// Throws InputError for a file that ends early or whose first tokens are not those of Llama:
-// unknown, begin, end, and the 256 bytes.
+// The first tokens are unknown, begin and end; then come the 256 bytes, or there are none and a
+// character without a token is the unknown one. Throws InputError for a file that ends early, and
+// for bytes that are elsewhere or not all there.
 TokenizerSpec read_llama2c_tokenizer(const std::filesystem::path& file);
 
 }  // namespace arenite::convert

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <unordered_map>
+#include <unordered_set>
 
 #include "convert/error.h"
+#include "convert/tokenizers/piece_search.h"
+#include "convert/tokenizers/tokenizer_file.h"
 #include "core/utf8.h"
 
 namespace arenite::convert {
@@ -18,8 +20,6 @@ int hex_digit(char c) {
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
-
-using PieceIds = std::unordered_map<std::string_view, TokenId>;
 
 void add_byte(TokenizerSpec& spec, const SentencePiece& piece, TokenId id) {
   const int byte = piece_byte(piece.text);
@@ -47,14 +47,55 @@ std::vector<uint32_t> ranks_of(const std::vector<SentencePiece>& pieces) {
   return ranks;
 }
 
-void add_pairs(TokenizerSpec& spec, std::string_view text, TokenId id, uint32_t rank,
-               const PieceIds& ids) {
-  for (size_t cut = decode_utf8(text).bytes; cut < text.size();
-       cut += decode_utf8(text.substr(cut)).bytes) {
-    const auto left = ids.find(text.substr(0, cut));
-    const auto right = ids.find(text.substr(cut));
-    if (left == ids.end() || right == ids.end()) continue;
-    spec.merges.push_back({left->second, right->second, id, rank});
+// Adds the merges that make pieces of two others.
+class PairFinder {
+ public:
+  // `texts` of the pieces that are merged, by id; empty for the others.
+  PairFinder(TokenizerSpec& spec, const std::vector<std::string_view>& texts)
+      : spec_(spec),
+        name_(quote(spec.origin)),
+        lefts_(texts, TextEdge::kBegin),
+        rights_(texts, TextEdge::kEnd) {}
+
+  // Adds those that make `text`, and returns how many there are.
+  size_t add(std::string_view text, TokenId id, uint32_t rank) {
+    const size_t before = spec_.merges.size();
+    lefts_.find(text, left_);
+    rights_.find(text, right_);
+    for (size_t cut = decode_utf8(text).bytes; cut < text.size();
+         cut += decode_utf8(text.substr(cut)).bytes) {
+      const TokenId left = left_[cut - 1];
+      const TokenId right = right_[text.size() - cut - 1];
+      if (left == kNoToken || right == kNoToken) continue;
+      spec_.merges.push_back({left, right, id, rank});
+    }
+    check_merge_count(name_, spec_.merges.size());
+    return spec_.merges.size() - before;
+  }
+
+ private:
+  TokenizerSpec& spec_;
+  std::string name_;
+  PieceSearch lefts_, rights_;
+  std::vector<TokenId> left_, right_;  // of one text
+};
+
+void add_all_pairs(TokenizerSpec& spec, const std::vector<SentencePiece>& pieces) {
+  std::vector<std::string_view> texts;
+  for (const SentencePiece& piece : pieces) {
+    texts.push_back(piece.type == PieceType::kNormal ? std::string_view(piece.text)
+                                                     : std::string_view());
+  }
+  PairFinder finder(spec, texts);
+  const std::vector<uint32_t> ranks = ranks_of(pieces);
+  for (TokenId id = 0; id < pieces.size(); ++id) {
+    const bool is_unused = pieces[id].type == PieceType::kUnused;
+    if ((pieces[id].type != PieceType::kNormal && !is_unused) || pieces[id].text.empty()) continue;
+    if (finder.add(pieces[id].text, id, ranks[id]) == 0 || !is_unused) continue;
+    throw InputError(
+        "{}: piece {} ({}) is unused, yet merging makes it: expected unused pieces that only fill "
+        "the vocabulary up",
+        quote(spec.origin), id, quote(pieces[id].text));
   }
 }
 
@@ -91,9 +132,11 @@ void add_character(TokenizerSpec& spec, std::string_view written, TokenId token)
 void fill_sentence_pieces(TokenizerSpec& spec, const std::vector<SentencePiece>& pieces,
                           bool escaped) {
   spec.kind = format::TokenizerKind::kSentencePieces;
-  PieceIds ids;
+  const std::string name = quote(spec.origin);
+  std::unordered_set<std::string_view> seen;
   for (TokenId id = 0; id < pieces.size(); ++id) {
     const SentencePiece& piece = pieces[id];
+    check_token(name, id, piece.text);
     const std::string bytes = escaped ? piece_bytes(piece.text) : piece.text;
     if (std::isnan(piece.score)) {
       throw InputError("{}: the score of piece {} ({}) is not a number", quote(spec.origin), id,
@@ -114,7 +157,7 @@ void fill_sentence_pieces(TokenizerSpec& spec, const std::vector<SentencePiece>&
         spec.specials[id] = format::kReadAlways | format::kIsText;
         break;
       case PieceType::kNormal:
-        if (!ids.emplace(piece.text, id).second) {
+        if (!seen.insert(piece.text).second) {
           throw InputError("{}: piece {} is {} once more: expected each text once",
                            quote(spec.origin), id, quote(piece.text));
         }
@@ -126,18 +169,7 @@ void fill_sentence_pieces(TokenizerSpec& spec, const std::vector<SentencePiece>&
     const bool is_name = piece.type == PieceType::kUnknown || piece.type == PieceType::kControl;
     spec.tokens.push_back(is_name ? piece.text : bytes);
   }
-  const std::vector<uint32_t> ranks = ranks_of(pieces);
-  for (TokenId id = 0; id < pieces.size(); ++id) {
-    const bool is_unused = pieces[id].type == PieceType::kUnused;
-    if ((pieces[id].type != PieceType::kNormal && !is_unused) || pieces[id].text.empty()) continue;
-    const size_t merges = spec.merges.size();
-    add_pairs(spec, pieces[id].text, id, ranks[id], ids);
-    if (!is_unused || spec.merges.size() == merges) continue;
-    throw InputError(
-        "{}: piece {} ({}) is unused, yet merging makes it: expected unused pieces that only fill "
-        "the vocabulary up",
-        quote(spec.origin), id, quote(pieces[id].text));
-  }
+  add_all_pairs(spec, pieces);
 }
 
 }  // namespace arenite::convert

@@ -3,11 +3,12 @@
 #include "convert/tokenizers/sentencepiece_model.h"
 
 #include <string_view>
+#include <utility>
 
 #include "convert/error.h"
-#include "convert/file_map.h"
 #include "convert/tokenizers/protobuf.h"
 #include "convert/tokenizers/sentence_pieces.h"
+#include "convert/tokenizers/tokenizer_file.h"
 
 namespace arenite::convert {
 namespace {
@@ -132,17 +133,18 @@ void check_model(const Model& model, const std::string& name) {
 }  // namespace
 
 TokenizerSpec read_sentencepiece_model(const std::filesystem::path& file) {
-  const FileMap map(file);
-  const std::string name = quote(file.string());
+  const TokenizerFile source(file);
+  const std::string& name = source.name();
   Model model;
-  ProtobufReader reader({reinterpret_cast<const char*>(map.bytes().data()), map.bytes().size()},
-                        name);
+  ProtobufReader reader(source.text(), name);
   for (ProtobufField field; reader.next(field);) {
     if (field.number > kNormalizerSpec) continue;  // self-tests and denormalization
     expect(reader, field, Type::kBytes);
     if (field.number == kPieces) {
       const std::string where = fmt::format("{}, piece {}", name, model.pieces.size());
-      model.pieces.push_back(read_piece(field.bytes, where));
+      SentencePiece piece = read_piece(field.bytes, where);
+      check_token(name, model.pieces.size(), piece.text);
+      model.pieces.push_back(std::move(piece));
     }
     if (field.number == kTrainerSpec)
       read_trainer_spec(model, field.bytes, name + ", trainer_spec");

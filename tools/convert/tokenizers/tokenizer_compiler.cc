@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "convert/error.h"
+#include "convert/tokenizers/tokenizer_notes.h"
 #include "convert/tokenizers/unicode_ranges.h"
 #include "convert/tokenizers/word_folding.h"
 #include "model_generated.h"
@@ -76,10 +77,13 @@ void check_merges(const TokenizerSpec& spec) {
   for (size_t i = 0; i < spec.merges.size(); ++i) {
     const TokenMerge& merge = spec.merges[i];
     for (const TokenId id : {merge.left, merge.right, merge.token}) check_id(spec, id, "a merge");
-    if (spec.tokens[merge.left] + spec.tokens[merge.right] != spec.tokens[merge.token]) {
+    const std::string& left = spec.tokens[merge.left];
+    const std::string& whole = spec.tokens[merge.token];
+    if (!whole.starts_with(left) ||
+        std::string_view(whole).substr(left.size()) != spec.tokens[merge.right]) {
       throw InputError("{}: merge {} joins {} and {} into {}: expected a token of both parts",
-                       quote(spec.origin), i, quote(spec.tokens[merge.left]),
-                       quote(spec.tokens[merge.right]), quote(spec.tokens[merge.token]));
+                       quote(spec.origin), i, quote(left), quote(spec.tokens[merge.right]),
+                       quote(whole));
     }
     if (i > 0 && merge.left == spec.merges[i - 1].left && merge.right == spec.merges[i - 1].right) {
       throw InputError("{}: {} and {} are merged twice: expected each pair once",
@@ -152,6 +156,7 @@ void complete_tokenizer(TokenizerSpec& spec) {
     }
     if (spec.punctuation.empty()) fill_word_tables(spec);
   }
+  add_notes(spec);
 }
 
 fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,

@@ -12,8 +12,8 @@ struct Tokenizer;  // the generated FlatBuffers table
 
 namespace arenite::convert {
 
-// Fills in what the pattern needs of Unicode, and checks the spec against the format's rules.
-// Throws InputError that names the token.
+// Fills in what the pattern needs of Unicode, adds notes, and checks the spec against the format's
+// rules. Throws InputError that names the token.
 void complete_tokenizer(TokenizerSpec& spec);
 
 // Writes a completed tokenizer into a model's metadata.

@@ -3,12 +3,12 @@
 #include "convert/tokenizers/tokenizer_source.h"
 
 #include <algorithm>
-#include <fstream>
 #include <initializer_list>
 #include <iterator>
 #include <utility>
 
 #include "convert/error.h"
+#include "convert/file_map.h"
 #include "convert/models/json_file.h"
 #include "convert/tokenizers/bert_vocabulary.h"
 #include "convert/tokenizers/character_vocabulary.h"
@@ -19,6 +19,7 @@
 #include "convert/tokenizers/llama2c_tokenizer.h"
 #include "convert/tokenizers/sentencepiece_model.h"
 #include "convert/tokenizers/tokenizer_compiler.h"
+#include "convert/tokenizers/vocab_json.h"
 
 namespace arenite::convert {
 namespace {
@@ -31,7 +32,8 @@ TokenizerSpec read_json_tokenizer(const fs::path& file) {
   if (spec.kind == format::TokenizerKind::kWordPiece) {
     check_bert_config(spec, file.parent_path());
   } else if (spec.kind != format::TokenizerKind::kCharacters) {
-    apply_hf_config(spec, file.parent_path());
+    apply_hf_config(spec, file.parent_path(),
+                    has_model ? AroundText::kTokenizerSays : AroundText::kConfigsSay);
   }
   return spec;
 }
@@ -96,19 +98,18 @@ void add_model_tokens(const DecoderSpec& model, TokenizerSpec& spec) {
 }  // namespace
 
 TokenizerSpec read_tokenizer(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw InputError("{} cannot be opened", quote(file.string()));
+  const FileMap map(file);
   if (file.extension() == ".txt") return read_vocab_txt(file);
-  const int first = in.get();
-  const int second = in.get();
-  if (second == std::char_traits<char>::eof()) {
+  if (map.bytes().size() < 2) {
     throw InputError("{} is too short for a tokenizer", quote(file.string()));
   }
+  const auto first = std::to_integer<uint8_t>(map.bytes()[0]);
+  const auto second = std::to_integer<uint8_t>(map.bytes()[1]);
   if (first == '{' && second != 0) return read_json_tokenizer(file);
   if (first == 0x80 && second >= 2 && second <= 5) return read_character_pickle(file);
   if (first == 0x0A && second != 0) {  // the first field of a message: a piece, not empty
     TokenizerSpec spec = read_sentencepiece_model(file);
-    apply_hf_config(spec, file.parent_path());
+    apply_hf_config(spec, file.parent_path(), AroundText::kConfigsSay);
     return spec;
   }
   return read_llama2c_tokenizer(file);  // it begins with a small number in four bytes

@@ -28,7 +28,8 @@ struct WordRules {
 };
 
 struct TokenizerSpec {
-  std::string origin;  // the file it was read from, for messages
+  std::string origin;              // the file it was read from, for messages
+  std::vector<std::string> notes;  // what a person should know of it: a line of the report each
 
   format::TokenizerKind kind = format::TokenizerKind::kBytePairs;
   format::Pattern pattern = format::Pattern::kNone;

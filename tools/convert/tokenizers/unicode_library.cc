@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// utf8proc, and the differences between its Unicode and the library's. A character keeps its
+// category once it has one, nearly always; so the differences are characters that came later or
+// earlier. Ages are those of Unicode's DerivedAge.txt.
+#include "convert/tokenizers/unicode_library.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "convert/error.h"
+#include "core/utf8.h"
+
+#ifdef ARENITE_HAVE_UTF8PROC
+#include <utf8proc.h>
+#endif
+
+namespace arenite::convert {
+
+#ifdef ARENITE_HAVE_UTF8PROC
+
+static_assert(UTF8PROC_VERSION_MAJOR > 2 ||
+                  (UTF8PROC_VERSION_MAJOR == 2 && UTF8PROC_VERSION_MINOR >= 8),
+              "utf8proc 2.8 knows Unicode 15.0, from which these tables go on");
+
+namespace {
+
+struct Range {
+  uint32_t first, last;
+};
+
+// Letters and numbers of Unicode 15.1 and 16.0.
+constexpr Range kNewLetters[] = {
+    {0x1C89, 0x1C8A},   {0xA7CB, 0xA7CD},   {0xA7DA, 0xA7DC},   {0x105C0, 0x105F3},
+    {0x10D4A, 0x10D65}, {0x10D6F, 0x10D85}, {0x10EC2, 0x10EC4}, {0x11380, 0x11389},
+    {0x1138B, 0x1138B}, {0x1138E, 0x1138E}, {0x11390, 0x113B5}, {0x113B7, 0x113B7},
+    {0x113D1, 0x113D1}, {0x113D3, 0x113D3}, {0x11BC0, 0x11BE0}, {0x13460, 0x143FA},
+    {0x16100, 0x1611D}, {0x16D40, 0x16D6C}, {0x18CFF, 0x18CFF}, {0x1E5D0, 0x1E5ED},
+    {0x1E5F0, 0x1E5F0}, {0x2EBF0, 0x2EE5D},
+};
+constexpr Range kNewNumbers[] = {
+    {0x10D40, 0x10D49}, {0x116D0, 0x116E3}, {0x11BF0, 0x11BF9}, {0x16130, 0x16139},
+    {0x16D70, 0x16D79}, {0x1CCF0, 0x1CCF9}, {0x1E5F1, 0x1E5FA},
+};
+
+// Between these there is all punctuation, and all nonspacing marks and controls, of Unicode 8.0;
+// what else is of these categories came with 9.0 or later.
+constexpr Range kNewWordCategories[] = {
+    {0x061D, 0x061D},   {0x07FD, 0x07FD},   {0x0890, 0x08E2},   {0x09FD, 0x09FE},
+    {0x0A76, 0x0A76},   {0x0AFA, 0x0AFF},   {0x0B55, 0x0B55},   {0x0C04, 0x0C3C},
+    {0x0C77, 0x0C77},   {0x0C84, 0x0C84},   {0x0D00, 0x0D00},   {0x0D3B, 0x0D3C},
+    {0x0D81, 0x0D81},   {0x0EBA, 0x0EBA},   {0x0ECE, 0x0ECE},   {0x180F, 0x180F},
+    {0x1ABF, 0x1ACE},   {0x1B4E, 0x1B4F},   {0x1B7D, 0x1B7F},   {0x1DF6, 0x1DFB},
+    {0x2E43, 0x2E5D},   {0xA82C, 0xA82C},   {0xA8C5, 0xA8C5},   {0xA8FF, 0xA8FF},
+    {0x10D24, 0x10F89}, {0x11070, 0x11074}, {0x110C2, 0x110CD}, {0x111CF, 0x111CF},
+    {0x1123E, 0x11241}, {0x1133B, 0x1133B}, {0x113BB, 0x1145E}, {0x11660, 0x1166C},
+    {0x116B9, 0x116B9}, {0x1182F, 0x11FFF}, {0x12FF1, 0x1612F}, {0x16D6D, 0x16F4F},
+    {0x16FE2, 0x16FE4}, {0x1CF00, 0x1CF46}, {0x1E000, 0x1E5FF}, {0x1E944, 0x1E95F},
+};
+
+// Characters with decompositions that Unicode 13.0 and 16.0 brought.
+constexpr Range kNewDecompositions[] = {
+    {0x105C9, 0x105E4}, {0x11383, 0x11391}, {0x113C5, 0x113C8},
+    {0x11938, 0x11938}, {0x16121, 0x16128}, {0x16D68, 0x16D6A},
+};
+
+// Capitals of Unicode 16.0 and 17.0.
+struct NewCapitals {
+  uint32_t first, last;
+  uint32_t lower;  // of the first; the others' follow
+};
+constexpr NewCapitals kNewCapitals[] = {
+    {0x1C89, 0x1C89, 0x1C8A},    {0xA7CB, 0xA7CB, 0x0264}, {0xA7CC, 0xA7CC, 0xA7CD},
+    {0xA7CE, 0xA7CE, 0xA7CF},    {0xA7D2, 0xA7D2, 0xA7D3}, {0xA7D4, 0xA7D4, 0xA7D5},
+    {0xA7DA, 0xA7DA, 0xA7DB},    {0xA7DC, 0xA7DC, 0x019B}, {0x10D50, 0x10D65, 0x10D70},
+    {0x16EA0, 0x16EB8, 0x16EBB},
+};
+
+template <size_t kCount>
+bool holds(const Range (&ranges)[kCount], uint32_t code_point) {
+  const Range* const found =
+      std::lower_bound(std::begin(ranges), std::end(ranges), code_point,
+                       [](const Range& range, uint32_t c) { return range.last < c; });
+  return found != std::end(ranges) && found->first <= code_point;
+}
+
+utf8proc_category_t category(uint32_t code_point) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(code_point));
+}
+
+// NFC of what is UTF-8.
+std::string compose(std::string_view text) {
+  utf8proc_uint8_t* composed = nullptr;
+  const utf8proc_ssize_t bytes =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), std::ssize(text),
+                   &composed, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  if (bytes < 0) throw InputError("utf8proc cannot normalize a text: {}", utf8proc_errmsg(bytes));
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(composed, &std::free);
+  return {reinterpret_cast<const char*>(composed), static_cast<size_t>(bytes)};
+}
+
+}  // namespace
+
+char pattern_category(uint32_t code_point) {
+  const char major = utf8proc_category_string(static_cast<utf8proc_int32_t>(code_point))[0];
+  if (major != 'C') return major;
+  if (holds(kNewLetters, code_point)) return 'L';
+  return holds(kNewNumbers, code_point) ? 'N' : major;
+}
+
+WordCategory word_category(uint32_t code_point) {
+  // Their categories were others in 8.0: Canadian Syllabics Chi Sign, Sharada Sandhi Mark; Hanunoo
+  // Sign Pamudpod, Ahom Consonant Sign Medial Ra.
+  if (code_point == 0x166D || code_point == 0x111C9) return WordCategory::kPunctuation;
+  if (code_point == 0x1734 || code_point == 0x1171E) return WordCategory::kMark;
+  if (holds(kNewWordCategories, code_point)) return WordCategory::kOther;
+  switch (category(code_point)) {
+    case UTF8PROC_CATEGORY_PC:
+    case UTF8PROC_CATEGORY_PD:
+    case UTF8PROC_CATEGORY_PS:
+    case UTF8PROC_CATEGORY_PE:
+    case UTF8PROC_CATEGORY_PI:
+    case UTF8PROC_CATEGORY_PF:
+    case UTF8PROC_CATEGORY_PO:
+      return WordCategory::kPunctuation;
+    case UTF8PROC_CATEGORY_MN:
+      return WordCategory::kMark;
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CO:
+      return WordCategory::kControl;
+    default:
+      return WordCategory::kOther;
+  }
+}
+
+Decomposition decompose(uint32_t code_point) {
+  Decomposition decomposition;
+  if (holds(kNewDecompositions, code_point)) {
+    decomposition.parts[0] = code_point;
+    decomposition.count = 1;
+    return decomposition;
+  }
+  utf8proc_int32_t parts[decltype(decomposition.parts)().size()];
+  int boundary_class = 0;
+  const utf8proc_ssize_t count =
+      utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code_point), parts, std::ssize(parts),
+                              UTF8PROC_DECOMPOSE, &boundary_class);
+  if (count < 0 || count > std::ssize(parts)) {
+    throw InputError("utf8proc cannot decompose U+{:04X}: {}", code_point, utf8proc_errmsg(count));
+  }
+  std::copy_n(parts, count, decomposition.parts.begin());
+  decomposition.count = static_cast<uint32_t>(count);
+  return decomposition;
+}
+
+uint32_t lower_case(uint32_t code_point) {
+  for (const NewCapitals& capitals : kNewCapitals) {
+    if (code_point < capitals.first || code_point > capitals.last) continue;
+    return capitals.lower + (code_point - capitals.first);
+  }
+  return static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code_point)));
+}
+
+std::string to_nfc(std::string_view text) {
+  std::string normalized;
+  size_t begin = 0;  // of UTF-8 that is not yet written
+  for (size_t i = 0; i < text.size();) {
+    const CodePoint next = decode_utf8(text.substr(i));
+    if (next.value == kInvalidCodePoint) {
+      normalized += compose(text.substr(begin, i - begin));
+      normalized += text.substr(i, next.bytes);
+      begin = i + next.bytes;
+    }
+    i += next.bytes;
+  }
+  return normalized + compose(text.substr(begin));
+}
+
+// The tables go up to 16.0; a newer utf8proc brings its letters along.
+std::string pattern_unicode() {
+  const std::string version = utf8proc_unicode_version();
+  const bool is_newer = std::atoi(version.c_str()) > 16;
+  return is_newer ? version.substr(0, version.rfind('.')) : "16.0";
+}
+
+#else
+
+namespace {
+
+[[noreturn]] void refuse() {
+  throw InputError(
+      "this tokenizer needs Unicode's letters, numbers, lower case or normalization, and this "
+      "build lacks utf8proc: build it with libutf8proc-dev");
+}
+
+}  // namespace
+
+char pattern_category(uint32_t) { refuse(); }
+WordCategory word_category(uint32_t) { refuse(); }
+Decomposition decompose(uint32_t) { refuse(); }
+uint32_t lower_case(uint32_t) { refuse(); }
+std::string to_nfc(std::string_view) { refuse(); }
+std::string pattern_unicode() { refuse(); }
+
+#endif  // ARENITE_HAVE_UTF8PROC
+
+}  // namespace arenite::convert

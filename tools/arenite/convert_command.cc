@@ -12,6 +12,7 @@
 #include "convert/atomic_file.h"
 #include "convert/error.h"
 #include "convert/module_recognition.h"
+#include "convert/output_guard.h"
 #include "convert/self_test.h"
 
 namespace arenite::tool {
@@ -137,7 +138,8 @@ void convert_decoder_model(const Arguments& arguments, const std::string& name,
 }
 
 void run_convert(const Arguments& arguments) {
-  require_other_file(arguments.output, {arguments.checkpoint, arguments.tokenizer});
+  const convert::OutputGuard guard({{"--output", arguments.output}});
+  require_no_part_of(arguments.checkpoint, arguments.output);
   const std::string name =
       arguments.name.empty() ? arguments.output.stem().string() : arguments.name;
   const std::vector<Target> targets = convert::parse_targets(arguments.targets);
@@ -217,8 +219,10 @@ void add_convert(CLI::App& app) {
   causal->excludes(bidirectional)->excludes(window);
   bidirectional->excludes(window);
   command
-      ->add_option("--target", arguments->targets,
-                   "native, all, or some of portable,x86-64-v2,x86-64-v3,x86-64-v4,arm64,arm32")
+      ->add_option(
+          "--target", arguments->targets,
+          "native, all, or some of portable,x86-64-v2,x86-64-v3,x86-64-v4,arm64,arm32; portable "
+          "is the one for microcontrollers (Cortex-M) and RISC-V")
       ->check(target_names())
       ->capture_default_str();
   command->add_flag("--no-self-test", arguments->no_self_test,

@@ -10,6 +10,7 @@
 
 #include "convert/error.h"
 #include "convert/models/json_file.h"
+#include "convert/output_guard.h"
 #include "convert/tokenizers/hf_config.h"
 #include "convert/tokenizers/hf_object.h"
 #include "core/utf8.h"
@@ -31,6 +32,7 @@ void check_utf8(const std::string& token, size_t line, const std::string& file_n
 }
 
 std::vector<std::string> read_lines(const fs::path& file) {
+  note_read(file);
   std::ifstream in(file, std::ios::binary);
   if (!in) throw InputError("{} cannot be opened", quote(file.string()));
   std::vector<std::string> lines;

@@ -11,6 +11,7 @@
 
 #include "convert/error.h"
 #include "convert/models/json_file.h"
+#include "convert/output_guard.h"
 #include "convert/tokenizers/byte_pairs.h"
 #include "convert/tokenizers/character_vocabulary.h"
 #include "convert/tokenizers/hf_object.h"
@@ -92,6 +93,7 @@ Vocabulary read_plain_vocabulary(const std::filesystem::path& file) {
 
 std::vector<std::pair<std::string, std::string>> read_merges_file(
     const std::filesystem::path& file) {
+  note_read(file);
   std::ifstream in(file, std::ios::binary);
   if (!in) throw InputError("{} cannot be opened", quote(file.string()));
   std::vector<std::pair<std::string, std::string>> merges;

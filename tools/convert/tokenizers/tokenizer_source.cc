@@ -10,6 +10,7 @@
 
 #include "convert/error.h"
 #include "convert/models/json_file.h"
+#include "convert/output_guard.h"
 #include "convert/tokenizers/bert_vocabulary.h"
 #include "convert/tokenizers/character_vocabulary.h"
 #include "convert/tokenizers/gguf_tokens.h"
@@ -96,6 +97,7 @@ void add_model_tokens(const DecoderSpec& model, TokenizerSpec& spec) {
 }  // namespace
 
 TokenizerSpec read_tokenizer(const fs::path& file) {
+  note_read(file);
   std::ifstream in(file, std::ios::binary);
   if (!in) throw InputError("{} cannot be opened", quote(file.string()));
   if (file.extension() == ".txt") return read_vocab_txt(file);

@@ -23,6 +23,10 @@ constexpr uint32_t kHeadsMax = 1u << 16;
 constexpr uint32_t kContextMax = 1u << 24;
 constexpr uint32_t kFeaturesMax = 1u << 20;
 
+constexpr char kTargetHelp[] =
+    "native, all, or some of portable,x86-64-v2,x86-64-v3,x86-64-v4,arm64,arm32; portable is the "
+    "one for microcontrollers (Cortex-M) and RISC-V";
+
 constexpr std::pair<const char*, convert::PoolingChoice> kPoolings[] = {
     {"none", convert::PoolingChoice::kNone},
     {"first", convert::PoolingChoice::kFirst},
@@ -218,11 +222,7 @@ void add_convert(CLI::App& app) {
                             ->check(whole_number(1, kContextMax));
   causal->excludes(bidirectional)->excludes(window);
   bidirectional->excludes(window);
-  command
-      ->add_option(
-          "--target", arguments->targets,
-          "native, all, or some of portable,x86-64-v2,x86-64-v3,x86-64-v4,arm64,arm32; portable "
-          "is the one for microcontrollers (Cortex-M) and RISC-V")
+  command->add_option("--target", arguments->targets, kTargetHelp)
       ->check(target_names())
       ->capture_default_str();
   command->add_flag("--no-self-test", arguments->no_self_test,

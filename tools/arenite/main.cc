@@ -24,9 +24,7 @@ constexpr int kBug = 3;
 
 // Takes no memory: there may be none left.
 int fail(int exit_code, const char* message, const char* detail = "") noexcept {
-  for (const char* const part : {"arenite: ", message, detail, "\n"}) {
-    arenite::tool::write_error(part);
-  }
+  arenite::tool::write_error({"arenite: ", message, detail, "\n"});
   return exit_code;
 }
 

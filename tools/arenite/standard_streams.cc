@@ -3,6 +3,7 @@
 #include "arenite/standard_streams.h"
 
 #include <fcntl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +13,11 @@
 #include "convert/error.h"
 
 namespace arenite::tool {
+namespace {
+
+constexpr int kPartsMax = 8;
+
+}  // namespace
 
 void hold_standard_streams() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
@@ -29,6 +35,16 @@ void write_error(std::string_view text) noexcept {
     if (written <= 0) return;
     text.remove_prefix(static_cast<size_t>(written));
   }
+}
+
+void write_error(std::initializer_list<std::string_view> parts) noexcept {
+  iovec vectors[kPartsMax];
+  int count = 0;
+  for (const std::string_view part : parts) {
+    vectors[count++] = {const_cast<char*>(part.data()), part.size()};
+    if (count == kPartsMax) break;
+  }
+  while (writev(STDERR_FILENO, vectors, count) < 0 && errno == EINTR) continue;
 }
 
 void flush_output() {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <initializer_list>
 #include <string_view>
 #include <utility>
 
@@ -16,6 +17,8 @@ void hold_standard_streams();
 // Writes to the standard error. Where that fails there is nobody to tell: the command goes on, and
 // its exit code says how it ended.
 void write_error(std::string_view text) noexcept;
+// The parts as one text, and without memory of the heap: there may be none left.
+void write_error(std::initializer_list<std::string_view> parts) noexcept;
 
 template <typename... Args>
 void print_error(fmt::format_string<Args...> format, Args&&... args) {

@@ -12,6 +12,8 @@
 #include <optional>
 #include <utility>
 
+#include "convert/error.h"
+
 namespace arenite::convert {
 namespace {
 
@@ -141,9 +143,12 @@ void require_writable(const fs::path& file) {
                        name);
     }
   }
+  if (!file.has_filename()) throw InputError("cannot write {}: it names no file", name);
   const fs::path folder = folder_of(end_of_links(file));
-  if (access(folder.c_str(), W_OK | X_OK) == 0) return;
-  const int error_number = errno;
+  const auto folder_status = status_of(folder);
+  const bool is_file = folder_status && !S_ISDIR(folder_status->st_mode);
+  if (!is_file && access(folder.c_str(), W_OK | X_OK) == 0) return;
+  const int error_number = is_file ? ENOTDIR : errno;
   throw InputError("cannot write {}: its folder {}: {}{}", name, quote(folder.string()),
                    std::strerror(error_number), error_number == ENOENT ? ": make it first" : "");
 }

@@ -2,20 +2,24 @@
 // Keeps the outputs of a command from replacing what it reads, or each other.
 #pragma once
 
+#include <fmt/format.h>
 #include <sys/types.h>
 
 #include <filesystem>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
-
-#include "convert/error.h"
 
 namespace arenite::convert {
 
-// Two files of one command must not be the same one; the program ends with exit code 2.
-class SameFileError : public InputError {
+// Two files of one command must not be the same one; the program ends with exit code 2. It is no
+// InputError: nothing is wrong with the file, so that no reader has anything to add.
+class SameFileError : public std::runtime_error {
  public:
-  using InputError::InputError;
+  template <typename... Args>
+  explicit SameFileError(fmt::format_string<Args...> format, Args&&... args)
+      : std::runtime_error(fmt::format(format, std::forward<Args>(args)...)) {}
 };
 
 // What is the same for all names of a file.

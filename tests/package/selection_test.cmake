@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds the runtime with parts of it chosen, by ARENITE_MODEL, ARENITE_KERNELS or an old compiler;
-# and as a part of firmware. `case` says which.
+# as a part of firmware, and where shared libraries are asked for. `case` says which.
 cmake_minimum_required(VERSION 3.25)
 
 set(work "${build_dir}/package_test/${case}")
@@ -110,6 +110,16 @@ elseif(case STREQUAL "an_old_compiler_loses_kernels")
   set(packed "the file is packed for x86-64-v4, this CPU and build run portable")
   run("^unsupported: .*; ${packed}.*: arenite convert"
     "${work}/build/one_model" "${work}/recall.arn")
+elseif(case STREQUAL "shared_libraries_are_refused")
+  set(fails TRUE)
+  run("BUILD_SHARED_LIBS=ON: Arenite is a static library only.*-DBUILD_SHARED_LIBS=OFF"
+    "${CMAKE_COMMAND}" -G "${generator}" -S "${source_dir}" -B "${work}/build" ${native}
+    "-DARENITE_XNNPACK_SOURCE=${xnnpack_dir}" -DBUILD_SHARED_LIBS=ON)
+elseif(case STREQUAL "a_parent_of_shared_libraries_links_a_static_one")
+  configure(shared_parent "BUILD_SHARED_LIBS=ON is for the other libraries: Arenite is a static one"
+    ${native} -DBUILD_SHARED_LIBS=ON)
+  run("" "${CMAKE_COMMAND}" --build "${work}/build" -j 2 --target shared_parent)
+  run("^arenite [0-9.]+ from a shared library $" "${work}/build/shared_parent")
 elseif(case STREQUAL "firmware")
   convert_models(portable)
   run("recall" "${host_tool}" embed "${work}/recall.arn" -o "${work}/recall.h")

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The promises about memory, for encoders: so many bytes and not one less, nothing beside them, no
-// heap.
+// The promises about memory, for encoders: so many bytes and not one less, nothing beside them.
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "runtime/encoder_fixture.h"
-#include "support/malloc_trap.h"
 
 namespace arenite::test {
 namespace {
@@ -112,24 +110,6 @@ TEST_P(EncoderMemory, GuardPagesAreNotTouched) {
         EXPECT_TRUE(memory.surroundings_intact());
       }
     }
-  }
-}
-
-TEST_P(EncoderMemory, NeitherLoadingNorRunningTakesHeap) {
-  for (const EncoderShape& shape : all_encoders()) {
-    const convert::AlignedBytes file = make_encoder_model(shape, {GetParam()});
-    const GuardedBuffer arena(1 << 20, kArenaAlignment);
-    const EncoderInput input = input_for(shape, 20);
-    const BatchForm form = {2, 0, {13, 7}, {}, true};
-    const NoHeapScope scope;
-    LoadOptions load_options;
-    load_options.force_target = true;
-    load_options.target = GetParam();
-    const Result<Model> model = Model::load(file.span(), nullptr, load_options);
-    ASSERT_TRUE(model.ok());
-    const Result<Session*> session = Session::create(*model, options_for(20, 2), arena.span());
-    ASSERT_TRUE(session.ok());
-    ASSERT_TRUE(run_batch(**session, input, form).ok());
   }
 }
 

@@ -2,14 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks what the archives may ask of the system: no heap, no start-up code, no global state.
 
-Usage: check_archives.py imports|constructors|state TARGET ARCHIVE...
+Usage: check_archives.py contents|imports|constructors|state TARGET ARCHIVE[:SYMBOL]...
 TARGET is a name in allowed_imports.txt; the archives are those of the runtime and its microkernels.
+SYMBOL is a regular expression for a symbol that the archive must define. Before any check, each
+archive must have members, and all of them symbols and machine code: one that cannot be looked into
+would pass every check.
 """
 
+import re
 import sys
 from pathlib import Path
 
-from elf_archive import sections, symbols
+from elf_archive import sections, symbols, unreadable_members
 
 ALLOWED = Path(__file__).with_name("allowed_imports.txt")
 
@@ -17,6 +21,19 @@ ALLOWED = Path(__file__).with_name("allowed_imports.txt")
 def allowed_imports(target):
     lines = (line.split("#")[0].split() for line in ALLOWED.read_text().splitlines())
     return {words[0] for words in lines if words and (len(words) == 1 or target in words[1:])}
+
+
+def contents(_target, archives, expected):
+    """What is wrong with the archives themselves."""
+    findings = [f"{archive}: {problem}" for archive in archives
+                for problem in unreadable_members(archive)]
+    if findings:
+        return findings
+    for archive, symbol in zip(archives, expected):
+        defined, _undefined = symbols(archive)
+        if symbol and not any(re.fullmatch(symbol, name) for name in defined):
+            findings.append(f"{archive}: it defines no symbol {symbol}")
+    return findings
 
 
 def imports(target, archives):
@@ -56,10 +73,14 @@ CHECKS = {check.__name__: check for check in (imports, constructors, state)}
 
 
 def main():
-    if len(sys.argv) < 4 or sys.argv[1] not in CHECKS:
+    if len(sys.argv) < 4 or sys.argv[1] not in ("contents", *CHECKS):
         print(__doc__, file=sys.stderr)
         return 2
-    findings = CHECKS[sys.argv[1]](sys.argv[2], sys.argv[3:])
+    words = [word.partition(":") for word in sys.argv[3:]]
+    archives = [word[0] for word in words]
+    findings = contents(sys.argv[2], archives, [word[2] for word in words])
+    if not findings and sys.argv[1] in CHECKS:
+        findings = CHECKS[sys.argv[1]](sys.argv[2], archives)
     for finding in findings:
         print(finding)
     return 1 if findings else 0

@@ -12,7 +12,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from elf_archive import sections
+from elf_archive import sections, unreadable_members
 
 BUDGET = Path(__file__).with_name("size_budget.txt")
 # Tables of pointers are constants once they are loaded; tables for unwinding would be loaded, too.
@@ -37,6 +37,9 @@ def sizes_by_member(archive):
 
 def archive_sizes(build):
     """Sizes by member of the runtime, of the interface for C and of the microkernels."""
+    for archive in (build / "runtime" / "libarenite.a", build / "libarenite_xnnpack.a"):
+        for problem in unreadable_members(archive):  # what cannot be seen has no size
+            raise SystemExit(f"{archive}: {problem}")
     library = sizes_by_member(build / "runtime" / "libarenite.a")
     interface = {member: size for member, size in library.items() if member.startswith("c_")}
     runtime = {member: size for member, size in library.items() if member not in interface}

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <stdexcept>
+#include <utility>
 
 namespace arenite::testing {
 namespace {
@@ -34,17 +35,37 @@ Channel open_terminal() {
   return {leader, open(ptsname(leader), O_RDWR | O_NOCTTY | O_CLOEXEC)};
 }
 
+template <typename Resource>
+void limit(Resource resource, uint64_t most) {
+  if (most == 0) return;
+  const rlimit both = {static_cast<rlim_t>(most), static_cast<rlim_t>(most)};
+  setrlimit(resource, &both);
+}
+
+void set_limits(const Command& command) {
+  if (command.file_bytes_max != 0) std::signal(SIGXFSZ, SIG_IGN);  // writing fails with EFBIG
+  limit(RLIMIT_FSIZE, command.file_bytes_max);
+  limit(RLIMIT_AS, command.address_bytes_max);
+  limit(RLIMIT_NPROC, command.processes_max);
+  constexpr uid_t kNobody = 54321;  // who has no process yet
+  if (command.unprivileged && (setgid(kNobody) != 0 || setuid(kNobody) != 0)) _exit(126);
+}
+
+// Lets what is written to the channel go to a file, if one is named.
+void redirect(Channel& channel, const std::filesystem::path& file) {
+  if (file.empty()) return;
+  close(channel.writer);
+  channel.writer = open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+}
+
 // In the child, after fork: nothing here may use the heap of a process with threads.
 [[noreturn]] void become(const Command& command, char* const* words, int output, int errors) {
   dup2(output, STDOUT_FILENO);
   dup2(errors, STDERR_FILENO);
+  if (command.output == Stream::kClosed) close(STDOUT_FILENO);
+  if (command.errors == Stream::kClosed) close(STDERR_FILENO);
   if (!command.folder.empty() && chdir(command.folder.c_str()) != 0) _exit(126);
-  if (command.file_bytes_max != 0) {
-    std::signal(SIGXFSZ, SIG_IGN);  // writing then fails with EFBIG
-    const rlim_t bytes_max = static_cast<rlim_t>(command.file_bytes_max);
-    const rlimit limit = {bytes_max, bytes_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
+  set_limits(command);
   for (const std::string& variable : command.environment) {
     putenv(const_cast<char*>(variable.c_str()));
   }
@@ -77,23 +98,25 @@ ProgramResult run(const Command& command) {
   for (const std::string& word : command.words) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   Channel output = open_pipe();
-  const Channel errors = command.terminal ? open_terminal() : open_pipe();
-  if (!command.output_file.empty()) {
-    close(output.writer);
-    output.writer = open(command.output_file.c_str(), O_WRONLY | O_CLOEXEC);
-  }
+  Channel errors = command.terminal ? open_terminal() : open_pipe();
+  redirect(output, command.output_file);
+  redirect(errors, command.errors_file);
+  if (command.output == Stream::kReaderGone) close(std::exchange(output.reader, -1));
+  if (command.errors == Stream::kReaderGone) close(std::exchange(errors.reader, -1));
   const pid_t child = fork();
   if (child == 0) become(command, words.data(), output.writer, errors.writer);
   close(output.writer);
   close(errors.writer);
   ProgramResult result;
+  if (command.meanwhile) command.meanwhile(child);
   collect(output.reader, errors.reader, result);
-  close(output.reader);
-  close(errors.reader);
+  if (output.reader >= 0) close(output.reader);
+  if (errors.reader >= 0) close(errors.reader);
   int status = 0;
   rusage usage = {};
   wait4(child, &status, 0, &usage);
   if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
   result.peak_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
   return result;
 }

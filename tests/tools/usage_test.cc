@@ -31,6 +31,11 @@ TEST(Usage, HelpOfEveryCommandShowsAnExample) {
   }
 }
 
+TEST(Usage, HelpSaysWhichTargetIsForMicrocontrollers) {
+  EXPECT_TRUE(ends(run_arenite({"convert", "--help"}), kDone,
+                   {"portable is the one for microcontrollers (Cortex-M)"}));
+}
+
 TEST(Usage, SaysItsVersion) {
   EXPECT_TRUE(ends(run_arenite({"--version"}), kDone, {"arenite 0."}));
 }

@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <fstream>
 
 #include "arenite/model_file.h"
 #include "convert/convert.h"
 #include "convert/error.h"
+#include "format/file_layout.h"
 
 namespace arenite::tool {
 namespace {
@@ -21,6 +23,13 @@ std::string problem_of(const Parse& parse) {
   } catch (const convert::InputError& error) {
     return error.what();
   }
+}
+
+bool is_model_file(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  char start[8] = {};  // the FlatBuffer's root, then its identifier
+  in.read(start, sizeof(start));
+  return in && std::string_view(start + 4, 4) == format::kFileIdentifier;
 }
 
 }  // namespace
@@ -69,16 +78,20 @@ CLI::Validator kernel_set_or_target_name() {
       [](const std::string& text) { return problem_of([&] { target_named(text); }); }, "");
 }
 
-void require_other_file(const std::filesystem::path& output,
-                        std::initializer_list<std::filesystem::path> inputs,
-                        const std::string& option) {
-  for (const std::filesystem::path& input : inputs) {
-    std::error_code none;  // a file that is not there is no other file
-    if (!std::filesystem::equivalent(input, output, none)) continue;
-    throw CLI::ValidationError(option,
-                               fmt::format("{} is an input of this command: expected another file",
-                                           convert::quote(output.string())));
+void require_no_part_of(const std::filesystem::path& model_folder,
+                        const std::filesystem::path& output) {
+  std::error_code none;  // what is not there is no part of anything
+  const std::filesystem::path parent = output.has_parent_path() ? output.parent_path() : ".";
+  if (!std::filesystem::is_directory(model_folder, none) ||
+      !std::filesystem::equivalent(parent, model_folder, none) ||
+      !std::filesystem::exists(output, none) || std::filesystem::file_size(output, none) == 0 ||
+      is_model_file(output)) {
+    return;
   }
+  throw CLI::ValidationError(
+      "--output", fmt::format("{} is a file of the model's folder, and no converted model: "
+                              "expected another file",
+                              convert::quote(output.string())));
 }
 
 std::string usage_message(const CLI::App* app, const CLI::Error& error) {

@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <filesystem>
-#include <initializer_list>
 #include <string>
 
 namespace arenite::tool {
@@ -28,11 +27,10 @@ CLI::Validator kernel_set_or_target_name();
 // Declares --kernels and --threads. The variables must outlive the command.
 void add_machine_options(CLI::App& command, std::string& kernels, uint32_t& threads);
 
-// Throws CLI::ValidationError if `output`, the value of `option`, is one of `inputs`, under
-// whatever name: a result must not replace what it was made from.
-void require_other_file(const std::filesystem::path& output,
-                        std::initializer_list<std::filesystem::path> inputs,
-                        const std::string& option = "--output");
+// Throws CLI::ValidationError if `output` is a file of the folder `model_folder` that holds no
+// converted model: what a conversion does not read is still a part of the model.
+void require_no_part_of(const std::filesystem::path& model_folder,
+                        const std::filesystem::path& output);
 
 // The line about a parse error, and where to read more; for CLI::App.
 std::string usage_message(const CLI::App* app, const CLI::Error& error);

@@ -6,6 +6,7 @@
 #include "arenite/bench_support.h"
 #include "arenite/commands.h"
 #include "convert/error.h"
+#include "convert/output_guard.h"
 
 namespace arenite::tool {
 namespace {
@@ -23,7 +24,7 @@ void refuse_options(const CLI::App& command, const std::string& model,
 }
 
 void run_bench(const CLI::App& command, const BenchOptions& options) {
-  require_other_file(options.profile.trace, {options.model}, "--trace");
+  const convert::OutputGuard guard({{"--trace", options.profile.trace}});
   const ModelFile file(options.model, options.kernels);
   const bool is_decoder = file.model().vocab_size() != 0 && file.model().causal();
   if (is_decoder) {

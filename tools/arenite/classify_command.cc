@@ -14,6 +14,7 @@
 #include "arenite/tokenizer.h"
 #include "convert/error.h"
 #include "convert/npy.h"
+#include "convert/output_guard.h"
 
 namespace arenite::tool {
 namespace {
@@ -129,6 +130,7 @@ void classify_windows(const Arguments& arguments, const ModelFile& file) {
 }
 
 void run_classify(const Arguments& arguments) {
+  const convert::OutputGuard guard({});
   const ModelFile file(arguments.model, arguments.kernels);
   if (file.model().causal()) {
     throw convert::InputError(

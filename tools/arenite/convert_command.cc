@@ -12,6 +12,7 @@
 #include "convert/atomic_file.h"
 #include "convert/error.h"
 #include "convert/module_recognition.h"
+#include "convert/output_guard.h"
 #include "convert/self_test.h"
 
 namespace arenite::tool {
@@ -21,6 +22,10 @@ namespace {
 constexpr uint32_t kHeadsMax = 1u << 16;
 constexpr uint32_t kContextMax = 1u << 24;
 constexpr uint32_t kFeaturesMax = 1u << 20;
+
+constexpr char kTargetHelp[] =
+    "native, all, or some of portable,x86-64-v2,x86-64-v3,x86-64-v4,arm64,arm32; portable is the "
+    "one for microcontrollers (Cortex-M) and RISC-V";
 
 constexpr std::pair<const char*, convert::PoolingChoice> kPoolings[] = {
     {"none", convert::PoolingChoice::kNone},
@@ -137,7 +142,8 @@ void convert_decoder_model(const Arguments& arguments, const std::string& name,
 }
 
 void run_convert(const Arguments& arguments) {
-  require_other_file(arguments.output, {arguments.checkpoint, arguments.tokenizer});
+  const convert::OutputGuard guard({{"--output", arguments.output}});
+  require_no_part_of(arguments.checkpoint, arguments.output);
   const std::string name =
       arguments.name.empty() ? arguments.output.stem().string() : arguments.name;
   const std::vector<Target> targets = convert::parse_targets(arguments.targets);
@@ -216,9 +222,7 @@ void add_convert(CLI::App& app) {
                             ->check(whole_number(1, kContextMax));
   causal->excludes(bidirectional)->excludes(window);
   bidirectional->excludes(window);
-  command
-      ->add_option("--target", arguments->targets,
-                   "native, all, or some of portable,x86-64-v2,x86-64-v3,x86-64-v4,arm64,arm32")
+  command->add_option("--target", arguments->targets, kTargetHelp)
       ->check(target_names())
       ->capture_default_str();
   command->add_flag("--no-self-test", arguments->no_self_test,

@@ -14,6 +14,7 @@
 #include "arenite/progress.h"
 #include "convert/atomic_file.h"
 #include "convert/error.h"
+#include "convert/output_guard.h"
 
 namespace arenite::tool {
 namespace {
@@ -30,21 +31,17 @@ struct Arguments {
 };
 
 // The bytes, in a file of their own for the linker.
-void write_data(const Arguments& arguments, const VerifiedFile& file, const EmbeddedData& data) {
-  convert::AtomicFile output(arguments.data);
+void write_data(const Arguments& arguments, const VerifiedFile& file, const EmbeddedData& data,
+                convert::AtomicFile& output) {
   const WriteBytes write = [&](std::span<const std::byte> bytes) { output.write(bytes); };
   if (arguments.abi.empty()) {
     write_assembler(arguments.model, file.bytes().size(), data, write);
   } else {
     write_object(file.bytes(), abi_named(arguments.abi), data, write);
   }
-  output.commit();
-  fmt::print("{}: {}, {} bytes in section {}\n", arguments.data.string(), data.symbol,
-             file.bytes().size(), data.section);
 }
 
 void check_data_options(const Arguments& arguments) {
-  require_other_file(arguments.data, {arguments.model, arguments.output}, "--data");
   if (!arguments.abi.empty()) (void)abi_named(arguments.abi);
   if (arguments.section) check_section(*arguments.section);
   if (!arguments.data.empty() || (arguments.abi.empty() && !arguments.section)) return;
@@ -53,7 +50,7 @@ void check_data_options(const Arguments& arguments) {
 }
 
 void run_embed(const Arguments& arguments) {
-  require_other_file(arguments.output, {arguments.model});
+  const convert::OutputGuard guard({{"--output", arguments.output}, {"--data", arguments.data}});
   const VerifiedFile file(arguments.model);
   if (arguments.name) check_identifier(*arguments.name);
   check_data_options(arguments);
@@ -61,19 +58,23 @@ void run_embed(const Arguments& arguments) {
       arguments.name ? *arguments.name : identifier_from(arguments.model.stem().string());
   Progress progress("embedding " + arguments.model.string());
   convert::AtomicFile header(arguments.output);
+  std::optional<convert::AtomicFile> data_file;
+  const EmbeddedData data = {identifier + "_words", arguments.section.value_or(kDefaultSection)};
   const bool is_c = arguments.language == "c";
   const auto write_as = is_c ? write_c_header : write_header;
   const bool has_data = !arguments.data.empty();
   write_as(file, identifier, arguments.sizes, has_data ? BytesIn::kAnotherFile : BytesIn::kHeader,
            [&](std::string_view text) { header.write(std::as_bytes(std::span(text))); });
-  header.commit();
+  if (has_data) write_data(arguments, file, data, data_file.emplace(arguments.data));
+  convert::AtomicFile* const files[] = {&header, has_data ? &*data_file : nullptr};
+  convert::commit_together(files);
   progress.done();
   const std::string names = is_c ? fmt::format("{}_words", identifier)
                                  : fmt::format("{0}_model(), {0}_arena_bytes(...)", identifier);
   fmt::print("{}: {}, {} bytes\n", arguments.output.string(), names, header.bytes_written());
   if (has_data) {
-    write_data(arguments, file,
-               {identifier + "_words", arguments.section.value_or(kDefaultSection)});
+    fmt::print("{}: {}, {} bytes in section {}\n", arguments.data.string(), data.symbol,
+               file.bytes().size(), data.section);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "arenite/text_batch.h"
 #include "convert/error.h"
 #include "convert/npy.h"
+#include "convert/output_guard.h"
 
 namespace arenite::tool {
 namespace {
@@ -57,7 +58,7 @@ void print_vector(const std::vector<float>& row) {
 }
 
 void run_embed_text(const Arguments& arguments) {
-  require_other_file(arguments.output, {arguments.model, arguments.texts.file});
+  const convert::OutputGuard guard({{"--output", arguments.output}});
   const ModelFile file(arguments.model, arguments.kernels);
   if (!file.model().pooled()) {
     throw convert::InputError(

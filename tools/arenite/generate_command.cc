@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 
 #include "arenite/arguments.h"
@@ -14,9 +12,11 @@
 #include "arenite/progress.h"
 #include "arenite/prompt.h"
 #include "arenite/session_sizes.h"
+#include "arenite/standard_streams.h"
 #include "arenite/text_table.h"
 #include "arenite/thread_pool.h"
 #include "convert/error.h"
+#include "convert/output_guard.h"
 
 namespace arenite::tool {
 namespace {
@@ -62,12 +62,7 @@ class TokenPrinter {
   void finish() {
     if (stream_) write(stream_->finish());
     std::fputc('\n', stdout);
-    flush();
-  }
-
-  static void flush() {
-    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
-    throw convert::InputError("cannot write to the standard output: {}", std::strerror(errno));
+    flush_output();
   }
 
  private:
@@ -127,22 +122,21 @@ void print_report(const Arguments& arguments, const Generation& generation, uint
   const char* stop = "the context is full";
   if (generation.stop == StopReason::kEndToken) stop = "the model ended the text";
   if (generation.stop == StopReason::kTokens) stop = "as many tokens as asked for";
-  fmt::print(stderr,
-             "\nprompt     {}{}\n"
-             "decode     {}{}\n"
-             "positions  {} of {}\n"
-             "arena      {} bytes, {}\n"
-             "stopped    {}\n",
-             counted(generation.prompt_tokens, "token"),
-             rate(generation.prompt_tokens, generation.prompt_seconds),
-             counted(generation.new_tokens, "token"),
-             rate(generation.decode_steps, generation.decode_seconds),
-             grouped(generation.positions), grouped(context), grouped(plan.total_bytes),
-             counted(arguments.threads, "thread"), stop);
+  print_error(
+      "\nprompt     {}{}\n"
+      "decode     {}{}\n"
+      "positions  {} of {}\n"
+      "arena      {} bytes, {}\n"
+      "stopped    {}\n",
+      counted(generation.prompt_tokens, "token"),
+      rate(generation.prompt_tokens, generation.prompt_seconds),
+      counted(generation.new_tokens, "token"),
+      rate(generation.decode_steps, generation.decode_seconds), grouped(generation.positions),
+      grouped(context), grouped(plan.total_bytes), counted(arguments.threads, "thread"), stop);
 }
 
 void run_generate(const Arguments& arguments) {
-  require_other_file(arguments.profile.trace, {arguments.model, arguments.prompt.file}, "--trace");
+  const convert::OutputGuard guard({{"--trace", arguments.profile.trace}});
   Progress progress("loading " + arguments.model.string());
   const ModelFile file(arguments.model, arguments.kernels,
                        arguments.skip_checksums ? Checksums::kSkip : Checksums::kVerify);
@@ -168,13 +162,13 @@ void run_generate(const Arguments& arguments) {
 
   TokenPrinter printer(tokenizer, arguments.ids, arguments.prompt.specials);
   for (const TokenId id : prompt) printer.next(id, !arguments.hide_prompt);
-  TokenPrinter::flush();
+  flush_output();
   const Generation generation = generate(
       file, session.session(), tokenizer, prompt,
       {context, options.tokens_max, arguments.tokens, arguments.repeat_last, arguments.sampler},
       profiler, [&](TokenId id) {
         printer.next(id, true);
-        TokenPrinter::flush();
+        flush_output();
       });
   printer.finish();
   print_report(arguments, generation, context, session.plan());

@@ -9,6 +9,7 @@
 
 #include "arenite/commands.h"
 #include "arenite/inspect_output.h"
+#include "convert/output_guard.h"
 
 namespace arenite::tool {
 namespace {
@@ -21,6 +22,7 @@ struct Arguments {
 };
 
 void run_inspect(const Arguments& arguments) {
+  const convert::OutputGuard guard({});
   const VerifiedFile file(arguments.model);
   const ModelFacts facts = gather_facts(file, arguments.sizes);
   fmt::print("{}", arguments.json    ? facts_as_json(facts)

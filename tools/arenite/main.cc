@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command-line program: reads the arguments, calls the subcommand, and turns errors into a
 // message on stderr and an exit code: 1 for bad input, 2 for bad usage, 3 for a bug of ours.
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <stdexcept>
 #include <system_error>
 
 #include "arenite/arguments.h"
 #include "arenite/commands.h"
+#include "arenite/signals.h"
+#include "arenite/standard_streams.h"
 #include "arenite/version.h"
 #include "convert/error.h"
+#include "convert/output_guard.h"
 
 namespace {
 
@@ -21,21 +22,13 @@ constexpr int kBadInput = 1;
 constexpr int kBadUsage = 2;
 constexpr int kBug = 3;
 
-int fail(int exit_code, const char* message) {
-  fmt::print(stderr, "arenite: {}\n", message);
+// Takes no memory: there may be none left.
+int fail(int exit_code, const char* message, const char* detail = "") noexcept {
+  arenite::tool::write_error({"arenite: ", message, detail, "\n"});
   return exit_code;
 }
 
-// What was printed may still lie in a buffer; a full disk shows only here.
-int finish(int exit_code) {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
-  fmt::print(stderr, "arenite: cannot write to the standard output: {}\n", std::strerror(errno));
-  return kBadInput;
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app(
       "Converts trained attention models and runs them in a fixed block of memory.\n"
       "\nExamples:\n"
@@ -57,22 +50,40 @@ int main(int argc, char** argv) {
   arenite::tool::add_embed_text(app);
   arenite::tool::add_classify(app);
   arenite::tool::add_bench(app);
+  if (argc < 2) {
+    arenite::tool::write_error(app.help());
+    return kBadUsage;
+  }
+  int exit_code = 0;
   try {
-    if (argc < 2) {
-      fmt::print(stderr, "{}", app.help());
-      return kBadUsage;
-    }
     app.parse(argc, argv);
-    return finish(0);
   } catch (const CLI::ParseError& error) {
-    return finish(app.exit(error) == 0 ? 0 : kBadUsage);
+    exit_code = app.exit(error) == 0 ? 0 : kBadUsage;
+  }
+  arenite::tool::flush_output();
+  return exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  arenite::tool::hold_standard_streams();
+  arenite::tool::handle_signals();
+  try {
+    return run(argc, argv);
+  } catch (const arenite::convert::SameFileError& error) {
+    return fail(kBadUsage, error.what());
   } catch (const arenite::convert::InputError& error) {
     return fail(kBadInput, error.what());
   } catch (const std::bad_alloc&) {
     return fail(kBadInput, "there is not enough memory for this");
+  } catch (const std::length_error&) {  // of a container that can never be so large
+    return fail(kBadInput, "there is not enough memory for this");
   } catch (const std::system_error& error) {  // of streams, threads and file systems
-    return fail(kBadInput, error.what());
+    if (std::ferror(stdout) == 0) return fail(kBadInput, error.what());
+    return fail(kBadInput,
+                "cannot write to the standard output: ", std::strerror(error.code().value()));
   } catch (const std::exception& error) {
-    return fail(kBug, fmt::format("internal error: {}", error.what()).c_str());
+    return fail(kBug, "internal error: ", error.what());
   }
 }

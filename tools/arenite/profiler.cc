@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "arenite/inspect_facts.h"
 #include "arenite/model_cost.h"
+#include "arenite/standard_streams.h"
 #include "arenite/text_table.h"
 #include "convert/error.h"
 
@@ -79,6 +81,16 @@ void Profiler::add_sequence(uint32_t held, uint32_t tokens, uint32_t outputs) {
   if (options_.wanted()) next_.push_back({held, tokens, outputs});
 }
 
+template <typename Action>
+void Profiler::keep_error(const Action& action) noexcept {
+  if (error_) return;
+  try {
+    action();
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+}
+
 void Profiler::op_begins(uint32_t index) {
   op_index_ = index;
   if (index == 0) {
@@ -95,18 +107,19 @@ void Profiler::op_ends(uint32_t index) {
   total.seconds += std::chrono::duration<double>(end - op_start_).count();
   if (options_.table) total.flops += flops_of(index);
   const bool is_last = index + 1 == reader_.ops();
-  if (!options_.trace.empty()) {
-    uint32_t tokens = 0;
-    for (const Sequence& sequence : step_) tokens += sequence.tokens;
-    const double begin_us = microseconds(op_start_);
-    trace_.add({reader_.op_name(index), op_kind_name(reader_.op(index).kind), 0, begin_us,
-                microseconds(end) - begin_us, steps_, tokens});
-    if (is_last) {
-      trace_.add({fmt::format("step {}", steps_), "step", 0, microseconds(step_start_),
-                  microseconds(end) - microseconds(step_start_), steps_, tokens});
-    }
-  }
+  if (!options_.trace.empty()) keep_error([&] { add_events(index, end, is_last); });
   if (is_last) ++steps_;
+}
+
+void Profiler::add_events(uint32_t index, Clock::time_point end, bool is_last) {
+  uint32_t tokens = 0;
+  for (const Sequence& sequence : step_) tokens += sequence.tokens;
+  const double begin_us = microseconds(op_start_);
+  trace_.add({reader_.op_name(index), op_kind_name(reader_.op(index).kind), 0, begin_us,
+              microseconds(end) - begin_us, steps_, tokens});
+  if (!is_last) return;
+  trace_.add({fmt::format("step {}", steps_), "step", 0, microseconds(step_start_),
+              microseconds(end) - microseconds(step_start_), steps_, tokens});
 }
 
 // The calling thread's share of the work is the op itself.
@@ -132,8 +145,10 @@ void Profiler::run_watched(uint32_t tasks, ParallelFor::Task task, void* job) {
     const Busy& busy = busy_[thread];
     if (!busy.worked) continue;
     const double begin_us = microseconds(busy.begin);
-    trace_.add({reader_.op_name(op_index_), op_kind_name(reader_.op(op_index_).kind), thread,
-                begin_us, microseconds(busy.end) - begin_us, steps_, 0});
+    keep_error([&] {
+      trace_.add({reader_.op_name(op_index_), op_kind_name(reader_.op(op_index_).kind), thread,
+                  begin_us, microseconds(busy.end) - begin_us, steps_, 0});
+    });
   }
 }
 
@@ -180,13 +195,18 @@ std::string Profiler::table() const {
                      all_seconds * 1e3, table.text());
 }
 
-void Profiler::report() {
-  if (options_.table && steps_ > 0) fmt::print(stderr, "{}", table());
-  if (options_.trace.empty()) return;
-  trace_.write(options_.trace, std::max(inner_.threads, 1u));
+void Profiler::report(std::vector<convert::AtomicFile*> outputs) {
+  if (error_) std::rethrow_exception(error_);
+  std::optional<convert::AtomicFile> trace;
+  if (!options_.trace.empty()) {
+    outputs.push_back(&trace.emplace(options_.trace));
+    trace_.write(*trace, std::max(inner_.threads, 1u));
+  }
+  convert::commit_together(outputs);
+  if (options_.table && steps_ > 0) write_error(table());
   if (trace_.dropped() > 0) {
-    fmt::print(stderr, "{}: the last {} events were left out\n", options_.trace.string(),
-               trace_.dropped());
+    print_error("{}: the last {} events were left out\n", options_.trace.string(),
+                trace_.dropped());
   }
 }
 

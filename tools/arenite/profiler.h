@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <exception>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -42,9 +43,9 @@ class Profiler {
   // fed now, and those that give out rows.
   void add_sequence(uint32_t held, uint32_t tokens, uint32_t outputs);
 
-  // Prints the table on the standard error and writes the trace, as far as they are wanted. Throws
-  // InputError if the trace cannot be written.
-  void report();
+  // Writes the trace and prints the table on the standard error, as far as they are wanted. The
+  // trace and `outputs` appear together, or none of them. Throws InputError.
+  void report(std::vector<convert::AtomicFile*> outputs = {});
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -65,6 +66,9 @@ class Profiler {
 
   void op_begins(uint32_t index);
   void op_ends(uint32_t index);
+  void add_events(uint32_t index, Clock::time_point end, bool is_last);
+  template <typename Action>
+  void keep_error(const Action& action) noexcept;
   void run_watched(uint32_t tasks, ParallelFor::Task task, void* job);
   double flops_of(uint32_t index) const;
   double microseconds(Clock::time_point time) const;
@@ -82,6 +86,7 @@ class Profiler {
   ParallelFor inner_;
   std::vector<Busy> busy_;
   TraceWriter trace_;
+  std::exception_ptr error_;  // no exception may pass through the runtime: it waits for report
 };
 
 }  // namespace arenite::tool

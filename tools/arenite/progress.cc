@@ -2,23 +2,21 @@
 // One line on stderr, wiped when the work is done.
 #include "arenite/progress.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include "arenite/standard_streams.h"
 
 namespace arenite::tool {
 
 Progress::Progress(const std::string& what) : shown_(isatty(STDERR_FILENO) != 0) {
   if (!shown_) return;
-  fmt::print(stderr, "{} ...", what);
-  std::fflush(stderr);
+  print_error("{} ...", what);
 }
 
 Progress::~Progress() { done(); }
 
 void Progress::done() {
-  if (shown_) fmt::print(stderr, "\r\033[K");
+  if (shown_) write_error("\r\033[K");
   shown_ = false;
 }
 

@@ -2,6 +2,8 @@
 // Reads bytes as they are, and leaves what is text and what is not to the tokenizer.
 #include "arenite/prompt.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -9,6 +11,7 @@
 
 #include "arenite/normal_form.h"
 #include "convert/error.h"
+#include "convert/output_guard.h"
 
 namespace arenite::tool {
 namespace {
@@ -36,8 +39,12 @@ std::string read_all(std::FILE* file, const std::string& name) {
 
 Source source_of(const PromptOptions& options) {
   if (options.file.empty()) return {"--prompt", options.text.value_or("")};
-  if (options.file == "-") return {"the standard input", read_all(stdin, "the standard input")};
+  if (options.file == "-") {
+    convert::note_read(STDIN_FILENO, "the standard input");
+    return {"the standard input", read_all(stdin, "the standard input")};
+  }
   const std::string name = convert::quote(options.file.string());
+  convert::note_read(options.file);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(options.file.c_str(), "rb"),
                                                              std::fclose);
   if (file == nullptr) {

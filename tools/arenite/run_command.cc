@@ -9,6 +9,7 @@
 #include "arenite/commands.h"
 #include "arenite/run_options.h"
 #include "convert/error.h"
+#include "convert/output_guard.h"
 
 namespace arenite::tool {
 
@@ -64,15 +65,9 @@ void print_run(const RunOptions& options, const ModelFile& file,
 namespace {
 
 void run_run(const RunOptions& options) {
-  require_other_file(options.output, {options.model, options.input});
-  require_other_file(options.hidden_states, {options.model, options.input}, "--hidden-states");
-  for (const auto& input : {options.mask, options.types}) {
-    if (!input.empty()) require_other_file(options.output, {input});
-  }
-  require_other_file(options.profile.trace, {options.model, options.input}, "--trace");
-  if (!options.hidden_states.empty() && options.hidden_states == options.output) {
-    throw CLI::ValidationError("--hidden-states", "expected another file than --output");
-  }
+  const convert::OutputGuard guard({{"--output", options.output},
+                                    {"--hidden-states", options.hidden_states},
+                                    {"--trace", options.profile.trace}});
   const ModelFile file(options.model, options.kernels);
   const Model& model = file.model();
   const bool masked = !options.mask.empty() || !options.types.empty();

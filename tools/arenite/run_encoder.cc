@@ -173,10 +173,8 @@ void run_encoder(const RunOptions& options, const ModelFile& file) {
     }
   }
   progress.done();
-  states.commit();
-  writer.commit();
+  profiler.report({&writer.file(), states.file()});
   print_run(options, file, output_shape, session.plan());
-  profiler.report();
 }
 
 }  // namespace arenite::tool

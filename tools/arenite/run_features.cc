@@ -71,8 +71,7 @@ struct DropPagesAfterCopy {
 
 // Rows behind a sequence's length stay zero.
 void write_output(const RunOptions& options, const Output& output, const InputShape& shape,
-                  const std::vector<uint64_t>& output_shape) {
-  convert::NpyWriter writer(options.output, output_shape);
+                  convert::NpyWriter& writer) {
   const size_t width = output.features;
   size_t row = 0;
   for (uint32_t s = 0; s < shape.sequences; ++s) {
@@ -80,7 +79,6 @@ void write_output(const RunOptions& options, const Output& output, const InputSh
     writer.write(uint64_t{s} * shape.tokens * width, {output.data + row * width, length * width});
     row += length;
   }
-  writer.commit();
 }
 
 }  // namespace
@@ -115,9 +113,10 @@ void run_features(const RunOptions& options, const ModelFile& file) {
 
   std::vector<uint64_t> output_shape = input.shape();
   output_shape.back() = output->features;
-  write_output(options, *output, shape, output_shape);
+  convert::NpyWriter writer(options.output, output_shape);
+  write_output(options, *output, shape, writer);
+  profiler.report({&writer.file()});
   print_run(options, file, output_shape, session.plan());
-  profiler.report();
 }
 
 }  // namespace arenite::tool

@@ -163,10 +163,8 @@ void run_tokens(const RunOptions& options, const ModelFile& file) {
     }
   }
   progress.done();
-  states.commit();
-  writer.commit();
+  profiler.report({&writer.file(), states.file()});
   print_run(options, file, output_shape, session.plan());
-  profiler.report();
 }
 
 }  // namespace arenite::tool

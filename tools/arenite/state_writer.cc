@@ -39,9 +39,7 @@ void StateWriter::rethrow() const {
   if (error_) std::rethrow_exception(error_);
 }
 
-void StateWriter::commit() {
-  if (writer_) writer_->commit();
-}
+convert::AtomicFile* StateWriter::file() { return writer_ ? &writer_->file() : nullptr; }
 
 void StateWriter::write(uint32_t index, const float* data, uint32_t features) {
   if (error_) return;

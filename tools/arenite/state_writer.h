@@ -25,9 +25,9 @@ class StateWriter {
   StateWriter(const StateWriter&) = delete;
   StateWriter& operator=(const StateWriter&) = delete;
 
-  HiddenStateHook hook();  // for the session
-  void rethrow() const;    // after each call: what went wrong during it
-  void commit();
+  HiddenStateHook hook();       // for the session
+  void rethrow() const;         // after each call: what went wrong during it
+  convert::AtomicFile* file();  // to commit; null if no states are wanted
 
  private:
   void write(uint32_t index, const float* data, uint32_t features);

@@ -10,6 +10,7 @@
 #include "arenite/commands.h"
 #include "arenite/model_file.h"
 #include "convert/atomic_file.h"
+#include "convert/output_guard.h"
 #include "convert/self_test.h"
 
 namespace arenite::tool {
@@ -21,7 +22,7 @@ struct Arguments {
 };
 
 void run_strip(const Arguments& arguments) {
-  require_other_file(arguments.output, {arguments.model});
+  const convert::OutputGuard guard({{"--output", arguments.output}});
   const VerifiedFile file(arguments.model);
   convert::AlignedBytes stripped(file.bytes().size());
   std::ranges::copy(file.bytes(), stripped.data());

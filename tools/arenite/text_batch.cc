@@ -2,6 +2,7 @@
 #include "arenite/text_batch.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 
@@ -13,6 +14,7 @@
 #include "arenite/thread_pool.h"
 #include "arenite/tokenizer.h"
 #include "convert/error.h"
+#include "convert/output_guard.h"
 
 namespace arenite::tool {
 namespace {
@@ -37,9 +39,11 @@ std::vector<NamedText> texts_of(const TextOptions& options) {
     texts.push_back({fmt::format("--text {}", convert::quote(shorten(text))), text});
   }
   if (options.file == "-") {
+    convert::note_read(STDIN_FILENO, "the standard input");
     read_lines(std::cin, "the standard input", texts);
   } else if (!options.file.empty()) {
     const std::string name = convert::quote(options.file.string());
+    convert::note_read(options.file);
     std::ifstream stream(options.file, std::ios::binary);
     if (!stream) throw convert::InputError("cannot open {}", name);
     read_lines(stream, name, texts);

@@ -4,6 +4,11 @@
 // last worker has woken up to find nothing to do.
 #include "arenite/thread_pool.h"
 
+#include <system_error>
+
+#include "convert/error.h"
+#include "convert/temporary_files.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -24,10 +29,26 @@ void pause() {
 }  // namespace
 
 ThreadPool::ThreadPool(uint32_t threads) {
-  for (uint32_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { serve(i); });
+  // A new thread takes over what its maker blocks: signals are for the thread that owns the pool.
+  const convert::SignalsWait for_ever_in_workers;
+  try {
+    workers_.reserve(threads - 1);
+    for (uint32_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { serve(i); });
+  } catch (const std::system_error& error) {
+    const size_t made = workers_.size() + 1;
+    stop();
+    throw convert::InputError(
+        "--threads: found {}, but thread {} cannot be started: {}: expected at most {}", threads,
+        made + 1, error.code().message(), made);
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   stop_ = true;
   ++round_;
   round_.notify_all();

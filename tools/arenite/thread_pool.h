@@ -13,7 +13,8 @@ namespace arenite::tool {
 
 class ThreadPool {
  public:
-  // `threads` counts the calling one. REQUIRES: threads >= 1.
+  // `threads` counts the calling one. Throws InputError if the system has not so many to give.
+  // REQUIRES: threads >= 1.
   explicit ThreadPool(uint32_t threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -23,6 +24,7 @@ class ThreadPool {
   ParallelFor parallel_for();
 
  private:
+  void stop();
   void run(uint32_t tasks, ParallelFor::Task task, void* job);
   void work(uint32_t thread_index);
   void serve(uint32_t thread_index);

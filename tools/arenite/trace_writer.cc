@@ -6,8 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "convert/atomic_file.h"
-
 namespace arenite::tool {
 namespace {
 
@@ -19,24 +17,19 @@ std::string quoted(const std::string& text) {
 
 class BufferedFile {
  public:
-  explicit BufferedFile(const std::filesystem::path& file) : file_(file) {}
+  explicit BufferedFile(convert::AtomicFile& file) : file_(file) {}
 
   void write(const std::string& text) {
     buffer_ += text;
     if (buffer_.size() >= kBufferBytes) flush();
   }
-  void commit() {
-    flush();
-    file_.commit();
-  }
-
- private:
   void flush() {
     file_.write(std::as_bytes(std::span(buffer_)));
     buffer_.clear();
   }
 
-  convert::AtomicFile file_;
+ private:
+  convert::AtomicFile& file_;
   std::string buffer_;
 };
 
@@ -50,7 +43,7 @@ void TraceWriter::add(TraceEvent event) {
   }
 }
 
-void TraceWriter::write(const std::filesystem::path& file, uint32_t threads) const {
+void TraceWriter::write(convert::AtomicFile& file, uint32_t threads) const {
   BufferedFile out(file);
   out.write("{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n");
   for (uint32_t thread = 0; thread < threads; ++thread) {
@@ -69,7 +62,7 @@ void TraceWriter::write(const std::filesystem::path& file, uint32_t threads) con
                     event.duration_us, event.step, event.tokens));
   }
   out.write("\n]}\n");
-  out.commit();
+  out.flush();
 }
 
 }  // namespace arenite::tool

@@ -4,9 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
+
+#include "convert/atomic_file.h"
 
 namespace arenite::tool {
 
@@ -25,8 +26,8 @@ class TraceWriter {
   // Events beyond kEventsMax are counted, but not kept.
   void add(TraceEvent event);
 
-  // Appears whole or not at all. Throws InputError.
-  void write(const std::filesystem::path& file, uint32_t threads) const;
+  // Leaves it to the caller to commit the file. Throws InputError.
+  void write(convert::AtomicFile& file, uint32_t threads) const;
 
   uint64_t dropped() const { return dropped_; }
 

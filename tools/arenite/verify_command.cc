@@ -12,6 +12,7 @@
 #include "arenite/text_table.h"
 #include "convert/error.h"
 #include "convert/mask_pairs.h"
+#include "convert/output_guard.h"
 
 namespace arenite::tool {
 namespace {
@@ -48,6 +49,7 @@ SelfTest run_self_test(const ModelFile& file) {
 }
 
 void run_verify(const Arguments& arguments) {
+  const convert::OutputGuard guard({});
   const VerifiedFile file(arguments.model);
   const uint32_t wanted =
       arguments.kernels.empty() ? UINT32_MAX : bit(target_named(arguments.kernels));

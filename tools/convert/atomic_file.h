@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that appears whole under its name, or not at all.
+// A file that appears whole under its name, or not at all; several that appear together.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,14 @@
 #include <filesystem>
 #include <span>
 
+#include "convert/temporary_files.h"
+
 namespace arenite::convert {
 
 // Writes to a temporary name in the same folder; commit renames it to the target, replacing what
-// was there. Every failure, a full disk included, throws InputError with the target's name, and the
-// temporary file is removed.
+// was there. A target that is a symbolic link stays one, and what it leads to is replaced. Every
+// failure, a full disk included, throws InputError with the target's name, and the temporary file
+// is removed. A file that was read under an OutputGuard is not replaced.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::filesystem::path& target);
@@ -29,13 +32,30 @@ class AtomicFile {
   void commit();
 
  private:
+  friend void commit_together(std::span<AtomicFile* const> files);
+
+  void make_temporary();
+  void close_flushed();
+  void publish(bool keeps_old);
+  void take_back() noexcept;
+  void forget_old() noexcept;
   void discard() noexcept;
   [[noreturn]] void fail(int error_number);
 
-  std::filesystem::path target_;
+  std::filesystem::path target_;  // as given
+  std::filesystem::path place_;   // where links of that name lead
   std::filesystem::path temporary_;
-  int descriptor_ = -1;  // -1 when closed, committed or discarded
+  std::filesystem::path old_;  // another name of what was replaced; empty: none
+  bool is_new_ = false;        // nothing was replaced
+  TemporaryName temporary_name_;
+  int descriptor_ = -1;         // -1 when closed
+  bool has_temporary_ = false;  // false when committed or discarded
   uint64_t bytes_written_ = 0;
 };
+
+// All of the files appear, or none: where the last one cannot, those before are as they were. That
+// much is certain but on file systems without hard links, where a file that was replaced stays so.
+// Null stands for a file that is not wanted.
+void commit_together(std::span<AtomicFile* const> files);
 
 }  // namespace arenite::convert

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "convert/error.h"
+#include "convert/output_guard.h"
 
 namespace arenite::convert {
 namespace {
@@ -53,7 +54,13 @@ FileMap::FileMap(const std::filesystem::path& file) {
     throw InputError("cannot open {}: {}", quote(file.string()), std::strerror(errno));
   }
   std::string problem;
-  bytes_ = map_descriptor(descriptor, problem);
+  try {
+    note_read(descriptor, file);
+    bytes_ = map_descriptor(descriptor, problem);
+  } catch (...) {
+    close(descriptor);
+    throw;
+  }
   close(descriptor);
   if (!problem.empty()) throw InputError("cannot read {}: {}", quote(file.string()), problem);
 }

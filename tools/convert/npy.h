@@ -52,6 +52,7 @@ class NpyWriter {
   void write(uint64_t first, std::span<const float> values);
   // Nothing can be written afterwards.
   void commit();
+  AtomicFile& file() { return file_; }  // to commit it with others
 
  private:
   AtomicFile file_;

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The standard streams, where they are closed, full, or lead to somebody who has left.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+namespace arenite::tool {
+
+// To be called before a file is opened: one that got the number of a closed stream would be written
+// to by whoever prints. A stream that was closed stays an error to write to, or to read from.
+void hold_standard_streams();
+
+// Writes to the standard error. Where that fails there is nobody to tell: the command goes on, and
+// its exit code says how it ended.
+void write_error(std::string_view text) noexcept;
+// The parts as one text, and without memory of the heap: there may be none left.
+void write_error(std::initializer_list<std::string_view> parts) noexcept;
+
+template <typename... Args>
+void print_error(fmt::format_string<Args...> format, Args&&... args) {
+  write_error(fmt::format(format, std::forward<Args>(args)...));
+}
+
+// What was printed may still lie in a buffer; a full disk or a closed pipe shows only here. Throws
+// InputError.
+void flush_output();
+
+}  // namespace arenite::tool

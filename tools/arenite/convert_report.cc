@@ -125,12 +125,17 @@ void print_decoder(const convert::DecoderConversion& conversion) {
              convert::name(conversion.source.kind), parameters_of(conversion.program));
   fmt::print("shape      {} layers, {}\n", spec.layers.size(), layer_shape(spec));
   fmt::print("vocabulary {} tokens{}\n", spec.vocab_size,
-             spec.output ? "" : "; the embedding is the output matrix, too");
+             spec.output || spec.is_headless ? "" : "; the embedding is the output matrix, too");
+  if (spec.is_headless) {
+    fmt::print("output     the last hidden states, {} numbers a token: the weights have no head\n",
+               spec.model_dim);
+  }
   fmt::print("context    {} positions\n", spec.positions_max);
   for (const convert::CompiledMask& mask : conversion.program.masks) {
     fmt::print("mask       {}\n", mask.describe());
   }
   print_tokenizer(conversion.program);
+  for (const std::string& note : spec.notes) fmt::print("note       {}\n", note);
 }
 
 const char* activation_name(convert::Activation activation) {
@@ -207,7 +212,7 @@ void print_conversion(const convert::Conversion& conversion, const std::filesyst
 void print_conversion(const convert::DecoderConversion& conversion,
                       const std::filesystem::path& output) {
   print_decoder(conversion);
-  print_targets(conversion, "logits");
+  print_targets(conversion, conversion.source.spec.is_headless ? "outputs" : "logits");
   print_file(conversion, output);
 }
 

@@ -161,13 +161,6 @@ TEST_F(GgufFileTest, RefusesShapesThatCannotBe) {
                       {"rows of 48 elements", "multiple of 32"}));
 }
 
-TEST_F(GgufFileTest, RefusesNumberFormatsItDoesNotReadByName) {
-  EXPECT_TRUE(refuses(GgufBuilder().tensor("w", {256}, 12, std::string(144, '\0')),
-                      {"'w' is stored as Q4_K", "Q8_0 or Q4_0"}));
-  EXPECT_TRUE(refuses(GgufBuilder().tensor("w", {1}, 26, "1234"), {"stored as I32"}));
-  EXPECT_TRUE(refuses(GgufBuilder().tensor("w", {1}, 1000, "1234"), {"stored as type 1000"}));
-}
-
 TEST_F(GgufFileTest, RefusesOverlapsHolesAndMisplacedTensors) {
   const auto two = [](int64_t second_offset) {
     return GgufBuilder()

@@ -122,12 +122,16 @@ TEST_F(HfConfig, RefusesSettingsThatChangeTheComputation) {
   EXPECT_TRUE(refuses_setting("phi", "qk_layernorm", true, "layer norms of queries"));
   EXPECT_TRUE(refuses_setting("gemma", "use_bidirectional_attention", true, "causal"));
   EXPECT_TRUE(refuses_setting("llama", "quantization_config", {{"bits", 4}}, "original weights"));
+  EXPECT_TRUE(refuses_setting("mistral", "layer_types",
+                              Json({"full_attention", "sliding_attention"}), "sliding_attention"));
   // A field of another family is no field of this one.
   EXPECT_TRUE(refuses_field("sliding_window", 12, {"'sliding_window': 12"}));
 }
 
 TEST_F(HfConfig, RefusesModelTypesItDoesNotKnow) {
-  EXPECT_TRUE(refuses_field("model_type", "mamba", {"\"mamba\"", "gpt_neox", "gemma"}));
+  EXPECT_TRUE(refuses_field(
+      "model_type", "mamba",
+      {"\"mamba\"", "a decoder (gpt2, gpt_neox", "gemma)", "an encoder (bert, distilbert"}));
   EXPECT_TRUE(refuses_field("model_type", 7, {"is 7", "expected a string"}));
   EXPECT_TRUE(refuses_field("model_type", nullptr, {"'model_type' is missing"}));
 }
@@ -147,14 +151,50 @@ TEST_F(HfConfig, RefusesSizesThatCannotBe) {
                              {"5 heads do not divide a width of 32"}));
 }
 
-TEST_F(HfConfig, DoesNotGuessDefaultsThatDependOnTheFamily) {
-  for (const char* type : {"mistral", "qwen2", "qwen3", "gemma"}) {
-    EXPECT_TRUE(refuses_config(type, [](Json& config) { config.erase("num_key_value_heads"); },
-                               {"'num_key_value_heads' is missing"}));
-  }
-  EXPECT_TRUE(refuses_config("qwen3", [](Json& config) { config.erase("head_dim"); },
-                             {"'head_dim' is missing"}));
-  EXPECT_TRUE(refuses_config("mistral", [](Json&) {}, {"'sliding_window' is missing"}));
+// As transformers 5 has them. Sizes that tensors have must still fit, so most of them show in what
+// is refused.
+TEST_F(HfConfig, TakesTheDefaultsOfTheFamily) {
+  const auto erased = [](std::initializer_list<const char*> fields) {
+    return [fields = std::vector<const char*>(fields)](Json& config) {
+      for (const char* field : fields) config.erase(field);
+    };
+  };
+  const DecoderSpec mistral =
+      read("mistral", erased({"max_position_embeddings", "rms_norm_eps", "rope_theta", "head_dim",
+                              "hidden_act", "tie_word_embeddings", "bos_token_id"}));
+  EXPECT_EQ(mistral.positions_max, 131072u);
+  EXPECT_EQ(mistral.layers[0].window, 4096u);  // there is no sliding_window, either
+  EXPECT_EQ(mistral.final_norm->epsilon, 1e-6);
+  EXPECT_EQ(mistral.head_dim, kHeadDim);
+  EXPECT_EQ(mistral.activation, Activation::kSilu);
+  EXPECT_EQ(mistral.bos_id, 1u);
+  EXPECT_EQ(read("llama", erased({"max_position_embeddings"})).positions_max, 2048u);
+  EXPECT_EQ(read("qwen2", erased({"max_position_embeddings"})).positions_max, 32768u);
+  EXPECT_EQ(read("phi", erased({"max_position_embeddings"})).positions_max, 2048u);
+  const auto refuses_tensors = [&](const char* type, const char* erased_field,
+                                   std::string_view shapes) {
+    return testing::refuses([&] { read(type, erased({erased_field})); }, {shapes});
+  };
+  EXPECT_TRUE(refuses_tensors("gpt2", "n_positions", "[24, 32]: expected [1024, 32]"));
+  EXPECT_TRUE(refuses_tensors("qwen3", "head_dim", "[32, 32]: expected [512, 32]"));
+  EXPECT_TRUE(refuses_tensors("gemma", "head_dim", "[32, 32]: expected [1024, 32]"));
+  EXPECT_TRUE(refuses_tensors("llama", "intermediate_size", "expected [11008, 32]"));
+  EXPECT_TRUE(refuses_config("qwen2", erased({"num_key_value_heads"}),
+                             {"4 query heads cannot share 32 key/value heads"}));
+  EXPECT_TRUE(refuses_config("mistral", erased({"num_key_value_heads"}), {"cannot share 8"}));
+  EXPECT_TRUE(refuses_config("gemma", erased({"num_key_value_heads"}), {"cannot share 16"}));
+}
+
+TEST_F(HfConfig, TellsAnEndThatIsNullFromOneThatIsNotSaid) {
+  const auto ends = [&](const char* type, const Change& change) {
+    return read(type, change).eos_ids;
+  };
+  const Change erase = [](Json& config) { config.erase("eos_token_id"); };
+  EXPECT_EQ(ends("llama", erase), std::vector<uint32_t>{2});
+  EXPECT_EQ(ends("phi", erase), std::vector<uint32_t>{2});
+  EXPECT_TRUE(ends("qwen2", erase).empty());
+  EXPECT_TRUE(ends("gpt2", erase).empty());  // 50256, beyond this vocabulary
+  EXPECT_TRUE(ends("llama", [](Json& config) { config["eos_token_id"] = nullptr; }).empty());
 }
 
 TEST_F(HfConfig, ReadsPartialRotationUnderAllItsNames) {
@@ -175,11 +215,12 @@ TEST_F(HfConfig, ReadsPartialRotationUnderAllItsNames) {
 }
 
 TEST_F(HfConfig, RefusesRopeScalingItDoesNotKnow) {
-  for (const char* type : {"dynamic", "yarn", "longrope"}) {
+  for (const char* type : {"proportional", "su", "longrope", "mrope"}) {
     EXPECT_TRUE(refuses_field("rope_scaling", {{"type", type}, {"factor", 2.0}},
-                              {type, "expected 'default', 'linear' or 'llama3'"}));
+                              {type, "'default', 'linear', 'dynamic', 'llama3' or 'yarn'"}));
   }
   EXPECT_TRUE(refuses_field("rope_scaling", {{"type", "linear"}}, {"'factor' is missing"}));
+  EXPECT_TRUE(refuses_field("rope_scaling", {{"type", "default"}, {"factor", 2.0}}, {"has none"}));
   EXPECT_TRUE(refuses_field("rope_scaling",
                             {{"type", "linear"}, {"factor", 2.0}, {"beta_fast", 32}},
                             {"'rope_scaling'", "'beta_fast': 32"}));

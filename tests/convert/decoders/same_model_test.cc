@@ -194,6 +194,7 @@ TEST_F(SameModel, GemmaIsALlamaWithScaledEmbeddingsAndShiftedGains) {
   config.erase("tie_word_embeddings");
   config["hidden_act"] = "gelu";  // as early configs call it
   config["hidden_activation"] = nullptr;
+  config["transformers_version"] = "4.40.0";  // which knows what they mean
   nlohmann::json same = llama_config();
   same["hidden_act"] = "gelu_pytorch_tanh";
   DecoderSpec spec = open_decoder(write_hf(folder_, "gemma", config, gemma)).spec;

@@ -30,13 +30,15 @@ void check(DecoderConversion& conversion, const std::string& path,
     conversion.largest_output = std::max(conversion.largest_output, std::fabs(value));
   }
   expectation.error_max = kRelativeErrorMax * std::max(1.0, conversion.largest_output);
-  expectation.circumstances = fmt::format("logits reach {:.1e}", conversion.largest_output);
+  expectation.circumstances =
+      fmt::format("{} reach {:.1e}", conversion.source.spec.is_headless ? "outputs" : "logits",
+                  conversion.largest_output);
   conversion.checked_tokens = count;
   conversion.checks = check_targets(path, targets, expectation, [&](Target target) {
     CheckSession session(conversion.file, target, count, Outputs::kAll);
     const std::vector<float> values = session.run(TokenBatch{tokens, 1, count, {}});
     const bool finite = std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
-    const size_t width = conversion.program.vocab_size;
+    const size_t width = values.size() / count;
     session.reset();
     for (size_t t = 0; t < count && finite; ++t) {
       session.step(tokens[t], std::span(values).subspan(t * width, width));

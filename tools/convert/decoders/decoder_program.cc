@@ -40,7 +40,7 @@ class DecoderBuilder {
     OpView op;
     op.kind = OpKind::kEmbedding;
     op.embedding.output = whole(residual_);
-    if (spec_.output) {
+    if (spec_.output || spec_.is_headless) {
       op.embedding.tokens = assembler_.add_table(spec_.token_embedding, spec_.vocab_size);
     } else {
       embedding_ = {spec_.token_embedding, {}};
@@ -55,19 +55,24 @@ class DecoderBuilder {
     assembler_.show_state(residual_);
   }
 
-  // Of each position the cosines, then the sines.
+  // Of each position the cosines, then the sines, times the magnitude of what is turned by them.
   uint32_t add_angles(const RopeSpec& rope) {
     ProgramTensor tensor;
     tensor.name = "angles";
     tensor.outputs = spec_.positions_max;
     tensor.inputs = rope.rotary_dim;
     tensor.layout = format::Layout::kRows;
-    tensor.load = [frequencies = rope.inverse_frequencies, positions = spec_.positions_max] {
+    tensor.load = [frequencies = rope.inverse_frequencies, magnitude = rope.magnitude,
+                   positions = spec_.positions_max] {
       std::vector<float> values;
       values.reserve(size_t{positions} * frequencies.size() * 2);
       for (uint32_t p = 0; p < positions; ++p) {
-        for (const double f : frequencies) values.push_back(static_cast<float>(std::cos(p * f)));
-        for (const double f : frequencies) values.push_back(static_cast<float>(std::sin(p * f)));
+        for (const double f : frequencies) {
+          values.push_back(static_cast<float>(magnitude * std::cos(p * f)));
+        }
+        for (const double f : frequencies) {
+          values.push_back(static_cast<float>(magnitude * std::sin(p * f)));
+        }
       }
       return values;
     };
@@ -168,6 +173,10 @@ class DecoderBuilder {
     const uint32_t selected = assembler_.add_slot(spec_.model_dim, true);
     assembler_.add_select("select", last, selected, format::SelectKind::kAsAsked);
 
+    if (spec_.is_headless) {
+      program_.output_slot = selected;
+      return;
+    }
     const uint32_t logits = program_.output_slot = assembler_.add_slot(spec_.vocab_size, true);
     if (spec_.output) {
       assembler_.add_linear("logits", whole(selected), whole(logits), {{&*spec_.output}});

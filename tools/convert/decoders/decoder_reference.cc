@@ -25,8 +25,8 @@ void rotate(const RopeSpec& rope, Rows& x, size_t tokens, size_t heads, size_t h
       double* head = x.data() + (t * heads + h) * head_dim;
       for (size_t i = 0; i < half; ++i) {
         const double angle = static_cast<double>(t) * rope.inverse_frequencies[i];
-        const double first = head[i];
-        const double second = head[i + half];
+        const double first = rope.magnitude * head[i];
+        const double second = rope.magnitude * head[i + half];
         head[i] = first * std::cos(angle) - second * std::sin(angle);
         head[i + half] = second * std::cos(angle) + first * std::sin(angle);
       }
@@ -117,6 +117,10 @@ DecoderOutputs reference_decoder(const DecoderSpec& spec, std::span<const uint32
   }
   Rows& last = outputs.hidden_states.back();
   if (spec.final_norm) last = norm(*spec.final_norm, std::move(last));
+  if (spec.is_headless) {
+    outputs.logits = last;
+    return outputs;
+  }
   const LinearSpec tied{spec.token_embedding, {}};
   outputs.logits = linear(spec.output ? *spec.output : tied, last);
   if (spec.logits_soft_cap) {

@@ -15,7 +15,7 @@ struct DecoderOutputs {
   // layers + 1 times [tokens, model_dim]: the embeddings, then the result of each layer, the last
   // one after the final norm.
   std::vector<std::vector<double>> hidden_states;
-  std::vector<double> logits;  // [tokens, vocab_size]
+  std::vector<double> logits;  // [tokens, vocab_size]; of a headless model its last hidden states
 };
 
 // One sequence, all positions at once. Weights are read one tensor at a time, again on every call.

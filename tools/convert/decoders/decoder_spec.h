@@ -18,6 +18,7 @@ namespace arenite::convert {
 struct RopeSpec {
   uint32_t rotary_dim = 0;                  // even, at most head_dim
   std::vector<double> inverse_frequencies;  // [rotary_dim / 2], radians per position, after scaling
+  double magnitude = 1.0;                   // multiplies what has been turned
 };
 
 // Sequential (the usual form): x += attention(attention_norm(x)); x += mlp(mlp_norm(x)).
@@ -57,11 +58,14 @@ struct DecoderSpec {
   Activation activation = Activation::kGeluErf;
   std::vector<LayerSpec> layers;
   std::optional<NormSpec> final_norm;
-  std::optional<LinearSpec> output;       // [vocab_size, model_dim]; absent: token_embedding
+  std::optional<LinearSpec> output;  // [vocab_size, model_dim]; absent: token_embedding
+  bool is_headless = false;  // saved without its head: the results are the last hidden states
   std::optional<double> logits_soft_cap;  // logits = cap * tanh(logits / cap)
 
   std::optional<uint32_t> bos_id;  // where the file says so; always below vocab_size
   std::vector<uint32_t> eos_ids;   // any of them ends a text
+
+  std::vector<std::string> notes;  // for people: where the config could be read in another way
 };
 
 }  // namespace arenite::convert

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How GGUF files store numbers: plain floats, and blocks of small integers with a scale.
+// How GGUF files store numbers: plain floats, and blocks of small integers with scales.
 // Source: the format description and the block structures of the ggml project.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace arenite::convert {
@@ -15,13 +16,19 @@ struct GgufBlock {
   uint32_t type = 0;  // as files number it
   const char* name = "";
   uint32_t elements = 1;
-  uint32_t bytes = 0;  // 0: known by name only, and not read
+  uint32_t bytes = 0;
+  // Writes the elements of one block; nullptr: the type is known by name only, and not read.
+  void (*expand)(const uint8_t* block, float* values) = nullptr;
 };
 
 // nullptr for a number that no format description gives a name to.
 const GgufBlock* find_gguf_block(uint32_t type);
 
-// All numbers of `data`, whole blocks of a type that is read. F16 and BF16 may hold NaN.
+// The names of all types that are read, for messages: "F32, F16, ...".
+std::string readable_gguf_types();
+
+// All numbers of `data`, whole blocks of a type that is read. The same bits as ggml's own functions
+// give. Floats and scales may be NaN or infinite.
 std::vector<float> read_gguf_blocks(const GgufBlock& block, std::span<const std::byte> data);
 
 }  // namespace arenite::convert

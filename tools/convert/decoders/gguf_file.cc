@@ -160,11 +160,12 @@ class GgufParser {
     std::reverse(tensor.shape.begin(), tensor.shape.end());
     const auto type = number<uint32_t>(what);
     tensor.block = find_gguf_block(type);
-    if (tensor.block == nullptr || tensor.block->bytes == 0) {
+    if (tensor.block == nullptr || tensor.block->expand == nullptr) {
       throw InputError(
-          "{}: {} is stored as {}, which is not read: expected F32, F16, BF16, Q8_0 or Q4_0; "
-          "convert the model from its original weights",
-          name_, what, tensor.block == nullptr ? fmt::format("type {}", type) : tensor.block->name);
+          "{}: {} is stored as {}, which is not read: expected one of {}; quantize the model "
+          "differently, or convert its original weights",
+          name_, what, tensor.block == nullptr ? fmt::format("type {}", type) : tensor.block->name,
+          readable_gguf_types());
     }
     if (row_elements % tensor.block->elements != 0) {
       throw InputError("{}: {} has rows of {} elements: {} needs a multiple of {}", name_, what,

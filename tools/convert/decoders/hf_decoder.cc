@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the family by model_type.
+// Chooses the family by model_type, and says which families there are where it is none of them.
 #include "convert/decoders/hf_decoder.h"
 
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "convert/decoders/decoder_buffers.h"
+#include "convert/encoders/hf_encoder.h"
 #include "convert/error.h"
 
 namespace arenite::convert {
@@ -23,14 +25,19 @@ DecoderSpec read_family(ConfigFields& config, ModelTensors& tensors) {
     return read_hf_llama(config, tensors, type);
   }
   config.refuse("model_type",
-                fmt::format("expected gpt2, gpt_neox, phi, {}", fmt::join(kLlamaLike, ", ")));
+                fmt::format("expected a decoder (gpt2, gpt_neox, phi, {}) or an encoder ({})",
+                            fmt::join(kLlamaLike, ", "), encoder_types()));
 }
 
 }  // namespace
 
 DecoderSpec read_hf_decoder(ConfigFields& config, ModelTensors& tensors) {
   DecoderSpec spec = read_family(config, tensors);
-  config.finish();
+  const std::vector<std::string> passed_over = config.finish();
+  if (!passed_over.empty()) {
+    spec.notes.push_back(
+        fmt::format("passed over, as they are false or empty: {}", fmt::join(passed_over, ", ")));
+  }
   pass_over_buffers(tensors);
   tensors.finish();
   return spec;

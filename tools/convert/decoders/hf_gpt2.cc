@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // GPT-2: learned positions, layer norms, Conv1D layers that keep [inputs, outputs].
+#include <optional>
 #include <string>
 
 #include "convert/decoders/hf_decoder.h"
@@ -28,21 +29,30 @@ LayerSpec read_layer(ModelTensors& tensors, const DecoderSpec& spec, double epsi
   return layer;
 }
 
+// A size that configs may also call as those of other families do.
+uint32_t read_size(ConfigFields& config, const char* name, const char* alias,
+                   std::optional<uint32_t> fallback = {}) {
+  if (!config.has(name) && config.has(alias)) return config.count(alias);
+  const uint32_t size = config.count(name, fallback);
+  config.expect(alias, size, "it is another name for the same size");
+  return size;
+}
+
 }  // namespace
 
 DecoderSpec read_hf_gpt2(ConfigFields& config, ModelTensors& tensors) {
   DecoderSpec spec;
   spec.architecture = "gpt2";
   spec.vocab_size = config.count("vocab_size");
-  spec.model_dim = config.count("n_embd");
-  spec.heads = spec.kv_heads = config.count("n_head");
+  spec.model_dim = read_size(config, "n_embd", "hidden_size");
+  spec.heads = spec.kv_heads = read_size(config, "n_head", "num_attention_heads");
   spec.head_dim = even_head_dim(spec.model_dim, spec.heads, config.where());
   spec.ffn_dim = config.count("n_inner", 4 * spec.model_dim);
-  spec.positions_max = config.count("n_positions");
+  spec.positions_max = read_size(config, "n_positions", "max_position_embeddings", 1024);
   spec.activation = read_activation(config, "activation_function", "gelu_new");
-  const uint32_t layers = config.count("n_layer");
+  const uint32_t layers = read_size(config, "n_layer", "num_hidden_layers");
   check_sizes(spec, layers, config.where());
-  take_common_fields(config, spec);
+  take_common_fields(config, spec, {.bos = 50256, .eos = 50256});
   const double epsilon = config.positive("layer_norm_epsilon", 1e-5);
   config.expect("n_ctx", spec.positions_max, "it is the older name of n_positions");
   config.expect("scale_attn_weights", true, "scores without 1/sqrt(head_dim) are not supported");
@@ -50,21 +60,14 @@ DecoderSpec read_hf_gpt2(ConfigFields& config, ModelTensors& tensors) {
                 "scores scaled by the layer's number are not supported");
   const bool is_tied = config.flag("tie_word_embeddings", true);
 
-  // A model saved without its language head has no prefix.
-  const std::string prefix = tensors.has("wte.weight") ? "" : "transformer.";
-  spec.token_embedding =
-      is_tied ? tensors.tied_embedding(prefix + "wte.weight", "lm_head.weight", spec.vocab_size,
-                                       spec.model_dim)
-              : tensors.matrix(prefix + "wte.weight", spec.vocab_size, spec.model_dim);
+  const std::string prefix = prefix_of(tensors, "transformer.", "wte.weight");
+  read_embedding_and_head(tensors, spec, {prefix, "wte.weight", "lm_head"}, is_tied);
   spec.position_embedding =
       tensors.matrix(prefix + "wpe.weight", spec.positions_max, spec.model_dim);
   for (uint32_t i = 0; i < layers; ++i) {
     spec.layers.push_back(read_layer(tensors, spec, epsilon, fmt::format("{}h.{}.", prefix, i)));
   }
   spec.final_norm = tensors.layer_norm(prefix + "ln_f", spec.model_dim, epsilon);
-  if (!is_tied) {
-    spec.output = tensors.linear("lm_head", spec.vocab_size, spec.model_dim, Presence::kNone);
-  }
   return spec;
 }
 

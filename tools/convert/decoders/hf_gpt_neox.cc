@@ -22,14 +22,14 @@ RowOrder interleaved_rows(uint32_t heads, uint32_t head_dim, uint32_t part) {
   return order;
 }
 
-void read_sizes(ConfigFields& config, DecoderSpec& spec) {
+// `ffn_dim` is what the transformers package takes where the config does not say it.
+void read_sizes(ConfigFields& config, DecoderSpec& spec, uint32_t ffn_dim) {
   spec.vocab_size = config.count("vocab_size");
   spec.model_dim = config.count("hidden_size");
-  spec.ffn_dim = config.count("intermediate_size");
-  spec.positions_max = config.count("max_position_embeddings");
+  spec.ffn_dim = config.count("intermediate_size", ffn_dim);
+  spec.positions_max = config.count("max_position_embeddings", 2048);
   spec.heads = config.count("num_attention_heads");
   spec.kv_heads = config.count("num_key_value_heads", spec.heads);
-  spec.head_dim = even_head_dim(spec.model_dim, spec.heads, config.where());
 }
 
 LayerSpec read_neox_layer(ModelTensors& tensors, const DecoderSpec& spec, double epsilon,
@@ -52,6 +52,7 @@ LayerSpec read_neox_layer(ModelTensors& tensors, const DecoderSpec& spec, double
 LayerSpec read_phi_layer(ModelTensors& tensors, const DecoderSpec& spec, double epsilon,
                          const std::string& name) {
   const uint32_t width = spec.model_dim;
+  const uint32_t query_rows = spec.heads * spec.head_dim;
   const uint32_t key_rows = spec.kv_heads * spec.head_dim;
   const auto linear = [&](const char* part, uint32_t outputs, uint32_t inputs) {
     return tensors.linear(name + part, outputs, inputs, Presence::kRequired);
@@ -59,10 +60,10 @@ LayerSpec read_phi_layer(ModelTensors& tensors, const DecoderSpec& spec, double 
   LayerSpec layer;
   layer.parallel_residual = true;
   layer.attention_norm = tensors.layer_norm(name + "input_layernorm", width, epsilon);
-  layer.query = linear("self_attn.q_proj", width, width);
+  layer.query = linear("self_attn.q_proj", query_rows, width);
   layer.key = linear("self_attn.k_proj", key_rows, width);
   layer.value = linear("self_attn.v_proj", key_rows, width);
-  layer.output = linear("self_attn.dense", width, width);
+  layer.output = linear("self_attn.dense", width, query_rows);
   layer.up = linear("mlp.fc1", spec.ffn_dim, width);
   layer.down = linear("mlp.fc2", width, spec.ffn_dim);
   return layer;
@@ -74,12 +75,15 @@ DecoderSpec read_hf_gpt_neox(ConfigFields& config, ModelTensors& tensors) {
   DecoderSpec spec;
   spec.architecture = "gpt_neox";
   config.expect("num_key_value_heads", nullptr, "GPT-NeoX has as many as query heads");
-  read_sizes(config, spec);
+  read_sizes(config, spec, 24576);
+  spec.head_dim = even_head_dim(spec.model_dim, spec.heads, config.where());
+  config.expect("head_dim", spec.head_dim, "GPT-NeoX divides its width by its heads");
   const uint32_t layers = config.count("num_hidden_layers");
   check_sizes(spec, layers, config.where());
-  take_common_fields(config, spec);
+  take_common_fields(config, spec, {.bos = 0, .eos = 2});
+  expect_layer_types(config, "full_attention");
   spec.activation = read_activation(config, "hidden_act", "gelu");
-  spec.rope = read_hf_rope(config, spec.head_dim,
+  spec.rope = read_hf_rope(config, spec,
                            {.theta = {"rotary_emb_base", "rope_theta"},
                             .partial_factor = {"rotary_pct", "partial_rotary_factor"},
                             .partial_fallback = 0.25});
@@ -89,44 +93,46 @@ DecoderSpec read_hf_gpt_neox(ConfigFields& config, ModelTensors& tensors) {
       config.flag("attention_bias", true) ? Presence::kRequired : Presence::kNone;
   const bool is_tied = config.flag("tie_word_embeddings", false);
 
-  const std::string embedding = "gpt_neox.embed_in.weight";
-  spec.token_embedding = is_tied ? tensors.tied_embedding(embedding, "embed_out.weight",
-                                                          spec.vocab_size, spec.model_dim)
-                                 : tensors.matrix(embedding, spec.vocab_size, spec.model_dim);
+  const std::string prefix = prefix_of(tensors, "gpt_neox.", "embed_in.weight");
+  read_embedding_and_head(tensors, spec, {prefix, "embed_in.weight", "embed_out"}, is_tied);
   for (uint32_t i = 0; i < layers; ++i) {
     spec.layers.push_back(read_neox_layer(tensors, spec, epsilon, attention_bias,
-                                          fmt::format("gpt_neox.layers.{}.", i)));
+                                          fmt::format("{}layers.{}.", prefix, i)));
     spec.layers[i].parallel_residual = is_parallel;
   }
-  spec.final_norm = tensors.layer_norm("gpt_neox.final_layer_norm", spec.model_dim, epsilon);
-  if (!is_tied) {
-    spec.output = tensors.linear("embed_out", spec.vocab_size, spec.model_dim, Presence::kNone);
-  }
+  spec.final_norm = tensors.layer_norm(prefix + "final_layer_norm", spec.model_dim, epsilon);
   return spec;
 }
 
 DecoderSpec read_hf_phi(ConfigFields& config, ModelTensors& tensors) {
   DecoderSpec spec;
   spec.architecture = "phi";
-  read_sizes(config, spec);
+  read_sizes(config, spec, 8192);
+  spec.head_dim = config.has("head_dim")
+                      ? config.count("head_dim")
+                      : even_head_dim(spec.model_dim, spec.heads, config.where());
   const uint32_t layers = config.count("num_hidden_layers");
   check_sizes(spec, layers, config.where());
-  take_common_fields(config, spec);
+  take_common_fields(config, spec, {.bos = 1, .eos = 2});
+  expect_layer_types(config, "full_attention");
   config.expect("qk_layernorm", false, "layer norms of queries and keys are not supported");
-  config.expect("tie_word_embeddings", false, "Phi's head has a bias, so it stands alone");
+  const bool is_tied = config.flag("tie_word_embeddings", false);
   spec.activation = read_activation(config, "hidden_act", "gelu_new");
-  spec.rope = read_hf_rope(config, spec.head_dim,
-                           {.partial_factor = {"partial_rotary_factor"}, .partial_fallback = 0.5});
+  // Newer programs save the default in the old place, whatever the new one says.
+  spec.rope = read_hf_rope(config, spec,
+                           {.partial_factor = {"partial_rotary_factor"},
+                            .partial_fallback = 0.5,
+                            .inner_partial_counts = true});
   const double epsilon = config.positive("layer_norm_eps", 1e-5);
 
-  spec.token_embedding =
-      tensors.matrix("model.embed_tokens.weight", spec.vocab_size, spec.model_dim);
+  const std::string prefix = prefix_of(tensors, "model.", "embed_tokens.weight");
+  read_embedding_and_head(tensors, spec, {prefix, "embed_tokens.weight", "lm_head"}, is_tied,
+                          Presence::kRequired);
   for (uint32_t i = 0; i < layers; ++i) {
     spec.layers.push_back(
-        read_phi_layer(tensors, spec, epsilon, fmt::format("model.layers.{}.", i)));
+        read_phi_layer(tensors, spec, epsilon, fmt::format("{}layers.{}.", prefix, i)));
   }
-  spec.final_norm = tensors.layer_norm("model.final_layernorm", spec.model_dim, epsilon);
-  spec.output = tensors.linear("lm_head", spec.vocab_size, spec.model_dim, Presence::kRequired);
+  spec.final_norm = tensors.layer_norm(prefix + "final_layernorm", spec.model_dim, epsilon);
   return spec;
 }
 

@@ -27,16 +27,32 @@ struct Llama3Scaling {
 };
 void scale_llama3(RopeSpec& rope, const Llama3Scaling& scaling);
 
+// Slows down the waves that are longer than the trained context allows, as llama3 does, with
+// another blend and with scores that grow with the context. Source: "YaRN: Efficient Context Window
+// Extension of Large Language Models" (Peng et al. 2023).
+struct YarnScaling {
+  double theta = 10000.0;
+  double factor = 1.0;
+  double original_positions = 2048.0;
+  double fast_turns = 32.0;  // waves of more turns in the original context stay as they are
+  double slow_turns = 1.0;   // waves of less are slowed down by the whole factor
+  bool whole_bounds = true;  // the blend begins and ends at a whole index
+  double magnitude = 1.0;
+};
+void scale_yarn(RopeSpec& rope, const YarnScaling& scaling);
+
 // How a family of Hugging Face configs calls these fields; they may also stand in rope_parameters.
 // Where several are there they must agree, as programs save older names beside newer ones.
 struct RopeFields {
   std::vector<const char*> theta = {"rope_theta"};
   std::vector<const char*> partial_factor{};  // share of head_dim that rotates; none: all of it
   double partial_fallback = 1.0;
+  bool inner_partial_counts = false;  // rope_parameters' own share wins rather than has to agree
 };
 
 // Takes the fields about RoPE: `rope_parameters`, or the older `rope_scaling` and the fields named.
-// Throws InputError for a kind of scaling other than default, linear and llama3.
-RopeSpec read_hf_rope(ConfigFields& config, uint32_t head_dim, const RopeFields& names);
+// `spec` has its sizes. Throws InputError for a kind of scaling other than default, linear,
+// dynamic, llama3 and yarn.
+RopeSpec read_hf_rope(ConfigFields& config, const DecoderSpec& spec, const RopeFields& names);
 
 }  // namespace arenite::convert

@@ -56,6 +56,7 @@ void take_common_fields(ConfigFields& config) {
   pass_over_harmless(config);
   for (const char* field : kHarmless) config.pass_over(field);
   config.expect("is_decoder", false, "a causal one is not an encoder");
+  config.expect("is_causal", false, "a causal one is not an encoder");
   config.expect("add_cross_attention", false, "attention over another sequence is not supported");
   config.expect("is_encoder_decoder", false, "only encoders are read");
   config.expect("tie_encoder_decoder", false, "only encoders are read");
@@ -66,11 +67,10 @@ void take_common_fields(ConfigFields& config) {
 }
 
 const char* prefix_of(ConfigFields& config, const std::string& type) {
-  std::string known;
   for (const auto& [known_type, prefix] : kTypes) {
     if (type == known_type) return prefix;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", known_type);
   }
+  const std::string known = encoder_types();
   if (type == "mpnet") {
     config.refuse(
         "model_type",
@@ -102,6 +102,14 @@ void check_options(const EncoderOptions& options, const EncoderSpec& spec,
 }
 
 }  // namespace
+
+std::string encoder_types() {
+  std::string types;
+  for (const auto& [type, prefix] : kTypes) {
+    types += fmt::format("{}{}", types.empty() ? "" : ", ", type);
+  }
+  return types;
+}
 
 bool is_encoder_type(std::string_view model_type) {
   if (model_type == "mpnet") return true;

@@ -17,6 +17,9 @@ namespace arenite::convert {
 // name.
 bool is_encoder_type(std::string_view model_type);
 
+// Those that are read, for messages: "bert, distilbert, ...".
+std::string encoder_types();
+
 // The encoder that `config` describes, by its model_type: bert, distilbert, roberta, xlm-roberta or
 // electra; with the head that its `architectures` names. Throws InputError for other types and
 // heads, for any field that is not understood, and for tensors that are missing, of another shape,

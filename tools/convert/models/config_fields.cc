@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types and ranges of config fields.
+// Types and ranges of config fields, and the names of those that switch something off.
 #include "convert/models/config_fields.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <string_view>
 
 #include "convert/error.h"
 #include "convert/models/json_file.h"
@@ -11,6 +14,66 @@
 namespace arenite::convert {
 
 using nlohmann::json;
+
+namespace {
+
+// Switches that are on in some program, so that false changes what the model computes.
+constexpr std::string_view kOnByDefault[] = {
+    // Norms before attention and MLP rather than behind them, the last norm, and their kind.
+    "do_layer_norm_before",
+    "final_layer_norm",
+    "final_norm",
+    "norm_first",
+    "normalize_before",
+    "pre_norm",
+    "prenorm",
+    "qk_norm",
+    "rms_norm",
+    "use_final_norm",
+    "use_pre_norm",
+    "use_qk_norm",
+    "use_rms_norm",
+    "use_rmsnorm",
+    // Queries that see earlier keys only.
+    "causal",
+    "causal_attention",
+    "is_causal",
+    "use_causal_mask",
+    // Positions.
+    "rope",
+    "rotary",
+    "use_absolute_position_embeddings",
+    "use_position_embeddings",
+    "use_rope",
+    "use_rotary",
+    "use_rotary_emb",
+    "use_rotary_embedding",
+    "use_rotary_embeddings",
+    // Scores multiplied by 1/sqrt(head_dim), and what is added to the residual stream.
+    "parallel_attn",
+    "parallel_residual",
+    "scale_attention",
+    "scale_attn",
+    "scale_attn_weights",
+    "scale_qk",
+    "use_parallel_residual",
+    "use_residual",
+};
+
+bool is_on_by_default(const std::string& name) {
+  const std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);  // of GGUF keys
+  return std::find(std::begin(kOnByDefault), std::end(kOnByDefault), last) !=
+         std::end(kOnByDefault);
+}
+
+// False, "", [] and {}: what programs write for features that are not used.
+bool asks_for_nothing(const json& value) {
+  if (value.is_boolean()) return !value.get<bool>();
+  if (value.is_string()) return value.get_ref<const std::string&>().empty();
+  return value.is_structured() && value.empty();
+}
+
+}  // namespace
 
 bool ConfigFields::has(const std::string& name) const {
   const auto found = object_.find(name);
@@ -110,13 +173,18 @@ void ConfigFields::expect(const std::string& name, const json& value, const char
   }
 }
 
-void ConfigFields::finish() const {
+std::vector<std::string> ConfigFields::finish() const {
   std::string unknown;
+  std::vector<std::string> passed_over;
   for (const auto& [name, value] : object_.items()) {
     if (value.is_null() || taken_.contains(name)) continue;
-    unknown += fmt::format("\n  {}: {}", quote(name), show(value));
+    if (asks_for_nothing(value) && !is_on_by_default(name)) {
+      passed_over.push_back(name);
+    } else {
+      unknown += fmt::format("\n  {}: {}", quote(name), show(value));
+    }
   }
-  if (unknown.empty()) return;
+  if (unknown.empty()) return passed_over;
   throw InputError(
       "{}: what these fields ask for is not known, and may change what the model computes:{}\n"
       "remove those that do not matter for this model",

@@ -44,8 +44,10 @@ class ConfigFields {
   // For values that are well formed but not supported: "<where>: field '<name>' is <value>: <why>".
   [[noreturn]] void refuse(const std::string& name, const std::string& why) const;
 
-  // Throws InputError that lists the fields nobody took, other than null ones.
-  void finish() const;
+  // Throws InputError that lists the fields nobody took. Those that are null do not count, and
+  // those that are false or empty only where their name says that this asks for something. Returns
+  // the names of the false and empty ones that were passed over.
+  std::vector<std::string> finish() const;
 
  private:
   const nlohmann::json* take(const std::string& name);  // nullptr when absent or null

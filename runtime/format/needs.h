@@ -40,8 +40,9 @@ bool for_each_need(std::span<const std::byte> file, Visit visit) {
       case OpKind::kSelect:
         if (op.select.kind > SelectKind::kLast) return true;
         if (makes_a_row_of_several(op.select.kind) &&
-            !visit(op.select.kind == SelectKind::kMax ? Feature::kMaxPooling : Feature::kMeanPooling,
-                   i)) {
+            !visit(
+                op.select.kind == SelectKind::kMax ? Feature::kMaxPooling : Feature::kMeanPooling,
+                i)) {
           return false;
         }
         return visit(Feature::kSelect, i);

@@ -75,7 +75,15 @@ struct RopeOp {
   uint32_t angles = 0;
 };
 
-enum class ActivationKind : uint8_t { kRelu, kGeluErf, kGeluTanh, kSilu, kSoftCap, kTanh, kSigmoid };
+enum class ActivationKind : uint8_t {
+  kRelu,
+  kGeluErf,
+  kGeluTanh,
+  kSilu,
+  kSoftCap,
+  kTanh,
+  kSigmoid
+};
 
 struct ActivationOp {
   ColumnView target, factor;  // factor may be absent
@@ -200,10 +208,10 @@ class ModelReader {
   const char* name() const;
   const char* architecture() const;
   uint32_t positions_max() const;
-  uint32_t vocab_size() const;     // 0: the input is features
-  uint32_t token_types() const;    // 0: the model knows none
-  bool pooled() const;             // selections give one row for each sequence
-  uint32_t labels() const;         // 0, or one for each column that the model gives out
+  uint32_t vocab_size() const;   // 0: the input is features
+  uint32_t token_types() const;  // 0: the model knows none
+  bool pooled() const;           // selections give one row for each sequence
+  uint32_t labels() const;       // 0, or one for each column that the model gives out
   const char* label(uint32_t index) const;
   uint32_t input_slot() const;
   uint32_t output_slot() const;

@@ -231,8 +231,7 @@ bool verify_select(const OpCheck& check, const SelectOp& op) {
   }
   if (op.kind > SelectKind::kLast) {
     return check.refuse("a selection is of an unknown kind", "select.kind", check.index,
-                        static_cast<uint64_t>(op.kind),
-                        static_cast<uint64_t>(SelectKind::kLast));
+                        static_cast<uint64_t>(op.kind), static_cast<uint64_t>(SelectKind::kLast));
   }
   if ((op.kind != SelectKind::kAsAsked) != check.model.pooled()) {
     return check.refuse("either all selections of a model pool, or none", "select.kind",

@@ -24,7 +24,7 @@ struct Embedding {
   float scale = 1.0f;
   TableView positions;  // plain rows; no data: none
   uint32_t position_offset = 0;
-  TableView types;  // plain rows; no data: none
+  TableView types;                   // plain rows; no data: none
   uint32_t padding_id = UINT32_MAX;  // none
 };
 

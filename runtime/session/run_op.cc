@@ -47,8 +47,9 @@ TableView table(SessionState& state, uint32_t tensor) {
 }
 
 void run_embedding(SessionState& state, const format::EmbeddingOp& op) {
-  const Embedding call = {table(state, op.tokens), op.scale, table(state, op.positions),
-                          op.position_offset, table(state, op.types), op.padding_id};
+  const Embedding call = {table(state, op.tokens),    op.scale,
+                          table(state, op.positions), op.position_offset,
+                          table(state, op.types),     op.padding_id};
   embedding(state.kernels, call, state.tokens, state.step_rows(), state.activation(op.output),
             state.parallel);
 }

@@ -117,10 +117,9 @@ TEST_P(EmbeddingOp, CountsPositionsWithoutPadding) {
     std::vector<SequenceRows> sequences;
     uint32_t tokens[5], rows[5];
   };
-  const Form forms[] = {
-      {6, nullptr, {{0, 0, 3}, {0, 3, 2}}, {0, 1, 2, 6, 7}, {3, 3, 4, 4, 5}},
-      {6, visible, {{0, 0, 3}, {0, 3, 2}}, {1, 2, 3, 7, 9}, {3, 4, 3, 5, 6}},
-      {0, nullptr, {{0, 0, 3}, {0, 3, 2}}, {0, 1, 2, 3, 4}, {3, 3, 4, 3, 4}}};
+  const Form forms[] = {{6, nullptr, {{0, 0, 3}, {0, 3, 2}}, {0, 1, 2, 6, 7}, {3, 3, 4, 4, 5}},
+                        {6, visible, {{0, 0, 3}, {0, 3, 2}}, {1, 2, 3, 7, 9}, {3, 4, 3, 5, 6}},
+                        {0, nullptr, {{0, 0, 3}, {0, 3, 2}}, {0, 1, 2, 3, 4}, {3, 3, 4, 3, 4}}};
   for (const Form& form : forms) {
     const FloatRows output(5, kColumns, 3, 1.0f);
     std::vector<uint32_t> known(std::begin(ids), std::end(ids));

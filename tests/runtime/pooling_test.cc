@@ -55,21 +55,17 @@ TEST_P(PoolingOp, AgreesWithDoublePrecision) {
                         {{sequences, 9, visible}, {1, 3, 4, 5, 8}},
                         {{sequences, 0}, {0, 1, 2, 3, 4}}};
   for (const uint32_t columns : {1u, 3u, 16u, 77u}) {
-    std::vector<float> values(size_t{7} * columns);
-    Random(columns).fill(values, 2.0f);
-    if (columns == 3) {  // all of them below zero
-      for (float& value : values) value = -1.0f - std::fabs(value);
+    const FloatRows from(7, columns, columns, 2.0f);
+    for (uint32_t r = 0; r < 7 && columns == 3; ++r) {  // all of them below zero
+      for (uint32_t c = 0; c < columns; ++c) from.matrix().row(r)[c] -= 3.0f;
     }
-    const FloatRows from(7, columns, 3, values);
-    const Matrix rows = from.matrix();
+    const std::vector<float> values = from.dense();
     for (const PoolingFunction function : {kMean, kMax, kMeanSqrtLength, kWeightedMean}) {
       for (const Form& form : forms) {
         const FloatRows to(1, columns, 2, 9.0f);
-        pool_rows(kernels(), function, {rows.data, rows.rows, rows.columns, rows.stride}, form.step,
-                  2, 7, to.matrix().data);
+        pool_rows(kernels(), function, from.view(), form.step, 2, 7, to.matrix().data);
         for (uint32_t c = 0; c < columns; ++c) {
-          const double expected =
-              expected_value(function, values, columns, c, 2, form.positions);
+          const double expected = expected_value(function, values, columns, c, 2, form.positions);
           const double tolerance = function == kMax ? 0.0 : 32 * kRounding;
           ASSERT_NEAR(to.dense()[c], expected, tolerance)
               << static_cast<int>(function) << " of " << columns;

@@ -86,9 +86,7 @@ TEST(VerifyEncoder, RefusesAPaddingThatPositionsCannotLeaveOut) {
           [](Program& p) { op(p, "embedding").embedding.positions = format::kNoTensor; });
   refuses("sensor", "positions", field, "a row of its own",
           [](Program& p) { op(p, "positions").embedding.padding_id = 0; });
-  refuses("mixture", "embedding", field, "causal", [](Program& p) {
-    p.masks[0].ahead = 0;
-  });
+  refuses("mixture", "embedding", field, "causal", [](Program& p) { p.masks[0].ahead = 0; });
 }
 
 TEST(VerifyEncoder, RefusesSelectionsOfUnknownOrMixedKinds) {

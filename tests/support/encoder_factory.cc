@@ -200,8 +200,8 @@ convert::AlignedBytes make_encoder_model(const EncoderShape& shape,
 }
 
 std::vector<EncoderShape> all_encoders() {
-  return {EncoderShape{}, sentences(), classifier(), tagger(),
-          sensor(),       mixture(),   guesser(),    bare(),   wide()};
+  return {EncoderShape{}, sentences(), classifier(), tagger(), sensor(),
+          mixture(),      guesser(),   bare(),       wide()};
 }
 
 EncoderShape encoder_named(const std::string& name) {

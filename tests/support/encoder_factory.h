@@ -29,7 +29,7 @@ struct EncoderShape {
   uint32_t positions_max = 70;
   uint32_t position_offset = 0;
   std::optional<uint32_t> padding_id{};  // not counted in positions
-  bool positions = true;  // learned
+  bool positions = true;                 // learned
   bool norm_first = false;
   convert::Activation activation = convert::Activation::kGeluErf;
   convert::Pooling pooling = convert::Pooling::kNone;

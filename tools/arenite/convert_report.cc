@@ -198,8 +198,8 @@ void print_encoder(const convert::EncoderConversion& conversion) {
   const bool is_normalized = !spec.head.empty() && spec.head.back().normalize;
   const bool has_logits = !spec.head.empty() && spec.head.back().is_token_embedding;
   fmt::print("output     {}: {} {}{}\n", describe_rows(spec),
-             program.slots[program.output_slot].width,
-             has_logits ? "logits of tokens" : "numbers", is_normalized ? ", of length 1" : "");
+             program.slots[program.output_slot].width, has_logits ? "logits of tokens" : "numbers",
+             is_normalized ? ", of length 1" : "");
   if (!spec.labels.empty()) {
     fmt::print("classes    {}\n", fmt::join(spec.labels, ", "));
   }

@@ -95,8 +95,8 @@ const char* op_kind_name(format::OpKind kind) {
 }
 
 const char* activation_name(format::ActivationKind kind) {
-  constexpr const char* kNames[] = {"relu", "gelu_erf", "gelu_tanh", "silu",
-                                    "soft_cap", "tanh", "sigmoid"};
+  constexpr const char* kNames[] = {"relu",     "gelu_erf", "gelu_tanh", "silu",
+                                    "soft_cap", "tanh",     "sigmoid"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -106,7 +106,7 @@ const char* norm_name(format::NormKind kind) {
 }
 
 const char* select_name(format::SelectKind kind) {
-  constexpr const char* kNames[] = {"as_asked", "first", "mean",         "max",
+  constexpr const char* kNames[] = {"as_asked",         "first",         "mean", "max",
                                     "mean_sqrt_length", "weighted_mean", "last"};
   return kNames[static_cast<size_t>(kind)];
 }

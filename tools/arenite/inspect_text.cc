@@ -44,7 +44,8 @@ std::string header(const ModelFacts& facts) {
     add("tokenizer",
         fmt::format("{}, {}", facts.tokenizer_kind, counted(facts.tokenizer_tokens, "token")));
   }
-  add("output", fmt::format("[{}, {}]", facts.pooled ? "sequences" : "tokens", facts.output_features));
+  add("output",
+      fmt::format("[{}, {}]", facts.pooled ? "sequences" : "tokens", facts.output_features));
   add("classes", class_names(facts.labels));
   const std::string context =
       facts.positions_max == 0 ? "any length" : counted(facts.positions_max, "position");
@@ -145,8 +146,7 @@ std::string op_shape(const ModelFacts& facts, const format::OpView& op) {
           return fmt::format("{}, sum of the tokens by the root of the length",
                              op.select.input.width);
         case format::SelectKind::kWeightedMean:
-          return fmt::format("{}, mean of the tokens weighted by position",
-                             op.select.input.width);
+          return fmt::format("{}, mean of the tokens weighted by position", op.select.input.width);
       }
       break;
     case OpKind::kNone:

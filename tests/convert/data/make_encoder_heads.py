@@ -5,6 +5,7 @@ positions, heads that guess tokens, and a folder as sentence-transformers writes
 """
 import json
 
+import numpy
 import torch
 from torch.nn import functional as F
 
@@ -34,8 +35,13 @@ def roberta_masked():
     states = run_layers(w, "", BertNames, x, mask.bool())
     config = bert_config("roberta", "RobertaModel")
     config.update(type_vocab_size=1, pad_token_id=padding, bos_token_id=0, eos_token_id=2)
-    save("roberta_masked", config, tensors,
-         {"input": ids, "mask": mask, "states": states, "values": states[-1]})
+    folder = FOLDER / "roberta_masked"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    save_safetensors(folder / "model.safetensors", tensors)
+    numpy.save(folder / "input_ids.npy", ids.numpy())
+    numpy.save(folder / "attention_mask.npy", mask.numpy())
+    numpy.save(folder / "hidden_states.npy", states.float().numpy())
 
 
 def language_head(w, x, dense, norm, decoder, bias):

@@ -6,7 +6,7 @@ Needs PyTorch (Debian 12: apt install python3-torch). The forward passes of Hugg
 are written out here, in the words of their papers. For each case of this folder's `encoders/`:
   config.json, model.safetensors   the model, float32
   expected.safetensors             for a padded batch: `input` (token ids or features), `types`,
-                                   `lengths` or `mask`, `states` [layers + 1, batch, tokens, dim] and
+                                   `lengths`, `states` [layers + 1, batch, tokens, dim] and
                                    `values` [batch, ...] after pooling and head
 """
 import json
@@ -73,12 +73,11 @@ def mean(x):
 
 
 def save(name, config, tensors, expected):
-    expected = expected if "mask" in expected else {"lengths": LENGTHS, **expected}
     folder = FOLDER / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     save_safetensors(folder / "model.safetensors", tensors)
-    save_safetensors(folder / "expected.safetensors", expected)
+    save_safetensors(folder / "expected.safetensors", {"lengths": LENGTHS, **expected})
 
 
 class BertNames:

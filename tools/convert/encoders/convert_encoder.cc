@@ -80,7 +80,8 @@ EncoderConversion convert_encoder(const std::filesystem::path& path, const std::
         encoder_tokenizer(source.tokenizer_folder.empty() ? path : source.tokenizer_folder,
                           options.tokenizer, spec.vocab_size, source.lowers_case);
   } else if (!options.tokenizer.empty()) {
-    throw InputError("{}: --tokenizer: the model reads features, not text: drop the option", quoted);
+    throw InputError("{}: --tokenizer: the model reads features, not text: drop the option",
+                     quoted);
   }
   conversion.file = pack_model(conversion.program, targets, quoted);
   check(conversion, path.string(), targets);

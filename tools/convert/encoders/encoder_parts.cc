@@ -82,8 +82,8 @@ void pass_over_position_ids(ModelTensors& tensors, const std::string& name) {
 void check_pooling(std::optional<PoolingChoice> asked, PoolingChoice found,
                    const std::string& where) {
   if (!asked || *asked == found) return;
-  throw InputError("{}: pooling {} was asked for, but the model has {}: drop the option",
-                   where, quote(name(*asked)), quote(name(found)));
+  throw InputError("{}: pooling {} was asked for, but the model has {}: drop the option", where,
+                   quote(name(*asked)), quote(name(found)));
 }
 
 std::vector<std::string> read_labels(ConfigFields& config, uint32_t classes) {

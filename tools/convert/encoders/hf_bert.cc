@@ -22,7 +22,8 @@ EncoderLayerSpec read_layer(ModelTensors& tensors, const EncoderSpec& spec, doub
   layer.key = linear("attention.self.key", width, width);
   layer.value = linear("attention.self.value", width, width);
   layer.output = linear("attention.output.dense", width, width);
-  layer.attention_norm = read_hf_layer_norm(tensors, name + "attention.output.LayerNorm", width, epsilon);
+  layer.attention_norm =
+      read_hf_layer_norm(tensors, name + "attention.output.LayerNorm", width, epsilon);
   layer.up = linear("intermediate.dense", spec.ffn_dim, width);
   layer.down = linear("output.dense", width, spec.ffn_dim);
   layer.mlp_norm = read_hf_layer_norm(tensors, name + "output.LayerNorm", width, epsilon);

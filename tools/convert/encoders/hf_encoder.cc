@@ -84,8 +84,8 @@ const char* prefix_of(ConfigFields& config, const std::string& type) {
 void check_options(const EncoderOptions& options, const EncoderSpec& spec,
                    const std::string& where) {
   if (options.heads != 0 && options.heads != spec.heads) {
-    throw InputError("{}: {} heads were asked for, but the model has {}: drop the option",
-                     where, options.heads, spec.heads);
+    throw InputError("{}: {} heads were asked for, but the model has {}: drop the option", where,
+                     options.heads, spec.heads);
   }
   if (options.activation && *options.activation != spec.activation) {
     throw InputError(

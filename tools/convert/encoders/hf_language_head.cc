@@ -69,11 +69,10 @@ bool read_hf_language_head(ConfigFields& config, ModelTensors& tensors,
   HeadStepSpec logits;
   logits.is_token_embedding = config.flag("tie_word_embeddings", true);
   logits.linear.emplace();
-  logits.linear->weight =
-      logits.is_token_embedding
-          ? tensors.tied_embedding(prefix + "embeddings.word_embeddings.weight", decoder,
-                                   spec.vocab_size, width)
-          : tensors.matrix(decoder, spec.vocab_size, width);
+  logits.linear->weight = logits.is_token_embedding
+                              ? tensors.tied_embedding(prefix + "embeddings.word_embeddings.weight",
+                                                       decoder, spec.vocab_size, width)
+                              : tensors.matrix(decoder, spec.vocab_size, width);
   logits.linear->bias = read_bias(tensors, *head, logits.is_token_embedding, spec.vocab_size);
   spec.head = {std::move(transform), std::move(logits)};
   return true;

@@ -136,9 +136,9 @@ std::optional<Activation> read_dense_activation(ConfigFields& fields) {
 }  // namespace
 
 TextSettings read_text_settings(const fs::path& folder, uint32_t positions_max) {
-  ConfigFields fields = read_first(
-      folder, {"sentence_bert_config.json", "sentence_roberta_config.json",
-               "sentence_distilbert_config.json", "sentence_xlm-roberta_config.json"});
+  ConfigFields fields =
+      read_first(folder, {"sentence_bert_config.json", "sentence_roberta_config.json",
+                          "sentence_distilbert_config.json", "sentence_xlm-roberta_config.json"});
   TextSettings settings;
   const uint32_t length = tokenizer_length(folder, positions_max);
   settings.tokens_max = std::min(positions_max, fields.count("max_seq_length", length));

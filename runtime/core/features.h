@@ -22,6 +22,9 @@ enum class Feature : uint8_t {
   kRope,
   kAdd,
   kSelect,
+  // Selections that make a row of several.
+  kMeanPooling,
+  kMaxPooling,
   // Norms, in the order of the file's numbers.
   kLayerNorm,
   kRmsNorm,
@@ -33,6 +36,7 @@ enum class Feature : uint8_t {
   kSilu,
   kSoftCap,
   kTanh,
+  kSigmoid,
   // Masks that are no bands.
   kStripMask,
   kTileMask,
@@ -42,7 +46,7 @@ enum class Feature : uint8_t {
   kCharacters,
   kWordPiece,
 };
-inline constexpr uint32_t kFeatures = 21;
+inline constexpr uint32_t kFeatures = 24;
 
 // Names for messages, for `arenite inspect --json` and for arenite_features.h.
 inline constexpr const char* kFeatureNames[kFeatures] = {
@@ -52,6 +56,8 @@ inline constexpr const char* kFeatureNames[kFeatures] = {
     "op rope",
     "op add",
     "op select",
+    "pooling mean",
+    "pooling max",
     "norm layer",
     "norm rms",
     "norm length",
@@ -61,6 +67,7 @@ inline constexpr const char* kFeatureNames[kFeatures] = {
     "activation silu",
     "activation soft_cap",
     "activation tanh",
+    "activation sigmoid",
     "mask strip",
     "mask tiles",
     "tokenizer byte pairs",
@@ -99,7 +106,7 @@ inline constexpr bool kNormsLinked =
     any_linked(Feature::kLayerNorm, Feature::kRmsNorm, Feature::kLengthNorm);
 inline constexpr bool kActivationsLinked =
     any_linked(Feature::kRelu, Feature::kGeluErf, Feature::kGeluTanh, Feature::kSilu,
-               Feature::kSoftCap, Feature::kTanh);
+               Feature::kSoftCap, Feature::kTanh, Feature::kSigmoid);
 inline constexpr bool kMergesLinked = any_linked(Feature::kBytePairs, Feature::kSentencePieces);
 inline constexpr bool kPiecesLinked = kMergesLinked || linked(Feature::kCharacters);
 inline constexpr bool kTokenizersLinked = kPiecesLinked || linked(Feature::kWordPiece);

@@ -34,10 +34,17 @@ bool for_each_need(std::span<const std::byte> file, Visit visit) {
       case OpKind::kRope:
         return visit(Feature::kRope, i);
       case OpKind::kActivation:
-        return visit_kind(Feature::kRelu, op.activation.kind, ActivationKind::kTanh, i);
+        return visit_kind(Feature::kRelu, op.activation.kind, ActivationKind::kSigmoid, i);
       case OpKind::kAdd:
         return visit(Feature::kAdd, i);
       case OpKind::kSelect:
+        if (op.select.kind > SelectKind::kLast) return true;
+        if (makes_a_row_of_several(op.select.kind) &&
+            !visit(
+                op.select.kind == SelectKind::kMax ? Feature::kMaxPooling : Feature::kMeanPooling,
+                i)) {
+          return false;
+        }
         return visit(Feature::kSelect, i);
       case OpKind::kNone:
         break;

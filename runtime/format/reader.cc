@@ -45,6 +45,7 @@ constexpr OpMember kOpMembers[] = {
     ARENITE_OP_MEMBER(kEmbedding, Embedding::VT_POSITION_OFFSET, embedding.position_offset),
     ARENITE_OP_MEMBER(kEmbedding, Embedding::VT_SCALE, embedding.scale),
     ARENITE_OP_MEMBER(kEmbedding, Embedding::VT_TYPES, embedding.types),
+    ARENITE_OP_MEMBER(kEmbedding, Embedding::VT_PADDING_ID, embedding.padding_id),
     ARENITE_OP_MEMBER(kNorm, Norm::VT_INPUT, norm.input),
     ARENITE_OP_MEMBER(kNorm, Norm::VT_OUTPUT, norm.output),
     ARENITE_OP_MEMBER(kNorm, Norm::VT_KIND, norm.kind),
@@ -132,12 +133,12 @@ uint32_t ModelReader::token_types() const {
   return types;
 }
 
-SelectKind ModelReader::select_kind() const {
+bool ModelReader::pooled() const {
   for (uint32_t i = 0; i < ops(); ++i) {
     const OpView view = op(i);
-    if (view.kind == OpKind::kSelect) return view.select.kind;
+    if (view.kind == OpKind::kSelect) return view.select.kind != SelectKind::kAsAsked;
   }
-  return SelectKind::kAsAsked;
+  return false;
 }
 
 uint32_t ModelReader::labels() const { return list_length(model_, Model::VT_LABELS); }

@@ -34,6 +34,7 @@ struct SlotView {
 };
 
 inline constexpr uint32_t kNoTensor = UINT32_MAX;
+inline constexpr uint32_t kNoPadding = UINT32_MAX;
 
 struct LinearOp {
   ColumnView input, output;
@@ -54,6 +55,7 @@ struct EmbeddingOp {
   uint32_t position_offset = 0;
   float scale = 1.0f;
   uint32_t types = kNoTensor;
+  uint32_t padding_id = kNoPadding;
 };
 
 enum class NormKind : uint8_t { kLayer, kRms, kLength };
@@ -73,7 +75,15 @@ struct RopeOp {
   uint32_t angles = 0;
 };
 
-enum class ActivationKind : uint8_t { kRelu, kGeluErf, kGeluTanh, kSilu, kSoftCap, kTanh };
+enum class ActivationKind : uint8_t {
+  kRelu,
+  kGeluErf,
+  kGeluTanh,
+  kSilu,
+  kSoftCap,
+  kTanh,
+  kSigmoid
+};
 
 struct ActivationOp {
   ColumnView target, factor;  // factor may be absent
@@ -86,7 +96,19 @@ struct AddOp {
 };
 
 // The rows that a call gives out: as the session asks, or one for each sequence.
-enum class SelectKind : uint8_t { kAsAsked, kFirst, kMean };
+enum class SelectKind : uint8_t {
+  kAsAsked,
+  kFirst,
+  kMean,
+  kMax,
+  kMeanSqrtLength,  // the sum by the square root of the length
+  kWeightedMean,    // each row weighs as much as its position, counted from 1
+  kLast,
+};
+
+constexpr bool makes_a_row_of_several(SelectKind kind) {
+  return kind >= SelectKind::kMean && kind <= SelectKind::kWeightedMean;
+}
 
 struct SelectOp {
   ColumnView input, output;
@@ -186,10 +208,10 @@ class ModelReader {
   const char* name() const;
   const char* architecture() const;
   uint32_t positions_max() const;
-  uint32_t vocab_size() const;     // 0: the input is features
-  uint32_t token_types() const;    // 0: the model knows none
-  SelectKind select_kind() const;  // of all its selections; kAsAsked if it has none
-  uint32_t labels() const;         // 0, or one for each column that the model gives out
+  uint32_t vocab_size() const;   // 0: the input is features
+  uint32_t token_types() const;  // 0: the model knows none
+  bool pooled() const;           // selections give one row for each sequence
+  uint32_t labels() const;       // 0, or one for each column that the model gives out
   const char* label(uint32_t index) const;
   uint32_t input_slot() const;
   uint32_t output_slot() const;

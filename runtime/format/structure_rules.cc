@@ -83,6 +83,7 @@ constexpr FieldRule kFields[] = {
     field<uint32_t>(Embedding::VT_POSITION_OFFSET),
     field<float>(Embedding::VT_SCALE),
     field<uint32_t>(Embedding::VT_TYPES),
+    field<uint32_t>(Embedding::VT_PADDING_ID),
 
     required(field<View>(Norm::VT_INPUT)),
     required(field<View>(Norm::VT_OUTPUT)),

@@ -142,6 +142,20 @@ bool verify_types(const OpCheck& check, const EmbeddingOp& op) {
   return check.width("embedding.output", op.output, table.inputs);
 }
 
+// Positions without padding are counted in the ids of the call, which must be those of the whole
+// sequence.
+bool verify_padding(const OpCheck& check, const EmbeddingOp& op) {
+  if (op.padding_id == kNoPadding) return true;
+  if (op.tokens == kNoTensor || op.positions == kNoTensor || op.position_offset == 0 ||
+      op.padding_id >= check.model.vocab_size()) {
+    return check.refuse("a padding id needs tokens, positions and a row of its own",
+                        "embedding.padding_id", check.index, op.padding_id,
+                        check.model.vocab_size());
+  }
+  return !check.causal || check.refuse("a causal model has no padding id", "embedding.padding_id",
+                                       check.index, op.padding_id, kNoPadding);
+}
+
 bool verify_embedding(const OpCheck& check, const EmbeddingOp& op) {
   const ModelReader& model = check.model;
   if (op.output.width == 0 || model.slot(op.output.slot).per_output) {
@@ -151,7 +165,7 @@ bool verify_embedding(const OpCheck& check, const EmbeddingOp& op) {
     return check.refuse("an embedding without tokens has positions alone", "embedding.tokens",
                         check.index);
   }
-  return (op.tokens == kNoTensor || verify_token_table(check, op)) &&
+  return verify_padding(check, op) && (op.tokens == kNoTensor || verify_token_table(check, op)) &&
          check.finite("embedding.scale", op.scale, false) &&
          (op.positions == kNoTensor || verify_positions(check, "embedding.positions", op.positions,
                                                         op.position_offset, op.output.width)) &&
@@ -198,10 +212,10 @@ bool verify_rope(const OpCheck& check, const RopeOp& op) {
 }
 
 bool verify_activation(const OpCheck& check, const ActivationOp& op) {
-  if (op.kind > ActivationKind::kTanh) {
+  if (op.kind > ActivationKind::kSigmoid) {
     return check.refuse("an activation is of an unknown kind", "activation.kind", check.index,
                         static_cast<uint64_t>(op.kind),
-                        static_cast<uint64_t>(ActivationKind::kTanh));
+                        static_cast<uint64_t>(ActivationKind::kSigmoid));
   }
   if (op.kind == ActivationKind::kSoftCap && !check.finite("activation.cap", op.cap, true)) {
     return false;
@@ -215,14 +229,13 @@ bool verify_select(const OpCheck& check, const SelectOp& op) {
   if (check.model.slot(op.input.slot).per_output) {
     return check.refuse("a selection needs a row for each token", "select.input", check.index);
   }
-  if (op.kind > SelectKind::kMean) {
+  if (op.kind > SelectKind::kLast) {
     return check.refuse("a selection is of an unknown kind", "select.kind", check.index,
-                        static_cast<uint64_t>(op.kind), static_cast<uint64_t>(SelectKind::kMean));
+                        static_cast<uint64_t>(op.kind), static_cast<uint64_t>(SelectKind::kLast));
   }
-  if (op.kind != check.model.select_kind()) {
-    return check.refuse("all selections of a model are of one kind", "select.kind", check.index,
-                        static_cast<uint64_t>(op.kind),
-                        static_cast<uint64_t>(check.model.select_kind()));
+  if ((op.kind != SelectKind::kAsAsked) != check.model.pooled()) {
+    return check.refuse("either all selections of a model pool, or none", "select.kind",
+                        check.index, static_cast<uint64_t>(op.kind), 0);
   }
   return true;
 }

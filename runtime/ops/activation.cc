@@ -13,23 +13,24 @@ namespace {
 
 constexpr uint32_t kChunk = 256;
 
-// x = x * sigmoid(gate). The kernel for AVX-512 makes numbers beyond 10^14 not a number; this is
-// far beyond where every float's sigmoid is 0 or 1. Of constant length, for the vectorizer.
-void multiply_by_sigmoid(const KernelSet& kernels, size_t bytes, float (&gate)[kChunk], float* x) {
+// gate = sigmoid(gate). The kernel for AVX-512 makes numbers beyond 10^14 not a number; this is far
+// beyond where every float's sigmoid is 0 or 1. Of constant length, for the vectorizer.
+void sigmoid(const KernelSet& kernels, size_t bytes, float (&gate)[kChunk]) {
   constexpr float kMost = 512.0f;
   for (float& value : gate) {
     value = value < -kMost ? -kMost : value;
     value = value > kMost ? kMost : value;
   }
   kernels.sigmoid(bytes, gate, gate);
-  kernels.multiply(bytes, x, gate, x);
 }
 
-// x = x * sigmoid(x)
-void silu(const KernelSet& kernels, size_t bytes, float* x) {
+// x = sigmoid(x), or x = x * sigmoid(x).
+void sigmoid_or_silu(const KernelSet& kernels, size_t bytes, bool is_silu, float* x) {
   float gate[kChunk] = {};
   std::memcpy(gate, x, bytes);
-  multiply_by_sigmoid(kernels, bytes, gate, x);
+  sigmoid(kernels, bytes, gate);
+  if (is_silu) kernels.multiply(bytes, x, gate, gate);
+  std::memcpy(x, gate, bytes);
 }
 
 // (1 + tanh(u)) / 2 = sigmoid(2 u), so gelu(x) = x sigmoid(a x + b x^3).
@@ -41,7 +42,8 @@ void gelu_tanh(const KernelSet& kernels, size_t bytes, float* x) {
   kernels.scale(bytes, gate, &kB, gate);
   kernels.add_constant(bytes, gate, &kA, gate);
   kernels.multiply(bytes, gate, x, gate);
-  multiply_by_sigmoid(kernels, bytes, gate, x);
+  sigmoid(kernels, bytes, gate);
+  kernels.multiply(bytes, x, gate, x);
 }
 
 void soft_cap(const KernelSet& kernels, size_t bytes, float cap, float* x) {
@@ -66,13 +68,16 @@ void apply(const KernelSet& kernels, ActivationFunction function, float cap, uin
       if constexpr (linked(Feature::kGeluTanh)) gelu_tanh(kernels, bytes, x);
       return;
     case ActivationFunction::kSilu:
-      if constexpr (linked(Feature::kSilu)) silu(kernels, bytes, x);
+      if constexpr (linked(Feature::kSilu)) sigmoid_or_silu(kernels, bytes, true, x);
       return;
     case ActivationFunction::kSoftCap:
       if constexpr (linked(Feature::kSoftCap)) soft_cap(kernels, bytes, cap, x);
       return;
     case ActivationFunction::kTanh:
       if constexpr (linked(Feature::kTanh)) kernels.tanh(bytes, x, x);
+      return;
+    case ActivationFunction::kSigmoid:
+      if constexpr (linked(Feature::kSigmoid)) sigmoid_or_silu(kernels, bytes, false, x);
       return;
   }
 }

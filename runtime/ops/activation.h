@@ -15,6 +15,7 @@ enum class ActivationFunction : uint8_t {
   kSilu,      // x sigmoid(x)
   kSoftCap,   // cap tanh(x / cap)
   kTanh,      // tanh(x)
+  kSigmoid,   // 1 / (1 + exp(-x))
 };
 
 // target = f(target) (* factor), in place. All [rows, columns]; factor may have no data.

@@ -18,6 +18,19 @@ void copy_entry(const TableView& table, uint32_t nr, uint32_t entry, float* to) 
   for (uint32_t i = 0; i < table.columns; ++i) to[i] = from[size_t{i} * nr];
 }
 
+// The row of a token's position. Callers' ids stand where positions are counted from: a gap is a
+// token like others here.
+uint32_t position_row(const Embedding& op, const TokenIds& tokens, const RowPlace& place) {
+  if (op.padding_id == UINT32_MAX) return op.position_offset + place.position;
+  const uint32_t* const id = tokens.ids + place.token;
+  if (*id == op.padding_id) return op.position_offset - 1;
+  uint32_t row = op.position_offset;
+  for (const uint32_t* before = id - place.position; before != id; ++before) {
+    row += *before != op.padding_id ? 1 : 0;
+  }
+  return row;
+}
+
 }  // namespace
 
 void embedding(const KernelSet& kernels, const Embedding& op, const TokenIds& tokens,
@@ -25,7 +38,7 @@ void embedding(const KernelSet& kernels, const Embedding& op, const TokenIds& to
   const size_t bytes = output.columns * sizeof(float);
   auto work = [&](uint32_t row) {
     const RowPlace place = place_of_row(rows, row);
-    const uint32_t position = place.position + op.position_offset;
+    const uint32_t position = position_row(op, tokens, place);
     float* to = output.row(row);
     if (op.tokens.data == nullptr) {
       copy_entry(op.positions, kernels.packing.nr, position, to);

@@ -24,7 +24,8 @@ struct Embedding {
   float scale = 1.0f;
   TableView positions;  // plain rows; no data: none
   uint32_t position_offset = 0;
-  TableView types;  // plain rows; no data: none
+  TableView types;                   // plain rows; no data: none
+  uint32_t padding_id = UINT32_MAX;  // none
 };
 
 // What tokens are: ids, and the types that go with them where the caller gave any (else 0).
@@ -34,8 +35,11 @@ struct TokenIds {
 };
 
 // output [rows, columns]: scale * tokens[id] (+ positions[position_offset + position])
-// (+ types[type]); without a table of tokens the positions alone.
-// REQUIRES: ids are below the entries of the table, positions and types below those of theirs.
+// (+ types[type]); without a table of tokens the positions alone. With a padding id, a position is
+// the number of the sequence's tokens before that have another id, those in gaps too, and tokens of
+// that id have the row before position_offset.
+// REQUIRES: ids are below the entries of the table, positions and types below those of theirs; with
+// a padding id, the sequences begin with this step.
 void embedding(const KernelSet& kernels, const Embedding& op, const TokenIds& tokens,
                const StepRows& rows, Matrix output, const ParallelFor& parallel);
 

@@ -75,9 +75,7 @@ uint32_t Model::input_features() const {
 
 uint32_t Model::vocab_size() const { return ModelAccess::reader(*this).vocab_size(); }
 uint32_t Model::token_types() const { return ModelAccess::reader(*this).token_types(); }
-bool Model::pooled() const {
-  return ModelAccess::reader(*this).select_kind() != format::SelectKind::kAsAsked;
-}
+bool Model::pooled() const { return ModelAccess::reader(*this).pooled(); }
 uint32_t Model::labels() const { return ModelAccess::reader(*this).labels(); }
 const char* Model::label(uint32_t index) const { return ModelAccess::reader(*this).label(index); }
 uint32_t Model::ops() const { return ModelAccess::reader(*this).ops(); }

@@ -8,6 +8,7 @@
 #include "ops/embedding.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
+#include "ops/pooling.h"
 #include "ops/rope.h"
 #include "session/session_state.h"
 
@@ -46,8 +47,9 @@ TableView table(SessionState& state, uint32_t tensor) {
 }
 
 void run_embedding(SessionState& state, const format::EmbeddingOp& op) {
-  const Embedding call = {table(state, op.tokens), op.scale, table(state, op.positions),
-                          op.position_offset, table(state, op.types)};
+  const Embedding call = {table(state, op.tokens),    op.scale,
+                          table(state, op.positions), op.position_offset,
+                          table(state, op.types),     op.padding_id};
   embedding(state.kernels, call, state.tokens, state.step_rows(), state.activation(op.output),
             state.parallel);
 }
@@ -64,23 +66,23 @@ void run_norm(SessionState& state, const format::NormOp& op) {
 
 void run_activation(SessionState& state, const format::ActivationOp& op) {
   // The file's numbers are those of the function's enum.
-  static_assert(static_cast<int>(format::ActivationKind::kTanh) ==
-                static_cast<int>(ActivationFunction::kTanh));
+  static_assert(static_cast<int>(format::ActivationKind::kSigmoid) ==
+                static_cast<int>(ActivationFunction::kSigmoid));
   activation(state.kernels, static_cast<ActivationFunction>(op.kind), op.cap,
              state.activation(op.target), constant(state.activation(op.factor)), state.parallel);
 }
 
-void mean_of_rows(const KernelSet& kernels, const Matrix& from, uint32_t begin, uint32_t end,
-                  float* to) {
-  const size_t bytes = from.columns * sizeof(float);
-  std::memcpy(to, from.row(begin), bytes);
-  for (uint32_t row = begin + 1; row < end; ++row) kernels.add(bytes, to, from.row(row), to);
-  const float factor = 1.0f / static_cast<float>(end - begin);
-  kernels.scale(bytes, to, &factor, to);
+// The file's numbers are those of the function's enum, behind those of single rows.
+PoolingFunction pooling_function(format::SelectKind kind) {
+  constexpr int kFirst = static_cast<int>(format::SelectKind::kMean);
+  static_assert(static_cast<int>(format::SelectKind::kWeightedMean) - kFirst ==
+                static_cast<int>(PoolingFunction::kWeightedMean));
+  return static_cast<PoolingFunction>(static_cast<int>(kind) - kFirst);
 }
 
-// Of each sequence the first row, the last one or the mean; or all rows.
+// Of each sequence one of its rows, or what pooling makes of them; or all rows.
 void run_select(SessionState& state, const format::SelectOp& op) {
+  using enum format::SelectKind;
   const Matrix from = state.activation(op.input);
   const Matrix to = state.activation(op.output);
   uint32_t next = 0;
@@ -88,14 +90,14 @@ void run_select(SessionState& state, const format::SelectOp& op) {
     if (sequence.rows == 0) continue;
     const uint32_t begin = sequence.row_begin;
     const uint32_t end = begin + sequence.rows;
-    if (op.kind == format::SelectKind::kMean) {
-      mean_of_rows(state.kernels, from, begin, end, to.row(next++));
+    if (format::makes_a_row_of_several(op.kind)) {
+      pool_rows(state.kernels, pooling_function(op.kind), constant(from), state.step_rows(), begin,
+                end, to.row(next++));
       continue;
     }
-    const bool all = op.kind == format::SelectKind::kAsAsked && state.outputs == Outputs::kAll;
-    const bool from_first = all || op.kind == format::SelectKind::kFirst;
-    const uint32_t first = from_first ? begin : end - 1;
-    const uint32_t last = op.kind == format::SelectKind::kFirst ? begin + 1 : end;
+    const bool all = op.kind == kAsAsked && state.outputs == Outputs::kAll;
+    const uint32_t first = all || op.kind == kFirst ? begin : end - 1;
+    const uint32_t last = all ? end : first + 1;
     for (uint32_t row = first; row < last; ++row) {
       std::memcpy(to.row(next++), from.row(row), from.columns * sizeof(float));
     }

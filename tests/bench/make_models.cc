@@ -149,7 +149,7 @@ EncoderSpec minilm_l6() {
     spec.layers.push_back(std::move(layer));
   }
   spec.pooling = Pooling::kMean;
-  spec.normalize = true;
+  spec.head.push_back({.normalize = true});
   return spec;
 }
 

@@ -33,13 +33,16 @@ double reference(ActivationFunction function, double x) {
       return kCap * std::tanh(x / kCap);
     case ActivationFunction::kTanh:
       return std::tanh(x);
+    case ActivationFunction::kSigmoid:
+      return 1 / (1 + std::exp(-x));
   }
   return NAN;
 }
 
 constexpr ActivationFunction kAll[] = {ActivationFunction::kRelu,     ActivationFunction::kGeluErf,
                                        ActivationFunction::kGeluTanh, ActivationFunction::kSilu,
-                                       ActivationFunction::kSoftCap,  ActivationFunction::kTanh};
+                                       ActivationFunction::kSoftCap,  ActivationFunction::kTanh,
+                                       ActivationFunction::kSigmoid};
 
 TEST_P(Activations, AgreeWithTheReference) {
   for (const ActivationFunction function : kAll) {
@@ -95,7 +98,7 @@ TEST_P(Activations, GiveTheSameBitsForARowAlone) {
   }
 }
 
-// Far from zero the functions are lines, and tanh and a soft cap what they cannot pass.
+// Far from zero the functions are lines, and tanh, sigmoid and a soft cap what they cannot pass.
 TEST_P(Activations, KeepTheirLimits) {
   const FloatRows rows(1, 2, 1, 1.0f);
   for (const ActivationFunction function : kAll) {
@@ -106,6 +109,7 @@ TEST_P(Activations, KeepTheirLimits) {
       float right = far, left = 0.0f;
       if (function == ActivationFunction::kSoftCap) right = kCap, left = -kCap;
       if (function == ActivationFunction::kTanh) right = 1.0f, left = -1.0f;
+      if (function == ActivationFunction::kSigmoid) right = 1.0f;
       EXPECT_EQ(rows.at(0, 0), right) << static_cast<int>(function);
       EXPECT_EQ(rows.at(0, 1), left) << static_cast<int>(function) << " " << far;
     }

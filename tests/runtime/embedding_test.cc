@@ -99,6 +99,44 @@ TEST_P(EmbeddingOp, FindsTokensAndTypesInEveryFormOfABatch) {
   }
 }
 
+TEST_P(EmbeddingOp, CountsPositionsWithoutPadding) {
+  constexpr uint32_t kColumns = 5;
+  std::vector<float> table(kEntries * kColumns), places(12 * kColumns + 4);
+  Random(1).fill(table, 1.0f);
+  Random(2).fill(places, 1.0f);
+  Embedding op;
+  op.tokens = {table.data(), kColumns, false};
+  op.positions = {places.data(), kColumns, false};
+  op.position_offset = 4;
+  op.padding_id = 3;
+  const uint32_t ids[] = {3, 3, 7, 3, 8, 5, 99, 6, 3, 9, 3, 2};
+  const uint8_t visible[] = {0, 1, 1, 1, 1, 1, 0, 1, 0, 1, 0, 1};
+  struct Form {
+    size_t stride;
+    const uint8_t* visible;
+    std::vector<SequenceRows> sequences;
+    uint32_t tokens[5], rows[5];
+  };
+  const Form forms[] = {{6, nullptr, {{0, 0, 3}, {0, 3, 2}}, {0, 1, 2, 6, 7}, {3, 3, 4, 4, 5}},
+                        {6, visible, {{0, 0, 3}, {0, 3, 2}}, {1, 2, 3, 7, 9}, {3, 4, 3, 5, 6}},
+                        {0, nullptr, {{0, 0, 3}, {0, 3, 2}}, {0, 1, 2, 3, 4}, {3, 3, 4, 3, 4}}};
+  for (const Form& form : forms) {
+    const FloatRows output(5, kColumns, 3, 1.0f);
+    std::vector<uint32_t> known(std::begin(ids), std::end(ids));
+    if (form.visible == nullptr) known[6] = 4;
+    embedding(kernels(), op, {known.data()}, {form.sequences, form.stride, form.visible},
+              output.matrix(), {});
+    std::vector<float> expected;
+    for (uint32_t r = 0; r < 5; ++r) {
+      for (uint32_t c = 0; c < kColumns; ++c) {
+        expected.push_back(table[size_t{known[form.tokens[r]]} * kColumns + c] +
+                           places[size_t{form.rows[r]} * kColumns + c]);
+      }
+    }
+    ASSERT_TRUE(same_bits(output.dense(), expected)) << form.stride;
+  }
+}
+
 TEST_P(EmbeddingOp, WithoutTokensGivesThePositions) {
   std::vector<float> places(12 * 7);
   Random(2).fill(places, 1.0f);

@@ -141,6 +141,47 @@ TEST_P(EncoderBatch, TokensBehindAGapKeepTheirPositions) {
                        expected, 300 * 64 * kRounding));
 }
 
+// As RoBERTa counts: the ids that are not padding, hidden ones too, and padding by its own row.
+TEST_P(EncoderBatch, PositionsWithoutPaddingAreCountedInTheIds) {
+  EncoderShape shape = encoder_named("mixture");
+  shape.pooling = convert::Pooling::kNone;
+  shape.more_pooling.clear();
+  shape.classes = 0;
+  const TestModel model = load(shape);
+  const TestSession session(*model, options_for(kEncoderPositions, 3));
+  EncoderInput input = input_for(shape, 3 * kTokens);
+  for (TokenId& id : input.ids) id = std::max(id, 2u);
+  std::vector<uint8_t> visible(3 * kTokens, 1);
+  // Padded on its left; padding within the text, some of it hidden; gaps, with ids that are none.
+  for (const size_t padding : {0, 1, 2, 3, 4, 40, 45, 50, 73}) input.ids[padding] = 1;
+  for (const size_t hidden : {0, 1, 2, 3, 4, 9, 37, 45, 60, 74, 80, 110}) visible[hidden] = 0;
+  input.ids[80] = kNoToken;
+  convert::EncoderSpec spec = make_encoder(shape);
+  const std::vector<float> table = spec.position_embedding->load();
+  std::vector<double> expected;
+  for (size_t i = 0; i < 3; ++i) {
+    EncoderInput seen;
+    std::vector<float> rows(shape.position_offset * shape.model_dim);
+    uint32_t counted = 0;
+    for (size_t t = i * kTokens; t < (i + 1) * kTokens; ++t) {
+      const bool is_padding = input.ids[t] == 1;
+      if (!is_padding) ++counted;
+      if (visible[t] == 0) continue;
+      seen.append(input.part(t, 1));
+      const uint32_t row = is_padding ? 1 : 1 + counted;
+      rows.insert(rows.end(), table.begin() + row * shape.model_dim,
+                  table.begin() + (row + 1) * shape.model_dim);
+    }
+    rows.resize(table.size());
+    spec.padding_id.reset();
+    spec.position_embedding->load = [rows] { return rows; };
+    const std::vector<double> values = reference(spec, seen).values;
+    expected.insert(expected.end(), values.begin(), values.end());
+  }
+  EXPECT_TRUE(all_near(values_of(run_batch(*session, input, {3, kTokens, {}, visible, false})),
+                       expected, 300 * 64 * kRounding));
+}
+
 TEST_P(EncoderBatch, ManyShortSequencesShareACall) {
   const EncoderShape shape = encoder_named("sentences");
   const TestModel model = load(shape);

@@ -58,7 +58,7 @@ TEST_P(EncoderRun, SaysWhatItReadsAndGivesOut) {
     EXPECT_EQ(model->vocab_size(), shape.vocab_size);
     EXPECT_EQ(model->input_features(), shape.input_features);
     EXPECT_EQ(model->token_types(), shape.token_types);
-    EXPECT_EQ(model->output_features(), shape.classes != 0 ? shape.classes : shape.model_dim);
+    EXPECT_EQ(model->output_features(), convert::output_width(make_encoder(shape)));
     EXPECT_EQ(model->pooled(), shape.pooling != convert::Pooling::kNone);
     EXPECT_EQ(model->positions_max(), shape.positions ? kEncoderPositions : 0);
     EXPECT_FALSE(model->causal());

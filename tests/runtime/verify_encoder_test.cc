@@ -76,9 +76,22 @@ TEST(VerifyEncoder, RefusesPositionsThatDoNotReachToTheContext) {
           [](Program& p) { ++op(p, "embedding").embedding.position_offset; });
 }
 
+TEST(VerifyEncoder, RefusesAPaddingThatPositionsCannotLeaveOut) {
+  const char* const field = "embedding.padding_id";
+  refuses("mixture", "embedding", field, "a row of its own",
+          [](Program& p) { op(p, "embedding").embedding.padding_id = p.vocab_size; });
+  refuses("mixture", "embedding", field, "a row of its own",
+          [](Program& p) { op(p, "embedding").embedding.position_offset = 0; });
+  refuses("mixture", "embedding", field, "a row of its own",
+          [](Program& p) { op(p, "embedding").embedding.positions = format::kNoTensor; });
+  refuses("sensor", "positions", field, "a row of its own",
+          [](Program& p) { op(p, "positions").embedding.padding_id = 0; });
+  refuses("mixture", "embedding", field, "causal", [](Program& p) { p.masks[0].ahead = 0; });
+}
+
 TEST(VerifyEncoder, RefusesSelectionsOfUnknownOrMixedKinds) {
   refuses("sentences", "pooling", "select.kind", "unknown",
-          [](Program& p) { op(p, "pooling").select.kind = static_cast<SelectKind>(3); });
+          [](Program& p) { op(p, "pooling").select.kind = static_cast<SelectKind>(7); });
   // A second selection in place of the norm at the end.
   Program program = encoder_program(encoder_named("sentences"));
   convert::ProgramOp second = program.ops[index_of("sentences", "pooling")];
@@ -90,10 +103,10 @@ TEST(VerifyEncoder, RefusesSelectionsOfUnknownOrMixedKinds) {
   slot.column = slot.width;
   program.slots[second.body.select.input.slot].last_op = last;
   second.body.select.output.slot = static_cast<uint32_t>(program.slots.size()) - 1;
-  second.body.select.kind = SelectKind::kFirst;
+  second.body.select.kind = SelectKind::kAsAsked;
   program.ops.back() = second;
   expect_refusal(write_model(program, {Target::kPortable}).span(),
-                 {"select.kind", "of one kind", last});
+                 {"select.kind", "pool, or none", last});
 }
 
 TEST(VerifyEncoder, RefusesANormByLengthWithGainOrBias) {

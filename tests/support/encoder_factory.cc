@@ -72,6 +72,30 @@ EncoderShape sensor() {
   return shape;
 }
 
+// Positions without the padding token's, all kinds of pooling, and a sigmoid.
+EncoderShape mixture() {
+  using enum convert::Pooling;
+  EncoderShape shape;
+  shape.name = "mixture";
+  shape.position_offset = 2;
+  shape.padding_id = 1;
+  shape.token_types = 0;
+  shape.pooling = kMax;
+  shape.more_pooling = {kFirst, kMeanSqrtLength, kWeightedMean, kMean, kLast};
+  shape.classes = 6;
+  shape.class_activation = convert::Activation::kSigmoid;
+  return shape;
+}
+
+// Guesses tokens with a matrix that is their embedding.
+EncoderShape guesser() {
+  EncoderShape shape;
+  shape.name = "guesser";
+  shape.embedding_dim = 7;
+  shape.language_head = true;
+  return shape;
+}
+
 // torch.nn.TransformerEncoder alone: its output takes the place of its input.
 EncoderShape bare() {
   EncoderShape shape;
@@ -99,6 +123,19 @@ EncoderShape wide() {
   return shape;
 }
 
+void add_language_head(EncoderSpec& spec) {
+  const uint32_t width = spec.token_embedding->columns;
+  convert::HeadStepSpec transform;
+  transform.linear = random_linear("transform", width, spec.model_dim, true);
+  transform.activation = convert::Activation::kGeluErf;
+  transform.norm = random_norm("transform_norm", NormKind::kLayer, width);
+  convert::HeadStepSpec logits;
+  logits.linear = random_linear("logits", spec.vocab_size, width, true);
+  logits.linear->weight = *spec.token_embedding;
+  logits.is_token_embedding = true;
+  spec.head = {transform, logits};
+}
+
 }  // namespace
 
 EncoderSpec make_encoder(const EncoderShape& shape) {
@@ -116,6 +153,7 @@ EncoderSpec make_encoder(const EncoderShape& shape) {
   spec.ffn_dim = shape.ffn_dim;
   spec.positions_max = shape.positions ? shape.positions_max : 0;
   spec.position_offset = shape.position_offset;
+  spec.padding_id = shape.padding_id;
   spec.norm_first = shape.norm_first;
   spec.activation = shape.activation;
   if (reads_tokens) spec.token_embedding = random_weight("tokens", shape.vocab_size, embedded, 1);
@@ -137,15 +175,18 @@ EncoderSpec make_encoder(const EncoderShape& shape) {
   if (shape.norm_first && !is_bare)
     spec.final_norm = random_norm("final_norm", NormKind::kLayer, dim);
   spec.pooling = shape.pooling;
+  spec.more_pooling = shape.more_pooling;
+  if (shape.language_head) add_language_head(spec);
   if (shape.pooler) {
     spec.head.push_back({random_linear("pooler", dim, dim, true), convert::Activation::kTanh});
   }
   if (shape.classes != 0) {
-    spec.head.push_back({random_linear("classifier", shape.classes, dim, true), {}});
+    spec.head.push_back({random_linear("classifier", shape.classes, pooled_width(spec), true),
+                         shape.class_activation});
     for (uint32_t i = 0; i < shape.classes; ++i)
       spec.labels.push_back("class " + std::to_string(i));
   }
-  spec.normalize = shape.normalize;
+  if (shape.normalize) spec.head.push_back({.normalize = true});
   return spec;
 }
 
@@ -159,7 +200,8 @@ convert::AlignedBytes make_encoder_model(const EncoderShape& shape,
 }
 
 std::vector<EncoderShape> all_encoders() {
-  return {EncoderShape{}, sentences(), classifier(), tagger(), sensor(), bare(), wide()};
+  return {EncoderShape{}, sentences(), classifier(), tagger(), sensor(),
+          mixture(),      guesser(),   bare(),       wide()};
 }
 
 EncoderShape encoder_named(const std::string& name) {

@@ -5,6 +5,7 @@
 #define ARENITE_TESTS_SUPPORT_ENCODER_FACTORY_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,12 +28,16 @@ struct EncoderShape {
   uint32_t layers = 2;
   uint32_t positions_max = 70;
   uint32_t position_offset = 0;
-  bool positions = true;  // learned
+  std::optional<uint32_t> padding_id{};  // not counted in positions
+  bool positions = true;                 // learned
   bool norm_first = false;
   convert::Activation activation = convert::Activation::kGeluErf;
   convert::Pooling pooling = convert::Pooling::kNone;
-  bool pooler = false;   // a square layer with tanh
-  uint32_t classes = 0;  // 0: no classifier
+  std::vector<convert::Pooling> more_pooling{};
+  bool language_head = false;  // logits of the vocabulary, by the token embedding
+  bool pooler = false;         // a square layer with tanh
+  uint32_t classes = 0;        // 0: no classifier
+  std::optional<convert::Activation> class_activation{};
   bool normalize = false;
 };
 

@@ -61,6 +61,22 @@ TEST_F(RunEncoder, PutsRowsAndHiddenStatesWhereTheirTokensStand) {
   EXPECT_NE(states.to_f32()[5 * 12], 0.0f);
 }
 
+// Which is what the ids of hidden tokens are for, where the model counts positions in them.
+TEST_F(RunEncoder, LooksForPaddingAmongHiddenIds) {
+  const std::string model = write_counting_encoder(folder_);
+  const std::string mask = write_bytes("m.npy", "2, 4", {0, 0, 1, 1, 0, 1, 1, 1});
+  const std::string padded = write_ids(folder_, "2, 4", {1, 1, 2, 4, 1, 5, 6, 3});
+  EXPECT_TRUE(ends(run_on(model, padded, {"--mask", mask}), kDone));
+  std::vector<float> expected = logits_of(model, {2, 4});
+  const std::vector<float> second = logits_of(model, {5, 6, 3});
+  expected.insert(expected.end(), second.begin(), second.end());
+  EXPECT_EQ(output(), expected);
+  const std::string others = write_ids(folder_, "2, 4", {1, -100, 2, 4, 1, 5, 6, 3});
+  EXPECT_TRUE(ends(run_on(model, others, {"--mask", mask}), kDone));
+  EXPECT_NE(output()[0], expected[0]);
+  EXPECT_EQ(output().back(), expected.back());
+}
+
 TEST_F(RunEncoder, HiddenStatesOfOneSequenceHaveNoDimensionForIt) {
   const std::string model = write_tagger(folder_);
   const std::string input = write_ids(folder_, "3,", {2, 4, 3});

@@ -68,6 +68,14 @@ std::string write_tagger(const TempFolder& folder) {
   return write_encoder(folder, test::encoder_named("tagger"));
 }
 
+std::string write_counting_encoder(const TempFolder& folder) {
+  test::EncoderShape shape = test::encoder_named("mixture");
+  shape.padding_id = kUncounted;
+  shape.pooling = convert::Pooling::kMean;
+  shape.more_pooling.clear();
+  return write_encoder(folder, shape);
+}
+
 std::string write_sensor_classifier(const TempFolder& folder) {
   return write_encoder(folder, test::encoder_named("sensor"));
 }

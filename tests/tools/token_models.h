@@ -32,6 +32,10 @@ std::string write_text_classifier(const TempFolder& folder);
 std::string write_tagger(const TempFolder& folder);
 std::string write_sensor_classifier(const TempFolder& folder);
 
+// An encoder whose positions do not count token kUncounted, and which gives the mean.
+inline constexpr TokenId kUncounted = 1;
+std::string write_counting_encoder(const TempFolder& folder);
+
 // 16 MB of weights, without a tokenizer.
 std::string write_large_decoder(const TempFolder& folder);
 

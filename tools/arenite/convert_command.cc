@@ -168,10 +168,9 @@ void add_convert(CLI::App& app) {
       "\nDecoders: a Hugging Face folder (gpt2, llama, mistral, qwen2, qwen3, gpt_neox, phi, "
       "gemma),\n"
       "GGUF (llama, gpt2, qwen2, qwen3), llama2.c .bin, and state dicts of nanoGPT and minGPT.\n"
-      "Encoders: a Hugging Face folder (bert, distilbert, roberta, electra; with a classifier, "
-      "too), "
-      "one of\n"
-      "sentence-transformers, and state dicts around torch.nn.TransformerEncoder.\n"
+      "Encoders: a Hugging Face folder (bert, distilbert, roberta, xlm-roberta, electra; with a\n"
+      "classifier or a masked-LM head, too), one of sentence-transformers, and state dicts\n"
+      "around torch.nn.TransformerEncoder.\n"
       "The tokenizer is the one in the same file or beside it, unless --tokenizer names another.\n"
       "\nModules, recognised by their parameters under any prefix:\n{}\n"
       "Examples:\n"
@@ -207,7 +206,8 @@ void add_convert(CLI::App& app) {
   command
       ->add_option("--pooling", arguments->pooling,
                    "What an encoder gives out of each sequence: all tokens (none), the first, the "
-                   "first through the model's pooler, or the mean")
+                   "first through the model's pooler, or the mean; a head that guesses tokens is "
+                   "then dropped")
       ->check(CLI::IsMember({"none", "first", "pooler", "mean"}));
   command->add_flag("--norm-first", arguments->norm_first,
                     "Of an encoder's state dict, which does not tell: norms come before attention "

@@ -150,6 +150,8 @@ const char* activation_name(convert::Activation activation) {
       return "relu";
     case convert::Activation::kTanh:
       return "tanh";
+    case convert::Activation::kSigmoid:
+      return "sigmoid";
   }
   return "";
 }
@@ -157,13 +159,31 @@ const char* activation_name(convert::Activation activation) {
 const char* describe(convert::Pooling pooling) {
   switch (pooling) {
     case convert::Pooling::kNone:
-      return "a row for each token";
+      break;
     case convert::Pooling::kFirst:
-      return "a row for each sequence, from its first token";
+      return "its first token";
     case convert::Pooling::kMean:
-      return "a row for each sequence, from the mean of its tokens";
+      return "the mean of its tokens";
+    case convert::Pooling::kMax:
+      return "the largest of its tokens";
+    case convert::Pooling::kMeanSqrtLength:
+      return "the sum of its tokens by the root of its length";
+    case convert::Pooling::kWeightedMean:
+      return "the mean of its tokens weighted by position";
+    case convert::Pooling::kLast:
+      return "its last token";
   }
   return "";
+}
+
+// Which rows an encoder gives out.
+std::string describe_rows(const convert::EncoderSpec& spec) {
+  if (spec.pooling == convert::Pooling::kNone) return "a row for each token";
+  std::string text = fmt::format("a row for each sequence, from {}", describe(spec.pooling));
+  for (const convert::Pooling pooling : spec.more_pooling) {
+    text += fmt::format(", and {}", describe(pooling));
+  }
+  return text;
 }
 
 void print_encoder(const convert::EncoderConversion& conversion) {
@@ -184,8 +204,11 @@ void print_encoder(const convert::EncoderConversion& conversion) {
   fmt::print("context    {}\n", spec.positions_max == 0
                                     ? std::string("any number of positions")
                                     : fmt::format("{} positions", spec.positions_max));
-  fmt::print("output     {}: {} numbers{}\n", describe(spec.pooling),
-             program.slots[program.output_slot].width, spec.normalize ? ", of length 1" : "");
+  const bool is_normalized = !spec.head.empty() && spec.head.back().normalize;
+  const bool has_logits = !spec.head.empty() && spec.head.back().is_token_embedding;
+  fmt::print("output     {}: {} {}{}\n", describe_rows(spec),
+             program.slots[program.output_slot].width, has_logits ? "logits of tokens" : "numbers",
+             is_normalized ? ", of length 1" : "");
   if (!spec.labels.empty()) {
     fmt::print("classes    {}\n", fmt::join(spec.labels, ", "));
   }

@@ -95,7 +95,8 @@ const char* op_kind_name(format::OpKind kind) {
 }
 
 const char* activation_name(format::ActivationKind kind) {
-  constexpr const char* kNames[] = {"relu", "gelu_erf", "gelu_tanh", "silu", "soft_cap", "tanh"};
+  constexpr const char* kNames[] = {"relu",     "gelu_erf", "gelu_tanh", "silu",
+                                    "soft_cap", "tanh",     "sigmoid"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -105,7 +106,8 @@ const char* norm_name(format::NormKind kind) {
 }
 
 const char* select_name(format::SelectKind kind) {
-  constexpr const char* kNames[] = {"as_asked", "first", "mean"};
+  constexpr const char* kNames[] = {"as_asked",         "first",         "mean", "max",
+                                    "mean_sqrt_length", "weighted_mean", "last"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -147,7 +149,7 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
   if (facts.vocab_size == 0) facts.input_features = reader.slot(reader.input_slot()).width;
   facts.output_features = reader.slot(reader.output_slot()).width;
   facts.token_types = reader.token_types();
-  facts.pooling = reader.select_kind();
+  facts.pooled = reader.pooled();
   for (uint32_t i = 0; i < reader.labels(); ++i) facts.labels.emplace_back(reader.label(i));
   facts.positions_max = reader.positions_max();
   facts.causal = reader.causal();

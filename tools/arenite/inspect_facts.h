@@ -70,8 +70,8 @@ struct ModelFacts {
   format::SelfTestView self_test;
   uint32_t input_features = 0;  // 0: the input is tokens
   uint32_t output_features = 0;
-  uint32_t token_types = 0;  // 0: none
-  format::SelectKind pooling = format::SelectKind::kAsAsked;
+  uint32_t token_types = 0;         // 0: none
+  bool pooled = false;              // a row is given out for each sequence, not for each token
   std::vector<std::string> labels;  // of the columns given out; or none
   uint32_t positions_max = 0;       // 0: any
   bool causal = false;

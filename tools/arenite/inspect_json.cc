@@ -45,6 +45,9 @@ void add_parameters(const format::OpView& op, Json& json) {
       json["positions"] = tensor_json(op.embedding.positions);
       json["types"] = tensor_json(op.embedding.types);
       json["position_offset"] = op.embedding.position_offset;
+      if (op.embedding.padding_id != format::kNoPadding) {
+        json["padding_id"] = op.embedding.padding_id;
+      }
       json["scale"] = op.embedding.scale;
       break;
     case format::OpKind::kNorm:
@@ -173,19 +176,18 @@ std::string facts_as_json(const ModelFacts& facts) {
                   {"metadata_bytes", facts.metadata_bytes},
                   {"format_version", facts.format_version},
                   {"producer", facts.producer}};
-  json["model"] = {
-      {"name", facts.name},
-      {"architecture", facts.architecture},
-      {"vocab_size", facts.vocab_size},
-      {"tokenizer", facts.tokenizer_kind},
-      {"hidden_states", facts.hidden_states},
-      {"input_features", facts.input_features},
-      {"token_types", facts.token_types},
-      {"output_features", facts.output_features},
-      {"output_rows", facts.pooling == format::SelectKind::kAsAsked ? "tokens" : "sequences"},
-      {"labels", facts.labels},
-      {"positions_max", facts.positions_max},
-      {"causal", facts.causal}};
+  json["model"] = {{"name", facts.name},
+                   {"architecture", facts.architecture},
+                   {"vocab_size", facts.vocab_size},
+                   {"tokenizer", facts.tokenizer_kind},
+                   {"hidden_states", facts.hidden_states},
+                   {"input_features", facts.input_features},
+                   {"token_types", facts.token_types},
+                   {"output_features", facts.output_features},
+                   {"output_rows", facts.pooled ? "sequences" : "tokens"},
+                   {"labels", facts.labels},
+                   {"positions_max", facts.positions_max},
+                   {"causal", facts.causal}};
   json["self_test"] = {{"tokens", facts.self_test.tokens},
                        {"bytes", facts.self_test.segment.bytes},
                        {"crc32c", facts.self_test.segment.crc32c}};

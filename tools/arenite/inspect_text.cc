@@ -44,8 +44,8 @@ std::string header(const ModelFacts& facts) {
     add("tokenizer",
         fmt::format("{}, {}", facts.tokenizer_kind, counted(facts.tokenizer_tokens, "token")));
   }
-  const bool pooled = facts.pooling != format::SelectKind::kAsAsked;
-  add("output", fmt::format("[{}, {}]", pooled ? "sequences" : "tokens", facts.output_features));
+  add("output",
+      fmt::format("[{}, {}]", facts.pooled ? "sequences" : "tokens", facts.output_features));
   add("classes", class_names(facts.labels));
   const std::string context =
       facts.positions_max == 0 ? "any length" : counted(facts.positions_max, "position");
@@ -115,6 +115,9 @@ std::string op_shape(const ModelFacts& facts, const format::OpView& op) {
       if (embedding.scale != 1.0f) text += fmt::format(", times {:g}", embedding.scale);
       add("positions", embedding.positions);
       add("types", embedding.types);
+      if (embedding.padding_id != format::kNoPadding) {
+        text += fmt::format(", positions without token {}", embedding.padding_id);
+      }
       return text;
     }
     case OpKind::kNorm:
@@ -135,6 +138,15 @@ std::string op_shape(const ModelFacts& facts, const format::OpView& op) {
           return fmt::format("{}, first token", op.select.input.width);
         case format::SelectKind::kMean:
           return fmt::format("{}, mean of the tokens", op.select.input.width);
+        case format::SelectKind::kLast:
+          return fmt::format("{}, last token", op.select.input.width);
+        case format::SelectKind::kMax:
+          return fmt::format("{}, largest of the tokens", op.select.input.width);
+        case format::SelectKind::kMeanSqrtLength:
+          return fmt::format("{}, sum of the tokens by the root of the length",
+                             op.select.input.width);
+        case format::SelectKind::kWeightedMean:
+          return fmt::format("{}, mean of the tokens weighted by position", op.select.input.width);
       }
       break;
     case OpKind::kNone:

@@ -47,8 +47,8 @@ uint32_t length_of(const RunOptions& options, const InputShape& shape, uint32_t 
 void check_token_array(const convert::NpyArray& input, const Model& model);
 void check_feature_array(const convert::NpyArray& input, const Model& model);
 
-// The ids of an array [sequences, tokens] where `visible` [sequences, tokens] is 1; others may be
-// any number, and become 0. Throws InputError for an id outside the vocabulary.
+// The ids of an array [sequences, tokens]. Where `visible` [sequences, tokens] is 0 they may be any
+// number, and those outside the vocabulary become kNoToken; elsewhere these are an InputError.
 std::vector<TokenId> token_ids(const convert::NpyArray& input, const InputShape& shape,
                                const Model& model, std::span<const uint8_t> visible);
 

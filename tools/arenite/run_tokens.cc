@@ -35,11 +35,12 @@ std::vector<TokenId> token_ids(const convert::NpyArray& input, const InputShape&
   const std::vector<int64_t> values = input.to_i64();
   std::vector<TokenId> ids(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
-    if (visible[i] == 0) continue;
     if (values[i] >= 0 && values[i] < int64_t{model.vocab_size()}) {
       ids[i] = static_cast<TokenId>(values[i]);
       continue;
     }
+    ids[i] = kNoToken;
+    if (visible[i] == 0) continue;
     const size_t token = i % shape.tokens;
     throw convert::InputError(
         "{}: found token {} at [{}], expected ids from 0 to {}, the model's vocabulary",

@@ -33,6 +33,8 @@ ActivationKind kind_of(Activation activation) {
       return ActivationKind::kRelu;
     case Activation::kTanh:
       return ActivationKind::kTanh;
+    case Activation::kSigmoid:
+      return ActivationKind::kSigmoid;
   }
   return ActivationKind::kRelu;
 }
@@ -147,9 +149,14 @@ void ProgramAssembler::add_norm(const std::string& name, const NormSpec& norm,
 
 void ProgramAssembler::add_linear(const std::string& name, const ColumnView& input,
                                   const ColumnView& output, std::vector<MatrixPart> parts) {
+  add_product(name, input, output, add_matrix(name, std::move(parts)));
+}
+
+void ProgramAssembler::add_product(const std::string& name, const ColumnView& input,
+                                   const ColumnView& output, uint32_t matrix) {
   OpView op;
   op.kind = OpKind::kLinear;
-  op.linear = {input, output, add_matrix(name, std::move(parts))};
+  op.linear = {input, output, matrix};
   add_op(name, op);
 }
 
@@ -172,9 +179,14 @@ void ProgramAssembler::add_sum(const std::string& name, uint32_t target, uint32_
 
 void ProgramAssembler::add_select(const std::string& name, uint32_t input, uint32_t output,
                                   format::SelectKind kind) {
+  add_select(name, whole(input), whole(output), kind);
+}
+
+void ProgramAssembler::add_select(const std::string& name, const ColumnView& input,
+                                  const ColumnView& output, format::SelectKind kind) {
   OpView op;
   op.kind = OpKind::kSelect;
-  op.select = {whole(input), whole(output), kind};
+  op.select = {input, output, kind};
   add_op(name, op);
 }
 

@@ -38,11 +38,15 @@ class ProgramAssembler {
                 const format::ColumnView& output, uint32_t groups = 1, double scale = 1.0);
   void add_linear(const std::string& name, const format::ColumnView& input,
                   const format::ColumnView& output, std::vector<MatrixPart> parts);
+  void add_product(const std::string& name, const format::ColumnView& input,
+                   const format::ColumnView& output, uint32_t matrix);  // of add_matrix
   void add_activation(const std::string& name, Activation activation,
                       const format::ColumnView& target, const format::ColumnView& factor = {});
   void add_sum(const std::string& name, uint32_t target, uint32_t other);
   void add_select(const std::string& name, uint32_t input, uint32_t output,
                   format::SelectKind kind);
+  void add_select(const std::string& name, const format::ColumnView& input,
+                  const format::ColumnView& output, format::SelectKind kind);
 
   void show_state(uint32_t slot);  // the hidden state that the last op completes
 

@@ -90,7 +90,7 @@ OpBody write_embedding(fb::FlatBufferBuilder& builder, const format::EmbeddingOp
   const format::View output = view(op.output);
   return {format::Body::Embedding,
           format::CreateEmbedding(builder, &output, op.tokens, op.positions, op.position_offset,
-                                  op.scale, op.types)
+                                  op.scale, op.types, op.padding_id)
               .Union()};
 }
 

@@ -213,7 +213,8 @@ typedef struct arenite_batch {
 #define ARENITE_BATCH_INIT \
   { NULL, 0, 1, 0, NULL, NULL, false }
 
-// The same as ids, below arenite_model_vocab_size: dense [sequences, tokens].
+// The same as ids, below arenite_model_vocab_size: dense [sequences, tokens]. Models that count
+// positions without their padding token, as RoBERTa does, also look which hidden ids are padding.
 typedef struct arenite_token_batch {
   const uint32_t* ids;
   size_t size;  // ids in `ids`

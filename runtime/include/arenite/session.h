@@ -82,7 +82,9 @@ struct Batch {
   bool packed = false;
 };
 
-// The same as ids, below Model::vocab_size(): dense [sequences, tokens].
+// The same as ids, below Model::vocab_size(): dense [sequences, tokens]. Models that count
+// positions without their padding token, as RoBERTa does, also look which ids before the last token
+// that counts are padding, where `visible` hides them; what else these are does not matter.
 struct TokenBatch {
   std::span<const TokenId> ids;
   uint32_t sequences = 1;

@@ -59,11 +59,11 @@ class Weights:
         return F.layer_norm(x, x.shape[-1:], self[gain], self[bias], epsilon)
 
 
-def attention(q, k, v):
+def attention(q, k, v, seen):
     split = (2, TOKENS, HEADS, DIM // HEADS)
     q, k, v = (x.view(split).transpose(1, 2) for x in (q, k, v))
     scores = q @ k.transpose(-1, -2) / (DIM // HEADS) ** 0.5
-    scores = scores.masked_fill(~SEEN[:, None, None, :], float("-inf"))
+    scores = scores.masked_fill(~seen[:, None, None, :], float("-inf"))
     return (scores.softmax(-1) @ v).transpose(1, 2).reshape(2, TOKENS, DIM)
 
 
@@ -119,19 +119,19 @@ def embedding_shapes(prefix, types=2, width=DIM, **norm_names):
 
 def embed(w, prefix, ids, types, offset=0):
     x = w[f"{prefix}embeddings.word_embeddings.weight"][ids]
-    x = x + w[f"{prefix}embeddings.position_embeddings.weight"][offset:offset + TOKENS]
+    x = x + w[f"{prefix}embeddings.position_embeddings.weight"][offset + torch.arange(TOKENS)]
     if types is not None:
         x = x + w[f"{prefix}embeddings.token_type_embeddings.weight"][types]
     return w.norm(f"{prefix}embeddings.LayerNorm", x)
 
 
-def run_layers(w, prefix, names, x):
+def run_layers(w, prefix, names, x, seen=SEEN):
     states = [x]
     for i in range(LAYERS):
         layer = f"{prefix}{names.layer}.{i}."
         q, k, v = (w.linear(layer + part, x) for part in (names.query, names.key, names.value))
         x = w.norm(layer + names.attention_norm,
-                   x + w.linear(layer + names.output, attention(q, k, v)))
+                   x + w.linear(layer + names.output, attention(q, k, v, seen)))
         hidden = F.gelu(w.linear(layer + names.up, x))
         x = w.norm(layer + names.mlp_norm, x + w.linear(layer + names.down, hidden))
         states.append(x)

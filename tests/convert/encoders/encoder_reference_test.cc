@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every family of encoders, read and computed by the reference, against what PyTorch computed;
-// data/make_encoders.py. Its batches are padded and masked; here each sequence runs on its own.
+// data/make_encoders.py and make_encoder_heads.py. Its batches are padded and masked; here each
+// sequence runs on its own.
 #include "convert/encoders/encoder_reference.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +58,9 @@ TEST_P(EncoderFixture, StatesAndValuesAreThoseOfPyTorch) {
 INSTANTIATE_TEST_SUITE_P(Families, EncoderFixture,
                          ::testing::Values("bert_sequence", "bert_tokens", "distilbert_sequence",
                                            "roberta_sequence", "electra_sequence", "sentence",
-                                           "torch_tokens", "torch_features"),
+                                           "torch_tokens", "torch_features", "bert_masked_lm",
+                                           "distilbert_masked_lm", "roberta_masked_lm",
+                                           "electra_masked_lm", "sentence_concatenated"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(EncoderReference, RefusesInputsThatDoNotFit) {

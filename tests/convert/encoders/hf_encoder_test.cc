@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "convert/encoders/encoder_fixture.h"
@@ -75,6 +76,85 @@ TEST(HfEncoder, EmbeddingsAsWideAsLayersNeedNoProjection) {
                 .hidden_states);
 }
 
+TEST(HfEncoder, PaddingOfRobertaIsNotCounted) {
+  EXPECT_EQ(open_encoder(encoder_fixture("roberta_sequence")).spec.padding_id, 1u);
+  EXPECT_FALSE(open_encoder(encoder_fixture("bert_sequence")).spec.padding_id.has_value());
+  EditedEncoder encoder("roberta_sequence");
+  encoder.config["pad_token_id"] = 13;
+  EXPECT_TRUE(encoder.refuses({"'pad_token_id'", "13 tokens"}));
+}
+
+// What transformers' config classes have by themselves.
+TEST(HfEncoder, AbsentFieldsHaveTheDefaultsOfTheirClass) {
+  EditedEncoder bert("bert_sequence");
+  const std::vector<double> expected = run_row(bert.open(), "bert_sequence", 0).values;
+  for (const char* field : {"hidden_act", "type_vocab_size", "layer_norm_eps", "pad_token_id",
+                            "position_embedding_type", "transformers_version"}) {
+    bert.config.erase(field);
+  }
+  EXPECT_EQ(run_row(bert.open(), "bert_sequence", 0).values, expected);
+  bert.config.erase("max_position_embeddings");
+  EXPECT_TRUE(bert.refuses({"position_embeddings.weight", "[512, 12]"}));
+  const struct {
+    const char* fixture;
+    const char* field;
+    const char* shape;
+  } cases[] = {{"bert_sequence", "vocab_size", "[30522, 12]"},
+               {"roberta_sequence", "vocab_size", "[50265, 12]"},
+               {"distilbert_sequence", "vocab_size", "[30522, 12]"},
+               {"bert_sequence", "intermediate_size", "[3072, 12]"},
+               {"electra_sequence", "intermediate_size", "[1024, 12]"},
+               {"distilbert_sequence", "hidden_dim", "[3072, 12]"},
+               {"electra_sequence", "embedding_size", "[13, 128]"},
+               {"bert_sequence", "num_attention_heads", "12 heads"},
+               {"electra_sequence", "num_attention_heads", "4 heads"}};
+  for (const auto& each : cases) {
+    EditedEncoder encoder(each.fixture);
+    encoder.config.erase(each.field);
+    if (std::string_view(each.field) != "num_attention_heads") {
+      EXPECT_TRUE(encoder.refuses({each.shape})) << each.fixture << each.field;
+    } else {
+      EXPECT_EQ(encoder.open().heads, each.shape[0] == '4' ? 4u : 12u);
+    }
+  }
+  EditedEncoder roberta("roberta_sequence");
+  roberta.config.erase("pad_token_id");
+  EXPECT_EQ(roberta.open().padding_id, 1u);
+}
+
+TEST(HfEncoder, ALanguageHeadMultipliesByTheEmbedding) {
+  const EncoderSpec spec = open_encoder(encoder_fixture("bert_masked_lm")).spec;
+  EXPECT_EQ(spec.pooling, Pooling::kNone);
+  ASSERT_EQ(spec.head.size(), 2u);
+  EXPECT_TRUE(spec.head[1].is_token_embedding);
+  EXPECT_EQ(output_width(spec), 13u);
+  EditedEncoder encoder("bert_masked_lm");
+  const auto& bias = encoder.tensors["cls.predictions.bias"].values;
+  EXPECT_EQ(spec.head[1].linear->bias, bias);
+  // The same matrix once more, or another one, which contradicts the config.
+  encoder.tensors["cls.predictions.decoder.weight"] =
+      encoder.tensors["bert.embeddings.word_embeddings.weight"];
+  EXPECT_NO_THROW(encoder.open());
+  encoder.tensors["cls.predictions.decoder.weight"].values[0] += 1.0f;
+  EXPECT_TRUE(encoder.refuses({"cls.predictions.decoder.weight", "tie_word_embeddings"}));
+  encoder.config["tie_word_embeddings"] = false;
+  EXPECT_FALSE(encoder.open().head[1].is_token_embedding);
+  encoder.tensors.erase("cls.predictions.bias");
+  encoder.tensors.erase("cls.predictions.decoder.bias");
+  EXPECT_TRUE(encoder.refuses({"missing", "'cls.predictions.decoder.bias' [13]"}));
+}
+
+TEST(HfEncoder, ALanguageHeadGoesWhereAPoolingIsAskedFor) {
+  for (const char* fixture :
+       {"bert_masked_lm", "distilbert_masked_lm", "roberta_masked_lm", "electra_masked_lm"}) {
+    const EditedEncoder encoder(fixture);
+    const EncoderOutputs outputs =
+        run_row(encoder.open({.pooling = PoolingChoice::kNone}), fixture, 0);
+    EXPECT_EQ(outputs.values, outputs.hidden_states.back());
+    EXPECT_EQ(output_width(encoder.open({.pooling = PoolingChoice::kMean})), 12u);
+  }
+}
+
 TEST(HfEncoder, LanguageHeadsArePassedOver) {
   EditedEncoder encoder("bert_tokens");
   encoder.config["architectures"] = {"BertForMaskedLM"};
@@ -98,7 +178,7 @@ TEST(HfEncoder, PoolsAModelWithoutAHeadAsAsked) {
   EXPECT_TRUE(mean.head.empty());
   const EncoderSpec pooler = encoder.open({.pooling = PoolingChoice::kPooler});
   ASSERT_EQ(pooler.head.size(), 1u);
-  EXPECT_EQ(pooler.head[0].linear.weight.name, "pooler.dense.weight");
+  EXPECT_EQ(pooler.head[0].linear->weight.name, "pooler.dense.weight");
   EXPECT_EQ(pooler.head[0].activation, Activation::kTanh);
 }
 
@@ -209,6 +289,12 @@ TEST(HfEncoder, ScoresOfACrossEncoderAreThoseOfItsClassifier) {
   EXPECT_NO_THROW(encoder.open());
   encoder.config[field] = "torch.nn.modules.activation.Sigmoid";
   EXPECT_TRUE(encoder.refuses({field, "Sigmoid"}));
+  encoder.config.erase(field);
+  encoder.config["sentence_transformers"] = {{"activation_fn", "torch.nn.modules.linear.Identity"},
+                                             {"version", "5.1.0"}};
+  EXPECT_NO_THROW(encoder.open());
+  encoder.config["sentence_transformers"]["activation_fn"] = "torch.nn.modules.activation.Sigmoid";
+  EXPECT_TRUE(encoder.refuses({"'sentence_transformers'", "'activation_fn'", "Sigmoid"}));
 }
 
 TEST(HfEncoder, ChunksOfTheFeedForwardLayerChangeNothing) {

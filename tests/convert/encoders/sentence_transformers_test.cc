@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "convert/encoders/encoder_fixture.h"
 #include "convert/encoders/encoder_source.h"
@@ -50,10 +53,12 @@ class SentenceTransformers : public ::testing::Test {
 TEST_F(SentenceTransformers, ReadsAllModules) {
   const EncoderSpec spec = open();
   EXPECT_EQ(spec.pooling, Pooling::kMean);
-  ASSERT_EQ(spec.head.size(), 1u);
-  EXPECT_EQ(spec.head[0].linear.weight.rows, 5u);
+  EXPECT_TRUE(spec.more_pooling.empty());
+  ASSERT_EQ(spec.head.size(), 2u);
+  EXPECT_EQ(spec.head[0].linear->weight.rows, 5u);
   EXPECT_EQ(spec.head[0].activation, Activation::kTanh);
-  EXPECT_TRUE(spec.normalize);
+  EXPECT_FALSE(spec.head[0].normalize);
+  EXPECT_TRUE(spec.head[1].normalize);
   EXPECT_EQ(spec.positions_max, 7u);  // max_seq_length, of 9 positions
 }
 
@@ -85,15 +90,58 @@ TEST_F(SentenceTransformers, LengthIsAtMostThePositions) {
   EXPECT_EQ(open().positions_max, 9u);
 }
 
+// The order of the rows is the library's, whatever that of the fields.
+TEST_F(SentenceTransformers, PutsPoolingsSideBySide) {
+  write("1_Pooling/config.json", {{"word_embedding_dimension", 12},
+                                  {"pooling_mode_lasttoken", true},
+                                  {"pooling_mode_weightedmean_tokens", true},
+                                  {"pooling_mode_mean_sqrt_len_tokens", true},
+                                  {"pooling_mode_mean_tokens", true},
+                                  {"pooling_mode_max_tokens", true},
+                                  {"pooling_mode_cls_token", true}});
+  set("2_Dense/config.json", "in_features", 12);
+  EXPECT_TRUE(refuses({"'in_features'", "expected 72"}));
+  json modules = read("modules.json");
+  modules.erase(3);
+  modules.erase(2);
+  write("modules.json", modules);
+  using enum Pooling;
+  const EncoderSpec spec = open();
+  EXPECT_EQ(spec.pooling, kFirst);
+  EXPECT_EQ(spec.more_pooling, (std::vector{kMax, kMean, kMeanSqrtLength, kWeightedMean, kLast}));
+  EXPECT_EQ(output_width(spec), 72u);
+}
+
+TEST_F(SentenceTransformers, ReadsNewNamesOfPooling) {
+  write("1_Pooling/config.json", {{"embedding_dimension", 12}, {"pooling_mode", "max"}});
+  EXPECT_EQ(open().pooling, Pooling::kMax);
+  write("1_Pooling/config.json", {{"embedding_dimension", 12},
+                                  {"pooling_mode", {"mean"}},
+                                  {"pooling_mode_cls_token", true},  // superseded
+                                  {"include_prompt", false}});
+  EXPECT_EQ(open().pooling, Pooling::kMean);
+  EXPECT_TRUE(open().more_pooling.empty());
+  for (const json& wrong : {json("median"), json::array({"cls", "median"})}) {
+    set("1_Pooling/config.json", "pooling_mode", wrong);
+    EXPECT_TRUE(refuses({"1_Pooling", "'pooling_mode'", "median", "'weightedmean'"}));
+  }
+  set("1_Pooling/config.json", "pooling_mode", json::array());
+  EXPECT_TRUE(refuses({"'pooling_mode'", "at least one"}));
+  set("1_Pooling/config.json", "pooling_mode", "mean");
+  set("1_Pooling/config.json", "embedding_dimension", 13);
+  EXPECT_TRUE(refuses({"'embedding_dimension'", "expected 12"}));
+}
+
 TEST_F(SentenceTransformers, RefusesOtherPooling) {
   EXPECT_TRUE(refuses({"1_Pooling", "'first'", "'mean'"}, {.pooling = PoolingChoice::kFirst}));
-  set("1_Pooling/config.json", "pooling_mode_cls_token", true);
+  set("1_Pooling/config.json", "pooling_mode_mean_tokens", false);
   EXPECT_TRUE(refuses({"1_Pooling", "one of them"}));
-  set("1_Pooling/config.json", "pooling_mode_cls_token", false);
   set("1_Pooling/config.json", "pooling_mode_max_tokens", true);
-  EXPECT_TRUE(refuses({"1_Pooling", "'pooling_mode_max_tokens'"}));
-  set("1_Pooling/config.json", "pooling_mode_max_tokens", false);
+  EXPECT_TRUE(refuses({"1_Pooling", "'first'", "another"}, {.pooling = PoolingChoice::kFirst}));
+  set("1_Pooling/config.json", "pooling_mode_mean_tokens", nullptr);
+  EXPECT_TRUE(refuses({"'pooling_mode_mean_tokens'", "versions"}));
   set("1_Pooling/config.json", "pooling_mode_of_tomorrow", true);
+  set("1_Pooling/config.json", "pooling_mode_mean_tokens", true);
   EXPECT_TRUE(refuses({"1_Pooling", "'pooling_mode_of_tomorrow'"}));
 }
 
@@ -110,17 +158,99 @@ TEST_F(SentenceTransformers, RefusesADenseLayerThatItDoesNotKnow) {
   EXPECT_TRUE(refuses({"2_Dense", "'activation_function'", "Softmax", "Tanh"}));
 }
 
-TEST_F(SentenceTransformers, RefusesTextInLowerCaseWithAdvice) {
-  set("sentence_bert_config.json", "do_lower_case", true);
-  EXPECT_TRUE(refuses({"sentence_bert_config.json", "'do_lower_case'", "tokenizer"}));
+TEST_F(SentenceTransformers, DenseMayHaveOtherActivations) {
+  const std::pair<const char*, Activation> known[] = {{"activation.ReLU", Activation::kRelu},
+                                                      {"activation.GELU", Activation::kGeluErf},
+                                                      {"activation.SiLU", Activation::kSilu},
+                                                      {"activation.Sigmoid", Activation::kSigmoid}};
+  for (const auto& [name, activation] : known) {
+    set("2_Dense/config.json", "activation_function", std::string("torch.nn.modules.") + name);
+    EXPECT_EQ(open().head[0].activation, activation);
+  }
 }
 
-TEST_F(SentenceTransformers, RefusesAClassifierInTheTransformer) {
-  const EditedEncoder classifier("bert_sequence");
+TEST_F(SentenceTransformers, SaysThatTextsAreInLowerCase) {
+  EXPECT_FALSE(open_encoder(folder_.path()).lowers_case);
+  set("sentence_bert_config.json", "do_lower_case", true);
+  EXPECT_TRUE(open_encoder(folder_.path()).lowers_case);
+}
+
+TEST_F(SentenceTransformers, TheTokenizersLengthHoldsWhereTheModuleSaysNone) {
+  write("tokenizer_config.json", {{"model_max_length", 5}});
+  EXPECT_EQ(open().positions_max, 7u);
+  set("sentence_bert_config.json", "max_seq_length", nullptr);
+  EXPECT_EQ(open().positions_max, 5u);
+  write("tokenizer_config.json", {{"model_max_length", 1e30}});
+  EXPECT_EQ(open().positions_max, 9u);
+}
+
+TEST_F(SentenceTransformers, ReadsNewSettingsOfTheTransformer) {
+  const json states = {{"method", "forward"}, {"method_output_name", "last_hidden_state"}};
+  write("sentence_bert_config.json", {{"transformer_task", "feature-extraction"},
+                                      {"modality_config", {{"text", states}}},
+                                      {"module_output_name", "token_embeddings"},
+                                      {"processing_kwargs", json::object()},
+                                      {"unpad_inputs", true},
+                                      {"model_args", {{"attn_implementation", "sdpa"}}},
+                                      {"query_length", nullptr}});
+  const json good = read("sentence_bert_config.json");
+  EXPECT_NO_THROW(open());
+  const struct {
+    const char* field;
+    json value;
+  } cases[] = {{"transformer_task", "fill-mask"},
+               {"modality_config", {{"text", states}, {"image", states}}},
+               {"module_output_name", "sentence_embedding"},
+               {"processing_kwargs", {{"text", {{"truncation", true}}}}},
+               {"model_args", {{"num_hidden_layers", 1}}},
+               {"query_expansion", {{"attend", false}}}};
+  for (const auto& wrong : cases) {
+    write("sentence_bert_config.json", good);
+    set("sentence_bert_config.json", wrong.field, wrong.value);
+    EXPECT_TRUE(refuses({"sentence_bert_config.json", wrong.field})) << wrong.field;
+  }
+}
+
+TEST_F(SentenceTransformers, RefusesPromptsThatGoBeforeEveryText) {
+  const char* const file = "config_sentence_transformers.json";
+  write(file, {{"model_type", "SentenceTransformer"},
+               {"__version__", {{"sentence_transformers", "6.0.0"}}},
+               {"prompts", {{"query", "query: "}, {"document", ""}}},
+               {"default_prompt_name", nullptr},
+               {"similarity_fn_name", "cosine"}});
+  EXPECT_NO_THROW(open());
+  set(file, "default_prompt_name", "document");
+  EXPECT_NO_THROW(open());
+  set(file, "default_prompt_name", "query");
+  EXPECT_TRUE(refuses({file, "'default_prompt_name'", "set the field to null"}));
+  set(file, "default_prompt_name", nullptr);
+  set(file, "model_type", "SparseEncoder");
+  EXPECT_TRUE(refuses({file, "'model_type'", "SparseEncoder"}));
+}
+
+TEST_F(SentenceTransformers, RefusesValuesThatGoElsewhere) {
+  set("2_Dense/config.json", "module_input_name", "token_embeddings");
+  EXPECT_TRUE(refuses({"2_Dense", "'module_input_name'"}));
+  set("2_Dense/config.json", "module_input_name", "sentence_embedding");
+  set("2_Dense/config.json", "use_residual", true);
+  EXPECT_TRUE(refuses({"2_Dense", "'use_residual'"}));
+  set("2_Dense/config.json", "use_residual", false);
+  EXPECT_NO_THROW(open());
+  std::filesystem::create_directories(folder_.path() / "3_Normalize");
+  write("3_Normalize/config.json", {{"module_input_name", "token_embeddings"}});
+  EXPECT_TRUE(refuses({"3_Normalize", "'module_input_name'"}));
+}
+
+// The library loads the encoder alone, whatever head its architecture has.
+TEST_F(SentenceTransformers, AHeadOfTheTransformerIsDropped) {
+  EditedEncoder classifier("bert_sequence");
   std::filesystem::copy(
       classifier.write(), folder_.path(),
       std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
-  EXPECT_TRUE(refuses({"config.json", "classifier"}));
+  const EncoderSpec spec = open();
+  EXPECT_EQ(spec.head.size(), 2u);
+  EXPECT_EQ(output_width(spec), 5u);
+  EXPECT_TRUE(spec.labels.empty());
 }
 
 TEST_F(SentenceTransformers, RefusesModulesThatItDoesNotKnow) {
@@ -147,11 +277,18 @@ TEST_F(SentenceTransformers, RefusesModulesThatItDoesNotKnow) {
   EXPECT_TRUE(refuses({"modules.json", "expected a list"}));
 }
 
-TEST_F(SentenceTransformers, RefusesModulesBehindNormalize) {
+TEST_F(SentenceTransformers, ModulesBehindThePoolingComeInAnyOrder) {
   json modules = read("modules.json");
   std::swap(modules[2]["type"], modules[3]["type"]);
+  std::swap(modules[2]["path"], modules[3]["path"]);
   write("modules.json", modules);
-  EXPECT_TRUE(refuses({"modules.json", "module 3", "'Dense'", "last"}));
+  const EncoderSpec spec = open();
+  ASSERT_EQ(spec.head.size(), 2u);
+  EXPECT_TRUE(spec.head[0].normalize);
+  EXPECT_TRUE(spec.head[1].linear.has_value());
+  double squares = 0.0;
+  for (const double value : run_row(spec, "sentence", 1).values) squares += value * value;
+  EXPECT_GT(std::fabs(squares - 1.0), 1e-3);
 }
 
 }  // namespace

@@ -129,6 +129,18 @@ TEST_F(VocabTxt, TakesAddedTokensOnlyWithWhatTheyAreFor) {
   EXPECT_EQ(spec.tokens.at(5), "<end>");
 }
 
+TEST_F(VocabTxt, LowersCaseForAnEncoderThatWantsIt) {
+  ARENITE_NEEDS_UTF8PROC
+  write(specials_ + "a\n");
+  configure(R"({"do_lower_case": false})");
+  const auto kept = encoder_tokenizer(folder_.path(), "", 8);
+  EXPECT_FALSE(kept->word_rules.lowers_case);
+  const auto lowered = encoder_tokenizer(folder_.path(), "", 8, true);
+  EXPECT_TRUE(lowered->word_rules.lowers_case);
+  EXPECT_FALSE(lowered->word_rules.strips_accents);
+  EXPECT_NE(lowered->fold_from, kept->fold_from);
+}
+
 TEST_F(VocabTxt, IsFoundForAnEncoder) {
   ARENITE_NEEDS_UTF8PROC
   EXPECT_FALSE(encoder_tokenizer(folder_.path(), "", 9).has_value());

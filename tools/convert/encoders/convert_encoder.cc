@@ -75,9 +75,13 @@ EncoderConversion convert_encoder(const std::filesystem::path& path, const std::
   limit_context(spec.positions_max, options.context, quoted);
   conversion.program = build_encoder_program(spec, name);
   if (spec.vocab_size != 0) {
-    conversion.program.tokenizer = encoder_tokenizer(path, options.tokenizer, spec.vocab_size);
+    const EncoderSource& source = conversion.source;
+    conversion.program.tokenizer =
+        encoder_tokenizer(source.tokenizer_folder.empty() ? path : source.tokenizer_folder,
+                          options.tokenizer, spec.vocab_size, source.lowers_case);
   } else if (!options.tokenizer.empty()) {
-    throw InputError("{}: --tokenizer: the model reads features, not text: leave it away", quoted);
+    throw InputError("{}: --tokenizer: the model reads features, not text: drop the option",
+                     quoted);
   }
   conversion.file = pack_model(conversion.program, targets, quoted);
   check(conversion, path.string(), targets);

@@ -23,6 +23,18 @@ const char* name(PoolingChoice choice) {
   return "";
 }
 
+uint32_t pooled_width(const EncoderSpec& spec) {
+  return spec.model_dim * static_cast<uint32_t>(1 + spec.more_pooling.size());
+}
+
+uint32_t output_width(const EncoderSpec& spec) {
+  uint32_t width = pooled_width(spec);
+  for (const HeadStepSpec& step : spec.head) {
+    if (step.linear) width = step.linear->weight.rows;
+  }
+  return width;
+}
+
 void set_heads(EncoderSpec& spec, uint32_t heads, size_t layers, const std::string& where) {
   if (layers == 0 || layers > kLayersMax) {
     throw InputError("{}: {} layers: expected 1 to {}", where, layers, kLayersMax);
@@ -44,6 +56,16 @@ void fold_single_type(EncoderSpec& spec) {
   spec.token_types = 0;
 }
 
+NormSpec read_hf_layer_norm(ModelTensors& tensors, const std::string& name, uint32_t features,
+                            double epsilon) {
+  if (!tensors.has(name + ".gamma")) return tensors.layer_norm(name, features, epsilon);
+  return {.name = name + ".gamma",
+          .kind = NormKind::kLayer,
+          .gain = tensors.vector(name + ".gamma", features),
+          .bias = tensors.vector(name + ".beta", features),
+          .epsilon = epsilon};
+}
+
 void pass_over_position_ids(ModelTensors& tensors, const std::string& name) {
   for (const StoredTensor& tensor : tensors.stored()) {
     if (tensor.name != name) continue;
@@ -60,8 +82,8 @@ void pass_over_position_ids(ModelTensors& tensors, const std::string& name) {
 void check_pooling(std::optional<PoolingChoice> asked, PoolingChoice found,
                    const std::string& where) {
   if (!asked || *asked == found) return;
-  throw InputError("{}: pooling {} was asked for, but the model has {}: leave the option away",
-                   where, quote(name(*asked)), quote(name(found)));
+  throw InputError("{}: pooling {} was asked for, but the model has {}: drop the option", where,
+                   quote(name(*asked)), quote(name(found)));
 }
 
 std::vector<std::string> read_labels(ConfigFields& config, uint32_t classes) {

@@ -22,6 +22,10 @@ void set_heads(EncoderSpec& spec, uint32_t heads, size_t layers, const std::stri
 // embedding and drops it. REQUIRES: position_embedding is set.
 void fold_single_type(EncoderSpec& spec);
 
+// <name>.weight and .bias; or .gamma and .beta, as BERT's first program calls them.
+NormSpec read_hf_layer_norm(ModelTensors& tensors, const std::string& name, uint32_t features,
+                            double epsilon);
+
 // Passes over the tensor `name`, if it is there. Throws InputError unless it holds 0, 1, 2, ...
 void pass_over_position_ids(ModelTensors& tensors, const std::string& name);
 

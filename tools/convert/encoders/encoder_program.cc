@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "convert/program_assembler.h"
 
@@ -18,6 +19,26 @@ using format::OpView;
 
 // As torch.nn.functional.normalize: rows shorter than this are divided by this.
 constexpr float kShortestRow = 1e-12f;
+
+format::SelectKind kind_of(Pooling pooling) {
+  switch (pooling) {
+    case Pooling::kNone:
+      break;
+    case Pooling::kFirst:
+      return format::SelectKind::kFirst;
+    case Pooling::kMean:
+      return format::SelectKind::kMean;
+    case Pooling::kMax:
+      return format::SelectKind::kMax;
+    case Pooling::kMeanSqrtLength:
+      return format::SelectKind::kMeanSqrtLength;
+    case Pooling::kWeightedMean:
+      return format::SelectKind::kWeightedMean;
+    case Pooling::kLast:
+      return format::SelectKind::kLast;
+  }
+  return format::SelectKind::kAsAsked;
+}
 
 class EncoderBuilder {
  public:
@@ -54,16 +75,27 @@ class EncoderBuilder {
                                 spec_.positions_max + spec_.position_offset);
   }
 
+  // Packed, and with the bias, where a head multiplies by it.
+  uint32_t token_table() {
+    for (const HeadStepSpec& step : spec_.head) {
+      if (step.is_token_embedding) {
+        return tied_ = assembler_.add_matrix(step.linear->weight.name, {{&*step.linear}});
+      }
+    }
+    return assembler_.add_table(*spec_.token_embedding, spec_.vocab_size);
+  }
+
   // norm(tokens + positions + types), then the projection to the width of the layers.
   void embed_tokens() {
     const uint32_t embedded = assembler_.add_slot(spec_.token_embedding->columns);
     OpView op;
     op.kind = OpKind::kEmbedding;
     op.embedding.output = whole(embedded);
-    op.embedding.tokens = assembler_.add_table(*spec_.token_embedding, spec_.vocab_size);
+    op.embedding.tokens = token_table();
     if (spec_.position_embedding) {
       op.embedding.positions = position_table();
       op.embedding.position_offset = spec_.position_offset;
+      op.embedding.padding_id = spec_.padding_id.value_or(format::kNoPadding);
     }
     if (spec_.type_embedding) {
       op.embedding.types = assembler_.add_table(*spec_.type_embedding, spec_.token_types);
@@ -161,33 +193,52 @@ class EncoderBuilder {
     if (index + 1 < spec_.layers.size() || !spec_.final_norm) assembler_.show_state(residual_);
   }
 
-  void give_out() {
-    uint32_t rows = residual_;
-    const bool pooled = spec_.pooling != Pooling::kNone;
-    if (pooled) {
-      rows = assembler_.add_slot(spec_.model_dim, true);
-      assembler_.add_select(
-          "pooling", residual_, rows,
-          spec_.pooling == Pooling::kMean ? format::SelectKind::kMean : format::SelectKind::kFirst);
+  // The slot of the rows that pooling gives out.
+  uint32_t pool() {
+    if (spec_.pooling == Pooling::kNone) return residual_;
+    std::vector<Pooling> poolings = {spec_.pooling};
+    poolings.insert(poolings.end(), spec_.more_pooling.begin(), spec_.more_pooling.end());
+    const uint32_t pooled = assembler_.add_slot(pooled_width(spec_), true);
+    uint32_t column = 0;
+    for (const Pooling pooling : poolings) {
+      const std::string name = poolings.size() == 1 ? "pooling" : fmt::format("pooling.{}", column);
+      assembler_.add_select(name, whole(residual_), {pooled, column, spec_.model_dim},
+                            kind_of(pooling));
+      column += spec_.model_dim;
     }
-    for (size_t i = 0; i < spec_.head.size(); ++i) {
-      const HeadStepSpec& step = spec_.head[i];
-      const std::string name = fmt::format("head.{}", i);
-      const uint32_t output = assembler_.add_slot(step.linear.weight.rows, pooled);
-      assembler_.add_linear(name, whole(rows), whole(output), {{&step.linear}});
-      if (step.activation) {
-        assembler_.add_activation(name + ".activation", *step.activation, whole(output));
-      }
+    return pooled;
+  }
+
+  // Returns the slot of the result.
+  uint32_t add_head_step(const HeadStepSpec& step, const std::string& name, uint32_t rows) {
+    if (step.linear) {
+      const uint32_t output =
+          assembler_.add_slot(step.linear->weight.rows, spec_.pooling != Pooling::kNone);
+      const uint32_t matrix =
+          step.is_token_embedding ? tied_ : assembler_.add_matrix(name, {{&*step.linear}});
+      assembler_.add_product(name, whole(rows), whole(output), matrix);
       rows = output;
     }
-    program_.output_slot = rows;
-    if (!spec_.normalize) return;
+    if (step.activation) {
+      assembler_.add_activation(name + ".activation", *step.activation, whole(rows));
+    }
+    if (step.norm) assembler_.add_norm(name + ".norm", *step.norm, whole(rows), whole(rows));
+    if (!step.normalize) return rows;
     OpView op;
     op.kind = OpKind::kNorm;
     op.norm.input = op.norm.output = whole(rows);
     op.norm.kind = format::NormKind::kLength;
     op.norm.epsilon = kShortestRow;
-    assembler_.add_op("normalize", op);
+    assembler_.add_op(name + ".normalize", op);
+    return rows;
+  }
+
+  void give_out() {
+    uint32_t rows = pool();
+    for (size_t i = 0; i < spec_.head.size(); ++i) {
+      rows = add_head_step(spec_.head[i], fmt::format("head.{}", i), rows);
+    }
+    program_.output_slot = rows;
   }
 
   const EncoderSpec& spec_;
@@ -196,6 +247,7 @@ class EncoderBuilder {
   uint32_t residual_ = 0;  // slot
   uint32_t cache_ = 0;
   uint32_t mask_ = 0;
+  uint32_t tied_ = 0;  // the tensor of the token embedding, where a head multiplies by it
 };
 
 }  // namespace

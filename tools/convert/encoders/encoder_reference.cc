@@ -40,18 +40,24 @@ void add_rows(Rows& x, const WeightRef& table, std::span<const uint32_t> ids, co
   }
 }
 
-void add_positions(const EncoderSpec& spec, Rows& x, size_t tokens) {
+// Rows of the table of positions.
+void add_positions(const EncoderSpec& spec, Rows& x, size_t tokens,
+                   std::span<const uint32_t> ids = {}) {
   if (!spec.position_embedding) return;
-  std::vector<uint32_t> positions;
-  for (uint32_t t = 0; t < tokens; ++t) positions.push_back(t + spec.position_offset);
-  add_rows(x, *spec.position_embedding, positions, "position");
+  std::vector<uint32_t> rows;
+  uint32_t next = spec.position_offset;
+  for (size_t t = 0; t < tokens; ++t) {
+    const bool is_padding = spec.padding_id && ids[t] == *spec.padding_id;
+    rows.push_back(is_padding ? spec.position_offset - 1 : next++);
+  }
+  add_rows(x, *spec.position_embedding, rows, "position");
 }
 
 Rows embed(const EncoderSpec& spec, std::span<const uint32_t> tokens,
            std::span<const uint8_t> types) {
   Rows x(tokens.size() * spec.token_embedding->columns, 0.0);
   add_rows(x, *spec.token_embedding, tokens, "token");
-  add_positions(spec, x, tokens.size());
+  add_positions(spec, x, tokens.size(), tokens);
   if (spec.type_embedding) {
     std::vector<uint32_t> rows(types.begin(), types.end());
     rows.resize(tokens.size(), 0);
@@ -95,20 +101,50 @@ Rows run_layer(const EncoderSpec& spec, const EncoderLayerSpec& layer, Rows x) {
   return norm(layer.mlp_norm, std::move(x));
 }
 
-Rows pool(const EncoderSpec& spec, const Rows& x) {
-  const size_t width = spec.model_dim;
-  switch (spec.pooling) {
-    case Pooling::kNone:
-      return x;
-    case Pooling::kFirst:
-      return Rows(x.begin(), x.begin() + static_cast<ptrdiff_t>(width));
-    case Pooling::kMean:
-      break;
-  }
-  Rows mean(width, 0.0);
+// Adds the row that `pooling` makes of x [tokens, width].
+void add_pooled(Rows& pooled, const Rows& x, size_t width, Pooling pooling) {
   const size_t tokens = x.size() / width;
-  for (size_t i = 0; i < x.size(); ++i) mean[i % width] += x[i] / static_cast<double>(tokens);
-  return mean;
+  for (size_t i = 0; i < width; ++i) {
+    double sum = 0.0, weighted = 0.0, weights = 0.0, largest = x[i];
+    for (size_t t = 0; t < tokens; ++t) {
+      const double value = x[t * width + i];
+      const double weight = static_cast<double>(t + 1);
+      sum += value;
+      weighted += weight * value;
+      weights += weight;
+      largest = std::max(largest, value);
+    }
+    switch (pooling) {
+      case Pooling::kNone:
+        break;
+      case Pooling::kFirst:
+        pooled.push_back(x[i]);
+        break;
+      case Pooling::kMean:
+        pooled.push_back(sum / static_cast<double>(tokens));
+        break;
+      case Pooling::kMax:
+        pooled.push_back(largest);
+        break;
+      case Pooling::kMeanSqrtLength:
+        pooled.push_back(sum / std::sqrt(static_cast<double>(tokens)));
+        break;
+      case Pooling::kWeightedMean:
+        pooled.push_back(weighted / weights);
+        break;
+      case Pooling::kLast:
+        pooled.push_back(x[x.size() - width + i]);
+        break;
+    }
+  }
+}
+
+Rows pool(const EncoderSpec& spec, const Rows& x) {
+  if (spec.pooling == Pooling::kNone) return x;
+  Rows pooled;
+  add_pooled(pooled, x, spec.model_dim, spec.pooling);
+  for (const Pooling pooling : spec.more_pooling) add_pooled(pooled, x, spec.model_dim, pooling);
+  return pooled;
 }
 
 void normalize(Rows& x, size_t width) {
@@ -121,14 +157,18 @@ void normalize(Rows& x, size_t width) {
 }
 
 Rows run_head(const EncoderSpec& spec, Rows x) {
-  size_t width = spec.model_dim;
+  size_t width = pooled_width(spec);
   for (const HeadStepSpec& step : spec.head) {
-    x = linear(step.linear, x);
-    width = step.linear.weight.rows;
-    if (!step.activation) continue;
-    for (double& value : x) value = activate(*step.activation, value);
+    if (step.linear) {
+      x = linear(*step.linear, x);
+      width = step.linear->weight.rows;
+    }
+    if (step.activation) {
+      for (double& value : x) value = activate(*step.activation, value);
+    }
+    if (step.norm) x = norm(*step.norm, std::move(x));
+    if (step.normalize) normalize(x, width);
   }
-  if (spec.normalize) normalize(x, width);
   return x;
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "convert/checkpoint.h"
 #include "convert/decoders/gguf_file.h"
@@ -81,8 +82,11 @@ bool holds_encoder(const fs::path& path) {
 
 EncoderSource open_encoder(const fs::path& path, const EncoderOptions& options) {
   if (is_sentence_transformers_path(path)) {
+    SentenceTransformers model = read_sentence_transformers(path, options);
     return {.kind = EncoderKind::kSentenceTransformers,
-            .spec = read_sentence_transformers(path, options)};
+            .spec = std::move(model.spec),
+            .tokenizer_folder = std::move(model.tokenizer_folder),
+            .lowers_case = model.lowers_case};
   }
   const fs::path folder = folder_of(path);
   if (model_type(folder)) {

@@ -16,6 +16,10 @@ const char* name(EncoderKind kind);  // for people: "Hugging Face"
 struct EncoderSource {
   EncoderKind kind = EncoderKind::kHuggingFace;
   EncoderSpec spec;
+  // Of sentence-transformers, which may keep the tokenizer in a folder of its own, and make texts
+  // lower case before it.
+  std::filesystem::path tokenizer_folder{};
+  bool lowers_case = false;
 };
 
 // Whether `path` is an encoder: a folder of sentence-transformers; a Hugging Face folder whose

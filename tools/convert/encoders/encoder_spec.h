@@ -23,18 +23,25 @@ struct EncoderLayerSpec {
   NormSpec mlp_norm;
 };
 
-// What becomes of a sequence's rows: all of them, the first token's, or their mean.
-enum class Pooling { kNone, kFirst, kMean };
+// What becomes of a sequence's rows: all of them, that of its first token or the last one, or one
+// row made of all. kMeanSqrtLength is their sum by the square root of their number; in
+// kWeightedMean a row weighs as much as its position, counted from 1.
+enum class Pooling { kNone, kFirst, kMean, kMax, kMeanSqrtLength, kWeightedMean, kLast };
 
-// One step of a head: f(x weight^T + bias).
+// One step of a head, of the parts that it has, in this order.
 struct HeadStepSpec {
-  LinearSpec linear;
-  std::optional<Activation> activation;
+  std::optional<LinearSpec> linear{};  // x weight^T + bias
+  std::optional<Activation> activation{};
+  std::optional<NormSpec> norm{};
+  bool normalize = false;           // to length 1 (L2)
+  bool is_token_embedding = false;  // linear's weight: it is stored once
 };
 
 // Attention sees all tokens of a sequence and scales scores by 1/sqrt(head_dim).
 // Tokens: x = embedding_norm(token_embedding[id] + position_embedding[position + position_offset]
 // + type_embedding[type]), then input(x) where there is an input projection.
+// With a padding_id positions count the tokens that have another id, and tokens of that id have the
+// row before that of position 0.
 // Features: x = embedding_norm(input(features) + position_embedding[position + position_offset]).
 struct EncoderSpec {
   std::string architecture;     // as its config calls it: "bert"
@@ -47,6 +54,7 @@ struct EncoderSpec {
   uint32_t ffn_dim = 0;
   uint32_t positions_max = 0;    // longest sequence
   uint32_t position_offset = 0;  // rows of position_embedding that no position uses: RoBERTa's 2
+  std::optional<uint32_t> padding_id;  // RoBERTa's 1
   bool norm_first = false;
   Activation activation = Activation::kGeluErf;
 
@@ -59,9 +67,13 @@ struct EncoderSpec {
   std::optional<NormSpec> final_norm;
 
   Pooling pooling = Pooling::kNone;
-  std::vector<HeadStepSpec> head;   // of each row that pooling gives out
-  bool normalize = false;           // rows given out have length 1 (L2)
-  std::vector<std::string> labels;  // of the classes given out; empty: none, or not named
+  std::vector<Pooling> more_pooling;  // whose rows stand behind, side by side; none are kNone
+  std::vector<HeadStepSpec> head;     // of each row that pooling gives out
+  std::vector<std::string> labels;    // of the classes given out; empty: none, or not named
 };
+
+// How wide the rows are that pooling gives out, and those of the whole model.
+uint32_t pooled_width(const EncoderSpec& spec);
+uint32_t output_width(const EncoderSpec& spec);
 
 }  // namespace arenite::convert

@@ -35,15 +35,15 @@ EncoderLayerSpec read_layer(ModelTensors& tensors, const EncoderSpec& spec,
 
 EncoderSpec read_hf_distilbert(ConfigFields& config, ModelTensors& tensors,
                                const std::string& prefix) {
-  EncoderSpec spec;
+  EncoderSpec spec;  // what is absent has the default of DistilBertConfig
   spec.architecture = "distilbert";
-  spec.vocab_size = config.count("vocab_size");
-  spec.model_dim = config.count("dim");
-  spec.ffn_dim = config.count("hidden_dim");
+  spec.vocab_size = config.count("vocab_size", 30522);
+  spec.model_dim = config.count("dim", 768);
+  spec.ffn_dim = config.count("hidden_dim", 3072);
   spec.positions_max = config.count("max_position_embeddings", 512);
   spec.activation = read_activation(config, "activation", "gelu");
-  const uint32_t layers = config.count("n_layers");
-  set_heads(spec, config.count("n_heads"), layers, config.where());
+  const uint32_t layers = config.count("n_layers", 6);
+  set_heads(spec, config.count("n_heads", 12), layers, config.where());
   for (const char* field :
        {"dropout", "qa_dropout", "seq_classif_dropout", "sinusoidal_pos_embds", "tie_weights_"}) {
     config.pass_over(field);  // training, and how tables were filled

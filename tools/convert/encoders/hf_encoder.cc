@@ -84,19 +84,19 @@ const char* prefix_of(ConfigFields& config, const std::string& type) {
 void check_options(const EncoderOptions& options, const EncoderSpec& spec,
                    const std::string& where) {
   if (options.heads != 0 && options.heads != spec.heads) {
-    throw InputError("{}: {} heads were asked for, but the model has {}: leave the option away",
-                     where, options.heads, spec.heads);
+    throw InputError("{}: {} heads were asked for, but the model has {}: drop the option", where,
+                     options.heads, spec.heads);
   }
   if (options.activation && *options.activation != spec.activation) {
     throw InputError(
         "{}: the config says which activation the model has, and it is another one than the one "
-        "asked for: leave the option away",
+        "asked for: drop the option",
         where);
   }
   if (options.norm_first && *options.norm_first != spec.norm_first) {
     throw InputError(
         "{}: norms before attention and MLP were asked for, but models of type {} have them "
-        "behind: leave the option away",
+        "behind: drop the option",
         where, quote(spec.architecture));
   }
 }
@@ -120,7 +120,7 @@ bool is_encoder_type(std::string_view model_type) {
 }
 
 EncoderSpec read_hf_encoder(ConfigFields& config, ModelTensors& tensors,
-                            const EncoderOptions& options) {
+                            const EncoderOptions& options, HeadUse head_use) {
   const std::string type = config.text("model_type");
   const std::string head_prefix = prefix_of(config, type);
   const bool is_alone = tensors.has("embeddings.word_embeddings.weight");
@@ -130,7 +130,7 @@ EncoderSpec read_hf_encoder(ConfigFields& config, ModelTensors& tensors,
                                           : read_hf_bert(config, tensors, type, prefix);
   pass_over_position_ids(tensors, prefix + "embeddings.position_ids");
   tensors.pass_over(prefix + "embeddings.token_type_ids");  // zeros, for callers who give none
-  read_hf_head(config, tensors, type, prefix, options, spec);
+  read_hf_head(config, tensors, type, prefix, options, head_use, spec);
   check_options(options, spec, config.where());
   config.finish();
   tensors.finish();
@@ -138,12 +138,12 @@ EncoderSpec read_hf_encoder(ConfigFields& config, ModelTensors& tensors,
 }
 
 EncoderSpec read_hf_encoder_folder(const fs::path& folder, const fs::path& weights,
-                                   const EncoderOptions& options) {
+                                   const EncoderOptions& options, HeadUse head_use) {
   const fs::path config_file = folder / "config.json";
   ConfigFields config(read_json_object(config_file), quote(config_file.string()));
   const TensorStore store = read_hf_weights(folder, weights);
   ModelTensors tensors(store);
-  return read_hf_encoder(config, tensors, options);
+  return read_hf_encoder(config, tensors, options, head_use);
 }
 
 }  // namespace arenite::convert

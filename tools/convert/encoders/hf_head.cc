@@ -12,17 +12,17 @@
 namespace arenite::convert {
 namespace {
 
-enum class HeadKind { kNone, kSequence, kTokens };
+enum class HeadKind { kNone, kSequence, kTokens, kLanguage };
 
 constexpr std::pair<std::string_view, HeadKind> kArchitectures[] = {
     {"ForSequenceClassification", HeadKind::kSequence},
     {"ForTokenClassification", HeadKind::kTokens},
-    {"ForMaskedLM", HeadKind::kNone},
+    {"ForMaskedLM", HeadKind::kLanguage},
     {"ForPreTraining", HeadKind::kNone},
     {"Model", HeadKind::kNone},
 };
 
-// Heads that guess tokens, which training leaves behind.
+// Heads that training leaves behind: those that guess tokens, where they are not asked for.
 constexpr const char* kLanguageHeads[] = {
     // BERT
     "cls.",
@@ -37,6 +37,9 @@ constexpr const char* kLanguageHeads[] = {
     "generator_lm_head.",
     "discriminator_predictions.",
 };
+
+// Heads of sequences and of tokens.
+constexpr const char* kClassifiers[] = {"classifier.", "pre_classifier."};
 
 bool has_classifier(const ModelTensors& tensors) {
   for (const StoredTensor& tensor : tensors.stored()) {
@@ -120,33 +123,55 @@ class HeadReader {
   EncoderSpec& spec_;
 };
 
+constexpr const char* kScoresAsComputed =
+    "scores of a cross-encoder are given out as the classifier computes them";
+
 void read_class_names(ConfigFields& config, EncoderSpec& spec) {
-  const uint32_t classes = spec.head.back().linear.weight.rows;
+  const uint32_t classes = spec.head.back().linear->weight.rows;
   spec.labels = read_labels(config, classes);
   for (const char* field : {"num_labels", "_num_labels"}) {
     config.expect(field, classes, "the classifier has as many");
   }
   config.expect("sbert_ce_default_activation_function", "torch.nn.modules.linear.Identity",
-                "scores of a cross-encoder are given out as the classifier computes them");
+                kScoresAsComputed);
+  if (std::optional<ConfigFields> scores = config.object("sentence_transformers")) {
+    scores->expect("activation_fn", "torch.nn.modules.linear.Identity", kScoresAsComputed);
+    scores->pass_over("version");
+    scores->finish();
+  }
 }
 
 }  // namespace
 
 void read_hf_head(ConfigFields& config, ModelTensors& tensors, const std::string& model_type,
-                  const std::string& prefix, const EncoderOptions& options, EncoderSpec& spec) {
+                  const std::string& prefix, const EncoderOptions& options, HeadUse head_use,
+                  EncoderSpec& spec) {
   HeadReader reader(tensors, model_type, prefix, spec);
-  const HeadKind kind = read_kind(config, tensors);
+  const bool is_dropped = head_use == HeadUse::kDrop;
+  HeadKind kind = is_dropped ? HeadKind::kNone : read_kind(config, tensors);
+  // Any pooling is of the encoder's own rows.
+  if (kind == HeadKind::kLanguage &&
+      (options.pooling || !read_hf_language_head(config, tensors, model_type, prefix, spec))) {
+    kind = HeadKind::kNone;
+  }
   if (kind == HeadKind::kNone) {
-    for (const char* field : {"id2label", "num_labels", "_num_labels"}) config.pass_over(field);
     reader.read_pooling(options.pooling.value_or(PoolingChoice::kNone));
-  } else {
+  }
+  if (kind == HeadKind::kSequence || kind == HeadKind::kTokens) {
     check_pooling(options.pooling,
                   kind == HeadKind::kSequence ? reader.read_sequence_classifier()
                                               : reader.read_token_classifier(),
                   config.where());
     read_class_names(config, spec);
+  } else {
+    for (const char* field : {"id2label", "num_labels", "_num_labels", "sentence_transformers"}) {
+      config.pass_over(field);
+    }
   }
   for (const char* name : kLanguageHeads) tensors.pass_over_all(name);
+  if (is_dropped) {
+    for (const char* name : kClassifiers) tensors.pass_over_all(name);
+  }
   tensors.pass_over_all(prefix + "pooler.");  // where it is there, but not asked for
 }
 

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads modules.json, then each module from its own folder.
+// Reads modules.json, then each module from its own folder (sentence_config.h).
 #include "convert/encoders/sentence_transformers.h"
 
-#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "convert/encoders/encoder_parts.h"
 #include "convert/encoders/hf_encoder.h"
+#include "convert/encoders/sentence_config.h"
 #include "convert/error.h"
 #include "convert/models/config_fields.h"
-#include "convert/models/hf_weights.h"
 #include "convert/models/json_file.h"
-#include "convert/models/model_tensors.h"
 
 namespace arenite::convert {
 namespace {
@@ -26,7 +23,7 @@ constexpr const char* kModules = "modules.json";
 constexpr size_t kModulesMax = 16;
 
 struct Module {
-  std::string kind;  // last word of its Python class: "Pooling"
+  std::string kind;  // last word of its Python class, wherever that is: "Pooling"
   fs::path folder;
 };
 
@@ -53,6 +50,7 @@ std::vector<Module> read_modules(const fs::path& folder) {
     ConfigFields fields(entry, where);
     fields.expect("idx", modules.size(), "modules are in the order of their numbers");
     fields.pass_over("name");
+    fields.pass_over("kwargs");  // names of what a call may hand to the module
     const std::string type = fields.text("type");
     if (!type.starts_with("sentence_transformers.")) {
       fields.refuse("type", "expected a module of sentence_transformers itself");
@@ -63,114 +61,68 @@ std::vector<Module> read_modules(const fs::path& folder) {
   return modules;
 }
 
-ConfigFields read_config(const fs::path& folder) {
-  const fs::path file = folder / "config.json";
-  return {read_json_object(file), quote(file.string())};
-}
-
-// How the library tokenizes, by the names that it has used for this file.
-void read_tokenization(const fs::path& folder, EncoderSpec& spec) {
-  for (const char* name : {"sentence_bert_config.json", "sentence_roberta_config.json",
-                           "sentence_distilbert_config.json", "sentence_xlm-roberta_config.json"}) {
-    const fs::path file = folder / name;
-    if (!fs::exists(file)) continue;
-    ConfigFields fields(read_json_object(file), quote(file.string()));
-    const uint32_t length = fields.count("max_seq_length", spec.positions_max);
-    spec.positions_max = std::min(spec.positions_max, length);
-    fields.expect("do_lower_case", false,
-                  "texts would have to be lower case before they are tokenized: let the tokenizer "
-                  "do it, with do_lower_case in its own config, and set this field to false");
-    fields.finish();
-    return;
-  }
-}
-
 EncoderSpec read_transformer(const fs::path& folder, const EncoderOptions& options) {
   EncoderOptions transformer_options = options;
   transformer_options.pooling.reset();
-  EncoderSpec spec = read_hf_encoder_folder(folder, {}, transformer_options);
-  if (!spec.head.empty()) {
-    throw InputError(
-        "{}: the transformer has a classifier, which sentence-transformers does not use: expected "
-        "an encoder without a head",
-        quote((folder / "config.json").string()));
-  }
-  read_tokenization(folder, spec);
-  return spec;
+  return read_hf_encoder_folder(folder, {}, transformer_options, HeadUse::kDrop);
 }
 
+// `options` may say the same as the module, where that is one of the choices that there are.
 void read_pooling(const fs::path& folder, const EncoderOptions& options, EncoderSpec& spec) {
-  ConfigFields fields = read_config(folder);
-  fields.expect("word_embedding_dimension", spec.model_dim, "the transformer's rows are as wide");
-  fields.pass_over("include_prompt");  // of texts with an instruction in front
-  const bool is_first = fields.flag("pooling_mode_cls_token", false);
-  const bool is_mean = fields.flag("pooling_mode_mean_tokens", true);  // the library's default
-  for (const char* mode : {"pooling_mode_max_tokens", "pooling_mode_mean_sqrt_len_tokens",
-                           "pooling_mode_weightedmean_tokens", "pooling_mode_lasttoken"}) {
-    fields.expect(mode, false, "only the first token and the mean of all are supported");
+  const std::vector<Pooling> poolings = read_pooling_modes(folder, spec.model_dim);
+  spec.pooling = poolings[0];
+  spec.more_pooling.assign(poolings.begin() + 1, poolings.end());
+  if (!options.pooling) return;
+  const std::string where = quote((folder / "config.json").string());
+  if (poolings.size() == 1 && poolings[0] == Pooling::kFirst) {
+    check_pooling(options.pooling, PoolingChoice::kFirst, where);
+  } else if (poolings.size() == 1 && poolings[0] == Pooling::kMean) {
+    check_pooling(options.pooling, PoolingChoice::kMean, where);
+  } else {
+    throw InputError("{}: pooling {} was asked for, but the model has another: drop the option",
+                     where, quote(name(*options.pooling)));
   }
-  fields.finish();
-  if (is_first == is_mean) {
+}
+
+// A module behind the pooling.
+void read_head_module(const Module& module, size_t index, const std::string& where,
+                      EncoderSpec& spec) {
+  if (module.kind == "Dropout") return;  // acts in training only
+  if (module.kind == "Dense") {
+    spec.head.push_back(read_dense(module.folder, output_width(spec)));
+  } else if (module.kind == "LayerNorm") {
+    spec.head.push_back(read_layer_norm_module(module.folder, output_width(spec)));
+  } else if (module.kind == "Normalize") {
+    spec.head.push_back(read_normalize(module.folder));
+  } else {
     throw InputError(
-        "{}: pooling_mode_cls_token and pooling_mode_mean_tokens are both {}: "
-        "expected one of them to be true",
-        fields.where(), is_first);
+        "{}: module {} is {}: expected Dense, LayerNorm, Normalize or Dropout; others are not "
+        "supported",
+        where, index, quote(module.kind));
   }
-  check_pooling(options.pooling, is_first ? PoolingChoice::kFirst : PoolingChoice::kMean,
-                fields.where());
-  spec.pooling = is_first ? Pooling::kFirst : Pooling::kMean;
-}
-
-std::optional<Activation> read_dense_activation(ConfigFields& fields) {
-  const std::string name = fields.text("activation_function", "torch.nn.modules.activation.Tanh");
-  if (name == "torch.nn.modules.linear.Identity") return std::nullopt;
-  if (name == "torch.nn.modules.activation.Tanh") return Activation::kTanh;
-  fields.refuse(
-      "activation_function",
-      "expected 'torch.nn.modules.activation.Tanh' or 'torch.nn.modules.linear.Identity'");
-}
-
-void read_dense(const fs::path& folder, EncoderSpec& spec) {
-  ConfigFields fields = read_config(folder);
-  const uint32_t width = spec.head.empty() ? spec.model_dim : spec.head.back().linear.weight.rows;
-  fields.expect("in_features", width, "the module before it gives as many");
-  const uint32_t outputs = fields.count("out_features");
-  const bool has_bias = fields.flag("bias", true);
-  const std::optional<Activation> activation = read_dense_activation(fields);
-  fields.finish();
-  const TensorStore store = read_hf_weights(folder);
-  ModelTensors tensors(store);
-  spec.head.push_back(
-      {tensors.linear("linear", outputs, width, has_bias ? Presence::kRequired : Presence::kNone),
-       activation});
-  tensors.finish();
 }
 
 }  // namespace
 
 bool is_sentence_transformers(const fs::path& folder) { return fs::exists(folder / kModules); }
 
-EncoderSpec read_sentence_transformers(const fs::path& folder, const EncoderOptions& options) {
+SentenceTransformers read_sentence_transformers(const fs::path& folder,
+                                                const EncoderOptions& options) {
+  check_model_config(folder);
   const std::vector<Module> modules = read_modules(folder);
   const std::string where = quote((folder / kModules).string());
   if (modules.size() < 2 || modules[0].kind != "Transformer" || modules[1].kind != "Pooling") {
     throw InputError("{}: expected the modules Transformer and Pooling first", where);
   }
-  EncoderSpec spec = read_transformer(modules[0].folder, options);
-  read_pooling(modules[1].folder, options, spec);
-  for (size_t i = 2; i < modules.size(); ++i) {
-    if (modules[i].kind == "Dense" && !spec.normalize) {
-      read_dense(modules[i].folder, spec);
-    } else if (modules[i].kind == "Normalize" && !spec.normalize) {
-      spec.normalize = true;
-    } else {
-      throw InputError(
-          "{}: module {} is {}: expected Dense or, as the last one, Normalize; others are not "
-          "supported",
-          where, i, quote(modules[i].kind));
-    }
-  }
-  return spec;
+  SentenceTransformers model;
+  model.tokenizer_folder = modules[0].folder;
+  model.spec = read_transformer(modules[0].folder, options);
+  const TextSettings texts = read_text_settings(modules[0].folder, model.spec.positions_max);
+  model.spec.positions_max = texts.tokens_max;
+  model.lowers_case = texts.lowers_case;
+  read_pooling(modules[1].folder, options, model.spec);
+  for (size_t i = 2; i < modules.size(); ++i) read_head_module(modules[i], i, where, model.spec);
+  return model;
 }
 
 }  // namespace arenite::convert

@@ -13,9 +13,15 @@ namespace arenite::convert {
 // Whether `folder` has a modules.json.
 bool is_sentence_transformers(const std::filesystem::path& folder);
 
-// Modules understood: Transformer, Pooling (first token or mean), Dense, Normalize, in this order.
-// Throws InputError for others, and for settings that are not known.
-EncoderSpec read_sentence_transformers(const std::filesystem::path& folder,
-                                       const EncoderOptions& options);
+struct SentenceTransformers {
+  EncoderSpec spec;
+  std::filesystem::path tokenizer_folder;
+  bool lowers_case = false;  // of texts, before they are tokenized
+};
+
+// Modules understood: Transformer and Pooling, then Dense, LayerNorm, Normalize and Dropout in any
+// order. Throws InputError for others, and for settings that are not known.
+SentenceTransformers read_sentence_transformers(const std::filesystem::path& folder,
+                                                const EncoderOptions& options);
 
 }  // namespace arenite::convert

@@ -45,6 +45,7 @@ struct NormSpec {
   bool gain_plus_one = false;
 };
 
-enum class Activation { kGeluErf, kGeluTanh, kSilu, kRelu, kTanh };
+// kTanh and kSigmoid are those of heads.
+enum class Activation { kGeluErf, kGeluTanh, kSilu, kRelu, kTanh, kSigmoid };
 
 }  // namespace arenite::convert

@@ -87,6 +87,8 @@ double activate(Activation activation, double x) {
       return std::max(x, 0.0);
     case Activation::kTanh:
       return std::tanh(x);
+    case Activation::kSigmoid:
+      return 1.0 / (1.0 + std::exp(-x));
   }
   return x;
 }

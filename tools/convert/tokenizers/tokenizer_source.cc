@@ -95,6 +95,16 @@ void add_model_tokens(const DecoderSpec& model, TokenizerSpec& spec) {
   std::copy_if(model.eos_ids.begin(), model.eos_ids.end(), std::back_inserter(spec.ends), is_token);
 }
 
+void lower_case(TokenizerSpec& spec) {
+  if (spec.kind != format::TokenizerKind::kWordPiece) {
+    throw InputError(
+        "{}: the model wants texts in lower case (do_lower_case), which only a WordPiece tokenizer "
+        "can make them: set the field to false, and give texts in lower case",
+        quote(spec.origin));
+  }
+  spec.word_rules.lowers_case = true;
+}
+
 }  // namespace
 
 TokenizerSpec read_tokenizer(const fs::path& file) {
@@ -137,10 +147,11 @@ std::optional<TokenizerSpec> tokenizer_for(const fs::path& path, const fs::path&
 }
 
 std::optional<TokenizerSpec> encoder_tokenizer(const fs::path& path, const fs::path& chosen,
-                                               uint32_t vocab_size) {
+                                               uint32_t vocab_size, bool lowers_case) {
   if (chosen == kNoTokenizer) return std::nullopt;
   const auto fitted = [&](std::optional<TokenizerSpec> spec) {
     if (!spec) return spec;
+    if (lowers_case) lower_case(*spec);
     check_vocabulary(*spec, vocab_size);
     complete_tokenizer(*spec);
     return spec;

@@ -35,10 +35,11 @@ std::optional<TokenizerSpec> tokenizer_for(const std::filesystem::path& path,
 
 // The same for an encoder with `vocab_size` rows: the one that `chosen` names, which may be a
 // folder, else the one in the folder `path`, or beside the file `path`: tokenizer.json, else
-// vocab.txt, tokenizer.model or vocab.json.
+// vocab.txt, tokenizer.model or vocab.json. With `lowers_case` texts are lower-cased, whatever the
+// tokenizer does by itself; only WordPiece can.
 std::optional<TokenizerSpec> encoder_tokenizer(const std::filesystem::path& path,
                                                const std::filesystem::path& chosen,
-                                               uint32_t vocab_size);
+                                               uint32_t vocab_size, bool lowers_case = false);
 
 // Throws InputError if there are more tokens than rows in the model's embedding. Fewer are fine:
 // training programs round the rows up to a multiple of something, and the rest is padding. Returns

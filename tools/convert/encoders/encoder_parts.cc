@@ -9,20 +9,6 @@
 
 namespace arenite::convert {
 
-const char* name(PoolingChoice choice) {
-  switch (choice) {
-    case PoolingChoice::kNone:
-      return "none";
-    case PoolingChoice::kFirst:
-      return "first";
-    case PoolingChoice::kPooler:
-      return "pooler";
-    case PoolingChoice::kMean:
-      return "mean";
-  }
-  return "";
-}
-
 void set_heads(EncoderSpec& spec, uint32_t heads, size_t layers, const std::string& where) {
   if (layers == 0 || layers > kLayersMax) {
     throw InputError("{}: {} layers: expected 1 to {}", where, layers, kLayersMax);
@@ -60,8 +46,8 @@ void pass_over_position_ids(ModelTensors& tensors, const std::string& name) {
 void check_pooling(std::optional<PoolingChoice> asked, PoolingChoice found,
                    const std::string& where) {
   if (!asked || *asked == found) return;
-  throw InputError("{}: pooling {} was asked for, but the model has {}: leave the option away",
-                   where, quote(name(*asked)), quote(name(found)));
+  throw InputError("{}: pooling {} was asked for, but the model has {}: drop the option", where,
+                   quote(name(*asked)), quote(name(found)));
 }
 
 std::vector<std::string> read_labels(ConfigFields& config, uint32_t classes) {

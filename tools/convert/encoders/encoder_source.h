@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "convert/encoders/encoder_options.h"
 #include "convert/encoders/encoder_spec.h"
+#include "convert/model_options.h"
 
 namespace arenite::convert {
 
@@ -16,6 +16,7 @@ const char* name(EncoderKind kind);  // for people: "Hugging Face"
 struct EncoderSource {
   EncoderKind kind = EncoderKind::kHuggingFace;
   EncoderSpec spec;
+  Account account = {};  // of a state dict
 };
 
 // Whether `path` is an encoder: a folder of sentence-transformers; a Hugging Face folder whose
@@ -26,6 +27,6 @@ bool holds_encoder(const std::filesystem::path& path);
 
 // Reads the sizes, checks that every tensor is there and accounted for, and leaves the weights to
 // WeightRef::load. Throws InputError. REQUIRES: holds_encoder(path).
-EncoderSource open_encoder(const std::filesystem::path& path, const EncoderOptions& options = {});
+EncoderSource open_encoder(const std::filesystem::path& path, const ModelOptions& options = {});
 
 }  // namespace arenite::convert

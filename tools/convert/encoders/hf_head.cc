@@ -133,7 +133,7 @@ void read_class_names(ConfigFields& config, EncoderSpec& spec) {
 }  // namespace
 
 void read_hf_head(ConfigFields& config, ModelTensors& tensors, const std::string& model_type,
-                  const std::string& prefix, const EncoderOptions& options, EncoderSpec& spec) {
+                  const std::string& prefix, const ModelOptions& options, EncoderSpec& spec) {
   HeadReader reader(tensors, model_type, prefix, spec);
   const HeadKind kind = read_kind(config, tensors);
   if (kind == HeadKind::kNone) {

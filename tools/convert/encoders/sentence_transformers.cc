@@ -85,8 +85,8 @@ void read_tokenization(const fs::path& folder, EncoderSpec& spec) {
   }
 }
 
-EncoderSpec read_transformer(const fs::path& folder, const EncoderOptions& options) {
-  EncoderOptions transformer_options = options;
+EncoderSpec read_transformer(const fs::path& folder, const ModelOptions& options) {
+  ModelOptions transformer_options = options;
   transformer_options.pooling.reset();
   EncoderSpec spec = read_hf_encoder_folder(folder, {}, transformer_options);
   if (!spec.head.empty()) {
@@ -99,7 +99,7 @@ EncoderSpec read_transformer(const fs::path& folder, const EncoderOptions& optio
   return spec;
 }
 
-void read_pooling(const fs::path& folder, const EncoderOptions& options, EncoderSpec& spec) {
+void read_pooling(const fs::path& folder, const ModelOptions& options, EncoderSpec& spec) {
   ConfigFields fields = read_config(folder);
   fields.expect("word_embedding_dimension", spec.model_dim, "the transformer's rows are as wide");
   fields.pass_over("include_prompt");  // of texts with an instruction in front
@@ -150,7 +150,7 @@ void read_dense(const fs::path& folder, EncoderSpec& spec) {
 
 bool is_sentence_transformers(const fs::path& folder) { return fs::exists(folder / kModules); }
 
-EncoderSpec read_sentence_transformers(const fs::path& folder, const EncoderOptions& options) {
+EncoderSpec read_sentence_transformers(const fs::path& folder, const ModelOptions& options) {
   const std::vector<Module> modules = read_modules(folder);
   const std::string where = quote((folder / kModules).string());
   if (modules.size() < 2 || modules[0].kind != "Transformer" || modules[1].kind != "Pooling") {

@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
-#include "convert/encoders/encoder_options.h"
 #include "convert/encoders/encoder_spec.h"
+#include "convert/model_options.h"
 
 namespace arenite::convert {
 
@@ -16,6 +16,6 @@ bool is_sentence_transformers(const std::filesystem::path& folder);
 // Modules understood: Transformer, Pooling (first token or mean), Dense, Normalize, in this order.
 // Throws InputError for others, and for settings that are not known.
 EncoderSpec read_sentence_transformers(const std::filesystem::path& folder,
-                                       const EncoderOptions& options);
+                                       const ModelOptions& options);
 
 }  // namespace arenite::convert

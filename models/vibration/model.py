@@ -39,7 +39,7 @@ class Encoder(nn.Module):
 def config_of(mean, scale):
     """config.json's content; a normalised feature is (feature - mean) / scale."""
     return {"architecture": "torch.nn.TransformerEncoder", "num_heads": HEADS, "norm_first": True,
-            "activation": "gelu", "pooling": "mean",
+            "activation": "gelu", "causal": False, "embedding_scale": 1, "pooling": "mean",
             "id2label": {str(i): name for i, name in enumerate(machine.CLASSES)},
             "features": {"sample_rate": machine.SAMPLE_RATE,
                          "frame_samples": features.FRAME_SAMPLES,

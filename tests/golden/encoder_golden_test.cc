@@ -175,7 +175,8 @@ TEST_P(EncoderGolden, BertGivesTheSameBitsPackedAloneAndInReverse) {
 TEST_P(EncoderGolden, SentimentGivesTheLogitsAndHiddenStatesOfPyTorch) {
   const fs::path data = folder("real/sentiment-sst2");
   if (data.empty()) return;
-  const TestModel model = open(data / "model.pt", GetParam(), {"gelu", "norm_first"});
+  const TestModel model =
+      open(data / "model.pt", GetParam(), {"gelu", "norm_first", "bidirectional", "unscaled"});
   const std::vector<int64_t> ids = convert::NpyArray::read(data / "input_ids.npy").to_i64();
   const std::vector<int64_t> lengths = convert::NpyArray::read(data / "lengths.npy").to_i64();
   const std::vector<int64_t> labels = convert::NpyArray::read(data / "labels.npy").to_i64();

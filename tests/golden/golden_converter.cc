@@ -4,7 +4,8 @@
 //
 // Usage: golden_converter module FILE OUTPUT HEADS CONTEXT causal|bidirectional FEATURES
 //        golden_converter decoder MODEL OUTPUT TARGET [TOKENIZER]
-//        golden_converter encoder MODEL OUTPUT TARGET [gelu] [norm_first]
+//        golden_converter encoder MODEL OUTPUT TARGET [gelu] [norm_first] [bidirectional]
+//        [unscaled]
 // HEADS, CONTEXT and FEATURES may be 0 where the file tells. Modules are packed for all targets.
 #include <fmt/format.h>
 
@@ -54,9 +55,11 @@ AlignedBytes convert_decoder(const Words& words) {
 }
 
 AlignedBytes convert_encoder(const Words& words) {
-  EncoderOptions options;
+  ModelOptions options;
   if (std::ranges::count(words, "gelu") != 0) options.activation = Activation::kGeluErf;
   if (std::ranges::count(words, "norm_first") != 0) options.norm_first = true;
+  if (std::ranges::count(words, "bidirectional") != 0) options.mask = MaskChoice::kBidirectional;
+  if (std::ranges::count(words, "unscaled") != 0) options.embedding_scale = EmbeddingScale{};
   return write_model(build_encoder_program(open_encoder(words[1], options).spec, kName),
                      parse_targets(words.at(3)));
 }

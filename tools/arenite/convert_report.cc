@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "arenite/session_sizes.h"
 #include "convert/formula_text.h"
 #include "convert/tokenizers/tokenizer_notes.h"
@@ -12,6 +14,8 @@
 
 namespace arenite::tool {
 namespace {
+
+constexpr size_t kAssumedWidth = 80;
 
 void print_shape(const convert::AttentionModule& module) {
   fmt::print("module     {}\n", module.architecture);
@@ -95,16 +99,9 @@ std::string layer_shape(const convert::DecoderSpec& spec) {
   std::string text = fmt::format("{} wide, {} head{} of {}", spec.model_dim, spec.heads,
                                  spec.heads == 1 ? "" : "s", spec.head_dim);
   if (spec.kv_heads != spec.heads) text += fmt::format(" on {}", spec.kv_heads);
-  return text + fmt::format(", {} {}", spec.layers[0].gate ? "gated MLP" : "MLP", spec.ffn_dim);
-}
-
-uint64_t parameters_of(const convert::Program& program) {
-  uint64_t parameters = 0;
-  for (const convert::ProgramTensor& tensor : program.tensors) {
-    if (tensor.name == "angles") continue;
-    parameters += uint64_t{tensor.outputs} * tensor.inputs + tensor.bias.size();
-  }
-  return parameters;
+  return text + fmt::format(", {} {} with {}, norms {}", spec.layers[0].gate ? "gated MLP" : "MLP",
+                            spec.ffn_dim, convert::name(spec.activation),
+                            spec.norm_first ? "first" : "last");
 }
 
 void print_tokenizer(const convert::Program& program) {
@@ -136,24 +133,6 @@ void print_decoder(const convert::DecoderConversion& conversion) {
   }
   print_tokenizer(conversion.program);
   for (const std::string& note : spec.notes) fmt::print("note       {}\n", note);
-}
-
-const char* activation_name(convert::Activation activation) {
-  switch (activation) {
-    case convert::Activation::kGeluErf:
-      return "gelu";
-    case convert::Activation::kGeluTanh:
-      return "gelu_tanh";
-    case convert::Activation::kSilu:
-      return "silu";
-    case convert::Activation::kRelu:
-      return "relu";
-    case convert::Activation::kTanh:
-      return "tanh";
-    case convert::Activation::kSigmoid:
-      return "sigmoid";
-  }
-  return "";
 }
 
 const char* describe(convert::Pooling pooling) {
@@ -193,7 +172,7 @@ void print_encoder(const convert::EncoderConversion& conversion) {
              convert::name(conversion.source.kind), parameters_of(program));
   fmt::print("shape      {} layers, {} wide, {} head{} of {}, MLP {} with {}, norms {}\n",
              spec.layers.size(), spec.model_dim, spec.heads, spec.heads == 1 ? "" : "s",
-             spec.head_dim, spec.ffn_dim, activation_name(spec.activation),
+             spec.head_dim, spec.ffn_dim, convert::name(spec.activation),
              spec.norm_first ? "first" : "last");
   if (spec.vocab_size == 0) {
     fmt::print("input      {} features\n", spec.input_features);
@@ -206,6 +185,12 @@ void print_encoder(const convert::EncoderConversion& conversion) {
                                     : fmt::format("{} positions", spec.positions_max));
   const bool is_normalized = !spec.head.empty() && spec.head.back().normalize;
   const bool has_logits = !spec.head.empty() && spec.head.back().is_token_embedding;
+  for (const convert::CompiledMask& mask : program.masks) {
+    fmt::print("mask       {}{}\n", mask.describe(),
+               spec.causal && spec.pooling == convert::Pooling::kNone
+                   ? "; it runs token by token, too"
+                   : "");
+  }
   fmt::print("output     {}: {} {}{}\n", describe_rows(spec),
              program.slots[program.output_slot].width, has_logits ? "logits of tokens" : "numbers",
              is_normalized ? ", of length 1" : "");
@@ -215,35 +200,68 @@ void print_encoder(const convert::EncoderConversion& conversion) {
   if (spec.vocab_size != 0) print_tokenizer(program);
 }
 
-void print_file(const convert::ConvertedModel& conversion, const std::filesystem::path& output) {
+// What was not to be read off the file, a few to a line.
+void print_assumed(const convert::Account& account) {
+  std::string line;
+  const char* title = "assumed    ";
+  for (const std::string& assumption : account.assumed) {
+    if (!line.empty() && line.size() + assumption.size() > kAssumedWidth) {
+      fmt::print("{}{},\n", std::exchange(title, "           "), line);
+      line.clear();
+    }
+    line += (line.empty() ? "" : ", ") + assumption;
+  }
+  if (!line.empty()) fmt::print("{}{}\n", title, line);
+}
+
+void print_expect(const convert::AuthorCheck& check) {
+  fmt::print("expect     as the author's model gave it: {} sequence{} of {} tokens{}\n",
+             check.sequences, check.sequences == 1 ? "" : "s", check.tokens,
+             check.of_last_tokens ? ", their last" : "");
+  fmt::print("           largest difference {:.1e}, outputs up to {:.2f}\n",
+             check.largest_difference, check.largest_value);
+}
+
+void print_file(const convert::ConvertedModel& conversion, const WrittenFile& written) {
+  if (written.expect) print_expect(*written.expect);
   const format::SelfTestView test = format::ModelReader(conversion.file.span()).self_test();
   if (test.tokens != 0) {
     fmt::print("self-test  {} tokens, {} bytes of the file\n", test.tokens, test.segment.bytes);
   }
-  fmt::print("file       {}, {} bytes\n", output.string(), conversion.file.size());
+  fmt::print("file       {}, {} bytes\n", written.path.string(), conversion.file.size());
 }
 
 }  // namespace
 
-void print_conversion(const convert::Conversion& conversion, const std::filesystem::path& output) {
+uint64_t parameters_of(const convert::Program& program) {
+  uint64_t parameters = 0;
+  for (const convert::ProgramTensor& tensor : program.tensors) {
+    if (tensor.name == "angles") continue;
+    parameters += uint64_t{tensor.outputs} * tensor.inputs + tensor.bias.size();
+  }
+  return parameters;
+}
+
+void print_conversion(const convert::Conversion& conversion, const WrittenFile& written) {
   print_shape(conversion.module);
   print_masks(conversion.module);
+  print_assumed(conversion.account);
   print_targets(conversion, "outputs");
-  print_file(conversion, output);
+  print_file(conversion, written);
 }
 
-void print_conversion(const convert::DecoderConversion& conversion,
-                      const std::filesystem::path& output) {
+void print_conversion(const convert::DecoderConversion& conversion, const WrittenFile& written) {
   print_decoder(conversion);
+  print_assumed(conversion.account);
   print_targets(conversion, conversion.source.spec.is_headless ? "outputs" : "logits");
-  print_file(conversion, output);
+  print_file(conversion, written);
 }
 
-void print_conversion(const convert::EncoderConversion& conversion,
-                      const std::filesystem::path& output) {
+void print_conversion(const convert::EncoderConversion& conversion, const WrittenFile& written) {
   print_encoder(conversion);
+  print_assumed(conversion.account);
   print_targets(conversion, "outputs");
-  print_file(conversion, output);
+  print_file(conversion, written);
 }
 
 }  // namespace arenite::tool

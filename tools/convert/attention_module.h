@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "convert/mask_compiler.h"
+#include "convert/model_options.h"
 
 namespace arenite::convert {
 
@@ -20,13 +21,14 @@ struct Projection {
   std::vector<float> bias;     // [outputs], or empty
 };
 
-// output = concat over heads of softmax(q k^T / sqrt(head_dim) + mask) v, then the projection.
+// output = concat over heads of softmax(score_scale q k^T + mask) v, then the projection.
 struct AttentionModule {
   std::string architecture;  // the name that people know it by
   uint32_t heads = 1;
   uint32_t head_dim = 0;   // 0: no query and key, the mask alone gives the weights
   uint32_t value_dim = 0;  // per head
-  uint32_t features = 0;   // width of the input
+  double score_scale = 1.0;
+  uint32_t features = 0;  // width of the input
   // Query, key and value read the input's columns [query | key | value] instead of sharing them.
   bool separate_inputs = false;
   Projection query, key, value;      // [heads * dim, inputs]; none where head_dim is 0
@@ -36,6 +38,8 @@ struct AttentionModule {
   std::vector<CompiledMask> masks;        // different ones
   std::vector<std::string> mask_origins;  // where each of them comes from, for people
   std::vector<uint32_t> head_masks;       // which mask each head has
+
+  Account account;
 
   uint32_t output_features() const { return output ? output->outputs : heads * value_dim; }
 };

@@ -40,6 +40,17 @@ std::vector<float> run_target(const AlignedBytes& file, Target target,
   return values;
 }
 
+AttentionModule read_module(const std::filesystem::path& path, const ModuleOptions& options) {
+  const Checkpoint checkpoint = Checkpoint::read(path);
+  if (options.heads != 0) return read_attention_module(checkpoint, options);
+  const std::filesystem::path config = path.parent_path() / "config.json";
+  TrainingFacts facts(checkpoint,
+                      std::filesystem::exists(config) ? config : std::filesystem::path());
+  ModuleOptions with_heads = options;
+  with_heads.written_heads = facts.heads();
+  return read_attention_module(checkpoint, with_heads);
+}
+
 void check(Conversion& conversion, const std::string& checkpoint,
            const std::vector<Target>& targets) {
   const AttentionModule& module = conversion.module;
@@ -94,7 +105,8 @@ std::vector<Target> parse_targets(const std::string& text) {
 Conversion convert_checkpoint(const std::filesystem::path& checkpoint, const std::string& name,
                               const ModuleOptions& options, const std::vector<Target>& targets) {
   Conversion conversion;
-  conversion.module = read_attention_module(Checkpoint::read(checkpoint), options);
+  conversion.module = read_module(checkpoint, options);
+  conversion.account = conversion.module.account;
   conversion.program = build_program(conversion.module, name);
   conversion.file = pack_model(conversion.program, targets, quote(checkpoint.string()));
   check(conversion, checkpoint.string(), targets);

@@ -10,6 +10,7 @@
 #include "arenite/target.h"
 #include "convert/aligned_bytes.h"
 #include "convert/attention_module.h"
+#include "convert/model_options.h"
 #include "convert/module_options.h"
 #include "convert/program.h"
 #include "convert/target_check.h"
@@ -22,6 +23,7 @@ struct ConvertedModel {
   uint32_t checked_tokens = 0;
   double largest_output = 0.0;  // of the reference, to put the errors into proportion
   std::vector<TargetCheck> checks;
+  Account account;  // what it rests on besides the file
 };
 
 struct Conversion : ConvertedModel {

@@ -30,20 +30,6 @@ CompiledMask chosen_mask(MaskChoice choice, const ModuleOptions& options, uint32
   return band_mask(all ? kUnlimited : options.window - 1, 0, positions);
 }
 
-std::string option_text(const ModuleOptions& options) {
-  switch (options.mask) {
-    case MaskChoice::kUnsaid:
-      break;
-    case MaskChoice::kCausal:
-      return "--causal";
-    case MaskChoice::kBidirectional:
-      return "--bidirectional";
-    case MaskChoice::kWindow:
-      return fmt::format("--window {}", options.window);
-  }
-  return "";
-}
-
 struct FoundMask {
   CompiledMask mask;
   std::string origin;
@@ -62,10 +48,10 @@ std::optional<FoundMask> read_buffer(ModuleTensors& tensors, const std::string& 
         !(expand_mask(chosen_mask(options.mask, options, mask.positions).view(), mask.positions) ==
           buffer.dense)) {
       throw InputError(
-          "{}: the checkpoint's own mask {} is another one than {} asks for: found {} ({}); leave "
-          "the option out to use it",
-          tensors.file(), quote(tensor->name), option_text(options), mask.describe(),
-          buffer.meaning);
+          "{}: the checkpoint's own mask {} is another one than {} asks for: found {} ({}); drop "
+          "the option to use it",
+          tensors.file(), quote(tensor->name), option_text(options.mask, options.window),
+          mask.describe(), buffer.meaning);
     }
     return FoundMask{std::move(mask),
                      fmt::format("from buffer {}, where {}", quote(tensor->name), buffer.meaning)};
@@ -88,8 +74,12 @@ void read_masks(AttentionModule& module, ModuleTensors& tensors, const ModuleOpt
   if (found.empty()) {
     const bool said = options.mask != MaskChoice::kUnsaid;
     found.push_back({chosen_mask(said ? options.mask : usual, options, options.context),
-                     said ? "as " + option_text(options) + " asks"
+                     said ? "as " + option_text(options.mask, options.window) + " asks"
                           : "as usual for this module; there is no buffer"});
+    std::vector<std::string>& account = said ? module.account.said : module.account.assumed;
+    account.push_back(
+        said ? option_text(options.mask, options.window)
+             : fmt::format("{} mask, as usual for this module", found[0].mask.describe()));
   }
   module.positions_max = found[0].mask.positions;
   for (uint32_t head = 0; head < module.heads; ++head) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "convert/error.h"
 #include "convert/module_masks.h"
@@ -22,14 +23,18 @@ std::string divisors(uint32_t number) {
 }
 
 // The number of heads, which state dicts do not hold.
-uint32_t asked_heads(const ModuleTensors& tensors, const ModuleOptions& options, uint32_t width) {
-  if (options.heads == 0) {
-    throw InputError(
-        "{}: the number of heads is not in the checkpoint: pass --heads N (the "
-        "projections are {} wide, so N is one of {})",
-        tensors.file(), width, divisors(width));
+uint32_t asked_heads(AttentionModule& module, const ModuleTensors& tensors,
+                     const ModuleOptions& options, uint32_t width) {
+  if (options.heads != 0) return options.heads;
+  if (options.written_heads) {
+    const auto& [heads, where] = *options.written_heads;
+    module.account.said.push_back(fmt::format("number of heads {}, from {}", heads, where));
+    return heads;
   }
-  return options.heads;
+  throw InputError(
+      "{}: the number of heads is not in the checkpoint: pass --heads N (the projections are {} "
+      "wide, so N is one of {})",
+      tensors.file(), width, divisors(width));
 }
 
 uint32_t split(const ModuleTensors& tensors, const Projection& projection, uint32_t heads) {
@@ -48,8 +53,19 @@ void require_width(const ModuleTensors& tensors, const char* what, const Project
                    what, expected);
 }
 
+void set_score_scale(AttentionModule& module, const ModuleOptions& options) {
+  module.score_scale =
+      options.score_scale.value_or(1.0 / std::sqrt(static_cast<double>(module.head_dim)));
+  if (options.score_scale) {
+    module.account.said.push_back(fmt::format("--scale {}", *options.score_scale));
+  } else {
+    module.account.assumed.emplace_back("scores times 1/sqrt(head_dim)");
+  }
+}
+
 // Splits the projections over the heads and checks that they fit each other and one input.
-void finish(AttentionModule& module, const ModuleTensors& tensors, uint32_t heads) {
+void finish(AttentionModule& module, const ModuleTensors& tensors, const ModuleOptions& options,
+            uint32_t heads) {
   module.heads = heads;
   require_width(tensors, "outputs", module.key, module.key.outputs, module.query.outputs);
   module.head_dim = split(tensors, module.query, heads);
@@ -64,6 +80,8 @@ void finish(AttentionModule& module, const ModuleTensors& tensors, uint32_t head
   if (module.output) {
     require_width(tensors, "inputs", *module.output, module.output->inputs, module.value.outputs);
   }
+  if (options.heads != 0) module.account.said.push_back(fmt::format("--heads {}", options.heads));
+  set_score_scale(module, options);
 }
 
 // Rows [begin, begin + outputs) of a fused projection.
@@ -80,6 +98,11 @@ Projection rows_of(const Projection& fused, uint32_t begin, uint32_t outputs) {
   return part;
 }
 
+// The classes of these parameters have one head, if nobody says more.
+void assume_one_head(AttentionModule& module, const ModuleOptions& options) {
+  if (options.heads == 0) module.account.assumed.emplace_back("one head");
+}
+
 AttentionModule read_split(ModuleTensors& tensors, const ModuleOptions& options) {
   AttentionModule module;
   module.query = tensors.linear("W_query");
@@ -89,11 +112,12 @@ AttentionModule read_split(ModuleTensors& tensors, const ModuleOptions& options)
   if (tensors.has("out_proj.weight")) {
     module.architecture = "MultiHeadAttention";
     module.output = tensors.linear("out_proj");
-    heads = asked_heads(tensors, options, module.query.outputs);
+    heads = asked_heads(module, tensors, options, module.query.outputs);
   } else {
     module.architecture = heads == 1 ? "CausalAttention" : "MultiHeadAttention";
+    assume_one_head(module, options);
   }
-  finish(module, tensors, heads);
+  finish(module, tensors, options, heads);
   read_masks(module, tensors, options, MaskChoice::kCausal, {""});
   return module;
 }
@@ -140,7 +164,7 @@ AttentionModule read_per_head(ModuleTensors& tensors, const ModuleOptions& optio
     throw InputError("{}: the checkpoint has {} heads, --heads says {}", tensors.file(), heads,
                      options.heads);
   }
-  finish(module, tensors, heads);
+  finish(module, tensors, options, heads);
   read_masks(module, tensors, options, MaskChoice::kCausal, prefixes);
   return module;
 }
@@ -152,7 +176,7 @@ AttentionModule read_bert_style(ModuleTensors& tensors, const ModuleOptions& opt
   module.key = tensors.linear("key");
   module.value = tensors.linear("value");
   module.output = tensors.linear("fc_out");
-  finish(module, tensors, asked_heads(tensors, options, module.query.outputs));
+  finish(module, tensors, options, asked_heads(module, tensors, options, module.query.outputs));
   read_masks(module, tensors, options, MaskChoice::kBidirectional, {""});
   return module;
 }
@@ -161,10 +185,11 @@ AttentionModule read_linear_qkv(ModuleTensors& tensors, const ModuleOptions& opt
   AttentionModule module;
   const uint32_t heads = options.heads != 0 ? options.heads : 1;
   module.architecture = heads == 1 ? "SelfAttention" : "MultiHeadSelfAttention";
+  assume_one_head(module, options);
   module.query = tensors.linear("linear_q");
   module.key = tensors.linear("linear_k");
   module.value = tensors.linear("linear_v");
-  finish(module, tensors, heads);
+  finish(module, tensors, options, heads);
   read_masks(module, tensors, options, MaskChoice::kBidirectional, {""});
   return module;
 }
@@ -211,7 +236,7 @@ AttentionModule read_gpt(ModuleTensors& tensors, const ModuleOptions& options) {
   module.value = rows_of(fused, 2 * width, width);
   module.output = conv1d_or_linear(tensors, "c_proj", conv1d);
   tensors.take("masked_bias");  // Hugging Face's fill value for hidden scores
-  finish(module, tensors, asked_heads(tensors, options, width));
+  finish(module, tensors, options, asked_heads(module, tensors, options, width));
   read_masks(module, tensors, options, MaskChoice::kCausal, {""});
   return module;
 }
@@ -263,7 +288,7 @@ AttentionModule read_torch_mha(ModuleTensors& tensors, const ModuleOptions& opti
         module.key.inputs != module.query.inputs || module.value.inputs != module.query.inputs;
   }
   module.output = tensors.linear("out_proj");
-  finish(module, tensors, asked_heads(tensors, options, module.query.outputs));
+  finish(module, tensors, options, asked_heads(module, tensors, options, module.query.outputs));
   read_masks(module, tensors, options, MaskChoice::kBidirectional, {""});
   return module;
 }
@@ -278,6 +303,10 @@ AttentionModule read_causal_mean(ModuleTensors& tensors, const ModuleOptions& op
   if (options.heads > 1) {
     throw InputError("{}: a module of a mask alone has one head, --heads says {}", tensors.file(),
                      options.heads);
+  }
+  if (options.score_scale) {
+    throw InputError("{}: --scale: a module of a mask alone has no scores: drop the option",
+                     tensors.file());
   }
   AttentionModule module;
   module.architecture = "causal mean";

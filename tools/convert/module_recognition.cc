@@ -8,6 +8,7 @@
 #include <cctype>
 #include <map>
 
+#include "convert/decoders/gpt_families.h"
 #include "convert/error.h"
 #include "convert/module_readers.h"
 #include "convert/module_tensors.h"
@@ -60,8 +61,13 @@ std::string with_dot(std::string prefix) {
 const Candidates::value_type& choose(const Checkpoint& checkpoint, const Candidates& candidates,
                                      const ModuleOptions& options) {
   if (candidates.empty()) {
-    throw InputError("{}: no attention module found. The file has:\n{}The modules known are:\n{}",
-                     quote(checkpoint.file_name()), list_tensors(checkpoint), known_modules());
+    throw InputError(
+        "{}: no attention module found. The file has:\n{}The modules known are:\n{}State dicts of "
+        "whole models that are known:\n  torch.nn.TransformerEncoder: "
+        "layers.0.self_attn.in_proj_weight ...\n{}Weights of transformers need their config.json "
+        "beside them.",
+        quote(checkpoint.file_name()), list_tensors(checkpoint), known_modules(),
+        known_gpt_families());
   }
   if (options.module) {
     const auto found = candidates.find(with_dot(*options.module));

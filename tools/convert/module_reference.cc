@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// softmax(q k^T / sqrt(head_dim) + mask) v, written as in a textbook.
+// softmax(scale q k^T + mask) v, written as in a textbook.
 #include "convert/module_reference.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ double attend_row(const AttentionModule& module, const Qkv& qkv, const DenseMask
   const uint32_t key_width = module.heads * module.head_dim;
   const uint32_t value_width = module.heads * module.value_dim;
   std::vector<double> weights(tokens, 0.0);
-  const double scale = module.head_dim == 0 ? 0.0 : 1.0 / std::sqrt(double{1} * module.head_dim);
+  const double scale = module.head_dim == 0 ? 0.0 : module.score_scale;
   double max = -INFINITY;
   double largest_score = 0.0;
   for (uint32_t k = 0; k < tokens; ++k) {

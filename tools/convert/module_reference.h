@@ -12,8 +12,8 @@ namespace arenite::convert {
 struct ReferenceOutput {
   std::vector<double> values;  // [tokens, module.output_features()]
   double largest_value = 0.0;
-  // Largest sum over d of |query[d] * key[d]| / sqrt(head_dim): the rounding errors of scores, and
-  // with them the relative errors of softmax, are proportional to it.
+  // Largest sum over d of |query[d] * key[d]|, times the scale of scores: the rounding errors of
+  // scores, and with them the relative errors of softmax, are proportional to it.
   double largest_score = 0.0;
 };
 

@@ -13,7 +13,6 @@ namespace arenite::convert {
 namespace {
 
 constexpr size_t kTensorsListed = 30;
-constexpr uint64_t kSideMax = 1u << 24;  // of a matrix; keeps every product far from overflow
 
 }  // namespace
 

@@ -28,8 +28,10 @@ const char* describe(PickleValue::Kind kind) {
       return "a bool";
     case Kind::kInt:
       return "an integer";
+    case Kind::kFloat:
+      return "a float";
     case Kind::kOpaque:
-      return "a float, bytes or a large integer";
+      return "bytes or a large integer";
     case Kind::kString:
       return "a string";
     case Kind::kList:

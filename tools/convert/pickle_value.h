@@ -26,7 +26,8 @@ struct PickleValue {
     kNone,
     kBool,     // integer: 0 or 1
     kInt,      // integer
-    kOpaque,   // a float, bytes, an integer of more than 64 bits: read over, never used
+    kFloat,    // real
+    kOpaque,   // bytes, an integer of more than 64 bits: read over, never used
     kString,   // text, a view of the pickle's bytes
     kList,     // items
     kTuple,    // items
@@ -38,6 +39,7 @@ struct PickleValue {
   Kind kind = Kind::kNone;
   bool is_ordered_dict = false;  // of a kDict: may carry attributes such as _metadata
   int64_t integer = 0;
+  double real = 0.0;
   std::string_view text{};
   std::vector<ValueIndex> items{};
 };

@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "convert/planner.h"
 
 namespace arenite::convert {
@@ -26,10 +24,9 @@ OpView linear_op(const ColumnView& input, const ColumnView& output, size_t tenso
 
 // The scale of the scores, in the query: (scale q) k^T = scale (q k^T).
 Projection scaled_query(const AttentionModule& module) {
-  const double scale = 1.0 / std::sqrt(static_cast<double>(module.head_dim));
   Projection query = module.query;
-  for (float& weight : query.weights) weight = static_cast<float>(weight * scale);
-  for (float& bias : query.bias) bias = static_cast<float>(bias * scale);
+  for (float& weight : query.weights) weight = static_cast<float>(weight * module.score_scale);
+  for (float& bias : query.bias) bias = static_cast<float>(bias * module.score_scale);
   return query;
 }
 

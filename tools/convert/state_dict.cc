@@ -142,6 +142,7 @@ std::vector<std::pair<std::string, ValueIndex>> add_plain_values(
     if (key.kind != Kind::kString || key.text.size() > kNameCharactersMax) continue;
     const std::string name = prefix + std::string(key.text);
     if (value.kind == Kind::kInt) values[name] = fmt::format("{}", value.integer);
+    if (value.kind == Kind::kFloat) values[name] = fmt::format("{}", value.real);
     if (value.kind == Kind::kBool) values[name] = value.integer != 0 ? "true" : "false";
     if (value.kind == Kind::kString && value.text.size() <= kNameCharactersMax) {
       values[name] = value.text;

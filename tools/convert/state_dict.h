@@ -22,9 +22,9 @@ struct NamedTensor {
 // Throws InputError; `where` says in its messages which file this is.
 std::vector<NamedTensor> named_tensors(const Pickle& pickle, const std::string& where);
 
-// Integers, booleans ("true") and strings of the outermost dict by their key, and those of the
-// dicts directly inside it as "model_args.n_head": what training programs keep beside the weights.
-// Other values, floats among them, are left out.
+// Integers, floats, booleans ("true") and strings of the outermost dict by their key, and those of
+// the dicts directly inside it as "model_args.n_head": what training programs keep beside the
+// weights. Floats are written so that they read back the same. Other values are left out.
 std::map<std::string, std::string> plain_values(const Pickle& pickle);
 
 }  // namespace arenite::convert

@@ -45,15 +45,20 @@ double largest_difference(const std::vector<float>& found, const std::vector<dou
 
 }  // namespace
 
-CheckSession::CheckSession(const AlignedBytes& file, Target target, uint32_t positions,
-                           Outputs outputs) {
+Model load_converted(const AlignedBytes& file, Target target) {
   Diagnostic why;
-  LoadOptions load_options;
-  load_options.force_target = true;
-  load_options.target = target;
-  const Result<Model> model = Model::load(file.span(), &why, load_options);
+  LoadOptions options;
+  options.force_target = true;
+  options.target = target;
+  const Result<Model> model = Model::load(file.span(), &why, options);
   if (!model.ok()) fail("load", model.status(), why);
-  model_ = *model;
+  return *model;
+}
+
+CheckSession::CheckSession(const AlignedBytes& file, Target target, uint32_t positions,
+                           Outputs outputs)
+    : model_(load_converted(file, target)) {
+  Diagnostic why;
   SessionOptions options;
   options.positions_max = positions;
   options.outputs = outputs;

@@ -20,6 +20,10 @@ struct TargetCheck {
   double largest_error = 0.0;
 };
 
+// The model of a file that was just converted, on one target. Whatever fails is a bug of the
+// converter: std::logic_error.
+Model load_converted(const AlignedBytes& file, Target target);
+
 // A session of a file that was just converted, on one target. Whatever fails is a bug of the
 // converter: std::logic_error.
 class CheckSession {

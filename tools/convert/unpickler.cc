@@ -2,6 +2,7 @@
 // The pickle machine: a stack, marks and a memo, all bounded; no recursion and no Python.
 #include "convert/unpickler.h"
 
+#include <bit>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -71,8 +72,7 @@ class Unpickler {
         push_long(take<uint32_t>());
         return true;
       case op::kBinFloat:
-        take_text(8);
-        push({.kind = Kind::kOpaque});
+        push({.kind = Kind::kFloat, .real = take_real()});
         return true;
       default:
         return false;
@@ -322,6 +322,15 @@ class Unpickler {
     Number number;
     std::memcpy(&number, take_text(sizeof number).data(), sizeof number);
     return number;
+  }
+
+  // Pickles keep floats with the most significant byte first.
+  double take_real() {
+    uint64_t bits = 0;
+    for (const char byte : take_text(sizeof bits)) {
+      bits = bits << 8 | static_cast<unsigned char>(byte);
+    }
+    return std::bit_cast<double>(bits);
   }
 
   template <typename... Args>

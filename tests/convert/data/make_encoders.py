@@ -317,7 +317,8 @@ def torch_case(name, features, pooling, pool, **layer_options):
     # Training mode takes the plain path rather than a fused one; there is no dropout in it.
     with torch.no_grad():
         states, values = model.double().train()(x.double() if features else x, pool)
-    config = {"num_heads": HEADS, "pooling": pooling, "id2label": LABELS}
+    config = {"num_heads": HEADS, "pooling": pooling, "causal": False, "embedding_scale": 1,
+              "norm_first": False, "activation": "relu", "id2label": LABELS}
     config.update({key: value for key, value in layer_options.items() if key != "dropout"})
     save(name, config, tensors, {"input": x, "states": states, "values": values})
 

@@ -26,7 +26,9 @@ void load(const LinearSpec& linear) {
 // Opens `file` and loads every weight where that succeeds.
 bool is_accepted(const std::filesystem::path& file) {
   try {
-    const DecoderSource source = open_decoder(file, {.heads = kHeads, .activation = {}});
+    const bool is_state_dict = file.extension() == ".pt";
+    const DecoderSource source =
+        open_decoder(file, is_state_dict ? kGptOptions : ModelOptions{.heads = kHeads});
     source.spec.token_embedding.load();
     for (const LayerSpec& layer : source.spec.layers) {
       for (const LinearSpec* linear :

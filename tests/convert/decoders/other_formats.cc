@@ -178,4 +178,23 @@ TensorMap min_gpt_of_gpt2(const TensorMap& tensors) {
   return result;
 }
 
+TensorMap gpt_model_of_gpt2(const TensorMap& tensors) {
+  const std::pair<std::string_view, std::string_view> kNames[] = {
+      {"blocks.", "trf_blocks."},          {"attn.query", "att.W_query"},
+      {"attn.key", "att.W_key"},           {"attn.value", "att.W_value"},
+      {"attn.proj", "att.out_proj"},       {"mlp.", "ff.layers."},
+      {"ln1.weight", "norm1.scale"},       {"ln1.bias", "norm1.shift"},
+      {"ln2.weight", "norm2.scale"},       {"ln2.bias", "norm2.shift"},
+      {"ln_f.weight", "final_norm.scale"}, {"ln_f.bias", "final_norm.shift"}};
+  TensorMap result;
+  for (const auto& [stored_name, tensor] : min_gpt_of_gpt2(tensors)) {
+    std::string name = stored_name;
+    for (const auto& [from, to] : kNames) name = replaced(name, from, to);
+    if (name == "pos_emb") name = "pos_emb.weight";
+    if (name == "head.weight") name = "out_head.weight";
+    result[name] = tensor;
+  }
+  return result;
+}
+
 }  // namespace arenite::testing

@@ -24,5 +24,7 @@ std::string torch_archive(const TensorMap& tensors,
 // head is not tied: there it is `lm_head.weight`, a random one.
 TensorMap nano_gpt_of_gpt2(const TensorMap& tensors);
 TensorMap min_gpt_of_gpt2(const TensorMap& tensors);
+// The same as min_gpt_of_gpt2, as GPTModel of "Build a Large Language Model (From Scratch)".
+TensorMap gpt_model_of_gpt2(const TensorMap& tensors);
 
 }  // namespace arenite::testing

@@ -27,7 +27,7 @@ class SameModel : public ::testing::Test {
   std::vector<double> hf_logits(const nlohmann::json& config, const TensorMap& tensors) {
     return logits_of(open_decoder(write_hf(folder_, "hf", config, tensors)).spec);
   }
-  std::vector<double> file_logits(const std::string& bytes, const DecoderOptions& options = {}) {
+  std::vector<double> file_logits(const std::string& bytes, const ModelOptions& options = {}) {
     return logits_of(open_decoder(folder_.write("model.bin", bytes), options).spec);
   }
 
@@ -240,19 +240,20 @@ TEST_F(SameModel, Gpt2AsNanoGptAndMinGpt) {
   config["activation_function"] = "gelu";
   const std::vector<double> expected = hf_logits(config, tensors);
   const TensorMap nano = nano_gpt_of_gpt2(tensors);
-  const DecoderOptions heads{.heads = kHeads, .activation = {}};
-  EXPECT_TRUE(near(file_logits(safetensors_of(nano), heads), expected, kSame));
+  EXPECT_TRUE(near(file_logits(safetensors_of(nano), kGptOptions), expected, kSame));
 
   TensorMap untied = tensors;
   untied["lm_head.weight"] = random_tensor("lm_head.weight", {kVocab, kDim});
   config["tie_word_embeddings"] = false;
-  EXPECT_TRUE(near(file_logits(safetensors_of(min_gpt_of_gpt2(tensors)), heads),
+  EXPECT_TRUE(near(file_logits(safetensors_of(min_gpt_of_gpt2(tensors)), kGptOptions),
                    hf_logits(config, untied), kSame));
   // The later minGPT has nanoGPT's names, but an output matrix of its own and the tanh form.
   TensorMap later = nano;
   later["lm_head.weight"] = untied["lm_head.weight"];
   config["activation_function"] = "gelu_new";
-  EXPECT_TRUE(near(file_logits(safetensors_of(later), heads), hf_logits(config, untied), kSame));
+  ModelOptions options = kGptOptions;
+  options.activation = Activation::kGeluTanh;
+  EXPECT_TRUE(near(file_logits(safetensors_of(later), options), hf_logits(config, untied), kSame));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "convert/decoders/decoder_spec.h"
+#include "convert/model_options.h"
 #include "support/temp_folder.h"
 
 namespace arenite::testing {
@@ -33,6 +34,10 @@ inline constexpr uint32_t kHeads = 4;
 inline constexpr uint32_t kKvHeads = 2;
 inline constexpr uint32_t kHeadDim = 8;
 inline constexpr uint32_t kPositions = 24;
+
+// What the state dicts of nanoGPT, minGPT and their kin among these models do not say.
+inline constexpr convert::ModelOptions kGptOptions{
+    .heads = kHeads, .activation = convert::Activation::kGeluErf, .norm_first = true};
 
 // Values around `center`, the same for the same name, whatever else is in the model.
 Tensor random_tensor(const std::string& name, std::vector<uint64_t> shape, float center = 0.0f);

@@ -74,12 +74,12 @@ std::filesystem::path EditedEncoder::write() const {
   return folder;
 }
 
-convert::EncoderSpec EditedEncoder::open(const convert::EncoderOptions& options) const {
+convert::EncoderSpec EditedEncoder::open(const convert::ModelOptions& options) const {
   return open_encoder(write(), options).spec;
 }
 
 ::testing::AssertionResult EditedEncoder::refuses(std::initializer_list<std::string_view> parts,
-                                                  const convert::EncoderOptions& options) const {
+                                                  const convert::ModelOptions& options) const {
   return testing::refuses([&] { open(options); }, parts);
 }
 

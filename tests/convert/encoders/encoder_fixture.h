@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "convert/decoders/tiny_models.h"
-#include "convert/encoders/encoder_options.h"
+#include "convert/model_options.h"
 #include "convert/encoders/encoder_reference.h"
 #include "support/temp_folder.h"
 
@@ -36,11 +36,11 @@ class EditedEncoder {
   // Writes the folder, without a config where that is null. The result lives as long as this.
   std::filesystem::path write() const;
 
-  convert::EncoderSpec open(const convert::EncoderOptions& options = {}) const;
+  convert::EncoderSpec open(const convert::ModelOptions& options = {}) const;
 
   // Whether reading it throws InputError with all `parts` in its message.
   ::testing::AssertionResult refuses(std::initializer_list<std::string_view> parts,
-                                     const convert::EncoderOptions& options = {}) const;
+                                     const convert::ModelOptions& options = {}) const;
 
  private:
   TempFolder folder_;

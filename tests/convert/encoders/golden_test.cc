@@ -77,10 +77,12 @@ TEST(EncoderGolden, VibrationsHaveTheLogitsOfTheirTrainedModel) {
 TEST(EncoderGolden, SentencesHaveTheLogitsOfTheirTrainedModel) {
   const auto folder = testing::collection_folder() / "real/sentiment-sst2";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no collection at " << folder;
-  // config.json says how many heads; that norms come first stands there in prose only.
-  const EncoderSpec spec =
-      open_encoder(folder / "model.pt", {.activation = Activation::kGeluErf, .norm_first = true})
-          .spec;
+  // config.json says how many heads; the rest stands there in prose only.
+  const EncoderSpec spec = open_encoder(folder / "model.pt", {.activation = Activation::kGeluErf,
+                                                              .norm_first = true,
+                                                              .mask = MaskChoice::kBidirectional,
+                                                              .embedding_scale = EmbeddingScale{}})
+                               .spec;
   EXPECT_EQ(spec.heads, 2u);
   const NpyArray ids = NpyArray::read(folder / "input_ids.npy");
   const std::vector<int64_t> all_ids = ids.to_i64();

@@ -39,11 +39,11 @@ class SentenceTransformers : public ::testing::Test {
     write(file, content);
   }
 
-  EncoderSpec open(const EncoderOptions& options = {}) const {
+  EncoderSpec open(const ModelOptions& options = {}) const {
     return open_encoder(folder_.path(), options).spec;
   }
   ::testing::AssertionResult refuses(std::initializer_list<std::string_view> parts,
-                                     const EncoderOptions& options = {}) const {
+                                     const ModelOptions& options = {}) const {
     return testing::refuses([&] { open(options); }, parts);
   }
 

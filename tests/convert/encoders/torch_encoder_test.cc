@@ -4,11 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "convert/encoders/encoder_fixture.h"
 #include "convert/encoders/encoder_source.h"
+#include "support/refusal.h"
 
 namespace arenite::convert {
 namespace {
@@ -19,10 +21,12 @@ constexpr const char* kTokens = "torch_tokens";
 constexpr const char* kFeatures = "torch_features";
 
 // All that the config of kFeatures says, but the labels.
-constexpr EncoderOptions kFeatureOptions{.heads = 3,
-                                         .activation = Activation::kGeluErf,
-                                         .norm_first = true,
-                                         .pooling = PoolingChoice::kMean};
+constexpr ModelOptions kFeatureOptions{.heads = 3,
+                                       .activation = Activation::kGeluErf,
+                                       .norm_first = true,
+                                       .pooling = PoolingChoice::kMean,
+                                       .mask = MaskChoice::kBidirectional,
+                                       .embedding_scale = EmbeddingScale{}};
 
 TEST(TorchEncoder, ReadsSizesFromShapesAndTheRestFromTheConfig) {
   const EncoderSource source = open_encoder(encoder_fixture(kFeatures));
@@ -48,13 +52,124 @@ TEST(TorchEncoder, OptionsSayWhatAConfigWould) {
   EXPECT_TRUE(spec.labels.empty());
 }
 
-TEST(TorchEncoder, DefaultsAreThoseOfPyTorch) {
+TEST(TorchEncoder, AsksForAllThatIsMissingAtOnce) {
   EditedEncoder encoder(kTokens);
-  encoder.config = {{"nhead", 3}, {"pooling", "mean"}};
-  const EncoderSpec spec = encoder.open();
-  EXPECT_EQ(spec.activation, Activation::kRelu);
-  EXPECT_FALSE(spec.norm_first);
-  EXPECT_EQ(spec.layers[0].mlp_norm.epsilon, 1e-5);
+  encoder.config = nullptr;
+  EXPECT_TRUE(encoder.refuses(
+      {"model.safetensors", "--heads N", "12 features", "--activation NAME", "relu",
+       "--norm-first or --norm-last", "--causal, --bidirectional or --window N",
+       "--embedding-scale X", "sqrt", "--pooling NAME", "'classifier'", "'num_heads', 'activation'",
+       "--norm-last --causal"}));  // what the tutorial has
+  const std::string message =
+      refusal_of([&] { encoder.open({.heads = 3, .mask = MaskChoice::kCausal}); });
+  EXPECT_NE(message.find("--embedding-scale X"), std::string::npos) << message;
+  EXPECT_EQ(message.find("--heads N"), std::string::npos) << message;
+  EXPECT_EQ(message.find("--bidirectional"), std::string::npos) << message;
+}
+
+TEST(TorchEncoder, SaysWhatItAssumes) {
+  EditedEncoder encoder(kTokens);
+  const auto assumed = [&](const ModelOptions& options) {
+    return open_encoder(encoder.write(), options).account.assumed;
+  };
+  EXPECT_EQ(assumed({}),
+            (std::vector<std::string>{"scores times 1/sqrt(head_dim)", "norms' epsilon 1e-05"}));
+  EXPECT_TRUE(assumed({.score_scale = 2.0, .epsilon = 1e-6}).empty());
+  encoder.tensors.erase("pos_encoder.pe");
+  EXPECT_EQ(assumed({}).at(0), "no positions are added, since the file has no table of them");
+}
+
+TEST(TorchEncoder, ScalesAndMasksAreThoseThatWereSaid) {
+  EditedEncoder encoder(kTokens);
+  const EncoderSpec plain = encoder.open();
+  encoder.config.erase("causal");
+  encoder.config.erase("embedding_scale");
+  const EncoderSpec spec = encoder.open({.mask = MaskChoice::kWindow,
+                                         .window = 3,
+                                         .embedding_scale = EmbeddingScale{.is_sqrt = true},
+                                         .score_scale = 0.25,
+                                         .epsilon = 1e-3});
+  EXPECT_TRUE(spec.causal);
+  EXPECT_EQ(spec.window, 3u);
+  EXPECT_EQ(spec.embedding_scale, std::sqrt(12.0));
+  EXPECT_EQ(spec.score_scale, 0.25);
+  EXPECT_EQ(spec.layers[0].mlp_norm.epsilon, 1e-3);
+  EXPECT_FALSE(near(run_row(spec, kTokens, 0).values, run_row(plain, kTokens, 0).values, 1e-2));
+  encoder.config["mask"] = "causal";
+  encoder.config["embedding_scale"] = "sqrt";
+  encoder.config["epsilon"] = 1e-3;
+  const EncoderSpec configured = encoder.open();
+  EXPECT_TRUE(configured.causal);
+  EXPECT_EQ(configured.embedding_scale, std::sqrt(12.0));
+  EXPECT_EQ(configured.layers[0].mlp_norm.epsilon, 1e-3);
+}
+
+TEST(TorchEncoder, TheMaskMayBeABuffer) {
+  EditedEncoder encoder(kTokens);
+  encoder.config.erase("causal");
+  EXPECT_TRUE(encoder.refuses({"--causal, --bidirectional or --window N"}));
+  Tensor& mask = encoder.tensors["src_mask"];
+  mask.shape = {9, 9};
+  for (int i = 0; i < 81; ++i) mask.values.push_back(i % 9 > i / 9 ? -INFINITY : 0.0f);
+  EXPECT_TRUE(encoder.open().causal);
+  EXPECT_TRUE(encoder.open({.mask = MaskChoice::kCausal}).causal);
+  EXPECT_TRUE(encoder.refuses({"the mask in buffer 'src_mask' is causal", "--bidirectional"},
+                              {.mask = MaskChoice::kBidirectional}));
+  for (int i = 0; i < 81; ++i) {
+    if (i % 9 + 3 < i / 9) mask.values[static_cast<size_t>(i)] = -INFINITY;
+  }
+  EXPECT_EQ(encoder.open().window, 4u);
+  mask.values[8] = 0.0f;
+  EXPECT_TRUE(encoder.refuses({"mask 'src_mask' is", "expected a causal mask"}));
+}
+
+TEST(TorchEncoder, AHeadAsWideAsTheVocabularyGivesLogitsOfEachToken) {
+  EditedEncoder encoder(kTokens);
+  encoder.config.erase("pooling");
+  encoder.config.erase("id2label");
+  encoder.config["causal"] = true;
+  encoder.tensors["classifier.weight"] = random_tensor("logits", {13, 12});
+  encoder.tensors["classifier.bias"] = random_tensor("logits bias", {13});
+  const EncoderSource source = open_encoder(encoder.write());
+  EXPECT_EQ(source.spec.pooling, Pooling::kNone);
+  EXPECT_NE(source.account.assumed[0].find("reads each token"), std::string::npos);
+}
+
+// What the field calls the parts: PyTorch's tutorials, old and new, and others.
+TEST(TorchEncoder, KnowsCommonNames) {
+  const std::vector<double> expected =
+      run_row(open_encoder(encoder_fixture(kTokens)).spec, kTokens, 1).values;
+  for (const char* name :
+       {"linear", "fc_out", "cls_head", "decoder", "lm_head", "out_proj", "fc", "output_layer",
+        "head", "classification_head", "classifier.1", "generator.proj"}) {
+    EditedEncoder encoder(kTokens);
+    encoder.rename("classifier.", std::string(name) + ".");
+    EXPECT_EQ(run_row(encoder.open(), kTokens, 1).values, expected) << name;
+  }
+  for (const char* name : {"src_embed", "src_embedding", "wte", "encoder", "embedder",
+                           "src_tok_emb.embedding", "token_embeddings"}) {
+    EditedEncoder encoder(kTokens);
+    encoder.rename("encoder.", "transformer_encoder.");
+    encoder.rename("embedding.", std::string(name) + ".");
+    EXPECT_EQ(run_row(encoder.open(), kTokens, 1).values, expected) << name;
+  }
+  for (const char* name : {"positional_encoding.pe", "pe", "pos_embedding", "wpe.weight",
+                           "position_embeddings.weight", "pos_encoding.pos_embedding"}) {
+    EditedEncoder encoder(kTokens);
+    encoder.rename("pos_encoder.pe", name);
+    EXPECT_EQ(run_row(encoder.open(), kTokens, 1).values, expected) << name;
+  }
+}
+
+TEST(TorchEncoder, KnowsCommonNamesOfInputLayers) {
+  const std::vector<double> expected =
+      run_row(open_encoder(encoder_fixture(kFeatures)).spec, kFeatures, 0).values;
+  for (const char* name : {"input_proj", "embedding", "linear", "encoder", "fc"}) {
+    EditedEncoder encoder(kFeatures);
+    encoder.rename("encoder.", "transformer.");
+    encoder.rename("input.", std::string(name) + ".");
+    EXPECT_EQ(run_row(encoder.open(), kFeatures, 0).values, expected) << name;
+  }
 }
 
 TEST(TorchEncoder, NamesMayHaveAnyPrefix) {
@@ -92,7 +207,11 @@ TEST(TorchEncoder, AStackAloneTakesRowsAsTheyAre) {
   }
   encoder.tensors = layers;
   encoder.config = nullptr;
-  const EncoderSpec spec = encoder.open({.heads = 3});
+  const ModelOptions options{.heads = 3,
+                             .activation = Activation::kGeluErf,
+                             .norm_first = true,
+                             .mask = MaskChoice::kBidirectional};
+  const EncoderSpec spec = encoder.open(options);
   EXPECT_EQ(spec.input_features, 12u);
   EXPECT_FALSE(spec.input.has_value());
   EXPECT_EQ(spec.positions_max, 0u);
@@ -100,6 +219,9 @@ TEST(TorchEncoder, AStackAloneTakesRowsAsTheyAre) {
   EXPECT_TRUE(spec.head.empty());
   const EncoderOutputs outputs = reference_encoder(spec, std::vector<float>(20 * 12, 0.5f));
   EXPECT_EQ(outputs.values.size(), 20u * 12u);
+  ModelOptions scaled = options;
+  scaled.embedding_scale = EmbeddingScale{};
+  EXPECT_TRUE(encoder.refuses({"--embedding-scale", "as they are", "drop the option"}, scaled));
 }
 
 TEST(TorchEncoder, AddsTokenTypesAndNormsEmbeddings) {
@@ -158,6 +280,9 @@ TEST(TorchEncoder, RefusesOptionsThatContradictTheConfig) {
   EXPECT_TRUE(encoder.refuses({"number of heads"}, {.heads = 4}));
   EXPECT_TRUE(encoder.refuses({"activation"}, {.activation = Activation::kRelu}));
   EXPECT_TRUE(encoder.refuses({"norms"}, {.norm_first = false}));
+  EXPECT_TRUE(encoder.refuses({"--causal", "bidirectional"}, {.mask = MaskChoice::kCausal}));
+  EXPECT_TRUE(encoder.refuses({"--embedding-scale sqrt", "which is 1"},
+                              {.embedding_scale = EmbeddingScale{.is_sqrt = true}}));
   EXPECT_TRUE(encoder.refuses({"pooling"}, {.pooling = PoolingChoice::kNone}));
 }
 

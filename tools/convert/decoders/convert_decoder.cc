@@ -38,6 +38,7 @@ void check(DecoderConversion& conversion, const std::string& path,
     CheckSession session(conversion.file, target, count, Outputs::kAll);
     const std::vector<float> values = session.run(TokenBatch{tokens, 1, count, {}});
     const bool finite = std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
+    if (!session.causal()) return values;
     const size_t width = values.size() / count;
     session.reset();
     for (size_t t = 0; t < count && finite; ++t) {
@@ -54,6 +55,7 @@ DecoderConversion convert_decoder(const std::filesystem::path& path, const std::
                                   const std::vector<Target>& targets) {
   DecoderConversion conversion;
   conversion.source = open_decoder(path, options.source);
+  conversion.account = conversion.source.account;
   const std::string quoted = quote(path.string());
   limit_context(conversion.source.spec.positions_max, options.context, quoted);
   conversion.program = build_decoder_program(conversion.source.spec, name);

@@ -12,7 +12,7 @@
 namespace arenite::convert {
 
 struct DecoderConversionOptions {
-  DecoderOptions source;
+  ModelOptions source;
   // Longest sequence; 0: as trained. Fewer positions make the tables of positions shorter.
   uint32_t context = 0;
   std::filesystem::path tokenizer;  // empty: the one in the same file, or beside it
@@ -22,8 +22,8 @@ struct DecoderConversion : ConvertedModel {
   DecoderSource source;
 };
 
-// Reads, builds, packs, and runs the result in this process against the reference, in one pass and
-// token by token, on every target that this CPU has. Throws InputError for bad input.
+// Reads, builds, packs, and runs the result in this process against the reference, in one pass and,
+// if causal, token by token, on every target that this CPU has. Throws InputError for bad input.
 DecoderConversion convert_decoder(const std::filesystem::path& path, const std::string& name,
                                   const DecoderConversionOptions& options,
                                   const std::vector<Target>& targets);

@@ -11,21 +11,24 @@
 namespace arenite::convert {
 namespace {
 
+// Masks are to be checked; the others can be computed from the config.
 struct Buffer {
   std::string_view suffix;
-  bool is_causal_mask;  // to be checked; the others can be computed from the config
+  enum Kind { kOnesShow, kOnesHide, kOther } kind;
 };
 constexpr Buffer kBuffers[] = {
-    {".attn.bias", true},               // GPT-2 and nanoGPT
-    {".attn.mask", true},               // minGPT
-    {".attention.bias", true},          // GPT-NeoX
-    {".attn.masked_bias", false},       // GPT-2: what masked scores are set to
-    {".attention.masked_bias", false},  // GPT-NeoX
-    {".rotary_emb.inv_freq", false},    // Llama and GPT-NeoX
+    {".attn.bias", Buffer::kOnesShow},           // GPT-2 and nanoGPT
+    {".attn.mask", Buffer::kOnesShow},           // minGPT
+    {".att.mask", Buffer::kOnesHide},            // GPTModel
+    {".attention.bias", Buffer::kOnesShow},      // GPT-NeoX
+    {".attn.masked_bias", Buffer::kOther},       // GPT-2: what masked scores are set to
+    {".attention.masked_bias", Buffer::kOther},  // GPT-NeoX
+    {".rotary_emb.inv_freq", Buffer::kOther},    // Llama and GPT-NeoX
 };
 
-// Throws InputError unless `tensor` is [1, 1, n, n] with ones exactly where key <= query.
-void check_causal(const StoredTensor& tensor) {
+// Throws InputError unless `tensor` is [1, 1, n, n] with `shown` exactly where key <= query, and
+// the other one of 0 and 1 elsewhere.
+void check_causal(const StoredTensor& tensor, float shown) {
   const size_t rank = tensor.shape.size();
   const uint64_t side = rank == 0 ? 0 : tensor.shape[rank - 1];
   const bool is_square = rank >= 2 && tensor.shape[rank - 2] == side &&
@@ -37,24 +40,42 @@ void check_causal(const StoredTensor& tensor) {
   }
   const std::vector<float> values = tensor.load();
   for (size_t i = 0; i < values.size(); ++i) {
-    const float expected = i % side <= i / side ? 1.0f : 0.0f;
+    const float expected = i % side <= i / side ? shown : 1.0f - shown;
     if (values[i] == expected) continue;
     throw InputError(
-        "{}: mask {} is {} for query {} and key {}: expected a causal mask, 1 for keys up to the "
-        "query and 0 behind it; decoders with other masks are not read",
-        quote(tensor.file), quote(tensor.name), values[i], i / side, i % side);
+        "{}: mask {} is {} for query {} and key {}: expected a causal mask, {} for keys up to the "
+        "query and {} for later ones; decoders with other masks are not read",
+        quote(tensor.file), quote(tensor.name), values[i], i / side, i % side, shown, 1.0f - shown);
   }
+}
+
+const Buffer* buffer_of(const StoredTensor& tensor) {
+  for (const Buffer& buffer : kBuffers) {
+    if (tensor.name.ends_with(buffer.suffix)) return &buffer;
+  }
+  return nullptr;
 }
 
 }  // namespace
 
+std::string causal_buffer(const ModelTensors& tensors) {
+  for (const StoredTensor& tensor : tensors.stored()) {
+    const Buffer* buffer = buffer_of(tensor);
+    if (buffer == nullptr || buffer->kind == Buffer::kOther) continue;
+    check_causal(tensor, buffer->kind == Buffer::kOnesShow ? 1.0f : 0.0f);
+    return tensor.name;
+  }
+  return {};
+}
+
 void pass_over_buffers(ModelTensors& tensors) {
   for (const StoredTensor& tensor : tensors.stored()) {
-    for (const Buffer& buffer : kBuffers) {
-      if (!tensor.name.ends_with(buffer.suffix)) continue;
-      if (buffer.is_causal_mask) check_causal(tensor);
-      tensors.pass_over(tensor.name);
+    const Buffer* buffer = buffer_of(tensor);
+    if (buffer == nullptr) continue;
+    if (buffer->kind != Buffer::kOther) {
+      check_causal(tensor, buffer->kind == Buffer::kOnesShow ? 1.0f : 0.0f);
     }
+    tensors.pass_over(tensor.name);
   }
 }
 

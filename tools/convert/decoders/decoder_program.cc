@@ -89,7 +89,8 @@ class DecoderBuilder {
   uint32_t add_attention(const LayerSpec& layer, const std::string& prefix, uint32_t normed) {
     const uint32_t query_width = spec_.heads * spec_.head_dim;
     const uint32_t key_width = spec_.kv_heads * spec_.head_dim;
-    const double scale = 1.0 / std::sqrt(static_cast<double>(spec_.head_dim));
+    const double scale =
+        spec_.score_scale.value_or(1.0 / std::sqrt(static_cast<double>(spec_.head_dim)));
     const bool norm_queries = layer.query_norm.has_value();
     const uint32_t qkv = assembler_.add_slot(query_width + 2 * key_width);
     assembler_.add_linear(
@@ -120,7 +121,7 @@ class DecoderBuilder {
         whole(context),
         spec_.heads,
         assembler_.add_cache({spec_.kv_heads, spec_.head_dim, spec_.head_dim}, behind),
-        assembler_.add_band(behind, 0)};
+        assembler_.add_band(behind, spec_.causal ? 0 : kUnlimited)};
     assembler_.add_op(prefix + "attention", attention);
     const uint32_t output = assembler_.add_slot(spec_.model_dim);
     assembler_.add_linear(prefix + "output", whole(context), whole(output), {{&layer.output}});
@@ -147,6 +148,24 @@ class DecoderBuilder {
 
   void add_layer(const LayerSpec& layer, size_t index) {
     const std::string prefix = fmt::format("{}.", index);
+    if (spec_.norm_first) {
+      add_norm_first_layer(layer, prefix);
+    } else {
+      add_norm_last_layer(layer, prefix);
+    }
+    if (index + 1 < spec_.layers.size() || !spec_.final_norm) assembler_.show_state(residual_);
+  }
+
+  void add_norm_last_layer(const LayerSpec& layer, const std::string& prefix) {
+    assembler_.add_sum(prefix + "attention_add", residual_,
+                       add_attention(layer, prefix, residual_));
+    assembler_.add_norm(prefix + "attention_norm", layer.attention_norm, whole(residual_),
+                        whole(residual_));
+    assembler_.add_sum(prefix + "mlp_add", residual_, add_mlp(layer, prefix, residual_));
+    assembler_.add_norm(prefix + "mlp_norm", *layer.mlp_norm, whole(residual_), whole(residual_));
+  }
+
+  void add_norm_first_layer(const LayerSpec& layer, const std::string& prefix) {
     const uint32_t normed = assembler_.add_slot(spec_.model_dim);
     assembler_.add_norm(prefix + "attention_norm", layer.attention_norm, whole(residual_),
                         whole(normed));
@@ -160,7 +179,6 @@ class DecoderBuilder {
     const uint32_t transformed = add_mlp(layer, prefix, mlp_input);
     if (layer.parallel_residual) assembler_.add_sum(prefix + "attention_add", residual_, attended);
     assembler_.add_sum(prefix + "mlp_add", residual_, transformed);
-    if (index + 1 < spec_.layers.size() || !spec_.final_norm) assembler_.show_state(residual_);
   }
 
   void give_out() {

@@ -44,10 +44,11 @@ Rows attention(const DecoderSpec& spec, const LayerSpec& layer, const Rows& x, s
   }
   const auto seen_by = [&](size_t row) {
     const bool is_cut = layer.window != 0 && row >= layer.window;
-    return reference::KeyRange{is_cut ? row + 1 - layer.window : 0, row + 1};
+    return reference::KeyRange{is_cut ? row + 1 - layer.window : 0, spec.causal ? row + 1 : tokens};
   };
   return linear(layer.output,
-                reference::attention(qkv, {spec.heads, spec.kv_heads, spec.head_dim}, seen_by));
+                reference::attention(
+                    qkv, {spec.heads, spec.kv_heads, spec.head_dim, spec.score_scale}, seen_by));
 }
 
 Rows mlp(const DecoderSpec& spec, const LayerSpec& layer, const Rows& x) {
@@ -62,6 +63,12 @@ Rows mlp(const DecoderSpec& spec, const LayerSpec& layer, const Rows& x) {
 }
 
 Rows run_layer(const DecoderSpec& spec, const LayerSpec& layer, Rows x, size_t tokens) {
+  if (!spec.norm_first) {
+    add(x, attention(spec, layer, x, tokens));
+    x = norm(layer.attention_norm, std::move(x));
+    add(x, mlp(spec, layer, x));
+    return norm(*layer.mlp_norm, std::move(x));
+  }
   const Rows normed = norm(layer.attention_norm, x);
   const Rows attended = attention(spec, layer, normed, tokens);
   if (layer.parallel_residual) {

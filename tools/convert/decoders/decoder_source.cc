@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "convert/checkpoint.h"
 #include "convert/decoders/gguf_decoder.h"
@@ -36,18 +37,23 @@ DecoderSource open_gguf(const fs::path& path) {
 }
 
 // Options stand in for what a file does not say, and must not contradict what it does say.
-void check_options(const DecoderSource& source, const DecoderOptions& options,
-                   const fs::path& path) {
+void check_options(const DecoderSource& source, const ModelOptions& options, const fs::path& path) {
   if (options.heads != 0 && options.heads != source.spec.heads) {
-    throw InputError("{}: {} heads were asked for, but the model has {}: leave the option away",
+    throw InputError("{}: {} heads were asked for, but the model has {}: drop the option",
                      quote(path.string()), options.heads, source.spec.heads);
   }
   if (options.activation && *options.activation != source.spec.activation) {
     throw InputError(
         "{}: the model says which activation it has, and it is another one than the "
-        "one asked for: leave the option away",
+        "one asked for: drop the option",
         quote(path.string()));
   }
+  if (options.norm_first) {
+    throw InputError(
+        "{}: --norm-{}: the model's own config says what this model computes: drop the option",
+        quote(path.string()), *options.norm_first ? "first" : "last");
+  }
+  refuse_options_of_state_dicts(options, quote(path.string()));
 }
 
 // Training programs, too, leave files of this name beside their weights.
@@ -56,7 +62,7 @@ bool has_model_config(const fs::path& folder) {
   return fs::exists(config) && read_json_object(config).contains("model_type");
 }
 
-DecoderSource recognise(const fs::path& path, const DecoderOptions& options) {
+DecoderSource recognise(const fs::path& path, const ModelOptions& options) {
   if (fs::is_directory(path)) {
     if (!fs::exists(path / "config.json")) {
       throw InputError(
@@ -77,9 +83,13 @@ DecoderSource recognise(const fs::path& path, const DecoderOptions& options) {
     return open_hugging_face(path.parent_path(), path);
   }
   const auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::read(path));
+  const fs::path config = path.parent_path() / "config.json";
+  GptStateDict model =
+      read_gpt_state_dict(checkpoint, fs::exists(config) ? config : fs::path(), options);
   return {.kind = DecoderKind::kStateDict,
-          .spec = read_gpt_state_dict(checkpoint, options.heads, options.activation),
-          .tokenizer = {}};
+          .spec = std::move(model.spec),
+          .tokenizer = {},
+          .account = std::move(model.account)};
 }
 
 }  // namespace
@@ -111,9 +121,13 @@ bool holds_decoder(const fs::path& path) {
   });
 }
 
-DecoderSource open_decoder(const fs::path& path, const DecoderOptions& options) {
+DecoderSource open_decoder(const fs::path& path, const ModelOptions& options) {
+  if (options.pooling) {
+    throw InputError("{}: --pooling is for encoders, and this is a decoder: drop the option",
+                     quote(path.string()));
+  }
   DecoderSource source = recognise(path, options);
-  check_options(source, options, path);
+  if (source.kind != DecoderKind::kStateDict) check_options(source, options, path);
   return source;
 }
 

@@ -22,6 +22,7 @@ struct RopeSpec {
 };
 
 // Sequential (the usual form): x += attention(attention_norm(x)); x += mlp(mlp_norm(x)).
+// Sequential with norms last: x = attention_norm(x + attention(x)); x = mlp_norm(x + mlp(x)).
 // Parallel: x += attention(attention_norm(x)) + mlp(mlp_norm(x)), both from the same x.
 struct LayerSpec {
   NormSpec attention_norm;
@@ -40,7 +41,7 @@ struct LayerSpec {
   LinearSpec down;                 // [model_dim, ffn_dim]
 };
 
-// Attention is causal and scales scores by 1/sqrt(head_dim).
+// Each token sees itself and those before it, and where the model is not causal, those after it.
 struct DecoderSpec {
   std::string architecture;  // as its config calls it: "llama"
   uint32_t vocab_size = 0;
@@ -50,6 +51,9 @@ struct DecoderSpec {
   uint32_t head_dim = 0;
   uint32_t ffn_dim = 0;
   uint32_t positions_max = 0;  // that the model was trained for
+  bool norm_first = true;
+  bool causal = true;
+  std::optional<double> score_scale;  // of attention scores; absent: 1/sqrt(head_dim)
 
   WeightRef token_embedding;                    // [vocab_size, model_dim]
   std::optional<double> embedding_scale;        // multiplies the token embedding

@@ -1,198 +1,195 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells the GPT families apart by their tensor names.
+// Takes the tensors by the names of their family, and asks for what they do not say.
 #include "convert/decoders/gpt_state_dict.h"
 
-#include <charconv>
+#include <fmt/format.h>
+
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "convert/decoders/decoder_buffers.h"
+#include "convert/decoders/gpt_families.h"
 #include "convert/decoders/hf_fields.h"
 #include "convert/error.h"
 #include "convert/models/hf_common.h"
 #include "convert/models/model_tensors.h"
+#include "convert/models/state_dict_answers.h"
 #include "convert/models/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {
 
-constexpr double kEpsilon = 1e-5;  // PyTorch's default, which these programs keep
-
-// How a family names its tensors.
-struct Names {
-  const char* token_embedding;
-  const char* position_embedding;
-  const char* layer;  // with the number of the layer to come
-  const char* attention_norm;
-  const char* mlp_norm;
-  const char* fused;  // query, key and value in one; nullptr: three by these names
-  const char *query, *key, *value, *attention_output;
-  const char *up, *down;
-  const char* final_norm;
-  const char* output;
-};
-
-constexpr Names kLater{"transformer.wte.weight",
-                       "transformer.wpe.weight",
-                       "transformer.h.",
-                       "ln_1",
-                       "ln_2",
-                       "attn.c_attn",
-                       nullptr,
-                       nullptr,
-                       nullptr,
-                       "attn.c_proj",
-                       "mlp.c_fc",
-                       "mlp.c_proj",
-                       "transformer.ln_f",
-                       "lm_head"};
-constexpr Names kMinGpt2020{"tok_emb.weight", "pos_emb",    "blocks.",  "ln1",        "ln2",
-                            nullptr,          "attn.query", "attn.key", "attn.value", "attn.proj",
-                            "mlp.0",          "mlp.2",      "ln_f",     "head"};
+using Size = TrainingFacts::Size;
 
 class GptReader {
  public:
-  GptReader(const Checkpoint& checkpoint, ModelTensors& tensors)
-      : checkpoint_(checkpoint),
-        tensors_(tensors),
-        names_(tensors.has(kMinGpt2020.token_embedding) ? kMinGpt2020 : kLater) {}
+  GptReader(ModelTensors& tensors, TrainingFacts& facts, StateDictAnswers& answers, FoundGpt found)
+      : tensors_(tensors),
+        facts_(facts),
+        answers_(answers),
+        names_(*found.family),
+        prefix_(std::move(found.prefix)),
+        where_(quote(tensors.source())) {}
 
-  DecoderSpec run(uint32_t heads, std::optional<Activation> activation) {
-    const uint32_t layers = read_sizes(heads);
+  DecoderSpec run() {
+    const uint32_t layers = read_sizes();
+    read_answers();
+    spec_.head_dim = even_head_dim(spec_.model_dim, spec_.heads, where_);
+    spec_.kv_heads = read_kv_heads();
+    check_sizes(spec_, layers, where_);
     spec_.token_embedding =
-        tensors_.matrix(names_.token_embedding, spec_.vocab_size, spec_.model_dim);
+        tensors_.matrix(full(names_.token_embedding), spec_.vocab_size, spec_.model_dim);
     spec_.position_embedding =
-        tensors_.matrix(names_.position_embedding, spec_.positions_max, spec_.model_dim);
-    for (uint32_t i = 0; i < layers; ++i) read_layer(fmt::format("{}{}.", names_.layer, i));
-    spec_.final_norm = tensors_.layer_norm(names_.final_norm, spec_.model_dim, kEpsilon, bias_);
+        tensors_.matrix(full(names_.position_embedding), spec_.positions_max, spec_.model_dim);
+    for (uint32_t i = 0; i < layers; ++i) read_layer(layer_name(i));
+    // Norms that come last leave nothing for a final one to do, but a program may keep it.
+    if (spec_.norm_first || tensors_.has(full(names_.final_norm) + "." + names_.gain)) {
+      spec_.final_norm = norm(full(names_.final_norm));
+    }
     read_output();
-    const bool is_later_min_gpt = spec_.output && names_.fused != nullptr;
-    spec_.architecture = spec_.output ? "mingpt" : "nanogpt";
-    spec_.activation =
-        activation.value_or(is_later_min_gpt ? Activation::kGeluTanh : Activation::kGeluErf);
     return std::move(spec_);
   }
 
  private:
-  std::string first_layer(const char* part) const {
-    return fmt::format("{}0.{}", names_.layer, part);
+  std::string full(const char* name) const { return prefix_ + name; }
+  std::string layer_name(uint32_t index) const {
+    return fmt::format("{}{}{}.", prefix_, names_.layer, index);
+  }
+  std::string first_layer(const char* part) const { return layer_name(0) + part; }
+  Presence presence_of(const std::string& name) const {
+    return tensors_.has(name) ? Presence::kRequired : Presence::kNone;
   }
 
-  uint32_t read_sizes(uint32_t heads) {
-    const auto embedding = tensors_.shape_of(names_.token_embedding);
+  uint32_t read_sizes() {
+    spec_.architecture = names_.architecture;
+    const auto embedding = tensors_.shape_of(full(names_.token_embedding));
     spec_.vocab_size = embedding.rows;
     spec_.model_dim = embedding.columns;
-    spec_.positions_max = tensors_.shape_of(names_.position_embedding).rows;
+    spec_.positions_max = tensors_.shape_of(full(names_.position_embedding)).rows;
     spec_.ffn_dim = tensors_.shape_of(first_layer(names_.up) + ".weight").rows;
     uint32_t layers = 0;
-    while (tensors_.has(fmt::format("{}{}.{}.weight", names_.layer, layers, names_.mlp_norm))) {
-      ++layers;
-    }
-    // nanoGPT can be trained without any bias.
-    bias_ = tensors_.has(first_layer(names_.attention_norm) + ".bias") ? Presence::kRequired
-                                                                       : Presence::kNone;
-    check_argument("n_layer", layers);
-    check_argument("n_embd", spec_.model_dim);
-    check_argument("vocab_size", spec_.vocab_size);
-    check_argument("block_size", spec_.positions_max);
-    const uint32_t stored_heads = argument("n_head");
-    if (heads == 0 && stored_heads == 0) {
-      throw InputError(
-          "{}: a state dict does not say how many heads the {} features are divided into: give the "
-          "number of heads",
-          quote(tensors_.source()), spec_.model_dim);
-    }
-    if (heads != 0) check_argument("n_head", heads);
-    spec_.heads = spec_.kv_heads = heads != 0 ? heads : stored_heads;
-    spec_.head_dim = even_head_dim(spec_.model_dim, spec_.heads, quote(tensors_.source()));
-    check_sizes(spec_, layers, quote(tensors_.source()));
+    while (tensors_.has(layer_name(layers) + names_.mlp_norm + "." + names_.gain)) ++layers;
+    norm_bias_ = presence_of(first_layer(names_.attention_norm) + "." + names_.shift);
+    bias_ = names_.has_one_bias_switch ? norm_bias_ : Presence::kRequired;
+    const char* const query = names_.fused != nullptr ? names_.fused : names_.query;
+    query_bias_ = names_.has_one_bias_switch ? bias_ : presence_of(first_layer(query) + ".bias");
+    facts_.check(Size::kLayers, layers);
+    facts_.check(Size::kModelDim, spec_.model_dim);
+    facts_.check(Size::kVocabulary, spec_.vocab_size);
+    facts_.check(Size::kPositions, spec_.positions_max);
     return layers;
   }
 
-  // The number that a training checkpoint keeps under `name`; 0: none.
-  uint32_t argument(const char* name) const {
-    const auto found = checkpoint_.metadata().find(fmt::format("model_args.{}", name));
-    if (found == checkpoint_.metadata().end()) return 0;
-    uint32_t value = 0;
-    const char* end = found->second.data() + found->second.size();
-    const auto parsed = std::from_chars(found->second.data(), end, value);
-    if (parsed.ec != std::errc() || parsed.ptr != end || value == 0 || value > kSideMax) {
-      throw InputError("{}: model_args.{} is {}: expected a number from 1 to {}",
-                       quote(tensors_.source()), name, quote(found->second), kSideMax);
-    }
-    return value;
+  void read_answers() {
+    spec_.heads = answers_.heads(spec_.model_dim);
+    spec_.activation = answers_.activation();
+    spec_.norm_first = answers_.norm_first();
+    const std::string buffer = causal_buffer(tensors_);
+    const BandChoice mask = buffer.empty()
+                                ? answers_.mask_of_decoder()
+                                : answers_.mask_of_buffer(buffer, BandChoice{.causal = true});
+    spec_.causal = mask.causal;
+    window_ = mask.window;
+    spec_.score_scale = answers_.score_scale();
+    epsilon_ = answers_.epsilon();
+    const double scale = answers_.embedding_scale_of_decoder(spec_.model_dim);
+    if (scale != 1.0) spec_.embedding_scale = scale;
+    answers_.require_all(names_.published);
   }
 
-  void check_argument(const char* name, uint32_t expected) const {
-    const uint32_t found = argument(name);
-    if (found != 0 && found != expected) {
-      throw InputError("{}: model_args.{} is {}: expected {}, as the tensors or the options say",
-                       quote(tensors_.source()), name, found, expected);
+  // Variants with fewer keys and values than queries are told by the shape.
+  uint32_t read_kv_heads() const {
+    if (names_.fused != nullptr) return spec_.heads;
+    const std::string name = first_layer(names_.key_projection) + ".weight";
+    const uint32_t width = tensors_.shape_of(name).rows;
+    const uint32_t kv_heads = width / spec_.head_dim;
+    if (width % spec_.head_dim != 0 || kv_heads == 0 || spec_.heads % kv_heads != 0) {
+      throw InputError(
+          "{}: {} has {} rows: expected key heads of {}, as the queries have, in a number that "
+          "divides the {} heads",
+          where_, quote(name), width, spec_.head_dim, spec_.heads);
     }
+    return kv_heads;
   }
 
-  LinearSpec linear(const std::string& name, uint32_t outputs, uint32_t inputs) {
-    return tensors_.linear(name, outputs, inputs, bias_);
+  NormSpec norm(const std::string& name) {
+    const std::string gain = name + "." + names_.gain;
+    return {.name = gain,
+            .kind = NormKind::kLayer,
+            .gain = tensors_.vector(gain, spec_.model_dim),
+            .bias = tensors_.vector(name + "." + names_.shift, spec_.model_dim, norm_bias_),
+            .epsilon = epsilon_};
   }
 
   void read_layer(const std::string& name) {
     const uint32_t width = spec_.model_dim;
+    const uint32_t kv_width = spec_.kv_heads * spec_.head_dim;
     LayerSpec layer;
-    layer.attention_norm =
-        tensors_.layer_norm(name + names_.attention_norm, width, kEpsilon, bias_);
+    layer.window = window_;
+    layer.attention_norm = norm(name + names_.attention_norm);
     if (names_.fused != nullptr) {
-      const LinearSpec fused = linear(name + names_.fused, 3 * width, width);
+      const LinearSpec fused = tensors_.linear(name + names_.fused, 3 * width, width, query_bias_);
       layer.query = select_rows(fused, row_range(0, width));
       layer.key = select_rows(fused, row_range(width, width));
       layer.value = select_rows(fused, row_range(2 * width, width));
     } else {
-      layer.query = linear(name + names_.query, width, width);
-      layer.key = linear(name + names_.key, width, width);
-      layer.value = linear(name + names_.value, width, width);
+      layer.query = tensors_.linear(name + names_.query, width, width, query_bias_);
+      layer.key = tensors_.linear(name + names_.key_projection, kv_width, width, query_bias_);
+      layer.value = tensors_.linear(name + names_.value, kv_width, width, query_bias_);
     }
-    layer.output = linear(name + names_.attention_output, width, width);
-    layer.mlp_norm = tensors_.layer_norm(name + names_.mlp_norm, width, kEpsilon, bias_);
-    layer.up = linear(name + names_.up, spec_.ffn_dim, width);
-    layer.down = linear(name + names_.down, width, spec_.ffn_dim);
+    layer.output = tensors_.linear(name + names_.attention_output, width, width, bias_);
+    layer.mlp_norm = norm(name + names_.mlp_norm);
+    layer.up = tensors_.linear(name + names_.up, spec_.ffn_dim, width, bias_);
+    layer.down = tensors_.linear(name + names_.down, width, spec_.ffn_dim, bias_);
     spec_.layers.push_back(std::move(layer));
   }
 
   // nanoGPT ties the head to the embedding and stores it twice, or once.
   void read_output() {
-    const std::string weight = std::string(names_.output) + ".weight";
-    if (!tensors_.has(weight) && names_.fused != nullptr) return;
+    const std::string name = full(names_.output);
+    if (!tensors_.has(name + ".weight") && names_.fused != nullptr) {
+      answers_.assume(
+          fmt::format("the token embedding as output matrix, since there is no {}", quote(name)));
+      return;
+    }
     LinearSpec output =
-        tensors_.linear(names_.output, spec_.vocab_size, spec_.model_dim, Presence::kNone);
-    if (output.weight.load && output.weight.load() == spec_.token_embedding.load()) return;
+        tensors_.linear(name, spec_.vocab_size, spec_.model_dim, Presence::kIfStored);
+    if (output.bias.empty() && output.weight.load &&
+        output.weight.load() == spec_.token_embedding.load()) {
+      return;
+    }
     spec_.output = std::move(output);
   }
 
-  const Checkpoint& checkpoint_;
   ModelTensors& tensors_;
-  const Names& names_;
+  TrainingFacts& facts_;
+  StateDictAnswers& answers_;
+  const GptFamily& names_;
+  const std::string prefix_;
+  const std::string where_;
   Presence bias_ = Presence::kRequired;
+  Presence query_bias_ = Presence::kRequired;
+  Presence norm_bias_ = Presence::kRequired;
+  uint32_t window_ = 0;
+  double epsilon_ = 0.0;
   DecoderSpec spec_;
 };
 
 }  // namespace
 
-DecoderSpec read_gpt_state_dict(const std::shared_ptr<const Checkpoint>& checkpoint, uint32_t heads,
-                                std::optional<Activation> activation) {
+GptStateDict read_gpt_state_dict(const std::shared_ptr<const Checkpoint>& checkpoint,
+                                 const std::filesystem::path& config, const ModelOptions& options) {
   TensorStore store(checkpoint->file_name());
   store.add(checkpoint, wrapper_of(*checkpoint));
   ModelTensors tensors(store);
-  if (!tensors.has(kLater.token_embedding) && !tensors.has(kMinGpt2020.token_embedding)) {
-    throw InputError(
-        "{}: neither '{}' nor '{}' is there: expected a state dict of nanoGPT or minGPT; weights "
-        "of transformers need their config.json beside them; the file has:\n{}",
-        quote(tensors.source()), kLater.token_embedding, kMinGpt2020.token_embedding,
-        list_tensors(store.tensors()));
-  }
-  DecoderSpec spec = GptReader(*checkpoint, tensors).run(heads, activation);
+  const std::string where = quote(checkpoint->file_name());
+  TrainingFacts facts(*checkpoint, config);
+  StateDictAnswers answers(options, facts, where);
+  DecoderSpec spec =
+      GptReader(tensors, facts, answers, find_gpt_family(store.tensors(), where)).run();
   pass_over_buffers(tensors);
   tensors.finish();
-  return spec;
+  return {std::move(spec), answers.account()};
 }
 
 }  // namespace arenite::convert

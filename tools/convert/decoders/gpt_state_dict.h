@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bare state dicts of nanoGPT and minGPT, whose sizes are read off the shapes.
+// Bare state dicts of nanoGPT, minGPT and their kin, whose sizes are read off the shapes.
 #pragma once
 
-#include <cstdint>
+#include <filesystem>
 #include <memory>
-#include <optional>
 
 #include "convert/checkpoint.h"
 #include "convert/decoders/decoder_spec.h"
+#include "convert/model_options.h"
 
 namespace arenite::convert {
 
-// `heads` 0: as the training checkpoint's `model_args` say. Without `activation`, that of the
-// family, which no file tells: the erf form of GELU for nanoGPT (since April 2023) and for minGPT
-// of 2020, the tanh form for the later minGPT. Throws InputError.
-DecoderSpec read_gpt_state_dict(const std::shared_ptr<const Checkpoint>& checkpoint, uint32_t heads,
-                                std::optional<Activation> activation);
+struct GptStateDict {
+  DecoderSpec spec;
+  Account account;
+};
+
+// What tensors do not say comes from `options`, the checkpoint's plain values and `config`, a
+// config.json beside it that is not transformers' (empty: none). Heads, activation and the place of
+// norms have to be said. The mask is the file's buffer; where there is none it is causal, scores
+// are times 1/sqrt(head_dim) and norms have PyTorch's epsilon, unless it is said otherwise. Throws
+// InputError, also for tensors without a place.
+GptStateDict read_gpt_state_dict(const std::shared_ptr<const Checkpoint>& checkpoint,
+                                 const std::filesystem::path& config, const ModelOptions& options);
 
 }  // namespace arenite::convert

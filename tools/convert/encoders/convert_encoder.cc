@@ -40,6 +40,32 @@ CheckedInput input_to_check(const Program& program, const EncoderSpec& spec) {
   return input;
 }
 
+// In one pass and, where the model can be fed so, token by token.
+std::vector<float> run_target(const AlignedBytes& file, Target target, const CheckedInput& input,
+                              const EncoderSpec& spec) {
+  CheckSession session(file, target, input.count, Outputs::kAll);
+  TokenBatch batch{input.tokens, 1, input.count};
+  batch.types = input.types;
+  const std::vector<float> values = spec.vocab_size == 0
+                                        ? session.run(Batch{input.features, 1, input.count})
+                                        : session.run(batch);
+  const bool finite = std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
+  const bool can_step = session.causal() && spec.pooling == Pooling::kNone && spec.token_types == 0;
+  if (!finite || !can_step) return values;
+  session.reset();
+  const size_t width = values.size() / input.count;
+  for (size_t t = 0; t < input.count; ++t) {
+    const auto expected = std::span(values).subspan(t * width, width);
+    if (spec.vocab_size != 0) {
+      session.step(input.tokens[t], expected);
+    } else {
+      const size_t features = spec.input_features;
+      session.step(std::span(input.features).subspan(t * features, features), expected);
+    }
+  }
+  return values;
+}
+
 void check(EncoderConversion& conversion, const std::string& path,
            const std::vector<Target>& targets) {
   const EncoderSpec& spec = conversion.source.spec;
@@ -55,11 +81,7 @@ void check(EncoderConversion& conversion, const std::string& path,
   expectation.circumstances = fmt::format("outputs reach {:.1e}", conversion.largest_output);
   conversion.checked_tokens = input.count;
   conversion.checks = check_targets(path, targets, expectation, [&](Target target) {
-    CheckSession session(conversion.file, target, input.count, Outputs::kAll);
-    if (spec.vocab_size == 0) return session.run(Batch{input.features, 1, input.count});
-    TokenBatch batch{input.tokens, 1, input.count};
-    batch.types = input.types;
-    return session.run(batch);
+    return run_target(conversion.file, target, input, spec);
   });
 }
 
@@ -70,6 +92,7 @@ EncoderConversion convert_encoder(const std::filesystem::path& path, const std::
                                   const std::vector<Target>& targets) {
   EncoderConversion conversion;
   conversion.source = open_encoder(path, options.source);
+  conversion.account = conversion.source.account;
   EncoderSpec& spec = conversion.source.spec;
   const std::string quoted = quote(path.string());
   limit_context(spec.positions_max, options.context, quoted);

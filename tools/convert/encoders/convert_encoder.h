@@ -12,7 +12,7 @@
 namespace arenite::convert {
 
 struct EncoderConversionOptions {
-  EncoderOptions source;
+  ModelOptions source;
   // Longest sequence; 0: as trained, or any where the model knows no positions.
   uint32_t context = 0;
   std::filesystem::path tokenizer;  // empty: the one in the folder, or beside the file

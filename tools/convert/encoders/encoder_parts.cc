@@ -9,20 +9,6 @@
 
 namespace arenite::convert {
 
-const char* name(PoolingChoice choice) {
-  switch (choice) {
-    case PoolingChoice::kNone:
-      return "none";
-    case PoolingChoice::kFirst:
-      return "first";
-    case PoolingChoice::kPooler:
-      return "pooler";
-    case PoolingChoice::kMean:
-      return "mean";
-  }
-  return "";
-}
-
 uint32_t pooled_width(const EncoderSpec& spec) {
   return spec.model_dim * static_cast<uint32_t>(1 + spec.more_pooling.size());
 }

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "convert/encoders/encoder_options.h"
 #include "convert/encoders/encoder_spec.h"
+#include "convert/model_options.h"
 #include "convert/models/config_fields.h"
 #include "convert/models/model_tensors.h"
 

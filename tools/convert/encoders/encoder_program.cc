@@ -56,8 +56,8 @@ class EncoderBuilder {
       embed_features();
     }
     if (!program_.ops.empty()) assembler_.show_state(residual_);
-    cache_ = assembler_.add_cache({spec_.heads, spec_.head_dim, spec_.head_dim}, kUnlimited);
-    mask_ = assembler_.add_band(kUnlimited, kUnlimited);
+    if (!spec_.causal) cache_ = add_cache();
+    mask_ = assembler_.add_band(behind(), spec_.causal ? 0 : kUnlimited);
     for (size_t i = 0; i < spec_.layers.size(); ++i) add_layer(spec_.layers[i], i);
     if (spec_.final_norm) {
       assembler_.add_norm("final_norm", *spec_.final_norm, whole(residual_), whole(residual_));
@@ -69,6 +69,16 @@ class EncoderBuilder {
 
  private:
   ColumnView whole(uint32_t slot) const { return assembler_.whole(slot); }
+
+  // Positions before a query that it sees. A window as long as the context hides nothing.
+  uint32_t behind() const {
+    const bool is_whole = spec_.positions_max != 0 && spec_.window >= spec_.positions_max;
+    return spec_.window == 0 || is_whole ? kUnlimited : spec_.window - 1;
+  }
+
+  uint32_t add_cache() {
+    return assembler_.add_cache({spec_.heads, spec_.head_dim, spec_.head_dim}, behind());
+  }
 
   uint32_t position_table() {
     return assembler_.add_table(*spec_.position_embedding,
@@ -92,6 +102,7 @@ class EncoderBuilder {
     op.kind = OpKind::kEmbedding;
     op.embedding.output = whole(embedded);
     op.embedding.tokens = token_table();
+    op.embedding.scale = static_cast<float>(spec_.embedding_scale);
     if (spec_.position_embedding) {
       op.embedding.positions = position_table();
       op.embedding.position_offset = spec_.position_offset;
@@ -114,7 +125,8 @@ class EncoderBuilder {
     program_.input_slot = residual_ = features;
     if (spec_.input) {
       residual_ = assembler_.add_slot(spec_.model_dim);
-      assembler_.add_linear("input", whole(features), whole(residual_), {{&*spec_.input}});
+      assembler_.add_linear("input", whole(features), whole(residual_),
+                            {{&*spec_.input, spec_.embedding_scale}});
     }
     if (spec_.position_embedding) {
       const uint32_t positions = assembler_.add_slot(spec_.model_dim);
@@ -137,7 +149,8 @@ class EncoderBuilder {
   // Returns the slot of what is to be added to the residual stream.
   uint32_t add_attention(const EncoderLayerSpec& layer, const std::string& prefix, uint32_t input) {
     const uint32_t width = spec_.heads * spec_.head_dim;
-    const double scale = 1.0 / std::sqrt(static_cast<double>(spec_.head_dim));
+    const double scale =
+        spec_.score_scale.value_or(1.0 / std::sqrt(static_cast<double>(spec_.head_dim)));
     const uint32_t qkv = assembler_.add_slot(3 * width);
     assembler_.add_linear(prefix + "qkv", whole(input), whole(qkv),
                           {{&layer.query, scale}, {&layer.key}, {&layer.value}});
@@ -149,7 +162,7 @@ class EncoderBuilder {
                     {qkv, 2 * width, width},
                     whole(context),
                     spec_.heads,
-                    cache_,
+                    spec_.causal ? add_cache() : cache_,
                     mask_};
     assembler_.add_op(prefix + "attention", op);
     const uint32_t output = assembler_.add_slot(spec_.model_dim);
@@ -193,9 +206,17 @@ class EncoderBuilder {
     if (index + 1 < spec_.layers.size() || !spec_.final_norm) assembler_.show_state(residual_);
   }
 
-  // The slot of the rows that pooling gives out.
+  // Rows are given out for sequences, not for tokens: pooled ones, or those that a call asks for.
+  bool selects() const { return spec_.pooling != Pooling::kNone || spec_.causal; }
+
+  // The slot of the rows that the head starts from.
   uint32_t pool() {
-    if (spec_.pooling == Pooling::kNone) return residual_;
+    if (!selects()) return residual_;
+    if (spec_.pooling == Pooling::kNone) {
+      const uint32_t asked = assembler_.add_slot(spec_.model_dim, true);
+      assembler_.add_select("select", residual_, asked, format::SelectKind::kAsAsked);
+      return asked;
+    }
     std::vector<Pooling> poolings = {spec_.pooling};
     poolings.insert(poolings.end(), spec_.more_pooling.begin(), spec_.more_pooling.end());
     const uint32_t pooled = assembler_.add_slot(pooled_width(spec_), true);
@@ -212,8 +233,7 @@ class EncoderBuilder {
   // Returns the slot of the result.
   uint32_t add_head_step(const HeadStepSpec& step, const std::string& name, uint32_t rows) {
     if (step.linear) {
-      const uint32_t output =
-          assembler_.add_slot(step.linear->weight.rows, spec_.pooling != Pooling::kNone);
+      const uint32_t output = assembler_.add_slot(step.linear->weight.rows, selects());
       const uint32_t matrix =
           step.is_token_embedding ? tied_ : assembler_.add_matrix(name, {{&*step.linear}});
       assembler_.add_product(name, whole(rows), whole(output), matrix);
@@ -245,7 +265,7 @@ class EncoderBuilder {
   ProgramAssembler assembler_;
   Program& program_;
   uint32_t residual_ = 0;  // slot
-  uint32_t cache_ = 0;
+  uint32_t cache_ = 0;     // of all layers, where the model is not causal
   uint32_t mask_ = 0;
   uint32_t tied_ = 0;  // the tensor of the token embedding, where a head multiplies by it
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All tokens of a sequence at once; attention sees all of them.
+// All tokens of a sequence at once.
 #include "convert/encoders/encoder_reference.h"
 
 #include <algorithm>
@@ -28,15 +28,16 @@ void check_tokens(const EncoderSpec& spec, size_t tokens) {
   }
 }
 
-// Adds rows ids[t] of `table` to x [tokens, width].
-void add_rows(Rows& x, const WeightRef& table, std::span<const uint32_t> ids, const char* what) {
+// Adds rows ids[t] of `table`, times `scale`, to x [tokens, width].
+void add_rows(Rows& x, const WeightRef& table, std::span<const uint32_t> ids, const char* what,
+              double scale = 1.0) {
   const std::vector<float> values = table.load();
   const size_t width = table.columns;
   for (size_t t = 0; t < ids.size(); ++t) {
     if (ids[t] >= table.rows) {
       throw InputError("{} {}: expected less than {}", what, ids[t], table.rows);
     }
-    for (size_t i = 0; i < width; ++i) x[t * width + i] += values[ids[t] * width + i];
+    for (size_t i = 0; i < width; ++i) x[t * width + i] += scale * values[ids[t] * width + i];
   }
 }
 
@@ -56,7 +57,7 @@ void add_positions(const EncoderSpec& spec, Rows& x, size_t tokens,
 Rows embed(const EncoderSpec& spec, std::span<const uint32_t> tokens,
            std::span<const uint8_t> types) {
   Rows x(tokens.size() * spec.token_embedding->columns, 0.0);
-  add_rows(x, *spec.token_embedding, tokens, "token");
+  add_rows(x, *spec.token_embedding, tokens, "token", spec.embedding_scale);
   add_positions(spec, x, tokens.size(), tokens);
   if (spec.type_embedding) {
     std::vector<uint32_t> rows(types.begin(), types.end());
@@ -69,7 +70,10 @@ Rows embed(const EncoderSpec& spec, std::span<const uint32_t> tokens,
 
 Rows embed(const EncoderSpec& spec, std::span<const float> features, size_t tokens) {
   Rows x(features.begin(), features.end());
-  if (spec.input) x = linear(*spec.input, x);
+  if (spec.input) {
+    x = linear(*spec.input, x);
+    for (double& value : x) value *= spec.embedding_scale;
+  }
   add_positions(spec, x, tokens);
   return spec.embedding_norm ? norm(*spec.embedding_norm, std::move(x)) : x;
 }
@@ -77,10 +81,13 @@ Rows embed(const EncoderSpec& spec, std::span<const float> features, size_t toke
 Rows attention(const EncoderSpec& spec, const EncoderLayerSpec& layer, const Rows& x) {
   const reference::Qkv qkv{linear(layer.query, x), linear(layer.key, x), linear(layer.value, x)};
   const size_t tokens = x.size() / spec.model_dim;
+  const auto seen_by = [&](size_t row) {
+    const bool is_cut = spec.window != 0 && row >= spec.window;
+    return reference::KeyRange{is_cut ? row + 1 - spec.window : 0, spec.causal ? row + 1 : tokens};
+  };
   return linear(layer.output,
-                reference::attention(qkv, {spec.heads, spec.heads, spec.head_dim}, [&](size_t) {
-                  return reference::KeyRange{0, tokens};
-                }));
+                reference::attention(qkv, {spec.heads, spec.heads, spec.head_dim, spec.score_scale},
+                                     seen_by));
 }
 
 Rows mlp(const EncoderSpec& spec, const EncoderLayerSpec& layer, const Rows& x) {

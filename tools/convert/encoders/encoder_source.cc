@@ -80,7 +80,9 @@ bool holds_encoder(const fs::path& path) {
   return !state_dict.empty() && holds_torch_encoder(Checkpoint::read(state_dict));
 }
 
-EncoderSource open_encoder(const fs::path& path, const EncoderOptions& options) {
+EncoderSource open_encoder(const fs::path& path, const ModelOptions& options) {
+  const bool is_configured = is_sentence_transformers_path(path) || model_type(folder_of(path));
+  if (is_configured) refuse_options_of_state_dicts(options, quote(path.string()));
   if (is_sentence_transformers_path(path)) {
     SentenceTransformers model = read_sentence_transformers(path, options);
     return {.kind = EncoderKind::kSentenceTransformers,
@@ -95,10 +97,12 @@ EncoderSource open_encoder(const fs::path& path, const EncoderOptions& options) 
             .spec = read_hf_encoder_folder(folder, is_whole_folder ? fs::path() : path, options)};
   }
   const fs::path config = folder / kConfig;
+  TorchEncoder model =
+      read_torch_encoder(std::make_shared<const Checkpoint>(Checkpoint::read(state_dict_of(path))),
+                         fs::exists(config) ? config : fs::path(), options);
   return {.kind = EncoderKind::kStateDict,
-          .spec = read_torch_encoder(
-              std::make_shared<const Checkpoint>(Checkpoint::read(state_dict_of(path))),
-              fs::exists(config) ? config : fs::path(), options)};
+          .spec = std::move(model.spec),
+          .account = std::move(model.account)};
 }
 
 }  // namespace arenite::convert

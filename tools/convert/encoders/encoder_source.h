@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "convert/encoders/encoder_options.h"
 #include "convert/encoders/encoder_spec.h"
+#include "convert/model_options.h"
 
 namespace arenite::convert {
 
@@ -20,6 +20,7 @@ struct EncoderSource {
   // lower case before it.
   std::filesystem::path tokenizer_folder{};
   bool lowers_case = false;
+  Account account = {};  // of a state dict
 };
 
 // Whether `path` is an encoder: a folder of sentence-transformers; a Hugging Face folder whose
@@ -30,6 +31,6 @@ bool holds_encoder(const std::filesystem::path& path);
 
 // Reads the sizes, checks that every tensor is there and accounted for, and leaves the weights to
 // WeightRef::load. Throws InputError. REQUIRES: holds_encoder(path).
-EncoderSource open_encoder(const std::filesystem::path& path, const EncoderOptions& options = {});
+EncoderSource open_encoder(const std::filesystem::path& path, const ModelOptions& options = {});
 
 }  // namespace arenite::convert

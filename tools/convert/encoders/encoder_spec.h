@@ -37,12 +37,13 @@ struct HeadStepSpec {
   bool is_token_embedding = false;  // linear's weight: it is stored once
 };
 
-// Attention sees all tokens of a sequence and scales scores by 1/sqrt(head_dim).
-// Tokens: x = embedding_norm(token_embedding[id] + position_embedding[position + position_offset]
-// + type_embedding[type]), then input(x) where there is an input projection.
+// Attention sees all tokens of a sequence or, where the model is causal, itself and those before
+// it. Tokens: x = embedding_norm(embedding_scale token_embedding[id] + position_embedding[position
+// + position_offset] + type_embedding[type]), then input(x) where there is an input projection.
 // With a padding_id positions count the tokens that have another id, and tokens of that id have the
 // row before that of position 0.
-// Features: x = embedding_norm(input(features) + position_embedding[position + position_offset]).
+// Features: x = embedding_norm(embedding_scale input(features) + position_embedding[position +
+// position_offset]).
 struct EncoderSpec {
   std::string architecture;     // as its config calls it: "bert"
   uint32_t vocab_size = 0;      // 0: the input is features
@@ -56,6 +57,10 @@ struct EncoderSpec {
   uint32_t position_offset = 0;  // rows of position_embedding that no position uses: RoBERTa's 2
   std::optional<uint32_t> padding_id;  // RoBERTa's 1
   bool norm_first = false;
+  bool causal = false;
+  uint32_t window = 0;                // of a causal model: keys that a query sees; 0: all
+  std::optional<double> score_scale;  // of attention scores; absent: 1/sqrt(head_dim)
+  double embedding_scale = 1.0;       // of what is embedded, without positions and types
   Activation activation = Activation::kGeluErf;
 
   std::optional<WeightRef> token_embedding;     // [vocab_size, embedding_dim]

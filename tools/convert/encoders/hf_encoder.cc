@@ -81,8 +81,7 @@ const char* prefix_of(ConfigFields& config, const std::string& type) {
   config.refuse("model_type", "expected one of " + known);
 }
 
-void check_options(const EncoderOptions& options, const EncoderSpec& spec,
-                   const std::string& where) {
+void check_options(const ModelOptions& options, const EncoderSpec& spec, const std::string& where) {
   if (options.heads != 0 && options.heads != spec.heads) {
     throw InputError("{}: {} heads were asked for, but the model has {}: drop the option", where,
                      options.heads, spec.heads);
@@ -120,7 +119,7 @@ bool is_encoder_type(std::string_view model_type) {
 }
 
 EncoderSpec read_hf_encoder(ConfigFields& config, ModelTensors& tensors,
-                            const EncoderOptions& options, HeadUse head_use) {
+                            const ModelOptions& options, HeadUse head_use) {
   const std::string type = config.text("model_type");
   const std::string head_prefix = prefix_of(config, type);
   const bool is_alone = tensors.has("embeddings.word_embeddings.weight");
@@ -138,7 +137,7 @@ EncoderSpec read_hf_encoder(ConfigFields& config, ModelTensors& tensors,
 }
 
 EncoderSpec read_hf_encoder_folder(const fs::path& folder, const fs::path& weights,
-                                   const EncoderOptions& options, HeadUse head_use) {
+                                   const ModelOptions& options, HeadUse head_use) {
   const fs::path config_file = folder / "config.json";
   ConfigFields config(read_json_object(config_file), quote(config_file.string()));
   const TensorStore store = read_hf_weights(folder, weights);

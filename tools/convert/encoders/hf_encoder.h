@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "convert/encoders/encoder_options.h"
 #include "convert/encoders/encoder_spec.h"
+#include "convert/model_options.h"
 #include "convert/models/config_fields.h"
 #include "convert/models/model_tensors.h"
 
@@ -29,12 +29,12 @@ enum class HeadUse { kKeep, kDrop };
 // heads, for any field that is not understood, and for tensors that are missing, of another shape,
 // or left over.
 EncoderSpec read_hf_encoder(ConfigFields& config, ModelTensors& tensors,
-                            const EncoderOptions& options, HeadUse head_use = HeadUse::kKeep);
+                            const ModelOptions& options, HeadUse head_use = HeadUse::kKeep);
 
 // The same from a folder that save_pretrained wrote; `weights` as in read_hf_weights.
 EncoderSpec read_hf_encoder_folder(const std::filesystem::path& folder,
                                    const std::filesystem::path& weights,
-                                   const EncoderOptions& options,
+                                   const ModelOptions& options,
                                    HeadUse head_use = HeadUse::kKeep);
 
 // One function per family, for all but the head; `model_type` is taken already. `prefix` is what
@@ -46,7 +46,7 @@ EncoderSpec read_hf_distilbert(ConfigFields& config, ModelTensors& tensors,
 
 // Adds pooling, head and labels to `spec`, read by read_hf_*.
 void read_hf_head(ConfigFields& config, ModelTensors& tensors, const std::string& model_type,
-                  const std::string& prefix, const EncoderOptions& options, HeadUse head_use,
+                  const std::string& prefix, const ModelOptions& options, HeadUse head_use,
                   EncoderSpec& spec);
 
 // Adds the head that guesses tokens, for each row. Returns false, and adds nothing, where the

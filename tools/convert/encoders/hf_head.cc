@@ -144,7 +144,7 @@ void read_class_names(ConfigFields& config, EncoderSpec& spec) {
 }  // namespace
 
 void read_hf_head(ConfigFields& config, ModelTensors& tensors, const std::string& model_type,
-                  const std::string& prefix, const EncoderOptions& options, HeadUse head_use,
+                  const std::string& prefix, const ModelOptions& options, HeadUse head_use,
                   EncoderSpec& spec) {
   HeadReader reader(tensors, model_type, prefix, spec);
   const bool is_dropped = head_use == HeadUse::kDrop;

@@ -61,14 +61,14 @@ std::vector<Module> read_modules(const fs::path& folder) {
   return modules;
 }
 
-EncoderSpec read_transformer(const fs::path& folder, const EncoderOptions& options) {
-  EncoderOptions transformer_options = options;
+EncoderSpec read_transformer(const fs::path& folder, const ModelOptions& options) {
+  ModelOptions transformer_options = options;
   transformer_options.pooling.reset();
   return read_hf_encoder_folder(folder, {}, transformer_options, HeadUse::kDrop);
 }
 
 // `options` may say the same as the module, where that is one of the choices that there are.
-void read_pooling(const fs::path& folder, const EncoderOptions& options, EncoderSpec& spec) {
+void read_pooling(const fs::path& folder, const ModelOptions& options, EncoderSpec& spec) {
   const std::vector<Pooling> poolings = read_pooling_modes(folder, spec.model_dim);
   spec.pooling = poolings[0];
   spec.more_pooling.assign(poolings.begin() + 1, poolings.end());
@@ -107,7 +107,7 @@ void read_head_module(const Module& module, size_t index, const std::string& whe
 bool is_sentence_transformers(const fs::path& folder) { return fs::exists(folder / kModules); }
 
 SentenceTransformers read_sentence_transformers(const fs::path& folder,
-                                                const EncoderOptions& options) {
+                                                const ModelOptions& options) {
   check_model_config(folder);
   const std::vector<Module> modules = read_modules(folder);
   const std::string where = quote((folder / kModules).string());

@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
-#include "convert/encoders/encoder_options.h"
 #include "convert/encoders/encoder_spec.h"
+#include "convert/model_options.h"
 
 namespace arenite::convert {
 
@@ -22,6 +22,6 @@ struct SentenceTransformers {
 // Modules understood: Transformer and Pooling, then Dense, LayerNorm, Normalize and Dropout in any
 // order. Throws InputError for others, and for settings that are not known.
 SentenceTransformers read_sentence_transformers(const std::filesystem::path& folder,
-                                                const EncoderOptions& options);
+                                                const ModelOptions& options);
 
 }  // namespace arenite::convert

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the stack of layers first, then what stands around it.
+// Finds the stack of layers first, then what stands around it, and asks for the rest.
 #include "convert/encoders/torch_encoder.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
@@ -11,31 +13,21 @@
 #include <vector>
 
 #include "convert/encoders/encoder_parts.h"
-#include "convert/encoders/torch_facts.h"
+#include "convert/encoders/torch_names.h"
 #include "convert/error.h"
+#include "convert/mask_buffer.h"
+#include "convert/mask_compiler.h"
 #include "convert/models/model_tensors.h"
+#include "convert/models/state_dict_answers.h"
 #include "convert/models/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {
 
-constexpr double kEpsilon = 1e-5;  // PyTorch's default
 constexpr std::string_view kKey = "layers.0.self_attn.in_proj_weight";
-
-// Common names of a model's parts, from the end of what all its tensors' names begin with.
-constexpr const char* kTokenNames[] = {"embedding", "embeddings",       "token_embedding",
-                                       "tok_emb",   "token_embeddings", "tok_embedding",
-                                       "embed",     "embed_tokens",     "token_emb",
-                                       "emb",       "word_embedding",   "word_embeddings"};
-constexpr const char* kTypeNames[] = {"token_type_embedding", "token_type_embeddings",
-                                      "type_embedding", "segment_embedding", "segment_embeddings"};
-constexpr const char* kInputNames[] = {"input",       "input_proj",   "input_projection",
-                                       "input_layer", "input_linear", "in_proj",
-                                       "proj_in",     "embedding",    "embed"};
-constexpr const char* kEmbeddingNormNames[] = {"embedding_norm", "embed_norm", "emb_norm",
-                                               "embeddings_norm", "input_norm"};
-constexpr const char* kPoolerNames[] = {"pooler", "pooler.dense"};
-constexpr const char* kClassifierNames[] = {"classifier", "head", "fc", "out"};
+constexpr const char* kPublished =
+    "torch.nn.TransformerEncoderLayer has --activation relu --norm-last unless it is told another; "
+    "the language model of PyTorch's tutorial has --causal --embedding-scale sqrt, too";
 
 // What stands in front of kKey, of each stack of layers.
 std::set<std::string> stacks_of(const std::vector<std::string_view>& names) {
@@ -54,33 +46,25 @@ std::vector<std::string_view> names_of(const Checkpoint& checkpoint) {
   return names;
 }
 
-// The whole components that all names and `stack` begin with: "model." of "model.encoder.".
-std::string common_prefix(const ModelTensors& tensors, std::string stack) {
-  const auto is_common = [&] {
-    return std::ranges::all_of(tensors.stored(), [&](const StoredTensor& tensor) {
-      return tensor.name.starts_with(stack);
-    });
-  };
-  while (!stack.empty() && !is_common()) {
-    stack.pop_back();
-    while (!stack.empty() && stack.back() != '.') stack.pop_back();
-  }
-  return stack;
-}
+using Size = TrainingFacts::Size;
 
 class TorchReader {
  public:
-  TorchReader(ModelTensors& tensors, TorchFacts& facts, const EncoderOptions& options,
-              std::string stack)
-      : tensors_(tensors),
+  TorchReader(const Checkpoint& checkpoint, ModelTensors& tensors, TrainingFacts& facts,
+              StateDictAnswers& answers, std::string stack)
+      : checkpoint_(checkpoint),
+        wrapper_(wrapper_of(checkpoint)),
+        tensors_(tensors),
         facts_(facts),
-        options_(options),
+        answers_(answers),
         where_(quote(tensors.source())),
         stack_(std::move(stack)),
-        root_(common_prefix(tensors, stack_)) {}
+        names_(find_torch_names(tensors, stack_)) {}
 
   EncoderSpec run() {
     read_sizes();
+    read_answers();
+    set_heads(spec_, spec_.heads, layers_, where_);
     read_layers();
     read_input();
     read_positions();
@@ -90,18 +74,8 @@ class TorchReader {
 
  private:
   std::string layer_name(size_t index) const { return fmt::format("{}layers.{}.", stack_, index); }
-
-  // What is said in one place, or in several that agree.
-  template <typename Value>
-  std::optional<Value> agreed(std::optional<Value> asked, std::optional<Value> found,
-                              const char* what) const {
-    if (asked && found && *asked != *found) {
-      throw InputError(
-          "{}: another {} was asked for than the model's config says: leave the "
-          "option away",
-          where_, what);
-    }
-    return asked ? asked : found;
+  uint32_t rows_of(const std::string& name) const {
+    return tensors_.shape_of(name + ".weight").rows;
   }
 
   void read_sizes() {
@@ -111,23 +85,76 @@ class TorchReader {
     spec_.ffn_dim = up.rows;
     bias_ = tensors_.has(layer_name(0) + "linear1.bias") ? Presence::kRequired : Presence::kNone;
     while (tensors_.has(layer_name(layers_) + "self_attn.in_proj_weight")) ++layers_;
-    const auto heads = agreed(options_.heads == 0 ? std::nullopt : std::optional(options_.heads),
-                              facts_.heads(), "number of heads");
-    if (!heads) {
-      throw InputError(
-          "{}: a state dict does not say how many heads the {} features are divided into: give the "
-          "number of heads, with --heads or as 'num_heads' in a config.json beside the file",
-          where_, spec_.model_dim);
+    if (!names_.tokens.empty()) {
+      spec_.vocab_size = rows_of(names_.tokens);
+      facts_.check(Size::kVocabulary, spec_.vocab_size);
     }
-    set_heads(spec_, *heads, layers_, where_);
-    spec_.activation =
-        agreed(options_.activation, facts_.activation(), "activation").value_or(Activation::kRelu);
-    spec_.norm_first =
-        agreed(options_.norm_first, facts_.norm_first(), "place of norms").value_or(false);
-    epsilon_ = facts_.norm_epsilon().value_or(kEpsilon);
-    facts_.check(TorchFacts::Size::kModelDim, spec_.model_dim);
-    facts_.check(TorchFacts::Size::kFfnDim, spec_.ffn_dim);
-    facts_.check(TorchFacts::Size::kLayers, layers_);
+    facts_.check(Size::kModelDim, spec_.model_dim);
+    facts_.check(Size::kFfnDim, spec_.ffn_dim);
+    facts_.check(Size::kLayers, layers_);
+  }
+
+  void read_answers() {
+    spec_.heads = answers_.heads(spec_.model_dim);
+    spec_.activation = answers_.activation();
+    spec_.norm_first = answers_.norm_first();
+    const BandChoice mask = read_mask();
+    spec_.causal = mask.causal;
+    spec_.window = mask.window;
+    if (!names_.tokens.empty() || !names_.input.empty()) {
+      spec_.embedding_scale = answers_.embedding_scale(spec_.model_dim);
+      if (names_.positions.empty()) {
+        answers_.assume("no positions are added, since the file has no table of them");
+      }
+    } else {
+      answers_.refuse_embedding_scale("the layers read features as they are");
+    }
+    pooling_ = read_pooling();
+    spec_.score_scale = answers_.score_scale();
+    epsilon_ = answers_.epsilon();
+    answers_.require_all(kPublished);
+  }
+
+  // Models may register their mask as a buffer: then it is what the file says.
+  BandChoice read_mask() {
+    for (const StoredTensor& tensor : tensors_.stored()) {
+      if (!is_mask_buffer(tensor)) continue;
+      tensors_.pass_over(tensor.name);
+      const CheckpointTensor& stored = *checkpoint_.find(wrapper_ + tensor.name);
+      const MaskBuffer buffer = read_mask_buffer(stored, where_, 0, std::nullopt);
+      const CompiledMask mask =
+          compile_mask(buffer.dense, fmt::format("{}: {}", where_, quote(tensor.name)));
+      const bool is_all = mask.behind == kUnlimited && mask.ahead == kUnlimited;
+      if (mask.kind != MaskKind::kBand || !(is_all || mask.ahead == 0)) {
+        throw InputError("{}: mask {} is {}: expected a causal mask, a causal window, or none",
+                         where_, quote(tensor.name), mask.describe());
+      }
+      const uint32_t window = mask.behind == kUnlimited ? 0 : mask.behind + 1;
+      return answers_.mask_of_buffer(tensor.name, {.causal = !is_all, .window = window});
+    }
+    return answers_.mask();
+  }
+
+  bool is_mask_buffer(const StoredTensor& tensor) const {
+    if (tensor.name.starts_with(stack_ + "layers.")) return false;
+    const std::string last = tensor.name.substr(tensor.name.rfind('.') + 1);
+    return last.ends_with("mask") || last == "tril";
+  }
+
+  // A head as wide as the vocabulary gives logits of each token; what another one reads is not to
+  // be seen.
+  std::optional<PoolingChoice> read_pooling() {
+    const auto said = answers_.pooling_if_said();
+    if (said) return said;
+    if (!names_.pooler.empty()) return PoolingChoice::kPooler;
+    if (names_.head.empty()) return std::nullopt;
+    if (spec_.vocab_size != 0 && rows_of(names_.head) == spec_.vocab_size) {
+      answers_.assume(
+          fmt::format("{} reads each token, since it gives {} numbers, as many as there are tokens",
+                      quote(names_.head), spec_.vocab_size));
+      return PoolingChoice::kNone;
+    }
+    return answers_.ask_pooling(names_.head);
   }
 
   void read_layers() {
@@ -156,94 +183,56 @@ class TorchReader {
     spec_.layers.push_back(std::move(layer));
   }
 
-  // The first of `names` with a weight outside the stack for which `fits`; empty: none.
-  template <size_t kNames, typename Fits>
-  std::string find(const char* const (&names)[kNames], const Fits& fits) const {
-    for (const char* name : names) {
-      const std::string full = root_ + name;
-      if (tensors_.has(full + ".weight") && fits(full)) return full;
-    }
-    return {};
-  }
-
-  // nn.Embedding has no bias, nn.Linear rarely lacks one.
   void read_input() {
-    const auto has_bias = [&](const std::string& name) { return tensors_.has(name + ".bias"); };
-    const std::string tokens =
-        find(kTokenNames, [&](const std::string& name) { return !has_bias(name); });
-    const std::string input = find(kInputNames, has_bias);
-    if (!tokens.empty() && !input.empty()) {
-      throw InputError("{}: both {} and {} are there: expected tokens or features", where_,
-                       quote(tokens), quote(input));
-    }
-    if (!tokens.empty()) {
-      read_tokens(tokens);
-    } else if (!input.empty()) {
-      spec_.input_features = tensors_.shape_of(input + ".weight").columns;
+    if (!names_.tokens.empty()) {
+      read_tokens();
+    } else if (!names_.input.empty()) {
+      spec_.input_features = tensors_.shape_of(names_.input + ".weight").columns;
       spec_.input =
-          tensors_.linear(input, spec_.model_dim, spec_.input_features, Presence::kRequired);
+          tensors_.linear(names_.input, spec_.model_dim, spec_.input_features, Presence::kRequired);
     } else {
       spec_.input_features = spec_.model_dim;  // straight into the layers
     }
-    const std::string norm = find(kEmbeddingNormNames, [](const std::string&) { return true; });
-    if (!norm.empty()) {
+    if (!names_.norm.empty()) {
       spec_.embedding_norm =
-          tensors_.layer_norm(norm, spec_.model_dim, epsilon_, Presence::kIfStored);
+          tensors_.layer_norm(names_.norm, spec_.model_dim, epsilon_, Presence::kIfStored);
     }
   }
 
-  void read_tokens(const std::string& name) {
-    spec_.vocab_size = tensors_.shape_of(name + ".weight").rows;
-    facts_.check(TorchFacts::Size::kVocabulary, spec_.vocab_size);
-    spec_.token_embedding = tensors_.matrix(name + ".weight", spec_.vocab_size, spec_.model_dim);
-    const std::string types = find(kTypeNames, [](const std::string&) { return true; });
-    if (types.empty()) return;
-    spec_.token_types = tensors_.shape_of(types + ".weight").rows;
-    spec_.type_embedding = tensors_.matrix(types + ".weight", spec_.token_types, spec_.model_dim);
-  }
-
-  bool is_position_table(const StoredTensor& tensor) const {
-    if (!tensor.name.starts_with(root_) || !tensor.is_real) return false;
-    std::string_view name = std::string_view(tensor.name).substr(root_.size());
-    if (name.ends_with(".weight")) name.remove_suffix(7);
-    return name.starts_with("position") || name.starts_with("pos_") || name == "pe" ||
-           name.ends_with(".pe");
+  void read_tokens() {
+    spec_.token_embedding =
+        tensors_.matrix(names_.tokens + ".weight", spec_.vocab_size, spec_.model_dim);
+    if (names_.types.empty()) return;
+    spec_.token_types = rows_of(names_.types);
+    spec_.type_embedding =
+        tensors_.matrix(names_.types + ".weight", spec_.token_types, spec_.model_dim);
   }
 
   void read_positions() {
     for (const StoredTensor& tensor : tensors_.stored()) {
-      // A second one stays behind, to be refused as a tensor without a place.
-      if (spec_.position_embedding || !is_position_table(tensor)) continue;
-      spec_.positions_max = tensors_.shape_of(tensor.name).rows;
-      spec_.position_embedding = tensors_.matrix(tensor.name, spec_.positions_max, spec_.model_dim);
+      if (tensor.name.ends_with("position_ids")) pass_over_position_ids(tensors_, tensor.name);
     }
-    pass_over_position_ids(tensors_, root_ + "position_ids");
-    if (spec_.position_embedding) fold_single_type(spec_);
+    if (names_.positions.empty()) return;
+    spec_.positions_max = tensors_.shape_of(names_.positions).rows;
+    spec_.position_embedding =
+        tensors_.matrix(names_.positions, spec_.positions_max, spec_.model_dim);
+    fold_single_type(spec_);
   }
 
   void read_head() {
-    const auto any = [](const std::string&) { return true; };
-    const std::string pooler = find(kPoolerNames, any);
-    const std::string classifier = find(kClassifierNames, any);
-    auto pooling = agreed(options_.pooling, facts_.pooling(), "pooling");
-    if (!pooling && !pooler.empty()) pooling = PoolingChoice::kPooler;
-    if (!pooling && !classifier.empty()) {
-      throw InputError(
-          "{}: a state dict does not say what {} reads: give --pooling mean, first or none, or "
-          "'pooling' in a config.json beside the file",
-          where_, quote(classifier));
-    }
-    if (pooling == PoolingChoice::kMean) spec_.pooling = Pooling::kMean;
-    if (pooling == PoolingChoice::kFirst) spec_.pooling = Pooling::kFirst;
-    if (pooling == PoolingChoice::kPooler) {
+    if (pooling_ == PoolingChoice::kMean) spec_.pooling = Pooling::kMean;
+    if (pooling_ == PoolingChoice::kFirst) spec_.pooling = Pooling::kFirst;
+    if (pooling_ == PoolingChoice::kPooler) {
       spec_.pooling = Pooling::kFirst;
-      add_step(pooler.empty() ? root_ + "pooler" : pooler, spec_.model_dim, Activation::kTanh);
+      add_step(names_.pooler.empty() ? "pooler" : names_.pooler, spec_.model_dim,
+               Activation::kTanh);
     }
-    if (classifier.empty()) return;
-    const uint32_t classes = tensors_.shape_of(classifier + ".weight").rows;
-    add_step(classifier, classes, std::nullopt);
-    facts_.check(TorchFacts::Size::kClasses, classes);
-    spec_.labels = facts_.labels(classes);
+    if (names_.head.empty()) return;
+    const uint32_t classes = rows_of(names_.head);
+    add_step(names_.head, classes, std::nullopt);
+    facts_.check(Size::kClasses, classes);
+    spec_.labels =
+        facts_.labels([&](ConfigFields& source) { return read_labels(source, classes); });
   }
 
   void add_step(const std::string& name, uint32_t outputs, std::optional<Activation> activation) {
@@ -251,15 +240,18 @@ class TorchReader {
         {tensors_.linear(name, outputs, spec_.model_dim, Presence::kIfStored), activation});
   }
 
+  const Checkpoint& checkpoint_;
+  const std::string wrapper_;  // in front of its names, which ModelTensors do not show
   ModelTensors& tensors_;
-  TorchFacts& facts_;
-  const EncoderOptions& options_;
+  TrainingFacts& facts_;
+  StateDictAnswers& answers_;
   const std::string where_;
   const std::string stack_;  // what stands in front of "layers.0."
-  const std::string root_;   // what stands in front of all names
+  const TorchNames names_;
   uint32_t layers_ = 0;
   Presence bias_ = Presence::kRequired;  // of all layers; PyTorch has one switch for them
-  double epsilon_ = kEpsilon;
+  double epsilon_ = 0.0;
+  std::optional<PoolingChoice> pooling_;
   EncoderSpec spec_;
 };
 
@@ -274,8 +266,8 @@ bool holds_torch_encoder(const Checkpoint& checkpoint) {
   });
 }
 
-EncoderSpec read_torch_encoder(const std::shared_ptr<const Checkpoint>& checkpoint,
-                               const std::filesystem::path& config, const EncoderOptions& options) {
+TorchEncoder read_torch_encoder(const std::shared_ptr<const Checkpoint>& checkpoint,
+                                const std::filesystem::path& config, const ModelOptions& options) {
   const std::string_view wrapper = wrapper_of(*checkpoint);
   std::vector<std::string_view> names = names_of(*checkpoint);
   for (std::string_view& name : names) name.remove_prefix(wrapper.size());
@@ -289,10 +281,11 @@ EncoderSpec read_torch_encoder(const std::shared_ptr<const Checkpoint>& checkpoi
   TensorStore store(checkpoint->file_name());
   store.add(checkpoint, wrapper);
   ModelTensors tensors(store);
-  TorchFacts facts(*checkpoint, config);
-  EncoderSpec spec = TorchReader(tensors, facts, options, *stacks.begin()).run();
+  TrainingFacts facts(*checkpoint, config);
+  StateDictAnswers answers(options, facts, quote(checkpoint->file_name()));
+  EncoderSpec spec = TorchReader(*checkpoint, tensors, facts, answers, *stacks.begin()).run();
   tensors.finish();
-  return spec;
+  return {std::move(spec), answers.account()};
 }
 
 }  // namespace arenite::convert

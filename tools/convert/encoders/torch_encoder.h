@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "convert/checkpoint.h"
-#include "convert/encoders/encoder_options.h"
 #include "convert/encoders/encoder_spec.h"
+#include "convert/model_options.h"
 
 namespace arenite::convert {
 
@@ -15,12 +15,19 @@ namespace arenite::convert {
 // a bare layer's attention is a module.
 bool holds_torch_encoder(const Checkpoint& checkpoint);
 
-// Layers by PyTorch's names; embeddings, positions, input layer, pooler and classifier by common
-// ones. What tensors do not say comes from `options`, the checkpoint's plain values and `config`,
-// a config.json beside it (empty: none); unsaid, PyTorch's defaults hold. Heads and, where there is
-// a classifier without a pooler, pooling have to be said. A factor on embeddings, which no state
-// dict shows, is not known of. Throws InputError, also for tensors without a place.
-EncoderSpec read_torch_encoder(const std::shared_ptr<const Checkpoint>& checkpoint,
-                               const std::filesystem::path& config, const EncoderOptions& options);
+struct TorchEncoder {
+  EncoderSpec spec;
+  Account account;
+};
+
+// Layers by PyTorch's names; embeddings, positions, input layer, pooler and head by common ones
+// (torch_names.h). What tensors do not say comes from `options`, the checkpoint's plain values and
+// `config`, a config.json beside it (empty: none). Heads, activation, the place of norms and the
+// mask have to be said; where something is embedded, its scale; and where there is a head without a
+// pooler, pooling, unless the model is causal and the head gives logits of its vocabulary. Scores
+// are times 1/sqrt(head_dim) and norms have PyTorch's epsilon, unless it is said otherwise. Throws
+// InputError, also for tensors without a place.
+TorchEncoder read_torch_encoder(const std::shared_ptr<const Checkpoint>& checkpoint,
+                                const std::filesystem::path& config, const ModelOptions& options);
 
 }  // namespace arenite::convert

@@ -85,6 +85,11 @@ bool ConfigFields::is_null(const std::string& name) const {
   return found != object_.end() && found->is_null();
 }
 
+bool ConfigFields::is_text(const std::string& name) const {
+  const auto found = object_.find(name);
+  return found != object_.end() && found->is_string();
+}
+
 const json* ConfigFields::take(const std::string& name) {
   taken_.insert(name);
   return has(name) ? &object_[name] : nullptr;

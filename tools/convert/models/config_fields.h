@@ -26,6 +26,7 @@ class ConfigFields {
   size_t size() const { return object_.size(); }  // all fields, null ones too
   bool has(const std::string& name) const;
   bool is_null(const std::string& name) const;  // there, but null
+  bool is_text(const std::string& name) const;
 
   uint32_t count(const std::string& name, std::optional<uint32_t> fallback = {},
                  uint32_t minimum = 1);

@@ -16,13 +16,14 @@ void attend(const Qkv& qkv, const HeadCounts& counts, KeyRange seen, size_t row,
   const size_t kv_width = counts.kv_heads * head_dim;
   const size_t kv_column = head / (counts.heads / counts.kv_heads) * head_dim;
   const double* query = qkv.query.data() + (row * counts.heads + head) * head_dim;
+  const double scale = counts.score_scale.value_or(1.0 / std::sqrt(static_cast<double>(head_dim)));
   std::vector<double> weights;
   for (size_t k = seen.begin; k < seen.end; ++k) {
     double score = 0.0;
     for (size_t d = 0; d < head_dim; ++d) {
       score += query[d] * qkv.key[k * kv_width + kv_column + d];
     }
-    weights.push_back(score / std::sqrt(static_cast<double>(head_dim)));
+    weights.push_back(score * scale);
   }
   const double max = *std::max_element(weights.begin(), weights.end());
   double sum = 0.0;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "convert/models/layer_parts.h"
@@ -30,6 +31,7 @@ struct Qkv {
 
 struct HeadCounts {
   size_t heads, kv_heads, head_dim;
+  std::optional<double> score_scale = {};  // absent: 1/sqrt(head_dim)
 };
 
 // The keys [begin, end) that a query sees.
@@ -37,7 +39,7 @@ struct KeyRange {
   size_t begin, end;
 };
 
-// softmax(q k^T / sqrt(head_dim)) v of each head: [tokens, heads * head_dim].
+// softmax(score_scale q k^T) v of each head: [tokens, heads * head_dim].
 Rows attention(const Qkv& qkv, const HeadCounts& counts,
                const std::function<KeyRange(size_t row)>& seen_by);
 

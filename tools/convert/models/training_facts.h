@@ -11,34 +11,45 @@
 #include <vector>
 
 #include "convert/checkpoint.h"
-#include "convert/encoders/encoder_options.h"
+#include "convert/model_options.h"
 #include "convert/models/config_fields.h"
 
 namespace arenite::convert {
 
+template <typename Value>
+struct Fact {
+  Value value;
+  std::string where;  // it stands, for messages
+};
+
 // Such configs have any fields, so those that are not known are not refused. Getters know a fact by
 // all its usual names. They throw InputError for a value that it cannot have, and where two places
 // say different things.
-class TorchFacts {
+class TrainingFacts {
  public:
   // `config` is a config.json; empty: none.
-  TorchFacts(const Checkpoint& checkpoint, const std::filesystem::path& config);
+  TrainingFacts(const Checkpoint& checkpoint, const std::filesystem::path& config);
 
-  std::optional<uint32_t> heads();
-  std::optional<Activation> activation();
-  std::optional<bool> norm_first();
-  std::optional<PoolingChoice> pooling();
-  std::optional<double> norm_epsilon();
-  std::vector<std::string> labels(uint32_t classes);  // empty: not named
+  std::optional<Fact<uint32_t>> heads();
+  std::optional<Fact<Activation>> activation();
+  std::optional<Fact<bool>> norm_first();
+  std::optional<Fact<PoolingChoice>> pooling();
+  std::optional<Fact<MaskChoice>> mask();  // kCausal or kBidirectional
+  std::optional<Fact<EmbeddingScale>> embedding_scale();
+  std::optional<Fact<double>> score_scale();
+  std::optional<Fact<double>> epsilon();
+  // What `read` makes of the source that has an id2label; empty: none has.
+  std::vector<std::string> labels(
+      const std::function<std::vector<std::string>(ConfigFields& source)>& read);
 
   // Throws InputError where a size is written down and is another one than `found`, the tensors'.
-  enum class Size { kModelDim, kFfnDim, kLayers, kVocabulary, kClasses };
+  enum class Size { kModelDim, kFfnDim, kLayers, kVocabulary, kPositions, kClasses };
   void check(Size size, uint32_t found);
 
  private:
   // What all sources that have one of the fields `names` say.
   template <typename Value>
-  std::optional<Value> agreed(
+  std::optional<Fact<Value>> agreed(
       std::initializer_list<const char*> names,
       const std::function<Value(ConfigFields&, const std::string& name)>& read);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks for each fact under its usual names.
-#include "convert/encoders/torch_facts.h"
+#include "convert/models/training_facts.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "convert/encoders/encoder_parts.h"
 #include "convert/error.h"
 #include "convert/models/hf_common.h"
 #include "convert/models/json_file.h"
@@ -29,6 +28,9 @@ json parsed(const std::string& text) {
   const char* end = text.data() + text.size();
   const auto result = std::from_chars(text.data(), end, number);
   if (result.ec == std::errc() && result.ptr == end) return number;
+  double real = 0.0;
+  const auto real_result = std::from_chars(text.data(), end, real);
+  if (real_result.ec == std::errc() && real_result.ptr == end) return real;
   return text;
 }
 
@@ -57,9 +59,28 @@ PoolingChoice read_pooling(ConfigFields& config, const std::string& field) {
   config.refuse(field, "expected 'none', 'first', 'cls', 'pooler' or 'mean'");
 }
 
+MaskChoice read_mask(ConfigFields& config, const std::string& field) {
+  if (field != "mask") {
+    return config.flag(field) ? MaskChoice::kCausal : MaskChoice::kBidirectional;
+  }
+  const std::string text = config.text(field);
+  if (text == "causal") return MaskChoice::kCausal;
+  if (text == "bidirectional" || text == "none") return MaskChoice::kBidirectional;
+  config.refuse(field, "expected 'causal' or 'bidirectional'");
+}
+
+// A number, or "sqrt".
+EmbeddingScale read_embedding_scale(ConfigFields& config, const std::string& field) {
+  if (config.is_text(field)) {
+    if (config.text(field) == "sqrt") return {.is_sqrt = true};
+    config.refuse(field, "expected a number or 'sqrt', for the square root of the model's width");
+  }
+  return {.value = config.positive(field)};
+}
+
 }  // namespace
 
-TorchFacts::TorchFacts(const Checkpoint& checkpoint, const std::filesystem::path& config) {
+TrainingFacts::TrainingFacts(const Checkpoint& checkpoint, const std::filesystem::path& config) {
   if (!config.empty()) sources_.emplace_back(read_json_object(config), quote(config.string()));
   for (auto& [dict, values] : arguments_of(checkpoint)) {
     std::string where = quote(checkpoint.file_name());
@@ -69,60 +90,75 @@ TorchFacts::TorchFacts(const Checkpoint& checkpoint, const std::filesystem::path
 }
 
 template <typename Value>
-std::optional<Value> TorchFacts::agreed(
+std::optional<Fact<Value>> TrainingFacts::agreed(
     std::initializer_list<const char*> names,
     const std::function<Value(ConfigFields&, const std::string& name)>& read) {
-  std::optional<Value> found;
+  std::optional<Fact<Value>> found;
   for (ConfigFields& source : sources_) {
     for (const char* name : names) {
       if (!source.has(name)) continue;
       const Value value = read(source, name);
-      if (found && *found != value) {
+      if (found && !(found->value == value)) {
         source.refuse(name, "another place says something else about the same model");
       }
-      found = value;
+      found = {value, source.where()};
     }
   }
   return found;
 }
 
-std::optional<uint32_t> TorchFacts::heads() {
+std::optional<Fact<uint32_t>> TrainingFacts::heads() {
   return agreed<uint32_t>(
       {"num_heads", "n_heads", "nhead", "n_head", "heads", "num_attention_heads"},
       [](ConfigFields& source, const std::string& field) { return source.count(field); });
 }
 
-std::optional<Activation> TorchFacts::activation() {
-  return agreed<Activation>({"activation", "hidden_act"},
+std::optional<Fact<Activation>> TrainingFacts::activation() {
+  return agreed<Activation>({"activation", "hidden_act", "activation_function"},
                             [](ConfigFields& source, const std::string& field) {
                               return read_activation(source, field, "");
                             });
 }
 
-std::optional<bool> TorchFacts::norm_first() {
+std::optional<Fact<bool>> TrainingFacts::norm_first() {
   return agreed<bool>({"norm_first"}, [](ConfigFields& source, const std::string& field) {
     return source.flag(field);
   });
 }
 
-std::optional<PoolingChoice> TorchFacts::pooling() {
+std::optional<Fact<PoolingChoice>> TrainingFacts::pooling() {
   return agreed<PoolingChoice>({"pooling"}, read_pooling);
 }
 
-std::optional<double> TorchFacts::norm_epsilon() {
-  return agreed<double>({"layer_norm_eps"}, [](ConfigFields& source, const std::string& field) {
+std::optional<Fact<MaskChoice>> TrainingFacts::mask() {
+  return agreed<MaskChoice>({"causal", "is_causal", "mask"}, read_mask);
+}
+
+std::optional<Fact<EmbeddingScale>> TrainingFacts::embedding_scale() {
+  return agreed<EmbeddingScale>({"embedding_scale"}, read_embedding_scale);
+}
+
+std::optional<Fact<double>> TrainingFacts::score_scale() {
+  return agreed<double>({"attention_scale"}, [](ConfigFields& source, const std::string& field) {
     return source.positive(field);
   });
 }
 
-std::vector<std::string> TorchFacts::labels(uint32_t classes) {
+std::optional<Fact<double>> TrainingFacts::epsilon() {
+  return agreed<double>(
+      {"layer_norm_eps", "layer_norm_epsilon", "norm_eps", "epsilon"},
+      [](ConfigFields& source, const std::string& field) { return source.positive(field); });
+}
+
+std::vector<std::string> TrainingFacts::labels(
+    const std::function<std::vector<std::string>(ConfigFields&)>& read) {
   for (ConfigFields& source : sources_) {
-    if (source.has("id2label")) return read_labels(source, classes);
+    if (source.has("id2label")) return read(source);
   }
   return {};
 }
 
-void TorchFacts::check(Size size, uint32_t found) {
+void TrainingFacts::check(Size size, uint32_t found) {
   const auto expect = [&](std::initializer_list<const char*> names) {
     for (ConfigFields& source : sources_) {
       for (const char* name : names) source.expect(name, found, "the tensors have this size");
@@ -130,13 +166,15 @@ void TorchFacts::check(Size size, uint32_t found) {
   };
   switch (size) {
     case Size::kModelDim:
-      return expect({"d_model", "model_dim", "hidden_size"});
+      return expect({"d_model", "model_dim", "hidden_size", "n_embd", "emb_dim"});
     case Size::kFfnDim:
       return expect({"d_ff", "dim_feedforward", "ffn_dim"});
     case Size::kLayers:
-      return expect({"n_layers", "num_layers", "num_hidden_layers"});
+      return expect({"n_layers", "n_layer", "num_layers", "num_hidden_layers"});
     case Size::kVocabulary:
       return expect({"vocab_size"});
+    case Size::kPositions:
+      return expect({"block_size", "context_length"});
     case Size::kClasses:
       return expect({"num_labels", "num_classes", "n_classes"});
   }

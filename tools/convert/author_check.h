@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compares a converted model with what the author's own model gave for the same input.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "convert/convert.h"
+
+namespace arenite::convert {
+
+struct AuthorFiles {
+  std::filesystem::path input;    // .npy; empty: nothing is compared
+  std::filesystem::path outputs;  // .npy
+};
+
+struct AuthorCheck {
+  uint64_t sequences = 0;
+  uint64_t tokens = 0;              // of each sequence
+  bool of_last_tokens = false;      // the outputs are those of each sequence's last token
+  double largest_difference = 0.0;  // of the targets that ran
+  double largest_value = 0.0;       // of the author's outputs
+};
+
+// Above this share of the largest value the model that was converted is not the author's.
+inline constexpr double kAuthorDifferenceMax = 1e-3;
+
+// Runs `conversion` with the real runtime on every target of its file that this CPU has. The input
+// is [tokens] or [sequences, tokens] of whole numbers for a model of tokens, and one dimension
+// more, of floats, for one of features. The outputs are a row for each token, or for each sequence:
+// of a model that pools its result, else that of its last token. Throws InputError, which names a
+// file, for arrays that do not fit, and, with all that the conversion was told and assumed, for
+// outputs that differ.
+AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorFiles& files,
+                                 const std::string& checkpoint);
+
+}  // namespace arenite::convert

@@ -55,7 +55,7 @@ endfunction()
 # arenite_test(NAME SOURCES file... [LIBRARIES target...] [TIMEOUT seconds] [PRECOMPILED kind])
 #
 # Natively every TEST is a CTest test of its own. Under an emulator, where starting a process is
-# what costs, the program is one test.
+# what costs, the program is one test, which fails if all that is in it was skipped.
 function(arenite_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PRECOMPILED" "SOURCES;LIBRARIES")
   if(NOT arg_TIMEOUT)
@@ -74,7 +74,9 @@ function(arenite_test name)
   if(CMAKE_CROSSCOMPILING)
     add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
     math(EXPR timeout "${arg_TIMEOUT} * 10")
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout})
+    set_tests_properties(${name} PROPERTIES
+      TIMEOUT ${timeout}
+      FAIL_REGULAR_EXPRESSION "\\[  PASSED  \\] 0 tests")
   else()
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${arg_TIMEOUT})
   endif()

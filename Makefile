@@ -61,6 +61,18 @@ demo: ## Convert a small trained model and run it
 	$(call build,default,,arenite_cli example_hello example_sensor)
 	@tools/cmake/demo.sh build
 
+# $(call run_tests,PRESET[,CTEST ARGUMENTS]) runs the tests of a cross build. CTest knows of
+# programs alone, so what these say of their own tests is counted afterwards.
+define run_tests
+	@ctest --preset $(1) -j $(JOBS) $(2)
+	@awk '/^\[  PASSED  \] [0-9]+ test/ { passed += $$4; ++programs } \
+	  /^\[  SKIPPED \] [0-9]+ test/ { skipped += $$4 } \
+	  /^[0-9]+ passed, [0-9]+ failed$$/ { passed += $$1; ++programs } \
+	  END { printf "%d tests passed and %d skipped inside %d programs\n", \
+	    passed, skipped, programs }' \
+	  $(call folder,$(1))/Testing/Temporary/LastTest.log
+endef
+
 test: build ## Run all tests on this machine
 	@ctest --preset default -j $(JOBS)
 
@@ -73,30 +85,28 @@ test-x86-64-levels: ## Run kernels, loading and dispatch on emulated CPUs with S
 test-arm64: build ## Cross-build for 64-bit ARM and run the tests under QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_ARM64)
 	$(call build,arm64,$(HOST_PROGRAMS) $(GOLDEN_CONVERTER))
-	@ctest --preset arm64 -j $(JOBS)
+	$(call run_tests,arm64)
 
-# $(call device,PRESET) builds and runs the device tests alone.
-define device
-	$(call build,default,,make_device_vectors)
-	$(call build,$(1),$(HOST_PROGRAMS),device_tests)
-	@ctest --preset $(1) -R '^device_tests$$'
-endef
-
-test-armv7: ## Cross-build the runtime for 32-bit ARM and run its tests under QEMU
+test-armv7: ## Cross-build for 32-bit ARM and run the tests under QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_ARMV7)
 	$(call build,default,,arenite_cli make_device_vectors golden_converter)
 	$(call build,armv7,$(HOST_PROGRAMS) $(GOLDEN_CONVERTER))
-	@ctest --preset armv7 -j $(JOBS)
+	$(call run_tests,armv7)
 
-test-riscv64: ## Run the device tests for 64-bit RISC-V under QEMU
+RISCV64_TESTS := device_tests core_tests kernels_tests ops_tests
+empty :=
+space := $(empty) $(empty)
+test-riscv64: ## Run the device tests and those of kernels and ops for 64-bit RISC-V under QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_RISCV64)
-	$(call device,riscv64)
+	$(call build,default,,make_device_vectors)
+	$(call build,riscv64,$(HOST_PROGRAMS),$(RISCV64_TESTS))
+	$(call run_tests,riscv64,-R '^($(subst $(space),|,$(RISCV64_TESTS)))$$')
 
 # Without an operating system there is an example to test, too.
 define bare_metal
 	$(call build,default,,make_device_vectors arenite_cli)
 	$(call build,$(1),$(HOST_PROGRAMS))
-	@ctest --preset $(1)
+	$(call run_tests,$(1))
 endef
 
 test-cortex-m7: ## Run the device tests on a Cortex-M7 without an operating system, as QEMU has it

@@ -29,6 +29,7 @@ constexpr Test kTests[] = {
     {"commands become the expected answers", commands},
     {"a model with any byte changed is refused", changed_bytes},
     {"a model of any other length is refused", other_lengths},
+    {"a model with an endless list is refused", endless_lists},
     {"a self-test names the op whose weights are wrong", wrong_weights},
     {"painted stack tells how much a call takes", stack_is_measured},
     {"calls keep within the stack that they may take", stack_of_calls},

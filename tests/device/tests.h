@@ -23,6 +23,7 @@ void commands();
 
 void changed_bytes();
 void other_lengths();
+void endless_lists();
 void wrong_weights();
 
 void stack_is_measured();

@@ -9,9 +9,9 @@
 
 #include "convert/npy.h"
 #include "golden/decoder_case.h"
-#include "golden/golden_case.h"
 #include "support/compare.h"
 #include "support/kernel_sets.h"
+#include "support/transformers_cases.h"
 
 namespace arenite::test {
 namespace {
@@ -19,20 +19,20 @@ namespace {
 // Share of the largest value.
 constexpr double kRelativeError = 2e-5;
 
-using Parameter = std::tuple<const char*, Target>;
+using arenite::testing::kDecoderCases;
+using arenite::testing::TransformersCase;
+using Parameter = std::tuple<TransformersCase, Target>;
 
-std::string case_and_set(const testing::TestParamInfo<Parameter>& info) {
-  std::string name = std::get<0>(info.param);
-  std::ranges::replace(name, '-', '_');
-  return name + "_" + kernel_set_name(std::get<1>(info.param));
+std::string case_and_set(const ::testing::TestParamInfo<Parameter>& info) {
+  return test_name(std::get<0>(info.param)) + "_" + kernel_set_name(std::get<1>(info.param));
 }
 
-class DecoderGolden : public testing::TestWithParam<Parameter> {
+class DecoderGolden : public ::testing::TestWithParam<Parameter> {
  protected:
   void SetUp() override {
-    folder_ = data_folder() / "goldens" / std::get<0>(GetParam());
-    if (!std::filesystem::exists(folder_)) {
-      GTEST_SKIP() << folder_ << " is not there; set ARENITE_TEST_DATA";
+    folder_ = std::get<0>(GetParam()).folder("decoders");
+    if (!std::get<0>(GetParam()).is_own) {
+      ARENITE_NEEDS_DATA(folder_);
     }
     const convert::NpyArray array = convert::NpyArray::read(folder_ / "input_ids.npy");
     for (const int64_t id : array.to_i64()) ids_.push_back(static_cast<TokenId>(id));
@@ -53,13 +53,12 @@ class DecoderGolden : public testing::TestWithParam<Parameter> {
   size_t sequences_ = 0;
   size_t tokens_ = 0;
 };
-INSTANTIATE_TEST_SUITE_P(Data, DecoderGolden,
-                         testing::Combine(testing::Values("hf-gpt2-tiny", "hf-llama-tiny",
-                                                          "hf-qwen2-tiny"),
-                                          testing::ValuesIn(targets_here())),
+INSTANTIATE_TEST_SUITE_P(Transformers, DecoderGolden,
+                         ::testing::Combine(::testing::ValuesIn(kDecoderCases),
+                                            ::testing::ValuesIn(targets_here())),
                          case_and_set);
 
-testing::AssertionResult near(std::span<const float> found, std::span<const double> expected) {
+::testing::AssertionResult near(std::span<const float> found, std::span<const double> expected) {
   double largest = 0.0;
   for (const double value : expected) largest = std::max(largest, std::abs(value));
   return all_near(found, expected, kRelativeError * largest);

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <numeric>
+#include <tuple>
 
 #include "convert/npy.h"
 #include "golden/converted.h"
@@ -13,6 +16,7 @@
 #include "support/compare.h"
 #include "support/kernel_sets.h"
 #include "support/test_session.h"
+#include "support/transformers_cases.h"
 
 namespace arenite::test {
 namespace {
@@ -51,130 +55,192 @@ std::vector<double> visible_rows(std::span<const double> all, std::span<const ui
   return seen;
 }
 
-testing::AssertionResult near(std::span<const float> found, const std::vector<double>& expected) {
+::testing::AssertionResult near(std::span<const float> found, const std::vector<double>& expected) {
   double largest = 0.0;
   for (const double value : expected) largest = std::max(largest, std::abs(value));
   return all_near(found, expected, kRelativeError * largest);
 }
 
-class EncoderGolden : public testing::TestWithParam<Target> {
- protected:
-  // The folder of the data, or nothing with the test skipped.
-  static fs::path folder(const char* name) {
-    const fs::path path = data_folder() / name;
-    if (fs::exists(path)) return path;
-    [&] { GTEST_SKIP() << path << " is not there; set ARENITE_TEST_DATA"; }();
-    return {};
-  }
-};
-ARENITE_FOR_EACH_KERNEL_SET(EncoderGolden);
+using arenite::testing::kEncoderCases;
+using arenite::testing::TransformersCase;
+using Parameter = std::tuple<TransformersCase, Target>;
 
-// A batch with padding, as transformers had it.
+// A batch with padding, as transformers had it. Arrays are [sequences, tokens].
 struct PaddedCase {
-  std::vector<TokenId> ids;      // [sequences, tokens]
-  std::vector<uint8_t> visible;  // [sequences, tokens]
+  std::vector<TokenId> ids;
+  std::vector<uint8_t> visible;
+  std::vector<uint8_t> types;  // empty: the model knows one type
   uint32_t sequences = 0;
   uint32_t tokens = 0;
 };
 
+template <typename Value>
+std::vector<Value> read_whole(const fs::path& file) {
+  std::vector<Value> values;
+  for (const int64_t value : convert::NpyArray::read(file).to_i64()) {
+    values.push_back(static_cast<Value>(value));
+  }
+  return values;
+}
+
 PaddedCase read_padded(const fs::path& folder) {
   PaddedCase padded;
+  padded.ids = read_whole<TokenId>(folder / "input_ids.npy");
+  padded.visible = read_whole<uint8_t>(folder / "attention_mask.npy");
+  if (fs::exists(folder / "token_type_ids.npy")) {
+    padded.types = read_whole<uint8_t>(folder / "token_type_ids.npy");
+  }
   const convert::NpyArray ids = convert::NpyArray::read(folder / "input_ids.npy");
-  const convert::NpyArray mask = convert::NpyArray::read(folder / "attention_mask.npy");
-  for (const int64_t id : ids.to_i64()) padded.ids.push_back(static_cast<TokenId>(id));
-  for (const int64_t bit : mask.to_i64()) padded.visible.push_back(static_cast<uint8_t>(bit));
   padded.sequences = static_cast<uint32_t>(ids.shape()[0]);
   padded.tokens = static_cast<uint32_t>(ids.shape()[1]);
   return padded;
 }
 
-// The states in a folder's hidden_states.npy. Returns what the session gives out, for the tokens
-// that are visible.
-std::vector<float> expect_states(const TestModel& model, const fs::path& data,
-                                 const PaddedCase& padded) {
+class EncoderGolden : public ::testing::TestWithParam<Parameter> {
+ protected:
+  void SetUp() override {
+    folder_ = std::get<0>(GetParam()).folder("encoders");
+    if (!std::get<0>(GetParam()).is_own) {
+      ARENITE_NEEDS_DATA(folder_);
+    }
+    padded_ = read_padded(folder_);
+  }
+
+  Target target() const { return std::get<1>(GetParam()); }
+  SessionOptions options() const { return options_for(padded_.tokens, padded_.sequences); }
+
+  std::vector<float> run_padded(const TestSession& session) const {
+    Diagnostic why;
+    return values_of(session->run(TokenBatch{padded_.ids,
+                                             padded_.sequences,
+                                             padded_.tokens,
+                                             {},
+                                             padded_.visible,
+                                             false,
+                                             padded_.types},
+                                  &why),
+                     why);
+  }
+
+  std::vector<uint32_t> in_order() const {
+    std::vector<uint32_t> order(padded_.sequences);
+    std::iota(order.begin(), order.end(), 0u);
+    return order;
+  }
+
+  // The visible tokens of the sequences that `order` names, back to back.
+  std::vector<float> run_packed(const TestSession& session, std::span<const uint32_t> order) const {
+    std::vector<TokenId> ids;
+    std::vector<uint8_t> types;
+    std::vector<uint32_t> lengths;
+    for (const uint32_t sequence : order) {
+      const size_t before = ids.size();
+      for (size_t i = sequence * padded_.tokens; i < (sequence + 1) * padded_.tokens; ++i) {
+        if (padded_.visible[i] == 0) continue;
+        ids.push_back(padded_.ids[i]);
+        if (!padded_.types.empty()) types.push_back(padded_.types[i]);
+      }
+      lengths.push_back(static_cast<uint32_t>(ids.size() - before));
+    }
+    return values_of(session->run(
+        TokenBatch{ids, static_cast<uint32_t>(order.size()), 0, lengths, {}, true, types}));
+  }
+
+  // Values of [sequences, tokens, ...], of the visible tokens alone; values of sequences as they
+  // are.
+  std::vector<double> expected(const convert::NpyArray& array) const {
+    const std::vector<double> all = array.to_f64();
+    if (array.shape().size() == 2) return all;
+    return visible_rows(all, padded_.visible, all.size() / padded_.visible.size());
+  }
+
+  void expect_states(const States& states, size_t width) const {
+    const std::vector<double> all = convert::NpyArray::read(folder_ / "hidden_states.npy").to_f64();
+    const size_t each = padded_.visible.size() * width;
+    ASSERT_EQ(all.size(), states.values.size() * each);
+    for (size_t i = 0; i < states.values.size(); ++i) {
+      const std::span state = std::span(all).subspan(i * each, each);
+      EXPECT_TRUE(near(states.values[i], visible_rows(state, padded_.visible, width))) << i;
+    }
+  }
+
+  std::vector<double> expected_output() const {
+    const fs::path with_head = folder_ / "output.npy";
+    const fs::path alone = folder_ / "last_hidden_state.npy";
+    return expected(convert::NpyArray::read(fs::exists(with_head) ? with_head : alone));
+  }
+
+  fs::path folder_;
+  PaddedCase padded_;
+};
+INSTANTIATE_TEST_SUITE_P(Transformers, EncoderGolden,
+                         ::testing::Combine(::testing::ValuesIn(kEncoderCases),
+                                            ::testing::ValuesIn(targets_here())),
+                         [](const ::testing::TestParamInfo<Parameter>& info) {
+                           return test_name(std::get<0>(info.param)) + "_" +
+                                  kernel_set_name(std::get<1>(info.param));
+                         });
+
+TEST_P(EncoderGolden, GivesTheHiddenStatesAndOutputOfTransformers) {
+  const TestModel model = open(folder_, target());
+  States states;
+  SessionOptions with_states = options();
+  with_states.hidden_states = states.hook();
+  const TestSession session(*model, with_states);
+  EXPECT_TRUE(near(run_padded(session), expected_output()));
+  ASSERT_EQ(states.values.size(), model->hidden_states());
+  const nlohmann::json config = nlohmann::json::parse(std::ifstream(folder_ / "config.json"));
+  expect_states(states, config.value("hidden_size", config.value("dim", size_t{0})));
+}
+
+TEST_P(EncoderGolden, GivesTheSameBitsPackedAloneAndInReverse) {
+  const TestModel model = open(folder_, target());
+  const TestSession session(*model, options());
+  const std::vector<float> all = run_padded(session);
+  std::vector<uint32_t> order = in_order();
+  EXPECT_TRUE(same_bits(run_packed(session, order), all));
+  std::vector<float> one_by_one, reversed;
+  for (const uint32_t sequence : order) {
+    const std::vector<float> one = run_packed(session, std::span(&sequence, 1));
+    one_by_one.insert(one_by_one.end(), one.begin(), one.end());
+    reversed.insert(reversed.begin(), one.begin(), one.end());
+  }
+  EXPECT_TRUE(same_bits(one_by_one, all));
+  std::ranges::reverse(order);
+  EXPECT_TRUE(same_bits(run_packed(session, order), reversed));
+}
+
+class RobertaGolden : public KernelSetTest {};
+ARENITE_FOR_EACH_KERNEL_SET(RobertaGolden);
+
+// Padding on the left, gaps, and the padding token within texts: positions depend on them.
+TEST_P(RobertaGolden, GivesTheHiddenStatesOfTextsWithGaps) {
+  const fs::path data = fs::path(ARENITE_SOURCE_DIR) / "tests/convert/data/encoders/roberta_masked";
+  const TestModel model = open(data, GetParam());
+  const PaddedCase padded = read_padded(data);
   States states;
   SessionOptions options = options_for(padded.tokens, padded.sequences);
   options.hidden_states = states.hook();
   const TestSession session(*model, options);
-  Diagnostic why;
-  const std::vector<float> last = values_of(
-      session->run(
-          TokenBatch{padded.ids, padded.sequences, padded.tokens, {}, padded.visible, false, {}},
-          &why),
-      why);
+  const TokenBatch batch{padded.ids, padded.sequences, padded.tokens, {}, padded.visible};
+  ASSERT_TRUE(session->run(batch).ok());
   const size_t width = model->output_features();
   const std::vector<double> expected = convert::NpyArray::read(data / "hidden_states.npy").to_f64();
-  EXPECT_EQ(states.values.size(), model->hidden_states());
   const size_t state_size = padded.visible.size() * width;
-  EXPECT_EQ(expected.size(), states.values.size() * state_size);
+  ASSERT_EQ(expected.size(), states.values.size() * state_size);
   for (size_t i = 0; i < states.values.size(); ++i) {
     const std::span state = std::span(expected).subspan(i * state_size, state_size);
     EXPECT_TRUE(near(states.values[i], visible_rows(state, padded.visible, width))) << i;
   }
-  return last;
 }
 
-TEST_P(EncoderGolden, BertGivesTheHiddenStatesOfTransformers) {
-  const fs::path data = folder("goldens/hf-bert-tiny");
-  if (data.empty()) return;
-  const TestModel model = open(data, GetParam());
-  const PaddedCase padded = read_padded(data);
-  const std::vector<float> last = expect_states(model, data, padded);
-  const std::vector<double> expected_last =
-      convert::NpyArray::read(data / "last_hidden_state.npy").to_f64();
-  EXPECT_TRUE(near(last, visible_rows(expected_last, padded.visible, model->output_features())));
-}
-
-// Padding on the left, gaps, and the padding token within texts: positions depend on them.
-TEST_P(EncoderGolden, RobertaGivesTheHiddenStatesOfPaddedTexts) {
-  const fs::path data = fs::path(ARENITE_SOURCE_DIR) / "tests/convert/data/encoders/roberta_masked";
-  const TestModel model = open(data, GetParam());
-  expect_states(model, data, read_padded(data));
-}
-
-TEST_P(EncoderGolden, BertGivesTheSameBitsPackedAloneAndInReverse) {
-  const fs::path data = folder("goldens/hf-bert-tiny");
-  if (data.empty()) return;
-  const TestModel model = open(data, GetParam());
-  const PaddedCase padded = read_padded(data);
-  const TestSession session(*model, options_for(padded.tokens, padded.sequences));
-  const std::vector<float> expected = values_of(session->run(
-      TokenBatch{padded.ids, padded.sequences, padded.tokens, {}, padded.visible, false, {}}));
-  // The mask of this case is ones, then zeros.
-  std::vector<std::vector<TokenId>> sequences;
-  for (uint32_t s = 0; s < padded.sequences; ++s) {
-    const auto begin = padded.ids.begin() + s * padded.tokens;
-    const auto mask = padded.visible.begin() + s * padded.tokens;
-    const auto count = std::accumulate(mask, mask + padded.tokens, 0);
-    ASSERT_EQ(std::find(mask, mask + padded.tokens, 0) - mask, count);
-    sequences.emplace_back(begin, begin + count);
-  }
-  const auto run_packed = [&](const std::vector<std::vector<TokenId>>& some) {
-    std::vector<TokenId> ids;
-    std::vector<uint32_t> lengths;
-    for (const std::vector<TokenId>& sequence : some) {
-      ids.insert(ids.end(), sequence.begin(), sequence.end());
-      lengths.push_back(static_cast<uint32_t>(sequence.size()));
-    }
-    return values_of(session->run(
-        TokenBatch{ids, static_cast<uint32_t>(some.size()), 0, lengths, {}, true, {}}));
-  };
-  EXPECT_TRUE(same_bits(run_packed(sequences), expected));
-  std::vector<float> one_by_one, reversed;
-  for (const std::vector<TokenId>& sequence : sequences) {
-    const std::vector<float> one = run_packed({sequence});
-    one_by_one.insert(one_by_one.end(), one.begin(), one.end());
-    reversed.insert(reversed.begin(), one.begin(), one.end());
-  }
-  EXPECT_TRUE(same_bits(one_by_one, expected));
-  std::ranges::reverse(sequences);
-  EXPECT_TRUE(same_bits(run_packed(sequences), reversed));
-}
+class SentimentGolden : public KernelSetTest {};
+ARENITE_FOR_EACH_KERNEL_SET(SentimentGolden);
 
 // Trained by others: all sentences of the validation set, a hundred in a call.
-TEST_P(EncoderGolden, SentimentGivesTheLogitsAndHiddenStatesOfPyTorch) {
-  const fs::path data = folder("real/sentiment-sst2");
-  if (data.empty()) return;
+TEST_P(SentimentGolden, GivesTheLogitsAndHiddenStatesOfPyTorch) {
+  const fs::path data = data_folder() / "real/sentiment-sst2";
+  ARENITE_NEEDS_DATA(data);
   const TestModel model =
       open(data / "model.pt", GetParam(), {"gelu", "norm_first", "bidirectional", "unscaled"});
   const std::vector<int64_t> ids = convert::NpyArray::read(data / "input_ids.npy").to_i64();

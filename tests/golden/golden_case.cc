@@ -19,11 +19,6 @@ namespace {
 constexpr double kNarrow = 2e-6;
 constexpr double kWide = 1e-5;
 
-std::filesystem::path folder_of(const std::string& name) {
-  const std::filesystem::path own = std::filesystem::path(ARENITE_SOURCE_DIR) / "models" / name;
-  return std::filesystem::exists(own) ? own : data_folder() / "goldens" / name;
-}
-
 std::filesystem::path first_of(const std::filesystem::path& folder,
                                const std::vector<std::string>& names) {
   for (const std::string& name : names) {
@@ -58,11 +53,14 @@ const std::vector<GoldenCase> kDataCases = {
 
 std::filesystem::path data_folder() { return arenite::testing::collection_folder(); }
 
-bool has_case(const std::string& name) { return std::filesystem::exists(folder_of(name)); }
+std::filesystem::path case_folder(const std::string& name) {
+  const std::filesystem::path own = std::filesystem::path(ARENITE_SOURCE_DIR) / "models" / name;
+  return std::filesystem::exists(own) ? own : data_folder() / "goldens" / name;
+}
 
 GoldenModel read_case(const GoldenCase& golden) {
   const std::string name = golden.name;
-  const std::filesystem::path folder = folder_of(name);
+  const std::filesystem::path folder = case_folder(name);
   const convert::NpyArray input = read_array(folder / "input.npy");
   const convert::NpyArray output =
       read_array(first_of(folder, {"output.npy", "expected_output.npy"}));

@@ -38,8 +38,8 @@ struct GoldenModel {
   std::vector<float> output;
 };
 
-// Whether `name` is here. Own models always are.
-bool has_case(const std::string& name);
+// Where the files of case `name` are. Those of own models always are there.
+std::filesystem::path case_folder(const std::string& name);
 GoldenModel read_case(const GoldenCase& golden);
 
 }  // namespace arenite::test

@@ -12,24 +12,24 @@
 #include "support/compare.h"
 #include "support/kernel_sets.h"
 #include "support/pool.h"
+#include "support/test_data.h"
 #include "support/test_session.h"
+#include "support/transformers_cases.h"
 
 namespace arenite::test {
 namespace {
 
-std::string case_and_set(const testing::TestParamInfo<std::tuple<GoldenCase, Target>>& info) {
+std::string case_and_set(const ::testing::TestParamInfo<std::tuple<GoldenCase, Target>>& info) {
   std::string name = std::get<0>(info.param).name;
   std::ranges::replace(name, '-', '_');
   return name + "_" + kernel_set_name(std::get<1>(info.param));
 }
 
-class Golden : public testing::TestWithParam<std::tuple<GoldenCase, Target>> {
+class Golden : public ::testing::TestWithParam<std::tuple<GoldenCase, Target>> {
  protected:
   void SetUp() override {
     const GoldenCase& golden = std::get<0>(GetParam());
-    if (!has_case(golden.name)) {
-      GTEST_SKIP() << golden.name << " is not in " << data_folder() << "; set ARENITE_TEST_DATA";
-    }
+    ARENITE_NEEDS_DATA(case_folder(golden.name));
     golden_ = read_case(golden);
   }
 
@@ -55,12 +55,12 @@ class Golden : public testing::TestWithParam<std::tuple<GoldenCase, Target>> {
   GoldenModel golden_;
 };
 INSTANTIATE_TEST_SUITE_P(Data, Golden,
-                         testing::Combine(testing::ValuesIn(kDataCases),
-                                          testing::ValuesIn(targets_here())),
+                         ::testing::Combine(::testing::ValuesIn(kDataCases),
+                                            ::testing::ValuesIn(targets_here())),
                          case_and_set);
 INSTANTIATE_TEST_SUITE_P(Own, Golden,
-                         testing::Combine(testing::ValuesIn(kOwnCases),
-                                          testing::ValuesIn(targets_here())),
+                         ::testing::Combine(::testing::ValuesIn(kOwnCases),
+                                            ::testing::ValuesIn(targets_here())),
                          case_and_set);
 
 TEST_P(Golden, AgreesWithTheReference) {
@@ -106,11 +106,28 @@ TEST_P(Golden, GivesTheFirstRowsForTheFirstTokensIfCausal) {
   }
 }
 
+TEST(GoldenData, HasNoCaseOfTransformersThatIsNotTested) {
+  namespace fs = std::filesystem;
+  const auto names_below = [](const fs::path& folder) {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename());
+    return names;
+  };
+  const fs::path own = fs::path(ARENITE_SOURCE_DIR) / "tests/golden/data";
+  std::set<std::string> decoders, encoders;
+  for (const auto& model : arenite::testing::kDecoderCases) {
+    if (model.is_own) decoders.insert(model.name);
+  }
+  for (const auto& model : arenite::testing::kEncoderCases) {
+    if (model.is_own) encoders.insert(model.name);
+  }
+  EXPECT_EQ(names_below(own / "decoders"), decoders);
+  EXPECT_EQ(names_below(own / "encoders"), encoders);
+}
+
 TEST(GoldenData, HasNoAttentionCaseThatIsNotTested) {
   const std::filesystem::path folder = data_folder() / "goldens";
-  if (!std::filesystem::exists(folder)) {
-    GTEST_SKIP() << folder << " is not there; set ARENITE_TEST_DATA";
-  }
+  ARENITE_NEEDS_DATA(folder);
   std::set<std::string> known;
   for (const GoldenCase& golden : kDataCases) known.insert(golden.name);
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

@@ -13,6 +13,7 @@
 #include "golden/golden_case.h"
 #include "support/compare.h"
 #include "support/kernel_sets.h"
+#include "support/test_data.h"
 
 namespace arenite::test {
 namespace {
@@ -25,9 +26,7 @@ class TrainedModel : public KernelSetTest {
   // Skips the test where the collection is absent.
   void find(const char* folder) {
     folder_ = data_folder() / "real" / folder;
-    if (!std::filesystem::exists(folder_)) {
-      GTEST_SKIP() << folder_ << " is not there; set ARENITE_TEST_DATA";
-    }
+    ARENITE_NEEDS_DATA(folder_);
   }
 
   // The perplexity of each line on its own, as perplexity.json has it.

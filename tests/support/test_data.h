@@ -2,8 +2,11 @@
 // Where tests find their files: those of the project, and the optional collection beside it.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 
 namespace arenite::testing {
 
@@ -15,8 +18,23 @@ inline std::filesystem::path collection_folder() {
                            : std::filesystem::path(ARENITE_SOURCE_DIR) / ".." / "shared";
 }
 
+// Whether $ARENITE_REQUIRE_DATA says that the collection is there: what is missing is an error.
+inline bool is_data_required() {
+  const char* required = std::getenv("ARENITE_REQUIRE_DATA");
+  return required != nullptr && std::string_view(required) != "0";
+}
+
 inline std::filesystem::path convert_fixture(const char* name) {
   return std::filesystem::path(ARENITE_SOURCE_DIR) / "tests" / "convert" / "data" / name;
 }
 
 }  // namespace arenite::testing
+
+// Leaves the test where the collection's file or folder `place` is missing: skipped with a message,
+// or failed where data is required. Within a test or SetUp alone, as it returns.
+#define ARENITE_NEEDS_DATA(place)                                                                 \
+  if (const std::filesystem::path needed = (place); !std::filesystem::exists(needed)) {           \
+    if (::arenite::testing::is_data_required()) FAIL() << needed << " is required and not there"; \
+    GTEST_SKIP() << needed << " is not there; set ARENITE_TEST_DATA to the folder of the data";   \
+  }                                                                                               \
+  static_assert(true, "so that a semicolon follows")

@@ -55,8 +55,9 @@ endfunction()
 # arenite_test(NAME SOURCES file... [LIBRARIES target...] [TIMEOUT seconds] [PRECOMPILED kind])
 #
 # Natively every TEST is a CTest test of its own, with the program's name as its label. Under an
-# emulator or ThreadSanitizer, where starting a process is what costs, the program is one test; the
-# latter runs what says by its name that it uses threads.
+# emulator or ThreadSanitizer, where starting a process is what costs, the program is one test, which
+# fails if all that is in it was skipped; under the latter it runs what says by its name that it uses
+# threads.
 function(arenite_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PRECOMPILED" "SOURCES;LIBRARIES")
   if(NOT arg_TIMEOUT)
@@ -79,7 +80,10 @@ function(arenite_test name)
     endif()
     add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 --gtest_filter=${filter})
     math(EXPR timeout "${arg_TIMEOUT} * 10")
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} LABELS ${name})
+    set_tests_properties(${name} PROPERTIES
+      TIMEOUT ${timeout}
+      LABELS ${name}
+      FAIL_REGULAR_EXPRESSION "\\[  PASSED  \\] 0 tests")
   else()
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
       PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS ${name})

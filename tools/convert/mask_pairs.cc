@@ -31,7 +31,9 @@ MaskPairs::MaskPairs(const MaskView& mask, uint32_t positions)
 }
 
 uint64_t MaskPairs::count_distances(uint64_t begin, uint64_t end) const {
-  if (mask_.kind == MaskKind::kStrip) return visible_before_[end] - visible_before_[begin];
+  if (mask_.kind == MaskKind::kStrip) {
+    return visible_before_[static_cast<size_t>(end)] - visible_before_[static_cast<size_t>(begin)];
+  }
   const uint64_t origin = positions_ - 1;
   const uint64_t first = origin > mask_.behind ? origin - mask_.behind : 0;
   const uint64_t last = origin + mask_.ahead;

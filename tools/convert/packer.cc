@@ -16,12 +16,15 @@ void pack_weights(const ProgramTensor& tensor, std::span<const float> weights, P
     return;
   }
   std::fill(packed.begin(), packed.end(), 0.0f);
+  const auto index = [&](uint32_t output, uint32_t input) {
+    return static_cast<size_t>(packed_weight_index(packing, tensor.inputs, output, input));
+  };
   for (uint32_t output = 0; output < tensor.outputs; ++output) {
     if (!tensor.bias.empty()) {
-      packed[packed_weight_index(packing, tensor.inputs, output, kBiasRow)] = tensor.bias[output];
+      packed[index(output, kBiasRow)] = tensor.bias[output];
     }
     const float* row = weights.data() + size_t{output} * tensor.inputs;
-    float* to = packed.data() + packed_weight_index(packing, tensor.inputs, output, 0);
+    float* to = packed.data() + index(output, 0);
     for (uint32_t input = 0; input < tensor.inputs; ++input) {
       to[size_t{input} * packing.nr] = row[input];
     }

@@ -35,7 +35,8 @@ std::string_view header_text(std::span<const std::byte> file, const std::string&
         "save it again",
         quote(file_name), header_bytes, file.size() - kLengthBytes);
   }
-  const std::span<const std::byte> header = file.subspan(kLengthBytes, header_bytes);
+  const std::span<const std::byte> header =
+      file.subspan(kLengthBytes, static_cast<size_t>(header_bytes));
   if (header.empty() || header[0] != std::byte{'{'}) {
     throw InputError("{}: the header does not start with '{{': it is not a safetensors file",
                      quote(file_name));
@@ -81,7 +82,7 @@ CheckpointTensor view_of(SafetensorsEntry& entry, std::span<const std::byte> dat
   tensor.dtype = *entry.dtype;
   tensor.strides = contiguous_strides(*entry.shape);
   tensor.shape = std::move(*entry.shape);
-  tensor.data = data.subspan(begin, tensor_bytes);
+  tensor.data = data.subspan(static_cast<size_t>(begin), static_cast<size_t>(tensor_bytes));
   return tensor;
 }
 

@@ -187,6 +187,10 @@ format::Footer footer_of(std::span<const std::byte> file) {
   return footer;
 }
 
+std::span<std::byte> metadata_of(AlignedBytes& file, const format::Footer& footer) {
+  return file.span().first(static_cast<size_t>(footer.metadata_bytes));
+}
+
 }  // namespace
 
 uint32_t self_test_tokens(const Program& program) {
@@ -206,12 +210,13 @@ void record_self_test(AlignedBytes& file, const Program& program) {
   for (const Target target : targets) {
     recordings.push_back(record(runnable, target, tokens.input(test.tokens)));
   }
-  const std::span<std::byte> segment = file.span().subspan(test.segment.offset, test.segment.bytes);
+  const std::span<std::byte> segment = file.span().subspan(static_cast<size_t>(test.segment.offset),
+                                                           static_cast<size_t>(test.segment.bytes));
   write_segment(segment, format::self_test_layout(reader, test.tokens), tokens, recordings);
 
   format::Footer footer = footer_of(file.span());
   const format::Segment place(test.segment.offset, test.segment.bytes, crc32c(segment));
-  set_record(file.span().first(footer.metadata_bytes), {place, test.tokens}, footer);
+  set_record(metadata_of(file, footer), {place, test.tokens}, footer);
   std::memcpy(file.data() + file.size() - sizeof(footer), &footer, sizeof(footer));
 }
 
@@ -220,9 +225,9 @@ void strip_self_test(AlignedBytes& file) {
   if (test.bytes == 0) return;
   format::Footer footer = footer_of(file.span());
   footer.file_bytes = test.offset + sizeof(footer);
-  set_record(file.span().first(footer.metadata_bytes), {}, footer);
+  set_record(metadata_of(file, footer), {}, footer);
   std::memcpy(file.data() + test.offset, &footer, sizeof(footer));
-  file.shorten(footer.file_bytes);
+  file.shorten(static_cast<size_t>(footer.file_bytes));
 }
 
 }  // namespace arenite::convert

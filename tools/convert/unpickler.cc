@@ -304,8 +304,8 @@ class Unpickler {
 
   std::string_view take_text(uint64_t length) {
     if (length > bytes_.size() - position_) fail("ends in the middle of an opcode");
-    const std::string_view text = bytes_.substr(position_, length);
-    position_ += length;
+    const std::string_view text = bytes_.substr(position_, static_cast<size_t>(length));
+    position_ += text.size();
     return text;
   }
 

@@ -46,7 +46,8 @@ SegmentPlan plan_segment(const Program& program, Target target) {
   std::vector<uint32_t> behind;
   for (const ProgramCache& cache : program.caches) behind.push_back(cache.behind);
   std::sort(behind.begin(), behind.end());
-  const auto groups = std::unique(behind.begin(), behind.end()) - behind.begin();
+  behind.erase(std::unique(behind.begin(), behind.end()), behind.end());
+  const size_t groups = behind.size();
   if (groups > kCacheGroupsMax) {
     throw InputError("the layers have {} different sliding windows: a file holds at most {}",
                      groups, kCacheGroupsMax);
@@ -262,11 +263,12 @@ void write_weights(const Program& program, std::vector<SegmentPlan>& segments, A
       const uint64_t bytes = format::stored_bytes(tensor.shape(), segment.packing).value();
       float* const packed =
           reinterpret_cast<float*>(file.data() + segment.offset + segment.tensor_offsets[i]);
-      pack_weights(tensor, weights, segment.packing, {packed, bytes / sizeof(float)});
+      pack_weights(tensor, weights, segment.packing,
+                   {packed, static_cast<size_t>(bytes / sizeof(float))});
     }
   }
   for (SegmentPlan& segment : segments) {
-    segment.crc32c = crc32c({file.data() + segment.offset, segment.bytes});
+    segment.crc32c = crc32c({file.data() + segment.offset, static_cast<size_t>(segment.bytes)});
   }
 }
 
@@ -277,7 +279,7 @@ AlignedBytes write_model(const Program& program, const std::vector<Target>& targ
   std::vector<SegmentPlan> segments;
   for (const Target target : targets) segments.push_back(plan_segment(program, target));
   const fb::DetachedBuffer draft = build_metadata(program, segments, {});
-  const uint64_t metadata_bytes = draft.size();
+  const size_t metadata_bytes = draft.size();
   const format::ModelReader reader(std::as_bytes(std::span(draft.data(), draft.size())));
   uint64_t end = align(metadata_bytes);
   for (SegmentPlan& segment : segments) {
@@ -290,12 +292,18 @@ AlignedBytes write_model(const Program& program, const std::vector<Target>& targ
   format::SelfTest self_test;
   if (self_test_tokens != 0) {
     const uint64_t bytes = format::self_test_layout(reader, self_test_tokens).bytes;
-    const std::vector<std::byte> zeros(bytes);
+    const std::vector<std::byte> zeros(static_cast<size_t>(bytes));
     self_test = {format::Segment(end, bytes, crc32c(zeros)), self_test_tokens};
     end = align(end + bytes);
   }
 
-  AlignedBytes file(end + sizeof(format::Footer));
+  if (end > PTRDIFF_MAX - sizeof(format::Footer)) {
+    throw InputError(
+        "the model takes {} bytes, more than this machine can address: convert it on a 64-bit "
+        "machine",
+        end);
+  }
+  AlignedBytes file(static_cast<size_t>(end) + sizeof(format::Footer));
   write_weights(program, segments, file);
   const fb::DetachedBuffer metadata = build_metadata(program, segments, self_test);
   std::memcpy(file.data(), metadata.data(), metadata.size());

@@ -12,7 +12,7 @@
 #include "convert/decoders/hf_folder.h"
 #include "convert/npy.h"
 #include "support/temp_folder.h"
-#include "support/test_data.h"
+#include "support/transformers_cases.h"
 
 namespace arenite::convert {
 namespace {
@@ -33,11 +33,13 @@ double largest_difference(std::span<const double> found, std::span<const double>
   return max;
 }
 
-class HfGolden : public ::testing::TestWithParam<const char*> {
+class HfGolden : public ::testing::TestWithParam<testing::TransformersCase> {
  protected:
   void SetUp() override {
-    folder_ = testing::collection_folder() / "goldens" / GetParam();
-    if (!std::filesystem::exists(folder_)) GTEST_SKIP() << "no golden at " << folder_;
+    folder_ = GetParam().folder("decoders");
+    if (!GetParam().is_own) {
+      ARENITE_NEEDS_DATA(folder_);
+    }
   }
   std::filesystem::path folder_;
 };
@@ -83,13 +85,8 @@ TEST_P(HfGolden, ChoosesTheTokensOfTransformers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Decoders, HfGolden,
-                         ::testing::Values("hf-gpt2-tiny", "hf-llama-tiny", "hf-qwen2-tiny"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Decoders, HfGolden, ::testing::ValuesIn(testing::kDecoderCases),
+                         [](const auto& info) { return test_name(info.param); });
 
 }  // namespace
 }  // namespace arenite::convert

@@ -63,7 +63,7 @@ class RealModel : public ::testing::Test {
 };
 
 TEST_F(RealModel, Story656kChoosesTheTokensOfTransformers) {
-  if (!std::filesystem::exists(folder("story-656k"))) GTEST_SKIP() << "no collection";
+  ARENITE_NEEDS_DATA(folder("story-656k"));
   const DecoderSpec spec = open_decoder(folder("story-656k")).spec;
   EXPECT_FALSE(spec.output.has_value());
   EXPECT_EQ(spec.token_embedding.name, "lm_head.weight");
@@ -88,7 +88,7 @@ TEST_F(RealModel, Story656kChoosesTheTokensOfTransformers) {
 }
 
 TEST_F(RealModel, SortNanoGptSortsEveryInput) {
-  if (!std::filesystem::exists(folder("sort-nano-gpt"))) GTEST_SKIP() << "no collection";
+  ARENITE_NEEDS_DATA(folder("sort-nano-gpt"));
   const DecoderSpec spec = open_decoder(folder("sort-nano-gpt")).spec;
   const NpyArray greedy = NpyArray::read(folder("sort-nano-gpt") / "greedy_ids.npy");
   const std::vector<int64_t> all = greedy.to_i64();
@@ -172,7 +172,7 @@ class Llama2cVocabulary {
 };
 
 TEST_F(RealModel, Stories260kWritesTheTextOfLlama2c) {
-  if (!std::filesystem::exists(folder("stories260k"))) GTEST_SKIP() << "no collection";
+  ARENITE_NEEDS_DATA(folder("stories260k"));
   const DecoderSpec spec = open_decoder(folder("stories260k") / "stories260K.bin").spec;
   const Llama2cVocabulary vocabulary(folder("stories260k") / "tok512.bin");
   const nlohmann::json expected = read_json(folder("stories260k") / "expected.json");
@@ -190,7 +190,7 @@ TEST_F(RealModel, Stories260kWritesTheTextOfLlama2c) {
 
 TEST_F(RealModel, Stories260kHasTheExpectedPerplexityOfManyLines) {
   const std::filesystem::path real = testing::collection_folder() / "real";
-  if (!std::filesystem::exists(real / "perplexity.json")) GTEST_SKIP() << "no collection";
+  ARENITE_NEEDS_DATA(real / "perplexity.json");
   const DecoderSpec spec = open_decoder(real / "stories260k/stories260K.bin").spec;
   const Llama2cVocabulary vocabulary(real / "stories260k/tok512.bin");
   const nlohmann::json expected = read_json(real / "perplexity.json")["stories260k"];

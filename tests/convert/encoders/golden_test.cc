@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference forward pass against what other programs computed for a random BERT and for
-// trained classifiers of vibrations and of sentences.
+// The reference forward pass against what transformers computed for random encoders, and other
+// programs for trained classifiers of vibrations and of sentences.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include "convert/encoders/encoder_reference.h"
 #include "convert/encoders/encoder_source.h"
 #include "convert/npy.h"
-#include "support/test_data.h"
+#include "support/transformers_cases.h"
 
 namespace arenite::convert {
 namespace {
@@ -26,35 +26,74 @@ std::vector<uint32_t> row_of(const std::vector<int64_t>& ids, size_t row, size_t
   return {begin, begin + static_cast<ptrdiff_t>(length)};
 }
 
-TEST(EncoderGolden, StatesOfBertAreThoseOfTransformers) {
-  const auto folder = testing::collection_folder() / "goldens/hf-bert-tiny";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no golden at " << folder;
+class HfEncoderGolden : public ::testing::TestWithParam<testing::TransformersCase> {};
+INSTANTIATE_TEST_SUITE_P(Encoders, HfEncoderGolden, ::testing::ValuesIn(testing::kEncoderCases),
+                         [](const auto& info) { return test_name(info.param); });
+
+// The values of `array` [sequences, tokens, ...] that belong to visible tokens of sequence `row`.
+template <typename Value>
+std::vector<Value> visible_of(std::span<const Value> array, std::span<const int64_t> mask,
+                              size_t row, size_t rows) {
+  const size_t tokens = mask.size() / rows;
+  const size_t each = array.size() / mask.size();
+  std::vector<Value> found;
+  for (size_t t = row * tokens; t < (row + 1) * tokens; ++t) {
+    if (mask[t] == 0) continue;
+    const std::span<const Value> values = array.subspan(t * each, each);
+    found.insert(found.end(), values.begin(), values.end());
+  }
+  return found;
+}
+
+TEST_P(HfEncoderGolden, HiddenStatesAndValuesAreThoseOfTransformers) {
+  const auto folder = GetParam().folder("encoders");
+  if (!GetParam().is_own) {
+    ARENITE_NEEDS_DATA(folder);
+  }
   const EncoderSpec spec = open_encoder(folder).spec;
   const NpyArray ids = NpyArray::read(folder / "input_ids.npy");
   const std::vector<int64_t> all_ids = ids.to_i64();
   const std::vector<int64_t> mask = NpyArray::read(folder / "attention_mask.npy").to_i64();
   const std::vector<double> states = NpyArray::read(folder / "hidden_states.npy").to_f64();
+  const bool has_types = std::filesystem::exists(folder / "token_type_ids.npy");
+  const std::vector<int64_t> all_types =
+      has_types ? NpyArray::read(folder / "token_type_ids.npy").to_i64() : std::vector<int64_t>();
+  const bool has_output = std::filesystem::exists(folder / "output.npy");
+  const NpyArray output =
+      NpyArray::read(folder / (has_output ? "output.npy" : "last_hidden_state.npy"));
+  const std::vector<double> values = output.to_f64();
   const size_t rows = ids.shape()[0];
-  const size_t tokens = ids.shape()[1];
   for (size_t row = 0; row < rows; ++row) {
-    const auto seen = mask.begin() + static_cast<ptrdiff_t>(row * tokens);
-    const auto length =
-        static_cast<size_t>(std::count(seen, seen + static_cast<ptrdiff_t>(tokens), 1));
-    const EncoderOutputs outputs = reference_encoder(spec, row_of(all_ids, row, tokens, length));
-    ASSERT_EQ(outputs.hidden_states.size(), spec.layers.size() + 1);
-    for (size_t i = 0; i < outputs.hidden_states.size(); ++i) {
-      const auto expected = std::span(states).subspan((i * rows + row) * tokens * spec.model_dim,
-                                                      length * spec.model_dim);
-      EXPECT_TRUE(testing::near(outputs.hidden_states[i], expected, kRelativeError))
-          << "row " << row << ", state " << i;
+    SCOPED_TRACE(row);
+    const std::vector<int64_t> own = visible_of<int64_t>(all_ids, mask, row, rows);
+    const std::vector<uint32_t> row_ids(own.begin(), own.end());
+    std::vector<uint8_t> types;
+    if (has_types) {
+      for (const int64_t type : visible_of<int64_t>(all_types, mask, row, rows)) {
+        types.push_back(static_cast<uint8_t>(type));
+      }
     }
-    EXPECT_EQ(outputs.values, outputs.hidden_states.back());
+    const EncoderOutputs outputs = reference_encoder(spec, row_ids, types);
+    ASSERT_EQ(outputs.hidden_states.size(), spec.layers.size() + 1);
+    const size_t state_values = states.size() / outputs.hidden_states.size();
+    for (size_t i = 0; i < outputs.hidden_states.size(); ++i) {
+      const auto state = std::span(states).subspan(i * state_values, state_values);
+      EXPECT_TRUE(testing::near(outputs.hidden_states[i],
+                                visible_of<double>(state, mask, row, rows), kRelativeError))
+          << "state " << i;
+    }
+    const size_t labels = values.size() / rows;
+    const std::vector<double> expected =
+        output.shape().size() == 3
+            ? visible_of<double>(values, mask, row, rows)
+            : std::vector<double>(values.begin() + static_cast<ptrdiff_t>(row * labels),
+                                  values.begin() + static_cast<ptrdiff_t>((row + 1) * labels));
+    EXPECT_TRUE(testing::near(outputs.values, expected, kRelativeError));
   }
 }
 
 TEST(EncoderGolden, VibrationsHaveTheLogitsOfTheirTrainedModel) {
   const auto folder = std::filesystem::path(ARENITE_SOURCE_DIR) / "models/vibration";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no model at " << folder;
   // The config beside the weights says all that a state dict does not.
   const EncoderSpec spec = open_encoder(folder / "model.safetensors").spec;
   EXPECT_EQ(spec.labels.size(), 5u);
@@ -76,7 +115,7 @@ TEST(EncoderGolden, VibrationsHaveTheLogitsOfTheirTrainedModel) {
 #ifdef ARENITE_HAVE_LIBZIP
 TEST(EncoderGolden, SentencesHaveTheLogitsOfTheirTrainedModel) {
   const auto folder = testing::collection_folder() / "real/sentiment-sst2";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no collection at " << folder;
+  ARENITE_NEEDS_DATA(folder);
   // config.json says how many heads; the rest stands there in prose only.
   const EncoderSpec spec = open_encoder(folder / "model.pt", {.activation = Activation::kGeluErf,
                                                               .norm_first = true,

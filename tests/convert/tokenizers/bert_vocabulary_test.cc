@@ -162,7 +162,7 @@ TEST_F(VocabTxt, IsFoundForAnEncoder) {
 TEST(SentimentVocabulary, GivesTheIdsThatTheModelWasTrainedWith) {
   ARENITE_NEEDS_UTF8PROC
   const auto folder = collection_folder() / "real" / "sentiment-sst2";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not there";
+  ARENITE_NEEDS_DATA(folder);
   const TestTokenizer tokenizer(*encoder_tokenizer(folder / "model.pt", "", 4998));
   const auto ids = convert::NpyArray::read(folder / "input_ids.npy").to_i64();
   const auto lengths = convert::NpyArray::read(folder / "lengths.npy").to_i64();

@@ -21,7 +21,7 @@ class RealTokenizers : public ::testing::Test {
  protected:
   void SetUp() override {
     folder_ = collection_folder() / "real";
-    if (!std::filesystem::exists(folder_)) GTEST_SKIP() << folder_ << " is not there";
+    ARENITE_NEEDS_DATA(folder_);
   }
   json read(const char* file) const {
     std::ifstream in(folder_ / file);

@@ -62,8 +62,9 @@ class GgufParser {
           "{}: {} at byte {} takes {} bytes, but {} follow: the file is cut short or damaged",
           name_, what, at_, count, rest.size());
     }
-    at_ += count;
-    return rest.first(count);
+    const auto taken = static_cast<size_t>(count);
+    at_ += taken;
+    return rest.first(taken);
   }
 
   template <typename Number>
@@ -180,7 +181,8 @@ class GgufParser {
     const auto aligned = [alignment](uint64_t position) {
       return (position + alignment - 1) / alignment * alignment;
     };
-    const uint64_t data_start = std::min<uint64_t>(aligned(at_), file_.map_.bytes().size());
+    const auto data_start =
+        static_cast<size_t>(std::min<uint64_t>(aligned(at_), file_.map_.bytes().size()));
     const std::span<const std::byte> data = file_.map_.bytes().subspan(data_start);
     std::vector<size_t> order(offsets.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -208,7 +210,8 @@ class GgufParser {
             "short or damaged",
             what, fmt::join(tensor.shape, ", "), tensor.block->name, data.size(), offsets[i]);
       }
-      tensor.data = data.subspan(offsets[i], tensor_bytes);
+      tensor.data =
+          data.subspan(static_cast<size_t>(offsets[i]), static_cast<size_t>(tensor_bytes));
       end = offsets[i] + tensor_bytes;
     }
     if (data.size() > aligned(end)) {

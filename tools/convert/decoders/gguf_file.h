@@ -51,8 +51,9 @@ void for_each_string(const GgufValue& value, const Take& take) {
     uint64_t length = 0;
     std::memcpy(&length, value.data.data() + at, sizeof length);
     at += sizeof length;
-    take(std::string_view(reinterpret_cast<const char*>(value.data.data()) + at, length));
-    at += length;
+    const auto bytes = static_cast<size_t>(length);
+    take(std::string_view(reinterpret_cast<const char*>(value.data.data()) + at, bytes));
+    at += bytes;
   }
 }
 

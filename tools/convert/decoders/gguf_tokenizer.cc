@@ -26,7 +26,7 @@ class TokenizerReader {
     const GgufValue* value = find(key, GgufType::kString, true);
     std::vector<std::string> found;
     if (value == nullptr) return found;
-    found.reserve(value->count);  // each has 8 bytes of the file at least
+    found.reserve(static_cast<size_t>(value->count));  // each has 8 bytes of the file at least
     for_each_string(*value, [&](std::string_view text) { found.emplace_back(text); });
     return found;
   }
@@ -36,7 +36,7 @@ class TokenizerReader {
     const GgufValue* value = find(key, type, true);
     std::vector<Number> found;
     if (value == nullptr) return found;
-    found.resize(value->count);
+    found.resize(static_cast<size_t>(value->count));
     if (!found.empty()) std::memcpy(found.data(), value->data.data(), value->data.size());
     return found;
   }

@@ -183,7 +183,8 @@ TensorStore store_of(const Header& header, const std::shared_ptr<const FileMap>&
     const uint64_t copies = entry.is_per_layer ? static_cast<uint64_t>(header.layers) : 1;
     const uint64_t size = tensor_bytes(header, entry);
     for (uint64_t i = 0; i < copies; ++i, at += size) {
-      const std::span<const std::byte> data = map->bytes().subspan(at, size);
+      const std::span<const std::byte> data =
+          map->bytes().subspan(static_cast<size_t>(at), static_cast<size_t>(size));
       const bool is_quantized = header.version == 2 && entry.rows != 0;
       StoredTensor tensor{.name = fmt::format(fmt::runtime(entry.name), i) + ".weight",
                           .type = is_quantized ? "Q8_0" : "F32",
@@ -191,7 +192,8 @@ TensorStore store_of(const Header& header, const std::shared_ptr<const FileMap>&
                           .load = {},
                           .file = file_name};
       if (entry.rows != 0) tensor.shape = {entry.rows, entry.columns};
-      tensor.load = [map, data, is_quantized, elements = entry.rows * entry.columns,
+      tensor.load = [map, data, is_quantized,
+                     elements = static_cast<size_t>(entry.rows * entry.columns),
                      group = static_cast<size_t>(header.group_elements)] {
         return is_quantized ? read_groups(data, elements, group) : read_floats(data);
       };

@@ -36,8 +36,9 @@ class Reader {
           "or no tokenizer of llama2.c",
           name_, length, position_, bytes_.size() - position_);
     }
-    position_ += length;
-    return bytes_.substr(position_ - length, length);
+    const std::string_view found = bytes_.substr(position_, static_cast<size_t>(length));
+    position_ += found.size();
+    return found;
   }
 
  private:

@@ -32,11 +32,12 @@ bool ProtobufReader::next(ProtobufField& field) {
       field.integer = fixed(4);
       return true;
     case ProtobufField::Type::kBytes: {
-      const uint64_t length = varint();
-      if (length > message_.size() - position_) {
+      const uint64_t given = varint();
+      if (given > message_.size() - position_) {
         throw InputError("{}: field {} has {} bytes and {} are left: the file is damaged", where_,
-                         field.number, length, message_.size() - position_);
+                         field.number, given, message_.size() - position_);
       }
+      const auto length = static_cast<size_t>(given);
       field.bytes = message_.substr(position_, length);
       position_ += length;
       return true;

@@ -86,6 +86,7 @@ arenite_status begin(arenite_session* session, const AnyBatch* batch, bool from_
 
 using arenite::Diagnostic;
 using arenite::Model;
+using arenite::Output;
 using arenite::Session;
 using arenite::c::begin;
 using arenite::c::feed;
@@ -178,6 +179,10 @@ arenite_status arenite_session_advance(arenite_session* session, uint32_t ops_ma
   Diagnostic from;
   const auto advanced = session_of(session).advance(ops_max, &from);
   return arenite::c::finish(advanced, from, why, [&](uint32_t value) { *ops_left = value; });
+}
+
+bool arenite_output_finite(const arenite_output* output) {
+  return Output{output->data, output->rows, output->features}.finite();
 }
 
 arenite_output arenite_session_output(const arenite_session* session) {

@@ -19,24 +19,25 @@
 namespace arenite {
 namespace {
 
+// The parameters of a kernel that could clamp, and of one that could not.
 constexpr xnn_f32_minmax_params kNoClamp = {{-INFINITY, INFINITY}};
 constexpr xnn_f32_default_params kNoParams = {};
 constexpr xnn_f32_scale_params kScaleByOne = {{1.0f}};
 
-template <auto kKernel, uint32_t kNr>
+template <auto kKernel, uint32_t kNr, auto* kParams = &kNoClamp>
 void gemm(size_t rows, size_t columns, size_t k_bytes, const float* a, size_t a_stride_bytes,
           const float* w, float* c, size_t c_stride_bytes) {
   kernel_reads_rows(a, rows, k_bytes, a_stride_bytes);
   kernel_reads(w, (columns + kNr - 1) / kNr * kNr * (sizeof(float) + k_bytes));
   kernel_writes_rows(c, rows, columns * sizeof(float), c_stride_bytes);
   kKernel(rows, columns, k_bytes, a, a_stride_bytes, w, c, c_stride_bytes, kNr * sizeof(float),
-          &kNoClamp);
+          kParams);
 }
 
 template <auto kKernel>
-void row_max(size_t bytes, const float* x, float* max) {
+void row_extremes(size_t bytes, const float* x, float* extremes) {
   kernel_reads(x, bytes);
-  kKernel(bytes, x, max, &kNoParams);
+  kKernel(bytes, x, extremes, &kNoParams);
 }
 
 template <auto kKernel>
@@ -96,7 +97,7 @@ void transpose(size_t rows, size_t columns, const float* x, size_t x_stride_byte
 constexpr KernelSet linked_kernels(KernelSet set) {
   using enum Feature;
   if (!linked(kAttention)) {
-    set.row_max = nullptr;
+    set.row_extremes = nullptr;
     set.exp_sum = nullptr;
     set.transpose = nullptr;
   }
@@ -111,15 +112,16 @@ constexpr KernelSet linked_kernels(KernelSet set) {
 
 // Which of these sets there are is decided by the build (tools/cmake/xnnpack.cmake).
 #if defined(ARENITE_HAVE_SCALAR)
+// XNNPACK's scalar kernels that clamp make -infinity of NaN, so these are the ones that do not.
 constexpr KernelSet kScalar = linked_kernels({
     Target::kPortable,
     "scalar",
     packing_of(Target::kPortable),
-    {nullptr, gemm<xnn_f32_gemm_minmax_ukernel_1x4__scalar, 4>,
-     gemm<xnn_f32_gemm_minmax_ukernel_2x4__scalar, 4>,
-     gemm<xnn_f32_gemm_minmax_ukernel_4x4__scalar, 4>,
-     gemm<xnn_f32_gemm_minmax_ukernel_4x4__scalar, 4>},
-    row_max<xnn_f32_rmax_ukernel__scalar_u4_acc4>,
+    {nullptr, gemm<xnn_f32_gemm_ukernel_1x4__scalar, 4, &kNoParams>,
+     gemm<xnn_f32_gemm_ukernel_2x4__scalar, 4, &kNoParams>,
+     gemm<xnn_f32_gemm_ukernel_4x4__scalar, 4, &kNoParams>,
+     gemm<xnn_f32_gemm_ukernel_4x4__scalar, 4, &kNoParams>},
+    row_extremes<xnn_f32_rminmax_ukernel__scalar_u4_acc4>,
     exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__scalar_rr2_p5_u4_acc2>,
     binary<xnn_f32_vadd_ukernel__scalar_u8>,
     with_constant<xnn_f32_vmulc_ukernel__scalar_u8>,
@@ -143,7 +145,7 @@ constexpr KernelSet kSse41 = linked_kernels({
      gemm<xnn_f32_gemm_minmax_ukernel_3x8__sse_load1, 8>,
      gemm<xnn_f32_gemm_minmax_ukernel_3x8__sse_load1, 8>,
      gemm<xnn_f32_gemm_minmax_ukernel_4x8__sse_load1, 8>},
-    row_max<xnn_f32_rmax_ukernel__sse_u16_acc4>,
+    row_extremes<xnn_f32_rminmax_ukernel__sse_u16_acc4>,
     exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__sse2_rr2_p5_u16_acc2>,
     binary<xnn_f32_vadd_ukernel__sse_u8>,
     with_constant<xnn_f32_vmulc_ukernel__sse_u8>,
@@ -168,7 +170,7 @@ constexpr KernelSet kAvx2 = linked_kernels({
      gemm<xnn_f32_gemm_minmax_ukernel_3x16__fma3_broadcast, 16>,
      gemm<xnn_f32_gemm_minmax_ukernel_3x16__fma3_broadcast, 16>,
      gemm<xnn_f32_gemm_minmax_ukernel_4x16__fma3_broadcast, 16>},
-    row_max<xnn_f32_rmax_ukernel__avx_u32_acc4>,
+    row_extremes<xnn_f32_rminmax_ukernel__avx_u32_acc4>,
     exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__avx2_rr2_p5_u32_acc2>,
     binary<xnn_f32_vadd_ukernel__avx_u16>,
     with_constant<xnn_f32_vmulc_ukernel__avx_u16>,
@@ -196,7 +198,7 @@ constexpr KernelSet kAvx512 = linked_kernels({
      gemm<xnn_f32_gemm_minmax_ukernel_6x32__avx512f_broadcast, 32>,
      gemm<xnn_f32_gemm_minmax_ukernel_7x32__avx512f_broadcast, 32>,
      gemm<xnn_f32_gemm_minmax_ukernel_8x32__avx512f_broadcast, 32>},
-    row_max<xnn_f32_rmax_ukernel__avx512f_u64_acc4>,
+    row_extremes<xnn_f32_rminmax_ukernel__avx512f_u64_acc4>,
     exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__avx512f_rr2_p5_u64_acc2>,
     binary<xnn_f32_vadd_ukernel__avx512f_u32>,
     with_constant<xnn_f32_vmulc_ukernel__avx512f_u32>,
@@ -222,7 +224,7 @@ constexpr KernelSet kNeon = linked_kernels({
      gemm<xnn_f32_gemm_minmax_ukernel_4x8__aarch64_neonfma_lane_ld128, 8>,
      gemm<xnn_f32_gemm_minmax_ukernel_6x8__aarch64_neonfma_lane_ld128, 8>,
      gemm<xnn_f32_gemm_minmax_ukernel_6x8__aarch64_neonfma_lane_ld128, 8>},
-    row_max<xnn_f32_rmax_ukernel__neon_u16_acc4>,
+    row_extremes<xnn_f32_rminmax_ukernel__neon_u16_acc4>,
     exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__neonfma_rr1_p5_u16_acc2>,
     binary<xnn_f32_vadd_ukernel__neon_u8>,
     with_constant<xnn_f32_vmulc_ukernel__neon_u8>,
@@ -246,7 +248,7 @@ constexpr KernelSet kNeon32 = linked_kernels({
      gemm<xnn_f32_gemm_minmax_ukernel_4x8__neon_lane_ld64, 8>,
      gemm<xnn_f32_gemm_minmax_ukernel_4x8__neon_lane_ld64, 8>,
      gemm<xnn_f32_gemm_minmax_ukernel_4x8__neon_lane_ld64, 8>},
-    row_max<xnn_f32_rmax_ukernel__neon_u16_acc4>,
+    row_extremes<xnn_f32_rminmax_ukernel__neon_u16_acc4>,
     exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__neon_rr2_p5_u16_acc2>,
     binary<xnn_f32_vadd_ukernel__neon_u8>,
     with_constant<xnn_f32_vmulc_ukernel__neon_u8>,

@@ -15,15 +15,18 @@ namespace arenite {
 
 // c [rows, columns] = a [rows, k] * w + bias, where w is panels of nr columns (packing.h).
 // Strides are in bytes. A product's bits do not depend on `rows` or on the row's place among them.
+// Products are added in the order of k, one after the other, to the bias; NaN stays NaN.
 // REQUIRES: 1 <= rows <= mr, columns >= 1, k_bytes a positive multiple of 4; w at a multiple of nr
 // floats or of 64 bytes, whichever is less (SIMD kernels load weights with aligned instructions).
 using GemmKernel = void (*)(size_t rows, size_t columns, size_t k_bytes, const float* a,
                             size_t a_stride_bytes, const float* w, float* c, size_t c_stride_bytes);
 
-// *max = the largest of x [bytes / 4]. REQUIRES: bytes > 0.
-using RowMaxKernel = void (*)(size_t bytes, const float* x, float* max);
+// extremes = the least and the largest of x [bytes / 4]; any two numbers if one of x is NaN.
+// REQUIRES: bytes > 0.
+using RowExtremesKernel = void (*)(size_t bytes, const float* x, float* extremes);
 
-// y = exp(x - *max), *sum = sum of y. Exactly 0 where x is -infinity. x and y may be the same.
+// y = exp(x - *max), *sum = sum of y. Exactly 0 where x is -infinity; NaN where x or *max is, and
+// where both are the same infinity. x and y may be the same.
 using ExpSumKernel = void (*)(size_t bytes, const float* x, const float* max, float* y, float* sum);
 
 // y = a + b; y may be a or b.
@@ -59,7 +62,7 @@ struct KernelSet {
   const char* name;
   Packing packing;
   GemmKernel gemm[kRowsMax + 1];  // [rows]: the kernel that suits this many rows, up to mr
-  RowMaxKernel row_max;
+  RowExtremesKernel row_extremes;
   ExpSumKernel exp_sum;
   AddKernel add;
   ScaleKernel scale;

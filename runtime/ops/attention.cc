@@ -4,45 +4,27 @@
 // thread holds mr rows of scores.
 #include "ops/attention.h"
 
+#include <cmath>
 #include <cstring>
 
-#include "core/arena_formula.h"
-#include "ops/kv_cache.h"
+#include "core/finite.h"
+#include "ops/attention_block.h"
 #include "ops/mask.h"
 #include "ops/parallel.h"
 
 namespace arenite {
-namespace {
 
-// A block of queries that share their keys: tokens of one head, or heads of one token. Scores of
-// key `origin` are in column 0.
-struct Block {
-  const KvCache& cache;
-  uint32_t kv_head;
-  uint32_t rows;
-  uint32_t position;       // of its first row
-  uint32_t position_step;  // from row to row: 1 for tokens, 0 for heads
-  uint32_t keys;           // held by the sequence, new ones included
-  ConstMatrix query;       // [rows, head_dim]
-  Matrix output;           // [rows, value_dim]
-  uint32_t begin = 0;      // the keys that any of its rows sees: [begin, end)
-  uint32_t end = 0;
-  uint32_t origin = 0;  // begin, rounded down to a page
-};
+void set_range(const MaskView& mask, Block& block) {
+  block.begin = UINT32_MAX;
+  block.end = 0;
+  for (uint32_t r = 0; r < block.rows; ++r) {
+    const KeyRange range = visible_keys(mask, block.position + r * block.position_step, block.keys);
+    if (range.begin < block.begin) block.begin = range.begin;
+    if (range.end > block.end) block.end = range.end;
+  }
+  block.origin = block.begin - block.begin % kPagePositions;
+}
 
-// What a thread works with: a tile for partial products, then rows of scores.
-struct Scratch {
-  float* tile;
-  float* scores;
-  size_t stride;  // floats between rows of scores
-
-  Scratch(float* data, Packing packing, uint32_t cache_positions)
-      : tile(data),
-        scores(data + size_t{packing.mr} * packing.nr),
-        stride(size_t{key_panels(packing, cache_positions)} * packing.nr + kScoreRowPadding) {}
-};
-
-// scores = query * keys^T, for the keys that any row of the block sees.
 void compute_scores(const KernelSet& kernels, const Attention& op, const Block& block,
                     const Scratch& scratch) {
   if (op.shape.head_dim == 0) {
@@ -70,21 +52,51 @@ void compute_scores(const KernelSet& kernels, const Attention& op, const Block& 
   }
 }
 
+void divide_by_sum(const KernelSet& kernels, const Attention& op, float factor, float* row) {
+  const size_t bytes = op.shape.value_dim * sizeof(float);
+  kernels.scale(bytes, row, &factor, row);
+  // A sum that underflowed may be -0, unless a hidden key added its 0 behind: make both +0.
+  constexpr float kZero = 0.0f;
+  kernels.add_constant(bytes, row, &kZero, row);
+}
+
+namespace {
+
+// Row `r` of a block, as a block.
+Block row_of(const Block& block, uint32_t r) {
+  Block row = block;
+  row.rows = 1;
+  row.position += r * block.position_step;
+  if (row.query.data != nullptr) row.query.data = block.query.row(r);
+  row.output.data = block.output.row(r);
+  return row;
+}
+
 // Turns scores into weights that still have to be divided by their sum; `factor` becomes 1 / sum.
-// Keys of the block that this row does not see get the weight 0.
+// Keys of the block that this row does not see get the weight 0. Where a score may not be finite,
+// the factor becomes NaN instead.
 void softmax_row(const KernelSet& kernels, const MaskView& mask, const Block& block,
                  uint32_t position, float* scores, float& factor) {
   const KeyRange range = visible_keys(mask, position, block.keys);
   float* visible = scores + (range.begin - block.origin);
   const size_t bytes = (range.end - range.begin) * sizeof(float);
+  float extremes[2];
+  float least = 0.0f;  // before the mask adds infinities of its own
+  if (hides_by_adding(mask)) {
+    kernels.row_extremes(bytes, visible, extremes);
+    least = extremes[0];
+  }
   apply_mask(kernels, mask, position, range, visible);
-  float max;
+  kernels.row_extremes(bytes, visible, extremes);
+  if (!hides_by_adding(mask)) least = extremes[0];
+  const float max = extremes[1];
   float sum;
-  kernels.row_max(bytes, visible, &max);
   kernels.exp_sum(bytes, visible, &max, visible, &sum);
   std::memset(scores, 0, (range.begin - block.origin) * sizeof(float));
   std::memset(scores + (range.end - block.origin), 0, (block.end - range.end) * sizeof(float));
-  factor = 1.0f / sum;
+  // The sum is NaN if a score is NaN, or the largest one infinite.
+  const bool finite = least > -INFINITY && max > kHiddenScore && sum == sum;
+  factor = finite ? 1.0f / sum : NAN;
 }
 
 // output = weights * values, page by page. Pages lie at fixed positions, so the order of additions
@@ -127,14 +139,7 @@ void weigh_values(const KernelSet& kernels, const Attention& op, const Block& bl
 
 void attend(const KernelSet& kernels, const Attention& op, Block& block, float* scratch_data) {
   const Scratch scratch(scratch_data, kernels.packing, op.cache_positions);
-  block.begin = UINT32_MAX;
-  for (uint32_t r = 0; r < block.rows; ++r) {
-    const KeyRange range =
-        visible_keys(op.mask, block.position + r * block.position_step, block.keys);
-    if (range.begin < block.begin) block.begin = range.begin;
-    if (range.end > block.end) block.end = range.end;
-  }
-  block.origin = block.begin - block.begin % kPagePositions;
+  set_range(op.mask, block);
 
   float factors[kRowsMax];
   compute_scores(kernels, op, block, scratch);
@@ -144,11 +149,13 @@ void attend(const KernelSet& kernels, const Attention& op, Block& block, float* 
   }
   weigh_values(kernels, op, block, scratch);
   for (uint32_t r = 0; r < block.rows; ++r) {
-    float* row = block.output.row(r);
-    kernels.scale(op.shape.value_dim * sizeof(float), row, &factors[r], row);
-    // A sum that underflowed may be -0, unless a hidden key added its 0 behind: make both +0.
-    constexpr float kZero = 0.0f;
-    kernels.add_constant(op.shape.value_dim * sizeof(float), row, &kZero, row);
+    divide_by_sum(kernels, op, factors[r], block.output.row(r));
+  }
+  // A key that a row does not see has weight 0, and 0 * NaN is NaN.
+  for (uint32_t r = 0; r < block.rows; ++r) {
+    if (!all_finite(block.output.row(r), op.shape.value_dim)) {
+      attend_alone(kernels, op, row_of(block, r), scratch);
+    }
   }
 }
 

@@ -13,15 +13,22 @@ bool is_tiles(const MaskView& mask) {
   return linked(Feature::kTileMask) && mask.kind == MaskKind::kTiles;
 }
 
-bool is_strip(const MaskView& mask) {
-  return linked(Feature::kStripMask) && mask.kind == MaskKind::kStrip;
-}
-
 uint16_t tile_at(const MaskView& mask, uint32_t row, uint32_t key) {
   return mask.map[size_t{row / kMaskTile} * mask.tile_columns() + key / kMaskTile];
 }
 
 uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+// The keys of a tile that row `position` sees, a bit for each.
+uint32_t visible_in_tile(const MaskView& mask, uint32_t position, uint16_t tile) {
+  if (tile < kTileMixed) return tile == kTileVisible ? UINT32_MAX : 0;
+  return mask.bits[size_t{tile - uint32_t{kTileMixed}} * kMaskTile + position % kMaskTile];
+}
+
+// A strip's values for query `position`, from that of `key` on.
+const float* strip_value(const MaskView& mask, uint32_t position, uint32_t key) {
+  return mask.values.data() + (mask.positions - 1 + key - position);
+}
 
 void apply_tiles(const MaskView& mask, uint32_t position, KeyRange range, float* scores) {
   for (uint32_t key = range.begin; key < range.end;) {
@@ -31,17 +38,25 @@ void apply_tiles(const MaskView& mask, uint32_t position, KeyRange range, float*
       key = tile_end;
       continue;
     }
-    uint32_t visible = 0;
-    if (tile >= kTileMixed) {
-      visible = mask.bits[size_t{tile - uint32_t{kTileMixed}} * kMaskTile + position % kMaskTile];
-    }
+    const uint32_t visible = visible_in_tile(mask, position, tile);
     for (; key < tile_end; ++key) {
-      if ((visible >> (key % kMaskTile) & 1u) == 0) scores[key - range.begin] = -INFINITY;
+      if ((visible >> (key % kMaskTile) & 1u) == 0) scores[key - range.begin] = kHiddenScore;
     }
   }
 }
 
 }  // namespace
+
+bool hides_by_adding(const MaskView& mask) {
+  return linked(Feature::kStripMask) && mask.kind == MaskKind::kStrip;
+}
+
+float mask_term(const MaskView& mask, uint32_t position, uint32_t key) {
+  if (hides_by_adding(mask)) return *strip_value(mask, position, key);
+  if (!is_tiles(mask)) return 0.0f;
+  const uint32_t visible = visible_in_tile(mask, position, tile_at(mask, position, key));
+  return (visible >> (key % kMaskTile) & 1u) != 0 ? 0.0f : -INFINITY;
+}
 
 KeyRange visible_keys(const MaskView& mask, uint32_t position, uint32_t keys) {
   if (is_tiles(mask)) {
@@ -57,9 +72,9 @@ void apply_mask(const KernelSet& kernels, const MaskView& mask, uint32_t positio
                 float* scores) {
   if (is_tiles(mask)) {
     apply_tiles(mask, position, range, scores);
-  } else if (is_strip(mask)) {
-    const float* window = mask.values.data() + (mask.positions - 1 + range.begin - position);
-    kernels.add((range.end - range.begin) * sizeof(float), scores, window, scores);
+  } else if (hides_by_adding(mask)) {
+    kernels.add((range.end - range.begin) * sizeof(float), scores,
+                strip_value(mask, position, range.begin), scores);
   }
 }
 

@@ -2,6 +2,7 @@
 // Reads a compiled mask for one query: its range of keys, and what to add to its scores.
 #pragma once
 
+#include <cfloat>
 #include <cstdint>
 
 #include "core/mask_view.h"
@@ -19,9 +20,18 @@ struct KeyRange {
 // shows this query nothing but later keys.
 KeyRange visible_keys(const MaskView& mask, uint32_t position, uint32_t keys);
 
+// Whether scores of hidden keys become -infinity by an addition, as only a strip's do.
+bool hides_by_adding(const MaskView& mask);
+
+// What a tile mask makes of the scores of hidden keys: their weight is 0 beside any larger score.
+inline constexpr float kHiddenScore = -FLT_MAX;
+
+// What the mask adds to the score of one of the visible_keys: -infinity where it hides the key.
+float mask_term(const MaskView& mask, uint32_t position, uint32_t key);
+
 // Applies the mask to scores of query `position`; scores[i] is that of key range.begin + i. Hidden
-// keys become -infinity; only tile and strip masks have any work to do. Scores that lie in hidden
-// tiles need not be initialised.
+// keys become kHiddenScore in a tile mask and -infinity (or NaN, if their scores were not finite)
+// in a strip; a band has no work to do. Scores that lie in hidden tiles need not be initialised.
 void apply_mask(const KernelSet& kernels, const MaskView& mask, uint32_t position, KeyRange range,
                 float* scores);
 

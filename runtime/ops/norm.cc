@@ -30,7 +30,7 @@ void norm_group(const KernelSet& kernels, const NormWeights& weights, uint32_t c
   const size_t bytes = count * sizeof(float);
   if (linked(Feature::kLengthNorm) && weights.function == NormFunction::kLength) {
     const float length = __builtin_sqrtf(sum_of_squares(kernels, x, count));
-    const float factor = 1.0f / (length > weights.epsilon ? length : weights.epsilon);
+    const float factor = 1.0f / (length < weights.epsilon ? weights.epsilon : length);  // or NaN
     kernels.scale(bytes, x, &factor, y);
     return;
   }

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <memory>
 
+#include "core/finite.h"
 #include "core/words.h"
 #include "session/model_access.h"
 #include "session/session_state.h"
@@ -152,6 +153,8 @@ Result<uint32_t> Session::advance(uint32_t ops_max, Diagnostic* why) {
   state.run_ops(ops_max);
   return state.ops_left;
 }
+
+bool Output::finite() const { return all_finite(data, size_t{rows} * features); }
 
 Output Session::output() const { return SessionState::of(this).results(); }
 

@@ -112,17 +112,19 @@ void check_sums(const KernelSet& kernels) {
   for (uint32_t length = 1; length <= kLengthMax; ++length) {
     in_hand("kernels", kernels.name, length);
     float expected = 0.5f;
+    float least = INFINITY;
     float largest = -INFINITY;
     for (uint32_t i = 0; i < length; ++i) {
       expected += a[i];
+      least = std::min(least, a[i]);
       largest = std::max(largest, a[i]);
     }
     float sum = 0.5f;
     kernels.sum(length * sizeof(float), a, &sum);
     EXPECT(sum == expected);
-    float max = NAN;
-    kernels.row_max(length * sizeof(float), a, &max);
-    EXPECT(max == largest);
+    float extremes[2] = {NAN, NAN};
+    kernels.row_extremes(length * sizeof(float), a, extremes);
+    EXPECT(extremes[0] == least && extremes[1] == largest);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "reference/reference.h"
@@ -138,6 +139,43 @@ TEST_P(Gemm, PassesLargeSumsThroughUnclamped) {
   kernels().gemm[1](1, 1, sizeof(float), input.data(), sizeof(float), packed.data(), output.data(),
                     sizeof(float));
   EXPECT_FLOAT_EQ(output[0], -2e38f);
+}
+
+// A row with NaN gives NaN, which no limit of a kernel replaces; other rows know nothing of it.
+TEST_P(Gemm, KeepsNaNInItsRow) {
+  for (uint32_t rows = 1; rows <= packing().mr; ++rows) {
+    for (const uint32_t columns : column_counts()) {
+      const Product product(packing(), rows, columns, 5);
+      const std::vector<float> clean = product.run(kernels(), 0, rows);
+      for (uint32_t bad = 0; bad < rows; ++bad) {
+        const float before = std::exchange(product.input[bad * 5 + 2], NAN);
+        const std::vector<float> found = product.run(kernels(), 0, rows);
+        product.input[bad * 5 + 2] = before;
+        for (uint32_t i = 0; i < found.size(); ++i) {
+          if (i / columns == bad) {
+            ASSERT_TRUE(std::isnan(found[i])) << "row " << bad << " of " << rows;
+          } else {
+            ASSERT_TRUE(same_bits({&found[i], 1}, {&clean[i], 1})) << "row " << bad;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Sums that overflow both ways are NaN, too.
+TEST_P(Gemm, KeepsNaNOfInfiniteProducts) {
+  const std::vector<float> weights = {1.0f, -1.0f};
+  const std::vector<float> bias = {0.0f};
+  const PackedWeights packed(packing(), weights, bias, 2);
+  for (uint32_t rows = 1; rows <= packing().mr; ++rows) {
+    GuardedFloats input(size_t{rows} * 2, kReadAheadBytes);
+    std::ranges::fill(input.span(), INFINITY);
+    const GuardedFloats output(rows);
+    kernels().gemm[rows](rows, 1, 2 * sizeof(float), input.data(), 2 * sizeof(float), packed.data(),
+                         output.data(), sizeof(float));
+    for (const float found : output.span()) ASSERT_TRUE(std::isnan(found)) << found;
+  }
 }
 
 // What a row adds for keys that it does not see: nothing, whatever their finite values.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels that work along a row: largest value, exponentials and their sum, addition, scaling.
+// The kernels that work along a row: extremes, exponentials and their sum, addition, scaling.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,16 +21,23 @@ constexpr uint32_t kLengthMax = 130;  // beyond twice the widest kernel's step
 class RowKernels : public KernelSetTest {};
 ARENITE_FOR_EACH_KERNEL_SET(RowKernels);
 
-TEST_P(RowKernels, FindTheLargestValueWhereverItIs) {
+TEST_P(RowKernels, FindTheExtremesWhereverTheyAre) {
   for (uint32_t length = 1; length <= kLengthMax; ++length) {
     const GuardedFloats row(length, kReadAheadBytes);
     Random(length).fill(row.span(), 8.0f);
+    const auto [least, largest] = std::ranges::minmax(row.span());
     for (uint32_t place = 0; place < length; ++place) {
+      float extremes[2] = {NAN, NAN};
       const float before = std::exchange(row[place], 9.0f);
-      float max = NAN;
-      kernels().row_max(length * sizeof(float), row.data(), &max);
-      ASSERT_EQ(max, 9.0f) << length << " " << place;
+      kernels().row_extremes(length * sizeof(float), row.data(), extremes);
+      ASSERT_EQ(extremes[1], 9.0f) << length << " " << place;
+      row[place] = -INFINITY;
+      kernels().row_extremes(length * sizeof(float), row.data(), extremes);
+      ASSERT_EQ(extremes[0], -INFINITY) << length << " " << place;
       row[place] = before;
+      kernels().row_extremes(length * sizeof(float), row.data(), extremes);
+      ASSERT_EQ(extremes[0], least) << length;
+      ASSERT_EQ(extremes[1], largest) << length;
     }
   }
 }
@@ -40,9 +47,9 @@ TEST_P(RowKernels, FindTheLargestAmongHiddenScores) {
     const GuardedFloats row(length, kReadAheadBytes);
     std::ranges::fill(row.span(), -INFINITY);
     row[length / 2] = -3e38f;
-    float max = NAN;
-    kernels().row_max(length * sizeof(float), row.data(), &max);
-    ASSERT_EQ(max, -3e38f) << length;
+    float extremes[2] = {NAN, NAN};
+    kernels().row_extremes(length * sizeof(float), row.data(), extremes);
+    ASSERT_EQ(extremes[1], -3e38f) << length;
   }
 }
 
@@ -96,6 +103,74 @@ TEST_P(RowKernels, GiveExactlyZeroForHiddenScores) {
     }
     ASSERT_EQ(row[shown], 1.0f);
     ASSERT_NEAR(sum, expected_sum, expected_sum * (kExpError + length * kRounding));
+  }
+}
+
+// What attention relies on to notice a score that is NaN, or a largest one that is infinite.
+TEST_P(RowKernels, GiveNoSumOfExponentialsThatAreNaN) {
+  const float pairs[][2] = {{NAN, 1.0f}, {1.0f, NAN}, {INFINITY, INFINITY}, {-INFINITY, -INFINITY}};
+  for (uint32_t length = 1; length <= kLengthMax; ++length) {
+    const GuardedFloats row(length, kReadAheadBytes);
+    for (uint32_t place = 0; place < length; ++place) {
+      for (const auto& [x, max] : pairs) {
+        std::ranges::fill(row.span(), -3.0f);
+        row[place] = x;
+        float sum = 0.0f;
+        kernels().exp_sum(length * sizeof(float), row.data(), &max, row.data(), &sum);
+        ASSERT_TRUE(std::isnan(sum)) << x << " - " << max << ", " << place << " of " << length;
+        ASSERT_TRUE(std::isnan(row[place]));
+      }
+    }
+  }
+}
+
+// The lowest number of all, which hides keys, and what is as far from the largest score.
+TEST_P(RowKernels, GiveExactlyZeroForTheLowestNumber) {
+  for (uint32_t length = 1; length <= kLengthMax; ++length) {
+    const GuardedFloats row(length, kReadAheadBytes);
+    for (const float max : {FLT_MAX, 1e30f, 5.0f, -1e30f, std::nextafterf(-FLT_MAX, 0.0f)}) {
+      std::ranges::fill(row.span(), -FLT_MAX);
+      row[length / 2] = max;
+      float sum = NAN;
+      kernels().exp_sum(length * sizeof(float), row.data(), &max, row.data(), &sum);
+      ASSERT_EQ(sum, 1.0f) << max << ", " << length;
+      ASSERT_EQ(std::ranges::count(row.span(), 0.0f), length - 1);
+    }
+  }
+}
+
+// Element by element, so that NaN goes no further than it must, and no less far.
+TEST_P(RowKernels, KeepNaNWhereItIs) {
+  for (uint32_t length = 1; length <= kLengthMax; ++length) {
+    const GuardedFloats row(length, kReadAheadBytes);
+    const GuardedFloats ones(length, kReadAheadBytes);
+    std::ranges::fill(ones.span(), 1.0f);
+    const GuardedFloats result(length);
+    const size_t bytes = length * sizeof(float);
+    const auto expect_one_nan = [&](uint32_t place, const char* kernel) {
+      for (uint32_t i = 0; i < length; ++i) {
+        ASSERT_EQ(std::isnan(result[i]), i == place) << kernel << " " << i << " of " << length;
+      }
+    };
+    for (uint32_t place = 0; place < length; ++place) {
+      std::ranges::fill(row.span(), 0.5f);
+      row[place] = NAN;
+      for (const auto& [kernel, name] :
+           {std::pair(kernels().gelu, "gelu"), std::pair(kernels().sigmoid, "sigmoid"),
+            std::pair(kernels().tanh, "tanh")}) {
+        kernel(bytes, row.data(), result.data());
+        ASSERT_NO_FATAL_FAILURE(expect_one_nan(place, name));
+      }
+      kernels().add(bytes, row.data(), ones.data(), result.data());
+      ASSERT_NO_FATAL_FAILURE(expect_one_nan(place, "add"));
+      kernels().multiply(bytes, ones.data(), row.data(), result.data());
+      ASSERT_NO_FATAL_FAILURE(expect_one_nan(place, "multiply"));
+      kernels().scale(bytes, row.data(), ones.data(), result.data());
+      ASSERT_NO_FATAL_FAILURE(expect_one_nan(place, "scale"));
+      float sum = 0.0f;
+      kernels().sum(bytes, row.data(), &sum);
+      ASSERT_TRUE(std::isnan(sum));
+    }
   }
 }
 

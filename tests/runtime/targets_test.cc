@@ -103,7 +103,7 @@ TEST_P(KernelSets, AreCompleteAndPackedAsTheirTargetSays) {
   EXPECT_EQ(set.packing, packing_of(GetParam()));
   ASSERT_LE(set.packing.mr, kRowsMax);
   for (uint32_t rows = 1; rows <= set.packing.mr; ++rows) EXPECT_NE(set.gemm[rows], nullptr);
-  EXPECT_NE(set.row_max, nullptr);
+  EXPECT_NE(set.row_extremes, nullptr);
   EXPECT_NE(set.exp_sum, nullptr);
   EXPECT_NE(set.add, nullptr);
   EXPECT_NE(set.scale, nullptr);

@@ -29,6 +29,19 @@ inline ::testing::AssertionResult same_bits(std::span<const float> found,
   return ::testing::AssertionSuccess();
 }
 
+// The same, but for what kind of NaN a NaN is.
+inline ::testing::AssertionResult same_bits_or_nan(std::span<const float> found,
+                                                   std::span<const float> expected) {
+  if (found.size() != expected.size()) return same_bits(found, expected);
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (std::isnan(found[i]) && std::isnan(expected[i])) continue;
+    const ::testing::AssertionResult same = same_bits({&found[i], 1}, {&expected[i], 1});
+    if (!same)
+      return ::testing::AssertionFailure() << "from value " << i << " on: " << same.message();
+  }
+  return ::testing::AssertionSuccess();
+}
+
 // |found - expected| <= tolerance everywhere; NaN is near nothing.
 inline ::testing::AssertionResult all_near(std::span<const float> found,
                                            std::span<const double> expected, double tolerance) {

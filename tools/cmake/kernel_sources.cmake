@@ -20,11 +20,11 @@ set(ARENITE_SET_neon32 neon neon_aarch32)
 # name, with Clang on RISC-V unconditionally.
 set(ARENITE_KERNEL_FLAGS_scalar "-D__builtin_fmaf(x,y,sum)=((x)*(y)+(sum))")
 set(ARENITE_KERNELS_scalar
-  src/f32-gemm/gen/f32-gemm-1x4-minmax-scalar.c
-  src/f32-gemm/gen/f32-gemm-2x4-minmax-scalar.c
-  src/f32-gemm/gen/f32-gemm-4x4-minmax-scalar.c
+  src/f32-gemm/gen/f32-gemm-1x4-scalar.c
+  src/f32-gemm/gen/f32-gemm-2x4-scalar.c
+  src/f32-gemm/gen/f32-gemm-4x4-scalar.c
   src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-scalar-rr2-p5-u4-acc2.c
-  src/f32-rminmax/gen/f32-rmax-scalar-u4-acc4.c
+  src/f32-rminmax/gen/f32-rminmax-scalar-u4-acc4.c
   src/f32-rsum/gen/f32-rsum-scalar-u4-acc4.c
   src/f32-vbinary/gen/f32-vadd-scalar-u8.c
   src/f32-vbinary/gen/f32-vmulc-scalar-u8.c
@@ -36,12 +36,16 @@ set(ARENITE_KERNELS_scalar
   src/f32-vsigmoid/gen/f32-vsigmoid-scalar-rr2-p5-div-u2.c
   src/f32-vtanh/gen/f32-vtanh-scalar-rational-9-8-div.c)
 
+# SSE's minimum and maximum give their second operand where one is NaN, which in XNNPACK's products
+# is the limit to clamp to: the header exchanges operands, so that NaN stays. Other kernels and
+# other instruction sets have them in the right order, or give NaN.
 set(ARENITE_KERNEL_FLAGS_sse -msse -mno-sse2)
+set(ARENITE_KERNEL_HEADER_sse "${CMAKE_CURRENT_LIST_DIR}/sse_keeps_nan.h")
 set(ARENITE_KERNELS_sse
   src/f32-gemm/gen/f32-gemm-1x8-minmax-sse-load1.c
   src/f32-gemm/gen/f32-gemm-3x8-minmax-sse-load1.c
   src/f32-gemm/gen/f32-gemm-4x8-minmax-sse-load1.c
-  src/f32-rminmax/gen/f32-rmax-sse-u16-acc4.c
+  src/f32-rminmax/gen/f32-rminmax-sse-u16-acc4.c
   src/f32-rsum/gen/f32-rsum-sse-u16-acc4.c
   src/f32-vbinary/gen/f32-vadd-sse-u8.c
   src/f32-vbinary/gen/f32-vmulc-sse-u8.c
@@ -62,7 +66,7 @@ set(ARENITE_KERNELS_sse41
   src/f32-vsigmoid/gen/f32-vsigmoid-sse41-rr2-p5-div-u8.c)
 
 set(ARENITE_KERNELS_avx
-  src/f32-rminmax/gen/f32-rmax-avx-u32-acc4.c
+  src/f32-rminmax/gen/f32-rminmax-avx-u32-acc4.c
   src/f32-rsum/gen/f32-rsum-avx-u32-acc4.c
   src/f32-vbinary/gen/f32-vadd-avx-u16.c
   src/f32-vbinary/gen/f32-vmulc-avx-u16.c
@@ -93,7 +97,7 @@ set(ARENITE_KERNELS_avx512f
   src/f32-gemm/gen/f32-gemm-7x32-minmax-avx512f-broadcast.c
   src/f32-gemm/gen/f32-gemm-8x32-minmax-avx512f-broadcast.c
   src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-avx512f-rr2-p5-u64-acc2.c
-  src/f32-rminmax/gen/f32-rmax-avx512f-u64-acc4.c
+  src/f32-rminmax/gen/f32-rminmax-avx512f-u64-acc4.c
   src/f32-rsum/gen/f32-rsum-avx512f-u64-acc4.c
   src/f32-vbinary/gen/f32-vadd-avx512f-u32.c
   src/f32-vbinary/gen/f32-vmulc-avx512f-u32.c
@@ -110,7 +114,7 @@ if(ARENITE_IS_ARM)
   set(ARENITE_KERNEL_FLAGS_neon_aarch32 ${ARENITE_KERNEL_FLAGS_neon})
 endif()
 set(ARENITE_KERNELS_neon
-  src/f32-rminmax/gen/f32-rmax-neon-u16-acc4.c
+  src/f32-rminmax/gen/f32-rminmax-neon-u16-acc4.c
   src/f32-rsum/gen/f32-rsum-neon-u16-acc4.c
   src/f32-vbinary/gen/f32-vadd-neon-u8.c
   src/f32-vbinary/gen/f32-vmulc-neon-u8.c

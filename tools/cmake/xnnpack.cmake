@@ -90,6 +90,10 @@ list(REMOVE_DUPLICATES arenite_isas)
 set(CMAKE_TRY_COMPILE_TARGET_TYPE "${arenite_saved_try_compile_type}")
 
 foreach(isa IN LISTS arenite_isas)
+  set(kernel_options ${ARENITE_KERNEL_FLAGS_${isa}})
+  if(ARENITE_KERNEL_HEADER_${isa})
+    list(APPEND kernel_options -include "${ARENITE_KERNEL_HEADER_${isa}}")
+  endif()
   foreach(source IN LISTS ARENITE_KERNELS_${isa})
     if(NOT EXISTS "${arenite_xnnpack_dir}/${source}")
       message(FATAL_ERROR "XNNPACK source folder ${arenite_xnnpack_dir} lacks ${source}. "
@@ -98,7 +102,7 @@ foreach(isa IN LISTS arenite_isas)
     endif()
     list(APPEND arenite_kernel_files "${arenite_xnnpack_dir}/${source}")
     set_source_files_properties("${arenite_xnnpack_dir}/${source}" PROPERTIES
-      COMPILE_OPTIONS "${ARENITE_KERNEL_FLAGS_${isa}}")
+      COMPILE_OPTIONS "${kernel_options}")
   endforeach()
 endforeach()
 

@@ -235,6 +235,11 @@ typedef struct arenite_output {
   uint32_t features;
 } arenite_output;
 
+// Whether all results are finite. Features that are not, or too large to compute with, make NaN or
+// infinity of results that depend on them, and of no others. Reads every number once: little beside
+// what it took to compute it.
+bool arenite_output_finite(const arenite_output* output);
+
 // Lives at the start of its arena and needs no end: to end it, reuse the arena. One thread at a
 // time may call it, and no hook.
 typedef struct arenite_session arenite_session;

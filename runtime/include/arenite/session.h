@@ -106,6 +106,11 @@ struct Output {
   std::span<const float> row(uint32_t index) const {
     return {data + static_cast<size_t>(index) * features, features};
   }
+
+  // Whether all results are finite. Features that are not, or too large to compute with, make NaN
+  // or infinity of results that depend on them, and of no others. Reads every number once: little
+  // beside what it took to compute it.
+  bool finite() const;
 };
 
 // What Session::self_test found: at the first op whose result is beyond its tolerance or, where all

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether numbers are finite, by their bits: a loop that compilers turn into a few vector
+// instructions, at the speed of reading the numbers.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace arenite {
+
+// True if none of x [count] is NaN or infinite: those have all bits of the exponent set, so that
+// one more carries into the sign.
+inline bool all_finite(const float* x, size_t count) {
+  uint32_t carried = 0;
+  for (size_t i = 0; i < count; ++i) {
+    carried |= (std::bit_cast<uint32_t>(x[i]) & 0x7FFFFFFFu) + 0x00800000u;
+  }
+  return carried >> 31 == 0;
+}
+
+}  // namespace arenite

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// One query by itself, key by key: for rows that meet numbers that are not finite. It gives the
+// bits of a block whose hidden keys are finite, because it adds the same products in the same
+// order, and leaves out only those that are 0.
+#include <cmath>
+#include <cstring>
+
+#include "core/finite.h"
+#include "ops/attention_block.h"
+#include "ops/mask.h"
+
+namespace arenite {
+namespace {
+
+// query * key, for a product that overflows, whole or in part: of each factor 2^-80, so that
+// products of any numbers can be added up. What underflows is nothing beside what overflowed.
+float rescaled_score(const Attention& op, const Block& row, uint32_t nr, uint32_t key) {
+  const float* panel = row.cache.keys(row.kv_head, key - key % nr) + nr + key % nr;
+  float sum = 0.0f;
+  for (uint32_t i = 0; i < op.shape.head_dim; ++i) {
+    sum += (row.query.data[i] * 0x1p-80f) * (panel[size_t{i} * nr] * 0x1p-80f);
+  }
+  return sum * 0x1p80f * 0x1p80f;
+}
+
+// Turns the scores of the keys that the row sees into weights; returns 1 / their sum, or NaN.
+float softmax_alone(const KernelSet& kernels, const Attention& op, const Block& row,
+                    float* scores) {
+  for (uint32_t key = row.begin; key < row.end; ++key) {
+    float& score = scores[key - row.begin];
+    const float term = mask_term(op.mask, row.position, key);
+    if (!all_finite(&score, 1) && term != -INFINITY) {
+      score = rescaled_score(op, row, kernels.packing.nr, key);
+    }
+    score = term != -INFINITY ? score + term : term;
+    if (!(score < INFINITY)) return NAN;
+  }
+  const size_t bytes = (row.end - row.begin) * sizeof(float);
+  float extremes[2];
+  kernels.row_extremes(bytes, scores, extremes);
+  float sum;
+  kernels.exp_sum(bytes, scores, &extremes[1], scores, &sum);
+  return 1.0f / sum;  // NaN if all scores are -infinity
+}
+
+// output = weights * values, without the values of hidden keys: a few rows of values at a time move
+// into the tile, behind the sum so far, and are a small packed matrix there.
+void weigh_seen_values(const KernelSet& kernels, const Attention& op, const Block& row,
+                       const Scratch& scratch) {
+  const uint32_t nr = kernels.packing.nr;
+  const uint32_t values_max = kernels.packing.mr - 1u;
+  float* const sums = scratch.scores + scratch.stride;  // the second row of scores is free
+  float weights[kRowsMax + kReadAheadBytes / sizeof(float)] = {};
+  for (uint32_t first = row.origin; first < row.end; first += kPagePositions) {
+    const uint32_t begin = first > row.begin ? first : row.begin;
+    const uint32_t end = row.end - first < kPagePositions ? row.end : first + kPagePositions;
+    for (uint32_t panel = 0; panel < row.cache.value_panels(); ++panel) {
+      const uint32_t columns_left = op.shape.value_dim - panel * nr;
+      const uint32_t columns = columns_left < nr ? columns_left : nr;
+      const float* values = row.cache.values(row.kv_head, first / kPagePositions, panel);
+      uint32_t count = 0;
+      std::memset(scratch.tile, 0, nr * sizeof(float));
+      for (uint32_t key = begin; key < end; ++key) {
+        if (mask_term(op.mask, row.position, key) != -INFINITY) {
+          weights[count++] = scratch.scores[key - row.origin];
+          std::memcpy(scratch.tile + count * nr, values + size_t{key - first + 1} * nr,
+                      nr * sizeof(float));
+        }
+        if (count == values_max || (key + 1 == end && count != 0)) {
+          kernels.gemm[1](1, columns, count * sizeof(float), weights, count * sizeof(float),
+                          scratch.tile, sums, nr * sizeof(float));
+          std::memcpy(scratch.tile, sums, columns * sizeof(float));
+          count = 0;
+        }
+      }
+      float* output = row.output.data + panel * nr;
+      if (first == row.origin) {
+        std::memcpy(output, scratch.tile, columns * sizeof(float));
+      } else {
+        kernels.add(columns * sizeof(float), output, scratch.tile, output);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void attend_alone(const KernelSet& kernels, const Attention& op, Block row,
+                  const Scratch& scratch) {
+  set_range(op.mask, row);
+  compute_scores(kernels, op, row, scratch);
+  const float factor = softmax_alone(kernels, op, row, scratch.scores + (row.begin - row.origin));
+  if (factor != factor) {
+    for (uint32_t i = 0; i < op.shape.value_dim; ++i) row.output.data[i] = NAN;
+    return;
+  }
+  weigh_seen_values(kernels, op, row, scratch);
+  divide_by_sum(kernels, op, factor, row.output.data);
+}
+
+}  // namespace arenite

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// A block of queries and what a thread computes it with; and the parts of attention that a row
+// computed by itself has in common with a block.
+#pragma once
+
+#include "core/arena_formula.h"
+#include "ops/attention.h"
+#include "ops/kv_cache.h"
+
+namespace arenite {
+
+// A block of queries that share their keys: tokens of one head, or heads of one token. Scores of
+// key `origin` are in column 0.
+struct Block {
+  const KvCache& cache;
+  uint32_t kv_head;
+  uint32_t rows;
+  uint32_t position;       // of its first row
+  uint32_t position_step;  // from row to row: 1 for tokens, 0 for heads
+  uint32_t keys;           // held by the sequence, new ones included
+  ConstMatrix query;       // [rows, head_dim]
+  Matrix output;           // [rows, value_dim]
+  uint32_t begin = 0;      // the keys that any of its rows sees: [begin, end)
+  uint32_t end = 0;
+  uint32_t origin = 0;  // begin, rounded down to a page
+};
+
+// What a thread works with: a tile for partial products, then rows of scores.
+struct Scratch {
+  float* tile;
+  float* scores;
+  size_t stride;  // floats between rows of scores
+
+  Scratch(float* data, Packing packing, uint32_t cache_positions)
+      : tile(data),
+        scores(data + size_t{packing.mr} * packing.nr),
+        stride(size_t{key_panels(packing, cache_positions)} * packing.nr + kScoreRowPadding) {}
+};
+
+// Finds the keys that the block sees. REQUIRES: all of `block` but those is set.
+void set_range(const MaskView& mask, Block& block);
+
+// scores = query * keys^T, for the keys that any row of the block sees.
+void compute_scores(const KernelSet& kernels, const Attention& op, const Block& block,
+                    const Scratch& scratch);
+
+// The last step of a row of outputs; `factor` is 1 / sum of its weights.
+void divide_by_sum(const KernelSet& kernels, const Attention& op, float factor, float* row);
+
+// Computes a block of one row from the keys and values that it sees, and no others: where those of
+// the other rows may not be finite, or a score is not. All NaN if the row sees a score that is NaN
+// or if its largest one is not finite. A result that is finite both ways has the same bits.
+void attend_alone(const KernelSet& kernels, const Attention& op, Block row, const Scratch& scratch);
+
+}  // namespace arenite

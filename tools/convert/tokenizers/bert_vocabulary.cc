@@ -3,12 +3,13 @@
 #include "convert/tokenizers/bert_vocabulary.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "convert/error.h"
+#include "convert/file_map.h"
+#include "convert/input_limits.h"
 #include "convert/models/json_file.h"
 #include "convert/tokenizers/hf_config.h"
 #include "convert/tokenizers/hf_object.h"
@@ -19,9 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void check_utf8(const std::string& token, size_t line, const std::string& file_name) {
+void check_utf8(std::string_view token, size_t line, const std::string& file_name) {
   for (size_t i = 0; i < token.size();) {
-    const CodePoint next = decode_utf8(std::string_view(token).substr(i));
+    const CodePoint next = decode_utf8(token.substr(i));
     if (next.value == kInvalidCodePoint) {
       throw InputError("{}, line {}: {} is no UTF-8: expected a vocabulary, a token a line",
                        file_name, line, quote(token));
@@ -31,13 +32,17 @@ void check_utf8(const std::string& token, size_t line, const std::string& file_n
 }
 
 std::vector<std::string> read_lines(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw InputError("{} cannot be opened", quote(file.string()));
+  const FileMap map(file, kVocabularyBytesMax);
+  const std::string name = quote(file.string());
   std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    check_utf8(line, lines.size() + 1, quote(file.string()));
-    lines.push_back(line);
+  std::string_view text = map.text();
+  for (std::string_view line; take_line(text, line);) {
+    if (lines.size() == format::kVocabularyMax) {
+      throw InputError("{} has more than {} lines: expected a vocabulary, a token a line", name,
+                       format::kVocabularyMax);
+    }
+    check_utf8(line, lines.size() + 1, name);
+    lines.emplace_back(line);
   }
   return lines;
 }

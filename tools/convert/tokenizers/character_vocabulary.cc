@@ -6,6 +6,7 @@
 
 #include "convert/error.h"
 #include "convert/file_map.h"
+#include "convert/input_limits.h"
 #include "convert/unpickler.h"
 #include "core/utf8.h"
 
@@ -40,6 +41,10 @@ Vocabulary read_map(const Pickle& pickle, const PickleValue& dict, const char* f
       throw InputError("{}, {}: the id of {} is {}: expected 0 to {}", name, field,
                        quote(character.text), id.integer, format::kVocabularyMax - 1);
     }
+    if (character.text.size() > kUtf8BytesMax) {  // pickles may repeat a long text for nothing
+      throw InputError("{}, {}: expected single characters, found {}", name, field,
+                       quote(character.text));
+    }
     vocabulary[std::string(character.text)] = static_cast<TokenId>(id.integer);
   }
   return vocabulary;
@@ -48,7 +53,7 @@ Vocabulary read_map(const Pickle& pickle, const PickleValue& dict, const char* f
 }  // namespace
 
 TokenizerSpec read_character_pickle(const std::filesystem::path& file) {
-  const FileMap map(file);
+  const FileMap map(file, kVocabularyBytesMax);
   const std::string name = quote(file.string());
   const Pickle pickle = unpickle(map.bytes(), name);
   const PickleValue& root = pickle.values[pickle.root];

@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 
 #include "convert/error.h"
+#include "convert/file_map.h"
+#include "convert/input_limits.h"
 #include "convert/models/json_file.h"
 #include "convert/tokenizers/byte_pairs.h"
 #include "convert/tokenizers/character_vocabulary.h"
@@ -92,14 +93,13 @@ Vocabulary read_plain_vocabulary(const std::filesystem::path& file) {
 
 std::vector<std::pair<std::string, std::string>> read_merges_file(
     const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw InputError("{} cannot be opened", quote(file.string()));
+  const FileMap map(file, kVocabularyBytesMax);
   std::vector<std::pair<std::string, std::string>> merges;
-  std::string line;
-  for (bool is_first = true; std::getline(in, line); is_first = false) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
+  std::string_view text = map.text();
+  std::string_view line;
+  for (bool is_first = true; take_line(text, line); is_first = false) {
     if (line.empty() || (is_first && line.starts_with("#version"))) continue;
-    merges.push_back(split_merge(line, file.string()));
+    merges.push_back(split_merge(std::string(line), file.string()));
   }
   return merges;
 }

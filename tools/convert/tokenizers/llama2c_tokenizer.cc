@@ -7,6 +7,7 @@
 
 #include "convert/error.h"
 #include "convert/file_map.h"
+#include "convert/input_limits.h"
 #include "convert/tokenizers/sentence_pieces.h"
 
 namespace arenite::convert {
@@ -51,6 +52,9 @@ std::vector<SentencePiece> read_pieces(std::string_view bytes, const std::string
   const auto longest = reader.number<uint32_t>();
   std::vector<SentencePiece> pieces;
   while (!reader.at_end()) {
+    if (pieces.size() == format::kVocabularyMax) {
+      throw InputError("{} has more than {} tokens", name, format::kVocabularyMax);
+    }
     SentencePiece piece;
     piece.score = reader.number<float>();
     const auto length = reader.number<uint32_t>();
@@ -67,10 +71,9 @@ std::vector<SentencePiece> read_pieces(std::string_view bytes, const std::string
 }  // namespace
 
 TokenizerSpec read_llama2c_tokenizer(const std::filesystem::path& file) {
-  const FileMap map(file);
+  const FileMap map(file, kVocabularyBytesMax);
   const std::string name = quote(file.string());
-  std::vector<SentencePiece> pieces =
-      read_pieces({reinterpret_cast<const char*>(map.bytes().data()), map.bytes().size()}, name);
+  std::vector<SentencePiece> pieces = read_pieces(map.text(), name);
   if (pieces.size() < kFixedTokens) {
     throw InputError("{} has {} tokens: expected at least {}: unknown, begin, end and 256 bytes",
                      name, pieces.size(), kFixedTokens);

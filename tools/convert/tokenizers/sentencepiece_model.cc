@@ -6,6 +6,7 @@
 
 #include "convert/error.h"
 #include "convert/file_map.h"
+#include "convert/input_limits.h"
 #include "convert/tokenizers/protobuf.h"
 #include "convert/tokenizers/sentence_pieces.h"
 
@@ -132,15 +133,17 @@ void check_model(const Model& model, const std::string& name) {
 }  // namespace
 
 TokenizerSpec read_sentencepiece_model(const std::filesystem::path& file) {
-  const FileMap map(file);
+  const FileMap map(file, kVocabularyBytesMax);
   const std::string name = quote(file.string());
   Model model;
-  ProtobufReader reader({reinterpret_cast<const char*>(map.bytes().data()), map.bytes().size()},
-                        name);
+  ProtobufReader reader(map.text(), name);
   for (ProtobufField field; reader.next(field);) {
     if (field.number > kNormalizerSpec) continue;  // self-tests and denormalization
     expect(reader, field, Type::kBytes);
     if (field.number == kPieces) {
+      if (model.pieces.size() == format::kVocabularyMax) {
+        throw InputError("{} has more than {} pieces", name, format::kVocabularyMax);
+      }
       const std::string where = fmt::format("{}, piece {}", name, model.pieces.size());
       model.pieces.push_back(read_piece(field.bytes, where));
     }

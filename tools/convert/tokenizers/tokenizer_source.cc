@@ -3,12 +3,12 @@
 #include "convert/tokenizers/tokenizer_source.h"
 
 #include <algorithm>
-#include <fstream>
 #include <initializer_list>
 #include <iterator>
 #include <utility>
 
 #include "convert/error.h"
+#include "convert/file_map.h"
 #include "convert/models/json_file.h"
 #include "convert/tokenizers/bert_vocabulary.h"
 #include "convert/tokenizers/character_vocabulary.h"
@@ -96,14 +96,13 @@ void add_model_tokens(const DecoderSpec& model, TokenizerSpec& spec) {
 }  // namespace
 
 TokenizerSpec read_tokenizer(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw InputError("{} cannot be opened", quote(file.string()));
   if (file.extension() == ".txt") return read_vocab_txt(file);
-  const int first = in.get();
-  const int second = in.get();
-  if (second == std::char_traits<char>::eof()) {
+  const FileMap map(file);
+  if (map.bytes().size() < 2) {
     throw InputError("{} is too short for a tokenizer", quote(file.string()));
   }
+  const auto first = std::to_integer<unsigned>(map.bytes()[0]);
+  const auto second = std::to_integer<unsigned>(map.bytes()[1]);
   if (first == '{' && second != 0) return read_json_tokenizer(file);
   if (first == 0x80 && second >= 2 && second <= 5) return read_character_pickle(file);
   if (first == 0x0A && second != 0) {  // the first field of a message: a piece, not empty

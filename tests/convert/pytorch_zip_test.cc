@@ -209,6 +209,46 @@ TEST_F(PytorchZip, RefusesADirectoryThatPointsAtTheSameBytesManyTimes) {
   EXPECT_TRUE(refuses(archive, {"zip member 'm/data/"}));
 }
 
+TEST_F(PytorchZip, BoundsThePickleByWhatItInflatesFrom) {
+  const auto pickle_of = [](uint32_t bytes) {
+    return ZipBuilder()
+        .add("m/version", "3")
+        .add("m/data.pkl", deflated("x"), {.method = 8, .bytes = bytes});
+  };
+  EXPECT_TRUE(refuses(pickle_of(1 << 20), {"data.pkl", "inflates from 6 bytes to 1048576"}));
+  EXPECT_TRUE(refuses(pickle_of(1 << 18), {"zip member 'm/data.pkl'", "ends too early"}));
+}
+
+TEST_F(PytorchZip, BoundsTheNumberOfMembers) {
+  ZipBuilder archive = archive_start().add("m/data/0", kFourFloats);
+  for (int i = 0; i < (1 << 14) - 3; ++i) archive.add(fmt::format("m/{}", i), "");
+  EXPECT_EQ(read(archive).tensors().size(), 1u);
+  EXPECT_TRUE(refuses(archive.add("m/more", ""), {"has 16385 members", "at most 16384"}));
+}
+
+TEST_F(PytorchZip, BoundsTheNumberOfMembersOf64BitArchives) {
+  // The 32-bit end says 1; the record before it, which counts, says a million.
+  const std::string honest = archive_start().add("m/data/0", kFourFloats).bytes();
+  const size_t end = honest.size() - 22;
+  const uint64_t million = 1'000'000;
+  const std::string record = "PK\x06\x06" + bytes_of(uint64_t{44}) + bytes_of(uint32_t{45}) +
+                             bytes_of(uint64_t{0}) + bytes_of(million) + bytes_of(million) +
+                             bytes_of(uint64_t{0}) + bytes_of(uint64_t{0});
+  const std::string locator =
+      "PK\x06\x07" + bytes_of(uint32_t{0}) + bytes_of(uint64_t{end}) + bytes_of(uint32_t{1});
+  const std::string file = honest.substr(0, end) + record + locator + honest.substr(end);
+  EXPECT_TRUE(testing::refuses([&] { Checkpoint::read(folder_.write("w.pt", file)); },
+                               {"w.pt'", "has 1000000 members"}));
+}
+
+TEST_F(PytorchZip, RefusesManyEndsOneBehindTheOther) {
+  std::string file = archive_start().add("m/data/0", kFourFloats).bytes();
+  const std::string end = file.substr(file.size() - 22);
+  for (int i = 0; i < 4; ++i) file += end;
+  EXPECT_TRUE(testing::refuses([&] { Checkpoint::read(folder_.write("w.pt", file)); },
+                               {"w.pt'", "more than 4 ends"}));
+}
+
 TEST_F(PytorchZip, RunsNoCode) {
   const std::string pickle = testing::PickleBuilder()
                                  .global("os", "system")

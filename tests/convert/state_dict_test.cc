@@ -81,10 +81,11 @@ TEST(StateDict, KeepsPlainValuesOneDictDeep) {
   pickle.code(op::kSetItem).code(op::kSetItem).number(3).number(4).code(op::kSetItem);
   const std::string bytes = pickle.stop();
   const Pickle read = unpickle(std::as_bytes(std::span(bytes)), "data.pkl");
-  EXPECT_EQ(plain_values(read), (std::map<std::string, std::string>{{"step", "7"},
-                                                                    {"model_args.n_head", "4"},
-                                                                    {"model_args.bias", "false"},
-                                                                    {"model_args.kind", "gpt"}}));
+  EXPECT_EQ(plain_values(read, "data.pkl"),
+            (std::map<std::string, std::string>{{"step", "7"},
+                                                {"model_args.n_head", "4"},
+                                                {"model_args.bias", "false"},
+                                                {"model_args.kind", "gpt"}}));
 }
 
 TEST(StateDict, RefusesTwoTensorsOfOneName) {
@@ -133,7 +134,86 @@ TEST(StateDict, BoundsWhatSharedContainersExpandTo) {
         .code(op::kBinGet)
         .raw(std::string(1, static_cast<char>(level + 1)));
   }
-  EXPECT_TRUE(refuses(pickle, {"hold more than 4194304 values"}));
+  EXPECT_TRUE(refuses(pickle, {"hold more than 6", "share parts of each other"}));
+}
+
+// A pickle whose outermost dict holds `count` times what `add` leaves on the stack, under "0",
+// "1"...
+template <typename Add>
+PickleBuilder repeated(int32_t count, const Add& add) {
+  PickleBuilder pickle;
+  add(pickle);
+  pickle.code(op::kBinPut).raw(std::string(1, '\0')).code(op::kPop).code(op::kEmptyDict);
+  pickle.code(op::kMark);
+  for (int32_t i = 0; i < count; ++i) {
+    pickle.number(i).code(op::kBinGet).raw(std::string(1, '\0'));
+  }
+  return pickle.code(op::kSetItems);
+}
+
+TEST(StateDict, BoundsTheNamesOfAFileTogether) {
+  const auto many_tensors = [](PickleBuilder& pickle) {
+    pickle.code(op::kEmptyDict);
+    for (int i = 0; i < 1000; ++i) {
+      pickle.number(i).tensor(kOne).code(op::kSetItem);
+    }
+  };
+  EXPECT_EQ(names_in(repeated(3, many_tensors)).size(), 3000u);
+  PickleBuilder lengthy;
+  lengthy.code(op::kEmptyDict).text(std::string(4000, 'x'));
+  many_tensors(lengthy);
+  EXPECT_TRUE(refuses(lengthy.code(op::kSetItem), {"names have more than", "together"}));
+}
+
+TEST(StateDict, BoundsPlainValuesThatShareADict) {
+  const std::string bytes = repeated(30'000, [](PickleBuilder& pickle) {
+                              pickle.code(op::kEmptyDict).code(op::kMark);
+                              for (int32_t i = 0; i < 1000; ++i) pickle.number(i).number(i);
+                              pickle.code(op::kSetItems);
+                            }).stop();
+  const Pickle pickle = unpickle(std::as_bytes(std::span(bytes)), "data.pkl");
+  EXPECT_TRUE(plain_values(pickle, "data.pkl").empty());  // keys are numbers
+  PickleBuilder named;
+  named.code(op::kEmptyDict).text("a").code(op::kEmptyDict).code(op::kMark);
+  for (int i = 0; i < 2000; ++i) named.text("k").code(op::kNone);
+  named.code(op::kSetItems).code(op::kMemoize).code(op::kSetItem);
+  for (int i = 0; i < 100; ++i) {
+    named.text("b").code(op::kBinGet).raw(std::string(1, '\0')).code(op::kSetItem);
+  }
+  const std::string text = named.stop();
+  EXPECT_TRUE(testing::refuses(
+      [&] { plain_values(unpickle(std::as_bytes(std::span(text)), "data.pkl"), "data.pkl"); },
+      {"data.pkl", "share parts of each other"}));
+}
+
+TEST(StateDict, BoundsWhatViewsRepeat) {
+  const auto view = [](int32_t side) {
+    return [side](PickleBuilder& pickle) {
+      pickle.tensor({.storage_elements = 1, .shape = {side, side}, .strides = {0, 0}});
+    };
+  };
+  // One mask of numbers of a context of 2048, or of flags of 4096, from a row that all share; the
+  // limit counts for all names together.
+  EXPECT_EQ(names_in(repeated(1, view(2048))).size(), 1u);
+  EXPECT_TRUE(refuses(repeated(2, view(2048)), {"33554432 bytes", "the 4 that are stored"}));
+  const auto flags = [](PickleBuilder& pickle) {
+    pickle.tensor({.storage_elements = 4096,
+                   .shape = {4096, 4096},
+                   .strides = {0, 1},
+                   .storage_class = "BoolStorage"});
+  };
+  EXPECT_EQ(names_in(repeated(1, flags)).size(), 1u);
+  EXPECT_TRUE(refuses(repeated(100, view(256)), {"tensor.contiguous()"}));
+  EXPECT_TRUE(refuses(repeated(1, view(0x7fffffff)), {"which repeat the 4"}));
+  EXPECT_TRUE(refuses(repeated(5, view(0x7fffffff)), {"more than 2^64"}));
+}
+
+TEST(StateDict, AllowsTensorsThatShareAStorage) {
+  const auto large = [](PickleBuilder& pickle) {
+    pickle.tensor({.storage_elements = 1 << 24, .shape = {1 << 24}, .strides = {1}});
+  };
+  EXPECT_EQ(names_in(repeated(4, large)).size(), 4u);  // as tied weights do
+  EXPECT_TRUE(refuses(repeated(5, large), {"at most 285212672 are read"}));
 }
 
 }  // namespace

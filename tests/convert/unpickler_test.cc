@@ -243,14 +243,26 @@ TEST(Unpickler, RefusesTensorsOutsideTheirStorage) {
   EXPECT_TRUE(refuses_tensor({.shape = std::vector<int32_t>(65, 1)}, {"at most 64 integers"}));
 }
 
-TEST(Unpickler, BoundsViewsThatRepeatElements) {
-  EXPECT_TRUE(refuses_tensor({.storage_elements = 1, .shape = {1 << 25}, .strides = {0}},
-                             {"repeats the 1 elements"}));
-  const Pickle mask = unpickle_string(
-      PickleBuilder()
-          .tensor({.storage_elements = 4096, .shape = {4096, 4096}, .strides = {0, 1}})
-          .stop());
-  EXPECT_EQ(mask.tensors.size(), 1u);
+TEST(Unpickler, BoundsTheDimensionsOfAllTensors) {
+  PickleBuilder pickle;
+  pickle.global("torch._utils", "_rebuild_tensor_v2").code(op::kBinPut).raw(std::string(1, '\0'));
+  const std::vector<int32_t> ones(64, 1);
+  pickle.code(op::kMark).storage({.storage_elements = 1}).number(0).numbers(ones).numbers(ones);
+  pickle.code(op::kNewFalse).ordered_dict().code(op::kTuple).code(op::kBinPut).raw("\1");
+  pickle.code(op::kReduce);
+  for (int i = 0; i < (1 << 19) / 64; ++i) {
+    pickle.code(op::kBinGet).raw(std::string(1, '\0')).code(op::kBinGet).raw("\1");
+    pickle.code(op::kReduce).code(op::kPop);
+  }
+  EXPECT_TRUE(refuses(pickle.stop(), {"more than 524288 dimensions together"}));
+}
+
+TEST(Unpickler, BoundsTheMemoByThePickle) {
+  const auto put = [](uint32_t place) {
+    return PickleBuilder().code(op::kNone).code(op::kLongBinPut).raw(bytes_of(place)).stop();
+  };
+  unpickle_string(put(7));
+  EXPECT_TRUE(refuses(put(4'000'000), {"the memo has a place 4000000"}));
 }
 
 TEST(Unpickler, RefusesTensorsFromOddArguments) {

@@ -171,7 +171,7 @@ TEST(Generate, RefusesPromptsThatDoNotFitAndPrintsNothing) {
   EXPECT_TRUE(refuses({"generate", model, "--prompt", "a"}, {"no tokenizer", "--prompt-ids"}));
   EXPECT_TRUE(refuses({"generate", model, "--ids"}, {"no tokenizer", "--prompt-ids"}));
   EXPECT_TRUE(refuses({"generate", text, "--prompt-file", folder.path().string()},
-                      {"cannot read '", "Is a directory"}));
+                      {"cannot read '", "it is a directory, not a regular file"}));
   EXPECT_TRUE(refuses({"generate", text, "--prompt-file", "/none/p.txt"},
                       {"cannot open '/none/p.txt'", "No such file"}));
   EXPECT_TRUE(refuses({"generate", convert_small(folder), "--prompt", "a"},

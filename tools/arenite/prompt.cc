@@ -1,59 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads bytes as they are, and leaves what is text and what is not to the tokenizer.
+// From the text of a prompt, or the ids given instead, to tokens of the model.
 #include "arenite/prompt.h"
 
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
-
 #include "arenite/normal_form.h"
+#include "arenite/text_input.h"
 #include "convert/error.h"
-#include "convert/output_guard.h"
+#include "convert/input_limits.h"
 
 namespace arenite::tool {
 namespace {
 
-struct Source {
-  std::string name;  // for messages
-  std::string text;
-};
-
-std::string read_all(std::FILE* file, const std::string& name) {
-  std::string text;
-  char buffer[1 << 14];
-  while (const size_t count = std::fread(buffer, 1, sizeof(buffer), file)) {
-    text.append(buffer, count);
-    if (text.size() > kTextBytesMax) {
-      throw convert::InputError("{}: the prompt is too long: expected at most {} bytes", name,
-                                kTextBytesMax);
-    }
-  }
-  if (std::ferror(file) != 0) {
-    throw convert::InputError("cannot read {}: {}", name, std::strerror(errno));
-  }
-  return text;
-}
-
-Source source_of(const PromptOptions& options) {
+TextInput source_of(const PromptOptions& options) {
   if (options.file.empty()) return {"--prompt", options.text.value_or("")};
-  if (options.file == "-") {
-    convert::note_read(STDIN_FILENO, "the standard input");
-    return {"the standard input", read_all(stdin, "the standard input")};
-  }
-  const std::string name = convert::quote(options.file.string());
-  convert::note_read(options.file);
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(options.file.c_str(), "rb"),
-                                                             std::fclose);
-  if (file == nullptr) {
-    throw convert::InputError("cannot open {}: {}", name, std::strerror(errno));
-  }
-  return {options.file.string(), read_all(file.get(), name)};
+  return read_text(options.file, convert::kPromptBytesMax);
 }
 
-std::vector<TokenId> encode(const Model& model, const Tokenizer& tokenizer, const Source& source,
+std::vector<TokenId> encode(const Model& model, const Tokenizer& tokenizer, const TextInput& source,
                             bool specials) {
   EncodeOptions options;
   options.read_specials = specials;
@@ -80,7 +42,7 @@ std::vector<TokenId> encode_prompt(const ModelFile& file, const std::optional<To
         "with its tokenizer",
         convert::quote(file.name()));
   }
-  const Source source = source_of(options);
+  const TextInput source = source_of(options);
   std::vector<TokenId> ids = encode(file.model(), *tokenizer, source, options.specials);
   if (!source.text.empty() && !ids.empty()) return ids;
   if (tokenizer->bos() == kNoToken) {

@@ -6,15 +6,14 @@
 
 #include <CLI/CLI.hpp>
 
-#include <fstream>
-#include <iostream>
-
 #include "arenite/normal_form.h"
 #include "arenite/sequence_groups.h"
+#include "arenite/text_input.h"
 #include "arenite/thread_pool.h"
 #include "arenite/tokenizer.h"
 #include "convert/error.h"
-#include "convert/output_guard.h"
+#include "convert/file_map.h"
+#include "convert/input_limits.h"
 
 namespace arenite::tool {
 namespace {
@@ -23,36 +22,6 @@ struct NamedText {
   std::string name;  // for messages
   std::string text;
 };
-
-void read_lines(std::istream& stream, const std::string& name, std::vector<NamedText>& texts) {
-  std::string line;
-  for (size_t number = 1; std::getline(stream, line); ++number) {
-    if (line.ends_with('\r')) line.pop_back();
-    texts.push_back({fmt::format("{}, line {}", name, number), line});
-  }
-  if (stream.bad()) throw convert::InputError("cannot read {}", name);
-}
-
-std::vector<NamedText> texts_of(const TextOptions& options) {
-  std::vector<NamedText> texts;
-  for (const std::string& text : options.texts) {
-    texts.push_back({fmt::format("--text {}", convert::quote(shorten(text))), text});
-  }
-  if (options.file == "-") {
-    convert::note_read(STDIN_FILENO, "the standard input");
-    read_lines(std::cin, "the standard input", texts);
-  } else if (!options.file.empty()) {
-    const std::string name = convert::quote(options.file.string());
-    convert::note_read(options.file);
-    std::ifstream stream(options.file, std::ios::binary);
-    if (!stream) throw convert::InputError("cannot open {}", name);
-    read_lines(stream, name, texts);
-  }
-  if (texts.empty()) {
-    throw convert::InputError("there are no texts: expected --text or a --file with lines");
-  }
-  return texts;
-}
 
 class TextEncoder {
  public:
@@ -116,6 +85,20 @@ class TextEncoder {
   EncodeOptions encode_options_;
 };
 
+// Line by line, so that one that cannot be encoded is refused before the rest is looked at.
+void encode_lines(const std::filesystem::path& file, const TextEncoder& encoder, TextBatch& batch) {
+  const TextInput input = read_text(file, convert::kTextFileBytesMax);
+  std::string_view rest = input.text;
+  size_t number = 0;
+  for (std::string_view line; convert::take_line(rest, line);) {
+    if (++number > convert::kTextsMax) {
+      throw convert::InputError("{} has more than {} lines, which is the most: split it",
+                                input.name, convert::kTextsMax);
+    }
+    encoder.encode({fmt::format("{}, line {}", input.name, number), std::string(line)}, batch);
+  }
+}
+
 }  // namespace
 
 void add_text_options(CLI::App& command, TextOptions& options) {
@@ -132,7 +115,13 @@ void add_text_options(CLI::App& command, TextOptions& options) {
 TextBatch encode_texts(const ModelFile& file, const TextOptions& options) {
   const TextEncoder encoder(file, options);
   TextBatch batch;
-  for (const NamedText& text : texts_of(options)) encoder.encode(text, batch);
+  for (const std::string& text : options.texts) {
+    encoder.encode({fmt::format("--text {}", convert::quote(shorten(text))), text}, batch);
+  }
+  if (!options.file.empty()) encode_lines(options.file, encoder, batch);
+  if (batch.texts.empty()) {
+    throw convert::InputError("there are no texts: expected --text or a --file with lines");
+  }
   return batch;
 }
 

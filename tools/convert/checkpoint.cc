@@ -65,7 +65,7 @@ Checkpoint::Checkpoint(std::string file_name, FileMap file, CheckpointContents c
 }
 
 const CheckpointTensor* Checkpoint::find(std::string_view name) const {
-  const auto found = tensor_indexes_.find(std::string(name));
+  const auto found = tensor_indexes_.find(name);
   return found == tensor_indexes_.end() ? nullptr : &contents_.tensors[found->second];
 }
 

@@ -10,7 +10,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "convert/file_map.h"
@@ -72,7 +71,8 @@ class Checkpoint {
   std::string file_name_;
   FileMap file_;
   CheckpointContents contents_;
-  std::unordered_map<std::string, size_t> tensor_indexes_;
+  // Ordered, as everywhere where a file chooses the keys: a hash can be made to collide.
+  std::map<std::string, size_t, std::less<>> tensor_indexes_;
 };
 
 // Row-major strides of `shape`, in elements. REQUIRES: the product of `shape` fits 64 bits.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory map behind every file that the converter reads.
+// Asks what a file is before opening it, and again once it is open.
 #include "convert/file_map.h"
 
 #include <fcntl.h>
@@ -19,49 +19,67 @@
 namespace arenite::convert {
 namespace {
 
-// The bytes of the open file `descriptor`, or why there are none in `problem`.
-std::span<const std::byte> map_descriptor(int descriptor, std::string& problem) {
-  struct stat status = {};
-  if (fstat(descriptor, &status) != 0) {
-    problem = std::strerror(errno);
-    return {};
-  }
+const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+// What speaks against reading a file of this kind and size; empty: nothing.
+std::string problem_of(const struct stat& status, uint64_t bytes_max) {
   if (!S_ISREG(status.st_mode)) {
-    problem = "it is not a regular file";
-    return {};
+    return fmt::format("it is {}, not a regular file", kind_of(status.st_mode));
   }
   const auto file_bytes = static_cast<uint64_t>(status.st_size);
-  if (file_bytes == 0) return {};  // mmap refuses a length of zero
-  if (file_bytes > SIZE_MAX) {
-    problem = "it is larger than this machine's address space";
-    return {};
+  if (file_bytes > bytes_max) {
+    return fmt::format("it has {} bytes: at most {} are accepted", file_bytes, bytes_max);
   }
-  void* start =
-      mmap(nullptr, static_cast<size_t>(file_bytes), PROT_READ, MAP_PRIVATE, descriptor, 0);
+  if (file_bytes > SIZE_MAX) return "it is larger than this machine's address space";
+  return {};
+}
+
+// The bytes of the open file `descriptor`, or why there are none in `problem`.
+std::span<const std::byte> map_descriptor(int descriptor, uint64_t bytes_max,
+                                          std::string& problem) {
+  struct stat status = {};
+  problem = fstat(descriptor, &status) != 0 ? std::strerror(errno) : problem_of(status, bytes_max);
+  if (!problem.empty() || status.st_size == 0) return {};  // mmap refuses a length of zero
+  const auto file_bytes = static_cast<size_t>(status.st_size);
+  void* start = mmap(nullptr, file_bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
   if (start == MAP_FAILED) {
     problem = std::strerror(errno);
     return {};
   }
-  return {static_cast<const std::byte*>(start), static_cast<size_t>(file_bytes)};
+  return {static_cast<const std::byte*>(start), file_bytes};
 }
 
 }  // namespace
 
-FileMap::FileMap(const std::filesystem::path& file) {
-  // O_NONBLOCK: opening a pipe must end in the message below, not wait for a writer.
-  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) {
-    throw InputError("cannot open {}: {}", quote(file.string()), std::strerror(errno));
-  }
+FileMap::FileMap(const std::filesystem::path& file, uint64_t bytes_max) {
+  struct stat status = {};
   std::string problem;
-  try {
-    note_read(descriptor, file);
-    bytes_ = map_descriptor(descriptor, problem);
-  } catch (...) {
-    close(descriptor);
-    throw;
+  int descriptor = -1;
+  if (stat(file.c_str(), &status) == 0) {
+    problem = problem_of(status, bytes_max);
+    // Another file may have taken its place by now: O_NONBLOCK, as a pipe must not make us wait.
+    if (problem.empty()) {
+      descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    }
   }
-  close(descriptor);
+  if (problem.empty()) {
+    if (descriptor < 0) {
+      throw InputError("cannot open {}: {}", quote(file.string()), std::strerror(errno));
+    }
+    try {
+      note_read(descriptor, file);
+      bytes_ = map_descriptor(descriptor, bytes_max, problem);
+    } catch (...) {
+      close(descriptor);
+      throw;
+    }
+    close(descriptor);
+  }
   if (!problem.empty()) throw InputError("cannot read {}: {}", quote(file.string()), problem);
 }
 
@@ -79,6 +97,15 @@ FileMap::FileMap(FileMap&& other) noexcept : bytes_(std::exchange(other.bytes_, 
 FileMap& FileMap::operator=(FileMap&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   return *this;
+}
+
+bool take_line(std::string_view& text, std::string_view& line) {
+  if (text.empty()) return false;
+  const size_t end = text.find('\n');
+  line = text.substr(0, end);
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return true;
 }
 
 }  // namespace arenite::convert

@@ -9,6 +9,7 @@
 
 #include "convert/error.h"
 #include "convert/mask_buffer.h"
+#include "format/file_layout.h"
 
 namespace arenite::convert {
 namespace {
@@ -93,6 +94,10 @@ void read_masks(AttentionModule& module, ModuleTensors& tensors, const ModuleOpt
     const auto known = std::find(module.masks.begin(), module.masks.end(), of_head.mask);
     module.head_masks.push_back(static_cast<uint32_t>(known - module.masks.begin()));
     if (known != module.masks.end()) continue;
+    if (module.masks.size() == format::kMasksMax) {
+      throw InputError("{}: its heads have more than {} different masks, which is the most",
+                       tensors.file(), format::kMasksMax);
+    }
     module.masks.push_back(of_head.mask);
     module.mask_origins.push_back(of_head.origin);
   }

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <string_view>
+#include <vector>
 
 #include "convert/decoders/gpt_families.h"
 #include "convert/error.h"
@@ -15,6 +17,8 @@
 
 namespace arenite::convert {
 namespace {
+
+constexpr size_t kNamesListed = 30;
 
 using Candidates = std::map<std::string, const KnownModule*>;  // by prefix
 
@@ -31,13 +35,34 @@ bool is_of_a_head(const std::string& prefix) {
   return begin + 1 < prefix.size() && ends_in(prefix.substr(0, begin), "heads.");
 }
 
-bool is_alone_under(const std::string& prefix, const Checkpoint& checkpoint) {
-  return std::ranges::count_if(checkpoint.tensors(), [&](const CheckpointTensor& tensor) {
-           return tensor.name.starts_with(prefix);
-         }) == 1;
+// Is there one name only, of all in order, that begins with `prefix`?
+bool is_alone_under(std::string_view prefix, const std::vector<std::string_view>& sorted_names) {
+  const auto first = std::ranges::lower_bound(sorted_names, prefix);
+  return first != sorted_names.end() && first->starts_with(prefix) &&
+         (first + 1 == sorted_names.end() || !(first + 1)->starts_with(prefix));
+}
+
+std::vector<std::string_view> sorted_names_of(const Checkpoint& checkpoint) {
+  std::vector<std::string_view> names;
+  for (const CheckpointTensor& tensor : checkpoint.tensors()) names.push_back(tensor.name);
+  std::ranges::sort(names);
+  return names;
+}
+
+// `names` a line each, the first ones of many.
+std::string list_names(const std::vector<std::string>& names) {
+  std::string listed;
+  for (size_t i = 0; i < std::min(names.size(), kNamesListed); ++i) {
+    listed += fmt::format("  {}\n", names[i]);
+  }
+  if (names.size() > kNamesListed) {
+    listed += fmt::format("  ... and {} more\n", names.size() - kNamesListed);
+  }
+  return listed;
 }
 
 Candidates find_candidates(const Checkpoint& checkpoint) {
+  const std::vector<std::string_view> sorted_names = sorted_names_of(checkpoint);
   Candidates candidates;
   for (const KnownModule& module : known_module_table()) {
     const std::string_view key = module.key;
@@ -46,7 +71,7 @@ Candidates find_candidates(const Checkpoint& checkpoint) {
       const std::string prefix = tensor.name.substr(0, tensor.name.size() - key.size());
       // heads.N.W_query is one module per head, not N modules; tril may be a mask of anything.
       if (key == "W_query.weight" && is_of_a_head(prefix)) continue;
-      if (key == "tril" && (!candidates.empty() || !is_alone_under(prefix, checkpoint))) continue;
+      if (key == "tril" && (!candidates.empty() || !is_alone_under(prefix, sorted_names))) continue;
       candidates.emplace(prefix, &module);
     }
   }
@@ -75,14 +100,14 @@ const Candidates::value_type& choose(const Checkpoint& checkpoint, const Candida
   } else if (candidates.size() == 1) {
     return *candidates.begin();
   }
-  std::string listed;
+  std::vector<std::string> names;
   for (const auto& [prefix, module] : candidates) {
-    listed += fmt::format("  {} ({})\n", quote(prefix), module->name);
+    names.push_back(fmt::format("{} ({})", quote(prefix), module->name));
   }
   throw InputError("{}: {}; choose one with --module PREFIX:\n{}", quote(checkpoint.file_name()),
                    options.module ? fmt::format("there is no module {}", quote(*options.module))
                                   : fmt::format("there are {} modules", candidates.size()),
-                   listed);
+                   list_names(names));
 }
 
 }  // namespace
@@ -100,10 +125,9 @@ AttentionModule read_attention_module(const Checkpoint& checkpoint, const Module
     }
   }
   if (!unknown.empty()) {
-    std::string listed;
-    for (const std::string& name : unknown) listed += fmt::format("  {}\n", quote(name));
+    for (std::string& name : unknown) name = quote(name);
     throw InputError("{}: this is {}, but these tensors are not part of it:\n{}{}",
-                     quote(checkpoint.file_name()), module.architecture, listed,
+                     quote(checkpoint.file_name()), module.architecture, list_names(unknown),
                      options.module ? ""
                                     : "To convert one module of a larger checkpoint, pass "
                                       "--module PREFIX.\n");

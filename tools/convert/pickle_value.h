@@ -4,20 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "convert/checkpoint.h"
+#include "convert/input_limits.h"
 
 namespace arenite::convert {
-
-// Bounds on what a data.pkl may ask for, far above what any checkpoint holds. They keep memory
-// and time within a small multiple of the file's size.
-constexpr uint64_t kPickleBytesMax = uint64_t{64} << 20;
-constexpr size_t kPickleValuesMax = size_t{1} << 22;  // values, stack entries and memo places, each
-constexpr size_t kPickleDepthMax = 100;               // of containers in containers
-constexpr size_t kPickleTensorsMax = size_t{1} << 16;  // tensors built, and names given to them
 
 using ValueIndex = uint32_t;  // into Pickle::values; containers share values as Python does
 
@@ -60,7 +55,8 @@ struct PickledTensor {
 };
 
 struct Pickle {
-  std::vector<PickleValue> values;
+  uint64_t bytes = 0;                    // of the file that it was read from
+  std::deque<PickleValue> values;        // grows without holding everything twice
   std::vector<PickledStorage> storages;  // keys are unique
   std::vector<PickledTensor> tensors;
   ValueIndex root = 0;

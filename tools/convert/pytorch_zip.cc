@@ -4,6 +4,7 @@
 #include "convert/pytorch_zip.h"
 
 #include "convert/error.h"
+#include "convert/input_limits.h"
 
 #ifdef ARENITE_HAVE_LIBZIP
 
@@ -42,12 +43,20 @@ class ArchiveReader {
       throw InputError("{}, data.pkl: it has {} bytes: at most {} are accepted", quote(file_name_),
                        member.bytes, kPickleBytesMax);
     }
+    const uint64_t inflated_max =
+        kInflatedPickleBase + kInflatedPicklePerByte * member.bytes_in_file;
+    if (!member.is_stored && member.bytes > inflated_max) {
+      throw InputError(
+          "{}, data.pkl: it inflates from {} bytes to {}: at most {} are accepted; save the file "
+          "again with torch.save, which does not compress",
+          quote(file_name_), member.bytes_in_file, member.bytes, inflated_max);
+    }
     const std::unique_ptr<std::byte[]> bytes = archive_.read(pickle_name, member);
     const std::string where = fmt::format("{}, data.pkl", quote(file_name_));
     const Pickle pickle = unpickle({bytes.get(), member.bytes}, where);
     const std::vector<NamedTensor> names = named_tensors(pickle, where);
     CheckpointContents contents = read_tensors(pickle, names);
-    contents.metadata = plain_values(pickle);
+    contents.metadata = plain_values(pickle, where);
     return contents;
   }
 

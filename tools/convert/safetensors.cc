@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "convert/error.h"
+#include "convert/input_limits.h"
 #include "convert/safetensors_header.h"
 
 namespace arenite::convert {
 namespace {
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kHeaderBytesMax = 100'000'000;  // the reference implementation's limit
 
 std::string_view header_text(std::span<const std::byte> file, const std::string& file_name) {
   if (file.size() < kLengthBytes) {
@@ -23,11 +23,11 @@ std::string_view header_text(std::span<const std::byte> file, const std::string&
   }
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
-  if (header_bytes > kHeaderBytesMax) {
+  if (header_bytes > kSafetensorsHeaderBytesMax) {
     throw InputError(
         "{}: the header length is {} bytes: at most {} are accepted; the file is damaged, or it is "
         "not a safetensors file",
-        quote(file_name), header_bytes, kHeaderBytesMax);
+        quote(file_name), header_bytes, kSafetensorsHeaderBytesMax);
   }
   if (header_bytes > file.size() - kLengthBytes) {
     throw InputError(

@@ -4,10 +4,11 @@
 #include "convert/safetensors_header.h"
 
 #include <nlohmann/json.hpp>
-#include <unordered_set>
+#include <set>
 #include <utility>
 
 #include "convert/error.h"
+#include "convert/input_limits.h"
 
 namespace arenite::convert {
 namespace {
@@ -30,6 +31,10 @@ class HeaderHandler : public json::json_sax_t {
   }
   bool number_unsigned(json::number_unsigned_t value) override {
     if (place_ != Place::kNumbers) return refuse_value(fmt::format("the number {}", value));
+    if (numbers_->size() > kRankMax) {
+      throw InputError("{}, tensor {}: field {} has more than {} numbers", quote(file_name_),
+                       quote(entry().name), quote(key_), kRankMax);
+    }
     numbers_->push_back(value);
     return true;
   }
@@ -40,6 +45,10 @@ class HeaderHandler : public json::json_sax_t {
 
   bool string(std::string& value) override {
     if (place_ == Place::kMetadata) {
+      if (header_.metadata.size() == kSafetensorsMetadataMax) {
+        throw InputError("{}, __metadata__: it has more than {} keys", quote(file_name_),
+                         kSafetensorsMetadataMax);
+      }
       header_.metadata[key_] = std::move(value);
       return true;
     }
@@ -63,6 +72,10 @@ class HeaderHandler : public json::json_sax_t {
       place_ = Place::kMetadata;
     } else if (place_ == Place::kHeader) {
       place_ = Place::kEntry;
+      if (header_.entries.size() == kTensorsMax) {
+        throw InputError("{}: it has more than {} tensors: save the model in several files",
+                         quote(file_name_), kTensorsMax);
+      }
       header_.entries.push_back({.name = key_, .dtype = {}, .shape = {}, .data_offsets = {}});
     } else {
       return refuse_value("an object");
@@ -166,7 +179,7 @@ class HeaderHandler : public json::json_sax_t {
   const std::string& file_name_;
   Place place_ = Place::kStart;
   std::string key_;
-  std::unordered_set<std::string> names_;
+  std::set<std::string> names_;
   std::vector<uint64_t>* numbers_ = nullptr;  // while in kNumbers
 };
 

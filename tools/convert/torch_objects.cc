@@ -45,10 +45,6 @@ constexpr TorchGlobal kGlobals[] = {
 
 constexpr size_t kKeyCharactersMax = 64;
 
-// A view may repeat elements (torch.expand, stride 0); then a few stored bytes can stand for any
-// number of elements. This many allow the expanded mask of a context of 4096.
-constexpr uint64_t kRepeatedElementsMax = uint64_t{1} << 24;
-
 bool is_storage_key(std::string_view key) {
   const auto is_plain = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -215,6 +211,11 @@ ValueIndex TorchObjects::tensor(const PickleValue& arguments, bool is_v3) {
   tensor.shape = sizes(item(arguments, 2), "size");
   tensor.strides = sizes(item(arguments, 3), "stride");
   check_inside_storage(tensor);
+  dimensions_ += tensor.shape.size();
+  if (dimensions_ > kPickleDimensionsMax) {
+    throw InputError("{}: its tensors have more than {} dimensions together", where_,
+                     kPickleDimensionsMax);
+  }
   pickle_.tensors.push_back(std::move(tensor));
   return add({.kind = Kind::kTensor, .integer = static_cast<int64_t>(pickle_.tensors.size() - 1)});
 }
@@ -237,13 +238,6 @@ void TorchObjects::check_inside_storage(const PickledTensor& tensor) const {
         "{} elements: the file is damaged",
         where_, fmt::join(tensor.shape, ", "), fmt::join(tensor.strides, ", "), tensor.offset,
         storage.key, storage_elements);
-  }
-  if (elements > storage_elements && elements > kRepeatedElementsMax) {
-    throw InputError(
-        "{}: a tensor of size [{}] repeats the {} elements of its storage '{}': at most {} "
-        "elements "
-        "are read from such a view; save tensor.contiguous() instead",
-        where_, fmt::join(tensor.shape, ", "), storage_elements, storage.key, kRepeatedElementsMax);
   }
 }
 

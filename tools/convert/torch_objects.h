@@ -2,10 +2,10 @@
 // The few Python globals that a pickled state dict needs, and the tensors that calling them makes.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -56,7 +56,8 @@ class TorchObjects {
 
   Pickle& pickle_;
   const std::string& where_;
-  std::unordered_map<std::string, size_t> storage_indexes_;
+  std::map<std::string, size_t> storage_indexes_;
+  size_t dimensions_ = 0;  // of all tensors
 };
 
 }  // namespace arenite::convert

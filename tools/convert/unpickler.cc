@@ -3,6 +3,7 @@
 #include "convert/unpickler.h"
 
 #include <bit>
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -24,7 +25,9 @@ class Unpickler {
   Unpickler(std::span<const std::byte> bytes, const std::string& where)
       : where_(where),
         bytes_(reinterpret_cast<const char*>(bytes.data()), bytes.size()),
-        objects_(pickle_, where) {}
+        objects_(pickle_, where) {
+    pickle_.bytes = bytes.size();
+  }
 
   Pickle run() {
     if (take<uint8_t>() != op::kProto) fail("a pickle begins with PROTO");
@@ -244,7 +247,10 @@ class Unpickler {
   }
 
   void memoize(size_t place) {
-    if (place >= kPickleValuesMax) fail("the memo has more than {} places", kPickleValuesMax);
+    // Python counts places up, so that there are no more than the opcodes that fill them.
+    if (place >= std::min<uint64_t>(bytes_.size(), kPickleValuesMax)) {
+      fail("the memo has a place {}, which nothing can have filled up to", place);
+    }
     if (place >= memo_.size()) memo_.resize(place + 1, kNoValue);
     require(1);
     memo_[place] = stack_.back();

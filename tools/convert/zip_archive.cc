@@ -5,17 +5,68 @@
 #include "convert/zip_archive.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 
 #include "convert/error.h"
+#include "convert/input_limits.h"
 
 namespace arenite::convert {
 namespace {
 
-// torch.save stores members uncompressed. Archives packed again by other tools may be deflated:
-// weights hardly shrink, but masks of zeros do, a thousandfold. Together they may inflate to this.
-constexpr uint64_t kInflatedBytesBase = uint64_t{256} << 20;
-constexpr uint64_t kInflatedPerFileByte = 16;
+// Source: the .ZIP file format specification of PKWARE, 4.3.14 to 4.3.16.
+constexpr std::string_view kEndMagic = "PK\x05\x06";
+constexpr std::string_view kLocatorMagic = "PK\x06\x07";
+constexpr std::string_view kEnd64Magic = "PK\x06\x06";
+constexpr size_t kEndBytes = 22;
+constexpr size_t kLocatorBytes = 20;
+constexpr size_t kEnd64Bytes = 56;
+constexpr size_t kCommentBytesMax = 65535;
+constexpr size_t kEndsMax = 4;  // of what looks like an end; chance rarely makes a second one
+
+template <typename Number>
+Number number_at(std::string_view bytes, uint64_t at) {
+  Number number;
+  std::memcpy(&number, bytes.data() + at, sizeof number);
+  return number;
+}
+
+// The number of members by the record of 64-bit archives that belongs to the end at `end`; 0: none.
+uint64_t members_of_end64(std::string_view file, size_t end) {
+  if (end < kLocatorBytes || !file.substr(end - kLocatorBytes).starts_with(kLocatorMagic)) return 0;
+  const auto at = number_at<uint64_t>(file, end - kLocatorBytes + 8);
+  if (at > file.size() || file.size() - at < kEnd64Bytes ||
+      !file.substr(at).starts_with(kEnd64Magic)) {
+    return 0;
+  }
+  return number_at<uint64_t>(file, at + 32);
+}
+
+// libzip reads the list of members once for each end of an archive that it finds in the last bytes,
+// and finds names by a hash that anybody can make collide. So many members cost too much already
+// when it opens the file, and must be seen before.
+void check_ends(std::string_view file, const std::string& file_name) {
+  if (file.size() < kEndBytes) return;  // libzip says what is wrong
+  size_t at = file.size() - std::min(file.size(), kEndBytes + kCommentBytesMax);
+  size_t ends = 0;
+  for (; (at = file.find(kEndMagic, at)) != std::string_view::npos; ++at) {
+    if (file.size() - at < kEndBytes) break;
+    if (++ends > kEndsMax) {
+      throw InputError(
+          "{}: more than {} ends of a zip archive lie one behind the other: the file is damaged; "
+          "save it again with torch.save",
+          quote(file_name), kEndsMax);
+    }
+    const uint64_t members =
+        std::max<uint64_t>(number_at<uint16_t>(file, at + 10), members_of_end64(file, at));
+    if (members > kZipMembersMax) {
+      throw InputError(
+          "{}: the zip archive has {} members: at most {} are accepted; save the model in several "
+          "files",
+          quote(file_name), members, kZipMembersMax);
+    }
+  }
+}
 
 bool is_plain_name(std::string_view name) {
   const bool has_odd_character = std::any_of(name.begin(), name.end(), [](char c) {
@@ -34,6 +85,7 @@ struct CloseMember {
 
 ZipArchive::ZipArchive(std::span<const std::byte> file, const std::string& file_name)
     : file_name_(file_name), file_bytes_(file.size()) {
+  check_ends({reinterpret_cast<const char*>(file.data()), file.size()}, file_name);
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t* source = zip_source_buffer_create(file.data(), file.size(), 0, &error);
@@ -78,7 +130,7 @@ void ZipArchive::add_member(uint64_t index) {
     refuse(fmt::format("it claims {} bytes, {} in the archive, of a file of {}", stat.size,
                        stat.comp_size, file_bytes_));
   }
-  if (!members_.emplace(name, ZipMember{index, stat.size, is_stored}).second) {
+  if (!members_.emplace(name, ZipMember{index, stat.size, stat.comp_size, is_stored}).second) {
     refuse("the archive has two members of this name");
   }
 }

@@ -6,26 +6,28 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
 
 namespace arenite::convert {
 
 struct ZipMember {
   uint64_t index;
-  uint64_t bytes;  // uncompressed, as declared; a read that finds another size fails
-  bool is_stored;  // not compressed
+  uint64_t bytes;          // uncompressed, as declared; a read that finds another size fails
+  uint64_t bytes_in_file;  // as declared; fewer than the file has
+  bool is_stored;          // not compressed
 };
 
 class ZipArchive {
  public:
-  // Opens the archive and checks its list of members: plain unique names, sizes within the file, no
-  // encryption, no compression but deflate. Throws InputError. `file` must outlive the archive.
+  // Opens the archive and checks its list of members: not too many, plain unique names, sizes
+  // within the file, no encryption, no compression but deflate. Throws InputError. `file` must
+  // outlive the archive.
   ZipArchive(std::span<const std::byte> file, const std::string& file_name);
 
-  const std::unordered_map<std::string, ZipMember>& members() const { return members_; }
+  const std::map<std::string, ZipMember>& members() const { return members_; }
 
   // All `member.bytes` bytes of a member, with its checksum verified. Throws InputError, also when
   // the members read so far would be larger together than an archive of this size can honestly be.
@@ -42,7 +44,7 @@ class ZipArchive {
   uint64_t stored_bytes_read_ = 0;
   uint64_t inflated_bytes_read_ = 0;
   std::unique_ptr<zip_t, Discard> archive_;
-  std::unordered_map<std::string, ZipMember> members_;
+  std::map<std::string, ZipMember> members_;
 };
 
 }  // namespace arenite::convert

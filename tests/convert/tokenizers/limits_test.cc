@@ -67,9 +67,9 @@ TEST(TokenizerLimits, OfTheSizeOfAFile) {
                               : std::string(name) == "meta.pkl"      ? "\x80\x02"
                                                                      : "ab";
     const auto file = folder.write(name, start);
-    std::filesystem::resize_file(file, convert::kTokenizerBytesMax + 1);  // takes no disk
+    std::filesystem::resize_file(file, convert::kVocabularyBytesMax + 1);  // takes no disk
     EXPECT_TRUE(refuses([&] { convert::read_tokenizer(file); },
-                        {name, "67108865 bytes", "at most 67108864"}));
+                        {name, "16777217 bytes", "16777216"}));
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "convert/checkpoint.h"
 #include "convert/error.h"
+#include "convert/input_limits.h"
 
 namespace arenite::convert {
 namespace {
@@ -90,6 +91,10 @@ class GgufParser {
   }
 
   void read_metadata(uint64_t index, uint64_t count) {
+    if (index == kGgufMetadataMax) {
+      throw InputError("{}: {} metadata values: at most {} are accepted", name_, count,
+                       kGgufMetadataMax);
+    }
     const std::string key =
         short_text(fmt::format("the key of metadata value {} of {}", index + 1, count));
     const std::string what = fmt::format("metadata {}", quote(key));
@@ -142,6 +147,9 @@ class GgufParser {
 
   // Returns the offset of its data from the first tensor's.
   uint64_t read_tensor(uint64_t index, uint64_t count) {
+    if (index == kTensorsMax) {
+      throw InputError("{}: {} tensors: at most {} are accepted", name_, count, kTensorsMax);
+    }
     GgufTensor tensor;
     tensor.name = short_text(fmt::format("the name of tensor {} of {}", index + 1, count));
     const std::string what = fmt::format("tensor {}", quote(tensor.name));

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "convert/error.h"
+#include "convert/input_limits.h"
 
 namespace arenite::convert {
 namespace {
@@ -70,12 +71,18 @@ json json_value(const GgufValue& value) {
 
 ConfigFields gguf_fields(const GgufFile& file) {
   json object = json::object();
+  uint64_t elements = 0;
   for (const auto& [key, value] : file.metadata()) {
     if (key.starts_with("tokenizer.")) continue;
     if (key.starts_with("general.") && key != "general.architecture") continue;
     if (value.count > kArrayElementsMax) {
       throw InputError("{}: metadata {} has {} elements: at most {} are expected",
                        quote(file.file_name()), quote(key), value.count, kArrayElementsMax);
+    }
+    elements += value.count;
+    if (elements > kGgufElementsMax) {
+      throw InputError("{}: its metadata have more than {} elements together",
+                       quote(file.file_name()), kGgufElementsMax);
     }
     object[key] = json_value(value);
   }

@@ -7,6 +7,7 @@
 
 #include "convert/decoders/gguf_decoder.h"
 #include "convert/error.h"
+#include "format/tokenizer_reader.h"
 
 namespace arenite::convert {
 namespace {
@@ -22,11 +23,15 @@ class TokenizerReader {
     return found;
   }
 
-  std::vector<std::string> texts(const char* key) const {
+  std::vector<std::string> texts(const char* key, uint64_t count_max) const {
     const GgufValue* value = find(key, GgufType::kString, true);
     std::vector<std::string> found;
     if (value == nullptr) return found;
-    found.reserve(static_cast<size_t>(value->count));  // each has 8 bytes of the file at least
+    if (value->count > count_max) {
+      throw InputError("{}: metadata '{}' has {} elements: at most {} are accepted",
+                       quote(file_.file_name()), key, value->count, count_max);
+    }
+    found.reserve(value->count);  // each has 8 bytes of the file at least
     for_each_string(*value, [&](std::string_view text) { found.emplace_back(text); });
     return found;
   }
@@ -85,10 +90,10 @@ GgufTokenizer read_gguf_tokenizer(const GgufFile& file) {
   GgufTokenizer tokenizer;
   tokenizer.model = reader.text("tokenizer.ggml.model");
   tokenizer.pre_tokenizer = reader.text("tokenizer.ggml.pre");
-  tokenizer.tokens = reader.texts("tokenizer.ggml.tokens");
+  tokenizer.tokens = reader.texts("tokenizer.ggml.tokens", format::kVocabularyMax);
   tokenizer.scores = reader.numbers<float>("tokenizer.ggml.scores", GgufType::kF32);
   tokenizer.types = reader.numbers<int32_t>("tokenizer.ggml.token_type", GgufType::kI32);
-  tokenizer.merges = reader.texts("tokenizer.ggml.merges");
+  tokenizer.merges = reader.texts("tokenizer.ggml.merges", format::kMergesMax);
   tokenizer.bos_id = reader.id("tokenizer.ggml.bos_token_id");
   tokenizer.eos_id = reader.id("tokenizer.ggml.eos_token_id");
   tokenizer.unknown_id = reader.id("tokenizer.ggml.unknown_token_id");

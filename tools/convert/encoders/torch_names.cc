@@ -84,16 +84,11 @@ std::vector<std::string> split(std::string_view path) {
 
 // The whole components that all names and `stack` begin with: "model." of "model.encoder.".
 std::string common_prefix(const ModelTensors& tensors, std::string stack) {
-  const auto is_common = [&] {
-    return std::ranges::all_of(tensors.stored(), [&](const StoredTensor& tensor) {
-      return tensor.name.starts_with(stack);
-    });
-  };
-  while (!stack.empty() && !is_common()) {
-    stack.pop_back();
-    while (!stack.empty() && stack.back() != '.') stack.pop_back();
+  for (const StoredTensor& tensor : tensors.stored()) {
+    const auto end = std::ranges::mismatch(stack, tensor.name).in1;
+    stack.erase(end, stack.end());
   }
-  return stack;
+  return stack.substr(0, stack.rfind('.') + 1);
 }
 
 Part part_of(const ModelTensors& tensors, const StoredTensor& tensor, const std::string& root) {

@@ -21,7 +21,7 @@ bool is_real(DType dtype) {
 }  // namespace
 
 const StoredTensor* TensorStore::find(std::string_view name) const {
-  const auto found = indexes_.find(std::string(name));
+  const auto found = indexes_.find(name);
   return found == indexes_.end() ? nullptr : &tensors_[found->second];
 }
 

@@ -4,10 +4,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "convert/checkpoint.h"
@@ -40,7 +40,7 @@ class TensorStore {
  private:
   std::string source_;
   std::vector<StoredTensor> tensors_;
-  std::unordered_map<std::string, size_t> indexes_;
+  std::map<std::string, size_t, std::less<>> indexes_;
 };
 
 // What programs that wrap a whole model put in front of all its tensors' names; empty: nothing.

@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "convert/error.h"
+#include "convert/file_map.h"
+#include "convert/input_limits.h"
 #include "convert/models/json_file.h"
 #include "convert/tokenizers/hf_config.h"
 #include "convert/tokenizers/hf_object.h"
@@ -32,13 +34,9 @@ void check_utf8(std::string_view token, size_t line, const std::string& file_nam
 
 std::vector<std::string> read_lines(const fs::path& file) {
   const TokenizerFile source(file);
-  std::string_view text = source.text();
   std::vector<std::string> lines;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
+  std::string_view text = source.text();
+  for (std::string_view line; take_line(text, line);) {
     check_token(source.name(), lines.size(), line);
     check_utf8(line, lines.size() + 1, source.name());
     lines.emplace_back(line);

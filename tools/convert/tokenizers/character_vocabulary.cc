@@ -41,6 +41,10 @@ Vocabulary read_map(const Pickle& pickle, const PickleValue& dict, const char* f
       throw InputError("{}, {}: the id of {} is {}: expected 0 to {}", name, field,
                        quote(character.text), id.integer, format::kVocabularyMax - 1);
     }
+    if (character.text.size() > kUtf8BytesMax) {  // pickles may repeat a long text for nothing
+      throw InputError("{}, {}: expected single characters, found {}", name, field,
+                       quote(character.text));
+    }
     vocabulary[std::string(character.text)] = static_cast<TokenId>(id.integer);
   }
   return vocabulary;

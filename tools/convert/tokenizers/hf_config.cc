@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "convert/error.h"
+#include "convert/file_map.h"
+#include "convert/input_limits.h"
 #include "convert/models/json_file.h"
 #include "convert/tokenizers/frame_check.h"
 #include "convert/tokenizers/hf_object.h"

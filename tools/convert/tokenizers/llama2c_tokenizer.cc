@@ -52,6 +52,9 @@ std::vector<SentencePiece> read_pieces(std::string_view bytes, const std::string
   const auto longest = reader.number<uint32_t>();
   std::vector<SentencePiece> pieces;
   while (!reader.at_end()) {
+    if (pieces.size() == format::kVocabularyMax) {
+      throw InputError("{} has more than {} tokens", name, format::kVocabularyMax);
+    }
     SentencePiece piece;
     piece.score = reader.number<float>();
     const auto length = reader.number<uint32_t>();

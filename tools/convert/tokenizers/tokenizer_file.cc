@@ -3,19 +3,13 @@
 #include "convert/tokenizers/tokenizer_file.h"
 
 #include "convert/error.h"
+#include "convert/input_limits.h"
 #include "format/tokenizer_reader.h"
 
 namespace arenite::convert {
 
 TokenizerFile::TokenizerFile(const std::filesystem::path& file)
-    : map_(file),
-      text_(reinterpret_cast<const char*>(map_.bytes().data()), map_.bytes().size()),
-      name_(quote(file.string())) {
-  if (text_.size() > kTokenizerBytesMax) {
-    throw InputError("{} has {} bytes: expected a tokenizer of at most {}", name_, text_.size(),
-                     kTokenizerBytesMax);
-  }
-}
+    : map_(file, kVocabularyBytesMax), name_(quote(file.string())) {}
 
 void check_token(const std::string& name, size_t index, std::string_view token) {
   if (index >= format::kVocabularyMax) {

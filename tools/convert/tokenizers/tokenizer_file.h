@@ -11,20 +11,16 @@
 
 namespace arenite::convert {
 
-// Far above real tokenizers: the largest, of 262,144 tokens, has 5 MB as a tokenizer.model.
-inline constexpr size_t kTokenizerBytesMax = size_t{64} << 20;
-
 class TokenizerFile {
  public:
-  // Throws InputError for a file that cannot be mapped, or is larger than kTokenizerBytesMax.
+  // Throws InputError for a file that cannot be mapped, or has more than kVocabularyBytesMax bytes.
   explicit TokenizerFile(const std::filesystem::path& file);
 
-  std::string_view text() const { return text_; }    // all of its bytes
-  const std::string& name() const { return name_; }  // in quotes, for messages
+  std::string_view text() const { return map_.text(); }  // all of its bytes
+  const std::string& name() const { return name_; }      // in quotes, for messages
 
  private:
   FileMap map_;
-  std::string_view text_;
   std::string name_;
 };
 

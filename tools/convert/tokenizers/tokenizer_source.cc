@@ -108,13 +108,13 @@ void lower_case(TokenizerSpec& spec) {
 }  // namespace
 
 TokenizerSpec read_tokenizer(const fs::path& file) {
-  const FileMap map(file);
   if (file.extension() == ".txt") return read_vocab_txt(file);
+  const FileMap map(file);
   if (map.bytes().size() < 2) {
     throw InputError("{} is too short for a tokenizer", quote(file.string()));
   }
-  const auto first = std::to_integer<uint8_t>(map.bytes()[0]);
-  const auto second = std::to_integer<uint8_t>(map.bytes()[1]);
+  const auto first = std::to_integer<unsigned>(map.bytes()[0]);
+  const auto second = std::to_integer<unsigned>(map.bytes()[1]);
   if (first == '{' && second != 0) return read_json_tokenizer(file);
   if (first == 0x80 && second >= 2 && second <= 5) return read_character_pickle(file);
   if (first == 0x0A && second != 0) {  // the first field of a message: a piece, not empty

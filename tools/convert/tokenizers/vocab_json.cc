@@ -38,11 +38,8 @@ Merges read_merges_file(const std::filesystem::path& file) {
   const TokenizerFile source(file);
   std::string_view text = source.text();
   Merges merges;
-  for (bool is_first = true; !text.empty(); is_first = false) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
+  std::string_view line;
+  for (bool is_first = true; take_line(text, line); is_first = false) {
     if (line.empty() || (is_first && line.starts_with("#version"))) continue;
     merges.push_back(split_merge(line, file.string()));
     check_merge_count(source.name(), merges.size());

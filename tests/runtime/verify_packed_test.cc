@@ -117,6 +117,9 @@ const FileRule kRules[] = {
     {"SegmentOneTileTooShort", change_segment([](uint64_t&, uint64_t& bytes) { bytes -= 64; }),
      kBeyond},
 
+    {"TensorIntoWhatKernelsReadAhead", change_segment([](uint64_t&, uint64_t& bytes) { --bytes; }),
+     kBeyond},
+
     {"FormulaOfActivations",
      change_formula([](ArenaFormula& formula) { --formula.activation_bytes_per_token; }), kFormula},
     {"FormulaOfOutputs",

@@ -116,7 +116,7 @@ void run_features(const RunOptions& options, const ModelFile& file) {
   std::vector<uint64_t> output_shape = input.shape();
   output_shape.back() = output->features;
   write_output(options, *output, shape, output_shape);
-  print_run(options, file, output_shape, session.plan());
+  print_run(options, file, output_shape, session.plan(), output->finite());
   profiler.report();
 }
 

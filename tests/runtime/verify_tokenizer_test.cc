@@ -55,12 +55,17 @@ TEST(TokenizerRules, AreKeptBySoundFiles) {
   EXPECT_TRUE(Model::load(pairs_file().file()).ok());
 }
 
-// A special token of so many bytes beside sound ones.
-ModelSurgery file_with_special(size_t bytes) {
-  convert::TokenizerSpec spec = byte_spec({"ab"});
-  spec.tokens.push_back(std::string(bytes, 'x'));
-  spec.specials = {{static_cast<TokenId>(spec.tokens.size() - 1), 0}};
-  return ModelSurgery(model_with(spec).span());
+// A special token of so many bytes, some of which may be those of a token before it.
+ModelSurgery file_with_special(uint32_t bytes) {
+  convert::TokenizerSpec spec = byte_spec({});
+  spec.tokens.push_back("zz");
+  spec.tokens.push_back(std::string(format::kSpecialBytesMax, 'x'));
+  spec.specials = {{257, 0}};
+  ModelSurgery surgery(model_with(spec).span());
+  const uint32_t end = table(surgery).token_offsets()->Get(258);
+  put(surgery, table(surgery).token_offsets(), 257, end - bytes);
+  surgery.repair();
+  return surgery;
 }
 
 TEST(TokenizerRules, LimitTheNameOfASpecialToken) {

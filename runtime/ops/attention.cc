@@ -62,16 +62,6 @@ void divide_by_sum(const KernelSet& kernels, const Attention& op, float factor, 
 
 namespace {
 
-// Row `r` of a block, as a block.
-Block row_of(const Block& block, uint32_t r) {
-  Block row = block;
-  row.rows = 1;
-  row.position += r * block.position_step;
-  if (row.query.data != nullptr) row.query.data = block.query.row(r);
-  row.output.data = block.output.row(r);
-  return row;
-}
-
 // Turns scores into weights that still have to be divided by their sum; `factor` becomes 1 / sum.
 // Keys of the block that this row does not see get the weight 0. Where a score may not be finite,
 // the factor becomes NaN instead.
@@ -80,15 +70,14 @@ void softmax_row(const KernelSet& kernels, const MaskView& mask, const Block& bl
   const KeyRange range = visible_keys(mask, position, block.keys);
   float* visible = scores + (range.begin - block.origin);
   const size_t bytes = (range.end - range.begin) * sizeof(float);
-  float extremes[2];
-  float least = 0.0f;  // before the mask adds infinities of its own
-  if (hides_by_adding(mask)) {
-    kernels.row_extremes(bytes, visible, extremes);
-    least = extremes[0];
-  }
+  float extremes[2] = {};
+  // Where the mask adds infinities of its own, the least score is taken before.
+  const bool mask_adds = hides_by_adding(mask);
+  if (mask_adds) kernels.row_extremes(bytes, visible, extremes);
+  float least = extremes[0];
   apply_mask(kernels, mask, position, range, visible);
   kernels.row_extremes(bytes, visible, extremes);
-  if (!hides_by_adding(mask)) least = extremes[0];
+  if (!mask_adds) least = extremes[0];
   const float max = extremes[1];
   float sum;
   kernels.exp_sum(bytes, visible, &max, visible, &sum);
@@ -154,7 +143,7 @@ void attend(const KernelSet& kernels, const Attention& op, Block& block, float* 
   // A key that a row does not see has weight 0, and 0 * NaN is NaN.
   for (uint32_t r = 0; r < block.rows; ++r) {
     if (!all_finite(block.output.row(r), op.shape.value_dim)) {
-      attend_alone(kernels, op, row_of(block, r), scratch);
+      attend_alone(kernels, op, block, r, scratch);
     }
   }
 }

@@ -85,8 +85,13 @@ void weigh_seen_values(const KernelSet& kernels, const Attention& op, const Bloc
 
 }  // namespace
 
-void attend_alone(const KernelSet& kernels, const Attention& op, Block row,
+void attend_alone(const KernelSet& kernels, const Attention& op, const Block& block, uint32_t index,
                   const Scratch& scratch) {
+  Block row = block;
+  row.rows = 1;
+  row.position += index * block.position_step;
+  row.query.data += index * block.query.stride;  // by 0 where there is none
+  row.output.data = block.output.row(index);
   set_range(op.mask, row);
   compute_scores(kernels, op, row, scratch);
   const float factor = softmax_alone(kernels, op, row, scratch.scores + (row.begin - row.origin));

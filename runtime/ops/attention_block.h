@@ -47,9 +47,10 @@ void compute_scores(const KernelSet& kernels, const Attention& op, const Block& 
 // The last step of a row of outputs; `factor` is 1 / sum of its weights.
 void divide_by_sum(const KernelSet& kernels, const Attention& op, float factor, float* row);
 
-// Computes a block of one row from the keys and values that it sees, and no others: where those of
-// the other rows may not be finite, or a score is not. All NaN if the row sees a score that is NaN
-// or if its largest one is not finite. A result that is finite both ways has the same bits.
-void attend_alone(const KernelSet& kernels, const Attention& op, Block row, const Scratch& scratch);
+// Computes row `index` of a block from the keys and values that it sees, and no others: where those
+// of the other rows may not be finite, or a score is not. All NaN if the row sees a score that is
+// NaN or if its largest one is not finite. A result that is finite both ways has the same bits.
+void attend_alone(const KernelSet& kernels, const Attention& op, const Block& block, uint32_t index,
+                  const Scratch& scratch);
 
 }  // namespace arenite

@@ -161,6 +161,11 @@ static void recall_answers_as_its_makers_say(const arenite_model* model) {
   CHECK(arenite_session_run(session, &batch, &output, NULL) == ARENITE_OK);
   CHECK(output.rows == SEQUENCES * TOKENS && output.features == FEATURES);
   CHECK(near(output.data, expected, FLOATS));
+  CHECK(arenite_output_finite(&output));
+  input[FLOATS / 2] = NAN;
+  CHECK(arenite_session_run(session, &batch, &output, NULL) == ARENITE_OK);
+  CHECK(!arenite_output_finite(&output));
+  input[FLOATS / 2] = 0.0f;
 
   arenite_session_reset(session);
   for (uint32_t token = 0; token < TOKENS; ++token) {

@@ -130,6 +130,22 @@ TEST_P(CApi, GivesTheSameBitsForEveryFormOfABatch) {
   }
 }
 
+TEST_P(CApi, TellsWhetherResultsAreFinite) {
+  for (const EncoderShape& shape : all_encoders()) {
+    if (shape.vocab_size != 0) continue;
+    const TestModel model = load(shape);
+    const CSession session(c_model(model), c_options(kEncoderPositions, 2));
+    EncoderInput input = input_for(shape, 16);
+    (void)run(*session, input, {2, 8});
+    arenite_output output = arenite_session_output(*session);
+    EXPECT_TRUE(arenite_output_finite(&output)) << shape.name;
+    input.features.back() = NAN;
+    (void)run(*session, input, {2, 8});
+    output = arenite_session_output(*session);
+    EXPECT_FALSE(arenite_output_finite(&output)) << shape.name;
+  }
+}
+
 TEST_P(CApi, StepsAsTheOtherOneDoes) {
   const TestModel model(make_decoder_model(decoder_named("llama"), {GetParam()}).span(),
                         GetParam());

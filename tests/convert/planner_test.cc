@@ -111,14 +111,20 @@ TEST(Planner, IgnoresColumnsThatAreAbsent) {
 }
 
 TEST(Planner, KeepsInputFromTheStartAndOutputToTheEnd) {
-  Program program = with_slots({3, 3, 3});
+  // The input is read by the second op alone; the output is written by the first.
+  Program program = with_slots({3, 3, 3, 3});
   program.output_slot = 1;
-  add_linear(program, 0, 1);
-  add_linear(program, 0, 2);
+  add_linear(program, 2, 1);
+  add_linear(program, 0, 3);
   convert::place_slots(program);
   EXPECT_EQ(program.slots[0].first_op, 0u);
+  EXPECT_EQ(program.slots[0].last_op, 1u);
+  EXPECT_EQ(program.slots[1].first_op, 0u);
   EXPECT_EQ(program.slots[1].last_op, 1u);
-  EXPECT_EQ(columns(program), (std::vector<uint32_t>{0, 3, 6}));
+  EXPECT_EQ(program.slots[2].last_op, 0u);
+  EXPECT_EQ(program.slots[3].first_op, 1u);
+  EXPECT_TRUE(none_overlap(program));
+  EXPECT_EQ(width_of(program), 9u);
 }
 
 TEST(Planner, NeverLetsSlotsOverlap) {

@@ -15,7 +15,8 @@ namespace arenite::test {
 
 struct GoldenCase {
   const char* name;
-  double tolerance;            // largest absolute error
+  double tolerance;  // largest absolute error
+  bool is_causal = true;
   bool is_mask_alone = false;  // a module without weights does not say how wide its input is
 };
 

@@ -2,6 +2,7 @@
 // Two texts at once, and limits on the number of tokens.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 #include "support/guarded_buffer.h"
@@ -60,6 +61,31 @@ TEST(EncodePair, PutsTwoTokensBetweenRobertasTexts) {
   const Pair pair = encode_pair(tokenizer, "ab", "c");
   EXPECT_EQ(pair.tokens, (Texts{"<s>", "a", "b", "</s>", "</s>", "c", "</s>"}));
   EXPECT_EQ(pair.types, (Types{0, 0, 0, 0, 0, 0, 0}));
+}
+
+// Texts are not read before their sizes are known to fit, so that these may say what they like.
+TEST(EncodePair, RefusesTextsThatAreTooLongAtOnce) {
+  const TestTokenizer tokenizer(roberta_spec());
+  const auto long_text = [](size_t bytes) { return std::string_view("ab", bytes); };
+  const auto refused_field = [&](size_t first, std::optional<size_t> second, uint64_t expected) {
+    TokenId ids[16];
+    Diagnostic why;
+    const Result<size_t> count =
+        second ? tokenizer->encode_pair(long_text(first), long_text(*second), {}, ids, {}, &why)
+               : tokenizer->encode(long_text(first), {}, ids, &why);
+    EXPECT_EQ(count.status(), Status::kInvalidArgument);
+    EXPECT_EQ(why.expected, expected);
+    return std::string(why.field);
+  };
+  EXPECT_EQ(refused_field(kTextBytesMax + 1, {}, kTextBytesMax), "text");
+  EXPECT_EQ(refused_field(kTextBytesMax + 1, 0, kTextBytesMax), "text");
+  EXPECT_EQ(refused_field(2, kTextBytesMax - 1, kTextBytesMax - 2), "second");
+  EXPECT_EQ(refused_field(kTextBytesMax, 1, 0), "second");
+  EXPECT_EQ(refused_field(0, kTextBytesMax + 1, kTextBytesMax), "second");
+  // The longest ones are refused for the span alone.
+  const size_t most = encode_tokens_max(kTextBytesMax);
+  EXPECT_EQ(refused_field(kTextBytesMax, {}, most), "out");
+  EXPECT_EQ(refused_field(2, kTextBytesMax - 2, most), "out");
 }
 
 TEST(EncodePair, FitsInItsSpansHoweverLongTheTextsAre) {

@@ -88,6 +88,9 @@ TEST(Sampler, KeepsTheTokensThatMakeUpTopP) {
   EXPECT_EQ(Picker({.temperature = 1.0f, .top_p = 0.8f}).picks(logits), (Tokens{0, 1, 2}));
   EXPECT_EQ(Picker({.temperature = 1.0f, .top_p = 0.99f}).picks(logits), (Tokens{0, 1, 2, 3}));
   EXPECT_EQ(Picker({.temperature = 1.0f, .top_p = 1.0f}).picks(logits), (Tokens{0, 1, 2, 3}));
+  // Two of four equal ones are exactly half.
+  EXPECT_EQ(Picker({.temperature = 1.0f, .top_p = 0.5f}).picks({2.0f, 2.0f, 2.0f, 2.0f}),
+            (Tokens{0, 1}));
   // Of three of seven eighths, two are six sevenths.
   EXPECT_EQ(Picker({.temperature = 1.0f, .top_k = 3, .top_p = 0.85f}).picks(logits),
             (Tokens{0, 1}));
@@ -198,7 +201,9 @@ TEST(Sampler, RefusesOptionsOutOfRangeByName) {
 
 TEST(Sampler, RefusesLogitsThatAreNoneAndStaysUnchanged) {
   for (const SamplerOptions& options :
-       {SamplerOptions{}, SamplerOptions{.temperature = 1.0f, .top_k = 2}}) {
+       {SamplerOptions{}, SamplerOptions{.temperature = 1.0f},
+        SamplerOptions{.temperature = 1.0f, .top_k = 2},
+        SamplerOptions{.repetition_penalty = 2.0f, .temperature = 1.0f, .top_p = 0.5f}}) {
     Sampler sampler = *Sampler::create(options);
     std::vector<Candidate> scratch(8);
     const auto refused = [&](const std::vector<float>& logits, uint32_t index) {
@@ -209,6 +214,8 @@ TEST(Sampler, RefusesLogitsThatAreNoneAndStaysUnchanged) {
     };
     refused({}, 0);
     refused({0.0f, 1.0f, kNan}, 2);
+    refused({kNan, 1.0f, 0.0f}, 0);
+    refused({kNan}, 0);
     refused({0.0f, kInfinity, 0.0f}, 1);
     refused({-kInfinity, -kInfinity}, 0);
     Diagnostic why;

@@ -86,6 +86,39 @@ TEST_P(SelfTests, PassForModelsOfAllKinds) {
   }
 }
 
+// Two equal numbers, a million times one less a million times the other: nothing, on kernels that
+// round each product, and otherwise what the first product was rounded by.
+convert::Program cancelling_program() {
+  ModuleSpec spec = spec_named("causal");
+  spec.heads = 1;
+  spec.value_dim = 2;
+  spec.output_features = 1;
+  convert::AttentionModule module = make_module(spec);
+  std::copy_n(module.value.weights.begin(), spec.features,
+              module.value.weights.begin() + spec.features);
+  module.value.bias[1] = module.value.bias[0];
+  module.output->weights = {1e6f, -1e6f};
+  module.output->bias = {0.0f};
+  return build_program(module, "cancelling");
+}
+
+// The tolerance is then 16 times what kernel sets differ by, far beyond the share of a row's
+// length.
+TEST(SelfTestTolerance, IsForWhatKernelSetsDifferBy) {
+  const convert::AlignedBytes file = file_of(cancelling_program());
+  float most_used = 0.0f;
+  for (const Target target : targets_here()) {
+    const TestModel model(file.span(), target);
+    const TestSession session(*model, options_for(model->self_test_tokens()));
+    const SelfTest test = test_of(*session);
+    EXPECT_TRUE(test.passed) << kernel_set_name(target) << ": " << words(test);
+    most_used = std::max(most_used, test.difference / test.tolerance);
+  }
+  const uint32_t fused = bit(Target::kX86_64_v3) | bit(Target::kArm64);
+  if ((cpu_targets() & fused) == 0) GTEST_SKIP() << "no kernel set here fuses products and sums";
+  EXPECT_FLOAT_EQ(most_used, 1.0f / 16.0f);
+}
+
 TEST_P(SelfTests, ServeFilesForOtherCpusToo) {
   const bool on_arm = (cpu_targets() & bit(Target::kArm64)) != 0;
   const Target foreign = on_arm ? Target::kX86_64_v2 : Target::kArm64;

@@ -56,6 +56,7 @@ TEST(VerifyEncoder, RefusesTypesThatDoNotFit) {
   const char* const field = "embedding.types";
   refuses("bert", "embedding", field, "not there",
           [](Program& p) { op(p, "embedding").embedding.types = 99; });
+  refuses("bert", "embedding", field, "no rows", [](Program& p) { resize(p, "types", 0, 12); });
   refuses("bert", "embedding", field, "another layout",
           [](Program& p) { resize(p, "types", 2, 12, Layout::kGemm); });
   refuses("bert", "embedding", "embedding.output", "another width",

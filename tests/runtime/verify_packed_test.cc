@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verifier's rules about the packed weights of each target, each broken alone in a file whose
 // checksums are right.
+#include "format/reader.h"
 #include "runtime/verify_fixture.h"
 #include "support/hostile_file.h"
 
@@ -33,6 +34,16 @@ auto set_offset(uint32_t tensor, uint64_t offset) {
   return [=](ModelSurgery& file) {
     file.overwrite(file.packed(kChanged).tensor_offsets()->data() + tensor, offset);
   };
+}
+
+// The last tensor lies in the segment, but not what kernels may read behind it.
+void end_one_byte_early(ModelSurgery& file) {
+  const format::ModelReader reader(file.file());
+  const uint32_t last = reader.tensors() - 1;
+  const Checked tensor_bytes =
+      format::stored_bytes(reader.tensor(last), reader.packed(kChanged).packing);
+  const uint64_t end = reader.tensor_offset(kChanged, last) + tensor_bytes.value();
+  change_segment([end](uint64_t&, uint64_t& bytes) { bytes = end + kReadAheadBytes - 1; })(file);
 }
 
 template <typename Change>
@@ -116,6 +127,8 @@ const FileRule kRules[] = {
     {"TensorAtTheEndOfNumbers", set_offset(1, ~uint64_t{63}), kBeyond},
     {"SegmentOneTileTooShort", change_segment([](uint64_t&, uint64_t& bytes) { bytes -= 64; }),
      kBeyond},
+
+    {"TensorIntoWhatKernelsReadAhead", end_one_byte_early, kBeyond},
 
     {"FormulaOfActivations",
      change_formula([](ArenaFormula& formula) { --formula.activation_bytes_per_token; }), kFormula},

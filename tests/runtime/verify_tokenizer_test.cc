@@ -55,6 +55,35 @@ TEST(TokenizerRules, AreKeptBySoundFiles) {
   EXPECT_TRUE(Model::load(pairs_file().file()).ok());
 }
 
+// A special token of so many bytes, some of which may be those of a token before it.
+ModelSurgery file_with_special(uint32_t bytes) {
+  convert::TokenizerSpec spec = byte_spec({});
+  spec.tokens.push_back("zz");
+  spec.tokens.push_back(std::string(format::kSpecialBytesMax, 'x'));
+  spec.specials = {{257, 0}};
+  ModelSurgery surgery(model_with(spec).span());
+  const uint32_t end = table(surgery).token_offsets()->Get(258);
+  put(surgery, table(surgery).token_offsets(), 257, end - bytes);
+  surgery.repair();
+  return surgery;
+}
+
+TEST(TokenizerRules, LimitTheNameOfASpecialToken) {
+  EXPECT_TRUE(Model::load(file_with_special(format::kSpecialBytesMax).file()).ok());
+  expect_refusal(file_with_special(format::kSpecialBytesMax + 1).file(),
+                 {"tokenizer.specials", "too long", 0});
+  expect_refusal(file_with_special(0).file(), {"tokenizer.specials", "no name", 0});
+}
+
+// Characters have tokens only where nothing is made of bytes.
+TEST(TokenizerRules, LeaveCharactersToPieces) {
+  ModelSurgery surgery(model_with(piece_spec({"a"}, true)).span());
+  ASSERT_GT(table(surgery).characters()->size(), 0u);
+  surgery.set(table(surgery), Tokenizer::VT_KIND, uint8_t{0});
+  surgery.repair();
+  expect_refusal(surgery.file(), {"tokenizer.characters", "bytes are merged"});
+}
+
 // Changes of one element of a list, or of a scalar, of the tokenizer in `s`.
 #define ARENITE_PUT(list, index, value) \
   [](ModelSurgery& s) { put(s, table(s).list(), index, value); }

@@ -48,6 +48,17 @@ TEST(WordPieceRules, LetAWordBecomeAsManyCodePointsAsItHasBytes) {
   EXPECT_TRUE(Model::load(surgery.file()).ok());
 }
 
+// Of characters, with nothing else that belongs to words.
+TEST(WordPieceRules, LeaveFoldsToWords) {
+  ModelSurgery surgery = words_file();
+  surgery.set(table(surgery), Tokenizer::VT_KIND, uint8_t{2});
+  surgery.set(table(surgery), Tokenizer::VT_WORD_CHARACTERS_MAX, 0u);
+  surgery.remove(table(surgery), Tokenizer::VT_PUNCTUATION);
+  surgery.remove(table(surgery), Tokenizer::VT_DROPPED);
+  surgery.repair();
+  expect_refusal(surgery.file(), {"tokenizer.fold_from", "for words only"});
+}
+
 #define ARENITE_PUT(list, index, value) \
   [](ModelSurgery& s) { put(s, table(s).list(), index, value); }
 #define ARENITE_SET(field, value) [](ModelSurgery& s) { s.set(table(s), Tokenizer::field, value); }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "arenite/session.h"
 #include "convert/file_map.h"
@@ -68,6 +69,16 @@ TEST(Classify, TellsTheClassOfEachWindowOfFeatures) {
   const std::string one = write_features(folder, "one.npy", {8, 5});
   const ProgramResult first = run_arenite({"classify", model, "--input", one});
   EXPECT_TRUE(ends(first, kDone, {"  window 0\n"}));
+}
+
+TEST(Classify, RefusesToTellTheClassOfWhatIsNotFinite) {
+  const TempFolder folder;
+  const std::string windows = (folder.path() / "w.npy").string();
+  std::vector<float> features(2 * 8 * 5, 0.25f);
+  features[50] = std::numeric_limits<float>::quiet_NaN();
+  convert::write_npy(windows, std::vector<uint64_t>{2, 8, 5}, features);
+  EXPECT_TRUE(ends(run_arenite({"classify", write_sensor_classifier(folder), "--input", windows}),
+                   kBadInput, {"w.npy'", "NaN or infinity"}));
 }
 
 TEST(Classify, RefusesWhatDoesNotFit) {

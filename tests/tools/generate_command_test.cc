@@ -2,6 +2,13 @@
 // Tests of `arenite generate`: prompts, sampling, where it stops, and what it refuses.
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <span>
+
+#include "format/reader.h"
+#include "support/byte_string.h"
+#include "support/kernel_sets.h"
+#include "support/model_surgery.h"
 #include "tools/checkpoints.h"
 #include "tools/printed.h"
 #include "tools/token_models.h"
@@ -49,6 +56,37 @@ TEST(Generate, StopsWhereTheContextIsFull) {
   EXPECT_TRUE(
       ends(run_arenite({"generate", model, "--prompt-ids", "1,2,3", "--ids", "--context", "3"}),
            kDone, {"decode     1 token\n", "3 of 3"}));
+}
+
+// The plain decoder, with this number among the logits of every token.
+std::string write_spoiled_decoder(const TempFolder& folder, float number) {
+  const std::string sound = read_bytes(write_plain_decoder(folder));
+  test::ModelSurgery surgery(std::as_bytes(std::span(sound)));
+  const format::ModelReader reader(surgery.file());
+  const uint32_t logits = reader.op(reader.ops() - 1).linear.tensor;
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    surgery.overwrite(reader.weights(i, logits), number);  // the bias of the first token
+  }
+  surgery.repair();
+  return write_file(folder, "spoiled.arn", surgery.file());
+}
+
+TEST(Generate, RefusesToChooseByLogitsThatAreNotFinite) {
+  const TempFolder folder;
+  for (const float number :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+        -std::numeric_limits<float>::infinity()}) {
+    const std::string model = write_spoiled_decoder(folder, number);
+    for (const char* const temperature : {"0", "0.8"}) {
+      for (const Target target : test::targets_here()) {
+        const ProgramResult result =
+            run_arenite({"generate", model, "--prompt-ids", "1,2", "--ids", "--no-prompt",
+                         "--temperature", temperature, "--kernels", kernel_set_name(target)});
+        EXPECT_TRUE(ends(result, kBadInput, {"spoiled.arn'", "NaN or infinity", "weights"}));
+        EXPECT_TRUE(printed(result).empty()) << printed(result);
+      }
+    }
+  }
 }
 
 TEST(Generate, FeedsAPromptWithoutContinuation) {

@@ -2,7 +2,9 @@
 // Tests of `arenite run`: results, input arrays, kernel sets, and what is left after a failure.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "convert/npy.h"
 #include "support/byte_string.h"
@@ -75,6 +77,20 @@ TEST_F(RunCommand, WritesWhatTheRuntimeGivesOnEveryKernelSet) {
     environment.environment = {std::string("ARENITE_KERNELS=") + kernel_set_name(target)};
     EXPECT_TRUE(ends(run_on(input, {}, environment), kDone, {kernel_set_name(target)}));
     EXPECT_EQ(read_bytes(output()), named);
+  }
+}
+
+TEST_F(RunCommand, WarnsOfResultsThatAreNotFinite) {
+  std::vector<float> features(15, 0.5f);
+  features[7] = std::numeric_limits<float>::quiet_NaN();  // of the third token
+  const std::string input = (folder().path() / "in.npy").string();
+  convert::write_npy(input, std::vector<uint64_t>{5, 3}, features);
+  for (const Target target : test::targets_here()) {
+    const ProgramResult ran = run_on(input, {"--kernels", kernel_set_name(target)});
+    EXPECT_TRUE(ends(ran, kDone, {"[5, 4] float32", "NaN or infinity", "in.npy"}));
+    EXPECT_NE(ran.errors.find("warning: " + output()), std::string::npos) << ran.errors;
+    const std::vector<float> rows = result();
+    for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(std::isfinite(rows[i]), i < 8) << i;
   }
 }
 

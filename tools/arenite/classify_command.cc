@@ -121,6 +121,7 @@ void classify_windows(const Arguments& arguments, const ModelFile& file) {
     const Result<Output> output = session.session().run(
         Batch{std::span(features).subspan(i * window, window), 1, options.positions_max}, &why);
     if (!output.ok()) throw_status(arguments.input.string(), output.status(), why);
+    require_finite(arguments.input.string(), *output);
     for (uint32_t row = 0; row < output->rows; ++row) {
       print_classes(model, output->row(row), arguments.top,
                     model.pooled() ? fmt::format("window {}", i)

@@ -51,6 +51,7 @@ class Chooser {
   }
 
   TokenId choose(const Output& output) {
+    require_finite(file_.name(), output);
     const size_t count = std::min<size_t>(recent_.size(), repeat_last_);
     Diagnostic why;
     const Result<TokenId> id = sampler_.sample(output.row(output.rows - 1),

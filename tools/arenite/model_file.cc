@@ -17,6 +17,14 @@ void throw_status(const std::string& file, Status status, const Diagnostic& why)
   throw convert::InputError("{}: {}", convert::quote(file), text);
 }
 
+void require_finite(const std::string& source, const Output& output) {
+  if (output.finite()) return;
+  throw convert::InputError(
+      "{}: found NaN or infinity among the results, expected finite numbers: check the input and "
+      "the weights for numbers that are not finite or very large",
+      convert::quote(source));
+}
+
 Target target_named(const std::string& kernels) {
   std::string known;
   for (uint32_t i = 0; i < kTargets; ++i) {

@@ -55,11 +55,16 @@ uint32_t length_of(const RunOptions& options, const InputShape& shape, uint32_t 
 }
 
 void print_run(const RunOptions& options, const ModelFile& file,
-               const std::vector<uint64_t>& output_shape, const ArenaPlan& plan) {
+               const std::vector<uint64_t>& output_shape, const ArenaPlan& plan, bool finite) {
   fmt::print("{}: [{}] float32, by kernel set {} on {} thread{}, in an arena of {} bytes\n",
              options.output.string(), fmt::join(output_shape, ", "),
              kernel_set_name(file.model().target()), options.threads,
              options.threads == 1 ? "" : "s", plan.total_bytes);
+  if (finite) return;
+  fmt::print(stderr,
+             "warning: {}: NaN or infinity is among the results: check {} and the weights for "
+             "numbers that are not finite or very large\n",
+             options.output.string(), options.input.string());
 }
 
 namespace {

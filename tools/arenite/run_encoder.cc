@@ -155,6 +155,7 @@ void run_encoder(const RunOptions& options, const ModelFile& file) {
   const std::vector<uint64_t> output_shape = output_shape_of(input, model);
   convert::NpyWriter writer(options.output, output_shape);
   Progress progress("running " + options.model.string());
+  bool finite = true;
   for (const SequenceGroup& next : groups) {
     group = next;
     for (uint32_t i = 0; i < group.count; ++i) {
@@ -165,6 +166,7 @@ void run_encoder(const RunOptions& options, const ModelFile& file) {
     const Result<Output> output = run_group(session.session(), all, group, why);
     if (!output.ok()) throw_status(options.input.string(), output.status(), why);
     states.rethrow();
+    finite = finite && output->finite();
     if (model.pooled()) {
       const size_t size = size_t{output->rows} * output->features;
       writer.write(uint64_t{group.first} * output->features, {output->data, size});
@@ -174,7 +176,7 @@ void run_encoder(const RunOptions& options, const ModelFile& file) {
   }
   progress.done();
   profiler.report({&writer.file(), states.file()});
-  print_run(options, file, output_shape, session.plan());
+  print_run(options, file, output_shape, session.plan(), finite);
 }
 
 }  // namespace arenite::tool

@@ -116,7 +116,7 @@ void run_features(const RunOptions& options, const ModelFile& file) {
   convert::NpyWriter writer(options.output, output_shape);
   write_output(options, *output, shape, writer);
   profiler.report({&writer.file()});
-  print_run(options, file, output_shape, session.plan());
+  print_run(options, file, output_shape, session.plan(), output->finite());
 }
 
 }  // namespace arenite::tool

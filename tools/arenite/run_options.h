@@ -52,9 +52,9 @@ void check_feature_array(const convert::NpyArray& input, const Model& model);
 std::vector<TokenId> token_ids(const convert::NpyArray& input, const InputShape& shape,
                                const Model& model, std::span<const uint8_t> visible);
 
-// The line that says what was written.
+// The line that says what was written, and a warning if not all of it is finite.
 void print_run(const RunOptions& options, const ModelFile& file,
-               const std::vector<uint64_t>& output_shape, const ArenaPlan& plan);
+               const std::vector<uint64_t>& output_shape, const ArenaPlan& plan, bool finite);
 
 // Reads input, runs, writes output. Throw InputError.
 void run_features(const RunOptions& options, const ModelFile& file);

@@ -146,6 +146,7 @@ void run_tokens(const RunOptions& options, const ModelFile& file) {
   output_shape.push_back(file.model().output_features());
   convert::NpyWriter writer(options.output, output_shape);
   Progress progress("running " + options.model.string());
+  bool finite = true;  // in each call, which takes the same weights
   for (uint32_t begin = 0; begin < shape.tokens; begin += most) {
     chunk = cut_chunk(options, shape, ids, begin, most);
     if (chunk.tokens == 0) break;
@@ -157,6 +158,7 @@ void run_tokens(const RunOptions& options, const ModelFile& file) {
         TokenBatch{chunk.ids, shape.sequences, chunk.tokens, chunk.lengths}, &why);
     if (!output.ok()) throw_status(options.input.string(), output.status(), why);
     states.rethrow();
+    finite = finite && output->finite();
     if (options.last) {
       write_last_rows(writer, chunk, *output);
     } else {
@@ -165,7 +167,7 @@ void run_tokens(const RunOptions& options, const ModelFile& file) {
   }
   progress.done();
   profiler.report({&writer.file(), states.file()});
-  print_run(options, file, output_shape, session.plan());
+  print_run(options, file, output_shape, session.plan(), finite);
 }
 
 }  // namespace arenite::tool

@@ -149,6 +149,7 @@ ArenaPlan run_texts(const ModelFile& file, const TextBatch& batch, uint32_t thre
     const Result<Output> output = session.session().run(
         TokenBatch{ids, group.count, 0, group_lengths, {}, true, types}, &why);
     if (!output.ok()) throw_status(file.name(), output.status(), why);
+    require_finite(file.name(), *output);
     use(group.first, group_lengths, *output);
   }
   return session.plan();

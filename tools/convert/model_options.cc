@@ -40,6 +40,8 @@ const char* name(Activation activation) {
       return "relu";
     case Activation::kTanh:
       return "tanh";
+    case Activation::kSigmoid:
+      return "sigmoid";
   }
   return "";
 }

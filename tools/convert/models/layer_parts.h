@@ -45,6 +45,6 @@ struct NormSpec {
   bool gain_plus_one = false;
 };
 
-enum class Activation { kGeluErf, kGeluTanh, kSilu, kRelu, kTanh };
+enum class Activation { kGeluErf, kGeluTanh, kSilu, kRelu, kTanh };  // kTanh: of poolers
 
 }  // namespace arenite::convert

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tiny decoders of the folder decoders, as transformers 5 saves them, and what it computes.
+"""Writes tiny decoders as transformers 5 saves them, into the folder decoders, and what it computes.
 
 Each has random weights; expected.json holds token ids and, for each of them, the logits, or of a
 model saved without its head the last hidden state. Needs torch and transformers.
@@ -35,7 +35,7 @@ YARN_IN_FULL = {"beta_fast": 16.0, "beta_slow": 2.0, "attention_factor": 1.3, "t
 
 # Name, model type, whether it is saved without a head, and what the config says besides the sizes.
 MODELS = [
-    ("gpt2-bare", "gpt2", True, {"activation_function": "tanh", "tie_word_embeddings": False}),
+    ("gpt2-bare", "gpt2", True, {"activation_function": "relu", "tie_word_embeddings": False}),
     ("llama-bare", "llama", True, {"num_key_value_heads": 2, "head_dim": 6, "mlp_bias": True}),
     ("llama-yarn", "llama", False, {"num_key_value_heads": 1, "rope_parameters": YARN}),
     ("llama-dynamic", "llama", False, {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}),
@@ -103,7 +103,8 @@ def main():
         expected = {"ids": ids, "results": rows}
         if model_type == "gemma":
             # What transformers 4.39 to 4.47 compute, as they replace "gelu" by the tanh form.
-            _, expected["results_of_4_39"] = results(folder, is_bare, hidden_act="gelu_pytorch_tanh")
+            tanh_form = {"hidden_act": "gelu_pytorch_tanh"}
+            _, expected["results_of_4_39"] = results(folder, is_bare, **tanh_form)
         (folder / "expected.json").write_text(json.dumps(expected) + "\n", encoding="utf-8")
 
 

@@ -122,6 +122,8 @@ TEST_F(HfConfig, RefusesSettingsThatChangeTheComputation) {
   EXPECT_TRUE(refuses_setting("phi", "qk_layernorm", true, "layer norms of queries"));
   EXPECT_TRUE(refuses_setting("gemma", "use_bidirectional_attention", true, "causal"));
   EXPECT_TRUE(refuses_setting("llama", "quantization_config", {{"bits", 4}}, "original weights"));
+  EXPECT_TRUE(refuses_setting("gpt_neox", "num_key_value_heads", 2, "as many as query heads"));
+  EXPECT_NO_THROW(read("gpt_neox", [](Json& config) { config["num_key_value_heads"] = kHeads; }));
   EXPECT_TRUE(refuses_setting("mistral", "layer_types",
                               Json({"full_attention", "sliding_attention"}), "sliding_attention"));
   // A field of another family is no field of this one.

@@ -89,7 +89,7 @@ TEST_F(HfFields, PassesOverAndNamesWhatIsFalseOrEmpty) {
                                           {"a_text", ""},
                                           {"sliding_window", nullptr},
                                           {"rope_scaling", nullptr},
-                                          {"quantization_config", nullptr},
+                                          {"quantization_config", Json::object()},
                                           {"head_dim", nullptr}});
   ASSERT_EQ(spec.notes.size(), 1u);
   EXPECT_EQ(spec.notes[0],

@@ -203,7 +203,7 @@ DecoderSpec read_gguf_decoder(const std::shared_ptr<const GgufFile>& file) {
   const TensorStore store = store_of(file);
   ModelTensors tensors(store);
   DecoderSpec spec = GgufDecoder(fields, tensors, architecture).run();
-  fields.finish();
+  finish_fields(fields, spec);
   tensors.finish();
 
   const GgufTokenizer tokenizer = read_gguf_tokenizer(*file);

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
-#include <vector>
 
 #include "convert/decoders/decoder_buffers.h"
+#include "convert/decoders/hf_fields.h"
 #include "convert/encoders/hf_encoder.h"
 #include "convert/error.h"
 
@@ -33,11 +33,7 @@ DecoderSpec read_family(ConfigFields& config, ModelTensors& tensors) {
 
 DecoderSpec read_hf_decoder(ConfigFields& config, ModelTensors& tensors) {
   DecoderSpec spec = read_family(config, tensors);
-  const std::vector<std::string> passed_over = config.finish();
-  if (!passed_over.empty()) {
-    spec.notes.push_back(
-        fmt::format("passed over, as they are false or empty: {}", fmt::join(passed_over, ", ")));
-  }
+  finish_fields(config, spec);
   pass_over_buffers(tensors);
   tensors.finish();
   return spec;

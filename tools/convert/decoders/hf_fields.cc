@@ -48,8 +48,11 @@ void take_common_fields(ConfigFields& config, DecoderSpec& spec, const TokenDefa
   config.expect("tie_encoder_decoder", false, "only decoders are read");
   config.expect("pruned_heads", nlohmann::json::object(), "pruned heads are not supported");
   config.expect("chunk_size_feed_forward", 0, "the feed-forward layer is not cut into chunks");
-  config.expect("quantization_config", nullptr,
-                "quantized checkpoints are not read; convert the original weights");
+  const std::optional<ConfigFields> quantization = config.object("quantization_config");
+  if (quantization && quantization->size() > 0) {
+    config.refuse("quantization_config",
+                  "quantized checkpoints are not read; convert the original weights");
+  }
 
   config.expect("is_causal", true, "only causal decoders are read");
   config.expect("use_bidirectional_attention", false, "only causal decoders are read");
@@ -61,6 +64,13 @@ void take_common_fields(ConfigFields& config, DecoderSpec& spec, const TokenDefa
   for (const uint32_t id : token_ids(config, "eos_token_id", tokens.eos)) {
     if (id < spec.vocab_size) spec.eos_ids.push_back(id);
   }
+}
+
+void finish_fields(const ConfigFields& config, DecoderSpec& spec) {
+  const std::vector<std::string> passed_over = config.finish();
+  if (passed_over.empty()) return;
+  spec.notes.push_back(
+      fmt::format("passed over, as they are false or empty: {}", fmt::join(passed_over, ", ")));
 }
 
 void expect_layer_types(ConfigFields& config, const char* expected) {

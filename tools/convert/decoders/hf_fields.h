@@ -22,6 +22,9 @@ struct TokenDefaults {
 // supported, and sets bos_id and eos_ids. REQUIRES: vocab_size is set.
 void take_common_fields(ConfigFields& config, DecoderSpec& spec, const TokenDefaults& tokens);
 
+// Throws InputError that lists the fields nobody took, and notes those that were passed over.
+void finish_fields(const ConfigFields& config, DecoderSpec& spec);
+
 // For a family whose layers all see the same keys: throws InputError where layer_types names
 // another kind than `expected`.
 void expect_layer_types(ConfigFields& config, const char* expected);

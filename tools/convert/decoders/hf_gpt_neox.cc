@@ -74,8 +74,8 @@ LayerSpec read_phi_layer(ModelTensors& tensors, const DecoderSpec& spec, double 
 DecoderSpec read_hf_gpt_neox(ConfigFields& config, ModelTensors& tensors) {
   DecoderSpec spec;
   spec.architecture = "gpt_neox";
-  config.expect("num_key_value_heads", nullptr, "GPT-NeoX has as many as query heads");
   read_sizes(config, spec, 24576);
+  config.expect("num_key_value_heads", spec.heads, "GPT-NeoX has as many as query heads");
   spec.head_dim = even_head_dim(spec.model_dim, spec.heads, config.where());
   config.expect("head_dim", spec.head_dim, "GPT-NeoX divides its width by its heads");
   const uint32_t layers = config.count("num_hidden_layers");

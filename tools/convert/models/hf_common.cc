@@ -180,7 +180,6 @@ constexpr std::pair<const char*, Activation> kActivations[] = {
     {"silu", Activation::kSilu},
     {"swish", Activation::kSilu},
     {"relu", Activation::kRelu},
-    {"tanh", Activation::kTanh},
     {"gelu_python", Activation::kGeluErf},
     {"gelu_python_tanh", Activation::kGeluTanh},
     {"gelu_accurate", Activation::kGeluTanh},

@@ -18,7 +18,7 @@ TEST(Usage, WithoutArgumentsShowsWhatThereIs) {
 
 TEST(Usage, HelpOfEveryCommandShowsAnExample) {
   const ProgramResult all = run_arenite({"--help"});
-  EXPECT_TRUE(ends(all, kDone, {"Example"}));
+  EXPECT_TRUE(ends(all, kDone, {"Example", "Exits with 1 for bad input"}));
   EXPECT_TRUE(all.errors.empty());
   for (const std::string command : kCommands) {
     EXPECT_NE(all.output.find("\n  " + command + " "), std::string::npos) << command;

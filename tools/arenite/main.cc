@@ -38,6 +38,10 @@ int run(int argc, char** argv) {
       "  arenite generate intent.arn --special --prompt 'dim the kitchen light<|do|>'\n",
       "arenite");
   app.set_version_flag("--version", std::string("arenite ") + arenite::version());
+  app.footer(
+      "\nExits with 1 for bad input, output that cannot be written, or a machine that is short of\n"
+      "memory or threads; with 2 for bad usage, such as an output that is an input; with 3 for a "
+      "bug\nof its own. Nothing that it was writing stays behind.\n");
   app.require_subcommand(1);
   app.failure_message(arenite::tool::usage_message);
   arenite::tool::add_convert(app);

@@ -159,7 +159,8 @@ TEST(ModelLoad, DefersTheChecksumsOfWeightsIfAsked) {
   std::memcpy(memory.data(), file.span().data(), file.size());
   const format::ModelReader reader(file.span());
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    std::byte& damaged = memory.span()[reader.packed(i).segment.offset + 3];
+    const auto segment = static_cast<size_t>(reader.packed(i).segment.offset);
+    std::byte& damaged = memory.span()[segment + 3];
     damaged ^= std::byte{0x10};
     EXPECT_EQ(Model::load(memory.span(), &why).status(), Status::kBadModel);
     const Result<Model> model = Model::load(memory.span(), &why, skip_checksums());

@@ -81,7 +81,7 @@ CheckpointBuilder& CheckpointBuilder::add(const std::string& name,
                                           std::vector<double> values, DType dtype) {
   uint64_t seed = 14695981039346656037u;  // FNV-1a: the same everywhere, unlike std::hash
   for (const char c : name) seed = (seed ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  if (values.empty()) values = exact_values(elements(shape), seed);
+  if (values.empty()) values = exact_values(static_cast<size_t>(elements(shape)), seed);
   if (values.size() != elements(shape)) throw std::invalid_argument(name + ": shape and values");
   remove(name);
   tensors_.push_back({name, shape, std::move(values), dtype});

@@ -24,9 +24,10 @@ void ModelSurgery::set_footer(const format::Footer& footer) {
 void ModelSurgery::pad_to(size_t unit) {
   format::Footer footer = this->footer();
   const size_t content = bytes_.size() - sizeof(footer);
-  footer.file_bytes = (bytes_.size() + unit - 1) / unit * unit;
+  const size_t padded = (bytes_.size() + unit - 1) / unit * unit;
+  footer.file_bytes = padded;
   const convert::AlignedBytes old = std::move(bytes_);
-  bytes_ = convert::AlignedBytes(footer.file_bytes);
+  bytes_ = convert::AlignedBytes(padded);
   std::memcpy(bytes_.data(), old.span().data(), content);
   set_footer(footer);
 }

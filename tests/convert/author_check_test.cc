@@ -94,7 +94,7 @@ TEST(AuthorCheck, AModuleMayScaleItsScoresByAnotherNumber) {
                        "1/sqrt(head_dim)"}));
   options.score_scale = 1.0;
   const Conversion scaled = model();
-  EXPECT_EQ(scaled.account.said, (std::vector<std::string>{"--heads 2", "--scale 1"}));
+  EXPECT_EQ(scaled.account.given, (std::vector<std::string>{"--heads 2", "--scale 1"}));
   EXPECT_TRUE(is_as_pytorch(check_against_author(scaled, files_of("unscaled_module"), "m.pt")));
 }
 
@@ -112,7 +112,7 @@ TEST(AuthorCheck, WhatIsSaidWronglyIsFoundOut) {
     const ConvertedModel model = converted("tutorial", wrong[i]);
     EXPECT_TRUE(refuses([&] { check_against_author(model, files_of("tutorial"), "lm.pt"); },
                         {"'lm.pt'", "not the one that gave", "One of these may be wrong",
-                         "said: --heads", "No file was written"}))
+                         "given: --heads", "No file was written"}))
         << i;
   }
 }

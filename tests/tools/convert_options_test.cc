@@ -10,6 +10,7 @@
 #include "support/test_data.h"
 #include "tools/checkpoints.h"
 #include "tools/printed.h"
+#include "tools/token_models.h"
 
 namespace arenite::testing {
 namespace {
@@ -89,7 +90,7 @@ TEST_F(ConvertOptions, JsonSaysWhatTheTextSays) {
   ASSERT_EQ(json["targets"].size(), 2u);
   EXPECT_EQ(json["targets"][1]["name"], "portable");
   EXPECT_LT(json["targets"][1]["largest_error"], 1e-4);
-  EXPECT_EQ(json["said"].size(), 5u);
+  EXPECT_EQ(json["given"].size(), 5u);
   EXPECT_EQ(json["assumed"].size(), 3u);
   EXPECT_EQ(json["expect"]["tokens"], 7);
   EXPECT_LT(json["expect"]["largest_difference"].get<double>(),
@@ -148,6 +149,22 @@ TEST_F(ConvertOptions, ModulesAreComparedToo) {
                    {"scores times 1/sqrt(head_dim)"}));
   EXPECT_TRUE(ends(convert(fixture("unscaled_module"), expect + Words{"--scale", "1"}), kDone,
                    {"expect     as the author's model gave it: 2 sequences of 7 tokens"}));
+}
+
+TEST_F(ConvertOptions, FoldersOfHuggingFaceAreComparedToo) {
+  const std::string folder = std::string(ARENITE_SOURCE_DIR) + "/models/home-intent";
+  const std::string x = write_ids(folder_, "(5,)", {3, 1, 4, 1, 5});
+  ASSERT_TRUE(ends(convert(folder), kDone));
+  const std::string y = (folder_.path() / "y.npy").string();
+  ASSERT_TRUE(ends(run_arenite({"run", output(), "--input", x, "--output", y}), kDone));
+  EXPECT_TRUE(ends(convert(folder, {"--expect", x + "," + y}), kDone,
+                   {"expect     as the author's model gave it: 1 sequence of 5 tokens",
+                    "largest difference 0.0e+00"}));
+  std::filesystem::remove(output());
+  write_ids(folder_, "(5,)", {3, 1, 4, 1, 6});
+  EXPECT_TRUE(ends(convert(folder, {"--expect", x + "," + y}), kBadInput,
+                   {"outputs differ", "what the model's own config says"}));
+  EXPECT_FALSE(has_written());
 }
 
 TEST_F(ConvertOptions, NormsLastIsNormsFirstDenied) {

@@ -76,7 +76,7 @@ std::string finished(Json json, const convert::ConvertedModel& conversion,
   json["formula"] = formula_json(reader);
   json["check"] = {{"tokens", conversion.checked_tokens},
                    {"largest_output", conversion.largest_output}};
-  json["said"] = conversion.account.said;
+  json["given"] = conversion.account.given;
   json["assumed"] = conversion.account.assumed;
   json["expect"] = expect_json(written.expect);
   const format::SelfTestView test = reader.self_test();

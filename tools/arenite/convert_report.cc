@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
 #include <utility>
 
 #include "arenite/session_sizes.h"
@@ -15,7 +16,7 @@
 namespace arenite::tool {
 namespace {
 
-constexpr size_t kAssumedWidth = 80;
+constexpr size_t kListWidth = 80;
 
 void print_shape(const convert::AttentionModule& module) {
   fmt::print("module     {}\n", module.architecture);
@@ -200,18 +201,24 @@ void print_encoder(const convert::EncoderConversion& conversion) {
   if (spec.vocab_size != 0) print_tokenizer(program);
 }
 
-// What was not to be read off the file, a few to a line.
-void print_assumed(const convert::Account& account) {
+// A list, a few to a line.
+void print_list(const char* title, const std::vector<std::string>& parts) {
   std::string line;
-  const char* title = "assumed    ";
-  for (const std::string& assumption : account.assumed) {
-    if (!line.empty() && line.size() + assumption.size() > kAssumedWidth) {
-      fmt::print("{}{},\n", std::exchange(title, "           "), line);
+  std::string_view start = title;
+  for (const std::string& part : parts) {
+    if (!line.empty() && line.size() + part.size() > kListWidth) {
+      fmt::print("{:<10} {},\n", std::exchange(start, ""), line);
       line.clear();
     }
-    line += (line.empty() ? "" : ", ") + assumption;
+    line += (line.empty() ? "" : ", ") + part;
   }
-  if (!line.empty()) fmt::print("{}{}\n", title, line);
+  if (!line.empty()) fmt::print("{:<10} {}\n", start, line);
+}
+
+// What the conversion rests on that is not to be read off the tensors.
+void print_account(const convert::Account& account) {
+  print_list("given", account.given);
+  print_list("assumed", account.assumed);
 }
 
 void print_expect(const convert::AuthorCheck& check) {
@@ -245,21 +252,21 @@ uint64_t parameters_of(const convert::Program& program) {
 void print_conversion(const convert::Conversion& conversion, const WrittenFile& written) {
   print_shape(conversion.module);
   print_masks(conversion.module);
-  print_assumed(conversion.account);
+  print_account(conversion.account);
   print_targets(conversion, "outputs");
   print_file(conversion, written);
 }
 
 void print_conversion(const convert::DecoderConversion& conversion, const WrittenFile& written) {
   print_decoder(conversion);
-  print_assumed(conversion.account);
+  print_account(conversion.account);
   print_targets(conversion, conversion.source.spec.is_headless ? "outputs" : "logits");
   print_file(conversion, written);
 }
 
 void print_conversion(const convert::EncoderConversion& conversion, const WrittenFile& written) {
   print_encoder(conversion);
-  print_assumed(conversion.account);
+  print_account(conversion.account);
   print_targets(conversion, "outputs");
   print_file(conversion, written);
 }

@@ -146,7 +146,7 @@ void compare(const AlignedBytes& file, Target target, const AuthorInput& input,
 
 std::string basis_of(const Account& account) {
   std::string text;
-  if (!account.said.empty()) text += fmt::format("\n  said: {}", fmt::join(account.said, "; "));
+  if (!account.given.empty()) text += fmt::format("\n  given: {}", fmt::join(account.given, "; "));
   if (!account.assumed.empty()) {
     text += fmt::format("\n  assumed: {}", fmt::join(account.assumed, "; "));
   }

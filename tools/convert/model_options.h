@@ -42,7 +42,7 @@ struct ModelOptions {
 
 // What a conversion rests on besides the tensors. For people.
 struct Account {
-  std::vector<std::string> said;     // "--heads 4", "activation gelu, from 'config.json'"
+  std::vector<std::string> given;    // "--heads 4", "activation gelu, from 'config.json'"
   std::vector<std::string> assumed;  // "scores times 1/sqrt(head_dim)"
 };
 

@@ -77,7 +77,7 @@ void read_masks(AttentionModule& module, ModuleTensors& tensors, const ModuleOpt
     found.push_back({chosen_mask(said ? options.mask : usual, options, options.context),
                      said ? "as " + option_text(options.mask, options.window) + " asks"
                           : "as usual for this module; there is no buffer"});
-    std::vector<std::string>& account = said ? module.account.said : module.account.assumed;
+    std::vector<std::string>& account = said ? module.account.given : module.account.assumed;
     account.push_back(
         said ? option_text(options.mask, options.window)
              : fmt::format("{} mask, as usual for this module", found[0].mask.describe()));

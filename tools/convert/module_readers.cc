@@ -28,7 +28,7 @@ uint32_t asked_heads(AttentionModule& module, const ModuleTensors& tensors,
   if (options.heads != 0) return options.heads;
   if (options.written_heads) {
     const auto& [heads, where] = *options.written_heads;
-    module.account.said.push_back(fmt::format("number of heads {}, from {}", heads, where));
+    module.account.given.push_back(fmt::format("number of heads {}, from {}", heads, where));
     return heads;
   }
   throw InputError(
@@ -57,7 +57,7 @@ void set_score_scale(AttentionModule& module, const ModuleOptions& options) {
   module.score_scale =
       options.score_scale.value_or(1.0 / std::sqrt(static_cast<double>(module.head_dim)));
   if (options.score_scale) {
-    module.account.said.push_back(fmt::format("--scale {}", *options.score_scale));
+    module.account.given.push_back(fmt::format("--scale {}", *options.score_scale));
   } else {
     module.account.assumed.emplace_back("scores times 1/sqrt(head_dim)");
   }
@@ -80,7 +80,7 @@ void finish(AttentionModule& module, const ModuleTensors& tensors, const ModuleO
   if (module.output) {
     require_width(tensors, "inputs", *module.output, module.output->inputs, module.value.outputs);
   }
-  if (options.heads != 0) module.account.said.push_back(fmt::format("--heads {}", options.heads));
+  if (options.heads != 0) module.account.given.push_back(fmt::format("--heads {}", options.heads));
   set_score_scale(module, options);
 }
 

@@ -102,7 +102,7 @@ TEST_F(GptStateDict, SaysWhatItAssumes) {
   options.embedding_scale = EmbeddingScale{.is_sqrt = true};
   const DecoderSource source = open(tensors, options);
   EXPECT_TRUE(source.account.assumed.empty());
-  EXPECT_EQ(source.account.said,
+  EXPECT_EQ(source.account.given,
             (std::vector<std::string>{"--heads 4", "--activation gelu", "--norm-first",
                                       "--scale 0.5", "--epsilon 1e-06", "--embedding-scale sqrt"}));
   EXPECT_EQ(source.spec.score_scale, 0.5);
@@ -239,8 +239,8 @@ TEST_F(GptStateDict, TakesWhatAConfigOfTheTrainingProgramSays) {
   EXPECT_FALSE(source.spec.causal);
   EXPECT_EQ(source.spec.embedding_scale, std::sqrt(32.0));
   EXPECT_EQ(source.spec.final_norm->epsilon, 1e-6);
-  ASSERT_FALSE(source.account.said.empty());
-  EXPECT_NE(source.account.said[0].find("config.json"), std::string::npos);
+  ASSERT_FALSE(source.account.given.empty());
+  EXPECT_NE(source.account.given[0].find("config.json"), std::string::npos);
   EXPECT_TRUE(refuses(nano_gpt(), {"--activation gelu", "config.json", "relu", "drop the option"},
                       {.activation = Activation::kGeluErf}));
 }

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "convert/decoders/tiny_models.h"
-#include "convert/model_options.h"
 #include "convert/encoders/encoder_reference.h"
+#include "convert/model_options.h"
 #include "support/temp_folder.h"
 
 namespace arenite::testing {

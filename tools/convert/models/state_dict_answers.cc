@@ -17,7 +17,7 @@ constexpr double kEpsilon = 1e-5;  // PyTorch's default
 
 std::string show(uint32_t value) { return fmt::format("{}", value); }
 std::string show(double value) { return fmt::format("{}", value); }
-std::string show(bool value) { return value ? "true" : "false"; }
+std::string show(bool norm_first) { return norm_first ? "first" : "last"; }
 std::string show(Activation value) { return name(value); }
 std::string show(PoolingChoice value) { return name(value); }
 std::string show(MaskChoice value) {
@@ -40,11 +40,11 @@ std::optional<Value> StateDictAnswers::known(const std::optional<Value>& option,
                      where_, option_as_text, what, fact->where, show(fact->value));
   }
   if (option) {
-    account_.said.push_back(option_as_text);
+    account_.given.push_back(option_as_text);
     return option;
   }
   if (fact) {
-    account_.said.push_back(fmt::format("{} {}, from {}", what, show(fact->value), fact->where));
+    account_.given.push_back(fmt::format("{} {}, from {}", what, show(fact->value), fact->where));
     return fact->value;
   }
   return std::nullopt;
@@ -120,7 +120,7 @@ BandChoice StateDictAnswers::mask_of_buffer(const std::string& buffer, const Ban
     throw InputError(
         "{}: the mask in buffer {} is {}, but {} says that the model has another: "
         "expected both to agree",
-        where_, quote(buffer), describe(mask), account_.said.back());
+        where_, quote(buffer), describe(mask), account_.given.back());
   }
   return mask;
 }

@@ -59,14 +59,13 @@ PoolingChoice read_pooling(ConfigFields& config, const std::string& field) {
   config.refuse(field, "expected 'none', 'first', 'cls', 'pooler' or 'mean'");
 }
 
-MaskChoice read_mask(ConfigFields& config, const std::string& field) {
-  if (field != "mask") {
-    return config.flag(field) ? MaskChoice::kCausal : MaskChoice::kBidirectional;
-  }
-  const std::string text = config.text(field);
+// "mask" may be about something else, such as what is to be predicted: then it says nothing.
+std::optional<MaskChoice> mask_by_name(ConfigFields& config) {
+  if (!config.is_text("mask")) return std::nullopt;
+  const std::string text = config.text("mask");
   if (text == "causal") return MaskChoice::kCausal;
-  if (text == "bidirectional" || text == "none") return MaskChoice::kBidirectional;
-  config.refuse(field, "expected 'causal' or 'bidirectional'");
+  if (text == "bidirectional") return MaskChoice::kBidirectional;
+  return std::nullopt;
 }
 
 // A number, or "sqrt".
@@ -131,7 +130,19 @@ std::optional<Fact<PoolingChoice>> TrainingFacts::pooling() {
 }
 
 std::optional<Fact<MaskChoice>> TrainingFacts::mask() {
-  return agreed<MaskChoice>({"causal", "is_causal", "mask"}, read_mask);
+  const auto found = agreed<MaskChoice>(
+      {"causal", "is_causal"}, [](ConfigFields& source, const std::string& field) {
+        return source.flag(field) ? MaskChoice::kCausal : MaskChoice::kBidirectional;
+      });
+  for (ConfigFields& source : sources_) {
+    const auto named = mask_by_name(source);
+    if (!named) continue;
+    if (found && found->value != *named) {
+      source.refuse("mask", "another field says something else about the same model");
+    }
+    return Fact<MaskChoice>{*named, source.where()};
+  }
+  return found;
 }
 
 std::optional<Fact<EmbeddingScale>> TrainingFacts::embedding_scale() {

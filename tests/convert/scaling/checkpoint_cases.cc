@@ -6,6 +6,7 @@
 #include "convert/decoders/gguf_builder.h"
 #include "convert/decoders/gguf_decoder.h"
 #include "convert/decoders/gguf_file.h"
+#include "convert/decoders/gguf_metadata.h"
 #include "convert/decoders/llama2c.h"
 #include "convert/models/hf_weights.h"
 #include "convert/models/model_tensors.h"

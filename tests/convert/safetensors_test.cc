@@ -2,6 +2,7 @@
 // safetensors files: what is read, and how each broken rule is refused.
 #include "convert/safetensors.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -186,6 +187,22 @@ TEST_F(Safetensors, RefusesOverlapsHolesAndTrailingBytes) {
 
 TEST_F(Safetensors, KeepsControlCharactersOfNamesOutOfMessages) {
   EXPECT_TRUE(refuses_header(R"({"\u001b[2J":{}})", 0, {"tensor '?[2J'"}));
+}
+
+TEST_F(Safetensors, BoundsWhatAHeaderHolds) {
+  std::string extents = "1";
+  for (int i = 0; i < 100; ++i) extents += ",1";
+  EXPECT_TRUE(refuses_tensor(R"("dtype":"U8","shape":[)" + extents + "]", 1,
+                             {"tensor 't'", "'shape' has more than 64 numbers"}));
+  std::string metadata;
+  for (int i = 0; i < 4097; ++i) metadata += fmt::format("{}\"{}\":\"\"", i == 0 ? "" : ",", i);
+  EXPECT_TRUE(refuses_header("{\"__metadata__\":{" + metadata + "}}", 0, {"more than 4096 keys"}));
+  std::string tensors;
+  for (int i = 0; i <= 1 << 18; ++i) {
+    tensors += fmt::format(R"({}"{}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
+                           i == 0 ? "" : ",", i);
+  }
+  EXPECT_TRUE(refuses_header("{" + tensors + "}", 0, {"more than 262144 tensors"}));
 }
 
 }  // namespace

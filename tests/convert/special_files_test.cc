@@ -44,7 +44,6 @@ const std::vector<Reader>& readers() {
       {"m.pt", [](const fs::path& file) { Checkpoint::read(file); }},
       {"m.gguf", [](const fs::path& file) { GgufFile::read(file); }},
       {"m.bin", [](const fs::path& file) { read_llama2c(file); }},
-      {"m.safetensors", [](const fs::path& file) { holds_encoder(file); }},
       {"x.npy", [](const fs::path& file) { NpyArray::read(file); }},
       {"config.json", [](const fs::path& file) { read_json_object(file); }},
       {"modules.json", [](const fs::path& file) { open_encoder(file.parent_path(), {}); }},

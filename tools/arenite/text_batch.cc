@@ -88,14 +88,20 @@ class TextEncoder {
 // Line by line, so that one that cannot be encoded is refused before the rest is looked at.
 void encode_lines(const std::filesystem::path& file, const TextEncoder& encoder, TextBatch& batch) {
   const TextInput input = read_text(file, convert::kTextFileBytesMax);
+  const std::string source = file == "-" ? input.name : convert::quote(input.name);
   std::string_view rest = input.text;
   size_t number = 0;
   for (std::string_view line; convert::take_line(rest, line);) {
     if (++number > convert::kTextsMax) {
       throw convert::InputError("{} has more than {} lines, which is the most: split it",
-                                input.name, convert::kTextsMax);
+                                source, convert::kTextsMax);
     }
-    encoder.encode({fmt::format("{}, line {}", input.name, number), std::string(line)}, batch);
+    const std::string name = fmt::format("{}, line {}", source, number);
+    if (line.size() > convert::kPromptBytesMax) {
+      throw convert::InputError("{} has {} bytes: at most {} are accepted", name, line.size(),
+                                convert::kPromptBytesMax);
+    }
+    encoder.encode({name, std::string(line)}, batch);
   }
 }
 

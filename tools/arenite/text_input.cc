@@ -36,7 +36,7 @@ TextInput read_text(const std::filesystem::path& file, uint64_t bytes_max) {
     return {name, read_standard_input(name, bytes_max)};
   }
   const convert::FileMap map(file, bytes_max);
-  return {convert::quote(file.string()), std::string(map.text())};
+  return {file.string(), std::string(map.text())};
 }
 
 }  // namespace arenite::tool

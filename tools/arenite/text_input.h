@@ -9,7 +9,7 @@
 namespace arenite::tool {
 
 struct TextInput {
-  std::string name;  // for messages: quoted, or "the standard input"
+  std::string name;  // of the file, or "the standard input"
   std::string text;
 };
 

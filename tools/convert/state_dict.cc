@@ -156,11 +156,11 @@ class Walk {
     }
     if (frames_.size() > 1) path_ += '.';
     if (key.kind == Kind::kString) {
+      budget_.take_name(key.text.size());
       path_ += key.text;
     } else {
       path_ += fmt::format("{}", key.integer);
     }
-    budget_.take_name(key_characters);
   }
 
   const Pickle& pickle_;

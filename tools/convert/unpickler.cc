@@ -247,10 +247,9 @@ class Unpickler {
   }
 
   void memoize(size_t place) {
-    // Python counts places up, so that there are no more than the opcodes that fill them.
-    if (place >= std::min<uint64_t>(bytes_.size(), kPickleValuesMax)) {
-      fail("the memo has a place {}, which nothing can have filled up to", place);
-    }
+    // Python counts places up, so there are fewer of them than bytes that fill them.
+    const size_t places_max = std::min(bytes_.size(), kPickleValuesMax);
+    if (place >= places_max) fail("the memo has more than {} places", places_max);
     if (place >= memo_.size()) memo_.resize(place + 1, kNoValue);
     require(1);
     memo_[place] = stack_.back();

@@ -2,12 +2,15 @@
 // The GGUF container: what is read, and every way in which a file may lie about itself.
 #include "convert/decoders/gguf_file.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
 #include "convert/decoders/gguf_builder.h"
+#include "convert/decoders/gguf_decoder.h"
+#include "convert/decoders/gguf_metadata.h"
 #include "support/refusal.h"
 
 namespace arenite::convert {
@@ -177,6 +180,27 @@ TEST_F(GgufFileTest, RefusesOverlapsHolesAndMisplacedTensors) {
                       {"'a' [9] of F32 does not fit", "32 bytes of data"}));
   EXPECT_TRUE(refuses(GgufBuilder().tensor("a", {8}, kF32, std::string(33, '\0')),
                       {"end at byte 32 of the data, but it has 33"}));
+}
+
+TEST_F(GgufFileTest, BoundsMetadata) {
+  GgufBuilder many;
+  for (uint32_t i = 0; i <= 4096; ++i) many.count(fmt::format("{}", i), i);
+  EXPECT_TRUE(refuses(many, {"4097 metadata values", "at most 4096"}));
+  GgufBuilder arrays;
+  const std::string zeros(4096, '\0');
+  for (int i = 0; i < 17; ++i) arrays.array(fmt::format("{}", i), GgufType::kU8, 4096, zeros);
+  const auto file = read(arrays.bytes());
+  EXPECT_TRUE(testing::refuses([&] { gguf_fields(*file); }, {"m.gguf", "65536 elements together"}));
+}
+
+TEST_F(GgufFileTest, BoundsTheTokensOfItsTokenizer) {
+  constexpr uint64_t kCount = (uint64_t{1} << 20) + 1;
+  const auto file = read(
+      GgufBuilder()
+          .array("tokenizer.ggml.tokens", GgufType::kString, kCount, std::string(8 * kCount, '\0'))
+          .bytes());
+  EXPECT_TRUE(testing::refuses([&] { read_gguf_tokenizer(*file); },
+                               {"'tokenizer.ggml.tokens' has 1048577 elements"}));
 }
 
 }  // namespace

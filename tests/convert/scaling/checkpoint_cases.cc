@@ -2,10 +2,13 @@
 // Files of tensors: safetensors, GGUF, llama2.c and .npy, and modules recognised in them.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "convert/checkpoint.h"
 #include "convert/decoders/gguf_builder.h"
 #include "convert/decoders/gguf_decoder.h"
 #include "convert/decoders/gguf_file.h"
+#include "convert/decoders/gguf_metadata.h"
 #include "convert/decoders/llama2c.h"
 #include "convert/models/hf_weights.h"
 #include "convert/models/model_tensors.h"
@@ -80,9 +83,12 @@ InputFiles many_modules(size_t size) {
   return safetensors_of(size, [](size_t i) { return fmt::format("m{}.W_query.weight", i); });
 }
 
+// In a chain of modules each name is longer than the one before, so that all together grow with the
+// square of their number.
 InputFiles nested_prefixes(size_t size) {
   std::string prefix;
-  return safetensors_of(size / 4, [&](size_t) { return (prefix += "a.") + "linear_q.weight"; });
+  return safetensors_of(static_cast<size_t>(std::sqrt(static_cast<double>(size))),
+                        [&](size_t) { return (prefix += "a.") + "linear_q.weight"; });
 }
 
 // Each with a mask of its own.
@@ -224,7 +230,7 @@ std::vector<ReaderCase> checkpoint_cases() {
       {"safetensors", "a long shape", 20'000, long_shape, read_tensors},
       {"module recognition", "masks that do not stand alone", 1000, many_masks, read_module},
       {"module recognition", "many modules", 1000, many_modules, read_module},
-      {"module recognition", "modules in modules", 1000, nested_prefixes, read_module},
+      {"module recognition", "modules in modules", 40'000, nested_prefixes, read_module},
       {"module recognition", "many heads, each with its mask", 300, many_heads, read_module},
       {"GGUF", "many tensors", 2000, gguf_tensors, read_gguf},
       {"GGUF", "many metadata", 1000, gguf_metadata, read_gguf},

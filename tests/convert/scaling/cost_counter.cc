@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in front of the C library's allocator and of its functions that compare and search bytes:
+// Stands in front of the C library's allocator and of its functions that compare, search
+// and hash bytes:
 // a program's own definitions come before the library's for every caller in the process. This file
 // itself is compiled without the calls that it counts.
 #include "convert/scaling/cost_counter.h"
@@ -90,6 +91,16 @@ void* counted_memchr(const void* data, int wanted, size_t bytes) noexcept {
   while (i < bytes && bytes_at[i] != static_cast<unsigned char>(wanted)) ++i;
   count_bytes(i);
   return i == bytes ? nullptr : bytes_at + i;
+}
+
+// What std::hash takes of texts.
+size_t counted_hash(const void* data, size_t bytes, size_t seed) noexcept
+    __asm__("_ZSt11_Hash_bytesPKvmm");
+size_t counted_hash(const void* data, size_t bytes, size_t seed) noexcept {
+  const auto* const from = static_cast<const unsigned char*>(data);
+  for (size_t i = 0; i < bytes; ++i) seed = (seed ^ from[i]) * 0x100000001b3;  // FNV-1a
+  count_bytes(bytes);
+  return seed;
 }
 
 }  // extern "C"

@@ -209,7 +209,8 @@ InputFiles far_memo(size_t size) {
 }
 
 void read_all(const std::filesystem::path& file) {
-  for (const convert::CheckpointTensor& tensor : Checkpoint::read(file).tensors()) tensor.to_f32();
+  const Checkpoint checkpoint = Checkpoint::read(file);
+  for (const convert::CheckpointTensor& tensor : checkpoint.tensors()) tensor.to_f32();
 }
 
 InputFiles meta(size_t size) {

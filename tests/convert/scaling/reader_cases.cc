@@ -14,7 +14,7 @@ const std::vector<ReaderLimit>& reader_limits() {
       {".pt", "pickle 64 MiB, 2^16 tensors, 2^14 members", 128},
       {"module recognition", "as its file", 48},
       {"GGUF", "2^18 tensors, 2^12 metadata values", 48},
-      {"llama2.c", "1024 layers", 24},
+      {"llama2.c", "1024 layers", 128},
       {".npy", "header 64 KiB", 24},
       {"JSON", "64 MiB, 2^22 values", 64},
       {"model index", "as JSON", 128},

@@ -59,7 +59,7 @@ class JsonCheck : public json::json_sax_t {
   }
 
   bool open() {
-    if (keys_.size() > kJsonDepthMax) {
+    if (keys_.size() == kJsonDepthMax) {
       throw InputError("{} is nested more than {} deep: it is no model's", name_, kJsonDepthMax);
     }
     keys_.emplace_back();

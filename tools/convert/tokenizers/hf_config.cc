@@ -54,6 +54,7 @@ std::vector<TokenId> given_ids(const TokenizerSpec& spec, const HfObject& config
 
 void add_ends(TokenizerSpec& spec, const std::vector<TokenId>& ids) {
   for (const TokenId id : ids) {
+    if (spec.ends.size() > format::kEndsMax) return;  // it will be refused, however many they are
     if (std::find(spec.ends.begin(), spec.ends.end(), id) == spec.ends.end()) {
       spec.ends.push_back(id);
     }

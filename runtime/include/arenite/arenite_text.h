@@ -54,6 +54,7 @@ uint32_t arenite_tokenizer_bos(const arenite_tokenizer* tokenizer);         // o
 uint32_t arenite_tokenizer_end(const arenite_tokenizer* tokenizer);         // or ARENITE_NO_TOKEN
 bool arenite_tokenizer_is_end(const arenite_tokenizer* tokenizer, uint32_t id);
 bool arenite_tokenizer_is_special(const arenite_tokenizer* tokenizer, uint32_t id);
+// Whether the caller should bring text into Unicode's normalization form C; encoding does not.
 bool arenite_tokenizer_expects_nfc(const arenite_tokenizer* tokenizer);
 // ARENITE_NO_TOKEN if no special token has this name.
 uint32_t arenite_tokenizer_find_special(const arenite_tokenizer* tokenizer, const char* name,

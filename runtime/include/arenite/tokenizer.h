@@ -48,8 +48,10 @@ class Tokenizer {
   bool is_end(TokenId id) const;      // some models have several tokens that end a text
   bool is_special(TokenId id) const;  // has a name, and stands for no text
   TokenId find_special(std::string_view name) const;  // kNoToken if no special token is named so
-  // Trained on text in Unicode's normalization form C. Encoding does not normalize: other text
-  // gives other tokens than in training.
+  // Trained on text in Unicode's normalization form C (NFC). Encoding does not normalize: other
+  // text gives other tokens than in training. Where this is true and text may come in other forms,
+  // with accents as characters of their own, an application normalizes it first (utf8proc, ICU), as
+  // the program arenite does.
   bool expects_nfc() const;
 
   // What a token stands for: bytes of UTF-8, not always whole characters; for a special token its

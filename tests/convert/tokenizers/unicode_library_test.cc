@@ -2,6 +2,7 @@
 // Every code point, as Hugging Face's library cuts it (data/make_unicode_digests.py).
 #include "convert/tokenizers/unicode_library.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>

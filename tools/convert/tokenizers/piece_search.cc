@@ -31,8 +31,13 @@ void PieceSearch::find(std::string_view text, std::vector<TokenId>& found) const
     if (texts_[*begin].size() == depth) ++begin;  // it was found a byte ago
     const uint8_t wanted = byte(text, depth);
     const auto byte_of = [&](TokenId id) { return byte(texts_[id], depth); };
-    begin = std::partition_point(begin, end, [&](TokenId id) { return byte_of(id) < wanted; });
-    end = std::partition_point(begin, end, [&](TokenId id) { return byte_of(id) == wanted; });
+    // Many pieces may have long runs in common, along which none is left out.
+    const bool all_have =
+        begin != end && byte_of(*begin) == wanted && byte_of(*(end - 1)) == wanted;
+    if (!all_have) {
+      begin = std::partition_point(begin, end, [&](TokenId id) { return byte_of(id) < wanted; });
+      end = std::partition_point(begin, end, [&](TokenId id) { return byte_of(id) == wanted; });
+    }
     if (begin != end && texts_[*begin].size() == depth + 1) found[depth] = *begin;
   }
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 
 #include "convert/error.h"
@@ -44,18 +45,19 @@ constexpr Range kNewNumbers[] = {
 };
 
 // Between these there is all punctuation, and all nonspacing marks and controls, of Unicode 8.0;
-// what else is of these categories came with 9.0 or later.
+// what else is of these categories came with 9.0 or later, or was another thing in 8.0.
 constexpr Range kNewWordCategories[] = {
     {0x061D, 0x061D},   {0x07FD, 0x07FD},   {0x0890, 0x08E2},   {0x09FD, 0x09FE},
     {0x0A76, 0x0A76},   {0x0AFA, 0x0AFF},   {0x0B55, 0x0B55},   {0x0C04, 0x0C3C},
     {0x0C77, 0x0C77},   {0x0C84, 0x0C84},   {0x0D00, 0x0D00},   {0x0D3B, 0x0D3C},
     {0x0D81, 0x0D81},   {0x0EBA, 0x0EBA},   {0x0ECE, 0x0ECE},   {0x180F, 0x180F},
-    {0x1ABF, 0x1ACE},   {0x1B4E, 0x1B4F},   {0x1B7D, 0x1B7F},   {0x1DF6, 0x1DFB},
-    {0x2E43, 0x2E5D},   {0xA82C, 0xA82C},   {0xA8C5, 0xA8C5},   {0xA8FF, 0xA8FF},
-    {0x10D24, 0x10F89}, {0x11070, 0x11074}, {0x110C2, 0x110CD}, {0x111CF, 0x111CF},
-    {0x1123E, 0x11241}, {0x1133B, 0x1133B}, {0x113BB, 0x1145E}, {0x11660, 0x1166C},
-    {0x116B9, 0x116B9}, {0x1182F, 0x11FFF}, {0x12FF1, 0x1612F}, {0x16D6D, 0x16F4F},
-    {0x16FE2, 0x16FE4}, {0x1CF00, 0x1CF46}, {0x1E000, 0x1E5FF}, {0x1E944, 0x1E95F},
+    {0x1885, 0x1886},   {0x1ABF, 0x1ACE},   {0x1B4E, 0x1B4F},   {0x1B7D, 0x1B7F},
+    {0x1DF6, 0x1DFB},   {0x2E43, 0x2E5D},   {0xA82C, 0xA82C},   {0xA8C5, 0xA8C5},
+    {0xA8FF, 0xA8FF},   {0xA9BD, 0xA9BD},   {0x10D24, 0x10F89}, {0x11070, 0x11074},
+    {0x110C2, 0x110CD}, {0x111CF, 0x111CF}, {0x1123E, 0x11241}, {0x1133B, 0x1133B},
+    {0x113BB, 0x1145E}, {0x11660, 0x1166C}, {0x116B9, 0x116B9}, {0x1182F, 0x11FFF},
+    {0x12FF1, 0x1612F}, {0x16D6D, 0x16F4F}, {0x16FE2, 0x16FE4}, {0x1CF00, 0x1CF46},
+    {0x1E000, 0x1E5FF}, {0x1E944, 0x1E95F},
 };
 
 // Characters with decompositions that Unicode 13.0 and 16.0 brought.
@@ -108,12 +110,15 @@ char pattern_category(uint32_t code_point) {
   return holds(kNewNumbers, code_point) ? 'N' : major;
 }
 
+// Readers ask about every code point there is, so that the tables are looked into last.
 WordCategory word_category(uint32_t code_point) {
+  const auto unless_new = [&](WordCategory found) {
+    return holds(kNewWordCategories, code_point) ? WordCategory::kOther : found;
+  };
   // Their categories were others in 8.0: Canadian Syllabics Chi Sign, Sharada Sandhi Mark; Hanunoo
   // Sign Pamudpod, Ahom Consonant Sign Medial Ra.
   if (code_point == 0x166D || code_point == 0x111C9) return WordCategory::kPunctuation;
   if (code_point == 0x1734 || code_point == 0x1171E) return WordCategory::kMark;
-  if (holds(kNewWordCategories, code_point)) return WordCategory::kOther;
   switch (category(code_point)) {
     case UTF8PROC_CATEGORY_PC:
     case UTF8PROC_CATEGORY_PD:
@@ -122,13 +127,13 @@ WordCategory word_category(uint32_t code_point) {
     case UTF8PROC_CATEGORY_PI:
     case UTF8PROC_CATEGORY_PF:
     case UTF8PROC_CATEGORY_PO:
-      return WordCategory::kPunctuation;
+      return unless_new(WordCategory::kPunctuation);
     case UTF8PROC_CATEGORY_MN:
-      return WordCategory::kMark;
+      return unless_new(WordCategory::kMark);
     case UTF8PROC_CATEGORY_CC:
     case UTF8PROC_CATEGORY_CF:
     case UTF8PROC_CATEGORY_CO:
-      return WordCategory::kControl;
+      return unless_new(WordCategory::kControl);
     default:
       return WordCategory::kOther;
   }
@@ -136,16 +141,16 @@ WordCategory word_category(uint32_t code_point) {
 
 Decomposition decompose(uint32_t code_point) {
   Decomposition decomposition;
-  if (holds(kNewDecompositions, code_point)) {
-    decomposition.parts[0] = code_point;
-    decomposition.count = 1;
-    return decomposition;
-  }
+  decomposition.parts[0] = code_point;
+  decomposition.count = 1;
+  const auto signed_code_point = static_cast<utf8proc_int32_t>(code_point);
+  const bool is_syllable = code_point >= 0xAC00 && code_point <= 0xD7A3;  // by arithmetic
+  const bool has_parts = utf8proc_get_property(signed_code_point)->decomp_seqindex != UINT16_MAX;
+  if ((!has_parts && !is_syllable) || holds(kNewDecompositions, code_point)) return decomposition;
   utf8proc_int32_t parts[decltype(decomposition.parts)().size()];
   int boundary_class = 0;
-  const utf8proc_ssize_t count =
-      utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code_point), parts, std::ssize(parts),
-                              UTF8PROC_DECOMPOSE, &boundary_class);
+  const utf8proc_ssize_t count = utf8proc_decompose_char(
+      signed_code_point, parts, std::ssize(parts), UTF8PROC_DECOMPOSE, &boundary_class);
   if (count < 0 || count > std::ssize(parts)) {
     throw InputError("utf8proc cannot decompose U+{:04X}: {}", code_point, utf8proc_errmsg(count));
   }
@@ -155,6 +160,11 @@ Decomposition decompose(uint32_t code_point) {
 }
 
 uint32_t lower_case(uint32_t code_point) {
+  const bool may_be_new = code_point >= std::begin(kNewCapitals)->first &&
+                          code_point <= std::rbegin(kNewCapitals)->last;
+  if (!may_be_new) {
+    return static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code_point)));
+  }
   for (const NewCapitals& capitals : kNewCapitals) {
     if (code_point < capitals.first || code_point > capitals.last) continue;
     return capitals.lower + (code_point - capitals.first);

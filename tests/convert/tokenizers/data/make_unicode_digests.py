@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes unicode_digests.json: what Hugging Face's library `tokenizers` makes of every character.
 
-Each code point but the surrogates stands in a text of its own, which the library cuts. A digest, the
-64-bit FNV-1a of all cuts of a plane of 65,536 code points, is what the test compares. Run it where
-the library is installed; the file in the repository is from version 0.23.1.
+Each code point but the surrogates stands in a text of its own, which the library cuts. A digest,
+the 64-bit FNV-1a of all cuts of a plane of 65,536 code points, is what the test compares. Run it
+where the library is installed; the file in the repository is from version 0.23.1.
 
   words     BertNormalizer and BertPreTokenizer on "a?b ?". A word with a character beyond plane 1
             counts as [UNK], as in the test's vocabulary. All sixteen settings for the planes that

@@ -21,6 +21,7 @@ namespace {
 using testing::convert_fixture;
 using testing::refusal_of;
 using testing::refuses;
+using testing::TempFolder;
 
 // PyTorch's outputs are of double precision, so this is the error of float32 in two layers.
 constexpr double kRelativeError = 1e-5;

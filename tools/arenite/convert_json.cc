@@ -4,6 +4,7 @@
 
 #include "arenite/convert_report.h"
 #include "arenite/session_sizes.h"
+#include "convert/encoders/encoder_parts.h"
 #include "convert/formula_text.h"
 #include "core/arena_formula.h"
 #include "format/reader.h"
@@ -114,6 +115,14 @@ Json model_json(const char* kind, const char* source, const Spec& spec,
   return json;
 }
 
+// What the report says in its lines of notes.
+Json notes_json(const convert::Program& program, const std::vector<std::string>& of_model) {
+  Json notes = Json::array();
+  if (program.tokenizer) notes = program.tokenizer->notes;
+  for (const std::string& note : of_model) notes.push_back(note);
+  return notes;
+}
+
 }  // namespace
 
 std::string conversion_as_json(const convert::Conversion& conversion, const WrittenFile& written) {
@@ -131,6 +140,7 @@ std::string conversion_as_json(const convert::Conversion& conversion, const Writ
   json["output_rows"] = "tokens";
   json["labels"] = Json::array();
   json["tokenizer"] = nullptr;
+  json["notes"] = Json::array();
   json["masks"] = masks_json(module.masks, module.mask_origins);
   return finished(std::move(json), conversion, written);
 }
@@ -143,6 +153,7 @@ std::string conversion_as_json(const convert::DecoderConversion& conversion,
   json["shape"]["kv_heads"] = spec.kv_heads;
   json["shape"]["gated_mlp"] = spec.layers[0].gate.has_value();
   json["shape"]["tied"] = !spec.output.has_value();
+  json["notes"] = notes_json(program, spec.notes);
   json["output_rows"] = "tokens";
   json["labels"] = Json::array();
   json["tokenizer"] = tokenizer_json(program);
@@ -157,7 +168,8 @@ std::string conversion_as_json(const convert::EncoderConversion& conversion,
   Json json = model_json("encoder", convert::name(conversion.source.kind), spec, program);
   json["shape"]["input_features"] = spec.input_features;
   json["shape"]["token_types"] = spec.token_types;
-  json["shape"]["normalize"] = spec.normalize;
+  json["shape"]["normalize"] = convert::is_normalized(spec);
+  json["notes"] = notes_json(program, {});
   json["output_rows"] = spec.pooling == convert::Pooling::kNone ? "tokens" : "sequences";
   json["labels"] = spec.labels;
   json["tokenizer"] = tokenizer_json(program);

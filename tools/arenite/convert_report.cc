@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "arenite/session_sizes.h"
+#include "convert/encoders/encoder_parts.h"
 #include "convert/formula_text.h"
 #include "convert/tokenizers/tokenizer_notes.h"
 #include "core/arena_formula.h"
@@ -184,7 +185,6 @@ void print_encoder(const convert::EncoderConversion& conversion) {
   fmt::print("context    {}\n", spec.positions_max == 0
                                     ? std::string("any number of positions")
                                     : fmt::format("{} positions", spec.positions_max));
-  const bool is_normalized = !spec.head.empty() && spec.head.back().normalize;
   const bool has_logits = !spec.head.empty() && spec.head.back().is_token_embedding;
   for (const convert::CompiledMask& mask : program.masks) {
     fmt::print("mask       {}{}\n", mask.describe(),
@@ -194,7 +194,7 @@ void print_encoder(const convert::EncoderConversion& conversion) {
   }
   fmt::print("output     {}: {} {}{}\n", describe_rows(spec),
              program.slots[program.output_slot].width, has_logits ? "logits of tokens" : "numbers",
-             is_normalized ? ", of length 1" : "");
+             convert::is_normalized(spec) ? ", of length 1" : "");
   if (!spec.labels.empty()) {
     fmt::print("classes    {}\n", fmt::join(spec.labels, ", "));
   }

@@ -138,7 +138,7 @@ TEST_F(VocabTxt, LowersCaseForAnEncoderThatWantsIt) {
   const auto lowered = encoder_tokenizer(folder_.path(), "", 8, true);
   EXPECT_TRUE(lowered->word_rules.lowers_case);
   EXPECT_FALSE(lowered->word_rules.strips_accents);
-  EXPECT_NE(lowered->fold_from, kept->fold_from);
+  EXPECT_NE(lowered->folds, kept->folds);
 }
 
 TEST_F(VocabTxt, IsFoundForAnEncoder) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "convert/input_limits.h"
 #include "convert/tokenizers/piece_search.h"
 #include "convert/tokenizers/tokenizer_builders.h"
 #include "convert/tokenizers/tokenizer_compiler.h"

@@ -15,7 +15,7 @@ struct DecoderConversionOptions {
   ModelOptions source;
   // Longest sequence; 0: as trained. Fewer positions make the tables of positions shorter.
   uint32_t context = 0;
-  std::filesystem::path tokenizer;  // empty: the one in the same file, or beside it
+  std::filesystem::path tokenizer{};  // empty: the one in the same file, or beside it
 };
 
 struct DecoderConversion : ConvertedModel {

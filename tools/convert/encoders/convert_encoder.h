@@ -15,7 +15,7 @@ struct EncoderConversionOptions {
   ModelOptions source;
   // Longest sequence; 0: as trained, or any where the model knows no positions.
   uint32_t context = 0;
-  std::filesystem::path tokenizer;  // empty: the one in the folder, or beside the file
+  std::filesystem::path tokenizer{};  // empty: the one in the folder, or beside the file
 };
 
 struct EncoderConversion : ConvertedModel {

@@ -21,6 +21,10 @@ uint32_t output_width(const EncoderSpec& spec) {
   return width;
 }
 
+bool is_normalized(const EncoderSpec& spec) {
+  return !spec.head.empty() && spec.head.back().normalize;
+}
+
 void set_heads(EncoderSpec& spec, uint32_t heads, size_t layers, const std::string& where) {
   if (layers == 0 || layers > kLayersMax) {
     throw InputError("{}: {} layers: expected 1 to {}", where, layers, kLayersMax);

@@ -81,4 +81,7 @@ struct EncoderSpec {
 uint32_t pooled_width(const EncoderSpec& spec);
 uint32_t output_width(const EncoderSpec& spec);
 
+// Whether the rows that the model gives out have length 1.
+bool is_normalized(const EncoderSpec& spec);
+
 }  // namespace arenite::convert

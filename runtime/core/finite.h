@@ -9,6 +9,8 @@
 
 namespace arenite {
 
+inline bool is_finite(float x) { return x - x == 0.0f; }
+
 // True if none of x [count] is NaN or infinite: those have all bits of the exponent set, so that
 // one more carries into the sign.
 inline bool all_finite(const float* x, size_t count) {

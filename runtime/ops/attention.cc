@@ -139,12 +139,10 @@ void attend(const KernelSet& kernels, const Attention& op, Block& block, float* 
   weigh_values(kernels, op, block, scratch);
   for (uint32_t r = 0; r < block.rows; ++r) {
     divide_by_sum(kernels, op, factors[r], block.output.row(r));
-  }
-  // A key that a row does not see has weight 0, and 0 * NaN is NaN.
-  for (uint32_t r = 0; r < block.rows; ++r) {
-    if (!all_finite(block.output.row(r), op.shape.value_dim)) {
-      attend_alone(kernels, op, block, r, scratch);
-    }
+    float total = 0.0f;  // not finite if any result is not, and seldom otherwise
+    kernels.sum(op.shape.value_dim * sizeof(float), block.output.row(r), &total);
+    // A key that a row does not see has weight 0, and 0 * NaN is NaN.
+    if (!is_finite(total)) attend_alone(kernels, op, block, r, scratch);
   }
 }
 

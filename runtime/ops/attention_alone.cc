@@ -29,7 +29,7 @@ float softmax_alone(const KernelSet& kernels, const Attention& op, const Block& 
   for (uint32_t key = row.begin; key < row.end; ++key) {
     float& score = scores[key - row.begin];
     const float term = mask_term(op.mask, row.position, key);
-    if (!all_finite(&score, 1) && term != -INFINITY) {
+    if (!is_finite(score) && term != -INFINITY) {
       score = rescaled_score(op, row, kernels.packing.nr, key);
     }
     score = term != -INFINITY ? score + term : term;

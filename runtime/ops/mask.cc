@@ -47,10 +47,6 @@ void apply_tiles(const MaskView& mask, uint32_t position, KeyRange range, float*
 
 }  // namespace
 
-bool hides_by_adding(const MaskView& mask) {
-  return linked(Feature::kStripMask) && mask.kind == MaskKind::kStrip;
-}
-
 float mask_term(const MaskView& mask, uint32_t position, uint32_t key) {
   if (hides_by_adding(mask)) return *strip_value(mask, position, key);
   if (!is_tiles(mask)) return 0.0f;

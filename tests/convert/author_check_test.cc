@@ -21,6 +21,7 @@ namespace {
 using testing::convert_fixture;
 using testing::refusal_of;
 using testing::refuses;
+using testing::TempFolder;
 
 // PyTorch's outputs are of double precision, so this is the error of float32 in two layers.
 constexpr double kRelativeError = 1e-5;
@@ -36,8 +37,8 @@ AuthorFiles files_of(const std::string& name) {
 ConvertedModel converted(const std::string& name, const ModelOptions& options) {
   const auto path = fixture(name) / "model.safetensors";
   const std::vector<Target> targets = parse_targets("all");
-  if (holds_encoder(path)) return convert_encoder(path, name, {.source = options}, targets);
-  return convert_decoder(path, name, {.source = options}, targets);
+  if (holds_encoder(path)) return convert_encoder(path, name, {options, 0, {}}, targets);
+  return convert_decoder(path, name, {options, 0, {}}, targets);
 }
 
 constexpr ModelOptions kTutorial{.heads = 2,

@@ -37,8 +37,8 @@ AuthorFiles files_of(const std::string& name) {
 ConvertedModel converted(const std::string& name, const ModelOptions& options) {
   const auto path = fixture(name) / "model.safetensors";
   const std::vector<Target> targets = parse_targets("all");
-  if (holds_encoder(path)) return convert_encoder(path, name, {.source = options}, targets);
-  return convert_decoder(path, name, {.source = options}, targets);
+  if (holds_encoder(path)) return convert_encoder(path, name, {options, 0, {}}, targets);
+  return convert_decoder(path, name, {options, 0, {}}, targets);
 }
 
 constexpr ModelOptions kTutorial{.heads = 2,

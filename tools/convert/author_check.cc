@@ -183,8 +183,8 @@ AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorF
   if (!(check.largest_difference <= kAuthorDifferenceMax * check.largest_value)) {
     throw InputError(
         "{}: the converted model is not the one that gave {}: outputs differ by up to {:.2e}, and "
-        "the largest of them is {:.2e}.{} Or the author's model was not in eval mode, or it did "
-        "not read {}. No file was written",
+        "the largest of them is {:.2e}.{} Or the author's model was not in eval mode, "
+        "hid padding, or did not read {}. No file was written",
         quote(checkpoint), quote(output_array.name()), check.largest_difference,
         check.largest_value, basis_of(conversion.account), quote(input_array.name()));
   }

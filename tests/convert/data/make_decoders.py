@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tiny decoders as transformers 5 saves them, into the folder decoders, and what it computes.
+"""Writes tiny decoders as transformers 5 saves them, into the folder decoders, and its results.
 
 Each has random weights; expected.json holds token ids and, for each of them, the logits, or of a
 model saved without its head the last hidden state. Needs torch and transformers.

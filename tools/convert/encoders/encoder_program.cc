@@ -249,7 +249,8 @@ class EncoderBuilder {
     op.norm.input = op.norm.output = whole(rows);
     op.norm.kind = format::NormKind::kLength;
     op.norm.epsilon = kShortestRow;
-    assembler_.add_op(name + ".normalize", op);
+    const bool is_last = &step == &spec_.head.back();
+    assembler_.add_op(is_last ? "normalize" : name + ".normalize", op);
     return rows;
   }
 

@@ -241,6 +241,15 @@ TEST_F(PytorchZip, BoundsTheNumberOfMembersOf64BitArchives) {
                                {"w.pt'", "has 1000000 members"}));
 }
 
+TEST_F(PytorchZip, CountsMembersThatTheEndDoesNotClaim) {
+  ZipBuilder archive;
+  for (int i = 0; i < (1 << 14) + 1; ++i) archive.add(fmt::format("m/{}", i), "");
+  std::string file = archive.bytes();
+  file.replace(file.size() - 14, 4, bytes_of(uint16_t{1}) + bytes_of(uint16_t{1}));
+  EXPECT_TRUE(testing::refuses([&] { Checkpoint::read(folder_.write("w.pt", file)); },
+                               {"w.pt'", "has 16385 members"}));
+}
+
 TEST_F(PytorchZip, RefusesManyEndsOneBehindTheOther) {
   std::string file = archive_start().add("m/data/0", kFourFloats).bytes();
   const std::string end = file.substr(file.size() - 22);

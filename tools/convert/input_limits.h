@@ -49,6 +49,11 @@ constexpr uint64_t kNameBytesPerByte = 8;
 constexpr uint64_t kNamedBytesBase = uint64_t{1} << 24;
 constexpr uint64_t kNamedPerStoredByte = 4;
 
+// A config of a few bytes may ask for any context. What is computed for each position, the angles
+// of RoPE, stays in proportion to the weights: a context of a million takes 2^27 angles at most.
+constexpr uint64_t kAnglesBase = uint64_t{1} << 23;
+constexpr uint64_t kAnglesPerWeight = 16;
+
 // Zip archives. torch.save stores members uncompressed. Archives packed again by other tools may be
 // deflated: weights hardly shrink, but masks of zeros do, a thousandfold. All members together may
 // inflate to this, and the pickle to less.

@@ -14,7 +14,9 @@
 namespace arenite::convert {
 namespace {
 
-// Source: the .ZIP file format specification of PKWARE, 4.3.14 to 4.3.16.
+// Source: the .ZIP file format specification of PKWARE, 4.3.12 to 4.3.16.
+constexpr std::string_view kEntryMagic = "PK\x01\x02";
+constexpr size_t kEntryBytes = 46;
 constexpr std::string_view kEndMagic = "PK\x05\x06";
 constexpr std::string_view kLocatorMagic = "PK\x06\x07";
 constexpr std::string_view kEnd64Magic = "PK\x06\x06";
@@ -31,15 +33,40 @@ Number number_at(std::string_view bytes, uint64_t at) {
   return number;
 }
 
-// The number of members by the record of 64-bit archives that belongs to the end at `end`; 0: none.
-uint64_t members_of_end64(std::string_view file, size_t end) {
-  if (end < kLocatorBytes || !file.substr(end - kLocatorBytes).starts_with(kLocatorMagic)) return 0;
+// Where the list of members lies, and how many the archive claims.
+struct Directory {
+  uint64_t members, bytes, offset;
+};
+
+// By the end at `end`, or by the record of 64-bit archives that belongs to it.
+Directory directory_of(std::string_view file, size_t end) {
+  const Directory plain = {number_at<uint16_t>(file, end + 10), number_at<uint32_t>(file, end + 12),
+                           number_at<uint32_t>(file, end + 16)};
+  if (end < kLocatorBytes || !file.substr(end - kLocatorBytes).starts_with(kLocatorMagic)) {
+    return plain;
+  }
   const auto at = number_at<uint64_t>(file, end - kLocatorBytes + 8);
   if (at > file.size() || file.size() - at < kEnd64Bytes ||
       !file.substr(at).starts_with(kEnd64Magic)) {
-    return 0;
+    return plain;
   }
-  return number_at<uint64_t>(file, at + 32);
+  return {number_at<uint64_t>(file, at + 32), number_at<uint64_t>(file, at + 40),
+          number_at<uint64_t>(file, at + 48)};
+}
+
+// The members claimed, or listed, whichever are more: an archive may list more than it claims, and
+// libzip then reads on. No further than just beyond the limit.
+uint64_t members_of(std::string_view file, const Directory& directory) {
+  uint64_t listed = 0;
+  if (directory.offset > file.size()) return directory.members;
+  std::string_view rest = file.substr(directory.offset, directory.bytes);
+  while (listed <= kZipMembersMax && rest.size() >= kEntryBytes && rest.starts_with(kEntryMagic)) {
+    ++listed;
+    const size_t entry_bytes = kEntryBytes + number_at<uint16_t>(rest, 28) +
+                               number_at<uint16_t>(rest, 30) + number_at<uint16_t>(rest, 32);
+    rest.remove_prefix(std::min(rest.size(), entry_bytes));
+  }
+  return std::max(directory.members, listed);
 }
 
 // libzip reads the list of members once for each end of an archive that it finds in the last bytes,
@@ -57,8 +84,7 @@ void check_ends(std::string_view file, const std::string& file_name) {
           "save it again with torch.save",
           quote(file_name), kEndsMax);
     }
-    const uint64_t members =
-        std::max<uint64_t>(number_at<uint16_t>(file, at + 10), members_of_end64(file, at));
+    const uint64_t members = members_of(file, directory_of(file, at));
     if (members > kZipMembersMax) {
       throw InputError(
           "{}: the zip archive has {} members: at most {} are accepted; save the model in several "

@@ -108,10 +108,10 @@ InputFiles llama2c(const std::vector<std::string>& pieces) {
   return {{"tokenizer.bin", llama2c_file(llama_pieces(pieces))}};
 }
 
-// One long token, with the letters that it is made of.
+// One long token among many short ones, so that it is looked for by its hash.
 std::vector<std::string> long_word(size_t size) {
-  std::vector<std::string> tokens = {"a", "aa", "aaa", "b"};
-  tokens.push_back(std::string(size, 'a'));
+  std::vector<std::string> tokens = near_words(100, 1);
+  tokens.insert(tokens.end(), {"a", "aa", std::string(size, 'a')});
   return tokens;
 }
 

@@ -12,6 +12,7 @@
 #include "convert/decoders/decoder_program.h"
 #include "convert/decoders/decoder_reference.h"
 #include "convert/error.h"
+#include "convert/input_limits.h"
 #include "convert/tokenizers/tokenizer_source.h"
 
 namespace arenite::convert {
@@ -48,7 +49,24 @@ void check(DecoderConversion& conversion, const std::string& path,
   });
 }
 
+// Of the larger matrices, which make up nearly all of a model.
+uint64_t weights_of(const DecoderSpec& spec) {
+  const uint64_t width = spec.model_dim;
+  return width * spec.vocab_size + spec.layers.size() * width * (2 * width + 2 * spec.ffn_dim);
+}
+
 }  // namespace
+
+void check_angles(const DecoderSpec& spec, const std::string& path) {
+  if (!spec.rope) return;
+  const uint64_t angles = uint64_t{spec.positions_max} * spec.rope->rotary_dim;
+  const uint64_t angles_max = kAnglesBase + kAnglesPerWeight * weights_of(spec);
+  if (angles <= angles_max) return;
+  throw InputError(
+      "{}: a context of {} positions takes a table of {} angles: at most {} are accepted for a "
+      "model of this size; pass --context N with fewer positions",
+      path, spec.positions_max, angles, angles_max);
+}
 
 DecoderConversion convert_decoder(const std::filesystem::path& path, const std::string& name,
                                   const DecoderConversionOptions& options,
@@ -58,6 +76,7 @@ DecoderConversion convert_decoder(const std::filesystem::path& path, const std::
   conversion.account = conversion.source.account;
   const std::string quoted = quote(path.string());
   limit_context(conversion.source.spec.positions_max, options.context, quoted);
+  check_angles(conversion.source.spec, quoted);
   conversion.program = build_decoder_program(conversion.source.spec, name);
   conversion.program.tokenizer = tokenizer_for(path, options.tokenizer, conversion.source);
   conversion.file = pack_model(conversion.program, targets, quoted);

@@ -28,4 +28,7 @@ DecoderConversion convert_decoder(const std::filesystem::path& path, const std::
                                   const DecoderConversionOptions& options,
                                   const std::vector<Target>& targets);
 
+// Throws InputError where the table of RoPE's angles is out of proportion to the model.
+void check_angles(const DecoderSpec& spec, const std::string& path);
+
 }  // namespace arenite::convert

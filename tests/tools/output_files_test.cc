@@ -39,6 +39,13 @@ class OutputFiles : public ::testing::Test {
 
   std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
 
+  // What /dev/stdout is, where a program that replaces it does no harm.
+  std::string stdout_link() const {
+    std::error_code there_already;
+    fs::create_symlink("/proc/self/fd/1", path("stdout"), there_already);
+    return path("stdout");
+  }
+
   // Bad usage that says `part`, and no file has changed.
   void refused(const std::vector<std::string>& words, std::string_view part, Command command = {}) {
     const auto before = contents_of(folder_.path());
@@ -88,16 +95,18 @@ TEST_F(OutputFiles, NoCommandReplacesItsInput) {
           "--trace: ");
   refused({"run", decoder_, "--input", ids_, "--output", path("y"), "--hidden-states", ids_},
           "--hidden-states: ");
-  const std::string mask = folder_.write("mask.npy", read_bytes(ids_)).string();
-  const std::string types = folder_.write("types.npy", read_bytes(ids_)).string();
+  const auto write_four = [&](const char* name, char number) {
+    const std::string data(4, number);
+    return folder_.write(name, npy_bytes("|u1", "False", "4,", data)).string();
+  };
+  const std::string mask = write_four("mask.npy", 1);
+  const std::string types = write_four("types.npy", 0);
   for (const char* const output : {"--output", "--hidden-states", "--trace"}) {
     for (const auto& [option, file] : {std::pair("--mask", mask), std::pair("--types", types)}) {
       std::vector<std::string> words = {"run",  tagger_, "--input", ids_,
                                         option, file,    output,    file};
       if (output != std::string("--output")) words.insert(words.end(), {"--output", path("y")});
-      const auto before = contents_of(folder_.path());
-      EXPECT_NE(run_arenite(words).exit_code, kDone) << option << " " << output;
-      EXPECT_TRUE(contents_of(folder_.path()) == before) << option << " " << output;
+      refused(words, "is an input of this command");
     }
   }
   refused({"strip", small_, "-o", small_}, "is an input");
@@ -124,7 +133,7 @@ TEST_F(OutputFiles, TwoOutputsAreTwoFiles) {
 TEST_F(OutputFiles, TheStandardOutputIsNoOtherOutputAndNoInput) {
   Command to_file;
   to_file.output_file = folder_.write("log", "lines before\n");
-  refused({"strip", small_, "-o", "/dev/stdout"}, "where the standard output goes", to_file);
+  refused({"strip", small_, "-o", stdout_link()}, "where the standard output goes", to_file);
   refused({"strip", small_, "-o", path("log")}, "where the standard output goes", to_file);
   to_file.output_file = small_;
   for (const char* const command : {"inspect", "verify", "bench"}) {
@@ -142,8 +151,8 @@ TEST_F(OutputFiles, DevicesFoldersAndMissingFoldersAreRefusedFirst) {
   };
   EXPECT_TRUE(cannot_write("/dev/null", "not a regular file"));
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
-  EXPECT_TRUE(cannot_write("/dev/stdout", "not a regular file"));
-  EXPECT_TRUE(fs::is_symlink("/dev/stdout"));
+  EXPECT_TRUE(cannot_write(stdout_link(), "not a regular file"));
+  EXPECT_TRUE(fs::is_symlink(stdout_link()));
   EXPECT_TRUE(cannot_write(path("intent"), "it is a folder"));
   EXPECT_TRUE(cannot_write(path("none/out"), "make it first"));
   EXPECT_TRUE(cannot_write(small_ + "/out", "Not a directory"));

@@ -79,7 +79,7 @@ const FileRule kContentRules[] = {
      [](ModelSurgery& file) {
        // The packed weights end in 16 bytes of padding; then come zeros up to the next segment.
        const Segment& first = *file.packed(0).segment();
-       file.file()[first.offset() + first.bytes()] = std::byte{1};
+       file.file()[static_cast<size_t>(first.offset() + first.bytes())] = std::byte{1};
      },
      {"packed.segment", "not zero", 1}},
     {"BytesBeforeTheFooter",

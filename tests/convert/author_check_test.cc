@@ -91,8 +91,8 @@ TEST(AuthorCheck, AModuleMayScaleItsScoresByAnotherNumber) {
   const auto model = [&] { return convert_checkpoint(path, "m", options, parse_targets("all")); };
   EXPECT_TRUE(refuses([&] { check_against_author(model(), files_of("unscaled_module"), "m.pt"); },
                       {"m.pt", "y.npy", "differ by up to", "--heads 2",
-                       "assumed: causal mask, as usual for this module; scores times "
-                       "1/sqrt(head_dim)"}));
+                       "assumed: scores times 1/sqrt(head_dim); causal mask, as usual for "
+                       "this module"}));
   options.score_scale = 1.0;
   const Conversion scaled = model();
   EXPECT_EQ(scaled.account.given, (std::vector<std::string>{"--heads 2", "--scale 1"}));

@@ -177,8 +177,9 @@ AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorF
     compare(conversion.file, target.target, input, finite_values(output_array), check);
   }
   if (!has_run) {
-    throw InputError("{}: --expect: this CPU runs none of the targets asked for: add native",
-                     quote(checkpoint));
+    throw InputError(
+        "{}: --expect: this CPU runs none of the targets asked for: expected one that it runs",
+        quote(checkpoint));
   }
   if (!(check.largest_difference <= kAuthorDifferenceMax * check.largest_value)) {
     throw InputError(

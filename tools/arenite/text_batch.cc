@@ -93,8 +93,8 @@ void encode_lines(const std::filesystem::path& file, const TextEncoder& encoder,
   size_t number = 0;
   for (std::string_view line; convert::take_line(rest, line);) {
     if (++number > convert::kTextsMax) {
-      throw convert::InputError("{} has more than {} lines, which is the most: split it",
-                                source, convert::kTextsMax);
+      throw convert::InputError("{} has more than {} lines, which is the most: split it", source,
+                                convert::kTextsMax);
     }
     const std::string name = fmt::format("{}, line {}", source, number);
     if (line.size() > convert::kPromptBytesMax) {

@@ -95,7 +95,8 @@ TEST(StateDict, PlainValuesMayBeFloats) {
   pickle.raw(std::string_view("\x3e\xb0\xc6\xf7\xa0\xb5\xed\x8d", 8)).code(op::kSetItem);
   const std::string bytes = pickle.stop();
   const Pickle read = unpickle(std::as_bytes(std::span(bytes)), "data.pkl");
-  EXPECT_EQ(plain_values(read), (std::map<std::string, std::string>{{"epsilon", "1e-06"}}));
+  EXPECT_EQ(plain_values(read, "data.pkl"),
+            (std::map<std::string, std::string>{{"epsilon", "1e-06"}}));
 }
 
 TEST(StateDict, RefusesTwoTensorsOfOneName) {

@@ -72,12 +72,12 @@ std::vector<GoldenCase> causal_ones(std::vector<GoldenCase> cases) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Data, CausalGolden,
-                         testing::Combine(testing::ValuesIn(causal_ones(kDataCases)),
-                                          testing::ValuesIn(targets_here())),
+                         ::testing::Combine(::testing::ValuesIn(causal_ones(kDataCases)),
+                                            ::testing::ValuesIn(targets_here())),
                          case_and_set);
 INSTANTIATE_TEST_SUITE_P(Own, CausalGolden,
-                         testing::Combine(testing::ValuesIn(causal_ones(kOwnCases)),
-                                          testing::ValuesIn(targets_here())),
+                         ::testing::Combine(::testing::ValuesIn(causal_ones(kOwnCases)),
+                                            ::testing::ValuesIn(targets_here())),
                          case_and_set);
 
 TEST_P(Golden, AgreesWithTheReference) {

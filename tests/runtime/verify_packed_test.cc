@@ -162,7 +162,7 @@ TEST(VerifyPackedWeights, RefusesDamageInEachSegment) {
     ModelSurgery file(sound.span());
     const Segment& segment = *file.packed(i).segment();
     for (const uint64_t place : {uint64_t{0}, segment.bytes() / 2, segment.bytes() - 1}) {
-      std::byte& byte = file.file()[segment.offset() + place];
+      std::byte& byte = file.file()[static_cast<size_t>(segment.offset() + place)];
       byte ^= std::byte{1};
       expect_refusal(file.file(), {"packed.segment.crc32c", "damaged", i});
       byte ^= std::byte{1};

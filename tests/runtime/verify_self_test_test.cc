@@ -90,7 +90,7 @@ TEST(VerifySelfTestDamage, IsFoundByTheChecksum) {
   ModelSurgery file(tested_file().span());
   const Segment& segment = file.model().self_test()->segment();
   for (const uint64_t place : {uint64_t{0}, segment.bytes() / 2, segment.bytes() - 1}) {
-    std::byte& byte = file.file()[segment.offset() + place];
+    std::byte& byte = file.file()[static_cast<size_t>(segment.offset() + place)];
     byte ^= std::byte{1};
     expect_refusal(file.file(), {"self_test.segment.crc32c", "damaged"});
     byte ^= std::byte{1};

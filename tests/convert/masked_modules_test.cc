@@ -159,7 +159,7 @@ TEST(MaskedModules, RefuseAnOptionThatContradictsTheBuffer) {
   const std::vector<MaskPattern> patterns = mask_patterns(kContext);
   const std::string causal = with_mask(patterns[0].dense).safetensors();
   EXPECT_TRUE(is_refused(causal, with(MaskChoice::kBidirectional),
-                         {"'mask'", "--bidirectional", "found causal", "leave the option out"}));
+                         {"'mask'", "--bidirectional", "found causal", "drop the option"}));
   EXPECT_TRUE(is_refused(causal, with(MaskChoice::kWindow, 5), {"--window 5", "found causal"}));
   for (size_t i = 1; i < patterns.size(); ++i) {
     EXPECT_TRUE(is_refused(with_mask(patterns[i].dense).safetensors(), with(MaskChoice::kCausal),

@@ -4,6 +4,7 @@
 #ifndef ARENITE_TESTS_GOLDEN_PINNED_CASES_H_
 #define ARENITE_TESTS_GOLDEN_PINNED_CASES_H_
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -26,6 +27,7 @@ inline AttentionModule causal_module(uint32_t features, uint32_t heads, uint32_t
   module.heads = heads;
   module.head_dim = head_dim;
   module.value_dim = value_dim;
+  if (head_dim != 0) module.score_scale = 1.0 / std::sqrt(static_cast<double>(head_dim));
   module.positions_max = context;
   module.masks = {convert::band_mask(kUnlimited, 0, context)};
   module.head_masks.assign(heads, 0);

@@ -148,7 +148,7 @@ const ProgramRule kRopeRules[] = {
 const ProgramRule kElementRules[] = {
     {"ActivationOfAnUnknownKind",
      [](Program& p) {
-       op(p, kActivation).activation.kind = static_cast<format::ActivationKind>(6);
+       op(p, kActivation).activation.kind = static_cast<format::ActivationKind>(7);
      },
      {"activation.kind", "unknown", kActivation}},
     {"ActivationWithoutTarget",

@@ -52,6 +52,7 @@ void run_convert(const ConvertArguments& arguments) {
   const convert::OutputGuard guard({{"--output", arguments.output}});
   const std::filesystem::path& checkpoint = arguments.checkpoint;
   require_no_part_of(checkpoint, arguments.output);
+  for (const std::filesystem::path& array : arguments.expect) convert::note_read(array);
   const std::string name =
       arguments.name.empty() ? arguments.output.stem().string() : arguments.name;
   const std::vector<Target> targets = convert::parse_targets(arguments.targets);

@@ -183,10 +183,9 @@ std::vector<std::pair<std::string, ValueIndex>> add_plain_values(
     const PickleValue& key = pickle.values[items[i]];
     const PickleValue& value = pickle.values[items[i + 1]];
     if (key.kind != Kind::kString || key.text.size() > kNameCharactersMax) continue;
-    if (value.kind != Kind::kInt && value.kind != Kind::kBool && value.kind != Kind::kString &&
-        value.kind != Kind::kDict) {
-      continue;
-    }
+    const bool is_plain = value.kind == Kind::kInt || value.kind == Kind::kFloat ||
+                          value.kind == Kind::kBool || value.kind == Kind::kString;
+    if (!is_plain && value.kind != Kind::kDict) continue;
     const std::string name = prefix + std::string(key.text);
     budget.take_name(name.size());
     if (value.kind == Kind::kInt) values[name] = fmt::format("{}", value.integer);

@@ -141,9 +141,6 @@ TokenizerSpec read_sentencepiece_model(const std::filesystem::path& file) {
     if (field.number > kNormalizerSpec) continue;  // self-tests and denormalization
     expect(reader, field, Type::kBytes);
     if (field.number == kPieces) {
-      if (model.pieces.size() == format::kVocabularyMax) {
-        throw InputError("{} has more than {} pieces", name, format::kVocabularyMax);
-      }
       const std::string where = fmt::format("{}, piece {}", name, model.pieces.size());
       SentencePiece piece = read_piece(field.bytes, where);
       check_token(name, model.pieces.size(), piece.text);

@@ -5,8 +5,8 @@
 #   make ARENITE_SKIP_PACKAGES=1       does not look at Debian packages
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-x86-64-levels test-tsan test-arm64 test-armv7 test-riscv64 test-cortex-m7 test-cortex-m4f \
-  demo-cortex-m7 fuzz bench size check tidy sanitize clean help
+.PHONY: build demo test test-x86-64-levels test-tsan test-arm64 test-armv7 test-riscv64 \
+  test-cortex-m7 test-cortex-m4f demo-cortex-m7 fuzz bench size check tidy sanitize clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
 

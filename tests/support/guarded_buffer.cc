@@ -36,8 +36,8 @@ GuardedBuffer::GuardedBuffer(size_t bytes, size_t alignment, size_t slack_bytes,
   const size_t wanted = bytes + slack_bytes;
   const size_t accessible_bytes = std::max((wanted + page - 1) / page, size_t{1}) * page;
   mapping_bytes_ = accessible_bytes + 2 * page;
-  void* const mapping =
-      mmap(nullptr, mapping_bytes_, guards_are_readable() ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const mapping = mmap(nullptr, mapping_bytes_, guards_are_readable() ? PROT_READ : PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   require(mapping != MAP_FAILED);
   mapping_ = static_cast<std::byte*>(mapping);
   accessible_ = {mapping_ + page, accessible_bytes};

@@ -55,9 +55,9 @@ endfunction()
 # arenite_test(NAME SOURCES file... [LIBRARIES target...] [TIMEOUT seconds] [PRECOMPILED kind])
 #
 # Natively every TEST is a CTest test of its own, with the program's name as its label. Under an
-# emulator or ThreadSanitizer, where starting a process is what costs, the program is one test, which
-# fails if all that is in it was skipped; under the latter it runs what says by its name that it uses
-# threads.
+# emulator or ThreadSanitizer, where starting a process is what costs, the program is one test,
+# which fails if all that is in it was skipped; under the latter it runs what says by its name that
+# it uses threads.
 function(arenite_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PRECOMPILED" "SOURCES;LIBRARIES")
   if(NOT arg_TIMEOUT)

@@ -2,8 +2,8 @@
 // The pickle machine: a stack, marks and a memo, all bounded; no recursion and no Python.
 #include "convert/unpickler.h"
 
-#include <bit>
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string_view>
 #include <utility>

@@ -5,6 +5,8 @@
 
 #include "convert/scaling/cost_counter.h"
 #include "convert/scaling/reader_cases.h"
+#include "convert/tokenizers/tokenizer_compiler.h"
+#include "convert/tokenizers/tokenizer_source.h"
 #include "support/temp_folder.h"
 
 namespace arenite::testing {
@@ -65,6 +67,16 @@ std::string name_of(const ::testing::TestParamInfo<ReaderCase>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Readers, Scaling, ::testing::ValuesIn(reader_cases()), name_of);
+
+// The tables of WordPiece come from all code points, of which few matter to a small vocabulary.
+TEST(SmallInputs, CostLittle) {
+  const TempFolder folder;
+  const auto file = folder.write("vocab.txt", "[UNK]\n[CLS]\n[SEP]\nhello\n##s\n");
+  const CostCounter counter;
+  convert::TokenizerSpec spec = convert::read_tokenizer(file);
+  convert::complete_tokenizer(spec);
+  EXPECT_LT(counter.cost().steps, uint64_t{1} << 29);
+}
 
 // The counter itself: a loop in a loop must not pass.
 TEST(CostCounter, SeesQuadraticTime) {

@@ -115,6 +115,15 @@ std::vector<std::string> long_word(size_t size) {
   return tokens;
 }
 
+// Pieces of which each is the beginning of the next, and `size` that begin with none of them and end
+// in all: the merges of a long one are looked for among all of its parts.
+std::vector<std::string> held_pieces(size_t size) {
+  std::vector<std::string> pieces;
+  for (size_t length = 1; length <= 64; ++length) pieces.emplace_back(length, 'a');
+  for (size_t i = 0; i < size; ++i) pieces.push_back(word(i) + "_" + std::string(1000, 'a'));
+  return pieces;
+}
+
 InputFiles vocab_txt(const std::vector<std::string>& tokens) {
   std::string text = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
   for (const std::string& token : tokens) text += token + "\n";
@@ -178,9 +187,11 @@ std::vector<ReaderCase> tokenizer_cases() {
       of(kModel, "many pieces", 2000, sentence_pieces, words),
       of(kModel, "many long pieces that hardly differ", 200, sentence_pieces, near),
       of(kModel, "a long piece", 20'000, sentence_pieces, long_word),
+      of(kModel, "pieces that hold each other", 200, sentence_pieces, held_pieces),
       of(kBin, "many tokens", 2000, llama2c, words),
       of(kBin, "many long tokens that hardly differ", 200, llama2c, near),
       of(kBin, "a long token", 20'000, llama2c, long_word),
+      of(kBin, "tokens that hold each other", 200, llama2c, held_pieces),
       of(kTxt, "many tokens", 5000, vocab_txt, words),
       of(kTxt, "many long tokens that hardly differ", 500, vocab_txt, near),
       of(kTxt, "a long token", 100'000, vocab_txt, long_word),

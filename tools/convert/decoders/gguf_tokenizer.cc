@@ -31,7 +31,7 @@ class TokenizerReader {
       throw InputError("{}: metadata '{}' has {} elements: at most {} are accepted",
                        quote(file_.file_name()), key, value->count, count_max);
     }
-    found.reserve(value->count);  // each has 8 bytes of the file at least
+    found.reserve(static_cast<size_t>(value->count));  // each has 8 bytes of the file at least
     for_each_string(*value, [&](std::string_view text) { found.emplace_back(text); });
     return found;
   }

@@ -34,8 +34,7 @@ EncoderSpec read_hf_encoder(ConfigFields& config, ModelTensors& tensors,
 // The same from a folder that save_pretrained wrote; `weights` as in read_hf_weights.
 EncoderSpec read_hf_encoder_folder(const std::filesystem::path& folder,
                                    const std::filesystem::path& weights,
-                                   const ModelOptions& options,
-                                   HeadUse head_use = HeadUse::kKeep);
+                                   const ModelOptions& options, HeadUse head_use = HeadUse::kKeep);
 
 // One function per family, for all but the head; `model_type` is taken already. `prefix` is what
 // stands in front of the names of all these tensors.

@@ -115,8 +115,8 @@ std::vector<std::string> long_word(size_t size) {
   return tokens;
 }
 
-// Pieces of which each is the beginning of the next, and `size` that begin with none of them and end
-// in all: the merges of a long one are looked for among all of its parts.
+// Pieces of which each is the beginning of the next, and `size` that begin with none of them and
+// end in all: the merges of a long one are looked for among all of its parts.
 std::vector<std::string> held_pieces(size_t size) {
   std::vector<std::string> pieces;
   for (size_t length = 1; length <= 64; ++length) pieces.emplace_back(length, 'a');

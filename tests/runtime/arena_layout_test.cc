@@ -37,7 +37,7 @@ class ArenaLayouts : public SessionTest {
     for (uint32_t i = 0; i < reader.slots(); ++i) {
       const format::SlotView slot = reader.slot(i);
       size_t& most = slot.per_output ? output_floats : token_floats;
-      most = std::max<size_t>(most, slot.column + slot.width);
+      most = std::max(most, static_cast<size_t>(slot.column + slot.width));
     }
     const size_t score_bytes =
         reader.caches() == 0 ? 0

@@ -90,7 +90,7 @@ std::vector<TestMask> masks(uint32_t positions) {
 // One mask of each kind in which the last of three tokens sees all.
 std::vector<TestMask> last_sees_all() {
   DenseMask dense(3);
-  for (const auto& [row, key] : {std::pair(0, 0), {1, 1}, {2, 0}, {2, 1}, {2, 2}}) {
+  for (const auto& [row, key] : {std::pair(0u, 0u), {1, 1}, {2, 0}, {2, 1}, {2, 2}}) {
     dense.visible[dense.index(row, key)] = 1;
   }
   return {causal_mask(3), slope_mask(3, 2, 0, 0.0f), tile_mask("tiles", dense)};
@@ -205,7 +205,7 @@ TEST_P(AttentionFinite, AScoreWhosePartsOverflowIsTheirSum) {
 // The lowest score of all is what tiles give hidden keys: those stay hidden beside it.
 TEST_P(AttentionFinite, TheLowestScoreIsNotAHiddenKeys) {
   DenseMask dense(3);
-  for (const auto& [row, key] : {std::pair(0, 0), {1, 0}, {1, 1}, {2, 0}, {2, 2}}) {
+  for (const auto& [row, key] : {std::pair(0u, 0u), {1, 0}, {1, 1}, {2, 0}, {2, 2}}) {
     dense.visible[dense.index(row, key)] = 1;
   }
   EXPECT_EQ(last_output({-1}, {FLT_MAX, 1, FLT_MAX}, tile_mask("tiles", dense)), 2.5f);

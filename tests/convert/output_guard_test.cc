@@ -73,13 +73,13 @@ TEST_F(OutputGuards, TwoOutputsAreTwoFiles) {
   const std::pair<const char*, const char*> names[] = {
       {"new", "new"}, {"new", "below/../new"}, {"below/new", "other/new"}, {"in", "hard"},
       {"in", "soft"}, {"in", "./in"},          {"soft", "other/twice"}};
-  for (const auto& [one, two] : names) {
+  for (const auto& pair : names) {
     EXPECT_TRUE(refuses_same(
         [&] {
-          OutputGuard({{"--a", path(one)}, {"--b", path(two)}});
+          OutputGuard({{"--a", path(pair.first)}, {"--b", path(pair.second)}});
         },
         {"--b: ", "is the file of --a"}))
-        << one << " " << two;
+        << pair.first << " " << pair.second;
   }
   fs::create_symlink("later", path("dangling"));
   EXPECT_TRUE(refuses_same(

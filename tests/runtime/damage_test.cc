@@ -166,7 +166,7 @@ convert::AlignedBytes sound_file(const std::string& name) {
 
 TEST_P(RepairedDamage, OfOneMetadataByteIsRefusedOrHarmless) {
   const ModelSurgery sound(sound_file(GetParam()).span());
-  const size_t metadata_bytes = sound.footer().metadata_bytes;
+  const auto metadata_bytes = static_cast<size_t>(sound.footer().metadata_bytes);
   Copy copy(sound.file());
   ASSERT_EQ(load_and_run(copy.fresh()), Fate::kRan);
   Fates fates;
@@ -187,7 +187,7 @@ TEST_P(RepairedDamage, OfOneMetadataByteIsRefusedOrHarmless) {
 // Whole words: counts, offsets and sizes that are plausible, huge, or those of another field.
 TEST_P(RepairedDamage, OfOneMetadataWordIsRefusedOrHarmless) {
   const ModelSurgery sound(sound_file(GetParam()).span());
-  const size_t words = sound.footer().metadata_bytes / sizeof(uint32_t);
+  const auto words = static_cast<size_t>(sound.footer().metadata_bytes) / sizeof(uint32_t);
   Copy copy(sound.file());
   const auto word_at = [&](size_t index) {
     uint32_t word;
@@ -216,8 +216,8 @@ TEST_P(RepairedDamage, OfAllWeightsIsHarmless) {
   Random random(4);
   for (int round = 0; round < 20; ++round) {
     for (const format::Packed* const packed : *file.model().packed()) {
-      for (std::byte& byte :
-           file.file().subspan(packed->segment()->offset(), packed->segment()->bytes())) {
+      for (std::byte& byte : file.file().subspan(static_cast<size_t>(packed->segment()->offset()),
+                                                 static_cast<size_t>(packed->segment()->bytes()))) {
         byte = round == 0 ? std::byte{0xFF} : static_cast<std::byte>(random.next());
       }
     }

@@ -153,8 +153,9 @@ TEST_P(EncoderBatch, PositionsWithoutPaddingAreCountedInTheIds) {
   for (TokenId& id : input.ids) id = std::max(id, 2u);
   std::vector<uint8_t> visible(3 * kTokens, 1);
   // Padded on its left; padding within the text, some of it hidden; gaps, with ids that are none.
-  for (const size_t padding : {0, 1, 2, 3, 4, 40, 45, 50, 73}) input.ids[padding] = 1;
-  for (const size_t hidden : {0, 1, 2, 3, 4, 9, 37, 45, 60, 74, 80, 110}) visible[hidden] = 0;
+  for (const size_t padding : {0u, 1u, 2u, 3u, 4u, 40u, 45u, 50u, 73u}) input.ids[padding] = 1;
+  for (const size_t hidden : {0u, 1u, 2u, 3u, 4u, 9u, 37u, 45u, 60u, 74u, 80u, 110u})
+    visible[hidden] = 0;
   input.ids[80] = kNoToken;
   convert::EncoderSpec spec = make_encoder(shape);
   const std::vector<float> table = spec.position_embedding->load();

@@ -39,7 +39,7 @@ class ArenaLayouts : public SessionTest {
       size_t& most = slot.per_output ? output_floats : token_floats;
       most = std::max(most, static_cast<size_t>(slot.column + slot.width));
     }
-    const size_t score_bytes =
+    const uint64_t score_bytes =
         reader.caches() == 0 ? 0
                              : size_t{packing.mr} * sizeof(float) *
                                    (packing.nr + key_panels(packing, positions_most) * packing.nr +

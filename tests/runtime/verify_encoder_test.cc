@@ -40,6 +40,7 @@ void resize(Program& program, const std::string& name, uint32_t outputs, uint32_
   changed.inputs = inputs;
   changed.layout = layout;
   changed.weights.assign(size_t{outputs} * inputs, 1.0f);
+  changed.load = [] { return std::vector<float>(); };  // of no rows
 }
 
 // `encoder`, changed in one place, is refused at `op_name`.

@@ -38,7 +38,8 @@ class Folder {
       append(code_point);
       return folded_;
     }
-    for (const uint32_t part : decompose(code_point).span()) {
+    const auto parts = decompose(code_point);
+    for (const uint32_t part : parts.span()) {
       if (word_category(part) != WordCategory::kMark) append(part);
     }
     return folded_;

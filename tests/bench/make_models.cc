@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <string>
 
-#include "convert/atomic_file.h"
 #include "convert/convert.h"
-#include "convert/decoders/decoder_program.h"
-#include "convert/encoders/encoder_program.h"
-#include "convert/program_builder.h"
-#include "convert/writer.h"
+#include "convert/files/atomic_file.h"
+#include "convert/program/decoder_program.h"
+#include "convert/program/encoder_program.h"
+#include "convert/program/program_builder.h"
+#include "convert/program/writer.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "arenite/arenite.h"
-#include "runtime/decoder_fixture.h"
-#include "runtime/encoder_fixture.h"
+#include "runtime/session/decoder_fixture.h"
+#include "runtime/session/encoder_fixture.h"
 #include "support/malloc_trap.h"
 #include "support/pool.h"
 

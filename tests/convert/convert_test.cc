@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "convert/error.h"
+#include "convert/files/error.h"
 
 namespace arenite::convert {
 namespace {

@@ -7,11 +7,11 @@
 #include <string>
 #include <utility>
 
-#include "convert/checkpoint.h"
-#include "convert/conversion_steps.h"
 #include "convert/convert.h"
-#include "convert/encoders/convert_encoder.h"
-#include "convert/program_builder.h"
+#include "convert/convert_encoder.h"
+#include "convert/files/checkpoint.h"
+#include "convert/program/conversion_steps.h"
+#include "convert/program/program_builder.h"
 #include "golden/pinned_cases.h"
 
 namespace arenite::device {

@@ -7,7 +7,7 @@
 #include <string>
 #include <tuple>
 
-#include "convert/npy.h"
+#include "convert/files/npy.h"
 #include "golden/decoder_case.h"
 #include "support/compare.h"
 #include "support/kernel_sets.h"

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "convert/npy.h"
+#include "convert/files/npy.h"
 #include "golden/converted.h"
 #include "golden/golden_case.h"
 #include "support/compare.h"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "convert/npy.h"
+#include "convert/files/npy.h"
 #include "golden/converted.h"
 #include "support/test_data.h"
 

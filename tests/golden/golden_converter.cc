@@ -18,16 +18,16 @@
 #include <string>
 #include <vector>
 
-#include "convert/checkpoint.h"
 #include "convert/convert.h"
-#include "convert/decoders/decoder_program.h"
-#include "convert/decoders/decoder_source.h"
-#include "convert/encoders/encoder_program.h"
-#include "convert/encoders/encoder_source.h"
-#include "convert/module_recognition.h"
-#include "convert/program_builder.h"
+#include "convert/families/decoder_source.h"
+#include "convert/families/encoder_source.h"
+#include "convert/files/checkpoint.h"
+#include "convert/modules/module_recognition.h"
+#include "convert/program/decoder_program.h"
+#include "convert/program/encoder_program.h"
+#include "convert/program/program_builder.h"
+#include "convert/program/writer.h"
 #include "convert/tokenizers/tokenizer_source.h"
-#include "convert/writer.h"
 
 namespace arenite::convert {
 namespace {

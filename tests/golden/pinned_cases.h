@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "convert/attention_module.h"
+#include "convert/modules/attention_module.h"
 
 namespace arenite::test {
 

@@ -2,8 +2,8 @@
 // The cases that are written into the source, on every kernel set.
 #include <gtest/gtest.h>
 
-#include "convert/program_builder.h"
-#include "convert/writer.h"
+#include "convert/program/program_builder.h"
+#include "convert/program/writer.h"
 #include "golden/pinned_cases.h"
 #include "support/compare.h"
 #include "support/kernel_sets.h"

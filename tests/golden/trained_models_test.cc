@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "convert/npy.h"
+#include "convert/files/npy.h"
 #include "golden/decoder_case.h"
 #include "golden/golden_case.h"
 #include "support/compare.h"

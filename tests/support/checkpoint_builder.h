@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/checkpoint.h"
+#include "convert/files/checkpoint.h"
 
 namespace arenite::test {
 

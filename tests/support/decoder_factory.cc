@@ -4,8 +4,8 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "convert/decoders/decoder_program.h"
-#include "convert/writer.h"
+#include "convert/program/decoder_program.h"
+#include "convert/program/writer.h"
 #include "support/random_weights.h"
 
 namespace arenite::test {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "arenite/token.h"
-#include "convert/aligned_bytes.h"
-#include "convert/decoders/decoder_spec.h"
-#include "convert/program.h"
+#include "convert/families/decoder_spec.h"
+#include "convert/files/aligned_bytes.h"
+#include "convert/program/program.h"
 #include "support/model_factory.h"
 
 namespace arenite::test {

@@ -4,8 +4,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "convert/encoders/encoder_program.h"
-#include "convert/writer.h"
+#include "convert/program/encoder_program.h"
+#include "convert/program/writer.h"
 #include "support/random_weights.h"
 
 namespace arenite::test {

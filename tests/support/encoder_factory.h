@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "convert/aligned_bytes.h"
-#include "convert/encoders/encoder_spec.h"
-#include "convert/program.h"
+#include "convert/families/encoder_spec.h"
+#include "convert/files/aligned_bytes.h"
+#include "convert/program/program.h"
 #include "support/model_factory.h"
 
 namespace arenite::test {

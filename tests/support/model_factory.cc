@@ -6,8 +6,8 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "convert/program_builder.h"
-#include "convert/writer.h"
+#include "convert/program/program_builder.h"
+#include "convert/program/writer.h"
 #include "support/random.h"
 
 namespace arenite::test {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "arenite/target.h"
-#include "convert/aligned_bytes.h"
-#include "convert/attention_module.h"
-#include "convert/mask_compiler.h"
+#include "convert/files/aligned_bytes.h"
+#include "convert/modules/attention_module.h"
+#include "convert/program/mask_compiler.h"
 
 namespace arenite::test {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "convert/error.h"
+#include "convert/files/error.h"
 
 namespace arenite::testing {
 

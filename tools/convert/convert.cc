@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "convert/check_inputs.h"
-#include "convert/conversion_steps.h"
-#include "convert/error.h"
-#include "convert/module_recognition.h"
-#include "convert/module_reference.h"
-#include "convert/program_builder.h"
+#include "convert/check/check_inputs.h"
+#include "convert/check/module_reference.h"
+#include "convert/files/error.h"
+#include "convert/modules/module_recognition.h"
+#include "convert/program/conversion_steps.h"
+#include "convert/program/program_builder.h"
 
 namespace arenite::convert {
 namespace {

@@ -8,12 +8,12 @@
 
 #include "arenite/session.h"
 #include "arenite/target.h"
-#include "convert/aligned_bytes.h"
-#include "convert/attention_module.h"
-#include "convert/model_options.h"
-#include "convert/module_options.h"
-#include "convert/program.h"
-#include "convert/target_check.h"
+#include "convert/check/target_check.h"
+#include "convert/families/model_options.h"
+#include "convert/files/aligned_bytes.h"
+#include "convert/modules/attention_module.h"
+#include "convert/modules/module_options.h"
+#include "convert/program/program.h"
 
 namespace arenite::convert {
 

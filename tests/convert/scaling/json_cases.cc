@@ -2,8 +2,8 @@
 // JSON of every shape that has hurt a parser.
 #include <fmt/format.h>
 
-#include "convert/models/config_fields.h"
-#include "convert/models/json_file.h"
+#include "convert/families/config_fields.h"
+#include "convert/files/json_file.h"
 #include "convert/scaling/reader_cases.h"
 
 namespace arenite::testing {

@@ -2,7 +2,7 @@
 // What torch.save writes, and pickles in which a few bytes stand for many values.
 #include <fmt/format.h>
 
-#include "convert/checkpoint.h"
+#include "convert/files/checkpoint.h"
 #include "convert/scaling/reader_cases.h"
 #include "convert/tokenizers/tokenizer_source.h"
 #include "support/pickle_builder.h"

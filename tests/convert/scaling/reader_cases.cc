@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "convert/error.h"
+#include "convert/files/error.h"
 
 namespace arenite::testing {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/npy.h"
+#include "convert/files/npy.h"
 #include "convert/tokenizers/tokenizer_source.h"
 #include "support/refusal.h"
 #include "support/temp_folder.h"

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "convert/error.h"
+#include "convert/files/error.h"
 #include "convert/tokenizers/tokenizer_builders.h"
 #include "convert/tokenizers/tokenizer_compiler.h"
 #include "convert/tokenizers/tokenizer_source.h"

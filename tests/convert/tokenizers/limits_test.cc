@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "convert/input_limits.h"
+#include "convert/files/input_limits.h"
 #include "convert/tokenizers/piece_search.h"
 #include "convert/tokenizers/tokenizer_builders.h"
 #include "convert/tokenizers/tokenizer_file.h"

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "convert/error.h"
+#include "convert/files/error.h"
 #include "core/utf8.h"
 
 namespace arenite::convert {

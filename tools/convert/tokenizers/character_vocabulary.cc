@@ -5,9 +5,9 @@
 #include <span>
 #include <string_view>
 
-#include "convert/error.h"
+#include "convert/files/error.h"
+#include "convert/files/unpickler.h"
 #include "convert/tokenizers/tokenizer_file.h"
-#include "convert/unpickler.h"
 #include "core/utf8.h"
 
 namespace arenite::convert {

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "convert/error.h"
-#include "convert/file_map.h"
-#include "convert/input_limits.h"
-#include "convert/models/json_file.h"
+#include "convert/files/error.h"
+#include "convert/files/file_map.h"
+#include "convert/files/input_limits.h"
+#include "convert/files/json_file.h"
 #include "convert/tokenizers/frame_check.h"
 #include "convert/tokenizers/hf_object.h"
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "convert/error.h"
-#include "convert/models/json_file.h"
+#include "convert/files/error.h"
+#include "convert/files/json_file.h"
 
 namespace arenite::convert {
 

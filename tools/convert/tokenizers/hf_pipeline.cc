@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "convert/error.h"
+#include "convert/files/error.h"
 #include "convert/tokenizers/sentence_pieces.h"
 
 namespace arenite::convert {

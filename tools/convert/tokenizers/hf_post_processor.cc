@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "convert/error.h"
+#include "convert/files/error.h"
 
 namespace arenite::convert {
 namespace {

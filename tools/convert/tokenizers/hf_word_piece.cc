@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "convert/error.h"
+#include "convert/files/error.h"
 #include "convert/tokenizers/bert_vocabulary.h"
 #include "convert/tokenizers/frame_check.h"
 #include "convert/tokenizers/hf_config.h"

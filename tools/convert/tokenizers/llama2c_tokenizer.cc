@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "convert/error.h"
+#include "convert/files/error.h"
 #include "convert/tokenizers/sentence_pieces.h"
 #include "convert/tokenizers/tokenizer_file.h"
 

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "convert/error.h"
+#include "convert/files/error.h"
 
 namespace arenite::convert {
 

@@ -7,7 +7,7 @@
 #include <functional>
 #include <unordered_set>
 
-#include "convert/error.h"
+#include "convert/files/error.h"
 #include "convert/tokenizers/piece_search.h"
 #include "convert/tokenizers/tokenizer_file.h"
 #include "core/utf8.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "convert/error.h"
+#include "convert/files/error.h"
 #include "convert/tokenizers/protobuf.h"
 #include "convert/tokenizers/sentence_pieces.h"
 #include "convert/tokenizers/tokenizer_file.h"

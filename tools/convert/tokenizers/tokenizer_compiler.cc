@@ -6,7 +6,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "convert/error.h"
+#include "convert/files/error.h"
 #include "convert/tokenizers/tokenizer_notes.h"
 #include "convert/tokenizers/unicode_ranges.h"
 #include "convert/tokenizers/word_folding.h"

@@ -2,8 +2,8 @@
 // The limits are those of the model file.
 #include "convert/tokenizers/tokenizer_file.h"
 
-#include "convert/error.h"
-#include "convert/input_limits.h"
+#include "convert/files/error.h"
+#include "convert/files/input_limits.h"
 #include "format/tokenizer_reader.h"
 
 namespace arenite::convert {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "convert/file_map.h"
+#include "convert/files/file_map.h"
 
 namespace arenite::convert {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "convert/error.h"
+#include "convert/files/error.h"
 #include "convert/tokenizers/unicode_library.h"
 
 namespace arenite::convert {

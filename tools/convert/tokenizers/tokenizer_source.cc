@@ -7,12 +7,12 @@
 #include <iterator>
 #include <utility>
 
-#include "convert/error.h"
-#include "convert/file_map.h"
-#include "convert/models/json_file.h"
+#include "convert/files/error.h"
+#include "convert/files/file_map.h"
+#include "convert/files/json_file.h"
+#include "convert/gguf/gguf_tokens.h"
 #include "convert/tokenizers/bert_vocabulary.h"
 #include "convert/tokenizers/character_vocabulary.h"
-#include "convert/tokenizers/gguf_tokens.h"
 #include "convert/tokenizers/hf_config.h"
 #include "convert/tokenizers/hf_tokenizer_json.h"
 #include "convert/tokenizers/hf_word_piece.h"

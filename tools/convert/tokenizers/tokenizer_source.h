@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "convert/decoders/decoder_source.h"
+#include "convert/families/decoder_source.h"
 #include "convert/tokenizers/tokenizer_spec.h"
 
 namespace arenite::convert {

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <memory>
 
-#include "convert/error.h"
+#include "convert/files/error.h"
 #include "core/utf8.h"
 
 #ifdef ARENITE_HAVE_UTF8PROC

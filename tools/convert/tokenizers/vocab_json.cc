@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "convert/error.h"
-#include "convert/models/json_file.h"
+#include "convert/files/error.h"
+#include "convert/files/json_file.h"
 #include "convert/tokenizers/byte_pairs.h"
 #include "convert/tokenizers/character_vocabulary.h"
 #include "convert/tokenizers/hf_config.h"

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `arenite convert` asks for, what it takes, and how it reports what it was not told.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/checkpoints.h"
+#include "cli/printed.h"
+#include "cli/token_models.h"
+#include "convert/files/npy.h"
+#include "support/test_data.h"
+
+namespace arenite::testing {
+namespace {
+
+using Words = std::vector<std::string>;
+
+const Words kTutorial = {"--heads",           "2",        "--activation", "relu",
+                         "--norm-last",       "--causal", "--target",     "portable",
+                         "--embedding-scale", "sqrt"};
+const Words kNanoGpt = {"--heads", "2", "--activation", "relu", "--norm-first"};
+
+std::string fixture(const std::string& name, const std::string& file = "model.safetensors") {
+  return (convert_fixture("state_dicts") / name / file).string();
+}
+
+Words operator+(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+class ConvertOptions : public ::testing::Test {
+ protected:
+  // Converts to out.arn.
+  ProgramResult convert(const std::string& checkpoint, const Words& options = {}) const {
+    return run_arenite(Words{"convert", checkpoint, "-o", output()} + options);
+  }
+  bool has_written() const { return std::filesystem::exists(output()); }
+  std::string output() const { return (folder_.path() / "out.arn").string(); }
+
+  TempFolder folder_;
+};
+
+TEST_F(ConvertOptions, AllThatIsMissingIsAskedForAtOnce) {
+  EXPECT_TRUE(
+      ends(convert(fixture("nanogpt_relu")), kBadInput,
+           {"model.safetensors'", "--heads N", "--activation NAME", "--norm-first or --norm-last",
+            "nanoGPT as published: --activation gelu --norm-first"}));
+  EXPECT_TRUE(ends(convert(fixture("tutorial")), kBadInput,
+                   {"--heads N", "--activation NAME", "--norm-first or --norm-last",
+                    "--causal, --bidirectional or --window N", "--embedding-scale X"}));
+  EXPECT_TRUE(ends(convert(fixture("unscaled_module")), kBadInput, {"--heads N"}));
+  EXPECT_FALSE(has_written());
+}
+
+TEST_F(ConvertOptions, WhatIsAssumedIsPrinted) {
+  const ProgramResult result = convert(fixture("nanogpt_relu"), kNanoGpt);
+  EXPECT_TRUE(ends(result, kDone,
+                   {"model      nanogpt, from a state dict", "MLP 12 with relu, norms first",
+                    "assumed    causal mask, since the file has no mask buffer",
+                    "scores times 1/sqrt(head_dim)", "norms' epsilon 1e-05"}));
+  EXPECT_TRUE(ends(convert(fixture("tutorial"), kTutorial + Words{"--scale", "0.5"}), kDone,
+                   {"mask       causal; it runs token by token, too",
+                    "assumed    'linear' reads each token", "norms' epsilon 1e-05"}));
+  const ProgramResult said =
+      convert(fixture("unscaled_module"), {"--heads", "2", "--scale", "1", "--causal"});
+  EXPECT_TRUE(ends(said, kDone));
+  EXPECT_EQ(said.output.find("assumed"), std::string::npos);
+}
+
+TEST_F(ConvertOptions, JsonSaysWhatTheTextSays) {
+  const Words expect = {"--expect",
+                        fixture("tutorial", "x.npy") + "," + fixture("tutorial", "y.npy")};
+  const ProgramResult result = convert(fixture("tutorial"), kTutorial + expect + Words{"--json"});
+  ASSERT_TRUE(ends(result, kDone));
+  EXPECT_TRUE(result.errors.empty());
+  const auto json = nlohmann::json::parse(result.output);
+  EXPECT_EQ(json["kind"], "encoder");
+  EXPECT_EQ(json["architecture"], "torch.nn.TransformerEncoder");
+  EXPECT_EQ(json["shape"]["heads"], 2);
+  EXPECT_EQ(json["shape"]["activation"], "relu");
+  EXPECT_EQ(json["shape"]["norm_first"], false);
+  EXPECT_EQ(json["shape"]["output_features"], 11);
+  EXPECT_EQ(json["context"], 10);
+  EXPECT_EQ(json["output_rows"], "tokens");
+  EXPECT_EQ(json["masks"][0]["description"], "causal");
+  EXPECT_EQ(json["tokenizer"], nullptr);
+  ASSERT_EQ(json["targets"].size(), 1u);
+  EXPECT_EQ(json["targets"][0]["name"], "portable");
+  EXPECT_LT(json["targets"][0]["largest_error"], 1e-4);
+  EXPECT_EQ(json["given"].size(), 5u);
+  EXPECT_EQ(json["assumed"].size(), 3u);
+  EXPECT_EQ(json["expect"]["tokens"], 7);
+  EXPECT_LT(json["expect"]["largest_difference"].get<double>(),
+            1e-5 * json["expect"]["largest_value"].get<double>());
+  EXPECT_EQ(json["file"]["path"], output());
+  EXPECT_EQ(json["file"]["bytes"], std::filesystem::file_size(output()));
+  // The arena is that of the text, and of `inspect`.
+  const ProgramResult text = convert(fixture("tutorial"), kTutorial + expect);
+  const auto arena = json["targets"][0]["arena_bytes"].get<uint64_t>();
+  EXPECT_TRUE(
+      ends(text, kDone,
+           {fmt::format("arena {:>12} bytes", arena),
+            "expect     as the author's model gave it: 2 sequences of 7 tokens",
+            "largest difference", json["formula"]["portable"]["session"].get<std::string>()}));
+}
+
+TEST_F(ConvertOptions, JsonKnowsModulesAndDecoders) {
+  const auto module = nlohmann::json::parse(
+      convert(fixture("unscaled_module"), {"--heads", "2", "--json", "--no-self-test"}).output);
+  EXPECT_EQ(module["kind"], "module");
+  EXPECT_EQ(module["shape"]["value_dim"], 4);
+  EXPECT_EQ(module["masks"][0]["origin"], "as usual for this module; there is no buffer");
+  EXPECT_EQ(module["expect"], nullptr);
+  EXPECT_EQ(module["self_test"]["tokens"], 0);
+  EXPECT_EQ(module["assumed"],
+            (Words{"scores times 1/sqrt(head_dim)", "causal mask, as usual for this module"}));
+  const auto decoder =
+      nlohmann::json::parse(convert(fixture("nanogpt_relu"), kNanoGpt + Words{"--json"}).output);
+  EXPECT_EQ(decoder["kind"], "decoder");
+  EXPECT_EQ(decoder["source"], "a state dict");
+  EXPECT_EQ(decoder["shape"]["tied"], false);
+  EXPECT_GT(decoder["check"]["largest_output"], 0.1);
+}
+
+TEST_F(ConvertOptions, OutputsThatDifferLeaveNoFile) {
+  const Words expect = {"--expect",
+                        fixture("nanogpt_relu", "x.npy") + "," + fixture("nanogpt_relu", "y.npy")};
+  EXPECT_TRUE(ends(convert(fixture("nanogpt_relu"), kNanoGpt + expect), kDone));
+  const std::string before = read_bytes(output());
+  const Words gelu = {"--heads", "2", "--activation", "gelu", "--norm-first"};
+  EXPECT_TRUE(ends(convert(fixture("nanogpt_relu"), gelu + expect), kBadInput,
+                   {"outputs differ by up to", "--activation gelu", "assumed: causal mask",
+                    "No file was written"}));
+  EXPECT_EQ(read_bytes(output()), before);
+  EXPECT_EQ(names_in(folder_.path()), std::set<std::string>{"out.arn"});
+  std::filesystem::remove(output());
+  EXPECT_TRUE(ends(convert(fixture("nanogpt_relu"), gelu + expect + Words{"--json"}), kBadInput));
+  EXPECT_FALSE(has_written());
+}
+
+TEST_F(ConvertOptions, ModulesAreComparedToo) {
+  const Words expect = {
+      "--heads", "2", "--expect",
+      fixture("unscaled_module", "x.npy") + "," + fixture("unscaled_module", "y.npy")};
+  EXPECT_TRUE(ends(convert(fixture("unscaled_module"), expect), kBadInput,
+                   {"scores times 1/sqrt(head_dim)"}));
+  EXPECT_TRUE(ends(convert(fixture("unscaled_module"), expect + Words{"--scale", "1"}), kDone,
+                   {"expect     as the author's model gave it: 2 sequences of 7 tokens"}));
+}
+
+TEST_F(ConvertOptions, FoldersOfHuggingFaceAreComparedToo) {
+  const std::string folder = std::string(ARENITE_SOURCE_DIR) + "/models/home-intent";
+  const std::string x = write_ids(folder_, "5,", {3, 1, 4, 1, 5});
+  ASSERT_TRUE(ends(convert(folder), kDone));
+  const std::string y = (folder_.path() / "y.npy").string();
+  ASSERT_TRUE(ends(run_arenite({"run", output(), "--input", x, "--output", y}), kDone));
+  EXPECT_TRUE(ends(convert(folder, {"--expect", x + "," + y}), kDone,
+                   {"expect     as the author's model gave it: 1 sequence of 5 tokens",
+                    "largest difference 0.0e+00"}));
+  std::filesystem::remove(output());
+  write_ids(folder_, "5,", {3, 1, 4, 1, 6});
+  EXPECT_TRUE(ends(convert(folder, {"--expect", x + "," + y}), kBadInput,
+                   {"outputs differ", "what the model's own config says"}));
+  EXPECT_FALSE(has_written());
+}
+
+TEST_F(ConvertOptions, NormsLastIsNormsFirstDenied) {
+  EXPECT_TRUE(ends(convert(fixture("tutorial"), kTutorial), kDone));
+  const std::string expected = read_bytes(output());
+  Words denied = kTutorial;
+  std::replace(denied.begin(), denied.end(), std::string("--norm-last"),
+               std::string("--norm-first=false"));
+  EXPECT_TRUE(ends(convert(fixture("tutorial"), denied), kDone));
+  EXPECT_EQ(read_bytes(output()), expected);
+}
+
+TEST_F(ConvertOptions, AreRefusedWhereTheConfigAnswersThem) {
+  const std::string folder = std::string(ARENITE_SOURCE_DIR) + "/models/home-intent";
+  for (const Words& option : {Words{"--causal"},
+                              {"--window", "3"},
+                              {"--scale", "1"},
+                              {"--epsilon", "1e-6"},
+                              {"--embedding-scale", "sqrt"},
+                              {"--norm-first"},
+                              {"--norm-last"}}) {
+    EXPECT_TRUE(ends(convert(folder, option), kBadInput,
+                     {"home-intent'", option[0], "the model's own config", "drop the option"}));
+  }
+  EXPECT_TRUE(ends(convert(folder, {"--pooling", "mean"}), kBadInput,
+                   {"--pooling is for encoders, and this is a decoder"}));
+}
+
+TEST_F(ConvertOptions, AreRefusedForAModuleThatHasNoSuchPart) {
+  for (const Words& option : {Words{"--epsilon", "1e-6"},
+                              {"--embedding-scale", "2"},
+                              {"--norm-first"},
+                              {"--activation", "gelu"},
+                              {"--pooling", "mean"},
+                              {"--tokenizer", "none"}}) {
+    EXPECT_TRUE(ends(convert(fixture("unscaled_module"), Words{"--heads", "2"} + option), kBadInput,
+                     {option[0], "a single attention module, which has no tokens"}));
+  }
+  EXPECT_FALSE(has_written());
+}
+
+TEST_F(ConvertOptions, ThatMakeNoSenseAreBadUsage) {
+  for (const Words& option : {Words{"--norm-first", "--norm-last"},
+                              {"--embedding-scale", "square"},
+                              {"--embedding-scale", "0"},
+                              {"--scale", "0"},
+                              {"--scale", "-1"},
+                              {"--epsilon", "0"},
+                              {"--epsilon", "nan"},
+                              {"--expect", "x.npy"}}) {
+    EXPECT_TRUE(ends(convert(fixture("tutorial"), option), kBadUsage, {option[0]}));
+  }
+  const std::string y = folder_.write("out.arn", "y").string();
+  EXPECT_TRUE(ends(convert(fixture("tutorial"), kTutorial + Words{"--expect", "x.npy," + y}),
+                   kBadUsage, {"input of this command"}));
+}
+
+}  // namespace
+}  // namespace arenite::testing

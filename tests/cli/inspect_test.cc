@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests of the text of `arenite inspect`, and of what it refuses.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "arenite/session.h"
+#include "cli/program.h"
+#include "convert/program/writer.h"
+#include "support/decoder_factory.h"
+#include "support/model_factory.h"
+#include "support/tokenizer_model.h"
+
+namespace arenite::testing {
+namespace {
+
+using test::ModuleSpec;
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string inspect(const std::string& file, std::vector<std::string> options = {}) {
+  options.insert(options.begin(), {"inspect", file});
+  const ProgramResult result = run_arenite(options);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  return result.output;
+}
+
+size_t widest_line_after_first(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line;
+  std::getline(lines, line);
+  size_t widest = 0;
+  while (std::getline(lines, line)) widest = std::max(widest, line.size());
+  return widest;
+}
+
+TEST(Inspect, PrintsEverySectionOfEveryKindOfModelWithin100Columns) {
+  const TempFolder folder;
+  for (const ModuleSpec& spec : test::all_specs()) {
+    SCOPED_TRACE(spec.name);
+    const std::string text = inspect(write_file(folder, "m.arn", test::make_model(spec).span()));
+    for (const char* part :
+         {"\nTargets\n", "\nProgram\n", "\nMasks\n", "\nCaches ", "\nArena for P = ", "[s",
+          "session", "kv cache", "activations", "scratch", "\n  column  "}) {
+      EXPECT_TRUE(holds(text, part)) << part << "\n" << text;
+    }
+    EXPECT_TRUE(holds(text, spec.name));
+    EXPECT_EQ(spec.head_dim != 0, holds(text, "\nTensors "));
+    EXPECT_LE(widest_line_after_first(text), 100u) << text;
+  }
+}
+
+TEST(Inspect, NamesTheKindOfTokenizer) {
+  const TempFolder folder;
+  const auto words = test::model_with(test::word_spec({"a"}));
+  EXPECT_TRUE(holds(inspect(write_file(folder, "w.arn", words.span())), "WordPiece, 5 tokens"));
+  const auto none = test::make_model(test::all_specs().front());
+  EXPECT_FALSE(holds(inspect(write_file(folder, "n.arn", none.span())), "tokenizer"));
+}
+
+TEST(Inspect, PrintsDecodersWithin100Columns) {
+  const TempFolder folder;
+  for (const test::DecoderShape& shape : test::all_decoders()) {
+    SCOPED_TRACE(shape.name);
+    const std::string text =
+        inspect(write_file(folder, "m.arn", test::make_decoder_model(shape).span()));
+    for (const char* part : {"\nTargets\n", "\nProgram\n", "\nTensors ", "\nCaches ", "embedding",
+                             "attention_norm", "mlp_add", "select", "logits"}) {
+      EXPECT_TRUE(holds(text, part)) << part << "\n" << text;
+    }
+    EXPECT_LE(widest_line_after_first(text), 100u) << text;
+  }
+}
+
+TEST(Inspect, DrawsSlotsAsBoxesOverTheOpsThatNeedThem) {
+  const TempFolder folder;
+  ModuleSpec spec = test::spec_named("causal");  // 6 -> q 10, k 10, v 6 -> 6 -> 4
+  const std::string text = inspect(write_file(folder, "m.arn", test::make_model(spec).span()));
+  const std::string map =
+      "  column  qkv            attention      output\n"
+      "       0 +-----------------------------+--------------+\n"
+      "         | 1 qkv [26]                  | 3 output [4] |\n";
+  EXPECT_TRUE(holds(text, map)) << text;
+  EXPECT_TRUE(holds(text, "| 0 input [6]")) << text;
+  EXPECT_TRUE(holds(text, "| 2 attention [6]")) << text;
+}
+
+TEST(Inspect, DrawsSmallMasksCellByCell) {
+  const TempFolder folder;
+  ModuleSpec spec = test::spec_named("causal");
+  spec.positions_max = 4;
+  spec.masks = {test::mask_where(4, [](uint32_t q, uint32_t k) { return k <= q && k + 2 != q; })};
+  const std::string text = inspect(write_file(folder, "m.arn", test::make_model(spec).span()));
+  EXPECT_TRUE(holds(text, "     # . . .\n     # # . .\n     . # # .\n     # . # #\n")) << text;
+  EXPECT_TRUE(holds(text, "mask 0: strip by distance, 7 values, 4 positions; 28 bytes, dense 64"))
+      << text;
+}
+
+TEST(Inspect, ShowsTheArenaThatPlanArenaSays) {
+  const TempFolder folder;
+  const convert::AlignedBytes bytes = test::make_model(test::spec_named("causal"));
+  const Result<Model> model = Model::load(bytes.span());
+  ASSERT_TRUE(model.ok());
+  SessionOptions options;
+  options.positions_max = 300;
+  options.tokens_max = 7;
+  options.sequences_max = 2;
+  const Result<ArenaPlan> plan = plan_arena(*model, options);
+  ASSERT_TRUE(plan.ok());
+  const std::string text = inspect(write_file(folder, "m.arn", bytes.span()),
+                                   {"--positions", "300", "--tokens", "7", "--sequences", "2"});
+  std::string total = std::to_string(plan->total_bytes);
+  for (size_t i = total.size(); i > 3;) total.insert(i -= 3, 1, ',');
+  EXPECT_TRUE(holds(text, total)) << total << "\n" << text;
+  EXPECT_TRUE(holds(text, "P = 300 positions, T = 7 tokens a call, S = 2 sequences, N = 1 thread"));
+}
+
+TEST(Inspect, ReadsFilesThatThisCpuCannotRun) {
+  const Target foreign =
+      (cpu_targets() & bit(Target::kArm64)) != 0 ? Target::kX86_64_v2 : Target::kArm64;
+  const TempFolder folder;
+  const convert::AlignedBytes bytes = test::make_model(test::spec_named("causal"), {foreign});
+  const std::string file = write_file(folder, "foreign.arn", bytes.span());
+  EXPECT_TRUE(holds(inspect(file), "cannot run"));
+  EXPECT_TRUE(holds(inspect(file, {"--brief"}), "which this CPU cannot run"));
+}
+
+TEST(Inspect, KeepsControlCharactersFromTheTerminal) {
+  const TempFolder folder;
+  ModuleSpec spec = test::spec_named("causal");
+  spec.name = "red \x1b[31m\n\xff";
+  const std::string file = write_file(folder, "m.arn", test::make_model(spec).span());
+  EXPECT_TRUE(holds(inspect(file), "red ?[31m?"));
+}
+
+TEST(Inspect, RefusesADamagedFileWithTheReason) {
+  const TempFolder folder;
+  convert::AlignedBytes bytes = test::make_model(test::spec_named("causal"));
+  bytes.data()[100] ^= std::byte{1};
+  const std::string file = write_file(folder, "damaged.arn", bytes.span());
+  const ProgramResult result = run_arenite({"inspect", file});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(holds(result.output, file)) << result.output;
+  EXPECT_TRUE(holds(result.output, "the metadata is damaged: its CRC-32C differs"));
+
+  const std::string cut = write_file(folder, "cut.arn", bytes.span().first(500));
+  EXPECT_TRUE(holds(run_arenite({"inspect", cut}).output, "it is truncated"));
+  const std::string empty = write_file(folder, "empty.arn", {});
+  EXPECT_TRUE(holds(run_arenite({"inspect", empty}).output, "too short for a model"));
+  EXPECT_EQ(run_arenite({"inspect", folder.path() / "none.arn"}).exit_code, 1);
+}
+
+TEST(Inspect, RefusesSizesThatTheModelCannotServe) {
+  const TempFolder folder;
+  const convert::AlignedBytes bytes = test::make_model(test::spec_named("strip"));
+  const std::string file = write_file(folder, "m.arn", bytes.span());
+  const ProgramResult result = run_arenite({"inspect", file, "--positions", "71"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(holds(result.output, "found 71, expected 70")) << result.output;
+  EXPECT_EQ(run_arenite({"inspect", file, "--positions", "0"}).exit_code, 2);
+  EXPECT_EQ(run_arenite({"inspect", file, "--tokens", "many"}).exit_code, 2);
+  EXPECT_EQ(run_arenite({"inspect", file, "--json", "--brief"}).exit_code, 2);
+  EXPECT_EQ(run_arenite({"inspect"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace arenite::testing

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program said and how it ended, in one assertion.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+#include <string_view>
+
+#include "cli/program.h"
+
+namespace arenite::testing {
+
+// The exit code, and all parts somewhere in output and errors.
+inline ::testing::AssertionResult ends(const ProgramResult& result, int exit_code,
+                                       std::initializer_list<std::string_view> parts = {}) {
+  if (result.exit_code != exit_code) {
+    return ::testing::AssertionFailure()
+           << "exit code " << result.exit_code << ", not " << exit_code << "\n"
+           << result.output;
+  }
+  for (const std::string_view part : parts) {
+    if (result.output.find(part) == std::string::npos) {
+      return ::testing::AssertionFailure() << "no \"" << part << "\" in\n" << result.output;
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+inline constexpr int kDone = 0;
+inline constexpr int kBadInput = 1;
+inline constexpr int kBadUsage = 2;
+
+}  // namespace arenite::testing

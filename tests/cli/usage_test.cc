@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bad usage ends with code 2 and a message; help always helps.
+#include <gtest/gtest.h>
+
+#include "cli/printed.h"
+
+namespace arenite::testing {
+namespace {
+
+const char* const kCommands[] = {"convert",  "inspect", "embed",  "run",
+                                 "generate", "bench",   "verify", "strip"};
+
+TEST(Usage, WithoutArgumentsShowsWhatThereIs) {
+  const ProgramResult result = run_arenite({});
+  EXPECT_TRUE(ends(result, kBadUsage, {"Usage: arenite", "convert", "run", "bench", "Example"}));
+  EXPECT_EQ(result.output, result.errors);
+}
+
+TEST(Usage, HelpOfEveryCommandShowsAnExample) {
+  const ProgramResult all = run_arenite({"--help"});
+  EXPECT_TRUE(ends(all, kDone, {"Example", "Exits with 1 for bad input"}));
+  EXPECT_TRUE(all.errors.empty());
+  for (const std::string command : kCommands) {
+    EXPECT_NE(all.output.find("\n  " + command + " "), std::string::npos) << command;
+    for (const char* option : {"--help", "-h"}) {
+      const ProgramResult help = run_arenite({command, option});
+      EXPECT_TRUE(
+          ends(help, kDone, {"Usage: arenite " + command, "Example", "  arenite " + command}));
+      EXPECT_TRUE(help.errors.empty());
+    }
+  }
+}
+
+TEST(Usage, HelpSaysWhichTargetIsForMicrocontrollers) {
+  EXPECT_TRUE(ends(run_arenite({"convert", "--help"}), kDone,
+                   {"portable is the one for microcontrollers (Cortex-M)"}));
+}
+
+TEST(Usage, SaysItsVersion) {
+  EXPECT_TRUE(ends(run_arenite({"--version"}), kDone, {"arenite 0."}));
+}
+
+TEST(Usage, RefusesUnknownCommandsAndOptions) {
+  EXPECT_TRUE(ends(run_arenite({"frobnicate"}), kBadUsage,
+                   {"arenite: there is no command 'frobnicate'", "arenite --help"}));
+  EXPECT_TRUE(ends(run_arenite({"--frobnicate"}), kBadUsage, {"'--frobnicate'"}));
+  EXPECT_TRUE(ends(run_arenite({"convert", "a", "-o", "b", "--frobnicate"}), kBadUsage,
+                   {"arenite convert: ", "--frobnicate", "arenite convert --help"}));
+}
+
+TEST(Usage, NamesTheArgumentThatIsMissing) {
+  EXPECT_TRUE(ends(run_arenite({"convert"}), kBadUsage, {"checkpoint is required"}));
+  EXPECT_TRUE(ends(run_arenite({"convert", "a"}), kBadUsage, {"--output is required"}));
+  EXPECT_TRUE(ends(run_arenite({"run", "a"}), kBadUsage, {"--input is required"}));
+  EXPECT_TRUE(ends(run_arenite({"run", "a", "--input", "b"}), kBadUsage, {"--output is required"}));
+  EXPECT_TRUE(ends(run_arenite({"bench"}), kBadUsage, {"model is required"}));
+  EXPECT_TRUE(ends(run_arenite({"inspect"}), kBadUsage, {"model is required"}));
+  EXPECT_TRUE(ends(run_arenite({"embed", "a"}), kBadUsage, {"--output is required"}));
+  EXPECT_TRUE(ends(run_arenite({"strip", "a"}), kBadUsage, {"--output is required"}));
+  EXPECT_TRUE(ends(run_arenite({"verify"}), kBadUsage, {"model is required"}));
+}
+
+TEST(Usage, RefusesNumbersOutOfRangeAndSaysWhatWasExpected) {
+  const std::vector<std::vector<std::string>> commands = {
+      {"convert", "a", "-o", "b", "--heads"},
+      {"convert", "a", "-o", "b", "--context"},
+      {"convert", "a", "-o", "b", "--window"},
+      {"convert", "a", "-o", "b", "--features"},
+      {"run", "a", "--input", "b", "--output", "c", "--threads"},
+      {"run", "a", "--input", "b", "--output", "c", "--chunk"},
+      {"generate", "a", "--context"},
+      {"generate", "a", "--chunk"},
+      {"generate", "a", "--temperature", "1", "--top-k"},
+      {"generate", "a", "--repeat-last"},
+      {"bench", "a", "--tokens"},
+      {"bench", "a", "--prompt"},
+      {"bench", "a", "--context"},
+      {"bench", "a", "--threads"},
+      {"inspect", "a", "--positions"},
+      {"embed", "a", "-o", "b", "--tokens"}};
+  for (std::vector<std::string> words : commands) {
+    for (const char* number : {"0", "-1", "99999999999", "1.5", "many", "0x10", " 1"}) {
+      std::vector<std::string> complete = words;
+      complete.push_back(number);
+      EXPECT_TRUE(
+          ends(run_arenite(complete), kBadUsage,
+               {words.back(), "found '" + std::string(number) + "'", "expected a whole number"}));
+    }
+  }
+  EXPECT_TRUE(ends(run_arenite({"run", "a", "--input", "b", "--output", "c", "--lengths", "3,-1"}),
+                   kBadUsage, {"--lengths: found '-1'"}));
+}
+
+TEST(Usage, ListsTargetsAndKernelSetsForAnUnknownOne) {
+  for (const char* target : {"z80", "", "portable,", "portable,,arm64", "PORTABLE"}) {
+    EXPECT_TRUE(ends(run_arenite({"convert", "a", "-o", "b", "--target", target}), kBadUsage,
+                     {"--target", "unknown target '", "native, all", "portable", "arm64"}));
+  }
+  EXPECT_TRUE(ends(run_arenite({"run", "a", "--input", "b", "--output", "c", "--kernels", "mmx"}),
+                   kBadUsage, {"--kernels", "'mmx'", "scalar, sse41, avx2, avx512, neon"}));
+  EXPECT_TRUE(ends(run_arenite({"bench", "a", "--kernels", "mmx"}), kBadUsage, {"'mmx'"}));
+}
+
+TEST(Usage, RefusesOptionsThatContradictEachOther) {
+  EXPECT_TRUE(ends(run_arenite({"convert", "a", "-o", "b", "--causal", "--bidirectional"}),
+                   kBadUsage, {"--causal", "--bidirectional"}));
+  EXPECT_TRUE(
+      ends(run_arenite({"convert", "a", "-o", "b", "--window", "3", "--causal"}), kBadUsage));
+  EXPECT_TRUE(ends(run_arenite({"convert", "a", "-o", "b", "-o", "c"}), kBadUsage, {"--output"}));
+  EXPECT_TRUE(ends(run_arenite({"convert", "a", "-o", "b", "--mask-ones", "maybe"}), kBadUsage,
+                   {"--mask-ones", "maybe", "hidden", "visible"}));
+}
+
+TEST(Usage, SaysThatItsOutputCannotBeWritten) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
+  Command to_full;
+  to_full.output_file = "/dev/full";
+  EXPECT_TRUE(
+      ends(run_arenite({"--help"}, to_full), kBadInput, {"cannot write to the standard output"}));
+}
+
+}  // namespace
+}  // namespace arenite::testing

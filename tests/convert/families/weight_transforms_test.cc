@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reordered weights, and that nothing is read before it is asked for.
+#include "convert/families/weight_transforms.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace arenite::convert {
+namespace {
+
+TEST(WeightTransforms, LoadOnlyWhenAsked) {
+  int loads = 0;
+  WeightRef stored{.name = "w", .rows = 2, .columns = 3, .load = [&loads] {
+                     ++loads;
+                     return std::vector<float>{1, 2, 3, 4, 5, 6};
+                   }};
+  const WeightRef turned = select_rows(transpose(stored), {2, 0});
+  EXPECT_EQ(loads, 0);
+  EXPECT_EQ(turned.rows, 2u);
+  EXPECT_EQ(turned.columns, 2u);
+  EXPECT_EQ(turned.load(), (std::vector<float>{3, 6, 1, 4}));
+  EXPECT_EQ(loads, 1);
+}
+
+TEST(WeightTransforms, HalvesComeFromNeighbours) {
+  EXPECT_EQ(halves_of_pairs(1, 6), (RowOrder{0, 2, 4, 1, 3, 5}));
+  EXPECT_EQ(halves_of_pairs(2, 4), (RowOrder{0, 2, 1, 3, 4, 6, 5, 7}));
+}
+
+TEST(WeightTransforms, BiasesAreReorderedWithTheirRows) {
+  const LinearSpec linear{{.name = "w",
+                           .rows = 2,
+                           .columns = 1,
+                           .load =
+                               [] {
+                                 return std::vector<float>{1, 2};
+                               }},
+                          {10, 20}};
+  const LinearSpec selected = select_rows(linear, {1});
+  EXPECT_EQ(selected.weight.load(), std::vector<float>{2});
+  EXPECT_EQ(selected.bias, std::vector<float>{20});
+  EXPECT_TRUE(select_rows(std::vector<float>(), row_range(0, 2)).empty());
+}
+
+}  // namespace
+}  // namespace arenite::convert

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Masks that models are trained with, written out.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "convert/program/dense_mask.h"
+#include "core/mask_view.h"
+
+namespace arenite::test {
+
+struct MaskPattern {
+  std::string name;
+  convert::DenseMask dense;
+  MaskKind kind;  // what it compiles to
+};
+
+convert::DenseMask dense_where(uint32_t positions,
+                               const std::function<bool(uint32_t query, uint32_t key)>& sees);
+
+// Of `positions` positions: causal, windows, prefixes, documents, strides, global tokens, noise.
+// REQUIRES: positions >= 9, so that each is what its name says.
+std::vector<MaskPattern> mask_patterns(uint32_t positions);
+
+// Conventions of buffers that say the same.
+std::vector<double> ones_where_visible(const convert::DenseMask& dense);
+std::vector<double> ones_where_hidden(const convert::DenseMask& dense);
+std::vector<double> added_to_scores(const convert::DenseMask& dense, double hiding);
+
+}  // namespace arenite::test

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slots that live at the same time lie side by side, others share their place.
+#include "convert/program/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "convert/program/program_builder.h"
+#include "support/decoder_factory.h"
+#include "support/model_factory.h"
+#include "support/random.h"
+
+namespace arenite::test {
+namespace {
+
+using convert::Program;
+using format::SlotView;
+
+void add_linear(Program& program, uint32_t from, uint32_t to) {
+  format::OpView op;
+  op.kind = format::OpKind::kLinear;
+  op.linear.input = {from, 0, program.slots[from].width};
+  op.linear.output = {to, 0, program.slots[to].width};
+  program.ops.push_back({"op", op});
+}
+
+Program with_slots(const std::vector<uint32_t>& widths) {
+  Program program;
+  for (const uint32_t width : widths) program.slots.push_back({width, 0, 0, 0});
+  program.output_slot = static_cast<uint32_t>(widths.size()) - 1;
+  return program;
+}
+
+std::vector<uint32_t> columns(const Program& program) {
+  std::vector<uint32_t> all;
+  for (const SlotView& slot : program.slots) all.push_back(slot.column);
+  return all;
+}
+
+uint32_t width_of(const Program& program) {
+  uint32_t end = 0;
+  for (const SlotView& slot : program.slots) end = std::max(end, slot.column + slot.width);
+  return end;
+}
+
+::testing::AssertionResult none_overlap(const Program& program) {
+  for (size_t a = 0; a < program.slots.size(); ++a) {
+    for (size_t b = 0; b < a; ++b) {
+      const SlotView& x = program.slots[a];
+      const SlotView& y = program.slots[b];
+      const bool in_time = x.first_op <= y.last_op && y.first_op <= x.last_op;
+      const bool in_space = x.column < y.column + y.width && y.column < x.column + x.width;
+      if (in_time && in_space) return ::testing::AssertionFailure() << "slots " << b << ", " << a;
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+TEST(Planner, LetsEverySecondSlotOfAChainShare) {
+  Program program = with_slots({4, 10, 6, 3, 8});
+  for (uint32_t i = 0; i < 4; ++i) add_linear(program, i, i + 1);
+  convert::place_slots(program);
+  EXPECT_EQ(program.slots[0].first_op, 0u);
+  EXPECT_EQ(program.slots[0].last_op, 0u);
+  EXPECT_EQ(program.slots[2].first_op, 1u);
+  EXPECT_EQ(program.slots[2].last_op, 2u);
+  EXPECT_EQ(program.slots[4].last_op, 3u);
+  // By width: 1 [10] at 0; 4 [8] is not alive with it; 2 [6] beside 1; 0 [4] beside 1, with 2 not
+  // yet alive; 3 [3] between 2 and 4, which lie at 10 and 0: the gap from 8 on is 2 wide.
+  EXPECT_EQ(columns(program), (std::vector<uint32_t>{10, 0, 10, 16, 0}));
+  EXPECT_EQ(width_of(program), 19u);
+}
+
+TEST(Planner, KeepsASlotThatIsReadLater) {
+  Program program = with_slots({4, 4, 4, 4});
+  add_linear(program, 0, 1);
+  add_linear(program, 1, 2);
+  add_linear(program, 0, 3);
+  convert::place_slots(program);
+  EXPECT_EQ(program.slots[0].last_op, 2u);
+  EXPECT_EQ(columns(program), (std::vector<uint32_t>{0, 4, 8, 4}));
+}
+
+TEST(Planner, SeesAllOfAnAttentionOp) {
+  Program program = with_slots({5, 9, 6, 2});
+  add_linear(program, 0, 1);
+  format::OpView op;
+  op.kind = format::OpKind::kAttention;
+  op.attention.query = {1, 0, 3};
+  op.attention.key = {1, 3, 3};
+  op.attention.value = {0, 0, 5};  // straight from the input
+  op.attention.output = {2, 0, 6};
+  program.ops.push_back({"attention", op});
+  add_linear(program, 2, 3);
+  convert::place_slots(program);
+  EXPECT_EQ(program.slots[0].last_op, 1u);
+  EXPECT_EQ(columns(program), (std::vector<uint32_t>{15, 0, 9, 0}));
+}
+
+TEST(Planner, IgnoresColumnsThatAreAbsent) {
+  Program program = with_slots({5, 5});
+  format::OpView op;
+  op.kind = format::OpKind::kAttention;
+  op.attention.query = {1, 0, 0};
+  op.attention.value = {0, 0, 5};
+  op.attention.output = {1, 0, 5};
+  program.ops.push_back({"attention", op});
+  convert::place_slots(program);
+  EXPECT_EQ(columns(program), (std::vector<uint32_t>{0, 5}));
+}
+
+TEST(Planner, KeepsInputFromTheStartAndOutputToTheEnd) {
+  // The input is read by the second op alone; the output is written by the first.
+  Program program = with_slots({3, 3, 3, 3});
+  program.output_slot = 1;
+  add_linear(program, 2, 1);
+  add_linear(program, 0, 3);
+  convert::place_slots(program);
+  EXPECT_EQ(program.slots[0].first_op, 0u);
+  EXPECT_EQ(program.slots[0].last_op, 1u);
+  EXPECT_EQ(program.slots[1].first_op, 0u);
+  EXPECT_EQ(program.slots[1].last_op, 1u);
+  EXPECT_EQ(program.slots[2].last_op, 0u);
+  EXPECT_EQ(program.slots[3].first_op, 1u);
+  EXPECT_TRUE(none_overlap(program));
+  EXPECT_EQ(width_of(program), 9u);
+}
+
+TEST(Planner, NeverLetsSlotsOverlap) {
+  Random random(3);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<uint32_t> widths(2 + random.below(12));
+    for (uint32_t& width : widths) width = 1 + random.below(40);
+    Program program = with_slots(widths);
+    for (uint32_t to = 1; to < widths.size(); ++to) add_linear(program, random.below(to), to);
+    convert::place_slots(program);
+    ASSERT_TRUE(none_overlap(program)) << round;
+  }
+}
+
+TEST(Planner, NeedsNoMoreThanTheWidestMomentOfAnyModule) {
+  for (const ModuleSpec& spec : all_specs()) {
+    const Program program = convert::build_program(make_module(spec), spec.name);
+    EXPECT_TRUE(none_overlap(program)) << spec.name;
+    uint32_t widest = 0;
+    for (uint32_t op = 0; op < program.ops.size(); ++op) {
+      uint32_t alive = 0;
+      for (const SlotView& slot : program.slots) {
+        if (slot.first_op <= op && op <= slot.last_op) alive += slot.width;
+      }
+      widest = std::max(widest, alive);
+    }
+    EXPECT_EQ(width_of(program), widest) << spec.name;
+  }
+}
+
+// Rows of tokens and rows of outputs lie in areas of their own.
+TEST(Planner, LetsSlotsOfOutputsShareColumnsWithSlotsOfTokens) {
+  Program program = with_slots({4, 6, 9});
+  program.slots[1].per_output = program.slots[2].per_output = true;
+  format::OpView select;
+  select.kind = format::OpKind::kSelect;
+  select.select = {{0, 0, 4}, {1, 0, 4}};
+  program.ops.push_back({"select", select});
+  add_linear(program, 1, 2);
+  convert::place_slots(program);
+  EXPECT_EQ(columns(program), (std::vector<uint32_t>{0, 9, 0}));
+}
+
+// An op in place keeps a slot alive, and the input slot of a model of tokens is none.
+TEST(Planner, CountsWhatIsChangedInPlace) {
+  Program program = with_slots({4, 4, 4});
+  program.vocab_size = 10;
+  format::OpView embedding;
+  embedding.kind = format::OpKind::kEmbedding;
+  embedding.embedding.output = {1, 0, 4};
+  program.ops.push_back({"embedding", embedding});
+  add_linear(program, 1, 0);
+  format::OpView add;
+  add.kind = format::OpKind::kAdd;
+  add.add = {{1, 0, 4}, {0, 0, 4}};
+  program.ops.push_back({"add", add});
+  add_linear(program, 1, 2);
+  convert::place_slots(program);
+  EXPECT_EQ(program.slots[0].first_op, 1u);
+  EXPECT_EQ(program.slots[1].last_op, 3u);
+  EXPECT_EQ(columns(program), (std::vector<uint32_t>{0, 4, 0}));
+}
+
+TEST(Planner, LetsNoSlotsOfADecoderOverlap) {
+  for (const DecoderShape& shape : all_decoders()) {
+    const Program program = decoder_program(shape);
+    for (const bool per_output : {false, true}) {
+      Program of_kind = program;
+      std::erase_if(of_kind.slots, [&](const SlotView& s) { return s.per_output != per_output; });
+      EXPECT_TRUE(none_overlap(of_kind)) << shape.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace arenite::test

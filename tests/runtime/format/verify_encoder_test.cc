@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verifier's rules about the ops of encoders, each broken alone in a file whose checksums are
+// right.
+#include "runtime/format/verify_fixture.h"
+#include "support/encoder_factory.h"
+
+namespace arenite::test {
+namespace {
+
+using convert::Program;
+using format::Layout;
+using format::NormKind;
+using format::SelectKind;
+
+format::OpView& op(Program& program, const std::string& name) {
+  for (convert::ProgramOp& each : program.ops) {
+    if (each.name == name) return each.body;
+  }
+  throw std::logic_error("no op is called " + name);
+}
+
+uint32_t index_of(const std::string& encoder, const std::string& name) {
+  const Program program = encoder_program(encoder_named(encoder));
+  uint32_t index = 0;
+  while (program.ops.at(index).name != name) ++index;
+  return index;
+}
+
+convert::ProgramTensor& tensor(Program& program, const std::string& name) {
+  for (convert::ProgramTensor& each : program.tensors) {
+    if (each.name == name) return each;
+  }
+  throw std::logic_error("no tensor is called " + name);
+}
+
+void resize(Program& program, const std::string& name, uint32_t outputs, uint32_t inputs,
+            Layout layout = Layout::kRows) {
+  convert::ProgramTensor& changed = tensor(program, name);
+  changed.outputs = outputs;
+  changed.inputs = inputs;
+  changed.layout = layout;
+  changed.weights.assign(size_t{outputs} * inputs, 1.0f);
+  changed.load = [] { return std::vector<float>(); };  // of no rows
+}
+
+// `encoder`, changed in one place, is refused at `op_name`.
+void refuses(const std::string& encoder, const std::string& op_name, const char* field,
+             const char* words, const std::function<void(Program&)>& break_it) {
+  Program program = encoder_program(encoder_named(encoder));
+  break_it(program);
+  const uint32_t index = op_name.empty() ? 0 : index_of(encoder, op_name);
+  expect_refusal(write_model(program, {Target::kPortable, Target::kArm64}).span(),
+                 {field, words, index});
+}
+
+TEST(VerifyEncoder, RefusesTypesThatDoNotFit) {
+  const char* const field = "embedding.types";
+  refuses("bert", "embedding", field, "not there",
+          [](Program& p) { op(p, "embedding").embedding.types = 99; });
+  refuses("bert", "embedding", field, "no rows", [](Program& p) { resize(p, "types", 0, 12); });
+  refuses("bert", "embedding", field, "another layout",
+          [](Program& p) { resize(p, "types", 2, 12, Layout::kGemm); });
+  refuses("bert", "embedding", "embedding.output", "another width",
+          [](Program& p) { resize(p, "types", 2, 11); });
+}
+
+TEST(VerifyEncoder, RefusesEmbeddingsOfNothing) {
+  refuses("sensor", "positions", "embedding.tokens", "positions alone",
+          [](Program& p) { op(p, "positions").embedding.positions = format::kNoTensor; });
+  refuses("sensor", "positions", "embedding.tokens", "positions alone",
+          [](Program& p) { op(p, "positions").embedding.types = 0; });
+}
+
+TEST(VerifyEncoder, RefusesPositionsThatDoNotReachToTheContext) {
+  refuses("sensor", "positions", "embedding.positions", "shorter than the context",
+          [](Program& p) { ++p.positions_max; });
+  refuses("sentences", "embedding", "embedding.positions", "shorter than the context",
+          [](Program& p) { ++op(p, "embedding").embedding.position_offset; });
+}
+
+TEST(VerifyEncoder, RefusesAPaddingThatPositionsCannotLeaveOut) {
+  const char* const field = "embedding.padding_id";
+  refuses("mixture", "embedding", field, "a row of its own",
+          [](Program& p) { op(p, "embedding").embedding.padding_id = p.vocab_size; });
+  refuses("mixture", "embedding", field, "a row of its own",
+          [](Program& p) { op(p, "embedding").embedding.position_offset = 0; });
+  refuses("mixture", "embedding", field, "a row of its own",
+          [](Program& p) { op(p, "embedding").embedding.positions = format::kNoTensor; });
+  refuses("sensor", "positions", field, "a row of its own",
+          [](Program& p) { op(p, "positions").embedding.padding_id = 0; });
+  refuses("mixture", "embedding", field, "causal", [](Program& p) { p.masks[0].ahead = 0; });
+}
+
+TEST(VerifyEncoder, RefusesSelectionsOfUnknownOrMixedKinds) {
+  refuses("sentences", "pooling", "select.kind", "unknown",
+          [](Program& p) { op(p, "pooling").select.kind = static_cast<SelectKind>(7); });
+  // A second selection in place of the norm at the end.
+  Program program = encoder_program(encoder_named("sentences"));
+  convert::ProgramOp second = program.ops[index_of("sentences", "pooling")];
+  program.slots.push_back(program.slots[second.body.select.output.slot]);
+  format::SlotView& slot = program.slots.back();
+  const uint32_t last = static_cast<uint32_t>(program.ops.size()) - 1;
+  slot.first_op = last;
+  slot.last_op = last;
+  slot.column = slot.width;
+  program.slots[second.body.select.input.slot].last_op = last;
+  second.body.select.output.slot = static_cast<uint32_t>(program.slots.size()) - 1;
+  second.body.select.kind = SelectKind::kAsAsked;
+  program.ops.back() = second;
+  expect_refusal(write_model(program, {Target::kPortable}).span(),
+                 {"select.kind", "pool, or none", last});
+}
+
+TEST(VerifyEncoder, RefusesANormByLengthWithGainOrBias) {
+  refuses("sentences", "normalize", "norm.gain", "no gain and no bias",
+          [](Program& p) { op(p, "normalize").norm.gain = 0; });
+  refuses("sentences", "normalize", "norm.gain", "no gain and no bias",
+          [](Program& p) { op(p, "normalize").norm.bias = 0; });
+  refuses("sentences", "normalize", "norm.kind", "unknown",
+          [](Program& p) { op(p, "normalize").norm.kind = static_cast<NormKind>(3); });
+  refuses("sentences", "normalize", "norm.epsilon", "makes no sense",
+          [](Program& p) { op(p, "normalize").norm.epsilon = 0.0f; });
+}
+
+TEST(VerifyEncoder, RefusesLabelsThatAreNotThoseOfTheColumns) {
+  refuses("classifier", "", "labels", "one label for each column",
+          [](Program& p) { p.labels.pop_back(); });
+  refuses("classifier", "", "labels", "one label for each column",
+          [](Program& p) { p.labels.push_back("one more"); });
+}
+
+// What causal ops keep for the next call must not be another's.
+TEST(VerifyEncoder, RefusesSharedCachesOfCausalModels) {
+  refuses("bert", "1.attention", "attention.cache", "its own cache",
+          [](Program& p) { p.masks[0].ahead = 0; });
+  refuses("bert", "0.attention", "attention.cache", "its own cache",
+          [](Program& p) { op(p, "0.attention").attention.cache = 1; });
+}
+
+TEST(VerifyEncoder, RefusesACacheThatNoOpUses) {
+  Program program = encoder_program(encoder_named("bert"));
+  program.caches.push_back(program.caches[0]);
+  expect_refusal(write_model(program, {Target::kPortable}).span(),
+                 {"caches", "no attention op", 1});
+}
+
+TEST(VerifyEncoder, TakesEveryEncoder) {
+  for (const EncoderShape& shape : all_encoders()) {
+    Diagnostic why;
+    const convert::AlignedBytes file = make_encoder_model(shape);
+    EXPECT_EQ(Model::load(file.span(), &why).status(), Status::kOk) << shape.name << why.reason;
+  }
+}
+
+}  // namespace
+}  // namespace arenite::test

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verifier's rules about masks, each broken alone in a file whose checksums are right.
+#include <cmath>
+
+#include "runtime/format/verify_fixture.h"
+
+namespace arenite::test {
+namespace {
+
+using convert::CompiledMask;
+using convert::Program;
+
+CompiledMask& mask(Program& program) { return program.masks[0]; }
+
+constexpr uint32_t kOrigin = kSpecPositions - 1;  // of a strip: where the distance is 0
+
+const ProgramRule kStripRules[] = {
+    {"StripWithoutPositions",
+     [](Program& p) { mask(p).positions = 0; },
+     {"masks.positions", "no sensible size"}},
+    {"StripTooLong",
+     [](Program& p) { mask(p).positions = format::kMaskPositionsMax + 1; },
+     {"masks.positions", "no sensible size"}},
+    {"StripWithTooFewValues",
+     [](Program& p) { mask(p).values.pop_back(); },
+     {"masks.values", "2 * positions - 1"}},
+    {"StripWithTooManyValues",
+     [](Program& p) { mask(p).values.push_back(0.0f); },
+     {"masks.values", "2 * positions - 1"}},
+    {"StripThatSeesTooFarBehind",
+     [](Program& p) { mask(p).behind = kSpecPositions; },
+     {"masks.behind", "wider"}},
+    {"StripThatSeesTooFarAhead",
+     [](Program& p) { mask(p).ahead = kUnlimited; },
+     {"masks.behind", "wider"}},
+    {"StripWithANan",
+     [](Program& p) { mask(p).values[3] = NAN; },
+     {"masks.values", "not a mask value", 3}},
+    {"StripWithInfinity",
+     [](Program& p) { mask(p).values[3] = INFINITY; },
+     {"masks.values", "not a mask value", 3}},
+    {"StripVisibleOutsideItsBand",
+     [](Program& p) { mask(p).values[kOrigin + 1] = 0.0f; },
+     {"masks.values", "not a mask value", kOrigin + 1}},
+    {"StripThatHidesItself",
+     [](Program& p) { mask(p).values[kOrigin] = -INFINITY; },
+     {"masks.values", "own position", kOrigin}},
+    {"StripSmallerThanTheContext",
+     [](Program& p) { p.positions_max = kSpecPositions + 1; },
+     {"masks.positions", "smaller"}},
+    {"StripForAnyContext", [](Program& p) { p.positions_max = 0; }, {"masks.positions", "smaller"}},
+};
+
+const ProgramRule kTileRules[] = {
+    {"TilesWithoutPositions",
+     [](Program& p) { mask(p).positions = 0; },
+     {"masks.positions", "no sensible size"}},
+    {"TilesTooLarge",
+     [](Program& p) { mask(p).positions = format::kTileMaskPositionsMax + 1; },
+     {"masks.positions", "no sensible size"}},
+    {"MapTooShort", [](Program& p) { mask(p).map.pop_back(); }, {"masks.map", "does not cover"}},
+    {"MapTooLong",
+     [](Program& p) { mask(p).map.push_back(kTileVisible); },
+     {"masks.map", "does not cover"}},
+    {"MixedTileWithoutAllRows",
+     [](Program& p) { mask(p).bits.pop_back(); },
+     {"masks.bits", "32 rows"}},
+    {"RangesTooFew",
+     [](Program& p) { mask(p).row_begin.pop_back(); },
+     {"masks.row_begin", "for each row"}},
+    {"RangeEndsTooMany",
+     [](Program& p) { mask(p).row_end.push_back(1); },
+     {"masks.row_begin", "for each row"}},
+    {"MixedTileThatIsNotThere",
+     [](Program& p) {
+       mask(p).map[0] = static_cast<uint16_t>(kTileMixed + mask(p).bits.size() / kMaskTile);
+     },
+     {"masks.map", "not there"}},
+    {"RowHiddenWhole",
+     [](Program& p) { mask(p).map[0] = kTileHidden; },
+     {"masks.map", "hides a whole row", 0}},
+    {"RangeThatBeginsEarly",
+     [](Program& p) { --mask(p).row_begin[30]; },
+     {"masks.row_begin", "differs from its tiles"}},
+    {"RangeThatEndsLate",
+     [](Program& p) { ++mask(p).row_end[30]; },
+     {"masks.row_end", "differs from its tiles"}},
+    {"RangeThatEndsBeyondTheMask",
+     [](Program& p) { mask(p).row_end[kOrigin] = UINT32_MAX; },
+     {"masks.row_end", "differs from its tiles"}},
+    {"TilesSmallerThanTheContext",
+     [](Program& p) { p.positions_max = kSpecPositions + 1; },
+     {"masks.positions", "smaller"}},
+};
+
+class VerifyStrip : public testing::TestWithParam<ProgramRule> {};
+INSTANTIATE_TEST_SUITE_P(Rules, VerifyStrip, testing::ValuesIn(kStripRules), rule_name<Program>);
+TEST_P(VerifyStrip, Refuses) { expect_program_refusal(GetParam(), "strip"); }
+
+class VerifyTiles : public testing::TestWithParam<ProgramRule> {};
+INSTANTIATE_TEST_SUITE_P(Rules, VerifyTiles, testing::ValuesIn(kTileRules), rule_name<Program>);
+TEST_P(VerifyTiles, Refuses) { expect_program_refusal(GetParam(), "documents"); }
+
+// The keys of a tile beyond the mask do not count, whatever their bits say.
+TEST(VerifyMasks, IgnoresBitsBeyondTheMask) {
+  Program program = sound_program("documents");
+  CompiledMask& tiles = mask(program);
+  const uint32_t last_tile = tiles.map.back() - uint32_t{kTileMixed};
+  for (uint32_t row = 0; row < kMaskTile; ++row) {
+    tiles.bits[size_t{last_tile} * kMaskTile + row] |= UINT32_MAX << (kSpecPositions % kMaskTile);
+  }
+  const auto file = write_model(program, {Target::kPortable});
+  EXPECT_TRUE(Model::load(file.span()).ok());
+}
+
+TEST(VerifyMasks, RefusesABandSmallerThanTheContext) {
+  Program program = sound_program("mask_only");
+  program.positions_max = kSpecPositions + 1;
+  const auto file = write_model(program, {Target::kPortable});
+  expect_refusal(file.span(), {"masks.positions", "smaller"});
+}
+
+// One large list in many masks would make verification take longer than the file is long.
+TEST(VerifyMasks, RefusesListsThatMasksShare) {
+  Program program = sound_program("strip");
+  program.masks.resize(20, convert::band_mask(kUnlimited, 0, kSpecPositions));
+  ModelSurgery file(write_model(program, {Target::kPortable}).span());
+  // Offsets count from where they stand.
+  const auto* const masks = reinterpret_cast<const uint32_t*>(file.model().masks()->Data());
+  for (uint32_t i = 1; i < program.masks.size(); ++i) {
+    file.overwrite(masks + i, masks[0] - i * uint32_t{sizeof(uint32_t)});
+  }
+  ASSERT_EQ(file.model().masks()->Get(0), file.model().masks()->Get(19));
+  file.repair();
+  const uint64_t list_bytes = (2 * kSpecPositions - 1) * sizeof(float);
+  const uint64_t masks_allowed = file.footer().metadata_bytes / list_bytes;
+  expect_refusal(file.file(), {"masks", "share", static_cast<uint32_t>(masks_allowed)});
+}
+
+// A kind of a later version must not be taken for a band that shows everything.
+TEST(VerifyMasks, RefusesAKindThatItDoesNotKnow) {
+  for (const uint8_t kind : std::initializer_list<uint8_t>{0, 4, 255}) {
+    ModelSurgery file(make_model(spec_named("causal")).span());
+    file.set(*file.model().masks()->Get(0), format::Mask::VT_BODY_TYPE, kind);
+    file.repair();
+    expect_refusal(file.file(), {"masks.body", "does not know"});
+  }
+}
+
+}  // namespace
+}  // namespace arenite::test

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verifier's rules about rows of tokens and rows of outputs, rings and hidden states, each
+// broken alone in a file whose checksums are right; and what it must accept.
+#include "runtime/format/verify_decoder_fixture.h"
+
+namespace arenite::test {
+namespace {
+
+using convert::Program;
+using format::Layout;
+using format::OpView;
+
+const ProgramRule kRowRules[] = {
+    {"SelectIntoRowsOfTokens",
+     [](Program& p) { p.slots[9].per_output = false, p.slots[9].column = 200; },
+     {"select.output", "mixes rows", kSelect}},
+    {"LinearFromOutputsToTokens",
+     [](Program& p) { p.slots[10].per_output = false, p.slots[10].column = 200; },
+     {"linear.output", "mixes rows", kLogits}},
+    {"NormFromTokensToOutputs",
+     [](Program& p) { p.slots[8].per_output = true, p.slots[8].column = 200; },
+     {"norm.output", "mixes rows", kFinalNorm}},
+};
+
+const ProgramRule kRingRules[] = {
+    {"ForgetfulRing", [](Program& p) { p.caches[0].behind = 18; }, {"caches.behind", "forgets", 0}},
+    {"RingThatForgetsAll",
+     [](Program& p) { p.caches[0].behind = 0; },
+     {"caches.behind", "forgets"}},
+    {"RingWithAMaskOfLaterKeys",
+     [](Program& p) { p.masks[0].ahead = 1; },
+     {"caches.behind", "forgets"}},
+    {"RingWithAMaskOfAllKeys",
+     [](Program& p) { p.masks[0].behind = kUnlimited; },
+     {"caches.behind", "forgets"}},
+    {"RingWithAMaskThatIsNoBand",
+     [](Program& p) {
+       p.masks[0] = mask_where(70, [](uint32_t query, uint32_t key) {
+         return key <= query && query - key < 4 && query - key != 2;
+       });
+     },
+     {"caches.behind", "forgets"}},
+};
+
+const ProgramRule kStateRules[] = {
+    {"StateOfNoOp",
+     [](Program& p) { p.hidden_states[1].op = 16; },
+     {"hidden_states.op", "follow the ops", 1}},
+    {"StatesOutOfOrder",
+     [](Program& p) { p.hidden_states.push_back(p.hidden_states[0]); },
+     {"hidden_states.op", "follow the ops", 2}},
+    {"StateOfNothing",
+     [](Program& p) { p.hidden_states[1].view.width = 0; },
+     {"hidden_states.view", "empty", 1}},
+    {"StateOfNoSlot",
+     [](Program& p) { p.hidden_states[1].view.slot = 11; },
+     {"hidden_states.view", "not there", kFinalNorm}},
+    {"StateBeyondItsSlot",
+     [](Program& p) { p.hidden_states[1].view.column = 1; },
+     {"hidden_states.view", "beyond the width", kFinalNorm}},
+    {"StateOutsideTheLifeOfItsSlot",
+     [](Program& p) { p.hidden_states[1].op = kSoftCap; },
+     {"hidden_states.view", "outside its lifetime", kSoftCap}},
+    {"StateOfRowsOfOutputs",
+     [](Program& p) {
+       p.hidden_states[1] = {kLogits, {10, 0, 37}};
+     },
+     {"hidden_states.view", "a row for each token", 1}},
+};
+
+class VerifyDecoder : public testing::TestWithParam<ProgramRule> {};
+INSTANTIATE_TEST_SUITE_P(Rows, VerifyDecoder, testing::ValuesIn(kRowRules), rule_name<Program>);
+INSTANTIATE_TEST_SUITE_P(Rings, VerifyDecoder, testing::ValuesIn(kRingRules), rule_name<Program>);
+INSTANTIATE_TEST_SUITE_P(States, VerifyDecoder, testing::ValuesIn(kStateRules), rule_name<Program>);
+TEST_P(VerifyDecoder, Refuses) { expect_decoder_refusal(GetParam(), gated_shape()); }
+
+TEST(VerifyDecoderSound, AcceptsEveryDecoder) {
+  for (const DecoderShape& shape : all_decoders()) {
+    Diagnostic why;
+    const auto file = make_decoder_model(shape);
+    const Status status = Model::load(file.span(), &why).status();
+    EXPECT_EQ(status, Status::kOk) << shape.name << describe(status, why);
+  }
+}
+
+Status load_status(const Program& program) {
+  Diagnostic why;
+  return Model::load(write_model(program, {Target::kPortable}).span(), &why).status();
+}
+
+TEST(VerifyDecoderSound, AcceptsRingsThatHoldMoreThanTheMaskShows) {
+  Program program = decoder_program(gated_shape());
+  program.caches[0].behind = 30;
+  EXPECT_EQ(load_status(program), Status::kOk);
+}
+
+TEST(VerifyDecoderSound, IgnoresTheInputSlotWhereTokensGoIn) {
+  Program program = decoder_program(gated_shape());
+  program.input_slot = 99;
+  EXPECT_EQ(load_status(program), Status::kOk);
+}
+
+// Slots of tokens and slots of outputs lie in areas of their own.
+TEST(VerifyDecoderSound, AcceptsSlotsOfBothKindsAtTheSameColumns) {
+  Program program = decoder_program(gated_shape());
+  for (format::SlotView& slot : program.slots) {
+    if (!slot.per_output) slot.column += 50;
+  }
+  EXPECT_EQ(load_status(program), Status::kOk);
+}
+
+// Embedding, select, and an op that needs rows of tokens but gets those of outputs. A select op
+// that reads rows of outputs would read beyond them.
+TEST(VerifyRows, RefusesOpsThatNeedARowForEachToken) {
+  OpView rope;
+  rope.kind = format::OpKind::kRope;
+  rope.rope = {{1, 0, 12}, 2, 1};
+  OpView attention;
+  attention.kind = format::OpKind::kAttention;
+  attention.attention = {{1, 0, 4}, {1, 4, 4}, {1, 8, 4}, {2, 0, 4}, 1, 0, 0};
+  OpView select;
+  select.kind = format::OpKind::kSelect;
+  select.select = {{1, 0, 12}, {2, 0, 12}};
+  const struct {
+    OpView op;
+    uint32_t width;  // of what it writes; 0: nothing
+    const char* field;
+  } cases[] = {
+      {rope, 0, "rope.target"}, {attention, 4, "attention.output"}, {select, 12, "select.input"}};
+  for (const auto& last : cases) {
+    Program program = decoder_program(gated_shape());
+    program.hidden_states.clear();
+    program.slots = {{12, 0, 0, 1}, {12, 0, 1, 2, true}};
+    if (last.width != 0) program.slots.push_back({last.width, 12, 2, 2, true});
+    program.output_slot = static_cast<uint32_t>(program.slots.size()) - 1;
+    program.caches.clear();
+    if (last.op.kind == format::OpKind::kAttention) program.caches.push_back({{1, 4, 4}});
+    OpView first = op(program, kSelect);
+    first.select = {{0, 0, 12}, {1, 0, 12}};
+    program.ops = {program.ops[kEmbedding], {"select", first}, {"last", last.op}};
+    const auto file = write_model(program, {Target::kPortable});
+    expect_refusal(file.span(), {last.field, "a row for each token", 2});
+  }
+}
+
+TEST(VerifyRows, RefusesAnInputOfRowsOfOutputs) {
+  Program program = sound_program();
+  program.slots[0].per_output = true;
+  const auto file = write_model(program, {Target::kPortable});
+  expect_refusal(file.span(), {"slots.first_op", "a row for each token", 0});
+}
+
+// The attention modules have no vocabulary: an embedding has nothing to look up.
+TEST(VerifyRows, RefusesAnEmbeddingWithoutAVocabulary) {
+  Program program = sound_program();
+  program.slots.push_back({4, 99, 3, 3});
+  program.slots[3].last_op = 3;
+  OpView embedding;
+  embedding.kind = format::OpKind::kEmbedding;
+  embedding.embedding = {{4, 0, 4}, 2};
+  program.ops.push_back({"embedding", embedding});
+  program.tensors.push_back({"table", 1, 4, {1, 2, 3, 4}, {}, Layout::kRows});
+  const auto file = write_model(program, {Target::kPortable});
+  expect_refusal(file.span(), {"embedding.tokens", "fewer rows", 3});
+}
+
+TEST(VerifyStates, RefusesAStateOfASlotThatIsNotFull) {
+  for (uint32_t op = 0; op < 3; ++op) {
+    Program program = sound_program("separate_inputs");
+    program.hidden_states = {{op, {1, 0, program.slots[1].width}}};
+    const auto file = write_model(program, {Target::kPortable});
+    if (op == 2) {
+      EXPECT_TRUE(Model::load(file.span()).ok());
+    } else {
+      expect_refusal(file.span(), {"hidden_states.view", "before it is full", 0});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace arenite::test

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of an arena lie side by side and hold what the ops put there, for models of every kind
+// and options of every size.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "ops/kv_cache.h"
+#include "runtime/session/decoder_fixture.h"
+#include "runtime/session/encoder_fixture.h"
+#include "session/model_access.h"
+#include "session/plan.h"
+#include "support/pool.h"
+
+namespace arenite::test {
+namespace {
+
+class ArenaLayouts : public SessionTest {
+ protected:
+  // Each part begins where the one before has ended, by what the program says that it holds.
+  void expect_apart(const Model& model, const SessionOptions& options) const {
+    ArenaLayout layout;
+    Diagnostic why;
+    ASSERT_EQ(make_layout(model, options, layout, why), Status::kOk);
+    const format::ModelReader reader = ModelAccess::reader(model);
+    const Packing packing = packing_of(GetParam());
+    const uint32_t threads = options.parallel.threads;
+    size_t cache_floats = 0;
+    uint32_t positions_most = 0;
+    for (uint32_t i = 0; i < reader.caches(); ++i) {
+      const uint32_t positions =
+          cache_positions(reader.cache_behind(i), packing.nr, sizes_of(layout, threads));
+      cache_floats += KvCache::floats(packing, reader.cache(i), positions);
+      positions_most = std::max(positions_most, positions);
+    }
+    size_t token_floats = 0, output_floats = 0;
+    for (uint32_t i = 0; i < reader.slots(); ++i) {
+      const format::SlotView slot = reader.slot(i);
+      size_t& most = slot.per_output ? output_floats : token_floats;
+      most = std::max(most, static_cast<size_t>(slot.column + slot.width));
+    }
+    const uint64_t score_bytes =
+        reader.caches() == 0 ? 0
+                             : size_t{packing.mr} * sizeof(float) *
+                                   (packing.nr + key_panels(packing, positions_most) * packing.nr +
+                                    kScoreRowPadding);
+    const size_t sequences = layout.sequences_max;
+    EXPECT_LE(kSessionBytes + sequences * kSequenceBytes, layout.kv_cache_offset);
+    EXPECT_LE(layout.kv_cache_offset + sequences * cache_floats * sizeof(float),
+              layout.activation_offset);
+    EXPECT_LE(layout.activation_offset + layout.tokens_max * token_floats * sizeof(float),
+              layout.output_offset);
+    EXPECT_LE(
+        layout.output_offset + layout.outputs_max * output_floats * sizeof(float) + kReadAheadBytes,
+        layout.scratch_offset);
+    EXPECT_LE(score_bytes, layout.scratch_bytes_per_thread);
+    EXPECT_LE(layout.scratch_offset + threads * layout.scratch_bytes_per_thread,
+              layout.plan.total_bytes);
+    for (const size_t offset : {layout.kv_cache_offset, layout.activation_offset,
+                                layout.scratch_offset, layout.scratch_bytes_per_thread}) {
+      EXPECT_EQ(offset % kArenaAlignment, 0u);
+    }
+    // Not a byte between the parts but what rounds them up.
+    EXPECT_EQ(layout.kv_cache_offset, layout.plan.session_bytes);
+    EXPECT_EQ(layout.activation_offset, layout.kv_cache_offset + layout.plan.kv_cache_bytes);
+    EXPECT_EQ(layout.scratch_offset, layout.activation_offset + layout.plan.activation_bytes);
+    EXPECT_EQ(layout.plan.total_bytes, layout.scratch_offset + layout.plan.scratch_bytes);
+  }
+
+  void expect_apart(const Model& model) const {
+    Pool pool(3);
+    for (const uint32_t positions : {1u, 8u, 33u, 70u, 1100u}) {
+      if (model.positions_max() != 0 && positions > model.positions_max()) continue;
+      for (const uint32_t sequences : {1u, 2u, 5u}) {
+        for (const uint32_t tokens : {0u, 1u, 7u}) {
+          for (const Outputs outputs : {Outputs::kLast, Outputs::kAll}) {
+            SessionOptions options = options_for(positions, sequences);
+            options.tokens_max = std::min(tokens, positions);
+            options.outputs = outputs;
+            ASSERT_NO_FATAL_FAILURE(expect_apart(model, options));
+            options.parallel = pool.parallel_for();
+            ASSERT_NO_FATAL_FAILURE(expect_apart(model, options));
+          }
+        }
+      }
+    }
+  }
+};
+ARENITE_FOR_EACH_KERNEL_SET(ArenaLayouts);
+
+TEST_P(ArenaLayouts, HavePartsThatDoNotMeet) {
+  for (const ModuleSpec& spec : all_specs()) {
+    SCOPED_TRACE(spec.name);
+    ASSERT_NO_FATAL_FAILURE(expect_apart(*load(spec)));
+  }
+  std::vector<DecoderShape> decoders = all_decoders();
+  decoders.push_back(ring_decoder());
+  for (const DecoderShape& shape : decoders) {
+    SCOPED_TRACE(shape.name);
+    const TestModel model(make_decoder_model(shape, {GetParam()}).span(), GetParam());
+    ASSERT_NO_FATAL_FAILURE(expect_apart(*model));
+  }
+  for (const EncoderShape& shape : all_encoders()) {
+    SCOPED_TRACE(shape.name);
+    const TestModel model(make_encoder_model(shape, {GetParam()}).span(), GetParam());
+    ASSERT_NO_FATAL_FAILURE(expect_apart(*model));
+  }
+}
+
+}  // namespace
+}  // namespace arenite::test

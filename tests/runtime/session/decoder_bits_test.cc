@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// The promise of the same bits for decoders: whatever the chunks, the company, the threads and the
+// room in the session.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "runtime/session/decoder_fixture.h"
+#include "support/pool.h"
+#include "support/random.h"
+
+namespace arenite::test {
+namespace {
+
+class DecoderBits : public DecoderTest {};
+ARENITE_FOR_EACH_KERNEL_SET(DecoderBits);
+
+TEST_P(DecoderBits, ChunksOfAnySizeGiveWhatOnePassGives) {
+  for (const DecoderShape& shape : all_decoders()) {
+    const TestModel model = load(shape);
+    const TestSession session(*model, all_outputs(options_for(kDecoderPositions)));
+    const std::vector<TokenId> tokens = ids(*model, kDecoderPositions);
+    const std::vector<float> all = session.run(tokens);
+    for (const uint32_t chunk : {1u, 2u, 3u, 7u, 8u, 9u, 32u, 33u, kDecoderPositions}) {
+      session->reset();
+      ASSERT_TRUE(same_bits(session.steps_of(chunk, tokens), all)) << shape.name << chunk;
+    }
+  }
+}
+
+TEST_P(DecoderBits, LastRowsOfChunksAreThoseOfOnePass) {
+  for (const DecoderShape& shape : all_decoders()) {
+    const TestModel model = load(shape);
+    const std::vector<TokenId> tokens = ids(*model, kDecoderPositions);
+    const TestSession whole(*model, all_outputs(options_for(kDecoderPositions)));
+    const std::vector<float> all = whole.run(tokens);
+    const size_t width = model->output_features();
+    for (const uint32_t chunk : {1u, 7u, kDecoderPositions}) {
+      const TestSession session(*model, options_for(kDecoderPositions));
+      for (uint32_t begin = 0; begin < kDecoderPositions; begin += chunk) {
+        ASSERT_TRUE(same_bits(session.step(part(tokens, begin, chunk)),
+                              rows(all, width, begin + chunk - 1, 1)))
+            << shape.name << chunk;
+      }
+    }
+  }
+}
+
+// Contexts longer than the ring of a layer with a window, in a session that takes 37 tokens a call,
+// against one whose caches hold everything.
+TEST_P(DecoderBits, RingsGiveWhatWholeCachesGive) {
+  const TestModel model = load(ring_decoder());
+  const uint32_t positions = model->positions_max();
+  const TestSession whole(*model, all_outputs(options_for(positions)));
+  const std::vector<TokenId> tokens = ids(*model, positions);
+  const std::vector<float> all = whole.run(tokens);
+  for (const uint32_t chunk : {1u, 36u, 37u}) {
+    SessionOptions options = all_outputs(options_for(positions));
+    options.tokens_max = chunk;
+    const TestSession session(*model, options);
+    ASSERT_LT(plan_arena(*model, options)->kv_cache_bytes,
+              plan_arena(*model, options_for(positions))->kv_cache_bytes);
+    ASSERT_TRUE(same_bits(session.steps_of(chunk, tokens), all)) << chunk;
+    ASSERT_TRUE(session.arena().surroundings_intact());
+  }
+}
+
+// The smallest ring of all: a window that sees one token but its own, token by token.
+TEST_P(DecoderBits, RingsOfSmallWindowsGiveWhatWholeCachesGive) {
+  for (const uint32_t window : {1u, 2u, 513u}) {
+    DecoderShape shape = ring_decoder();
+    shape.windows = {window};
+    const TestModel model = load(shape);
+    const uint32_t positions = model->positions_max();
+    const TestSession whole(*model, all_outputs(options_for(positions)));
+    const std::vector<TokenId> tokens = ids(*model, positions);
+    const std::vector<float> all = whole.run(tokens);
+    SessionOptions options = all_outputs(options_for(positions));
+    options.tokens_max = 1;
+    const TestSession session(*model, options);
+    ASSERT_TRUE(same_bits(session.steps_of(1, tokens), all)) << window;
+  }
+}
+
+// Several sequences, each as long as it likes, some of them longer than the ring.
+TEST_P(DecoderBits, RaggedSequencesInRingsGiveWhatEachGivesAlone) {
+  constexpr uint32_t kSequences = 3, kCallTokens = 60;
+  const TestModel model = load(ring_decoder());
+  const uint32_t positions = model->positions_max();
+  const TestSession whole(*model, all_outputs(options_for(positions)));
+  std::vector<std::vector<TokenId>> tokens;
+  std::vector<std::vector<float>> expected;
+  for (uint32_t i = 0; i < kSequences; ++i) {
+    tokens.push_back(ids(*model, positions, i));
+    expected.push_back(whole.run(tokens[i]));
+  }
+  SessionOptions options = all_outputs(options_for(positions, kSequences));
+  options.tokens_max = kCallTokens;
+  const TestSession session(*model, options);
+  Random random(3);
+  const size_t width = model->output_features();
+  for (uint32_t turn = 0; turn < 90; ++turn) {
+    uint32_t lengths[kSequences] = {random.below(40), random.below(19), turn % 7 == 0 ? 1u : 0u};
+    uint32_t held[kSequences], total = 0;
+    std::vector<TokenId> fed(kSequences * kCallTokens, UINT32_MAX);  // read no further than lengths
+    for (uint32_t i = 0; i < kSequences; ++i) {
+      held[i] = session->positions(i);
+      lengths[i] = std::min(lengths[i], positions - held[i]);
+      total += lengths[i];
+      std::copy_n(tokens[i].begin() + held[i], lengths[i], fed.begin() + i * kCallTokens);
+    }
+    if (total == 0) continue;
+    const std::vector<float> found = session.step(fed, kSequences, lengths);
+    size_t row = 0;
+    for (uint32_t i = 0; i < kSequences; row += lengths[i], ++i) {
+      ASSERT_TRUE(same_bits(rows(found, width, row, lengths[i]),
+                            rows(expected[i], width, held[i], lengths[i])))
+          << "turn " << turn << " sequence " << i;
+    }
+  }
+  EXPECT_GT(session->positions(0), 2 * kPagePositions);
+}
+
+TEST_P(DecoderBits, ThreadsInAnyOrderGiveWhatOneGives) {
+  Pool two(2), reversed(2, Order::kReversed), shuffled(3, Order::kShuffled);
+  for (const DecoderShape& shape : all_decoders()) {
+    const TestModel model = load(shape);
+    const std::vector<TokenId> tokens = ids(*model, 3 * kDecoderPositions);
+    const uint32_t lengths[] = {kDecoderPositions, 1, 40};
+    const SessionOptions alone = all_outputs(options_for(kDecoderPositions, 3));
+    const TestSession inline_session(*model, alone);
+    const std::vector<float> expected = inline_session.run(tokens, 3, lengths);
+    for (Pool* const pool : {&two, &reversed, &shuffled}) {
+      SessionOptions options = alone;
+      options.parallel = pool->parallel_for();
+      const TestSession session(*model, options);
+      ASSERT_TRUE(same_bits(session.run(tokens, 3, lengths), expected)) << shape.name;
+      session->reset();
+      // Not token by token: each op of a step wakes the threads.
+      ASSERT_TRUE(same_bits(session.steps_of(9, part(tokens, 0, kDecoderPositions)),
+                            rows(expected, model->output_features(), 0, kDecoderPositions)))
+          << shape.name;
+    }
+  }
+}
+
+TEST_P(DecoderBits, WhatTheArenaHeldBeforeChangesNothing) {
+  for (const DecoderShape& shape : all_decoders()) {
+    const TestModel model = load(shape);
+    const SessionOptions options = all_outputs(options_for(kDecoderPositions, 2));
+    const std::vector<TokenId> tokens = ids(*model, 2 * kDecoderPositions);
+    const TestSession poisoned(*model, options);
+    const std::vector<float> expected = poisoned.run(tokens, 2);
+    const GuardedBuffer arena(plan_arena(*model, options)->total_bytes, kArenaAlignment);
+    for (const int fill : {0x00, 0x7F, 0x55}) {
+      std::memset(arena.data(), fill, arena.size());
+      const Result<Session*> session = Session::create(*model, options, arena.span());
+      ASSERT_TRUE(session.ok());
+      const TokenBatch batch{tokens, 2, kDecoderPositions, {}};
+      ASSERT_TRUE(same_bits(values_of((*session)->run(batch)), expected)) << shape.name << fill;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace arenite::test

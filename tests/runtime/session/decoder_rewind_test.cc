@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Going back in decoders, and how far rings allow it.
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "runtime/session/decoder_fixture.h"
+
+namespace arenite::test {
+namespace {
+
+class DecoderRewind : public DecoderTest {};
+ARENITE_FOR_EACH_KERNEL_SET(DecoderRewind);
+
+TEST_P(DecoderRewind, ForgetsTheRest) {
+  for (const DecoderShape& shape : all_decoders()) {
+    const TestModel model = load(shape);
+    const TestSession session(*model, all_outputs(options_for(kDecoderPositions)));
+    const std::vector<TokenId> tokens = ids(*model, kDecoderPositions);
+    const std::vector<TokenId> other = ids(*model, kDecoderPositions, 6);
+    const std::vector<float> all = session.run(tokens);
+    for (const uint32_t keep : {69u, 33u, 32u, 31u, 1u, 0u}) {
+      session.run(tokens);
+      ASSERT_EQ(session->rewind(0, keep), Status::kOk);
+      EXPECT_EQ(session->positions(), keep);
+      const uint32_t count = kDecoderPositions - keep;
+      session.step(part(other, keep, count));
+      ASSERT_EQ(session->rewind(0, keep), Status::kOk);
+      ASSERT_TRUE(same_bits(session.step(part(tokens, keep, count)),
+                            rows(all, model->output_features(), keep, count)))
+          << shape.name << keep;
+    }
+  }
+}
+
+// With windows of 100 tokens and 37 a call, a ring holds two pages.
+class RingRewind : public DecoderRewind {
+ protected:
+  static constexpr uint32_t kBehind = 99, kChunk = 37, kRing = 2 * kPagePositions;
+
+  void SetUp() override {
+    model_.emplace(load(ring_decoder()));
+    tokens_ = ids(**model_, (*model_)->positions_max());
+    const TestSession whole(**model_, all_outputs(options_for((*model_)->positions_max())));
+    all_ = whole.run(tokens_);
+    SessionOptions options = all_outputs(options_for((*model_)->positions_max()));
+    options.tokens_max = kChunk;
+    session_.emplace(**model_, options);
+  }
+  void feed_to(uint32_t positions) {
+    const uint32_t held = (*session_)->positions();
+    session_->steps_of(kChunk, part(tokens_, held, positions - held));
+  }
+  // Whether the next tokens give the bits of one pass.
+  void expect_as_in_one_pass(uint32_t count) {
+    const uint32_t held = (*session_)->positions();
+    ASSERT_TRUE(same_bits(session_->steps_of(kChunk, part(tokens_, held, count)),
+                          rows(all_, (*model_)->output_features(), held, count)))
+        << "from " << held;
+  }
+
+  std::optional<TestModel> model_;
+  std::optional<TestSession> session_;
+  std::vector<TokenId> tokens_;
+  std::vector<float> all_;
+};
+ARENITE_FOR_EACH_KERNEL_SET(RingRewind);
+
+TEST_P(RingRewind, GoesBackAsFarAsTheRingHoldsWhatTheWindowNeeds) {
+  constexpr uint32_t kHeld = 2000;
+  constexpr uint32_t kFirst = kHeld - kRing + kBehind;  // sees the oldest position that is held
+  feed_to(kHeld);
+  for (const uint32_t keep : {1u, kPagePositions, kFirst - 1}) {
+    EXPECT_EQ((*session_)->rewind(0, keep), Status::kInvalidArgument) << keep;
+    EXPECT_EQ((*session_)->positions(), kHeld) << "a refused call changes nothing";
+  }
+  for (const uint32_t keep : {kHeld, kHeld - 1, kFirst + 100, kFirst}) {
+    ASSERT_EQ((*session_)->rewind(0, keep), Status::kOk) << keep;
+    if (keep != kFirst) continue;
+    expect_as_in_one_pass(300);
+  }
+}
+
+// What was overwritten before a rewind stays lost, however little is held after it.
+TEST_P(RingRewind, RemembersWhatWasOverwritten) {
+  constexpr uint32_t kFirst = 2000 - kRing + kBehind;
+  feed_to(2000);
+  ASSERT_EQ((*session_)->rewind(0, kFirst), Status::kOk);
+  EXPECT_EQ((*session_)->rewind(0, kFirst - 1), Status::kInvalidArgument);
+  expect_as_in_one_pass(40);
+  EXPECT_EQ((*session_)->rewind(0, kFirst - 1), Status::kInvalidArgument);
+  ASSERT_EQ((*session_)->rewind(0, kFirst), Status::kOk);
+  expect_as_in_one_pass(800);
+}
+
+TEST_P(RingRewind, AlwaysGoesBackToTheStart) {
+  feed_to(2000);
+  ASSERT_EQ((*session_)->rewind(0, 0), Status::kOk);
+  expect_as_in_one_pass(50);
+  ASSERT_EQ((*session_)->rewind(0, 1), Status::kOk) << "what was forgotten does not count";
+  expect_as_in_one_pass(1200);
+  (*session_)->reset();
+  expect_as_in_one_pass(50);
+  ASSERT_EQ((*session_)->rewind(0, 1), Status::kOk) << "what a reset forgot does not count";
+  expect_as_in_one_pass(100);
+}
+
+// As long as nothing was overwritten, a ring is a cache like any other.
+TEST_P(RingRewind, GoesBackAnywhereUntilTheRingIsFull) {
+  feed_to(kRing);
+  for (const uint32_t keep : {kRing - 1, kPagePositions, 5u}) {
+    ASSERT_EQ((*session_)->rewind(0, keep), Status::kOk) << keep;
+  }
+  expect_as_in_one_pass(200);
+  feed_to(kRing + 1);
+  EXPECT_EQ((*session_)->rewind(0, kBehind), Status::kInvalidArgument);
+  EXPECT_EQ((*session_)->rewind(0, kBehind + 1), Status::kOk);
+  expect_as_in_one_pass(100);
+}
+
+TEST_P(RingRewind, RefusesWhatIsNotThere) {
+  feed_to(12);
+  EXPECT_EQ((*session_)->rewind(0, 13), Status::kInvalidArgument);
+  EXPECT_EQ((*session_)->rewind(1, 0), Status::kInvalidArgument);
+  EXPECT_EQ((*session_)->positions(), 12u);
+}
+
+}  // namespace
+}  // namespace arenite::test

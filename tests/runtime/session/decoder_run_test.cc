@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// What sessions of decoders compute and give out: logits of the last rows or of all, hidden states.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "convert/check/decoder_reference.h"
+#include "runtime/session/decoder_fixture.h"
+
+namespace arenite::test {
+namespace {
+
+class DecoderRun : public DecoderTest {};
+ARENITE_FOR_EACH_KERNEL_SET(DecoderRun);
+
+// Values are near 1; each layer adds the roundings of a few sums of at most 300 products.
+constexpr double kTolerance = 300 * 64 * kRounding;
+
+// Copies of the states of one call, by index.
+struct States {
+  std::map<uint32_t, std::vector<float>> values;
+  std::vector<uint32_t> order;
+
+  HiddenStateHook hook() {
+    return {[](void* context, uint32_t index, const float* data, uint32_t rows, uint32_t features) {
+              States& self = *static_cast<States*>(context);
+              self.values[index].assign(data, data + size_t{rows} * features);
+              self.order.push_back(index);
+            },
+            this};
+  }
+};
+
+TEST_P(DecoderRun, AgreesWithTheReferenceInEveryLogitAndHiddenState) {
+  for (const DecoderShape& shape : all_decoders()) {
+    const TestModel model = load(shape);
+    const std::vector<TokenId> tokens = ids(*model, kDecoderPositions);
+    States states;
+    SessionOptions options = all_outputs(options_for(kDecoderPositions));
+    options.hidden_states = states.hook();
+    const TestSession session(*model, options);
+    for (const uint32_t count : {1u, 2u, 9u, 33u, kDecoderPositions}) {
+      const auto expected = convert::reference_decoder(make_decoder(shape), part(tokens, 0, count));
+      states = {};
+      ASSERT_TRUE(all_near(session.run(part(tokens, 0, count)), expected.logits, kTolerance))
+          << shape.name << count;
+      ASSERT_EQ(model->hidden_states(), shape.windows.size() + 1);
+      ASSERT_EQ(expected.hidden_states.size(), model->hidden_states());
+      ASSERT_EQ(states.order.size(), model->hidden_states());
+      for (uint32_t i = 0; i < model->hidden_states(); ++i) {
+        ASSERT_EQ(states.order[i], i);
+        ASSERT_TRUE(all_near(states.values[i], expected.hidden_states[i], kTolerance))
+            << shape.name << count << " state " << i;
+      }
+    }
+  }
+}
+
+TEST_P(DecoderRun, SaysWhatItReadsAndGivesOut) {
+  for (const DecoderShape& shape : all_decoders()) {
+    const TestModel model = load(shape);
+    EXPECT_EQ(model->vocab_size(), shape.vocab_size);
+    EXPECT_EQ(model->input_features(), 0u);
+    EXPECT_EQ(model->output_features(), shape.vocab_size);
+    EXPECT_EQ(model->positions_max(), shape.positions_max);
+    EXPECT_TRUE(model->causal());
+  }
+  EXPECT_EQ(TestModel(make_model(spec_named("causal")).span(), GetParam())->vocab_size(), 0u);
+}
+
+TEST_P(DecoderRun, GivesOutTheLastRowOfEachSequenceThatGotTokens) {
+  for (const DecoderShape& shape : all_decoders()) {
+    const TestModel model = load(shape);
+    const std::vector<TokenId> tokens = ids(*model, 4 * 20);
+    const uint32_t lengths[] = {20, 0, 1, 7};
+    const TestSession all(*model, all_outputs(options_for(20, 4)));
+    const TestSession last(*model, options_for(20, 4));
+    const std::vector<float> expected = all.run(tokens, 4, lengths);
+    const size_t width = model->output_features();
+    ASSERT_EQ(expected.size(), 28 * width);
+    const std::vector<float> found = last.run(tokens, 4, lengths);
+    ASSERT_EQ(found.size(), 3 * width);
+    const size_t rows_of_last[] = {19, 20, 27};
+    for (size_t i = 0; i < 3; ++i) {
+      ASSERT_TRUE(same_bits(rows(found, width, i, 1), rows(expected, width, rows_of_last[i], 1)))
+          << shape.name << i;
+    }
+    // One token of one sequence.
+    const uint32_t one[] = {0, 1, 0, 0};
+    ASSERT_EQ(last.step(tokens, 4, one).size(), width);
+  }
+}
+
+// More sequences than a call has tokens.
+TEST_P(DecoderRun, GivesOutNoMoreRowsThanACallHasTokens) {
+  const TestModel model = load("llama");
+  SessionOptions options = options_for(8, 5);
+  options.tokens_max = 2;
+  const TestSession session(*model, options);
+  const std::vector<TokenId> tokens = ids(*model, 5);
+  const uint32_t lengths[] = {0, 1, 0, 0, 1};
+  EXPECT_EQ(session.run(tokens, 5, lengths).size(), 2 * model->output_features());
+  EXPECT_TRUE(session.arena().surroundings_intact());
+}
+
+TEST_P(DecoderRun, HiddenStatesHaveARowForEachTokenWhateverIsGivenOut) {
+  const TestModel model = load("gemma");
+  const std::vector<TokenId> tokens = ids(*model, 2 * 9);
+  const uint32_t lengths[] = {9, 4};
+  States all, last;
+  SessionOptions options = options_for(9, 2);
+  options.hidden_states = last.hook();
+  const TestSession last_session(*model, options);
+  options = all_outputs(options);
+  options.hidden_states = all.hook();
+  const TestSession all_session(*model, options);
+  all_session.run(tokens, 2, lengths);
+  last_session.run(tokens, 2, lengths);
+  for (uint32_t i = 0; i < model->hidden_states(); ++i) {
+    EXPECT_EQ(all.values[i].size(), 13u * 12u);
+    EXPECT_TRUE(same_bits(last.values[i], all.values[i])) << i;
+  }
+}
+
+TEST_P(DecoderRun, HiddenStatesChangeNoResult) {
+  const TestModel model = load("phi");
+  const std::vector<TokenId> tokens = ids(*model, 30);
+  States states;
+  SessionOptions options = options_for(30);
+  const TestSession without(*model, options);
+  options.hidden_states = states.hook();
+  const TestSession with(*model, options);
+  EXPECT_TRUE(same_bits(with.run(tokens), without.run(tokens)));
+  EXPECT_EQ(plan_arena(*model, options)->total_bytes,
+            plan_arena(*model, options_for(30))->total_bytes);
+}
+
+// The features of the modules go in and out row by row, whatever a decoder would choose.
+TEST_P(DecoderRun, OutputsAreOfNoMeaningForModules) {
+  const TestModel model(make_model(spec_named("causal")).span(), GetParam());
+  EXPECT_EQ(model->hidden_states(), 0u);
+  const std::vector<float> tokens = random_floats(9 * model->input_features(), 7);
+  const TestSession last(*model, options_for(9));
+  const TestSession all(*model, all_outputs(options_for(9)));
+  EXPECT_TRUE(same_bits(last.run(tokens), all.run(tokens)));
+  EXPECT_EQ(last.arena().size(), all.arena().size());
+}
+
+TEST_P(DecoderRun, StartsAnewOnRunAndOnReset) {
+  const TestModel model = load("llama");
+  const TestSession session(*model, all_outputs(options_for(20, 2)));
+  const std::vector<TokenId> tokens = ids(*model, 24);
+  const std::vector<float> first = session.run(tokens, 2);
+  EXPECT_TRUE(same_bits(session.run(tokens, 2), first));
+  EXPECT_EQ(session->positions(1), 12u);
+  session->reset();
+  EXPECT_EQ(session->positions(0), 0u);
+  EXPECT_TRUE(same_bits(session.step(tokens, 2), first));
+}
+
+}  // namespace
+}  // namespace arenite::test

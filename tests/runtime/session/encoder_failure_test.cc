@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Refused calls of encoders say what was wrong and change nothing.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "runtime/session/encoder_fixture.h"
+
+namespace arenite::test {
+namespace {
+
+constexpr uint32_t kSequences = 2;
+constexpr uint32_t kTokens = 10;
+constexpr uint32_t kPositions = 12;
+constexpr uint32_t kTokensMax = 18;
+
+struct Refusal {
+  Status status;
+  const char* field;
+  const char* words;  // a part of the reason
+  uint32_t index = 0;
+  uint64_t found = 0;
+  uint64_t expected = 0;
+};
+
+class EncoderFailure : public EncoderTest {
+ protected:
+  // A batch of two sequences that the session would take, changed in one place.
+  static void check(const Refusal& refusal,
+                    const std::function<void(EncoderInput&, BatchForm&)>& break_it,
+                    const std::string& name = "bert") {
+    const EncoderShape shape = encoder_named(name);
+    const TestModel model = load(shape);
+    SessionOptions options = options_for(kPositions, kSequences);
+    options.tokens_max = kTokensMax;
+    const TestSession session(*model, options);
+    EncoderInput input = input_for(shape, kSequences * kTokens);
+    BatchForm form = {kSequences, kTokens, {9, 7}, {}, false};
+    const std::vector<float> expected = values_of(run_batch(*session, input, form));
+    const EncoderInput sound = input;
+    const BatchForm sound_form = form;
+    break_it(input, form);
+
+    Diagnostic why;
+    EXPECT_EQ(run_batch(*session, input, form, &why).status(), refusal.status);
+    ASSERT_NE(why.reason, nullptr);
+    EXPECT_STREQ(why.field, refusal.field) << why.reason;
+    EXPECT_NE(std::string(why.reason).find(refusal.words), std::string::npos) << why.reason;
+    EXPECT_EQ(why.op_index, refusal.index) << why.reason;
+    EXPECT_EQ(why.found, refusal.found) << why.reason;
+    EXPECT_EQ(why.expected, refusal.expected) << why.reason;
+    EXPECT_EQ(session->positions(0), 9u);
+    EXPECT_EQ(session->positions(1), 7u);
+    EXPECT_TRUE(same_bits(values_of(run_batch(*session, sound, sound_form)), expected));
+  }
+};
+ARENITE_FOR_EACH_KERNEL_SET(EncoderFailure);
+
+constexpr Status kInvalid = Status::kInvalidArgument;
+
+TEST_P(EncoderFailure, RefusesBatchesBeyondTheSession) {
+  check({kInvalid, "batch.sequences", "more sequences", 0, 3, 2},
+        [](EncoderInput&, BatchForm& form) { form.sequences = 3; });
+  check({kInvalid, "batch.tokens", "more tokens", 0, 19, kTokensMax},
+        [](EncoderInput&, BatchForm& form) {
+          form.lengths = {10, 9};
+        });
+  check({Status::kContextFull, "batch.lengths", "positions of the session", 1, 13, kPositions},
+        [](EncoderInput& input, BatchForm& form) {
+          input = input_for(encoder_named("bert"), 2 * 13);
+          form.tokens = 13;
+          form.lengths = {3, 13};
+        });
+  check({kInvalid, "batch.ids", "not [sequences, tokens]", 0, 20, 22},
+        [](EncoderInput&, BatchForm& form) { form.tokens = 11; });
+}
+
+TEST_P(EncoderFailure, RefusesMasksThatMakeNoSense) {
+  const std::vector<uint8_t> ones(kSequences * kTokens, 1);
+  const auto masked = [&](size_t index, uint8_t value) {
+    return [=](EncoderInput&, BatchForm& form) {
+      form.lengths.clear();
+      form.visible = ones;
+      form.visible[0] = form.visible[1] = 0;  // 18 tokens are left
+      form.visible[index] = value;
+    };
+  };
+  check({kInvalid, "batch.visible", "ones and zeros", 3, 2, 1}, masked(13, 2));
+  check({kInvalid, "batch.visible", "hides a whole sequence", 1, 0, 1},
+        [&](EncoderInput&, BatchForm& form) {
+          form.lengths.clear();
+          form.visible = ones;
+          std::fill_n(form.visible.begin() + kTokens, kTokens, uint8_t{0});
+        });
+  check({kInvalid, "batch.visible", "not [sequences, tokens]", 0, 19, 20},
+        [&](EncoderInput&, BatchForm& form) {
+          form.lengths.clear();
+          form.visible.assign(19, 1);
+        });
+  check({kInvalid, "batch.visible", "instead of lengths", 0, 0, 0},
+        [&](EncoderInput&, BatchForm& form) { form.visible = ones; });
+  check({kInvalid, "batch.tokens", "more tokens", 0, 19, kTokensMax}, masked(1, 1));
+  // The last token that counts decides how long a sequence is.
+  check({Status::kContextFull, "batch.visible", "positions of the session", 0, 13, kPositions},
+        [](EncoderInput& input, BatchForm& form) {
+          input = input_for(encoder_named("bert"), 2 * 14);
+          form.tokens = 14;
+          form.lengths.clear();
+          form.visible.assign(2 * 14, 0);
+          form.visible[12] = form.visible[14] = 1;
+        });
+}
+
+TEST_P(EncoderFailure, RefusesPackedBatchesWhoseLengthsDoNotAddUp) {
+  check({kInvalid, "batch.lengths", "need their lengths", 0, 0, 2},
+        [](EncoderInput&, BatchForm& form) {
+          form.packed = true;
+          form.lengths.clear();
+        });
+  check({kInvalid, "batch.ids", "packed batch", 0, 20, 16},
+        [](EncoderInput&, BatchForm& form) { form.packed = true; });
+  check({kInvalid, "batch.lengths", "one length for each", 0, 1, 2},
+        [](EncoderInput&, BatchForm& form) { form.lengths = {9}; });
+  check(
+      {kInvalid, "batch.features", "packed batch", 0, 100, 0xFFFFFFFFull * 2 * 5},
+      [](EncoderInput&, BatchForm& form) {
+        form.packed = true;
+        form.lengths = {0xFFFFFFFF, 0xFFFFFFFF};
+      },
+      "sensor");
+}
+
+TEST_P(EncoderFailure, RefusesTypesThatTheModelDoesNotKnow) {
+  check({kInvalid, "batch.types", "does not know this token type", 6, 2, 1},
+        [](EncoderInput& input, BatchForm&) { input.types[16] = 2; });
+  check({kInvalid, "batch.types", "one type for each id", 0, 19, 20},
+        [](EncoderInput& input, BatchForm&) { input.types.pop_back(); });
+  check(
+      {Status::kUnsupported, "batch.types", "knows no token types", 0, 20, 0},
+      [](EncoderInput& input, BatchForm&) { input.types.assign(20, 0); }, "sentences");
+  check({kInvalid, "batch.ids", "not in the vocabulary", 2, 41, 40},
+        [](EncoderInput& input, BatchForm&) { input.ids[12] = 41; });
+}
+
+// A second step would have to change what the first one gave out.
+TEST_P(EncoderFailure, RefusesToGoOnWithASequence) {
+  const EncoderShape shape = encoder_named("bert");
+  const TestModel model = load(shape);
+  const TestSession session(*model, options_for(kPositions));
+  const std::vector<TokenId> tokens = input_for(shape, 4).ids;
+  session.run(tokens);
+  Diagnostic why;
+  EXPECT_EQ(session->step(tokens, &why).status(), Status::kUnsupported);
+  EXPECT_STREQ(why.field, "batch");
+}
+
+// Distances would change with the gaps, and no padding mask is said to close them.
+TEST_P(EncoderFailure, ModelsWithAMaskOfTheirOwnTakeLengthsOnly) {
+  const TestModel model(make_decoder_model(decoder_named("llama"), {GetParam()}).span(),
+                        GetParam());
+  const TestSession session(*model, options_for(kPositions));
+  const std::vector<TokenId> tokens = random_ids(4, model->vocab_size());
+  const std::vector<uint8_t> visible = {1, 1, 1, 0};
+  TokenBatch batch{tokens, 1, 4};
+  batch.visible = visible;
+  Diagnostic why;
+  EXPECT_EQ(session->run(batch, &why).status(), Status::kUnsupported);
+  EXPECT_STREQ(why.field, "batch.visible");
+}
+
+}  // namespace
+}  // namespace arenite::test

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// The promise of the same bits: whatever the chunks, the threads and the room in the session.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "runtime/session/session_fixture.h"
+#include "support/pool.h"
+
+namespace arenite::test {
+namespace {
+
+class SessionBits : public SessionTest {};
+ARENITE_FOR_EACH_KERNEL_SET(SessionBits);
+
+TEST_P(SessionBits, ChunksOfAnySizeGiveWhatOnePassGives) {
+  for (const ModuleSpec& spec : all_specs()) {
+    const TestModel model = load(spec);
+    if (!model->causal()) continue;
+    const TestSession session(*model, options_for(kSpecPositions));
+    const std::vector<float> tokens = features(*model, kSpecPositions);
+    const std::vector<float> all = session.run(tokens);
+    for (const uint32_t chunk : {1u, 2u, 3u, 7u, 8u, 9u, 32u, 33u, kSpecPositions}) {
+      session->reset();
+      ASSERT_TRUE(same_bits(session.steps_of(chunk, tokens), all)) << spec.name << chunk;
+    }
+  }
+}
+
+// Sequences longer than a page of the cache, and a window that leaves whole pages behind.
+TEST_P(SessionBits, ChunksGiveWhatOnePassGivesBeyondAPage) {
+  constexpr uint32_t kPositions = 2 * kPagePositions + 40;
+  for (const uint32_t behind : {kUnlimited, 20u, kPagePositions}) {
+    ModuleSpec spec = spec_named("causal");
+    spec.masks = {convert::band_mask(behind, 0, 0)};
+    const TestModel model = load(spec);
+    const TestSession session(*model, options_for(kPositions));
+    const std::vector<float> tokens = features(*model, kPositions);
+    const std::vector<float> all = session.run(tokens);
+    for (const uint32_t chunk : {1u, 5u, kPagePositions, kPagePositions + 1}) {
+      session->reset();
+      ASSERT_TRUE(same_bits(session.steps_of(chunk, tokens), all)) << behind << " " << chunk;
+    }
+  }
+}
+
+TEST_P(SessionBits, ThreadsInAnyOrderGiveWhatOneGives) {
+  Pool one(1), two(2), three(3), reversed(2, Order::kReversed), shuffled(3, Order::kShuffled);
+  for (const ModuleSpec& spec : all_specs()) {
+    const TestModel model = load(spec);
+    const std::vector<float> tokens = features(*model, 3 * kSpecPositions);
+    const uint32_t lengths[] = {kSpecPositions, 1, 40};
+    const TestSession inline_session(*model, options_for(kSpecPositions, 3));
+    const std::vector<float> expected = inline_session.run(tokens, 3, lengths);
+    for (Pool* const pool : {&one, &two, &three, &reversed, &shuffled}) {
+      SessionOptions options = options_for(kSpecPositions, 3);
+      options.parallel = pool->parallel_for();
+      const TestSession session(*model, options);
+      ASSERT_TRUE(same_bits(session.run(tokens, 3, lengths), expected)) << spec.name;
+      if (!model->causal()) continue;
+      const auto first = rows(tokens, model->input_features(), 0, kSpecPositions);
+      session->reset();
+      // Not token by token: each op of a step wakes the threads, which takes long on a busy
+      // machine.
+      ASSERT_TRUE(same_bits(session.steps_of(9, first),
+                            rows(expected, model->output_features(), 0, kSpecPositions)))
+          << spec.name;
+    }
+  }
+}
+
+TEST_P(SessionBits, RoomToSpareChangesNothing) {
+  for (const ModuleSpec& spec : all_specs()) {
+    const TestModel model = load(spec);
+    for (const uint32_t count : {1u, 8u, 33u}) {
+      const std::vector<float> tokens = features(*model, count);
+      const TestSession exact(*model, options_for(count));
+      const std::vector<float> expected = exact.run(tokens);
+      for (const uint32_t positions : {count + 1, kSpecPositions, 300u}) {
+        if (model->positions_max() != 0 && positions > model->positions_max()) continue;
+        for (const uint32_t sequences : {1u, 5u}) {
+          SessionOptions options = options_for(positions, sequences);
+          const TestSession roomy(*model, options);
+          ASSERT_TRUE(same_bits(roomy.run(tokens), expected)) << spec.name << positions;
+          options.tokens_max = count;
+          const TestSession narrow(*model, options);
+          ASSERT_TRUE(same_bits(narrow.run(tokens), expected)) << spec.name << positions;
+        }
+      }
+    }
+  }
+}
+
+// What an earlier user left in the arena must not matter; nor what the session itself left there.
+TEST_P(SessionBits, WhatTheArenaHeldBeforeChangesNothing) {
+  for (const ModuleSpec& spec : all_specs()) {
+    const TestModel model = load(spec);
+    const SessionOptions options = options_for(kSpecPositions, 2);
+    const std::vector<float> tokens = features(*model, 2 * kSpecPositions);
+    const TestSession poisoned(*model, options);
+    const std::vector<float> expected = poisoned.run(tokens, 2);
+    const size_t bytes = plan_arena(*model, options)->total_bytes;
+    const GuardedBuffer arena(bytes, kArenaAlignment);
+    for (const int fill : {0x00, 0x7F, 0x55}) {
+      std::memset(arena.data(), fill, bytes);
+      const Result<Session*> session = Session::create(*model, options, arena.span());
+      ASSERT_TRUE(session.ok());
+      const Batch batch{tokens, 2, kSpecPositions, {}};
+      ASSERT_TRUE(same_bits(values_of((*session)->run(batch)), expected)) << spec.name << fill;
+      ASSERT_TRUE(same_bits(values_of((*session)->run(batch)), expected)) << spec.name << fill;
+    }
+    // The arena of a session that has run, given to a new one.
+    const Result<Session*> again = Session::create(*model, options, poisoned.arena().span());
+    ASSERT_TRUE(again.ok());
+    ASSERT_TRUE(same_bits(values_of((*again)->run({tokens, 2, kSpecPositions, {}})), expected));
+  }
+}
+
+TEST_P(SessionBits, TwoSessionsOnOneModelDoNotMeet) {
+  const TestModel model = load("causal");
+  const std::vector<float> a = features(*model, 20, 1);
+  const std::vector<float> b = features(*model, 20, 2);
+  const TestSession alone(*model, options_for(20));
+  const std::vector<float> expected_a = alone.run(a);
+  const std::vector<float> expected_b = alone.run(b);
+  const TestSession first(*model, options_for(20));
+  const TestSession second(*model, options_for(30, 2));
+  const size_t in = model->input_features();
+  for (uint32_t token = 0; token < 20; ++token) {
+    ASSERT_TRUE(same_bits(first.step(rows(a, in, token, 1)),
+                          rows(expected_a, model->output_features(), token, 1)));
+    ASSERT_TRUE(same_bits(second.step(rows(b, in, token, 1)),
+                          rows(expected_b, model->output_features(), token, 1)));
+  }
+}
+
+}  // namespace
+}  // namespace arenite::test

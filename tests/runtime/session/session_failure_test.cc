@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// A failed call changes nothing: after each of them, a session goes on as if it had not been made.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "runtime/session/session_fixture.h"
+
+namespace arenite::test {
+namespace {
+
+constexpr uint32_t kPositions = 20;
+constexpr uint32_t kHeld = 12;
+constexpr uint32_t kSequences = 2;
+
+using Features = std::span<const float>;
+using Call = std::function<Result<Output>(Session&, Features, Diagnostic*)>;
+
+class SessionFailure : public SessionTest {
+ protected:
+  struct Expectation {
+    Status status;
+    const char* field;
+    uint32_t index = 0;
+    uint64_t found = 0;
+    uint64_t expected = 0;
+  };
+
+  // Two sequences of kHeld tokens each; the call fails as expected; then both go on to kPositions
+  // with the bits of one pass. tokens_max is 30.
+  void check(
+      const Expectation& expectation,
+      const std::function<Result<Output>(Session&, std::span<const float>, Diagnostic*)>& call) {
+    const TestModel model = load("causal");
+    SessionOptions options = options_for(kPositions, kSequences);
+    const TestSession whole(*model, options);
+    const std::vector<float> tokens = features(*model, kSequences * kPositions);
+    const std::vector<float> all = whole.run(tokens, kSequences);
+    options.tokens_max = 30;
+    const TestSession session(*model, options);
+    const size_t in = model->input_features();
+    const size_t out = model->output_features();
+    const uint32_t held[] = {kHeld, kHeld};
+    session.run(tokens, kSequences, held);
+
+    Diagnostic why;
+    const Result<Output> output = call(*session, features(*model, 100), &why);
+    EXPECT_EQ(output.status(), expectation.status);
+    EXPECT_STREQ(why.field, expectation.field);
+    EXPECT_EQ(why.op_index, expectation.index);
+    EXPECT_EQ(why.found, expectation.found);
+    EXPECT_EQ(why.expected, expectation.expected);
+    EXPECT_NE(why.reason, nullptr);
+
+    for (uint32_t i = 0; i < kSequences; ++i) EXPECT_EQ(session->positions(i), kHeld);
+    constexpr uint32_t kRest = kPositions - kHeld;
+    std::vector<float> rest;
+    for (uint32_t i = 0; i < kSequences; ++i) {
+      const auto part = rows(tokens, in, i * kPositions + kHeld, kRest);
+      rest.insert(rest.end(), part.begin(), part.end());
+    }
+    const std::vector<float> found = session.step(rest, kSequences);
+    for (uint32_t i = 0; i < kSequences; ++i) {
+      EXPECT_TRUE(same_bits(rows(found, out, i * kRest, kRest),
+                            rows(all, out, i * kPositions + kHeld, kRest)));
+    }
+  }
+};
+ARENITE_FOR_EACH_KERNEL_SET(SessionFailure);
+
+Features first(Features features, uint32_t tokens) {
+  return features.first(size_t{tokens} * 6);  // the width of the spec "causal"
+}
+
+TEST_P(SessionFailure, StepBeyondThePositionsIsContextFull) {
+  check({Status::kContextFull, "batch.lengths", 0, kPositions + 1, kPositions},
+        [](Session& session, Features features, Diagnostic* why) {
+          return session.step(first(features, kPositions - kHeld + 1), why);
+        });
+}
+
+TEST_P(SessionFailure, ContextFullNamesTheSequence) {
+  check({Status::kContextFull, "batch.lengths", 1, kPositions + 1, kPositions},
+        [](Session& session, Features features, Diagnostic* why) {
+          const uint32_t lengths[] = {1, 9};
+          return session.step({first(features, 18), 2, 9, lengths}, why);
+        });
+}
+
+TEST_P(SessionFailure, RunBeyondThePositionsIsContextFull) {
+  check({Status::kContextFull, "batch.lengths", 0, kPositions + 1, kPositions},
+        [](Session& session, Features features, Diagnostic* why) {
+          return session.run({first(features, kPositions + 1), 1, kPositions + 1, {}}, why);
+        });
+}
+
+TEST_P(SessionFailure, RunRefusesMoreTokensThanACallTakes) {
+  check({Status::kInvalidArgument, "batch.tokens", 0, 32, 30},
+        [](Session& session, Features features, Diagnostic* why) {
+          return session.run({first(features, 32), 2, 16, {}}, why);
+        });
+}
+
+TEST_P(SessionFailure, RefusesNoTokens) {
+  check({Status::kInvalidArgument, "batch.tokens", 0, 0, 30},
+        [](Session& session, Features, Diagnostic* why) { return session.step(Batch{}, why); });
+  check({Status::kInvalidArgument, "batch.tokens", 0, 0, 30},
+        [](Session& session, Features features, Diagnostic* why) {
+          const uint32_t lengths[] = {0, 0};
+          return session.run({first(features, 6), 2, 3, lengths}, why);
+        });
+}
+
+TEST_P(SessionFailure, RefusesNoSequencesAndTooMany) {
+  check({Status::kInvalidArgument, "batch.sequences", 0, 0, 2},
+        [](Session& session, Features features, Diagnostic* why) {
+          return session.run({first(features, 4), 0, 4, {}}, why);
+        });
+  check({Status::kInvalidArgument, "batch.sequences", 0, 3, 2},
+        [](Session& session, Features features, Diagnostic* why) {
+          return session.run({first(features, 6), 3, 2, {}}, why);
+        });
+}
+
+TEST_P(SessionFailure, RefusesFeaturesOfAnotherShape) {
+  check({Status::kInvalidArgument, "batch.features", 0, 23, 24},
+        [](Session& session, Features features, Diagnostic* why) {
+          return session.step({features.first(23), 2, 2, {}}, why);
+        });
+  check({Status::kInvalidArgument, "batch.features", 0, 25, 24},
+        [](Session& session, Features features, Diagnostic* why) {
+          return session.step({features.first(25), 2, 2, {}}, why);
+        });
+  check({Status::kInvalidArgument, "batch.features", 0, 13, 12},
+        [](Session& session, Features features, Diagnostic* why) {
+          return session.step(features.first(13), why);
+        });
+}
+
+TEST_P(SessionFailure, RefusesAShapeThatOverflows) {
+  check({Status::kInvalidArgument, "batch.features", 0, 12, uint64_t{2} * UINT32_MAX * 6},
+        [](Session& session, Features features, Diagnostic* why) {
+          return session.step({features.first(12), 2, UINT32_MAX, {}}, why);
+        });
+}
+
+TEST_P(SessionFailure, RefusesLengthsOfAnotherNumber) {
+  check({Status::kInvalidArgument, "batch.lengths", 0, 1, 2},
+        [](Session& session, Features features, Diagnostic* why) {
+          const uint32_t lengths[] = {1};
+          return session.step({first(features, 4), 2, 2, lengths}, why);
+        });
+}
+
+TEST_P(SessionFailure, RefusesALengthBeyondTheTokens) {
+  check({Status::kInvalidArgument, "batch.lengths", 1, 3, 2},
+        [](Session& session, Features features, Diagnostic* why) {
+          const uint32_t lengths[] = {2, 3};
+          return session.step({first(features, 4), 2, 2, lengths}, why);
+        });
+}
+
+TEST_P(SessionFailure, NeedsNoDiagnostic) {
+  check({Status::kContextFull, "set by the test"},
+        [](Session& session, Features features, Diagnostic* why) {
+          *why = {.reason = "", .field = "set by the test"};
+          return session.step(first(features, kPositions));
+        });
+}
+
+TEST_P(SessionFailure, NonCausalModelsRefuseToGoOn) {
+  const TestModel model = load("bidirectional");
+  const TestSession session(*model, options_for(kPositions, 2));
+  const std::vector<float> tokens = features(*model, 4);
+  const std::vector<float> expected = session.run(tokens, 2);
+  for (const uint32_t begin : {0u, 1u}) {
+    uint32_t lengths[] = {0, 0};
+    lengths[begin] = 1;
+    Diagnostic why;
+    EXPECT_EQ(session->step({tokens, 2, 2, lengths}, &why).status(), Status::kUnsupported);
+    EXPECT_EQ(why.op_index, begin);
+    EXPECT_EQ(session->positions(begin), 2u);
+  }
+  EXPECT_TRUE(same_bits(session.run(tokens, 2), expected));
+}
+
+// Row 0 of this mask sees key 5 alone, so that shorter sequences leave it nothing.
+TEST_P(SessionFailure, RefusesLengthsAtWhichATileMaskHidesARow) {
+  ModuleSpec spec = spec_named("prefix");
+  spec.masks = {mask_where(kSpecPositions, [](uint32_t query, uint32_t key) {
+    return query == 0 ? key == 5 : key <= query;
+  })};
+  ASSERT_EQ(spec.masks[0].kind, MaskKind::kTiles);
+  const TestModel model = load(spec);
+  const TestSession session(*model, options_for(kPositions, 2));
+  const std::vector<float> tokens = features(*model, 2 * 6);
+  const std::vector<float> expected = session.run(tokens, 2);
+  for (uint32_t length = 1; length < 6; ++length) {
+    const uint32_t lengths[] = {6, length};
+    Diagnostic why;
+    ASSERT_EQ(session->run({tokens, 2, 6, lengths}, &why).status(), Status::kInvalidArgument);
+    EXPECT_STREQ(why.reason, "at this length the mask hides every key of a token");
+    EXPECT_EQ(why.op_index, 1u);
+    EXPECT_EQ(why.found, length);
+    EXPECT_EQ(session->positions(0), 6u);
+  }
+  const uint32_t lengths[] = {6, 0};
+  EXPECT_TRUE(
+      same_bits(session.run(tokens, 2, lengths), rows(expected, model->output_features(), 0, 6)));
+}
+
+TEST_P(SessionFailure, AreDescribedInOneLine) {
+  const TestModel model = load("causal");
+  const TestSession session(*model, options_for(4));
+  const std::vector<float> tokens = features(*model, 5);
+  Diagnostic why;
+  Status status = session->run({tokens, 1, 5, {}}, &why).status();
+  EXPECT_EQ(describe(status, why),
+            "context full: the tokens do not fit the positions of the session; batch.lengths[0]; "
+            "found 5, expected 4");
+  const GuardedBuffer arena(kArenaAlignment, kArenaAlignment);
+  status = Session::create(*model, options_for(4), arena.span(), &why).status();
+  const std::string bytes = std::to_string(plan_arena(*model, options_for(4))->total_bytes);
+  EXPECT_EQ(describe(status, why),
+            "arena too small: the arena is too small for these options; arena[0]; found 64, "
+            "expected " +
+                bytes + "; needs " + bytes + " bytes");
+  status = plan_arena(*model, {}, &why).status();
+  EXPECT_EQ(describe(status, why),
+            "invalid argument: the model has no context length of its own: say how many positions; "
+            "options.positions_max[0]; found 0, expected 1");
+}
+
+}  // namespace
+}  // namespace arenite::test

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a session can be asked for, and what it says when it cannot.
+#include <gtest/gtest.h>
+
+#include "runtime/session/session_fixture.h"
+#include "support/pool.h"
+
+namespace arenite::test {
+namespace {
+
+class SessionOptionsTest : public SessionTest {
+ protected:
+  // plan_arena and create must refuse alike, and name `field`.
+  static Diagnostic refusal(const Model& model, const SessionOptions& options, const char* field) {
+    Diagnostic why;
+    EXPECT_EQ(plan_arena(model, options, &why).status(), Status::kInvalidArgument);
+    Diagnostic create_why;
+    const GuardedBuffer arena(1 << 20, kArenaAlignment);
+    EXPECT_EQ(Session::create(model, options, arena.span(), &create_why).status(),
+              Status::kInvalidArgument);
+    EXPECT_STREQ(why.field, field);
+    EXPECT_STREQ(create_why.field, field);
+    EXPECT_STREQ(create_why.reason, why.reason);
+    return why;
+  }
+};
+ARENITE_FOR_EACH_KERNEL_SET(SessionOptionsTest);
+
+TEST_P(SessionOptionsTest, RefusesMorePositionsThanTheModelHas) {
+  const TestModel model = load("strip");
+  ASSERT_TRUE(plan_arena(*model, options_for(kSpecPositions)).ok());
+  const Diagnostic why = refusal(*model, options_for(kSpecPositions + 1), "options.positions_max");
+  EXPECT_EQ(why.found, kSpecPositions + 1);
+  EXPECT_EQ(why.expected, kSpecPositions);
+}
+
+TEST_P(SessionOptionsTest, TakesTheModelsPositionsWhenNoneAreSaid) {
+  const TestModel model = load("strip");
+  EXPECT_EQ(plan_arena(*model, {})->total_bytes,
+            plan_arena(*model, options_for(kSpecPositions))->total_bytes);
+}
+
+TEST_P(SessionOptionsTest, AsksForPositionsWhenTheModelHasNone) {
+  const TestModel model = load("causal");
+  ASSERT_EQ(model->positions_max(), 0u);
+  refusal(*model, {}, "options.positions_max");
+}
+
+TEST_P(SessionOptionsTest, RefusesNoSequences) {
+  refusal(*load("causal"), options_for(4, 0), "options.sequences_max");
+}
+
+TEST_P(SessionOptionsTest, RefusesMoreTokensThanPositions) {
+  const TestModel model = load("causal");
+  SessionOptions options = options_for(10, 3);
+  options.tokens_max = 30;
+  ASSERT_TRUE(plan_arena(*model, options).ok());
+  EXPECT_EQ(plan_arena(*model, options)->total_bytes,
+            plan_arena(*model, options_for(10, 3))->total_bytes);
+  options.tokens_max = 31;
+  const Diagnostic why = refusal(*model, options, "options.tokens_max");
+  EXPECT_EQ(why.found, 31u);
+  EXPECT_EQ(why.expected, 30u);
+}
+
+// 2^32 tokens in one call cannot be counted; with a smaller call the same sequences are fine.
+TEST_P(SessionOptionsTest, AsksForTokensWhenAllPositionsAreTooMany) {
+  const TestModel model = load("causal");
+  SessionOptions options = options_for(1u << 20, 1u << 12);
+  const Diagnostic why = refusal(*model, options, "options.tokens_max");
+  EXPECT_NE(why.found, why.expected) << "the numbers would not be shown";
+  options.tokens_max = 1;
+  EXPECT_EQ(plan_arena(*model, options).ok(), sizeof(size_t) > 4);
+}
+
+TEST_P(SessionOptionsTest, RefusesThreadsThatMakeNoSense) {
+  const TestModel model = load("causal");
+  Pool pool(2);
+  SessionOptions options = options_for(4);
+  options.parallel = pool.parallel_for();
+  ASSERT_TRUE(plan_arena(*model, options).ok());
+  options.parallel.threads = 0;
+  refusal(*model, options, "options.parallel.threads");
+  options.parallel.threads = 1u << 20;
+  refusal(*model, options, "options.parallel.threads");
+  options.parallel = {.threads = 2};
+  refusal(*model, options, "options.parallel.run");
+}
+
+TEST_P(SessionOptionsTest, RefusesSizesThatOverflow) {
+  const TestModel model = load("wide");
+  for (const uint32_t positions : {1u << 31, UINT32_MAX - kPagePositions}) {
+    SessionOptions options = options_for(positions, UINT32_MAX);
+    options.tokens_max = UINT32_MAX;
+    refusal(*model, options, "options");
+  }
+  refusal(*model, options_for(UINT32_MAX), "options.positions_max");
+}
+
+TEST_P(SessionOptionsTest, RefusesAModelThatWasNotLoaded) {
+  const Model model;
+  Diagnostic why;
+  EXPECT_EQ(plan_arena(model, options_for(4), &why).status(), Status::kInvalidArgument);
+  EXPECT_STREQ(why.reason, "the model was not loaded");
+  const GuardedBuffer arena(1 << 16, kArenaAlignment);
+  EXPECT_EQ(Session::create(model, options_for(4), arena.span(), &why).status(),
+            Status::kInvalidArgument);
+  EXPECT_STREQ(why.reason, "the model was not loaded");
+}
+
+TEST_P(SessionOptionsTest, NeedNoDiagnostic) {
+  const TestModel model = load("causal");
+  EXPECT_FALSE(plan_arena(*model, {}).ok());
+  EXPECT_FALSE(Session::create(*model, {}, {}).ok());
+  EXPECT_FALSE(Session::create(*model, options_for(4), {}).ok());
+}
+
+}  // namespace
+}  // namespace arenite::test

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps in slices: the same bits as in one call, and a step that is cancelled was never there.
+#include <gtest/gtest.h>
+
+#include "runtime/session/decoder_fixture.h"
+#include "runtime/session/encoder_fixture.h"
+#include "support/malloc_trap.h"
+
+namespace arenite::test {
+namespace {
+
+constexpr uint32_t kAllOps = UINT32_MAX;
+
+// The output of what was begun, after slices of `ops` ops.
+std::vector<float> finish(Session& session, uint32_t ops) {
+  for (Result<uint32_t> left = session.advance(0); left.ok() && *left != 0;) {
+    EXPECT_EQ(session.output().rows, 0u) << "results before the end";
+    const uint32_t before = *left;
+    left = session.advance(ops);
+    EXPECT_TRUE(left.ok());
+    EXPECT_EQ(*left, before - std::min(ops, before));
+  }
+  return values_of(session.output());
+}
+
+TokenBatch batch_of(std::span<const TokenId> ids) {
+  return {ids, 1, static_cast<uint32_t>(ids.size())};
+}
+
+class SessionSlices : public EncoderTest {
+ protected:
+  static TestModel load_decoder(const DecoderShape& shape) {
+    return TestModel(make_decoder_model(shape, {GetParam()}).span(), GetParam());
+  }
+};
+ARENITE_FOR_EACH_KERNEL_SET(SessionSlices);
+
+TEST_P(SessionSlices, OfDecodersGiveWhatOneCallGives) {
+  for (const DecoderShape& shape : all_decoders()) {
+    const TestModel model = load_decoder(shape);
+    const TestSession session(*model, all_outputs(options_for(kDecoderPositions)));
+    const std::vector<TokenId> tokens = random_ids(13, model->vocab_size());
+    const std::vector<float> all = session.run(tokens);
+    const size_t width = model->output_features();
+    for (const uint32_t ops : {1u, 2u, 3u, 7u, kAllOps}) {
+      ASSERT_EQ(session->begin_run(batch_of(part(tokens, 0, 12))), Status::kOk);
+      ASSERT_TRUE(same_bits(finish(*session, ops), rows(all, width, 0, 12))) << shape.name << ops;
+      ASSERT_EQ(session->begin_step(batch_of(part(tokens, 12, 1))), Status::kOk);
+      EXPECT_EQ(session->positions(), 12u);
+      ASSERT_TRUE(same_bits(finish(*session, ops), rows(all, width, 12, 1))) << shape.name << ops;
+      EXPECT_EQ(session->positions(), 13u);
+    }
+  }
+}
+
+// Features may be gone once the step has begun.
+TEST_P(SessionSlices, OfModulesGiveWhatOneCallGives) {
+  for (const ModuleSpec& spec : all_specs()) {
+    const TestModel model(make_model(spec).span(), GetParam());
+    const TestSession session(*model, options_for(kSpecPositions, 2));
+    const std::vector<float> features = random_floats(2 * 40 * model->input_features(), 7);
+    const uint32_t lengths[] = {40, 9};
+    const std::vector<float> expected = session.run(features, 2, lengths);
+    for (const uint32_t ops : {1u, 2u, kAllOps}) {
+      std::vector<float> passing = features;
+      ASSERT_EQ(session->begin_run(Batch{passing, 2, 40, lengths}), Status::kOk);
+      passing.assign(passing.size(), -1.0f);
+      ASSERT_TRUE(same_bits(finish(*session, ops), expected)) << spec.name << ops;
+    }
+  }
+}
+
+TEST_P(SessionSlices, OfEncodersGiveWhatOneCallGives) {
+  const std::vector<uint8_t> visible = {1, 0, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1};
+  for (const EncoderShape& shape : all_encoders()) {
+    const TestModel model = load(shape);
+    const TestSession session(*model, options_for(kEncoderPositions, 2));
+    const EncoderInput input = input_for(shape, 16);
+    const std::vector<float> expected =
+        values_of(run_batch(*session, input, BatchForm{2, 8, {}, visible}));
+    for (const uint32_t ops : {1u, 5u, kAllOps}) {
+      const Status status =
+          shape.vocab_size == 0
+              ? session->begin_run(Batch{input.features, 2, 8, {}, visible})
+              : session->begin_run(TokenBatch{input.ids, 2, 8, {}, visible, false, input.types});
+      ASSERT_EQ(status, Status::kOk);
+      ASSERT_TRUE(same_bits(finish(*session, ops), expected)) << shape.name << ops;
+    }
+  }
+}
+
+TEST_P(SessionSlices, ShowEachHiddenStateOnce) {
+  const TestModel model = load_decoder(decoder_named("llama"));
+  std::vector<uint32_t> shown;
+  SessionOptions options = options_for(kDecoderPositions);
+  options.hidden_states = {[](void* to, uint32_t index, const float*, uint32_t, uint32_t) {
+                             static_cast<std::vector<uint32_t>*>(to)->push_back(index);
+                           },
+                           &shown};
+  const TestSession session(*model, options);
+  const std::vector<TokenId> tokens = random_ids(3, model->vocab_size());
+  ASSERT_EQ(session->begin_step(batch_of(tokens)), Status::kOk);
+  finish(*session, 1);
+  ASSERT_EQ(shown.size(), model->hidden_states());
+  for (uint32_t i = 0; i < shown.size(); ++i) EXPECT_EQ(shown[i], i);
+}
+
+// After any op.
+TEST_P(SessionSlices, CancelledLeaveTheSequencesAsTheyWere) {
+  for (const DecoderShape& shape : all_decoders()) {
+    const TestModel model = load_decoder(shape);
+    const TestSession session(*model, all_outputs(options_for(kDecoderPositions, 2)));
+    const std::vector<TokenId> tokens = random_ids(18, model->vocab_size());
+    const std::vector<TokenId> other = random_ids(12, model->vocab_size(), 6);
+    const std::vector<float> expected = session.run(tokens, 2);
+    const uint32_t ops = [&] {
+      session->reset();
+      EXPECT_EQ(session->begin_run(batch_of(part(tokens, 0, 1))), Status::kOk);
+      return *session->advance(0);
+    }();
+    session->cancel();
+    for (uint32_t done = 0; done < ops; ++done) {
+      // Five tokens each, then six others that do not count, then the four that do.
+      std::vector<TokenId> first(tokens.begin(), tokens.begin() + 5);
+      first.insert(first.end(), tokens.begin() + 9, tokens.begin() + 14);
+      std::vector<TokenId> rest(tokens.begin() + 5, tokens.begin() + 9);
+      rest.insert(rest.end(), tokens.begin() + 14, tokens.end());
+      ASSERT_TRUE(session->run(TokenBatch{first, 2, 5}).ok());
+      ASSERT_EQ(session->begin_step(TokenBatch{other, 2, 6}), Status::kOk);
+      ASSERT_EQ(*session->advance(done), ops - done);
+      session->cancel();
+      EXPECT_EQ(session->output().rows, 0u);
+      EXPECT_EQ(session->positions(0), 5u);
+      EXPECT_EQ(session->positions(1), 5u);
+      const size_t width = model->output_features();
+      const std::vector<float> found = session.step(rest, 2);
+      ASSERT_TRUE(same_bits(rows(found, width, 0, 4), rows(expected, width, 5, 4)))
+          << shape.name << done;
+      ASSERT_TRUE(same_bits(rows(found, width, 4, 4), rows(expected, width, 14, 4)))
+          << shape.name << done;
+    }
+  }
+}
+
+TEST_P(SessionSlices, CancelledRunsHaveForgottenTheSequences) {
+  const TestModel model = load_decoder(decoder_named("llama"));
+  const TestSession session(*model, all_outputs(options_for(kDecoderPositions)));
+  const std::vector<TokenId> tokens = random_ids(12, model->vocab_size());
+  const std::vector<float> expected = session.run(tokens);
+  ASSERT_EQ(session->begin_run(batch_of(part(tokens, 3, 7))), Status::kOk);
+  ASSERT_TRUE(session->advance(5).ok());
+  session->cancel();
+  EXPECT_EQ(session->positions(), 0u);
+  EXPECT_TRUE(same_bits(session.step(tokens), expected));
+}
+
+// With windows of 100 tokens and 37 a call, a ring holds two pages.
+TEST_P(SessionSlices, CancelledInARingLimitHowFarToGoBack) {
+  constexpr uint32_t kBehind = 99, kChunk = 37, kRing = 2 * kPagePositions, kHeld = 1400;
+  constexpr uint32_t kFirst = kHeld - kRing + kBehind;  // sees the oldest position that is held
+  const TestModel model = load_decoder(ring_decoder());
+  SessionOptions options = all_outputs(options_for(model->positions_max()));
+  const std::vector<TokenId> tokens = random_ids(model->positions_max(), model->vocab_size());
+  const std::vector<TokenId> other = random_ids(kChunk, model->vocab_size(), 6);
+  const TestSession whole(*model, options);
+  const std::vector<float> all = whole.run(tokens);
+  options.tokens_max = kChunk;
+  const TestSession session(*model, options);
+  session.steps_of(kChunk, part(tokens, 0, kHeld));
+  const auto expect_as_in_one_pass = [&](uint32_t count) {
+    const uint32_t held = session->positions();
+    ASSERT_TRUE(same_bits(session.steps_of(kChunk, part(tokens, held, count)),
+                          rows(all, model->output_features(), held, count)))
+        << "from " << held;
+  };
+
+  for (int times = 0; times < 2; ++times) {
+    ASSERT_EQ(session->begin_step(batch_of(other)), Status::kOk);
+    ASSERT_TRUE(session->advance(*session->advance(0) - 1).ok());
+    session->cancel();
+  }
+  EXPECT_EQ(session->rewind(0, kFirst + kChunk - 1), Status::kInvalidArgument);
+  EXPECT_EQ(session->positions(), kHeld);
+  expect_as_in_one_pass(60);  // overwrites more than was cancelled
+  EXPECT_EQ(session->rewind(0, kFirst + 60 - 1), Status::kInvalidArgument);
+  ASSERT_EQ(session->rewind(0, kFirst + 60), Status::kOk);
+  ASSERT_EQ(session->begin_step(batch_of(other)), Status::kOk);
+  ASSERT_TRUE(session->advance(*session->advance(0) - 1).ok());
+  session->cancel();
+  expect_as_in_one_pass(300);
+}
+
+TEST_P(SessionSlices, RefuseOtherCallsInBetween) {
+  const TestModel model = load_decoder(decoder_named("llama"));
+  const TestSession session(*model, options_for(kDecoderPositions));
+  const std::vector<TokenId> tokens = random_ids(4, model->vocab_size());
+  const TokenBatch batch = batch_of(tokens);
+  const std::vector<float> expected = session.run(tokens);
+  Diagnostic why;
+  EXPECT_EQ(session->advance(1, &why).status(), Status::kInvalidArgument);
+  EXPECT_STREQ(why.reason, "no step is in progress: begin one");
+  EXPECT_EQ(session->begin_step(Batch{}, &why), Status::kInvalidArgument);
+  EXPECT_EQ(session->advance(1).status(), Status::kInvalidArgument) << "a refused step has no ops";
+
+  ASSERT_EQ(session->begin_run(batch), Status::kOk);
+  ASSERT_TRUE(session->advance(3).ok());
+  EXPECT_EQ(session->run(batch, &why).status(), Status::kInvalidArgument);
+  EXPECT_STREQ(why.reason, "a step is in progress: advance it to its end, or cancel it");
+  EXPECT_EQ(session->step(tokens).status(), Status::kInvalidArgument);
+  EXPECT_EQ(session->begin_run(batch), Status::kInvalidArgument);
+  EXPECT_EQ(session->begin_step(batch), Status::kInvalidArgument);
+  EXPECT_EQ(session->rewind(0, 0), Status::kInvalidArgument);
+  EXPECT_TRUE(same_bits(finish(*session, 2), expected)) << "refused calls change nothing";
+
+  ASSERT_EQ(session->begin_step(batch), Status::kOk);
+  session->reset();
+  EXPECT_EQ(session->positions(), 0u);
+  EXPECT_TRUE(same_bits(session.step(tokens), expected));
+  session->cancel();  // nothing to cancel
+  EXPECT_TRUE(same_bits(values_of(session->output()), expected));
+}
+
+TEST_P(SessionSlices, TouchNoHeap) {
+  if (!NoHeapScope::traps_malloc()) GTEST_SKIP() << "this build cannot see calls of malloc";
+  const TestModel model = load_decoder(decoder_named("llama"));
+  const TestSession session(*model, options_for(kDecoderPositions));
+  const std::vector<TokenId> tokens = random_ids(4, model->vocab_size());
+  bool sound = false;
+  {
+    const NoHeapScope no_heap;
+    sound = session->begin_run(batch_of(tokens)) == Status::kOk && session->advance(4).ok();
+    sound = sound && !session->step(tokens).ok();
+    session->cancel();
+    sound = sound && session->begin_step(batch_of(tokens)) == Status::kOk;
+    sound = sound && session->advance(kAllOps).ok() && session->output().rows == 1;
+  }
+  EXPECT_TRUE(sound);
+}
+
+}  // namespace
+}  // namespace arenite::test

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// arenite bench: times a model, beside what this machine can do at best in the same minute.
+#include <memory>
+
+#include "cli/arguments.h"
+#include "cli/bench_support.h"
+#include "cli/commands.h"
+#include "convert/files/error.h"
+#include "convert/files/output_guard.h"
+
+namespace arenite::tool {
+namespace {
+
+constexpr uint32_t kTokensMax = 1u << 20;  // features for more would not fit most machines
+
+// Options of the other kind of model would be ignored in silence.
+void refuse_options(const CLI::App& command, const std::string& model,
+                    std::initializer_list<const char*> names, const char* what) {
+  for (const char* name : names) {
+    if (command.count(name) == 0) continue;
+    throw convert::InputError("{}: {} does not fit: the model is {}", convert::quote(model), name,
+                              what);
+  }
+}
+
+void run_bench(const CLI::App& command, const BenchOptions& options) {
+  const convert::OutputGuard guard({{"--trace", options.profile.trace}});
+  const ModelFile file(options.model, options.kernels);
+  const bool is_decoder = file.model().vocab_size() != 0 && file.model().causal();
+  if (is_decoder) {
+    refuse_options(command, file.name(), {"--tokens", "--lengths"}, "a decoder");
+    bench_tokens(options, file);
+  } else {
+    refuse_options(command, file.name(), {"--prompt", "--decode", "--at", "--context", "--chunk"},
+                   "no decoder");
+    bench_sequences(options, file);
+  }
+}
+
+void add_token_options(CLI::App& command, BenchOptions& options) {
+  command.add_option("--prompt", options.prompts, "Prompts to time, in tokens: 128,512 by default")
+      ->check(whole_number(1, UINT32_MAX))
+      ->delimiter(',');
+  command.add_option("--decode", options.decode, "Time this many tokens, one by one")
+      ->check(whole_number(0, UINT32_MAX))
+      ->capture_default_str();
+  command.add_option("--at", options.at, "Time one token with this many positions held: 10,1000")
+      ->check(whole_number(0, UINT32_MAX))
+      ->delimiter(',');
+  command.add_option("--context", options.context, "Positions; the model's by default")
+      ->check(whole_number(2, UINT32_MAX));
+  command
+      .add_option("--chunk", options.chunk, "Most tokens of a prompt in one call; 64 by default")
+      ->check(whole_number(1, UINT32_MAX));
+  for (const char* name : {"--prompt", "--decode", "--at", "--context", "--chunk"}) {
+    command.get_option(name)->group("Decoders");
+  }
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  auto options = std::make_shared<BenchOptions>();
+  CLI::App* command =
+      app.add_subcommand("bench", "Time a model, and this machine's limits in the same run");
+  command->footer(
+      "\nCounts two operations per multiply-add, and attention over visible pairs only. The peak\n"
+      "is a loop of multiply-adds in registers; the bandwidth a loop over 256 MB, for a decoder\n"
+      "over as many bytes as its weights. Medians of several runs; the limits are measured\n"
+      "between them.\n"
+      "\nDecoders: pp512 is a prompt of 512 tokens, tg64 are 64 tokens one by one after\n"
+      "the first, and 'at 1000' is one token after 1000. GB/s are weights and cache read for "
+      "each.\n"
+      "\nExamples:\n"
+      "  arenite bench attention.arn --tokens 6,128,512 --threads 2\n"
+      "  arenite bench encoder.arn --tokens 16,128 --lengths 5,60,12,33\n"
+      "  arenite bench decoder.arn --prompt 128,512 --decode 64 --at 10,1000\n");
+  command->add_option("model", options->model, "A model file")->required();
+  command
+      ->add_option("--tokens", options->tokens,
+                   "Sequences to time one by one, of an encoder or a model of features")
+      ->check(whole_number(1, kTokensMax))
+      ->delimiter(',');
+  command
+      ->add_option("--lengths", options->lengths,
+                   "Sequences to time in one call, as they are and padded to the longest")
+      ->check(whole_number(1, kTokensMax))
+      ->delimiter(',');
+  add_token_options(*command, *options);
+  add_machine_options(*command, options->kernels, options->threads);
+  command->add_flag("--json", options->json, "Print JSON");
+  add_profile_options(*command, options->profile);
+  command->callback([command, options] { run_bench(*command, *options); });
+}
+
+}  // namespace arenite::tool

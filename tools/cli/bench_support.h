@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the benchmarks of all models share: options, clocks, start-up times, numbers as text.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/machine_limits.h"
+#include "cli/model_file.h"
+#include "cli/profiler.h"
+
+namespace arenite::tool {
+
+struct BenchOptions {
+  std::filesystem::path model;
+  std::vector<uint32_t> tokens;   // of a sequence; empty: the usual sizes
+  std::vector<uint32_t> lengths;  // of sequences in one call; empty: none
+  std::vector<uint32_t> prompts;  // the rest is of decoders; empty: the usual sizes
+  std::vector<uint32_t> at;       // positions held
+  uint32_t decode = 64;           // 0: none
+  uint32_t context = 0;           // 0: the model's
+  uint32_t chunk = 0;             // 0: kDefaultTokens
+  std::string kernels;
+  uint32_t threads = 1;
+  bool json = false;
+  ProfileOptions profile;
+};
+
+struct StartUp {
+  double load_ms = 0.0;    // Model::load, all checks included
+  double crc_ms = 0.0;     // the checksum of the file alone
+  double create_ms = 0.0;  // Session::create
+};
+
+template <typename Work>
+double milliseconds(Work work) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  work();
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values);
+
+// The median of at least `samples_min` samples, and of as many as take `seconds` together.
+double median_sample_ms(size_t samples_min, double seconds, const std::function<double()>& sample);
+
+StartUp time_start_up(const ModelFile& file, const SessionOptions& options);
+
+std::string bytes_text(size_t bytes);
+std::string time_text(double ms);  // three digits that count, in microseconds or milliseconds
+
+// The first lines of both forms of the result.
+void print_header(const BenchOptions& options, const ModelFile& file);
+void print_start_up(const StartUp& start_up);
+nlohmann::ordered_json header_as_json(const BenchOptions& options, const ModelFile& file,
+                                      const MachineLimits& limits, const StartUp& start_up);
+
+// The two benchmarks. Throw InputError.
+void bench_sequences(const BenchOptions& options, const ModelFile& file);
+void bench_tokens(const BenchOptions& options, const ModelFile& file);
+
+}  // namespace arenite::tool

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times decoders: prompts, which are bound by arithmetic, and single tokens, which are bound by the
+// memory that weights and cache are read from.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "cli/bench_support.h"
+#include "cli/model_cost.h"
+#include "cli/progress.h"
+#include "cli/session_sizes.h"
+#include "cli/text_table.h"
+#include "cli/thread_pool.h"
+#include "convert/files/error.h"
+#include "session/model_access.h"
+
+namespace arenite::tool {
+namespace {
+
+constexpr double kSecondsPerRow = 1.0;
+constexpr size_t kRunsMin = 5;
+constexpr size_t kStepsMin = 20;
+constexpr int kMeasurements = 3;  // of the limits, each time
+constexpr uint32_t kUsualPrompts[] = {128, 512};
+
+struct Row {
+  std::string test;
+  uint32_t tokens = 0;  // timed together
+  double median_ms = 0.0;
+  double flops = 0.0;  // of prompts
+  double bytes = 0.0;  // of decoding
+
+  double gflops() const { return flops / median_ms / 1e6; }
+  double gbytes_per_s() const { return bytes / median_ms / 1e6; }
+};
+
+void require_at_most(const BenchOptions& options, const char* option, uint32_t found,
+                     uint32_t limit, const char* what) {
+  if (found <= limit) return;
+  throw convert::InputError("{}: {}: found {}, expected at most {}, {}",
+                            convert::quote(options.model.string()), option, found, limit, what);
+}
+
+// Fills in what the person left open, and refuses what the context has no room for.
+BenchOptions completed(BenchOptions options, const ModelFile& file) {
+  const format::ModelReader reader(file.model().file());
+  const SessionOptions usual = default_session_options(reader);
+  if (!file.model().causal()) {
+    throw convert::InputError("{}: it is not causal, and cannot be fed token by token",
+                              convert::quote(file.name()));
+  }
+  if (reader.positions_max() != 0) {
+    require_at_most(options, "--context", options.context, reader.positions_max(), "the model's");
+  }
+  if (options.context == 0) options.context = usual.positions_max;
+  if (options.chunk == 0) options.chunk = kDefaultTokens;
+  options.chunk = std::min(options.chunk, options.context);
+  if (options.prompts.empty()) {
+    for (const uint32_t tokens : kUsualPrompts) {
+      if (tokens <= options.context) options.prompts.push_back(tokens);
+    }
+    if (options.prompts.empty()) options.prompts.push_back(options.context);
+  }
+  for (const uint32_t tokens : options.prompts) {
+    require_at_most(options, "--prompt", tokens, options.context, "the context");
+  }
+  require_at_most(options, "--decode", options.decode, options.context - 1,
+                  "the context less the token that comes first");
+  for (const uint32_t held : options.at) {
+    require_at_most(options, "--at", held, options.context - 1, "the context less one");
+  }
+  return options;
+}
+
+class TokenBench {
+ public:
+  TokenBench(const BenchOptions& options, const ModelFile& file,
+             const SessionOptions& session_options, Profiler& profiler)
+      : options_(options),
+        reader_(file.model().file()),
+        packed_index_(ModelAccess::packed_index(file.model())),
+        session_(file, session_options),
+        profiler_(profiler) {
+    uint32_t state = 1;
+    for (uint32_t i = 0; i < options.context; ++i) {
+      state = state * 1664525u + 1013904223u;
+      ids_.push_back((state >> 8) % reader_.vocab_size());
+    }
+  }
+
+  const ArenaPlan& plan() const { return session_.plan(); }
+
+  Row time_prompt(uint32_t tokens) {
+    Row row{fmt::format("pp{}", tokens), tokens};
+    for (uint32_t begin = 0; begin < tokens; begin += options_.chunk) {
+      row.flops += model_flops(reader_, {begin, std::min(options_.chunk, tokens - begin), 1});
+    }
+    feed_prompt(tokens);
+    row.median_ms = median_sample_ms(kRunsMin, kSecondsPerRow,
+                                     [&] { return milliseconds([&] { feed_prompt(tokens); }); });
+    return row;
+  }
+
+  Row time_decode(uint32_t tokens) {
+    Row row{fmt::format("tg{}", tokens), tokens};
+    for (uint32_t i = 0; i < tokens; ++i) row.bytes += decode_bytes(reader_, packed_index_, 1 + i);
+    row.median_ms = median_sample_ms(kRunsMin, kSecondsPerRow, [&] {
+      feed_prompt(1);
+      return milliseconds([&] {
+        for (uint32_t i = 0; i < tokens; ++i) feed(1);
+      });
+    });
+    return row;
+  }
+
+  Row time_step_at(uint32_t held) {
+    Row row{fmt::format("at {}", held), 1};
+    row.bytes = decode_bytes(reader_, packed_index_, held);
+    feed_prompt(held);
+    row.median_ms = median_sample_ms(kStepsMin, kSecondsPerRow, [&] {
+      // A ring may have forgotten what the step before needs.
+      if (session_.session().rewind(0, held) != Status::kOk) feed_prompt(held);
+      return milliseconds([&] { feed(1); });
+    });
+    return row;
+  }
+
+ private:
+  void feed(uint32_t tokens) {
+    const uint32_t held = session_.session().positions();
+    profiler_.add_sequence(held, tokens, 1);
+    if (!session_.session().step(std::span(ids_).subspan(held, tokens)).ok()) {
+      throw std::logic_error("a step that was checked fails: this is a bug");
+    }
+  }
+
+  void feed_prompt(uint32_t tokens) {
+    session_.session().reset();
+    for (uint32_t begin = 0; begin < tokens; begin += options_.chunk) {
+      feed(std::min(options_.chunk, tokens - begin));
+    }
+  }
+
+  const BenchOptions& options_;
+  format::ModelReader reader_;
+  uint32_t packed_index_;
+  ModelSession session_;
+  Profiler& profiler_;
+  std::vector<TokenId> ids_;
+};
+
+// The clock of a shared machine drifts: its limits are the best seen between the rows.
+class Limits {
+ public:
+  Limits(const ParallelFor& parallel, size_t weight_bytes)
+      : parallel_(parallel), memory_(read_bytes(parallel, weight_bytes)) {
+    std::memset(memory_.data(), 1, memory_.size());
+    measure();
+  }
+
+  void measure() {
+    for (int i = 0; i < kMeasurements; ++i) {
+      best_.peak_gflops = std::max(best_.peak_gflops, measure_peak_gflops(parallel_));
+      best_.read_gbytes_per_s =
+          std::max(best_.read_gbytes_per_s, measure_read_gbytes_per_s(parallel_, memory_.span()));
+    }
+  }
+
+  const MachineLimits& best() const { return best_; }
+
+ private:
+  ParallelFor parallel_;
+  convert::AlignedBytes memory_;
+  MachineLimits best_;
+};
+
+void print_text(const BenchOptions& options, const ModelFile& file, const ArenaPlan& plan,
+                size_t weight_bytes, const MachineLimits& limits, const StartUp& start_up,
+                const std::vector<Row>& rows) {
+  print_header(options, file);
+  fmt::print("context    {}, {} a call, arena {} bytes\n", counted(options.context, "position"),
+             counted(options.chunk, "token"), grouped(plan.total_bytes));
+  fmt::print(
+      "machine    {:.1f} GFLOP/s peak in float32, {:.1f} GB/s read over {}, as the weights\n",
+      limits.peak_gflops, limits.read_gbytes_per_s, bytes_text(weight_bytes));
+  print_start_up(start_up);
+  using Align = TextTable::Align;
+  TextTable table({{"test", Align::kRight},
+                   {"tokens/s", Align::kRight},
+                   {"a token", Align::kRight},
+                   {"GFLOP/s", Align::kRight},
+                   {"of peak", Align::kRight},
+                   {"GB/s", Align::kRight},
+                   {"of read", Align::kRight}});
+  for (const Row& row : rows) {
+    const bool prompt = row.flops > 0.0;
+    const auto percent = [](double value, double limit) {
+      return fmt::format("{:.1f}%", 100.0 * value / limit);
+    };
+    table.add_row({row.test, fmt::format("{:.1f}", row.tokens / row.median_ms * 1e3),
+                   time_text(row.median_ms / row.tokens),
+                   prompt ? fmt::format("{:.2f}", row.gflops()) : "",
+                   prompt ? percent(row.gflops(), limits.peak_gflops) : "",
+                   prompt ? "" : fmt::format("{:.2f}", row.gbytes_per_s()),
+                   prompt ? "" : percent(row.gbytes_per_s(), limits.read_gbytes_per_s)});
+  }
+  fmt::print("{}", table.text());
+}
+
+void print_json(const BenchOptions& options, const ModelFile& file, const ArenaPlan& plan,
+                size_t weight_bytes, const MachineLimits& limits, const StartUp& start_up,
+                const std::vector<Row>& rows) {
+  nlohmann::ordered_json json = header_as_json(options, file, limits, start_up);
+  json["weight_bytes"] = weight_bytes;
+  json["context"] = options.context;
+  json["tokens_per_call"] = options.chunk;
+  json["arena_bytes"] = plan.total_bytes;
+  json["runs"] = nlohmann::ordered_json::array();
+  for (const Row& row : rows) {
+    nlohmann::ordered_json run = {{"test", row.test},
+                                  {"tokens", row.tokens},
+                                  {"median_ms", row.median_ms},
+                                  {"tokens_per_s", row.tokens / row.median_ms * 1e3}};
+    if (row.flops > 0.0) {
+      run["gflops"] = row.gflops();
+      run["share_of_peak"] = row.gflops() / limits.peak_gflops;
+    } else {
+      run["gbytes_per_s"] = row.gbytes_per_s();
+      run["share_of_read"] = row.gbytes_per_s() / limits.read_gbytes_per_s;
+    }
+    json["runs"].push_back(run);
+  }
+  fmt::print("{}\n", json.dump(2));
+}
+
+}  // namespace
+
+void bench_tokens(const BenchOptions& wanted, const ModelFile& file) {
+  const BenchOptions options = completed(wanted, file);
+  ThreadPool pool(options.threads);
+  Profiler profiler(options.profile, file.model());
+  SessionOptions session_options;
+  session_options.positions_max = options.context;
+  session_options.tokens_max = options.chunk;
+  session_options.parallel = profiler.watch(pool.parallel_for());
+  session_options.profile = profiler.hook();
+  TokenBench bench(options, file, session_options, profiler);
+
+  Progress progress("timing " + options.model.string());
+  const format::ModelReader reader(file.model().file());
+  const auto weight_bytes =
+      static_cast<size_t>(reader.packed(ModelAccess::packed_index(file.model())).segment.bytes);
+  Limits limits(pool.parallel_for(), weight_bytes);
+  std::vector<Row> rows;
+  const auto add = [&](const Row& row) {
+    rows.push_back(row);
+    limits.measure();
+  };
+  for (const uint32_t tokens : options.prompts) add(bench.time_prompt(tokens));
+  if (options.decode > 0) add(bench.time_decode(options.decode));
+  for (const uint32_t held : options.at) add(bench.time_step_at(held));
+  const StartUp start_up = time_start_up(file, session_options);
+  progress.done();
+  (options.json ? print_json : print_text)(options, file, bench.plan(), weight_bytes, limits.best(),
+                                           start_up, rows);
+  profiler.report();
+}
+
+}  // namespace arenite::tool

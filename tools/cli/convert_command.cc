@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// arenite convert: from a checkpoint to a model file, and what it made.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/convert_options.h"
+#include "cli/convert_report.h"
+#include "cli/progress.h"
+#include "convert/files/atomic_file.h"
+#include "convert/files/error.h"
+#include "convert/files/output_guard.h"
+#include "convert/modules/module_recognition.h"
+#include "convert/program/self_test.h"
+
+namespace arenite::tool {
+namespace {
+
+// Compares, writes and reports. A conversion that is not what its author expects leaves no file.
+template <typename Conversion>
+void finish(Conversion& conversion, const ConvertArguments& arguments) {
+  std::optional<convert::AuthorCheck> expect;
+  if (!arguments.expect.empty()) {
+    expect = convert::check_against_author(conversion, {arguments.expect[0], arguments.expect[1]},
+                                           arguments.checkpoint.string());
+  }
+  if (arguments.no_self_test) convert::strip_self_test(conversion.file);
+  convert::AtomicFile file(arguments.output);
+  file.write(conversion.file.span());
+  file.commit();
+  const WrittenFile written = {arguments.output, expect};
+  if (arguments.json) {
+    fmt::print("{}", conversion_as_json(conversion, written));
+  } else {
+    print_conversion(conversion, written);
+  }
+}
+
+// What the file is converted to, with its progress shown.
+template <typename Convert>
+auto with_progress(const ConvertArguments& arguments, const Convert& convert_it) {
+  Progress progress("converting " + arguments.checkpoint.string());
+  auto conversion = convert_it();
+  progress.done();
+  return conversion;
+}
+
+void run_convert(const ConvertArguments& arguments) {
+  const convert::OutputGuard guard({{"--output", arguments.output}});
+  const std::filesystem::path& checkpoint = arguments.checkpoint;
+  require_no_part_of(checkpoint, arguments.output);
+  for (const std::filesystem::path& array : arguments.expect) convert::note_read(array);
+  const std::string name =
+      arguments.name.empty() ? arguments.output.stem().string() : arguments.name;
+  const std::vector<Target> targets = convert::parse_targets(arguments.targets);
+  const bool is_model = !asks_for_module(arguments);
+  if (is_model && convert::holds_encoder(checkpoint)) {
+    auto conversion = with_progress(arguments, [&] {
+      return convert::convert_encoder(checkpoint, name, encoder_options(arguments), targets);
+    });
+    finish(conversion, arguments);
+  } else if (is_model && convert::holds_decoder(checkpoint)) {
+    auto conversion = with_progress(arguments, [&] {
+      return convert::convert_decoder(checkpoint, name, decoder_options(arguments), targets);
+    });
+    finish(conversion, arguments);
+  } else {
+    auto conversion = with_progress(arguments, [&] {
+      return convert::convert_checkpoint(checkpoint, name, module_options(arguments), targets);
+    });
+    refuse_model_options(arguments);
+    finish(conversion, arguments);
+  }
+}
+
+std::string footer() {
+  return fmt::format(
+      "\nDecoders: a Hugging Face folder (gpt2, llama, mistral, qwen2, qwen3, gpt_neox, phi, "
+      "gemma),\n"
+      "GGUF (llama, gpt2, qwen2, qwen3), llama2.c .bin, and state dicts of nanoGPT, minGPT and\n"
+      "GPTModel of 'Build a Large Language Model (From Scratch)'.\n"
+      "Encoders: a Hugging Face folder (bert, distilbert, roberta, xlm-roberta, electra; with a\n"
+      "classifier or a masked-LM head, too), one of sentence-transformers, and state dicts\n"
+      "around torch.nn.TransformerEncoder, language models among them.\n"
+      "The tokenizer is the one in the same file or beside it, unless --tokenizer names another.\n"
+      "\nModules, recognised by their parameters under any prefix:\n{}\n"
+      "A state dict does not say all that its model computes. Heads, activation and the place of\n"
+      "norms have to be given; for torch.nn.TransformerEncoder the mask and the embedding scale,\n"
+      "too; for a module the heads alone. A config.json beside the file may give them instead, as\n"
+      "num_heads, activation, norm_first, causal, embedding_scale, pooling, attention_scale and\n"
+      "layer_norm_eps, and so may plain values in the checkpoint (model_args, args, config). What\n"
+      "is assumed then is reported. --expect makes sure: X is [tokens], [batch, tokens] or, of\n"
+      "features, [tokens, width] or [batch, tokens, width]; Y has a row for each token, for each\n"
+      "sequence's last token, or for each sequence where the model pools.\n"
+      "\n--json prints kind (module, decoder, encoder), architecture, source, parameters, shape,\n"
+      "context (0: any), output_rows, labels, tokenizer, notes, masks, targets with arena_bytes\n"
+      "and largest_error (null: not checked), arena, formula, check, given, assumed, expect,\n"
+      "self_test and file.\n"
+      "\nExamples:\n"
+      "  arenite convert models/home-intent -o intent.arn\n"
+      "  arenite convert stories15M.bin -o stories.arn --tokenizer tokenizer.bin\n"
+      "  arenite convert all-MiniLM-L6-v2 -o sentences.arn\n"
+      "  arenite convert ckpt.pt -o nano.arn --heads 6 --activation gelu --norm-first\n"
+      "  arenite convert lm.pt -o lm.arn --heads 2 --activation relu --norm-last --causal "
+      "--embedding-scale sqrt --expect x.npy,y.npy\n"
+      "  arenite convert encoder.pt -o encoder.arn --heads 4 --activation gelu --norm-first "
+      "--bidirectional --embedding-scale 1 --pooling mean\n"
+      "  arenite convert attention.safetensors -o attention.arn --heads 12 --context 1024\n"
+      "  arenite convert model.pt -o layer0.arn --module transformer.h.0.attn --heads 12 "
+      "--target all\n",
+      convert::known_modules());
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app) {
+  auto arguments = std::make_shared<ConvertArguments>();
+  CLI::App* command = app.add_subcommand(
+      "convert", "Convert a decoder, an encoder or one attention module into a model file");
+  command->footer(footer());
+  add_convert_options(*command, *arguments);
+  command->callback([arguments] { run_convert(*arguments); });
+}
+
+}  // namespace arenite::tool

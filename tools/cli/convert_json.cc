@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a conversion made, as one JSON object.
+#include <nlohmann/json.hpp>
+
+#include "cli/convert_report.h"
+#include "cli/session_sizes.h"
+#include "convert/families/encoder_parts.h"
+#include "convert/program/formula_text.h"
+#include "core/arena_formula.h"
+#include "format/reader.h"
+
+namespace arenite::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json masks_json(const std::vector<convert::CompiledMask>& masks,
+                const std::vector<std::string>& origins) {
+  Json json = Json::array();
+  for (size_t i = 0; i < masks.size(); ++i) {
+    const uint64_t positions = masks[i].positions;
+    json.push_back({{"description", masks[i].describe()},
+                    {"bytes", masks[i].bytes()},
+                    {"dense_bytes", positions * positions * sizeof(float)},
+                    {"origin", i < origins.size() ? Json(origins[i]) : Json()}});
+  }
+  return json;
+}
+
+// Arena and error of each target. An error is null where this CPU cannot run the target.
+Json targets_json(const convert::ConvertedModel& conversion, const format::ModelReader& reader,
+                  const SessionSizes& sizes) {
+  Json json = Json::array();
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    const convert::TargetCheck& check = conversion.checks[i];
+    json.push_back({{"name", name(check.target)},
+                    {"arena_bytes", evaluate(reader.packed(i).formula, sizes).total_bytes.value()},
+                    {"largest_error", check.ran ? Json(check.largest_error) : Json()}});
+  }
+  return json;
+}
+
+Json formula_json(const format::ModelReader& reader) {
+  Json json;
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    const format::PackedView packed = reader.packed(i);
+    const convert::FormulaText parts = convert::describe_parts(packed.formula);
+    json[name(static_cast<Target>(packed.target))] = {{"session", parts.session},
+                                                      {"activations", parts.activations},
+                                                      {"cache", parts.kv_cache},
+                                                      {"scratch", parts.scratch},
+                                                      {"rings", parts.rings}};
+  }
+  return json;
+}
+
+Json expect_json(const std::optional<convert::AuthorCheck>& expect) {
+  if (!expect) return {};
+  return {{"sequences", expect->sequences},
+          {"tokens", expect->tokens},
+          {"of_last_tokens", expect->of_last_tokens},
+          {"largest_difference", expect->largest_difference},
+          {"largest_value", expect->largest_value}};
+}
+
+// The keys that all kinds have after their own.
+std::string finished(Json json, const convert::ConvertedModel& conversion,
+                     const WrittenFile& written) {
+  const format::ModelReader reader(conversion.file.span());
+  const SessionOptions options = default_session_options(reader);
+  const SessionSizes sizes = {options.positions_max, options.tokens_max, 1, 1, 1};
+  json["targets"] = targets_json(conversion, reader, sizes);
+  json["arena"] = {{"positions", options.positions_max},
+                   {"tokens", options.tokens_max},
+                   {"sequences", 1},
+                   {"threads", 1}};
+  json["formula"] = formula_json(reader);
+  json["check"] = {{"tokens", conversion.checked_tokens},
+                   {"largest_output", conversion.largest_output}};
+  json["given"] = conversion.account.given;
+  json["assumed"] = conversion.account.assumed;
+  json["expect"] = expect_json(written.expect);
+  const format::SelfTestView test = reader.self_test();
+  json["self_test"] = {{"tokens", test.tokens},
+                       {"bytes", test.tokens == 0 ? 0 : test.segment.bytes}};
+  json["file"] = {{"path", written.path.string()}, {"bytes", conversion.file.size()}};
+  // Names come from the checkpoint and may be no text at all.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json tokenizer_json(const convert::Program& program) {
+  if (!program.tokenizer) return {};
+  return {{"tokens", program.tokenizer->tokens.size()}, {"origin", program.tokenizer->origin}};
+}
+
+// The keys that whole models have. Spec is a DecoderSpec or an EncoderSpec.
+template <typename Spec>
+Json model_json(const char* kind, const char* source, const Spec& spec,
+                const convert::Program& program) {
+  Json json = {{"kind", kind},
+               {"architecture", spec.architecture},
+               {"source", source},
+               {"parameters", parameters_of(program)}};
+  json["shape"] = {{"layers", spec.layers.size()},
+                   {"model_dim", spec.model_dim},
+                   {"heads", spec.heads},
+                   {"head_dim", spec.head_dim},
+                   {"ffn_dim", spec.ffn_dim},
+                   {"vocab_size", spec.vocab_size},
+                   {"output_features", program.slots[program.output_slot].width},
+                   {"activation", convert::name(spec.activation)},
+                   {"norm_first", spec.norm_first},
+                   {"causal", spec.causal}};
+  json["context"] = spec.positions_max;
+  return json;
+}
+
+// What the report says in its lines of notes.
+Json notes_json(const convert::Program& program, const std::vector<std::string>& of_model) {
+  Json notes = Json::array();
+  if (program.tokenizer) notes = program.tokenizer->notes;
+  for (const std::string& note : of_model) notes.push_back(note);
+  return notes;
+}
+
+}  // namespace
+
+std::string conversion_as_json(const convert::Conversion& conversion, const WrittenFile& written) {
+  const convert::AttentionModule& module = conversion.module;
+  Json json = {{"kind", "module"},
+               {"architecture", module.architecture},
+               {"source", "a state dict"},
+               {"parameters", parameters_of(conversion.program)}};
+  json["shape"] = {{"input_features", module.features},
+                   {"output_features", module.output_features()},
+                   {"heads", module.heads},
+                   {"head_dim", module.head_dim},
+                   {"value_dim", module.value_dim}};
+  json["context"] = module.positions_max;
+  json["output_rows"] = "tokens";
+  json["labels"] = Json::array();
+  json["tokenizer"] = nullptr;
+  json["notes"] = Json::array();
+  json["masks"] = masks_json(module.masks, module.mask_origins);
+  return finished(std::move(json), conversion, written);
+}
+
+std::string conversion_as_json(const convert::DecoderConversion& conversion,
+                               const WrittenFile& written) {
+  const convert::DecoderSpec& spec = conversion.source.spec;
+  const convert::Program& program = conversion.program;
+  Json json = model_json("decoder", convert::name(conversion.source.kind), spec, program);
+  json["shape"]["kv_heads"] = spec.kv_heads;
+  json["shape"]["gated_mlp"] = spec.layers[0].gate.has_value();
+  json["shape"]["tied"] = !spec.output.has_value();
+  json["notes"] = notes_json(program, spec.notes);
+  json["output_rows"] = "tokens";
+  json["labels"] = Json::array();
+  json["tokenizer"] = tokenizer_json(program);
+  json["masks"] = masks_json(program.masks, {});
+  return finished(std::move(json), conversion, written);
+}
+
+std::string conversion_as_json(const convert::EncoderConversion& conversion,
+                               const WrittenFile& written) {
+  const convert::EncoderSpec& spec = conversion.source.spec;
+  const convert::Program& program = conversion.program;
+  Json json = model_json("encoder", convert::name(conversion.source.kind), spec, program);
+  json["shape"]["input_features"] = spec.input_features;
+  json["shape"]["token_types"] = spec.token_types;
+  json["shape"]["normalize"] = convert::is_normalized(spec);
+  json["notes"] = notes_json(program, {});
+  json["output_rows"] = spec.pooling == convert::Pooling::kNone ? "tokens" : "sequences";
+  json["labels"] = spec.labels;
+  json["tokenizer"] = tokenizer_json(program);
+  json["masks"] = masks_json(program.masks, {});
+  return finished(std::move(json), conversion, written);
+}
+
+}  // namespace arenite::tool

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Declares the options in the order in which the help shows them.
+#include "cli/convert_options.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <utility>
+
+#include "cli/arguments.h"
+#include "convert/files/error.h"
+
+namespace arenite::tool {
+namespace {
+
+// Far above real models, and far from overflow.
+constexpr uint32_t kHeadsMax = 1u << 16;
+constexpr uint32_t kContextMax = 1u << 24;
+constexpr uint32_t kFeaturesMax = 1u << 20;
+constexpr double kScaleMax = 1e6;
+
+constexpr const char* kSqrt = "sqrt";
+
+constexpr std::pair<const char*, convert::PoolingChoice> kPoolings[] = {
+    {"none", convert::PoolingChoice::kNone},
+    {"first", convert::PoolingChoice::kFirst},
+    {"pooler", convert::PoolingChoice::kPooler},
+    {"mean", convert::PoolingChoice::kMean}};
+
+constexpr std::pair<const char*, convert::Activation> kActivations[] = {
+    {"gelu", convert::Activation::kGeluErf},
+    {"gelu_tanh", convert::Activation::kGeluTanh},
+    {"silu", convert::Activation::kSilu},
+    {"relu", convert::Activation::kRelu}};
+
+// The value that `table` has for `name`; nullopt: the option was not given.
+template <typename Value, size_t kRows>
+std::optional<Value> value_of(const std::pair<const char*, Value> (&table)[kRows],
+                              const std::string& name) {
+  for (const auto& [known, value] : table) {
+    if (name == known) return value;
+  }
+  return std::nullopt;
+}
+
+CLI::Validator embedding_scale() {
+  const CLI::Validator number = real_number(0, true, kScaleMax);
+  return CLI::Validator(
+      [number](std::string& text) {
+        if (text == kSqrt) return std::string();
+        const std::string problem = number(text);
+        return problem.empty() ? problem : fmt::format("{}, or {}", problem, kSqrt);
+      },
+      "");
+}
+
+convert::MaskChoice mask_choice(const ConvertArguments& arguments) {
+  if (arguments.causal) return convert::MaskChoice::kCausal;
+  if (arguments.bidirectional) return convert::MaskChoice::kBidirectional;
+  return arguments.window != 0 ? convert::MaskChoice::kWindow : convert::MaskChoice::kUnsaid;
+}
+
+convert::ModelOptions model_options(const ConvertArguments& arguments) {
+  convert::ModelOptions options;
+  options.heads = arguments.heads;
+  options.activation = value_of(kActivations, arguments.activation);
+  options.norm_first = arguments.norm_first;
+  options.pooling = value_of(kPoolings, arguments.pooling);
+  options.mask = mask_choice(arguments);
+  options.window = arguments.window;
+  options.score_scale = arguments.score_scale;
+  options.epsilon = arguments.epsilon;
+  const std::string& scale = arguments.embedding_scale;
+  if (scale == kSqrt) {
+    options.embedding_scale = {.is_sqrt = true};
+  } else if (!scale.empty()) {
+    double value = 0.0;
+    std::from_chars(scale.data(), scale.data() + scale.size(), value);
+    options.embedding_scale = {.value = value};
+  }
+  return options;
+}
+
+// What no state dict tells.
+void add_answers(CLI::App& command, ConvertArguments& arguments) {
+  command.add_option("--heads", arguments.heads, "Number of heads, where the file does not tell")
+      ->check(whole_number(1, kHeadsMax));
+  command
+      .add_option("--activation", arguments.activation,
+                  "Of a state dict's MLP: gelu, gelu_tanh, silu, relu")
+      ->check(CLI::IsMember({"gelu", "gelu_tanh", "silu", "relu"}));
+  CLI::Option* first = command.add_flag_function(
+      "--norm-first", [&](int64_t count) { arguments.norm_first = count > 0; },
+      "Of a state dict: norms come before attention and MLP");
+  CLI::Option* last = command.add_flag_function(
+      "--norm-last", [&](int64_t count) { arguments.norm_first = count <= 0; },
+      "Of a state dict: norms come after attention and MLP were added");
+  first->excludes(last);
+  CLI::Option* causal =
+      command.add_flag("--causal", arguments.causal, "Each token sees itself and those before it");
+  CLI::Option* bidirectional =
+      command.add_flag("--bidirectional", arguments.bidirectional, "Each token sees all tokens");
+  CLI::Option* window = command
+                            .add_option("--window", arguments.window,
+                                        "Each token sees itself and the N - 1 before it")
+                            ->check(whole_number(1, kContextMax));
+  causal->excludes(bidirectional)->excludes(window);
+  bidirectional->excludes(window);
+  command
+      .add_option("--embedding-scale", arguments.embedding_scale,
+                  "Of a state dict: what multiplies embeddings before positions are added; sqrt "
+                  "stands for the square root of the model's width")
+      ->check(embedding_scale());
+  command
+      .add_option("--scale", arguments.score_scale,
+                  "Of a state dict: what multiplies attention scores, instead of 1/sqrt(head_dim)")
+      ->check(real_number(0, true, kScaleMax));
+  command.add_option("--epsilon", arguments.epsilon, "Of a state dict's norms, instead of 1e-05")
+      ->check(real_number(0, true, 1));
+  command
+      .add_option("--pooling", arguments.pooling,
+                  "What an encoder gives out of each sequence: all tokens (none), the first, the "
+                  "first through the model's pooler, or the mean; a head that guesses tokens is "
+                  "then dropped")
+      ->check(CLI::IsMember({"none", "first", "pooler", "mean"}));
+}
+
+void add_module_options(CLI::App& command, ConvertArguments& arguments) {
+  command.add_option("--module", arguments.module,
+                     "Prefix of the module to convert, where a checkpoint has several");
+  command
+      .add_option("--features", arguments.features,
+                  "Width of the input, for a module of a mask alone")
+      ->check(whole_number(1, kFeaturesMax));
+  command
+      .add_option("--mask-ones", arguments.mask_ones,
+                  "What a 1 in the mask buffer means, where it cannot be told")
+      ->check(CLI::IsMember({"hidden", "visible"}));
+}
+
+}  // namespace
+
+void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
+  command
+      .add_option("checkpoint", arguments.checkpoint,
+                  "A model folder, or a .safetensors, .pt, .pth, .bin or .gguf file")
+      ->required();
+  command.add_option("-o,--output", arguments.output, "The model file to write")->required();
+  command
+      .add_option("--context", arguments.context,
+                  "Longest sequence, in positions: a model's own or less; of a mask buffer, its "
+                  "rows and columns")
+      ->check(whole_number(1, kContextMax));
+  command.add_option(
+      "--tokenizer", arguments.tokenizer,
+      "tokenizer.json, tokenizer.model, vocab.json, vocab.txt, tokenizer.bin or meta.pkl; or none");
+  add_answers(command, arguments);
+  add_module_options(command, arguments);
+  command
+      .add_option("--expect", arguments.expect,
+                  "X.npy,Y.npy: run the result on X, and write it only if it gives Y, which the "
+                  "author's own model gave")
+      ->delimiter(',')
+      ->expected(2);
+  command
+      .add_option("--target", arguments.targets,
+                  "native, all, or some of portable,x86-64-v2,x86-64-v3,x86-64-v4,arm64,arm32; "
+                  "portable is the one for microcontrollers (Cortex-M) and RISC-V")
+      ->check(target_names())
+      ->capture_default_str();
+  command.add_flag("--no-self-test", arguments.no_self_test,
+                   "Store nothing for Session::self_test and arenite verify, to save flash");
+  command.add_option("--name", arguments.name, "Name to store; the file's by default");
+  command.add_flag("--json", arguments.json, "Report as one JSON object");
+}
+
+bool asks_for_module(const ConvertArguments& arguments) {
+  return arguments.module || arguments.features != 0 || !arguments.mask_ones.empty();
+}
+
+void refuse_model_options(const ConvertArguments& arguments) {
+  std::vector<std::string> others;
+  if (!arguments.tokenizer.empty()) others.emplace_back("--tokenizer");
+  if (!arguments.activation.empty()) others.emplace_back("--activation");
+  if (arguments.norm_first) {
+    others.emplace_back(*arguments.norm_first ? "--norm-first" : "--norm-last");
+  }
+  if (!arguments.embedding_scale.empty()) others.emplace_back("--embedding-scale");
+  if (arguments.epsilon) others.emplace_back("--epsilon");
+  if (!arguments.pooling.empty()) others.emplace_back("--pooling");
+  if (others.empty()) return;
+  throw convert::InputError(
+      "{}: {}: this is a single attention module, which has no tokens, embeddings, norms or MLP: "
+      "drop the option{}",
+      convert::quote(arguments.checkpoint.string()), fmt::join(others, ", "),
+      others.size() == 1 ? "" : "s");
+}
+
+convert::ModuleOptions module_options(const ConvertArguments& arguments) {
+  convert::ModuleOptions options;
+  options.heads = arguments.heads;
+  options.context = arguments.context;
+  options.features = arguments.features;
+  options.mask = mask_choice(arguments);
+  options.window = arguments.window;
+  options.score_scale = arguments.score_scale;
+  options.module = arguments.module;
+  if (arguments.mask_ones == "hidden") options.mask_ones = convert::MaskOnes::kHidden;
+  if (arguments.mask_ones == "visible") options.mask_ones = convert::MaskOnes::kVisible;
+  return options;
+}
+
+convert::DecoderConversionOptions decoder_options(const ConvertArguments& arguments) {
+  return {model_options(arguments), arguments.context, arguments.tokenizer};
+}
+
+convert::EncoderConversionOptions encoder_options(const ConvertArguments& arguments) {
+  return {model_options(arguments), arguments.context, arguments.tokenizer};
+}
+
+}  // namespace arenite::tool

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options of `arenite convert`, and what they mean to the converter.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "convert/check/author_check.h"
+#include "convert/convert_decoder.h"
+#include "convert/convert_encoder.h"
+
+namespace arenite::tool {
+
+struct ConvertArguments {
+  std::filesystem::path checkpoint;
+  std::filesystem::path output;
+  std::filesystem::path tokenizer;
+  uint32_t heads = 0;
+  uint32_t context = 0;
+  std::string activation;
+  std::string pooling;
+  std::optional<bool> norm_first;
+  bool causal = false;
+  bool bidirectional = false;
+  uint32_t window = 0;
+  std::string embedding_scale;
+  std::optional<double> score_scale;
+  std::optional<double> epsilon;
+  std::optional<std::string> module;
+  uint32_t features = 0;
+  std::string mask_ones;
+  std::vector<std::filesystem::path> expect;  // input and outputs; or none
+  std::string targets = "native";
+  std::string name;
+  bool no_self_test = false;
+  bool json = false;
+};
+
+// Declares them all. `arguments` must outlive the command.
+void add_convert_options(CLI::App& command, ConvertArguments& arguments);
+
+// Options that only a single attention module has.
+bool asks_for_module(const ConvertArguments& arguments);
+
+// Throws InputError for options that a single attention module does not have.
+void refuse_model_options(const ConvertArguments& arguments);
+
+convert::ModuleOptions module_options(const ConvertArguments& arguments);
+convert::DecoderConversionOptions decoder_options(const ConvertArguments& arguments);
+convert::EncoderConversionOptions encoder_options(const ConvertArguments& arguments);
+
+}  // namespace arenite::tool

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lines that a conversion prints.
+#include "cli/convert_report.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+#include "cli/session_sizes.h"
+#include "convert/families/encoder_parts.h"
+#include "convert/program/formula_text.h"
+#include "convert/tokenizers/tokenizer_notes.h"
+#include "core/arena_formula.h"
+#include "format/reader.h"
+
+namespace arenite::tool {
+namespace {
+
+constexpr size_t kListWidth = 80;
+
+void print_shape(const convert::AttentionModule& module) {
+  fmt::print("module     {}\n", module.architecture);
+  fmt::print("shape      [tokens, {}] -> [tokens, {}], {} head{} of {}{}\n", module.features,
+             module.output_features(), module.heads, module.heads == 1 ? "" : "s", module.value_dim,
+             module.head_dim == module.value_dim || module.head_dim == 0
+                 ? ""
+                 : fmt::format(" (queries and keys {})", module.head_dim));
+  if (module.separate_inputs) {
+    fmt::print("input      columns [query {} | key {} | value {}]\n", module.query.inputs,
+               module.key.inputs, module.value.inputs);
+  }
+}
+
+void print_masks(const convert::AttentionModule& module) {
+  fmt::print("context    {}\n", module.positions_max == 0
+                                    ? std::string("any number of positions")
+                                    : fmt::format("{} positions", module.positions_max));
+  for (size_t i = 0; i < module.masks.size(); ++i) {
+    const convert::CompiledMask& mask = module.masks[i];
+    std::string bytes = fmt::format("{} bytes", mask.bytes());
+    if (mask.positions != 0) {
+      const uint64_t cells = uint64_t{mask.positions} * mask.positions;
+      bytes += fmt::format(", dense {}", cells * sizeof(float));
+    }
+    fmt::print("{}{}; {}\n", i == 0 ? "mask       " : "           ", mask.describe(), bytes);
+    fmt::print("           {}\n", module.mask_origins[i]);
+  }
+}
+
+// The sum that the arena is, for any sizes. Session and activations are the same for all targets.
+void print_formulas(const format::ModelReader& reader) {
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    const format::PackedView packed = reader.packed(i);
+    const convert::FormulaText parts = convert::describe_parts(packed.formula);
+    if (i == 0) {
+      fmt::print("formula    session {}, activations {}, and\n", parts.session, parts.activations);
+    }
+    const char* const target = name(static_cast<Target>(packed.target));
+    fmt::print("           {:<10} cache {}\n", target, parts.kv_cache[0]);
+    for (size_t c = 1; c < parts.kv_cache.size(); ++c) {
+      fmt::print("           {:<10}       {}\n", "", parts.kv_cache[c]);
+    }
+    fmt::print("           {:<10} scratch {}\n", "", parts.scratch);
+    if (i + 1 < reader.packed_count()) continue;
+    for (const std::string& ring : parts.rings) fmt::print("           {}\n", ring);
+  }
+  const bool gives_out = reader.packed(0).formula.activation_bytes_per_output != 0;
+  fmt::print(
+      "           for P positions, T tokens{} a call, S sequences, N threads; each part "
+      "rounded up to 64\n",
+      gives_out ? " and O results" : "");
+}
+
+// For each target its arena, and how far its results are from the reference.
+void print_targets(const convert::ConvertedModel& conversion, const char* outputs) {
+  const format::ModelReader reader(conversion.file.span());
+  const SessionOptions options = default_session_options(reader);
+  const SessionSizes session = {options.positions_max, options.tokens_max, 1, 1, 1};
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    const convert::TargetCheck& check = conversion.checks[i];
+    const ArenaSizes sizes = evaluate(reader.packed(i).formula, session);
+    fmt::print("{}{:<10} arena {:>12} bytes, ", i == 0 ? "target     " : "           ",
+               name(check.target), sizes.total_bytes.value());
+    if (check.ran) {
+      fmt::print("largest error {:.1e}\n", check.largest_error);
+    } else {
+      fmt::print("not checked: this CPU cannot run it\n");
+    }
+  }
+  fmt::print(
+      "arena      for one sequence of {} positions, {} in a call, on one thread\n",
+      options.positions_max,
+      options.tokens_max == options.positions_max ? "all" : std::to_string(options.tokens_max));
+  print_formulas(reader);
+  fmt::print("error      against double precision, {} tokens, {} up to {:.2f}\n",
+             conversion.checked_tokens, outputs, conversion.largest_output);
+}
+
+std::string layer_shape(const convert::DecoderSpec& spec) {
+  std::string text = fmt::format("{} wide, {} head{} of {}", spec.model_dim, spec.heads,
+                                 spec.heads == 1 ? "" : "s", spec.head_dim);
+  if (spec.kv_heads != spec.heads) text += fmt::format(" on {}", spec.kv_heads);
+  return text + fmt::format(", {} {} with {}, norms {}", spec.layers[0].gate ? "gated MLP" : "MLP",
+                            spec.ffn_dim, convert::name(spec.activation),
+                            spec.norm_first ? "first" : "last");
+}
+
+void print_tokenizer(const convert::Program& program) {
+  if (program.tokenizer) {
+    fmt::print("tokenizer  {} tokens, from {}\n", program.tokenizer->tokens.size(),
+               program.tokenizer->origin);
+    const std::string unicode = convert::describe_unicode(*program.tokenizer);
+    if (!unicode.empty()) fmt::print("unicode    {}\n", unicode);
+    for (const std::string& note : program.tokenizer->notes) fmt::print("note       {}\n", note);
+  } else {
+    fmt::print("tokenizer  none found: the model reads and gives token ids (--tokenizer FILE)\n");
+  }
+}
+
+void print_decoder(const convert::DecoderConversion& conversion) {
+  const convert::DecoderSpec& spec = conversion.source.spec;
+  fmt::print("model      {}, from {}; {} parameters\n", spec.architecture,
+             convert::name(conversion.source.kind), parameters_of(conversion.program));
+  fmt::print("shape      {} layers, {}\n", spec.layers.size(), layer_shape(spec));
+  fmt::print("vocabulary {} tokens{}\n", spec.vocab_size,
+             spec.output || spec.is_headless ? "" : "; the embedding is the output matrix, too");
+  if (spec.is_headless) {
+    fmt::print("output     the last hidden states, {} numbers a token: the weights have no head\n",
+               spec.model_dim);
+  }
+  fmt::print("context    {} positions\n", spec.positions_max);
+  for (const convert::CompiledMask& mask : conversion.program.masks) {
+    fmt::print("mask       {}\n", mask.describe());
+  }
+  print_tokenizer(conversion.program);
+  for (const std::string& note : spec.notes) fmt::print("note       {}\n", note);
+}
+
+const char* describe(convert::Pooling pooling) {
+  switch (pooling) {
+    case convert::Pooling::kNone:
+      break;
+    case convert::Pooling::kFirst:
+      return "its first token";
+    case convert::Pooling::kMean:
+      return "the mean of its tokens";
+    case convert::Pooling::kMax:
+      return "the largest of its tokens";
+    case convert::Pooling::kMeanSqrtLength:
+      return "the sum of its tokens by the root of its length";
+    case convert::Pooling::kWeightedMean:
+      return "the mean of its tokens weighted by position";
+    case convert::Pooling::kLast:
+      return "its last token";
+  }
+  return "";
+}
+
+// Which rows an encoder gives out.
+std::string describe_rows(const convert::EncoderSpec& spec) {
+  if (spec.pooling == convert::Pooling::kNone) return "a row for each token";
+  std::string text = fmt::format("a row for each sequence, from {}", describe(spec.pooling));
+  for (const convert::Pooling pooling : spec.more_pooling) {
+    text += fmt::format(", and {}", describe(pooling));
+  }
+  return text;
+}
+
+void print_encoder(const convert::EncoderConversion& conversion) {
+  const convert::EncoderSpec& spec = conversion.source.spec;
+  const convert::Program& program = conversion.program;
+  fmt::print("model      {}, from {}; {} parameters\n", spec.architecture,
+             convert::name(conversion.source.kind), parameters_of(program));
+  fmt::print("shape      {} layers, {} wide, {} head{} of {}, MLP {} with {}, norms {}\n",
+             spec.layers.size(), spec.model_dim, spec.heads, spec.heads == 1 ? "" : "s",
+             spec.head_dim, spec.ffn_dim, convert::name(spec.activation),
+             spec.norm_first ? "first" : "last");
+  if (spec.vocab_size == 0) {
+    fmt::print("input      {} features\n", spec.input_features);
+  } else {
+    fmt::print("vocabulary {} tokens{}\n", spec.vocab_size,
+               spec.token_types > 1 ? fmt::format(", {} types", spec.token_types) : "");
+  }
+  fmt::print("context    {}\n", spec.positions_max == 0
+                                    ? std::string("any number of positions")
+                                    : fmt::format("{} positions", spec.positions_max));
+  const bool has_logits = !spec.head.empty() && spec.head.back().is_token_embedding;
+  for (const convert::CompiledMask& mask : program.masks) {
+    fmt::print("mask       {}{}\n", mask.describe(),
+               spec.causal && spec.pooling == convert::Pooling::kNone
+                   ? "; it runs token by token, too"
+                   : "");
+  }
+  fmt::print("output     {}: {} {}{}\n", describe_rows(spec),
+             program.slots[program.output_slot].width, has_logits ? "logits of tokens" : "numbers",
+             convert::is_normalized(spec) ? ", of length 1" : "");
+  if (!spec.labels.empty()) {
+    fmt::print("classes    {}\n", fmt::join(spec.labels, ", "));
+  }
+  if (spec.vocab_size != 0) print_tokenizer(program);
+}
+
+// A list, a few to a line.
+void print_list(const char* title, const std::vector<std::string>& parts) {
+  std::string line;
+  std::string_view start = title;
+  for (const std::string& part : parts) {
+    if (!line.empty() && line.size() + part.size() > kListWidth) {
+      fmt::print("{:<10} {},\n", std::exchange(start, ""), line);
+      line.clear();
+    }
+    line += (line.empty() ? "" : ", ") + part;
+  }
+  if (!line.empty()) fmt::print("{:<10} {}\n", start, line);
+}
+
+// What the conversion rests on that is not to be read off the tensors.
+void print_account(const convert::Account& account) {
+  print_list("given", account.given);
+  print_list("assumed", account.assumed);
+}
+
+void print_expect(const convert::AuthorCheck& check) {
+  fmt::print("expect     as the author's model gave it: {} sequence{} of {} tokens{}\n",
+             check.sequences, check.sequences == 1 ? "" : "s", check.tokens,
+             check.of_last_tokens ? ", their last" : "");
+  fmt::print("           largest difference {:.1e}, outputs up to {:.2f}\n",
+             check.largest_difference, check.largest_value);
+}
+
+void print_file(const convert::ConvertedModel& conversion, const WrittenFile& written) {
+  if (written.expect) print_expect(*written.expect);
+  const format::SelfTestView test = format::ModelReader(conversion.file.span()).self_test();
+  if (test.tokens != 0) {
+    fmt::print("self-test  {} tokens, {} bytes of the file\n", test.tokens, test.segment.bytes);
+  }
+  fmt::print("file       {}, {} bytes\n", written.path.string(), conversion.file.size());
+}
+
+}  // namespace
+
+uint64_t parameters_of(const convert::Program& program) {
+  uint64_t parameters = 0;
+  for (const convert::ProgramTensor& tensor : program.tensors) {
+    if (tensor.name == "angles") continue;
+    parameters += uint64_t{tensor.outputs} * tensor.inputs + tensor.bias.size();
+  }
+  return parameters;
+}
+
+void print_conversion(const convert::Conversion& conversion, const WrittenFile& written) {
+  print_shape(conversion.module);
+  print_masks(conversion.module);
+  print_account(conversion.account);
+  print_targets(conversion, "outputs");
+  print_file(conversion, written);
+}
+
+void print_conversion(const convert::DecoderConversion& conversion, const WrittenFile& written) {
+  print_decoder(conversion);
+  print_account(conversion.account);
+  print_targets(conversion, conversion.source.spec.is_headless ? "outputs" : "logits");
+  print_file(conversion, written);
+}
+
+void print_conversion(const convert::EncoderConversion& conversion, const WrittenFile& written) {
+  print_encoder(conversion);
+  print_account(conversion.account);
+  print_targets(conversion, "outputs");
+  print_file(conversion, written);
+}
+
+}  // namespace arenite::tool

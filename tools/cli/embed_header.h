@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model file as a header of C++ or C: its bytes, and the size of its arena as constant
+// expressions.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cli/model_file.h"
+#include "cli/session_sizes.h"
+
+namespace arenite::tool {
+
+// A prefix for C++ names made of `text`: other characters become '_'; never empty.
+std::string identifier_from(std::string_view text);
+
+// Throws InputError unless `name` can stand before "_model" in a C++ name.
+void check_identifier(const std::string& name);
+
+// Takes the text of a header, piece by piece.
+using WriteText = std::function<void(std::string_view)>;
+
+// Where the bytes of the model are: in the header, or behind the symbol <identifier>_words.
+enum class BytesIn { kHeader, kAnotherFile };
+
+// Writes a header of C++. All names in it begin with `identifier`. Throws InputError if the model
+// cannot serve the sizes.
+void write_header(const VerifiedFile& file, const std::string& identifier, const SizeOptions& sizes,
+                  BytesIn bytes_in, const WriteText& write);
+
+// The same for C99, without the functions: the arena's bytes are those at `sizes`.
+void write_c_header(const VerifiedFile& file, const std::string& identifier,
+                    const SizeOptions& sizes, BytesIn bytes_in, const WriteText& write);
+
+// What both begin with: where the header comes from.
+std::string header_title(const VerifiedFile& file);
+
+// "x86_64_v3"
+std::string target_identifier(const format::PackedView& packed);
+
+// The bytes as initializers of 64-bit words, little-endian.
+void write_words(std::span<const std::byte> bytes, const WriteText& write);
+
+}  // namespace arenite::tool

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// arenite generate: a prompt and its continuation, streamed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/generation.h"
+#include "cli/progress.h"
+#include "cli/prompt.h"
+#include "cli/session_sizes.h"
+#include "cli/standard_streams.h"
+#include "cli/text_table.h"
+#include "cli/thread_pool.h"
+#include "convert/files/error.h"
+#include "convert/files/output_guard.h"
+
+namespace arenite::tool {
+namespace {
+
+constexpr double kTemperatureMax = 1e6;
+constexpr double kPenaltyMax = 1e6;
+
+struct Arguments {
+  std::filesystem::path model;
+  PromptOptions prompt;
+  std::optional<uint32_t> tokens;
+  SamplerOptions sampler;
+  uint32_t repeat_last = 64;
+  uint32_t context = 0;  // 0: the model's
+  uint32_t chunk = kDefaultTokens;
+  std::string kernels;
+  uint32_t threads = 1;
+  bool ids = false;
+  bool hide_prompt = false;
+  bool skip_checksums = false;
+  ProfileOptions profile;
+};
+
+// Writes tokens to the standard output as soon as they come.
+class TokenPrinter {
+ public:
+  // Text; ids where `tokenizer` is missing or `ids` is set.
+  TokenPrinter(const std::optional<Tokenizer>& tokenizer, bool ids, bool specials) {
+    if (tokenizer && !ids) stream_.emplace(*tokenizer, DecodeOptions{specials});
+  }
+
+  // A token that is not shown may still hold the start of a character of the next.
+  void next(TokenId id, bool shown) {
+    if (!stream_) {
+      if (shown) fmt::print("{}{}", first_ ? "" : " ", id);
+      if (shown) first_ = false;
+      return;
+    }
+    const TextParts parts = stream_->next(id);
+    if (shown) write(parts);
+  }
+
+  void finish() {
+    if (stream_) write(stream_->finish());
+    std::fputc('\n', stdout);
+    flush_output();
+  }
+
+ private:
+  static void write(const TextParts& parts) {
+    std::fwrite(parts.head.data(), 1, parts.head.size(), stdout);
+    std::fwrite(parts.tail.data(), 1, parts.tail.size(), stdout);
+  }
+
+  std::optional<TextStream> stream_;
+  bool first_ = true;
+};
+
+void check_model(const ModelFile& file) {
+  const Model& model = file.model();
+  const std::string name = convert::quote(file.name());
+  if (model.vocab_size() == 0) {
+    throw convert::InputError("{}: its input is features, not tokens: see 'arenite run'", name);
+  }
+  if (!model.causal() || model.output_features() != model.vocab_size()) {
+    throw convert::InputError(
+        "{}: it cannot continue a text: it gives {} numbers for each token "
+        "of {}, {}, expected logits of the vocabulary from a causal model",
+        name, model.output_features(), model.vocab_size(),
+        model.causal() ? "causal" : "not causal");
+  }
+}
+
+uint32_t context_of(const Arguments& arguments, const ModelFile& file) {
+  const uint32_t limit = file.model().positions_max();
+  if (limit != 0 && arguments.context > limit) {
+    throw convert::InputError("{}: --context: found {}, expected at most {}, the model's",
+                              convert::quote(file.name()), arguments.context, limit);
+  }
+  if (arguments.context != 0) return arguments.context;
+  return default_session_options(format::ModelReader(file.model().file())).positions_max;
+}
+
+std::optional<Tokenizer> tokenizer_of(const Arguments& arguments, const ModelFile& file) {
+  const Result<Tokenizer> tokenizer = Tokenizer::of(file.model());
+  if (tokenizer.ok()) return *tokenizer;
+  if (!arguments.ids) {
+    throw convert::InputError(
+        "{}: the file has no tokenizer: use --ids with --prompt-ids, or "
+        "convert it again with its tokenizer",
+        convert::quote(file.name()));
+  }
+  return std::nullopt;
+}
+
+std::string rate(uint32_t tokens, double seconds) {
+  if (tokens == 0 || seconds <= 0.0) return "";
+  return fmt::format(", {:.1f} tokens/s", tokens / seconds);
+}
+
+void print_report(const Arguments& arguments, const Generation& generation, uint32_t context,
+                  const ArenaPlan& plan) {
+  const char* stop = "the context is full";
+  if (generation.stop == StopReason::kEndToken) stop = "the model ended the text";
+  if (generation.stop == StopReason::kTokens) stop = "as many tokens as asked for";
+  print_error(
+      "\nprompt     {}{}\n"
+      "decode     {}{}\n"
+      "positions  {} of {}\n"
+      "arena      {} bytes, {}\n"
+      "stopped    {}\n",
+      counted(generation.prompt_tokens, "token"),
+      rate(generation.prompt_tokens, generation.prompt_seconds),
+      counted(generation.new_tokens, "token"),
+      rate(generation.decode_steps, generation.decode_seconds), grouped(generation.positions),
+      grouped(context), grouped(plan.total_bytes), counted(arguments.threads, "thread"), stop);
+}
+
+void run_generate(const Arguments& arguments) {
+  const convert::OutputGuard guard({{"--trace", arguments.profile.trace}});
+  Progress progress("loading " + arguments.model.string());
+  const ModelFile file(arguments.model, arguments.kernels,
+                       arguments.skip_checksums ? Checksums::kSkip : Checksums::kVerify);
+  progress.done();
+  check_model(file);
+  const uint32_t context = context_of(arguments, file);
+  const std::optional<Tokenizer> tokenizer = tokenizer_of(arguments, file);
+  const std::vector<TokenId> prompt = read_prompt(file, tokenizer, arguments.prompt);
+  if (prompt.size() > context) {
+    throw convert::InputError(
+        "{}: the prompt has {} tokens, expected at most {}, the positions "
+        "of the context",
+        convert::quote(file.name()), prompt.size(), context);
+  }
+  ThreadPool pool(arguments.threads);
+  SessionOptions options;
+  options.positions_max = context;
+  options.tokens_max = std::min(arguments.chunk, context);
+  Profiler profiler(arguments.profile, file.model());
+  options.parallel = profiler.watch(pool.parallel_for());
+  options.profile = profiler.hook();
+  ModelSession session(file, options);
+
+  TokenPrinter printer(tokenizer, arguments.ids, arguments.prompt.specials);
+  for (const TokenId id : prompt) printer.next(id, !arguments.hide_prompt);
+  flush_output();
+  const Generation generation = generate(
+      file, session.session(), tokenizer, prompt,
+      {context, options.tokens_max, arguments.tokens, arguments.repeat_last, arguments.sampler},
+      profiler, [&](TokenId id) {
+        printer.next(id, true);
+        flush_output();
+      });
+  printer.finish();
+  print_report(arguments, generation, context, session.plan());
+  profiler.report();
+}
+
+void add_prompt_options(CLI::App& command, Arguments& arguments) {
+  CLI::Option* text = command.add_option("--prompt", arguments.prompt.text, "Text to continue");
+  CLI::Option* file = command.add_option("--prompt-file", arguments.prompt.file,
+                                         "The same in a file, or - for the standard input");
+  CLI::Option* ids =
+      command.add_option("--prompt-ids", arguments.prompt.ids, "The same as ids of tokens: 1,2,3")
+          ->check(whole_number(0, UINT32_MAX))
+          ->delimiter(',');
+  CLI::Option* special =
+      command.add_flag("--special", arguments.prompt.specials,
+                       "Read names of special tokens in the prompt as these tokens; show them");
+  text->excludes(file)->excludes(ids);
+  file->excludes(ids);
+  special->excludes(ids);
+  for (CLI::Option* option : {text, file, ids, special}) option->group("Prompt");
+}
+
+void add_sampler_options(CLI::App& command, Arguments& arguments) {
+  command.add_option("--tokens", arguments.tokens, "Most tokens to generate; as many as fit")
+      ->check(whole_number(0, UINT32_MAX));
+  CLI::Option* temperature =
+      command
+          .add_option("--temperature", arguments.sampler.temperature,
+                      "How freely to choose; 0 takes the most probable token")
+          ->check(real_number(0.0, false, kTemperatureMax))
+          ->capture_default_str();
+  command.add_option("--top-k", arguments.sampler.top_k, "Choose among the k most probable tokens")
+      ->check(whole_number(1, UINT32_MAX))
+      ->needs(temperature);
+  command
+      .add_option("--top-p", arguments.sampler.top_p,
+                  "Choose among the most probable tokens that make up this share")
+      ->check(real_number(0.0, true, 1.0))
+      ->needs(temperature);
+  command
+      .add_option("--min-p", arguments.sampler.min_p,
+                  "Choose among tokens at least this many times as probable as the best")
+      ->check(real_number(0.0, false, 1.0))
+      ->needs(temperature);
+  command.add_option("--seed", arguments.sampler.seed, "The same seed gives the same text")
+      ->check(whole_number(0, UINT64_MAX))
+      ->capture_default_str();
+  command
+      .add_option("--repeat-penalty", arguments.sampler.repetition_penalty,
+                  "Above 1: makes recent tokens less probable")
+      ->check(real_number(0.0, true, kPenaltyMax))
+      ->capture_default_str();
+  command.add_option("--repeat-last", arguments.repeat_last, "How many tokens are recent")
+      ->check(whole_number(1, UINT32_MAX))
+      ->capture_default_str();
+  for (const char* name : {"--temperature", "--top-k", "--top-p", "--min-p", "--seed",
+                           "--repeat-penalty", "--repeat-last"}) {
+    command.get_option(name)->group("Sampling");
+  }
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("generate", "Continue a text with a decoder");
+  command->footer(
+      "\nPrints the prompt and its continuation as it grows, and at the end, on the standard\n"
+      "error, rates and memory. An empty prompt starts from the token that begins a text. Ends at\n"
+      "a token that ends a text or begins another, which is not shown, at --tokens, or where the\n"
+      "context is full. The text depends on the model, the prompt, the sampling options and the\n"
+      "kernel set, not on --threads or --chunk. ARENITE_KERNELS in the environment does what\n"
+      "--kernels does.\n"
+      "\nExample:\n"
+      "  arenite generate model.arn --prompt 'Once upon a time' --tokens 100 --temperature 0.8\n");
+  command->add_option("model", arguments->model, "A model file")->required();
+  add_prompt_options(*command, *arguments);
+  add_sampler_options(*command, *arguments);
+  command
+      ->add_option("--context", arguments->context,
+                   "Positions of prompt and continuation; the model's by default")
+      ->check(whole_number(1, UINT32_MAX));
+  command->add_option("--chunk", arguments->chunk, "Most tokens of the prompt in one call")
+      ->check(whole_number(1, UINT32_MAX))
+      ->capture_default_str();
+  command->add_flag("--ids", arguments->ids, "Print ids of tokens instead of text");
+  command->add_flag("--no-prompt", arguments->hide_prompt, "Print the continuation alone");
+  add_machine_options(*command, arguments->kernels, arguments->threads);
+  add_profile_options(*command, arguments->profile);
+  command->add_flag("--skip-checksums", arguments->skip_checksums,
+                    "Start at once: leave damaged weights unnoticed");
+  command->callback([arguments] { run_generate(*arguments); });
+}
+
+}  // namespace arenite::tool

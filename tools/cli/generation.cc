@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The prompt in chunks, then one token at a time.
+#include "cli/generation.h"
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <vector>
+
+#include "convert/files/error.h"
+
+namespace arenite::tool {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+Output step(const ModelFile& file, Session& session, std::span<const TokenId> ids,
+            Profiler& profiler) {
+  profiler.add_sequence(session.positions(), static_cast<uint32_t>(ids.size()), 1);
+  Diagnostic why;
+  const Result<Output> output = session.step(ids, &why);
+  if (!output.ok()) throw_status(file.name(), output.status(), why);
+  return *output;
+}
+
+Output feed_prompt(const ModelFile& file, Session& session, std::span<const TokenId> prompt,
+                   uint32_t chunk, Profiler& profiler) {
+  Output output;
+  while (!prompt.empty()) {
+    const size_t count = std::min<size_t>(chunk, prompt.size());
+    output = step(file, session, prompt.first(count), profiler);
+    prompt = prompt.subspan(count);
+  }
+  return output;
+}
+
+// Picks tokens and remembers the recent ones.
+class Chooser {
+ public:
+  Chooser(const ModelFile& file, std::span<const TokenId> prompt, const GenerationOptions& options)
+      : file_(file), recent_(prompt.begin(), prompt.end()), repeat_last_(options.repeat_last) {
+    Diagnostic why;
+    const Result<Sampler> sampler = Sampler::create(options.sampler, &why);
+    if (!sampler.ok()) throw_status(file.name(), sampler.status(), why);
+    sampler_ = *sampler;
+    scratch_.resize(sampler_.candidates_needed(file.model().output_features()));
+  }
+
+  TokenId choose(const Output& output) {
+    require_finite(file_.name(), output);
+    const size_t count = std::min<size_t>(recent_.size(), repeat_last_);
+    Diagnostic why;
+    const Result<TokenId> id = sampler_.sample(output.row(output.rows - 1),
+                                               std::span(recent_).last(count), scratch_, &why);
+    if (!id.ok()) throw_status(file_.name(), id.status(), why);
+    recent_.push_back(*id);
+    return *id;
+  }
+
+ private:
+  const ModelFile& file_;
+  Sampler sampler_;
+  std::vector<TokenId> recent_;
+  std::vector<Candidate> scratch_;
+  uint32_t repeat_last_;
+};
+
+}  // namespace
+
+Generation generate(const ModelFile& file, Session& session,
+                    const std::optional<Tokenizer>& tokenizer, std::span<const TokenId> prompt,
+                    const GenerationOptions& options, Profiler& profiler,
+                    const std::function<void(TokenId)>& show) {
+  Chooser chooser(file, prompt, options);
+  Generation result;
+  result.prompt_tokens = static_cast<uint32_t>(prompt.size());
+  Clock::time_point start = Clock::now();
+  Output output = feed_prompt(file, session, prompt, options.chunk, profiler);
+  result.prompt_seconds = seconds_since(start);
+
+  start = Clock::now();
+  while (result.new_tokens < options.tokens.value_or(UINT32_MAX)) {
+    const TokenId id = chooser.choose(output);
+    if (tokenizer && (tokenizer->is_end(id) || id == tokenizer->bos())) {
+      result.stop = StopReason::kEndToken;
+      break;
+    }
+    show(id);
+    ++result.new_tokens;
+    if (result.new_tokens == options.tokens) break;
+    if (session.positions() == options.context) {
+      result.stop = StopReason::kContextFull;
+      break;
+    }
+    output = step(file, session, {&id, 1}, profiler);
+    ++result.decode_steps;
+  }
+  result.decode_seconds = seconds_since(start);
+  result.positions = session.positions();
+  return result;
+}
+
+}  // namespace arenite::tool

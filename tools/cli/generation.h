@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Continues a prompt token by token.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "arenite/sampler.h"
+#include "arenite/tokenizer.h"
+#include "cli/model_file.h"
+#include "cli/profiler.h"
+
+namespace arenite::tool {
+
+struct GenerationOptions {
+  uint32_t context = 0;            // positions of the session
+  uint32_t chunk = 0;              // most tokens of the prompt in one call
+  std::optional<uint32_t> tokens;  // most tokens to generate; none: as many as fit
+  uint32_t repeat_last = 0;        // tokens that the repetition penalty looks back at
+  SamplerOptions sampler;
+};
+
+enum class StopReason : uint8_t { kEndToken, kTokens, kContextFull };
+
+struct Generation {
+  uint32_t prompt_tokens = 0;
+  uint32_t new_tokens = 0;    // shown; the one that ends a text is not
+  uint32_t decode_steps = 0;  // calls of one token
+  double prompt_seconds = 0.0;
+  double decode_seconds = 0.0;  // sampling and showing included
+  uint32_t positions = 0;       // held in the end
+  StopReason stop = StopReason::kTokens;
+};
+
+// Feeds the prompt and continues it; `show` gets each new token at once. Ends at a token that ends
+// a text or begins another one; it is neither shown nor fed. Throws InputError for logits that are
+// not finite. REQUIRES: a session of kLast rows that holds nothing, and 0 < prompt.size() <=
+// context.
+Generation generate(const ModelFile& file, Session& session,
+                    const std::optional<Tokenizer>& tokenizer, std::span<const TokenId> prompt,
+                    const GenerationOptions& options, Profiler& profiler,
+                    const std::function<void(TokenId)>& show);
+
+}  // namespace arenite::tool

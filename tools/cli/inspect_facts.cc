@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads a verified file; every number that a formula gives comes from the runtime's own formula.
+#include "cli/inspect_facts.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "convert/program/mask_compiler.h"
+#include "convert/program/mask_pairs.h"
+#include "format/file_layout.h"
+#include "format/needs.h"
+
+namespace arenite::tool {
+namespace {
+
+using format::ModelReader;
+using format::OpKind;
+
+OpFacts op_facts(const ModelReader& reader, uint32_t index, uint32_t positions) {
+  OpFacts facts;
+  facts.name = reader.op_name(index);
+  facts.op = reader.op(index);
+  facts.cost = op_cost(reader, index);
+  Checked pass = Checked(facts.cost.per_token) * positions;
+  if (facts.op.kind == OpKind::kAttention) {
+    const format::AttentionOp& attention = facts.op.attention;
+    const convert::MaskPairs mask(reader.mask(attention.mask), positions);
+    pass = Checked(facts.cost.per_pair) * mask.visible();
+  }
+  facts.pass_multiply_adds = pass.saturated();
+  const format::Uses uses = facts.op.uses();
+  for (const format::Use& use : uses) {
+    if (use.access != format::Access::kRead) facts.writes = use.view.slot;
+    const bool listed = std::count(facts.reads.begin(), facts.reads.end(), use.view.slot) != 0;
+    if (use.access != format::Access::kWrite && !listed) facts.reads.push_back(use.view.slot);
+  }
+  return facts;
+}
+
+SlotFacts slot_facts(const ModelReader& reader, uint32_t index) {
+  const format::SlotView slot = reader.slot(index);
+  if (reader.vocab_size() == 0 && index == reader.input_slot()) return {"input", slot};
+  if (index == reader.output_slot()) return {"output", slot};
+  return {reader.op_name(slot.first_op), slot};
+}
+
+TensorFacts tensor_facts(const ModelReader& reader, uint32_t index) {
+  TensorFacts facts{reader.tensor_name(index), reader.tensor(index), {}};
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    facts.packed_bytes.push_back(
+        format::stored_bytes(facts.shape, reader.packed(i).packing).value());
+  }
+  return facts;
+}
+
+MaskFacts mask_facts(const MaskView& mask, uint32_t positions) {
+  const uint64_t side = mask.positions != 0 ? mask.positions : positions;
+  return {mask, convert::describe_mask(mask), convert::mask_bytes(mask),
+          (Checked(side) * side * sizeof(float)).saturated()};
+}
+
+CacheFacts cache_facts(const ModelReader& reader, uint32_t index, const SizeOptions& sizes) {
+  CacheFacts facts{reader.cache(index), reader.cache_behind(index), {}};
+  const SessionSizes session = {sizes.positions, sizes.tokens, sizes.sequences, 0, sizes.threads};
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    const Packing packing = reader.packed(i).packing;
+    const uint32_t held = cache_positions(facts.behind, packing.nr, session);
+    const Checked bytes =
+        Checked(key_panels(packing, held)) * cache_bytes_per_panel(packing, facts.shape) +
+        Checked(value_pages(held)) * cache_bytes_per_page(packing, facts.shape);
+    facts.bytes.push_back((bytes * sizes.sequences).saturated());
+  }
+  return facts;
+}
+
+void add_targets(const VerifiedFile& file, ModelFacts& facts) {
+  const std::vector<ArenaLayout> arenas = plan_targets(file, facts.sizes);
+  LoadOptions options;
+  options.checksums = Checksums::kSkip;  // VerifiedFile was about them
+  const Result<Model> model = Model::load(file.bytes(), nullptr, options);
+  for (uint32_t i = 0; i < arenas.size(); ++i) {
+    const format::PackedView packed = file.reader().packed(i);
+    const Target target = static_cast<Target>(packed.target);
+    facts.targets.push_back({target, packed, arenas[i], (cpu_targets() & bit(target)) != 0,
+                             model.ok() && model->target() == target});
+  }
+}
+
+}  // namespace
+
+const char* op_kind_name(format::OpKind kind) {
+  constexpr const char* kNames[] = {"none", "linear",     "attention", "embedding", "norm",
+                                    "rope", "activation", "add",       "select"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+const char* activation_name(format::ActivationKind kind) {
+  constexpr const char* kNames[] = {"relu",     "gelu_erf", "gelu_tanh", "silu",
+                                    "soft_cap", "tanh",     "sigmoid"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+const char* norm_name(format::NormKind kind) {
+  constexpr const char* kNames[] = {"layer", "rms", "length"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+const char* select_name(format::SelectKind kind) {
+  constexpr const char* kNames[] = {"as_asked",         "first",         "mean", "max",
+                                    "mean_sqrt_length", "weighted_mean", "last"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+const char* tokenizer_kind_name(format::TokenizerKind kind) {
+  constexpr const char* kNames[] = {"byte pairs", "sentence pieces", "characters", "WordPiece"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+const char* layout_name(format::Layout layout) {
+  return layout == format::Layout::kRows ? "rows" : "gemm";
+}
+
+const TargetFacts& ModelFacts::shown_target() const {
+  const auto target = std::find_if(targets.begin(), targets.end(),
+                                   [](const TargetFacts& candidate) { return candidate.chosen; });
+  return target != targets.end() ? *target : targets.front();
+}
+
+ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
+  const ModelReader reader = file.reader();
+  format::Footer footer{};
+  std::memcpy(&footer, file.bytes().last(sizeof(footer)).data(), sizeof(footer));
+  ModelFacts facts;
+  facts.path = file.name();
+  facts.name = reader.name();
+  facts.architecture = reader.architecture();
+  facts.producer = reader.producer();
+  facts.format_version = footer.format_version;
+  facts.file_bytes = footer.file_bytes;
+  facts.metadata_bytes = footer.metadata_bytes;
+  facts.vocab_size = reader.vocab_size();
+  if (format::has_tokenizer(file.bytes())) {
+    const format::TokenizerView tokenizer = format::tokenizer_view(file.bytes());
+    facts.tokenizer_kind = tokenizer_kind_name(tokenizer.kind);
+    facts.tokenizer_tokens = tokenizer.vocab_size();
+  }
+  facts.hidden_states = reader.hidden_states();
+  facts.self_test = reader.self_test();
+  if (facts.vocab_size == 0) facts.input_features = reader.slot(reader.input_slot()).width;
+  facts.output_features = reader.slot(reader.output_slot()).width;
+  facts.token_types = reader.token_types();
+  facts.pooled = reader.pooled();
+  for (uint32_t i = 0; i < reader.labels(); ++i) facts.labels.emplace_back(reader.label(i));
+  facts.positions_max = reader.positions_max();
+  facts.causal = reader.causal();
+  facts.sizes = resolve_sizes(file, sizes);
+  for (uint32_t i = 0; i < reader.ops(); ++i) {
+    facts.ops.push_back(op_facts(reader, i, facts.sizes.positions));
+  }
+  for (uint32_t i = 0; i < reader.slots(); ++i) facts.slots.push_back(slot_facts(reader, i));
+  for (uint32_t i = 0; i < reader.tensors(); ++i) facts.tensors.push_back(tensor_facts(reader, i));
+  for (uint32_t i = 0; i < reader.masks(); ++i) {
+    facts.masks.push_back(mask_facts(reader.mask(i), facts.sizes.positions));
+  }
+  for (uint32_t i = 0; i < reader.caches(); ++i) {
+    facts.caches.push_back(cache_facts(reader, i, facts.sizes));
+  }
+  format::for_each_need(file.bytes(), [&](Feature feature, uint32_t) {
+    const std::string need = name(feature);
+    if (std::ranges::find(facts.needs, need) == facts.needs.end()) facts.needs.push_back(need);
+    return true;
+  });
+  add_targets(file, facts);
+  const auto shown = static_cast<uint32_t>(&facts.shown_target() - facts.targets.data());
+  for (uint32_t i = 0; i < reader.ops(); ++i) {
+    facts.ops[i].pass_traffic = op_traffic(reader, shown, i, facts.sizes.positions);
+  }
+  return facts;
+}
+
+}  // namespace arenite::tool

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What there is to know about a model file: gathered once, then printed as text or as JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/model_cost.h"
+#include "cli/model_file.h"
+#include "cli/op_traffic.h"
+#include "cli/session_sizes.h"
+#include "format/tokenizer_reader.h"
+
+namespace arenite::tool {
+
+struct OpFacts {
+  std::string name;
+  format::OpView op;
+  std::vector<uint32_t> reads;  // slots
+  uint32_t writes = 0;          // a slot; one that it changes in place is read, too
+  OpCost cost;
+  uint64_t pass_multiply_adds = 0;  // over all positions of one sequence
+  OpTraffic pass_traffic;           // of the same, for the target that is shown
+};
+
+struct SlotFacts {
+  std::string label;  // "input", "output", or the op that fills it
+  format::SlotView slot;
+};
+
+struct TensorFacts {
+  std::string name;
+  format::TensorShape shape;
+  std::vector<uint64_t> packed_bytes;  // for each target
+};
+
+struct MaskFacts {
+  MaskView mask;
+  std::string description;
+  uint64_t bytes = 0;
+  uint64_t dense_bytes = 0;  // of a float for each pair of positions
+};
+
+struct CacheFacts {
+  CacheShape shape;
+  uint32_t behind = kUnlimited;  // positions before a query that it must hold
+  std::vector<uint64_t> bytes;   // for each target, all sequences
+};
+
+struct TargetFacts {
+  Target target = Target::kPortable;
+  format::PackedView packed;
+  ArenaLayout arena;
+  bool runs_here = false;
+  bool chosen = false;  // Model::load takes it on this CPU
+};
+
+struct ModelFacts {
+  std::string path;
+  std::string name;
+  std::string architecture;
+  std::string producer;
+  uint32_t format_version = 0;
+  uint64_t file_bytes = 0;
+  uint64_t metadata_bytes = 0;
+  uint32_t vocab_size = 0;        // 0: the input is features
+  std::string tokenizer_kind;     // such as "WordPiece"; empty: the file has none
+  uint32_t tokenizer_tokens = 0;  // at most vocab_size
+  uint32_t hidden_states = 0;
+  format::SelfTestView self_test;
+  uint32_t input_features = 0;  // 0: the input is tokens
+  uint32_t output_features = 0;
+  uint32_t token_types = 0;         // 0: none
+  bool pooled = false;              // a row is given out for each sequence, not for each token
+  std::vector<std::string> labels;  // of the columns given out; or none
+  uint32_t positions_max = 0;       // 0: any
+  bool causal = false;
+  SizeOptions sizes;               // that the arena and the work of a pass are for
+  std::vector<std::string> needs;  // parts of the runtime, each once (core/features.h)
+  std::vector<OpFacts> ops;
+  std::vector<SlotFacts> slots;
+  std::vector<TensorFacts> tensors;
+  std::vector<MaskFacts> masks;
+  std::vector<CacheFacts> caches;
+  std::vector<TargetFacts> targets;
+
+  // The one that runs here; the first if none does.
+  const TargetFacts& shown_target() const;
+};
+
+// The facts point into `file`. Throws InputError if the model cannot serve the sizes.
+ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes);
+
+// What the outputs call things.
+const char* op_kind_name(format::OpKind kind);
+const char* activation_name(format::ActivationKind kind);
+const char* norm_name(format::NormKind kind);
+const char* select_name(format::SelectKind kind);
+const char* tokenizer_kind_name(format::TokenizerKind kind);
+const char* layout_name(format::Layout layout);
+
+}  // namespace arenite::tool

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// The facts of a model file as JSON. Keys are never renamed: programs read them.
+#include <nlohmann/json.hpp>
+
+#include "cli/inspect_output.h"
+
+namespace arenite::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// null where there is no limit.
+Json limit(uint32_t value) { return value == kUnlimited ? Json(nullptr) : Json(value); }
+
+Json by_target(const ModelFacts& facts, const std::vector<uint64_t>& values) {
+  Json json = Json::object();
+  for (size_t i = 0; i < values.size(); ++i) json[name(facts.targets[i].target)] = values[i];
+  return json;
+}
+
+Json tensor_json(uint32_t tensor) {
+  return tensor == format::kNoTensor ? Json(nullptr) : Json(tensor);
+}
+
+void add_norm(const format::NormOp& norm, Json& json) {
+  json["norm"] = norm_name(norm.kind);
+  json["groups"] = norm.groups;
+  json["epsilon"] = norm.epsilon;
+  json["gain"] = tensor_json(norm.gain);
+  json["bias"] = tensor_json(norm.bias);
+}
+
+void add_parameters(const format::OpView& op, Json& json) {
+  switch (op.kind) {
+    case format::OpKind::kLinear:
+      json["tensor"] = op.linear.tensor;
+      break;
+    case format::OpKind::kAttention:
+      json["heads"] = op.attention.heads;
+      json["cache"] = op.attention.cache;
+      json["mask"] = op.attention.mask;
+      break;
+    case format::OpKind::kEmbedding:
+      json["tokens"] = tensor_json(op.embedding.tokens);
+      json["positions"] = tensor_json(op.embedding.positions);
+      json["types"] = tensor_json(op.embedding.types);
+      json["position_offset"] = op.embedding.position_offset;
+      if (op.embedding.padding_id != format::kNoPadding) {
+        json["padding_id"] = op.embedding.padding_id;
+      }
+      json["scale"] = op.embedding.scale;
+      break;
+    case format::OpKind::kNorm:
+      add_norm(op.norm, json);
+      break;
+    case format::OpKind::kRope:
+      json["heads"] = op.rope.heads;
+      json["angles"] = op.rope.angles;
+      break;
+    case format::OpKind::kActivation:
+      json["function"] = activation_name(op.activation.kind);
+      json["gated"] = op.activation.factor.width != 0;
+      if (op.activation.kind == format::ActivationKind::kSoftCap) json["cap"] = op.activation.cap;
+      break;
+    case format::OpKind::kSelect:
+      json["rows"] = select_name(op.select.kind);
+      break;
+    default:
+      break;
+  }
+}
+
+Json op_json(const OpFacts& op, size_t index) {
+  Json json = {{"index", index},
+               {"name", op.name},
+               {"kind", op_kind_name(op.op.kind)},
+               {"reads_slots", op.reads},
+               {"writes_slot", op.writes},
+               {"multiply_adds_per_token", op.cost.per_token},
+               {"multiply_adds_per_key", op.cost.per_pair},
+               {"multiply_adds_per_pass", op.pass_multiply_adds},
+               {"bytes_read_per_pass", op.pass_traffic.read},
+               {"bytes_written_per_pass", op.pass_traffic.written}};
+  add_parameters(op.op, json);
+  return json;
+}
+
+Json program_json(const ModelFacts& facts, Json json) {
+  for (size_t i = 0; i < facts.ops.size(); ++i) json["ops"].push_back(op_json(facts.ops[i], i));
+  for (size_t i = 0; i < facts.slots.size(); ++i) {
+    const format::SlotView& slot = facts.slots[i].slot;
+    json["slots"].push_back({{"index", i},
+                             {"label", facts.slots[i].label},
+                             {"width", slot.width},
+                             {"column", slot.column},
+                             {"per_output", slot.per_output},
+                             {"first_op", slot.first_op},
+                             {"last_op", slot.last_op}});
+  }
+  json["tensors"] = json["masks"] = json["caches"] = Json::array();
+  for (size_t i = 0; i < facts.tensors.size(); ++i) {
+    const TensorFacts& tensor = facts.tensors[i];
+    json["tensors"].push_back({{"index", i},
+                               {"name", tensor.name},
+                               {"outputs", tensor.shape.outputs},
+                               {"inputs", tensor.shape.inputs},
+                               {"layout", layout_name(tensor.shape.layout)},
+                               {"packed_bytes", by_target(facts, tensor.packed_bytes)}});
+  }
+  for (size_t i = 0; i < facts.masks.size(); ++i) {
+    const MaskFacts& mask = facts.masks[i];
+    constexpr const char* kKinds[] = {"band", "strip", "tiles"};
+    json["masks"].push_back({{"index", i},
+                             {"kind", kKinds[static_cast<size_t>(mask.mask.kind)]},
+                             {"description", mask.description},
+                             {"positions", mask.mask.positions},
+                             {"behind", limit(mask.mask.behind)},
+                             {"ahead", limit(mask.mask.ahead)},
+                             {"bytes", mask.bytes},
+                             {"dense_bytes", mask.dense_bytes}});
+  }
+  for (size_t i = 0; i < facts.caches.size(); ++i) {
+    const CacheFacts& cache = facts.caches[i];
+    json["caches"].push_back({{"index", i},
+                              {"kv_heads", cache.shape.kv_heads},
+                              {"head_dim", cache.shape.head_dim},
+                              {"value_dim", cache.shape.value_dim},
+                              {"behind", limit(cache.behind)},
+                              {"bytes", by_target(facts, cache.bytes)}});
+  }
+  return json;
+}
+
+Json formula_json(const ArenaFormula& formula) {
+  Json groups = Json::array();
+  for (uint32_t i = 0; i < formula.group_count; ++i) {
+    const CacheGroup& group = formula.groups[i];
+    groups.push_back({{"behind", limit(group.behind)},
+                      {"bytes_per_panel", group.bytes_per_panel},
+                      {"bytes_per_page", group.bytes_per_page}});
+  }
+  return {{"activation_bytes_per_token", formula.activation_bytes_per_token},
+          {"activation_bytes_per_output", formula.activation_bytes_per_output},
+          {"nr", formula.nr},
+          {"score_rows", formula.score_rows},
+          {"cache_groups", std::move(groups)}};
+}
+
+Json target_json(const TargetFacts& target) {
+  const ArenaPlan& plan = target.arena.plan;
+  return {{"name", name(target.target)},
+          {"packing", "f32"},
+          {"nr", target.packed.packing.nr},
+          {"mr", target.packed.packing.mr},
+          {"offset", target.packed.segment.offset},
+          {"bytes", target.packed.segment.bytes},
+          {"crc32c", target.packed.segment.crc32c},
+          {"kernel_set", kernel_set_name(target.target)},
+          {"runs_here", target.runs_here},
+          {"chosen", target.chosen},
+          {"formula", formula_json(target.packed.formula)},
+          {"arena",
+           {{"session_bytes", plan.session_bytes},
+            {"kv_cache_bytes", plan.kv_cache_bytes},
+            {"activation_bytes", plan.activation_bytes},
+            {"scratch_bytes", plan.scratch_bytes},
+            {"total_bytes", plan.total_bytes}}}};
+}
+
+}  // namespace
+
+std::string facts_as_json(const ModelFacts& facts) {
+  Json json;
+  json["file"] = {{"path", facts.path},
+                  {"bytes", facts.file_bytes},
+                  {"metadata_bytes", facts.metadata_bytes},
+                  {"format_version", facts.format_version},
+                  {"producer", facts.producer}};
+  json["model"] = {{"name", facts.name},
+                   {"architecture", facts.architecture},
+                   {"vocab_size", facts.vocab_size},
+                   {"tokenizer", facts.tokenizer_kind},
+                   {"hidden_states", facts.hidden_states},
+                   {"input_features", facts.input_features},
+                   {"token_types", facts.token_types},
+                   {"output_features", facts.output_features},
+                   {"output_rows", facts.pooled ? "sequences" : "tokens"},
+                   {"labels", facts.labels},
+                   {"positions_max", facts.positions_max},
+                   {"causal", facts.causal}};
+  json["self_test"] = {{"tokens", facts.self_test.tokens},
+                       {"bytes", facts.self_test.segment.bytes},
+                       {"crc32c", facts.self_test.segment.crc32c}};
+  json["sizes"] = {{"positions", facts.sizes.positions},
+                   {"tokens", facts.sizes.tokens},
+                   {"sequences", facts.sizes.sequences},
+                   {"threads", facts.sizes.threads}};
+  json["needs"] = facts.needs;
+  json = program_json(facts, std::move(json));
+  for (const TargetFacts& target : facts.targets) json["targets"].push_back(target_json(target));
+  // Names come from the checkpoint and may be no text at all.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace arenite::tool

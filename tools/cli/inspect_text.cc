@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// The facts of a model file as sections of text.
+#include <fmt/format.h>
+
+#include "cli/inspect_output.h"
+#include "cli/text_table.h"
+#include "convert/files/error.h"
+#include "convert/program/mask_pairs.h"
+
+namespace arenite::tool {
+namespace {
+
+using convert::printable;
+using Align = TextTable::Align;
+using format::OpKind;
+
+constexpr size_t kNameMax = 20;         // of ops and tensors, in tables
+constexpr uint32_t kPictureCells = 16;  // rows and columns of the picture of a mask
+
+std::string target_name(const TargetFacts& target) { return name(target.target); }
+
+std::string label(const std::string& name) { return printable(name, kNameMax - 3); }
+
+std::string class_names(const std::vector<std::string>& labels) {
+  constexpr size_t kShown = 12;
+  std::string text;
+  for (size_t i = 0; i < labels.size() && i < kShown; ++i) {
+    text += (i == 0 ? "" : ", ") + printable(labels[i], 40);
+  }
+  return labels.size() > kShown ? text + fmt::format(" and {} more", labels.size() - kShown) : text;
+}
+
+std::string header(const ModelFacts& facts) {
+  std::string text = facts.path + "\n";
+  const auto add = [&](const char* what, const std::string& value) {
+    if (!value.empty()) text += fmt::format("  {:<13} {}\n", what, value);
+  };
+  add("name", printable(facts.name, 80));
+  add("architecture", printable(facts.architecture, 80));
+  add("input", facts.vocab_size == 0
+                   ? fmt::format("[tokens, {}]", facts.input_features)
+                   : fmt::format("tokens of a vocabulary of {}", grouped(facts.vocab_size)));
+  if (!facts.tokenizer_kind.empty()) {
+    add("tokenizer",
+        fmt::format("{}, {}", facts.tokenizer_kind, counted(facts.tokenizer_tokens, "token")));
+  }
+  add("output",
+      fmt::format("[{}, {}]", facts.pooled ? "sequences" : "tokens", facts.output_features));
+  add("classes", class_names(facts.labels));
+  const std::string context =
+      facts.positions_max == 0 ? "any length" : counted(facts.positions_max, "position");
+  add("context", fmt::format("{}, {}", context,
+                             facts.causal ? "causal: whole sequences or token by token"
+                                          : "not causal: whole sequences only"));
+  add("file", fmt::format("{} bytes, {} of them metadata, format {}", grouped(facts.file_bytes),
+                          grouped(facts.metadata_bytes), facts.format_version));
+  add("self-test", facts.self_test.tokens == 0
+                       ? "none"
+                       : fmt::format("{}, {} bytes that arenite strip removes",
+                                     counted(facts.self_test.tokens, "token"),
+                                     grouped(facts.self_test.segment.bytes)));
+  add("written by", printable(facts.producer, 80));
+  return text;
+}
+
+std::string targets(const ModelFacts& facts) {
+  TextTable table({{"target"},
+                   {"packing"},
+                   {"nr", Align::kRight},
+                   {"mr", Align::kRight},
+                   {"bytes", Align::kRight},
+                   {"on this CPU"}});
+  for (const TargetFacts& target : facts.targets) {
+    const std::string kernels = kernel_set_name(target.target);
+    table.add_row({target_name(target), "f32", std::to_string(target.packed.packing.nr),
+                   std::to_string(target.packed.packing.mr), grouped(target.packed.segment.bytes),
+                   target.chosen      ? fmt::format("runs, with kernels {}", kernels)
+                   : target.runs_here ? fmt::format("could run, with kernels {}", kernels)
+                                      : "cannot run"});
+  }
+  return "Targets\n" + table.text();
+}
+
+std::string norm_shape(const format::NormOp& op) {
+  std::string text = norm_name(op.kind);
+  text += op.groups == 1 ? fmt::format(" of {}", op.input.width)
+                         : fmt::format(", {} of {}", op.groups, op.input.width / op.groups);
+  if (op.gain != format::kNoTensor) text += fmt::format(", gain {}", op.gain);
+  return op.bias == format::kNoTensor ? text : text + fmt::format(", bias {}", op.bias);
+}
+
+std::string attention_shape(const ModelFacts& facts, const format::AttentionOp& attention) {
+  const CacheShape& shape = facts.caches[attention.cache].shape;
+  std::string text = counted(attention.heads, "head");
+  if (shape.kv_heads != attention.heads) text += fmt::format(" on {}", shape.kv_heads);
+  text += shape.head_dim == 0 ? ", no keys" : fmt::format(" of {}", shape.head_dim);
+  if (shape.value_dim != shape.head_dim) text += fmt::format(", values {}", shape.value_dim);
+  return text + fmt::format(", mask {}", attention.mask);
+}
+
+std::string op_shape(const ModelFacts& facts, const format::OpView& op) {
+  switch (op.kind) {
+    case OpKind::kLinear:
+      return fmt::format("{} -> {}, tensor {}", op.linear.input.width, op.linear.output.width,
+                         op.linear.tensor);
+    case OpKind::kAttention:
+      return attention_shape(facts, op.attention);
+    case OpKind::kEmbedding: {
+      const format::EmbeddingOp& embedding = op.embedding;
+      std::string text = std::to_string(embedding.output.width);
+      const auto add = [&](const char* what, uint32_t tensor) {
+        if (tensor != format::kNoTensor) text += fmt::format(", {} {}", what, tensor);
+      };
+      add("tensor", embedding.tokens);
+      if (embedding.scale != 1.0f) text += fmt::format(", times {:g}", embedding.scale);
+      add("positions", embedding.positions);
+      add("types", embedding.types);
+      if (embedding.padding_id != format::kNoPadding) {
+        text += fmt::format(", positions without token {}", embedding.padding_id);
+      }
+      return text;
+    }
+    case OpKind::kNorm:
+      return norm_shape(op.norm);
+    case OpKind::kRope:
+      return fmt::format("{}, angles {}", counted(op.rope.heads, "head"), op.rope.angles);
+    case OpKind::kActivation:
+      return fmt::format("{} of {}{}", activation_name(op.activation.kind),
+                         op.activation.target.width,
+                         op.activation.factor.width != 0 ? ", gated" : "");
+    case OpKind::kAdd:
+      return std::to_string(op.add.target.width);
+    case OpKind::kSelect:
+      switch (op.select.kind) {
+        case format::SelectKind::kAsAsked:
+          return fmt::format("{}, rows to give out", op.select.input.width);
+        case format::SelectKind::kFirst:
+          return fmt::format("{}, first token", op.select.input.width);
+        case format::SelectKind::kMean:
+          return fmt::format("{}, mean of the tokens", op.select.input.width);
+        case format::SelectKind::kLast:
+          return fmt::format("{}, last token", op.select.input.width);
+        case format::SelectKind::kMax:
+          return fmt::format("{}, largest of the tokens", op.select.input.width);
+        case format::SelectKind::kMeanSqrtLength:
+          return fmt::format("{}, sum of the tokens by the root of the length",
+                             op.select.input.width);
+        case format::SelectKind::kWeightedMean:
+          return fmt::format("{}, mean of the tokens weighted by position", op.select.input.width);
+      }
+      break;
+    case OpKind::kNone:
+      break;
+  }
+  return "";
+}
+
+std::string program(const ModelFacts& facts) {
+  TextTable table({{"op", Align::kRight},
+                   {"name"},
+                   {"kind"},
+                   {"shape"},
+                   {"multiply-adds", Align::kRight},
+                   {""},
+                   {"slots"}});
+  Checked per_token = 0, per_pair = 0, per_pass = 0;
+  for (size_t i = 0; i < facts.ops.size(); ++i) {
+    const OpFacts& op = facts.ops[i];
+    const bool products = op.cost.per_token != 0 || op.cost.per_pair != 0;
+    const bool pairs = op.cost.per_pair != 0;
+    table.add_row({std::to_string(i), label(op.name), op_kind_name(op.op.kind),
+                   op_shape(facts, op.op),
+                   products ? grouped(pairs ? op.cost.per_pair : op.cost.per_token) : "",
+                   pairs      ? "a key"
+                   : products ? "a row"
+                              : "",
+                   fmt::format("{} -> {}", fmt::join(op.reads, ", "), op.writes)});
+    per_token = per_token + op.cost.per_token;
+    per_pair = per_pair + op.cost.per_pair;
+    per_pass = per_pass + op.pass_multiply_adds;
+  }
+  return "Program\n" + table.text() +
+         fmt::format("  A token that sees K keys: {} + {} K. A pass over {}: {}.\n",
+                     grouped(per_token.saturated()), grouped(per_pair.saturated()),
+                     counted(facts.sizes.positions, "position"), grouped(per_pass.saturated()));
+}
+
+// What worst-case timing starts from.
+std::string traffic(const ModelFacts& facts) {
+  TextTable table({{"op", Align::kRight},
+                   {"name"},
+                   {"multiply-adds", Align::kRight},
+                   {"bytes read", Align::kRight},
+                   {"bytes written", Align::kRight}});
+  for (size_t i = 0; i < facts.ops.size(); ++i) {
+    const OpFacts& op = facts.ops[i];
+    table.add_row({std::to_string(i), label(op.name), grouped(op.pass_multiply_adds),
+                   grouped(op.pass_traffic.read), grouped(op.pass_traffic.written)});
+  }
+  return fmt::format("A pass over {}, for {}\n", counted(facts.sizes.positions, "position"),
+                     target_name(facts.shown_target())) +
+         table.text();
+}
+
+std::string tensors(const ModelFacts& facts) {
+  if (facts.tensors.empty()) return "";
+  std::vector<TextTable::Column> columns = {
+      {"no.", Align::kRight}, {"name"}, {"shape", Align::kRight}};
+  for (const TargetFacts& target : facts.targets) {
+    columns.push_back({target_name(target), Align::kRight});
+  }
+  TextTable table(columns);
+  for (size_t i = 0; i < facts.tensors.size(); ++i) {
+    const TensorFacts& tensor = facts.tensors[i];
+    std::vector<std::string> row = {
+        std::to_string(i), label(tensor.name),
+        fmt::format("[{}, {}]", tensor.shape.outputs, tensor.shape.inputs)};
+    for (const uint64_t bytes : tensor.packed_bytes) row.push_back(grouped(bytes));
+    table.add_row(row);
+  }
+  return "Tensors [outputs, inputs]; packed bytes for each target\n" + table.text();
+}
+
+std::string masks(const ModelFacts& facts) {
+  std::string text = facts.masks.empty() ? "" : "Masks\n";
+  for (size_t i = 0; i < facts.masks.size(); ++i) {
+    const MaskFacts& facts_of = facts.masks[i];
+    const uint32_t positions = facts_of.mask.positions;
+    text += fmt::format("  mask {}: {}, {}; {} bytes, dense {}\n", i, facts_of.description,
+                        positions == 0 ? "any length" : counted(positions, "position"),
+                        grouped(facts_of.bytes), grouped(facts_of.dense_bytes));
+    const uint32_t drawn = positions == 0 ? facts.sizes.positions : positions;
+    for (const std::string& row : convert::MaskPairs(facts_of.mask, drawn).draw(kPictureCells)) {
+      text += "    ";
+      for (const char cell : row) text += {' ', cell};
+      text += '\n';
+    }
+    if (drawn > kPictureCells) {
+      text += fmt::format("     {} queries down, {} keys across: # all seen, + some, . none\n",
+                          grouped(drawn), grouped(drawn));
+    }
+  }
+  return text;
+}
+
+std::string caches(const ModelFacts& facts) {
+  if (facts.caches.empty()) return "";
+  std::vector<TextTable::Column> columns = {{"cache", Align::kRight},
+                                            {"heads", Align::kRight},
+                                            {"key", Align::kRight},
+                                            {"value", Align::kRight},
+                                            {"holds"}};
+  for (const TargetFacts& target : facts.targets) {
+    columns.push_back({target_name(target), Align::kRight});
+  }
+  TextTable table(columns);
+  for (size_t i = 0; i < facts.caches.size(); ++i) {
+    const CacheFacts& cache = facts.caches[i];
+    std::vector<std::string> row = {
+        std::to_string(i), std::to_string(cache.shape.kv_heads),
+        std::to_string(cache.shape.head_dim), std::to_string(cache.shape.value_dim),
+        cache.behind == kUnlimited ? std::string("all")
+                                   : fmt::format("last {}", uint64_t{cache.behind} + 1)};
+    for (const uint64_t bytes : cache.bytes) row.push_back(grouped(bytes));
+    table.add_row(row);
+  }
+  return "Caches of keys and values, floats per head; bytes for each target\n" + table.text();
+}
+
+}  // namespace
+
+std::string facts_in_brief(const ModelFacts& facts) {
+  const TargetFacts& target = facts.shown_target();
+  const ArenaPlan& plan = target.arena.plan;
+  return header(facts) +
+         fmt::format("  {:<13} {} bytes packed for {} (kernels {}){}\n", "weights",
+                     grouped(target.packed.segment.bytes), name(target.target),
+                     kernel_set_name(target.target),
+                     target.runs_here ? "" : ", which this CPU cannot run") +
+         fmt::format("  {:<13} {} bytes: session {}, kv cache {}, activations {}, scratch {}\n",
+                     "arena", grouped(plan.total_bytes), grouped(plan.session_bytes),
+                     grouped(plan.kv_cache_bytes), grouped(plan.activation_bytes),
+                     grouped(plan.scratch_bytes));
+}
+
+std::string facts_as_text(const ModelFacts& facts) {
+  std::string text = header(facts);
+  for (const std::string& section : {targets(facts), program(facts), traffic(facts), tensors(facts),
+                                     masks(facts), caches(facts), arena_as_text(facts)}) {
+    if (!section.empty()) text += "\n" + section;
+  }
+  return text;
+}
+
+}  // namespace arenite::tool

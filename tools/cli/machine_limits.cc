@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loop of independent multiply-adds for the widest vectors of this CPU, and a loop of loads.
+#include "cli/machine_limits.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "convert/files/aligned_bytes.h"
+#include "core/cpu_features.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+namespace arenite::tool {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Enough chains to hide a latency of 4 to 6 cycles on two ports; few enough for the registers.
+constexpr int kChains = 12;
+constexpr uint64_t kRounds = 400'000;
+
+// Keeps a value in a register, and the loop around it from being computed at compile time.
+#if defined(__x86_64__)
+#define ARENITE_KEEP(value) asm volatile("" : "+v"(value))
+#elif defined(__aarch64__)
+#define ARENITE_KEEP(value) asm volatile("" : "+w"(value))
+#else
+#define ARENITE_KEEP(value) asm volatile("" : "+m"(value))
+#endif
+
+// Twelve chains by name: an array would be kept in memory. FMA(chain) gives the next value.
+#define ARENITE_ALL_CHAINS(DO) \
+  DO(c0) DO(c1) DO(c2) DO(c3) DO(c4) DO(c5) DO(c6) DO(c7) DO(c8) DO(c9) DO(c10) DO(c11)
+#define ARENITE_FMA_LOOP(Vector, broadcast, FMA)                            \
+  const Vector factor = broadcast(0.999f * seed);                           \
+  const Vector term = broadcast(0.001f * seed);                             \
+  Vector c0 = broadcast(seed), c1 = c0, c2 = c0, c3 = c0, c4 = c0, c5 = c0; \
+  Vector c6 = c0, c7 = c0, c8 = c0, c9 = c0, c10 = c0, c11 = c0;            \
+  for (uint64_t i = 0; i < kRounds; ++i) {                                  \
+    ARENITE_ALL_CHAINS(FMA)                                                 \
+  }                                                                         \
+  return first_lane(c0) + first_lane(c5) + first_lane(c11)
+
+template <typename Vector>
+float first_lane(const Vector& vector) {
+  float lane;
+  std::memcpy(&lane, &vector, sizeof(lane));
+  return lane;
+}
+
+#define ARENITE_STEP_AVX512(c)          \
+  c = _mm512_fmadd_ps(c, factor, term); \
+  ARENITE_KEEP(c);
+#define ARENITE_STEP_AVX2(c)            \
+  c = _mm256_fmadd_ps(c, factor, term); \
+  ARENITE_KEEP(c);
+#define ARENITE_STEP_SSE(c)                    \
+  c = _mm_add_ps(_mm_mul_ps(c, factor), term); \
+  ARENITE_KEEP(c);
+#define ARENITE_STEP_NEON(c)      \
+  c = vfmaq_f32(term, c, factor); \
+  ARENITE_KEEP(c);
+#define ARENITE_STEP_SCALAR(c) \
+  c = c * factor + term;       \
+  ARENITE_KEEP(c);
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) float fma_loop_avx512(float seed) {
+  ARENITE_FMA_LOOP(__m512, _mm512_set1_ps, ARENITE_STEP_AVX512);
+}
+__attribute__((target("avx2,fma"))) float fma_loop_avx2(float seed) {
+  ARENITE_FMA_LOOP(__m256, _mm256_set1_ps, ARENITE_STEP_AVX2);
+}
+float fma_loop_sse(float seed) { ARENITE_FMA_LOOP(__m128, _mm_set1_ps, ARENITE_STEP_SSE); }
+#elif defined(__aarch64__)
+float fma_loop_neon(float seed) { ARENITE_FMA_LOOP(float32x4_t, vdupq_n_f32, ARENITE_STEP_NEON); }
+#endif
+
+struct FmaLoop {
+  float (*run)(float seed);
+  double floats;  // per vector
+};
+
+FmaLoop widest_loop() {
+#if defined(__x86_64__)
+  const CpuFeatures cpu = cpu_features();
+  if (cpu.avx512f) return {fma_loop_avx512, 16};
+  if (cpu.avx2_fma3) return {fma_loop_avx2, 8};
+  return {fma_loop_sse, 4};
+#elif defined(__aarch64__)
+  return {fma_loop_neon, 4};
+#else
+  return {[](float seed) -> float { ARENITE_FMA_LOOP(float, , chain* factor + term); }, 1};
+#endif
+}
+
+// Runs work(thread) once on every thread and returns the seconds it took.
+template <typename Work>
+double time_on_all_threads(const ParallelFor& parallel, Work work) {
+  const Clock::time_point start = Clock::now();
+  if (parallel.run == nullptr) {
+    work(0u);
+  } else {
+    // As many tasks as threads: each thread takes one, as none ends before all have begun.
+    struct Job {
+      Work& work;
+      std::atomic<uint32_t> begun;
+      uint32_t threads;
+    } job{work, 0, parallel.threads};
+    parallel.run(
+        parallel.pool, parallel.threads,
+        [](void* data, uint32_t task_index, uint32_t) {
+          Job& shared = *static_cast<Job*>(data);
+          ++shared.begun;
+          while (shared.begun < shared.threads) {
+          }
+          shared.work(task_index);
+        },
+        &job);
+  }
+  return seconds_since(start);
+}
+
+constexpr size_t kReadBytes = size_t{256} << 20;
+constexpr size_t kReadUnit = 4096;
+
+// Sums 32-bit numbers with the widest loads there are: narrower ones see less of the memory, and a
+// model would seem to read faster than the machine can. Two accumulators do not wait for another.
+#define ARENITE_READ_LOOP(vector_bytes)                               \
+  typedef uint32_t Vector __attribute__((vector_size(vector_bytes))); \
+  const Vector* const vectors = static_cast<const Vector*>(data);     \
+  Vector even = {};                                                   \
+  Vector odd = {};                                                    \
+  for (size_t i = 0; i + 2 <= bytes / sizeof(Vector); i += 2) {       \
+    even += vectors[i];                                               \
+    odd += vectors[i + 1];                                            \
+  }                                                                   \
+  even += odd;                                                        \
+  return even[0] + even[1]
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) uint32_t read_avx512(const void* data, size_t bytes) {
+  ARENITE_READ_LOOP(64);
+}
+__attribute__((target("avx2"))) uint32_t read_avx2(const void* data, size_t bytes) {
+  ARENITE_READ_LOOP(32);
+}
+#endif
+uint32_t read_16(const void* data, size_t bytes) { ARENITE_READ_LOOP(16); }
+
+using ReadLoop = uint32_t (*)(const void* data, size_t bytes);
+
+ReadLoop widest_read_loop() {
+#if defined(__x86_64__)
+  const CpuFeatures cpu = cpu_features();
+  if (cpu.avx512f) return read_avx512;
+  if (cpu.avx2_fma3) return read_avx2;
+#endif
+  return read_16;
+}
+
+}  // namespace
+
+double measure_peak_gflops(const ParallelFor& parallel) {
+  const FmaLoop loop = widest_loop();
+  std::atomic<float> sink{0.0f};
+  double best = 0.0;
+  for (int i = 0; i < 5; ++i) {
+    const double seconds =
+        time_on_all_threads(parallel, [&](uint32_t) { sink = loop.run(1.0f + sink * 1e-9f); });
+    best = std::max(best, 2.0 * loop.floats * kChains * static_cast<double>(kRounds) *
+                              parallel.threads / seconds / 1e9);
+  }
+  return best;
+}
+
+size_t read_bytes(const ParallelFor& parallel, size_t wanted) {
+  const size_t unit = kReadUnit * parallel.threads;
+  return (wanted + unit - 1) / unit * unit;
+}
+
+double measure_read_gbytes_per_s(const ParallelFor& parallel, std::span<const std::byte> memory) {
+  const size_t share = memory.size() / parallel.threads / kReadUnit * kReadUnit;
+  assert(share > 0);
+  const size_t passes = (kReadBytes + memory.size() - 1) / memory.size();
+  const ReadLoop read = widest_read_loop();
+  std::atomic<uint32_t> sink{0};
+  double best = 0.0;
+  for (int i = 0; i < 4; ++i) {
+    const double seconds = time_on_all_threads(parallel, [&](uint32_t thread) {
+      for (size_t pass = 0; pass < passes; ++pass) {
+        sink += read(memory.data() + thread * share, share);
+      }
+    });
+    const double bytes = static_cast<double>(share * parallel.threads * passes);
+    best = std::max(best, bytes / seconds / 1e9);
+  }
+  return best;
+}
+
+MachineLimits measure_limits(const ParallelFor& parallel) {
+  convert::AlignedBytes memory(read_bytes(parallel, kReadBytes));
+  std::memset(memory.data(), 1, memory.size());
+  return {measure_peak_gflops(parallel), measure_read_gbytes_per_s(parallel, memory.span())};
+}
+
+}  // namespace arenite::tool

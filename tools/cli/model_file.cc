@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns the runtime's statuses into errors for people.
+#include "cli/model_file.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "convert/files/error.h"
+#include "format/verify.h"
+
+namespace arenite::tool {
+
+void throw_status(const std::string& file, Status status, const Diagnostic& why) {
+  char text[512];
+  describe(status, why, text);
+  throw convert::InputError("{}: {}", convert::quote(file), text);
+}
+
+void require_finite(const std::string& source, const Output& output) {
+  if (output.finite()) return;
+  throw convert::InputError(
+      "{}: found NaN or infinity among the results, expected finite numbers: check the input and "
+      "the weights for numbers that are not finite or very large",
+      convert::quote(source));
+}
+
+Target target_named(const std::string& kernels) {
+  std::string known;
+  for (uint32_t i = 0; i < kTargets; ++i) {
+    const Target target = static_cast<Target>(i);
+    if (kernels == kernel_set_name(target) || kernels == name(target)) return target;
+    known += fmt::format("{}{}", i == 0 ? "" : ", ", kernel_set_name(target));
+  }
+  throw convert::InputError("unknown kernel set {}: expected one of {}", convert::quote(kernels),
+                            known);
+}
+
+std::optional<Target> forced_target(const std::string& kernels) {
+  if (!kernels.empty()) return target_named(kernels);
+  const char* const variable = std::getenv("ARENITE_KERNELS");
+  if (variable == nullptr || *variable == '\0') return std::nullopt;
+  try {
+    return target_named(variable);
+  } catch (const convert::InputError& error) {
+    throw convert::InputError("ARENITE_KERNELS in the environment: {}", error.what());
+  }
+}
+
+ModelFile::ModelFile(const std::filesystem::path& file, const std::string& kernels,
+                     Checksums checksums)
+    : name_(file.string()), map_(file) {
+  LoadOptions options;
+  options.checksums = checksums;
+  if (const std::optional<Target> target = forced_target(kernels)) {
+    options.force_target = true;
+    options.target = *target;
+  }
+  Diagnostic why;
+  const Result<Model> model = Model::load(map_.bytes(), &why, options);
+  if (!model.ok()) throw_status(name_, model.status(), why);
+  model_ = *model;
+}
+
+VerifiedFile::VerifiedFile(const std::filesystem::path& file) : name_(file.string()), map_(file) {
+  Diagnostic why;
+  const Status status = format::verify(map_.bytes(), why);
+  if (status != Status::kOk) throw_status(name_, status, why);
+}
+
+ModelSession::ModelSession(const ModelFile& file, const SessionOptions& options) {
+  Diagnostic why;
+  const Result<ArenaPlan> plan = plan_arena(file.model(), options, &why);
+  if (!plan.ok()) throw_status(file.name(), plan.status(), why);
+  plan_ = *plan;
+  arena_ = convert::AlignedBytes(plan_.total_bytes);
+  const Result<Session*> session = Session::create(file.model(), options, arena_.span(), &why);
+  if (!session.ok()) throw_status(file.name(), session.status(), why);
+  session_ = *session;
+}
+
+}  // namespace arenite::tool

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times the ops of a session: a table of where the time went, and a trace of every op.
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "arenite/session.h"
+#include "cli/trace_writer.h"
+#include "format/reader.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace arenite::tool {
+
+struct ProfileOptions {
+  bool table = false;
+  std::filesystem::path trace;  // empty: none
+
+  bool wanted() const { return table || !trace.empty(); }
+};
+
+// Declares --profile and --trace. `options` must outlive the command.
+void add_profile_options(CLI::App& command, ProfileOptions& options);
+
+class Profiler {
+ public:
+  // The model's file must outlive it.
+  Profiler(const ProfileOptions& options, const Model& model);
+  Profiler(const Profiler&) = delete;
+  Profiler& operator=(const Profiler&) = delete;
+
+  // For the session. They do nothing, at no cost, if no profile is wanted.
+  ProfileHook hook();
+  ParallelFor watch(const ParallelFor& parallel);
+
+  // Before each call of the session, for each sequence: the tokens that it holds, those that it is
+  // fed now, and those that give out rows.
+  void add_sequence(uint32_t held, uint32_t tokens, uint32_t outputs);
+
+  // Writes the trace and prints the table on the standard error, as far as they are wanted. The
+  // trace and `outputs` appear together, or none of them. Throws InputError.
+  void report(std::vector<convert::AtomicFile*> outputs = {});
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct OpTotal {
+    uint64_t calls = 0;
+    double seconds = 0.0;
+    double flops = 0.0;
+  };
+  struct Sequence {
+    uint32_t held, tokens, outputs;
+  };
+  // When a thread worked on an op. Threads do not share cache lines.
+  struct alignas(64) Busy {
+    Clock::time_point begin, end;
+    bool worked = false;
+  };
+
+  void op_begins(uint32_t index);
+  void op_ends(uint32_t index);
+  void add_events(uint32_t index, Clock::time_point end, bool is_last);
+  template <typename Action>
+  void keep_error(const Action& action) noexcept;
+  void run_watched(uint32_t tasks, ParallelFor::Task task, void* job);
+  double flops_of(uint32_t index) const;
+  double microseconds(Clock::time_point time) const;
+  std::string table() const;
+
+  ProfileOptions options_;
+  format::ModelReader reader_;
+  std::vector<OpTotal> totals_;
+  std::vector<Sequence> next_;  // of the call that comes
+  std::vector<Sequence> step_;  // of the call that runs
+  uint64_t steps_ = 0;
+  uint32_t op_index_ = 0;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point op_start_, step_start_;
+  ParallelFor inner_;
+  std::vector<Busy> busy_;
+  TraceWriter trace_;
+  std::exception_ptr error_;  // no exception may pass through the runtime: it waits for report
+};
+
+}  // namespace arenite::tool

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model of features: all tokens in one call.
+#include <fmt/format.h>
+
+#include "cli/profiler.h"
+#include "cli/progress.h"
+#include "cli/run_options.h"
+#include "cli/thread_pool.h"
+#include "convert/files/error.h"
+
+namespace arenite::tool {
+
+void check_feature_array(const convert::NpyArray& input, const Model& model) {
+  const std::vector<uint64_t>& shape = input.shape();
+  const size_t rank = shape.size();
+  const std::string file = convert::quote(input.name());
+  if (input.dtype() != convert::DType::kF32 && input.dtype() != convert::DType::kF64) {
+    throw convert::InputError("{}: dtype is {}: expected float32 ('<f4') or float64 ('<f8')", file,
+                              convert::name(input.dtype()));
+  }
+  if ((rank != 2 && rank != 3) || shape[rank - 1] != model.input_features()) {
+    throw convert::InputError("{}: shape is [{}]: expected [tokens, {}] or [sequences, tokens, {}]",
+                              file, fmt::join(shape, ", "), model.input_features(),
+                              model.input_features());
+  }
+}
+
+namespace {
+
+void refuse_token_options(const RunOptions& options) {
+  const char* option = nullptr;
+  if (!options.hidden_states.empty()) option = "--hidden-states";
+  if (options.chunk) option = "--chunk";
+  if (options.last) option = "--last";
+  if (option == nullptr) return;
+  throw convert::InputError("{}: {} is for models that read tokens, and this one reads features",
+                            convert::quote(options.model.string()), option);
+}
+
+// The elements as they lie in the file where kernels can read them so, else a copy in `converted`.
+std::span<const float> features_of(const convert::NpyArray& input, std::vector<float>& converted) {
+  const std::byte* const data = input.data().data();
+  if (input.dtype() == convert::DType::kF32 &&
+      reinterpret_cast<uintptr_t>(data) % alignof(float) == 0) {
+    return {reinterpret_cast<const float*>(data), static_cast<size_t>(input.elements())};
+  }
+  converted = input.to_f32();
+  return converted;
+}
+
+// A session begins by copying the features: from the first op on, the file's pages are not needed.
+struct DropPagesAfterCopy {
+  const convert::NpyArray& input;
+  ProfileHook next;  // called as if it were alone
+
+  ProfileHook hook() {
+    ProfileHook hook;
+    hook.context = this;
+    hook.op_begins = [](void* context, uint32_t op_index) {
+      const DropPagesAfterCopy& self = *static_cast<DropPagesAfterCopy*>(context);
+      if (op_index == 0) self.input.drop_pages();
+      if (self.next.op_begins != nullptr) self.next.op_begins(self.next.context, op_index);
+    };
+    hook.op_ends = [](void* context, uint32_t op_index) {
+      const DropPagesAfterCopy& self = *static_cast<DropPagesAfterCopy*>(context);
+      if (self.next.op_ends != nullptr) self.next.op_ends(self.next.context, op_index);
+    };
+    return hook;
+  }
+};
+
+// Rows behind a sequence's length stay zero.
+void write_output(const RunOptions& options, const Output& output, const InputShape& shape,
+                  convert::NpyWriter& writer) {
+  const size_t width = output.features;
+  size_t row = 0;
+  for (uint32_t s = 0; s < shape.sequences; ++s) {
+    const size_t length = length_of(options, shape, s);
+    writer.write(uint64_t{s} * shape.tokens * width, {output.data + row * width, length * width});
+    row += length;
+  }
+}
+
+}  // namespace
+
+void run_features(const RunOptions& options, const ModelFile& file) {
+  refuse_token_options(options);
+  const convert::NpyArray input = convert::NpyArray::read(options.input);
+  check_feature_array(input, file.model());
+  const InputShape shape = input_shape(input, input.shape().size() == 2, file.model());
+  check_lengths(options, shape);
+
+  Profiler profiler(options.profile, file.model());
+  DropPagesAfterCopy drop_pages{input, profiler.hook()};
+  ThreadPool pool(options.threads);
+  SessionOptions session_options;
+  session_options.positions_max = shape.tokens;
+  session_options.sequences_max = shape.sequences;
+  session_options.parallel = profiler.watch(pool.parallel_for());
+  session_options.profile = drop_pages.hook();
+  ModelSession session(file, session_options);
+  std::vector<float> converted;
+  const std::span<const float> features = features_of(input, converted);
+  Progress progress("running " + options.model.string());
+  for (uint32_t s = 0; s < shape.sequences; ++s) {
+    profiler.add_sequence(0, length_of(options, shape, s), length_of(options, shape, s));
+  }
+  Diagnostic why;
+  const Result<Output> output =
+      session.session().run(Batch{features, shape.sequences, shape.tokens, options.lengths}, &why);
+  progress.done();
+  if (!output.ok()) throw_status(options.input.string(), output.status(), why);
+
+  std::vector<uint64_t> output_shape = input.shape();
+  output_shape.back() = output->features;
+  convert::NpyWriter writer(options.output, output_shape);
+  write_output(options, *output, shape, writer);
+  profiler.report({&writer.file()});
+  print_run(options, file, output_shape, session.plan(), output->finite());
+}
+
+}  // namespace arenite::tool

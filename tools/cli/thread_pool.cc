@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads claim tasks one by one. A step of a model is many runs of a few microseconds each:
+// workers spin for a moment before they sleep, and a run ends when its tasks are done, not when the
+// last worker has woken up to find nothing to do.
+#include "cli/thread_pool.h"
+
+#include <system_error>
+
+#include "convert/files/error.h"
+#include "convert/files/temporary_files.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace arenite::tool {
+namespace {
+
+constexpr int kSpins = 1000;  // 10 to 40 microseconds
+
+void pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(uint32_t threads) {
+  // A new thread takes over what its maker blocks: signals are for the thread that owns the pool.
+  const convert::SignalsWait for_ever_in_workers;
+  try {
+    workers_.reserve(threads - 1);
+    for (uint32_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { serve(i); });
+  } catch (const std::system_error& error) {
+    const size_t made = workers_.size() + 1;
+    stop();
+    throw convert::InputError(
+        "--threads: found {}, but thread {} cannot be started: {}: expected at most {}", threads,
+        made + 1, error.code().message(), made);
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
+
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
+  stop_ = true;
+  ++round_;
+  round_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+ParallelFor ThreadPool::parallel_for() {
+  ParallelFor parallel;
+  parallel.threads = static_cast<uint32_t>(workers_.size()) + 1;
+  if (workers_.empty()) return parallel;
+  parallel.pool = this;
+  parallel.run = [](void* pool, uint32_t tasks, ParallelFor::Task task, void* job) {
+    static_cast<ThreadPool*>(pool)->run(tasks, task, job);
+  };
+  return parallel;
+}
+
+void ThreadPool::run(uint32_t tasks, ParallelFor::Task task, void* job) {
+  task_ = task;
+  job_ = job;
+  tasks_ = tasks;
+  done_.store(0, std::memory_order_relaxed);
+  const uint32_t round = round_.load(std::memory_order_relaxed) + 1;
+  unclaimed_.store(uint64_t{round} << 32 | tasks, std::memory_order_release);
+  round_.store(round, std::memory_order_release);
+  round_.notify_all();
+  work(0);
+  for (int i = 0; done_.load(std::memory_order_acquire) != tasks; ++i) {
+    if (i < kSpins) {
+      pause();
+    } else {
+      std::this_thread::yield();  // whoever has the last task may be waiting for this core
+    }
+  }
+}
+
+// The number of the run in `unclaimed_` keeps a late thread from claiming a task of a run that it
+// has not seen: then the exchange fails, and it looks again.
+void ThreadPool::work(uint32_t thread_index) {
+  uint64_t unclaimed = unclaimed_.load(std::memory_order_acquire);
+  while (static_cast<uint32_t>(unclaimed) != 0) {
+    if (!unclaimed_.compare_exchange_weak(unclaimed, unclaimed - 1, std::memory_order_acq_rel,
+                                          std::memory_order_acquire)) {
+      continue;
+    }
+    task_(job_, tasks_ - static_cast<uint32_t>(unclaimed), thread_index);
+    done_.fetch_add(1, std::memory_order_release);
+    unclaimed = unclaimed_.load(std::memory_order_acquire);
+  }
+}
+
+void ThreadPool::serve(uint32_t thread_index) {
+  uint32_t seen = 0;
+  while (true) {
+    for (int i = 0; i < kSpins && round_.load(std::memory_order_relaxed) == seen; ++i) pause();
+    round_.wait(seen, std::memory_order_acquire);
+    seen = round_.load(std::memory_order_acquire);
+    if (stop_) return;
+    work(thread_index);
+  }
+}
+
+}  // namespace arenite::tool

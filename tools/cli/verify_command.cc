@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// arenite verify: the checks of loading, then the self-test on each kernel set of this machine.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/model_file.h"
+#include "cli/text_table.h"
+#include "convert/files/error.h"
+#include "convert/files/output_guard.h"
+#include "convert/program/mask_pairs.h"
+
+namespace arenite::tool {
+namespace {
+
+struct Arguments {
+  std::filesystem::path model;
+  std::string kernels;
+};
+
+std::string op_of(const ModelFile& file, const SelfTest& test) {
+  if (test.op_index == file.model().ops()) return "the output";
+  return fmt::format("op {}, {}", test.op_index, convert::quote(test.op_name));
+}
+
+std::string describe(const ModelFile& file, const SelfTest& test) {
+  if (test.passed && test.difference == 0.0f) return "passed: no difference";
+  if (test.passed) {
+    return fmt::format("passed: at most {:.2g} % of a tolerance, in {}",
+                       100.0 * double{test.difference} / double{test.tolerance}, op_of(file, test));
+  }
+  return fmt::format("FAILED at {}: token {} differs by {:.2g}, where {:.2g} is allowed",
+                     op_of(file, test), test.token, test.difference, test.tolerance);
+}
+
+// On one kernel set; the rest of a session's memory plays no part.
+SelfTest run_self_test(const ModelFile& file) {
+  SessionOptions options;
+  options.positions_max = std::max(1u, file.model().self_test_tokens());
+  ModelSession session(file, options);
+  Diagnostic why;
+  const Result<SelfTest> test = session.session().self_test(&why);
+  if (!test.ok()) throw_status(file.name(), test.status(), why);
+  return *test;
+}
+
+void run_verify(const Arguments& arguments) {
+  const convert::OutputGuard guard({});
+  const VerifiedFile file(arguments.model);
+  const uint32_t wanted =
+      arguments.kernels.empty() ? UINT32_MAX : bit(target_named(arguments.kernels));
+  const std::string path = convert::quote(file.name());
+  fmt::print("{}: {} bytes, sound; checksums are right\n", file.name(), file.bytes().size());
+  TextTable table({{"target"}, {"kernels"}, {"self-test"}});
+  uint32_t run = 0;
+  uint32_t failed = 0;
+  for (uint32_t i = 0; i < file.reader().packed_count(); ++i) {
+    const Target target = static_cast<Target>(file.reader().packed(i).target);
+    if ((wanted & bit(target)) == 0) continue;
+    const char* const kernels = kernel_set_name(target);
+    if ((cpu_targets() & bit(target)) == 0) {
+      table.add_row({name(target), kernels, "not run: this CPU and build lack the kernels"});
+      continue;
+    }
+    const ModelFile model(arguments.model, kernels);
+    const SelfTest test = run_self_test(model);
+    table.add_row({name(target), kernels, describe(model, test)});
+    ++run;
+    if (!test.passed) ++failed;
+  }
+  fmt::print("{}", table.text());
+  if (failed != 0) {
+    throw convert::InputError("{}: the self-test failed on {} of {} kernel set{}", path, failed,
+                              run, run == 1 ? "" : "s");
+  }
+  if (run == 0) {
+    throw convert::InputError(
+        "{}: no self-test was run: the file is not packed for a kernel set of this machine{}; "
+        "convert with --target all to test it here",
+        path, arguments.kernels.empty() ? "" : " that --kernels names");
+  }
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command =
+      app.add_subcommand("verify", "Verify a model file, and run its self-test on this machine");
+  command->footer(
+      "\nThe self-test feeds tokens that the converter stored in the file, and compares what each\n"
+      "op makes of them with what it made at conversion. On a device, Session::self_test does the\n"
+      "same. Exits with 1 where the file is damaged, has no self-test, or a result differs.\n"
+      "\nExamples:\n"
+      "  arenite verify recall.arn\n"
+      "  arenite verify recall.arn --kernels avx2\n");
+  command->add_option("model", arguments->model, "A model file")->required();
+  command->add_option("--kernels", arguments->kernels, "Only this kernel set, or target")
+      ->check(kernel_set_or_target_name());
+  command->callback([arguments] { run_verify(*arguments); });
+}
+
+}  // namespace arenite::tool

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Types and ranges of config fields, and the names of those that switch something off.
+#include "convert/families/config_fields.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <string_view>
+
+#include "convert/families/layer_parts.h"
+#include "convert/files/error.h"
+#include "convert/files/json_file.h"
+
+namespace arenite::convert {
+
+using nlohmann::json;
+
+namespace {
+
+// Switches that are on in some program, so that false changes what the model computes.
+constexpr std::string_view kOnByDefault[] = {
+    // Norms before attention and MLP rather than behind them, the last norm, and their kind.
+    "do_layer_norm_before",
+    "final_layer_norm",
+    "final_norm",
+    "norm_first",
+    "normalize_before",
+    "pre_norm",
+    "prenorm",
+    "qk_norm",
+    "rms_norm",
+    "use_final_norm",
+    "use_pre_norm",
+    "use_qk_norm",
+    "use_rms_norm",
+    "use_rmsnorm",
+    // Queries that see earlier keys only.
+    "causal",
+    "causal_attention",
+    "is_causal",
+    "use_causal_mask",
+    // Positions.
+    "rope",
+    "rotary",
+    "use_absolute_position_embeddings",
+    "use_position_embeddings",
+    "use_rope",
+    "use_rotary",
+    "use_rotary_emb",
+    "use_rotary_embedding",
+    "use_rotary_embeddings",
+    // Scores multiplied by 1/sqrt(head_dim), and what is added to the residual stream.
+    "parallel_attn",
+    "parallel_residual",
+    "scale_attention",
+    "scale_attn",
+    "scale_attn_weights",
+    "scale_qk",
+    "use_parallel_residual",
+    "use_residual",
+};
+
+bool is_on_by_default(const std::string& name) {
+  const std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);  // of GGUF keys
+  return std::find(std::begin(kOnByDefault), std::end(kOnByDefault), last) !=
+         std::end(kOnByDefault);
+}
+
+// False, "", [] and {}: what programs write for features that are not used.
+bool asks_for_nothing(const json& value) {
+  if (value.is_boolean()) return !value.get<bool>();
+  if (value.is_string()) return value.get_ref<const std::string&>().empty();
+  return value.is_structured() && value.empty();
+}
+
+}  // namespace
+
+bool ConfigFields::has(const std::string& name) const {
+  const auto found = object_.find(name);
+  return found != object_.end() && !found->is_null();
+}
+
+bool ConfigFields::is_null(const std::string& name) const {
+  const auto found = object_.find(name);
+  return found != object_.end() && found->is_null();
+}
+
+bool ConfigFields::is_text(const std::string& name) const {
+  const auto found = object_.find(name);
+  return found != object_.end() && found->is_string();
+}
+
+const json* ConfigFields::take(const std::string& name) {
+  taken_.insert(name);
+  return has(name) ? &object_[name] : nullptr;
+}
+
+void ConfigFields::refuse_absence(const std::string& name) const {
+  throw InputError("{}: field {} is missing", where_, quote(name));
+}
+
+void ConfigFields::refuse(const std::string& name, const std::string& why) const {
+  throw InputError("{}: field {} is {}: {}", where_, quote(name),
+                   has(name) ? show(object_.at(name)) : "missing", why);
+}
+
+uint32_t ConfigFields::count(const std::string& name, std::optional<uint32_t> fallback,
+                             uint32_t minimum) {
+  const json* value = take(name);
+  if (value == nullptr) return fallback ? *fallback : (refuse_absence(name), 0);
+  if (!value->is_number_unsigned() || value->get<uint64_t>() < minimum ||
+      value->get<uint64_t>() > kSideMax) {
+    refuse(name, fmt::format("expected a whole number from {} to {}", minimum, kSideMax));
+  }
+  return value->get<uint32_t>();
+}
+
+double ConfigFields::positive(const std::string& name, std::optional<double> fallback) {
+  const json* value = take(name);
+  if (value == nullptr) return fallback ? *fallback : (refuse_absence(name), 0.0);
+  if (!value->is_number() || !(value->get<double>() > 0.0) ||
+      !std::isfinite(value->get<double>())) {
+    refuse(name, "expected a number above 0");
+  }
+  return value->get<double>();
+}
+
+bool ConfigFields::flag(const std::string& name, std::optional<bool> fallback) {
+  const json* value = take(name);
+  if (value == nullptr) return fallback ? *fallback : (refuse_absence(name), false);
+  if (!value->is_boolean()) refuse(name, "expected true or false");
+  return value->get<bool>();
+}
+
+std::string ConfigFields::text(const std::string& name, std::optional<std::string> fallback) {
+  const json* value = take(name);
+  if (value == nullptr) return fallback ? *fallback : (refuse_absence(name), std::string());
+  if (!value->is_string()) refuse(name, "expected a string");
+  return value->get<std::string>();
+}
+
+std::vector<uint32_t> ConfigFields::ids(const std::string& name) {
+  const json* value = take(name);
+  std::vector<uint32_t> ids;
+  if (value == nullptr) return ids;
+  for (const json& id : value->is_array() ? *value : json::array({*value})) {
+    if (!id.is_number_integer() || id.get<int64_t>() > INT32_MAX || id.get<int64_t>() < -1) {
+      refuse(name, "expected a token id, or a list of them");
+    }
+    if (id.get<int64_t>() >= 0) ids.push_back(id.get<uint32_t>());  // -1: none
+  }
+  return ids;
+}
+
+std::vector<std::string> ConfigFields::texts(const std::string& name) {
+  const json* value = take(name);
+  std::vector<std::string> texts;
+  if (value == nullptr) return texts;
+  if (!value->is_array()) refuse(name, "expected a list of strings");
+  for (const json& text : *value) {
+    if (!text.is_string()) refuse(name, "expected a list of strings");
+    texts.push_back(text.get<std::string>());
+  }
+  return texts;
+}
+
+std::optional<ConfigFields> ConfigFields::object(const std::string& name) {
+  const json* value = take(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_object()) refuse(name, "expected an object");
+  return ConfigFields(*value, fmt::format("{}, {}", where_, quote(name)));
+}
+
+void ConfigFields::expect(const std::string& name, const json& value, const char* why) {
+  const json* found = take(name);
+  if (found != nullptr && *found != value) {
+    refuse(name, fmt::format("expected {}; {}", show(value), why));
+  }
+}
+
+std::vector<std::string> ConfigFields::finish() const {
+  std::string unknown;
+  std::vector<std::string> passed_over;
+  for (const auto& [name, value] : object_.items()) {
+    if (value.is_null() || taken_.contains(name)) continue;
+    if (asks_for_nothing(value) && !is_on_by_default(name)) {
+      passed_over.push_back(name);
+    } else {
+      unknown += fmt::format("\n  {}: {}", quote(name), show(value));
+    }
+  }
+  if (unknown.empty()) return passed_over;
+  throw InputError(
+      "{}: what these fields ask for is not known, and may change what the model computes:{}\n"
+      "remove those that do not matter for this model",
+      where_, unknown);
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the family by model_type, and takes the config fields that all families have.
+#include "convert/families/hf_encoder.h"
+
+#include <utility>
+
+#include "convert/families/encoder_parts.h"
+#include "convert/families/hf_common.h"
+#include "convert/families/hf_weights.h"
+#include "convert/files/error.h"
+#include "convert/files/json_file.h"
+
+namespace arenite::convert {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// What a model with a head puts in front of its encoder's names.
+constexpr std::pair<std::string_view, const char*> kTypes[] = {
+    {"bert", "bert."},           {"distilbert", "distilbert."}, {"roberta", "roberta."},
+    {"xlm-roberta", "roberta."}, {"electra", "electra."},
+};
+
+// Fields that do not change what an encoder computes, by the reason why not.
+constexpr const char* kHarmless[] = {
+    // Act in training only.
+    "attention_probs_dropout_prob",
+    "classifier_dropout",
+    "hidden_dropout_prob",
+    "label2id",
+    "problem_type",
+    // Of decoders and language heads.
+    "bos_token_id",
+    "cross_attention_hidden_size",
+    "eos_token_id",
+    "tie_word_embeddings",
+    // Of the pooler of BERT's first program; transformers has one kind only.
+    "directionality",
+    "pooler_fc_size",
+    "pooler_num_attention_heads",
+    "pooler_num_fc_layers",
+    "pooler_size_per_head",
+    "pooler_type",
+    // Of heads for multiple choice, whose architectures are refused.
+    "summary_activation",
+    "summary_first_dropout",
+    "summary_last_dropout",
+    "summary_type",
+    "summary_use_proj",
+    // Same result in exact arithmetic.
+    "chunk_size_feed_forward",
+};
+
+void take_common_fields(ConfigFields& config) {
+  pass_over_harmless(config);
+  for (const char* field : kHarmless) config.pass_over(field);
+  config.expect("is_decoder", false, "a causal one is not an encoder");
+  config.expect("is_causal", false, "a causal one is not an encoder");
+  config.expect("add_cross_attention", false, "attention over another sequence is not supported");
+  config.expect("is_encoder_decoder", false, "only encoders are read");
+  config.expect("tie_encoder_decoder", false, "only encoders are read");
+  config.expect("position_embedding_type", "absolute", "relative positions are not supported");
+  config.expect("pruned_heads", json::object(), "pruned heads are not supported");
+  config.expect("quantization_config", nullptr,
+                "quantized checkpoints are not read; convert the original weights");
+}
+
+const char* prefix_of(ConfigFields& config, const std::string& type) {
+  for (const auto& [known_type, prefix] : kTypes) {
+    if (type == known_type) return prefix;
+  }
+  const std::string known = encoder_types();
+  if (type == "mpnet") {
+    config.refuse(
+        "model_type",
+        "its 'encoder.relative_attention_bias' adds to each score a weight that depends "
+        "on the distance between query and key, which is not supported; expected one of " +
+            known);
+  }
+  config.refuse("model_type", "expected one of " + known);
+}
+
+void check_options(const ModelOptions& options, const EncoderSpec& spec, const std::string& where) {
+  if (options.heads != 0 && options.heads != spec.heads) {
+    throw InputError("{}: {} heads were asked for, but the model has {}: drop the option", where,
+                     options.heads, spec.heads);
+  }
+  if (options.activation && *options.activation != spec.activation) {
+    throw InputError(
+        "{}: the config says which activation the model has, and it is another one than the one "
+        "asked for: drop the option",
+        where);
+  }
+  if (options.norm_first && *options.norm_first != spec.norm_first) {
+    throw InputError(
+        "{}: norms before attention and MLP were asked for, but models of type {} have them "
+        "behind: drop the option",
+        where, quote(spec.architecture));
+  }
+}
+
+}  // namespace
+
+std::string encoder_types() {
+  std::string types;
+  for (const auto& [type, prefix] : kTypes) {
+    types += fmt::format("{}{}", types.empty() ? "" : ", ", type);
+  }
+  return types;
+}
+
+bool is_encoder_type(std::string_view model_type) {
+  if (model_type == "mpnet") return true;
+  for (const auto& [known_type, prefix] : kTypes) {
+    if (model_type == known_type) return true;
+  }
+  return false;
+}
+
+EncoderSpec read_hf_encoder(ConfigFields& config, ModelTensors& tensors,
+                            const ModelOptions& options, HeadUse head_use) {
+  const std::string type = config.text("model_type");
+  const std::string head_prefix = prefix_of(config, type);
+  const bool is_alone = tensors.has("embeddings.word_embeddings.weight");
+  const std::string prefix = is_alone ? "" : head_prefix;
+  take_common_fields(config);
+  EncoderSpec spec = type == "distilbert" ? read_hf_distilbert(config, tensors, prefix)
+                                          : read_hf_bert(config, tensors, type, prefix);
+  pass_over_position_ids(tensors, prefix + "embeddings.position_ids");
+  tensors.pass_over(prefix + "embeddings.token_type_ids");  // zeros, for callers who give none
+  read_hf_head(config, tensors, type, prefix, options, head_use, spec);
+  check_options(options, spec, config.where());
+  config.finish();
+  tensors.finish();
+  return spec;
+}
+
+EncoderSpec read_hf_encoder_folder(const fs::path& folder, const fs::path& weights,
+                                   const ModelOptions& options, HeadUse head_use) {
+  const fs::path config_file = folder / "config.json";
+  ConfigFields config(read_json_object(config_file), quote(config_file.string()));
+  const TensorStore store = read_hf_weights(folder, weights);
+  ModelTensors tensors(store);
+  return read_hf_encoder(config, tensors, options, head_use);
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the configs of all Hugging Face decoders have in common.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "convert/families/config_fields.h"
+#include "convert/families/decoder_spec.h"
+#include "convert/families/model_tensors.h"
+
+namespace arenite::convert {
+
+// The ids of a family whose config does not name any, as the transformers package has them.
+struct TokenDefaults {
+  std::optional<uint32_t> bos{};
+  std::optional<uint32_t> eos{};
+};
+
+// Takes the fields that do not change what a decoder computes, refuses settings that do and are not
+// supported, and sets bos_id and eos_ids. REQUIRES: vocab_size is set.
+void take_common_fields(ConfigFields& config, DecoderSpec& spec, const TokenDefaults& tokens);
+
+// Throws InputError that lists the fields nobody took, and notes those that were passed over.
+void finish_fields(const ConfigFields& config, DecoderSpec& spec);
+
+// For a family whose layers all see the same keys: throws InputError where layer_types names
+// another kind than `expected`.
+void expect_layer_types(ConfigFields& config, const char* expected);
+
+// Where the weights of a model begin: `prefix`, or nothing when it was saved without its head, and
+// `embedding`, the name of its token embedding, tells.
+std::string prefix_of(const ModelTensors& tensors, const std::string& prefix,
+                      const std::string& embedding);
+
+// Names of the embedding without its prefix, and of the head.
+struct HeadNames {
+  std::string prefix, embedding, head;
+};
+
+// Sets token_embedding, and either output, or nothing for a tied model, or is_headless for one that
+// was saved without its head.
+void read_embedding_and_head(ModelTensors& tensors, DecoderSpec& spec, const HeadNames& names,
+                             bool is_tied, Presence head_bias = Presence::kNone);
+
+// Throws InputError for sizes that do not go together. Sizes that nothing is read for yet, such as
+// a number of layers beyond reason, never get further than this.
+void check_sizes(const DecoderSpec& spec, size_t layers, const std::string& where);
+
+}  // namespace arenite::convert

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The names of options, and which of them whose files answer.
+#include "convert/families/model_options.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "convert/files/error.h"
+
+namespace arenite::convert {
+
+double EmbeddingScale::of(uint32_t model_dim) const {
+  return is_sqrt ? std::sqrt(static_cast<double>(model_dim)) : value;
+}
+
+const char* name(PoolingChoice choice) {
+  switch (choice) {
+    case PoolingChoice::kNone:
+      return "none";
+    case PoolingChoice::kFirst:
+      return "first";
+    case PoolingChoice::kPooler:
+      return "pooler";
+    case PoolingChoice::kMean:
+      return "mean";
+  }
+  return "";
+}
+
+const char* name(Activation activation) {
+  switch (activation) {
+    case Activation::kGeluErf:
+      return "gelu";
+    case Activation::kGeluTanh:
+      return "gelu_tanh";
+    case Activation::kSilu:
+      return "silu";
+    case Activation::kRelu:
+      return "relu";
+    case Activation::kTanh:
+      return "tanh";
+    case Activation::kSigmoid:
+      return "sigmoid";
+  }
+  return "";
+}
+
+std::string option_text(MaskChoice mask, uint32_t window) {
+  switch (mask) {
+    case MaskChoice::kUnsaid:
+      break;
+    case MaskChoice::kCausal:
+      return "--causal";
+    case MaskChoice::kBidirectional:
+      return "--bidirectional";
+    case MaskChoice::kWindow:
+      return fmt::format("--window {}", window);
+  }
+  return "";
+}
+
+std::vector<std::string> options_of_state_dicts(const ModelOptions& options) {
+  std::vector<std::string> given;
+  if (options.mask != MaskChoice::kUnsaid) {
+    given.push_back(option_text(options.mask, options.window));
+  }
+  if (options.embedding_scale) given.emplace_back("--embedding-scale");
+  if (options.score_scale) given.emplace_back("--scale");
+  if (options.epsilon) given.emplace_back("--epsilon");
+  return given;
+}
+
+void refuse_options_of_state_dicts(const ModelOptions& options, const std::string& where) {
+  const std::vector<std::string> given = options_of_state_dicts(options);
+  if (given.empty()) return;
+  throw InputError(
+      "{}: {}: the model's own config says what this model computes, so that nothing is left to be "
+      "said: drop the option{}",
+      where, fmt::join(given, ", "), given.size() == 1 ? "" : "s");
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a person may say about a model that its file does not, and the account of what was said and
+// what was assumed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "convert/families/layer_parts.h"
+
+namespace arenite::convert {
+
+enum class MaskChoice { kUnsaid, kCausal, kBidirectional, kWindow };
+
+// kPooler: the first token, then a linear layer and tanh, whose weights the model must have.
+enum class PoolingChoice { kNone, kFirst, kPooler, kMean };
+
+// What multiplies token embeddings, or the features' projection to the width of the layers.
+struct EmbeddingScale {
+  bool is_sqrt = false;  // of model_dim
+  double value = 1.0;    // otherwise
+
+  double of(uint32_t model_dim) const;
+  friend bool operator==(const EmbeddingScale&, const EmbeddingScale&) = default;
+};
+
+// Where a file says it, they must agree. What neither says is asked for or assumed, by the kind of
+// model, and never in silence.
+struct ModelOptions {
+  uint32_t heads = 0;  // 0: not said
+  std::optional<Activation> activation{};
+  std::optional<bool> norm_first{};
+  std::optional<PoolingChoice> pooling{};
+  MaskChoice mask = MaskChoice::kUnsaid;
+  uint32_t window = 0;  // keys that a query sees, its own included; for kWindow
+  std::optional<EmbeddingScale> embedding_scale{};
+  std::optional<double> score_scale{};  // of attention scores, instead of 1/sqrt(head_dim)
+  std::optional<double> epsilon{};      // of norms
+};
+
+// What a conversion rests on besides the tensors. For people.
+struct Account {
+  std::vector<std::string> given;    // "--heads 4", "activation gelu, from 'config.json'"
+  std::vector<std::string> assumed;  // "scores times 1/sqrt(head_dim)"
+};
+
+const char* name(PoolingChoice choice);   // as options and configs write it: "pooler"
+const char* name(Activation activation);  // as the option writes it: "gelu_tanh"
+
+// The option that chooses this mask: "--window 8".
+std::string option_text(MaskChoice mask, uint32_t window);
+
+// The options among these that Hugging Face's and GGUF's configs always answer: mask, embedding
+// scale, score scale and epsilon, as the command line names them: "--causal, --scale".
+std::vector<std::string> options_of_state_dicts(const ModelOptions& options);
+
+// Throws InputError, which begins with `where`, if any of these was given for a model whose config
+// says it all.
+void refuse_options_of_state_dicts(const ModelOptions& options, const std::string& where);
+
+}  // namespace arenite::convert

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks names, shapes, types and values of a model's tensors.
+#include "convert/families/model_tensors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+#include "convert/families/weight_transforms.h"
+#include "convert/files/error.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr size_t kMissingListed = 30;
+
+// The values of `tensor`, which are to be weights.
+std::vector<float> load_weights(const StoredTensor& tensor) {
+  std::vector<float> values = tensor.load();
+  const auto bad = std::find_if_not(values.begin(), values.end(),
+                                    [](float value) { return std::isfinite(value); });
+  if (bad != values.end()) {
+    throw InputError("{}: {} has the value {} at index {}: expected finite weights",
+                     quote(tensor.file), quote(tensor.name), *bad, bad - values.begin());
+  }
+  return values;
+}
+
+// `shape` without extents of 1, as far as it has more than `rank` dimensions.
+std::vector<uint64_t> squeezed(std::vector<uint64_t> shape, size_t rank) {
+  while (shape.size() > rank) {
+    const auto one = std::find(shape.begin(), shape.end(), 1u);
+    if (one == shape.end()) break;
+    shape.erase(one);
+  }
+  return shape;
+}
+
+}  // namespace
+
+ModelTensors::Shape ModelTensors::shape_of(const std::string& name) const {
+  const StoredTensor* tensor = store_.find(name);
+  if (tensor == nullptr) {
+    throw InputError("{}: tensor {} is missing; the file has:\n{}", quote(source()), quote(name),
+                     list_tensors(store_.tensors()));
+  }
+  const std::vector<uint64_t> shape = squeezed(tensor->shape, 2);
+  if (shape.size() != 2 || shape[0] == 0 || shape[0] > kSideMax || shape[1] == 0 ||
+      shape[1] > kSideMax) {
+    throw InputError("{}: {} has shape {}: expected a matrix with sides of 1 to {}",
+                     quote(tensor->file), quote(name), shape_text(tensor->shape), kSideMax);
+  }
+  return {static_cast<uint32_t>(shape[0]), static_cast<uint32_t>(shape[1])};
+}
+
+const StoredTensor* ModelTensors::take(const std::string& name, const std::vector<uint64_t>& shape,
+                                       Presence presence) {
+  if (presence == Presence::kNone) return nullptr;
+  const StoredTensor* tensor = store_.find(name);
+  if (tensor == nullptr) {
+    if (presence == Presence::kRequired) {
+      missing_.push_back(fmt::format("{} {}", quote(name), shape_text(shape)));
+    }
+    return nullptr;
+  }
+  taken_.insert(name);
+  if (squeezed(tensor->shape, shape.size()) != shape) {
+    throw InputError("{}: {} has shape {}: expected {}", quote(tensor->file), quote(name),
+                     shape_text(tensor->shape), shape_text(shape));
+  }
+  if (!tensor->is_real) {
+    throw InputError("{}: {} is of type {}: expected floating-point weights", quote(tensor->file),
+                     quote(name), tensor->type);
+  }
+  return tensor;
+}
+
+WeightRef ModelTensors::matrix(const std::string& name, uint32_t rows, uint32_t columns) {
+  const StoredTensor* tensor = take(name, {rows, columns}, Presence::kRequired);
+  WeightRef weight{.name = name, .rows = rows, .columns = columns, .load = {}};
+  if (tensor != nullptr) weight.load = [stored = *tensor] { return load_weights(stored); };
+  return weight;
+}
+
+std::vector<float> ModelTensors::vector(const std::string& name, uint32_t elements,
+                                        Presence presence) {
+  const StoredTensor* tensor = take(name, {elements}, presence);
+  return tensor == nullptr ? std::vector<float>() : load_weights(*tensor);
+}
+
+LinearSpec ModelTensors::linear(const std::string& name, uint32_t outputs, uint32_t inputs,
+                                Presence bias) {
+  return {matrix(name + ".weight", outputs, inputs), vector(name + ".bias", outputs, bias)};
+}
+
+LinearSpec ModelTensors::conv1d(const std::string& name, uint32_t outputs, uint32_t inputs,
+                                Presence bias) {
+  return {transpose(matrix(name + ".weight", inputs, outputs)),
+          vector(name + ".bias", outputs, bias)};
+}
+
+NormSpec ModelTensors::layer_norm(const std::string& name, uint32_t features, double epsilon,
+                                  Presence bias) {
+  return {.name = name + ".weight",
+          .kind = NormKind::kLayer,
+          .gain = vector(name + ".weight", features),
+          .bias = vector(name + ".bias", features, bias),
+          .epsilon = epsilon};
+}
+
+NormSpec ModelTensors::rms_norm(const std::string& name, uint32_t features, double epsilon) {
+  return {.name = name + ".weight",
+          .kind = NormKind::kRms,
+          .gain = vector(name + ".weight", features),
+          .bias = {},
+          .epsilon = epsilon};
+}
+
+WeightRef ModelTensors::tied_embedding(const std::string& embedding, const std::string& head,
+                                       uint32_t rows, uint32_t columns) {
+  if (!has(head)) return matrix(embedding, rows, columns);
+  if (!has(embedding)) return matrix(head, rows, columns);
+  WeightRef weight = matrix(embedding, rows, columns);
+  if (weight.load() != matrix(head, rows, columns).load()) {
+    throw InputError(
+        "{}: {} and {} differ, though the model ties them: expected equal tensors, or "
+        "tie_word_embeddings false in the config",
+        quote(source()), quote(embedding), quote(head));
+  }
+  return weight;
+}
+
+void ModelTensors::pass_over_all(std::string_view prefix) {
+  for (const StoredTensor& tensor : store_.tensors()) {
+    if (tensor.name.starts_with(prefix)) pass_over(tensor.name);
+  }
+}
+
+void ModelTensors::finish() {
+  std::vector<StoredTensor> unknown;
+  for (const StoredTensor& tensor : store_.tensors()) {
+    if (!taken_.contains(tensor.name)) unknown.push_back(tensor);
+  }
+  if (missing_.empty() && unknown.empty()) return;
+  std::string problem;
+  if (!missing_.empty()) {
+    const size_t listed = std::min(missing_.size(), kMissingListed);
+    problem = fmt::format(
+        "{} tensors are missing:\n  {}{}", missing_.size(),
+        fmt::join(missing_.begin(), missing_.begin() + static_cast<ptrdiff_t>(listed), "\n  "),
+        listed < missing_.size() ? "\n  ..." : "");
+  }
+  if (!unknown.empty()) {
+    problem += fmt::format("{}{} tensors have no place in this model:\n{}",
+                           problem.empty() ? "" : "\nand ", unknown.size(), list_tensors(unknown));
+  }
+  throw InputError("{}: {}", quote(source()), problem);
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes the tensors of a model by name and shape, and accounts for every one: what is missing and
+// what nobody took.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convert/families/layer_parts.h"
+#include "convert/files/tensor_store.h"
+
+namespace arenite::convert {
+
+enum class Presence { kNone, kRequired, kIfStored };
+
+// A tensor that is not in the file yields an empty result and is remembered, so that `finish` can
+// name all of them at once; one of another shape throws InputError at once. Extents of 1 that a
+// shape has too many do not count. REQUIRES: the store outlives it.
+class ModelTensors {
+ public:
+  explicit ModelTensors(const TensorStore& store) : store_(store) {}
+
+  const std::string& source() const { return store_.source(); }
+  const std::vector<StoredTensor>& stored() const { return store_.tensors(); }
+  bool has(std::string_view name) const { return store_.find(name) != nullptr; }
+
+  // The sizes of `name`, which must be a matrix. Throws InputError, also when it is missing: for
+  // formats in which shapes say what no config does.
+  struct Shape {
+    uint32_t rows, columns;
+  };
+  Shape shape_of(const std::string& name) const;
+
+  // Stored as [rows, columns].
+  WeightRef matrix(const std::string& name, uint32_t rows, uint32_t columns);
+  // [elements], read at once.
+  std::vector<float> vector(const std::string& name, uint32_t elements,
+                            Presence presence = Presence::kRequired);
+
+  // <name>.weight [outputs, inputs] and <name>.bias [outputs].
+  LinearSpec linear(const std::string& name, uint32_t outputs, uint32_t inputs, Presence bias);
+  // The same, with the weight stored as [inputs, outputs].
+  LinearSpec conv1d(const std::string& name, uint32_t outputs, uint32_t inputs, Presence bias);
+  // <name>.weight [features], and <name>.bias [features].
+  NormSpec layer_norm(const std::string& name, uint32_t features, double epsilon,
+                      Presence bias = Presence::kRequired);
+  NormSpec rms_norm(const std::string& name, uint32_t features, double epsilon);
+
+  // These say nothing that the model needs: one tensor, or all whose names begin so.
+  void pass_over(const std::string& name) { taken_.insert(name); }
+  void pass_over_all(std::string_view prefix);
+
+  // The head of a model whose output matrix is its token embedding: `embedding` and `head`, either
+  // of which may be stored alone. Throws InputError when both are there and differ.
+  WeightRef tied_embedding(const std::string& embedding, const std::string& head, uint32_t rows,
+                           uint32_t columns);
+
+  // Throws InputError that lists the tensors missing and those neither taken nor passed over.
+  void finish();
+
+ private:
+  const StoredTensor* take(const std::string& name, const std::vector<uint64_t>& shape,
+                           Presence presence);
+
+  const TensorStore& store_;
+  std::set<std::string> taken_;
+  std::vector<std::string> missing_;  // "'name' [2, 3]"
+};
+
+}  // namespace arenite::convert

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Computes rotary frequencies in double precision from a config's fields.
+#include "convert/families/rope.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "convert/files/error.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr double kThetaFallback = 10000.0;  // what every family defaults to
+
+// The field that `outer` keeps under some of `names` and `inner` under `inner_name`. Throws
+// InputError where two of them are there and differ.
+double agreed(ConfigFields* inner, ConfigFields& outer, const std::vector<const char*>& names,
+              const char* inner_name, double fallback) {
+  std::optional<double> value;
+  if (inner != nullptr && inner->has(inner_name)) value = inner->positive(inner_name);
+  for (const char* name : names) {
+    const double found = outer.positive(name, value.value_or(fallback));
+    if (!outer.has(name)) continue;
+    if (value && found != *value) {
+      outer.refuse(name, fmt::format("another field for the same says {}", *value));
+    }
+    value = found;
+  }
+  return value.value_or(fallback);
+}
+
+// "type" is the older name. The field stays out of `finish` either way.
+std::string rope_type(ConfigFields& scaling) {
+  const std::string older = scaling.text("type", "default");
+  const std::string type = scaling.text("rope_type", older);
+  if (scaling.has("type") && older != type) {
+    scaling.refuse("type", fmt::format("rope_type says {}", quote(type)));
+  }
+  return type;
+}
+
+void apply_llama3(RopeSpec& rope, ConfigFields& scaling, double original_positions) {
+  const Llama3Scaling llama3{.factor = scaling.positive("factor"),
+                             .low_freq_factor = scaling.positive("low_freq_factor"),
+                             .high_freq_factor = scaling.positive("high_freq_factor"),
+                             .original_positions = original_positions};
+  if (llama3.high_freq_factor <= llama3.low_freq_factor) {
+    scaling.refuse("high_freq_factor", "expected more than low_freq_factor");
+  }
+  scale_llama3(rope, llama3);
+}
+
+void apply_yarn(RopeSpec& rope, ConfigFields& scaling, double theta, double positions_max,
+                double original_positions) {
+  YarnScaling yarn{.theta = theta,
+                   .factor = scaling.positive("factor", positions_max / original_positions),
+                   .original_positions = original_positions,
+                   .fast_turns = scaling.positive("beta_fast", 32.0),
+                   .slow_turns = scaling.positive("beta_slow", 1.0),
+                   .whole_bounds = scaling.flag("truncate", true)};
+  if (theta <= 1.0) scaling.refuse("rope_theta", "expected more than 1");
+  const auto growth = [&](double weight) {
+    return yarn.factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(yarn.factor) + 1.0;
+  };
+  double by_factor = growth(1.0);
+  const bool is_weighted = scaling.has("mscale") && scaling.has("mscale_all_dim");
+  const double weight = scaling.positive("mscale", 1.0);
+  const double weight_of_all = scaling.positive("mscale_all_dim", 1.0);
+  if (is_weighted) by_factor = growth(weight) / growth(weight_of_all);
+  yarn.magnitude = scaling.positive("attention_factor", by_factor);
+  scale_yarn(rope, yarn);
+}
+
+void apply_scaling(RopeSpec& rope, ConfigFields& scaling, double theta, double positions_max,
+                   const std::optional<double>& outer_original) {
+  const std::string type = rope_type(scaling);
+  const double original_positions =
+      outer_original.value_or(scaling.positive("original_max_position_embeddings", positions_max));
+  scaling.pass_over("original_max_position_embeddings");
+  if (type == "linear") {
+    scale_linear(rope, scaling.positive("factor"));
+  } else if (type == "llama3") {
+    apply_llama3(rope, scaling, original_positions);
+  } else if (type == "yarn") {
+    apply_yarn(rope, scaling, theta, positions_max, original_positions);
+  } else if (type == "dynamic") {
+    scaling.pass_over("factor");  // which begins to count where the positions of the model end
+  } else if (type == "default") {
+    scaling.expect("factor", 1.0, "the type of scaling is 'default', which has none");
+  } else {
+    throw InputError(
+        "{}: RoPE scaling of type {} is not supported: expected 'default', 'linear', 'dynamic', "
+        "'llama3' or 'yarn'",
+        scaling.where(), quote(type));
+  }
+  scaling.finish();
+}
+
+// The object with the fields about RoPE; nullopt: there is none.
+std::optional<ConfigFields> scaling_fields(ConfigFields& config) {
+  std::optional<ConfigFields> scaling = config.object("rope_scaling");
+  if (scaling && scaling->size() == 0) scaling.reset();
+  std::optional<ConfigFields> parameters = config.object("rope_parameters");
+  if (scaling && parameters) {
+    config.refuse("rope_scaling", "rope_parameters is there, too: expected one");
+  }
+  return scaling ? std::move(scaling) : std::move(parameters);
+}
+
+// How many of the elements of a head rotate.
+uint32_t read_rotary_dim(ConfigFields& config, ConfigFields* inner, uint32_t head_dim,
+                         const RopeFields& names) {
+  constexpr const char* kShare = "partial_rotary_factor";
+  uint32_t rotary_dim = head_dim;
+  if (names.partial_factor.empty()) {
+    constexpr const char* kWhy = "heads of this model rotate as a whole";
+    config.expect(kShare, 1.0, kWhy);
+    if (inner != nullptr) inner->expect(kShare, 1.0, kWhy);
+  } else {
+    double factor = 0.0;
+    if (names.inner_partial_counts && inner != nullptr && inner->has(kShare)) {
+      for (const char* name : names.partial_factor) config.pass_over(name);
+      factor = inner->positive(kShare);
+    } else {
+      factor = agreed(inner, config, names.partial_factor, kShare, names.partial_fallback);
+    }
+    if (factor > 1.0) config.refuse(names.partial_factor[0], "expected at most 1");
+    rotary_dim = static_cast<uint32_t>(head_dim * factor);
+  }
+  if (rotary_dim == 0 || rotary_dim % 2 != 0) {
+    throw InputError(
+        "{}: {} of the {} elements of a head rotate: expected an even number, as they go in pairs",
+        config.where(), rotary_dim, head_dim);
+  }
+  return rotary_dim;
+}
+
+}  // namespace
+
+RopeSpec plain_rope(uint32_t rotary_dim, double theta) {
+  RopeSpec rope{.rotary_dim = rotary_dim, .inverse_frequencies = {}};
+  rope.inverse_frequencies.reserve(rotary_dim / 2);
+  for (uint32_t i = 0; i < rotary_dim; i += 2) {
+    rope.inverse_frequencies.push_back(std::pow(theta, -double{1} * i / rotary_dim));
+  }
+  return rope;
+}
+
+void scale_linear(RopeSpec& rope, double factor) {
+  for (double& frequency : rope.inverse_frequencies) frequency /= factor;
+}
+
+void scale_llama3(RopeSpec& rope, const Llama3Scaling& scaling) {
+  const double longest = scaling.original_positions / scaling.low_freq_factor;
+  const double shortest = scaling.original_positions / scaling.high_freq_factor;
+  for (double& frequency : rope.inverse_frequencies) {
+    const double wavelength = 2.0 * std::numbers::pi / frequency;
+    if (wavelength < shortest) continue;
+    if (wavelength > longest) {
+      frequency /= scaling.factor;
+      continue;
+    }
+    const double smooth = (scaling.original_positions / wavelength - scaling.low_freq_factor) /
+                          (scaling.high_freq_factor - scaling.low_freq_factor);
+    frequency = (1.0 - smooth) * frequency / scaling.factor + smooth * frequency;
+  }
+}
+
+void scale_yarn(RopeSpec& rope, const YarnScaling& scaling) {
+  // The index of the pair that turns so often in the original context.
+  const auto index_of = [&](double turns) {
+    return rope.rotary_dim *
+           std::log(scaling.original_positions / (turns * 2.0 * std::numbers::pi)) /
+           (2.0 * std::log(scaling.theta));
+  };
+  double begin = index_of(scaling.fast_turns);
+  double end = index_of(scaling.slow_turns);
+  if (scaling.whole_bounds) {
+    begin = std::floor(begin);
+    end = std::ceil(end);
+  }
+  begin = std::max(begin, 0.0);
+  end = std::min(end, rope.rotary_dim - 1.0);
+  if (begin == end) end += 0.001;  // as in the authors' program
+  for (size_t i = 0; i < rope.inverse_frequencies.size(); ++i) {
+    double& frequency = rope.inverse_frequencies[i];
+    const double slowed = std::clamp((static_cast<double>(i) - begin) / (end - begin), 0.0, 1.0);
+    frequency = frequency / scaling.factor * slowed + frequency * (1.0 - slowed);
+  }
+  rope.magnitude = scaling.magnitude;
+}
+
+RopeSpec read_hf_rope(ConfigFields& config, const DecoderSpec& spec, const RopeFields& names) {
+  config.expect("use_rope", true, "models of this family have no other positions");
+  config.expect("rope_interleaved", false, "neighbours that rotate are not supported here");
+  std::optional<ConfigFields> scaling = scaling_fields(config);
+  ConfigFields* inner = scaling ? &*scaling : nullptr;
+  const double theta = agreed(inner, config, names.theta, "rope_theta", kThetaFallback);
+  const uint32_t rotary_dim = read_rotary_dim(config, inner, spec.head_dim, names);
+  std::optional<double> original;
+  if (config.has("original_max_position_embeddings")) {
+    original = config.positive("original_max_position_embeddings");
+  }
+  RopeSpec rope = plain_rope(rotary_dim, theta);
+  if (scaling) apply_scaling(rope, *scaling, theta, spec.positions_max, original);
+  return rope;
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads modules.json, then each module from its own folder (sentence_config.h).
+#include "convert/families/sentence_transformers.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "convert/families/config_fields.h"
+#include "convert/families/encoder_parts.h"
+#include "convert/families/hf_encoder.h"
+#include "convert/families/sentence_config.h"
+#include "convert/files/error.h"
+#include "convert/files/json_file.h"
+
+namespace arenite::convert {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kModules = "modules.json";
+constexpr size_t kModulesMax = 16;
+
+struct Module {
+  std::string kind;  // last word of its Python class, wherever that is: "Pooling"
+  fs::path folder;
+};
+
+// Modules lie below the folder itself, so other paths are refused: they could point anywhere.
+fs::path module_folder(const fs::path& folder, ConfigFields& module) {
+  const std::string path = module.text("path");
+  if (path == "." || path == ".." || fs::path(path).filename() != path) {
+    module.refuse("path", "expected the name of a folder beside modules.json, or nothing");
+  }
+  return path.empty() ? folder : folder / path;
+}
+
+std::vector<Module> read_modules(const fs::path& folder) {
+  const fs::path file = folder / kModules;
+  const json list = read_json_value(file);
+  if (!list.is_array() || list.size() > kModulesMax) {
+    throw InputError("{} holds {}: expected a list of at most {} modules", quote(file.string()),
+                     show(list), kModulesMax);
+  }
+  std::vector<Module> modules;
+  for (const json& entry : list) {
+    const std::string where = fmt::format("{}, module {}", quote(file.string()), modules.size());
+    if (!entry.is_object()) throw InputError("{} is {}: expected an object", where, show(entry));
+    ConfigFields fields(entry, where);
+    fields.expect("idx", modules.size(), "modules are in the order of their numbers");
+    fields.pass_over("name");
+    fields.pass_over("kwargs");  // names of what a call may hand to the module
+    const std::string type = fields.text("type");
+    if (!type.starts_with("sentence_transformers.")) {
+      fields.refuse("type", "expected a module of sentence_transformers itself");
+    }
+    modules.push_back({type.substr(type.rfind('.') + 1), module_folder(folder, fields)});
+    fields.finish();
+  }
+  return modules;
+}
+
+EncoderSpec read_transformer(const fs::path& folder, const ModelOptions& options) {
+  ModelOptions transformer_options = options;
+  transformer_options.pooling.reset();
+  return read_hf_encoder_folder(folder, {}, transformer_options, HeadUse::kDrop);
+}
+
+// `options` may say the same as the module, where that is one of the choices that there are.
+void read_pooling(const fs::path& folder, const ModelOptions& options, EncoderSpec& spec) {
+  const std::vector<Pooling> poolings = read_pooling_modes(folder, spec.model_dim);
+  spec.pooling = poolings[0];
+  spec.more_pooling.assign(poolings.begin() + 1, poolings.end());
+  if (!options.pooling) return;
+  const std::string where = quote((folder / "config.json").string());
+  if (poolings.size() == 1 && poolings[0] == Pooling::kFirst) {
+    check_pooling(options.pooling, PoolingChoice::kFirst, where);
+  } else if (poolings.size() == 1 && poolings[0] == Pooling::kMean) {
+    check_pooling(options.pooling, PoolingChoice::kMean, where);
+  } else {
+    throw InputError("{}: pooling {} was asked for, but the model has another: drop the option",
+                     where, quote(name(*options.pooling)));
+  }
+}
+
+// A module behind the pooling.
+void read_head_module(const Module& module, size_t index, const std::string& where,
+                      EncoderSpec& spec) {
+  if (module.kind == "Dropout") return;  // acts in training only
+  if (module.kind == "Dense") {
+    spec.head.push_back(read_dense(module.folder, output_width(spec)));
+  } else if (module.kind == "LayerNorm") {
+    spec.head.push_back(read_layer_norm_module(module.folder, output_width(spec)));
+  } else if (module.kind == "Normalize") {
+    spec.head.push_back(read_normalize(module.folder));
+  } else {
+    throw InputError(
+        "{}: module {} is {}: expected Dense, LayerNorm, Normalize or Dropout; others are not "
+        "supported",
+        where, index, quote(module.kind));
+  }
+}
+
+}  // namespace
+
+bool is_sentence_transformers(const fs::path& folder) { return fs::exists(folder / kModules); }
+
+SentenceTransformers read_sentence_transformers(const fs::path& folder,
+                                                const ModelOptions& options) {
+  check_model_config(folder);
+  const std::vector<Module> modules = read_modules(folder);
+  const std::string where = quote((folder / kModules).string());
+  if (modules.size() < 2 || modules[0].kind != "Transformer" || modules[1].kind != "Pooling") {
+    throw InputError("{}: expected the modules Transformer and Pooling first", where);
+  }
+  SentenceTransformers model;
+  model.tokenizer_folder = modules[0].folder;
+  model.spec = read_transformer(modules[0].folder, options);
+  const TextSettings texts = read_text_settings(modules[0].folder, model.spec.positions_max);
+  model.spec.positions_max = texts.tokens_max;
+  model.lowers_case = texts.lowers_case;
+  read_pooling(modules[1].folder, options, model.spec);
+  for (size_t i = 2; i < modules.size(); ++i) read_head_module(modules[i], i, where, model.spec);
+  return model;
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks unpickled containers with a stack of its own, so that neither depth nor sharing can hurt.
+#include "convert/families/state_dict.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "convert/files/error.h"
+
+namespace arenite::convert {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+constexpr size_t kNameCharactersMax = 4096;
+constexpr std::string_view kStateDictKeys[] = {"model_state_dict", "state_dict", "model"};
+
+bool is_container(Kind kind) {
+  return kind == Kind::kDict || kind == Kind::kList || kind == Kind::kTuple;
+}
+
+// What a walk over containers may cost: in proportion to the pickle, however often its containers
+// share their parts.
+class WalkBudget {
+ public:
+  WalkBudget(const Pickle& pickle, const std::string& where)
+      : where_(where),
+        values_max_(kWalkedValuesBase + kWalkedValuesPerByte * pickle.bytes),
+        name_bytes_max_(kNameBytesBase + kNameBytesPerByte * pickle.bytes) {}
+
+  void take_value() {
+    if (++values_ <= values_max_) return;
+    throw InputError(
+        "{}: its containers hold more than {} values, as they share parts of each other: save the "
+        "weights alone, with torch.save(model.state_dict(), path)",
+        where_, values_max_);
+  }
+
+  void take_name(size_t bytes) {
+    name_bytes_ += bytes;
+    if (name_bytes_ <= name_bytes_max_) return;
+    throw InputError("{}: its names have more than {} characters together", where_,
+                     name_bytes_max_);
+  }
+
+ private:
+  const std::string& where_;
+  const uint64_t values_max_, name_bytes_max_;
+  uint64_t values_ = 0;
+  uint64_t name_bytes_ = 0;
+};
+
+bool is_dict_with_tensors(const Pickle& pickle, const PickleValue& value) {
+  if (value.kind != Kind::kDict) return false;
+  for (size_t i = 1; i < value.items.size(); i += 2) {
+    if (pickle.values[value.items[i]].kind == Kind::kTensor) return true;
+  }
+  return false;
+}
+
+// The value below which all names start: the state dict of a training checkpoint, or the root.
+ValueIndex find_state_dict(const Pickle& pickle) {
+  const PickleValue& root = pickle.values[pickle.root];
+  if (root.kind != Kind::kDict) return pickle.root;
+  std::vector<ValueIndex> found;
+  std::set<ValueIndex>
+      without_tensors;  // each is looked through once, however often it stands there
+  for (size_t i = 0; i < root.items.size() && found.size() < 2; i += 2) {
+    const PickleValue& key = pickle.values[root.items[i]];
+    const ValueIndex value = root.items[i + 1];
+    if (key.kind != Kind::kString || without_tensors.contains(value) ||
+        std::count(std::begin(kStateDictKeys), std::end(kStateDictKeys), key.text) == 0) {
+      continue;
+    }
+    if (is_dict_with_tensors(pickle, pickle.values[value])) {
+      found.push_back(value);
+    } else {
+      without_tensors.insert(value);
+    }
+  }
+  return found.size() == 1 ? found[0] : pickle.root;
+}
+
+class Walk {
+ public:
+  Walk(const Pickle& pickle, const std::string& where)
+      : pickle_(pickle), where_(where), budget_(pickle, where) {}
+
+  std::vector<NamedTensor> run(ValueIndex start) {
+    enter(start, 0);
+    while (!frames_.empty()) {
+      Frame& frame = frames_.back();
+      const PickleValue& container = pickle_.values[frame.container];
+      if (frame.next_item >= container.items.size()) {
+        frames_.pop_back();
+        continue;
+      }
+      budget_.take_value();
+      path_.resize(frame.path_characters);
+      visit(container, std::exchange(frame.next_item, frame.next_item + step(container)));
+    }
+    return std::move(found_);
+  }
+
+ private:
+  struct Frame {
+    ValueIndex container;
+    size_t next_item;
+    size_t path_characters;  // of path_, the name of this container
+  };
+
+  static size_t step(const PickleValue& container) { return container.kind == Kind::kDict ? 2 : 1; }
+
+  void enter(ValueIndex container, size_t path_characters) {
+    if (frames_.size() == kPickleDepthMax) {
+      throw InputError("{}: {} is nested more than {} deep, or contains itself", where_,
+                       quote(path_), kPickleDepthMax);
+    }
+    frames_.push_back({container, 0, path_characters});
+  }
+
+  void visit(const PickleValue& container, size_t position) {
+    const bool is_dict = container.kind == Kind::kDict;
+    const ValueIndex index = container.items[is_dict ? position + 1 : position];
+    const PickleValue& value = pickle_.values[index];
+    if (value.kind != Kind::kTensor && !is_container(value.kind)) return;
+    if (is_dict) {
+      extend_path(pickle_.values[container.items[position]]);
+    } else {
+      extend_path({.kind = Kind::kInt, .integer = static_cast<int64_t>(position)});
+    }
+    if (is_container(value.kind)) return enter(index, path_.size());
+    if (found_.size() == kPickleTensorsMax) {
+      throw InputError("{}: more than {} tensors", where_, kPickleTensorsMax);
+    }
+    budget_.take_name(path_.size());
+    if (!names_.insert(path_).second) {
+      throw InputError("{}: the name {} stands for two tensors: expected each name once", where_,
+                       quote(path_));
+    }
+    found_.push_back({path_, static_cast<size_t>(value.integer)});
+  }
+
+  void extend_path(const PickleValue& key) {
+    if (key.kind != Kind::kString && key.kind != Kind::kInt) {
+      throw InputError("{}: a key of the dict at {} is {}: expected a string or an integer", where_,
+                       quote(path_), describe(key.kind));
+    }
+    const size_t key_characters = key.kind == Kind::kString ? key.text.size() : 20;
+    if (path_.size() + 1 + key_characters > kNameCharactersMax) {
+      throw InputError("{}: a name below {} has more than {} characters", where_, quote(path_),
+                       kNameCharactersMax);
+    }
+    if (frames_.size() > 1) path_ += '.';
+    if (key.kind == Kind::kString) {
+      budget_.take_name(key.text.size());
+      path_ += key.text;
+    } else {
+      path_ += fmt::format("{}", key.integer);
+    }
+  }
+
+  const Pickle& pickle_;
+  const std::string& where_;
+  std::vector<Frame> frames_;
+  std::string path_;
+  WalkBudget budget_;
+  std::set<std::string> names_;
+  std::vector<NamedTensor> found_;
+};
+
+// Adds the plain values of the dict `value` to `values`, and returns its dicts with their names.
+std::vector<std::pair<std::string, ValueIndex>> add_plain_values(
+    const Pickle& pickle, ValueIndex dict, const std::string& prefix, WalkBudget& budget,
+    std::map<std::string, std::string>& values) {
+  std::vector<std::pair<std::string, ValueIndex>> inner;
+  const std::vector<ValueIndex>& items = pickle.values[dict].items;
+  for (size_t i = 0; i < items.size() && values.size() < kPlainValuesMax; i += 2) {
+    budget.take_value();
+    const PickleValue& key = pickle.values[items[i]];
+    const PickleValue& value = pickle.values[items[i + 1]];
+    if (key.kind != Kind::kString || key.text.size() > kNameCharactersMax) continue;
+    const bool is_plain = value.kind == Kind::kInt || value.kind == Kind::kFloat ||
+                          value.kind == Kind::kBool || value.kind == Kind::kString;
+    if (!is_plain && value.kind != Kind::kDict) continue;
+    const std::string name = prefix + std::string(key.text);
+    budget.take_name(name.size());
+    if (value.kind == Kind::kInt) values[name] = fmt::format("{}", value.integer);
+    if (value.kind == Kind::kFloat) values[name] = fmt::format("{}", value.real);
+    if (value.kind == Kind::kBool) values[name] = value.integer != 0 ? "true" : "false";
+    if (value.kind == Kind::kString && value.text.size() <= kNameCharactersMax) {
+      budget.take_name(value.text.size());
+      values[name] = value.text;
+    }
+    if (value.kind == Kind::kDict) inner.emplace_back(name + ".", items[i + 1]);
+  }
+  return inner;
+}
+
+// Views may repeat elements: a few stored bytes can stand for any number of them (torch.expand,
+// stride 0), under any number of names.
+void check_named_bytes(const Pickle& pickle, const std::vector<NamedTensor>& names,
+                       const std::string& where) {
+  uint64_t named = 0;
+  uint64_t stored = 0;
+  bool fits = true;
+  std::vector<bool> is_counted(pickle.storages.size());
+  for (const NamedTensor& name : names) {
+    const PickledTensor& tensor = pickle.tensors[name.tensor_index];
+    uint64_t tensor_bytes = bytes(tensor.dtype);
+    for (const uint64_t extent : tensor.shape) {
+      fits = fits && multiply(tensor_bytes, extent, tensor_bytes);
+    }
+    fits = fits && !__builtin_add_overflow(named, tensor_bytes, &named);
+    if (is_counted[tensor.storage_index]) continue;
+    is_counted[tensor.storage_index] = true;
+    stored += pickle.storages[tensor.storage_index].bytes;
+  }
+  const uint64_t bytes_max = kNamedBytesBase + kNamedPerStoredByte * stored;
+  if (fits && named <= bytes_max) return;
+  throw InputError(
+      "{}: its tensors have {} bytes, which repeat the {} that are stored: at most {} are read; "
+      "save tensor.contiguous() instead of what torch.expand gives",
+      where, fits ? fmt::format("{}", named) : "more than 2^64", stored, bytes_max);
+}
+
+}  // namespace
+
+std::map<std::string, std::string> plain_values(const Pickle& pickle, const std::string& where) {
+  std::map<std::string, std::string> values;
+  if (pickle.values[pickle.root].kind != Kind::kDict) return values;
+  WalkBudget budget(pickle, where);
+  for (const auto& [name, dict] : add_plain_values(pickle, pickle.root, "", budget, values)) {
+    add_plain_values(pickle, dict, name, budget, values);
+  }
+  return values;
+}
+
+std::vector<NamedTensor> named_tensors(const Pickle& pickle, const std::string& where) {
+  std::vector<NamedTensor> found;
+  const PickleValue& root = pickle.values[pickle.root];
+  if (is_container(root.kind)) found = Walk(pickle, where).run(find_state_dict(pickle));
+  if (found.empty()) {
+    throw InputError(
+        "{} holds {} and no named tensor: expected a dict of tensors; save one with "
+        "torch.save(model.state_dict(), path)",
+        where, describe(root.kind));
+  }
+  check_named_bytes(pickle, found, where);
+  return found;
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ways in which files store a weight differently from [outputs, inputs], undone when it is loaded.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "convert/families/layer_parts.h"
+
+namespace arenite::convert {
+
+// Source rows, in the order in which they are wanted.
+using RowOrder = std::vector<uint32_t>;
+
+// Rows [first, first + count).
+RowOrder row_range(uint32_t first, uint32_t count);
+
+// Rows of query or key heads stored for rotation of neighbours (2i, 2i + 1) of each head, in the
+// order for rotation of halves (i, i + head_dim / 2). Scores stay the same, as queries and keys are
+// reordered alike. REQUIRES: head_dim is even.
+RowOrder halves_of_pairs(uint32_t heads, uint32_t head_dim);
+
+// [columns, rows] of `weight`: for layers that keep [inputs, outputs], as GPT-2's Conv1D does.
+WeightRef transpose(WeightRef weight);
+
+// The rows of `weight`, or the elements of a vector, that `order` names. An empty vector, which
+// stands for none, stays empty. REQUIRES: every row exists.
+WeightRef select_rows(WeightRef weight, RowOrder order);
+std::vector<float> select_rows(const std::vector<float>& vector, const RowOrder& order);
+LinearSpec select_rows(const LinearSpec& linear, const RowOrder& order);
+
+}  // namespace arenite::convert

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads and writes .npy files.
+#include "convert/files/npy.h"
+
+#include <cassert>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "convert/files/atomic_file.h"
+#include "convert/files/error.h"
+#include "convert/files/npy_header.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr size_t kPrefixBytes = 8;  // magic, major and minor version
+constexpr size_t kAlignmentBytes = 64;
+constexpr size_t kHeaderBytesMax = 65536;  // what version 1.0 can hold; plain arrays need about 100
+
+// The text of the header; what follows it in `file` is the data.
+std::string_view header_text(std::span<const std::byte> file, const std::string& file_name) {
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  if (!text.starts_with(kMagic)) {
+    throw InputError("{} is not a NumPy array: expected a .npy file, which begins with \\x93NUMPY",
+                     quote(file_name));
+  }
+  const auto cut_short = [&]() {
+    throw InputError("{}: the file is cut short in its header: save the array again",
+                     quote(file_name));
+  };
+  if (text.size() < kPrefixBytes) cut_short();
+  const int major = static_cast<unsigned char>(text[6]);
+  const int minor = static_cast<unsigned char>(text[7]);
+  if ((major != 1 && major != 2) || minor != 0) {
+    throw InputError("{}, field 'version': it is {}.{}: expected 1.0 or 2.0", quote(file_name),
+                     major, minor);
+  }
+  const size_t length_bytes = major == 1 ? 2 : 4;
+  const size_t start = kPrefixBytes + length_bytes;
+  if (text.size() < start) cut_short();
+  uint32_t header_bytes = 0;
+  std::memcpy(&header_bytes, text.data() + kPrefixBytes, length_bytes);
+  if (header_bytes > kHeaderBytesMax) {
+    throw InputError("{}, field 'header length': it is {}: at most {} bytes are accepted",
+                     quote(file_name), header_bytes, kHeaderBytesMax);
+  }
+  if (header_bytes > text.size() - start) cut_short();
+  return text.substr(start, header_bytes);
+}
+
+CheckpointTensor array_view(std::span<const std::byte> file, const std::string& file_name) {
+  const std::string_view text = header_text(file, file_name);
+  const auto start =
+      static_cast<size_t>(text.data() + text.size() - reinterpret_cast<const char*>(file.data()));
+  NpyHeader header = parse_npy_header(text, file_name);
+  uint64_t array_bytes = bytes(header.dtype);
+  bool fits = true;
+  for (const uint64_t extent : header.shape) {
+    fits = fits && multiply(array_bytes, extent, array_bytes);
+  }
+  if (!fits || array_bytes != file.size() - start) {
+    throw InputError(
+        "{}, field 'shape': [{}] of {} takes {} bytes, but {} follow the header: the file is cut "
+        "short or damaged",
+        quote(file_name), fmt::join(header.shape, ", "), name(header.dtype),
+        fits ? fmt::format("{}", array_bytes) : "more than 2^64", file.size() - start);
+  }
+  CheckpointTensor tensor;
+  tensor.name = file_name;
+  tensor.dtype = header.dtype;
+  tensor.strides = contiguous_strides(header.shape);
+  tensor.shape = std::move(header.shape);
+  tensor.data = file.subspan(start);
+  return tensor;
+}
+
+// Everything before the data.
+std::string header_of(const char* descr, std::span<const uint64_t> shape) {
+  // A tuple of one element needs its comma in Python.
+  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}",
+                                   descr, fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
+  const size_t unpadded = kPrefixBytes + sizeof(uint16_t) + header.size() + 1;
+  header.append((kAlignmentBytes - unpadded % kAlignmentBytes) % kAlignmentBytes, ' ');
+  header += '\n';
+  const auto header_bytes = static_cast<uint16_t>(header.size());  // kRankMax keeps it below 2 KB
+
+  std::string start(kMagic);
+  start += {'\x01', '\x00', static_cast<char>(header_bytes & 0xff),
+            static_cast<char>(header_bytes >> 8)};
+  return start + header;
+}
+
+void write_array(const std::filesystem::path& file, const char* descr,
+                 std::span<const uint64_t> shape, std::span<const std::byte> data) {
+  AtomicFile out(file);
+  const std::string header = header_of(descr, shape);
+  out.write(std::as_bytes(std::span(header)));
+  out.write(data);
+  out.commit();
+}
+
+[[maybe_unused]] bool has_elements(std::span<const uint64_t> shape, uint64_t count) {
+  uint64_t elements = 1;
+  for (const uint64_t extent : shape) elements *= extent;
+  return shape.size() <= kRankMax && elements == count;
+}
+
+}  // namespace
+
+NpyArray::NpyArray(FileMap file, CheckpointTensor tensor)
+    : file_(std::move(file)), tensor_(std::move(tensor)) {}
+
+NpyArray NpyArray::read(const std::filesystem::path& file) {
+  FileMap map(file);
+  CheckpointTensor tensor = array_view(map.bytes(), file.string());
+  return NpyArray(std::move(map), std::move(tensor));
+}
+
+NpyWriter::NpyWriter(const std::filesystem::path& file, std::span<const uint64_t> shape)
+    : file_(file) {
+  const std::string header = header_of("<f4", shape);
+  for (const uint64_t extent : shape) elements_ *= extent;
+  start_bytes_ = header.size();
+  file_.write(std::as_bytes(std::span(header)));
+  file_.resize(start_bytes_ + elements_ * sizeof(float));
+}
+
+void NpyWriter::write(uint64_t first, std::span<const float> values) {
+  assert(first + values.size() <= elements_);
+  file_.write_at(start_bytes_ + first * sizeof(float), std::as_bytes(values));
+}
+
+void NpyWriter::commit() { file_.commit(); }
+
+void write_npy(const std::filesystem::path& file, std::span<const uint64_t> shape,
+               std::span<const float> values) {
+  assert(has_elements(shape, values.size()));
+  write_array(file, "<f4", shape, std::as_bytes(values));
+}
+
+void write_npy(const std::filesystem::path& file, std::span<const uint64_t> shape,
+               std::span<const int32_t> values) {
+  assert(has_elements(shape, values.size()));
+  write_array(file, "<i4", shape, std::as_bytes(values));
+}
+
+}  // namespace arenite::convert

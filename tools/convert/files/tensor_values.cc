@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element types of checkpoint tensors, and their conversion to float and double.
+#include <bit>
+#include <cstring>
+
+#include "convert/files/checkpoint.h"
+#include "convert/files/error.h"
+#include "convert/files/half_floats.h"
+
+namespace arenite::convert {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "tensor data is read as it lies");
+
+// One stored element as `Stored` bytes at any alignment, before its value is known.
+template <typename Stored>
+Stored load(const std::byte* from) {
+  Stored value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+// Calls `take(address)` for each element of `tensor` in row-major order.
+template <typename Take>
+void for_each_element(const CheckpointTensor& tensor, const Take& take) {
+  if (tensor.elements() == 0) return;
+  const size_t element_bytes = bytes(tensor.dtype);
+  const size_t rank = tensor.shape.size();
+  const uint64_t row = rank == 0 ? 1 : tensor.shape[rank - 1];
+  const uint64_t row_stride = rank == 0 ? 0 : tensor.strides[rank - 1];
+  std::vector<uint64_t> index(rank, 0);
+  uint64_t offset = 0;  // in elements, of the first element of the current row
+  while (true) {
+    for (uint64_t i = 0; i < row; ++i) {
+      take(tensor.data.data() + (offset + i * row_stride) * element_bytes);
+    }
+    size_t dimension = rank < 2 ? 0 : rank - 1;
+    while (dimension > 0) {  // step the index of the outer dimensions, the last one fastest
+      --dimension;
+      offset += tensor.strides[dimension];
+      if (++index[dimension] < tensor.shape[dimension]) break;
+      offset -= tensor.shape[dimension] * tensor.strides[dimension];
+      index[dimension] = 0;
+      if (dimension == 0) return;
+    }
+    if (rank < 2) return;
+  }
+}
+
+template <typename Real>
+std::vector<Real> values_of(const CheckpointTensor& tensor) {
+  std::vector<Real> values;
+  values.reserve(static_cast<size_t>(tensor.elements()));
+  const auto collect = [&](auto value_at) {
+    for_each_element(
+        tensor, [&](const std::byte* at) { values.push_back(static_cast<Real>(value_at(at))); });
+  };
+  switch (tensor.dtype) {
+    case DType::kF64:
+      collect(load<double>);
+      break;
+    case DType::kF32:
+      collect(load<float>);
+      break;
+    case DType::kF16:
+      collect([](const std::byte* at) { return float_of_f16(load<uint16_t>(at)); });
+      break;
+    case DType::kBF16:
+      collect([](const std::byte* at) { return float_of_bf16(load<uint16_t>(at)); });
+      break;
+    case DType::kI64:
+      collect(load<int64_t>);
+      break;
+    case DType::kI32:
+      collect(load<int32_t>);
+      break;
+    case DType::kU32:
+      collect(load<uint32_t>);
+      break;
+    case DType::kI16:
+      collect(load<int16_t>);
+      break;
+    case DType::kI8:
+      collect(load<int8_t>);
+      break;
+    case DType::kU8:
+      collect(load<uint8_t>);
+      break;
+    case DType::kBool:
+      collect([](const std::byte* at) { return *at != std::byte{0} ? 1 : 0; });
+      break;
+  }
+  return values;
+}
+
+}  // namespace
+
+const char* name(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return "F64";
+    case DType::kF32:
+      return "F32";
+    case DType::kF16:
+      return "F16";
+    case DType::kBF16:
+      return "BF16";
+    case DType::kI64:
+      return "I64";
+    case DType::kI32:
+      return "I32";
+    case DType::kU32:
+      return "U32";
+    case DType::kI16:
+      return "I16";
+    case DType::kI8:
+      return "I8";
+    case DType::kU8:
+      return "U8";
+    case DType::kBool:
+      return "BOOL";
+  }
+  return "unknown";
+}
+
+size_t bytes(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+    case DType::kI64:
+      return 8;
+    case DType::kF32:
+    case DType::kI32:
+    case DType::kU32:
+      return 4;
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kI16:
+      return 2;
+    case DType::kI8:
+    case DType::kU8:
+    case DType::kBool:
+      return 1;
+  }
+  return 0;
+}
+
+uint64_t CheckpointTensor::elements() const {
+  uint64_t count = 1;
+  for (const uint64_t extent : shape) count *= extent;
+  return count;
+}
+
+std::vector<float> CheckpointTensor::to_f32() const { return values_of<float>(*this); }
+
+std::vector<double> CheckpointTensor::to_f64() const { return values_of<double>(*this); }
+
+std::vector<int64_t> CheckpointTensor::to_i64() const {
+  if (dtype == DType::kF64 || dtype == DType::kF32 || dtype == DType::kF16 ||
+      dtype == DType::kBF16) {
+    throw InputError("{} holds {}: expected whole numbers", quote(name), convert::name(dtype));
+  }
+  return values_of<int64_t>(*this);
+}
+
+std::vector<uint64_t> contiguous_strides(std::span<const uint64_t> shape) {
+  std::vector<uint64_t> strides(shape.size(), 1);
+  for (size_t i = shape.size(); i > 1; --i) strides[i - 2] = strides[i - 1] * shape[i - 1];
+  return strides;
+}
+
+}  // namespace arenite::convert

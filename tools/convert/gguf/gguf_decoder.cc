@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the sizes from GGUF metadata and takes the tensors by GGUF's names.
+#include "convert/gguf/gguf_decoder.h"
+
+#include <string>
+#include <utility>
+
+#include "convert/families/hf_common.h"
+#include "convert/families/hf_fields.h"
+#include "convert/families/model_tensors.h"
+#include "convert/families/rope.h"
+#include "convert/families/weight_transforms.h"
+#include "convert/files/error.h"
+#include "convert/gguf/gguf_metadata.h"
+
+namespace arenite::convert {
+namespace {
+
+TensorStore store_of(const std::shared_ptr<const GgufFile>& file) {
+  TensorStore store(file->file_name());
+  for (const GgufTensor& tensor : file->tensors()) {
+    store.add(
+        {.name = tensor.name,
+         .type = tensor.block->name,
+         .is_real = true,
+         .shape = tensor.shape,
+         .load = [file, view = &tensor] { return read_gguf_blocks(*view->block, view->data); },
+         .file = file->file_name()});
+  }
+  return store;
+}
+
+class GgufDecoder {
+ public:
+  GgufDecoder(ConfigFields& fields, ModelTensors& tensors, std::string architecture)
+      : fields_(fields),
+        tensors_(tensors),
+        prefix_(architecture + "."),
+        is_gpt2_(architecture == "gpt2"),
+        is_llama_(architecture == "llama") {
+    spec_.architecture = std::move(architecture);
+  }
+
+  DecoderSpec run() {
+    const uint32_t layers = read_sizes();
+    check_sizes(spec_, layers, fields_.where());
+    refuse_variants();
+    spec_.activation = is_gpt2_ ? Activation::kGeluTanh : Activation::kSilu;
+    epsilon_ = fields_.positive(
+        prefix_ + (is_gpt2_ ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"));
+    if (is_gpt2_) {
+      spec_.position_embedding =
+          tensors_.matrix("position_embd.weight", spec_.positions_max, spec_.model_dim);
+    } else {
+      read_rope();
+    }
+    spec_.token_embedding = tensors_.matrix("token_embd.weight", spec_.vocab_size, spec_.model_dim);
+    for (uint32_t i = 0; i < layers; ++i) read_layer(fmt::format("blk.{}.", i));
+    spec_.final_norm = norm("output_norm", spec_.model_dim);
+    if (tensors_.has("output.weight")) {
+      spec_.output = linear("output", spec_.vocab_size, spec_.model_dim);
+    }
+    return std::move(spec_);
+  }
+
+ private:
+  uint32_t count(const char* name, std::optional<uint32_t> fallback = {}) {
+    return fields_.count(prefix_ + name, fallback);
+  }
+
+  uint32_t read_sizes() {
+    spec_.model_dim = count("embedding_length");
+    spec_.ffn_dim = count("feed_forward_length");
+    spec_.positions_max = count("context_length");
+    spec_.heads = count("attention.head_count");
+    spec_.kv_heads = count("attention.head_count_kv", spec_.heads);
+    if (fields_.has(prefix_ + "attention.key_length")) {
+      spec_.head_dim = count("attention.key_length");
+    } else {
+      spec_.head_dim = even_head_dim(spec_.model_dim, spec_.heads, fields_.where());
+    }
+    if (count("attention.value_length", spec_.head_dim) != spec_.head_dim) {
+      fields_.refuse(prefix_ + "attention.value_length",
+                     fmt::format("expected {}, the length of keys", spec_.head_dim));
+    }
+    spec_.vocab_size = tensors_.shape_of("token_embd.weight").rows;
+    if (count("vocab_size", spec_.vocab_size) != spec_.vocab_size) {
+      fields_.refuse(prefix_ + "vocab_size",
+                     fmt::format("expected {}, the rows of 'token_embd.weight'", spec_.vocab_size));
+    }
+    return count("block_count");
+  }
+
+  void refuse_variants() {
+    const auto expect = [&](const char* name, const nlohmann::json& value, const char* why) {
+      fields_.expect(prefix_ + name, value, why);
+    };
+    expect("expert_count", 0u, "mixtures of experts are not supported");
+    expect("expert_used_count", 0u, "mixtures of experts are not supported");
+    expect("attention.causal", true, "only causal decoders are read");
+    expect("use_parallel_residual", false, "this architecture does not have it");
+    fields_.expect("split.count", 1u, "give the model as one file; gguf-split --merge makes it");
+    fields_.pass_over("split.no");
+    fields_.pass_over("split.tensors.count");
+    for (const char* origin : {"quantize.imatrix.file", "quantize.imatrix.dataset",
+                               "quantize.imatrix.entries_count", "quantize.imatrix.chunks_count"}) {
+      fields_.pass_over(origin);
+    }
+    fields_.pass_over(prefix_ + "tensor_data_layout");  // of files of 2023; says nothing new
+  }
+
+  void read_rope() {
+    const uint32_t rotary_dim = count("rope.dimension_count", spec_.head_dim);
+    if (rotary_dim > spec_.head_dim || rotary_dim % 2 != 0 ||
+        (is_llama_ && rotary_dim != spec_.head_dim)) {
+      fields_.refuse(prefix_ + "rope.dimension_count",
+                     fmt::format("expected an even number, {} {}", is_llama_ ? "namely" : "at most",
+                                 spec_.head_dim));
+    }
+    RopeSpec rope = plain_rope(rotary_dim, fields_.positive(prefix_ + "rope.freq_base", 10000.0));
+    const std::string scaling = fields_.text(prefix_ + "rope.scaling.type", "none");
+    const double factor = fields_.positive(prefix_ + "rope.scaling.factor", 1.0);
+    fields_.pass_over(prefix_ + "rope.scaling.finetuned");
+    if (scaling == "linear") {
+      scale_linear(rope, factor);
+    } else if (scaling != "none") {
+      fields_.refuse(prefix_ + "rope.scaling.type", "expected none or linear");
+    }
+    // Llama 3 comes with the quotient of each frequency.
+    const std::vector<float> factors =
+        tensors_.vector("rope_freqs.weight", rotary_dim / 2, Presence::kIfStored);
+    for (size_t i = 0; i < factors.size(); ++i) {
+      if (!(factors[i] > 0.0f)) {
+        throw InputError(
+            "{}: 'rope_freqs.weight' has the value {} at index {}: expected more than "
+            "0",
+            quote(tensors_.source()), factors[i], i);
+      }
+      rope.inverse_frequencies[i] /= factors[i];
+    }
+    spec_.rope = std::move(rope);
+  }
+
+  NormSpec norm(const std::string& name, uint32_t features) {
+    return is_gpt2_ ? tensors_.layer_norm(name, features, epsilon_)
+                    : tensors_.rms_norm(name, features, epsilon_);
+  }
+
+  LinearSpec linear(const std::string& name, uint32_t outputs, uint32_t inputs) {
+    return tensors_.linear(name, outputs, inputs, Presence::kIfStored);
+  }
+
+  void read_layer(const std::string& name) {
+    const uint32_t width = spec_.model_dim;
+    const uint32_t query_rows = spec_.heads * spec_.head_dim;
+    const uint32_t key_rows = spec_.kv_heads * spec_.head_dim;
+    LayerSpec layer;
+    layer.attention_norm = norm(name + "attn_norm", width);
+    if (is_gpt2_) {
+      const LinearSpec fused = linear(name + "attn_qkv", query_rows + 2 * key_rows, width);
+      layer.query = select_rows(fused, row_range(0, query_rows));
+      layer.key = select_rows(fused, row_range(query_rows, key_rows));
+      layer.value = select_rows(fused, row_range(query_rows + key_rows, key_rows));
+    } else {
+      layer.query = linear(name + "attn_q", query_rows, width);
+      layer.key = linear(name + "attn_k", key_rows, width);
+      layer.value = linear(name + "attn_v", key_rows, width);
+      layer.gate = linear(name + "ffn_gate", spec_.ffn_dim, width);
+    }
+    if (is_llama_) {  // this architecture alone is stored for rotation of neighbours
+      layer.query = select_rows(layer.query, halves_of_pairs(spec_.heads, spec_.head_dim));
+      layer.key = select_rows(layer.key, halves_of_pairs(spec_.kv_heads, spec_.head_dim));
+    }
+    if (spec_.architecture == "qwen3") {
+      layer.query_norm = norm(name + "attn_q_norm", spec_.head_dim);
+      layer.key_norm = norm(name + "attn_k_norm", spec_.head_dim);
+    }
+    layer.output = linear(name + "attn_output", width, query_rows);
+    layer.mlp_norm = norm(name + "ffn_norm", width);
+    layer.up = linear(name + "ffn_up", spec_.ffn_dim, width);
+    layer.down = linear(name + "ffn_down", width, spec_.ffn_dim);
+    spec_.layers.push_back(std::move(layer));
+  }
+
+  ConfigFields& fields_;
+  ModelTensors& tensors_;
+  std::string prefix_;  // of the architecture's fields: "llama."
+  bool is_gpt2_;
+  bool is_llama_;
+  double epsilon_ = 0.0;
+  DecoderSpec spec_;
+};
+
+}  // namespace
+
+DecoderSpec read_gguf_decoder(const std::shared_ptr<const GgufFile>& file) {
+  ConfigFields fields = gguf_fields(*file);
+  const std::string architecture = fields.text("general.architecture");
+  if (architecture != "llama" && architecture != "gpt2" && architecture != "qwen2" &&
+      architecture != "qwen3") {
+    fields.refuse("general.architecture", "expected llama, gpt2, qwen2 or qwen3");
+  }
+  const TensorStore store = store_of(file);
+  ModelTensors tensors(store);
+  DecoderSpec spec = GgufDecoder(fields, tensors, architecture).run();
+  finish_fields(fields, spec);
+  tensors.finish();
+
+  const GgufTokenizer tokenizer = read_gguf_tokenizer(*file);
+  if (tokenizer.bos_id && *tokenizer.bos_id < spec.vocab_size) spec.bos_id = tokenizer.bos_id;
+  if (tokenizer.eos_id && *tokenizer.eos_id < spec.vocab_size) {
+    spec.eos_ids.push_back(*tokenizer.eos_id);
+  }
+  return spec;
+}
+
+}  // namespace arenite::convert

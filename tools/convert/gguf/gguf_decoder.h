@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The decoder that a GGUF file describes.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "convert/families/decoder_spec.h"
+#include "convert/gguf/gguf_file.h"
+#include "convert/gguf/gguf_tokenizer.h"
+
+namespace arenite::convert {
+
+// Architectures llama, gpt2, qwen2 and qwen3. Throws InputError for others, for metadata about the
+// computation that is not understood, and for tensors missing or left over.
+DecoderSpec read_gguf_decoder(const std::shared_ptr<const GgufFile>& file);
+
+// The tokenizer.ggml.* metadata. Throws InputError where a value has the wrong type, or an array
+// another length than the tokens. Nothing there: an empty tokenizer.
+GgufTokenizer read_gguf_tokenizer(const GgufFile& file);
+
+}  // namespace arenite::convert

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The container of GGUF version 3: metadata, and tensors described and mapped.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convert/files/file_map.h"
+#include "convert/gguf/gguf_blocks.h"
+
+namespace arenite::convert {
+
+// Types of metadata values, numbered as in files.
+enum class GgufType : uint32_t {
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kF32,
+  kBool,
+  kString,
+  kArray,
+  kU64,
+  kI64,
+  kF64,
+};
+
+// A metadata value as it lies in the file.
+struct GgufValue {
+  GgufType type = GgufType::kU8;  // of an array: that of its elements, never kArray
+  bool is_array = false;
+  uint64_t count = 1;                 // of elements
+  std::span<const std::byte> data{};  // the elements; strings with their 8 bytes of length each
+};
+
+// Calls `take(text)` for each string of `value`. REQUIRES: value.type is kString.
+template <typename Take>
+void for_each_string(const GgufValue& value, const Take& take) {
+  size_t at = 0;
+  for (uint64_t i = 0; i < value.count; ++i) {
+    uint64_t length = 0;
+    std::memcpy(&length, value.data.data() + at, sizeof length);
+    at += sizeof length;
+    const auto bytes = static_cast<size_t>(length);
+    take(std::string_view(reinterpret_cast<const char*>(value.data.data()) + at, bytes));
+    at += bytes;
+  }
+}
+
+struct GgufTensor {
+  std::string name;
+  const GgufBlock* block = nullptr;  // how its numbers are stored; one that is read
+  std::vector<uint64_t> shape;       // outermost dimension first, so reversed from the file
+  std::span<const std::byte> data{};
+};
+
+// Whether `file`, the bytes of a whole file, begins like one.
+bool is_gguf(std::span<const std::byte> file);
+
+class GgufFile {
+ public:
+  // Maps and checks `file` in full: counts, lengths, types and alignment, and that tensors follow
+  // one another without overlap or hole up to the end. Memory stays in proportion to what is truly
+  // there. Throws InputError.
+  static std::shared_ptr<const GgufFile> read(const std::filesystem::path& file);
+
+  const std::string& file_name() const { return file_name_; }
+  const std::map<std::string, GgufValue, std::less<>>& metadata() const { return metadata_; }
+  const std::vector<GgufTensor>& tensors() const { return tensors_; }
+
+ private:
+  explicit GgufFile(const std::filesystem::path& file);
+
+  std::string file_name_;
+  FileMap map_;
+  std::map<std::string, GgufValue, std::less<>> metadata_;
+  std::vector<GgufTensor> tensors_;
+
+  friend class GgufParser;
+};
+
+}  // namespace arenite::convert

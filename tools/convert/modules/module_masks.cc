@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds mask buffers by name, and reconciles them with options.
+#include "convert/modules/module_masks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "convert/files/error.h"
+#include "convert/modules/mask_buffer.h"
+#include "format/file_layout.h"
+
+namespace arenite::convert {
+namespace {
+
+const char* const kBufferNames[] = {"mask", "bias", "tril", "causal_mask", "attn_mask"};
+
+CompiledMask chosen_mask(MaskChoice choice, const ModuleOptions& options, uint32_t positions) {
+  switch (choice) {
+    case MaskChoice::kUnsaid:
+    case MaskChoice::kBidirectional:
+      return band_mask(kUnlimited, kUnlimited, positions);
+    case MaskChoice::kCausal:
+      return band_mask(kUnlimited, 0, positions);
+    case MaskChoice::kWindow:
+      break;
+  }
+  // A window as long as the context hides nothing more than causality does.
+  const bool all = positions != 0 && options.window >= positions;
+  return band_mask(all ? kUnlimited : options.window - 1, 0, positions);
+}
+
+struct FoundMask {
+  CompiledMask mask;
+  std::string origin;
+};
+
+std::optional<FoundMask> read_buffer(ModuleTensors& tensors, const std::string& head_prefix,
+                                     const ModuleOptions& options) {
+  for (const char* name : kBufferNames) {
+    const CheckpointTensor* tensor = tensors.take(head_prefix + name);
+    if (tensor == nullptr) continue;
+    const MaskBuffer buffer =
+        read_mask_buffer(*tensor, tensors.file(), options.context, options.mask_ones);
+    CompiledMask mask =
+        compile_mask(buffer.dense, fmt::format("{}: {}", tensors.file(), quote(tensor->name)));
+    if (options.mask != MaskChoice::kUnsaid &&
+        !(expand_mask(chosen_mask(options.mask, options, mask.positions).view(), mask.positions) ==
+          buffer.dense)) {
+      throw InputError(
+          "{}: the checkpoint's own mask {} is another one than {} asks for: found {} ({}); drop "
+          "the option to use it",
+          tensors.file(), quote(tensor->name), option_text(options.mask, options.window),
+          mask.describe(), buffer.meaning);
+    }
+    return FoundMask{std::move(mask),
+                     fmt::format("from buffer {}, where {}", quote(tensor->name), buffer.meaning)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void read_masks(AttentionModule& module, ModuleTensors& tensors, const ModuleOptions& options,
+                MaskChoice usual, const std::vector<std::string>& head_prefixes) {
+  std::vector<FoundMask> found;
+  for (const std::string& prefix : head_prefixes) {
+    if (auto mask = read_buffer(tensors, prefix, options)) found.push_back(std::move(*mask));
+  }
+  if (!found.empty() && found.size() != head_prefixes.size()) {
+    throw InputError("{}: {} of {} heads have a mask buffer: expected all or none", tensors.file(),
+                     found.size(), head_prefixes.size());
+  }
+  if (found.empty()) {
+    const bool said = options.mask != MaskChoice::kUnsaid;
+    found.push_back({chosen_mask(said ? options.mask : usual, options, options.context),
+                     said ? "as " + option_text(options.mask, options.window) + " asks"
+                          : "as usual for this module; there is no buffer"});
+    std::vector<std::string>& account = said ? module.account.given : module.account.assumed;
+    account.push_back(
+        said ? option_text(options.mask, options.window)
+             : fmt::format("{} mask, as usual for this module", found[0].mask.describe()));
+  }
+  module.positions_max = found[0].mask.positions;
+  for (uint32_t head = 0; head < module.heads; ++head) {
+    const FoundMask& of_head = found[found.size() == 1 ? 0 : head];
+    if (of_head.mask.positions != module.positions_max) {
+      throw InputError(
+          "{}: the masks of the heads differ in size: {} and {} positions; pass "
+          "--context N to use the first N of each",
+          tensors.file(), module.positions_max, of_head.mask.positions);
+    }
+    const auto known = std::find(module.masks.begin(), module.masks.end(), of_head.mask);
+    module.head_masks.push_back(static_cast<uint32_t>(known - module.masks.begin()));
+    if (known != module.masks.end()) continue;
+    if (module.masks.size() == format::kMasksMax) {
+      throw InputError("{}: its heads have more than {} different masks, which is the most",
+                       tensors.file(), format::kMasksMax);
+    }
+    module.masks.push_back(of_head.mask);
+    module.mask_origins.push_back(of_head.origin);
+  }
+}
+
+}  // namespace arenite::convert

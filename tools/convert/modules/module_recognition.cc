@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks for the key parameter of each known module, under any prefix.
+#include "convert/modules/module_recognition.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "convert/families/gpt_families.h"
+#include "convert/files/error.h"
+#include "convert/modules/module_readers.h"
+#include "convert/modules/module_tensors.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr size_t kNamesListed = 30;
+
+using Candidates = std::map<std::string, const KnownModule*>;  // by prefix
+
+// Is `name` <prefix>key, where the prefix is empty or ends in a dot?
+bool ends_in(const std::string& name, std::string_view key) {
+  return name.ends_with(key) &&
+         (name.size() == key.size() || name[name.size() - key.size() - 1] == '.');
+}
+
+// Does `prefix` end in heads.N.? Then its parameters belong to one of the heads of a module.
+bool is_of_a_head(const std::string& prefix) {
+  size_t begin = prefix.empty() ? 0 : prefix.size() - 1;
+  while (begin > 0 && std::isdigit(static_cast<unsigned char>(prefix[begin - 1])) != 0) --begin;
+  return begin + 1 < prefix.size() && ends_in(prefix.substr(0, begin), "heads.");
+}
+
+// Is there one name only, of all in order, that begins with `prefix`?
+bool is_alone_under(std::string_view prefix, const std::vector<std::string_view>& sorted_names) {
+  const auto first = std::ranges::lower_bound(sorted_names, prefix);
+  return first != sorted_names.end() && first->starts_with(prefix) &&
+         (first + 1 == sorted_names.end() || !(first + 1)->starts_with(prefix));
+}
+
+std::vector<std::string_view> sorted_names_of(const Checkpoint& checkpoint) {
+  std::vector<std::string_view> names;
+  for (const CheckpointTensor& tensor : checkpoint.tensors()) names.push_back(tensor.name);
+  std::ranges::sort(names);
+  return names;
+}
+
+// `names` a line each, the first ones of many.
+std::string list_names(const std::vector<std::string>& names) {
+  std::string listed;
+  for (size_t i = 0; i < std::min(names.size(), kNamesListed); ++i) {
+    listed += fmt::format("  {}\n", names[i]);
+  }
+  if (names.size() > kNamesListed) {
+    listed += fmt::format("  ... and {} more\n", names.size() - kNamesListed);
+  }
+  return listed;
+}
+
+Candidates find_candidates(const Checkpoint& checkpoint) {
+  const std::vector<std::string_view> sorted_names = sorted_names_of(checkpoint);
+  Candidates candidates;
+  for (const KnownModule& module : known_module_table()) {
+    const std::string_view key = module.key;
+    for (const CheckpointTensor& tensor : checkpoint.tensors()) {
+      if (!ends_in(tensor.name, key)) continue;
+      const std::string prefix = tensor.name.substr(0, tensor.name.size() - key.size());
+      // heads.N.W_query is one module per head, not N modules; tril may be a mask of anything.
+      if (key == "W_query.weight" && is_of_a_head(prefix)) continue;
+      if (key == "tril" && (!candidates.empty() || !is_alone_under(prefix, sorted_names))) continue;
+      candidates.emplace(prefix, &module);
+    }
+  }
+  return candidates;
+}
+
+std::string with_dot(std::string prefix) {
+  if (!prefix.empty() && prefix.back() != '.') prefix += '.';
+  return prefix;
+}
+
+const Candidates::value_type& choose(const Checkpoint& checkpoint, const Candidates& candidates,
+                                     const ModuleOptions& options) {
+  if (candidates.empty()) {
+    throw InputError(
+        "{}: no attention module found. The file has:\n{}The modules known are:\n{}State dicts of "
+        "whole models that are known:\n  torch.nn.TransformerEncoder: "
+        "layers.0.self_attn.in_proj_weight ...\n{}Weights of transformers need their config.json "
+        "beside them.",
+        quote(checkpoint.file_name()), list_tensors(checkpoint), known_modules(),
+        known_gpt_families());
+  }
+  if (options.module) {
+    const auto found = candidates.find(with_dot(*options.module));
+    if (found != candidates.end()) return *found;
+  } else if (candidates.size() == 1) {
+    return *candidates.begin();
+  }
+  std::vector<std::string> names;
+  for (const auto& [prefix, module] : candidates) {
+    names.push_back(fmt::format("{} ({})", quote(prefix), module->name));
+  }
+  throw InputError("{}: {}; choose one with --module PREFIX:\n{}", quote(checkpoint.file_name()),
+                   options.module ? fmt::format("there is no module {}", quote(*options.module))
+                                  : fmt::format("there are {} modules", candidates.size()),
+                   list_names(names));
+}
+
+}  // namespace
+
+AttentionModule read_attention_module(const Checkpoint& checkpoint, const ModuleOptions& options) {
+  const Candidates candidates = find_candidates(checkpoint);
+  const auto& [prefix, known] = choose(checkpoint, candidates, options);
+  ModuleTensors tensors(checkpoint, prefix);
+  const AttentionModule module = known->read(tensors, options);
+
+  std::vector<std::string> unknown = tensors.rest();
+  if (!options.module) {
+    for (const CheckpointTensor& tensor : checkpoint.tensors()) {
+      if (!tensor.name.starts_with(prefix)) unknown.push_back(tensor.name);
+    }
+  }
+  if (!unknown.empty()) {
+    for (std::string& name : unknown) name = quote(name);
+    throw InputError("{}: this is {}, but these tensors are not part of it:\n{}{}",
+                     quote(checkpoint.file_name()), module.architecture, list_names(unknown),
+                     options.module ? ""
+                                    : "To convert one module of a larger checkpoint, pass "
+                                      "--module PREFIX.\n");
+  }
+  return module;
+}
+
+std::string known_modules() {
+  std::string text;
+  for (const KnownModule& module : known_module_table()) {
+    text += fmt::format("  {:<40} {}\n", module.name, module.parameters);
+  }
+  return text;
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks for structure in a dense mask, from the cheapest form to the most general.
+#include "convert/program/mask_compiler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <stdexcept>
+
+#include "convert/files/error.h"
+#include "core/packing.h"
+#include "format/file_layout.h"
+#include "kernels/kernel_set.h"
+#include "ops/mask.h"
+
+namespace arenite::convert {
+namespace {
+
+void check_rows(const DenseMask& dense, const std::string& origin) {
+  for (uint32_t row = 0; row < dense.positions; ++row) {
+    bool seen = false;
+    for (uint32_t key = 0; key < dense.positions && !seen; ++key) seen = dense.at(row, key);
+    if (!seen) {
+      throw InputError(
+          "{}: the mask hides every key of row {} of {}: expected at least one "
+          "visible key in each row",
+          origin, row, dense.positions);
+    }
+  }
+}
+
+// visible[distance + positions - 1], if only the distance key - query counts.
+std::optional<std::vector<bool>> by_distance(const DenseMask& dense) {
+  const uint32_t n = dense.positions;
+  std::vector<bool> visible(2 * size_t{n} - 1);
+  for (uint32_t key = 0; key < n; ++key) visible[key + n - 1] = dense.at(0, key);
+  for (uint32_t row = 0; row < n; ++row) visible[n - 1 - row] = dense.at(row, 0);
+  for (uint32_t row = 0; row < n; ++row) {
+    for (uint32_t key = 0; key < n; ++key) {
+      if (dense.at(row, key) != visible[key + n - 1 - row]) return std::nullopt;
+    }
+  }
+  return visible;
+}
+
+// REQUIRES: distance 0 is visible.
+CompiledMask compile_distances(const std::vector<bool>& visible, uint32_t positions) {
+  const size_t origin = positions - 1;
+  size_t first = 0;
+  size_t last = visible.size() - 1;
+  while (!visible[first]) ++first;
+  while (!visible[last]) --last;
+  const bool one_range =
+      std::all_of(visible.begin() + static_cast<ptrdiff_t>(first),
+                  visible.begin() + static_cast<ptrdiff_t>(last) + 1, [](bool v) { return v; });
+  CompiledMask mask;
+  mask.positions = positions;
+  mask.behind = static_cast<uint32_t>(origin - first);
+  mask.ahead = static_cast<uint32_t>(last - origin);
+  if (one_range) {
+    if (mask.behind == origin) mask.behind = kUnlimited;
+    if (mask.ahead == origin && origin != 0) mask.ahead = kUnlimited;
+    return mask;
+  }
+  mask.kind = MaskKind::kStrip;
+  for (const bool v : visible) mask.values.push_back(v ? 0.0f : -INFINITY);
+  return mask;
+}
+
+// One tile as 32 words, with the keys beyond the mask hidden.
+std::vector<uint32_t> tile_bits(const DenseMask& dense, uint32_t row_begin, uint32_t key_begin) {
+  std::vector<uint32_t> bits(kMaskTile, 0);
+  for (uint32_t r = 0; r < kMaskTile && row_begin + r < dense.positions; ++r) {
+    for (uint32_t k = 0; k < kMaskTile && key_begin + k < dense.positions; ++k) {
+      if (dense.at(row_begin + r, key_begin + k)) bits[r] |= 1u << k;
+    }
+  }
+  return bits;
+}
+
+CompiledMask compile_tiles(const DenseMask& dense, const std::string& origin) {
+  if (dense.positions > format::kTileMaskPositionsMax) {
+    throw InputError(
+        "{}: a mask without structure may have {} positions, this one has {}; "
+        "use --context to keep fewer",
+        origin, format::kTileMaskPositionsMax, dense.positions);
+  }
+  CompiledMask mask;
+  mask.kind = MaskKind::kTiles;
+  mask.positions = dense.positions;
+  mask.behind = mask.ahead = kUnlimited;
+  DenseMask full(dense.positions);
+  full.visible.assign(full.visible.size(), true);
+  std::map<std::vector<uint32_t>, uint16_t> stored;
+  for (uint32_t row = 0; row < dense.positions; row += kMaskTile) {
+    for (uint32_t key = 0; key < dense.positions; key += kMaskTile) {
+      const std::vector<uint32_t> bits = tile_bits(dense, row, key);
+      if (std::all_of(bits.begin(), bits.end(), [](uint32_t word) { return word == 0; })) {
+        mask.map.push_back(kTileHidden);
+        continue;
+      }
+      if (bits == tile_bits(full, row, key)) {
+        mask.map.push_back(kTileVisible);
+        continue;
+      }
+      const size_t next = kTileMixed + stored.size();
+      const auto [place, is_new] = stored.try_emplace(bits, static_cast<uint16_t>(next));
+      if (next > UINT16_MAX) {
+        throw InputError(
+            "{}: the mask has more than {} different tiles of 32 x 32; use --context "
+            "to keep fewer positions",
+            origin, UINT16_MAX - kTileMixed);
+      }
+      if (is_new) mask.bits.insert(mask.bits.end(), bits.begin(), bits.end());
+      mask.map.push_back(place->second);
+    }
+  }
+  for (uint32_t row = 0; row < dense.positions; ++row) {
+    uint32_t begin = 0;
+    uint32_t end = dense.positions;
+    while (!dense.at(row, begin)) ++begin;
+    while (!dense.at(row, end - 1)) --end;
+    mask.row_begin.push_back(begin);
+    mask.row_end.push_back(end);
+  }
+  return mask;
+}
+
+}  // namespace
+
+MaskView CompiledMask::view() const {
+  return {kind, positions, behind, ahead, values, map, bits, row_begin, row_end};
+}
+
+size_t mask_bytes(const MaskView& mask) {
+  return mask.kind == MaskKind::kBand
+             ? 2 * sizeof(uint32_t)
+             : mask.values.size_bytes() + mask.map.size_bytes() + mask.bits.size_bytes() +
+                   mask.row_begin.size_bytes() + mask.row_end.size_bytes();
+}
+
+std::string describe_mask(const MaskView& mask) {
+  switch (mask.kind) {
+    case MaskKind::kBand:
+      if (mask.behind == kUnlimited && mask.ahead == kUnlimited) return "bidirectional";
+      if (mask.behind == kUnlimited && mask.ahead == 0) return "causal";
+      if (mask.ahead == 0) return fmt::format("causal window of {}", uint64_t{mask.behind} + 1);
+      if (mask.behind == 0 && mask.ahead == kUnlimited) return "anti-causal";
+      return fmt::format("band, {} behind, {} ahead",
+                         mask.behind == kUnlimited ? "all" : std::to_string(mask.behind),
+                         mask.ahead == kUnlimited ? "all" : std::to_string(mask.ahead));
+    case MaskKind::kStrip:
+      return fmt::format("strip by distance, {} values", mask.values.size());
+    case MaskKind::kTiles:
+      return fmt::format("tiles, {} of {} stored", mask.bits.size() / kMaskTile, mask.map.size());
+  }
+  return "";
+}
+
+CompiledMask band_mask(uint32_t behind, uint32_t ahead, uint32_t positions) {
+  CompiledMask mask;
+  mask.positions = positions;
+  mask.behind = behind;
+  mask.ahead = ahead;
+  return mask;
+}
+
+CompiledMask compile_mask(const DenseMask& dense, const std::string& origin) {
+  if (dense.positions == 0) throw InputError("{}: the mask is empty", origin);
+  check_rows(dense, origin);
+  CompiledMask mask;
+  const auto distances = by_distance(dense);
+  if (distances && (*distances)[dense.positions - 1]) {
+    mask = compile_distances(*distances, dense.positions);
+  } else {
+    mask = compile_tiles(dense, origin);
+  }
+  if (!(expand_mask(mask.view(), dense.positions) == dense)) {
+    throw std::logic_error("a compiled mask differs from the dense one: this is a bug");
+  }
+  return mask;
+}
+
+DenseMask expand_mask(const MaskView& mask, uint32_t positions) {
+  const KernelSet& kernels = *kernel_set(Target::kPortable);
+  DenseMask dense(positions);
+  std::vector<float> scores(positions + kReadAheadBytes / sizeof(float));
+  for (uint32_t row = 0; row < positions; ++row) {
+    const KeyRange range = visible_keys(mask, row, positions);
+    std::fill(scores.begin(), scores.end(), 0.0f);
+    if (range.begin < range.end) apply_mask(kernels, mask, row, range, scores.data());
+    for (uint32_t key = range.begin; key < range.end; ++key) {
+      dense.set(row, key, scores[key - range.begin] == 0.0f);
+    }
+  }
+  return dense;
+}
+
+}  // namespace arenite::convert

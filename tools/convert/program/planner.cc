@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Greedy placement by width.
+#include "convert/program/planner.h"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+namespace arenite::convert {
+namespace {
+
+using format::SlotView;
+
+void find_lifetimes(Program& program) {
+  const uint32_t last_op = static_cast<uint32_t>(program.ops.size()) - 1;
+  for (SlotView& slot : program.slots) {
+    slot.first_op = last_op;
+    slot.last_op = 0;
+  }
+  for (uint32_t i = 0; i <= last_op; ++i) {
+    const format::Uses uses = program.ops[i].body.uses();
+    for (const format::Use& use : uses) {
+      SlotView& slot = program.slots[use.view.slot];
+      slot.first_op = std::min(slot.first_op, i);
+      slot.last_op = std::max(slot.last_op, i);
+    }
+  }
+  if (program.vocab_size == 0) program.slots[program.input_slot].first_op = 0;
+  program.slots[program.output_slot].last_op = last_op;
+}
+
+// Rows of tokens and rows of outputs have an area each.
+bool alive_together(const SlotView& a, const SlotView& b) {
+  return a.per_output == b.per_output && a.first_op <= b.last_op && b.first_op <= a.last_op;
+}
+
+bool overlap(const SlotView& a, const SlotView& b) {
+  return a.column < b.column + b.width && b.column < a.column + a.width;
+}
+
+}  // namespace
+
+void place_slots(Program& program) {
+  find_lifetimes(program);
+  std::vector<size_t> order(program.slots.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return program.slots[a].width > program.slots[b].width;
+  });
+  std::vector<SlotView> placed;
+  for (const size_t index : order) {
+    SlotView& slot = program.slots[index];
+    slot.column = 0;
+    const auto in_the_way = [&](const SlotView& other) {
+      return alive_together(slot, other) && overlap(slot, other);
+    };
+    auto blocker = placed.begin();
+    while ((blocker = std::find_if(placed.begin(), placed.end(), in_the_way)) != placed.end()) {
+      slot.column = blocker->column + blocker->width;
+    }
+    placed.push_back(slot);
+  }
+  for (size_t a = 0; a < placed.size(); ++a) {
+    for (size_t b = 0; b < a; ++b) {
+      if (alive_together(placed[a], placed[b]) && overlap(placed[a], placed[b])) {
+        throw std::logic_error("the planner let two slots overlap: this is a bug");
+      }
+    }
+  }
+}
+
+}  // namespace arenite::convert

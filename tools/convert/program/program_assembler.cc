@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/program/program_assembler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "convert/program/mask_compiler.h"
+#include "convert/program/planner.h"
+
+namespace arenite::convert {
+namespace {
+
+using format::ActivationKind;
+using format::ColumnView;
+using format::OpKind;
+using format::OpView;
+
+std::vector<float> scaled(std::vector<float> values, double scale) {
+  if (scale == 1.0) return values;
+  for (float& value : values) value = static_cast<float>(value * scale);
+  return values;
+}
+
+ActivationKind kind_of(Activation activation) {
+  switch (activation) {
+    case Activation::kGeluErf:
+      return ActivationKind::kGeluErf;
+    case Activation::kGeluTanh:
+      return ActivationKind::kGeluTanh;
+    case Activation::kSilu:
+      return ActivationKind::kSilu;
+    case Activation::kRelu:
+      return ActivationKind::kRelu;
+    case Activation::kTanh:
+      return ActivationKind::kTanh;
+    case Activation::kSigmoid:
+      return ActivationKind::kSigmoid;
+  }
+  return ActivationKind::kRelu;
+}
+
+}  // namespace
+
+ProgramAssembler::ProgramAssembler(const std::string& name, const std::string& architecture) {
+  program_.name = name;
+  program_.architecture = architecture;
+}
+
+uint32_t ProgramAssembler::add_slot(uint32_t width, bool per_output) {
+  format::SlotView slot;
+  slot.width = width;
+  slot.per_output = per_output;
+  program_.slots.push_back(slot);
+  return static_cast<uint32_t>(program_.slots.size() - 1);
+}
+
+uint32_t ProgramAssembler::add_tensor(ProgramTensor tensor) {
+  program_.tensors.push_back(std::move(tensor));
+  return static_cast<uint32_t>(program_.tensors.size() - 1);
+}
+
+uint32_t ProgramAssembler::add_vector(const std::string& name, std::vector<float> values) {
+  ProgramTensor tensor;
+  tensor.name = name;
+  tensor.outputs = 1;
+  tensor.inputs = static_cast<uint32_t>(values.size());
+  tensor.layout = format::Layout::kRows;
+  tensor.weights = std::move(values);
+  return add_tensor(std::move(tensor));
+}
+
+uint32_t ProgramAssembler::add_table(const WeightRef& weight, uint32_t rows) {
+  ProgramTensor tensor;
+  tensor.name = weight.name;
+  tensor.outputs = rows;
+  tensor.inputs = weight.columns;
+  tensor.layout = format::Layout::kRows;
+  tensor.load = [weight, rows] {
+    std::vector<float> values = weight.load();
+    values.resize(size_t{rows} * weight.columns);
+    return values;
+  };
+  return add_tensor(std::move(tensor));
+}
+
+uint32_t ProgramAssembler::add_matrix(const std::string& name, std::vector<MatrixPart> parts) {
+  ProgramTensor tensor;
+  tensor.name = name;
+  tensor.inputs = parts[0].linear->weight.columns;
+  const bool has_bias =
+      std::ranges::any_of(parts, [](const MatrixPart& part) { return !part.linear->bias.empty(); });
+  std::vector<std::pair<WeightRef, double>> weights;
+  for (const MatrixPart& part : parts) {
+    const LinearSpec& linear = *part.linear;
+    tensor.outputs += linear.weight.rows;
+    weights.emplace_back(linear.weight, part.scale);
+    if (!has_bias) continue;
+    const std::vector<float> bias = scaled(linear.bias, part.scale);
+    tensor.bias.insert(tensor.bias.end(), bias.begin(), bias.end());
+    tensor.bias.resize(tensor.outputs, 0.0f);
+  }
+  tensor.load = [weights] {
+    if (weights.size() == 1) return scaled(weights[0].first.load(), weights[0].second);
+    std::vector<float> all;
+    for (const auto& [weight, scale] : weights) {
+      const std::vector<float> rows = scaled(weight.load(), scale);
+      all.insert(all.end(), rows.begin(), rows.end());
+    }
+    return all;
+  };
+  return add_tensor(std::move(tensor));
+}
+
+uint32_t ProgramAssembler::add_band(uint32_t behind, uint32_t ahead) {
+  const CompiledMask mask = band_mask(behind, ahead, 0);
+  const auto known = std::find(program_.masks.begin(), program_.masks.end(), mask);
+  const auto index = known - program_.masks.begin();
+  if (known == program_.masks.end()) program_.masks.push_back(mask);
+  return static_cast<uint32_t>(index);
+}
+
+uint32_t ProgramAssembler::add_cache(const CacheShape& shape, uint32_t behind) {
+  program_.caches.push_back({shape, behind});
+  return static_cast<uint32_t>(program_.caches.size() - 1);
+}
+
+void ProgramAssembler::add_op(const std::string& name, const OpView& body) {
+  program_.ops.push_back({name, body});
+}
+
+void ProgramAssembler::add_norm(const std::string& name, const NormSpec& norm,
+                                const ColumnView& input, const ColumnView& output, uint32_t groups,
+                                double scale) {
+  std::vector<float> gain = norm.gain;
+  for (float& value : gain) {
+    value = static_cast<float>((value + (norm.gain_plus_one ? 1.0 : 0.0)) * scale);
+  }
+  OpView op;
+  op.kind = OpKind::kNorm;
+  op.norm.input = input;
+  op.norm.output = output;
+  op.norm.kind = norm.kind == NormKind::kRms ? format::NormKind::kRms : format::NormKind::kLayer;
+  op.norm.groups = groups;
+  op.norm.epsilon = static_cast<float>(norm.epsilon);
+  op.norm.gain = add_vector(name + ".gain", std::move(gain));
+  if (!norm.bias.empty()) op.norm.bias = add_vector(name + ".bias", scaled(norm.bias, scale));
+  add_op(name, op);
+}
+
+void ProgramAssembler::add_linear(const std::string& name, const ColumnView& input,
+                                  const ColumnView& output, std::vector<MatrixPart> parts) {
+  add_product(name, input, output, add_matrix(name, std::move(parts)));
+}
+
+void ProgramAssembler::add_product(const std::string& name, const ColumnView& input,
+                                   const ColumnView& output, uint32_t matrix) {
+  OpView op;
+  op.kind = OpKind::kLinear;
+  op.linear = {input, output, matrix};
+  add_op(name, op);
+}
+
+void ProgramAssembler::add_activation(const std::string& name, Activation activation,
+                                      const ColumnView& target, const ColumnView& factor) {
+  OpView op;
+  op.kind = OpKind::kActivation;
+  op.activation.target = target;
+  op.activation.factor = factor;
+  op.activation.kind = kind_of(activation);
+  add_op(name, op);
+}
+
+void ProgramAssembler::add_sum(const std::string& name, uint32_t target, uint32_t other) {
+  OpView op;
+  op.kind = OpKind::kAdd;
+  op.add = {whole(target), whole(other)};
+  add_op(name, op);
+}
+
+void ProgramAssembler::add_select(const std::string& name, uint32_t input, uint32_t output,
+                                  format::SelectKind kind) {
+  add_select(name, whole(input), whole(output), kind);
+}
+
+void ProgramAssembler::add_select(const std::string& name, const ColumnView& input,
+                                  const ColumnView& output, format::SelectKind kind) {
+  OpView op;
+  op.kind = OpKind::kSelect;
+  op.select = {input, output, kind};
+  add_op(name, op);
+}
+
+void ProgramAssembler::show_state(uint32_t slot) {
+  program_.hidden_states.push_back({static_cast<uint32_t>(program_.ops.size() - 1), whole(slot)});
+}
+
+Program ProgramAssembler::finish() {
+  place_slots(program_);
+  return std::move(program_);
+}
+
+}  // namespace arenite::convert

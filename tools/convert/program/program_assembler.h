@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts a program together op by op: what whole models have in common.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "convert/families/layer_parts.h"
+#include "convert/program/program.h"
+
+namespace arenite::convert {
+
+// One of the matrices that a fused one is made of: its rows follow those of the part before it.
+struct MatrixPart {
+  const LinearSpec* linear = nullptr;
+  double scale = 1.0;  // multiplies weights and bias
+};
+
+// Weights are read when the writer packs them: the assembler keeps only how.
+class ProgramAssembler {
+ public:
+  ProgramAssembler(const std::string& name, const std::string& architecture);
+
+  Program& program() { return program_; }
+
+  uint32_t add_slot(uint32_t width, bool per_output = false);
+  format::ColumnView whole(uint32_t slot) const { return {slot, 0, program_.slots[slot].width}; }
+
+  uint32_t add_tensor(ProgramTensor tensor);
+  uint32_t add_vector(const std::string& name, std::vector<float> values);
+  uint32_t add_table(const WeightRef& weight, uint32_t rows);  // its first rows, not packed
+  uint32_t add_matrix(const std::string& name, std::vector<MatrixPart> parts);
+  uint32_t add_band(uint32_t behind, uint32_t ahead);  // a mask, once for all that are equal
+  uint32_t add_cache(const CacheShape& shape, uint32_t behind);
+
+  void add_op(const std::string& name, const format::OpView& body);
+  void add_norm(const std::string& name, const NormSpec& norm, const format::ColumnView& input,
+                const format::ColumnView& output, uint32_t groups = 1, double scale = 1.0);
+  void add_linear(const std::string& name, const format::ColumnView& input,
+                  const format::ColumnView& output, std::vector<MatrixPart> parts);
+  void add_product(const std::string& name, const format::ColumnView& input,
+                   const format::ColumnView& output, uint32_t matrix);  // of add_matrix
+  void add_activation(const std::string& name, Activation activation,
+                      const format::ColumnView& target, const format::ColumnView& factor = {});
+  void add_sum(const std::string& name, uint32_t target, uint32_t other);
+  void add_select(const std::string& name, uint32_t input, uint32_t output,
+                  format::SelectKind kind);
+  void add_select(const std::string& name, const format::ColumnView& input,
+                  const format::ColumnView& output, format::SelectKind kind);
+
+  void show_state(uint32_t slot);  // the hidden state that the last op completes
+
+  Program finish();  // places the slots (planner.h)
+
+ private:
+  Program program_;
+};
+
+}  // namespace arenite::convert

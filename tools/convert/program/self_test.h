@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes the self-test of a model file, which Session::self_test runs, and takes it away again.
+#pragma once
+
+#include <cstdint>
+
+#include "convert/files/aligned_bytes.h"
+#include "convert/program/program.h"
+
+namespace arenite::convert {
+
+// How many tokens a self-test of this program feeds: past one row of every kernel set, more where
+// a mask shows the first ones nothing but later ones, fewer in a short context.
+uint32_t self_test_tokens(const Program& program);
+
+// Fills in the self-test of a file that write_model left room in. What is fed is text where the
+// model has a tokenizer that can read it, else ids of its vocabulary, or features of zero mean and
+// unit variance. What the ops make of it is what the scalar kernels make of it, or the first of the
+// file's targets that this CPU runs; how far the others may be off is 1e-4 of a row's length, or
+// 16 times as far as any of them is off here.
+void record_self_test(AlignedBytes& file, const Program& program);
+
+// Takes the self-test out of a verified file, which gets shorter.
+void strip_self_test(AlignedBytes& file);
+
+}  // namespace arenite::convert

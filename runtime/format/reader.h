@@ -82,7 +82,8 @@ enum class ActivationKind : uint8_t {
   kSilu,
   kSoftCap,
   kTanh,
-  kSigmoid
+  kSigmoid,
+  kScale
 };
 
 struct ActivationOp {

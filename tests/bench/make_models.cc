@@ -8,9 +8,6 @@
 
 #include "convert/convert.h"
 #include "convert/files/atomic_file.h"
-#include "convert/program/decoder_program.h"
-#include "convert/program/encoder_program.h"
-#include "convert/program/program_builder.h"
 #include "convert/program/writer.h"
 
 namespace {
@@ -163,7 +160,7 @@ void write(const std::filesystem::path& folder, const std::string& name, const P
 
 void write_module(const std::filesystem::path& folder, const std::string& name,
                   const AttentionModule& module) {
-  write(folder, name, build_program(module, name), "all");
+  write(folder, name, compile(build_graph(module), name), "all");
 }
 
 }  // namespace
@@ -177,8 +174,8 @@ int main(int argc, char** argv) {
     std::filesystem::create_directories(argv[1]);
     write_module(argv[1], "gpt2-attention", causal_self_attention(768, 12, 1024));
     write_module(argv[1], "tiny-attention", causal_self_attention(4, 2, 8));
-    write(argv[1], "minilm-l6", build_encoder_program(minilm_l6(), "minilm-l6"), "native");
-    write(argv[1], "gpt2-small", build_decoder_program(gpt2_small(4096), "gpt2-small"), "native");
+    write(argv[1], "minilm-l6", compile(build_graph(minilm_l6()), "minilm-l6"), "native");
+    write(argv[1], "gpt2-small", compile(build_graph(gpt2_small(4096)), "gpt2-small"), "native");
   } catch (const std::exception& error) {
     fmt::print(stderr, "make_bench_models: {}\n", error.what());
     return 1;

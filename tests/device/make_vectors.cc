@@ -16,22 +16,17 @@
 #include <nlohmann/json.hpp>
 
 #include "arenite/tokenizer.h"
-#include "convert/check/decoder_reference.h"
-#include "convert/check/encoder_reference.h"
-#include "convert/check/module_reference.h"
 #include "convert/convert.h"
-#include "convert/convert_decoder.h"
-#include "convert/convert_encoder.h"
 #include "convert/files/atomic_file.h"
 #include "convert/files/npy.h"
 #include "convert/program/conversion_steps.h"
-#include "convert/program/program_builder.h"
 #include "device/pytorch_cases.h"
 #include "device/vector_writer.h"
 #include "device/vectors.h"
 #include "support/decoder_factory.h"
 #include "support/encoder_factory.h"
 #include "support/model_factory.h"
+#include "support/reference_models.h"
 #include "support/tokenizer_model.h"
 
 namespace arenite::device {
@@ -62,11 +57,11 @@ convert::AlignedBytes pack(const convert::Program& program, const Targets& targe
 void add_modules(VectorWriter& writer, const Targets& targets) {
   for (const test::ModuleSpec& spec : test::all_specs()) {
     const convert::AttentionModule module = test::make_module(spec);
-    const convert::AlignedBytes file = pack(build_program(module, spec.name), targets);
+    const convert::AlignedBytes file = pack(compile(build_graph(module), spec.name), targets);
     NewModelCase one = {spec.name, writer.file(file.span()), file.span()};
     one.tokens = kTokens;
     one.features = test::random_floats(size_t{kTokens} * module.features, 7);
-    one.expected = convert::reference_output(module, one.features, kTokens).values;
+    one.expected = reference_module(module, one.features).values;
     one.tolerance = kSmallModelError;
     writer.model_case(one);
   }
@@ -78,7 +73,7 @@ void add_decoders(VectorWriter& writer, const Targets& targets) {
     NewModelCase one = {shape.name, writer.file(file.span()), file.span()};
     one.tokens = kTokens;
     one.ids = test::random_ids(kTokens, shape.vocab_size);
-    one.expected = convert::reference_decoder(test::make_decoder(shape), one.ids).logits;
+    one.expected = reference_decoder(test::make_decoder(shape), one.ids).values;
     one.tolerance = kSmallModelError;
     writer.model_case(one);
   }
@@ -102,7 +97,7 @@ void add_encoders(VectorWriter& writer, const Targets& targets) {
     for (uint32_t s = 0; s < batch.sequences; ++s) {
       const size_t begin = size_t{s} * kTokens;
       const size_t width = shape.input_features;
-      const convert::EncoderOutputs alone =
+      const convert::Evaluation alone =
           shape.vocab_size != 0
               ? reference_encoder(spec, std::span(batch.ids).subspan(begin, batch.lengths[s]))
               : reference_encoder(spec, std::span<const float>(batch.features)

@@ -8,10 +8,8 @@
 #include <utility>
 
 #include "convert/convert.h"
-#include "convert/convert_encoder.h"
 #include "convert/files/checkpoint.h"
 #include "convert/program/conversion_steps.h"
-#include "convert/program/program_builder.h"
 #include "golden/pinned_cases.h"
 
 namespace arenite::device {
@@ -60,7 +58,7 @@ void add_pinned(VectorWriter& writer, const Targets& targets) {
       {"pinned gpt", test::gpt_tiny()}};
   for (const auto& [name, pinned] : cases) {
     const convert::AlignedBytes file =
-        convert::pack_model(build_program(pinned.module, name), targets, name);
+        convert::pack_model(compile(build_graph(pinned.module), name), targets, name);
     NewModelCase one = {name, writer.file(file.span()), file.span()};
     one.tokens = static_cast<uint32_t>(pinned.input.size() / pinned.module.features);
     one.features = pinned.input;

@@ -23,9 +23,6 @@
 #include "convert/families/encoder_source.h"
 #include "convert/files/checkpoint.h"
 #include "convert/modules/module_recognition.h"
-#include "convert/program/decoder_program.h"
-#include "convert/program/encoder_program.h"
-#include "convert/program/program_builder.h"
 #include "convert/program/writer.h"
 #include "convert/tokenizers/tokenizer_source.h"
 
@@ -43,13 +40,13 @@ AlignedBytes convert_module(const Words& words) {
   options.mask = words.at(5) == "causal" ? MaskChoice::kCausal : MaskChoice::kBidirectional;
   options.features = static_cast<uint32_t>(std::stoul(words.at(6)));
   const Checkpoint checkpoint = Checkpoint::read(words[1]);
-  return write_model(build_program(read_attention_module(checkpoint, options), kName),
+  return write_model(compile(build_graph(read_attention_module(checkpoint, options)), kName),
                      parse_targets("all"));
 }
 
 AlignedBytes convert_decoder(const Words& words) {
   const DecoderSource source = open_decoder(words[1]);
-  Program program = build_decoder_program(source.spec, kName);
+  Program program = compile(build_graph(source.spec), kName);
   program.tokenizer = tokenizer_for(words[1], words.size() > 4 ? words[4] : "", source);
   return write_model(program, parse_targets(words.at(3)));
 }
@@ -60,7 +57,7 @@ AlignedBytes convert_encoder(const Words& words) {
   if (std::ranges::count(words, "norm_first") != 0) options.norm_first = true;
   if (std::ranges::count(words, "bidirectional") != 0) options.mask = MaskChoice::kBidirectional;
   if (std::ranges::count(words, "unscaled") != 0) options.embedding_scale = EmbeddingScale{};
-  return write_model(build_encoder_program(open_encoder(words[1], options).spec, kName),
+  return write_model(compile(build_graph(open_encoder(words[1], options).spec), kName),
                      parse_targets(words.at(3)));
 }
 

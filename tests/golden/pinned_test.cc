@@ -2,7 +2,7 @@
 // The cases that are written into the source, on every kernel set.
 #include <gtest/gtest.h>
 
-#include "convert/program/program_builder.h"
+#include "convert/convert.h"
 #include "convert/program/writer.h"
 #include "golden/pinned_cases.h"
 #include "support/compare.h"
@@ -20,7 +20,7 @@ class Pinned : public KernelSetTest {
  protected:
   // In one pass, and token by token.
   void check(const PinnedCase& pinned) const {
-    const auto file = write_model(build_program(pinned.module, "pinned"), all_targets());
+    const auto file = write_model(compile(build_graph(pinned.module), "pinned"), all_targets());
     const TestModel model(file.span(), GetParam());
     const TestSession session(*model, {});
     const std::vector<double> expected(pinned.output.begin(), pinned.output.end());

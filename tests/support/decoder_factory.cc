@@ -4,7 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "convert/program/decoder_program.h"
+#include "convert/convert.h"
 #include "convert/program/writer.h"
 #include "support/random_weights.h"
 
@@ -134,7 +134,7 @@ DecoderSpec make_decoder(const DecoderShape& shape) {
 }
 
 convert::Program decoder_program(const DecoderShape& shape) {
-  return convert::build_decoder_program(make_decoder(shape), shape.name);
+  return convert::compile(convert::build_graph(make_decoder(shape)), shape.name);
 }
 
 convert::AlignedBytes make_decoder_model(const DecoderShape& shape,

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "convert/program/encoder_program.h"
+#include "convert/convert.h"
 #include "convert/program/writer.h"
 #include "support/random_weights.h"
 
@@ -191,7 +191,7 @@ EncoderSpec make_encoder(const EncoderShape& shape) {
 }
 
 convert::Program encoder_program(const EncoderShape& shape) {
-  return convert::build_encoder_program(make_encoder(shape), shape.name);
+  return convert::compile(convert::build_graph(make_encoder(shape)), shape.name);
 }
 
 convert::AlignedBytes make_encoder_model(const EncoderShape& shape,

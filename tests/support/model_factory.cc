@@ -6,7 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "convert/program/program_builder.h"
+#include "convert/convert.h"
 #include "convert/program/writer.h"
 #include "support/random.h"
 
@@ -169,7 +169,8 @@ std::vector<Target> all_targets() {
 }
 
 convert::AlignedBytes make_model(const ModuleSpec& spec, const std::vector<Target>& targets) {
-  return convert::write_model(convert::build_program(make_module(spec), spec.name), targets);
+  return convert::write_model(convert::compile(convert::build_graph(make_module(spec)), spec.name),
+                              targets);
 }
 
 std::vector<ModuleSpec> all_specs() {

@@ -11,8 +11,8 @@
 
 #include "arenite/target.h"
 #include "convert/files/aligned_bytes.h"
+#include "convert/masks/mask_compiler.h"
 #include "convert/modules/attention_module.h"
-#include "convert/program/mask_compiler.h"
 
 namespace arenite::test {
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <unordered_map>
 
-#include "convert/program/program_builder.h"
+#include "convert/convert.h"
 #include "convert/program/writer.h"
 #include "convert/tokenizers/bert_vocabulary.h"
 #include "convert/tokenizers/sentence_pieces.h"
@@ -23,7 +23,7 @@ convert::AlignedBytes model_with(convert::TokenizerSpec spec) {
     use_python_classes(spec);
   }
   convert::complete_tokenizer(spec);
-  convert::Program program = build_program(make_module({}), "tokens");
+  convert::Program program = compile(build_graph(make_module({})), "tokens");
   program.tokenizer = std::move(spec);
   return write_model(program, {Target::kPortable});
 }

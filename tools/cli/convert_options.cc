@@ -210,11 +210,11 @@ convert::ModuleOptions module_options(const ConvertArguments& arguments) {
   return options;
 }
 
-convert::DecoderConversionOptions decoder_options(const ConvertArguments& arguments) {
+convert::ConvertOptions decoder_options(const ConvertArguments& arguments) {
   return {model_options(arguments), arguments.context, arguments.tokenizer};
 }
 
-convert::EncoderConversionOptions encoder_options(const ConvertArguments& arguments) {
+convert::ConvertOptions encoder_options(const ConvertArguments& arguments) {
   return {model_options(arguments), arguments.context, arguments.tokenizer};
 }
 

@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "convert/check/author_check.h"
-#include "convert/convert_decoder.h"
-#include "convert/convert_encoder.h"
+#include "convert/convert.h"
 
 namespace arenite::tool {
 
@@ -50,7 +49,7 @@ bool asks_for_module(const ConvertArguments& arguments);
 void refuse_model_options(const ConvertArguments& arguments);
 
 convert::ModuleOptions module_options(const ConvertArguments& arguments);
-convert::DecoderConversionOptions decoder_options(const ConvertArguments& arguments);
-convert::EncoderConversionOptions encoder_options(const ConvertArguments& arguments);
+convert::ConvertOptions decoder_options(const ConvertArguments& arguments);
+convert::ConvertOptions encoder_options(const ConvertArguments& arguments);
 
 }  // namespace arenite::tool

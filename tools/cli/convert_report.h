@@ -8,8 +8,6 @@
 
 #include "convert/check/author_check.h"
 #include "convert/convert.h"
-#include "convert/convert_decoder.h"
-#include "convert/convert_encoder.h"
 
 namespace arenite::tool {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "convert/program/mask_compiler.h"
-#include "convert/program/mask_pairs.h"
+#include "convert/masks/mask_compiler.h"
+#include "convert/masks/mask_pairs.h"
 #include "format/file_layout.h"
 #include "format/needs.h"
 

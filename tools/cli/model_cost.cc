@@ -2,7 +2,7 @@
 // Counts multiply-adds and bytes.
 #include "cli/model_cost.h"
 
-#include "convert/program/mask_pairs.h"
+#include "convert/masks/mask_pairs.h"
 
 namespace arenite::tool {
 namespace {

@@ -12,7 +12,7 @@
 #include "cli/text_table.h"
 #include "convert/files/error.h"
 #include "convert/files/output_guard.h"
-#include "convert/program/mask_pairs.h"
+#include "convert/masks/mask_pairs.h"
 
 namespace arenite::tool {
 namespace {

@@ -1,44 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of a conversion, and the check of its result with the real runtime.
 #include "convert/convert.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
-#include "convert/check/check_inputs.h"
-#include "convert/check/module_reference.h"
+#include "convert/families/training_facts.h"
+#include "convert/families/transformer_graph.h"
+#include "convert/files/checkpoint.h"
 #include "convert/files/error.h"
+#include "convert/files/input_limits.h"
+#include "convert/modules/module_graph.h"
 #include "convert/modules/module_recognition.h"
+#include "convert/passes/passes.h"
 #include "convert/program/conversion_steps.h"
-#include "convert/program/program_builder.h"
+#include "convert/program/lowering.h"
+#include "convert/tokenizers/tokenizer_source.h"
 
 namespace arenite::convert {
 namespace {
 
-constexpr uint32_t kCheckedTokens = 48;  // past one tile of every kernel set, and odd in none
-// Above this share of the largest output the conversion itself is wrong, where scores are of
-// kOrdinaryScore; softmax makes the rounding of larger scores visible in proportion.
-constexpr double kRelativeErrorMax = 1e-4;
-constexpr double kOrdinaryScore = 100.0;
-
-// Runs the file on one target, in one pass and, if causal, token by token.
-std::vector<float> run_target(const AlignedBytes& file, Target target,
-                              const std::vector<float>& features, uint32_t tokens) {
-  CheckSession session(file, target, tokens, Outputs::kAll);
-  const std::vector<float> values = session.run(Batch{features, 1, tokens, {}});
-  const bool finite = std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
-  if (!finite || !session.causal()) return values;
-  session.reset();
-  const size_t width = session.input_features();
-  const size_t output_width = values.size() / tokens;
-  for (size_t t = 0; t < tokens; ++t) {
-    session.step(std::span(features).subspan(t * width, width),
-                 std::span(values).subspan(t * output_width, output_width));
-  }
-  return values;
-}
+// Above this share of the largest output the conversion itself is wrong.
+constexpr double kModelErrorMax = 1e-3;
+constexpr double kModuleErrorMax = 1e-4;
 
 AttentionModule read_module(const std::filesystem::path& path, const ModuleOptions& options) {
   const Checkpoint checkpoint = Checkpoint::read(path);
@@ -51,23 +36,17 @@ AttentionModule read_module(const std::filesystem::path& path, const ModuleOptio
   return read_attention_module(checkpoint, with_heads);
 }
 
-void check(Conversion& conversion, const std::string& checkpoint,
-           const std::vector<Target>& targets) {
-  const AttentionModule& module = conversion.module;
-  const uint32_t tokens = token_count_for(kCheckedTokens, module.positions_max, module.masks);
-  const std::vector<float> features = features_to_check(size_t{tokens} * module.features);
-  const ReferenceOutput expected = reference_output(module, features, tokens);
-  conversion.checked_tokens = tokens;
-  conversion.largest_output = expected.largest_value;
-  const Expectation expectation = {
-      expected.values,
-      kRelativeErrorMax * std::max(1.0, expected.largest_value) *
-          std::max(1.0, expected.largest_score / kOrdinaryScore),
-      fmt::format("on features of unit variance, scores reach {:.1e} and outputs {:.1e}",
-                  expected.largest_score, expected.largest_value)};
-  conversion.checks = check_targets(checkpoint, targets, expectation, [&](Target target) {
-    return run_target(conversion.file, target, features, tokens);
-  });
+// Of the larger matrices, which make up nearly all of a model.
+uint64_t weights_of(const DecoderSpec& spec) {
+  const uint64_t width = spec.model_dim;
+  return width * spec.vocab_size + spec.layers.size() * width * (2 * width + 2 * spec.ffn_dim);
+}
+
+// All of a conversion that comes after its program.
+void finish(ConvertedModel& conversion, const std::filesystem::path& path,
+            const std::vector<Target>& targets, double error_max) {
+  conversion.file = pack_model(conversion.program, targets, quote(path.string()));
+  check_conversion(conversion, path.string(), targets, error_max);
 }
 
 }  // namespace
@@ -102,14 +81,73 @@ std::vector<Target> parse_targets(const std::string& text) {
   return targets;
 }
 
+Program compile(const Graph& graph, const std::string& name,
+                const std::vector<std::string>& without_passes) {
+  Graph rewritten = graph;
+  run_passes(rewritten, without_passes);
+  return lower(std::move(rewritten), name);
+}
+
+void check_angles(const DecoderSpec& spec, const std::string& path) {
+  if (!spec.rope) return;
+  const uint64_t angles = uint64_t{spec.positions_max} * spec.rope->rotary_dim;
+  const uint64_t angles_max = kAnglesBase + kAnglesPerWeight * weights_of(spec);
+  if (angles <= angles_max) return;
+  throw InputError(
+      "{}: a context of {} positions takes a table of {} angles: at most {} are accepted for a "
+      "model of this size; pass --context N with fewer positions",
+      path, spec.positions_max, angles, angles_max);
+}
+
 Conversion convert_checkpoint(const std::filesystem::path& checkpoint, const std::string& name,
-                              const ModuleOptions& options, const std::vector<Target>& targets) {
+                              const ModuleOptions& options, const std::vector<Target>& targets,
+                              const std::vector<std::string>& without_passes) {
   Conversion conversion;
   conversion.module = read_module(checkpoint, options);
   conversion.account = conversion.module.account;
-  conversion.program = build_program(conversion.module, name);
-  conversion.file = pack_model(conversion.program, targets, quote(checkpoint.string()));
-  check(conversion, checkpoint.string(), targets);
+  conversion.graph = build_graph(conversion.module);
+  conversion.program = compile(conversion.graph, name, without_passes);
+  finish(conversion, checkpoint, targets, kModuleErrorMax);
+  return conversion;
+}
+
+DecoderConversion convert_decoder(const std::filesystem::path& path, const std::string& name,
+                                  const ConvertOptions& options,
+                                  const std::vector<Target>& targets) {
+  DecoderConversion conversion;
+  conversion.source = open_decoder(path, options.source);
+  conversion.account = conversion.source.account;
+  const std::string quoted = quote(path.string());
+  limit_context(conversion.source.spec.positions_max, options.context, quoted);
+  check_angles(conversion.source.spec, quoted);
+  conversion.graph = build_graph(conversion.source.spec);
+  conversion.program = compile(conversion.graph, name, options.without_passes);
+  conversion.program.tokenizer = tokenizer_for(path, options.tokenizer, conversion.source);
+  finish(conversion, path, targets, kModelErrorMax);
+  return conversion;
+}
+
+EncoderConversion convert_encoder(const std::filesystem::path& path, const std::string& name,
+                                  const ConvertOptions& options,
+                                  const std::vector<Target>& targets) {
+  EncoderConversion conversion;
+  conversion.source = open_encoder(path, options.source);
+  conversion.account = conversion.source.account;
+  EncoderSpec& spec = conversion.source.spec;
+  const std::string quoted = quote(path.string());
+  limit_context(spec.positions_max, options.context, quoted);
+  conversion.graph = build_graph(spec);
+  conversion.program = compile(conversion.graph, name, options.without_passes);
+  if (spec.vocab_size != 0) {
+    const EncoderSource& source = conversion.source;
+    conversion.program.tokenizer =
+        encoder_tokenizer(source.tokenizer_folder.empty() ? path : source.tokenizer_folder,
+                          options.tokenizer, spec.vocab_size, source.lowers_case);
+  } else if (!options.tokenizer.empty()) {
+    throw InputError("{}: --tokenizer: the model reads features, not text: drop the option",
+                     quoted);
+  }
+  finish(conversion, path, targets, kModelErrorMax);
   return conversion;
 }
 

@@ -1,43 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a checkpoint to a verified model file.
+// From a checkpoint to a verified model file: open, recognise, build the graph, run the passes,
+// lower, pack, check.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "arenite/session.h"
 #include "arenite/target.h"
-#include "convert/check/target_check.h"
-#include "convert/families/model_options.h"
-#include "convert/files/aligned_bytes.h"
+#include "convert/check/converted_model.h"
+#include "convert/families/decoder_source.h"
+#include "convert/families/encoder_source.h"
 #include "convert/modules/attention_module.h"
 #include "convert/modules/module_options.h"
-#include "convert/program/program.h"
 
 namespace arenite::convert {
 
-struct ConvertedModel {
-  Program program;
-  AlignedBytes file;
-  uint32_t checked_tokens = 0;
-  double largest_output = 0.0;  // of the reference, to put the errors into proportion
-  std::vector<TargetCheck> checks;
-  Account account;  // what it rests on besides the file
+struct ConvertOptions {
+  ModelOptions source;
+  // Longest sequence; 0: as trained. Fewer positions make the tables of positions shorter.
+  uint32_t context = 0;
+  std::filesystem::path tokenizer{};          // empty: the one in the same file, or beside it
+  std::vector<std::string> without_passes{};  // names of passes that are left out
 };
 
 struct Conversion : ConvertedModel {
   AttentionModule module;
 };
 
+struct DecoderConversion : ConvertedModel {
+  DecoderSource source;
+};
+
+struct EncoderConversion : ConvertedModel {
+  EncoderSource source;
+};
+
 // "native" (the best target of this CPU), "all", or names separated by commas. Throws InputError
 // for an unknown name.
 std::vector<Target> parse_targets(const std::string& text);
 
-// Reads, recognises, builds, packs, and runs the result in this process against the reference: on
-// every target that this CPU has, and token by token where the module is causal. Throws InputError
-// for bad input.
+// The runtime's program for a graph. Throws InputError for the name of a pass that there is not.
+Program compile(const Graph& graph, const std::string& name,
+                const std::vector<std::string>& without_passes = {});
+
+// Each reads, builds, packs, and runs the result in this process against the graph, on every target
+// that this CPU has, token by token too where the model can be fed so. They throw InputError for
+// bad input.
 Conversion convert_checkpoint(const std::filesystem::path& checkpoint, const std::string& name,
-                              const ModuleOptions& options, const std::vector<Target>& targets);
+                              const ModuleOptions& options, const std::vector<Target>& targets,
+                              const std::vector<std::string>& without_passes = {});
+DecoderConversion convert_decoder(const std::filesystem::path& path, const std::string& name,
+                                  const ConvertOptions& options,
+                                  const std::vector<Target>& targets);
+EncoderConversion convert_encoder(const std::filesystem::path& path, const std::string& name,
+                                  const ConvertOptions& options,
+                                  const std::vector<Target>& targets);
+
+// Throws InputError where the table of RoPE's angles is out of proportion to the model.
+void check_angles(const DecoderSpec& spec, const std::string& path);
 
 }  // namespace arenite::convert

@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/convert_decoder.h"
-#include "convert/convert_encoder.h"
+#include "convert/convert.h"
 #include "convert/files/npy.h"
 #include "support/refusal.h"
 #include "support/temp_folder.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reference forward pass where its result can be computed by hand, and what it refuses.
-#include "convert/check/decoder_reference.h"
+#include "support/reference_models.h"
 
 #include <gtest/gtest.h>
 
@@ -44,37 +44,37 @@ DecoderSpec small_spec() {
 }
 
 TEST(DecoderReference, EmbedsAndTiesTheHead) {
-  const DecoderOutputs outputs = reference_decoder(small_spec(), std::vector<uint32_t>{1, 0});
+  const Evaluation outputs = reference_decoder(small_spec(), std::vector<uint32_t>{1, 0});
   EXPECT_EQ(outputs.hidden_states[0], (std::vector<double>{0, 2, 3, 4}));
   EXPECT_EQ(outputs.hidden_states[1], (std::vector<double>{0, 2, 3, 4}));
-  EXPECT_EQ(outputs.logits, (std::vector<double>{8, 4, 25, 8}));
+  EXPECT_EQ(outputs.values, (std::vector<double>{8, 4, 25, 8}));
 }
 
 TEST(DecoderReference, ScalesEmbeddingsBeforePositionsAreAdded) {
   DecoderSpec spec = small_spec();
   spec.embedding_scale = 2.0;
   spec.position_embedding = weight(3, 2, {1, 1, 10, 10, 100, 100});
-  const DecoderOutputs outputs = reference_decoder(spec, std::vector<uint32_t>{1, 0});
+  const Evaluation outputs = reference_decoder(spec, std::vector<uint32_t>{1, 0});
   EXPECT_EQ(outputs.hidden_states[0], (std::vector<double>{1, 5, 16, 18}));
 }
 
 TEST(DecoderReference, CapsLogitsSoftly) {
   DecoderSpec spec = small_spec();
   spec.logits_soft_cap = 8.0;
-  const DecoderOutputs outputs = reference_decoder(spec, std::vector<uint32_t>{1});
-  EXPECT_DOUBLE_EQ(outputs.logits[0], 8.0 * std::tanh(1.0));
-  EXPECT_DOUBLE_EQ(outputs.logits[1], 8.0 * std::tanh(0.5));
+  const Evaluation outputs = reference_decoder(spec, std::vector<uint32_t>{1});
+  EXPECT_DOUBLE_EQ(outputs.values[0], 8.0 * std::tanh(1.0));
+  EXPECT_DOUBLE_EQ(outputs.values[1], 8.0 * std::tanh(0.5));
 }
 
 TEST(DecoderReference, AppliesTheFinalNormToTheLastStateOnly) {
   DecoderSpec spec = small_spec();
   spec.final_norm = rms({1, 0});
   spec.final_norm->gain_plus_one = true;
-  const DecoderOutputs outputs = reference_decoder(spec, std::vector<uint32_t>{1});
+  const Evaluation outputs = reference_decoder(spec, std::vector<uint32_t>{1});
   EXPECT_EQ(outputs.hidden_states[0], (std::vector<double>{0, 2}));
   EXPECT_DOUBLE_EQ(outputs.hidden_states[1][1], 2.0 / std::sqrt(2.0));
   spec.final_norm = {.name = "n", .kind = NormKind::kLayer, .gain = {2, 2}, .bias = {0, 1}};
-  const DecoderOutputs layer = reference_decoder(spec, std::vector<uint32_t>{1});
+  const Evaluation layer = reference_decoder(spec, std::vector<uint32_t>{1});
   EXPECT_DOUBLE_EQ(layer.hidden_states[1][0], -2.0);
   EXPECT_DOUBLE_EQ(layer.hidden_states[1][1], 3.0);
 }

@@ -2,7 +2,7 @@
 // Every family of encoders, read and computed by the reference, against what PyTorch computed;
 // data/make_encoders.py and make_encoder_heads.py. Its batches are padded and masked; here each
 // sequence runs on its own.
-#include "convert/check/encoder_reference.h"
+#include "support/reference_models.h"
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ TEST_P(EncoderFixture, StatesAndValuesAreThoseOfPyTorch) {
   const size_t batch = lengths.size();
   const size_t state_values = states.shape[2] * states.shape[3];
   for (size_t row = 0; row < batch; ++row) {
-    const EncoderOutputs outputs = run_row(spec, GetParam(), row);
+    const Evaluation outputs = run_row(spec, GetParam(), row);
     ASSERT_EQ(outputs.hidden_states.size(), states.shape[0]);
     for (size_t i = 0; i < outputs.hidden_states.size(); ++i) {
       const std::vector<double>& found = outputs.hidden_states[i];

@@ -2,7 +2,7 @@
 // Contexts that a config asks for, and that the model is too small for.
 #include <gtest/gtest.h>
 
-#include "convert/convert_decoder.h"
+#include "convert/convert.h"
 #include "convert/families/rope.h"
 #include "support/refusal.h"
 

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "convert/check/decoder_reference.h"
 #include "convert/families/hf_folder.h"
 #include "convert/files/npy.h"
+#include "support/reference_models.h"
 #include "support/temp_folder.h"
 #include "support/transformers_cases.h"
 
@@ -57,7 +57,7 @@ TEST_P(HfGolden, HiddenStatesAndLogitsAreThoseOfTransformers) {
     const std::vector<uint32_t> row_ids(
         all_ids.begin() + static_cast<ptrdiff_t>(row * tokens),
         all_ids.begin() + static_cast<ptrdiff_t>((row + 1) * tokens));
-    const DecoderOutputs outputs = reference_decoder(spec, row_ids);
+    const Evaluation outputs = reference_decoder(spec, row_ids);
     ASSERT_EQ(outputs.hidden_states.size(), spec.layers.size() + 1);
     for (size_t i = 0; i < outputs.hidden_states.size(); ++i) {
       const auto expected =
@@ -68,7 +68,7 @@ TEST_P(HfGolden, HiddenStatesAndLogitsAreThoseOfTransformers) {
     }
     const auto expected =
         std::span(all_logits).subspan(row * tokens * spec.vocab_size, tokens * spec.vocab_size);
-    EXPECT_LE(largest_difference(outputs.logits, expected), kRelativeError * largest(expected));
+    EXPECT_LE(largest_difference(outputs.values, expected), kRelativeError * largest(expected));
   }
 }
 
@@ -78,7 +78,7 @@ TEST_P(HfGolden, ChoosesTheTokensOfTransformers) {
   const auto ids = nlohmann::json::parse(testing::read_bytes(folder_ / "greedy.json"))
                        .get<std::vector<uint32_t>>();
   ASSERT_GT(ids.size(), prompt_tokens);
-  const std::vector<double> logits = reference_decoder(spec, ids).logits;
+  const std::vector<double> logits = reference_decoder(spec, ids).values;
   for (size_t t = prompt_tokens - 1; t + 1 < ids.size(); ++t) {
     const auto row = logits.begin() + static_cast<ptrdiff_t>(t * spec.vocab_size);
     EXPECT_EQ(std::max_element(row, row + spec.vocab_size) - row, ids[t + 1]) << "token " << t + 1;

@@ -34,8 +34,8 @@ std::vector<Value> sequence_of(const std::vector<Stored>& values, size_t batch, 
 
 }  // namespace
 
-convert::EncoderOutputs run_row(const convert::EncoderSpec& spec, const std::string& fixture,
-                                size_t row) {
+convert::Evaluation run_row(const convert::EncoderSpec& spec, const std::string& fixture,
+                            size_t row) {
   const Checkpoint expected = Checkpoint::read(encoder_fixture(fixture) / "expected.safetensors");
   const convert::CheckpointTensor& input = *expected.find("input");
   const size_t batch = input.shape[0];

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "convert/check/encoder_reference.h"
 #include "convert/families/model_options.h"
 #include "convert/families/tiny_models.h"
+#include "support/reference_models.h"
 #include "support/temp_folder.h"
 
 namespace arenite::testing {
@@ -19,8 +19,8 @@ namespace arenite::testing {
 std::filesystem::path encoder_fixture(const std::string& name);
 
 // What the reference makes of sequence `row` of the batch in the fixture's expected.safetensors.
-convert::EncoderOutputs run_row(const convert::EncoderSpec& spec, const std::string& fixture,
-                                size_t row);
+convert::Evaluation run_row(const convert::EncoderSpec& spec, const std::string& fixture,
+                            size_t row);
 
 // A copy of a fixture in a folder of its own, to be changed.
 class EditedEncoder {

@@ -8,10 +8,10 @@
 #include <iterator>
 #include <vector>
 
-#include "convert/check/encoder_reference.h"
 #include "convert/families/encoder_source.h"
 #include "convert/families/tiny_models.h"
 #include "convert/files/npy.h"
+#include "support/reference_models.h"
 #include "support/transformers_cases.h"
 
 namespace arenite::convert {
@@ -73,7 +73,7 @@ TEST_P(HfEncoderGolden, HiddenStatesAndValuesAreThoseOfTransformers) {
         types.push_back(static_cast<uint8_t>(type));
       }
     }
-    const EncoderOutputs outputs = reference_encoder(spec, row_ids, types);
+    const Evaluation outputs = reference_encoder(spec, row_ids, types);
     ASSERT_EQ(outputs.hidden_states.size(), spec.layers.size() + 1);
     const size_t state_values = states.size() / outputs.hidden_states.size();
     for (size_t i = 0; i < outputs.hidden_states.size(); ++i) {
@@ -132,7 +132,7 @@ TEST(EncoderGolden, SentencesHaveTheLogitsOfTheirTrainedModel) {
   constexpr size_t kRows = 12;
   for (size_t row = 0; row < kRows; ++row) {
     const auto length = static_cast<size_t>(lengths[row]);
-    const EncoderOutputs outputs = reference_encoder(spec, row_of(all_ids, row, tokens, length));
+    const Evaluation outputs = reference_encoder(spec, row_of(all_ids, row, tokens, length));
     EXPECT_TRUE(testing::near(outputs.values, std::span(logits).subspan(row * 2, 2), 2e-5)) << row;
     if (row >= 4) continue;
     const auto expected =

@@ -148,8 +148,7 @@ TEST(HfEncoder, ALanguageHeadGoesWhereAPoolingIsAskedFor) {
   for (const char* fixture :
        {"bert_masked_lm", "distilbert_masked_lm", "roberta_masked_lm", "electra_masked_lm"}) {
     const EditedEncoder encoder(fixture);
-    const EncoderOutputs outputs =
-        run_row(encoder.open({.pooling = PoolingChoice::kNone}), fixture, 0);
+    const Evaluation outputs = run_row(encoder.open({.pooling = PoolingChoice::kNone}), fixture, 0);
     EXPECT_EQ(outputs.values, outputs.hidden_states.back());
     EXPECT_EQ(output_width(encoder.open({.pooling = PoolingChoice::kMean})), 12u);
   }
@@ -168,7 +167,7 @@ TEST(HfEncoder, LanguageHeadsArePassedOver) {
 
 TEST(HfEncoder, PoolsAModelWithoutAHeadAsAsked) {
   const EditedEncoder encoder = plain_bert();
-  const EncoderOutputs all = run_row(encoder.open(), "sentence", 0);
+  const Evaluation all = run_row(encoder.open(), "sentence", 0);
   EXPECT_EQ(all.values, all.hidden_states.back());
   const EncoderSpec first = encoder.open({.pooling = PoolingChoice::kFirst});
   EXPECT_EQ(run_row(first, "sentence", 0).values,

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "convert/check/decoder_reference.h"
 #include "convert/families/decoder_source.h"
 #include "convert/files/npy.h"
+#include "support/reference_models.h"
 #include "support/temp_folder.h"
 #include "support/test_data.h"
 
@@ -31,7 +31,7 @@ uint32_t argmax(std::span<const double> logits) {
 
 // Sum over positions of -log p(next token).
 double negative_log_likelihood(const DecoderSpec& spec, const std::vector<uint32_t>& ids) {
-  const std::vector<double> logits = reference_decoder(spec, ids).logits;
+  const std::vector<double> logits = reference_decoder(spec, ids).values;
   double sum = 0.0;
   for (size_t t = 0; t + 1 < ids.size(); ++t) {
     const auto row = std::span(logits).subspan(t * spec.vocab_size, spec.vocab_size);
@@ -46,7 +46,7 @@ double negative_log_likelihood(const DecoderSpec& spec, const std::vector<uint32
 // The first position from `start` on at which the most likely token is not the next one; the last
 // position when there is none.
 size_t first_deviation(const DecoderSpec& spec, const std::vector<uint32_t>& ids, size_t start) {
-  const std::vector<double> logits = reference_decoder(spec, ids).logits;
+  const std::vector<double> logits = reference_decoder(spec, ids).values;
   size_t t = start;
   while (t + 1 < ids.size() &&
          argmax(std::span(logits).subspan(t * spec.vocab_size, spec.vocab_size)) == ids[t + 1]) {
@@ -75,7 +75,7 @@ TEST_F(RealModel, Story656kChoosesTheTokensOfTransformers) {
     const auto ids = text["greedy_ids"].get<std::vector<uint32_t>>();
     EXPECT_EQ(first_deviation(spec, ids, prompt.size() - 1), ids.size() - 1);
 
-    const std::vector<double> logits = reference_decoder(spec, prompt).logits;
+    const std::vector<double> logits = reference_decoder(spec, prompt).values;
     const auto last = std::span(logits).last(spec.vocab_size);
     EXPECT_EQ(argmax(last), text["argmax"].get<uint32_t>());
     for (size_t i = 0; i < text["last_logits_first16"].size(); ++i) {
@@ -98,7 +98,7 @@ TEST_F(RealModel, SortNanoGptSortsEveryInput) {
     const auto begin = all.begin() + static_cast<ptrdiff_t>(row * length);
     const std::vector<uint32_t> ids(begin, begin + static_cast<ptrdiff_t>(length));
     const std::vector<double> logits =
-        reference_decoder(spec, std::span(ids).first(length - 1)).logits;
+        reference_decoder(spec, std::span(ids).first(length - 1)).values;
     for (size_t t = 5; t + 1 < length; ++t) {
       ASSERT_EQ(argmax(std::span(logits).subspan(t * 3, 3)), ids[t + 1]) << row << ", " << t;
     }
@@ -112,7 +112,7 @@ TEST_F(RealModel, SortNanoGptSortsEveryInput) {
   for (size_t row = 0; row < rows; ++row) {
     const auto begin = input.begin() + static_cast<ptrdiff_t>(row * tokens);
     const std::vector<uint32_t> ids(begin, begin + static_cast<ptrdiff_t>(tokens));
-    const std::vector<double> found = reference_decoder(spec, ids).logits;
+    const std::vector<double> found = reference_decoder(spec, ids).values;
     const size_t values = expected.size() / rows;
     for (size_t i = 0; i < values; ++i) {
       EXPECT_NEAR(found[found.size() - values + i], expected[row * values + i], 2e-5);

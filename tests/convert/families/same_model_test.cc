@@ -6,11 +6,11 @@
 #include <numbers>
 #include <string>
 
-#include "convert/check/decoder_reference.h"
 #include "convert/families/decoder_source.h"
 #include "convert/families/other_formats.h"
 #include "convert/families/tiny_models.h"
 #include "convert/gguf/gguf_builder.h"
+#include "support/reference_models.h"
 
 namespace arenite::convert {
 namespace {
@@ -173,8 +173,8 @@ TEST_F(SameModel, AWindowHidesWhatLiesBeforeIt) {
   const DecoderSpec spec = open_decoder(write_hf(folder_, "hf", config, tensors)).spec;
   EXPECT_EQ(spec.layers[0].window, 3u);
   const std::vector<uint32_t> tokens = {1, 5, 0, 10, 7};
-  const std::vector<double> all = reference_decoder(spec, tokens).logits;
-  const std::vector<double> last = reference_decoder(spec, std::span(tokens).last(3)).logits;
+  const std::vector<double> all = reference_decoder(spec, tokens).values;
+  const std::vector<double> last = reference_decoder(spec, std::span(tokens).last(3)).values;
   EXPECT_TRUE(near(std::span(all).last(kVocab), std::span(last).last(kVocab), 1e-9));
 }
 

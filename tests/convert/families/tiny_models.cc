@@ -9,9 +9,9 @@
 #include <functional>
 #include <numeric>
 
-#include "convert/check/decoder_reference.h"
 #include "support/byte_string.h"
 #include "support/random.h"
+#include "support/reference_models.h"
 #include "support/safetensors_builder.h"
 
 namespace arenite::testing {
@@ -259,7 +259,7 @@ std::filesystem::path write_hf(const TempFolder& folder, const std::string& name
 
 std::vector<double> logits_of(const convert::DecoderSpec& spec) {
   const std::vector<uint32_t> tokens = {1, 5, 0, 10, 7, 7, 3, 9, 2};
-  return convert::reference_decoder(spec, tokens).logits;
+  return reference_decoder(spec, tokens).values;
 }
 
 ::testing::AssertionResult near(std::span<const double> found, std::span<const double> expected,

@@ -217,7 +217,7 @@ TEST(TorchEncoder, AStackAloneTakesRowsAsTheyAre) {
   EXPECT_EQ(spec.positions_max, 0u);
   EXPECT_EQ(spec.pooling, Pooling::kNone);
   EXPECT_TRUE(spec.head.empty());
-  const EncoderOutputs outputs = reference_encoder(spec, std::vector<float>(20 * 12, 0.5f));
+  const Evaluation outputs = reference_encoder(spec, std::vector<float>(20 * 12, 0.5f));
   EXPECT_EQ(outputs.values.size(), 20u * 12u);
   ModelOptions scaled = options;
   scaled.embedding_scale = EmbeddingScale{};

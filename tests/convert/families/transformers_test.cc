@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "convert/check/decoder_reference.h"
-#include "convert/convert_decoder.h"
+#include "convert/convert.h"
 #include "convert/families/tiny_models.h"
 #include "convert/files/json_file.h"
+#include "support/reference_models.h"
 #include "support/test_data.h"
 
 namespace arenite::convert {
@@ -41,7 +41,7 @@ class TransformersDecoder : public ::testing::TestWithParam<const char*> {
 TEST_P(TransformersDecoder, GivesTheResultsOfTransformers) {
   const DecoderSpec spec = open_decoder(folder_).spec;
   EXPECT_TRUE(
-      near(reference_decoder(spec, ids_).logits, flat(expected_["results"]), kRelativeError));
+      near(reference_decoder(spec, ids_).values, flat(expected_["results"]), kRelativeError));
 }
 
 // The conversion itself compares the runtime with the reference.
@@ -78,7 +78,7 @@ class GemmaActivation : public ::testing::Test {
   }
   ::testing::AssertionResult gives(const DecoderSpec& spec, const char* results) {
     const auto ids = expected_["ids"].get<std::vector<uint32_t>>();
-    return near(reference_decoder(spec, ids).logits, flat(expected_[results]), kRelativeError);
+    return near(reference_decoder(spec, ids).values, flat(expected_[results]), kRelativeError);
   }
 
   TempFolder folder_;

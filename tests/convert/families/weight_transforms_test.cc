@@ -24,8 +24,9 @@ TEST(WeightTransforms, LoadOnlyWhenAsked) {
 }
 
 TEST(WeightTransforms, HalvesComeFromNeighbours) {
-  EXPECT_EQ(halves_of_pairs(1, 6), (RowOrder{0, 2, 4, 1, 3, 5}));
-  EXPECT_EQ(halves_of_pairs(2, 4), (RowOrder{0, 2, 1, 3, 4, 6, 5, 7}));
+  EXPECT_EQ(halves_of_pairs(1, 6, 6), (RowOrder{0, 2, 4, 1, 3, 5}));
+  EXPECT_EQ(halves_of_pairs(2, 4, 4), (RowOrder{0, 2, 1, 3, 4, 6, 5, 7}));
+  EXPECT_EQ(halves_of_pairs(2, 5, 4), (RowOrder{0, 2, 1, 3, 4, 5, 7, 6, 8, 9}));
 }
 
 TEST(WeightTransforms, BiasesAreReorderedWithTheirRows) {

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "convert/program/program_builder.h"
+#include "convert/convert.h"
 #include "support/decoder_factory.h"
 #include "support/model_factory.h"
 #include "support/random.h"
@@ -141,7 +141,7 @@ TEST(Planner, NeverLetsSlotsOverlap) {
 
 TEST(Planner, NeedsNoMoreThanTheWidestMomentOfAnyModule) {
   for (const ModuleSpec& spec : all_specs()) {
-    const Program program = convert::build_program(make_module(spec), spec.name);
+    const Program program = convert::compile(convert::build_graph(make_module(spec)), spec.name);
     EXPECT_TRUE(none_overlap(program)) << spec.name;
     uint32_t widest = 0;
     for (uint32_t op = 0; op < program.ops.size(); ++op) {

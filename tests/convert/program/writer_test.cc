@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "convert/convert.h"
 #include "convert/files/error.h"
 #include "convert/program/packer.h"
-#include "convert/program/program_builder.h"
 #include "core/crc32c.h"
 #include "format/file_layout.h"
 #include "format/verify.h"
@@ -26,7 +26,7 @@ using convert::ProgramTensor;
 using format::ModelReader;
 
 Program program_of(const ModuleSpec& spec) {
-  return convert::build_program(make_module(spec), spec.name);
+  return convert::compile(convert::build_graph(make_module(spec)), spec.name);
 }
 
 TEST(Writer, WritesTheSameBytesTwice) {

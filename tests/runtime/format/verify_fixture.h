@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/program/program_builder.h"
+#include "convert/convert.h"
 #include "convert/program/writer.h"
 #include "support/model_factory.h"
 #include "support/model_surgery.h"
@@ -55,7 +55,7 @@ using FileRule = Rule<ModelSurgery>;
 // Slots: 0 input (6), 1 query, key and value (26), 2 context (6), 3 output (4).
 // Ops: 0 qkv, 1 attention, 2 output. Tensors: 0 qkv, 1 output.
 inline convert::Program sound_program(const std::string& spec = "causal") {
-  return build_program(make_module(spec_named(spec)), spec);
+  return compile(build_graph(make_module(spec_named(spec))), spec);
 }
 
 inline void expect_program_refusal(const ProgramRule& rule, const std::string& spec) {

@@ -4,8 +4,8 @@
 
 #include <map>
 
-#include "convert/check/decoder_reference.h"
 #include "runtime/session/decoder_fixture.h"
+#include "support/reference_models.h"
 
 namespace arenite::test {
 namespace {
@@ -40,9 +40,9 @@ TEST_P(DecoderRun, AgreesWithTheReferenceInEveryLogitAndHiddenState) {
     options.hidden_states = states.hook();
     const TestSession session(*model, options);
     for (const uint32_t count : {1u, 2u, 9u, 33u, kDecoderPositions}) {
-      const auto expected = convert::reference_decoder(make_decoder(shape), part(tokens, 0, count));
+      const auto expected = reference_decoder(make_decoder(shape), part(tokens, 0, count));
       states = {};
-      ASSERT_TRUE(all_near(session.run(part(tokens, 0, count)), expected.logits, kTolerance))
+      ASSERT_TRUE(all_near(session.run(part(tokens, 0, count)), expected.values, kTolerance))
           << shape.name << count;
       ASSERT_EQ(model->hidden_states(), shape.windows.size() + 1);
       ASSERT_EQ(expected.hidden_states.size(), model->hidden_states());

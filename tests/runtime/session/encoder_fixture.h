@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "convert/check/encoder_reference.h"
 #include "runtime/session/session_fixture.h"
 #include "support/decoder_factory.h"
 #include "support/encoder_factory.h"
 #include "support/random.h"
+#include "support/reference_models.h"
 
 namespace arenite::test {
 
@@ -90,10 +90,10 @@ class EncoderTest : public testing::TestWithParam<Target> {
     return input;
   }
 
-  static convert::EncoderOutputs reference(const convert::EncoderSpec& spec,
-                                           const EncoderInput& input) {
-    if (spec.vocab_size == 0) return convert::reference_encoder(spec, input.features);
-    return convert::reference_encoder(spec, input.ids, input.types);
+  static convert::Evaluation reference(const convert::EncoderSpec& spec,
+                                       const EncoderInput& input) {
+    if (spec.vocab_size == 0) return reference_encoder(spec, input.features);
+    return reference_encoder(spec, input.ids, input.types);
   }
 
   // What a sequence gives when it is alone.

@@ -35,7 +35,7 @@ TEST_P(EncoderRun, AgreesWithTheReferenceInEveryOutputAndHiddenState) {
     const EncoderInput input = input_for(shape, kEncoderPositions);
     for (const uint32_t count : {1u, 2u, 9u, 33u, kEncoderPositions}) {
       const EncoderInput some = input.part(0, count);
-      const convert::EncoderOutputs expected = reference(make_encoder(shape), some);
+      const convert::Evaluation expected = reference(make_encoder(shape), some);
       states.values.clear();
       BatchForm form;
       form.tokens = count;

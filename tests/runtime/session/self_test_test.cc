@@ -7,8 +7,8 @@
 #include <cstring>
 #include <limits>
 
+#include "convert/convert.h"
 #include "convert/program/conversion_steps.h"
-#include "convert/program/program_builder.h"
 #include "convert/program/self_test.h"
 #include "convert/program/writer.h"
 #include "runtime/session/decoder_fixture.h"
@@ -23,7 +23,7 @@ namespace {
 std::vector<convert::Program> all_programs() {
   std::vector<convert::Program> programs;
   for (const ModuleSpec& spec : all_specs()) {
-    programs.push_back(build_program(make_module(spec), spec.name));
+    programs.push_back(compile(build_graph(make_module(spec)), spec.name));
   }
   for (const DecoderShape& shape : all_decoders()) programs.push_back(decoder_program(shape));
   for (const EncoderShape& shape : all_encoders()) programs.push_back(encoder_program(shape));
@@ -99,7 +99,7 @@ convert::Program cancelling_program() {
   module.value.bias[1] = module.value.bias[0];
   module.output->weights = {1e6f, -1e6f};
   module.output->bias = {0.0f};
-  return build_program(module, "cancelling");
+  return compile(build_graph(module), "cancelling");
 }
 
 // The tolerance is then 16 times what kernel sets differ by, far beyond the share of a row's

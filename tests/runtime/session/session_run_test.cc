@@ -2,8 +2,8 @@
 // What run, step, rewind and reset mean, for one sequence and for several.
 #include <gtest/gtest.h>
 
-#include "convert/check/module_reference.h"
 #include "runtime/session/session_fixture.h"
+#include "support/reference_models.h"
 
 namespace arenite::test {
 namespace {
@@ -27,7 +27,7 @@ TEST_P(SessionRun, AgreesWithTheReferenceForEveryModuleAtEveryLength) {
       ASSERT_TRUE(output.ok()) << spec.name << count << describe(output.status(), why);
       EXPECT_EQ(output->rows, count);
       EXPECT_EQ(output->features, model->output_features());
-      const std::vector<double> expected = reference_output(make_module(spec), part, count).values;
+      const std::vector<double> expected = reference_module(make_module(spec), part).values;
       ASSERT_TRUE(all_near(values_of(output), expected, kTolerance)) << spec.name << count;
     }
   }

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "convert/convert.h"
+#include "convert/check/converted_model.h"
 
 namespace arenite::convert {
 

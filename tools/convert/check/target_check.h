@@ -31,8 +31,7 @@ class CheckSession {
   CheckSession(const AlignedBytes& file, Target target, uint32_t positions, Outputs outputs);
 
   Session& session() { return *session_; }
-  bool causal() const { return model_.causal(); }
-  uint32_t input_features() const { return model_.input_features(); }
+  bool can_step() const { return model_.causal() && !model_.pooled(); }
 
   // All rows of one pass, [tokens, features].
   std::vector<float> run(const Batch& batch);

@@ -12,15 +12,6 @@
 
 namespace arenite::convert {
 
-// Rotary position embedding of each query and key head: for i < rotary_dim / 2, the pair of
-// elements (i, i + rotary_dim / 2) turns by position * inverse_frequencies[i]. Elements from
-// rotary_dim on stay. Files that rotate neighbours instead have their rows reordered by `load`.
-struct RopeSpec {
-  uint32_t rotary_dim = 0;                  // even, at most head_dim
-  std::vector<double> inverse_frequencies;  // [rotary_dim / 2], radians per position, after scaling
-  double magnitude = 1.0;                   // multiplies what has been turned
-};
-
 // Sequential (the usual form): x += attention(attention_norm(x)); x += mlp(mlp_norm(x)).
 // Sequential with norms last: x = attention_norm(x + attention(x)); x = mlp_norm(x + mlp(x)).
 // Parallel: x += attention(attention_norm(x)) + mlp(mlp_norm(x)), both from the same x.

@@ -45,6 +45,18 @@ struct NormSpec {
   bool gain_plus_one = false;
 };
 
+// Rotary position embedding of each query and key head: for i < rotary_dim / 2, the pair of
+// elements (i, i + rotary_dim / 2), or of neighbours (2i, 2i + 1), turns by
+// position * inverse_frequencies[i]. Elements from rotary_dim on stay.
+struct RopeSpec {
+  uint32_t rotary_dim = 0;                  // even, at most head_dim
+  std::vector<double> inverse_frequencies;  // [rotary_dim / 2], radians per position, after scaling
+  double magnitude = 1.0;                   // multiplies what has been turned
+  bool turns_neighbours = false;
+
+  friend bool operator==(const RopeSpec&, const RopeSpec&) = default;
+};
+
 // kTanh and kSigmoid are those of heads.
 enum class Activation { kGeluErf, kGeluTanh, kSilu, kRelu, kTanh, kSigmoid };
 

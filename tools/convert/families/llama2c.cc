@@ -211,10 +211,8 @@ LayerSpec read_layer(ModelTensors& tensors, const DecoderSpec& spec, const std::
   };
   LayerSpec layer;
   layer.attention_norm = tensors.rms_norm(name + "attention_norm", width, kEpsilon);
-  layer.query =
-      select_rows(linear("attention.wq", width, width), halves_of_pairs(spec.heads, spec.head_dim));
-  layer.key = select_rows(linear("attention.wk", key_rows, width),
-                          halves_of_pairs(spec.kv_heads, spec.head_dim));
+  layer.query = linear("attention.wq", width, width);
+  layer.key = linear("attention.wk", key_rows, width);
   layer.value = linear("attention.wv", key_rows, width);
   layer.output = linear("attention.wo", width, width);
   layer.mlp_norm = tensors.rms_norm(name + "ffn_norm", width, kEpsilon);
@@ -273,6 +271,7 @@ DecoderSpec read_llama2c(const std::filesystem::path& file) {
   spec.positions_max = static_cast<uint32_t>(header.positions);
   spec.activation = Activation::kSilu;
   spec.rope = plain_rope(spec.head_dim, kTheta);
+  spec.rope->turns_neighbours = true;
 
   const TensorStore store = store_of(header, map, file.string());
   ModelTensors tensors(store);

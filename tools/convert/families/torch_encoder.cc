@@ -18,8 +18,8 @@
 #include "convert/families/torch_names.h"
 #include "convert/families/weight_transforms.h"
 #include "convert/files/error.h"
+#include "convert/masks/mask_compiler.h"
 #include "convert/modules/mask_buffer.h"
-#include "convert/program/mask_compiler.h"
 
 namespace arenite::convert {
 namespace {

@@ -15,14 +15,17 @@ RowOrder row_range(uint32_t first, uint32_t count) {
   return order;
 }
 
-RowOrder halves_of_pairs(uint32_t heads, uint32_t head_dim) {
+RowOrder halves_of_pairs(uint32_t heads, uint32_t head_dim, uint32_t rotary_dim) {
   RowOrder order;
   order.reserve(size_t{heads} * head_dim);
   for (uint32_t head = 0; head < heads; ++head) {
     for (uint32_t half = 0; half < 2; ++half) {
-      for (uint32_t pair = 0; pair < head_dim / 2; ++pair) {
+      for (uint32_t pair = 0; pair < rotary_dim / 2; ++pair) {
         order.push_back(head * head_dim + 2 * pair + half);
       }
+    }
+    for (uint32_t rest = rotary_dim; rest < head_dim; ++rest) {
+      order.push_back(head * head_dim + rest);
     }
   }
   return order;

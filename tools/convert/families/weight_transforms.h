@@ -15,10 +15,10 @@ using RowOrder = std::vector<uint32_t>;
 // Rows [first, first + count).
 RowOrder row_range(uint32_t first, uint32_t count);
 
-// Rows of query or key heads stored for rotation of neighbours (2i, 2i + 1) of each head, in the
-// order for rotation of halves (i, i + head_dim / 2). Scores stay the same, as queries and keys are
-// reordered alike. REQUIRES: head_dim is even.
-RowOrder halves_of_pairs(uint32_t heads, uint32_t head_dim);
+// Rows of query or key heads whose first rotary_dim elements are made for rotation of neighbours
+// (2i, 2i + 1), in the order for rotation of halves (i, i + rotary_dim / 2). REQUIRES: rotary_dim
+// is even and at most head_dim.
+RowOrder halves_of_pairs(uint32_t heads, uint32_t head_dim, uint32_t rotary_dim);
 
 // [columns, rows] of `weight`: for layers that keep [inputs, outputs], as GPT-2's Conv1D does.
 WeightRef transpose(WeightRef weight);

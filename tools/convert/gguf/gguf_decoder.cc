@@ -138,6 +138,7 @@ class GgufDecoder {
       }
       rope.inverse_frequencies[i] /= factors[i];
     }
+    rope.turns_neighbours = is_llama_;  // the others are stored for rotation of halves
     spec_.rope = std::move(rope);
   }
 
@@ -166,10 +167,6 @@ class GgufDecoder {
       layer.key = linear(name + "attn_k", key_rows, width);
       layer.value = linear(name + "attn_v", key_rows, width);
       layer.gate = linear(name + "ffn_gate", spec_.ffn_dim, width);
-    }
-    if (is_llama_) {  // this architecture alone is stored for rotation of neighbours
-      layer.query = select_rows(layer.query, halves_of_pairs(spec_.heads, spec_.head_dim));
-      layer.key = select_rows(layer.key, halves_of_pairs(spec_.kv_heads, spec_.head_dim));
     }
     if (spec_.architecture == "qwen3") {
       layer.query_norm = norm(name + "attn_q_norm", spec_.head_dim);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "convert/families/model_options.h"
-#include "convert/program/mask_compiler.h"
+#include "convert/masks/mask_compiler.h"
 
 namespace arenite::convert {
 

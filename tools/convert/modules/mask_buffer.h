@@ -6,7 +6,7 @@
 #include <string>
 
 #include "convert/files/checkpoint.h"
-#include "convert/program/dense_mask.h"
+#include "convert/masks/dense_mask.h"
 
 namespace arenite::convert {
 

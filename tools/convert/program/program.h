@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/program/mask_compiler.h"
+#include "convert/masks/mask_compiler.h"
 #include "convert/tokenizers/tokenizer_spec.h"
 #include "core/packing.h"
 #include "format/reader.h"

@@ -2,9 +2,9 @@
 #include "convert/program/program_assembler.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
-#include "convert/program/mask_compiler.h"
 #include "convert/program/planner.h"
 
 namespace arenite::convert {
@@ -15,11 +15,17 @@ using format::ColumnView;
 using format::OpKind;
 using format::OpView;
 
+void require_in_place(const ColumnView& input, const ColumnView& output) {
+  if (!(input == output)) throw std::logic_error("an op in place has another output");
+}
+
 std::vector<float> scaled(std::vector<float> values, double scale) {
   if (scale == 1.0) return values;
   for (float& value : values) value = static_cast<float>(value * scale);
   return values;
 }
+
+}  // namespace
 
 ActivationKind kind_of(Activation activation) {
   switch (activation) {
@@ -38,8 +44,6 @@ ActivationKind kind_of(Activation activation) {
   }
   return ActivationKind::kRelu;
 }
-
-}  // namespace
 
 ProgramAssembler::ProgramAssembler(const std::string& name, const std::string& architecture) {
   program_.name = name;
@@ -111,14 +115,6 @@ uint32_t ProgramAssembler::add_matrix(const std::string& name, std::vector<Matri
   return add_tensor(std::move(tensor));
 }
 
-uint32_t ProgramAssembler::add_band(uint32_t behind, uint32_t ahead) {
-  const CompiledMask mask = band_mask(behind, ahead, 0);
-  const auto known = std::find(program_.masks.begin(), program_.masks.end(), mask);
-  const auto index = known - program_.masks.begin();
-  if (known == program_.masks.end()) program_.masks.push_back(mask);
-  return static_cast<uint32_t>(index);
-}
-
 uint32_t ProgramAssembler::add_cache(const CacheShape& shape, uint32_t behind) {
   program_.caches.push_back({shape, behind});
   return static_cast<uint32_t>(program_.caches.size() - 1);
@@ -160,26 +156,71 @@ void ProgramAssembler::add_product(const std::string& name, const ColumnView& in
   add_op(name, op);
 }
 
-void ProgramAssembler::add_activation(const std::string& name, Activation activation,
-                                      const ColumnView& target, const ColumnView& factor) {
+void ProgramAssembler::add_embedding(const std::string& name, const EmbeddingTables& tables,
+                                     const ColumnView& output) {
+  OpView op;
+  op.kind = OpKind::kEmbedding;
+  op.embedding.output = output;
+  op.embedding.tokens = tables.tokens.value_or(format::kNoTensor);
+  op.embedding.scale = tables.scale;
+  op.embedding.positions = tables.positions.value_or(format::kNoTensor);
+  op.embedding.position_offset = tables.position_offset;
+  op.embedding.padding_id = tables.padding_id.value_or(format::kNoPadding);
+  op.embedding.types = tables.types.value_or(format::kNoTensor);
+  add_op(name, op);
+}
+
+void ProgramAssembler::add_rope(const std::string& name, const ColumnView& input,
+                                const ColumnView& output, uint32_t heads, uint32_t angles) {
+  require_in_place(input, output);
+  if (!program_.ops.empty() && program_.ops.back().body.kind == OpKind::kRope) {
+    format::RopeOp& before = program_.ops.back().body.rope;
+    const bool adjoins = before.target.slot == input.slot && before.angles == angles &&
+                         before.target.column + before.target.width == input.column &&
+                         before.target.width / before.heads == input.width / heads;
+    if (adjoins) {
+      before.target.width += input.width;
+      before.heads += heads;
+      return;
+    }
+  }
+  OpView op;
+  op.kind = OpKind::kRope;
+  op.rope = {input, heads, angles};
+  add_op(name, op);
+}
+
+void ProgramAssembler::add_attention(const std::string& name, const AttentionViews& views,
+                                     uint32_t heads, uint32_t cache, uint32_t mask,
+                                     const std::vector<double>& slopes) {
+  if (!slopes.empty()) throw std::logic_error("slopes have no place in the format yet");
+  OpView op;
+  op.kind = OpKind::kAttention;
+  op.attention = {views.query, views.key, views.value, views.output, heads, cache, mask};
+  add_op(name, op);
+}
+
+void ProgramAssembler::add_activation(const std::string& name, ActivationKind kind,
+                                      double parameter, const ColumnView& input,
+                                      const ColumnView& factor, const ColumnView& output) {
+  require_in_place(input, output);
   OpView op;
   op.kind = OpKind::kActivation;
-  op.activation.target = target;
+  op.activation.target = input;
   op.activation.factor = factor;
-  op.activation.kind = kind_of(activation);
+  op.activation.kind = kind;
+  op.activation.cap = static_cast<float>(parameter);
   add_op(name, op);
 }
 
-void ProgramAssembler::add_sum(const std::string& name, uint32_t target, uint32_t other) {
+void ProgramAssembler::add_sum(const std::string& name, const ColumnView& input,
+                               const ColumnView& other, const ColumnView& output) {
+  const bool is_first = output == input;
+  require_in_place(is_first ? input : other, output);
   OpView op;
   op.kind = OpKind::kAdd;
-  op.add = {whole(target), whole(other)};
+  op.add = {output, is_first ? other : input};
   add_op(name, op);
-}
-
-void ProgramAssembler::add_select(const std::string& name, uint32_t input, uint32_t output,
-                                  format::SelectKind kind) {
-  add_select(name, whole(input), whole(output), kind);
 }
 
 void ProgramAssembler::add_select(const std::string& name, const ColumnView& input,
@@ -188,10 +229,6 @@ void ProgramAssembler::add_select(const std::string& name, const ColumnView& inp
   op.kind = OpKind::kSelect;
   op.select = {input, output, kind};
   add_op(name, op);
-}
-
-void ProgramAssembler::show_state(uint32_t slot) {
-  program_.hidden_states.push_back({static_cast<uint32_t>(program_.ops.size() - 1), whole(slot)});
 }
 
 Program ProgramAssembler::finish() {

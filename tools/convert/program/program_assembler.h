@@ -2,6 +2,7 @@
 // Puts a program together op by op: what whole models have in common.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,23 @@ struct MatrixPart {
   const LinearSpec* linear = nullptr;
   double scale = 1.0;  // multiplies weights and bias
 };
+
+// The tensors of an embedding, as far as it has them.
+struct EmbeddingTables {
+  std::optional<uint32_t> tokens;
+  float scale = 1.0f;
+  std::optional<uint32_t> positions;
+  uint32_t position_offset = 0;
+  std::optional<uint32_t> padding_id;
+  std::optional<uint32_t> types;
+};
+
+struct AttentionViews {
+  format::ColumnView query, key;  // both may be absent
+  format::ColumnView value, output;
+};
+
+format::ActivationKind kind_of(Activation activation);
 
 // Weights are read when the writer packs them: the assembler keeps only how.
 class ProgramAssembler {
@@ -30,7 +48,6 @@ class ProgramAssembler {
   uint32_t add_vector(const std::string& name, std::vector<float> values);
   uint32_t add_table(const WeightRef& weight, uint32_t rows);  // its first rows, not packed
   uint32_t add_matrix(const std::string& name, std::vector<MatrixPart> parts);
-  uint32_t add_band(uint32_t behind, uint32_t ahead);  // a mask, once for all that are equal
   uint32_t add_cache(const CacheShape& shape, uint32_t behind);
 
   void add_op(const std::string& name, const format::OpView& body);
@@ -40,15 +57,21 @@ class ProgramAssembler {
                   const format::ColumnView& output, std::vector<MatrixPart> parts);
   void add_product(const std::string& name, const format::ColumnView& input,
                    const format::ColumnView& output, uint32_t matrix);  // of add_matrix
-  void add_activation(const std::string& name, Activation activation,
-                      const format::ColumnView& target, const format::ColumnView& factor = {});
-  void add_sum(const std::string& name, uint32_t target, uint32_t other);
-  void add_select(const std::string& name, uint32_t input, uint32_t output,
-                  format::SelectKind kind);
+  void add_embedding(const std::string& name, const EmbeddingTables& tables,
+                     const format::ColumnView& output);
+  // Continues the op before where its columns and these lie side by side.
+  void add_rope(const std::string& name, const format::ColumnView& input,
+                const format::ColumnView& output, uint32_t heads, uint32_t angles);
+  void add_attention(const std::string& name, const AttentionViews& views, uint32_t heads,
+                     uint32_t cache, uint32_t mask, const std::vector<double>& slopes);
+  // `factor` may be absent; `parameter` is that of a kind that has one.
+  void add_activation(const std::string& name, format::ActivationKind kind, double parameter,
+                      const format::ColumnView& input, const format::ColumnView& factor,
+                      const format::ColumnView& output);
+  void add_sum(const std::string& name, const format::ColumnView& input,
+               const format::ColumnView& other, const format::ColumnView& output);
   void add_select(const std::string& name, const format::ColumnView& input,
                   const format::ColumnView& output, format::SelectKind kind);
-
-  void show_state(uint32_t slot);  // the hidden state that the last op completes
 
   Program finish();  // places the slots (planner.h)
 

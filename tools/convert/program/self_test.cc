@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "arenite/tokenizer.h"
-#include "convert/check/check_inputs.h"
 #include "convert/check/target_check.h"
+#include "convert/program/check_inputs.h"
 #include "convert/program/self_test.h"
 #include "convert/program/writer.h"
 #include "core/crc32c.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convert/check/check_inputs.h"
+#include "convert/program/check_inputs.h"
 
 #include <algorithm>
 
 namespace arenite::convert {
 namespace {
 
-constexpr uint64_t kTokens = 24;
+constexpr uint64_t kTokens = 48;  // odd in no tile
 constexpr uint64_t kTokensMin = 2;
 constexpr uint64_t kProductsMax = 2'000'000'000;  // of a weight and an activation
 
@@ -57,8 +57,7 @@ uint32_t token_count_to_check(const Program& program) {
   }
   const uint64_t affordable = kProductsMax / std::max<uint64_t>(1, weights);
   const uint64_t count = std::clamp(affordable, kTokensMin, kTokens);
-  const uint64_t positions = program.positions_max == 0 ? count : program.positions_max;
-  return static_cast<uint32_t>(std::min(count, positions));
+  return token_count_for(static_cast<uint32_t>(count), program.positions_max, program.masks);
 }
 
 std::vector<TokenId> spread_tokens(uint32_t count, uint32_t vocab_size) {
@@ -69,10 +68,6 @@ std::vector<TokenId> spread_tokens(uint32_t count, uint32_t vocab_size) {
     token = static_cast<TokenId>((state >> 33) % vocab_size);
   }
   return tokens;
-}
-
-std::vector<TokenId> tokens_to_check(const Program& program) {
-  return spread_tokens(token_count_to_check(program), program.vocab_size);
 }
 
 }  // namespace arenite::convert

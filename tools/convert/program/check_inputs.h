@@ -13,10 +13,6 @@ namespace arenite::convert {
 // Features that look like normalised activations: zero mean, unit variance.
 std::vector<float> features_to_check(size_t count);
 
-// Ids spread over the vocabulary: enough to pass a tile of most kernel sets, fewer for large
-// models, since the reference is slow.
-std::vector<TokenId> tokens_to_check(const Program& program);
-
 // So many ids spread over a vocabulary.
 std::vector<TokenId> spread_tokens(uint32_t count, uint32_t vocab_size);
 
@@ -28,7 +24,8 @@ uint32_t token_count_for(uint32_t wanted, uint32_t positions_max,
 // Types of tokens as a pair of texts has them, one half each; none for a model without types.
 std::vector<uint8_t> types_to_check(uint32_t count, uint32_t token_types);
 
-// As many tokens as tokens_to_check gives, for models of features too.
+// Enough tokens to pass a tile of every kernel set, fewer for large models, since the reference is
+// slow, and for short contexts.
 uint32_t token_count_to_check(const Program& program);
 
 }  // namespace arenite::convert

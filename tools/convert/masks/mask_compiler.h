@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/program/dense_mask.h"
+#include "convert/masks/dense_mask.h"
 #include "core/mask_view.h"
 
 namespace arenite::convert {

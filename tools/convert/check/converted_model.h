@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a conversion has made, and what is known about how right it is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "convert/check/target_check.h"
+#include "convert/families/model_options.h"
+#include "convert/files/aligned_bytes.h"
+#include "convert/graph/graph.h"
+#include "convert/program/program.h"
+
+namespace arenite::convert {
+
+struct ConvertedModel {
+  Graph graph;  // as its author wrote it
+  Program program;
+  AlignedBytes file;
+  uint32_t checked_tokens = 0;
+  double largest_output = 0.0;  // of the reference, to put the errors into proportion
+  std::vector<TargetCheck> checks;
+  Account account;  // what it rests on besides the file
+};
+
+// Runs the file in this process on every target that this CPU has, in one pass and, where the model
+// can be fed so, token by token, and compares with the graph in double precision. Throws InputError
+// that names `path` where a result is infinite or off by more than `relative_error_max` of the
+// largest one.
+void check_conversion(ConvertedModel& conversion, const std::string& path,
+                      const std::vector<Target>& targets, double relative_error_max);
+
+}  // namespace arenite::convert

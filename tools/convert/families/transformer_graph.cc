@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// One residual stream through all layers, for decoders and encoders alike.
+#include "convert/families/transformer_graph.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "convert/graph/graph_builder.h"
+
+namespace arenite::convert {
+namespace {
+
+// What attention and MLP of a layer need to know, of either kind of model.
+struct AttentionSpec {
+  const LinearSpec& query;
+  const LinearSpec& key;
+  const LinearSpec& value;
+  const LinearSpec& output;
+  const NormSpec* query_norm = nullptr;
+  const NormSpec* key_norm = nullptr;
+  const RopeSpec* rope = nullptr;
+  uint32_t heads = 0;
+  uint32_t kv_heads = 0;
+  uint32_t head_dim = 0;
+  std::optional<double> scale;  // absent: 1/sqrt(head_dim)
+  uint32_t mask = 0;
+};
+
+ValueId add_attention(GraphBuilder& builder, const std::string& prefix, const AttentionSpec& spec,
+                      ValueId input) {
+  ValueId query = builder.linear(prefix + "query", spec.query, input);
+  ValueId key = builder.linear(prefix + "key", spec.key, input);
+  const ValueId value = builder.linear(prefix + "value", spec.value, input);
+  if (spec.query_norm) query = builder.norm(prefix + "query_norm", *spec.query_norm, query);
+  if (spec.key_norm) key = builder.norm(prefix + "key_norm", *spec.key_norm, key);
+  if (spec.rope) {
+    query = builder.add(prefix + "rope", RotateNode{*spec.rope, spec.head_dim}, {query});
+    key = builder.add(prefix + "rope", RotateNode{*spec.rope, spec.head_dim}, {key});
+  }
+  const AttentionNode attention = {
+      .heads = spec.heads,
+      .kv_heads = spec.kv_heads,
+      .head_dim = spec.head_dim,
+      .value_dim = spec.head_dim,
+      .scale = spec.scale.value_or(1.0 / std::sqrt(static_cast<double>(spec.head_dim))),
+      .mask = spec.mask,
+      .slopes = {},
+      .cache = builder.graph().caches()};
+  const ValueId context = builder.attention(prefix + "attention", attention, {query, key, value});
+  return builder.linear(prefix + "output", spec.output, context);
+}
+
+ValueId add_mlp(GraphBuilder& builder, const std::string& prefix, const LinearSpec* gate,
+                const LinearSpec& up, const LinearSpec& down, Activation activation,
+                ValueId input) {
+  const ActivationNode function = {activation};
+  if (gate == nullptr) {
+    const ValueId hidden = builder.linear(prefix + "up", up, input);
+    return builder.linear(prefix + "down", down,
+                          builder.add(prefix + "activation", function, {hidden}));
+  }
+  const ValueId gates = builder.linear(prefix + "gate", *gate, input);
+  const ValueId hidden = builder.linear(prefix + "up", up, input);
+  const ValueId opened = builder.add(prefix + "activation", function, {gates});
+  return builder.linear(prefix + "down", down,
+                        builder.add(prefix + "activation", MultiplyNode{}, {opened, hidden}));
+}
+
+// Keys that a query sees: the last `window`, its own included, or all (0).
+uint32_t lookback(uint32_t window) { return window == 0 ? kUnlimited : window - 1; }
+
+// ---- decoders ----
+
+class DecoderGraph {
+ public:
+  explicit DecoderGraph(const DecoderSpec& spec) : spec_(spec), builder_(spec.architecture) {}
+
+  Graph build() {
+    Graph& graph = builder_.graph();
+    graph.positions_max = spec_.positions_max;
+    graph.vocab_size = spec_.vocab_size;
+    EmbeddingNode embedding = {.tokens = spec_.token_embedding,
+                               .scale = spec_.embedding_scale.value_or(1.0),
+                               .positions = spec_.position_embedding};
+    ValueId x = builder_.embedding("embedding", std::move(embedding), spec_.model_dim);
+    graph.hidden_states.push_back(x);
+    for (size_t i = 0; i < spec_.layers.size(); ++i) {
+      const LayerSpec& layer = spec_.layers[i];
+      const std::string prefix = fmt::format("{}.", i);
+      x = spec_.norm_first ? norm_first(prefix, layer, x) : norm_last(prefix, layer, x);
+      if (i + 1 < spec_.layers.size() || !spec_.final_norm) graph.hidden_states.push_back(x);
+    }
+    if (spec_.final_norm) {
+      x = builder_.norm("final_norm", *spec_.final_norm, x);
+      graph.hidden_states.push_back(x);
+    }
+    if (!spec_.is_headless) {
+      const LinearSpec tied = {spec_.token_embedding, {}};
+      x = builder_.linear("logits", spec_.output ? *spec_.output : tied, x);
+      if (spec_.logits_soft_cap) {
+        x = builder_.add("soft_cap", SoftCapNode{*spec_.logits_soft_cap}, {x});
+      }
+    }
+    graph.output = builder_.add("select", RowsNode{format::SelectKind::kAsAsked}, {x});
+    return builder_.finish();
+  }
+
+ private:
+  ValueId attend(const std::string& prefix, const LayerSpec& layer, ValueId input) {
+    const auto pointer = [](const auto& part) { return part ? &*part : nullptr; };
+    return add_attention(
+        builder_, prefix,
+        {.query = layer.query,
+         .key = layer.key,
+         .value = layer.value,
+         .output = layer.output,
+         .query_norm = pointer(layer.query_norm),
+         .key_norm = pointer(layer.key_norm),
+         .rope = pointer(spec_.rope),
+         .heads = spec_.heads,
+         .kv_heads = spec_.kv_heads,
+         .head_dim = spec_.head_dim,
+         .scale = spec_.score_scale,
+         .mask = builder_.band(lookback(layer.window), spec_.causal ? 0 : kUnlimited)},
+        input);
+  }
+
+  ValueId transform(const std::string& prefix, const LayerSpec& layer, ValueId input) {
+    return add_mlp(builder_, prefix, layer.gate ? &*layer.gate : nullptr, layer.up, layer.down,
+                   spec_.activation, input);
+  }
+
+  ValueId norm_first(const std::string& prefix, const LayerSpec& layer, ValueId x) {
+    const ValueId normed = builder_.norm(prefix + "attention_norm", layer.attention_norm, x);
+    const ValueId attended = attend(prefix, layer, normed);
+    if (layer.parallel_residual) {
+      const ValueId mlp_input =
+          layer.mlp_norm ? builder_.norm(prefix + "mlp_norm", *layer.mlp_norm, x) : normed;
+      const ValueId transformed = transform(prefix, layer, mlp_input);
+      x = builder_.add(prefix + "attention_add", AddNode{}, {x, attended});
+      return builder_.add(prefix + "mlp_add", AddNode{}, {x, transformed});
+    }
+    x = builder_.add(prefix + "attention_add", AddNode{}, {x, attended});
+    const ValueId mlp_input = builder_.norm(prefix + "mlp_norm", *layer.mlp_norm, x);
+    return builder_.add(prefix + "mlp_add", AddNode{}, {x, transform(prefix, layer, mlp_input)});
+  }
+
+  ValueId norm_last(const std::string& prefix, const LayerSpec& layer, ValueId x) {
+    x = builder_.add(prefix + "attention_add", AddNode{}, {x, attend(prefix, layer, x)});
+    x = builder_.norm(prefix + "attention_norm", layer.attention_norm, x);
+    x = builder_.add(prefix + "mlp_add", AddNode{}, {x, transform(prefix, layer, x)});
+    return builder_.norm(prefix + "mlp_norm", *layer.mlp_norm, x);
+  }
+
+  const DecoderSpec& spec_;
+  GraphBuilder builder_;
+};
+
+// ---- encoders ----
+
+class EncoderGraph {
+ public:
+  explicit EncoderGraph(const EncoderSpec& spec) : spec_(spec), builder_(spec.architecture) {}
+
+  Graph build() {
+    Graph& graph = builder_.graph();
+    graph.positions_max = spec_.positions_max;
+    graph.vocab_size = spec_.vocab_size;
+    graph.token_types = spec_.token_types;
+    graph.labels = spec_.labels;
+    ValueId x = spec_.vocab_size != 0 ? embed_tokens() : embed_features();
+    graph.hidden_states.push_back(x);
+    mask_ = builder_.band(lookback(spec_.window), spec_.causal ? 0 : kUnlimited);
+    for (size_t i = 0; i < spec_.layers.size(); ++i) {
+      x = add_layer(fmt::format("{}.", i), spec_.layers[i], x);
+      if (i + 1 < spec_.layers.size() || !spec_.final_norm) graph.hidden_states.push_back(x);
+    }
+    if (spec_.final_norm) {
+      x = builder_.norm("final_norm", *spec_.final_norm, x);
+      graph.hidden_states.push_back(x);
+    }
+    x = pool(x);
+    for (size_t i = 0; i < spec_.head.size(); ++i) {
+      x = add_head_step(spec_.head[i], fmt::format("head.{}", i), x);
+    }
+    if (spec_.pooling == Pooling::kNone && spec_.causal) {
+      x = builder_.add("select", RowsNode{format::SelectKind::kAsAsked}, {x});
+    }
+    graph.output = x;
+    return builder_.finish();
+  }
+
+ private:
+  // norm(tokens + positions + types), then the projection to the width of the layers.
+  ValueId embed_tokens() {
+    EmbeddingNode embedding = {.tokens = *spec_.token_embedding,
+                               .scale = spec_.embedding_scale,
+                               .positions = spec_.position_embedding,
+                               .position_offset = spec_.position_offset,
+                               .padding_id = spec_.padding_id,
+                               .types = spec_.type_embedding};
+    ValueId x =
+        builder_.embedding("embedding", std::move(embedding), spec_.token_embedding->columns);
+    if (spec_.embedding_norm) x = builder_.norm("embedding_norm", *spec_.embedding_norm, x);
+    return spec_.input ? builder_.linear("input", *spec_.input, x) : x;
+  }
+
+  // norm(projection + positions). A bare stack of layers works on the features themselves.
+  ValueId embed_features() {
+    ValueId x = builder_.features(spec_.input_features);
+    if (spec_.input) {
+      x = builder_.linear("input", *spec_.input, x);
+      if (spec_.embedding_scale != 1.0) {
+        x = builder_.add("input_scale", ScaleNode{spec_.embedding_scale}, {x});
+      }
+    }
+    if (spec_.position_embedding) {
+      EmbeddingNode embedding = {.positions = *spec_.position_embedding,
+                                 .position_offset = spec_.position_offset};
+      const ValueId positions =
+          builder_.embedding("positions", std::move(embedding), spec_.model_dim);
+      x = builder_.add("positions_add", AddNode{}, {x, positions});
+    }
+    return spec_.embedding_norm ? builder_.norm("embedding_norm", *spec_.embedding_norm, x) : x;
+  }
+
+  ValueId attend(const std::string& prefix, const EncoderLayerSpec& layer, ValueId input) {
+    return add_attention(builder_, prefix,
+                         {.query = layer.query,
+                          .key = layer.key,
+                          .value = layer.value,
+                          .output = layer.output,
+                          .heads = spec_.heads,
+                          .kv_heads = spec_.heads,
+                          .head_dim = spec_.head_dim,
+                          .scale = spec_.score_scale,
+                          .mask = mask_},
+                         input);
+  }
+
+  ValueId transform(const std::string& prefix, const EncoderLayerSpec& layer, ValueId input) {
+    return add_mlp(builder_, prefix, nullptr, layer.up, layer.down, spec_.activation, input);
+  }
+
+  ValueId add_layer(const std::string& prefix, const EncoderLayerSpec& layer, ValueId x) {
+    const std::string attention_norm = prefix + "attention_norm";
+    const std::string mlp_norm = prefix + "mlp_norm";
+    if (spec_.norm_first) {
+      ValueId normed = builder_.norm(attention_norm, layer.attention_norm, x);
+      x = builder_.add(prefix + "attention_add", AddNode{}, {x, attend(prefix, layer, normed)});
+      normed = builder_.norm(mlp_norm, layer.mlp_norm, x);
+      return builder_.add(prefix + "mlp_add", AddNode{}, {x, transform(prefix, layer, normed)});
+    }
+    x = builder_.add(prefix + "attention_add", AddNode{}, {x, attend(prefix, layer, x)});
+    x = builder_.norm(attention_norm, layer.attention_norm, x);
+    x = builder_.add(prefix + "mlp_add", AddNode{}, {x, transform(prefix, layer, x)});
+    return builder_.norm(mlp_norm, layer.mlp_norm, x);
+  }
+
+  // The rows that the head starts from.
+  ValueId pool(ValueId x) {
+    if (spec_.pooling == Pooling::kNone) return x;
+    if (spec_.more_pooling.empty()) {
+      return builder_.add("pooling", RowsNode{kind_of(spec_.pooling)}, {x});
+    }
+    std::vector<Pooling> poolings = {spec_.pooling};
+    poolings.insert(poolings.end(), spec_.more_pooling.begin(), spec_.more_pooling.end());
+    std::vector<ValueId> parts;
+    for (const Pooling pooling : poolings) {
+      const std::string name = fmt::format("pooling.{}", parts.size() * spec_.model_dim);
+      parts.push_back(builder_.add(name, RowsNode{kind_of(pooling)}, {x}));
+    }
+    return builder_.concat("pooling", std::move(parts));
+  }
+
+  static format::SelectKind kind_of(Pooling pooling) {
+    using enum format::SelectKind;
+    constexpr format::SelectKind kKinds[] = {
+        kAsAsked, kFirst, kMean, kMax, kMeanSqrtLength, kWeightedMean, kLast};  // as Pooling has it
+    return kKinds[static_cast<size_t>(pooling)];
+  }
+
+  ValueId add_head_step(const HeadStepSpec& step, const std::string& name, ValueId x) {
+    if (step.linear) x = builder_.linear(name, *step.linear, x);
+    if (step.activation) {
+      x = builder_.add(name + ".activation", ActivationNode{*step.activation}, {x});
+    }
+    if (step.norm) x = builder_.norm(name + ".norm", *step.norm, x);
+    if (!step.normalize) return x;
+    const bool is_last = &step == &spec_.head.back();
+    return builder_.add(is_last ? "normalize" : name + ".normalize", NormalizeNode{}, {x});
+  }
+
+  const EncoderSpec& spec_;
+  GraphBuilder builder_;
+  uint32_t mask_ = 0;
+};
+
+}  // namespace
+
+Graph build_graph(const DecoderSpec& spec) { return DecoderGraph(spec).build(); }
+Graph build_graph(const EncoderSpec& spec) { return EncoderGraph(spec).build(); }
+
+}  // namespace arenite::convert

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model as its author trained it: plain mathematical ops on values. Families and modules build
+// it, the interpreter computes it, passes rewrite it, and program/lowering.h makes the runtime's
+// program of it. Weights are references, read when somebody needs their numbers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "convert/families/layer_parts.h"
+#include "convert/masks/mask_compiler.h"
+#include "format/reader.h"
+
+namespace arenite::convert {
+
+// A value is the result of a node and has its number: rows of `width` numbers, one for each token
+// or, after Rows, for each row that is given out.
+using ValueId = uint32_t;
+
+// The features that a call gives.
+struct FeaturesNode {};
+
+// scale * tokens[id] + positions[position + position_offset] + types[type], of those that are
+// there. With a padding_id positions count the tokens that have another id, and tokens of that id
+// have the row before that of position 0.
+struct EmbeddingNode {
+  std::optional<WeightRef> tokens;  // [vocab_size, width]
+  double scale = 1.0;
+  std::optional<WeightRef> positions;  // [positions_max + position_offset, width]
+  uint32_t position_offset = 0;
+  std::optional<uint32_t> padding_id;
+  std::optional<WeightRef> types;    // [token_types, width]
+  std::optional<ValueId> stored_by;  // the linear layer whose weights are `tokens`, stored once
+};
+
+// scale * (x weight^T + bias)
+struct LinearPart {
+  LinearSpec linear;
+  double scale = 1.0;
+};
+
+// The results of all parts, side by side. An author's layer has one.
+struct LinearNode {
+  std::vector<LinearPart> parts;
+};
+
+// scale * norm(part of the row), for each part as wide as the gain: a row, or each head of one.
+struct NormNode {
+  NormSpec norm;
+  double scale = 1.0;
+};
+
+// x / max(|x|, 1e-12) of each row, as torch.nn.functional.normalize.
+struct NormalizeNode {};
+
+// Rotary position embedding of each head.
+struct RotateNode {
+  RopeSpec rope;
+  uint32_t head_dim = 0;
+};
+
+// Column c is the input's column order[c].
+struct PermuteNode {
+  std::vector<uint32_t> order;
+};
+
+struct ScaleNode {
+  double factor = 1.0;
+};
+
+struct ActivationNode {
+  Activation activation = Activation::kRelu;
+};
+
+// cap * tanh(x / cap)
+struct SoftCapNode {
+  double cap = 0.0;
+};
+
+struct AddNode {};
+struct MultiplyNode {};
+
+// For each head: softmax(scale q k^T + slope * (key's position - query's) + mask) v. Inputs are
+// query, key and value; without heads' dimension the value alone, which the mask's scores weigh.
+struct AttentionNode {
+  uint32_t heads = 0;
+  uint32_t kv_heads = 0;  // divides heads; query head h reads kv head h / (heads / kv_heads)
+  uint32_t head_dim = 0;
+  uint32_t value_dim = 0;
+  double scale = 1.0;
+  uint32_t mask = 0;           // of the graph
+  std::vector<double> slopes;  // one for each head, or none: ALiBi
+  uint32_t cache = 0;          // ops with the same number share their keys and values
+};
+
+// The rows that a call gives out: as it asks, or one for each sequence.
+struct RowsNode {
+  format::SelectKind kind = format::SelectKind::kAsAsked;
+};
+
+// The input's columns from `begin` on.
+struct SliceNode {
+  uint32_t begin = 0;
+};
+
+// The inputs side by side.
+struct ConcatNode {};
+
+using NodeBody =
+    std::variant<FeaturesNode, EmbeddingNode, LinearNode, NormNode, NormalizeNode, RotateNode,
+                 PermuteNode, ScaleNode, ActivationNode, SoftCapNode, AddNode, MultiplyNode,
+                 AttentionNode, RowsNode, SliceNode, ConcatNode>;
+
+struct Node {
+  std::string name;  // for people, and of the op that it becomes
+  NodeBody body;
+  std::vector<ValueId> inputs;
+  uint32_t width = 0;
+};
+
+// Visits a NodeBody with one lambda for each kind.
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+
+class Graph {
+ public:
+  std::string architecture;    // what was recognised
+  uint32_t positions_max = 0;  // 0: any number
+  uint32_t vocab_size = 0;     // 0: the input is features
+  uint32_t token_types = 0;
+  std::vector<CompiledMask> masks;
+  std::vector<ValueId> hidden_states;  // what PyTorch calls so, in the order of the layers
+  ValueId output = 0;
+  std::vector<std::string> labels;  // of the output's columns, or none
+
+  const std::vector<ValueId>& order() const { return order_; }  // each after its inputs
+  Node& node(ValueId value) { return nodes_[value]; }
+  const Node& node(ValueId value) const { return nodes_[value]; }
+  uint32_t width(ValueId value) const { return nodes_[value].width; }
+  uint32_t values() const { return static_cast<uint32_t>(nodes_.size()); }  // removed ones, too
+
+  // The body of `value` if it is of this kind, else null.
+  template <typename Body>
+  Body* as(ValueId value) {
+    return std::get_if<Body>(&nodes_[value].body);
+  }
+  template <typename Body>
+  const Body* as(ValueId value) const {
+    return std::get_if<Body>(&nodes_[value].body);
+  }
+
+  // Appends a node, or inserts it before or behind another one.
+  ValueId add(Node node);
+  ValueId insert_before(ValueId place, Node node);
+  ValueId insert_after(ValueId place, Node node);
+
+  uint32_t add_mask(CompiledMask mask);  // returns its number
+  uint32_t caches() const;               // how many there are
+
+  // The nodes that read `value`, in order; the output and the hidden states are not nodes.
+  std::vector<ValueId> readers(ValueId value) const;
+  // Whether `value` has one reader, and is neither given out nor a hidden state.
+  bool has_one_reader(ValueId value) const;
+  bool is_shown(ValueId value) const;  // is the output or a hidden state
+
+  // Whoever reads `old_value`, hidden states and output included, reads `new_value` instead; but
+  // not `except`.
+  void replace(ValueId old_value, ValueId new_value, std::optional<ValueId> except = {});
+  // Takes out what nobody reads.
+  void remove_unread();
+
+ private:
+  ValueId insert(std::vector<ValueId>::iterator place, Node node);
+
+  std::vector<Node> nodes_;
+  std::vector<ValueId> order_;
+};
+
+}  // namespace arenite::convert

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Computes a graph in double precision: the one reference that converted models are compared with.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "convert/graph/graph.h"
+
+namespace arenite::convert {
+
+// One sequence: ids, with types or without, or features [tokens, width].
+struct GraphInput {
+  std::span<const uint32_t> tokens = {};
+  std::span<const uint8_t> types = {};  // one for each token, or none: all 0
+  std::span<const float> features = {};
+};
+
+struct Evaluation {
+  std::vector<double> values;                      // [rows, width]: all rows that can be asked for
+  std::vector<std::vector<double>> hidden_states;  // [tokens, width] each
+  double largest_value = 0.0;
+  // Largest sum over d of |query[d] * key[d]|, times the scale of scores: the rounding errors of
+  // scores, and with them the relative errors of softmax, are proportional to it.
+  double largest_score = 0.0;
+};
+
+// Plain loops over whole rows, which share nothing with the runtime but the meaning of masks.
+// Throws InputError for input that the graph cannot take.
+Evaluation evaluate(const Graph& graph, const GraphInput& input);
+
+}  // namespace arenite::convert

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/graph/print_graph.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace arenite::convert {
+namespace {
+
+// What an op is and what it is told, in words.
+struct Line {
+  std::string op;
+  std::string details;
+};
+
+std::string text_of(const WeightRef& weight) {
+  return fmt::format("{} [{}, {}]", weight.name, weight.rows, weight.columns);
+}
+
+std::string factor(double scale) { return scale == 1.0 ? "" : fmt::format(" * {:.6g}", scale); }
+
+Line line_of(const FeaturesNode&, const Graph&) { return {"features", ""}; }
+
+Line line_of(const EmbeddingNode& embedding, const Graph&) {
+  std::vector<std::string> parts;
+  if (embedding.tokens) {
+    parts.push_back("tokens " + text_of(*embedding.tokens) + factor(embedding.scale));
+  }
+  if (embedding.positions) parts.push_back("positions " + text_of(*embedding.positions));
+  if (embedding.types) parts.push_back("types " + text_of(*embedding.types));
+  std::string text = fmt::format("{}", fmt::join(parts, " + "));
+  if (embedding.stored_by) text += fmt::format(", stored by %{}", *embedding.stored_by);
+  return {"embedding", text};
+}
+
+Line line_of(const LinearNode& linear, const Graph&) {
+  std::vector<std::string> parts;
+  for (const LinearPart& part : linear.parts) {
+    parts.push_back(text_of(part.linear.weight) + (part.linear.bias.empty() ? "" : " + bias") +
+                    factor(part.scale));
+  }
+  return {"linear", fmt::format("{}", fmt::join(parts, " | "))};
+}
+
+Line line_of(const NormNode& norm, const Graph&) {
+  return {
+      norm.norm.kind == NormKind::kRms ? "rms_norm" : "layer_norm",
+      fmt::format("{} [{}]{}, epsilon {:.3g}{}", norm.norm.name, norm.norm.gain.size(),
+                  norm.norm.gain_plus_one ? " + 1" : "", norm.norm.epsilon, factor(norm.scale))};
+}
+
+Line line_of(const NormalizeNode&, const Graph&) { return {"normalize", ""}; }
+
+Line line_of(const RotateNode& rotate, const Graph&) {
+  return {"rotate", fmt::format("{} of {}, {}", rotate.rope.rotary_dim, rotate.head_dim,
+                                rotate.rope.turns_neighbours ? "neighbours" : "halves")};
+}
+
+Line line_of(const PermuteNode&, const Graph&) { return {"permute", ""}; }
+Line line_of(const ScaleNode& scale, const Graph&) {
+  return {"scale", fmt::format("{:.6g}", scale.factor)};
+}
+
+Line line_of(const ActivationNode& activation, const Graph&) {
+  static const std::map<Activation, std::string> kNames = {
+      {Activation::kGeluErf, "gelu"}, {Activation::kGeluTanh, "gelu_tanh"},
+      {Activation::kSilu, "silu"},    {Activation::kRelu, "relu"},
+      {Activation::kTanh, "tanh"},    {Activation::kSigmoid, "sigmoid"}};
+  return {kNames.at(activation.activation), ""};
+}
+
+Line line_of(const SoftCapNode& soft, const Graph&) {
+  return {"soft_cap", fmt::format("{:.6g}", soft.cap)};
+}
+
+Line line_of(const AddNode&, const Graph&) { return {"add", ""}; }
+Line line_of(const MultiplyNode&, const Graph&) { return {"multiply", ""}; }
+
+Line line_of(const AttentionNode& attention, const Graph& graph) {
+  std::string heads = fmt::format("{}", attention.heads);
+  if (attention.kv_heads != attention.heads) heads += fmt::format(" on {}", attention.kv_heads);
+  return {"attention", fmt::format("{} heads of {}{}, {}{}, cache {}", heads, attention.value_dim,
+                                   factor(attention.scale), graph.masks[attention.mask].describe(),
+                                   attention.slopes.empty() ? "" : ", slopes", attention.cache)};
+}
+
+Line line_of(const RowsNode& rows, const Graph&) {
+  static constexpr const char* kNames[] = {
+      "as asked", "first", "mean", "max", "mean by root of length", "weighted mean", "last"};
+  return {"rows", kNames[static_cast<size_t>(rows.kind)]};
+}
+
+Line line_of(const SliceNode& slice, const Graph&) {
+  return {"slice", fmt::format("from column {}", slice.begin)};
+}
+
+Line line_of(const ConcatNode&, const Graph&) { return {"concat", ""}; }
+
+}  // namespace
+
+std::string print_graph(const Graph& graph) {
+  std::string text;
+  for (const ValueId value : graph.order()) {
+    const Node& node = graph.node(value);
+    const Line line = std::visit([&](const auto& body) { return line_of(body, graph); }, node.body);
+    std::vector<std::string> inputs;
+    for (const ValueId input : node.inputs) inputs.push_back(fmt::format("%{}", input));
+    std::string mark;
+    if (std::ranges::count(graph.hidden_states, value) != 0) mark = "  (hidden state)";
+    if (value == graph.output) mark += "  (output)";
+    text += fmt::format("%{:<4} {:<20} {:>6}  {:<11} {:<16} {}{}\n", value, node.name, node.width,
+                        line.op, fmt::format("{}", fmt::join(inputs, " ")), line.details, mark);
+  }
+  return text;
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Three projections, attention for each run of heads with the same mask, and the projection behind.
+#include "convert/modules/module_graph.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "convert/graph/graph_builder.h"
+
+namespace arenite::convert {
+namespace {
+
+LinearSpec linear_spec(const Projection& projection) {
+  return {{.name = projection.name,
+           .rows = projection.outputs,
+           .columns = projection.inputs,
+           .load = [weights = projection.weights] { return weights; }},
+          projection.bias};
+}
+
+class ModuleGraph {
+ public:
+  explicit ModuleGraph(const AttentionModule& module)
+      : module_(module), builder_(module.architecture) {}
+
+  Graph build() {
+    Graph& graph = builder_.graph();
+    graph.positions_max = module_.positions_max;
+    graph.masks = module_.masks;
+    const std::vector<ValueId> inputs = project(builder_.features(module_.features));
+    std::vector<ValueId> contexts;
+    for (uint32_t begin = 0; begin < module_.heads;) {
+      uint32_t end = begin + 1;
+      while (end < module_.heads && module_.head_masks[end] == module_.head_masks[begin]) ++end;
+      contexts.push_back(attend(inputs, begin, end));
+      begin = end;
+    }
+    ValueId x = contexts.size() == 1 ? contexts[0] : builder_.concat("context", contexts);
+    if (module_.output) x = builder_.linear("output", linear_spec(*module_.output), x);
+    graph.output = x;
+    return builder_.finish();
+  }
+
+ private:
+  // Query, key and value; the value alone where the mask's scores are all there is.
+  std::vector<ValueId> project(ValueId features) {
+    if (module_.head_dim == 0) return {features};
+    const struct {
+      const char* name;
+      const Projection& projection;
+    } parts[] = {{"query", module_.query}, {"key", module_.key}, {"value", module_.value}};
+    std::vector<ValueId> projected;
+    uint32_t column = 0;
+    for (const auto& part : parts) {
+      ValueId input = features;
+      const LinearSpec linear = linear_spec(part.projection);
+      if (module_.separate_inputs) {
+        input = builder_.slice(fmt::format("{}_input", part.name), features, column,
+                               linear.weight.columns);
+        column += linear.weight.columns;
+      }
+      projected.push_back(builder_.linear(part.name, linear, input));
+    }
+    return projected;
+  }
+
+  // Heads [begin, end).
+  ValueId attend(const std::vector<ValueId>& inputs, uint32_t begin, uint32_t end) {
+    const uint32_t heads = end - begin;
+    const bool all = heads == module_.heads;
+    const std::string name = all ? "attention" : fmt::format("attention.{}", begin);
+    std::vector<ValueId> parts = inputs;
+    for (size_t i = 0; i < parts.size() && !all; ++i) {
+      const uint32_t width = i + 1 < parts.size() ? module_.head_dim : module_.value_dim;
+      parts[i] = builder_.slice(fmt::format("{}.input.{}", name, i), inputs[i], begin * width,
+                                heads * width);
+    }
+    const AttentionNode attention = {.heads = heads,
+                                     .kv_heads = heads,
+                                     .head_dim = module_.head_dim,
+                                     .value_dim = module_.value_dim,
+                                     .scale = module_.head_dim == 0 ? 1.0 : module_.score_scale,
+                                     .mask = module_.head_masks[begin],
+                                     .slopes = {},
+                                     .cache = builder_.graph().caches()};
+    return builder_.attention(name, attention, std::move(parts));
+  }
+
+  const AttentionModule& module_;
+  GraphBuilder builder_;
+};
+
+}  // namespace
+
+Graph build_graph(const AttentionModule& module) { return ModuleGraph(module).build(); }
+
+}  // namespace arenite::convert

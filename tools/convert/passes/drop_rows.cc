@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers that work on each row by itself may as well work on fewer of them.
+#include "convert/passes/passes.h"
+
+namespace arenite::convert {
+namespace {
+
+bool works_on_rows(const NodeBody& body) {
+  return std::holds_alternative<LinearNode>(body) || std::holds_alternative<NormNode>(body) ||
+         std::holds_alternative<NormalizeNode>(body) ||
+         std::holds_alternative<ActivationNode>(body) || std::holds_alternative<ScaleNode>(body) ||
+         std::holds_alternative<SoftCapNode>(body);
+}
+
+}  // namespace
+
+void drop_rows(Graph& graph) {
+  const ValueId rows = graph.output;
+  const RowsNode* chosen = graph.as<RowsNode>(rows);
+  if (chosen == nullptr || chosen->kind != format::SelectKind::kAsAsked) return;
+  ValueId first = rows;  // the first node of those that work on chosen rows
+  while (true) {
+    const ValueId before = graph.node(first == rows ? rows : first).inputs[0];
+    if (!graph.has_one_reader(before) || !works_on_rows(graph.node(before).body)) break;
+    first = before;
+  }
+  if (first == rows) return;
+  const ValueId source = graph.node(first).inputs[0];
+  const ValueId moved =
+      graph.insert_before(first, {graph.node(rows).name, *chosen, {source}, graph.width(source)});
+  graph.node(first).inputs[0] = moved;
+  graph.output = graph.node(rows).inputs[0];
+  graph.remove_unread();
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights that are read for the same rows are better read in one go, and what attention or a gate
+// takes lies together.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "convert/passes/passes.h"
+
+namespace arenite::convert {
+namespace {
+
+// The attention ops and products that the rows of `value` reach without another linear layer.
+void find_meetings(const Graph& graph, ValueId value, std::vector<ValueId>& meetings) {
+  for (const ValueId reader : graph.readers(value)) {
+    if (graph.as<AttentionNode>(reader) != nullptr || graph.as<MultiplyNode>(reader) != nullptr) {
+      if (std::ranges::count(meetings, reader) == 0) meetings.push_back(reader);
+    } else if (graph.node(reader).inputs.size() == 1 && graph.as<LinearNode>(reader) == nullptr) {
+      find_meetings(graph, reader, meetings);
+    }
+  }
+}
+
+// "0.query", "0.key" and "0.value" are "0.qkv"; "0.gate" and "0.up" are "0.gate_up".
+std::string joined_name(const Graph& graph, const std::vector<ValueId>& values) {
+  const std::string& first = graph.node(values[0]).name;
+  const std::string prefix = first.substr(0, first.rfind('.') + 1);
+  std::string joined;
+  for (const ValueId value : values) {
+    joined += (joined.empty() ? "" : "_") + graph.node(value).name.substr(prefix.size());
+  }
+  return prefix + (joined == "query_key_value" ? "qkv" : joined);
+}
+
+void join(Graph& graph, const std::vector<ValueId>& values) {
+  Node joined = {joined_name(graph, values), LinearNode{}, graph.node(values[0]).inputs, 0};
+  LinearNode parts;
+  for (const ValueId value : values) {
+    const LinearNode& linear = *graph.as<LinearNode>(value);
+    parts.parts.insert(parts.parts.end(), linear.parts.begin(), linear.parts.end());
+    joined.width += graph.width(value);
+  }
+  joined.body = std::move(parts);
+  const ValueId whole = graph.insert_before(values[0], std::move(joined));
+  uint32_t column = 0;
+  for (const ValueId value : values) {
+    Node slice = {graph.node(value).name, SliceNode{column}, {whole}, graph.width(value)};
+    column += slice.width;
+    graph.replace(value, graph.insert_before(value, std::move(slice)));
+  }
+}
+
+}  // namespace
+
+void join_projections(Graph& graph) {
+  // By input and by what they meet in.
+  std::map<std::pair<ValueId, std::vector<ValueId>>, std::vector<ValueId>> groups;
+  for (const ValueId value : graph.order()) {
+    if (graph.as<LinearNode>(value) == nullptr || graph.is_shown(value)) continue;
+    std::vector<ValueId> meetings;
+    find_meetings(graph, value, meetings);
+    if (!meetings.empty()) groups[{graph.node(value).inputs[0], meetings}].push_back(value);
+  }
+  for (const auto& [_, values] : groups) {
+    if (values.size() > 1) join(graph, values);
+  }
+  graph.remove_unread();
+}
+
+}  // namespace arenite::convert

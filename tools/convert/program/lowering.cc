@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values live in columns of slots. A slice is some of its input's columns, parts of a concatenation
+// are written where the whole lies, and an op that works on each number by itself writes over its
+// input where nobody reads that again.
+#include "convert/program/lowering.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "convert/families/weight_transforms.h"
+#include "convert/program/program_assembler.h"
+
+namespace arenite::convert {
+namespace {
+
+using format::ColumnView;
+using format::OpKind;
+using format::OpView;
+
+constexpr float kShortestRow = 1e-12f;  // rows that are shorter are divided by this
+
+RowOrder inverse(const RowOrder& order) {
+  RowOrder inverse(order.size());
+  for (uint32_t i = 0; i < order.size(); ++i) inverse[order[i]] = i;
+  return inverse;
+}
+
+LinearSpec matrix_of(const RowOrder& order) {
+  const uint32_t width = static_cast<uint32_t>(order.size());
+  const auto load = [order, width] {
+    std::vector<float> values(size_t{width} * width, 0.0f);
+    for (size_t row = 0; row < width; ++row) values[row * width + order[row]] = 1.0f;
+    return values;
+  };
+  return {{.name = "permutation", .rows = width, .columns = width, .load = load}, {}};
+}
+
+// Rewrites what the runtime has no op for.
+void make_representable(Graph& graph) {
+  const std::vector<ValueId> order = graph.order();
+  for (const ValueId value : order) {
+    const std::string name = graph.node(value).name;
+    const uint32_t width = graph.width(value);
+    if (auto* attention = graph.as<AttentionNode>(value);
+        attention != nullptr && attention->head_dim != 0 && attention->scale != 1.0) {
+      const ValueId query = graph.node(value).inputs[0];
+      const ScaleNode scale = {std::exchange(attention->scale, 1.0)};
+      const ValueId scaled =
+          graph.insert_before(value, {name + ".scale", scale, {query}, graph.width(query)});
+      graph.node(value).inputs[0] = scaled;
+    }
+    if (auto* rotate = graph.as<RotateNode>(value);
+        rotate != nullptr && rotate->rope.turns_neighbours) {
+      rotate->rope.turns_neighbours = false;
+      const RowOrder halves =
+          halves_of_pairs(width / rotate->head_dim, rotate->head_dim, rotate->rope.rotary_dim);
+      const ValueId input = graph.node(value).inputs[0];
+      const ValueId permuted =
+          graph.insert_before(value, {name + ".permute", PermuteNode{halves}, {input}, width});
+      graph.node(value).inputs[0] = permuted;
+      const ValueId back = graph.insert_after(
+          value, {name + ".restore", PermuteNode{inverse(halves)}, {value}, width});
+      graph.replace(value, back, back);
+    }
+    if (graph.as<ConcatNode>(value) != nullptr) {
+      for (size_t i = 0; i < graph.node(value).inputs.size(); ++i) {
+        const ValueId part = graph.node(value).inputs[i];
+        const bool is_fresh = graph.has_one_reader(part) && !graph.as<SliceNode>(part) &&
+                              !graph.as<FeaturesNode>(part) && !graph.as<ConcatNode>(part);
+        if (is_fresh) continue;
+        const ValueId copy =
+            graph.insert_before(value, {name + ".copy", ScaleNode{1.0}, {part}, graph.width(part)});
+        graph.node(value).inputs[i] = copy;
+      }
+    }
+  }
+}
+
+class Lowering {
+ public:
+  Lowering(Graph graph, const std::string& name)
+      : graph_(std::move(graph)), assembler_(name, graph_.architecture) {
+    make_representable(graph_);
+  }
+
+  Program run() {
+    Program& program = assembler_.program();
+    program.positions_max = graph_.positions_max;
+    program.vocab_size = graph_.vocab_size;
+    program.labels = graph_.labels;
+    program.masks = graph_.masks;
+    prepare();
+    for (now_ = 0; now_ < graph_.order().size(); ++now_) {
+      const ValueId value = graph_.order()[now_];
+      const size_t ops_before = program.ops.size();
+      std::visit([&](const auto& body) { emit(value, body); }, graph_.node(value).body);
+      const bool is_state = std::ranges::count(graph_.hidden_states, value) != 0;
+      if (is_state && program.ops.size() != ops_before) {
+        program.hidden_states.push_back(
+            {static_cast<uint32_t>(program.ops.size() - 1), view(value)});
+      }
+    }
+    const ColumnView output = view(graph_.output);
+    if (!(output == assembler_.whole(output.slot))) {
+      throw std::logic_error("the output is part of a slot: this is a bug");
+    }
+    program.output_slot = output.slot;
+    return assembler_.finish();
+  }
+
+ private:
+  // ---- memory ----
+
+  void prepare() {
+    last_use_.resize(graph_.values(), 0);
+    is_per_output_.resize(graph_.values(), false);
+    for (size_t i = 0; i < graph_.order().size(); ++i) {
+      const ValueId value = graph_.order()[i];
+      const Node& node = graph_.node(value);
+      last_use_[value] = i;
+      if (graph_.as<RowsNode>(value)) is_per_output_[value] = true;
+      uint32_t column = 0;
+      for (const ValueId input : node.inputs) {
+        last_use_[input] = i;
+        if (is_per_output_[input]) is_per_output_[value] = true;
+        if (graph_.as<ConcatNode>(value)) {
+          wholes_[input] = {value, column};
+          column += graph_.width(input);
+        }
+      }
+      // The product of an activation and something else is one op.
+      if (graph_.as<MultiplyNode>(value)) {
+        const ValueId first = node.inputs[0];
+        if (graph_.as<ActivationNode>(first) && graph_.has_one_reader(first)) {
+          fused_[first] = value;
+          last_use_[graph_.node(first).inputs[0]] = i;
+        }
+      }
+    }
+    last_use_[graph_.output] = SIZE_MAX;
+  }
+
+  const ColumnView& view(ValueId value) const { return views_.at(value); }
+
+  void place(ValueId value, const ColumnView& view) {
+    views_[value] = view;
+    occupants_[view.slot].push_back(value);
+  }
+
+  ColumnView new_slot(ValueId value) {
+    return assembler_.whole(assembler_.add_slot(graph_.width(value), is_per_output_[value]));
+  }
+
+  // Whether nobody reads the columns of `value` after the present op.
+  bool is_free(ValueId value) const {
+    const ColumnView& wanted = view(value);
+    return std::ranges::all_of(occupants_.at(wanted.slot), [&](ValueId other) {
+      const ColumnView& used = view(other);
+      const bool overlaps =
+          used.column < wanted.column + wanted.width && wanted.column < used.column + used.width;
+      return !overlaps || last_use_[other] <= now_;
+    });
+  }
+
+  // Where the result of a node goes: into the whole that it is part of, over the first of
+  // `reusable` that nobody reads again, or into a slot of its own.
+  ColumnView result(ValueId value, const std::vector<ValueId>& reusable = {}) {
+    ColumnView place_of_result;
+    if (const auto whole = wholes_.find(value); whole != wholes_.end()) {
+      const auto [concat, column] = whole->second;
+      if (!views_.contains(concat)) place(concat, new_slot(concat));
+      place_of_result = {view(concat).slot, column, graph_.width(value)};
+    } else {
+      const auto reused = std::ranges::find_if(reusable, [&](ValueId input) {
+        return graph_.width(input) == graph_.width(value) &&
+               is_per_output_[input] == is_per_output_[value] && is_free(input);
+      });
+      place_of_result = reused == reusable.end() ? new_slot(value) : view(*reused);
+    }
+    place(value, place_of_result);
+    return place_of_result;
+  }
+
+  ColumnView input(ValueId value, size_t index = 0) const {
+    return view(graph_.node(value).inputs[index]);
+  }
+  const std::string& name(ValueId value) const { return graph_.node(value).name; }
+
+  // ---- ops ----
+
+  void emit(ValueId value, const FeaturesNode&) {
+    place(value, new_slot(value));
+    assembler_.program().input_slot = view(value).slot;
+  }
+
+  void emit(ValueId value, const EmbeddingNode& embedding) {
+    EmbeddingTables tables;
+    if (embedding.stored_by) {
+      tables.tokens = tied_[*embedding.stored_by] =
+          assembler_.add_matrix(embedding.tokens->name, parts_of(*embedding.stored_by));
+    } else if (embedding.tokens) {
+      tables.tokens = assembler_.add_table(*embedding.tokens, graph_.vocab_size);
+    }
+    tables.scale = static_cast<float>(embedding.scale);
+    if (embedding.positions) {
+      tables.positions = assembler_.add_table(*embedding.positions,
+                                              graph_.positions_max + embedding.position_offset);
+      tables.position_offset = embedding.position_offset;
+      tables.padding_id = embedding.padding_id;
+    }
+    if (embedding.types) tables.types = assembler_.add_table(*embedding.types, graph_.token_types);
+    assembler_.add_embedding(name(value), tables, result(value));
+  }
+
+  std::vector<MatrixPart> parts_of(ValueId value) const {
+    std::vector<MatrixPart> parts;
+    for (const LinearPart& part : graph_.as<LinearNode>(value)->parts) {
+      parts.push_back({&part.linear, part.scale});
+    }
+    return parts;
+  }
+
+  void emit(ValueId value, const LinearNode&) {
+    const ColumnView from = input(value);
+    const auto tied = tied_.find(value);
+    const uint32_t matrix =
+        tied != tied_.end() ? tied->second : assembler_.add_matrix(name(value), parts_of(value));
+    assembler_.add_product(name(value), from, result(value), matrix);
+  }
+
+  void emit(ValueId value, const NormNode& norm) {
+    const ColumnView from = input(value);
+    const uint32_t groups = graph_.width(value) / static_cast<uint32_t>(norm.norm.gain.size());
+    assembler_.add_norm(name(value), norm.norm, from, result(value, graph_.node(value).inputs),
+                        groups, norm.scale);
+  }
+
+  void emit(ValueId value, const NormalizeNode&) {
+    OpView op;
+    op.kind = OpKind::kNorm;
+    op.norm.input = input(value);
+    op.norm.output = result(value, graph_.node(value).inputs);
+    op.norm.kind = format::NormKind::kLength;
+    op.norm.epsilon = kShortestRow;
+    assembler_.add_op(name(value), op);
+  }
+
+  // Of each position the cosines, then the sines, times the magnitude of what is turned by them.
+  uint32_t angles_of(const RopeSpec& rope) {
+    const auto known = std::ranges::find(angles_, rope, &std::pair<RopeSpec, uint32_t>::first);
+    if (known != angles_.end()) return known->second;
+    ProgramTensor tensor;
+    tensor.name = angles_.empty() ? "angles" : "angles." + std::to_string(angles_.size());
+    tensor.outputs = graph_.positions_max;
+    tensor.inputs = rope.rotary_dim;
+    tensor.layout = format::Layout::kRows;
+    tensor.load = [rope, positions = graph_.positions_max] {
+      std::vector<float> values;
+      values.reserve(size_t{positions} * rope.rotary_dim);
+      for (uint32_t p = 0; p < positions; ++p) {
+        for (const double f : rope.inverse_frequencies) {
+          values.push_back(static_cast<float>(rope.magnitude * std::cos(p * f)));
+        }
+        for (const double f : rope.inverse_frequencies) {
+          values.push_back(static_cast<float>(rope.magnitude * std::sin(p * f)));
+        }
+      }
+      return values;
+    };
+    angles_.emplace_back(rope, assembler_.add_tensor(std::move(tensor)));
+    return angles_.back().second;
+  }
+
+  void emit(ValueId value, const RotateNode& rotate) {
+    const ColumnView from = input(value);
+    assembler_.add_rope(name(value), from, result(value, graph_.node(value).inputs),
+                        graph_.width(value) / rotate.head_dim, angles_of(rotate.rope));
+  }
+
+  void emit(ValueId value, const PermuteNode& permute) {
+    const ColumnView from = input(value);
+    const LinearSpec matrix = matrix_of(permute.order);
+    assembler_.add_linear(name(value), from, result(value), {{&matrix}});
+  }
+
+  void add_function(ValueId value, format::ActivationKind kind, double parameter) {
+    const ColumnView from = input(value);
+    assembler_.add_activation(name(value), kind, parameter, from, {},
+                              result(value, graph_.node(value).inputs));
+  }
+
+  void emit(ValueId value, const ScaleNode& scale) {
+    add_function(value, format::ActivationKind::kScale, scale.factor);
+  }
+
+  void emit(ValueId value, const ActivationNode& activation) {
+    if (!fused_.contains(value)) add_function(value, kind_of(activation.activation), 0.0);
+  }
+
+  void emit(ValueId value, const SoftCapNode& soft) {
+    add_function(value, format::ActivationKind::kSoftCap, soft.cap);
+  }
+
+  void emit(ValueId value, const MultiplyNode&) {
+    const std::vector<ValueId>& inputs = graph_.node(value).inputs;
+    const auto* activation = graph_.as<ActivationNode>(inputs[0]);
+    const bool is_fused = fused_.contains(inputs[0]) && fused_.at(inputs[0]) == value;
+    const ValueId first = is_fused ? graph_.node(inputs[0]).inputs[0] : inputs[0];
+    const ColumnView from = view(first);
+    assembler_.add_activation(
+        name(value), is_fused ? kind_of(activation->activation) : format::ActivationKind::kScale,
+        is_fused ? 0.0 : 1.0, from, view(inputs[1]), result(value, {first}));
+  }
+
+  void emit(ValueId value, const AddNode&) {
+    const ColumnView first = input(value, 0);
+    const ColumnView second = input(value, 1);
+    const ColumnView sum = result(value, graph_.node(value).inputs);
+    assembler_.add_sum(name(value), first, second, sum);
+  }
+
+  void emit(ValueId value, const AttentionNode& attention) {
+    const std::vector<ValueId>& inputs = graph_.node(value).inputs;
+    const CompiledMask& mask = graph_.masks[attention.mask];
+    const bool is_window = mask.kind == MaskKind::kBand && mask.ahead == 0 && mask.positions == 0;
+    const auto [cache, is_new] = caches_.emplace(attention.cache, 0);
+    if (is_new) {
+      cache->second =
+          assembler_.add_cache({attention.kv_heads, attention.head_dim, attention.value_dim},
+                               is_window ? mask.behind : kUnlimited);
+    }
+    AttentionViews views;
+    if (inputs.size() == 3) {
+      views.query = view(inputs[0]);
+      views.key = view(inputs[1]);
+    }
+    views.value = view(inputs.back());
+    views.output = result(value);
+    assembler_.add_attention(name(value), views, attention.heads, cache->second, attention.mask,
+                             attention.slopes);
+  }
+
+  void emit(ValueId value, const RowsNode& rows) {
+    const ColumnView from = input(value);
+    assembler_.add_select(name(value), from, result(value), rows.kind);
+  }
+
+  void emit(ValueId value, const SliceNode& slice) {
+    const ColumnView whole = input(value);
+    place(value, {whole.slot, whole.column + slice.begin, graph_.width(value)});
+  }
+
+  void emit(ValueId, const ConcatNode&) {}  // its parts are there
+
+  Graph graph_;
+  ProgramAssembler assembler_;
+  size_t now_ = 0;  // place in the graph's order
+  std::vector<size_t> last_use_;
+  std::vector<bool> is_per_output_;
+  std::map<ValueId, ColumnView> views_;
+  std::map<uint32_t, std::vector<ValueId>> occupants_;      // of each slot
+  std::map<ValueId, std::pair<ValueId, uint32_t>> wholes_;  // concatenation and column
+  std::map<ValueId, ValueId> fused_;                        // activation and product
+  std::map<ValueId, uint32_t> tied_;                        // linear layer and tensor
+  std::map<uint32_t, uint32_t> caches_;                     // of the graph, of the program
+  std::vector<std::pair<RopeSpec, uint32_t>> angles_;       // and their tensors
+};
+
+}  // namespace
+
+Program lower(Graph graph, const std::string& name) {
+  return Lowering(std::move(graph), name).run();
+}
+
+}  // namespace arenite::convert

@@ -11,8 +11,8 @@
 
 #include "arenite/target.h"
 #include "convert/files/aligned_bytes.h"
-#include "convert/modules/attention_module.h"
 #include "convert/program/mask_compiler.h"
+#include "convert/spec/attention_module.h"
 
 namespace arenite::test {
 

@@ -9,11 +9,11 @@
 #include "arenite/session.h"
 #include "arenite/target.h"
 #include "convert/check/target_check.h"
-#include "convert/families/model_options.h"
 #include "convert/files/aligned_bytes.h"
-#include "convert/modules/attention_module.h"
 #include "convert/modules/module_options.h"
 #include "convert/program/program.h"
+#include "convert/spec/attention_module.h"
+#include "convert/spec/model_options.h"
 
 namespace arenite::convert {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "convert/check/encoder_reference.h"
-#include "convert/families/model_options.h"
 #include "convert/families/tiny_models.h"
+#include "convert/spec/model_options.h"
 #include "support/temp_folder.h"
 
 namespace arenite::testing {

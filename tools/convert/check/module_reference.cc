@@ -9,18 +9,18 @@
 namespace arenite::convert {
 namespace {
 
-// Columns [column, column + projection.inputs) of `input` [tokens, width].
-std::vector<double> project(const Projection& projection, const std::vector<double>& input,
+// Columns [column, column + projection.inputs()) of `input` [tokens, width].
+std::vector<double> project(const LinearSpec& projection, const std::vector<double>& input,
                             uint32_t tokens, uint32_t width, uint32_t column) {
-  std::vector<double> output(size_t{tokens} * projection.outputs);
+  const std::vector<float> weights = projection.weight.load();
+  std::vector<double> output(size_t{tokens} * projection.outputs());
   for (uint32_t t = 0; t < tokens; ++t) {
-    for (uint32_t o = 0; o < projection.outputs; ++o) {
+    for (uint32_t o = 0; o < projection.outputs(); ++o) {
       double sum = projection.bias.empty() ? 0.0 : projection.bias[o];
-      for (uint32_t i = 0; i < projection.inputs; ++i) {
-        sum += input[size_t{t} * width + column + i] *
-               projection.weights[size_t{o} * projection.inputs + i];
+      for (uint32_t i = 0; i < projection.inputs(); ++i) {
+        sum += input[size_t{t} * width + column + i] * weights[size_t{o} * projection.inputs() + i];
       }
-      output[size_t{t} * projection.outputs + o] = sum;
+      output[size_t{t} * projection.outputs() + o] = sum;
     }
   }
   return output;
@@ -77,8 +77,8 @@ ReferenceOutput reference_output(const AttentionModule& module, std::span<const 
   if (module.head_dim == 0) {
     qkv.value = x;
   } else {
-    const uint32_t key_column = module.separate_inputs ? module.query.inputs : 0;
-    const uint32_t value_column = module.separate_inputs ? key_column + module.key.inputs : 0;
+    const uint32_t key_column = module.separate_inputs ? module.query.inputs() : 0;
+    const uint32_t value_column = module.separate_inputs ? key_column + module.key.inputs() : 0;
     qkv.query = project(module.query, x, tokens, module.features, 0);
     qkv.key = project(module.key, x, tokens, module.features, key_column);
     qkv.value = project(module.value, x, tokens, module.features, value_column);

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "convert/modules/attention_module.h"
+#include "convert/spec/attention_module.h"
 
 namespace arenite::convert {
 

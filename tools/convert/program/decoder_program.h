@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "convert/families/decoder_spec.h"
 #include "convert/program/program.h"
+#include "convert/spec/decoder_spec.h"
 
 namespace arenite::convert {
 

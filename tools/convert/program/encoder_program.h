@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "convert/families/encoder_spec.h"
 #include "convert/program/program.h"
+#include "convert/spec/encoder_spec.h"
 
 namespace arenite::convert {
 

@@ -4,7 +4,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "convert/program/planner.h"
+#include "convert/spec/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {
@@ -23,26 +27,28 @@ OpView linear_op(const ColumnView& input, const ColumnView& output, size_t tenso
 }
 
 // The scale of the scores, in the query: (scale q) k^T = scale (q k^T).
-Projection scaled_query(const AttentionModule& module) {
-  Projection query = module.query;
-  for (float& weight : query.weights) weight = static_cast<float>(weight * module.score_scale);
+LinearSpec scaled_query(const AttentionModule& module) {
+  LinearSpec query = module.query;
+  query.weight.load = [load = module.query.weight.load, scale = module.score_scale] {
+    std::vector<float> values = load();
+    for (float& weight : values) weight = static_cast<float>(weight * scale);
+    return values;
+  };
   for (float& bias : query.bias) bias = static_cast<float>(bias * module.score_scale);
   return query;
 }
 
-ProgramTensor stack(const std::string& name, const std::vector<const Projection*>& parts) {
+ProgramTensor stack(const std::string& name, std::vector<LinearSpec> parts) {
   ProgramTensor tensor;
   tensor.name = name;
-  tensor.inputs = parts[0]->inputs;
-  bool has_bias = false;
-  for (const Projection* part : parts) has_bias = has_bias || !part->bias.empty();
-  for (const Projection* part : parts) {
-    tensor.outputs += part->outputs;
-    tensor.weights.insert(tensor.weights.end(), part->weights.begin(), part->weights.end());
-    if (!has_bias) continue;
-    tensor.bias.insert(tensor.bias.end(), part->bias.begin(), part->bias.end());
-    tensor.bias.resize(tensor.outputs, 0.0f);
-  }
+  const bool has_bias =
+      std::ranges::any_of(parts, [](const LinearSpec& part) { return !part.bias.empty(); });
+  for (LinearSpec& part : parts) part.bias.resize(has_bias ? part.outputs() : 0, 0.0f);
+  LinearSpec stacked = stack_rows(std::move(parts));
+  tensor.inputs = stacked.inputs();
+  tensor.outputs = stacked.outputs();
+  tensor.weights = stacked.weight.load();
+  tensor.bias = std::move(stacked.bias);
   return tensor;
 }
 
@@ -53,12 +59,12 @@ uint32_t add_slot(Program& program, uint32_t width) {
 
 // Slot with columns [query | key | value].
 uint32_t add_projections(Program& program, const AttentionModule& module) {
-  const Projection query = scaled_query(module);
-  const Projection& key = module.key;
-  const Projection& value = module.value;
-  const uint32_t qkv = add_slot(program, query.outputs + key.outputs + value.outputs);
+  const LinearSpec query = scaled_query(module);
+  const LinearSpec& key = module.key;
+  const LinearSpec& value = module.value;
+  const uint32_t qkv = add_slot(program, query.outputs() + key.outputs() + value.outputs());
   if (!module.separate_inputs) {
-    program.tensors.push_back(stack("qkv", {&query, &key, &value}));
+    program.tensors.push_back(stack("qkv", {query, key, value}));
     program.ops.push_back({"qkv", linear_op({program.input_slot, 0, module.features},
                                             {qkv, 0, program.slots[qkv].width}, 0)});
     return qkv;
@@ -67,16 +73,16 @@ uint32_t add_projections(Program& program, const AttentionModule& module) {
   uint32_t output_column = 0;
   const struct {
     const char* name;
-    const Projection& projection;
+    const LinearSpec& projection;
   } parts[] = {{"query", query}, {"key", key}, {"value", value}};
   for (const auto& part : parts) {
-    const Projection& projection = part.projection;
+    const LinearSpec& projection = part.projection;
     program.ops.push_back(
-        {part.name, linear_op({program.input_slot, input_column, projection.inputs},
-                              {qkv, output_column, projection.outputs}, program.tensors.size())});
-    program.tensors.push_back(stack(part.name, {&projection}));
-    input_column += projection.inputs;
-    output_column += projection.outputs;
+        {part.name, linear_op({program.input_slot, input_column, projection.inputs()},
+                              {qkv, output_column, projection.outputs()}, program.tensors.size())});
+    program.tensors.push_back(stack(part.name, {projection}));
+    input_column += projection.inputs();
+    output_column += projection.outputs();
   }
   return qkv;
 }
@@ -125,11 +131,11 @@ Program build_program(const AttentionModule& module, const std::string& name) {
   }
   program.output_slot = context;
   if (module.output) {
-    program.output_slot = add_slot(program, module.output->outputs);
+    program.output_slot = add_slot(program, module.output->outputs());
     program.ops.push_back({"output", linear_op({context, 0, program.slots[context].width},
-                                               {program.output_slot, 0, module.output->outputs},
+                                               {program.output_slot, 0, module.output->outputs()},
                                                program.tensors.size())});
-    program.tensors.push_back(stack("output", {&*module.output}));
+    program.tensors.push_back(stack("output", {*module.output}));
   }
   place_slots(program);
   return program;

@@ -2,8 +2,8 @@
 // Turns an attention module into a program.
 #pragma once
 
-#include "convert/modules/attention_module.h"
 #include "convert/program/program.h"
+#include "convert/spec/attention_module.h"
 
 namespace arenite::convert {
 

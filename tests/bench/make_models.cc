@@ -9,6 +9,7 @@
 #include "convert/convert.h"
 #include "convert/files/atomic_file.h"
 #include "convert/program/writer.h"
+#include "convert/spec/weight_transforms.h"
 
 namespace {
 
@@ -27,14 +28,13 @@ class Noise {
   uint32_t state_;
 };
 
-Projection projection(Noise& noise, const char* name, uint32_t outputs, uint32_t inputs) {
-  Projection made{name, outputs, inputs, {}, {}};
-  made.weights.resize(size_t{outputs} * inputs);
-  made.bias.resize(outputs);
+LinearSpec projection(Noise& noise, const char* name, uint32_t outputs, uint32_t inputs) {
+  std::vector<float> weights(size_t{outputs} * inputs);
+  std::vector<float> bias(outputs);
   const float scale = 1.0f / std::sqrt(static_cast<float>(inputs));
-  for (float& weight : made.weights) weight = noise.next(scale);
-  for (float& bias : made.bias) bias = noise.next(scale);
-  return made;
+  for (float& value : weights) value = noise.next(scale);
+  for (float& value : bias) value = noise.next(scale);
+  return {held_weight(name, outputs, inputs, std::move(weights)), std::move(bias)};
 }
 
 // GPT-style causal self-attention: `width` wide, queries, keys and values fused.

@@ -100,7 +100,8 @@ void add_encoders(VectorWriter& writer, const Targets& targets) {
       const convert::Evaluation alone =
           shape.vocab_size != 0
               ? reference_encoder(spec, std::span(batch.ids).subspan(begin, batch.lengths[s]))
-              : reference_encoder(spec, std::span<const float>(batch.features)
+              : reference_encoder(spec,
+                                        std::span<const float>(batch.features)
                                             .subspan(begin * width, batch.lengths[s] * width));
       batch.expected.insert(batch.expected.end(), alone.values.begin(), alone.values.end());
     }

@@ -57,8 +57,8 @@ void add_pinned(VectorWriter& writer, const Targets& targets) {
       {"pinned causal mean", test::causal_mean()},
       {"pinned gpt", test::gpt_tiny()}};
   for (const auto& [name, pinned] : cases) {
-    const convert::AlignedBytes file =
-        convert::pack_model(compile(build_graph(pinned.module), name), targets, name);
+    const convert::AlignedBytes file = convert::pack_model(
+        convert::compile(convert::build_graph(pinned.module), name), targets, name);
     NewModelCase one = {name, writer.file(file.span()), file.span()};
     one.tokens = static_cast<uint32_t>(pinned.input.size() / pinned.module.features);
     one.features = pinned.input;

@@ -39,8 +39,9 @@ AlignedBytes convert_module(const Words& words) {
   options.context = static_cast<uint32_t>(std::stoul(words.at(4)));
   options.mask = words.at(5) == "causal" ? MaskChoice::kCausal : MaskChoice::kBidirectional;
   options.features = static_cast<uint32_t>(std::stoul(words.at(6)));
-  const Checkpoint checkpoint = Checkpoint::read(words[1]);
-  return write_model(compile(build_graph(read_attention_module(checkpoint, options)), kName),
+  TensorStore store(words[1]);
+  store.add(std::make_shared<const Checkpoint>(Checkpoint::read(words[1])));
+  return write_model(compile(build_graph(read_attention_module(store, options)), kName),
                      parse_targets("all"));
 }
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "arenite/token.h"
-#include "convert/families/decoder_spec.h"
 #include "convert/files/aligned_bytes.h"
 #include "convert/program/program.h"
+#include "convert/spec/decoder_spec.h"
 #include "support/model_factory.h"
 
 namespace arenite::test {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "convert/families/encoder_spec.h"
 #include "convert/files/aligned_bytes.h"
 #include "convert/program/program.h"
+#include "convert/spec/encoder_spec.h"
 #include "support/model_factory.h"
 
 namespace arenite::test {

@@ -8,6 +8,7 @@
 
 #include "convert/convert.h"
 #include "convert/program/writer.h"
+#include "convert/spec/weight_transforms.h"
 #include "support/random.h"
 
 namespace arenite::test {
@@ -16,21 +17,18 @@ namespace {
 using convert::AttentionModule;
 using convert::band_mask;
 using convert::CompiledMask;
-using convert::Projection;
+using convert::LinearSpec;
 
 enum Seed : uint64_t { kQuery = 1, kKey, kValue, kOutput };
 
-Projection make_projection(const char* name, uint32_t outputs, uint32_t inputs, bool bias,
+LinearSpec make_projection(const char* name, uint32_t outputs, uint32_t inputs, bool bias,
                            Seed seed) {
-  Projection projection;
-  projection.name = name;
-  projection.outputs = outputs;
-  projection.inputs = inputs;
-  projection.weights.resize(size_t{outputs} * inputs);
+  std::vector<float> weights(size_t{outputs} * inputs);
   // Keeps the variance of what comes out near that of what goes in.
   const float limit = std::sqrt(3.0f / static_cast<float>(inputs));
   Random random(seed);
-  random.fill(projection.weights, limit);
+  random.fill(weights, limit);
+  LinearSpec projection{convert::held_weight(name, outputs, inputs, std::move(weights))};
   if (bias) {
     projection.bias.resize(outputs);
     random.fill(projection.bias, 0.5f);
@@ -148,7 +146,7 @@ AttentionModule make_module(const ModuleSpec& spec) {
     module.value = make_projection("value", spec.heads * spec.value_dim, spec.features + 2 * wider,
                                    spec.bias, kValue);
     if (spec.separate_inputs) {
-      module.features = module.query.inputs + module.key.inputs + module.value.inputs;
+      module.features = module.query.inputs() + module.key.inputs() + module.value.inputs();
     }
   }
   if (spec.output_features != 0) {

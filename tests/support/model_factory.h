@@ -12,7 +12,7 @@
 #include "arenite/target.h"
 #include "convert/files/aligned_bytes.h"
 #include "convert/masks/mask_compiler.h"
-#include "convert/modules/attention_module.h"
+#include "convert/spec/attention_module.h"
 
 namespace arenite::test {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/families/layer_parts.h"
+#include "convert/spec/layer_parts.h"
 #include "support/random.h"
 
 namespace arenite::test {

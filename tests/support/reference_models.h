@@ -10,28 +10,24 @@
 #include "convert/graph/interpreter.h"
 #include "convert/modules/module_graph.h"
 
-namespace arenite::test {
+namespace arenite::convert {
 
-inline convert::Evaluation reference_decoder(const convert::DecoderSpec& spec,
-                                             std::span<const uint32_t> tokens) {
-  return convert::evaluate(convert::build_graph(spec), {.tokens = tokens});
+inline Evaluation reference_decoder(const DecoderSpec& spec, std::span<const uint32_t> tokens) {
+  return evaluate(build_graph(spec), {.tokens = tokens});
 }
 
-inline convert::Evaluation reference_encoder(const convert::EncoderSpec& spec,
-                                             std::span<const uint32_t> tokens,
-                                             std::span<const uint8_t> types = {}) {
-  return convert::evaluate(convert::build_graph(spec), {.tokens = tokens, .types = types});
+inline Evaluation reference_encoder(const EncoderSpec& spec, std::span<const uint32_t> tokens,
+                                    std::span<const uint8_t> types = {}) {
+  return evaluate(build_graph(spec), {.tokens = tokens, .types = types});
 }
 
-inline convert::Evaluation reference_encoder(const convert::EncoderSpec& spec,
-                                             std::span<const float> features) {
-  return convert::evaluate(convert::build_graph(spec), {.features = features});
+inline Evaluation reference_encoder(const EncoderSpec& spec, std::span<const float> features) {
+  return evaluate(build_graph(spec), {.features = features});
 }
 
 // features [tokens, module.features], one sequence.
-inline convert::Evaluation reference_module(const convert::AttentionModule& module,
-                                            std::span<const float> features) {
-  return convert::evaluate(convert::build_graph(module), {.features = features});
+inline Evaluation reference_module(const AttentionModule& module, std::span<const float> features) {
+  return evaluate(build_graph(module), {.features = features});
 }
 
-}  // namespace arenite::test
+}  // namespace arenite::convert

@@ -23,7 +23,7 @@ convert::AlignedBytes model_with(convert::TokenizerSpec spec) {
     use_python_classes(spec);
   }
   convert::complete_tokenizer(spec);
-  convert::Program program = compile(build_graph(make_module({})), "tokens");
+  convert::Program program = convert::compile(convert::build_graph(make_module({})), "tokens");
   program.tokenizer = std::move(spec);
   return write_model(program, {Target::kPortable});
 }

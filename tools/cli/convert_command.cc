@@ -13,11 +13,20 @@
 #include "convert/files/atomic_file.h"
 #include "convert/files/error.h"
 #include "convert/files/output_guard.h"
+#include "convert/graph/print_graph.h"
 #include "convert/modules/module_recognition.h"
+#include "convert/passes/passes.h"
 #include "convert/program/self_test.h"
 
 namespace arenite::tool {
 namespace {
+
+void explain(const convert::Graph& recognised, const std::vector<std::string>& without_passes) {
+  convert::Graph graph = recognised;
+  fmt::print("as recognised\n{}\n", convert::print_graph(graph));
+  convert::run_passes(graph, without_passes);
+  fmt::print("after the passes\n{}\n", convert::print_graph(graph));
+}
 
 // Compares, writes and reports. A conversion that is not what its author expects leaves no file.
 template <typename Conversion>
@@ -27,6 +36,7 @@ void finish(Conversion& conversion, const ConvertArguments& arguments) {
     expect = convert::check_against_author(conversion, {arguments.expect[0], arguments.expect[1]},
                                            arguments.checkpoint.string());
   }
+  if (arguments.explain) explain(conversion.graph, arguments.without_passes);
   if (arguments.no_self_test) convert::strip_self_test(conversion.file);
   convert::AtomicFile file(arguments.output);
   file.write(conversion.file.span());
@@ -59,17 +69,18 @@ void run_convert(const ConvertArguments& arguments) {
   const bool is_model = !asks_for_module(arguments);
   if (is_model && convert::holds_encoder(checkpoint)) {
     auto conversion = with_progress(arguments, [&] {
-      return convert::convert_encoder(checkpoint, name, encoder_options(arguments), targets);
+      return convert::convert_encoder(checkpoint, name, convert_options(arguments), targets);
     });
     finish(conversion, arguments);
   } else if (is_model && convert::holds_decoder(checkpoint)) {
     auto conversion = with_progress(arguments, [&] {
-      return convert::convert_decoder(checkpoint, name, decoder_options(arguments), targets);
+      return convert::convert_decoder(checkpoint, name, convert_options(arguments), targets);
     });
     finish(conversion, arguments);
   } else {
     auto conversion = with_progress(arguments, [&] {
-      return convert::convert_checkpoint(checkpoint, name, module_options(arguments), targets);
+      return convert::convert_checkpoint(checkpoint, name, module_options(arguments), targets,
+                                         arguments.without_passes);
     });
     refuse_model_options(arguments);
     finish(conversion, arguments);

@@ -172,6 +172,9 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
                    "Store nothing for Session::self_test and arenite verify, to save flash");
   command.add_option("--name", arguments.name, "Name to store; the file's by default");
   command.add_flag("--json", arguments.json, "Report as one JSON object");
+  command.add_flag("--explain", arguments.explain,
+                   "Print the graph as it was recognised, and as it is after the passes");
+  command.add_option("--without-pass", arguments.without_passes)->group("");  // for developers
 }
 
 bool asks_for_module(const ConvertArguments& arguments) {
@@ -210,12 +213,9 @@ convert::ModuleOptions module_options(const ConvertArguments& arguments) {
   return options;
 }
 
-convert::ConvertOptions decoder_options(const ConvertArguments& arguments) {
-  return {model_options(arguments), arguments.context, arguments.tokenizer};
-}
-
-convert::ConvertOptions encoder_options(const ConvertArguments& arguments) {
-  return {model_options(arguments), arguments.context, arguments.tokenizer};
+convert::ConvertOptions convert_options(const ConvertArguments& arguments) {
+  return {model_options(arguments), arguments.context, arguments.tokenizer,
+          arguments.without_passes};
 }
 
 }  // namespace arenite::tool

@@ -37,6 +37,8 @@ struct ConvertArguments {
   std::string name;
   bool no_self_test = false;
   bool json = false;
+  bool explain = false;
+  std::vector<std::string> without_passes;
 };
 
 // Declares them all. `arguments` must outlive the command.
@@ -49,7 +51,6 @@ bool asks_for_module(const ConvertArguments& arguments);
 void refuse_model_options(const ConvertArguments& arguments);
 
 convert::ModuleOptions module_options(const ConvertArguments& arguments);
-convert::ConvertOptions decoder_options(const ConvertArguments& arguments);
-convert::ConvertOptions encoder_options(const ConvertArguments& arguments);
+convert::ConvertOptions convert_options(const ConvertArguments& arguments);
 
 }  // namespace arenite::tool

@@ -27,8 +27,8 @@ void print_shape(const convert::AttentionModule& module) {
                  ? ""
                  : fmt::format(" (queries and keys {})", module.head_dim));
   if (module.separate_inputs) {
-    fmt::print("input      columns [query {} | key {} | value {}]\n", module.query.inputs,
-               module.key.inputs, module.value.inputs);
+    fmt::print("input      columns [query {} | key {} | value {}]\n", module.query.inputs(),
+               module.key.inputs(), module.value.inputs());
   }
 }
 

@@ -26,14 +26,16 @@ constexpr double kModelErrorMax = 1e-3;
 constexpr double kModuleErrorMax = 1e-4;
 
 AttentionModule read_module(const std::filesystem::path& path, const ModuleOptions& options) {
-  const Checkpoint checkpoint = Checkpoint::read(path);
-  if (options.heads != 0) return read_attention_module(checkpoint, options);
+  const auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::read(path));
+  TensorStore store(checkpoint->file_name());
+  store.add(checkpoint);
+  if (options.heads != 0) return read_attention_module(store, options);
   const std::filesystem::path config = path.parent_path() / "config.json";
-  TrainingFacts facts(checkpoint,
+  TrainingFacts facts(*checkpoint,
                       std::filesystem::exists(config) ? config : std::filesystem::path());
   ModuleOptions with_heads = options;
   with_heads.written_heads = facts.heads();
-  return read_attention_module(checkpoint, with_heads);
+  return read_attention_module(store, with_heads);
 }
 
 // Of the larger matrices, which make up nearly all of a model.

@@ -12,8 +12,10 @@
 #include "convert/check/converted_model.h"
 #include "convert/families/decoder_source.h"
 #include "convert/families/encoder_source.h"
-#include "convert/modules/attention_module.h"
+#include "convert/families/transformer_graph.h"
+#include "convert/modules/module_graph.h"
 #include "convert/modules/module_options.h"
+#include "convert/spec/attention_module.h"
 
 namespace arenite::convert {
 

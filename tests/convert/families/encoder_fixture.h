@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "convert/families/model_options.h"
 #include "convert/families/tiny_models.h"
+#include "convert/spec/model_options.h"
 #include "support/reference_models.h"
 #include "support/temp_folder.h"
 

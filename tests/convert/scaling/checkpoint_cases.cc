@@ -6,7 +6,6 @@
 
 #include "convert/families/hf_weights.h"
 #include "convert/families/llama2c.h"
-#include "convert/families/model_tensors.h"
 #include "convert/files/checkpoint.h"
 #include "convert/files/npy.h"
 #include "convert/gguf/gguf_builder.h"
@@ -15,6 +14,7 @@
 #include "convert/gguf/gguf_metadata.h"
 #include "convert/modules/module_recognition.h"
 #include "convert/scaling/reader_cases.h"
+#include "convert/spec/model_tensors.h"
 #include "support/byte_string.h"
 #include "support/safetensors_builder.h"
 
@@ -123,7 +123,9 @@ void read_tensors(const std::filesystem::path& file) {
 }
 
 void read_module(const std::filesystem::path& file) {
-  convert::read_attention_module(Checkpoint::read(file), {});
+  convert::TensorStore store(file.string());
+  store.add(std::make_shared<const Checkpoint>(Checkpoint::read(file)));
+  convert::read_attention_module(store, {});
 }
 
 InputFiles gguf_tensors(size_t size) {

@@ -2,9 +2,9 @@
 // JSON of every shape that has hurt a parser.
 #include <fmt/format.h>
 
-#include "convert/families/config_fields.h"
 #include "convert/files/json_file.h"
 #include "convert/scaling/reader_cases.h"
+#include "convert/spec/config_fields.h"
 
 namespace arenite::testing {
 namespace {

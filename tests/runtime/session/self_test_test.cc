@@ -11,6 +11,7 @@
 #include "convert/program/conversion_steps.h"
 #include "convert/program/self_test.h"
 #include "convert/program/writer.h"
+#include "convert/spec/weight_transforms.h"
 #include "runtime/session/decoder_fixture.h"
 #include "runtime/session/encoder_fixture.h"
 #include "support/malloc_trap.h"
@@ -94,11 +95,8 @@ convert::Program cancelling_program() {
   spec.value_dim = 2;
   spec.output_features = 1;
   convert::AttentionModule module = make_module(spec);
-  std::copy_n(module.value.weights.begin(), spec.features,
-              module.value.weights.begin() + spec.features);
-  module.value.bias[1] = module.value.bias[0];
-  module.output->weights = {1e6f, -1e6f};
-  module.output->bias = {0.0f};
+  module.value = select_rows(module.value, {0, 0});
+  module.output = {convert::held_weight("output", 1, 2, {1e6f, -1e6f}), {0.0f}};
   return compile(build_graph(module), "cancelling");
 }
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "convert/check/target_check.h"
-#include "convert/families/model_options.h"
 #include "convert/files/aligned_bytes.h"
 #include "convert/graph/graph.h"
 #include "convert/program/program.h"
+#include "convert/spec/model_options.h"
 
 namespace arenite::convert {
 

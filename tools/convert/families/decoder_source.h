@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
-#include "convert/families/decoder_spec.h"
-#include "convert/families/model_options.h"
 #include "convert/gguf/gguf_tokenizer.h"
+#include "convert/spec/decoder_spec.h"
+#include "convert/spec/model_options.h"
 
 namespace arenite::convert {
 

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "convert/families/config_fields.h"
-#include "convert/families/encoder_spec.h"
-#include "convert/families/model_options.h"
-#include "convert/families/model_tensors.h"
+#include "convert/spec/config_fields.h"
+#include "convert/spec/encoder_spec.h"
+#include "convert/spec/model_options.h"
+#include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
 

@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "convert/families/encoder_spec.h"
-#include "convert/families/model_options.h"
+#include "convert/spec/encoder_spec.h"
+#include "convert/spec/model_options.h"
 
 namespace arenite::convert {
 

@@ -11,10 +11,10 @@
 #include "convert/families/gpt_families.h"
 #include "convert/families/hf_common.h"
 #include "convert/families/hf_fields.h"
-#include "convert/families/model_tensors.h"
 #include "convert/families/state_dict_answers.h"
-#include "convert/families/weight_transforms.h"
 #include "convert/files/error.h"
+#include "convert/spec/model_tensors.h"
+#include "convert/spec/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <memory>
 
-#include "convert/families/decoder_spec.h"
-#include "convert/families/model_options.h"
 #include "convert/files/checkpoint.h"
+#include "convert/spec/decoder_spec.h"
+#include "convert/spec/model_options.h"
 
 namespace arenite::convert {
 

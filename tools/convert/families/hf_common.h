@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "convert/families/config_fields.h"
-#include "convert/families/layer_parts.h"
+#include "convert/spec/config_fields.h"
+#include "convert/spec/layer_parts.h"
 
 namespace arenite::convert {
 

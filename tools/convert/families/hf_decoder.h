@@ -2,9 +2,9 @@
 // Decoders as Hugging Face's transformers library saves them: a config and tensors by its names.
 #pragma once
 
-#include "convert/families/config_fields.h"
-#include "convert/families/decoder_spec.h"
-#include "convert/families/model_tensors.h"
+#include "convert/spec/config_fields.h"
+#include "convert/spec/decoder_spec.h"
+#include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
 

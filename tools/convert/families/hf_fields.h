@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "convert/families/config_fields.h"
-#include "convert/families/decoder_spec.h"
-#include "convert/families/model_tensors.h"
+#include "convert/spec/config_fields.h"
+#include "convert/spec/decoder_spec.h"
+#include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
 

@@ -2,12 +2,12 @@
 // Reads the config and the weights beside it.
 #include "convert/families/hf_folder.h"
 
-#include "convert/families/config_fields.h"
 #include "convert/families/hf_decoder.h"
 #include "convert/families/hf_weights.h"
-#include "convert/families/model_tensors.h"
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
+#include "convert/spec/config_fields.h"
+#include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
 

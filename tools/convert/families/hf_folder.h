@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "convert/families/decoder_spec.h"
+#include "convert/spec/decoder_spec.h"
 
 namespace arenite::convert {
 

@@ -5,9 +5,9 @@
 #include "convert/families/hf_common.h"
 #include "convert/families/hf_decoder.h"
 #include "convert/families/hf_fields.h"
-#include "convert/families/rope.h"
-#include "convert/families/weight_transforms.h"
 #include "convert/files/error.h"
+#include "convert/spec/rope.h"
+#include "convert/spec/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {

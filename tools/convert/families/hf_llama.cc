@@ -10,8 +10,8 @@
 #include "convert/families/hf_common.h"
 #include "convert/families/hf_decoder.h"
 #include "convert/families/hf_fields.h"
-#include "convert/families/rope.h"
 #include "convert/files/error.h"
+#include "convert/spec/rope.h"
 
 namespace arenite::convert {
 namespace {

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "convert/families/hf_fields.h"
-#include "convert/families/model_tensors.h"
-#include "convert/families/rope.h"
-#include "convert/families/weight_transforms.h"
 #include "convert/files/checkpoint.h"
 #include "convert/files/error.h"
 #include "convert/files/file_map.h"
+#include "convert/spec/model_tensors.h"
+#include "convert/spec/rope.h"
+#include "convert/spec/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <span>
 
-#include "convert/families/decoder_spec.h"
+#include "convert/spec/decoder_spec.h"
 
 namespace arenite::convert {
 

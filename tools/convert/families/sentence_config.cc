@@ -9,11 +9,11 @@
 #include <string>
 #include <utility>
 
-#include "convert/families/config_fields.h"
 #include "convert/families/hf_weights.h"
-#include "convert/families/model_tensors.h"
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
+#include "convert/spec/config_fields.h"
+#include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
 namespace {

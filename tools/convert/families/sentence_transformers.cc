@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "convert/families/config_fields.h"
 #include "convert/families/encoder_parts.h"
 #include "convert/families/hf_encoder.h"
 #include "convert/families/sentence_config.h"
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
+#include "convert/spec/config_fields.h"
 
 namespace arenite::convert {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "convert/families/model_options.h"
 #include "convert/families/training_facts.h"
+#include "convert/spec/model_options.h"
 
 namespace arenite::convert {
 

@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "convert/families/encoder_parts.h"
-#include "convert/families/model_tensors.h"
 #include "convert/families/state_dict_answers.h"
 #include "convert/families/torch_names.h"
-#include "convert/families/weight_transforms.h"
 #include "convert/files/error.h"
 #include "convert/masks/mask_compiler.h"
-#include "convert/modules/mask_buffer.h"
+#include "convert/spec/mask_buffer.h"
+#include "convert/spec/model_tensors.h"
+#include "convert/spec/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {
@@ -50,11 +50,9 @@ using Size = TrainingFacts::Size;
 
 class TorchReader {
  public:
-  TorchReader(const Checkpoint& checkpoint, ModelTensors& tensors, TrainingFacts& facts,
-              StateDictAnswers& answers, std::string stack)
-      : checkpoint_(checkpoint),
-        wrapper_(wrapper_of(checkpoint)),
-        tensors_(tensors),
+  TorchReader(ModelTensors& tensors, TrainingFacts& facts, StateDictAnswers& answers,
+              std::string stack)
+      : tensors_(tensors),
         facts_(facts),
         answers_(answers),
         where_(quote(tensors.source())),
@@ -120,8 +118,7 @@ class TorchReader {
     for (const StoredTensor& tensor : tensors_.stored()) {
       if (!is_mask_buffer(tensor)) continue;
       tensors_.pass_over(tensor.name);
-      const CheckpointTensor& stored = *checkpoint_.find(wrapper_ + tensor.name);
-      const MaskBuffer buffer = read_mask_buffer(stored, where_, 0, std::nullopt);
+      const MaskBuffer buffer = read_mask_buffer(tensor, where_, 0, std::nullopt);
       const CompiledMask mask =
           compile_mask(buffer.dense, fmt::format("{}: {}", where_, quote(tensor.name)));
       const bool is_all = mask.behind == kUnlimited && mask.ahead == kUnlimited;
@@ -240,8 +237,6 @@ class TorchReader {
         {tensors_.linear(name, outputs, spec_.model_dim, Presence::kIfStored), activation});
   }
 
-  const Checkpoint& checkpoint_;
-  const std::string wrapper_;  // in front of its names, which ModelTensors do not show
   ModelTensors& tensors_;
   TrainingFacts& facts_;
   StateDictAnswers& answers_;
@@ -283,7 +278,7 @@ TorchEncoder read_torch_encoder(const std::shared_ptr<const Checkpoint>& checkpo
   ModelTensors tensors(store);
   TrainingFacts facts(*checkpoint, config);
   StateDictAnswers answers(options, facts, quote(checkpoint->file_name()));
-  EncoderSpec spec = TorchReader(*checkpoint, tensors, facts, answers, *stacks.begin()).run();
+  EncoderSpec spec = TorchReader(tensors, facts, answers, *stacks.begin()).run();
   tensors.finish();
   return {std::move(spec), answers.account()};
 }

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "convert/families/model_tensors.h"
+#include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
 

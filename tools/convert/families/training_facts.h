@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "convert/families/config_fields.h"
-#include "convert/families/model_options.h"
 #include "convert/files/checkpoint.h"
+#include "convert/spec/config_fields.h"
+#include "convert/spec/model_options.h"
 
 namespace arenite::convert {
 

@@ -3,9 +3,9 @@
 // and masks of their own, and every row's results.
 #pragma once
 
-#include "convert/families/decoder_spec.h"
-#include "convert/families/encoder_spec.h"
 #include "convert/graph/graph.h"
+#include "convert/spec/decoder_spec.h"
+#include "convert/spec/encoder_spec.h"
 
 namespace arenite::convert {
 

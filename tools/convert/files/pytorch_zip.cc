@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "convert/families/state_dict.h"
+#include "convert/files/state_dict.h"
 #include "convert/files/unpickler.h"
 #include "convert/files/zip_archive.h"
 

@@ -7,11 +7,11 @@
 
 #include "convert/families/hf_common.h"
 #include "convert/families/hf_fields.h"
-#include "convert/families/model_tensors.h"
-#include "convert/families/rope.h"
-#include "convert/families/weight_transforms.h"
 #include "convert/files/error.h"
 #include "convert/gguf/gguf_metadata.h"
+#include "convert/spec/model_tensors.h"
+#include "convert/spec/rope.h"
+#include "convert/spec/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {

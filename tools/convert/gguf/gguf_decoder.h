@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <memory>
 
-#include "convert/families/decoder_spec.h"
 #include "convert/gguf/gguf_file.h"
 #include "convert/gguf/gguf_tokenizer.h"
+#include "convert/spec/decoder_spec.h"
 
 namespace arenite::convert {
 

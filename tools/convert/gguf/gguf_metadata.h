@@ -2,8 +2,8 @@
 // GGUF metadata as config fields, so that they are taken, checked and accounted for in one way.
 #pragma once
 
-#include "convert/families/config_fields.h"
 #include "convert/gguf/gguf_file.h"
+#include "convert/spec/config_fields.h"
 
 namespace arenite::convert {
 

@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "convert/families/layer_parts.h"
 #include "convert/masks/mask_compiler.h"
+#include "convert/spec/layer_parts.h"
 #include "format/reader.h"
 
 namespace arenite::convert {
@@ -27,13 +27,13 @@ struct FeaturesNode {};
 // there. With a padding_id positions count the tokens that have another id, and tokens of that id
 // have the row before that of position 0.
 struct EmbeddingNode {
-  std::optional<WeightRef> tokens;  // [vocab_size, width]
+  std::optional<WeightRef> tokens{};  // [vocab_size, width]
   double scale = 1.0;
-  std::optional<WeightRef> positions;  // [positions_max + position_offset, width]
+  std::optional<WeightRef> positions{};  // [positions_max + position_offset, width]
   uint32_t position_offset = 0;
-  std::optional<uint32_t> padding_id;
-  std::optional<WeightRef> types;    // [token_types, width]
-  std::optional<ValueId> stored_by;  // the linear layer whose weights are `tokens`, stored once
+  std::optional<uint32_t> padding_id{};
+  std::optional<WeightRef> types{};    // [token_types, width]
+  std::optional<ValueId> stored_by{};  // the linear layer whose weights are `tokens`, stored once
 };
 
 // scale * (x weight^T + bias)
@@ -117,7 +117,7 @@ using NodeBody =
 struct Node {
   std::string name;  // for people, and of the op that it becomes
   NodeBody body;
-  std::vector<ValueId> inputs;
+  std::vector<ValueId> inputs{};
   uint32_t width = 0;
 };
 

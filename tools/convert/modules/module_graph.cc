@@ -12,14 +12,6 @@
 namespace arenite::convert {
 namespace {
 
-LinearSpec linear_spec(const Projection& projection) {
-  return {{.name = projection.name,
-           .rows = projection.outputs,
-           .columns = projection.inputs,
-           .load = [weights = projection.weights] { return weights; }},
-          projection.bias};
-}
-
 class ModuleGraph {
  public:
   explicit ModuleGraph(const AttentionModule& module)
@@ -38,7 +30,7 @@ class ModuleGraph {
       begin = end;
     }
     ValueId x = contexts.size() == 1 ? contexts[0] : builder_.concat("context", contexts);
-    if (module_.output) x = builder_.linear("output", linear_spec(*module_.output), x);
+    if (module_.output) x = builder_.linear("output", *module_.output, x);
     graph.output = x;
     return builder_.finish();
   }
@@ -49,19 +41,18 @@ class ModuleGraph {
     if (module_.head_dim == 0) return {features};
     const struct {
       const char* name;
-      const Projection& projection;
+      const LinearSpec& linear;
     } parts[] = {{"query", module_.query}, {"key", module_.key}, {"value", module_.value}};
     std::vector<ValueId> projected;
     uint32_t column = 0;
     for (const auto& part : parts) {
       ValueId input = features;
-      const LinearSpec linear = linear_spec(part.projection);
       if (module_.separate_inputs) {
         input = builder_.slice(fmt::format("{}_input", part.name), features, column,
-                               linear.weight.columns);
-        column += linear.weight.columns;
+                               part.linear.weight.columns);
+        column += part.linear.weight.columns;
       }
-      projected.push_back(builder_.linear(part.name, linear, input));
+      projected.push_back(builder_.linear(part.name, part.linear, input));
     }
     return projected;
   }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "convert/graph/graph.h"
-#include "convert/modules/attention_module.h"
+#include "convert/spec/attention_module.h"
 
 namespace arenite::convert {
 

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "convert/files/error.h"
-#include "convert/modules/mask_buffer.h"
+#include "convert/spec/mask_buffer.h"
 #include "format/file_layout.h"
 
 namespace arenite::convert {
@@ -36,22 +36,22 @@ struct FoundMask {
   std::string origin;
 };
 
-std::optional<FoundMask> read_buffer(ModuleTensors& tensors, const std::string& head_prefix,
+std::optional<FoundMask> read_buffer(ModelTensors& tensors, const std::string& head_prefix,
                                      const ModuleOptions& options) {
   for (const char* name : kBufferNames) {
-    const CheckpointTensor* tensor = tensors.take(head_prefix + name);
+    const StoredTensor* tensor = tensors.buffer(head_prefix + name);
     if (tensor == nullptr) continue;
     const MaskBuffer buffer =
-        read_mask_buffer(*tensor, tensors.file(), options.context, options.mask_ones);
-    CompiledMask mask =
-        compile_mask(buffer.dense, fmt::format("{}: {}", tensors.file(), quote(tensor->name)));
+        read_mask_buffer(*tensor, quote(tensors.source()), options.context, options.mask_ones);
+    CompiledMask mask = compile_mask(
+        buffer.dense, fmt::format("{}: {}", quote(tensors.source()), quote(tensor->name)));
     if (options.mask != MaskChoice::kUnsaid &&
         !(expand_mask(chosen_mask(options.mask, options, mask.positions).view(), mask.positions) ==
           buffer.dense)) {
       throw InputError(
           "{}: the checkpoint's own mask {} is another one than {} asks for: found {} ({}); drop "
           "the option to use it",
-          tensors.file(), quote(tensor->name), option_text(options.mask, options.window),
+          quote(tensors.source()), quote(tensor->name), option_text(options.mask, options.window),
           mask.describe(), buffer.meaning);
     }
     return FoundMask{std::move(mask),
@@ -62,15 +62,15 @@ std::optional<FoundMask> read_buffer(ModuleTensors& tensors, const std::string& 
 
 }  // namespace
 
-void read_masks(AttentionModule& module, ModuleTensors& tensors, const ModuleOptions& options,
+void read_masks(AttentionModule& module, ModelTensors& tensors, const ModuleOptions& options,
                 MaskChoice usual, const std::vector<std::string>& head_prefixes) {
   std::vector<FoundMask> found;
   for (const std::string& prefix : head_prefixes) {
     if (auto mask = read_buffer(tensors, prefix, options)) found.push_back(std::move(*mask));
   }
   if (!found.empty() && found.size() != head_prefixes.size()) {
-    throw InputError("{}: {} of {} heads have a mask buffer: expected all or none", tensors.file(),
-                     found.size(), head_prefixes.size());
+    throw InputError("{}: {} of {} heads have a mask buffer: expected all or none",
+                     quote(tensors.source()), found.size(), head_prefixes.size());
   }
   if (found.empty()) {
     const bool said = options.mask != MaskChoice::kUnsaid;
@@ -89,14 +89,14 @@ void read_masks(AttentionModule& module, ModuleTensors& tensors, const ModuleOpt
       throw InputError(
           "{}: the masks of the heads differ in size: {} and {} positions; pass "
           "--context N to use the first N of each",
-          tensors.file(), module.positions_max, of_head.mask.positions);
+          quote(tensors.source()), module.positions_max, of_head.mask.positions);
     }
     const auto known = std::find(module.masks.begin(), module.masks.end(), of_head.mask);
     module.head_masks.push_back(static_cast<uint32_t>(known - module.masks.begin()));
     if (known != module.masks.end()) continue;
     if (module.masks.size() == format::kMasksMax) {
       throw InputError("{}: its heads have more than {} different masks, which is the most",
-                       tensors.file(), format::kMasksMax);
+                       quote(tensors.source()), format::kMasksMax);
     }
     module.masks.push_back(of_head.mask);
     module.mask_origins.push_back(of_head.origin);

@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "convert/families/model_options.h"
 #include "convert/families/training_facts.h"
-#include "convert/modules/mask_buffer.h"
+#include "convert/spec/mask_buffer.h"
+#include "convert/spec/model_options.h"
 
 namespace arenite::convert {
 

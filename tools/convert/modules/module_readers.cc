@@ -10,6 +10,7 @@
 
 #include "convert/files/error.h"
 #include "convert/modules/module_masks.h"
+#include "convert/spec/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {
@@ -23,7 +24,7 @@ std::string divisors(uint32_t number) {
 }
 
 // The number of heads, which state dicts do not hold.
-uint32_t asked_heads(AttentionModule& module, const ModuleTensors& tensors,
+uint32_t asked_heads(AttentionModule& module, const ModelTensors& tensors,
                      const ModuleOptions& options, uint32_t width) {
   if (options.heads != 0) return options.heads;
   if (options.written_heads) {
@@ -34,23 +35,23 @@ uint32_t asked_heads(AttentionModule& module, const ModuleTensors& tensors,
   throw InputError(
       "{}: the number of heads is not in the checkpoint: pass --heads N (the projections are {} "
       "wide, so N is one of {})",
-      tensors.file(), width, divisors(width));
+      quote(tensors.source()), width, divisors(width));
 }
 
-uint32_t split(const ModuleTensors& tensors, const Projection& projection, uint32_t heads) {
-  if (heads == 0 || projection.outputs % heads != 0) {
+uint32_t split(const ModelTensors& tensors, const LinearSpec& projection, uint32_t heads) {
+  if (heads == 0 || projection.outputs() % heads != 0) {
     throw InputError("{}: {} gives {} values, which {} heads do not divide: expected one of {}",
-                     tensors.file(), quote(projection.name), projection.outputs, heads,
-                     divisors(projection.outputs));
+                     quote(tensors.source()), quote(projection.weight.name), projection.outputs(),
+                     heads, divisors(projection.outputs()));
   }
-  return projection.outputs / heads;
+  return projection.outputs() / heads;
 }
 
-void require_width(const ModuleTensors& tensors, const char* what, const Projection& projection,
+void require_width(const ModelTensors& tensors, const char* what, const LinearSpec& projection,
                    uint32_t found, uint32_t expected) {
   if (found == expected) return;
-  throw InputError("{}: {} has {} {}: expected {}", tensors.file(), quote(projection.name), found,
-                   what, expected);
+  throw InputError("{}: {} has {} {}: expected {}", quote(tensors.source()),
+                   quote(projection.weight.name), found, what, expected);
 }
 
 void set_score_scale(AttentionModule& module, const ModuleOptions& options) {
@@ -64,38 +65,33 @@ void set_score_scale(AttentionModule& module, const ModuleOptions& options) {
 }
 
 // Splits the projections over the heads and checks that they fit each other and one input.
-void finish(AttentionModule& module, const ModuleTensors& tensors, const ModuleOptions& options,
+void finish(AttentionModule& module, const ModelTensors& tensors, const ModuleOptions& options,
             uint32_t heads) {
   module.heads = heads;
-  require_width(tensors, "outputs", module.key, module.key.outputs, module.query.outputs);
+  require_width(tensors, "outputs", module.key, module.key.outputs(), module.query.outputs());
   module.head_dim = split(tensors, module.query, heads);
   module.value_dim = split(tensors, module.value, heads);
-  module.features = module.query.inputs;
+  module.features = module.query.inputs();
   if (module.separate_inputs) {
-    module.features += module.key.inputs + module.value.inputs;
+    module.features += module.key.inputs() + module.value.inputs();
   } else {
-    require_width(tensors, "inputs", module.key, module.key.inputs, module.query.inputs);
-    require_width(tensors, "inputs", module.value, module.value.inputs, module.query.inputs);
+    require_width(tensors, "inputs", module.key, module.key.inputs(), module.query.inputs());
+    require_width(tensors, "inputs", module.value, module.value.inputs(), module.query.inputs());
   }
   if (module.output) {
-    require_width(tensors, "inputs", *module.output, module.output->inputs, module.value.outputs);
+    require_width(tensors, "inputs", *module.output, module.output->inputs(),
+                  module.value.outputs());
   }
   if (options.heads != 0) module.account.given.push_back(fmt::format("--heads {}", options.heads));
   set_score_scale(module, options);
 }
 
-// Rows [begin, begin + outputs) of a fused projection.
-Projection rows_of(const Projection& fused, uint32_t begin, uint32_t outputs) {
-  Projection part;
-  part.name = fused.name;
-  part.outputs = outputs;
-  part.inputs = fused.inputs;
-  const auto weights = fused.weights.begin() + static_cast<ptrdiff_t>(begin) * fused.inputs;
-  part.weights.assign(weights, weights + static_cast<ptrdiff_t>(outputs) * fused.inputs);
-  if (!fused.bias.empty()) {
-    part.bias.assign(fused.bias.begin() + begin, fused.bias.begin() + begin + outputs);
-  }
-  return part;
+// The three thirds of a projection, [query | key | value].
+void split_fused(AttentionModule& module, const LinearSpec& fused) {
+  const uint32_t width = fused.outputs() / 3;
+  module.query = select_rows(fused, row_range(0, width));
+  module.key = select_rows(fused, row_range(width, width));
+  module.value = select_rows(fused, row_range(2 * width, width));
 }
 
 // The classes of these parameters have one head, if nobody says more.
@@ -103,7 +99,7 @@ void assume_one_head(AttentionModule& module, const ModuleOptions& options) {
   if (options.heads == 0) module.account.assumed.emplace_back("one head");
 }
 
-AttentionModule read_split(ModuleTensors& tensors, const ModuleOptions& options) {
+AttentionModule read_split(ModelTensors& tensors, const ModuleOptions& options) {
   AttentionModule module;
   module.query = tensors.linear("W_query");
   module.key = tensors.linear("W_key");
@@ -112,7 +108,7 @@ AttentionModule read_split(ModuleTensors& tensors, const ModuleOptions& options)
   if (tensors.has("out_proj.weight")) {
     module.architecture = "MultiHeadAttention";
     module.output = tensors.linear("out_proj");
-    heads = asked_heads(module, tensors, options, module.query.outputs);
+    heads = asked_heads(module, tensors, options, module.query.outputs());
   } else {
     module.architecture = heads == 1 ? "CausalAttention" : "MultiHeadAttention";
     assume_one_head(module, options);
@@ -122,66 +118,58 @@ AttentionModule read_split(ModuleTensors& tensors, const ModuleOptions& options)
   return module;
 }
 
-// Stacks the heads' projections: the outputs then lie side by side without a concatenation.
-void append(Projection& stacked, const Projection& head, const ModuleTensors& tensors) {
-  if (stacked.outputs == 0) {
-    stacked = head;
-    return;
+// The projections of all heads below one another: their outputs then lie side by side without a
+// concatenation.
+LinearSpec stacked(std::vector<LinearSpec> heads, const ModelTensors& tensors) {
+  for (const LinearSpec& head : heads) {
+    require_width(tensors, "inputs", head, head.inputs(), heads[0].inputs());
+    require_width(tensors, "outputs", head, head.outputs(), heads[0].outputs());
+    if (head.bias.empty() != heads[0].bias.empty()) {
+      throw InputError("{}: {} and its fellow heads must all have a bias or none",
+                       quote(tensors.source()), quote(head.weight.name));
+    }
   }
-  require_width(tensors, "inputs", head, head.inputs, stacked.inputs);
-  if (stacked.bias.empty() != head.bias.empty()) {
-    throw InputError("{}: {} and its fellow heads must all have a bias or none", tensors.file(),
-                     quote(head.name));
-  }
-  stacked.outputs += head.outputs;
-  stacked.weights.insert(stacked.weights.end(), head.weights.begin(), head.weights.end());
-  stacked.bias.insert(stacked.bias.end(), head.bias.begin(), head.bias.end());
+  return stack_rows(std::move(heads));
 }
 
-AttentionModule read_per_head(ModuleTensors& tensors, const ModuleOptions& options) {
+AttentionModule read_per_head(ModelTensors& tensors, const ModuleOptions& options) {
   AttentionModule module;
   module.architecture = "MultiHeadAttention, one module per head";
   std::vector<std::string> prefixes;
-  while (tensors.has(fmt::format("heads.{}.W_query.weight", prefixes.size()))) {
-    const std::string prefix = fmt::format("heads.{}.", prefixes.size());
-    const Projection query = tensors.linear(prefix + "W_query");
-    const Projection key = tensors.linear(prefix + "W_key");
-    const Projection value = tensors.linear(prefix + "W_value");
-    if (!prefixes.empty()) {
-      const uint32_t heads_so_far = static_cast<uint32_t>(prefixes.size());
-      require_width(tensors, "outputs", query, query.outputs, module.query.outputs / heads_so_far);
-      require_width(tensors, "outputs", value, value.outputs, module.value.outputs / heads_so_far);
-    }
-    require_width(tensors, "outputs", key, key.outputs, query.outputs);
-    append(module.query, query, tensors);
-    append(module.key, key, tensors);
-    append(module.value, value, tensors);
-    prefixes.push_back(prefix);
-  }
-  if (prefixes.empty()) tensors.require("heads.0.W_query.weight");
+  std::vector<LinearSpec> queries, keys, values;
+  do {
+    prefixes.push_back(fmt::format("heads.{}.", prefixes.size()));
+    queries.push_back(tensors.linear(prefixes.back() + "W_query"));
+    keys.push_back(tensors.linear(prefixes.back() + "W_key"));
+    values.push_back(tensors.linear(prefixes.back() + "W_value"));
+    require_width(tensors, "outputs", keys.back(), keys.back().outputs(), queries[0].outputs());
+  } while (tensors.has(fmt::format("heads.{}.W_query.weight", prefixes.size())));
+  module.query = stacked(std::move(queries), tensors);
+  module.key = stacked(std::move(keys), tensors);
+  module.value = stacked(std::move(values), tensors);
   const uint32_t heads = static_cast<uint32_t>(prefixes.size());
   if (options.heads != 0 && options.heads != heads) {
-    throw InputError("{}: the checkpoint has {} heads, --heads says {}", tensors.file(), heads,
-                     options.heads);
+    throw InputError("{}: the checkpoint has {} heads, --heads says {}", quote(tensors.source()),
+                     heads, options.heads);
   }
   finish(module, tensors, options, heads);
   read_masks(module, tensors, options, MaskChoice::kCausal, prefixes);
   return module;
 }
 
-AttentionModule read_bert_style(ModuleTensors& tensors, const ModuleOptions& options) {
+AttentionModule read_bert_style(ModelTensors& tensors, const ModuleOptions& options) {
   AttentionModule module;
   module.architecture = "BERT-style attention";
   module.query = tensors.linear("query");
   module.key = tensors.linear("key");
   module.value = tensors.linear("value");
   module.output = tensors.linear("fc_out");
-  finish(module, tensors, options, asked_heads(module, tensors, options, module.query.outputs));
+  finish(module, tensors, options, asked_heads(module, tensors, options, module.query.outputs()));
   read_masks(module, tensors, options, MaskChoice::kBidirectional, {""});
   return module;
 }
 
-AttentionModule read_linear_qkv(ModuleTensors& tensors, const ModuleOptions& options) {
+AttentionModule read_linear_qkv(ModelTensors& tensors, const ModuleOptions& options) {
   AttentionModule module;
   const uint32_t heads = options.heads != 0 ? options.heads : 1;
   module.architecture = heads == 1 ? "SelfAttention" : "MultiHeadSelfAttention";
@@ -194,119 +182,86 @@ AttentionModule read_linear_qkv(ModuleTensors& tensors, const ModuleOptions& opt
   return module;
 }
 
-// Hugging Face's Conv1D keeps [inputs, outputs], torch.nn.Linear [outputs, inputs].
-Projection transposed(const Projection& projection) {
-  Projection result = projection;
-  std::swap(result.outputs, result.inputs);
-  for (uint32_t o = 0; o < result.outputs; ++o) {
-    for (uint32_t i = 0; i < result.inputs; ++i) {
-      result.weights[size_t{o} * result.inputs + i] =
-          projection.weights[size_t{i} * projection.inputs + o];
-    }
-  }
-  return result;
-}
-
-// A projection whose bias has as many values as the matrix has columns, or rows.
-Projection conv1d_or_linear(ModuleTensors& tensors, const std::string& name, bool conv1d) {
-  if (!conv1d) return tensors.linear(name);
-  Projection projection = transposed(tensors.linear(name + ".weight", ""));
-  if (const CheckpointTensor* bias = tensors.take(name + ".bias")) {
-    projection.bias = weight_values(*bias, tensors.file());
-    require_width(tensors, "bias values", projection, static_cast<uint32_t>(projection.bias.size()),
-                  projection.outputs);
-  }
-  return projection;
-}
-
-AttentionModule read_gpt(ModuleTensors& tensors, const ModuleOptions& options) {
-  const CheckpointTensor& c_attn = tensors.require("c_attn.weight");
-  const MatrixShape shape = matrix_shape(c_attn, tensors.file());
-  const bool conv1d = uint64_t{shape.columns} == uint64_t{3} * shape.rows;
-  if (!conv1d && uint64_t{shape.rows} != uint64_t{3} * shape.columns) {
+AttentionModule read_gpt(ModelTensors& tensors, const ModuleOptions& options) {
+  const auto [rows, columns] = tensors.shape_of("c_attn.weight");
+  // Hugging Face's Conv1D keeps [inputs, outputs], torch.nn.Linear [outputs, inputs].
+  const bool conv1d = uint64_t{columns} == uint64_t{3} * rows;
+  if (!conv1d && uint64_t{rows} != uint64_t{3} * columns) {
     throw InputError("{}: {} has shape [{}, {}]: expected [3 C, C], or [C, 3 C] as Conv1D keeps it",
-                     tensors.file(), quote(c_attn.name), shape.rows, shape.columns);
+                     quote(tensors.source()), quote(tensors.full_name("c_attn.weight")), rows,
+                     columns);
   }
-  const Projection fused = conv1d_or_linear(tensors, "c_attn", conv1d);
+  const auto linear = [&](const std::string& name) {
+    if (!conv1d) return tensors.linear(name);
+    const auto [inputs, outputs] = tensors.shape_of(name + ".weight");
+    return tensors.conv1d(name, outputs, inputs, Presence::kIfStored);
+  };
   AttentionModule module;
   module.architecture = "GPT CausalSelfAttention";
-  const uint32_t width = fused.inputs;
-  module.query = rows_of(fused, 0, width);
-  module.key = rows_of(fused, width, width);
-  module.value = rows_of(fused, 2 * width, width);
-  module.output = conv1d_or_linear(tensors, "c_proj", conv1d);
-  tensors.take("masked_bias");  // Hugging Face's fill value for hidden scores
-  finish(module, tensors, options, asked_heads(module, tensors, options, width));
+  split_fused(module, linear("c_attn"));
+  module.output = linear("c_proj");
+  tensors.pass_over("masked_bias");  // Hugging Face's fill value for hidden scores
+  finish(module, tensors, options, asked_heads(module, tensors, options, module.query.outputs()));
   read_masks(module, tensors, options, MaskChoice::kCausal, {""});
   return module;
 }
 
-AttentionModule read_torch_mha(ModuleTensors& tensors, const ModuleOptions& options) {
+AttentionModule read_torch_mha(ModelTensors& tensors, const ModuleOptions& options) {
   for (const char* name : {"bias_k", "bias_v"}) {
     if (tensors.has(name)) {
       throw InputError(
           "{}: {} is a key or value that every query sees (add_bias_kv), which is not supported: "
           "expected a module trained without it",
-          tensors.file(), quote(tensors.prefix() + name));
+          quote(tensors.source()), quote(tensors.full_name(name)));
     }
   }
-  const bool fused = tensors.has("in_proj_weight");
-  const std::string bias_name = tensors.has("in_proj_bias") ? "in_proj_bias" : "";
   AttentionModule module;
   module.architecture = "torch.nn.MultiheadAttention";
-  if (fused) {
-    const Projection all = tensors.linear("in_proj_weight", bias_name);
-    if (all.outputs % 3 != 0) {
-      throw InputError("{}: {} has {} rows: expected 3 x embed_dim", tensors.file(),
-                       quote(all.name), all.outputs);
+  const auto matrix = [&](const char* name) {
+    const auto [rows, columns] = tensors.shape_of(name);
+    return LinearSpec{tensors.matrix(name, rows, columns)};
+  };
+  if (tensors.has("in_proj_weight")) {
+    LinearSpec all = matrix("in_proj_weight");
+    if (all.outputs() % 3 != 0) {
+      throw InputError("{}: {} has {} rows: expected 3 x embed_dim", quote(tensors.source()),
+                       quote(all.weight.name), all.outputs());
     }
-    const uint32_t width = all.outputs / 3;
-    module.query = rows_of(all, 0, width);
-    module.key = rows_of(all, width, width);
-    module.value = rows_of(all, 2 * width, width);
+    all.bias = tensors.vector("in_proj_bias", all.outputs(), Presence::kIfStored);
+    split_fused(module, all);
   } else {
-    module.query = tensors.linear("q_proj_weight", "");
-    module.key = tensors.linear("k_proj_weight", "");
-    module.value = tensors.linear("v_proj_weight", "");
-    require_width(tensors, "outputs", module.value, module.value.outputs, module.query.outputs);
-    if (!bias_name.empty()) {
-      const std::vector<float> bias = weight_values(tensors.require(bias_name), tensors.file());
-      const size_t width = module.query.outputs;
-      if (bias.size() != 3 * width) {
-        throw InputError("{}: {} has {} values: expected {}", tensors.file(), quote(bias_name),
-                         bias.size(), 3 * width);
-      }
-      const auto part = [&](size_t i) {
-        return std::vector<float>(bias.begin() + static_cast<ptrdiff_t>(i * width),
-                                  bias.begin() + static_cast<ptrdiff_t>((i + 1) * width));
-      };
-      module.query.bias = part(0);
-      module.key.bias = part(1);
-      module.value.bias = part(2);
-    }
-    module.separate_inputs =
-        module.key.inputs != module.query.inputs || module.value.inputs != module.query.inputs;
+    module.query = matrix("q_proj_weight");
+    module.key = matrix("k_proj_weight");
+    module.value = matrix("v_proj_weight");
+    const uint32_t width = module.query.outputs();
+    require_width(tensors, "outputs", module.value, module.value.outputs(), width);
+    const std::vector<float> bias = tensors.vector("in_proj_bias", 3 * width, Presence::kIfStored);
+    module.query.bias = select_rows(bias, row_range(0, width));
+    module.key.bias = select_rows(bias, row_range(width, width));
+    module.value.bias = select_rows(bias, row_range(2 * width, width));
+    module.separate_inputs = module.key.inputs() != module.query.inputs() ||
+                             module.value.inputs() != module.query.inputs();
   }
   module.output = tensors.linear("out_proj");
-  finish(module, tensors, options, asked_heads(module, tensors, options, module.query.outputs));
+  finish(module, tensors, options, asked_heads(module, tensors, options, module.query.outputs()));
   read_masks(module, tensors, options, MaskChoice::kBidirectional, {""});
   return module;
 }
 
-AttentionModule read_causal_mean(ModuleTensors& tensors, const ModuleOptions& options) {
+AttentionModule read_causal_mean(ModelTensors& tensors, const ModuleOptions& options) {
   if (options.features == 0) {
     throw InputError(
         "{}: a module of a mask alone has no weights that would tell the width of "
         "its input: pass --features N",
-        tensors.file());
+        quote(tensors.source()));
   }
   if (options.heads > 1) {
-    throw InputError("{}: a module of a mask alone has one head, --heads says {}", tensors.file(),
-                     options.heads);
+    throw InputError("{}: a module of a mask alone has one head, --heads says {}",
+                     quote(tensors.source()), options.heads);
   }
   if (options.score_scale) {
     throw InputError("{}: --scale: a module of a mask alone has no scores: drop the option",
-                     tensors.file());
+                     quote(tensors.source()));
   }
   AttentionModule module;
   module.architecture = "causal mean";

@@ -4,13 +4,13 @@
 
 #include <span>
 
-#include "convert/modules/attention_module.h"
 #include "convert/modules/module_options.h"
-#include "convert/modules/module_tensors.h"
+#include "convert/spec/attention_module.h"
+#include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
 
-using ModuleReader = AttentionModule (*)(ModuleTensors& tensors, const ModuleOptions& options);
+using ModuleReader = AttentionModule (*)(ModelTensors& tensors, const ModuleOptions& options);
 
 struct KnownModule {
   const char* name;

@@ -13,7 +13,7 @@
 #include "convert/families/gpt_families.h"
 #include "convert/files/error.h"
 #include "convert/modules/module_readers.h"
-#include "convert/modules/module_tensors.h"
+#include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
 namespace {
@@ -42,9 +42,9 @@ bool is_alone_under(std::string_view prefix, const std::vector<std::string_view>
          (first + 1 == sorted_names.end() || !(first + 1)->starts_with(prefix));
 }
 
-std::vector<std::string_view> sorted_names_of(const Checkpoint& checkpoint) {
+std::vector<std::string_view> sorted_names_of(const TensorStore& store) {
   std::vector<std::string_view> names;
-  for (const CheckpointTensor& tensor : checkpoint.tensors()) names.push_back(tensor.name);
+  for (const StoredTensor& tensor : store.tensors()) names.push_back(tensor.name);
   std::ranges::sort(names);
   return names;
 }
@@ -61,12 +61,12 @@ std::string list_names(const std::vector<std::string>& names) {
   return listed;
 }
 
-Candidates find_candidates(const Checkpoint& checkpoint) {
-  const std::vector<std::string_view> sorted_names = sorted_names_of(checkpoint);
+Candidates find_candidates(const TensorStore& store) {
+  const std::vector<std::string_view> sorted_names = sorted_names_of(store);
   Candidates candidates;
   for (const KnownModule& module : known_module_table()) {
     const std::string_view key = module.key;
-    for (const CheckpointTensor& tensor : checkpoint.tensors()) {
+    for (const StoredTensor& tensor : store.tensors()) {
       if (!ends_in(tensor.name, key)) continue;
       const std::string prefix = tensor.name.substr(0, tensor.name.size() - key.size());
       // heads.N.W_query is one module per head, not N modules; tril may be a mask of anything.
@@ -83,15 +83,16 @@ std::string with_dot(std::string prefix) {
   return prefix;
 }
 
-const Candidates::value_type& choose(const Checkpoint& checkpoint, const Candidates& candidates,
+const Candidates::value_type& choose(const TensorStore& store, const Candidates& candidates,
                                      const ModuleOptions& options) {
   if (candidates.empty()) {
     throw InputError(
-        "{}: no attention module found. The file has:\n{}The modules known are:\n{}State dicts of "
+        "{}: no attention module found. The file has:\n{}\nThe modules known are:\n{}State dicts "
+        "of "
         "whole models that are known:\n  torch.nn.TransformerEncoder: "
         "layers.0.self_attn.in_proj_weight ...\n{}Weights of transformers need their config.json "
         "beside them.",
-        quote(checkpoint.file_name()), list_tensors(checkpoint), known_modules(),
+        quote(store.source()), list_tensors(store.tensors()), known_modules(),
         known_gpt_families());
   }
   if (options.module) {
@@ -104,7 +105,7 @@ const Candidates::value_type& choose(const Checkpoint& checkpoint, const Candida
   for (const auto& [prefix, module] : candidates) {
     names.push_back(fmt::format("{} ({})", quote(prefix), module->name));
   }
-  throw InputError("{}: {}; choose one with --module PREFIX:\n{}", quote(checkpoint.file_name()),
+  throw InputError("{}: {}; choose one with --module PREFIX:\n{}", quote(store.source()),
                    options.module ? fmt::format("there is no module {}", quote(*options.module))
                                   : fmt::format("there are {} modules", candidates.size()),
                    list_names(names));
@@ -112,22 +113,22 @@ const Candidates::value_type& choose(const Checkpoint& checkpoint, const Candida
 
 }  // namespace
 
-AttentionModule read_attention_module(const Checkpoint& checkpoint, const ModuleOptions& options) {
-  const Candidates candidates = find_candidates(checkpoint);
-  const auto& [prefix, known] = choose(checkpoint, candidates, options);
-  ModuleTensors tensors(checkpoint, prefix);
+AttentionModule read_attention_module(const TensorStore& store, const ModuleOptions& options) {
+  const Candidates candidates = find_candidates(store);
+  const auto& [prefix, known] = choose(store, candidates, options);
+  ModelTensors tensors(store, prefix);
   const AttentionModule module = known->read(tensors, options);
 
   std::vector<std::string> unknown = tensors.rest();
   if (!options.module) {
-    for (const CheckpointTensor& tensor : checkpoint.tensors()) {
+    for (const StoredTensor& tensor : store.tensors()) {
       if (!tensor.name.starts_with(prefix)) unknown.push_back(tensor.name);
     }
   }
   if (!unknown.empty()) {
     for (std::string& name : unknown) name = quote(name);
     throw InputError("{}: this is {}, but these tensors are not part of it:\n{}{}",
-                     quote(checkpoint.file_name()), module.architecture, list_names(unknown),
+                     quote(store.source()), module.architecture, list_names(unknown),
                      options.module ? ""
                                     : "To convert one module of a larger checkpoint, pass "
                                       "--module PREFIX.\n");

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <utility>
 
-#include "convert/families/weight_transforms.h"
 #include "convert/passes/passes.h"
+#include "convert/spec/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {

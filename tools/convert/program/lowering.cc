@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "convert/families/weight_transforms.h"
 #include "convert/program/program_assembler.h"
+#include "convert/spec/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {

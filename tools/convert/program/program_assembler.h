@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "convert/families/layer_parts.h"
 #include "convert/program/program.h"
+#include "convert/spec/layer_parts.h"
 
 namespace arenite::convert {
 

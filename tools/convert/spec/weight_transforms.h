@@ -3,9 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
-#include "convert/families/layer_parts.h"
+#include "convert/spec/layer_parts.h"
 
 namespace arenite::convert {
 
@@ -20,6 +21,9 @@ RowOrder row_range(uint32_t first, uint32_t count);
 // is even and at most head_dim.
 RowOrder halves_of_pairs(uint32_t heads, uint32_t head_dim, uint32_t rotary_dim);
 
+// A weight whose values are in memory already.
+WeightRef held_weight(std::string name, uint32_t rows, uint32_t columns, std::vector<float> values);
+
 // [columns, rows] of `weight`: for layers that keep [inputs, outputs], as GPT-2's Conv1D does.
 WeightRef transpose(WeightRef weight);
 
@@ -28,5 +32,9 @@ WeightRef transpose(WeightRef weight);
 WeightRef select_rows(WeightRef weight, RowOrder order);
 std::vector<float> select_rows(const std::vector<float>& vector, const RowOrder& order);
 LinearSpec select_rows(const LinearSpec& linear, const RowOrder& order);
+
+// The rows of all `parts` below one another. REQUIRES: they are of the same width, and all of them
+// have a bias or none has.
+LinearSpec stack_rows(std::vector<LinearSpec> parts);
 
 }  // namespace arenite::convert

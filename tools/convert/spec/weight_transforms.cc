@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Wraps the loading of weights, so that no reordered copy exists before it is needed.
-#include "convert/families/weight_transforms.h"
+#include "convert/spec/weight_transforms.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <span>
 #include <utility>
 
 namespace arenite::convert {
@@ -29,6 +30,11 @@ RowOrder halves_of_pairs(uint32_t heads, uint32_t head_dim, uint32_t rotary_dim)
     }
   }
   return order;
+}
+
+WeightRef held_weight(std::string name, uint32_t rows, uint32_t columns,
+                      std::vector<float> values) {
+  return {std::move(name), rows, columns, [values = std::move(values)] { return values; }};
 }
 
 WeightRef transpose(WeightRef weight) {
@@ -73,6 +79,25 @@ std::vector<float> select_rows(const std::vector<float>& vector, const RowOrder&
 
 LinearSpec select_rows(const LinearSpec& linear, const RowOrder& order) {
   return {select_rows(linear.weight, order), select_rows(linear.bias, order)};
+}
+
+LinearSpec stack_rows(std::vector<LinearSpec> parts) {
+  LinearSpec stacked = parts.front();
+  std::vector<std::function<std::vector<float>()>> loads = {std::move(parts.front().weight.load)};
+  for (LinearSpec& part : std::span(parts).subspan(1)) {
+    stacked.weight.rows += part.weight.rows;
+    stacked.bias.insert(stacked.bias.end(), part.bias.begin(), part.bias.end());
+    loads.push_back(std::move(part.weight.load));
+  }
+  stacked.weight.load = [loads = std::move(loads)] {
+    std::vector<float> values;
+    for (const auto& load : loads) {
+      const std::vector<float> part = load();
+      values.insert(values.end(), part.begin(), part.end());
+    }
+    return values;
+  };
+  return stacked;
 }
 
 }  // namespace arenite::convert

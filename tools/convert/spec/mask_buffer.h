@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "convert/files/checkpoint.h"
+#include "convert/files/tensor_store.h"
 #include "convert/masks/dense_mask.h"
 
 namespace arenite::convert {
@@ -24,7 +24,7 @@ struct MaskBuffer {
 // name, where `mask` means 1 hides (masked_fill) and `bias` or `tril` means 0 hides.
 // `positions` above 0 keeps that many rows and columns. Throws InputError;
 // `file` is quoted, for messages.
-MaskBuffer read_mask_buffer(const CheckpointTensor& tensor, const std::string& file,
-                            uint32_t positions, std::optional<MaskOnes> ones);
+MaskBuffer read_mask_buffer(const StoredTensor& tensor, const std::string& file, uint32_t positions,
+                            std::optional<MaskOnes> ones);
 
 }  // namespace arenite::convert

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks names, shapes, types and values of a model's tensors.
-#include "convert/families/model_tensors.h"
+#include "convert/spec/model_tensors.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <utility>
 
-#include "convert/families/weight_transforms.h"
 #include "convert/files/error.h"
+#include "convert/spec/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {
@@ -37,48 +37,58 @@ std::vector<uint64_t> squeezed(std::vector<uint64_t> shape, size_t rank) {
   return shape;
 }
 
-}  // namespace
-
-ModelTensors::Shape ModelTensors::shape_of(const std::string& name) const {
-  const StoredTensor* tensor = store_.find(name);
-  if (tensor == nullptr) {
-    throw InputError("{}: tensor {} is missing; the file has:\n{}", quote(source()), quote(name),
-                     list_tensors(store_.tensors()));
-  }
-  const std::vector<uint64_t> shape = squeezed(tensor->shape, 2);
+ModelTensors::Shape sides_of(const StoredTensor& tensor, const std::vector<uint64_t>& shape) {
   if (shape.size() != 2 || shape[0] == 0 || shape[0] > kSideMax || shape[1] == 0 ||
       shape[1] > kSideMax) {
     throw InputError("{}: {} has shape {}: expected a matrix with sides of 1 to {}",
-                     quote(tensor->file), quote(name), shape_text(tensor->shape), kSideMax);
+                     quote(tensor.file), quote(tensor.name), shape_text(tensor.shape), kSideMax);
   }
   return {static_cast<uint32_t>(shape[0]), static_cast<uint32_t>(shape[1])};
+}
+
+}  // namespace
+
+const StoredTensor& ModelTensors::require(const std::string& name) const {
+  if (const StoredTensor* tensor = find(name)) return *tensor;
+  throw InputError("{}: tensor {} is missing; the file has:\n{}", quote(source()),
+                   quote(full_name(name)), list_tensors(store_.tensors()));
+}
+
+ModelTensors::Shape ModelTensors::shape_of(const std::string& name) const {
+  const StoredTensor& tensor = require(name);
+  return sides_of(tensor, squeezed(tensor.shape, 2));
 }
 
 const StoredTensor* ModelTensors::take(const std::string& name, const std::vector<uint64_t>& shape,
                                        Presence presence) {
   if (presence == Presence::kNone) return nullptr;
-  const StoredTensor* tensor = store_.find(name);
+  const StoredTensor* tensor = buffer(name);
   if (tensor == nullptr) {
     if (presence == Presence::kRequired) {
-      missing_.push_back(fmt::format("{} {}", quote(name), shape_text(shape)));
+      missing_.push_back(fmt::format("{} {}", quote(full_name(name)), shape_text(shape)));
     }
     return nullptr;
   }
-  taken_.insert(name);
   if (squeezed(tensor->shape, shape.size()) != shape) {
-    throw InputError("{}: {} has shape {}: expected {}", quote(tensor->file), quote(name),
+    throw InputError("{}: {} has shape {}: expected {}", quote(tensor->file), quote(tensor->name),
                      shape_text(tensor->shape), shape_text(shape));
   }
   if (!tensor->is_real) {
-    throw InputError("{}: {} is of type {}: expected floating-point weights", quote(tensor->file),
-                     quote(name), tensor->type);
+    throw InputError("{}: {} is of type {}: expected floating-point weights, F64, F32, F16 or BF16",
+                     quote(tensor->file), quote(tensor->name), tensor->type);
   }
+  return tensor;
+}
+
+const StoredTensor* ModelTensors::buffer(const std::string& name) {
+  const StoredTensor* tensor = find(name);
+  if (tensor != nullptr) taken_.insert(tensor->name);
   return tensor;
 }
 
 WeightRef ModelTensors::matrix(const std::string& name, uint32_t rows, uint32_t columns) {
   const StoredTensor* tensor = take(name, {rows, columns}, Presence::kRequired);
-  WeightRef weight{.name = name, .rows = rows, .columns = columns, .load = {}};
+  WeightRef weight{.name = full_name(name), .rows = rows, .columns = columns, .load = {}};
   if (tensor != nullptr) weight.load = [stored = *tensor] { return load_weights(stored); };
   return weight;
 }
@@ -94,6 +104,13 @@ LinearSpec ModelTensors::linear(const std::string& name, uint32_t outputs, uint3
   return {matrix(name + ".weight", outputs, inputs), vector(name + ".bias", outputs, bias)};
 }
 
+LinearSpec ModelTensors::linear(const std::string& name) {
+  // No config says which extent of 1 is one too many, so none is.
+  const StoredTensor& weight = require(name + ".weight");
+  const Shape shape = sides_of(weight, weight.shape);
+  return linear(name, shape.rows, shape.columns, Presence::kIfStored);
+}
+
 LinearSpec ModelTensors::conv1d(const std::string& name, uint32_t outputs, uint32_t inputs,
                                 Presence bias) {
   return {transpose(matrix(name + ".weight", inputs, outputs)),
@@ -102,7 +119,7 @@ LinearSpec ModelTensors::conv1d(const std::string& name, uint32_t outputs, uint3
 
 NormSpec ModelTensors::layer_norm(const std::string& name, uint32_t features, double epsilon,
                                   Presence bias) {
-  return {.name = name + ".weight",
+  return {.name = full_name(name + ".weight"),
           .kind = NormKind::kLayer,
           .gain = vector(name + ".weight", features),
           .bias = vector(name + ".bias", features, bias),
@@ -110,7 +127,7 @@ NormSpec ModelTensors::layer_norm(const std::string& name, uint32_t features, do
 }
 
 NormSpec ModelTensors::rms_norm(const std::string& name, uint32_t features, double epsilon) {
-  return {.name = name + ".weight",
+  return {.name = full_name(name + ".weight"),
           .kind = NormKind::kRms,
           .gain = vector(name + ".weight", features),
           .bias = {},
@@ -126,15 +143,25 @@ WeightRef ModelTensors::tied_embedding(const std::string& embedding, const std::
     throw InputError(
         "{}: {} and {} differ, though the model ties them: expected equal tensors, or "
         "tie_word_embeddings false in the config",
-        quote(source()), quote(embedding), quote(head));
+        quote(source()), quote(full_name(embedding)), quote(full_name(head)));
   }
   return weight;
 }
 
 void ModelTensors::pass_over_all(std::string_view prefix) {
   for (const StoredTensor& tensor : store_.tensors()) {
-    if (tensor.name.starts_with(prefix)) pass_over(tensor.name);
+    if (tensor.name.starts_with(full_name(prefix))) taken_.insert(tensor.name);
   }
+}
+
+std::vector<std::string> ModelTensors::rest() const {
+  std::vector<std::string> names;
+  for (const StoredTensor& tensor : store_.tensors()) {
+    if (tensor.name.starts_with(prefix_) && !taken_.contains(tensor.name)) {
+      names.push_back(tensor.name);
+    }
+  }
+  return names;
 }
 
 void ModelTensors::finish() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The names of options, and which of them whose files answer.
-#include "convert/families/model_options.h"
+#include "convert/spec/model_options.h"
 
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/families/layer_parts.h"
+#include "convert/spec/layer_parts.h"
 
 namespace arenite::convert {
 

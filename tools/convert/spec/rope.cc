@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes rotary frequencies in double precision from a config's fields.
-#include "convert/families/rope.h"
+#include "convert/spec/rope.h"
 
 #include <algorithm>
 #include <cmath>

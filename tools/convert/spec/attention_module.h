@@ -7,19 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "convert/families/model_options.h"
 #include "convert/masks/mask_compiler.h"
+#include "convert/spec/model_options.h"
 
 namespace arenite::convert {
-
-// y = x weights^T + bias, as torch.nn.Linear keeps it.
-struct Projection {
-  std::string name;  // of the tensor in the checkpoint, for messages
-  uint32_t outputs = 0;
-  uint32_t inputs = 0;
-  std::vector<float> weights;  // [outputs, inputs]
-  std::vector<float> bias;     // [outputs], or empty
-};
 
 // output = concat over heads of softmax(score_scale q k^T + mask) v, then the projection.
 struct AttentionModule {
@@ -31,8 +22,8 @@ struct AttentionModule {
   uint32_t features = 0;  // width of the input
   // Query, key and value read the input's columns [query | key | value] instead of sharing them.
   bool separate_inputs = false;
-  Projection query, key, value;      // [heads * dim, inputs]; none where head_dim is 0
-  std::optional<Projection> output;  // [outputs, heads * value_dim]
+  LinearSpec query, key, value;      // [heads * dim, inputs]; none where head_dim is 0
+  std::optional<LinearSpec> output;  // [outputs, heads * value_dim]
 
   uint32_t positions_max = 0;             // 0: any
   std::vector<CompiledMask> masks;        // different ones
@@ -41,7 +32,7 @@ struct AttentionModule {
 
   Account account;
 
-  uint32_t output_features() const { return output ? output->outputs : heads * value_dim; }
+  uint32_t output_features() const { return output ? output->outputs() : heads * value_dim; }
 };
 
 }  // namespace arenite::convert

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types and ranges of config fields, and the names of those that switch something off.
-#include "convert/families/config_fields.h"
+#include "convert/spec/config_fields.h"
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <string_view>
 
-#include "convert/families/layer_parts.h"
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
+#include "convert/spec/layer_parts.h"
 
 namespace arenite::convert {
 

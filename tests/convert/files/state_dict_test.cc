@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of tensors inside unpickled containers, and containers made to hurt.
-#include "convert/families/state_dict.h"
+#include "convert/files/state_dict.h"
 
 #include <gtest/gtest.h>
 

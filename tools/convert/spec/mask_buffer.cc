@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers named mask, bias or tril hold ones and zeros with either meaning; this decides which.
-#include "convert/modules/mask_buffer.h"
+#include "convert/spec/mask_buffer.h"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ namespace {
 constexpr double kHidingAtMost = -1e4;
 constexpr uint64_t kPositionsMax = 1u << 15;
 
-uint32_t mask_positions(const CheckpointTensor& tensor, const std::string& file) {
+uint32_t mask_positions(const StoredTensor& tensor, const std::string& file) {
   const std::vector<uint64_t>& shape = tensor.shape;
   const size_t rank = shape.size();
   bool square = rank >= 2 && shape[rank - 1] == shape[rank - 2] && shape[rank - 1] > 0;
@@ -38,7 +38,7 @@ struct Values {
   bool has_zero = false;
 };
 
-Values survey(const std::vector<float>& values, const CheckpointTensor& tensor,
+Values survey(const std::vector<float>& values, const StoredTensor& tensor,
               const std::string& file) {
   Values seen;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -111,15 +111,15 @@ bool decide(const DenseMask& ones, const std::string& name, std::optional<MaskOn
 
 }  // namespace
 
-MaskBuffer read_mask_buffer(const CheckpointTensor& tensor, const std::string& file,
-                            uint32_t positions, std::optional<MaskOnes> ones) {
+MaskBuffer read_mask_buffer(const StoredTensor& tensor, const std::string& file, uint32_t positions,
+                            std::optional<MaskOnes> ones) {
   const uint32_t stored = mask_positions(tensor, file);
   if (positions > stored) {
     throw InputError("{}: mask {} covers {} positions, but --context asks for {}", file,
                      quote(tensor.name), stored, positions);
   }
   const uint32_t kept = positions != 0 ? positions : stored;
-  const std::vector<float> values = tensor.to_f32();
+  const std::vector<float> values = tensor.load();
   const Values seen = survey(values, tensor, file);
 
   MaskBuffer result;

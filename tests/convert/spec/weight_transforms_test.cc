@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reordered weights, and that nothing is read before it is asked for.
-#include "convert/families/weight_transforms.h"
+#include "convert/spec/weight_transforms.h"
 
 #include <gtest/gtest.h>
 
@@ -42,6 +42,16 @@ TEST(WeightTransforms, BiasesAreReorderedWithTheirRows) {
   EXPECT_EQ(selected.weight.load(), std::vector<float>{2});
   EXPECT_EQ(selected.bias, std::vector<float>{20});
   EXPECT_TRUE(select_rows(std::vector<float>(), row_range(0, 2)).empty());
+}
+
+TEST(WeightTransforms, StackRowsBelowOneAnother) {
+  LinearSpec top{held_weight("top", 1, 2, {1, 2}), {5}};
+  LinearSpec bottom{held_weight("bottom", 2, 2, {3, 4, 6, 7}), {8, 9}};
+  const LinearSpec stacked = stack_rows({top, bottom});
+  EXPECT_EQ(stacked.outputs(), 3u);
+  EXPECT_EQ(stacked.inputs(), 2u);
+  EXPECT_EQ(stacked.weight.load(), std::vector<float>({1, 2, 3, 4, 6, 7}));
+  EXPECT_EQ(stacked.bias, std::vector<float>({5, 8, 9}));
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "convert/families/config_fields.h"
-#include "convert/families/decoder_spec.h"
+#include "convert/spec/config_fields.h"
+#include "convert/spec/decoder_spec.h"
 
 namespace arenite::convert {
 

@@ -29,7 +29,10 @@ struct WeightRef {
 // y = x weight^T + bias: weight is [outputs, inputs].
 struct LinearSpec {
   WeightRef weight;
-  std::vector<float> bias;  // [outputs], or empty
+  std::vector<float> bias{};  // [outputs], or empty
+
+  uint32_t outputs() const { return weight.rows; }
+  uint32_t inputs() const { return weight.columns; }
 };
 
 enum class NormKind { kLayer, kRms };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mask buffers of every convention, type and shape say what they mean.
-#include "convert/modules/mask_buffer.h"
+#include "convert/spec/mask_buffer.h"
 
 #include <gtest/gtest.h>
 
@@ -34,9 +34,10 @@ MaskBuffer read(const Buffer& buffer, uint32_t positions = 0,
   const testing::TempFolder folder;
   CheckpointBuilder builder;
   builder.add(buffer.name, buffer.shape, buffer.values, buffer.dtype);
-  const Checkpoint checkpoint =
-      Checkpoint::read(folder.write("m.safetensors", builder.safetensors()));
-  return read_mask_buffer(*checkpoint.find(buffer.name), "'m.safetensors'", positions, ones);
+  convert::TensorStore store("m.safetensors");
+  store.add(std::make_shared<const Checkpoint>(
+      Checkpoint::read(folder.write("m.safetensors", builder.safetensors()))));
+  return read_mask_buffer(*store.find(buffer.name), "'m.safetensors'", positions, ones);
 }
 
 ::testing::AssertionResult refuses(const Buffer& buffer,

@@ -7,10 +7,11 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "convert/families/layer_parts.h"
 #include "convert/files/tensor_store.h"
+#include "convert/spec/layer_parts.h"
 
 namespace arenite::convert {
 
@@ -18,14 +19,17 @@ enum class Presence { kNone, kRequired, kIfStored };
 
 // A tensor that is not in the file yields an empty result and is remembered, so that `finish` can
 // name all of them at once; one of another shape throws InputError at once. Extents of 1 that a
-// shape has too many do not count. REQUIRES: the store outlives it.
+// shape has too many do not count. All names are those behind `prefix`, which is empty or ends in a
+// dot. REQUIRES: the store outlives it.
 class ModelTensors {
  public:
-  explicit ModelTensors(const TensorStore& store) : store_(store) {}
+  explicit ModelTensors(const TensorStore& store, std::string prefix = "")
+      : store_(store), prefix_(std::move(prefix)) {}
 
   const std::string& source() const { return store_.source(); }
   const std::vector<StoredTensor>& stored() const { return store_.tensors(); }
-  bool has(std::string_view name) const { return store_.find(name) != nullptr; }
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  std::string full_name(std::string_view name) const { return prefix_ + std::string(name); }
 
   // The sizes of `name`, which must be a matrix. Throws InputError, also when it is missing: for
   // formats in which shapes say what no config does.
@@ -42,6 +46,9 @@ class ModelTensors {
 
   // <name>.weight [outputs, inputs] and <name>.bias [outputs].
   LinearSpec linear(const std::string& name, uint32_t outputs, uint32_t inputs, Presence bias);
+  // The same, of the size that the file gives it. Throws InputError where the weight is missing or
+  // no matrix.
+  LinearSpec linear(const std::string& name);
   // The same, with the weight stored as [inputs, outputs].
   LinearSpec conv1d(const std::string& name, uint32_t outputs, uint32_t inputs, Presence bias);
   // <name>.weight [features], and <name>.bias [features].
@@ -49,8 +56,11 @@ class ModelTensors {
                       Presence bias = Presence::kRequired);
   NormSpec rms_norm(const std::string& name, uint32_t features, double epsilon);
 
+  // A tensor of any shape and type, such as a mask; nullptr when it is absent.
+  const StoredTensor* buffer(const std::string& name);
+
   // These say nothing that the model needs: one tensor, or all whose names begin so.
-  void pass_over(const std::string& name) { taken_.insert(name); }
+  void pass_over(const std::string& name) { taken_.insert(full_name(name)); }
   void pass_over_all(std::string_view prefix);
 
   // The head of a model whose output matrix is its token embedding: `embedding` and `head`, either
@@ -58,15 +68,21 @@ class ModelTensors {
   WeightRef tied_embedding(const std::string& embedding, const std::string& head, uint32_t rows,
                            uint32_t columns);
 
+  // The full names behind the prefix that were neither taken nor passed over.
+  std::vector<std::string> rest() const;
+
   // Throws InputError that lists the tensors missing and those neither taken nor passed over.
   void finish();
 
  private:
+  const StoredTensor* find(std::string_view name) const { return store_.find(full_name(name)); }
+  const StoredTensor& require(const std::string& name) const;
   const StoredTensor* take(const std::string& name, const std::vector<uint64_t>& shape,
                            Presence presence);
 
   const TensorStore& store_;
-  std::set<std::string> taken_;
+  const std::string prefix_;
+  std::set<std::string> taken_;       // by their full names
   std::vector<std::string> missing_;  // "'name' [2, 3]"
 };
 

@@ -74,7 +74,7 @@ TEST(Writer, StoresThePackedWeightsOfEveryTensorAndTarget) {
         const Packing packing = reader.packed(p).packing;
         std::vector<float> expected(
             packed_weight_bytes(packing, tensor.outputs, tensor.inputs).value() / sizeof(float));
-        pack_weights(tensor, tensor.weights, packing, expected);
+        pack_weights(tensor, tensor.load(), packing, expected);
         const float* const found = reader.weights(p, t);
         EXPECT_EQ(reinterpret_cast<uintptr_t>(found) % format::kSegmentAlignment, 0u);
         EXPECT_EQ(std::memcmp(found, expected.data(), expected.size() * sizeof(float)), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns a decoder into a program.
+// Lowers a decoder to ops over slots that are placed in the arena.
 #pragma once
 
 #include <string>

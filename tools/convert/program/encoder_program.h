@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns an encoder into a program.
+// Lowers an encoder to ops over slots that are placed in the arena.
 #pragma once
 
 #include <string>

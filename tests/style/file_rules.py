@@ -107,6 +107,8 @@ def prose_wraps(files):
             if len(line) > COLUMNS_MAX and not (fence or is_table or is_one_word):
                 findings.append(f"{file.path}:{number}: {len(line)} columns of prose, at most "
                                 f"{COLUMNS_MAX}")
+        if fence:
+            findings.append(f"{file.path}:{len(file.lines)}: no {fence} ends the last code block")
     return findings
 
 

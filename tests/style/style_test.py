@@ -56,6 +56,7 @@ class FileRules(unittest.TestCase):
             "* [a link](" + "x" * 100 + ")",
             "```\ncode\n```\n" + "word " * 21,
             "````\n```\n````\n" + "word " * 21,
+            "```sh word\nword ```\n",
         ]:
             self.assertTrue(findings(rule, "a.md", text), text)
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of the runtime a model needs.
+// Finds the ops, functions, masks and kinds of text that running a file takes.
 #pragma once
 
 #include "core/features.h"

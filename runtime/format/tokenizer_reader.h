@@ -28,12 +28,12 @@ inline constexpr uint32_t kUnknowns = 3;
 
 enum TokenizerFlags : uint32_t {
   kAddBos = 1,           // before each text
-  kAddEnd = 2,           // the first of `ends`, behind each text
+  kAddEnd = 2,           // the first of `ends`, after each text
   kPrefixEveryPart = 4,  // also what follows a special token gets the prefix
   kFuseUnknown = 8,      // unknown characters in a row are one token
   kDropFirstSpace = 16,  // decoding leaves out the space that a prefix has put there
   kExpectsNfc = 32,      // trained on text in Unicode's normalization form C
-  kSecondHasType1 = 64,  // of a pair's texts, with the end token behind it; else all have type 0
+  kSecondHasType1 = 64,  // of a pair's texts, with the end token after it; else all have type 0
   // With WordPiece:
   kIdeographsAreWords = 128,  // each ideograph (characters.h) is a word
   kDecomposeHangul = 256,     // syllables become their letters, as in normalization form D

@@ -13,8 +13,8 @@ namespace arenite::format {
 
 // Checks structure, meaning and checksums of all bytes, for every target in the file; kSkip leaves
 // out the packed weights, whose values mean nothing to the verifier. Needs no memory but a bounded
-// stack, and time linear in the file. Fails with kBadModel, kVersionMismatch, or
-// kUnsupported if the model needs what the build left out, and says why.
+// stack, and time linear in the file plus a bounded term. Fails with kBadModel, kVersionMismatch,
+// or kUnsupported if the model needs what the build left out, and says why.
 // REQUIRES: file.data() is a multiple of kModelAlignment.
 Status verify(std::span<const std::byte> file, Diagnostic& why,
               Checksums checksums = Checksums::kVerify);

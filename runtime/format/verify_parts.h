@@ -20,7 +20,7 @@ class Refusal {
   template <typename Found, typename Expected = uint32_t>
   bool operator()(Words reason, Words field, uint32_t index, Found found,
                   Expected expected = 0) const {
-    // There are many calls, most with numbers that take half of the code.
+    // There are many calls; most pass 32-bit numbers, which halves their code.
     if constexpr (sizeof(found) <= sizeof(uint32_t) && sizeof(expected) <= sizeof(uint32_t)) {
       return narrow(reason, field, index, static_cast<uint32_t>(found),
                     static_cast<uint32_t>(expected));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From an op of the file to a call of the op's function: finds its columns, weights and caches.
+// From an op of the file to a call of the op's function: finds its matrices, weights and caches.
 #include <cstring>
 
 #include "core/features.h"

@@ -14,12 +14,12 @@ struct SelfTestInput {
   const uint8_t* types = nullptr;
 };
 
-// Begins to feed tokens [begin, begin + count) to sequence 0. Apart, since what it needs of the
-// stack must not lie there while ops run.
+// Begins to feed tokens [begin, begin + count) to sequence 0. Out of line, so its locals are off
+// the stack while ops run.
 Status begin_self_test_call(SessionState& state, const SelfTestInput& input, uint32_t begin,
                             uint32_t count, Diagnostic& why);
 
-// The columns that op `op` makes.
+// The rows that op `op` makes.
 Matrix result_of_op(SessionState& state, uint32_t op);
 
 // Where the test can be split, it is: what the session takes in a call, and the last token alone,

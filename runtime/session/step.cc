@@ -45,7 +45,7 @@ void SessionState::place_rows(const StepInput& input, bool from_start) {
     sequence.row_begin = rows;
     sequence.rows = i < input.sequences ? input.tokens_of(i) : 0;
     rows += sequence.rows;
-    // Now, since a step that is cancelled has overwritten a ring's oldest positions, too.
+    // Before the ops run: even a cancelled step overwrites a ring's oldest positions.
     sequence.written = std::max(sequence.written, sequence.positions + sequence.rows);
     if (sequence.rows != 0) output_rows += each_token ? sequence.rows : 1;
   }

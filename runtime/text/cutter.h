@@ -34,7 +34,7 @@ class Cutter {
   std::span<const uint32_t> letters_, numbers_;
   const Part& part_;
   size_t position_ = 0;
-  size_t limit_ = 0;         // nothing behind it is looked at; digits cut a text into texts
+  size_t limit_ = 0;         // nothing after it is looked at; digits cut a text into texts
   size_t digits_begin_ = 0;  // the next digit, once known
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The symbols of a piece are written behind the tokens so far and merged there.
+// The symbols of a piece are written after the tokens so far and merged there.
 //
 // Why the span is large enough: a part of k bytes has at most k + 1 symbols, its prefix included,
 // and each part but the first follows a special token of at least one byte. With c bytes done, at
@@ -123,7 +123,7 @@ bool Encoder::add_piece(const Part& part, const Piece& piece) {
   return true;
 }
 
-// A token for each byte, or for each character; `end` moves behind them.
+// A token for each byte, or for each character; `end` moves past them.
 bool Encoder::add_symbols(const Part& part, const Piece& piece, size_t& end) {
   for (size_t i = piece.begin; i < piece.end;) {
     const bool is_bytes = view_.kind == format::TokenizerKind::kBytePairs;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both texts are encoded one behind the other, then cut, then moved apart.
+// Both texts are encoded one after the other, then cut, then moved apart.
 //
 // Why encode_tokens_max is enough: the begin token, the 2 n tokens that a text of n bytes has at
 // most, and the 5 (m + 1) numbers that encoding the second one needs are fewer than
@@ -14,7 +14,7 @@
 namespace arenite::text {
 namespace {
 
-// How many tokens go before, between and behind the texts.
+// How many tokens go before, between and after the texts.
 struct Frame {
   size_t begins = 0;
   size_t separators = 0;

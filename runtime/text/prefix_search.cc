@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of the tokens that are left, the one without a further byte is the first.
+// Tokens are sorted: of those left, the one that ends here comes first.
 #include "text/prefix_search.h"
 
 namespace arenite::text {

@@ -50,7 +50,7 @@ TextParts TextStream::next(TokenId id) {
   if (view.kind == format::TokenizerKind::kWordPiece && !is_first) {
     if (bytes.starts_with(format::kContinuation)) {
       bytes.remove_prefix(format::kContinuation.size());
-    } else {  // what is held cannot go on behind a space
+    } else {  // what is held cannot go on after a space
       std::memcpy(ready_, held_, held_bytes_);
       ready_[held_bytes_] = ' ';
       parts.head = {ready_, held_bytes_ + 1};

@@ -71,7 +71,7 @@ bool WordPieces::find_pieces() {
   for (size_t begin = 0; begin < word.size(); ++pieces) {
     PrefixSearch search = begin == 0 ? PrefixSearch(view_, view_.whole_tokens) : continuation_;
     TokenId longest = kNoToken;
-    size_t next = begin;  // behind it
+    size_t next = begin;  // after it
     for (size_t end = begin; end < word.size();) {
       char form[kUtf8BytesMax];
       if (!search.narrow({form, encode_utf8(word[end], form)})) break;

@@ -36,7 +36,7 @@ class WordPieces {
   std::span<TokenId> out_;
   PrefixSearch continuation_;  // the tokens that go on within a word
   size_t count_ = 0;
-  // The word lies behind the tokens as code points, the first word_characters_max of them. Neither
+  // The word lies after the tokens as code points, the first word_characters_max of them. Neither
   // it nor the tokens of what is done have more elements than their text has bytes.
   size_t word_size_ = 0;
   size_t word_begin_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of `arenite classify`.
+// Tests of `arenite classify`: classes of texts, of tokens and of frames, most likely first.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>

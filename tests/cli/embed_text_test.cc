@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of `arenite embed-text`.
+// Tests of `arenite embed-text`: vectors of texts, the angles between them, and what is refused.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -72,7 +72,7 @@ TEST_F(NormalForm, OfAPromptIsTheOneThatTheTokenizerExpects) {
   EXPECT_EQ(ids(normal_, {"--prompt-file", file}), expected);
 }
 
-// A stroke behind ">" would make one character of both.
+// A stroke after ">" would make one character of both.
 TEST_F(NormalForm, DoesNotChangeNamesOfSpecialTokens) {
   const std::string text = "<|do|>\xCC\xB8";
   EXPECT_EQ(ids(normal_, {"--prompt", text, "--special"}),

@@ -8,6 +8,7 @@ import ast
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 from source_tree import ROOT, cpp_functions
 
@@ -18,6 +19,14 @@ FUNCTION_LINES_MAX = 80
 TOP_LEVEL = re.compile(
     r"\.[^/]+|runtime|models|tools|tests|examples"
     r"|Makefile|CMakeLists\.txt|CMakePresets\.json|README\.md|LICENSE"
+)
+# Words that say nothing about a file: little words of English, and what any file is.
+EMPTY_WORDS = set(
+    "a all an and are as at by for from has have how in into is it its of on or s that the their "
+    "them there these they this to what where which with "
+    "class classes code common contains definition definitions file files function functions "
+    "header helper helpers implementation implements module related source test tests "
+    "utilities".split()
 )
 LEFTOVERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b")
 
@@ -30,6 +39,76 @@ def every_source_starts_with_its_licence(files):
             findings.append(f"{file.path}:1: the SPDX line must come first")
         elif len(lines) < 2 or not re.match(r'(//|#|""")', lines[1]):
             findings.append(f"{file.path}:2: a comment must say what the file does")
+    return findings
+
+
+def stem_of(word):
+    """The word without its endings, so that "embedded", "embeds" and "embed" are one."""
+    shorter = re.sub(r"(?<=...)(ing|ed|es|s|er|or|ion|e)$", "", word)
+    shorter = re.sub(r"(?<=..)([b-df-hj-np-tv-z])\1$", r"\1", shorter)
+    return shorter if shorter == word else stem_of(shorter)
+
+
+def significant_words(text):
+    """The stems of the words of a comment, or of a file's name, that say something."""
+    words = re.findall(r"[a-z]+|[0-9]+", text.lower())
+    return {stem_of(word) for word in words if word not in EMPTY_WORDS}
+
+
+def file_comment(file):
+    """The first comment of a source, below its licence, as one line; of Python the docstring."""
+    if file.is_python:
+        match = re.search(r'^"""(.*?)"""', file.text, re.S | re.M)
+        return " ".join(match.group(1).split()) if match else ""
+    mark = "//" if file.is_cpp or file.path.endswith(".fbs") else "#"
+    comment = []
+    for line in file.lines[1 + file.text.startswith("#!"):]:
+        if not line.startswith(mark):
+            break
+        comment.append(line.removeprefix(mark).strip())
+    return " ".join(comment)
+
+
+def no_file_comment_restates_its_name(files):
+    """A file's first comment says more than its path does: at least two words of its own.
+
+    Words count without their endings, and EMPTY_WORDS do not count. A C++ file may have no comment
+    where it includes its header at once: then the comment there speaks for both.
+    """
+    findings = []
+    for file in (f for f in files if f.is_source):
+        comment = file_comment(file)
+        own_header = re.search(r'^#include "(?:.*/)?(\w+)\.h"', file.text, re.M)
+        if not comment and own_header and own_header[1] == Path(file.path).stem:
+            continue
+        own = significant_words(comment) - significant_words(file.path.rsplit(".", 1)[0])
+        if len(own) < 2:
+            findings.append(f"{file.path}:2: '{comment}' only says the file's name again; say what "
+                            "the file does and why it is apart")
+    return findings
+
+
+def prose_wraps(files):
+    """Prose in Markdown is at most COLUMNS_MAX wide.
+
+    Rows of tables and what stands between fences are not prose, and a line that is one word, a long
+    link for instance, cannot be broken.
+    """
+    findings = []
+    for file in (f for f in files if f.path.endswith(".md")):
+        fence = ""
+        for number, line in enumerate(file.lines, 1):
+            mark = re.match(r"\s*(```+|~~~+)", line)
+            if mark and (not fence or mark[1].startswith(fence)):
+                fence = "" if fence else mark[1]
+                continue
+            is_table = line.lstrip().startswith("|")
+            is_one_word = len(re.sub(r"^(\s*([-*+>]|\d+\.)\s)*", "", line).split()) < 2
+            if len(line) > COLUMNS_MAX and not (fence or is_table or is_one_word):
+                findings.append(f"{file.path}:{number}: {len(line)} columns of prose, at most "
+                                f"{COLUMNS_MAX}")
+        if fence:
+            findings.append(f"{file.path}:{len(file.lines)}: no {fence} ends the last code block")
     return findings
 
 

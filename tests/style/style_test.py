@@ -22,6 +22,57 @@ class FileRules(unittest.TestCase):
         self.assertTrue(findings(rule, "runtime/core/a.h", "#pragma once\n" + HEADER))
         self.assertTrue(findings(rule, "runtime/core/a.h", HEADER.splitlines()[0] + "\n\nint a;"))
 
+    def comment_findings(self, path, text):
+        rule = file_rules.no_file_comment_restates_its_name
+        return findings(rule, path, HEADER.splitlines()[0] + "\n" + text + "\n")
+
+    def test_a_file_comment_that_says_the_name_again_is_refused(self):
+        for path, text in [
+            ("runtime/text/text_stream.cc", "// The text stream."),
+            ("tools/cli/embed_header.h", "// Helper functions for embedded headers."),
+            ("tests/cli/signals_test.cc", "// Tests of signals."),
+            ("runtime/core/utf8.h", "//"),
+            ("runtime/core/a.h", "#pragma once"),
+            ("runtime/core/a.cc", '#include "core/b.h"'),
+            ("tools/cmake/toolchain.cmake", "# CMake toolchain file."),
+            ("models/recall/train.py", '"""Trains recall."""'),
+        ]:
+            self.assertTrue(self.comment_findings(path, text), (path, text))
+
+    def test_a_file_comment_that_says_more_is_allowed(self):
+        for path, text in [
+            ("runtime/text/text_stream.cc", "// Whole characters\n// out of tokens."),
+            ("tests/cli/signals_test.cc", "// Tests of signals: no temporary file stays there."),
+            ("runtime/core/a.cc", '#include "core/a.h"'),
+            ("models/recall/train.py", '"""Trains the module and writes its weights."""'),
+        ]:
+            self.assertFalse(self.comment_findings(path, text), (path, text))
+
+    def test_wide_prose_is_refused(self):
+        rule = file_rules.prose_wraps
+        for text in [
+            "word " * 21,
+            "# " + "word " * 21,
+            "* [a link](" + "x" * 100 + ")",
+            "```\ncode\n```\n" + "word " * 21,
+            "````\n```\n````\n" + "word " * 21,
+            "```sh word\nword ```\n",
+        ]:
+            self.assertTrue(findings(rule, "a.md", text), text)
+
+    def test_what_is_no_prose_or_cannot_wrap_is_allowed(self):
+        rule = file_rules.prose_wraps
+        for text in [
+            "x" * 100,
+            "| cell " * 20 + "|",
+            "```sh\n" + "word " * 21 + "\n```",
+            "````\n```\n" + "word " * 21 + "\n````",
+            "  * <https://" + "x" * 100 + ">",
+            "1. [link](" + "x" * 100 + ")",
+        ]:
+            self.assertFalse(findings(rule, "a.md", text), text)
+        self.assertFalse(findings(rule, "runtime/core/a.h", "word " * 21))
+
     def test_readme_must_show_the_example(self):
         example = SourceFile("examples/hello/main.cc", HEADER + "int main() {\n  run();\n}\n")
         good = SourceFile("README.md", "```cpp\nint main() {\n    run();\n```\n")

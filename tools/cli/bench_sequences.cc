@@ -8,9 +8,9 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "cli/bench_support.h"
+#include "cli/bench.h"
 #include "cli/model_cost.h"
-#include "cli/progress.h"
+#include "cli/process.h"
 #include "cli/thread_pool.h"
 #include "convert/files/error.h"
 

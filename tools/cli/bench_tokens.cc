@@ -9,9 +9,9 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "cli/bench_support.h"
+#include "cli/bench.h"
 #include "cli/model_cost.h"
-#include "cli/progress.h"
+#include "cli/process.h"
 #include "cli/session_sizes.h"
 #include "cli/text_table.h"
 #include "cli/thread_pool.h"

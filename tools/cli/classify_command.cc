@@ -10,7 +10,7 @@
 #include "arenite/tokenizer.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/text_batch.h"
+#include "cli/texts.h"
 #include "cli/thread_pool.h"
 #include "convert/files/error.h"
 #include "convert/files/npy.h"

@@ -9,7 +9,7 @@
 #include "cli/commands.h"
 #include "cli/convert_options.h"
 #include "cli/convert_report.h"
-#include "cli/progress.h"
+#include "cli/process.h"
 #include "convert/files/atomic_file.h"
 #include "convert/files/error.h"
 #include "convert/files/output_guard.h"

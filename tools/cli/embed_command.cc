@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "cli/embed_data.h"
 #include "cli/embed_header.h"
-#include "cli/progress.h"
+#include "cli/process.h"
 #include "convert/files/atomic_file.h"
 #include "convert/files/error.h"
 #include "convert/files/output_guard.h"

@@ -51,7 +51,7 @@ std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
-// Names one after the other, each behind the offset that `add` returns.
+// Names one after the other, each after the offset that `add` returns.
 class StringTable {
  public:
   uint32_t add(const std::string& name) {

@@ -7,7 +7,7 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/text_batch.h"
+#include "cli/texts.h"
 #include "convert/files/error.h"
 #include "convert/files/npy.h"
 #include "convert/files/output_guard.h"

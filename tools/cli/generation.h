@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Continues a prompt token by token.
+// A prompt, given as text or as ids, and its continuation token by token.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "arenite/sampler.h"
 #include "arenite/tokenizer.h"
@@ -13,6 +15,21 @@
 #include "cli/profiler.h"
 
 namespace arenite::tool {
+
+// At most one of text, file and ids is given; none is the same as an empty text.
+struct PromptOptions {
+  std::optional<std::string> text;
+  std::filesystem::path file;  // "-" is the standard input
+  std::vector<uint32_t> ids;
+  bool specials = false;  // names of special tokens in the text are these tokens
+};
+
+// The tokens of the prompt, at least one, all below the vocabulary of the model. The token that
+// begins a text comes first where the model was trained so, and stands alone for an empty text; one
+// that ends a text is left out, as the text goes on. Throws InputError, also for text where
+// `tokenizer` is missing.
+std::vector<TokenId> read_prompt(const ModelFile& file, const std::optional<Tokenizer>& tokenizer,
+                                 const PromptOptions& options);
 
 struct GenerationOptions {
   uint32_t context = 0;            // positions of the session

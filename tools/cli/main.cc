@@ -11,8 +11,7 @@
 #include "arenite/version.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/signals.h"
-#include "cli/standard_streams.h"
+#include "cli/process.h"
 #include "convert/files/error.h"
 #include "convert/files/output_guard.h"
 

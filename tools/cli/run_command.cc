@@ -1,20 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// arenite run: an array through a model, results into another.
+// arenite run: an array through a model, results into another. What its ways to run share.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/run_options.h"
+#include "cli/run.h"
 #include "convert/files/error.h"
 #include "convert/files/output_guard.h"
 
 namespace arenite::tool {
+namespace {
 
-InputShape input_shape(const convert::NpyArray& input, bool one_sequence, const Model& model) {
+void check_feature_array(const convert::NpyArray& input, const Model& model) {
   const std::vector<uint64_t>& shape = input.shape();
+  const size_t rank = shape.size();
+  const std::string file = convert::quote(input.name());
+  if (input.dtype() != convert::DType::kF32 && input.dtype() != convert::DType::kF64) {
+    throw convert::InputError("{}: dtype is {}: expected float32 ('<f4') or float64 ('<f8')", file,
+                              convert::name(input.dtype()));
+  }
+  if ((rank != 2 && rank != 3) || shape[rank - 1] != model.input_features()) {
+    throw convert::InputError("{}: shape is [{}]: expected [tokens, {}] or [sequences, tokens, {}]",
+                              file, fmt::join(shape, ", "), model.input_features(),
+                              model.input_features());
+  }
+}
+
+void check_token_array(const convert::NpyArray& input) {
+  const std::string file = convert::quote(input.name());
+  const convert::DType dtype = input.dtype();
+  if (dtype != convert::DType::kI32 && dtype != convert::DType::kI64 &&
+      dtype != convert::DType::kU32) {
+    throw convert::InputError(
+        "{}: dtype is {}: expected token ids, as int32 ('<i4'), int64 ('<i8') or uint32 ('<u4')",
+        file, convert::name(dtype));
+  }
+  if (input.shape().size() != 1 && input.shape().size() != 2) {
+    throw convert::InputError("{}: shape is [{}]: expected [tokens] or [sequences, tokens]", file,
+                              fmt::join(input.shape(), ", "));
+  }
+}
+
+InputShape shape_of(const convert::NpyArray& input, const Model& model) {
+  const std::vector<uint64_t>& shape = input.shape();
+  const bool one_sequence = shape.size() == (model.vocab_size() != 0 ? 1 : 2);
   const uint64_t sequences = one_sequence ? 1 : shape[0];
   const uint64_t tokens = shape[one_sequence ? 0 : 1];
   if (sequences == 0 || tokens == 0 || sequences > UINT32_MAX || tokens > UINT32_MAX) {
@@ -50,25 +83,6 @@ void check_lengths(const RunOptions& options, const InputShape& shape) {
   }
 }
 
-uint32_t length_of(const RunOptions& options, const InputShape& shape, uint32_t index) {
-  return options.lengths.empty() ? shape.tokens : options.lengths[index];
-}
-
-void print_run(const RunOptions& options, const ModelFile& file,
-               const std::vector<uint64_t>& output_shape, const ArenaPlan& plan, bool finite) {
-  fmt::print("{}: [{}] float32, by kernel set {} on {} thread{}, in an arena of {} bytes\n",
-             options.output.string(), fmt::join(output_shape, ", "),
-             kernel_set_name(file.model().target()), options.threads,
-             options.threads == 1 ? "" : "s", plan.total_bytes);
-  if (finite) return;
-  fmt::print(stderr,
-             "warning: {}: NaN or infinity is among the results: check {} and the weights for "
-             "numbers that are not finite or very large\n",
-             options.output.string(), options.input.string());
-}
-
-namespace {
-
 void run_run(const RunOptions& options) {
   const convert::OutputGuard guard({{"--output", options.output},
                                     {"--hidden-states", options.hidden_states},
@@ -89,6 +103,108 @@ void run_run(const RunOptions& options) {
 }
 
 }  // namespace
+
+InputShape check_input(const RunOptions& options, const convert::NpyArray& input,
+                       const Model& model) {
+  if (model.vocab_size() != 0) {
+    check_token_array(input);
+  } else {
+    check_feature_array(input, model);
+  }
+  const InputShape shape = shape_of(input, model);
+  check_lengths(options, shape);
+  return shape;
+}
+
+uint32_t length_of(const RunOptions& options, const InputShape& shape, uint32_t index) {
+  return options.lengths.empty() ? shape.tokens : options.lengths[index];
+}
+
+std::vector<uint8_t> tokens_within_lengths(const RunOptions& options, const InputShape& shape) {
+  std::vector<uint8_t> visible;
+  for (uint32_t s = 0; s < shape.sequences; ++s) {
+    const uint32_t length = length_of(options, shape, s);
+    visible.insert(visible.end(), length, 1);
+    visible.insert(visible.end(), shape.tokens - length, 0);
+  }
+  return visible;
+}
+
+std::vector<TokenId> token_ids(const convert::NpyArray& input, const InputShape& shape,
+                               const Model& model, std::span<const uint8_t> visible) {
+  const std::vector<int64_t> values = input.to_i64();
+  std::vector<TokenId> ids(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] >= 0 && values[i] < int64_t{model.vocab_size()}) {
+      ids[i] = static_cast<TokenId>(values[i]);
+      continue;
+    }
+    ids[i] = kNoToken;
+    if (visible[i] == 0) continue;
+    const size_t token = i % shape.tokens;
+    throw convert::InputError(
+        "{}: found token {} at [{}], expected ids from 0 to {}, the model's vocabulary",
+        convert::quote(input.name()), values[i],
+        input.shape().size() == 1 ? fmt::format("{}", token)
+                                  : fmt::format("{}, {}", i / shape.tokens, token),
+        model.vocab_size() - 1);
+  }
+  return ids;
+}
+
+StateWriter::StateWriter(const RunOptions& options, const Model& model,
+                         const std::vector<uint64_t>& tokens_shape, WriteRows write_rows)
+    : write_rows_(std::move(write_rows)) {
+  if (options.hidden_states.empty()) return;
+  const format::ModelReader reader(model.file());
+  if (reader.hidden_states() == 0) {
+    throw convert::InputError("{}: the file names no hidden states: convert it again",
+                              convert::quote(options.model.string()));
+  }
+  std::vector<uint64_t> shape = {reader.hidden_states()};
+  for (const uint64_t extent : tokens_shape) {
+    shape.push_back(extent);
+    rows_ *= extent;
+  }
+  shape.push_back(reader.hidden_state(0).view.width);
+  writer_.emplace(options.hidden_states, shape);
+}
+
+HiddenStateHook StateWriter::hook() {
+  if (!writer_) return {};
+  return {[](void* context, uint32_t index, const float* data, uint32_t, uint32_t features) {
+            static_cast<StateWriter*>(context)->write(index, data, features);
+          },
+          this};
+}
+
+void StateWriter::rethrow() const {
+  if (error_) std::rethrow_exception(error_);
+}
+
+convert::AtomicFile* StateWriter::file() { return writer_ ? &writer_->file() : nullptr; }
+
+void StateWriter::write(uint32_t index, const float* data, uint32_t features) {
+  if (error_) return;
+  try {
+    write_rows_(*writer_, index * rows_, data, features);
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+}
+
+void print_run(const RunOptions& options, const ModelFile& file,
+               const std::vector<uint64_t>& output_shape, const ArenaPlan& plan, bool finite) {
+  fmt::print("{}: [{}] float32, by kernel set {} on {} thread{}, in an arena of {} bytes\n",
+             options.output.string(), fmt::join(output_shape, ", "),
+             kernel_set_name(file.model().target()), options.threads,
+             options.threads == 1 ? "" : "s", plan.total_bytes);
+  if (finite) return;
+  fmt::print(stderr,
+             "warning: {}: NaN or infinity is among the results: check {} and the weights for "
+             "numbers that are not finite or very large\n",
+             options.output.string(), options.input.string());
+}
 
 void add_run(CLI::App& app) {
   auto options = std::make_shared<RunOptions>();

@@ -2,12 +2,9 @@
 // A model that sees whole sequences: as many of them in a call as keep its kernels busy.
 #include <fmt/format.h>
 
-#include "cli/profiler.h"
-#include "cli/progress.h"
-#include "cli/run_options.h"
-#include "cli/sequence_groups.h"
-#include "cli/state_writer.h"
-#include "cli/thread_pool.h"
+#include "cli/process.h"
+#include "cli/run.h"
+#include "cli/session_sizes.h"
 #include "convert/files/error.h"
 
 namespace arenite::tool {
@@ -49,8 +46,7 @@ Sequences read_sequences(const RunOptions& options, const convert::NpyArray& inp
                          const Model& model) {
   Sequences all;
   const bool reads_tokens = model.vocab_size() != 0;
-  all.shape = input_shape(input, input.shape().size() == (reads_tokens ? 1 : 2), model);
-  check_lengths(options, all.shape);
+  all.shape = check_input(options, input, model);
   const uint32_t types = model.token_types();
   if (!options.types.empty() && types == 0) {
     throw convert::InputError("{}: --types: the model knows no token types",
@@ -58,11 +54,7 @@ Sequences read_sequences(const RunOptions& options, const convert::NpyArray& inp
   }
   all.types = read_bytes(options.types, "--types", all.shape, int64_t{types} - 1);
   all.visible = read_bytes(options.mask, "--mask", all.shape, 1);
-  for (uint32_t s = 0; s < all.shape.sequences && options.mask.empty(); ++s) {
-    for (uint32_t t = 0; t < all.shape.tokens; ++t) {
-      all.visible.push_back(t < length_of(options, all.shape, s) ? 1 : 0);
-    }
-  }
+  if (options.mask.empty()) all.visible = tokens_within_lengths(options, all.shape);
   for (uint32_t s = 0; s < all.shape.sequences; ++s) {
     uint32_t length = 0;
     for (uint32_t t = 0; t < all.shape.tokens; ++t) {
@@ -134,7 +126,6 @@ void run_encoder(const RunOptions& options, const ModelFile& file) {
                               convert::quote(file.name()));
   }
   const convert::NpyArray input = convert::NpyArray::read(options.input);
-  (model.vocab_size() != 0 ? check_token_array : check_feature_array)(input, model);
   const Sequences all = read_sequences(options, input, model);
   const std::vector<SequenceGroup> groups = group_sequences(all.lengths);
 

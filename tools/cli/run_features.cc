@@ -2,29 +2,11 @@
 // A model of features: all tokens in one call.
 #include <fmt/format.h>
 
-#include "cli/profiler.h"
-#include "cli/progress.h"
-#include "cli/run_options.h"
-#include "cli/thread_pool.h"
+#include "cli/process.h"
+#include "cli/run.h"
 #include "convert/files/error.h"
 
 namespace arenite::tool {
-
-void check_feature_array(const convert::NpyArray& input, const Model& model) {
-  const std::vector<uint64_t>& shape = input.shape();
-  const size_t rank = shape.size();
-  const std::string file = convert::quote(input.name());
-  if (input.dtype() != convert::DType::kF32 && input.dtype() != convert::DType::kF64) {
-    throw convert::InputError("{}: dtype is {}: expected float32 ('<f4') or float64 ('<f8')", file,
-                              convert::name(input.dtype()));
-  }
-  if ((rank != 2 && rank != 3) || shape[rank - 1] != model.input_features()) {
-    throw convert::InputError("{}: shape is [{}]: expected [tokens, {}] or [sequences, tokens, {}]",
-                              file, fmt::join(shape, ", "), model.input_features(),
-                              model.input_features());
-  }
-}
-
 namespace {
 
 void refuse_token_options(const RunOptions& options) {
@@ -86,9 +68,7 @@ void write_output(const RunOptions& options, const Output& output, const InputSh
 void run_features(const RunOptions& options, const ModelFile& file) {
   refuse_token_options(options);
   const convert::NpyArray input = convert::NpyArray::read(options.input);
-  check_feature_array(input, file.model());
-  const InputShape shape = input_shape(input, input.shape().size() == 2, file.model());
-  check_lengths(options, shape);
+  const InputShape shape = check_input(options, input, file.model());
 
   Profiler profiler(options.profile, file.model());
   DropPagesAfterCopy drop_pages{input, profiler.hook()};

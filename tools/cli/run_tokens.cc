@@ -5,65 +5,13 @@
 
 #include <algorithm>
 
-#include "cli/profiler.h"
-#include "cli/progress.h"
-#include "cli/run_options.h"
+#include "cli/process.h"
+#include "cli/run.h"
 #include "cli/session_sizes.h"
-#include "cli/state_writer.h"
-#include "cli/thread_pool.h"
 #include "convert/files/error.h"
 
 namespace arenite::tool {
-
-void check_token_array(const convert::NpyArray& input, const Model&) {
-  const std::string file = convert::quote(input.name());
-  const convert::DType dtype = input.dtype();
-  if (dtype != convert::DType::kI32 && dtype != convert::DType::kI64 &&
-      dtype != convert::DType::kU32) {
-    throw convert::InputError(
-        "{}: dtype is {}: expected token ids, as int32 ('<i4'), int64 ('<i8') or uint32 ('<u4')",
-        file, convert::name(dtype));
-  }
-  if (input.shape().size() != 1 && input.shape().size() != 2) {
-    throw convert::InputError("{}: shape is [{}]: expected [tokens] or [sequences, tokens]", file,
-                              fmt::join(input.shape(), ", "));
-  }
-}
-
-std::vector<TokenId> token_ids(const convert::NpyArray& input, const InputShape& shape,
-                               const Model& model, std::span<const uint8_t> visible) {
-  const std::vector<int64_t> values = input.to_i64();
-  std::vector<TokenId> ids(values.size());
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i] >= 0 && values[i] < int64_t{model.vocab_size()}) {
-      ids[i] = static_cast<TokenId>(values[i]);
-      continue;
-    }
-    ids[i] = kNoToken;
-    if (visible[i] == 0) continue;
-    const size_t token = i % shape.tokens;
-    throw convert::InputError(
-        "{}: found token {} at [{}], expected ids from 0 to {}, the model's vocabulary",
-        convert::quote(input.name()), values[i],
-        input.shape().size() == 1 ? fmt::format("{}", token)
-                                  : fmt::format("{}, {}", i / shape.tokens, token),
-        model.vocab_size() - 1);
-  }
-  return ids;
-}
-
 namespace {
-
-std::vector<TokenId> ids_of(const RunOptions& options, const convert::NpyArray& input,
-                            const InputShape& shape, const Model& model) {
-  std::vector<uint8_t> visible;
-  for (uint32_t s = 0; s < shape.sequences; ++s) {
-    for (uint32_t t = 0; t < shape.tokens; ++t) {
-      visible.push_back(t < length_of(options, shape, s) ? 1 : 0);
-    }
-  }
-  return token_ids(input, shape, model, visible);
-}
 
 // One call feeds tokens [begin, begin + most) of each sequence, as far as they go.
 struct Chunk {
@@ -117,10 +65,9 @@ uint32_t chunk_tokens(const RunOptions& options, const InputShape& shape) {
 
 void run_tokens(const RunOptions& options, const ModelFile& file) {
   const convert::NpyArray input = convert::NpyArray::read(options.input);
-  check_token_array(input, file.model());
-  const InputShape shape = input_shape(input, input.shape().size() == 1, file.model());
-  check_lengths(options, shape);
-  const std::vector<TokenId> ids = ids_of(options, input, shape, file.model());
+  const InputShape shape = check_input(options, input, file.model());
+  const std::vector<TokenId> ids =
+      token_ids(input, shape, file.model(), tokens_within_lengths(options, shape));
   const uint32_t most = chunk_tokens(options, shape);
 
   Profiler profiler(options.profile, file.model());

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes that arena numbers are for, as the command line gives them, and the arena of each
-// target of a model file at these sizes, whether or not this CPU runs it.
+// Sizes of sessions: as the command line gives them, with the arena of each target of a model file,
+// whether or not this CPU runs it; and those that take many sequences in a few calls.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "cli/model_file.h"
@@ -35,5 +37,23 @@ SessionOptions default_session_options(const format::ModelReader& reader);
 
 // One for each target of the file, in its order: what plan_arena says. Throws like resolve_sizes.
 std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOptions& sizes);
+
+// Sequences [first, first + count), which have `tokens` in all and share a call: so an arena need
+// not hold all sequences at once.
+struct SequenceGroup {
+  uint32_t first = 0;
+  uint32_t count = 0;
+  uint32_t tokens = 0;
+};
+
+// Enough rows to keep every kernel busy; more would only take memory.
+inline constexpr uint32_t kGroupTokens = 1024;
+
+// In their order, at most kGroupTokens together; longer sequences are alone.
+std::vector<SequenceGroup> group_sequences(std::span<const uint32_t> lengths);
+
+// Sizes of a session that takes any of the groups in one call.
+SessionOptions options_for(std::span<const uint32_t> lengths,
+                           std::span<const SequenceGroup> groups);
 
 }  // namespace arenite::tool

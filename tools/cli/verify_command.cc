@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// arenite verify: the checks of loading, then the self-test on each kernel set of this machine.
+// arenite verify: the checks of loading, then the self-test on each kernel set of this machine; and
+// arenite strip: the file without its self-test, for devices that are short of flash.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,14 +11,16 @@
 #include "cli/commands.h"
 #include "cli/model_file.h"
 #include "cli/text_table.h"
+#include "convert/files/atomic_file.h"
 #include "convert/files/error.h"
 #include "convert/files/output_guard.h"
 #include "convert/masks/mask_pairs.h"
+#include "convert/program/self_test.h"
 
 namespace arenite::tool {
 namespace {
 
-struct Arguments {
+struct VerifyArguments {
   std::filesystem::path model;
   std::string kernels;
 };
@@ -48,7 +51,7 @@ SelfTest run_self_test(const ModelFile& file) {
   return *test;
 }
 
-void run_verify(const Arguments& arguments) {
+void run_verify(const VerifyArguments& arguments) {
   const convert::OutputGuard guard({});
   const VerifiedFile file(arguments.model);
   const uint32_t wanted =
@@ -85,10 +88,33 @@ void run_verify(const Arguments& arguments) {
   }
 }
 
+struct StripArguments {
+  std::filesystem::path model;
+  std::filesystem::path output;
+};
+
+void run_strip(const StripArguments& arguments) {
+  const convert::OutputGuard guard({{"--output", arguments.output}});
+  const VerifiedFile file(arguments.model);
+  convert::AlignedBytes stripped(file.bytes().size());
+  std::ranges::copy(file.bytes(), stripped.data());
+  convert::strip_self_test(stripped);
+  convert::AtomicFile output(arguments.output);
+  output.write(stripped.span());
+  output.commit();
+  const uint64_t removed = file.bytes().size() - output.bytes_written();
+  fmt::print("{}: {} bytes, ", arguments.output.string(), output.bytes_written());
+  if (removed == 0) {
+    fmt::print("as before: there was no self-test\n");
+  } else {
+    fmt::print("{} less without the self-test\n", removed);
+  }
+}
+
 }  // namespace
 
 void add_verify(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<VerifyArguments>();
   CLI::App* command =
       app.add_subcommand("verify", "Verify a model file, and run its self-test on this machine");
   command->footer(
@@ -102,6 +128,21 @@ void add_verify(CLI::App& app) {
   command->add_option("--kernels", arguments->kernels, "Only this kernel set, or target")
       ->check(kernel_set_or_target_name());
   command->callback([arguments] { run_verify(*arguments); });
+}
+
+void add_strip(CLI::App& app) {
+  auto arguments = std::make_shared<StripArguments>();
+  CLI::App* command =
+      app.add_subcommand("strip", "Write a model file without its self-test, to save flash");
+  command->footer(
+      "\nWeights, masks and tokenizer stay as they are. Session::self_test and arenite verify "
+      "then\n"
+      "have nothing to compare with: run them before.\n"
+      "\nExample:\n"
+      "  arenite strip recall.arn -o recall-flash.arn\n");
+  command->add_option("model", arguments->model, "A model file")->required();
+  command->add_option("-o,--output", arguments->output, "The model file to write")->required();
+  command->callback([arguments] { run_strip(*arguments); });
 }
 
 }  // namespace arenite::tool

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runtime for programs in C99: models and sessions here, text in arenite_text.h. The same code
-// as behind model.h and session.h, which say more about each name; nothing here uses the heap.
+// serves model.h and session.h, which say more about each name; nothing here uses the heap.
 //
 // Calls that can fail return an arenite_status. Then they have changed nothing, what their result
 // pointers point to included, and `why` says what was wrong; `why` may be null, and other pointers
@@ -92,7 +92,7 @@ typedef struct arenite_load_options {
   { false, ARENITE_TARGET_PORTABLE, ARENITE_CHECKSUMS_VERIFY }
 
 // A view of a verified model file. ARENITE_MODEL_INIT is no model yet: arenite_plan_arena and the
-// like refuse it, and it answers no other question.
+// like refuse it, and no other function may be called with it.
 typedef struct arenite_model {
   uint64_t opaque[3];
 } arenite_model;
@@ -141,7 +141,7 @@ typedef void (*arenite_task)(void* job, uint32_t task_index, uint32_t thread_ind
 
 // The application's threads. `run` runs all tasks, in any order and on any thread, with a `thread`
 // below `threads` and never the same on two threads at once, and returns when they are done.
-// Results do not depend on it by a bit.
+// Results are bit-identical for any pool.
 typedef struct arenite_parallel_for {
   uint32_t threads;
   void (*run)(void* pool, uint32_t tasks, arenite_task task, void* job);  // null: run inline

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text for programs in C99: a model's tokenizer, and the sampler that picks the next token. The
-// same code as behind tokenizer.h and sampler.h; arenite.h says what holds for all calls.
+// same code serves tokenizer.h and sampler.h; arenite.h says what holds for all calls.
 #pragma once
 
 #include "arenite/arenite.h"
@@ -35,7 +35,7 @@ typedef struct arenite_encode_options {
 #define ARENITE_ENCODE_TOKENS_MAX(text_bytes) (5 * (size_t)(text_bytes) + 8)
 
 // A view of the tokenizer in a model file. ARENITE_TOKENIZER_INIT is none yet: encode refuses it,
-// and it answers no other question.
+// and no other function may be called with it.
 typedef struct arenite_tokenizer {
   uint64_t opaque[2];
 } arenite_tokenizer;

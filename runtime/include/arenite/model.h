@@ -34,7 +34,7 @@ struct LoadOptions {
 // A view of a verified model file. Copies nothing: the bytes must outlive it and stay unchanged.
 class Model {
  public:
-  // No model yet: plan_arena and Session::create refuse it, and it answers no other question.
+  // No model yet: plan_arena, Session::create and verify_checksums refuse it; call nothing else.
   Model() = default;
 
   // Verifies every byte of `file`, structure and meaning, and chooses the kernels that suit this

@@ -8,7 +8,7 @@ namespace arenite {
 
 // The application's threads. `run` calls task(job, i, thread) once for every i below `tasks`, in
 // any order and on any thread, with `thread` below `threads` and never the same on two threads at
-// once, and returns when all are done. Results do not depend on it by a bit.
+// once, and returns when all are done. Results are bit-identical for any pool.
 struct ParallelFor {
   using Task = void (*)(void* job, uint32_t task_index, uint32_t thread_index);
   uint32_t threads = 1;

@@ -33,7 +33,7 @@ struct Candidate {
   TokenId id;
 };
 
-// Two numbers and its options: copy it to be able to go back.
+// Holds its options and two numbers; a copy of it is a point to go back to.
 class Sampler {
  public:
   // Greedy.

@@ -69,7 +69,7 @@ Result<ArenaPlan> plan_arena(const Model& model, const SessionOptions& options,
 // Tokens to feed, as features: dense [sequences, tokens, Model::input_features()]. Sequence i is
 // lengths[i] tokens long (at most `tokens`) and the rest of its rows is not read; no lengths
 // means that all are `tokens` long. Whatever the form, padding takes no time, and a sequence's
-// results do not change by a bit with the batch that it comes in.
+// results are bit-identical in any batch.
 struct Batch {
   std::span<const float> features;
   uint32_t sequences = 1;
@@ -157,14 +157,14 @@ class Session {
   // begin_step once, advance until no op is left, then output. The same bits, whatever the slices.
   // Lengths and features are read at once; ids, types and `visible` must stay until the end. Until
   // then run, step, begin and rewind fail with kInvalidArgument; cancel and reset give up.
-  // Fail as run and step do. begin_run forgets what the sequences held.
+  // They fail as run and step do. begin_run forgets what the sequences held.
   Status begin_run(const Batch& batch, Diagnostic* why = nullptr);
   Status begin_run(const TokenBatch& batch, Diagnostic* why = nullptr);
   Status begin_step(const Batch& batch, Diagnostic* why = nullptr);
   Status begin_step(const TokenBatch& batch, Diagnostic* why = nullptr);
 
   // Runs the next ops of what was begun, at most `ops_max`. Returns how many are left; with 0 the
-  // tokens are held. An op takes the longer the more tokens were given: a slice ends between ops.
+  // tokens are held. An op's time grows with the tokens; slices end only between ops.
   // Fails with kInvalidArgument if nothing was begun.
   Result<uint32_t> advance(uint32_t ops_max, Diagnostic* why = nullptr);
 

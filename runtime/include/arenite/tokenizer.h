@@ -36,7 +36,7 @@ constexpr size_t encode_tokens_max(size_t text_bytes) { return 5 * text_bytes + 
 // A view of the tokenizer in a model file. Copies nothing; cheap to make and to copy.
 class Tokenizer {
  public:
-  // None yet: encode refuses, and it answers no other question.
+  // None yet: encode refuses, and no other member may be called.
   Tokenizer() = default;
 
   // The bytes of the model must outlive it. Fails with kUnsupported if the file has no tokenizer.
@@ -73,7 +73,7 @@ class Tokenizer {
 
   // The same for two texts that belong together, such as a question and an answer, with what goes
   // around and between them: [CLS] text [SEP] second [SEP] for BERT, <s> text </s></s> second </s>
-  // for RoBERTa; with add_bos_and_end switched off, one behind the other. `out_types`, unless it
+  // for RoBERTa; with add_bos_and_end switched off, one after the other. `out_types`, unless it
   // is empty, gets the type of each token, 1 from the second text on if the model was trained so,
   // else 0.
   // Fails as encode does, for spans of less than encode_tokens_max(text.size() + second.size()),

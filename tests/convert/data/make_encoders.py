@@ -198,7 +198,7 @@ def distilbert_sequence():
 
 
 def roberta_sequence():
-    """Positions count from 2, behind that of the padding token."""
+    """Positions count from 2, after that of the padding token."""
     tensors = random_tensors({
         **embedding_shapes("roberta.", types=1), **layer_shapes("roberta.", BertNames),
         **linear_shapes("classifier.dense", DIM, DIM),

@@ -23,7 +23,7 @@ InputFiles archive(const std::string& pickle, size_t floats = 1) {
   return {{"x.pt", zip.bytes()}};
 }
 
-// `code` with the place of the memo behind it.
+// `code` with the place of the memo after it.
 void memo(PickleBuilder& pickle, uint8_t code, uint32_t place) {
   pickle.code(code).raw(bytes_of(place));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Field by field.
+// Writes each field as the program that the format belongs to writes it.
 #include "convert/tokenizers/tokenizer_builders.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of the version string.
+// The version that programs read is the one that CMake gave the project.
 #include "arenite/version.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// No session on the heap.
+// A program must not make a session by `new`: it lives in an arena only.
 #include "arenite/session.h"
 
 namespace arenite {

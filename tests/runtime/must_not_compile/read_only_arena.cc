@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An arena is written to.
+// A program must not hand over constant memory: a session writes to its arena.
 #include "arenite/session.h"
 
 namespace arenite {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A result is not its value.
+// A program must not use a result as its value without asking whether there is one.
 #include "arenite/session.h"
 
 namespace arenite {

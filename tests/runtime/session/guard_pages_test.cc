@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runtime stays inside the memory it is given: model, arena and input each end exactly at an
-// inaccessible page, or begin right behind one. Kernels may read past rows, so padding is inside.
+// inaccessible page, or begin right after one. Kernels may read past rows, so padding is inside.
 #include <gtest/gtest.h>
 
 #include <algorithm>

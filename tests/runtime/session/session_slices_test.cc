@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps in slices: the same bits as in one call, and a step that is cancelled was never there.
+// Steps in slices: the same bits as in one call, and a step that is cancelled leaves no trace.
 #include <gtest/gtest.h>
 
 #include "runtime/session/decoder_fixture.h"

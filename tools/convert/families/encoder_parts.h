@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the readers of all encoders have in common.
+// Checks, labels and positions that the readers of all encoders have in common.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ class AlignedBytes {
   AlignedBytes() = default;
   explicit AlignedBytes(size_t size);
 
-  // Leaves the bytes behind `size` away. REQUIRES: size <= size().
+  // Drops the bytes after `size`. REQUIRES: size <= size().
   void shorten(size_t size) { size_ = size; }
 
   std::byte* data() { return data_.get(); }

@@ -77,7 +77,7 @@ class JsonCheck : public json::json_sax_t {
 };
 
 json parse_json(std::string_view text, const std::string& name) {
-  // The parser takes a zero byte for the end of the text; behind it anything could hide.
+  // The parser takes a zero byte for the end of the text; after it anything could hide.
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
     throw InputError("{} is not valid JSON at its byte {}: it is a zero byte", name, zero);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decoder that a GGUF file describes.
+// Reads sizes, weights and tokenizer of the decoder that a GGUF file describes.
 #pragma once
 
 #include <filesystem>

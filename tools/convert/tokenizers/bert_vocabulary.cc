@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words are looked up as they stand in the file; what is before and behind them, other files say.
+// Words are looked up as they stand in the file; what is before and after them, other files say.
 #include "convert/tokenizers/bert_vocabulary.h"
 
 #include <algorithm>

@@ -155,7 +155,7 @@ void add_decoder_tokens(TokenizerSpec& spec, const HfObject& config) {
       token.refuse("content", fmt::format("{}, as in the vocabulary", quote(spec.tokens[id])));
     }
     spec.tokens[id] = content;
-    // WordPiece looks for it in the text before or behind lower case, by "normalized".
+    // WordPiece looks for it in the text before or after lower case, by "normalized".
     const bool is_special = token.flag("special", false);
     if (spec.kind == format::TokenizerKind::kWordPiece && !is_special) {
       token.expect("normalized", false);

@@ -85,7 +85,7 @@ void fill_low_line_pairs(TokenizerSpec& spec, const Vocabulary& vocabulary, cons
 }
 
 // A "normalized" token is looked for in normalized text, and with a Prepend it gets a U+2581 of its
-// own: found only behind spaces, which it takes in. Of special tokens nobody wants that, and it is
+// own: found only after spaces, which it takes in. Of special tokens nobody wants that, and it is
 // the caller who has them read: they are read wherever they stand. Others are in every text.
 // WordPiece looks for it in lower case.
 void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, format::Prefix prefix,

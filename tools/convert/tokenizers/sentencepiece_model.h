@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads `tokenizer.model`, the model file of SentencePiece.
+// Reads the pieces, scores and settings of a `tokenizer.model`, as SentencePiece writes it.
 #pragma once
 
 #include <filesystem>

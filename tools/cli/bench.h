@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the benchmarks of all models share: options, clocks, start-up times, numbers as text.
+// The benchmarks, and what they share: options, clocks, start-up times, numbers as text.
 #pragma once
 
 #include <chrono>

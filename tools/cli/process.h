@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The standard streams, where they are closed, full, or lead to somebody who has left.
+// The program among its neighbours: standard streams that may be closed, full or lead to somebody
+// who has left, signals that end it, and a line on the terminal while something takes long.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <initializer_list>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -13,6 +15,12 @@ namespace arenite::tool {
 // To be called before a file is opened: one that got the number of a closed stream would be written
 // to by whoever prints. A stream that was closed stays an error to write to, or to read from.
 void hold_standard_streams();
+
+// A signal that ends the program removes its temporary files first, and then ends it as if nobody
+// had caught it, so that a shell sees which one it was. Signals that were ignored, as below nohup,
+// stay ignored. Writing to a pipe without a reader, and beyond a limit of file sizes, become errors
+// like those of a full disk.
+void handle_signals();
 
 // Writes to the standard error. Where that fails there is nobody to tell: the command goes on, and
 // its exit code says how it ended.
@@ -28,5 +36,19 @@ void print_error(fmt::format_string<Args...> format, Args&&... args) {
 // What was printed may still lie in a buffer; a full disk or a closed pipe shows only here. Throws
 // InputError.
 void flush_output();
+
+// Says on a terminal what takes long; says nothing in a pipe.
+class Progress {
+ public:
+  explicit Progress(const std::string& what);
+  ~Progress() { done(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void done();  // wipes the line
+
+ private:
+  bool shown_;
+};
 
 }  // namespace arenite::tool

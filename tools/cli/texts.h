@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts from the command line or a file, as tokens, and through an encoder.
+// Texts from the command line, a file or the standard input: read, normalized, turned into tokens,
+// and run through an encoder.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "arenite/session.h"
-#include "arenite/token.h"
 #include "cli/model_file.h"
 
 namespace CLI {
@@ -17,6 +18,24 @@ class App;
 }  // namespace CLI
 
 namespace arenite::tool {
+
+struct TextInput {
+  std::string name;  // of the file, or "the standard input"
+  std::string text;
+};
+
+// The bytes of `file`; "-" is the standard input, which may be a pipe or anything else. Throws
+// InputError for other files that are not regular, and beyond `bytes_max`: for a file before it is
+// read, for the standard input as soon as it has given more.
+TextInput read_text(const std::filesystem::path& file, uint64_t bytes_max);
+
+// The form that a model was trained on, which the runtime leaves to its callers: `text` in
+// Unicode's normalization form C where the model's tokenizer expects that, else as it is. Names of
+// special tokens in it stay as they are where they are read (`read_specials`, as in EncodeOptions).
+// REQUIRES: a model with a tokenizer. Throws InputError, which begins with `name`, for text beyond
+// ASCII in a build that cannot normalize.
+std::string in_expected_form(const Model& model, std::string_view text, bool read_specials,
+                             const std::string& name);
 
 struct TextOptions {
   std::vector<std::string> texts;

@@ -1,22 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/text_batch.h"
+// Reads bytes as they are, and leaves what is text and what is not to the tokenizer. Normalizes as
+// Hugging Face's library: special tokens are taken out first.
+#include "cli/texts.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 
 #include "arenite/tokenizer.h"
-#include "cli/normal_form.h"
-#include "cli/sequence_groups.h"
-#include "cli/text_input.h"
+#include "cli/session_sizes.h"
 #include "cli/thread_pool.h"
 #include "convert/files/error.h"
 #include "convert/files/file_map.h"
 #include "convert/files/input_limits.h"
+#include "convert/tokenizers/unicode_library.h"
+#include "format/tokenizer_reader.h"
+#include "text/special_finder.h"
 
 namespace arenite::tool {
 namespace {
+
+std::string read_standard_input(const std::string& name, uint64_t bytes_max) {
+  std::string text;
+  char buffer[1 << 14];
+  while (const size_t count = std::fread(buffer, 1, sizeof(buffer), stdin)) {
+    text.append(buffer, count);
+    if (text.size() > bytes_max) {
+      throw convert::InputError("cannot read {}: it has more than {} bytes, which is the most",
+                                name, bytes_max);
+    }
+  }
+  if (std::ferror(stdin) != 0) {
+    throw convert::InputError("cannot read {}: {}", name, std::strerror(errno));
+  }
+  return text;
+}
+
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<uint8_t>(c) < 128; });
+}
+
+std::string normalize(std::string_view text, const std::string& name) {
+  try {
+    return convert::to_nfc(text);
+  } catch (const convert::InputError& error) {
+    throw convert::InputError(
+        "{}: the model expects text in Unicode's form C, and it cannot be told whether this text, "
+        "which is not ASCII, is: {}",
+        name, error.what());
+  }
+}
 
 struct NamedText {
   std::string name;  // for messages
@@ -106,6 +144,30 @@ void encode_lines(const std::filesystem::path& file, const TextEncoder& encoder,
 }
 
 }  // namespace
+
+TextInput read_text(const std::filesystem::path& file, uint64_t bytes_max) {
+  if (file == "-") {
+    const std::string name = "the standard input";
+    return {name, read_standard_input(name, bytes_max)};
+  }
+  const convert::FileMap map(file, bytes_max);
+  return {file.string(), std::string(map.text())};
+}
+
+std::string in_expected_form(const Model& model, std::string_view text, bool read_specials,
+                             const std::string& name) {
+  const format::TokenizerView view = format::tokenizer_view(model.file());
+  if (!view.has(format::kExpectsNfc) || is_ascii(text)) return std::string(text);
+  const text::SpecialFinder specials(view, read_specials);
+  std::string normalized;
+  for (size_t position = 0; position < text.size();) {
+    const text::SpecialMatch match = specials.find(text, position);
+    normalized += normalize(text.substr(position, match.begin - position), name);
+    normalized += text.substr(match.begin, match.end - match.begin);
+    position = match.end;
+  }
+  return normalized;
+}
 
 void add_text_options(CLI::App& command, TextOptions& options) {
   CLI::Option* const text =

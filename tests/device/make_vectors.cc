@@ -128,7 +128,7 @@ void add_arrays(VectorWriter& writer, const std::string& name, std::span<const s
 }
 
 void add_recall(VectorWriter& writer, const Path& folder, const Targets& targets) {
-  convert::ModuleOptions options;
+  convert::ModelOptions options;
   options.heads = 2;
   const convert::Conversion model =
       convert::convert_checkpoint(folder / "recall.safetensors", "recall", options, targets);

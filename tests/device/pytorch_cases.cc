@@ -84,7 +84,7 @@ void set_input(NewModelCase& batch, const convert::CheckpointTensor& input) {
 void add_module(VectorWriter& writer, const Path& folder, const TorchModule& torch,
                 const Targets& targets) {
   const std::string name = torch.name;
-  convert::ModuleOptions options;
+  convert::ModelOptions options;
   options.heads = torch.heads;
   options.module = torch.module;
   options.mask = torch.mask;

@@ -19,8 +19,7 @@
 #include <vector>
 
 #include "convert/convert.h"
-#include "convert/families/decoder_source.h"
-#include "convert/families/encoder_source.h"
+#include "convert/recognise.h"
 #include "convert/files/checkpoint.h"
 #include "convert/modules/module_recognition.h"
 #include "convert/program/decoder_program.h"
@@ -37,7 +36,7 @@ using Words = std::vector<std::string>;
 constexpr char kName[] = "golden";
 
 AlignedBytes convert_module(const Words& words) {
-  ModuleOptions options;
+  ModelOptions options;
   options.heads = static_cast<uint32_t>(std::stoul(words.at(3)));
   options.context = static_cast<uint32_t>(std::stoul(words.at(4)));
   options.mask = words.at(5) == "causal" ? MaskChoice::kCausal : MaskChoice::kBidirectional;

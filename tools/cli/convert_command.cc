@@ -13,8 +13,9 @@
 #include "convert/files/atomic_file.h"
 #include "convert/files/error.h"
 #include "convert/files/output_guard.h"
-#include "convert/modules/module_recognition.h"
+#include "convert/modules/attention_modules.h"
 #include "convert/program/self_test.h"
+#include "convert/recognise.h"
 
 namespace arenite::tool {
 namespace {
@@ -39,15 +40,6 @@ void finish(Conversion& conversion, const ConvertArguments& arguments) {
   }
 }
 
-// What the file is converted to, with its progress shown.
-template <typename Convert>
-auto with_progress(const ConvertArguments& arguments, const Convert& convert_it) {
-  Progress progress("converting " + arguments.checkpoint.string());
-  auto conversion = convert_it();
-  progress.done();
-  return conversion;
-}
-
 void run_convert(const ConvertArguments& arguments) {
   const convert::OutputGuard guard({{"--output", arguments.output}});
   const std::filesystem::path& checkpoint = arguments.checkpoint;
@@ -56,21 +48,23 @@ void run_convert(const ConvertArguments& arguments) {
   const std::string name =
       arguments.name.empty() ? arguments.output.stem().string() : arguments.name;
   const std::vector<Target> targets = convert::parse_targets(arguments.targets);
-  const bool is_model = !asks_for_module(arguments);
-  if (is_model && convert::holds_encoder(checkpoint)) {
-    auto conversion = with_progress(arguments, [&] {
-      return convert::convert_encoder(checkpoint, name, encoder_options(arguments), targets);
-    });
+  Progress progress("converting " + checkpoint.string());
+  convert::Recognised model =
+      convert::recognise(convert::open_model(checkpoint), model_options(arguments));
+  if (std::holds_alternative<convert::EncoderSpec>(model.spec)) {
+    auto conversion = convert::convert_encoder(checkpoint, std::move(model), name,
+                                               encoder_options(arguments), targets);
+    progress.done();
     finish(conversion, arguments);
-  } else if (is_model && convert::holds_decoder(checkpoint)) {
-    auto conversion = with_progress(arguments, [&] {
-      return convert::convert_decoder(checkpoint, name, decoder_options(arguments), targets);
-    });
+  } else if (std::holds_alternative<convert::DecoderSpec>(model.spec)) {
+    auto conversion = convert::convert_decoder(checkpoint, std::move(model), name,
+                                               decoder_options(arguments), targets);
+    progress.done();
     finish(conversion, arguments);
   } else {
-    auto conversion = with_progress(arguments, [&] {
-      return convert::convert_checkpoint(checkpoint, name, module_options(arguments), targets);
-    });
+    auto conversion = convert::convert_module(
+        checkpoint, std::get<convert::AttentionModule>(std::move(model.spec)), name, targets);
+    progress.done();
     refuse_model_options(arguments);
     finish(conversion, arguments);
   }

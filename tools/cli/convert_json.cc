@@ -147,9 +147,9 @@ std::string conversion_as_json(const convert::Conversion& conversion, const Writ
 
 std::string conversion_as_json(const convert::DecoderConversion& conversion,
                                const WrittenFile& written) {
-  const convert::DecoderSpec& spec = conversion.source.spec;
+  const convert::DecoderSpec& spec = conversion.spec;
   const convert::Program& program = conversion.program;
-  Json json = model_json("decoder", convert::name(conversion.source.kind), spec, program);
+  Json json = model_json("decoder", conversion.form, spec, program);
   json["shape"]["kv_heads"] = spec.kv_heads;
   json["shape"]["gated_mlp"] = spec.layers[0].gate.has_value();
   json["shape"]["tied"] = !spec.output.has_value();
@@ -163,9 +163,9 @@ std::string conversion_as_json(const convert::DecoderConversion& conversion,
 
 std::string conversion_as_json(const convert::EncoderConversion& conversion,
                                const WrittenFile& written) {
-  const convert::EncoderSpec& spec = conversion.source.spec;
+  const convert::EncoderSpec& spec = conversion.spec;
   const convert::Program& program = conversion.program;
-  Json json = model_json("encoder", convert::name(conversion.source.kind), spec, program);
+  Json json = model_json("encoder", conversion.form, spec, program);
   json["shape"]["input_features"] = spec.input_features;
   json["shape"]["token_types"] = spec.token_types;
   json["shape"]["normalize"] = convert::is_normalized(spec);

@@ -119,9 +119,9 @@ void print_tokenizer(const convert::Program& program) {
 }
 
 void print_decoder(const convert::DecoderConversion& conversion) {
-  const convert::DecoderSpec& spec = conversion.source.spec;
-  fmt::print("model      {}, from {}; {} parameters\n", spec.architecture,
-             convert::name(conversion.source.kind), parameters_of(conversion.program));
+  const convert::DecoderSpec& spec = conversion.spec;
+  fmt::print("model      {}, from {}; {} parameters\n", spec.architecture, conversion.form,
+             parameters_of(conversion.program));
   fmt::print("shape      {} layers, {}\n", spec.layers.size(), layer_shape(spec));
   fmt::print("vocabulary {} tokens{}\n", spec.vocab_size,
              spec.output || spec.is_headless ? "" : "; the embedding is the output matrix, too");
@@ -168,10 +168,10 @@ std::string describe_rows(const convert::EncoderSpec& spec) {
 }
 
 void print_encoder(const convert::EncoderConversion& conversion) {
-  const convert::EncoderSpec& spec = conversion.source.spec;
+  const convert::EncoderSpec& spec = conversion.spec;
   const convert::Program& program = conversion.program;
-  fmt::print("model      {}, from {}; {} parameters\n", spec.architecture,
-             convert::name(conversion.source.kind), parameters_of(program));
+  fmt::print("model      {}, from {}; {} parameters\n", spec.architecture, conversion.form,
+             parameters_of(program));
   fmt::print("shape      {} layers, {} wide, {} head{} of {}, MLP {} with {}, norms {}\n",
              spec.layers.size(), spec.model_dim, spec.heads, spec.heads == 1 ? "" : "s",
              spec.head_dim, spec.ffn_dim, convert::name(spec.activation),
@@ -260,7 +260,7 @@ void print_conversion(const convert::Conversion& conversion, const WrittenFile& 
 void print_conversion(const convert::DecoderConversion& conversion, const WrittenFile& written) {
   print_decoder(conversion);
   print_account(conversion.account);
-  print_targets(conversion, conversion.source.spec.is_headless ? "outputs" : "logits");
+  print_targets(conversion, conversion.spec.is_headless ? "outputs" : "logits");
   print_file(conversion, written);
 }
 

@@ -10,7 +10,7 @@
 #include "convert/check/check_inputs.h"
 #include "convert/check/module_reference.h"
 #include "convert/files/error.h"
-#include "convert/modules/module_recognition.h"
+#include "convert/modules/attention_modules.h"
 #include "convert/program/conversion_steps.h"
 #include "convert/program/program_builder.h"
 
@@ -38,19 +38,6 @@ std::vector<float> run_target(const AlignedBytes& file, Target target,
                  std::span(values).subspan(t * output_width, output_width));
   }
   return values;
-}
-
-AttentionModule read_module(const std::filesystem::path& path, const ModuleOptions& options) {
-  const auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::read(path));
-  TensorStore store(checkpoint->file_name());
-  store.add(checkpoint);
-  if (options.heads != 0) return read_attention_module(store, options);
-  const std::filesystem::path config = path.parent_path() / "config.json";
-  TrainingFacts facts(*checkpoint,
-                      std::filesystem::exists(config) ? config : std::filesystem::path());
-  ModuleOptions with_heads = options;
-  with_heads.written_heads = facts.heads();
-  return read_attention_module(store, with_heads);
 }
 
 void check(Conversion& conversion, const std::string& checkpoint,
@@ -105,9 +92,15 @@ std::vector<Target> parse_targets(const std::string& text) {
 }
 
 Conversion convert_checkpoint(const std::filesystem::path& checkpoint, const std::string& name,
-                              const ModuleOptions& options, const std::vector<Target>& targets) {
+                              const ModelOptions& options, const std::vector<Target>& targets) {
+  return convert_module(checkpoint, read_attention_module(open_model(checkpoint), options), name,
+                        targets);
+}
+
+Conversion convert_module(const std::filesystem::path& checkpoint, AttentionModule module,
+                          const std::string& name, const std::vector<Target>& targets) {
   Conversion conversion;
-  conversion.module = read_module(checkpoint, options);
+  conversion.module = std::move(module);
   conversion.account = conversion.module.account;
   conversion.program = build_program(conversion.module, name);
   conversion.file = pack_model(conversion.program, targets, quote(checkpoint.string()));

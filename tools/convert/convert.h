@@ -10,7 +10,6 @@
 #include "arenite/target.h"
 #include "convert/check/target_check.h"
 #include "convert/files/aligned_bytes.h"
-#include "convert/modules/module_options.h"
 #include "convert/program/program.h"
 #include "convert/spec/attention_module.h"
 #include "convert/spec/model_options.h"
@@ -37,7 +36,9 @@ std::vector<Target> parse_targets(const std::string& text);
 // Reads, recognises, builds, packs, and runs the result in this process against the reference: on
 // every target that this CPU has, and token by token where the module is causal. Throws InputError
 // for bad input.
+Conversion convert_module(const std::filesystem::path& checkpoint, AttentionModule module,
+                          const std::string& name, const std::vector<Target>& targets);
 Conversion convert_checkpoint(const std::filesystem::path& checkpoint, const std::string& name,
-                              const ModuleOptions& options, const std::vector<Target>& targets);
+                              const ModelOptions& options, const std::vector<Target>& targets);
 
 }  // namespace arenite::convert

@@ -26,13 +26,13 @@ void check(DecoderConversion& conversion, const std::string& path,
   const std::vector<TokenId> tokens = tokens_to_check(conversion.program);
   const uint32_t count = static_cast<uint32_t>(tokens.size());
   Expectation expectation;
-  expectation.values = reference_decoder(conversion.source.spec, tokens).logits;
+  expectation.values = reference_decoder(conversion.spec, tokens).logits;
   for (const double value : expectation.values) {
     conversion.largest_output = std::max(conversion.largest_output, std::fabs(value));
   }
   expectation.error_max = kRelativeErrorMax * std::max(1.0, conversion.largest_output);
   expectation.circumstances =
-      fmt::format("{} reach {:.1e}", conversion.source.spec.is_headless ? "outputs" : "logits",
+      fmt::format("{} reach {:.1e}", conversion.spec.is_headless ? "outputs" : "logits",
                   conversion.largest_output);
   conversion.checked_tokens = count;
   conversion.checks = check_targets(path, targets, expectation, [&](Target target) {
@@ -71,14 +71,21 @@ void check_angles(const DecoderSpec& spec, const std::string& path) {
 DecoderConversion convert_decoder(const std::filesystem::path& path, const std::string& name,
                                   const DecoderConversionOptions& options,
                                   const std::vector<Target>& targets) {
+  return convert_decoder(path, recognise(open_model(path), options.source), name, options, targets);
+}
+
+DecoderConversion convert_decoder(const std::filesystem::path& path, Recognised model,
+                                  const std::string& name, const DecoderConversionOptions& options,
+                                  const std::vector<Target>& targets) {
   DecoderConversion conversion;
-  conversion.source = open_decoder(path, options.source);
-  conversion.account = conversion.source.account;
+  conversion.form = model.form;
+  conversion.account = model.account();
+  conversion.spec = std::get<DecoderSpec>(std::move(model.spec));
   const std::string quoted = quote(path.string());
-  limit_context(conversion.source.spec.positions_max, options.context, quoted);
-  check_angles(conversion.source.spec, quoted);
-  conversion.program = build_decoder_program(conversion.source.spec, name);
-  conversion.program.tokenizer = tokenizer_for(path, options.tokenizer, conversion.source);
+  limit_context(conversion.spec.positions_max, options.context, quoted);
+  check_angles(conversion.spec, quoted);
+  conversion.program = build_decoder_program(conversion.spec, name);
+  conversion.program.tokenizer = tokenizer_for(model.tokenizer, options.tokenizer);
   conversion.file = pack_model(conversion.program, targets, quoted);
   check(conversion, path.string(), targets);
   return conversion;

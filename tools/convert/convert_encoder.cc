@@ -68,7 +68,7 @@ std::vector<float> run_target(const AlignedBytes& file, Target target, const Che
 
 void check(EncoderConversion& conversion, const std::string& path,
            const std::vector<Target>& targets) {
-  const EncoderSpec& spec = conversion.source.spec;
+  const EncoderSpec& spec = conversion.spec;
   const CheckedInput input = input_to_check(conversion.program, spec);
   Expectation expectation;
   expectation.values = spec.vocab_size == 0
@@ -90,18 +90,22 @@ void check(EncoderConversion& conversion, const std::string& path,
 EncoderConversion convert_encoder(const std::filesystem::path& path, const std::string& name,
                                   const EncoderConversionOptions& options,
                                   const std::vector<Target>& targets) {
+  return convert_encoder(path, recognise(open_model(path), options.source), name, options, targets);
+}
+
+EncoderConversion convert_encoder(const std::filesystem::path& path, Recognised model,
+                                  const std::string& name, const EncoderConversionOptions& options,
+                                  const std::vector<Target>& targets) {
   EncoderConversion conversion;
-  conversion.source = open_encoder(path, options.source);
-  conversion.account = conversion.source.account;
-  EncoderSpec& spec = conversion.source.spec;
+  conversion.form = model.form;
+  conversion.account = model.account();
+  conversion.spec = std::get<EncoderSpec>(std::move(model.spec));
+  EncoderSpec& spec = conversion.spec;
   const std::string quoted = quote(path.string());
   limit_context(spec.positions_max, options.context, quoted);
   conversion.program = build_encoder_program(spec, name);
   if (spec.vocab_size != 0) {
-    const EncoderSource& source = conversion.source;
-    conversion.program.tokenizer =
-        encoder_tokenizer(source.tokenizer_folder.empty() ? path : source.tokenizer_folder,
-                          options.tokenizer, spec.vocab_size, source.lowers_case);
+    conversion.program.tokenizer = tokenizer_for(model.tokenizer, options.tokenizer);
   } else if (!options.tokenizer.empty()) {
     throw InputError("{}: --tokenizer: the model reads features, not text: drop the option",
                      quoted);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "convert/convert.h"
-#include "convert/families/encoder_source.h"
+#include "convert/recognise.h"
 
 namespace arenite::convert {
 
@@ -19,11 +19,15 @@ struct EncoderConversionOptions {
 };
 
 struct EncoderConversion : ConvertedModel {
-  EncoderSource source;
+  const char* form = "";  // that the model came in, for people
+  EncoderSpec spec;
 };
 
 // Reads, builds, packs, and runs the result in this process against the reference, on
 // every target that this CPU has. Throws InputError for bad input.
+EncoderConversion convert_encoder(const std::filesystem::path& path, Recognised model,
+                                  const std::string& name, const EncoderConversionOptions& options,
+                                  const std::vector<Target>& targets);
 EncoderConversion convert_encoder(const std::filesystem::path& path, const std::string& name,
                                   const EncoderConversionOptions& options,
                                   const std::vector<Target>& targets);

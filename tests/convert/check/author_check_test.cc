@@ -86,7 +86,7 @@ TEST(AuthorCheck, PublishedProgramsComputeWhatPyTorchDoes) {
 
 TEST(AuthorCheck, AModuleMayScaleItsScoresByAnotherNumber) {
   const auto path = fixture("unscaled_module") / "model.safetensors";
-  ModuleOptions options;
+  ModelOptions options;
   options.heads = 2;
   const auto model = [&] { return convert_checkpoint(path, "m", options, parse_targets("all")); };
   EXPECT_TRUE(refuses([&] { check_against_author(model(), files_of("unscaled_module"), "m.pt"); },

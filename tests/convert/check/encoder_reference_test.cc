@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "convert/families/encoder_fixture.h"
-#include "convert/families/encoder_source.h"
+#include "convert/recognise.h"
 #include "convert/files/checkpoint.h"
 #include "support/refusal.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/families/decoder_source.h"
+#include "convert/recognise.h"
 #include "convert/families/other_formats.h"
 #include "convert/families/tiny_models.h"
 #include "convert/files/error.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "convert/check/decoder_reference.h"
-#include "convert/families/hf_folder.h"
+#include "convert/recognise.h"
 #include "convert/files/npy.h"
 #include "support/temp_folder.h"
 #include "support/transformers_cases.h"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "convert/families/encoder_source.h"
+#include "convert/recognise.h"
 #include "convert/files/checkpoint.h"
 #include "support/refusal.h"
 #include "support/test_data.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "convert/check/encoder_reference.h"
-#include "convert/families/encoder_source.h"
+#include "convert/recognise.h"
 #include "convert/families/tiny_models.h"
 #include "convert/files/npy.h"
 #include "support/transformers_cases.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What counts as an encoder, and what is left to the readers of decoders and modules.
-#include "convert/families/encoder_source.h"
+#include "convert/recognise.h"
 
 #include <gtest/gtest.h>
 

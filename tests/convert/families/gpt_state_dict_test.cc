@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // State dicts of nanoGPT and minGPT: what their shapes say, and what they cannot.
-#include "convert/families/gpt_state_dict.h"
+#include "convert/families/families.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "convert/families/decoder_source.h"
+#include "convert/recognise.h"
 #include "convert/families/other_formats.h"
 #include "support/refusal.h"
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "convert/families/hf_folder.h"
+#include "convert/recognise.h"
 #include "convert/families/tiny_models.h"
 #include "support/refusal.h"
 

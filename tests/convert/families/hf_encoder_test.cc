@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "convert/families/encoder_fixture.h"
-#include "convert/families/encoder_source.h"
+#include "convert/recognise.h"
 
 namespace arenite::convert {
 namespace {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Folders of Hugging Face models: shards, indexes, and tensors that do not fit the config.
-#include "convert/families/hf_folder.h"
+#include "convert/recognise.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <string>
 
-#include "convert/families/decoder_source.h"
 #include "convert/families/other_formats.h"
 #include "convert/families/tiny_models.h"
 #include "support/refusal.h"

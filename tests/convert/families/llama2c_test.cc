@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files of llama2.c: headers that lie, and sizes that do not add up.
-#include "convert/families/llama2c.h"
+#include "convert/families/families.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "convert/families/decoder_source.h"
+#include "convert/recognise.h"
 #include "convert/families/other_formats.h"
 #include "support/byte_string.h"
 #include "support/refusal.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "convert/check/decoder_reference.h"
-#include "convert/families/decoder_source.h"
+#include "convert/recognise.h"
 #include "convert/files/npy.h"
 #include "support/temp_folder.h"
 #include "support/test_data.h"

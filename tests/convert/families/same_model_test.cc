@@ -7,7 +7,7 @@
 #include <string>
 
 #include "convert/check/decoder_reference.h"
-#include "convert/families/decoder_source.h"
+#include "convert/recognise.h"
 #include "convert/families/other_formats.h"
 #include "convert/families/tiny_models.h"
 #include "convert/gguf/gguf_builder.h"

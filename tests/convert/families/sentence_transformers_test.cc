@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Folders of sentence-transformers: their modules one by one.
-#include "convert/families/sentence_transformers.h"
+#include "convert/families/families.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "convert/families/encoder_fixture.h"
-#include "convert/families/encoder_source.h"
+#include "convert/recognise.h"
 #include "support/refusal.h"
 
 namespace arenite::convert {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // State dicts of models around torch.nn.TransformerEncoder: names, facts beside them, refusals.
-#include "convert/families/torch_encoder.h"
+#include "convert/families/families.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "convert/families/encoder_fixture.h"
-#include "convert/families/encoder_source.h"
+#include "convert/recognise.h"
 #include "support/refusal.h"
 
 namespace arenite::convert {

@@ -4,9 +4,9 @@
 
 #include <functional>
 
-#include "convert/families/encoder_source.h"
-#include "convert/families/hf_weights.h"
-#include "convert/families/llama2c.h"
+#include "convert/recognise.h"
+#include "convert/open/opened.h"
+#include "convert/families/families.h"
 #include "convert/files/checkpoint.h"
 #include "convert/files/file_map.h"
 #include "convert/files/input_limits.h"

@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "convert/families/decoder_source.h"
+#include "convert/recognise.h"
 #include "convert/gguf/gguf_builder.h"
 #include "support/refusal.h"
 

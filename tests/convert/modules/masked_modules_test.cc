@@ -14,7 +14,7 @@ using convert::Conversion;
 using convert::DenseMask;
 using convert::MaskChoice;
 using convert::MaskOnes;
-using convert::ModuleOptions;
+using convert::ModelOptions;
 
 constexpr uint32_t kContext = 33;  // one more than a tile
 
@@ -41,15 +41,15 @@ AttentionOracle two_heads_oracle(const CheckpointBuilder& weights, const DenseMa
   return oracle;
 }
 
-ModuleOptions with(MaskChoice mask, uint32_t window = 0, uint32_t context = 0) {
-  ModuleOptions options;
+ModelOptions with(MaskChoice mask, uint32_t window = 0, uint32_t context = 0) {
+  ModelOptions options;
   options.heads = 2;
   options.mask = mask;
   options.window = window;
   options.context = context;
   return options;
 }
-const ModuleOptions kPlain = with(MaskChoice::kUnsaid);
+const ModelOptions kPlain = with(MaskChoice::kUnsaid);
 
 CheckpointBuilder with_mask(const DenseMask& dense, const char* name = "mask") {
   return two_heads().add(name, {1, dense.positions, dense.positions},
@@ -143,7 +143,7 @@ TEST(MaskedModules, HaveTheContextAskedForWhereThereIsNoBuffer) {
 
 TEST(MaskedModules, AcceptAnOptionThatSaysWhatTheBufferSays) {
   const std::vector<MaskPattern> patterns = mask_patterns(kContext);
-  const auto accepts = [&](size_t pattern, const ModuleOptions& options) {
+  const auto accepts = [&](size_t pattern, const ModelOptions& options) {
     const std::string bytes = with_mask(patterns[pattern].dense).safetensors();
     return std::ranges::equal(convert_bytes(bytes, options).file.span(),
                               convert_bytes(bytes, kPlain).file.span());
@@ -190,7 +190,7 @@ TEST(MaskedModules, RefuseTwoBuffersAndMasksOfDifferentSizes) {
               ones_where_hidden(mask_patterns(static_cast<uint32_t>(side))[0].dense));
   }
   EXPECT_TRUE(is_refused(heads.safetensors(), {}, {"9 and 10 positions", "--context N"}));
-  ModuleOptions shorter;
+  ModelOptions shorter;
   shorter.context = 9;
   EXPECT_EQ(convert_bytes(heads.safetensors(), shorter).program.positions_max, 9u);
 }
@@ -199,7 +199,7 @@ TEST(MaskedModules, RefuseAMaskThatHidesARowAndNameTheRow) {
   const DenseMask hole = dense_where(12, [](uint32_t q, uint32_t k) { return q != 5 && k <= q; });
   EXPECT_TRUE(is_refused(with_mask(hole).safetensors(), kPlain, {"'mask'", "row 5 of 12"}));
   for (const bool ones_show : {true, false}) {
-    ModuleOptions options = kPlain;
+    ModelOptions options = kPlain;
     options.mask_ones = ones_show ? MaskOnes::kVisible : MaskOnes::kHidden;
     CheckpointBuilder weights = two_heads();
     weights.add("mask", {12, 12}, ones_show ? ones_where_visible(hole) : ones_where_hidden(hole));

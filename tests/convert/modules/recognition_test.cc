@@ -11,13 +11,13 @@ namespace {
 
 using convert::Conversion;
 using convert::DType;
-using convert::ModuleOptions;
+using convert::ModelOptions;
 
 // A checkpoint, what a person must say about it, and what it then is.
 struct Idiom {
   std::string architecture;
   CheckpointBuilder weights;
-  ModuleOptions options;
+  ModelOptions options;
   AttentionOracle oracle;
 };
 
@@ -187,7 +187,7 @@ TEST(Recognition, TakesOneOfSeveralModulesByItsPrefix) {
   }
   two.add("wte.weight", {7, 3});
   for (const char* prefix : {"h.1.attn", "h.1.attn."}) {
-    ModuleOptions options;
+    ModelOptions options;
     options.module = prefix;
     AttentionOracle oracle;
     oracle.query = oracle_linear(two, "h.1.attn.W_query", 4, 3);
@@ -201,7 +201,7 @@ TEST(Recognition, TakesOneOfSeveralModulesByItsPrefix) {
 TEST(Recognition, TakesAModuleWithoutPrefixFromALargerCheckpoint) {
   CheckpointBuilder weights = causal_attention().weights;
   weights.add_linear("h.W_query", 2, 3).add_linear("h.W_key", 2, 3).add_linear("h.W_value", 2, 3);
-  ModuleOptions options;
+  ModelOptions options;
   options.module = "h";
   EXPECT_EQ(convert_bytes(weights.safetensors(), options).module.positions_max, 0u);
 }

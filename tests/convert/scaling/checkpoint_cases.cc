@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "convert/families/hf_weights.h"
-#include "convert/families/llama2c.h"
+#include "convert/open/opened.h"
+#include "convert/families/families.h"
 #include "convert/files/checkpoint.h"
 #include "convert/files/npy.h"
 #include "convert/gguf/gguf_builder.h"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "convert/spec/layer_parts.h"
+#include "convert/spec/model_spec.h"
 
 namespace arenite::convert::reference {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "convert/program/program.h"
-#include "convert/spec/decoder_spec.h"
+#include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
 

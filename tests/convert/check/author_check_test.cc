@@ -37,8 +37,11 @@ AuthorFiles files_of(const std::string& name) {
 ConvertedModel converted(const std::string& name, const ModelOptions& options) {
   const auto path = fixture(name) / "model.safetensors";
   const std::vector<Target> targets = parse_targets("all");
-  if (holds_encoder(path)) return convert_encoder(path, name, {options, 0, {}}, targets);
-  return convert_decoder(path, name, {options, 0, {}}, targets);
+  Recognised model = recognise(open_model(path), options);
+  if (std::holds_alternative<EncoderSpec>(model.spec)) {
+    return convert_encoder(path, std::move(model), name, {}, targets);
+  }
+  return convert_decoder(path, std::move(model), name, {}, targets);
 }
 
 constexpr ModelOptions kTutorial{.heads = 2,

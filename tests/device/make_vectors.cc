@@ -100,8 +100,7 @@ void add_encoders(VectorWriter& writer, const Targets& targets) {
       const convert::Evaluation alone =
           shape.vocab_size != 0
               ? reference_encoder(spec, std::span(batch.ids).subspan(begin, batch.lengths[s]))
-              : reference_encoder(spec,
-                                        std::span<const float>(batch.features)
+              : reference_encoder(spec, std::span<const float>(batch.features)
                                             .subspan(begin * width, batch.lengths[s] * width));
       batch.expected.insert(batch.expected.end(), alone.values.begin(), alone.values.end());
     }
@@ -124,24 +123,22 @@ void add_arrays(VectorWriter& writer, const std::string& name, std::span<const s
 }
 
 void add_recall(VectorWriter& writer, const Path& folder, const Targets& targets) {
-  convert::ModuleOptions options;
+  convert::ModelOptions options;
   options.heads = 2;
   const convert::Conversion model =
-      convert::convert_checkpoint(folder / "recall.safetensors", "recall", options, targets);
+      convert::convert_model(folder / "recall.safetensors", "recall", {.source = options}, targets);
   add_arrays(writer, "recall", model.file.span(), folder / "input.npy",
              folder / "expected_output.npy");
 }
 
 void add_vibration(VectorWriter& writer, const Path& folder, const Targets& targets) {
-  const convert::EncoderConversion model =
-      convert::convert_encoder(folder, "vibration", {}, targets);
+  const convert::Conversion model = convert::convert_model(folder, "vibration", {}, targets);
   add_arrays(writer, "vibration", model.file.span(), folder / "input.npy",
              folder / "expected_logits.npy");
 }
 
 void add_home_intent(VectorWriter& writer, const Path& folder, const Targets& targets) {
-  const convert::DecoderConversion model =
-      convert::convert_decoder(folder, "home-intent", {}, targets);
+  const convert::Conversion model = convert::convert_model(folder, "home-intent", {}, targets);
   const nlohmann::json expected = nlohmann::json::parse(std::ifstream(folder / "expected.json"));
   const std::string file = writer.file(model.file.span());
   const nlohmann::json& logits = expected.at("logits");

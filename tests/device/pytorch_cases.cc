@@ -82,13 +82,13 @@ void set_input(NewModelCase& batch, const convert::CheckpointTensor& input) {
 void add_module(VectorWriter& writer, const Path& folder, const TorchModule& torch,
                 const Targets& targets) {
   const std::string name = torch.name;
-  convert::ModuleOptions options;
+  convert::ModelOptions options;
   options.heads = torch.heads;
   options.module = torch.module;
   options.mask = torch.mask;
   options.window = torch.window;
   const convert::Conversion model =
-      convert::convert_checkpoint(folder / (name + ".safetensors"), name, options, targets);
+      convert::convert_model(folder / (name + ".safetensors"), name, {.source = options}, targets);
   const auto expected = convert::Checkpoint::read(folder / (name + ".expected.safetensors"));
   NewModelCase batch = {name, writer.file(model.file.span()), model.file.span()};
   set_input(batch, *expected.find("input"));
@@ -99,7 +99,7 @@ void add_module(VectorWriter& writer, const Path& folder, const TorchModule& tor
 
 void add_encoder(VectorWriter& writer, const Path& folder, const std::string& name,
                  const Targets& targets) {
-  const convert::EncoderConversion model = convert::convert_encoder(folder, name, {}, targets);
+  const convert::Conversion model = convert::convert_model(folder, name, {}, targets);
   const auto expected = convert::Checkpoint::read(folder / "expected.safetensors");
   NewModelCase batch = {name, writer.file(model.file.span()), model.file.span()};
   set_input(batch, *expected.find("input"));

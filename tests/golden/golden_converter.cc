@@ -19,11 +19,9 @@
 #include <vector>
 
 #include "convert/convert.h"
-#include "convert/families/decoder_source.h"
-#include "convert/families/encoder_source.h"
-#include "convert/files/checkpoint.h"
-#include "convert/modules/module_recognition.h"
+#include "convert/modules/attention_modules.h"
 #include "convert/program/writer.h"
+#include "convert/recognise.h"
 #include "convert/tokenizers/tokenizer_source.h"
 
 namespace arenite::convert {
@@ -34,21 +32,20 @@ using Words = std::vector<std::string>;
 constexpr char kName[] = "golden";
 
 AlignedBytes convert_module(const Words& words) {
-  ModuleOptions options;
+  ModelOptions options;
   options.heads = static_cast<uint32_t>(std::stoul(words.at(3)));
   options.context = static_cast<uint32_t>(std::stoul(words.at(4)));
   options.mask = words.at(5) == "causal" ? MaskChoice::kCausal : MaskChoice::kBidirectional;
   options.features = static_cast<uint32_t>(std::stoul(words.at(6)));
-  TensorStore store(words[1]);
-  store.add(std::make_shared<const Checkpoint>(Checkpoint::read(words[1])));
-  return write_model(compile(build_graph(read_attention_module(store, options)), kName),
-                     parse_targets("all"));
+  return write_model(
+      compile(build_graph(read_attention_module(open_model(words[1]), options)), kName),
+      parse_targets("all"));
 }
 
 AlignedBytes convert_decoder(const Words& words) {
-  const DecoderSource source = open_decoder(words[1]);
-  Program program = compile(build_graph(source.spec), kName);
-  program.tokenizer = tokenizer_for(words[1], words.size() > 4 ? words[4] : "", source);
+  const Recognised model = recognise(open_model(words[1]));
+  Program program = compile(build_graph(std::get<DecoderSpec>(model.spec)), kName);
+  program.tokenizer = tokenizer_for(model.tokenizer, words.size() > 4 ? words[4] : "");
   return write_model(program, parse_targets(words.at(3)));
 }
 
@@ -58,8 +55,10 @@ AlignedBytes convert_encoder(const Words& words) {
   if (std::ranges::count(words, "norm_first") != 0) options.norm_first = true;
   if (std::ranges::count(words, "bidirectional") != 0) options.mask = MaskChoice::kBidirectional;
   if (std::ranges::count(words, "unscaled") != 0) options.embedding_scale = EmbeddingScale{};
-  return write_model(compile(build_graph(open_encoder(words[1], options).spec), kName),
-                     parse_targets(words.at(3)));
+  return write_model(
+      compile(build_graph(std::get<EncoderSpec>(recognise(open_model(words[1]), options).spec)),
+              kName),
+      parse_targets(words.at(3)));
 }
 
 AlignedBytes convert(const Words& words) {

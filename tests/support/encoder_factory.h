@@ -11,7 +11,7 @@
 
 #include "convert/files/aligned_bytes.h"
 #include "convert/program/program.h"
-#include "convert/spec/encoder_spec.h"
+#include "convert/spec/model_spec.h"
 #include "support/model_factory.h"
 
 namespace arenite::test {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/spec/layer_parts.h"
+#include "convert/spec/model_spec.h"
 #include "support/random.h"
 
 namespace arenite::test {

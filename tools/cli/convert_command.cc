@@ -10,11 +10,12 @@
 #include "cli/convert_options.h"
 #include "cli/convert_report.h"
 #include "cli/process.h"
+#include "convert/convert.h"
 #include "convert/files/atomic_file.h"
 #include "convert/files/error.h"
 #include "convert/files/output_guard.h"
 #include "convert/graph/print_graph.h"
-#include "convert/modules/module_recognition.h"
+#include "convert/modules/attention_modules.h"
 #include "convert/passes/passes.h"
 #include "convert/program/self_test.h"
 
@@ -29,8 +30,7 @@ void explain(const convert::Graph& recognised, const std::vector<std::string>& w
 }
 
 // Compares, writes and reports. A conversion that is not what its author expects leaves no file.
-template <typename Conversion>
-void finish(Conversion& conversion, const ConvertArguments& arguments) {
+void finish(convert::Conversion& conversion, const ConvertArguments& arguments) {
   std::optional<convert::AuthorCheck> expect;
   if (!arguments.expect.empty()) {
     expect = convert::check_against_author(conversion, {arguments.expect[0], arguments.expect[1]},
@@ -49,15 +49,6 @@ void finish(Conversion& conversion, const ConvertArguments& arguments) {
   }
 }
 
-// What the file is converted to, with its progress shown.
-template <typename Convert>
-auto with_progress(const ConvertArguments& arguments, const Convert& convert_it) {
-  Progress progress("converting " + arguments.checkpoint.string());
-  auto conversion = convert_it();
-  progress.done();
-  return conversion;
-}
-
 void run_convert(const ConvertArguments& arguments) {
   const convert::OutputGuard guard({{"--output", arguments.output}});
   const std::filesystem::path& checkpoint = arguments.checkpoint;
@@ -66,25 +57,12 @@ void run_convert(const ConvertArguments& arguments) {
   const std::string name =
       arguments.name.empty() ? arguments.output.stem().string() : arguments.name;
   const std::vector<Target> targets = convert::parse_targets(arguments.targets);
-  const bool is_model = !asks_for_module(arguments);
-  if (is_model && convert::holds_encoder(checkpoint)) {
-    auto conversion = with_progress(arguments, [&] {
-      return convert::convert_encoder(checkpoint, name, convert_options(arguments), targets);
-    });
-    finish(conversion, arguments);
-  } else if (is_model && convert::holds_decoder(checkpoint)) {
-    auto conversion = with_progress(arguments, [&] {
-      return convert::convert_decoder(checkpoint, name, convert_options(arguments), targets);
-    });
-    finish(conversion, arguments);
-  } else {
-    auto conversion = with_progress(arguments, [&] {
-      return convert::convert_checkpoint(checkpoint, name, module_options(arguments), targets,
-                                         arguments.without_passes);
-    });
-    refuse_model_options(arguments);
-    finish(conversion, arguments);
-  }
+  Progress progress("converting " + checkpoint.string());
+  convert::Conversion conversion =
+      convert::convert_model(checkpoint, name, convert_options(arguments), targets);
+  progress.done();
+  if (conversion.module() != nullptr) refuse_model_options(arguments);
+  finish(conversion, arguments);
 }
 
 std::string footer() {

@@ -123,10 +123,7 @@ Json notes_json(const convert::Program& program, const std::vector<std::string>&
   return notes;
 }
 
-}  // namespace
-
-std::string conversion_as_json(const convert::Conversion& conversion, const WrittenFile& written) {
-  const convert::AttentionModule& module = conversion.module;
+Json kind_json(const convert::AttentionModule& module, const convert::Conversion& conversion) {
   Json json = {{"kind", "module"},
                {"architecture", module.architecture},
                {"source", "a state dict"},
@@ -142,14 +139,12 @@ std::string conversion_as_json(const convert::Conversion& conversion, const Writ
   json["tokenizer"] = nullptr;
   json["notes"] = Json::array();
   json["masks"] = masks_json(module.masks, module.mask_origins);
-  return finished(std::move(json), conversion, written);
+  return json;
 }
 
-std::string conversion_as_json(const convert::DecoderConversion& conversion,
-                               const WrittenFile& written) {
-  const convert::DecoderSpec& spec = conversion.source.spec;
+Json kind_json(const convert::DecoderSpec& spec, const convert::Conversion& conversion) {
   const convert::Program& program = conversion.program;
-  Json json = model_json("decoder", convert::name(conversion.source.kind), spec, program);
+  Json json = model_json("decoder", conversion.model.form, spec, program);
   json["shape"]["kv_heads"] = spec.kv_heads;
   json["shape"]["gated_mlp"] = spec.layers[0].gate.has_value();
   json["shape"]["tied"] = !spec.output.has_value();
@@ -158,14 +153,12 @@ std::string conversion_as_json(const convert::DecoderConversion& conversion,
   json["labels"] = Json::array();
   json["tokenizer"] = tokenizer_json(program);
   json["masks"] = masks_json(program.masks, {});
-  return finished(std::move(json), conversion, written);
+  return json;
 }
 
-std::string conversion_as_json(const convert::EncoderConversion& conversion,
-                               const WrittenFile& written) {
-  const convert::EncoderSpec& spec = conversion.source.spec;
+Json kind_json(const convert::EncoderSpec& spec, const convert::Conversion& conversion) {
   const convert::Program& program = conversion.program;
-  Json json = model_json("encoder", convert::name(conversion.source.kind), spec, program);
+  Json json = model_json("encoder", conversion.model.form, spec, program);
   json["shape"]["input_features"] = spec.input_features;
   json["shape"]["token_types"] = spec.token_types;
   json["shape"]["normalize"] = convert::is_normalized(spec);
@@ -174,6 +167,14 @@ std::string conversion_as_json(const convert::EncoderConversion& conversion,
   json["labels"] = spec.labels;
   json["tokenizer"] = tokenizer_json(program);
   json["masks"] = masks_json(program.masks, {});
+  return json;
+}
+
+}  // namespace
+
+std::string conversion_as_json(const convert::Conversion& conversion, const WrittenFile& written) {
+  Json json = std::visit([&](const auto& spec) { return kind_json(spec, conversion); },
+                         conversion.model.spec);
   return finished(std::move(json), conversion, written);
 }
 

@@ -60,27 +60,6 @@ convert::MaskChoice mask_choice(const ConvertArguments& arguments) {
   return arguments.window != 0 ? convert::MaskChoice::kWindow : convert::MaskChoice::kUnsaid;
 }
 
-convert::ModelOptions model_options(const ConvertArguments& arguments) {
-  convert::ModelOptions options;
-  options.heads = arguments.heads;
-  options.activation = value_of(kActivations, arguments.activation);
-  options.norm_first = arguments.norm_first;
-  options.pooling = value_of(kPoolings, arguments.pooling);
-  options.mask = mask_choice(arguments);
-  options.window = arguments.window;
-  options.score_scale = arguments.score_scale;
-  options.epsilon = arguments.epsilon;
-  const std::string& scale = arguments.embedding_scale;
-  if (scale == kSqrt) {
-    options.embedding_scale = {.is_sqrt = true};
-  } else if (!scale.empty()) {
-    double value = 0.0;
-    std::from_chars(scale.data(), scale.data() + scale.size(), value);
-    options.embedding_scale = {.value = value};
-  }
-  return options;
-}
-
 // What no state dict tells.
 void add_answers(CLI::App& command, ConvertArguments& arguments) {
   command.add_option("--heads", arguments.heads, "Number of heads, where the file does not tell")
@@ -171,14 +150,12 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
   command.add_flag("--no-self-test", arguments.no_self_test,
                    "Store nothing for Session::self_test and arenite verify, to save flash");
   command.add_option("--name", arguments.name, "Name to store; the file's by default");
-  command.add_flag("--json", arguments.json, "Report as one JSON object");
-  command.add_flag("--explain", arguments.explain,
-                   "Print the graph as it was recognised, and as it is after the passes");
+  CLI::Option* json = command.add_flag("--json", arguments.json, "Report as one JSON object");
+  command
+      .add_flag("--explain", arguments.explain,
+                "Print the graph as it was recognised, and as it is after the passes")
+      ->excludes(json);
   command.add_option("--without-pass", arguments.without_passes)->group("");  // for developers
-}
-
-bool asks_for_module(const ConvertArguments& arguments) {
-  return arguments.module || arguments.features != 0 || !arguments.mask_ones.empty();
 }
 
 void refuse_model_options(const ConvertArguments& arguments) {
@@ -199,23 +176,34 @@ void refuse_model_options(const ConvertArguments& arguments) {
       others.size() == 1 ? "" : "s");
 }
 
-convert::ModuleOptions module_options(const ConvertArguments& arguments) {
-  convert::ModuleOptions options;
+convert::ModelOptions model_options(const ConvertArguments& arguments) {
+  convert::ModelOptions options;
   options.heads = arguments.heads;
-  options.context = arguments.context;
-  options.features = arguments.features;
+  options.activation = value_of(kActivations, arguments.activation);
+  options.norm_first = arguments.norm_first;
+  options.pooling = value_of(kPoolings, arguments.pooling);
   options.mask = mask_choice(arguments);
   options.window = arguments.window;
   options.score_scale = arguments.score_scale;
+  options.epsilon = arguments.epsilon;
+  options.context = arguments.context;
+  options.features = arguments.features;
   options.module = arguments.module;
   if (arguments.mask_ones == "hidden") options.mask_ones = convert::MaskOnes::kHidden;
   if (arguments.mask_ones == "visible") options.mask_ones = convert::MaskOnes::kVisible;
+  const std::string& scale = arguments.embedding_scale;
+  if (scale == kSqrt) {
+    options.embedding_scale = {.is_sqrt = true};
+  } else if (!scale.empty()) {
+    double value = 0.0;
+    std::from_chars(scale.data(), scale.data() + scale.size(), value);
+    options.embedding_scale = {.value = value};
+  }
   return options;
 }
 
 convert::ConvertOptions convert_options(const ConvertArguments& arguments) {
-  return {model_options(arguments), arguments.context, arguments.tokenizer,
-          arguments.without_passes};
+  return {model_options(arguments), arguments.tokenizer, arguments.without_passes};
 }
 
 }  // namespace arenite::tool

@@ -44,13 +44,9 @@ struct ConvertArguments {
 // Declares them all. `arguments` must outlive the command.
 void add_convert_options(CLI::App& command, ConvertArguments& arguments);
 
-// Options that only a single attention module has.
-bool asks_for_module(const ConvertArguments& arguments);
-
 // Throws InputError for options that a single attention module does not have.
 void refuse_model_options(const ConvertArguments& arguments);
 
-convert::ModuleOptions module_options(const ConvertArguments& arguments);
 convert::ConvertOptions convert_options(const ConvertArguments& arguments);
 
 }  // namespace arenite::tool

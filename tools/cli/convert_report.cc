@@ -118,10 +118,10 @@ void print_tokenizer(const convert::Program& program) {
   }
 }
 
-void print_decoder(const convert::DecoderConversion& conversion) {
-  const convert::DecoderSpec& spec = conversion.source.spec;
-  fmt::print("model      {}, from {}; {} parameters\n", spec.architecture,
-             convert::name(conversion.source.kind), parameters_of(conversion.program));
+void print_decoder(const convert::Conversion& conversion) {
+  const convert::DecoderSpec& spec = *conversion.decoder();
+  fmt::print("model      {}, from {}; {} parameters\n", spec.architecture, conversion.model.form,
+             parameters_of(conversion.program));
   fmt::print("shape      {} layers, {}\n", spec.layers.size(), layer_shape(spec));
   fmt::print("vocabulary {} tokens{}\n", spec.vocab_size,
              spec.output || spec.is_headless ? "" : "; the embedding is the output matrix, too");
@@ -167,11 +167,11 @@ std::string describe_rows(const convert::EncoderSpec& spec) {
   return text;
 }
 
-void print_encoder(const convert::EncoderConversion& conversion) {
-  const convert::EncoderSpec& spec = conversion.source.spec;
+void print_encoder(const convert::Conversion& conversion) {
+  const convert::EncoderSpec& spec = *conversion.encoder();
   const convert::Program& program = conversion.program;
-  fmt::print("model      {}, from {}; {} parameters\n", spec.architecture,
-             convert::name(conversion.source.kind), parameters_of(program));
+  fmt::print("model      {}, from {}; {} parameters\n", spec.architecture, conversion.model.form,
+             parameters_of(program));
   fmt::print("shape      {} layers, {} wide, {} head{} of {}, MLP {} with {}, norms {}\n",
              spec.layers.size(), spec.model_dim, spec.heads, spec.heads == 1 ? "" : "s",
              spec.head_dim, spec.ffn_dim, convert::name(spec.activation),
@@ -250,24 +250,17 @@ uint64_t parameters_of(const convert::Program& program) {
 }
 
 void print_conversion(const convert::Conversion& conversion, const WrittenFile& written) {
-  print_shape(conversion.module);
-  print_masks(conversion.module);
+  const convert::DecoderSpec* const decoder = conversion.decoder();
+  if (decoder != nullptr) {
+    print_decoder(conversion);
+  } else if (conversion.encoder() != nullptr) {
+    print_encoder(conversion);
+  } else {
+    print_shape(*conversion.module());
+    print_masks(*conversion.module());
+  }
   print_account(conversion.account);
-  print_targets(conversion, "outputs");
-  print_file(conversion, written);
-}
-
-void print_conversion(const convert::DecoderConversion& conversion, const WrittenFile& written) {
-  print_decoder(conversion);
-  print_account(conversion.account);
-  print_targets(conversion, conversion.source.spec.is_headless ? "outputs" : "logits");
-  print_file(conversion, written);
-}
-
-void print_conversion(const convert::EncoderConversion& conversion, const WrittenFile& written) {
-  print_encoder(conversion);
-  print_account(conversion.account);
-  print_targets(conversion, "outputs");
+  print_targets(conversion, decoder != nullptr && !decoder->is_headless ? "logits" : "outputs");
   print_file(conversion, written);
 }
 

@@ -18,15 +18,9 @@ struct WrittenFile {
 
 // Lines for a person.
 void print_conversion(const convert::Conversion& conversion, const WrittenFile& written);
-void print_conversion(const convert::DecoderConversion& conversion, const WrittenFile& written);
-void print_conversion(const convert::EncoderConversion& conversion, const WrittenFile& written);
 
 // The same as one JSON object; `arenite convert --help` names its keys.
 std::string conversion_as_json(const convert::Conversion& conversion, const WrittenFile& written);
-std::string conversion_as_json(const convert::DecoderConversion& conversion,
-                               const WrittenFile& written);
-std::string conversion_as_json(const convert::EncoderConversion& conversion,
-                               const WrittenFile& written);
 
 // Numbers in the weights and tables of a program that were trained.
 uint64_t parameters_of(const convert::Program& program);

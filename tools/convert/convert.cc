@@ -6,13 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "convert/families/training_facts.h"
-#include "convert/families/transformer_graph.h"
-#include "convert/files/checkpoint.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
-#include "convert/modules/module_graph.h"
-#include "convert/modules/module_recognition.h"
 #include "convert/passes/passes.h"
 #include "convert/program/conversion_steps.h"
 #include "convert/program/lowering.h"
@@ -25,30 +20,22 @@ namespace {
 constexpr double kModelErrorMax = 1e-3;
 constexpr double kModuleErrorMax = 1e-4;
 
-AttentionModule read_module(const std::filesystem::path& path, const ModuleOptions& options) {
-  const auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::read(path));
-  TensorStore store(checkpoint->file_name());
-  store.add(checkpoint);
-  if (options.heads != 0) return read_attention_module(store, options);
-  const std::filesystem::path config = path.parent_path() / "config.json";
-  TrainingFacts facts(*checkpoint,
-                      std::filesystem::exists(config) ? config : std::filesystem::path());
-  ModuleOptions with_heads = options;
-  with_heads.written_heads = facts.heads();
-  return read_attention_module(store, with_heads);
-}
-
 // Of the larger matrices, which make up nearly all of a model.
 uint64_t weights_of(const DecoderSpec& spec) {
   const uint64_t width = spec.model_dim;
   return width * spec.vocab_size + spec.layers.size() * width * (2 * width + 2 * spec.ffn_dim);
 }
 
-// All of a conversion that comes after its program.
-void finish(ConvertedModel& conversion, const std::filesystem::path& path,
-            const std::vector<Target>& targets, double error_max) {
-  conversion.file = pack_model(conversion.program, targets, quote(path.string()));
-  check_conversion(conversion, path.string(), targets, error_max);
+// The tokenizer that the model comes with, or that was asked for.
+std::optional<TokenizerSpec> tokenizer_of(const Conversion& conversion,
+                                          const ConvertOptions& options,
+                                          const std::string& quoted) {
+  if (conversion.module() != nullptr) return std::nullopt;
+  if (conversion.graph.vocab_size != 0) {
+    return tokenizer_for(conversion.model.tokenizer, options.tokenizer);
+  }
+  if (options.tokenizer.empty()) return std::nullopt;
+  throw InputError("{}: --tokenizer: the model reads features, not text: drop the option", quoted);
 }
 
 }  // namespace
@@ -101,55 +88,25 @@ void check_angles(const DecoderSpec& spec, const std::string& path) {
       path, spec.positions_max, angles, angles_max);
 }
 
-Conversion convert_checkpoint(const std::filesystem::path& checkpoint, const std::string& name,
-                              const ModuleOptions& options, const std::vector<Target>& targets,
-                              const std::vector<std::string>& without_passes) {
+Conversion convert_model(const std::filesystem::path& path, const std::string& name,
+                         const ConvertOptions& options, const std::vector<Target>& targets) {
   Conversion conversion;
-  conversion.module = read_module(checkpoint, options);
-  conversion.account = conversion.module.account;
-  conversion.graph = build_graph(conversion.module);
-  conversion.program = compile(conversion.graph, name, without_passes);
-  finish(conversion, checkpoint, targets, kModuleErrorMax);
-  return conversion;
-}
-
-DecoderConversion convert_decoder(const std::filesystem::path& path, const std::string& name,
-                                  const ConvertOptions& options,
-                                  const std::vector<Target>& targets) {
-  DecoderConversion conversion;
-  conversion.source = open_decoder(path, options.source);
-  conversion.account = conversion.source.account;
+  conversion.model = recognise(open_model(path), options.source);
+  conversion.account = conversion.model.account();
   const std::string quoted = quote(path.string());
-  limit_context(conversion.source.spec.positions_max, options.context, quoted);
-  check_angles(conversion.source.spec, quoted);
-  conversion.graph = build_graph(conversion.source.spec);
-  conversion.program = compile(conversion.graph, name, options.without_passes);
-  conversion.program.tokenizer = tokenizer_for(path, options.tokenizer, conversion.source);
-  finish(conversion, path, targets, kModelErrorMax);
-  return conversion;
-}
-
-EncoderConversion convert_encoder(const std::filesystem::path& path, const std::string& name,
-                                  const ConvertOptions& options,
-                                  const std::vector<Target>& targets) {
-  EncoderConversion conversion;
-  conversion.source = open_encoder(path, options.source);
-  conversion.account = conversion.source.account;
-  EncoderSpec& spec = conversion.source.spec;
-  const std::string quoted = quote(path.string());
-  limit_context(spec.positions_max, options.context, quoted);
-  conversion.graph = build_graph(spec);
-  conversion.program = compile(conversion.graph, name, options.without_passes);
-  if (spec.vocab_size != 0) {
-    const EncoderSource& source = conversion.source;
-    conversion.program.tokenizer =
-        encoder_tokenizer(source.tokenizer_folder.empty() ? path : source.tokenizer_folder,
-                          options.tokenizer, spec.vocab_size, source.lowers_case);
-  } else if (!options.tokenizer.empty()) {
-    throw InputError("{}: --tokenizer: the model reads features, not text: drop the option",
-                     quoted);
+  if (auto* spec = std::get_if<DecoderSpec>(&conversion.model.spec)) {
+    limit_context(spec->positions_max, options.source.context, quoted);
+    check_angles(*spec, quoted);
+  } else if (auto* encoder = std::get_if<EncoderSpec>(&conversion.model.spec)) {
+    limit_context(encoder->positions_max, options.source.context, quoted);
   }
-  finish(conversion, path, targets, kModelErrorMax);
+  conversion.graph =
+      std::visit([](const auto& spec) { return build_graph(spec); }, conversion.model.spec);
+  conversion.program = compile(conversion.graph, name, options.without_passes);
+  conversion.program.tokenizer = tokenizer_of(conversion, options, quoted);
+  conversion.file = pack_model(conversion.program, targets, quoted);
+  check_conversion(conversion, path.string(), targets,
+                   conversion.module() != nullptr ? kModuleErrorMax : kModelErrorMax);
   return conversion;
 }
 

@@ -36,8 +36,7 @@ AuthorFiles files_of(const std::string& name) {
 ConvertedModel converted(const std::string& name, const ModelOptions& options) {
   const auto path = fixture(name) / "model.safetensors";
   const std::vector<Target> targets = parse_targets("all");
-  if (holds_encoder(path)) return convert_encoder(path, name, {options, 0, {}}, targets);
-  return convert_decoder(path, name, {options, 0, {}}, targets);
+  return convert_model(path, name, {.source = options}, targets);
 }
 
 constexpr ModelOptions kTutorial{.heads = 2,
@@ -85,9 +84,11 @@ TEST(AuthorCheck, PublishedProgramsComputeWhatPyTorchDoes) {
 
 TEST(AuthorCheck, AModuleMayScaleItsScoresByAnotherNumber) {
   const auto path = fixture("unscaled_module") / "model.safetensors";
-  ModuleOptions options;
+  ModelOptions options;
   options.heads = 2;
-  const auto model = [&] { return convert_checkpoint(path, "m", options, parse_targets("all")); };
+  const auto model = [&] {
+    return convert_model(path, "m", {.source = options}, parse_targets("all"));
+  };
   EXPECT_TRUE(refuses([&] { check_against_author(model(), files_of("unscaled_module"), "m.pt"); },
                       {"m.pt", "y.npy", "differ by up to", "--heads 2",
                        "assumed: scores times 1/sqrt(head_dim); causal mask, as usual for "
@@ -193,7 +194,7 @@ TEST_F(AuthorArrays, AreRefusedByNameWhereTheyDoNotFit) {
 
 TEST(AuthorCheck, ComparesWhatAnEncoderOfFeaturesPools) {
   const auto folder = convert_fixture("encoders") / "torch_features";
-  const ConvertedModel model = convert_encoder(folder, "features", {}, parse_targets("native"));
+  const ConvertedModel model = convert_model(folder, "features", {}, parse_targets("native"));
   const Checkpoint expected = Checkpoint::read(folder / "expected.safetensors");
   std::vector<float> x = expected.find("input")->to_f32();
   std::vector<float> y = expected.find("values")->to_f32();

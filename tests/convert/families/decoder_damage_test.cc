@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "convert/families/decoder_source.h"
 #include "convert/families/other_formats.h"
 #include "convert/families/tiny_models.h"
 #include "convert/files/error.h"
 #include "convert/gguf/gguf_builder.h"
 #include "convert/gguf/gguf_file.h"
 #include "support/random.h"
+#include "support/recognised.h"
 
 namespace arenite::convert {
 namespace {
@@ -27,10 +27,10 @@ void load(const LinearSpec& linear) {
 bool is_accepted(const std::filesystem::path& file) {
   try {
     const bool is_state_dict = file.extension() == ".pt";
-    const DecoderSource source =
-        open_decoder(file, is_state_dict ? kGptOptions : ModelOptions{.heads = kHeads});
-    source.spec.token_embedding.load();
-    for (const LayerSpec& layer : source.spec.layers) {
+    const DecoderSpec spec =
+        decoder_at(file, is_state_dict ? kGptOptions : ModelOptions{.heads = kHeads});
+    spec.token_embedding.load();
+    for (const LayerSpec& layer : spec.layers) {
       for (const LinearSpec* linear :
            {&layer.query, &layer.key, &layer.value, &layer.output, &layer.up, &layer.down}) {
         load(*linear);

@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "convert/families/encoder_source.h"
 #include "convert/files/checkpoint.h"
+#include "support/recognised.h"
 #include "support/refusal.h"
 #include "support/test_data.h"
 
@@ -75,7 +75,7 @@ std::filesystem::path EditedEncoder::write() const {
 }
 
 convert::EncoderSpec EditedEncoder::open(const convert::ModelOptions& options) const {
-  return open_encoder(write(), options).spec;
+  return encoder_at(write(), options);
 }
 
 ::testing::AssertionResult EditedEncoder::refuses(std::initializer_list<std::string_view> parts,

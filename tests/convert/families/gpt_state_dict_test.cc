@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // State dicts of nanoGPT and minGPT: what their shapes say, and what they cannot.
-#include "convert/families/gpt_state_dict.h"
+#include "convert/families/families.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "convert/families/decoder_source.h"
 #include "convert/families/other_formats.h"
+#include "support/recognised.h"
 #include "support/refusal.h"
 
 namespace arenite::convert {
@@ -20,11 +20,8 @@ using namespace testing;
 
 class GptStateDict : public ::testing::Test {
  protected:
-  DecoderSource open(const TensorMap& tensors, const ModelOptions& options = kGptOptions) {
-    return open_decoder(folder_.write("ckpt.pt", safetensors_of(tensors)), options);
-  }
   DecoderSpec read(const TensorMap& tensors, const ModelOptions& options = kGptOptions) {
-    return open(tensors, options).spec;
+    return decoder_at(folder_.write("ckpt.pt", safetensors_of(tensors)), options);
   }
   ::testing::AssertionResult refuses(const TensorMap& tensors,
                                      std::initializer_list<std::string_view> parts,
@@ -100,14 +97,14 @@ TEST_F(GptStateDict, SaysWhatItAssumes) {
   options.score_scale = 0.5;
   options.epsilon = 1e-6;
   options.embedding_scale = EmbeddingScale{.is_sqrt = true};
-  const DecoderSource source = open(tensors, options);
-  EXPECT_TRUE(source.account.assumed.empty());
-  EXPECT_EQ(source.account.given,
+  const DecoderSpec spec = read(tensors, options);
+  EXPECT_TRUE(spec.account.assumed.empty());
+  EXPECT_EQ(spec.account.given,
             (std::vector<std::string>{"--heads 4", "--activation gelu", "--norm-first",
                                       "--scale 0.5", "--epsilon 1e-06", "--embedding-scale sqrt"}));
-  EXPECT_EQ(source.spec.score_scale, 0.5);
-  EXPECT_EQ(source.spec.layers[1].mlp_norm->epsilon, 1e-6);
-  EXPECT_EQ(source.spec.embedding_scale, std::sqrt(32.0));
+  EXPECT_EQ(spec.score_scale, 0.5);
+  EXPECT_EQ(spec.layers[1].mlp_norm->epsilon, 1e-6);
+  EXPECT_EQ(spec.embedding_scale, std::sqrt(32.0));
 }
 
 TEST_F(GptStateDict, TheMaskIsTheOneThatWasSaid) {
@@ -233,14 +230,14 @@ TEST_F(GptStateDict, WeightsOfTransformersNeedTheirConfig) {
 TEST_F(GptStateDict, TakesWhatAConfigOfTheTrainingProgramSays) {
   folder_.write("config.json", R"({"n_heads": 4, "dropout": 0.1, "activation": "relu",
       "norm_first": true, "causal": false, "embedding_scale": "sqrt", "layer_norm_eps": 1e-6})");
-  const DecoderSource source = open(nano_gpt(), {});
-  EXPECT_EQ(source.spec.heads, 4u);
-  EXPECT_EQ(source.spec.activation, Activation::kRelu);
-  EXPECT_FALSE(source.spec.causal);
-  EXPECT_EQ(source.spec.embedding_scale, std::sqrt(32.0));
-  EXPECT_EQ(source.spec.final_norm->epsilon, 1e-6);
-  ASSERT_FALSE(source.account.given.empty());
-  EXPECT_NE(source.account.given[0].find("config.json"), std::string::npos);
+  const DecoderSpec spec = read(nano_gpt(), {});
+  EXPECT_EQ(spec.heads, 4u);
+  EXPECT_EQ(spec.activation, Activation::kRelu);
+  EXPECT_FALSE(spec.causal);
+  EXPECT_EQ(spec.embedding_scale, std::sqrt(32.0));
+  EXPECT_EQ(spec.final_norm->epsilon, 1e-6);
+  ASSERT_FALSE(spec.account.given.empty());
+  EXPECT_NE(spec.account.given[0].find("config.json"), std::string::npos);
   EXPECT_TRUE(refuses(nano_gpt(), {"--activation gelu", "config.json", "relu", "drop the option"},
                       {.activation = Activation::kGeluErf}));
 }
@@ -254,9 +251,9 @@ TEST_F(GptStateDict, TakesTheHeadsFromATrainingCheckpoint) {
   const auto file = folder_.write("ckpt.pt", torch_archive(nano_gpt(), honest));
   ModelOptions options = kGptOptions;
   options.heads = 0;
-  EXPECT_EQ(logits_of(open_decoder(file, options).spec), expected);
+  EXPECT_EQ(logits_of(decoder_at(file, options)), expected);
   options.heads = 8;
-  EXPECT_TRUE(testing::refuses([&] { open_decoder(file, options); },
+  EXPECT_TRUE(testing::refuses([&] { decoder_at(file, options); },
                                {"--heads 8", "'model_args' says, which is 4"}));
 }
 
@@ -264,7 +261,7 @@ TEST_F(GptStateDict, RefusesArgumentsThatContradictTheTensors) {
   const auto refuses_argument = [&](const char* name, int32_t value, std::string_view why) {
     const auto file =
         folder_.write("ckpt.pt", torch_archive(nano_gpt(), {{"n_head", kHeads}, {name, value}}));
-    return testing::refuses([&] { open_decoder(file, kGptOptions); }, {"'model_args'", why});
+    return testing::refuses([&] { decoder_at(file, kGptOptions); }, {"'model_args'", why});
   };
   EXPECT_TRUE(refuses_argument("n_layer", 3, "field 'n_layer' is 3"));
   EXPECT_TRUE(refuses_argument("block_size", 8, "field 'block_size' is 8"));

@@ -6,8 +6,8 @@
 #include <functional>
 #include <string>
 
-#include "convert/families/hf_folder.h"
 #include "convert/families/tiny_models.h"
+#include "support/recognised.h"
 #include "support/refusal.h"
 
 namespace arenite::convert {
@@ -31,7 +31,7 @@ class HfConfig : public ::testing::Test {
                               : model_type == "qwen3"    ? llama_tensors({.head_norms = true})
                                                          : llama_tensors();
     change(config);
-    return read_hf_folder(write_hf(folder_, "hf", config, tensors));
+    return decoder_at(write_hf(folder_, "hf", config, tensors));
   }
 
   ::testing::AssertionResult refuses_config(const std::string& model_type, const Change& change,
@@ -51,7 +51,7 @@ class HfConfig : public ::testing::Test {
                                           std::initializer_list<std::string_view> parts) {
     const auto folder = write_hf(folder_, "hf", {}, llama_tensors());
     folder_.write("hf/config.json", json);
-    return testing::refuses([&] { read_hf_folder(folder); }, parts);
+    return testing::refuses([&] { decoder_at(folder); }, parts);
   }
 
   TempFolder folder_;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "convert/families/encoder_fixture.h"
-#include "convert/families/encoder_source.h"
+#include "support/recognised.h"
 
 namespace arenite::convert {
 namespace {
@@ -20,7 +20,7 @@ using namespace testing;
 EditedEncoder plain_bert() { return EditedEncoder("sentence"); }
 
 TEST(HfEncoder, ReadsSizesAndNames) {
-  const EncoderSpec spec = open_encoder(encoder_fixture("bert_sequence")).spec;
+  const EncoderSpec spec = encoder_at(encoder_fixture("bert_sequence"));
   EXPECT_EQ(spec.architecture, "bert");
   EXPECT_EQ(spec.vocab_size, 13u);
   EXPECT_EQ(spec.input_features, 0u);
@@ -36,7 +36,7 @@ TEST(HfEncoder, ReadsSizesAndNames) {
 }
 
 TEST(HfEncoder, PositionsOfRobertaCountFromBehindItsPadding) {
-  const EncoderSpec spec = open_encoder(encoder_fixture("roberta_sequence")).spec;
+  const EncoderSpec spec = encoder_at(encoder_fixture("roberta_sequence"));
   EXPECT_EQ(spec.position_offset, 2u);
   EXPECT_EQ(spec.positions_max, 7u);
   EXPECT_EQ(spec.position_embedding->rows, 9u);
@@ -46,7 +46,7 @@ TEST(HfEncoder, PositionsOfRobertaCountFromBehindItsPadding) {
 }
 
 TEST(HfEncoder, TheOnlyTokenTypeIsAddedToPositions) {
-  const EncoderSpec spec = open_encoder(encoder_fixture("roberta_sequence")).spec;
+  const EncoderSpec spec = encoder_at(encoder_fixture("roberta_sequence"));
   EXPECT_EQ(spec.token_types, 0u);
   EXPECT_FALSE(spec.type_embedding.has_value());
 }
@@ -71,14 +71,14 @@ TEST(HfEncoder, EmbeddingsAsWideAsLayersNeedNoProjection) {
   }
   const EncoderSpec spec = encoder.open();
   EXPECT_FALSE(spec.input.has_value());
-  EXPECT_EQ(run_row(spec, "bert_sequence", 0).hidden_states,
-            run_row(open_encoder(encoder_fixture("bert_sequence")).spec, "bert_sequence", 0)
-                .hidden_states);
+  EXPECT_EQ(
+      run_row(spec, "bert_sequence", 0).hidden_states,
+      run_row(encoder_at(encoder_fixture("bert_sequence")), "bert_sequence", 0).hidden_states);
 }
 
 TEST(HfEncoder, PaddingOfRobertaIsNotCounted) {
-  EXPECT_EQ(open_encoder(encoder_fixture("roberta_sequence")).spec.padding_id, 1u);
-  EXPECT_FALSE(open_encoder(encoder_fixture("bert_sequence")).spec.padding_id.has_value());
+  EXPECT_EQ(encoder_at(encoder_fixture("roberta_sequence")).padding_id, 1u);
+  EXPECT_FALSE(encoder_at(encoder_fixture("bert_sequence")).padding_id.has_value());
   EditedEncoder encoder("roberta_sequence");
   encoder.config["pad_token_id"] = 13;
   EXPECT_TRUE(encoder.refuses({"'pad_token_id'", "13 tokens"}));
@@ -123,7 +123,7 @@ TEST(HfEncoder, AbsentFieldsHaveTheDefaultsOfTheirClass) {
 }
 
 TEST(HfEncoder, ALanguageHeadMultipliesByTheEmbedding) {
-  const EncoderSpec spec = open_encoder(encoder_fixture("bert_masked_lm")).spec;
+  const EncoderSpec spec = encoder_at(encoder_fixture("bert_masked_lm"));
   EXPECT_EQ(spec.pooling, Pooling::kNone);
   ASSERT_EQ(spec.head.size(), 2u);
   EXPECT_TRUE(spec.head[1].is_token_embedding);

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "convert/families/hf_folder.h"
 #include "convert/families/tiny_models.h"
+#include "support/recognised.h"
 #include "support/refusal.h"
 
 namespace arenite::convert {
@@ -28,7 +28,7 @@ class HfFields : public ::testing::Test {
                               : model_type == "qwen2" ? llama_tensors({.qkv_bias = true})
                               : model_type == "qwen3" ? llama_tensors({.head_norms = true})
                                                       : llama_tensors();
-    return read_hf_folder(write_hf(folder_, "hf", config, tensors));
+    return decoder_at(write_hf(folder_, "hf", config, tensors));
   }
   ::testing::AssertionResult refuses_field(const char* model_type, const char* field,
                                            const Json& value) {
@@ -158,9 +158,9 @@ TEST_F(HfFields, ReadsSizesOfGpt2UnderTheNamesOfOthers) {
   config["num_attention_heads"] = config["n_head"];
   config["max_position_embeddings"] = config["n_positions"];
   const std::vector<double> expected = logits_of(read("gpt2"));
-  EXPECT_EQ(logits_of(read_hf_folder(write_hf(folder_, "hf", config, gpt2_tensors()))), expected);
+  EXPECT_EQ(logits_of(decoder_at(write_hf(folder_, "hf", config, gpt2_tensors()))), expected);
   for (const char* name : {"n_embd", "n_layer", "n_head", "n_positions"}) config.erase(name);
-  EXPECT_EQ(logits_of(read_hf_folder(write_hf(folder_, "hf", config, gpt2_tensors()))), expected);
+  EXPECT_EQ(logits_of(decoder_at(write_hf(folder_, "hf", config, gpt2_tensors()))), expected);
   EXPECT_TRUE(refuses_field("gpt2", "num_hidden_layers", 3));
 }
 

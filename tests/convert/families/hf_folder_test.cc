@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Folders of Hugging Face models: shards, indexes, and tensors that do not fit the config.
-#include "convert/families/hf_folder.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <string>
 
-#include "convert/families/decoder_source.h"
 #include "convert/families/other_formats.h"
 #include "convert/families/tiny_models.h"
+#include "support/recognised.h"
 #include "support/refusal.h"
 
 namespace arenite::convert {
@@ -22,7 +20,7 @@ class HfFolder : public ::testing::Test {
   ::testing::AssertionResult refuses_tensors(const TensorMap& tensors,
                                              std::initializer_list<std::string_view> parts) {
     const auto folder = write_hf(folder_, "hf", llama_config(), tensors);
-    return testing::refuses([&] { read_hf_folder(folder); }, parts);
+    return testing::refuses([&] { decoder_at(folder); }, parts);
   }
 
   // The tiny Llama in two shards with their index.
@@ -52,42 +50,42 @@ class HfFolder : public ::testing::Test {
 
 TEST_F(HfFolder, ShardsHoldTheSameModelAsOneFile) {
   const auto expected =
-      logits_of(read_hf_folder(write_hf(folder_, "hf", llama_config(), llama_tensors())));
+      logits_of(decoder_at(write_hf(folder_, "hf", llama_config(), llama_tensors())));
   const auto folder = write_shards();
-  EXPECT_EQ(logits_of(open_decoder(folder).spec), expected);
-  EXPECT_EQ(logits_of(open_decoder(folder / "model.safetensors.index.json").spec), expected);
+  EXPECT_EQ(logits_of(decoder_at(folder)), expected);
+  EXPECT_EQ(logits_of(decoder_at(folder / "model.safetensors.index.json")), expected);
 }
 
 TEST_F(HfFolder, AWeightFileInsideTheFolderNamesTheModel) {
   const auto folder = write_hf(folder_, "hf", llama_config(), llama_tensors());
-  const auto expected = logits_of(read_hf_folder(folder));
-  EXPECT_EQ(logits_of(open_decoder(folder / "model.safetensors").spec), expected);
-  EXPECT_EQ(logits_of(open_decoder(folder / "config.json").spec), expected);
+  const auto expected = logits_of(decoder_at(folder));
+  EXPECT_EQ(logits_of(decoder_at(folder / "model.safetensors")), expected);
+  EXPECT_EQ(logits_of(decoder_at(folder / "config.json")), expected);
 }
 
 #ifdef ARENITE_HAVE_LIBZIP
 TEST_F(HfFolder, ReadsWhatTorchSaveWrote) {
   const auto folder = write_hf(folder_, "hf", llama_config(), llama_tensors());
-  const auto expected = logits_of(read_hf_folder(folder));
+  const auto expected = logits_of(decoder_at(folder));
   std::filesystem::remove(folder / "model.safetensors");
   folder_.write("hf/pytorch_model.bin", torch_archive(llama_tensors()));
-  EXPECT_EQ(logits_of(read_hf_folder(folder)), expected);
+  EXPECT_EQ(logits_of(decoder_at(folder)), expected);
 }
 #endif
 
 TEST_F(HfFolder, RefusesAFolderWithoutItsFiles) {
-  EXPECT_TRUE(refuses([&] { open_decoder(folder_.path()); }, {"has no config.json"}));
+  EXPECT_TRUE(refuses([&] { decoder_at(folder_.path()); }, {"has no config.json"}));
   const auto folder = write_hf(folder_, "hf", llama_config(), {});
   std::filesystem::remove(folder / "model.safetensors");
-  EXPECT_TRUE(refuses([&] { open_decoder(folder); },
+  EXPECT_TRUE(refuses([&] { decoder_at(folder); },
                       {"has no weights", "model.safetensors.index.json", "pytorch_model.bin"}));
-  EXPECT_TRUE(refuses([&] { open_decoder(folder_.path() / "none"); }, {"No such file"}));
+  EXPECT_TRUE(refuses([&] { decoder_at(folder_.path() / "none"); }, {"No such file"}));
 }
 
 TEST_F(HfFolder, RefusesShardsThatDisagreeWithTheirIndex) {
   const auto folder = write_shards();
   const auto refuses_shards = [&](std::initializer_list<std::string_view> parts) {
-    return testing::refuses([&] { read_hf_folder(folder); }, parts);
+    return testing::refuses([&] { decoder_at(folder); }, parts);
   };
   nlohmann::json& map = index_["weight_map"];
   const nlohmann::json honest = map;
@@ -118,7 +116,7 @@ TEST_F(HfFolder, RefusesAShardCutShort) {
   const auto folder = write_shards();
   const std::string bytes = read_bytes(folder / shard_names_[1]);
   folder_.write("shards/" + shard_names_[1], std::string_view(bytes).substr(0, bytes.size() - 1));
-  EXPECT_TRUE(refuses([&] { read_hf_folder(folder); }, {shard_names_[1], "cut short"}));
+  EXPECT_TRUE(refuses([&] { decoder_at(folder); }, {shard_names_[1], "cut short"}));
 }
 
 TEST_F(HfFolder, ListsAllMissingAndAllForeignTensorsAtOnce) {
@@ -150,7 +148,7 @@ TEST_F(HfFolder, RefusesBiasesThatTheConfigDoesNotAskFor) {
 TEST_F(HfFolder, RefusesWeightsThatAreNotFiniteWhenTheyAreLoaded) {
   TensorMap tensors = llama_tensors();
   tensors["model.layers.0.mlp.up_proj.weight"].values[3] = NAN;
-  const DecoderSpec spec = read_hf_folder(write_hf(folder_, "hf", llama_config(), tensors));
+  const DecoderSpec spec = decoder_at(write_hf(folder_, "hf", llama_config(), tensors));
   EXPECT_TRUE(refuses([&] { spec.layers[0].up.weight.load(); },
                       {"'model.layers.0.mlp.up_proj.weight' has the value nan at index 3"}));
 }
@@ -159,12 +157,12 @@ TEST_F(HfFolder, TiedModelsMayStoreEitherTensorOrBothAlike) {
   nlohmann::json config = llama_config();
   config["tie_word_embeddings"] = true;
   TensorMap tensors = llama_tensors({.is_tied = true});
-  const auto expected = logits_of(read_hf_folder(write_hf(folder_, "a", config, tensors)));
+  const auto expected = logits_of(decoder_at(write_hf(folder_, "a", config, tensors)));
   tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"];
-  EXPECT_EQ(logits_of(read_hf_folder(write_hf(folder_, "b", config, tensors))), expected);
+  EXPECT_EQ(logits_of(decoder_at(write_hf(folder_, "b", config, tensors))), expected);
   tensors.erase("model.embed_tokens.weight");
-  EXPECT_EQ(logits_of(read_hf_folder(write_hf(folder_, "c", config, tensors))), expected);
-  EXPECT_TRUE(refuses([&] { read_hf_folder(write_hf(folder_, "d", config, llama_tensors())); },
+  EXPECT_EQ(logits_of(decoder_at(write_hf(folder_, "c", config, tensors))), expected);
+  EXPECT_TRUE(refuses([&] { decoder_at(write_hf(folder_, "d", config, llama_tensors())); },
                       {"'model.embed_tokens.weight' and 'lm_head.weight' differ"}));
 }
 
@@ -173,34 +171,34 @@ TEST_F(HfFolder, PassesOverBuffersOnceCausalMasksAreChecked) {
   Tensor mask{{1, 1, 3, 3}, {1, 0, 0, 1, 1, 0, 1, 1, 1}};
   tensors["transformer.h.0.attn.bias"] = mask;
   tensors["transformer.h.0.attn.masked_bias"] = {{}, {-1e4f}};
-  EXPECT_NO_THROW(read_hf_folder(write_hf(folder_, "hf", gpt2_config(), tensors)));
+  EXPECT_NO_THROW(decoder_at(write_hf(folder_, "hf", gpt2_config(), tensors)));
   mask.values[5] = 1.0f;
   tensors["transformer.h.0.attn.bias"] = mask;
-  EXPECT_TRUE(refuses([&] { read_hf_folder(write_hf(folder_, "hf", gpt2_config(), tensors)); },
+  EXPECT_TRUE(refuses([&] { decoder_at(write_hf(folder_, "hf", gpt2_config(), tensors)); },
                       {"'transformer.h.0.attn.bias' is 1 for query 1 and key 2", "causal"}));
   mask.shape = {9};
   tensors["transformer.h.0.attn.bias"] = mask;
-  EXPECT_TRUE(refuses([&] { read_hf_folder(write_hf(folder_, "hf", gpt2_config(), tensors)); },
+  EXPECT_TRUE(refuses([&] { decoder_at(write_hf(folder_, "hf", gpt2_config(), tensors)); },
                       {"has shape [9]: expected [1, 1, n, n]"}));
 }
 
 TEST_F(HfFolder, ReadsGpt2SavedWithoutItsHead) {
   const auto expected =
-      logits_of(read_hf_folder(write_hf(folder_, "hf", gpt2_config(), gpt2_tensors())));
+      logits_of(decoder_at(write_hf(folder_, "hf", gpt2_config(), gpt2_tensors())));
   TensorMap bare;
   for (const auto& [name, tensor] : gpt2_tensors()) {
     bare[name.substr(std::string_view("transformer.").size())] = tensor;
   }
-  EXPECT_EQ(logits_of(read_hf_folder(write_hf(folder_, "bare", gpt2_config(), bare))), expected);
+  EXPECT_EQ(logits_of(decoder_at(write_hf(folder_, "bare", gpt2_config(), bare))), expected);
 }
 
 TEST_F(HfFolder, RefusesOptionsThatContradictTheConfig) {
   const auto folder = write_hf(folder_, "hf", llama_config(), llama_tensors());
-  EXPECT_NO_THROW(open_decoder(folder, {.heads = kHeads, .activation = Activation::kSilu}));
+  EXPECT_NO_THROW(decoder_at(folder, {.heads = kHeads, .activation = Activation::kSilu}));
   EXPECT_TRUE(
-      refuses([&] { open_decoder(folder, {.heads = 8}); }, {"8 heads were asked for", "has 4"}));
+      refuses([&] { decoder_at(folder, {.heads = 8}); }, {"8 heads were asked for", "has 4"}));
   EXPECT_TRUE(
-      refuses([&] { open_decoder(folder, {.activation = Activation::kRelu}); }, {"activation"}));
+      refuses([&] { decoder_at(folder, {.activation = Activation::kRelu}); }, {"activation"}));
 }
 
 }  // namespace

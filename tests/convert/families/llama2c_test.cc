@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files of llama2.c: headers that lie, and sizes that do not add up.
-#include "convert/families/llama2c.h"
+#include "convert/families/families.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "convert/families/decoder_source.h"
 #include "convert/families/other_formats.h"
 #include "support/byte_string.h"
+#include "support/recognised.h"
 #include "support/refusal.h"
 
 namespace arenite::convert {
@@ -32,8 +32,8 @@ class Llama2c : public ::testing::Test {
   ::testing::AssertionResult refuses(const std::string& bytes,
                                      std::initializer_list<std::string_view> parts) {
     const auto path = folder_.write("m.bin", bytes);
-    const auto names_file = testing::refuses([&] { read_llama2c(path); }, {"m.bin"});
-    return names_file ? testing::refuses([&] { read_llama2c(path); }, parts) : names_file;
+    const auto names_file = testing::refuses([&] { decoder_at(path); }, {"m.bin"});
+    return names_file ? testing::refuses([&] { decoder_at(path); }, parts) : names_file;
   }
 
   TempFolder folder_;
@@ -41,13 +41,14 @@ class Llama2c : public ::testing::Test {
 
 TEST_F(Llama2c, ReadsTheHeader) {
   for (const int version : {0, 1, 2}) {
-    const DecoderSource source = open_decoder(folder_.write("m.bin", file(version)));
-    EXPECT_EQ(source.kind, DecoderKind::kLlama2c);
-    EXPECT_EQ(source.spec.vocab_size, kVocab);
-    EXPECT_EQ(source.spec.positions_max, kPositions);
-    EXPECT_EQ(source.spec.kv_heads, kKvHeads);
-    EXPECT_TRUE(source.spec.output.has_value());
-    EXPECT_EQ(source.spec.layers[0].attention_norm.epsilon, 1e-5);
+    const Recognised read = model_at(folder_.write("m.bin", file(version)));
+    const auto& spec = std::get<DecoderSpec>(read.spec);
+    EXPECT_STREQ(read.form, "llama2.c");
+    EXPECT_EQ(spec.vocab_size, kVocab);
+    EXPECT_EQ(spec.positions_max, kPositions);
+    EXPECT_EQ(spec.kv_heads, kKvHeads);
+    EXPECT_TRUE(spec.output.has_value());
+    EXPECT_EQ(spec.layers[0].attention_norm.epsilon, 1e-5);
   }
 }
 

@@ -6,10 +6,10 @@
 #include <numbers>
 #include <string>
 
-#include "convert/families/decoder_source.h"
 #include "convert/families/other_formats.h"
 #include "convert/families/tiny_models.h"
 #include "convert/gguf/gguf_builder.h"
+#include "support/recognised.h"
 #include "support/reference_models.h"
 
 namespace arenite::convert {
@@ -25,10 +25,10 @@ constexpr double kSameButEpsilon = 1e-7;
 class SameModel : public ::testing::Test {
  protected:
   std::vector<double> hf_logits(const nlohmann::json& config, const TensorMap& tensors) {
-    return logits_of(open_decoder(write_hf(folder_, "hf", config, tensors)).spec);
+    return logits_of(decoder_at(write_hf(folder_, "hf", config, tensors)));
   }
   std::vector<double> file_logits(const std::string& bytes, const ModelOptions& options = {}) {
-    return logits_of(open_decoder(folder_.write("model.bin", bytes), options).spec);
+    return logits_of(decoder_at(folder_.write("model.bin", bytes), options));
   }
 
   TempFolder folder_;
@@ -170,7 +170,7 @@ TEST_F(SameModel, AWindowHidesWhatLiesBeforeIt) {
   TensorMap tensors = llama_tensors();
   std::erase_if(tensors,
                 [](const auto& item) { return item.first.find("layers.1.") != std::string::npos; });
-  const DecoderSpec spec = open_decoder(write_hf(folder_, "hf", config, tensors)).spec;
+  const DecoderSpec spec = decoder_at(write_hf(folder_, "hf", config, tensors));
   EXPECT_EQ(spec.layers[0].window, 3u);
   const std::vector<uint32_t> tokens = {1, 5, 0, 10, 7};
   const std::vector<double> all = reference_decoder(spec, tokens).values;
@@ -197,7 +197,7 @@ TEST_F(SameModel, GemmaIsALlamaWithScaledEmbeddingsAndShiftedGains) {
   config["transformers_version"] = "4.40.0";  // which knows what they mean
   nlohmann::json same = llama_config();
   same["hidden_act"] = "gelu_pytorch_tanh";
-  DecoderSpec spec = open_decoder(write_hf(folder_, "gemma", config, gemma)).spec;
+  DecoderSpec spec = decoder_at(write_hf(folder_, "gemma", config, gemma));
   EXPECT_DOUBLE_EQ(spec.embedding_scale.value(), std::sqrt(32.0));
   spec.embedding_scale = 8.0;
   EXPECT_TRUE(near(logits_of(spec), hf_logits(same, llama), kSame));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Folders of sentence-transformers: their modules one by one.
-#include "convert/families/sentence_transformers.h"
+#include "convert/families/families.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "convert/families/encoder_fixture.h"
-#include "convert/families/encoder_source.h"
+#include "support/recognised.h"
 #include "support/refusal.h"
 
 namespace arenite::convert {
@@ -40,7 +40,7 @@ class SentenceTransformers : public ::testing::Test {
   }
 
   EncoderSpec open(const ModelOptions& options = {}) const {
-    return open_encoder(folder_.path(), options).spec;
+    return encoder_at(folder_.path(), options);
   }
   ::testing::AssertionResult refuses(std::initializer_list<std::string_view> parts,
                                      const ModelOptions& options = {}) const {
@@ -170,9 +170,9 @@ TEST_F(SentenceTransformers, DenseMayHaveOtherActivations) {
 }
 
 TEST_F(SentenceTransformers, SaysThatTextsAreInLowerCase) {
-  EXPECT_FALSE(open_encoder(folder_.path()).lowers_case);
+  EXPECT_FALSE(model_at(folder_.path()).tokenizer.lowers_case);
   set("sentence_bert_config.json", "do_lower_case", true);
-  EXPECT_TRUE(open_encoder(folder_.path()).lowers_case);
+  EXPECT_TRUE(model_at(folder_.path()).tokenizer.lowers_case);
 }
 
 TEST_F(SentenceTransformers, TheTokenizersLengthHoldsWhereTheModuleSaysNone) {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/spec/decoder_spec.h"
+#include "convert/spec/model_spec.h"
 #include "convert/spec/model_options.h"
 #include "support/temp_folder.h"
 

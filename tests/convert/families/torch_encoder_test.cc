@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // State dicts of models around torch.nn.TransformerEncoder: names, facts beside them, refusals.
-#include "convert/families/torch_encoder.h"
+#include "convert/families/families.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "convert/families/encoder_fixture.h"
-#include "convert/families/encoder_source.h"
+#include "support/recognised.h"
 #include "support/refusal.h"
 
 namespace arenite::convert {
@@ -29,9 +29,9 @@ constexpr ModelOptions kFeatureOptions{.heads = 3,
                                        .embedding_scale = EmbeddingScale{}};
 
 TEST(TorchEncoder, ReadsSizesFromShapesAndTheRestFromTheConfig) {
-  const EncoderSource source = open_encoder(encoder_fixture(kFeatures));
-  EXPECT_EQ(source.kind, EncoderKind::kStateDict);
-  const EncoderSpec& spec = source.spec;
+  const Recognised read = model_at(encoder_fixture(kFeatures));
+  EXPECT_STREQ(read.form, "a state dict");
+  const EncoderSpec& spec = std::get<EncoderSpec>(read.spec);
   EXPECT_EQ(spec.vocab_size, 0u);
   EXPECT_EQ(spec.input_features, 5u);
   EXPECT_EQ(spec.model_dim, 12u);
@@ -70,7 +70,7 @@ TEST(TorchEncoder, AsksForAllThatIsMissingAtOnce) {
 TEST(TorchEncoder, SaysWhatItAssumes) {
   EditedEncoder encoder(kTokens);
   const auto assumed = [&](const ModelOptions& options) {
-    return open_encoder(encoder.write(), options).account.assumed;
+    return encoder_at(encoder.write(), options).account.assumed;
   };
   EXPECT_EQ(assumed({}),
             (std::vector<std::string>{"scores times 1/sqrt(head_dim)", "norms' epsilon 1e-05"}));
@@ -130,15 +130,15 @@ TEST(TorchEncoder, AHeadAsWideAsTheVocabularyGivesLogitsOfEachToken) {
   encoder.config["causal"] = true;
   encoder.tensors["classifier.weight"] = random_tensor("logits", {13, 12});
   encoder.tensors["classifier.bias"] = random_tensor("logits bias", {13});
-  const EncoderSource source = open_encoder(encoder.write());
-  EXPECT_EQ(source.spec.pooling, Pooling::kNone);
-  EXPECT_NE(source.account.assumed[0].find("reads each token"), std::string::npos);
+  const EncoderSpec spec = encoder_at(encoder.write());
+  EXPECT_EQ(spec.pooling, Pooling::kNone);
+  EXPECT_NE(spec.account.assumed[0].find("reads each token"), std::string::npos);
 }
 
 // What the field calls the parts: PyTorch's tutorials, old and new, and others.
 TEST(TorchEncoder, KnowsCommonNames) {
   const std::vector<double> expected =
-      run_row(open_encoder(encoder_fixture(kTokens)).spec, kTokens, 1).values;
+      run_row(encoder_at(encoder_fixture(kTokens)), kTokens, 1).values;
   for (const char* name :
        {"linear", "fc_out", "cls_head", "decoder", "lm_head", "out_proj", "fc", "output_layer",
         "head", "classification_head", "classifier.1", "generator.proj"}) {
@@ -163,7 +163,7 @@ TEST(TorchEncoder, KnowsCommonNames) {
 
 TEST(TorchEncoder, KnowsCommonNamesOfInputLayers) {
   const std::vector<double> expected =
-      run_row(open_encoder(encoder_fixture(kFeatures)).spec, kFeatures, 0).values;
+      run_row(encoder_at(encoder_fixture(kFeatures)), kFeatures, 0).values;
   for (const char* name : {"input_proj", "embedding", "linear", "encoder", "fc"}) {
     EditedEncoder encoder(kFeatures);
     encoder.rename("encoder.", "transformer.");
@@ -174,7 +174,7 @@ TEST(TorchEncoder, KnowsCommonNamesOfInputLayers) {
 
 TEST(TorchEncoder, NamesMayHaveAnyPrefix) {
   const std::vector<double> expected =
-      run_row(open_encoder(encoder_fixture(kTokens)).spec, kTokens, 1).values;
+      run_row(encoder_at(encoder_fixture(kTokens)), kTokens, 1).values;
   for (const char* prefix : {"model.", "_orig_mod.", "module.", "net.sub.", "_orig_mod.model."}) {
     EditedEncoder encoder(kTokens);
     encoder.rename("", prefix);

@@ -11,7 +11,7 @@
 #include "convert/convert.h"
 #include "convert/families/tiny_models.h"
 #include "convert/files/json_file.h"
-#include "support/reference_models.h"
+#include "support/recognised.h"
 #include "support/test_data.h"
 
 namespace arenite::convert {
@@ -39,19 +39,19 @@ class TransformersDecoder : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(TransformersDecoder, GivesTheResultsOfTransformers) {
-  const DecoderSpec spec = open_decoder(folder_).spec;
+  const DecoderSpec spec = decoder_at(folder_);
   EXPECT_TRUE(
       near(reference_decoder(spec, ids_).values, flat(expected_["results"]), kRelativeError));
 }
 
 // The conversion itself compares the runtime with the reference.
 TEST_P(TransformersDecoder, RunsAsTheReferenceSays) {
-  const DecoderConversion conversion = convert_decoder(folder_, "tiny", {}, {Target::kPortable});
+  const Conversion conversion = convert_model(folder_, "tiny", {}, {Target::kPortable});
   ASSERT_EQ(conversion.checks.size(), 1u);
   EXPECT_TRUE(conversion.checks[0].ran);
   const std::string_view name = GetParam();
   const bool is_headless = name.ends_with("-bare") && !name.ends_with("tied-bare");
-  EXPECT_EQ(conversion.source.spec.is_headless, is_headless);
+  EXPECT_EQ(conversion.decoder()->is_headless, is_headless);
   EXPECT_EQ(conversion.program.slots[conversion.program.output_slot].width,
             expected_["results"][0].size());
 }
@@ -74,7 +74,7 @@ class GemmaActivation : public ::testing::Test {
     fs::copy_file(fixture_ / "model.safetensors", copy / "model.safetensors",
                   fs::copy_options::overwrite_existing);
     folder_.write("gemma/config.json", config.dump());
-    return open_decoder(copy).spec;
+    return decoder_at(copy);
   }
   ::testing::AssertionResult gives(const DecoderSpec& spec, const char* results) {
     const auto ids = expected_["ids"].get<std::vector<uint32_t>>();

@@ -4,16 +4,16 @@
 
 #include <functional>
 
-#include "convert/families/encoder_source.h"
-#include "convert/families/hf_weights.h"
-#include "convert/families/llama2c.h"
+#include "convert/families/families.h"
 #include "convert/files/checkpoint.h"
 #include "convert/files/file_map.h"
 #include "convert/files/input_limits.h"
 #include "convert/files/json_file.h"
 #include "convert/files/npy.h"
 #include "convert/gguf/gguf_file.h"
+#include "convert/open/opened.h"
 #include "convert/tokenizers/tokenizer_source.h"
+#include "support/recognised.h"
 #include "support/refusal.h"
 #include "support/special_files.h"
 #include "support/temp_folder.h"
@@ -43,13 +43,13 @@ const std::vector<Reader>& readers() {
       {"m.safetensors", [](const fs::path& file) { Checkpoint::read(file); }},
       {"m.pt", [](const fs::path& file) { Checkpoint::read(file); }},
       {"m.gguf", [](const fs::path& file) { GgufFile::read(file); }},
-      {"m.bin", [](const fs::path& file) { read_llama2c(file); }},
+      {"m.bin", [](const fs::path& file) { open_model(file); }},
       {"x.npy", [](const fs::path& file) { NpyArray::read(file); }},
       {"config.json", [](const fs::path& file) { read_json_object(file); }},
-      {"modules.json", [](const fs::path& file) { open_encoder(file.parent_path(), {}); }},
+      {"modules.json", [](const fs::path& file) { testing::encoder_at(file.parent_path()); }},
       {"model.safetensors.index.json",
-       [](const fs::path& file) { read_hf_weights(file.parent_path()); }},
-      {"model.safetensors", [](const fs::path& file) { read_hf_weights(file.parent_path()); }},
+       [](const fs::path& file) { open_model(file.parent_path()); }},
+      {"model.safetensors", [](const fs::path& file) { open_model(file.parent_path()); }},
       {"tokenizer.json", [](const fs::path& file) { read_tokenizer(file); }},
       {"tokenizer.model", [](const fs::path& file) { read_tokenizer(file); }},
       {"tokenizer.bin", [](const fs::path& file) { read_tokenizer(file); }},

@@ -7,8 +7,9 @@
 #include <functional>
 #include <string>
 
-#include "convert/families/decoder_source.h"
 #include "convert/gguf/gguf_builder.h"
+#include "convert/gguf/gguf_file.h"
+#include "support/recognised.h"
 #include "support/refusal.h"
 
 namespace arenite::convert {
@@ -22,8 +23,8 @@ class GgufDecoderTest : public ::testing::Test {
     TensorMap tensors = llama_tensors();
     return gguf_of_llama(architecture, tensors);
   }
-  DecoderSource open(const GgufBuilder& builder) {
-    return open_decoder(folder_.write("m.gguf", builder.bytes()));
+  DecoderSpec open(const GgufBuilder& builder) {
+    return decoder_at(folder_.write("m.gguf", builder.bytes()));
   }
   ::testing::AssertionResult refuses(const GgufBuilder& builder,
                                      std::initializer_list<std::string_view> parts) {
@@ -53,26 +54,25 @@ TEST_F(GgufDecoderTest, HandsOutTheTokenizer) {
       .count("tokenizer.ggml.eos_token_id", 2)
       .raw("tokenizer.ggml.add_bos_token", GgufType::kBool, "\1")
       .text("tokenizer.chat_template", "{{ messages }}");
-  const DecoderSource source = open(builder);
-  EXPECT_EQ(source.kind, DecoderKind::kGguf);
-  ASSERT_TRUE(source.tokenizer.has_value());
-  EXPECT_EQ(source.tokenizer->model, "gpt2");
-  EXPECT_EQ(source.tokenizer->pre_tokenizer, "llama-bpe");
-  EXPECT_EQ(source.tokenizer->tokens.size(), kVocab);
-  EXPECT_EQ(source.tokenizer->tokens[10], "t10");
-  EXPECT_EQ(source.tokenizer->scores, scores);
-  EXPECT_EQ(source.tokenizer->types, types);
-  EXPECT_EQ(source.tokenizer->merges, std::vector<std::string>{"t 1"});
-  EXPECT_EQ(source.tokenizer->add_bos, true);
-  EXPECT_FALSE(source.tokenizer->add_eos.has_value());
-  EXPECT_EQ(source.spec.bos_id, 1u);
-  EXPECT_EQ(source.spec.eos_ids, std::vector<uint32_t>{2});
+  const DecoderSpec spec = open(builder);
+  const GgufTokenizer tokenizer = read_gguf_tokenizer(*GgufFile::read(folder_.path() / "m.gguf"));
+  EXPECT_EQ(tokenizer.model, "gpt2");
+  EXPECT_EQ(tokenizer.pre_tokenizer, "llama-bpe");
+  EXPECT_EQ(tokenizer.tokens.size(), kVocab);
+  EXPECT_EQ(tokenizer.tokens[10], "t10");
+  EXPECT_EQ(tokenizer.scores, scores);
+  EXPECT_EQ(tokenizer.types, types);
+  EXPECT_EQ(tokenizer.merges, std::vector<std::string>{"t 1"});
+  EXPECT_EQ(tokenizer.add_bos, true);
+  EXPECT_FALSE(tokenizer.add_eos.has_value());
+  EXPECT_EQ(spec.bos_id, 1u);
+  EXPECT_EQ(spec.eos_ids, std::vector<uint32_t>{2});
 }
 
 TEST_F(GgufDecoderTest, HasNoTokenizerWhereTheFileHasNone) {
-  const DecoderSource source = open(llama());
-  EXPECT_FALSE(source.tokenizer.has_value());
-  EXPECT_FALSE(source.spec.bos_id.has_value());
+  const DecoderSpec spec = open(llama());
+  EXPECT_FALSE(model_at(folder_.path() / "m.gguf").tokenizer.own);
+  EXPECT_FALSE(spec.bos_id.has_value());
 }
 
 TEST_F(GgufDecoderTest, RefusesTokenizersOfTheWrongTypeOrLength) {
@@ -154,9 +154,9 @@ TEST_F(GgufDecoderTest, RefusesScalesThatAreNotFiniteWhenTheyAreLoaded) {
   const std::string up =
       kGgufFormats[3].encode(tensors["model.layers.1.mlp.up_proj.weight"].values);
   bytes.replace(bytes.find(up), 2, bytes_of(uint16_t{0x7c00}));  // its first scale: infinity
-  const DecoderSource source = open_decoder(folder_.write("m.gguf", bytes));
+  const DecoderSpec spec = decoder_at(folder_.write("m.gguf", bytes));
   const auto load_all = [&] {
-    for (const LayerSpec& layer : source.spec.layers) layer.up.weight.load();
+    for (const LayerSpec& layer : spec.layers) layer.up.weight.load();
   };
   EXPECT_TRUE(testing::refuses(load_all, {"'blk.1.ffn_up.weight'", "expected finite weights"}));
 }

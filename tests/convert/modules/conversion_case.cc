@@ -17,12 +17,12 @@ constexpr const char* kFileName = "weights.safetensors";
 }  // namespace
 
 convert::Conversion convert_file(const std::filesystem::path& checkpoint,
-                                 const convert::ModuleOptions& options) {
-  return convert::convert_checkpoint(checkpoint, "test", options, all_targets());
+                                 const convert::ModelOptions& options) {
+  return convert::convert_model(checkpoint, "test", {.source = options}, all_targets());
 }
 
 convert::Conversion convert_bytes(const std::string& checkpoint,
-                                  const convert::ModuleOptions& options) {
+                                  const convert::ModelOptions& options) {
   const testing::TempFolder folder;
   return convert_file(folder.write(kFileName, checkpoint), options);
 }
@@ -49,7 +49,7 @@ convert::Conversion convert_bytes(const std::string& checkpoint,
 }
 
 ::testing::AssertionResult is_refused(const std::string& checkpoint,
-                                      const convert::ModuleOptions& options,
+                                      const convert::ModelOptions& options,
                                       std::initializer_list<std::string_view> parts) {
   const auto refused = testing::refuses([&] { convert_bytes(checkpoint, options); }, parts);
   return refused ? testing::refuses([&] { convert_bytes(checkpoint, options); }, {kFileName})

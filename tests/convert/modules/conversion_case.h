@@ -19,9 +19,9 @@ namespace arenite::test {
 
 // Writes the bytes to a file of their own and converts it, for all targets.
 convert::Conversion convert_bytes(const std::string& checkpoint,
-                                  const convert::ModuleOptions& options = {});
+                                  const convert::ModelOptions& options = {});
 convert::Conversion convert_file(const std::filesystem::path& checkpoint,
-                                 const convert::ModuleOptions& options = {});
+                                 const convert::ModelOptions& options = {});
 
 inline constexpr double kOutputTolerance = 1e-5;  // outputs here are of the order of 1
 
@@ -37,7 +37,7 @@ inline constexpr double kOutputTolerance = 1e-5;  // outputs here are of the ord
 
 // Whether conversion ends in an InputError with all of these parts, the file's name among them.
 ::testing::AssertionResult is_refused(const std::string& checkpoint,
-                                      const convert::ModuleOptions& options,
+                                      const convert::ModelOptions& options,
                                       std::initializer_list<std::string_view> parts);
 
 }  // namespace arenite::test

@@ -14,7 +14,7 @@ using convert::Conversion;
 using convert::DenseMask;
 using convert::MaskChoice;
 using convert::MaskOnes;
-using convert::ModuleOptions;
+using convert::ModelOptions;
 
 constexpr uint32_t kContext = 33;  // one more than a tile
 
@@ -41,15 +41,15 @@ AttentionOracle two_heads_oracle(const CheckpointBuilder& weights, const DenseMa
   return oracle;
 }
 
-ModuleOptions with(MaskChoice mask, uint32_t window = 0, uint32_t context = 0) {
-  ModuleOptions options;
+ModelOptions with(MaskChoice mask, uint32_t window = 0, uint32_t context = 0) {
+  ModelOptions options;
   options.heads = 2;
   options.mask = mask;
   options.window = window;
   options.context = context;
   return options;
 }
-const ModuleOptions kPlain = with(MaskChoice::kUnsaid);
+const ModelOptions kPlain = with(MaskChoice::kUnsaid);
 
 CheckpointBuilder with_mask(const DenseMask& dense, const char* name = "mask") {
   return two_heads().add(name, {1, dense.positions, dense.positions},
@@ -60,8 +60,8 @@ TEST(MaskedModules, ComputeWithTheMaskOfTheirBuffer) {
   for (const MaskPattern& pattern : mask_patterns(kContext)) {
     const CheckpointBuilder weights = with_mask(pattern.dense);
     const Conversion conversion = convert_bytes(weights.safetensors(), kPlain);
-    ASSERT_EQ(conversion.module.masks.size(), 1u);
-    EXPECT_EQ(conversion.module.masks[0].kind, pattern.kind) << pattern.name;
+    ASSERT_EQ(conversion.module()->masks.size(), 1u);
+    EXPECT_EQ(conversion.module()->masks[0].kind, pattern.kind) << pattern.name;
     EXPECT_EQ(conversion.program.positions_max, kContext);
     EXPECT_TRUE(runs_as(conversion, two_heads_oracle(weights, pattern.dense))) << pattern.name;
   }
@@ -111,8 +111,8 @@ TEST(MaskedModules, ComputeWithADifferentMaskForEachHead) {
   oracle.heads = 6;
   oracle.sees = [&](uint32_t head, uint32_t q, uint32_t k) { return of_heads[head].at(q, k); };
   const Conversion conversion = convert_bytes(weights.safetensors());
-  EXPECT_EQ(conversion.module.masks.size(), 5u);
-  EXPECT_EQ(conversion.module.mask_origins.size(), 5u);
+  EXPECT_EQ(conversion.module()->masks.size(), 5u);
+  EXPECT_EQ(conversion.module()->mask_origins.size(), 5u);
   EXPECT_TRUE(runs_as(conversion, oracle));
 }
 
@@ -138,12 +138,12 @@ TEST(MaskedModules, HaveTheContextAskedForWhereThereIsNoBuffer) {
   const Conversion conversion =
       convert_bytes(two_heads().safetensors(), with(MaskChoice::kWindow, 12, 10));
   EXPECT_EQ(conversion.program.positions_max, 10u);
-  EXPECT_EQ(conversion.module.masks[0], convert::band_mask(kUnlimited, 0, 10));
+  EXPECT_EQ(conversion.module()->masks[0], convert::band_mask(kUnlimited, 0, 10));
 }
 
 TEST(MaskedModules, AcceptAnOptionThatSaysWhatTheBufferSays) {
   const std::vector<MaskPattern> patterns = mask_patterns(kContext);
-  const auto accepts = [&](size_t pattern, const ModuleOptions& options) {
+  const auto accepts = [&](size_t pattern, const ModelOptions& options) {
     const std::string bytes = with_mask(patterns[pattern].dense).safetensors();
     return std::ranges::equal(convert_bytes(bytes, options).file.span(),
                               convert_bytes(bytes, kPlain).file.span());
@@ -172,8 +172,8 @@ TEST(MaskedModules, FindBuffersOfEveryKnownName) {
   for (const char* name : {"mask", "bias", "tril", "causal_mask", "attn_mask"}) {
     const CheckpointBuilder weights = with_mask(mask_patterns(kContext)[3].dense, name);
     const Conversion conversion = convert_bytes(weights.safetensors(), kPlain);
-    EXPECT_EQ(conversion.module.masks[0], convert::band_mask(3, 0, kContext)) << name;
-    EXPECT_NE(conversion.module.mask_origins[0].find(name), std::string::npos);
+    EXPECT_EQ(conversion.module()->masks[0], convert::band_mask(3, 0, kContext)) << name;
+    EXPECT_NE(conversion.module()->mask_origins[0].find(name), std::string::npos);
   }
 }
 
@@ -190,7 +190,7 @@ TEST(MaskedModules, RefuseTwoBuffersAndMasksOfDifferentSizes) {
               ones_where_hidden(mask_patterns(static_cast<uint32_t>(side))[0].dense));
   }
   EXPECT_TRUE(is_refused(heads.safetensors(), {}, {"9 and 10 positions", "--context N"}));
-  ModuleOptions shorter;
+  ModelOptions shorter;
   shorter.context = 9;
   EXPECT_EQ(convert_bytes(heads.safetensors(), shorter).program.positions_max, 9u);
 }
@@ -199,7 +199,7 @@ TEST(MaskedModules, RefuseAMaskThatHidesARowAndNameTheRow) {
   const DenseMask hole = dense_where(12, [](uint32_t q, uint32_t k) { return q != 5 && k <= q; });
   EXPECT_TRUE(is_refused(with_mask(hole).safetensors(), kPlain, {"'mask'", "row 5 of 12"}));
   for (const bool ones_show : {true, false}) {
-    ModuleOptions options = kPlain;
+    ModelOptions options = kPlain;
     options.mask_ones = ones_show ? MaskOnes::kVisible : MaskOnes::kHidden;
     CheckpointBuilder weights = two_heads();
     weights.add("mask", {12, 12}, ones_show ? ones_where_visible(hole) : ones_where_hidden(hole));

@@ -11,7 +11,7 @@ namespace arenite::test {
 namespace {
 
 using convert::DType;
-using convert::ModuleOptions;
+using convert::ModelOptions;
 
 CheckpointBuilder split_weights(uint32_t outputs = 4, uint32_t inputs = 3) {
   CheckpointBuilder weights;
@@ -27,15 +27,15 @@ CheckpointBuilder torch_weights() {
   return weights.add("in_proj_bias", {12}).add_linear("out_proj", 4, 4);
 }
 
-ModuleOptions with_heads(uint32_t heads) {
-  ModuleOptions options;
+ModelOptions with_heads(uint32_t heads) {
+  ModelOptions options;
   options.heads = heads;
   return options;
 }
 
 ::testing::AssertionResult is_refused(const CheckpointBuilder& weights,
                                       std::initializer_list<std::string_view> parts,
-                                      const ModuleOptions& options = {}) {
+                                      const ModelOptions& options = {}) {
   return test::is_refused(weights.safetensors(), options, parts);
 }
 
@@ -67,7 +67,7 @@ TEST(RecognitionErrors, ListThePrefixesOfSeveralModules) {
     }
   }
   EXPECT_TRUE(is_refused(weights, {"there are 2 modules", "--module PREFIX", "'h.0.'", "'h.1.'"}));
-  ModuleOptions options;
+  ModelOptions options;
   options.module = "h.2";
   EXPECT_TRUE(is_refused(weights, {"there is no module 'h.2'", "'h.0.'", "'h.1.'"}, options));
 }
@@ -79,7 +79,7 @@ TEST(RecognitionErrors, ListTensorsThatAreLeftOver) {
   for (const char* name : {"a.W_query", "a.W_key", "a.W_value"}) elsewhere.add_linear(name, 2, 2);
   elsewhere.add("ab.weight", {1});
   EXPECT_TRUE(is_refused(elsewhere, {"not part of it", "'ab.weight'"}));
-  ModuleOptions options;
+  ModelOptions options;
   options.module = "a";
   EXPECT_NO_THROW(convert_bytes(elsewhere.safetensors(), options));
 }
@@ -195,7 +195,7 @@ TEST(RecognitionErrors, AskForTheWidthOfAMaskAlone) {
   CheckpointBuilder weights;
   weights.add("tril", {2, 2}, {1, 0, 1, 1});
   EXPECT_TRUE(is_refused(weights, {"--features N"}));
-  ModuleOptions options = with_heads(2);
+  ModelOptions options = with_heads(2);
   options.features = 3;
   EXPECT_TRUE(is_refused(weights, {"one head", "--heads says 2"}, options));
 }

@@ -11,13 +11,13 @@ namespace {
 
 using convert::Conversion;
 using convert::DType;
-using convert::ModuleOptions;
+using convert::ModelOptions;
 
 // A checkpoint, what a person must say about it, and what it then is.
 struct Idiom {
   std::string architecture;
   CheckpointBuilder weights;
-  ModuleOptions options;
+  ModelOptions options;
   AttentionOracle oracle;
 };
 
@@ -153,7 +153,7 @@ std::vector<Idiom> all_idioms() {
 TEST(Recognition, ComputesWhatEveryKnownModuleComputes) {
   for (const Idiom& idiom : all_idioms()) {
     const Conversion conversion = convert_bytes(idiom.weights.safetensors(), idiom.options);
-    EXPECT_EQ(conversion.module.architecture, idiom.architecture);
+    EXPECT_EQ(conversion.module()->architecture, idiom.architecture);
     EXPECT_TRUE(runs_as(conversion, idiom.oracle)) << idiom.architecture;
   }
 }
@@ -187,7 +187,7 @@ TEST(Recognition, TakesOneOfSeveralModulesByItsPrefix) {
   }
   two.add("wte.weight", {7, 3});
   for (const char* prefix : {"h.1.attn", "h.1.attn."}) {
-    ModuleOptions options;
+    ModelOptions options;
     options.module = prefix;
     AttentionOracle oracle;
     oracle.query = oracle_linear(two, "h.1.attn.W_query", 4, 3);
@@ -201,7 +201,7 @@ TEST(Recognition, TakesOneOfSeveralModulesByItsPrefix) {
 TEST(Recognition, TakesAModuleWithoutPrefixFromALargerCheckpoint) {
   CheckpointBuilder weights = causal_attention().weights;
   weights.add_linear("h.W_query", 2, 3).add_linear("h.W_key", 2, 3).add_linear("h.W_value", 2, 3);
-  ModuleOptions options;
+  ModelOptions options;
   options.module = "h";
   EXPECT_EQ(convert_bytes(weights.safetensors(), options).module.positions_max, 0u);
 }
@@ -213,7 +213,7 @@ TEST(Recognition, SplitsHeadsOfModulesThatMayHaveOne) {
   Idiom even = split_idiom("MultiHeadAttention", kSplit, 5, 4, 6, true);
   set_heads(even, 2);
   const Conversion conversion = convert_bytes(even.weights.safetensors(), even.options);
-  EXPECT_EQ(conversion.module.architecture, even.architecture);
+  EXPECT_EQ(conversion.module()->architecture, even.architecture);
   EXPECT_TRUE(runs_as(conversion, even.oracle));
 }
 

@@ -11,7 +11,7 @@ namespace {
 using convert::Checkpoint;
 using convert::Conversion;
 using convert::MaskChoice;
-using convert::ModuleOptions;
+using convert::ModelOptions;
 
 struct TorchCase {
   const char* name;
@@ -33,8 +33,8 @@ const std::vector<std::string> kFormats = {".safetensors", ".pt"};
 const std::vector<std::string> kFormats = {".safetensors"};
 #endif
 
-ModuleOptions options_of(const TorchCase& torch, MaskChoice mask, uint32_t window = 0) {
-  ModuleOptions options;
+ModelOptions options_of(const TorchCase& torch, MaskChoice mask, uint32_t window = 0) {
+  ModelOptions options;
   options.heads = torch.heads;
   if (torch.module != nullptr) options.module = torch.module;
   options.mask = mask;
@@ -69,7 +69,7 @@ TEST(TorchModules, ComputeWhatMultiheadAttentionComputes) {
       for (const auto& mask : masks) {
         const Conversion conversion =
             convert_file(file_of(torch, format), options_of(torch, mask.mask, mask.window));
-        EXPECT_EQ(conversion.module.architecture, "torch.nn.MultiheadAttention");
+        EXPECT_EQ(conversion.module()->architecture, "torch.nn.MultiheadAttention");
         EXPECT_TRUE(runs_as_torch(torch, conversion, mask.output))
             << torch.name << format << " " << mask.output;
       }
@@ -100,7 +100,7 @@ TEST(TorchModules, TakeOneInputUnlessWidthsDiffer) {
 
 TEST(TorchModules, OfALargerCheckpointMustBeNamed) {
   const std::filesystem::path file = file_of(kGptCase, ".safetensors");
-  ModuleOptions options;
+  ModelOptions options;
   options.heads = 3;
   EXPECT_TRUE(
       testing::refuses([&] { convert_file(file, options); },

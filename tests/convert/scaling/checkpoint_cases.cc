@@ -4,15 +4,15 @@
 
 #include <cmath>
 
-#include "convert/families/hf_weights.h"
-#include "convert/families/llama2c.h"
+#include "convert/families/families.h"
 #include "convert/files/checkpoint.h"
 #include "convert/files/npy.h"
 #include "convert/gguf/gguf_builder.h"
 #include "convert/gguf/gguf_decoder.h"
 #include "convert/gguf/gguf_file.h"
 #include "convert/gguf/gguf_metadata.h"
-#include "convert/modules/module_recognition.h"
+#include "convert/modules/attention_modules.h"
+#include "convert/open/opened.h"
 #include "convert/scaling/reader_cases.h"
 #include "convert/spec/model_tensors.h"
 #include "support/byte_string.h"
@@ -122,10 +122,12 @@ void read_tensors(const std::filesystem::path& file) {
   convert::ModelTensors(store).finish();  // throws, as nobody took any
 }
 
+void read_llama2c(const std::filesystem::path& file) {
+  convert::read_llama2c(convert::open_model(file));
+}
+
 void read_module(const std::filesystem::path& file) {
-  convert::TensorStore store(file.string());
-  store.add(std::make_shared<const Checkpoint>(Checkpoint::read(file)));
-  convert::read_attention_module(store, {});
+  convert::read_attention_module(convert::open_model(file), {});
 }
 
 InputFiles gguf_tensors(size_t size) {
@@ -219,9 +221,7 @@ std::vector<ReaderCase> checkpoint_cases() {
   const auto read_npy = [](const std::filesystem::path& file) {
     convert::NpyArray::read(file).to_f32();
   };
-  const auto read_index = [](const std::filesystem::path& file) {
-    convert::read_hf_weights(file.parent_path(), file);
-  };
+  const auto read_index = [](const std::filesystem::path& file) { convert::open_model(file); };
   return {
       {"safetensors", "many tensors", 2000, many_tensors, read_tensors},
       {"safetensors", "many tensors of nothing", 2000, empty_tensors, read_tensors},
@@ -239,9 +239,9 @@ std::vector<ReaderCase> checkpoint_cases() {
       {"GGUF", "many arrays", 50, gguf_arrays, read_gguf},
       {"GGUF", "many empty strings", 20'000, gguf_strings, read_gguf},
       {"llama2.c", "many layers", 200,
-       [](size_t size) { return llama2c(static_cast<int32_t>(size), 1); }, convert::read_llama2c},
+       [](size_t size) { return llama2c(static_cast<int32_t>(size), 1); }, read_llama2c},
       {"llama2.c", "a large vocabulary", 50'000,
-       [](size_t size) { return llama2c(1, static_cast<int32_t>(size)); }, convert::read_llama2c},
+       [](size_t size) { return llama2c(1, static_cast<int32_t>(size)); }, read_llama2c},
       {".npy", "many bytes", 100'000, npy, read_npy},
       {".npy", "a long header", 10'000, npy_header, read_npy},
       {"model index", "many shards", 100, index_of_shards, read_index},

@@ -26,7 +26,6 @@
 namespace arenite::testing {
 namespace {
 
-using convert::encoder_tokenizer;
 using convert::TokenizerSpec;
 using test::TestTokenizer;
 using Texts = std::vector<std::string>;
@@ -131,6 +130,17 @@ TEST_F(VocabTxt, TakesAddedTokensOnlyWithWhatTheyAreFor) {
   EXPECT_EQ(spec.tokens.at(5), "<end>");
 }
 
+// The tokenizer of an encoder with `rows` rows whose files are in `folder`.
+std::optional<TokenizerSpec> encoder_tokenizer(const std::filesystem::path& folder,
+                                               const std::filesystem::path& chosen, uint32_t rows,
+                                               bool lowers_case = false) {
+  return tokenizer_for({.folder = folder,
+                        .files = convert::kEncoderTokenizers,
+                        .lowers_case = lowers_case,
+                        .vocab_size = rows},
+                       chosen);
+}
+
 TEST_F(VocabTxt, LowersCaseForAnEncoderThatWantsIt) {
   ARENITE_NEEDS_UTF8PROC
   write(specials_ + "a\n");
@@ -152,11 +162,9 @@ TEST_F(VocabTxt, IsFoundForAnEncoder) {
   ARENITE_NEEDS_UTF8PROC
   EXPECT_FALSE(encoder_tokenizer(folder_.path(), "", 9).has_value());
   write(specials_ + "a\n");
-  for (const auto& path : {folder_.path(), folder_.path() / "model.pt"}) {
-    const auto spec = encoder_tokenizer(path, "", 8);
-    ASSERT_TRUE(spec.has_value());
-    EXPECT_FALSE(spec->punctuation.empty());  // completed
-  }
+  const auto spec = encoder_tokenizer(folder_.path(), "", 8);
+  ASSERT_TRUE(spec.has_value());
+  EXPECT_FALSE(spec->punctuation.empty());  // completed
   EXPECT_FALSE(encoder_tokenizer(folder_.path(), convert::kNoTokenizer, 8).has_value());
   EXPECT_TRUE(encoder_tokenizer("", folder_.path(), 6).has_value());
   EXPECT_TRUE(encoder_tokenizer("", folder_.path() / "vocab.txt", 6).has_value());
@@ -170,7 +178,7 @@ TEST(SentimentVocabulary, GivesTheIdsThatTheModelWasTrainedWith) {
   ARENITE_NEEDS_UTF8PROC
   const auto folder = collection_folder() / "real" / "sentiment-sst2";
   ARENITE_NEEDS_DATA(folder);
-  const TestTokenizer tokenizer(*encoder_tokenizer(folder / "model.pt", "", 4998));
+  const TestTokenizer tokenizer(*encoder_tokenizer(folder, "", 4998));
   const auto ids = convert::NpyArray::read(folder / "input_ids.npy").to_i64();
   const auto lengths = convert::NpyArray::read(folder / "lengths.npy").to_i64();
   const size_t row = ids.size() / lengths.size();

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "convert/gguf/gguf_tokens.h"
 #include "convert/tokenizers/tokenizer_builders.h"
 #include "support/pickle_builder.h"
 #include "support/refusal.h"
@@ -15,20 +16,18 @@
 namespace arenite::testing {
 namespace {
 
-using convert::DecoderKind;
-using convert::DecoderSource;
+using convert::kDecoderTokenizers;
+using convert::kEncoderTokenizers;
+using convert::kLlama2cTokenizers;
+using convert::kStateDictTokenizers;
 using convert::tokenizer_for;
+using convert::TokenizerPlace;
 using convert::TokenizerSpec;
 using nlohmann::json;
 
 const std::string kLow = "\xE2\x96\x81";
 
-DecoderSource source_of(DecoderKind kind, uint32_t vocab_size = 1000) {
-  DecoderSource source;
-  source.kind = kind;
-  source.spec.vocab_size = vocab_size;
-  return source;
-}
+using Files = std::span<const char* const>;
 
 std::string json_file() { return low_line_json({kLow, "a"}, {{kLow, "a"}}).dump(); }
 
@@ -43,11 +42,10 @@ std::string character_pickle() {
 
 class TokenizerFor : public ::testing::Test {
  protected:
-  // The file that the tokenizer of a model of this kind is read from; empty for none.
-  std::string origin(DecoderKind kind, const char* model, const char* chosen = "") const {
-    const auto spec =
-        tokenizer_for(*model == '\0' ? folder_.path() : folder_.path() / model,
-                      *chosen == '\0' ? "" : folder_.path() / chosen, source_of(kind));
+  // The file that the tokenizer of a model beside such files is read from; empty for none.
+  std::string origin(Files files, const char* chosen = "") const {
+    const auto spec = tokenizer_for({.folder = folder_.path(), .files = files, .vocab_size = 1000},
+                                    *chosen == '\0' ? "" : folder_.path() / chosen);
     return spec ? std::filesystem::path(spec->origin).filename().string() : "";
   }
 
@@ -55,46 +53,46 @@ class TokenizerFor : public ::testing::Test {
 };
 
 TEST_F(TokenizerFor, LooksBesideAModelForWhatGoesWithItsKind) {
-  EXPECT_EQ(origin(DecoderKind::kHuggingFace, ""), "");
+  EXPECT_EQ(origin(kDecoderTokenizers), "");
   folder_.write("tokenizer.bin", llama2c_tokenizer());
   folder_.write("meta.pkl", character_pickle());
-  EXPECT_EQ(origin(DecoderKind::kHuggingFace, ""), "");
-  EXPECT_EQ(origin(DecoderKind::kLlama2c, "m.bin"), "tokenizer.bin");
-  EXPECT_EQ(origin(DecoderKind::kStateDict, "m.pt"), "meta.pkl");
-  EXPECT_EQ(origin(DecoderKind::kGguf, "m.gguf"), "");
+  EXPECT_EQ(origin(kDecoderTokenizers), "");
+  EXPECT_EQ(origin(kLlama2cTokenizers), "tokenizer.bin");
+  EXPECT_EQ(origin(kStateDictTokenizers), "meta.pkl");
+  EXPECT_EQ(origin({}), "");
 
   folder_.write("vocab.json", json{{"a", 0}, {"b", 1}}.dump());
-  EXPECT_EQ(origin(DecoderKind::kHuggingFace, ""), "vocab.json");
+  EXPECT_EQ(origin(kDecoderTokenizers), "vocab.json");
   folder_.write("tokenizer.model", SentencePieceFile{llama_pieces({kLow, "a"})}.bytes());
-  EXPECT_EQ(origin(DecoderKind::kHuggingFace, ""), "tokenizer.model");
+  EXPECT_EQ(origin(kDecoderTokenizers), "tokenizer.model");
   folder_.write("tokenizer.json", json_file());
-  EXPECT_EQ(origin(DecoderKind::kHuggingFace, ""), "tokenizer.json");
-  EXPECT_EQ(origin(DecoderKind::kHuggingFace, "model.safetensors"), "tokenizer.json");
-  EXPECT_EQ(origin(DecoderKind::kLlama2c, "m.bin"), "tokenizer.bin");
+  EXPECT_EQ(origin(kDecoderTokenizers), "tokenizer.json");
+  EXPECT_EQ(origin(kEncoderTokenizers), "tokenizer.json");
+  EXPECT_EQ(origin(kLlama2cTokenizers), "tokenizer.bin");
 }
 
 TEST_F(TokenizerFor, TakesTheChosenOneBeforeAllOthers) {
   folder_.write("tokenizer.bin", llama2c_tokenizer());
   folder_.write("chosen", json_file());
-  EXPECT_EQ(origin(DecoderKind::kLlama2c, "m.bin", "chosen"), "chosen");
+  EXPECT_EQ(origin(kLlama2cTokenizers, "chosen"), "chosen");
   std::filesystem::create_directory(folder_.path() / "other");
   folder_.write("other/tokenizer.json", json_file());
-  EXPECT_EQ(origin(DecoderKind::kLlama2c, "m.bin", "other"), "tokenizer.json");
+  EXPECT_EQ(origin(kLlama2cTokenizers, "other"), "tokenizer.json");
 }
 
 TEST_F(TokenizerFor, DoesWithoutWhereAskedTo) {
   folder_.write("tokenizer.json", R"({"model": {"type": "Unigram"}})");
-  const DecoderSource source = source_of(DecoderKind::kHuggingFace);
-  EXPECT_TRUE(refuses([&] { tokenizer_for(folder_.path(), "", source); },
+  const TokenizerPlace place = {.folder = folder_.path(), .files = kDecoderTokenizers};
+  EXPECT_TRUE(refuses([&] { tokenizer_for(place, ""); },
                       {"tokenizer.json", "Unigram", "--tokenizer none"}));
-  EXPECT_FALSE(tokenizer_for(folder_.path(), convert::kNoTokenizer, source).has_value());
+  EXPECT_FALSE(tokenizer_for(place, convert::kNoTokenizer).has_value());
 }
 
 TEST_F(TokenizerFor, RefusesAChoiceThatIsNotThere) {
-  EXPECT_TRUE(refuses([&] { origin(DecoderKind::kLlama2c, "m.bin", "gone.json"); },
+  EXPECT_TRUE(refuses([&] { origin(kLlama2cTokenizers, "gone.json"); },
                       {"cannot open '", "gone.json", "No such file"}));
   std::filesystem::create_directory(folder_.path() / "empty");
-  EXPECT_TRUE(refuses([&] { origin(DecoderKind::kLlama2c, "m.bin", "empty"); },
+  EXPECT_TRUE(refuses([&] { origin(kLlama2cTokenizers, "empty"); },
                       {"empty", "tokenizer.json, vocab.txt, tokenizer.model or vocab.json"}));
 }
 
@@ -109,46 +107,49 @@ convert::GgufTokenizer gguf_tokenizer() {
   return tokenizer;
 }
 
+TokenizerPlace place_of(const convert::GgufTokenizer& tokenizer, uint32_t vocab_size = 1000) {
+  return {.own = [=] { return convert::understand_gguf_tokenizer(tokenizer, "m.gguf"); },
+          .vocab_size = vocab_size};
+}
+
 TEST_F(TokenizerFor, TakesTheOneInsideAGgufFile) {
-  DecoderSource source = source_of(DecoderKind::kGguf);
-  source.tokenizer = gguf_tokenizer();
-  source.tokenizer->bos_id = 1;
-  const auto spec = tokenizer_for("m.gguf", "", source);
+  convert::GgufTokenizer inside = gguf_tokenizer();
+  inside.bos_id = 1;
+  const auto spec = tokenizer_for(place_of(inside), "");
   ASSERT_TRUE(spec.has_value());
   EXPECT_EQ(spec->origin, "m.gguf");
   const test::TestTokenizer tokenizer(*spec);
   EXPECT_EQ(tokenizer.texts(tokenizer.encode("aa")), (std::vector<std::string>{"<s>", " a", "a"}));
-  const auto chosen = tokenizer_for("m.gguf", folder_.write("t.json", json_file()), source);
+  const auto chosen = tokenizer_for(place_of(inside), folder_.write("t.json", json_file()));
   EXPECT_EQ(chosen->origin, (folder_.path() / "t.json").string());
 }
 
 TEST_F(TokenizerFor, AsksTheModelWhichTokensBeginAndEndATextWhereTheTokenizerDoesNotSay) {
-  DecoderSource source = source_of(DecoderKind::kGguf);
-  source.tokenizer = gguf_tokenizer();
-  source.tokenizer->bos_id = kNoToken;  // as files write -1
-  source.tokenizer->eos_id = kNoToken;
-  source.spec.bos_id = 1;
-  source.spec.eos_ids = {999, 2, 5};  // 999 is a row of padding
-  const auto found = tokenizer_for("m.gguf", "", source);
+  convert::GgufTokenizer inside = gguf_tokenizer();
+  inside.bos_id = kNoToken;  // as files write -1
+  inside.eos_id = kNoToken;
+  TokenizerPlace place = place_of(inside);
+  place.bos_id = 1;
+  place.eos_ids = {999, 2, 5};  // 999 is a row of padding
+  const auto found = tokenizer_for(place, "");
   EXPECT_EQ(found->bos, 1u);
   EXPECT_EQ(found->ends, (std::vector<TokenId>{2, 5}));
   EXPECT_EQ(found->flags & format::kAddBos, 0u);  // which nobody has asked for
-  source.tokenizer->bos_id = 3;
-  source.tokenizer->eos_id = 4;
-  const auto own = tokenizer_for("m.gguf", "", source);
+  inside.bos_id = 3;
+  inside.eos_id = 4;
+  place.own = place_of(inside).own;
+  const auto own = tokenizer_for(place, "");
   EXPECT_EQ(own->bos, 3u);
   EXPECT_EQ(own->ends, (std::vector<TokenId>{4}));
 }
 
 TEST_F(TokenizerFor, RefusesMoreTokensThanTheModelHasRows) {
-  DecoderSource source = source_of(DecoderKind::kGguf, 261);  // 3 + 256 + 3 tokens
-  source.tokenizer = gguf_tokenizer();
-  EXPECT_TRUE(refuses([&] { tokenizer_for("m.gguf", "", source); },
+  const convert::GgufTokenizer inside = gguf_tokenizer();  // 3 + 256 + 3 tokens
+  EXPECT_TRUE(refuses([&] { tokenizer_for(place_of(inside, 261), ""); },
                       {"m.gguf", "262 tokens", "261 rows", "at most as many"}));
-  source.spec.vocab_size = 262;
-  EXPECT_EQ(convert::check_vocabulary(*tokenizer_for("m.gguf", "", source), 262), 0u);
-  source.spec.vocab_size = 320;  // rounded up to a multiple of 64
-  EXPECT_EQ(convert::check_vocabulary(*tokenizer_for("m.gguf", "", source), 320), 58u);
+  EXPECT_EQ(convert::check_vocabulary(*tokenizer_for(place_of(inside, 262), ""), 262), 0u);
+  // Rounded up to a multiple of 64.
+  EXPECT_EQ(convert::check_vocabulary(*tokenizer_for(place_of(inside, 320), ""), 320), 58u);
 }
 
 }  // namespace

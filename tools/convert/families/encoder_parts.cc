@@ -4,26 +4,10 @@
 
 #include <utility>
 
-#include "convert/families/hf_common.h"
+#include "convert/families/hf_fields.h"
 #include "convert/files/error.h"
 
 namespace arenite::convert {
-
-uint32_t pooled_width(const EncoderSpec& spec) {
-  return spec.model_dim * static_cast<uint32_t>(1 + spec.more_pooling.size());
-}
-
-uint32_t output_width(const EncoderSpec& spec) {
-  uint32_t width = pooled_width(spec);
-  for (const HeadStepSpec& step : spec.head) {
-    if (step.linear) width = step.linear->weight.rows;
-  }
-  return width;
-}
-
-bool is_normalized(const EncoderSpec& spec) {
-  return !spec.head.empty() && spec.head.back().normalize;
-}
 
 void set_heads(EncoderSpec& spec, uint32_t heads, size_t layers, const std::string& where) {
   if (layers == 0 || layers > kLayersMax) {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "convert/spec/config_fields.h"
-#include "convert/spec/encoder_spec.h"
 #include "convert/spec/model_options.h"
+#include "convert/spec/model_spec.h"
 #include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {

@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
+#include "convert/families/families.h"
 #include "convert/files/error.h"
 
 namespace arenite::convert {
@@ -92,6 +94,12 @@ bool is_of_transformers(const StoredTensor& tensor) {
 }
 
 }  // namespace
+
+bool is_gpt_state_dict(const TensorStore& tensors) {
+  return std::ranges::any_of(tensors.tensors(), [](const StoredTensor& tensor) {
+    return tensor.name.ends_with("wte.weight") || tensor.name.ends_with("tok_emb.weight");
+  });
+}
 
 FoundGpt find_gpt_family(const std::vector<StoredTensor>& tensors, const std::string& where) {
   for (const StoredTensor& tensor : tensors) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Takes the tensors by the names of their family, and asks for what they do not say.
-#include "convert/families/gpt_state_dict.h"
+#include "convert/families/families.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 
 #include "convert/families/decoder_buffers.h"
 #include "convert/families/gpt_families.h"
-#include "convert/families/hf_common.h"
 #include "convert/families/hf_fields.h"
 #include "convert/families/state_dict_answers.h"
 #include "convert/files/error.h"
@@ -177,19 +176,18 @@ class GptReader {
 
 }  // namespace
 
-GptStateDict read_gpt_state_dict(const std::shared_ptr<const Checkpoint>& checkpoint,
-                                 const std::filesystem::path& config, const ModelOptions& options) {
-  TensorStore store(checkpoint->file_name());
-  store.add(checkpoint, wrapper_of(*checkpoint));
+DecoderSpec read_gpt_state_dict(const Opened& model, const ModelOptions& options) {
+  const TensorStore store = model.tensors.unwrapped();
+  const std::string where = quote(store.source());
   ModelTensors tensors(store);
-  const std::string where = quote(checkpoint->file_name());
-  TrainingFacts facts(*checkpoint, config);
+  TrainingFacts facts(model);
   StateDictAnswers answers(options, facts, where);
   DecoderSpec spec =
       GptReader(tensors, facts, answers, find_gpt_family(store.tensors(), where)).run();
   pass_over_buffers(tensors);
   tensors.finish();
-  return {std::move(spec), answers.account()};
+  spec.account = answers.account();
+  return spec;
 }
 
 }  // namespace arenite::convert

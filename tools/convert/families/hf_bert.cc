@@ -4,8 +4,8 @@
 #include <string>
 
 #include "convert/families/encoder_parts.h"
-#include "convert/families/hf_common.h"
 #include "convert/families/hf_encoder.h"
+#include "convert/families/hf_fields.h"
 #include "convert/files/error.h"
 
 namespace arenite::convert {

@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoders as Hugging Face's transformers library saves them: a config and tensors by its names.
+// The families of Hugging Face decoders: a function for each, or for several that are much alike.
 #pragma once
 
+#include <string>
+
 #include "convert/spec/config_fields.h"
-#include "convert/spec/decoder_spec.h"
+#include "convert/spec/model_spec.h"
 #include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
 
-// The decoder that `config` describes, by its model_type: gpt2, llama, mistral, qwen2, qwen3,
-// gemma, gpt_neox or phi. Throws InputError for other types, for any field that is not understood,
-// and for tensors that are missing, of another shape, or left over.
-DecoderSpec read_hf_decoder(ConfigFields& config, ModelTensors& tensors);
+// Takes all fields that its family has, and all tensors. `model_type` is taken already.
+using HfDecoderReader = DecoderSpec(ConfigFields& config, ModelTensors& tensors,
+                                    const std::string& model_type);
 
-// One function per family; `model_type` is taken already.
-DecoderSpec read_hf_gpt2(ConfigFields& config, ModelTensors& tensors);
-DecoderSpec read_hf_llama(ConfigFields& config, ModelTensors& tensors,
-                          const std::string& model_type);  // and all who are much like it
-DecoderSpec read_hf_gpt_neox(ConfigFields& config, ModelTensors& tensors);
-DecoderSpec read_hf_phi(ConfigFields& config, ModelTensors& tensors);
+HfDecoderReader read_hf_gpt2, read_hf_gpt_neox, read_hf_phi;
+HfDecoderReader read_hf_llama;  // mistral, qwen2, qwen3 and gemma, too
 
 }  // namespace arenite::convert

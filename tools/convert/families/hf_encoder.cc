@@ -5,15 +5,12 @@
 #include <utility>
 
 #include "convert/families/encoder_parts.h"
-#include "convert/families/hf_common.h"
-#include "convert/families/hf_weights.h"
+#include "convert/families/hf_fields.h"
 #include "convert/files/error.h"
-#include "convert/files/json_file.h"
 
 namespace arenite::convert {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
 // What a model with a head puts in front of its encoder's names.
@@ -118,8 +115,9 @@ bool is_encoder_type(std::string_view model_type) {
   return false;
 }
 
-EncoderSpec read_hf_encoder(ConfigFields& config, ModelTensors& tensors,
-                            const ModelOptions& options, HeadUse head_use) {
+EncoderSpec read_hf_encoder(const Opened& model, const ModelOptions& options, HeadUse head_use) {
+  ConfigFields config = model.config_fields();
+  ModelTensors tensors(model.tensors);
   const std::string type = config.text("model_type");
   const std::string head_prefix = prefix_of(config, type);
   const bool is_alone = tensors.has("embeddings.word_embeddings.weight");
@@ -134,15 +132,6 @@ EncoderSpec read_hf_encoder(ConfigFields& config, ModelTensors& tensors,
   config.finish();
   tensors.finish();
   return spec;
-}
-
-EncoderSpec read_hf_encoder_folder(const fs::path& folder, const fs::path& weights,
-                                   const ModelOptions& options, HeadUse head_use) {
-  const fs::path config_file = folder / "config.json";
-  ConfigFields config(read_json_object(config_file), quote(config_file.string()));
-  const TensorStore store = read_hf_weights(folder, weights);
-  ModelTensors tensors(store);
-  return read_hf_encoder(config, tensors, options, head_use);
 }
 
 }  // namespace arenite::convert

@@ -3,14 +3,191 @@
 // value only, and the two ends of a model, which all families store alike.
 #include "convert/families/hf_fields.h"
 
-#include "convert/families/hf_common.h"
+#include <utility>
+
 #include "convert/files/error.h"
 
 namespace arenite::convert {
 namespace {
 
-// Fields that do not change what a decoder computes, by the reason why not.
+// Fields that do not change what a model computes, by the reason why not.
 constexpr const char* kHarmless[] = {
+    // Act in training only: dropout, initial values, losses, schedules.
+    "attention_dropout",
+    "attention_dropout_prob",
+    "attention_probs_dropout_prob",
+    "attn_dropout",
+    "attn_dropout_prob",
+    "attn_pdrop",
+    "classifier_dropout_prob",
+    "dropout",
+    "drop_path_rate",
+    "emb_dropout",
+    "emb_dropout_prob",
+    "embd_dropout",
+    "embd_pdrop",
+    "embedding_dropout",
+    "ffn_dropout",
+    "gradient_checkpointing",
+    "hidden_dropout",
+    "hidden_dropout_prob",
+    "ignore_index",
+    "init_method_std",
+    "init_std",
+    "initializer_factor",
+    "initializer_range",
+    "label_smoothing",
+    "layerdrop",
+    "loss_type",
+    "mlp_dropout",
+    "neftune_noise_alpha",
+    "output_router_logits",
+    "resid_dropout",
+    "resid_pdrop",
+    "residual_dropout",
+    "router_aux_loss_coef",
+    "use_gradient_checkpointing",
+    // Say who saved the file, from what, with which program and for which.
+    "_commit_hash",
+    "_from_auto",
+    "_name_or_path",
+    "_num_labels",
+    "architectures",
+    "auto_map",
+    "base_model",
+    "finetuning_task",
+    "is_llama_config",
+    "library_name",
+    "license",
+    "matryoshka_dimensions",
+    "model_name",
+    "revision",
+    "sentence_transformers",
+    "task_specific_params",
+    "transformers.js_config",
+    "transformers_version",
+    "unsloth_fixed",
+    "unsloth_version",
+    // Types of stored numbers, and numbers of stored rows; the tensors say it themselves.
+    "_pre_quantization_dtype",
+    "bf16",
+    "dtype",
+    "fp16",
+    "fp32",
+    "pad_vocab_size_multiple",
+    "pad_vocab_size_to_multiple_of",
+    "torch_dtype",
+    "use_bf16",
+    "use_bfloat16",
+    "use_fp16",
+    "vocab_size_or_config_json_file",
+    // What the Python call returns or keeps, and how and where it is computed.
+    "_attn_implementation",
+    "_attn_implementation_autoset",
+    "_attn_implementation_internal",
+    "_experts_implementation",
+    "_experts_implementation_internal",
+    "_flash_attn_2_enabled",
+    "_output_attentions",
+    "_output_hidden_states",
+    "attention_implementation",
+    "attn_implementation",
+    "base_model_pp_plan",
+    "base_model_tp_plan",
+    "cache_implementation",
+    "flash_attn",
+    "flash_attention",
+    "fused_bias_fc",
+    "fused_dropout_add_ln",
+    "fused_mlp",
+    "keys_to_ignore_at_inference",
+    "low_cpu_mem_usage",
+    "output_attentions",
+    "output_hidden_states",
+    "output_past",
+    "output_scores",
+    "return_dict",
+    "return_dict_in_generate",
+    "tensor_parallel_degree",
+    "torchscript",
+    "use_cache",
+    "use_flash_attention",
+    "use_flash_attention_2",
+    "use_flash_attn",
+    "use_fused_rms_norm",
+    "use_fused_rope",
+    "use_memory_efficient_attention",
+    "use_sdpa",
+    // Defaults for choosing tokens from logits.
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "decoder_start_token_id",
+    "diversity_penalty",
+    "do_sample",
+    "early_stopping",
+    "encoder_no_repeat_ngram_size",
+    "exponential_decay_length_penalty",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "length_penalty",
+    "max_length",
+    "max_new_tokens",
+    "min_length",
+    "min_p",
+    "no_repeat_ngram_size",
+    "num_beam_groups",
+    "num_beams",
+    "num_return_sequences",
+    "remove_invalid_values",
+    "repetition_penalty",
+    "suppress_tokens",
+    "temperature",
+    "top_k",
+    "top_p",
+    "typical_p",
+    // About text, not about tokens: the tokenizer's own files say it.
+    "add_bos_token",
+    "add_eos_token",
+    "additional_special_tokens",
+    "bos_token",
+    "chat_template",
+    "clean_up_tokenization_spaces",
+    "cls_token_id",
+    "eos_token",
+    "mask_token_id",
+    "max_seq_len",
+    "max_seq_length",
+    "max_sequence_length",
+    "model_max_length",
+    "pad_token",
+    "pad_token_id",
+    "padding_side",
+    "prefix",
+    "sep_token_id",
+    "tokenizer_class",
+    "truncation_side",
+    "unk_token",
+    "unk_token_id",
+    // Same result in exact arithmetic.
+    "pretraining_tp",
+    "reorder_and_upcast_attn",
+};
+
+constexpr std::pair<const char*, Activation> kActivations[] = {
+    {"gelu", Activation::kGeluErf},
+    {"gelu_new", Activation::kGeluTanh},
+    {"gelu_fast", Activation::kGeluTanh},
+    {"gelu_pytorch_tanh", Activation::kGeluTanh},
+    {"silu", Activation::kSilu},
+    {"swish", Activation::kSilu},
+    {"relu", Activation::kRelu},
+    {"gelu_python", Activation::kGeluErf},
+    {"gelu_python_tanh", Activation::kGeluTanh},
+    {"gelu_accurate", Activation::kGeluTanh},
+};
+
+// Fields that do not change what a decoder computes, by the reason why not.
+constexpr const char* kHarmlessOfDecoders[] = {
     // What the Python call returns.
     "is_decoder",
     // The tensors say it themselves: a bias that nobody asked for is refused.
@@ -40,9 +217,24 @@ std::vector<uint32_t> token_ids(ConfigFields& config, const char* field,
 
 }  // namespace
 
+void pass_over_harmless(ConfigFields& config) {
+  for (const char* field : kHarmless) config.pass_over(field);
+}
+
+Activation read_activation(ConfigFields& config, const std::string& field,
+                           const std::string& fallback) {
+  const std::string name = config.text(field, fallback);
+  std::string known;
+  for (const auto& [known_name, activation] : kActivations) {
+    if (name == known_name) return activation;
+    known += fmt::format("{}'{}'", known.empty() ? "" : ", ", known_name);
+  }
+  config.refuse(field, "expected one of " + known);
+}
+
 void take_common_fields(ConfigFields& config, DecoderSpec& spec, const TokenDefaults& tokens) {
   pass_over_harmless(config);
-  for (const char* field : kHarmless) config.pass_over(field);
+  for (const char* field : kHarmlessOfDecoders) config.pass_over(field);
   config.expect("is_encoder_decoder", false, "only decoders are read");
   config.expect("add_cross_attention", false, "attention over another sequence is not supported");
   config.expect("tie_encoder_decoder", false, "only decoders are read");
@@ -64,13 +256,6 @@ void take_common_fields(ConfigFields& config, DecoderSpec& spec, const TokenDefa
   for (const uint32_t id : token_ids(config, "eos_token_id", tokens.eos)) {
     if (id < spec.vocab_size) spec.eos_ids.push_back(id);
   }
-}
-
-void finish_fields(const ConfigFields& config, DecoderSpec& spec) {
-  const std::vector<std::string> passed_over = config.finish();
-  if (passed_over.empty()) return;
-  spec.notes.push_back(
-      fmt::format("passed over, as they are false or empty: {}", fmt::join(passed_over, ", ")));
 }
 
 void expect_layer_types(ConfigFields& config, const char* expected) {
@@ -104,20 +289,6 @@ void read_embedding_and_head(ModelTensors& tensors, DecoderSpec& spec, const Hea
     spec.output = {tensors.matrix(head, spec.vocab_size, spec.model_dim), bias};
   } else if (!bias.empty()) {
     spec.output = {spec.token_embedding, bias};
-  }
-}
-
-void check_sizes(const DecoderSpec& spec, size_t layers, const std::string& where) {
-  if (layers > kLayersMax) {
-    throw InputError("{}: {} layers: at most {} are accepted", where, layers, kLayersMax);
-  }
-  if (uint64_t{spec.heads} * spec.head_dim > kSideMax) {
-    throw InputError("{}: {} heads of {} elements: at most {} elements together are accepted",
-                     where, spec.heads, spec.head_dim, kSideMax);
-  }
-  if (spec.heads % spec.kv_heads != 0) {
-    throw InputError("{}: {} query heads cannot share {} key/value heads: expected a divisor",
-                     where, spec.heads, spec.kv_heads);
   }
 }
 

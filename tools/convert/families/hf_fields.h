@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the configs of all Hugging Face decoders have in common.
+// What the configs of all Hugging Face models have in common, and those of all decoders.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,17 @@
 #include <string>
 
 #include "convert/spec/config_fields.h"
-#include "convert/spec/decoder_spec.h"
+#include "convert/spec/model_spec.h"
 #include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
+
+// Passes over the fields that never change what a model computes.
+void pass_over_harmless(ConfigFields& config);
+
+// The activation that `field` names. Throws InputError for one that is not known.
+Activation read_activation(ConfigFields& config, const std::string& field,
+                           const std::string& fallback);
 
 // The ids of a family whose config does not name any, as the transformers package has them.
 struct TokenDefaults {
@@ -21,9 +28,6 @@ struct TokenDefaults {
 // Takes the fields that do not change what a decoder computes, refuses settings that do and are not
 // supported, and sets bos_id and eos_ids. REQUIRES: vocab_size is set.
 void take_common_fields(ConfigFields& config, DecoderSpec& spec, const TokenDefaults& tokens);
-
-// Throws InputError that lists the fields nobody took, and notes those that were passed over.
-void finish_fields(const ConfigFields& config, DecoderSpec& spec);
 
 // For a family whose layers all see the same keys: throws InputError where layer_types names
 // another kind than `expected`.
@@ -43,9 +47,5 @@ struct HeadNames {
 // was saved without its head.
 void read_embedding_and_head(ModelTensors& tensors, DecoderSpec& spec, const HeadNames& names,
                              bool is_tied, Presence head_bias = Presence::kNone);
-
-// Throws InputError for sizes that do not go together. Sizes that nothing is read for yet, such as
-// a number of layers beyond reason, never get further than this.
-void check_sizes(const DecoderSpec& spec, size_t layers, const std::string& where);
 
 }  // namespace arenite::convert

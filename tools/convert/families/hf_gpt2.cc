@@ -3,7 +3,6 @@
 #include <optional>
 #include <string>
 
-#include "convert/families/hf_common.h"
 #include "convert/families/hf_decoder.h"
 #include "convert/families/hf_fields.h"
 #include "convert/files/error.h"
@@ -40,7 +39,7 @@ uint32_t read_size(ConfigFields& config, const char* name, const char* alias,
 
 }  // namespace
 
-DecoderSpec read_hf_gpt2(ConfigFields& config, ModelTensors& tensors) {
+DecoderSpec read_hf_gpt2(ConfigFields& config, ModelTensors& tensors, const std::string&) {
   DecoderSpec spec;
   spec.architecture = "gpt2";
   spec.vocab_size = config.count("vocab_size");

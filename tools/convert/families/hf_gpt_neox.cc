@@ -2,7 +2,6 @@
 // GPT-NeoX (Pythia) and Phi: part of each head rotates, and attention and MLP run side by side.
 #include <string>
 
-#include "convert/families/hf_common.h"
 #include "convert/families/hf_decoder.h"
 #include "convert/families/hf_fields.h"
 #include "convert/files/error.h"
@@ -71,7 +70,7 @@ LayerSpec read_phi_layer(ModelTensors& tensors, const DecoderSpec& spec, double 
 
 }  // namespace
 
-DecoderSpec read_hf_gpt_neox(ConfigFields& config, ModelTensors& tensors) {
+DecoderSpec read_hf_gpt_neox(ConfigFields& config, ModelTensors& tensors, const std::string&) {
   DecoderSpec spec;
   spec.architecture = "gpt_neox";
   read_sizes(config, spec, 24576);
@@ -104,7 +103,7 @@ DecoderSpec read_hf_gpt_neox(ConfigFields& config, ModelTensors& tensors) {
   return spec;
 }
 
-DecoderSpec read_hf_phi(ConfigFields& config, ModelTensors& tensors) {
+DecoderSpec read_hf_phi(ConfigFields& config, ModelTensors& tensors, const std::string&) {
   DecoderSpec spec;
   spec.architecture = "phi";
   read_sizes(config, spec, 8192);

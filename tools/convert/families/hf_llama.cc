@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "convert/families/hf_common.h"
 #include "convert/families/hf_decoder.h"
 #include "convert/families/hf_fields.h"
 #include "convert/files/error.h"

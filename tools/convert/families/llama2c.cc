@@ -1,21 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the tensors in a llama2.c file, which is all that says where they are.
-#include "convert/families/llama2c.h"
+// Llama models in the files of llama2.c, which has one kind of model only.
+#include "convert/families/families.h"
 
-#include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "convert/families/hf_fields.h"
-#include "convert/files/checkpoint.h"
-#include "convert/files/error.h"
-#include "convert/files/file_map.h"
 #include "convert/spec/model_tensors.h"
 #include "convert/spec/rope.h"
 #include "convert/spec/weight_transforms.h"
@@ -23,185 +9,8 @@
 namespace arenite::convert {
 namespace {
 
-constexpr uint32_t kMagic = 0x616b3432;  // "ak42"
-constexpr uint64_t kHeaderBytes = 256;   // of versions 1 and 2
-constexpr uint64_t kLegacyHeaderBytes = 7 * sizeof(int32_t);
 constexpr double kEpsilon = 1e-5;  // fixed in the program, like theta
 constexpr double kTheta = 10000.0;
-
-struct Header {
-  uint32_t version = 0;  // 0: legacy
-  uint64_t bytes = 0;    // before the first tensor
-  int64_t model_dim = 0, ffn_dim = 0, layers = 0, heads = 0, kv_heads = 0, vocab_size = 0,
-          positions = 0;
-  bool is_tied = false;
-  int64_t group_elements = 0;  // of version 2: elements that share a scale
-
-  uint64_t head_dim() const { return static_cast<uint64_t>(model_dim / heads); }
-};
-
-template <typename Number>
-Number number_at(std::span<const std::byte> file, size_t at) {
-  Number value;
-  std::memcpy(&value, file.data() + at, sizeof value);
-  return value;
-}
-
-bool has_magic(std::span<const std::byte> file) {
-  return file.size() >= sizeof kMagic && number_at<uint32_t>(file, 0) == kMagic;
-}
-
-// REQUIRES: the file has the bytes of the header.
-Header parse_header(std::span<const std::byte> file) {
-  Header header;
-  size_t at = 0;
-  if (has_magic(file)) {
-    header.version = number_at<uint32_t>(file, 4);
-    at = 8;
-  }
-  for (int64_t* size : {&header.model_dim, &header.ffn_dim, &header.layers, &header.heads,
-                        &header.kv_heads, &header.vocab_size, &header.positions}) {
-    *size = number_at<int32_t>(file, at);
-    at += sizeof(int32_t);
-  }
-  if (header.version == 0) {
-    header.bytes = kLegacyHeaderBytes;
-    header.is_tied = header.vocab_size > 0;
-    header.vocab_size = std::abs(header.vocab_size);
-    return header;
-  }
-  header.bytes = kHeaderBytes;
-  header.is_tied = number_at<uint8_t>(file, at) != 0;
-  if (header.version == 2) header.group_elements = number_at<int32_t>(file, at + 1);
-  return header;
-}
-
-// What is wrong with the sizes, or nothing.
-std::optional<std::string> size_problem(const Header& header) {
-  for (const int64_t size : {header.model_dim, header.ffn_dim, header.layers, header.heads,
-                             header.kv_heads, header.vocab_size, header.positions}) {
-    if (size < 1 || size > int64_t{kSideMax}) {
-      return fmt::format("a size in the header is {}: expected 1 to {}", size, kSideMax);
-    }
-  }
-  if (header.layers > int64_t{kLayersMax}) {
-    return fmt::format("{} layers: at most {} are accepted", header.layers, kLayersMax);
-  }
-  if (header.model_dim % header.heads != 0 || header.head_dim() % 2 != 0 ||
-      header.heads % header.kv_heads != 0) {
-    return fmt::format("width {}, {} heads and {} key/value heads do not go together",
-                       header.model_dim, header.heads, header.kv_heads);
-  }
-  if (header.version == 2 &&
-      (header.group_elements < 1 || header.group_elements > int64_t{kSideMax})) {
-    return fmt::format("groups of {} elements: expected at least 1", header.group_elements);
-  }
-  return std::nullopt;
-}
-
-// A run of tensors of one kind, one for each layer or a single one.
-struct Entry {
-  std::string name;  // "layers.{}.attention.wq" where there is one for each layer
-  uint64_t rows;     // 0: a vector
-  uint64_t columns;
-  bool is_per_layer;
-};
-
-const char* const kNormNames[] = {"layers.{}.attention_norm", "layers.{}.ffn_norm"};
-
-std::vector<Entry> layer_matrices(const Header& header) {
-  const auto dim = static_cast<uint64_t>(header.model_dim);
-  const auto ffn = static_cast<uint64_t>(header.ffn_dim);
-  const uint64_t kv = static_cast<uint64_t>(header.kv_heads) * header.head_dim();
-  return {
-      {"layers.{}.attention.wq", dim, dim, true},    {"layers.{}.attention.wk", kv, dim, true},
-      {"layers.{}.attention.wv", kv, dim, true},     {"layers.{}.attention.wo", dim, dim, true},
-      {"layers.{}.feed_forward.w1", ffn, dim, true}, {"layers.{}.feed_forward.w2", dim, ffn, true},
-      {"layers.{}.feed_forward.w3", ffn, dim, true}};
-}
-
-// All tensors in the order of the file.
-std::vector<Entry> entries_of(const Header& header) {
-  const auto dim = static_cast<uint64_t>(header.model_dim);
-  const auto vocab = static_cast<uint64_t>(header.vocab_size);
-  const Entry embedding{"tok_embeddings", vocab, dim, false};
-  const Entry norm{"norm", 0, dim, false};
-  std::vector<Entry> entries = layer_matrices(header);
-  if (header.version == 0) {
-    entries.insert(entries.begin(), {embedding, {kNormNames[0], 0, dim, true}});
-    entries.insert(entries.begin() + 6, {kNormNames[1], 0, dim, true});  // after wo
-    const uint64_t positions = static_cast<uint64_t>(header.positions);
-    entries.push_back(norm);
-    entries.push_back({"freq_cis_real", positions, header.head_dim() / 2, false});
-    entries.push_back({"freq_cis_imag", positions, header.head_dim() / 2, false});
-  } else {
-    entries.insert(entries.begin(),
-                   {{kNormNames[0], 0, dim, true}, {kNormNames[1], 0, dim, true}, norm, embedding});
-  }
-  if (!header.is_tied) entries.push_back({"output", vocab, dim, false});
-  return entries;
-}
-
-// Bytes of one tensor. Sides are at most kSideMax, so nothing overflows.
-uint64_t tensor_bytes(const Header& header, const Entry& entry) {
-  if (entry.rows == 0) return entry.columns * sizeof(float);
-  const uint64_t elements = entry.rows * entry.columns;
-  if (header.version != 2) return elements * sizeof(float);
-  return elements + elements / static_cast<uint64_t>(header.group_elements) * sizeof(float);
-}
-
-uint64_t file_bytes(const Header& header) {
-  uint64_t total = header.bytes;
-  for (const Entry& entry : entries_of(header)) {
-    const uint64_t copies = entry.is_per_layer ? static_cast<uint64_t>(header.layers) : 1;
-    total += copies * tensor_bytes(header, entry);
-  }
-  return total;
-}
-
-std::vector<float> read_floats(std::span<const std::byte> data) {
-  std::vector<float> values(data.size() / sizeof(float));
-  if (!values.empty()) std::memcpy(values.data(), data.data(), values.size() * sizeof(float));
-  return values;
-}
-
-// Version 2: an int8 for each element, then a scale for each group of them.
-std::vector<float> read_groups(std::span<const std::byte> data, size_t elements, size_t group) {
-  const std::vector<float> scales = read_floats(data.subspan(elements));
-  std::vector<float> values(elements);
-  for (size_t i = 0; i < elements; ++i) {
-    values[i] = static_cast<float>(static_cast<int8_t>(data[i])) * scales[i / group];
-  }
-  return values;
-}
-
-TensorStore store_of(const Header& header, const std::shared_ptr<const FileMap>& map,
-                     const std::string& file_name) {
-  TensorStore store(file_name);
-  uint64_t at = header.bytes;
-  for (const Entry& entry : entries_of(header)) {
-    const uint64_t copies = entry.is_per_layer ? static_cast<uint64_t>(header.layers) : 1;
-    const uint64_t size = tensor_bytes(header, entry);
-    for (uint64_t i = 0; i < copies; ++i, at += size) {
-      const std::span<const std::byte> data =
-          map->bytes().subspan(static_cast<size_t>(at), static_cast<size_t>(size));
-      const bool is_quantized = header.version == 2 && entry.rows != 0;
-      StoredTensor tensor{.name = fmt::format(fmt::runtime(entry.name), i) + ".weight",
-                          .type = is_quantized ? "Q8_0" : "F32",
-                          .shape = {entry.columns},
-                          .load = {},
-                          .file = file_name};
-      if (entry.rows != 0) tensor.shape = {entry.rows, entry.columns};
-      tensor.load = [map, data, is_quantized,
-                     elements = static_cast<size_t>(entry.rows * entry.columns),
-                     group = static_cast<size_t>(header.group_elements)] {
-        return is_quantized ? read_groups(data, elements, group) : read_floats(data);
-      };
-      if (!entry.name.starts_with("freq_cis")) store.add(std::move(tensor));  // theta says it all
-    }
-  }
-  return store;
-}
 
 LayerSpec read_layer(ModelTensors& tensors, const DecoderSpec& spec, const std::string& name) {
   const uint32_t width = spec.model_dim;
@@ -222,44 +31,10 @@ LayerSpec read_layer(ModelTensors& tensors, const DecoderSpec& spec, const std::
   return layer;
 }
 
-Header read_header(std::span<const std::byte> file, const std::string& name) {
-  const bool is_legacy = !has_magic(file);
-  const uint64_t header_bytes = is_legacy ? kLegacyHeaderBytes : kHeaderBytes;
-  if (file.size() < header_bytes) {
-    throw InputError("{}: {} bytes are too few for the header of llama2.c, which takes {}", name,
-                     file.size(), header_bytes);
-  }
-  const Header header = parse_header(file);
-  if (!is_legacy && header.version != 1 && header.version != 2) {
-    throw InputError("{}: version {} of llama2.c's format: expected 1 or 2", name, header.version);
-  }
-  if (const auto problem = size_problem(header)) throw InputError("{}: {}", name, *problem);
-  for (const Entry& entry : entries_of(header)) {
-    if (header.version == 2 && entry.rows != 0 &&
-        entry.rows * entry.columns % static_cast<uint64_t>(header.group_elements) != 0) {
-      throw InputError("{}: {} [{}, {}] does not split into groups of {} elements", name,
-                       quote(entry.name), entry.rows, entry.columns, header.group_elements);
-    }
-  }
-  if (file_bytes(header) != file.size()) {
-    throw InputError(
-        "{}: the sizes in the header make {} bytes, but the file has {}: it is cut short or "
-        "damaged",
-        name, file_bytes(header), file.size());
-  }
-  return header;
-}
-
 }  // namespace
 
-bool is_llama2c(std::span<const std::byte> file) {
-  if (has_magic(file)) return true;
-  return file.size() >= kLegacyHeaderBytes && !size_problem(parse_header(file));
-}
-
-DecoderSpec read_llama2c(const std::filesystem::path& file) {
-  const auto map = std::make_shared<const FileMap>(file);
-  const Header header = read_header(map->bytes(), quote(file.string()));
+DecoderSpec read_llama2c(const Opened& model) {
+  const Llama2cHeader& header = *model.llama2c;
   DecoderSpec spec;
   spec.architecture = "llama";
   spec.vocab_size = static_cast<uint32_t>(header.vocab_size);
@@ -273,8 +48,7 @@ DecoderSpec read_llama2c(const std::filesystem::path& file) {
   spec.rope = plain_rope(spec.head_dim, kTheta);
   spec.rope->turns_neighbours = true;
 
-  const TensorStore store = store_of(header, map, file.string());
-  ModelTensors tensors(store);
+  ModelTensors tensors(model.tensors);
   spec.token_embedding = tensors.matrix("tok_embeddings.weight", spec.vocab_size, spec.model_dim);
   for (int64_t i = 0; i < header.layers; ++i) {
     spec.layers.push_back(read_layer(tensors, spec, fmt::format("layers.{}.", i)));

@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "convert/families/hf_weights.h"
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
+#include "convert/open/opened.h"
 #include "convert/spec/config_fields.h"
 #include "convert/spec/model_tensors.h"
 
@@ -189,8 +189,8 @@ HeadStepSpec read_dense(const fs::path& folder, uint32_t width) {
   expect_names(fields);
   fields.expect("use_residual", false, "a sum with what the layer takes is not supported");
   fields.finish();
-  const TensorStore store = read_hf_weights(folder);
-  ModelTensors tensors(store);
+  const Opened module = open_model(folder);
+  ModelTensors tensors(module.tensors);
   HeadStepSpec step;
   step.linear =
       tensors.linear("linear", outputs, width, has_bias ? Presence::kRequired : Presence::kNone);
@@ -204,8 +204,8 @@ HeadStepSpec read_layer_norm_module(const fs::path& folder, uint32_t width) {
   ConfigFields fields = read_config(folder);
   fields.expect("dimension", width, "the module before it gives as many");
   fields.finish();
-  const TensorStore store = read_hf_weights(folder);
-  ModelTensors tensors(store);
+  const Opened module = open_model(folder);
+  ModelTensors tensors(module.tensors);
   HeadStepSpec step;
   step.norm = tensors.layer_norm("norm", width, kEpsilon);
   tensors.finish();

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "convert/spec/encoder_spec.h"
+#include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads modules.json, then each module from its own folder (sentence_config.h).
-#include "convert/families/sentence_transformers.h"
+#include "convert/families/families.h"
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -61,10 +61,13 @@ std::vector<Module> read_modules(const fs::path& folder) {
   return modules;
 }
 
-EncoderSpec read_transformer(const fs::path& folder, const ModelOptions& options) {
+// The encoder may lie in the folder itself, which is open already, or in one of its own.
+EncoderSpec read_transformer(const Opened& model, const fs::path& folder,
+                             const ModelOptions& options) {
   ModelOptions transformer_options = options;
   transformer_options.pooling.reset();
-  return read_hf_encoder_folder(folder, {}, transformer_options, HeadUse::kDrop);
+  return read_hf_encoder(folder == model.folder ? model : open_model(folder), transformer_options,
+                         HeadUse::kDrop);
 }
 
 // `options` may say the same as the module, where that is one of the choices that there are.
@@ -104,10 +107,12 @@ void read_head_module(const Module& module, size_t index, const std::string& whe
 
 }  // namespace
 
-bool is_sentence_transformers(const fs::path& folder) { return fs::exists(folder / kModules); }
+bool is_sentence_transformers(const Opened& model) {
+  return model.is_folder() && fs::exists(model.folder / kModules);
+}
 
-SentenceTransformers read_sentence_transformers(const fs::path& folder,
-                                                const ModelOptions& options) {
+SentenceTransformers read_sentence_transformers(const Opened& opened, const ModelOptions& options) {
+  const fs::path& folder = opened.folder;
   check_model_config(folder);
   const std::vector<Module> modules = read_modules(folder);
   const std::string where = quote((folder / kModules).string());
@@ -116,7 +121,7 @@ SentenceTransformers read_sentence_transformers(const fs::path& folder,
   }
   SentenceTransformers model;
   model.tokenizer_folder = modules[0].folder;
-  model.spec = read_transformer(modules[0].folder, options);
+  model.spec = read_transformer(opened, modules[0].folder, options);
   const TextSettings texts = read_text_settings(modules[0].folder, model.spec.positions_max);
   model.spec.positions_max = texts.tokens_max;
   model.lowers_case = texts.lowers_case;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the stack of layers first, then what stands around it, and asks for the rest.
-#include "convert/families/torch_encoder.h"
+#include "convert/families/families.h"
 
 #include <fmt/format.h>
 
@@ -40,9 +40,9 @@ std::set<std::string> stacks_of(const std::vector<std::string_view>& names) {
   return stacks;
 }
 
-std::vector<std::string_view> names_of(const Checkpoint& checkpoint) {
+std::vector<std::string_view> names_of(const TensorStore& tensors) {
   std::vector<std::string_view> names;
-  for (const CheckpointTensor& tensor : checkpoint.tensors()) names.push_back(tensor.name);
+  for (const StoredTensor& tensor : tensors.tensors()) names.push_back(tensor.name);
   return names;
 }
 
@@ -252,8 +252,8 @@ class TorchReader {
 
 }  // namespace
 
-bool holds_torch_encoder(const Checkpoint& checkpoint) {
-  const std::vector<std::string_view> names = names_of(checkpoint);
+bool is_torch_encoder(const TensorStore& tensors) {
+  const std::vector<std::string_view> names = names_of(tensors);
   return std::ranges::any_of(stacks_of(names), [&](const std::string& stack) {
     return std::ranges::any_of(names, [&](std::string_view name) {
       return !name.starts_with(stack + "layers.0.") && !name.starts_with(stack + "norm.");
@@ -261,26 +261,23 @@ bool holds_torch_encoder(const Checkpoint& checkpoint) {
   });
 }
 
-TorchEncoder read_torch_encoder(const std::shared_ptr<const Checkpoint>& checkpoint,
-                                const std::filesystem::path& config, const ModelOptions& options) {
-  const std::string_view wrapper = wrapper_of(*checkpoint);
-  std::vector<std::string_view> names = names_of(*checkpoint);
-  for (std::string_view& name : names) name.remove_prefix(wrapper.size());
-  const std::set<std::string> stacks = stacks_of(names);
+EncoderSpec read_torch_encoder(const Opened& model, const ModelOptions& options) {
+  const TensorStore store = model.tensors.unwrapped();
+  const std::string where = quote(store.source());
+  const std::set<std::string> stacks = stacks_of(names_of(store));
   if (stacks.size() != 1) {
     throw InputError(
         "{}: {} stacks of layers with {}: expected one torch.nn.TransformerEncoder; decoders that "
         "attend to an encoder are not supported",
-        quote(checkpoint->file_name()), stacks.size(), quote(kKey));
+        where, stacks.size(), quote(kKey));
   }
-  TensorStore store(checkpoint->file_name());
-  store.add(checkpoint, wrapper);
   ModelTensors tensors(store);
-  TrainingFacts facts(*checkpoint, config);
-  StateDictAnswers answers(options, facts, quote(checkpoint->file_name()));
+  TrainingFacts facts(model);
+  StateDictAnswers answers(options, facts, where);
   EncoderSpec spec = TorchReader(tensors, facts, answers, *stacks.begin()).run();
   tensors.finish();
-  return {std::move(spec), answers.account()};
+  spec.account = answers.account();
+  return spec;
 }
 
 }  // namespace arenite::convert

@@ -9,9 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "convert/families/hf_common.h"
+#include "convert/families/hf_fields.h"
 #include "convert/files/error.h"
-#include "convert/files/json_file.h"
 
 namespace arenite::convert {
 namespace {
@@ -35,9 +34,9 @@ json parsed(const std::string& text) {
 }
 
 // The plain values of a checkpoint by the dict that they are in; "": the outermost.
-std::map<std::string, json> arguments_of(const Checkpoint& checkpoint) {
+std::map<std::string, json> arguments_of(const std::map<std::string, std::string>& plain_values) {
   std::map<std::string, json> arguments;
-  for (const auto& [path, text] : checkpoint.metadata()) {
+  for (const auto& [path, text] : plain_values) {
     const size_t dot = path.rfind('.');
     const std::string dict = dot == std::string::npos ? "" : path.substr(0, dot);
     if (!dict.empty() &&
@@ -79,10 +78,10 @@ EmbeddingScale read_embedding_scale(ConfigFields& config, const std::string& fie
 
 }  // namespace
 
-TrainingFacts::TrainingFacts(const Checkpoint& checkpoint, const std::filesystem::path& config) {
-  if (!config.empty()) sources_.emplace_back(read_json_object(config), quote(config.string()));
-  for (auto& [dict, values] : arguments_of(checkpoint)) {
-    std::string where = quote(checkpoint.file_name());
+TrainingFacts::TrainingFacts(const Opened& model) {
+  if (model.config) sources_.push_back(model.config_fields());
+  for (auto& [dict, values] : arguments_of(model.values)) {
+    std::string where = quote(model.tensors.source());
     if (!dict.empty()) where += fmt::format(", {}", quote(dict));
     sources_.emplace_back(std::move(values), std::move(where));
   }

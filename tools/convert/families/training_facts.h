@@ -4,13 +4,12 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "convert/files/checkpoint.h"
+#include "convert/open/opened.h"
 #include "convert/spec/config_fields.h"
 #include "convert/spec/model_options.h"
 
@@ -27,8 +26,7 @@ struct Fact {
 // say different things.
 class TrainingFacts {
  public:
-  // `config` is a config.json; empty: none.
-  TrainingFacts(const Checkpoint& checkpoint, const std::filesystem::path& config);
+  explicit TrainingFacts(const Opened& model);
 
   std::optional<Fact<uint32_t>> heads();
   std::optional<Fact<Activation>> activation();

@@ -4,8 +4,7 @@
 #pragma once
 
 #include "convert/graph/graph.h"
-#include "convert/spec/decoder_spec.h"
-#include "convert/spec/encoder_spec.h"
+#include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
 

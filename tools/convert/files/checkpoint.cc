@@ -52,7 +52,10 @@ CheckpointContents read_contents(std::span<const std::byte> bytes,
 }  // namespace
 
 Checkpoint Checkpoint::read(const std::filesystem::path& file) {
-  FileMap map(file);
+  return read(file, FileMap(file));
+}
+
+Checkpoint Checkpoint::read(const std::filesystem::path& file, FileMap map) {
   CheckpointContents contents = read_contents(map.bytes(), file);
   return Checkpoint(file.string(), std::move(map), std::move(contents));
 }

@@ -22,6 +22,7 @@ constexpr size_t kRankMax = 64;  // dimensions of a tensor; PyTorch's limit too
 
 const char* name(DType dtype);  // as safetensors writes it: "F32"
 size_t bytes(DType dtype);      // of one element
+bool is_real(DType dtype);      // not whole numbers or bool
 
 // A view of one tensor. Valid as long as the Checkpoint that it came from.
 struct CheckpointTensor {
@@ -56,6 +57,8 @@ class Checkpoint {
   // Reads a safetensors file or what torch.save wrote, told apart by content. Throws InputError for
   // everything else, and for a file that breaks its format's rules anywhere.
   static Checkpoint read(const std::filesystem::path& file);
+  // The same of a file that is mapped already.
+  static Checkpoint read(const std::filesystem::path& file, FileMap map);
 
   Checkpoint(Checkpoint&&) noexcept = default;
   Checkpoint& operator=(Checkpoint&&) noexcept = default;

@@ -13,11 +13,6 @@ namespace {
 constexpr size_t kTensorsListed = 30;
 constexpr std::string_view kWrappers[] = {"_orig_mod.", "module."};  // torch.compile, DDP
 
-bool is_real(DType dtype) {
-  return dtype == DType::kF64 || dtype == DType::kF32 || dtype == DType::kF16 ||
-         dtype == DType::kBF16;
-}
-
 }  // namespace
 
 const StoredTensor* TensorStore::find(std::string_view name) const {
@@ -35,12 +30,9 @@ void TensorStore::add(StoredTensor tensor) {
   tensors_.push_back(std::move(tensor));
 }
 
-void TensorStore::add(const std::shared_ptr<const Checkpoint>& checkpoint,
-                      std::string_view prefix) {
+void TensorStore::add(const std::shared_ptr<const Checkpoint>& checkpoint) {
   for (const CheckpointTensor& tensor : checkpoint->tensors()) {
-    std::string_view stored_name = tensor.name;
-    if (stored_name.starts_with(prefix)) stored_name.remove_prefix(prefix.size());
-    add({.name = std::string(stored_name),
+    add({.name = tensor.name,
          .type = name(tensor.dtype),
          .is_real = is_real(tensor.dtype),
          .shape = tensor.shape,
@@ -49,15 +41,20 @@ void TensorStore::add(const std::shared_ptr<const Checkpoint>& checkpoint,
   }
 }
 
-std::string_view wrapper_of(const Checkpoint& checkpoint) {
+TensorStore TensorStore::unwrapped() const {
   for (const std::string_view wrapper : kWrappers) {
-    if (std::all_of(
-            checkpoint.tensors().begin(), checkpoint.tensors().end(),
-            [&](const CheckpointTensor& tensor) { return tensor.name.starts_with(wrapper); })) {
-      return wrapper;
+    const auto is_wrapped = [&](const StoredTensor& tensor) {
+      return tensor.name.starts_with(wrapper);
+    };
+    if (!std::ranges::all_of(tensors_, is_wrapped)) continue;
+    TensorStore store(source_);
+    for (StoredTensor tensor : tensors_) {
+      tensor.name.erase(0, wrapper.size());
+      store.add(std::move(tensor));
     }
+    return store;
   }
-  return "";
+  return *this;
 }
 
 std::string list_tensors(const std::vector<StoredTensor>& tensors) {

@@ -34,17 +34,17 @@ class TensorStore {
   // Throws InputError when there is a tensor of this name already.
   void add(StoredTensor tensor);
 
-  // All tensors of `checkpoint`, without `prefix` where their names begin with it.
-  void add(const std::shared_ptr<const Checkpoint>& checkpoint, std::string_view prefix = "");
+  // All tensors of `checkpoint`.
+  void add(const std::shared_ptr<const Checkpoint>& checkpoint);
+
+  // The same without what programs that wrap a whole model put in front of all names.
+  TensorStore unwrapped() const;
 
  private:
   std::string source_;
   std::vector<StoredTensor> tensors_;
   std::map<std::string, size_t, std::less<>> indexes_;
 };
-
-// What programs that wrap a whole model put in front of all its tensors' names; empty: nothing.
-std::string_view wrapper_of(const Checkpoint& checkpoint);
 
 // "  'name' [2, 3] F32" a line for each tensor, the first ones of many, for messages.
 std::string list_tensors(const std::vector<StoredTensor>& tensors);

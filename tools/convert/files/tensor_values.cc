@@ -123,6 +123,11 @@ const char* name(DType dtype) {
   return "unknown";
 }
 
+bool is_real(DType dtype) {
+  return dtype == DType::kF64 || dtype == DType::kF32 || dtype == DType::kF16 ||
+         dtype == DType::kBF16;
+}
+
 size_t bytes(DType dtype) {
   switch (dtype) {
     case DType::kF64:

@@ -5,8 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "convert/families/hf_common.h"
-#include "convert/families/hf_fields.h"
 #include "convert/files/error.h"
 #include "convert/gguf/gguf_metadata.h"
 #include "convert/spec/model_tensors.h"
@@ -15,20 +13,6 @@
 
 namespace arenite::convert {
 namespace {
-
-TensorStore store_of(const std::shared_ptr<const GgufFile>& file) {
-  TensorStore store(file->file_name());
-  for (const GgufTensor& tensor : file->tensors()) {
-    store.add(
-        {.name = tensor.name,
-         .type = tensor.block->name,
-         .is_real = true,
-         .shape = tensor.shape,
-         .load = [file, view = &tensor] { return read_gguf_blocks(*view->block, view->data); },
-         .file = file->file_name()});
-  }
-  return store;
-}
 
 class GgufDecoder {
  public:
@@ -190,20 +174,19 @@ class GgufDecoder {
 
 }  // namespace
 
-DecoderSpec read_gguf_decoder(const std::shared_ptr<const GgufFile>& file) {
-  ConfigFields fields = gguf_fields(*file);
+DecoderSpec read_gguf_decoder(const GgufFile& file, const TensorStore& store) {
+  ConfigFields fields = gguf_fields(file);
   const std::string architecture = fields.text("general.architecture");
   if (architecture != "llama" && architecture != "gpt2" && architecture != "qwen2" &&
       architecture != "qwen3") {
     fields.refuse("general.architecture", "expected llama, gpt2, qwen2 or qwen3");
   }
-  const TensorStore store = store_of(file);
   ModelTensors tensors(store);
   DecoderSpec spec = GgufDecoder(fields, tensors, architecture).run();
-  finish_fields(fields, spec);
+  note_passed_over(fields.finish(), spec);
   tensors.finish();
 
-  const GgufTokenizer tokenizer = read_gguf_tokenizer(*file);
+  const GgufTokenizer tokenizer = read_gguf_tokenizer(file);
   if (tokenizer.bos_id && *tokenizer.bos_id < spec.vocab_size) spec.bos_id = tokenizer.bos_id;
   if (tokenizer.eos_id && *tokenizer.eos_id < spec.vocab_size) {
     spec.eos_ids.push_back(*tokenizer.eos_id);

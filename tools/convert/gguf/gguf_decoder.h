@@ -7,13 +7,14 @@
 
 #include "convert/gguf/gguf_file.h"
 #include "convert/gguf/gguf_tokenizer.h"
-#include "convert/spec/decoder_spec.h"
+#include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
 
 // Architectures llama, gpt2, qwen2 and qwen3. Throws InputError for others, for metadata about the
-// computation that is not understood, and for tensors missing or left over.
-DecoderSpec read_gguf_decoder(const std::shared_ptr<const GgufFile>& file);
+// computation that is not understood, and for tensors missing or left over. `store` is tensors_of
+// the file.
+DecoderSpec read_gguf_decoder(const GgufFile& file, const TensorStore& store);
 
 // The tokenizer.ggml.* metadata. Throws InputError where a value has the wrong type, or an array
 // another length than the tokens. Nothing there: an empty tokenizer.

@@ -236,17 +236,32 @@ class GgufParser {
   std::set<std::string> tensor_names_;
 };
 
-GgufFile::GgufFile(const std::filesystem::path& file) : file_name_(file.string()), map_(file) {}
-
 bool is_gguf(std::span<const std::byte> file) {
   return file.size() >= kMagic.size() &&
          std::memcmp(file.data(), kMagic.data(), kMagic.size()) == 0;
 }
 
 std::shared_ptr<const GgufFile> GgufFile::read(const std::filesystem::path& file) {
-  const std::shared_ptr<GgufFile> gguf(new GgufFile(file));
+  return read(file, FileMap(file));
+}
+
+std::shared_ptr<const GgufFile> GgufFile::read(const std::filesystem::path& file, FileMap map) {
+  const std::shared_ptr<GgufFile> gguf(new GgufFile(file, std::move(map)));
   GgufParser(*gguf).run();
   return gguf;
+}
+
+TensorStore tensors_of(const std::shared_ptr<const GgufFile>& file) {
+  TensorStore store(file->file_name());
+  for (const GgufTensor& tensor : file->tensors()) {
+    store.add(
+        {.name = tensor.name,
+         .type = tensor.block->name,
+         .shape = tensor.shape,
+         .load = [file, view = &tensor] { return read_gguf_blocks(*view->block, view->data); },
+         .file = file->file_name()});
+  }
+  return store;
 }
 
 }  // namespace arenite::convert

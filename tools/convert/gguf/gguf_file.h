@@ -11,9 +11,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "convert/files/file_map.h"
+#include "convert/files/tensor_store.h"
 #include "convert/gguf/gguf_blocks.h"
 
 namespace arenite::convert {
@@ -73,13 +75,16 @@ class GgufFile {
   // one another without overlap or hole up to the end. Memory stays in proportion to what is truly
   // there. Throws InputError.
   static std::shared_ptr<const GgufFile> read(const std::filesystem::path& file);
+  // The same of a file that is mapped already.
+  static std::shared_ptr<const GgufFile> read(const std::filesystem::path& file, FileMap map);
 
   const std::string& file_name() const { return file_name_; }
   const std::map<std::string, GgufValue, std::less<>>& metadata() const { return metadata_; }
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
 
  private:
-  explicit GgufFile(const std::filesystem::path& file);
+  GgufFile(const std::filesystem::path& file, FileMap map)
+      : file_name_(file.string()), map_(std::move(map)) {}
 
   std::string file_name_;
   FileMap map_;
@@ -88,5 +93,8 @@ class GgufFile {
 
   friend class GgufParser;
 };
+
+// Its tensors, expanded to float32 when they are read.
+TensorStore tensors_of(const std::shared_ptr<const GgufFile>& file);
 
 }  // namespace arenite::convert

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "convert/masks/mask_compiler.h"
-#include "convert/spec/layer_parts.h"
+#include "convert/spec/model_spec.h"
 #include "format/reader.h"
 
 namespace arenite::convert {

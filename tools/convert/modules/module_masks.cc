@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds mask buffers by name, and reconciles them with options.
-#include "convert/modules/module_masks.h"
+#include "convert/modules/module_readers.h"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 const char* const kBufferNames[] = {"mask", "bias", "tril", "causal_mask", "attn_mask"};
 
-CompiledMask chosen_mask(MaskChoice choice, const ModuleOptions& options, uint32_t positions) {
+CompiledMask chosen_mask(MaskChoice choice, const ModelOptions& options, uint32_t positions) {
   switch (choice) {
     case MaskChoice::kUnsaid:
     case MaskChoice::kBidirectional:
@@ -37,7 +37,7 @@ struct FoundMask {
 };
 
 std::optional<FoundMask> read_buffer(ModelTensors& tensors, const std::string& head_prefix,
-                                     const ModuleOptions& options) {
+                                     const ModelOptions& options) {
   for (const char* name : kBufferNames) {
     const StoredTensor* tensor = tensors.buffer(head_prefix + name);
     if (tensor == nullptr) continue;
@@ -62,7 +62,7 @@ std::optional<FoundMask> read_buffer(ModelTensors& tensors, const std::string& h
 
 }  // namespace
 
-void read_masks(AttentionModule& module, ModelTensors& tensors, const ModuleOptions& options,
+void read_masks(AttentionModule& module, ModelTensors& tensors, const ModelOptions& options,
                 MaskChoice usual, const std::vector<std::string>& head_prefixes) {
   std::vector<FoundMask> found;
   for (const std::string& prefix : head_prefixes) {

@@ -9,7 +9,6 @@
 #include <cmath>
 
 #include "convert/files/error.h"
-#include "convert/modules/module_masks.h"
 #include "convert/spec/weight_transforms.h"
 
 namespace arenite::convert {
@@ -25,10 +24,10 @@ std::string divisors(uint32_t number) {
 
 // The number of heads, which state dicts do not hold.
 uint32_t asked_heads(AttentionModule& module, const ModelTensors& tensors,
-                     const ModuleOptions& options, uint32_t width) {
+                     const ModelOptions& options, TrainingFacts& facts, uint32_t width) {
   if (options.heads != 0) return options.heads;
-  if (options.written_heads) {
-    const auto& [heads, where] = *options.written_heads;
+  if (const auto written = facts.heads()) {
+    const auto& [heads, where] = *written;
     module.account.given.push_back(fmt::format("number of heads {}, from {}", heads, where));
     return heads;
   }
@@ -54,7 +53,7 @@ void require_width(const ModelTensors& tensors, const char* what, const LinearSp
                    quote(projection.weight.name), found, what, expected);
 }
 
-void set_score_scale(AttentionModule& module, const ModuleOptions& options) {
+void set_score_scale(AttentionModule& module, const ModelOptions& options) {
   module.score_scale =
       options.score_scale.value_or(1.0 / std::sqrt(static_cast<double>(module.head_dim)));
   if (options.score_scale) {
@@ -65,7 +64,7 @@ void set_score_scale(AttentionModule& module, const ModuleOptions& options) {
 }
 
 // Splits the projections over the heads and checks that they fit each other and one input.
-void finish(AttentionModule& module, const ModelTensors& tensors, const ModuleOptions& options,
+void finish(AttentionModule& module, const ModelTensors& tensors, const ModelOptions& options,
             uint32_t heads) {
   module.heads = heads;
   require_width(tensors, "outputs", module.key, module.key.outputs(), module.query.outputs());
@@ -95,11 +94,12 @@ void split_fused(AttentionModule& module, const LinearSpec& fused) {
 }
 
 // The classes of these parameters have one head, if nobody says more.
-void assume_one_head(AttentionModule& module, const ModuleOptions& options) {
+void assume_one_head(AttentionModule& module, const ModelOptions& options) {
   if (options.heads == 0) module.account.assumed.emplace_back("one head");
 }
 
-AttentionModule read_split(ModelTensors& tensors, const ModuleOptions& options) {
+AttentionModule read_split(ModelTensors& tensors, const ModelOptions& options,
+                           TrainingFacts& facts) {
   AttentionModule module;
   module.query = tensors.linear("W_query");
   module.key = tensors.linear("W_key");
@@ -108,7 +108,7 @@ AttentionModule read_split(ModelTensors& tensors, const ModuleOptions& options) 
   if (tensors.has("out_proj.weight")) {
     module.architecture = "MultiHeadAttention";
     module.output = tensors.linear("out_proj");
-    heads = asked_heads(module, tensors, options, module.query.outputs());
+    heads = asked_heads(module, tensors, options, facts, module.query.outputs());
   } else {
     module.architecture = heads == 1 ? "CausalAttention" : "MultiHeadAttention";
     assume_one_head(module, options);
@@ -132,7 +132,7 @@ LinearSpec stacked(std::vector<LinearSpec> heads, const ModelTensors& tensors) {
   return stack_rows(std::move(heads));
 }
 
-AttentionModule read_per_head(ModelTensors& tensors, const ModuleOptions& options) {
+AttentionModule read_per_head(ModelTensors& tensors, const ModelOptions& options, TrainingFacts&) {
   AttentionModule module;
   module.architecture = "MultiHeadAttention, one module per head";
   std::vector<std::string> prefixes;
@@ -157,19 +157,22 @@ AttentionModule read_per_head(ModelTensors& tensors, const ModuleOptions& option
   return module;
 }
 
-AttentionModule read_bert_style(ModelTensors& tensors, const ModuleOptions& options) {
+AttentionModule read_bert_style(ModelTensors& tensors, const ModelOptions& options,
+                                TrainingFacts& facts) {
   AttentionModule module;
   module.architecture = "BERT-style attention";
   module.query = tensors.linear("query");
   module.key = tensors.linear("key");
   module.value = tensors.linear("value");
   module.output = tensors.linear("fc_out");
-  finish(module, tensors, options, asked_heads(module, tensors, options, module.query.outputs()));
+  finish(module, tensors, options,
+         asked_heads(module, tensors, options, facts, module.query.outputs()));
   read_masks(module, tensors, options, MaskChoice::kBidirectional, {""});
   return module;
 }
 
-AttentionModule read_linear_qkv(ModelTensors& tensors, const ModuleOptions& options) {
+AttentionModule read_linear_qkv(ModelTensors& tensors, const ModelOptions& options,
+                                TrainingFacts&) {
   AttentionModule module;
   const uint32_t heads = options.heads != 0 ? options.heads : 1;
   module.architecture = heads == 1 ? "SelfAttention" : "MultiHeadSelfAttention";
@@ -182,7 +185,7 @@ AttentionModule read_linear_qkv(ModelTensors& tensors, const ModuleOptions& opti
   return module;
 }
 
-AttentionModule read_gpt(ModelTensors& tensors, const ModuleOptions& options) {
+AttentionModule read_gpt(ModelTensors& tensors, const ModelOptions& options, TrainingFacts& facts) {
   const auto [rows, columns] = tensors.shape_of("c_attn.weight");
   // Hugging Face's Conv1D keeps [inputs, outputs], torch.nn.Linear [outputs, inputs].
   const bool conv1d = uint64_t{columns} == uint64_t{3} * rows;
@@ -201,12 +204,14 @@ AttentionModule read_gpt(ModelTensors& tensors, const ModuleOptions& options) {
   split_fused(module, linear("c_attn"));
   module.output = linear("c_proj");
   tensors.pass_over("masked_bias");  // Hugging Face's fill value for hidden scores
-  finish(module, tensors, options, asked_heads(module, tensors, options, module.query.outputs()));
+  finish(module, tensors, options,
+         asked_heads(module, tensors, options, facts, module.query.outputs()));
   read_masks(module, tensors, options, MaskChoice::kCausal, {""});
   return module;
 }
 
-AttentionModule read_torch_mha(ModelTensors& tensors, const ModuleOptions& options) {
+AttentionModule read_torch_mha(ModelTensors& tensors, const ModelOptions& options,
+                               TrainingFacts& facts) {
   for (const char* name : {"bias_k", "bias_v"}) {
     if (tensors.has(name)) {
       throw InputError(
@@ -243,12 +248,14 @@ AttentionModule read_torch_mha(ModelTensors& tensors, const ModuleOptions& optio
                              module.value.inputs() != module.query.inputs();
   }
   module.output = tensors.linear("out_proj");
-  finish(module, tensors, options, asked_heads(module, tensors, options, module.query.outputs()));
+  finish(module, tensors, options,
+         asked_heads(module, tensors, options, facts, module.query.outputs()));
   read_masks(module, tensors, options, MaskChoice::kBidirectional, {""});
   return module;
 }
 
-AttentionModule read_causal_mean(ModelTensors& tensors, const ModuleOptions& options) {
+AttentionModule read_causal_mean(ModelTensors& tensors, const ModelOptions& options,
+                                 TrainingFacts&) {
   if (options.features == 0) {
     throw InputError(
         "{}: a module of a mask alone has no weights that would tell the width of "

@@ -1,24 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// One reader per known module: takes its tensors and gives them their roles.
+// The table of known modules: a reader for each takes its tensors and gives them their roles.
 #pragma once
 
 #include <span>
+#include <string>
+#include <vector>
 
-#include "convert/modules/module_options.h"
+#include "convert/families/training_facts.h"
 #include "convert/spec/attention_module.h"
+#include "convert/spec/model_options.h"
 #include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
 
-using ModuleReader = AttentionModule (*)(ModelTensors& tensors, const ModuleOptions& options);
+using ModuleReader = AttentionModule(ModelTensors& tensors, const ModelOptions& options,
+                                     TrainingFacts& facts);
 
 struct KnownModule {
   const char* name;
   const char* parameters;  // for people
   const char* key;         // a parameter that no other module has
-  ModuleReader read;
+  ModuleReader* read;
 };
 
 std::span<const KnownModule> known_module_table();
+
+// Fills in positions_max, masks, mask_origins and head_masks: from the checkpoint's buffers, else
+// from what was asked for. `head_prefixes` has one entry for a buffer that all heads share, or one
+// per head. `usual` is what the module is known for, taken when neither buffer nor option speaks.
+// Throws InputError if a buffer contradicts an option.
+void read_masks(AttentionModule& module, ModelTensors& tensors, const ModelOptions& options,
+                MaskChoice usual, const std::vector<std::string>& head_prefixes);
 
 }  // namespace arenite::convert

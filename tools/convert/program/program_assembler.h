@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "convert/program/program.h"
-#include "convert/spec/layer_parts.h"
+#include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
 

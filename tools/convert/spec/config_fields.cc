@@ -9,7 +9,7 @@
 
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
-#include "convert/spec/layer_parts.h"
+#include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
 

@@ -7,11 +7,9 @@
 
 #include "convert/files/tensor_store.h"
 #include "convert/masks/dense_mask.h"
+#include "convert/spec/model_options.h"
 
 namespace arenite::convert {
-
-// What a 1 (or True) in a buffer says about a key.
-enum class MaskOnes { kHidden, kVisible };
 
 struct MaskBuffer {
   DenseMask dense;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a person may say about a model that its file does not, and the account of what was said and
-// what was assumed.
+// What a person may say about a model that its file does not.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "convert/spec/layer_parts.h"
+#include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
+
+// What a 1 (or True) in a mask's buffer says about a key.
+enum class MaskOnes { kHidden, kVisible };
 
 enum class MaskChoice { kUnsaid, kCausal, kBidirectional, kWindow };
 
@@ -38,12 +40,15 @@ struct ModelOptions {
   std::optional<EmbeddingScale> embedding_scale{};
   std::optional<double> score_scale{};  // of attention scores, instead of 1/sqrt(head_dim)
   std::optional<double> epsilon{};      // of norms
-};
 
-// What a conversion rests on besides the tensors. For people.
-struct Account {
-  std::vector<std::string> given;    // "--heads 4", "activation gelu, from 'config.json'"
-  std::vector<std::string> assumed;  // "scores times 1/sqrt(head_dim)"
+  // Of a single attention module.
+  std::optional<std::string> module{};  // which one of several: its prefix in the checkpoint
+  uint32_t features = 0;                // width of the input, where there are no weights; 0: unsaid
+  std::optional<MaskOnes> mask_ones{};
+  uint32_t context = 0;  // rows and columns of its mask that count; 0: all
+
+  // Whether something was said that only an attention module has.
+  bool ask_for_module() const { return module || features != 0 || mask_ones; }
 };
 
 const char* name(PoolingChoice choice);   // as options and configs write it: "pooler"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "convert/files/tensor_store.h"
-#include "convert/spec/layer_parts.h"
+#include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
 

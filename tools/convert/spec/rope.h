@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "convert/spec/config_fields.h"
-#include "convert/spec/decoder_spec.h"
+#include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
 

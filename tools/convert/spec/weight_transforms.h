@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/spec/layer_parts.h"
+#include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
 

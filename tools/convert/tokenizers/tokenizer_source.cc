@@ -3,14 +3,12 @@
 #include "convert/tokenizers/tokenizer_source.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <iterator>
 #include <utility>
 
 #include "convert/files/error.h"
 #include "convert/files/file_map.h"
 #include "convert/files/json_file.h"
-#include "convert/gguf/gguf_tokens.h"
 #include "convert/tokenizers/bert_vocabulary.h"
 #include "convert/tokenizers/character_vocabulary.h"
 #include "convert/tokenizers/hf_config.h"
@@ -38,22 +36,18 @@ TokenizerSpec read_json_tokenizer(const fs::path& file) {
   return spec;
 }
 
-// The first of the files that the folder has, the most telling first.
+// The first of the files that the folder has.
 std::optional<TokenizerSpec> find_among(const fs::path& folder,
-                                        std::initializer_list<const char*> names) {
+                                        std::span<const char* const> names) {
   for (const char* name : names) {
     if (fs::exists(folder / name)) return read_tokenizer(folder / name);
   }
   return std::nullopt;
 }
 
-std::optional<TokenizerSpec> find_encoder_tokenizer(const fs::path& folder) {
-  return find_among(folder, {"tokenizer.json", "vocab.txt", "tokenizer.model", "vocab.json"});
-}
-
 TokenizerSpec read_chosen(const fs::path& chosen) {
   if (!fs::is_directory(chosen)) return read_tokenizer(chosen);
-  std::optional<TokenizerSpec> found = find_encoder_tokenizer(chosen);
+  std::optional<TokenizerSpec> found = find_among(chosen, kEncoderTokenizers);
   if (found) return *std::move(found);
   throw InputError(
       "{} has no tokenizer: expected tokenizer.json, vocab.txt, tokenizer.model or vocab.json in "
@@ -72,23 +66,8 @@ std::optional<TokenizerSpec> with_advice(const Action& find) {
   }
 }
 
-std::optional<TokenizerSpec> find_beside(const fs::path& path, DecoderKind kind) {
-  const fs::path folder = fs::is_directory(path) ? path : path.parent_path();
-  switch (kind) {
-    case DecoderKind::kHuggingFace:
-      return find_tokenizer(folder);
-    case DecoderKind::kLlama2c:
-      return find_among(folder, {"tokenizer.bin"});
-    case DecoderKind::kStateDict:
-      return find_among(folder, {"meta.pkl"});
-    case DecoderKind::kGguf:
-      break;  // it has its own, or none
-  }
-  return std::nullopt;
-}
-
 // Ids that are no tokens name padding rows, or are left over from another model's config.
-void add_model_tokens(const DecoderSpec& model, TokenizerSpec& spec) {
+void add_model_tokens(const TokenizerPlace& model, TokenizerSpec& spec) {
   const auto is_token = [&](uint32_t id) { return id < spec.tokens.size(); };
   if (spec.bos == kNoToken && model.bos_id && is_token(*model.bos_id)) spec.bos = *model.bos_id;
   if (!spec.ends.empty()) return;
@@ -125,40 +104,19 @@ TokenizerSpec read_tokenizer(const fs::path& file) {
   return read_llama2c_tokenizer(file);  // it begins with a small number in four bytes
 }
 
-std::optional<TokenizerSpec> find_tokenizer(const fs::path& folder) {
-  return find_among(folder, {"tokenizer.json", "tokenizer.model", "vocab.json"});
-}
-
-std::optional<TokenizerSpec> tokenizer_for(const fs::path& path, const fs::path& chosen,
-                                           const DecoderSource& source) {
+std::optional<TokenizerSpec> tokenizer_for(const TokenizerPlace& place, const fs::path& chosen) {
   if (chosen == kNoTokenizer) return std::nullopt;
   const auto fitted = [&](std::optional<TokenizerSpec> spec) {
     if (!spec) return spec;
-    check_vocabulary(*spec, source.spec.vocab_size);
-    add_model_tokens(source.spec, *spec);
+    if (place.lowers_case) lower_case(*spec);
+    check_vocabulary(*spec, place.vocab_size);
+    add_model_tokens(place, *spec);
     complete_tokenizer(*spec);
     return spec;
   };
   if (!chosen.empty()) return fitted(read_chosen(chosen));
-  return with_advice([&] {
-    return fitted(source.tokenizer ? understand_gguf_tokenizer(*source.tokenizer, path.string())
-                                   : find_beside(path, source.kind));
-  });
-}
-
-std::optional<TokenizerSpec> encoder_tokenizer(const fs::path& path, const fs::path& chosen,
-                                               uint32_t vocab_size, bool lowers_case) {
-  if (chosen == kNoTokenizer) return std::nullopt;
-  const auto fitted = [&](std::optional<TokenizerSpec> spec) {
-    if (!spec) return spec;
-    if (lowers_case) lower_case(*spec);
-    check_vocabulary(*spec, vocab_size);
-    complete_tokenizer(*spec);
-    return spec;
-  };
-  if (!chosen.empty()) return fitted(read_chosen(chosen));
-  const fs::path folder = fs::is_directory(path) ? path : path.parent_path();
-  return with_advice([&] { return fitted(find_encoder_tokenizer(folder)); });
+  return with_advice(
+      [&] { return fitted(place.own ? place.own() : find_among(place.folder, place.files)); });
 }
 
 uint32_t check_vocabulary(const TokenizerSpec& spec, uint32_t vocab_size) {

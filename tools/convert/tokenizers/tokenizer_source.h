@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <span>
+#include <vector>
 
-#include "convert/families/decoder_source.h"
 #include "convert/tokenizers/tokenizer_spec.h"
 
 namespace arenite::convert {
@@ -16,30 +18,34 @@ namespace arenite::convert {
 // end a text. Throws InputError.
 TokenizerSpec read_tokenizer(const std::filesystem::path& file);
 
-// The tokenizer of a folder that Hugging Face's transformers wrote: tokenizer.json, else
-// tokenizer.model, else vocab.json; nothing where it has none of them.
-std::optional<TokenizerSpec> find_tokenizer(const std::filesystem::path& folder);
-
 // What a person says instead of a file: the model is to have no tokenizer.
 inline constexpr const char* kNoTokenizer = "none";
 
-// The tokenizer of a model at `path`, completed (tokenizer_compiler.h): `chosen` if a person named
-// a file, or a folder as for find_tokenizer; else the one in the model's own file; else the one
-// beside it that goes with its kind: in a Hugging Face folder find_tokenizer's, for llama2.c
-// tokenizer.bin, for a state dict nanoGPT's meta.pkl. Nothing where there is none. Tokens that
-// begin and end a text are the model's where the tokenizer does not know them. Throws InputError,
-// also for one that does not fit the model (check_vocabulary).
-std::optional<TokenizerSpec> tokenizer_for(const std::filesystem::path& path,
-                                           const std::filesystem::path& chosen,
-                                           const DecoderSource& source);
+// Where the tokenizer of a model is, and what the model says of it.
+struct TokenizerPlace {
+  std::function<TokenizerSpec()> own{};  // reads the one in the model's own file, if it has one
+  std::filesystem::path folder{};        // in which, otherwise, the first of
+  std::span<const char* const> files{};  // these is the model's, the most telling first
+  bool lowers_case = false;              // of texts, whatever the tokenizer does by itself
+  uint32_t vocab_size = 0;               // rows that the model has for tokens
+  std::optional<uint32_t> bos_id{};      // where the tokenizer does not know which tokens begin
+  std::vector<uint32_t> eos_ids{};       // and end a text
+};
 
-// The same for an encoder with `vocab_size` rows: the one that `chosen` names, which may be a
-// folder, else the one in the folder `path`, or beside the file `path`: tokenizer.json, else
-// vocab.txt, tokenizer.model or vocab.json. With `lowers_case` texts are lower-cased, whatever the
-// tokenizer does by itself; only WordPiece can.
-std::optional<TokenizerSpec> encoder_tokenizer(const std::filesystem::path& path,
-                                               const std::filesystem::path& chosen,
-                                               uint32_t vocab_size, bool lowers_case = false);
+// The files that may be in a folder beside a model of each kind.
+inline constexpr const char* kDecoderTokenizers[] = {"tokenizer.json", "tokenizer.model",
+                                                     "vocab.json"};
+inline constexpr const char* kEncoderTokenizers[] = {"tokenizer.json", "vocab.txt",
+                                                     "tokenizer.model", "vocab.json"};
+inline constexpr const char* kLlama2cTokenizers[] = {"tokenizer.bin"};
+inline constexpr const char* kStateDictTokenizers[] = {"meta.pkl"};
+
+// The tokenizer of a model, completed (tokenizer_compiler.h): `chosen` if a person named a file, or
+// a folder that has one of kEncoderTokenizers; else the one in its place. Nothing where there is
+// none. Throws InputError, also for one that does not fit the model (check_vocabulary), and for a
+// tokenizer other than WordPiece where texts are to be lower-cased.
+std::optional<TokenizerSpec> tokenizer_for(const TokenizerPlace& place,
+                                           const std::filesystem::path& chosen);
 
 // Throws InputError if there are more tokens than rows in the model's embedding. Fewer are fine:
 // training programs round the rows up to a multiple of something, and the rest is padding. Returns

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks for the key parameter of each known module, under any prefix.
-#include "convert/modules/module_recognition.h"
+#include "convert/modules/attention_modules.h"
 
 #include <fmt/format.h>
 
@@ -84,7 +84,7 @@ std::string with_dot(std::string prefix) {
 }
 
 const Candidates::value_type& choose(const TensorStore& store, const Candidates& candidates,
-                                     const ModuleOptions& options) {
+                                     const ModelOptions& options) {
   if (candidates.empty()) {
     throw InputError(
         "{}: no attention module found. The file has:\n{}\nThe modules known are:\n{}State dicts "
@@ -113,11 +113,13 @@ const Candidates::value_type& choose(const TensorStore& store, const Candidates&
 
 }  // namespace
 
-AttentionModule read_attention_module(const TensorStore& store, const ModuleOptions& options) {
+AttentionModule read_attention_module(const Opened& model, const ModelOptions& options) {
+  const TensorStore& store = model.tensors;
   const Candidates candidates = find_candidates(store);
   const auto& [prefix, known] = choose(store, candidates, options);
   ModelTensors tensors(store, prefix);
-  const AttentionModule module = known->read(tensors, options);
+  TrainingFacts facts(model);
+  const AttentionModule module = known->read(tensors, options, facts);
 
   std::vector<std::string> unknown = tensors.rest();
   if (!options.module) {

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The readers of whole models, one for each form that they come in. All take the sizes, check that
+// every tensor is there and accounted for, leave the weights to WeightRef::load, and throw
+// InputError for what they do not understand.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "convert/open/opened.h"
+#include "convert/spec/model_options.h"
+#include "convert/spec/model_spec.h"
+
+namespace arenite::convert {
+
+// Decoders that transformers' save_pretrained wrote, by model_type. decoder_types lists those that
+// are read, for messages: "gpt2, llama, ...".
+DecoderSpec read_hf_decoder(const Opened& model);
+std::string decoder_types();
+
+// Whether an encoder keeps the head that its `architectures` names, if it names any.
+enum class HeadUse { kKeep, kDrop };
+
+// Encoders of transformers, by model_type, with the head that `architectures` names. A language
+// head goes where `options` ask for a pooling. is_encoder_type knows one that is refused by name,
+// too.
+EncoderSpec read_hf_encoder(const Opened& model, const ModelOptions& options,
+                            HeadUse head_use = HeadUse::kKeep);
+bool is_encoder_type(std::string_view model_type);
+std::string encoder_types();
+
+// Folders of the sentence-transformers library: an encoder of transformers, and a list of modules
+// that make one vector of its rows: Transformer and Pooling, then Dense, LayerNorm, Normalize and
+// Dropout in any order.
+struct SentenceTransformers {
+  EncoderSpec spec;
+  std::filesystem::path tokenizer_folder;
+  bool lowers_case = false;  // of texts, before they are tokenized
+};
+bool is_sentence_transformers(const Opened& model);
+SentenceTransformers read_sentence_transformers(const Opened& model, const ModelOptions& options);
+
+// State dicts of models around torch.nn.TransformerEncoder, whatever their own class is called:
+// several layers, or one with more of a model around it, as a bare layer's attention is a module.
+// Layers go by PyTorch's names; embeddings, positions, input layer, pooler and head by common ones
+// (torch_names.h). What tensors do not say comes from `options`, the plain values and the config
+// beside them. Heads, activation, the place of norms and the mask have to be said; where something
+// is embedded, its scale; and where there is a head without a pooler, pooling, unless the model is
+// causal and the head gives logits of its vocabulary. Scores are times 1/sqrt(head_dim) and norms
+// have PyTorch's epsilon, unless it is said otherwise.
+bool is_torch_encoder(const TensorStore& tensors);
+EncoderSpec read_torch_encoder(const Opened& model, const ModelOptions& options);
+
+// State dicts of nanoGPT, minGPT and their kin (gpt_families.h), whose sizes are read off the
+// shapes. What tensors do not say comes from the same places. Heads, activation and the place of
+// norms have to be said. The mask is the file's buffer; where there is none it is causal.
+bool is_gpt_state_dict(const TensorStore& tensors);
+DecoderSpec read_gpt_state_dict(const Opened& model, const ModelOptions& options);
+
+// llama2.c has one kind of model only.
+DecoderSpec read_llama2c(const Opened& model);
+
+}  // namespace arenite::convert

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recognises attention modules by the names of their parameters.
+#pragma once
+
+#include <string>
+
+#include "convert/open/opened.h"
+#include "convert/spec/attention_module.h"
+#include "convert/spec/model_options.h"
+
+namespace arenite::convert {
+
+// Reads the one attention module of a checkpoint. Throws InputError if there is none or several,
+// if tensors are left over that belong to no module, if heads do not divide, shapes do not fit, or
+// the mask cannot be read.
+AttentionModule read_attention_module(const Opened& model, const ModelOptions& options);
+
+// One line per known module: its name and its parameters. For help texts and messages.
+std::string known_modules();
+
+}  // namespace arenite::convert

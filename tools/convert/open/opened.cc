@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the files of weights, tells their formats apart, and checks shards against their index.
+#include "convert/open/opened.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "convert/files/checkpoint.h"
+#include "convert/files/error.h"
+#include "convert/files/file_map.h"
+#include "convert/files/json_file.h"
+#include "convert/files/npy.h"
+
+namespace arenite::convert {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kConfig = "config.json";
+constexpr const char* kModules = "modules.json";  // of sentence-transformers
+constexpr const char* kWeightFiles[] = {"model.safetensors", "model.safetensors.index.json",
+                                        "pytorch_model.bin", "pytorch_model.bin.index.json",
+                                        "model.pt"};
+
+// The tensors of each shard, by the index. Shards lie beside the index, so names with a folder in
+// them are refused: an index could point anywhere.
+std::map<std::string, std::set<std::string>> read_index(const fs::path& index) {
+  const json object = read_json_object(index);
+  const auto weight_map = object.find("weight_map");
+  if (weight_map == object.end() || !weight_map->is_object()) {
+    throw InputError("{}: field 'weight_map' is missing: expected an object of tensor names",
+                     quote(index.string()));
+  }
+  std::map<std::string, std::set<std::string>> shards;
+  for (const auto& [tensor, file] : weight_map->items()) {
+    const std::string name = file.is_string() ? file.get<std::string>() : "";
+    if (name.empty() || name == "." || name == ".." || fs::path(name).filename() != name) {
+      throw InputError("{}: tensor {} is in {}: expected the name of a file beside the index",
+                       quote(index.string()), quote(tensor), show(file));
+    }
+    shards[name].insert(tensor);
+  }
+  return shards;
+}
+
+void add_shard(const fs::path& index, const std::string& shard,
+               const std::set<std::string>& expected, TensorStore& tensors) {
+  const fs::path file = index.parent_path() / shard;
+  if (!fs::exists(file)) {
+    throw InputError("{} is missing: {} expects {} tensors in it, {} among them",
+                     quote(file.string()), quote(index.string()), expected.size(),
+                     quote(*expected.begin()));
+  }
+  const auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::read(file));
+  for (const CheckpointTensor& tensor : checkpoint->tensors()) {
+    if (!expected.contains(tensor.name)) {
+      throw InputError("{}: {} does not list tensor {} for this file", quote(file.string()),
+                       quote(index.string()), quote(tensor.name));
+    }
+  }
+  for (const std::string& name : expected) {
+    if (checkpoint->find(name) == nullptr) {
+      throw InputError("{}: tensor {} is missing, which {} lists for this file",
+                       quote(file.string()), quote(name), quote(index.string()));
+    }
+  }
+  tensors.add(checkpoint);
+}
+
+void add_array(const fs::path& file, TensorStore& tensors) {
+  const auto array = std::make_shared<const NpyArray>(NpyArray::read(file));
+  tensors.add({.name = file.stem().string(),
+               .type = name(array->dtype()),
+               .is_real = is_real(array->dtype()),
+               .shape = array->shape(),
+               .load = [array] { return array->to_f32(); },
+               .file = file.string()});
+}
+
+// A file that is not JSON.
+void open_file(const fs::path& file, Opened& opened) {
+  FileMap map(file);
+  if (is_gguf(map.bytes())) {
+    opened.gguf = GgufFile::read(file, std::move(map));
+    opened.tensors = tensors_of(opened.gguf);
+  } else if (is_llama2c(map.bytes())) {
+    const auto shared = std::make_shared<const FileMap>(std::move(map));
+    opened.llama2c = read_llama2c_header(shared->bytes(), quote(file.string()));
+    opened.tensors = llama2c_tensors(*opened.llama2c, shared, file.string());
+  } else if (file.extension() == ".npy") {
+    add_array(file, opened.tensors);
+  } else {
+    const auto checkpoint =
+        std::make_shared<const Checkpoint>(Checkpoint::read(file, std::move(map)));
+    opened.tensors.add(checkpoint);
+    opened.values = checkpoint->metadata();
+  }
+}
+
+void open_weights(const fs::path& file, Opened& opened) {
+  opened.tensors = TensorStore(file.string());
+  if (file.extension() != ".json") return open_file(file, opened);
+  for (const auto& [shard, names] : read_index(file)) {
+    add_shard(file, shard, names, opened.tensors);
+  }
+}
+
+void open_folder(Opened& opened) {
+  for (const char* name : kWeightFiles) {
+    if (fs::exists(opened.folder / name)) return open_weights(opened.folder / name, opened);
+  }
+  opened.tensors = TensorStore(opened.folder.string());
+  if (fs::exists(opened.folder / kModules)) return;
+  std::vector<fs::path> arrays;
+  for (const fs::directory_entry& entry : fs::directory_iterator(opened.folder)) {
+    if (entry.path().extension() == ".npy") arrays.push_back(entry.path());
+  }
+  std::ranges::sort(arrays);
+  for (const fs::path& array : arrays) add_array(array, opened.tensors);
+  if (!arrays.empty()) return;
+  if (!opened.config) {
+    throw InputError(
+        "{} has no config.json: expected a folder that transformers' save_pretrained wrote",
+        quote(opened.folder.string()));
+  }
+  throw InputError("{} has no weights: expected one of {}, or .npy files",
+                   quote(opened.folder.string()), fmt::join(kWeightFiles, ", "));
+}
+
+}  // namespace
+
+std::string Opened::where() const { return quote(path.string()); }
+
+std::string Opened::model_type() const {
+  if (!config || !config->contains("model_type")) return "";
+  const json& type = (*config)["model_type"];
+  return type.is_string() ? type.get<std::string>() : show(type);
+}
+
+ConfigFields Opened::config_fields() const {
+  const fs::path file = folder / kConfig;
+  if (!config) throw InputError("{} is missing: {} needs it", quote(file.string()), where());
+  return {*config, quote(file.string())};
+}
+
+Opened open_model(const fs::path& path) {
+  Opened opened;
+  opened.path = path;
+  opened.folder = fs::is_directory(path) ? path : path.parent_path();
+  const bool is_whole_folder = opened.is_folder() || path.filename() == kConfig;
+  if (!is_whole_folder) open_weights(path, opened);
+  if (opened.gguf || opened.llama2c) return opened;  // these say all of it themselves
+  if (fs::exists(opened.folder / kConfig)) opened.config = read_json_object(opened.folder / kConfig);
+  if (is_whole_folder) open_folder(opened);
+  return opened;
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// The registry: a row for each form that models come in.
+#include "convert/recognise.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "convert/families/families.h"
+#include "convert/files/error.h"
+#include "convert/gguf/gguf_decoder.h"
+#include "convert/gguf/gguf_tokenizer.h"
+#include "convert/gguf/gguf_tokens.h"
+#include "convert/modules/attention_modules.h"
+
+namespace arenite::convert {
+namespace {
+
+// What the config of a decoder says may be said again, but not otherwise.
+void check_options(const DecoderSpec& spec, const ModelOptions& options, const std::string& where) {
+  if (options.heads != 0 && options.heads != spec.heads) {
+    throw InputError("{}: {} heads were asked for, but the model has {}: drop the option", where,
+                     options.heads, spec.heads);
+  }
+  if (options.activation && *options.activation != spec.activation) {
+    throw InputError(
+        "{}: the model says which activation it has, and it is another one than the one asked "
+        "for: drop the option",
+        where);
+  }
+  if (options.norm_first) {
+    throw InputError(
+        "{}: --norm-{}: the model's own config says what this model computes: drop the option",
+        where, *options.norm_first ? "first" : "last");
+  }
+  refuse_options_of_state_dicts(options, where);
+}
+
+Recognised decoder(const Opened& model, const ModelOptions& options, DecoderSpec spec,
+                   std::span<const char* const> tokenizers) {
+  check_options(spec, options, model.where());
+  return {.spec = std::move(spec), .tokenizer = {.folder = model.folder, .files = tokenizers}};
+}
+
+Recognised read_sentences(const Opened& model, const ModelOptions& options) {
+  refuse_options_of_state_dicts(options, model.where());
+  SentenceTransformers read = read_sentence_transformers(model, options);
+  return {.spec = std::move(read.spec),
+          .tokenizer = {.folder = std::move(read.tokenizer_folder),
+                        .files = kEncoderTokenizers,
+                        .lowers_case = read.lowers_case}};
+}
+
+Recognised read_gguf(const Opened& model, const ModelOptions& options) {
+  Recognised read = decoder(model, options, read_gguf_decoder(*model.gguf, model.tensors), {});
+  GgufTokenizer tokens = read_gguf_tokenizer(*model.gguf);
+  if (tokens.tokens.empty()) return read;
+  read.tokenizer.own = [tokens = std::move(tokens), origin = model.path.string()] {
+    return understand_gguf_tokenizer(tokens, origin);
+  };
+  return read;
+}
+
+Recognised read_encoder(const Opened& model, const ModelOptions& options) {
+  refuse_options_of_state_dicts(options, model.where());
+  return {.spec = read_hf_encoder(model, options),
+          .tokenizer = {.folder = model.folder, .files = kEncoderTokenizers}};
+}
+
+// A row of the registry. Signs are looked for in its order, so that none has to know the others.
+struct Form {
+  const char* name;
+  bool (*has_sign)(const Opened& model);
+  Recognised (*read)(const Opened& model, const ModelOptions& options);
+};
+
+// What nothing else has the sign of; the reader says what is known where it finds no module either.
+constexpr Form kModule = {"a state dict", [](const Opened&) { return true; },
+                          [](const Opened& model, const ModelOptions& options) -> Recognised {
+                            return {.spec = read_attention_module(model, options)};
+                          }};
+
+constexpr Form kForms[] = {
+    {"sentence-transformers", is_sentence_transformers, read_sentences},
+    {"GGUF", [](const Opened& model) { return model.gguf != nullptr; }, read_gguf},
+    {"llama2.c", [](const Opened& model) { return model.llama2c.has_value(); },
+     [](const Opened& model, const ModelOptions& options) {
+       return decoder(model, options, read_llama2c(model), kLlama2cTokenizers);
+     }},
+    {"Hugging Face", [](const Opened& model) { return is_encoder_type(model.model_type()); },
+     read_encoder},
+    {"Hugging Face", [](const Opened& model) { return !model.model_type().empty(); },
+     [](const Opened& model, const ModelOptions& options) {
+       return decoder(model, options, read_hf_decoder(model), kDecoderTokenizers);
+     }},
+    {"a state dict", [](const Opened& model) { return is_torch_encoder(model.tensors); },
+     [](const Opened& model, const ModelOptions& options) -> Recognised {
+       return {.spec = read_torch_encoder(model, options),
+               .tokenizer = {.folder = model.folder, .files = kEncoderTokenizers}};
+     }},
+    {"a state dict", [](const Opened& model) { return is_gpt_state_dict(model.tensors); },
+     [](const Opened& model, const ModelOptions& options) -> Recognised {
+       return {.spec = read_gpt_state_dict(model, options),
+               .tokenizer = {.folder = model.folder, .files = kStateDictTokenizers}};
+     }},
+    kModule,
+};
+
+const Form& form_of(const Opened& model, const ModelOptions& options) {
+  if (options.ask_for_module()) return kModule;
+  return *std::ranges::find_if(kForms, [&](const Form& form) { return form.has_sign(model); });
+}
+
+}  // namespace
+
+const Account& Recognised::account() const {
+  return std::visit([](const auto& read) -> const Account& { return read.account; }, spec);
+}
+
+Recognised recognise(const Opened& model, const ModelOptions& options) {
+  const Form& form = form_of(model, options);
+  Recognised read = form.read(model, options);
+  read.form = form.name;
+  if (const auto* spec = std::get_if<DecoderSpec>(&read.spec)) {
+    if (options.pooling) {
+      throw InputError("{}: --pooling is for encoders, and this is a decoder: drop the option",
+                       model.where());
+    }
+    read.tokenizer.vocab_size = spec->vocab_size;
+    read.tokenizer.bos_id = spec->bos_id;
+    read.tokenizer.eos_ids = spec->eos_ids;
+  } else if (const auto* encoder = std::get_if<EncoderSpec>(&read.spec)) {
+    read.tokenizer.vocab_size = encoder->vocab_size;
+  }
+  return read;
+}
+
+}  // namespace arenite::convert

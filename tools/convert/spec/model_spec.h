@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decoder or an encoder as its author trained it, whatever file it came from and before anything
+// is folded, fused or packed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace arenite::convert {
+
+// Readers refuse sizes beyond these, so that products stay far from overflow and a config that lies
+// costs nothing.
+inline constexpr uint32_t kSideMax = 1u << 24;  // of a matrix
+inline constexpr uint32_t kLayersMax = 1024;
+
+// A weight matrix, read from its file only when asked for: a model may be larger than memory.
+// Whatever the file does differently is undone inside `load`: transposed, fused, quantized or
+// reordered storage. A WeightRef keeps the files that it reads open.
+struct WeightRef {
+  std::string name;  // of the tensor in the file, for messages
+  uint32_t rows = 0;
+  uint32_t columns = 0;
+  // [rows, columns], row-major, all finite. Throws InputError. Each call reads again.
+  std::function<std::vector<float>()> load;
+};
+
+// y = x weight^T + bias: weight is [outputs, inputs].
+struct LinearSpec {
+  WeightRef weight;
+  std::vector<float> bias{};  // [outputs], or empty
+
+  uint32_t outputs() const { return weight.rows; }
+  uint32_t inputs() const { return weight.columns; }
+};
+
+enum class NormKind { kLayer, kRms };
+
+// layer: (x - mean) / sqrt(variance + epsilon) * gain + bias
+// rms:   x / sqrt(mean of squares + epsilon) * gain, or * (1 + gain)
+struct NormSpec {
+  std::string name;  // of the gain's tensor in the file
+  NormKind kind = NormKind::kLayer;
+  std::vector<float> gain;  // [features]
+  std::vector<float> bias;  // [features], or empty
+  double epsilon = 0.0;
+  bool gain_plus_one = false;
+};
+
+// kTanh and kSigmoid are those of heads.
+enum class Activation { kGeluErf, kGeluTanh, kSilu, kRelu, kTanh, kSigmoid };
+
+// What a conversion rests on besides the tensors. For people.
+struct Account {
+  std::vector<std::string> given;    // "--heads 4", "activation gelu, from 'config.json'"
+  std::vector<std::string> assumed;  // "scores times 1/sqrt(head_dim)"
+};
+
+// Rotary position embedding of each query and key head: for i < rotary_dim / 2, the pair of
+// elements (i, i + rotary_dim / 2), or of neighbours (2i, 2i + 1), turns by
+// position * inverse_frequencies[i]. Elements from rotary_dim on stay.
+struct RopeSpec {
+  uint32_t rotary_dim = 0;                  // even, at most head_dim
+  std::vector<double> inverse_frequencies;  // [rotary_dim / 2], radians per position, after scaling
+  double magnitude = 1.0;                   // multiplies what has been turned
+  bool turns_neighbours = false;
+
+  friend bool operator==(const RopeSpec&, const RopeSpec&) = default;
+};
+
+// Sequential (the usual form): x += attention(attention_norm(x)); x += mlp(mlp_norm(x)).
+// Sequential with norms last: x = attention_norm(x + attention(x)); x = mlp_norm(x + mlp(x)).
+// Parallel: x += attention(attention_norm(x)) + mlp(mlp_norm(x)), both from the same x.
+struct LayerSpec {
+  NormSpec attention_norm;
+  std::optional<NormSpec> mlp_norm;  // absent only where parallel: the MLP reads attention_norm(x)
+  bool parallel_residual = false;
+
+  LinearSpec query;                              // [heads * head_dim, model_dim]
+  LinearSpec key, value;                         // [kv_heads * head_dim, model_dim]
+  LinearSpec output;                             // [model_dim, heads * head_dim]
+  std::optional<NormSpec> query_norm, key_norm;  // of each head on its own, [head_dim], before RoPE
+  uint32_t window = 0;  // keys that a query sees, its own included; 0: all before it
+
+  // down(activation(gate(x)) * up(x)), or down(activation(up(x))) without a gate.
+  std::optional<LinearSpec> gate;  // [ffn_dim, model_dim]
+  LinearSpec up;                   // [ffn_dim, model_dim]
+  LinearSpec down;                 // [model_dim, ffn_dim]
+};
+
+// Each token sees itself and those before it, and where the model is not causal, those after it.
+struct DecoderSpec {
+  std::string architecture;  // as its config calls it: "llama"
+  uint32_t vocab_size = 0;
+  uint32_t model_dim = 0;
+  uint32_t heads = 0;
+  uint32_t kv_heads = 0;  // divides heads; query head h reads kv head h / (heads / kv_heads)
+  uint32_t head_dim = 0;
+  uint32_t ffn_dim = 0;
+  uint32_t positions_max = 0;  // that the model was trained for
+  bool norm_first = true;
+  bool causal = true;
+  std::optional<double> score_scale;  // of attention scores; absent: 1/sqrt(head_dim)
+
+  WeightRef token_embedding;                    // [vocab_size, model_dim]
+  std::optional<double> embedding_scale;        // multiplies the token embedding
+  std::optional<NormSpec> embedding_norm;       // of what is embedded, positions included
+  std::optional<WeightRef> position_embedding;  // learned, [positions_max, model_dim], added
+  std::optional<RopeSpec> rope;
+  // ALiBi: head h adds alibi_slopes[h] * (key - query) to each score; empty: none.
+  std::vector<double> alibi_slopes;
+  Activation activation = Activation::kGeluErf;
+  std::vector<LayerSpec> layers;
+  std::optional<NormSpec> final_norm;
+  std::optional<LinearSpec> output;  // [vocab_size, model_dim]; absent: token_embedding
+  bool is_headless = false;  // saved without its head: the results are the last hidden states
+  std::optional<double> logits_soft_cap;  // logits = cap * tanh(logits / cap)
+
+  std::optional<uint32_t> bos_id;  // where the file says so; always below vocab_size
+  std::vector<uint32_t> eos_ids;   // any of them ends a text
+
+  std::vector<std::string> notes;  // for people: where the config could be read in another way
+  Account account;                 // of a state dict
+};
+
+// Adds the note that names `fields` of the config, which ConfigFields::finish passed over.
+void note_passed_over(const std::vector<std::string>& fields, DecoderSpec& spec);
+
+// Throws InputError for sizes that do not go together. Sizes that nothing is read for yet, such as
+// a number of layers beyond reason, never get further than this.
+void check_sizes(const DecoderSpec& spec, size_t layers, const std::string& where);
+
+// head_dim where no field gives it. Throws InputError unless heads divide the model's width.
+uint32_t even_head_dim(uint32_t model_dim, uint32_t heads, const std::string& where);
+
+// norm_first: x += attention(attention_norm(x)); x += mlp(mlp_norm(x)).
+// Otherwise: x = attention_norm(x + attention(x)); x = mlp_norm(x + mlp(x)).
+struct EncoderLayerSpec {
+  LinearSpec query, key, value;  // [model_dim, model_dim]
+  LinearSpec output;             // [model_dim, model_dim]
+  NormSpec attention_norm;
+  LinearSpec up;    // [ffn_dim, model_dim]
+  LinearSpec down;  // [model_dim, ffn_dim]
+  NormSpec mlp_norm;
+};
+
+// What becomes of a sequence's rows: all of them, that of its first token or the last one, or one
+// row made of all. kMeanSqrtLength is their sum by the square root of their number; in
+// kWeightedMean a row weighs as much as its position, counted from 1.
+enum class Pooling { kNone, kFirst, kMean, kMax, kMeanSqrtLength, kWeightedMean, kLast };
+
+// One step of a head, of the parts that it has, in this order.
+struct HeadStepSpec {
+  std::optional<LinearSpec> linear{};  // x weight^T + bias
+  std::optional<Activation> activation{};
+  std::optional<NormSpec> norm{};
+  bool normalize = false;           // to length 1 (L2)
+  bool is_token_embedding = false;  // linear's weight: it is stored once
+};
+
+// Attention sees all tokens of a sequence or, where the model is causal, itself and those before
+// it. Tokens: x = embedding_norm(embedding_scale token_embedding[id] + position_embedding[position
+// + position_offset] + type_embedding[type]), then input(x) where there is an input projection.
+// With a padding_id positions count the tokens that have another id, and tokens of that id have the
+// row before that of position 0.
+// Features: x = embedding_norm(embedding_scale input(features) + position_embedding[position +
+// position_offset]).
+struct EncoderSpec {
+  std::string architecture;     // as its config calls it: "bert"
+  uint32_t vocab_size = 0;      // 0: the input is features
+  uint32_t input_features = 0;  // 0: the input is tokens
+  uint32_t token_types = 0;     // rows of type_embedding; 0: none
+  uint32_t model_dim = 0;
+  uint32_t heads = 0;
+  uint32_t head_dim = 0;
+  uint32_t ffn_dim = 0;
+  uint32_t positions_max = 0;    // longest sequence
+  uint32_t position_offset = 0;  // rows of position_embedding that no position uses: RoBERTa's 2
+  std::optional<uint32_t> padding_id;  // RoBERTa's 1
+  bool norm_first = false;
+  bool causal = false;
+  uint32_t window = 0;                // of a causal model: keys that a query sees; 0: all
+  std::optional<double> score_scale;  // of attention scores; absent: 1/sqrt(head_dim)
+  double embedding_scale = 1.0;       // of what is embedded, without positions and types
+  Activation activation = Activation::kGeluErf;
+
+  std::optional<WeightRef> token_embedding;     // [vocab_size, embedding_dim]
+  std::optional<WeightRef> position_embedding;  // [positions_max + position_offset, embedding_dim]
+  std::optional<WeightRef> type_embedding;      // [token_types, embedding_dim]
+  std::optional<NormSpec> embedding_norm;
+  std::optional<LinearSpec> input;  // features' layer; ELECTRA's from embedding_dim to model_dim
+  std::vector<EncoderLayerSpec> layers;
+  std::optional<NormSpec> final_norm;
+
+  Pooling pooling = Pooling::kNone;
+  std::vector<Pooling> more_pooling;  // whose rows stand behind, side by side; none are kNone
+  std::vector<HeadStepSpec> head;     // of each row that pooling gives out
+  std::vector<std::string> labels;    // of the classes given out; empty: none, or not named
+  Account account;                    // of a state dict
+};
+
+// How wide the rows are that pooling gives out, and those of the whole model.
+uint32_t pooled_width(const EncoderSpec& spec);
+uint32_t output_width(const EncoderSpec& spec);
+
+// Whether the rows that the model gives out have length 1.
+bool is_normalized(const EncoderSpec& spec);
+
+}  // namespace arenite::convert

@@ -7,12 +7,12 @@
 #include <string>
 
 #include "convert/convert.h"
-#include "convert/files/atomic_file.h"
+#include "convert/files/output_files.h"
 #include "convert/program/decoder_program.h"
 #include "convert/program/encoder_program.h"
 #include "convert/program/program_builder.h"
 #include "convert/program/writer.h"
-#include "convert/spec/weight_transforms.h"
+#include "convert/spec/model_tensors.h"
 
 namespace {
 

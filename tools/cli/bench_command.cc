@@ -6,7 +6,7 @@
 #include "cli/bench_support.h"
 #include "cli/commands.h"
 #include "convert/files/error.h"
-#include "convert/files/output_guard.h"
+#include "convert/files/output_files.h"
 
 namespace arenite::tool {
 namespace {

@@ -14,7 +14,7 @@
 #include "cli/signals.h"
 #include "cli/standard_streams.h"
 #include "convert/files/error.h"
-#include "convert/files/output_guard.h"
+#include "convert/files/output_files.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include <signal.h>
 
-#include "convert/files/temporary_files.h"
+#include "convert/files/output_files.h"
 
 namespace arenite::tool {
 namespace {

@@ -9,8 +9,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/model_file.h"
-#include "convert/files/atomic_file.h"
-#include "convert/files/output_guard.h"
+#include "convert/files/output_files.h"
 #include "convert/program/self_test.h"
 
 namespace arenite::tool {

@@ -12,8 +12,8 @@
 #include "cli/text_input.h"
 #include "cli/thread_pool.h"
 #include "convert/files/error.h"
-#include "convert/files/file_map.h"
 #include "convert/files/input_limits.h"
+#include "convert/files/memory.h"
 
 namespace arenite::tool {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "convert/files/error.h"
-#include "convert/files/file_map.h"
+#include "convert/files/memory.h"
 
 namespace arenite::tool {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/files/atomic_file.h"
+#include "convert/files/output_files.h"
 
 namespace arenite::tool {
 

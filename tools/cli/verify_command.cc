@@ -11,7 +11,7 @@
 #include "cli/model_file.h"
 #include "cli/text_table.h"
 #include "convert/files/error.h"
-#include "convert/files/output_guard.h"
+#include "convert/files/output_files.h"
 #include "convert/program/mask_pairs.h"
 
 namespace arenite::tool {

@@ -9,7 +9,7 @@
 #include "arenite/session.h"
 #include "arenite/target.h"
 #include "convert/check/target_check.h"
-#include "convert/files/aligned_bytes.h"
+#include "convert/files/memory.h"
 #include "convert/program/program.h"
 #include "convert/spec/attention_module.h"
 #include "convert/spec/model_options.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "convert/program/planner.h"
-#include "convert/spec/weight_transforms.h"
+#include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
 namespace {

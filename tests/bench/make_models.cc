@@ -7,9 +7,9 @@
 #include <string>
 
 #include "convert/convert.h"
-#include "convert/files/atomic_file.h"
+#include "convert/files/output_files.h"
 #include "convert/program/writer.h"
-#include "convert/spec/weight_transforms.h"
+#include "convert/spec/model_tensors.h"
 
 namespace {
 

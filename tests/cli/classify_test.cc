@@ -12,7 +12,7 @@
 #include "cli/checkpoints.h"
 #include "cli/printed.h"
 #include "cli/token_models.h"
-#include "convert/files/file_map.h"
+#include "convert/files/memory.h"
 #include "convert/files/npy.h"
 
 namespace arenite::testing {

@@ -8,7 +8,7 @@
 #include "arenite/session.h"
 #include "cli/checkpoints.h"
 #include "cli/printed.h"
-#include "convert/files/file_map.h"
+#include "convert/files/memory.h"
 #include "support/kernel_sets.h"
 #include "support/safetensors_builder.h"
 

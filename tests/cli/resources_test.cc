@@ -8,7 +8,7 @@
 #include "cli/checkpoints.h"
 #include "cli/printed.h"
 #include "cli/token_models.h"
-#include "convert/files/file_map.h"
+#include "convert/files/memory.h"
 #include "support/test_session.h"
 
 namespace arenite::testing {

@@ -10,7 +10,7 @@
 
 #include "arenite/session.h"
 #include "cli/checkpoints.h"
-#include "convert/files/file_map.h"
+#include "convert/files/memory.h"
 #include "convert/program/writer.h"
 #include "convert/tokenizers/tokenizer_compiler.h"
 #include "support/byte_string.h"

@@ -17,8 +17,8 @@
 
 #include "arenite/tokenizer.h"
 #include "convert/convert.h"
-#include "convert/files/atomic_file.h"
 #include "convert/files/npy.h"
+#include "convert/files/output_files.h"
 #include "convert/program/conversion_steps.h"
 #include "device/pytorch_cases.h"
 #include "device/vector_writer.h"

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "convert/files/aligned_bytes.h"
+#include "convert/files/memory.h"
 #include "core/arena_formula.h"
 #include "device/vectors.h"
 #include "session/model_access.h"

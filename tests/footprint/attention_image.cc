@@ -4,7 +4,7 @@
 #include "arenite/session.h"
 #include "board.h"
 #include "hello/task.h"
-#include "recall_8.h"  // made by `arenite embed`
+#include "recall_8.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "convert/files/file_map.h"
+#include "convert/files/memory.h"
 #include "support/program.h"
 #include "support/temp_folder.h"
 

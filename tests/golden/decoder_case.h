@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "arenite/tokenizer.h"
-#include "convert/files/aligned_bytes.h"
+#include "convert/files/memory.h"
 #include "support/test_session.h"
 
 namespace arenite::test {

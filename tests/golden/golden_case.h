@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/files/aligned_bytes.h"
+#include "convert/files/memory.h"
 
 namespace arenite::test {
 

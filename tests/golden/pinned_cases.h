@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "convert/spec/attention_module.h"
-#include "convert/spec/weight_transforms.h"
+#include "convert/spec/model_tensors.h"
 
 namespace arenite::test {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/files/aligned_bytes.h"
+#include "convert/files/memory.h"
 #include "convert/program/program.h"
 #include "convert/spec/model_spec.h"
 #include "support/model_factory.h"

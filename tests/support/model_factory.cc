@@ -8,7 +8,7 @@
 
 #include "convert/convert.h"
 #include "convert/program/writer.h"
-#include "convert/spec/weight_transforms.h"
+#include "convert/spec/model_tensors.h"
 #include "support/random.h"
 
 namespace arenite::test {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "arenite/target.h"
-#include "convert/files/aligned_bytes.h"
+#include "convert/files/memory.h"
 #include "convert/masks/mask_compiler.h"
 #include "convert/spec/attention_module.h"
 

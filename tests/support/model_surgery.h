@@ -8,7 +8,7 @@
 #include <cstring>
 #include <span>
 
-#include "convert/files/aligned_bytes.h"
+#include "convert/files/memory.h"
 #include "format/file_layout.h"
 #include "model_generated.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "convert/files/pickle_opcodes.h"
+#include "convert/files/pickle.h"
 #include "support/byte_string.h"
 
 namespace arenite::testing {

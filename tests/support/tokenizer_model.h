@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "arenite/tokenizer.h"
-#include "convert/files/aligned_bytes.h"
+#include "convert/files/memory.h"
 #include "convert/tokenizers/tokenizer_spec.h"
 #include "support/test_session.h"
 

@@ -12,7 +12,7 @@
 #include "cli/bench.h"
 #include "cli/commands.h"
 #include "convert/files/error.h"
-#include "convert/files/output_guard.h"
+#include "convert/files/output_files.h"
 #include "core/crc32c.h"
 
 namespace arenite::tool {

@@ -4,7 +4,7 @@
 
 #include "cli/convert_report.h"
 #include "cli/session_sizes.h"
-#include "convert/families/encoder_parts.h"
+#include "convert/families/reader_parts.h"
 #include "convert/program/formula_text.h"
 #include "core/arena_formula.h"
 #include "format/reader.h"

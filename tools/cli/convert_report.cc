@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "cli/session_sizes.h"
-#include "convert/families/encoder_parts.h"
+#include "convert/families/reader_parts.h"
 #include "convert/program/formula_text.h"
-#include "convert/tokenizers/tokenizer_notes.h"
+#include "convert/tokenizers/tokenizer_compiler.h"
 #include "core/arena_formula.h"
 #include "format/reader.h"
 

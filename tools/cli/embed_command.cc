@@ -12,9 +12,8 @@
 #include "cli/embed_data.h"
 #include "cli/embed_header.h"
 #include "cli/process.h"
-#include "convert/files/atomic_file.h"
 #include "convert/files/error.h"
-#include "convert/files/output_guard.h"
+#include "convert/files/output_files.h"
 
 namespace arenite::tool {
 namespace {

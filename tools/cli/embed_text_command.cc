@@ -10,7 +10,7 @@
 #include "cli/texts.h"
 #include "convert/files/error.h"
 #include "convert/files/npy.h"
-#include "convert/files/output_guard.h"
+#include "convert/files/output_files.h"
 
 namespace arenite::tool {
 namespace {

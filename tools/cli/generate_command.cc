@@ -14,7 +14,7 @@
 #include "cli/text_table.h"
 #include "cli/thread_pool.h"
 #include "convert/files/error.h"
-#include "convert/files/output_guard.h"
+#include "convert/files/output_files.h"
 
 namespace arenite::tool {
 namespace {

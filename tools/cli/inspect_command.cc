@@ -9,7 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/inspect_output.h"
-#include "convert/files/output_guard.h"
+#include "convert/files/output_files.h"
 
 namespace arenite::tool {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "convert/files/aligned_bytes.h"
+#include "convert/files/memory.h"
 #include "core/cpu_features.h"
 
 #if defined(__x86_64__)

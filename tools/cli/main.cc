@@ -13,7 +13,7 @@
 #include "cli/commands.h"
 #include "cli/process.h"
 #include "convert/files/error.h"
-#include "convert/files/output_guard.h"
+#include "convert/files/output_files.h"
 
 namespace {
 

@@ -7,8 +7,7 @@
 #include <string>
 
 #include "arenite/session.h"
-#include "convert/files/aligned_bytes.h"
-#include "convert/files/file_map.h"
+#include "convert/files/memory.h"
 #include "format/reader.h"
 
 namespace arenite::tool {

@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "convert/files/error.h"
-#include "convert/files/temporary_files.h"
+#include "convert/files/output_files.h"
 
 namespace arenite::tool {
 namespace {

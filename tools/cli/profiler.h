@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "arenite/session.h"
-#include "convert/files/atomic_file.h"
+#include "convert/files/output_files.h"
 #include "format/reader.h"
 
 namespace CLI {

@@ -10,7 +10,7 @@
 #include "cli/commands.h"
 #include "cli/run.h"
 #include "convert/files/error.h"
-#include "convert/files/output_guard.h"
+#include "convert/files/output_files.h"
 
 namespace arenite::tool {
 namespace {

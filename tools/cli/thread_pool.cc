@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "convert/files/error.h"
-#include "convert/files/temporary_files.h"
+#include "convert/files/output_files.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

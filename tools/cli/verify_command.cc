@@ -11,9 +11,8 @@
 #include "cli/commands.h"
 #include "cli/model_file.h"
 #include "cli/text_table.h"
-#include "convert/files/atomic_file.h"
 #include "convert/files/error.h"
-#include "convert/files/output_guard.h"
+#include "convert/files/output_files.h"
 #include "convert/masks/mask_pairs.h"
 #include "convert/program/self_test.h"
 

@@ -13,7 +13,6 @@
 #include "convert/files/error.h"
 #include "convert/gguf/gguf_decoder.h"
 #include "convert/gguf/gguf_tokenizer.h"
-#include "convert/gguf/gguf_tokens.h"
 #include "convert/modules/attention_modules.h"
 
 namespace arenite::convert {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Configs, heads and tensors of Hugging Face encoders: what is understood, and what is refused.
-#include "convert/families/hf_encoder.h"
+#include "convert/families/hf_models.h"
 
 #include <gtest/gtest.h>
 

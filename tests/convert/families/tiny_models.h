@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "convert/spec/model_spec.h"
 #include "convert/spec/model_options.h"
+#include "convert/spec/model_spec.h"
 #include "support/temp_folder.h"
 
 namespace arenite::testing {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files appear whole or not at all, and nothing stays behind.
-#include "convert/files/atomic_file.h"
+#include "convert/files/output_files.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "convert/files/atomic_file.h"
 #include "convert/files/failing_calls.h"
+#include "convert/files/output_files.h"
 #include "support/refusal.h"
 #include "support/temp_folder.h"
 

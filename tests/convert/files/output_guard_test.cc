@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files are the same or not, whatever their names.
-#include "convert/files/output_guard.h"
+#include "convert/files/output_files.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "convert/files/atomic_file.h"
-#include "convert/files/file_map.h"
+#include "convert/files/memory.h"
 #include "support/refusal.h"
 #include "support/temp_folder.h"
 

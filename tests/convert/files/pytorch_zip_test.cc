@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Archives of torch.save: real ones that PyTorch wrote, and hostile ones written by hand.
-#include "convert/files/pytorch_zip.h"
+#include "convert/files/checkpoint.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <string>
 
-#include "convert/files/checkpoint.h"
 #include "support/pickle_builder.h"
 #include "support/refusal.h"
 #include "support/temp_folder.h"

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // safetensors files: what is read, and how each broken rule is refused.
-#include "convert/files/safetensors.h"
+#include "convert/files/checkpoint.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "convert/files/checkpoint.h"
 #include "support/refusal.h"
 #include "support/safetensors_builder.h"
 #include "support/temp_folder.h"

@@ -6,9 +6,9 @@
 
 #include "convert/families/families.h"
 #include "convert/files/checkpoint.h"
-#include "convert/files/file_map.h"
 #include "convert/files/input_limits.h"
 #include "convert/files/json_file.h"
+#include "convert/files/memory.h"
 #include "convert/files/npy.h"
 #include "convert/gguf/gguf_file.h"
 #include "convert/open/opened.h"

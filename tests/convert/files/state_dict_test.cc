@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of tensors inside unpickled containers, and containers made to hurt.
-#include "convert/files/state_dict.h"
+#include "convert/files/pickle.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <string>
 
-#include "convert/files/unpickler.h"
 #include "support/pickle_builder.h"
 #include "support/refusal.h"
 

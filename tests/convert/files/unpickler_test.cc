@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pickle machine: what it builds, and that nothing else can be built with it.
-#include "convert/files/unpickler.h"
+#include "convert/files/pickle.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,6 @@
 
 #include "convert/gguf/gguf_builder.h"
 #include "convert/gguf/gguf_decoder.h"
-#include "convert/gguf/gguf_metadata.h"
 #include "support/refusal.h"
 
 namespace arenite::convert {

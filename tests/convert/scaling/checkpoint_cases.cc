@@ -10,7 +10,6 @@
 #include "convert/gguf/gguf_builder.h"
 #include "convert/gguf/gguf_decoder.h"
 #include "convert/gguf/gguf_file.h"
-#include "convert/gguf/gguf_metadata.h"
 #include "convert/modules/attention_modules.h"
 #include "convert/open/opened.h"
 #include "convert/scaling/reader_cases.h"

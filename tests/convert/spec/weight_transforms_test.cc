@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reordered weights, and that nothing is read before it is asked for.
-#include "convert/spec/weight_transforms.h"
+#include "convert/spec/model_tensors.h"
 
 #include <gtest/gtest.h>
 

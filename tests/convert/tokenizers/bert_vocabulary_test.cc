@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // vocab.txt, the files beside it, and a vocabulary that a model was trained with.
-#include "convert/tokenizers/bert_vocabulary.h"
+#include "convert/tokenizers/tokenizer_readers.h"
 
 #include <gtest/gtest.h>
 
@@ -134,11 +134,11 @@ TEST_F(VocabTxt, TakesAddedTokensOnlyWithWhatTheyAreFor) {
 std::optional<TokenizerSpec> encoder_tokenizer(const std::filesystem::path& folder,
                                                const std::filesystem::path& chosen, uint32_t rows,
                                                bool lowers_case = false) {
-  return tokenizer_for({.folder = folder,
-                        .files = convert::kEncoderTokenizers,
-                        .lowers_case = lowers_case,
-                        .vocab_size = rows},
-                       chosen);
+  return convert::tokenizer_for({.folder = folder,
+                                 .files = convert::kEncoderTokenizers,
+                                 .lowers_case = lowers_case,
+                                 .vocab_size = rows},
+                                chosen);
 }
 
 TEST_F(VocabTxt, LowersCaseForAnEncoderThatWantsIt) {

@@ -4,9 +4,8 @@
 
 #include <string>
 
-#include "convert/tokenizers/hf_config.h"
-#include "convert/tokenizers/hf_tokenizer_json.h"
 #include "convert/tokenizers/tokenizer_builders.h"
+#include "convert/tokenizers/tokenizer_readers.h"
 #include "convert/tokenizers/tokenizer_source.h"
 #include "support/temp_folder.h"
 #include "support/tokenizer_model.h"

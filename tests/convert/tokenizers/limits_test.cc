@@ -5,9 +5,9 @@
 #include <string>
 
 #include "convert/files/input_limits.h"
-#include "convert/tokenizers/piece_search.h"
+#include "convert/tokenizers/sentence_pieces.h"
 #include "convert/tokenizers/tokenizer_builders.h"
-#include "convert/tokenizers/tokenizer_file.h"
+#include "convert/tokenizers/tokenizer_readers.h"
 #include "convert/tokenizers/tokenizer_source.h"
 #include "support/refusal.h"
 #include "support/temp_folder.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "convert/tokenizers/hf_tokenizer_json.h"
+#include "convert/tokenizers/tokenizer_readers.h"
 #include "convert/tokenizers/tokenizer_source.h"
 #include "support/test_data.h"
 #include "support/tokenizer_model.h"

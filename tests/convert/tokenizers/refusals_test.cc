@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "convert/gguf/gguf_tokens.h"
+#include "convert/gguf/gguf_tokenizer.h"
 #include "convert/tokenizers/tokenizer_builders.h"
 #include "convert/tokenizers/tokenizer_compiler.h"
 #include "convert/tokenizers/tokenizer_source.h"

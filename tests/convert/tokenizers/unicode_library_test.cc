@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "convert/tokenizers/unicode_ranges.h"
 #include "core/utf8.h"
 #include "support/tokenizer_model.h"
 #include "text/cutter.h"

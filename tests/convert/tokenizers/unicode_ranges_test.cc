@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unicode's classes of utf8proc against those of Python.
-#include "convert/tokenizers/unicode_ranges.h"
+#include "convert/tokenizers/unicode_library.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "convert/tokenizers/bert_vocabulary.h"
+#include "convert/tokenizers/tokenizer_readers.h"
 #include "support/temp_folder.h"
 #include "support/tokenizer_model.h"
 

@@ -11,7 +11,7 @@
 #include "convert/program/conversion_steps.h"
 #include "convert/program/self_test.h"
 #include "convert/program/writer.h"
-#include "convert/spec/weight_transforms.h"
+#include "convert/spec/model_tensors.h"
 #include "runtime/session/decoder_fixture.h"
 #include "runtime/session/encoder_fixture.h"
 #include "support/malloc_trap.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "convert/check/target_check.h"
-#include "convert/files/aligned_bytes.h"
+#include "convert/files/memory.h"
 #include "convert/graph/graph.h"
 #include "convert/program/program.h"
 #include "convert/spec/model_options.h"

@@ -9,7 +9,7 @@
 
 #include "arenite/session.h"
 #include "arenite/target.h"
-#include "convert/files/aligned_bytes.h"
+#include "convert/files/memory.h"
 
 namespace arenite::convert {
 

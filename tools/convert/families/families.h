@@ -56,6 +56,7 @@ EncoderSpec read_torch_encoder(const Opened& model, const ModelOptions& options)
 // shapes. What tensors do not say comes from the same places. Heads, activation and the place of
 // norms have to be said. The mask is the file's buffer; where there is none it is causal.
 bool is_gpt_state_dict(const TensorStore& tensors);
+std::string known_gpt_families();  // a line for each, for messages
 DecoderSpec read_gpt_state_dict(const Opened& model, const ModelOptions& options);
 
 // llama2.c has one kind of model only.

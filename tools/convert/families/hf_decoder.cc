@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the family of a Hugging Face decoder by model_type.
-#include "convert/families/hf_decoder.h"
+#include "convert/families/hf_models.h"
 
-#include "convert/families/decoder_buffers.h"
 #include "convert/families/families.h"
-#include "convert/families/hf_fields.h"
+#include "convert/families/reader_parts.h"
 #include "convert/files/error.h"
 
 namespace arenite::convert {

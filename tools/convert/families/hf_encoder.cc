@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the family by model_type, and takes the config fields that all families have.
-#include "convert/families/hf_encoder.h"
+#include "convert/families/hf_models.h"
 
 #include <utility>
 
-#include "convert/families/encoder_parts.h"
-#include "convert/families/hf_fields.h"
+#include "convert/families/reader_parts.h"
 #include "convert/files/error.h"
 
 namespace arenite::convert {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of config fields that may be passed over, each with its reason, those that may have one
 // value only, and the two ends of a model, which all families store alike.
-#include "convert/families/hf_fields.h"
+#include "convert/families/hf_models.h"
 
 #include <utility>
 

@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "convert/families/hf_decoder.h"
-#include "convert/families/hf_fields.h"
+#include "convert/families/hf_models.h"
 #include "convert/files/error.h"
 #include "convert/spec/rope.h"
 

@@ -4,7 +4,6 @@
 
 #include "convert/spec/model_tensors.h"
 #include "convert/spec/rope.h"
-#include "convert/spec/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "convert/families/encoder_parts.h"
-#include "convert/families/hf_encoder.h"
+#include "convert/families/hf_models.h"
+#include "convert/families/reader_parts.h"
 #include "convert/families/sentence_config.h"
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"

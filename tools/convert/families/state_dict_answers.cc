@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An option first, then what the training program wrote, then a question or an assumption.
-#include "convert/families/state_dict_answers.h"
+#include "convert/families/state_dicts.h"
 
 #include <fmt/format.h>
 

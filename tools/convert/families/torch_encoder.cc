@@ -12,14 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "convert/families/encoder_parts.h"
-#include "convert/families/state_dict_answers.h"
-#include "convert/families/torch_names.h"
+#include "convert/families/reader_parts.h"
+#include "convert/families/state_dicts.h"
 #include "convert/files/error.h"
 #include "convert/masks/mask_compiler.h"
 #include "convert/spec/mask_buffer.h"
 #include "convert/spec/model_tensors.h"
-#include "convert/spec/weight_transforms.h"
 
 namespace arenite::convert {
 namespace {

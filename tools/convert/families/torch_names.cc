@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Common names, told apart by shape where one name serves for several parts.
-#include "convert/families/torch_names.h"
+#include "convert/families/state_dicts.h"
 
 #include <algorithm>
 #include <span>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks for each fact under its usual names.
-#include "convert/families/training_facts.h"
+#include "convert/families/state_dicts.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "convert/families/hf_fields.h"
+#include "convert/families/hf_models.h"
 #include "convert/files/error.h"
 
 namespace arenite::convert {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint as the converter sees it: named tensors, wherever they came from.
+// Checkpoints as the converter sees them: named tensors, wherever they came from.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -12,9 +14,27 @@
 #include <string_view>
 #include <vector>
 
-#include "convert/files/file_map.h"
+#include "convert/files/memory.h"
 
 namespace arenite::convert {
+
+// bfloat16: the upper half of a float.
+inline float float_of_bf16(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+
+// IEEE binary16, all of it: subnormals, infinities and NaN payloads.
+inline float float_of_f16(uint16_t bits) {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
+  const uint32_t exponent = (bits >> 10) & 0x1fu;
+  const uint32_t fraction = bits & 0x3ffu;
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  const uint32_t exponent_f32 = exponent == 31 ? 255 : exponent + (127 - 15);
+  return std::bit_cast<float>(sign | exponent_f32 << 23 | fraction << 13);
+}
 
 enum class DType { kF64, kF32, kF16, kBF16, kI64, kI32, kU32, kI16, kI8, kU8, kBool };
 
@@ -85,5 +105,54 @@ std::vector<uint64_t> contiguous_strides(std::span<const uint64_t> shape);
 inline bool multiply(uint64_t factor_a, uint64_t factor_b, uint64_t& product) {
   return !__builtin_mul_overflow(factor_a, factor_b, &product);
 }
+
+// The tensors view `file`, the bytes of the whole file, which must outlive them. They come in the
+// order of the header. Everything is checked: the header's fields, types, sizes, and that the
+// tensors cover the data without overlap or hole. Throws InputError; `file_name` is for its
+// messages.
+CheckpointContents read_safetensors(std::span<const std::byte> file, const std::string& file_name);
+
+// Reads the tensors of `file`, the bytes of the whole archive, into buffers of the result; `file`
+// may go afterwards. Only members that tensors use are read. Throws InputError, also when this
+// build has no libzip; `file_name` is for its messages.
+CheckpointContents read_pytorch_zip(std::span<const std::byte> file, const std::string& file_name);
+
+struct StoredTensor {
+  std::string name;
+  std::string type;                          // as its format calls it: "BF16", "Q8_0"
+  bool is_real = true;                       // false: whole numbers or bool, so no weights
+  std::vector<uint64_t> shape;               // outermost dimension first
+  std::function<std::vector<float>()> load;  // all elements in row-major order; owns its file
+  std::string file;                          // for messages
+};
+
+class TensorStore {
+ public:
+  explicit TensorStore(std::string source) : source_(std::move(source)) {}
+
+  const std::string& source() const { return source_; }  // file or folder, for messages
+  const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  const StoredTensor* find(std::string_view name) const;  // nullptr when absent
+
+  // Throws InputError when there is a tensor of this name already.
+  void add(StoredTensor tensor);
+
+  // All tensors of `checkpoint`.
+  void add(const std::shared_ptr<const Checkpoint>& checkpoint);
+
+  // The same without what programs that wrap a whole model put in front of all names.
+  TensorStore unwrapped() const;
+
+ private:
+  std::string source_;
+  std::vector<StoredTensor> tensors_;
+  std::map<std::string, size_t, std::less<>> indexes_;
+};
+
+// "  'name' [2, 3] F32" a line for each tensor, the first ones of many, for messages.
+std::string list_tensors(const std::vector<StoredTensor>& tensors);
+
+// "[2, 3]"
+std::string shape_text(const std::vector<uint64_t>& shape);
 
 }  // namespace arenite::convert

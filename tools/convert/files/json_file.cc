@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "convert/files/error.h"
-#include "convert/files/file_map.h"
 #include "convert/files/input_limits.h"
+#include "convert/files/memory.h"
 
 namespace arenite::convert {
 namespace {

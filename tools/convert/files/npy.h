@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "convert/files/atomic_file.h"
 #include "convert/files/checkpoint.h"
-#include "convert/files/file_map.h"
+#include "convert/files/memory.h"
+#include "convert/files/output_files.h"
 
 namespace arenite::convert {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads what torch.save wrote: <prefix>/data.pkl describes tensors, <prefix>/data/<key> are
 // storages.
-#include "convert/files/pytorch_zip.h"
+#include "convert/files/checkpoint.h"
 
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
@@ -16,8 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "convert/files/state_dict.h"
-#include "convert/files/unpickler.h"
+#include "convert/files/pickle.h"
 #include "convert/files/zip_archive.h"
 
 namespace arenite::convert {

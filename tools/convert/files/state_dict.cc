@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Walks unpickled containers with a stack of its own, so that neither depth nor sharing can hurt.
-#include "convert/files/state_dict.h"
+#include "convert/files/pickle.h"
 
 #include <algorithm>
 #include <optional>

@@ -5,7 +5,6 @@
 
 #include "convert/files/checkpoint.h"
 #include "convert/files/error.h"
-#include "convert/files/half_floats.h"
 
 namespace arenite::convert {
 namespace {

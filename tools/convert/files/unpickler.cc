@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pickle machine: a stack, marks and a memo, all bounded; no recursion and no Python.
-#include "convert/files/unpickler.h"
+#include "convert/files/pickle.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,8 +10,6 @@
 #include <vector>
 
 #include "convert/files/error.h"
-#include "convert/files/pickle_opcodes.h"
-#include "convert/files/torch_objects.h"
 
 namespace arenite::convert {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads sizes, weights and tokenizer of the decoder that a GGUF file describes.
+// The decoder that a GGUF file describes, by its metadata.
 #pragma once
 
 #include <filesystem>
@@ -7,9 +7,15 @@
 
 #include "convert/gguf/gguf_file.h"
 #include "convert/gguf/gguf_tokenizer.h"
+#include "convert/spec/config_fields.h"
 #include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
+
+// All metadata but the tokenizer's and those of general.*, which say where the file comes from;
+// "general.architecture" is there. Throws InputError for arrays of more elements than any
+// architecture's fields have.
+ConfigFields gguf_fields(const GgufFile& file);
 
 // Architectures llama, gpt2, qwen2 and qwen3. Throws InputError for others, for metadata about the
 // computation that is not understood, and for tensors missing or left over. `store` is tensors_of

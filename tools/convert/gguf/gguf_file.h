@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "convert/files/file_map.h"
-#include "convert/files/tensor_store.h"
+#include "convert/files/checkpoint.h"
+#include "convert/files/memory.h"
 #include "convert/gguf/gguf_blocks.h"
 
 namespace arenite::convert {

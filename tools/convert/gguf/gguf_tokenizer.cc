@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies a GGUF file's tokenizer out of its metadata.
+// "llama" is SentencePiece, "gpt2" byte-level BPE.
 #include "convert/gguf/gguf_tokenizer.h"
 
 #include <cstring>
@@ -7,6 +7,8 @@
 
 #include "convert/files/error.h"
 #include "convert/gguf/gguf_decoder.h"
+#include "convert/tokenizers/byte_pairs.h"
+#include "convert/tokenizers/sentence_pieces.h"
 #include "format/tokenizer_reader.h"
 
 namespace arenite::convert {
@@ -83,6 +85,136 @@ void check_length(const GgufFile& file, const char* key, size_t found, size_t to
                    quote(file.file_name()), key, found, tokens);
 }
 
+struct KnownPattern {
+  const char* name;  // of tokenizer.ggml.pre
+  format::Pattern pattern;
+  bool whole_tokens;  // a piece that is a token is not merged
+  bool add_bos;       // unless the file says otherwise
+  bool expects_nfc;   // the model's own tokenizer normalizes its texts
+};
+
+constexpr KnownPattern kPatterns[] = {
+    {"", format::Pattern::kGpt2, false, false, false},  // of files older than the field
+    {"gpt-2", format::Pattern::kGpt2, false, false, false},
+    {"phi-2", format::Pattern::kGpt2, false, false, false},
+    {"llama-bpe", format::Pattern::kLlama3, true, true, false},
+    {"llama3", format::Pattern::kLlama3, true, true, false},
+    {"llama-v3", format::Pattern::kLlama3, true, true, false},
+    {"qwen2", format::Pattern::kQwen2, false, false, true},
+    {"deepseek-r1-qwen", format::Pattern::kQwen2, false, false, true},
+    {"smollm", format::Pattern::kDigits, false, false, false},
+    {"starcoder", format::Pattern::kDigits, false, false, false},
+};
+
+PieceType type_of(const GgufTokenizer& tokens, size_t index, const std::string& origin) {
+  if (tokens.types.empty()) return PieceType::kNormal;
+  const int32_t type = tokens.types[index];
+  if (type < 1 || type > 6) {
+    throw InputError("{}, tokenizer.ggml.token_type[{}]: found {}: expected 1 to 6", quote(origin),
+                     index, type);
+  }
+  return static_cast<PieceType>(type);
+}
+
+void check_lengths(const GgufTokenizer& tokens, const std::string& origin) {
+  const size_t count = tokens.tokens.size();
+  if ((!tokens.scores.empty() && tokens.scores.size() != count) ||
+      (!tokens.types.empty() && tokens.types.size() != count)) {
+    throw InputError(
+        "{}: the tokenizer has {} tokens, {} scores and {} types: expected one for "
+        "each token, or none",
+        quote(origin), count, tokens.scores.size(), tokens.types.size());
+  }
+}
+
+void fill_llama(TokenizerSpec& spec, const GgufTokenizer& tokens) {
+  if (tokens.scores.empty()) {
+    throw InputError("{}: tokenizer.ggml.scores is missing: a tokenizer of model 'llama' needs it",
+                     quote(spec.origin));
+  }
+  std::vector<SentencePiece> pieces;
+  for (size_t i = 0; i < tokens.tokens.size(); ++i) {
+    pieces.push_back({tokens.tokens[i], tokens.scores[i], type_of(tokens, i, spec.origin)});
+  }
+  fill_sentence_pieces(spec, pieces, true);
+  spec.unknown =
+      spec.unknown_token == kNoToken ? format::Unknown::kRefuse : format::Unknown::kToken;
+  spec.flags = format::kFuseUnknown;
+  if (tokens.add_space_prefix.value_or(true)) {
+    spec.prefix = format::Prefix::kAlways;
+    spec.flags |= format::kPrefixEveryPart | format::kDropFirstSpace;
+  }
+}
+
+void fill_gpt2(TokenizerSpec& spec, const GgufTokenizer& tokens, const KnownPattern& known) {
+  Vocabulary vocabulary;
+  for (TokenId id = 0; id < tokens.tokens.size(); ++id) {
+    const PieceType type = type_of(tokens, id, spec.origin);
+    if (!vocabulary.emplace(tokens.tokens[id], id).second) {
+      throw InputError("{}: token {} is {} once more: expected each text once", quote(spec.origin),
+                       id, quote(tokens.tokens[id]));
+    }
+    if (type == PieceType::kControl || type == PieceType::kUnknown) spec.specials[id] = 0;
+    if (type == PieceType::kUserDefined) {
+      spec.specials[id] = format::kReadAlways | format::kIsText;
+    }
+  }
+  std::vector<std::pair<std::string, std::string>> merges;
+  for (const std::string& line : tokens.merges) merges.push_back(split_merge(line, spec.origin));
+  fill_byte_pairs(spec, vocabulary, merges);
+  // Special tokens are written as they are, not in the alphabet of bytes.
+  for (const auto& [id, flags] : spec.specials) spec.tokens[id] = tokens.tokens[id];
+  spec.pattern = known.pattern;
+  if (known.expects_nfc) spec.flags |= format::kExpectsNfc;
+  if (!known.whole_tokens) return;
+  for (TokenId id = 0; id < spec.tokens.size(); ++id) {
+    if (!spec.specials.contains(id)) spec.whole_tokens.push_back(id);
+  }
+}
+
+const KnownPattern& known_pattern(const GgufTokenizer& tokens, const std::string& origin) {
+  std::string names;
+  for (const KnownPattern& known : kPatterns) {
+    if (tokens.pre_tokenizer == known.name) return known;
+    if (*known.name != '\0') names += fmt::format("{}'{}'", names.empty() ? "" : ", ", known.name);
+  }
+  throw InputError("{}: tokenizer.ggml.pre is {}: supported are {}", quote(origin),
+                   quote(tokens.pre_tokenizer), names);
+}
+
+// A file of model "llama" that names no ids has SentencePiece's, as llama.cpp reads it.
+std::optional<TokenId> id_or(std::optional<uint32_t> given, const GgufTokenizer& tokens,
+                             TokenId usual) {
+  if (!given && tokens.model == "llama" && usual < tokens.tokens.size()) return usual;
+  return given && *given != kNoToken ? given : std::nullopt;  // -1 says that there is none
+}
+
+void put_tokens_around(TokenizerSpec& spec, const GgufTokenizer& tokens, bool add_bos) {
+  const std::optional<TokenId> bos = id_or(tokens.bos_id, tokens, 1);
+  const std::optional<TokenId> eos = id_or(tokens.eos_id, tokens, 2);
+  if (bos) spec.bos = *bos;
+  if (eos) spec.ends = {*eos};
+  const struct {
+    bool is_wanted, is_there;
+    uint32_t flag;
+    const char* field;
+    const char* place;
+  } additions[] = {
+      {tokens.add_bos.value_or(add_bos && bos), bos.has_value(), format::kAddBos, "bos", "begin"},
+      {tokens.add_eos.value_or(false), eos.has_value(), format::kAddEnd, "eos", "end"}};
+  for (const auto& addition : additions) {
+    if (!addition.is_wanted) continue;
+    if (addition.is_there) {
+      spec.flags |= addition.flag;
+      continue;
+    }
+    spec.notes.push_back(
+        fmt::format("tokenizer.ggml.add_{0}_token is true, and no {0}_token_id is given: texts {1} "
+                    "with no token",
+                    addition.field, addition.place));
+  }
+}
+
 }  // namespace
 
 GgufTokenizer read_gguf_tokenizer(const GgufFile& file) {
@@ -104,6 +236,30 @@ GgufTokenizer read_gguf_tokenizer(const GgufFile& file) {
   check_length(file, "tokenizer.ggml.scores", tokenizer.scores.size(), tokenizer.tokens.size());
   check_length(file, "tokenizer.ggml.token_type", tokenizer.types.size(), tokenizer.tokens.size());
   return tokenizer;
+}
+
+TokenizerSpec understand_gguf_tokenizer(const GgufTokenizer& tokens, const std::string& origin) {
+  TokenizerSpec spec;
+  spec.origin = origin;
+  check_lengths(tokens, origin);
+  bool add_bos = true;
+  if (tokens.model == "llama") {
+    fill_llama(spec, tokens);
+  } else if (tokens.model == "gpt2") {
+    const KnownPattern& known = known_pattern(tokens, origin);
+    add_bos = known.add_bos;
+    fill_gpt2(spec, tokens, known);
+  } else {
+    throw InputError("{}: tokenizer.ggml.model is {}: supported are 'llama' and 'gpt2'",
+                     quote(origin), quote(tokens.model));
+  }
+  const auto given = [](std::optional<uint32_t> id) { return id && *id != kNoToken; };  // or -1
+  if (given(tokens.unknown_id) && tokens.model == "llama") {
+    spec.unknown_token = *tokens.unknown_id;
+    spec.unknown = format::Unknown::kToken;
+  }
+  put_tokens_around(spec, tokens, add_bos);
+  return spec;
 }
 
 }  // namespace arenite::convert

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tokenizer that a GGUF file carries beside the weights, as it lies there.
+// The tokenizer that a GGUF file carries beside the weights: as it lies there, and understood.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "convert/tokenizers/tokenizer_spec.h"
 
 namespace arenite::convert {
 
@@ -21,5 +23,9 @@ struct GgufTokenizer {
   std::optional<uint32_t> bos_id, eos_id, unknown_id, padding_id;
   std::optional<bool> add_bos, add_eos, add_space_prefix;
 };
+
+// `origin` is the file, for messages. Throws InputError for a model or a pre-tokenizer that is not
+// supported, by name.
+TokenizerSpec understand_gguf_tokenizer(const GgufTokenizer& tokens, const std::string& origin);
 
 }  // namespace arenite::convert

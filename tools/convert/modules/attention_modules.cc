@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "convert/families/gpt_families.h"
 #include "convert/files/error.h"
 #include "convert/modules/module_readers.h"
 #include "convert/spec/model_tensors.h"

@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "convert/files/error.h"
-#include "convert/spec/weight_transforms.h"
+#include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
 namespace {

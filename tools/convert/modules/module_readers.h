@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/families/training_facts.h"
+#include "convert/families/state_dicts.h"
 #include "convert/spec/attention_module.h"
 #include "convert/spec/model_options.h"
 #include "convert/spec/model_tensors.h"

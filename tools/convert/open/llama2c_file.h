@@ -9,8 +9,8 @@
 #include <span>
 #include <string>
 
-#include "convert/files/file_map.h"
-#include "convert/files/tensor_store.h"
+#include "convert/files/checkpoint.h"
+#include "convert/files/memory.h"
 
 namespace arenite::convert {
 

@@ -9,8 +9,8 @@
 
 #include "convert/files/checkpoint.h"
 #include "convert/files/error.h"
-#include "convert/files/file_map.h"
 #include "convert/files/json_file.h"
+#include "convert/files/memory.h"
 #include "convert/files/npy.h"
 
 namespace arenite::convert {
@@ -153,7 +153,8 @@ Opened open_model(const fs::path& path) {
   const bool is_whole_folder = opened.is_folder() || path.filename() == kConfig;
   if (!is_whole_folder) open_weights(path, opened);
   if (opened.gguf || opened.llama2c) return opened;  // these say all of it themselves
-  if (fs::exists(opened.folder / kConfig)) opened.config = read_json_object(opened.folder / kConfig);
+  if (fs::exists(opened.folder / kConfig))
+    opened.config = read_json_object(opened.folder / kConfig);
   if (is_whole_folder) open_folder(opened);
   return opened;
 }

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "convert/files/tensor_store.h"
+#include "convert/files/checkpoint.h"
 #include "convert/gguf/gguf_file.h"
 #include "convert/open/llama2c_file.h"
 #include "convert/spec/config_fields.h"
@@ -19,10 +19,10 @@ namespace arenite::convert {
 // Tensors are described, and read when their `load` is called. The files stay open as long as any
 // of them.
 struct Opened {
-  std::filesystem::path path;    // as given
-  std::filesystem::path folder;  // where the config, the tokenizer and shards are
-  TensorStore tensors{""};       // none for a folder that only names folders with weights
-  std::optional<nlohmann::json> config;       // config.json of that folder, an object
+  std::filesystem::path path;            // as given
+  std::filesystem::path folder;          // where the config, the tokenizer and shards are
+  TensorStore tensors{""};               // none for a folder that only names folders with weights
+  std::optional<nlohmann::json> config;  // config.json of that folder, an object
   std::map<std::string, std::string> values;  // beside the weights of a single file, as plain text
   std::shared_ptr<const GgufFile> gguf;       // where it is one
   std::optional<Llama2cHeader> llama2c;       // where it is one

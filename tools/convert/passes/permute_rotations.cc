@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "convert/passes/passes.h"
-#include "convert/spec/weight_transforms.h"
+#include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "convert/program/program_assembler.h"
-#include "convert/spec/weight_transforms.h"
+#include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
 namespace {

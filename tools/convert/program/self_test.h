@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "convert/files/aligned_bytes.h"
+#include "convert/files/memory.h"
 #include "convert/program/program.h"
 
 namespace arenite::convert {

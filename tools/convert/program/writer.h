@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "arenite/target.h"
-#include "convert/files/aligned_bytes.h"
+#include "convert/files/memory.h"
 #include "convert/program/program.h"
 
 namespace arenite::convert {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "convert/files/tensor_store.h"
+#include "convert/files/checkpoint.h"
 #include "convert/masks/dense_mask.h"
 #include "convert/spec/model_options.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several files may name the same tokens; the tokenizer's own go first.
-#include "convert/tokenizers/hf_config.h"
+#include "convert/tokenizers/tokenizer_readers.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,11 +8,10 @@
 #include <string_view>
 
 #include "convert/files/error.h"
-#include "convert/files/file_map.h"
 #include "convert/files/input_limits.h"
 #include "convert/files/json_file.h"
-#include "convert/tokenizers/frame_check.h"
-#include "convert/tokenizers/hf_object.h"
+#include "convert/files/memory.h"
+#include "convert/tokenizers/hf_tokenizer_parts.h"
 
 namespace arenite::convert {
 namespace {

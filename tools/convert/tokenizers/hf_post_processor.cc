@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Templates are lists of texts, A and B, and of special tokens, each with the type of its tokens.
-#include "convert/tokenizers/hf_post_processor.h"
+// What a post-processor puts around texts, and whether that is what a model file can say.
+#include "convert/tokenizers/hf_tokenizer_parts.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "convert/files/error.h"
+#include "convert/files/json_file.h"
 
 namespace arenite::convert {
 namespace {
@@ -108,6 +109,53 @@ TokenId read_token(const HfObject& step, std::string_view field) {
 }
 
 }  // namespace
+
+FrameCheck::FrameCheck(TokenizerSpec& spec)
+    : spec_(spec),
+      begin_((spec.flags & format::kAddBos) != 0 ? spec.bos : kNoToken),
+      end_((spec.flags & format::kAddEnd) != 0 ? spec.ends.front() : kNoToken) {}
+
+void FrameCheck::begin_is(const HfObject& config, std::string_view field,
+                          std::span<const TokenId> tokens) {
+  check_place(config, field, tokens, "begin", begin_);
+}
+
+void FrameCheck::end_is(const HfObject& config, std::string_view field,
+                        std::span<const TokenId> tokens) {
+  check_place(config, field, tokens, "end", end_);
+}
+
+void FrameCheck::check_additions(const HfObject& config) {
+  const struct {
+    const char* field;
+    const char* place;
+    TokenId actual;
+  } additions[] = {{"add_bos_token", "begin", begin_}, {"add_eos_token", "end", end_}};
+  for (const auto& addition : additions) {
+    const bool is_added = addition.actual != kNoToken;
+    if (config.flag(addition.field, is_added) == is_added) continue;
+    note(config, addition.field, addition.place, addition.actual);
+  }
+}
+
+void FrameCheck::check_place(const HfObject& config, std::string_view field,
+                             std::span<const TokenId> tokens, const char* place, TokenId actual) {
+  if (actual == kNoToken || tokens.empty()) return;
+  if (std::find(tokens.begin(), tokens.end(), actual) != tokens.end()) return;
+  note(config, field, place, actual);
+}
+
+void FrameCheck::note(const HfObject& config, std::string_view field, const char* place,
+                      TokenId actual) {
+  const std::string with =
+      actual == kNoToken
+          ? "no token"
+          : fmt::format("token {}, {}", actual,
+                        actual < spec_.tokens.size() ? quote(spec_.tokens[actual]) : "unknown");
+  spec_.notes.push_back(fmt::format("{}: {} is {}; yet texts {} with {}, as {} says",
+                                    config.file_name(), field, show(config.at(field)), place, with,
+                                    quote(spec_.origin)));
+}
 
 void take_post_processor(HfFrame& frame, const HfObject& step, const std::string& file_name) {
   const std::string type = step.type();

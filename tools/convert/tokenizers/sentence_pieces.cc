@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// From scores to ranks, and from pieces to the pairs that make them.
+// Finds the merges of pieces through an index of their texts.
 #include "convert/tokenizers/sentence_pieces.h"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <unordered_set>
+#include <utility>
 
 #include "convert/files/error.h"
-#include "convert/tokenizers/piece_search.h"
-#include "convert/tokenizers/tokenizer_file.h"
+#include "convert/tokenizers/tokenizer_readers.h"
 #include "core/utf8.h"
 
 namespace arenite::convert {
@@ -170,6 +170,41 @@ void fill_sentence_pieces(TokenizerSpec& spec, const std::vector<SentencePiece>&
     spec.tokens.push_back(is_name ? piece.text : bytes);
   }
   add_all_pairs(spec, pieces);
+}
+
+PieceSearch::PieceSearch(std::vector<std::string_view> texts, TextEdge edge)
+    : texts_(std::move(texts)), edge_(edge) {
+  for (TokenId id = 0; id < texts_.size(); ++id) {
+    if (!texts_[id].empty()) order_.push_back(id);
+  }
+  std::sort(order_.begin(), order_.end(), [&](TokenId a, TokenId b) {
+    const std::string_view left = texts_[a], right = texts_[b];
+    const auto is_less = [](char x, char y) {
+      return static_cast<uint8_t>(x) < static_cast<uint8_t>(y);
+    };
+    if (edge_ == TextEdge::kBegin) return left < right;
+    return std::lexicographical_compare(left.rbegin(), left.rend(), right.rbegin(), right.rend(),
+                                        is_less);
+  });
+}
+
+void PieceSearch::find(std::string_view text, std::vector<TokenId>& found) const {
+  found.assign(text.empty() ? 0 : text.size() - 1, kNoToken);
+  auto begin = order_.begin();
+  auto end = order_.end();
+  for (size_t depth = 0; depth < found.size() && begin != end; ++depth) {
+    if (texts_[*begin].size() == depth) ++begin;  // it was found a byte ago
+    const uint8_t wanted = byte(text, depth);
+    const auto byte_of = [&](TokenId id) { return byte(texts_[id], depth); };
+    // Many pieces may have long runs in common, along which none is left out.
+    const bool all_have =
+        begin != end && byte_of(*begin) == wanted && byte_of(*(end - 1)) == wanted;
+    if (!all_have) {
+      begin = std::partition_point(begin, end, [&](TokenId id) { return byte_of(id) < wanted; });
+      end = std::partition_point(begin, end, [&](TokenId id) { return byte_of(id) == wanted; });
+    }
+    if (begin != end && texts_[*begin].size() == depth + 1) found[depth] = *begin;
+  }
 }
 
 }  // namespace arenite::convert

@@ -7,17 +7,13 @@
 #include <utility>
 
 #include "convert/files/error.h"
-#include "convert/files/file_map.h"
+#include "convert/files/input_limits.h"
 #include "convert/files/json_file.h"
-#include "convert/tokenizers/bert_vocabulary.h"
-#include "convert/tokenizers/character_vocabulary.h"
-#include "convert/tokenizers/hf_config.h"
-#include "convert/tokenizers/hf_tokenizer_json.h"
-#include "convert/tokenizers/hf_word_piece.h"
-#include "convert/tokenizers/llama2c_tokenizer.h"
-#include "convert/tokenizers/sentencepiece_model.h"
+#include "convert/files/memory.h"
+#include "convert/tokenizers/hf_tokenizer_parts.h"
 #include "convert/tokenizers/tokenizer_compiler.h"
-#include "convert/tokenizers/vocab_json.h"
+#include "convert/tokenizers/tokenizer_readers.h"
+#include "format/tokenizer_reader.h"
 
 namespace arenite::convert {
 namespace {
@@ -85,6 +81,27 @@ void lower_case(TokenizerSpec& spec) {
 }
 
 }  // namespace
+
+TokenizerFile::TokenizerFile(const std::filesystem::path& file)
+    : map_(file, kVocabularyBytesMax), name_(quote(file.string())) {}
+
+void check_token(const std::string& name, size_t index, std::string_view token) {
+  if (index >= format::kVocabularyMax) {
+    throw InputError("{} has more than {} tokens: a model file holds at most as many", name,
+                     format::kVocabularyMax);
+  }
+  if (token.size() > format::kTokenBytesMax) {
+    throw InputError("{}: token {} ({}) has {} bytes: a model file holds at most {}", name, index,
+                     quote(token), token.size(), format::kTokenBytesMax);
+  }
+}
+
+void check_merge_count(const std::string& name, size_t count) {
+  if (count > format::kMergesMax) {
+    throw InputError("{}: more than {} merges: a model file holds at most as many", name,
+                     format::kMergesMax);
+  }
+}
 
 TokenizerSpec read_tokenizer(const fs::path& file) {
   if (file.extension() == ".txt") return read_vocab_txt(file);

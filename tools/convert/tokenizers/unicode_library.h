@@ -1,16 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Unicode says of each character, as Hugging Face's library `tokenizers` knows it.
-//
-// Text must be cut as it was in training, so that what counts is not the newest Unicode but the one
-// that each step of the library was built with (0.23, measured over all code points):
-//
-//   \p{L} and \p{N} of patterns                          Oniguruma 6.9.10             16.0
-//   punctuation, controls, nonspacing marks of BERT      crate unicode_categories     8.0
-//   canonical decompositions                             crate unicode-normalization  before 13.0
-//   lower case                                           Rust's standard library      17.0
-//
-// The tables of utf8proc, which may have any version from 15.0 on, are corrected by the few
-// characters that differ. In a build without utf8proc all functions throw InputError.
+// What tokenizers need of Unicode: categories, cases and accents of characters, from utf8proc.
 #pragma once
 
 #include <array>
@@ -18,6 +7,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "convert/tokenizers/tokenizer_spec.h"
 
 namespace arenite::convert {
 
@@ -47,5 +39,18 @@ std::string to_nfc(std::string_view text);
 std::string pattern_unicode();
 inline constexpr const char* kWordUnicode = "8.0";
 inline constexpr const char* kCaseUnicode = "17.0";
+
+// First, last, first, last, ... of the code points from 128 on whose pattern_category
+// (unicode_library.h) is `major`: 'L' letters, 'N' numbers. Throws InputError in a build without
+// utf8proc.
+std::vector<uint32_t> unicode_ranges(char major);
+
+// Puts in a code point above all that are there.
+void append_to_ranges(std::vector<uint32_t>& ranges, uint32_t code_point);
+
+// Fills in `dropped`, `punctuation` and `folds`, and the flag for Hangul, from spec.word_rules.
+// A character is left out of `folds` if its word is unknown in any case, as the vocabulary has
+// neither it nor what it becomes. Throws InputError in a build without utf8proc.
+void fill_word_tables(TokenizerSpec& spec);
 
 }  // namespace arenite::convert

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks about every code point.
-#include "convert/tokenizers/word_folding.h"
+// Tables of characters for the model file, from the library's categories and decompositions.
+#include "convert/tokenizers/unicode_library.h"
 
 #include <algorithm>
 
-#include "convert/tokenizers/unicode_library.h"
-#include "convert/tokenizers/unicode_ranges.h"
 #include "core/utf8.h"
 #include "text/characters.h"
 #include "text/folding.h"
@@ -101,6 +99,22 @@ void fill_word_tables(TokenizerSpec& spec) {
                !is_unknown_either_way(characters, spec, code_point, folded)) {
       spec.folds[code_point] = folded;
     }
+  }
+}
+
+std::vector<uint32_t> unicode_ranges(char major) {
+  std::vector<uint32_t> ranges;
+  for (uint32_t code_point = 0x80; code_point <= kCodePointMax; ++code_point) {
+    if (pattern_category(code_point) == major) append_to_ranges(ranges, code_point);
+  }
+  return ranges;
+}
+
+void append_to_ranges(std::vector<uint32_t>& ranges, uint32_t code_point) {
+  if (!ranges.empty() && ranges.back() + 1 == code_point) {
+    ranges.back() = code_point;
+  } else {
+    ranges.insert(ranges.end(), {code_point, code_point});
   }
 }
 

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the readers of Hugging Face models have in common, and a function for each family.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "convert/families/families.h"
+#include "convert/spec/config_fields.h"
+#include "convert/spec/model_options.h"
+#include "convert/spec/model_spec.h"
+#include "convert/spec/model_tensors.h"
+
+namespace arenite::convert {
+
+// Passes over the fields that never change what a model computes.
+void pass_over_harmless(ConfigFields& config);
+
+// The activation that `field` names. Throws InputError for one that is not known.
+Activation read_activation(ConfigFields& config, const std::string& field,
+                           const std::string& fallback);
+
+// The ids of a family whose config does not name any, as the transformers package has them.
+struct TokenDefaults {
+  std::optional<uint32_t> bos{};
+  std::optional<uint32_t> eos{};
+};
+
+// Takes the fields that do not change what a decoder computes, refuses settings that do and are not
+// supported, and sets bos_id and eos_ids. REQUIRES: vocab_size is set.
+void take_common_fields(ConfigFields& config, DecoderSpec& spec, const TokenDefaults& tokens);
+
+// For a family whose layers all see the same keys: throws InputError where layer_types names
+// another kind than `expected`.
+void expect_layer_types(ConfigFields& config, const char* expected);
+
+// Where the weights of a model begin: `prefix`, or nothing when it was saved without its head, and
+// `embedding`, the name of its token embedding, tells.
+std::string prefix_of(const ModelTensors& tensors, const std::string& prefix,
+                      const std::string& embedding);
+
+// Names of the embedding without its prefix, and of the head.
+struct HeadNames {
+  std::string prefix, embedding, head;
+};
+
+// Sets token_embedding, and either output, or nothing for a tied model, or is_headless for one that
+// was saved without its head.
+void read_embedding_and_head(ModelTensors& tensors, DecoderSpec& spec, const HeadNames& names,
+                             bool is_tied, Presence head_bias = Presence::kNone);
+
+// Takes all fields that its family has, and all tensors. `model_type` is taken already.
+using HfDecoderReader = DecoderSpec(ConfigFields& config, ModelTensors& tensors,
+                                    const std::string& model_type);
+
+HfDecoderReader read_hf_gpt2, read_hf_gpt_neox, read_hf_phi;
+HfDecoderReader read_hf_llama;  // mistral, qwen2, qwen3 and gemma, too
+
+// One function per family, for all but the head; `model_type` is taken already. `prefix` is what
+// stands in front of the names of all these tensors.
+EncoderSpec read_hf_bert(ConfigFields& config, ModelTensors& tensors, const std::string& model_type,
+                         const std::string& prefix);  // and all who are much like it
+EncoderSpec read_hf_distilbert(ConfigFields& config, ModelTensors& tensors,
+                               const std::string& prefix);
+
+// Adds pooling, head and labels to `spec`, read by read_hf_*.
+void read_hf_head(ConfigFields& config, ModelTensors& tensors, const std::string& model_type,
+                  const std::string& prefix, const ModelOptions& options, HeadUse head_use,
+                  EncoderSpec& spec);
+
+// Adds the head that guesses tokens, for each row. Returns false, and adds nothing, where the
+// weights have none. `prefix` is the encoder's.
+bool read_hf_language_head(ConfigFields& config, ModelTensors& tensors,
+                           const std::string& model_type, const std::string& prefix,
+                           EncoderSpec& spec);
+
+}  // namespace arenite::convert

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// Temporary files, the guard of inputs, and the renaming that makes a file appear.
+#include "convert/files/output_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "convert/files/error.h"
+
+namespace arenite::convert {
+namespace {
+
+std::atomic<const char*> names[kTemporaryFilesMax] = {};
+static_assert(std::atomic<const char*>::is_always_lock_free);
+
+namespace fs = std::filesystem;
+
+constexpr int kLinksMax = 40;  // as many as Linux follows
+
+OutputGuard* current = nullptr;
+
+std::optional<struct stat> status_of(const fs::path& file) {
+  struct stat status = {};
+  if (stat(file.c_str(), &status) != 0) return std::nullopt;
+  return status;
+}
+
+fs::path folder_of(const fs::path& file) {
+  return file.has_parent_path() ? file.parent_path() : fs::path(".");
+}
+
+FileId id_of(const struct stat& status) { return {status.st_dev, status.st_ino}; }
+
+bool same(const struct stat& a, const struct stat& b) { return id_of(a) == id_of(b); }
+
+// Files that do not exist yet are the same if they have one name in one folder.
+bool same_file(const fs::path& a, const fs::path& b) {
+  const auto status_a = status_of(a);
+  const auto status_b = status_of(b);
+  if (status_a || status_b) return status_a && status_b && same(*status_a, *status_b);
+  const fs::path end_a = end_of_links(a);
+  const fs::path end_b = end_of_links(b);
+  const auto folder_a = status_of(folder_of(end_a));
+  const auto folder_b = status_of(folder_of(end_b));
+  return end_a.filename() == end_b.filename() && folder_a && folder_b && same(*folder_a, *folder_b);
+}
+
+// "the standard output" if `status` is of the regular file that it goes to, or of the error.
+const char* stream_to(const struct stat& status) {
+  for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat stream = {};
+    if (fstat(descriptor, &stream) == 0 && S_ISREG(stream.st_mode) && same(stream, status)) {
+      return descriptor == STDOUT_FILENO ? "the standard output" : "the standard error";
+    }
+  }
+  return nullptr;
+}
+
+void require_apart_from_streams(const Output& output) {
+  const auto status = status_of(output.path);
+  const char* const stream = status ? stream_to(*status) : nullptr;
+  if (stream == nullptr) return;
+  throw SameFileError("{}: {} is where {} goes: expected another file", output.option,
+                      quote(output.path.string()), stream);
+}
+
+constexpr int kNamesTried = 100;
+constexpr size_t kWriteBytesMax = size_t{1} << 30;  // Linux writes at most 2 GiB at a time
+constexpr size_t kNameBytesShown = 100;  // a name of 255 bytes must leave room for what is added
+
+}  // namespace
+
+void TemporaryName::set(const char* path) noexcept {
+  clear();
+  for (std::atomic<const char*>& name : names) {
+    const char* none = nullptr;
+    if (!name.compare_exchange_strong(none, path)) continue;
+    slot_ = &name;
+    return;
+  }
+}
+
+void TemporaryName::clear() noexcept {
+  if (slot_ != nullptr) slot_->store(nullptr);
+  slot_ = nullptr;
+}
+
+void remove_temporary_files() noexcept {
+  const int error_number = errno;
+  for (const std::atomic<const char*>& name : names) {
+    if (const char* const path = name.load()) unlink(path);
+  }
+  errno = error_number;
+}
+
+SignalsWait::SignalsWait() noexcept {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before_);
+}
+
+SignalsWait::~SignalsWait() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+OutputGuard::OutputGuard(std::vector<Output> outputs) : outputs_(std::move(outputs)) {
+  std::erase_if(outputs_, [](const Output& output) { return output.path.empty(); });
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    require_apart_from_streams(outputs_[i]);
+    for (size_t j = 0; j < i; ++j) {
+      if (!same_file(outputs_[i].path, outputs_[j].path)) continue;
+      throw SameFileError("{}: {} is the file of {}: expected another file", outputs_[i].option,
+                          quote(outputs_[i].path.string()), outputs_[j].option);
+    }
+    require_writable(outputs_[i].path);
+  }
+  current = this;
+}
+
+OutputGuard::~OutputGuard() { current = nullptr; }
+
+void OutputGuard::read(FileId id, const fs::path& file) {
+  for (const Output& output : outputs_) {
+    const auto status = status_of(output.path);
+    if (!status || id_of(*status) != id) continue;
+    throw SameFileError("{}: {} is an input of this command{}: expected another file",
+                        output.option, quote(output.path.string()),
+                        output.path == file ? "" : ", " + quote(file.string()));
+  }
+  if (std::ranges::find(read_, id) == read_.end()) read_.push_back(id);
+}
+
+void note_read(int descriptor, const fs::path& file) {
+  struct stat status = {};
+  if (current == nullptr || fstat(descriptor, &status) != 0) return;
+  if (const char* const stream = stream_to(status)) {
+    throw SameFileError("{} is an input of this command, and {} goes there: send it elsewhere",
+                        quote(file.string()), stream);
+  }
+  current->read(id_of(status), file);
+}
+
+void note_read(const fs::path& file) {
+  // O_PATH does not wait for the writer of a pipe.
+  const int descriptor = open(file.c_str(), O_PATH | O_CLOEXEC);
+  if (descriptor < 0) return;  // whoever opens it next says why
+  try {
+    note_read(descriptor, file);
+  } catch (...) {
+    close(descriptor);
+    throw;
+  }
+  close(descriptor);
+}
+
+void require_not_read(const fs::path& file) {
+  const auto status = status_of(file);
+  if (current == nullptr || !status) return;
+  if (std::ranges::find(current->read_, id_of(*status)) == current->read_.end()) {
+    return;
+  }
+  throw SameFileError("cannot write {}: it is an input of this command: expected another file",
+                      quote(file.string()));
+}
+
+void require_writable(const fs::path& file) {
+  const std::string name = quote(file.string());
+  if (const auto status = status_of(file)) {
+    if (S_ISDIR(status->st_mode)) {
+      throw InputError("cannot write {}: it is a folder, not a regular file: name a file in it",
+                       name);
+    }
+    if (!S_ISREG(status->st_mode)) {
+      // Renaming would replace a device such as /dev/null by a file.
+      throw InputError("cannot write {}: it exists and is not a regular file: name another one",
+                       name);
+    }
+  }
+  if (!file.has_filename()) throw InputError("cannot write {}: it names no file", name);
+  const fs::path folder = folder_of(end_of_links(file));
+  const auto folder_status = status_of(folder);
+  const bool is_file = folder_status && !S_ISDIR(folder_status->st_mode);
+  if (!is_file && access(folder.c_str(), W_OK | X_OK) == 0) return;
+  const int error_number = is_file ? ENOTDIR : errno;
+  throw InputError("cannot write {}: its folder {}: {}{}", name, quote(folder.string()),
+                   std::strerror(error_number), error_number == ENOENT ? ": make it first" : "");
+}
+
+fs::path end_of_links(const fs::path& file) {
+  fs::path end = file;
+  for (int i = 0; i < kLinksMax; ++i) {
+    std::error_code no_link;
+    const fs::path next = fs::read_symlink(end, no_link);
+    if (no_link) break;
+    end = folder_of(end) / next;  // an absolute path stands for itself
+  }
+  return end;
+}
+
+AtomicFile::AtomicFile(const std::filesystem::path& target)
+    : target_(target), place_(end_of_links(target)) {
+  require_writable(target);
+  require_not_read(target);
+  make_temporary();
+}
+
+AtomicFile::~AtomicFile() { discard(); }
+
+void AtomicFile::make_temporary() {
+  const SignalsWait until_announced;
+  for (int attempt = 0; descriptor_ < 0 && attempt < kNamesTried; ++attempt) {
+    temporary_ = place_.parent_path() /
+                 fmt::format(".{}.{}-{}.tmp", place_.filename().string().substr(0, kNameBytesShown),
+                             getpid(), attempt);
+    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno != EEXIST) break;
+  }
+  if (descriptor_ < 0) fail(errno);
+  has_temporary_ = true;
+  temporary_name_.set(temporary_.c_str());
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  assert(descriptor_ >= 0);
+  while (!bytes.empty()) {
+    const ssize_t written =
+        ::write(descriptor_, bytes.data(), std::min(bytes.size(), kWriteBytesMax));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) fail(written < 0 ? errno : EIO);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+    bytes_written_ += static_cast<uint64_t>(written);
+  }
+}
+
+void AtomicFile::resize(uint64_t bytes) {
+  assert(descriptor_ >= 0);
+  if (ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) fail(errno);
+}
+
+void AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
+  assert(descriptor_ >= 0);
+  while (!bytes.empty()) {
+    const ssize_t written =
+        pwrite(descriptor_, bytes.data(), std::min(bytes.size(), kWriteBytesMax),
+               static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) fail(written < 0 ? errno : EIO);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+    offset += static_cast<uint64_t>(written);
+    bytes_written_ += static_cast<uint64_t>(written);
+  }
+}
+
+void AtomicFile::commit() {
+  AtomicFile* const only[] = {this};
+  commit_together(only);
+}
+
+void AtomicFile::close_flushed() {
+  assert(descriptor_ >= 0);
+  // Some file systems know no fsync and say EINVAL; all others report late write errors here.
+  if (fsync(descriptor_) != 0 && errno != EINVAL) fail(errno);
+  if (close(std::exchange(descriptor_, -1)) != 0) fail(errno);
+}
+
+void AtomicFile::publish(bool keeps_old) {
+  require_not_read(place_);
+  if (keeps_old) {
+    std::filesystem::path old = temporary_;
+    old += ".old";
+    if (link(place_.c_str(), old.c_str()) == 0) {
+      old_ = std::move(old);
+    } else {
+      is_new_ = errno == ENOENT;
+    }
+  }
+  if (std::rename(temporary_.c_str(), place_.c_str()) != 0) {
+    const int error_number = errno;
+    forget_old();
+    fail(error_number);
+  }
+  has_temporary_ = false;
+  temporary_name_.clear();
+}
+
+void AtomicFile::take_back() noexcept {
+  if (!old_.empty()) {
+    std::rename(old_.c_str(), place_.c_str());
+    old_.clear();
+  } else if (is_new_) {
+    unlink(place_.c_str());
+  }
+}
+
+void AtomicFile::forget_old() noexcept {
+  if (!old_.empty()) unlink(old_.c_str());
+  old_.clear();
+}
+
+void AtomicFile::discard() noexcept {
+  if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
+  if (has_temporary_) unlink(temporary_.c_str());
+  has_temporary_ = false;
+  temporary_name_.clear();
+}
+
+void AtomicFile::fail(int error_number) {
+  discard();
+  throw InputError("cannot write {}: {}; nothing was left behind", quote(target_.string()),
+                   std::strerror(error_number));
+}
+
+void commit_together(std::span<AtomicFile* const> files) {
+  for (AtomicFile* const file : files) {
+    if (file != nullptr) file->close_flushed();
+  }
+  const SignalsWait until_all_have_their_names;
+  std::vector<AtomicFile*> done;
+  done.reserve(files.size());
+  try {
+    for (AtomicFile* const file : files) {
+      if (file == nullptr) continue;
+      file->publish(files.size() > 1);
+      done.push_back(file);
+    }
+  } catch (...) {
+    for (AtomicFile* const file : done) file->take_back();
+    throw;
+  }
+  for (AtomicFile* const file : done) file->forget_old();
+}
+
+}  // namespace arenite::convert

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 
-#include "core/features.h"
+#include "core/needs.h"
 #include "format/verify_parts.h"
 
 namespace arenite::format {
@@ -124,10 +124,10 @@ bool verify_masks(const ModelReader& model, uint64_t metadata_bytes, const Refus
       return refuse("masks share their lists", "masks", i, bytes, metadata_bytes);
     }
     // verify_needs refused what is not linked.
-    if constexpr (linked(Feature::kStripMask)) {
+    if constexpr (linked(Need::kStripMask)) {
       if (mask.kind == MaskKind::kStrip && !verify_strip(mask, i, refuse)) return false;
     }
-    if constexpr (linked(Feature::kTileMask)) {
+    if constexpr (linked(Need::kTileMask)) {
       if (mask.kind == MaskKind::kTiles && !verify_tiles(mask, i, refuse)) return false;
     }
     const bool bounded = mask.positions != 0;

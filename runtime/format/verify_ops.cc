@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/checked_math.h"
-#include "core/features.h"
+#include "core/needs.h"
 #include "format/verify_parts.h"
 
 namespace arenite::format {
@@ -241,7 +241,7 @@ bool verify_select(const OpCheck& check, const SelectOp& op) {
 }
 
 bool verify_op(const OpCheck& check, const OpView& op, uint32_t& caches_used) {
-  using enum Feature;
+  using enum Need;
   switch (op.kind) {
     case OpKind::kLinear:
       if constexpr (linked(kLinear)) return verify_linear(check, op.linear);

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "core/features.h"
+#include "core/needs.h"
 #include "ops/rows.h"
 
 namespace arenite {
@@ -62,22 +62,22 @@ void apply(const KernelSet& kernels, ActivationFunction function, float cap, uin
       for (uint32_t i = 0; i < count; ++i) x[i] = x[i] < 0.0f ? 0.0f : x[i];
       return;
     case ActivationFunction::kGeluErf:
-      if constexpr (linked(Feature::kGeluErf)) kernels.gelu(bytes, x, x);
+      if constexpr (linked(Need::kGeluErf)) kernels.gelu(bytes, x, x);
       return;
     case ActivationFunction::kGeluTanh:
-      if constexpr (linked(Feature::kGeluTanh)) gelu_tanh(kernels, bytes, x);
+      if constexpr (linked(Need::kGeluTanh)) gelu_tanh(kernels, bytes, x);
       return;
     case ActivationFunction::kSilu:
-      if constexpr (linked(Feature::kSilu)) sigmoid_or_silu(kernels, bytes, true, x);
+      if constexpr (linked(Need::kSilu)) sigmoid_or_silu(kernels, bytes, true, x);
       return;
     case ActivationFunction::kSoftCap:
-      if constexpr (linked(Feature::kSoftCap)) soft_cap(kernels, bytes, cap, x);
+      if constexpr (linked(Need::kSoftCap)) soft_cap(kernels, bytes, cap, x);
       return;
     case ActivationFunction::kTanh:
-      if constexpr (linked(Feature::kTanh)) kernels.tanh(bytes, x, x);
+      if constexpr (linked(Need::kTanh)) kernels.tanh(bytes, x, x);
       return;
     case ActivationFunction::kSigmoid:
-      if constexpr (linked(Feature::kSigmoid)) sigmoid_or_silu(kernels, bytes, false, x);
+      if constexpr (linked(Need::kSigmoid)) sigmoid_or_silu(kernels, bytes, false, x);
       return;
   }
 }

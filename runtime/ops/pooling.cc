@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "core/features.h"
+#include "core/needs.h"
 
 namespace arenite {
 namespace {
@@ -43,9 +43,9 @@ void sum_of_rows(const KernelSet& kernels, PoolingFunction function, const Const
 
 void pool_rows(const KernelSet& kernels, PoolingFunction function, ConstMatrix from,
                const StepRows& step, uint32_t begin, uint32_t end, float* to) {
-  if (linked(Feature::kMaxPooling) && function == PoolingFunction::kMax) {
+  if (linked(Need::kSelectMax) && function == PoolingFunction::kMax) {
     max_of_rows(from, begin, end, to);
-  } else if (linked(Feature::kMeanPooling)) {
+  } else if (kMeansLinked) {
     sum_of_rows(kernels, function, from, step, begin, end, to);
   }
 }

@@ -2,7 +2,7 @@
 // From an op of the file to a call of the op's function: finds its columns, weights and caches.
 #include <cstring>
 
-#include "core/features.h"
+#include "core/needs.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/embedding.h"
@@ -117,7 +117,7 @@ void run_add(SessionState& state, const format::AddOp& op) {
 
 // What is not linked is never called: load refuses files that need it.
 void run_op(SessionState& state, uint32_t index) {
-  using enum Feature;
+  using enum Need;
   const format::OpView op = state.reader.op(index);
   switch (op.kind) {
     case format::OpKind::kLinear:

@@ -165,7 +165,7 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
   for (uint32_t i = 0; i < reader.caches(); ++i) {
     facts.caches.push_back(cache_facts(reader, i, facts.sizes));
   }
-  format::for_each_need(file.bytes(), [&](Feature feature, uint32_t) {
+  format::for_each_need(file.bytes(), [&](Need need, uint32_t) {
     const std::string need = name(feature);
     if (std::ranges::find(facts.needs, need) == facts.needs.end()) facts.needs.push_back(need);
     return true;

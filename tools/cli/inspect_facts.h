@@ -76,7 +76,7 @@ struct ModelFacts {
   uint32_t positions_max = 0;       // 0: any
   bool causal = false;
   SizeOptions sizes;               // that the arena and the work of a pass are for
-  std::vector<std::string> needs;  // parts of the runtime, each once (core/features.h)
+  std::vector<std::string> needs;  // parts of the runtime, each once (core/needs.h)
   std::vector<OpFacts> ops;
   std::vector<SlotFacts> slots;
   std::vector<TensorFacts> tensors;

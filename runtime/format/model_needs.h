@@ -2,7 +2,7 @@
 // What of the runtime a model needs.
 #pragma once
 
-#include "core/features.h"
+#include "core/needs.h"
 #include "format/reader.h"
 #include "format/tokenizer_reader.h"
 
@@ -24,28 +24,28 @@ bool for_each_need(std::span<const std::byte> file, Visit visit) {
   const auto visit_op = [&](const OpView& op, uint32_t i) {
     switch (op.kind) {
       case OpKind::kLinear:
-        return visit(Feature::kLinear, i);
+        return visit(Need::kLinear, i);
       case OpKind::kAttention:
-        return visit(Feature::kAttention, i);
+        return visit(Need::kAttention, i);
       case OpKind::kEmbedding:
-        return visit(Feature::kEmbedding, i);
+        return visit(Need::kEmbedding, i);
       case OpKind::kNorm:
-        return visit_kind(Feature::kLayerNorm, op.norm.kind, NormKind::kLength, i);
+        return visit_kind(Need::kLayerNorm, op.norm.kind, NormKind::kLength, i);
       case OpKind::kRope:
-        return visit(Feature::kRope, i);
+        return visit(Need::kRope, i);
       case OpKind::kActivation:
-        return visit_kind(Feature::kRelu, op.activation.kind, ActivationKind::kSigmoid, i);
+        return visit_kind(Need::kRelu, op.activation.kind, ActivationKind::kSigmoid, i);
       case OpKind::kAdd:
-        return visit(Feature::kAdd, i);
+        return visit(Need::kAdd, i);
       case OpKind::kSelect:
         if (op.select.kind > SelectKind::kLast) return true;
         if (makes_a_row_of_several(op.select.kind) &&
             !visit(
-                op.select.kind == SelectKind::kMax ? Feature::kMaxPooling : Feature::kMeanPooling,
+                op.select.kind == SelectKind::kMax ? Need::kMaxPooling : Need::kMeanPooling,
                 i)) {
           return false;
         }
-        return visit(Feature::kSelect, i);
+        return visit(Need::kSelect, i);
       case OpKind::kNone:
         break;
     }
@@ -57,11 +57,11 @@ bool for_each_need(std::span<const std::byte> file, Visit visit) {
   for (uint32_t i = 0; i < model.masks(); ++i) {
     if (!model.mask_known(i)) continue;
     const MaskKind kind = model.mask(i).kind;
-    if (kind == MaskKind::kStrip && !visit(Feature::kStripMask, i)) return false;
-    if (kind == MaskKind::kTiles && !visit(Feature::kTileMask, i)) return false;
+    if (kind == MaskKind::kStrip && !visit(Need::kStripMask, i)) return false;
+    if (kind == MaskKind::kTiles && !visit(Need::kTileMask, i)) return false;
   }
   return !has_tokenizer(file) ||
-         visit_kind(Feature::kBytePairs, tokenizer_view(file).kind, TokenizerKind::kWordPiece, 0);
+         visit_kind(Need::kBytePairs, tokenizer_view(file).kind, TokenizerKind::kWordPiece, 0);
 }
 
 }  // namespace arenite::format

@@ -8,60 +8,36 @@
 
 namespace arenite::format {
 
-// Calls visit(feature, index) for all that running a file takes, once for each op, mask and
-// tokenizer that takes it, until it returns false; `index` is of that op or mask. Kinds that are
-// not known are passed over. Returns false if `visit` did.
+// The need number `index` of a list of as many that begins with `first`.
+constexpr Need need_of(Need first, uint32_t index) {
+  return static_cast<Need>(static_cast<uint32_t>(first) + index);
+}
+
+// The function that an op is, of those in its row.
+inline uint32_t function_of(const OpView& op) {
+  return row_of(op.kind).functions == 1 ? 0 : op.numbers[0];
+}
+
+// Calls visit(need, index) for all that running a file takes, once for each op, mask and tokenizer
+// that takes it, until it returns false; `index` is of that op or mask. Kinds that are not known
+// are passed over. Returns false if `visit` did.
 // REQUIRES: the bytes passed FlatBuffers' structural verification (verify.h).
 template <typename Visit>
 bool for_each_need(std::span<const std::byte> file, Visit visit) {
   const ModelReader model(file);
-  // A kind of a list of features that begins with `first`.
-  const auto visit_kind = [&](Feature first, auto kind, auto last_kind, uint32_t index) {
-    if (kind > last_kind) return true;
-    return visit(static_cast<Feature>(static_cast<uint32_t>(first) + static_cast<uint32_t>(kind)),
-                 index);
-  };
-  const auto visit_op = [&](const OpView& op, uint32_t i) {
-    switch (op.kind) {
-      case OpKind::kLinear:
-        return visit(Need::kLinear, i);
-      case OpKind::kAttention:
-        return visit(Need::kAttention, i);
-      case OpKind::kEmbedding:
-        return visit(Need::kEmbedding, i);
-      case OpKind::kNorm:
-        return visit_kind(Need::kLayerNorm, op.norm.kind, NormKind::kLength, i);
-      case OpKind::kRope:
-        return visit(Need::kRope, i);
-      case OpKind::kActivation:
-        return visit_kind(Need::kRelu, op.activation.kind, ActivationKind::kSigmoid, i);
-      case OpKind::kAdd:
-        return visit(Need::kAdd, i);
-      case OpKind::kSelect:
-        if (op.select.kind > SelectKind::kLast) return true;
-        if (makes_a_row_of_several(op.select.kind) &&
-            !visit(
-                op.select.kind == SelectKind::kMax ? Need::kMaxPooling : Need::kMeanPooling,
-                i)) {
-          return false;
-        }
-        return visit(Need::kSelect, i);
-      case OpKind::kNone:
-        break;
-    }
-    return true;
-  };
   for (uint32_t i = 0; i < model.ops(); ++i) {
-    if (!visit_op(model.op(i), i)) return false;
+    const OpView& op = model.op(i);
+    if (!known(op.kind) || function_of(op) >= row_of(op.kind).functions) continue;
+    if (!visit(need_of(row_of(op.kind).need, function_of(op)), i)) return false;
   }
   for (uint32_t i = 0; i < model.masks(); ++i) {
-    if (!model.mask_known(i)) continue;
-    const MaskKind kind = model.mask(i).kind;
-    if (kind == MaskKind::kStrip && !visit(Need::kStripMask, i)) return false;
-    if (kind == MaskKind::kTiles && !visit(Need::kTileMask, i)) return false;
+    const uint32_t kind = model.mask_record(i).kind;
+    if (kind == static_cast<uint32_t>(MaskKind::kStrip) && !visit(Need::kStripMask, i)) return false;
+    if (kind == static_cast<uint32_t>(MaskKind::kTiles) && !visit(Need::kTileMask, i)) return false;
   }
-  return !has_tokenizer(file) ||
-         visit_kind(Need::kBytePairs, tokenizer_view(file).kind, TokenizerKind::kWordPiece, 0);
+  if (!has_tokenizer(file)) return true;
+  const uint32_t kind = static_cast<uint32_t>(tokenizer_kind(file));
+  return kind >= kTokenizerKinds || visit(need_of(Need::kBytePairs, kind), 0);
 }
 
 }  // namespace arenite::format

@@ -24,6 +24,6 @@ Status verify_weights(std::span<const std::byte> file, Diagnostic& why);
 
 // The arena formula that a program implies for a packing: what the file must store.
 // Returns false if a size overflows.
-bool derive_formula(const ModelReader& model, Packing packing, ArenaFormula& formula);
+bool derive_formula(const ModelReader& model, Packing packing, arenite::ArenaFormula& formula);
 
 }  // namespace arenite::format

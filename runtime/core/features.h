@@ -37,6 +37,7 @@ enum class Feature : uint8_t {
   kSoftCap,
   kTanh,
   kSigmoid,
+  kScale,
   // Masks that are no bands.
   kStripMask,
   kTileMask,
@@ -46,7 +47,7 @@ enum class Feature : uint8_t {
   kCharacters,
   kWordPiece,
 };
-inline constexpr uint32_t kFeatures = 24;
+inline constexpr uint32_t kFeatures = 25;
 
 // Names for messages, for `arenite inspect --json` and for arenite_features.h.
 inline constexpr const char* kFeatureNames[kFeatures] = {
@@ -68,6 +69,7 @@ inline constexpr const char* kFeatureNames[kFeatures] = {
     "activation soft_cap",
     "activation tanh",
     "activation sigmoid",
+    "activation scale",
     "mask strip",
     "mask tiles",
     "tokenizer byte pairs",
@@ -106,7 +108,7 @@ inline constexpr bool kNormsLinked =
     any_linked(Feature::kLayerNorm, Feature::kRmsNorm, Feature::kLengthNorm);
 inline constexpr bool kActivationsLinked =
     any_linked(Feature::kRelu, Feature::kGeluErf, Feature::kGeluTanh, Feature::kSilu,
-               Feature::kSoftCap, Feature::kTanh, Feature::kSigmoid);
+               Feature::kSoftCap, Feature::kTanh, Feature::kSigmoid, Feature::kScale);
 inline constexpr bool kMergesLinked = any_linked(Feature::kBytePairs, Feature::kSentencePieces);
 inline constexpr bool kPiecesLinked = kMergesLinked || linked(Feature::kCharacters);
 inline constexpr bool kTokenizersLinked = kPiecesLinked || linked(Feature::kWordPiece);

@@ -30,15 +30,15 @@ bool for_each_need(std::span<const std::byte> file, Visit visit) {
       case OpKind::kEmbedding:
         return visit(Feature::kEmbedding, i);
       case OpKind::kNorm:
-        return visit_kind(Feature::kLayerNorm, op.norm.kind, NormKind::kLength, i);
+        return visit_kind(Feature::kLayerNorm, op.norm.kind, kLastNormKind, i);
       case OpKind::kRope:
         return visit(Feature::kRope, i);
       case OpKind::kActivation:
-        return visit_kind(Feature::kRelu, op.activation.kind, ActivationKind::kSigmoid, i);
+        return visit_kind(Feature::kRelu, op.activation.kind, kLastActivation, i);
       case OpKind::kAdd:
         return visit(Feature::kAdd, i);
       case OpKind::kSelect:
-        if (op.select.kind > SelectKind::kLast) return true;
+        if (op.select.kind > kLastSelectKind) return true;
         if (makes_a_row_of_several(op.select.kind) &&
             !visit(
                 op.select.kind == SelectKind::kMax ? Feature::kMaxPooling : Feature::kMeanPooling,

@@ -183,7 +183,7 @@ OpView ModelReader::op(uint32_t index) const {
 
 Uses OpView::uses() const {
   Uses uses;
-  const auto add_use = [&](const ColumnView& view, Access access, Words field) {
+  const auto add_use = [&](const ColumnView& view, Access access, Message field) {
     if (view.width != 0) uses.list[uses.count++] = {view, access, field};
   };
   switch (kind) {

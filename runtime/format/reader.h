@@ -9,8 +9,9 @@
 #include "arenite/target.h"
 #include "core/arena_formula.h"
 #include "core/mask_view.h"
+#include "core/message.h"
+#include "core/op_kinds.h"
 #include "core/packing.h"
-#include "core/words.h"
 
 namespace arenite::format {
 
@@ -58,8 +59,6 @@ struct EmbeddingOp {
   uint32_t padding_id = kNoPadding;
 };
 
-enum class NormKind : uint8_t { kLayer, kRms, kLength };
-
 struct NormOp {
   ColumnView input, output;
   NormKind kind = NormKind::kLayer;
@@ -75,15 +74,7 @@ struct RopeOp {
   uint32_t angles = 0;
 };
 
-enum class ActivationKind : uint8_t {
-  kRelu,
-  kGeluErf,
-  kGeluTanh,
-  kSilu,
-  kSoftCap,
-  kTanh,
-  kSigmoid
-};
+using ActivationKind = arenite::Activation;  // the schema has an Activation of its own
 
 struct ActivationOp {
   ColumnView target, factor;  // factor may be absent
@@ -94,21 +85,6 @@ struct ActivationOp {
 struct AddOp {
   ColumnView target, other;
 };
-
-// The rows that a call gives out: as the session asks, or one for each sequence.
-enum class SelectKind : uint8_t {
-  kAsAsked,
-  kFirst,
-  kMean,
-  kMax,
-  kMeanSqrtLength,  // the sum by the square root of the length
-  kWeightedMean,    // each row weighs as much as its position, counted from 1
-  kLast,
-};
-
-constexpr bool makes_a_row_of_several(SelectKind kind) {
-  return kind >= SelectKind::kMean && kind <= SelectKind::kWeightedMean;
-}
 
 struct SelectOp {
   ColumnView input, output;
@@ -133,7 +109,7 @@ enum class Access : uint8_t { kRead, kWrite, kUpdate };
 struct Use {
   ColumnView view;
   Access access = Access::kRead;
-  Words field = "";  // for messages
+  Message field = "";  // for messages
 };
 
 struct Uses {

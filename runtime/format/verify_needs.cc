@@ -10,7 +10,7 @@ bool verify_needs(std::span<const std::byte> file, const Refusal& refuse) {
   return for_each_need(file, [&](Feature feature, uint32_t index) {
     if (linked(feature)) return true;
     return refuse("this build has only what its ARENITE_MODEL needs: name this model there, too",
-                  Words::of(name(feature)), index);
+                  Message::of(name(feature)), index);
   });
 }
 

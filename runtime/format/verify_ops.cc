@@ -17,13 +17,13 @@ struct OpCheck {
   bool causal;     // the model
   const Refusal& refuse;
 
-  bool width(Words field, const ColumnView& view, Checked expected) const {
+  bool width(Message field, const ColumnView& view, Checked expected) const {
     if (view.width != 0 && view.width == expected.saturated()) return true;
     return refuse("the columns have another width than the op needs", field, index, view.width,
                   expected.saturated());
   }
 
-  bool tensor(Words field, uint32_t tensor, Layout layout) const {
+  bool tensor(Message field, uint32_t tensor, Layout layout) const {
     if (tensor >= model.tensors()) {
       return refuse("an op names a tensor that is not there", field, index, tensor,
                     model.tensors());
@@ -35,7 +35,7 @@ struct OpCheck {
   }
 
   // A tensor of one row, as wide as `width`.
-  bool vector(Words field, uint32_t index_of_tensor, uint32_t width) const {
+  bool vector(Message field, uint32_t index_of_tensor, uint32_t width) const {
     if (!tensor(field, index_of_tensor, Layout::kRows)) return false;
     const TensorShape shape = model.tensor(index_of_tensor);
     if (shape.outputs == 1 && shape.inputs == width) return true;
@@ -43,7 +43,7 @@ struct OpCheck {
                   width);
   }
 
-  bool finite(Words field, float value, bool positive) const {
+  bool finite(Message field, float value, bool positive) const {
     if (std::isfinite(value) && (!positive || value > 0.0f)) return true;
     return refuse("a number of an op makes no sense", field, index);
   }
@@ -102,7 +102,7 @@ bool verify_attention(const OpCheck& check, const AttentionOp& op, uint32_t& cac
 }
 
 // A table [positions, width] that reaches as far as the model's sequences do.
-bool verify_positions(const OpCheck& check, Words field, uint32_t tensor, uint32_t offset,
+bool verify_positions(const OpCheck& check, Message field, uint32_t tensor, uint32_t offset,
                       uint32_t width) {
   if (!check.tensor(field, tensor, Layout::kRows)) return false;
   const TensorShape shape = check.model.tensor(tensor);
@@ -173,9 +173,9 @@ bool verify_embedding(const OpCheck& check, const EmbeddingOp& op) {
 }
 
 bool verify_norm(const OpCheck& check, const NormOp& op) {
-  if (op.kind > NormKind::kLength) {
+  if (op.kind > kLastNormKind) {
     return check.refuse("a norm is of an unknown kind", "norm.kind", check.index,
-                        static_cast<uint64_t>(op.kind), static_cast<uint64_t>(NormKind::kLength));
+                        static_cast<uint64_t>(op.kind), static_cast<uint64_t>(kLastNormKind));
   }
   if (op.groups == 0 || op.input.width % op.groups != 0) {
     return check.refuse("a norm's groups do not divide its columns", "norm.groups", check.index,
@@ -212,12 +212,12 @@ bool verify_rope(const OpCheck& check, const RopeOp& op) {
 }
 
 bool verify_activation(const OpCheck& check, const ActivationOp& op) {
-  if (op.kind > ActivationKind::kSigmoid) {
+  if (op.kind > kLastActivation) {
     return check.refuse("an activation is of an unknown kind", "activation.kind", check.index,
-                        static_cast<uint64_t>(op.kind),
-                        static_cast<uint64_t>(ActivationKind::kSigmoid));
+                        static_cast<uint64_t>(op.kind), static_cast<uint64_t>(kLastActivation));
   }
-  if (op.kind == ActivationKind::kSoftCap && !check.finite("activation.cap", op.cap, true)) {
+  if (has_parameter(op.kind) &&
+      !check.finite("activation.cap", op.cap, op.kind == ActivationKind::kSoftCap)) {
     return false;
   }
   return check.width("activation.target", op.target, op.target.width) &&
@@ -229,9 +229,9 @@ bool verify_select(const OpCheck& check, const SelectOp& op) {
   if (check.model.slot(op.input.slot).per_output) {
     return check.refuse("a selection needs a row for each token", "select.input", check.index);
   }
-  if (op.kind > SelectKind::kLast) {
+  if (op.kind > kLastSelectKind) {
     return check.refuse("a selection is of an unknown kind", "select.kind", check.index,
-                        static_cast<uint64_t>(op.kind), static_cast<uint64_t>(SelectKind::kLast));
+                        static_cast<uint64_t>(op.kind), static_cast<uint64_t>(kLastSelectKind));
   }
   if ((op.kind != SelectKind::kAsAsked) != check.model.pooled()) {
     return check.refuse("either all selections of a model pool, or none", "select.kind",

@@ -3,7 +3,7 @@
 #include "session/plan.h"
 
 #include "core/arena_formula.h"
-#include "core/words.h"
+#include "core/message.h"
 #include "session/model_access.h"
 
 namespace arenite {
@@ -13,7 +13,7 @@ constexpr uint32_t kThreadsMax = 1024;
 // One past the last position must still be a position, for the arithmetic of masks.
 constexpr uint32_t kPositionsLimit = UINT32_MAX - kPagePositions;
 
-Status invalid(Diagnostic& why, Words reason, Words field, uint64_t found, uint64_t expected) {
+Status invalid(Diagnostic& why, Message reason, Message field, uint64_t found, uint64_t expected) {
   why.reason = reason;
   why.field = field;
   why.found = found;
@@ -75,7 +75,7 @@ SessionSizes sizes_of(const ArenaLayout& layout, uint32_t threads) {
 Status make_layout(const Model& model, const SessionOptions& options, ArenaLayout& layout,
                    Diagnostic& why) {
   if (model.file().empty()) {
-    why.reason = Words("the model was not loaded");
+    why.reason = Message("the model was not loaded");
     return Status::kInvalidArgument;
   }
   const Status status = resolve_options(model, options, layout, why);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // From an op of the file to a call of the op's function: finds its columns, weights and caches.
-#include <cstring>
-
 #include "core/features.h"
 #include "ops/activation.h"
+#include "ops/add.h"
 #include "ops/attention.h"
 #include "ops/embedding.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
-#include "ops/pooling.h"
 #include "ops/rope.h"
+#include "ops/select.h"
 #include "session/session_state.h"
 
 namespace arenite {
@@ -55,64 +54,36 @@ void run_embedding(SessionState& state, const format::EmbeddingOp& op) {
 }
 
 void run_norm(SessionState& state, const format::NormOp& op) {
-  // The file's numbers are those of the function's enum.
-  static_assert(static_cast<int>(format::NormKind::kLength) ==
-                static_cast<int>(NormFunction::kLength));
-  const NormWeights weights = {static_cast<NormFunction>(op.kind), op.epsilon,
-                               table(state, op.gain).data, table(state, op.bias).data};
+  const NormWeights weights = {op.kind, op.epsilon, table(state, op.gain).data,
+                               table(state, op.bias).data};
   norm(state.kernels, weights, op.groups, constant(state.activation(op.input)),
        state.activation(op.output), state.parallel);
 }
 
 void run_activation(SessionState& state, const format::ActivationOp& op) {
-  // The file's numbers are those of the function's enum.
-  static_assert(static_cast<int>(format::ActivationKind::kSigmoid) ==
-                static_cast<int>(ActivationFunction::kSigmoid));
-  activation(state.kernels, static_cast<ActivationFunction>(op.kind), op.cap,
-             state.activation(op.target), constant(state.activation(op.factor)), state.parallel);
-}
-
-// The file's numbers are those of the function's enum, behind those of single rows.
-PoolingFunction pooling_function(format::SelectKind kind) {
-  constexpr int kFirst = static_cast<int>(format::SelectKind::kMean);
-  static_assert(static_cast<int>(format::SelectKind::kWeightedMean) - kFirst ==
-                static_cast<int>(PoolingFunction::kWeightedMean));
-  return static_cast<PoolingFunction>(static_cast<int>(kind) - kFirst);
+  const Matrix target = state.activation(op.target);
+  activation(state.kernels, op.kind, op.cap, constant(target),
+             constant(state.activation(op.factor)), target, state.parallel);
 }
 
 // Of each sequence one of its rows, or what pooling makes of them; or all rows.
 void run_select(SessionState& state, const format::SelectOp& op) {
-  using enum format::SelectKind;
-  const Matrix from = state.activation(op.input);
-  const Matrix to = state.activation(op.output);
-  uint32_t next = 0;
-  for (const SequenceRows& sequence : state.sequences()) {
-    if (sequence.rows == 0) continue;
-    const uint32_t begin = sequence.row_begin;
-    const uint32_t end = begin + sequence.rows;
-    if (format::makes_a_row_of_several(op.kind)) {
-      pool_rows(state.kernels, pooling_function(op.kind), constant(from), state.step_rows(), begin,
-                end, to.row(next++));
-      continue;
-    }
-    const bool all = op.kind == kAsAsked && state.outputs == Outputs::kAll;
-    const uint32_t first = all || op.kind == kFirst ? begin : end - 1;
-    const uint32_t last = all ? end : first + 1;
-    for (uint32_t row = first; row < last; ++row) {
-      std::memcpy(to.row(next++), from.row(row), from.columns * sizeof(float));
-    }
-  }
+  select(state.kernels, op.kind, state.outputs == Outputs::kAll,
+         constant(state.activation(op.input)), state.step_rows(), state.activation(op.output));
 }
 
 void run_rope(SessionState& state, const format::RopeOp& op) {
-  rope(state.kernels, state.activation(op.target), op.heads, state.tensor(op.angles),
-       state.reader.tensor(op.angles).inputs, state.step_rows(), state.parallel);
+  const Matrix target = state.activation(op.target);
+  rope(state.kernels, constant(target), op.heads, state.tensor(op.angles),
+       state.reader.tensor(op.angles).inputs, state.step_rows(), target, state.parallel);
 }
 
 void run_add(SessionState& state, const format::AddOp& op) {
-  add(state.kernels, state.activation(op.target), constant(state.activation(op.other)),
+  const Matrix target = state.activation(op.target);
+  add(state.kernels, constant(target), constant(state.activation(op.other)), target,
       state.parallel);
 }
+
 }  // namespace
 
 // What is not linked is never called: load refuses files that need it.

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/words.h"
+#include "core/message.h"
 #include "format/self_test_layout.h"
 
 namespace arenite {
@@ -76,7 +76,7 @@ class Comparison {
   SelfTest result_;
 };
 
-Status refuse(Diagnostic& why, Status status, Words reason, Words field, uint64_t found = 0,
+Status refuse(Diagnostic& why, Status status, Message reason, Message field, uint64_t found = 0,
               uint64_t expected = 0) {
   why.reason = reason;
   why.field = field;

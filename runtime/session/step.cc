@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/words.h"
+#include "core/message.h"
 #include "ops/kv_cache.h"
 #include "session/session_state.h"
 
@@ -73,7 +73,7 @@ void SessionState::show_hidden_states(uint32_t op_index) {
 Status SessionState::begin(const StepInput& input, bool from_start, Diagnostic& why) {
   if (ops_left != 0) {
     why = {};
-    why.reason = Words("a step is in progress: advance it to its end, or cancel it");
+    why.reason = Message("a step is in progress: advance it to its end, or cancel it");
     return Status::kInvalidArgument;
   }
   const Status status = check_input(*this, input, from_start, why);

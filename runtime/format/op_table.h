@@ -9,7 +9,7 @@
 
 #include "core/needs.h"
 #include "core/op_kinds.h"
-#include "core/words.h"
+#include "core/message.h"
 
 namespace arenite::format {
 
@@ -118,25 +118,25 @@ enum class Scratch : uint8_t { kNone, kScores };
 enum class Presence : uint8_t { kNeeded, kOptional };
 
 struct OperandRow {
-  Words field = "";  // for messages; what follows the dot is the operand's name
+  Message field = "";  // for messages; what follows the dot is the operand's name
   Access access = Access::kNone;
   Presence presence = Presence::kNeeded;
 };
 
 struct NumberRow {
-  Words field = "";
+  Message field = "";
   NumberType type = NumberType::kNone;
   Presence presence = Presence::kNeeded;  // optional: may be kAbsent
 };
 
 struct RealRow {
-  Words field = "";
+  Message field = "";
   RealType type = RealType::kNone;
 };
 
 struct OpRow {
   OpKind kind;
-  Words name = "";
+  Message name = "";
   Need need;             // of the op; or of the first of its functions, the others following it
   uint8_t functions = 1;
   Rows rows = Rows::kSame;

@@ -25,7 +25,7 @@ bool is_well_formed(std::span<const std::byte> metadata) {
 }
 
 Status verify_footer(std::span<const std::byte> file, const Refusal& refuse, Footer& footer) {
-  const auto bad = [&](Words reason, Words field, uint64_t found, uint64_t expected) {
+  const auto bad = [&](Message reason, Message field, uint64_t found, uint64_t expected) {
     (void)refuse(reason, field, 0, found, expected);
     return Status::kBadModel;
   };
@@ -65,7 +65,7 @@ Status verify_footer(std::span<const std::byte> file, const Refusal& refuse, Foo
 
 bool verify_counts(const ModelReader& model, const Refusal& refuse) {
   struct Limit {
-    Words field;
+    Message field;
     uint32_t found, least, most;
   };
   const Limit limits[] = {
@@ -90,16 +90,16 @@ bool verify_counts(const ModelReader& model, const Refusal& refuse) {
 
 }  // namespace
 
-bool Refusal::operator()(Words reason, Words field, uint32_t index) const {
+bool Refusal::operator()(Message reason, Message field, uint32_t index) const {
   return wide(reason, field, index, 0, 0);
 }
 
-bool Refusal::narrow(Words reason, Words field, uint32_t index, uint32_t found,
+bool Refusal::narrow(Message reason, Message field, uint32_t index, uint32_t found,
                      uint32_t expected) const {
   return wide(reason, field, index, found, expected);
 }
 
-bool Refusal::wide(Words reason, Words field, uint32_t index, uint64_t found,
+bool Refusal::wide(Message reason, Message field, uint32_t index, uint64_t found,
                    uint64_t expected) const {
   why_ = Diagnostic{};
   why_.reason = reason;

@@ -10,7 +10,7 @@ bool verify_needs(std::span<const std::byte> file, const Refusal& refuse) {
   return for_each_need(file, [&](Need need, uint32_t index) {
     if (linked(need)) return true;
     return refuse("this build has only what its ARENITE_MODEL needs: name this model there, too",
-                  Words::of(name(need)), index);
+                  Message::of(name(need)), index);
   });
 }
 

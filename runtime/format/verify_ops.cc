@@ -18,8 +18,8 @@ struct OpCheck {
   const OpView& op;
   const OpRow& row;
 
-  Words field(Operand operand) const { return row.operands[operand].field; }
-  Words number_field(uint32_t number) const { return row.numbers[number].field; }
+  Message field(Operand operand) const { return row.operands[operand].field; }
+  Message number_field(uint32_t number) const { return row.numbers[number].field; }
 
   bool width(Operand operand, Checked expected) const {
     const uint32_t found = op.views[operand].width;
@@ -158,7 +158,7 @@ bool verify_attention(const OpCheck& check) {
 bool verify_padding(const OpCheck& check) {
   const uint32_t padding_id = check.op.numbers[EmbeddingOp::kPaddingId];
   if (padding_id == kAbsent) return true;
-  const Words field = check.number_field(EmbeddingOp::kPaddingId);
+  const Message field = check.number_field(EmbeddingOp::kPaddingId);
   if (!check.has(EmbeddingOp::kTokens) || !check.has(EmbeddingOp::kPositions) ||
       check.op.numbers[EmbeddingOp::kPositionOffset] == 0 ||
       padding_id >= check.model.vocab_size()) {
@@ -170,7 +170,7 @@ bool verify_padding(const OpCheck& check) {
 }
 
 bool verify_embedding(const OpCheck& check) {
-  const Words tokens_field = check.number_field(EmbeddingOp::kTokens);
+  const Message tokens_field = check.number_field(EmbeddingOp::kTokens);
   if (!check.has(EmbeddingOp::kTokens)) {
     if (check.has(EmbeddingOp::kTypes) || !check.has(EmbeddingOp::kPositions)) {
       return check.refuse("an embedding without tokens has positions alone", tokens_field,

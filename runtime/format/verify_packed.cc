@@ -38,7 +38,7 @@ std::span<const std::byte> part(std::span<const std::byte> file, uint64_t begin,
 
 // Within what follows byte `begin_min`, and nothing but zeros between the two.
 bool verify_segment(std::span<const std::byte> file, const SegmentView& segment, uint64_t begin_min,
-                    Words field, uint32_t index, const Refusal& refuse) {
+                    Message field, uint32_t index, const Refusal& refuse) {
   const uint64_t end_max = file.size() - sizeof(Footer);
   if (segment.begin() < begin_min || segment.begin() > end_max) {
     return refuse("a segment is misplaced", field, index, segment.begin(), begin_min);
@@ -203,7 +203,7 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
 
 bool verify_segment_checksums(const ModelReader& model, std::span<const std::byte> file,
                               const Refusal& refuse) {
-  const auto whole = [&](const SegmentView& segment, Words reason, Words field, uint32_t index) {
+  const auto whole = [&](const SegmentView& segment, Message reason, Message field, uint32_t index) {
     const uint32_t crc = crc32c(part(file, segment.begin(), segment.end()));
     return crc == segment.crc32c || refuse(reason, field, index, crc, segment.crc32c);
   };

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "arenite/status.h"
-#include "core/words.h"
+#include "core/message.h"
 #include "format/file_layout.h"
 #include "format/reader.h"
 #include "format/tokenizer_reader.h"
@@ -16,9 +16,9 @@ class Refusal {
   explicit Refusal(Diagnostic& why) : why_(why) {}
 
   // Always return false, so that a check reads: return refuse(...).
-  bool operator()(Words reason, Words field, uint32_t index = 0) const;
+  bool operator()(Message reason, Message field, uint32_t index = 0) const;
   template <typename Found, typename Expected = uint32_t>
-  bool operator()(Words reason, Words field, uint32_t index, Found found,
+  bool operator()(Message reason, Message field, uint32_t index, Found found,
                   Expected expected = 0) const {
     // There are many calls, most with numbers that take half of the code.
     if constexpr (sizeof(found) <= sizeof(uint32_t) && sizeof(expected) <= sizeof(uint32_t)) {
@@ -31,8 +31,9 @@ class Refusal {
   }
 
  private:
-  bool narrow(Words reason, Words field, uint32_t index, uint32_t found, uint32_t expected) const;
-  bool wide(Words reason, Words field, uint32_t index, uint64_t found, uint64_t expected) const;
+  bool narrow(Message reason, Message field, uint32_t index, uint32_t found,
+              uint32_t expected) const;
+  bool wide(Message reason, Message field, uint32_t index, uint64_t found, uint64_t expected) const;
 
   Diagnostic& why_;
 };

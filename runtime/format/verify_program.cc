@@ -17,7 +17,7 @@ bool overlap(const ColumnView& a, const ColumnView& b) {
   return a.slot == b.slot && a.column < b.column + b.width && b.column < a.column + a.width;
 }
 
-bool verify_view(const ModelReader& model, const ColumnView& view, Words field, uint32_t op_index,
+bool verify_view(const ModelReader& model, const ColumnView& view, Message field, uint32_t op_index,
                  const Refusal& refuse) {
   if (view.slot >= model.slots()) {
     return refuse("an op names a slot that is not there", use.field, op_index, view.slot,
@@ -58,13 +58,13 @@ bool verify_uses(const ModelReader& model, uint32_t index, const Refusal& refuse
   const bool outputs_have = model.slot(output.slot).per_output != 0;
   for (uint32_t i = 0; i < kOperands; ++i) {
     if (access_of(op, i) == Access::kNone) continue;
-    const Words field = row.operands[i].field;
+    const Message field = row.operands[i].field;
     const bool selected = row.rows == Rows::kSelected && i == kOutput;
     const bool expected = row.rows == Rows::kSame ? outputs_have : selected;
     if ((model.slot(op.views[i].slot).per_output != 0) != expected) {
       return refuse(row.rows == Rows::kSame || selected
-                        ? Words("an op mixes rows of tokens and rows of outputs")
-                        : Words("an op needs a row for each token"),
+                        ? Message("an op mixes rows of tokens and rows of outputs")
+                        : Message("an op needs a row for each token"),
                     field, index);
     }
     if (i != kOutput && overlap(op.views[i], output)) {
@@ -97,7 +97,7 @@ bool verify_slot_writes(const ModelReader& model, uint32_t index, const Refusal&
       const ColumnView& view = op.views[k];
       const Access access = access_of(op, k);
       if (access == Access::kNone || view.slot != index) continue;
-      const Words field = row_of(op.kind).operands[k].field;
+      const Message field = row_of(op.kind).operands[k].field;
       if (access != Access::kWrite) {
         if (filled == slot.width) continue;
         return refuse("an op uses a slot before it is full", field, i, filled, slot.width);
@@ -159,7 +159,7 @@ bool verify_hidden_states(const ModelReader& model, const Refusal& refuse) {
     if (state.view.width == 0) {
       return refuse("a hidden state is empty", "hidden_states.view", i, 0, 1);
     }
-    constexpr Words kField = "hidden_states.view";
+    constexpr Message kField = "hidden_states.view";
     if (!verify_view(model, state.view, kField, state.op, refuse)) return false;
     if (model.slot(state.view.slot).per_output != 0) {
       return refuse("a hidden state has a row for each token", kField, i);

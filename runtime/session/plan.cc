@@ -3,7 +3,7 @@
 #include "session/plan.h"
 
 #include "core/arena_formula.h"
-#include "core/words.h"
+#include "core/message.h"
 #include "session/model_access.h"
 
 namespace arenite {
@@ -13,7 +13,7 @@ constexpr uint32_t kThreadsMax = 1024;
 // One past the last position must still be a position, for the arithmetic of masks.
 constexpr uint32_t kPositionsLimit = UINT32_MAX - kPagePositions;
 
-Status invalid(Diagnostic& why, Words reason, Words field, uint64_t found, uint64_t expected) {
+Status invalid(Diagnostic& why, Message reason, Message field, uint64_t found, uint64_t expected) {
   why.reason = reason;
   why.field = field;
   why.found = found;
@@ -75,13 +75,13 @@ SessionSizes sizes_of(const ArenaLayout& layout, uint32_t threads) {
 Status make_layout(const Model& model, const SessionOptions& options, ArenaLayout& layout,
                    Diagnostic& why) {
   if (model.file().empty()) {
-    why.reason = Words("the model was not loaded");
+    why.reason = Message("the model was not loaded");
     return Status::kInvalidArgument;
   }
   const Status status = resolve_options(model, options, layout, why);
   if (status != Status::kOk) return status;
   const format::ModelReader reader = ModelAccess::reader(model);
-  const ArenaFormula formula = reader.packed(ModelAccess::packed_index(model)).formula;
+  const ArenaFormula formula = reader.formula(ModelAccess::packed_index(model));
   const ArenaSizes sizes = evaluate(formula, sizes_of(layout, options.parallel.threads));
   if (sizes.total_bytes.saturated() > SIZE_MAX / 2) {
     return invalid(why, "the arena would be larger than the address space", "options",

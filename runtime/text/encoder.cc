@@ -32,7 +32,7 @@ int compare(const Part& part, const Piece& piece, std::string_view bytes) {
 
 }  // namespace
 
-Result<size_t> Encoder::run(bool read_specials, Words field, Diagnostic& why) {
+Result<size_t> Encoder::run(bool read_specials, Message field, Diagnostic& why) {
   const SpecialFinder specials(view_, read_specials);
   for (size_t position = 0; position < text_.size();) {
     const SpecialMatch match = specials.find(text_, position);
@@ -40,8 +40,8 @@ Result<size_t> Encoder::run(bool read_specials, Words field, Diagnostic& why) {
         has_lone_prefix(match) ? add_part(Part({}, true), 0) : add_part(position, match.begin);
     if (!added) {
       why.reason = view_.kind == format::TokenizerKind::kWordPiece
-                       ? Words("the vocabulary has no tokens for a word of the text")
-                       : Words("the vocabulary has no token for a character of the text");
+                       ? Message("the vocabulary has no tokens for a word of the text")
+                       : Message("the vocabulary has no token for a character of the text");
       why.field = field;
       why.op_index = static_cast<uint32_t>(refused_offset_);
       why.found = refused_code_point_;

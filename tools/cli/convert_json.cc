@@ -108,7 +108,7 @@ Json model_json(const char* kind, const char* source, const Spec& spec,
                    {"ffn_dim", spec.ffn_dim},
                    {"vocab_size", spec.vocab_size},
                    {"output_features", program.slots[program.output_slot].width},
-                   {"activation", convert::name(spec.activation)},
+                   {"activation", convert::option_name(spec.activation)},
                    {"norm_first", spec.norm_first},
                    {"causal", spec.causal}};
   json["context"] = spec.positions_max;

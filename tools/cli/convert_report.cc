@@ -102,7 +102,7 @@ std::string layer_shape(const convert::DecoderSpec& spec) {
                                  spec.heads == 1 ? "" : "s", spec.head_dim);
   if (spec.kv_heads != spec.heads) text += fmt::format(" on {}", spec.kv_heads);
   return text + fmt::format(", {} {} with {}, norms {}", spec.layers[0].gate ? "gated MLP" : "MLP",
-                            spec.ffn_dim, convert::name(spec.activation),
+                            spec.ffn_dim, convert::option_name(spec.activation),
                             spec.norm_first ? "first" : "last");
 }
 
@@ -174,7 +174,7 @@ void print_encoder(const convert::EncoderConversion& conversion) {
              convert::name(conversion.source.kind), parameters_of(program));
   fmt::print("shape      {} layers, {} wide, {} head{} of {}, MLP {} with {}, norms {}\n",
              spec.layers.size(), spec.model_dim, spec.heads, spec.heads == 1 ? "" : "s",
-             spec.head_dim, spec.ffn_dim, convert::name(spec.activation),
+             spec.head_dim, spec.ffn_dim, convert::option_name(spec.activation),
              spec.norm_first ? "first" : "last");
   if (spec.vocab_size == 0) {
     fmt::print("input      {} features\n", spec.input_features);

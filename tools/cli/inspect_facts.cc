@@ -94,23 +94,6 @@ const char* op_kind_name(format::OpKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-const char* activation_name(format::ActivationKind kind) {
-  constexpr const char* kNames[] = {"relu",     "gelu_erf", "gelu_tanh", "silu",
-                                    "soft_cap", "tanh",     "sigmoid"};
-  return kNames[static_cast<size_t>(kind)];
-}
-
-const char* norm_name(format::NormKind kind) {
-  constexpr const char* kNames[] = {"layer", "rms", "length"};
-  return kNames[static_cast<size_t>(kind)];
-}
-
-const char* select_name(format::SelectKind kind) {
-  constexpr const char* kNames[] = {"as_asked",         "first",         "mean", "max",
-                                    "mean_sqrt_length", "weighted_mean", "last"};
-  return kNames[static_cast<size_t>(kind)];
-}
-
 const char* tokenizer_kind_name(format::TokenizerKind kind) {
   constexpr const char* kNames[] = {"byte pairs", "sentence pieces", "characters", "WordPiece"};
   return kNames[static_cast<size_t>(kind)];

@@ -93,9 +93,6 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes);
 
 // What the outputs call things.
 const char* op_kind_name(format::OpKind kind);
-const char* activation_name(format::ActivationKind kind);
-const char* norm_name(format::NormKind kind);
-const char* select_name(format::SelectKind kind);
 const char* tokenizer_kind_name(format::TokenizerKind kind);
 const char* layout_name(format::Layout layout);
 

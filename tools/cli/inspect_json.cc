@@ -23,7 +23,7 @@ Json tensor_json(uint32_t tensor) {
 }
 
 void add_norm(const format::NormOp& norm, Json& json) {
-  json["norm"] = norm_name(norm.kind);
+  json["norm"] = name(norm.kind);
   json["groups"] = norm.groups;
   json["epsilon"] = norm.epsilon;
   json["gain"] = tensor_json(norm.gain);
@@ -58,12 +58,12 @@ void add_parameters(const format::OpView& op, Json& json) {
       json["angles"] = op.rope.angles;
       break;
     case format::OpKind::kActivation:
-      json["function"] = activation_name(op.activation.kind);
+      json["function"] = name(op.activation.kind);
       json["gated"] = op.activation.factor.width != 0;
-      if (op.activation.kind == format::ActivationKind::kSoftCap) json["cap"] = op.activation.cap;
+      if (has_parameter(op.activation.kind)) json["cap"] = op.activation.cap;
       break;
     case format::OpKind::kSelect:
-      json["rows"] = select_name(op.select.kind);
+      json["rows"] = name(op.select.kind);
       break;
     default:
       break;

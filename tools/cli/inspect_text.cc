@@ -82,7 +82,7 @@ std::string targets(const ModelFacts& facts) {
 }
 
 std::string norm_shape(const format::NormOp& op) {
-  std::string text = norm_name(op.kind);
+  std::string text = name(op.kind);
   text += op.groups == 1 ? fmt::format(" of {}", op.input.width)
                          : fmt::format(", {} of {}", op.groups, op.input.width / op.groups);
   if (op.gain != format::kNoTensor) text += fmt::format(", gain {}", op.gain);
@@ -125,27 +125,26 @@ std::string op_shape(const ModelFacts& facts, const format::OpView& op) {
     case OpKind::kRope:
       return fmt::format("{}, angles {}", counted(op.rope.heads, "head"), op.rope.angles);
     case OpKind::kActivation:
-      return fmt::format("{} of {}{}", activation_name(op.activation.kind),
-                         op.activation.target.width,
+      return fmt::format("{} of {}{}", name(op.activation.kind), op.activation.target.width,
                          op.activation.factor.width != 0 ? ", gated" : "");
     case OpKind::kAdd:
       return std::to_string(op.add.target.width);
     case OpKind::kSelect:
       switch (op.select.kind) {
-        case format::SelectKind::kAsAsked:
+        case SelectKind::kAsAsked:
           return fmt::format("{}, rows to give out", op.select.input.width);
-        case format::SelectKind::kFirst:
+        case SelectKind::kFirst:
           return fmt::format("{}, first token", op.select.input.width);
-        case format::SelectKind::kMean:
+        case SelectKind::kMean:
           return fmt::format("{}, mean of the tokens", op.select.input.width);
-        case format::SelectKind::kLast:
+        case SelectKind::kLast:
           return fmt::format("{}, last token", op.select.input.width);
-        case format::SelectKind::kMax:
+        case SelectKind::kMax:
           return fmt::format("{}, largest of the tokens", op.select.input.width);
-        case format::SelectKind::kMeanSqrtLength:
+        case SelectKind::kMeanSqrtLength:
           return fmt::format("{}, sum of the tokens by the root of the length",
                              op.select.input.width);
-        case format::SelectKind::kWeightedMean:
+        case SelectKind::kWeightedMean:
           return fmt::format("{}, mean of the tokens weighted by position", op.select.input.width);
       }
       break;

@@ -78,7 +78,7 @@ const ProgramRule kPositionRules[] = {
 
 const ProgramRule kNormRules[] = {
     {"NormOfAnUnknownKind",
-     [](Program& p) { op(p, kAttentionNorm).norm.kind = static_cast<format::NormKind>(3); },
+     [](Program& p) { op(p, kAttentionNorm).norm.kind = static_cast<NormKind>(3); },
      {"norm.kind", "unknown", kAttentionNorm}},
     {"NormOfNoGroups",
      [](Program& p) { op(p, kAttentionNorm).norm.groups = 0; },
@@ -147,9 +147,7 @@ const ProgramRule kRopeRules[] = {
 
 const ProgramRule kElementRules[] = {
     {"ActivationOfAnUnknownKind",
-     [](Program& p) {
-       op(p, kActivation).activation.kind = static_cast<format::ActivationKind>(7);
-     },
+     [](Program& p) { op(p, kActivation).activation.kind = static_cast<Activation>(8); },
      {"activation.kind", "unknown", kActivation}},
     {"ActivationWithoutTarget",
      [](Program& p) { op(p, kActivation).activation.target.width = 0; },

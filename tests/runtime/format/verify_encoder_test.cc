@@ -9,8 +9,6 @@ namespace {
 
 using convert::Program;
 using format::Layout;
-using format::NormKind;
-using format::SelectKind;
 
 format::OpView& op(Program& program, const std::string& name) {
   for (convert::ProgramOp& each : program.ops) {

@@ -75,7 +75,7 @@ Rows norm(const NormSpec& spec, Rows x) {
   return x;
 }
 
-double activate(Activation activation, double x) {
+double activate(Activation activation, double x, double parameter) {
   switch (activation) {
     case Activation::kGeluErf:
       return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2));
@@ -90,6 +90,10 @@ double activate(Activation activation, double x) {
       return std::tanh(x);
     case Activation::kSigmoid:
       return 1.0 / (1.0 + std::exp(-x));
+    case Activation::kSoftCap:
+      return parameter * std::tanh(x / parameter);
+    case Activation::kScale:
+      return parameter * x;
   }
   return x;
 }

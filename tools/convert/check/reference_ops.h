@@ -20,7 +20,7 @@ Rows linear(const LinearSpec& spec, const Rows& x);
 // Normalises each run of gain.size() elements: a token's row, or one head of it.
 Rows norm(const NormSpec& spec, Rows x);
 
-double activate(Activation activation, double x);
+double activate(Activation activation, double x, double parameter = 0.0);
 
 void add(Rows& x, const Rows& y);  // x += y
 

@@ -8,7 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "core/op_kinds.h"
+
 namespace arenite::convert {
+
+using arenite::Activation;
+using arenite::NormKind;
 
 // Readers refuse sizes beyond these, so that products stay far from overflow and a config that lies
 // costs nothing.
@@ -32,8 +37,6 @@ struct LinearSpec {
   std::vector<float> bias;  // [outputs], or empty
 };
 
-enum class NormKind { kLayer, kRms };
-
 // layer: (x - mean) / sqrt(variance + epsilon) * gain + bias
 // rms:   x / sqrt(mean of squares + epsilon) * gain, or * (1 + gain)
 struct NormSpec {
@@ -44,8 +47,5 @@ struct NormSpec {
   double epsilon = 0.0;
   bool gain_plus_one = false;
 };
-
-// kTanh and kSigmoid are those of heads.
-enum class Activation { kGeluErf, kGeluTanh, kSilu, kRelu, kTanh, kSigmoid };
 
 }  // namespace arenite::convert

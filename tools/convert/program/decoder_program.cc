@@ -189,7 +189,7 @@ class DecoderBuilder {
       assembler_.show_state(last);
     }
     const uint32_t selected = assembler_.add_slot(spec_.model_dim, true);
-    assembler_.add_select("select", last, selected, format::SelectKind::kAsAsked);
+    assembler_.add_select("select", last, selected, SelectKind::kAsAsked);
 
     if (spec_.is_headless) {
       program_.output_slot = selected;
@@ -208,7 +208,7 @@ class DecoderBuilder {
     OpView cap;
     cap.kind = OpKind::kActivation;
     cap.activation.target = whole(logits);
-    cap.activation.kind = format::ActivationKind::kSoftCap;
+    cap.activation.kind = Activation::kSoftCap;
     cap.activation.cap = static_cast<float>(*spec_.logits_soft_cap);
     assembler_.add_op("soft_cap", cap);
   }

@@ -20,24 +20,24 @@ using format::OpView;
 // As torch.nn.functional.normalize: rows shorter than this are divided by this.
 constexpr float kShortestRow = 1e-12f;
 
-format::SelectKind kind_of(Pooling pooling) {
+SelectKind kind_of(Pooling pooling) {
   switch (pooling) {
     case Pooling::kNone:
       break;
     case Pooling::kFirst:
-      return format::SelectKind::kFirst;
+      return SelectKind::kFirst;
     case Pooling::kMean:
-      return format::SelectKind::kMean;
+      return SelectKind::kMean;
     case Pooling::kMax:
-      return format::SelectKind::kMax;
+      return SelectKind::kMax;
     case Pooling::kMeanSqrtLength:
-      return format::SelectKind::kMeanSqrtLength;
+      return SelectKind::kMeanSqrtLength;
     case Pooling::kWeightedMean:
-      return format::SelectKind::kWeightedMean;
+      return SelectKind::kWeightedMean;
     case Pooling::kLast:
-      return format::SelectKind::kLast;
+      return SelectKind::kLast;
   }
-  return format::SelectKind::kAsAsked;
+  return SelectKind::kAsAsked;
 }
 
 class EncoderBuilder {
@@ -214,7 +214,7 @@ class EncoderBuilder {
     if (!selects()) return residual_;
     if (spec_.pooling == Pooling::kNone) {
       const uint32_t asked = assembler_.add_slot(spec_.model_dim, true);
-      assembler_.add_select("select", residual_, asked, format::SelectKind::kAsAsked);
+      assembler_.add_select("select", residual_, asked, SelectKind::kAsAsked);
       return asked;
     }
     std::vector<Pooling> poolings = {spec_.pooling};
@@ -247,7 +247,7 @@ class EncoderBuilder {
     OpView op;
     op.kind = OpKind::kNorm;
     op.norm.input = op.norm.output = whole(rows);
-    op.norm.kind = format::NormKind::kLength;
+    op.norm.kind = NormKind::kLength;
     op.norm.epsilon = kShortestRow;
     const bool is_last = &step == &spec_.head.back();
     assembler_.add_op(is_last ? "normalize" : name + ".normalize", op);

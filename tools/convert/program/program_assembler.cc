@@ -10,7 +10,6 @@
 namespace arenite::convert {
 namespace {
 
-using format::ActivationKind;
 using format::ColumnView;
 using format::OpKind;
 using format::OpView;
@@ -19,24 +18,6 @@ std::vector<float> scaled(std::vector<float> values, double scale) {
   if (scale == 1.0) return values;
   for (float& value : values) value = static_cast<float>(value * scale);
   return values;
-}
-
-ActivationKind kind_of(Activation activation) {
-  switch (activation) {
-    case Activation::kGeluErf:
-      return ActivationKind::kGeluErf;
-    case Activation::kGeluTanh:
-      return ActivationKind::kGeluTanh;
-    case Activation::kSilu:
-      return ActivationKind::kSilu;
-    case Activation::kRelu:
-      return ActivationKind::kRelu;
-    case Activation::kTanh:
-      return ActivationKind::kTanh;
-    case Activation::kSigmoid:
-      return ActivationKind::kSigmoid;
-  }
-  return ActivationKind::kRelu;
 }
 
 }  // namespace
@@ -139,7 +120,7 @@ void ProgramAssembler::add_norm(const std::string& name, const NormSpec& norm,
   op.kind = OpKind::kNorm;
   op.norm.input = input;
   op.norm.output = output;
-  op.norm.kind = norm.kind == NormKind::kRms ? format::NormKind::kRms : format::NormKind::kLayer;
+  op.norm.kind = norm.kind;
   op.norm.groups = groups;
   op.norm.epsilon = static_cast<float>(norm.epsilon);
   op.norm.gain = add_vector(name + ".gain", std::move(gain));
@@ -166,7 +147,7 @@ void ProgramAssembler::add_activation(const std::string& name, Activation activa
   op.kind = OpKind::kActivation;
   op.activation.target = target;
   op.activation.factor = factor;
-  op.activation.kind = kind_of(activation);
+  op.activation.kind = activation;
   add_op(name, op);
 }
 
@@ -178,12 +159,12 @@ void ProgramAssembler::add_sum(const std::string& name, uint32_t target, uint32_
 }
 
 void ProgramAssembler::add_select(const std::string& name, uint32_t input, uint32_t output,
-                                  format::SelectKind kind) {
+                                  SelectKind kind) {
   add_select(name, whole(input), whole(output), kind);
 }
 
 void ProgramAssembler::add_select(const std::string& name, const ColumnView& input,
-                                  const ColumnView& output, format::SelectKind kind) {
+                                  const ColumnView& output, SelectKind kind) {
   OpView op;
   op.kind = OpKind::kSelect;
   op.select = {input, output, kind};

@@ -43,10 +43,9 @@ class ProgramAssembler {
   void add_activation(const std::string& name, Activation activation,
                       const format::ColumnView& target, const format::ColumnView& factor = {});
   void add_sum(const std::string& name, uint32_t target, uint32_t other);
-  void add_select(const std::string& name, uint32_t input, uint32_t output,
-                  format::SelectKind kind);
+  void add_select(const std::string& name, uint32_t input, uint32_t output, SelectKind kind);
   void add_select(const std::string& name, const format::ColumnView& input,
-                  const format::ColumnView& output, format::SelectKind kind);
+                  const format::ColumnView& output, SelectKind kind);
 
   void show_state(uint32_t slot);  // the hidden state that the last op completes
 

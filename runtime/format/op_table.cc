@@ -13,4 +13,11 @@ Access access_of(const OpView& op, uint32_t operand) {
   return access == Access::kUpdate && !in_place ? Access::kWrite : access;
 }
 
+uint32_t number_of(const OpView& op, NumberType type) {
+  for (uint32_t i = 0; i < kOpNumbers; ++i) {
+    if (row_of(op.kind).numbers[i].type == type) return op.numbers[i];
+  }
+  return kAbsent;
+}
+
 }  // namespace arenite::format

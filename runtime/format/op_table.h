@@ -100,11 +100,16 @@ enum class NumberType : uint8_t {
   kCount,
   kChoice,  // one of as many functions as the op has
   kMatrix,  // a tensor of layout gemm
-  kRows,    // a tensor of plain rows
-  kTable,   // a tensor of either layout
+  kVector,  // a tensor of one plain row
+  kRows,    // a tensor of plain rows, one for each position or type of a token
+  kTable,   // a tensor of either layout, with a row for each token of the vocabulary
   kCache,
   kMask,
 };
+
+constexpr bool is_tensor(NumberType type) {
+  return type >= NumberType::kMatrix && type <= NumberType::kTable;
+}
 
 enum class RealType : uint8_t { kNone, kFinite, kPositive };
 
@@ -115,18 +120,19 @@ enum class Rows : uint8_t { kSame, kOfTokens, kSelected };
 // What an op asks for beside its operands: rows of scores for each thread.
 enum class Scratch : uint8_t { kNone, kScores };
 
-enum class Presence : uint8_t { kNeeded, kOptional };
+// An operand may then have no width, a number be kAbsent.
+inline constexpr bool kOptional = true;
 
 struct OperandRow {
   Message field = "";  // for messages; what follows the dot is the operand's name
   Access access = Access::kNone;
-  Presence presence = Presence::kNeeded;
+  bool optional = false;
 };
 
 struct NumberRow {
   Message field = "";
   NumberType type = NumberType::kNone;
-  Presence presence = Presence::kNeeded;  // optional: may be kAbsent
+  bool optional = false;
 };
 
 struct RealRow {
@@ -157,8 +163,8 @@ inline constexpr OpRow kOps[kOpKinds] = {
      .need = Need::kAttention,
      .rows = Rows::kOfTokens,
      .scratch = Scratch::kScores,
-     .operands = {{"attention.query", Access::kRead, Presence::kOptional},
-                  {"attention.key", Access::kRead, Presence::kOptional},
+     .operands = {{"attention.query", Access::kRead, kOptional},
+                  {"attention.key", Access::kRead, kOptional},
                   {"attention.value", Access::kRead},
                   {"attention.output", Access::kWrite}},
      .numbers = {{"attention.heads", NumberType::kCount},
@@ -169,11 +175,11 @@ inline constexpr OpRow kOps[kOpKinds] = {
      .need = Need::kEmbedding,
      .rows = Rows::kOfTokens,
      .operands = {{}, {}, {}, {"embedding.output", Access::kWrite}},
-     .numbers = {{"embedding.tokens", NumberType::kTable, Presence::kOptional},
-                 {"embedding.positions", NumberType::kRows, Presence::kOptional},
-                 {"embedding.types", NumberType::kRows, Presence::kOptional},
+     .numbers = {{"embedding.tokens", NumberType::kTable, kOptional},
+                 {"embedding.positions", NumberType::kRows, kOptional},
+                 {"embedding.types", NumberType::kRows, kOptional},
                  {"embedding.position_offset", NumberType::kCount},
-                 {"embedding.padding_id", NumberType::kCount, Presence::kOptional}},
+                 {"embedding.padding_id", NumberType::kCount, kOptional}},
      .reals = {{"embedding.scale", RealType::kFinite}}},
     {.kind = OpKind::kNorm,
      .name = "norm",
@@ -182,8 +188,8 @@ inline constexpr OpRow kOps[kOpKinds] = {
      .operands = {{"norm.input", Access::kRead}, {}, {}, {"norm.output", Access::kUpdate}},
      .numbers = {{"norm.norm", NumberType::kChoice},
                  {"norm.groups", NumberType::kCount},
-                 {"norm.gain", NumberType::kRows, Presence::kOptional},
-                 {"norm.bias", NumberType::kRows, Presence::kOptional}},
+                 {"norm.gain", NumberType::kVector, kOptional},
+                 {"norm.bias", NumberType::kVector, kOptional}},
      .reals = {{"norm.epsilon", RealType::kPositive}}},
     {.kind = OpKind::kRope,
      .name = "rope",
@@ -196,7 +202,7 @@ inline constexpr OpRow kOps[kOpKinds] = {
      .need = Need::kRelu,
      .functions = std::size(kActivationNames),
      .operands = {{"activation.input", Access::kRead},
-                  {"activation.factor", Access::kRead, Presence::kOptional},
+                  {"activation.factor", Access::kRead, kOptional},
                   {},
                   {"activation.output", Access::kUpdate}},
      .numbers = {{"activation.function", NumberType::kChoice}},
@@ -242,5 +248,9 @@ constexpr bool linked(OpKind kind) {
 // How an op uses one of its operands: kNone where that is absent. Columns that are changed in place
 // are used once, by the output. REQUIRES: known(op.kind).
 Access access_of(const OpView& op, uint32_t operand);
+
+// The first of an op's numbers that is of this type; kAbsent if there is none.
+// REQUIRES: known(op.kind).
+uint32_t number_of(const OpView& op, NumberType type);
 
 }  // namespace arenite::format

@@ -95,6 +95,9 @@ struct PackedView {
   uint32_t target = 0;
   SegmentView segment;
   FormulaRecord formula;
+
+  // REQUIRES: a target that this version knows.
+  constexpr Packing packing() const { return packing_of(static_cast<Target>(target)); }
 };
 
 // REQUIRES: the bytes passed FlatBuffers' structural verification (verify.h), and every index is

@@ -67,7 +67,7 @@ struct OpCheck {
 bool verify_number(const OpCheck& check, uint32_t number) {
   const NumberRow& row = check.row.numbers[number];
   const uint32_t value = check.op.numbers[number];
-  if (row.presence == Presence::kOptional && value == kAbsent) return true;
+  if (row.optional && value == kAbsent) return true;
   const ModelReader& model = check.model;
   uint32_t end = UINT32_MAX;
   switch (row.type) {
@@ -80,6 +80,7 @@ bool verify_number(const OpCheck& check, uint32_t number) {
       end = check.row.functions;
       break;
     case NumberType::kMatrix:
+    case NumberType::kVector:
     case NumberType::kRows:
     case NumberType::kTable:
       end = model.tensors();
@@ -94,9 +95,9 @@ bool verify_number(const OpCheck& check, uint32_t number) {
   if (value >= end) {
     return check.refuse("an op names what is not there", row.field, check.index, value, end);
   }
-  const bool is_tensor = row.type == NumberType::kMatrix || row.type == NumberType::kRows;
+  if (!is_tensor(row.type) || row.type == NumberType::kTable) return true;
   const Layout layout = row.type == NumberType::kMatrix ? Layout::kGemm : Layout::kRows;
-  if (!is_tensor || model.tensor(value).layout == layout) return true;
+  if (model.tensor(value).layout == layout) return true;
   return check.refuse("an op names a tensor of another layout", row.field, check.index);
 }
 

@@ -20,16 +20,16 @@ bool overlap(const ColumnView& a, const ColumnView& b) {
 bool verify_view(const ModelReader& model, const ColumnView& view, Message field, uint32_t op_index,
                  const Refusal& refuse) {
   if (view.slot >= model.slots()) {
-    return refuse("an op names a slot that is not there", use.field, op_index, view.slot,
+    return refuse("an op names a slot that is not there", field, op_index, view.slot,
                   model.slots() - 1);
   }
   const SlotView& slot = model.slot(view.slot);
   if (view.column >= slot.width || view.width > slot.width - view.column) {
-    return refuse("an op reaches beyond the width of a slot", use.field, op_index,
+    return refuse("an op reaches beyond the width of a slot", field, op_index,
                   uint64_t{view.column} + view.width, slot.width);
   }
   if (op_index < slot.first_op || op_index > slot.last_op) {
-    return refuse("an op uses a slot outside its lifetime", use.field, op_index, op_index,
+    return refuse("an op uses a slot outside its lifetime", field, op_index, op_index,
                   op_index < slot.first_op ? slot.first_op : slot.last_op);
   }
   return true;
@@ -40,7 +40,7 @@ bool verify_operand(const ModelReader& model, uint32_t index, uint32_t operand,
   const OperandRow& row = row_of(model.op(index).kind).operands[operand];
   const ColumnView& view = model.op(index).views[operand];
   if (view.width == 0) {
-    return row.access == Access::kNone || row.presence == Presence::kOptional ||
+    return row.access == Access::kNone || row.optional ||
            refuse("the columns have another width than the op needs", row.field, index, 0, 1);
   }
   if (row.access == Access::kNone) {

@@ -34,7 +34,7 @@ Json targets_json(const convert::ConvertedModel& conversion, const format::Model
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const convert::TargetCheck& check = conversion.checks[i];
     json.push_back({{"name", name(check.target)},
-                    {"arena_bytes", evaluate(reader.packed(i).formula, sizes).total_bytes.value()},
+                    {"arena_bytes", evaluate(reader.formula(i), sizes).total_bytes.value()},
                     {"largest_error", check.ran ? Json(check.largest_error) : Json()}});
   }
   return json;

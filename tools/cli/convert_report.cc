@@ -65,7 +65,7 @@ void print_formulas(const format::ModelReader& reader) {
     if (i + 1 < reader.packed_count()) continue;
     for (const std::string& ring : parts.rings) fmt::print("           {}\n", ring);
   }
-  const bool gives_out = reader.packed(0).formula.activation_bytes_per_output != 0;
+  const bool gives_out = reader.formula(0).activation_bytes_per_output != 0;
   fmt::print(
       "           for P positions, T tokens{} a call, S sequences, N threads; each part "
       "rounded up to 64\n",
@@ -79,7 +79,7 @@ void print_targets(const convert::ConvertedModel& conversion, const char* output
   const SessionSizes session = {options.positions_max, options.tokens_max, 1, 1, 1};
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const convert::TargetCheck& check = conversion.checks[i];
-    const ArenaSizes sizes = evaluate(reader.packed(i).formula, session);
+    const ArenaSizes sizes = evaluate(reader.formula(i), session);
     fmt::print("{}{:<10} arena {:>12} bytes, ", i == 0 ? "target     " : "           ",
                name(check.target), sizes.total_bytes.value());
     if (check.ran) {

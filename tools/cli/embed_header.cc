@@ -57,7 +57,7 @@ constexpr std::string_view kRing = R"(  const std::uint64_t ring{i} =
 
 // Which rows a model gives out is a choice of the session, unless it pools.
 bool chooses_outputs(const format::ModelReader& reader) {
-  return reader.packed(0).formula.activation_bytes_per_output != 0 && !reader.pooled();
+  return reader.formula(0).activation_bytes_per_output != 0 && !reader.pooled();
 }
 
 // Bytes of the rows that are given out, as a term in front of the others; empty if there are none.

@@ -41,11 +41,11 @@ std::string formulas(const ModelFacts& facts) {
   TextTable table({{"part"}, {"target"}, {"formula, each part rounded up to 64 bytes"}});
   std::vector<convert::FormulaText> parts;
   for (const TargetFacts& target : facts.targets) {
-    parts.push_back(convert::describe_parts(target.packed.formula));
+    parts.push_back(convert::describe_parts(target.formula));
   }
   table.add_row({"session", "all", parts[0].session});
   table.add_row({"activations", "all", parts[0].activations});
-  if (facts.shown_target().packed.formula.activation_bytes_per_output != 0) {
+  if (facts.shown_target().formula.activation_bytes_per_output != 0) {
     table.add_row({"", "", "O: rows of results a call, one for each sequence or each token"});
   }
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -84,7 +84,7 @@ std::string pictures(const ModelFacts& facts) {
   }
   text += fmt::format(
       "\n  Activations: {} floats a token; slots from the op that fills them to the last reader\n",
-      grouped(shown.packed.formula.activation_bytes_per_token / sizeof(float)));
+      grouped(shown.formula.activation_bytes_per_token / sizeof(float)));
   const std::vector<std::string> map = draw_slots(ops, slots);
   if (map.empty()) text += "  (too many ops or slots to draw; --json lists them)\n";
   for (const std::string& line : map) text += line + "\n";

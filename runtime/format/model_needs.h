@@ -32,7 +32,8 @@ bool for_each_need(std::span<const std::byte> file, Visit visit) {
   }
   for (uint32_t i = 0; i < model.masks(); ++i) {
     const uint32_t kind = model.mask_record(i).kind;
-    if (kind == static_cast<uint32_t>(MaskKind::kStrip) && !visit(Need::kStripMask, i)) return false;
+    if (kind == static_cast<uint32_t>(MaskKind::kStrip) && !visit(Need::kStripMask, i))
+      return false;
     if (kind == static_cast<uint32_t>(MaskKind::kTiles) && !visit(Need::kTileMask, i)) return false;
   }
   if (!has_tokenizer(file)) return true;

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <iterator>
 
+#include "core/message.h"
 #include "core/needs.h"
 #include "core/op_kinds.h"
-#include "core/message.h"
 
 namespace arenite::format {
 
@@ -143,7 +143,7 @@ struct RealRow {
 struct OpRow {
   OpKind kind;
   Message name = "";
-  Need need;             // of the op; or of the first of its functions, the others following it
+  Need need;  // of the op; or of the first of its functions, the others following it
   uint8_t functions = 1;
   Rows rows = Rows::kSame;
   Scratch scratch = Scratch::kNone;

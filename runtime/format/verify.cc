@@ -132,7 +132,7 @@ Status verify(std::span<const std::byte> file, Diagnostic& why, Checksums checks
   if (!verify_counts(model, refuse)) return Status::kBadModel;
   if (!verify_needs(file, refuse)) return Status::kUnsupported;
   const bool sound =
-      verify_masks(model, refuse) && verify_slots(model, refuse) &&
+      verify_masks(model, refuse) && verify_tensors(model, refuse) && verify_slots(model, refuse) &&
       verify_flow(model, refuse) && verify_ops(model, refuse) &&
       verify_packed(model, file, footer.metadata_bytes, refuse) && verify_tokenizer(file, refuse);
   if (!sound) return Status::kBadModel;

@@ -93,7 +93,9 @@ bool verify_number(const OpCheck& check, uint32_t number) {
       break;
   }
   if (value >= end) {
-    return check.refuse("an op names what is not there", row.field, check.index, value, end);
+    return check.refuse(row.type == NumberType::kChoice ? Message("an op is of an unknown function")
+                                                        : Message("an op names what is not there"),
+                        row.field, check.index, value, end);
   }
   if (!is_tensor(row.type) || row.type == NumberType::kTable) return true;
   const Layout layout = row.type == NumberType::kMatrix ? Layout::kGemm : Layout::kRows;
@@ -166,8 +168,8 @@ bool verify_padding(const OpCheck& check) {
     return check.refuse("a padding id needs tokens, positions and a row of its own", field,
                         check.index, padding_id, check.model.vocab_size());
   }
-  return !check.causal || check.refuse("a causal model has no padding id", field, check.index,
-                                       padding_id, kAbsent);
+  return !check.causal ||
+         check.refuse("a causal model has no padding id", field, check.index, padding_id, kAbsent);
 }
 
 bool verify_embedding(const OpCheck& check) {
@@ -221,8 +223,7 @@ bool verify_rope(const OpCheck& check) {
 
 bool verify_activation(const OpCheck& check) {
   const uint32_t width = check.op.views[kInput].width;
-  const bool is_cap =
-      check.op.choice<Activation>(ActivationOp::kKind) == Activation::kSoftCap;
+  const bool is_cap = check.op.choice<Activation>(ActivationOp::kKind) == Activation::kSoftCap;
   if (is_cap && !(check.op.reals[ActivationOp::kParameter] > 0.0f)) {
     return check.refuse("a number of an op makes no sense",
                         check.row.reals[ActivationOp::kParameter].field, check.index);

@@ -76,22 +76,6 @@ bool verify_self_test(const ModelReader& model, std::span<const std::byte> file,
   return true;
 }
 
-bool verify_tensors(const ModelReader& model, const Refusal& refuse) {
-  for (uint32_t i = 0; i < model.tensors(); ++i) {
-    const TensorShape& shape = model.tensor(i);
-    if (shape.outputs == 0 || shape.inputs == 0) return refuse("a tensor is empty", "tensors", i);
-    if (shape.layout > Layout::kRows || shape.reserved != 0) {
-      return refuse("a tensor has an unknown layout", "tensors.layout", i,
-                    static_cast<uint32_t>(shape.layout), static_cast<uint32_t>(Layout::kRows));
-    }
-    if (!supported(shape.type)) {
-      return refuse("a tensor has a type that this version does not compute with", "tensors.type",
-                    i, static_cast<uint32_t>(shape.type), static_cast<uint32_t>(TensorType::kF32));
-    }
-  }
-  return true;
-}
-
 // REQUIRES: a place for each tensor.
 bool verify_tensor_places(const ModelReader& model, uint32_t index, const Refusal& refuse) {
   const PackedView& packed = model.packed(index);
@@ -123,9 +107,9 @@ bool verify_formula(const ModelReader& model, uint32_t index, const Refusal& ref
     return refuse("the arena is larger than the formula can say", "packed.formula", index);
   }
   const arenite::ArenaFormula found = model.formula(index);
-  return found == expected || refuse("the arena formula is not that of the program",
-                                     "packed.formula", index, found.activation_bytes_per_token,
-                                     expected.activation_bytes_per_token);
+  return found == expected ||
+         refuse("the arena formula is not that of the program", "packed.formula", index,
+                found.activation_bytes_per_token, expected.activation_bytes_per_token);
 }
 
 // Coefficients have 32 bits in the file.
@@ -137,16 +121,33 @@ bool fit(Checked bytes, T& coefficient) {
 
 }  // namespace
 
+bool verify_tensors(const ModelReader& model, const Refusal& refuse) {
+  for (uint32_t i = 0; i < model.tensors(); ++i) {
+    const TensorShape& shape = model.tensor(i);
+    if (shape.outputs == 0 || shape.inputs == 0) return refuse("a tensor is empty", "tensors", i);
+    if (shape.layout > Layout::kRows || shape.reserved != 0) {
+      return refuse("a tensor has an unknown layout", "tensors.layout", i,
+                    static_cast<uint32_t>(shape.layout), static_cast<uint32_t>(Layout::kRows));
+    }
+    if (!supported(shape.type)) {
+      return refuse("a tensor has a type that this version does not compute with", "tensors.type",
+                    i, static_cast<uint32_t>(shape.type), static_cast<uint32_t>(TensorType::kF32));
+    }
+  }
+  return true;
+}
+
 bool derive_formula(const ModelReader& model, Packing packing, arenite::ArenaFormula& formula) {
   formula = {};
   formula.nr = packing.nr;
   for (uint32_t i = 0; i < model.ops(); ++i) {
-    if (row_of(model.op(i).kind).scratch == Scratch::kScores) formula.score_rows = packing.mr;
+    const OpKind kind = model.op(i).kind;
+    if (known(kind) && row_of(kind).scratch == Scratch::kScores) formula.score_rows = packing.mr;
   }
   uint64_t floats[2] = {0, 0};  // of tokens, of outputs
   for (uint32_t i = 0; i < model.slots(); ++i) {
     const SlotView& slot = model.slot(i);
-    uint64_t& most = floats[slot.per_output];
+    uint64_t& most = floats[slot.per_output != 0 ? 1 : 0];
     most = std::max(most, uint64_t{slot.offset} + slot.width);
   }
   bool ok = fit(Checked(floats[0]) * sizeof(float), formula.activation_bytes_per_token) &&
@@ -183,7 +184,6 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
     return refuse("each target has equally many groups of caches", "cache_groups", 0,
                   model.cache_groups(), targets);
   }
-  if (!verify_tensors(model, refuse)) return false;
   for (uint32_t i = 0; i < model.packed_count(); ++i) {
     const PackedView& packed = model.packed(i);
     if (!verify_target(packed, i, targets_seen, refuse) ||
@@ -203,7 +203,8 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
 
 bool verify_segment_checksums(const ModelReader& model, std::span<const std::byte> file,
                               const Refusal& refuse) {
-  const auto whole = [&](const SegmentView& segment, Message reason, Message field, uint32_t index) {
+  const auto whole = [&](const SegmentView& segment, Message reason, Message field,
+                         uint32_t index) {
     const uint32_t crc = crc32c(part(file, segment.begin(), segment.end()));
     return crc == segment.crc32c || refuse(reason, field, index, crc, segment.crc32c);
   };

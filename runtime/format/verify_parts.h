@@ -39,6 +39,7 @@ class Refusal {
 };
 
 bool verify_needs(std::span<const std::byte> file, const Refusal& refuse);
+bool verify_tensors(const ModelReader& model, const Refusal& refuse);
 bool verify_slots(const ModelReader& model, const Refusal& refuse);
 bool verify_flow(const ModelReader& model, const Refusal& refuse);
 bool verify_ops(const ModelReader& model, const Refusal& refuse);

@@ -61,9 +61,9 @@ void run_attention(const OpCall& call) {
 void run_embedding(const OpCall& call) {
   using enum format::EmbeddingOp::Number;
   const uint32_t* const numbers = call.op.numbers;
-  const Embedding embedding = {call.table(kTokens),      call.op.reals[format::EmbeddingOp::kScale],
-                               call.table(kPositions),   numbers[kPositionOffset],
-                               call.table(kTypes),       numbers[kPaddingId]};
+  const Embedding embedding = {call.table(kTokens),    call.op.reals[format::EmbeddingOp::kScale],
+                               call.table(kPositions), numbers[kPositionOffset],
+                               call.table(kTypes),     numbers[kPaddingId]};
   arenite::embedding(call.state.kernels, embedding, call.state.tokens, call.state.step_rows(),
                      call.output(), call.state.parallel);
 }
@@ -79,9 +79,8 @@ void run_norm(const OpCall& call) {
 
 void run_rope(const OpCall& call) {
   const TableView angles = call.table(format::RopeOp::kAngles);
-  rope(call.state.kernels, call.input(format::kInput),
-       call.op.numbers[format::RopeOp::kHeads], angles.data, angles.columns,
-       call.state.step_rows(), call.output(), call.state.parallel);
+  rope(call.state.kernels, call.input(format::kInput), call.op.numbers[format::RopeOp::kHeads],
+       angles.data, angles.columns, call.state.step_rows(), call.output(), call.state.parallel);
 }
 
 void run_activation(const OpCall& call) {

@@ -44,7 +44,7 @@ Json formula_json(const format::ModelReader& reader) {
   Json json;
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const format::PackedView packed = reader.packed(i);
-    const convert::FormulaText parts = convert::describe_parts(packed.formula);
+    const convert::FormulaText parts = convert::describe_parts(reader.formula(i));
     json[name(static_cast<Target>(packed.target))] = {{"session", parts.session},
                                                       {"activations", parts.activations},
                                                       {"cache", parts.kv_cache},
@@ -82,7 +82,7 @@ std::string finished(Json json, const convert::ConvertedModel& conversion,
   json["expect"] = expect_json(written.expect);
   const format::SelfTestView test = reader.self_test();
   json["self_test"] = {{"tokens", test.tokens},
-                       {"bytes", test.tokens == 0 ? 0 : test.segment.bytes}};
+                       {"bytes", test.tokens == 0 ? 0 : test.segment.bytes()}};
   json["file"] = {{"path", written.path.string()}, {"bytes", conversion.file.size()}};
   // Names come from the checkpoint and may be no text at all.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

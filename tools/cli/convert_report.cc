@@ -52,7 +52,7 @@ void print_masks(const convert::AttentionModule& module) {
 void print_formulas(const format::ModelReader& reader) {
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const format::PackedView packed = reader.packed(i);
-    const convert::FormulaText parts = convert::describe_parts(packed.formula);
+    const convert::FormulaText parts = convert::describe_parts(reader.formula(i));
     if (i == 0) {
       fmt::print("formula    session {}, activations {}, and\n", parts.session, parts.activations);
     }
@@ -233,7 +233,7 @@ void print_file(const convert::ConvertedModel& conversion, const WrittenFile& wr
   if (written.expect) print_expect(*written.expect);
   const format::SelfTestView test = format::ModelReader(conversion.file.span()).self_test();
   if (test.tokens != 0) {
-    fmt::print("self-test  {} tokens, {} bytes of the file\n", test.tokens, test.segment.bytes);
+    fmt::print("self-test  {} tokens, {} bytes of the file\n", test.tokens, test.segment.bytes());
   }
   fmt::print("file       {}, {} bytes\n", written.path.string(), conversion.file.size());
 }

@@ -91,12 +91,13 @@ std::string cache_lines(const ArenaFormula& formula) {
 }
 
 std::string formula_function(const std::string& identifier, const format::ModelReader& reader,
-                             const format::PackedView& packed) {
-  const ArenaFormula& formula = packed.formula;
+                             uint32_t index) {
+  const ArenaFormula formula = reader.formula(index);
   std::string text = fmt::format(
-      kFormula, fmt::arg("target", "_" + target_identifier(packed)), fmt::arg("unit", kArenaUnit),
-      fmt::arg("nr", formula.nr), fmt::arg("caches", cache_lines(formula)),
-      fmt::arg("session", kSessionBytes), fmt::arg("sequence", kSequenceBytes),
+      kFormula, fmt::arg("target", "_" + target_identifier(reader.packed(index))),
+      fmt::arg("unit", kArenaUnit), fmt::arg("nr", formula.nr),
+      fmt::arg("caches", cache_lines(formula)), fmt::arg("session", kSessionBytes),
+      fmt::arg("sequence", kSequenceBytes),
       fmt::arg("parameter", chooses_outputs(reader) ? ", bool all_outputs = false" : ""),
       fmt::arg("outputs", output_bytes(reader, formula)),
       fmt::arg("token", formula.activation_bytes_per_token), fmt::arg("slack", kReadAheadBytes),
@@ -211,7 +212,7 @@ void write_header(const VerifiedFile& file, const std::string& identifier, const
       "it\n"
       "// accepts.");
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    write(formula_function(identifier, reader, reader.packed(i)));
+    write(formula_function(identifier, reader, i));
   }
   write(largest_function(identifier, reader));
   write(fmt::format(

@@ -81,7 +81,8 @@ void add_targets(const VerifiedFile& file, ModelFacts& facts) {
   for (uint32_t i = 0; i < arenas.size(); ++i) {
     const format::PackedView packed = file.reader().packed(i);
     const Target target = static_cast<Target>(packed.target);
-    facts.targets.push_back({target, packed, file.reader().formula(i), arenas[i], (cpu_targets() & bit(target)) != 0,
+    facts.targets.push_back({target, packed, file.reader().formula(i), arenas[i],
+                             (cpu_targets() & bit(target)) != 0,
                              model.ok() && model->target() == target});
   }
 }

@@ -34,9 +34,8 @@ void add_fields(const format::OpView& op, Json& json) {
       json[field_name(row.reals[i].field)] = op.reals[i];
     }
   }
-  for (uint32_t i = 0; i < format::kOperands; ++i) {
-    if (!row.operands[i].optional) continue;
-    json["has_" + field_name(row.operands[i].field)] = op.views[i].width != 0;
+  if (op.kind == format::OpKind::kActivation) {
+    json["gated"] = op.views[format::kFactor].width != 0;
   }
 }
 

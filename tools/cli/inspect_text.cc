@@ -72,7 +72,8 @@ std::string targets(const ModelFacts& facts) {
   for (const TargetFacts& target : facts.targets) {
     const std::string kernels = kernel_set_name(target.target);
     table.add_row({target_name(target), "f32", std::to_string(target.packed.packing().nr),
-                   std::to_string(target.packed.packing().mr), grouped(target.packed.segment.bytes()),
+                   std::to_string(target.packed.packing().mr),
+                   grouped(target.packed.segment.bytes()),
                    target.chosen      ? fmt::format("runs, with kernels {}", kernels)
                    : target.runs_here ? fmt::format("could run, with kernels {}", kernels)
                                       : "cannot run"});
@@ -117,8 +118,8 @@ std::string program(const ModelFacts& facts) {
     const OpFacts& op = facts.ops[i];
     const bool products = op.cost.per_token != 0 || op.cost.per_pair != 0;
     const bool pairs = op.cost.per_pair != 0;
-    table.add_row({std::to_string(i), label(op.name), static_cast<const char*>(format::row_of(op.op.kind).name),
-                   op_shape(op.op),
+    table.add_row({std::to_string(i), label(op.name),
+                   static_cast<const char*>(format::row_of(op.op.kind).name), op_shape(op.op),
                    products ? grouped(pairs ? op.cost.per_pair : op.cost.per_token) : "",
                    pairs      ? "a key"
                    : products ? "a row"
@@ -208,8 +209,9 @@ std::string caches(const ModelFacts& facts) {
     std::vector<std::string> row = {
         std::to_string(i), std::to_string(cache.cache.shape.kv_heads),
         std::to_string(cache.cache.shape.head_dim), std::to_string(cache.cache.shape.value_dim),
-        cache.cache.lookback == kUnlimited ? std::string("all")
-                                   : fmt::format("last {}", uint64_t{cache.cache.lookback} + 1)};
+        cache.cache.lookback == kUnlimited
+            ? std::string("all")
+            : fmt::format("last {}", uint64_t{cache.cache.lookback} + 1)};
     for (const uint64_t bytes : cache.bytes) row.push_back(grouped(bytes));
     table.add_row(row);
   }

@@ -40,8 +40,7 @@ class DecoderBuilder {
       parts.tokens = assembler_.add_table(spec_.token_embedding, spec_.vocab_size);
     } else {
       embedding_ = {spec_.token_embedding, {}};
-      parts.tokens = tied_ =
-          assembler_.add_matrix(spec_.token_embedding.name, {{&embedding_}});
+      parts.tokens = tied_ = assembler_.add_matrix(spec_.token_embedding.name, {{&embedding_}});
     }
     if (spec_.embedding_scale) parts.scale = static_cast<float>(*spec_.embedding_scale);
     if (spec_.position_embedding) {

@@ -150,12 +150,12 @@ class EncoderBuilder {
                           {{&layer.query, scale}, {&layer.key}, {&layer.value}});
     const uint32_t context = assembler_.add_slot(width);
     const AttentionParts parts = {{qkv, 0, width},
-                    {qkv, width, width},
-                    {qkv, 2 * width, width},
-                    whole(context),
-                    spec_.heads,
-                    spec_.causal ? add_cache() : cache_,
-                    mask_};
+                                  {qkv, width, width},
+                                  {qkv, 2 * width, width},
+                                  whole(context),
+                                  spec_.heads,
+                                  spec_.causal ? add_cache() : cache_,
+                                  mask_};
     assembler_.add_attention(prefix + "attention", parts);
     const uint32_t output = assembler_.add_slot(spec_.model_dim);
     assembler_.add_linear(prefix + "output", whole(context), whole(output), {{&layer.output}});

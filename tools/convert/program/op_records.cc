@@ -32,17 +32,14 @@ OpView norm_op(const ColumnView& input, const ColumnView& output, const NormPart
           {parts.epsilon}};
 }
 
-OpView rope_op(const ColumnView& input, const ColumnView& output, uint32_t heads,
-               uint32_t angles) {
+OpView rope_op(const ColumnView& input, const ColumnView& output, uint32_t heads, uint32_t angles) {
   return {OpKind::kRope, {input, {}, {}, output}, {heads, angles}, {}};
 }
 
 OpView activation_op(Activation kind, float parameter, const ColumnView& input,
                      const ColumnView& factor, const ColumnView& output) {
-  return {OpKind::kActivation,
-          {input, factor, {}, output},
-          {static_cast<uint32_t>(kind)},
-          {parameter}};
+  return {
+      OpKind::kActivation, {input, factor, {}, output}, {static_cast<uint32_t>(kind)}, {parameter}};
 }
 
 OpView sum_op(const ColumnView& input, const ColumnView& other, const ColumnView& output) {

@@ -64,7 +64,8 @@ uint32_t add_projections(Program& program, const AttentionModule& module) {
     const Projection& projection = part.projection;
     program.ops.push_back(
         {part.name, linear_op({program.input_slot, input_column, projection.inputs},
-                              {qkv, output_column, projection.outputs}, static_cast<uint32_t>(program.tensors.size()))});
+                              {qkv, output_column, projection.outputs},
+                              static_cast<uint32_t>(program.tensors.size()))});
     program.tensors.push_back(stack(part.name, {&projection}));
     input_column += projection.inputs;
     output_column += projection.outputs;

@@ -108,12 +108,11 @@ PackedLists packed_lists(const std::vector<SegmentPlan>& segments) {
   PackedLists lists;
   for (const SegmentPlan& segment : segments) {
     const ArenaFormula& formula = segment.formula;
-    lists.packed.push_back(
-        {static_cast<uint32_t>(segment.target),
-         {units(segment.offset), units(segment.bytes), segment.crc32c},
-         {static_cast<uint32_t>(formula.activation_bytes_per_token),
-          static_cast<uint32_t>(formula.activation_bytes_per_output), 0, 0, formula.nr,
-          formula.score_rows}});
+    lists.packed.push_back({static_cast<uint32_t>(segment.target),
+                            {units(segment.offset), units(segment.bytes), segment.crc32c},
+                            {static_cast<uint32_t>(formula.activation_bytes_per_token),
+                             static_cast<uint32_t>(formula.activation_bytes_per_output), 0, 0,
+                             formula.nr, formula.score_rows}});
     for (const uint64_t offset : segment.tensor_offsets) {
       lists.tensor_offsets.push_back(units(offset));
     }
@@ -164,13 +163,12 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
   const auto offsets = builder.CreateVector(lists.tensor_offsets);
   const auto groups = builder.CreateVectorOfStructs(lists.cache_groups);
   const auto labels = builder.CreateVectorOfStrings(program.labels);
-  builder.Finish(
-      format::CreateModel(builder, producer, name, architecture, program.positions_max,
-                          program.vocab_size, program.input_slot, program.output_slot, slots,
-                          ops_at, op_names_at, tensors_at, tensor_names_at, caches, masks_at,
-                          mask_words_at, hidden_states, packed, offsets, groups, labels, &self_test,
-                          tokenizer),
-      format::ModelIdentifier());
+  builder.Finish(format::CreateModel(builder, producer, name, architecture, program.positions_max,
+                                     program.vocab_size, program.input_slot, program.output_slot,
+                                     slots, ops_at, op_names_at, tensors_at, tensor_names_at,
+                                     caches, masks_at, mask_words_at, hidden_states, packed,
+                                     offsets, groups, labels, &self_test, tokenizer),
+                 format::ModelIdentifier());
   return builder.Release();
 }
 

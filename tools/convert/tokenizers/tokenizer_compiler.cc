@@ -129,7 +129,6 @@ FoldTable fold_table(const TokenizerSpec& spec) {
   return table;
 }
 
-
 }  // namespace
 
 void complete_tokenizer(TokenizerSpec& spec) {

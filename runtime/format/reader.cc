@@ -17,6 +17,11 @@ SegmentView segment_view(const Segment& segment) {
   return {segment.offset(), segment.bytes(), segment.crc32c()};
 }
 
+// A larger number becomes the largest, which no derived formula has.
+uint32_t in_32_bits(uint64_t number) {
+  return number < UINT32_MAX ? static_cast<uint32_t>(number) : UINT32_MAX;
+}
+
 ColumnView column_view(const View& view) { return {view.slot(), view.column(), view.width()}; }
 
 // A member of OpView, and the field of an op that it is a copy of.
@@ -320,13 +325,14 @@ PackedView ModelReader::packed(uint32_t index) const {
   view.packing = {Family::kF32Gemm, byte_field(packed, Packed::VT_NR),
                   byte_field(packed, Packed::VT_MR)};
   view.segment = segment_view(segment);
-  view.formula.activation_bytes_per_token = formula.activation_bytes_per_token();
-  view.formula.activation_bytes_per_output = formula.activation_bytes_per_output();
+  view.formula.activation_bytes_per_token = in_32_bits(formula.activation_bytes_per_token());
+  view.formula.activation_bytes_per_output = in_32_bits(formula.activation_bytes_per_output());
   view.formula.nr = formula.nr();
   view.formula.score_rows = formula.score_rows();
   for (uint32_t i = 0; i < cache_groups(index) && i < kCacheGroupsMax; ++i) {
     const auto group = unaligned_element<format::CacheGroup>(packed, Packed::VT_CACHE_GROUPS, i);
-    view.formula.groups[i] = {group.behind(), group.bytes_per_panel(), group.bytes_per_page()};
+    view.formula.groups[i] = {group.behind(), TensorType::kF32, in_32_bits(group.bytes_per_panel()),
+                              in_32_bits(group.bytes_per_page())};
     view.formula.group_count = i + 1;
   }
   return view;
@@ -346,11 +352,19 @@ uint64_t ModelReader::tensor_offset(uint32_t packed_index, uint32_t tensor) cons
   return unaligned_element<uint64_t>(packed, Packed::VT_TENSOR_OFFSETS, tensor);
 }
 
-const float* ModelReader::weights(uint32_t packed_index, uint32_t tensor) const {
+WeightView ModelReader::weights(uint32_t packed_index, uint32_t index) const {
   const uint8_t* const packed = list_target(model_, Model::VT_PACKED, packed_index);
   const auto& segment = *reinterpret_cast<const Segment*>(field_place(packed, Packed::VT_SEGMENT));
-  const uint64_t offset = segment.offset() + tensor_offset(packed_index, tensor);
-  return reinterpret_cast<const float*>(file_.data() + offset);
+  const TensorShape shape = tensor(index);
+  WeightView view;
+  view.data = file_.data() + segment.offset() + tensor_offset(packed_index, index);
+  if (shape.layout == Layout::kGemm) {
+    view.packing = {Family::kF32Gemm, byte_field(packed, Packed::VT_NR),
+                    byte_field(packed, Packed::VT_MR)};
+  }
+  view.rows = shape.outputs;
+  view.columns = shape.inputs;
+  return view;
 }
 
 uint32_t ModelReader::file_targets() const {

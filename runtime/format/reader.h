@@ -6,12 +6,13 @@
 #include <cstdint>
 #include <span>
 
+#include "arenite/arena_formula.h"
 #include "arenite/target.h"
-#include "core/arena_formula.h"
 #include "core/mask_view.h"
 #include "core/message.h"
 #include "core/op_kinds.h"
 #include "core/packing.h"
+#include "core/weights.h"
 
 namespace arenite::format {
 
@@ -216,8 +217,8 @@ class ModelReader {
 
   SelfTestView self_test() const;
 
-  // The packed weights of a tensor, where they lie in the file.
-  const float* weights(uint32_t packed_index, uint32_t tensor) const;
+  // A tensor, where it lies in the file.
+  WeightView weights(uint32_t packed_index, uint32_t tensor) const;
 
   uint32_t file_targets() const;  // bit set
   bool causal() const;            // no mask lets a query see a later key

@@ -3,7 +3,7 @@
 // parameters make sense.
 #include <cmath>
 
-#include "core/checked_math.h"
+#include "arenite/checked_math.h"
 #include "core/features.h"
 #include "format/verify_parts.h"
 

@@ -11,6 +11,13 @@
 namespace arenite::format {
 namespace {
 
+// Writes the number to `to`, if it has less than 32 bits.
+bool fits(const Checked& number, uint32_t& to) {
+  if (number.saturated() >= UINT32_MAX) return false;
+  to = static_cast<uint32_t>(number.value());
+  return true;
+}
+
 bool all_zero(std::span<const std::byte> bytes) {
   for (const std::byte byte : bytes) {
     if (byte != std::byte{0}) return false;
@@ -28,7 +35,7 @@ bool verify_target(const PackedView& packed, uint32_t index, uint32_t targets_se
   if ((targets_seen & bit(target)) != 0) {
     return refuse("a target appears twice", "packed.target", index);
   }
-  const Packing expected = packing_of(target);
+  const Packing expected = packing_of(target, TensorType::kF32);
   if (packed.packing.nr != expected.nr) {
     return refuse("the packing is not that of its target", "packed.nr", index, packed.packing.nr,
                   expected.nr);
@@ -132,27 +139,21 @@ bool derive_formula(const ModelReader& model, Packing packing, ArenaFormula& for
     Checked& most = columns[slot.per_output ? 1 : 0];
     if (end.saturated() > most.saturated()) most = end;
   }
-  const Checked per_token = columns[0] * sizeof(float);
-  const Checked per_output = columns[1] * sizeof(float);
-  formula.activation_bytes_per_token = per_token.saturated();
-  formula.activation_bytes_per_output = per_output.saturated();
-  bool ok = per_token.ok() && per_output.ok();
+  bool ok = fits(columns[0] * sizeof(float), formula.activation_bytes_per_token) &&
+            fits(columns[1] * sizeof(float), formula.activation_bytes_per_output);
   for (uint32_t i = 0; i < model.caches() && ok; ++i) {
     uint32_t g = 0;
-    while (g < formula.group_count && formula.groups[g].behind != model.cache_behind(i)) ++g;
+    while (g < formula.group_count && formula.groups[g].lookback != model.cache_behind(i)) ++g;
     if (g == kCacheGroupsMax) return false;
     CacheGroup& group = formula.groups[g];
     if (g == formula.group_count) {
-      group.behind = model.cache_behind(i);
+      group.lookback = model.cache_behind(i);
       ++formula.group_count;
     }
-    const Checked per_panel =
-        Checked(group.bytes_per_panel) + cache_bytes_per_panel(packing, model.cache(i));
-    const Checked per_page =
-        Checked(group.bytes_per_page) + cache_bytes_per_page(packing, model.cache(i));
-    group.bytes_per_panel = per_panel.saturated();
-    group.bytes_per_page = per_page.saturated();
-    ok = per_panel.ok() && per_page.ok();
+    const CacheShape shape = model.cache(i);
+    ok = fits(cache_bytes_per_panel(packing, shape) + group.bytes_per_panel,
+              group.bytes_per_panel) &&
+         fits(cache_bytes_per_page(packing, shape) + group.bytes_per_page, group.bytes_per_page);
   }
   return ok;
 }

@@ -33,29 +33,23 @@ void run_attention(SessionState& state, const format::AttentionOp& op) {
   call.key = constant(state.activation(op.key));
   call.value = constant(state.activation(op.value));
   call.output = state.activation(op.output);
+  call.kv_type = state.layout.kv_type;
   call.cache = state.cache(op.cache);
-  call.scratch = reinterpret_cast<float*>(state.arena() + state.layout.scratch_offset);
-  call.scratch_floats = state.layout.scratch_bytes_per_thread / sizeof(float);
+  call.scratch = state.scratch();
   attention(state.kernels, call, state.sequences(), state.parallel);
 }
 
-TableView table(SessionState& state, uint32_t tensor) {
-  if (tensor == format::kNoTensor) return {};
-  const format::TensorShape shape = state.reader.tensor(tensor);
-  return {state.tensor(tensor), shape.inputs, shape.layout == format::Layout::kGemm};
-}
-
 void run_embedding(SessionState& state, const format::EmbeddingOp& op) {
-  const Embedding call = {table(state, op.tokens),    op.scale,
-                          table(state, op.positions), op.position_offset,
-                          table(state, op.types),     op.padding_id};
+  const Embedding call = {state.tensor(op.tokens),    op.scale,
+                          state.tensor(op.positions), op.position_offset,
+                          state.tensor(op.types),     op.padding_id};
   embedding(state.kernels, call, state.tokens, state.step_rows(), state.activation(op.output),
             state.parallel);
 }
 
 void run_norm(SessionState& state, const format::NormOp& op) {
-  const NormWeights weights = {op.kind, op.epsilon, table(state, op.gain).data,
-                               table(state, op.bias).data};
+  const NormWeights weights = {op.kind, op.epsilon, state.tensor(op.gain).f32(),
+                               state.tensor(op.bias).f32()};
   norm(state.kernels, weights, op.groups, constant(state.activation(op.input)),
        state.activation(op.output), state.parallel);
 }
@@ -74,8 +68,9 @@ void run_select(SessionState& state, const format::SelectOp& op) {
 
 void run_rope(SessionState& state, const format::RopeOp& op) {
   const Matrix target = state.activation(op.target);
-  rope(state.kernels, constant(target), op.heads, state.tensor(op.angles),
-       state.reader.tensor(op.angles).inputs, state.step_rows(), target, state.parallel);
+  const WeightView angles = state.tensor(op.angles);
+  rope(state.kernels, constant(target), op.heads, angles.f32(), angles.columns, state.step_rows(),
+       target, state.parallel);
 }
 
 void run_add(SessionState& state, const format::AddOp& op) {

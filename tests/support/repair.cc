@@ -31,8 +31,8 @@ void repair_formula(std::span<std::byte> file, const format::Packed& packed) {
   if (packed.target() >= kTargets) return;
   ArenaFormula formula;
   // Where a size overflows there is no right formula.
-  (void)derive_formula(format::ModelReader(file), packing_of(static_cast<Target>(packed.target())),
-                       formula);
+  (void)derive_formula(format::ModelReader(file),
+                       packing_of(static_cast<Target>(packed.target()), TensorType::kF32), formula);
   // Where parts lie over each other, what is written changes what could be read before.
   const auto* const groups = packed.cache_groups();
   const uint32_t groups_in_file = groups == nullptr ? 0 : groups->size();
@@ -45,7 +45,7 @@ void repair_formula(std::span<std::byte> file, const format::Packed& packed) {
   for (uint32_t i = 0; i < std::min(formula.group_count, groups_in_file); ++i) {
     const CacheGroup& group = formula.groups[i];
     overwrite(first_group + i,
-              format::CacheGroup(group.behind, group.bytes_per_panel, group.bytes_per_page));
+              format::CacheGroup(group.lookback, group.bytes_per_panel, group.bytes_per_page));
   }
 }
 

@@ -72,7 +72,7 @@ OpTraffic rope_traffic(const Call& call, const format::RopeOp& op) {
 }
 
 OpTraffic select_traffic(const Call& call, const format::SelectOp& op) {
-  const bool all = format::makes_a_row_of_several(op.kind);
+  const bool all = makes_a_row_of_several(op.kind);
   return {all ? call.bytes(op.input) : call.bytes(op.output), call.bytes(op.output)};
 }
 

@@ -54,7 +54,7 @@ TEST(Writer, KeepsTheOrderOfTargets) {
   for (uint32_t i = 0; i < 3; ++i) {
     const format::PackedView packed = reader.packed(i);
     EXPECT_EQ(packed.target, static_cast<uint8_t>(order[i]));
-    EXPECT_EQ(packed.packing, packing_of(order[i]));
+    EXPECT_EQ(packed.packing, packing_of(order[i], TensorType::kF32));
     EXPECT_GE(packed.segment.offset, end);
     EXPECT_EQ(packed.segment.offset % format::kSegmentAlignment, 0u);
     end = packed.segment.offset + packed.segment.bytes;
@@ -75,7 +75,7 @@ TEST(Writer, StoresThePackedWeightsOfEveryTensorAndTarget) {
         std::vector<float> expected(
             packed_weight_bytes(packing, tensor.outputs, tensor.inputs).value() / sizeof(float));
         pack_weights(tensor, tensor.weights, packing, expected);
-        const float* const found = reader.weights(p, t);
+        const float* const found = reader.weights(p, t).f32();
         EXPECT_EQ(reinterpret_cast<uintptr_t>(found) % format::kSegmentAlignment, 0u);
         EXPECT_EQ(std::memcmp(found, expected.data(), expected.size() * sizeof(float)), 0);
       }

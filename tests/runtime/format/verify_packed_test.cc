@@ -51,8 +51,8 @@ auto change_formula(Change change) {
   return [change](ModelSurgery& file) {
     const format::ArenaFormula& old = *file.packed(kChanged).formula();
     ArenaFormula formula;
-    formula.activation_bytes_per_token = old.activation_bytes_per_token();
-    formula.activation_bytes_per_output = old.activation_bytes_per_output();
+    formula.activation_bytes_per_token = static_cast<uint32_t>(old.activation_bytes_per_token());
+    formula.activation_bytes_per_output = static_cast<uint32_t>(old.activation_bytes_per_output());
     formula.nr = old.nr();
     formula.score_rows = old.score_rows();
     change(formula);
@@ -66,10 +66,12 @@ template <typename Change>
 auto change_group(Change change) {
   return [change](ModelSurgery& file) {
     const format::CacheGroup* const old = file.packed(kChanged).cache_groups()->Get(0);
-    CacheGroup group = {old->behind(), old->bytes_per_panel(), old->bytes_per_page()};
+    CacheGroup group = {old->behind(), TensorType::kF32,
+                        static_cast<uint32_t>(old->bytes_per_panel()),
+                        static_cast<uint32_t>(old->bytes_per_page())};
     change(group);
     file.overwrite(old,
-                   format::CacheGroup(group.behind, group.bytes_per_panel, group.bytes_per_page));
+                   format::CacheGroup(group.lookback, group.bytes_per_panel, group.bytes_per_page));
   };
 }
 
@@ -137,7 +139,7 @@ const FileRule kRules[] = {
      kFormula},
     {"FormulaOfKeys", change_group([](CacheGroup& group) { --group.bytes_per_panel; }), kFormula},
     {"FormulaOfPages", change_group([](CacheGroup& group) { --group.bytes_per_page; }), kFormula},
-    {"FormulaOfARing", change_group([](CacheGroup& group) { group.behind = 7; }), kFormula},
+    {"FormulaOfARing", change_group([](CacheGroup& group) { group.lookback = 7; }), kFormula},
     {"FormulaWithoutGroups",
      [](ModelSurgery& file) { file.set_count(file.packed(kChanged).cache_groups(), 0); }, kFormula},
     {"FormulaOfTiles", change_formula([](ArenaFormula& formula) { ++formula.nr; }), kFormula},

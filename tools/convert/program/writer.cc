@@ -35,7 +35,7 @@ struct SegmentPlan {
 uint64_t align(uint64_t offset) { return round_up(offset, format::kSegmentAlignment).value(); }
 
 SegmentPlan plan_segment(const Program& program, Target target) {
-  SegmentPlan segment{target, packing_of(target), {}, 0, 0, 0, {}};
+  SegmentPlan segment{target, packing_of(target, TensorType::kF32), {}, 0, 0, 0, {}};
   for (const ProgramTensor& tensor : program.tensors) {
     const Checked bytes = format::stored_bytes(tensor.shape(), segment.packing);
     if (!bytes.ok()) throw InputError("tensor {} is too large to pack", quote(tensor.name));
@@ -189,7 +189,7 @@ fb::Offset<format::Packed> write_packed(fb::FlatBufferBuilder& builder,
   std::vector<format::CacheGroup> groups;
   for (uint32_t i = 0; i < formula.group_count; ++i) {
     const CacheGroup& group = formula.groups[i];
-    groups.emplace_back(group.behind, group.bytes_per_panel, group.bytes_per_page);
+    groups.emplace_back(group.lookback, group.bytes_per_panel, group.bytes_per_page);
   }
   const format::Segment place(segment.offset, segment.bytes, segment.crc32c);
   const auto offsets = builder.CreateVector(segment.tensor_offsets);

@@ -39,10 +39,11 @@ class Refusal {
 };
 
 bool verify_needs(std::span<const std::byte> file, const Refusal& refuse);
+bool verify_tensors(const ModelReader& model, const Refusal& refuse);
 bool verify_slots(const ModelReader& model, const Refusal& refuse);
 bool verify_flow(const ModelReader& model, const Refusal& refuse);
 bool verify_ops(const ModelReader& model, const Refusal& refuse);
-bool verify_masks(const ModelReader& model, uint64_t metadata_bytes, const Refusal& refuse);
+bool verify_masks(const ModelReader& model, const Refusal& refuse);
 bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
                    uint64_t metadata_bytes, const Refusal& refuse);
 bool verify_segment_checksums(const ModelReader& model, std::span<const std::byte> file,

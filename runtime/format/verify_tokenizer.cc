@@ -3,7 +3,7 @@
 // tokens stand for the bytes that made them.
 #include <cstring>
 
-#include "core/features.h"
+#include "core/needs.h"
 #include "core/utf8.h"
 #include "format/tokenizer_reader.h"
 #include "format/verify_parts.h"

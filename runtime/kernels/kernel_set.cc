@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "core/cpu_features.h"
-#include "core/features.h"
+#include "core/needs.h"
 #include "kernels/thread_check.h"
 #include "xnnpack/gemm.h"
 #include "xnnpack/raddstoreexpminusmax.h"
@@ -95,7 +95,7 @@ void transpose(size_t rows, size_t columns, const float* x, size_t x_stride_byte
 
 // What no linked op calls becomes null, so that the linker leaves out the microkernel.
 constexpr KernelSet linked_kernels(KernelSet set) {
-  using enum Feature;
+  using enum Need;
   if (!linked(kAttention)) {
     set.row_extremes = nullptr;
     set.exp_sum = nullptr;

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "core/features.h"
+#include "core/needs.h"
 #include "ops/rows.h"
 
 namespace arenite {
@@ -66,25 +66,25 @@ void apply(const KernelSet& kernels, Activation function, float parameter, uint3
       for (uint32_t i = 0; i < count; ++i) y[i] = x[i] < 0.0f ? 0.0f : x[i];
       return;
     case Activation::kGeluErf:
-      if constexpr (linked(Feature::kGeluErf)) kernels.gelu(bytes, x, y);
+      if constexpr (linked(Need::kGeluErf)) kernels.gelu(bytes, x, y);
       return;
     case Activation::kGeluTanh:
-      if constexpr (linked(Feature::kGeluTanh)) gelu_tanh(kernels, bytes, x, y);
+      if constexpr (linked(Need::kGeluTanh)) gelu_tanh(kernels, bytes, x, y);
       return;
     case Activation::kSilu:
-      if constexpr (linked(Feature::kSilu)) sigmoid_or_silu(kernels, bytes, true, x, y);
+      if constexpr (linked(Need::kSilu)) sigmoid_or_silu(kernels, bytes, true, x, y);
       return;
     case Activation::kSoftCap:
-      if constexpr (linked(Feature::kSoftCap)) soft_cap(kernels, bytes, parameter, x, y);
+      if constexpr (linked(Need::kSoftCap)) soft_cap(kernels, bytes, parameter, x, y);
       return;
     case Activation::kTanh:
-      if constexpr (linked(Feature::kTanh)) kernels.tanh(bytes, x, y);
+      if constexpr (linked(Need::kTanh)) kernels.tanh(bytes, x, y);
       return;
     case Activation::kSigmoid:
-      if constexpr (linked(Feature::kSigmoid)) sigmoid_or_silu(kernels, bytes, false, x, y);
+      if constexpr (linked(Need::kSigmoid)) sigmoid_or_silu(kernels, bytes, false, x, y);
       return;
     case Activation::kScale:
-      if constexpr (linked(Feature::kScale)) kernels.scale(bytes, x, &parameter, y);
+      if constexpr (linked(Need::kScale)) kernels.scale(bytes, x, &parameter, y);
       return;
   }
 }

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "core/features.h"
+#include "core/needs.h"
 
 namespace arenite {
 namespace {
@@ -42,9 +42,9 @@ void sum_of_rows(const KernelSet& kernels, SelectKind kind, const ConstMatrix& f
 // to [columns] = f(rows [begin, end) of `from`).
 void pool_rows(const KernelSet& kernels, SelectKind kind, const ConstMatrix& from,
                const StepRows& step, uint32_t begin, uint32_t end, float* to) {
-  if (linked(Feature::kMaxPooling) && kind == SelectKind::kMax) {
+  if (linked(Need::kSelectMax) && kind == SelectKind::kMax) {
     max_of_rows(from, begin, end, to);
-  } else if (linked(Feature::kMeanPooling)) {
+  } else if (kMeansLinked) {
     sum_of_rows(kernels, kind, from, step, begin, end, to);
   }
 }

@@ -119,8 +119,8 @@ Status make_layout(const Model& model, const SessionOptions& options, ArenaLayou
   const Status status = resolve_options(model, options, layout, why);
   if (status != Status::kOk) return status;
   const format::ModelReader reader = ModelAccess::reader(model);
-  return place_parts(reader.packed(ModelAccess::packed_index(model)).formula,
-                     options.parallel.threads, layout, why);
+  return place_parts(reader.formula(ModelAccess::packed_index(model)), options.parallel.threads,
+                     layout, why);
 }
 
 Result<ArenaPlan> plan_arena(const Model& model, const SessionOptions& options, Diagnostic* why) {

@@ -37,7 +37,7 @@ struct SessionState : Session {
 
   // A tensor, where it lies in the file. No data where there is none.
   WeightView tensor(uint32_t index) const {
-    return index == format::kNoTensor ? WeightView{} : reader.weights(packed_index, index);
+    return index == format::kAbsent ? WeightView{} : reader.weights(packed_index, index);
   }
 
   // Positions that cache `index` holds, and the keys and values of all sequences in it, one

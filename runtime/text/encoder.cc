@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "core/features.h"
+#include "core/needs.h"
 #include "text/cutter.h"
 #include "text/merger.h"
 #include "text/special_finder.h"
@@ -56,7 +56,7 @@ Result<size_t> Encoder::run(bool read_specials, Message field, Diagnostic& why) 
 bool Encoder::add_part(size_t begin, size_t end) {
   if (begin == end) return true;
   const std::string_view text(text_.data() + begin, end - begin);
-  if constexpr (linked(Feature::kWordPiece)) {
+  if constexpr (linked(Need::kWordPiece)) {
     if (view_.kind == format::TokenizerKind::kWordPiece) return add_words(text, begin);
   }
   return add_part(Part(text, has_prefix(text, begin == 0)), begin);

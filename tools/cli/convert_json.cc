@@ -33,7 +33,7 @@ Json targets_json(const convert::ConvertedModel& conversion, const format::Model
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const convert::TargetCheck& check = conversion.checks[i];
     json.push_back({{"name", name(check.target)},
-                    {"arena_bytes", evaluate(reader.packed(i).formula, sizes).total_bytes.value()},
+                    {"arena_bytes", evaluate(reader.formula(i), sizes).total_bytes.value()},
                     {"largest_error", check.ran ? Json(check.largest_error) : Json()}});
   }
   return json;
@@ -60,8 +60,8 @@ std::string finished(Json json, const convert::ConvertedModel& conversion,
                    {"sequences", 1},
                    {"threads", 1}};
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    const format::PackedView packed = reader.packed(i);
-    json["formula"][name(static_cast<Target>(packed.target))] = formula_json(packed.formula);
+    const char* const target = name(static_cast<Target>(reader.packed(i).target));
+    json["formula"][target] = formula_json(reader.formula(i));
   }
   json["check"] = {{"tokens", conversion.checked_tokens},
                    {"largest_output", conversion.largest_output}};

@@ -50,9 +50,8 @@ void print_masks(const convert::AttentionModule& module) {
 // What the arena takes for any sizes, in bytes.
 void print_formulas(const format::ModelReader& reader) {
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    const format::PackedView packed = reader.packed(i);
-    std::string target = name(static_cast<Target>(packed.target));
-    for (const std::string& line : formula_lines(packed.formula)) {
+    std::string target = name(static_cast<Target>(reader.packed(i).target));
+    for (const std::string& line : formula_lines(reader.formula(i))) {
       fmt::print("{}{:<10} {}\n", i == 0 && !target.empty() ? "formula    " : "           ", target,
                  line);
       target.clear();
@@ -67,7 +66,7 @@ void print_targets(const convert::ConvertedModel& conversion, const char* output
   const SessionSizes session = {options.positions_max, options.tokens_max, 1, 1, 1};
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const convert::TargetCheck& check = conversion.checks[i];
-    const ArenaSizes sizes = evaluate(reader.packed(i).formula, session);
+    const ArenaSizes sizes = evaluate(reader.formula(i), session);
     fmt::print("{}{:<10} arena {:>12} bytes, ", i == 0 ? "target     " : "           ",
                name(check.target), sizes.total_bytes.value());
     if (check.ran) {

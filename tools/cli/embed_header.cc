@@ -35,7 +35,7 @@ constexpr std::string_view kPreamble = R"(// NOLINTBEGIN
 
 // Which rows a model gives out is a choice of the session, unless it pools.
 bool chooses_outputs(const format::ModelReader& reader) {
-  return reader.packed(0).formula.activation_bytes_per_output != 0 && !reader.pooled();
+  return reader.formula(0).activation_bytes_per_output != 0 && !reader.pooled();
 }
 
 // The parameters of a function that evaluates a formula, with or without their types and defaults.
@@ -78,8 +78,8 @@ std::string coefficients(const ArenaFormula& formula) {
 
 // One target's formula, and the function that evaluates it.
 std::string formula_of_target(const std::string& identifier, const format::ModelReader& reader,
-                              const format::PackedView& packed) {
-  const std::string prefix = identifier + "_" + target_identifier(packed);
+                              uint32_t index) {
+  const std::string prefix = identifier + "_" + target_identifier(reader.packed(index));
   return fmt::format(
       "\ninline constexpr arenite::ArenaFormula {0}_arena_formula = {{\n{1}}};\n"
       "constexpr std::size_t {0}_arena_bytes(\n"
@@ -89,7 +89,7 @@ std::string formula_of_target(const std::string& identifier, const format::Model
       "      {{positions, tokens, sequences,\n"
       "       arenite::outputs_max({3}, tokens, sequences), threads, kv_type}});\n"
       "}}\n",
-      prefix, coefficients(packed.formula), parameters(reader, true),
+      prefix, coefficients(reader.formula(index)), parameters(reader, true),
       chooses_outputs(reader) ? "all_outputs" : "false");
 }
 
@@ -196,7 +196,7 @@ void write_header(const VerifiedFile& file, const std::string& identifier, const
       "it\n"
       "// accepts, and SIZE_MAX for others that make no arena.\n");
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    write(formula_of_target(identifier, reader, reader.packed(i)));
+    write(formula_of_target(identifier, reader, i));
   }
   write(largest_function(identifier, reader));
   write(fmt::format(

@@ -40,7 +40,7 @@ std::string formulas(const ModelFacts& facts) {
   TextTable table({{"target"}, {"bytes for any sizes, each part rounded up to 64"}});
   for (const TargetFacts& target : facts.targets) {
     std::string first = name(target.target);
-    for (const std::string& line : formula_lines(target.packed.formula)) {
+    for (const std::string& line : formula_lines(target.formula)) {
       table.add_row({first, line});
       first.clear();
     }

@@ -29,15 +29,15 @@ class ArenaLayouts : public SessionTest {
     uint32_t positions_most = 0;
     for (uint32_t i = 0; i < reader.caches(); ++i) {
       const uint32_t positions =
-          cache_positions(reader.cache_behind(i), packing.nr, sizes_of(layout, threads));
-      cache_floats += CacheLayout(packing, reader.cache(i), positions).floats();
+          cache_positions(reader.cache(i).lookback, packing.nr, sizes_of(layout, threads));
+      cache_floats += CacheLayout(packing, reader.cache(i).shape, positions).floats();
       positions_most = std::max(positions_most, positions);
     }
     size_t token_floats = 0, output_floats = 0;
     for (uint32_t i = 0; i < reader.slots(); ++i) {
-      const format::SlotView slot = reader.slot(i);
-      size_t& most = slot.per_output ? output_floats : token_floats;
-      most = std::max(most, static_cast<size_t>(slot.column + slot.width));
+      const format::SlotView& slot = reader.slot(i);
+      size_t& most = slot.per_output != 0 ? output_floats : token_floats;
+      most = std::max(most, static_cast<size_t>(slot.offset + slot.width));
     }
     const uint64_t score_bytes =
         reader.caches() == 0

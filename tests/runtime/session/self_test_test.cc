@@ -11,6 +11,7 @@
 #include "convert/program/program_builder.h"
 #include "convert/program/self_test.h"
 #include "convert/program/writer.h"
+#include "format/self_test_layout.h"
 #include "runtime/session/decoder_fixture.h"
 #include "runtime/session/encoder_fixture.h"
 #include "support/malloc_trap.h"
@@ -197,9 +198,13 @@ TEST_P(SelfTests, FailWhereThereAreNoNumbers) {
 
 TEST_P(SelfTests, CompareTheOutputNumberByNumber) {
   convert::AlignedBytes file = file_of(decoder(), {GetParam()});
-  const format::SegmentView segment = format::ModelReader(file.span()).self_test().segment;
-  float last;
-  std::byte* const place = file.data() + segment.offset + segment.bytes - sizeof(last);
+  const format::ModelReader reader(file.span());
+  const format::SelfTestView stored = reader.self_test();
+  const uint64_t output = format::self_test_layout(reader, stored.tokens).output;
+  const uint32_t width = reader.slot(reader.output_slot()).width;
+  float last;  // behind the tolerance of the row
+  std::byte* const place =
+      file.data() + stored.segment.begin() + output + size_t{width} * sizeof(last);
   std::memcpy(&last, place, sizeof(last));
   last += 0.1f;
   std::memcpy(place, &last, sizeof(last));
@@ -256,7 +261,7 @@ TEST_P(SelfTests, AreRefusedWithIdsThatTheVocabularyLacks) {
   for (const uint32_t token : {0u, 5u}) {  // of the first call and of the second
     convert::AlignedBytes file = file_of(decoder(), {GetParam()});
     const format::SegmentView segment = format::ModelReader(file.span()).self_test().segment;
-    std::memset(file.data() + segment.offset + token * sizeof(TokenId), 0x7F, sizeof(TokenId));
+    std::memset(file.data() + segment.begin() + token * sizeof(TokenId), 0x7F, sizeof(TokenId));
     LoadOptions options;
     options.checksums = Checksums::kSkip;
     const Result<Model> model = Model::load(file.span(), nullptr, options);

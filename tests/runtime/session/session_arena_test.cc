@@ -140,7 +140,7 @@ TEST_P(SessionArena, PlanAddsUpInWholeUnits) {
 TEST_P(SessionArena, PlanIsTheFormulaInTheFile) {
   const TestModel model = load("head_masks");
   const ArenaFormula formula =
-      ModelAccess::reader(*model).packed(ModelAccess::packed_index(*model)).formula;
+      ModelAccess::reader(*model).formula(ModelAccess::packed_index(*model));
   for (const SessionOptions& options : various_options(*model)) {
     const uint32_t tokens = options.tokens_max != 0 ? options.tokens_max
                                                     : options.positions_max * options.sequences_max;

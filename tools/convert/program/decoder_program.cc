@@ -13,8 +13,6 @@ namespace arenite::convert {
 namespace {
 
 using format::ColumnView;
-using format::OpKind;
-using format::OpView;
 
 class DecoderBuilder {
  public:
@@ -37,21 +35,18 @@ class DecoderBuilder {
   ColumnView whole(uint32_t slot) const { return assembler_.whole(slot); }
 
   void embed() {
-    OpView op;
-    op.kind = OpKind::kEmbedding;
-    op.embedding.output = whole(residual_);
+    EmbeddingParts parts;
     if (spec_.output || spec_.is_headless) {
-      op.embedding.tokens = assembler_.add_table(spec_.token_embedding, spec_.vocab_size);
+      parts.tokens = assembler_.add_table(spec_.token_embedding, spec_.vocab_size);
     } else {
       embedding_ = {spec_.token_embedding, {}};
-      op.embedding.tokens = tied_ =
-          assembler_.add_matrix(spec_.token_embedding.name, {{&embedding_}});
+      parts.tokens = tied_ = assembler_.add_matrix(spec_.token_embedding.name, {{&embedding_}});
     }
-    if (spec_.embedding_scale) op.embedding.scale = static_cast<float>(*spec_.embedding_scale);
+    if (spec_.embedding_scale) parts.scale = static_cast<float>(*spec_.embedding_scale);
     if (spec_.position_embedding) {
-      op.embedding.positions = assembler_.add_table(*spec_.position_embedding, spec_.positions_max);
+      parts.positions = assembler_.add_table(*spec_.position_embedding, spec_.positions_max);
     }
-    assembler_.add_op("embedding", op);
+    assembler_.add_embedding("embedding", whole(residual_), parts);
     assembler_.show_state(residual_);
   }
 
@@ -105,16 +100,12 @@ class DecoderBuilder {
     if (layer.key_norm)
       assembler_.add_norm(prefix + "key_norm", *layer.key_norm, key, key, spec_.kv_heads);
     if (spec_.rope) {
-      OpView rope;
-      rope.kind = OpKind::kRope;
-      rope.rope = {{qkv, 0, query_width + key_width}, spec_.heads + spec_.kv_heads, angles_};
-      assembler_.add_op(prefix + "rope", rope);
+      const ColumnView turned = {qkv, 0, query_width + key_width};
+      assembler_.add_rope(prefix + "rope", turned, turned, spec_.heads + spec_.kv_heads, angles_);
     }
     const uint32_t context = assembler_.add_slot(query_width);
     const uint32_t behind = behind_of(layer);
-    OpView attention;
-    attention.kind = OpKind::kAttention;
-    attention.attention = {
+    const AttentionParts attention = {
         query,
         key,
         {qkv, query_width + key_width, key_width},
@@ -122,7 +113,7 @@ class DecoderBuilder {
         spec_.heads,
         assembler_.add_cache({spec_.kv_heads, spec_.head_dim, spec_.head_dim}, behind),
         assembler_.add_band(behind, spec_.causal ? 0 : kUnlimited)};
-    assembler_.add_op(prefix + "attention", attention);
+    assembler_.add_attention(prefix + "attention", attention);
     const uint32_t output = assembler_.add_slot(spec_.model_dim);
     assembler_.add_linear(prefix + "output", whole(context), whole(output), {{&layer.output}});
     return output;
@@ -199,18 +190,12 @@ class DecoderBuilder {
     if (spec_.output) {
       assembler_.add_linear("logits", whole(selected), whole(logits), {{&*spec_.output}});
     } else {
-      OpView op;
-      op.kind = OpKind::kLinear;
-      op.linear = {whole(selected), whole(logits), tied_};
-      assembler_.add_op("logits", op);
+      assembler_.add_product("logits", whole(selected), whole(logits), tied_);
     }
     if (!spec_.logits_soft_cap) return;
-    OpView cap;
-    cap.kind = OpKind::kActivation;
-    cap.activation.target = whole(logits);
-    cap.activation.kind = Activation::kSoftCap;
-    cap.activation.cap = static_cast<float>(*spec_.logits_soft_cap);
-    assembler_.add_op("soft_cap", cap);
+    assembler_.add_activation("soft_cap", Activation::kSoftCap,
+                              static_cast<float>(*spec_.logits_soft_cap), whole(logits), {},
+                              whole(logits));
   }
 
   const DecoderSpec& spec_;

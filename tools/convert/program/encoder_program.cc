@@ -14,8 +14,6 @@ namespace arenite::convert {
 namespace {
 
 using format::ColumnView;
-using format::OpKind;
-using format::OpView;
 
 // As torch.nn.functional.normalize: rows shorter than this are divided by this.
 constexpr float kShortestRow = 1e-12f;
@@ -98,20 +96,18 @@ class EncoderBuilder {
   // norm(tokens + positions + types), then the projection to the width of the layers.
   void embed_tokens() {
     const uint32_t embedded = assembler_.add_slot(spec_.token_embedding->columns);
-    OpView op;
-    op.kind = OpKind::kEmbedding;
-    op.embedding.output = whole(embedded);
-    op.embedding.tokens = token_table();
-    op.embedding.scale = static_cast<float>(spec_.embedding_scale);
+    EmbeddingParts parts;
+    parts.tokens = token_table();
+    parts.scale = static_cast<float>(spec_.embedding_scale);
     if (spec_.position_embedding) {
-      op.embedding.positions = position_table();
-      op.embedding.position_offset = spec_.position_offset;
-      op.embedding.padding_id = spec_.padding_id.value_or(format::kNoPadding);
+      parts.positions = position_table();
+      parts.position_offset = spec_.position_offset;
+      parts.padding_id = spec_.padding_id.value_or(format::kAbsent);
     }
     if (spec_.type_embedding) {
-      op.embedding.types = assembler_.add_table(*spec_.type_embedding, spec_.token_types);
+      parts.types = assembler_.add_table(*spec_.type_embedding, spec_.token_types);
     }
-    assembler_.add_op("embedding", op);
+    assembler_.add_embedding("embedding", whole(embedded), parts);
     add_embedding_norm(embedded);
     residual_ = embedded;
     if (!spec_.input) return;
@@ -130,12 +126,10 @@ class EncoderBuilder {
     }
     if (spec_.position_embedding) {
       const uint32_t positions = assembler_.add_slot(spec_.model_dim);
-      OpView op;
-      op.kind = OpKind::kEmbedding;
-      op.embedding.output = whole(positions);
-      op.embedding.positions = position_table();
-      op.embedding.position_offset = spec_.position_offset;
-      assembler_.add_op("positions", op);
+      EmbeddingParts parts;
+      parts.positions = position_table();
+      parts.position_offset = spec_.position_offset;
+      assembler_.add_embedding("positions", whole(positions), parts);
       assembler_.add_sum("positions_add", residual_, positions);
     }
     add_embedding_norm(residual_);
@@ -155,16 +149,14 @@ class EncoderBuilder {
     assembler_.add_linear(prefix + "qkv", whole(input), whole(qkv),
                           {{&layer.query, scale}, {&layer.key}, {&layer.value}});
     const uint32_t context = assembler_.add_slot(width);
-    OpView op;
-    op.kind = OpKind::kAttention;
-    op.attention = {{qkv, 0, width},
-                    {qkv, width, width},
-                    {qkv, 2 * width, width},
-                    whole(context),
-                    spec_.heads,
-                    spec_.causal ? add_cache() : cache_,
-                    mask_};
-    assembler_.add_op(prefix + "attention", op);
+    const AttentionParts parts = {{qkv, 0, width},
+                                  {qkv, width, width},
+                                  {qkv, 2 * width, width},
+                                  whole(context),
+                                  spec_.heads,
+                                  spec_.causal ? add_cache() : cache_,
+                                  mask_};
+    assembler_.add_attention(prefix + "attention", parts);
     const uint32_t output = assembler_.add_slot(spec_.model_dim);
     assembler_.add_linear(prefix + "output", whole(context), whole(output), {{&layer.output}});
     return output;
@@ -244,13 +236,12 @@ class EncoderBuilder {
     }
     if (step.norm) assembler_.add_norm(name + ".norm", *step.norm, whole(rows), whole(rows));
     if (!step.normalize) return rows;
-    OpView op;
-    op.kind = OpKind::kNorm;
-    op.norm.input = op.norm.output = whole(rows);
-    op.norm.kind = NormKind::kLength;
-    op.norm.epsilon = kShortestRow;
+    NormParts parts;
+    parts.kind = NormKind::kLength;
+    parts.epsilon = kShortestRow;
     const bool is_last = &step == &spec_.head.back();
-    assembler_.add_op(is_last ? "normalize" : name + ".normalize", op);
+    assembler_.add_op(is_last ? "normalize" : name + ".normalize",
+                      norm_op(whole(rows), whole(rows), parts));
     return rows;
   }
 

@@ -11,7 +11,6 @@ namespace arenite::convert {
 namespace {
 
 using format::ColumnView;
-using format::OpKind;
 using format::OpView;
 
 std::vector<float> scaled(std::vector<float> values, double scale) {
@@ -100,8 +99,8 @@ uint32_t ProgramAssembler::add_band(uint32_t behind, uint32_t ahead) {
   return static_cast<uint32_t>(index);
 }
 
-uint32_t ProgramAssembler::add_cache(const CacheShape& shape, uint32_t behind) {
-  program_.caches.push_back({shape, behind});
+uint32_t ProgramAssembler::add_cache(const CacheShape& shape, uint32_t lookback) {
+  program_.caches.push_back({shape, lookback});
   return static_cast<uint32_t>(program_.caches.size() - 1);
 }
 
@@ -116,16 +115,10 @@ void ProgramAssembler::add_norm(const std::string& name, const NormSpec& norm,
   for (float& value : gain) {
     value = static_cast<float>((value + (norm.gain_plus_one ? 1.0 : 0.0)) * scale);
   }
-  OpView op;
-  op.kind = OpKind::kNorm;
-  op.norm.input = input;
-  op.norm.output = output;
-  op.norm.kind = norm.kind;
-  op.norm.groups = groups;
-  op.norm.epsilon = static_cast<float>(norm.epsilon);
-  op.norm.gain = add_vector(name + ".gain", std::move(gain));
-  if (!norm.bias.empty()) op.norm.bias = add_vector(name + ".bias", scaled(norm.bias, scale));
-  add_op(name, op);
+  NormParts parts{norm.kind, groups, add_vector(name + ".gain", std::move(gain))};
+  if (!norm.bias.empty()) parts.bias = add_vector(name + ".bias", scaled(norm.bias, scale));
+  parts.epsilon = static_cast<float>(norm.epsilon);
+  add_op(name, norm_op(input, output, parts));
 }
 
 void ProgramAssembler::add_linear(const std::string& name, const ColumnView& input,
@@ -135,27 +128,41 @@ void ProgramAssembler::add_linear(const std::string& name, const ColumnView& inp
 
 void ProgramAssembler::add_product(const std::string& name, const ColumnView& input,
                                    const ColumnView& output, uint32_t matrix) {
-  OpView op;
-  op.kind = OpKind::kLinear;
-  op.linear = {input, output, matrix};
-  add_op(name, op);
+  add_op(name, linear_op(input, output, matrix));
+}
+
+void ProgramAssembler::add_embedding(const std::string& name, const ColumnView& output,
+                                     const EmbeddingParts& parts) {
+  add_op(name, embedding_op(output, parts));
+}
+
+void ProgramAssembler::add_attention(const std::string& name, const AttentionParts& parts) {
+  add_op(name, attention_op(parts));
+}
+
+void ProgramAssembler::add_rope(const std::string& name, const ColumnView& input,
+                                const ColumnView& output, uint32_t heads, uint32_t angles) {
+  add_op(name, rope_op(input, output, heads, angles));
 }
 
 void ProgramAssembler::add_activation(const std::string& name, Activation activation,
                                       const ColumnView& target, const ColumnView& factor) {
-  OpView op;
-  op.kind = OpKind::kActivation;
-  op.activation.target = target;
-  op.activation.factor = factor;
-  op.activation.kind = activation;
-  add_op(name, op);
+  add_activation(name, activation, 0.0f, target, factor, target);
+}
+
+void ProgramAssembler::add_activation(const std::string& name, Activation activation,
+                                      float parameter, const ColumnView& input,
+                                      const ColumnView& factor, const ColumnView& output) {
+  add_op(name, activation_op(activation, parameter, input, factor, output));
 }
 
 void ProgramAssembler::add_sum(const std::string& name, uint32_t target, uint32_t other) {
-  OpView op;
-  op.kind = OpKind::kAdd;
-  op.add = {whole(target), whole(other)};
-  add_op(name, op);
+  add_sum(name, whole(target), whole(other), whole(target));
+}
+
+void ProgramAssembler::add_sum(const std::string& name, const ColumnView& input,
+                               const ColumnView& other, const ColumnView& output) {
+  add_op(name, sum_op(input, other, output));
 }
 
 void ProgramAssembler::add_select(const std::string& name, uint32_t input, uint32_t output,
@@ -165,10 +172,7 @@ void ProgramAssembler::add_select(const std::string& name, uint32_t input, uint3
 
 void ProgramAssembler::add_select(const std::string& name, const ColumnView& input,
                                   const ColumnView& output, SelectKind kind) {
-  OpView op;
-  op.kind = OpKind::kSelect;
-  op.select = {input, output, kind};
-  add_op(name, op);
+  add_op(name, select_op(input, output, kind));
 }
 
 void ProgramAssembler::show_state(uint32_t slot) {

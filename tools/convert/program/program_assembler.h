@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "convert/families/layer_parts.h"
+#include "convert/program/op_records.h"
 #include "convert/program/program.h"
 
 namespace arenite::convert {
@@ -31,7 +32,7 @@ class ProgramAssembler {
   uint32_t add_table(const WeightRef& weight, uint32_t rows);  // its first rows, not packed
   uint32_t add_matrix(const std::string& name, std::vector<MatrixPart> parts);
   uint32_t add_band(uint32_t behind, uint32_t ahead);  // a mask, once for all that are equal
-  uint32_t add_cache(const CacheShape& shape, uint32_t behind);
+  uint32_t add_cache(const CacheShape& shape, uint32_t lookback);
 
   void add_op(const std::string& name, const format::OpView& body);
   void add_norm(const std::string& name, const NormSpec& norm, const format::ColumnView& input,
@@ -40,9 +41,20 @@ class ProgramAssembler {
                   const format::ColumnView& output, std::vector<MatrixPart> parts);
   void add_product(const std::string& name, const format::ColumnView& input,
                    const format::ColumnView& output, uint32_t matrix);  // of add_matrix
+  void add_embedding(const std::string& name, const format::ColumnView& output,
+                     const EmbeddingParts& parts);
+  void add_attention(const std::string& name, const AttentionParts& parts);
+  void add_rope(const std::string& name, const format::ColumnView& input,
+                const format::ColumnView& output, uint32_t heads, uint32_t angles);
+  // In place, or with columns of its own for the result (which may be those of the input).
   void add_activation(const std::string& name, Activation activation,
                       const format::ColumnView& target, const format::ColumnView& factor = {});
+  void add_activation(const std::string& name, Activation activation, float parameter,
+                      const format::ColumnView& input, const format::ColumnView& factor,
+                      const format::ColumnView& output);
   void add_sum(const std::string& name, uint32_t target, uint32_t other);
+  void add_sum(const std::string& name, const format::ColumnView& input,
+               const format::ColumnView& other, const format::ColumnView& output);
   void add_select(const std::string& name, uint32_t input, uint32_t output, SelectKind kind);
   void add_select(const std::string& name, const format::ColumnView& input,
                   const format::ColumnView& output, SelectKind kind);

@@ -4,23 +4,14 @@
 
 #include <fmt/format.h>
 
+#include "convert/program/op_records.h"
 #include "convert/program/planner.h"
 
 namespace arenite::convert {
 namespace {
 
-using format::AttentionOp;
 using format::ColumnView;
 using format::LinearOp;
-using format::OpKind;
-using format::OpView;
-
-OpView linear_op(const ColumnView& input, const ColumnView& output, size_t tensor) {
-  OpView op;
-  op.kind = OpKind::kLinear;
-  op.linear = {input, output, static_cast<uint32_t>(tensor)};
-  return op;
-}
 
 // The scale of the scores, in the query: (scale q) k^T = scale (q k^T).
 Projection scaled_query(const AttentionModule& module) {
@@ -73,7 +64,8 @@ uint32_t add_projections(Program& program, const AttentionModule& module) {
     const Projection& projection = part.projection;
     program.ops.push_back(
         {part.name, linear_op({program.input_slot, input_column, projection.inputs},
-                              {qkv, output_column, projection.outputs}, program.tensors.size())});
+                              {qkv, output_column, projection.outputs},
+                              static_cast<uint32_t>(program.tensors.size()))});
     program.tensors.push_back(stack(part.name, {&projection}));
     input_column += projection.inputs;
     output_column += projection.outputs;
@@ -86,7 +78,7 @@ void add_attention(Program& program, const AttentionModule& module, uint32_t qkv
                    uint32_t begin, uint32_t end) {
   const uint32_t heads = end - begin;
   const uint32_t keys = module.heads * module.head_dim;
-  AttentionOp op;
+  AttentionParts op;
   if (module.head_dim != 0) {
     op.query = {qkv, begin * module.head_dim, heads * module.head_dim};
     op.key = {qkv, keys + begin * module.head_dim, heads * module.head_dim};
@@ -99,11 +91,8 @@ void add_attention(Program& program, const AttentionModule& module, uint32_t qkv
   op.cache = static_cast<uint32_t>(program.caches.size());
   op.mask = module.head_masks[begin];
   program.caches.push_back({{heads, module.head_dim, module.value_dim}});
-  OpView body;
-  body.kind = OpKind::kAttention;
-  body.attention = op;
   const bool all = heads == module.heads;
-  program.ops.push_back({all ? "attention" : fmt::format("attention.{}", begin), body});
+  program.ops.push_back({all ? "attention" : fmt::format("attention.{}", begin), attention_op(op)});
 }
 
 }  // namespace
@@ -128,7 +117,7 @@ Program build_program(const AttentionModule& module, const std::string& name) {
     program.output_slot = add_slot(program, module.output->outputs);
     program.ops.push_back({"output", linear_op({context, 0, program.slots[context].width},
                                                {program.output_slot, 0, module.output->outputs},
-                                               program.tensors.size())});
+                                               static_cast<uint32_t>(program.tensors.size()))});
     program.tensors.push_back(stack("output", {&*module.output}));
   }
   place_slots(program);

@@ -99,9 +99,7 @@ constexpr uint64_t linked_needs() {
 }
 inline constexpr uint64_t kLinked = linked_needs();
 
-constexpr bool linked(Need need) {
-  return (kLinked >> static_cast<uint32_t>(need) & 1u) != 0;
-}
+constexpr bool linked(Need need) { return (kLinked >> static_cast<uint32_t>(need) & 1u) != 0; }
 
 template <typename... Needs>
 constexpr bool any_linked(Needs... needs) {
@@ -111,8 +109,8 @@ constexpr bool any_linked(Needs... needs) {
 inline constexpr bool kNormsLinked =
     any_linked(Need::kLayerNorm, Need::kRmsNorm, Need::kLengthNorm);
 inline constexpr bool kActivationsLinked =
-    any_linked(Need::kRelu, Need::kGeluErf, Need::kGeluTanh, Need::kSilu,
-               Need::kSoftCap, Need::kTanh, Need::kSigmoid, Need::kScale);
+    any_linked(Need::kRelu, Need::kGeluErf, Need::kGeluTanh, Need::kSilu, Need::kSoftCap,
+               Need::kTanh, Need::kSigmoid, Need::kScale);
 inline constexpr bool kMeansLinked =
     any_linked(Need::kSelectMean, Need::kSelectMeanSqrtLength, Need::kSelectWeightedMean);
 inline constexpr bool kMergesLinked = any_linked(Need::kBytePairs, Need::kSentencePieces);

@@ -22,6 +22,11 @@ const T* plain(const flatbuffers::Vector<const Record*>* list) {
   return plain<T>(reinterpret_cast<const Record*>(list->Data()));
 }
 
+// A number that no type has stays none.
+TensorType type_of(uint32_t number) {
+  return static_cast<TensorType>(number < kTensorTypes ? number : kTensorTypes);
+}
+
 // A string of a list that may be shorter than what it has names for.
 const char* text(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* names,
                  uint32_t index) {
@@ -123,19 +128,25 @@ arenite::ArenaFormula ModelReader::formula(uint32_t packed_index) const {
   arenite::ArenaFormula formula;
   formula.activation_bytes_per_token = record.activation_bytes_per_token;
   formula.activation_bytes_per_output = record.activation_bytes_per_output;
+  formula.scratch_bytes_per_token = record.scratch_bytes_per_token;
+  formula.scratch_bytes_per_thread = record.scratch_bytes_per_thread;
   formula.nr = record.nr;
   formula.score_rows = record.score_rows;
   formula.group_count = cache_groups() / packed_count();
   for (uint32_t i = 0; i < formula.group_count && i < kCacheGroupsMax; ++i) {
     const auto* const group = model_->cache_groups()->Get(packed_index * formula.group_count + i);
-    formula.groups[i] = {group->lookback(), group->bytes_per_panel(), group->bytes_per_page()};
+    formula.groups[i] = {group->lookback(), type_of(group->kv_type()), group->bytes_per_panel(),
+                         group->bytes_per_page(), group->scratch_bytes_per_thread()};
   }
   return formula;
 }
 
-const float* ModelReader::weights(uint32_t packed_index, uint32_t tensor) const {
-  const uint64_t offset = packed(packed_index).segment.begin() + tensor_offset(packed_index, tensor);
-  return reinterpret_cast<const float*>(file_ + offset);
+WeightView ModelReader::weights(uint32_t packed_index, uint32_t index) const {
+  const PackedView& stored = packed(packed_index);
+  const TensorShape& shape = tensor(index);
+  const bool is_packed = shape.layout == Layout::kGemm;
+  return {file_ + stored.segment.begin() + tensor_offset(packed_index, index), shape.type,
+          is_packed ? stored.packing(shape.type) : Packing{}, shape.outputs, shape.inputs};
 }
 
 uint32_t ModelReader::file_targets() const {

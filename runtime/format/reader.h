@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <span>
 
+#include "arenite/arena_formula.h"
 #include "arenite/target.h"
-#include "core/arena_formula.h"
 #include "core/mask_view.h"
 #include "core/packing.h"
-#include "core/tensor_type.h"
+#include "core/weights.h"
 #include "format/file_layout.h"
 #include "format/op_table.h"
 
@@ -97,7 +97,9 @@ struct PackedView {
   FormulaRecord formula;
 
   // REQUIRES: a target that this version knows.
-  constexpr Packing packing() const { return packing_of(static_cast<Target>(target)); }
+  constexpr Packing packing(TensorType type = TensorType::kF32) const {
+    return packing_of(static_cast<Target>(target), type);
+  }
 };
 
 // REQUIRES: the bytes passed FlatBuffers' structural verification (verify.h), and every index is
@@ -146,8 +148,8 @@ class ModelReader {
     return uint64_t{offsets_[packed_index * tensors() + tensor]} * kSegmentUnit;
   }
 
-  // The packed weights of a tensor, where they lie in the file.
-  const float* weights(uint32_t packed_index, uint32_t tensor) const;
+  // A tensor, where it lies in the file.
+  WeightView weights(uint32_t packed_index, uint32_t tensor) const;
 
   uint32_t file_targets() const;  // bit set
   bool causal() const;            // no mask lets a query see a later key

@@ -3,7 +3,7 @@
 // then, op by op, that shapes fit each other.
 #include <cmath>
 
-#include "core/checked_math.h"
+#include "arenite/checked_math.h"
 #include "format/verify_parts.h"
 
 namespace arenite::format {

@@ -79,7 +79,6 @@ bool verify_self_test(const ModelReader& model, std::span<const std::byte> file,
 // REQUIRES: a place for each tensor.
 bool verify_tensor_places(const ModelReader& model, uint32_t index, const Refusal& refuse) {
   const PackedView& packed = model.packed(index);
-  const Packing packing = packing_of(static_cast<Target>(packed.target));
   if (packed.segment.length == 0) {
     return refuse("a segment has no room for what kernels read ahead", "packed.segment.length",
                   index, 0, 1);
@@ -91,7 +90,7 @@ bool verify_tensor_places(const ModelReader& model, uint32_t index, const Refusa
     if (offset < end.saturated()) {
       return refuse("packed tensors overlap", "tensor_offsets", i, offset, end.saturated());
     }
-    end = Checked(offset) + stored_bytes(model.tensor(i), packing);
+    end = Checked(offset) + stored_bytes(model.tensor(i), packed.packing(model.tensor(i).type));
     if (end.saturated() > end_max) {
       return refuse("a packed tensor reaches beyond its segment", "tensor_offsets", i,
                     end.saturated(), end_max);
@@ -103,7 +102,7 @@ bool verify_tensor_places(const ModelReader& model, uint32_t index, const Refusa
 bool verify_formula(const ModelReader& model, uint32_t index, const Refusal& refuse) {
   arenite::ArenaFormula expected;
   const Target target = static_cast<Target>(model.packed(index).target);
-  if (!derive_formula(model, packing_of(target), expected)) {
+  if (!derive_formula(model, target, expected)) {
     return refuse("the arena is larger than the formula can say", "packed.formula", index);
   }
   const arenite::ArenaFormula found = model.formula(index);
@@ -112,11 +111,31 @@ bool verify_formula(const ModelReader& model, uint32_t index, const Refusal& ref
                 found.activation_bytes_per_token, expected.activation_bytes_per_token);
 }
 
-// Coefficients have 32 bits in the file.
-template <typename T>
-bool fit(Checked bytes, T& coefficient) {
-  coefficient = static_cast<T>(bytes.saturated());
+// Writes a coefficient, which has 32 bits.
+bool fit(Checked bytes, uint32_t& coefficient) {
+  coefficient = static_cast<uint32_t>(bytes.saturated());
   return bytes.saturated() <= UINT32_MAX;
+}
+
+// Adds a cache to the group of those that hold as many positions.
+bool add_cache(const CacheView& cache, TensorType kv_type, Packing packing,
+               arenite::ArenaFormula& formula) {
+  uint32_t g = 0;
+  while (g < formula.group_count &&
+         (formula.groups[g].lookback != cache.lookback || formula.groups[g].kv_type != kv_type)) {
+    ++g;
+  }
+  if (g == kCacheGroupsMax) return false;
+  arenite::CacheGroup& group = formula.groups[g];
+  if (g == formula.group_count) {
+    group.lookback = cache.lookback;
+    group.kv_type = kv_type;
+    ++formula.group_count;
+  }
+  return fit(Checked(group.bytes_per_panel) + cache_bytes_per_panel(packing, cache.shape),
+             group.bytes_per_panel) &&
+         fit(Checked(group.bytes_per_page) + cache_bytes_per_page(packing, cache.shape),
+             group.bytes_per_page);
 }
 
 }  // namespace
@@ -137,7 +156,8 @@ bool verify_tensors(const ModelReader& model, const Refusal& refuse) {
   return true;
 }
 
-bool derive_formula(const ModelReader& model, Packing packing, arenite::ArenaFormula& formula) {
+bool derive_formula(const ModelReader& model, Target target, arenite::ArenaFormula& formula) {
+  const Packing packing = packing_of(target, TensorType::kF32);
   formula = {};
   formula.nr = packing.nr;
   for (uint32_t i = 0; i < model.ops(); ++i) {
@@ -152,20 +172,10 @@ bool derive_formula(const ModelReader& model, Packing packing, arenite::ArenaFor
   }
   bool ok = fit(Checked(floats[0]) * sizeof(float), formula.activation_bytes_per_token) &&
             fit(Checked(floats[1]) * sizeof(float), formula.activation_bytes_per_output);
-  for (uint32_t i = 0; i < model.caches() && ok; ++i) {
-    const CacheView& cache = model.cache(i);
-    uint32_t g = 0;
-    while (g < formula.group_count && formula.groups[g].behind != cache.lookback) ++g;
-    if (g == kCacheGroupsMax) return false;
-    arenite::CacheGroup& group = formula.groups[g];
-    if (g == formula.group_count) {
-      group.behind = cache.lookback;
-      ++formula.group_count;
+  for (const TensorType kv_type : kKvTypes) {
+    for (uint32_t i = 0; i < model.caches() && ok; ++i) {
+      ok = add_cache(model.cache(i), kv_type, packing_of(target, kv_type), formula);
     }
-    ok = fit(Checked(group.bytes_per_panel) + cache_bytes_per_panel(packing, cache.shape),
-             group.bytes_per_panel) &&
-         fit(Checked(group.bytes_per_page) + cache_bytes_per_page(packing, cache.shape),
-             group.bytes_per_page);
   }
   return ok;
 }

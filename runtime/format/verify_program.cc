@@ -2,7 +2,7 @@
 // Verifies the flow of the program: activation slots, their lifetimes and places, and that every
 // column of a slot is written exactly once before it is read or updated. What an op computes with
 // its columns is verify_ops.cc's.
-#include "core/checked_math.h"
+#include "arenite/checked_math.h"
 #include "format/verify_parts.h"
 
 namespace arenite::format {

@@ -5,8 +5,8 @@
 #include <cfloat>
 #include <cstdint>
 
-#include "core/needs.h"
 #include "core/mask_view.h"
+#include "core/needs.h"
 #include "kernels/kernel_set.h"
 
 namespace arenite {

@@ -26,18 +26,13 @@ struct OpCall {
   ConstMatrix input(format::Operand operand) const { return constant(matrix(operand)); }
   Matrix output() const { return matrix(format::kOutput); }
 
-  TableView table(uint32_t number) const {
-    const uint32_t tensor = op.numbers[number];
-    if (tensor == format::kAbsent) return {};
-    const format::TensorShape& shape = state.reader.tensor(tensor);
-    return {state.tensor(tensor), shape.inputs, shape.layout == format::Layout::kGemm};
-  }
+  // No data where it is absent.
+  WeightView tensor(uint32_t number) const { return state.tensor(op.numbers[number]); }
 };
 
 void run_linear(const OpCall& call) {
-  linear(call.state.kernels, call.input(format::kInput),
-         call.state.tensor(call.op.numbers[format::LinearOp::kTensor]), call.output(),
-         call.state.parallel);
+  linear(call.state.kernels, call.input(format::kInput), call.tensor(format::LinearOp::kTensor),
+         call.output(), call.state.parallel);
 }
 
 void run_attention(const OpCall& call) {
@@ -52,18 +47,18 @@ void run_attention(const OpCall& call) {
   attention.key = call.input(format::kKey);
   attention.value = call.input(format::kValue);
   attention.output = call.output();
+  attention.kv_type = state.layout.kv_type;
   attention.cache = state.cache(cache);
-  attention.scratch = reinterpret_cast<float*>(state.arena() + state.layout.scratch_offset);
-  attention.scratch_floats = state.layout.scratch_bytes_per_thread / sizeof(float);
+  attention.scratch = state.scratch();
   arenite::attention(state.kernels, attention, state.sequences(), state.parallel);
 }
 
 void run_embedding(const OpCall& call) {
   using enum format::EmbeddingOp::Number;
   const uint32_t* const numbers = call.op.numbers;
-  const Embedding embedding = {call.table(kTokens),    call.op.reals[format::EmbeddingOp::kScale],
-                               call.table(kPositions), numbers[kPositionOffset],
-                               call.table(kTypes),     numbers[kPaddingId]};
+  const Embedding embedding = {call.tensor(kTokens),    call.op.reals[format::EmbeddingOp::kScale],
+                               call.tensor(kPositions), numbers[kPositionOffset],
+                               call.tensor(kTypes),     numbers[kPaddingId]};
   arenite::embedding(call.state.kernels, embedding, call.state.tokens, call.state.step_rows(),
                      call.output(), call.state.parallel);
 }
@@ -71,16 +66,16 @@ void run_embedding(const OpCall& call) {
 void run_norm(const OpCall& call) {
   using enum format::NormOp::Number;
   const NormWeights weights = {call.op.choice<NormKind>(kKind),
-                               call.op.reals[format::NormOp::kEpsilon], call.table(kGain).data,
-                               call.table(kBias).data};
+                               call.op.reals[format::NormOp::kEpsilon], call.tensor(kGain).f32(),
+                               call.tensor(kBias).f32()};
   norm(call.state.kernels, weights, call.op.numbers[kGroups], call.input(format::kInput),
        call.output(), call.state.parallel);
 }
 
 void run_rope(const OpCall& call) {
-  const TableView angles = call.table(format::RopeOp::kAngles);
+  const WeightView angles = call.tensor(format::RopeOp::kAngles);
   rope(call.state.kernels, call.input(format::kInput), call.op.numbers[format::RopeOp::kHeads],
-       angles.data, angles.columns, call.state.step_rows(), call.output(), call.state.parallel);
+       angles.f32(), angles.columns, call.state.step_rows(), call.output(), call.state.parallel);
 }
 
 void run_activation(const OpCall& call) {

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "core/message.h"
-#include "ops/kv_cache.h"
 #include "session/session_state.h"
 
 namespace arenite {
@@ -21,15 +20,17 @@ Matrix SessionState::activation(const format::ColumnView& view) {
 }
 
 uint32_t SessionState::cache_positions(uint32_t index) const {
-  return arenite::cache_positions(reader.cache(index).lookback, kernels.packing.nr,
+  return arenite::cache_positions(reader.cache(index).lookback,
+                                  kernels.of(layout.kv_type).packing.nr,
                                   sizes_of(layout, parallel.threads));
 }
 
 float* SessionState::cache(uint32_t index) {
   float* data = reinterpret_cast<float*>(arena() + layout.kv_cache_offset);
   for (uint32_t i = 0; i < index; ++i) {
-    data += layout.sequences_max *
-            KvCache::floats(kernels.packing, reader.cache(i).shape, cache_positions(i));
+    const CacheLayout before(kernels.of(layout.kv_type).packing, reader.cache(i).shape,
+                             cache_positions(i));
+    data += layout.sequences_max * before.floats();
   }
   return data;
 }

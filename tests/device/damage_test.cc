@@ -130,8 +130,8 @@ void wrong_weights() {
   for (uint32_t op = 0; op < reader.ops(); ++op) {
     if (reader.op(op).kind != format::OpKind::kLinear) continue;
     in_hand("op", reader.op_name(op), op);
-    float* const bias =
-        const_cast<float*>(reader.weights(0, reader.op(op).numbers[format::LinearOp::kTensor]));
+    float* const bias = const_cast<float*>(
+        reader.weights(0, reader.op(op).numbers[format::LinearOp::kTensor]).f32());
     const float before = *bias;
     *bias += 1.0f;
     const Result<SelfTest> test = (*session)->self_test();

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "arenite/arena_formula.h"
 #include "convert/files/aligned_bytes.h"
-#include "core/arena_formula.h"
 #include "device/vectors.h"
 #include "session/model_access.h"
 

@@ -3,10 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/convert_report.h"
+#include "cli/formula_output.h"
 #include "cli/session_sizes.h"
 #include "convert/families/encoder_parts.h"
-#include "convert/program/formula_text.h"
-#include "core/arena_formula.h"
 #include "format/reader.h"
 
 namespace arenite::tool {
@@ -40,20 +39,6 @@ Json targets_json(const convert::ConvertedModel& conversion, const format::Model
   return json;
 }
 
-Json formula_json(const format::ModelReader& reader) {
-  Json json;
-  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    const format::PackedView packed = reader.packed(i);
-    const convert::FormulaText parts = convert::describe_parts(reader.formula(i));
-    json[name(static_cast<Target>(packed.target))] = {{"session", parts.session},
-                                                      {"activations", parts.activations},
-                                                      {"cache", parts.kv_cache},
-                                                      {"scratch", parts.scratch},
-                                                      {"rings", parts.rings}};
-  }
-  return json;
-}
-
 Json expect_json(const std::optional<convert::AuthorCheck>& expect) {
   if (!expect) return {};
   return {{"sequences", expect->sequences},
@@ -74,7 +59,10 @@ std::string finished(Json json, const convert::ConvertedModel& conversion,
                    {"tokens", options.tokens_max},
                    {"sequences", 1},
                    {"threads", 1}};
-  json["formula"] = formula_json(reader);
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    const char* const target = name(static_cast<Target>(reader.packed(i).target));
+    json["formula"][target] = formula_json(reader.formula(i));
+  }
   json["check"] = {{"tokens", conversion.checked_tokens},
                    {"largest_output", conversion.largest_output}};
   json["given"] = conversion.account.given;
@@ -82,7 +70,7 @@ std::string finished(Json json, const convert::ConvertedModel& conversion,
   json["expect"] = expect_json(written.expect);
   const format::SelfTestView test = reader.self_test();
   json["self_test"] = {{"tokens", test.tokens},
-                       {"bytes", test.tokens == 0 ? 0 : test.segment.bytes()}};
+                       {"bytes", test.tokens == 0 ? 0 : test.segment.bytes}};
   json["file"] = {{"path", written.path.string()}, {"bytes", conversion.file.size()}};
   // Names come from the checkpoint and may be no text at all.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -7,11 +7,10 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/formula_output.h"
 #include "cli/session_sizes.h"
 #include "convert/families/encoder_parts.h"
-#include "convert/program/formula_text.h"
 #include "convert/tokenizers/tokenizer_notes.h"
-#include "core/arena_formula.h"
 #include "format/reader.h"
 
 namespace arenite::tool {
@@ -48,28 +47,16 @@ void print_masks(const convert::AttentionModule& module) {
   }
 }
 
-// The sum that the arena is, for any sizes. Session and activations are the same for all targets.
+// What the arena takes for any sizes, in bytes.
 void print_formulas(const format::ModelReader& reader) {
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    const format::PackedView packed = reader.packed(i);
-    const convert::FormulaText parts = convert::describe_parts(reader.formula(i));
-    if (i == 0) {
-      fmt::print("formula    session {}, activations {}, and\n", parts.session, parts.activations);
+    std::string target = name(static_cast<Target>(reader.packed(i).target));
+    for (const std::string& line : formula_lines(reader.formula(i))) {
+      fmt::print("{}{:<10} {}\n", i == 0 && !target.empty() ? "formula    " : "           ", target,
+                 line);
+      target.clear();
     }
-    const char* const target = name(static_cast<Target>(packed.target));
-    fmt::print("           {:<10} cache {}\n", target, parts.kv_cache[0]);
-    for (size_t c = 1; c < parts.kv_cache.size(); ++c) {
-      fmt::print("           {:<10}       {}\n", "", parts.kv_cache[c]);
-    }
-    fmt::print("           {:<10} scratch {}\n", "", parts.scratch);
-    if (i + 1 < reader.packed_count()) continue;
-    for (const std::string& ring : parts.rings) fmt::print("           {}\n", ring);
   }
-  const bool gives_out = reader.formula(0).activation_bytes_per_output != 0;
-  fmt::print(
-      "           for P positions, T tokens{} a call, S sequences, N threads; each part "
-      "rounded up to 64\n",
-      gives_out ? " and O results" : "");
 }
 
 // For each target its arena, and how far its results are from the reference.
@@ -233,7 +220,7 @@ void print_file(const convert::ConvertedModel& conversion, const WrittenFile& wr
   if (written.expect) print_expect(*written.expect);
   const format::SelfTestView test = format::ModelReader(conversion.file.span()).self_test();
   if (test.tokens != 0) {
-    fmt::print("self-test  {} tokens, {} bytes of the file\n", test.tokens, test.segment.bytes());
+    fmt::print("self-test  {} tokens, {} bytes of the file\n", test.tokens, test.segment.bytes);
   }
   fmt::print("file       {}, {} bytes\n", written.path.string(), conversion.file.size());
 }

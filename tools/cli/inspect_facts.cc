@@ -66,7 +66,7 @@ CacheFacts cache_facts(const ModelReader& reader, uint32_t index, const SizeOpti
     const Packing packing = reader.packed(i).packing();
     const uint32_t held = cache_positions(facts.cache.lookback, packing.nr, session);
     const Checked bytes =
-        Checked(key_panels(packing, held)) * cache_bytes_per_panel(packing, facts.cache.shape) +
+        Checked(panels_of(packing, held)) * cache_bytes_per_panel(packing, facts.cache.shape) +
         Checked(value_pages(held)) * cache_bytes_per_page(packing, facts.cache.shape);
     facts.bytes.push_back((bytes * sizes.sequences).saturated());
   }

@@ -2,6 +2,7 @@
 // The facts of a model file as JSON. Keys are never renamed: programs read them.
 #include <nlohmann/json.hpp>
 
+#include "cli/formula_output.h"
 #include "cli/inspect_output.h"
 
 namespace arenite::tool {
@@ -98,21 +99,6 @@ Json program_json(const ModelFacts& facts, Json json) {
                               {"bytes", by_target(facts, cache.bytes)}});
   }
   return json;
-}
-
-Json formula_json(const ArenaFormula& formula) {
-  Json groups = Json::array();
-  for (uint32_t i = 0; i < formula.group_count; ++i) {
-    const CacheGroup& group = formula.groups[i];
-    groups.push_back({{"behind", limit(group.behind)},
-                      {"bytes_per_panel", group.bytes_per_panel},
-                      {"bytes_per_page", group.bytes_per_page}});
-  }
-  return {{"activation_bytes_per_token", formula.activation_bytes_per_token},
-          {"activation_bytes_per_output", formula.activation_bytes_per_output},
-          {"nr", formula.nr},
-          {"score_rows", formula.score_rows},
-          {"cache_groups", std::move(groups)}};
 }
 
 Json target_json(const TargetFacts& target) {

@@ -53,7 +53,7 @@ auto change_group(Change change) {
     const auto& groups = *file.model().cache_groups();
     const format::CacheGroup* const old = groups.Get(groups.size() - 1);
     uint32_t numbers[] = {old->lookback(), old->kv_type(), old->bytes_per_panel(),
-                          old->bytes_per_page()};
+                          old->bytes_per_page(), old->scratch_bytes_per_thread()};
     change(numbers);
     file.overwrite(old, numbers);
   };
@@ -107,6 +107,13 @@ const FileRule kRules[] = {
     {"FormulaOfKeys", change_group([](uint32_t* group) { --group[2]; }), kFormula},
     {"FormulaOfPages", change_group([](uint32_t* group) { --group[3]; }), kFormula},
     {"FormulaOfARing", change_group([](uint32_t* group) { group[0] = 7; }), kFormula},
+    {"FormulaOfAnotherType", change_group([](uint32_t* group) { group[1] = 3; }), kFormula},
+    {"FormulaOfAFarType", change_group([](uint32_t* group) { group[1] = 256; }), kFormula},
+    {"FormulaOfScratch", change_group([](uint32_t* group) { group[4] = 64; }), kFormula},
+    {"FormulaOfSharedScratch",
+     change_formula([](FormulaRecord& formula) { ++formula.scratch_bytes_per_token; }), kFormula},
+    {"FormulaOfScratchOfThreads",
+     change_formula([](FormulaRecord& formula) { ++formula.scratch_bytes_per_thread; }), kFormula},
     {"FormulaWithoutGroups",
      [](ModelSurgery& file) { file.set_count(file.model().cache_groups(), 0); },
      {"packed.formula", "not that of the program", 0}},

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/arena_formula.h"
+#include "arenite/arena_formula.h"
 #include "runtime/session/decoder_fixture.h"
 #include "session/model_access.h"
 #include "support/malloc_trap.h"

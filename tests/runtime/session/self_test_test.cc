@@ -55,7 +55,7 @@ float* weights_of(convert::AlignedBytes& file, Target target, uint32_t tensor) {
   const format::ModelReader reader(file.span());
   uint32_t packed = 0;
   while (reader.packed(packed).target != static_cast<uint8_t>(target)) ++packed;
-  return const_cast<float*>(reader.weights(packed, tensor));
+  return const_cast<float*>(reader.weights(packed, tensor).f32());
 }
 
 class SelfTests : public testing::TestWithParam<Target> {
@@ -185,8 +185,10 @@ TEST_P(SelfTests, FailWhereThereAreNoNumbers) {
   convert::AlignedBytes file = file_of(program, {GetParam()});
   const uint32_t tensor = program.ops[0].body.embedding.tokens;
   float* const weights = weights_of(file, GetParam(), tensor);
-  const uint64_t floats =
-      format::stored_bytes(program.tensors[tensor].shape(), packing_of(GetParam())).value() / 4;
+  const uint64_t floats = format::stored_bytes(program.tensors[tensor].shape(),
+                                               packing_of(GetParam(), TensorType::kF32))
+                              .value() /
+                          4;
   std::fill(weights, weights + floats, std::numeric_limits<float>::quiet_NaN());
   const SelfTest test = test_unverified(file);
   EXPECT_FALSE(test.passed);

@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "core/arena_formula.h"
+#include "arenite/arena_formula.h"
 #include "runtime/session/session_fixture.h"
 #include "session/model_access.h"
 #include "support/pool.h"

@@ -35,7 +35,7 @@ struct SegmentPlan {
 uint64_t align(uint64_t offset) { return round_up(offset, format::kSegmentUnit).value(); }
 
 SegmentPlan plan_segment(const Program& program, Target target) {
-  SegmentPlan segment{target, packing_of(target), {}};
+  SegmentPlan segment{target, packing_of(target, TensorType::kF32), {}};
   for (const ProgramTensor& tensor : program.tensors) {
     const Checked bytes = format::stored_bytes(tensor.shape(), segment.packing);
     if (!bytes.ok()) throw InputError("tensor {} is too large to pack", quote(tensor.name));
@@ -110,16 +110,17 @@ PackedLists packed_lists(const std::vector<SegmentPlan>& segments) {
     const ArenaFormula& formula = segment.formula;
     lists.packed.push_back({static_cast<uint32_t>(segment.target),
                             {units(segment.offset), units(segment.bytes), segment.crc32c},
-                            {static_cast<uint32_t>(formula.activation_bytes_per_token),
-                             static_cast<uint32_t>(formula.activation_bytes_per_output), 0, 0,
-                             formula.nr, formula.score_rows}});
+                            {formula.activation_bytes_per_token,
+                             formula.activation_bytes_per_output, formula.scratch_bytes_per_token,
+                             formula.scratch_bytes_per_thread, formula.nr, formula.score_rows}});
     for (const uint64_t offset : segment.tensor_offsets) {
       lists.tensor_offsets.push_back(units(offset));
     }
     for (uint32_t i = 0; i < formula.group_count; ++i) {
       const CacheGroup& group = formula.groups[i];
-      lists.cache_groups.emplace_back(group.behind, 0, static_cast<uint32_t>(group.bytes_per_panel),
-                                      static_cast<uint32_t>(group.bytes_per_page));
+      lists.cache_groups.emplace_back(group.lookback, static_cast<uint32_t>(group.kv_type),
+                                      group.bytes_per_panel, group.bytes_per_page,
+                                      group.scratch_bytes_per_thread);
     }
   }
   return lists;
@@ -204,7 +205,7 @@ AlignedBytes write_model(const Program& program, const std::vector<Target>& targ
   for (SegmentPlan& segment : segments) {
     segment.offset = end;
     end += segment.bytes;
-    if (!format::derive_formula(reader, segment.packing, segment.formula)) {
+    if (!format::derive_formula(reader, segment.target, segment.formula)) {
       throw InputError("the model is too large: its arena takes 4 GB or more for each token");
     }
   }

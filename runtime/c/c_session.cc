@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arena plans and sessions for C.
 #include "arenite/session.h"
-#include "c/convert.h"
+#include "c/interop.h"
 
 namespace arenite::c {
 namespace {
 
 static_assert(same(ARENITE_OUTPUTS_LAST, Outputs::kLast) &&
               same(ARENITE_OUTPUTS_ALL, Outputs::kAll));
+static_assert(same(ARENITE_TENSOR_F32, TensorType::kF32) &&
+              same(ARENITE_TENSOR_F16, TensorType::kF16) &&
+              same(ARENITE_TENSOR_BF16, TensorType::kBF16) &&
+              same(ARENITE_TENSOR_INT8, TensorType::kInt8) &&
+              same(ARENITE_TENSOR_INT4, TensorType::kInt4) &&
+              ARENITE_TENSOR_INT4 == kTensorTypes - 1);
 
 SessionOptions options_from(const arenite_session_options* options) {
   if (options == nullptr) return {};
@@ -16,6 +22,9 @@ SessionOptions options_from(const arenite_session_options* options) {
   cpp.tokens_max = options->tokens_max;
   cpp.sequences_max = options->sequences_max;
   cpp.outputs = static_cast<Outputs>(options->outputs);
+  // A number that is no type stays none.
+  const uint32_t kv_type = options->kv_type < kTensorTypes ? options->kv_type : kTensorTypes;
+  cpp.kv_type = static_cast<TensorType>(kv_type);
   const arenite_parallel_for& parallel = options->parallel;
   cpp.parallel = {parallel.threads, parallel.run, parallel.pool};
   const arenite_profile_hook& profile = options->profile;

@@ -8,11 +8,12 @@
 namespace arenite::format {
 
 // Raised by every change of meaning. Files of another version are refused.
-inline constexpr uint32_t kFormatVersion = 5;
+inline constexpr uint32_t kFormatVersion = 6;
 
 inline constexpr char kFileIdentifier[] = "ARNT";     // at byte 4, where FlatBuffers puts it
 inline constexpr uint32_t kFooterMagic = 0x454E5241;  // "ARNE"
-inline constexpr uint64_t kSegmentAlignment = 64;
+// Segments and tensors begin at multiples of this; their places are stored as counts of it.
+inline constexpr uint64_t kSegmentUnit = 64;
 
 // The last bytes of every file, little-endian. Magic and version keep their place in all versions.
 struct Footer {
@@ -26,6 +27,8 @@ struct Footer {
 static_assert(sizeof(Footer) == 32 && offsetof(Footer, metadata_crc32c) == 24);
 
 // Limits that keep the verifier's work small on hostile files; far above real models.
+// Offsets of FlatBuffers have 31 bits.
+inline constexpr uint32_t kMetadataBytesMax = INT32_MAX - 1;
 inline constexpr uint32_t kSlotsMax = 1024;
 inline constexpr uint32_t kOpsMax = 4096;
 inline constexpr uint32_t kTensorsMax = 4096;

@@ -1,171 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the metadata of a model file as plain structs. FlatBuffers does not show through.
+// Reads the metadata of a model file. The records of the schema, which are FlatBuffers structs, are
+// read where they lie, as plain structs of the same bytes; FlatBuffers does not show through.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "arenite/arena_formula.h"
 #include "arenite/target.h"
-#include "core/arena_formula.h"
 #include "core/mask_view.h"
 #include "core/packing.h"
-#include "core/words.h"
+#include "core/weights.h"
+#include "format/file_layout.h"
+#include "format/op_table.h"
 
 namespace arenite::format {
 
 struct Model;  // the generated FlatBuffers table
 
-// Columns [column, column + width) of a slot; width 0: absent.
-struct ColumnView {
-  uint32_t slot = 0;
-  uint32_t column = 0;
-  uint32_t width = 0;
-
-  friend constexpr bool operator==(const ColumnView&, const ColumnView&) = default;
-};
-
 struct SlotView {
   uint32_t width = 0;
-  uint32_t column = 0;      // floats per row before it in the area of its kind
+  uint32_t offset = 0;      // floats per row before it in the area of its kind
   uint32_t first_op = 0;    // alive from here ...
   uint32_t last_op = 0;     // ... to here, both included
-  bool per_output = false;  // a row for each one that the call gives out, not for each token
+  uint32_t per_output = 0;  // 1: a row for each one that the call gives out, not for each token
 };
 
-inline constexpr uint32_t kNoTensor = UINT32_MAX;
-inline constexpr uint32_t kNoPadding = UINT32_MAX;
-
-struct LinearOp {
-  ColumnView input, output;
-  uint32_t tensor = 0;
-};
-
-struct AttentionOp {
-  ColumnView query, key, value, output;  // query and key absent: the mask alone gives the scores
-  uint32_t heads = 0;
-  uint32_t cache = 0;
-  uint32_t mask = 0;
-};
-
-struct EmbeddingOp {
-  ColumnView output;
-  uint32_t tokens = kNoTensor;
-  uint32_t positions = kNoTensor;
-  uint32_t position_offset = 0;
-  float scale = 1.0f;
-  uint32_t types = kNoTensor;
-  uint32_t padding_id = kNoPadding;
-};
-
-enum class NormKind : uint8_t { kLayer, kRms, kLength };
-
-struct NormOp {
-  ColumnView input, output;
-  NormKind kind = NormKind::kLayer;
-  uint32_t groups = 1;
-  float epsilon = 0.0f;
-  uint32_t gain = kNoTensor;
-  uint32_t bias = kNoTensor;
-};
-
-struct RopeOp {
-  ColumnView target;
-  uint32_t heads = 0;
-  uint32_t angles = 0;
-};
-
-enum class ActivationKind : uint8_t {
-  kRelu,
-  kGeluErf,
-  kGeluTanh,
-  kSilu,
-  kSoftCap,
-  kTanh,
-  kSigmoid,
-  kScale
-};
-
-struct ActivationOp {
-  ColumnView target, factor;  // factor may be absent
-  ActivationKind kind = ActivationKind::kRelu;
-  float cap = 0.0f;
-};
-
-struct AddOp {
-  ColumnView target, other;
-};
-
-// The rows that a call gives out: as the session asks, or one for each sequence.
-enum class SelectKind : uint8_t {
-  kAsAsked,
-  kFirst,
-  kMean,
-  kMax,
-  kMeanSqrtLength,  // the sum by the square root of the length
-  kWeightedMean,    // each row weighs as much as its position, counted from 1
-  kLast,
-};
-
-constexpr bool makes_a_row_of_several(SelectKind kind) {
-  return kind >= SelectKind::kMean && kind <= SelectKind::kWeightedMean;
-}
-
-struct SelectOp {
-  ColumnView input, output;
-  SelectKind kind = SelectKind::kAsAsked;
-};
-
-enum class OpKind : uint8_t {
-  kNone,
-  kLinear,
-  kAttention,
-  kEmbedding,
-  kNorm,
-  kRope,
-  kActivation,
-  kAdd,
-  kSelect,
-};
-
-// How an op uses columns. kWrite fills columns that held nothing; kUpdate changes them in place.
-enum class Access : uint8_t { kRead, kWrite, kUpdate };
-
-struct Use {
-  ColumnView view;
-  Access access = Access::kRead;
-  Words field = "";  // for messages
-};
-
-struct Uses {
-  Use list[4];
-  uint32_t count = 0;
-
-  const Use* begin() const { return list; }
-  const Use* end() const { return list + count; }
-};
-
-struct OpView {
-  OpKind kind = OpKind::kNone;
-  LinearOp linear;  // of each kind, the member of its name
-  AttentionOp attention;
-  EmbeddingOp embedding;
-  NormOp norm;
-  RopeOp rope;
-  ActivationOp activation;
-  AddOp add;
-  SelectOp select;
-
-  // The columns that the op uses; absent ones are left out.
-  Uses uses() const;
-};
-
-enum class Layout : uint32_t { kGemm, kRows };
+enum class Layout : uint8_t { kGemm, kRows };
 
 struct TensorShape {
   uint32_t outputs = 0;
   uint32_t inputs = 0;
+  TensorType type = TensorType::kF32;
   Layout layout = Layout::kGemm;
+  uint16_t reserved = 0;
 };
 
 // Bytes of a tensor in a segment of this packing.
@@ -176,15 +45,35 @@ constexpr Checked stored_bytes(const TensorShape& shape, Packing packing) {
   return packed_weight_bytes(packing, shape.outputs, shape.inputs);
 }
 
+struct CacheView {
+  CacheShape shape;
+  uint32_t lookback = kUnlimited;  // positions before a query that must be held
+};
+
+// The header of a mask; its lists are a part of the model's mask words.
+struct MaskRecord {
+  uint32_t kind = 0;  // a MaskKind
+  uint32_t positions = 0;
+  uint32_t lookback = kUnlimited;
+  uint32_t lookahead = kUnlimited;
+  uint32_t first_word = 0;
+  uint32_t words = 0;
+};
+
 struct HiddenStateView {
   uint32_t op = 0;
   ColumnView view;
 };
 
+// Both places are counts of kSegmentUnit bytes.
 struct SegmentView {
-  uint64_t offset = 0;
-  uint64_t bytes = 0;
+  uint32_t offset = 0;
+  uint32_t length = 0;
   uint32_t crc32c = 0;
+
+  constexpr uint64_t begin() const { return uint64_t{offset} * kSegmentUnit; }
+  constexpr uint64_t bytes() const { return uint64_t{length} * kSegmentUnit; }
+  constexpr uint64_t end() const { return begin() + bytes(); }
 };
 
 struct SelfTestView {
@@ -192,11 +81,25 @@ struct SelfTestView {
   uint32_t tokens = 0;
 };
 
+// Coefficients of the arena, without those of the caches.
+struct FormulaRecord {
+  uint32_t activation_bytes_per_token = 0;
+  uint32_t activation_bytes_per_output = 0;
+  uint32_t scratch_bytes_per_token = 0;
+  uint32_t scratch_bytes_per_thread = 0;
+  uint32_t nr = 0;
+  uint32_t score_rows = 0;
+};
+
 struct PackedView {
-  uint8_t target = 0;
-  Packing packing;
+  uint32_t target = 0;
   SegmentView segment;
-  ArenaFormula formula;
+  FormulaRecord formula;
+
+  // REQUIRES: a target that this version knows.
+  constexpr Packing packing(TensorType type = TensorType::kF32) const {
+    return packing_of(static_cast<Target>(target), type);
+  }
 };
 
 // REQUIRES: the bytes passed FlatBuffers' structural verification (verify.h), and every index is
@@ -217,40 +120,60 @@ class ModelReader {
   uint32_t input_slot() const;
   uint32_t output_slot() const;
 
-  uint32_t slots() const;
-  SlotView slot(uint32_t index) const;
-  uint32_t ops() const;
-  OpView op(uint32_t index) const;
+  uint32_t slots() const { return slots_.count; }
+  const SlotView& slot(uint32_t index) const { return slots_[index]; }
+  uint32_t ops() const { return ops_.count; }
+  const OpView& op(uint32_t index) const { return ops_[index]; }
   const char* op_name(uint32_t index) const;
-  uint32_t tensors() const;
-  TensorShape tensor(uint32_t index) const;
+  uint32_t tensors() const { return tensors_.count; }
+  const TensorShape& tensor(uint32_t index) const { return tensors_[index]; }
   const char* tensor_name(uint32_t index) const;
-  uint32_t caches() const;
-  CacheShape cache(uint32_t index) const;
-  uint32_t cache_behind(uint32_t index) const;  // positions that must be held before a query
-  uint32_t masks() const;
-  MaskView mask(uint32_t index) const;  // REQUIRES: mask_known(index)
-  bool mask_known(uint32_t index) const;
+  uint32_t caches() const { return caches_.count; }
+  const CacheView& cache(uint32_t index) const { return caches_[index]; }
+  uint32_t masks() const { return masks_.count; }
+  const MaskRecord& mask_record(uint32_t index) const { return masks_[index]; }
+  uint32_t mask_words() const;
+  MaskView mask(uint32_t index) const;  // REQUIRES: verify_masks
   uint32_t hidden_states() const;
-  HiddenStateView hidden_state(uint32_t index) const;
+  const HiddenStateView& hidden_state(uint32_t index) const;
   uint32_t packed_count() const;
-  PackedView packed(uint32_t index) const;
-  uint32_t cache_groups(uint32_t packed_index) const;    // how many are stored
-  uint32_t tensor_offsets(uint32_t packed_index) const;  // how many
-  uint64_t tensor_offset(uint32_t packed_index, uint32_t tensor) const;
-
+  const PackedView& packed(uint32_t index) const;
   SelfTestView self_test() const;
 
-  // The packed weights of a tensor, where they lie in the file.
-  const float* weights(uint32_t packed_index, uint32_t tensor) const;
+  // Lists that hold equally many elements for each target: how many in all, and those of a target.
+  uint32_t cache_groups() const;
+  uint32_t tensor_offsets() const;
+  ArenaFormula formula(uint32_t packed_index) const;
+  uint64_t tensor_offset(uint32_t packed_index, uint32_t tensor) const {
+    return uint64_t{offsets_[packed_index * tensors() + tensor]} * kSegmentUnit;
+  }
+
+  // A tensor, where it lies in the file.
+  WeightView weights(uint32_t packed_index, uint32_t tensor) const;
 
   uint32_t file_targets() const;  // bit set
   bool causal() const;            // no mask lets a query see a later key
   bool sees_everything() const;   // no mask hides anything, whatever the distance
 
  private:
-  std::span<const std::byte> file_;
+  // A list of records.
+  template <typename T>
+  struct List {
+    const T* data;
+    uint32_t count;
+
+    const T& operator[](uint32_t index) const { return data[index]; }
+  };
+
+  const std::byte* file_;
   const Model* model_;
+  // What every step reads.
+  List<SlotView> slots_;
+  List<OpView> ops_;
+  List<TensorShape> tensors_;
+  List<CacheView> caches_;
+  List<MaskRecord> masks_;
+  const uint32_t* offsets_;
 };
 
 // No row of the mask reaches beyond its own position.

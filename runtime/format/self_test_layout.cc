@@ -11,7 +11,8 @@ SelfTestLayout self_test_layout(const ModelReader& model, uint32_t tokens) {
   const Checked types = Checked(tokens) * input_width * kWord;
   const Checked ops = types + (has_types ? round_up(tokens, kWord) : Checked(0));
   const Checked output = ops + (Checked(tokens) + 1) * model.ops() * kWord;
-  const Checked end = output + (Checked(model.slot(model.output_slot()).width) + 1) * kWord;
+  const Checked end =
+      round_up(output + (Checked(model.slot(model.output_slot()).width) + 1) * kWord, kSegmentUnit);
   return {tokens, types.saturated(), ops.saturated(), output.saturated(), end.saturated()};
 }
 

@@ -13,7 +13,8 @@ namespace arenite::format {
 //   0        what is fed: features, float32 [tokens, input_features]; or ids, uint32 [tokens]
 //   types    where the model knows types: uint8 [tokens], and zeros up to a multiple of 4
 //   ops      for each op a tolerance and then a digest for each token, all float32
-//   output   a tolerance and then the row that the last token gives, float32 [output_features]
+//   output   a tolerance and then the row that the last token gives, float32 [output_features]; and
+//            zeros up to a multiple of 64
 struct SelfTestLayout {
   uint32_t tokens = 0;
   uint64_t types = 0;

@@ -2,54 +2,60 @@
 // Translates the FlatBuffers accessors of a tokenizer into spans.
 #include "format/tokenizer_reader.h"
 
-#include "format/fields.h"
 #include "model_generated.h"
 
 namespace arenite::format {
+namespace {
+
+template <typename T>
+std::span<const T> list(const flatbuffers::Vector<T>* vector) {
+  return {vector->data(), vector->size()};
+}
+
+}  // namespace
 
 bool has_tokenizer(std::span<const std::byte> file) {
-  return field_place(GetModel(file.data()), Model::VT_TOKENIZER) != nullptr;
+  return GetModel(file.data())->tokenizer() != nullptr;
 }
 
 TokenizerKind tokenizer_kind(std::span<const std::byte> file) {
-  const uint8_t* const table = field_target(GetModel(file.data()), Model::VT_TOKENIZER);
-  return static_cast<TokenizerKind>(byte_field(table, Tokenizer::VT_KIND));
+  return static_cast<TokenizerKind>(GetModel(file.data())->tokenizer()->kind());
 }
 
 TokenizerView tokenizer_view(std::span<const std::byte> file) {
-  const uint8_t* const table = field_target(GetModel(file.data()), Model::VT_TOKENIZER);
+  const Tokenizer& table = *GetModel(file.data())->tokenizer();
   TokenizerView view;
-  view.kind = tokenizer_kind(file);
-  view.pattern = static_cast<Pattern>(byte_field(table, Tokenizer::VT_PATTERN));
-  view.prefix = static_cast<Prefix>(byte_field(table, Tokenizer::VT_PREFIX));
-  view.unknown = static_cast<Unknown>(byte_field(table, Tokenizer::VT_UNKNOWN));
-  view.flags = number_field(table, Tokenizer::VT_FLAGS);
-  view.bos = number_field(table, Tokenizer::VT_BOS, kNoToken);
-  view.unknown_token = number_field(table, Tokenizer::VT_UNKNOWN_TOKEN, kNoToken);
-  view.ends = list_field<uint32_t>(table, Tokenizer::VT_ENDS);
-  view.token_offsets = list_field<uint32_t>(table, Tokenizer::VT_TOKEN_OFFSETS);
-  const auto bytes = list_field<char>(table, Tokenizer::VT_TOKEN_BYTES);
-  view.token_bytes = {bytes.data(), bytes.size()};
-  view.byte_tokens = list_field<uint32_t>(table, Tokenizer::VT_BYTE_TOKENS);
-  view.characters = list_field<uint32_t>(table, Tokenizer::VT_CHARACTERS);
-  view.character_tokens = list_field<uint32_t>(table, Tokenizer::VT_CHARACTER_TOKENS);
-  view.merge_begin = list_field<uint32_t>(table, Tokenizer::VT_MERGE_BEGIN);
-  view.merge_rights = list_field<uint32_t>(table, Tokenizer::VT_MERGE_RIGHTS);
-  view.merge_ranks = list_field<uint32_t>(table, Tokenizer::VT_MERGE_RANKS);
-  view.merge_tokens = list_field<uint32_t>(table, Tokenizer::VT_MERGE_TOKENS);
-  view.whole_tokens = list_field<uint32_t>(table, Tokenizer::VT_WHOLE_TOKENS);
-  view.specials = list_field<uint32_t>(table, Tokenizer::VT_SPECIALS);
-  view.special_flags = list_field<uint8_t>(table, Tokenizer::VT_SPECIAL_FLAGS);
-  view.special_order = list_field<uint32_t>(table, Tokenizer::VT_SPECIAL_ORDER);
-  view.letters = list_field<uint32_t>(table, Tokenizer::VT_LETTERS);
-  view.numbers = list_field<uint32_t>(table, Tokenizer::VT_NUMBERS);
-  view.pair_separators = number_field(table, Tokenizer::VT_PAIR_SEPARATORS);
-  view.word_characters_max = number_field(table, Tokenizer::VT_WORD_CHARACTERS_MAX);
-  view.dropped = list_field<uint32_t>(table, Tokenizer::VT_DROPPED);
-  view.punctuation = list_field<uint32_t>(table, Tokenizer::VT_PUNCTUATION);
-  view.fold_from = list_field<uint32_t>(table, Tokenizer::VT_FOLD_FROM);
-  view.fold_to = list_field<uint32_t>(table, Tokenizer::VT_FOLD_TO);
-  view.fold_sequences = list_field<uint32_t>(table, Tokenizer::VT_FOLD_SEQUENCES);
+  view.kind = static_cast<TokenizerKind>(table.kind());
+  view.pattern = static_cast<Pattern>(table.pattern());
+  view.prefix = static_cast<Prefix>(table.prefix());
+  view.unknown = static_cast<Unknown>(table.unknown());
+  view.flags = table.flags();
+  view.bos = table.bos();
+  view.unknown_token = table.unknown_token();
+  view.ends = list(table.ends());
+  view.token_offsets = list(table.token_offsets());
+  const std::span<const uint8_t> bytes = list(table.token_bytes());
+  view.token_bytes = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  view.byte_tokens = list(table.byte_tokens());
+  view.characters = list(table.characters());
+  view.character_tokens = list(table.character_tokens());
+  view.merge_begin = list(table.merge_begin());
+  view.merge_rights = list(table.merge_rights());
+  view.merge_ranks = list(table.merge_ranks());
+  view.merge_tokens = list(table.merge_tokens());
+  view.whole_tokens = list(table.whole_tokens());
+  view.specials = list(table.specials());
+  view.special_flags = list(table.special_flags());
+  view.special_order = list(table.special_order());
+  view.letters = list(table.letters());
+  view.numbers = list(table.numbers());
+  view.pair_separators = table.pair_separators();
+  view.word_characters_max = table.word_characters_max();
+  view.dropped = list(table.dropped());
+  view.punctuation = list(table.punctuation());
+  view.fold_from = list(table.fold_from());
+  view.fold_to = list(table.fold_to());
+  view.fold_sequences = list(table.fold_sequences());
   return view;
 }
 

@@ -7,17 +7,25 @@
 
 #include "core/crc32c.h"
 #include "format/file_layout.h"
-#include "format/structure.h"
 #include "format/verify_parts.h"
+#include "model_generated.h"
 
 namespace arenite::format {
 namespace {
 
-// Tables are counted as they are met; ops and masks are two each, model and tokenizer one.
-constexpr uint32_t kTablesMax = 2 * kOpsMax + 2 * kMasksMax + kTargets + 2;
+// Model and tokenizer, one within the other: all else is lists of numbers, structs and strings.
+constexpr uint32_t kTablesMax = 2;
+
+// Every list of the schema has elements of at most 4 bytes' alignment, so those that are aligned
+// as FlatBuffers asks can be read in place. REQUIRES: at most kMetadataBytesMax bytes.
+bool is_well_formed(std::span<const std::byte> metadata) {
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(metadata.data()), metadata.size(),
+                                 kTablesMax, kTablesMax);
+  return verifier.VerifyBuffer<Model>(nullptr);
+}
 
 Status verify_footer(std::span<const std::byte> file, const Refusal& refuse, Footer& footer) {
-  const auto bad = [&](Words reason, Words field, uint64_t found, uint64_t expected) {
+  const auto bad = [&](Message reason, Message field, uint64_t found, uint64_t expected) {
     (void)refuse(reason, field, 0, found, expected);
     return Status::kBadModel;
   };
@@ -57,7 +65,7 @@ Status verify_footer(std::span<const std::byte> file, const Refusal& refuse, Foo
 
 bool verify_counts(const ModelReader& model, const Refusal& refuse) {
   struct Limit {
-    Words field;
+    Message field;
     uint32_t found, least, most;
   };
   const Limit limits[] = {
@@ -82,16 +90,16 @@ bool verify_counts(const ModelReader& model, const Refusal& refuse) {
 
 }  // namespace
 
-bool Refusal::operator()(Words reason, Words field, uint32_t index) const {
+bool Refusal::operator()(Message reason, Message field, uint32_t index) const {
   return wide(reason, field, index, 0, 0);
 }
 
-bool Refusal::narrow(Words reason, Words field, uint32_t index, uint32_t found,
+bool Refusal::narrow(Message reason, Message field, uint32_t index, uint32_t found,
                      uint32_t expected) const {
   return wide(reason, field, index, found, expected);
 }
 
-bool Refusal::wide(Words reason, Words field, uint32_t index, uint64_t found,
+bool Refusal::wide(Message reason, Message field, uint32_t index, uint64_t found,
                    uint64_t expected) const {
   why_ = Diagnostic{};
   why_.reason = reason;
@@ -116,7 +124,7 @@ Status verify(std::span<const std::byte> file, Diagnostic& why, Checksums checks
                  footer.metadata_crc32c);
     return Status::kBadModel;
   }
-  if (!is_well_formed(metadata, kTablesMax)) {
+  if (!is_well_formed(metadata)) {
     (void)refuse("the metadata is not a well-formed FlatBuffer", "metadata");
     return Status::kBadModel;
   }
@@ -124,7 +132,7 @@ Status verify(std::span<const std::byte> file, Diagnostic& why, Checksums checks
   if (!verify_counts(model, refuse)) return Status::kBadModel;
   if (!verify_needs(file, refuse)) return Status::kUnsupported;
   const bool sound =
-      verify_masks(model, footer.metadata_bytes, refuse) && verify_slots(model, refuse) &&
+      verify_masks(model, refuse) && verify_tensors(model, refuse) && verify_slots(model, refuse) &&
       verify_flow(model, refuse) && verify_ops(model, refuse) &&
       verify_packed(model, file, footer.metadata_bytes, refuse) && verify_tokenizer(file, refuse);
   if (!sound) return Status::kBadModel;

@@ -22,8 +22,8 @@ Status verify(std::span<const std::byte> file, Diagnostic& why,
 // The checksums of the packed weights of a file that was verified with kSkip.
 Status verify_weights(std::span<const std::byte> file, Diagnostic& why);
 
-// The arena formula that a program implies for a packing: what the file must store.
+// The arena formula that a program implies for a target: what the file must store.
 // Returns false if a size overflows.
-bool derive_formula(const ModelReader& model, Packing packing, ArenaFormula& formula);
+bool derive_formula(const ModelReader& model, Target target, arenite::ArenaFormula& formula);
 
 }  // namespace arenite::format

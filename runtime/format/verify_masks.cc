@@ -3,22 +3,14 @@
 #include <bit>
 #include <cmath>
 
-#include "core/features.h"
+#include "core/needs.h"
 #include "format/verify_parts.h"
 
 namespace arenite::format {
 namespace {
 
 bool verify_strip(const MaskView& mask, uint32_t index, const Refusal& refuse) {
-  if (mask.positions == 0 || mask.positions > kMaskPositionsMax) {
-    return refuse("a strip mask has no sensible size", "masks.positions", index, mask.positions,
-                  kMaskPositionsMax);
-  }
   const uint32_t origin = mask.positions - 1;  // where the distance is 0
-  if (mask.values.size() != uint64_t{2} * mask.positions - 1) {
-    return refuse("a strip has 2 * positions - 1 values", "masks.values", index, mask.values.size(),
-                  uint64_t{2} * mask.positions - 1);
-  }
   if (mask.behind > origin || mask.ahead > origin) {
     return refuse("a strip's band is wider than its positions", "masks.behind", index, mask.behind,
                   origin);
@@ -74,22 +66,6 @@ bool verify_row_range(const MaskView& mask, uint32_t row, uint32_t mask_index,
 }
 
 bool verify_tiles(const MaskView& mask, uint32_t index, const Refusal& refuse) {
-  if (mask.positions == 0 || mask.positions > kTileMaskPositionsMax) {
-    return refuse("a tile mask has no sensible size", "masks.positions", index, mask.positions,
-                  kTileMaskPositionsMax);
-  }
-  const uint64_t tiles = uint64_t{mask.tile_columns()} * mask.tile_columns();
-  if (mask.map.size() != tiles) {
-    return refuse("a tile map does not cover its mask", "masks.map", index, mask.map.size(), tiles);
-  }
-  if (mask.bits.size() % kMaskTile != 0) {
-    return refuse("mixed tiles have 32 rows each", "masks.bits", index, mask.bits.size(),
-                  kMaskTile);
-  }
-  if (mask.row_begin.size() != mask.positions || mask.row_end.size() != mask.positions) {
-    return refuse("a tile mask has a range for each row", "masks.row_begin", index,
-                  mask.row_begin.size(), mask.positions);
-  }
   const uint64_t mixed = mask.bits.size() / kMaskTile;
   for (const uint16_t tile : mask.map) {
     if (tile >= kTileMixed + mixed) {
@@ -103,38 +79,66 @@ bool verify_tiles(const MaskView& mask, uint32_t index, const Refusal& refuse) {
   return true;
 }
 
-// Bytes of the lists of a mask, in the metadata.
-uint64_t list_bytes(const MaskView& mask) {
-  return mask.values.size_bytes() + mask.map.size_bytes() + mask.bits.size_bytes() +
-         mask.row_begin.size_bytes() + mask.row_end.size_bytes();
+// The words of a mask without mixed tiles.
+uint64_t least_words(MaskKind kind, uint64_t positions) {
+  if (kind == MaskKind::kBand) return 0;
+  if (kind == MaskKind::kStrip) return 2 * positions - 1;
+  const uint64_t side = (positions + kMaskTile - 1) / kMaskTile;
+  return (side * side + 1) / 2 + 2 * positions;
+}
+
+// That the header is sound and its lists lie within the words, from `begin` on.
+bool verify_record(const ModelReader& model, uint32_t index, uint32_t begin,
+                   const Refusal& refuse) {
+  const MaskRecord& mask = model.mask_record(index);
+  if (mask.kind > static_cast<uint32_t>(MaskKind::kTiles)) {
+    return refuse("a mask is of a kind that this version does not know", "masks.kind", index,
+                  mask.kind, static_cast<uint32_t>(MaskKind::kTiles));
+  }
+  const MaskKind kind = static_cast<MaskKind>(mask.kind);
+  const bool is_band = kind == MaskKind::kBand;
+  const uint32_t most = kind == MaskKind::kTiles ? kTileMaskPositionsMax : kMaskPositionsMax;
+  if (!is_band && (mask.positions == 0 || mask.positions > most)) {
+    return refuse("a mask has no sensible size", "masks.positions", index, mask.positions, most);
+  }
+  const uint64_t least = least_words(kind, mask.positions);
+  const bool fits = kind == MaskKind::kTiles
+                        ? mask.words >= least && (mask.words - least) % kMaskTile == 0
+                        : mask.words == least;
+  if (!fits) {
+    return refuse("a mask has lists of another length than it needs", "masks.words", index,
+                  mask.words, least);
+  }
+  if (mask.first_word != begin || mask.words > model.mask_words() - begin) {
+    return refuse("the lists of masks do not follow each other", "masks.first_word", index,
+                  mask.first_word, begin);
+  }
+  if (mask.positions != 0 &&
+      (model.positions_max() == 0 || model.positions_max() > mask.positions)) {
+    return refuse("a mask is smaller than the model's context", "masks.positions", index,
+                  mask.positions, model.positions_max());
+  }
+  return true;
 }
 
 }  // namespace
 
-bool verify_masks(const ModelReader& model, uint64_t metadata_bytes, const Refusal& refuse) {
-  uint64_t bytes = 0;
+bool verify_masks(const ModelReader& model, const Refusal& refuse) {
+  uint32_t words = 0;
   for (uint32_t i = 0; i < model.masks(); ++i) {
-    if (!model.mask_known(i)) {
-      return refuse("a mask is of a kind that this version does not know", "masks.body", i);
-    }
+    if (!verify_record(model, i, words, refuse)) return false;
+    words += model.mask_record(i).words;
     const MaskView mask = model.mask(i);
-    // A small file could name one large list in many masks, and verifying it would take that often.
-    bytes += list_bytes(mask);
-    if (bytes > metadata_bytes) {
-      return refuse("masks share their lists", "masks", i, bytes, metadata_bytes);
-    }
     // verify_needs refused what is not linked.
-    if constexpr (linked(Feature::kStripMask)) {
+    if constexpr (linked(Need::kStripMask)) {
       if (mask.kind == MaskKind::kStrip && !verify_strip(mask, i, refuse)) return false;
     }
-    if constexpr (linked(Feature::kTileMask)) {
+    if constexpr (linked(Need::kTileMask)) {
       if (mask.kind == MaskKind::kTiles && !verify_tiles(mask, i, refuse)) return false;
     }
-    const bool bounded = mask.positions != 0;
-    if (bounded && (model.positions_max() == 0 || model.positions_max() > mask.positions)) {
-      return refuse("a mask is smaller than the model's context", "masks.positions", i,
-                    mask.positions, model.positions_max());
-    }
+  }
+  if (words != model.mask_words()) {
+    return refuse("no mask has these lists", "mask_words", 0, model.mask_words(), words);
   }
   return true;
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verifies each op by itself: that its tensors are there and fit the columns it uses, and that its
-// parameters make sense.
+// Verifies each op by itself: that what its numbers name is there, as the table of ops says, and
+// then, op by op, that shapes fit each other.
 #include <cmath>
 
-#include "core/checked_math.h"
-#include "core/features.h"
+#include "arenite/checked_math.h"
 #include "format/verify_parts.h"
 
 namespace arenite::format {
@@ -16,263 +15,282 @@ struct OpCheck {
   uint32_t index;  // of the op
   bool causal;     // the model
   const Refusal& refuse;
+  const OpView& op;
+  const OpRow& row;
 
-  bool width(Words field, const ColumnView& view, Checked expected) const {
-    if (view.width != 0 && view.width == expected.saturated()) return true;
-    return refuse("the columns have another width than the op needs", field, index, view.width,
+  Message field(Operand operand) const { return row.operands[operand].field; }
+  Message number_field(uint32_t number) const { return row.numbers[number].field; }
+
+  bool width(Operand operand, Checked expected) const {
+    const uint32_t found = op.views[operand].width;
+    if (found != 0 && found == expected.saturated()) return true;
+    return refuse("the columns have another width than the op needs", field(operand), index, found,
                   expected.saturated());
   }
 
-  bool tensor(Words field, uint32_t tensor, Layout layout) const {
-    if (tensor >= model.tensors()) {
-      return refuse("an op names a tensor that is not there", field, index, tensor,
-                    model.tensors());
-    }
-    if (model.tensor(tensor).layout != layout) {
-      return refuse("an op names a tensor of another layout", field, index);
-    }
-    return true;
+  // A number of parts that an operand is made of.
+  bool divides(uint32_t number, Operand operand) const {
+    const uint32_t parts = op.numbers[number];
+    const uint32_t columns = op.views[operand].width;
+    if (parts != 0 && columns % parts == 0) return true;
+    return refuse("the parts do not divide the columns", number_field(number), index, parts,
+                  columns);
   }
+
+  // REQUIRES: not absent, and verify_numbers.
+  const TensorShape& tensor(uint32_t number) const { return model.tensor(op.numbers[number]); }
+
+  bool has(uint32_t number) const { return op.numbers[number] != kAbsent; }
 
   // A tensor of one row, as wide as `width`.
-  bool vector(Words field, uint32_t index_of_tensor, uint32_t width) const {
-    if (!tensor(field, index_of_tensor, Layout::kRows)) return false;
-    const TensorShape shape = model.tensor(index_of_tensor);
-    if (shape.outputs == 1 && shape.inputs == width) return true;
-    return refuse("a vector has another length than the op needs", field, index, shape.inputs,
-                  width);
+  bool vector(uint32_t number, uint32_t width) const {
+    if (has(number) && tensor(number).outputs == 1 && tensor(number).inputs == width) return true;
+    return refuse("a vector has another length than the op needs", number_field(number), index,
+                  has(number) ? tensor(number).inputs : 0, width);
   }
 
-  bool finite(Words field, float value, bool positive) const {
-    if (std::isfinite(value) && (!positive || value > 0.0f)) return true;
-    return refuse("a number of an op makes no sense", field, index);
+  // A table [positions, width] that reaches as far as the model's sequences do.
+  bool positions(uint32_t number, uint32_t offset, uint32_t width) const {
+    const TensorShape& table = tensor(number);
+    const uint32_t positions = model.positions_max();
+    const Checked needed = Checked(positions) + offset;
+    if (positions == 0 || table.outputs < needed.saturated()) {
+      return refuse("a table of positions is shorter than the context", number_field(number), index,
+                    table.outputs, needed.saturated());
+    }
+    if (table.inputs == width) return true;
+    return refuse("a table of positions has another width than the op needs", number_field(number),
+                  index, table.inputs, width);
   }
 };
 
-bool verify_linear(const OpCheck& check, const LinearOp& op) {
-  if (!check.tensor("linear.tensor", op.tensor, Layout::kGemm)) return false;
-  const TensorShape shape = check.model.tensor(op.tensor);
-  return check.width("linear.input", op.input, shape.inputs) &&
-         check.width("linear.output", op.output, shape.outputs);
-}
-
-// Caches are used in their order. Where nothing is kept from call to call, an op may also take one
-// that an earlier op is done with: it fills what it reads.
-bool verify_attention(const OpCheck& check, const AttentionOp& op, uint32_t& caches_used) {
+bool verify_number(const OpCheck& check, uint32_t number) {
+  const NumberRow& row = check.row.numbers[number];
+  const uint32_t value = check.op.numbers[number];
+  if (row.optional && value == kAbsent) return true;
   const ModelReader& model = check.model;
-  const bool shared = op.cache < caches_used && !check.causal;
-  if ((op.cache != caches_used && !shared) || op.cache >= model.caches()) {
-    return check.refuse("each attention op has its own cache, in order", "attention.cache",
-                        check.index, op.cache, caches_used);
+  uint32_t end = UINT32_MAX;
+  switch (row.type) {
+    case NumberType::kNone:
+      end = 1;
+      break;
+    case NumberType::kCount:
+      return true;
+    case NumberType::kChoice:
+      end = check.row.functions;
+      break;
+    case NumberType::kMatrix:
+    case NumberType::kVector:
+    case NumberType::kRows:
+    case NumberType::kTable:
+      end = model.tensors();
+      break;
+    case NumberType::kCache:
+      end = model.caches();
+      break;
+    case NumberType::kMask:
+      end = model.masks();
+      break;
   }
-  if (!shared) ++caches_used;
-  if (op.mask >= model.masks()) {
-    return check.refuse("an attention op names a mask that is not there", "attention.mask",
-                        check.index, op.mask, model.masks());
+  if (value >= end) {
+    return check.refuse(row.type == NumberType::kChoice ? Message("an op is of an unknown function")
+                                                        : Message("an op names what is not there"),
+                        row.field, check.index, value, end);
   }
-  const CacheShape cache = model.cache(op.cache);
-  if (op.heads == 0 || cache.kv_heads == 0 || op.heads % cache.kv_heads != 0) {
-    return check.refuse("the heads are not a multiple of the key/value heads", "attention.heads",
-                        check.index, op.heads, cache.kv_heads);
-  }
-  if (cache.value_dim == 0) {
-    return check.refuse("an attention op has no values", "caches.value_dim", check.index);
-  }
-  const MaskView mask = model.mask(op.mask);
-  const bool ring = model.cache_behind(op.cache) != kUnlimited;
-  const bool seen = mask.kind == MaskKind::kBand && mask.ahead == 0 &&
-                    mask.behind <= model.cache_behind(op.cache);
-  if (ring && !seen) {
-    return check.refuse("a cache forgets positions that its mask shows", "caches.behind", op.cache,
-                        model.cache_behind(op.cache), mask.behind);
-  }
-  if (op.output.width != 0 && model.slot(op.output.slot).per_output) {
-    return check.refuse("attention needs a row for each token", "attention.output", check.index);
-  }
-  const bool scored = cache.head_dim != 0;
-  if (!scored && (op.query.width != 0 || op.key.width != 0)) {
-    return check.refuse("an attention op has a query but no dimensions", "attention.query",
-                        check.index, op.query.width, 0);
-  }
-  return (!scored ||
-          (check.width("attention.query", op.query, Checked(op.heads) * cache.head_dim) &&
-           check.width("attention.key", op.key, Checked(cache.kv_heads) * cache.head_dim))) &&
-         check.width("attention.value", op.value, Checked(cache.kv_heads) * cache.value_dim) &&
-         check.width("attention.output", op.output, Checked(op.heads) * cache.value_dim);
+  if (!is_tensor(row.type) || row.type == NumberType::kTable) return true;
+  const Layout layout = row.type == NumberType::kMatrix ? Layout::kGemm : Layout::kRows;
+  if (model.tensor(value).layout == layout) return true;
+  return check.refuse("an op names a tensor of another layout", row.field, check.index);
 }
 
-// A table [positions, width] that reaches as far as the model's sequences do.
-bool verify_positions(const OpCheck& check, Words field, uint32_t tensor, uint32_t offset,
-                      uint32_t width) {
-  if (!check.tensor(field, tensor, Layout::kRows)) return false;
-  const TensorShape shape = check.model.tensor(tensor);
-  const uint32_t positions = check.model.positions_max();
-  const Checked needed = Checked(positions) + offset;
-  if (positions == 0 || shape.outputs < needed.saturated()) {
-    return check.refuse("a table of positions is shorter than the context", field, check.index,
-                        shape.outputs, needed.saturated());
+bool verify_numbers(const OpCheck& check) {
+  for (uint32_t i = 0; i < kOpNumbers; ++i) {
+    if (!verify_number(check, i)) return false;
   }
-  if (shape.inputs != width) {
-    return check.refuse("a table of positions has another width than the op needs", field,
-                        check.index, shape.inputs, width);
+  for (uint32_t i = 0; i < kOpReals; ++i) {
+    const RealRow& row = check.row.reals[i];
+    const float value = check.op.reals[i];
+    const bool is_right = row.type == RealType::kNone       ? value == 0.0f
+                          : row.type == RealType::kPositive ? value > 0.0f
+                                                            : true;
+    if (!is_right || !std::isfinite(value)) {
+      return check.refuse("a number of an op makes no sense", row.field, check.index);
+    }
   }
   return true;
 }
 
-bool verify_token_table(const OpCheck& check, const EmbeddingOp& op) {
-  const ModelReader& model = check.model;
-  if (op.tokens >= model.tensors()) {
-    return check.refuse("an op names a tensor that is not there", "embedding.tokens", check.index,
-                        op.tokens, model.tensors());
-  }
-  const TensorShape table = model.tensor(op.tokens);
-  if (model.vocab_size() == 0 || table.outputs < model.vocab_size()) {
-    return check.refuse("an embedding has fewer rows than there are tokens", "embedding.tokens",
-                        check.index, table.outputs, model.vocab_size());
-  }
-  return check.width("embedding.output", op.output, table.inputs);
+bool verify_linear(const OpCheck& check) {
+  const TensorShape& weights = check.tensor(LinearOp::kTensor);
+  return check.width(kInput, weights.inputs) && check.width(kOutput, weights.outputs);
 }
 
-bool verify_types(const OpCheck& check, const EmbeddingOp& op) {
-  if (!check.tensor("embedding.types", op.types, Layout::kRows)) return false;
-  const TensorShape table = check.model.tensor(op.types);
-  if (table.outputs == 0) {
-    return check.refuse("a table of token types has no rows", "embedding.types", check.index, 0, 1);
+bool verify_attention(const OpCheck& check) {
+  const uint32_t heads = check.op.numbers[AttentionOp::kHeads];
+  const uint32_t cache_index = check.op.numbers[AttentionOp::kCache];
+  const CacheView& cache = check.model.cache(cache_index);
+  const uint32_t kv_heads = cache.shape.kv_heads;
+  if (heads == 0 || kv_heads == 0 || heads % kv_heads != 0) {
+    return check.refuse("the heads are not a multiple of the key/value heads",
+                        check.number_field(AttentionOp::kHeads), check.index, heads, kv_heads);
   }
-  return check.width("embedding.output", op.output, table.inputs);
+  if (cache.shape.value_dim == 0) {
+    return check.refuse("an attention op has no values", "caches.value_dim", check.index);
+  }
+  const MaskRecord& mask = check.model.mask_record(check.op.numbers[AttentionOp::kMask]);
+  const bool seen = mask.kind == static_cast<uint32_t>(MaskKind::kBand) && mask.lookahead == 0 &&
+                    mask.lookback <= cache.lookback;
+  if (cache.lookback != kUnlimited && !seen) {
+    return check.refuse("a cache forgets positions that its mask shows", "caches.lookback",
+                        cache_index, cache.lookback, mask.lookback);
+  }
+  const uint32_t head_dim = cache.shape.head_dim;
+  const ColumnView* const views = check.op.views;
+  if (head_dim == 0 && (views[kQuery].width != 0 || views[kKey].width != 0)) {
+    return check.refuse("an attention op has a query but no dimensions", check.field(kQuery),
+                        check.index, views[kQuery].width, 0);
+  }
+  return (head_dim == 0 || (check.width(kQuery, Checked(heads) * head_dim) &&
+                            check.width(kKey, Checked(kv_heads) * head_dim))) &&
+         check.width(kValue, Checked(kv_heads) * cache.shape.value_dim) &&
+         check.width(kOutput, Checked(heads) * cache.shape.value_dim);
 }
 
 // Positions without padding are counted in the ids of the call, which must be those of the whole
 // sequence.
-bool verify_padding(const OpCheck& check, const EmbeddingOp& op) {
-  if (op.padding_id == kNoPadding) return true;
-  if (op.tokens == kNoTensor || op.positions == kNoTensor || op.position_offset == 0 ||
-      op.padding_id >= check.model.vocab_size()) {
-    return check.refuse("a padding id needs tokens, positions and a row of its own",
-                        "embedding.padding_id", check.index, op.padding_id,
-                        check.model.vocab_size());
+bool verify_padding(const OpCheck& check) {
+  const uint32_t padding_id = check.op.numbers[EmbeddingOp::kPaddingId];
+  if (padding_id == kAbsent) return true;
+  const Message field = check.number_field(EmbeddingOp::kPaddingId);
+  if (!check.has(EmbeddingOp::kTokens) || !check.has(EmbeddingOp::kPositions) ||
+      check.op.numbers[EmbeddingOp::kPositionOffset] == 0 ||
+      padding_id >= check.model.vocab_size()) {
+    return check.refuse("a padding id needs tokens, positions and a row of its own", field,
+                        check.index, padding_id, check.model.vocab_size());
   }
-  return !check.causal || check.refuse("a causal model has no padding id", "embedding.padding_id",
-                                       check.index, op.padding_id, kNoPadding);
+  return !check.causal ||
+         check.refuse("a causal model has no padding id", field, check.index, padding_id, kAbsent);
 }
 
-bool verify_embedding(const OpCheck& check, const EmbeddingOp& op) {
-  const ModelReader& model = check.model;
-  if (op.output.width == 0 || model.slot(op.output.slot).per_output) {
-    return check.refuse("an embedding needs a row for each token", "embedding.output", check.index);
+bool verify_embedding(const OpCheck& check) {
+  const Message tokens_field = check.number_field(EmbeddingOp::kTokens);
+  if (!check.has(EmbeddingOp::kTokens)) {
+    if (check.has(EmbeddingOp::kTypes) || !check.has(EmbeddingOp::kPositions)) {
+      return check.refuse("an embedding without tokens has positions alone", tokens_field,
+                          check.index);
+    }
+  } else {
+    const TensorShape& table = check.tensor(EmbeddingOp::kTokens);
+    const uint32_t vocab_size = check.model.vocab_size();
+    if (vocab_size == 0 || table.outputs < vocab_size) {
+      return check.refuse("an embedding has fewer rows than there are tokens", tokens_field,
+                          check.index, table.outputs, vocab_size);
+    }
+    if (!check.width(kOutput, table.inputs)) return false;
   }
-  if (op.tokens == kNoTensor && (op.types != kNoTensor || op.positions == kNoTensor)) {
-    return check.refuse("an embedding without tokens has positions alone", "embedding.tokens",
-                        check.index);
-  }
-  return verify_padding(check, op) && (op.tokens == kNoTensor || verify_token_table(check, op)) &&
-         check.finite("embedding.scale", op.scale, false) &&
-         (op.positions == kNoTensor || verify_positions(check, "embedding.positions", op.positions,
-                                                        op.position_offset, op.output.width)) &&
-         (op.types == kNoTensor || verify_types(check, op));
+  return verify_padding(check) &&
+         (!check.has(EmbeddingOp::kPositions) ||
+          check.positions(EmbeddingOp::kPositions, check.op.numbers[EmbeddingOp::kPositionOffset],
+                          check.op.views[kOutput].width)) &&
+         (!check.has(EmbeddingOp::kTypes) ||
+          check.width(kOutput, check.tensor(EmbeddingOp::kTypes).inputs));
 }
 
-bool verify_norm(const OpCheck& check, const NormOp& op) {
-  if (op.kind > NormKind::kLength) {
-    return check.refuse("a norm is of an unknown kind", "norm.kind", check.index,
-                        static_cast<uint64_t>(op.kind), static_cast<uint64_t>(NormKind::kLength));
+bool verify_norm(const OpCheck& check) {
+  const uint32_t width = check.op.views[kInput].width;
+  if (!check.divides(NormOp::kGroups, kInput) || !check.width(kOutput, width)) return false;
+  const bool has_bias = check.has(NormOp::kBias);
+  if (check.op.choice<NormKind>(NormOp::kKind) == NormKind::kLength) {
+    if (!check.has(NormOp::kGain) && !has_bias) return true;
+    return check.refuse("a norm by length has no gain and no bias",
+                        check.number_field(NormOp::kGain), check.index);
   }
-  if (op.groups == 0 || op.input.width % op.groups != 0) {
-    return check.refuse("a norm's groups do not divide its columns", "norm.groups", check.index,
-                        op.groups, op.input.width);
-  }
-  if (!check.width("norm.output", op.output, op.input.width) ||
-      !check.finite("norm.epsilon", op.epsilon, true)) {
-    return false;
-  }
-  if (op.kind == NormKind::kLength) {
-    if (op.gain == kNoTensor && op.bias == kNoTensor) return true;
-    return check.refuse("a norm by length has no gain and no bias", "norm.gain", check.index);
-  }
-  const uint32_t width = op.input.width / op.groups;
-  return check.vector("norm.gain", op.gain, width) &&
-         (op.bias == kNoTensor || check.vector("norm.bias", op.bias, width));
+  const uint32_t part = width / check.op.numbers[NormOp::kGroups];
+  return check.vector(NormOp::kGain, part) && (!has_bias || check.vector(NormOp::kBias, part));
 }
 
-bool verify_rope(const OpCheck& check, const RopeOp& op) {
-  if (op.target.width == 0 || check.model.slot(op.target.slot).per_output) {
-    return check.refuse("a rotation needs a row for each token", "rope.target", check.index);
-  }
-  if (op.heads == 0 || op.target.width % op.heads != 0) {
-    return check.refuse("a rotation's heads do not divide its columns", "rope.heads", check.index,
-                        op.heads, op.target.width);
-  }
-  if (!check.tensor("rope.angles", op.angles, Layout::kRows)) return false;
-  const uint32_t rotary_dim = check.model.tensor(op.angles).inputs;
-  if (rotary_dim % 2 != 0 || rotary_dim > op.target.width / op.heads) {
+bool verify_rope(const OpCheck& check) {
+  const uint32_t width = check.op.views[kInput].width;
+  if (!check.divides(RopeOp::kHeads, kInput) || !check.width(kOutput, width)) return false;
+  const uint32_t rotary_dim = check.tensor(RopeOp::kAngles).inputs;
+  const uint32_t head_dim = width / check.op.numbers[RopeOp::kHeads];
+  if (rotary_dim % 2 != 0 || rotary_dim > head_dim) {
     return check.refuse("a rotation turns more dimensions than a head has, or an odd number",
-                        "rope.angles", check.index, rotary_dim, op.target.width / op.heads);
+                        check.number_field(RopeOp::kAngles), check.index, rotary_dim, head_dim);
   }
-  return verify_positions(check, "rope.angles", op.angles, 0, rotary_dim);
+  return check.positions(RopeOp::kAngles, 0, rotary_dim);
 }
 
-bool verify_activation(const OpCheck& check, const ActivationOp& op) {
-  if (op.kind > ActivationKind::kSigmoid) {
-    return check.refuse("an activation is of an unknown kind", "activation.kind", check.index,
-                        static_cast<uint64_t>(op.kind),
-                        static_cast<uint64_t>(ActivationKind::kSigmoid));
+bool verify_activation(const OpCheck& check) {
+  const uint32_t width = check.op.views[kInput].width;
+  const bool is_cap = check.op.choice<Activation>(ActivationOp::kKind) == Activation::kSoftCap;
+  if (is_cap && !(check.op.reals[ActivationOp::kParameter] > 0.0f)) {
+    return check.refuse("a number of an op makes no sense",
+                        check.row.reals[ActivationOp::kParameter].field, check.index);
   }
-  if (op.kind == ActivationKind::kSoftCap && !check.finite("activation.cap", op.cap, true)) {
-    return false;
-  }
-  return check.width("activation.target", op.target, op.target.width) &&
-         (op.factor.width == 0 || check.width("activation.factor", op.factor, op.target.width));
+  return check.width(kOutput, width) &&
+         (check.op.views[kFactor].width == 0 || check.width(kFactor, width));
 }
 
-bool verify_select(const OpCheck& check, const SelectOp& op) {
-  if (!check.width("select.output", op.output, op.input.width)) return false;
-  if (check.model.slot(op.input.slot).per_output) {
-    return check.refuse("a selection needs a row for each token", "select.input", check.index);
-  }
-  if (op.kind > SelectKind::kLast) {
-    return check.refuse("a selection is of an unknown kind", "select.kind", check.index,
-                        static_cast<uint64_t>(op.kind), static_cast<uint64_t>(SelectKind::kLast));
-  }
-  if ((op.kind != SelectKind::kAsAsked) != check.model.pooled()) {
-    return check.refuse("either all selections of a model pool, or none", "select.kind",
-                        check.index, static_cast<uint64_t>(op.kind), 0);
-  }
-  return true;
+bool verify_add(const OpCheck& check) {
+  const uint32_t width = check.op.views[kInput].width;
+  return check.width(kOther, width) && check.width(kOutput, width);
 }
 
-bool verify_op(const OpCheck& check, const OpView& op, uint32_t& caches_used) {
-  using enum Feature;
-  switch (op.kind) {
+bool verify_select(const OpCheck& check) {
+  const bool pools = check.op.choice<SelectKind>(SelectOp::kKind) != SelectKind::kAsAsked;
+  if (pools != check.model.pooled()) {
+    return check.refuse("either all selections of a model pool, or none",
+                        check.number_field(SelectOp::kKind), check.index, pools, 0);
+  }
+  return check.width(kOutput, check.op.views[kInput].width);
+}
+
+// verify_flow refused kinds that are not known, and verify_needs what is not linked.
+bool verify_shapes(const OpCheck& check) {
+  switch (check.op.kind) {
     case OpKind::kLinear:
-      if constexpr (linked(kLinear)) return verify_linear(check, op.linear);
+      if constexpr (linked(OpKind::kLinear)) return verify_linear(check);
       break;
     case OpKind::kAttention:
-      if constexpr (linked(kAttention)) return verify_attention(check, op.attention, caches_used);
+      if constexpr (linked(OpKind::kAttention)) return verify_attention(check);
       break;
     case OpKind::kEmbedding:
-      if constexpr (linked(kEmbedding)) return verify_embedding(check, op.embedding);
+      if constexpr (linked(OpKind::kEmbedding)) return verify_embedding(check);
       break;
     case OpKind::kNorm:
-      if constexpr (kNormsLinked) return verify_norm(check, op.norm);
+      if constexpr (linked(OpKind::kNorm)) return verify_norm(check);
       break;
     case OpKind::kRope:
-      if constexpr (linked(kRope)) return verify_rope(check, op.rope);
+      if constexpr (linked(OpKind::kRope)) return verify_rope(check);
       break;
     case OpKind::kActivation:
-      if constexpr (kActivationsLinked) return verify_activation(check, op.activation);
+      if constexpr (linked(OpKind::kActivation)) return verify_activation(check);
       break;
     case OpKind::kAdd:
-      if constexpr (linked(kAdd))
-        return check.width("add.target", op.add.target, op.add.other.width);
+      if constexpr (linked(OpKind::kAdd)) return verify_add(check);
       break;
     case OpKind::kSelect:
-      if constexpr (linked(kSelect)) return verify_select(check, op.select);
-      break;
-    case OpKind::kNone:
+      if constexpr (linked(OpKind::kSelect)) return verify_select(check);
       break;
   }
-  // verify_flow and verify_needs refused nearly all of these.
-  return check.refuse("an op is of a kind that is not known", "ops.body", check.index);
+  return check.refuse("an op is of a kind that is not known", "ops.kind", check.index);
+}
+
+// Ops use caches in their order. Where nothing is kept from call to call, an op may also take one
+// that an earlier op is done with: it fills what it reads.
+bool verify_cache_order(const OpCheck& check, uint32_t& caches_used) {
+  for (uint32_t i = 0; i < kOpNumbers; ++i) {
+    if (check.row.numbers[i].type != NumberType::kCache) continue;
+    const uint32_t cache = check.op.numbers[i];
+    if (cache < caches_used && !check.causal) continue;
+    if (cache != caches_used) {
+      return check.refuse("each attention op has its own cache, in order", check.number_field(i),
+                          check.index, cache, caches_used);
+    }
+    ++caches_used;
+  }
+  return true;
 }
 
 }  // namespace
@@ -282,7 +300,12 @@ bool verify_ops(const ModelReader& model, const Refusal& refuse) {
   const bool causal = model.causal();
   uint32_t caches_used = 0;
   for (uint32_t i = 0; i < model.ops(); ++i) {
-    if (!verify_op({model, i, causal, refuse}, model.op(i), caches_used)) return false;
+    const OpView& op = model.op(i);
+    const OpCheck check = {model, i, causal, refuse, op, row_of(op.kind)};
+    if (!verify_cache_order(check, caches_used) || !verify_numbers(check) ||
+        !verify_shapes(check)) {
+      return false;
+    }
   }
   if (caches_used != model.caches()) {
     return refuse("no attention op uses a cache", "caches", caches_used, model.caches(),

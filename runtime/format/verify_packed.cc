@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verifies the packed weights of each target: places, sizes, the arena formula, that the bytes
 // between segments are zero, the self-test behind them, and, apart from these, the checksums.
-#include <cstring>
+#include <algorithm>
 
 #include "core/crc32c.h"
 #include "format/self_test_layout.h"
@@ -28,15 +28,6 @@ bool verify_target(const PackedView& packed, uint32_t index, uint32_t targets_se
   if ((targets_seen & bit(target)) != 0) {
     return refuse("a target appears twice", "packed.target", index);
   }
-  const Packing expected = packing_of(target);
-  if (packed.packing.nr != expected.nr) {
-    return refuse("the packing is not that of its target", "packed.nr", index, packed.packing.nr,
-                  expected.nr);
-  }
-  if (packed.packing.mr != expected.mr) {
-    return refuse("the packing is not that of its target", "packed.mr", index, packed.packing.mr,
-                  expected.mr);
-  }
   return true;
 }
 
@@ -47,17 +38,16 @@ std::span<const std::byte> part(std::span<const std::byte> file, uint64_t begin,
 
 // Within what follows byte `begin_min`, and nothing but zeros between the two.
 bool verify_segment(std::span<const std::byte> file, const SegmentView& segment, uint64_t begin_min,
-                    Words field, uint32_t index, const Refusal& refuse) {
+                    Message field, uint32_t index, const Refusal& refuse) {
   const uint64_t end_max = file.size() - sizeof(Footer);
-  if (segment.offset % kSegmentAlignment != 0 || segment.offset < begin_min ||
-      segment.offset > end_max) {
-    return refuse("a segment is misplaced", field, index, segment.offset, begin_min);
+  if (segment.begin() < begin_min || segment.begin() > end_max) {
+    return refuse("a segment is misplaced", field, index, segment.begin(), begin_min);
   }
-  if (segment.bytes > end_max - segment.offset) {
-    return refuse("a segment does not fit the file", field, index, segment.bytes,
-                  end_max - segment.offset);
+  if (segment.bytes() > end_max - segment.begin()) {
+    return refuse("a segment does not fit the file", field, index, segment.bytes(),
+                  end_max - segment.begin());
   }
-  if (!all_zero(part(file, begin_min, segment.offset))) {
+  if (!all_zero(part(file, begin_min, segment.begin()))) {
     return refuse("the bytes before a segment are not zero", field, index);
   }
   return true;
@@ -67,7 +57,7 @@ bool verify_segment(std::span<const std::byte> file, const SegmentView& segment,
 bool verify_self_test(const ModelReader& model, std::span<const std::byte> file, uint64_t& end,
                       const Refusal& refuse) {
   const SelfTestView test = model.self_test();
-  if (test.segment.bytes == 0) {
+  if (test.segment.length == 0) {
     if (test.segment.offset == 0 && test.segment.crc32c == 0 && test.tokens == 0) return true;
     return refuse("a self-test without bytes is not empty", "self_test");
   }
@@ -77,82 +67,115 @@ bool verify_self_test(const ModelReader& model, std::span<const std::byte> file,
                   test.tokens, tokens_max);
   }
   const uint64_t bytes = self_test_layout(model, test.tokens).bytes;
-  if (test.segment.bytes != bytes) {
-    return refuse("the self-test is not as long as its parts", "self_test.segment.bytes", 0,
-                  test.segment.bytes, bytes);
+  if (test.segment.bytes() != bytes) {
+    return refuse("the self-test is not as long as its parts", "self_test.segment.length", 0,
+                  test.segment.bytes(), bytes);
   }
   if (!verify_segment(file, test.segment, end, "self_test.segment", 0, refuse)) return false;
-  end = test.segment.offset + test.segment.bytes;
+  end = test.segment.end();
   return true;
 }
 
-bool verify_tensor_places(const ModelReader& model, uint32_t index, const PackedView& packed,
-                          const Refusal& refuse) {
-  if (packed.segment.bytes < kReadAheadBytes) {
-    return refuse("a segment has no room for what kernels read ahead", "packed.segment.bytes",
-                  index, packed.segment.bytes, kReadAheadBytes);
+// REQUIRES: a place for each tensor.
+bool verify_tensor_places(const ModelReader& model, uint32_t index, const Refusal& refuse) {
+  const PackedView& packed = model.packed(index);
+  if (packed.segment.length == 0) {
+    return refuse("a segment has no room for what kernels read ahead", "packed.segment.length",
+                  index, 0, 1);
   }
-  if (model.tensor_offsets(index) != model.tensors()) {
-    return refuse("a target has a place for each tensor", "packed.tensor_offsets", index,
-                  model.tensor_offsets(index), model.tensors());
-  }
+  const uint64_t end_max = packed.segment.bytes() - kReadAheadBytes;
   Checked end = 0;
   for (uint32_t i = 0; i < model.tensors(); ++i) {
     const uint64_t offset = model.tensor_offset(index, i);
-    if (offset % kSegmentAlignment != 0 || offset < end.saturated()) {
-      return refuse("packed tensors overlap or are misaligned", "packed.tensor_offsets", i, offset,
-                    end.saturated());
+    if (offset < end.saturated()) {
+      return refuse("packed tensors overlap", "tensor_offsets", i, offset, end.saturated());
     }
-    const TensorShape shape = model.tensor(i);
-    if (shape.outputs == 0 || shape.inputs == 0) {
-      return refuse("a tensor is empty", "tensors", i);
-    }
-    if (shape.layout != Layout::kGemm && shape.layout != Layout::kRows) {
-      return refuse("a tensor has an unknown layout", "tensors.layout", i);
-    }
-    end = Checked(offset) + stored_bytes(shape, packed.packing);
-    if (end.saturated() > packed.segment.bytes - kReadAheadBytes) {
-      return refuse("a packed tensor reaches beyond its segment", "packed.tensor_offsets", i,
-                    end.saturated(), packed.segment.bytes - kReadAheadBytes);
+    end = Checked(offset) + stored_bytes(model.tensor(i), packed.packing(model.tensor(i).type));
+    if (end.saturated() > end_max) {
+      return refuse("a packed tensor reaches beyond its segment", "tensor_offsets", i,
+                    end.saturated(), end_max);
     }
   }
   return true;
+}
+
+bool verify_formula(const ModelReader& model, uint32_t index, const Refusal& refuse) {
+  arenite::ArenaFormula expected;
+  const Target target = static_cast<Target>(model.packed(index).target);
+  if (!derive_formula(model, target, expected)) {
+    return refuse("the arena is larger than the formula can say", "packed.formula", index);
+  }
+  const arenite::ArenaFormula found = model.formula(index);
+  return found == expected ||
+         refuse("the arena formula is not that of the program", "packed.formula", index,
+                found.activation_bytes_per_token, expected.activation_bytes_per_token);
+}
+
+// Writes a coefficient, which has 32 bits.
+bool fit(Checked bytes, uint32_t& coefficient) {
+  coefficient = static_cast<uint32_t>(bytes.saturated());
+  return bytes.saturated() <= UINT32_MAX;
+}
+
+// Adds a cache to the group of those that hold as many positions.
+bool add_cache(const CacheView& cache, TensorType kv_type, Packing packing,
+               arenite::ArenaFormula& formula) {
+  uint32_t g = 0;
+  while (g < formula.group_count &&
+         (formula.groups[g].lookback != cache.lookback || formula.groups[g].kv_type != kv_type)) {
+    ++g;
+  }
+  if (g == kCacheGroupsMax) return false;
+  arenite::CacheGroup& group = formula.groups[g];
+  if (g == formula.group_count) {
+    group.lookback = cache.lookback;
+    group.kv_type = kv_type;
+    ++formula.group_count;
+  }
+  return fit(Checked(group.bytes_per_panel) + cache_bytes_per_panel(packing, cache.shape),
+             group.bytes_per_panel) &&
+         fit(Checked(group.bytes_per_page) + cache_bytes_per_page(packing, cache.shape),
+             group.bytes_per_page);
 }
 
 }  // namespace
 
-bool derive_formula(const ModelReader& model, Packing packing, ArenaFormula& formula) {
+bool verify_tensors(const ModelReader& model, const Refusal& refuse) {
+  for (uint32_t i = 0; i < model.tensors(); ++i) {
+    const TensorShape& shape = model.tensor(i);
+    if (shape.outputs == 0 || shape.inputs == 0) return refuse("a tensor is empty", "tensors", i);
+    if (shape.layout > Layout::kRows || shape.reserved != 0) {
+      return refuse("a tensor has an unknown layout", "tensors.layout", i,
+                    static_cast<uint32_t>(shape.layout), static_cast<uint32_t>(Layout::kRows));
+    }
+    if (!supported(shape.type)) {
+      return refuse("a tensor has a type that this version does not compute with", "tensors.type",
+                    i, static_cast<uint32_t>(shape.type), static_cast<uint32_t>(TensorType::kF32));
+    }
+  }
+  return true;
+}
+
+bool derive_formula(const ModelReader& model, Target target, arenite::ArenaFormula& formula) {
+  const Packing packing = packing_of(target, TensorType::kF32);
   formula = {};
   formula.nr = packing.nr;
-  formula.score_rows = model.caches() == 0 ? 0 : packing.mr;
-  Checked columns[2] = {0, 0};  // of tokens, of outputs
-  for (uint32_t i = 0; i < model.slots(); ++i) {
-    const SlotView slot = model.slot(i);
-    const Checked end = Checked(slot.column) + slot.width;
-    Checked& most = columns[slot.per_output ? 1 : 0];
-    if (end.saturated() > most.saturated()) most = end;
+  for (uint32_t i = 0; i < model.ops(); ++i) {
+    const OpKind kind = model.op(i).kind;
+    if (known(kind) && row_of(kind).scratch == Scratch::kScores) formula.score_rows = packing.mr;
   }
-  const Checked per_token = columns[0] * sizeof(float);
-  const Checked per_output = columns[1] * sizeof(float);
-  formula.activation_bytes_per_token = per_token.saturated();
-  formula.activation_bytes_per_output = per_output.saturated();
-  bool ok = per_token.ok() && per_output.ok();
-  for (uint32_t i = 0; i < model.caches() && ok; ++i) {
-    uint32_t g = 0;
-    while (g < formula.group_count && formula.groups[g].behind != model.cache_behind(i)) ++g;
-    if (g == kCacheGroupsMax) return false;
-    CacheGroup& group = formula.groups[g];
-    if (g == formula.group_count) {
-      group.behind = model.cache_behind(i);
-      ++formula.group_count;
+  uint64_t floats[2] = {0, 0};  // of tokens, of outputs
+  for (uint32_t i = 0; i < model.slots(); ++i) {
+    const SlotView& slot = model.slot(i);
+    uint64_t& most = floats[slot.per_output != 0 ? 1 : 0];
+    most = std::max(most, uint64_t{slot.offset} + slot.width);
+  }
+  bool ok = fit(Checked(floats[0]) * sizeof(float), formula.activation_bytes_per_token) &&
+            fit(Checked(floats[1]) * sizeof(float), formula.activation_bytes_per_output);
+  for (const TensorType kv_type : kKvTypes) {
+    for (uint32_t i = 0; i < model.caches() && ok; ++i) {
+      ok = add_cache(model.cache(i), kv_type, packing_of(target, kv_type), formula);
     }
-    const Checked per_panel =
-        Checked(group.bytes_per_panel) + cache_bytes_per_panel(packing, model.cache(i));
-    const Checked per_page =
-        Checked(group.bytes_per_page) + cache_bytes_per_page(packing, model.cache(i));
-    group.bytes_per_panel = per_panel.saturated();
-    group.bytes_per_page = per_page.saturated();
-    ok = per_panel.ok() && per_page.ok();
   }
   return ok;
 }
@@ -162,21 +185,24 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
   const uint64_t end_max = file.size() - sizeof(Footer);
   uint64_t end = metadata_bytes;  // of what is accounted for
   uint32_t targets_seen = 0;
+  const uint32_t targets = model.packed_count();
+  if (model.tensor_offsets() != targets * model.tensors()) {
+    return refuse("each target has a place for each tensor", "tensor_offsets", 0,
+                  model.tensor_offsets(), targets * model.tensors());
+  }
+  if (model.cache_groups() % targets != 0) {
+    return refuse("each target has equally many groups of caches", "cache_groups", 0,
+                  model.cache_groups(), targets);
+  }
   for (uint32_t i = 0; i < model.packed_count(); ++i) {
-    const PackedView packed = model.packed(i);
+    const PackedView& packed = model.packed(i);
     if (!verify_target(packed, i, targets_seen, refuse) ||
         !verify_segment(file, packed.segment, end, "packed.segment", i, refuse) ||
-        !verify_tensor_places(model, i, packed, refuse)) {
+        !verify_tensor_places(model, i, refuse) || !verify_formula(model, i, refuse)) {
       return false;
     }
     targets_seen |= 1u << packed.target;
-    ArenaFormula formula;
-    if (model.cache_groups(i) > kCacheGroupsMax ||
-        !derive_formula(model, packed.packing, formula) || !(formula == packed.formula)) {
-      return refuse("the arena formula is not that of the program", "packed.formula", i,
-                    packed.formula.activation_bytes_per_token, formula.activation_bytes_per_token);
-    }
-    end = packed.segment.offset + packed.segment.bytes;
+    end = packed.segment.end();
   }
   if (!verify_self_test(model, file, end, refuse)) return false;
   if (!all_zero(part(file, end, end_max))) {
@@ -187,8 +213,9 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
 
 bool verify_segment_checksums(const ModelReader& model, std::span<const std::byte> file,
                               const Refusal& refuse) {
-  const auto whole = [&](const SegmentView& segment, Words reason, Words field, uint32_t index) {
-    const uint32_t crc = crc32c(part(file, segment.offset, segment.offset + segment.bytes));
+  const auto whole = [&](const SegmentView& segment, Message reason, Message field,
+                         uint32_t index) {
+    const uint32_t crc = crc32c(part(file, segment.begin(), segment.end()));
     return crc == segment.crc32c || refuse(reason, field, index, crc, segment.crc32c);
   };
   for (uint32_t i = 0; i < model.packed_count(); ++i) {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "arenite/status.h"
-#include "core/words.h"
+#include "core/message.h"
 #include "format/file_layout.h"
 #include "format/reader.h"
 #include "format/tokenizer_reader.h"
@@ -16,9 +16,9 @@ class Refusal {
   explicit Refusal(Diagnostic& why) : why_(why) {}
 
   // Always return false, so that a check reads: return refuse(...).
-  bool operator()(Words reason, Words field, uint32_t index = 0) const;
+  bool operator()(Message reason, Message field, uint32_t index = 0) const;
   template <typename Found, typename Expected = uint32_t>
-  bool operator()(Words reason, Words field, uint32_t index, Found found,
+  bool operator()(Message reason, Message field, uint32_t index, Found found,
                   Expected expected = 0) const {
     // There are many calls; most pass 32-bit numbers, which halves their code.
     if constexpr (sizeof(found) <= sizeof(uint32_t) && sizeof(expected) <= sizeof(uint32_t)) {
@@ -31,17 +31,19 @@ class Refusal {
   }
 
  private:
-  bool narrow(Words reason, Words field, uint32_t index, uint32_t found, uint32_t expected) const;
-  bool wide(Words reason, Words field, uint32_t index, uint64_t found, uint64_t expected) const;
+  bool narrow(Message reason, Message field, uint32_t index, uint32_t found,
+              uint32_t expected) const;
+  bool wide(Message reason, Message field, uint32_t index, uint64_t found, uint64_t expected) const;
 
   Diagnostic& why_;
 };
 
 bool verify_needs(std::span<const std::byte> file, const Refusal& refuse);
+bool verify_tensors(const ModelReader& model, const Refusal& refuse);
 bool verify_slots(const ModelReader& model, const Refusal& refuse);
 bool verify_flow(const ModelReader& model, const Refusal& refuse);
 bool verify_ops(const ModelReader& model, const Refusal& refuse);
-bool verify_masks(const ModelReader& model, uint64_t metadata_bytes, const Refusal& refuse);
+bool verify_masks(const ModelReader& model, const Refusal& refuse);
 bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
                    uint64_t metadata_bytes, const Refusal& refuse);
 bool verify_segment_checksums(const ModelReader& model, std::span<const std::byte> file,

@@ -3,7 +3,7 @@
 // tokens stand for the bytes that made them.
 #include <cstring>
 
-#include "core/features.h"
+#include "core/needs.h"
 #include "core/utf8.h"
 #include "format/tokenizer_reader.h"
 #include "format/verify_parts.h"
@@ -16,7 +16,7 @@ constexpr uint32_t kLowLine = 0x2581;  // what SentencePiece writes for a space
 
 bool verify_choices(const TokenizerView& view, const Refusal& refuse) {
   const struct {
-    Words field;
+    Message field;
     uint32_t found, count;
   } choices[] = {
       {"tokenizer.kind", static_cast<uint32_t>(view.kind), kTokenizerKinds},

@@ -9,8 +9,8 @@ namespace {
 
 enum class Presence { kAbsent, kOptional, kNeeded };
 
-bool verify_ranges(std::span<const uint32_t> ranges, Presence presence, uint32_t least, Words field,
-                   const Refusal& refuse) {
+bool verify_ranges(std::span<const uint32_t> ranges, Presence presence, uint32_t least,
+                   Message field, const Refusal& refuse) {
   const bool is_wrong =
       ranges.empty() ? presence == Presence::kNeeded : presence == Presence::kAbsent;
   if (ranges.size() % 2 != 0 || ranges.size() / 2 > kRangesMax || is_wrong) {

@@ -5,6 +5,7 @@
 // end of a row.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 
@@ -29,17 +30,14 @@ using RowExtremesKernel = void (*)(size_t bytes, const float* x, float* extremes
 // where both are the same infinity. x and y may be the same.
 using ExpSumKernel = void (*)(size_t bytes, const float* x, const float* max, float* y, float* sum);
 
-// y = a + b; y may be a or b.
-using AddKernel = void (*)(size_t bytes, const float* a, const float* b, float* y);
+// y = a + b, or a * b; y may be a or b.
+using BinaryKernel = void (*)(size_t bytes, const float* a, const float* b, float* y);
+
+// y = a + *constant, or a * *constant; y may be a.
+using WithConstantKernel = void (*)(size_t bytes, const float* a, const float* constant, float* y);
 
 // *sum += the sum of x [bytes / 4]. REQUIRES: bytes > 0.
 using SumKernel = void (*)(size_t bytes, const float* x, float* sum);
-
-// y = a * b; y may be a or b.
-using MultiplyKernel = AddKernel;
-
-// y = a + *term; y may be a.
-using AddConstantKernel = AddKernel;
 
 // y = f(x); y may be x.
 using UnaryKernel = void (*)(size_t bytes, const float* x, float* y);
@@ -48,32 +46,42 @@ using UnaryKernel = void (*)(size_t bytes, const float* x, float* y);
 // parts; y may be x.
 using RotateKernel = void (*)(size_t bytes, const float* x, const float* angles, float* y);
 
-// y = a * *factor; y may be a.
-using ScaleKernel = void (*)(size_t bytes, const float* a, const float* factor, float* y);
-
 // y [columns, rows] = x [rows, columns] transposed. Strides are in bytes.
 using TransposeKernel = void (*)(size_t rows, size_t columns, const float* x, size_t x_stride_bytes,
                                  float* y, size_t y_stride_bytes);
 
 inline constexpr uint32_t kRowsMax = 8;  // of any kernel set
 
+// Products with weights of one type.
+struct WeightKernels {
+  Packing packing;
+  GemmKernel gemm[kRowsMax + 1];  // [rows]: the kernel that suits this many rows, up to mr
+};
+inline constexpr uint32_t kWeightTypes = 1;  // of TensorType, from its first on
+
+// Members of one type are told apart by name alone: the sets name what they fill.
 struct KernelSet {
   Target target;
   const char* name;
-  Packing packing;
-  GemmKernel gemm[kRowsMax + 1];  // [rows]: the kernel that suits this many rows, up to mr
+  WeightKernels weights[kWeightTypes];
   RowExtremesKernel row_extremes;
   ExpSumKernel exp_sum;
-  AddKernel add;
-  ScaleKernel scale;
+  SumKernel sum;
+  BinaryKernel add;
+  BinaryKernel multiply;
+  WithConstantKernel add_constant;
+  WithConstantKernel scale;
   TransposeKernel transpose;
-  MultiplyKernel multiply;
-  AddConstantKernel add_constant;
   RotateKernel rotate;
   UnaryKernel gelu;  // by the error function
   UnaryKernel sigmoid;
   UnaryKernel tanh;
-  SumKernel sum;
+
+  // REQUIRES: supported(type).
+  const WeightKernels& of(TensorType type) const {
+    assert(static_cast<uint32_t>(type) < kWeightTypes);
+    return weights[static_cast<uint32_t>(type)];
+  }
 };
 
 // The kernels for a target; null where this build lacks them or this CPU cannot run them.

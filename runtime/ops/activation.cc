@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "core/features.h"
+#include "core/needs.h"
 #include "ops/rows.h"
 
 namespace arenite {
@@ -24,17 +24,21 @@ void sigmoid(const KernelSet& kernels, size_t bytes, float (&gate)[kChunk]) {
   kernels.sigmoid(bytes, gate, gate);
 }
 
-// x = sigmoid(x), or x = x * sigmoid(x).
-void sigmoid_or_silu(const KernelSet& kernels, size_t bytes, bool is_silu, float* x) {
+// y = sigmoid(x), or y = x * sigmoid(x).
+void sigmoid_or_silu(const KernelSet& kernels, size_t bytes, bool is_silu, const float* x,
+                     float* y) {
   float gate[kChunk] = {};
   std::memcpy(gate, x, bytes);
   sigmoid(kernels, bytes, gate);
-  if (is_silu) kernels.multiply(bytes, x, gate, gate);
-  std::memcpy(x, gate, bytes);
+  if (is_silu) {
+    kernels.multiply(bytes, x, gate, y);
+  } else {
+    std::memcpy(y, gate, bytes);
+  }
 }
 
 // (1 + tanh(u)) / 2 = sigmoid(2 u), so gelu(x) = x sigmoid(a x + b x^3).
-void gelu_tanh(const KernelSet& kernels, size_t bytes, float* x) {
+void gelu_tanh(const KernelSet& kernels, size_t bytes, const float* x, float* y) {
   constexpr float kA = 1.5957691216057308f;  // 2 sqrt(2 / pi)
   constexpr float kB = 1.5957691216057308f * 0.044715f;
   float gate[kChunk] = {};
@@ -43,70 +47,70 @@ void gelu_tanh(const KernelSet& kernels, size_t bytes, float* x) {
   kernels.add_constant(bytes, gate, &kA, gate);
   kernels.multiply(bytes, gate, x, gate);
   sigmoid(kernels, bytes, gate);
-  kernels.multiply(bytes, x, gate, x);
+  kernels.multiply(bytes, x, gate, y);
 }
 
-void soft_cap(const KernelSet& kernels, size_t bytes, float cap, float* x) {
+void soft_cap(const KernelSet& kernels, size_t bytes, float cap, const float* x, float* y) {
   const float shrink = 1.0f / cap;
-  kernels.scale(bytes, x, &shrink, x);
-  kernels.tanh(bytes, x, x);
-  kernels.scale(bytes, x, &cap, x);
+  kernels.scale(bytes, x, &shrink, y);
+  kernels.tanh(bytes, y, y);
+  kernels.scale(bytes, y, &cap, y);
 }
 
 // A function that is not linked is never called: load refuses the model.
-void apply(const KernelSet& kernels, ActivationFunction function, float cap, uint32_t count,
-           float* x) {
+void apply(const KernelSet& kernels, Activation function, float parameter, uint32_t count,
+           const float* x, float* y) {
   const size_t bytes = count * sizeof(float);
   switch (function) {
-    case ActivationFunction::kRelu:
-      for (uint32_t i = 0; i < count; ++i) x[i] = x[i] < 0.0f ? 0.0f : x[i];
+    case Activation::kRelu:
+      for (uint32_t i = 0; i < count; ++i) y[i] = x[i] < 0.0f ? 0.0f : x[i];
       return;
-    case ActivationFunction::kGeluErf:
-      if constexpr (linked(Feature::kGeluErf)) kernels.gelu(bytes, x, x);
+    case Activation::kGeluErf:
+      if constexpr (linked(Need::kGeluErf)) kernels.gelu(bytes, x, y);
       return;
-    case ActivationFunction::kGeluTanh:
-      if constexpr (linked(Feature::kGeluTanh)) gelu_tanh(kernels, bytes, x);
+    case Activation::kGeluTanh:
+      if constexpr (linked(Need::kGeluTanh)) gelu_tanh(kernels, bytes, x, y);
       return;
-    case ActivationFunction::kSilu:
-      if constexpr (linked(Feature::kSilu)) sigmoid_or_silu(kernels, bytes, true, x);
+    case Activation::kSilu:
+      if constexpr (linked(Need::kSilu)) sigmoid_or_silu(kernels, bytes, true, x, y);
       return;
-    case ActivationFunction::kSoftCap:
-      if constexpr (linked(Feature::kSoftCap)) soft_cap(kernels, bytes, cap, x);
+    case Activation::kSoftCap:
+      if constexpr (linked(Need::kSoftCap)) soft_cap(kernels, bytes, parameter, x, y);
       return;
-    case ActivationFunction::kTanh:
-      if constexpr (linked(Feature::kTanh)) kernels.tanh(bytes, x, x);
+    case Activation::kTanh:
+      if constexpr (linked(Need::kTanh)) kernels.tanh(bytes, x, y);
       return;
-    case ActivationFunction::kSigmoid:
-      if constexpr (linked(Feature::kSigmoid)) sigmoid_or_silu(kernels, bytes, false, x);
+    case Activation::kSigmoid:
+      if constexpr (linked(Need::kSigmoid)) sigmoid_or_silu(kernels, bytes, false, x, y);
+      return;
+    case Activation::kScale:
+      if constexpr (linked(Need::kScale)) kernels.scale(bytes, x, &parameter, y);
       return;
   }
 }
 
 }  // namespace
 
-void activation(const KernelSet& kernels, ActivationFunction function, float cap, Matrix target,
-                ConstMatrix factor, const ParallelFor& parallel) {
-  const uint32_t chunks = target.columns / kChunk + (target.columns % kChunk != 0 ? 1 : 0);
+void activation(const KernelSet& kernels, Activation function, float parameter, ConstMatrix input,
+                ConstMatrix factor, Matrix output, const ParallelFor& parallel) {
+  const uint32_t chunks = output.columns / kChunk + (output.columns % kChunk != 0 ? 1 : 0);
   // Chunks of all rows are one list, so that a single row is shared by the threads too.
   auto work = [&](uint32_t index) {
     const uint32_t row = index / chunks;
     const uint32_t column = index % chunks * kChunk;
-    const uint32_t left = target.columns - column;
+    const uint32_t left = output.columns - column;
     const uint32_t count = left < kChunk ? left : kChunk;
-    float* x = target.row(row) + column;
-    apply(kernels, function, cap, count, x);
-    if (factor.data != nullptr) {
-      kernels.multiply(count * sizeof(float), x, factor.row(row) + column, x);
+    const float* const x = input.row(row) + column;
+    float* const y = output.row(row) + column;
+    if (factor.data == nullptr) {
+      apply(kernels, function, parameter, count, x, y);
+      return;
     }
+    float made[kChunk];  // the factor may lie where the output goes
+    apply(kernels, function, parameter, count, x, made);
+    kernels.multiply(count * sizeof(float), made, factor.row(row) + column, y);
   };
-  for_each_row(parallel, target.rows * chunks, work);
-}
-
-void add(const KernelSet& kernels, Matrix target, ConstMatrix other, const ParallelFor& parallel) {
-  auto work = [&](uint32_t row) {
-    kernels.add(target.columns * sizeof(float), target.row(row), other.row(row), target.row(row));
-  };
-  for_each_row(parallel, target.rows, work);
+  for_each_row(parallel, output.rows * chunks, work);
 }
 
 }  // namespace arenite

@@ -26,7 +26,7 @@ void set_range(const MaskView& mask, Block& block) {
 }
 
 void compute_scores(const KernelSet& kernels, const Attention& op, const Block& block,
-                    const Scratch& scratch) {
+                    const ScoreRows& scratch) {
   if (op.shape.head_dim == 0) {
     for (uint32_t r = 0; r < block.rows; ++r) {
       std::memset(scratch.scores + r * scratch.stride, 0,
@@ -34,7 +34,7 @@ void compute_scores(const KernelSet& kernels, const Attention& op, const Block& 
     }
     return;
   }
-  const uint32_t nr = kernels.packing.nr;
+  const uint32_t nr = kernels.of(op.kv_type).packing.nr;
   KeyRange run = {block.begin, block.begin};
   while (true) {
     run = next_visible_run(op.mask, block.position,
@@ -45,10 +45,11 @@ void compute_scores(const KernelSet& kernels, const Attention& op, const Block& 
     // A ring goes on at its start.
     const uint32_t panels_end = panel_begin + block.cache.keys_in_a_row(panel_begin);
     if (run.end > panels_end) run.end = panels_end;
-    kernels.gemm[block.rows](
-        block.rows, run.end - panel_begin, op.shape.head_dim * sizeof(float), block.query.data,
-        block.query.stride * sizeof(float), block.cache.keys(block.kv_head, panel_begin),
-        scratch.scores + (panel_begin - block.origin), scratch.stride * sizeof(float));
+    kernels.of(op.kv_type)
+        .gemm[block.rows](
+            block.rows, run.end - panel_begin, op.shape.head_dim * sizeof(float), block.query.data,
+            block.query.stride * sizeof(float), block.cache.keys(block.kv_head, panel_begin),
+            scratch.scores + (panel_begin - block.origin), scratch.stride * sizeof(float));
   }
 }
 
@@ -91,9 +92,9 @@ void softmax_row(const KernelSet& kernels, const MaskView& mask, const Block& bl
 // output = weights * values, page by page. Pages lie at fixed positions, so the order of additions
 // does not depend on the block.
 void weigh_values(const KernelSet& kernels, const Attention& op, const Block& block,
-                  const Scratch& scratch) {
-  const GemmKernel gemm = kernels.gemm[block.rows];
-  const uint32_t nr = kernels.packing.nr;
+                  const ScoreRows& scratch) {
+  const GemmKernel gemm = kernels.of(op.kv_type).gemm[block.rows];
+  const uint32_t nr = kernels.of(op.kv_type).packing.nr;
   const size_t scores_stride = scratch.stride * sizeof(float);
   const size_t output_stride = block.output.stride * sizeof(float);
   for (uint32_t first = block.origin; first < block.end; first += kPagePositions) {
@@ -101,7 +102,7 @@ void weigh_values(const KernelSet& kernels, const Attention& op, const Block& bl
     const uint32_t left = block.end - first;
     const uint32_t keys = left < kPagePositions ? left : kPagePositions;
     const float* scores = scratch.scores + (first - block.origin);
-    if (first == block.origin && keys == block.cache.page_rows(page)) {
+    if (first == block.origin && keys == block.cache.page_positions(page)) {
       gemm(block.rows, op.shape.value_dim, keys * sizeof(float), scores, scores_stride,
            block.cache.values(block.kv_head, page, 0), block.output.data, output_stride);
       continue;
@@ -127,7 +128,7 @@ void weigh_values(const KernelSet& kernels, const Attention& op, const Block& bl
 }
 
 void attend(const KernelSet& kernels, const Attention& op, Block& block, float* scratch_data) {
-  const Scratch scratch(scratch_data, kernels.packing, op.cache_positions);
+  const ScoreRows scratch(scratch_data, kernels.of(op.kv_type).packing, op.cache_positions);
   set_range(op.mask, block);
 
   float factors[kRowsMax];
@@ -154,8 +155,8 @@ ConstMatrix head_rows(const ConstMatrix& matrix, const SequenceRows& sequence, u
 }
 
 KvCache cache_of(const KernelSet& kernels, const Attention& op, size_t sequence) {
-  const size_t floats = KvCache::floats(kernels.packing, op.shape, op.cache_positions);
-  return KvCache(op.cache + sequence * floats, kernels.packing, op.shape, op.cache_positions);
+  const CacheLayout layout(kernels.of(op.kv_type).packing, op.shape, op.cache_positions);
+  return KvCache(op.cache + sequence * layout.floats(), layout);
 }
 
 // Appends the new rows of key/value heads [begin, end) to their caches.
@@ -201,7 +202,7 @@ class HeadBlocks {
     for (; index >= blocks_of(sequences_[s]); ++s) index -= blocks_of(sequences_[s]);
     const SequenceRows& sequence = sequences_[s];
     const bool by_head = sequence.rows == 1;
-    const RowBlocks split(by_head ? group() : sequence.rows, kernels_.packing.mr);
+    const RowBlocks split(by_head ? group() : sequence.rows, rows_max());
     const uint32_t block_index = index % split.count;
     const uint32_t begin = split.begin(block_index);
     const uint32_t rows = split.size(block_index);
@@ -222,8 +223,9 @@ class HeadBlocks {
 
  private:
   uint32_t group() const { return op_.heads / op_.shape.kv_heads; }
+  uint32_t rows_max() const { return kernels_.of(op_.kv_type).packing.mr; }
   uint32_t blocks_of(const SequenceRows& sequence) const {
-    const uint32_t mr = kernels_.packing.mr;
+    const uint32_t mr = rows_max();
     if (sequence.rows == 1) return div_up(group(), mr);
     return group() * div_up(sequence.rows, mr);
   }
@@ -248,7 +250,7 @@ void attention(const KernelSet& kernels, const Attention& op,
     append_heads(kernels, op, sequences, parallel, first, first + at_once);
     auto work = [&](uint32_t task_index, uint32_t thread_index) {
       blocks.compute(first + task_index / blocks.count(), task_index % blocks.count(),
-                     op.scratch + thread_index * op.scratch_floats);
+                     op.scratch.floats_of(thread_index));
     };
     for_each_task(parallel, at_once * blocks.count(), work);
   }

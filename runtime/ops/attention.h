@@ -20,14 +20,13 @@ struct Attention {
   MaskView mask;
   uint32_t cache_positions = 0;  // arena_formula.h; fewer than the sequence may have: a ring
 
-  ConstMatrix query;       // [rows, heads * head_dim], scaled; no data where head_dim is 0
-  ConstMatrix key;         // [rows, kv_heads * head_dim]
-  ConstMatrix value;       // [rows, kv_heads * value_dim]
-  Matrix output;           // [rows, heads * value_dim]; overlaps none of the inputs
-  float* cache = nullptr;  // KvCache::floats per sequence, one after the other
-
-  float* scratch = nullptr;   // scratch_floats per thread
-  size_t scratch_floats = 0;  // at least the arena formula's scratch per thread
+  ConstMatrix query;  // [rows, heads * head_dim], scaled; no data where head_dim is 0
+  ConstMatrix key;    // [rows, kv_heads * head_dim]
+  ConstMatrix value;  // [rows, kv_heads * value_dim]
+  Matrix output;      // [rows, heads * value_dim]; overlaps none of the inputs
+  TensorType kv_type = TensorType::kF32;
+  float* cache = nullptr;  // CacheLayout::floats per sequence, one after the other
+  ScratchArea scratch;     // what the arena formula says that attention needs
 };
 
 // Appends the new keys and values to the cache, then computes the outputs of the new rows.

@@ -14,11 +14,12 @@ namespace {
 
 // query * key, for a product that overflows, whole or in part: of each factor 2^-80, so that
 // products of any numbers can be added up. What underflows is nothing beside what overflowed.
-float rescaled_score(const Attention& op, const Block& row, uint32_t nr, uint32_t key) {
-  const float* panel = row.cache.keys(row.kv_head, key - key % nr) + nr + key % nr;
+float rescaled_score(const Attention& op, const Block& row, Packing packing, uint32_t key) {
+  const uint32_t lane = key % packing.nr;
+  const float* dimensions = row.cache.keys(row.kv_head, key - lane) + panel_index(packing, 0, lane);
   float sum = 0.0f;
   for (uint32_t i = 0; i < op.shape.head_dim; ++i) {
-    sum += (row.query.data[i] * 0x1p-80f) * (panel[size_t{i} * nr] * 0x1p-80f);
+    sum += (row.query.data[i] * 0x1p-80f) * (dimensions[size_t{i} * packing.nr] * 0x1p-80f);
   }
   return sum * 0x1p80f * 0x1p80f;
 }
@@ -30,7 +31,7 @@ float softmax_alone(const KernelSet& kernels, const Attention& op, const Block& 
     float& score = scores[key - row.begin];
     const float term = mask_term(op.mask, row.position, key);
     if (!is_finite(score) && term != -INFINITY) {
-      score = rescaled_score(op, row, kernels.packing.nr, key);
+      score = rescaled_score(op, row, kernels.of(op.kv_type).packing, key);
     }
     score = term != -INFINITY ? score + term : term;
     if (!(score < INFINITY)) return NAN;
@@ -46,9 +47,10 @@ float softmax_alone(const KernelSet& kernels, const Attention& op, const Block& 
 // output = weights * values, without the values of hidden keys: a few rows of values at a time move
 // into the tile, behind the sum so far, and are a small packed matrix there.
 void weigh_seen_values(const KernelSet& kernels, const Attention& op, const Block& row,
-                       const Scratch& scratch) {
-  const uint32_t nr = kernels.packing.nr;
-  const uint32_t values_max = kernels.packing.mr - 1u;
+                       const ScoreRows& scratch) {
+  const Packing packing = kernels.of(op.kv_type).packing;
+  const uint32_t nr = packing.nr;
+  const uint32_t values_max = packing.mr - 1u;
   float* const sums = scratch.scores + scratch.stride;  // the second row of scores is free
   float weights[kRowsMax + kReadAheadBytes / sizeof(float)] = {};
   for (uint32_t first = row.origin; first < row.end; first += kPagePositions) {
@@ -63,12 +65,13 @@ void weigh_seen_values(const KernelSet& kernels, const Attention& op, const Bloc
       for (uint32_t key = begin; key < end; ++key) {
         if (mask_term(op.mask, row.position, key) != -INFINITY) {
           weights[count++] = scratch.scores[key - row.origin];
-          std::memcpy(scratch.tile + count * nr, values + size_t{key - first + 1} * nr,
+          std::memcpy(scratch.tile + count * nr, values + panel_index(packing, key - first, 0),
                       nr * sizeof(float));
         }
         if (count == values_max || (key + 1 == end && count != 0)) {
-          kernels.gemm[1](1, columns, count * sizeof(float), weights, count * sizeof(float),
-                          scratch.tile, sums, nr * sizeof(float));
+          kernels.of(op.kv_type)
+              .gemm[1](1, columns, count * sizeof(float), weights, count * sizeof(float),
+                       scratch.tile, sums, nr * sizeof(float));
           std::memcpy(scratch.tile, sums, columns * sizeof(float));
           count = 0;
         }
@@ -86,7 +89,7 @@ void weigh_seen_values(const KernelSet& kernels, const Attention& op, const Bloc
 }  // namespace
 
 void attend_alone(const KernelSet& kernels, const Attention& op, const Block& block, uint32_t index,
-                  const Scratch& scratch) {
+                  const ScoreRows& scratch) {
   Block row = block;
   row.rows = 1;
   row.position += index * block.position_step;

@@ -3,7 +3,7 @@
 // computed by itself has in common with a block.
 #pragma once
 
-#include "core/arena_formula.h"
+#include "arenite/arena_formula.h"
 #include "ops/attention.h"
 #include "ops/kv_cache.h"
 
@@ -26,15 +26,15 @@ struct Block {
 };
 
 // What a thread works with: a tile for partial products, then rows of scores.
-struct Scratch {
+struct ScoreRows {
   float* tile;
   float* scores;
   size_t stride;  // floats between rows of scores
 
-  Scratch(float* data, Packing packing, uint32_t cache_positions)
+  ScoreRows(float* data, Packing packing, uint32_t cache_positions)
       : tile(data),
         scores(data + size_t{packing.mr} * packing.nr),
-        stride(size_t{key_panels(packing, cache_positions)} * packing.nr + kScoreRowPadding) {}
+        stride(size_t{panels_of(packing, cache_positions)} * packing.nr + kScoreRowPadding) {}
 };
 
 // Finds the keys that the block sees. REQUIRES: all of `block` but those is set.
@@ -42,7 +42,7 @@ void set_range(const MaskView& mask, Block& block);
 
 // scores = query * keys^T, for the keys that any row of the block sees.
 void compute_scores(const KernelSet& kernels, const Attention& op, const Block& block,
-                    const Scratch& scratch);
+                    const ScoreRows& scratch);
 
 // The last step of a row of outputs; `factor` is 1 / sum of its weights.
 void divide_by_sum(const KernelSet& kernels, const Attention& op, float factor, float* row);
@@ -51,6 +51,6 @@ void divide_by_sum(const KernelSet& kernels, const Attention& op, float factor, 
 // of the other rows may not be finite, or a score is not. All NaN if the row sees a score that is
 // NaN or if its largest one is not finite. A result that is finite both ways has the same bits.
 void attend_alone(const KernelSet& kernels, const Attention& op, const Block& block, uint32_t index,
-                  const Scratch& scratch);
+                  const ScoreRows& scratch);
 
 }  // namespace arenite

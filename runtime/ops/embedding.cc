@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A packed table has an entry's numbers nr floats apart. Reading it so costs a cache line for each,
+// A packed table has a row's numbers nr floats apart. Reading it so costs a cache line for each,
 // which is little beside the layers, and saves a second copy of a model's largest tensor.
 #include "ops/embedding.h"
 
@@ -8,14 +8,18 @@
 namespace arenite {
 namespace {
 
-void copy_entry(const TableView& table, uint32_t nr, uint32_t entry, float* to) {
-  if (!table.packed) {
-    std::memcpy(to, table.data + size_t{entry} * table.columns, table.columns * sizeof(float));
+// A row of a table that is not packed.
+const float* plain_row(const WeightView& table, uint32_t row) {
+  return table.f32() + size_t{row} * table.columns;
+}
+
+void copy_row(const WeightView& table, uint32_t row, float* to) {
+  if (!table.is_packed()) {
+    std::memcpy(to, plain_row(table, row), table.columns * sizeof(float));
     return;
   }
-  const size_t panel = size_t{entry / nr} * (size_t{table.columns} + 1) * nr;
-  const float* from = table.data + panel + nr + entry % nr;  // behind the panel's bias row
-  for (uint32_t i = 0; i < table.columns; ++i) to[i] = from[size_t{i} * nr];
+  const float* from = table.f32() + packed_weight_index(table.packing, table.columns, row, 0);
+  for (uint32_t i = 0; i < table.columns; ++i) to[i] = from[size_t{i} * table.packing.nr];
 }
 
 // The row of a token's position. Callers' ids stand where positions are counted from: a gap is a
@@ -41,17 +45,17 @@ void embedding(const KernelSet& kernels, const Embedding& op, const TokenIds& to
     const uint32_t position = position_row(op, tokens, place);
     float* to = output.row(row);
     if (op.tokens.data == nullptr) {
-      copy_entry(op.positions, kernels.packing.nr, position, to);
+      copy_row(op.positions, position, to);
       return;
     }
-    copy_entry(op.tokens, kernels.packing.nr, tokens.ids[place.token], to);
+    copy_row(op.tokens, tokens.ids[place.token], to);
     if (op.scale != 1.0f) kernels.scale(bytes, to, &op.scale, to);
     if (op.positions.data != nullptr) {
-      kernels.add(bytes, to, op.positions.data + size_t{position} * op.positions.columns, to);
+      kernels.add(bytes, to, plain_row(op.positions, position), to);
     }
     if (op.types.data != nullptr) {
-      const size_t type = tokens.types != nullptr ? tokens.types[place.token] : 0;
-      kernels.add(bytes, to, op.types.data + type * op.types.columns, to);
+      const uint32_t type = tokens.types != nullptr ? tokens.types[place.token] : 0;
+      kernels.add(bytes, to, plain_row(op.types, type), to);
     }
   };
   for_each_row(parallel, output.rows, work);

@@ -6,25 +6,18 @@
 
 #include "arenite/parallel.h"
 #include "core/matrix.h"
+#include "core/weights.h"
 #include "kernels/kernel_set.h"
 #include "ops/rows.h"
 
 namespace arenite {
 
-// A table [entries, columns]: plain rows, or packed for GEMM, as an embedding that is also the
-// output projection is.
-struct TableView {
-  const float* data = nullptr;
-  uint32_t columns = 0;
-  bool packed = false;
-};
-
 struct Embedding {
-  TableView tokens;
+  WeightView tokens;  // plain rows; or packed, where it is also the output projection
   float scale = 1.0f;
-  TableView positions;  // plain rows; no data: none
+  WeightView positions;  // plain rows; no data: none
   uint32_t position_offset = 0;
-  TableView types;                   // plain rows; no data: none
+  WeightView types;                  // plain rows; no data: none
   uint32_t padding_id = UINT32_MAX;  // none
 };
 

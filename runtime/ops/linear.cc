@@ -6,7 +6,7 @@
 
 #include <cassert>
 
-#include "core/checked_math.h"
+#include "arenite/checked_math.h"
 #include "ops/parallel.h"
 
 namespace arenite {
@@ -21,16 +21,18 @@ uint32_t at_least_one(size_t number) { return number > 1 ? static_cast<uint32_t>
 
 }  // namespace
 
-void linear(const KernelSet& kernels, ConstMatrix input, const float* weights, Matrix output,
+void linear(const KernelSet& kernels, ConstMatrix input, const WeightView& weights, Matrix output,
             const ParallelFor& parallel) {
   assert(input.rows >= 1 && input.rows == output.rows);
   assert(input.columns >= 1 && output.columns >= 1);
-  const uint32_t nr = kernels.packing.nr;
-  const RowBlocks blocks(input.rows, kernels.packing.mr);
-  const uint32_t panels = div_up(output.columns, nr);
-  const size_t panel_floats = (size_t{input.columns} + 1) * nr;
+  assert(weights.rows == output.columns && weights.columns == input.columns);
+  const WeightKernels& of_type = kernels.of(weights.type);
+  const Packing packing = of_type.packing;
+  const RowBlocks blocks(input.rows, packing.mr);
+  const uint32_t panels = panels_of(packing, output.columns);
+  const size_t bytes_of_panel = static_cast<size_t>(panel_bytes(packing, input.columns));
   uint32_t chunk_panels = panels;
-  if (blocks.count > 1) chunk_panels = at_least_one(kChunkBytes / (panel_floats * sizeof(float)));
+  if (blocks.count > 1) chunk_panels = at_least_one(kChunkBytes / bytes_of_panel);
   // With few rows, as in decoding, the columns are split over the threads too.
   const uint32_t chunks_wanted =
       parallel.run == nullptr ? 1 : div_up(parallel.threads * kTasksPerThread, blocks.count);
@@ -41,14 +43,15 @@ void linear(const KernelSet& kernels, ConstMatrix input, const float* weights, M
   auto work = [&](uint32_t task_index, uint32_t) {
     const uint32_t first_panel = task_index / blocks.count * chunk_panels;
     const uint32_t block = task_index % blocks.count;
-    const uint32_t column = first_panel * nr;
+    const uint32_t column = first_panel * packing.nr;
     const uint32_t columns_left = output.columns - column;
-    const uint32_t chunk_columns = chunk_panels * nr;
+    const uint32_t chunk_columns = chunk_panels * packing.nr;
     const uint32_t row = blocks.begin(block);
     const uint32_t rows = blocks.size(block);
-    kernels.gemm[rows](rows, columns_left < chunk_columns ? columns_left : chunk_columns,
+    const std::byte* const first_weight = weights.data + first_panel * bytes_of_panel;
+    of_type.gemm[rows](rows, columns_left < chunk_columns ? columns_left : chunk_columns,
                        input.columns * sizeof(float), input.row(row), input.stride * sizeof(float),
-                       weights + first_panel * panel_floats, output.row(row) + column,
+                       reinterpret_cast<const float*>(first_weight), output.row(row) + column,
                        output.stride * sizeof(float));
   };
   for_each_task(parallel, blocks.count * chunks, work);

@@ -4,13 +4,14 @@
 
 #include "arenite/parallel.h"
 #include "core/matrix.h"
+#include "core/weights.h"
 #include "kernels/kernel_set.h"
 
 namespace arenite {
 
-// input [tokens, k], output [tokens, n]; `weights` are [n, k] with a bias [n], packed as
-// kernels.packing says. REQUIRES: tokens, n, k >= 1; input and output do not overlap.
-void linear(const KernelSet& kernels, ConstMatrix input, const float* weights, Matrix output,
+// input [tokens, k], output [tokens, n]; `weights` are [n, k] with a bias [n], packed as the
+// kernels of their type read them. REQUIRES: tokens, n, k >= 1; input and output do not overlap.
+void linear(const KernelSet& kernels, ConstMatrix input, const WeightView& weights, Matrix output,
             const ParallelFor& parallel);
 
 }  // namespace arenite

@@ -4,13 +4,13 @@
 
 #include <cmath>
 
-#include "core/features.h"
+#include "core/needs.h"
 
 namespace arenite {
 namespace {
 
 bool is_tiles(const MaskView& mask) {
-  return linked(Feature::kTileMask) && mask.kind == MaskKind::kTiles;
+  return linked(Need::kTileMask) && mask.kind == MaskKind::kTiles;
 }
 
 uint16_t tile_at(const MaskView& mask, uint32_t row, uint32_t key) {

@@ -5,8 +5,8 @@
 #include <cfloat>
 #include <cstdint>
 
-#include "core/features.h"
 #include "core/mask_view.h"
+#include "core/needs.h"
 #include "kernels/kernel_set.h"
 
 namespace arenite {
@@ -23,7 +23,7 @@ KeyRange visible_keys(const MaskView& mask, uint32_t position, uint32_t keys);
 
 // Whether scores of hidden keys become -infinity by an addition, as only a strip's do.
 inline bool hides_by_adding(const MaskView& mask) {
-  return linked(Feature::kStripMask) && mask.kind == MaskKind::kStrip;
+  return linked(Need::kStripMask) && mask.kind == MaskKind::kStrip;
 }
 
 // What a tile mask makes of the scores of hidden keys: their weight is 0 beside any larger score.

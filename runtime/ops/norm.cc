@@ -5,7 +5,7 @@
 
 #include <cassert>
 
-#include "core/features.h"
+#include "core/needs.h"
 #include "ops/rows.h"
 
 namespace arenite {
@@ -28,13 +28,13 @@ float sum_of_squares(const KernelSet& kernels, const float* x, uint32_t count) {
 void norm_group(const KernelSet& kernels, const NormWeights& weights, uint32_t count,
                 const float* x, float* y) {
   const size_t bytes = count * sizeof(float);
-  if (linked(Feature::kLengthNorm) && weights.function == NormFunction::kLength) {
+  if (linked(Need::kLengthNorm) && weights.kind == NormKind::kLength) {
     const float length = __builtin_sqrtf(sum_of_squares(kernels, x, count));
     const float factor = 1.0f / (length < weights.epsilon ? weights.epsilon : length);  // or NaN
     kernels.scale(bytes, x, &factor, y);
     return;
   }
-  if (linked(Feature::kLayerNorm) && weights.function == NormFunction::kLayer) {
+  if (linked(Need::kLayerNorm) && weights.kind == NormKind::kLayer) {
     float sum = 0.0f;
     kernels.sum(bytes, x, &sum);
     const float minus_mean = -sum / static_cast<float>(count);

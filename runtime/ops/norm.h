@@ -5,18 +5,13 @@
 
 #include "arenite/parallel.h"
 #include "core/matrix.h"
+#include "core/op_kinds.h"
 #include "kernels/kernel_set.h"
 
 namespace arenite {
 
-enum class NormFunction : uint8_t {
-  kLayer,   // (x - mean) / sqrt(mean((x - mean)^2) + epsilon)
-  kRms,     // x / sqrt(mean(x^2) + epsilon)
-  kLength,  // x / max(sqrt(sum(x^2)), epsilon)
-};
-
 struct NormWeights {
-  NormFunction function = NormFunction::kLayer;
+  NormKind kind = NormKind::kLayer;
   float epsilon = 0.0f;
   const float* gain = nullptr;  // [columns / groups]; none for a norm by length
   const float* bias = nullptr;  // the same, or null

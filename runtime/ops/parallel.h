@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the tasks of an op on the application's threads, or inline without any.
+// Runs the tasks of an op on the application's threads, or inline without any, and hands out the
+// memory that they work in.
 #pragma once
+
+#include <cstddef>
 
 #include "arenite/parallel.h"
 
@@ -20,6 +23,17 @@ void for_each_task(const ParallelFor& parallel, uint32_t tasks, Work& work) {
       },
       &work);
 }
+
+// Memory of an op while it runs, as the arena formula says.
+struct ScratchArea {
+  std::byte* rows = nullptr;  // scratch_bytes_per_token for each token of a call, for all threads
+  std::byte* threads = nullptr;  // bytes_per_thread for each thread
+  size_t bytes_per_thread = 0;
+
+  float* floats_of(uint32_t thread_index) const {
+    return reinterpret_cast<float*>(threads + thread_index * bytes_per_thread);
+  }
+};
 
 // Splits `rows` into div_up(rows, rows_max) blocks whose sizes differ by at most one: 9 rows with
 // kernels of 8 become 5 + 4 rather than 8 + 1, which would read all weights again for one row.

@@ -2,20 +2,25 @@
 // Halves of a head are the real and imaginary parts of XNNPACK's complex product.
 #include "ops/rope.h"
 
+#include <cstring>
+
 namespace arenite {
 
-void rope(const KernelSet& kernels, Matrix target, uint32_t heads, const float* angles,
-          uint32_t rotary_dim, const StepRows& rows, const ParallelFor& parallel) {
-  const uint32_t head_dim = target.columns / heads;
+void rope(const KernelSet& kernels, ConstMatrix input, uint32_t heads, const float* angles,
+          uint32_t rotary_dim, const StepRows& rows, Matrix output, const ParallelFor& parallel) {
+  const uint32_t head_dim = output.columns / heads;
   const size_t half_bytes = rotary_dim / 2 * sizeof(float);
+  const size_t rest_bytes = input.data == output.data ? 0 : (head_dim - rotary_dim) * sizeof(float);
   auto work = [&](uint32_t row) {
     const float* turn = angles + size_t{place_of_row(rows, row).position} * rotary_dim;
     for (uint32_t head = 0; head < heads; ++head) {
-      float* x = target.row(row) + size_t{head} * head_dim;
-      kernels.rotate(half_bytes, x, turn, x);
+      const float* x = input.row(row) + size_t{head} * head_dim;
+      float* y = output.row(row) + size_t{head} * head_dim;
+      if (half_bytes != 0) kernels.rotate(half_bytes, x, turn, y);
+      if (rest_bytes != 0) std::memcpy(y + rotary_dim, x + rotary_dim, rest_bytes);
     }
   };
-  if (half_bytes != 0) for_each_row(parallel, target.rows, work);
+  if (half_bytes + rest_bytes != 0) for_each_row(parallel, output.rows, work);
 }
 
 }  // namespace arenite

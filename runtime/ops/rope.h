@@ -9,11 +9,12 @@
 
 namespace arenite {
 
-// target [rows, heads * head_dim], in place. For each head and i below rotary_dim / 2, the pair
-// (x[i], x[i + rotary_dim / 2]) is multiplied, as a complex number, with that of the row's position
-// in `angles` [positions, rotary_dim]: cosines, then sines. Models that pair neighbours have their
-// weights permuted at conversion. REQUIRES: rotary_dim is even and at most head_dim.
-void rope(const KernelSet& kernels, Matrix target, uint32_t heads, const float* angles,
-          uint32_t rotary_dim, const StepRows& rows, const ParallelFor& parallel);
+// input and output [rows, heads * head_dim] may be the same columns. For each head and i below
+// rotary_dim / 2, the pair (x[i], x[i + rotary_dim / 2]) is multiplied, as a complex number, with
+// that of the row's position in `angles` [positions, rotary_dim]: cosines, then sines; the rest of
+// the head stays. Models that pair neighbours have their weights permuted at conversion.
+// REQUIRES: rotary_dim is even and at most head_dim.
+void rope(const KernelSet& kernels, ConstMatrix input, uint32_t heads, const float* angles,
+          uint32_t rotary_dim, const StepRows& rows, Matrix output, const ParallelFor& parallel);
 
 }  // namespace arenite

@@ -2,7 +2,7 @@
 // Loads a model: verifies the file and chooses the best kernels that both it and the CPU have.
 #include "arenite/model.h"
 
-#include "core/words.h"
+#include "core/message.h"
 #include "format/verify.h"
 #include "kernels/kernel_set.h"
 #include "session/model_access.h"
@@ -33,8 +33,8 @@ Result<Model> Model::load(std::span<const std::byte> file, Diagnostic* why,
   Diagnostic& diagnostic = why != nullptr ? *why : unused;
   diagnostic = {};
   if (reinterpret_cast<uintptr_t>(file.data()) % kModelAlignment != 0) {
-    diagnostic.reason = Words("a model file must start at a multiple of 64 bytes");
-    diagnostic.field = Words("file");
+    diagnostic.reason = Message("a model file must start at a multiple of 64 bytes");
+    diagnostic.field = Message("file");
     diagnostic.found = reinterpret_cast<uintptr_t>(file.data()) % kModelAlignment;
     return Status::kInvalidArgument;
   }
@@ -45,9 +45,10 @@ Result<Model> Model::load(std::span<const std::byte> file, Diagnostic* why,
   uint32_t packed_index = 0;
   Target target = Target::kPortable;
   if (!choose_target(reader, options, packed_index, target)) {
-    diagnostic.reason = options.force_target
-                            ? Words("the target asked for is not both in the file and on this CPU")
-                            : Words("the model is packed for other CPUs");
+    diagnostic.reason =
+        options.force_target
+            ? Message("the target asked for is not both in the file and on this CPU")
+            : Message("the model is packed for other CPUs");
     diagnostic.file_targets = reader.file_targets();
     diagnostic.cpu_targets = cpu_targets();
     return Status::kUnsupported;
@@ -60,7 +61,7 @@ Status Model::verify_checksums(Diagnostic* why) const {
   Diagnostic& diagnostic = why != nullptr ? *why : unused;
   diagnostic = {};
   if (file_.empty()) {
-    diagnostic.reason = Words("the model was not loaded");
+    diagnostic.reason = Message("the model was not loaded");
     return Status::kInvalidArgument;
   }
   return format::verify_weights(file_, diagnostic);

@@ -2,8 +2,8 @@
 // Evaluates the arena formula of a model for the sizes that the application wants.
 #include "session/plan.h"
 
-#include "core/arena_formula.h"
-#include "core/words.h"
+#include "arenite/arena_formula.h"
+#include "core/message.h"
 #include "session/model_access.h"
 
 namespace arenite {
@@ -13,12 +13,31 @@ constexpr uint32_t kThreadsMax = 1024;
 // One past the last position must still be a position, for the arithmetic of masks.
 constexpr uint32_t kPositionsLimit = UINT32_MAX - kPagePositions;
 
-Status invalid(Diagnostic& why, Words reason, Words field, uint64_t found, uint64_t expected) {
+Status invalid(Diagnostic& why, Message reason, Message field, uint64_t found, uint64_t expected) {
   why.reason = reason;
   why.field = field;
   why.found = found;
   why.expected = expected;
   return Status::kInvalidArgument;
+}
+
+// Names the types that there are but for f32.
+Status resolve_kv_type(TensorType type, ArenaLayout& layout, Diagnostic& why) {
+  constexpr const char* kReasons[kTensorTypes] = {
+      "", "keys and values cannot be kept as f16: use f32",
+      "keys and values cannot be kept as bf16: use f32",
+      "keys and values cannot be kept as int8: use f32",
+      "keys and values cannot be kept as int4: use f32"};
+  layout.kv_type = type;
+  for (const TensorType known : kKvTypes) {
+    if (type == known) return Status::kOk;
+  }
+  const uint32_t number = static_cast<uint32_t>(type);
+  (void)invalid(why, "this is no type that keys and values can be kept as", "options.kv_type",
+                number, 0);
+  if (number >= kTensorTypes) return Status::kInvalidArgument;
+  why.reason = Message::of(kReasons[number]);
+  return Status::kUnsupported;
 }
 
 Status resolve_options(const Model& model, const SessionOptions& options, ArenaLayout& layout,
@@ -50,9 +69,7 @@ Status resolve_options(const Model& model, const SessionOptions& options, ArenaL
   }
   layout.tokens_max = static_cast<uint32_t>(tokens);
   const bool each_token = options.outputs == Outputs::kAll && !model.pooled();
-  layout.outputs_max = each_token || layout.tokens_max < layout.sequences_max
-                           ? layout.tokens_max
-                           : layout.sequences_max;
+  layout.outputs_max = outputs_max(each_token, layout.tokens_max, layout.sequences_max);
   const ParallelFor& parallel = options.parallel;
   if (parallel.threads == 0 || parallel.threads > kThreadsMax) {
     return invalid(why, "the number of threads makes no sense", "options.parallel.threads",
@@ -62,27 +79,19 @@ Status resolve_options(const Model& model, const SessionOptions& options, ArenaL
     return invalid(why, "several threads need a function that runs them", "options.parallel.run", 0,
                    1);
   }
-  return Status::kOk;
+  return resolve_kv_type(options.kv_type, layout, why);
 }
 
 }  // namespace
 
 SessionSizes sizes_of(const ArenaLayout& layout, uint32_t threads) {
-  return {layout.positions_max, layout.tokens_max, layout.sequences_max, layout.outputs_max,
-          threads};
+  return {layout.positions_max, layout.tokens_max, layout.sequences_max,
+          layout.outputs_max,   threads,           layout.kv_type};
 }
 
-Status make_layout(const Model& model, const SessionOptions& options, ArenaLayout& layout,
+Status place_parts(const ArenaFormula& formula, uint32_t threads, ArenaLayout& layout,
                    Diagnostic& why) {
-  if (model.file().empty()) {
-    why.reason = Words("the model was not loaded");
-    return Status::kInvalidArgument;
-  }
-  const Status status = resolve_options(model, options, layout, why);
-  if (status != Status::kOk) return status;
-  const format::ModelReader reader = ModelAccess::reader(model);
-  const ArenaFormula formula = reader.packed(ModelAccess::packed_index(model)).formula;
-  const ArenaSizes sizes = evaluate(formula, sizes_of(layout, options.parallel.threads));
+  const ArenaSizes sizes = evaluate(formula, sizes_of(layout, threads));
   if (sizes.total_bytes.saturated() > SIZE_MAX / 2) {
     return invalid(why, "the arena would be larger than the address space", "options",
                    sizes.total_bytes.saturated(), SIZE_MAX / 2);
@@ -94,11 +103,24 @@ Status make_layout(const Model& model, const SessionOptions& options, ArenaLayou
   layout.kv_cache_offset = layout.plan.session_bytes;
   layout.activation_offset = layout.kv_cache_offset + layout.plan.kv_cache_bytes;
   layout.output_offset =
-      layout.activation_offset +
-      static_cast<size_t>(formula.activation_bytes_per_token) * layout.tokens_max;
+      layout.activation_offset + size_t{formula.activation_bytes_per_token} * layout.tokens_max;
   layout.scratch_offset = layout.activation_offset + layout.plan.activation_bytes;
+  layout.threads_offset = layout.scratch_offset + bytes(sizes.scratch_bytes_of_rows);
   layout.scratch_bytes_per_thread = bytes(sizes.scratch_bytes_per_thread);
   return Status::kOk;
+}
+
+Status make_layout(const Model& model, const SessionOptions& options, ArenaLayout& layout,
+                   Diagnostic& why) {
+  if (model.file().empty()) {
+    why.reason = Message("the model was not loaded");
+    return Status::kInvalidArgument;
+  }
+  const Status status = resolve_options(model, options, layout, why);
+  if (status != Status::kOk) return status;
+  const format::ModelReader reader = ModelAccess::reader(model);
+  return place_parts(reader.formula(ModelAccess::packed_index(model)), options.parallel.threads,
+                     layout, why);
 }
 
 Result<ArenaPlan> plan_arena(const Model& model, const SessionOptions& options, Diagnostic* why) {

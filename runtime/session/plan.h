@@ -2,8 +2,8 @@
 // Where everything in an arena lies, as offsets from its start.
 #pragma once
 
+#include "arenite/arena_formula.h"
 #include "arenite/session.h"
-#include "core/arena_formula.h"
 
 namespace arenite {
 
@@ -16,16 +16,24 @@ struct ArenaLayout {
   size_t kv_cache_offset = 0;
   size_t activation_offset = 0;  // of the slots with a row for each token
   size_t output_offset = 0;      // of those with a row for each output
-  size_t scratch_offset = 0;
+  size_t scratch_offset = 0;     // of the rows that all threads share
+  size_t threads_offset = 0;     // of each thread's own scratch
   size_t scratch_bytes_per_thread = 0;
+  TensorType kv_type = TensorType::kF32;
   ArenaPlan plan = {};
 };
 
 // The sizes that the arena formula is evaluated for.
 SessionSizes sizes_of(const ArenaLayout& layout, uint32_t threads);
 
+// Places the parts of an arena for the sizes in `layout`.
+// Fails with kInvalidArgument if it is larger than the address space.
+Status place_parts(const ArenaFormula& formula, uint32_t threads, ArenaLayout& layout,
+                   Diagnostic& why);
+
 // Resolves the options' defaults and evaluates the file's formula.
-// Fails with kInvalidArgument for options that the model cannot serve.
+// Fails with kInvalidArgument for options that the model cannot serve, and with kUnsupported for a
+// type of cache that this version lacks.
 Status make_layout(const Model& model, const SessionOptions& options, ArenaLayout& layout,
                    Diagnostic& why);
 

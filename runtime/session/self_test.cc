@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/words.h"
+#include "core/message.h"
 #include "format/self_test_layout.h"
 
 namespace arenite {
@@ -15,7 +15,7 @@ class StoredTest {
  public:
   StoredTest(const format::ModelReader& reader, std::span<const std::byte> file)
       : layout_(format::self_test_layout(reader, reader.self_test().tokens)),
-        begin_(file.data() + reader.self_test().segment.offset),
+        begin_(file.data() + reader.self_test().segment.begin()),
         reads_tokens_(reader.vocab_size() != 0) {}
 
   SelfTestInput input() const {
@@ -76,7 +76,7 @@ class Comparison {
   SelfTest result_;
 };
 
-Status refuse(Diagnostic& why, Status status, Words reason, Words field, uint64_t found = 0,
+Status refuse(Diagnostic& why, Status status, Message reason, Message field, uint64_t found = 0,
               uint64_t expected = 0) {
   why.reason = reason;
   why.field = field;
@@ -98,13 +98,6 @@ Status refuse(Diagnostic& why, Status status, Words reason, Words field, uint64_
   TokenBatch batch{{input.ids + begin, count}, 1, count};
   if (input.types != nullptr) batch.types = {input.types + begin, count};
   return state.begin(StepInput(batch), from_start, why);
-}
-
-[[gnu::noinline]] Matrix result_of_op(SessionState& state, uint32_t op) {
-  for (const format::Use& use : state.reader.op(op).uses()) {
-    if (use.access != format::Access::kRead) return state.activation(use.view);
-  }
-  return {};
 }
 
 Result<SelfTest> Session::self_test(Diagnostic* why) {

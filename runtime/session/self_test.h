@@ -19,9 +19,6 @@ struct SelfTestInput {
 Status begin_self_test_call(SessionState& state, const SelfTestInput& input, uint32_t begin,
                             uint32_t count, Diagnostic& why);
 
-// The rows that op `op` makes.
-Matrix result_of_op(SessionState& state, uint32_t op);
-
 // Where the test can be split, it is: what the session takes in a call, and the last token alone,
 // so that it passes through the kernels of many rows and of one. 0 begins the first call.
 inline uint32_t self_test_call(const SessionState& state, uint32_t tokens, uint32_t begin) {
@@ -35,7 +32,7 @@ inline uint32_t self_test_call(const SessionState& state, uint32_t tokens, uint3
 // The row that a model gives out for a whole sequence goes by token 0.
 template <typename Visit>
 bool show_rows(SessionState& state, uint32_t op, uint32_t begin, uint32_t count, Visit visit) {
-  const Matrix rows = result_of_op(state, op);
+  const Matrix rows = state.activation(state.reader.op(op).views[format::kOutput]);
   const uint32_t first = rows.rows == count ? begin : state.pooled ? 0 : begin + count - 1;
   for (uint32_t row = 0; row < rows.rows; ++row) {
     if (!visit(first + row, std::span<const float>(rows.row(row), rows.columns))) return false;

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "core/finite.h"
-#include "core/words.h"
+#include "core/message.h"
 #include "session/model_access.h"
 #include "session/session_state.h"
 
@@ -47,22 +47,22 @@ Result<Session*> Session::create(const Model& model, const SessionOptions& optio
   if (status != Status::kOk) return status;
   const uintptr_t misalignment = reinterpret_cast<uintptr_t>(arena.data()) % kArenaAlignment;
   if (misalignment != 0) {
-    diagnostic.reason = Words("an arena must start at a multiple of 64 bytes");
-    diagnostic.field = Words("arena");
+    diagnostic.reason = Message("an arena must start at a multiple of 64 bytes");
+    diagnostic.field = Message("arena");
     diagnostic.found = misalignment;
     return Status::kInvalidArgument;
   }
   if (arena.data() == nullptr || arena.size() < layout.plan.total_bytes) {
-    diagnostic.reason = Words("the arena is too small for these options");
-    diagnostic.field = Words("arena");
+    diagnostic.reason = Message("the arena is too small for these options");
+    diagnostic.field = Message("arena");
     diagnostic.found = arena.size();
     diagnostic.expected = layout.plan.total_bytes;
     diagnostic.bytes_needed = layout.plan.total_bytes;
     return Status::kArenaTooSmall;
   }
   if (overlap(arena.first(layout.plan.total_bytes), model.file())) {
-    diagnostic.reason = Words("the arena overlaps the model file, which must stay unchanged");
-    diagnostic.field = Words("arena");
+    diagnostic.reason = Message("the arena overlaps the model file, which must stay unchanged");
+    diagnostic.field = Message("arena");
     return Status::kInvalidArgument;
   }
   const KernelSet* kernels = kernel_set(model.target());
@@ -146,7 +146,7 @@ Result<uint32_t> Session::advance(uint32_t ops_max, Diagnostic* why) {
   if (state.ops_left == 0) {
     if (why != nullptr) {
       *why = {};
-      why->reason = Words("no step is in progress: begin one");
+      why->reason = Message("no step is in progress: begin one");
     }
     return Status::kInvalidArgument;
   }

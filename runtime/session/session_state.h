@@ -2,8 +2,8 @@
 // What a Session really is: the first bytes of its arena.
 #pragma once
 
+#include "arenite/arena_formula.h"
 #include "arenite/session.h"
-#include "core/arena_formula.h"
 #include "core/matrix.h"
 #include "format/reader.h"
 #include "kernels/kernel_set.h"
@@ -35,13 +35,21 @@ struct SessionState : Session {
   // Columns of an activation slot, for all its rows in this step. No data where the view is absent.
   Matrix activation(const format::ColumnView& view);
 
-  // A tensor's data, where it lies in the file.
-  const float* tensor(uint32_t index) const { return reader.weights(packed_index, index); }
+  // A tensor, where it lies in the file. No data where there is none.
+  WeightView tensor(uint32_t index) const {
+    return index == format::kAbsent ? WeightView{} : reader.weights(packed_index, index);
+  }
 
   // Positions that cache `index` holds, and the keys and values of all sequences in it, one
   // sequence after the other.
   uint32_t cache_positions(uint32_t index) const;
   float* cache(uint32_t index);
+
+  // Memory of an op while it runs.
+  ScratchArea scratch() {
+    return {arena() + layout.scratch_offset, arena() + layout.threads_offset,
+            layout.scratch_bytes_per_thread};
+  }
 
   // The rows of the current step, and where their tokens stand.
   StepRows step_rows() const { return {sequences(), stride, visible}; }

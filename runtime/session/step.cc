@@ -4,31 +4,33 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/words.h"
-#include "ops/kv_cache.h"
+#include "core/message.h"
 #include "session/session_state.h"
 
 namespace arenite {
 
 Matrix SessionState::activation(const format::ColumnView& view) {
   if (view.width == 0) return {};
-  const format::SlotView slot = reader.slot(view.slot);
-  std::byte* area = arena() + (slot.per_output ? layout.output_offset : layout.activation_offset);
-  const size_t capacity = slot.per_output ? layout.outputs_max : layout.tokens_max;
-  float* data = reinterpret_cast<float*>(area) + capacity * slot.column + view.column;
-  return {data, slot.per_output ? output_rows : rows, view.width, slot.width};
+  const format::SlotView& slot = reader.slot(view.slot);
+  const bool per_output = slot.per_output != 0;
+  std::byte* area = arena() + (per_output ? layout.output_offset : layout.activation_offset);
+  const size_t capacity = per_output ? layout.outputs_max : layout.tokens_max;
+  float* data = reinterpret_cast<float*>(area) + capacity * slot.offset + view.column;
+  return {data, per_output ? output_rows : rows, view.width, slot.width};
 }
 
 uint32_t SessionState::cache_positions(uint32_t index) const {
-  return arenite::cache_positions(reader.cache_behind(index), kernels.packing.nr,
+  return arenite::cache_positions(reader.cache(index).lookback,
+                                  kernels.of(layout.kv_type).packing.nr,
                                   sizes_of(layout, parallel.threads));
 }
 
 float* SessionState::cache(uint32_t index) {
   float* data = reinterpret_cast<float*>(arena() + layout.kv_cache_offset);
   for (uint32_t i = 0; i < index; ++i) {
-    data += layout.sequences_max *
-            KvCache::floats(kernels.packing, reader.cache(i), cache_positions(i));
+    const CacheLayout before(kernels.of(layout.kv_type).packing, reader.cache(i).shape,
+                             cache_positions(i));
+    data += layout.sequences_max * before.floats();
   }
   return data;
 }
@@ -63,7 +65,7 @@ void SessionState::place_rows(const StepInput& input, bool from_start) {
 
 void SessionState::show_hidden_states(uint32_t op_index) {
   for (uint32_t i = 0; i < reader.hidden_states(); ++i) {
-    const format::HiddenStateView state = reader.hidden_state(i);
+    const format::HiddenStateView& state = reader.hidden_state(i);
     if (state.op != op_index) continue;
     const Matrix matrix = activation(state.view);
     hidden_states.state(hidden_states.context, i, matrix.data, matrix.rows, matrix.columns);
@@ -73,7 +75,7 @@ void SessionState::show_hidden_states(uint32_t op_index) {
 Status SessionState::begin(const StepInput& input, bool from_start, Diagnostic& why) {
   if (ops_left != 0) {
     why = {};
-    why.reason = Words("a step is in progress: advance it to its end, or cancel it");
+    why.reason = Message("a step is in progress: advance it to its end, or cancel it");
     return Status::kInvalidArgument;
   }
   const Status status = check_input(*this, input, from_start, why);
@@ -97,7 +99,7 @@ void SessionState::run_ops(uint32_t ops_max) {
 
 Output SessionState::results() const {
   if (ops_left != 0 || output_rows == 0) return {};
-  const format::SlotView slot = reader.slot(reader.output_slot());
+  const format::SlotView& slot = reader.slot(reader.output_slot());
   const Matrix output =
       const_cast<SessionState*>(this)->activation({reader.output_slot(), 0, slot.width});
   return {output.data, output.rows, output.columns};
@@ -110,8 +112,8 @@ Status SessionState::rewind_to(uint32_t sequence, uint32_t positions) {
   }
   SequenceRows& state = sequences()[sequence];
   for (uint32_t i = 0; i < reader.caches() && positions != 0; ++i) {
-    const uint32_t behind = reader.cache_behind(i);
-    const uint32_t first_needed = positions > behind ? positions - behind : 0;
+    const uint32_t lookback = reader.cache(i).lookback;
+    const uint32_t first_needed = positions > lookback ? positions - lookback : 0;
     const uint32_t held = cache_positions(i);
     const uint32_t first_held = state.written > held ? state.written - held : 0;
     if (first_needed < first_held) return Status::kInvalidArgument;

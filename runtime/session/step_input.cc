@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/step_input.h"
 
-#include "core/words.h"
+#include "core/message.h"
 #include "session/session_state.h"
 
 namespace arenite {
@@ -77,7 +77,7 @@ class InputCheck {
   }
 
  private:
-  Status refuse(Status status, Words reason, Words field, uint32_t index, uint64_t found,
+  Status refuse(Status status, Message reason, Message field, uint32_t index, uint64_t found,
                 uint64_t expected) {
     why_ = {};
     why_.reason = reason;
@@ -88,15 +88,15 @@ class InputCheck {
     return status;
   }
 
-  Status invalid(Words reason, Words field, uint32_t index, uint64_t found, uint64_t expected) {
+  Status invalid(Message reason, Message field, uint32_t index, uint64_t found, uint64_t expected) {
     return refuse(Status::kInvalidArgument, reason, field, index, found, expected);
   }
 
   Status kind() {
     const bool wants_ids = model_.vocab_size() != 0;
     if (wants_ids != input_.is_tokens) {
-      return invalid(wants_ids ? Words("the model reads tokens, not features")
-                               : Words("the model reads features, not tokens"),
+      return invalid(wants_ids ? Message("the model reads tokens, not features")
+                               : Message("the model reads features, not tokens"),
                      "batch", 0, 0, 0);
     }
     if (input_.sequences == 0 || input_.sequences > state_.layout.sequences_max) {
@@ -151,10 +151,10 @@ class InputCheck {
       size = total * features;
     }
     if (input_.size == size.saturated()) return Status::kOk;
-    Words reason = "the features are not [sequences, tokens, input_features]";
+    Message reason = "the features are not [sequences, tokens, input_features]";
     if (input_.is_tokens) reason = "the ids are not [sequences, tokens]";
     if (input_.packed) reason = "the tokens of a packed batch are not as many as its lengths say";
-    return invalid(reason, input_.is_tokens ? Words("batch.ids") : Words("batch.features"), 0,
+    return invalid(reason, input_.is_tokens ? Message("batch.ids") : Message("batch.features"), 0,
                    input_.size, size.saturated());
   }
 
@@ -171,8 +171,8 @@ class InputCheck {
     const uint32_t positions = input_.positions_of(index);
     if (positions > state_.layout.positions_max - held) {
       return refuse(Status::kContextFull, "the tokens do not fit the positions of the session",
-                    input_.visible.empty() ? Words("batch.lengths") : Words("batch.visible"), index,
-                    uint64_t{held} + positions, state_.layout.positions_max);
+                    input_.visible.empty() ? Message("batch.lengths") : Message("batch.visible"),
+                    index, uint64_t{held} + positions, state_.layout.positions_max);
     }
     if (state_.causal) return Status::kOk;
     if (held != 0 && tokens != 0) {

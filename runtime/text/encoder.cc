@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "core/features.h"
+#include "core/needs.h"
 #include "text/cutter.h"
 #include "text/merger.h"
 #include "text/special_finder.h"
@@ -32,7 +32,7 @@ int compare(const Part& part, const Piece& piece, std::string_view bytes) {
 
 }  // namespace
 
-Result<size_t> Encoder::run(bool read_specials, Words field, Diagnostic& why) {
+Result<size_t> Encoder::run(bool read_specials, Message field, Diagnostic& why) {
   const SpecialFinder specials(view_, read_specials);
   for (size_t position = 0; position < text_.size();) {
     const SpecialMatch match = specials.find(text_, position);
@@ -40,8 +40,8 @@ Result<size_t> Encoder::run(bool read_specials, Words field, Diagnostic& why) {
         has_lone_prefix(match) ? add_part(Part({}, true), 0) : add_part(position, match.begin);
     if (!added) {
       why.reason = view_.kind == format::TokenizerKind::kWordPiece
-                       ? Words("the vocabulary has no tokens for a word of the text")
-                       : Words("the vocabulary has no token for a character of the text");
+                       ? Message("the vocabulary has no tokens for a word of the text")
+                       : Message("the vocabulary has no token for a character of the text");
       why.field = field;
       why.op_index = static_cast<uint32_t>(refused_offset_);
       why.found = refused_code_point_;
@@ -56,7 +56,7 @@ Result<size_t> Encoder::run(bool read_specials, Words field, Diagnostic& why) {
 bool Encoder::add_part(size_t begin, size_t end) {
   if (begin == end) return true;
   const std::string_view text(text_.data() + begin, end - begin);
-  if constexpr (linked(Feature::kWordPiece)) {
+  if constexpr (linked(Need::kWordPiece)) {
     if (view_.kind == format::TokenizerKind::kWordPiece) return add_words(text, begin);
   }
   return add_part(Part(text, has_prefix(text, begin == 0)), begin);

@@ -8,7 +8,7 @@
 
 #include "arenite/status.h"
 #include "arenite/tokenizer.h"
-#include "core/words.h"
+#include "core/message.h"
 #include "format/tokenizer_reader.h"
 #include "text/part.h"
 #include "text/special_finder.h"
@@ -23,7 +23,7 @@ class Encoder {
 
   // Returns the number of tokens at the front of `out`, at most two for each byte, without those
   // that go around a text. `field` names the text in the diagnostic.
-  Result<size_t> run(bool read_specials, Words field, Diagnostic& why);
+  Result<size_t> run(bool read_specials, Message field, Diagnostic& why);
 
  private:
   bool add_part(size_t begin, size_t end);

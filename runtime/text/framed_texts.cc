@@ -30,7 +30,7 @@ Frame frame_of(const format::TokenizerView& view, const Texts& texts,
           view.has(format::kAddEnd) ? 1u : 0u};
 }
 
-Status refuse(Diagnostic& why, Words reason, Words field, uint64_t found, uint64_t expected) {
+Status refuse(Diagnostic& why, Message reason, Message field, uint64_t found, uint64_t expected) {
   why.reason = reason;
   why.field = field;
   why.found = found;
@@ -42,8 +42,8 @@ Status check_call(const format::TokenizerView& view, const Texts& texts, const F
                   const EncodeOptions& options, std::span<TokenId> out_ids,
                   std::span<uint8_t> out_types, Diagnostic& why) {
   if (texts.is_pair && view.pair_separators == 0) {
-    why.reason = Words("the tokenizer does not say what goes between two texts");
-    why.field = Words("tokenizer.pair_separators");
+    why.reason = Message("the tokenizer does not say what goes between two texts");
+    why.field = Message("tokenizer.pair_separators");
     return Status::kUnsupported;
   }
   if (texts.first.size() > kTextBytesMax) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/words.h"
+#include "core/message.h"
 #include "text/random.h"
 
 namespace arenite {
@@ -132,7 +132,7 @@ TokenId draw(std::span<const Candidate> candidates, double uniform) {
 
 Status check_logits(std::span<const float> logits, std::span<const TokenId> recent,
                     Diagnostic& why) {
-  const auto refuse = [&](Words reason, Words field, uint64_t index) {
+  const auto refuse = [&](Message reason, Message field, uint64_t index) {
     why.reason = reason;
     why.field = field;
     why.op_index = static_cast<uint32_t>(index);
@@ -166,7 +166,7 @@ Result<Sampler> Sampler::create(const SamplerOptions& options, Diagnostic* why) 
   Diagnostic& diagnostic = why != nullptr ? *why : unused;
   diagnostic = {};
   const struct {
-    Words field, reason;
+    Message field, reason;
     bool is_sound;  // false for NaN, too
   } checks[] = {
       {"repetition_penalty", "a repetition penalty is a finite number above 0",
@@ -201,8 +201,8 @@ Result<TokenId> Sampler::sample(std::span<const float> logits, std::span<const T
   if (status != Status::kOk) return status;
   const size_t needed = candidates_needed(logits.size());
   if (scratch.size() < needed) {
-    diagnostic.reason = Words("the work space is too small for these options");
-    diagnostic.field = Words("scratch");
+    diagnostic.reason = Message("the work space is too small for these options");
+    diagnostic.field = Message("scratch");
     diagnostic.found = scratch.size();
     diagnostic.expected = needed;
     return Status::kInvalidArgument;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/words.h"
+#include "core/message.h"
 #include "format/tokenizer_reader.h"
 #include "text/framed_texts.h"
 #include "text/special_finder.h"
@@ -19,7 +19,7 @@ Result<size_t> encode_texts(std::span<const std::byte> file, const text::Texts& 
   Diagnostic& diagnostic = why != nullptr ? *why : unused;
   diagnostic = {};
   if (file.empty()) {
-    diagnostic.reason = Words("the tokenizer is of no model");
+    diagnostic.reason = Message("the tokenizer is of no model");
     return Status::kInvalidArgument;
   }
   return text::encode_framed(format::tokenizer_view(file), texts, options, out_ids, out_types,
@@ -33,12 +33,12 @@ Result<Tokenizer> Tokenizer::of(const Model& model, Diagnostic* why) {
   Diagnostic& diagnostic = why != nullptr ? *why : unused;
   diagnostic = {};
   if (model.file().empty()) {
-    diagnostic.reason = Words("the model was not loaded");
+    diagnostic.reason = Message("the model was not loaded");
     return Status::kInvalidArgument;
   }
   if (!format::has_tokenizer(model.file())) {
-    diagnostic.reason = Words("the model file has no tokenizer: convert it again with one");
-    diagnostic.field = Words("tokenizer");
+    diagnostic.reason = Message("the model file has no tokenizer: convert it again with one");
+    diagnostic.field = Message("tokenizer");
     return Status::kUnsupported;
   }
   Tokenizer tokenizer;

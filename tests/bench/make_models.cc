@@ -145,7 +145,7 @@ EncoderSpec minilm_l6() {
     layer.mlp_norm = layer_norm(width);
     spec.layers.push_back(std::move(layer));
   }
-  spec.pooling = Pooling::kMean;
+  spec.pooling = SelectKind::kMean;
   spec.head.push_back({.normalize = true});
   return spec;
 }

@@ -246,6 +246,21 @@ TEST(CApiModel, RefusesAFileForOtherCpusAndSaysHowToConvertIt) {
   EXPECT_NE(line.find(": arenite convert --target "), std::string::npos) << line;
 }
 
+TEST_P(CApi, RefusesTypesOfCachesThatItLacks) {
+  const TestModel model = load("bert");
+  const arenite_model c = c_model(model);
+  arenite_session_options options = c_options(8);
+  arenite_arena_plan plan = {};
+  arenite_diagnostic why;
+  ASSERT_EQ(options.kv_type, uint32_t{ARENITE_TENSOR_F32});
+  options.kv_type = ARENITE_TENSOR_INT8;
+  EXPECT_EQ(arenite_plan_arena(&plan, &c, &options, &why), ARENITE_UNSUPPORTED);
+  EXPECT_STREQ(why.reason, "keys and values cannot be kept as int8: use f32");
+  options.kv_type = 256;
+  EXPECT_EQ(arenite_plan_arena(&plan, &c, &options, &why), ARENITE_INVALID_ARGUMENT);
+  EXPECT_STREQ(why.field, "options.kv_type");
+}
+
 TEST_P(CApi, RefusesAnArenaInTheWrongPlace) {
   const TestModel model = load("bert");
   const arenite_model c = c_model(model);

@@ -100,11 +100,12 @@ TEST_F(ConvertOptions, JsonSaysWhatTheTextSays) {
   // The arena is that of the text, and of `inspect`.
   const ProgramResult text = convert(fixture("tutorial"), kTutorial + expect);
   const auto arena = json["targets"][0]["arena_bytes"].get<uint64_t>();
-  EXPECT_TRUE(
-      ends(text, kDone,
-           {fmt::format("arena {:>12} bytes", arena),
-            "expect     as the author's model gave it: 2 sequences of 7 tokens",
-            "largest difference", json["formula"]["portable"]["session"].get<std::string>()}));
+  EXPECT_TRUE(ends(
+      text, kDone,
+      {fmt::format("arena {:>12} bytes", arena),
+       "expect     as the author's model gave it: 2 sequences of 7 tokens", "largest difference",
+       fmt::format("activations {} a token",
+                   json["formula"]["portable"]["activation_bytes_per_token"].get<uint32_t>())}));
 }
 
 TEST_F(ConvertOptions, JsonKnowsModulesAndDecoders) {

@@ -73,8 +73,9 @@ std::string comparisons(const std::string& prefix, std::span<const std::byte> mo
 ProgramResult compile(const TempFolder& folder, const std::string& source,
                       const std::string& program = "") {
   std::vector<std::string> words = {
-      ARENITE_COMPILER, "-std=c++20", "-Wall",   "-Wextra",
-      "-Wconversion",   "-Wpedantic", "-Werror", folder.write("source.cc", source)};
+      ARENITE_COMPILER, "-std=c++20",         "-Wall",
+      "-Wextra",        "-Wconversion",       "-Wpedantic",
+      "-Werror",        "-I" ARENITE_INCLUDE, folder.write("source.cc", source)};
   if (program.empty()) {
     words.push_back("-fsyntax-only");
   } else {

@@ -63,9 +63,9 @@ std::string write_spoiled_decoder(const TempFolder& folder, float number) {
   const std::string sound = read_bytes(write_plain_decoder(folder));
   test::ModelSurgery surgery(std::as_bytes(std::span(sound)));
   const format::ModelReader reader(surgery.file());
-  const uint32_t logits = reader.op(reader.ops() - 1).linear.tensor;
+  const uint32_t logits = reader.op(reader.ops() - 1).numbers[format::LinearOp::kTensor];
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    surgery.overwrite(reader.weights(i, logits), number);  // the bias of the first token
+    surgery.overwrite(reader.weights(i, logits).f32(), number);  // the bias of the first token
   }
   surgery.repair();
   return write_file(folder, "spoiled.arn", surgery.file());

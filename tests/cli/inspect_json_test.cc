@@ -16,6 +16,7 @@
 namespace arenite::testing {
 namespace {
 
+using format::AttentionOp;
 using nlohmann::json;
 using test::ModuleSpec;
 
@@ -42,13 +43,14 @@ ArenaPlan plan_of(std::span<const std::byte> model, uint32_t packed_index, Targe
 
 uint64_t pass_multiply_adds(const format::ModelReader& reader, const format::OpView& op) {
   if (op.kind == format::OpKind::kLinear) {
-    return uint64_t{60} * op.linear.input.width * op.linear.output.width;
+    return uint64_t{60} * op.views[format::kInput].width * op.views[format::kOutput].width;
   }
-  const CacheShape cache = reader.cache(op.attention.cache);
+  const CacheShape& cache = reader.cache(op.numbers[AttentionOp::kCache]).shape;
   uint64_t pairs = 0;
-  const convert::DenseMask mask = convert::expand_mask(reader.mask(op.attention.mask), 60);
+  const convert::DenseMask mask =
+      convert::expand_mask(reader.mask(op.numbers[AttentionOp::kMask]), 60);
   for (const bool visible : mask.visible) pairs += visible ? 1 : 0;
-  return pairs * op.attention.heads * (cache.head_dim + cache.value_dim);
+  return pairs * op.numbers[AttentionOp::kHeads] * (cache.head_dim + cache.value_dim);
 }
 
 // Bytes of a pass over 60 tokens, for the target that runs here.
@@ -59,23 +61,25 @@ void check_traffic(const format::ModelReader& reader, const format::OpView& op, 
     uint64_t weights = 0;
     for (uint32_t i = 0; i < reader.packed_count(); ++i) {
       const format::PackedView packed = reader.packed(i);
-      if (packed.target != static_cast<uint8_t>(best)) continue;
-      weights = format::stored_bytes(reader.tensor(op.linear.tensor), packed.packing).value();
+      if (packed.target != static_cast<uint32_t>(best)) continue;
+      weights = format::stored_bytes(reader.tensor(op.numbers[format::LinearOp::kTensor]),
+                                     packed.packing())
+                    .value();
     }
-    EXPECT_EQ(found["bytes_read_per_pass"], weights + kRow * op.linear.input.width);
-    EXPECT_EQ(found["bytes_written_per_pass"], kRow * op.linear.output.width);
+    EXPECT_EQ(found["bytes_read_per_pass"], weights + kRow * op.views[format::kInput].width);
+    EXPECT_EQ(found["bytes_written_per_pass"], kRow * op.views[format::kOutput].width);
     return;
   }
-  const CacheShape cache = reader.cache(op.attention.cache);
+  const CacheShape& cache = reader.cache(op.numbers[AttentionOp::kCache]).shape;
   const uint64_t entry = uint64_t{cache.head_dim} + cache.value_dim;
   EXPECT_EQ(found["bytes_written_per_pass"],
-            kRow * (cache.kv_heads * entry + op.attention.output.width));
+            kRow * (cache.kv_heads * entry + op.views[format::kOutput].width));
   // Every query reads its own key and value at least, and no block reads more than all of them.
-  const uint64_t rows =
-      kRow * (op.attention.query.width + op.attention.key.width + op.attention.value.width);
+  const uint64_t rows = kRow * (op.views[format::kQuery].width + op.views[format::kKey].width +
+                                op.views[format::kValue].width);
   const uint64_t read = found["bytes_read_per_pass"];
-  EXPECT_GE(read, rows + 60 / 8 * op.attention.heads * entry * sizeof(float));
-  EXPECT_LE(read, rows + 60 * 60 * op.attention.heads * entry * sizeof(float));
+  EXPECT_GE(read, rows + 60 / 8 * op.numbers[AttentionOp::kHeads] * entry * sizeof(float));
+  EXPECT_LE(read, rows + 60 * 60 * op.numbers[AttentionOp::kHeads] * entry * sizeof(float));
 }
 
 TEST(InspectJson, AgreesWithTheReader) {
@@ -97,15 +101,14 @@ TEST(InspectJson, AgreesWithTheReader) {
     for (uint32_t i = 0; i < reader.ops(); ++i) {
       const json& op = facts["ops"][i];
       EXPECT_EQ(op["name"], reader.op_name(i));
-      const format::Uses uses = reader.op(i).uses();
-      EXPECT_EQ(op["writes_slot"], uses.list[uses.count - 1].view.slot);
+      EXPECT_EQ(op["writes_slot"], reader.op(i).views[format::kOutput].slot);
       EXPECT_EQ(op["multiply_adds_per_pass"], pass_multiply_adds(reader, reader.op(i)));
       check_traffic(reader, reader.op(i), op);
     }
     ASSERT_EQ(facts["slots"].size(), reader.slots());
     for (uint32_t i = 0; i < reader.slots(); ++i) {
       EXPECT_EQ(facts["slots"][i]["width"], reader.slot(i).width);
-      EXPECT_EQ(facts["slots"][i]["column"], reader.slot(i).column);
+      EXPECT_EQ(facts["slots"][i]["column"], reader.slot(i).offset);
       EXPECT_EQ(facts["slots"][i]["last_op"], reader.slot(i).last_op);
     }
     EXPECT_EQ(facts["tensors"].size(), reader.tensors());

@@ -71,7 +71,7 @@ std::string write_tagger(const TempFolder& folder) {
 std::string write_counting_encoder(const TempFolder& folder) {
   test::EncoderShape shape = test::encoder_named("mixture");
   shape.padding_id = kUncounted;
-  shape.pooling = convert::Pooling::kMean;
+  shape.pooling = SelectKind::kMean;
   shape.more_pooling.clear();
   return write_encoder(folder, shape);
 }

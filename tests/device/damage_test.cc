@@ -85,7 +85,6 @@ void endless_lists() {
     EXPECT(Model::load(file, &malformed).status() == Status::kBadModel);
   }
   const format::Model& model = *format::GetModel(file.data());
-  const format::Packed& packed = *model.packed()->Get(0);
   struct List {
     const char* name;
     const void* count;
@@ -93,13 +92,14 @@ void endless_lists() {
   };
   const List lists[] = {
       {"slots", model.slots(), sizeof(format::Slot)},
-      {"ops", model.ops(), sizeof(uint32_t)},
+      {"ops", model.ops(), sizeof(format::Op)},
+      {"op_names", model.op_names(), sizeof(uint32_t)},
       {"tensors", model.tensors(), sizeof(format::Tensor)},
       {"tensor_names", model.tensor_names(), sizeof(uint32_t)},
       {"caches", model.caches(), sizeof(format::Cache)},
-      {"packed", model.packed(), sizeof(uint32_t)},
-      {"tensor_offsets", packed.tensor_offsets(), sizeof(uint64_t)},
-      {"cache_groups", packed.cache_groups(), sizeof(format::CacheGroup)},
+      {"packed", model.packed(), sizeof(format::Packed)},
+      {"tensor_offsets", model.tensor_offsets(), sizeof(uint32_t)},
+      {"cache_groups", model.cache_groups(), sizeof(format::CacheGroup)},
   };
   for (const List& list : lists) {
     in_hand("list", list.name);
@@ -130,7 +130,8 @@ void wrong_weights() {
   for (uint32_t op = 0; op < reader.ops(); ++op) {
     if (reader.op(op).kind != format::OpKind::kLinear) continue;
     in_hand("op", reader.op_name(op), op);
-    float* const bias = const_cast<float*>(reader.weights(0, reader.op(op).linear.tensor));
+    float* const bias = const_cast<float*>(
+        reader.weights(0, reader.op(op).numbers[format::LinearOp::kTensor]).f32());
     const float before = *bias;
     *bias += 1.0f;
     const Result<SelfTest> test = (*session)->self_test();

@@ -52,7 +52,7 @@ void for_each_set(Check check) {
     const KernelSet* const kernels = kernel_set(static_cast<Target>(i));
     if (kernels == nullptr) continue;
     in_hand("kernels", kernels->name);
-    EXPECT(kernels->packing == packing_of(kernels->target));
+    EXPECT(kernels->of(TensorType::kF32).packing == packing_of(kernels->target, TensorType::kF32));
     check(*kernels);
   }
 }
@@ -76,11 +76,12 @@ float product(uint32_t row, uint32_t column, uint32_t depth) {
 }
 
 void check_products(const KernelSet& kernels, uint32_t columns, uint32_t depth) {
-  pack(kernels.packing, columns, depth);
-  for (uint32_t rows = 1; rows <= kernels.packing.mr; ++rows) {
+  pack(kernels.of(TensorType::kF32).packing, columns, depth);
+  for (uint32_t rows = 1; rows <= kernels.of(TensorType::kF32).packing.mr; ++rows) {
     std::ranges::fill(output, 7.0f);
-    kernels.gemm[rows](rows, columns, depth * sizeof(float), input, depth * sizeof(float), packed,
-                       output, kColumnsOfAll * sizeof(float));
+    kernels.of(TensorType::kF32)
+        .gemm[rows](rows, columns, depth * sizeof(float), input, depth * sizeof(float), packed,
+                    output, kColumnsOfAll * sizeof(float));
     bool exact = true;
     for (uint32_t r = 0; r < kRowsOfAll; ++r) {
       for (uint32_t c = 0; c < kColumnsOfAll; ++c) {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "arenite/arena_formula.h"
 #include "convert/files/memory.h"
 #include "core/arena_formula.h"
 #include "device/vectors.h"
@@ -73,7 +74,7 @@ size_t largest_arena(const Model& model, const SessionOptions& options) {
   const SessionSizes sizes = {options.positions_max, tokens, options.sequences_max, tokens};
   uint64_t largest = 0;
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    largest = std::max(largest, evaluate(reader.packed(i).formula, sizes).total_bytes.value());
+    largest = std::max(largest, evaluate(reader.formula(i), sizes).total_bytes.value());
   }
   return largest;
 }

@@ -84,8 +84,8 @@ def runtime_include_problem(folder, quoted, path):
         return None if folder == "format" else "only runtime/format sees FlatBuffers"
     if first == "xnnpack" or path == "xnnpack.h":
         return None if folder == "kernels" else "only runtime/kernels sees XNNPACK"
-    if path == "arenite_features.h":
-        return None if folder == "core" else "only core/features.h sees what the build leaves out"
+    if path == "arenite_needs.h":
+        return None if folder == "core" else "only core/needs.h sees what the build leaves out"
     if not quoted:
         if path in FORBIDDEN_HEADERS:
             return "this header brings the heap, streams, threads or exceptions"

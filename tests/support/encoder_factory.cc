@@ -35,7 +35,7 @@ EncoderShape sentences() {
   shape.name = "sentences";
   shape.position_offset = 2;
   shape.token_types = 0;
-  shape.pooling = convert::Pooling::kMean;
+  shape.pooling = SelectKind::kMean;
   shape.normalize = true;
   return shape;
 }
@@ -44,7 +44,7 @@ EncoderShape classifier() {
   EncoderShape shape;
   shape.name = "classifier";
   shape.norm_first = true;
-  shape.pooling = convert::Pooling::kFirst;
+  shape.pooling = SelectKind::kFirst;
   shape.pooler = true;
   shape.classes = 4;
   return shape;
@@ -67,7 +67,7 @@ EncoderShape sensor() {
   shape.input_features = 5;
   shape.token_types = 0;
   shape.norm_first = true;
-  shape.pooling = convert::Pooling::kMean;
+  shape.pooling = SelectKind::kMean;
   shape.classes = 3;
   return shape;
 }
@@ -218,7 +218,7 @@ EncoderShape smallest_encoder() {
   shape.embedding_dim = shape.model_dim = shape.ffn_dim = 2;
   shape.heads = shape.layers = 1;
   shape.positions_max = 4;
-  shape.pooling = convert::Pooling::kMean;
+  shape.pooling = SelectKind::kMean;
   shape.classes = 2;
   shape.normalize = true;
   return shape;

@@ -32,8 +32,8 @@ struct EncoderShape {
   bool positions = true;                 // learned
   bool norm_first = false;
   convert::Activation activation = convert::Activation::kGeluErf;
-  convert::Pooling pooling = convert::Pooling::kNone;
-  std::vector<convert::Pooling> more_pooling{};
+  SelectKind pooling = SelectKind::kAsAsked;
+  std::vector<SelectKind> more_pooling{};
   bool language_head = false;  // logits of the vocabulary, by the token embedding
   bool pooler = false;         // a square layer with tanh
   uint32_t classes = 0;        // 0: no classifier

@@ -141,7 +141,7 @@ uint32_t positions_of(const Model& model, uint32_t most) {
 bool has_ring(const Model& model) {
   const format::ModelReader reader(model.file());
   for (uint32_t i = 0; i < reader.caches(); ++i) {
-    if (reader.cache_behind(i) != kUnlimited) return true;
+    if (reader.cache(i).lookback != kUnlimited) return true;
   }
   return false;
 }

@@ -3,7 +3,7 @@
 //
 //   class Linear : public KernelSetTest {};
 //   ARENITE_FOR_EACH_KERNEL_SET(Linear);
-//   TEST_P(Linear, DoesThis) { kernels().gemm[...] }
+//   TEST_P(Linear, DoesThis) { kernels().of(TensorType::kF32).gemm[...] }
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ inline std::vector<Target> targets_here() {
 class KernelSetTest : public ::testing::TestWithParam<Target> {
  protected:
   const KernelSet& kernels() const { return *kernel_set(GetParam()); }
-  Packing packing() const { return kernels().packing; }
+  Packing packing() const { return kernels().of(TensorType::kF32).packing; }
 };
 
 inline std::string test_name_of(const ::testing::TestParamInfo<Target>& info) {

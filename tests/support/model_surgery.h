@@ -23,7 +23,7 @@ class ModelSurgery {
   std::span<std::byte> file() { return bytes_.span(); }
   std::span<const std::byte> file() const { return bytes_.span(); }
   const format::Model& model() const { return *format::GetModel(bytes_.span().data()); }
-  const format::Packed& packed(uint32_t index) const { return *model().packed()->Get(index); }
+  const format::Packed* packed(uint32_t index) const { return model().packed()->Get(index); }
 
   format::Footer footer() const;
   void set_footer(const format::Footer& footer);
@@ -39,6 +39,12 @@ class ModelSurgery {
   template <typename Table>
   void remove(const Table& table, flatbuffers::voffset_t field) {
     overwrite(untyped(table).GetVTable() + field, flatbuffers::voffset_t{0});
+  }
+
+  // The list of a table that a field leads to has no elements.
+  template <typename Table>
+  void clear(const Table& table, flatbuffers::voffset_t field) {
+    overwrite(untyped(table).template GetPointer<const uint8_t*>(field), uint32_t{0});
   }
 
   // Writes over a struct or an element of a vector, given its place.

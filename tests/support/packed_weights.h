@@ -7,6 +7,7 @@
 #include <span>
 
 #include "core/packing.h"
+#include "core/weights.h"
 #include "support/guarded_buffer.h"
 
 namespace arenite::test {
@@ -21,7 +22,10 @@ class PackedWeights {
  public:
   PackedWeights(Packing packing, std::span<const float> weights, std::span<const float> bias,
                 uint32_t inputs)
-      : packed_(
+      : packing_(packing),
+        outputs_(static_cast<uint32_t>(bias.size())),
+        inputs_(inputs),
+        packed_(
             static_cast<size_t>(
                 packed_weight_bytes(packing, static_cast<uint32_t>(bias.size()), inputs).value() /
                 sizeof(float)),
@@ -39,8 +43,15 @@ class PackedWeights {
   }
 
   const float* data() const { return packed_.data(); }
+  WeightView view() const {
+    return {reinterpret_cast<const std::byte*>(data()), TensorType::kF32, packing_, outputs_,
+            inputs_};
+  }
 
  private:
+  Packing packing_;
+  uint32_t outputs_;
+  uint32_t inputs_;
   GuardedFloats packed_;
 };
 

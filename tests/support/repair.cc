@@ -20,32 +20,38 @@ void overwrite(const T* place, const T& value) {
   std::memcpy(const_cast<T*>(place), &value, sizeof(value));
 }
 
-void repair_segment(std::span<std::byte> file, const format::Segment& segment) {
-  if (segment.offset() > file.size() || segment.bytes() > file.size() - segment.offset()) return;
+void repair_segment(std::span<std::byte> file, const format::SegmentView& segment) {
+  if (segment.begin() > file.size() || segment.bytes() > file.size() - segment.begin()) return;
   const uint32_t crc = crc32c(
-      file.subspan(static_cast<size_t>(segment.offset()), static_cast<size_t>(segment.bytes())));
-  overwrite(&segment, format::Segment(segment.offset(), segment.bytes(), crc));
+      file.subspan(static_cast<size_t>(segment.begin()), static_cast<size_t>(segment.bytes())));
+  overwrite(&segment.crc32c, crc);
 }
 
-void repair_formula(std::span<std::byte> file, const format::Packed& packed) {
-  if (packed.target() >= kTargets) return;
+void repair_formula(std::span<std::byte> file, uint32_t index) {
+  const format::ModelReader reader(file);
+  const format::PackedView& packed = reader.packed(index);
+  if (packed.target >= kTargets) return;
   ArenaFormula formula;
   // Where a size overflows there is no right formula.
-  (void)derive_formula(format::ModelReader(file), packing_of(static_cast<Target>(packed.target())),
-                       formula);
-  // Where parts lie over each other, what is written changes what could be read before.
-  const auto* const groups = packed.cache_groups();
-  const uint32_t groups_in_file = groups == nullptr ? 0 : groups->size();
+  (void)derive_formula(reader, static_cast<Target>(packed.target), formula);
+  const auto* const groups = format::GetModel(file.data())->cache_groups();
+  // Their number cannot change: where it would have to, the file stays wrong. Where parts lie over
+  // each other, what is written changes what could be read before.
+  const uint32_t groups_in_file = groups->size() / reader.packed_count();
   const auto* const first_group =
-      groups == nullptr ? nullptr : reinterpret_cast<const format::CacheGroup*>(groups->Data());
-  overwrite(packed.formula(), format::ArenaFormula(formula.activation_bytes_per_token,
-                                                   formula.activation_bytes_per_output, formula.nr,
-                                                   formula.score_rows));
-  // Their number cannot change: where it would have to, the file stays wrong.
+      groups_in_file == 0 ? nullptr : groups->Get(index * groups_in_file);
+  format::FormulaRecord record = packed.formula;
+  record.activation_bytes_per_token = formula.activation_bytes_per_token;
+  record.activation_bytes_per_output = formula.activation_bytes_per_output;
+  record.nr = formula.nr;
+  record.score_rows = formula.score_rows;
+  overwrite(&packed.formula, record);
   for (uint32_t i = 0; i < std::min(formula.group_count, groups_in_file); ++i) {
     const CacheGroup& group = formula.groups[i];
     overwrite(first_group + i,
-              format::CacheGroup(group.behind, group.bytes_per_panel, group.bytes_per_page));
+              format::CacheGroup(group.lookback, static_cast<uint32_t>(group.kv_type),
+                                 group.bytes_per_panel, group.bytes_per_page,
+                                 group.scratch_bytes_per_thread));
   }
 }
 
@@ -62,15 +68,16 @@ void repair(std::span<std::byte> file, bool formulas) {
                                     metadata.size());
     return format::VerifyModelBuffer(structure);
   };
-  const format::Model* const model = format::GetModel(metadata.data());
-  for (uint32_t i = 0; is_sound() && i < model->packed()->size(); ++i) {
-    repair_segment(file, *model->packed()->Get(i)->segment());
-    if (formulas && is_sound() && i < model->packed()->size()) {
-      repair_formula(file, *model->packed()->Get(i));
+  const auto packed_count = [&] { return format::GetModel(metadata.data())->packed()->size(); };
+  for (uint32_t i = 0; is_sound() && i < packed_count(); ++i) {
+    repair_segment(file, format::ModelReader(file).packed(i).segment);
+    if (formulas && is_sound() && i < packed_count()) {
+      repair_formula(file, i);
     }
   }
-  if (is_sound() && model->self_test() != nullptr) {
-    repair_segment(file, model->self_test()->segment());
+  if (is_sound()) {
+    const auto* const test = format::GetModel(metadata.data())->self_test();
+    repair_segment(file, reinterpret_cast<const format::SegmentView&>(test->segment()));
   }
   footer.metadata_crc32c = crc32c(metadata);
   std::memcpy(footer_at, &footer, sizeof(footer));

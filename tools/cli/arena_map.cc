@@ -66,8 +66,8 @@ struct Scale {
 Scale make_scale(const std::vector<MapSlot>& slots) {
   Scale scale;
   for (const MapSlot& slot : slots) {
-    scale.edges.push_back(slot.place.column);
-    scale.edges.push_back(slot.place.column + slot.place.width);
+    scale.edges.push_back(slot.place.offset);
+    scale.edges.push_back(slot.place.offset + slot.place.width);
   }
   std::sort(scale.edges.begin(), scale.edges.end());
   scale.edges.erase(std::unique(scale.edges.begin(), scale.edges.end()), scale.edges.end());
@@ -106,8 +106,8 @@ std::vector<std::string> draw_slots(const std::vector<std::string>& op_names,
   Canvas canvas(width, scale.rows.back() + 1);
   for (const MapSlot& slot : slots) {
     const format::SlotView& place = slot.place;
-    canvas.draw({place.first_op * stripe, (place.last_op + 1) * stripe, scale.row(place.column),
-                 scale.row(place.column + place.width)},
+    canvas.draw({place.first_op * stripe, (place.last_op + 1) * stripe, scale.row(place.offset),
+                 scale.row(place.offset + place.width)},
                 slot.label);
   }
   std::string header;

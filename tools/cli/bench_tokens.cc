@@ -253,7 +253,7 @@ void bench_tokens(const BenchOptions& wanted, const ModelFile& file) {
   Progress progress("timing " + options.model.string());
   const format::ModelReader reader(file.model().file());
   const auto weight_bytes =
-      static_cast<size_t>(reader.packed(ModelAccess::packed_index(file.model())).segment.bytes);
+      static_cast<size_t>(reader.packed(ModelAccess::packed_index(file.model())).segment.bytes());
   Limits limits(pool.parallel_for(), weight_bytes);
   std::vector<Row> rows;
   const auto add = [&](const Row& row) {

@@ -3,10 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/convert_report.h"
+#include "cli/formula_output.h"
 #include "cli/session_sizes.h"
 #include "convert/families/reader_parts.h"
-#include "convert/program/formula_text.h"
-#include "core/arena_formula.h"
 #include "format/reader.h"
 
 namespace arenite::tool {
@@ -34,22 +33,8 @@ Json targets_json(const convert::ConvertedModel& conversion, const format::Model
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const convert::TargetCheck& check = conversion.checks[i];
     json.push_back({{"name", name(check.target)},
-                    {"arena_bytes", evaluate(reader.packed(i).formula, sizes).total_bytes.value()},
+                    {"arena_bytes", evaluate(reader.formula(i), sizes).total_bytes.value()},
                     {"largest_error", check.ran ? Json(check.largest_error) : Json()}});
-  }
-  return json;
-}
-
-Json formula_json(const format::ModelReader& reader) {
-  Json json;
-  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    const format::PackedView packed = reader.packed(i);
-    const convert::FormulaText parts = convert::describe_parts(packed.formula);
-    json[name(static_cast<Target>(packed.target))] = {{"session", parts.session},
-                                                      {"activations", parts.activations},
-                                                      {"cache", parts.kv_cache},
-                                                      {"scratch", parts.scratch},
-                                                      {"rings", parts.rings}};
   }
   return json;
 }
@@ -74,7 +59,10 @@ std::string finished(Json json, const convert::ConvertedModel& conversion,
                    {"tokens", options.tokens_max},
                    {"sequences", 1},
                    {"threads", 1}};
-  json["formula"] = formula_json(reader);
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    const char* const target = name(static_cast<Target>(reader.packed(i).target));
+    json["formula"][target] = formula_json(reader.formula(i));
+  }
   json["check"] = {{"tokens", conversion.checked_tokens},
                    {"largest_output", conversion.largest_output}};
   json["given"] = conversion.account.given;
@@ -108,7 +96,7 @@ Json model_json(const char* kind, const char* source, const Spec& spec,
                    {"ffn_dim", spec.ffn_dim},
                    {"vocab_size", spec.vocab_size},
                    {"output_features", program.slots[program.output_slot].width},
-                   {"activation", convert::name(spec.activation)},
+                   {"activation", convert::option_name(spec.activation)},
                    {"norm_first", spec.norm_first},
                    {"causal", spec.causal}};
   json["context"] = spec.positions_max;
@@ -163,7 +151,7 @@ Json kind_json(const convert::EncoderSpec& spec, const convert::Conversion& conv
   json["shape"]["token_types"] = spec.token_types;
   json["shape"]["normalize"] = convert::is_normalized(spec);
   json["notes"] = notes_json(program, {});
-  json["output_rows"] = spec.pooling == convert::Pooling::kNone ? "tokens" : "sequences";
+  json["output_rows"] = spec.pooling == SelectKind::kAsAsked ? "tokens" : "sequences";
   json["labels"] = spec.labels;
   json["tokenizer"] = tokenizer_json(program);
   json["masks"] = masks_json(program.masks, {});

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/formula_output.h"
 #include "cli/session_sizes.h"
 #include "convert/families/reader_parts.h"
-#include "convert/program/formula_text.h"
 #include "convert/tokenizers/tokenizer_compiler.h"
-#include "core/arena_formula.h"
+#include "convert/tokenizers/tokenizer_source.h"
 #include "format/reader.h"
 
 namespace arenite::tool {
@@ -48,28 +48,16 @@ void print_masks(const convert::AttentionModule& module) {
   }
 }
 
-// The sum that the arena is, for any sizes. Session and activations are the same for all targets.
+// What the arena takes for any sizes, in bytes.
 void print_formulas(const format::ModelReader& reader) {
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    const format::PackedView packed = reader.packed(i);
-    const convert::FormulaText parts = convert::describe_parts(packed.formula);
-    if (i == 0) {
-      fmt::print("formula    session {}, activations {}, and\n", parts.session, parts.activations);
+    std::string target = name(static_cast<Target>(reader.packed(i).target));
+    for (const std::string& line : formula_lines(reader.formula(i))) {
+      fmt::print("{}{:<10} {}\n", i == 0 && !target.empty() ? "formula    " : "           ", target,
+                 line);
+      target.clear();
     }
-    const char* const target = name(static_cast<Target>(packed.target));
-    fmt::print("           {:<10} cache {}\n", target, parts.kv_cache[0]);
-    for (size_t c = 1; c < parts.kv_cache.size(); ++c) {
-      fmt::print("           {:<10}       {}\n", "", parts.kv_cache[c]);
-    }
-    fmt::print("           {:<10} scratch {}\n", "", parts.scratch);
-    if (i + 1 < reader.packed_count()) continue;
-    for (const std::string& ring : parts.rings) fmt::print("           {}\n", ring);
   }
-  const bool gives_out = reader.packed(0).formula.activation_bytes_per_output != 0;
-  fmt::print(
-      "           for P positions, T tokens{} a call, S sequences, N threads; each part "
-      "rounded up to 64\n",
-      gives_out ? " and O results" : "");
 }
 
 // For each target its arena, and how far its results are from the reference.
@@ -79,7 +67,7 @@ void print_targets(const convert::ConvertedModel& conversion, const char* output
   const SessionSizes session = {options.positions_max, options.tokens_max, 1, 1, 1};
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const convert::TargetCheck& check = conversion.checks[i];
-    const ArenaSizes sizes = evaluate(reader.packed(i).formula, session);
+    const ArenaSizes sizes = evaluate(reader.formula(i), session);
     fmt::print("{}{:<10} arena {:>12} bytes, ", i == 0 ? "target     " : "           ",
                name(check.target), sizes.total_bytes.value());
     if (check.ran) {
@@ -102,7 +90,7 @@ std::string layer_shape(const convert::DecoderSpec& spec) {
                                  spec.heads == 1 ? "" : "s", spec.head_dim);
   if (spec.kv_heads != spec.heads) text += fmt::format(" on {}", spec.kv_heads);
   return text + fmt::format(", {} {} with {}, norms {}", spec.layers[0].gate ? "gated MLP" : "MLP",
-                            spec.ffn_dim, convert::name(spec.activation),
+                            spec.ffn_dim, convert::option_name(spec.activation),
                             spec.norm_first ? "first" : "last");
 }
 
@@ -137,21 +125,21 @@ void print_decoder(const convert::Conversion& conversion) {
   for (const std::string& note : spec.notes) fmt::print("note       {}\n", note);
 }
 
-const char* describe(convert::Pooling pooling) {
+const char* describe(SelectKind pooling) {
   switch (pooling) {
-    case convert::Pooling::kNone:
+    case SelectKind::kAsAsked:
       break;
-    case convert::Pooling::kFirst:
+    case SelectKind::kFirst:
       return "its first token";
-    case convert::Pooling::kMean:
+    case SelectKind::kMean:
       return "the mean of its tokens";
-    case convert::Pooling::kMax:
+    case SelectKind::kMax:
       return "the largest of its tokens";
-    case convert::Pooling::kMeanSqrtLength:
+    case SelectKind::kMeanSqrtLength:
       return "the sum of its tokens by the root of its length";
-    case convert::Pooling::kWeightedMean:
+    case SelectKind::kWeightedMean:
       return "the mean of its tokens weighted by position";
-    case convert::Pooling::kLast:
+    case SelectKind::kLast:
       return "its last token";
   }
   return "";
@@ -159,9 +147,9 @@ const char* describe(convert::Pooling pooling) {
 
 // Which rows an encoder gives out.
 std::string describe_rows(const convert::EncoderSpec& spec) {
-  if (spec.pooling == convert::Pooling::kNone) return "a row for each token";
+  if (spec.pooling == SelectKind::kAsAsked) return "a row for each token";
   std::string text = fmt::format("a row for each sequence, from {}", describe(spec.pooling));
-  for (const convert::Pooling pooling : spec.more_pooling) {
+  for (const SelectKind pooling : spec.more_pooling) {
     text += fmt::format(", and {}", describe(pooling));
   }
   return text;
@@ -174,7 +162,7 @@ void print_encoder(const convert::Conversion& conversion) {
              parameters_of(program));
   fmt::print("shape      {} layers, {} wide, {} head{} of {}, MLP {} with {}, norms {}\n",
              spec.layers.size(), spec.model_dim, spec.heads, spec.heads == 1 ? "" : "s",
-             spec.head_dim, spec.ffn_dim, convert::name(spec.activation),
+             spec.head_dim, spec.ffn_dim, convert::option_name(spec.activation),
              spec.norm_first ? "first" : "last");
   if (spec.vocab_size == 0) {
     fmt::print("input      {} features\n", spec.input_features);
@@ -187,10 +175,9 @@ void print_encoder(const convert::Conversion& conversion) {
                                     : fmt::format("{} positions", spec.positions_max));
   const bool has_logits = !spec.head.empty() && spec.head.back().is_token_embedding;
   for (const convert::CompiledMask& mask : program.masks) {
-    fmt::print("mask       {}{}\n", mask.describe(),
-               spec.causal && spec.pooling == convert::Pooling::kNone
-                   ? "; it runs token by token, too"
-                   : "");
+    fmt::print(
+        "mask       {}{}\n", mask.describe(),
+        spec.causal && spec.pooling == SelectKind::kAsAsked ? "; it runs token by token, too" : "");
   }
   fmt::print("output     {}: {} {}{}\n", describe_rows(spec),
              program.slots[program.output_slot].width, has_logits ? "logits of tokens" : "numbers",

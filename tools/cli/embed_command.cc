@@ -84,12 +84,13 @@ void add_embed(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "embed", "Write a model file as a header of C++ or C, with the size of its arena");
   command->footer(
-      "\nThe header needs C++20 and nothing else. With --name recall it declares\n"
+      "\nThe header needs C++20 and Arenite's own headers. With --name recall it declares\n"
       "  recall_model()                  the file, as std::span<const std::byte>\n"
       "  recall_arena_bytes(positions, tokens, sequences, threads)\n"
       "                                  what arenite::plan_arena says, as a constant expression;\n"
       "                                  with several targets in the file, the largest of them\n"
       "  recall_arm64_arena_bytes(...)   the same for one target of the file\n"
+      "  recall_arm64_arena_formula      its coefficients (arenite/arena_formula.h)\n"
       "  recall_arena_bytes_max, recall_arm64_arena_bytes_max,\n"
       "  recall_positions_max, recall_tokens_max, recall_sequences_max, recall_threads\n"
       "                                  for the sizes given here\n"

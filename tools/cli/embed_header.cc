@@ -29,97 +29,82 @@ constexpr std::string_view kPreamble = R"(// NOLINTBEGIN
 #include <cstdint>
 #include <span>
 
-)";
+#include "arenite/arena_formula.h"
 
-// $ stands for the identifier. The numbers of core/arena_formula.h are filled in, because an
-// application sees none of the runtime's own headers.
-constexpr std::string_view kFormula = R"(
-constexpr std::size_t ${target}_arena_bytes(
-    std::uint32_t positions, std::uint32_t tokens, std::uint32_t sequences,
-    std::uint32_t threads{parameter}) {{
-  const auto round_up = [](std::uint64_t n) {{ return (n + {unit} - 1) / {unit} * {unit}; }};
-  const std::uint64_t all = (std::uint64_t{{positions}} + {nr} - 1) / {nr} * {nr};
-{caches}  const std::uint64_t session = round_up({session}ull + {sequence}ull * sequences);
-  const std::uint64_t kv_cache = round_up(sequences * cache);
-  const std::uint64_t activations = round_up({token}ull * tokens + {outputs}{slack});
-  const std::uint64_t scratch = round_up({row}ull * (longest + {padding}));
-  return static_cast<std::size_t>(session + kv_cache + activations + threads * scratch);
-}}
-)";
-
-// Caches that hold everything, and those that are rings.
-constexpr std::string_view kAllHeld = R"(  const std::uint64_t held{i} = all;
-)";
-constexpr std::string_view kRing = R"(  const std::uint64_t ring{i} =
-      ((std::uint64_t{{tokens}} + {behind} + {page} - 2) / {page} + 1) * {page};
-  const std::uint64_t held{i} = ring{i} < all ? ring{i} : all;
 )";
 
 // Which rows a model gives out is a choice of the session, unless it pools.
 bool chooses_outputs(const format::ModelReader& reader) {
-  return reader.packed(0).formula.activation_bytes_per_output != 0 && !reader.pooled();
+  return reader.formula(0).activation_bytes_per_output != 0 && !reader.pooled();
 }
 
-// Bytes of the rows that are given out, as a term in front of the others; empty if there are none.
-std::string output_bytes(const format::ModelReader& reader, const ArenaFormula& formula) {
-  if (formula.activation_bytes_per_output == 0) return "";
+// The parameters of a function that evaluates a formula, with or without their types and defaults.
+std::string parameters(const format::ModelReader& reader, bool declared) {
+  if (!declared) {
+    return fmt::format("positions, tokens, sequences, threads{}, kv_type",
+                       chooses_outputs(reader) ? ", all_outputs" : "");
+  }
   return fmt::format(
-      "{}ull * ({}tokens < sequences ? tokens : sequences) +\n"
-      "                                             ",
-      formula.activation_bytes_per_output, chooses_outputs(reader) ? "all_outputs || " : "");
+      "std::uint32_t positions, std::uint32_t tokens, std::uint32_t sequences,\n"
+      "    std::uint32_t threads{},\n"
+      "    arenite::TensorType kv_type = arenite::TensorType::kF32",
+      chooses_outputs(reader) ? ", bool all_outputs = false" : "");
 }
 
-// Declares `cache`, bytes for each sequence, and `longest`, the positions of the largest one.
-std::string cache_lines(const ArenaFormula& formula) {
-  std::string text;
-  std::string sum;
+std::string coefficients(const ArenaFormula& formula) {
+  std::string groups;
   for (uint32_t i = 0; i < formula.group_count; ++i) {
     const CacheGroup& group = formula.groups[i];
-    text +=
-        fmt::format(fmt::runtime(group.behind == kUnlimited ? kAllHeld : kRing), fmt::arg("i", i),
-                    fmt::arg("behind", group.behind), fmt::arg("page", kPagePositions));
-    sum += fmt::format("{0}{1}ull * (held{2} / {3}) +\n      {4}ull * ((held{2} + {5} - 1) / {5})",
-                       i == 0 ? "" : " +\n      ", group.bytes_per_panel, i, formula.nr,
-                       group.bytes_per_page, kPagePositions);
+    groups += fmt::format(
+        "\n         {{.lookback = {}u, .kv_type = arenite::TensorType{{{}}}, "
+        ".bytes_per_panel = {}u,\n"
+        "          .bytes_per_page = {}u, .scratch_bytes_per_thread = {}u}},",
+        group.lookback, static_cast<uint32_t>(group.kv_type), group.bytes_per_panel,
+        group.bytes_per_page, group.scratch_bytes_per_thread);
   }
-  text += fmt::format("  const std::uint64_t cache = {};\n", sum.empty() ? "0" : sum);
-  text += "  std::uint64_t longest = 0;\n";
-  for (uint32_t i = 0; i < formula.group_count; ++i) {
-    text += fmt::format("  if (held{0} > longest) longest = held{0};\n", i);
-  }
-  return text;
+  return fmt::format(
+      "    .activation_bytes_per_token = {}u,\n"
+      "    .activation_bytes_per_output = {}u,\n"
+      "    .scratch_bytes_per_token = {}u,\n"
+      "    .scratch_bytes_per_thread = {}u,\n"
+      "    .nr = {}u,\n"
+      "    .score_rows = {}u,\n"
+      "    .group_count = {}u,\n"
+      "    .groups = {{{}}},\n",
+      formula.activation_bytes_per_token, formula.activation_bytes_per_output,
+      formula.scratch_bytes_per_token, formula.scratch_bytes_per_thread, formula.nr,
+      formula.score_rows, formula.group_count, groups);
 }
 
-std::string formula_function(const std::string& identifier, const format::ModelReader& reader,
-                             const format::PackedView& packed) {
-  const ArenaFormula& formula = packed.formula;
-  std::string text = fmt::format(
-      kFormula, fmt::arg("target", "_" + target_identifier(packed)), fmt::arg("unit", kArenaUnit),
-      fmt::arg("nr", formula.nr), fmt::arg("caches", cache_lines(formula)),
-      fmt::arg("session", kSessionBytes), fmt::arg("sequence", kSequenceBytes),
-      fmt::arg("parameter", chooses_outputs(reader) ? ", bool all_outputs = false" : ""),
-      fmt::arg("outputs", output_bytes(reader, formula)),
-      fmt::arg("token", formula.activation_bytes_per_token), fmt::arg("slack", kReadAheadBytes),
-      fmt::arg("row", formula.score_rows * sizeof(float)),
-      fmt::arg("padding", kScoreRowPadding + formula.nr));
-  return text.replace(text.find('$'), 1, identifier);
+// One target's formula, and the function that evaluates it.
+std::string formula_of_target(const std::string& identifier, const format::ModelReader& reader,
+                              uint32_t index) {
+  const std::string prefix = identifier + "_" + target_identifier(reader.packed(index));
+  return fmt::format(
+      "\ninline constexpr arenite::ArenaFormula {0}_arena_formula = {{\n{1}}};\n"
+      "constexpr std::size_t {0}_arena_bytes(\n"
+      "    {2}) {{\n"
+      "  return arenite::arena_bytes(\n"
+      "      {0}_arena_formula,\n"
+      "      {{positions, tokens, sequences,\n"
+      "       arenite::outputs_max({3}, tokens, sequences), threads, kv_type}});\n"
+      "}}\n",
+      prefix, coefficients(reader.formula(index)), parameters(reader, true),
+      chooses_outputs(reader) ? "all_outputs" : "false");
 }
 
 // The function over all targets of the file.
 std::string largest_function(const std::string& identifier, const format::ModelReader& reader) {
-  const bool chooses = chooses_outputs(reader);
   std::string text = fmt::format(
       "\n// The largest of them: enough whichever kernels the CPU runs.\n"
       "constexpr std::size_t {}_arena_bytes(\n"
-      "    std::uint32_t positions, std::uint32_t tokens, std::uint32_t sequences,\n"
-      "    std::uint32_t threads{}) {{\n"
+      "    {}) {{\n"
       "  std::size_t largest = 0;\n"
       "  for (const std::size_t bytes : {{\n",
-      identifier, chooses ? ", bool all_outputs = false" : "");
+      identifier, parameters(reader, true));
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    text += fmt::format("           {}_{}_arena_bytes(positions, tokens, sequences, threads{}),\n",
-                        identifier, target_identifier(reader.packed(i)),
-                        chooses ? ", all_outputs" : "");
+    text += fmt::format("           {}_{}_arena_bytes({}),\n", identifier,
+                        target_identifier(reader.packed(i)), parameters(reader, false));
   }
   return text +
          "       }) {\n"
@@ -209,9 +194,9 @@ void write_header(const VerifiedFile& file, const std::string& identifier, const
   write(
       "\n// The same for any sizes, each at least 1: what arenite::plan_arena says of sizes that "
       "it\n"
-      "// accepts.");
+      "// accepts, and SIZE_MAX for others that make no arena.\n");
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    write(formula_function(identifier, reader, reader.packed(i)));
+    write(formula_of_target(identifier, reader, i));
   }
   write(largest_function(identifier, reader));
   write(fmt::format(

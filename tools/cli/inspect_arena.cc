@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include "cli/arena_map.h"
+#include "cli/formula_output.h"
 #include "cli/inspect_output.h"
 #include "cli/text_table.h"
 #include "convert/files/error.h"
-#include "convert/program/formula_text.h"
 
 namespace arenite::tool {
 namespace {
@@ -36,28 +36,15 @@ std::string bytes_table(const ModelFacts& facts) {
   return table.text();
 }
 
-// Session and activations are the same for all targets.
 std::string formulas(const ModelFacts& facts) {
-  TextTable table({{"part"}, {"target"}, {"formula, each part rounded up to 64 bytes"}});
-  std::vector<convert::FormulaText> parts;
+  TextTable table({{"target"}, {"bytes for any sizes, each part rounded up to 64"}});
   for (const TargetFacts& target : facts.targets) {
-    parts.push_back(convert::describe_parts(target.packed.formula));
-  }
-  table.add_row({"session", "all", parts[0].session});
-  table.add_row({"activations", "all", parts[0].activations});
-  if (facts.shown_target().packed.formula.activation_bytes_per_output != 0) {
-    table.add_row({"", "", "O: rows of results a call, one for each sequence or each token"});
-  }
-  for (size_t i = 0; i < parts.size(); ++i) {
-    for (size_t c = 0; c < parts[i].kv_cache.size(); ++c) {
-      table.add_row({i + c == 0 ? "kv cache" : "", c == 0 ? name(facts.targets[i].target) : "",
-                     parts[i].kv_cache[c]});
+    std::string first = name(target.target);
+    for (const std::string& line : formula_lines(target.formula)) {
+      table.add_row({first, line});
+      first.clear();
     }
   }
-  for (size_t i = 0; i < parts.size(); ++i) {
-    table.add_row({i == 0 ? "scratch" : "", name(facts.targets[i].target), parts[i].scratch});
-  }
-  for (const std::string& ring : parts[0].rings) table.add_row({"", "all", ring});
   return table.text();
 }
 

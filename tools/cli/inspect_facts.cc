@@ -8,13 +8,12 @@
 #include "convert/masks/mask_compiler.h"
 #include "convert/masks/mask_pairs.h"
 #include "format/file_layout.h"
-#include "format/needs.h"
+#include "format/model_needs.h"
 
 namespace arenite::tool {
 namespace {
 
 using format::ModelReader;
-using format::OpKind;
 
 OpFacts op_facts(const ModelReader& reader, uint32_t index, uint32_t positions) {
   OpFacts facts;
@@ -22,17 +21,18 @@ OpFacts op_facts(const ModelReader& reader, uint32_t index, uint32_t positions) 
   facts.op = reader.op(index);
   facts.cost = op_cost(reader, index);
   Checked pass = Checked(facts.cost.per_token) * positions;
-  if (facts.op.kind == OpKind::kAttention) {
-    const format::AttentionOp& attention = facts.op.attention;
-    const convert::MaskPairs mask(reader.mask(attention.mask), positions);
-    pass = Checked(facts.cost.per_pair) * mask.visible();
+  const uint32_t mask = format::number_of(facts.op, format::NumberType::kMask);
+  if (mask != format::kAbsent) {
+    const convert::MaskPairs pairs(reader.mask(mask), positions);
+    pass = pass + Checked(facts.cost.per_pair) * pairs.visible();
   }
   facts.pass_multiply_adds = pass.saturated();
-  const format::Uses uses = facts.op.uses();
-  for (const format::Use& use : uses) {
-    if (use.access != format::Access::kRead) facts.writes = use.view.slot;
-    const bool listed = std::count(facts.reads.begin(), facts.reads.end(), use.view.slot) != 0;
-    if (use.access != format::Access::kWrite && !listed) facts.reads.push_back(use.view.slot);
+  facts.writes = facts.op.views[format::kOutput].slot;
+  for (const format::ColumnView& view : facts.op.views) {
+    const bool in_place = view == facts.op.views[format::kInput];
+    if (view.width == 0 || (&view == &facts.op.views[format::kOutput] && !in_place)) continue;
+    const bool listed = std::count(facts.reads.begin(), facts.reads.end(), view.slot) != 0;
+    if (!listed) facts.reads.push_back(view.slot);
   }
   return facts;
 }
@@ -48,7 +48,7 @@ TensorFacts tensor_facts(const ModelReader& reader, uint32_t index) {
   TensorFacts facts{reader.tensor_name(index), reader.tensor(index), {}};
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     facts.packed_bytes.push_back(
-        format::stored_bytes(facts.shape, reader.packed(i).packing).value());
+        format::stored_bytes(facts.shape, reader.packed(i).packing()).value());
   }
   return facts;
 }
@@ -60,14 +60,14 @@ MaskFacts mask_facts(const MaskView& mask, uint32_t positions) {
 }
 
 CacheFacts cache_facts(const ModelReader& reader, uint32_t index, const SizeOptions& sizes) {
-  CacheFacts facts{reader.cache(index), reader.cache_behind(index), {}};
+  CacheFacts facts{reader.cache(index), {}};
   const SessionSizes session = {sizes.positions, sizes.tokens, sizes.sequences, 0, sizes.threads};
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    const Packing packing = reader.packed(i).packing;
-    const uint32_t held = cache_positions(facts.behind, packing.nr, session);
+    const Packing packing = reader.packed(i).packing();
+    const uint32_t held = cache_positions(facts.cache.lookback, packing.nr, session);
     const Checked bytes =
-        Checked(key_panels(packing, held)) * cache_bytes_per_panel(packing, facts.shape) +
-        Checked(value_pages(held)) * cache_bytes_per_page(packing, facts.shape);
+        Checked(panels_of(packing, held)) * cache_bytes_per_panel(packing, facts.cache.shape) +
+        Checked(value_pages(held)) * cache_bytes_per_page(packing, facts.cache.shape);
     facts.bytes.push_back((bytes * sizes.sequences).saturated());
   }
   return facts;
@@ -81,34 +81,23 @@ void add_targets(const VerifiedFile& file, ModelFacts& facts) {
   for (uint32_t i = 0; i < arenas.size(); ++i) {
     const format::PackedView packed = file.reader().packed(i);
     const Target target = static_cast<Target>(packed.target);
-    facts.targets.push_back({target, packed, arenas[i], (cpu_targets() & bit(target)) != 0,
+    facts.targets.push_back({target, packed, file.reader().formula(i), arenas[i],
+                             (cpu_targets() & bit(target)) != 0,
                              model.ok() && model->target() == target});
   }
 }
 
 }  // namespace
 
-const char* op_kind_name(format::OpKind kind) {
-  constexpr const char* kNames[] = {"none", "linear",     "attention", "embedding", "norm",
-                                    "rope", "activation", "add",       "select"};
-  return kNames[static_cast<size_t>(kind)];
+std::string field_name(const char* field) {
+  const std::string_view name = field;
+  return std::string(name.substr(name.find('.') + 1));
 }
 
-const char* activation_name(format::ActivationKind kind) {
-  constexpr const char* kNames[] = {"relu",     "gelu_erf", "gelu_tanh", "silu",
-                                    "soft_cap", "tanh",     "sigmoid"};
-  return kNames[static_cast<size_t>(kind)];
-}
-
-const char* norm_name(format::NormKind kind) {
-  constexpr const char* kNames[] = {"layer", "rms", "length"};
-  return kNames[static_cast<size_t>(kind)];
-}
-
-const char* select_name(format::SelectKind kind) {
-  constexpr const char* kNames[] = {"as_asked",         "first",         "mean", "max",
-                                    "mean_sqrt_length", "weighted_mean", "last"};
-  return kNames[static_cast<size_t>(kind)];
+std::string function_name(const format::OpView& op) {
+  const std::string_view need =
+      name(format::need_of(format::row_of(op.kind).need, format::function_of(op)));
+  return std::string(need.substr(need.find(' ') + 1));
 }
 
 const char* tokenizer_kind_name(format::TokenizerKind kind) {
@@ -165,7 +154,7 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
   for (uint32_t i = 0; i < reader.caches(); ++i) {
     facts.caches.push_back(cache_facts(reader, i, facts.sizes));
   }
-  format::for_each_need(file.bytes(), [&](Feature feature, uint32_t) {
+  format::for_each_need(file.bytes(), [&](Need need, uint32_t) {
     const std::string need = name(feature);
     if (std::ranges::find(facts.needs, need) == facts.needs.end()) facts.needs.push_back(need);
     return true;

@@ -7,7 +7,6 @@
 
 #include "cli/model_cost.h"
 #include "cli/model_file.h"
-#include "cli/op_traffic.h"
 #include "cli/session_sizes.h"
 #include "format/tokenizer_reader.h"
 
@@ -42,14 +41,14 @@ struct MaskFacts {
 };
 
 struct CacheFacts {
-  CacheShape shape;
-  uint32_t behind = kUnlimited;  // positions before a query that it must hold
-  std::vector<uint64_t> bytes;   // for each target, all sequences
+  format::CacheView cache;
+  std::vector<uint64_t> bytes;  // for each target, all sequences
 };
 
 struct TargetFacts {
   Target target = Target::kPortable;
   format::PackedView packed;
+  ArenaFormula formula;
   ArenaLayout arena;
   bool runs_here = false;
   bool chosen = false;  // Model::load takes it on this CPU
@@ -76,7 +75,7 @@ struct ModelFacts {
   uint32_t positions_max = 0;       // 0: any
   bool causal = false;
   SizeOptions sizes;               // that the arena and the work of a pass are for
-  std::vector<std::string> needs;  // parts of the runtime, each once (core/features.h)
+  std::vector<std::string> needs;  // parts of the runtime, each once (core/needs.h)
   std::vector<OpFacts> ops;
   std::vector<SlotFacts> slots;
   std::vector<TensorFacts> tensors;
@@ -92,10 +91,8 @@ struct ModelFacts {
 ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes);
 
 // What the outputs call things.
-const char* op_kind_name(format::OpKind kind);
-const char* activation_name(format::ActivationKind kind);
-const char* norm_name(format::NormKind kind);
-const char* select_name(format::SelectKind kind);
+std::string field_name(const char* field);            // what an op calls a field of its row
+std::string function_name(const format::OpView& op);  // of an op with several functions
 const char* tokenizer_kind_name(format::TokenizerKind kind);
 const char* layout_name(format::Layout layout);
 

@@ -2,6 +2,7 @@
 // The facts of a model file as JSON. Keys are never renamed: programs read them.
 #include <nlohmann/json.hpp>
 
+#include "cli/formula_output.h"
 #include "cli/inspect_output.h"
 
 namespace arenite::tool {
@@ -18,62 +19,31 @@ Json by_target(const ModelFacts& facts, const std::vector<uint64_t>& values) {
   return json;
 }
 
-Json tensor_json(uint32_t tensor) {
-  return tensor == format::kNoTensor ? Json(nullptr) : Json(tensor);
-}
-
-void add_norm(const format::NormOp& norm, Json& json) {
-  json["norm"] = norm_name(norm.kind);
-  json["groups"] = norm.groups;
-  json["epsilon"] = norm.epsilon;
-  json["gain"] = tensor_json(norm.gain);
-  json["bias"] = tensor_json(norm.bias);
-}
-
-void add_parameters(const format::OpView& op, Json& json) {
-  switch (op.kind) {
-    case format::OpKind::kLinear:
-      json["tensor"] = op.linear.tensor;
-      break;
-    case format::OpKind::kAttention:
-      json["heads"] = op.attention.heads;
-      json["cache"] = op.attention.cache;
-      json["mask"] = op.attention.mask;
-      break;
-    case format::OpKind::kEmbedding:
-      json["tokens"] = tensor_json(op.embedding.tokens);
-      json["positions"] = tensor_json(op.embedding.positions);
-      json["types"] = tensor_json(op.embedding.types);
-      json["position_offset"] = op.embedding.position_offset;
-      if (op.embedding.padding_id != format::kNoPadding) {
-        json["padding_id"] = op.embedding.padding_id;
-      }
-      json["scale"] = op.embedding.scale;
-      break;
-    case format::OpKind::kNorm:
-      add_norm(op.norm, json);
-      break;
-    case format::OpKind::kRope:
-      json["heads"] = op.rope.heads;
-      json["angles"] = op.rope.angles;
-      break;
-    case format::OpKind::kActivation:
-      json["function"] = activation_name(op.activation.kind);
-      json["gated"] = op.activation.factor.width != 0;
-      if (op.activation.kind == format::ActivationKind::kSoftCap) json["cap"] = op.activation.cap;
-      break;
-    case format::OpKind::kSelect:
-      json["rows"] = select_name(op.select.kind);
-      break;
-    default:
-      break;
+// What the op's row in the table names. Absent tensors and tokens are null.
+void add_fields(const format::OpView& op, Json& json) {
+  const format::OpRow& row = format::row_of(op.kind);
+  for (uint32_t i = 0; i < format::kOpNumbers; ++i) {
+    const auto& [field, type, optional] = row.numbers[i];
+    if (type == format::NumberType::kNone) continue;
+    const bool is_absent = optional && op.numbers[i] == format::kAbsent;
+    json[field_name(field)] = type == format::NumberType::kChoice ? Json(function_name(op))
+                              : is_absent                         ? Json(nullptr)
+                                                                  : Json(op.numbers[i]);
+  }
+  for (uint32_t i = 0; i < format::kOpReals; ++i) {
+    if (row.reals[i].type != format::RealType::kNone) {
+      json[field_name(row.reals[i].field)] = op.reals[i];
+    }
+  }
+  if (op.kind == format::OpKind::kActivation) {
+    json["gated"] = op.views[format::kFactor].width != 0;
   }
 }
 
 Json op_json(const OpFacts& op, size_t index) {
   Json json = {{"index", index},
                {"name", op.name},
-               {"kind", op_kind_name(op.op.kind)},
+               {"kind", static_cast<const char*>(format::row_of(op.op.kind).name)},
                {"reads_slots", op.reads},
                {"writes_slot", op.writes},
                {"multiply_adds_per_token", op.cost.per_token},
@@ -81,7 +51,7 @@ Json op_json(const OpFacts& op, size_t index) {
                {"multiply_adds_per_pass", op.pass_multiply_adds},
                {"bytes_read_per_pass", op.pass_traffic.read},
                {"bytes_written_per_pass", op.pass_traffic.written}};
-  add_parameters(op.op, json);
+  add_fields(op.op, json);
   return json;
 }
 
@@ -92,8 +62,8 @@ Json program_json(const ModelFacts& facts, Json json) {
     json["slots"].push_back({{"index", i},
                              {"label", facts.slots[i].label},
                              {"width", slot.width},
-                             {"column", slot.column},
-                             {"per_output", slot.per_output},
+                             {"column", slot.offset},
+                             {"per_output", slot.per_output != 0},
                              {"first_op", slot.first_op},
                              {"last_op", slot.last_op}});
   }
@@ -122,43 +92,28 @@ Json program_json(const ModelFacts& facts, Json json) {
   for (size_t i = 0; i < facts.caches.size(); ++i) {
     const CacheFacts& cache = facts.caches[i];
     json["caches"].push_back({{"index", i},
-                              {"kv_heads", cache.shape.kv_heads},
-                              {"head_dim", cache.shape.head_dim},
-                              {"value_dim", cache.shape.value_dim},
-                              {"behind", limit(cache.behind)},
+                              {"kv_heads", cache.cache.shape.kv_heads},
+                              {"head_dim", cache.cache.shape.head_dim},
+                              {"value_dim", cache.cache.shape.value_dim},
+                              {"behind", limit(cache.cache.lookback)},
                               {"bytes", by_target(facts, cache.bytes)}});
   }
   return json;
-}
-
-Json formula_json(const ArenaFormula& formula) {
-  Json groups = Json::array();
-  for (uint32_t i = 0; i < formula.group_count; ++i) {
-    const CacheGroup& group = formula.groups[i];
-    groups.push_back({{"behind", limit(group.behind)},
-                      {"bytes_per_panel", group.bytes_per_panel},
-                      {"bytes_per_page", group.bytes_per_page}});
-  }
-  return {{"activation_bytes_per_token", formula.activation_bytes_per_token},
-          {"activation_bytes_per_output", formula.activation_bytes_per_output},
-          {"nr", formula.nr},
-          {"score_rows", formula.score_rows},
-          {"cache_groups", std::move(groups)}};
 }
 
 Json target_json(const TargetFacts& target) {
   const ArenaPlan& plan = target.arena.plan;
   return {{"name", name(target.target)},
           {"packing", "f32"},
-          {"nr", target.packed.packing.nr},
-          {"mr", target.packed.packing.mr},
-          {"offset", target.packed.segment.offset},
-          {"bytes", target.packed.segment.bytes},
+          {"nr", target.packed.packing().nr},
+          {"mr", target.packed.packing().mr},
+          {"offset", target.packed.segment.begin()},
+          {"bytes", target.packed.segment.bytes()},
           {"crc32c", target.packed.segment.crc32c},
           {"kernel_set", kernel_set_name(target.target)},
           {"runs_here", target.runs_here},
           {"chosen", target.chosen},
-          {"formula", formula_json(target.packed.formula)},
+          {"formula", formula_json(target.formula)},
           {"arena",
            {{"session_bytes", plan.session_bytes},
             {"kv_cache_bytes", plan.kv_cache_bytes},
@@ -189,7 +144,7 @@ std::string facts_as_json(const ModelFacts& facts) {
                    {"positions_max", facts.positions_max},
                    {"causal", facts.causal}};
   json["self_test"] = {{"tokens", facts.self_test.tokens},
-                       {"bytes", facts.self_test.segment.bytes},
+                       {"bytes", facts.self_test.segment.bytes()},
                        {"crc32c", facts.self_test.segment.crc32c}};
   json["sizes"] = {{"positions", facts.sizes.positions},
                    {"tokens", facts.sizes.tokens},

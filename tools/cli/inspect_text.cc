@@ -12,7 +12,6 @@ namespace {
 
 using convert::printable;
 using Align = TextTable::Align;
-using format::OpKind;
 
 constexpr size_t kNameMax = 20;         // of ops and tensors, in tables
 constexpr uint32_t kPictureCells = 16;  // rows and columns of the picture of a mask
@@ -58,7 +57,7 @@ std::string header(const ModelFacts& facts) {
                        ? "none"
                        : fmt::format("{}, {} bytes that arenite strip removes",
                                      counted(facts.self_test.tokens, "token"),
-                                     grouped(facts.self_test.segment.bytes)));
+                                     grouped(facts.self_test.segment.bytes())));
   add("written by", printable(facts.producer, 80));
   return text;
 }
@@ -72,8 +71,9 @@ std::string targets(const ModelFacts& facts) {
                    {"on this CPU"}});
   for (const TargetFacts& target : facts.targets) {
     const std::string kernels = kernel_set_name(target.target);
-    table.add_row({target_name(target), "f32", std::to_string(target.packed.packing.nr),
-                   std::to_string(target.packed.packing.mr), grouped(target.packed.segment.bytes),
+    table.add_row({target_name(target), "f32", std::to_string(target.packed.packing().nr),
+                   std::to_string(target.packed.packing().mr),
+                   grouped(target.packed.segment.bytes()),
                    target.chosen      ? fmt::format("runs, with kernels {}", kernels)
                    : target.runs_here ? fmt::format("could run, with kernels {}", kernels)
                                       : "cannot run"});
@@ -81,78 +81,28 @@ std::string targets(const ModelFacts& facts) {
   return "Targets\n" + table.text();
 }
 
-std::string norm_shape(const format::NormOp& op) {
-  std::string text = norm_name(op.kind);
-  text += op.groups == 1 ? fmt::format(" of {}", op.input.width)
-                         : fmt::format(", {} of {}", op.groups, op.input.width / op.groups);
-  if (op.gain != format::kNoTensor) text += fmt::format(", gain {}", op.gain);
-  return op.bias == format::kNoTensor ? text : text + fmt::format(", bias {}", op.bias);
-}
-
-std::string attention_shape(const ModelFacts& facts, const format::AttentionOp& attention) {
-  const CacheShape& shape = facts.caches[attention.cache].shape;
-  std::string text = counted(attention.heads, "head");
-  if (shape.kv_heads != attention.heads) text += fmt::format(" on {}", shape.kv_heads);
-  text += shape.head_dim == 0 ? ", no keys" : fmt::format(" of {}", shape.head_dim);
-  if (shape.value_dim != shape.head_dim) text += fmt::format(", values {}", shape.value_dim);
-  return text + fmt::format(", mask {}", attention.mask);
-}
-
-std::string op_shape(const ModelFacts& facts, const format::OpView& op) {
-  switch (op.kind) {
-    case OpKind::kLinear:
-      return fmt::format("{} -> {}, tensor {}", op.linear.input.width, op.linear.output.width,
-                         op.linear.tensor);
-    case OpKind::kAttention:
-      return attention_shape(facts, op.attention);
-    case OpKind::kEmbedding: {
-      const format::EmbeddingOp& embedding = op.embedding;
-      std::string text = std::to_string(embedding.output.width);
-      const auto add = [&](const char* what, uint32_t tensor) {
-        if (tensor != format::kNoTensor) text += fmt::format(", {} {}", what, tensor);
-      };
-      add("tensor", embedding.tokens);
-      if (embedding.scale != 1.0f) text += fmt::format(", times {:g}", embedding.scale);
-      add("positions", embedding.positions);
-      add("types", embedding.types);
-      if (embedding.padding_id != format::kNoPadding) {
-        text += fmt::format(", positions without token {}", embedding.padding_id);
-      }
-      return text;
-    }
-    case OpKind::kNorm:
-      return norm_shape(op.norm);
-    case OpKind::kRope:
-      return fmt::format("{}, angles {}", counted(op.rope.heads, "head"), op.rope.angles);
-    case OpKind::kActivation:
-      return fmt::format("{} of {}{}", activation_name(op.activation.kind),
-                         op.activation.target.width,
-                         op.activation.factor.width != 0 ? ", gated" : "");
-    case OpKind::kAdd:
-      return std::to_string(op.add.target.width);
-    case OpKind::kSelect:
-      switch (op.select.kind) {
-        case format::SelectKind::kAsAsked:
-          return fmt::format("{}, rows to give out", op.select.input.width);
-        case format::SelectKind::kFirst:
-          return fmt::format("{}, first token", op.select.input.width);
-        case format::SelectKind::kMean:
-          return fmt::format("{}, mean of the tokens", op.select.input.width);
-        case format::SelectKind::kLast:
-          return fmt::format("{}, last token", op.select.input.width);
-        case format::SelectKind::kMax:
-          return fmt::format("{}, largest of the tokens", op.select.input.width);
-        case format::SelectKind::kMeanSqrtLength:
-          return fmt::format("{}, sum of the tokens by the root of the length",
-                             op.select.input.width);
-        case format::SelectKind::kWeightedMean:
-          return fmt::format("{}, mean of the tokens weighted by position", op.select.input.width);
-      }
-      break;
-    case OpKind::kNone:
-      break;
+// Widths of what an op reads and makes, then its function and numbers, as its row names them.
+std::string op_shape(const format::OpView& op) {
+  const format::OpRow& row = format::row_of(op.kind);
+  std::vector<std::string> reads;
+  for (uint32_t i = 0; i < format::kOutput; ++i) {
+    if (op.views[i].width != 0) reads.push_back(std::to_string(op.views[i].width));
   }
-  return "";
+  std::string text = fmt::format("{}{}{}", fmt::join(reads, ", "), reads.empty() ? "" : " -> ",
+                                 op.views[format::kOutput].width);
+  for (uint32_t i = 0; i < format::kOpNumbers; ++i) {
+    const auto& [field, type, optional] = row.numbers[i];
+    if (type == format::NumberType::kNone) continue;
+    if (optional && op.numbers[i] == format::kAbsent) continue;
+    text += type == format::NumberType::kChoice
+                ? fmt::format(", {}", function_name(op))
+                : fmt::format(", {} {}", field_name(field), op.numbers[i]);
+  }
+  for (uint32_t i = 0; i < format::kOpReals; ++i) {
+    if (row.reals[i].type == format::RealType::kNone) continue;
+    text += fmt::format(", {} {:g}", field_name(row.reals[i].field), op.reals[i]);
+  }
+  return text;
 }
 
 std::string program(const ModelFacts& facts) {
@@ -168,8 +118,8 @@ std::string program(const ModelFacts& facts) {
     const OpFacts& op = facts.ops[i];
     const bool products = op.cost.per_token != 0 || op.cost.per_pair != 0;
     const bool pairs = op.cost.per_pair != 0;
-    table.add_row({std::to_string(i), label(op.name), op_kind_name(op.op.kind),
-                   op_shape(facts, op.op),
+    table.add_row({std::to_string(i), label(op.name),
+                   static_cast<const char*>(format::row_of(op.op.kind).name), op_shape(op.op),
                    products ? grouped(pairs ? op.cost.per_pair : op.cost.per_token) : "",
                    pairs      ? "a key"
                    : products ? "a row"
@@ -257,10 +207,11 @@ std::string caches(const ModelFacts& facts) {
   for (size_t i = 0; i < facts.caches.size(); ++i) {
     const CacheFacts& cache = facts.caches[i];
     std::vector<std::string> row = {
-        std::to_string(i), std::to_string(cache.shape.kv_heads),
-        std::to_string(cache.shape.head_dim), std::to_string(cache.shape.value_dim),
-        cache.behind == kUnlimited ? std::string("all")
-                                   : fmt::format("last {}", uint64_t{cache.behind} + 1)};
+        std::to_string(i), std::to_string(cache.cache.shape.kv_heads),
+        std::to_string(cache.cache.shape.head_dim), std::to_string(cache.cache.shape.value_dim),
+        cache.cache.lookback == kUnlimited
+            ? std::string("all")
+            : fmt::format("last {}", uint64_t{cache.cache.lookback} + 1)};
     for (const uint64_t bytes : cache.bytes) row.push_back(grouped(bytes));
     table.add_row(row);
   }
@@ -274,7 +225,7 @@ std::string facts_in_brief(const ModelFacts& facts) {
   const ArenaPlan& plan = target.arena.plan;
   return header(facts) +
          fmt::format("  {:<13} {} bytes packed for {} (kernels {}){}\n", "weights",
-                     grouped(target.packed.segment.bytes), name(target.target),
+                     grouped(target.packed.segment.bytes()), name(target.target),
                      kernel_set_name(target.target),
                      target.runs_here ? "" : ", which this CPU cannot run") +
          fmt::format("  {:<13} {} bytes: session {}, kv cache {}, activations {}, scratch {}\n",

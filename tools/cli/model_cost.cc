@@ -2,10 +2,18 @@
 // Counts multiply-adds and bytes.
 #include "cli/model_cost.h"
 
+#include <algorithm>
+
 #include "convert/masks/mask_pairs.h"
+#include "ops/mask.h"
+#include "ops/parallel.h"
 
 namespace arenite::tool {
 namespace {
+
+using format::ModelReader;
+using format::NumberType;
+using format::OpView;
 
 // Pairs that the fed tokens see. In a causal mask, what is held hides nothing of itself later.
 double visible_pairs(const MaskView& mask, const Feed& feed) {
@@ -15,57 +23,118 @@ double visible_pairs(const MaskView& mask, const Feed& feed) {
   return static_cast<double>(all - before);
 }
 
-// Of weights that an op multiplies by, or adds.
-double weight_bytes(const format::ModelReader& model, uint32_t packed_index, uint32_t tensor) {
-  const Packing packing = model.packed(packed_index).packing;
-  return static_cast<double>(format::stored_bytes(model.tensor(tensor), packing).value());
+// Numbers of a key and its value, of one head.
+uint64_t cache_entry(const CacheShape& cache) { return uint64_t{cache.head_dim} + cache.value_dim; }
+
+bool has_row_per_output(const ModelReader& model, const OpView& op) {
+  return model.slot(op.views[format::kOutput].slot).per_output != 0;
+}
+
+// Bytes of the tensors that an op reads when it makes `rows` rows: a row of a table for each.
+uint64_t tensor_bytes(const ModelReader& model, uint32_t packed_index, const OpView& op,
+                      uint64_t rows) {
+  const Packing packing = model.packed(packed_index).packing();
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < format::kOpNumbers; ++i) {
+    const NumberType type = format::row_of(op.kind).numbers[i].type;
+    if (!format::is_tensor(type) || op.numbers[i] == format::kAbsent) continue;
+    const format::TensorShape& shape = model.tensor(op.numbers[i]);
+    const bool by_rows = type == NumberType::kRows || type == NumberType::kTable;
+    bytes += by_rows ? rows * shape.inputs * sizeof(float)
+                     : format::stored_bytes(shape, packing).value();
+  }
+  return bytes;
+}
+
+// Keys that the blocks of one head's queries read, taken together.
+uint64_t keys_read(const MaskView& mask, uint32_t positions, uint32_t rows_per_block) {
+  const RowBlocks blocks(positions, rows_per_block);
+  uint64_t keys = 0;
+  for (uint32_t b = 0; b < blocks.count; ++b) {
+    uint32_t begin = UINT32_MAX, end = 0;
+    for (uint32_t row = blocks.begin(b); row < blocks.begin(b) + blocks.size(b); ++row) {
+      const KeyRange range = visible_keys(mask, row, positions);
+      begin = std::min(begin, range.begin);
+      end = std::max(end, range.end);
+    }
+    if (end > begin) keys += end - begin;
+  }
+  return keys;
 }
 
 }  // namespace
 
-OpCost op_cost(const format::ModelReader& model, uint32_t index) {
-  const format::OpView op = model.op(index);
-  if (op.kind == format::OpKind::kLinear) {
-    return {uint64_t{op.linear.input.width} * op.linear.output.width, 0};
+OpCost op_cost(const ModelReader& model, uint32_t index) {
+  const OpView& op = model.op(index);
+  OpCost cost;
+  const uint32_t matrix = number_of(op, NumberType::kMatrix);
+  if (matrix != format::kAbsent) {
+    cost.per_token = uint64_t{model.tensor(matrix).inputs} * model.tensor(matrix).outputs;
   }
-  if (op.kind != format::OpKind::kAttention) return {};
-  const CacheShape cache = model.cache(op.attention.cache);
-  return {0, op.attention.heads * (uint64_t{cache.head_dim} + cache.value_dim)};
+  const uint32_t cache = number_of(op, NumberType::kCache);
+  if (cache != format::kAbsent) {
+    const CacheShape& shape = model.cache(cache).shape;
+    cost.per_pair = op.views[format::kOutput].width / shape.value_dim * cache_entry(shape);
+  }
+  return cost;
 }
 
-double op_flops(const format::ModelReader& model, uint32_t index, const Feed& feed) {
-  const format::OpView op = model.op(index);
+double op_flops(const ModelReader& model, uint32_t index, const Feed& feed) {
+  const OpView& op = model.op(index);
   const OpCost cost = op_cost(model, index);
-  if (op.kind == format::OpKind::kAttention) {
-    const double pairs = visible_pairs(model.mask(op.attention.mask), feed);
-    return 2.0 * pairs * static_cast<double>(cost.per_pair);
-  }
-  if (op.kind != format::OpKind::kLinear) return 0.0;
-  const bool per_output = model.slot(op.linear.input.slot).per_output;
-  return 2.0 * (per_output ? feed.outputs : feed.tokens) * static_cast<double>(cost.per_token);
+  const uint32_t mask = number_of(op, NumberType::kMask);
+  const double pairs = mask == format::kAbsent ? 0.0 : visible_pairs(model.mask(mask), feed);
+  const double rows = has_row_per_output(model, op) ? feed.outputs : feed.tokens;
+  return 2.0 *
+         (rows * static_cast<double>(cost.per_token) + pairs * static_cast<double>(cost.per_pair));
 }
 
-double model_flops(const format::ModelReader& model, const Feed& feed) {
+double model_flops(const ModelReader& model, const Feed& feed) {
   double flops = 0.0;
   for (uint32_t i = 0; i < model.ops(); ++i) flops += op_flops(model, i, feed);
   return flops;
 }
 
-double decode_bytes(const format::ModelReader& model, uint32_t packed_index, uint32_t held) {
+double decode_bytes(const ModelReader& model, uint32_t packed_index, uint32_t held) {
   double bytes = 0.0;
   for (uint32_t i = 0; i < model.ops(); ++i) {
-    const format::OpView op = model.op(i);
-    if (op.kind == format::OpKind::kLinear) {
-      bytes += weight_bytes(model, packed_index, op.linear.tensor);
-    } else if (op.kind == format::OpKind::kEmbedding) {
-      bytes += op.embedding.output.width * sizeof(float);
-    } else if (op.kind == format::OpKind::kAttention) {
-      const CacheShape cache = model.cache(op.attention.cache);
-      const double keys = visible_pairs(model.mask(op.attention.mask), {held, 1, 1});
-      bytes += keys * cache.kv_heads * (cache.head_dim + cache.value_dim) * sizeof(float);
-    }
+    const OpView& op = model.op(i);
+    bytes += static_cast<double>(tensor_bytes(model, packed_index, op, 1));
+    const uint32_t cache = number_of(op, NumberType::kCache);
+    const uint32_t mask = number_of(op, NumberType::kMask);
+    if (cache == format::kAbsent || mask == format::kAbsent) continue;
+    const CacheShape& shape = model.cache(cache).shape;
+    bytes += visible_pairs(model.mask(mask), {held, 1, 1}) * shape.kv_heads *
+             static_cast<double>(cache_entry(shape) * sizeof(float));
   }
   return bytes;
+}
+
+OpTraffic op_traffic(const ModelReader& model, uint32_t packed_index, uint32_t index,
+                     uint32_t positions) {
+  const OpView& op = model.op(index);
+  const auto bytes_of = [&](const format::ColumnView& view) {
+    if (view.width == 0) return uint64_t{0};
+    const uint64_t rows = model.slot(view.slot).per_output != 0 ? 1 : positions;
+    return rows * view.width * sizeof(float);
+  };
+  const uint64_t made = bytes_of(op.views[format::kOutput]);
+  const bool copies_rows = op.kind == format::OpKind::kSelect &&
+                           !makes_a_row_of_several(op.choice<SelectKind>(format::SelectOp::kKind));
+  if (copies_rows) return {made, made};
+  const uint64_t rows = has_row_per_output(model, op) ? 1 : positions;
+  OpTraffic traffic = {tensor_bytes(model, packed_index, op, rows), made};
+  for (uint32_t i = 0; i < format::kOutput; ++i) traffic.read += bytes_of(op.views[i]);
+  const uint32_t cache = number_of(op, NumberType::kCache);
+  const uint32_t mask = number_of(op, NumberType::kMask);
+  if (cache == format::kAbsent || mask == format::kAbsent) return traffic;
+  const CacheShape& shape = model.cache(cache).shape;
+  const uint64_t entry = cache_entry(shape) * sizeof(float);
+  const uint64_t heads = op.views[format::kOutput].width / shape.value_dim;
+  const uint32_t block = model.packed(packed_index).packing().mr;
+  traffic.read += keys_read(model.mask(mask), positions, block) * heads * entry;
+  traffic.written += uint64_t{positions} * shape.kv_heads * entry;
+  return traffic;
 }
 
 }  // namespace arenite::tool

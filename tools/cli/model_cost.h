@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model computes and reads, counted from its program.
+// What a model computes and moves, counted from its program: by what the table of ops says of each.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,20 @@ double op_flops(const format::ModelReader& model, uint32_t index, const Feed& fe
 double model_flops(const format::ModelReader& model, const Feed& feed);
 
 // Bytes of weights, of keys and of values that a call with one token reads at least, for one of the
-// file's targets: the matrices whole, a row of the tables, and the cache as far as masks show it.
+// file's targets: matrices whole, a row of the tables, and the cache as far as masks show it.
 double decode_bytes(const format::ModelReader& model, uint32_t packed_index, uint32_t held);
+
+// Bytes that an op moves: beside multiply-adds, what worst-case timing starts from.
+struct OpTraffic {
+  uint64_t read = 0;
+  uint64_t written = 0;
+};
+
+// Of op `index` in one call with the first `positions` of one sequence, of which one row is given
+// out, or all where the model has no choice; for one of the file's targets. Weights and activations
+// count once, rows of tables once for each token, keys and values once for each block of queries
+// that sees them. What a CPU's caches catch is not subtracted.
+OpTraffic op_traffic(const format::ModelReader& model, uint32_t packed_index, uint32_t index,
+                     uint32_t positions);
 
 }  // namespace arenite::tool

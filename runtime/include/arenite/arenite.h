@@ -168,18 +168,30 @@ typedef enum arenite_outputs {
   ARENITE_OUTPUTS_ALL = 1    // every token
 } arenite_outputs;
 
+// What the numbers of a key/value cache are: f32, until there are kernels for others.
+typedef enum arenite_tensor_type {
+  ARENITE_TENSOR_F32 = 0,
+  ARENITE_TENSOR_F16 = 1,
+  ARENITE_TENSOR_BF16 = 2,
+  ARENITE_TENSOR_INT8 = 3,
+  ARENITE_TENSOR_INT4 = 4
+} arenite_tensor_type;
+
 typedef struct arenite_session_options {
   uint32_t positions_max;  // longest sequence, in tokens; 0: arenite_model_positions_max
   uint32_t tokens_max;     // in one call; 0: positions_max * sequences_max
   uint32_t sequences_max;  // held at once; at least 1
   arenite_outputs outputs;
+  uint32_t kv_type;  // an arenite_tensor_type; one that this version lacks is refused
   arenite_parallel_for parallel;
   arenite_profile_hook profile;
   arenite_hidden_state_hook hidden_states;
 } arenite_session_options;
-#define ARENITE_SESSION_OPTIONS_INIT                                                   \
-  {                                                                                    \
-    0, 0, 1, ARENITE_OUTPUTS_LAST, {1, NULL, NULL}, {NULL, NULL, NULL}, { NULL, NULL } \
+#define ARENITE_SESSION_OPTIONS_INIT                                                          \
+  {                                                                                           \
+    0, 0, 1, ARENITE_OUTPUTS_LAST, ARENITE_TENSOR_F32, {1, NULL, NULL}, {NULL, NULL, NULL}, { \
+      NULL, NULL                                                                              \
+    }                                                                                         \
   }
 
 // Where the bytes of an arena go.
@@ -191,7 +203,8 @@ typedef struct arenite_arena_plan {
   size_t total_bytes;  // exactly what arenite_session_create needs
 } arenite_arena_plan;
 
-// `options` may be null. Fails with ARENITE_INVALID_ARGUMENT for what the model cannot serve.
+// `options` may be null. Fails with ARENITE_INVALID_ARGUMENT for what the model cannot serve, and
+// with ARENITE_UNSUPPORTED for a kv_type that this version lacks.
 ARENITE_NODISCARD arenite_status arenite_plan_arena(arenite_arena_plan* plan,
                                                     const arenite_model* model,
                                                     const arenite_session_options* options,

@@ -9,6 +9,7 @@
 #include "arenite/model.h"
 #include "arenite/parallel.h"
 #include "arenite/status.h"
+#include "arenite/tensor_type.h"
 #include "arenite/token.h"
 
 namespace arenite {
@@ -48,6 +49,8 @@ struct SessionOptions {
   // Sequences held at once. At least 1.
   uint32_t sequences_max = 1;
   Outputs outputs = Outputs::kLast;
+  // What keys and values are kept as: kF32, until there are kernels for others.
+  TensorType kv_type = TensorType::kF32;
   ParallelFor parallel;
   ProfileHook profile;
   HiddenStateHook hidden_states;
@@ -58,11 +61,12 @@ struct ArenaPlan {
   size_t session_bytes;     // the Session and the state of its sequences
   size_t kv_cache_bytes;    // keys and values, packed for the kernels
   size_t activation_bytes;  // what the ops hand to each other, results included
-  size_t scratch_bytes;     // per-thread rows of scores
+  size_t scratch_bytes;     // what ops work in: rows of scores for each thread
   size_t total_bytes;       // exactly what Session::create needs
 };
 
-// Fails with kInvalidArgument for options that the model cannot serve.
+// Fails with kInvalidArgument for options that the model cannot serve, and with kUnsupported for a
+// kv_type that this version lacks.
 Result<ArenaPlan> plan_arena(const Model& model, const SessionOptions& options,
                              Diagnostic* why = nullptr);
 

@@ -124,7 +124,7 @@ TEST(HfEncoder, AbsentFieldsHaveTheDefaultsOfTheirClass) {
 
 TEST(HfEncoder, ALanguageHeadMultipliesByTheEmbedding) {
   const EncoderSpec spec = encoder_at(encoder_fixture("bert_masked_lm"));
-  EXPECT_EQ(spec.pooling, Pooling::kNone);
+  EXPECT_EQ(spec.pooling, SelectKind::kAsAsked);
   ASSERT_EQ(spec.head.size(), 2u);
   EXPECT_TRUE(spec.head[1].is_token_embedding);
   EXPECT_EQ(output_width(spec), 13u);
@@ -173,7 +173,7 @@ TEST(HfEncoder, PoolsAModelWithoutAHeadAsAsked) {
   EXPECT_EQ(run_row(first, "sentence", 0).values,
             std::vector<double>(all.values.begin(), all.values.begin() + 12));
   const EncoderSpec mean = encoder.open({.pooling = PoolingChoice::kMean});
-  EXPECT_EQ(mean.pooling, Pooling::kMean);
+  EXPECT_EQ(mean.pooling, SelectKind::kMean);
   EXPECT_TRUE(mean.head.empty());
   const EncoderSpec pooler = encoder.open({.pooling = PoolingChoice::kPooler});
   ASSERT_EQ(pooler.head.size(), 1u);

@@ -52,7 +52,7 @@ class SentenceTransformers : public ::testing::Test {
 
 TEST_F(SentenceTransformers, ReadsAllModules) {
   const EncoderSpec spec = open();
-  EXPECT_EQ(spec.pooling, Pooling::kMean);
+  EXPECT_EQ(spec.pooling, SelectKind::kMean);
   EXPECT_TRUE(spec.more_pooling.empty());
   ASSERT_EQ(spec.head.size(), 2u);
   EXPECT_EQ(spec.head[0].linear->weight.rows, 5u);
@@ -77,7 +77,7 @@ TEST_F(SentenceTransformers, TheTransformerMayHaveAFolderOfItsOwn) {
 TEST_F(SentenceTransformers, PoolsTheFirstTokenWhereThatIsSaid) {
   set("1_Pooling/config.json", "pooling_mode_cls_token", true);
   set("1_Pooling/config.json", "pooling_mode_mean_tokens", false);
-  EXPECT_EQ(open().pooling, Pooling::kFirst);
+  EXPECT_EQ(open().pooling, SelectKind::kFirst);
 }
 
 TEST_F(SentenceTransformers, DenseMayHaveNoActivation) {
@@ -114,12 +114,12 @@ TEST_F(SentenceTransformers, PutsPoolingsSideBySide) {
 
 TEST_F(SentenceTransformers, ReadsNewNamesOfPooling) {
   write("1_Pooling/config.json", {{"embedding_dimension", 12}, {"pooling_mode", "max"}});
-  EXPECT_EQ(open().pooling, Pooling::kMax);
+  EXPECT_EQ(open().pooling, SelectKind::kMax);
   write("1_Pooling/config.json", {{"embedding_dimension", 12},
                                   {"pooling_mode", {"mean"}},
                                   {"pooling_mode_cls_token", true},  // superseded
                                   {"include_prompt", false}});
-  EXPECT_EQ(open().pooling, Pooling::kMean);
+  EXPECT_EQ(open().pooling, SelectKind::kMean);
   EXPECT_TRUE(open().more_pooling.empty());
   for (const json& wrong : {json("median"), json::array({"cls", "median"})}) {
     set("1_Pooling/config.json", "pooling_mode", wrong);

@@ -131,7 +131,7 @@ TEST(TorchEncoder, AHeadAsWideAsTheVocabularyGivesLogitsOfEachToken) {
   encoder.tensors["classifier.weight"] = random_tensor("logits", {13, 12});
   encoder.tensors["classifier.bias"] = random_tensor("logits bias", {13});
   const EncoderSpec spec = encoder_at(encoder.write());
-  EXPECT_EQ(spec.pooling, Pooling::kNone);
+  EXPECT_EQ(spec.pooling, SelectKind::kAsAsked);
   EXPECT_NE(spec.account.assumed[0].find("reads each token"), std::string::npos);
 }
 
@@ -215,7 +215,7 @@ TEST(TorchEncoder, AStackAloneTakesRowsAsTheyAre) {
   EXPECT_EQ(spec.input_features, 12u);
   EXPECT_FALSE(spec.input.has_value());
   EXPECT_EQ(spec.positions_max, 0u);
-  EXPECT_EQ(spec.pooling, Pooling::kNone);
+  EXPECT_EQ(spec.pooling, SelectKind::kAsAsked);
   EXPECT_TRUE(spec.head.empty());
   const Evaluation outputs = reference_encoder(spec, std::vector<float>(20 * 12, 0.5f));
   EXPECT_EQ(outputs.values.size(), 20u * 12u);
@@ -242,7 +242,7 @@ TEST(TorchEncoder, APoolerIsUsedWhereThereIsOne) {
   EXPECT_TRUE(encoder.refuses({"no place in this model", "'pooler.weight'"}));  // mean, it says
   encoder.config.erase("pooling");
   const EncoderSpec spec = encoder.open();
-  EXPECT_EQ(spec.pooling, Pooling::kFirst);
+  EXPECT_EQ(spec.pooling, SelectKind::kFirst);
   ASSERT_EQ(spec.head.size(), 2u);
   EXPECT_EQ(spec.head[0].activation, Activation::kTanh);
   EXPECT_FALSE(spec.head[1].activation.has_value());

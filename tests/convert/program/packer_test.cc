@@ -24,7 +24,7 @@ ProgramTensor numbered(uint32_t outputs, uint32_t inputs, bool bias) {
 class Packer : public ::testing::TestWithParam<Target> {};
 
 TEST_P(Packer, PutsEveryElementInItsPlaceAndZerosElsewhere) {
-  const Packing packing = packing_of(GetParam());
+  const Packing packing = packing_of(GetParam(), TensorType::kF32);
   const uint32_t nr = packing.nr;
   for (const uint32_t outputs : {1u, nr - 1, nr, nr + 1, 2 * nr, 3 * nr + 1}) {
     for (const uint32_t inputs : {1u, 2u, 7u, 32u}) {
@@ -50,7 +50,7 @@ TEST_P(Packer, PutsEveryElementInItsPlaceAndZerosElsewhere) {
 }
 
 TEST_P(Packer, CopiesPlainRows) {
-  const Packing packing = packing_of(GetParam());
+  const Packing packing = packing_of(GetParam(), TensorType::kF32);
   ProgramTensor tensor = numbered(5, 7, false);
   tensor.layout = format::Layout::kRows;
   std::vector<float> packed(35, 99.0f);

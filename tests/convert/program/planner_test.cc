@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "convert/convert.h"
+#include "convert/program/op_records.h"
 #include "support/decoder_factory.h"
 #include "support/model_factory.h"
 #include "support/random.h"
@@ -18,11 +19,8 @@ using convert::Program;
 using format::SlotView;
 
 void add_linear(Program& program, uint32_t from, uint32_t to) {
-  format::OpView op;
-  op.kind = format::OpKind::kLinear;
-  op.linear.input = {from, 0, program.slots[from].width};
-  op.linear.output = {to, 0, program.slots[to].width};
-  program.ops.push_back({"op", op});
+  program.ops.push_back({"op", convert::linear_op({from, 0, program.slots[from].width},
+                                                  {to, 0, program.slots[to].width}, 0)});
 }
 
 Program with_slots(const std::vector<uint32_t>& widths) {
@@ -34,13 +32,13 @@ Program with_slots(const std::vector<uint32_t>& widths) {
 
 std::vector<uint32_t> columns(const Program& program) {
   std::vector<uint32_t> all;
-  for (const SlotView& slot : program.slots) all.push_back(slot.column);
+  for (const SlotView& slot : program.slots) all.push_back(slot.offset);
   return all;
 }
 
 uint32_t width_of(const Program& program) {
   uint32_t end = 0;
-  for (const SlotView& slot : program.slots) end = std::max(end, slot.column + slot.width);
+  for (const SlotView& slot : program.slots) end = std::max(end, slot.offset + slot.width);
   return end;
 }
 
@@ -50,7 +48,7 @@ uint32_t width_of(const Program& program) {
       const SlotView& x = program.slots[a];
       const SlotView& y = program.slots[b];
       const bool in_time = x.first_op <= y.last_op && y.first_op <= x.last_op;
-      const bool in_space = x.column < y.column + y.width && y.column < x.column + x.width;
+      const bool in_space = x.offset < y.offset + y.width && y.offset < x.offset + x.width;
       if (in_time && in_space) return ::testing::AssertionFailure() << "slots " << b << ", " << a;
     }
   }

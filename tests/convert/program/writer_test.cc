@@ -52,12 +52,11 @@ TEST(Writer, KeepsTheOrderOfTargets) {
   ASSERT_EQ(reader.packed_count(), 3u);
   uint64_t end = 0;
   for (uint32_t i = 0; i < 3; ++i) {
-    const format::PackedView packed = reader.packed(i);
-    EXPECT_EQ(packed.target, static_cast<uint8_t>(order[i]));
-    EXPECT_EQ(packed.packing, packing_of(order[i]));
-    EXPECT_GE(packed.segment.offset, end);
-    EXPECT_EQ(packed.segment.offset % format::kSegmentAlignment, 0u);
-    end = packed.segment.offset + packed.segment.bytes;
+    const format::PackedView& packed = reader.packed(i);
+    EXPECT_EQ(packed.target, static_cast<uint32_t>(order[i]));
+    EXPECT_EQ(packed.packing(), packing_of(order[i], TensorType::kF32));
+    EXPECT_GE(packed.segment.begin(), end);
+    end = packed.segment.end();
   }
 }
 
@@ -71,12 +70,15 @@ TEST(Writer, StoresThePackedWeightsOfEveryTensorAndTarget) {
       for (uint32_t t = 0; t < program.tensors.size(); ++t) {
         const ProgramTensor& tensor = program.tensors[t];
         EXPECT_STREQ(reader.tensor_name(t), tensor.name.c_str());
-        const Packing packing = reader.packed(p).packing;
+        const Packing packing = reader.packed(p).packing();
         std::vector<float> expected(
             packed_weight_bytes(packing, tensor.outputs, tensor.inputs).value() / sizeof(float));
         pack_weights(tensor, tensor.load(), packing, expected);
         const float* const found = reader.weights(p, t);
         EXPECT_EQ(reinterpret_cast<uintptr_t>(found) % format::kSegmentAlignment, 0u);
+        pack_weights(tensor, tensor.weights, packing, expected);
+        const float* const found = reader.weights(p, t).f32();
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(found) % format::kSegmentUnit, 0u);
         EXPECT_EQ(std::memcmp(found, expected.data(), expected.size() * sizeof(float)), 0);
       }
     }
@@ -95,7 +97,7 @@ void expect_stored(const Program& program) {
   ASSERT_EQ(reader.slots(), program.slots.size());
   for (uint32_t i = 0; i < reader.slots(); ++i) {
     EXPECT_EQ(reader.slot(i).width, program.slots[i].width);
-    EXPECT_EQ(reader.slot(i).column, program.slots[i].column);
+    EXPECT_EQ(reader.slot(i).offset, program.slots[i].offset);
     EXPECT_EQ(reader.slot(i).first_op, program.slots[i].first_op);
     EXPECT_EQ(reader.slot(i).last_op, program.slots[i].last_op);
     EXPECT_EQ(reader.slot(i).per_output, program.slots[i].per_output);
@@ -103,21 +105,19 @@ void expect_stored(const Program& program) {
   ASSERT_EQ(reader.ops(), program.ops.size());
   for (uint32_t i = 0; i < reader.ops(); ++i) {
     EXPECT_STREQ(reader.op_name(i), program.ops[i].name.c_str());
-    EXPECT_EQ(reader.op(i).kind, program.ops[i].body.kind);
-    const format::Uses found = reader.op(i).uses();
-    const format::Uses expected = program.ops[i].body.uses();
-    ASSERT_EQ(found.count, expected.count);
-    for (uint32_t u = 0; u < found.count; ++u) {
-      EXPECT_EQ(found.list[u].view, expected.list[u].view);
-      EXPECT_EQ(found.list[u].access, expected.list[u].access);
-    }
+    const format::OpView& found = reader.op(i);
+    const format::OpView& expected = program.ops[i].body;
+    EXPECT_EQ(found.kind, expected.kind);
+    EXPECT_TRUE(std::ranges::equal(found.views, expected.views));
+    EXPECT_TRUE(std::ranges::equal(found.numbers, expected.numbers));
+    EXPECT_TRUE(std::ranges::equal(found.reals, expected.reals));
   }
   ASSERT_EQ(reader.caches(), program.caches.size());
   for (uint32_t i = 0; i < reader.caches(); ++i) {
-    EXPECT_EQ(reader.cache(i).kv_heads, program.caches[i].shape.kv_heads);
-    EXPECT_EQ(reader.cache(i).head_dim, program.caches[i].shape.head_dim);
-    EXPECT_EQ(reader.cache(i).value_dim, program.caches[i].shape.value_dim);
-    EXPECT_EQ(reader.cache_behind(i), program.caches[i].behind);
+    EXPECT_EQ(reader.cache(i).shape.kv_heads, program.caches[i].shape.kv_heads);
+    EXPECT_EQ(reader.cache(i).shape.head_dim, program.caches[i].shape.head_dim);
+    EXPECT_EQ(reader.cache(i).shape.value_dim, program.caches[i].shape.value_dim);
+    EXPECT_EQ(reader.cache(i).lookback, program.caches[i].lookback);
   }
   ASSERT_EQ(reader.hidden_states(), program.hidden_states.size());
   for (uint32_t i = 0; i < reader.hidden_states(); ++i) {

@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arena formula against the sizes of what lies in the arena, and against overflow.
-#include "core/arena_formula.h"
+#include "arenite/arena_formula.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "ops/kv_cache.h"
+#include "core/packing.h"
 
 namespace arenite {
 namespace {
 
-ArenaFormula formula_of(Packing packing, const CacheShape& shape, uint32_t behind) {
+ArenaFormula formula_of(Packing packing, const CacheShape& shape, uint32_t lookback) {
   ArenaFormula formula;
   formula.nr = packing.nr;
   formula.score_rows = packing.mr;
   formula.group_count = 1;
-  formula.groups[0] = {behind, cache_bytes_per_panel(packing, shape).value(),
-                       cache_bytes_per_page(packing, shape).value()};
+  formula.groups[0] = {lookback, TensorType::kF32,
+                       static_cast<uint32_t>(cache_bytes_per_panel(packing, shape).value()),
+                       static_cast<uint32_t>(cache_bytes_per_page(packing, shape).value())};
   return formula;
 }
 
 TEST(ArenaFormula, AgreesWithTheCacheForEveryShape) {
   for (uint32_t target = 0; target < kTargets; ++target) {
-    const Packing packing = packing_of(static_cast<Target>(target));
+    const Packing packing = packing_of(static_cast<Target>(target), TensorType::kF32);
     const uint32_t nr = packing.nr;
     for (const uint32_t kv_heads : {1u, 3u}) {
       for (const uint32_t head_dim : {0u, 1u, 9u, 64u}) {
         for (const uint32_t value_dim : {1u, nr - 1, nr, nr + 1, 64u}) {
           const CacheShape shape = {kv_heads, head_dim, value_dim};
           for (const uint32_t positions : {1u, nr, nr + 1, 255u, 511u, 512u, 513u, 600u}) {
-            const uint64_t floats = KvCache::floats(packing, shape, positions);
+            const uint64_t floats = CacheLayout(packing, shape, positions).floats();
             const ArenaSizes sizes =
                 evaluate(formula_of(packing, shape, UINT32_MAX), {positions, 1, 2});
             EXPECT_EQ(sizes.kv_cache_bytes.value(), round_up(2 * floats * 4, kArenaUnit).value())
@@ -47,17 +48,17 @@ TEST(ArenaFormula, AgreesWithTheCacheForEveryShape) {
 // in a page the call begins.
 TEST(ArenaFormula, GivesARingThePagesThatACallCanSee) {
   constexpr uint32_t kManyPositions = 1u << 20;
-  for (const uint32_t behind : {0u, 1u, 255u, 510u, 511u, 512u, 513u, 1023u, 4095u}) {
+  for (const uint32_t lookback : {0u, 1u, 255u, 510u, 511u, 512u, 513u, 1023u, 4095u}) {
     for (const uint32_t tokens : {1u, 2u, 37u, 511u, 512u, 513u}) {
       uint32_t pages = 0;
       for (uint32_t offset = 0; offset < kPagePositions; ++offset) {
         const uint32_t first = 100 * kPagePositions + offset;  // of the call
-        const uint32_t begin = (first - behind) / kPagePositions;
+        const uint32_t begin = (first - lookback) / kPagePositions;
         const uint32_t end = (first + tokens - 1) / kPagePositions;
         pages = std::max(pages, end - begin + 1);
       }
-      EXPECT_EQ(cache_positions(behind, 8, {kManyPositions, tokens}), pages * kPagePositions)
-          << behind << " behind, " << tokens << " tokens";
+      EXPECT_EQ(cache_positions(lookback, 8, {kManyPositions, tokens}), pages * kPagePositions)
+          << lookback << " back, " << tokens << " tokens";
     }
   }
 }
@@ -73,21 +74,22 @@ TEST(ArenaFormula, MakesNoRingLargerThanTheContext) {
 
 TEST(ArenaFormula, AgreesWithTheCacheForEveryRing) {
   for (uint32_t target = 0; target < kTargets; ++target) {
-    const Packing packing = packing_of(static_cast<Target>(target));
+    const Packing packing = packing_of(static_cast<Target>(target), TensorType::kF32);
     const CacheShape shape = {2, 9, 33};
     const SessionSizes sizes = {5000, 20, 3};
-    for (const uint32_t behind : {0u, 100u, 600u, 2000u}) {
-      const uint32_t positions = cache_positions(behind, packing.nr, sizes);
-      EXPECT_EQ(evaluate(formula_of(packing, shape, behind), sizes).kv_cache_bytes.value(),
-                round_up(3 * 4 * KvCache::floats(packing, shape, positions), kArenaUnit).value());
+    for (const uint32_t lookback : {0u, 100u, 600u, 2000u}) {
+      const uint32_t positions = cache_positions(lookback, packing.nr, sizes);
+      EXPECT_EQ(
+          evaluate(formula_of(packing, shape, lookback), sizes).kv_cache_bytes.value(),
+          round_up(3 * 4 * CacheLayout(packing, shape, positions).floats(), kArenaUnit).value());
     }
   }
 }
 
 TEST(ArenaFormula, AddsUpItsParts) {
-  ArenaFormula formula = {100, 20, 8, 4, 2};
-  formula.groups[0] = {UINT32_MAX, 1000, 10};
-  formula.groups[1] = {5, 3000, 70};
+  ArenaFormula formula = {100, 20, 0, 0, 8, 4, 2};
+  formula.groups[0] = {UINT32_MAX, TensorType::kF32, 1000, 10};
+  formula.groups[1] = {5, TensorType::kF32, 3000, 70};
   const ArenaSizes sizes = evaluate(formula, {2000, 7, 3, 5, 2});
   EXPECT_EQ(sizes.session_bytes.value(), round_up(kSessionBytes + 3 * 16, 64).value());
   EXPECT_EQ(sizes.kv_cache_bytes.value(),
@@ -99,44 +101,72 @@ TEST(ArenaFormula, AddsUpItsParts) {
   EXPECT_EQ(sizes.total_bytes.value(), sizes.session_bytes.value() + sizes.kv_cache_bytes.value() +
                                            sizes.activation_bytes.value() +
                                            sizes.scratch_bytes.value());
+  EXPECT_EQ(arena_bytes(formula, {2000, 7, 3, 5, 2}), sizes.total_bytes.value());
 }
 
 TEST(ArenaFormula, NeedsNoScratchWithoutAttention) {
-  const ArenaSizes sizes = evaluate({100, 0, 8, 0, 0}, {300, 7, 1, 1, 5});
+  const ArenaSizes sizes = evaluate({100, 0, 0, 0, 8, 0, 0}, {300, 7, 1, 1, 5});
   EXPECT_EQ(sizes.scratch_bytes.value(), 0u);
   EXPECT_EQ(sizes.kv_cache_bytes.value(), 0u);
 }
 
+// Ops run one after the other: what the largest of them needs is enough for all.
+TEST(ArenaFormula, HasRoomForWhatOpsNeedWhileTheyRun) {
+  ArenaFormula formula = {100, 0, 30, 500, 8, 4, 1};
+  formula.groups[0] = {UINT32_MAX, TensorType::kF32, 1000, 10, 70};
+  const uint64_t scores = 4 * (64 + 16 + 8) * 4;
+  ArenaSizes sizes = evaluate(formula, {64, 7, 1, 1, 3});
+  EXPECT_EQ(sizes.scratch_bytes_of_rows.value(), round_up(7 * 30, 64).value());
+  EXPECT_EQ(sizes.scratch_bytes_per_thread.value(), round_up(scores + 70, 64).value());
+  EXPECT_EQ(sizes.scratch_bytes.value(),
+            round_up(7 * 30, 64).value() + 3 * round_up(scores + 70, 64).value());
+  formula.scratch_bytes_per_thread = 5000;
+  sizes = evaluate(formula, {64, 7, 1, 1, 3});
+  EXPECT_EQ(sizes.scratch_bytes_per_thread.value(), round_up(5000, 64).value());
+}
+
+TEST(ArenaFormula, CountsTheCachesOfTheTypeThatTheSessionChooses) {
+  ArenaFormula formula = {0, 0, 0, 0, 8, 4, 2};
+  formula.groups[0] = {UINT32_MAX, TensorType::kF32, 1000, 10};
+  formula.groups[1] = {UINT32_MAX, TensorType::kInt8, 300, 5};
+  EXPECT_EQ(evaluate(formula, {8, 1, 1}).kv_cache_bytes.value(), round_up(1010, 64).value());
+  // There is no arena for a type that this version lacks.
+  for (const TensorType type : {TensorType::kInt8, static_cast<TensorType>(kTensorTypes)}) {
+    SessionSizes sizes = {8, 1, 1};
+    sizes.kv_type = type;
+    EXPECT_FALSE(evaluate(formula, sizes).total_bytes.ok());
+    EXPECT_EQ(arena_bytes(formula, sizes), SIZE_MAX);
+  }
+}
+
 TEST(ArenaFormula, GivesEveryPartAMultipleOfItsUnit) {
   for (uint32_t i = 1; i < 70; ++i) {
-    ArenaFormula formula = {i, 3 * i, 4, 4, 1};
-    formula.groups[0] = {i, 4 * i, 4};
+    ArenaFormula formula = {i, 3 * i, 5 * i, 7 * i, 4, 4, 1};
+    formula.groups[0] = {i, TensorType::kF32, 4 * i, 4, i};
     const ArenaSizes sizes = evaluate(formula, {i, i, i, i});
     for (const Checked part : {sizes.session_bytes, sizes.kv_cache_bytes, sizes.activation_bytes,
-                               sizes.scratch_bytes_per_thread}) {
+                               sizes.scratch_bytes_of_rows, sizes.scratch_bytes_per_thread}) {
       EXPECT_EQ(part.value() % kArenaUnit, 0u);
     }
   }
 }
 
+// Coefficients have 32 bits, so it takes sizes near their limit.
 TEST(ArenaFormula, CatchesAnOverflowInEveryPart) {
-  constexpr uint64_t kHuge = UINT64_MAX / 2;
   constexpr uint32_t kMany = UINT32_MAX;
-  const auto with_cache = [](uint64_t per_panel, uint64_t per_page, uint64_t per_token = 0) {
-    ArenaFormula formula = {per_token, 0, 8, 0, 1};
-    formula.groups[0] = {UINT32_MAX, per_panel, per_page};
+  const auto with_cache = [](uint32_t per_panel, uint32_t per_page, uint32_t per_token = 0) {
+    ArenaFormula formula = {per_token, 0, 0, 0, 8, 0, 1};
+    formula.groups[0] = {UINT32_MAX, TensorType::kF32, per_panel, per_page};
     return formula;
   };
   EXPECT_TRUE(evaluate(with_cache(1, 1, 1), {kMany - 7, kMany, 1}).total_bytes.ok());
-  EXPECT_FALSE(evaluate({kHuge, 0, 8, 4}, {1, 3, 1}).total_bytes.ok());
-  EXPECT_FALSE(evaluate({0, kHuge, 8, 4}, {1, 1, 1, 3}).total_bytes.ok());
-  EXPECT_FALSE(evaluate({kHuge, kHuge, 8, 4}, {1, 1, 1, 2}).total_bytes.ok());
-  EXPECT_FALSE(evaluate(with_cache(kHuge, 0), {24, 1, 1}).total_bytes.ok());
-  EXPECT_FALSE(evaluate(with_cache(0, kHuge), {257, 1, 3}).total_bytes.ok());
-  EXPECT_FALSE(evaluate(with_cache(1ull << 33, 0), {kMany - 7, 1, kMany}).total_bytes.ok());
+  EXPECT_TRUE(evaluate({kMany, 0, 0, 0, 8}, {1, kMany, 1}).activation_bytes.ok());
+  EXPECT_FALSE(evaluate({kMany, kMany, 0, 0, 8}, {1, kMany, 1, kMany}).activation_bytes.ok());
+  EXPECT_FALSE(evaluate(with_cache(kMany, 0), {kMany - 7, 1, kMany}).kv_cache_bytes.ok());
+  EXPECT_FALSE(evaluate(with_cache(0, kMany), {kMany - 7, 1, kMany}).kv_cache_bytes.ok());
   // Each part fits, but not their sum.
-  const ArenaSizes sizes = evaluate(with_cache(kHuge, 0, kHuge), {8, 1, 1});
-  EXPECT_TRUE(sizes.kv_cache_bytes.ok() && sizes.activation_bytes.ok());
+  const ArenaSizes sizes = evaluate({kMany, 0, kMany, 0, 8}, {1, kMany, 1, 1, 1});
+  EXPECT_TRUE(sizes.scratch_bytes_of_rows.ok() && sizes.activation_bytes.ok());
   EXPECT_FALSE(sizes.total_bytes.ok());
   // Rows of scores; the most threads and positions there can be.
   ArenaFormula scores = with_cache(0, 0);
@@ -144,7 +174,7 @@ TEST(ArenaFormula, CatchesAnOverflowInEveryPart) {
   EXPECT_FALSE(evaluate(scores, {kMany - 7, 1, 1, 1, kMany}).total_bytes.ok());
 }
 
-static_assert(evaluate({4, 0, 4, 0, 0}, {1, 1, 1}).total_bytes.value() == 512 + 64,
+static_assert(arena_bytes({4, 0, 0, 0, 4, 0, 0}, {1, 1, 1}) == 512 + 64,
               "an application can evaluate it at compile time");
 
 }  // namespace

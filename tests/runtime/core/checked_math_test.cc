@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Size arithmetic never wraps without saying so.
-#include "core/checked_math.h"
+#include "arenite/checked_math.h"
 
 #include <gtest/gtest.h>
 

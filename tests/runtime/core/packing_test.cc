@@ -12,7 +12,9 @@ namespace {
 // All targets, whatever this machine runs: the converter packs for all of them.
 std::vector<Packing> all_packings() {
   std::vector<Packing> packings;
-  for (uint32_t i = 0; i < kTargets; ++i) packings.push_back(packing_of(static_cast<Target>(i)));
+  for (uint32_t i = 0; i < kTargets; ++i) {
+    packings.push_back(packing_of(static_cast<Target>(i), TensorType::kF32));
+  }
   return packings;
 }
 
@@ -21,7 +23,17 @@ TEST(Packing, IsDefinedForEveryTarget) {
     EXPECT_NE(packing.nr, 0);
     EXPECT_NE(packing.mr, 0);
   }
-  EXPECT_EQ(packing_of(static_cast<Target>(kTargets)), Packing{});
+  EXPECT_EQ(packing_of(static_cast<Target>(kTargets), TensorType::kF32), Packing{});
+}
+
+TEST(Packing, IsOfTheTypesThatAreSupported) {
+  for (uint32_t type = 0; type <= kTensorTypes; ++type) {
+    const TensorType of = static_cast<TensorType>(type);
+    EXPECT_EQ(packing_of(Target::kX86_64_v3, of) != Packing{}, supported(of)) << name(of);
+  }
+  EXPECT_STREQ(name(TensorType::kF32), "f32");
+  EXPECT_STREQ(name(TensorType::kInt4), "int4");
+  EXPECT_STREQ(name(static_cast<TensorType>(kTensorTypes)), "unknown");
 }
 
 TEST(PackedWeights, GiveEveryElementAPlaceOfItsOwn) {
@@ -74,6 +86,37 @@ TEST(PackedWeights, ReportSizesThatOverflow) {
   }
 }
 
+// Parts of a cache in the order in which they lie there, each where the one before ends.
+TEST(CacheLayout, FillsACacheWithPanelsAndPages) {
+  for (const Packing& packing : all_packings()) {
+    for (const CacheShape& shape : {CacheShape{2, 5, 33}, CacheShape{1, 0, 4}}) {
+      for (const uint32_t positions : {1u, 33u, 512u, 513u, 1500u}) {
+        const CacheLayout layout(packing, shape, positions);
+        EXPECT_EQ(layout.positions(), div_up(positions, packing.nr) * packing.nr);
+        size_t end = 0;
+        for (uint32_t at = 0; at < layout.positions() && shape.head_dim != 0; at += packing.nr) {
+          ASSERT_EQ(layout.key_panel(at), end);
+          ASSERT_EQ(layout.key_panel(at + layout.positions()), end) << "a ring";
+          end += panel_floats(packing, shape.head_dim);
+        }
+        for (uint32_t page = 0; page < layout.pages(); ++page) {
+          for (uint32_t panel = 0; panel < layout.value_panels(); ++panel) {
+            ASSERT_EQ(layout.value_panel(page, panel), end);
+            ASSERT_EQ(layout.value_panel(page + layout.pages(), panel), end) << "a ring";
+            end += panel_floats(packing, layout.page_positions(page));
+          }
+        }
+        EXPECT_EQ(layout.head_floats(), end);
+        EXPECT_EQ(layout.floats(), end * shape.kv_heads);
+        const Checked bytes =
+            Checked(layout.positions() / packing.nr) * cache_bytes_per_panel(packing, shape) +
+            Checked(layout.pages()) * cache_bytes_per_page(packing, shape);
+        EXPECT_EQ(layout.floats() * sizeof(float), bytes.value()) << "the arena formula";
+      }
+    }
+  }
+}
+
 TEST(CacheBytes, CountKeysOnlyWhereThereAreAny) {
   const Packing packing = {Family::kF32Gemm, 8, 4};
   // Per panel: 8 positions of 5 + 1 key rows and of 2 * 8 value columns, for 3 heads.
@@ -92,9 +135,9 @@ TEST(CacheBytes, ReportSizesThatOverflow) {
 
 TEST(CacheGeometry, CountsStartedPanelsAndPages) {
   const Packing packing = {Family::kF32Gemm, 8, 4};
-  EXPECT_EQ(key_panels(packing, 0), 0u);
-  EXPECT_EQ(key_panels(packing, 8), 1u);
-  EXPECT_EQ(key_panels(packing, 9), 2u);
+  EXPECT_EQ(panels_of(packing, 0), 0u);
+  EXPECT_EQ(panels_of(packing, 8), 1u);
+  EXPECT_EQ(panels_of(packing, 9), 2u);
   EXPECT_EQ(value_pages(0), 0u);
   EXPECT_EQ(value_pages(512), 1u);
   EXPECT_EQ(value_pages(513), 2u);

@@ -100,9 +100,10 @@ TEST_P(KernelSets, AreCompleteAndPackedAsTheirTargetSays) {
   const KernelSet& set = kernels();
   EXPECT_EQ(set.target, GetParam());
   EXPECT_STREQ(set.name, kernel_set_name(GetParam()));
-  EXPECT_EQ(set.packing, packing_of(GetParam()));
-  ASSERT_LE(set.packing.mr, kRowsMax);
-  for (uint32_t rows = 1; rows <= set.packing.mr; ++rows) EXPECT_NE(set.gemm[rows], nullptr);
+  EXPECT_EQ(set.of(TensorType::kF32).packing, packing_of(GetParam(), TensorType::kF32));
+  ASSERT_LE(set.of(TensorType::kF32).packing.mr, kRowsMax);
+  for (uint32_t rows = 1; rows <= set.of(TensorType::kF32).packing.mr; ++rows)
+    EXPECT_NE(set.of(TensorType::kF32).gemm[rows], nullptr);
   EXPECT_NE(set.row_extremes, nullptr);
   EXPECT_NE(set.exp_sum, nullptr);
   EXPECT_NE(set.add, nullptr);

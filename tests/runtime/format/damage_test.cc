@@ -215,9 +215,11 @@ TEST_P(RepairedDamage, OfAllWeightsIsHarmless) {
   ModelSurgery file(sound_file(GetParam()).span());
   Random random(4);
   for (int round = 0; round < 20; ++round) {
-    for (const format::Packed* const packed : *file.model().packed()) {
-      for (std::byte& byte : file.file().subspan(static_cast<size_t>(packed->segment()->offset()),
-                                                 static_cast<size_t>(packed->segment()->bytes()))) {
+    const format::ModelReader reader(file.file());
+    for (uint32_t p = 0; p < reader.packed_count(); ++p) {
+      const format::SegmentView segment = reader.packed(p).segment;
+      for (std::byte& byte : file.file().subspan(static_cast<size_t>(segment.begin()),
+                                                 static_cast<size_t>(segment.bytes()))) {
         byte = round == 0 ? std::byte{0xFF} : static_cast<std::byte>(random.next());
       }
     }

@@ -16,7 +16,7 @@ const Expected kNoAngles = {"rope.angles", "more dimensions", kRope};
 
 const ProgramRule kEmbeddingRules[] = {
     {"EmbeddingOfNoTensor",
-     [](Program& p) { op(p, kEmbedding).embedding.tokens = 99; },
+     [](Program& p) { op(p, kEmbedding).numbers[format::EmbeddingOp::kTokens] = 99; },
      {"embedding.tokens", "not there", kEmbedding}},
     {"EmbeddingOfFewerTokens",
      [](Program& p) { ++p.vocab_size; },
@@ -32,14 +32,14 @@ const ProgramRule kEmbeddingRules[] = {
        p.hidden_states.clear();
        uint32_t column = 0;
        for (format::SlotView& slot : p.slots) {
-         slot.per_output = true;
-         slot.column = column;
+         slot.per_output = 1;
+         slot.offset = column;
          column += slot.width;
        }
      },
      {"embedding.output", "a row for each token", kEmbedding}},
     {"EmbeddingScaledByNoNumber",
-     [](Program& p) { op(p, kEmbedding).embedding.scale = NAN; },
+     [](Program& p) { op(p, kEmbedding).reals[format::EmbeddingOp::kScale] = NAN; },
      {"embedding.scale", "makes no sense", kEmbedding}},
     {"EmbeddingInAnUnknownLayout",
      [](Program& p) { set_tensor(p, "tokens", 37, 12, static_cast<Layout>(2)); },
@@ -48,7 +48,7 @@ const ProgramRule kEmbeddingRules[] = {
 
 const ProgramRule kPositionRules[] = {
     {"PositionsOfNoTensor",
-     [](Program& p) { op(p, kEmbedding).embedding.positions = 99; },
+     [](Program& p) { op(p, kEmbedding).numbers[format::EmbeddingOp::kPositions] = 99; },
      {"embedding.positions", "not there", kEmbedding}},
     {"PositionsForGemm",
      [](Program& p) { set_tensor(p, "positions", 70, 12, Layout::kGemm); },
@@ -57,10 +57,12 @@ const ProgramRule kPositionRules[] = {
      [](Program& p) { set_tensor(p, "positions", 69, 12); },
      {"embedding.positions", "shorter than the context", kEmbedding}},
     {"PositionsFromTooFarOn",
-     [](Program& p) { op(p, kEmbedding).embedding.position_offset = 1; },
+     [](Program& p) { op(p, kEmbedding).numbers[format::EmbeddingOp::kPositionOffset] = 1; },
      {"embedding.positions", "shorter than the context", kEmbedding}},
     {"PositionsFromTheEndOfNumbersOn",
-     [](Program& p) { op(p, kEmbedding).embedding.position_offset = UINT32_MAX; },
+     [](Program& p) {
+       op(p, kEmbedding).numbers[format::EmbeddingOp::kPositionOffset] = UINT32_MAX;
+     },
      {"embedding.positions", "shorter than the context", kEmbedding}},
     {"PositionsOfAnyContext",
      [](Program& p) { p.positions_max = 0; },
@@ -69,7 +71,7 @@ const ProgramRule kPositionRules[] = {
      [](Program& p) { set_tensor(p, "positions", 70, 13); },
      {"embedding.positions", "another width", kEmbedding}},
     {"NormBiasOfNoTensor",
-     [](Program& p) { op(p, kAttentionNorm).norm.bias = 99; },
+     [](Program& p) { op(p, kAttentionNorm).numbers[format::NormOp::kBias] = 99; },
      {"norm.bias", "not there", kAttentionNorm}},
     {"NormBiasOfAnotherLength",
      [](Program& p) { set_tensor(p, "0.attention_norm.bias", 1, 11); },
@@ -78,62 +80,64 @@ const ProgramRule kPositionRules[] = {
 
 const ProgramRule kNormRules[] = {
     {"NormOfAnUnknownKind",
-     [](Program& p) { op(p, kAttentionNorm).norm.kind = static_cast<format::NormKind>(3); },
-     {"norm.kind", "unknown", kAttentionNorm}},
+     [](Program& p) { op(p, kAttentionNorm).numbers[format::NormOp::kKind] = 3; },
+     {"norm.norm", "unknown", kAttentionNorm}},
     {"NormOfNoGroups",
-     [](Program& p) { op(p, kAttentionNorm).norm.groups = 0; },
+     [](Program& p) { op(p, kAttentionNorm).numbers[format::NormOp::kGroups] = 0; },
      {"norm.groups", "do not divide", kAttentionNorm}},
     {"NormOfUnevenGroups",
-     [](Program& p) { op(p, kAttentionNorm).norm.groups = 5; },
+     [](Program& p) { op(p, kAttentionNorm).numbers[format::NormOp::kGroups] = 5; },
      {"norm.groups", "do not divide", kAttentionNorm}},
     {"NormWithoutInput",
-     [](Program& p) { op(p, kAttentionNorm).norm.input.width = 0; },
-     {"norm.output", "another width", kAttentionNorm}},
+     [](Program& p) { op(p, kAttentionNorm).views[format::kInput].width = 0; },
+     {"norm.input", "another width", kAttentionNorm}},
     {"NormOfAnotherWidth",
-     [](Program& p) { op(p, kAttentionNorm).norm.input.width = 6; },
+     [](Program& p) { op(p, kAttentionNorm).views[format::kInput].width = 6; },
      {"norm.output", "another width", kAttentionNorm}},
     {"NormOverPartOfItsInput",
      [](Program& p) {
-       op(p, kAttentionNorm).norm.output = {0, 1, 11};
+       op(p, kAttentionNorm).views[format::kOutput] = {0, 1, 11};
      },
      {"norm.output", "own input", kAttentionNorm}},
     {"NormWithoutEpsilon",
-     [](Program& p) { op(p, kAttentionNorm).norm.epsilon = 0.0f; },
+     [](Program& p) { op(p, kAttentionNorm).reals[format::NormOp::kEpsilon] = 0.0f; },
      {"norm.epsilon", "makes no sense", kAttentionNorm}},
     {"NormWithInfiniteEpsilon",
-     [](Program& p) { op(p, kAttentionNorm).norm.epsilon = INFINITY; },
+     [](Program& p) { op(p, kAttentionNorm).reals[format::NormOp::kEpsilon] = INFINITY; },
      {"norm.epsilon", "makes no sense", kAttentionNorm}},
     {"NormGainOfNoTensor",
-     [](Program& p) { op(p, kAttentionNorm).norm.gain = 99; },
+     [](Program& p) { op(p, kAttentionNorm).numbers[format::NormOp::kGain] = 99; },
      {"norm.gain", "not there", kAttentionNorm}},
     {"NormGainForGemm",
-     [](Program& p) { op(p, kAttentionNorm).norm.gain = tensor_of(p, "0.qkv"); },
+     [](Program& p) {
+       op(p, kAttentionNorm).numbers[format::NormOp::kGain] = tensor_of(p, "0.qkv");
+     },
      {"norm.gain", "another layout", kAttentionNorm}},
     {"NormGainTooShort", [](Program& p) { set_tensor(p, "0.attention_norm.gain", 1, 11); },
      kNoVector},
     {"NormGainOfManyRows", [](Program& p) { set_tensor(p, "0.attention_norm.gain", 2, 12); },
      kNoVector},
-    {"NormGainOfTheWholeRowForGroups", [](Program& p) { op(p, kAttentionNorm).norm.groups = 2; },
-     kNoVector},
+    {"NormGainOfTheWholeRowForGroups",
+     [](Program& p) { op(p, kAttentionNorm).numbers[format::NormOp::kGroups] = 2; }, kNoVector},
 };
 
 const ProgramRule kRopeRules[] = {
-    {"RopeWithoutTarget",
+    {"RopeWithoutOutput",
      [](Program& p) {
-       op(p, kRope).rope.target = {1u << 30, 0, 0};
+       op(p, kRope).views[format::kOutput] = {1u << 30, 0, 0};
      },
-     {"rope.target", "a row for each token", kRope}},
+     {"rope.output", "another width", kRope}},
     {"RopeOfNoHeads",
-     [](Program& p) { op(p, kRope).rope.heads = 0; },
+     [](Program& p) { op(p, kRope).numbers[format::RopeOp::kHeads] = 0; },
      {"rope.heads", "do not divide", kRope}},
     {"RopeOfUnevenHeads",
-     [](Program& p) { op(p, kRope).rope.heads = 5; },
+     [](Program& p) { op(p, kRope).numbers[format::RopeOp::kHeads] = 5; },
      {"rope.heads", "do not divide", kRope}},
     {"RopeOfNoTensor",
-     [](Program& p) { op(p, kRope).rope.angles = 99; },
+     [](Program& p) { op(p, kRope).numbers[format::RopeOp::kAngles] = 99; },
      {"rope.angles", "not there", kRope}},
     {"RopeOfATensorForGemm",
-     [](Program& p) { op(p, kRope).rope.angles = tensor_of(p, "0.qkv"); },
+     [](Program& p) { op(p, kRope).numbers[format::RopeOp::kAngles] = tensor_of(p, "0.qkv"); },
      {"rope.angles", "another layout", kRope}},
     {"RopeOfMoreThanAHead", [](Program& p) { set_tensor(p, "angles", 70, 8); }, kNoAngles},
     {"RopeOfHalfAPair", [](Program& p) { set_tensor(p, "angles", 70, 5); }, kNoAngles},
@@ -147,52 +151,53 @@ const ProgramRule kRopeRules[] = {
 
 const ProgramRule kElementRules[] = {
     {"ActivationOfAnUnknownKind",
-     [](Program& p) {
-       op(p, kActivation).activation.kind = static_cast<format::ActivationKind>(7);
-     },
-     {"activation.kind", "unknown", kActivation}},
-    {"ActivationWithoutTarget",
-     [](Program& p) { op(p, kActivation).activation.target.width = 0; },
-     {"activation.target", "another width", kActivation}},
+     [](Program& p) { op(p, kActivation).numbers[format::ActivationOp::kKind] = 8; },
+     {"activation.function", "unknown", kActivation}},
+    {"ActivationWithoutInput",
+     [](Program& p) { op(p, kActivation).views[format::kInput].width = 0; },
+     {"activation.input", "another width", kActivation}},
     {"ActivationTimesAnotherWidth",
-     [](Program& p) { --op(p, kActivation).activation.factor.width; },
+     [](Program& p) { --op(p, kActivation).views[format::kFactor].width; },
      {"activation.factor", "another width", kActivation}},
     {"ActivationTimesItself",
-     [](Program& p) { op(p, kActivation).activation.factor.column = 19; },
-     {"activation.target", "own input", kActivation}},
+     [](Program& p) { op(p, kActivation).views[format::kFactor].column = 19; },
+     {"activation.output", "own input", kActivation}},
     {"SoftCapOfNothing",
-     [](Program& p) { op(p, kSoftCap).activation.cap = 0.0f; },
-     {"activation.cap", "makes no sense", kSoftCap}},
+     [](Program& p) { op(p, kSoftCap).reals[format::ActivationOp::kParameter] = 0.0f; },
+     {"activation.parameter", "makes no sense", kSoftCap}},
     {"SoftCapOfNoNumber",
-     [](Program& p) { op(p, kSoftCap).activation.cap = NAN; },
-     {"activation.cap", "makes no sense", kSoftCap}},
+     [](Program& p) { op(p, kSoftCap).reals[format::ActivationOp::kParameter] = NAN; },
+     {"activation.parameter", "makes no sense", kSoftCap}},
     {"AddOfAnotherWidth",
-     [](Program& p) { --op(p, kAttentionAdd).add.other.width; },
-     {"add.target", "another width", kAttentionAdd}},
+     [](Program& p) { --op(p, kAttentionAdd).views[format::kOther].width; },
+     {"add.other", "another width", kAttentionAdd}},
     {"AddOfNothing",
-     [](Program& p) { op(p, kAttentionAdd).add.other.width = 0; },
-     {"add.target", "another width", kAttentionAdd}},
+     [](Program& p) { op(p, kAttentionAdd).views[format::kOther].width = 0; },
+     {"add.other", "another width", kAttentionAdd}},
     {"AddToNothing",
-     [](Program& p) { op(p, kAttentionAdd).add.target.width = 0; },
-     {"add.target", "another width", kAttentionAdd}},
+     [](Program& p) { op(p, kAttentionAdd).views[format::kOutput].width = 0; },
+     {"add.output", "another width", kAttentionAdd}},
     {"AddToItself",
-     [](Program& p) { op(p, kAttentionAdd).add.other = op(p, kAttentionAdd).add.target; },
-     {"add.target", "own input", kAttentionAdd}},
+     [](Program& p) {
+       op(p, kAttentionAdd).views[format::kOther] = op(p, kAttentionAdd).views[format::kOutput];
+     },
+     {"add.output", "own input", kAttentionAdd}},
     {"AddBeforeTheSlotIsFull",
      [](Program& p) {
-       op(p, kAttentionAdd).add.target = {5, 0, 12}, p.slots[5].first_op = 6;
+       op(p, kAttentionAdd).views[format::kInput] = {5, 0, 12};
+       op(p, kAttentionAdd).views[format::kOutput] = {5, 0, 12}, p.slots[5].first_op = 6;
      },
-     {"add.target", "before it is full", kAttentionAdd}},
+     {"add.output", "before it is full", kAttentionAdd}},
     {"SelectOfAnotherWidth",
-     [](Program& p) { op(p, kSelect).select.input.width = 11; },
+     [](Program& p) { op(p, kSelect).views[format::kInput].width = 11; },
      {"select.output", "another width", kSelect}},
     {"SelectOfNothing",
      [](Program& p) {
-       op(p, kSelect).select.input = {1u << 30, 0, 0};
+       op(p, kSelect).views[format::kInput] = {1u << 30, 0, 0};
      },
-     {"select.output", "another width", kSelect}},
+     {"select.input", "another width", kSelect}},
     {"LinearOverPlainRows",
-     [](Program& p) { op(p, kLogits).linear.tensor = tensor_of(p, "tokens"); },
+     [](Program& p) { op(p, kLogits).numbers[format::LinearOp::kTensor] = tensor_of(p, "tokens"); },
      {"linear.tensor", "another layout", kLogits}},
 };
 

@@ -9,8 +9,6 @@ namespace {
 
 using convert::Program;
 using format::Layout;
-using format::NormKind;
-using format::SelectKind;
 
 format::OpView& op(Program& program, const std::string& name) {
   for (convert::ProgramOp& each : program.ops) {
@@ -56,70 +54,77 @@ void refuses(const std::string& encoder, const std::string& op_name, const char*
 TEST(VerifyEncoder, RefusesTypesThatDoNotFit) {
   const char* const field = "embedding.types";
   refuses("bert", "embedding", field, "not there",
-          [](Program& p) { op(p, "embedding").embedding.types = 99; });
-  refuses("bert", "embedding", field, "no rows", [](Program& p) { resize(p, "types", 0, 12); });
+          [](Program& p) { op(p, "embedding").numbers[format::EmbeddingOp::kTypes] = 99; });
   refuses("bert", "embedding", field, "another layout",
           [](Program& p) { resize(p, "types", 2, 12, Layout::kGemm); });
+  Program without_rows = encoder_program(encoder_named("bert"));
+  resize(without_rows, "types", 0, 12);
+  expect_refusal(write_model(without_rows, {Target::kPortable}).span(), {"tensors", "empty", 2});
   refuses("bert", "embedding", "embedding.output", "another width",
           [](Program& p) { resize(p, "types", 2, 11); });
 }
 
 TEST(VerifyEncoder, RefusesEmbeddingsOfNothing) {
-  refuses("sensor", "positions", "embedding.tokens", "positions alone",
-          [](Program& p) { op(p, "positions").embedding.positions = format::kNoTensor; });
-  refuses("sensor", "positions", "embedding.tokens", "positions alone",
-          [](Program& p) { op(p, "positions").embedding.types = 0; });
+  refuses("sensor", "positions", "embedding.tokens", "positions alone", [](Program& p) {
+    op(p, "positions").numbers[format::EmbeddingOp::kPositions] = format::kAbsent;
+  });
+  refuses("sensor", "positions", "embedding.tokens", "positions alone", [](Program& p) {
+    uint32_t* const numbers = op(p, "positions").numbers;
+    numbers[format::EmbeddingOp::kTypes] = numbers[format::EmbeddingOp::kPositions];
+  });
 }
 
 TEST(VerifyEncoder, RefusesPositionsThatDoNotReachToTheContext) {
   refuses("sensor", "positions", "embedding.positions", "shorter than the context",
           [](Program& p) { ++p.positions_max; });
   refuses("sentences", "embedding", "embedding.positions", "shorter than the context",
-          [](Program& p) { ++op(p, "embedding").embedding.position_offset; });
+          [](Program& p) { ++op(p, "embedding").numbers[format::EmbeddingOp::kPositionOffset]; });
 }
 
 TEST(VerifyEncoder, RefusesAPaddingThatPositionsCannotLeaveOut) {
   const char* const field = "embedding.padding_id";
+  refuses("mixture", "embedding", field, "a row of its own", [](Program& p) {
+    op(p, "embedding").numbers[format::EmbeddingOp::kPaddingId] = p.vocab_size;
+  });
   refuses("mixture", "embedding", field, "a row of its own",
-          [](Program& p) { op(p, "embedding").embedding.padding_id = p.vocab_size; });
-  refuses("mixture", "embedding", field, "a row of its own",
-          [](Program& p) { op(p, "embedding").embedding.position_offset = 0; });
-  refuses("mixture", "embedding", field, "a row of its own",
-          [](Program& p) { op(p, "embedding").embedding.positions = format::kNoTensor; });
+          [](Program& p) { op(p, "embedding").numbers[format::EmbeddingOp::kPositionOffset] = 0; });
+  refuses("mixture", "embedding", field, "a row of its own", [](Program& p) {
+    op(p, "embedding").numbers[format::EmbeddingOp::kPositions] = format::kAbsent;
+  });
   refuses("sensor", "positions", field, "a row of its own",
-          [](Program& p) { op(p, "positions").embedding.padding_id = 0; });
+          [](Program& p) { op(p, "positions").numbers[format::EmbeddingOp::kPaddingId] = 0; });
   refuses("mixture", "embedding", field, "causal", [](Program& p) { p.masks[0].ahead = 0; });
 }
 
 TEST(VerifyEncoder, RefusesSelectionsOfUnknownOrMixedKinds) {
-  refuses("sentences", "pooling", "select.kind", "unknown",
-          [](Program& p) { op(p, "pooling").select.kind = static_cast<SelectKind>(7); });
+  refuses("sentences", "pooling", "select.rows", "unknown",
+          [](Program& p) { op(p, "pooling").numbers[format::SelectOp::kKind] = 7; });
   // A second selection in place of the norm at the end.
   Program program = encoder_program(encoder_named("sentences"));
   convert::ProgramOp second = program.ops[index_of("sentences", "pooling")];
-  program.slots.push_back(program.slots[second.body.select.output.slot]);
+  program.slots.push_back(program.slots[second.body.views[format::kOutput].slot]);
   format::SlotView& slot = program.slots.back();
   const uint32_t last = static_cast<uint32_t>(program.ops.size()) - 1;
   slot.first_op = last;
   slot.last_op = last;
-  slot.column = slot.width;
-  program.slots[second.body.select.input.slot].last_op = last;
-  second.body.select.output.slot = static_cast<uint32_t>(program.slots.size()) - 1;
-  second.body.select.kind = SelectKind::kAsAsked;
+  slot.offset = slot.width;
+  program.slots[second.body.views[format::kInput].slot].last_op = last;
+  second.body.views[format::kOutput].slot = static_cast<uint32_t>(program.slots.size()) - 1;
+  second.body.numbers[format::SelectOp::kKind] = static_cast<uint32_t>(SelectKind::kAsAsked);
   program.ops.back() = second;
   expect_refusal(write_model(program, {Target::kPortable}).span(),
-                 {"select.kind", "pool, or none", last});
+                 {"select.rows", "pool, or none", last});
 }
 
 TEST(VerifyEncoder, RefusesANormByLengthWithGainOrBias) {
   refuses("sentences", "normalize", "norm.gain", "no gain and no bias",
-          [](Program& p) { op(p, "normalize").norm.gain = 0; });
+          [](Program& p) { op(p, "normalize").numbers[format::NormOp::kGain] = 0; });
   refuses("sentences", "normalize", "norm.gain", "no gain and no bias",
-          [](Program& p) { op(p, "normalize").norm.bias = 0; });
-  refuses("sentences", "normalize", "norm.kind", "unknown",
-          [](Program& p) { op(p, "normalize").norm.kind = static_cast<NormKind>(3); });
+          [](Program& p) { op(p, "normalize").numbers[format::NormOp::kBias] = 0; });
+  refuses("sentences", "normalize", "norm.norm", "unknown",
+          [](Program& p) { op(p, "normalize").numbers[format::NormOp::kKind] = 3; });
   refuses("sentences", "normalize", "norm.epsilon", "makes no sense",
-          [](Program& p) { op(p, "normalize").norm.epsilon = 0.0f; });
+          [](Program& p) { op(p, "normalize").reals[format::NormOp::kEpsilon] = 0.0f; });
 }
 
 TEST(VerifyEncoder, RefusesLabelsThatAreNotThoseOfTheColumns) {
@@ -134,7 +139,7 @@ TEST(VerifyEncoder, RefusesSharedCachesOfCausalModels) {
   refuses("bert", "1.attention", "attention.cache", "its own cache",
           [](Program& p) { p.masks[0].ahead = 0; });
   refuses("bert", "0.attention", "attention.cache", "its own cache",
-          [](Program& p) { op(p, "0.attention").attention.cache = 1; });
+          [](Program& p) { op(p, "0.attention").numbers[format::AttentionOp::kCache] = 1; });
 }
 
 TEST(VerifyEncoder, RefusesACacheThatNoOpUses) {

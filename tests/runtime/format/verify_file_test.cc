@@ -71,19 +71,19 @@ const FileRule kContentRules[] = {
      [](ModelSurgery& file) { file.set_count(file.model().packed(), 0); },
      {"packed", "too short"}},
     {"OpOfAnUnknownKind",
-     [](ModelSurgery& file) {
-       file.set(*file.model().ops()->Get(2), format::Op::VT_BODY_TYPE, uint8_t{77});
-     },
-     {"ops.body", "does not know", 2}},
+     [](ModelSurgery& file) { file.overwrite(file.model().ops()->Get(2), uint32_t{77}); },
+     {"ops.kind", "does not know", 2}},
     {"BytesBetweenTheParts",
      [](ModelSurgery& file) {
-       // The packed weights end in 16 bytes of padding; then come zeros up to the next segment.
-       const Segment& first = *file.packed(0).segment();
-       file.file()[static_cast<size_t>(first.offset() + first.bytes())] = std::byte{1};
+       // Behind the metadata come zeros up to the first segment.
+       const uint64_t end = file.footer().metadata_bytes;
+       ASSERT_NE(end % format::kSegmentUnit, 0u);
+       file.file()[static_cast<size_t>(end)] = std::byte{1};
      },
-     {"packed.segment", "not zero", 1}},
+     {"packed.segment", "not zero"}},
     {"BytesBeforeTheFooter",
      [](ModelSurgery& file) {
+       file.pad_to(4096);
        file.file()[file.file().size() - sizeof(Footer) - 1] = std::byte{1};
      },
      {"file", "not zero"}},

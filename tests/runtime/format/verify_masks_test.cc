@@ -23,10 +23,10 @@ const ProgramRule kStripRules[] = {
      {"masks.positions", "no sensible size"}},
     {"StripWithTooFewValues",
      [](Program& p) { mask(p).values.pop_back(); },
-     {"masks.values", "2 * positions - 1"}},
+     {"masks.words", "another length"}},
     {"StripWithTooManyValues",
      [](Program& p) { mask(p).values.push_back(0.0f); },
-     {"masks.values", "2 * positions - 1"}},
+     {"masks.words", "another length"}},
     {"StripThatSeesTooFarBehind",
      [](Program& p) { mask(p).behind = kSpecPositions; },
      {"masks.behind", "wider"}},
@@ -58,19 +58,24 @@ const ProgramRule kTileRules[] = {
     {"TilesTooLarge",
      [](Program& p) { mask(p).positions = format::kTileMaskPositionsMax + 1; },
      {"masks.positions", "no sensible size"}},
-    {"MapTooShort", [](Program& p) { mask(p).map.pop_back(); }, {"masks.map", "does not cover"}},
+    {"MapTooShort",
+     [](Program& p) { mask(p).map.resize(mask(p).map.size() - 2); },
+     {"masks.words", "another length"}},
     {"MapTooLong",
-     [](Program& p) { mask(p).map.push_back(kTileVisible); },
-     {"masks.map", "does not cover"}},
+     [](Program& p) { mask(p).map.insert(mask(p).map.end(), 2, kTileVisible); },
+     {"masks.words", "another length"}},
     {"MixedTileWithoutAllRows",
      [](Program& p) { mask(p).bits.pop_back(); },
-     {"masks.bits", "32 rows"}},
+     {"masks.words", "another length"}},
+    {"TilesWithoutRanges",
+     [](Program& p) { mask(p).bits.clear(), mask(p).row_begin.clear(); },
+     {"masks.words", "another length"}},
     {"RangesTooFew",
      [](Program& p) { mask(p).row_begin.pop_back(); },
-     {"masks.row_begin", "for each row"}},
+     {"masks.words", "another length"}},
     {"RangeEndsTooMany",
      [](Program& p) { mask(p).row_end.push_back(1); },
-     {"masks.row_begin", "for each row"}},
+     {"masks.words", "another length"}},
     {"MixedTileThatIsNotThere",
      [](Program& p) {
        mask(p).map[0] = static_cast<uint16_t>(kTileMixed + mask(p).bits.size() / kMaskTile);
@@ -125,25 +130,32 @@ TEST(VerifyMasks, RefusesListsThatMasksShare) {
   Program program = sound_program("strip");
   program.masks.resize(20, convert::band_mask(kUnlimited, 0, kSpecPositions));
   ModelSurgery file(write_model(program, {Target::kPortable}).span());
-  // Offsets count from where they stand.
-  const auto* const masks = reinterpret_cast<const uint32_t*>(file.model().masks()->Data());
-  for (uint32_t i = 1; i < program.masks.size(); ++i) {
-    file.overwrite(masks + i, masks[0] - i * uint32_t{sizeof(uint32_t)});
-  }
-  ASSERT_EQ(file.model().masks()->Get(0), file.model().masks()->Get(19));
+  const auto& masks = *file.model().masks();
+  for (uint32_t i = 1; i < masks.size(); ++i) file.overwrite(masks.Get(i), *masks.Get(0));
   file.repair();
-  const uint64_t list_bytes = (2 * kSpecPositions - 1) * sizeof(float);
-  const uint64_t masks_allowed = file.footer().metadata_bytes / list_bytes;
-  expect_refusal(file.file(), {"masks", "share", static_cast<uint32_t>(masks_allowed)});
+  expect_refusal(file.file(), {"masks.first_word", "follow each other", 1});
+}
+
+TEST(VerifyMasks, RefusesListsThatDoNotFollowEachOtherToTheEnd) {
+  ModelSurgery file(make_model(spec_named("strip")).span());
+  const auto& words = *file.model().mask_words();
+  file.set_count(&words, words.size() - 1);
+  file.repair();
+  expect_refusal(file.file(), {"masks.first_word", "follow each other"});
+
+  ModelSurgery spare(make_model(spec_named("causal")).span());
+  spare.overwrite(spare.model().mask_words(), uint32_t{1});
+  spare.repair();
+  expect_refusal(spare.file(), {"mask_words", "no mask has"});
 }
 
 // A kind of a later version must not be taken for a band that shows everything.
 TEST(VerifyMasks, RefusesAKindThatItDoesNotKnow) {
-  for (const uint8_t kind : std::initializer_list<uint8_t>{0, 4, 255}) {
+  for (const uint32_t kind : {3u, 256u, UINT32_MAX}) {
     ModelSurgery file(make_model(spec_named("causal")).span());
-    file.set(*file.model().masks()->Get(0), format::Mask::VT_BODY_TYPE, kind);
+    file.overwrite(file.model().masks()->Get(0), kind);
     file.repair();
-    expect_refusal(file.file(), {"masks.body", "does not know"});
+    expect_refusal(file.file(), {"masks.kind", "does not know"});
   }
 }
 

@@ -3,147 +3,127 @@
 // checksums are right.
 #include "format/reader.h"
 #include "runtime/format/verify_fixture.h"
-#include "support/hostile_file.h"
 
 namespace arenite::test {
 namespace {
 
-using format::Packed;
-using format::Segment;
+using format::FormulaRecord;
+using format::Model;
+using format::PackedView;
+using format::SegmentView;
 
 // Element 1 of the list of targets is changed, so that the index in the diagnostic says something.
 constexpr uint32_t kChanged = 1;
 
-template <typename T>
-auto set_field(flatbuffers::voffset_t field, T value) {
-  return [=](ModelSurgery& file) { file.set(file.packed(kChanged), field, value); };
+// The record of the changed target, and what else is a part of it.
+template <typename Change>
+auto change_packed(Change change) {
+  return [change](ModelSurgery& file) {
+    format::PackedView packed = format::ModelReader(file.file()).packed(kChanged);
+    change(packed);
+    file.overwrite(file.packed(kChanged), packed);
+  };
+}
+
+auto set_target(uint32_t target) {
+  return change_packed([target](PackedView& packed) { packed.target = target; });
 }
 
 template <typename Change>
 auto change_segment(Change change) {
-  return [change](ModelSurgery& file) {
-    const Segment& old = *file.packed(kChanged).segment();
-    uint64_t offset = old.offset();
-    uint64_t bytes = old.bytes();
-    change(offset, bytes);
-    file.overwrite(&old, Segment(offset, bytes, old.crc32c()));
-  };
+  return change_packed([change](PackedView& packed) { change(packed.segment); });
 }
 
-auto set_offset(uint32_t tensor, uint64_t offset) {
+// The lists of all targets follow each other.
+auto set_offset(uint32_t tensor, uint32_t offset) {
   return [=](ModelSurgery& file) {
-    file.overwrite(file.packed(kChanged).tensor_offsets()->data() + tensor, offset);
+    const uint32_t tensors = file.model().tensors()->size();
+    file.overwrite(file.model().tensor_offsets()->data() + kChanged * tensors + tensor, offset);
   };
-}
-
-// The last tensor lies in the segment, but not what kernels may read behind it.
-void end_one_byte_early(ModelSurgery& file) {
-  const format::ModelReader reader(file.file());
-  const uint32_t last = reader.tensors() - 1;
-  const Checked tensor_bytes =
-      format::stored_bytes(reader.tensor(last), reader.packed(kChanged).packing);
-  const uint64_t end = reader.tensor_offset(kChanged, last) + tensor_bytes.value();
-  change_segment([end](uint64_t&, uint64_t& bytes) { bytes = end + kReadAheadBytes - 1; })(file);
 }
 
 template <typename Change>
 auto change_formula(Change change) {
-  return [change](ModelSurgery& file) {
-    const format::ArenaFormula& old = *file.packed(kChanged).formula();
-    ArenaFormula formula;
-    formula.activation_bytes_per_token = old.activation_bytes_per_token();
-    formula.activation_bytes_per_output = old.activation_bytes_per_output();
-    formula.nr = old.nr();
-    formula.score_rows = old.score_rows();
-    change(formula);
-    file.overwrite(&old, format::ArenaFormula(formula.activation_bytes_per_token,
-                                              formula.activation_bytes_per_output, formula.nr,
-                                              formula.score_rows));
-  };
+  return change_packed([change](PackedView& packed) { change(packed.formula); });
 }
 
 template <typename Change>
 auto change_group(Change change) {
   return [change](ModelSurgery& file) {
-    const format::CacheGroup* const old = file.packed(kChanged).cache_groups()->Get(0);
-    CacheGroup group = {old->behind(), old->bytes_per_panel(), old->bytes_per_page()};
-    change(group);
-    file.overwrite(old,
-                   format::CacheGroup(group.behind, group.bytes_per_panel, group.bytes_per_page));
+    const auto& groups = *file.model().cache_groups();
+    const format::CacheGroup* const old = groups.Get(groups.size() - 1);
+    uint32_t numbers[] = {old->lookback(), old->kv_type(), old->bytes_per_panel(),
+                          old->bytes_per_page(), old->scratch_bytes_per_thread()};
+    change(numbers);
+    file.overwrite(old, numbers);
   };
 }
 
 const Expected kMisplaced = {"packed.segment", "misplaced", kChanged};
 const Expected kTooLarge = {"packed.segment", "does not fit", kChanged};
-const Expected kOverlapping = {"packed.tensor_offsets", "overlap or are misaligned", 1};
-const Expected kBeyond = {"packed.tensor_offsets", "beyond its segment", 1};
+const Expected kOverlapping = {"tensor_offsets", "overlap", 1};
+const Expected kBeyond = {"tensor_offsets", "beyond its segment", 1};
 const Expected kFormula = {"packed.formula", "not that of the program", kChanged};
 
 const FileRule kRules[] = {
-    {"TargetThatIsNotKnown",
-     set_field(Packed::VT_TARGET, uint8_t{kTargets}),
-     {"packed.target", "does not know", kChanged}},
-    {"TargetThatIsFarFromKnown",
-     set_field(Packed::VT_TARGET, uint8_t{255}),
-     {"packed.target", "does not know", kChanged}},
-    {"TargetTwice", set_field(Packed::VT_TARGET, uint8_t{0}), {"packed.target", "twice", kChanged}},
-    {"OtherColumnsPerTile",
-     set_field(Packed::VT_NR, uint8_t{16}),
-     {"packed.nr", "not that of its target", kChanged}},
-    {"NoColumnsPerTile",
-     set_field(Packed::VT_NR, uint8_t{0}),
-     {"packed.nr", "not that of its target", kChanged}},
-    {"OtherRowsPerTile",
-     set_field(Packed::VT_MR, uint8_t{9}),
-     {"packed.mr", "not that of its target", kChanged}},
+    {"TargetThatIsNotKnown", set_target(kTargets), {"packed.target", "does not know", kChanged}},
+    {"TargetThatIsFarFromKnown", set_target(256), {"packed.target", "does not know", kChanged}},
+    {"TargetTwice", set_target(0), {"packed.target", "twice", kChanged}},
 
-    {"SegmentMisaligned", change_segment([](uint64_t& offset, uint64_t&) { offset += 32; }),
+    {"SegmentInTheMetadata", change_segment([](SegmentView& segment) { segment.offset = 0; }),
      kMisplaced},
-    {"SegmentInTheMetadata", change_segment([](uint64_t& offset, uint64_t&) { offset = 0; }),
+    {"SegmentInAnother", change_segment([](SegmentView& segment) { --segment.offset; }),
      kMisplaced},
-    {"SegmentInAnother", change_segment([](uint64_t& offset, uint64_t&) { offset -= 64; }),
+    {"SegmentBehindTheFile", change_segment([](SegmentView& segment) { segment.offset = 1 << 30; }),
      kMisplaced},
-    {"SegmentBehindTheFile",
-     change_segment([](uint64_t& offset, uint64_t&) { offset = uint64_t{1} << 40; }), kMisplaced},
     {"SegmentAtTheEndOfNumbers",
-     change_segment([](uint64_t& offset, uint64_t&) { offset = ~uint64_t{63}; }), kMisplaced},
+     change_segment([](SegmentView& segment) { segment.offset = UINT32_MAX; }), kMisplaced},
     {"SegmentWithoutPadding",
-     change_segment([](uint64_t&, uint64_t& bytes) { bytes = 15; }),
-     {"packed.segment.bytes", "read ahead", kChanged}},
-    {"SegmentIntoTheFooter", change_segment([](uint64_t&, uint64_t& bytes) { bytes += 64; }),
+     change_segment([](SegmentView& segment) { segment.length = 0; }),
+     {"packed.segment.length", "read ahead", kChanged}},
+    {"SegmentIntoTheFooter", change_segment([](SegmentView& segment) { ++segment.length; }),
      kTooLarge},
     {"SegmentOfAllBytesThereAre",
-     change_segment([](uint64_t&, uint64_t& bytes) { bytes = UINT64_MAX; }), kTooLarge},
+     change_segment([](SegmentView& segment) { segment.length = UINT32_MAX; }), kTooLarge},
 
     {"PlacesTooFew",
-     [](ModelSurgery& file) { file.set_count(file.packed(kChanged).tensor_offsets(), 1); },
-     {"packed.tensor_offsets", "a place for each tensor", kChanged}},
+     [](ModelSurgery& file) { file.set_count(file.model().tensor_offsets(), 3); },
+     {"tensor_offsets", "a place for each tensor"}},
     {"TensorsTooFew",
      [](ModelSurgery& file) { file.set_count(file.model().tensors(), 1); },
      {"linear.tensor", "not there", 2}},
-    {"TensorMisaligned", set_offset(1, 4096 + 16), kOverlapping},
-    {"TensorOverAnother", set_offset(1, 64), kOverlapping},
-    {"TensorBeyondItsSegment", set_offset(1, 4096), kBeyond},
-    {"TensorAtTheEndOfNumbers", set_offset(1, ~uint64_t{63}), kBeyond},
-    {"SegmentOneTileTooShort", change_segment([](uint64_t&, uint64_t& bytes) { bytes -= 64; }),
+    {"TensorOverAnother", set_offset(1, 1), kOverlapping},
+    {"TensorBeyondItsSegment", set_offset(1, 64), kBeyond},
+    {"TensorAtTheEndOfNumbers", set_offset(1, UINT32_MAX), kBeyond},
+    {"SegmentOneTileTooShort", change_segment([](SegmentView& segment) { segment.length -= 2; }),
      kBeyond},
 
-    {"TensorIntoWhatKernelsReadAhead", end_one_byte_early, kBeyond},
-
     {"FormulaOfActivations",
-     change_formula([](ArenaFormula& formula) { --formula.activation_bytes_per_token; }), kFormula},
+     change_formula([](FormulaRecord& formula) { --formula.activation_bytes_per_token; }),
+     kFormula},
     {"FormulaOfOutputs",
-     change_formula([](ArenaFormula& formula) { ++formula.activation_bytes_per_output; }),
+     change_formula([](FormulaRecord& formula) { ++formula.activation_bytes_per_output; }),
      kFormula},
-    {"FormulaOfKeys", change_group([](CacheGroup& group) { --group.bytes_per_panel; }), kFormula},
-    {"FormulaOfPages", change_group([](CacheGroup& group) { --group.bytes_per_page; }), kFormula},
-    {"FormulaOfARing", change_group([](CacheGroup& group) { group.behind = 7; }), kFormula},
+    {"FormulaOfKeys", change_group([](uint32_t* group) { --group[2]; }), kFormula},
+    {"FormulaOfPages", change_group([](uint32_t* group) { --group[3]; }), kFormula},
+    {"FormulaOfARing", change_group([](uint32_t* group) { group[0] = 7; }), kFormula},
+    {"FormulaOfAnotherType", change_group([](uint32_t* group) { group[1] = 3; }), kFormula},
+    {"FormulaOfAFarType", change_group([](uint32_t* group) { group[1] = 256; }), kFormula},
+    {"FormulaOfScratch", change_group([](uint32_t* group) { group[4] = 64; }), kFormula},
+    {"FormulaOfSharedScratch",
+     change_formula([](FormulaRecord& formula) { ++formula.scratch_bytes_per_token; }), kFormula},
+    {"FormulaOfScratchOfThreads",
+     change_formula([](FormulaRecord& formula) { ++formula.scratch_bytes_per_thread; }), kFormula},
     {"FormulaWithoutGroups",
-     [](ModelSurgery& file) { file.set_count(file.packed(kChanged).cache_groups(), 0); }, kFormula},
-    {"FormulaOfTiles", change_formula([](ArenaFormula& formula) { ++formula.nr; }), kFormula},
-    {"FormulaOfScores", change_formula([](ArenaFormula& formula) { --formula.score_rows; }),
+     [](ModelSurgery& file) { file.set_count(file.model().cache_groups(), 0); },
+     {"packed.formula", "not that of the program", 0}},
+    {"GroupsOfOneTargetOnly",
+     [](ModelSurgery& file) { file.set_count(file.model().cache_groups(), 1); },
+     {"cache_groups", "equally many"}},
+    {"FormulaOfTiles", change_formula([](FormulaRecord& formula) { ++formula.nr; }), kFormula},
+    {"FormulaOfScores", change_formula([](FormulaRecord& formula) { --formula.score_rows; }),
      kFormula},
-    {"FormulaOfNoTiles", change_formula([](ArenaFormula& formula) { formula.nr = 0; }), kFormula},
+    {"FormulaOfNoTiles", change_formula([](FormulaRecord& formula) { formula.nr = 0; }), kFormula},
 };
 
 class VerifyPacked : public testing::TestWithParam<FileRule> {};
@@ -155,14 +135,27 @@ TEST_P(VerifyPacked, Refuses) {
   expect_refusal(file.file(), GetParam().expected);
 }
 
+// The last tensor lies in the segment, but not what kernels may read behind it.
+TEST(VerifyPackedWeights, RefusesATensorIntoWhatKernelsReadAhead) {
+  convert::Program program = sound_program();
+  program.tensors.push_back({"unused", 1, 16, std::vector<float>(16), {}, format::Layout::kRows});
+  ModelSurgery file(write_model(program, {Target::kPortable, Target::kArm64}).span());
+  const format::ModelReader reader(file.file());
+  const uint64_t end = reader.tensor_offset(kChanged, 2) + 16 * sizeof(float);
+  ASSERT_EQ(end + format::kSegmentUnit, reader.packed(kChanged).segment.bytes());
+  change_segment([](SegmentView& segment) { --segment.length; })(file);
+  file.repair();
+  expect_refusal(file.file(), {"tensor_offsets", "beyond its segment", 2});
+}
+
 // Nothing repairs the checksum of the weights here.
 TEST(VerifyPackedWeights, RefusesDamageInEachSegment) {
   const auto sound = make_model(spec_named("causal"));
   for (uint32_t i = 0; i < kTargets; ++i) {
     ModelSurgery file(sound.span());
-    const Segment& segment = *file.packed(i).segment();
+    const SegmentView segment = format::ModelReader(file.file()).packed(i).segment;
     for (const uint64_t place : {uint64_t{0}, segment.bytes() / 2, segment.bytes() - 1}) {
-      std::byte& byte = file.file()[static_cast<size_t>(segment.offset() + place)];
+      std::byte& byte = file.file()[static_cast<size_t>(segment.begin() + place)];
       byte ^= std::byte{1};
       expect_refusal(file.file(), {"packed.segment.crc32c", "damaged", i});
       byte ^= std::byte{1};
@@ -181,32 +174,45 @@ TEST(VerifyPackedWeights, RefusesATensorWithoutSize) {
   }
 }
 
-// FlatBuffers' verifier lets a list of 8-byte numbers begin at any multiple of 4.
-TEST(VerifyPackedWeights, ReadsPlacesAtAnyMultipleOfFour) {
-  convert::Program program = sound_program();
-  program.tensors.push_back({"unused", 1, 1, {1.0f}, {}});
-  ModelSurgery file(write_model(program, {Target::kPortable}).span());
-  // The list forgets its last element and moves by 4 bytes, into the room that this leaves.
-  const Packed& packed = file.packed(0);
-  const flatbuffers::Vector<uint64_t>* const old = packed.tensor_offsets();
-  const uint64_t places[] = {old->Get(0), old->Get(1)};
-  const uint8_t* const moved = old->Data();
-  file.overwrite(moved, uint32_t{2});
-  file.overwrite(moved + sizeof(uint32_t), places);
-  const uint32_t distance = flatbuffers::ReadScalar<uint32_t>(
-      reinterpret_cast<const flatbuffers::Table&>(packed).GetAddressOf(Packed::VT_TENSOR_OFFSETS));
-  file.set(packed, Packed::VT_TENSOR_OFFSETS, distance + uint32_t{sizeof(uint32_t)});
-  file.set_count(file.model().tensors(), 2);
-  file.repair();
-  ASSERT_NE(reinterpret_cast<uintptr_t>(packed.tensor_offsets()->Data()) % sizeof(uint64_t), 0u);
-  EXPECT_EQ(load_and_run(file.file()), Fate::kRan);
+// Types that no kernel of this version reads are refused by their numbers, and so are layouts.
+TEST(VerifyPackedWeights, RefusesTensorsOfOtherTypes) {
+  for (const TensorType type : {TensorType::kF16, TensorType::kBF16, TensorType::kInt8,
+                                TensorType::kInt4, static_cast<TensorType>(255)}) {
+    ModelSurgery file(make_model(spec_named("causal")).span());
+    format::TensorShape shape = format::ModelReader(file.file()).tensor(1);
+    shape.type = type;
+    file.overwrite(file.model().tensors()->Get(1), shape);
+    file.repair();
+    expect_refusal(file.file(), {"tensors.type", "does not compute with", 1});
+  }
+}
+
+// Lists whose elements are not where such numbers may lie, and offsets that lead out of the file.
+TEST(VerifyMetadata, RefusesListsThatAreMisaligned) {
+  const convert::AlignedBytes sound = make_model(spec_named("causal"));
+  for (const auto field : {Model::VT_SLOTS, Model::VT_OPS, Model::VT_TENSORS, Model::VT_CACHES,
+                           Model::VT_MASKS, Model::VT_MASK_WORDS, Model::VT_HIDDEN_STATES,
+                           Model::VT_PACKED, Model::VT_TENSOR_OFFSETS, Model::VT_CACHE_GROUPS}) {
+    for (const uint32_t by : {1u, 2u, 3u}) {
+      ModelSurgery file(sound.span());
+      const auto& table = reinterpret_cast<const flatbuffers::Table&>(file.model());
+      const uint8_t* const place = table.GetAddressOf(field);
+      file.overwrite(place, flatbuffers::ReadScalar<uint32_t>(place) + by);
+      file.repair();
+      expect_refusal(file.file(), {"metadata", "well-formed"});
+    }
+  }
 }
 
 // Fields that must be there, taken away one by one.
-TEST(VerifyPackedWeights, RefusesMissingFields) {
-  for (const auto field : {Packed::VT_SEGMENT, Packed::VT_TENSOR_OFFSETS, Packed::VT_FORMULA}) {
+TEST(VerifyMetadata, RefusesMissingFields) {
+  for (const auto field :
+       {Model::VT_PRODUCER, Model::VT_NAME, Model::VT_ARCHITECTURE, Model::VT_SLOTS, Model::VT_OPS,
+        Model::VT_OP_NAMES, Model::VT_TENSORS, Model::VT_TENSOR_NAMES, Model::VT_CACHES,
+        Model::VT_MASKS, Model::VT_MASK_WORDS, Model::VT_HIDDEN_STATES, Model::VT_PACKED,
+        Model::VT_TENSOR_OFFSETS, Model::VT_CACHE_GROUPS, Model::VT_LABELS, Model::VT_SELF_TEST}) {
     ModelSurgery file(make_model(spec_named("causal")).span());
-    file.remove(file.packed(0), field);
+    file.remove(file.model(), field);
     file.repair();
     expect_refusal(file.file(), {"metadata", "well-formed"});
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verifier's rules about rows of tokens and rows of outputs, rings and hidden states, each
 // broken alone in a file whose checksums are right; and what it must accept.
+#include "convert/program/op_records.h"
 #include "runtime/format/verify_decoder_fixture.h"
 
 namespace arenite::test {
@@ -12,34 +13,36 @@ using format::OpView;
 
 const ProgramRule kRowRules[] = {
     {"SelectIntoRowsOfTokens",
-     [](Program& p) { p.slots[9].per_output = false, p.slots[9].column = 200; },
+     [](Program& p) { p.slots[9].per_output = 0, p.slots[9].offset = 200; },
      {"select.output", "mixes rows", kSelect}},
     {"LinearFromOutputsToTokens",
-     [](Program& p) { p.slots[10].per_output = false, p.slots[10].column = 200; },
-     {"linear.output", "mixes rows", kLogits}},
+     [](Program& p) { p.slots[10].per_output = 0, p.slots[10].offset = 200; },
+     {"linear.input", "mixes rows", kLogits}},
     {"NormFromTokensToOutputs",
-     [](Program& p) { p.slots[8].per_output = true, p.slots[8].column = 200; },
-     {"norm.output", "mixes rows", kFinalNorm}},
+     [](Program& p) { p.slots[8].per_output = 1, p.slots[8].offset = 200; },
+     {"norm.input", "mixes rows", kFinalNorm}},
 };
 
 const ProgramRule kRingRules[] = {
-    {"ForgetfulRing", [](Program& p) { p.caches[0].behind = 18; }, {"caches.behind", "forgets", 0}},
+    {"ForgetfulRing",
+     [](Program& p) { p.caches[0].lookback = 18; },
+     {"caches.lookback", "forgets", 0}},
     {"RingThatForgetsAll",
-     [](Program& p) { p.caches[0].behind = 0; },
-     {"caches.behind", "forgets"}},
+     [](Program& p) { p.caches[0].lookback = 0; },
+     {"caches.lookback", "forgets"}},
     {"RingWithAMaskOfLaterKeys",
      [](Program& p) { p.masks[0].ahead = 1; },
-     {"caches.behind", "forgets"}},
+     {"caches.lookback", "forgets"}},
     {"RingWithAMaskOfAllKeys",
      [](Program& p) { p.masks[0].behind = kUnlimited; },
-     {"caches.behind", "forgets"}},
+     {"caches.lookback", "forgets"}},
     {"RingWithAMaskThatIsNoBand",
      [](Program& p) {
        p.masks[0] = mask_where(70, [](uint32_t query, uint32_t key) {
          return key <= query && query - key < 4 && query - key != 2;
        });
      },
-     {"caches.behind", "forgets"}},
+     {"caches.lookback", "forgets"}},
 };
 
 const ProgramRule kStateRules[] = {
@@ -90,7 +93,7 @@ Status load_status(const Program& program) {
 
 TEST(VerifyDecoderSound, AcceptsRingsThatHoldMoreThanTheMaskShows) {
   Program program = decoder_program(gated_shape());
-  program.caches[0].behind = 30;
+  program.caches[0].lookback = 30;
   EXPECT_EQ(load_status(program), Status::kOk);
 }
 
@@ -104,7 +107,7 @@ TEST(VerifyDecoderSound, IgnoresTheInputSlotWhereTokensGoIn) {
 TEST(VerifyDecoderSound, AcceptsSlotsOfBothKindsAtTheSameColumns) {
   Program program = decoder_program(gated_shape());
   for (format::SlotView& slot : program.slots) {
-    if (!slot.per_output) slot.column += 50;
+    if (slot.per_output == 0) slot.offset += 50;
   }
   EXPECT_EQ(load_status(program), Status::kOk);
 }
@@ -112,31 +115,25 @@ TEST(VerifyDecoderSound, AcceptsSlotsOfBothKindsAtTheSameColumns) {
 // Embedding, select, and an op that needs rows of tokens but gets those of outputs. A select op
 // that reads rows of outputs would read beyond them.
 TEST(VerifyRows, RefusesOpsThatNeedARowForEachToken) {
-  OpView rope;
-  rope.kind = format::OpKind::kRope;
-  rope.rope = {{1, 0, 12}, 2, 1};
-  OpView attention;
-  attention.kind = format::OpKind::kAttention;
-  attention.attention = {{1, 0, 4}, {1, 4, 4}, {1, 8, 4}, {2, 0, 4}, 1, 0, 0};
-  OpView select;
-  select.kind = format::OpKind::kSelect;
-  select.select = {{1, 0, 12}, {2, 0, 12}};
+  const OpView rope = convert::rope_op({1, 0, 12}, {1, 0, 12}, 2, 1);
+  const OpView attention =
+      convert::attention_op({{1, 0, 4}, {1, 4, 4}, {1, 8, 4}, {2, 0, 4}, 1, 0, 0});
+  const OpView select = convert::select_op({1, 0, 12}, {2, 0, 12}, SelectKind::kAsAsked);
   const struct {
     OpView op;
     uint32_t width;  // of what it writes; 0: nothing
     const char* field;
   } cases[] = {
-      {rope, 0, "rope.target"}, {attention, 4, "attention.output"}, {select, 12, "select.input"}};
+      {rope, 0, "rope.output"}, {attention, 4, "attention.query"}, {select, 12, "select.input"}};
   for (const auto& last : cases) {
     Program program = decoder_program(gated_shape());
     program.hidden_states.clear();
-    program.slots = {{12, 0, 0, 1}, {12, 0, 1, 2, true}};
-    if (last.width != 0) program.slots.push_back({last.width, 12, 2, 2, true});
+    program.slots = {{12, 0, 0, 1}, {12, 0, 1, 2, 1}};
+    if (last.width != 0) program.slots.push_back({last.width, 12, 2, 2, 1});
     program.output_slot = static_cast<uint32_t>(program.slots.size()) - 1;
     program.caches.clear();
     if (last.op.kind == format::OpKind::kAttention) program.caches.push_back({{1, 4, 4}});
-    OpView first = op(program, kSelect);
-    first.select = {{0, 0, 12}, {1, 0, 12}};
+    const OpView first = convert::select_op({0, 0, 12}, {1, 0, 12}, SelectKind::kAsAsked);
     program.ops = {program.ops[kEmbedding], {"select", first}, {"last", last.op}};
     const auto file = write_model(program, {Target::kPortable});
     expect_refusal(file.span(), {last.field, "a row for each token", 2});
@@ -145,7 +142,7 @@ TEST(VerifyRows, RefusesOpsThatNeedARowForEachToken) {
 
 TEST(VerifyRows, RefusesAnInputOfRowsOfOutputs) {
   Program program = sound_program();
-  program.slots[0].per_output = true;
+  program.slots[0].per_output = 1;
   const auto file = write_model(program, {Target::kPortable});
   expect_refusal(file.span(), {"slots.first_op", "a row for each token", 0});
 }
@@ -155,9 +152,9 @@ TEST(VerifyRows, RefusesAnEmbeddingWithoutAVocabulary) {
   Program program = sound_program();
   program.slots.push_back({4, 99, 3, 3});
   program.slots[3].last_op = 3;
-  OpView embedding;
-  embedding.kind = format::OpKind::kEmbedding;
-  embedding.embedding = {{4, 0, 4}, 2};
+  convert::EmbeddingParts parts;
+  parts.tokens = 2;
+  const OpView embedding = convert::embedding_op({4, 0, 4}, parts);
   program.ops.push_back({"embedding", embedding});
   program.tensors.push_back({"table", 1, 4, {1, 2, 3, 4}, {}, Layout::kRows});
   const auto file = write_model(program, {Target::kPortable});

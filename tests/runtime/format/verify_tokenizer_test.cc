@@ -89,7 +89,7 @@ TEST(TokenizerRules, LeaveCharactersToPieces) {
   [](ModelSurgery& s) { put(s, table(s).list(), index, value); }
 #define ARENITE_SET(field, value) [](ModelSurgery& s) { s.set(table(s), Tokenizer::field, value); }
 #define ARENITE_COUNT(list, count) [](ModelSurgery& s) { s.set_count(table(s).list(), count); }
-#define ARENITE_REMOVE(field) [](ModelSurgery& s) { s.remove(table(s), Tokenizer::field); }
+#define ARENITE_CLEAR(field) [](ModelSurgery& s) { s.clear(table(s), Tokenizer::field); }
 
 INSTANTIATE_TEST_SUITE_P(
     All, PiecesRules,
@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{"EndMissing",
                  [](ModelSurgery& s) {
                    s.set(table(s), Tokenizer::VT_FLAGS, uint32_t{format::kAddEnd});
-                   s.remove(table(s), Tokenizer::VT_ENDS);
+                   s.clear(table(s), Tokenizer::VT_ENDS);
                  },
                  {"tokenizer.ends", "no end tokens"}},
         FileRule{
@@ -209,7 +209,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, PairsRules,
     testing::Values(
         FileRule{"ByteTokensMissing",
-                 ARENITE_REMOVE(VT_BYTE_TOKENS),
+                 ARENITE_CLEAR(VT_BYTE_TOKENS),
                  {"tokenizer.byte_tokens", "256 bytes"}},
         FileRule{"RangesUnneeded",
                  ARENITE_SET(VT_PATTERN, uint8_t{0}),
@@ -229,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(
 #undef ARENITE_PUT
 #undef ARENITE_SET
 #undef ARENITE_COUNT
-#undef ARENITE_REMOVE
+#undef ARENITE_CLEAR
 
 }  // namespace
 }  // namespace arenite::test

@@ -53,8 +53,8 @@ TEST(WordPieceRules, LeaveFoldsToWords) {
   ModelSurgery surgery = words_file();
   surgery.set(table(surgery), Tokenizer::VT_KIND, uint8_t{2});
   surgery.set(table(surgery), Tokenizer::VT_WORD_CHARACTERS_MAX, 0u);
-  surgery.remove(table(surgery), Tokenizer::VT_PUNCTUATION);
-  surgery.remove(table(surgery), Tokenizer::VT_DROPPED);
+  surgery.clear(table(surgery), Tokenizer::VT_PUNCTUATION);
+  surgery.clear(table(surgery), Tokenizer::VT_DROPPED);
   surgery.repair();
   expect_refusal(surgery.file(), {"tokenizer.fold_from", "for words only"});
 }
@@ -63,7 +63,7 @@ TEST(WordPieceRules, LeaveFoldsToWords) {
   [](ModelSurgery& s) { put(s, table(s).list(), index, value); }
 #define ARENITE_SET(field, value) [](ModelSurgery& s) { s.set(table(s), Tokenizer::field, value); }
 #define ARENITE_COUNT(list, count) [](ModelSurgery& s) { s.set_count(table(s).list(), count); }
-#define ARENITE_REMOVE(field) [](ModelSurgery& s) { s.remove(table(s), Tokenizer::field); }
+#define ARENITE_CLEAR(field) [](ModelSurgery& s) { s.clear(table(s), Tokenizer::field); }
 
 INSTANTIATE_TEST_SUITE_P(
     All, WordRulesOfFiles,
@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(
                  ARENITE_SET(VT_KIND, uint8_t{2}),
                  {"tokenizer.word_characters_max", "no words"}},
         FileRule{"WordCharactersNone",
-                 ARENITE_REMOVE(VT_WORD_CHARACTERS_MAX),
+                 ARENITE_SET(VT_WORD_CHARACTERS_MAX, 0u),
                  {"tokenizer.word_characters_max", "sensible size"}},
         FileRule{"WordCharactersTooMany",
                  ARENITE_SET(VT_WORD_CHARACTERS_MAX, format::kWordCharactersMax + 1),
@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{"SeparatorsWithoutEnd",
                  [](ModelSurgery& s) {
                    s.set(table(s), Tokenizer::VT_FLAGS, uint32_t{format::kAddBos});
-                   s.remove(table(s), Tokenizer::VT_ENDS);
+                   s.clear(table(s), Tokenizer::VT_ENDS);
                  },
                  {"tokenizer.pair_separators", "no end token"}},
         FileRule{"DroppedOdd", ARENITE_COUNT(dropped, 3u), {"tokenizer.dropped", "ranges"}},
@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(
                  ARENITE_PUT(dropped, 3, 0x110000u),
                  {"tokenizer.dropped", "order", 2}},
         FileRule{"PunctuationMissing",
-                 ARENITE_REMOVE(VT_PUNCTUATION),
+                 ARENITE_CLEAR(VT_PUNCTUATION),
                  {"tokenizer.punctuation", "missing"}},
         FileRule{"PunctuationOfAscii",
                  ARENITE_PUT(punctuation, 0, 0x7Fu),
@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(
 #undef ARENITE_PUT
 #undef ARENITE_SET
 #undef ARENITE_COUNT
-#undef ARENITE_REMOVE
+#undef ARENITE_CLEAR
 
 // What only words need is refused elsewhere, and the other way round.
 TEST(WordPieceRules, RefuseTablesOfOtherKinds) {

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/arena_formula.h"
+#include "arenite/arena_formula.h"
 #include "support/compare.h"
 #include "support/malloc_trap.h"
 #include "support/packed_weights.h"
@@ -38,7 +38,7 @@ size_t scratch_floats(Packing packing, uint32_t cache_positions) {
   formula.nr = packing.nr;
   formula.score_rows = packing.mr;
   formula.group_count = 1;
-  formula.groups[0].behind = kUnlimited;
+  formula.groups[0].lookback = kUnlimited;
   const ArenaSizes sizes = evaluate(formula, {.positions_max = cache_positions});
   return static_cast<size_t>(sizes.scratch_bytes_per_thread.value() / sizeof(float));
 }
@@ -97,21 +97,23 @@ AttentionRun::AttentionRun(const KernelSet& kernels, const AttentionCase& proble
       problem_(problem),
       parallel_(parallel),
       garbage_(garbage),
-      scratch_floats_(scratch_floats(kernels.packing, problem.cache_positions)),
-      cache_(cache_floats() * problem.lengths.size(), 0, weight_alignment(kernels.packing)),
+      scratch_floats_(
+          scratch_floats(kernels.of(TensorType::kF32).packing, problem.cache_positions)),
+      cache_(layout().floats() * problem.lengths.size(), 0,
+             weight_alignment(kernels.of(TensorType::kF32).packing)),
       scratch_(scratch_floats_ * parallel.threads, 0, kArenaUnit),
       positions_(problem.lengths.size(), 0),
       outputs_(problem.lengths.size()) {
   std::ranges::fill(cache_.span(), garbage_);
 }
 
-size_t AttentionRun::cache_floats() const {
-  return KvCache::floats(kernels_.packing, problem_.cache_shape(), problem_.cache_positions);
+CacheLayout AttentionRun::layout() const {
+  return CacheLayout(kernels_.of(TensorType::kF32).packing, problem_.cache_shape(),
+                     problem_.cache_positions);
 }
 
 KvCache AttentionRun::cache(uint32_t sequence) const {
-  return KvCache(cache_.data() + sequence * cache_floats(), kernels_.packing,
-                 problem_.cache_shape(), problem_.cache_positions);
+  return KvCache(cache_.data() + sequence * layout().floats(), layout());
 }
 
 GuardedFloats AttentionRun::gather(const Step& step, std::vector<float> SequenceTokens::*part,
@@ -156,8 +158,8 @@ void AttentionRun::feed(const Step& step) {
   op.value = matrix_of(value, rows, value_width);
   op.output = {output.data(), rows, output_width, stride_of(output_width)};
   op.cache = cache_.data();
-  op.scratch = scratch_.data();
-  op.scratch_floats = scratch_floats_;
+  op.scratch.threads = reinterpret_cast<std::byte*>(scratch_.data());
+  op.scratch.bytes_per_thread = scratch_floats_ * sizeof(float);
   {
     const NoHeapScope no_heap;
     attention(kernels_, op, sequences, parallel_);

@@ -66,7 +66,7 @@ class AttentionRun {
   const std::vector<std::vector<float>>& outputs() const { return outputs_; }
 
  private:
-  size_t cache_floats() const;
+  CacheLayout layout() const;  // of one sequence's cache
   // Rows of all sequences, one after the other, as they are fed.
   GuardedFloats gather(const Step& step, std::vector<float> SequenceTokens::*part,
                        uint32_t width) const;

@@ -33,9 +33,9 @@ TEST_P(EmbeddingOp, FindsTheVectorsOfTokensAndPositions) {
       for (const bool with_positions : {false, true}) {
         for (const float scale : {1.0f, 3.0f}) {
           Embedding op;
-          op.tokens = {is_packed ? packed.data() : table.data(), columns, is_packed};
+          op.tokens = is_packed ? packed.view() : plain_rows(table.data(), kEntries, columns);
           op.scale = scale;
-          if (with_positions) op.positions = {places.data(), columns, false};
+          if (with_positions) op.positions = plain_rows(places.data(), 12, columns);
           op.position_offset = 2;
           const FloatRows output(5, columns, 3, 1.0f);
           embedding(kernels(), op, {ids}, {sequences, 4}, output.matrix(), {});
@@ -65,9 +65,10 @@ TEST_P(EmbeddingOp, FindsTokensAndTypesInEveryFormOfABatch) {
   Random(2).fill(places, 1.0f);
   Random(3).fill(types, 1.0f);
   Embedding op;
-  op.tokens = {table.data(), kColumns, false};
-  op.positions = {places.data(), kColumns, false};
-  op.types = {types.data(), kColumns, false};
+  op.tokens = plain_rows(table.data(), static_cast<uint32_t>(table.size() / kColumns), kColumns);
+  op.positions =
+      plain_rows(places.data(), static_cast<uint32_t>(places.size() / kColumns), kColumns);
+  op.types = plain_rows(types.data(), static_cast<uint32_t>(types.size() / kColumns), kColumns);
   const std::vector<SequenceRows> sequences = {{0, 0, 3}, {0, 3, 0}, {0, 3, 2}};
   const uint32_t ids[] = {7, 1, 2, 3, 9, 9, 9, 9, 4, 5, 6, 7};
   const uint8_t kinds[] = {0, 1, 2, 0, 0, 0, 0, 0, 1, 2, 0, 1};
@@ -105,8 +106,9 @@ TEST_P(EmbeddingOp, CountsPositionsWithoutPadding) {
   Random(1).fill(table, 1.0f);
   Random(2).fill(places, 1.0f);
   Embedding op;
-  op.tokens = {table.data(), kColumns, false};
-  op.positions = {places.data(), kColumns, false};
+  op.tokens = plain_rows(table.data(), static_cast<uint32_t>(table.size() / kColumns), kColumns);
+  op.positions =
+      plain_rows(places.data(), static_cast<uint32_t>(places.size() / kColumns), kColumns);
   op.position_offset = 4;
   op.padding_id = 3;
   const uint32_t ids[] = {3, 3, 7, 3, 8, 5, 99, 6, 3, 9, 3, 2};
@@ -141,7 +143,7 @@ TEST_P(EmbeddingOp, WithoutTokensGivesThePositions) {
   std::vector<float> places(12 * 7);
   Random(2).fill(places, 1.0f);
   Embedding op;
-  op.positions = {places.data(), 7, false};
+  op.positions = plain_rows(places.data(), static_cast<uint32_t>(places.size() / 7), 7);
   op.position_offset = 3;
   const std::vector<SequenceRows> sequences = {{0, 0, 2}, {0, 2, 3}};
   const FloatRows output(5, 7, 3, 1.0f);
@@ -159,7 +161,7 @@ TEST_P(EmbeddingOp, GivesTheSameBitsOnAnyThreads) {
   std::vector<float> table(size_t{kEntries} * kColumns);
   Random(1).fill(table, 1.0f);
   Embedding op;
-  op.tokens = {table.data(), kColumns, false};
+  op.tokens = plain_rows(table.data(), static_cast<uint32_t>(table.size() / kColumns), kColumns);
   op.scale = 1.7f;
   std::vector<uint32_t> ids(kRows);
   Random random(4);

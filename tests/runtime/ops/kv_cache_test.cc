@@ -62,13 +62,13 @@ struct Tokens {
 class KvCacheOf : public KernelSetTest {
  protected:
   GuardedFloats memory(const CacheCase& size) const {
-    return GuardedFloats(KvCache::floats(packing(), size.shape, size.positions), 0,
+    return GuardedFloats(CacheLayout(packing(), size.shape, size.positions).floats(), 0,
                          weight_alignment(packing()));
   }
   // Appends all tokens, `chunk` at a time, heads in turn.
   void fill(const GuardedFloats& data, const CacheCase& size, uint32_t chunk) const {
     const Tokens tokens(size);
-    KvCache cache(data.data(), packing(), size.shape, size.positions);
+    KvCache cache(data.data(), CacheLayout(packing(), size.shape, size.positions));
     for (uint32_t first = 0; first < size.positions; first += chunk) {
       const uint32_t rows = std::min(chunk, size.positions - first);
       for (uint32_t head = 0; head < size.shape.kv_heads; ++head) {
@@ -102,7 +102,7 @@ TEST_P(KvCacheOf, KeepsKeysInPanelsOfPositions) {
     const GuardedFloats data = memory(size);
     fill(data, size, 5);
     const Tokens tokens(size);
-    const KvCache cache(data.data(), packing(), size.shape, size.positions);
+    const KvCache cache(data.data(), CacheLayout(packing(), size.shape, size.positions));
     for (uint32_t head = 0; head < size.shape.kv_heads; ++head) {
       for (uint32_t position = 0; position < size.positions; ++position) {
         const float* const panel = cache.keys(head, position - position % nr);
@@ -123,7 +123,7 @@ TEST_P(KvCacheOf, KeepsValuesInPagesOfPanelsOfColumns) {
     const GuardedFloats data = memory(size);
     fill(data, size, 5);
     const Tokens tokens(size);
-    const KvCache cache(data.data(), packing(), size.shape, size.positions);
+    const KvCache cache(data.data(), CacheLayout(packing(), size.shape, size.positions));
     ASSERT_EQ(cache.value_panels(), div_up(size.shape.value_dim, nr));
     for (uint32_t head = 0; head < size.shape.kv_heads; ++head) {
       for (uint32_t position = 0; position < size.positions; ++position) {
@@ -146,7 +146,7 @@ TEST_P(KvCacheOf, LeavesNoHolesBetweenItsParts) {
   const uint32_t nr = packing().nr;
   for (const CacheCase& size : cases()) {
     const GuardedFloats data = memory(size);
-    const KvCache cache(data.data(), packing(), size.shape, size.positions);
+    const KvCache cache(data.data(), CacheLayout(packing(), size.shape, size.positions));
     const uint32_t rows = div_up(size.positions, nr) * nr;
     const float* next = data.data();
     for (uint32_t head = 0; head < size.shape.kv_heads; ++head) {
@@ -157,7 +157,7 @@ TEST_P(KvCacheOf, LeavesNoHolesBetweenItsParts) {
       uint32_t rows_left = rows;
       for (uint32_t page = 0; page < value_pages(size.positions); ++page) {
         const uint32_t page_rows = std::min(rows_left, kPagePositions);
-        ASSERT_EQ(cache.page_rows(page), page_rows);
+        ASSERT_EQ(cache.page_positions(page), page_rows);
         for (uint32_t panel = 0; panel < cache.value_panels(); ++panel) {
           ASSERT_EQ(cache.values(head, page, panel), next);
           next += (page_rows + 1) * nr;
@@ -176,7 +176,7 @@ TEST_P(KvCacheOf, WritesZeroRowsWhereAPanelBegins) {
   const CacheCase size = {{1, 9, 33}, 600};
   const Tokens tokens(size);
   const GuardedFloats data = memory(size);
-  KvCache cache(data.data(), packing(), size.shape, size.positions);
+  KvCache cache(data.data(), CacheLayout(packing(), size.shape, size.positions));
   cache.append(kernels(), 0, 0, tokens.key_rows(0, 0, 1), tokens.value_rows(0, 0, 1));
   size_t written = 0;
   for (const float value : data.span()) written += std::isnan(value) ? 0 : 1;
@@ -195,7 +195,7 @@ TEST_P(KvCacheOf, OverwritesWhatWasRewound) {
   fill(rewound, size, 300);
   const Tokens tokens(size);
   std::vector<float> other(300 * std::max(tokens.key_stride(), tokens.value_stride()), 7.0f);
-  KvCache cache(rewound.data(), packing(), size.shape, size.positions);
+  KvCache cache(rewound.data(), CacheLayout(packing(), size.shape, size.positions));
   cache.append(kernels(), 1, 250, {other.data(), 50, 9, 9}, {other.data(), 50, 33, 33});
   cache.append(kernels(), 1, 250, tokens.key_rows(1, 250, 50), tokens.value_rows(1, 250, 50));
   EXPECT_EQ(std::memcmp(rewound.data(), straight.data(), straight.size() * sizeof(float)), 0);
@@ -208,7 +208,7 @@ TEST_P(KvCacheOf, HoldsTheLastPositionsInARing) {
   const CacheCase ring = {{2, 9, 33}, kRing};
   const Tokens tokens({ring.shape, kRing + 700});
   const GuardedFloats data = memory(ring);
-  KvCache cache(data.data(), packing(), ring.shape, kRing);
+  KvCache cache(data.data(), CacheLayout(packing(), ring.shape, kRing));
   for (uint32_t first = 0; first < tokens.size.positions; first += 100) {
     const uint32_t rows = std::min(100u, tokens.size.positions - first);
     for (uint32_t head = 0; head < ring.shape.kv_heads; ++head) {

@@ -62,7 +62,7 @@ std::vector<float> run(const KernelSet& kernels, const Layer& layer, std::span<c
   }
   {
     const NoHeapScope no_heap;
-    linear(kernels, {in.data(), rows, layer.inputs, input_stride}, layer.packed.data(),
+    linear(kernels, {in.data(), rows, layer.inputs, input_stride}, layer.packed.view(),
            {out.data(), rows, layer.outputs(), output_stride}, parallel);
   }
   EXPECT_TRUE(out.surroundings_intact());
@@ -154,7 +154,7 @@ TEST_P(Linear, GivesEachTaskAPartOfTheOutputOfItsOwn) {
     std::ranges::copy(values, input.data());
     const GuardedFloats output(size_t{rows} * layer.outputs());
     WriteWatch watch(output.span());
-    linear(kernels(), {input.data(), rows, 7, 7}, layer.packed.data(),
+    linear(kernels(), {input.data(), rows, 7, 7}, layer.packed.view(),
            {output.data(), rows, layer.outputs(), layer.outputs()}, watch.parallel_for());
     EXPECT_EQ(watch.written_twice, 0u) << rows;
     EXPECT_TRUE(same_bits(watch.written, run(kernels(), layer, values, {}))) << rows;

@@ -24,7 +24,7 @@ std::vector<double> expected(const NormWeights& weights, uint32_t groups, const 
     for (uint32_t g = 0; g < groups; ++g) {
       double mean = 0, square = 0;
       for (uint32_t i = 0; i < width; ++i) mean += input.at(r, g * width + i) / double{1} / width;
-      if (weights.function == NormFunction::kRms) mean = 0;
+      if (weights.kind == NormKind::kRms) mean = 0;
       for (uint32_t i = 0; i < width; ++i) {
         square += std::pow(input.at(r, g * width + i) - mean, 2) / width;
       }
@@ -44,7 +44,7 @@ TEST_P(Norm, AgreesWithTheReference) {
       for (const uint32_t groups : {1u, 3u}) {
         const FloatRows input(5, width * groups, width, 4.0f);
         const FloatRows vectors(2, width, 9, 1.0f);
-        const NormWeights weights = {layer ? NormFunction::kLayer : NormFunction::kRms, 1e-5f,
+        const NormWeights weights = {layer ? NormKind::kLayer : NormKind::kRms, 1e-5f,
                                      vectors.matrix().row(0),
                                      layer ? vectors.matrix().row(1) : nullptr};
         const std::vector<double> wanted = expected(weights, groups, input);
@@ -66,7 +66,7 @@ TEST_P(Norm, ByLengthGivesRowsOfLengthOne) {
     const FloatRows input(4, width, width, 4.0f), output(4, width, 1, 1.0f);
     float* const shortest = input.matrix().row(3);  // shorter than epsilon: divided by that
     for (uint32_t i = 0; i < width; ++i) shortest[i] = i == 0 ? 1e-7f : 0.0f;
-    const NormWeights weights = {NormFunction::kLength, 1e-6f, nullptr, nullptr};
+    const NormWeights weights = {NormKind::kLength, 1e-6f, nullptr, nullptr};
     std::vector<double> wanted;
     for (uint32_t r = 0; r < 4; ++r) {
       double squares = 0;
@@ -84,7 +84,7 @@ TEST_P(Norm, ByLengthGivesRowsOfLengthOne) {
 
 TEST_P(Norm, GivesTheSameBitsOnAnyThreads) {
   const FloatRows input(100, 48, 1, 1.0f), gain(1, 48, 2, 1.0f);
-  const NormWeights weights = {NormFunction::kLayer, 1e-5f, gain.matrix().row(0), nullptr};
+  const NormWeights weights = {NormKind::kLayer, 1e-5f, gain.matrix().row(0), nullptr};
   const FloatRows alone(100, 48, 3, 1.0f), together(100, 48, 4, 1.0f);
   norm(kernels(), weights, 1, input.view(), alone.matrix(), {});
   Pool pool(3);

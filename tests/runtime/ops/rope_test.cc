@@ -41,6 +41,7 @@ TEST_P(Rope, TurnsHalvesOfHeadsByTheirPosition) {
       const uint32_t heads = 3;
       const uint32_t half = rotary_dim / 2;
       const FloatRows rows(5, heads * head_dim, head_dim, 1.0f);
+      const FloatRows apart(5, heads * head_dim, 7, 1.0f);
       std::vector<double> expected;
       for (uint32_t r = 0; r < 5; ++r) {
         for (uint32_t column = 0; column < heads * head_dim; ++column) {
@@ -59,10 +60,13 @@ TEST_P(Rope, TurnsHalvesOfHeadsByTheirPosition) {
         }
       }
       const std::vector<float> table = angles(rotary_dim);
-      rope(kernels(), rows.matrix(), heads, table.data(), rotary_dim, {sequences}, {});
+      rope(kernels(), rows.view(), heads, table.data(), rotary_dim, {sequences}, apart.matrix(),
+           {});
+      rope(kernels(), rows.view(), heads, table.data(), rotary_dim, {sequences}, rows.matrix(), {});
       // Two products of numbers below 1, and the rounding of the angles' table.
       ASSERT_TRUE(all_near(rows.dense(), expected, 8 * kRounding)) << head_dim << " " << rotary_dim;
-      ASSERT_TRUE(rows.surroundings_intact());
+      ASSERT_TRUE(same_bits(apart.dense(), rows.dense()));
+      ASSERT_TRUE(rows.surroundings_intact() && apart.surroundings_intact());
     }
   }
 }
@@ -71,9 +75,10 @@ TEST_P(Rope, GivesTheSameBitsOnAnyThreads) {
   const std::vector<SequenceRows> sequences = {{3, 0, 35}, {0, 35, 5}};
   const std::vector<float> table = angles(6);
   const FloatRows alone(40, 24, 1, 1.0f), together(40, 24, 1, 1.0f);
-  rope(kernels(), alone.matrix(), 3, table.data(), 6, {sequences}, {});
+  rope(kernels(), alone.view(), 3, table.data(), 6, {sequences}, alone.matrix(), {});
   Pool pool(3, Order::kShuffled);
-  rope(kernels(), together.matrix(), 3, table.data(), 6, {sequences}, pool.parallel_for());
+  rope(kernels(), together.view(), 3, table.data(), 6, {sequences}, together.matrix(),
+       pool.parallel_for());
   ASSERT_TRUE(same_bits(together.dense(), alone.dense()));
 }
 

@@ -23,27 +23,27 @@ class ArenaLayouts : public SessionTest {
     Diagnostic why;
     ASSERT_EQ(make_layout(model, options, layout, why), Status::kOk);
     const format::ModelReader reader = ModelAccess::reader(model);
-    const Packing packing = packing_of(GetParam());
+    const Packing packing = packing_of(GetParam(), TensorType::kF32);
     const uint32_t threads = options.parallel.threads;
     size_t cache_floats = 0;
     uint32_t positions_most = 0;
     for (uint32_t i = 0; i < reader.caches(); ++i) {
       const uint32_t positions =
-          cache_positions(reader.cache_behind(i), packing.nr, sizes_of(layout, threads));
-      cache_floats += KvCache::floats(packing, reader.cache(i), positions);
+          cache_positions(reader.cache(i).lookback, packing.nr, sizes_of(layout, threads));
+      cache_floats += CacheLayout(packing, reader.cache(i).shape, positions).floats();
       positions_most = std::max(positions_most, positions);
     }
     size_t token_floats = 0, output_floats = 0;
     for (uint32_t i = 0; i < reader.slots(); ++i) {
-      const format::SlotView slot = reader.slot(i);
-      size_t& most = slot.per_output ? output_floats : token_floats;
-      most = std::max(most, static_cast<size_t>(slot.column + slot.width));
+      const format::SlotView& slot = reader.slot(i);
+      size_t& most = slot.per_output != 0 ? output_floats : token_floats;
+      most = std::max(most, static_cast<size_t>(slot.offset + slot.width));
     }
     const uint64_t score_bytes =
-        reader.caches() == 0 ? 0
-                             : size_t{packing.mr} * sizeof(float) *
-                                   (packing.nr + key_panels(packing, positions_most) * packing.nr +
-                                    kScoreRowPadding);
+        reader.caches() == 0
+            ? 0
+            : size_t{packing.mr} * sizeof(float) *
+                  (packing.nr + panels_of(packing, positions_most) * packing.nr + kScoreRowPadding);
     const size_t sequences = layout.sequences_max;
     EXPECT_LE(kSessionBytes + sequences * kSequenceBytes, layout.kv_cache_offset);
     EXPECT_LE(layout.kv_cache_offset + sequences * cache_floats * sizeof(float),
@@ -54,7 +54,8 @@ class ArenaLayouts : public SessionTest {
         layout.output_offset + layout.outputs_max * output_floats * sizeof(float) + kReadAheadBytes,
         layout.scratch_offset);
     EXPECT_LE(score_bytes, layout.scratch_bytes_per_thread);
-    EXPECT_LE(layout.scratch_offset + threads * layout.scratch_bytes_per_thread,
+    EXPECT_EQ(layout.threads_offset, layout.scratch_offset) << "no op needs rows of scratch";
+    EXPECT_LE(layout.threads_offset + threads * layout.scratch_bytes_per_thread,
               layout.plan.total_bytes);
     for (const size_t offset : {layout.kv_cache_offset, layout.activation_offset,
                                 layout.scratch_offset, layout.scratch_bytes_per_thread}) {
@@ -105,6 +106,25 @@ TEST_P(ArenaLayouts, HavePartsThatDoNotMeet) {
     const TestModel model(make_encoder_model(shape, {GetParam()}).span(), GetParam());
     ASSERT_NO_FATAL_FAILURE(expect_apart(*model));
   }
+}
+
+// A formula that no model has yet: ops that need rows of scratch, and more of it for each thread.
+TEST(ArenaParts, HoldTheScratchThatOpsAskFor) {
+  ArenaFormula formula;
+  formula.activation_bytes_per_token = 40;
+  formula.scratch_bytes_per_token = 36;
+  formula.scratch_bytes_per_thread = 1000;
+  formula.nr = 8;
+  ArenaLayout layout;
+  layout.positions_max = layout.tokens_max = 7;
+  layout.sequences_max = layout.outputs_max = 1;
+  Diagnostic why;
+  ASSERT_EQ(place_parts(formula, 3, layout, why), Status::kOk);
+  EXPECT_EQ(layout.threads_offset - layout.scratch_offset, 256u) << "7 * 36, rounded up";
+  EXPECT_EQ(layout.scratch_bytes_per_thread, 1024u);
+  EXPECT_EQ(layout.plan.scratch_bytes, 256u + 3 * 1024u);
+  EXPECT_EQ(layout.plan.total_bytes, layout.threads_offset + 3 * 1024u);
+  EXPECT_EQ(layout.scratch_offset, layout.activation_offset + layout.plan.activation_bytes);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/arena_formula.h"
+#include "arenite/arena_formula.h"
 #include "runtime/session/decoder_fixture.h"
 #include "session/model_access.h"
 #include "support/malloc_trap.h"
@@ -61,7 +61,7 @@ TEST_P(DecoderMemory, PlanIsTheFormulaInTheFile) {
   for (const DecoderShape& shape : all_decoders()) {
     const TestModel model = load(shape);
     const ArenaFormula formula =
-        ModelAccess::reader(*model).packed(ModelAccess::packed_index(*model)).formula;
+        ModelAccess::reader(*model).formula(ModelAccess::packed_index(*model));
     for (const SessionOptions& options : various_options(*model)) {
       SessionSizes sizes;
       sizes.positions_max = options.positions_max;

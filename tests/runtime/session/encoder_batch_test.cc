@@ -144,7 +144,7 @@ TEST_P(EncoderBatch, TokensBehindAGapKeepTheirPositions) {
 // As RoBERTa counts: the ids that are not padding, hidden ones too, and padding by its own row.
 TEST_P(EncoderBatch, PositionsWithoutPaddingAreCountedInTheIds) {
   EncoderShape shape = encoder_named("mixture");
-  shape.pooling = convert::Pooling::kNone;
+  shape.pooling = SelectKind::kAsAsked;
   shape.more_pooling.clear();
   shape.classes = 0;
   const TestModel model = load(shape);

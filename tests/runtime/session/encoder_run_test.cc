@@ -59,7 +59,7 @@ TEST_P(EncoderRun, SaysWhatItReadsAndGivesOut) {
     EXPECT_EQ(model->input_features(), shape.input_features);
     EXPECT_EQ(model->token_types(), shape.token_types);
     EXPECT_EQ(model->output_features(), convert::output_width(make_encoder(shape)));
-    EXPECT_EQ(model->pooled(), shape.pooling != convert::Pooling::kNone);
+    EXPECT_EQ(model->pooled(), shape.pooling != SelectKind::kAsAsked);
     EXPECT_EQ(model->positions_max(), shape.positions ? kEncoderPositions : 0);
     EXPECT_FALSE(model->causal());
     ASSERT_EQ(model->labels(), shape.classes);
@@ -84,7 +84,7 @@ TEST_P(EncoderRun, TokensWithoutTypesAreOfTypeZero) {
 // Whatever the session asks for.
 TEST_P(EncoderRun, PooledModelsGiveOneRowForEachSequenceThatGotTokens) {
   for (const EncoderShape& shape : all_encoders()) {
-    if (shape.pooling == convert::Pooling::kNone) continue;
+    if (shape.pooling == SelectKind::kAsAsked) continue;
     const TestModel model = load(shape);
     const size_t width = model->output_features();
     const EncoderInput input = input_for(shape, 3 * 20);

@@ -159,7 +159,7 @@ TEST(ModelLoad, DefersTheChecksumsOfWeightsIfAsked) {
   std::memcpy(memory.data(), file.span().data(), file.size());
   const format::ModelReader reader(file.span());
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    const auto segment = static_cast<size_t>(reader.packed(i).segment.offset);
+    const auto segment = static_cast<size_t>(reader.packed(i).segment.begin());
     std::byte& damaged = memory.span()[segment + 3];
     damaged ^= std::byte{0x10};
     EXPECT_EQ(Model::load(memory.span(), &why).status(), Status::kBadModel);
@@ -182,7 +182,7 @@ TEST(ModelLoad, VerifiesAllButWeightsWhenChecksumsAreDeferred) {
   for (size_t i = 0; i < file.size(); ++i) {
     std::memcpy(memory.data(), file.span().data(), file.size());
     memory.span()[i] ^= std::byte{0x55};
-    const bool is_weight = i >= weights.offset && i < weights.offset + weights.bytes;
+    const bool is_weight = i >= weights.begin() && i < weights.end();
     ASSERT_EQ(Model::load(memory.span(), nullptr, skip_checksums()).ok(), is_weight) << i;
   }
 }

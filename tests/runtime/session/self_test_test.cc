@@ -12,6 +12,7 @@
 #include "convert/program/self_test.h"
 #include "convert/program/writer.h"
 #include "convert/spec/model_tensors.h"
+#include "format/self_test_layout.h"
 #include "runtime/session/decoder_fixture.h"
 #include "runtime/session/encoder_fixture.h"
 #include "support/malloc_trap.h"
@@ -55,7 +56,7 @@ float* weights_of(convert::AlignedBytes& file, Target target, uint32_t tensor) {
   const format::ModelReader reader(file.span());
   uint32_t packed = 0;
   while (reader.packed(packed).target != static_cast<uint8_t>(target)) ++packed;
-  return const_cast<float*>(reader.weights(packed, tensor));
+  return const_cast<float*>(reader.weights(packed, tensor).f32());
 }
 
 class SelfTests : public testing::TestWithParam<Target> {
@@ -182,8 +183,10 @@ TEST_P(SelfTests, FailWhereThereAreNoNumbers) {
   convert::AlignedBytes file = file_of(program, {GetParam()});
   const uint32_t tensor = program.ops[0].body.embedding.tokens;
   float* const weights = weights_of(file, GetParam(), tensor);
-  const uint64_t floats =
-      format::stored_bytes(program.tensors[tensor].shape(), packing_of(GetParam())).value() / 4;
+  const uint64_t floats = format::stored_bytes(program.tensors[tensor].shape(),
+                                               packing_of(GetParam(), TensorType::kF32))
+                              .value() /
+                          4;
   std::fill(weights, weights + floats, std::numeric_limits<float>::quiet_NaN());
   const SelfTest test = test_unverified(file);
   EXPECT_FALSE(test.passed);
@@ -193,9 +196,13 @@ TEST_P(SelfTests, FailWhereThereAreNoNumbers) {
 
 TEST_P(SelfTests, CompareTheOutputNumberByNumber) {
   convert::AlignedBytes file = file_of(decoder(), {GetParam()});
-  const format::SegmentView segment = format::ModelReader(file.span()).self_test().segment;
-  float last;
-  std::byte* const place = file.data() + segment.offset + segment.bytes - sizeof(last);
+  const format::ModelReader reader(file.span());
+  const format::SelfTestView stored = reader.self_test();
+  const uint64_t output = format::self_test_layout(reader, stored.tokens).output;
+  const uint32_t width = reader.slot(reader.output_slot()).width;
+  float last;  // behind the tolerance of the row
+  std::byte* const place =
+      file.data() + stored.segment.begin() + output + size_t{width} * sizeof(last);
   std::memcpy(&last, place, sizeof(last));
   last += 0.1f;
   std::memcpy(place, &last, sizeof(last));
@@ -252,7 +259,7 @@ TEST_P(SelfTests, AreRefusedWithIdsThatTheVocabularyLacks) {
   for (const uint32_t token : {0u, 5u}) {  // of the first call and of the second
     convert::AlignedBytes file = file_of(decoder(), {GetParam()});
     const format::SegmentView segment = format::ModelReader(file.span()).self_test().segment;
-    std::memset(file.data() + segment.offset + token * sizeof(TokenId), 0x7F, sizeof(TokenId));
+    std::memset(file.data() + segment.begin() + token * sizeof(TokenId), 0x7F, sizeof(TokenId));
     LoadOptions options;
     options.checksums = Checksums::kSkip;
     const Result<Model> model = Model::load(file.span(), nullptr, options);

@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "core/arena_formula.h"
+#include "arenite/arena_formula.h"
 #include "runtime/session/session_fixture.h"
 #include "session/model_access.h"
 #include "support/pool.h"
@@ -140,7 +140,7 @@ TEST_P(SessionArena, PlanAddsUpInWholeUnits) {
 TEST_P(SessionArena, PlanIsTheFormulaInTheFile) {
   const TestModel model = load("head_masks");
   const ArenaFormula formula =
-      ModelAccess::reader(*model).packed(ModelAccess::packed_index(*model)).formula;
+      ModelAccess::reader(*model).formula(ModelAccess::packed_index(*model));
   for (const SessionOptions& options : various_options(*model)) {
     const uint32_t tokens = options.tokens_max != 0 ? options.tokens_max
                                                     : options.positions_max * options.sequences_max;

@@ -2,6 +2,8 @@
 // What a session can be asked for, and what it says when it cannot.
 #include <gtest/gtest.h>
 
+#include <string_view>
+
 #include "runtime/session/session_fixture.h"
 #include "support/pool.h"
 
@@ -85,6 +87,23 @@ TEST_P(SessionOptionsTest, RefusesThreadsThatMakeNoSense) {
   refusal(*model, options, "options.parallel.threads");
   options.parallel = {.threads = 2};
   refusal(*model, options, "options.parallel.run");
+}
+
+TEST_P(SessionOptionsTest, RefusesCachesOfTypesThatItLacksByName) {
+  const TestModel model = load("causal");
+  SessionOptions options = options_for(4);
+  for (uint32_t type = 1; type < kTensorTypes; ++type) {
+    options.kv_type = static_cast<TensorType>(type);
+    Diagnostic why;
+    EXPECT_EQ(plan_arena(*model, options, &why).status(), Status::kUnsupported);
+    EXPECT_STREQ(why.field, "options.kv_type");
+    EXPECT_NE(std::string_view(why.reason).find(name(options.kv_type)), std::string_view::npos)
+        << why.reason;
+    const GuardedBuffer arena(1 << 20, kArenaAlignment);
+    EXPECT_EQ(Session::create(*model, options, arena.span(), &why).status(), Status::kUnsupported);
+  }
+  options.kv_type = static_cast<TensorType>(kTensorTypes);
+  EXPECT_EQ(refusal(*model, options, "options.kv_type").found, kTensorTypes);
 }
 
 TEST_P(SessionOptionsTest, RefusesSizesThatOverflow) {

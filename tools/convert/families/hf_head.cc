@@ -74,7 +74,7 @@ class HeadReader {
       : tensors_(tensors), type_(type), prefix_(prefix), spec_(spec) {}
 
   PoolingChoice read_sequence_classifier() {
-    spec_.pooling = Pooling::kFirst;
+    spec_.pooling = SelectKind::kFirst;
     if (type_ == "bert") {
       add_pooler();
       add_classifier("classifier");
@@ -97,14 +97,14 @@ class HeadReader {
 
   // Not having the pooler's tensors is an error that ModelTensors reports.
   void read_pooling(PoolingChoice choice) {
-    if (choice == PoolingChoice::kMean) spec_.pooling = Pooling::kMean;
-    if (choice == PoolingChoice::kFirst) spec_.pooling = Pooling::kFirst;
+    if (choice == PoolingChoice::kMean) spec_.pooling = SelectKind::kMean;
+    if (choice == PoolingChoice::kFirst) spec_.pooling = SelectKind::kFirst;
     if (choice == PoolingChoice::kPooler) add_pooler();
   }
 
  private:
   void add_pooler() {
-    spec_.pooling = Pooling::kFirst;
+    spec_.pooling = SelectKind::kFirst;
     add_square(prefix_ + "pooler.dense", Activation::kTanh);
   }
 

@@ -71,12 +71,12 @@ uint32_t tokenizer_length(const fs::path& folder, uint32_t positions_max) {
 
 constexpr std::pair<const char*, Pooling> kModes[] = {
     // In the order of the rows where several of the old fields are true.
-    {"cls", Pooling::kFirst},
-    {"max", Pooling::kMax},
-    {"mean", Pooling::kMean},
-    {"mean_sqrt_len_tokens", Pooling::kMeanSqrtLength},
-    {"weightedmean", Pooling::kWeightedMean},
-    {"lasttoken", Pooling::kLast},
+    {"cls", SelectKind::kFirst},
+    {"max", SelectKind::kMax},
+    {"mean", SelectKind::kMean},
+    {"mean_sqrt_len_tokens", SelectKind::kMeanSqrtLength},
+    {"weightedmean", SelectKind::kWeightedMean},
+    {"lasttoken", SelectKind::kLast},
 };
 
 // "pooling_mode_cls_token", but "pooling_mode_lasttoken".
@@ -87,13 +87,13 @@ std::string old_field(const std::string& mode) {
 
 // Files before version 6 have a field for each mode. Where that of the mean is missing, versions
 // differ in what it is.
-std::vector<Pooling> read_old_modes(ConfigFields& fields) {
-  std::vector<Pooling> poolings;
+std::vector<SelectKind> read_old_modes(ConfigFields& fields) {
+  std::vector<SelectKind> poolings;
   for (const auto& [mode, pooling] : kModes) {
     if (fields.flag(old_field(mode), false)) poolings.push_back(pooling);
   }
   const std::string mean = old_field("mean");
-  if (poolings.empty() && !fields.has(mean)) return {Pooling::kMean};
+  if (poolings.empty() && !fields.has(mean)) return {SelectKind::kMean};
   if (!fields.has(mean)) {
     fields.refuse(mean,
                   "versions of the library differ in what that means beside another mode: expected "
@@ -156,7 +156,7 @@ TextSettings read_text_settings(const fs::path& folder, uint32_t positions_max) 
   return settings;
 }
 
-std::vector<Pooling> read_pooling_modes(const fs::path& folder, uint32_t width) {
+std::vector<SelectKind> read_pooling_modes(const fs::path& folder, uint32_t width) {
   const fs::path file = folder / "config.json";
   json object = read_json_object(file);
   json& mode = object["pooling_mode"];
@@ -166,7 +166,7 @@ std::vector<Pooling> read_pooling_modes(const fs::path& folder, uint32_t width) 
     fields.expect(field, width, "the transformer's rows are as wide");
   }
   fields.pass_over("include_prompt");  // of texts with an instruction in front
-  std::vector<Pooling> poolings;
+  std::vector<SelectKind> poolings;
   if (fields.has("pooling_mode")) {
     for (const std::string& name : fields.texts("pooling_mode")) {
       poolings.push_back(pooling_named(fields, name));

@@ -21,7 +21,7 @@ struct TextSettings {
 TextSettings read_text_settings(const std::filesystem::path& folder, uint32_t positions_max);
 
 // The poolings whose rows stand side by side, at least one, each as wide as `width`.
-std::vector<Pooling> read_pooling_modes(const std::filesystem::path& folder, uint32_t width);
+std::vector<SelectKind> read_pooling_modes(const std::filesystem::path& folder, uint32_t width);
 
 // Of modules behind the pooling; `width` is that of the row that they take.
 HeadStepSpec read_dense(const std::filesystem::path& folder, uint32_t width);

@@ -72,14 +72,14 @@ EncoderSpec read_transformer(const Opened& model, const fs::path& folder,
 
 // `options` may say the same as the module, where that is one of the choices that there are.
 void read_pooling(const fs::path& folder, const ModelOptions& options, EncoderSpec& spec) {
-  const std::vector<Pooling> poolings = read_pooling_modes(folder, spec.model_dim);
+  const std::vector<SelectKind> poolings = read_pooling_modes(folder, spec.model_dim);
   spec.pooling = poolings[0];
   spec.more_pooling.assign(poolings.begin() + 1, poolings.end());
   if (!options.pooling) return;
   const std::string where = quote((folder / "config.json").string());
-  if (poolings.size() == 1 && poolings[0] == Pooling::kFirst) {
+  if (poolings.size() == 1 && poolings[0] == SelectKind::kFirst) {
     check_pooling(options.pooling, PoolingChoice::kFirst, where);
-  } else if (poolings.size() == 1 && poolings[0] == Pooling::kMean) {
+  } else if (poolings.size() == 1 && poolings[0] == SelectKind::kMean) {
     check_pooling(options.pooling, PoolingChoice::kMean, where);
   } else {
     throw InputError("{}: pooling {} was asked for, but the model has another: drop the option",

@@ -18,7 +18,7 @@ constexpr double kEpsilon = 1e-5;  // PyTorch's default
 std::string show(uint32_t value) { return fmt::format("{}", value); }
 std::string show(double value) { return fmt::format("{}", value); }
 std::string show(bool norm_first) { return norm_first ? "first" : "last"; }
-std::string show(Activation value) { return name(value); }
+std::string show(Activation value) { return option_name(value); }
 std::string show(PoolingChoice value) { return name(value); }
 std::string show(MaskChoice value) {
   return value == MaskChoice::kCausal ? "causal" : "bidirectional";
@@ -67,7 +67,7 @@ uint32_t StateDictAnswers::heads(uint32_t model_dim) {
 
 Activation StateDictAnswers::activation() {
   const std::string text =
-      options_.activation ? fmt::format("--activation {}", name(*options_.activation)) : "";
+      options_.activation ? fmt::format("--activation {}", option_name(*options_.activation)) : "";
   const auto found = known(options_.activation, facts_.activation(), "activation", text);
   if (!found) {
     ask("--activation NAME", "of the MLP: gelu, gelu_tanh, silu or relu", "activation");

@@ -215,10 +215,10 @@ class TorchReader {
   }
 
   void read_head() {
-    if (pooling_ == PoolingChoice::kMean) spec_.pooling = Pooling::kMean;
-    if (pooling_ == PoolingChoice::kFirst) spec_.pooling = Pooling::kFirst;
+    if (pooling_ == PoolingChoice::kMean) spec_.pooling = SelectKind::kMean;
+    if (pooling_ == PoolingChoice::kFirst) spec_.pooling = SelectKind::kFirst;
     if (pooling_ == PoolingChoice::kPooler) {
-      spec_.pooling = Pooling::kFirst;
+      spec_.pooling = SelectKind::kFirst;
       add_step(names_.pooler.empty() ? "pooler" : names_.pooler, spec_.model_dim,
                Activation::kTanh);
     }

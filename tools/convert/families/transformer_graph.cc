@@ -100,10 +100,11 @@ class DecoderGraph {
       const LinearSpec tied = {spec_.token_embedding, {}};
       x = builder_.linear("logits", spec_.output ? *spec_.output : tied, x);
       if (spec_.logits_soft_cap) {
-        x = builder_.add("soft_cap", SoftCapNode{*spec_.logits_soft_cap}, {x});
+        x = builder_.add("soft_cap", ActivationNode{Activation::kSoftCap, *spec_.logits_soft_cap},
+                         {x});
       }
     }
-    graph.output = builder_.add("select", RowsNode{format::SelectKind::kAsAsked}, {x});
+    graph.output = builder_.add("select", RowsNode{SelectKind::kAsAsked}, {x});
     return builder_.finish();
   }
 
@@ -185,8 +186,8 @@ class EncoderGraph {
     for (size_t i = 0; i < spec_.head.size(); ++i) {
       x = add_head_step(spec_.head[i], fmt::format("head.{}", i), x);
     }
-    if (spec_.pooling == Pooling::kNone && spec_.causal) {
-      x = builder_.add("select", RowsNode{format::SelectKind::kAsAsked}, {x});
+    if (spec_.pooling == SelectKind::kAsAsked && spec_.causal) {
+      x = builder_.add("select", RowsNode{SelectKind::kAsAsked}, {x});
     }
     graph.output = x;
     return builder_.finish();
@@ -261,25 +262,18 @@ class EncoderGraph {
 
   // The rows that the head starts from.
   ValueId pool(ValueId x) {
-    if (spec_.pooling == Pooling::kNone) return x;
+    if (spec_.pooling == SelectKind::kAsAsked) return x;
     if (spec_.more_pooling.empty()) {
-      return builder_.add("pooling", RowsNode{kind_of(spec_.pooling)}, {x});
+      return builder_.add("pooling", RowsNode{spec_.pooling}, {x});
     }
-    std::vector<Pooling> poolings = {spec_.pooling};
+    std::vector<SelectKind> poolings = {spec_.pooling};
     poolings.insert(poolings.end(), spec_.more_pooling.begin(), spec_.more_pooling.end());
     std::vector<ValueId> parts;
-    for (const Pooling pooling : poolings) {
+    for (const SelectKind pooling : poolings) {
       const std::string name = fmt::format("pooling.{}", parts.size() * spec_.model_dim);
-      parts.push_back(builder_.add(name, RowsNode{kind_of(pooling)}, {x}));
+      parts.push_back(builder_.add(name, RowsNode{pooling}, {x}));
     }
     return builder_.concat("pooling", std::move(parts));
-  }
-
-  static format::SelectKind kind_of(Pooling pooling) {
-    using enum format::SelectKind;
-    constexpr format::SelectKind kKinds[] = {
-        kAsAsked, kFirst, kMean, kMax, kMeanSqrtLength, kWeightedMean, kLast};  // as Pooling has it
-    return kKinds[static_cast<size_t>(pooling)];
   }
 
   ValueId add_head_step(const HeadStepSpec& step, const std::string& name, ValueId x) {

@@ -73,11 +73,7 @@ struct ScaleNode {
 
 struct ActivationNode {
   Activation activation = Activation::kRelu;
-};
-
-// cap * tanh(x / cap)
-struct SoftCapNode {
-  double cap = 0.0;
+  double parameter = 0.0;  // soft_cap: parameter * tanh(x / parameter)
 };
 
 struct AddNode {};
@@ -98,7 +94,7 @@ struct AttentionNode {
 
 // The rows that a call gives out: as it asks, or one for each sequence.
 struct RowsNode {
-  format::SelectKind kind = format::SelectKind::kAsAsked;
+  SelectKind kind = SelectKind::kAsAsked;
 };
 
 // The input's columns from `begin` on.
@@ -109,10 +105,9 @@ struct SliceNode {
 // The inputs side by side.
 struct ConcatNode {};
 
-using NodeBody =
-    std::variant<FeaturesNode, EmbeddingNode, LinearNode, NormNode, NormalizeNode, RotateNode,
-                 PermuteNode, ScaleNode, ActivationNode, SoftCapNode, AddNode, MultiplyNode,
-                 AttentionNode, RowsNode, SliceNode, ConcatNode>;
+using NodeBody = std::variant<FeaturesNode, EmbeddingNode, LinearNode, NormNode, NormalizeNode,
+                              RotateNode, PermuteNode, ScaleNode, ActivationNode, AddNode,
+                              MultiplyNode, AttentionNode, RowsNode, SliceNode, ConcatNode>;
 
 struct Node {
   std::string name;  // for people, and of the op that it becomes

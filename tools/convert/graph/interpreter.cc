@@ -18,8 +18,8 @@ using Rows = std::vector<double>;  // [rows, width], row-major
 
 constexpr double kLengthMin = 1e-12;  // rows shorter than this are divided by it, as PyTorch does
 
-double activate(Activation activation, double x) {
-  switch (activation) {
+double activate(const ActivationNode& node, double x) {
+  switch (node.activation) {
     case Activation::kGeluErf:
       return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2));
     case Activation::kGeluTanh:
@@ -33,6 +33,10 @@ double activate(Activation activation, double x) {
       return std::tanh(x);
     case Activation::kSigmoid:
       return 1.0 / (1.0 + std::exp(-x));
+    case Activation::kSoftCap:
+      return node.parameter * std::tanh(x / node.parameter);
+    case Activation::kScale:
+      return node.parameter * x;
   }
   return x;
 }
@@ -102,7 +106,7 @@ void rotate_head(const RopeSpec& rope, size_t position, double* head) {
 }
 
 // The element that a sequence's rows x give for one column.
-double pooled(format::SelectKind kind, const Rows& x, size_t width, size_t column) {
+double pooled(SelectKind kind, const Rows& x, size_t width, size_t column) {
   const size_t rows = x.size() / width;
   double sum = 0.0, weighted = 0.0, weights = 0.0, largest = x[column];
   for (size_t t = 0; t < rows; ++t) {
@@ -114,18 +118,18 @@ double pooled(format::SelectKind kind, const Rows& x, size_t width, size_t colum
     largest = std::max(largest, value);
   }
   switch (kind) {
-    case format::SelectKind::kFirst:
+    case SelectKind::kFirst:
       return x[column];
-    case format::SelectKind::kMean:
+    case SelectKind::kMean:
       return sum / static_cast<double>(rows);
-    case format::SelectKind::kMax:
+    case SelectKind::kMax:
       return largest;
-    case format::SelectKind::kMeanSqrtLength:
+    case SelectKind::kMeanSqrtLength:
       return sum / std::sqrt(static_cast<double>(rows));
-    case format::SelectKind::kWeightedMean:
+    case SelectKind::kWeightedMean:
       return weighted / weights;
-    case format::SelectKind::kLast:
-    case format::SelectKind::kAsAsked:
+    case SelectKind::kLast:
+    case SelectKind::kAsAsked:
       return x[(rows - 1) * width + column];
   }
   return 0.0;
@@ -286,11 +290,7 @@ class Interpreter {
   }
 
   Rows compute(const Node& node, const ActivationNode& activation) {
-    return map(input(node), [&](double x) { return activate(activation.activation, x); });
-  }
-
-  Rows compute(const Node& node, const SoftCapNode& soft) {
-    return map(input(node), [&](double x) { return soft.cap * std::tanh(x / soft.cap); });
+    return map(input(node), [&](double x) { return activate(activation, x); });
   }
 
   template <typename Function>
@@ -360,7 +360,7 @@ class Interpreter {
   }
 
   Rows compute(const Node& node, const RowsNode& rows) {
-    if (rows.kind == format::SelectKind::kAsAsked) return input(node);
+    if (rows.kind == SelectKind::kAsAsked) return input(node);
     Rows y;
     for (size_t i = 0; i < node.width; ++i) {
       y.push_back(pooled(rows.kind, input(node), node.width, i));

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -67,15 +66,9 @@ Line line_of(const ScaleNode& scale, const Graph&) {
 }
 
 Line line_of(const ActivationNode& activation, const Graph&) {
-  static const std::map<Activation, std::string> kNames = {
-      {Activation::kGeluErf, "gelu"}, {Activation::kGeluTanh, "gelu_tanh"},
-      {Activation::kSilu, "silu"},    {Activation::kRelu, "relu"},
-      {Activation::kTanh, "tanh"},    {Activation::kSigmoid, "sigmoid"}};
-  return {kNames.at(activation.activation), ""};
-}
-
-Line line_of(const SoftCapNode& soft, const Graph&) {
-  return {"soft_cap", fmt::format("{:.6g}", soft.cap)};
+  const bool has_parameter = activation.parameter != 0.0;
+  return {name(activation.activation),
+          has_parameter ? fmt::format("{:.6g}", activation.parameter) : ""};
 }
 
 Line line_of(const AddNode&, const Graph&) { return {"add", ""}; }
@@ -89,11 +82,7 @@ Line line_of(const AttentionNode& attention, const Graph& graph) {
                                    attention.slopes.empty() ? "" : ", slopes", attention.cache)};
 }
 
-Line line_of(const RowsNode& rows, const Graph&) {
-  static constexpr const char* kNames[] = {
-      "as asked", "first", "mean", "max", "mean by root of length", "weighted mean", "last"};
-  return {"rows", kNames[static_cast<size_t>(rows.kind)]};
-}
+Line line_of(const RowsNode& rows, const Graph&) { return {"rows", name(rows.kind)}; }
 
 Line line_of(const SliceNode& slice, const Graph&) {
   return {"slice", fmt::format("from column {}", slice.begin)};

@@ -8,8 +8,7 @@ namespace {
 bool works_on_rows(const NodeBody& body) {
   return std::holds_alternative<LinearNode>(body) || std::holds_alternative<NormNode>(body) ||
          std::holds_alternative<NormalizeNode>(body) ||
-         std::holds_alternative<ActivationNode>(body) || std::holds_alternative<ScaleNode>(body) ||
-         std::holds_alternative<SoftCapNode>(body);
+         std::holds_alternative<ActivationNode>(body) || std::holds_alternative<ScaleNode>(body);
 }
 
 }  // namespace
@@ -17,7 +16,7 @@ bool works_on_rows(const NodeBody& body) {
 void drop_rows(Graph& graph) {
   const ValueId rows = graph.output;
   const RowsNode* chosen = graph.as<RowsNode>(rows);
-  if (chosen == nullptr || chosen->kind != format::SelectKind::kAsAsked) return;
+  if (chosen == nullptr || chosen->kind != SelectKind::kAsAsked) return;
   ValueId first = rows;  // the first node of those that work on chosen rows
   while (true) {
     const ValueId before = graph.node(first == rows ? rows : first).inputs[0];

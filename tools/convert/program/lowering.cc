@@ -18,8 +18,6 @@ namespace arenite::convert {
 namespace {
 
 using format::ColumnView;
-using format::OpKind;
-using format::OpView;
 
 constexpr float kShortestRow = 1e-12f;  // rows that are shorter are divided by this
 
@@ -198,22 +196,22 @@ class Lowering {
   }
 
   void emit(ValueId value, const EmbeddingNode& embedding) {
-    EmbeddingTables tables;
+    EmbeddingParts parts;
     if (embedding.stored_by) {
-      tables.tokens = tied_[*embedding.stored_by] =
+      parts.tokens = tied_[*embedding.stored_by] =
           assembler_.add_matrix(embedding.tokens->name, parts_of(*embedding.stored_by));
     } else if (embedding.tokens) {
-      tables.tokens = assembler_.add_table(*embedding.tokens, graph_.vocab_size);
+      parts.tokens = assembler_.add_table(*embedding.tokens, graph_.vocab_size);
     }
-    tables.scale = static_cast<float>(embedding.scale);
+    parts.scale = static_cast<float>(embedding.scale);
     if (embedding.positions) {
-      tables.positions = assembler_.add_table(*embedding.positions,
-                                              graph_.positions_max + embedding.position_offset);
-      tables.position_offset = embedding.position_offset;
-      tables.padding_id = embedding.padding_id;
+      parts.positions = assembler_.add_table(*embedding.positions,
+                                             graph_.positions_max + embedding.position_offset);
+      parts.position_offset = embedding.position_offset;
+      parts.padding_id = embedding.padding_id.value_or(format::kAbsent);
     }
-    if (embedding.types) tables.types = assembler_.add_table(*embedding.types, graph_.token_types);
-    assembler_.add_embedding(name(value), tables, result(value));
+    if (embedding.types) parts.types = assembler_.add_table(*embedding.types, graph_.token_types);
+    assembler_.add_embedding(name(value), result(value), parts);
   }
 
   std::vector<MatrixPart> parts_of(ValueId value) const {
@@ -240,13 +238,9 @@ class Lowering {
   }
 
   void emit(ValueId value, const NormalizeNode&) {
-    OpView op;
-    op.kind = OpKind::kNorm;
-    op.norm.input = input(value);
-    op.norm.output = result(value, graph_.node(value).inputs);
-    op.norm.kind = format::NormKind::kLength;
-    op.norm.epsilon = kShortestRow;
-    assembler_.add_op(name(value), op);
+    const ColumnView from = input(value);
+    const NormParts parts = {.kind = NormKind::kLength, .epsilon = kShortestRow};
+    assembler_.add_op(name(value), norm_op(from, result(value, graph_.node(value).inputs), parts));
   }
 
   // Of each position the cosines, then the sines, times the magnitude of what is turned by them.
@@ -287,22 +281,19 @@ class Lowering {
     assembler_.add_linear(name(value), from, result(value), {{&matrix}});
   }
 
-  void add_function(ValueId value, format::ActivationKind kind, double parameter) {
+  void add_function(ValueId value, Activation function, double parameter) {
     const ColumnView from = input(value);
-    assembler_.add_activation(name(value), kind, parameter, from, {},
+    assembler_.add_activation(name(value), function, static_cast<float>(parameter), from, {},
                               result(value, graph_.node(value).inputs));
   }
 
   void emit(ValueId value, const ScaleNode& scale) {
-    add_function(value, format::ActivationKind::kScale, scale.factor);
+    add_function(value, Activation::kScale, scale.factor);
   }
 
   void emit(ValueId value, const ActivationNode& activation) {
-    if (!fused_.contains(value)) add_function(value, kind_of(activation.activation), 0.0);
-  }
-
-  void emit(ValueId value, const SoftCapNode& soft) {
-    add_function(value, format::ActivationKind::kSoftCap, soft.cap);
+    if (fused_.contains(value)) return;
+    add_function(value, activation.activation, activation.parameter);
   }
 
   void emit(ValueId value, const MultiplyNode&) {
@@ -311,9 +302,9 @@ class Lowering {
     const bool is_fused = fused_.contains(inputs[0]) && fused_.at(inputs[0]) == value;
     const ValueId first = is_fused ? graph_.node(inputs[0]).inputs[0] : inputs[0];
     const ColumnView from = view(first);
-    assembler_.add_activation(
-        name(value), is_fused ? kind_of(activation->activation) : format::ActivationKind::kScale,
-        is_fused ? 0.0 : 1.0, from, view(inputs[1]), result(value, {first}));
+    assembler_.add_activation(name(value), is_fused ? activation->activation : Activation::kScale,
+                              static_cast<float>(is_fused ? activation->parameter : 1.0), from,
+                              view(inputs[1]), result(value, {first}));
   }
 
   void emit(ValueId value, const AddNode&) {
@@ -333,15 +324,17 @@ class Lowering {
           assembler_.add_cache({attention.kv_heads, attention.head_dim, attention.value_dim},
                                is_window ? mask.behind : kUnlimited);
     }
-    AttentionViews views;
+    AttentionParts parts;
     if (inputs.size() == 3) {
-      views.query = view(inputs[0]);
-      views.key = view(inputs[1]);
+      parts.query = view(inputs[0]);
+      parts.key = view(inputs[1]);
     }
-    views.value = view(inputs.back());
-    views.output = result(value);
-    assembler_.add_attention(name(value), views, attention.heads, cache->second, attention.mask,
-                             attention.slopes);
+    parts.value = view(inputs.back());
+    parts.output = result(value);
+    parts.heads = attention.heads;
+    parts.cache = cache->second;
+    parts.mask = attention.mask;
+    assembler_.add_attention(name(value), parts);
   }
 
   void emit(ValueId value, const RowsNode& rows) {

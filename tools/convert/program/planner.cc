@@ -18,9 +18,9 @@ void find_lifetimes(Program& program) {
     slot.last_op = 0;
   }
   for (uint32_t i = 0; i <= last_op; ++i) {
-    const format::Uses uses = program.ops[i].body.uses();
-    for (const format::Use& use : uses) {
-      SlotView& slot = program.slots[use.view.slot];
+    for (const format::ColumnView& view : program.ops[i].body.views) {
+      if (view.width == 0) continue;
+      SlotView& slot = program.slots[view.slot];
       slot.first_op = std::min(slot.first_op, i);
       slot.last_op = std::max(slot.last_op, i);
     }
@@ -35,7 +35,7 @@ bool alive_together(const SlotView& a, const SlotView& b) {
 }
 
 bool overlap(const SlotView& a, const SlotView& b) {
-  return a.column < b.column + b.width && b.column < a.column + a.width;
+  return a.offset < b.offset + b.width && b.offset < a.offset + a.width;
 }
 
 }  // namespace
@@ -50,13 +50,13 @@ void place_slots(Program& program) {
   std::vector<SlotView> placed;
   for (const size_t index : order) {
     SlotView& slot = program.slots[index];
-    slot.column = 0;
+    slot.offset = 0;
     const auto in_the_way = [&](const SlotView& other) {
       return alive_together(slot, other) && overlap(slot, other);
     };
     auto blocker = placed.begin();
     while ((blocker = std::find_if(placed.begin(), placed.end(), in_the_way)) != placed.end()) {
-      slot.column = blocker->column + blocker->width;
+      slot.offset = blocker->offset + blocker->width;
     }
     placed.push_back(slot);
   }

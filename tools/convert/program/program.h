@@ -31,13 +31,7 @@ struct ProgramTensor {
   // memory. Throws InputError.
   std::function<std::vector<float>()> load = {};
 
-  format::TensorShape shape() const { return {outputs, inputs, layout}; }
-};
-
-// Keys and values of one attention op; of several, where nothing is kept from call to call.
-struct ProgramCache {
-  CacheShape shape;
-  uint32_t behind = kUnlimited;  // positions before a query that must be held
+  format::TensorShape shape() const { return {outputs, inputs, TensorType::kF32, layout}; }
 };
 
 struct Program {
@@ -47,10 +41,10 @@ struct Program {
   uint32_t vocab_size = 0;  // 0: the input is features
   uint32_t input_slot = 0;
   uint32_t output_slot = 0;
-  std::vector<format::SlotView> slots;  // column, first_op and last_op are the planner's
+  std::vector<format::SlotView> slots;  // offset, first_op and last_op are the planner's
   std::vector<ProgramOp> ops;
   std::vector<ProgramTensor> tensors;
-  std::vector<ProgramCache> caches;
+  std::vector<format::CacheView> caches;
   std::vector<CompiledMask> masks;
   std::vector<format::HiddenStateView> hidden_states;
   std::vector<std::string> labels;         // of the columns given out, or none

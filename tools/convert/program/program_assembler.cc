@@ -2,7 +2,6 @@
 #include "convert/program/program_assembler.h"
 
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
 #include "convert/program/planner.h"
@@ -10,14 +9,8 @@
 namespace arenite::convert {
 namespace {
 
-using format::ActivationKind;
 using format::ColumnView;
-using format::OpKind;
 using format::OpView;
-
-void require_in_place(const ColumnView& input, const ColumnView& output) {
-  if (!(input == output)) throw std::logic_error("an op in place has another output");
-}
 
 std::vector<float> scaled(std::vector<float> values, double scale) {
   if (scale == 1.0) return values;
@@ -26,24 +19,6 @@ std::vector<float> scaled(std::vector<float> values, double scale) {
 }
 
 }  // namespace
-
-ActivationKind kind_of(Activation activation) {
-  switch (activation) {
-    case Activation::kGeluErf:
-      return ActivationKind::kGeluErf;
-    case Activation::kGeluTanh:
-      return ActivationKind::kGeluTanh;
-    case Activation::kSilu:
-      return ActivationKind::kSilu;
-    case Activation::kRelu:
-      return ActivationKind::kRelu;
-    case Activation::kTanh:
-      return ActivationKind::kTanh;
-    case Activation::kSigmoid:
-      return ActivationKind::kSigmoid;
-  }
-  return ActivationKind::kRelu;
-}
 
 ProgramAssembler::ProgramAssembler(const std::string& name, const std::string& architecture) {
   program_.name = name;
@@ -115,8 +90,8 @@ uint32_t ProgramAssembler::add_matrix(const std::string& name, std::vector<Matri
   return add_tensor(std::move(tensor));
 }
 
-uint32_t ProgramAssembler::add_cache(const CacheShape& shape, uint32_t behind) {
-  program_.caches.push_back({shape, behind});
+uint32_t ProgramAssembler::add_cache(const CacheShape& shape, uint32_t lookback) {
+  program_.caches.push_back({shape, lookback});
   return static_cast<uint32_t>(program_.caches.size() - 1);
 }
 
@@ -131,16 +106,10 @@ void ProgramAssembler::add_norm(const std::string& name, const NormSpec& norm,
   for (float& value : gain) {
     value = static_cast<float>((value + (norm.gain_plus_one ? 1.0 : 0.0)) * scale);
   }
-  OpView op;
-  op.kind = OpKind::kNorm;
-  op.norm.input = input;
-  op.norm.output = output;
-  op.norm.kind = norm.kind == NormKind::kRms ? format::NormKind::kRms : format::NormKind::kLayer;
-  op.norm.groups = groups;
-  op.norm.epsilon = static_cast<float>(norm.epsilon);
-  op.norm.gain = add_vector(name + ".gain", std::move(gain));
-  if (!norm.bias.empty()) op.norm.bias = add_vector(name + ".bias", scaled(norm.bias, scale));
-  add_op(name, op);
+  NormParts parts{norm.kind, groups, add_vector(name + ".gain", std::move(gain))};
+  if (!norm.bias.empty()) parts.bias = add_vector(name + ".bias", scaled(norm.bias, scale));
+  parts.epsilon = static_cast<float>(norm.epsilon);
+  add_op(name, norm_op(input, output, parts));
 }
 
 void ProgramAssembler::add_linear(const std::string& name, const ColumnView& input,
@@ -150,85 +119,54 @@ void ProgramAssembler::add_linear(const std::string& name, const ColumnView& inp
 
 void ProgramAssembler::add_product(const std::string& name, const ColumnView& input,
                                    const ColumnView& output, uint32_t matrix) {
-  OpView op;
-  op.kind = OpKind::kLinear;
-  op.linear = {input, output, matrix};
-  add_op(name, op);
+  add_op(name, linear_op(input, output, matrix));
 }
 
-void ProgramAssembler::add_embedding(const std::string& name, const EmbeddingTables& tables,
-                                     const ColumnView& output) {
-  OpView op;
-  op.kind = OpKind::kEmbedding;
-  op.embedding.output = output;
-  op.embedding.tokens = tables.tokens.value_or(format::kNoTensor);
-  op.embedding.scale = tables.scale;
-  op.embedding.positions = tables.positions.value_or(format::kNoTensor);
-  op.embedding.position_offset = tables.position_offset;
-  op.embedding.padding_id = tables.padding_id.value_or(format::kNoPadding);
-  op.embedding.types = tables.types.value_or(format::kNoTensor);
-  add_op(name, op);
+void ProgramAssembler::add_embedding(const std::string& name, const ColumnView& output,
+                                     const EmbeddingParts& parts) {
+  add_op(name, embedding_op(output, parts));
+}
+
+void ProgramAssembler::add_attention(const std::string& name, const AttentionParts& parts) {
+  add_op(name, attention_op(parts));
 }
 
 void ProgramAssembler::add_rope(const std::string& name, const ColumnView& input,
                                 const ColumnView& output, uint32_t heads, uint32_t angles) {
-  require_in_place(input, output);
-  if (!program_.ops.empty() && program_.ops.back().body.kind == OpKind::kRope) {
-    format::RopeOp& before = program_.ops.back().body.rope;
-    const bool adjoins = before.target.slot == input.slot && before.angles == angles &&
-                         before.target.column + before.target.width == input.column &&
-                         before.target.width / before.heads == input.width / heads;
-    if (adjoins) {
-      before.target.width += input.width;
-      before.heads += heads;
+  if (!program_.ops.empty() && program_.ops.back().body.kind == format::OpKind::kRope) {
+    OpView& before = program_.ops.back().body;
+    ColumnView& from = before.views[format::kInput];
+    ColumnView& to = before.views[format::kOutput];
+    uint32_t& heads_before = before.numbers[format::RopeOp::kHeads];
+    const auto adjoins = [](const ColumnView& first, const ColumnView& second) {
+      return first.slot == second.slot && first.column + first.width == second.column;
+    };
+    if (adjoins(from, input) && adjoins(to, output) &&
+        before.numbers[format::RopeOp::kAngles] == angles &&
+        from.width / heads_before == input.width / heads) {
+      from.width += input.width;
+      to.width += output.width;
+      heads_before += heads;
       return;
     }
   }
-  OpView op;
-  op.kind = OpKind::kRope;
-  op.rope = {input, heads, angles};
-  add_op(name, op);
+  add_op(name, rope_op(input, output, heads, angles));
 }
 
-void ProgramAssembler::add_attention(const std::string& name, const AttentionViews& views,
-                                     uint32_t heads, uint32_t cache, uint32_t mask,
-                                     const std::vector<double>& slopes) {
-  if (!slopes.empty()) throw std::logic_error("slopes have no place in the format yet");
-  OpView op;
-  op.kind = OpKind::kAttention;
-  op.attention = {views.query, views.key, views.value, views.output, heads, cache, mask};
-  add_op(name, op);
-}
-
-void ProgramAssembler::add_activation(const std::string& name, ActivationKind kind,
-                                      double parameter, const ColumnView& input,
+void ProgramAssembler::add_activation(const std::string& name, Activation activation,
+                                      float parameter, const ColumnView& input,
                                       const ColumnView& factor, const ColumnView& output) {
-  require_in_place(input, output);
-  OpView op;
-  op.kind = OpKind::kActivation;
-  op.activation.target = input;
-  op.activation.factor = factor;
-  op.activation.kind = kind;
-  op.activation.cap = static_cast<float>(parameter);
-  add_op(name, op);
+  add_op(name, activation_op(activation, parameter, input, factor, output));
 }
 
 void ProgramAssembler::add_sum(const std::string& name, const ColumnView& input,
                                const ColumnView& other, const ColumnView& output) {
-  const bool is_first = output == input;
-  require_in_place(is_first ? input : other, output);
-  OpView op;
-  op.kind = OpKind::kAdd;
-  op.add = {output, is_first ? other : input};
-  add_op(name, op);
+  add_op(name, sum_op(input, other, output));
 }
 
 void ProgramAssembler::add_select(const std::string& name, const ColumnView& input,
-                                  const ColumnView& output, format::SelectKind kind) {
-  OpView op;
-  op.kind = OpKind::kSelect;
-  op.select = {input, output, kind};
-  add_op(name, op);
+                                  const ColumnView& output, SelectKind kind) {
+  add_op(name, select_op(input, output, kind));
 }
 
 Program ProgramAssembler::finish() {

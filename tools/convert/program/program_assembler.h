@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "convert/program/op_records.h"
 #include "convert/program/program.h"
 #include "convert/spec/model_spec.h"
 
@@ -16,23 +17,6 @@ struct MatrixPart {
   const LinearSpec* linear = nullptr;
   double scale = 1.0;  // multiplies weights and bias
 };
-
-// The tensors of an embedding, as far as it has them.
-struct EmbeddingTables {
-  std::optional<uint32_t> tokens;
-  float scale = 1.0f;
-  std::optional<uint32_t> positions;
-  uint32_t position_offset = 0;
-  std::optional<uint32_t> padding_id;
-  std::optional<uint32_t> types;
-};
-
-struct AttentionViews {
-  format::ColumnView query, key;  // both may be absent
-  format::ColumnView value, output;
-};
-
-format::ActivationKind kind_of(Activation activation);
 
 // Weights are read when the writer packs them: the assembler keeps only how.
 class ProgramAssembler {
@@ -48,7 +32,7 @@ class ProgramAssembler {
   uint32_t add_vector(const std::string& name, std::vector<float> values);
   uint32_t add_table(const WeightRef& weight, uint32_t rows);  // its first rows, not packed
   uint32_t add_matrix(const std::string& name, std::vector<MatrixPart> parts);
-  uint32_t add_cache(const CacheShape& shape, uint32_t behind);
+  uint32_t add_cache(const CacheShape& shape, uint32_t lookback);
 
   void add_op(const std::string& name, const format::OpView& body);
   void add_norm(const std::string& name, const NormSpec& norm, const format::ColumnView& input,
@@ -57,21 +41,20 @@ class ProgramAssembler {
                   const format::ColumnView& output, std::vector<MatrixPart> parts);
   void add_product(const std::string& name, const format::ColumnView& input,
                    const format::ColumnView& output, uint32_t matrix);  // of add_matrix
-  void add_embedding(const std::string& name, const EmbeddingTables& tables,
-                     const format::ColumnView& output);
+  void add_embedding(const std::string& name, const format::ColumnView& output,
+                     const EmbeddingParts& parts);
+  void add_attention(const std::string& name, const AttentionParts& parts);
   // Continues the op before where its columns and these lie side by side.
   void add_rope(const std::string& name, const format::ColumnView& input,
                 const format::ColumnView& output, uint32_t heads, uint32_t angles);
-  void add_attention(const std::string& name, const AttentionViews& views, uint32_t heads,
-                     uint32_t cache, uint32_t mask, const std::vector<double>& slopes);
-  // `factor` may be absent; `parameter` is that of a kind that has one.
-  void add_activation(const std::string& name, format::ActivationKind kind, double parameter,
+  // `factor` may be absent; `parameter` is that of a function that has one.
+  void add_activation(const std::string& name, Activation activation, float parameter,
                       const format::ColumnView& input, const format::ColumnView& factor,
                       const format::ColumnView& output);
   void add_sum(const std::string& name, const format::ColumnView& input,
                const format::ColumnView& other, const format::ColumnView& output);
   void add_select(const std::string& name, const format::ColumnView& input,
-                  const format::ColumnView& output, format::SelectKind kind);
+                  const format::ColumnView& output, SelectKind kind);
 
   Program finish();  // places the slots (planner.h)
 

@@ -210,23 +210,23 @@ void record_self_test(AlignedBytes& file, const Program& program) {
   for (const Target target : targets) {
     recordings.push_back(record(runnable, target, tokens.input(test.tokens)));
   }
-  const std::span<std::byte> segment = file.span().subspan(static_cast<size_t>(test.segment.offset),
-                                                           static_cast<size_t>(test.segment.bytes));
+  const std::span<std::byte> segment = file.span().subspan(
+      static_cast<size_t>(test.segment.begin()), static_cast<size_t>(test.segment.bytes()));
   write_segment(segment, format::self_test_layout(reader, test.tokens), tokens, recordings);
 
   format::Footer footer = footer_of(file.span());
-  const format::Segment place(test.segment.offset, test.segment.bytes, crc32c(segment));
+  const format::Segment place(test.segment.offset, test.segment.length, crc32c(segment));
   set_record(metadata_of(file, footer), {place, test.tokens}, footer);
   std::memcpy(file.data() + file.size() - sizeof(footer), &footer, sizeof(footer));
 }
 
 void strip_self_test(AlignedBytes& file) {
   const format::SegmentView test = format::ModelReader(file.span()).self_test().segment;
-  if (test.bytes == 0) return;
+  if (test.length == 0) return;
   format::Footer footer = footer_of(file.span());
-  footer.file_bytes = test.offset + sizeof(footer);
+  footer.file_bytes = test.begin() + sizeof(footer);
   set_record(metadata_of(file, footer), {}, footer);
-  std::memcpy(file.data() + test.offset, &footer, sizeof(footer));
+  std::memcpy(file.data() + test.begin(), &footer, sizeof(footer));
   file.shorten(static_cast<size_t>(footer.file_bytes));
 }
 

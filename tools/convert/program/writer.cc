@@ -3,8 +3,8 @@
 // does not depend on their values: it is built as a draft to derive them, and once more with them.
 #include "convert/program/writer.h"
 
-#include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "arenite/version.h"
 #include "convert/files/error.h"
@@ -29,25 +29,23 @@ struct SegmentPlan {
   uint64_t bytes = 0;
   uint64_t offset = 0;
   uint32_t crc32c = 0;
-  ArenaFormula formula;
+  ArenaFormula formula = {};
 };
 
-uint64_t align(uint64_t offset) { return round_up(offset, format::kSegmentAlignment).value(); }
+uint64_t align(uint64_t offset) { return round_up(offset, format::kSegmentUnit).value(); }
 
 SegmentPlan plan_segment(const Program& program, Target target) {
-  SegmentPlan segment{target, packing_of(target), {}, 0, 0, 0, {}};
+  SegmentPlan segment{target, packing_of(target, TensorType::kF32), {}};
   for (const ProgramTensor& tensor : program.tensors) {
     const Checked bytes = format::stored_bytes(tensor.shape(), segment.packing);
     if (!bytes.ok()) throw InputError("tensor {} is too large to pack", quote(tensor.name));
     segment.tensor_offsets.push_back(segment.bytes);
     segment.bytes = align(segment.bytes + bytes.value());
   }
-  segment.bytes += kReadAheadBytes;
-  std::vector<uint32_t> behind;
-  for (const ProgramCache& cache : program.caches) behind.push_back(cache.behind);
-  std::sort(behind.begin(), behind.end());
-  behind.erase(std::unique(behind.begin(), behind.end()), behind.end());
-  const size_t groups = behind.size();
+  segment.bytes = align(segment.bytes + kReadAheadBytes);
+  std::set<uint32_t> lookbacks;
+  for (const format::CacheView& cache : program.caches) lookbacks.insert(cache.lookback);
+  const size_t groups = lookbacks.size();
   if (groups > kCacheGroupsMax) {
     throw InputError("the layers have {} different sliding windows: a file holds at most {}",
                      groups, kCacheGroupsMax);
@@ -56,200 +54,122 @@ SegmentPlan plan_segment(const Program& program, Target target) {
   return segment;
 }
 
-format::View view(const format::ColumnView& columns) {
-  return {columns.slot, columns.column, columns.width};
+// The list of the schema's records that plain structs of the same bytes (format/reader.h) make.
+template <typename Record, typename T>
+auto write_records(fb::FlatBufferBuilder& builder, const std::vector<T>& records) {
+  static_assert(sizeof(T) == sizeof(Record) && std::is_trivially_copyable_v<T>);
+  return builder.CreateVectorOfStructs(reinterpret_cast<const Record*>(records.data()),
+                                       records.size());
 }
 
-// Null where the view is absent.
-class OptionalView {
- public:
-  explicit OptionalView(const format::ColumnView& columns)
-      : view_(view(columns)), present_(columns.width != 0) {}
-  const format::View* get() const { return present_ ? &view_ : nullptr; }
+// A count of kSegmentUnit bytes. REQUIRES: a multiple of it.
+uint32_t units(uint64_t bytes) {
+  const uint64_t count = bytes / format::kSegmentUnit;
+  if (count > UINT32_MAX) {
+    throw InputError("the model takes {} bytes: a file holds at most 256 GB", bytes);
+  }
+  return static_cast<uint32_t>(count);
+}
 
- private:
-  format::View view_;
-  bool present_;
+void append(std::vector<uint32_t>& words, const void* values, size_t bytes) {
+  const size_t begin = words.size();
+  words.resize(begin + (bytes + sizeof(uint32_t) - 1) / sizeof(uint32_t));
+  std::memcpy(words.data() + begin, values, bytes);
+}
+
+// The headers of all masks; their lists follow each other in `words`.
+std::vector<format::MaskRecord> mask_records(const std::vector<CompiledMask>& masks,
+                                             std::vector<uint32_t>& words) {
+  std::vector<format::MaskRecord> records;
+  for (const CompiledMask& mask : masks) {
+    const size_t begin = words.size();
+    const auto add = [&](const auto& list) {
+      if (!list.empty()) append(words, list.data(), list.size() * sizeof(list[0]));
+    };
+    add(mask.values);
+    add(mask.map);
+    add(mask.row_begin);
+    add(mask.row_end);
+    add(mask.bits);
+    records.push_back({static_cast<uint32_t>(mask.kind), mask.positions, mask.behind, mask.ahead,
+                       static_cast<uint32_t>(begin), static_cast<uint32_t>(words.size() - begin)});
+  }
+  return records;
+}
+
+// What the metadata says of all targets, each list one target after the other.
+struct PackedLists {
+  std::vector<format::PackedView> packed;
+  std::vector<uint32_t> tensor_offsets;
+  std::vector<format::CacheGroup> cache_groups;
 };
 
-// The body of an op, and the kind that the union stores beside it.
-struct OpBody {
-  format::Body kind;
-  fb::Offset<void> body;
-};
-
-OpBody write_attention(fb::FlatBufferBuilder& builder, const format::AttentionOp& op) {
-  const format::View value = view(op.value);
-  const format::View output = view(op.output);
-  return {format::Body::Attention,
-          format::CreateAttention(builder, OptionalView(op.query).get(), OptionalView(op.key).get(),
-                                  &value, &output, op.heads, op.cache, op.mask)
-              .Union()};
-}
-
-OpBody write_embedding(fb::FlatBufferBuilder& builder, const format::EmbeddingOp& op) {
-  const format::View output = view(op.output);
-  return {format::Body::Embedding,
-          format::CreateEmbedding(builder, &output, op.tokens, op.positions, op.position_offset,
-                                  op.scale, op.types, op.padding_id)
-              .Union()};
-}
-
-OpBody write_norm(fb::FlatBufferBuilder& builder, const format::NormOp& op) {
-  const format::View input = view(op.input);
-  const format::View output = view(op.output);
-  return {format::Body::Norm,
-          format::CreateNorm(builder, &input, &output, static_cast<uint8_t>(op.kind), op.groups,
-                             op.epsilon, op.gain, op.bias)
-              .Union()};
-}
-
-OpBody write_activation(fb::FlatBufferBuilder& builder, const format::ActivationOp& op) {
-  const format::View target = view(op.target);
-  return {format::Body::Activation,
-          format::CreateActivation(builder, &target, OptionalView(op.factor).get(),
-                                   static_cast<uint8_t>(op.kind), op.cap)
-              .Union()};
-}
-
-// The two views of an op are in the order of its fields in the file.
-template <typename Create, typename... Rest>
-fb::Offset<void> write_two(fb::FlatBufferBuilder& builder, Create create,
-                           const format::ColumnView& first, const format::ColumnView& second,
-                           Rest... rest) {
-  const format::View views[] = {view(first), view(second)};
-  return create(builder, &views[0], &views[1], rest...).Union();
-}
-
-OpBody write_body(fb::FlatBufferBuilder& builder, const format::OpView& op) {
-  using format::Body;
-  using format::OpKind;
-  switch (op.kind) {
-    case OpKind::kLinear:
-      return {Body::Linear, write_two(builder, format::CreateLinear, op.linear.input,
-                                      op.linear.output, op.linear.tensor)};
-    case OpKind::kAttention:
-      return write_attention(builder, op.attention);
-    case OpKind::kEmbedding:
-      return write_embedding(builder, op.embedding);
-    case OpKind::kNorm:
-      return write_norm(builder, op.norm);
-    case OpKind::kRope: {
-      const format::View target = view(op.rope.target);
-      return {Body::Rope,
-              format::CreateRope(builder, &target, op.rope.heads, op.rope.angles).Union()};
+PackedLists packed_lists(const std::vector<SegmentPlan>& segments) {
+  PackedLists lists;
+  for (const SegmentPlan& segment : segments) {
+    const ArenaFormula& formula = segment.formula;
+    lists.packed.push_back({static_cast<uint32_t>(segment.target),
+                            {units(segment.offset), units(segment.bytes), segment.crc32c},
+                            {formula.activation_bytes_per_token,
+                             formula.activation_bytes_per_output, formula.scratch_bytes_per_token,
+                             formula.scratch_bytes_per_thread, formula.nr, formula.score_rows}});
+    for (const uint64_t offset : segment.tensor_offsets) {
+      lists.tensor_offsets.push_back(units(offset));
     }
-    case OpKind::kActivation:
-      return write_activation(builder, op.activation);
-    case OpKind::kAdd:
-      return {Body::Add, write_two(builder, format::CreateAdd, op.add.target, op.add.other)};
-    case OpKind::kSelect:
-      return {Body::Select, write_two(builder, format::CreateSelect, op.select.input,
-                                      op.select.output, static_cast<uint8_t>(op.select.kind))};
-    case OpKind::kNone:
-      break;
-  }
-  throw std::logic_error("an op of no kind: this is a bug");
-}
-
-fb::Offset<format::Op> write_op(fb::FlatBufferBuilder& builder, const ProgramOp& op) {
-  const auto name = builder.CreateString(op.name);
-  const OpBody body = write_body(builder, op.body);
-  return format::CreateOp(builder, name, body.kind, body.body);
-}
-
-fb::Offset<format::Mask> write_mask(fb::FlatBufferBuilder& builder, const CompiledMask& mask) {
-  switch (mask.kind) {
-    case MaskKind::kBand:
-      break;
-    case MaskKind::kStrip: {
-      const auto values = builder.CreateVector(mask.values);
-      const auto body = format::CreateStripMask(builder, mask.behind, mask.ahead, values);
-      return format::CreateMask(builder, mask.positions, format::MaskBody::StripMask, body.Union());
-    }
-    case MaskKind::kTiles: {
-      const auto map = builder.CreateVector(mask.map);
-      const auto bits = builder.CreateVector(mask.bits);
-      const auto begin = builder.CreateVector(mask.row_begin);
-      const auto end = builder.CreateVector(mask.row_end);
-      const auto body = format::CreateTileMask(builder, map, bits, begin, end);
-      return format::CreateMask(builder, mask.positions, format::MaskBody::TileMask, body.Union());
+    for (uint32_t i = 0; i < formula.group_count; ++i) {
+      const CacheGroup& group = formula.groups[i];
+      lists.cache_groups.emplace_back(group.lookback, static_cast<uint32_t>(group.kv_type),
+                                      group.bytes_per_panel, group.bytes_per_page,
+                                      group.scratch_bytes_per_thread);
     }
   }
-  const auto body = format::CreateBandMask(builder, mask.behind, mask.ahead);
-  return format::CreateMask(builder, mask.positions, format::MaskBody::BandMask, body.Union());
-}
-
-fb::Offset<format::Packed> write_packed(fb::FlatBufferBuilder& builder,
-                                        const SegmentPlan& segment) {
-  const ArenaFormula& formula = segment.formula;
-  const format::ArenaFormula stored(formula.activation_bytes_per_token,
-                                    formula.activation_bytes_per_output, formula.nr,
-                                    formula.score_rows);
-  std::vector<format::CacheGroup> groups;
-  for (uint32_t i = 0; i < formula.group_count; ++i) {
-    const CacheGroup& group = formula.groups[i];
-    groups.emplace_back(group.behind, group.bytes_per_panel, group.bytes_per_page);
-  }
-  const format::Segment place(segment.offset, segment.bytes, segment.crc32c);
-  const auto offsets = builder.CreateVector(segment.tensor_offsets);
-  const auto groups_at = builder.CreateVectorOfStructs(groups);
-  return format::CreatePacked(builder, static_cast<uint8_t>(segment.target), segment.packing.nr,
-                              segment.packing.mr, &place, offsets, &stored, groups_at);
+  return lists;
 }
 
 fb::DetachedBuffer build_metadata(const Program& program, const std::vector<SegmentPlan>& segments,
                                   const format::SelfTest& self_test) {
   fb::FlatBufferBuilder builder;
   builder.ForceDefaults(true);  // the size must not depend on values being zero
-  std::vector<format::Slot> slots;
-  for (const format::SlotView& slot : program.slots) {
-    slots.emplace_back(slot.width, slot.column, slot.first_op, slot.last_op,
-                       slot.per_output ? 1 : 0);
+  std::vector<format::OpView> ops;
+  std::vector<std::string> op_names;
+  for (const ProgramOp& op : program.ops) {
+    ops.push_back(op.body);
+    op_names.push_back(op.name);
   }
-  std::vector<fb::Offset<format::Op>> ops;
-  for (const ProgramOp& op : program.ops) ops.push_back(write_op(builder, op));
-  std::vector<format::Tensor> tensors;
-  std::vector<fb::Offset<fb::String>> tensor_names;
+  std::vector<format::TensorShape> tensors;
+  std::vector<std::string> tensor_names;
   for (const ProgramTensor& tensor : program.tensors) {
-    tensors.emplace_back(tensor.outputs, tensor.inputs, static_cast<uint32_t>(tensor.layout));
-    tensor_names.push_back(builder.CreateString(tensor.name));
+    tensors.push_back(tensor.shape());
+    tensor_names.push_back(tensor.name);
   }
-  std::vector<format::Cache> caches;
-  for (const ProgramCache& cache : program.caches) {
-    caches.emplace_back(cache.shape.kv_heads, cache.shape.head_dim, cache.shape.value_dim,
-                        cache.behind);
-  }
-  std::vector<format::HiddenState> hidden_states;
-  for (const format::HiddenStateView& state : program.hidden_states) {
-    hidden_states.emplace_back(state.op, view(state.view));
-  }
-  std::vector<fb::Offset<format::Mask>> masks;
-  for (const CompiledMask& mask : program.masks) masks.push_back(write_mask(builder, mask));
-  std::vector<fb::Offset<format::Packed>> packed;
-  for (const SegmentPlan& segment : segments) {
-    packed.push_back(write_packed(builder, segment));
-  }
+  std::vector<uint32_t> mask_words;
+  const std::vector<format::MaskRecord> masks = mask_records(program.masks, mask_words);
+  const PackedLists lists = packed_lists(segments);
+
   fb::Offset<format::Tokenizer> tokenizer;
   if (program.tokenizer) tokenizer = write_tokenizer(builder, *program.tokenizer);
-  const auto labels_at = builder.CreateVectorOfStrings(program.labels);
   const auto producer = builder.CreateString(std::string("arenite ") + version());
   const auto name = builder.CreateString(program.name);
   const auto architecture = builder.CreateString(program.architecture);
-  const auto slots_at = builder.CreateVectorOfStructs(slots);
-  const auto ops_at = builder.CreateVector(ops);
-  const auto tensors_at = builder.CreateVectorOfStructs(tensors);
-  const auto names_at = builder.CreateVector(tensor_names);
-  const auto caches_at = builder.CreateVectorOfStructs(caches);
-  const auto masks_at = builder.CreateVector(masks);
-  const auto packed_at = builder.CreateVector(packed);
-  const auto states_at = builder.CreateVectorOfStructs(hidden_states);
-  builder.Finish(
-      format::CreateModel(builder, producer, name, architecture, program.positions_max,
-                          program.input_slot, program.output_slot, slots_at, ops_at, tensors_at,
-                          names_at, caches_at, masks_at, packed_at, program.vocab_size, states_at,
-                          tokenizer, labels_at, &self_test),
-      format::ModelIdentifier());
+  const auto slots = write_records<format::Slot>(builder, program.slots);
+  const auto ops_at = write_records<format::Op>(builder, ops);
+  const auto op_names_at = builder.CreateVectorOfStrings(op_names);
+  const auto tensors_at = write_records<format::Tensor>(builder, tensors);
+  const auto tensor_names_at = builder.CreateVectorOfStrings(tensor_names);
+  const auto caches = write_records<format::Cache>(builder, program.caches);
+  const auto masks_at = write_records<format::Mask>(builder, masks);
+  const auto mask_words_at = builder.CreateVector(mask_words);
+  const auto hidden_states = write_records<format::HiddenState>(builder, program.hidden_states);
+  const auto packed = write_records<format::Packed>(builder, lists.packed);
+  const auto offsets = builder.CreateVector(lists.tensor_offsets);
+  const auto groups = builder.CreateVectorOfStructs(lists.cache_groups);
+  const auto labels = builder.CreateVectorOfStrings(program.labels);
+  builder.Finish(format::CreateModel(builder, producer, name, architecture, program.positions_max,
+                                     program.vocab_size, program.input_slot, program.output_slot,
+                                     slots, ops_at, op_names_at, tensors_at, tensor_names_at,
+                                     caches, masks_at, mask_words_at, hidden_states, packed,
+                                     offsets, groups, labels, &self_test, tokenizer),
+                 format::ModelIdentifier());
   return builder.Release();
 }
 
@@ -284,17 +204,17 @@ AlignedBytes write_model(const Program& program, const std::vector<Target>& targ
   uint64_t end = align(metadata_bytes);
   for (SegmentPlan& segment : segments) {
     segment.offset = end;
-    end = align(end + segment.bytes);
-    if (!format::derive_formula(reader, segment.packing, segment.formula)) {
-      throw InputError("the model is too large: its arena overflows 64 bits");
+    end += segment.bytes;
+    if (!format::derive_formula(reader, segment.target, segment.formula)) {
+      throw InputError("the model is too large: its arena takes 4 GB or more for each token");
     }
   }
   format::SelfTest self_test;
   if (self_test_tokens != 0) {
     const uint64_t bytes = format::self_test_layout(reader, self_test_tokens).bytes;
     const std::vector<std::byte> zeros(static_cast<size_t>(bytes));
-    self_test = {format::Segment(end, bytes, crc32c(zeros)), self_test_tokens};
-    end = align(end + bytes);
+    self_test = {format::Segment(units(end), units(bytes), crc32c(zeros)), self_test_tokens};
+    end += bytes;
   }
 
   if (end > PTRDIFF_MAX - sizeof(format::Footer)) {

@@ -28,22 +28,8 @@ const char* name(PoolingChoice choice) {
   return "";
 }
 
-const char* name(Activation activation) {
-  switch (activation) {
-    case Activation::kGeluErf:
-      return "gelu";
-    case Activation::kGeluTanh:
-      return "gelu_tanh";
-    case Activation::kSilu:
-      return "silu";
-    case Activation::kRelu:
-      return "relu";
-    case Activation::kTanh:
-      return "tanh";
-    case Activation::kSigmoid:
-      return "sigmoid";
-  }
-  return "";
+const char* option_name(Activation activation) {
+  return activation == Activation::kGeluErf ? "gelu" : arenite::name(activation);
 }
 
 std::string option_text(MaskChoice mask, uint32_t window) {

@@ -51,8 +51,8 @@ struct ModelOptions {
   bool ask_for_module() const { return module || features != 0 || mask_ones; }
 };
 
-const char* name(PoolingChoice choice);   // as options and configs write it: "pooler"
-const char* name(Activation activation);  // as the option writes it: "gelu_tanh"
+const char* name(PoolingChoice choice);          // as options and configs write it: "pooler"
+const char* option_name(Activation activation);  // as the option writes it: "gelu_tanh"
 
 // The option that chooses this mask: "--window 8".
 std::string option_text(MaskChoice mask, uint32_t window);

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "core/op_kinds.h"
+
 namespace arenite::convert {
 
 // Readers refuse sizes beyond these, so that products stay far from overflow and a config that lies
@@ -37,8 +39,6 @@ struct LinearSpec {
   uint32_t inputs() const { return weight.columns; }
 };
 
-enum class NormKind { kLayer, kRms };
-
 // layer: (x - mean) / sqrt(variance + epsilon) * gain + bias
 // rms:   x / sqrt(mean of squares + epsilon) * gain, or * (1 + gain)
 struct NormSpec {
@@ -49,9 +49,6 @@ struct NormSpec {
   double epsilon = 0.0;
   bool gain_plus_one = false;
 };
-
-// kTanh and kSigmoid are those of heads.
-enum class Activation { kGeluErf, kGeluTanh, kSilu, kRelu, kTanh, kSigmoid };
 
 // What a conversion rests on besides the tensors. For people.
 struct Account {
@@ -147,11 +144,6 @@ struct EncoderLayerSpec {
   NormSpec mlp_norm;
 };
 
-// What becomes of a sequence's rows: all of them, that of its first token or the last one, or one
-// row made of all. kMeanSqrtLength is their sum by the square root of their number; in
-// kWeightedMean a row weighs as much as its position, counted from 1.
-enum class Pooling { kNone, kFirst, kMean, kMax, kMeanSqrtLength, kWeightedMean, kLast };
-
 // One step of a head, of the parts that it has, in this order.
 struct HeadStepSpec {
   std::optional<LinearSpec> linear{};  // x weight^T + bias
@@ -195,11 +187,11 @@ struct EncoderSpec {
   std::vector<EncoderLayerSpec> layers;
   std::optional<NormSpec> final_norm;
 
-  Pooling pooling = Pooling::kNone;
-  std::vector<Pooling> more_pooling;  // whose rows stand behind, side by side; none are kNone
-  std::vector<HeadStepSpec> head;     // of each row that pooling gives out
-  std::vector<std::string> labels;    // of the classes given out; empty: none, or not named
-  Account account;                    // of a state dict
+  SelectKind pooling = SelectKind::kAsAsked;
+  std::vector<SelectKind> more_pooling;  // whose rows stand behind, side by side; none are kNone
+  std::vector<HeadStepSpec> head;        // of each row that pooling gives out
+  std::vector<std::string> labels;       // of the classes given out; empty: none, or not named
+  Account account;                       // of a state dict
 };
 
 // How wide the rows are that pooling gives out, and those of the whole model.

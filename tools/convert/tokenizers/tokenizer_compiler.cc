@@ -127,12 +127,6 @@ FoldTable fold_table(const TokenizerSpec& spec) {
   return table;
 }
 
-// Absent where it is empty.
-template <typename T>
-fb::Offset<fb::Vector<T>> list(fb::FlatBufferBuilder& builder, const std::vector<T>& values) {
-  return values.empty() ? 0 : builder.CreateVector(values);
-}
-
 std::string fate_of_unknown(const TokenizerSpec& spec) {
   switch (spec.unknown) {
     case format::Unknown::kRefuse:
@@ -212,28 +206,28 @@ fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,
   const MergeTable merges = merge_table(spec);
   const FoldTable folds = fold_table(spec);
 
-  const auto ends_at = list(builder, spec.ends);
+  const auto ends_at = builder.CreateVector(spec.ends);
   const auto offsets_at = builder.CreateVector(offsets);
   const auto bytes_at =
       builder.CreateVector(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-  const auto byte_tokens_at = list(builder, spec.byte_tokens);
-  const auto characters_at = list(builder, characters);
-  const auto character_tokens_at = list(builder, character_tokens);
-  const auto begin_at = list(builder, merges.begin);
-  const auto rights_at = list(builder, merges.rights);
-  const auto ranks_at = list(builder, merges.ranks);
-  const auto tokens_at = list(builder, merges.tokens);
-  const auto whole_at = list(builder, spec.whole_tokens);
-  const auto specials_at = list(builder, specials);
-  const auto special_flags_at = list(builder, special_flags);
-  const auto special_order_at = list(builder, special_order);
-  const auto letters_at = list(builder, spec.letters);
-  const auto numbers_at = list(builder, spec.numbers);
-  const auto dropped_at = list(builder, spec.dropped);
-  const auto punctuation_at = list(builder, spec.punctuation);
-  const auto fold_from_at = list(builder, folds.from);
-  const auto fold_to_at = list(builder, folds.to);
-  const auto fold_sequences_at = list(builder, folds.sequences);
+  const auto byte_tokens_at = builder.CreateVector(spec.byte_tokens);
+  const auto characters_at = builder.CreateVector(characters);
+  const auto character_tokens_at = builder.CreateVector(character_tokens);
+  const auto begin_at = builder.CreateVector(merges.begin);
+  const auto rights_at = builder.CreateVector(merges.rights);
+  const auto ranks_at = builder.CreateVector(merges.ranks);
+  const auto tokens_at = builder.CreateVector(merges.tokens);
+  const auto whole_at = builder.CreateVector(spec.whole_tokens);
+  const auto specials_at = builder.CreateVector(specials);
+  const auto special_flags_at = builder.CreateVector(special_flags);
+  const auto special_order_at = builder.CreateVector(special_order);
+  const auto letters_at = builder.CreateVector(spec.letters);
+  const auto numbers_at = builder.CreateVector(spec.numbers);
+  const auto dropped_at = builder.CreateVector(spec.dropped);
+  const auto punctuation_at = builder.CreateVector(spec.punctuation);
+  const auto fold_from_at = builder.CreateVector(folds.from);
+  const auto fold_to_at = builder.CreateVector(folds.to);
+  const auto fold_sequences_at = builder.CreateVector(folds.sequences);
   return format::CreateTokenizer(
       builder, static_cast<uint8_t>(spec.kind), static_cast<uint8_t>(spec.pattern),
       static_cast<uint8_t>(spec.prefix), static_cast<uint8_t>(spec.unknown), spec.flags, spec.bos,

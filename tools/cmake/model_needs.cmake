@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ARENITE_MODEL: what of the runtime its models need, and which kernel sets.
 #
-# Sets arenite_model_kernel_sets, and writes arenite_features.h for runtime/core/features.h.
+# Sets arenite_model_kernel_sets, and writes arenite_needs.h for runtime/core/needs.h.
 
 set(ARENITE_MODEL "" CACHE STRING
   "Model files, separated by semicolons: only what they need is linked; empty: everything")
@@ -68,15 +68,15 @@ if(ARENITE_MODEL)
   list(JOIN arenite_model_needs "\",\n    \"" names)
   set(names "\"${names}\"")
 endif()
-set(arenite_features_dir "${PROJECT_BINARY_DIR}/features")
-file(CONFIGURE OUTPUT "${arenite_features_dir}/arenite_features.h" @ONLY CONTENT
+set(arenite_needs_dir "${PROJECT_BINARY_DIR}/needs")
+file(CONFIGURE OUTPUT "${arenite_needs_dir}/arenite_needs.h" @ONLY CONTENT
 "// Made by CMake: what the models of ARENITE_MODEL need.
 #pragma once
 
 namespace arenite {
 
 inline constexpr bool kEverythingLinked = @everything@;
-inline constexpr const char* kLinkedFeatures[] = {
+inline constexpr const char* kLinkedNeeds[] = {
     @names@};
 
 }  // namespace arenite

@@ -5,19 +5,19 @@
 namespace arenite {
 
 // A string literal, known when the program is compiled; or nothing, which is then not even passed.
-class Words {
+class Message {
  public:
 #if defined(ARENITE_NO_MESSAGES)
-  consteval Words(const char*) {}  // NOLINT: implicit
-  static constexpr Words of(const char*) { return ""; }
+  consteval Message(const char*) {}  // NOLINT: implicit
+  static constexpr Message of(const char*) { return ""; }
   constexpr operator const char*() const { return nullptr; }
 #else
-  consteval Words(const char* literal) : text_(literal) {}  // NOLINT: implicit
+  consteval Message(const char* literal) : text_(literal) {}  // NOLINT: implicit
   // The same for a literal out of a table.
-  static constexpr Words of(const char* literal) {
-    Words words("");
-    words.text_ = literal;
-    return words;
+  static constexpr Message of(const char* literal) {
+    Message message("");
+    message.text_ = literal;
+    return message;
   }
   constexpr operator const char*() const { return text_; }
 

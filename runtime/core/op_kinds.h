@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kinds of norms, activations and selections, once for the ops, the file and the converter.
+// Their numbers are those of the file; names are what `arenite inspect` and the features call them.
+#pragma once
+
+#include <cstdint>
+
+namespace arenite {
+
+enum class NormKind : uint8_t {
+  kLayer,   // (x - mean) / sqrt(mean((x - mean)^2) + epsilon)
+  kRms,     // x / sqrt(mean(x^2) + epsilon)
+  kLength,  // x / max(sqrt(sum(x^2)), epsilon)
+};
+inline constexpr NormKind kLastNormKind = NormKind::kLength;
+inline constexpr const char* kNormNames[] = {"layer", "rms", "length"};
+
+enum class Activation : uint8_t {
+  kRelu,      // max(x, 0)
+  kGeluErf,   // x (1 + erf(x / sqrt(2))) / 2
+  kGeluTanh,  // x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
+  kSilu,      // x sigmoid(x)
+  kSoftCap,   // parameter tanh(x / parameter)
+  kTanh,      // tanh(x)
+  kSigmoid,   // 1 / (1 + exp(-x))
+  kScale,     // parameter x
+};
+inline constexpr Activation kLastActivation = Activation::kScale;
+inline constexpr const char* kActivationNames[] = {"relu",     "gelu_erf", "gelu_tanh", "silu",
+                                                   "soft_cap", "tanh",     "sigmoid",   "scale"};
+
+constexpr bool has_parameter(Activation kind) {
+  return kind == Activation::kSoftCap || kind == Activation::kScale;
+}
+
+// The rows that a call gives out: as the session asks, or one for each sequence.
+enum class SelectKind : uint8_t {
+  kAsAsked,
+  kFirst,
+  kMean,
+  kMax,             // of each column
+  kMeanSqrtLength,  // the sum by the square root of the number of rows
+  kWeightedMean,    // each row weighs as much as its position, counted from 1
+  kLast,
+};
+inline constexpr SelectKind kLastSelectKind = SelectKind::kLast;
+inline constexpr const char* kSelectNames[] = {"as_asked",         "first",         "mean", "max",
+                                               "mean_sqrt_length", "weighted_mean", "last"};
+
+constexpr bool makes_a_row_of_several(SelectKind kind) {
+  return kind >= SelectKind::kMean && kind <= SelectKind::kWeightedMean;
+}
+
+// REQUIRES: a kind of the list.
+constexpr const char* name(NormKind kind) { return kNormNames[static_cast<uint32_t>(kind)]; }
+constexpr const char* name(Activation kind) {
+  return kActivationNames[static_cast<uint32_t>(kind)];
+}
+constexpr const char* name(SelectKind kind) { return kSelectNames[static_cast<uint32_t>(kind)]; }
+
+}  // namespace arenite

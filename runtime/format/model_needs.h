@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What of the runtime a model needs.
+#pragma once
+
+#include "core/needs.h"
+#include "format/reader.h"
+#include "format/tokenizer_reader.h"
+
+namespace arenite::format {
+
+// The need number `index` of a list of as many that begins with `first`.
+constexpr Need need_of(Need first, uint32_t index) {
+  return static_cast<Need>(static_cast<uint32_t>(first) + index);
+}
+
+// The function that an op is, of those in its row.
+inline uint32_t function_of(const OpView& op) {
+  return row_of(op.kind).functions == 1 ? 0 : op.numbers[0];
+}
+
+// Calls visit(need, index) for all that running a file takes, once for each op, mask and tokenizer
+// that takes it, until it returns false; `index` is of that op or mask. Kinds that are not known
+// are passed over. Returns false if `visit` did.
+// REQUIRES: the bytes passed FlatBuffers' structural verification (verify.h).
+template <typename Visit>
+bool for_each_need(std::span<const std::byte> file, Visit visit) {
+  const ModelReader model(file);
+  for (uint32_t i = 0; i < model.ops(); ++i) {
+    const OpView& op = model.op(i);
+    if (!known(op.kind) || function_of(op) >= row_of(op.kind).functions) continue;
+    if (!visit(need_of(row_of(op.kind).need, function_of(op)), i)) return false;
+  }
+  for (uint32_t i = 0; i < model.masks(); ++i) {
+    const uint32_t kind = model.mask_record(i).kind;
+    if (kind == static_cast<uint32_t>(MaskKind::kStrip) && !visit(Need::kStripMask, i))
+      return false;
+    if (kind == static_cast<uint32_t>(MaskKind::kTiles) && !visit(Need::kTileMask, i)) return false;
+  }
+  if (!has_tokenizer(file)) return true;
+  const uint32_t kind = static_cast<uint32_t>(tokenizer_kind(file));
+  return kind >= kTokenizerKinds || visit(need_of(Need::kBytePairs, kind), 0);
+}
+
+}  // namespace arenite::format

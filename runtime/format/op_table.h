@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one table of ops: what the record of each kind holds. Reader, verifier, needs, planner,
+// self-test and `arenite inspect` go by it; runtime/DESIGN.md says what else makes an op.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+
+#include "core/message.h"
+#include "core/needs.h"
+#include "core/op_kinds.h"
+
+namespace arenite::format {
+
+// Columns [column, column + width) of a slot; width 0: absent.
+struct ColumnView {
+  uint32_t slot = 0;
+  uint32_t column = 0;
+  uint32_t width = 0;
+
+  friend constexpr bool operator==(const ColumnView&, const ColumnView&) = default;
+};
+
+enum class OpKind : uint32_t {
+  kLinear,
+  kAttention,
+  kEmbedding,
+  kNorm,
+  kRope,
+  kActivation,
+  kAdd,
+  kSelect,
+};
+inline constexpr uint32_t kOpKinds = 8;
+
+// Places of an op's operands: what it reads comes first, what it makes last.
+enum Operand : uint8_t {
+  kInput = 0,
+  kOther = 1,
+  kOutput = 3,
+  kFactor = 1,  // of an activation
+  kQuery = 0,   // of attention
+  kKey = 1,
+  kValue = 2,
+};
+inline constexpr uint32_t kOperands = 4;
+
+// Places of an op's numbers.
+struct LinearOp {
+  enum Number : uint8_t { kTensor };
+};
+struct AttentionOp {
+  enum Number : uint8_t { kHeads, kCache, kMask };
+};
+struct EmbeddingOp {
+  enum Number : uint8_t { kTokens, kPositions, kTypes, kPositionOffset, kPaddingId };
+  enum Real : uint8_t { kScale };
+};
+struct NormOp {
+  enum Number : uint8_t { kKind, kGroups, kGain, kBias };
+  enum Real : uint8_t { kEpsilon };
+};
+struct RopeOp {
+  enum Number : uint8_t { kHeads, kAngles };
+};
+struct ActivationOp {
+  enum Number : uint8_t { kKind };
+  enum Real : uint8_t { kParameter };
+};
+struct SelectOp {
+  enum Number : uint8_t { kKind };
+};
+inline constexpr uint32_t kOpNumbers = 6;
+inline constexpr uint32_t kOpReals = 2;
+
+// A number that names nothing: no tensor, no token.
+inline constexpr uint32_t kAbsent = UINT32_MAX;
+
+// An op, as its record in the file lies there. What an op does not have is zero.
+struct OpView {
+  OpKind kind = OpKind::kLinear;
+  ColumnView views[kOperands] = {};
+  uint32_t numbers[kOpNumbers] = {};
+  float reals[kOpReals] = {};
+
+  // The number that says which of several functions the op is.
+  template <typename Kind, typename Number>
+  constexpr Kind choice(Number number) const {
+    return static_cast<Kind>(numbers[number]);
+  }
+};
+
+// How an op uses columns. kWrite fills columns that held nothing; kUpdate may also change the
+// input's in place, where both are the same columns.
+enum class Access : uint8_t { kNone, kRead, kWrite, kUpdate };
+
+enum class NumberType : uint8_t {
+  kNone,
+  kCount,
+  kChoice,  // one of as many functions as the op has
+  kMatrix,  // a tensor of layout gemm
+  kVector,  // a tensor of one plain row
+  kRows,    // a tensor of plain rows, one for each position or type of a token
+  kTable,   // a tensor of either layout, with a row for each token of the vocabulary
+  kCache,
+  kMask,
+};
+
+constexpr bool is_tensor(NumberType type) {
+  return type >= NumberType::kMatrix && type <= NumberType::kTable;
+}
+
+enum class RealType : uint8_t { kNone, kFinite, kPositive };
+
+// Which rows the operands of an op have: all the same, one for each token, or, of the output, one
+// for each that the call gives out.
+enum class Rows : uint8_t { kSame, kOfTokens, kSelected };
+
+// What an op asks for beside its operands: rows of scores for each thread.
+enum class Scratch : uint8_t { kNone, kScores };
+
+// An operand may then have no width, a number be kAbsent.
+inline constexpr bool kOptional = true;
+
+struct OperandRow {
+  Message field = "";  // for messages; what follows the dot is the operand's name
+  Access access = Access::kNone;
+  bool optional = false;
+};
+
+struct NumberRow {
+  Message field = "";
+  NumberType type = NumberType::kNone;
+  bool optional = false;
+};
+
+struct RealRow {
+  Message field = "";
+  RealType type = RealType::kNone;
+};
+
+struct OpRow {
+  OpKind kind;
+  Message name = "";
+  Need need;  // of the op; or of the first of its functions, the others following it
+  uint8_t functions = 1;
+  Rows rows = Rows::kSame;
+  Scratch scratch = Scratch::kNone;
+  OperandRow operands[kOperands];
+  NumberRow numbers[kOpNumbers] = {};
+  RealRow reals[kOpReals] = {};
+};
+
+inline constexpr OpRow kOps[kOpKinds] = {
+    {.kind = OpKind::kLinear,
+     .name = "linear",
+     .need = Need::kLinear,
+     .operands = {{"linear.input", Access::kRead}, {}, {}, {"linear.output", Access::kWrite}},
+     .numbers = {{"linear.tensor", NumberType::kMatrix}}},
+    {.kind = OpKind::kAttention,
+     .name = "attention",
+     .need = Need::kAttention,
+     .rows = Rows::kOfTokens,
+     .scratch = Scratch::kScores,
+     .operands = {{"attention.query", Access::kRead, kOptional},
+                  {"attention.key", Access::kRead, kOptional},
+                  {"attention.value", Access::kRead},
+                  {"attention.output", Access::kWrite}},
+     .numbers = {{"attention.heads", NumberType::kCount},
+                 {"attention.cache", NumberType::kCache},
+                 {"attention.mask", NumberType::kMask}}},
+    {.kind = OpKind::kEmbedding,
+     .name = "embedding",
+     .need = Need::kEmbedding,
+     .rows = Rows::kOfTokens,
+     .operands = {{}, {}, {}, {"embedding.output", Access::kWrite}},
+     .numbers = {{"embedding.tokens", NumberType::kTable, kOptional},
+                 {"embedding.positions", NumberType::kRows, kOptional},
+                 {"embedding.types", NumberType::kRows, kOptional},
+                 {"embedding.position_offset", NumberType::kCount},
+                 {"embedding.padding_id", NumberType::kCount, kOptional}},
+     .reals = {{"embedding.scale", RealType::kFinite}}},
+    {.kind = OpKind::kNorm,
+     .name = "norm",
+     .need = Need::kLayerNorm,
+     .functions = std::size(kNormNames),
+     .operands = {{"norm.input", Access::kRead}, {}, {}, {"norm.output", Access::kUpdate}},
+     .numbers = {{"norm.norm", NumberType::kChoice},
+                 {"norm.groups", NumberType::kCount},
+                 {"norm.gain", NumberType::kVector, kOptional},
+                 {"norm.bias", NumberType::kVector, kOptional}},
+     .reals = {{"norm.epsilon", RealType::kPositive}}},
+    {.kind = OpKind::kRope,
+     .name = "rope",
+     .need = Need::kRope,
+     .rows = Rows::kOfTokens,
+     .operands = {{"rope.input", Access::kRead}, {}, {}, {"rope.output", Access::kUpdate}},
+     .numbers = {{"rope.heads", NumberType::kCount}, {"rope.angles", NumberType::kRows}}},
+    {.kind = OpKind::kActivation,
+     .name = "activation",
+     .need = Need::kRelu,
+     .functions = std::size(kActivationNames),
+     .operands = {{"activation.input", Access::kRead},
+                  {"activation.factor", Access::kRead, kOptional},
+                  {},
+                  {"activation.output", Access::kUpdate}},
+     .numbers = {{"activation.function", NumberType::kChoice}},
+     .reals = {{"activation.parameter", RealType::kFinite}}},
+    {.kind = OpKind::kAdd,
+     .name = "add",
+     .need = Need::kAdd,
+     .operands = {{"add.input", Access::kRead},
+                  {"add.other", Access::kRead},
+                  {},
+                  {"add.output", Access::kUpdate}}},
+    {.kind = OpKind::kSelect,
+     .name = "select",
+     .need = Need::kSelectAsAsked,
+     .functions = std::size(kSelectNames),
+     .rows = Rows::kSelected,
+     .operands = {{"select.input", Access::kRead}, {}, {}, {"select.output", Access::kWrite}},
+     .numbers = {{"select.rows", NumberType::kChoice}}},
+};
+
+constexpr bool known(OpKind kind) { return static_cast<uint32_t>(kind) < kOpKinds; }
+
+// REQUIRES: known(kind).
+constexpr const OpRow& row_of(OpKind kind) { return kOps[static_cast<uint32_t>(kind)]; }
+
+constexpr bool rows_are_in_order() {
+  for (uint32_t i = 0; i < kOpKinds; ++i) {
+    if (static_cast<uint32_t>(kOps[i].kind) != i) return false;
+  }
+  return true;
+}
+static_assert(rows_are_in_order());
+
+// Whether this build has any function of an op.
+constexpr bool linked(OpKind kind) {
+  const uint32_t first = static_cast<uint32_t>(row_of(kind).need);
+  for (uint32_t i = first; i < first + row_of(kind).functions; ++i) {
+    if (arenite::linked(static_cast<Need>(i))) return true;
+  }
+  return false;
+}
+
+// How an op uses one of its operands: kNone where that is absent. Columns that are changed in place
+// are used once, by the output. REQUIRES: known(op.kind).
+Access access_of(const OpView& op, uint32_t operand);
+
+// The first of an op's numbers that is of this type; kAbsent if there is none.
+// REQUIRES: known(op.kind).
+uint32_t number_of(const OpView& op, NumberType type);
+
+}  // namespace arenite::format

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arena as a formula of a session's sizes: its coefficients are in the model file, plan_arena
+// evaluates it, and a program evaluates it at compile time with the header that `arenite embed`
+// writes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+
+#include "arenite/checked_math.h"
+#include "arenite/tensor_type.h"
+
+namespace arenite {
+
+// Every part of an arena is a multiple of this.
+inline constexpr uint64_t kArenaUnit = 64;
+
+// Bytes at the start of every arena, whatever the pointer size: the session itself.
+inline constexpr uint64_t kSessionBytes = 448;
+// Bytes of state per sequence.
+inline constexpr uint64_t kSequenceBytes = 16;
+// Kernels may read this many bytes past the end of a row: slots and segments are padded by it.
+inline constexpr uint32_t kReadAheadBytes = 16;
+// Positions whose values lie together in a cache, with a row of zeros in front.
+inline constexpr uint32_t kPagePositions = 512;
+// Floats between two rows of scores beyond their length: keeps the rows of a block from falling
+// into the same cache sets, and covers kReadAheadBytes.
+inline constexpr uint64_t kScoreRowPadding = 16;
+
+// Caches that hold equally many positions, taken together. Bytes are per sequence.
+struct CacheGroup {
+  uint32_t lookback = 0;         // positions before a query that must be held; UINT32_MAX: all
+  TensorType kv_type = {};       // kF32, which GCC 12 takes for no constant here
+  uint32_t bytes_per_panel = 0;  // for each panel of `nr` positions
+  uint32_t bytes_per_page = 0;   // for each page of kPagePositions positions
+  uint32_t scratch_bytes_per_thread = 0;  // that attention over them needs besides the scores
+
+  friend constexpr bool operator==(const CacheGroup&, const CacheGroup&) = default;
+};
+inline constexpr uint32_t kLookbacksMax = 4;  // different ones in a model
+inline constexpr uint32_t kCacheGroupsMax = kLookbacksMax * std::size(kKvTypes);
+
+// Coefficients for one target of one model. Scratch is what an op needs while it runs: of all ops
+// the largest counts.
+struct ArenaFormula {
+  uint32_t activation_bytes_per_token = 0;
+  uint32_t activation_bytes_per_output = 0;
+  uint32_t scratch_bytes_per_token = 0;   // rows that all threads share
+  uint32_t scratch_bytes_per_thread = 0;  // of other ops than attention
+  uint32_t nr = 0;
+  uint32_t score_rows = 0;  // rows of scores per thread; 0 without attention
+  uint32_t group_count = 0;
+  CacheGroup groups[kCacheGroupsMax] = {};  // for each type of cache, as the session chooses
+
+  friend constexpr bool operator==(const ArenaFormula&, const ArenaFormula&) = default;
+};
+
+// What the formula is evaluated for.
+struct SessionSizes {
+  uint32_t positions_max = 0;
+  uint32_t tokens_max = 0;
+  uint32_t sequences_max = 0;
+  uint32_t outputs_max = 0;  // rows given out by one call
+  uint32_t threads = 1;
+  TensorType kv_type = TensorType::kF32;
+};
+
+// Rows given out by one call: one for each token, or one for each sequence that got tokens.
+constexpr uint32_t outputs_max(bool each_token, uint32_t tokens_max, uint32_t sequences_max) {
+  return each_token || tokens_max < sequences_max ? tokens_max : sequences_max;
+}
+
+constexpr uint32_t value_pages(uint32_t positions) { return div_up(positions, kPagePositions); }
+
+// Positions that a cache holds. One whose queries look `lookback` positions back at most is a ring
+// of pages: those that any query of a call can see, and what shares a page with them.
+constexpr uint32_t cache_positions(uint32_t lookback, uint32_t nr, const SessionSizes& sizes) {
+  const uint64_t all = (uint64_t{sizes.positions_max} + nr - 1) / nr * nr;
+  const uint64_t seen = uint64_t{lookback} + sizes.tokens_max;
+  const uint64_t ring = ((seen + kPagePositions - 2) / kPagePositions + 1) * kPagePositions;
+  return static_cast<uint32_t>(ring < all ? ring : all);
+}
+
+struct ArenaSizes {
+  Checked session_bytes = 0;
+  Checked kv_cache_bytes = 0;
+  Checked activation_bytes = 0;
+  Checked scratch_bytes_of_rows = 0;  // shared by all threads
+  Checked scratch_bytes_per_thread = 0;
+  Checked scratch_bytes = 0;
+  Checked total_bytes = 0;  // not ok() if it is too large, or a cache of this type is not supported
+};
+
+constexpr ArenaSizes evaluate(const ArenaFormula& formula, const SessionSizes& sizes) {
+  Checked cache_bytes = supported(sizes.kv_type) ? 0 : UINT64_MAX;
+  uint32_t score_columns = 0;
+  uint32_t besides_scores = 0;
+  for (uint32_t i = 0; i < formula.group_count; ++i) {
+    const CacheGroup& group = formula.groups[i];
+    if (group.kv_type != sizes.kv_type) continue;
+    const uint32_t positions = cache_positions(group.lookback, formula.nr, sizes);
+    if (positions > score_columns) score_columns = positions;
+    if (group.scratch_bytes_per_thread > besides_scores) {
+      besides_scores = group.scratch_bytes_per_thread;
+    }
+    cache_bytes = cache_bytes + Checked(positions / formula.nr) * group.bytes_per_panel +
+                  Checked(value_pages(positions)) * group.bytes_per_page;
+  }
+  ArenaSizes arena;
+  arena.session_bytes =
+      round_up(Checked(kSessionBytes) + Checked(sizes.sequences_max) * kSequenceBytes, kArenaUnit);
+  arena.kv_cache_bytes = round_up(Checked(sizes.sequences_max) * cache_bytes, kArenaUnit);
+  arena.activation_bytes = round_up(
+      Checked(sizes.tokens_max) * formula.activation_bytes_per_token +
+          Checked(sizes.outputs_max) * formula.activation_bytes_per_output + kReadAheadBytes,
+      kArenaUnit);
+  arena.scratch_bytes_of_rows =
+      round_up(Checked(sizes.tokens_max) * formula.scratch_bytes_per_token, kArenaUnit);
+  // A tile of nr columns for the product with one page of values, then rows of scores.
+  const Checked attention_bytes = Checked(formula.score_rows) *
+                                      (Checked(score_columns) + kScoreRowPadding + formula.nr) *
+                                      sizeof(float) +
+                                  besides_scores;
+  const bool is_most = attention_bytes.saturated() > formula.scratch_bytes_per_thread;
+  arena.scratch_bytes_per_thread =
+      round_up(is_most ? attention_bytes : formula.scratch_bytes_per_thread, kArenaUnit);
+  arena.scratch_bytes =
+      arena.scratch_bytes_of_rows + arena.scratch_bytes_per_thread * sizes.threads;
+  arena.total_bytes =
+      arena.session_bytes + arena.kv_cache_bytes + arena.activation_bytes + arena.scratch_bytes;
+  return arena;
+}
+
+// What plan_arena says of sizes that it accepts; SIZE_MAX where there is no such arena.
+constexpr size_t arena_bytes(const ArenaFormula& formula, const SessionSizes& sizes) {
+  const uint64_t bytes = evaluate(formula, sizes).total_bytes.saturated();
+  return bytes < SIZE_MAX ? static_cast<size_t>(bytes) : SIZE_MAX;
+}
+
+}  // namespace arenite

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plain structs of reader.h have the numbers of the schema's records at the same places; and
+// the schema is one that FlatBuffers' verifier makes safe to read in place.
+#include <flatbuffers/reflection.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "format/reader.h"
+#include "model_generated.h"
+
+namespace arenite::format {
+namespace {
+
+// The same bytes, as another type.
+template <typename To, typename From>
+To as(const From& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(static_cast<void*>(&to), &from, sizeof(to));
+  return to;
+}
+
+TEST(Records, OfOpsAreThoseOfTheSchema) {
+  const View views[] = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}, {10, 11, 12}};
+  const uint32_t numbers[] = {13, 14, 15, 16, 17, 18};
+  const float reals[] = {19.0f, 20.0f};
+  const OpView op = as<OpView>(Op(3, views, numbers, reals));
+  EXPECT_EQ(op.kind, OpKind::kNorm);
+  for (uint32_t i = 0; i < kOperands; ++i) {
+    EXPECT_EQ(op.views[i], (ColumnView{views[i].slot(), views[i].column(), views[i].width()}));
+  }
+  for (uint32_t i = 0; i < kOpNumbers; ++i) EXPECT_EQ(op.numbers[i], numbers[i]);
+  for (uint32_t i = 0; i < kOpReals; ++i) EXPECT_EQ(op.reals[i], reals[i]);
+}
+
+TEST(Records, OfProgramsAreThoseOfTheSchema) {
+  const SlotView slot = as<SlotView>(Slot(1, 2, 3, 4, 1));
+  EXPECT_EQ(slot.width, 1u);
+  EXPECT_EQ(slot.offset, 2u);
+  EXPECT_EQ(slot.first_op, 3u);
+  EXPECT_EQ(slot.last_op, 4u);
+  EXPECT_EQ(slot.per_output, 1u);
+  const TensorShape tensor = as<TensorShape>(Tensor(1, 2, 3, 1, 4));
+  EXPECT_EQ(tensor.outputs, 1u);
+  EXPECT_EQ(tensor.inputs, 2u);
+  EXPECT_EQ(tensor.type, TensorType::kInt8);
+  EXPECT_EQ(tensor.layout, Layout::kRows);
+  EXPECT_EQ(tensor.reserved, 4u);
+  const CacheView cache = as<CacheView>(Cache(1, 2, 3, 4));
+  EXPECT_EQ(cache.shape.kv_heads, 1u);
+  EXPECT_EQ(cache.shape.head_dim, 2u);
+  EXPECT_EQ(cache.shape.value_dim, 3u);
+  EXPECT_EQ(cache.lookback, 4u);
+  const MaskRecord mask = as<MaskRecord>(Mask(1, 2, 3, 4, 5, 6));
+  EXPECT_EQ(mask.kind, 1u);
+  EXPECT_EQ(mask.positions, 2u);
+  EXPECT_EQ(mask.lookback, 3u);
+  EXPECT_EQ(mask.lookahead, 4u);
+  EXPECT_EQ(mask.first_word, 5u);
+  EXPECT_EQ(mask.words, 6u);
+  const HiddenStateView state = as<HiddenStateView>(HiddenState(1, View(2, 3, 4)));
+  EXPECT_EQ(state.op, 1u);
+  EXPECT_EQ(state.view, (ColumnView{2, 3, 4}));
+}
+
+TEST(Records, OfSegmentsAreThoseOfTheSchema) {
+  const SelfTestView test = as<SelfTestView>(SelfTest(Segment(1, 2, 3), 4));
+  EXPECT_EQ(test.segment.begin(), 64u);
+  EXPECT_EQ(test.segment.bytes(), 128u);
+  EXPECT_EQ(test.segment.end(), 192u);
+  EXPECT_EQ(test.segment.crc32c, 3u);
+  EXPECT_EQ(test.tokens, 4u);
+  const PackedView packed =
+      as<PackedView>(Packed(3, Segment(5, 6, 7), ArenaFormula(8, 9, 10, 11, 12, 13)));
+  EXPECT_EQ(packed.target, 3u);
+  EXPECT_EQ(packed.segment.offset, 5u);
+  EXPECT_EQ(packed.formula.activation_bytes_per_token, 8u);
+  EXPECT_EQ(packed.formula.activation_bytes_per_output, 9u);
+  EXPECT_EQ(packed.formula.scratch_bytes_per_token, 10u);
+  EXPECT_EQ(packed.formula.scratch_bytes_per_thread, 11u);
+  EXPECT_EQ(packed.formula.nr, 12u);
+  EXPECT_EQ(packed.formula.score_rows, 13u);
+}
+
+// Places as counts of 64 bytes reach 256 GB.
+TEST(Records, OfSegmentsReachBeyond32Bits) {
+  const SegmentView segment = {UINT32_MAX, UINT32_MAX, 0};
+  EXPECT_EQ(segment.begin(), (uint64_t{1} << 38) - 64);
+  EXPECT_EQ(segment.end(), (uint64_t{1} << 39) - 128);
+}
+
+// FlatBuffers aligns the length of a list to 4 bytes, and its verifier checks that; numbers of 8
+// bytes would not be aligned by it. A field that is absent, or written as 0, means 0.
+TEST(Schema, HasNoWideNumbersAndNoDefaults) {
+  std::ifstream file(ARENITE_SCHEMA_FILE, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  const reflection::Schema& schema = *reflection::GetSchema(bytes.data());
+  uint32_t tables = 0;
+  for (const reflection::Object* object : *schema.objects()) {
+    SCOPED_TRACE(object->name()->str());
+    tables += object->is_struct() ? 0 : 1;
+    if (object->is_struct()) {
+      EXPECT_LE(object->minalign(), 4);
+    }
+    for (const reflection::Field* field : *object->fields()) {
+      SCOPED_TRACE(field->name()->str());
+      EXPECT_EQ(field->default_integer(), 0);
+      EXPECT_EQ(field->default_real(), 0.0);
+      const reflection::BaseType type = field->type()->base_type();
+      const bool is_list = type == reflection::Vector || type == reflection::String;
+      const bool is_tokenizer = field->name()->str() == "tokenizer";
+      if (!object->is_struct() && !is_tokenizer && (is_list || type == reflection::Obj)) {
+        EXPECT_TRUE(field->required());
+      }
+      for (const reflection::BaseType number : {type, field->type()->element()}) {
+        if (number <= reflection::Double) {
+          EXPECT_LE(flatbuffers::GetTypeSize(number), 4u);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(tables, 2u);  // that verification counts
+}
+
+// What is before the dot is the op, and a row has no gap: so a field's place is its number's.
+TEST(OpTable, NamesFieldsByTheirOps) {
+  for (const OpRow& row : kOps) {
+    const std::string prefix = std::string(row.name) + ".";
+    const auto belongs = [&](const char* field) { return std::string(field).starts_with(prefix); };
+    for (const OperandRow& operand : row.operands) {
+      EXPECT_EQ(belongs(operand.field), operand.access != Access::kNone) << row.name;
+    }
+    bool ended = false;
+    for (const NumberRow& number : row.numbers) {
+      EXPECT_EQ(belongs(number.field), number.type != NumberType::kNone) << row.name;
+      EXPECT_FALSE(ended && number.type != NumberType::kNone) << row.name;
+      ended = number.type == NumberType::kNone;
+    }
+    for (const RealRow& real : row.reals) {
+      EXPECT_EQ(belongs(real.field), real.type != RealType::kNone) << row.name;
+    }
+    EXPECT_EQ(row.functions > 1, row.numbers[0].type == NumberType::kChoice) << row.name;
+  }
+}
+
+TEST(OpTable, FindsTheNamedNumbers) {
+  const auto number = [](OpKind kind, uint32_t place) {
+    return std::string(row_of(kind).numbers[place].field);
+  };
+  EXPECT_EQ(number(OpKind::kLinear, LinearOp::kTensor), "linear.tensor");
+  EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kHeads), "attention.heads");
+  EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kCache), "attention.cache");
+  EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kMask), "attention.mask");
+  EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kTokens), "embedding.tokens");
+  EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kPositions), "embedding.positions");
+  EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kTypes), "embedding.types");
+  EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kPositionOffset), "embedding.position_offset");
+  EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kPaddingId), "embedding.padding_id");
+  EXPECT_EQ(number(OpKind::kNorm, NormOp::kGroups), "norm.groups");
+  EXPECT_EQ(number(OpKind::kNorm, NormOp::kGain), "norm.gain");
+  EXPECT_EQ(number(OpKind::kNorm, NormOp::kBias), "norm.bias");
+  EXPECT_EQ(number(OpKind::kRope, RopeOp::kHeads), "rope.heads");
+  EXPECT_EQ(number(OpKind::kRope, RopeOp::kAngles), "rope.angles");
+}
+
+TEST(OpTable, KnowsWhatIsChangedInPlace) {
+  OpView op;
+  op.kind = OpKind::kAdd;
+  op.views[kInput] = op.views[kOutput] = {0, 0, 4};
+  op.views[kOther] = {1, 0, 4};
+  EXPECT_EQ(access_of(op, kInput), Access::kNone);
+  EXPECT_EQ(access_of(op, kOther), Access::kRead);
+  EXPECT_EQ(access_of(op, kOutput), Access::kUpdate);
+  op.views[kOutput] = {2, 0, 4};
+  EXPECT_EQ(access_of(op, kInput), Access::kRead);
+  EXPECT_EQ(access_of(op, kOutput), Access::kWrite);
+}
+
+// The need of a function is its op's first one, and those that follow.
+TEST(OpTable, NeedsAreNamedByTheirFunctions) {
+  const auto first_and_last = [](OpKind kind) {
+    const uint32_t first = static_cast<uint32_t>(row_of(kind).need);
+    return std::string(kNeedNames[first]) + ", " + kNeedNames[first + row_of(kind).functions - 1];
+  };
+  EXPECT_EQ(first_and_last(OpKind::kNorm), "norm layer, norm length");
+  EXPECT_EQ(first_and_last(OpKind::kActivation), "activation relu, activation scale");
+  EXPECT_EQ(first_and_last(OpKind::kSelect), "select as_asked, select last");
+}
+
+}  // namespace
+}  // namespace arenite::format

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows that a call gives out: taken as they are, and made of several in double precision.
+#include "ops/select.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "support/compare.h"
+#include "support/float_rows.h"
+#include "support/kernel_sets.h"
+
+namespace arenite::test {
+namespace {
+
+class Select : public KernelSetTest {};
+ARENITE_FOR_EACH_KERNEL_SET(Select);
+
+// Column `column` of rows [begin, end), with the weights that positions give.
+double expected_value(SelectKind kind, const std::vector<float>& values, uint32_t columns,
+                      uint32_t column, uint32_t begin, const std::vector<uint32_t>& positions) {
+  double sum = 0.0, weighted = 0.0, weights = 0.0, largest = -INFINITY;
+  for (uint32_t i = 0; i < positions.size(); ++i) {
+    const double value = values[size_t{begin + i} * columns + column];
+    sum += value;
+    weighted += value * (positions[i] + 1.0);
+    weights += positions[i] + 1.0;
+    largest = std::max(largest, value);
+  }
+  const double count = static_cast<double>(positions.size());
+  switch (kind) {
+    case SelectKind::kMean:
+      return sum / count;
+    case SelectKind::kMax:
+      return largest;
+    case SelectKind::kMeanSqrtLength:
+      return sum / std::sqrt(count);
+    case SelectKind::kWeightedMean:
+      return weighted / weights;
+    default:
+      return NAN;
+  }
+}
+
+TEST_P(Select, MakesOneRowOfSeveralAsInDoublePrecision) {
+  using enum SelectKind;
+  // The second of two sequences with room for nine tokens each.
+  const uint8_t visible[] = {1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 1, 1, 0, 0, 1};
+  const std::vector<SequenceRows> sequences = {{0, 0, 2}, {0, 2, 5}};
+  struct Form {
+    StepRows step;
+    std::vector<uint32_t> positions;
+  };
+  const Form forms[] = {{{sequences, 9}, {0, 1, 2, 3, 4}},
+                        {{sequences, 9, visible}, {1, 3, 4, 5, 8}},
+                        {{sequences, 0}, {0, 1, 2, 3, 4}}};
+  for (const uint32_t columns : {1u, 3u, 16u, 77u}) {
+    const FloatRows from(7, columns, columns, 2.0f);
+    for (uint32_t r = 0; r < 7 && columns == 3; ++r) {  // all of them below zero
+      for (uint32_t c = 0; c < columns; ++c) from.matrix().row(r)[c] -= 3.0f;
+    }
+    const std::vector<float> values = from.dense();
+    for (const SelectKind kind : {kMean, kMax, kMeanSqrtLength, kWeightedMean}) {
+      for (const Form& form : forms) {
+        const FloatRows to(2, columns, 2, 9.0f);
+        select(kernels(), kind, false, from.view(), form.step, to.matrix());
+        for (uint32_t c = 0; c < columns; ++c) {
+          const double expected = expected_value(kind, values, columns, c, 2, form.positions);
+          const double tolerance = kind == kMax ? 0.0 : 32 * kRounding;
+          ASSERT_NEAR(to.at(1, c), expected, tolerance) << name(kind) << " of " << columns;
+        }
+        ASSERT_TRUE(to.surroundings_intact());
+      }
+    }
+  }
+}
+
+TEST_P(Select, MakesOfOneRowThatRow) {
+  const std::vector<SequenceRows> sequences = {{0, 0, 1}};
+  std::vector<float> values(19 + 4);  // kernels read up to 16 bytes past a row
+  Random(3).fill(values, 1.0f);
+  using enum SelectKind;
+  for (const SelectKind kind : {kMean, kMax, kMeanSqrtLength, kWeightedMean}) {
+    std::vector<float> row(19 + 4);
+    select(kernels(), kind, false, {values.data(), 1, 19, 19}, {sequences, 1},
+           {row.data(), 1, 19, 19});
+    EXPECT_TRUE(same_bits(std::span(row).first(19), std::span(values).first(19))) << name(kind);
+  }
+}
+
+TEST_P(Select, TakesTheRowsThatAreAskedFor) {
+  const std::vector<SequenceRows> sequences = {{5, 0, 3}, {2, 3, 0}, {0, 3, 2}};
+  const FloatRows from(5, 9, 1, 1.0f);
+  const auto expect_rows = [&](SelectKind kind, bool all, const std::vector<uint32_t>& expected) {
+    const FloatRows to(5, 9, 2, 1.0f);
+    const std::vector<float> before = to.dense();
+    select(kernels(), kind, all, from.view(), {sequences}, to.matrix());
+    for (uint32_t r = 0; r < 5; ++r) {
+      for (uint32_t c = 0; c < 9; ++c) {
+        const float want = r < expected.size() ? from.at(expected[r], c) : before[r * 9 + c];
+        ASSERT_EQ(to.at(r, c), want) << name(kind) << " row " << r;
+      }
+    }
+  };
+  expect_rows(SelectKind::kAsAsked, false, {2, 4});
+  expect_rows(SelectKind::kAsAsked, true, {0, 1, 2, 3, 4});
+  expect_rows(SelectKind::kFirst, true, {0, 3});
+  expect_rows(SelectKind::kLast, true, {2, 4});
+}
+
+}  // namespace
+}  // namespace arenite::test

@@ -12,7 +12,7 @@
 
 #include "arenite/arena_formula.h"
 #include "convert/files/memory.h"
-#include "core/arena_formula.h"
+#include "arenite/arena_formula.h"
 #include "device/vectors.h"
 #include "session/model_access.h"
 

@@ -74,7 +74,7 @@ EncoderShape sensor() {
 
 // Positions without the padding token's, all kinds of pooling, and a sigmoid.
 EncoderShape mixture() {
-  using enum convert::Pooling;
+  using enum SelectKind;
   EncoderShape shape;
   shape.name = "mixture";
   shape.position_offset = 2;

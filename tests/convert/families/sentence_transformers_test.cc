@@ -105,7 +105,7 @@ TEST_F(SentenceTransformers, PutsPoolingsSideBySide) {
   modules.erase(3);
   modules.erase(2);
   write("modules.json", modules);
-  using enum Pooling;
+  using enum SelectKind;
   const EncoderSpec spec = open();
   EXPECT_EQ(spec.pooling, kFirst);
   EXPECT_EQ(spec.more_pooling, (std::vector{kMax, kMean, kMeanSqrtLength, kWeightedMean, kLast}));

@@ -69,7 +69,7 @@ uint32_t tokenizer_length(const fs::path& folder, uint32_t positions_max) {
   return static_cast<uint32_t>(std::min<uint64_t>(length->get<uint64_t>(), positions_max));
 }
 
-constexpr std::pair<const char*, Pooling> kModes[] = {
+constexpr std::pair<const char*, SelectKind> kModes[] = {
     // In the order of the rows where several of the old fields are true.
     {"cls", SelectKind::kFirst},
     {"max", SelectKind::kMax},
@@ -106,7 +106,7 @@ std::vector<SelectKind> read_old_modes(ConfigFields& fields) {
   return poolings;
 }
 
-Pooling pooling_named(const ConfigFields& fields, const std::string& name) {
+SelectKind pooling_named(const ConfigFields& fields, const std::string& name) {
   std::string known;
   for (const auto& [mode, pooling] : kModes) {
     if (name == mode) return pooling;

@@ -28,6 +28,8 @@ SIZES = {
     "eos_token_id": 2,
     "pad_token_id": 0,
 }
+BLOOM_SIZES = {"vocab_size": 19, "hidden_size": 20, "n_layer": 2, "n_head": 5}
+MPT_SIZES = {"vocab_size": 19, "d_model": 24, "n_layers": 2, "n_heads": 6, "max_seq_len": 32}
 GPT2_SIZES = {"vocab_size": 19, "n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 32}
 TURNS = {"rope_theta": 10000.0}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8, **TURNS}
@@ -62,6 +64,10 @@ MODELS = [
         {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 1.0, **TURNS}},
     ),
     ("phi-tied", "phi", False, {"head_dim": 8, "tie_word_embeddings": True}),
+    ("bloom", "bloom", False, {}),
+    ("bloom-bare", "bloom", True, {"tie_word_embeddings": False}),
+    ("mpt", "mpt", False, {}),
+    ("mpt-scale", "mpt", False, {"tie_word_embeddings": False, "attn_config": {"softmax_scale": 0.3}}),
     ("gemma-gelu", "gemma", False, {"num_key_value_heads": 1, "head_dim": 6, "hidden_act": "gelu"}),
 ]
 
@@ -93,7 +99,7 @@ def main():
     for name, model_type, is_bare, settings in MODELS:
         torch.manual_seed(1)
         folder = pathlib.Path(sys.argv[1]) / name
-        sizes = GPT2_SIZES if model_type == "gpt2" else SIZES
+        sizes = {"gpt2": GPT2_SIZES, "bloom": BLOOM_SIZES, "mpt": MPT_SIZES}.get(model_type, SIZES)
         config = AutoConfig.for_model(model_type, **sizes, **copy.deepcopy(settings))
         model = (AutoModel if is_bare else AutoModelForCausalLM).from_config(config)
         fill(model, model_type)

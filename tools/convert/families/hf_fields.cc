@@ -258,6 +258,30 @@ void take_common_fields(ConfigFields& config, DecoderSpec& spec, const TokenDefa
   }
 }
 
+uint32_t read_size(ConfigFields& config, const char* name, const char* alias,
+                   std::optional<uint32_t> fallback) {
+  if (!config.has(name) && config.has(alias)) return config.count(alias);
+  const uint32_t size = config.count(name, fallback);
+  config.expect(alias, size, "it is another name for the same size");
+  return size;
+}
+
+void split_interleaved(LayerSpec& layer, const LinearSpec& fused, const DecoderSpec& spec) {
+  const auto part = [&](uint32_t index) {
+    RowOrder order;
+    order.reserve(size_t{spec.heads} * spec.head_dim);
+    for (uint32_t head = 0; head < spec.heads; ++head) {
+      for (uint32_t i = 0; i < spec.head_dim; ++i) {
+        order.push_back((head * 3 + index) * spec.head_dim + i);
+      }
+    }
+    return select_rows(fused, order);
+  };
+  layer.query = part(0);
+  layer.key = part(1);
+  layer.value = part(2);
+}
+
 void expect_layer_types(ConfigFields& config, const char* expected) {
   for (const std::string& type : config.texts("layer_types")) {
     if (type == expected) continue;

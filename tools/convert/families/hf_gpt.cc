@@ -30,25 +30,6 @@ LayerSpec read_layer(ModelTensors& tensors, const DecoderSpec& spec, double epsi
   return layer;
 }
 
-// A size that configs may also call as those of other families do.
-uint32_t read_size(ConfigFields& config, const char* name, const char* alias,
-                   std::optional<uint32_t> fallback = {}) {
-  if (!config.has(name) && config.has(alias)) return config.count(alias);
-  const uint32_t size = config.count(name, fallback);
-  config.expect(alias, size, "it is another name for the same size");
-  return size;
-}
-
-// GPT-NeoX fuses [heads][query, key, value][head_dim]: the rows of one of the three.
-RowOrder interleaved_rows(uint32_t heads, uint32_t head_dim, uint32_t part) {
-  RowOrder order;
-  order.reserve(size_t{heads} * head_dim);
-  for (uint32_t head = 0; head < heads; ++head) {
-    for (uint32_t i = 0; i < head_dim; ++i) order.push_back((head * 3 + part) * head_dim + i);
-  }
-  return order;
-}
-
 // `ffn_dim` is what the transformers package takes where the config does not say it.
 void read_sizes(ConfigFields& config, DecoderSpec& spec, uint32_t ffn_dim) {
   spec.vocab_size = config.count("vocab_size");
@@ -66,9 +47,7 @@ LayerSpec read_neox_layer(ModelTensors& tensors, const DecoderSpec& spec, double
   layer.attention_norm = tensors.layer_norm(name + "input_layernorm", width, epsilon);
   const LinearSpec fused =
       tensors.linear(name + "attention.query_key_value", 3 * width, width, attention_bias);
-  layer.query = select_rows(fused, interleaved_rows(spec.heads, spec.head_dim, 0));
-  layer.key = select_rows(fused, interleaved_rows(spec.heads, spec.head_dim, 1));
-  layer.value = select_rows(fused, interleaved_rows(spec.heads, spec.head_dim, 2));
+  split_interleaved(layer, fused, spec);
   layer.output = tensors.linear(name + "attention.dense", width, width, attention_bias);
   layer.mlp_norm = tensors.layer_norm(name + "post_attention_layernorm", width, epsilon);
   layer.up = tensors.linear(name + "mlp.dense_h_to_4h", spec.ffn_dim, width, Presence::kRequired);

@@ -31,6 +31,13 @@ struct TokenDefaults {
 // supported, and sets bos_id and eos_ids. REQUIRES: vocab_size is set.
 void take_common_fields(ConfigFields& config, DecoderSpec& spec, const TokenDefaults& tokens);
 
+// A size that configs may also call as those of other families do.
+uint32_t read_size(ConfigFields& config, const char* name, const char* alias,
+                   std::optional<uint32_t> fallback = {});
+
+// Query, key and value of a projection whose rows are [heads][query, key, value][head_dim].
+void split_interleaved(LayerSpec& layer, const LinearSpec& fused, const DecoderSpec& spec);
+
 // For a family whose layers all see the same keys: throws InputError where layer_types names
 // another kind than `expected`.
 void expect_layer_types(ConfigFields& config, const char* expected);
@@ -54,7 +61,7 @@ void read_embedding_and_head(ModelTensors& tensors, DecoderSpec& spec, const Hea
 using HfDecoderReader = DecoderSpec(ConfigFields& config, ModelTensors& tensors,
                                     const std::string& model_type);
 
-HfDecoderReader read_hf_gpt2, read_hf_gpt_neox, read_hf_phi;
+HfDecoderReader read_hf_bloom, read_hf_gpt2, read_hf_gpt_neox, read_hf_mpt, read_hf_phi;
 HfDecoderReader read_hf_llama;  // mistral, qwen2, qwen3 and gemma, too
 
 // One function per family, for all but the head; `model_type` is taken already. `prefix` is what

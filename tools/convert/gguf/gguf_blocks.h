@@ -31,22 +31,4 @@ std::string readable_gguf_types();
 // give. Floats and scales may be NaN or infinite.
 std::vector<float> read_gguf_blocks(const GgufBlock& block, std::span<const std::byte> data);
 
-inline constexpr uint32_t kSuperBlockElements = 256;
-
-// Each writes the 256 elements of one block, in the order in which ggml computes them: first the
-// scale of a part, then its product with an integer, then the minimum subtracted.
-void expand_q2_k(const uint8_t* block, float* values);
-void expand_q3_k(const uint8_t* block, float* values);
-void expand_q4_k(const uint8_t* block, float* values);
-void expand_q5_k(const uint8_t* block, float* values);
-void expand_q6_k(const uint8_t* block, float* values);
-void expand_q8_k(const uint8_t* block, float* values);
-void expand_iq4_xs(const uint8_t* block, float* values);
-void expand_tq1_0(const uint8_t* block, float* values);
-void expand_tq2_0(const uint8_t* block, float* values);
-
-// What the 4 bits of an element stand for in types that store no multiples.
-inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                          1,    13,   25,  38,  53,  69,  89,  113};
-
 }  // namespace arenite::convert

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "convert/families/families.h"
 #include "convert/files/error.h"
 #include "convert/modules/module_readers.h"
 #include "convert/spec/model_tensors.h"

@@ -102,7 +102,9 @@ TEST(Schema, HasNoWideNumbersAndNoDefaults) {
   for (const reflection::Object* object : *schema.objects()) {
     SCOPED_TRACE(object->name()->str());
     tables += object->is_struct() ? 0 : 1;
-    if (object->is_struct()) EXPECT_LE(object->minalign(), 4);
+    if (object->is_struct()) {
+      EXPECT_LE(object->minalign(), 4);
+    }
     for (const reflection::Field* field : *object->fields()) {
       SCOPED_TRACE(field->name()->str());
       EXPECT_EQ(field->default_integer(), 0);
@@ -114,7 +116,9 @@ TEST(Schema, HasNoWideNumbersAndNoDefaults) {
         EXPECT_TRUE(field->required());
       }
       for (const reflection::BaseType number : {type, field->type()->element()}) {
-        if (number <= reflection::Double) EXPECT_LE(flatbuffers::GetTypeSize(number), 4u);
+        if (number <= reflection::Double) {
+          EXPECT_LE(flatbuffers::GetTypeSize(number), 4u);
+        }
       }
     }
   }
@@ -180,12 +184,11 @@ TEST(OpTable, KnowsWhatIsChangedInPlace) {
 TEST(OpTable, NeedsAreNamedByTheirFunctions) {
   const auto first_and_last = [](OpKind kind) {
     const uint32_t first = static_cast<uint32_t>(row_of(kind).need);
-    return std::pair(std::string(kNeedNames[first]),
-                     std::string(kNeedNames[first + row_of(kind).functions - 1]));
+    return std::string(kNeedNames[first]) + ", " + kNeedNames[first + row_of(kind).functions - 1];
   };
-  EXPECT_EQ(first_and_last(OpKind::kNorm), std::pair("norm layer", "norm length"));
-  EXPECT_EQ(first_and_last(OpKind::kActivation), std::pair("activation relu", "activation scale"));
-  EXPECT_EQ(first_and_last(OpKind::kSelect), std::pair("select as_asked", "select last"));
+  EXPECT_EQ(first_and_last(OpKind::kNorm), "norm layer, norm length");
+  EXPECT_EQ(first_and_last(OpKind::kActivation), "activation relu, activation scale");
+  EXPECT_EQ(first_and_last(OpKind::kSelect), "select as_asked, select last");
 }
 
 }  // namespace

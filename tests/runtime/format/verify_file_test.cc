@@ -83,6 +83,7 @@ const FileRule kContentRules[] = {
      {"packed.segment", "not zero"}},
     {"BytesBeforeTheFooter",
      [](ModelSurgery& file) {
+       file.pad_to(4096);
        file.file()[file.file().size() - sizeof(Footer) - 1] = std::byte{1};
      },
      {"file", "not zero"}},

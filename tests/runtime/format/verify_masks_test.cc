@@ -62,7 +62,7 @@ const ProgramRule kTileRules[] = {
      [](Program& p) { mask(p).map.resize(mask(p).map.size() - 2); },
      {"masks.words", "another length"}},
     {"MapTooLong",
-     [](Program& p) { mask(p).map.push_back(kTileVisible); },
+     [](Program& p) { mask(p).map.insert(mask(p).map.end(), 2, kTileVisible); },
      {"masks.words", "another length"}},
     {"MixedTileWithoutAllRows",
      [](Program& p) { mask(p).bits.pop_back(); },

@@ -20,9 +20,6 @@ void resize_tensor(Program& program, size_t index, uint32_t outputs, uint32_t in
 
 const ProgramRule kSlotRules[] = {
     {"SlotWithoutWidth", [](Program& p) { p.slots[3].width = 0; }, {"slots.width", "no width", 3}},
-    {"SlotTooFarOut",
-     [](Program& p) { p.slots[2].offset = UINT32_MAX; },
-     {"slots.width", "too far", 2}},
     {"SlotThatEndsBeforeItBegins",
      [](Program& p) { p.slots[2].first_op = 2, p.slots[2].last_op = 1; },
      {"slots.last_op", "lifetime", 2}},
@@ -150,7 +147,7 @@ const ProgramRule kAttentionRules[] = {
      {"attention.cache", "its own cache", 1}},
     {"CacheThatIsNotThere",
      [](Program& p) { p.caches.clear(); },
-     {"attention.cache", "its own cache", 1}},
+     {"attention.cache", "not there", 1}},
     {"CacheTooMany",
      [](Program& p) { p.caches.push_back(p.caches[0]); },
      {"caches", "no attention op", 1}},
@@ -206,9 +203,6 @@ const ProgramRule kAttentionRules[] = {
        linear(p, 2).views[format::kOutput].slot = 2;
      },
      {"attention.output", "another width", 1}},
-    {"HeadDimensionThatOverflows",
-     [](Program& p) { p.caches[0].shape.head_dim = UINT32_MAX; },
-     {"attention.query", "another width", 1}},
 };
 
 class VerifyProgram : public testing::TestWithParam<ProgramRule> {};
@@ -219,6 +213,46 @@ INSTANTIATE_TEST_SUITE_P(Attention, VerifyProgram, testing::ValuesIn(kAttentionR
                          rule_name<Program>);
 
 TEST_P(VerifyProgram, Refuses) { expect_program_refusal(GetParam(), "causal"); }
+
+// What is too large for the arena formula, which the converter does not write.
+template <typename Record, typename Change>
+void expect_refusal_of(const Record& (format::ModelReader::*record)(uint32_t) const, uint32_t index,
+                       Change change, const Expected& expected) {
+  ModelSurgery file(write_model(sound_program(), {Target::kPortable}).span());
+  Record changed = (format::ModelReader(file.file()).*record)(index);
+  change(changed);
+  file.overwrite(&(format::ModelReader(file.file()).*record)(index), changed);
+  file.repair();
+  expect_refusal(file.file(), expected);
+}
+
+TEST(VerifyProgramSizes, RefusesWhatOverflows) {
+  using format::CacheView;
+  using format::SlotView;
+  const auto slot = &format::ModelReader::slot;
+  expect_refusal_of(slot, 2, [](SlotView& s) { s.offset = UINT32_MAX; },
+                    {"slots.width", "too far", 2});
+  expect_refusal_of(slot, 2, [](SlotView& s) { s.offset = 1u << 30; },
+                    {"packed.formula", "larger than", 0});
+  expect_refusal_of(slot, 1, [](SlotView& s) { s.per_output = 2; },
+                    {"slots.per_output", "unknown rows", 1});
+  expect_refusal_of(&format::ModelReader::cache, 0,
+                    [](CacheView& c) { c.shape.head_dim = UINT32_MAX; },
+                    {"attention.query", "another width", 1});
+}
+
+// Numbers and columns that an op's row does not have are zero.
+TEST(VerifyProgramSizes, RefusesWhatAnOpDoesNotHave) {
+  const auto op = &format::ModelReader::op;
+  using format::OpView;
+  expect_refusal_of(op, 0,
+                    [](OpView& o) {
+                      o.views[1] = {0, 0, 1};
+                    },
+                    {"ops.views", "does not know", 0});
+  expect_refusal_of(op, 0, [](OpView& o) { o.numbers[5] = 1; }, {"", "not there", 0});
+  expect_refusal_of(op, 0, [](OpView& o) { o.reals[0] = 1.0f; }, {"", "makes no sense", 0});
+}
 
 TEST(VerifyProgramSound, AcceptsEverySpec) {
   for (const ModuleSpec& spec : all_specs()) {

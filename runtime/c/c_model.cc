@@ -3,7 +3,7 @@
 #include "arenite/model.h"
 #include "arenite/target.h"
 #include "arenite/version.h"
-#include "c/convert.h"
+#include "c/interop.h"
 
 namespace arenite::c {
 namespace {

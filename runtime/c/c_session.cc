@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arena plans and sessions for C.
 #include "arenite/session.h"
-#include "c/convert.h"
+#include "c/interop.h"
 
 namespace arenite::c {
 namespace {
@@ -36,7 +36,7 @@ Batch batch_from(const arenite_batch& batch) {
           batch.tokens,
           optional_span(batch.lengths, batch.sequences),
           optional_span(batch.visible, size_t{batch.sequences} * batch.tokens),
-          batch.packed};
+          batch.back_to_back};
 }
 
 TokenBatch batch_from(const arenite_token_batch& batch) {
@@ -45,7 +45,7 @@ TokenBatch batch_from(const arenite_token_batch& batch) {
           batch.tokens,
           optional_span(batch.lengths, batch.sequences),
           optional_span(batch.visible, size_t{batch.sequences} * batch.tokens),
-          batch.packed,
+          batch.back_to_back,
           optional_span(batch.types, batch.size)};
 }
 

@@ -3,7 +3,7 @@
 #include "arenite/arenite_text.h"
 #include "arenite/sampler.h"
 #include "arenite/tokenizer.h"
-#include "c/convert.h"
+#include "c/interop.h"
 
 namespace arenite::c {
 namespace {

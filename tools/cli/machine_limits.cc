@@ -109,7 +109,7 @@ constexpr size_t kReadBytes = size_t{256} << 20;
 constexpr size_t kReadUnit = 4096;
 
 // Sums 32-bit numbers with the widest loads there are: narrower ones see less of the memory, and a
-// model would seem to read faster than the machine can. Two accumulators do not wait for another.
+// model would seem to read faster than the machine can. With two accumulators no sum waits.
 #define ARENITE_READ_LOOP(vector_bytes)                               \
   typedef uint32_t Vector __attribute__((vector_size(vector_bytes))); \
   const Vector* const vectors = static_cast<const Vector*>(data);     \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite bench: times a model, beside what this machine can do at best in the same minute.
-// Medians, because the clock of a shared machine drifts and its neighbours wake up.
+// Medians, because the speed of a shared machine changes with the load of others.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

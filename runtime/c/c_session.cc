@@ -45,7 +45,7 @@ Batch batch_from(const arenite_batch& batch) {
           batch.tokens,
           optional_span(batch.lengths, batch.sequences),
           optional_span(batch.visible, size_t{batch.sequences} * batch.tokens),
-          batch.packed};
+          batch.back_to_back};
 }
 
 TokenBatch batch_from(const arenite_token_batch& batch) {
@@ -54,7 +54,7 @@ TokenBatch batch_from(const arenite_token_batch& batch) {
           batch.tokens,
           optional_span(batch.lengths, batch.sequences),
           optional_span(batch.visible, size_t{batch.sequences} * batch.tokens),
-          batch.packed,
+          batch.back_to_back,
           optional_span(batch.types, batch.size)};
 }
 

@@ -52,7 +52,7 @@ void SessionState::place_rows(const StepInput& input, bool from_start) {
     if (sequence.rows != 0) output_rows += each_token ? sequence.rows : 1;
   }
   tokens = {input.ids, input.types.empty() ? nullptr : input.types.data()};
-  stride = input.packed ? 0 : input.tokens;
+  stride = input.back_to_back ? 0 : input.tokens;
   visible = input.visible.empty() ? nullptr : input.visible.data();
   if (input.is_tokens) return;
   const uint32_t features = reader.slot(reader.input_slot()).width;

@@ -13,7 +13,7 @@ StepInput::StepInput(const Batch& batch)
       tokens(batch.tokens),
       lengths(batch.lengths),
       visible(batch.visible),
-      packed(batch.packed) {}
+      back_to_back(batch.back_to_back) {}
 
 StepInput::StepInput(const TokenBatch& batch)
     : is_tokens(true),
@@ -24,7 +24,7 @@ StepInput::StepInput(const TokenBatch& batch)
       tokens(batch.tokens),
       lengths(batch.lengths),
       visible(batch.visible),
-      packed(batch.packed) {}
+      back_to_back(batch.back_to_back) {}
 
 uint32_t StepInput::tokens_of(uint32_t sequence) const {
   if (!lengths.empty()) return lengths[sequence];
@@ -112,8 +112,8 @@ class InputCheck {
       return invalid("there must be one length for each sequence", "batch.lengths", 0,
                      input_.lengths.size(), input_.sequences);
     }
-    if (input_.packed && input_.lengths.empty()) {
-      return invalid("packed sequences need their lengths", "batch.lengths", 0, 0,
+    if (input_.back_to_back && input_.lengths.empty()) {
+      return invalid("sequences back to back need their lengths", "batch.lengths", 0, 0,
                      input_.sequences);
     }
     if (!input_.types.empty() && input_.types.size() != input_.size) {
@@ -145,7 +145,7 @@ class InputCheck {
   Status sizes() {
     const uint32_t features = input_.is_tokens ? 1 : model_.slot(model_.input_slot()).width;
     Checked size = Checked(input_.sequences) * input_.tokens * features;
-    if (input_.packed) {
+    if (input_.back_to_back) {
       Checked total = 0;
       for (const uint32_t length : input_.lengths) total = total + length;
       size = total * features;
@@ -153,14 +153,16 @@ class InputCheck {
     if (input_.size == size.saturated()) return Status::kOk;
     Message reason = "the features are not [sequences, tokens, input_features]";
     if (input_.is_tokens) reason = "the ids are not [sequences, tokens]";
-    if (input_.packed) reason = "the tokens of a packed batch are not as many as its lengths say";
+    if (input_.back_to_back) {
+      reason = "the tokens of a batch back to back are not as many as its lengths say";
+    }
     return invalid(reason, input_.is_tokens ? Message("batch.ids") : Message("batch.features"), 0,
                    input_.size, size.saturated());
   }
 
   Status sequence(uint32_t index, bool from_start) {
     const uint32_t tokens = input_.tokens_of(index);
-    if (!input_.packed && tokens > input_.tokens) {
+    if (!input_.back_to_back && tokens > input_.tokens) {
       return invalid("a length is beyond the tokens given", "batch.lengths", index, tokens,
                      input_.tokens);
     }
@@ -212,7 +214,7 @@ class InputCheck {
                          input_.types[at], uint64_t{types} - 1);
         }
       }
-      begin += input_.packed ? span : input_.tokens;
+      begin += input_.back_to_back ? span : input_.tokens;
     }
     return Status::kOk;
   }

@@ -27,7 +27,7 @@ struct StepInput {
   uint32_t tokens = 0;
   std::span<const uint32_t> lengths;
   std::span<const uint8_t> visible;
-  bool packed = false;
+  bool back_to_back = false;
 
   // Rows that a sequence gets: its length, or the ones in its mask.
   uint32_t tokens_of(uint32_t sequence) const;

@@ -75,12 +75,12 @@ class CApi : public EncoderTest {
                                    form.tokens,
                                    lengths,
                                    visible,
-                                   form.packed};
+                                   form.back_to_back};
       status = arenite_session_run(session, &batch, &output, &why);
     } else {
       const arenite_token_batch batch = {
-          input.ids.data(), input.ids.size(), form.sequences, form.tokens,
-          lengths,          visible,          form.packed,    types};
+          input.ids.data(), input.ids.size(), form.sequences,    form.tokens,
+          lengths,          visible,          form.back_to_back, types};
       status = arenite_session_run_tokens(session, &batch, &output, &why);
     }
     EXPECT_EQ(status, ARENITE_OK) << (why.reason != nullptr ? why.reason : "");
@@ -123,7 +123,7 @@ TEST_P(CApi, GivesTheSameBitsForEveryFormOfABatch) {
     for (const BatchForm& form :
          {BatchForm{2, 8}, BatchForm{2, 8, lengths}, BatchForm{2, 8, {}, visible},
           BatchForm{2, 0, lengths, {}, true}}) {
-      const EncoderInput input = input_for(shape, form.packed ? 13 : 16);
+      const EncoderInput input = input_for(shape, form.back_to_back ? 13 : 16);
       const std::vector<float> expected = values_of(run_batch(*cpp_session, input, form));
       EXPECT_TRUE(same_bits(run(*session, input, form), expected)) << shape.name;
     }

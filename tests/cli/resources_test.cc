@@ -14,14 +14,6 @@
 namespace arenite::testing {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
-
 constexpr uint64_t kAllowanceBytes = 8 << 20;  // the program itself, and its input and output
 
 // In a scope of its own: this process's memory would count as the child's.

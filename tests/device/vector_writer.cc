@@ -12,7 +12,6 @@
 
 #include "arenite/arena_formula.h"
 #include "convert/files/memory.h"
-#include "arenite/arena_formula.h"
 #include "device/vectors.h"
 #include "session/model_access.h"
 

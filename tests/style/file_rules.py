@@ -28,6 +28,13 @@ EMPTY_WORDS = set(
     "header helper helpers implementation implements module related source test tests "
     "utilities".split()
 )
+# What stays or is left behind is a file or a trace; masks and caches have a lookback.
+REPLACED_WORDS = [
+    (r"(?<!left )(?<!stays )(?<!stay )(?<!nothing )\bbehind\b", "say 'after' or 'lookback'"),
+    (r"\b[Ll]eaves? (\w+ ){1,5}away\b", "say 'drop'"),
+    (r"\bby a bit\b", "say 'bit-identical'"),
+    (r"\bpacked (batch|sequence)", "say 'back to back'; only weights are packed"),
+]
 LEFTOVERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b")
 
 
@@ -85,6 +92,18 @@ def no_file_comment_restates_its_name(files):
         if len(own) < 2:
             findings.append(f"{file.path}:2: '{comment}' only says the file's name again; say what "
                             "the file does and why it is apart")
+    return findings
+
+
+def words_are_plain(files):
+    """Pages and C++ comments avoid words that REPLACED_WORDS has a plainer one for."""
+    findings = []
+    for file in (f for f in files if f.is_cpp or f.path.endswith(".md")):
+        for number, line in enumerate(file.lines, 1):
+            prose = line.partition("//")[2] if file.is_cpp else line
+            findings += [f"{file.path}:{number}: '{found.group()}': {advice}"
+                         for pattern, advice in REPLACED_WORDS
+                         for found in re.finditer(pattern, prose)]
     return findings
 
 

@@ -2,6 +2,8 @@
 """Rules about who may include whom, and about words that have no place in the runtime."""
 
 import re
+from collections import defaultdict
+from pathlib import PurePosixPath
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
@@ -17,6 +19,24 @@ MAY_INCLUDE = {
     "session": {"core", "format", "kernels", "ops", "session"},
     "text": {"core", "format", "text"},
 }
+
+# The folders of tools/, from the bottom up. A folder includes those of earlier rows, and of its own
+# row as long as that makes no cycle. All may include the runtime, which includes none of them.
+TOOLS_ROWS = [
+    {"tools/convert/files"},
+    {"tools/convert/masks", "tools/convert/tokenizers"},
+    {"tools/convert/spec"},
+    {"tools/convert/gguf", "tools/convert/graph"},
+    {"tools/convert/open"},
+    {"tools/convert/families", "tools/convert/modules"},
+    {"tools/convert/passes", "tools/convert/program"},
+    {"tools/convert/check"},
+    {"tools/convert"},
+    {"tools/cli"},
+]
+
+# Where an include in quotes is looked for.
+INCLUDE_ROOTS = ("runtime/", "runtime/include/", "tools/")
 
 # System headers with a folder in their name that the runtime may use: CPU features on ARM Linux.
 SYSTEM_HEADERS = {"sys/auxv.h", "asm/hwcap.h"}
@@ -116,6 +136,78 @@ def tools_and_examples_include_what_they_may(files):
             if first in ("xnnpack", "xnnpack.h", "tests"):
                 findings.append(f"{file.path}:{line}: {path}: not for tools and examples")
     return findings
+
+
+def folder_of(path):
+    return str(PurePosixPath(path).parent)
+
+
+def folder_includes(files):
+    """{(folder, folder that it includes): ["path:line", ...]} of runtime/ and tools/."""
+    paths = {file.path for file in files}
+    edges = defaultdict(list)
+    for file in files:
+        if not file.is_cpp or not file.path.startswith(("runtime/", "tools/")):
+            continue
+        for line, quoted, path in includes_of(file):
+            found = next((root + path for root in INCLUDE_ROOTS if root + path in paths), None)
+            if quoted and found and folder_of(found) != folder_of(file.path):
+                edges[folder_of(file.path), folder_of(found)].append(f"{file.path}:{line}")
+    return edges
+
+
+def tools_include_downwards(files):
+    """No folder of tools/ includes one that TOOLS_ROWS has further up, or none at all."""
+    row_of = {folder: row for row, folders in enumerate(TOOLS_ROWS) for folder in folders}
+    folders = {folder_of(file.path) for file in files
+               if file.is_cpp and file.path.startswith("tools/")
+               and not file.path.startswith("tools/cmake/")}
+    findings = [f"{folder}: has no row in TOOLS_ROWS of runtime_rules.py"
+                for folder in sorted(folders - row_of.keys())]
+    for (user, used), places in sorted(folder_includes(files).items()):
+        if user in row_of and used in row_of and row_of[used] > row_of[user]:
+            findings.append(f"{places[0]}: {user} may not include {used} "
+                            f"({len(places)} such include{'s'[:len(places) > 1]})")
+    return findings
+
+
+def folders_make_no_cycles(files):
+    """No folder of runtime/ and tools/ includes itself by way of others."""
+    edges = folder_includes(files)
+    uses = defaultdict(set)
+    for user, used in edges:
+        uses[user].add(used)
+
+    def way(start, end):
+        """The shortest list of folders from `start` to `end`, or None."""
+        ways, seen = [[start]], {start}
+        for path in ways:
+            if path[-1] == end:
+                return path
+            ways += [path + [folder] for folder in sorted(uses[path[-1]] - seen)]
+            seen |= uses[path[-1]]
+        return None
+
+    ways_back = [[user] + back for user, used in sorted(edges) if (back := way(used, user))]
+    findings, known = [], []
+    for cycle in sorted(ways_back, key=len):
+        if any(shorter <= set(cycle) for shorter in known):
+            continue
+        known.append(set(cycle))
+        places = [edges[pair][0] for pair in zip(cycle, cycle[1:])]
+        findings.append(f"{places[0]}: a cycle: {' -> '.join(cycle)} ({', '.join(places)})")
+    return findings
+
+
+def header_names_are_used_once(files):
+    """A header of runtime/ or tools/ has its name for itself, so that a name says which it is."""
+    folders = defaultdict(list)
+    for file in files:
+        if file.path.startswith(("runtime/", "tools/")) and file.path.endswith(".h") \
+                and not file.path.startswith("tools/cmake/"):
+            folders[PurePosixPath(file.path).name].append(file.path)
+    return [f"{paths[1]}:1: there is {paths[0]}, too; give one another name"
+            for paths in folders.values() if len(paths) > 1]
 
 
 def runtime_avoids_forbidden_words(files):

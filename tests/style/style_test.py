@@ -48,6 +48,15 @@ class FileRules(unittest.TestCase):
         ]:
             self.assertFalse(self.comment_findings(path, text), (path, text))
 
+    def test_words_have_one_meaning(self):
+        rule = file_rules.words_are_plain
+        for text in ["The end behind it.", "Leave the option away.", "a packed batch"]:
+            self.assertTrue(findings(rule, "a.md", text), text)
+            self.assertTrue(findings(rule, "runtime/core/a.h", f"int a;  // {text}"), text)
+            self.assertFalse(findings(rule, "runtime/core/a.h", f'f("{text}");'), text)
+        for text in ["Nothing is left behind.", "No file stays behind.", "packed weights"]:
+            self.assertFalse(findings(rule, "a.md", text), text)
+
     def test_wide_prose_is_refused(self):
         rule = file_rules.prose_wraps
         for text in [
@@ -142,6 +151,41 @@ class IncludeRules(unittest.TestCase):
             ("examples/a.cc", '"core/arena.h"'),
         ]:
             self.check(path, include, False)
+
+
+class FolderRules(unittest.TestCase):
+    def tree(self, **includes):
+        """Sources by path, with "_" for "/", and the headers that each includes."""
+        return [SourceFile(path.replace("_", "/") + ".h",
+                           HEADER + "".join(f'#include "{name}.h"\n' for name in names.split()))
+                for path, names in includes.items()]
+
+    def test_includes_of_the_tools_point_down(self):
+        rule = runtime_rules.tools_include_downwards
+        graph, files = "tools_convert_graph_a", "tools_convert_files_a"
+        self.assertFalse(rule(self.tree(**{graph: "convert/files/a", files: ""})))
+        up = rule(self.tree(**{graph: "", files: "convert/graph/a"}))
+        self.assertRegex(up[0], "files/a.h:3: tools/convert/files may not include .*/graph")
+        self.assertRegex(rule(self.tree(tools_odd_a=""))[0], "tools/odd: has no row")
+
+    def test_folders_may_not_include_each_other(self):
+        rule = runtime_rules.folders_make_no_cycles
+        one_way = {"tools_convert_gguf_a": "convert/graph/a convert/gguf/b",
+                   "tools_convert_gguf_b": "core/a", "tools_convert_graph_a": "",
+                   "runtime_core_a": "arenite/a", "runtime_include_arenite_a": ""}
+        self.assertFalse(rule(self.tree(**one_way)))
+        # Not the same files, but the same folders: by way of a third one, too.
+        third = {"tools_convert_graph_b": "convert/tokenizers/a",
+                 "tools_convert_tokenizers_a": "convert/gguf/b"}
+        cycles = rule(self.tree(**one_way, **third))
+        self.assertEqual(len(cycles), 1)
+        for folder in ("gguf", "graph", "tokenizers"):
+            self.assertIn(f"tools/convert/{folder}", cycles[0])
+
+    def test_headers_have_names_of_their_own(self):
+        rule = runtime_rules.header_names_are_used_once
+        self.assertTrue(rule(self.tree(runtime_c_a="", tools_convert_a="")))
+        self.assertFalse(rule(self.tree(runtime_c_a="", tools_convert_b="")))
 
 
 class ForbiddenWords(unittest.TestCase):

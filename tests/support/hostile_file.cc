@@ -71,11 +71,11 @@ void feed(Session& session, const Model& model, uint32_t tokens, size_t width) {
   AnyBatch masked{all, kSequences, tokens, {}};
   const GuardedBuffer mask(kSequences * tokens, 1);
   masked.visible = every_other(mask);
-  AnyBatch packed{all.first((tokens + tokens / 2) * width), kSequences, 0, lengths};
-  packed.packed = true;
+  AnyBatch dense{all.first((tokens + tokens / 2) * width), kSequences, 0, lengths};
+  dense.back_to_back = true;
   for (const AnyBatch& batch :
        {AnyBatch{all, kSequences, tokens, {}}, AnyBatch{all, kSequences, tokens, lengths},
-        AnyBatch{all.first(width), 1, 1, {}}, masked, packed}) {
+        AnyBatch{all.first(width), 1, 1, {}}, masked, dense}) {
     const Result<Output> output = session.run(batch, &why);
     require(output.ok() ? output->features == model.output_features() : why.reason != nullptr);
     float sink = 0.0f;

@@ -44,8 +44,6 @@ double milliseconds(Work work) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-double median(std::vector<double> values);
-
 // The median of at least `samples_min` samples, and of as many as take `seconds` together.
 double median_sample_ms(size_t samples_min, double seconds, const std::function<double()>& sample);
 

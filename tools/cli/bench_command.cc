@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite bench: times a model, beside what this machine can do at best in the same minute.
-// Medians, because the clock of a shared machine drifts and its neighbours wake up.
+// Medians, because the speed of a shared machine changes with the load of others.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -68,12 +68,6 @@ void add_token_options(CLI::App& command, BenchOptions& options) {
 
 }  // namespace
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 double median_sample_ms(size_t samples_min, double seconds, const std::function<double()>& sample) {
   std::vector<double> samples;
   double total_ms = 0.0;
@@ -81,7 +75,9 @@ double median_sample_ms(size_t samples_min, double seconds, const std::function<
     samples.push_back(sample());
     total_ms += samples.back();
   }
-  return median(std::move(samples));
+  const auto middle = samples.begin() + static_cast<ptrdiff_t>(samples.size() / 2);
+  std::nth_element(samples.begin(), middle, samples.end());
+  return *middle;
 }
 
 StartUp time_start_up(const ModelFile& file, const SessionOptions& options) {

@@ -230,7 +230,7 @@ void print_file(const convert::ConvertedModel& conversion, const WrittenFile& wr
 uint64_t parameters_of(const convert::Program& program) {
   uint64_t parameters = 0;
   for (const convert::ProgramTensor& tensor : program.tensors) {
-    if (tensor.name == "angles") continue;
+    if (tensor.name.starts_with("angles") || tensor.name.starts_with("slopes")) continue;
     parameters += uint64_t{tensor.outputs} * tensor.inputs + tensor.bias.size();
   }
   return parameters;

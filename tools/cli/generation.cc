@@ -27,7 +27,7 @@ std::vector<TokenId> encode(const Model& model, const Tokenizer& tokenizer, cons
   const Result<size_t> count = tokenizer.encode(text, options, ids, &why);
   if (!count.ok()) throw_status(source.name, count.status(), why);
   ids.resize(*count);
-  // With specials, an end may be what the person wrote.
+  // Where special tokens are read, the person may have written the end.
   if (!specials && ids.size() > 1 && tokenizer.is_special(ids.back()) &&
       tokenizer.is_end(ids.back())) {
     ids.pop_back();

@@ -13,12 +13,6 @@
 #include "convert/files/memory.h"
 #include "core/cpu_features.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#endif
-
 namespace arenite::tool {
 namespace {
 
@@ -41,53 +35,34 @@ constexpr uint64_t kRounds = 400'000;
 #define ARENITE_KEEP(value) asm volatile("" : "+m"(value))
 #endif
 
-// Twelve chains by name: an array would be kept in memory. FMA(chain) gives the next value.
+// Twelve chains by name: an array would be kept in memory. The compiler makes one instruction of
+// the multiplication and the addition where the CPU has it.
+#define ARENITE_STEP(chain)      \
+  chain = chain * factor + term; \
+  ARENITE_KEEP(chain);
 #define ARENITE_ALL_CHAINS(DO) \
   DO(c0) DO(c1) DO(c2) DO(c3) DO(c4) DO(c5) DO(c6) DO(c7) DO(c8) DO(c9) DO(c10) DO(c11)
-#define ARENITE_FMA_LOOP(Vector, broadcast, FMA)                            \
-  const Vector factor = broadcast(0.999f * seed);                           \
-  const Vector term = broadcast(0.001f * seed);                             \
-  Vector c0 = broadcast(seed), c1 = c0, c2 = c0, c3 = c0, c4 = c0, c5 = c0; \
+#define ARENITE_FMA_LOOP(vector_bytes)                                      \
+  typedef float Vector __attribute__((vector_size(vector_bytes)));          \
+  const Vector factor = Vector{} + 0.999f * seed;                           \
+  const Vector term = Vector{} + 0.001f * seed;                             \
+  Vector c0 = Vector{} + seed, c1 = c0, c2 = c0, c3 = c0, c4 = c0, c5 = c0; \
   Vector c6 = c0, c7 = c0, c8 = c0, c9 = c0, c10 = c0, c11 = c0;            \
   for (uint64_t i = 0; i < kRounds; ++i) {                                  \
-    ARENITE_ALL_CHAINS(FMA)                                                 \
+    ARENITE_ALL_CHAINS(ARENITE_STEP)                                        \
   }                                                                         \
-  return first_lane(c0) + first_lane(c5) + first_lane(c11)
-
-template <typename Vector>
-float first_lane(const Vector& vector) {
-  float lane;
-  std::memcpy(&lane, &vector, sizeof(lane));
-  return lane;
-}
-
-#define ARENITE_STEP_AVX512(c)          \
-  c = _mm512_fmadd_ps(c, factor, term); \
-  ARENITE_KEEP(c);
-#define ARENITE_STEP_AVX2(c)            \
-  c = _mm256_fmadd_ps(c, factor, term); \
-  ARENITE_KEEP(c);
-#define ARENITE_STEP_SSE(c)                    \
-  c = _mm_add_ps(_mm_mul_ps(c, factor), term); \
-  ARENITE_KEEP(c);
-#define ARENITE_STEP_NEON(c)      \
-  c = vfmaq_f32(term, c, factor); \
-  ARENITE_KEEP(c);
-#define ARENITE_STEP_SCALAR(c) \
-  c = c * factor + term;       \
-  ARENITE_KEEP(c);
+  return c0[0] + c5[0] + c11[0]
 
 #if defined(__x86_64__)
-__attribute__((target("avx512f"))) float fma_loop_avx512(float seed) {
-  ARENITE_FMA_LOOP(__m512, _mm512_set1_ps, ARENITE_STEP_AVX512);
-}
-__attribute__((target("avx2,fma"))) float fma_loop_avx2(float seed) {
-  ARENITE_FMA_LOOP(__m256, _mm256_set1_ps, ARENITE_STEP_AVX2);
-}
-float fma_loop_sse(float seed) { ARENITE_FMA_LOOP(__m128, _mm_set1_ps, ARENITE_STEP_SSE); }
-#elif defined(__aarch64__)
-float fma_loop_neon(float seed) { ARENITE_FMA_LOOP(float32x4_t, vdupq_n_f32, ARENITE_STEP_NEON); }
+__attribute__((target("avx512f"))) float fma_loop_avx512(float seed) { ARENITE_FMA_LOOP(64); }
+__attribute__((target("avx2,fma"))) float fma_loop_avx2(float seed) { ARENITE_FMA_LOOP(32); }
 #endif
+#if defined(__x86_64__) || defined(__aarch64__)
+constexpr int kPlainFloats = 4;
+#else
+constexpr int kPlainFloats = 1;
+#endif
+float fma_loop(float seed) { ARENITE_FMA_LOOP(kPlainFloats * sizeof(float)); }
 
 struct FmaLoop {
   float (*run)(float seed);
@@ -99,12 +74,8 @@ FmaLoop widest_loop() {
   const CpuFeatures cpu = cpu_features();
   if (cpu.avx512f) return {fma_loop_avx512, 16};
   if (cpu.avx2_fma3) return {fma_loop_avx2, 8};
-  return {fma_loop_sse, 4};
-#elif defined(__aarch64__)
-  return {fma_loop_neon, 4};
-#else
-  return {[](float seed) -> float { ARENITE_FMA_LOOP(float, , chain* factor + term); }, 1};
 #endif
+  return {fma_loop, kPlainFloats};
 }
 
 // Runs work(thread) once on every thread and returns the seconds it took.
@@ -138,7 +109,7 @@ constexpr size_t kReadBytes = size_t{256} << 20;
 constexpr size_t kReadUnit = 4096;
 
 // Sums 32-bit numbers with the widest loads there are: narrower ones see less of the memory, and a
-// model would seem to read faster than the machine can. Two accumulators do not wait for another.
+// model would seem to read faster than the machine can. With two accumulators no sum waits.
 #define ARENITE_READ_LOOP(vector_bytes)                               \
   typedef uint32_t Vector __attribute__((vector_size(vector_bytes))); \
   const Vector* const vectors = static_cast<const Vector*>(data);     \

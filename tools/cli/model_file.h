@@ -15,8 +15,8 @@ namespace arenite::tool {
 // Throws InputError that names `file` and says everything in `why`.
 [[noreturn]] void throw_status(const std::string& file, Status status, const Diagnostic& why);
 
-// Throws InputError if `output`, which `source` led to, is not finite: where numbers are chosen by
-// or compared, NaN would choose in silence.
+// Throws InputError if `output`, which `source` led to, is not finite: what is chosen or compared
+// by NaN means nothing.
 void require_finite(const std::string& source, const Output& output);
 
 // The target whose kernel set is called `kernels`, or is named so itself. Empty: the one in the

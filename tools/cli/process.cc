@@ -23,7 +23,7 @@ constexpr int kPartsMax = 8;
 // SIGBUS: a mapped file was cut short, or the disk below it failed.
 constexpr int kEndings[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGBUS};
 
-// The signal's own effect is back by now, and waits for this function to return.
+// SA_RESETHAND has restored the signal's own effect, which follows when this function returns.
 void clean_up(int signal_number) {
   convert::remove_temporary_files();
   raise(signal_number);

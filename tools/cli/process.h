@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program among its neighbours: standard streams that may be closed, full or lead to somebody
-// who has left, signals that end it, and a line on the terminal while something takes long.
+// The program as a process: standard streams that may be closed or full, or whose reader has left,
+// signals that end it, and a line on the terminal while something takes long.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,8 +12,8 @@
 
 namespace arenite::tool {
 
-// To be called before a file is opened: one that got the number of a closed stream would be written
-// to by whoever prints. A stream that was closed stays an error to write to, or to read from.
+// Call it before any file is opened: a file that got the number of a closed stream would receive
+// what the program prints. A stream that was closed stays an error to write to, or to read from.
 void hold_standard_streams();
 
 // A signal that ends the program removes its temporary files first, and then ends it as if nobody

@@ -51,7 +51,7 @@ struct DropPagesAfterCopy {
   }
 };
 
-// Rows behind a sequence's length stay zero.
+// Rows after a sequence's length stay zero.
 void write_output(const RunOptions& options, const Output& output, const InputShape& shape,
                   convert::NpyWriter& writer) {
   const size_t width = output.features;

@@ -47,7 +47,7 @@ std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOption
   if (sizes.tokens != 0) options.tokens_max = sizes.tokens;
   options.sequences_max = sizes.sequences;
   options.parallel.threads = sizes.threads;
-  // Planning wants to see a pool, and never calls it.
+  // Planning only asks whether there is a pool, and never calls it.
   options.parallel.run = [](void*, uint32_t, ParallelFor::Task, void*) {};
   std::vector<ArenaLayout> layouts(reader.packed_count());
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {

@@ -77,7 +77,7 @@ class TextEncoder {
   }
 
   void encode(const NamedText& text, TextBatch& batch) const {
-    // A tab has no other form, so that both texts of a pair are normalized at once.
+    // Normalizing leaves a tab as it is, so both texts of a pair are normalized at once.
     const NamedText normal = {
         text.name, in_expected_form(model_, text.text, encode_options_.read_specials, text.name)};
     std::vector<TokenId> ids(encode_tokens_max(normal.text.size()));

@@ -13,7 +13,7 @@ namespace arenite::tool {
 
 class ThreadPool {
  public:
-  // `threads` counts the calling one. Throws InputError if the system has not so many to give.
+  // `threads` counts the calling one. Throws InputError if the system cannot start so many.
   // REQUIRES: threads >= 1.
   explicit ThreadPool(uint32_t threads);
   ~ThreadPool();

@@ -221,7 +221,7 @@ typedef struct arenite_batch {
   // count. Only for models that see everything.
   const uint8_t* visible;
   // The sequences follow each other without padding: features [sum of lengths, input_features].
-  bool packed;
+  bool back_to_back;
 } arenite_batch;
 #define ARENITE_BATCH_INIT \
   { NULL, 0, 1, 0, NULL, NULL, false }
@@ -235,7 +235,7 @@ typedef struct arenite_token_batch {
   uint32_t tokens;
   const uint32_t* lengths;
   const uint8_t* visible;
-  bool packed;
+  bool back_to_back;
   const uint8_t* types;  // [size], below arenite_model_token_types; null: all 0
 } arenite_token_batch;
 #define ARENITE_TOKEN_BATCH_INIT \

@@ -83,7 +83,7 @@ struct Batch {
   // rest keep their positions, so there may be gaps; only for models that see everything.
   std::span<const uint8_t> visible = {};
   // The sequences follow each other without padding: features [sum of lengths, input_features].
-  bool packed = false;
+  bool back_to_back = false;
 };
 
 // The same as ids, below Model::vocab_size(): dense [sequences, tokens]. Models that count
@@ -95,7 +95,7 @@ struct TokenBatch {
   uint32_t tokens = 0;
   std::span<const uint32_t> lengths = {};
   std::span<const uint8_t> visible = {};
-  bool packed = false;  // ids [sum of lengths]
+  bool back_to_back = false;  // ids [sum of lengths]
   // Below Model::token_types(), one for each id: 0 or 1 where a text is a pair. None: all 0.
   std::span<const uint8_t> types = {};
 };

@@ -3,11 +3,8 @@
 // success takes none is in decoder_memory_test.cc.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "runtime/session/decoder_fixture.h"
-#include "support/malloc_trap.h"
-#include "support/pool.h"
+#include "runtime/session/no_heap_fixture.h"
 
 namespace arenite::test {
 namespace {
@@ -24,14 +21,8 @@ struct Call {
   Status expected;
 };
 
-class DecoderNoHeap : public DecoderTest {
+class DecoderNoHeap : public NoHeapTest<DecoderTest> {
  protected:
-  void SetUp() override {
-    if (!NoHeapScope::traps_malloc()) GTEST_SKIP() << "this build cannot see calls of malloc";
-  }
-
-  static LoadOptions this_target() { return {.force_target = true, .target = GetParam()}; }
-
   static SessionOptions options_with(Pool& pool) {
     SessionOptions options = options_for(kPositions, kSequences);
     options.tokens_max = kTokensMax;
@@ -135,28 +126,7 @@ TEST_P(DecoderNoHeap, IsTouchedInSlicesAndWhereTheyAreCancelledOrMisused) {
 TEST_P(DecoderNoHeap, IsTouchedWhenAFileOptionsOrAnArenaAreRefused) {
   Pool three(3);
   const convert::AlignedBytes sound = make_decoder_model(decoder_named("llama"), {GetParam()});
-  const TestModel model = load("llama");
-  convert::AlignedBytes damaged(sound.size());
-  convert::AlignedBytes arena(1 << 20);
-  const SessionOptions options = options_with(three);
-  SessionOptions too_long = options;
-  too_long.positions_max = kDecoderPositions + 1;
-  uint32_t accepted = 0;
-  {
-    const NoHeapScope no_heap;
-    Diagnostic why;
-    for (size_t i = 0; i < sound.size(); i += 101) {
-      std::memcpy(damaged.data(), sound.span().data(), sound.size());
-      damaged.data()[i] ^= std::byte{0x40};
-      accepted += Model::load(damaged.span(), &why, this_target()).ok() ? 1 : 0;
-      accepted += Model::load(sound.span().first(i), &why, this_target()).ok() ? 1 : 0;
-    }
-    accepted += plan_arena(*model, too_long, &why).ok() ? 1 : 0;
-    accepted += Session::create(*model, too_long, arena.span(), &why).ok() ? 1 : 0;
-    accepted += Session::create(*model, options, arena.span().first(64), &why).ok() ? 1 : 0;
-    accepted += Session::create(*model, options, arena.span().subspan(1), &why).ok() ? 1 : 0;
-  }
-  EXPECT_EQ(accepted, 0u);
+  EXPECT_EQ(accepted(sound.span(), options_with(three), kDecoderPositions + 1), 0u);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forms that a batch comes in: padded with lengths, padded with a mask, packed. None changes a
-// bit of what a sequence gives.
+// The forms that a batch comes in: padded with lengths, padded with a mask, back to back. None
+// changes a bit of what a sequence gives.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,18 +20,18 @@ constexpr uint32_t kTokens = 37;
 
 // The same sequences in the three forms. Padding is what no model may read.
 struct Forms {
-  EncoderInput padded, packed;
+  EncoderInput padded, dense;
   BatchForm with_lengths, with_mask, back_to_back;
 };
 
 Forms forms_of(const EncoderInput& sequences, const std::vector<uint32_t>& lengths) {
   Forms forms;
   const uint32_t count = static_cast<uint32_t>(lengths.size());
-  forms.padded.features_per_token = forms.packed.features_per_token = sequences.features_per_token;
+  forms.padded.features_per_token = forms.dense.features_per_token = sequences.features_per_token;
   std::vector<uint8_t> visible(size_t{count} * kTokens, 0);
   for (uint32_t i = 0; i < count; ++i) {
     EncoderInput row = sequences.part(size_t{i} * kTokens, kTokens);
-    forms.packed.append(row.part(0, lengths[i]));
+    forms.dense.append(row.part(0, lengths[i]));
     std::fill_n(visible.begin() + i * kTokens, lengths[i], uint8_t{1});
     std::fill(row.ids.begin() + (row.ids.empty() ? 0 : lengths[i]), row.ids.end(), kNoToken);
     std::fill(row.types.begin() + (row.types.empty() ? 0 : lengths[i]), row.types.end(), 255);
@@ -64,7 +64,7 @@ TEST_P(EncoderBatch, SequencesGiveWhatTheyGiveAloneInEveryFormAndOrder) {
       };
       ASSERT_TRUE(same_bits(run(forms.padded, forms.with_lengths), expected)) << shape.name;
       ASSERT_TRUE(same_bits(run(forms.padded, forms.with_mask), expected)) << shape.name;
-      ASSERT_TRUE(same_bits(run(forms.packed, forms.back_to_back), expected)) << shape.name;
+      ASSERT_TRUE(same_bits(run(forms.dense, forms.back_to_back), expected)) << shape.name;
       std::rotate(lengths.begin(), lengths.begin() + 2, lengths.end());
     }
   }
@@ -77,13 +77,13 @@ TEST_P(EncoderBatch, ThreadsDoNotChangeABit) {
     const Forms forms = forms_of(input_for(shape, 5 * kTokens), lengths);
     const TestSession session(*model, options_for(kTokens, 5));
     const std::vector<float> expected =
-        values_of(run_batch(*session, forms.packed, forms.back_to_back));
+        values_of(run_batch(*session, forms.dense, forms.back_to_back));
     Pool pool(3, Order::kShuffled);
     SessionOptions options = options_for(kTokens, 5);
     options.parallel = pool.parallel_for();
     const TestSession parallel(*model, options);
     EXPECT_TRUE(
-        same_bits(values_of(run_batch(*parallel, forms.packed, forms.back_to_back)), expected))
+        same_bits(values_of(run_batch(*parallel, forms.dense, forms.back_to_back)), expected))
         << shape.name;
   }
 }

@@ -114,17 +114,17 @@ TEST_P(EncoderFailure, RefusesMasksThatMakeNoSense) {
 TEST_P(EncoderFailure, RefusesPackedBatchesWhoseLengthsDoNotAddUp) {
   check({kInvalid, "batch.lengths", "need their lengths", 0, 0, 2},
         [](EncoderInput&, BatchForm& form) {
-          form.packed = true;
+          form.back_to_back = true;
           form.lengths.clear();
         });
-  check({kInvalid, "batch.ids", "packed batch", 0, 20, 16},
-        [](EncoderInput&, BatchForm& form) { form.packed = true; });
+  check({kInvalid, "batch.ids", "back to back", 0, 20, 16},
+        [](EncoderInput&, BatchForm& form) { form.back_to_back = true; });
   check({kInvalid, "batch.lengths", "one length for each", 0, 1, 2},
         [](EncoderInput&, BatchForm& form) { form.lengths = {9}; });
   check(
-      {kInvalid, "batch.features", "packed batch", 0, 100, 0xFFFFFFFFull * 2 * 5},
+      {kInvalid, "batch.features", "back to back", 0, 100, 0xFFFFFFFFull * 2 * 5},
       [](EncoderInput&, BatchForm& form) {
-        form.packed = true;
+        form.back_to_back = true;
         form.lengths = {0xFFFFFFFF, 0xFFFFFFFF};
       },
       "sensor");

@@ -52,18 +52,18 @@ struct BatchForm {
   uint32_t tokens = 0;
   std::vector<uint32_t> lengths = {};
   std::vector<uint8_t> visible = {};
-  bool packed = false;
+  bool back_to_back = false;
 };
 
 inline Result<Output> run_batch(Session& session, const EncoderInput& input, const BatchForm& form,
                                 Diagnostic* why = nullptr) {
   if (input.features_per_token != 0) {
-    return session.run(
-        Batch{input.features, form.sequences, form.tokens, form.lengths, form.visible, form.packed},
-        why);
+    return session.run(Batch{input.features, form.sequences, form.tokens, form.lengths,
+                             form.visible, form.back_to_back},
+                       why);
   }
   return session.run(TokenBatch{input.ids, form.sequences, form.tokens, form.lengths, form.visible,
-                                form.packed, input.types},
+                                form.back_to_back, input.types},
                      why);
 }
 

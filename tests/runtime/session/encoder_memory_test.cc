@@ -25,7 +25,7 @@ BatchForm fullest_batch(const SessionOptions& options) {
   uint32_t left =
       options.tokens_max != 0 ? options.tokens_max : options.positions_max * options.sequences_max;
   form.sequences = options.sequences_max;
-  form.packed = true;
+  form.back_to_back = true;
   for (uint32_t i = 0; i < form.sequences; ++i) {
     form.lengths.push_back(std::min(left, options.positions_max));
     left -= form.lengths.back();

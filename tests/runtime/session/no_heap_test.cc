@@ -4,20 +4,12 @@
 
 #include <cstring>
 
-#include "runtime/session/session_fixture.h"
-#include "support/malloc_trap.h"
-#include "support/pool.h"
+#include "runtime/session/no_heap_fixture.h"
 
 namespace arenite::test {
 namespace {
 
-class NoHeap : public SessionTest {
- protected:
-  void SetUp() override {
-    if (!NoHeapScope::traps_malloc()) GTEST_SKIP() << "this build cannot see calls of malloc";
-  }
-  LoadOptions this_target() const { return {true, GetParam()}; }
-};
+using NoHeap = NoHeapTest<SessionTest>;
 ARENITE_FOR_EACH_KERNEL_SET(NoHeap);
 
 constexpr uint32_t kTokens = 37;

@@ -110,7 +110,7 @@ TEST_P(EncoderThreads, GiveWhatOneGivesInTheExactArena) {
   BatchForm form;
   form.lengths = {37, 1, 33, 8, 16};
   form.sequences = static_cast<uint32_t>(form.lengths.size());
-  form.packed = true;
+  form.back_to_back = true;
   for (const EncoderShape& shape : all_encoders()) {
     const TestModel model = load(shape);
     const EncoderInput input = input_for(shape, 95);

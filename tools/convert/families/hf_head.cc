@@ -24,7 +24,7 @@ constexpr std::pair<std::string_view, HeadKind> kArchitectures[] = {
     {"Model", HeadKind::kNone},
 };
 
-// Heads that training leaves behind: those that guess tokens, where they are not asked for.
+// Heads that are left from training: those that guess tokens, where they are not asked for.
 constexpr const char* kLanguageHeads[] = {
     // BERT
     "cls.",

@@ -26,6 +26,7 @@ struct AttentionSpec {
   uint32_t head_dim = 0;
   std::optional<double> scale;  // absent: 1/sqrt(head_dim)
   uint32_t mask = 0;
+  std::vector<double> slopes{};
 };
 
 ValueId add_attention(GraphBuilder& builder, const std::string& prefix, const AttentionSpec& spec,
@@ -46,7 +47,7 @@ ValueId add_attention(GraphBuilder& builder, const std::string& prefix, const At
       .value_dim = spec.head_dim,
       .scale = spec.scale.value_or(1.0 / std::sqrt(static_cast<double>(spec.head_dim))),
       .mask = spec.mask,
-      .slopes = {},
+      .slopes = spec.slopes,
       .cache = builder.graph().caches()};
   const ValueId context = builder.attention(prefix + "attention", attention, {query, key, value});
   return builder.linear(prefix + "output", spec.output, context);
@@ -85,6 +86,7 @@ class DecoderGraph {
                                .scale = spec_.embedding_scale.value_or(1.0),
                                .positions = spec_.position_embedding};
     ValueId x = builder_.embedding("embedding", std::move(embedding), spec_.model_dim);
+    if (spec_.embedding_norm) x = builder_.norm("embedding_norm", *spec_.embedding_norm, x);
     graph.hidden_states.push_back(x);
     for (size_t i = 0; i < spec_.layers.size(); ++i) {
       const LayerSpec& layer = spec_.layers[i];
@@ -124,7 +126,8 @@ class DecoderGraph {
          .kv_heads = spec_.kv_heads,
          .head_dim = spec_.head_dim,
          .scale = spec_.score_scale,
-         .mask = builder_.band(lookback(layer.window), spec_.causal ? 0 : kUnlimited)},
+         .mask = builder_.band(lookback(layer.window), spec_.causal ? 0 : kUnlimited),
+         .slopes = spec_.alibi_slopes},
         input);
   }
 

@@ -269,6 +269,16 @@ class Lowering {
     return angles_.back().second;
   }
 
+  uint32_t slopes_of(const std::vector<double>& slopes) {
+    const auto known =
+        std::ranges::find(slopes_, slopes, &std::pair<std::vector<double>, uint32_t>::first);
+    if (known != slopes_.end()) return known->second;
+    const std::string name =
+        slopes_.empty() ? "slopes" : "slopes." + std::to_string(slopes_.size());
+    slopes_.emplace_back(slopes, assembler_.add_vector(name, {slopes.begin(), slopes.end()}));
+    return slopes_.back().second;
+  }
+
   void emit(ValueId value, const RotateNode& rotate) {
     const ColumnView from = input(value);
     assembler_.add_rope(name(value), from, result(value, graph_.node(value).inputs),
@@ -334,6 +344,7 @@ class Lowering {
     parts.heads = attention.heads;
     parts.cache = cache->second;
     parts.mask = attention.mask;
+    if (!attention.slopes.empty()) parts.slopes = slopes_of(attention.slopes);
     assembler_.add_attention(name(value), parts);
   }
 
@@ -355,12 +366,13 @@ class Lowering {
   std::vector<size_t> last_use_;
   std::vector<bool> is_per_output_;
   std::map<ValueId, ColumnView> views_;
-  std::map<uint32_t, std::vector<ValueId>> occupants_;      // of each slot
-  std::map<ValueId, std::pair<ValueId, uint32_t>> wholes_;  // concatenation and column
-  std::map<ValueId, ValueId> fused_;                        // activation and product
-  std::map<ValueId, uint32_t> tied_;                        // linear layer and tensor
-  std::map<uint32_t, uint32_t> caches_;                     // of the graph, of the program
-  std::vector<std::pair<RopeSpec, uint32_t>> angles_;       // and their tensors
+  std::map<uint32_t, std::vector<ValueId>> occupants_;            // of each slot
+  std::map<ValueId, std::pair<ValueId, uint32_t>> wholes_;        // concatenation and column
+  std::map<ValueId, ValueId> fused_;                              // activation and product
+  std::map<ValueId, uint32_t> tied_;                              // linear layer and tensor
+  std::map<uint32_t, uint32_t> caches_;                           // of the graph, of the program
+  std::vector<std::pair<std::vector<double>, uint32_t>> slopes_;  // and their tensors
+  std::vector<std::pair<RopeSpec, uint32_t>> angles_;             // and their tensors
 };
 
 }  // namespace

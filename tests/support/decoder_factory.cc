@@ -52,8 +52,8 @@ DecoderShape gpt2() {
   shape.name = "gpt2";
   shape.kv_heads = shape.heads;
   shape.rotary_dim = 0;
-  shape.norm = convert::NormKind::kLayer;
-  shape.activation = convert::Activation::kGeluTanh;
+  shape.norm = NormKind::kLayer;
+  shape.activation = Activation::kGeluTanh;
   shape.gated = false;
   shape.bias = true;
   shape.tied = true;
@@ -64,8 +64,8 @@ DecoderShape phi() {
   DecoderShape shape;
   shape.name = "phi";
   shape.rotary_dim = 4;
-  shape.norm = convert::NormKind::kLayer;
-  shape.activation = convert::Activation::kGeluErf;
+  shape.norm = NormKind::kLayer;
+  shape.activation = Activation::kGeluErf;
   shape.gated = false;
   shape.bias = true;
   shape.parallel = true;
@@ -77,7 +77,7 @@ DecoderShape gemma() {
   shape.name = "gemma";
   shape.kv_heads = 1;
   shape.windows = {20, 0, 7};
-  shape.activation = convert::Activation::kGeluTanh;
+  shape.activation = Activation::kGeluTanh;
   shape.tied = true;
   shape.head_norms = true;
   shape.embedding_scale = 3.4;
@@ -96,7 +96,7 @@ DecoderShape wide() {
   shape.head_dim = 38;
   shape.rotary_dim = 38;
   shape.ffn_dim = 131;
-  shape.activation = convert::Activation::kRelu;
+  shape.activation = Activation::kRelu;
   return shape;
 }
 

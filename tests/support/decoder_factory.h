@@ -27,8 +27,8 @@ struct DecoderShape {
   uint32_t ffn_dim = 20;
   uint32_t positions_max = 70;
   std::vector<uint32_t> windows = {0, 0};  // one for each layer; 0: none
-  convert::NormKind norm = convert::NormKind::kRms;
-  convert::Activation activation = convert::Activation::kSilu;
+  NormKind norm = NormKind::kRms;
+  Activation activation = Activation::kSilu;
   bool gated = true;
   bool bias = false;
   bool tied = false;             // the output projection is the token embedding

@@ -13,7 +13,6 @@ namespace {
 
 using convert::EncoderLayerSpec;
 using convert::EncoderSpec;
-using convert::NormKind;
 
 EncoderLayerSpec layer(const EncoderShape& shape, uint32_t index) {
   const std::string prefix = "layers." + std::to_string(index) + ".";
@@ -55,7 +54,7 @@ EncoderShape tagger() {
   EncoderShape shape;
   shape.name = "tagger";
   shape.embedding_dim = 7;
-  shape.activation = convert::Activation::kRelu;
+  shape.activation = Activation::kRelu;
   shape.classes = 5;
   return shape;
 }
@@ -83,7 +82,7 @@ EncoderShape mixture() {
   shape.pooling = kMax;
   shape.more_pooling = {kFirst, kMeanSqrtLength, kWeightedMean, kMean, kLast};
   shape.classes = 6;
-  shape.class_activation = convert::Activation::kSigmoid;
+  shape.class_activation = Activation::kSigmoid;
   return shape;
 }
 
@@ -119,7 +118,7 @@ EncoderShape wide() {
   shape.model_dim = 76;
   shape.heads = 2;
   shape.ffn_dim = 131;
-  shape.activation = convert::Activation::kGeluTanh;
+  shape.activation = Activation::kGeluTanh;
   return shape;
 }
 
@@ -127,7 +126,7 @@ void add_language_head(EncoderSpec& spec) {
   const uint32_t width = spec.token_embedding->columns;
   convert::HeadStepSpec transform;
   transform.linear = random_linear("transform", width, spec.model_dim, true);
-  transform.activation = convert::Activation::kGeluErf;
+  transform.activation = Activation::kGeluErf;
   transform.norm = random_norm("transform_norm", NormKind::kLayer, width);
   convert::HeadStepSpec logits;
   logits.linear = random_linear("logits", spec.vocab_size, width, true);
@@ -178,7 +177,7 @@ EncoderSpec make_encoder(const EncoderShape& shape) {
   spec.more_pooling = shape.more_pooling;
   if (shape.language_head) add_language_head(spec);
   if (shape.pooler) {
-    spec.head.push_back({random_linear("pooler", dim, dim, true), convert::Activation::kTanh});
+    spec.head.push_back({random_linear("pooler", dim, dim, true), Activation::kTanh});
   }
   if (shape.classes != 0) {
     spec.head.push_back({random_linear("classifier", shape.classes, pooled_width(spec), true),

@@ -31,13 +31,13 @@ struct EncoderShape {
   std::optional<uint32_t> padding_id{};  // not counted in positions
   bool positions = true;                 // learned
   bool norm_first = false;
-  convert::Activation activation = convert::Activation::kGeluErf;
+  Activation activation = Activation::kGeluErf;
   SelectKind pooling = SelectKind::kAsAsked;
   std::vector<SelectKind> more_pooling{};
   bool language_head = false;  // logits of the vocabulary, by the token embedding
   bool pooler = false;         // a square layer with tanh
   uint32_t classes = 0;        // 0: no classifier
-  std::optional<convert::Activation> class_activation{};
+  std::optional<Activation> class_activation{};
   bool normalize = false;
 };
 

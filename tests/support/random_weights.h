@@ -44,14 +44,14 @@ inline convert::LinearSpec random_linear(const std::string& name, uint32_t outpu
   return spec;
 }
 
-inline convert::NormSpec random_norm(const std::string& name, convert::NormKind kind,
+inline convert::NormSpec random_norm(const std::string& name, NormKind kind,
                                      uint32_t width) {
   convert::NormSpec spec;
   spec.name = name;
   spec.kind = kind;
   spec.gain = random_values(name, width, 0.3f);
   for (float& gain : spec.gain) gain += 1.0f;
-  if (kind == convert::NormKind::kLayer) spec.bias = random_values(name + ".bias", width, 0.2f);
+  if (kind == NormKind::kLayer) spec.bias = random_values(name + ".bias", width, 0.2f);
   spec.epsilon = 1e-5;
   return spec;
 }

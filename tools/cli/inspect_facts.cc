@@ -155,8 +155,8 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
     facts.caches.push_back(cache_facts(reader, i, facts.sizes));
   }
   format::for_each_need(file.bytes(), [&](Need need, uint32_t) {
-    const std::string need = name(feature);
-    if (std::ranges::find(facts.needs, need) == facts.needs.end()) facts.needs.push_back(need);
+    const std::string text = name(need);
+    if (std::ranges::find(facts.needs, text) == facts.needs.end()) facts.needs.push_back(text);
     return true;
   });
   add_targets(file, facts);

@@ -171,7 +171,8 @@ void Profiler::add_events(uint32_t index, Clock::time_point end, bool is_last) {
   uint32_t tokens = 0;
   for (const Sequence& sequence : step_) tokens += sequence.tokens;
   const double begin_us = microseconds(op_start_);
-  trace_.add({reader_.op_name(index), op_kind_name(reader_.op(index).kind), 0, begin_us,
+  trace_.add({reader_.op_name(index),
+              static_cast<const char*>(format::row_of(reader_.op(index).kind).name), 0, begin_us,
               microseconds(end) - begin_us, steps_, tokens});
   if (!is_last) return;
   trace_.add({fmt::format("step {}", steps_), "step", 0, microseconds(step_start_),
@@ -202,7 +203,8 @@ void Profiler::run_watched(uint32_t tasks, ParallelFor::Task task, void* job) {
     if (!busy.worked) continue;
     const double begin_us = microseconds(busy.begin);
     keep_error([&] {
-      trace_.add({reader_.op_name(op_index_), op_kind_name(reader_.op(op_index_).kind), thread,
+      trace_.add({reader_.op_name(op_index_),
+                  static_cast<const char*>(format::row_of(reader_.op(op_index_).kind).name), thread,
                   begin_us, microseconds(busy.end) - begin_us, steps_, 0});
     });
   }
@@ -225,7 +227,7 @@ std::string Profiler::table() const {
   std::map<std::string, Row> kinds, names;
   for (uint32_t i = 0; i < totals_.size(); ++i) {
     const OpTotal& total = totals_[i];
-    const std::string kind = op_kind_name(reader_.op(i).kind);
+    const std::string kind = static_cast<const char*>(format::row_of(reader_.op(i).kind).name);
     const std::string name = convert::printable(without_layer(reader_.op_name(i)), 40);
     for (Row* row : {&kinds[kind], &names[name + '\n' + kind]}) {
       row->name = row == &kinds[kind] ? "all" : name;

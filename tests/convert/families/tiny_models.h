@@ -37,7 +37,7 @@ inline constexpr uint32_t kPositions = 24;
 
 // What the state dicts of nanoGPT, minGPT and their kin among these models do not say.
 inline constexpr convert::ModelOptions kGptOptions{
-    .heads = kHeads, .activation = convert::Activation::kGeluErf, .norm_first = true};
+    .heads = kHeads, .activation = Activation::kGeluErf, .norm_first = true};
 
 // Values around `center`, the same for the same name, whatever else is in the model.
 Tensor random_tensor(const std::string& name, std::vector<uint64_t> shape, float center = 0.0f);

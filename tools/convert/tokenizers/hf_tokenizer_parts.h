@@ -47,6 +47,16 @@ class HfObject {
   std::string place_;
 };
 
+// The tokens around a text, as far as the post-processor says them.
+// The tokens around a text, as far as the post-processor says them.
+struct HfFrame {
+  bool is_said = false;  // by a step that has been read
+  TokenId begin = kNoToken;
+  TokenId end = kNoToken;
+  uint32_t pair_separators = 0;  // ends between two texts; 0: pairs are put together otherwise
+  bool second_has_type1 = false;
+};
+
 // What the steps say, taken together.
 struct HfPipeline {
   bool is_byte_level = false;      // the vocabulary is written in the alphabet of bytes
@@ -68,14 +78,6 @@ void for_each_step(const HfObject& root, const std::string& file_name, const cha
 // Reads normalizer, pre_tokenizer, decoder and post_processor of `root`. A step, a field of a step
 // or a combination that is not understood is refused by name: InputError.
 HfPipeline read_hf_pipeline(const nlohmann::json& root, const std::string& file_name);
-
-struct HfFrame {
-  bool is_said = false;  // by a step that has been read
-  TokenId begin = kNoToken;
-  TokenId end = kNoToken;
-  uint32_t pair_separators = 0;  // ends between two texts; 0: pairs are put together otherwise
-  bool second_has_type1 = false;
-};
 
 // Reads TemplateProcessing, BertProcessing or RobertaProcessing, of which there may be one;
 // ByteLevel changes nothing. A template for one text that is not understood is refused: InputError.

@@ -51,7 +51,7 @@ struct LinearOp {
   enum Number : uint8_t { kTensor };
 };
 struct AttentionOp {
-  enum Number : uint8_t { kHeads, kCache, kMask };
+  enum Number : uint8_t { kHeads, kCache, kMask, kSlopes };
 };
 struct EmbeddingOp {
   enum Number : uint8_t { kTokens, kPositions, kTypes, kPositionOffset, kPaddingId };
@@ -169,7 +169,8 @@ inline constexpr OpRow kOps[kOpKinds] = {
                   {"attention.output", Access::kWrite}},
      .numbers = {{"attention.heads", NumberType::kCount},
                  {"attention.cache", NumberType::kCache},
-                 {"attention.mask", NumberType::kMask}}},
+                 {"attention.mask", NumberType::kMask},
+                 {"attention.slopes", NumberType::kVector, kOptional}}},
     {.kind = OpKind::kEmbedding,
      .name = "embedding",
      .need = Need::kEmbedding,

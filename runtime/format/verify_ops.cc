@@ -153,7 +153,8 @@ bool verify_attention(const OpCheck& check) {
   return (head_dim == 0 || (check.width(kQuery, Checked(heads) * head_dim) &&
                             check.width(kKey, Checked(kv_heads) * head_dim))) &&
          check.width(kValue, Checked(kv_heads) * cache.shape.value_dim) &&
-         check.width(kOutput, Checked(heads) * cache.shape.value_dim);
+         check.width(kOutput, Checked(heads) * cache.shape.value_dim) &&
+         (!check.has(AttentionOp::kSlopes) || check.vector(AttentionOp::kSlopes, heads));
 }
 
 // Positions without padding are counted in the ids of the call, which must be those of the whole

@@ -102,13 +102,10 @@ void activation(const KernelSet& kernels, Activation function, float parameter, 
     const uint32_t count = left < kChunk ? left : kChunk;
     const float* const x = input.row(row) + column;
     float* const y = output.row(row) + column;
-    if (factor.data == nullptr) {
-      apply(kernels, function, parameter, count, x, y);
-      return;
+    apply(kernels, function, parameter, count, x, y);
+    if (factor.data != nullptr) {
+      kernels.multiply(count * sizeof(float), y, factor.row(row) + column, y);
     }
-    float made[kChunk];  // the factor may lie where the output goes
-    apply(kernels, function, parameter, count, x, made);
-    kernels.multiply(count * sizeof(float), made, factor.row(row) + column, y);
   };
   for_each_row(parallel, output.rows * chunks, work);
 }

@@ -10,7 +10,7 @@
 namespace arenite {
 
 // output = f(input) (* factor). All [rows, columns]; factor may have no data. The output may be the
-// columns of the input, of the factor, or of neither. `parameter` is that of core/op_kinds.h.
+// columns of the input, and overlaps the factor nowhere. `parameter` is that of core/op_kinds.h.
 void activation(const KernelSet& kernels, Activation function, float parameter, ConstMatrix input,
                 ConstMatrix factor, Matrix output, const ParallelFor& parallel);
 

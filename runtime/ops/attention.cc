@@ -18,7 +18,7 @@ void set_range(const MaskView& mask, Block& block) {
   block.begin = UINT32_MAX;
   block.end = 0;
   for (uint32_t r = 0; r < block.rows; ++r) {
-    const KeyRange range = visible_keys(mask, block.position + r * block.position_step, block.keys);
+    const KeyRange range = visible_keys(mask, block.position_of(r), block.keys);
     if (range.begin < block.begin) block.begin = range.begin;
     if (range.end > block.end) block.end = range.end;
   }
@@ -63,20 +63,39 @@ void divide_by_sum(const KernelSet& kernels, const Attention& op, float factor, 
 
 namespace {
 
+// Adds the terms of a slope to scores; scores[i] is that of key range.begin + i.
+void add_slope(const KernelSet& kernels, float slope, uint32_t position, KeyRange range,
+               float* scores) {
+  constexpr uint32_t kChunk = 256;
+  float terms[kChunk];
+  for (uint32_t key = range.begin; key < range.end; key += kChunk) {
+    // Of constant length, for the vectorizer.
+    for (uint32_t i = 0; i < kChunk; ++i) terms[i] = slope_term(slope, position, key + i);
+    const uint32_t left = range.end - key;
+    float* const sums = scores + (key - range.begin);
+    kernels.add((left < kChunk ? left : kChunk) * sizeof(float), sums, terms, sums);
+  }
+}
+
 // Turns scores into weights that still have to be divided by their sum; `factor` becomes 1 / sum.
 // Keys of the block that this row does not see get the weight 0. Where a score may not be finite,
 // the factor becomes NaN instead.
-void softmax_row(const KernelSet& kernels, const MaskView& mask, const Block& block,
-                 uint32_t position, float* scores, float& factor) {
-  const KeyRange range = visible_keys(mask, position, block.keys);
+void softmax_row(const KernelSet& kernels, const Attention& op, const Block& block, uint32_t row,
+                 float* scores, float& factor) {
+  const uint32_t position = block.position_of(row);
+  const KeyRange range = visible_keys(op.mask, position, block.keys);
   float* visible = scores + (range.begin - block.origin);
   const size_t bytes = (range.end - range.begin) * sizeof(float);
+  // Before the mask, which then sets or hides what it likes.
+  if (op.slopes != nullptr) {
+    add_slope(kernels, op.slopes[block.head_of(row)], position, range, visible);
+  }
   float extremes[2] = {};
   // Where the mask adds infinities of its own, the least score is taken before.
-  const bool mask_adds = hides_by_adding(mask);
+  const bool mask_adds = hides_by_adding(op.mask);
   if (mask_adds) kernels.row_extremes(bytes, visible, extremes);
   float least = extremes[0];
-  apply_mask(kernels, mask, position, range, visible);
+  apply_mask(kernels, op.mask, position, range, visible);
   kernels.row_extremes(bytes, visible, extremes);
   if (!mask_adds) least = extremes[0];
   const float max = extremes[1];
@@ -134,8 +153,7 @@ void attend(const KernelSet& kernels, const Attention& op, Block& block, float* 
   float factors[kRowsMax];
   compute_scores(kernels, op, block, scratch);
   for (uint32_t r = 0; r < block.rows; ++r) {
-    softmax_row(kernels, op.mask, block, block.position + r * block.position_step,
-                scratch.scores + r * scratch.stride, factors[r]);
+    softmax_row(kernels, op, block, r, scratch.scores + r * scratch.stride, factors[r]);
   }
   weigh_values(kernels, op, block, scratch);
   for (uint32_t r = 0; r < block.rows; ++r) {
@@ -212,6 +230,7 @@ class HeadBlocks {
     const KvCache cache = cache_of(kernels_, op_, s);
     Block block = {cache,
                    kv_head,
+                   head,
                    rows,
                    sequence.positions + token,
                    by_head ? 0u : 1u,

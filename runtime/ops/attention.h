@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention over a packed key/value cache: for each head,
-//   output = softmax(query * keys^T + mask) * values.
+//   output = softmax(query * keys^T + mask + slope * distance) * values,
+// where the distance is that of a key from its query: 0, or negative for earlier keys (ALiBi, Press
+// et al. 2021, as BLOOM and MPT have it).
 #pragma once
 
 #include <span>
@@ -18,7 +20,8 @@ struct Attention {
   uint32_t heads = 0;
   CacheShape shape;
   MaskView mask;
-  uint32_t cache_positions = 0;  // arena_formula.h; fewer than the sequence may have: a ring
+  const float* slopes = nullptr;  // [heads]; null: the distance adds nothing
+  uint32_t cache_positions = 0;   // arena_formula.h; fewer than the sequence may have: a ring
 
   ConstMatrix query;  // [rows, heads * head_dim], scaled; no data where head_dim is 0
   ConstMatrix key;    // [rows, kv_heads * head_dim]

@@ -33,6 +33,7 @@ float softmax_alone(const KernelSet& kernels, const Attention& op, const Block& 
     if (!is_finite(score) && term != -INFINITY) {
       score = rescaled_score(op, row, kernels.of(op.kv_type).packing, key);
     }
+    if (op.slopes != nullptr) score += slope_term(op.slopes[row.head], row.position, key);
     score = term != -INFINITY ? score + term : term;
     if (!(score < INFINITY)) return NAN;
   }
@@ -92,7 +93,8 @@ void attend_alone(const KernelSet& kernels, const Attention& op, const Block& bl
                   const ScoreRows& scratch) {
   Block row = block;
   row.rows = 1;
-  row.position += index * block.position_step;
+  row.head = block.head_of(index);
+  row.position = block.position_of(index);
   row.query.data += index * block.query.stride;  // by 0 where there is none
   row.output.data = block.output.row(index);
   set_range(op.mask, row);

@@ -14,6 +14,7 @@ namespace arenite {
 struct Block {
   const KvCache& cache;
   uint32_t kv_head;
+  uint32_t head;  // of its first row
   uint32_t rows;
   uint32_t position;       // of its first row
   uint32_t position_step;  // from row to row: 1 for tokens, 0 for heads
@@ -23,7 +24,16 @@ struct Block {
   uint32_t begin = 0;      // the keys that any of its rows sees: [begin, end)
   uint32_t end = 0;
   uint32_t origin = 0;  // begin, rounded down to a page
+
+  uint32_t position_of(uint32_t row) const { return position + row * position_step; }
+  uint32_t head_of(uint32_t row) const { return position_step == 0 ? head + row : head; }
 };
+
+// What a slope adds to the score of a key. The distance is exact: within a few million positions
+// the sum rounds no worse far into a context than at its start.
+inline float slope_term(float slope, uint32_t position, uint32_t key) {
+  return slope * static_cast<float>(static_cast<int32_t>(key - position));
+}
 
 // What a thread works with: a tile for partial products, then rows of scores.
 struct ScoreRows {

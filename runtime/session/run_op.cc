@@ -42,6 +42,7 @@ void run_attention(const OpCall& call) {
   attention.heads = call.op.numbers[format::AttentionOp::kHeads];
   attention.shape = state.reader.cache(cache).shape;
   attention.mask = state.reader.mask(call.op.numbers[format::AttentionOp::kMask]);
+  attention.slopes = call.tensor(format::AttentionOp::kSlopes).f32();
   attention.cache_positions = state.cache_positions(cache);
   attention.query = call.input(format::kQuery);
   attention.key = call.input(format::kKey);

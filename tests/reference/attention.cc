@@ -9,7 +9,8 @@ namespace arenite::test {
 
 std::vector<double> reference_attention(const AttentionShape& shape, const DenseMask& mask,
                                         std::span<const float> query, std::span<const float> key,
-                                        std::span<const float> value) {
+                                        std::span<const float> value,
+                                        std::span<const float> slopes) {
   const auto [heads, kv_heads, head_dim, value_dim] = shape;
   const uint32_t tokens = static_cast<uint32_t>(value.size() / (kv_heads * value_dim));
   std::vector<double> output(size_t{tokens} * heads * value_dim, 0.0);
@@ -24,6 +25,7 @@ std::vector<double> reference_attention(const AttentionShape& shape, const Dense
           score[j] += double{query[(size_t{i} * heads + h) * head_dim + d]} *
                       double{key[(size_t{j} * kv_heads + g) * head_dim + d]};
         }
+        if (!slopes.empty()) score[j] += double{slopes[h]} * (static_cast<double>(j) - i);
         largest = std::max(largest, score[j]);
       }
       double sum = 0;

@@ -25,14 +25,16 @@ struct AttentionShape {
 
 // For each head h, with g = h / (heads / kv_heads):
 //   score[i][j]  = sum over d of query[i][h][d] * key[j][g][d] + bias[i][j]   where i sees j
+//                  (+ slopes[h] * (j - i))
 //   weight[i][j] = exp(score[i][j]) / sum over visible j of exp(score[i][j])
 //   output[i][h] = sum over visible j of weight[i][j] * value[j][g]
 //
 // query [tokens, heads, head_dim], scaled; key [tokens, kv_heads, head_dim];
-// value [tokens, kv_heads, value_dim] -> [tokens, heads, value_dim].
+// value [tokens, kv_heads, value_dim] -> [tokens, heads, value_dim]; slopes [heads], or none.
 // REQUIRES: mask.positions >= tokens, and each query sees a key.
 std::vector<double> reference_attention(const AttentionShape& shape, const DenseMask& mask,
                                         std::span<const float> query, std::span<const float> key,
-                                        std::span<const float> value);
+                                        std::span<const float> value,
+                                        std::span<const float> slopes = {});
 
 }  // namespace arenite::test

@@ -165,6 +165,7 @@ TEST(OpTable, FindsTheNamedNumbers) {
   EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kHeads), "attention.heads");
   EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kCache), "attention.cache");
   EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kMask), "attention.mask");
+  EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kSlopes), "attention.slopes");
   EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kTokens), "embedding.tokens");
   EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kPositions), "embedding.positions");
   EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kTypes), "embedding.types");

@@ -201,11 +201,55 @@ const ProgramRule kElementRules[] = {
      {"linear.tensor", "another layout", kLogits}},
 };
 
+constexpr uint32_t kHeads = 4;  // of gated_shape
+
+// The op's slopes become a new tensor of this shape.
+auto set_slopes(uint32_t outputs, uint32_t inputs, format::Layout layout = format::Layout::kRows) {
+  return [outputs, inputs, layout](Program& p) {
+    op(p, kAttention).numbers[format::AttentionOp::kSlopes] =
+        static_cast<uint32_t>(p.tensors.size());
+    p.tensors.push_back({"slopes",
+                         outputs,
+                         inputs,
+                         std::vector<float>(size_t{outputs} * inputs, 0.5f),
+                         {},
+                         layout});
+  };
+}
+
+const ProgramRule kSlopeRules[] = {
+    {"SlopesOfNoTensor",
+     [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kSlopes] = 99; },
+     {"attention.slopes", "not there", kAttention}},
+    {"SlopesOfFewerHeads",
+     set_slopes(1, kHeads - 1),
+     {"attention.slopes", "another length", kAttention}},
+    {"SlopesOfMoreHeads",
+     set_slopes(1, kHeads + 1),
+     {"attention.slopes", "another length", kAttention}},
+    {"SlopesOfSeveralRows",
+     set_slopes(2, kHeads),
+     {"attention.slopes", "another length", kAttention}},
+    {"SlopesPackedForGemm",
+     set_slopes(1, kHeads, format::Layout::kGemm),
+     {"attention.slopes", "another layout", kAttention}},
+};
+
+TEST(VerifyDecoder, AcceptsASlopeForEachHead) {
+  convert::Program program = decoder_program(gated_shape());
+  set_slopes(1, kHeads)(program);
+  const auto model = write_model(program, {Target::kPortable, Target::kArm64});
+  Diagnostic why;
+  EXPECT_TRUE(Model::load(model.span(), &why).ok()) << why.reason;
+}
+
 class VerifyDecoderOps : public testing::TestWithParam<ProgramRule> {};
 INSTANTIATE_TEST_SUITE_P(Embedding, VerifyDecoderOps, testing::ValuesIn(kEmbeddingRules),
                          rule_name<Program>);
 INSTANTIATE_TEST_SUITE_P(Norm, VerifyDecoderOps, testing::ValuesIn(kNormRules), rule_name<Program>);
 INSTANTIATE_TEST_SUITE_P(Rope, VerifyDecoderOps, testing::ValuesIn(kRopeRules), rule_name<Program>);
+INSTANTIATE_TEST_SUITE_P(Slopes, VerifyDecoderOps, testing::ValuesIn(kSlopeRules),
+                         rule_name<Program>);
 INSTANTIATE_TEST_SUITE_P(Elements, VerifyDecoderOps, testing::ValuesIn(kElementRules),
                          rule_name<Program>);
 TEST_P(VerifyDecoderOps, Refuses) { expect_decoder_refusal(GetParam(), gated_shape()); }

@@ -74,7 +74,7 @@ TEST_P(Activations, AgreeWithTheReference) {
   }
 }
 
-TEST_P(Activations, MayReplaceTheirInputOrTheirFactor) {
+TEST_P(Activations, MayReplaceTheirInput) {
   for (const Activation function : kAll) {
     const FloatRows rows(3, 300, 1, 3.0f), factor(3, 300, 2, 1.0f), alone(3, 300, 3, 1.0f),
         product(3, 300, 4, 1.0f), in_place(3, 300, 1, 3.0f);
@@ -82,10 +82,7 @@ TEST_P(Activations, MayReplaceTheirInputOrTheirFactor) {
     activation(kernels(), function, kParameter, rows.view(), factor.view(), product.matrix(), {});
     activation(kernels(), function, kParameter, in_place.view(), {}, in_place.matrix(), {});
     ASSERT_TRUE(same_bits(in_place.dense(), alone.dense()));
-    activation(kernels(), function, kParameter, rows.view(), factor.view(), factor.matrix(), {});
-    ASSERT_TRUE(same_bits(factor.dense(), product.dense()));
-    const FloatRows again(3, 300, 2, 1.0f);
-    activation(kernels(), function, kParameter, rows.view(), again.view(), rows.matrix(), {});
+    activation(kernels(), function, kParameter, rows.view(), factor.view(), rows.matrix(), {});
     ASSERT_TRUE(same_bits(rows.dense(), product.dense()));
     ASSERT_TRUE(rows.surroundings_intact() && factor.surroundings_intact());
   }

@@ -68,8 +68,8 @@ AttentionCase::AttentionCase(const AttentionShape& shape_in, TestMask mask_in,
 std::vector<std::vector<double>> AttentionCase::expected() const {
   std::vector<std::vector<double>> outputs;
   for (const SequenceTokens& sequence : tokens) {
-    outputs.push_back(
-        reference_attention(shape, mask.dense, sequence.query, sequence.key, sequence.value));
+    outputs.push_back(reference_attention(shape, mask.dense, sequence.query, sequence.key,
+                                          sequence.value, slopes));
   }
   return outputs;
 }
@@ -79,6 +79,12 @@ std::vector<std::vector<double>> AttentionCase::expected() const {
 // values round once per key, at random, which grows as the square root.
 double AttentionCase::tolerance() const {
   return kRounding * (8.0 * shape.head_dim + 4.0 * std::sqrt(positions_max) + 32.0);
+}
+
+void AttentionCase::add_slopes() {
+  for (uint32_t h = 1; h <= shape.heads; ++h) {
+    slopes.push_back(std::exp2(-8.0f * static_cast<float>(h) / static_cast<float>(shape.heads)));
+  }
 }
 
 std::vector<Step> AttentionCase::in_chunks(uint32_t rows) const {
@@ -152,6 +158,7 @@ void AttentionRun::feed(const Step& step) {
   op.heads = shape.heads;
   op.shape = problem_.cache_shape();
   op.mask = problem_.mask.view();
+  op.slopes = problem_.slopes.empty() ? nullptr : problem_.slopes.data();
   op.cache_positions = problem_.cache_positions;
   op.query = matrix_of(query, rows, query_width);
   op.key = matrix_of(key, rows, key_width);

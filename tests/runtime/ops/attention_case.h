@@ -31,6 +31,7 @@ struct AttentionCase {
   uint32_t cache_positions;       // the same, or fewer: then the cache is a ring
   std::vector<uint32_t> lengths;  // of each sequence; at most positions_max
   std::vector<SequenceTokens> tokens;
+  std::vector<float> slopes;  // of each head; or none
 
   // Tokens in [-1, 1), queries in [-query_limit, query_limit).
   AttentionCase(const AttentionShape& shape_in, TestMask mask_in, std::vector<uint32_t> lengths_in,
@@ -39,6 +40,9 @@ struct AttentionCase {
   CacheShape cache_shape() const { return {shape.kv_heads, shape.head_dim, shape.value_dim}; }
   // Output of each sequence.
   std::vector<std::vector<double>> expected() const;
+  // Gives each head a slope, as ALiBi does: 2^(-8 h / heads) for h from 1 on.
+  void add_slopes();
+
   // How far from it an output may be.
   double tolerance() const;
 

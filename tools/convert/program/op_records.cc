@@ -14,7 +14,7 @@ OpView linear_op(const ColumnView& input, const ColumnView& output, uint32_t ten
 OpView attention_op(const AttentionParts& parts) {
   return {OpKind::kAttention,
           {parts.query, parts.key, parts.value, parts.output},
-          {parts.heads, parts.cache, parts.mask},
+          {parts.heads, parts.cache, parts.mask, parts.slopes},
           {}};
 }
 

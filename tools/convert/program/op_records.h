@@ -11,6 +11,7 @@ struct AttentionParts {
   uint32_t heads = 0;
   uint32_t cache = 0;
   uint32_t mask = 0;
+  uint32_t slopes = format::kAbsent;  // a tensor
 };
 
 struct EmbeddingParts {

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions of decoders whose attention has a slope for each head: the tensor reaches the op, and
+// chunks change no bit.
+#include <gtest/gtest.h>
+
+#include "convert/program/writer.h"
+#include "runtime/session/decoder_fixture.h"
+#include "support/compare.h"
+
+namespace arenite::test {
+namespace {
+
+class DecoderSlopes : public DecoderTest {
+ protected:
+  static convert::Program program() {
+    DecoderShape shape = decoder_named("gpt2");
+    shape.windows = {0, 0};
+    shape.kv_heads = 2;
+    return decoder_program(shape);
+  }
+
+  // Gives every attention op `slope` for each of its heads, or with `by_head` a multiple of it.
+  static convert::Program with_slopes(float slope, bool by_head) {
+    convert::Program program = DecoderSlopes::program();
+    for (convert::ProgramOp& op : program.ops) {
+      if (op.body.kind != format::OpKind::kAttention) continue;
+      convert::ProgramTensor slopes;
+      slopes.name = op.name + ".slopes";
+      slopes.outputs = 1;
+      slopes.inputs = op.body.numbers[format::AttentionOp::kHeads];
+      slopes.layout = format::Layout::kRows;
+      for (uint32_t h = 0; h < slopes.inputs; ++h) {
+        slopes.weights.push_back(by_head ? slope * static_cast<float>(h + 1) : slope);
+      }
+      op.body.numbers[format::AttentionOp::kSlopes] = static_cast<uint32_t>(program.tensors.size());
+      program.tensors.push_back(slopes);
+    }
+    return program;
+  }
+
+  // The same for all heads, said by the masks.
+  static convert::Program with_strips(float slope) {
+    convert::Program program = DecoderSlopes::program();
+    for (convert::CompiledMask& mask : program.masks) {
+      const uint32_t positions = program.positions_max;
+      mask.kind = MaskKind::kStrip;
+      mask.positions = positions;
+      mask.behind = positions - 1;
+      mask.ahead = 0;
+      mask.values.assign(2 * size_t{positions} - 1, 0.0f);
+      for (uint32_t back = 0; back < positions; ++back) {
+        mask.values[positions - 1 - back] = -slope * static_cast<float>(back);
+      }
+    }
+    return program;
+  }
+
+  static TestModel model_of(const convert::Program& program) {
+    return TestModel(convert::write_model(program, {GetParam()}).span(), GetParam());
+  }
+};
+ARENITE_FOR_EACH_KERNEL_SET(DecoderSlopes);
+
+TEST_P(DecoderSlopes, AreWhatAMaskOfDistancesSays) {
+  const TestModel slopes = model_of(with_slopes(0.25f, false));
+  const TestModel strips = model_of(with_strips(0.25f));
+  const TestModel plain = model_of(program());
+  const std::vector<TokenId> tokens = ids(*slopes, 33);
+  const SessionOptions options = all_outputs(options_for(kDecoderPositions));
+  const std::vector<float> found = TestSession(*slopes, options).run(tokens);
+  EXPECT_TRUE(same_bits(found, TestSession(*strips, options).run(tokens)));
+  EXPECT_FALSE(same_bits(found, TestSession(*plain, options).run(tokens)));
+}
+
+TEST_P(DecoderSlopes, GiveTheSameBitsStepByStep) {
+  const TestModel model = model_of(with_slopes(0.125f, true));
+  const std::vector<TokenId> tokens = ids(*model, 40);
+  const SessionOptions options = all_outputs(options_for(kDecoderPositions));
+  const std::vector<float> whole = TestSession(*model, options).run(tokens);
+  for (const uint32_t chunk : {1u, 7u}) {
+    EXPECT_TRUE(same_bits(TestSession(*model, options).steps_of(chunk, tokens), whole)) << chunk;
+  }
+  const TestModel same_for_all = model_of(with_slopes(0.125f, false));
+  EXPECT_FALSE(same_bits(TestSession(*same_for_all, options).run(tokens), whole));
+}
+
+}  // namespace
+}  // namespace arenite::test

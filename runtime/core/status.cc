@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of statuses and targets, and the one-line description of a failure.
+// The texts that the library itself gives out: its version, names of statuses and targets, and the
+// one-line description of a failure.
 #include "arenite/status.h"
 
 #include <bit>
 
 #include "arenite/target.h"
+#include "arenite/version.h"
 
 namespace arenite {
 namespace {
@@ -51,6 +53,9 @@ class Line {
 };
 
 }  // namespace
+
+// Its one source is the project() line of the top CMakeLists.txt.
+const char* version() { return ARENITE_VERSION; }
 
 const char* name(Status status) {
   switch (status) {

@@ -22,11 +22,6 @@ const T* plain(const flatbuffers::Vector<const Record*>* list) {
   return plain<T>(reinterpret_cast<const Record*>(list->Data()));
 }
 
-// A number that no type has stays none.
-TensorType type_of(uint32_t number) {
-  return static_cast<TensorType>(number < kTensorTypes ? number : kTensorTypes);
-}
-
 // A string of a list that may be shorter than what it has names for.
 const char* text(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* names,
                  uint32_t index) {
@@ -120,26 +115,7 @@ const PackedView& ModelReader::packed(uint32_t index) const {
 
 SelfTestView ModelReader::self_test() const { return *plain<SelfTestView>(model_->self_test()); }
 
-uint32_t ModelReader::cache_groups() const { return model_->cache_groups()->size(); }
 uint32_t ModelReader::tensor_offsets() const { return model_->tensor_offsets()->size(); }
-
-arenite::ArenaFormula ModelReader::formula(uint32_t packed_index) const {
-  const FormulaRecord& record = packed(packed_index).formula;
-  arenite::ArenaFormula formula;
-  formula.activation_bytes_per_token = record.activation_bytes_per_token;
-  formula.activation_bytes_per_output = record.activation_bytes_per_output;
-  formula.scratch_bytes_per_token = record.scratch_bytes_per_token;
-  formula.scratch_bytes_per_thread = record.scratch_bytes_per_thread;
-  formula.nr = record.nr;
-  formula.score_rows = record.score_rows;
-  formula.group_count = cache_groups() / packed_count();
-  for (uint32_t i = 0; i < formula.group_count && i < kCacheGroupsMax; ++i) {
-    const auto* const group = model_->cache_groups()->Get(packed_index * formula.group_count + i);
-    formula.groups[i] = {group->lookback(), type_of(group->kv_type()), group->bytes_per_panel(),
-                         group->bytes_per_page(), group->scratch_bytes_per_thread()};
-  }
-  return formula;
-}
 
 WeightView ModelReader::weights(uint32_t packed_index, uint32_t index) const {
   const PackedView& stored = packed(packed_index);

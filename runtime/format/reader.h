@@ -81,20 +81,10 @@ struct SelfTestView {
   uint32_t tokens = 0;
 };
 
-// Coefficients of the arena, without those of the caches.
-struct FormulaRecord {
-  uint32_t activation_bytes_per_token = 0;
-  uint32_t activation_bytes_per_output = 0;
-  uint32_t scratch_bytes_per_token = 0;
-  uint32_t scratch_bytes_per_thread = 0;
-  uint32_t nr = 0;
-  uint32_t score_rows = 0;
-};
-
 struct PackedView {
   uint32_t target = 0;
   SegmentView segment;
-  FormulaRecord formula;
+  arenite::ArenaFormula formula;
 
   // REQUIRES: a target that this version knows.
   constexpr Packing packing(TensorType type = TensorType::kF32) const {
@@ -140,10 +130,11 @@ class ModelReader {
   const PackedView& packed(uint32_t index) const;
   SelfTestView self_test() const;
 
-  // Lists that hold equally many elements for each target: how many in all, and those of a target.
-  uint32_t cache_groups() const;
+  // Places of all tensors of all targets: how many in all, and one of them.
   uint32_t tensor_offsets() const;
-  ArenaFormula formula(uint32_t packed_index) const;
+  const arenite::ArenaFormula& formula(uint32_t packed_index) const {
+    return packed(packed_index).formula;
+  }
   uint64_t tensor_offset(uint32_t packed_index, uint32_t tensor) const {
     return uint64_t{offsets_[packed_index * tensors() + tensor]} * kSegmentUnit;
   }

@@ -2,14 +2,29 @@
 // Translates the FlatBuffers accessors of a tokenizer into spans.
 #include "format/tokenizer_reader.h"
 
+#include <iterator>
+
+#include "format/tokenizer_lists.h"
 #include "model_generated.h"
 
 namespace arenite::format {
 namespace {
 
+// In the order of TokenizerList.
+constexpr std::span<const uint32_t> TokenizerView::*kLists[] = {
+    &TokenizerView::ends,          &TokenizerView::token_offsets,    &TokenizerView::byte_tokens,
+    &TokenizerView::characters,    &TokenizerView::character_tokens, &TokenizerView::merge_begin,
+    &TokenizerView::merge_rights,  &TokenizerView::merge_ranks,      &TokenizerView::merge_tokens,
+    &TokenizerView::whole_tokens,  &TokenizerView::specials,         &TokenizerView::special_order,
+    &TokenizerView::letters,       &TokenizerView::numbers,          &TokenizerView::dropped,
+    &TokenizerView::punctuation,   &TokenizerView::fold_from,        &TokenizerView::fold_to,
+    &TokenizerView::fold_sequences};
+static_assert(std::size(kLists) == kTokenizerLists);
+
+// A number that is too large for its type names nothing.
 template <typename T>
-std::span<const T> list(const flatbuffers::Vector<T>* vector) {
-  return {vector->data(), vector->size()};
+T choice(uint32_t number) {
+  return static_cast<T>(number < UINT8_MAX ? number : UINT8_MAX);
 }
 
 }  // namespace
@@ -18,44 +33,34 @@ bool has_tokenizer(std::span<const std::byte> file) {
   return GetModel(file.data())->tokenizer() != nullptr;
 }
 
+uint32_t tokenizer_lists(std::span<const std::byte> file) {
+  return GetModel(file.data())->tokenizer()->lists()->size();
+}
+
 TokenizerKind tokenizer_kind(std::span<const std::byte> file) {
-  return static_cast<TokenizerKind>(GetModel(file.data())->tokenizer()->kind());
+  return choice<TokenizerKind>(GetModel(file.data())->tokenizer()->choices()->kind());
 }
 
 TokenizerView tokenizer_view(std::span<const std::byte> file) {
   const Tokenizer& table = *GetModel(file.data())->tokenizer();
+  const TokenizerChoices& choices = *table.choices();
   TokenizerView view;
-  view.kind = static_cast<TokenizerKind>(table.kind());
-  view.pattern = static_cast<Pattern>(table.pattern());
-  view.prefix = static_cast<Prefix>(table.prefix());
-  view.unknown = static_cast<Unknown>(table.unknown());
-  view.flags = table.flags();
-  view.bos = table.bos();
-  view.unknown_token = table.unknown_token();
-  view.ends = list(table.ends());
-  view.token_offsets = list(table.token_offsets());
-  const std::span<const uint8_t> bytes = list(table.token_bytes());
+  view.kind = choice<TokenizerKind>(choices.kind());
+  view.pattern = choice<Pattern>(choices.pattern());
+  view.prefix = choice<Prefix>(choices.prefix());
+  view.unknown = choice<Unknown>(choices.unknown());
+  view.flags = choices.flags();
+  view.bos = choices.bos();
+  view.unknown_token = choices.unknown_token();
+  view.pair_separators = choices.pair_separators();
+  view.word_characters_max = choices.word_characters_max();
+  const auto& bytes = *table.token_bytes();
   view.token_bytes = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-  view.byte_tokens = list(table.byte_tokens());
-  view.characters = list(table.characters());
-  view.character_tokens = list(table.character_tokens());
-  view.merge_begin = list(table.merge_begin());
-  view.merge_rights = list(table.merge_rights());
-  view.merge_ranks = list(table.merge_ranks());
-  view.merge_tokens = list(table.merge_tokens());
-  view.whole_tokens = list(table.whole_tokens());
-  view.specials = list(table.specials());
-  view.special_flags = list(table.special_flags());
-  view.special_order = list(table.special_order());
-  view.letters = list(table.letters());
-  view.numbers = list(table.numbers());
-  view.pair_separators = table.pair_separators();
-  view.word_characters_max = table.word_characters_max();
-  view.dropped = list(table.dropped());
-  view.punctuation = list(table.punctuation());
-  view.fold_from = list(table.fold_from());
-  view.fold_to = list(table.fold_to());
-  view.fold_sequences = list(table.fold_sequences());
+  view.special_flags = {table.special_flags()->data(), table.special_flags()->size()};
+  for (uint32_t i = 0; i < kTokenizerLists; ++i) {
+    const auto& values = *table.lists()->Get(i)->values();
+    view.*kLists[i] = {values.data(), values.size()};
+  }
   return view;
 }
 

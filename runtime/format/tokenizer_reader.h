@@ -69,7 +69,7 @@ inline constexpr uint32_t kFoldsMax = 1u << 14;
 inline constexpr uint32_t kWordCharactersMax = 1024;
 inline constexpr uint32_t kPairSeparatorsMax = 2;
 
-// All spans lie in the file. tokenizer.fbs says what they hold.
+// All spans lie in the file. tokenizer_lists.h says what they hold.
 struct TokenizerView {
   TokenizerKind kind = TokenizerKind::kBytePairs;
   Pattern pattern = Pattern::kNone;
@@ -105,8 +105,10 @@ struct TokenizerView {
 
 // REQUIRES for all: the bytes passed FlatBuffers' structural verification (verify.h).
 bool has_tokenizer(std::span<const std::byte> file);
-// REQUIRES for both: has_tokenizer(file).
+// REQUIRES for these: has_tokenizer(file).
 TokenizerKind tokenizer_kind(std::span<const std::byte> file);
+uint32_t tokenizer_lists(std::span<const std::byte> file);  // how many there are
+// REQUIRES: kTokenizerLists of them (tokenizer_lists.h).
 TokenizerView tokenizer_view(std::span<const std::byte> file);
 
 }  // namespace arenite::format

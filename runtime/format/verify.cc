@@ -7,20 +7,23 @@
 
 #include "core/crc32c.h"
 #include "format/file_layout.h"
+#include "format/tokenizer_lists.h"
 #include "format/verify_parts.h"
 #include "model_generated.h"
 
 namespace arenite::format {
 namespace {
 
-// Model and tokenizer, one within the other: all else is lists of numbers, structs and strings.
-constexpr uint32_t kTablesMax = 2;
+// Model, tokenizer and its lists, one within the other: all else is lists of numbers, structs and
+// strings.
+constexpr uint32_t kTablesMax = 2 + kTokenizerLists;
+constexpr uint32_t kDepthMax = 3;
 
 // Every list of the schema has elements of at most 4 bytes' alignment, so those that are aligned
 // as FlatBuffers asks can be read in place. REQUIRES: at most kMetadataBytesMax bytes.
 bool is_well_formed(std::span<const std::byte> metadata) {
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(metadata.data()), metadata.size(),
-                                 kTablesMax, kTablesMax);
+                                 kDepthMax, kTablesMax);
   return verifier.VerifyBuffer<Model>(nullptr);
 }
 

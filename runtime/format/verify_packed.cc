@@ -105,7 +105,7 @@ bool verify_formula(const ModelReader& model, uint32_t index, const Refusal& ref
   if (!derive_formula(model, target, expected)) {
     return refuse("the arena is larger than the formula can say", "packed.formula", index);
   }
-  const arenite::ArenaFormula found = model.formula(index);
+  const arenite::ArenaFormula& found = model.formula(index);
   return found == expected ||
          refuse("the arena formula is not that of the program", "packed.formula", index,
                 found.activation_bytes_per_token, expected.activation_bytes_per_token);
@@ -189,10 +189,6 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
   if (model.tensor_offsets() != targets * model.tensors()) {
     return refuse("each target has a place for each tensor", "tensor_offsets", 0,
                   model.tensor_offsets(), targets * model.tensors());
-  }
-  if (model.cache_groups() % targets != 0) {
-    return refuse("each target has equally many groups of caches", "cache_groups", 0,
-                  model.cache_groups(), targets);
   }
   for (uint32_t i = 0; i < model.packed_count(); ++i) {
     const PackedView& packed = model.packed(i);

@@ -5,6 +5,7 @@
 
 #include "core/needs.h"
 #include "core/utf8.h"
+#include "format/tokenizer_lists.h"
 #include "format/tokenizer_reader.h"
 #include "format/verify_parts.h"
 
@@ -284,6 +285,10 @@ bool verify_tokenizer(std::span<const std::byte> file, const Refusal& refuse) {
   if (!has_tokenizer(file)) return true;
   if constexpr (!kTokenizersLinked) {  // verify_needs refused all kinds that there are
     return refuse("a tokenizer needs what this version does not know", "tokenizer.kind");
+  }
+  if (tokenizer_lists(file) != kTokenizerLists) {
+    return refuse("a tokenizer has other lists than this version knows", "tokenizer.lists", 0,
+                  tokenizer_lists(file), kTokenizerLists);
   }
   const TokenizerView view = tokenizer_view(file);
   if (!verify_choices(view, refuse)) return false;

@@ -34,13 +34,13 @@ void set_rate(benchmark::State& state, const char* unit, double work) {
 
 // The largest block of rows times one chunk of packed weights.
 void gemm(benchmark::State& state, const KernelSet* kernels) {
-  const size_t rows = kernels->of(TensorType::kF32).packing.mr;
-  const size_t columns = size_t{4} * kernels->of(TensorType::kF32).packing.nr;
+  const WeightKernels& f32 = kernels->of(TensorType::kF32);
+  const size_t rows = f32.packing.mr;
+  const size_t columns = size_t{4} * f32.packing.nr;
   const size_t k = static_cast<size_t>(state.range(0));
   const Floats a(rows * k + 16), w(columns * (k + 1)), c(rows * columns + 16);
   for (auto _ : state) {
-    kernels->of(TensorType::kF32)
-        .gemm[rows](rows, columns, k * 4, a.get(), k * 4, w.get(), c.get(), columns * 4);
+    f32.gemm[rows](rows, columns, k * 4, a.get(), k * 4, w.get(), c.get(), columns * 4);
     benchmark::ClobberMemory();
   }
   set_rate(state, "FLOP/s", 2.0 * static_cast<double>(rows * columns * k));

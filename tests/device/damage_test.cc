@@ -99,7 +99,6 @@ void endless_lists() {
       {"caches", model.caches(), sizeof(format::Cache)},
       {"packed", model.packed(), sizeof(format::Packed)},
       {"tensor_offsets", model.tensor_offsets(), sizeof(uint32_t)},
-      {"cache_groups", model.cache_groups(), sizeof(format::CacheGroup)},
   };
   for (const List& list : lists) {
     in_hand("list", list.name);

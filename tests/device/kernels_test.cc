@@ -76,12 +76,12 @@ float product(uint32_t row, uint32_t column, uint32_t depth) {
 }
 
 void check_products(const KernelSet& kernels, uint32_t columns, uint32_t depth) {
-  pack(kernels.of(TensorType::kF32).packing, columns, depth);
-  for (uint32_t rows = 1; rows <= kernels.of(TensorType::kF32).packing.mr; ++rows) {
+  const WeightKernels& f32 = kernels.of(TensorType::kF32);
+  pack(f32.packing, columns, depth);
+  for (uint32_t rows = 1; rows <= f32.packing.mr; ++rows) {
     std::ranges::fill(output, 7.0f);
-    kernels.of(TensorType::kF32)
-        .gemm[rows](rows, columns, depth * sizeof(float), input, depth * sizeof(float), packed,
-                    output, kColumnsOfAll * sizeof(float));
+    f32.gemm[rows](rows, columns, depth * sizeof(float), input, depth * sizeof(float), packed,
+                   output, kColumnsOfAll * sizeof(float));
     bool exact = true;
     for (uint32_t r = 0; r < kRowsOfAll; ++r) {
       for (uint32_t c = 0; c < kColumnsOfAll; ++c) {

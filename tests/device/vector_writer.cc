@@ -43,7 +43,7 @@ std::string literal(uint32_t value) { return fmt::format("{}u", value); }
 std::string literal(float value) { return fmt::format("{:a}f", value); }
 
 // As a string literal: what is not plain ASCII is written in octal, which ends by itself.
-std::string quoted(std::string_view text) {
+std::string literal(std::string_view text) {
   std::string literal = "\"";
   for (const char c : text) {
     if (c >= ' ' && c <= '~' && c != '"' && c != '\\' && c != '?') {
@@ -143,7 +143,7 @@ void VectorWriter::model_case(const NewModelCase& from) {
   arena_bytes_ = std::max(arena_bytes_, largest_arena(model, options));
   const std::vector<float> expected(from.expected.begin(), from.expected.end());
   models_ += fmt::format(
-      "    {{{}, {}, Outputs::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},\n", quoted(from.name),
+      "    {{{}, {}, Outputs::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},\n", literal(from.name),
       from.file, from.outputs == Outputs::kAll ? "kAll" : "kLast", from.sequences, from.tokens,
       list(std::span(from.lengths)), list(std::span(from.features)), list(std::span(from.ids)),
       list(std::span(expected)), literal(static_cast<float>(from.tolerance)), portable.arena_bytes,
@@ -153,14 +153,14 @@ void VectorWriter::model_case(const NewModelCase& from) {
 void VectorWriter::text_case(const std::string& file, std::string_view text,
                              std::span<const TokenId> ids, std::string_view decoded) {
   texts_ +=
-      fmt::format("    {{{}, {}, {}, {}}},\n", file, quoted(text), list(ids), quoted(decoded));
+      fmt::format("    {{{}, {}, {}, {}}},\n", file, literal(text), list(ids), literal(decoded));
 }
 
 void VectorWriter::command_case(const std::string& file, std::string_view prompt,
                                 std::span<const TokenId> prompt_ids,
                                 std::span<const TokenId> answer_ids, std::string_view answer) {
-  commands_ += fmt::format("    {{{}, {}, {}, {}, {}}},\n", file, quoted(prompt), list(prompt_ids),
-                           list(answer_ids), quoted(answer));
+  commands_ += fmt::format("    {{{}, {}, {}, {}, {}}},\n", file, literal(prompt), list(prompt_ids),
+                           list(answer_ids), literal(answer));
 }
 
 void VectorWriter::reserve_for_commands(std::span<const std::byte> bytes) {

@@ -41,12 +41,6 @@ class ModelSurgery {
     overwrite(untyped(table).GetVTable() + field, flatbuffers::voffset_t{0});
   }
 
-  // The list of a table that a field leads to has no elements.
-  template <typename Table>
-  void clear(const Table& table, flatbuffers::voffset_t field) {
-    overwrite(untyped(table).template GetPointer<const uint8_t*>(field), uint32_t{0});
-  }
-
   // Writes over a struct or an element of a vector, given its place.
   template <typename T>
   void overwrite(const void* place, const T& value) {

@@ -34,25 +34,7 @@ void repair_formula(std::span<std::byte> file, uint32_t index) {
   ArenaFormula formula;
   // Where a size overflows there is no right formula.
   (void)derive_formula(reader, static_cast<Target>(packed.target), formula);
-  const auto* const groups = format::GetModel(file.data())->cache_groups();
-  // Their number cannot change: where it would have to, the file stays wrong. Where parts lie over
-  // each other, what is written changes what could be read before.
-  const uint32_t groups_in_file = groups->size() / reader.packed_count();
-  const auto* const first_group =
-      groups_in_file == 0 ? nullptr : groups->Get(index * groups_in_file);
-  format::FormulaRecord record = packed.formula;
-  record.activation_bytes_per_token = formula.activation_bytes_per_token;
-  record.activation_bytes_per_output = formula.activation_bytes_per_output;
-  record.nr = formula.nr;
-  record.score_rows = formula.score_rows;
-  overwrite(&packed.formula, record);
-  for (uint32_t i = 0; i < std::min(formula.group_count, groups_in_file); ++i) {
-    const CacheGroup& group = formula.groups[i];
-    overwrite(first_group + i,
-              format::CacheGroup(group.lookback, static_cast<uint32_t>(group.kv_type),
-                                 group.bytes_per_panel, group.bytes_per_page,
-                                 group.scratch_bytes_per_thread));
-  }
+  overwrite(&packed.formula, formula);
 }
 
 void repair(std::span<std::byte> file, bool formulas) {

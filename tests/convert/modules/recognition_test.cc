@@ -203,7 +203,7 @@ TEST(Recognition, TakesAModuleWithoutPrefixFromALargerCheckpoint) {
   weights.add_linear("h.W_query", 2, 3).add_linear("h.W_key", 2, 3).add_linear("h.W_value", 2, 3);
   ModelOptions options;
   options.module = "h";
-  EXPECT_EQ(convert_bytes(weights.safetensors(), options).module.positions_max, 0u);
+  EXPECT_EQ(convert_bytes(weights.safetensors(), options).module()->positions_max, 0u);
 }
 
 TEST(Recognition, SplitsHeadsOfModulesThatMayHaveOne) {

@@ -90,10 +90,10 @@ TEST(TorchModules, TakeOneInputUnlessWidthsDiffer) {
   const auto convert = [](const TorchCase& torch) {
     return convert_file(file_of(torch, ".safetensors"), options_of(torch, MaskChoice::kUnsaid));
   };
-  const convert::AttentionModule one = convert(kAttentionCases[1]).module;
+  const convert::AttentionModule one = *convert(kAttentionCases[1]).module();
   EXPECT_FALSE(one.separate_inputs);
   EXPECT_EQ(one.features, 12u);
-  const convert::AttentionModule three = convert(kAttentionCases[3]).module;
+  const convert::AttentionModule three = *convert(kAttentionCases[3]).module();
   EXPECT_TRUE(three.separate_inputs);
   EXPECT_EQ(three.features, 12u + 5u + 7u);
 }

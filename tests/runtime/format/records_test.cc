@@ -73,8 +73,10 @@ TEST(Records, OfSegmentsAreThoseOfTheSchema) {
   EXPECT_EQ(test.segment.end(), 192u);
   EXPECT_EQ(test.segment.crc32c, 3u);
   EXPECT_EQ(test.tokens, 4u);
+  const CacheGroup groups[] = {
+      {15, 1, 16, 17, 18}, {19, 2, 20, 21, 22}, {23, 3, 24, 25, 26}, {27, 4, 28, 29, 30}};
   const PackedView packed =
-      as<PackedView>(Packed(3, Segment(5, 6, 7), ArenaFormula(8, 9, 10, 11, 12, 13)));
+      as<PackedView>(Packed(3, Segment(5, 6, 7), ArenaFormula(8, 9, 10, 11, 12, 13, 14, groups)));
   EXPECT_EQ(packed.target, 3u);
   EXPECT_EQ(packed.segment.offset, 5u);
   EXPECT_EQ(packed.formula.activation_bytes_per_token, 8u);
@@ -83,6 +85,15 @@ TEST(Records, OfSegmentsAreThoseOfTheSchema) {
   EXPECT_EQ(packed.formula.scratch_bytes_per_thread, 11u);
   EXPECT_EQ(packed.formula.nr, 12u);
   EXPECT_EQ(packed.formula.score_rows, 13u);
+  EXPECT_EQ(packed.formula.group_count, 14u);
+  for (uint32_t i = 0; i < kCacheGroupsMax; ++i) {
+    const arenite::CacheGroup& group = packed.formula.groups[i];
+    EXPECT_EQ(group.lookback, groups[i].lookback());
+    EXPECT_EQ(static_cast<uint32_t>(group.kv_type), groups[i].kv_type());
+    EXPECT_EQ(group.bytes_per_panel, groups[i].bytes_per_panel());
+    EXPECT_EQ(group.bytes_per_page, groups[i].bytes_per_page());
+    EXPECT_EQ(group.scratch_bytes_per_thread, groups[i].scratch_bytes_per_thread());
+  }
 }
 
 // Places as counts of 64 bytes reach 256 GB.
@@ -122,7 +133,7 @@ TEST(Schema, HasNoWideNumbersAndNoDefaults) {
       }
     }
   }
-  EXPECT_EQ(tables, 2u);  // that verification counts
+  EXPECT_EQ(tables, 3u);  // Model, Tokenizer and its lists, which verification counts
 }
 
 // What is before the dot is the op, and a row has no gap: so a field's place is its number's.

@@ -7,7 +7,6 @@
 namespace arenite::test {
 namespace {
 
-using format::FormulaRecord;
 using format::Model;
 using format::PackedView;
 using format::SegmentView;
@@ -45,18 +44,6 @@ auto set_offset(uint32_t tensor, uint32_t offset) {
 template <typename Change>
 auto change_formula(Change change) {
   return change_packed([change](PackedView& packed) { change(packed.formula); });
-}
-
-template <typename Change>
-auto change_group(Change change) {
-  return [change](ModelSurgery& file) {
-    const auto& groups = *file.model().cache_groups();
-    const format::CacheGroup* const old = groups.Get(groups.size() - 1);
-    uint32_t numbers[] = {old->lookback(), old->kv_type(), old->bytes_per_panel(),
-                          old->bytes_per_page(), old->scratch_bytes_per_thread()};
-    change(numbers);
-    file.overwrite(old, numbers);
-  };
 }
 
 const Expected kMisplaced = {"packed.segment", "misplaced", kChanged};
@@ -99,31 +86,34 @@ const FileRule kRules[] = {
      kBeyond},
 
     {"FormulaOfActivations",
-     change_formula([](FormulaRecord& formula) { --formula.activation_bytes_per_token; }),
-     kFormula},
+     change_formula([](ArenaFormula& formula) { --formula.activation_bytes_per_token; }), kFormula},
     {"FormulaOfOutputs",
-     change_formula([](FormulaRecord& formula) { ++formula.activation_bytes_per_output; }),
+     change_formula([](ArenaFormula& formula) { ++formula.activation_bytes_per_output; }),
      kFormula},
-    {"FormulaOfKeys", change_group([](uint32_t* group) { --group[2]; }), kFormula},
-    {"FormulaOfPages", change_group([](uint32_t* group) { --group[3]; }), kFormula},
-    {"FormulaOfARing", change_group([](uint32_t* group) { group[0] = 7; }), kFormula},
-    {"FormulaOfAnotherType", change_group([](uint32_t* group) { group[1] = 3; }), kFormula},
-    {"FormulaOfAFarType", change_group([](uint32_t* group) { group[1] = 256; }), kFormula},
-    {"FormulaOfScratch", change_group([](uint32_t* group) { group[4] = 64; }), kFormula},
-    {"FormulaOfSharedScratch",
-     change_formula([](FormulaRecord& formula) { ++formula.scratch_bytes_per_token; }), kFormula},
-    {"FormulaOfScratchOfThreads",
-     change_formula([](FormulaRecord& formula) { ++formula.scratch_bytes_per_thread; }), kFormula},
-    {"FormulaWithoutGroups",
-     [](ModelSurgery& file) { file.set_count(file.model().cache_groups(), 0); },
-     {"packed.formula", "not that of the program", 0}},
-    {"GroupsOfOneTargetOnly",
-     [](ModelSurgery& file) { file.set_count(file.model().cache_groups(), 1); },
-     {"cache_groups", "equally many"}},
-    {"FormulaOfTiles", change_formula([](FormulaRecord& formula) { ++formula.nr; }), kFormula},
-    {"FormulaOfScores", change_formula([](FormulaRecord& formula) { --formula.score_rows; }),
+    {"FormulaOfKeys",
+     change_formula([](ArenaFormula& formula) { --formula.groups[0].bytes_per_panel; }), kFormula},
+    {"FormulaOfPages",
+     change_formula([](ArenaFormula& formula) { --formula.groups[0].bytes_per_page; }), kFormula},
+    {"FormulaOfARing",
+     change_formula([](ArenaFormula& formula) { formula.groups[0].lookback = 7; }), kFormula},
+    {"FormulaOfCachesOfAnotherType",
+     change_formula([](ArenaFormula& formula) { formula.groups[0].kv_type = TensorType::kF16; }),
      kFormula},
-    {"FormulaOfNoTiles", change_formula([](FormulaRecord& formula) { formula.nr = 0; }), kFormula},
+    {"FormulaOfAGroupThatIsNotThere",
+     change_formula([](ArenaFormula& formula) { formula.groups[3].bytes_per_page = 1; }), kFormula},
+    {"FormulaWithoutGroups", change_formula([](ArenaFormula& formula) { formula.group_count = 0; }),
+     kFormula},
+    {"FormulaOfGroupsWithoutEnd",
+     change_formula([](ArenaFormula& formula) { formula.group_count = UINT32_MAX; }), kFormula},
+    {"FormulaOfScratch",
+     change_formula([](ArenaFormula& formula) { formula.scratch_bytes_per_thread = 64; }),
+     kFormula},
+    {"FormulaOfScratchPerToken",
+     change_formula([](ArenaFormula& formula) { formula.scratch_bytes_per_token = 64; }), kFormula},
+    {"FormulaOfTiles", change_formula([](ArenaFormula& formula) { ++formula.nr; }), kFormula},
+    {"FormulaOfScores", change_formula([](ArenaFormula& formula) { --formula.score_rows; }),
+     kFormula},
+    {"FormulaOfNoTiles", change_formula([](ArenaFormula& formula) { formula.nr = 0; }), kFormula},
 };
 
 class VerifyPacked : public testing::TestWithParam<FileRule> {};
@@ -192,7 +182,7 @@ TEST(VerifyMetadata, RefusesListsThatAreMisaligned) {
   const convert::AlignedBytes sound = make_model(spec_named("causal"));
   for (const auto field : {Model::VT_SLOTS, Model::VT_OPS, Model::VT_TENSORS, Model::VT_CACHES,
                            Model::VT_MASKS, Model::VT_MASK_WORDS, Model::VT_HIDDEN_STATES,
-                           Model::VT_PACKED, Model::VT_TENSOR_OFFSETS, Model::VT_CACHE_GROUPS}) {
+                           Model::VT_PACKED, Model::VT_TENSOR_OFFSETS}) {
     for (const uint32_t by : {1u, 2u, 3u}) {
       ModelSurgery file(sound.span());
       const auto& table = reinterpret_cast<const flatbuffers::Table&>(file.model());
@@ -210,7 +200,7 @@ TEST(VerifyMetadata, RefusesMissingFields) {
        {Model::VT_PRODUCER, Model::VT_NAME, Model::VT_ARCHITECTURE, Model::VT_SLOTS, Model::VT_OPS,
         Model::VT_OP_NAMES, Model::VT_TENSORS, Model::VT_TENSOR_NAMES, Model::VT_CACHES,
         Model::VT_MASKS, Model::VT_MASK_WORDS, Model::VT_HIDDEN_STATES, Model::VT_PACKED,
-        Model::VT_TENSOR_OFFSETS, Model::VT_CACHE_GROUPS, Model::VT_LABELS, Model::VT_SELF_TEST}) {
+        Model::VT_TENSOR_OFFSETS, Model::VT_LABELS, Model::VT_SELF_TEST}) {
     ModelSurgery file(make_model(spec_named("causal")).span());
     file.remove(file.model(), field);
     file.repair();

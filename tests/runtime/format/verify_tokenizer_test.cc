@@ -4,11 +4,10 @@
 
 #include "runtime/format/verify_fixture.h"
 #include "support/tokenizer_model.h"
+#include "support/tokenizer_table.h"
 
 namespace arenite::test {
 namespace {
-
-using format::Tokenizer;
 
 // 0 <unk>, 1 <s>, 2 </s>, 3 "ab", 4 "a", 5 "b", 6 " ", 7 "ba", 8 "aa"; merges a+a, a+b, b+a.
 ModelSurgery pieces_file() {
@@ -26,7 +25,7 @@ ModelSurgery pairs_file() {
   return ModelSurgery(model_with(spec).span());
 }
 
-const Tokenizer& table(const ModelSurgery& surgery) { return *surgery.model().tokenizer(); }
+TokenizerTable table(const ModelSurgery& surgery) { return TokenizerTable(surgery); }
 
 template <typename T>
 void put(ModelSurgery& surgery, const flatbuffers::Vector<T>* vector, uint32_t index, T value) {
@@ -75,11 +74,28 @@ TEST(TokenizerRules, LimitTheNameOfASpecialToken) {
   expect_refusal(file_with_special(0).file(), {"tokenizer.specials", "no name", 0});
 }
 
+TEST(TokenizerRules, CountTheLists) {
+  for (const uint32_t count : {0u, format::kTokenizerLists - 1}) {
+    ModelSurgery surgery = pieces_file();
+    surgery.set_count(surgery.model().tokenizer()->lists(), count);
+    surgery.repair();
+    expect_refusal(surgery.file(), {"tokenizer.lists", "other lists"});
+  }
+}
+
+TEST(TokenizerRules, LeaveNoListAway) {
+  ModelSurgery surgery = pieces_file();
+  const auto& list = *surgery.model().tokenizer()->lists()->Get(2);
+  surgery.remove(list, format::NumberList::VT_VALUES);
+  surgery.repair();
+  expect_refusal(surgery.file(), {"metadata", "well-formed"});
+}
+
 // Characters have tokens only where nothing is made of bytes.
 TEST(TokenizerRules, LeaveCharactersToPieces) {
   ModelSurgery surgery(model_with(piece_spec({"a"}, true)).span());
   ASSERT_GT(table(surgery).characters()->size(), 0u);
-  surgery.set(table(surgery), Tokenizer::VT_KIND, uint8_t{0});
+  set_choice(surgery, &TokenizerNumbers::kind, 0);
   surgery.repair();
   expect_refusal(surgery.file(), {"tokenizer.characters", "bytes are merged"});
 }
@@ -87,18 +103,18 @@ TEST(TokenizerRules, LeaveCharactersToPieces) {
 // Changes of one element of a list, or of a scalar, of the tokenizer in `s`.
 #define ARENITE_PUT(list, index, value) \
   [](ModelSurgery& s) { put(s, table(s).list(), index, value); }
-#define ARENITE_SET(field, value) [](ModelSurgery& s) { s.set(table(s), Tokenizer::field, value); }
+#define ARENITE_SET(field, value) \
+  [](ModelSurgery& s) { set_choice(s, &TokenizerNumbers::field, value); }
 #define ARENITE_COUNT(list, count) [](ModelSurgery& s) { s.set_count(table(s).list(), count); }
-#define ARENITE_CLEAR(field) [](ModelSurgery& s) { s.clear(table(s), Tokenizer::field); }
 
 INSTANTIATE_TEST_SUITE_P(
     All, PiecesRules,
     testing::Values(
-        FileRule{"Kind", ARENITE_SET(VT_KIND, uint8_t{4}), {"tokenizer.kind", "not know"}},
-        FileRule{"Pattern", ARENITE_SET(VT_PATTERN, uint8_t{6}), {"tokenizer.pattern", "not know"}},
-        FileRule{"Prefix", ARENITE_SET(VT_PREFIX, uint8_t{3}), {"tokenizer.prefix", "not know"}},
-        FileRule{"Unknown", ARENITE_SET(VT_UNKNOWN, uint8_t{3}), {"tokenizer.unknown", "not know"}},
-        FileRule{"Flags", ARENITE_SET(VT_FLAGS, 512u), {"tokenizer.flags", "not know"}},
+        FileRule{"Kind", ARENITE_SET(kind, 4), {"tokenizer.kind", "not know"}},
+        FileRule{"Pattern", ARENITE_SET(pattern, 6), {"tokenizer.pattern", "not know"}},
+        FileRule{"Prefix", ARENITE_SET(prefix, 3), {"tokenizer.prefix", "not know"}},
+        FileRule{"Unknown", ARENITE_SET(unknown, 3), {"tokenizer.unknown", "not know"}},
+        FileRule{"Flags", ARENITE_SET(flags, 512u), {"tokenizer.flags", "not know"}},
         FileRule{"Empty",
                  ARENITE_COUNT(token_offsets, 1u),
                  {"tokenizer.token_offsets", "sensible size"}},
@@ -113,19 +129,19 @@ INSTANTIATE_TEST_SUITE_P(
                  {"tokenizer.token_offsets", "too long", 1}},
         FileRule{
             "LooseBytes", ARENITE_PUT(token_offsets, 9, 20u), {"tokenizer.token_bytes", "fill"}},
-        FileRule{"Bos", ARENITE_SET(VT_BOS, 9u), {"tokenizer.bos", "not in the vocabulary"}},
-        FileRule{"BosMissing", ARENITE_SET(VT_BOS, kNoToken), {"tokenizer.bos", "not in"}},
+        FileRule{"Bos", ARENITE_SET(bos, 9u), {"tokenizer.bos", "not in the vocabulary"}},
+        FileRule{"BosMissing", ARENITE_SET(bos, kNoToken), {"tokenizer.bos", "not in"}},
         FileRule{"UnknownToken",
-                 ARENITE_SET(VT_UNKNOWN_TOKEN, 9u),
+                 ARENITE_SET(unknown_token, 9u),
                  {"tokenizer.unknown_token", "not in the vocabulary"}},
         FileRule{"UnknownMissing",
-                 ARENITE_SET(VT_UNKNOWN_TOKEN, kNoToken),
+                 ARENITE_SET(unknown_token, kNoToken),
                  {"tokenizer.unknown_token", "not in"}},
         FileRule{"End", ARENITE_PUT(ends, 0, 9u), {"tokenizer.ends", "not in the vocabulary"}},
         FileRule{"EndMissing",
                  [](ModelSurgery& s) {
-                   s.set(table(s), Tokenizer::VT_FLAGS, uint32_t{format::kAddEnd});
-                   s.clear(table(s), Tokenizer::VT_ENDS);
+                   set_choice(s, &TokenizerNumbers::flags, uint32_t{format::kAddEnd});
+                   s.set_count(table(s).ends(), 0);
                  },
                  {"tokenizer.ends", "no end tokens"}},
         FileRule{
@@ -180,7 +196,7 @@ INSTANTIATE_TEST_SUITE_P(
                  ARENITE_PUT(merge_tokens, 0, 7u),
                  {"tokenizer.merge_tokens", "parts do not make"}},
         FileRule{"MergeOfCharacters",
-                 [](ModelSurgery& s) { s.set(table(s), Tokenizer::VT_KIND, uint8_t{2}); },
+                 [](ModelSurgery& s) { set_choice(s, &TokenizerNumbers::kind, 2); },
                  {"tokenizer.merge_rights", "not merged"}},
         FileRule{"WholeId",
                  ARENITE_PUT(whole_tokens, 0, 9u),
@@ -200,20 +216,16 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{"SpecialNames",
                  ARENITE_PUT(special_order, 1, 0u),
                  {"tokenizer.special_order", "order", 2}},
-        FileRule{"ClassesMissing",
-                 ARENITE_SET(VT_PATTERN, uint8_t{1}),
-                 {"tokenizer.letters", "missing"}}),
+        FileRule{"ClassesMissing", ARENITE_SET(pattern, 1), {"tokenizer.letters", "missing"}}),
     rule_name<ModelSurgery>);
 
 INSTANTIATE_TEST_SUITE_P(
     All, PairsRules,
     testing::Values(
         FileRule{"ByteTokensMissing",
-                 ARENITE_CLEAR(VT_BYTE_TOKENS),
+                 ARENITE_COUNT(byte_tokens, 0),
                  {"tokenizer.byte_tokens", "256 bytes"}},
-        FileRule{"RangesUnneeded",
-                 ARENITE_SET(VT_PATTERN, uint8_t{0}),
-                 {"tokenizer.letters", "not needed"}},
+        FileRule{"RangesUnneeded", ARENITE_SET(pattern, 0), {"tokenizer.letters", "not needed"}},
         FileRule{"RangesOdd", ARENITE_COUNT(letters, 3u), {"tokenizer.letters", "ranges"}},
         FileRule{"RangeOfAscii", ARENITE_PUT(letters, 0, 0x7Fu), {"tokenizer.letters", "order"}},
         FileRule{"RangeBackwards", ARENITE_PUT(letters, 1, 0xBFu), {"tokenizer.letters", "order"}},
@@ -221,9 +233,7 @@ INSTANTIATE_TEST_SUITE_P(
             "RangesOverlap", ARENITE_PUT(letters, 2, 0xD6u), {"tokenizer.letters", "order", 2}},
         FileRule{
             "RangeTooLarge", ARENITE_PUT(numbers, 1, 0x110000u), {"tokenizer.numbers", "order"}},
-        FileRule{"PatternOfCharacters",
-                 ARENITE_SET(VT_KIND, uint8_t{2}),
-                 {"tokenizer.pattern", "not cut"}}),
+        FileRule{"PatternOfCharacters", ARENITE_SET(kind, 2), {"tokenizer.pattern", "not cut"}}),
     rule_name<ModelSurgery>);
 
 #undef ARENITE_PUT

@@ -4,11 +4,10 @@
 
 #include "runtime/format/verify_fixture.h"
 #include "support/tokenizer_model.h"
+#include "support/tokenizer_table.h"
 
 namespace arenite::test {
 namespace {
-
-using format::Tokenizer;
 
 // Folded: A to Z, U+00C9 and U+0130, the last one to a sequence.
 constexpr uint32_t kLastFold = 27;
@@ -19,7 +18,7 @@ ModelSurgery pieces_file() {
   return ModelSurgery(model_with(piece_spec({"ab", "a", "b"}, false)).span());
 }
 
-const Tokenizer& table(const ModelSurgery& surgery) { return *surgery.model().tokenizer(); }
+TokenizerTable table(const ModelSurgery& surgery) { return TokenizerTable(surgery); }
 
 void put(ModelSurgery& surgery, const flatbuffers::Vector<uint32_t>* vector, uint32_t index,
          uint32_t value) {
@@ -51,39 +50,39 @@ TEST(WordPieceRules, LetAWordBecomeAsManyCodePointsAsItHasBytes) {
 // Of characters, with nothing else that belongs to words.
 TEST(WordPieceRules, LeaveFoldsToWords) {
   ModelSurgery surgery = words_file();
-  surgery.set(table(surgery), Tokenizer::VT_KIND, uint8_t{2});
-  surgery.set(table(surgery), Tokenizer::VT_WORD_CHARACTERS_MAX, 0u);
-  surgery.clear(table(surgery), Tokenizer::VT_PUNCTUATION);
-  surgery.clear(table(surgery), Tokenizer::VT_DROPPED);
+  set_choice(surgery, &TokenizerNumbers::kind, 2);
+  set_choice(surgery, &TokenizerNumbers::word_characters_max, 0u);
+  surgery.set_count(table(surgery).punctuation(), 0);
+  surgery.set_count(table(surgery).dropped(), 0);
   surgery.repair();
   expect_refusal(surgery.file(), {"tokenizer.fold_from", "for words only"});
 }
 
 #define ARENITE_PUT(list, index, value) \
   [](ModelSurgery& s) { put(s, table(s).list(), index, value); }
-#define ARENITE_SET(field, value) [](ModelSurgery& s) { s.set(table(s), Tokenizer::field, value); }
+#define ARENITE_SET(field, value) \
+  [](ModelSurgery& s) { set_choice(s, &TokenizerNumbers::field, value); }
 #define ARENITE_COUNT(list, count) [](ModelSurgery& s) { s.set_count(table(s).list(), count); }
-#define ARENITE_CLEAR(field) [](ModelSurgery& s) { s.clear(table(s), Tokenizer::field); }
 
 INSTANTIATE_TEST_SUITE_P(
     All, WordRulesOfFiles,
     testing::Values(
         FileRule{"KindWithoutWords",
-                 ARENITE_SET(VT_KIND, uint8_t{2}),
+                 ARENITE_SET(kind, 2),
                  {"tokenizer.word_characters_max", "no words"}},
         FileRule{"WordCharactersNone",
-                 ARENITE_SET(VT_WORD_CHARACTERS_MAX, 0u),
+                 ARENITE_SET(word_characters_max, 0u),
                  {"tokenizer.word_characters_max", "sensible size"}},
         FileRule{"WordCharactersTooMany",
-                 ARENITE_SET(VT_WORD_CHARACTERS_MAX, format::kWordCharactersMax + 1),
+                 ARENITE_SET(word_characters_max, format::kWordCharactersMax + 1),
                  {"tokenizer.word_characters_max", "sensible size"}},
         FileRule{"Separators",
-                 ARENITE_SET(VT_PAIR_SEPARATORS, 3u),
+                 ARENITE_SET(pair_separators, 3u),
                  {"tokenizer.pair_separators", "too many"}},
         FileRule{"SeparatorsWithoutEnd",
                  [](ModelSurgery& s) {
-                   s.set(table(s), Tokenizer::VT_FLAGS, uint32_t{format::kAddBos});
-                   s.clear(table(s), Tokenizer::VT_ENDS);
+                   set_choice(s, &TokenizerNumbers::flags, uint32_t{format::kAddBos});
+                   s.set_count(table(s).ends(), 0);
                  },
                  {"tokenizer.pair_separators", "no end token"}},
         FileRule{"DroppedOdd", ARENITE_COUNT(dropped, 3u), {"tokenizer.dropped", "ranges"}},
@@ -92,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
                  ARENITE_PUT(dropped, 3, 0x110000u),
                  {"tokenizer.dropped", "order", 2}},
         FileRule{"PunctuationMissing",
-                 ARENITE_CLEAR(VT_PUNCTUATION),
+                 ARENITE_COUNT(punctuation, 0),
                  {"tokenizer.punctuation", "missing"}},
         FileRule{"PunctuationOfAscii",
                  ARENITE_PUT(punctuation, 0, 0x7Fu),
@@ -126,8 +125,8 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{"FoldSequenceTooLarge",
                  ARENITE_PUT(fold_sequences, 1, 0x110000u),
                  {"tokenizer.fold_sequences", "none", 1}},
-        FileRule{"Prefix", ARENITE_SET(VT_PREFIX, uint8_t{1}), {"tokenizer.prefix", "no space"}},
-        FileRule{"Pattern", ARENITE_SET(VT_PATTERN, uint8_t{5}), {"tokenizer.pattern", "not cut"}},
+        FileRule{"Prefix", ARENITE_SET(prefix, 1), {"tokenizer.prefix", "no space"}},
+        FileRule{"Pattern", ARENITE_SET(pattern, 5), {"tokenizer.pattern", "not cut"}},
         FileRule{"WholeId",
                  ARENITE_PUT(whole_tokens, 1, 9u),
                  {"tokenizer.whole_tokens", "not in the vocabulary", 1}}),
@@ -141,8 +140,8 @@ INSTANTIATE_TEST_SUITE_P(
 // What only words need is refused elsewhere, and the other way round.
 TEST(WordPieceRules, RefuseTablesOfOtherKinds) {
   ModelSurgery pieces = pieces_file();
-  pieces.set(table(pieces), Tokenizer::VT_KIND, uint8_t{3});
-  pieces.set(table(pieces), Tokenizer::VT_PREFIX, uint8_t{0});
+  set_choice(pieces, &TokenizerNumbers::kind, 3);
+  set_choice(pieces, &TokenizerNumbers::prefix, 0);
   pieces.repair();
   expect_refusal(pieces.file(), {"tokenizer.characters", "looked up"});
 }

@@ -97,35 +97,6 @@ std::vector<format::MaskRecord> mask_records(const std::vector<CompiledMask>& ma
   return records;
 }
 
-// What the metadata says of all targets, each list one target after the other.
-struct PackedLists {
-  std::vector<format::PackedView> packed;
-  std::vector<uint32_t> tensor_offsets;
-  std::vector<format::CacheGroup> cache_groups;
-};
-
-PackedLists packed_lists(const std::vector<SegmentPlan>& segments) {
-  PackedLists lists;
-  for (const SegmentPlan& segment : segments) {
-    const ArenaFormula& formula = segment.formula;
-    lists.packed.push_back({static_cast<uint32_t>(segment.target),
-                            {units(segment.offset), units(segment.bytes), segment.crc32c},
-                            {formula.activation_bytes_per_token,
-                             formula.activation_bytes_per_output, formula.scratch_bytes_per_token,
-                             formula.scratch_bytes_per_thread, formula.nr, formula.score_rows}});
-    for (const uint64_t offset : segment.tensor_offsets) {
-      lists.tensor_offsets.push_back(units(offset));
-    }
-    for (uint32_t i = 0; i < formula.group_count; ++i) {
-      const CacheGroup& group = formula.groups[i];
-      lists.cache_groups.emplace_back(group.lookback, static_cast<uint32_t>(group.kv_type),
-                                      group.bytes_per_panel, group.bytes_per_page,
-                                      group.scratch_bytes_per_thread);
-    }
-  }
-  return lists;
-}
-
 fb::DetachedBuffer build_metadata(const Program& program, const std::vector<SegmentPlan>& segments,
                                   const format::SelfTest& self_test) {
   fb::FlatBufferBuilder builder;
@@ -144,7 +115,14 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
   }
   std::vector<uint32_t> mask_words;
   const std::vector<format::MaskRecord> masks = mask_records(program.masks, mask_words);
-  const PackedLists lists = packed_lists(segments);
+  std::vector<format::PackedView> packed;
+  std::vector<uint32_t> offsets;  // of all targets
+  for (const SegmentPlan& segment : segments) {
+    packed.push_back({static_cast<uint32_t>(segment.target),
+                      {units(segment.offset), units(segment.bytes), segment.crc32c},
+                      segment.formula});
+    for (const uint64_t offset : segment.tensor_offsets) offsets.push_back(units(offset));
+  }
 
   fb::Offset<format::Tokenizer> tokenizer;
   if (program.tokenizer) tokenizer = write_tokenizer(builder, *program.tokenizer);
@@ -160,15 +138,14 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
   const auto masks_at = write_records<format::Mask>(builder, masks);
   const auto mask_words_at = builder.CreateVector(mask_words);
   const auto hidden_states = write_records<format::HiddenState>(builder, program.hidden_states);
-  const auto packed = write_records<format::Packed>(builder, lists.packed);
-  const auto offsets = builder.CreateVector(lists.tensor_offsets);
-  const auto groups = builder.CreateVectorOfStructs(lists.cache_groups);
+  const auto packed_at = write_records<format::Packed>(builder, packed);
+  const auto offsets_at = builder.CreateVector(offsets);
   const auto labels = builder.CreateVectorOfStrings(program.labels);
   builder.Finish(format::CreateModel(builder, producer, name, architecture, program.positions_max,
                                      program.vocab_size, program.input_slot, program.output_slot,
                                      slots, ops_at, op_names_at, tensors_at, tensor_names_at,
-                                     caches, masks_at, mask_words_at, hidden_states, packed,
-                                     offsets, groups, labels, &self_test, tokenizer),
+                                     caches, masks_at, mask_words_at, hidden_states, packed_at,
+                                     offsets_at, labels, &self_test, tokenizer),
                  format::ModelIdentifier());
   return builder.Release();
 }

@@ -8,6 +8,7 @@
 
 #include "convert/files/error.h"
 #include "convert/tokenizers/unicode_library.h"
+#include "format/tokenizer_lists.h"
 #include "model_generated.h"
 
 namespace arenite::convert {
@@ -206,36 +207,26 @@ fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,
   const MergeTable merges = merge_table(spec);
   const FoldTable folds = fold_table(spec);
 
-  const auto ends_at = builder.CreateVector(spec.ends);
-  const auto offsets_at = builder.CreateVector(offsets);
+  const std::vector<uint32_t>* const lists[] = {
+      // in the order of format::TokenizerList
+      &spec.ends,        &offsets,       &spec.byte_tokens, &characters,     &character_tokens,
+      &merges.begin,     &merges.rights, &merges.ranks,     &merges.tokens,  &spec.whole_tokens,
+      &specials,         &special_order, &spec.letters,     &spec.numbers,   &spec.dropped,
+      &spec.punctuation, &folds.from,    &folds.to,         &folds.sequences};
+  static_assert(std::size(lists) == format::kTokenizerLists);
+  std::vector<fb::Offset<format::NumberList>> lists_at;
+  for (const std::vector<uint32_t>* const list : lists) {
+    lists_at.push_back(format::CreateNumberList(builder, builder.CreateVector(*list)));
+  }
   const auto bytes_at =
       builder.CreateVector(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-  const auto byte_tokens_at = builder.CreateVector(spec.byte_tokens);
-  const auto characters_at = builder.CreateVector(characters);
-  const auto character_tokens_at = builder.CreateVector(character_tokens);
-  const auto begin_at = builder.CreateVector(merges.begin);
-  const auto rights_at = builder.CreateVector(merges.rights);
-  const auto ranks_at = builder.CreateVector(merges.ranks);
-  const auto tokens_at = builder.CreateVector(merges.tokens);
-  const auto whole_at = builder.CreateVector(spec.whole_tokens);
-  const auto specials_at = builder.CreateVector(specials);
   const auto special_flags_at = builder.CreateVector(special_flags);
-  const auto special_order_at = builder.CreateVector(special_order);
-  const auto letters_at = builder.CreateVector(spec.letters);
-  const auto numbers_at = builder.CreateVector(spec.numbers);
-  const auto dropped_at = builder.CreateVector(spec.dropped);
-  const auto punctuation_at = builder.CreateVector(spec.punctuation);
-  const auto fold_from_at = builder.CreateVector(folds.from);
-  const auto fold_to_at = builder.CreateVector(folds.to);
-  const auto fold_sequences_at = builder.CreateVector(folds.sequences);
-  return format::CreateTokenizer(
-      builder, static_cast<uint8_t>(spec.kind), static_cast<uint8_t>(spec.pattern),
-      static_cast<uint8_t>(spec.prefix), static_cast<uint8_t>(spec.unknown), spec.flags, spec.bos,
-      spec.unknown_token, ends_at, offsets_at, bytes_at, byte_tokens_at, characters_at,
-      character_tokens_at, begin_at, rights_at, ranks_at, tokens_at, whole_at, specials_at,
-      special_flags_at, special_order_at, letters_at, numbers_at, spec.pair_separators,
-      spec.word_characters_max, dropped_at, punctuation_at, fold_from_at, fold_to_at,
-      fold_sequences_at);
+  const auto number = [](auto choice) { return static_cast<uint32_t>(choice); };
+  const format::TokenizerChoices choices(
+      number(spec.kind), number(spec.pattern), number(spec.prefix), number(spec.unknown),
+      spec.flags, spec.bos, spec.unknown_token, spec.pair_separators, spec.word_characters_max);
+  return format::CreateTokenizer(builder, &choices, bytes_at, special_flags_at,
+                                 builder.CreateVector(lists_at));
 }
 
 void add_notes(TokenizerSpec& spec) {

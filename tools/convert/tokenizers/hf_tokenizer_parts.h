@@ -47,27 +47,29 @@ class HfObject {
   std::string place_;
 };
 
-// What the steps say, taken together.
-struct HfPipeline {
-  bool is_byte_level = false;      // the vocabulary is written in the alphabet of bytes
-  bool replaces_spaces = false;    // ... or with U+2581 for a space
-  bool has_byte_decoder = false;   // "<0x0A>" is decoded as a byte
-  bool drops_first_space = false;  // by the decoder
-  bool expects_nfc = false;
-  format::Pattern pattern = format::Pattern::kNone;
-  format::Prefix prefix = format::Prefix::kNever;
-  bool prefix_every_part = false;
-  HfFrame frame;
+// Holds what the files beside a tokenizer.json say against its post-processor, which decides:
+// transformers 5 encodes with it, whatever the configs say.
+class FrameCheck {
+ public:
+  // `spec` has the tokens of the post-processor, and gets the notes. It must outlive this.
+  explicit FrameCheck(TokenizerSpec& spec);
+
+  // A field of `config` names tokens that begin or end a text. Where the post-processor puts none
+  // there, they merely have these names. A list of ends may hold others, too.
+  void begin_is(const HfObject& config, std::string_view field, std::span<const TokenId> tokens);
+  void end_is(const HfObject& config, std::string_view field, std::span<const TokenId> tokens);
+
+  // "add_bos_token" and "add_eos_token", which may say that there is a token, or none.
+  void check_additions(const HfObject& config);
+
+ private:
+  void check_place(const HfObject& config, std::string_view field, std::span<const TokenId> tokens,
+                   const char* place, TokenId actual);
+  void note(const HfObject& config, std::string_view field, const char* place, TokenId actual);
+
+  TokenizerSpec& spec_;
+  TokenId begin_, end_;
 };
-
-// Calls `take` for the step that a field of `root` holds, or for each step of a sequence, which
-// lists them under `list_field`.
-void for_each_step(const HfObject& root, const std::string& file_name, const char* field,
-                   const char* list_field, const std::function<void(const HfObject& step)>& take);
-
-// Reads normalizer, pre_tokenizer, decoder and post_processor of `root`. A step, a field of a step
-// or a combination that is not understood is refused by name: InputError.
-HfPipeline read_hf_pipeline(const nlohmann::json& root, const std::string& file_name);
 
 struct HfFrame {
   bool is_said = false;  // by a step that has been read
@@ -94,28 +96,26 @@ void fill_hf_word_piece(TokenizerSpec& spec, const HfObject& root, const Vocabul
 // tokens around a text, the spec gets notes.
 void check_bert_config(TokenizerSpec& spec, const std::filesystem::path& folder);
 
-// Holds what the files beside a tokenizer.json say against its post-processor, which decides:
-// transformers 5 encodes with it, whatever the configs say.
-class FrameCheck {
- public:
-  // `spec` has the tokens of the post-processor, and gets the notes. It must outlive this.
-  explicit FrameCheck(TokenizerSpec& spec);
-
-  // A field of `config` names tokens that begin or end a text. Where the post-processor puts none
-  // there, they merely have these names. A list of ends may hold others, too.
-  void begin_is(const HfObject& config, std::string_view field, std::span<const TokenId> tokens);
-  void end_is(const HfObject& config, std::string_view field, std::span<const TokenId> tokens);
-
-  // "add_bos_token" and "add_eos_token", which may say that there is a token, or none.
-  void check_additions(const HfObject& config);
-
- private:
-  void check_place(const HfObject& config, std::string_view field, std::span<const TokenId> tokens,
-                   const char* place, TokenId actual);
-  void note(const HfObject& config, std::string_view field, const char* place, TokenId actual);
-
-  TokenizerSpec& spec_;
-  TokenId begin_, end_;
+// What the steps say, taken together.
+struct HfPipeline {
+  bool is_byte_level = false;      // the vocabulary is written in the alphabet of bytes
+  bool replaces_spaces = false;    // ... or with U+2581 for a space
+  bool has_byte_decoder = false;   // "<0x0A>" is decoded as a byte
+  bool drops_first_space = false;  // by the decoder
+  bool expects_nfc = false;
+  format::Pattern pattern = format::Pattern::kNone;
+  format::Prefix prefix = format::Prefix::kNever;
+  bool prefix_every_part = false;
+  HfFrame frame;
 };
+
+// Calls `take` for the step that a field of `root` holds, or for each step of a sequence, which
+// lists them under `list_field`.
+void for_each_step(const HfObject& root, const std::string& file_name, const char* field,
+                   const char* list_field, const std::function<void(const HfObject& step)>& take);
+
+// Reads normalizer, pre_tokenizer, decoder and post_processor of `root`. A step, a field of a step
+// or a combination that is not understood is refused by name: InputError.
+HfPipeline read_hf_pipeline(const nlohmann::json& root, const std::string& file_name);
 
 }  // namespace arenite::convert

@@ -52,8 +52,8 @@ constexpr uint32_t kPieces = 1, kTrainerSpec = 2, kNormalizerSpec = 3;
 // SentencePiece
 constexpr uint32_t kPieceText = 1, kPieceScore = 2, kPieceType = 3;
 // TrainerSpec
-constexpr uint32_t kModelType = 3, kSpaceAsSuffix = 24, kByteFallback = 35, kBosId = 41,
-                   kEosId = 42;
+constexpr uint32_t kModelType = 3, kSpaceAsSuffix = 24, kByteFallback = 35, kBosIdField = 41,
+                   kEosIdField = 42;
 // NormalizerSpec
 constexpr uint32_t kNormalizerName = 1, kCharsMap = 2, kDummyPrefix = 3, kRemoveSpaces = 4,
                    kEscapeSpaces = 5;
@@ -107,15 +107,15 @@ void read_trainer_spec(Model& model, std::string_view message, const std::string
   ProtobufReader reader(message, where);
   for (ProtobufField field; reader.next(field);) {
     const bool is_known = field.number == kModelType || field.number == kSpaceAsSuffix ||
-                          field.number == kByteFallback || field.number == kBosId ||
-                          field.number == kEosId;
+                          field.number == kByteFallback || field.number == kBosIdField ||
+                          field.number == kEosIdField;
     if (!is_known) continue;  // the rest says how it was trained
     expect(reader, field, Type::kVarint);
     if (field.number == kModelType) model.model_type = field.integer;
     if (field.number == kSpaceAsSuffix) model.space_as_suffix = field.integer != 0;
     if (field.number == kByteFallback) model.byte_fallback = field.integer != 0;
-    if (field.number == kBosId) model.bos = static_cast<int32_t>(field.integer);
-    if (field.number == kEosId) model.eos = static_cast<int32_t>(field.integer);
+    if (field.number == kBosIdField) model.bos = static_cast<int32_t>(field.integer);
+    if (field.number == kEosIdField) model.eos = static_cast<int32_t>(field.integer);
   }
 }
 

@@ -69,6 +69,10 @@ Recognised read_encoder(const Opened& model, const ModelOptions& options) {
           .tokenizer = {.folder = model.folder, .files = kEncoderTokenizers}};
 }
 
+Recognised read_decoder(const Opened& model, const ModelOptions& options) {
+  return decoder(model, options, read_hf_decoder(model), kDecoderTokenizers);
+}
+
 // A row of the registry. Signs are looked for in its order, so that none has to know the others.
 struct Form {
   const char* name;
@@ -91,10 +95,7 @@ constexpr Form kForms[] = {
      }},
     {"Hugging Face", [](const Opened& model) { return is_encoder_type(model.model_type()); },
      read_encoder},
-    {"Hugging Face", [](const Opened& model) { return !model.model_type().empty(); },
-     [](const Opened& model, const ModelOptions& options) {
-       return decoder(model, options, read_hf_decoder(model), kDecoderTokenizers);
-     }},
+    {"Hugging Face", [](const Opened& model) { return !model.model_type().empty(); }, read_decoder},
     {"a state dict", [](const Opened& model) { return is_torch_encoder(model.tensors); },
      [](const Opened& model, const ModelOptions& options) -> Recognised {
        return {.spec = read_torch_encoder(model, options),
@@ -105,6 +106,12 @@ constexpr Form kForms[] = {
        return {.spec = read_gpt_state_dict(model, options),
                .tokenizer = {.folder = model.folder, .files = kStateDictTokenizers}};
      }},
+    // A folder that is none of these lacks the model_type that its config should have.
+    {"Hugging Face",
+     [](const Opened& model) {
+       return model.config && (model.is_folder() || model.path.extension() == ".json");
+     },
+     read_decoder},
     kModule,
 };
 

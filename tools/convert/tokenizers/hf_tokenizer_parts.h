@@ -47,55 +47,6 @@ class HfObject {
   std::string place_;
 };
 
-// The tokens around a text, as far as the post-processor says them.
-// The tokens around a text, as far as the post-processor says them.
-struct HfFrame {
-  bool is_said = false;  // by a step that has been read
-  TokenId begin = kNoToken;
-  TokenId end = kNoToken;
-  uint32_t pair_separators = 0;  // ends between two texts; 0: pairs are put together otherwise
-  bool second_has_type1 = false;
-};
-
-// What the steps say, taken together.
-struct HfPipeline {
-  bool is_byte_level = false;      // the vocabulary is written in the alphabet of bytes
-  bool replaces_spaces = false;    // ... or with U+2581 for a space
-  bool has_byte_decoder = false;   // "<0x0A>" is decoded as a byte
-  bool drops_first_space = false;  // by the decoder
-  bool expects_nfc = false;
-  format::Pattern pattern = format::Pattern::kNone;
-  format::Prefix prefix = format::Prefix::kNever;
-  bool prefix_every_part = false;
-  HfFrame frame;
-};
-
-// Calls `take` for the step that a field of `root` holds, or for each step of a sequence, which
-// lists them under `list_field`.
-void for_each_step(const HfObject& root, const std::string& file_name, const char* field,
-                   const char* list_field, const std::function<void(const HfObject& step)>& take);
-
-// Reads normalizer, pre_tokenizer, decoder and post_processor of `root`. A step, a field of a step
-// or a combination that is not understood is refused by name: InputError.
-HfPipeline read_hf_pipeline(const nlohmann::json& root, const std::string& file_name);
-
-// Reads TemplateProcessing, BertProcessing or RobertaProcessing, of which there may be one;
-// ByteLevel changes nothing. A template for one text that is not understood is refused: InputError.
-// One for a pair is not needed to encode a text, so that pairs are merely not taken.
-void take_post_processor(HfFrame& frame, const HfObject& step, const std::string& file_name);
-
-void apply_frame(TokenizerSpec& spec, const HfFrame& frame);
-
-// Reads the model and the steps around it, but for the unknown and the added tokens, into a spec
-// whose origin is set. What is not as BERT has it is refused by name: InputError.
-void fill_hf_word_piece(TokenizerSpec& spec, const HfObject& root, const Vocabulary& vocabulary,
-                        const std::string& file_name);
-
-// Throws InputError where the folder's tokenizer_config.json says otherwise than the spec what is
-// done to a text: transformers would follow the one, other programs the other. Where it names other
-// tokens around a text, the spec gets notes.
-void check_bert_config(TokenizerSpec& spec, const std::filesystem::path& folder);
-
 // Holds what the files beside a tokenizer.json say against its post-processor, which decides:
 // transformers 5 encodes with it, whatever the configs say.
 class FrameCheck {
@@ -119,5 +70,52 @@ class FrameCheck {
   TokenizerSpec& spec_;
   TokenId begin_, end_;
 };
+
+struct HfFrame {
+  bool is_said = false;  // by a step that has been read
+  TokenId begin = kNoToken;
+  TokenId end = kNoToken;
+  uint32_t pair_separators = 0;  // ends between two texts; 0: pairs are put together otherwise
+  bool second_has_type1 = false;
+};
+
+// Reads TemplateProcessing, BertProcessing or RobertaProcessing, of which there may be one;
+// ByteLevel changes nothing. A template for one text that is not understood is refused: InputError.
+// One for a pair is not needed to encode a text, so that pairs are merely not taken.
+void take_post_processor(HfFrame& frame, const HfObject& step, const std::string& file_name);
+
+void apply_frame(TokenizerSpec& spec, const HfFrame& frame);
+
+// Reads the model and the steps around it, but for the unknown and the added tokens, into a spec
+// whose origin is set. What is not as BERT has it is refused by name: InputError.
+void fill_hf_word_piece(TokenizerSpec& spec, const HfObject& root, const Vocabulary& vocabulary,
+                        const std::string& file_name);
+
+// Throws InputError where the folder's tokenizer_config.json says otherwise than the spec what is
+// done to a text: transformers would follow the one, other programs the other. Where it names other
+// tokens around a text, the spec gets notes.
+void check_bert_config(TokenizerSpec& spec, const std::filesystem::path& folder);
+
+// What the steps say, taken together.
+struct HfPipeline {
+  bool is_byte_level = false;      // the vocabulary is written in the alphabet of bytes
+  bool replaces_spaces = false;    // ... or with U+2581 for a space
+  bool has_byte_decoder = false;   // "<0x0A>" is decoded as a byte
+  bool drops_first_space = false;  // by the decoder
+  bool expects_nfc = false;
+  format::Pattern pattern = format::Pattern::kNone;
+  format::Prefix prefix = format::Prefix::kNever;
+  bool prefix_every_part = false;
+  HfFrame frame;
+};
+
+// Calls `take` for the step that a field of `root` holds, or for each step of a sequence, which
+// lists them under `list_field`.
+void for_each_step(const HfObject& root, const std::string& file_name, const char* field,
+                   const char* list_field, const std::function<void(const HfObject& step)>& take);
+
+// Reads normalizer, pre_tokenizer, decoder and post_processor of `root`. A step, a field of a step
+// or a combination that is not understood is refused by name: InputError.
+HfPipeline read_hf_pipeline(const nlohmann::json& root, const std::string& file_name);
 
 }  // namespace arenite::convert

@@ -44,8 +44,7 @@ inline convert::LinearSpec random_linear(const std::string& name, uint32_t outpu
   return spec;
 }
 
-inline convert::NormSpec random_norm(const std::string& name, NormKind kind,
-                                     uint32_t width) {
+inline convert::NormSpec random_norm(const std::string& name, NormKind kind, uint32_t width) {
   convert::NormSpec spec;
   spec.name = name;
   spec.kind = kind;

@@ -27,11 +27,10 @@ constexpr std::pair<const char*, convert::PoolingChoice> kPoolings[] = {
     {"pooler", convert::PoolingChoice::kPooler},
     {"mean", convert::PoolingChoice::kMean}};
 
-constexpr std::pair<const char*, Activation> kActivations[] = {
-    {"gelu", Activation::kGeluErf},
-    {"gelu_tanh", Activation::kGeluTanh},
-    {"silu", Activation::kSilu},
-    {"relu", Activation::kRelu}};
+constexpr std::pair<const char*, Activation> kActivations[] = {{"gelu", Activation::kGeluErf},
+                                                               {"gelu_tanh", Activation::kGeluTanh},
+                                                               {"silu", Activation::kSilu},
+                                                               {"relu", Activation::kRelu}};
 
 // The value that `table` has for `name`; nullopt: the option was not given.
 template <typename Value, size_t kRows>

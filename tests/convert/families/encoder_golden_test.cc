@@ -117,11 +117,12 @@ TEST(EncoderGolden, SentencesHaveTheLogitsOfTheirTrainedModel) {
   const auto folder = testing::collection_folder() / "real/sentiment-sst2";
   ARENITE_NEEDS_DATA(folder);
   // config.json says how many heads; the rest stands there in prose only.
-  const EncoderSpec spec = testing::encoder_at(folder / "model.pt", {.activation = Activation::kGeluErf,
-                                                            .norm_first = true,
-                                                            .mask = MaskChoice::kBidirectional,
-                                                            .embedding_scale = EmbeddingScale{}})
-                               .spec;
+  const EncoderSpec spec =
+      testing::encoder_at(folder / "model.pt", {.activation = Activation::kGeluErf,
+                                                .norm_first = true,
+                                                .mask = MaskChoice::kBidirectional,
+                                                .embedding_scale = EmbeddingScale{}})
+          .spec;
   EXPECT_EQ(spec.heads, 2u);
   const NpyArray ids = NpyArray::read(folder / "input_ids.npy");
   const std::vector<int64_t> all_ids = ids.to_i64();

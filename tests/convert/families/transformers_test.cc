@@ -11,8 +11,8 @@
 #include "convert/convert.h"
 #include "convert/families/tiny_models.h"
 #include "convert/files/json_file.h"
-#include "support/reference_models.h"
 #include "support/recognised.h"
+#include "support/reference_models.h"
 #include "support/test_data.h"
 
 namespace arenite::convert {

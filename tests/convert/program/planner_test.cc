@@ -155,8 +155,7 @@ TEST(Planner, NeedsNoMoreThanTheWidestMomentOfAnyModule) {
 TEST(Planner, LetsSlotsOfOutputsShareColumnsWithSlotsOfTokens) {
   Program program = with_slots({4, 6, 9});
   program.slots[1].per_output = program.slots[2].per_output = true;
-  program.ops.push_back(
-      {"select", convert::select_op({0, 0, 4}, {1, 0, 4}, SelectKind::kAsAsked)});
+  program.ops.push_back({"select", convert::select_op({0, 0, 4}, {1, 0, 4}, SelectKind::kAsAsked)});
   add_linear(program, 1, 2);
   convert::place_slots(program);
   EXPECT_EQ(columns(program), (std::vector<uint32_t>{0, 9, 0}));

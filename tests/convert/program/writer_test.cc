@@ -171,7 +171,8 @@ TEST(Writer, GivesEverySegmentRoomToReadAhead) {
     const format::PackedView packed = reader.packed(p);
     const uint32_t last = reader.tensors() - 1;
     const uint64_t bytes =
-        packed_weight_bytes(packed.packing(TensorType::kF32), reader.tensor(last).outputs, reader.tensor(last).inputs)
+        packed_weight_bytes(packed.packing(TensorType::kF32), reader.tensor(last).outputs,
+                            reader.tensor(last).inputs)
             .value();
     EXPECT_GE(packed.segment.bytes(), reader.tensor_offset(p, last) + bytes + kReadAheadBytes);
   }

@@ -168,7 +168,8 @@ TEST_P(SelfTests, NameTheFirstOpWhoseWeightsAreWrong) {
     }
     convert::AlignedBytes file = file_of(program, {GetParam()});
     EXPECT_TRUE(test_unverified(file).passed);
-    weights_of(file, GetParam(), program.ops[index].body.numbers[format::LinearOp::kTensor])[0] += 0.02f;  // a bias
+    weights_of(file, GetParam(), program.ops[index].body.numbers[format::LinearOp::kTensor])[0] +=
+        0.02f;  // a bias
     const SelfTest test = test_unverified(file);
     EXPECT_FALSE(test.passed);
     EXPECT_EQ(test.op_index, index);

@@ -22,6 +22,7 @@ constexpr size_t kPerLine = 6;
 
 // $ stands for the path of the files.
 constexpr std::string_view kBegin = R"(// NOLINTBEGIN
+#include "device/vectors.h"
 
 asm(R"asm(
     .section .rodata.arenite_device_files, "a"

@@ -14,6 +14,7 @@ RULES = [
     file_rules.every_source_starts_with_its_licence,
     file_rules.no_file_comment_restates_its_name,
     file_rules.prose_wraps,
+    file_rules.words_are_plain,
     file_rules.readme_shows_the_examples,
     file_rules.no_source_is_too_long,
     file_rules.no_line_is_too_wide,
@@ -23,6 +24,9 @@ RULES = [
     file_rules.python_parses,
     runtime_rules.runtime_includes_point_one_way,
     runtime_rules.tools_and_examples_include_what_they_may,
+    runtime_rules.tools_include_downwards,
+    runtime_rules.folders_make_no_cycles,
+    runtime_rules.header_names_are_used_once,
     runtime_rules.runtime_avoids_forbidden_words,
 ]
 

@@ -220,7 +220,7 @@ void print_file(const convert::ConvertedModel& conversion, const WrittenFile& wr
   if (written.expect) print_expect(*written.expect);
   const format::SelfTestView test = format::ModelReader(conversion.file.span()).self_test();
   if (test.tokens != 0) {
-    fmt::print("self-test  {} tokens, {} bytes of the file\n", test.tokens, test.segment.bytes);
+    fmt::print("self-test  {} tokens, {} bytes of the file\n", test.tokens, test.segment.bytes());
   }
   fmt::print("file       {}, {} bytes\n", written.path.string(), conversion.file.size());
 }

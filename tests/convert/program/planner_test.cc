@@ -83,13 +83,9 @@ TEST(Planner, KeepsASlotThatIsReadLater) {
 TEST(Planner, SeesAllOfAnAttentionOp) {
   Program program = with_slots({5, 9, 6, 2});
   add_linear(program, 0, 1);
-  format::OpView op;
-  op.kind = format::OpKind::kAttention;
-  op.attention.query = {1, 0, 3};
-  op.attention.key = {1, 3, 3};
-  op.attention.value = {0, 0, 5};  // straight from the input
-  op.attention.output = {2, 0, 6};
-  program.ops.push_back({"attention", op});
+  // The value comes straight from the input.
+  const convert::AttentionParts parts = {{1, 0, 3}, {1, 3, 3}, {0, 0, 5}, {2, 0, 6}};
+  program.ops.push_back({"attention", convert::attention_op(parts)});
   add_linear(program, 2, 3);
   convert::place_slots(program);
   EXPECT_EQ(program.slots[0].last_op, 1u);
@@ -98,12 +94,8 @@ TEST(Planner, SeesAllOfAnAttentionOp) {
 
 TEST(Planner, IgnoresColumnsThatAreAbsent) {
   Program program = with_slots({5, 5});
-  format::OpView op;
-  op.kind = format::OpKind::kAttention;
-  op.attention.query = {1, 0, 0};
-  op.attention.value = {0, 0, 5};
-  op.attention.output = {1, 0, 5};
-  program.ops.push_back({"attention", op});
+  const convert::AttentionParts parts = {{1, 0, 0}, {}, {0, 0, 5}, {1, 0, 5}};
+  program.ops.push_back({"attention", convert::attention_op(parts)});
   convert::place_slots(program);
   EXPECT_EQ(columns(program), (std::vector<uint32_t>{0, 5}));
 }
@@ -156,11 +148,8 @@ TEST(Planner, NeedsNoMoreThanTheWidestMomentOfAnyModule) {
 // Rows of tokens and rows of outputs lie in areas of their own.
 TEST(Planner, LetsSlotsOfOutputsShareColumnsWithSlotsOfTokens) {
   Program program = with_slots({4, 6, 9});
-  program.slots[1].per_output = program.slots[2].per_output = true;
-  format::OpView select;
-  select.kind = format::OpKind::kSelect;
-  select.select = {{0, 0, 4}, {1, 0, 4}};
-  program.ops.push_back({"select", select});
+  program.slots[1].per_output = program.slots[2].per_output = 1;
+  program.ops.push_back({"select", convert::select_op({0, 0, 4}, {1, 0, 4}, SelectKind::kAsAsked)});
   add_linear(program, 1, 2);
   convert::place_slots(program);
   EXPECT_EQ(columns(program), (std::vector<uint32_t>{0, 9, 0}));
@@ -170,15 +159,9 @@ TEST(Planner, LetsSlotsOfOutputsShareColumnsWithSlotsOfTokens) {
 TEST(Planner, CountsWhatIsChangedInPlace) {
   Program program = with_slots({4, 4, 4});
   program.vocab_size = 10;
-  format::OpView embedding;
-  embedding.kind = format::OpKind::kEmbedding;
-  embedding.embedding.output = {1, 0, 4};
-  program.ops.push_back({"embedding", embedding});
+  program.ops.push_back({"embedding", convert::embedding_op({1, 0, 4}, {})});
   add_linear(program, 1, 0);
-  format::OpView add;
-  add.kind = format::OpKind::kAdd;
-  add.add = {{1, 0, 4}, {0, 0, 4}};
-  program.ops.push_back({"add", add});
+  program.ops.push_back({"add", convert::sum_op({1, 0, 4}, {0, 0, 4}, {1, 0, 4})});
   add_linear(program, 1, 2);
   convert::place_slots(program);
   EXPECT_EQ(program.slots[0].first_op, 1u);
@@ -189,7 +172,7 @@ TEST(Planner, CountsWhatIsChangedInPlace) {
 TEST(Planner, LetsNoSlotsOfADecoderOverlap) {
   for (const DecoderShape& shape : all_decoders()) {
     const Program program = decoder_program(shape);
-    for (const bool per_output : {false, true}) {
+    for (const uint32_t per_output : {0u, 1u}) {
       Program of_kind = program;
       std::erase_if(of_kind.slots, [&](const SlotView& s) { return s.per_output != per_output; });
       EXPECT_TRUE(none_overlap(of_kind)) << shape.name;

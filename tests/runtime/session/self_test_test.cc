@@ -170,7 +170,8 @@ TEST_P(SelfTests, NameTheFirstOpWhoseWeightsAreWrong) {
     }
     convert::AlignedBytes file = file_of(program, {GetParam()});
     EXPECT_TRUE(test_unverified(file).passed);
-    weights_of(file, GetParam(), program.ops[index].body.linear.tensor)[0] += 0.02f;  // a bias
+    weights_of(file, GetParam(), program.ops[index].body.numbers[format::LinearOp::kTensor])[0] +=
+        0.02f;  // a bias
     const SelfTest test = test_unverified(file);
     EXPECT_FALSE(test.passed);
     EXPECT_EQ(test.op_index, index);
@@ -183,7 +184,7 @@ TEST_P(SelfTests, NameTheFirstOpWhoseWeightsAreWrong) {
 TEST_P(SelfTests, FailWhereThereAreNoNumbers) {
   const convert::Program program = decoder();
   convert::AlignedBytes file = file_of(program, {GetParam()});
-  const uint32_t tensor = program.ops[0].body.embedding.tokens;
+  const uint32_t tensor = program.ops[0].body.numbers[format::EmbeddingOp::kTokens];
   float* const weights = weights_of(file, GetParam(), tensor);
   const uint64_t floats = format::stored_bytes(program.tensors[tensor].shape(),
                                                packing_of(GetParam(), TensorType::kF32))

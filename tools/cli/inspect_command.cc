@@ -57,10 +57,11 @@ void add_inspect(CLI::App& app) {
       "            dense_bytes\n"
       "  caches[]  index, kv_heads, head_dim, value_dim, bytes {target: bytes}\n"
       "  targets[] name, packing, nr, mr, offset, bytes, crc32c, kernel_set, runs_here, chosen,\n"
-      "            formula {activation_bytes_per_token, kv_bytes_per_panel, kv_bytes_per_page, "
-      "nr,\n"
-      "            score_rows}, arena {session_bytes, kv_cache_bytes, activation_bytes,\n"
-      "            scratch_bytes, total_bytes}\n"
+      "            formula {activation_bytes_per_token, activation_bytes_per_output,\n"
+      "            scratch_bytes_per_token, scratch_bytes_per_thread, nr, score_rows,\n"
+      "            cache_groups[] {lookback (null: all), kv_type, bytes_per_panel,\n"
+      "            bytes_per_page, scratch_bytes_per_thread}}, arena {session_bytes,\n"
+      "            kv_cache_bytes, activation_bytes, scratch_bytes, total_bytes}\n"
       "\nExample:\n"
       "  arenite inspect attention.arn --positions 256 --tokens 1\n");
   command->add_option("model", arguments->model, "A model file")->required();

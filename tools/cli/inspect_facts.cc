@@ -154,9 +154,9 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
   for (uint32_t i = 0; i < reader.caches(); ++i) {
     facts.caches.push_back(cache_facts(reader, i, facts.sizes));
   }
-  format::for_each_need(file.bytes(), [&](Need need, uint32_t) {
-    const std::string text = name(need);
-    if (std::ranges::find(facts.needs, text) == facts.needs.end()) facts.needs.push_back(text);
+  format::for_each_need(file.bytes(), [&](Need found, uint32_t) {
+    const std::string need = name(found);
+    if (std::ranges::find(facts.needs, need) == facts.needs.end()) facts.needs.push_back(need);
     return true;
   });
   add_targets(file, facts);

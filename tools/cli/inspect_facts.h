@@ -91,6 +91,7 @@ struct ModelFacts {
 ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes);
 
 // What the outputs call things.
+inline const char* op_kind_name(format::OpKind kind) { return format::row_of(kind).name; }
 std::string field_name(const char* field);            // what an op calls a field of its row
 std::string function_name(const format::OpView& op);  // of an op with several functions
 const char* tokenizer_kind_name(format::TokenizerKind kind);

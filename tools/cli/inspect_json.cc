@@ -43,7 +43,7 @@ void add_fields(const format::OpView& op, Json& json) {
 Json op_json(const OpFacts& op, size_t index) {
   Json json = {{"index", index},
                {"name", op.name},
-               {"kind", static_cast<const char*>(format::row_of(op.op.kind).name)},
+               {"kind", op_kind_name(op.op.kind)},
                {"reads_slots", op.reads},
                {"writes_slot", op.writes},
                {"multiply_adds_per_token", op.cost.per_token},

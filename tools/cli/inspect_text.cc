@@ -118,8 +118,7 @@ std::string program(const ModelFacts& facts) {
     const OpFacts& op = facts.ops[i];
     const bool products = op.cost.per_token != 0 || op.cost.per_pair != 0;
     const bool pairs = op.cost.per_pair != 0;
-    table.add_row({std::to_string(i), label(op.name),
-                   static_cast<const char*>(format::row_of(op.op.kind).name), op_shape(op.op),
+    table.add_row({std::to_string(i), label(op.name), op_kind_name(op.op.kind), op_shape(op.op),
                    products ? grouped(pairs ? op.cost.per_pair : op.cost.per_token) : "",
                    pairs      ? "a key"
                    : products ? "a row"

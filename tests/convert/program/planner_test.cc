@@ -83,11 +83,8 @@ TEST(Planner, KeepsASlotThatIsReadLater) {
 TEST(Planner, SeesAllOfAnAttentionOp) {
   Program program = with_slots({5, 9, 6, 2});
   add_linear(program, 0, 1);
-  convert::AttentionParts parts;
-  parts.query = {1, 0, 3};
-  parts.key = {1, 3, 3};
-  parts.value = {0, 0, 5};  // straight from the input
-  parts.output = {2, 0, 6};
+  // The value comes straight from the input.
+  const convert::AttentionParts parts = {{1, 0, 3}, {1, 3, 3}, {0, 0, 5}, {2, 0, 6}};
   program.ops.push_back({"attention", convert::attention_op(parts)});
   add_linear(program, 2, 3);
   convert::place_slots(program);
@@ -97,10 +94,7 @@ TEST(Planner, SeesAllOfAnAttentionOp) {
 
 TEST(Planner, IgnoresColumnsThatAreAbsent) {
   Program program = with_slots({5, 5});
-  convert::AttentionParts parts;
-  parts.query = {1, 0, 0};
-  parts.value = {0, 0, 5};
-  parts.output = {1, 0, 5};
+  const convert::AttentionParts parts = {{1, 0, 0}, {}, {0, 0, 5}, {1, 0, 5}};
   program.ops.push_back({"attention", convert::attention_op(parts)});
   convert::place_slots(program);
   EXPECT_EQ(columns(program), (std::vector<uint32_t>{0, 5}));
@@ -154,7 +148,7 @@ TEST(Planner, NeedsNoMoreThanTheWidestMomentOfAnyModule) {
 // Rows of tokens and rows of outputs lie in areas of their own.
 TEST(Planner, LetsSlotsOfOutputsShareColumnsWithSlotsOfTokens) {
   Program program = with_slots({4, 6, 9});
-  program.slots[1].per_output = program.slots[2].per_output = true;
+  program.slots[1].per_output = program.slots[2].per_output = 1;
   program.ops.push_back({"select", convert::select_op({0, 0, 4}, {1, 0, 4}, SelectKind::kAsAsked)});
   add_linear(program, 1, 2);
   convert::place_slots(program);
@@ -178,7 +172,7 @@ TEST(Planner, CountsWhatIsChangedInPlace) {
 TEST(Planner, LetsNoSlotsOfADecoderOverlap) {
   for (const DecoderShape& shape : all_decoders()) {
     const Program program = decoder_program(shape);
-    for (const bool per_output : {false, true}) {
+    for (const uint32_t per_output : {0u, 1u}) {
       Program of_kind = program;
       std::erase_if(of_kind.slots, [&](const SlotView& s) { return s.per_output != per_output; });
       EXPECT_TRUE(none_overlap(of_kind)) << shape.name;

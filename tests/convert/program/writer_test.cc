@@ -159,7 +159,7 @@ TEST(Writer, EndsWithAFooterThatCountsAndChecksTheRest) {
   const ModelReader reader(file.span());
   for (uint32_t p = 0; p < reader.packed_count(); ++p) {
     const format::SegmentView segment = reader.packed(p).segment;
-    EXPECT_EQ(segment.crc32c, crc32c(file.span().subspan(segment.offset(), segment.bytes())));
+    EXPECT_EQ(segment.crc32c, crc32c(file.span().subspan(segment.begin(), segment.bytes())));
   }
 }
 
@@ -168,7 +168,7 @@ TEST(Writer, GivesEverySegmentRoomToReadAhead) {
   const AlignedBytes file = write_model(program, all_targets());
   const ModelReader reader(file.span());
   for (uint32_t p = 0; p < reader.packed_count(); ++p) {
-    const format::PackedView packed = reader.packed(p);
+    const format::PackedView& packed = reader.packed(p);
     const uint32_t last = reader.tensors() - 1;
     const uint64_t bytes =
         packed_weight_bytes(packed.packing(TensorType::kF32), reader.tensor(last).outputs,

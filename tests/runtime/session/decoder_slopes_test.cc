@@ -3,6 +3,8 @@
 // chunks change no bit.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "convert/program/writer.h"
 #include "runtime/session/decoder_fixture.h"
 #include "support/compare.h"
@@ -47,7 +49,7 @@ class DecoderSlopes : public DecoderTest {
       mask.positions = positions;
       mask.behind = positions - 1;
       mask.ahead = 0;
-      mask.values.assign(2 * size_t{positions} - 1, 0.0f);
+      mask.values.assign(2 * size_t{positions} - 1, -INFINITY);
       for (uint32_t back = 0; back < positions; ++back) {
         mask.values[positions - 1 - back] = -slope * static_cast<float>(back);
       }

@@ -84,7 +84,7 @@ TEST_F(GptStateDict, TheActivationIsTheOneThatWasSaid) {
 }
 
 TEST_F(GptStateDict, SaysWhatItAssumes) {
-  EXPECT_EQ(open(nano_gpt()).account.assumed,
+  EXPECT_EQ(read(nano_gpt()).account.assumed,
             (std::vector<std::string>{"causal mask, since the file has no mask buffer",
                                       "scores times 1/sqrt(head_dim)", "norms' epsilon 1e-05",
                                       "embeddings times 1",

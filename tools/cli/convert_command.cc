@@ -11,6 +11,7 @@
 #include "cli/convert_report.h"
 #include "cli/process.h"
 #include "convert/convert.h"
+#include "convert/families/families.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
 #include "convert/graph/print_graph.h"
@@ -66,8 +67,7 @@ void run_convert(const ConvertArguments& arguments) {
 
 std::string footer() {
   return fmt::format(
-      "\nDecoders: a Hugging Face folder (gpt2, llama, mistral, qwen2, qwen3, gpt_neox, phi, "
-      "gemma),\n"
+      "\nDecoders: a Hugging Face folder ({}),\n"
       "GGUF (llama, gpt2, qwen2, qwen3), llama2.c .bin, and state dicts of nanoGPT, minGPT and\n"
       "GPTModel of 'Build a Large Language Model (From Scratch)'.\n"
       "Encoders: a Hugging Face folder (bert, distilbert, roberta, xlm-roberta, electra; with a\n"
@@ -99,7 +99,7 @@ std::string footer() {
       "  arenite convert attention.safetensors -o attention.arn --heads 12 --context 1024\n"
       "  arenite convert model.pt -o layer0.arn --module transformer.h.0.attn --heads 12 "
       "--target all\n",
-      convert::known_modules());
+      convert::decoder_types(), convert::known_modules());
 }
 
 }  // namespace

@@ -67,7 +67,12 @@ MODELS = [
     ("bloom", "bloom", False, {}),
     ("bloom-bare", "bloom", True, {"tie_word_embeddings": False}),
     ("mpt", "mpt", False, {}),
-    ("mpt-scale", "mpt", False, {"tie_word_embeddings": False, "attn_config": {"softmax_scale": 0.3}}),
+    (
+        "mpt-scale",
+        "mpt",
+        False,
+        {"tie_word_embeddings": False, "attn_config": {"softmax_scale": 0.3}},
+    ),
     ("gemma-gelu", "gemma", False, {"num_key_value_heads": 1, "head_dim": 6, "hidden_act": "gelu"}),
 ]
 

@@ -121,8 +121,7 @@ TEST(EncoderGolden, SentencesHaveTheLogitsOfTheirTrainedModel) {
       testing::encoder_at(folder / "model.pt", {.activation = Activation::kGeluErf,
                                                 .norm_first = true,
                                                 .mask = MaskChoice::kBidirectional,
-                                                .embedding_scale = EmbeddingScale{}})
-          .spec;
+                                                .embedding_scale = EmbeddingScale{}});
   EXPECT_EQ(spec.heads, 2u);
   const NpyArray ids = NpyArray::read(folder / "input_ids.npy");
   const std::vector<int64_t> all_ids = ids.to_i64();

@@ -84,7 +84,7 @@ TEST_F(GptStateDict, TheActivationIsTheOneThatWasSaid) {
 }
 
 TEST_F(GptStateDict, SaysWhatItAssumes) {
-  EXPECT_EQ(open(nano_gpt()).account.assumed,
+  EXPECT_EQ(read(nano_gpt()).account.assumed,
             (std::vector<std::string>{"causal mask, since the file has no mask buffer",
                                       "scores times 1/sqrt(head_dim)", "norms' epsilon 1e-05",
                                       "embeddings times 1",
@@ -207,9 +207,12 @@ TEST_F(GptStateDict, RefusesHeadsThatDoNotDivide) {
 }
 
 TEST_F(GptStateDict, RefusesWhatIsNoGptWithTheFamiliesThatAre) {
-  EXPECT_TRUE(refuses(llama_tensors(),
-                      {"no GPT is known by these names", "nanoGPT and minGPT", "minGPT of 2020",
-                       "trf_blocks.0.att.W_query.weight", "config.json"}));
+  EXPECT_TRUE(refuses(llama_tensors(), {"no attention module found", "nanoGPT and minGPT"}));
+  TensorMap unknown = llama_tensors();
+  unknown["wte.weight"] = random_tensor("wte", {kVocab, kDim});
+  EXPECT_TRUE(
+      refuses(unknown, {"no GPT is known by these names", "nanoGPT and minGPT", "minGPT of 2020",
+                        "trf_blocks.0.att.W_query.weight", "config.json"}));
   TensorMap tensors = nano_gpt();
   tensors.erase("transformer.h.1.mlp.c_proj.weight");
   tensors["value_head.weight"] = random_tensor("", {1, kDim});

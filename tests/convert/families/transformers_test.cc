@@ -61,7 +61,8 @@ INSTANTIATE_TEST_SUITE_P(Decoders, TransformersDecoder,
                          ::testing::Values("gpt2-bare", "llama-bare", "llama-yarn", "llama-dynamic",
                                            "mistral-window", "qwen2-tied-bare", "qwen3-windows",
                                            "gpt_neox-bare", "phi-two-shares", "phi-tied",
-                                           "gemma-gelu"));
+                                           "gemma-gelu", "bloom", "bloom-bare", "mpt",
+                                           "mpt-scale"));
 
 // Gemma's first configs say "gelu" and mean the tanh form, which some versions put right.
 class GemmaActivation : public ::testing::Test {

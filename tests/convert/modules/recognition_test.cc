@@ -209,7 +209,7 @@ TEST(Recognition, TakesAModuleWithoutPrefixFromALargerCheckpoint) {
 TEST(Recognition, SplitsHeadsOfModulesThatMayHaveOne) {
   Idiom idiom = causal_attention_with_bias();  // 4 and 7 wide
   idiom.options.heads = 1;
-  EXPECT_EQ(convert_bytes(idiom.weights.safetensors(), idiom.options).module.heads, 1u);
+  EXPECT_EQ(convert_bytes(idiom.weights.safetensors(), idiom.options).module()->heads, 1u);
   Idiom even = split_idiom("MultiHeadAttention", kSplit, 5, 4, 6, true);
   set_heads(even, 2);
   const Conversion conversion = convert_bytes(even.weights.safetensors(), even.options);
@@ -220,7 +220,7 @@ TEST(Recognition, SplitsHeadsOfModulesThatMayHaveOne) {
 TEST(Recognition, AcceptsASayOnHeadsThatAgreesWithTheNames) {
   Idiom idiom = heads_in_modules_of_their_own();
   idiom.options.heads = 11;
-  EXPECT_EQ(convert_bytes(idiom.weights.safetensors(), idiom.options).module.heads, 11u);
+  EXPECT_EQ(convert_bytes(idiom.weights.safetensors(), idiom.options).module()->heads, 11u);
 }
 
 TEST(Recognition, IgnoresTheFillValueOfHiddenScores) {

@@ -169,8 +169,9 @@ DecoderSpec read_hf_mpt(ConfigFields& config, ModelTensors& tensors, const std::
   const double bias_max = read_mpt_attention(config.object("attn_config").value_or(nothing), spec);
   check_sizes(spec, layers, config.where());
   take_common_fields(config, spec, {});
-  for (const char* field : {"embedding_fraction", "fc_type", "init_config", "init_device",
-                            "learned_pos_emb", "no_bias", "resid_pdrop", "verbose"}) {
+  for (const char* field :
+       {"embedding_fraction", "fc_type", "init_config", "emb_pdrop", "init_device",
+        "learned_pos_emb", "no_bias", "resid_pdrop", "verbose"}) {
     config.pass_over(field);  // training; and what the tensors, or ALiBi, say themselves
   }
   config.expect("logit_scale", nullptr, "scaled logits are not supported");

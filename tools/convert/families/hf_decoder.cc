@@ -15,10 +15,10 @@ struct HfDecoder {
 };
 
 constexpr HfDecoder kDecoders[] = {
-    {"gpt2", read_hf_gpt2},   {"gpt_neox", read_hf_gpt_neox}, {"phi", read_hf_phi},
-    {"llama", read_hf_llama}, {"mistral", read_hf_llama},     {"qwen2", read_hf_llama},
-    {"qwen3", read_hf_llama}, {"gemma", read_hf_llama},       {"bloom", read_hf_bloom},
-    {"mpt", read_hf_mpt},
+    {"gpt2", read_hf_gpt2},     {"gpt_neox", read_hf_gpt_neox}, {"phi", read_hf_phi},
+    {"bloom", read_hf_bloom},   {"mpt", read_hf_mpt},           {"llama", read_hf_llama},
+    {"mistral", read_hf_llama}, {"qwen2", read_hf_llama},       {"qwen3", read_hf_llama},
+    {"gemma", read_hf_llama},
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "cli/checkpoints.h"
 #include "cli/printed.h"
 #include "convert/files/npy.h"
+#include "format/reader.h"
 #include "support/byte_string.h"
 #include "support/kernel_sets.h"
 #include "support/model_surgery.h"
@@ -219,7 +220,7 @@ TEST_F(RunCommand, RefusesDamagedModels) {
   const std::string input = write_features(folder(), "in.npy", {5, 3});
   const std::string good = read_bytes(model());
   const size_t weights =
-      test::ModelSurgery(std::as_bytes(std::span(good))).packed(0).segment()->offset();
+      format::ModelReader(std::as_bytes(std::span(good))).packed(0).segment.begin();
   const auto with = [&](size_t index, int flip) {
     std::string bytes = good;
     bytes[index] = static_cast<char>(bytes[index] ^ flip);

@@ -7,6 +7,7 @@
 #include "arenite/target.h"
 #include "cli/checkpoints.h"
 #include "cli/printed.h"
+#include "format/reader.h"
 #include "support/byte_string.h"
 #include "support/model_factory.h"
 #include "support/model_surgery.h"
@@ -52,7 +53,8 @@ TEST_F(Verify, RunsOneKernelSetWhereAsked) {
 TEST_F(Verify, NamesTheOpThatComputesSomethingElse) {
   const std::string bytes = read_bytes(convert_small(folder_, "portable"));
   test::ModelSurgery file(std::as_bytes(std::span(bytes)));
-  const auto offset = file.packed(0).segment()->offset() + file.packed(0).tensor_offsets()->Get(0);
+  const format::ModelReader reader(file.file());
+  const auto offset = reader.packed(0).segment.begin() + reader.tensor_offset(0, 0);
   const float bias = 0.5f;
   file.overwrite(file.file().data() + offset, bias);
   file.repair();

@@ -114,11 +114,9 @@ InputFiles many_heads(size_t size) {
 }
 
 void read_tensors(const std::filesystem::path& file) {
-  const auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::read(file));
-  convert::TensorStore store(file.string());
-  store.add(checkpoint, convert::wrapper_of(*checkpoint));
-  for (const convert::StoredTensor& tensor : store.tensors()) tensor.load();
-  convert::ModelTensors(store).finish();  // throws, as nobody took any
+  const convert::Opened model = convert::open_model(file);
+  for (const convert::StoredTensor& tensor : model.tensors.tensors()) tensor.load();
+  convert::ModelTensors(model.tensors).finish();  // throws, as nobody took any
 }
 
 void read_llama2c(const std::filesystem::path& file) {

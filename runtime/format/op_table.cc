@@ -3,6 +3,8 @@
 
 namespace arenite::format {
 
+const OpRow& row_of(OpKind kind) { return kOps[static_cast<uint32_t>(kind)]; }
+
 Access access_of(const OpView& op, uint32_t operand) {
   const OpRow& row = row_of(op.kind);
   const bool in_place =

@@ -226,8 +226,8 @@ inline constexpr OpRow kOps[kOpKinds] = {
 
 constexpr bool known(OpKind kind) { return static_cast<uint32_t>(kind) < kOpKinds; }
 
-// REQUIRES: known(kind).
-constexpr const OpRow& row_of(OpKind kind) { return kOps[static_cast<uint32_t>(kind)]; }
+// Out of line, so that the table and its words are in a program once. REQUIRES: known(kind).
+const OpRow& row_of(OpKind kind);
 
 constexpr bool rows_are_in_order() {
   for (uint32_t i = 0; i < kOpKinds; ++i) {
@@ -239,8 +239,9 @@ static_assert(rows_are_in_order());
 
 // Whether this build has any function of an op.
 constexpr bool linked(OpKind kind) {
-  const uint32_t first = static_cast<uint32_t>(row_of(kind).need);
-  for (uint32_t i = first; i < first + row_of(kind).functions; ++i) {
+  const OpRow& row = kOps[static_cast<uint32_t>(kind)];
+  const uint32_t first = static_cast<uint32_t>(row.need);
+  for (uint32_t i = first; i < first + row.functions; ++i) {
     if (arenite::linked(static_cast<Need>(i))) return true;
   }
   return false;

@@ -16,13 +16,13 @@ inline constexpr uint16_t kTileVisible = 1;
 inline constexpr uint16_t kTileMixed = 2;  // and above: mixed tile number 0, 1, ...
 
 // Which keys a query sees. Band and strip depend on the distance alone:
-//   visible within  query - behind <= key <= query + ahead,
+//   visible within  query - lookback <= key <= query + lookahead,
 // and a strip adds values[key - query + positions - 1] to the score. Tiles hold any mask.
 struct MaskView {
   MaskKind kind = MaskKind::kBand;
   uint32_t positions = 0;  // rows and columns; 0: any number (band only)
-  uint32_t behind = kUnlimited;
-  uint32_t ahead = kUnlimited;
+  uint32_t lookback = kUnlimited;
+  uint32_t lookahead = kUnlimited;
   std::span<const float> values;        // strip: [2 * positions - 1]; kReadAheadBytes follow
   std::span<const uint16_t> map;        // tiles: [row tiles, column tiles]
   std::span<const uint32_t> bits;       // tiles: [mixed tiles, kMaskTile]

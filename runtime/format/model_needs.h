@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of the runtime a model needs.
+// Goes through ops, masks and tokenizer of a file for the parts of the runtime that they need.
 #pragma once
 
 #include "core/needs.h"

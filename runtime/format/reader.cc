@@ -85,8 +85,8 @@ MaskView ModelReader::mask(uint32_t index) const {
   MaskView view;
   view.kind = static_cast<MaskKind>(record.kind);
   view.positions = record.positions;
-  view.behind = record.lookback;
-  view.ahead = record.lookahead;
+  view.lookback = record.lookback;
+  view.lookahead = record.lookahead;
   if (view.kind == MaskKind::kStrip) {
     view.values = {reinterpret_cast<const float*>(words), record.words};
   } else if (view.kind == MaskKind::kTiles) {
@@ -151,7 +151,7 @@ bool ModelReader::sees_everything() const {
 }
 
 bool is_causal(const MaskView& mask) {
-  if (mask.kind != MaskKind::kTiles) return mask.ahead == 0;
+  if (mask.kind != MaskKind::kTiles) return mask.lookahead == 0;
   for (uint32_t row = 0; row < mask.positions; ++row) {
     if (mask.row_end[row] > row + 1) return false;
   }

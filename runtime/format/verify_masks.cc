@@ -11,13 +11,13 @@ namespace {
 
 bool verify_strip(const MaskView& mask, uint32_t index, const Refusal& refuse) {
   const uint32_t origin = mask.positions - 1;  // where the distance is 0
-  if (mask.behind > origin || mask.ahead > origin) {
-    return refuse("a strip's band is wider than its positions", "masks.behind", index, mask.behind,
-                  origin);
+  if (mask.lookback > origin || mask.lookahead > origin) {
+    return refuse("a strip's band is wider than its positions", "masks.lookback", index,
+                  mask.lookback, origin);
   }
   for (uint32_t i = 0; i < mask.values.size(); ++i) {
     const float value = mask.values[i];
-    const bool within = i + mask.behind >= origin && i <= origin + mask.ahead;
+    const bool within = i + mask.lookback >= origin && i <= origin + mask.lookahead;
     if (std::isnan(value) || value == INFINITY || (!within && value != -INFINITY)) {
       return refuse("a strip's value is not a mask value", "masks.values", i);
     }

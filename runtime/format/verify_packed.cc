@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verifies the packed weights of each target: places, sizes, the arena formula, that the bytes
-// between segments are zero, the self-test behind them, and, apart from these, the checksums.
+// between segments are zero, the self-test after them, and, apart from these, the checksums.
 #include <algorithm>
 
 #include "core/crc32c.h"

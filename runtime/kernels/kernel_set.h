@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The SIMD kernels of one ISA level, behind our own signatures. Only kernels/ sees XNNPACK.
+// The SIMD kernels of one ISA level, with our own signatures. Only kernels/ sees XNNPACK.
 //
 // Kernels allocate nothing and know nothing of the model. They may read kReadAheadBytes past the
 // end of a row.

@@ -10,7 +10,7 @@
 #include "core/finite.h"
 #include "ops/attention_block.h"
 #include "ops/mask.h"
-#include "ops/parallel.h"
+#include "ops/tasks.h"
 
 namespace arenite {
 
@@ -56,7 +56,7 @@ void compute_scores(const KernelSet& kernels, const Attention& op, const Block& 
 void divide_by_sum(const KernelSet& kernels, const Attention& op, float factor, float* row) {
   const size_t bytes = op.shape.value_dim * sizeof(float);
   kernels.scale(bytes, row, &factor, row);
-  // A sum that underflowed may be -0, unless a hidden key added its 0 behind: make both +0.
+  // A sum that underflowed may be -0, unless a hidden key added its 0 after: make both +0.
   constexpr float kZero = 0.0f;
   kernels.add_constant(bytes, row, &kZero, row);
 }

@@ -46,7 +46,7 @@ float softmax_alone(const KernelSet& kernels, const Attention& op, const Block& 
 }
 
 // output = weights * values, without the values of hidden keys: a few rows of values at a time move
-// into the tile, behind the sum so far, and are a small packed matrix there.
+// into the tile, after the sum so far, and are a small packed matrix there.
 void weigh_seen_values(const KernelSet& kernels, const Attention& op, const Block& row,
                        const ScoreRows& scratch) {
   const Packing packing = kernels.of(op.kv_type).packing;

@@ -7,7 +7,7 @@
 #include <cassert>
 
 #include "arenite/checked_math.h"
-#include "ops/parallel.h"
+#include "ops/tasks.h"
 
 namespace arenite {
 namespace {

@@ -59,8 +59,8 @@ KeyRange visible_keys(const MaskView& mask, uint32_t position, uint32_t keys) {
     return {mask.row_begin[position], min(mask.row_end[position], keys)};
   }
   // Unlimited or not, neither sum overflows: positions are below 2^32 - 1.
-  const uint32_t begin = position > mask.behind ? position - mask.behind : 0;
-  const uint64_t end = uint64_t{position} + mask.ahead + 1;
+  const uint32_t begin = position > mask.lookback ? position - mask.lookback : 0;
+  const uint64_t end = uint64_t{position} + mask.lookahead + 1;
   return {begin, end < keys ? static_cast<uint32_t>(end) : keys};
 }
 

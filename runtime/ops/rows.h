@@ -6,7 +6,7 @@
 #include <span>
 
 #include "core/matrix.h"
-#include "ops/parallel.h"
+#include "ops/tasks.h"
 
 namespace arenite {
 

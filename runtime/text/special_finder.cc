@@ -45,9 +45,9 @@ SpecialMatch SpecialFinder::find(std::string_view text, size_t from) const {
       match.begin -= before.bytes;
     }
     while ((flags & format::kEatsSpaceBehind) != 0 && match.end < text.size()) {
-      const CodePoint behind = decode_utf8({text.data() + match.end, text.size() - match.end});
-      if (!is_space(behind.value)) break;
-      match.end += behind.bytes;
+      const CodePoint lookback = decode_utf8({text.data() + match.end, text.size() - match.end});
+      if (!is_space(lookback.value)) break;
+      match.end += lookback.bytes;
     }
     return match;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of `arenite convert`: what it prints, what it refuses, and that it leaves nothing behind.
+// Tests of `arenite convert`: what it prints, what it refuses, and that it leaves nothing.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -16,10 +16,10 @@
 #include <nlohmann/json.hpp>
 
 #include "arenite/tokenizer.h"
+#include "convert/check/pack_model.h"
 #include "convert/convert.h"
 #include "convert/files/npy.h"
 #include "convert/files/output_files.h"
-#include "convert/program/conversion_steps.h"
 #include "device/pytorch_cases.h"
 #include "device/vector_writer.h"
 #include "device/vectors.h"

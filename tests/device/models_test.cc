@@ -171,9 +171,9 @@ void arena_neighbours() {
     Session* const session = create(model, options);
     if (session == nullptr) return;
     EXPECT(run(*session, model_case).ok());
-    const auto behind =
+    const auto lookback =
         arena_memory().subspan(plan_arena(model, options)->total_bytes, kNeighbourBytes);
-    EXPECT(std::ranges::all_of(behind, [](std::byte byte) { return byte == kUntouched; }));
+    EXPECT(std::ranges::all_of(lookback, [](std::byte byte) { return byte == kUntouched; }));
   });
 }
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
+#include "convert/check/pack_model.h"
 #include "convert/convert.h"
 #include "convert/files/checkpoint.h"
-#include "convert/program/conversion_steps.h"
 #include "golden/pinned_cases.h"
 
 namespace arenite::device {

@@ -22,8 +22,8 @@ DenseMask dense_where(uint32_t positions, const Rule& sees) {
   return dense;
 }
 
-bool within_band(uint32_t query, uint32_t key, uint32_t behind, uint32_t ahead) {
-  return int64_t{key} >= int64_t{query} - behind && int64_t{key} <= int64_t{query} + ahead;
+bool within_band(uint32_t query, uint32_t key, uint32_t lookback, uint32_t lookahead) {
+  return int64_t{key} >= int64_t{query} - lookback && int64_t{key} <= int64_t{query} + lookahead;
 }
 
 // Appends the tile at (tile_row, tile_column) to the mask: its number, and its bits if it is mixed.
@@ -56,8 +56,8 @@ MaskView TestMask::view() const {
   MaskView view;
   view.kind = kind;
   view.positions = kind == MaskKind::kBand ? 0 : dense.positions;
-  view.behind = behind;
-  view.ahead = ahead;
+  view.lookback = lookback;
+  view.lookahead = lookahead;
   view.values = std::span(values).first(values.empty() ? 0 : 2 * size_t{dense.positions} - 1);
   view.map = map;
   view.bits = bits;
@@ -75,19 +75,19 @@ bool TestMask::causal() const {
   return true;
 }
 
-TestMask band_mask(uint32_t positions, uint32_t behind, uint32_t ahead) {
-  TestMask mask("band -" + std::to_string(behind) + " +" + std::to_string(ahead),
+TestMask band_mask(uint32_t positions, uint32_t lookback, uint32_t lookahead) {
+  TestMask mask("band -" + std::to_string(lookback) + " +" + std::to_string(lookahead),
                 dense_where(positions, [&](uint32_t query, uint32_t key) {
-                  return within_band(query, key, behind, ahead);
+                  return within_band(query, key, lookback, lookahead);
                 }));
-  mask.behind = behind;
-  mask.ahead = ahead;
+  mask.lookback = lookback;
+  mask.lookahead = lookahead;
   return mask;
 }
 
-TestMask strip_mask(uint32_t positions, uint32_t behind, uint32_t ahead,
+TestMask strip_mask(uint32_t positions, uint32_t lookback, uint32_t lookahead,
                     std::vector<float> values) {
-  TestMask mask = band_mask(positions, behind, ahead);
+  TestMask mask = band_mask(positions, lookback, lookahead);
   mask.name = "strip of " + mask.name;
   mask.kind = MaskKind::kStrip;
   mask.dense.bias.resize(mask.dense.visible.size());
@@ -105,14 +105,14 @@ TestMask strip_mask(uint32_t positions, uint32_t behind, uint32_t ahead,
   return mask;
 }
 
-TestMask slope_mask(uint32_t positions, uint32_t behind, uint32_t ahead, float slope) {
+TestMask slope_mask(uint32_t positions, uint32_t lookback, uint32_t lookahead, float slope) {
   std::vector<float> values(2 * size_t{positions} - 1, -INFINITY);
   for (uint32_t i = 0; i < values.size(); ++i) {
-    if (!within_band(positions - 1, i, behind, ahead)) continue;
+    if (!within_band(positions - 1, i, lookback, lookahead)) continue;
     const int64_t distance = int64_t{i} - (int64_t{positions} - 1);
     values[i] = -slope * static_cast<float>(distance < 0 ? -distance : distance);
   }
-  return strip_mask(positions, behind, ahead, std::move(values));
+  return strip_mask(positions, lookback, lookahead, std::move(values));
 }
 
 TestMask tile_mask(std::string name, const DenseMask& dense) {

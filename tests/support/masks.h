@@ -18,8 +18,8 @@ struct TestMask {
   std::string name;  // for messages
   DenseMask dense;
   MaskKind kind = MaskKind::kBand;
-  uint32_t behind = kUnlimited;
-  uint32_t ahead = kUnlimited;
+  uint32_t lookback = kUnlimited;
+  uint32_t lookahead = kUnlimited;
   std::vector<float> values;  // and kReadAheadBytes more
   std::vector<uint16_t> map;
   std::vector<uint32_t> bits;
@@ -35,14 +35,15 @@ struct TestMask {
   bool causal() const;
 };
 
-// query - behind <= key <= query + ahead. `positions` is how many the dense mask has.
-TestMask band_mask(uint32_t positions, uint32_t behind, uint32_t ahead);
+// query - lookback <= key <= query + lookahead. `positions` is how many the dense mask has.
+TestMask band_mask(uint32_t positions, uint32_t lookback, uint32_t lookahead);
 inline TestMask causal_mask(uint32_t positions) { return band_mask(positions, kUnlimited, 0); }
 
 // The band, and values[key - query + positions - 1] added to the scores; -infinity hides.
-TestMask strip_mask(uint32_t positions, uint32_t behind, uint32_t ahead, std::vector<float> values);
+TestMask strip_mask(uint32_t positions, uint32_t lookback, uint32_t lookahead,
+                    std::vector<float> values);
 // A strip like ALiBi: a slope times the distance.
-TestMask slope_mask(uint32_t positions, uint32_t behind, uint32_t ahead, float slope);
+TestMask slope_mask(uint32_t positions, uint32_t lookback, uint32_t lookahead, float slope);
 
 // Any visibility, as tiles. REQUIRES: every query sees a key, or its range is empty: [0, 0).
 TestMask tile_mask(std::string name, const DenseMask& dense);

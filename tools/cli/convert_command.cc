@@ -10,6 +10,7 @@
 #include "cli/convert_options.h"
 #include "cli/convert_report.h"
 #include "cli/process.h"
+#include "convert/check/recorded_self_test.h"
 #include "convert/convert.h"
 #include "convert/families/families.h"
 #include "convert/files/error.h"
@@ -17,7 +18,6 @@
 #include "convert/graph/print_graph.h"
 #include "convert/modules/attention_modules.h"
 #include "convert/passes/passes.h"
-#include "convert/program/self_test.h"
 
 namespace arenite::tool {
 namespace {

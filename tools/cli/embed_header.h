@@ -23,7 +23,7 @@ void check_identifier(const std::string& name);
 // Takes the text of a header, piece by piece.
 using WriteText = std::function<void(std::string_view)>;
 
-// Where the bytes of the model are: in the header, or behind the symbol <identifier>_words.
+// Where the bytes of the model are: in the header, or after the symbol <identifier>_words.
 enum class BytesIn { kHeader, kAnotherFile };
 
 // Writes a header of C++. All names in it begin with `identifier`. Throws InputError if the model

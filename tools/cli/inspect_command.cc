@@ -52,7 +52,7 @@ void add_inspect(CLI::App& app) {
       "            heads, cache, mask; activation: function, parameter, gated; ...\n"
       "  slots[]   index, label, width, column, first_op, last_op\n"
       "  tensors[] index, name, outputs, inputs, packed_bytes {target: bytes}\n"
-      "  masks[]   index, kind, description, positions (0: any), behind, ahead (null: all), "
+      "  masks[]   index, kind, description, positions (0: any), lookback, lookahead (null: all), "
       "bytes,\n"
       "            dense_bytes\n"
       "  caches[]  index, kv_heads, head_dim, value_dim, bytes {target: bytes}\n"

@@ -84,8 +84,8 @@ Json program_json(const ModelFacts& facts, Json json) {
                              {"kind", kKinds[static_cast<size_t>(mask.mask.kind)]},
                              {"description", mask.description},
                              {"positions", mask.mask.positions},
-                             {"behind", limit(mask.mask.behind)},
-                             {"ahead", limit(mask.mask.ahead)},
+                             {"lookback", limit(mask.mask.lookback)},
+                             {"lookahead", limit(mask.mask.lookahead)},
                              {"bytes", mask.bytes},
                              {"dense_bytes", mask.dense_bytes}});
   }
@@ -95,7 +95,7 @@ Json program_json(const ModelFacts& facts, Json json) {
                               {"kv_heads", cache.cache.shape.kv_heads},
                               {"head_dim", cache.cache.shape.head_dim},
                               {"value_dim", cache.cache.shape.value_dim},
-                              {"behind", limit(cache.cache.lookback)},
+                              {"lookback", limit(cache.cache.lookback)},
                               {"bytes", by_target(facts, cache.bytes)}});
   }
   return json;

@@ -88,12 +88,14 @@ std::string op_shape(const format::OpView& op) {
   for (uint32_t i = 0; i < format::kOutput; ++i) {
     if (op.views[i].width != 0) reads.push_back(std::to_string(op.views[i].width));
   }
-  std::string text = fmt::format("{}{}{}", fmt::join(reads, ", "), reads.empty() ? "" : " -> ",
-                                 op.views[format::kOutput].width);
+  const std::string output = std::to_string(op.views[format::kOutput].width);
+  const bool keeps_width = reads.empty() || (reads.size() == 1 && reads[0] == output);
+  std::string text = keeps_width ? output : fmt::format("{} -> {}", fmt::join(reads, ","), output);
   for (uint32_t i = 0; i < format::kOpNumbers; ++i) {
     const auto& [field, type, optional] = row.numbers[i];
     if (type == format::NumberType::kNone) continue;
     if (optional && op.numbers[i] == format::kAbsent) continue;
+    if (type == format::NumberType::kCount && op.numbers[i] == 0) continue;
     text += type == format::NumberType::kChoice
                 ? fmt::format(", {}", function_name(op))
                 : fmt::format(", {} {}", field_name(field), op.numbers[i]);

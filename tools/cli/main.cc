@@ -40,7 +40,7 @@ int run(int argc, char** argv) {
   app.footer(
       "\nExits with 1 for bad input, output that cannot be written, or a machine that is short of\n"
       "memory or threads; with 2 for bad usage, such as an output that is an input; with 3 for a "
-      "bug\nof its own. Nothing that it was writing stays behind.\n");
+      "bug\nof its own. Nothing that it was writing remains.\n");
   app.require_subcommand(1);
   app.failure_message(arenite::tool::usage_message);
   arenite::tool::add_convert(app);

@@ -6,7 +6,7 @@
 
 #include "convert/masks/mask_pairs.h"
 #include "ops/mask.h"
-#include "ops/parallel.h"
+#include "ops/tasks.h"
 
 namespace arenite::tool {
 namespace {

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "convert/check/pack_model.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
 #include "convert/passes/passes.h"
-#include "convert/program/conversion_steps.h"
 #include "convert/program/lowering.h"
 #include "convert/tokenizers/tokenizer_source.h"
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "convert/convert.h"
-#include "convert/spec/rope.h"
+#include "convert/spec/rope_scaling.h"
 #include "support/refusal.h"
 
 namespace arenite::convert {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files appear whole or not at all, and nothing stays behind.
+// Files appear whole or not at all, and nothing else remains.
 #include "convert/files/output_files.h"
 
 #include <gtest/gtest.h>

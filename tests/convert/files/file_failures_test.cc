@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever step of writing a file fails, neither a half file nor a temporary one stays behind, and
+// Whatever step of writing a file fails, neither a half file nor a temporary one remains, and
 // what was there before is still there; also of several files that belong together.
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -28,10 +28,11 @@ TEST(MaskCompiler, FindsTheCheapestFormAndSaysTheSame) {
 }
 
 TEST(MaskCompiler, GivesBandsTheirReach) {
-  const auto band = [](uint32_t behind, uint32_t ahead) {
+  const auto band = [](uint32_t lookback, uint32_t lookahead) {
     return compile_mask(dense_where(20,
                                     [=](uint32_t q, uint32_t k) {
-                                      return k + uint64_t{behind} >= q && k <= q + uint64_t{ahead};
+                                      return k + uint64_t{lookback} >= q &&
+                                             k <= q + uint64_t{lookahead};
                                     }),
                         "test");
   };
@@ -103,14 +104,14 @@ TEST(MaskCompiler, KnowsTheFirstAndTheLastKeyOfEachRow) {
 }
 
 TEST(MaskCompiler, DescribesMasksInWords) {
-  const auto words = [](uint32_t behind, uint32_t ahead) {
-    return band_mask(behind, ahead, 0).describe();
+  const auto words = [](uint32_t lookback, uint32_t lookahead) {
+    return band_mask(lookback, lookahead, 0).describe();
   };
   EXPECT_EQ(words(kUnlimited, 0), "causal");
   EXPECT_EQ(words(kUnlimited, kUnlimited), "bidirectional");
   EXPECT_EQ(words(3, 0), "causal window of 4");
   EXPECT_EQ(words(0, kUnlimited), "anti-causal");
-  EXPECT_EQ(words(2, 5), "band, 2 behind, 5 ahead");
+  EXPECT_EQ(words(2, 5), "band, lookback 2, lookahead 5");
 }
 
 }  // namespace

@@ -78,8 +78,8 @@ TEST(MaskPairs, CountsKeysThatAStripShowsWithAPenalty) {
   MaskView mask;
   mask.kind = MaskKind::kStrip;
   mask.positions = 3;
-  mask.behind = 2;
-  mask.ahead = 0;
+  mask.lookback = 2;
+  mask.lookahead = 0;
   mask.values = values;
   EXPECT_EQ(MaskPairs(mask, 3).visible(), 6u);
   EXPECT_EQ(MaskPairs(mask, 2).draw(2), (std::vector<std::string>{"#.", "##"}));

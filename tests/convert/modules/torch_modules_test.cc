@@ -2,6 +2,7 @@
 // Checkpoints that PyTorch saved, against what PyTorch computed; data/make_torch_modules.py.
 #include <gtest/gtest.h>
 
+#include "convert/modules/attention_modules.h"
 #include "convert/modules/conversion_case.h"
 #include "support/test_data.h"
 
@@ -103,7 +104,7 @@ TEST(TorchModules, OfALargerCheckpointMustBeNamed) {
   ModelOptions options;
   options.heads = 3;
   EXPECT_TRUE(
-      testing::refuses([&] { convert_file(file, options); },
+      testing::refuses([&] { read_attention_module(convert::open_model(file), options); },
                        {"2 modules", "'transformer.h.0.attn.'", "'transformer.h.1.attn.'"}));
 }
 

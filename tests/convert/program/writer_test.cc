@@ -127,8 +127,8 @@ void expect_stored(const Program& program) {
     const CompiledMask& expected = program.masks[i];
     EXPECT_EQ(found.kind, expected.kind);
     EXPECT_EQ(found.positions, expected.positions);
-    EXPECT_EQ(found.behind, expected.behind);
-    EXPECT_EQ(found.ahead, expected.ahead);
+    EXPECT_EQ(found.lookback, expected.lookback);
+    EXPECT_EQ(found.lookahead, expected.lookahead);
     EXPECT_TRUE(std::ranges::equal(found.values, expected.values));
     EXPECT_TRUE(std::ranges::equal(found.map, expected.map));
     EXPECT_TRUE(std::ranges::equal(found.bits, expected.bits));

@@ -71,7 +71,7 @@ TEST(TokenizerFormats, SentencePiecesAreTheSameFromEveryFile) {
   gguf.unknown_id = 0;
   const TokenizerSpec from_gguf = convert::understand_gguf_tokenizer(gguf, "model.gguf");
   EXPECT_EQ(tokens_of(from_gguf), expected);
-  const TestTokenizer tokenizer(from_gguf);  // llama.cpp puts the space behind special tokens, too
+  const TestTokenizer tokenizer(from_gguf);  // llama.cpp puts the space after special tokens, too
   EXPECT_EQ(tokenizer.texts(tokenizer.encode("the</s>the", {.read_specials = true})),
             (std::vector<std::string>{"<s>", " the", "</s>", " the"}));
 }

@@ -230,7 +230,7 @@ TEST(HfConfig, VocabJsonTakesItsClassAndAddedTokensFromTheConfig) {
   EXPECT_EQ(spec.specials.at(258), format::kReadAlways | format::kIsText);
 }
 
-// As saving a small GPT-2 leaves them behind.
+// As saving a small GPT-2 leaves them.
 TEST(HfConfig, PassesOverIdsThatAreNoTokens) {
   const TempFolder folder;
   folder.write("generation_config.json",

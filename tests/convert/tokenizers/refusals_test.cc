@@ -149,7 +149,7 @@ TEST(TokenizerRefusals, OfStepsThatCutTwice) {
         j["pre_tokenizer"] = {{"type", "Sequence"},
                               {"pretokenizers", {j["pre_tokenizer"], digits}}};
       },
-      {"pretokenizers[1].type", "behind ByteLevel"}));
+      {"pretokenizers[1].type", "after ByteLevel"}));
   EXPECT_TRUE(refuses_bytes(
       [&](json& j) {
         j["pre_tokenizer"] = {{"type", "Sequence"},

@@ -93,7 +93,7 @@ TEST(VerifyEncoder, RefusesAPaddingThatPositionsCannotLeaveOut) {
   });
   refuses("sensor", "positions", field, "a row of its own",
           [](Program& p) { op(p, "positions").numbers[format::EmbeddingOp::kPaddingId] = 0; });
-  refuses("mixture", "embedding", field, "causal", [](Program& p) { p.masks[0].ahead = 0; });
+  refuses("mixture", "embedding", field, "causal", [](Program& p) { p.masks[0].lookahead = 0; });
 }
 
 TEST(VerifyEncoder, RefusesSelectionsOfUnknownOrMixedKinds) {
@@ -137,7 +137,7 @@ TEST(VerifyEncoder, RefusesLabelsThatAreNotThoseOfTheColumns) {
 // What causal ops keep for the next call must not be another's.
 TEST(VerifyEncoder, RefusesSharedCachesOfCausalModels) {
   refuses("bert", "1.attention", "attention.cache", "its own cache",
-          [](Program& p) { p.masks[0].ahead = 0; });
+          [](Program& p) { p.masks[0].lookahead = 0; });
   refuses("bert", "0.attention", "attention.cache", "its own cache",
           [](Program& p) { op(p, "0.attention").numbers[format::AttentionOp::kCache] = 1; });
 }

@@ -125,7 +125,7 @@ TEST_P(VerifyPacked, Refuses) {
   expect_refusal(file.file(), GetParam().expected);
 }
 
-// The last tensor lies in the segment, but not what kernels may read behind it.
+// The last tensor lies in the segment, but not what kernels may read after it.
 TEST(VerifyPackedWeights, RefusesATensorIntoWhatKernelsReadAhead) {
   convert::Program program = sound_program();
   program.tensors.push_back({"unused", 1, 16, std::vector<float>(16), {}, format::Layout::kRows});

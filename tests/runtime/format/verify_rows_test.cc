@@ -11,16 +11,22 @@ using convert::Program;
 using format::Layout;
 using format::OpView;
 
+void change_rows_of(Program& program, uint32_t op_index, uint32_t per_output) {
+  format::SlotView& slot = program.slots[op(program, op_index).views[format::kOutput].slot];
+  slot.per_output = per_output;
+  slot.offset = 200;
+}
+
 const ProgramRule kRowRules[] = {
     {"SelectIntoRowsOfTokens",
-     [](Program& p) { p.slots[9].per_output = 0, p.slots[9].offset = 200; },
+     [](Program& p) { change_rows_of(p, kSelect, 0); },
      {"select.output", "mixes rows", kSelect}},
     {"LinearFromOutputsToTokens",
-     [](Program& p) { p.slots[10].per_output = 0, p.slots[10].offset = 200; },
+     [](Program& p) { change_rows_of(p, kLogits, 0); },
      {"linear.input", "mixes rows", kLogits}},
     {"NormFromTokensToOutputs",
-     [](Program& p) { p.slots[8].per_output = 1, p.slots[8].offset = 200; },
-     {"norm.input", "mixes rows", kFinalNorm}},
+     [](Program& p) { change_rows_of(p, kAttentionNorm, 1); },
+     {"norm.input", "mixes rows", kAttentionNorm}},
 };
 
 const ProgramRule kRingRules[] = {
@@ -31,10 +37,10 @@ const ProgramRule kRingRules[] = {
      [](Program& p) { p.caches[0].lookback = 0; },
      {"caches.lookback", "forgets"}},
     {"RingWithAMaskOfLaterKeys",
-     [](Program& p) { p.masks[0].ahead = 1; },
+     [](Program& p) { p.masks[0].lookahead = 1; },
      {"caches.lookback", "forgets"}},
     {"RingWithAMaskOfAllKeys",
-     [](Program& p) { p.masks[0].behind = kUnlimited; },
+     [](Program& p) { p.masks[0].lookback = kUnlimited; },
      {"caches.lookback", "forgets"}},
     {"RingWithAMaskThatIsNoBand",
      [](Program& p) {
@@ -66,7 +72,7 @@ const ProgramRule kStateRules[] = {
      {"hidden_states.view", "outside its lifetime", kSoftCap}},
     {"StateOfRowsOfOutputs",
      [](Program& p) {
-       p.hidden_states[1] = {kLogits, {10, 0, 37}};
+       p.hidden_states[1] = {kLogits, op(p, kLogits).views[format::kOutput]};
      },
      {"hidden_states.view", "a row for each token", 1}},
 };
@@ -162,16 +168,25 @@ TEST(VerifyRows, RefusesAnEmbeddingWithoutAVocabulary) {
 }
 
 TEST(VerifyStates, RefusesAStateOfASlotThatIsNotFull) {
-  for (uint32_t op = 0; op < 3; ++op) {
-    Program program = sound_program("separate_inputs");
-    program.hidden_states = {{op, {1, 0, program.slots[1].width}}};
+  Program program = sound_program("head_masks");  // heads of different masks fill one slot
+  uint32_t last = 0;
+  for (uint32_t op = 0; op < program.ops.size(); ++op) {
+    if (program.ops[op].body.kind == format::OpKind::kAttention) last = op;
+  }
+  const uint32_t slot = program.ops[last].body.views[format::kOutput].slot;
+  uint32_t refused = 0;
+  for (uint32_t op = 0; op <= last; ++op) {
+    if (program.ops[op].body.views[format::kOutput].slot != slot) continue;
+    program.hidden_states = {{op, {slot, 0, program.slots[slot].width}}};
     const auto file = write_model(program, {Target::kPortable});
-    if (op == 2) {
+    if (op == last) {
       EXPECT_TRUE(Model::load(file.span()).ok());
     } else {
       expect_refusal(file.span(), {"hidden_states.view", "before it is full", 0});
+      ++refused;
     }
   }
+  EXPECT_GT(refused, 0u);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ TEST_P(EmbeddingOp, FindsTheVectorsOfTokensAndPositions) {
 // Where rows stand in the caller's memory: sequences of four ids, with gaps, or back to back.
 TEST_P(EmbeddingOp, FindsTokensAndTypesInEveryFormOfABatch) {
   constexpr uint32_t kColumns = 5;
-  constexpr size_t kAhead = 4;  // floats that kernels may read behind a row
+  constexpr size_t kAhead = 4;  // floats that kernels may read after a row
   std::vector<float> table(size_t{kEntries} * kColumns), places(12 * kColumns + kAhead),
       types(3 * kColumns + kAhead);
   Random(1).fill(table, 1.0f);

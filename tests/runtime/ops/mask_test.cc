@@ -19,9 +19,9 @@ constexpr uint32_t kSizes[] = {1, 31, 32, 33, 100};
 
 std::vector<TestMask> bands(uint32_t positions) {
   std::vector<TestMask> masks;
-  for (const uint32_t behind : {0u, 1u, 7u, 32u, 99u, 1000u, kUnlimited - 1, kUnlimited}) {
-    for (const uint32_t ahead : {0u, 1u, 40u, 1000u, kUnlimited - 1, kUnlimited}) {
-      masks.push_back(band_mask(positions, behind, ahead));
+  for (const uint32_t lookback : {0u, 1u, 7u, 32u, 99u, 1000u, kUnlimited - 1, kUnlimited}) {
+    for (const uint32_t lookahead : {0u, 1u, 40u, 1000u, kUnlimited - 1, kUnlimited}) {
+      masks.push_back(band_mask(positions, lookback, lookahead));
     }
   }
   return masks;
@@ -167,14 +167,14 @@ TEST(VisibleKeys, DoNotOverflowAtTheLastPositions) {
   MaskView band;
   constexpr uint32_t kLast = UINT32_MAX - kPagePositions - 1;
   for (const uint32_t limit : {kUnlimited, kUnlimited - 1}) {
-    band.behind = limit;
-    band.ahead = limit;
+    band.lookback = limit;
+    band.lookahead = limit;
     const KeyRange range = visible_keys(band, kLast, kLast + 1);
     EXPECT_EQ(range.begin, 0u);
     EXPECT_EQ(range.end, kLast + 1);
   }
-  band.behind = 10;
-  band.ahead = 0;
+  band.lookback = 10;
+  band.lookahead = 0;
   EXPECT_EQ(visible_keys(band, kLast, kLast + 1).begin, kLast - 10);
 }
 

@@ -47,8 +47,8 @@ class DecoderSlopes : public DecoderTest {
       const uint32_t positions = program.positions_max;
       mask.kind = MaskKind::kStrip;
       mask.positions = positions;
-      mask.behind = positions - 1;
-      mask.ahead = 0;
+      mask.lookback = positions - 1;
+      mask.lookahead = 0;
       mask.values.assign(2 * size_t{positions} - 1, -INFINITY);
       for (uint32_t back = 0; back < positions; ++back) {
         mask.values[positions - 1 - back] = -slope * static_cast<float>(back);

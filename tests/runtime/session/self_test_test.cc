@@ -7,9 +7,9 @@
 #include <cstring>
 #include <limits>
 
+#include "convert/check/pack_model.h"
+#include "convert/check/recorded_self_test.h"
 #include "convert/convert.h"
-#include "convert/program/conversion_steps.h"
-#include "convert/program/self_test.h"
 #include "convert/program/writer.h"
 #include "convert/spec/model_tensors.h"
 #include "format/self_test_layout.h"
@@ -201,7 +201,7 @@ TEST_P(SelfTests, CompareTheOutputNumberByNumber) {
   const format::SelfTestView stored = reader.self_test();
   const uint64_t output = format::self_test_layout(reader, stored.tokens).output;
   const uint32_t width = reader.slot(reader.output_slot()).width;
-  float last;  // behind the tolerance of the row
+  float last;  // follows the tolerance of the row
   std::byte* const place =
       file.data() + stored.segment.begin() + output + size_t{width} * sizeof(last);
   std::memcpy(&last, place, sizeof(last));

@@ -84,7 +84,7 @@ TEST_P(SessionArena, RefusesAnArenaOverTheModel) {
   const TestModel model = load("causal");
   const size_t bytes = plan_arena(*model, options_for(4))->total_bytes;
   const size_t file_bytes = model->file().size();
-  // The file, with room for an arena before it and behind it.
+  // The file, with room for an arena on either side.
   const size_t room = (bytes / kArenaAlignment + 1) * kArenaAlignment;
   const GuardedBuffer memory(2 * room + file_bytes, kArenaAlignment);
   std::ranges::copy(model->file(), memory.span().subspan(room).begin());
@@ -150,7 +150,7 @@ TEST_P(SessionArena, PlanIsTheFormulaInTheFile) {
   }
 }
 
-// The bytes behind the plan are the application's: a session in a larger arena leaves them alone.
+// The bytes after the plan are the application's: a session in a larger arena leaves them alone.
 TEST_P(SessionArena, LeavesTheRestOfALargerArenaAlone) {
   const TestModel model = load("wide");
   const SessionOptions options = options_for(40);

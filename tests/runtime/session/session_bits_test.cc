@@ -27,19 +27,19 @@ TEST_P(SessionBits, ChunksOfAnySizeGiveWhatOnePassGives) {
   }
 }
 
-// Sequences longer than a page of the cache, and a window that leaves whole pages behind.
+// Sequences longer than a page of the cache, and a window that has passed whole pages.
 TEST_P(SessionBits, ChunksGiveWhatOnePassGivesBeyondAPage) {
   constexpr uint32_t kPositions = 2 * kPagePositions + 40;
-  for (const uint32_t behind : {kUnlimited, 20u, kPagePositions}) {
+  for (const uint32_t lookback : {kUnlimited, 20u, kPagePositions}) {
     ModuleSpec spec = spec_named("causal");
-    spec.masks = {convert::band_mask(behind, 0, 0)};
+    spec.masks = {convert::band_mask(lookback, 0, 0)};
     const TestModel model = load(spec);
     const TestSession session(*model, options_for(kPositions));
     const std::vector<float> tokens = features(*model, kPositions);
     const std::vector<float> all = session.run(tokens);
     for (const uint32_t chunk : {1u, 5u, kPagePositions, kPagePositions + 1}) {
       session->reset();
-      ASSERT_TRUE(same_bits(session.steps_of(chunk, tokens), all)) << behind << " " << chunk;
+      ASSERT_TRUE(same_bits(session.steps_of(chunk, tokens), all)) << lookback << " " << chunk;
     }
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERT and those with its names: RoBERTa counts positions from behind its padding token, ELECTRA
+// BERT and those with its names: RoBERTa counts positions from its padding token on, ELECTRA
 // may have embeddings of another width than its layers. DistilBERT has names of its own, and
 // neither token types nor a pooler.
 #include "convert/families/hf_models.h"
@@ -32,7 +32,7 @@ EncoderLayerSpec read_layer(ModelTensors& tensors, const EncoderSpec& spec, doub
 }
 
 // RoBERTa's padding token has the row of its id in the table of positions; the others count from
-// behind it.
+// after it.
 void read_padding(ConfigFields& config, uint32_t position_rows, EncoderSpec& spec) {
   if (spec.architecture != "roberta" && spec.architecture != "xlm-roberta") return;
   const uint32_t id = config.count("pad_token_id", 1, 0);
@@ -42,7 +42,7 @@ void read_padding(ConfigFields& config, uint32_t position_rows, EncoderSpec& spe
   if (id + 1 >= position_rows) {
     config.refuse(
         "max_position_embeddings",
-        fmt::format("expected more than {}, as positions count from behind pad_token_id", id + 1));
+        fmt::format("expected more than {}, as positions count from pad_token_id on", id + 1));
   }
   spec.padding_id = id;
   spec.position_offset = id + 1;

@@ -91,7 +91,7 @@ void check_options(const ModelOptions& options, const EncoderSpec& spec, const s
   if (options.norm_first && *options.norm_first != spec.norm_first) {
     throw InputError(
         "{}: norms before attention and MLP were asked for, but models of type {} have them "
-        "behind: drop the option",
+        "after it: drop the option",
         where, quote(spec.architecture));
   }
 }

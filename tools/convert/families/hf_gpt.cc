@@ -8,7 +8,7 @@
 
 #include "convert/files/error.h"
 #include "convert/spec/model_tensors.h"
-#include "convert/spec/rope.h"
+#include "convert/spec/rope_scaling.h"
 
 namespace arenite::convert {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "convert/families/hf_models.h"
 #include "convert/files/error.h"
-#include "convert/spec/rope.h"
+#include "convert/spec/rope_scaling.h"
 
 namespace arenite::convert {
 namespace {

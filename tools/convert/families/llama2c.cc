@@ -3,7 +3,7 @@
 #include "convert/families/families.h"
 
 #include "convert/spec/model_tensors.h"
-#include "convert/spec/rope.h"
+#include "convert/spec/rope_scaling.h"
 
 namespace arenite::convert {
 namespace {

@@ -23,7 +23,7 @@ TextSettings read_text_settings(const std::filesystem::path& folder, uint32_t po
 // The poolings whose rows stand side by side, at least one, each as wide as `width`.
 std::vector<SelectKind> read_pooling_modes(const std::filesystem::path& folder, uint32_t width);
 
-// Of modules behind the pooling; `width` is that of the row that they take.
+// Of modules after the pooling; `width` is that of the row that they take.
 HeadStepSpec read_dense(const std::filesystem::path& folder, uint32_t width);
 HeadStepSpec read_layer_norm_module(const std::filesystem::path& folder, uint32_t width);
 HeadStepSpec read_normalize(const std::filesystem::path& folder);

@@ -87,7 +87,7 @@ void read_pooling(const fs::path& folder, const ModelOptions& options, EncoderSp
   }
 }
 
-// A module behind the pooling.
+// A module after the pooling.
 void read_head_module(const Module& module, size_t index, const std::string& where,
                       EncoderSpec& spec) {
   if (module.kind == "Dropout") return;  // acts in training only

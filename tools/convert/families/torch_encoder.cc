@@ -119,12 +119,12 @@ class TorchReader {
       const MaskBuffer buffer = read_mask_buffer(tensor, where_, 0, std::nullopt);
       const CompiledMask mask =
           compile_mask(buffer.dense, fmt::format("{}: {}", where_, quote(tensor.name)));
-      const bool is_all = mask.behind == kUnlimited && mask.ahead == kUnlimited;
-      if (mask.kind != MaskKind::kBand || !(is_all || mask.ahead == 0)) {
+      const bool is_all = mask.lookback == kUnlimited && mask.lookahead == kUnlimited;
+      if (mask.kind != MaskKind::kBand || !(is_all || mask.lookahead == 0)) {
         throw InputError("{}: mask {} is {}: expected a causal mask, a causal window, or none",
                          where_, quote(tensor.name), mask.describe());
       }
-      const uint32_t window = mask.behind == kUnlimited ? 0 : mask.behind + 1;
+      const uint32_t window = mask.lookback == kUnlimited ? 0 : mask.lookback + 1;
       return answers_.mask_of_buffer(tensor.name, {.causal = !is_all, .window = window});
     }
     return answers_.mask();

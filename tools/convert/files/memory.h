@@ -20,7 +20,7 @@ class AlignedBytes {
   AlignedBytes() = default;
   explicit AlignedBytes(size_t size);
 
-  // Leaves the bytes behind `size` away. REQUIRES: size <= size().
+  // Leaves the bytes after `size` away. REQUIRES: size <= size().
   void shorten(size_t size) { size_ = size; }
 
   std::byte* data() { return data_.get(); }

@@ -116,7 +116,7 @@ std::filesystem::path end_of_links(const std::filesystem::path& file);
 class AtomicFile {
  public:
   explicit AtomicFile(const std::filesystem::path& target);
-  ~AtomicFile();  // without commit, nothing stays behind
+  ~AtomicFile();  // without commit, nothing else remains
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 

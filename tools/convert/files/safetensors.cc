@@ -208,7 +208,7 @@ class HeaderHandler : public json::json_sax_t {
 SafetensorsHeader parse_safetensors_header(std::string_view text, const std::string& file_name) {
   SafetensorsHeader header;
   HeaderHandler handler(header, file_name);
-  // The parser takes a zero byte for the end of the text; behind it anything could hide.
+  // The parser takes a zero byte for the end of the text; after it anything could hide.
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
     throw InputError("{}: the header is not valid JSON at its byte {}: it is a zero byte",
                      quote(file_name), zero);

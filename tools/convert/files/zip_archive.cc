@@ -80,7 +80,7 @@ void check_ends(std::string_view file, const std::string& file_name) {
     if (file.size() - at < kEndBytes) break;
     if (++ends > kEndsMax) {
       throw InputError(
-          "{}: more than {} ends of a zip archive lie one behind the other: the file is damaged; "
+          "{}: more than {} ends of a zip archive follow each other: the file is damaged; "
           "save it again with torch.save",
           quote(file_name), kEndsMax);
     }

@@ -149,7 +149,7 @@ class Graph {
     return std::get_if<Body>(&nodes_[value].body);
   }
 
-  // Appends a node, or inserts it before or behind another one.
+  // Appends a node, or inserts it before or after another one.
   ValueId add(Node node);
   ValueId insert_before(ValueId place, Node node);
   ValueId insert_after(ValueId place, Node node);

@@ -28,7 +28,7 @@ class GraphBuilder {
   ValueId add(const std::string& name, NodeBody body, std::vector<ValueId> inputs);
 
   // The number of a mask that depends on the distance: the keys from `lookback` positions before a
-  // query to `lookahead` behind it.
+  // query to `lookahead` after it.
   uint32_t band(uint32_t lookback, uint32_t lookahead);
 
   Graph finish() { return std::move(graph_); }

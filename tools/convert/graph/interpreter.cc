@@ -361,10 +361,8 @@ class Interpreter {
 
   Rows compute(const Node& node, const RowsNode& rows) {
     if (rows.kind == SelectKind::kAsAsked) return input(node);
-    Rows y;
-    for (size_t i = 0; i < node.width; ++i) {
-      y.push_back(pooled(rows.kind, input(node), node.width, i));
-    }
+    Rows y(node.width);
+    for (size_t i = 0; i < y.size(); ++i) y[i] = pooled(rows.kind, input(node), y.size(), i);
     return y;
   }
 

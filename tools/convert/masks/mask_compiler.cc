@@ -58,11 +58,11 @@ CompiledMask compile_distances(const std::vector<bool>& visible, uint32_t positi
                   visible.begin() + static_cast<ptrdiff_t>(last) + 1, [](bool v) { return v; });
   CompiledMask mask;
   mask.positions = positions;
-  mask.behind = static_cast<uint32_t>(origin - first);
-  mask.ahead = static_cast<uint32_t>(last - origin);
+  mask.lookback = static_cast<uint32_t>(origin - first);
+  mask.lookahead = static_cast<uint32_t>(last - origin);
   if (one_range) {
-    if (mask.behind == origin) mask.behind = kUnlimited;
-    if (mask.ahead == origin && origin != 0) mask.ahead = kUnlimited;
+    if (mask.lookback == origin) mask.lookback = kUnlimited;
+    if (mask.lookahead == origin && origin != 0) mask.lookahead = kUnlimited;
     return mask;
   }
   mask.kind = MaskKind::kStrip;
@@ -91,7 +91,7 @@ CompiledMask compile_tiles(const DenseMask& dense, const std::string& origin) {
   CompiledMask mask;
   mask.kind = MaskKind::kTiles;
   mask.positions = dense.positions;
-  mask.behind = mask.ahead = kUnlimited;
+  mask.lookback = mask.lookahead = kUnlimited;
   DenseMask full(dense.positions);
   full.visible.assign(full.visible.size(), true);
   std::map<std::vector<uint32_t>, uint16_t> stored;
@@ -132,7 +132,7 @@ CompiledMask compile_tiles(const DenseMask& dense, const std::string& origin) {
 }  // namespace
 
 MaskView CompiledMask::view() const {
-  return {kind, positions, behind, ahead, values, map, bits, row_begin, row_end};
+  return {kind, positions, lookback, lookahead, values, map, bits, row_begin, row_end};
 }
 
 size_t mask_bytes(const MaskView& mask) {
@@ -145,13 +145,14 @@ size_t mask_bytes(const MaskView& mask) {
 std::string describe_mask(const MaskView& mask) {
   switch (mask.kind) {
     case MaskKind::kBand:
-      if (mask.behind == kUnlimited && mask.ahead == kUnlimited) return "bidirectional";
-      if (mask.behind == kUnlimited && mask.ahead == 0) return "causal";
-      if (mask.ahead == 0) return fmt::format("causal window of {}", uint64_t{mask.behind} + 1);
-      if (mask.behind == 0 && mask.ahead == kUnlimited) return "anti-causal";
-      return fmt::format("band, {} behind, {} ahead",
-                         mask.behind == kUnlimited ? "all" : std::to_string(mask.behind),
-                         mask.ahead == kUnlimited ? "all" : std::to_string(mask.ahead));
+      if (mask.lookback == kUnlimited && mask.lookahead == kUnlimited) return "bidirectional";
+      if (mask.lookback == kUnlimited && mask.lookahead == 0) return "causal";
+      if (mask.lookahead == 0)
+        return fmt::format("causal window of {}", uint64_t{mask.lookback} + 1);
+      if (mask.lookback == 0 && mask.lookahead == kUnlimited) return "anti-causal";
+      return fmt::format("band, lookback {}, lookahead {}",
+                         mask.lookback == kUnlimited ? "all" : std::to_string(mask.lookback),
+                         mask.lookahead == kUnlimited ? "all" : std::to_string(mask.lookahead));
     case MaskKind::kStrip:
       return fmt::format("strip by distance, {} values", mask.values.size());
     case MaskKind::kTiles:
@@ -160,11 +161,11 @@ std::string describe_mask(const MaskView& mask) {
   return "";
 }
 
-CompiledMask band_mask(uint32_t behind, uint32_t ahead, uint32_t positions) {
+CompiledMask band_mask(uint32_t lookback, uint32_t lookahead, uint32_t positions) {
   CompiledMask mask;
   mask.positions = positions;
-  mask.behind = behind;
-  mask.ahead = ahead;
+  mask.lookback = lookback;
+  mask.lookahead = lookahead;
   return mask;
 }
 

@@ -21,8 +21,8 @@ std::string describe_mask(const MaskView& mask);
 struct CompiledMask {
   MaskKind kind = MaskKind::kBand;
   uint32_t positions = 0;  // 0: any number (band only)
-  uint32_t behind = kUnlimited;
-  uint32_t ahead = kUnlimited;
+  uint32_t lookback = kUnlimited;
+  uint32_t lookahead = kUnlimited;
   std::vector<float> values;
   std::vector<uint16_t> map;
   std::vector<uint32_t> bits;
@@ -37,7 +37,7 @@ struct CompiledMask {
 };
 
 // A band of any length; `positions` 0: any number.
-CompiledMask band_mask(uint32_t behind, uint32_t ahead, uint32_t positions);
+CompiledMask band_mask(uint32_t lookback, uint32_t lookahead, uint32_t positions);
 
 // The smallest form that says exactly the same: a band where the visible distances are one range
 // around 0, a strip where only the distance counts, tiles otherwise. Checks the result against

@@ -35,8 +35,8 @@ uint64_t MaskPairs::count_distances(uint64_t begin, uint64_t end) const {
     return visible_before_[static_cast<size_t>(end)] - visible_before_[static_cast<size_t>(begin)];
   }
   const uint64_t origin = positions_ - 1;
-  const uint64_t first = origin > mask_.behind ? origin - mask_.behind : 0;
-  const uint64_t last = origin + mask_.ahead;
+  const uint64_t first = origin > mask_.lookback ? origin - mask_.lookback : 0;
+  const uint64_t last = origin + mask_.lookahead;
   const uint64_t low = std::max(begin, first);
   const uint64_t high = std::min(end, last + 1);
   return low < high ? high - low : 0;
@@ -69,8 +69,8 @@ uint64_t MaskPairs::visible() const {
   }
   if (mask_.kind == MaskKind::kBand) {
     const uint64_t last = positions_ - 1;
-    const uint64_t hidden_ahead = mask_.ahead < last ? triangle(last - mask_.ahead) : 0;
-    const uint64_t hidden_behind = mask_.behind < last ? triangle(last - mask_.behind) : 0;
+    const uint64_t hidden_ahead = mask_.lookahead < last ? triangle(last - mask_.lookahead) : 0;
+    const uint64_t hidden_behind = mask_.lookback < last ? triangle(last - mask_.lookback) : 0;
     return positions_ * positions_ - hidden_ahead - hidden_behind;
   }
   uint64_t pairs = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three projections, attention for each run of heads with the same mask, and the projection behind.
+// Three projections, attention for each run of heads with the same mask, and the output projection.
 #include "convert/modules/module_graph.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An attention module as a graph.
+// The graph of a single module: what its author wrote, as nodes.
 #pragma once
 
 #include "convert/graph/graph.h"

@@ -149,6 +149,7 @@ ConfigFields Opened::config_fields() const {
 Opened open_model(const fs::path& path) {
   Opened opened;
   opened.path = path;
+  if (!fs::exists(path)) FileMap{path};  // says why it cannot be read
   opened.folder = fs::is_directory(path) ? path : path.parent_path();
   const bool is_whole_folder = opened.is_folder() || path.filename() == kConfig;
   if (!is_whole_folder) open_weights(path, opened);

@@ -11,9 +11,9 @@ void merge_masks(Graph& graph) {
   std::vector<CompiledMask> masks;
   std::vector<uint32_t> numbers;
   for (CompiledMask& mask : graph.masks) {
-    const bool is_long = mask.behind != kUnlimited && graph.positions_max != 0 &&
-                         mask.behind >= graph.positions_max - 1;
-    if (mask.kind == MaskKind::kBand && mask.positions == 0 && is_long) mask.behind = kUnlimited;
+    const bool is_long = mask.lookback != kUnlimited && graph.positions_max != 0 &&
+                         mask.lookback >= graph.positions_max - 1;
+    if (mask.kind == MaskKind::kBand && mask.positions == 0 && is_long) mask.lookback = kUnlimited;
     const auto known = std::ranges::find(masks, mask);
     numbers.push_back(static_cast<uint32_t>(known - masks.begin()));
     if (known == masks.end()) masks.push_back(std::move(mask));

@@ -327,12 +327,13 @@ class Lowering {
   void emit(ValueId value, const AttentionNode& attention) {
     const std::vector<ValueId>& inputs = graph_.node(value).inputs;
     const CompiledMask& mask = graph_.masks[attention.mask];
-    const bool is_window = mask.kind == MaskKind::kBand && mask.ahead == 0 && mask.positions == 0;
+    const bool is_window =
+        mask.kind == MaskKind::kBand && mask.lookahead == 0 && mask.positions == 0;
     const auto [cache, is_new] = caches_.emplace(attention.cache, 0);
     if (is_new) {
       cache->second =
           assembler_.add_cache({attention.kv_heads, attention.head_dim, attention.value_dim},
-                               is_window ? mask.behind : kUnlimited);
+                               is_window ? mask.lookback : kUnlimited);
     }
     AttentionParts parts;
     if (inputs.size() == 3) {

@@ -91,8 +91,9 @@ std::vector<format::MaskRecord> mask_records(const std::vector<CompiledMask>& ma
     add(mask.row_begin);
     add(mask.row_end);
     add(mask.bits);
-    records.push_back({static_cast<uint32_t>(mask.kind), mask.positions, mask.behind, mask.ahead,
-                       static_cast<uint32_t>(begin), static_cast<uint32_t>(words.size() - begin)});
+    records.push_back({static_cast<uint32_t>(mask.kind), mask.positions, mask.lookback,
+                       mask.lookahead, static_cast<uint32_t>(begin),
+                       static_cast<uint32_t>(words.size() - begin)});
   }
   return records;
 }

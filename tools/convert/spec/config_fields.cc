@@ -19,7 +19,7 @@ namespace {
 
 // Switches that are on in some program, so that false changes what the model computes.
 constexpr std::string_view kOnByDefault[] = {
-    // Norms before attention and MLP rather than behind them, the last norm, and their kind.
+    // Norms before attention and MLP rather than after them, the last norm, and their kind.
     "do_layer_norm_before",
     "final_layer_norm",
     "final_norm",

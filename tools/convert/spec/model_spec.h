@@ -188,7 +188,7 @@ struct EncoderSpec {
   std::optional<NormSpec> final_norm;
 
   SelectKind pooling = SelectKind::kAsAsked;
-  std::vector<SelectKind> more_pooling;  // whose rows stand behind, side by side; none are kNone
+  std::vector<SelectKind> more_pooling;  // whose rows follow, side by side; none are kNone
   std::vector<HeadStepSpec> head;        // of each row that pooling gives out
   std::vector<std::string> labels;       // of the classes given out; empty: none, or not named
   Account account;                       // of a state dict

@@ -46,7 +46,7 @@ enum class Presence { kNone, kRequired, kIfStored };
 
 // A tensor that is not in the file yields an empty result and is remembered, so that `finish` can
 // name all of them at once; one of another shape throws InputError at once. Extents of 1 that a
-// shape has too many do not count. All names are those behind `prefix`, which is empty or ends in a
+// shape has too many do not count. All names are those after `prefix`, which is empty or ends in a
 // dot. REQUIRES: the store outlives it.
 class ModelTensors {
  public:
@@ -95,7 +95,7 @@ class ModelTensors {
   WeightRef tied_embedding(const std::string& embedding, const std::string& head, uint32_t rows,
                            uint32_t columns);
 
-  // The full names behind the prefix that were neither taken nor passed over.
+  // The full names after the prefix that were neither taken nor passed over.
   std::vector<std::string> rest() const;
 
   // Throws InputError that lists the tensors missing and those neither taken nor passed over.

@@ -96,7 +96,7 @@ void take_metaspace(HfPipeline& pipeline, const HfObject& step) {
 void take_pre_tokenizer(HfPipeline& pipeline, const HfObject& step) {
   const std::string type = step.type();
   if (pipeline.is_byte_level && type != "ByteLevel") {
-    step.refuse("type", "no step behind ByteLevel");
+    step.refuse("type", "no step after ByteLevel");
   }
   if (type == "Split") {
     take_split(pipeline, step);
@@ -112,7 +112,7 @@ void take_pre_tokenizer(HfPipeline& pipeline, const HfObject& step) {
     pipeline.is_byte_level = true;
     if (step.flag("add_prefix_space", true)) {
       if (pipeline.pattern != format::Pattern::kNone) {
-        step.refuse("add_prefix_space", "false behind another step");
+        step.refuse("add_prefix_space", "false after another step");
       }
       pipeline.prefix = format::Prefix::kUnlessSpace;
       pipeline.prefix_every_part = true;
@@ -121,7 +121,7 @@ void take_pre_tokenizer(HfPipeline& pipeline, const HfObject& step) {
     if (pipeline.pattern == format::Pattern::kNone) {
       if (cuts) pipeline.pattern = format::Pattern::kGpt2;
     } else if (cuts != (pipeline.pattern == format::Pattern::kDigits)) {
-      step.refuse("use_regex", cuts ? "false behind a Split" : "true behind Digits");
+      step.refuse("use_regex", cuts ? "false after a Split" : "true after Digits");
     }
   } else {
     refuse_type(step, "Split, Metaspace, Digits, ByteLevel");

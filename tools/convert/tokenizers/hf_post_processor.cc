@@ -58,7 +58,7 @@ std::vector<Element> read_template(const HfObject& step, const std::string& fiel
 }
 
 void take_single(HfFrame& frame, const HfObject& step, const std::vector<Element>& elements) {
-  const char* const expected = "one text, and at most one token before and one behind it";
+  const char* const expected = "one text, and at most one token before and one after it";
   bool text_seen = false;
   for (const Element& element : elements) {
     TokenId& place = text_seen ? frame.end : frame.begin;

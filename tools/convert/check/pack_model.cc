@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convert/program/conversion_steps.h"
+#include "convert/check/pack_model.h"
 
+#include "convert/check/recorded_self_test.h"
 #include "convert/files/error.h"
-#include "convert/program/self_test.h"
 #include "convert/program/writer.h"
 
 namespace arenite::convert {

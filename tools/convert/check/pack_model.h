@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that conversions of different models share.
+// A program becomes a model file, with the self-test that the real runtime gives it.
 #pragma once
 
 #include <cstdint>

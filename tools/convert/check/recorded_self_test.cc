@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "arenite/tokenizer.h"
+#include "convert/check/recorded_self_test.h"
 #include "convert/check/target_check.h"
 #include "convert/program/check_inputs.h"
-#include "convert/program/self_test.h"
 #include "convert/program/writer.h"
 #include "core/crc32c.h"
 #include "format/file_layout.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes rotary frequencies in double precision from a config's fields.
-#include "convert/spec/rope.h"
+#include "convert/spec/rope_scaling.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each pass keeps the results, in double precision and in the runtime, and any of them may be left
+// out; with all of them programs are what they are meant to be.
+#include "convert/passes/passes.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "convert/check/target_check.h"
+#include "convert/convert.h"
+#include "convert/graph/interpreter.h"
+#include "convert/graph/print_graph.h"
+#include "convert/program/check_inputs.h"
+#include "convert/program/writer.h"
+#include "support/decoder_factory.h"
+#include "support/encoder_factory.h"
+#include "support/model_factory.h"
+#include "support/refusal.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr uint32_t kTokens = 9;
+constexpr double kExact = 1e-6;  // a permutation or a factor, in weights that are float32
+constexpr double kTolerance = 1e-4;
+
+// A decoder whose rotations turn neighbours, in part of each head.
+DecoderSpec turning_neighbours(const test::DecoderShape& shape, uint32_t rotary_dim) {
+  DecoderSpec spec = test::make_decoder(shape);
+  spec.rope->turns_neighbours = true;
+  spec.rope->rotary_dim = rotary_dim;
+  spec.rope->inverse_frequencies.resize(rotary_dim / 2);
+  return spec;
+}
+
+std::vector<Graph> graphs() {
+  std::vector<Graph> graphs;
+  for (const test::DecoderShape& shape : test::all_decoders()) {
+    DecoderSpec spec = test::make_decoder(shape);
+    graphs.push_back(build_graph(spec));
+    if (!spec.rope) continue;
+    spec.rope->turns_neighbours = true;
+    graphs.push_back(build_graph(spec));
+  }
+  for (const test::EncoderShape& shape : test::all_encoders()) {
+    graphs.push_back(build_graph(test::make_encoder(shape)));
+  }
+  for (const test::ModuleSpec& spec : test::all_specs()) {
+    graphs.push_back(build_graph(test::make_module(spec)));
+  }
+  return graphs;
+}
+
+struct Input {
+  explicit Input(const Graph& graph) {
+    if (graph.vocab_size != 0) {
+      tokens = spread_tokens(kTokens, graph.vocab_size);
+      types = types_to_check(kTokens, graph.token_types);
+    } else {
+      features = features_to_check(size_t{kTokens} * graph.width(graph.order().front()));
+    }
+  }
+  GraphInput view() const { return {tokens, types, features}; }
+
+  std::vector<TokenId> tokens;
+  std::vector<uint8_t> types;
+  std::vector<float> features;
+};
+
+double largest_difference(const auto& found, const std::vector<double>& expected) {
+  double largest = found.size() == expected.size() ? 0.0 : INFINITY;
+  for (size_t i = 0; i < expected.size() && i < found.size(); ++i) {
+    const double difference = std::fabs(found[i] - expected[i]);
+    if (!(difference <= largest)) largest = difference;
+  }
+  return largest;
+}
+
+std::vector<float> run(const Program& program, const Input& input) {
+  const AlignedBytes file = write_model(program, {Target::kPortable});
+  CheckSession session(file, Target::kPortable, kTokens, Outputs::kAll);
+  if (input.tokens.empty()) return session.run(Batch{input.features, 1, kTokens, {}});
+  TokenBatch batch{input.tokens, 1, kTokens};
+  batch.types = input.types;
+  return session.run(batch);
+}
+
+TEST(Passes, KeepTheResultsOneByOne) {
+  for (const Graph& graph : graphs()) {
+    const Input input(graph);
+    const Evaluation expected = evaluate(graph, input.view());
+    Graph rewritten = graph;
+    for (const Pass& pass : all_passes()) {
+      pass.run(rewritten);
+      const Evaluation found = evaluate(rewritten, input.view());
+      EXPECT_LE(largest_difference(found.values, expected.values),
+                kExact * std::max(1.0, expected.largest_value))
+          << pass.name << "\n"
+          << print_graph(rewritten);
+      ASSERT_EQ(found.hidden_states.size(), expected.hidden_states.size()) << pass.name;
+      for (size_t i = 0; i < found.hidden_states.size(); ++i) {
+        EXPECT_LE(largest_difference(found.hidden_states[i], expected.hidden_states[i]), kTolerance)
+            << pass.name << " state " << i;
+      }
+    }
+  }
+}
+
+TEST(Passes, MayBeLeftOut) {
+  for (const Graph& graph : graphs()) {
+    const Input input(graph);
+    const Evaluation expected = evaluate(graph, input.view());
+    std::vector<std::vector<std::string>> without = {{}};
+    for (const Pass& pass : all_passes()) {
+      without.push_back({pass.name});
+      without[0].push_back(pass.name);  // all of them at once
+    }
+    for (const std::vector<std::string>& names : without) {
+      const Program program = compile(graph, "m", names);
+      EXPECT_LE(largest_difference(run(program, input), expected.values),
+                kTolerance * std::max(1.0, expected.largest_value))
+          << names[0] << " of " << names.size() << "\n"
+          << print_graph(graph);
+    }
+  }
+}
+
+TEST(Passes, AreKnownByName) {
+  const Graph graph = build_graph(test::make_module(test::all_specs()[0]));
+  EXPECT_TRUE(testing::refuses([&] { compile(graph, "m", {"fold-all"}); },
+                               {"'fold-all'", "fold-scales", "share-caches"}));
+}
+
+size_t ops_of(const Program& program, format::OpKind kind) {
+  return static_cast<size_t>(std::ranges::count_if(
+      program.ops, [&](const ProgramOp& op) { return op.body.kind == kind; }));
+}
+
+TEST(Passes, MakeThePrograms) {
+  for (const bool head_norms : {false, true}) {
+    test::DecoderShape shape;
+    shape.head_norms = head_norms;
+    DecoderSpec spec = turning_neighbours(shape, 4);
+    spec.score_scale = 0.3;
+    const size_t layers = spec.layers.size();
+    const Program program = compile(build_graph(spec), "m");
+    const Program plain = compile(build_graph(spec), "m", {"join-projections"});
+    EXPECT_EQ(ops_of(program, format::OpKind::kLinear), 4 * layers + 1) << head_norms;
+    EXPECT_EQ(ops_of(plain, format::OpKind::kLinear), 7 * layers + 1) << head_norms;
+    EXPECT_EQ(ops_of(program, format::OpKind::kRope), layers) << head_norms;
+    EXPECT_EQ(ops_of(program, format::OpKind::kActivation), layers) << head_norms;
+    EXPECT_GT(ops_of(compile(build_graph(spec), "m", {"fold-scales"}), format::OpKind::kActivation),
+              layers);
+  }
+}
+
+TEST(Passes, DropRowsBeforeTheHead) {
+  const Program program =
+      compile(build_graph(test::make_decoder(test::decoder_named("gpt2"))), "m");
+  ASSERT_GE(program.ops.size(), 2u);
+  EXPECT_EQ(program.ops[program.ops.size() - 2].body.kind, format::OpKind::kSelect);
+  const Program late =
+      compile(build_graph(test::make_decoder(test::decoder_named("gpt2"))), "m", {"drop-rows"});
+  EXPECT_EQ(late.ops.back().body.kind, format::OpKind::kSelect);
+}
+
+TEST(Passes, ShareCachesOnlyWhereNothingIsKept) {
+  DecoderSpec spec = test::make_decoder(test::decoder_named("gpt2"));
+  EXPECT_EQ(compile(build_graph(spec), "m").caches.size(), spec.layers.size());
+  spec.causal = false;
+  EXPECT_EQ(compile(build_graph(spec), "m").caches.size(), 1u);
+  EXPECT_EQ(compile(build_graph(spec), "m", {"share-caches"}).caches.size(), spec.layers.size());
+}
+
+}  // namespace
+}  // namespace arenite::convert

@@ -63,9 +63,10 @@ void divide_by_sum(const KernelSet& kernels, const Attention& op, float factor, 
 
 namespace {
 
-// Adds the terms of a slope to scores; scores[i] is that of key range.begin + i.
-void add_slope(const KernelSet& kernels, float slope, uint32_t position, KeyRange range,
-               float* scores) {
+// Adds the terms of a slope to scores; scores[i] is that of key range.begin + i. Out of line, so
+// that its terms are not on the stack of models without slopes.
+[[gnu::noinline]] void add_slope(const KernelSet& kernels, float slope, uint32_t position,
+                                 KeyRange range, float* scores) {
   constexpr uint32_t kChunk = 256;
   float terms[kChunk];
   for (uint32_t key = range.begin; key < range.end; key += kChunk) {

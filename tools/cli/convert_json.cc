@@ -70,7 +70,7 @@ std::string finished(Json json, const convert::ConvertedModel& conversion,
   json["expect"] = expect_json(written.expect);
   const format::SelfTestView test = reader.self_test();
   json["self_test"] = {{"tokens", test.tokens},
-                       {"bytes", test.tokens == 0 ? 0 : test.segment.bytes}};
+                       {"bytes", test.tokens == 0 ? 0 : test.segment.bytes()}};
   json["file"] = {{"path", written.path.string()}, {"bytes", conversion.file.size()}};
   // Names come from the checkpoint and may be no text at all.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

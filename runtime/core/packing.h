@@ -97,12 +97,15 @@ class CacheLayout {
  public:
   constexpr CacheLayout(Packing packing, const CacheShape& shape, uint32_t positions)
       : packing_(packing),
+        nr_(packing.nr),
         shape_(shape),
         positions_(panels_of(packing, positions) * packing.nr),
         pages_(value_pages(positions)),
         value_panels_(panels_of(packing, shape.value_dim)) {}
 
   constexpr Packing packing() const { return packing_; }
+  // In 32 bits: GCC copies what it knows to be below 256 floats by slow string instructions.
+  constexpr uint32_t nr() const { return nr_; }
   constexpr const CacheShape& shape() const { return shape_; }
 
   // Floats of all heads.
@@ -139,6 +142,7 @@ class CacheLayout {
   constexpr size_t key_floats() const { return positions_ * key_rows(); }
 
   Packing packing_;
+  uint32_t nr_;
   CacheShape shape_;
   uint32_t positions_;
   uint32_t pages_;

@@ -32,20 +32,25 @@ void KvCache::append_keys(const KernelSet& kernels, uint32_t kv_head, uint32_t p
 
 void KvCache::append_values(uint32_t kv_head, uint32_t position, ConstMatrix values) {
   const CacheLayout layout = layout_;
-  const Packing packing = layout.packing();
-  const uint32_t nr = packing.nr;
+  const uint32_t nr = layout.nr();
   float* const head_begin = head(kv_head);
-  for (uint32_t row = 0; row < values.rows; ++row) {
+  for (uint32_t row = 0; row < values.rows;) {
     const uint32_t page = (position + row) / kPagePositions;
     const uint32_t place = (position + row) % kPagePositions;
+    const uint32_t left = values.rows - row;
+    const uint32_t rows = left < kPagePositions - place ? left : kPagePositions - place;
     for (uint32_t panel = 0; panel < layout.value_panels(); ++panel) {
       const uint32_t column = panel * nr;
-      const uint32_t left = layout.shape().value_dim - column;
+      const uint32_t columns_left = layout.shape().value_dim - column;
+      const size_t bytes = (columns_left < nr ? columns_left : nr) * sizeof(float);
       float* const begin = head_begin + layout.value_panel(page, panel);
       if (place == 0) std::memset(begin, 0, nr * sizeof(float));
-      std::memcpy(begin + panel_index(packing, place, 0), values.row(row) + column,
-                  (left < nr ? left : nr) * sizeof(float));
+      float* to = begin + panel_index(layout.packing(), place, 0);
+      for (uint32_t i = 0; i < rows; ++i, to += nr) {
+        std::memcpy(to, values.row(row + i) + column, bytes);
+      }
     }
+    row += rows;
   }
 }
 

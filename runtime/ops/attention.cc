@@ -53,12 +53,19 @@ void compute_scores(const KernelSet& kernels, const Attention& op, const Block& 
   }
 }
 
-void divide_by_sum(const KernelSet& kernels, const Attention& op, float factor, float* row) {
-  const size_t bytes = op.shape.value_dim * sizeof(float);
-  kernels.scale(bytes, row, &factor, row);
+bool divide_by_sum(const Attention& op, float factor, float* row) {
   // A sum that underflowed may be -0, unless a hidden key added its 0 behind: make both +0.
-  constexpr float kZero = 0.0f;
-  kernels.add_constant(bytes, row, &kZero, row);
+  const auto divide = [factor](float* x, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) x[i] = x[i] * factor + 0.0f;
+    return all_finite(x, count);
+  };
+  constexpr uint32_t kChunk = 16;  // of constant length, for the vectorizer
+  bool finite = true;
+  uint32_t begin = 0;
+  for (; op.shape.value_dim - begin >= kChunk; begin += kChunk) {
+    finite &= divide(row + begin, kChunk);
+  }
+  return divide(row + begin, op.shape.value_dim - begin) && finite;
 }
 
 namespace {
@@ -158,11 +165,10 @@ void attend(const KernelSet& kernels, const Attention& op, Block& block, float* 
   }
   weigh_values(kernels, op, block, scratch);
   for (uint32_t r = 0; r < block.rows; ++r) {
-    divide_by_sum(kernels, op, factors[r], block.output.row(r));
-    float total = 0.0f;  // not finite if any result is not, and seldom otherwise
-    kernels.sum(op.shape.value_dim * sizeof(float), block.output.row(r), &total);
     // A key that a row does not see has weight 0, and 0 * NaN is NaN.
-    if (!is_finite(total)) attend_alone(kernels, op, block, r, scratch);
+    if (!divide_by_sum(op, factors[r], block.output.row(r))) {
+      attend_alone(kernels, op, block, r, scratch);
+    }
   }
 }
 

@@ -11,13 +11,16 @@ namespace arenite {
 
 inline bool is_finite(float x) { return x - x == 0.0f; }
 
-// True if none of x [count] is NaN or infinite: those have all bits of the exponent set, so that
+// Its highest bit is set if x is NaN or infinite: those have all bits of the exponent set, so that
 // one more carries into the sign.
+inline uint32_t carry_of_not_finite(float x) {
+  return (std::bit_cast<uint32_t>(x) & 0x7FFFFFFFu) + 0x00800000u;
+}
+
+// True if none of x [count] is NaN or infinite.
 inline bool all_finite(const float* x, size_t count) {
   uint32_t carried = 0;
-  for (size_t i = 0; i < count; ++i) {
-    carried |= (std::bit_cast<uint32_t>(x[i]) & 0x7FFFFFFFu) + 0x00800000u;
-  }
+  for (size_t i = 0; i < count; ++i) carried |= carry_of_not_finite(x[i]);
   return carried >> 31 == 0;
 }
 

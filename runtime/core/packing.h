@@ -97,11 +97,15 @@ class CacheLayout {
  public:
   constexpr CacheLayout(Packing packing, const CacheShape& shape, uint32_t positions)
       : packing_(packing),
+        nr_(packing.nr),
         shape_(shape),
         positions_(panels_of(packing, positions) * packing.nr),
-        pages_(value_pages(positions)) {}
+        pages_(value_pages(positions)),
+        value_panels_(panels_of(packing, shape.value_dim)) {}
 
   constexpr Packing packing() const { return packing_; }
+  // In 32 bits: GCC copies what it knows to be below 256 floats by slow string instructions.
+  constexpr uint32_t nr() const { return nr_; }
   constexpr const CacheShape& shape() const { return shape_; }
 
   // Floats of all heads.
@@ -109,7 +113,7 @@ class CacheLayout {
   constexpr size_t head_floats() const {
     return key_floats() + size_t{value_panels()} * packing_.nr * (size_t{positions_} + pages_);
   }
-  constexpr uint32_t value_panels() const { return panels_of(packing_, shape_.value_dim); }
+  constexpr uint32_t value_panels() const { return value_panels_; }
 
   // Positions beyond those that it holds take the place of the oldest: then it is a ring.
   constexpr uint32_t positions() const { return positions_; }  // a multiple of nr
@@ -138,9 +142,11 @@ class CacheLayout {
   constexpr size_t key_floats() const { return positions_ * key_rows(); }
 
   Packing packing_;
+  uint32_t nr_;
   CacheShape shape_;
   uint32_t positions_;
   uint32_t pages_;
+  uint32_t value_panels_;
 };
 
 // Bytes that each panel of nr positions adds to a cache, keys and values of all heads.

@@ -101,7 +101,7 @@ constexpr KernelSet linked_kernels(KernelSet set) {
     set.exp_sum = nullptr;
     set.transpose = nullptr;
   }
-  if (!kNormsLinked && !linked(kAttention)) set.sum = nullptr;
+  if (!kNormsLinked) set.sum = nullptr;
   if (!kNormsLinked && !kActivationsLinked) set.multiply = nullptr;
   if (!linked(kRope)) set.rotate = nullptr;
   if (!linked(kGeluErf)) set.gelu = nullptr;

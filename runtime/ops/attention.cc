@@ -53,19 +53,30 @@ void compute_scores(const KernelSet& kernels, const Attention& op, const Block& 
   }
 }
 
-void divide_by_sum(const KernelSet& kernels, const Attention& op, float factor, float* row) {
-  const size_t bytes = op.shape.value_dim * sizeof(float);
-  kernels.scale(bytes, row, &factor, row);
-  // A sum that underflowed may be -0, unless a hidden key added its 0 after: make both +0.
-  constexpr float kZero = 0.0f;
-  kernels.add_constant(bytes, row, &kZero, row);
+bool divide_by_sum(const Attention& op, float factor, float* row) {
+  uint32_t carried = 0;
+  const auto divide = [&](float* x, uint32_t count) {
+    uint32_t carries = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      // A sum that underflowed may be -0, unless a hidden key added its 0 to it: make both +0.
+      x[i] = x[i] * factor + 0.0f;
+      carries |= carry_of_not_finite(x[i]);
+    }
+    carried |= carries;
+  };
+  constexpr uint32_t kChunk = 32;  // of constant length, for the vectorizer
+  uint32_t begin = 0;
+  for (; op.shape.value_dim - begin >= kChunk; begin += kChunk) divide(row + begin, kChunk);
+  divide(row + begin, op.shape.value_dim - begin);
+  return carried >> 31 == 0;
 }
 
 namespace {
 
-// Adds the terms of a slope to scores; scores[i] is that of key range.begin + i.
-void add_slope(const KernelSet& kernels, float slope, uint32_t position, KeyRange range,
-               float* scores) {
+// Adds the terms of a slope to scores; scores[i] is that of key range.begin + i. Out of line, so
+// that its terms are not on the stack of models without slopes.
+[[gnu::noinline]] void add_slope(const KernelSet& kernels, float slope, uint32_t position,
+                                 KeyRange range, float* scores) {
   constexpr uint32_t kChunk = 256;
   float terms[kChunk];
   for (uint32_t key = range.begin; key < range.end; key += kChunk) {
@@ -157,11 +168,10 @@ void attend(const KernelSet& kernels, const Attention& op, Block& block, float* 
   }
   weigh_values(kernels, op, block, scratch);
   for (uint32_t r = 0; r < block.rows; ++r) {
-    divide_by_sum(kernels, op, factors[r], block.output.row(r));
-    float total = 0.0f;  // not finite if any result is not, and seldom otherwise
-    kernels.sum(op.shape.value_dim * sizeof(float), block.output.row(r), &total);
     // A key that a row does not see has weight 0, and 0 * NaN is NaN.
-    if (!is_finite(total)) attend_alone(kernels, op, block, r, scratch);
+    if (!divide_by_sum(op, factors[r], block.output.row(r))) {
+      attend_alone(kernels, op, block, r, scratch);
+    }
   }
 }
 
@@ -172,13 +182,12 @@ ConstMatrix head_rows(const ConstMatrix& matrix, const SequenceRows& sequence, u
           matrix.stride};
 }
 
-KvCache cache_of(const KernelSet& kernels, const Attention& op, size_t sequence) {
-  const CacheLayout layout(kernels.of(op.kv_type).packing, op.shape, op.cache_positions);
+KvCache cache_of(const Attention& op, const CacheLayout& layout, size_t sequence) {
   return KvCache(op.cache + sequence * layout.floats(), layout);
 }
 
 // Appends the new rows of key/value heads [begin, end) to their caches.
-void append_heads(const KernelSet& kernels, const Attention& op,
+void append_heads(const KernelSet& kernels, const Attention& op, const CacheLayout& layout,
                   std::span<const SequenceRows> sequences, const ParallelFor& parallel,
                   uint32_t begin, uint32_t end) {
   const uint32_t heads = end - begin;
@@ -187,7 +196,7 @@ void append_heads(const KernelSet& kernels, const Attention& op,
     const uint32_t head = begin + task_index % heads;
     const SequenceRows& sequence = sequences[index];
     if (sequence.rows == 0) return;
-    cache_of(kernels, op, index)
+    cache_of(op, layout, index)
         .append(kernels, head, sequence.positions,
                 head_rows(op.key, sequence, head, op.shape.head_dim),
                 head_rows(op.value, sequence, head, op.shape.value_dim));
@@ -208,8 +217,9 @@ MatrixView<Float> block_rows(const MatrixView<Float>& matrix, uint32_t row, uint
 // block of tokens for each head. Rows are computed alike either way.
 class HeadBlocks {
  public:
-  HeadBlocks(const KernelSet& kernels, const Attention& op, std::span<const SequenceRows> sequences)
-      : kernels_(kernels), op_(op), sequences_(sequences) {
+  HeadBlocks(const KernelSet& kernels, const Attention& op, const CacheLayout& layout,
+             std::span<const SequenceRows> sequences)
+      : kernels_(kernels), op_(op), layout_(layout), sequences_(sequences) {
     for (const SequenceRows& sequence : sequences) count_ += blocks_of(sequence);
   }
 
@@ -227,7 +237,7 @@ class HeadBlocks {
     const uint32_t head = kv_head * group() + (by_head ? begin : index / split.count);
     const uint32_t token = by_head ? 0 : begin;
     const uint32_t row = sequence.row_begin + token;
-    const KvCache cache = cache_of(kernels_, op_, s);
+    const KvCache cache = cache_of(op_, layout_, s);
     Block block = {cache,
                    kv_head,
                    head,
@@ -242,7 +252,7 @@ class HeadBlocks {
 
  private:
   uint32_t group() const { return op_.heads / op_.shape.kv_heads; }
-  uint32_t rows_max() const { return kernels_.of(op_.kv_type).packing.mr; }
+  uint32_t rows_max() const { return layout_.packing().mr; }
   uint32_t blocks_of(const SequenceRows& sequence) const {
     const uint32_t mr = rows_max();
     if (sequence.rows == 1) return div_up(group(), mr);
@@ -251,6 +261,7 @@ class HeadBlocks {
 
   const KernelSet& kernels_;
   const Attention& op_;
+  const CacheLayout& layout_;
   std::span<const SequenceRows> sequences_;
   uint32_t count_ = 0;
 };
@@ -262,11 +273,12 @@ void attention(const KernelSet& kernels, const Attention& op,
   // One thread appends a head right before it reads it, and the keys and values of a head stay in
   // the second-level cache while its blocks are computed. Several threads would wait for each
   // other after every head.
-  const HeadBlocks blocks(kernels, op, sequences);
+  const CacheLayout layout(kernels.of(op.kv_type).packing, op.shape, op.cache_positions);
+  const HeadBlocks blocks(kernels, op, layout, sequences);
   const uint32_t kv_heads = op.shape.kv_heads;
   const uint32_t at_once = parallel.run == nullptr ? 1 : kv_heads;
   for (uint32_t first = 0; first < kv_heads; first += at_once) {
-    append_heads(kernels, op, sequences, parallel, first, first + at_once);
+    append_heads(kernels, op, layout, sequences, parallel, first, first + at_once);
     auto work = [&](uint32_t task_index, uint32_t thread_index) {
       blocks.compute(first + task_index / blocks.count(), task_index % blocks.count(),
                      op.scratch.floats_of(thread_index));

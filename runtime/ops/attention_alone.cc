@@ -105,7 +105,7 @@ void attend_alone(const KernelSet& kernels, const Attention& op, const Block& bl
     return;
   }
   weigh_seen_values(kernels, op, row, scratch);
-  divide_by_sum(kernels, op, factor, row.output.data);
+  divide_by_sum(op, factor, row.output.data);
 }
 
 }  // namespace arenite

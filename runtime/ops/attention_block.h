@@ -54,8 +54,9 @@ void set_range(const MaskView& mask, Block& block);
 void compute_scores(const KernelSet& kernels, const Attention& op, const Block& block,
                     const ScoreRows& scratch);
 
-// The last step of a row of outputs; `factor` is 1 / sum of its weights.
-void divide_by_sum(const KernelSet& kernels, const Attention& op, float factor, float* row);
+// The last step of a row of outputs; `factor` is 1 / sum of its weights. Own code, as kernels for
+// it would read short rows that were just written, which stalls. False if a result is not finite.
+bool divide_by_sum(const Attention& op, float factor, float* row);
 
 // Computes row `index` of a block from the keys and values that it sees, and no others: where those
 // of the other rows may not be finite, or a score is not. All NaN if the row sees a score that is

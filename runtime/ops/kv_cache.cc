@@ -14,34 +14,43 @@ void KvCache::append(const KernelSet& kernels, uint32_t kv_head, uint32_t positi
 
 void KvCache::append_keys(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
                           ConstMatrix keys) {
-  const Packing packing = layout_.packing();
+  const CacheLayout layout = layout_;  // which the compiler knows that no copy below writes to
+  const Packing packing = layout.packing();
   const uint32_t nr = packing.nr;
+  float* const begin = head(kv_head);
   for (uint32_t row = 0; row < keys.rows;) {
     const uint32_t lane = (position + row) % nr;
     const uint32_t left = keys.rows - row;
     const uint32_t lanes = left < nr - lane ? left : nr - lane;
-    float* panel = head(kv_head) + layout_.key_panel(position + row - lane);
+    float* panel = begin + layout.key_panel(position + row - lane);
     if (lane == 0) std::memset(panel, 0, nr * sizeof(float));
-    kernels.transpose(lanes, layout_.shape().head_dim, keys.row(row), keys.stride * sizeof(float),
+    kernels.transpose(lanes, layout.shape().head_dim, keys.row(row), keys.stride * sizeof(float),
                       panel + panel_index(packing, 0, lane), nr * sizeof(float));
     row += lanes;
   }
 }
 
 void KvCache::append_values(uint32_t kv_head, uint32_t position, ConstMatrix values) {
-  const Packing packing = layout_.packing();
-  const uint32_t nr = packing.nr;
-  for (uint32_t row = 0; row < values.rows; ++row) {
+  const CacheLayout layout = layout_;
+  const uint32_t nr = layout.nr();
+  float* const head_begin = head(kv_head);
+  for (uint32_t row = 0; row < values.rows;) {
     const uint32_t page = (position + row) / kPagePositions;
     const uint32_t place = (position + row) % kPagePositions;
-    for (uint32_t panel = 0; panel < value_panels(); ++panel) {
+    const uint32_t left = values.rows - row;
+    const uint32_t rows = left < kPagePositions - place ? left : kPagePositions - place;
+    for (uint32_t panel = 0; panel < layout.value_panels(); ++panel) {
       const uint32_t column = panel * nr;
-      const uint32_t left = layout_.shape().value_dim - column;
-      float* const begin = head(kv_head) + layout_.value_panel(page, panel);
+      const uint32_t columns_left = layout.shape().value_dim - column;
+      const size_t bytes = (columns_left < nr ? columns_left : nr) * sizeof(float);
+      float* const begin = head_begin + layout.value_panel(page, panel);
       if (place == 0) std::memset(begin, 0, nr * sizeof(float));
-      std::memcpy(begin + panel_index(packing, place, 0), values.row(row) + column,
-                  (left < nr ? left : nr) * sizeof(float));
+      float* to = begin + panel_index(layout.packing(), place, 0);
+      for (uint32_t i = 0; i < rows; ++i, to += nr) {
+        std::memcpy(to, values.row(row + i) + column, bytes);
+      }
     }
+    row += rows;
   }
 }
 

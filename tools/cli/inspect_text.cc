@@ -81,7 +81,8 @@ std::string targets(const ModelFacts& facts) {
   return "Targets\n" + table.text();
 }
 
-// Widths of what an op reads and makes, then its function and numbers, as its row names them.
+// Widths of what an op reads and makes, then its function and numbers, as its row names them, but
+// for what goes without saying: --json has all of it.
 std::string op_shape(const format::OpView& op) {
   const format::OpRow& row = format::row_of(op.kind);
   std::vector<std::string> reads;
@@ -89,19 +90,20 @@ std::string op_shape(const format::OpView& op) {
     if (op.views[i].width != 0) reads.push_back(std::to_string(op.views[i].width));
   }
   const std::string output = std::to_string(op.views[format::kOutput].width);
-  const bool keeps_width = reads.empty() || (reads.size() == 1 && reads[0] == output);
-  std::string text = keeps_width ? output : fmt::format("{} -> {}", fmt::join(reads, ","), output);
+  if (reads.empty()) reads.push_back(output);
+  std::string text = fmt::format("{}", fmt::join(reads, ","));
+  if (reads[0] != output) text += " -> " + output;
   for (uint32_t i = 0; i < format::kOpNumbers; ++i) {
     const auto& [field, type, optional] = row.numbers[i];
     if (type == format::NumberType::kNone) continue;
     if (optional && op.numbers[i] == format::kAbsent) continue;
-    if (type == format::NumberType::kCount && op.numbers[i] == 0) continue;
+    if (type == format::NumberType::kCount && op.numbers[i] <= 1) continue;
     text += type == format::NumberType::kChoice
                 ? fmt::format(", {}", function_name(op))
-                : fmt::format(", {} {}", field_name(field), op.numbers[i]);
+                : fmt::format(" {} {}", field_name(field), op.numbers[i]);
   }
   for (uint32_t i = 0; i < format::kOpReals; ++i) {
-    if (row.reals[i].type == format::RealType::kNone) continue;
+    if (row.reals[i].type != format::RealType::kFinite || op.reals[i] == 0.0f) continue;
     text += fmt::format(", {} {:g}", field_name(row.reals[i].field), op.reals[i]);
   }
   return text;
@@ -112,7 +114,7 @@ std::string program(const ModelFacts& facts) {
                    {"name"},
                    {"kind"},
                    {"shape"},
-                   {"multiply-adds", Align::kRight},
+                   {"products", Align::kRight},
                    {""},
                    {"slots"}});
   Checked per_token = 0, per_pair = 0, per_pass = 0;
@@ -125,7 +127,7 @@ std::string program(const ModelFacts& facts) {
                    pairs      ? "a key"
                    : products ? "a row"
                               : "",
-                   fmt::format("{} -> {}", fmt::join(op.reads, ", "), op.writes)});
+                   fmt::format("{} -> {}", fmt::join(op.reads, ","), op.writes)});
     per_token = per_token + op.cost.per_token;
     per_pair = per_pair + op.cost.per_pair;
     per_pass = per_pass + op.pass_multiply_adds;

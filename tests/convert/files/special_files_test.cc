@@ -43,7 +43,11 @@ const std::vector<Reader>& readers() {
       {"m.safetensors", [](const fs::path& file) { Checkpoint::read(file); }},
       {"m.pt", [](const fs::path& file) { Checkpoint::read(file); }},
       {"m.gguf", [](const fs::path& file) { GgufFile::read(file); }},
-      {"m.bin", [](const fs::path& file) { FileMap map(file); }},
+      {"m.bin",
+       [](const fs::path& file) {
+         FileMap map(file);
+         open_model(file);
+       }},
       {"x.npy", [](const fs::path& file) { NpyArray::read(file); }},
       {"config.json", [](const fs::path& file) { read_json_object(file); }},
       {"modules.json", [](const fs::path& file) { testing::encoder_at(file.parent_path()); }},

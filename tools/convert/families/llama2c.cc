@@ -2,6 +2,8 @@
 // Llama models in the files of llama2.c, which has one kind of model only.
 #include "convert/families/families.h"
 
+#include <fmt/format.h>
+
 #include "convert/spec/model_tensors.h"
 #include "convert/spec/rope_scaling.h"
 

@@ -27,14 +27,13 @@ struct SlotView {
   uint32_t per_output = 0;  // 1: a row for each one that the call gives out, not for each token
 };
 
-enum class Layout : uint8_t { kGemm, kRows };
+enum class Layout : uint32_t { kGemm, kRows };
 
 struct TensorShape {
   uint32_t outputs = 0;
   uint32_t inputs = 0;
   TensorType type = TensorType::kF32;
   Layout layout = Layout::kGemm;
-  uint16_t reserved = 0;
 };
 
 // Bytes of a tensor in a segment of this packing.

@@ -144,7 +144,7 @@ bool verify_tensors(const ModelReader& model, const Refusal& refuse) {
   for (uint32_t i = 0; i < model.tensors(); ++i) {
     const TensorShape& shape = model.tensor(i);
     if (shape.outputs == 0 || shape.inputs == 0) return refuse("a tensor is empty", "tensors", i);
-    if (shape.layout > Layout::kRows || shape.reserved != 0) {
+    if (shape.layout > Layout::kRows) {
       return refuse("a tensor has an unknown layout", "tensors.layout", i,
                     static_cast<uint32_t>(shape.layout), static_cast<uint32_t>(Layout::kRows));
     }

@@ -8,7 +8,7 @@
 namespace arenite {
 
 // Ids are part of the file format.
-enum class TensorType : uint8_t { kF32, kF16, kBF16, kInt8, kInt4 };
+enum class TensorType : uint32_t { kF32, kF16, kBF16, kInt8, kInt4 };
 inline constexpr uint32_t kTensorTypes = 5;
 
 // Whether this version computes with it. Any number may be asked about.

@@ -43,12 +43,11 @@ TEST(Records, OfProgramsAreThoseOfTheSchema) {
   EXPECT_EQ(slot.first_op, 3u);
   EXPECT_EQ(slot.last_op, 4u);
   EXPECT_EQ(slot.per_output, 1u);
-  const TensorShape tensor = as<TensorShape>(Tensor(1, 2, 3, 1, 4));
+  const TensorShape tensor = as<TensorShape>(Tensor(1, 2, 3, 1));
   EXPECT_EQ(tensor.outputs, 1u);
   EXPECT_EQ(tensor.inputs, 2u);
   EXPECT_EQ(tensor.type, TensorType::kInt8);
   EXPECT_EQ(tensor.layout, Layout::kRows);
-  EXPECT_EQ(tensor.reserved, 4u);
   const CacheView cache = as<CacheView>(Cache(1, 2, 3, 4));
   EXPECT_EQ(cache.shape.kv_heads, 1u);
   EXPECT_EQ(cache.shape.head_dim, 2u);

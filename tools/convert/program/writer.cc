@@ -58,6 +58,8 @@ SegmentPlan plan_segment(const Program& program, Target target) {
 template <typename Record, typename T>
 auto write_records(fb::FlatBufferBuilder& builder, const std::vector<T>& records) {
   static_assert(sizeof(T) == sizeof(Record) && std::is_trivially_copyable_v<T>);
+  // Bytes between members would be whatever was in memory; floats alone hide that there are none.
+  static_assert(std::has_unique_object_representations_v<T> || std::is_same_v<T, format::OpView>);
   return builder.CreateVectorOfStructs(reinterpret_cast<const Record*>(records.data()),
                                        records.size());
 }

@@ -7,6 +7,7 @@
 
 #include "arenite/target.h"
 #include "arenite/version.h"
+#include "core/message.h"
 
 namespace arenite {
 namespace {
@@ -52,6 +53,21 @@ class Line {
   size_t length_ = 0;
 };
 
+// What a build without messages never says.
+[[maybe_unused]] void add_words(Line& line, const Diagnostic& why) {
+  if (why.reason != nullptr) {
+    line.add(": ");
+    line.add(why.reason);
+  }
+  if (why.field != nullptr) {
+    line.add("; ");
+    line.add(why.field);
+    line.add("[");
+    line.add(uint64_t{why.op_index});
+    line.add("]");
+  }
+}
+
 }  // namespace
 
 // Its one source is the project() line of the top CMakeLists.txt.
@@ -95,20 +111,44 @@ const char* name(Target target) {
   return "unknown";
 }
 
+void clear(Diagnostic* why) {
+  if (why != nullptr) *why = {};
+}
+
+#if defined(ARENITE_NO_MESSAGES)
+void fill(Diagnostic* why, uint32_t index, uint64_t found, uint64_t expected) {
+  if (why == nullptr) return;
+  *why = {};
+  why->op_index = index;
+  why->found = found;
+  why->expected = expected;
+}
+
+void fill(Diagnostic* why, uint32_t index, uint32_t found, uint32_t expected) {
+  fill(why, index, uint64_t{found}, uint64_t{expected});
+}
+#else
+void fill(Diagnostic* why, uint32_t index, uint64_t found, uint64_t expected, const char* reason,
+          const char* field) {
+  if (why == nullptr) return;
+  *why = {};
+  why->reason = reason;
+  why->field = field;
+  why->op_index = index;
+  why->found = found;
+  why->expected = expected;
+}
+
+void fill(Diagnostic* why, uint32_t index, uint32_t found, uint32_t expected, const char* reason,
+          const char* field) {
+  fill(why, index, uint64_t{found}, uint64_t{expected}, reason, field);
+}
+#endif
+
 size_t describe(Status status, const Diagnostic& why, std::span<char> out) {
   Line line(out);
   line.add(name(status));
-  if (why.reason != nullptr) {
-    line.add(": ");
-    line.add(why.reason);
-  }
-  if (why.field != nullptr) {
-    line.add("; ");
-    line.add(why.field);
-    line.add("[");
-    line.add(uint64_t{why.op_index});
-    line.add("]");
-  }
+  if constexpr (!std::is_empty_v<Message>) add_words(line, why);
   if (why.found != why.expected) {
     line.add("; found ");
     line.add(why.found);

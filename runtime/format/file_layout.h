@@ -13,7 +13,7 @@ inline constexpr uint32_t kFormatVersion = 7;
 inline constexpr char kFileIdentifier[] = "ARNT";     // at byte 4, where FlatBuffers puts it
 inline constexpr uint32_t kFooterMagic = 0x454E5241;  // "ARNE"
 // Segments and tensors begin at multiples of this; their places are stored as counts of it.
-inline constexpr uint64_t kSegmentUnit = 64;
+inline constexpr uint32_t kSegmentUnit = 64;
 
 // The last bytes of every file, little-endian. Magic and version keep their place in all versions.
 struct Footer {

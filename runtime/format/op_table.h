@@ -71,8 +71,8 @@ struct ActivationOp {
 struct SelectOp {
   enum Number : uint8_t { kKind };
 };
-inline constexpr uint32_t kOpNumbers = 6;
-inline constexpr uint32_t kOpReals = 2;
+inline constexpr uint32_t kOpNumbers = 5;
+inline constexpr uint32_t kOpReals = 1;
 
 // A number that names nothing: no tensor, no token.
 inline constexpr uint32_t kAbsent = UINT32_MAX;
@@ -124,25 +124,26 @@ enum class Scratch : uint8_t { kNone, kScores };
 inline constexpr bool kOptional = true;
 
 struct OperandRow {
-  Message field = "";  // for messages; what follows the dot is the operand's name
+  [[no_unique_address]] Message field =
+      "";  // for messages; what follows the dot is the operand's name
   Access access = Access::kNone;
   bool optional = false;
 };
 
 struct NumberRow {
-  Message field = "";
+  [[no_unique_address]] Message field = "";
   NumberType type = NumberType::kNone;
   bool optional = false;
 };
 
 struct RealRow {
-  Message field = "";
+  [[no_unique_address]] Message field = "";
   RealType type = RealType::kNone;
 };
 
 struct OpRow {
   OpKind kind;
-  Message name = "";
+  [[no_unique_address]] Message name = "";
   Need need;  // of the op; or of the first of its functions, the others following it
   uint8_t functions = 1;
   Rows rows = Rows::kSame;
@@ -156,72 +157,72 @@ inline constexpr OpRow kOps[kOpKinds] = {
     {.kind = OpKind::kLinear,
      .name = "linear",
      .need = Need::kLinear,
-     .operands = {{"linear.input", Access::kRead}, {}, {}, {"linear.output", Access::kWrite}},
-     .numbers = {{"linear.tensor", NumberType::kMatrix}}},
+     .operands = {{"ops.input", Access::kRead}, {}, {}, {"ops.output", Access::kWrite}},
+     .numbers = {{"ops.tensor", NumberType::kMatrix}}},
     {.kind = OpKind::kAttention,
      .name = "attention",
      .need = Need::kAttention,
      .rows = Rows::kOfTokens,
      .scratch = Scratch::kScores,
-     .operands = {{"attention.query", Access::kRead, kOptional},
-                  {"attention.key", Access::kRead, kOptional},
-                  {"attention.value", Access::kRead},
-                  {"attention.output", Access::kWrite}},
-     .numbers = {{"attention.heads", NumberType::kCount},
-                 {"attention.cache", NumberType::kCache},
-                 {"attention.mask", NumberType::kMask},
-                 {"attention.slopes", NumberType::kVector, kOptional}}},
+     .operands = {{"ops.query", Access::kRead, kOptional},
+                  {"ops.key", Access::kRead, kOptional},
+                  {"ops.value", Access::kRead},
+                  {"ops.output", Access::kWrite}},
+     .numbers = {{"ops.heads", NumberType::kCount},
+                 {"ops.cache", NumberType::kCache},
+                 {"ops.mask", NumberType::kMask},
+                 {"ops.slopes", NumberType::kVector, kOptional}}},
     {.kind = OpKind::kEmbedding,
      .name = "embedding",
      .need = Need::kEmbedding,
      .rows = Rows::kOfTokens,
-     .operands = {{}, {}, {}, {"embedding.output", Access::kWrite}},
-     .numbers = {{"embedding.tokens", NumberType::kTable, kOptional},
-                 {"embedding.positions", NumberType::kRows, kOptional},
-                 {"embedding.types", NumberType::kRows, kOptional},
-                 {"embedding.position_offset", NumberType::kCount},
-                 {"embedding.padding_id", NumberType::kCount, kOptional}},
-     .reals = {{"embedding.scale", RealType::kFinite}}},
+     .operands = {{}, {}, {}, {"ops.output", Access::kWrite}},
+     .numbers = {{"ops.tokens", NumberType::kTable, kOptional},
+                 {"ops.positions", NumberType::kRows, kOptional},
+                 {"ops.types", NumberType::kRows, kOptional},
+                 {"ops.position_offset", NumberType::kCount},
+                 {"ops.padding_id", NumberType::kCount, kOptional}},
+     .reals = {{"ops.scale", RealType::kFinite}}},
     {.kind = OpKind::kNorm,
      .name = "norm",
      .need = Need::kLayerNorm,
      .functions = std::size(kNormNames),
-     .operands = {{"norm.input", Access::kRead}, {}, {}, {"norm.output", Access::kUpdate}},
-     .numbers = {{"norm.norm", NumberType::kChoice},
-                 {"norm.groups", NumberType::kCount},
-                 {"norm.gain", NumberType::kVector, kOptional},
-                 {"norm.bias", NumberType::kVector, kOptional}},
-     .reals = {{"norm.epsilon", RealType::kPositive}}},
+     .operands = {{"ops.input", Access::kRead}, {}, {}, {"ops.output", Access::kUpdate}},
+     .numbers = {{"ops.norm", NumberType::kChoice},
+                 {"ops.groups", NumberType::kCount},
+                 {"ops.gain", NumberType::kVector, kOptional},
+                 {"ops.bias", NumberType::kVector, kOptional}},
+     .reals = {{"ops.epsilon", RealType::kPositive}}},
     {.kind = OpKind::kRope,
      .name = "rope",
      .need = Need::kRope,
      .rows = Rows::kOfTokens,
-     .operands = {{"rope.input", Access::kRead}, {}, {}, {"rope.output", Access::kUpdate}},
-     .numbers = {{"rope.heads", NumberType::kCount}, {"rope.angles", NumberType::kRows}}},
+     .operands = {{"ops.input", Access::kRead}, {}, {}, {"ops.output", Access::kUpdate}},
+     .numbers = {{"ops.heads", NumberType::kCount}, {"ops.angles", NumberType::kRows}}},
     {.kind = OpKind::kActivation,
      .name = "activation",
      .need = Need::kRelu,
      .functions = std::size(kActivationNames),
-     .operands = {{"activation.input", Access::kRead},
-                  {"activation.factor", Access::kRead, kOptional},
+     .operands = {{"ops.input", Access::kRead},
+                  {"ops.factor", Access::kRead, kOptional},
                   {},
-                  {"activation.output", Access::kUpdate}},
-     .numbers = {{"activation.function", NumberType::kChoice}},
-     .reals = {{"activation.parameter", RealType::kFinite}}},
+                  {"ops.output", Access::kUpdate}},
+     .numbers = {{"ops.function", NumberType::kChoice}},
+     .reals = {{"ops.parameter", RealType::kFinite}}},
     {.kind = OpKind::kAdd,
      .name = "add",
      .need = Need::kAdd,
-     .operands = {{"add.input", Access::kRead},
-                  {"add.other", Access::kRead},
+     .operands = {{"ops.input", Access::kRead},
+                  {"ops.other", Access::kRead},
                   {},
-                  {"add.output", Access::kUpdate}}},
+                  {"ops.output", Access::kUpdate}}},
     {.kind = OpKind::kSelect,
      .name = "select",
      .need = Need::kSelectAsAsked,
      .functions = std::size(kSelectNames),
      .rows = Rows::kSelected,
-     .operands = {{"select.input", Access::kRead}, {}, {}, {"select.output", Access::kWrite}},
-     .numbers = {{"select.rows", NumberType::kChoice}}},
+     .operands = {{"ops.input", Access::kRead}, {}, {}, {"ops.output", Access::kWrite}},
+     .numbers = {{"ops.rows", NumberType::kChoice}}},
 };
 
 constexpr bool known(OpKind kind) { return static_cast<uint32_t>(kind) < kOpKinds; }

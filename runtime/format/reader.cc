@@ -33,6 +33,7 @@ const char* text(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::Stri
 ModelReader::ModelReader(std::span<const std::byte> file)
     : file_(file.data()),
       model_(GetModel(file.data())),
+      signature_(plain<SignatureView>(model_->signature())),
       slots_{plain<SlotView>(model_->slots()), model_->slots()->size()},
       ops_{plain<OpView>(model_->ops()), model_->ops()->size()},
       tensors_{plain<TensorShape>(model_->tensors()), model_->tensors()->size()},
@@ -43,8 +44,6 @@ ModelReader::ModelReader(std::span<const std::byte> file)
 const char* ModelReader::producer() const { return model_->producer()->c_str(); }
 const char* ModelReader::name() const { return model_->name()->c_str(); }
 const char* ModelReader::architecture() const { return model_->architecture()->c_str(); }
-uint32_t ModelReader::positions_max() const { return model_->positions_max(); }
-uint32_t ModelReader::vocab_size() const { return model_->vocab_size(); }
 
 uint32_t ModelReader::token_types() const {
   uint32_t types = 0;
@@ -68,8 +67,6 @@ bool ModelReader::pooled() const {
 
 uint32_t ModelReader::labels() const { return model_->labels()->size(); }
 const char* ModelReader::label(uint32_t index) const { return text(model_->labels(), index); }
-uint32_t ModelReader::input_slot() const { return model_->input_slot(); }
-uint32_t ModelReader::output_slot() const { return model_->output_slot(); }
 
 const char* ModelReader::op_name(uint32_t index) const { return text(model_->op_names(), index); }
 

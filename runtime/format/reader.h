@@ -27,6 +27,14 @@ struct SlotView {
   uint32_t per_output = 0;  // 1: a row for each one that the call gives out, not for each token
 };
 
+// How the program is called.
+struct SignatureView {
+  uint32_t positions_max = 0;  // 0: any
+  uint32_t vocab_size = 0;     // 0: the input is features
+  uint32_t input_slot = 0;     // where features go; of no meaning for tokens
+  uint32_t output_slot = 0;
+};
+
 enum class Layout : uint32_t { kGemm, kRows };
 
 struct TensorShape {
@@ -100,14 +108,14 @@ class ModelReader {
   const char* producer() const;
   const char* name() const;
   const char* architecture() const;
-  uint32_t positions_max() const;
-  uint32_t vocab_size() const;   // 0: the input is features
+  uint32_t positions_max() const { return signature_->positions_max; }
+  uint32_t vocab_size() const { return signature_->vocab_size; }
   uint32_t token_types() const;  // 0: the model knows none
   bool pooled() const;           // selections give one row for each sequence
   uint32_t labels() const;       // 0, or one for each column that the model gives out
   const char* label(uint32_t index) const;
-  uint32_t input_slot() const;
-  uint32_t output_slot() const;
+  uint32_t input_slot() const { return signature_->input_slot; }
+  uint32_t output_slot() const { return signature_->output_slot; }
 
   uint32_t slots() const { return slots_.count; }
   const SlotView& slot(uint32_t index) const { return slots_[index]; }
@@ -158,6 +166,7 @@ class ModelReader {
   const std::byte* file_;
   const Model* model_;
   // What every step reads.
+  const SignatureView* signature_;
   List<SlotView> slots_;
   List<OpView> ops_;
   List<TensorShape> tensors_;

@@ -27,41 +27,39 @@ bool is_well_formed(std::span<const std::byte> metadata) {
   return verifier.VerifyBuffer<Model>(nullptr);
 }
 
-Status verify_footer(std::span<const std::byte> file, const Refusal& refuse, Footer& footer) {
-  const auto bad = [&](Message reason, Message field, uint64_t found, uint64_t expected) {
-    (void)refuse(reason, field, 0, found, expected);
-    return Status::kBadModel;
-  };
+Status verify_footer(std::span<const std::byte> file, Diagnostic* why, Footer& footer) {
+  constexpr Status kBad = Status::kBadModel;
   constexpr size_t kIdentifierEnd = 8;
   if (file.size() < kIdentifierEnd + sizeof(Footer)) {
-    return bad("the file is too short for a model", "file", file.size(),
-               kIdentifierEnd + sizeof(Footer));
+    return refuse(why, kBad, "the file is too short for a model", "file", 0, file.size(),
+                  kIdentifierEnd + sizeof(Footer));
   }
   if (std::memcmp(file.data() + 4, kFileIdentifier, 4) != 0) {
-    return bad("this is not an Arenite model file", "identifier", 0, 0);
+    return refuse(why, kBad, "this is not an Arenite model file", "identifier", 0, 0, 0);
   }
   std::memcpy(&footer, file.data() + file.size() - sizeof(Footer), sizeof(Footer));
   if (footer.magic != kFooterMagic) {
-    return bad("the file does not end as a model does: it is truncated or has bytes appended",
-               "footer.magic", footer.magic, kFooterMagic);
+    return refuse(why, kBad, "the file is truncated, or has bytes appended", "footer.magic", 0,
+                  footer.magic, kFooterMagic);
   }
   if (footer.format_version != kFormatVersion) {
-    (void)refuse("the model is of another format version: convert it again", "footer.version", 0,
-                 footer.format_version, kFormatVersion);
-    return Status::kVersionMismatch;
+    return refuse(why, Status::kVersionMismatch,
+                  "the model is of another format version: convert it again", "footer.version", 0,
+                  footer.format_version, kFormatVersion);
   }
   if (footer.file_bytes != file.size()) {
-    return bad("the file is not as long as it says", "footer.file_bytes", footer.file_bytes,
-               file.size());
+    return refuse(why, kBad, "the file is not as long as it says", "footer.file_bytes", 0,
+                  footer.file_bytes, file.size());
   }
   if (footer.metadata_bytes < kIdentifierEnd ||
       footer.metadata_bytes > file.size() - sizeof(Footer) ||
       footer.metadata_bytes > kMetadataBytesMax) {
-    return bad("the metadata does not fit the file", "footer.metadata_bytes", footer.metadata_bytes,
-               file.size() - sizeof(Footer));
+    return refuse(why, kBad, "the metadata does not fit the file", "footer.metadata_bytes", 0,
+                  footer.metadata_bytes, file.size() - sizeof(Footer));
   }
   if (footer.reserved != 0) {
-    return bad("a reserved field is not zero", "footer.reserved", footer.reserved, 0);
+    return refuse(why, kBad, "a reserved field is not zero", "footer.reserved", 0, footer.reserved,
+                  0);
   }
   return Status::kOk;
 }
@@ -93,56 +91,35 @@ bool verify_counts(const ModelReader& model, const Refusal& refuse) {
 
 }  // namespace
 
-bool Refusal::operator()(Message reason, Message field, uint32_t index) const {
-  return wide(reason, field, index, 0, 0);
-}
-
-bool Refusal::narrow(Message reason, Message field, uint32_t index, uint32_t found,
-                     uint32_t expected) const {
-  return wide(reason, field, index, found, expected);
-}
-
-bool Refusal::wide(Message reason, Message field, uint32_t index, uint64_t found,
-                   uint64_t expected) const {
-  why_ = Diagnostic{};
-  why_.reason = reason;
-  why_.field = field;
-  why_.op_index = index;
-  why_.found = found;
-  why_.expected = expected;
-  return false;
-}
-
-Status verify(std::span<const std::byte> file, Diagnostic& why, Checksums checksums) {
-  const Refusal refuse(why);
+Status verify(std::span<const std::byte> file, Diagnostic* why, Checksums checksums) {
   Footer footer;
-  const Status status = verify_footer(file, refuse, footer);
+  const Status status = verify_footer(file, why, footer);
   if (status != Status::kOk) return status;
 
   const std::span<const std::byte> metadata =
       file.first(static_cast<size_t>(footer.metadata_bytes));
   const uint32_t crc = crc32c(metadata);
   if (crc != footer.metadata_crc32c) {
-    (void)refuse("the metadata is damaged: its CRC-32C differs", "footer.metadata_crc32c", 0, crc,
-                 footer.metadata_crc32c);
-    return Status::kBadModel;
+    return refuse(why, Status::kBadModel, "the metadata is damaged: its CRC-32C differs",
+                  "footer.metadata_crc32c", 0, crc, footer.metadata_crc32c);
   }
   if (!is_well_formed(metadata)) {
-    (void)refuse("the metadata is not a well-formed FlatBuffer", "metadata");
-    return Status::kBadModel;
+    return refuse(why, Status::kBadModel, "the metadata is not a well-formed FlatBuffer",
+                  "metadata");
   }
   const ModelReader model(file);
+  const Refusal refuse(why);
   if (!verify_counts(model, refuse)) return Status::kBadModel;
   if (!verify_needs(file, refuse)) return Status::kUnsupported;
   const bool sound =
       verify_masks(model, refuse) && verify_tensors(model, refuse) && verify_slots(model, refuse) &&
       verify_flow(model, refuse) && verify_ops(model, refuse) &&
-      verify_packed(model, file, footer.metadata_bytes, refuse) && verify_tokenizer(file, refuse);
+      verify_packed(model, file, metadata.size(), refuse) && verify_tokenizer(file, refuse);
   if (!sound) return Status::kBadModel;
   return checksums == Checksums::kSkip ? Status::kOk : verify_weights(file, why);
 }
 
-Status verify_weights(std::span<const std::byte> file, Diagnostic& why) {
+Status verify_weights(std::span<const std::byte> file, Diagnostic* why) {
   const bool whole = verify_segment_checksums(ModelReader(file), file, Refusal(why));
   return whole ? Status::kOk : Status::kBadModel;
 }

@@ -16,11 +16,11 @@ namespace arenite::format {
 // stack, and time linear in the file plus a bounded term. Fails with kBadModel, kVersionMismatch,
 // or kUnsupported if the model needs what the build left out, and says why.
 // REQUIRES: file.data() is a multiple of kModelAlignment.
-Status verify(std::span<const std::byte> file, Diagnostic& why,
+Status verify(std::span<const std::byte> file, Diagnostic* why,
               Checksums checksums = Checksums::kVerify);
 
 // The checksums of the packed weights of a file that was verified with kSkip.
-Status verify_weights(std::span<const std::byte> file, Diagnostic& why);
+Status verify_weights(std::span<const std::byte> file, Diagnostic* why);
 
 // The arena formula that a program implies for a target: what the file must store.
 // Returns false if a size overflows.

@@ -92,8 +92,8 @@ bool verify_record(const ModelReader& model, uint32_t index, uint32_t begin,
                    const Refusal& refuse) {
   const MaskRecord& mask = model.mask_record(index);
   if (mask.kind > static_cast<uint32_t>(MaskKind::kTiles)) {
-    return refuse("a mask is of a kind that this version does not know", "masks.kind", index,
-                  mask.kind, static_cast<uint32_t>(MaskKind::kTiles));
+    return refuse("a mask is of an unknown kind", "masks.kind", index, mask.kind,
+                  static_cast<uint32_t>(MaskKind::kTiles));
   }
   const MaskKind kind = static_cast<MaskKind>(mask.kind);
   const bool is_band = kind == MaskKind::kBand;

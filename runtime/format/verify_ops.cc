@@ -166,8 +166,8 @@ bool verify_padding(const OpCheck& check) {
   if (!check.has(EmbeddingOp::kTokens) || !check.has(EmbeddingOp::kPositions) ||
       check.op.numbers[EmbeddingOp::kPositionOffset] == 0 ||
       padding_id >= check.model.vocab_size()) {
-    return check.refuse("a padding id needs tokens, positions and a row of its own", field,
-                        check.index, padding_id, check.model.vocab_size());
+    return check.refuse("a padding id needs tokens, positions and its own row", field, check.index,
+                        padding_id, check.model.vocab_size());
   }
   return !check.causal ||
          check.refuse("a causal model has no padding id", field, check.index, padding_id, kAbsent);
@@ -216,7 +216,7 @@ bool verify_rope(const OpCheck& check) {
   const uint32_t rotary_dim = check.tensor(RopeOp::kAngles).inputs;
   const uint32_t head_dim = width / check.op.numbers[RopeOp::kHeads];
   if (rotary_dim % 2 != 0 || rotary_dim > head_dim) {
-    return check.refuse("a rotation turns more dimensions than a head has, or an odd number",
+    return check.refuse("a rotation turns an odd number of dimensions, or too many",
                         check.number_field(RopeOp::kAngles), check.index, rotary_dim, head_dim);
   }
   return check.positions(RopeOp::kAngles, 0, rotary_dim);
@@ -275,7 +275,7 @@ bool verify_shapes(const OpCheck& check) {
       if constexpr (linked(OpKind::kSelect)) return verify_select(check);
       break;
   }
-  return check.refuse("an op is of a kind that is not known", "ops.kind", check.index);
+  return check.refuse("an op is of an unknown kind", "ops.kind", check.index);
 }
 
 // Ops use caches in their order. Where nothing is kept from call to call, an op may also take one
@@ -314,8 +314,8 @@ bool verify_ops(const ModelReader& model, const Refusal& refuse) {
   }
   const uint32_t columns = model.slot(model.output_slot()).width;
   if (model.labels() != 0 && model.labels() != columns) {
-    return refuse("there is not one label for each column that the model gives out", "labels", 0,
-                  model.labels(), columns);
+    return refuse("there is not one label for each output column", "labels", 0, model.labels(),
+                  columns);
   }
   return true;
 }

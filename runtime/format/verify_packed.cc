@@ -21,8 +21,8 @@ bool all_zero(std::span<const std::byte> bytes) {
 bool verify_target(const PackedView& packed, uint32_t index, uint32_t targets_seen,
                    const Refusal& refuse) {
   if (packed.target >= kTargets) {
-    return refuse("weights are packed for a target that this version does not know",
-                  "packed.target", index, packed.target, kTargets - 1);
+    return refuse("weights are packed for an unknown target", "packed.target", index, packed.target,
+                  kTargets - 1);
   }
   const Target target = static_cast<Target>(packed.target);
   if ((targets_seen & bit(target)) != 0) {
@@ -31,30 +31,33 @@ bool verify_target(const PackedView& packed, uint32_t index, uint32_t targets_se
   return true;
 }
 
-// Bytes [begin, end). REQUIRES: begin <= end <= file.size().
-std::span<const std::byte> part(std::span<const std::byte> file, uint64_t begin, uint64_t end) {
-  return file.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+// REQUIRES: the segment lies within the file.
+std::span<const std::byte> bytes_of(std::span<const std::byte> file, const SegmentView& segment) {
+  return file.subspan(static_cast<size_t>(segment.begin()), static_cast<size_t>(segment.bytes()));
 }
 
-// Within what follows byte `begin_min`, and nothing but zeros between the two.
-bool verify_segment(std::span<const std::byte> file, const SegmentView& segment, uint64_t begin_min,
+// Within what follows byte `end`, and nothing but zeros between the two; moves `end` to its end.
+// What is found and expected are counts of kSegmentUnit bytes, as in the file.
+bool verify_segment(std::span<const std::byte> file, const SegmentView& segment, size_t& end,
                     Message field, uint32_t index, const Refusal& refuse) {
-  const uint64_t end_max = file.size() - sizeof(Footer);
-  if (segment.begin() < begin_min || segment.begin() > end_max) {
-    return refuse("a segment is misplaced", field, index, segment.begin(), begin_min);
+  const size_t first = (end + kSegmentUnit - 1) / kSegmentUnit;
+  const size_t last = (file.size() - sizeof(Footer)) / kSegmentUnit;
+  if (segment.offset < first || segment.offset > last) {
+    return refuse("a segment is misplaced", field, index, segment.offset, first);
   }
-  if (segment.bytes() > end_max - segment.begin()) {
-    return refuse("a segment does not fit the file", field, index, segment.bytes(),
-                  end_max - segment.begin());
+  if (segment.length > last - segment.offset) {
+    return refuse("a segment does not fit the file", field, index, segment.length,
+                  last - segment.offset);
   }
-  if (!all_zero(part(file, begin_min, segment.begin()))) {
+  if (!all_zero(file.subspan(end, static_cast<size_t>(segment.begin()) - end))) {
     return refuse("the bytes before a segment are not zero", field, index);
   }
+  end = static_cast<size_t>(segment.end());
   return true;
 }
 
 // What it holds is compared with results and never taken for more than a number.
-bool verify_self_test(const ModelReader& model, std::span<const std::byte> file, uint64_t& end,
+bool verify_self_test(const ModelReader& model, std::span<const std::byte> file, size_t& end,
                       const Refusal& refuse) {
   const SelfTestView test = model.self_test();
   if (test.segment.length == 0) {
@@ -63,7 +66,7 @@ bool verify_self_test(const ModelReader& model, std::span<const std::byte> file,
   }
   const uint32_t tokens_max = model.positions_max() != 0 ? model.positions_max() : UINT32_MAX;
   if (test.tokens == 0 || test.tokens > tokens_max) {
-    return refuse("the self-test is longer than the context, or empty", "self_test.tokens", 0,
+    return refuse("the self-test is empty, or longer than the context", "self_test.tokens", 0,
                   test.tokens, tokens_max);
   }
   const uint64_t bytes = self_test_layout(model, test.tokens).bytes;
@@ -71,17 +74,14 @@ bool verify_self_test(const ModelReader& model, std::span<const std::byte> file,
     return refuse("the self-test is not as long as its parts", "self_test.segment.length", 0,
                   test.segment.bytes(), bytes);
   }
-  if (!verify_segment(file, test.segment, end, "self_test.segment", 0, refuse)) return false;
-  end = test.segment.end();
-  return true;
+  return verify_segment(file, test.segment, end, "self_test.segment", 0, refuse);
 }
 
 // REQUIRES: a place for each tensor.
 bool verify_tensor_places(const ModelReader& model, uint32_t index, const Refusal& refuse) {
   const PackedView& packed = model.packed(index);
   if (packed.segment.length == 0) {
-    return refuse("a segment has no room for what kernels read ahead", "packed.segment.length",
-                  index, 0, 1);
+    return refuse("a segment has no room to read ahead", "packed.segment.length", index, 0, 1);
   }
   const uint64_t end_max = packed.segment.bytes() - kReadAheadBytes;
   Checked end = 0;
@@ -180,10 +180,9 @@ bool derive_formula(const ModelReader& model, Target target, arenite::ArenaFormu
   return ok;
 }
 
-bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
-                   uint64_t metadata_bytes, const Refusal& refuse) {
-  const uint64_t end_max = file.size() - sizeof(Footer);
-  uint64_t end = metadata_bytes;  // of what is accounted for
+bool verify_packed(const ModelReader& model, std::span<const std::byte> file, size_t metadata_bytes,
+                   const Refusal& refuse) {
+  size_t end = metadata_bytes;  // of what is accounted for
   uint32_t targets_seen = 0;
   const uint32_t targets = model.packed_count();
   if (model.tensor_offsets() != targets * model.tensors()) {
@@ -198,11 +197,10 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file,
       return false;
     }
     targets_seen |= 1u << packed.target;
-    end = packed.segment.end();
   }
   if (!verify_self_test(model, file, end, refuse)) return false;
-  if (!all_zero(part(file, end, end_max))) {
-    return refuse("the bytes before the footer are not zero", "file", 0, end, end_max);
+  if (!all_zero(file.subspan(end, file.size() - sizeof(Footer) - end))) {
+    return refuse("the bytes before the footer are not zero", "file");
   }
   return true;
 }
@@ -211,7 +209,7 @@ bool verify_segment_checksums(const ModelReader& model, std::span<const std::byt
                               const Refusal& refuse) {
   const auto whole = [&](const SegmentView& segment, Message reason, Message field,
                          uint32_t index) {
-    const uint32_t crc = crc32c(part(file, segment.begin(), segment.end()));
+    const uint32_t crc = crc32c(bytes_of(file, segment));
     return crc == segment.crc32c || refuse(reason, field, index, crc, segment.crc32c);
   };
   for (uint32_t i = 0; i < model.packed_count(); ++i) {

@@ -77,8 +77,7 @@ bool verify_uses(const ModelReader& model, uint32_t index, const Refusal& refuse
 bool verify_op_flow(const ModelReader& model, uint32_t index, const Refusal& refuse) {
   const uint32_t kind = static_cast<uint32_t>(model.op(index).kind);
   if (kind >= kOpKinds) {
-    return refuse("an op is of a kind that this version does not know", "ops.kind", index, kind,
-                  kOpKinds - 1);
+    return refuse("an op is of an unknown kind", "ops.kind", index, kind, kOpKinds - 1);
   }
   for (uint32_t i = 0; i < kOperands; ++i) {
     if (!verify_operand(model, index, i, refuse)) return false;

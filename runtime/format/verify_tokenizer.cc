@@ -15,6 +15,19 @@ namespace {
 constexpr uint32_t kByteValues = 256;
 constexpr uint32_t kLowLine = 0x2581;  // what SentencePiece writes for a space
 
+// That ids are of tokens. Inline, so that the compiler joins the refusals.
+struct Vocabulary {
+  uint32_t size;
+  const Refusal& refuse;
+
+  Vocabulary(const TokenizerView& view, const Refusal& refuse_in)
+      : size(view.vocab_size()), refuse(refuse_in) {}
+
+  [[gnu::always_inline]] bool has(uint32_t token, uint32_t index, Message field) const {
+    return token < size || refuse("a token is not in the vocabulary", field, index, token, size);
+  }
+};
+
 bool verify_choices(const TokenizerView& view, const Refusal& refuse) {
   const struct {
     Message field;
@@ -27,13 +40,13 @@ bool verify_choices(const TokenizerView& view, const Refusal& refuse) {
   };
   for (const auto& choice : choices) {
     if (choice.found >= choice.count) {
-      return refuse("a tokenizer needs what this version does not know", choice.field, 0,
-                    choice.found, choice.count - 1);
+      return refuse("a tokenizer is of an unknown kind", choice.field, 0, choice.found,
+                    choice.count - 1);
     }
   }
   if ((view.flags & ~uint32_t{kTokenizerFlagsAll}) != 0) {
-    return refuse("a tokenizer has a flag that this version does not know", "tokenizer.flags", 0,
-                  view.flags, kTokenizerFlagsAll);
+    return refuse("a tokenizer has an unknown flag", "tokenizer.flags", 0, view.flags,
+                  kTokenizerFlagsAll);
   }
   return true;
 }
@@ -60,30 +73,25 @@ bool verify_bytes(const TokenizerView& view, const Refusal& refuse) {
 }
 
 bool verify_ids(const TokenizerView& view, const Refusal& refuse) {
-  const auto is_id = [&](uint32_t token) { return token < view.vocab_size(); };
-  if (view.bos == kNoToken ? view.has(kAddBos) : !is_id(view.bos)) {
-    return refuse("the begin token is not in the vocabulary", "tokenizer.bos", 0, view.bos,
-                  view.vocab_size());
-  }
-  if (view.unknown_token == kNoToken ? view.unknown == Unknown::kToken
-                                     : !is_id(view.unknown_token)) {
-    return refuse("the unknown token is not in the vocabulary", "tokenizer.unknown_token", 0,
-                  view.unknown_token, view.vocab_size());
+  const Vocabulary vocabulary(view, refuse);
+  const bool lacks_bos = view.bos == kNoToken && !view.has(kAddBos);
+  const bool lacks_unknown = view.unknown_token == kNoToken && view.unknown != Unknown::kToken;
+  if (!lacks_bos && !vocabulary.has(view.bos, 0, "tokenizer.bos")) return false;
+  if (!lacks_unknown && !vocabulary.has(view.unknown_token, 0, "tokenizer.unknown_token")) {
+    return false;
   }
   if (view.ends.size() > kEndsMax || (view.ends.empty() && view.has(kAddEnd))) {
     return refuse("there are no end tokens, or too many", "tokenizer.ends", 0, view.ends.size(),
                   kEndsMax);
   }
   for (uint32_t i = 0; i < view.ends.size(); ++i) {
-    if (!is_id(view.ends[i])) {
-      return refuse("an end token is not in the vocabulary", "tokenizer.ends", i, view.ends[i],
-                    view.vocab_size());
-    }
+    if (!vocabulary.has(view.ends[i], i, "tokenizer.ends")) return false;
   }
   return true;
 }
 
 bool verify_byte_tokens(const TokenizerView& view, const Refusal& refuse) {
+  const Vocabulary vocabulary(view, refuse);
   const bool absent = view.byte_tokens.empty() && view.kind != TokenizerKind::kBytePairs;
   if (!absent && view.byte_tokens.size() != kByteValues) {
     return refuse("a token is needed for each of the 256 bytes", "tokenizer.byte_tokens", 0,
@@ -92,13 +100,10 @@ bool verify_byte_tokens(const TokenizerView& view, const Refusal& refuse) {
   for (uint32_t i = 0; i < view.byte_tokens.size(); ++i) {
     const uint32_t token = view.byte_tokens[i];
     if (token == kNoToken) continue;
-    if (token >= view.vocab_size()) {
-      return refuse("a byte's token is not in the vocabulary", "tokenizer.byte_tokens", i, token,
-                    view.vocab_size());
-    }
+    if (!vocabulary.has(token, i, "tokenizer.byte_tokens")) return false;
     const std::string_view bytes = view.bytes(token);
     if (bytes.size() != 1 || static_cast<uint8_t>(bytes[0]) != i) {
-      return refuse("a byte's token stands for something else", "tokenizer.byte_tokens", i, token);
+      return refuse("a token stands for something else", "tokenizer.byte_tokens", i, token);
     }
   }
   return true;
@@ -111,6 +116,7 @@ bool is_utf8_of(uint32_t code_point, std::string_view bytes) {
 }
 
 bool verify_characters(const TokenizerView& view, const Refusal& refuse) {
+  const Vocabulary vocabulary(view, refuse);
   if (view.characters.size() != view.character_tokens.size()) {
     return refuse("each character has one token", "tokenizer.character_tokens", 0,
                   view.character_tokens.size(), view.characters.size());
@@ -128,34 +134,28 @@ bool verify_characters(const TokenizerView& view, const Refusal& refuse) {
                     code_point, i > 0 ? view.characters[i - 1] : 0);
     }
     const uint32_t token = view.character_tokens[i];
-    if (token >= view.vocab_size()) {
-      return refuse("a character's token is not in the vocabulary", "tokenizer.character_tokens", i,
-                    token, view.vocab_size());
-    }
+    if (!vocabulary.has(token, i, "tokenizer.character_tokens")) return false;
     const bool is_space = code_point == kLowLine && view.bytes(token) == " ";
     if (!is_space && !is_utf8_of(code_point, view.bytes(token))) {
-      return refuse("a character's token stands for something else", "tokenizer.character_tokens",
-                    i, token);
+      return refuse("a token stands for something else", "tokenizer.character_tokens", i, token);
     }
   }
   return true;
 }
 
-bool verify_merge(const TokenizerView& view, uint32_t left, uint32_t row, const Refusal& refuse) {
+bool verify_merge(const TokenizerView& view, const Vocabulary& vocabulary, uint32_t left,
+                  uint32_t row, const Refusal& refuse) {
   const uint32_t right = view.merge_rights[row];
   const uint32_t token = view.merge_tokens[row];
-  if (right >= view.vocab_size() ||
-      (row > view.merge_begin[left] && right <= view.merge_rights[row - 1])) {
-    return refuse("merges are not in order, or name no token", "tokenizer.merge_rights", row, right,
-                  view.vocab_size());
+  if (!vocabulary.has(right, row, "tokenizer.merge_rights")) return false;
+  if (row > view.merge_begin[left] && right <= view.merge_rights[row - 1]) {
+    return refuse("merges are not in order", "tokenizer.merge_rights", row, right,
+                  view.merge_rights[row - 1]);
   }
   if (view.merge_ranks[row] == kNoRank) {
     return refuse("a merge has no rank", "tokenizer.merge_ranks", row);
   }
-  if (token >= view.vocab_size()) {
-    return refuse("a merge gives a token that is not in the vocabulary", "tokenizer.merge_tokens",
-                  row, token, view.vocab_size());
-  }
+  if (!vocabulary.has(token, row, "tokenizer.merge_tokens")) return false;
   const std::string_view head = view.bytes(left);
   const std::string_view tail = view.bytes(right);
   const std::string_view whole = view.bytes(token);
@@ -169,6 +169,7 @@ bool verify_merge(const TokenizerView& view, uint32_t left, uint32_t row, const 
 }
 
 bool verify_merges(const TokenizerView& view, const Refusal& refuse) {
+  const Vocabulary vocabulary(view, refuse);
   const size_t merges = view.merge_rights.size();
   if (merges > kMergesMax || view.merge_ranks.size() != merges ||
       view.merge_tokens.size() != merges) {
@@ -191,20 +192,18 @@ bool verify_merges(const TokenizerView& view, const Refusal& refuse) {
                     view.merge_begin[left + 1], view.merge_begin[left]);
     }
     for (uint32_t row = view.merge_begin[left]; row < view.merge_begin[left + 1]; ++row) {
-      if (!verify_merge(view, left, row, refuse)) return false;
+      if (!verify_merge(view, vocabulary, left, row, refuse)) return false;
     }
   }
   return true;
 }
 
 bool verify_whole_tokens(const TokenizerView& view, const Refusal& refuse) {
+  const Vocabulary vocabulary(view, refuse);
   std::string_view previous;
   for (uint32_t i = 0; i < view.whole_tokens.size(); ++i) {
     const uint32_t token = view.whole_tokens[i];
-    if (token >= view.vocab_size()) {
-      return refuse("a whole token is not in the vocabulary", "tokenizer.whole_tokens", i, token,
-                    view.vocab_size());
-    }
+    if (!vocabulary.has(token, i, "tokenizer.whole_tokens")) return false;
     if (view.bytes(token) <= previous) {  // so that the first one is not empty
       return refuse("whole tokens are not in the order of their bytes", "tokenizer.whole_tokens", i,
                     token);
@@ -215,6 +214,7 @@ bool verify_whole_tokens(const TokenizerView& view, const Refusal& refuse) {
 }
 
 bool verify_specials(const TokenizerView& view, const Refusal& refuse) {
+  const Vocabulary vocabulary(view, refuse);
   const size_t count = view.specials.size();
   if (count > kSpecialsMax || view.special_flags.size() != count ||
       view.special_order.size() != count) {
@@ -223,17 +223,18 @@ bool verify_specials(const TokenizerView& view, const Refusal& refuse) {
   }
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t token = view.specials[i];
-    if (token >= view.vocab_size() || (i > 0 && token <= view.specials[i - 1])) {
-      return refuse("special tokens are not in order, or not in the vocabulary",
-                    "tokenizer.specials", i, token, view.vocab_size());
+    if (!vocabulary.has(token, i, "tokenizer.specials")) return false;
+    if (i > 0 && token <= view.specials[i - 1]) {
+      return refuse("special tokens are not in order", "tokenizer.specials", i, token,
+                    view.specials[i - 1]);
     }
     if (view.bytes(token).empty() || view.bytes(token).size() > kSpecialBytesMax) {
-      return refuse("a special token has no name, or too long a one", "tokenizer.specials", i,
+      return refuse("a special token's name is empty or too long", "tokenizer.specials", i,
                     view.bytes(token).size(), kSpecialBytesMax);
     }
     if ((view.special_flags[i] & ~uint32_t{kSpecialFlagsAll}) != 0) {
-      return refuse("a special token has a flag that this version does not know",
-                    "tokenizer.special_flags", i, view.special_flags[i], kSpecialFlagsAll);
+      return refuse("a special token has an unknown flag", "tokenizer.special_flags", i,
+                    view.special_flags[i], kSpecialFlagsAll);
     }
   }
   std::string_view previous;
@@ -253,7 +254,7 @@ bool verify_kind(const TokenizerView& view, const Refusal& refuse) {
   const bool is_cut =
       view.kind == TokenizerKind::kBytePairs || view.kind == TokenizerKind::kSentencePieces;
   if (!is_cut && view.pattern != Pattern::kNone) {
-    return refuse("a text of characters or words is not cut by a pattern", "tokenizer.pattern", 0,
+    return refuse("characters and words are not cut by a pattern", "tokenizer.pattern", 0,
                   static_cast<uint32_t>(view.pattern), 0);
   }
   const bool has_words = view.kind == TokenizerKind::kWordPiece;
@@ -262,19 +263,18 @@ bool verify_kind(const TokenizerView& view, const Refusal& refuse) {
                   static_cast<uint32_t>(view.prefix), 0);
   }
   if (has_words && !(view.byte_tokens.empty() && view.characters.empty())) {
-    return refuse("words are looked up, yet bytes or characters have tokens",
-                  "tokenizer.characters", 0, view.characters.size(), 0);
+    return refuse("words need no tokens for bytes or characters", "tokenizer.characters", 0,
+                  view.characters.size(), 0);
   }
   if (has_words ? view.word_characters_max == 0 || view.word_characters_max > kWordCharactersMax
                 : view.word_characters_max != 0) {
-    return refuse("the longest word has no sensible size, or there are no words",
-                  "tokenizer.word_characters_max", 0, view.word_characters_max,
-                  has_words ? kWordCharactersMax : 0);
+    return refuse("the longest word has no sensible size", "tokenizer.word_characters_max", 0,
+                  view.word_characters_max, has_words ? kWordCharactersMax : 0);
   }
   if (view.pair_separators > kPairSeparatorsMax ||
       (view.pair_separators > 0 && view.ends.empty())) {
-    return refuse("a pair has too many separators, or no end token to be one",
-                  "tokenizer.pair_separators", 0, view.pair_separators, kPairSeparatorsMax);
+    return refuse("a pair has too many separators, or no end token", "tokenizer.pair_separators", 0,
+                  view.pair_separators, kPairSeparatorsMax);
   }
   return true;
 }
@@ -284,11 +284,11 @@ bool verify_kind(const TokenizerView& view, const Refusal& refuse) {
 bool verify_tokenizer(std::span<const std::byte> file, const Refusal& refuse) {
   if (!has_tokenizer(file)) return true;
   if constexpr (!kTokenizersLinked) {  // verify_needs refused all kinds that there are
-    return refuse("a tokenizer needs what this version does not know", "tokenizer.kind");
+    return refuse("a tokenizer is of an unknown kind", "tokenizer.kind");
   }
   if (tokenizer_lists(file) != kTokenizerLists) {
-    return refuse("a tokenizer has other lists than this version knows", "tokenizer.lists", 0,
-                  tokenizer_lists(file), kTokenizerLists);
+    return refuse("a tokenizer has unknown lists", "tokenizer.lists", 0, tokenizer_lists(file),
+                  kTokenizerLists);
   }
   const TokenizerView view = tokenizer_view(file);
   if (!verify_choices(view, refuse)) return false;

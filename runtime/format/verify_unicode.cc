@@ -54,7 +54,7 @@ bool verify_fold(const TokenizerView& view, uint32_t index, const Refusal& refus
 
 bool verify_folds(const TokenizerView& view, const Refusal& refuse) {
   if (view.fold_to.size() != view.fold_from.size() || view.fold_from.size() > kFoldsMax) {
-    return refuse("folded characters become one thing each", "tokenizer.fold_to", 0,
+    return refuse("each folded character becomes one thing", "tokenizer.fold_to", 0,
                   view.fold_to.size(), view.fold_from.size());
   }
   if (view.kind != TokenizerKind::kWordPiece && !view.fold_from.empty()) {

@@ -80,7 +80,7 @@ struct KernelSet {
   // REQUIRES: supported(type).
   const WeightKernels& of(TensorType type) const {
     assert(static_cast<uint32_t>(type) < kWeightTypes);
-    return weights[static_cast<uint32_t>(type)];
+    return weights[kWeightTypes == 1 ? 0 : static_cast<uint32_t>(type)];
   }
 };
 

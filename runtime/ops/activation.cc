@@ -91,8 +91,9 @@ void apply(const KernelSet& kernels, Activation function, float parameter, uint3
 
 }  // namespace
 
-void activation(const KernelSet& kernels, Activation function, float parameter, ConstMatrix input,
-                ConstMatrix factor, Matrix output, const ParallelFor& parallel) {
+void activation(const KernelSet& kernels, Activation function, float parameter,
+                const ConstMatrix& input, const ConstMatrix& factor, const Matrix& output,
+                const ParallelFor& parallel) {
   const uint32_t chunks = output.columns / kChunk + (output.columns % kChunk != 0 ? 1 : 0);
   // Chunks of all rows are one list, so that a single row is shared by the threads too.
   auto work = [&](uint32_t index) {

@@ -11,7 +11,8 @@ namespace arenite {
 
 // output = f(input) (* factor). All [rows, columns]; factor may have no data. The output may be the
 // columns of the input, and overlaps the factor nowhere. `parameter` is that of core/op_kinds.h.
-void activation(const KernelSet& kernels, Activation function, float parameter, ConstMatrix input,
-                ConstMatrix factor, Matrix output, const ParallelFor& parallel);
+void activation(const KernelSet& kernels, Activation function, float parameter,
+                const ConstMatrix& input, const ConstMatrix& factor, const Matrix& output,
+                const ParallelFor& parallel);
 
 }  // namespace arenite

@@ -6,8 +6,8 @@
 
 namespace arenite {
 
-void add(const KernelSet& kernels, ConstMatrix input, ConstMatrix other, Matrix output,
-         const ParallelFor& parallel) {
+void add(const KernelSet& kernels, const ConstMatrix& input, const ConstMatrix& other,
+         const Matrix& output, const ParallelFor& parallel) {
   auto work = [&](uint32_t row) {
     kernels.add(output.columns * sizeof(float), input.row(row), other.row(row), output.row(row));
   };

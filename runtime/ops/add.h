@@ -9,7 +9,7 @@
 namespace arenite {
 
 // output = input + other. All [rows, columns]; the output may be the columns of either.
-void add(const KernelSet& kernels, ConstMatrix input, ConstMatrix other, Matrix output,
-         const ParallelFor& parallel);
+void add(const KernelSet& kernels, const ConstMatrix& input, const ConstMatrix& other,
+         const Matrix& output, const ParallelFor& parallel);
 
 }  // namespace arenite

@@ -10,7 +10,7 @@
 #include "core/finite.h"
 #include "ops/attention_block.h"
 #include "ops/mask.h"
-#include "ops/tasks.h"
+#include "ops/rows.h"
 
 namespace arenite {
 

@@ -38,7 +38,7 @@ uint32_t position_row(const Embedding& op, const TokenIds& tokens, const RowPlac
 }  // namespace
 
 void embedding(const KernelSet& kernels, const Embedding& op, const TokenIds& tokens,
-               const StepRows& rows, Matrix output, const ParallelFor& parallel) {
+               const StepRows& rows, const Matrix& output, const ParallelFor& parallel) {
   const size_t bytes = output.columns * sizeof(float);
   auto work = [&](uint32_t row) {
     const RowPlace place = place_of_row(rows, row);

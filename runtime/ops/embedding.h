@@ -34,6 +34,6 @@ struct TokenIds {
 // REQUIRES: ids are below the entries of the table, positions and types below those of theirs; with
 // a padding id, the sequences begin with this step.
 void embedding(const KernelSet& kernels, const Embedding& op, const TokenIds& tokens,
-               const StepRows& rows, Matrix output, const ParallelFor& parallel);
+               const StepRows& rows, const Matrix& output, const ParallelFor& parallel);
 
 }  // namespace arenite

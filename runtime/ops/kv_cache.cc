@@ -7,13 +7,13 @@
 namespace arenite {
 
 void KvCache::append(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
-                     ConstMatrix keys, ConstMatrix values) {
+                     const ConstMatrix& keys, const ConstMatrix& values) {
   if (layout_.shape().head_dim != 0) append_keys(kernels, kv_head, position, keys);
   append_values(kv_head, position, values);
 }
 
 void KvCache::append_keys(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
-                          ConstMatrix keys) {
+                          const ConstMatrix& keys) {
   const CacheLayout layout = layout_;  // which the compiler knows that no copy below writes to
   const Packing packing = layout.packing();
   const uint32_t nr = packing.nr;
@@ -30,7 +30,7 @@ void KvCache::append_keys(const KernelSet& kernels, uint32_t kv_head, uint32_t p
   }
 }
 
-void KvCache::append_values(uint32_t kv_head, uint32_t position, ConstMatrix values) {
+void KvCache::append_values(uint32_t kv_head, uint32_t position, const ConstMatrix& values) {
   const CacheLayout layout = layout_;
   const uint32_t nr = layout.nr();
   float* const head_begin = head(kv_head);

@@ -21,8 +21,8 @@ class KvCache {
   // Writes the keys and values of one head for positions [position, position + keys.rows), and a
   // row of zeros in front of each panel or page that begins among them.
   // keys [rows, head_dim] and values [rows, value_dim]; keys are ignored where head_dim is 0.
-  void append(const KernelSet& kernels, uint32_t kv_head, uint32_t position, ConstMatrix keys,
-              ConstMatrix values);
+  void append(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
+              const ConstMatrix& keys, const ConstMatrix& values);
 
   // The panel of keys that begins at `position`. REQUIRES: a multiple of nr.
   const float* keys(uint32_t kv_head, uint32_t position) const {
@@ -47,8 +47,9 @@ class KvCache {
 
  private:
   float* head(uint32_t kv_head) const { return data_ + kv_head * layout_.head_floats(); }
-  void append_keys(const KernelSet& kernels, uint32_t kv_head, uint32_t position, ConstMatrix keys);
-  void append_values(uint32_t kv_head, uint32_t position, ConstMatrix values);
+  void append_keys(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
+                   const ConstMatrix& keys);
+  void append_values(uint32_t kv_head, uint32_t position, const ConstMatrix& values);
 
   float* data_;
   CacheLayout layout_;

@@ -7,7 +7,7 @@
 #include <cassert>
 
 #include "arenite/checked_math.h"
-#include "ops/tasks.h"
+#include "ops/rows.h"
 
 namespace arenite {
 namespace {
@@ -21,8 +21,8 @@ uint32_t at_least_one(size_t number) { return number > 1 ? static_cast<uint32_t>
 
 }  // namespace
 
-void linear(const KernelSet& kernels, ConstMatrix input, const WeightView& weights, Matrix output,
-            const ParallelFor& parallel) {
+void linear(const KernelSet& kernels, const ConstMatrix& input, const WeightView& weights,
+            const Matrix& output, const ParallelFor& parallel) {
   assert(input.rows >= 1 && input.rows == output.rows);
   assert(input.columns >= 1 && output.columns >= 1);
   assert(weights.rows == output.columns && weights.columns == input.columns);

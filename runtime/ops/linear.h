@@ -11,7 +11,7 @@ namespace arenite {
 
 // input [tokens, k], output [tokens, n]; `weights` are [n, k] with a bias [n], packed as the
 // kernels of their type read them. REQUIRES: tokens, n, k >= 1; input and output do not overlap.
-void linear(const KernelSet& kernels, ConstMatrix input, const WeightView& weights, Matrix output,
-            const ParallelFor& parallel);
+void linear(const KernelSet& kernels, const ConstMatrix& input, const WeightView& weights,
+            const Matrix& output, const ParallelFor& parallel);
 
 }  // namespace arenite

@@ -50,8 +50,8 @@ void norm_group(const KernelSet& kernels, const NormWeights& weights, uint32_t c
 
 }  // namespace
 
-void norm(const KernelSet& kernels, const NormWeights& weights, uint32_t groups, ConstMatrix input,
-          Matrix output, const ParallelFor& parallel) {
+void norm(const KernelSet& kernels, const NormWeights& weights, uint32_t groups,
+          const ConstMatrix& input, const Matrix& output, const ParallelFor& parallel) {
   assert(input.rows == output.rows && input.columns == output.columns);
   assert(groups >= 1 && input.columns % groups == 0);
   const uint32_t width = input.columns / groups;

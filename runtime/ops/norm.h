@@ -20,7 +20,7 @@ struct NormWeights {
 // Each row and group x becomes f(x) * gain + bias.
 // input and output [tokens, columns] may be the same.
 // REQUIRES: groups divides columns.
-void norm(const KernelSet& kernels, const NormWeights& weights, uint32_t groups, ConstMatrix input,
-          Matrix output, const ParallelFor& parallel);
+void norm(const KernelSet& kernels, const NormWeights& weights, uint32_t groups,
+          const ConstMatrix& input, const Matrix& output, const ParallelFor& parallel);
 
 }  // namespace arenite

@@ -6,8 +6,9 @@
 
 namespace arenite {
 
-void rope(const KernelSet& kernels, ConstMatrix input, uint32_t heads, const float* angles,
-          uint32_t rotary_dim, const StepRows& rows, Matrix output, const ParallelFor& parallel) {
+void rope(const KernelSet& kernels, const ConstMatrix& input, uint32_t heads, const float* angles,
+          uint32_t rotary_dim, const StepRows& rows, const Matrix& output,
+          const ParallelFor& parallel) {
   const uint32_t head_dim = output.columns / heads;
   const size_t half_bytes = rotary_dim / 2 * sizeof(float);
   const size_t rest_bytes = input.data == output.data ? 0 : (head_dim - rotary_dim) * sizeof(float);

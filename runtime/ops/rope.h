@@ -14,7 +14,8 @@ namespace arenite {
 // that of the row's position in `angles` [positions, rotary_dim]: cosines, then sines; the rest of
 // the head stays. Models that pair neighbours have their weights permuted at conversion.
 // REQUIRES: rotary_dim is even and at most head_dim.
-void rope(const KernelSet& kernels, ConstMatrix input, uint32_t heads, const float* angles,
-          uint32_t rotary_dim, const StepRows& rows, Matrix output, const ParallelFor& parallel);
+void rope(const KernelSet& kernels, const ConstMatrix& input, uint32_t heads, const float* angles,
+          uint32_t rotary_dim, const StepRows& rows, const Matrix& output,
+          const ParallelFor& parallel);
 
 }  // namespace arenite

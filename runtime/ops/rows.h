@@ -1,14 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ops know about the rows of a step: which sequence each belongs to, and its position.
+// The rows of a step: which sequence each belongs to and its position; how an op divides its work
+// on them among the application's threads, and the memory that each thread works in.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "arenite/checked_math.h"
+#include "arenite/parallel.h"
 #include "core/matrix.h"
-#include "ops/tasks.h"
 
 namespace arenite {
+
+// Calls task(job, task_index, thread_index) for every task.
+void run_tasks(const ParallelFor& parallel, uint32_t tasks, ParallelFor::Task task, void* job);
+
+// Calls work(task_index, thread_index) for every task. `work` is a callable that outlives the call.
+template <typename Work>
+void for_each_task(const ParallelFor& parallel, uint32_t tasks, Work& work) {
+  run_tasks(
+      parallel, tasks,
+      [](void* job, uint32_t task_index, uint32_t thread_index) {
+        (*static_cast<Work*>(job))(task_index, thread_index);
+      },
+      &work);
+}
+
+// Memory of an op while it runs, as the arena formula says.
+struct ScratchArea {
+  std::byte* rows = nullptr;  // scratch_bytes_per_token for each token of a call, for all threads
+  std::byte* threads = nullptr;  // bytes_per_thread for each thread
+  size_t bytes_per_thread = 0;
+
+  float* floats_of(uint32_t thread_index) const {
+    return reinterpret_cast<float*>(threads + thread_index * bytes_per_thread);
+  }
+};
+
+// Splits `rows` into div_up(rows, rows_max) blocks whose sizes differ by at most one: 9 rows with
+// kernels of 8 become 5 + 4 rather than 8 + 1, which would read all weights again for one row.
+struct RowBlocks {
+  uint32_t rows;
+  uint32_t count;
+
+  RowBlocks(uint32_t rows_in, uint32_t rows_max)
+      : rows(rows_in), count(div_up(rows_in, rows_max)) {}
+
+  // The first ones have a row more.
+  uint32_t begin(uint32_t block) const {
+    const uint32_t longer = rows % count;
+    return rows / count * block + (block < longer ? block : longer);
+  }
+  uint32_t size(uint32_t block) const { return rows / count + (block < rows % count ? 1 : 0); }
+};
 
 // One sequence's share of the rows of a step.
 struct SequenceRows {
@@ -30,7 +75,7 @@ void for_each_row(const ParallelFor& parallel, uint32_t rows, Work& work) {
     const uint32_t end = begin + (left < kRowsPerTask ? left : kRowsPerTask);
     for (uint32_t row = begin; row < end; ++row) work(row);
   };
-  for_each_task(parallel, rows / kRowsPerTask + (rows % kRowsPerTask != 0 ? 1 : 0), task);
+  for_each_task(parallel, div_up(rows, kRowsPerTask), task);
 }
 
 // The rows of a step, and where their tokens stand in the caller's memory: sequence i from
@@ -47,29 +92,7 @@ struct RowPlace {
   uint32_t position = 0;  // in the sequence
 };
 
-// The column of the `index`-th 1. REQUIRES: there are more than `index`.
-inline uint32_t visible_column(const uint8_t* visible, uint32_t index) {
-  uint32_t column = 0;
-  for (uint32_t seen = 0; seen + visible[column] <= index; ++column) seen += visible[column];
-  return column;
-}
-
 // REQUIRES: the row belongs to a sequence.
-inline RowPlace place_of_row(const StepRows& step, uint32_t row) {
-  // The last sequence that begins at or before the row: those without rows begin where the next
-  // one does.
-  size_t first = 0;
-  for (size_t count = step.sequences.size(); count > 1;) {
-    const size_t half = count / 2;
-    if (step.sequences[first + half].row_begin <= row) first += half;
-    count -= half;
-  }
-  const SequenceRows& sequence = step.sequences[first];
-  uint32_t offset = row - sequence.row_begin;
-  if (step.stride == 0) return {row, sequence.positions + offset};
-  const size_t begin = first * step.stride;
-  if (step.visible != nullptr) offset = visible_column(step.visible + begin, offset);
-  return {begin + offset, sequence.positions + offset};
-}
+RowPlace place_of_row(const StepRows& step, uint32_t row);
 
 }  // namespace arenite

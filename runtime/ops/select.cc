@@ -51,8 +51,8 @@ void pool_rows(const KernelSet& kernels, SelectKind kind, const ConstMatrix& fro
 
 }  // namespace
 
-void select(const KernelSet& kernels, SelectKind kind, bool all, ConstMatrix input,
-            const StepRows& rows, Matrix output) {
+void select(const KernelSet& kernels, SelectKind kind, bool all, const ConstMatrix& input,
+            const StepRows& rows, const Matrix& output) {
   uint32_t next = 0;
   for (const SequenceRows& sequence : rows.sequences) {
     if (sequence.rows == 0) continue;

@@ -12,7 +12,7 @@ namespace arenite {
 // Writes to `output`, from its first row on, what `kind` takes of each sequence that has rows in
 // this step; kAsAsked is the last row of each, or with `all` every row.
 // input [rows of the step, columns], output [rows to give out, columns].
-void select(const KernelSet& kernels, SelectKind kind, bool all, ConstMatrix input,
-            const StepRows& rows, Matrix output);
+void select(const KernelSet& kernels, SelectKind kind, bool all, const ConstMatrix& input,
+            const StepRows& rows, const Matrix& output);
 
 }  // namespace arenite

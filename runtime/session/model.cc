@@ -29,42 +29,36 @@ bool choose_target(const format::ModelReader& reader, const LoadOptions& options
 
 Result<Model> Model::load(std::span<const std::byte> file, Diagnostic* why,
                           const LoadOptions& options) {
-  Diagnostic unused;
-  Diagnostic& diagnostic = why != nullptr ? *why : unused;
-  diagnostic = {};
+  clear(why);
   if (reinterpret_cast<uintptr_t>(file.data()) % kModelAlignment != 0) {
-    diagnostic.reason = Message("a model file must start at a multiple of 64 bytes");
-    diagnostic.field = Message("file");
-    diagnostic.found = reinterpret_cast<uintptr_t>(file.data()) % kModelAlignment;
-    return Status::kInvalidArgument;
+    return refuse(why, Status::kInvalidArgument,
+                  "a model file must start at a multiple of 64 bytes", "file", 0,
+                  reinterpret_cast<uintptr_t>(file.data()) % kModelAlignment);
   }
-  const Status status = format::verify(file, diagnostic, options.checksums);
+  const Status status = format::verify(file, why, options.checksums);
   if (status != Status::kOk) return status;
 
   const format::ModelReader reader(file);
   uint32_t packed_index = 0;
   Target target = Target::kPortable;
   if (!choose_target(reader, options, packed_index, target)) {
-    diagnostic.reason =
-        options.force_target
-            ? Message("the target asked for is not both in the file and on this CPU")
-            : Message("the model is packed for other CPUs");
-    diagnostic.file_targets = reader.file_targets();
-    diagnostic.cpu_targets = cpu_targets();
+    explain(why, options.force_target ? Message("this file or CPU lacks the target asked for")
+                                      : Message("the model is packed for other CPUs"));
+    if (why != nullptr) {
+      why->file_targets = reader.file_targets();
+      why->cpu_targets = cpu_targets();
+    }
     return Status::kUnsupported;
   }
   return ModelAccess::make(file, packed_index, target);
 }
 
 Status Model::verify_checksums(Diagnostic* why) const {
-  Diagnostic unused;
-  Diagnostic& diagnostic = why != nullptr ? *why : unused;
-  diagnostic = {};
+  clear(why);
   if (file_.empty()) {
-    diagnostic.reason = Message("the model was not loaded");
-    return Status::kInvalidArgument;
+    return refuse(why, Status::kInvalidArgument, "the model was not loaded");
   }
-  return format::verify_weights(file_, diagnostic);
+  return format::verify_weights(file_, why);
 }
 
 const char* Model::name() const { return ModelAccess::reader(*this).name(); }

@@ -13,71 +13,64 @@ constexpr uint32_t kThreadsMax = 1024;
 // One past the last position must still be a position, for the arithmetic of masks.
 constexpr uint32_t kPositionsLimit = UINT32_MAX - kPagePositions;
 
-Status invalid(Diagnostic& why, Message reason, Message field, uint64_t found, uint64_t expected) {
-  why.reason = reason;
-  why.field = field;
-  why.found = found;
-  why.expected = expected;
-  return Status::kInvalidArgument;
-}
+constexpr Status kInvalid = Status::kInvalidArgument;
 
 // Names the types that there are but for f32.
-Status resolve_kv_type(TensorType type, ArenaLayout& layout, Diagnostic& why) {
+Status resolve_kv_type(TensorType type, ArenaLayout& layout, Diagnostic* why) {
   constexpr const char* kReasons[kTensorTypes] = {
-      "", "keys and values cannot be kept as f16: use f32",
-      "keys and values cannot be kept as bf16: use f32",
-      "keys and values cannot be kept as int8: use f32",
-      "keys and values cannot be kept as int4: use f32"};
+      "", "a cache cannot be f16: use f32", "a cache cannot be bf16: use f32",
+      "a cache cannot be int8: use f32", "a cache cannot be int4: use f32"};
   layout.kv_type = type;
   for (const TensorType known : kKvTypes) {
     if (type == known) return Status::kOk;
   }
   const uint32_t number = static_cast<uint32_t>(type);
-  (void)invalid(why, "this is no type that keys and values can be kept as", "options.kv_type",
-                number, 0);
-  if (number >= kTensorTypes) return Status::kInvalidArgument;
-  why.reason = Message::of(kReasons[number]);
-  return Status::kUnsupported;
+  if (number >= kTensorTypes) {
+    return refuse(why, kInvalid, "a cache cannot be of this type", "options.kv_type", 0, number);
+  }
+  return refuse(why, Status::kUnsupported, Message::of(kReasons[number]), "options.kv_type", 0,
+                number);
 }
 
 Status resolve_options(const Model& model, const SessionOptions& options, ArenaLayout& layout,
-                       Diagnostic& why) {
+                       Diagnostic* why) {
   const uint32_t model_positions = model.positions_max();
   layout.positions_max = options.positions_max != 0 ? options.positions_max : model_positions;
   if (layout.positions_max == 0) {
-    return invalid(why, "the model has no context length of its own: say how many positions",
-                   "options.positions_max", 0, 1);
+    return refuse(why, kInvalid, "the model has no context length: say how many positions",
+                  "options.positions_max", 0, 0, 1);
   }
   const uint32_t limit = model_positions != 0 ? model_positions : kPositionsLimit;
   if (layout.positions_max > limit) {
-    return invalid(why, "more positions than the model's context", "options.positions_max",
-                   layout.positions_max, limit);
+    return refuse(why, kInvalid, "more positions than the model's context", "options.positions_max",
+                  0, layout.positions_max, limit);
   }
   layout.sequences_max = options.sequences_max;
   if (layout.sequences_max == 0) {
-    return invalid(why, "there must be at least one sequence", "options.sequences_max", 0, 1);
+    return refuse(why, kInvalid, "there must be at least one sequence", "options.sequences_max", 0,
+                  0, 1);
   }
   const Checked all_tokens = Checked(layout.positions_max) * layout.sequences_max;
   const uint64_t tokens = options.tokens_max != 0 ? options.tokens_max : all_tokens.saturated();
   if (tokens > all_tokens.saturated()) {
-    return invalid(why, "more tokens in a call than there are positions", "options.tokens_max",
-                   tokens, all_tokens.saturated());
+    return refuse(why, kInvalid, "more tokens in a call than there are positions",
+                  "options.tokens_max", 0, tokens, all_tokens.saturated());
   }
   if (tokens > UINT32_MAX) {
-    return invalid(why, "all positions at once are too many tokens: say how many a call takes",
-                   "options.tokens_max", tokens, UINT32_MAX);
+    return refuse(why, kInvalid, "too many tokens for one call: say how many it takes",
+                  "options.tokens_max", 0, tokens, UINT32_MAX);
   }
   layout.tokens_max = static_cast<uint32_t>(tokens);
   const bool each_token = options.outputs == Outputs::kAll && !model.pooled();
   layout.outputs_max = outputs_max(each_token, layout.tokens_max, layout.sequences_max);
   const ParallelFor& parallel = options.parallel;
   if (parallel.threads == 0 || parallel.threads > kThreadsMax) {
-    return invalid(why, "the number of threads makes no sense", "options.parallel.threads",
-                   parallel.threads, kThreadsMax);
+    return refuse(why, kInvalid, "the number of threads makes no sense", "options.parallel.threads",
+                  0, parallel.threads, kThreadsMax);
   }
   if (parallel.threads > 1 && parallel.run == nullptr) {
-    return invalid(why, "several threads need a function that runs them", "options.parallel.run", 0,
-                   1);
+    return refuse(why, kInvalid, "several threads need a function that runs them",
+                  "options.parallel.run", 0, 0, 1);
   }
   return resolve_kv_type(options.kv_type, layout, why);
 }
@@ -90,11 +83,11 @@ SessionSizes sizes_of(const ArenaLayout& layout, uint32_t threads) {
 }
 
 Status place_parts(const ArenaFormula& formula, uint32_t threads, ArenaLayout& layout,
-                   Diagnostic& why) {
+                   Diagnostic* why) {
   const ArenaSizes sizes = evaluate(formula, sizes_of(layout, threads));
   if (sizes.total_bytes.saturated() > SIZE_MAX / 2) {
-    return invalid(why, "the arena would be larger than the address space", "options",
-                   sizes.total_bytes.saturated(), SIZE_MAX / 2);
+    return refuse(why, kInvalid, "the arena would be larger than the address space", "options", 0,
+                  sizes.total_bytes.saturated(), SIZE_MAX / 2);
   }
   const auto bytes = [](const Checked& size) { return static_cast<size_t>(size.value()); };
   layout.plan = {bytes(sizes.session_bytes), bytes(sizes.kv_cache_bytes),
@@ -111,10 +104,9 @@ Status place_parts(const ArenaFormula& formula, uint32_t threads, ArenaLayout& l
 }
 
 Status make_layout(const Model& model, const SessionOptions& options, ArenaLayout& layout,
-                   Diagnostic& why) {
+                   Diagnostic* why) {
   if (model.file().empty()) {
-    why.reason = Message("the model was not loaded");
-    return Status::kInvalidArgument;
+    return refuse(why, kInvalid, "the model was not loaded");
   }
   const Status status = resolve_options(model, options, layout, why);
   if (status != Status::kOk) return status;
@@ -124,11 +116,9 @@ Status make_layout(const Model& model, const SessionOptions& options, ArenaLayou
 }
 
 Result<ArenaPlan> plan_arena(const Model& model, const SessionOptions& options, Diagnostic* why) {
-  Diagnostic unused;
-  Diagnostic& diagnostic = why != nullptr ? *why : unused;
-  diagnostic = {};
+  clear(why);
   ArenaLayout layout;
-  const Status status = make_layout(model, options, layout, diagnostic);
+  const Status status = make_layout(model, options, layout, why);
   if (status != Status::kOk) return status;
   return layout.plan;
 }

@@ -29,12 +29,12 @@ SessionSizes sizes_of(const ArenaLayout& layout, uint32_t threads);
 // Places the parts of an arena for the sizes in `layout`.
 // Fails with kInvalidArgument if it is larger than the address space.
 Status place_parts(const ArenaFormula& formula, uint32_t threads, ArenaLayout& layout,
-                   Diagnostic& why);
+                   Diagnostic* why);
 
 // Resolves the options' defaults and evaluates the file's formula.
 // Fails with kInvalidArgument for options that the model cannot serve, and with kUnsupported for a
 // type of cache that this version lacks.
 Status make_layout(const Model& model, const SessionOptions& options, ArenaLayout& layout,
-                   Diagnostic& why);
+                   Diagnostic* why);
 
 }  // namespace arenite

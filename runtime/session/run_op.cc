@@ -19,20 +19,25 @@ ConstMatrix constant(const Matrix& matrix) {
 
 // What an op's record names, where it lies.
 struct OpCall {
+  OpCall(SessionState& state_in, const format::OpView& op_in)
+      : state(state_in), op(op_in), output(state.activation(op.views[format::kOutput])) {
+    for (uint32_t i = 0; i < format::kOutput; ++i) {
+      inputs[i] = constant(state.activation(op.views[i]));
+    }
+  }
+
   SessionState& state;
   const format::OpView& op;
-
-  Matrix matrix(format::Operand operand) const { return state.activation(op.views[operand]); }
-  ConstMatrix input(format::Operand operand) const { return constant(matrix(operand)); }
-  Matrix output() const { return matrix(format::kOutput); }
+  ConstMatrix inputs[format::kOutput];  // no data where an operand is absent
+  Matrix output;
 
   // No data where it is absent.
   WeightView tensor(uint32_t number) const { return state.tensor(op.numbers[number]); }
 };
 
 void run_linear(const OpCall& call) {
-  linear(call.state.kernels, call.input(format::kInput), call.tensor(format::LinearOp::kTensor),
-         call.output(), call.state.parallel);
+  linear(call.state.kernels, call.inputs[format::kInput], call.tensor(format::LinearOp::kTensor),
+         call.output, call.state.parallel);
 }
 
 void run_attention(const OpCall& call) {
@@ -44,10 +49,10 @@ void run_attention(const OpCall& call) {
   attention.mask = state.reader.mask(call.op.numbers[format::AttentionOp::kMask]);
   attention.slopes = call.tensor(format::AttentionOp::kSlopes).f32();
   attention.cache_positions = state.cache_positions(cache);
-  attention.query = call.input(format::kQuery);
-  attention.key = call.input(format::kKey);
-  attention.value = call.input(format::kValue);
-  attention.output = call.output();
+  attention.query = call.inputs[format::kQuery];
+  attention.key = call.inputs[format::kKey];
+  attention.value = call.inputs[format::kValue];
+  attention.output = call.output;
   attention.kv_type = state.layout.kv_type;
   attention.cache = state.cache(cache);
   attention.scratch = state.scratch();
@@ -61,7 +66,7 @@ void run_embedding(const OpCall& call) {
                                call.tensor(kPositions), numbers[kPositionOffset],
                                call.tensor(kTypes),     numbers[kPaddingId]};
   arenite::embedding(call.state.kernels, embedding, call.state.tokens, call.state.step_rows(),
-                     call.output(), call.state.parallel);
+                     call.output, call.state.parallel);
 }
 
 void run_norm(const OpCall& call) {
@@ -69,31 +74,31 @@ void run_norm(const OpCall& call) {
   const NormWeights weights = {call.op.choice<NormKind>(kKind),
                                call.op.reals[format::NormOp::kEpsilon], call.tensor(kGain).f32(),
                                call.tensor(kBias).f32()};
-  norm(call.state.kernels, weights, call.op.numbers[kGroups], call.input(format::kInput),
-       call.output(), call.state.parallel);
+  norm(call.state.kernels, weights, call.op.numbers[kGroups], call.inputs[format::kInput],
+       call.output, call.state.parallel);
 }
 
 void run_rope(const OpCall& call) {
   const WeightView angles = call.tensor(format::RopeOp::kAngles);
-  rope(call.state.kernels, call.input(format::kInput), call.op.numbers[format::RopeOp::kHeads],
-       angles.f32(), angles.columns, call.state.step_rows(), call.output(), call.state.parallel);
+  rope(call.state.kernels, call.inputs[format::kInput], call.op.numbers[format::RopeOp::kHeads],
+       angles.f32(), angles.columns, call.state.step_rows(), call.output, call.state.parallel);
 }
 
 void run_activation(const OpCall& call) {
   activation(call.state.kernels, call.op.choice<Activation>(format::ActivationOp::kKind),
-             call.op.reals[format::ActivationOp::kParameter], call.input(format::kInput),
-             call.input(format::kFactor), call.output(), call.state.parallel);
+             call.op.reals[format::ActivationOp::kParameter], call.inputs[format::kInput],
+             call.inputs[format::kFactor], call.output, call.state.parallel);
 }
 
 void run_add(const OpCall& call) {
-  add(call.state.kernels, call.input(format::kInput), call.input(format::kOther), call.output(),
+  add(call.state.kernels, call.inputs[format::kInput], call.inputs[format::kOther], call.output,
       call.state.parallel);
 }
 
 void run_select(const OpCall& call) {
   select(call.state.kernels, call.op.choice<SelectKind>(format::SelectOp::kKind),
-         call.state.outputs == Outputs::kAll, call.input(format::kInput), call.state.step_rows(),
-         call.output());
+         call.state.outputs == Outputs::kAll, call.inputs[format::kInput], call.state.step_rows(),
+         call.output);
 }
 
 }  // namespace
@@ -102,7 +107,7 @@ void run_select(const OpCall& call) {
 void run_op(SessionState& state, uint32_t index) {
   using format::linked;
   using format::OpKind;
-  const OpCall call = {state, state.reader.op(index)};
+  const OpCall call(state, state.reader.op(index));
   switch (call.op.kind) {
     case OpKind::kLinear:
       if constexpr (linked(OpKind::kLinear)) run_linear(call);

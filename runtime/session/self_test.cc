@@ -76,19 +76,10 @@ class Comparison {
   SelfTest result_;
 };
 
-Status refuse(Diagnostic& why, Status status, Message reason, Message field, uint64_t found = 0,
-              uint64_t expected = 0) {
-  why.reason = reason;
-  why.field = field;
-  why.found = found;
-  why.expected = expected;
-  return status;
-}
-
 }  // namespace
 
 [[gnu::noinline]] Status begin_self_test_call(SessionState& state, const SelfTestInput& input,
-                                              uint32_t begin, uint32_t count, Diagnostic& why) {
+                                              uint32_t begin, uint32_t count, Diagnostic* why) {
   const bool from_start = begin == 0;
   if (input.ids == nullptr) {
     const size_t width = state.reader.slot(state.reader.input_slot()).width;
@@ -101,29 +92,24 @@ Status refuse(Diagnostic& why, Status status, Message reason, Message field, uin
 }
 
 Result<SelfTest> Session::self_test(Diagnostic* why) {
-  Diagnostic unused;
-  Diagnostic& diagnostic = why != nullptr ? *why : unused;
-  diagnostic = {};
+  clear(why);
   SessionState& state = SessionState::of(this);
   const uint32_t tokens = state.reader.self_test().tokens;
   if (tokens == 0) {
-    return refuse(diagnostic, Status::kUnsupported,
-                  "the file has no self-test: it was stripped, or converted without one",
+    return refuse(why, Status::kUnsupported, "the file has no self-test: convert it with one",
                   "self_test");
   }
   if (state.layout.positions_max < tokens) {
-    return refuse(diagnostic, Status::kInvalidArgument,
-                  "the session is too small for the self-test", "options.positions_max",
-                  state.layout.positions_max, tokens);
+    return refuse(why, Status::kInvalidArgument, "the session is too small for the self-test",
+                  "options.positions_max", 0, state.layout.positions_max, tokens);
   }
   const StoredTest stored(state.reader, state.model.file());
   Comparison comparison(state.reader);
-  const Status status =
-      run_self_test(state, stored.input(), diagnostic,
-                    [&](uint32_t op, uint32_t token, std::span<const float> row) {
-                      return comparison.compare(op, token, format::digest_of_row(row),
-                                                stored.digest(op, token), stored.tolerance(op));
-                    });
+  const Status status = run_self_test(
+      state, stored.input(), why, [&](uint32_t op, uint32_t token, std::span<const float> row) {
+        return comparison.compare(op, token, format::digest_of_row(row), stored.digest(op, token),
+                                  stored.tolerance(op));
+      });
   if (status != Status::kOk) return status;
   const Output output = state.results();
   for (uint32_t i = 0; i < output.features && comparison.result().passed; ++i) {

@@ -17,7 +17,7 @@ struct SelfTestInput {
 // Begins to feed tokens [begin, begin + count) to sequence 0. Out of line, so its locals are off
 // the stack while ops run.
 Status begin_self_test_call(SessionState& state, const SelfTestInput& input, uint32_t begin,
-                            uint32_t count, Diagnostic& why);
+                            uint32_t count, Diagnostic* why);
 
 // Where the test can be split, it is: what the session takes in a call, and the last token alone,
 // so that it passes through the kernels of many rows and of one. 0 begins the first call.
@@ -44,7 +44,7 @@ bool show_rows(SessionState& state, uint32_t op, uint32_t begin, uint32_t count,
 // early where that returns false. The last call's rows are still the session's output afterwards.
 // Fails as Session::run does, or with kInvalidArgument if the session is too small.
 template <typename Visit>
-Status run_self_test(SessionState& state, const SelfTestInput& input, Diagnostic& why,
+Status run_self_test(SessionState& state, const SelfTestInput& input, Diagnostic* why,
                      Visit visit) {
   for (uint32_t begin = 0; begin < input.tokens;) {
     const uint32_t count = self_test_call(state, input.tokens, begin);

@@ -39,31 +39,23 @@ bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
 
 Result<Session*> Session::create(const Model& model, const SessionOptions& options,
                                  std::span<std::byte> arena, Diagnostic* why) {
-  Diagnostic unused;
-  Diagnostic& diagnostic = why != nullptr ? *why : unused;
-  diagnostic = {};
+  clear(why);
   ArenaLayout layout;
-  const Status status = make_layout(model, options, layout, diagnostic);
+  const Status status = make_layout(model, options, layout, why);
   if (status != Status::kOk) return status;
   const uintptr_t misalignment = reinterpret_cast<uintptr_t>(arena.data()) % kArenaAlignment;
   if (misalignment != 0) {
-    diagnostic.reason = Message("an arena must start at a multiple of 64 bytes");
-    diagnostic.field = Message("arena");
-    diagnostic.found = misalignment;
-    return Status::kInvalidArgument;
+    return refuse(why, Status::kInvalidArgument, "an arena must start at a multiple of 64 bytes",
+                  "arena", 0, misalignment);
   }
   if (arena.data() == nullptr || arena.size() < layout.plan.total_bytes) {
-    diagnostic.reason = Message("the arena is too small for these options");
-    diagnostic.field = Message("arena");
-    diagnostic.found = arena.size();
-    diagnostic.expected = layout.plan.total_bytes;
-    diagnostic.bytes_needed = layout.plan.total_bytes;
+    explain(why, "the arena is too small for these options", "arena", 0, arena.size(),
+            layout.plan.total_bytes);
+    if (why != nullptr) why->bytes_needed = layout.plan.total_bytes;
     return Status::kArenaTooSmall;
   }
   if (overlap(arena.first(layout.plan.total_bytes), model.file())) {
-    diagnostic.reason = Message("the arena overlaps the model file, which must stay unchanged");
-    diagnostic.field = Message("arena");
-    return Status::kInvalidArgument;
+    return refuse(why, Status::kInvalidArgument, "the arena overlaps the model file", "arena");
   }
   const KernelSet* kernels = kernel_set(model.target());
   assert(kernels != nullptr);  // load chose it
@@ -78,9 +70,7 @@ namespace {
 
 template <typename AnyBatch>
 Status begin(Session* session, const AnyBatch& batch, bool from_start, Diagnostic* why) {
-  Diagnostic unused;
-  return SessionState::of(session).begin(StepInput(batch), from_start,
-                                         why != nullptr ? *why : unused);
+  return SessionState::of(session).begin(StepInput(batch), from_start, why);
 }
 
 template <typename AnyBatch>
@@ -144,11 +134,7 @@ Status Session::begin_step(const TokenBatch& batch, Diagnostic* why) {
 Result<uint32_t> Session::advance(uint32_t ops_max, Diagnostic* why) {
   SessionState& state = SessionState::of(this);
   if (state.ops_left == 0) {
-    if (why != nullptr) {
-      *why = {};
-      why->reason = Message("no step is in progress: begin one");
-    }
-    return Status::kInvalidArgument;
+    return refuse(why, Status::kInvalidArgument, "no step is in progress: begin one");
   }
   state.run_ops(ops_max);
   return state.ops_left;

@@ -54,7 +54,7 @@ struct SessionState : Session {
   // The rows of the current step, and where their tokens stand.
   StepRows step_rows() const { return {sequences(), stride, visible}; }
 
-  Status begin(const StepInput& input, bool from_start, Diagnostic& why);
+  Status begin(const StepInput& input, bool from_start, Diagnostic* why);
   void run_ops(uint32_t ops_max);  // of the current step
   Output results() const;
   Status rewind_to(uint32_t sequence, uint32_t positions);

@@ -72,11 +72,9 @@ void SessionState::show_hidden_states(uint32_t op_index) {
   }
 }
 
-Status SessionState::begin(const StepInput& input, bool from_start, Diagnostic& why) {
+Status SessionState::begin(const StepInput& input, bool from_start, Diagnostic* why) {
   if (ops_left != 0) {
-    why = {};
-    why.reason = Message("a step is in progress: advance it to its end, or cancel it");
-    return Status::kInvalidArgument;
+    return refuse(why, Status::kInvalidArgument, "a step is in progress: advance or cancel it");
   }
   const Status status = check_input(*this, input, from_start, why);
   if (status != Status::kOk) return status;

@@ -56,7 +56,7 @@ bool hides_a_row(const MaskView& mask, uint32_t tokens) {
 // The checks of one call, in the order that `run` gives.
 class InputCheck {
  public:
-  InputCheck(const SessionState& state, const StepInput& input, Diagnostic& why)
+  InputCheck(const SessionState& state, const StepInput& input, Diagnostic* why)
       : state_(state), model_(state.reader), input_(input), why_(why) {}
 
   Status run(bool from_start) {
@@ -69,39 +69,27 @@ class InputCheck {
       total += input_.tokens_of(i);
     }
     if (status == Status::kOk && (total == 0 || total > state_.layout.tokens_max)) {
-      return invalid("more tokens than one call takes, or none", "batch.tokens", 0, total,
-                     state_.layout.tokens_max);
+      return refuse(why_, kInvalid, "more tokens than one call takes, or none", "batch.tokens", 0,
+                    total, state_.layout.tokens_max);
     }
     if (status == Status::kOk && input_.is_tokens) status = ids();
     return status;
   }
 
  private:
-  Status refuse(Status status, Message reason, Message field, uint32_t index, uint64_t found,
-                uint64_t expected) {
-    why_ = {};
-    why_.reason = reason;
-    why_.field = field;
-    why_.op_index = index;
-    why_.found = found;
-    why_.expected = expected;
-    return status;
-  }
-
-  Status invalid(Message reason, Message field, uint32_t index, uint64_t found, uint64_t expected) {
-    return refuse(Status::kInvalidArgument, reason, field, index, found, expected);
-  }
+  static constexpr Status kInvalid = Status::kInvalidArgument;
 
   Status kind() {
     const bool wants_ids = model_.vocab_size() != 0;
     if (wants_ids != input_.is_tokens) {
-      return invalid(wants_ids ? Message("the model reads tokens, not features")
-                               : Message("the model reads features, not tokens"),
-                     "batch", 0, 0, 0);
+      return refuse(why_, kInvalid,
+                    wants_ids ? Message("the model reads tokens, not features")
+                              : Message("the model reads features, not tokens"),
+                    "batch", 0, 0, 0);
     }
     if (input_.sequences == 0 || input_.sequences > state_.layout.sequences_max) {
-      return invalid("more sequences than the session holds, or none", "batch.sequences", 0,
-                     input_.sequences, state_.layout.sequences_max);
+      return refuse(why_, kInvalid, "more sequences than the session holds, or none",
+                    "batch.sequences", 0, input_.sequences, state_.layout.sequences_max);
     }
     return Status::kOk;
   }
@@ -109,34 +97,33 @@ class InputCheck {
   // Which of the optional spans are there, and whether they go together.
   Status form() {
     if (!input_.lengths.empty() && input_.lengths.size() != input_.sequences) {
-      return invalid("there must be one length for each sequence", "batch.lengths", 0,
-                     input_.lengths.size(), input_.sequences);
+      return refuse(why_, kInvalid, "each sequence needs a length", "batch.lengths", 0,
+                    input_.lengths.size(), input_.sequences);
     }
     if (input_.back_to_back && input_.lengths.empty()) {
-      return invalid("sequences back to back need their lengths", "batch.lengths", 0, 0,
-                     input_.sequences);
+      return refuse(why_, kInvalid, "sequences back to back need their lengths", "batch.lengths", 0,
+                    0, input_.sequences);
     }
     if (!input_.types.empty() && input_.types.size() != input_.size) {
-      return invalid("there must be one type for each id", "batch.types", 0, input_.types.size(),
-                     input_.size);
+      return refuse(why_, kInvalid, "each id needs a type", "batch.types", 0, input_.types.size(),
+                    input_.size);
     }
     if (input_.visible.empty()) return Status::kOk;
     if (!input_.lengths.empty()) {
-      return invalid("a mask stands instead of lengths", "batch.visible", 0, 0, 0);
+      return refuse(why_, kInvalid, "a mask stands instead of lengths", "batch.visible", 0, 0, 0);
     }
     const Checked cells = Checked(input_.sequences) * input_.tokens;
     if (input_.visible.size() != cells.saturated()) {
-      return invalid("the mask is not [sequences, tokens]", "batch.visible", 0,
-                     input_.visible.size(), cells.saturated());
+      return refuse(why_, kInvalid, "the mask is not [sequences, tokens]", "batch.visible", 0,
+                    input_.visible.size(), cells.saturated());
     }
     for (size_t i = 0; i < input_.visible.size(); ++i) {
       if (input_.visible[i] <= 1) continue;
-      return invalid("a mask holds ones and zeros", "batch.visible",
-                     static_cast<uint32_t>(i % input_.tokens), input_.visible[i], 1);
+      return refuse(why_, kInvalid, "a mask holds ones and zeros", "batch.visible",
+                    static_cast<uint32_t>(i % input_.tokens), input_.visible[i], 1);
     }
     if (!model_.sees_everything()) {
-      return refuse(Status::kUnsupported,
-                    "the model has a mask of its own: give lengths instead of one for the batch",
+      return refuse(why_, Status::kUnsupported, "the model has its own mask: give lengths instead",
                     "batch.visible", 0, 0, 0);
     }
     return Status::kOk;
@@ -154,38 +141,40 @@ class InputCheck {
     Message reason = "the features are not [sequences, tokens, input_features]";
     if (input_.is_tokens) reason = "the ids are not [sequences, tokens]";
     if (input_.back_to_back) {
-      reason = "the tokens of a batch back to back are not as many as its lengths say";
+      reason = "the lengths do not add up to the tokens";
     }
-    return invalid(reason, input_.is_tokens ? Message("batch.ids") : Message("batch.features"), 0,
-                   input_.size, size.saturated());
+    return refuse(why_, kInvalid, reason,
+                  input_.is_tokens ? Message("batch.ids") : Message("batch.features"), 0,
+                  input_.size, size.saturated());
   }
 
   Status sequence(uint32_t index, bool from_start) {
     const uint32_t tokens = input_.tokens_of(index);
     if (!input_.back_to_back && tokens > input_.tokens) {
-      return invalid("a length is beyond the tokens given", "batch.lengths", index, tokens,
-                     input_.tokens);
+      return refuse(why_, kInvalid, "a length is beyond the tokens given", "batch.lengths", index,
+                    tokens, input_.tokens);
     }
     if (!input_.visible.empty() && tokens == 0) {
-      return invalid("the mask hides a whole sequence", "batch.visible", index, 0, 1);
+      return refuse(why_, kInvalid, "the mask hides a whole sequence", "batch.visible", index, 0,
+                    1);
     }
     const uint32_t held = from_start ? 0 : state_.sequences()[index].positions;
     const uint32_t positions = input_.positions_of(index);
     if (positions > state_.layout.positions_max - held) {
-      return refuse(Status::kContextFull, "the tokens do not fit the positions of the session",
+      return refuse(why_, Status::kContextFull,
+                    "the tokens do not fit the positions of the session",
                     input_.visible.empty() ? Message("batch.lengths") : Message("batch.visible"),
                     index, uint64_t{held} + positions, state_.layout.positions_max);
     }
     if (state_.causal) return Status::kOk;
     if (held != 0 && tokens != 0) {
-      return refuse(Status::kUnsupported,
-                    "the model is not causal: it sees a sequence in one run, not step by step",
+      return refuse(why_, Status::kUnsupported, "the model is not causal: run a sequence at once",
                     "batch", index, held, 0);
     }
     for (uint32_t m = 0; m < model_.masks(); ++m) {
       if (hides_a_row(model_.mask(m), tokens)) {
-        return invalid("at this length the mask hides every key of a token", "batch.lengths", index,
-                       tokens, state_.layout.positions_max);
+        return refuse(why_, kInvalid, "at this length the mask hides every key of a token",
+                      "batch.lengths", index, tokens, state_.layout.positions_max);
       }
     }
     return Status::kOk;
@@ -196,7 +185,7 @@ class InputCheck {
     const uint32_t vocabulary = model_.vocab_size();
     const uint32_t types = model_.token_types();
     if (!input_.types.empty() && types == 0) {
-      return refuse(Status::kUnsupported, "the model knows no token types", "batch.types", 0,
+      return refuse(why_, Status::kUnsupported, "the model knows no token types", "batch.types", 0,
                     input_.types.size(), 0);
     }
     size_t begin = 0;
@@ -206,12 +195,12 @@ class InputCheck {
         const size_t at = begin + t;
         if (!input_.visible.empty() && input_.visible[at] == 0) continue;
         if (input_.ids[at] >= vocabulary) {
-          return invalid("a token is not in the vocabulary", "batch.ids", t, input_.ids[at],
-                         uint64_t{vocabulary} - 1);
+          return refuse(why_, kInvalid, "a token is not in the vocabulary", "batch.ids", t,
+                        input_.ids[at], uint64_t{vocabulary} - 1);
         }
         if (!input_.types.empty() && input_.types[at] >= types) {
-          return invalid("the model does not know this token type", "batch.types", t,
-                         input_.types[at], uint64_t{types} - 1);
+          return refuse(why_, kInvalid, "the model does not know this token type", "batch.types", t,
+                        input_.types[at], uint64_t{types} - 1);
         }
       }
       begin += input_.back_to_back ? span : input_.tokens;
@@ -222,13 +211,13 @@ class InputCheck {
   const SessionState& state_;
   const format::ModelReader& model_;
   const StepInput& input_;
-  Diagnostic& why_;
+  Diagnostic* why_;
 };
 
 }  // namespace
 
 Status check_input(const SessionState& state, const StepInput& input, bool from_start,
-                   Diagnostic& why) {
+                   Diagnostic* why) {
   return InputCheck(state, input, why).run(from_start);
 }
 

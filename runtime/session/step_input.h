@@ -37,6 +37,6 @@ struct StepInput {
 
 // kOk if the session can take it: as Session::run and Session::step say. Changes nothing.
 Status check_input(const SessionState& state, const StepInput& input, bool from_start,
-                   Diagnostic& why);
+                   Diagnostic* why);
 
 }  // namespace arenite

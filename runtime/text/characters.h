@@ -2,6 +2,7 @@
 // What kind of character a code point is, as far as the patterns of tokenizers care.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -38,6 +39,14 @@ constexpr bool is_ideograph(uint32_t code_point) {
 }
 
 enum class CharacterClass : uint8_t { kSpace, kLetter, kNumber, kOther };
+
+// The place of a number in a list in increasing order; the list's size if it is not there. Out of
+// line, since many tables are such lists.
+[[gnu::noinline]] constexpr size_t place_of(std::span<const uint32_t> sorted, uint32_t number) {
+  const size_t place =
+      static_cast<size_t>(std::lower_bound(sorted.begin(), sorted.end(), number) - sorted.begin());
+  return place < sorted.size() && sorted[place] == number ? place : sorted.size();
+}
 
 // Whether one of the ranges (first, last, first, last, ..., increasing) holds the code point.
 constexpr bool in_ranges(std::span<const uint32_t> ranges, uint32_t code_point) {

@@ -32,20 +32,18 @@ int compare(const Part& part, const Piece& piece, std::string_view bytes) {
 
 }  // namespace
 
-Result<size_t> Encoder::run(bool read_specials, Message field, Diagnostic& why) {
+Result<size_t> Encoder::run(bool read_specials, Message field, Diagnostic* why) {
   const SpecialFinder specials(view_, read_specials);
   for (size_t position = 0; position < text_.size();) {
     const SpecialMatch match = specials.find(text_, position);
     const bool added =
         has_lone_prefix(match) ? add_part(Part({}, true), 0) : add_part(position, match.begin);
     if (!added) {
-      why.reason = view_.kind == format::TokenizerKind::kWordPiece
-                       ? Message("the vocabulary has no tokens for a word of the text")
-                       : Message("the vocabulary has no token for a character of the text");
-      why.field = field;
-      why.op_index = static_cast<uint32_t>(refused_offset_);
-      why.found = refused_code_point_;
-      return Status::kInvalidArgument;
+      const Message reason = view_.kind == format::TokenizerKind::kWordPiece
+                                 ? Message("the vocabulary lacks a word of the text")
+                                 : Message("the vocabulary lacks a character of the text");
+      return refuse(why, Status::kInvalidArgument, reason, field,
+                    static_cast<uint32_t>(refused_offset_), refused_code_point_);
     }
     if (match.token != kNoToken) push(match.token);
     position = match.end;
@@ -178,9 +176,8 @@ TokenId Encoder::whole_token(const Part& part, const Piece& piece) const {
 }
 
 TokenId Encoder::character_token(uint32_t code_point) const {
-  const auto found = std::lower_bound(view_.characters.begin(), view_.characters.end(), code_point);
-  if (found == view_.characters.end() || *found != code_point) return kNoToken;
-  return view_.character_tokens[static_cast<size_t>(found - view_.characters.begin())];
+  const size_t place = place_of(view_.characters, code_point);
+  return place < view_.characters.size() ? view_.character_tokens[place] : kNoToken;
 }
 
 }  // namespace arenite::text

@@ -23,7 +23,7 @@ class Encoder {
 
   // Returns the number of tokens at the front of `out`, at most two for each byte, without those
   // that go around a text. `field` names the text in the diagnostic.
-  Result<size_t> run(bool read_specials, Message field, Diagnostic& why);
+  Result<size_t> run(bool read_specials, Message field, Diagnostic* why);
 
  private:
   bool add_part(size_t begin, size_t end);

@@ -40,9 +40,9 @@ Folded fold(const format::TokenizerView& view, uint32_t code_point) {
   }
   folded.code_points[0] = code_point;
   folded.count = 1;
-  const auto found = std::lower_bound(view.fold_from.begin(), view.fold_from.end(), code_point);
-  if (found == view.fold_from.end() || *found != code_point) return folded;
-  const uint32_t to = view.fold_to[static_cast<size_t>(found - view.fold_from.begin())];
+  const size_t place = place_of(view.fold_from, code_point);
+  if (place == view.fold_from.size()) return folded;
+  const uint32_t to = view.fold_to[place];
   const uint32_t value = to & format::kFoldValueMask;
   folded.count = to >> format::kFoldCountShift;
   if (folded.count == 1) {

@@ -30,42 +30,35 @@ Frame frame_of(const format::TokenizerView& view, const Texts& texts,
           view.has(format::kAddEnd) ? 1u : 0u};
 }
 
-Status refuse(Diagnostic& why, Message reason, Message field, uint64_t found, uint64_t expected) {
-  why.reason = reason;
-  why.field = field;
-  why.found = found;
-  why.expected = expected;
-  return Status::kInvalidArgument;
-}
-
 Status check_call(const format::TokenizerView& view, const Texts& texts, const Frame& frame,
                   const EncodeOptions& options, std::span<TokenId> out_ids,
-                  std::span<uint8_t> out_types, Diagnostic& why) {
+                  std::span<uint8_t> out_types, Diagnostic* why) {
   if (texts.is_pair && view.pair_separators == 0) {
-    why.reason = Message("the tokenizer does not say what goes between two texts");
-    why.field = Message("tokenizer.pair_separators");
-    return Status::kUnsupported;
+    return refuse(why, Status::kUnsupported, "the tokenizer knows no pairs of texts",
+                  "tokenizer.pair_separators");
   }
   if (texts.first.size() > kTextBytesMax) {
-    return refuse(why, "the text is too long to be encoded at once", "text", texts.first.size(),
-                  kTextBytesMax);
+    return refuse(why, Status::kInvalidArgument, "the text is too long to be encoded at once",
+                  "text", 0, texts.first.size(), kTextBytesMax);
   }
   if (texts.second.size() > kTextBytesMax - texts.first.size()) {
-    return refuse(why, "the texts are too long to be encoded at once", "second",
-                  texts.second.size(), kTextBytesMax - texts.first.size());
+    return refuse(why, Status::kInvalidArgument, "the texts are too long to be encoded at once",
+                  "second", 0, texts.second.size(), kTextBytesMax - texts.first.size());
   }
   const size_t tokens_max = encode_tokens_max(texts.first.size() + texts.second.size());
   if (out_ids.size() < tokens_max) {
-    return refuse(why, "the span is too small to encode this text in it", "out", out_ids.size(),
-                  tokens_max);
+    return refuse(why, Status::kInvalidArgument, "the span is too small for this text", "out", 0,
+                  out_ids.size(), tokens_max);
   }
   if (options.tokens_max != 0 && options.tokens_max < frame.tokens()) {
-    return refuse(why, "fewer tokens may come out than go around the text", "options.tokens_max",
+    return refuse(why, Status::kInvalidArgument,
+                  "fewer tokens may come out than go around the text", "options.tokens_max", 0,
                   options.tokens_max, frame.tokens());
   }
   const size_t types_max = options.tokens_max != 0 ? options.tokens_max : tokens_max;
   if (!out_types.empty() && out_types.size() < types_max) {
-    return refuse(why, "the span is too small for the types of all tokens", "out_types",
+    return refuse(why, Status::kInvalidArgument,
+                  "the span is too small for the types of all tokens", "out_types", 0,
                   out_types.size(), types_max);
   }
   return Status::kOk;
@@ -85,7 +78,7 @@ void share(size_t tokens, size_t& first, size_t& second) {
 
 Result<size_t> encode_framed(const format::TokenizerView& view, const Texts& texts,
                              const EncodeOptions& options, std::span<TokenId> out_ids,
-                             std::span<uint8_t> out_types, Diagnostic& why) {
+                             std::span<uint8_t> out_types, Diagnostic* why) {
   const Frame frame = frame_of(view, texts, options);
   const Status status = check_call(view, texts, frame, options, out_ids, out_types, why);
   if (status != Status::kOk) return status;

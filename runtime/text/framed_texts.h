@@ -21,6 +21,6 @@ struct Texts {
 // What Tokenizer::encode and encode_pair do. `out_types` may be empty.
 Result<size_t> encode_framed(const format::TokenizerView& view, const Texts& texts,
                              const EncodeOptions& options, std::span<TokenId> out_ids,
-                             std::span<uint8_t> out_types, Diagnostic& why);
+                             std::span<uint8_t> out_types, Diagnostic* why);
 
 }  // namespace arenite::text

@@ -21,7 +21,7 @@ bool better(const Candidate& a, const Candidate& b) {
 bool worse(const Candidate& a, const Candidate& b) { return better(b, a); }
 
 bool is_among(std::span<const TokenId> ids, TokenId id) {
-  return std::find(ids.begin(), ids.end(), id) != ids.end();
+  return std::ranges::find(ids, id) != ids.end();
 }
 
 // The logits with the penalty of recent tokens.
@@ -131,29 +131,24 @@ TokenId draw(std::span<const Candidate> candidates, double uniform) {
 }
 
 Status check_logits(std::span<const float> logits, std::span<const TokenId> recent,
-                    Diagnostic& why) {
-  const auto refuse = [&](Message reason, Message field, uint64_t index) {
-    why.reason = reason;
-    why.field = field;
-    why.op_index = static_cast<uint32_t>(index);
-    return Status::kInvalidArgument;
-  };
+                    Diagnostic* why) {
+  constexpr Status kInvalid = Status::kInvalidArgument;
   if (logits.empty() || logits.size() >= kNoToken) {
-    return refuse("there are no logits, or too many", "logits", 0);
+    return refuse(why, kInvalid, "there are no logits, or too many", "logits");
   }
   bool has_finite = false;
   for (size_t i = 0; i < logits.size(); ++i) {
     if (!(logits[i] < kInfinity)) {
-      return refuse("a logit is not a number, or infinite", "logits", i);
+      return refuse(why, kInvalid, "a logit is not a number, or infinite", "logits",
+                    static_cast<uint32_t>(i));
     }
     has_finite = has_finite || logits[i] > -kInfinity;
   }
-  if (!has_finite) return refuse("every logit is -infinity", "logits", 0);
+  if (!has_finite) return refuse(why, kInvalid, "every logit is -infinity", "logits");
   for (size_t i = 0; i < recent.size(); ++i) {
     if (recent[i] >= logits.size()) {
-      why.found = recent[i];
-      why.expected = logits.size();
-      return refuse("a recent token has no logit", "recent", i);
+      return refuse(why, kInvalid, "a recent token has no logit", "recent",
+                    static_cast<uint32_t>(i), recent[i], logits.size());
     }
   }
   return Status::kOk;
@@ -162,9 +157,7 @@ Status check_logits(std::span<const float> logits, std::span<const TokenId> rece
 }  // namespace
 
 Result<Sampler> Sampler::create(const SamplerOptions& options, Diagnostic* why) {
-  Diagnostic unused;
-  Diagnostic& diagnostic = why != nullptr ? *why : unused;
-  diagnostic = {};
+  clear(why);
   const struct {
     Message field, reason;
     bool is_sound;  // false for NaN, too
@@ -178,9 +171,7 @@ Result<Sampler> Sampler::create(const SamplerOptions& options, Diagnostic* why) 
   };
   for (const auto& check : checks) {
     if (check.is_sound) continue;
-    diagnostic.reason = check.reason;
-    diagnostic.field = check.field;
-    return Status::kInvalidArgument;
+    return refuse(why, Status::kInvalidArgument, check.reason, check.field);
   }
   Sampler sampler;
   sampler.options_ = options;
@@ -194,18 +185,13 @@ size_t Sampler::candidates_needed(size_t logits) const {
 
 Result<TokenId> Sampler::sample(std::span<const float> logits, std::span<const TokenId> recent,
                                 std::span<Candidate> scratch, Diagnostic* why) {
-  Diagnostic unused;
-  Diagnostic& diagnostic = why != nullptr ? *why : unused;
-  diagnostic = {};
-  const Status status = check_logits(logits, recent, diagnostic);
+  clear(why);
+  const Status status = check_logits(logits, recent, why);
   if (status != Status::kOk) return status;
   const size_t needed = candidates_needed(logits.size());
   if (scratch.size() < needed) {
-    diagnostic.reason = Message("the work space is too small for these options");
-    diagnostic.field = Message("scratch");
-    diagnostic.found = scratch.size();
-    diagnostic.expected = needed;
-    return Status::kInvalidArgument;
+    return refuse(why, Status::kInvalidArgument, "the work space is too small for these options",
+                  "scratch", 0, scratch.size(), needed);
   }
   const Logits penalized(logits, recent, options_.repetition_penalty);
   if (options_.temperature == 0.0f) return argmax(penalized);

@@ -77,21 +77,14 @@ std::string_view SpecialFinder::name(uint32_t order_index) const {
 }
 
 uint32_t special_index(const format::TokenizerView& view, TokenId token) {
-  const auto found = std::lower_bound(view.specials.begin(), view.specials.end(), token);
-  if (found == view.specials.end() || *found != token) {
-    return static_cast<uint32_t>(view.specials.size());
-  }
-  return static_cast<uint32_t>(found - view.specials.begin());
+  return static_cast<uint32_t>(place_of(view.specials, token));
 }
 
 uint32_t special_index(const format::TokenizerView& view, std::string_view name) {
-  const auto found = std::lower_bound(
-      view.special_order.begin(), view.special_order.end(), name,
-      [&](uint32_t index, std::string_view n) { return view.bytes(view.specials[index]) < n; });
-  if (found == view.special_order.end() || view.bytes(view.specials[*found]) != name) {
-    return static_cast<uint32_t>(view.specials.size());
-  }
-  return *found;
+  PrefixSearch search(view, view.special_order, view.specials);
+  const size_t place = search.narrow(name) ? search.whole() : view.special_order.size();
+  return place < view.special_order.size() ? view.special_order[place]
+                                           : static_cast<uint32_t>(view.specials.size());
 }
 
 }  // namespace arenite::text

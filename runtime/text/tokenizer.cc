@@ -15,31 +15,23 @@ namespace {
 Result<size_t> encode_texts(std::span<const std::byte> file, const text::Texts& texts,
                             const EncodeOptions& options, std::span<TokenId> out_ids,
                             std::span<uint8_t> out_types, Diagnostic* why) {
-  Diagnostic unused;
-  Diagnostic& diagnostic = why != nullptr ? *why : unused;
-  diagnostic = {};
+  clear(why);
   if (file.empty()) {
-    diagnostic.reason = Message("the tokenizer is of no model");
-    return Status::kInvalidArgument;
+    return refuse(why, Status::kInvalidArgument, "the tokenizer is of no model");
   }
-  return text::encode_framed(format::tokenizer_view(file), texts, options, out_ids, out_types,
-                             diagnostic);
+  return text::encode_framed(format::tokenizer_view(file), texts, options, out_ids, out_types, why);
 }
 
 }  // namespace
 
 Result<Tokenizer> Tokenizer::of(const Model& model, Diagnostic* why) {
-  Diagnostic unused;
-  Diagnostic& diagnostic = why != nullptr ? *why : unused;
-  diagnostic = {};
+  clear(why);
   if (model.file().empty()) {
-    diagnostic.reason = Message("the model was not loaded");
-    return Status::kInvalidArgument;
+    return refuse(why, Status::kInvalidArgument, "the model was not loaded");
   }
   if (!format::has_tokenizer(model.file())) {
-    diagnostic.reason = Message("the model file has no tokenizer: convert it again with one");
-    diagnostic.field = Message("tokenizer");
-    return Status::kUnsupported;
+    return refuse(why, Status::kUnsupported, "the file has no tokenizer: convert it with one",
+                  "tokenizer");
   }
   Tokenizer tokenizer;
   tokenizer.file_ = model.file();
@@ -57,7 +49,7 @@ TokenId Tokenizer::end() const {
 
 bool Tokenizer::is_end(TokenId id) const {
   const std::span<const TokenId> ends = format::tokenizer_view(file_).ends;
-  return std::find(ends.begin(), ends.end(), id) != ends.end();
+  return std::ranges::find(ends, id) != ends.end();
 }
 
 bool Tokenizer::is_special(TokenId id) const {

@@ -255,7 +255,7 @@ TEST_P(CApi, RefusesTypesOfCachesThatItLacks) {
   ASSERT_EQ(options.kv_type, uint32_t{ARENITE_TENSOR_F32});
   options.kv_type = ARENITE_TENSOR_INT8;
   EXPECT_EQ(arenite_plan_arena(&plan, &c, &options, &why), ARENITE_UNSUPPORTED);
-  EXPECT_STREQ(why.reason, "keys and values cannot be kept as int8: use f32");
+  EXPECT_STREQ(why.reason, "a cache cannot be int8: use f32");
   options.kv_type = 256;
   EXPECT_EQ(arenite_plan_arena(&plan, &c, &options, &why), ARENITE_INVALID_ARGUMENT);
   EXPECT_STREQ(why.field, "options.kv_type");

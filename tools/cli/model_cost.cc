@@ -6,7 +6,7 @@
 
 #include "convert/masks/mask_pairs.h"
 #include "ops/mask.h"
-#include "ops/tasks.h"
+#include "ops/rows.h"
 
 namespace arenite::tool {
 namespace {

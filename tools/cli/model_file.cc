@@ -64,7 +64,7 @@ ModelFile::ModelFile(const std::filesystem::path& file, const std::string& kerne
 
 VerifiedFile::VerifiedFile(const std::filesystem::path& file) : name_(file.string()), map_(file) {
   Diagnostic why;
-  const Status status = format::verify(map_.bytes(), why);
+  const Status status = format::verify(map_.bytes(), &why);
   if (status != Status::kOk) throw_status(name_, status, why);
 }
 

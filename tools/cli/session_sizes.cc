@@ -54,7 +54,7 @@ std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOption
     const Target target = static_cast<Target>(reader.packed(i).target);
     Diagnostic why;
     const Status status =
-        make_layout(ModelAccess::make(file.bytes(), i, target), options, layouts[i], why);
+        make_layout(ModelAccess::make(file.bytes(), i, target), options, layouts[i], &why);
     if (status != Status::kOk) throw_status(file.name(), status, why);
   }
   return layouts;

@@ -97,13 +97,13 @@ TEST(CacheLayout, FillsACacheWithPanelsAndPages) {
         for (uint32_t at = 0; at < layout.positions() && shape.head_dim != 0; at += packing.nr) {
           ASSERT_EQ(layout.key_panel(at), end);
           ASSERT_EQ(layout.key_panel(at + layout.positions()), end) << "a ring";
-          end += panel_floats(packing, shape.head_dim);
+          end += static_cast<size_t>(panel_floats(packing, shape.head_dim));
         }
         for (uint32_t page = 0; page < layout.pages(); ++page) {
           for (uint32_t panel = 0; panel < layout.value_panels(); ++panel) {
             ASSERT_EQ(layout.value_panel(page, panel), end);
             ASSERT_EQ(layout.value_panel(page + layout.pages(), panel), end) << "a ring";
-            end += panel_floats(packing, layout.page_positions(page));
+            end += static_cast<size_t>(panel_floats(packing, layout.page_positions(page)));
           }
         }
         EXPECT_EQ(layout.head_floats(), end);

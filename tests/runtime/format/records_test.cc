@@ -25,8 +25,8 @@ To as(const From& from) {
 
 TEST(Records, OfOpsAreThoseOfTheSchema) {
   const View views[] = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}, {10, 11, 12}};
-  const uint32_t numbers[] = {13, 14, 15, 16, 17, 18};
-  const float reals[] = {19.0f, 20.0f};
+  const uint32_t numbers[] = {13, 14, 15, 16, 17};
+  const float reals[] = {18.0f};
   const OpView op = as<OpView>(Op(3, views, numbers, reals));
   EXPECT_EQ(op.kind, OpKind::kNorm);
   for (uint32_t i = 0; i < kOperands; ++i) {
@@ -43,6 +43,11 @@ TEST(Records, OfProgramsAreThoseOfTheSchema) {
   EXPECT_EQ(slot.first_op, 3u);
   EXPECT_EQ(slot.last_op, 4u);
   EXPECT_EQ(slot.per_output, 1u);
+  const SignatureView signature = as<SignatureView>(Signature(1, 2, 3, 4));
+  EXPECT_EQ(signature.positions_max, 1u);
+  EXPECT_EQ(signature.vocab_size, 2u);
+  EXPECT_EQ(signature.input_slot, 3u);
+  EXPECT_EQ(signature.output_slot, 4u);
   const TensorShape tensor = as<TensorShape>(Tensor(1, 2, 3, 1));
   EXPECT_EQ(tensor.outputs, 1u);
   EXPECT_EQ(tensor.inputs, 2u);
@@ -160,21 +165,21 @@ TEST(OpTable, FindsTheNamedNumbers) {
   const auto number = [](OpKind kind, uint32_t place) {
     return std::string(row_of(kind).numbers[place].field);
   };
-  EXPECT_EQ(number(OpKind::kLinear, LinearOp::kTensor), "linear.tensor");
-  EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kHeads), "attention.heads");
-  EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kCache), "attention.cache");
-  EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kMask), "attention.mask");
-  EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kSlopes), "attention.slopes");
-  EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kTokens), "embedding.tokens");
-  EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kPositions), "embedding.positions");
-  EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kTypes), "embedding.types");
-  EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kPositionOffset), "embedding.position_offset");
-  EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kPaddingId), "embedding.padding_id");
-  EXPECT_EQ(number(OpKind::kNorm, NormOp::kGroups), "norm.groups");
-  EXPECT_EQ(number(OpKind::kNorm, NormOp::kGain), "norm.gain");
-  EXPECT_EQ(number(OpKind::kNorm, NormOp::kBias), "norm.bias");
-  EXPECT_EQ(number(OpKind::kRope, RopeOp::kHeads), "rope.heads");
-  EXPECT_EQ(number(OpKind::kRope, RopeOp::kAngles), "rope.angles");
+  EXPECT_EQ(number(OpKind::kLinear, LinearOp::kTensor), "ops.tensor");
+  EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kHeads), "ops.heads");
+  EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kCache), "ops.cache");
+  EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kMask), "ops.mask");
+  EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kSlopes), "ops.slopes");
+  EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kTokens), "ops.tokens");
+  EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kPositions), "ops.positions");
+  EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kTypes), "ops.types");
+  EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kPositionOffset), "ops.position_offset");
+  EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kPaddingId), "ops.padding_id");
+  EXPECT_EQ(number(OpKind::kNorm, NormOp::kGroups), "ops.groups");
+  EXPECT_EQ(number(OpKind::kNorm, NormOp::kGain), "ops.gain");
+  EXPECT_EQ(number(OpKind::kNorm, NormOp::kBias), "ops.bias");
+  EXPECT_EQ(number(OpKind::kRope, RopeOp::kHeads), "ops.heads");
+  EXPECT_EQ(number(OpKind::kRope, RopeOp::kAngles), "ops.angles");
 }
 
 TEST(OpTable, KnowsWhatIsChangedInPlace) {

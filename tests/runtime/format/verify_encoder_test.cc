@@ -52,7 +52,7 @@ void refuses(const std::string& encoder, const std::string& op_name, const char*
 }
 
 TEST(VerifyEncoder, RefusesTypesThatDoNotFit) {
-  const char* const field = "embedding.types";
+  const char* const field = "ops.types";
   refuses("bert", "embedding", field, "not there",
           [](Program& p) { op(p, "embedding").numbers[format::EmbeddingOp::kTypes] = 99; });
   refuses("bert", "embedding", field, "another layout",
@@ -60,29 +60,29 @@ TEST(VerifyEncoder, RefusesTypesThatDoNotFit) {
   Program without_rows = encoder_program(encoder_named("bert"));
   resize(without_rows, "types", 0, 12);
   expect_refusal(write_model(without_rows, {Target::kPortable}).span(), {"tensors", "empty", 2});
-  refuses("bert", "embedding", "embedding.output", "another width",
+  refuses("bert", "embedding", "ops.output", "another width",
           [](Program& p) { resize(p, "types", 2, 11); });
 }
 
 TEST(VerifyEncoder, RefusesEmbeddingsOfNothing) {
-  refuses("sensor", "positions", "embedding.tokens", "positions alone", [](Program& p) {
+  refuses("sensor", "positions", "ops.tokens", "positions alone", [](Program& p) {
     op(p, "positions").numbers[format::EmbeddingOp::kPositions] = format::kAbsent;
   });
-  refuses("sensor", "positions", "embedding.tokens", "positions alone", [](Program& p) {
+  refuses("sensor", "positions", "ops.tokens", "positions alone", [](Program& p) {
     uint32_t* const numbers = op(p, "positions").numbers;
     numbers[format::EmbeddingOp::kTypes] = numbers[format::EmbeddingOp::kPositions];
   });
 }
 
 TEST(VerifyEncoder, RefusesPositionsThatDoNotReachToTheContext) {
-  refuses("sensor", "positions", "embedding.positions", "shorter than the context",
+  refuses("sensor", "positions", "ops.positions", "shorter than the context",
           [](Program& p) { ++p.positions_max; });
-  refuses("sentences", "embedding", "embedding.positions", "shorter than the context",
+  refuses("sentences", "embedding", "ops.positions", "shorter than the context",
           [](Program& p) { ++op(p, "embedding").numbers[format::EmbeddingOp::kPositionOffset]; });
 }
 
 TEST(VerifyEncoder, RefusesAPaddingThatPositionsCannotLeaveOut) {
-  const char* const field = "embedding.padding_id";
+  const char* const field = "ops.padding_id";
   refuses("mixture", "embedding", field, "a row of its own", [](Program& p) {
     op(p, "embedding").numbers[format::EmbeddingOp::kPaddingId] = p.vocab_size;
   });
@@ -97,7 +97,7 @@ TEST(VerifyEncoder, RefusesAPaddingThatPositionsCannotLeaveOut) {
 }
 
 TEST(VerifyEncoder, RefusesSelectionsOfUnknownOrMixedKinds) {
-  refuses("sentences", "pooling", "select.rows", "unknown",
+  refuses("sentences", "pooling", "ops.rows", "unknown",
           [](Program& p) { op(p, "pooling").numbers[format::SelectOp::kKind] = 7; });
   // A second selection in place of the norm at the end.
   Program program = encoder_program(encoder_named("sentences"));
@@ -113,17 +113,17 @@ TEST(VerifyEncoder, RefusesSelectionsOfUnknownOrMixedKinds) {
   second.body.numbers[format::SelectOp::kKind] = static_cast<uint32_t>(SelectKind::kAsAsked);
   program.ops.back() = second;
   expect_refusal(write_model(program, {Target::kPortable}).span(),
-                 {"select.rows", "pool, or none", last});
+                 {"ops.rows", "pool, or none", last});
 }
 
 TEST(VerifyEncoder, RefusesANormByLengthWithGainOrBias) {
-  refuses("sentences", "normalize", "norm.gain", "no gain and no bias",
+  refuses("sentences", "normalize", "ops.gain", "no gain and no bias",
           [](Program& p) { op(p, "normalize").numbers[format::NormOp::kGain] = 0; });
-  refuses("sentences", "normalize", "norm.gain", "no gain and no bias",
+  refuses("sentences", "normalize", "ops.gain", "no gain and no bias",
           [](Program& p) { op(p, "normalize").numbers[format::NormOp::kBias] = 0; });
-  refuses("sentences", "normalize", "norm.norm", "unknown",
+  refuses("sentences", "normalize", "ops.norm", "unknown",
           [](Program& p) { op(p, "normalize").numbers[format::NormOp::kKind] = 3; });
-  refuses("sentences", "normalize", "norm.epsilon", "makes no sense",
+  refuses("sentences", "normalize", "ops.epsilon", "makes no sense",
           [](Program& p) { op(p, "normalize").reals[format::NormOp::kEpsilon] = 0.0f; });
 }
 
@@ -136,9 +136,9 @@ TEST(VerifyEncoder, RefusesLabelsThatAreNotThoseOfTheColumns) {
 
 // What causal ops keep for the next call must not be another's.
 TEST(VerifyEncoder, RefusesSharedCachesOfCausalModels) {
-  refuses("bert", "1.attention", "attention.cache", "its own cache",
+  refuses("bert", "1.attention", "ops.cache", "its own cache",
           [](Program& p) { p.masks[0].lookahead = 0; });
-  refuses("bert", "0.attention", "attention.cache", "its own cache",
+  refuses("bert", "0.attention", "ops.cache", "its own cache",
           [](Program& p) { op(p, "0.attention").numbers[format::AttentionOp::kCache] = 1; });
 }
 

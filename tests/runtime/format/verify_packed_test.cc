@@ -78,7 +78,7 @@ const FileRule kRules[] = {
      {"tensor_offsets", "a place for each tensor"}},
     {"TensorsTooFew",
      [](ModelSurgery& file) { file.set_count(file.model().tensors(), 1); },
-     {"linear.tensor", "not there", 2}},
+     {"ops.tensor", "not there", 2}},
     {"TensorOverAnother", set_offset(1, 1), kOverlapping},
     {"TensorBeyondItsSegment", set_offset(1, 64), kBeyond},
     {"TensorAtTheEndOfNumbers", set_offset(1, UINT32_MAX), kBeyond},
@@ -197,10 +197,11 @@ TEST(VerifyMetadata, RefusesListsThatAreMisaligned) {
 // Fields that must be there, taken away one by one.
 TEST(VerifyMetadata, RefusesMissingFields) {
   for (const auto field :
-       {Model::VT_PRODUCER, Model::VT_NAME, Model::VT_ARCHITECTURE, Model::VT_SLOTS, Model::VT_OPS,
-        Model::VT_OP_NAMES, Model::VT_TENSORS, Model::VT_TENSOR_NAMES, Model::VT_CACHES,
-        Model::VT_MASKS, Model::VT_MASK_WORDS, Model::VT_HIDDEN_STATES, Model::VT_PACKED,
-        Model::VT_TENSOR_OFFSETS, Model::VT_LABELS, Model::VT_SELF_TEST}) {
+       {Model::VT_PRODUCER, Model::VT_NAME, Model::VT_ARCHITECTURE, Model::VT_SIGNATURE,
+        Model::VT_SLOTS, Model::VT_OPS, Model::VT_OP_NAMES, Model::VT_TENSORS,
+        Model::VT_TENSOR_NAMES, Model::VT_CACHES, Model::VT_MASKS, Model::VT_MASK_WORDS,
+        Model::VT_HIDDEN_STATES, Model::VT_PACKED, Model::VT_TENSOR_OFFSETS, Model::VT_LABELS,
+        Model::VT_SELF_TEST}) {
     ModelSurgery file(make_model(spec_named("causal")).span());
     file.remove(file.model(), field);
     file.repair();

@@ -44,17 +44,17 @@ const ProgramRule kSlotRules[] = {
      {"slots.last_op", "to the last op", 3}},
     {"SlotThatIsReadBeforeItIsFull",
      [](Program& p) { linear(p, 0).views[format::kOutput].width = 25, resize_tensor(p, 0, 25, 6); },
-     {"attention.query", "before it is full", 1}},
+     {"ops.query", "before it is full", 1}},
     {"SlotThatIsFilledWithAGap",
      [](Program& p) {
        linear(p, 0).views[format::kOutput] = {1, 1, 25}, resize_tensor(p, 0, 25, 6);
      },
-     {"linear.output", "column by column", 0}},
+     {"ops.output", "column by column", 0}},
     {"SlotThatIsFilledTwice",
      [](Program& p) {
        p.slots[0].last_op = 2, p.slots[0].offset = 99, linear(p, 2).views[format::kOutput].slot = 0;
      },
-     {"linear.output", "column by column", 2}},
+     {"ops.output", "column by column", 2}},
     {"SlotThatIsNeverFilled",
      [](Program& p) { p.slots[3].width = 5; },
      {"slots", "never filled", 3}},
@@ -63,136 +63,136 @@ const ProgramRule kSlotRules[] = {
 const ProgramRule kLinearRules[] = {
     {"LinearWithoutInput",
      [](Program& p) { linear(p, 0).views[format::kInput].width = 0; },
-     {"linear.input", "another width", 0}},
+     {"ops.input", "another width", 0}},
     {"LinearWithoutOutput",
      [](Program& p) { linear(p, 2).views[format::kOutput].width = 0; },
-     {"linear.output", "another width", 2}},
+     {"ops.output", "another width", 2}},
     {"LinearInputSlotThatIsNotThere",
      [](Program& p) { linear(p, 2).views[format::kInput].slot = 4; },
-     {"linear.input", "not there", 2}},
+     {"ops.input", "not there", 2}},
     {"LinearOutputSlotThatIsNotThere",
      [](Program& p) { linear(p, 2).views[format::kOutput].slot = UINT32_MAX; },
-     {"linear.output", "not there", 2}},
+     {"ops.output", "not there", 2}},
     {"LinearInputBeyondItsSlot",
      [](Program& p) { linear(p, 0).views[format::kInput].column = 1; },
-     {"linear.input", "beyond the width", 0}},
+     {"ops.input", "beyond the width", 0}},
     {"LinearInputFarBeyondItsSlot",
      [](Program& p) { linear(p, 0).views[format::kInput].column = UINT32_MAX; },
-     {"linear.input", "beyond the width", 0}},
+     {"ops.input", "beyond the width", 0}},
     {"LinearOutputBeyondItsSlot",
      [](Program& p) { linear(p, 0).views[format::kOutput].width = UINT32_MAX; },
-     {"linear.output", "beyond the width", 0}},
+     {"ops.output", "beyond the width", 0}},
     {"LinearInputOutsideItsLife",
      [](Program& p) {
        linear(p, 2).views[format::kInput] = {0, 0, 6};
      },
-     {"linear.input", "outside its lifetime", 2}},
+     {"ops.input", "outside its lifetime", 2}},
     {"LinearOutputOutsideItsLife",
      [](Program& p) {
        linear(p, 0).views[format::kOutput] = {3, 0, 4};
      },
-     {"linear.output", "outside its lifetime", 0}},
+     {"ops.output", "outside its lifetime", 0}},
     {"LinearOverItsOwnInput",
      [](Program& p) {
        linear(p, 2).views[format::kOutput] = {2, 2, 4};
      },
-     {"linear.output", "own input", 2}},
+     {"ops.output", "own input", 2}},
     {"LinearTensorThatIsNotThere",
      [](Program& p) { linear(p, 2).numbers[format::LinearOp::kTensor] = 2; },
-     {"linear.tensor", "not there", 2}},
+     {"ops.tensor", "not there", 2}},
     {"WeightsThatDoNotFitTheInput",
      [](Program& p) { resize_tensor(p, 1, 4, 5); },
-     {"linear.input", "another width", 2}},
+     {"ops.input", "another width", 2}},
     {"WeightsThatDoNotFitTheOutput",
      [](Program& p) { resize_tensor(p, 1, 5, 6); },
-     {"linear.output", "another width", 2}},
+     {"ops.output", "another width", 2}},
 };
 
 const ProgramRule kAttentionRules[] = {
     {"AttentionQueryBeyondItsSlot",
      [](Program& p) { attention(p).views[format::kQuery].column = 20; },
-     {"attention.query", "beyond the width", 1}},
+     {"ops.query", "beyond the width", 1}},
     {"AttentionKeySlotThatIsNotThere",
      [](Program& p) { attention(p).views[format::kKey].slot = 9; },
-     {"attention.key", "not there", 1}},
+     {"ops.key", "not there", 1}},
     {"AttentionValueOutsideItsLife",
      [](Program& p) {
        attention(p).views[format::kValue] = {0, 0, 6};
      },
-     {"attention.value", "outside its lifetime", 1}},
+     {"ops.value", "outside its lifetime", 1}},
     {"AttentionOutputOutsideItsLife",
      [](Program& p) {
        attention(p).views[format::kOutput] = {3, 0, 4};
      },
-     {"attention.output", "outside its lifetime", 1}},
+     {"ops.output", "outside its lifetime", 1}},
     {"AttentionOverItsOwnQuery",
      [](Program& p) {
        attention(p).views[format::kOutput] = {1, 0, 6};
      },
-     {"attention.output", "own input", 1}},
+     {"ops.output", "own input", 1}},
     {"AttentionOverItsOwnKey",
      [](Program& p) {
        attention(p).views[format::kOutput] = {1, 14, 6};
      },
-     {"attention.output", "own input", 1}},
+     {"ops.output", "own input", 1}},
     {"AttentionOverItsOwnValue",
      [](Program& p) {
        attention(p).views[format::kOutput] = {1, 20, 6};
      },
-     {"attention.output", "own input", 1}},
+     {"ops.output", "own input", 1}},
     {"CacheOfAnotherNumber",
      [](Program& p) {
        attention(p).numbers[format::AttentionOp::kCache] = 1, p.caches.push_back(p.caches[0]);
      },
-     {"attention.cache", "its own cache", 1}},
+     {"ops.cache", "its own cache", 1}},
     {"CacheThatIsNotThere",
      [](Program& p) { p.caches.clear(); },
-     {"attention.cache", "not there", 1}},
+     {"ops.cache", "not there", 1}},
     {"CacheTooMany",
      [](Program& p) { p.caches.push_back(p.caches[0]); },
      {"caches", "no attention op", 1}},
     {"MaskThatIsNotThere",
      [](Program& p) { attention(p).numbers[format::AttentionOp::kMask] = 1; },
-     {"attention.mask", "not there", 1}},
+     {"ops.mask", "not there", 1}},
     {"NoHeads",
      [](Program& p) { attention(p).numbers[format::AttentionOp::kHeads] = 0; },
-     {"attention.heads", "multiple", 1}},
+     {"ops.heads", "multiple", 1}},
     {"NoKeyHeads",
      [](Program& p) { p.caches[0].shape.kv_heads = 0; },
-     {"attention.heads", "multiple", 1}},
+     {"ops.heads", "multiple", 1}},
     {"HeadsThatKeyHeadsDoNotDivide",
      [](Program& p) { p.caches[0].shape.kv_heads = 4; },
-     {"attention.heads", "multiple", 1}},
+     {"ops.heads", "multiple", 1}},
     {"NoValueDimension",
      [](Program& p) { p.caches[0].shape.value_dim = 0; },
      {"caches.value_dim", "no values", 1}},
     {"QueryOfAnotherWidth",
      [](Program& p) { attention(p).views[format::kQuery].width = 9; },
-     {"attention.query", "another width", 1}},
+     {"ops.query", "another width", 1}},
     {"QueryWithoutKeys",
      [](Program& p) { p.caches[0].shape.head_dim = 0; },
-     {"attention.query", "no dimensions", 1}},
+     {"ops.query", "no dimensions", 1}},
     {"QueryMissing",
      [](Program& p) { attention(p).views[format::kQuery].width = 0; },
-     {"attention.query", "another width", 1}},
+     {"ops.query", "another width", 1}},
     {"KeyOfAnotherWidth",
      [](Program& p) { attention(p).views[format::kKey].width = 11; },
-     {"attention.key", "another width", 1}},
+     {"ops.key", "another width", 1}},
     {"ValueOfAnotherWidth",
      [](Program& p) { attention(p).views[format::kValue].width = 5; },
-     {"attention.value", "another width", 1}},
+     {"ops.value", "another width", 1}},
     {"ValueMissing",
      [](Program& p) { attention(p).views[format::kValue].width = 0; },
-     {"attention.value", "another width", 1}},
+     {"ops.value", "another width", 1}},
     {"ContextOfAnotherWidth",
      [](Program& p) {
        attention(p).views[format::kOutput].width = 5, p.slots[2].width = 5,
        linear(p, 2).views[format::kInput].width = 5;
      },
-     {"attention.output", "another width", 1}},
+     {"ops.output", "another width", 1}},
     {"ContextThatIsNotFull",
      [](Program& p) { attention(p).views[format::kOutput].width = 5; },
-     {"linear.input", "before it is full", 2}},
+     {"ops.input", "before it is full", 2}},
     // The slot of a view without width is no slot that was checked.
     {"ContextMissing",
      [](Program& p) {
@@ -202,7 +202,7 @@ const ProgramRule kAttentionRules[] = {
        p.slots.pop_back(), p.slots[2] = {4, 0, 2, 2}, p.output_slot = 2;
        linear(p, 2).views[format::kOutput].slot = 2;
      },
-     {"attention.output", "another width", 1}},
+     {"ops.output", "another width", 1}},
 };
 
 class VerifyProgram : public testing::TestWithParam<ProgramRule> {};
@@ -238,7 +238,7 @@ TEST(VerifyProgramSizes, RefusesWhatOverflows) {
                     {"slots.per_output", "unknown rows", 1});
   expect_refusal_of(&format::ModelReader::cache, 0,
                     [](CacheView& c) { c.shape.head_dim = UINT32_MAX; },
-                    {"attention.query", "another width", 1});
+                    {"ops.query", "another width", 1});
 }
 
 // Numbers and columns that an op's row does not have are zero.

@@ -20,13 +20,13 @@ void change_rows_of(Program& program, uint32_t op_index, uint32_t per_output) {
 const ProgramRule kRowRules[] = {
     {"SelectIntoRowsOfTokens",
      [](Program& p) { change_rows_of(p, kSelect, 0); },
-     {"select.output", "mixes rows", kSelect}},
+     {"ops.output", "mixes rows", kSelect}},
     {"LinearFromOutputsToTokens",
      [](Program& p) { change_rows_of(p, kLogits, 0); },
-     {"linear.input", "mixes rows", kLogits}},
+     {"ops.input", "mixes rows", kLogits}},
     {"NormFromTokensToOutputs",
      [](Program& p) { change_rows_of(p, kAttentionNorm, 1); },
-     {"norm.input", "mixes rows", kAttentionNorm}},
+     {"ops.input", "mixes rows", kAttentionNorm}},
 };
 
 const ProgramRule kRingRules[] = {
@@ -130,7 +130,7 @@ TEST(VerifyRows, RefusesOpsThatNeedARowForEachToken) {
     uint32_t width;  // of what it writes; 0: nothing
     const char* field;
   } cases[] = {
-      {rope, 0, "rope.output"}, {attention, 4, "attention.query"}, {select, 12, "select.input"}};
+      {rope, 0, "ops.output"}, {attention, 4, "ops.query"}, {select, 12, "ops.input"}};
   for (const auto& last : cases) {
     Program program = decoder_program(gated_shape());
     program.hidden_states.clear();
@@ -164,7 +164,7 @@ TEST(VerifyRows, RefusesAnEmbeddingWithoutAVocabulary) {
   program.ops.push_back({"embedding", embedding});
   program.tensors.push_back({"table", 1, 4, {1, 2, 3, 4}, {}, Layout::kRows});
   const auto file = write_model(program, {Target::kPortable});
-  expect_refusal(file.span(), {"embedding.tokens", "fewer rows", 3});
+  expect_refusal(file.span(), {"ops.tokens", "fewer rows", 3});
 }
 
 TEST(VerifyStates, RefusesAStateOfASlotThatIsNotFull) {

@@ -21,7 +21,7 @@ class ArenaLayouts : public SessionTest {
   void expect_apart(const Model& model, const SessionOptions& options) const {
     ArenaLayout layout;
     Diagnostic why;
-    ASSERT_EQ(make_layout(model, options, layout, why), Status::kOk);
+    ASSERT_EQ(make_layout(model, options, layout, &why), Status::kOk);
     const format::ModelReader reader = ModelAccess::reader(model);
     const Packing packing = packing_of(GetParam(), TensorType::kF32);
     const uint32_t threads = options.parallel.threads;
@@ -119,7 +119,7 @@ TEST(ArenaParts, HoldTheScratchThatOpsAskFor) {
   layout.positions_max = layout.tokens_max = 7;
   layout.sequences_max = layout.outputs_max = 1;
   Diagnostic why;
-  ASSERT_EQ(place_parts(formula, 3, layout, why), Status::kOk);
+  ASSERT_EQ(place_parts(formula, 3, layout, &why), Status::kOk);
   EXPECT_EQ(layout.threads_offset - layout.scratch_offset, 256u) << "7 * 36, rounded up";
   EXPECT_EQ(layout.scratch_bytes_per_thread, 1024u);
   EXPECT_EQ(layout.plan.scratch_bytes, 256u + 3 * 1024u);

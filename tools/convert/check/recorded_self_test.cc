@@ -71,7 +71,7 @@ Recording record(const AlignedBytes& file, Target target, const SelfTestInput& i
   recording.lengths.resize(ops);
   Diagnostic why;
   const Status status = run_self_test(
-      state, input, why, [&](uint32_t op, uint32_t token, std::span<const float> row) {
+      state, input, &why, [&](uint32_t op, uint32_t token, std::span<const float> row) {
         recording.digests[size_t{op} * input.tokens + token] = format::digest_of_row(row);
         recording.lengths[op] = std::max(recording.lengths[op], length_of(row));
         return true;

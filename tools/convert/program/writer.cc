@@ -144,12 +144,13 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
   const auto packed_at = write_records<format::Packed>(builder, packed);
   const auto offsets_at = builder.CreateVector(offsets);
   const auto labels = builder.CreateVectorOfStrings(program.labels);
-  builder.Finish(format::CreateModel(builder, producer, name, architecture, program.positions_max,
-                                     program.vocab_size, program.input_slot, program.output_slot,
-                                     slots, ops_at, op_names_at, tensors_at, tensor_names_at,
-                                     caches, masks_at, mask_words_at, hidden_states, packed_at,
-                                     offsets_at, labels, &self_test, tokenizer),
-                 format::ModelIdentifier());
+  const format::Signature signature(program.positions_max, program.vocab_size, program.input_slot,
+                                    program.output_slot);
+  builder.Finish(
+      format::CreateModel(builder, producer, name, architecture, &signature, slots, ops_at,
+                          op_names_at, tensors_at, tensor_names_at, caches, masks_at, mask_words_at,
+                          hidden_states, packed_at, offsets_at, labels, &self_test, tokenizer),
+      format::ModelIdentifier());
   return builder.Release();
 }
 

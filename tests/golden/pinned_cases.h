@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "convert/spec/attention_module.h"
+#include "convert/spec/model_spec.h"
 #include "convert/spec/model_tensors.h"
 
 namespace arenite::test {

@@ -12,7 +12,7 @@
 #include "arenite/target.h"
 #include "convert/files/memory.h"
 #include "convert/masks/mask_compiler.h"
-#include "convert/spec/attention_module.h"
+#include "convert/spec/model_spec.h"
 
 namespace arenite::test {
 

@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "cli/model_file.h"
 #include "cli/text_table.h"
-#include "convert/check/recorded_self_test.h"
+#include "convert/check/pack_model.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
 #include "convert/masks/mask_pairs.h"

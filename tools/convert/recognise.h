@@ -5,7 +5,6 @@
 #include <variant>
 
 #include "convert/open/opened.h"
-#include "convert/spec/attention_module.h"
 #include "convert/spec/model_options.h"
 #include "convert/spec/model_spec.h"
 #include "convert/tokenizers/tokenizer_source.h"

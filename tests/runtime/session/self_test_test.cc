@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "convert/check/pack_model.h"
-#include "convert/check/recorded_self_test.h"
 #include "convert/convert.h"
 #include "convert/program/writer.h"
 #include "convert/spec/model_tensors.h"

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "convert/open/opened.h"
-#include "convert/spec/attention_module.h"
 #include "convert/spec/model_options.h"
+#include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
 

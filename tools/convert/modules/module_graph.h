@@ -3,7 +3,7 @@
 #pragma once
 
 #include "convert/graph/graph.h"
-#include "convert/spec/attention_module.h"
+#include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
 

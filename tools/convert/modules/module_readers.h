@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "convert/families/state_dicts.h"
-#include "convert/spec/attention_module.h"
 #include "convert/spec/model_options.h"
+#include "convert/spec/model_spec.h"
 #include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {

@@ -14,7 +14,7 @@
 #include "convert/check/pack_model.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
-#include "convert/masks/mask_pairs.h"
+#include "convert/masks/masks.h"
 
 namespace arenite::tool {
 namespace {

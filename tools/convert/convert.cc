@@ -10,7 +10,7 @@
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
 #include "convert/passes/passes.h"
-#include "convert/program/lowering.h"
+#include "convert/program/program.h"
 #include "convert/tokenizers/tokenizer_source.h"
 
 namespace arenite::convert {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One residual stream through all layers, for decoders and encoders alike.
-#include "convert/families/transformer_graph.h"
+#include "convert/families/families.h"
 
 #include <fmt/format.h>
 
@@ -72,6 +72,15 @@ ValueId add_mlp(Graph& graph, const std::string& prefix, const LinearSpec* gate,
 // Keys that a query sees: the last `window`, its own included, or all (0).
 uint32_t lookback(uint32_t window) { return window == 0 ? kUnlimited : window - 1; }
 
+// One of the two halves of a layer, `part`: x + compute(norm(x)), or norm(x + compute(x)).
+template <typename Compute>
+ValueId add_residual(Graph& graph, const std::string& part, const NormSpec& norm, bool norm_first,
+                     const Compute& compute, ValueId x) {
+  const ValueId input = norm_first ? graph.add_norm(part + "_norm", norm, x) : x;
+  x = graph.add(part + "_add", AddNode{}, {x, compute(input)});
+  return norm_first ? x : graph.add_norm(part + "_norm", norm, x);
+}
+
 // ---- decoders ----
 
 class DecoderGraph {
@@ -89,9 +98,7 @@ class DecoderGraph {
     if (spec_.embedding_norm) x = graph_.add_norm("embedding_norm", *spec_.embedding_norm, x);
     graph_.hidden_states.push_back(x);
     for (size_t i = 0; i < spec_.layers.size(); ++i) {
-      const LayerSpec& layer = spec_.layers[i];
-      const std::string prefix = fmt::format("{}.", i);
-      x = spec_.norm_first ? norm_first(prefix, layer, x) : norm_last(prefix, layer, x);
+      x = add_layer(fmt::format("{}.", i), spec_.layers[i], x);
       if (i + 1 < spec_.layers.size() || !spec_.final_norm) graph_.hidden_states.push_back(x);
     }
     if (spec_.final_norm) {
@@ -136,26 +143,24 @@ class DecoderGraph {
                    spec_.activation, input);
   }
 
-  ValueId norm_first(const std::string& prefix, const LayerSpec& layer, ValueId x) {
-    const ValueId normed = graph_.add_norm(prefix + "attention_norm", layer.attention_norm, x);
-    const ValueId attended = attend(prefix, layer, normed);
-    if (layer.parallel_residual) {
-      const ValueId mlp_input =
-          layer.mlp_norm ? graph_.add_norm(prefix + "mlp_norm", *layer.mlp_norm, x) : normed;
-      const ValueId transformed = transform(prefix, layer, mlp_input);
-      x = graph_.add(prefix + "attention_add", AddNode{}, {x, attended});
-      return graph_.add(prefix + "mlp_add", AddNode{}, {x, transformed});
-    }
-    x = graph_.add(prefix + "attention_add", AddNode{}, {x, attended});
-    const ValueId mlp_input = graph_.add_norm(prefix + "mlp_norm", *layer.mlp_norm, x);
-    return graph_.add(prefix + "mlp_add", AddNode{}, {x, transform(prefix, layer, mlp_input)});
+  ValueId add_layer(const std::string& prefix, const LayerSpec& layer, ValueId x) {
+    if (layer.parallel_residual) return add_parallel_layer(prefix, layer, x);
+    x = add_residual(
+        graph_, prefix + "attention", layer.attention_norm, spec_.norm_first,
+        [&](ValueId input) { return attend(prefix, layer, input); }, x);
+    return add_residual(
+        graph_, prefix + "mlp", *layer.mlp_norm, spec_.norm_first,
+        [&](ValueId input) { return transform(prefix, layer, input); }, x);
   }
 
-  ValueId norm_last(const std::string& prefix, const LayerSpec& layer, ValueId x) {
-    x = graph_.add(prefix + "attention_add", AddNode{}, {x, attend(prefix, layer, x)});
-    x = graph_.add_norm(prefix + "attention_norm", layer.attention_norm, x);
-    x = graph_.add(prefix + "mlp_add", AddNode{}, {x, transform(prefix, layer, x)});
-    return graph_.add_norm(prefix + "mlp_norm", *layer.mlp_norm, x);
+  ValueId add_parallel_layer(const std::string& prefix, const LayerSpec& layer, ValueId x) {
+    const ValueId normed = graph_.add_norm(prefix + "attention_norm", layer.attention_norm, x);
+    const ValueId attended = attend(prefix, layer, normed);
+    const ValueId mlp_input =
+        layer.mlp_norm ? graph_.add_norm(prefix + "mlp_norm", *layer.mlp_norm, x) : normed;
+    const ValueId transformed = transform(prefix, layer, mlp_input);
+    x = graph_.add(prefix + "attention_add", AddNode{}, {x, attended});
+    return graph_.add(prefix + "mlp_add", AddNode{}, {x, transformed});
   }
 
   const DecoderSpec& spec_;
@@ -249,18 +254,12 @@ class EncoderGraph {
   }
 
   ValueId add_layer(const std::string& prefix, const EncoderLayerSpec& layer, ValueId x) {
-    const std::string attention_norm = prefix + "attention_norm";
-    const std::string mlp_norm = prefix + "mlp_norm";
-    if (spec_.norm_first) {
-      ValueId normed = graph_.add_norm(attention_norm, layer.attention_norm, x);
-      x = graph_.add(prefix + "attention_add", AddNode{}, {x, attend(prefix, layer, normed)});
-      normed = graph_.add_norm(mlp_norm, layer.mlp_norm, x);
-      return graph_.add(prefix + "mlp_add", AddNode{}, {x, transform(prefix, layer, normed)});
-    }
-    x = graph_.add(prefix + "attention_add", AddNode{}, {x, attend(prefix, layer, x)});
-    x = graph_.add_norm(attention_norm, layer.attention_norm, x);
-    x = graph_.add(prefix + "mlp_add", AddNode{}, {x, transform(prefix, layer, x)});
-    return graph_.add_norm(mlp_norm, layer.mlp_norm, x);
+    x = add_residual(
+        graph_, prefix + "attention", layer.attention_norm, spec_.norm_first,
+        [&](ValueId input) { return attend(prefix, layer, input); }, x);
+    return add_residual(
+        graph_, prefix + "mlp", layer.mlp_norm, spec_.norm_first,
+        [&](ValueId input) { return transform(prefix, layer, input); }, x);
   }
 
   // The rows that the head starts from.

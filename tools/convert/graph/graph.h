@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model as its author trained it: plain mathematical ops on values. Families and modules build
-// it, the interpreter computes it, passes rewrite it, and program/lowering.h makes the runtime's
+// it, the interpreter computes it, passes rewrite it, and program/lowering.cc makes the runtime's
 // program of it. Weights are references, read when somebody needs their numbers.
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "convert/masks/mask_compiler.h"
+#include "convert/masks/masks.h"
 #include "convert/spec/model_spec.h"
 #include "format/reader.h"
 
@@ -115,12 +115,6 @@ struct Node {
   NodeBody body;
   std::vector<ValueId> inputs{};
   uint32_t width = 0;
-};
-
-// Visits a NodeBody with one lambda for each kind.
-template <typename... Functions>
-struct Overloaded : Functions... {
-  using Functions::operator()...;
 };
 
 class Graph {

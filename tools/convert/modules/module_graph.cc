@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Three projections, attention for each run of heads with the same mask, and the output projection.
-#include "convert/modules/module_graph.h"
+#include "convert/modules/attention_modules.h"
 
 #include <fmt/format.h>
 

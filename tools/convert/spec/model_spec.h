@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/masks/mask_compiler.h"
+#include "convert/masks/masks.h"
 #include "core/op_kinds.h"
 
 namespace arenite::convert {

@@ -34,7 +34,8 @@ LinearSpec projection(Noise& noise, const char* name, uint32_t outputs, uint32_t
   const float scale = 1.0f / std::sqrt(static_cast<float>(inputs));
   for (float& value : weights) value = noise.next(scale);
   for (float& value : bias) value = noise.next(scale);
-  return {held_weight(name, outputs, inputs, std::move(weights)), std::move(bias)};
+  return {{name, outputs, inputs, [weights = std::move(weights)] { return weights; }},
+          std::move(bias)};
 }
 
 // GPT-style causal self-attention: `width` wide, queries, keys and values fused.

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/program.h"
-#include "convert/masks/mask_compiler.h"
+#include "convert/masks/masks.h"
 #include "format/reader.h"
 #include "session/model_access.h"
 #include "session/plan.h"

@@ -9,7 +9,7 @@
 #include "cli/printed.h"
 #include "cli/program.h"
 #include "convert/program/writer.h"
-#include "convert/tokenizers/tokenizer_compiler.h"
+#include "convert/tokenizers/tokenizer_spec.h"
 #include "support/encoder_factory.h"
 #include "support/kernel_sets.h"
 #include "support/tokenizer_model.h"

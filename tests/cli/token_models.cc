@@ -12,7 +12,7 @@
 #include "cli/checkpoints.h"
 #include "convert/files/memory.h"
 #include "convert/program/writer.h"
-#include "convert/tokenizers/tokenizer_compiler.h"
+#include "convert/tokenizers/tokenizer_spec.h"
 #include "support/byte_string.h"
 #include "support/decoder_factory.h"
 #include "support/encoder_factory.h"

@@ -21,7 +21,6 @@
 #include "convert/convert.h"
 #include "convert/modules/attention_modules.h"
 #include "convert/program/writer.h"
-#include "convert/recognise.h"
 #include "convert/tokenizers/tokenizer_source.h"
 
 namespace arenite::convert {

@@ -9,8 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "convert/spec/attention_module.h"
+#include "convert/spec/model_spec.h"
 #include "convert/spec/model_tensors.h"
+#include "support/model_factory.h"
 
 namespace arenite::test {
 
@@ -38,7 +39,7 @@ inline AttentionModule causal_module(uint32_t features, uint32_t heads, uint32_t
 
 inline convert::LinearSpec linear(const char* name, uint32_t outputs, uint32_t inputs,
                                   std::vector<float> weights, std::vector<float> bias) {
-  return {convert::held_weight(name, outputs, inputs, std::move(weights)), std::move(bias)};
+  return {held_weight(name, outputs, inputs, std::move(weights)), std::move(bias)};
 }
 
 // One head, no bias, no projection.

@@ -28,7 +28,7 @@ LinearSpec make_projection(const char* name, uint32_t outputs, uint32_t inputs, 
   const float limit = std::sqrt(3.0f / static_cast<float>(inputs));
   Random random(seed);
   random.fill(weights, limit);
-  LinearSpec projection{convert::held_weight(name, outputs, inputs, std::move(weights))};
+  LinearSpec projection{held_weight(name, outputs, inputs, std::move(weights))};
   if (bias) {
     projection.bias.resize(outputs);
     random.fill(projection.bias, 0.5f);

@@ -7,14 +7,21 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arenite/target.h"
 #include "convert/files/memory.h"
-#include "convert/masks/mask_compiler.h"
-#include "convert/spec/attention_module.h"
+#include "convert/masks/masks.h"
+#include "convert/spec/model_spec.h"
 
 namespace arenite::test {
+
+// A weight whose values are in memory already.
+inline convert::WeightRef held_weight(std::string name, uint32_t rows, uint32_t columns,
+                                      std::vector<float> values) {
+  return {std::move(name), rows, columns, [values = std::move(values)] { return values; }};
+}
 
 struct ModuleSpec {
   std::string name = "causal";

@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "convert/recognise.h"
+#include "convert/convert.h"
 
 namespace arenite::testing {
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "convert/families/transformer_graph.h"
+#include "convert/families/families.h"
 #include "convert/graph/interpreter.h"
-#include "convert/modules/module_graph.h"
+#include "convert/modules/attention_modules.h"
 
 namespace arenite::convert {
 

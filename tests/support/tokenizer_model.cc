@@ -9,9 +9,9 @@
 
 #include "convert/convert.h"
 #include "convert/program/writer.h"
-#include "convert/tokenizers/sentence_pieces.h"
-#include "convert/tokenizers/tokenizer_compiler.h"
+#include "convert/tokenizers/subwords.h"
 #include "convert/tokenizers/tokenizer_readers.h"
+#include "convert/tokenizers/tokenizer_spec.h"
 #include "support/model_factory.h"
 #include "unicode_classes.h"
 

@@ -10,8 +10,8 @@
 #include "cli/formula_output.h"
 #include "cli/session_sizes.h"
 #include "convert/families/reader_parts.h"
-#include "convert/tokenizers/tokenizer_compiler.h"
 #include "convert/tokenizers/tokenizer_source.h"
+#include "convert/tokenizers/tokenizer_spec.h"
 #include "format/reader.h"
 
 namespace arenite::tool {

@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "convert/masks/mask_compiler.h"
-#include "convert/masks/mask_pairs.h"
+#include "convert/masks/masks.h"
 #include "format/file_layout.h"
 #include "format/model_needs.h"
 

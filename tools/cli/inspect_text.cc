@@ -5,7 +5,7 @@
 #include "cli/inspect_output.h"
 #include "cli/text_table.h"
 #include "convert/files/error.h"
-#include "convert/masks/mask_pairs.h"
+#include "convert/masks/masks.h"
 
 namespace arenite::tool {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "convert/masks/mask_pairs.h"
+#include "convert/masks/masks.h"
 #include "ops/mask.h"
 #include "ops/rows.h"
 

@@ -11,10 +11,10 @@
 #include "cli/commands.h"
 #include "cli/model_file.h"
 #include "cli/text_table.h"
-#include "convert/check/recorded_self_test.h"
+#include "convert/check/pack_model.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
-#include "convert/masks/mask_pairs.h"
+#include "convert/masks/masks.h"
 
 namespace arenite::tool {
 namespace {

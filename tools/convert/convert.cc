@@ -10,7 +10,7 @@
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
 #include "convert/passes/passes.h"
-#include "convert/program/lowering.h"
+#include "convert/program/program.h"
 #include "convert/tokenizers/tokenizer_source.h"
 
 namespace arenite::convert {
@@ -36,6 +36,18 @@ std::optional<TokenizerSpec> tokenizer_of(const Conversion& conversion,
   }
   if (options.tokenizer.empty()) return std::nullopt;
   throw InputError("{}: --tokenizer: the model reads features, not text: drop the option", quoted);
+}
+
+// Makes the longest sequence `context` positions; 0: as it is. Throws InputError, which begins with
+// `path`, for more than the model has; `positions_max` 0 is a model for any number.
+void limit_context(uint32_t& positions_max, uint32_t context, const std::string& path) {
+  if (context == 0) return;
+  if (positions_max != 0 && context > positions_max) {
+    throw InputError(
+        "{}: --context: found {}, expected at most {}, which the model was trained for", path,
+        context, positions_max);
+  }
+  positions_max = context;
 }
 
 }  // namespace

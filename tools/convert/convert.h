@@ -6,15 +6,33 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "arenite/target.h"
 #include "convert/check/converted_model.h"
-#include "convert/families/transformer_graph.h"
-#include "convert/modules/module_graph.h"
-#include "convert/recognise.h"
+#include "convert/families/families.h"
+#include "convert/modules/attention_modules.h"
+#include "convert/open/opened.h"
+#include "convert/spec/model_options.h"
+#include "convert/spec/model_spec.h"
+#include "convert/tokenizers/tokenizer_source.h"
 
 namespace arenite::convert {
+
+// What model lies in a file or folder: a decoder, an encoder, or a single attention module.
+struct Recognised {
+  const char* form = "";  // that it came in, for people: "GGUF"
+  std::variant<DecoderSpec, EncoderSpec, AttentionModule> spec;
+  TokenizerPlace tokenizer{};
+
+  const Account& account() const;
+};
+
+// Goes through the forms that are known, in one order, and reads the first that the file has the
+// sign of; where `options` ask for one, an attention module. Throws InputError for a model that is
+// not understood, and for an option that it does not have or says otherwise.
+Recognised recognise(const Opened& model, const ModelOptions& options = {});
 
 struct ConvertOptions {
   ModelOptions source{};

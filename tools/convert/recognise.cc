@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry: a row for each form that models come in.
-#include "convert/recognise.h"
+// Says what model lies in a file or folder, by a registry with a row for each form that models
+// come in.
+#include "convert/convert.h"
 
 #include <fmt/format.h>
 
@@ -11,8 +12,7 @@
 
 #include "convert/families/families.h"
 #include "convert/files/error.h"
-#include "convert/gguf/gguf_decoder.h"
-#include "convert/gguf/gguf_tokenizer.h"
+#include "convert/gguf/gguf_model.h"
 #include "convert/modules/attention_modules.h"
 
 namespace arenite::convert {
@@ -20,16 +20,7 @@ namespace {
 
 // What the config of a decoder says may be said again, but not otherwise.
 void check_options(const DecoderSpec& spec, const ModelOptions& options, const std::string& where) {
-  if (options.heads != 0 && options.heads != spec.heads) {
-    throw InputError("{}: {} heads were asked for, but the model has {}: drop the option", where,
-                     options.heads, spec.heads);
-  }
-  if (options.activation && *options.activation != spec.activation) {
-    throw InputError(
-        "{}: the model says which activation it has, and it is another one than the one asked "
-        "for: drop the option",
-        where);
-  }
+  check_said(options, spec.heads, spec.activation, where);
   if (options.norm_first) {
     throw InputError(
         "{}: --norm-{}: the model's own config says what this model computes: drop the option",
@@ -91,7 +82,8 @@ constexpr Form kForms[] = {
     {"GGUF", [](const Opened& model) { return model.gguf != nullptr; }, read_gguf},
     {"llama2.c", [](const Opened& model) { return model.llama2c.has_value(); },
      [](const Opened& model, const ModelOptions& options) {
-       return decoder(model, options, read_llama2c(model), kLlama2cTokenizers);
+       return decoder(model, options, read_llama2c(*model.llama2c, model.tensors),
+                      kLlama2cTokenizers);
      }},
     {"Hugging Face", [](const Opened& model) { return is_encoder_type(model.model_type()); },
      read_encoder},

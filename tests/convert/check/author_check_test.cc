@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "convert/check/check_session.h"
 #include "convert/convert.h"
 #include "convert/files/npy.h"
 #include "support/refusal.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every type of GGUF that is read gives the bits that ggml gives, for random blocks with ordinary
 // and with extreme scales. tests/convert/data/make_gguf_blocks.py made them.
-#include "convert/gguf/gguf_blocks.h"
+#include "convert/gguf/gguf_file.h"
 
 #include <gtest/gtest.h>
 

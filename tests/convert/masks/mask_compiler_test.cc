@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled masks are the cheapest form that says exactly the same as the dense one.
-#include "convert/masks/mask_compiler.h"
+#include "convert/masks/masks.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of counting and drawing masks, against the masks written out.
-#include "convert/masks/mask_pairs.h"
+#include "convert/masks/masks.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-
-#include "convert/masks/mask_compiler.h"
 
 namespace arenite::convert {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/masks/dense_mask.h"
+#include "convert/masks/masks.h"
 #include "core/mask_view.h"
 
 namespace arenite::test {

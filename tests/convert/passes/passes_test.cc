@@ -7,11 +7,10 @@
 
 #include <cmath>
 
-#include "convert/check/target_check.h"
+#include "convert/check/check_session.h"
 #include "convert/convert.h"
+#include "convert/graph/graph.h"
 #include "convert/graph/interpreter.h"
-#include "convert/graph/print_graph.h"
-#include "convert/program/check_inputs.h"
 #include "convert/program/writer.h"
 #include "support/decoder_factory.h"
 #include "support/encoder_factory.h"

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slots that live at the same time lie side by side, others share their place.
-#include "convert/program/planner.h"
+#include "convert/program/program.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "convert/convert.h"
-#include "convert/program/op_records.h"
 #include "support/decoder_factory.h"
 #include "support/model_factory.h"
 #include "support/random.h"

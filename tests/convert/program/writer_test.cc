@@ -9,7 +9,6 @@
 
 #include "convert/convert.h"
 #include "convert/files/error.h"
-#include "convert/program/packer.h"
 #include "core/crc32c.h"
 #include "format/file_layout.h"
 #include "format/verify.h"

@@ -8,8 +8,8 @@
 #include "convert/files/checkpoint.h"
 #include "convert/files/npy.h"
 #include "convert/gguf/gguf_builder.h"
-#include "convert/gguf/gguf_decoder.h"
 #include "convert/gguf/gguf_file.h"
+#include "convert/gguf/gguf_model.h"
 #include "convert/modules/attention_modules.h"
 #include "convert/open/opened.h"
 #include "convert/scaling/reader_cases.h"
@@ -120,7 +120,8 @@ void read_tensors(const std::filesystem::path& file) {
 }
 
 void read_llama2c(const std::filesystem::path& file) {
-  convert::read_llama2c(convert::open_model(file));
+  const convert::Opened opened = convert::open_model(file);
+  convert::read_llama2c(*opened.llama2c, opened.tensors);
 }
 
 void read_module(const std::filesystem::path& file) {

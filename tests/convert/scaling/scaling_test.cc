@@ -5,8 +5,8 @@
 
 #include "convert/scaling/cost_counter.h"
 #include "convert/scaling/reader_cases.h"
-#include "convert/tokenizers/tokenizer_compiler.h"
 #include "convert/tokenizers/tokenizer_source.h"
+#include "convert/tokenizers/tokenizer_spec.h"
 #include "support/temp_folder.h"
 
 namespace arenite::testing {

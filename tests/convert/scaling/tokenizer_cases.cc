@@ -6,8 +6,8 @@
 
 #include "convert/scaling/reader_cases.h"
 #include "convert/tokenizers/tokenizer_builders.h"
-#include "convert/tokenizers/tokenizer_compiler.h"
 #include "convert/tokenizers/tokenizer_source.h"
+#include "convert/tokenizers/tokenizer_spec.h"
 
 namespace arenite::testing {
 namespace {

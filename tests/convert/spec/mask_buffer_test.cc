@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mask buffers of every convention, type and shape say what they mean.
-#include "convert/spec/mask_buffer.h"
+#include "convert/spec/model_tensors.h"
 
 #include <gtest/gtest.h>
 

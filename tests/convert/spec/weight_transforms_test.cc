@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "support/model_factory.h"
+
 namespace arenite::convert {
 namespace {
 
@@ -45,8 +47,8 @@ TEST(WeightTransforms, BiasesAreReorderedWithTheirRows) {
 }
 
 TEST(WeightTransforms, StackRowsBelowOneAnother) {
-  LinearSpec top{held_weight("top", 1, 2, {1, 2}), {5}};
-  LinearSpec bottom{held_weight("bottom", 2, 2, {3, 4, 6, 7}), {8, 9}};
+  LinearSpec top{test::held_weight("top", 1, 2, {1, 2}), {5}};
+  LinearSpec bottom{test::held_weight("bottom", 2, 2, {3, 4, 6, 7}), {8, 9}};
   const LinearSpec stacked = stack_rows({top, bottom});
   EXPECT_EQ(stacked.outputs(), 3u);
   EXPECT_EQ(stacked.inputs(), 2u);

@@ -7,8 +7,8 @@
 
 #include "convert/files/error.h"
 #include "convert/tokenizers/tokenizer_builders.h"
-#include "convert/tokenizers/tokenizer_compiler.h"
 #include "convert/tokenizers/tokenizer_source.h"
+#include "convert/tokenizers/tokenizer_spec.h"
 #include "support/pickle_builder.h"
 #include "support/temp_folder.h"
 #include "support/tokenizer_model.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "convert/files/input_limits.h"
-#include "convert/tokenizers/sentence_pieces.h"
+#include "convert/tokenizers/subwords.h"
 #include "convert/tokenizers/tokenizer_builders.h"
 #include "convert/tokenizers/tokenizer_readers.h"
 #include "convert/tokenizers/tokenizer_source.h"

@@ -6,10 +6,10 @@
 #include <limits>
 #include <string>
 
-#include "convert/gguf/gguf_tokenizer.h"
+#include "convert/gguf/gguf_model.h"
 #include "convert/tokenizers/tokenizer_builders.h"
-#include "convert/tokenizers/tokenizer_compiler.h"
 #include "convert/tokenizers/tokenizer_source.h"
+#include "convert/tokenizers/tokenizer_spec.h"
 #include "support/pickle_builder.h"
 #include "support/refusal.h"
 #include "support/temp_folder.h"

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "convert/tokenizers/byte_pairs.h"
+#include "convert/tokenizers/subwords.h"
 #include "core/utf8.h"
 
 namespace arenite::testing {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/tokenizers/sentence_pieces.h"
+#include "convert/tokenizers/subwords.h"
 #include "support/byte_string.h"
 
 namespace arenite::testing {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "convert/tokenizers/tokenizer_builders.h"
-#include "convert/tokenizers/tokenizer_compiler.h"
 #include "convert/tokenizers/tokenizer_source.h"
+#include "convert/tokenizers/tokenizer_spec.h"
 #include "support/temp_folder.h"
 #include "support/tokenizer_model.h"
 

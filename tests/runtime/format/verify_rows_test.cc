@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verifier's rules about rows of tokens and rows of outputs, rings and hidden states, each
 // broken alone in a file whose checksums are right; and what it must accept.
-#include "convert/program/op_records.h"
+#include "convert/program/program.h"
 #include "runtime/format/verify_decoder_fixture.h"
 
 namespace arenite::test {

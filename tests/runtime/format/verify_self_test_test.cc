@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verifier's rules about the self-test, each broken alone in a file whose checksums are right.
 #include "convert/check/pack_model.h"
-#include "convert/check/recorded_self_test.h"
 #include "format/reader.h"
 #include "runtime/format/verify_fixture.h"
 #include "support/hostile_file.h"

@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "convert/check/pack_model.h"
-#include "convert/check/recorded_self_test.h"
 #include "convert/convert.h"
 #include "convert/program/writer.h"
 #include "convert/spec/model_tensors.h"
@@ -16,6 +15,7 @@
 #include "runtime/session/decoder_fixture.h"
 #include "runtime/session/encoder_fixture.h"
 #include "support/malloc_trap.h"
+#include "support/model_factory.h"
 #include "support/pool.h"
 
 namespace arenite::test {
@@ -97,7 +97,7 @@ convert::Program cancelling_program() {
   spec.output_features = 1;
   convert::AttentionModule module = make_module(spec);
   module.value = select_rows(module.value, {0, 0});
-  module.output = {convert::held_weight("output", 1, 2, {1e6f, -1e6f}), {0.0f}};
+  module.output = {held_weight("output", 1, 2, {1e6f, -1e6f}), {0.0f}};
   return compile(build_graph(module), "cancelling");
 }
 

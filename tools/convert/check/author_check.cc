@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "convert/check/check_session.h"
 #include "convert/files/error.h"
 #include "convert/files/npy.h"
 

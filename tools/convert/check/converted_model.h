@@ -6,13 +6,20 @@
 #include <string>
 #include <vector>
 
-#include "convert/check/target_check.h"
+#include "arenite/target.h"
 #include "convert/files/memory.h"
 #include "convert/graph/graph.h"
 #include "convert/program/program.h"
-#include "convert/spec/model_options.h"
+#include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
+
+// How one target did against the double-precision reference.
+struct TargetCheck {
+  Target target = Target::kPortable;
+  bool ran = false;  // false: this CPU cannot run it
+  double largest_error = 0.0;
+};
 
 struct ConvertedModel {
   Graph graph;  // as its author wrote it

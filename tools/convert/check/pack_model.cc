@@ -1,20 +1,214 @@
 // SPDX-License-Identifier: Apache-2.0
+// The self-test is recorded by the code that later compares: the real runtime, op by op.
 #include "convert/check/pack_model.h"
 
-#include "convert/check/recorded_self_test.h"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "arenite/tokenizer.h"
+#include "convert/check/check_session.h"
 #include "convert/files/error.h"
 #include "convert/program/writer.h"
+#include "core/crc32c.h"
+#include "format/file_layout.h"
+#include "format/self_test_layout.h"
+#include "model_generated.h"
+#include "session/self_test.h"
 
 namespace arenite::convert {
+namespace {
 
-void limit_context(uint32_t& positions_max, uint32_t context, const std::string& path) {
-  if (context == 0) return;
-  if (positions_max != 0 && context > positions_max) {
-    throw InputError(
-        "{}: --context: found {}, expected at most {}, which the model was trained for", path,
-        context, positions_max);
+constexpr uint32_t kTokens = 6;
+constexpr float kRelativeTolerance = 1e-4f;  // of a row's length
+constexpr float kTimesTheDifference = 16.0f;
+constexpr float kToleranceMin = 1e-30f;  // where a row is nothing but zeros
+constexpr std::string_view kText = "Turn on the light in the kitchen, and tell me a story.";
+
+// What one target makes of the tokens.
+struct Recording {
+  std::vector<float> digests;  // [ops, tokens]
+  std::vector<float> lengths;  // the longest row of each op
+  std::vector<float> output;
+};
+
+// What is fed.
+struct Tokens {
+  std::vector<float> features;
+  std::vector<TokenId> ids;
+  std::vector<uint8_t> types;
+
+  SelfTestInput input(uint32_t count) const {
+    return {count, ids.empty() ? features.data() : nullptr, ids.empty() ? nullptr : ids.data(),
+            types.empty() ? nullptr : types.data()};
   }
-  positions_max = context;
+};
+
+float length_of(std::span<const float> row) {
+  double sum = 0.0;
+  for (const float value : row) sum += double{value} * value;
+  return static_cast<float>(std::sqrt(sum));
+}
+
+Recording record(const AlignedBytes& file, Target target, const SelfTestInput& input) {
+  CheckSession session(file, target, input.tokens, Outputs::kAll);
+  SessionState& state = SessionState::of(&session.session());
+  const uint32_t ops = state.reader.ops();
+  Recording recording;
+  recording.digests.resize(size_t{ops} * input.tokens);
+  recording.lengths.resize(ops);
+  Diagnostic why;
+  const Status status = run_self_test(
+      state, input, &why, [&](uint32_t op, uint32_t token, std::span<const float> row) {
+        recording.digests[size_t{op} * input.tokens + token] = format::digest_of_row(row);
+        recording.lengths[op] = std::max(recording.lengths[op], length_of(row));
+        return true;
+      });
+  if (status != Status::kOk) throw std::logic_error("a self-test cannot be fed: this is a bug");
+  const std::span<const float> last = state.results().row(state.results().rows - 1);
+  recording.output.assign(last.begin(), last.end());
+  return recording;
+}
+
+// The first `count` tokens of a text; nothing where the tokenizer cannot read it, or makes fewer.
+std::vector<TokenId> tokens_of_text(const Model& model, uint32_t count) {
+  const Result<Tokenizer> tokenizer = Tokenizer::of(model);
+  if (!tokenizer.ok()) return {};
+  std::vector<TokenId> ids(encode_tokens_max(kText.size()));
+  EncodeOptions options;
+  const Result<size_t> encoded = tokenizer->encode(kText, options, ids);
+  if (!encoded.ok() || *encoded < count) return {};
+  ids.resize(count);
+  return ids;
+}
+
+Tokens tokens_to_feed(const Model& model, uint32_t count) {
+  Tokens tokens;
+  if (model.vocab_size() == 0) {
+    tokens.features = features_to_check(size_t{count} * model.input_features());
+    return tokens;
+  }
+  tokens.ids = tokens_of_text(model, count);
+  if (tokens.ids.empty()) tokens.ids = spread_tokens(count, model.vocab_size());
+  tokens.types = types_to_check(count, model.token_types());
+  return tokens;
+}
+
+float largest_difference(std::span<const float> a, std::span<const float> b) {
+  float largest = 0.0f;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(a[i] - b[i]));
+  return largest;
+}
+
+// The targets of the file that this CPU runs, the scalar one first.
+std::vector<Target> runnable_targets(const AlignedBytes& file) {
+  const uint32_t targets = format::ModelReader(file.span()).file_targets() & cpu_targets();
+  std::vector<Target> list;
+  for (uint32_t i = 0; i < kTargets; ++i) {
+    if ((targets & 1u << i) != 0) list.push_back(static_cast<Target>(i));
+  }
+  return list;
+}
+
+// Puts bytes into the segment.
+class SegmentWriter {
+ public:
+  explicit SegmentWriter(std::span<std::byte> segment) : segment_(segment) {}
+
+  template <typename T>
+  void put(uint64_t offset, const std::vector<T>& values) {
+    if (values.empty()) return;
+    std::memcpy(segment_.data() + offset, values.data(), values.size() * sizeof(T));
+  }
+  void put(uint64_t offset, float value) {
+    std::memcpy(segment_.data() + offset, &value, sizeof(value));
+  }
+
+ private:
+  std::span<std::byte> segment_;
+};
+
+float tolerance(float length, float difference) {
+  return std::max({kRelativeTolerance * length, kTimesTheDifference * difference, kToleranceMin});
+}
+
+void write_segment(std::span<std::byte> segment, const format::SelfTestLayout& layout,
+                   const Tokens& tokens, const std::vector<Recording>& recordings) {
+  const Recording& stored = recordings.front();
+  const uint32_t ops = static_cast<uint32_t>(stored.lengths.size());
+  SegmentWriter writer(segment);
+  writer.put(0, tokens.features);
+  writer.put(0, tokens.ids);
+  writer.put(layout.types, tokens.types);
+  for (uint32_t op = 0; op < ops; ++op) {
+    const auto digests = [&](const Recording& recording) {
+      return std::span(recording.digests).subspan(size_t{op} * layout.tokens, layout.tokens);
+    };
+    float difference = 0.0f;
+    for (const Recording& other : recordings) {
+      difference = std::max(difference, largest_difference(digests(stored), digests(other)));
+    }
+    writer.put(layout.tolerance_of_op(op), tolerance(stored.lengths[op], difference));
+    for (uint32_t t = 0; t < layout.tokens; ++t) {
+      writer.put(layout.digest_of(op, t), digests(stored)[t]);
+    }
+  }
+  float difference = 0.0f;
+  for (const Recording& other : recordings) {
+    difference = std::max(difference, largest_difference(stored.output, other.output));
+  }
+  writer.put(layout.output, tolerance(length_of(stored.output), difference));
+  writer.put(layout.output + sizeof(float), stored.output);
+}
+
+// Replaces the metadata's record of the self-test, and the checksum of the metadata.
+void set_record(std::span<std::byte> metadata, const format::SelfTest& record,
+                format::Footer& footer) {
+  const format::SelfTest* const place = format::GetModel(metadata.data())->self_test();
+  std::memcpy(const_cast<format::SelfTest*>(place), &record, sizeof(record));
+  footer.metadata_crc32c = crc32c(metadata);
+}
+
+format::Footer footer_of(std::span<const std::byte> file) {
+  format::Footer footer;
+  std::memcpy(&footer, file.data() + file.size() - sizeof(footer), sizeof(footer));
+  return footer;
+}
+
+std::span<std::byte> metadata_of(AlignedBytes& file, const format::Footer& footer) {
+  return file.span().first(static_cast<size_t>(footer.metadata_bytes));
+}
+
+// Fills in the self-test of a file that write_model left room in.
+void record_self_test(AlignedBytes& file, const Program& program) {
+  const format::ModelReader reader(file.span());
+  const format::SelfTestView test = reader.self_test();
+  AlignedBytes scalar;
+  if (runnable_targets(file).empty()) scalar = write_model(program, {Target::kPortable});
+  const AlignedBytes& runnable = scalar.size() != 0 ? scalar : file;
+
+  const std::vector<Target> targets = runnable_targets(runnable);
+  const Tokens tokens = tokens_to_feed(load_converted(runnable, targets.front()), test.tokens);
+  std::vector<Recording> recordings;
+  for (const Target target : targets) {
+    recordings.push_back(record(runnable, target, tokens.input(test.tokens)));
+  }
+  const std::span<std::byte> segment = file.span().subspan(
+      static_cast<size_t>(test.segment.begin()), static_cast<size_t>(test.segment.bytes()));
+  write_segment(segment, format::self_test_layout(reader, test.tokens), tokens, recordings);
+
+  format::Footer footer = footer_of(file.span());
+  const format::Segment place(test.segment.offset, test.segment.length, crc32c(segment));
+  set_record(metadata_of(file, footer), {place, test.tokens}, footer);
+  std::memcpy(file.data() + file.size() - sizeof(footer), &footer, sizeof(footer));
+}
+
+}  // namespace
+
+uint32_t self_test_tokens(const Program& program) {
+  return token_count_for(kTokens, program.positions_max, program.masks);
 }
 
 AlignedBytes pack_model(const Program& program, const std::vector<Target>& targets,
@@ -27,6 +221,16 @@ AlignedBytes pack_model(const Program& program, const std::vector<Target>& targe
   } catch (const InputError& error) {
     throw InputError("{}: {}", path, error.what());
   }
+}
+
+void strip_self_test(AlignedBytes& file) {
+  const format::SegmentView test = format::ModelReader(file.span()).self_test().segment;
+  if (test.length == 0) return;
+  format::Footer footer = footer_of(file.span());
+  footer.file_bytes = test.begin() + sizeof(footer);
+  set_record(metadata_of(file, footer), {}, footer);
+  std::memcpy(file.data() + test.begin(), &footer, sizeof(footer));
+  file.shorten(static_cast<size_t>(footer.file_bytes));
 }
 
 }  // namespace arenite::convert

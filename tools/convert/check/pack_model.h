@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program becomes a model file, with the self-test that the real runtime gives it.
+// Makes the model file of a program, with the self-test that Session::self_test runs, and takes the
+// self-test away again.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +13,19 @@
 
 namespace arenite::convert {
 
-// Makes the longest sequence `context` positions; 0: as it is. Throws InputError, which begins with
-// `path`, for more than the model has; `positions_max` 0 is a model for any number.
-void limit_context(uint32_t& positions_max, uint32_t context, const std::string& path);
+// How many tokens a self-test of this program feeds: past one row of every kernel set, more where
+// a mask shows the first ones nothing but later ones, fewer in a short context.
+uint32_t self_test_tokens(const Program& program);
 
-// The model file, with a self-test. Throws InputError, which begins with `path`, for a model beyond
-// the format.
+// The model file. What its self-test feeds is text where the model has a tokenizer that can read
+// it, else ids of its vocabulary, or features of zero mean and unit variance. What the ops make of
+// it is what the scalar kernels make of it, or the first of `targets` that this CPU runs; how far
+// the others may be off is 1e-4 of a row's length, or 16 times as far as any of them is off here.
+// Throws InputError, which begins with `path`, for a model beyond the format.
 AlignedBytes pack_model(const Program& program, const std::vector<Target>& targets,
                         const std::string& path);
+
+// Takes the self-test out of a verified file, which gets shorter.
+void strip_self_test(AlignedBytes& file);
 
 }  // namespace arenite::convert

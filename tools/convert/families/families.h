@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The readers of whole models, one for each form that they come in. All take the sizes, check that
-// every tensor is there and accounted for, leave the weights to WeightRef::load, and throw
-// InputError for what they do not understand.
+// The readers of whole models, one for each form that they come in, and the graphs of what they
+// read. All readers take the sizes, check that every tensor is there and accounted for, leave the
+// weights to WeightRef::load, and throw InputError for what they do not understand.
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <string_view>
 
+#include "convert/graph/graph.h"
 #include "convert/open/opened.h"
 #include "convert/spec/model_options.h"
 #include "convert/spec/model_spec.h"
@@ -59,7 +60,9 @@ bool is_gpt_state_dict(const TensorStore& tensors);
 std::string known_gpt_families();  // a line for each, for messages
 DecoderSpec read_gpt_state_dict(const Opened& model, const ModelOptions& options);
 
-// llama2.c has one kind of model only.
-DecoderSpec read_llama2c(const Opened& model);
+// The model as a graph, each op as its author wrote it: separate queries, keys and values, scales
+// and masks of their own, and every row's results.
+Graph build_graph(const DecoderSpec& spec);
+Graph build_graph(const EncoderSpec& spec);
 
 }  // namespace arenite::convert

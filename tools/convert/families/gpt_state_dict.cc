@@ -116,12 +116,6 @@ constexpr GptFamily kFamilies[] = {
      .has_one_bias_switch = false},
 };
 
-// Is `name` <prefix>key, where the prefix is empty or ends in a dot?
-bool ends_in(std::string_view name, std::string_view key) {
-  return name.ends_with(key) &&
-         (name.size() == key.size() || name[name.size() - key.size() - 1] == '.');
-}
-
 // transformers keeps GPT-2's layers as [inputs, outputs].
 bool is_of_transformers(const StoredTensor& tensor) {
   return ends_in(tensor.name, "h.0.attn.c_attn.weight") && tensor.shape.size() == 2 &&
@@ -261,9 +255,7 @@ class GptReader {
     layer.attention_norm = norm(name + names_.attention_norm);
     if (names_.fused != nullptr) {
       const LinearSpec fused = tensors_.linear(name + names_.fused, 3 * width, width, query_bias_);
-      layer.query = select_rows(fused, row_range(0, width));
-      layer.key = select_rows(fused, row_range(width, width));
-      layer.value = select_rows(fused, row_range(2 * width, width));
+      split_fused(layer, fused, width, width);
     } else {
       layer.query = tensors_.linear(name + names_.query, width, width, query_bias_);
       layer.key = tensors_.linear(name + names_.key_projection, kv_width, width, query_bias_);

@@ -59,10 +59,7 @@ LayerSpec read_mpt_layer(ModelTensors& tensors, const DecoderSpec& spec, double 
   };
   LayerSpec layer;
   layer.attention_norm = tensors.layer_norm(name + "norm_1", width, epsilon, Presence::kIfStored);
-  const LinearSpec fused = linear("attn.Wqkv", width + 2 * kv_width, width);
-  layer.query = select_rows(fused, row_range(0, width));
-  layer.key = select_rows(fused, row_range(width, kv_width));
-  layer.value = select_rows(fused, row_range(width + kv_width, kv_width));
+  split_fused(layer, linear("attn.Wqkv", width + 2 * kv_width, width), width, kv_width);
   layer.output = linear("attn.out_proj", width, width);
   layer.mlp_norm = tensors.layer_norm(name + "norm_2", width, epsilon, Presence::kIfStored);
   layer.up = linear("ffn.up_proj", spec.ffn_dim, width);
@@ -120,15 +117,11 @@ double read_mpt_attention(ConfigFields attention, DecoderSpec& spec) {
 DecoderSpec read_hf_bloom(ConfigFields& config, ModelTensors& tensors, const std::string&) {
   DecoderSpec spec;
   spec.architecture = "bloom";
-  spec.vocab_size = config.count("vocab_size");
-  spec.model_dim = read_size(config, "hidden_size", "n_embed");
-  spec.heads = spec.kv_heads = read_size(config, "n_head", "num_attention_heads");
-  spec.head_dim = even_head_dim(spec.model_dim, spec.heads, config.where());
+  const uint32_t layers = read_old_sizes(config, spec, {"n_embed", "n_head", "n_layer"});
   spec.ffn_dim = 4 * spec.model_dim;
   config.expect("n_inner", spec.ffn_dim, "BLOOM's MLP is four times as wide as the model");
   spec.positions_max = config.count("seq_length", kPositions);
   spec.activation = Activation::kGeluTanh;
-  const uint32_t layers = read_size(config, "n_layer", "num_hidden_layers");
   check_sizes(spec, layers, config.where());
   take_common_fields(config, spec, {.bos = 1, .eos = 2});
   for (const char* field :
@@ -157,14 +150,10 @@ DecoderSpec read_hf_bloom(ConfigFields& config, ModelTensors& tensors, const std
 DecoderSpec read_hf_mpt(ConfigFields& config, ModelTensors& tensors, const std::string&) {
   DecoderSpec spec;
   spec.architecture = "mpt";
-  spec.vocab_size = config.count("vocab_size");
-  spec.model_dim = read_size(config, "d_model", "hidden_size");
-  spec.heads = spec.kv_heads = read_size(config, "n_heads", "num_attention_heads");
-  spec.head_dim = even_head_dim(spec.model_dim, spec.heads, config.where());
+  const uint32_t layers = read_old_sizes(config, spec, {"d_model", "n_heads", "n_layers"});
   spec.ffn_dim = config.count("expansion_ratio", 4) * spec.model_dim;
   spec.positions_max = config.count("max_seq_len", kPositions);
   spec.activation = Activation::kGeluErf;
-  const uint32_t layers = read_size(config, "n_layers", "num_hidden_layers");
   const ConfigFields nothing(nlohmann::json::object(), config.where());
   const double bias_max = read_mpt_attention(config.object("attn_config").value_or(nothing), spec);
   check_sizes(spec, layers, config.where());

@@ -12,23 +12,44 @@
 namespace arenite::convert {
 namespace {
 
+// The parts of a layer.
+struct LayerNames {
+  const char *query, *key, *value, *output, *attention_norm, *up, *down, *mlp_norm;
+};
+constexpr LayerNames kBert = {.query = "attention.self.query",
+                              .key = "attention.self.key",
+                              .value = "attention.self.value",
+                              .output = "attention.output.dense",
+                              .attention_norm = "attention.output.LayerNorm",
+                              .up = "intermediate.dense",
+                              .down = "output.dense",
+                              .mlp_norm = "output.LayerNorm"};
+constexpr LayerNames kDistilBert = {.query = "attention.q_lin",
+                                    .key = "attention.k_lin",
+                                    .value = "attention.v_lin",
+                                    .output = "attention.out_lin",
+                                    .attention_norm = "sa_layer_norm",
+                                    .up = "ffn.lin1",
+                                    .down = "ffn.lin2",
+                                    .mlp_norm = "output_layer_norm"};
+
+constexpr double kEpsilon = 1e-12;
+
 EncoderLayerSpec read_layer(ModelTensors& tensors, const EncoderSpec& spec, double epsilon,
-                            const std::string& name) {
+                            const std::string& prefix, const LayerNames& names) {
   const uint32_t width = spec.model_dim;
   const auto linear = [&](const char* part, uint32_t outputs, uint32_t inputs) {
-    return tensors.linear(name + part, outputs, inputs, Presence::kRequired);
+    return tensors.linear(prefix + part, outputs, inputs, Presence::kRequired);
   };
-  EncoderLayerSpec layer;
-  layer.query = linear("attention.self.query", width, width);
-  layer.key = linear("attention.self.key", width, width);
-  layer.value = linear("attention.self.value", width, width);
-  layer.output = linear("attention.output.dense", width, width);
-  layer.attention_norm =
-      read_hf_layer_norm(tensors, name + "attention.output.LayerNorm", width, epsilon);
-  layer.up = linear("intermediate.dense", spec.ffn_dim, width);
-  layer.down = linear("output.dense", width, spec.ffn_dim);
-  layer.mlp_norm = read_hf_layer_norm(tensors, name + "output.LayerNorm", width, epsilon);
-  return layer;
+  return {
+      .query = linear(names.query, width, width),
+      .key = linear(names.key, width, width),
+      .value = linear(names.value, width, width),
+      .output = linear(names.output, width, width),
+      .attention_norm = read_hf_layer_norm(tensors, prefix + names.attention_norm, width, epsilon),
+      .up = linear(names.up, spec.ffn_dim, width),
+      .down = linear(names.down, width, spec.ffn_dim),
+      .mlp_norm = read_hf_layer_norm(tensors, prefix + names.mlp_norm, width, epsilon)};
 }
 
 // RoBERTa's padding token has the row of its id in the table of positions; the others count from
@@ -46,26 +67,6 @@ void read_padding(ConfigFields& config, uint32_t position_rows, EncoderSpec& spe
   }
   spec.padding_id = id;
   spec.position_offset = id + 1;
-}
-
-constexpr double kEpsilon = 1e-12;
-
-EncoderLayerSpec read_layer(ModelTensors& tensors, const EncoderSpec& spec,
-                            const std::string& name) {
-  const uint32_t width = spec.model_dim;
-  const auto linear = [&](const char* part, uint32_t outputs, uint32_t inputs) {
-    return tensors.linear(name + part, outputs, inputs, Presence::kRequired);
-  };
-  EncoderLayerSpec layer;
-  layer.query = linear("attention.q_lin", width, width);
-  layer.key = linear("attention.k_lin", width, width);
-  layer.value = linear("attention.v_lin", width, width);
-  layer.output = linear("attention.out_lin", width, width);
-  layer.attention_norm = tensors.layer_norm(name + "sa_layer_norm", width, kEpsilon);
-  layer.up = linear("ffn.lin1", spec.ffn_dim, width);
-  layer.down = linear("ffn.lin2", width, spec.ffn_dim);
-  layer.mlp_norm = tensors.layer_norm(name + "output_layer_norm", width, kEpsilon);
-  return layer;
 }
 
 }  // namespace
@@ -87,7 +88,7 @@ EncoderSpec read_hf_bert(ConfigFields& config, ModelTensors& tensors, const std:
   const uint32_t position_rows = config.count("max_position_embeddings", 512);
   read_padding(config, position_rows, spec);
   spec.positions_max = position_rows - spec.position_offset;
-  const double epsilon = config.positive("layer_norm_eps", 1e-12);
+  const double epsilon = config.positive("layer_norm_eps", kEpsilon);
   const uint32_t width = is_electra ? config.count("embedding_size", 128) : spec.model_dim;
 
   const std::string embeddings = prefix + "embeddings.";
@@ -105,7 +106,7 @@ EncoderSpec read_hf_bert(ConfigFields& config, ModelTensors& tensors, const std:
   }
   for (uint32_t i = 0; i < layers; ++i) {
     spec.layers.push_back(
-        read_layer(tensors, spec, epsilon, fmt::format("{}encoder.layer.{}.", prefix, i)));
+        read_layer(tensors, spec, epsilon, fmt::format("{}encoder.layer.{}.", prefix, i), kBert));
   }
   return spec;
 }
@@ -133,8 +134,8 @@ EncoderSpec read_hf_distilbert(ConfigFields& config, ModelTensors& tensors,
       tensors.matrix(embeddings + "position_embeddings.weight", spec.positions_max, spec.model_dim);
   spec.embedding_norm = tensors.layer_norm(embeddings + "LayerNorm", spec.model_dim, kEpsilon);
   for (uint32_t i = 0; i < layers; ++i) {
-    spec.layers.push_back(
-        read_layer(tensors, spec, fmt::format("{}transformer.layer.{}.", prefix, i)));
+    spec.layers.push_back(read_layer(
+        tensors, spec, kEpsilon, fmt::format("{}transformer.layer.{}.", prefix, i), kDistilBert));
   }
   return spec;
 }

@@ -266,6 +266,14 @@ uint32_t read_size(ConfigFields& config, const char* name, const char* alias,
   return size;
 }
 
+uint32_t read_old_sizes(ConfigFields& config, DecoderSpec& spec, const OldSizeNames& names) {
+  spec.vocab_size = config.count("vocab_size");
+  spec.model_dim = read_size(config, names.width, "hidden_size");
+  spec.heads = spec.kv_heads = read_size(config, names.heads, "num_attention_heads");
+  spec.head_dim = even_head_dim(spec.model_dim, spec.heads, config.where());
+  return read_size(config, names.layers, "num_hidden_layers");
+}
+
 void split_interleaved(LayerSpec& layer, const LinearSpec& fused, const DecoderSpec& spec) {
   const auto part = [&](uint32_t index) {
     RowOrder order;

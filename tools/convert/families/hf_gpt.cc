@@ -18,11 +18,8 @@ LayerSpec read_layer(ModelTensors& tensors, const DecoderSpec& spec, double epsi
   const uint32_t width = spec.model_dim;
   LayerSpec layer;
   layer.attention_norm = tensors.layer_norm(name + "ln_1", width, epsilon);
-  const LinearSpec fused =
-      tensors.conv1d(name + "attn.c_attn", 3 * width, width, Presence::kRequired);
-  layer.query = select_rows(fused, row_range(0, width));
-  layer.key = select_rows(fused, row_range(width, width));
-  layer.value = select_rows(fused, row_range(2 * width, width));
+  split_fused(layer, tensors.conv1d(name + "attn.c_attn", 3 * width, width, Presence::kRequired),
+              width, width);
   layer.output = tensors.conv1d(name + "attn.c_proj", width, width, Presence::kRequired);
   layer.mlp_norm = tensors.layer_norm(name + "ln_2", width, epsilon);
   layer.up = tensors.conv1d(name + "mlp.c_fc", spec.ffn_dim, width, Presence::kRequired);
@@ -80,14 +77,10 @@ LayerSpec read_phi_layer(ModelTensors& tensors, const DecoderSpec& spec, double 
 DecoderSpec read_hf_gpt2(ConfigFields& config, ModelTensors& tensors, const std::string&) {
   DecoderSpec spec;
   spec.architecture = "gpt2";
-  spec.vocab_size = config.count("vocab_size");
-  spec.model_dim = read_size(config, "n_embd", "hidden_size");
-  spec.heads = spec.kv_heads = read_size(config, "n_head", "num_attention_heads");
-  spec.head_dim = even_head_dim(spec.model_dim, spec.heads, config.where());
+  const uint32_t layers = read_old_sizes(config, spec, {"n_embd", "n_head", "n_layer"});
   spec.ffn_dim = config.count("n_inner", 4 * spec.model_dim);
   spec.positions_max = read_size(config, "n_positions", "max_position_embeddings", 1024);
   spec.activation = read_activation(config, "activation_function", "gelu_new");
-  const uint32_t layers = read_size(config, "n_layer", "num_hidden_layers");
   check_sizes(spec, layers, config.where());
   take_common_fields(config, spec, {.bos = 50256, .eos = 50256});
   const double epsilon = config.positive("layer_norm_epsilon", 1e-5);

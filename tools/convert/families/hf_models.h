@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "convert/families/families.h"
 #include "convert/spec/config_fields.h"
@@ -34,6 +36,14 @@ void take_common_fields(ConfigFields& config, DecoderSpec& spec, const TokenDefa
 // A size that configs may also call as those of other families do.
 uint32_t read_size(ConfigFields& config, const char* name, const char* alias,
                    std::optional<uint32_t> fallback = {});
+
+// The names of sizes in configs older than hidden_size, num_attention_heads and num_hidden_layers,
+// which may stand there instead.
+struct OldSizeNames {
+  const char *width, *heads, *layers;
+};
+// Sets vocab_size, model_dim, heads, kv_heads and head_dim; returns the number of layers.
+uint32_t read_old_sizes(ConfigFields& config, DecoderSpec& spec, const OldSizeNames& names);
 
 // Query, key and value of a projection whose rows are [heads][query, key, value][head_dim].
 void split_interleaved(LayerSpec& layer, const LinearSpec& fused, const DecoderSpec& spec);
@@ -81,5 +91,29 @@ void read_hf_head(ConfigFields& config, ModelTensors& tensors, const std::string
 bool read_hf_language_head(ConfigFields& config, ModelTensors& tensors,
                            const std::string& model_type, const std::string& prefix,
                            EncoderSpec& spec);
+
+// The config of each module of a sentence-transformers folder, in the forms that the library's
+// versions 1 to 6 write. All throw InputError for what is not known or not supported.
+
+// What becomes of texts before the transformer.
+struct TextSettings {
+  uint32_t tokens_max = 0;   // the library cuts longer texts off; at most the transformer's
+  bool lowers_case = false;  // whatever the tokenizer does by itself
+};
+
+// Of the module Transformer in `folder`; `positions_max` is what its encoder can take.
+TextSettings read_text_settings(const std::filesystem::path& folder, uint32_t positions_max);
+
+// The poolings whose rows stand side by side, at least one, each as wide as `width`.
+std::vector<SelectKind> read_pooling_modes(const std::filesystem::path& folder, uint32_t width);
+
+// Of modules after the pooling; `width` is that of the row that they take.
+HeadStepSpec read_dense(const std::filesystem::path& folder, uint32_t width);
+HeadStepSpec read_layer_norm_module(const std::filesystem::path& folder, uint32_t width);
+HeadStepSpec read_normalize(const std::filesystem::path& folder);
+
+// What the folder as a whole says, where it says anything: that it is a model of one vector for
+// each text, and that nothing is put before texts unasked.
+void check_model_config(const std::filesystem::path& folder);
 
 }  // namespace arenite::convert

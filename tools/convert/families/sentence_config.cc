@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fields of the modules' configs, old names and new ones.
-#include "convert/families/sentence_config.h"
+#include "convert/families/hf_models.h"
 
 #include <algorithm>
 #include <initializer_list>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads modules.json, then each module from its own folder (sentence_config.h).
+// Reads modules.json, then each module from its own folder (sentence_config.cc).
 #include "convert/families/families.h"
 
 #include <nlohmann/json.hpp>
@@ -8,7 +8,6 @@
 
 #include "convert/families/hf_models.h"
 #include "convert/families/reader_parts.h"
-#include "convert/families/sentence_config.h"
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
 #include "convert/spec/config_fields.h"

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,9 @@
 #include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
+
+// Is `name` <prefix>key, where the prefix is empty or ends in a dot?
+bool ends_in(std::string_view name, std::string_view key);
 
 template <typename Value>
 struct Fact {

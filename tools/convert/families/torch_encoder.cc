@@ -15,8 +15,7 @@
 #include "convert/families/reader_parts.h"
 #include "convert/families/state_dicts.h"
 #include "convert/files/error.h"
-#include "convert/masks/mask_compiler.h"
-#include "convert/spec/mask_buffer.h"
+#include "convert/masks/masks.h"
 #include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
@@ -167,9 +166,7 @@ class TorchReader {
     const LinearSpec fused{tensors_.matrix(name + "self_attn.in_proj_weight", 3 * width, width),
                            tensors_.vector(name + "self_attn.in_proj_bias", 3 * width, bias_)};
     EncoderLayerSpec layer;
-    layer.query = select_rows(fused, row_range(0, width));
-    layer.key = select_rows(fused, row_range(width, width));
-    layer.value = select_rows(fused, row_range(2 * width, width));
+    split_fused(layer, fused, width, width);
     layer.output = linear("self_attn.out_proj", width, width);
     layer.attention_norm = tensors_.layer_norm(name + "norm1", width, epsilon_, bias_);
     layer.up = linear("linear1", spec_.ffn_dim, width);

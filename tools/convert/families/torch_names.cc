@@ -159,6 +159,11 @@ const Part* find_input(const std::vector<Part>& parts, uint32_t model_dim) {
 
 }  // namespace
 
+bool ends_in(std::string_view name, std::string_view key) {
+  return name.ends_with(key) &&
+         (name.size() == key.size() || name[name.size() - key.size() - 1] == '.');
+}
+
 TorchNames find_torch_names(const ModelTensors& tensors, const std::string& stack) {
   const uint32_t model_dim = tensors.shape_of(stack + "layers.0.linear1.weight").columns;
   const std::vector<Part> parts = parts_around(tensors, stack);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // One residual stream through all layers, for decoders and encoders alike.
-#include "convert/families/transformer_graph.h"
+#include "convert/families/families.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <utility>
 
-#include "convert/graph/graph_builder.h"
+#include "convert/graph/graph.h"
 
 namespace arenite::convert {
 namespace {
@@ -29,16 +29,16 @@ struct AttentionSpec {
   std::vector<double> slopes{};
 };
 
-ValueId add_attention(GraphBuilder& builder, const std::string& prefix, const AttentionSpec& spec,
+ValueId add_attention(Graph& graph, const std::string& prefix, const AttentionSpec& spec,
                       ValueId input) {
-  ValueId query = builder.linear(prefix + "query", spec.query, input);
-  ValueId key = builder.linear(prefix + "key", spec.key, input);
-  const ValueId value = builder.linear(prefix + "value", spec.value, input);
-  if (spec.query_norm) query = builder.norm(prefix + "query_norm", *spec.query_norm, query);
-  if (spec.key_norm) key = builder.norm(prefix + "key_norm", *spec.key_norm, key);
+  ValueId query = graph.add_linear(prefix + "query", spec.query, input);
+  ValueId key = graph.add_linear(prefix + "key", spec.key, input);
+  const ValueId value = graph.add_linear(prefix + "value", spec.value, input);
+  if (spec.query_norm) query = graph.add_norm(prefix + "query_norm", *spec.query_norm, query);
+  if (spec.key_norm) key = graph.add_norm(prefix + "key_norm", *spec.key_norm, key);
   if (spec.rope) {
-    query = builder.add(prefix + "rope", RotateNode{*spec.rope, spec.head_dim}, {query});
-    key = builder.add(prefix + "rope", RotateNode{*spec.rope, spec.head_dim}, {key});
+    query = graph.add(prefix + "rope", RotateNode{*spec.rope, spec.head_dim}, {query});
+    key = graph.add(prefix + "rope", RotateNode{*spec.rope, spec.head_dim}, {key});
   }
   const AttentionNode attention = {
       .heads = spec.heads,
@@ -48,73 +48,80 @@ ValueId add_attention(GraphBuilder& builder, const std::string& prefix, const At
       .scale = spec.scale.value_or(1.0 / std::sqrt(static_cast<double>(spec.head_dim))),
       .mask = spec.mask,
       .slopes = spec.slopes,
-      .cache = builder.graph().caches()};
-  const ValueId context = builder.attention(prefix + "attention", attention, {query, key, value});
-  return builder.linear(prefix + "output", spec.output, context);
+      .cache = graph.caches()};
+  const ValueId context = graph.add_attention(prefix + "attention", attention, {query, key, value});
+  return graph.add_linear(prefix + "output", spec.output, context);
 }
 
-ValueId add_mlp(GraphBuilder& builder, const std::string& prefix, const LinearSpec* gate,
+ValueId add_mlp(Graph& graph, const std::string& prefix, const LinearSpec* gate,
                 const LinearSpec& up, const LinearSpec& down, Activation activation,
                 ValueId input) {
   const ActivationNode function = {activation};
   if (gate == nullptr) {
-    const ValueId hidden = builder.linear(prefix + "up", up, input);
-    return builder.linear(prefix + "down", down,
-                          builder.add(prefix + "activation", function, {hidden}));
+    const ValueId hidden = graph.add_linear(prefix + "up", up, input);
+    return graph.add_linear(prefix + "down", down,
+                            graph.add(prefix + "activation", function, {hidden}));
   }
-  const ValueId gates = builder.linear(prefix + "gate", *gate, input);
-  const ValueId hidden = builder.linear(prefix + "up", up, input);
-  const ValueId opened = builder.add(prefix + "activation", function, {gates});
-  return builder.linear(prefix + "down", down,
-                        builder.add(prefix + "activation", MultiplyNode{}, {opened, hidden}));
+  const ValueId gates = graph.add_linear(prefix + "gate", *gate, input);
+  const ValueId hidden = graph.add_linear(prefix + "up", up, input);
+  const ValueId opened = graph.add(prefix + "activation", function, {gates});
+  return graph.add_linear(prefix + "down", down,
+                          graph.add(prefix + "activation", MultiplyNode{}, {opened, hidden}));
 }
 
 // Keys that a query sees: the last `window`, its own included, or all (0).
 uint32_t lookback(uint32_t window) { return window == 0 ? kUnlimited : window - 1; }
 
+// One of the two halves of a layer, `part`: x + compute(norm(x)), or norm(x + compute(x)).
+template <typename Compute>
+ValueId add_residual(Graph& graph, const std::string& part, const NormSpec& norm, bool norm_first,
+                     const Compute& compute, ValueId x) {
+  const ValueId input = norm_first ? graph.add_norm(part + "_norm", norm, x) : x;
+  x = graph.add(part + "_add", AddNode{}, {x, compute(input)});
+  return norm_first ? x : graph.add_norm(part + "_norm", norm, x);
+}
+
 // ---- decoders ----
 
 class DecoderGraph {
  public:
-  explicit DecoderGraph(const DecoderSpec& spec) : spec_(spec), builder_(spec.architecture) {}
+  explicit DecoderGraph(const DecoderSpec& spec) : spec_(spec) {}
 
   Graph build() {
-    Graph& graph = builder_.graph();
-    graph.positions_max = spec_.positions_max;
-    graph.vocab_size = spec_.vocab_size;
+    graph_.architecture = spec_.architecture;
+    graph_.positions_max = spec_.positions_max;
+    graph_.vocab_size = spec_.vocab_size;
     EmbeddingNode embedding = {.tokens = spec_.token_embedding,
                                .scale = spec_.embedding_scale.value_or(1.0),
                                .positions = spec_.position_embedding};
-    ValueId x = builder_.embedding("embedding", std::move(embedding), spec_.model_dim);
-    if (spec_.embedding_norm) x = builder_.norm("embedding_norm", *spec_.embedding_norm, x);
-    graph.hidden_states.push_back(x);
+    ValueId x = graph_.add_embedding("embedding", std::move(embedding), spec_.model_dim);
+    if (spec_.embedding_norm) x = graph_.add_norm("embedding_norm", *spec_.embedding_norm, x);
+    graph_.hidden_states.push_back(x);
     for (size_t i = 0; i < spec_.layers.size(); ++i) {
-      const LayerSpec& layer = spec_.layers[i];
-      const std::string prefix = fmt::format("{}.", i);
-      x = spec_.norm_first ? norm_first(prefix, layer, x) : norm_last(prefix, layer, x);
-      if (i + 1 < spec_.layers.size() || !spec_.final_norm) graph.hidden_states.push_back(x);
+      x = add_layer(fmt::format("{}.", i), spec_.layers[i], x);
+      if (i + 1 < spec_.layers.size() || !spec_.final_norm) graph_.hidden_states.push_back(x);
     }
     if (spec_.final_norm) {
-      x = builder_.norm("final_norm", *spec_.final_norm, x);
-      graph.hidden_states.push_back(x);
+      x = graph_.add_norm("final_norm", *spec_.final_norm, x);
+      graph_.hidden_states.push_back(x);
     }
     if (!spec_.is_headless) {
       const LinearSpec tied = {spec_.token_embedding, {}};
-      x = builder_.linear("logits", spec_.output ? *spec_.output : tied, x);
+      x = graph_.add_linear("logits", spec_.output ? *spec_.output : tied, x);
       if (spec_.logits_soft_cap) {
-        x = builder_.add("soft_cap", ActivationNode{Activation::kSoftCap, *spec_.logits_soft_cap},
-                         {x});
+        x = graph_.add("soft_cap", ActivationNode{Activation::kSoftCap, *spec_.logits_soft_cap},
+                       {x});
       }
     }
-    graph.output = builder_.add("select", RowsNode{SelectKind::kAsAsked}, {x});
-    return builder_.finish();
+    graph_.output = graph_.add("select", RowsNode{SelectKind::kAsAsked}, {x});
+    return std::move(graph_);
   }
 
  private:
   ValueId attend(const std::string& prefix, const LayerSpec& layer, ValueId input) {
     const auto pointer = [](const auto& part) { return part ? &*part : nullptr; };
     return add_attention(
-        builder_, prefix,
+        graph_, prefix,
         {.query = layer.query,
          .key = layer.key,
          .value = layer.value,
@@ -126,74 +133,72 @@ class DecoderGraph {
          .kv_heads = spec_.kv_heads,
          .head_dim = spec_.head_dim,
          .scale = spec_.score_scale,
-         .mask = builder_.band(lookback(layer.window), spec_.causal ? 0 : kUnlimited),
+         .mask = graph_.add_band(lookback(layer.window), spec_.causal ? 0 : kUnlimited),
          .slopes = spec_.alibi_slopes},
         input);
   }
 
   ValueId transform(const std::string& prefix, const LayerSpec& layer, ValueId input) {
-    return add_mlp(builder_, prefix, layer.gate ? &*layer.gate : nullptr, layer.up, layer.down,
+    return add_mlp(graph_, prefix, layer.gate ? &*layer.gate : nullptr, layer.up, layer.down,
                    spec_.activation, input);
   }
 
-  ValueId norm_first(const std::string& prefix, const LayerSpec& layer, ValueId x) {
-    const ValueId normed = builder_.norm(prefix + "attention_norm", layer.attention_norm, x);
-    const ValueId attended = attend(prefix, layer, normed);
-    if (layer.parallel_residual) {
-      const ValueId mlp_input =
-          layer.mlp_norm ? builder_.norm(prefix + "mlp_norm", *layer.mlp_norm, x) : normed;
-      const ValueId transformed = transform(prefix, layer, mlp_input);
-      x = builder_.add(prefix + "attention_add", AddNode{}, {x, attended});
-      return builder_.add(prefix + "mlp_add", AddNode{}, {x, transformed});
-    }
-    x = builder_.add(prefix + "attention_add", AddNode{}, {x, attended});
-    const ValueId mlp_input = builder_.norm(prefix + "mlp_norm", *layer.mlp_norm, x);
-    return builder_.add(prefix + "mlp_add", AddNode{}, {x, transform(prefix, layer, mlp_input)});
+  ValueId add_layer(const std::string& prefix, const LayerSpec& layer, ValueId x) {
+    if (layer.parallel_residual) return add_parallel_layer(prefix, layer, x);
+    x = add_residual(
+        graph_, prefix + "attention", layer.attention_norm, spec_.norm_first,
+        [&](ValueId input) { return attend(prefix, layer, input); }, x);
+    return add_residual(
+        graph_, prefix + "mlp", *layer.mlp_norm, spec_.norm_first,
+        [&](ValueId input) { return transform(prefix, layer, input); }, x);
   }
 
-  ValueId norm_last(const std::string& prefix, const LayerSpec& layer, ValueId x) {
-    x = builder_.add(prefix + "attention_add", AddNode{}, {x, attend(prefix, layer, x)});
-    x = builder_.norm(prefix + "attention_norm", layer.attention_norm, x);
-    x = builder_.add(prefix + "mlp_add", AddNode{}, {x, transform(prefix, layer, x)});
-    return builder_.norm(prefix + "mlp_norm", *layer.mlp_norm, x);
+  ValueId add_parallel_layer(const std::string& prefix, const LayerSpec& layer, ValueId x) {
+    const ValueId normed = graph_.add_norm(prefix + "attention_norm", layer.attention_norm, x);
+    const ValueId attended = attend(prefix, layer, normed);
+    const ValueId mlp_input =
+        layer.mlp_norm ? graph_.add_norm(prefix + "mlp_norm", *layer.mlp_norm, x) : normed;
+    const ValueId transformed = transform(prefix, layer, mlp_input);
+    x = graph_.add(prefix + "attention_add", AddNode{}, {x, attended});
+    return graph_.add(prefix + "mlp_add", AddNode{}, {x, transformed});
   }
 
   const DecoderSpec& spec_;
-  GraphBuilder builder_;
+  Graph graph_;
 };
 
 // ---- encoders ----
 
 class EncoderGraph {
  public:
-  explicit EncoderGraph(const EncoderSpec& spec) : spec_(spec), builder_(spec.architecture) {}
+  explicit EncoderGraph(const EncoderSpec& spec) : spec_(spec) {}
 
   Graph build() {
-    Graph& graph = builder_.graph();
-    graph.positions_max = spec_.positions_max;
-    graph.vocab_size = spec_.vocab_size;
-    graph.token_types = spec_.token_types;
-    graph.labels = spec_.labels;
+    graph_.architecture = spec_.architecture;
+    graph_.positions_max = spec_.positions_max;
+    graph_.vocab_size = spec_.vocab_size;
+    graph_.token_types = spec_.token_types;
+    graph_.labels = spec_.labels;
     ValueId x = spec_.vocab_size != 0 ? embed_tokens() : embed_features();
-    graph.hidden_states.push_back(x);
-    mask_ = builder_.band(lookback(spec_.window), spec_.causal ? 0 : kUnlimited);
+    graph_.hidden_states.push_back(x);
+    mask_ = graph_.add_band(lookback(spec_.window), spec_.causal ? 0 : kUnlimited);
     for (size_t i = 0; i < spec_.layers.size(); ++i) {
       x = add_layer(fmt::format("{}.", i), spec_.layers[i], x);
-      if (i + 1 < spec_.layers.size() || !spec_.final_norm) graph.hidden_states.push_back(x);
+      if (i + 1 < spec_.layers.size() || !spec_.final_norm) graph_.hidden_states.push_back(x);
     }
     if (spec_.final_norm) {
-      x = builder_.norm("final_norm", *spec_.final_norm, x);
-      graph.hidden_states.push_back(x);
+      x = graph_.add_norm("final_norm", *spec_.final_norm, x);
+      graph_.hidden_states.push_back(x);
     }
     x = pool(x);
     for (size_t i = 0; i < spec_.head.size(); ++i) {
       x = add_head_step(spec_.head[i], fmt::format("head.{}", i), x);
     }
     if (spec_.pooling == SelectKind::kAsAsked && spec_.causal) {
-      x = builder_.add("select", RowsNode{SelectKind::kAsAsked}, {x});
+      x = graph_.add("select", RowsNode{SelectKind::kAsAsked}, {x});
     }
-    graph.output = x;
-    return builder_.finish();
+    graph_.output = x;
+    return std::move(graph_);
   }
 
  private:
@@ -206,32 +211,32 @@ class EncoderGraph {
                                .padding_id = spec_.padding_id,
                                .types = spec_.type_embedding};
     ValueId x =
-        builder_.embedding("embedding", std::move(embedding), spec_.token_embedding->columns);
-    if (spec_.embedding_norm) x = builder_.norm("embedding_norm", *spec_.embedding_norm, x);
-    return spec_.input ? builder_.linear("input", *spec_.input, x) : x;
+        graph_.add_embedding("embedding", std::move(embedding), spec_.token_embedding->columns);
+    if (spec_.embedding_norm) x = graph_.add_norm("embedding_norm", *spec_.embedding_norm, x);
+    return spec_.input ? graph_.add_linear("input", *spec_.input, x) : x;
   }
 
   // norm(projection + positions). A bare stack of layers works on the features themselves.
   ValueId embed_features() {
-    ValueId x = builder_.features(spec_.input_features);
+    ValueId x = graph_.add_features(spec_.input_features);
     if (spec_.input) {
-      x = builder_.linear("input", *spec_.input, x);
+      x = graph_.add_linear("input", *spec_.input, x);
       if (spec_.embedding_scale != 1.0) {
-        x = builder_.add("input_scale", ScaleNode{spec_.embedding_scale}, {x});
+        x = graph_.add("input_scale", ScaleNode{spec_.embedding_scale}, {x});
       }
     }
     if (spec_.position_embedding) {
       EmbeddingNode embedding = {.positions = *spec_.position_embedding,
                                  .position_offset = spec_.position_offset};
       const ValueId positions =
-          builder_.embedding("positions", std::move(embedding), spec_.model_dim);
-      x = builder_.add("positions_add", AddNode{}, {x, positions});
+          graph_.add_embedding("positions", std::move(embedding), spec_.model_dim);
+      x = graph_.add("positions_add", AddNode{}, {x, positions});
     }
-    return spec_.embedding_norm ? builder_.norm("embedding_norm", *spec_.embedding_norm, x) : x;
+    return spec_.embedding_norm ? graph_.add_norm("embedding_norm", *spec_.embedding_norm, x) : x;
   }
 
   ValueId attend(const std::string& prefix, const EncoderLayerSpec& layer, ValueId input) {
-    return add_attention(builder_, prefix,
+    return add_attention(graph_, prefix,
                          {.query = layer.query,
                           .key = layer.key,
                           .value = layer.value,
@@ -245,53 +250,47 @@ class EncoderGraph {
   }
 
   ValueId transform(const std::string& prefix, const EncoderLayerSpec& layer, ValueId input) {
-    return add_mlp(builder_, prefix, nullptr, layer.up, layer.down, spec_.activation, input);
+    return add_mlp(graph_, prefix, nullptr, layer.up, layer.down, spec_.activation, input);
   }
 
   ValueId add_layer(const std::string& prefix, const EncoderLayerSpec& layer, ValueId x) {
-    const std::string attention_norm = prefix + "attention_norm";
-    const std::string mlp_norm = prefix + "mlp_norm";
-    if (spec_.norm_first) {
-      ValueId normed = builder_.norm(attention_norm, layer.attention_norm, x);
-      x = builder_.add(prefix + "attention_add", AddNode{}, {x, attend(prefix, layer, normed)});
-      normed = builder_.norm(mlp_norm, layer.mlp_norm, x);
-      return builder_.add(prefix + "mlp_add", AddNode{}, {x, transform(prefix, layer, normed)});
-    }
-    x = builder_.add(prefix + "attention_add", AddNode{}, {x, attend(prefix, layer, x)});
-    x = builder_.norm(attention_norm, layer.attention_norm, x);
-    x = builder_.add(prefix + "mlp_add", AddNode{}, {x, transform(prefix, layer, x)});
-    return builder_.norm(mlp_norm, layer.mlp_norm, x);
+    x = add_residual(
+        graph_, prefix + "attention", layer.attention_norm, spec_.norm_first,
+        [&](ValueId input) { return attend(prefix, layer, input); }, x);
+    return add_residual(
+        graph_, prefix + "mlp", layer.mlp_norm, spec_.norm_first,
+        [&](ValueId input) { return transform(prefix, layer, input); }, x);
   }
 
   // The rows that the head starts from.
   ValueId pool(ValueId x) {
     if (spec_.pooling == SelectKind::kAsAsked) return x;
     if (spec_.more_pooling.empty()) {
-      return builder_.add("pooling", RowsNode{spec_.pooling}, {x});
+      return graph_.add("pooling", RowsNode{spec_.pooling}, {x});
     }
     std::vector<SelectKind> poolings = {spec_.pooling};
     poolings.insert(poolings.end(), spec_.more_pooling.begin(), spec_.more_pooling.end());
     std::vector<ValueId> parts;
     for (const SelectKind pooling : poolings) {
       const std::string name = fmt::format("pooling.{}", parts.size() * spec_.model_dim);
-      parts.push_back(builder_.add(name, RowsNode{pooling}, {x}));
+      parts.push_back(graph_.add(name, RowsNode{pooling}, {x}));
     }
-    return builder_.concat("pooling", std::move(parts));
+    return graph_.add_concat("pooling", std::move(parts));
   }
 
   ValueId add_head_step(const HeadStepSpec& step, const std::string& name, ValueId x) {
-    if (step.linear) x = builder_.linear(name, *step.linear, x);
+    if (step.linear) x = graph_.add_linear(name, *step.linear, x);
     if (step.activation) {
-      x = builder_.add(name + ".activation", ActivationNode{*step.activation}, {x});
+      x = graph_.add(name + ".activation", ActivationNode{*step.activation}, {x});
     }
-    if (step.norm) x = builder_.norm(name + ".norm", *step.norm, x);
+    if (step.norm) x = graph_.add_norm(name + ".norm", *step.norm, x);
     if (!step.normalize) return x;
     const bool is_last = &step == &spec_.head.back();
-    return builder_.add(is_last ? "normalize" : name + ".normalize", NormalizeNode{}, {x});
+    return graph_.add(is_last ? "normalize" : name + ".normalize", NormalizeNode{}, {x});
   }
 
   const EncoderSpec& spec_;
-  GraphBuilder builder_;
+  Graph graph_;
   uint32_t mask_ = 0;
 };
 

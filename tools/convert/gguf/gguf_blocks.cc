@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expands blocks to float32, one function for each kind.
-#include "convert/gguf/gguf_blocks.h"
+#include "convert/gguf/gguf_file.h"
 
 #include <algorithm>
 #include <bit>
@@ -168,29 +168,30 @@ void expand_q3_k(const uint8_t* block, float* values) {
   }
 }
 
-// Scale, minimum, scales and minima [12], four bits an element [128].
-void expand_q4_k(const uint8_t* block, float* values) {
+// Scale, minimum, scales and minima [12], and what `quant_of` finds an element in.
+void expand_with_minima(const uint8_t* block, float* values,
+                        int (*quant_of)(const uint8_t* block, uint32_t i)) {
   const float scale = half(block);
   const float minimum = half(block + 2);
   for (uint32_t i = 0; i < kSuper; ++i) {
     const ScaleAndMinimum part = scale_and_minimum(block + 4, i / 32);
     const float part_scale = scale * static_cast<float>(part.scale);
     const float part_minimum = minimum * static_cast<float>(part.minimum);
-    values[i] = part_scale * static_cast<float>(four_bits(block + 16, i, 32)) - part_minimum;
+    values[i] = part_scale * static_cast<float>(quant_of(block, i)) - part_minimum;
   }
+}
+
+// Four bits an element [128].
+void expand_q4_k(const uint8_t* block, float* values) {
+  expand_with_minima(block, values,
+                     [](const uint8_t* q, uint32_t i) { return four_bits(q + 16, i, 32); });
 }
 
 // As Q4_K, with the fifth bits [32] in front of the other four.
 void expand_q5_k(const uint8_t* block, float* values) {
-  const float scale = half(block);
-  const float minimum = half(block + 2);
-  for (uint32_t i = 0; i < kSuper; ++i) {
-    const ScaleAndMinimum part = scale_and_minimum(block + 4, i / 32);
-    const float part_scale = scale * static_cast<float>(part.scale);
-    const float part_minimum = minimum * static_cast<float>(part.minimum);
-    const int quant = four_bits(block + 48, i, 32) | one_bit(block + 16, i) << 4;
-    values[i] = part_scale * static_cast<float>(quant) - part_minimum;
-  }
+  expand_with_minima(block, values, [](const uint8_t* q, uint32_t i) {
+    return four_bits(q + 48, i, 32) | one_bit(q + 16, i) << 4;
+  });
 }
 
 // The lower four bits [128], the upper two [64], scales [16] as int8, scale.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the sizes from GGUF metadata and takes the tensors by GGUF's names.
-#include "convert/gguf/gguf_decoder.h"
+#include "convert/gguf/gguf_model.h"
 
 #include <cstring>
 #include <string>
@@ -200,9 +200,7 @@ class GgufDecoder {
     layer.attention_norm = norm(name + "attn_norm", width);
     if (is_gpt2_) {
       const LinearSpec fused = linear(name + "attn_qkv", query_rows + 2 * key_rows, width);
-      layer.query = select_rows(fused, row_range(0, query_rows));
-      layer.key = select_rows(fused, row_range(query_rows, key_rows));
-      layer.value = select_rows(fused, row_range(query_rows + key_rows, key_rows));
+      split_fused(layer, fused, query_rows, key_rows);
     } else {
       layer.query = linear(name + "attn_q", query_rows, width);
       layer.key = linear(name + "attn_k", key_rows, width);

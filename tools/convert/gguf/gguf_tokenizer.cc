@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // "llama" is SentencePiece, "gpt2" byte-level BPE.
-#include "convert/gguf/gguf_tokenizer.h"
+#include "convert/gguf/gguf_model.h"
 
 #include <cstring>
 #include <string_view>
 
 #include "convert/files/error.h"
-#include "convert/gguf/gguf_decoder.h"
-#include "convert/tokenizers/byte_pairs.h"
-#include "convert/tokenizers/sentence_pieces.h"
+#include "convert/tokenizers/subwords.h"
 #include "format/tokenizer_reader.h"
 
 namespace arenite::convert {

@@ -15,7 +15,42 @@ ValueId Graph::insert(std::vector<ValueId>::iterator place, Node node) {
   return value;
 }
 
-ValueId Graph::add(Node node) { return insert(order_.end(), std::move(node)); }
+ValueId Graph::add_features(uint32_t row_width) {
+  return append({"features", FeaturesNode{}, {}, row_width});
+}
+
+ValueId Graph::add_embedding(const std::string& name, EmbeddingNode embedding, uint32_t row_width) {
+  return append({name, std::move(embedding), {}, row_width});
+}
+
+ValueId Graph::add_linear(const std::string& name, const LinearSpec& linear, ValueId input) {
+  return append({name, LinearNode{{{linear}}}, {input}, linear.weight.rows});
+}
+
+ValueId Graph::add_norm(const std::string& name, const NormSpec& norm, ValueId input) {
+  return add(name, NormNode{norm}, {input});
+}
+
+ValueId Graph::add_attention(const std::string& name, const AttentionNode& attention,
+                             std::vector<ValueId> inputs) {
+  return append({name, attention, std::move(inputs), attention.heads * attention.value_dim});
+}
+
+ValueId Graph::add_slice(const std::string& name, ValueId input, uint32_t begin,
+                         uint32_t row_width) {
+  return append({name, SliceNode{begin}, {input}, row_width});
+}
+
+ValueId Graph::add_concat(const std::string& name, std::vector<ValueId> inputs) {
+  uint32_t width = 0;
+  for (const ValueId input : inputs) width += this->width(input);
+  return append({name, ConcatNode{}, std::move(inputs), width});
+}
+
+ValueId Graph::add(const std::string& name, NodeBody body, std::vector<ValueId> inputs) {
+  const uint32_t width = this->width(inputs[0]);
+  return append({name, std::move(body), std::move(inputs), width});
+}
 
 ValueId Graph::insert_before(ValueId place, Node node) {
   return insert(std::ranges::find(order_, place), std::move(node));
@@ -25,8 +60,8 @@ ValueId Graph::insert_after(ValueId place, Node node) {
   return insert(std::ranges::find(order_, place) + 1, std::move(node));
 }
 
-uint32_t Graph::add_mask(CompiledMask mask) {
-  masks.push_back(std::move(mask));
+uint32_t Graph::add_band(uint32_t lookback, uint32_t lookahead) {
+  masks.push_back(band_mask(lookback, lookahead, 0));
   return static_cast<uint32_t>(masks.size() - 1);
 }
 

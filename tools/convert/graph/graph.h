@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model as its author trained it: plain mathematical ops on values. Families and modules build
-// it, the interpreter computes it, passes rewrite it, and program/lowering.h makes the runtime's
+// it, the interpreter computes it, passes rewrite it, and program/lowering.cc makes the runtime's
 // program of it. Weights are references, read when somebody needs their numbers.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
-#include "convert/masks/mask_compiler.h"
+#include "convert/masks/masks.h"
 #include "convert/spec/model_spec.h"
 #include "format/reader.h"
 
@@ -116,12 +117,6 @@ struct Node {
   uint32_t width = 0;
 };
 
-// Visits a NodeBody with one lambda for each kind.
-template <typename... Functions>
-struct Overloaded : Functions... {
-  using Functions::operator()...;
-};
-
 class Graph {
  public:
   std::string architecture;    // what was recognised
@@ -149,13 +144,26 @@ class Graph {
     return std::get_if<Body>(&nodes_[value].body);
   }
 
-  // Appends a node, or inserts it before or after another one.
-  ValueId add(Node node);
+  // Each appends a node, and works out how wide its rows are.
+  ValueId add_features(uint32_t row_width);
+  ValueId add_embedding(const std::string& name, EmbeddingNode embedding, uint32_t row_width);
+  ValueId add_linear(const std::string& name, const LinearSpec& linear, ValueId input);
+  ValueId add_norm(const std::string& name, const NormSpec& norm, ValueId input);
+  // `inputs` are query, key and value, or value alone.
+  ValueId add_attention(const std::string& name, const AttentionNode& attention,
+                        std::vector<ValueId> inputs);
+  ValueId add_slice(const std::string& name, ValueId input, uint32_t begin, uint32_t row_width);
+  ValueId add_concat(const std::string& name, std::vector<ValueId> inputs);
+  // Of any other kind: the rows are as wide as those of the first input.
+  ValueId add(const std::string& name, NodeBody body, std::vector<ValueId> inputs);
+
   ValueId insert_before(ValueId place, Node node);
   ValueId insert_after(ValueId place, Node node);
 
-  uint32_t add_mask(CompiledMask mask);  // returns its number
-  uint32_t caches() const;               // how many there are
+  // The number of a new mask that depends on the distance: the keys from `lookback` positions
+  // before a query to `lookahead` after it.
+  uint32_t add_band(uint32_t lookback, uint32_t lookahead);
+  uint32_t caches() const;  // how many there are
 
   // The nodes that read `value`, in order; the output and the hidden states are not nodes.
   std::vector<ValueId> readers(ValueId value) const;
@@ -171,9 +179,13 @@ class Graph {
 
  private:
   ValueId insert(std::vector<ValueId>::iterator place, Node node);
+  ValueId append(Node node) { return insert(order_.end(), std::move(node)); }
 
   std::vector<Node> nodes_;
   std::vector<ValueId> order_;
 };
+
+// The graph as text, a line for each value, for people who want to see what was recognised.
+std::string print_graph(const Graph& graph);
 
 }  // namespace arenite::convert

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convert/graph/print_graph.h"
-
+// What each op is told, in words.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
 #include <vector>
+
+#include "convert/graph/graph.h"
 
 namespace arenite::convert {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks for structure in a dense mask, from the cheapest form to the most general.
-#include "convert/masks/mask_compiler.h"
+#include "convert/masks/masks.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bands are arithmetic, strips a running count over the distances, tiles a count of bits.
-#include "convert/masks/mask_pairs.h"
+#include "convert/masks/masks.h"
 
 #include <algorithm>
 #include <bit>

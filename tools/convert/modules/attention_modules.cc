@@ -12,7 +12,6 @@
 
 #include "convert/families/families.h"
 #include "convert/files/error.h"
-#include "convert/modules/module_readers.h"
 #include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
@@ -21,12 +20,6 @@ namespace {
 constexpr size_t kNamesListed = 30;
 
 using Candidates = std::map<std::string, const KnownModule*>;  // by prefix
-
-// Is `name` <prefix>key, where the prefix is empty or ends in a dot?
-bool ends_in(const std::string& name, std::string_view key) {
-  return name.ends_with(key) &&
-         (name.size() == key.size() || name[name.size() - key.size() - 1] == '.');
-}
 
 // Does `prefix` end in heads.N.? Then its parameters belong to one of the heads of a module.
 bool is_of_a_head(const std::string& prefix) {

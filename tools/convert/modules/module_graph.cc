@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Three projections, attention for each run of heads with the same mask, and the output projection.
-#include "convert/modules/module_graph.h"
+#include "convert/modules/attention_modules.h"
 
 #include <fmt/format.h>
 
 #include <utility>
 #include <vector>
 
-#include "convert/graph/graph_builder.h"
+#include "convert/graph/graph.h"
 
 namespace arenite::convert {
 namespace {
 
 class ModuleGraph {
  public:
-  explicit ModuleGraph(const AttentionModule& module)
-      : module_(module), builder_(module.architecture) {}
+  explicit ModuleGraph(const AttentionModule& module) : module_(module) {}
 
   Graph build() {
-    Graph& graph = builder_.graph();
-    graph.positions_max = module_.positions_max;
-    graph.masks = module_.masks;
-    const std::vector<ValueId> inputs = project(builder_.features(module_.features));
+    graph_.architecture = module_.architecture;
+    graph_.positions_max = module_.positions_max;
+    graph_.masks = module_.masks;
+    const std::vector<ValueId> inputs = project(graph_.add_features(module_.features));
     std::vector<ValueId> contexts;
     for (uint32_t begin = 0; begin < module_.heads;) {
       uint32_t end = begin + 1;
@@ -29,10 +28,10 @@ class ModuleGraph {
       contexts.push_back(attend(inputs, begin, end));
       begin = end;
     }
-    ValueId x = contexts.size() == 1 ? contexts[0] : builder_.concat("context", contexts);
-    if (module_.output) x = builder_.linear("output", *module_.output, x);
-    graph.output = x;
-    return builder_.finish();
+    ValueId x = contexts.size() == 1 ? contexts[0] : graph_.add_concat("context", contexts);
+    if (module_.output) x = graph_.add_linear("output", *module_.output, x);
+    graph_.output = x;
+    return std::move(graph_);
   }
 
  private:
@@ -48,11 +47,11 @@ class ModuleGraph {
     for (const auto& part : parts) {
       ValueId input = features;
       if (module_.separate_inputs) {
-        input = builder_.slice(fmt::format("{}_input", part.name), features, column,
-                               part.linear.weight.columns);
+        input = graph_.add_slice(fmt::format("{}_input", part.name), features, column,
+                                 part.linear.weight.columns);
         column += part.linear.weight.columns;
       }
-      projected.push_back(builder_.linear(part.name, part.linear, input));
+      projected.push_back(graph_.add_linear(part.name, part.linear, input));
     }
     return projected;
   }
@@ -65,8 +64,8 @@ class ModuleGraph {
     std::vector<ValueId> parts = inputs;
     for (size_t i = 0; i < parts.size() && !all; ++i) {
       const uint32_t width = i + 1 < parts.size() ? module_.head_dim : module_.value_dim;
-      parts[i] = builder_.slice(fmt::format("{}.input.{}", name, i), inputs[i], begin * width,
-                                heads * width);
+      parts[i] = graph_.add_slice(fmt::format("{}.input.{}", name, i), inputs[i], begin * width,
+                                  heads * width);
     }
     const AttentionNode attention = {.heads = heads,
                                      .kv_heads = heads,
@@ -75,12 +74,12 @@ class ModuleGraph {
                                      .scale = module_.head_dim == 0 ? 1.0 : module_.score_scale,
                                      .mask = module_.head_masks[begin],
                                      .slopes = {},
-                                     .cache = builder_.graph().caches()};
-    return builder_.attention(name, attention, std::move(parts));
+                                     .cache = graph_.caches()};
+    return graph_.add_attention(name, attention, std::move(parts));
   }
 
   const AttentionModule& module_;
-  GraphBuilder builder_;
+  Graph graph_;
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds mask buffers by name, and reconciles them with options.
-#include "convert/modules/module_readers.h"
+#include "convert/modules/attention_modules.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "convert/files/error.h"
-#include "convert/spec/mask_buffer.h"
+#include "convert/spec/model_tensors.h"
 #include "format/file_layout.h"
 
 namespace arenite::convert {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public PyTorch idioms of attention, each in the words of its own parameter names.
-#include "convert/modules/module_readers.h"
+#include "convert/modules/attention_modules.h"
 
 #include <fmt/format.h>
 
@@ -83,14 +83,6 @@ void finish(AttentionModule& module, const ModelTensors& tensors, const ModelOpt
   }
   if (options.heads != 0) module.account.given.push_back(fmt::format("--heads {}", options.heads));
   set_score_scale(module, options);
-}
-
-// The three thirds of a projection, [query | key | value].
-void split_fused(AttentionModule& module, const LinearSpec& fused) {
-  const uint32_t width = fused.outputs() / 3;
-  module.query = select_rows(fused, row_range(0, width));
-  module.key = select_rows(fused, row_range(width, width));
-  module.value = select_rows(fused, row_range(2 * width, width));
 }
 
 // The classes of these parameters have one head, if nobody says more.
@@ -201,7 +193,8 @@ AttentionModule read_gpt(ModelTensors& tensors, const ModelOptions& options, Tra
   };
   AttentionModule module;
   module.architecture = "GPT CausalSelfAttention";
-  split_fused(module, linear("c_attn"));
+  const LinearSpec fused = linear("c_attn");
+  split_fused(module, fused, fused.outputs() / 3, fused.outputs() / 3);
   module.output = linear("c_proj");
   tensors.pass_over("masked_bias");  // Hugging Face's fill value for hidden scores
   finish(module, tensors, options,
@@ -233,7 +226,7 @@ AttentionModule read_torch_mha(ModelTensors& tensors, const ModelOptions& option
                        quote(all.weight.name), all.outputs());
     }
     all.bias = tensors.vector("in_proj_bias", all.outputs(), Presence::kIfStored);
-    split_fused(module, all);
+    split_fused(module, all, all.outputs() / 3, all.outputs() / 3);
   } else {
     module.query = matrix("q_proj_weight");
     module.key = matrix("k_proj_weight");

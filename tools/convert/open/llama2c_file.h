@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The .bin files of llama2.c: the header-only legacy form, and versions 1 and 2.
+// The .bin files of llama2.c, the legacy form and versions 1 and 2, and the one kind of model that
+// they hold.
 // Source: export.py and run.c of that project.
 #pragma once
 
@@ -11,6 +12,7 @@
 
 #include "convert/files/checkpoint.h"
 #include "convert/files/memory.h"
+#include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
 
@@ -37,5 +39,8 @@ Llama2cHeader read_llama2c_header(std::span<const std::byte> file, const std::st
 // REQUIRES: `header` was read from the file that `map` holds.
 TensorStore llama2c_tensors(const Llama2cHeader& header, const std::shared_ptr<const FileMap>& map,
                             const std::string& file_name);
+
+// The Llama model whose tensors are in `store`, of llama2c_tensors.
+DecoderSpec read_llama2c(const Llama2cHeader& header, const TensorStore& store);
 
 }  // namespace arenite::convert

@@ -2,8 +2,6 @@
 // Values live in columns of slots. A slice is some of its input's columns, parts of a concatenation
 // are written where the whole lies, and an op that works on each number by itself writes over its
 // input where nobody reads that again.
-#include "convert/program/lowering.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -11,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "convert/program/program_assembler.h"
+#include "convert/program/program.h"
 #include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
@@ -80,34 +78,35 @@ void make_representable(Graph& graph) {
 
 class Lowering {
  public:
-  Lowering(Graph graph, const std::string& name)
-      : graph_(std::move(graph)), assembler_(name, graph_.architecture) {
+  Lowering(Graph graph, const std::string& name) : graph_(std::move(graph)) {
     make_representable(graph_);
+    program_.name = name;
+    program_.architecture = graph_.architecture;
   }
 
   Program run() {
-    Program& program = assembler_.program();
-    program.positions_max = graph_.positions_max;
-    program.vocab_size = graph_.vocab_size;
-    program.labels = graph_.labels;
-    program.masks = graph_.masks;
+    program_.positions_max = graph_.positions_max;
+    program_.vocab_size = graph_.vocab_size;
+    program_.labels = graph_.labels;
+    program_.masks = graph_.masks;
     prepare();
     for (now_ = 0; now_ < graph_.order().size(); ++now_) {
       const ValueId value = graph_.order()[now_];
-      const size_t ops_before = program.ops.size();
+      const size_t ops_before = program_.ops.size();
       std::visit([&](const auto& body) { emit(value, body); }, graph_.node(value).body);
       const bool is_state = std::ranges::count(graph_.hidden_states, value) != 0;
-      if (is_state && program.ops.size() != ops_before) {
-        program.hidden_states.push_back(
-            {static_cast<uint32_t>(program.ops.size() - 1), view(value)});
+      if (is_state && program_.ops.size() != ops_before) {
+        program_.hidden_states.push_back(
+            {static_cast<uint32_t>(program_.ops.size() - 1), view(value)});
       }
     }
     const ColumnView output = view(graph_.output);
-    if (!(output == assembler_.whole(output.slot))) {
+    if (!(output == program_.whole(output.slot))) {
       throw std::logic_error("the output is part of a slot: this is a bug");
     }
-    program.output_slot = output.slot;
-    return assembler_.finish();
+    program_.output_slot = output.slot;
+    place_slots(program_);
+    return std::move(program_);
   }
 
  private:
@@ -150,7 +149,7 @@ class Lowering {
   }
 
   ColumnView new_slot(ValueId value) {
-    return assembler_.whole(assembler_.add_slot(graph_.width(value), is_per_output_[value]));
+    return program_.whole(program_.add_slot(graph_.width(value), is_per_output_[value]));
   }
 
   // Whether nobody reads the columns of `value` after the present op.
@@ -192,55 +191,45 @@ class Lowering {
 
   void emit(ValueId value, const FeaturesNode&) {
     place(value, new_slot(value));
-    assembler_.program().input_slot = view(value).slot;
+    program_.input_slot = view(value).slot;
   }
 
   void emit(ValueId value, const EmbeddingNode& embedding) {
     EmbeddingParts parts;
     if (embedding.stored_by) {
-      parts.tokens = tied_[*embedding.stored_by] =
-          assembler_.add_matrix(embedding.tokens->name, parts_of(*embedding.stored_by));
+      parts.tokens = tied_[*embedding.stored_by] = program_.add_matrix(
+          embedding.tokens->name, graph_.as<LinearNode>(*embedding.stored_by)->parts);
     } else if (embedding.tokens) {
-      parts.tokens = assembler_.add_table(*embedding.tokens, graph_.vocab_size);
+      parts.tokens = program_.add_table(*embedding.tokens, graph_.vocab_size);
     }
     parts.scale = static_cast<float>(embedding.scale);
     if (embedding.positions) {
-      parts.positions = assembler_.add_table(*embedding.positions,
-                                             graph_.positions_max + embedding.position_offset);
+      parts.positions = program_.add_table(*embedding.positions,
+                                           graph_.positions_max + embedding.position_offset);
       parts.position_offset = embedding.position_offset;
       parts.padding_id = embedding.padding_id.value_or(format::kAbsent);
     }
-    if (embedding.types) parts.types = assembler_.add_table(*embedding.types, graph_.token_types);
-    assembler_.add_embedding(name(value), result(value), parts);
+    if (embedding.types) parts.types = program_.add_table(*embedding.types, graph_.token_types);
+    program_.add_op(name(value), embedding_op(result(value), parts));
   }
 
-  std::vector<MatrixPart> parts_of(ValueId value) const {
-    std::vector<MatrixPart> parts;
-    for (const LinearPart& part : graph_.as<LinearNode>(value)->parts) {
-      parts.push_back({&part.linear, part.scale});
-    }
-    return parts;
-  }
-
-  void emit(ValueId value, const LinearNode&) {
+  void emit(ValueId value, const LinearNode& linear) {
     const ColumnView from = input(value);
     const auto tied = tied_.find(value);
     const uint32_t matrix =
-        tied != tied_.end() ? tied->second : assembler_.add_matrix(name(value), parts_of(value));
-    assembler_.add_product(name(value), from, result(value), matrix);
+        tied != tied_.end() ? tied->second : program_.add_matrix(name(value), linear.parts);
+    program_.add_op(name(value), linear_op(from, result(value), matrix));
   }
 
   void emit(ValueId value, const NormNode& norm) {
     const ColumnView from = input(value);
-    const uint32_t groups = graph_.width(value) / static_cast<uint32_t>(norm.norm.gain.size());
-    assembler_.add_norm(name(value), norm.norm, from, result(value, graph_.node(value).inputs),
-                        groups, norm.scale);
+    program_.add_norm(name(value), norm, from, result(value, graph_.node(value).inputs));
   }
 
   void emit(ValueId value, const NormalizeNode&) {
     const ColumnView from = input(value);
     const NormParts parts = {.kind = NormKind::kLength, .epsilon = kShortestRow};
-    assembler_.add_op(name(value), norm_op(from, result(value, graph_.node(value).inputs), parts));
+    program_.add_op(name(value), norm_op(from, result(value, graph_.node(value).inputs), parts));
   }
 
   // Of each position the cosines, then the sines, times the magnitude of what is turned by them.
@@ -265,7 +254,7 @@ class Lowering {
       }
       return values;
     };
-    angles_.emplace_back(rope, assembler_.add_tensor(std::move(tensor)));
+    angles_.emplace_back(rope, program_.add_tensor(std::move(tensor)));
     return angles_.back().second;
   }
 
@@ -275,26 +264,27 @@ class Lowering {
     if (known != slopes_.end()) return known->second;
     const std::string name =
         slopes_.empty() ? "slopes" : "slopes." + std::to_string(slopes_.size());
-    slopes_.emplace_back(slopes, assembler_.add_vector(name, {slopes.begin(), slopes.end()}));
+    slopes_.emplace_back(slopes, program_.add_vector(name, {slopes.begin(), slopes.end()}));
     return slopes_.back().second;
   }
 
   void emit(ValueId value, const RotateNode& rotate) {
     const ColumnView from = input(value);
-    assembler_.add_rope(name(value), from, result(value, graph_.node(value).inputs),
-                        graph_.width(value) / rotate.head_dim, angles_of(rotate.rope));
+    program_.add_rope(name(value), from, result(value, graph_.node(value).inputs),
+                      graph_.width(value) / rotate.head_dim, angles_of(rotate.rope));
   }
 
   void emit(ValueId value, const PermuteNode& permute) {
     const ColumnView from = input(value);
-    const LinearSpec matrix = matrix_of(permute.order);
-    assembler_.add_linear(name(value), from, result(value), {{&matrix}});
+    const uint32_t matrix =
+        program_.add_matrix(name(value), {LinearPart{matrix_of(permute.order)}});
+    program_.add_op(name(value), linear_op(from, result(value), matrix));
   }
 
   void add_function(ValueId value, Activation function, double parameter) {
     const ColumnView from = input(value);
-    assembler_.add_activation(name(value), function, static_cast<float>(parameter), from, {},
-                              result(value, graph_.node(value).inputs));
+    program_.add_op(name(value), activation_op(function, static_cast<float>(parameter), from, {},
+                                               result(value, graph_.node(value).inputs)));
   }
 
   void emit(ValueId value, const ScaleNode& scale) {
@@ -312,16 +302,18 @@ class Lowering {
     const bool is_fused = fused_.contains(inputs[0]) && fused_.at(inputs[0]) == value;
     const ValueId first = is_fused ? graph_.node(inputs[0]).inputs[0] : inputs[0];
     const ColumnView from = view(first);
-    assembler_.add_activation(name(value), is_fused ? activation->activation : Activation::kScale,
-                              static_cast<float>(is_fused ? activation->parameter : 1.0), from,
-                              view(inputs[1]), result(value, {first}));
+    const Activation function = is_fused ? activation->activation : Activation::kScale;
+    const double parameter = is_fused ? activation->parameter : 1.0;
+    const ColumnView to = result(value, {first});
+    program_.add_op(name(value), activation_op(function, static_cast<float>(parameter), from,
+                                               view(inputs[1]), to));
   }
 
   void emit(ValueId value, const AddNode&) {
     const ColumnView first = input(value, 0);
     const ColumnView second = input(value, 1);
     const ColumnView sum = result(value, graph_.node(value).inputs);
-    assembler_.add_sum(name(value), first, second, sum);
+    program_.add_op(name(value), sum_op(first, second, sum));
   }
 
   void emit(ValueId value, const AttentionNode& attention) {
@@ -332,8 +324,8 @@ class Lowering {
     const auto [cache, is_new] = caches_.emplace(attention.cache, 0);
     if (is_new) {
       cache->second =
-          assembler_.add_cache({attention.kv_heads, attention.head_dim, attention.value_dim},
-                               is_window ? mask.lookback : kUnlimited);
+          program_.add_cache({attention.kv_heads, attention.head_dim, attention.value_dim},
+                             is_window ? mask.lookback : kUnlimited);
     }
     AttentionParts parts;
     if (inputs.size() == 3) {
@@ -346,12 +338,12 @@ class Lowering {
     parts.cache = cache->second;
     parts.mask = attention.mask;
     if (!attention.slopes.empty()) parts.slopes = slopes_of(attention.slopes);
-    assembler_.add_attention(name(value), parts);
+    program_.add_op(name(value), attention_op(parts));
   }
 
   void emit(ValueId value, const RowsNode& rows) {
     const ColumnView from = input(value);
-    assembler_.add_select(name(value), from, result(value), rows.kind);
+    program_.add_op(name(value), select_op(from, result(value), rows.kind));
   }
 
   void emit(ValueId value, const SliceNode& slice) {
@@ -362,7 +354,7 @@ class Lowering {
   void emit(ValueId, const ConcatNode&) {}  // its parts are there
 
   Graph graph_;
-  ProgramAssembler assembler_;
+  Program program_;
   size_t now_ = 0;  // place in the graph's order
   std::vector<size_t> last_use_;
   std::vector<bool> is_per_output_;

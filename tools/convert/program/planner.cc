@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Greedy placement by width.
-#include "convert/program/planner.h"
+#include "convert/program/program.h"
 
 #include <algorithm>
 #include <numeric>

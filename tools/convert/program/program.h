@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model as the writer takes it: ops over activation slots, tensors not yet packed.
+// The runtime's program of a model, as the writer takes it: ops over activation slots, tensors not
+// yet packed. Weights are read when the writer packs them: the program keeps only how.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +9,55 @@
 #include <string>
 #include <vector>
 
-#include "convert/masks/mask_compiler.h"
+#include "convert/graph/graph.h"
+#include "convert/masks/masks.h"
 #include "convert/tokenizers/tokenizer_spec.h"
 #include "core/packing.h"
+#include "format/op_table.h"
 #include "format/reader.h"
 
 namespace arenite::convert {
+
+struct AttentionParts {
+  format::ColumnView query, key, value, output;  // without query and key the mask alone decides
+  uint32_t heads = 0;
+  uint32_t cache = 0;
+  uint32_t mask = 0;
+  uint32_t slopes = format::kAbsent;  // a tensor
+};
+
+struct EmbeddingParts {
+  uint32_t tokens = format::kAbsent;  // tensors
+  uint32_t positions = format::kAbsent;
+  uint32_t types = format::kAbsent;
+  uint32_t position_offset = 0;
+  uint32_t padding_id = format::kAbsent;
+  float scale = 1.0f;
+};
+
+struct NormParts {
+  NormKind kind = NormKind::kLayer;
+  uint32_t groups = 1;
+  uint32_t gain = format::kAbsent;  // tensors
+  uint32_t bias = format::kAbsent;
+  float epsilon = 0.0f;
+};
+
+// The records of ops (format/op_table.h), from arguments with names.
+format::OpView linear_op(const format::ColumnView& input, const format::ColumnView& output,
+                         uint32_t tensor);
+format::OpView attention_op(const AttentionParts& parts);
+format::OpView embedding_op(const format::ColumnView& output, const EmbeddingParts& parts);
+format::OpView norm_op(const format::ColumnView& input, const format::ColumnView& output,
+                       const NormParts& parts);
+format::OpView rope_op(const format::ColumnView& input, const format::ColumnView& output,
+                       uint32_t heads, uint32_t angles);
+format::OpView activation_op(Activation kind, float parameter, const format::ColumnView& input,
+                             const format::ColumnView& factor, const format::ColumnView& output);
+format::OpView sum_op(const format::ColumnView& input, const format::ColumnView& other,
+                      const format::ColumnView& output);
+format::OpView select_op(const format::ColumnView& input, const format::ColumnView& output,
+                         SelectKind kind);
 
 struct ProgramOp {
   std::string name;
@@ -41,14 +85,42 @@ struct Program {
   uint32_t vocab_size = 0;  // 0: the input is features
   uint32_t input_slot = 0;
   uint32_t output_slot = 0;
-  std::vector<format::SlotView> slots;  // offset, first_op and last_op are the planner's
+  std::vector<format::SlotView> slots;  // offset, first_op and last_op are place_slots'
   std::vector<ProgramOp> ops;
   std::vector<ProgramTensor> tensors;
   std::vector<format::CacheView> caches;
   std::vector<CompiledMask> masks;
   std::vector<format::HiddenStateView> hidden_states;
   std::vector<std::string> labels;         // of the columns given out, or none
-  std::optional<TokenizerSpec> tokenizer;  // completed (tokenizer_compiler.h)
+  std::optional<TokenizerSpec> tokenizer;  // completed (complete_tokenizer)
+
+  // Each returns the number of what it adds.
+  uint32_t add_slot(uint32_t width, bool per_output = false);
+  uint32_t add_tensor(ProgramTensor tensor);
+  uint32_t add_vector(const std::string& tensor_name, std::vector<float> values);
+  uint32_t add_table(const WeightRef& weight, uint32_t rows);  // its first rows, not packed
+  // The rows of each part follow those of the part before it.
+  uint32_t add_matrix(const std::string& tensor_name, const std::vector<LinearPart>& parts);
+  uint32_t add_cache(const CacheShape& shape, uint32_t lookback);
+
+  format::ColumnView whole(uint32_t slot) const { return {slot, 0, slots[slot].width}; }
+
+  void add_op(const std::string& op_name, const format::OpView& body);
+  void add_norm(const std::string& op_name, const NormNode& norm, const format::ColumnView& input,
+                const format::ColumnView& output);
+  // Continues the op before where its columns and these lie side by side.
+  void add_rope(const std::string& op_name, const format::ColumnView& input,
+                const format::ColumnView& output, uint32_t heads, uint32_t angles);
 };
+
+// Computes each slot's lifetime from the ops, then its place: widest first, each at the lowest
+// column where no slot that is alive at the same time lies. Greedy, so not always the smallest
+// arena; for chains of ops, as here, it is. Checks its own result for overlaps.
+void place_slots(Program& program);
+
+// The program of a graph: chooses ops, shares memory, places it. What the runtime has no op for,
+// because a pass was left out, is made of other ops: a factor by an activation, a permutation by a
+// product with a matrix of zeros and ones.
+Program lower(Graph graph, const std::string& name);
 
 }  // namespace arenite::convert

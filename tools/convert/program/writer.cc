@@ -3,13 +3,14 @@
 // does not depend on their values: it is built as a draft to derive them, and once more with them.
 #include "convert/program/writer.h"
 
+#include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <set>
 
 #include "arenite/version.h"
 #include "convert/files/error.h"
-#include "convert/program/packer.h"
-#include "convert/tokenizers/tokenizer_compiler.h"
+#include "convert/tokenizers/tokenizer_spec.h"
 #include "core/crc32c.h"
 #include "format/file_layout.h"
 #include "format/self_test_layout.h"
@@ -174,6 +175,31 @@ void write_weights(const Program& program, std::vector<SegmentPlan>& segments, A
 }
 
 }  // namespace
+
+// Panel by panel, so that a matrix much larger than the cache is read and written in order.
+void pack_weights(const ProgramTensor& tensor, std::span<const float> weights, Packing packing,
+                  std::span<float> packed) {
+  assert(packed.size_bytes() == format::stored_bytes(tensor.shape(), packing).value());
+  assert(weights.size() == size_t{tensor.outputs} * tensor.inputs);
+  if (tensor.layout == format::Layout::kRows) {
+    std::copy(weights.begin(), weights.end(), packed.begin());
+    return;
+  }
+  std::fill(packed.begin(), packed.end(), 0.0f);
+  const auto index = [&](uint32_t output, uint32_t input) {
+    return static_cast<size_t>(packed_weight_index(packing, tensor.inputs, output, input));
+  };
+  for (uint32_t output = 0; output < tensor.outputs; ++output) {
+    if (!tensor.bias.empty()) {
+      packed[index(output, kBiasRow)] = tensor.bias[output];
+    }
+    const float* row = weights.data() + size_t{output} * tensor.inputs;
+    float* to = packed.data() + index(output, 0);
+    for (uint32_t input = 0; input < tensor.inputs; ++input) {
+      to[size_t{input} * packing.nr] = row[input];
+    }
+  }
+}
 
 AlignedBytes write_model(const Program& program, const std::vector<Target>& targets,
                          uint32_t self_test_tokens) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers named mask, bias or tril hold ones and zeros with either meaning; this decides which.
-#include "convert/spec/mask_buffer.h"
+#include "convert/spec/model_tensors.h"
 
 #include <fmt/format.h>
 

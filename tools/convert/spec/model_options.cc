@@ -46,6 +46,20 @@ std::string option_text(MaskChoice mask, uint32_t window) {
   return "";
 }
 
+void check_said(const ModelOptions& options, uint32_t heads, Activation activation,
+                const std::string& where) {
+  if (options.heads != 0 && options.heads != heads) {
+    throw InputError("{}: {} heads were asked for, but the model has {}: drop the option", where,
+                     options.heads, heads);
+  }
+  if (options.activation && *options.activation != activation) {
+    throw InputError(
+        "{}: the model says which activation it has, and it is another one than the one asked "
+        "for: drop the option",
+        where);
+  }
+}
+
 std::vector<std::string> options_of_state_dicts(const ModelOptions& options) {
   std::vector<std::string> given;
   if (options.mask != MaskChoice::kUnsaid) {

@@ -57,6 +57,11 @@ const char* option_name(Activation activation);  // as the option writes it: "ge
 // The option that chooses this mask: "--window 8".
 std::string option_text(MaskChoice mask, uint32_t window);
 
+// Throws InputError, which begins with `where`, if other heads or another activation were said than
+// the model's config has.
+void check_said(const ModelOptions& options, uint32_t heads, Activation activation,
+                const std::string& where);
+
 // The options among these that Hugging Face's and GGUF's configs always answer: mask, embedding
 // scale, score scale and epsilon, as the command line names them: "--causal, --scale".
 std::vector<std::string> options_of_state_dicts(const ModelOptions& options);

@@ -71,11 +71,6 @@ RowOrder halves_of_pairs(uint32_t heads, uint32_t head_dim, uint32_t rotary_dim)
   return order;
 }
 
-WeightRef held_weight(std::string name, uint32_t rows, uint32_t columns,
-                      std::vector<float> values) {
-  return {std::move(name), rows, columns, [values = std::move(values)] { return values; }};
-}
-
 WeightRef transpose(WeightRef weight) {
   const size_t rows = weight.rows;
   const size_t columns = weight.columns;

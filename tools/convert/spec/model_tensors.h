@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Takes the tensors of a model by name and shape, accounts for every one, and undoes ways in which
-// files store a weight differently from [outputs, inputs].
+// files store a weight differently from [outputs, inputs], or a mask in a convention of its own.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -11,6 +12,8 @@
 #include <vector>
 
 #include "convert/files/checkpoint.h"
+#include "convert/masks/masks.h"
+#include "convert/spec/model_options.h"
 #include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
@@ -26,9 +29,6 @@ RowOrder row_range(uint32_t first, uint32_t count);
 // is even and at most head_dim.
 RowOrder halves_of_pairs(uint32_t heads, uint32_t head_dim, uint32_t rotary_dim);
 
-// A weight whose values are in memory already.
-WeightRef held_weight(std::string name, uint32_t rows, uint32_t columns, std::vector<float> values);
-
 // [columns, rows] of `weight`: for layers that keep [inputs, outputs], as GPT-2's Conv1D does.
 WeightRef transpose(WeightRef weight);
 
@@ -37,6 +37,15 @@ WeightRef transpose(WeightRef weight);
 WeightRef select_rows(WeightRef weight, RowOrder order);
 std::vector<float> select_rows(const std::vector<float>& vector, const RowOrder& order);
 LinearSpec select_rows(const LinearSpec& linear, const RowOrder& order);
+
+// Sets the query, key and value of a layer or module from a projection whose rows are those of
+// query, key and value below one another.
+template <typename Layer>
+void split_fused(Layer& layer, const LinearSpec& fused, uint32_t query_rows, uint32_t key_rows) {
+  layer.query = select_rows(fused, row_range(0, query_rows));
+  layer.key = select_rows(fused, row_range(query_rows, key_rows));
+  layer.value = select_rows(fused, row_range(query_rows + key_rows, key_rows));
+}
 
 // The rows of all `parts` below one another. REQUIRES: they are of the same width, and all of them
 // have a bias or none has.
@@ -112,5 +121,19 @@ class ModelTensors {
   std::set<std::string> taken_;       // by their full names
   std::vector<std::string> missing_;  // "'name' [2, 3]"
 };
+
+struct MaskBuffer {
+  DenseMask dense;
+  std::string meaning;  // e.g. "1 hides: the diagonal is 0"
+};
+
+// Reads a [T, T] buffer (leading dimensions of 1 are fine) of 0/1, bool, or 0 and a large negative
+// number or -infinity. Which of 0 and 1 hides is decided by, in this order: `ones` if given;
+// whether one reading hides a row whole; which reading shows each query its own position; the
+// name, where `mask` means 1 hides (masked_fill) and `bias` or `tril` means 0 hides.
+// `positions` above 0 keeps that many rows and columns. Throws InputError;
+// `file` is quoted, for messages.
+MaskBuffer read_mask_buffer(const StoredTensor& tensor, const std::string& file, uint32_t positions,
+                            std::optional<MaskOnes> ones);
 
 }  // namespace arenite::convert

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The alphabet, and what all BPE vocabularies have in common.
-#include "convert/tokenizers/byte_pairs.h"
+#include "convert/tokenizers/subwords.h"
 
 #include <array>
 

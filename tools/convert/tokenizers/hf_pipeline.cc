@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "convert/files/error.h"
-#include "convert/tokenizers/sentence_pieces.h"
+#include "convert/tokenizers/subwords.h"
 
 namespace arenite::convert {
 namespace {

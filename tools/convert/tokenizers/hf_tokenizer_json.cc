@@ -9,9 +9,8 @@
 
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
-#include "convert/tokenizers/byte_pairs.h"
 #include "convert/tokenizers/hf_tokenizer_parts.h"
-#include "convert/tokenizers/sentence_pieces.h"
+#include "convert/tokenizers/subwords.h"
 
 namespace arenite::convert {
 namespace {

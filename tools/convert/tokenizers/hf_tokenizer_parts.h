@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "convert/tokenizers/byte_pairs.h"
+#include "convert/tokenizers/subwords.h"
 #include "convert/tokenizers/tokenizer_spec.h"
 
 namespace arenite::convert {

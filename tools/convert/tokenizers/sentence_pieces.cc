@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the merges of pieces through an index of their texts.
-#include "convert/tokenizers/sentence_pieces.h"
+#include "convert/tokenizers/subwords.h"
 
 #include <algorithm>
 #include <cmath>

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "convert/files/error.h"
-#include "convert/tokenizers/sentence_pieces.h"
+#include "convert/tokenizers/subwords.h"
 
 namespace arenite::convert {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derives the tables, checks them against the format, and writes them.
-#include "convert/tokenizers/tokenizer_compiler.h"
+#include "convert/tokenizers/tokenizer_spec.h"
 
 #include <algorithm>
 #include <string_view>

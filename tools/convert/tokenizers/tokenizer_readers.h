@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "convert/files/memory.h"
-#include "convert/tokenizers/byte_pairs.h"
 #include "convert/tokenizers/hf_tokenizer_parts.h"
+#include "convert/tokenizers/subwords.h"
 #include "convert/tokenizers/tokenizer_spec.h"
 
 namespace arenite::convert {

@@ -11,8 +11,8 @@
 #include "convert/files/json_file.h"
 #include "convert/files/memory.h"
 #include "convert/tokenizers/hf_tokenizer_parts.h"
-#include "convert/tokenizers/tokenizer_compiler.h"
 #include "convert/tokenizers/tokenizer_readers.h"
+#include "convert/tokenizers/tokenizer_spec.h"
 #include "format/tokenizer_reader.h"
 
 namespace arenite::convert {

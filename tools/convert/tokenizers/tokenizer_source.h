@@ -40,7 +40,7 @@ inline constexpr const char* kEncoderTokenizers[] = {"tokenizer.json", "vocab.tx
 inline constexpr const char* kLlama2cTokenizers[] = {"tokenizer.bin"};
 inline constexpr const char* kStateDictTokenizers[] = {"meta.pkl"};
 
-// The tokenizer of a model, completed (tokenizer_compiler.h): `chosen` if a person named a file, or
+// The tokenizer of a model, completed (complete_tokenizer): `chosen` if a person named a file, or
 // a folder that has one of kEncoderTokenizers; else the one in its place. Nothing where there is
 // none. Throws InputError, also for one that does not fit the model (check_vocabulary), and for a
 // tokenizer other than WordPiece where texts are to be lower-cased.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tokenizer as trained, whatever file it came from.
+// A tokenizer as trained, whatever file it came from, and what the compiler makes of it: the tables
+// of the model file.
 #pragma once
 
+#include <flatbuffers/flatbuffers.h>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -9,6 +11,10 @@
 
 #include "arenite/token.h"
 #include "format/tokenizer_reader.h"
+
+namespace arenite::format {
+struct Tokenizer;  // the generated FlatBuffers table
+}
 
 namespace arenite::convert {
 
@@ -47,18 +53,34 @@ struct TokenizerSpec {
   std::vector<TokenId> whole_tokens;    // pieces that are one of them are not merged
   std::map<TokenId, uint8_t> specials;  // with their format::SpecialFlags
 
-  // Unicode's letters and numbers as ranges, where the pattern asks for them: filled in by the
-  // compiler if they are empty.
+  // Unicode's letters and numbers as ranges, where the pattern asks for them: filled in by
+  // complete_tokenizer if they are empty.
   std::vector<uint32_t> letters, numbers;
 
   uint32_t pair_separators = 0;  // end tokens between the two texts of a pair; 0: it takes no pairs
 
-  // WordPiece. What the rules mean, as ranges and as what a character becomes, is filled in by the
-  // compiler if `punctuation` is empty.
+  // WordPiece. What the rules mean, as ranges and as what a character becomes, is filled in by
+  // complete_tokenizer if `punctuation` is empty.
   uint32_t word_characters_max = 0;
   WordRules word_rules;
   std::vector<uint32_t> dropped, punctuation;
   std::map<uint32_t, std::vector<uint32_t>> folds;
 };
+
+// Fills in what the pattern needs of Unicode, adds notes, and checks the spec against the format's
+// rules. Throws InputError that names the token.
+void complete_tokenizer(TokenizerSpec& spec);
+
+// Writes a completed tokenizer into a model's metadata.
+flatbuffers::Offset<format::Tokenizer> write_tokenizer(flatbuffers::FlatBufferBuilder& builder,
+                                                       const TokenizerSpec& spec);
+
+// Adds notes: about text that is expected in form C, and about what becomes of characters that
+// have neither a token nor tokens of their bytes.
+void add_notes(TokenizerSpec& spec);
+
+// Whose characters the tokenizer's classes hold, such as "letters and numbers of Unicode 16.0";
+// empty for one that cuts texts without asking Unicode.
+std::string describe_unicode(const TokenizerSpec& spec);
 
 }  // namespace arenite::convert

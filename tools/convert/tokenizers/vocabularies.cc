@@ -10,8 +10,8 @@
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
 #include "convert/files/pickle.h"
-#include "convert/tokenizers/byte_pairs.h"
 #include "convert/tokenizers/hf_tokenizer_parts.h"
+#include "convert/tokenizers/subwords.h"
 #include "core/utf8.h"
 
 namespace arenite::convert {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The real runtime, in an arena on the heap of the converter.
-#include "convert/check/target_check.h"
+#include "convert/check/check_session.h"
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
-#include "convert/files/error.h"
-
 namespace arenite::convert {
 namespace {
+
+uint64_t next(uint64_t state) { return state * 6364136223846793005u + 1442695040888963407u; }
 
 [[noreturn]] void fail(const char* what, Status status, const Diagnostic& why) {
   char text[256];
@@ -32,15 +32,6 @@ void require_same(const Result<Output>& output, const Diagnostic& why,
       std::memcmp(output->data, expected.data(), expected.size_bytes()) != 0) {
     throw std::logic_error("stepping differs from one pass: this is a bug");
   }
-}
-
-double largest_difference(const std::vector<float>& found, const std::vector<double>& expected) {
-  double largest = 0.0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const double difference = std::fabs(found[i] - expected[i]);
-    if (!(difference <= largest)) largest = difference;  // NaN too
-  }
-  return largest;
 }
 
 }  // namespace
@@ -90,30 +81,50 @@ void CheckSession::step(TokenId id, std::span<const float> expected) {
   require_same(session_->step(std::span(&id, 1), &why), why, expected);
 }
 
-std::vector<TargetCheck> check_targets(
-    const std::string& checkpoint, const std::vector<Target>& targets,
-    const Expectation& expectation,
-    const std::function<std::vector<float>(Target target)>& run_target) {
-  std::vector<TargetCheck> checks;
-  for (const Target target : targets) {
-    TargetCheck check{target, (cpu_targets() & bit(target)) != 0, 0.0};
-    if (check.ran) check.largest_error = largest_difference(run_target(target), expectation.values);
-    if (!std::isfinite(check.largest_error)) {
-      throw InputError(
-          "{}: these weights are too large for float32: {}, and target {} gives infinities or NaN; "
-          "expected finite results",
-          quote(checkpoint), expectation.circumstances, name(target));
+// Sums of uniforms.
+std::vector<float> features_to_check(size_t count) {
+  std::vector<float> features(count);
+  uint64_t state = 0x9E3779B97F4A7C15u;
+  for (float& feature : features) {
+    double sum = -6.0;
+    for (int i = 0; i < 12; ++i) {
+      state = next(state);
+      sum += static_cast<double>(state >> 40) / static_cast<double>(1u << 24);
     }
-    if (check.largest_error > expectation.error_max) {
-      throw InputError(
-          "{}: float32 is not exact enough for these weights: {}, and target {} is off double "
-          "precision by {:.1e}; expected at most {:.1e}",
-          quote(checkpoint), expectation.circumstances, name(target), check.largest_error,
-          expectation.error_max);
-    }
-    checks.push_back(check);
+    feature = static_cast<float>(sum);
   }
-  return checks;
+  return features;
+}
+
+uint32_t token_count_for(uint32_t wanted, uint32_t positions_max,
+                         const std::vector<CompiledMask>& masks) {
+  uint32_t tokens = positions_max == 0 ? wanted : std::min(wanted, positions_max);
+  for (uint32_t before = 0; before != tokens;) {
+    before = tokens;
+    for (const CompiledMask& mask : masks) {
+      const size_t rows = std::min<size_t>(tokens, mask.row_begin.size());
+      for (size_t row = 0; row < rows; ++row) tokens = std::max(tokens, mask.row_begin[row] + 1);
+    }
+  }
+  return tokens;
+}
+
+std::vector<uint8_t> types_to_check(uint32_t count, uint32_t token_types) {
+  std::vector<uint8_t> types;
+  for (uint32_t i = 0; i < count && token_types != 0; ++i) {
+    types.push_back(token_types > 1 && i >= count / 2 ? 1 : 0);
+  }
+  return types;
+}
+
+std::vector<TokenId> spread_tokens(uint32_t count, uint32_t vocab_size) {
+  std::vector<TokenId> tokens(count);
+  uint64_t state = 1;
+  for (TokenId& token : tokens) {
+    state = next(state);
+    token = static_cast<TokenId>((state >> 33) % vocab_size);
+  }
+  return tokens;
 }
 
 }  // namespace arenite::convert

@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a converted model in this process and compares it with a reference in double precision.
+// Runs a converted model in this process, and says what it is fed: the same on every run.
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "arenite/session.h"
 #include "arenite/target.h"
+#include "arenite/token.h"
 #include "convert/files/memory.h"
+#include "convert/program/program.h"
 
 namespace arenite::convert {
-
-// How one target did against the double-precision reference.
-struct TargetCheck {
-  Target target = Target::kPortable;
-  bool ran = false;  // false: this CPU cannot run it
-  double largest_error = 0.0;
-};
 
 // The model of a file that was just converted, on one target. Whatever fails is a bug of the
 // converter: std::logic_error.
@@ -48,18 +42,18 @@ class CheckSession {
   Session* session_ = nullptr;
 };
 
-// What the reference says, and how far a target may be off.
-struct Expectation {
-  std::vector<double> values;
-  double error_max = 0.0;
-  std::string circumstances;  // for messages: "on features of unit variance, ..."
-};
+// Features that look like normalised activations: zero mean, unit variance.
+std::vector<float> features_to_check(size_t count);
 
-// Runs `run_target` for each target that this CPU has. Throws InputError that names `checkpoint` if
-// results are infinite or too far off.
-std::vector<TargetCheck> check_targets(
-    const std::string& checkpoint, const std::vector<Target>& targets,
-    const Expectation& expectation,
-    const std::function<std::vector<float>(Target target)>& run_target);
+// So many ids spread over a vocabulary.
+std::vector<TokenId> spread_tokens(uint32_t count, uint32_t vocab_size);
+
+// `wanted` tokens, or a context's positions if these are fewer (0: any number), or more where a
+// mask shows one of the queries nothing but later keys.
+uint32_t token_count_for(uint32_t wanted, uint32_t positions_max,
+                         const std::vector<CompiledMask>& masks);
+
+// Types of tokens as a pair of texts has them, one half each; none for a model without types.
+std::vector<uint8_t> types_to_check(uint32_t count, uint32_t token_types);
 
 }  // namespace arenite::convert

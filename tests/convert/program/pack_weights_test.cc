@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every weight lands where packing.h says, and everything else is zero.
-#include "convert/program/packer.h"
+#include "convert/program/writer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the family by model_type, and takes the config fields that all families have.
+// Chooses the family of a decoder or an encoder by model_type, and takes the config fields that all
+// encoders have.
 #include "convert/families/hf_models.h"
 
 #include <utility>
@@ -11,6 +12,18 @@ namespace arenite::convert {
 namespace {
 
 using nlohmann::json;
+
+struct HfDecoder {
+  const char* model_type;
+  HfDecoderReader* read;
+};
+
+constexpr HfDecoder kDecoders[] = {
+    {"gpt2", read_hf_gpt2},     {"gpt_neox", read_hf_gpt_neox}, {"phi", read_hf_phi},
+    {"bloom", read_hf_bloom},   {"mpt", read_hf_mpt},           {"llama", read_hf_llama},
+    {"mistral", read_hf_llama}, {"qwen2", read_hf_llama},       {"qwen3", read_hf_llama},
+    {"gemma", read_hf_llama},
+};
 
 // What a model with a head puts in front of its encoder's names.
 constexpr std::pair<std::string_view, const char*> kTypes[] = {
@@ -78,16 +91,7 @@ const char* prefix_of(ConfigFields& config, const std::string& type) {
 }
 
 void check_options(const ModelOptions& options, const EncoderSpec& spec, const std::string& where) {
-  if (options.heads != 0 && options.heads != spec.heads) {
-    throw InputError("{}: {} heads were asked for, but the model has {}: drop the option", where,
-                     options.heads, spec.heads);
-  }
-  if (options.activation && *options.activation != spec.activation) {
-    throw InputError(
-        "{}: the config says which activation the model has, and it is another one than the one "
-        "asked for: drop the option",
-        where);
-  }
+  check_said(options, spec.heads, spec.activation, where);
   if (options.norm_first && *options.norm_first != spec.norm_first) {
     throw InputError(
         "{}: norms before attention and MLP were asked for, but models of type {} have them "
@@ -131,6 +135,30 @@ EncoderSpec read_hf_encoder(const Opened& model, const ModelOptions& options, He
   config.finish();
   tensors.finish();
   return spec;
+}
+
+std::string decoder_types() {
+  std::string types;
+  for (const HfDecoder& decoder : kDecoders) {
+    types += fmt::format("{}{}", types.empty() ? "" : ", ", decoder.model_type);
+  }
+  return types;
+}
+
+DecoderSpec read_hf_decoder(const Opened& model) {
+  ConfigFields config = model.config_fields();
+  ModelTensors tensors(model.tensors);
+  const std::string type = config.text("model_type");
+  for (const HfDecoder& decoder : kDecoders) {
+    if (type != decoder.model_type) continue;
+    DecoderSpec spec = decoder.read(config, tensors, type);
+    note_passed_over(config.finish(), spec);
+    pass_over_buffers(tensors);
+    tensors.finish();
+    return spec;
+  }
+  config.refuse("model_type", fmt::format("expected a decoder ({}) or an encoder ({})",
+                                          decoder_types(), encoder_types()));
 }
 
 }  // namespace arenite::convert

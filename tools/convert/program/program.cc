@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// The records of ops, and what is added to a program together with them.
+#include "convert/program/program.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace arenite::convert {
+namespace {
+
+using format::ColumnView;
+using format::OpView;
+
+std::vector<float> scaled(std::vector<float> values, double scale) {
+  if (scale == 1.0) return values;
+  for (float& value : values) value = static_cast<float>(value * scale);
+  return values;
+}
+
+}  // namespace
+
+OpView linear_op(const ColumnView& input, const ColumnView& output, uint32_t tensor) {
+  return {format::OpKind::kLinear, {input, {}, {}, output}, {tensor}, {}};
+}
+
+OpView attention_op(const AttentionParts& parts) {
+  return {format::OpKind::kAttention,
+          {parts.query, parts.key, parts.value, parts.output},
+          {parts.heads, parts.cache, parts.mask, parts.slopes},
+          {}};
+}
+
+OpView embedding_op(const ColumnView& output, const EmbeddingParts& parts) {
+  return {format::OpKind::kEmbedding,
+          {{}, {}, {}, output},
+          {parts.tokens, parts.positions, parts.types, parts.position_offset, parts.padding_id},
+          {parts.scale}};
+}
+
+OpView norm_op(const ColumnView& input, const ColumnView& output, const NormParts& parts) {
+  return {format::OpKind::kNorm,
+          {input, {}, {}, output},
+          {static_cast<uint32_t>(parts.kind), parts.groups, parts.gain, parts.bias},
+          {parts.epsilon}};
+}
+
+OpView rope_op(const ColumnView& input, const ColumnView& output, uint32_t heads, uint32_t angles) {
+  return {format::OpKind::kRope, {input, {}, {}, output}, {heads, angles}, {}};
+}
+
+OpView activation_op(Activation kind, float parameter, const ColumnView& input,
+                     const ColumnView& factor, const ColumnView& output) {
+  return {format::OpKind::kActivation,
+          {input, factor, {}, output},
+          {static_cast<uint32_t>(kind)},
+          {parameter}};
+}
+
+OpView sum_op(const ColumnView& input, const ColumnView& other, const ColumnView& output) {
+  return {format::OpKind::kAdd, {input, other, {}, output}, {}, {}};
+}
+
+OpView select_op(const ColumnView& input, const ColumnView& output, SelectKind kind) {
+  return {format::OpKind::kSelect, {input, {}, {}, output}, {static_cast<uint32_t>(kind)}, {}};
+}
+
+uint32_t Program::add_slot(uint32_t width, bool per_output) {
+  format::SlotView slot;
+  slot.width = width;
+  slot.per_output = per_output;
+  slots.push_back(slot);
+  return static_cast<uint32_t>(slots.size() - 1);
+}
+
+uint32_t Program::add_tensor(ProgramTensor tensor) {
+  tensors.push_back(std::move(tensor));
+  return static_cast<uint32_t>(tensors.size() - 1);
+}
+
+uint32_t Program::add_vector(const std::string& tensor_name, std::vector<float> values) {
+  ProgramTensor tensor;
+  tensor.name = tensor_name;
+  tensor.outputs = 1;
+  tensor.inputs = static_cast<uint32_t>(values.size());
+  tensor.layout = format::Layout::kRows;
+  tensor.weights = std::move(values);
+  return add_tensor(std::move(tensor));
+}
+
+uint32_t Program::add_table(const WeightRef& weight, uint32_t rows) {
+  ProgramTensor tensor;
+  tensor.name = weight.name;
+  tensor.outputs = rows;
+  tensor.inputs = weight.columns;
+  tensor.layout = format::Layout::kRows;
+  tensor.load = [weight, rows] {
+    std::vector<float> values = weight.load();
+    values.resize(size_t{rows} * weight.columns);
+    return values;
+  };
+  return add_tensor(std::move(tensor));
+}
+
+uint32_t Program::add_matrix(const std::string& tensor_name, const std::vector<LinearPart>& parts) {
+  ProgramTensor tensor;
+  tensor.name = tensor_name;
+  tensor.inputs = parts[0].linear.weight.columns;
+  const bool has_bias =
+      std::ranges::any_of(parts, [](const LinearPart& part) { return !part.linear.bias.empty(); });
+  std::vector<std::pair<WeightRef, double>> weights;
+  for (const LinearPart& part : parts) {
+    const LinearSpec& linear = part.linear;
+    tensor.outputs += linear.weight.rows;
+    weights.emplace_back(linear.weight, part.scale);
+    if (!has_bias) continue;
+    const std::vector<float> bias = scaled(linear.bias, part.scale);
+    tensor.bias.insert(tensor.bias.end(), bias.begin(), bias.end());
+    tensor.bias.resize(tensor.outputs, 0.0f);
+  }
+  tensor.load = [weights] {
+    if (weights.size() == 1) return scaled(weights[0].first.load(), weights[0].second);
+    std::vector<float> all;
+    for (const auto& [weight, scale] : weights) {
+      const std::vector<float> rows = scaled(weight.load(), scale);
+      all.insert(all.end(), rows.begin(), rows.end());
+    }
+    return all;
+  };
+  return add_tensor(std::move(tensor));
+}
+
+uint32_t Program::add_cache(const CacheShape& shape, uint32_t lookback) {
+  caches.push_back({shape, lookback});
+  return static_cast<uint32_t>(caches.size() - 1);
+}
+
+void Program::add_op(const std::string& op_name, const OpView& body) {
+  ops.push_back({op_name, body});
+}
+
+void Program::add_norm(const std::string& op_name, const NormNode& norm, const ColumnView& input,
+                       const ColumnView& output) {
+  const NormSpec& spec = norm.norm;
+  std::vector<float> gain = spec.gain;
+  for (float& value : gain) {
+    value = static_cast<float>((value + (spec.gain_plus_one ? 1.0 : 0.0)) * norm.scale);
+  }
+  NormParts parts{.kind = spec.kind,
+                  .groups = input.width / static_cast<uint32_t>(gain.size()),
+                  .epsilon = static_cast<float>(spec.epsilon)};
+  parts.gain = add_vector(op_name + ".gain", std::move(gain));
+  if (!spec.bias.empty()) parts.bias = add_vector(op_name + ".bias", scaled(spec.bias, norm.scale));
+  add_op(op_name, norm_op(input, output, parts));
+}
+
+void Program::add_rope(const std::string& op_name, const ColumnView& input,
+                       const ColumnView& output, uint32_t heads, uint32_t angles) {
+  if (!ops.empty() && ops.back().body.kind == format::OpKind::kRope) {
+    OpView& before = ops.back().body;
+    ColumnView& from = before.views[format::kInput];
+    ColumnView& to = before.views[format::kOutput];
+    uint32_t& heads_before = before.numbers[format::RopeOp::kHeads];
+    const auto adjoins = [](const ColumnView& first, const ColumnView& second) {
+      return first.slot == second.slot && first.column + first.width == second.column;
+    };
+    if (adjoins(from, input) && adjoins(to, output) &&
+        before.numbers[format::RopeOp::kAngles] == angles &&
+        from.width / heads_before == input.width / heads) {
+      from.width += input.width;
+      to.width += output.width;
+      heads_before += heads;
+      return;
+    }
+  }
+  add_op(op_name, rope_op(input, output, heads, angles));
+}
+
+}  // namespace arenite::convert

@@ -13,7 +13,7 @@ from source_tree import load_files
 RULES = [
     file_rules.every_source_starts_with_its_licence,
     file_rules.no_file_comment_restates_its_name,
-    file_rules.prose_wraps,
+    file_rules.markdown_wraps,
     file_rules.words_are_plain,
     file_rules.readme_shows_the_examples,
     file_rules.no_source_is_too_long,

@@ -107,11 +107,12 @@ def words_are_plain(files):
     return findings
 
 
-def prose_wraps(files):
-    """Prose in Markdown is at most COLUMNS_MAX wide.
+def markdown_wraps(files):
+    """A line of Markdown has at most COLUMNS_MAX bytes, in tables and code too; code blocks end.
 
-    Rows of tables and what stands between fences are not prose, and a line that is one word, a long
-    link for instance, cannot be broken.
+    Bytes, because some programs show and count them, and no character is wider than its bytes. A
+    line that is one word, a long link for instance, cannot be broken. A table with more to say in
+    a row is a list.
     """
     findings = []
     for file in (f for f in files if f.path.endswith(".md")):
@@ -120,12 +121,10 @@ def prose_wraps(files):
             mark = re.match(r"\s*(```+|~~~+)", line)
             if mark and (not fence or mark[1].startswith(fence)):
                 fence = "" if fence else mark[1]
-                continue
-            is_table = line.lstrip().startswith("|")
             is_one_word = len(re.sub(r"^(\s*([-*+>]|\d+\.)\s)*", "", line).split()) < 2
-            if len(line) > COLUMNS_MAX and not (fence or is_table or is_one_word):
-                findings.append(f"{file.path}:{number}: {len(line)} columns of prose, at most "
-                                f"{COLUMNS_MAX}")
+            width = len(line.encode())
+            if width > COLUMNS_MAX and not is_one_word:
+                findings.append(f"{file.path}:{number}: {width} bytes, at most {COLUMNS_MAX}")
         if fence:
             findings.append(f"{file.path}:{len(file.lines)}: no {fence} ends the last code block")
     return findings

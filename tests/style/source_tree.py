@@ -85,15 +85,16 @@ def load_files():
 def cpp_functions(code):
     """Yields (first_line, last_line) of the functions in stripped C++ text, by counting braces.
 
-    A brace opens a function when the text since the last `;`, `{` or `}` holds a parameter list
-    and no enclosing brace is a function already. Lines count from 1.
+    A brace opens a function when the text since the last `;`, `{` or `}`, without directives of the
+    preprocessor, holds a parameter list and no enclosing brace is a function already. Lines count
+    from 1.
     """
     stack = []
     start = 0
     for match in re.finditer(r"[;{}]", code):
         here = match.start()
         if match.group() == "{":
-            head = code[start:here].strip()
+            head = re.sub(r"^\s*#.*", "", code[start:here], flags=re.M).strip()
             inside = any(kind for kind, _ in stack)
             is_function = (
                 not inside

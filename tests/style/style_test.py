@@ -57,25 +57,30 @@ class FileRules(unittest.TestCase):
         for text in ["Nothing is left behind.", "No file stays behind.", "packed weights"]:
             self.assertFalse(findings(rule, "a.md", text), text)
 
-    def test_wide_prose_is_refused(self):
-        rule = file_rules.prose_wraps
+    def test_wide_markdown_is_refused(self):
+        rule = file_rules.markdown_wraps
         for text in [
             "word " * 21,
             "# " + "word " * 21,
             "* [a link](" + "x" * 100 + ")",
             "```\ncode\n```\n" + "word " * 21,
             "````\n```\n````\n" + "word " * 21,
+            "| cell " * 20 + "|",
+            "```sh\n" + "word " * 21 + "\n```",
+            "− word " + "x" * 92,
+            "東京 " * 15,
             "```sh word\nword ```\n",
         ]:
             self.assertTrue(findings(rule, "a.md", text), text)
 
-    def test_what_is_no_prose_or_cannot_wrap_is_allowed(self):
-        rule = file_rules.prose_wraps
+    def test_what_fits_or_cannot_wrap_is_allowed(self):
+        rule = file_rules.markdown_wraps
         for text in [
             "x" * 100,
-            "| cell " * 20 + "|",
-            "```sh\n" + "word " * 21 + "\n```",
-            "````\n```\n" + "word " * 21 + "\n````",
+            "| cell " * 14 + "|",
+            "```sh\n" + "word " * 20 + "\n```",
+            "````\n```\n" + "word " * 20 + "\n````",
+            "− word " + "x" * 91,
             "  * <https://" + "x" * 100 + ">",
             "1. [link](" + "x" * 100 + ")",
         ]:
@@ -106,6 +111,8 @@ class FileRules(unittest.TestCase):
         self.assertEqual(list(cpp_functions(code)), [(2, 6)])
         method = strip_cpp("class A {\n  int g() const {\n    return 1;\n  }\n};\n")
         self.assertEqual(list(cpp_functions(method)), [(2, 4)])
+        guarded = "#if defined(A)\nnamespace a {\nint f() {\n}\n}\n#endif\n"
+        self.assertEqual(list(cpp_functions(guarded)), [(3, 4)])
 
 
 class IncludeRules(unittest.TestCase):

@@ -6,14 +6,42 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 
 namespace arenite::tool {
 
 inline constexpr uint32_t kThreadsMax = 256;
 
+// A subcommand, and what its options fill in.
+template <typename Arguments>
+struct Command {
+  CLI::App& app;
+  Arguments& arguments;
+};
+
+// Declares one that calls `run` with what was parsed.
+template <typename Arguments>
+Command<Arguments> add_command(CLI::App& app, void (*run)(const Arguments&),
+                               const std::string& name, const std::string& what,
+                               const std::string& footer) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App& command = *app.add_subcommand(name, what)->footer(footer);
+  command.callback([arguments, run] { run(*arguments); });
+  return {command, *arguments};
+}
+
 // Digits only, from `min` to `max`.
 CLI::Validator whole_number(uint64_t min, uint64_t max);
+
+// Declares an option of a whole number, or of a list of them with commas between.
+template <typename Number>
+CLI::Option* add_number(CLI::App& command, const std::string& names, Number& number,
+                        const std::string& help, uint64_t min = 1, uint64_t max = UINT32_MAX) {
+  CLI::Option* option = command.add_option(names, number, help)->check(whole_number(min, max));
+  if constexpr (requires { number.size(); }) option->delimiter(',');
+  return option;
+}
 
 // A finite decimal number from `min`, or above it, to `max`.
 CLI::Validator real_number(double min, bool above_min, double max);

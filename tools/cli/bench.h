@@ -49,12 +49,21 @@ double median_sample_ms(size_t samples_min, double seconds, const std::function<
 
 StartUp time_start_up(const ModelFile& file, const SessionOptions& options);
 
+// Throws InputError, which names the model and `option`, unless `found` is at most `limit`.
+void require_at_most(const BenchOptions& options, const char* option, uint32_t found,
+                     uint32_t limit, const char* what);
+
+// `wanted`, or where that is empty what fits of `usual`, or `limit` where nothing does.
+std::vector<uint32_t> sizes_to_run(const std::vector<uint32_t>& wanted,
+                                   std::initializer_list<uint32_t> usual, uint32_t limit);
+
 std::string bytes_text(size_t bytes);
 std::string time_text(double ms);  // three digits that count, in microseconds or milliseconds
 
-// The first lines of both forms of the result.
-void print_header(const BenchOptions& options, const ModelFile& file);
-void print_start_up(const StartUp& start_up);
+// The first lines of both forms of the result; `sizes` and `memory` go into them as they are.
+void print_header(const BenchOptions& options, const ModelFile& file, const MachineLimits& limits,
+                  const StartUp& start_up, const std::string& sizes = "",
+                  const std::string& memory = "");
 nlohmann::ordered_json header_as_json(const BenchOptions& options, const ModelFile& file,
                                       const MachineLimits& limits, const StartUp& start_up);
 

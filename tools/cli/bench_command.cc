@@ -6,11 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include "cli/arguments.h"
 #include "cli/bench.h"
 #include "cli/commands.h"
+#include "cli/text_table.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
 #include "core/crc32c.h"
@@ -47,20 +49,15 @@ void run_bench(const CLI::App& command, const BenchOptions& options) {
 }
 
 void add_token_options(CLI::App& command, BenchOptions& options) {
-  command.add_option("--prompt", options.prompts, "Prompts to time, in tokens: 128,512 by default")
-      ->check(whole_number(1, UINT32_MAX))
-      ->delimiter(',');
-  command.add_option("--decode", options.decode, "Time this many tokens, one by one")
-      ->check(whole_number(0, UINT32_MAX))
+  add_number(command, "--prompt", options.prompts,
+             "Prompts to time, in tokens: 128,512 by default");
+  add_number(command, "--decode", options.decode, "Time this many tokens, one by one", 0)
       ->capture_default_str();
-  command.add_option("--at", options.at, "Time one token with this many positions held: 10,1000")
-      ->check(whole_number(0, UINT32_MAX))
-      ->delimiter(',');
-  command.add_option("--context", options.context, "Positions; the model's by default")
-      ->check(whole_number(2, UINT32_MAX));
-  command
-      .add_option("--chunk", options.chunk, "Most tokens of a prompt in one call; 64 by default")
-      ->check(whole_number(1, UINT32_MAX));
+  add_number(command, "--at", options.at, "Time one token with this many positions held: 10,1000",
+             0);
+  add_number(command, "--context", options.context, "Positions; the model's by default", 2);
+  add_number(command, "--chunk", options.chunk,
+             "Most tokens of a prompt in one call; 64 by default");
   for (const char* name : {"--prompt", "--decode", "--at", "--context", "--chunk"}) {
     command.get_option(name)->group("Decoders");
   }
@@ -96,6 +93,23 @@ StartUp time_start_up(const ModelFile& file, const SessionOptions& options) {
   return start_up;
 }
 
+void require_at_most(const BenchOptions& options, const char* option, uint32_t found,
+                     uint32_t limit, const char* what) {
+  if (found <= limit) return;
+  throw convert::InputError("{}: {}: found {}, expected at most {}, {}",
+                            convert::quote(options.model.string()), option, found, limit, what);
+}
+
+std::vector<uint32_t> sizes_to_run(const std::vector<uint32_t>& wanted,
+                                   std::initializer_list<uint32_t> usual, uint32_t limit) {
+  std::vector<uint32_t> sizes = wanted;
+  if (!sizes.empty()) return sizes;
+  std::ranges::copy_if(usual, std::back_inserter(sizes),
+                       [limit](uint32_t size) { return size <= limit; });
+  if (sizes.empty()) sizes.push_back(limit);
+  return sizes;
+}
+
 std::string bytes_text(size_t bytes) {
   return bytes < 1'000'000 ? fmt::format("{} bytes", bytes)
                            : fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
@@ -107,15 +121,18 @@ std::string time_text(double ms) {
   return fmt::format("{:.{}f} {}", value, decimals, ms < 1.0 ? "us" : "ms");
 }
 
-void print_header(const BenchOptions& options, const ModelFile& file) {
-  fmt::print("model      {}, {}\n", options.model.string(), bytes_text(file.file_bytes()));
-  fmt::print("kernel set {}, {} thread{}\n", kernel_set_name(file.model().target()),
-             options.threads, options.threads == 1 ? "" : "s");
-}
-
-void print_start_up(const StartUp& start_up) {
-  fmt::print("start      load {} (checksums {}), create {}\n\n", time_text(start_up.load_ms),
-             time_text(start_up.crc_ms), time_text(start_up.create_ms));
+void print_header(const BenchOptions& options, const ModelFile& file, const MachineLimits& limits,
+                  const StartUp& start_up, const std::string& sizes, const std::string& memory) {
+  fmt::print(
+      "model      {}, {}\n"
+      "kernel set {}, {}\n"
+      "{}"
+      "machine    {:.1f} GFLOP/s peak in float32, {:.1f} GB/s read{}\n"
+      "start      load {} (checksums {}), create {}\n\n",
+      options.model.string(), bytes_text(file.file_bytes()), kernel_set_name(file.model().target()),
+      counted(options.threads, "thread"), sizes, limits.peak_gflops, limits.read_gbytes_per_s,
+      memory, time_text(start_up.load_ms), time_text(start_up.crc_ms),
+      time_text(start_up.create_ms));
 }
 
 nlohmann::ordered_json header_as_json(const BenchOptions& options, const ModelFile& file,
@@ -150,16 +167,10 @@ void add_bench(CLI::App& app) {
       "  arenite bench encoder.arn --tokens 16,128 --lengths 5,60,12,33\n"
       "  arenite bench decoder.arn --prompt 128,512 --decode 64 --at 10,1000\n");
   command->add_option("model", options->model, "A model file")->required();
-  command
-      ->add_option("--tokens", options->tokens,
-                   "Sequences to time one by one, of an encoder or a model of features")
-      ->check(whole_number(1, kTokensMax))
-      ->delimiter(',');
-  command
-      ->add_option("--lengths", options->lengths,
-                   "Sequences to time in one call, as they are and padded to the longest")
-      ->check(whole_number(1, kTokensMax))
-      ->delimiter(',');
+  add_number(*command, "--tokens", options->tokens,
+             "Sequences to time one by one, of an encoder or a model of features", 1, kTokensMax);
+  add_number(*command, "--lengths", options->lengths,
+             "Sequences to time in one call, as they are and padded to the longest", 1, kTokensMax);
   add_token_options(*command, *options);
   add_machine_options(*command, options->kernels, options->threads);
   command->add_flag("--json", options->json, "Print JSON");

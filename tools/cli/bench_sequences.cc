@@ -12,7 +12,6 @@
 #include "cli/model_cost.h"
 #include "cli/process.h"
 #include "cli/thread_pool.h"
-#include "convert/files/error.h"
 
 namespace arenite::tool {
 namespace {
@@ -28,35 +27,6 @@ struct Timing {
 
 constexpr double kSecondsPerSize = 1.0;
 constexpr size_t kRunsMin = 15;
-constexpr uint32_t kUsualTokens[] = {6, 128, 512};
-
-std::vector<uint32_t> sizes_to_run(const BenchOptions& options, const Model& model) {
-  std::vector<uint32_t> sizes = options.tokens;
-  const uint32_t limit = model.positions_max() != 0 ? model.positions_max() : UINT32_MAX;
-  if (sizes.empty()) {
-    for (const uint32_t tokens : kUsualTokens) {
-      if (tokens <= limit) sizes.push_back(tokens);
-    }
-    if (sizes.empty()) sizes.push_back(limit);
-  }
-  for (const uint32_t tokens : sizes) {
-    if (tokens > limit) {
-      throw convert::InputError("{}: --tokens: found {}, expected at most {}, its context",
-                                convert::quote(options.model.string()), tokens, limit);
-    }
-  }
-  return sizes;
-}
-
-void check_lengths(const BenchOptions& options, const Model& model) {
-  const uint32_t limit = model.positions_max() != 0 ? model.positions_max() : UINT32_MAX;
-  for (const uint32_t length : options.lengths) {
-    if (length > limit) {
-      throw convert::InputError("{}: --lengths: found {}, expected at most {}, its context",
-                                convert::quote(options.model.string()), length, limit);
-    }
-  }
-}
 
 // Sequences of random tokens, back to back.
 class RandomBatch {
@@ -107,10 +77,7 @@ double time_run(ModelSession& session, Profiler& profiler, const RandomBatch& ba
 
 void print_text(const BenchOptions& options, const ModelFile& file, const MachineLimits& limits,
                 const StartUp& start_up, const std::vector<Timing>& timings) {
-  print_header(options, file);
-  fmt::print("machine    {:.1f} GFLOP/s peak in float32, {:.1f} GB/s read\n", limits.peak_gflops,
-             limits.read_gbytes_per_s);
-  print_start_up(start_up);
+  print_header(options, file, limits, start_up);
   fmt::print("{:>8} {:>12} {:>10} {:>9} {:>13}\n", "tokens", "median", "GFLOP/s", "of peak",
              "sequences/s");
   for (const Timing& timing : timings) {
@@ -142,8 +109,16 @@ struct Case {
 
 // Each size alone; then all of --lengths in one call, as they are and padded to the longest.
 std::vector<Case> cases_of(const BenchOptions& options, const Model& model) {
+  constexpr const char* kLimit = "its context";
+  const uint32_t limit = model.positions_max() != 0 ? model.positions_max() : UINT32_MAX;
   std::vector<Case> cases;
-  for (const uint32_t tokens : sizes_to_run(options, model)) cases.push_back({"", {tokens}});
+  for (const uint32_t length : options.lengths) {
+    require_at_most(options, "--lengths", length, limit, kLimit);
+  }
+  for (const uint32_t tokens : sizes_to_run(options.tokens, {6, 128, 512}, limit)) {
+    require_at_most(options, "--tokens", tokens, limit, kLimit);
+    cases.push_back({"", {tokens}});
+  }
   if (options.lengths.empty()) return cases;
   const uint32_t longest = *std::ranges::max_element(options.lengths);
   cases.push_back({fmt::format("{} of {} to {} tokens", options.lengths.size(),
@@ -179,14 +154,12 @@ Timing time_case(const ModelFile& file, SessionOptions options, Profiler& profil
 }  // namespace
 
 void bench_sequences(const BenchOptions& options, const ModelFile& file) {
-  check_lengths(options, file.model());
   const std::vector<Case> cases = cases_of(options, file.model());
   ThreadPool pool(options.threads);
   Profiler profiler(options.profile, file.model());
   SessionOptions session_options;
   session_options.outputs = Outputs::kAll;
-  session_options.parallel = profiler.watch(pool.parallel_for());
-  session_options.profile = profiler.hook();
+  profiler.attach(session_options, pool.parallel_for());
 
   Progress progress("timing " + options.model.string());
   MachineLimits limits = measure_limits(pool.parallel_for());

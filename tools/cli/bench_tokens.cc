@@ -25,7 +25,6 @@ constexpr double kSecondsPerRow = 1.0;
 constexpr size_t kRunsMin = 5;
 constexpr size_t kStepsMin = 20;
 constexpr int kMeasurements = 3;  // of the limits, each time
-constexpr uint32_t kUsualPrompts[] = {128, 512};
 
 struct Row {
   std::string test;
@@ -37,13 +36,6 @@ struct Row {
   double gflops() const { return flops / median_ms / 1e6; }
   double gbytes_per_s() const { return bytes / median_ms / 1e6; }
 };
-
-void require_at_most(const BenchOptions& options, const char* option, uint32_t found,
-                     uint32_t limit, const char* what) {
-  if (found <= limit) return;
-  throw convert::InputError("{}: {}: found {}, expected at most {}, {}",
-                            convert::quote(options.model.string()), option, found, limit, what);
-}
 
 // Fills in what the person left open, and refuses what the context has no room for.
 BenchOptions completed(BenchOptions options, const ModelFile& file) {
@@ -59,12 +51,7 @@ BenchOptions completed(BenchOptions options, const ModelFile& file) {
   if (options.context == 0) options.context = usual.positions_max;
   if (options.chunk == 0) options.chunk = kDefaultTokens;
   options.chunk = std::min(options.chunk, options.context);
-  if (options.prompts.empty()) {
-    for (const uint32_t tokens : kUsualPrompts) {
-      if (tokens <= options.context) options.prompts.push_back(tokens);
-    }
-    if (options.prompts.empty()) options.prompts.push_back(options.context);
-  }
+  options.prompts = sizes_to_run(options.prompts, {128, 512}, options.context);
   for (const uint32_t tokens : options.prompts) {
     require_at_most(options, "--prompt", tokens, options.context, "the context");
   }
@@ -181,21 +168,12 @@ class Limits {
 void print_text(const BenchOptions& options, const ModelFile& file, const ArenaPlan& plan,
                 size_t weight_bytes, const MachineLimits& limits, const StartUp& start_up,
                 const std::vector<Row>& rows) {
-  print_header(options, file);
-  fmt::print("context    {}, {} a call, arena {} bytes\n", counted(options.context, "position"),
-             counted(options.chunk, "token"), grouped(plan.total_bytes));
-  fmt::print(
-      "machine    {:.1f} GFLOP/s peak in float32, {:.1f} GB/s read over {}, as the weights\n",
-      limits.peak_gflops, limits.read_gbytes_per_s, bytes_text(weight_bytes));
-  print_start_up(start_up);
-  using Align = TextTable::Align;
-  TextTable table({{"test", Align::kRight},
-                   {"tokens/s", Align::kRight},
-                   {"a token", Align::kRight},
-                   {"GFLOP/s", Align::kRight},
-                   {"of peak", Align::kRight},
-                   {"GB/s", Align::kRight},
-                   {"of read", Align::kRight}});
+  print_header(options, file, limits, start_up,
+               fmt::format("context    {}, {} a call, arena {} bytes\n",
+                           counted(options.context, "position"), counted(options.chunk, "token"),
+                           grouped(plan.total_bytes)),
+               fmt::format(" over {}, as the weights", bytes_text(weight_bytes)));
+  TextTable table({">test", ">tokens/s", ">a token", ">GFLOP/s", ">of peak", ">GB/s", ">of read"});
   for (const Row& row : rows) {
     const bool prompt = row.flops > 0.0;
     const auto percent = [](double value, double limit) {
@@ -246,8 +224,7 @@ void bench_tokens(const BenchOptions& wanted, const ModelFile& file) {
   SessionOptions session_options;
   session_options.positions_max = options.context;
   session_options.tokens_max = options.chunk;
-  session_options.parallel = profiler.watch(pool.parallel_for());
-  session_options.profile = profiler.hook();
+  profiler.attach(session_options, pool.parallel_for());
   TokenBench bench(options, file, session_options, profiler);
 
   Progress progress("timing " + options.model.string());

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <numeric>
 
 #include "arenite/tokenizer.h"
@@ -144,24 +143,21 @@ void run_classify(const Arguments& arguments) {
 }  // namespace
 
 void add_classify(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("classify", "Tell the classes of texts or sensor windows");
-  command->footer(
+  const auto [command, arguments] = add_command(
+      app, run_classify, "classify", "Tell the classes of texts or sensor windows",
       "\nPrints the likeliest class of each text or window and its share after a softmax; for a\n"
       "model that labels tokens, those of each token.\n"
       "\nExamples:\n"
       "  arenite classify sentiment.arn --text 'a gorgeous, witty film' --top 2\n"
       "  arenite classify vibration.arn --input windows.npy\n");
-  command->add_option("model", arguments->model, "A model file of a classifier")->required();
-  add_text_options(*command, arguments->texts);
-  command->add_option("--input", arguments->input,
-                      "Of a model of features: [tokens, features] or [windows, tokens, features], "
-                      ".npy");
-  command->add_option("--top", arguments->top, "Classes to print of each text")
-      ->check(whole_number(1, UINT32_MAX))
+  command.add_option("model", arguments.model, "A model file of a classifier")->required();
+  add_text_options(command, arguments.texts);
+  command.add_option("--input", arguments.input,
+                     "Of a model of features: [tokens, features] or [windows, tokens, features], "
+                     ".npy");
+  add_number(command, "--top", arguments.top, "Classes to print of each text")
       ->capture_default_str();
-  add_machine_options(*command, arguments->kernels, arguments->threads);
-  command->callback([arguments] { run_classify(*arguments); });
+  add_machine_options(command, arguments.kernels, arguments.threads);
 }
 
 }  // namespace arenite::tool

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <memory>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -105,12 +104,10 @@ std::string footer() {
 }  // namespace
 
 void add_convert(CLI::App& app) {
-  auto arguments = std::make_shared<ConvertArguments>();
-  CLI::App* command = app.add_subcommand(
-      "convert", "Convert a decoder, an encoder or one attention module into a model file");
-  command->footer(footer());
-  add_convert_options(*command, *arguments);
-  command->callback([arguments] { run_convert(*arguments); });
+  const auto [command, arguments] = add_command(
+      app, run_convert, "convert",
+      "Convert a decoder, an encoder or one attention module into a model file", footer());
+  add_convert_options(command, arguments);
 }
 
 }  // namespace arenite::tool

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/convert_report.h"
-#include "cli/formula_output.h"
 #include "cli/session_sizes.h"
 #include "convert/families/reader_parts.h"
 #include "format/reader.h"
@@ -76,11 +75,6 @@ std::string finished(Json json, const convert::ConvertedModel& conversion,
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Json tokenizer_json(const convert::Program& program) {
-  if (!program.tokenizer) return {};
-  return {{"tokens", program.tokenizer->tokens.size()}, {"origin", program.tokenizer->origin}};
-}
-
 // The keys that whole models have. Spec is a DecoderSpec or an EncoderSpec.
 template <typename Spec>
 Json model_json(const char* kind, const char* source, const Spec& spec,
@@ -103,12 +97,20 @@ Json model_json(const char* kind, const char* source, const Spec& spec,
   return json;
 }
 
-// What the report says in its lines of notes.
-Json notes_json(const convert::Program& program, const std::vector<std::string>& of_model) {
-  Json notes = Json::array();
-  if (program.tokenizer) notes = program.tokenizer->notes;
-  for (const std::string& note : of_model) notes.push_back(note);
-  return notes;
+// The keys after them: `notes` are the model's own, as the report says them.
+Json with_results(Json json, const convert::Program& program, const std::vector<std::string>& notes,
+                  const char* output_rows, const std::vector<std::string>& labels) {
+  json["notes"] = program.tokenizer ? Json(program.tokenizer->notes) : Json::array();
+  for (const std::string& note : notes) json["notes"].push_back(note);
+  json["output_rows"] = output_rows;
+  json["labels"] = labels;
+  json["tokenizer"] = nullptr;
+  if (program.tokenizer) {
+    json["tokenizer"] = {{"tokens", program.tokenizer->tokens.size()},
+                         {"origin", program.tokenizer->origin}};
+  }
+  json["masks"] = masks_json(program.masks, {});
+  return json;
 }
 
 Json kind_json(const convert::AttentionModule& module, const convert::Conversion& conversion) {
@@ -136,12 +138,7 @@ Json kind_json(const convert::DecoderSpec& spec, const convert::Conversion& conv
   json["shape"]["kv_heads"] = spec.kv_heads;
   json["shape"]["gated_mlp"] = spec.layers[0].gate.has_value();
   json["shape"]["tied"] = !spec.output.has_value();
-  json["notes"] = notes_json(program, spec.notes);
-  json["output_rows"] = "tokens";
-  json["labels"] = Json::array();
-  json["tokenizer"] = tokenizer_json(program);
-  json["masks"] = masks_json(program.masks, {});
-  return json;
+  return with_results(std::move(json), program, spec.notes, "tokens", {});
 }
 
 Json kind_json(const convert::EncoderSpec& spec, const convert::Conversion& conversion) {
@@ -150,12 +147,8 @@ Json kind_json(const convert::EncoderSpec& spec, const convert::Conversion& conv
   json["shape"]["input_features"] = spec.input_features;
   json["shape"]["token_types"] = spec.token_types;
   json["shape"]["normalize"] = convert::is_normalized(spec);
-  json["notes"] = notes_json(program, {});
-  json["output_rows"] = spec.pooling == SelectKind::kAsAsked ? "tokens" : "sequences";
-  json["labels"] = spec.labels;
-  json["tokenizer"] = tokenizer_json(program);
-  json["masks"] = masks_json(program.masks, {});
-  return json;
+  return with_results(std::move(json), program, {},
+                      spec.pooling == SelectKind::kAsAsked ? "tokens" : "sequences", spec.labels);
 }
 
 }  // namespace

@@ -61,8 +61,8 @@ convert::MaskChoice mask_choice(const ConvertArguments& arguments) {
 
 // What no state dict tells.
 void add_answers(CLI::App& command, ConvertArguments& arguments) {
-  command.add_option("--heads", arguments.heads, "Number of heads, where the file does not tell")
-      ->check(whole_number(1, kHeadsMax));
+  add_number(command, "--heads", arguments.heads, "Number of heads, where the file does not tell",
+             1, kHeadsMax);
   command
       .add_option("--activation", arguments.activation,
                   "Of a state dict's MLP: gelu, gelu_tanh, silu, relu")
@@ -78,10 +78,9 @@ void add_answers(CLI::App& command, ConvertArguments& arguments) {
       command.add_flag("--causal", arguments.causal, "Each token sees itself and those before it");
   CLI::Option* bidirectional =
       command.add_flag("--bidirectional", arguments.bidirectional, "Each token sees all tokens");
-  CLI::Option* window = command
-                            .add_option("--window", arguments.window,
-                                        "Each token sees itself and the N - 1 before it")
-                            ->check(whole_number(1, kContextMax));
+  CLI::Option* window =
+      add_number(command, "--window", arguments.window,
+                 "Each token sees itself and the N - 1 before it", 1, kContextMax);
   causal->excludes(bidirectional)->excludes(window);
   bidirectional->excludes(window);
   command
@@ -106,10 +105,8 @@ void add_answers(CLI::App& command, ConvertArguments& arguments) {
 void add_module_options(CLI::App& command, ConvertArguments& arguments) {
   command.add_option("--module", arguments.module,
                      "Prefix of the module to convert, where a checkpoint has several");
-  command
-      .add_option("--features", arguments.features,
-                  "Width of the input, for a module of a mask alone")
-      ->check(whole_number(1, kFeaturesMax));
+  add_number(command, "--features", arguments.features,
+             "Width of the input, for a module of a mask alone", 1, kFeaturesMax);
   command
       .add_option("--mask-ones", arguments.mask_ones,
                   "What a 1 in the mask buffer means, where it cannot be told")
@@ -124,11 +121,10 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
                   "A model folder, or a .safetensors, .pt, .pth, .bin or .gguf file")
       ->required();
   command.add_option("-o,--output", arguments.output, "The model file to write")->required();
-  command
-      .add_option("--context", arguments.context,
-                  "Longest sequence, in positions: a model's own or less; of a mask buffer, its "
-                  "rows and columns")
-      ->check(whole_number(1, kContextMax));
+  add_number(command, "--context", arguments.context,
+             "Longest sequence, in positions: a model's own or less; of a mask buffer, its "
+             "rows and columns",
+             1, kContextMax);
   command.add_option(
       "--tokenizer", arguments.tokenizer,
       "tokenizer.json, tokenizer.model, vocab.json, vocab.txt, tokenizer.bin or meta.pkl; or none");

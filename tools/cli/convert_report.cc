@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "cli/formula_output.h"
 #include "cli/session_sizes.h"
+#include "cli/text_table.h"
 #include "convert/families/reader_parts.h"
 #include "convert/tokenizers/tokenizer_source.h"
 #include "convert/tokenizers/tokenizer_spec.h"
@@ -21,8 +21,8 @@ constexpr size_t kListWidth = 80;
 
 void print_shape(const convert::AttentionModule& module) {
   fmt::print("module     {}\n", module.architecture);
-  fmt::print("shape      [tokens, {}] -> [tokens, {}], {} head{} of {}{}\n", module.features,
-             module.output_features(), module.heads, module.heads == 1 ? "" : "s", module.value_dim,
+  fmt::print("shape      [tokens, {}] -> [tokens, {}], {} of {}{}\n", module.features,
+             module.output_features(), counted(module.heads, "head"), module.value_dim,
              module.head_dim == module.value_dim || module.head_dim == 0
                  ? ""
                  : fmt::format(" (queries and keys {})", module.head_dim));
@@ -32,10 +32,13 @@ void print_shape(const convert::AttentionModule& module) {
   }
 }
 
+void print_context(uint32_t positions) {
+  fmt::print("context    {} positions\n",
+             positions == 0 ? "any number of" : std::to_string(positions));
+}
+
 void print_masks(const convert::AttentionModule& module) {
-  fmt::print("context    {}\n", module.positions_max == 0
-                                    ? std::string("any number of positions")
-                                    : fmt::format("{} positions", module.positions_max));
+  print_context(module.positions_max);
   for (size_t i = 0; i < module.masks.size(); ++i) {
     const convert::CompiledMask& mask = module.masks[i];
     std::string bytes = fmt::format("{} bytes", mask.bytes());
@@ -85,13 +88,17 @@ void print_targets(const convert::ConvertedModel& conversion, const char* output
              conversion.checked_tokens, outputs, conversion.largest_output);
 }
 
-std::string layer_shape(const convert::DecoderSpec& spec) {
-  std::string text = fmt::format("{} wide, {} head{} of {}", spec.model_dim, spec.heads,
-                                 spec.heads == 1 ? "" : "s", spec.head_dim);
-  if (spec.kv_heads != spec.heads) text += fmt::format(" on {}", spec.kv_heads);
-  return text + fmt::format(", {} {} with {}, norms {}", spec.layers[0].gate ? "gated MLP" : "MLP",
-                            spec.ffn_dim, convert::option_name(spec.activation),
-                            spec.norm_first ? "first" : "last");
+// The first lines of a whole model. Spec is a DecoderSpec or an EncoderSpec.
+template <typename Spec>
+void print_layers(const convert::Conversion& conversion, const Spec& spec, uint32_t kv_heads,
+                  bool gated) {
+  fmt::print("model      {}, from {}; {} parameters\n", spec.architecture, conversion.model.form,
+             parameters_of(conversion.program));
+  fmt::print("shape      {} layers, {} wide, {} of {}{}, {} {} with {}, norms {}\n",
+             spec.layers.size(), spec.model_dim, counted(spec.heads, "head"), spec.head_dim,
+             kv_heads == spec.heads ? "" : fmt::format(" on {}", kv_heads),
+             gated ? "gated MLP" : "MLP", spec.ffn_dim, convert::option_name(spec.activation),
+             spec.norm_first ? "first" : "last");
 }
 
 void print_tokenizer(const convert::Program& program) {
@@ -108,16 +115,14 @@ void print_tokenizer(const convert::Program& program) {
 
 void print_decoder(const convert::Conversion& conversion) {
   const convert::DecoderSpec& spec = *conversion.decoder();
-  fmt::print("model      {}, from {}; {} parameters\n", spec.architecture, conversion.model.form,
-             parameters_of(conversion.program));
-  fmt::print("shape      {} layers, {}\n", spec.layers.size(), layer_shape(spec));
+  print_layers(conversion, spec, spec.kv_heads, spec.layers[0].gate.has_value());
   fmt::print("vocabulary {} tokens{}\n", spec.vocab_size,
              spec.output || spec.is_headless ? "" : "; the embedding is the output matrix, too");
   if (spec.is_headless) {
     fmt::print("output     the last hidden states, {} numbers a token: the weights have no head\n",
                spec.model_dim);
   }
-  fmt::print("context    {} positions\n", spec.positions_max);
+  print_context(spec.positions_max);
   for (const convert::CompiledMask& mask : conversion.program.masks) {
     fmt::print("mask       {}\n", mask.describe());
   }
@@ -158,21 +163,14 @@ std::string describe_rows(const convert::EncoderSpec& spec) {
 void print_encoder(const convert::Conversion& conversion) {
   const convert::EncoderSpec& spec = *conversion.encoder();
   const convert::Program& program = conversion.program;
-  fmt::print("model      {}, from {}; {} parameters\n", spec.architecture, conversion.model.form,
-             parameters_of(program));
-  fmt::print("shape      {} layers, {} wide, {} head{} of {}, MLP {} with {}, norms {}\n",
-             spec.layers.size(), spec.model_dim, spec.heads, spec.heads == 1 ? "" : "s",
-             spec.head_dim, spec.ffn_dim, convert::option_name(spec.activation),
-             spec.norm_first ? "first" : "last");
+  print_layers(conversion, spec, spec.heads, false);
   if (spec.vocab_size == 0) {
     fmt::print("input      {} features\n", spec.input_features);
   } else {
     fmt::print("vocabulary {} tokens{}\n", spec.vocab_size,
                spec.token_types > 1 ? fmt::format(", {} types", spec.token_types) : "");
   }
-  fmt::print("context    {}\n", spec.positions_max == 0
-                                    ? std::string("any number of positions")
-                                    : fmt::format("{} positions", spec.positions_max));
+  print_context(spec.positions_max);
   const bool has_logits = !spec.head.empty() && spec.head.back().is_token_embedding;
   for (const convert::CompiledMask& mask : program.masks) {
     fmt::print(
@@ -200,12 +198,6 @@ void print_list(const char* title, const std::vector<std::string>& parts) {
     line += (line.empty() ? "" : ", ") + part;
   }
   if (!line.empty()) fmt::print("{:<10} {}\n", start, line);
-}
-
-// What the conversion rests on that is not to be read off the tensors.
-void print_account(const convert::Account& account) {
-  print_list("given", account.given);
-  print_list("assumed", account.assumed);
 }
 
 void print_expect(const convert::AuthorCheck& check) {
@@ -246,7 +238,9 @@ void print_conversion(const convert::Conversion& conversion, const WrittenFile& 
     print_shape(*conversion.module());
     print_masks(*conversion.module());
   }
-  print_account(conversion.account);
+  // What the conversion rests on that is not to be read off the tensors.
+  print_list("given", conversion.account.given);
+  print_list("assumed", conversion.account.assumed);
   print_targets(conversion, decoder != nullptr && !decoder->is_headless ? "logits" : "outputs");
   print_file(conversion, written);
 }

@@ -3,8 +3,6 @@
 // source file.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "cli/embed_header.h"
 
 namespace arenite::tool {
@@ -48,23 +46,18 @@ std::string upper(std::string text) {
 
 std::string c_constants(const VerifiedFile& file, const std::string& prefix,
                         const SizeOptions& sizes) {
-  const std::vector<ArenaLayout> arenas = plan_targets(file, sizes);
-  std::string text = fmt::format(
-      "// The sizes given to arenite embed, for arenite_session_options.\n"
-      "#define {0}_POSITIONS_MAX {1}u\n"
-      "#define {0}_TOKENS_MAX {2}u\n"
-      "#define {0}_SEQUENCES_MAX {3}u\n"
-      "#define {0}_THREADS {4}u\n"
-      "\n// Bytes of the arena at these sizes, for each target; then the largest of them.\n",
-      prefix, sizes.positions, sizes.tokens, sizes.sequences, sizes.threads);
-  size_t largest = 0;
-  for (uint32_t i = 0; i < arenas.size(); ++i) {
-    const size_t bytes = arenas[i].plan.total_bytes;
-    largest = std::max(largest, bytes);
-    text += fmt::format("#define {}_{}_ARENA_BYTES_MAX ((size_t){}u)\n", prefix,
-                        upper(target_identifier(file.reader().packed(i))), bytes);
-  }
-  return text + fmt::format("#define {}_ARENA_BYTES_MAX ((size_t){}u)\n", prefix, largest);
+  return fmt::format(
+             "// The sizes given to arenite embed, for arenite_session_options.\n"
+             "#define {0}_POSITIONS_MAX {1}u\n"
+             "#define {0}_TOKENS_MAX {2}u\n"
+             "#define {0}_SEQUENCES_MAX {3}u\n"
+             "#define {0}_THREADS {4}u\n"
+             "\n// Bytes of the arena at these sizes, for each target; then the largest of them.\n",
+             prefix, sizes.positions, sizes.tokens, sizes.sequences, sizes.threads) +
+         arena_lines(file, sizes, [&](const std::string& target, size_t bytes) {
+           return fmt::format("#define {}{}_ARENA_BYTES_MAX ((size_t){}u)\n", prefix,
+                              target.empty() ? "" : "_" + upper(target), bytes);
+         });
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <memory>
 #include <optional>
 
 #include "cli/arguments.h"
@@ -80,10 +79,9 @@ void run_embed(const Arguments& arguments) {
 }  // namespace
 
 void add_embed(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand(
-      "embed", "Write a model file as a header of C++ or C, with the size of its arena");
-  command->footer(
+  const auto [command, arguments] = add_command(
+      app, run_embed, "embed",
+      "Write a model file as a header of C++ or C, with the size of its arena",
       "\nThe header needs C++20 and Arenite's own headers. With --name recall it declares\n"
       "  recall_model()                  the file, as std::span<const std::byte>\n"
       "  recall_arena_bytes(positions, tokens, sequences, threads)\n"
@@ -108,20 +106,18 @@ void add_embed(CLI::App& app) {
       "  arenite embed recall.arn -o recall.h --positions 32 --tokens 1\n"
       "  arenite embed recall.arn -o recall.h --data recall.S --section .flash.models\n"
       "  arenite embed recall.arn -o recall.h --data recall.o --abi arm\n");
-  command->add_option("model", arguments->model, "A model file")->required();
-  command->add_option("-o,--output", arguments->output, "The header to write")->required();
-  command->add_option("--name", arguments->name,
-                      "What the names in it begin with; the file's name");
-  command->add_option("--language", arguments->language, "Of the header: c++ or c")
+  command.add_option("model", arguments.model, "A model file")->required();
+  command.add_option("-o,--output", arguments.output, "The header to write")->required();
+  command.add_option("--name", arguments.name, "What the names in it begin with; the file's name");
+  command.add_option("--language", arguments.language, "Of the header: c++ or c")
       ->check(CLI::IsMember({"c++", "c"}))
       ->capture_default_str();
-  command->add_option("--data", arguments->data,
-                      "Write the bytes here instead, as assembler source or an object file");
-  command->add_option("--abi", arguments->abi,
-                      "Make --data an ELF object for x86_64, aarch64, arm or riscv64");
-  command->add_option("--section", arguments->section, "Section of the bytes in --data");
-  add_size_options(*command, arguments->sizes);
-  command->callback([arguments] { run_embed(*arguments); });
+  command.add_option("--data", arguments.data,
+                     "Write the bytes here instead, as assembler source or an object file");
+  command.add_option("--abi", arguments.abi,
+                     "Make --data an ELF object for x86_64, aarch64, arm or riscv64");
+  command.add_option("--section", arguments.section, "Section of the bytes in --data");
+  add_size_options(command, arguments.sizes);
 }
 
 }  // namespace arenite::tool

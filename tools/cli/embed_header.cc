@@ -21,6 +21,11 @@ constexpr size_t kPieceBytes = 1 << 16;
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+// "x86_64_v3"
+std::string target_identifier(const format::PackedView& packed) {
+  return identifier_from(name(static_cast<Target>(packed.target)));
+}
+
 constexpr std::string_view kPreamble = R"(// NOLINTBEGIN
 #pragma once
 
@@ -116,24 +121,18 @@ std::string largest_function(const std::string& identifier, const format::ModelR
 
 std::string constants(const VerifiedFile& file, const std::string& identifier,
                       const SizeOptions& sizes) {
-  const std::vector<ArenaLayout> arenas = plan_targets(file, sizes);
-  std::string text = fmt::format(
-      "// The sizes given to arenite embed, for arenite::SessionOptions.\n"
-      "inline constexpr std::uint32_t {0}_positions_max = {1};\n"
-      "inline constexpr std::uint32_t {0}_tokens_max = {2};\n"
-      "inline constexpr std::uint32_t {0}_sequences_max = {3};\n"
-      "inline constexpr std::uint32_t {0}_threads = {4};\n"
-      "\n// Bytes of the arena at these sizes, for each target; then the largest of them.\n",
-      identifier, sizes.positions, sizes.tokens, sizes.sequences, sizes.threads);
-  size_t largest = 0;
-  for (uint32_t i = 0; i < arenas.size(); ++i) {
-    const size_t bytes = arenas[i].plan.total_bytes;
-    largest = std::max(largest, bytes);
-    text += fmt::format("inline constexpr std::size_t {}_{}_arena_bytes_max = {};\n", identifier,
-                        target_identifier(file.reader().packed(i)), bytes);
-  }
-  return text + fmt::format("inline constexpr std::size_t {}_arena_bytes_max = {};\n", identifier,
-                            largest);
+  return fmt::format(
+             "// The sizes given to arenite embed, for arenite::SessionOptions.\n"
+             "inline constexpr std::uint32_t {0}_positions_max = {1};\n"
+             "inline constexpr std::uint32_t {0}_tokens_max = {2};\n"
+             "inline constexpr std::uint32_t {0}_sequences_max = {3};\n"
+             "inline constexpr std::uint32_t {0}_threads = {4};\n"
+             "\n// Bytes of the arena at these sizes, for each target; then the largest of them.\n",
+             identifier, sizes.positions, sizes.tokens, sizes.sequences, sizes.threads) +
+         arena_lines(file, sizes, [&](const std::string& target, size_t bytes) {
+           return fmt::format("inline constexpr std::size_t {}{}_arena_bytes_max = {};\n",
+                              identifier, target.empty() ? "" : "_" + target, bytes);
+         });
 }
 
 }  // namespace
@@ -166,8 +165,17 @@ std::string header_title(const VerifiedFile& file) {
       convert::quote(file_name), file.bytes().size(), crc32c(file.bytes()));
 }
 
-std::string target_identifier(const format::PackedView& packed) {
-  return identifier_from(name(static_cast<Target>(packed.target)));
+std::string arena_lines(
+    const VerifiedFile& file, const SizeOptions& sizes,
+    const std::function<std::string(const std::string& target, size_t bytes)>& line) {
+  std::string text;
+  size_t largest = 0;
+  for (uint32_t i = 0; const ArenaLayout& arena : plan_targets(file, sizes)) {
+    const size_t bytes = arena.plan.total_bytes;
+    largest = std::max(largest, bytes);
+    text += line(target_identifier(file.reader().packed(i++)), bytes);
+  }
+  return text + line("", largest);
 }
 
 void write_words(std::span<const std::byte> bytes, const WriteText& write) {

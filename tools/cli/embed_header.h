@@ -38,8 +38,11 @@ void write_c_header(const VerifiedFile& file, const std::string& identifier,
 // What both begin with: where the header comes from.
 std::string header_title(const VerifiedFile& file);
 
-// "x86_64_v3"
-std::string target_identifier(const format::PackedView& packed);
+// A line for each target's bytes of the arena at these sizes; then one, without a target, for the
+// largest of them. Throws like plan_targets.
+std::string arena_lines(
+    const VerifiedFile& file, const SizeOptions& sizes,
+    const std::function<std::string(const std::string& target, size_t bytes)>& line);
 
 // The bytes as initializers of 64-bit words, little-endian.
 void write_words(std::span<const std::byte> bytes, const WriteText& write);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <memory>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -95,20 +94,17 @@ void run_embed_text(const Arguments& arguments) {
 }  // namespace
 
 void add_embed_text(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("embed-text", "Turn texts into vectors, and compare them");
-  command->footer(
+  const auto [command, arguments] = add_command(
+      app, run_embed_text, "embed-text", "Turn texts into vectors, and compare them",
       "\nOf one text it prints the vector's first numbers, of two to ten how alike they are; with\n"
       "-o it writes the vectors, float32 [texts, width].\n"
       "\nExamples:\n"
       "  arenite embed-text sentences.arn --text 'the pump is loud' --text 'a noisy pump'\n"
       "  arenite embed-text sentences.arn --file lines.txt -o vectors.npy --threads 2\n");
-  command->add_option("model", arguments->model, "A model file of an encoder that pools")
-      ->required();
-  add_text_options(*command, arguments->texts);
-  command->add_option("-o,--output", arguments->output, "Where to write the vectors, .npy");
-  add_machine_options(*command, arguments->kernels, arguments->threads);
-  command->callback([arguments] { run_embed_text(*arguments); });
+  command.add_option("model", arguments.model, "A model file of an encoder that pools")->required();
+  add_text_options(command, arguments.texts);
+  command.add_option("-o,--output", arguments.output, "Where to write the vectors, .npy");
+  add_machine_options(command, arguments.kernels, arguments.threads);
 }
 
 }  // namespace arenite::tool

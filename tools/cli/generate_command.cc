@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <memory>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -154,8 +153,7 @@ void run_generate(const Arguments& arguments) {
   options.positions_max = context;
   options.tokens_max = std::min(arguments.chunk, context);
   Profiler profiler(arguments.profile, file.model());
-  options.parallel = profiler.watch(pool.parallel_for());
-  options.profile = profiler.hook();
+  profiler.attach(options, pool.parallel_for());
   ModelSession session(file, options);
 
   TokenPrinter printer(tokenizer, arguments.ids, arguments.prompt.specials);
@@ -177,10 +175,8 @@ void add_prompt_options(CLI::App& command, Arguments& arguments) {
   CLI::Option* text = command.add_option("--prompt", arguments.prompt.text, "Text to continue");
   CLI::Option* file = command.add_option("--prompt-file", arguments.prompt.file,
                                          "The same in a file, or - for the standard input");
-  CLI::Option* ids =
-      command.add_option("--prompt-ids", arguments.prompt.ids, "The same as ids of tokens: 1,2,3")
-          ->check(whole_number(0, UINT32_MAX))
-          ->delimiter(',');
+  CLI::Option* ids = add_number(command, "--prompt-ids", arguments.prompt.ids,
+                                "The same as ids of tokens: 1,2,3", 0);
   CLI::Option* special =
       command.add_flag("--special", arguments.prompt.specials,
                        "Read names of special tokens in the prompt as these tokens; show them");
@@ -191,16 +187,14 @@ void add_prompt_options(CLI::App& command, Arguments& arguments) {
 }
 
 void add_sampler_options(CLI::App& command, Arguments& arguments) {
-  command.add_option("--tokens", arguments.tokens, "Most tokens to generate; as many as fit")
-      ->check(whole_number(0, UINT32_MAX));
+  add_number(command, "--tokens", arguments.tokens, "Most tokens to generate; as many as fit", 0);
   CLI::Option* temperature =
       command
           .add_option("--temperature", arguments.sampler.temperature,
                       "How freely to choose; 0 takes the most probable token")
           ->check(real_number(0.0, false, kTemperatureMax))
           ->capture_default_str();
-  command.add_option("--top-k", arguments.sampler.top_k, "Choose among the k most probable tokens")
-      ->check(whole_number(1, UINT32_MAX))
+  add_number(command, "--top-k", arguments.sampler.top_k, "Choose among the k most probable tokens")
       ->needs(temperature);
   command
       .add_option("--top-p", arguments.sampler.top_p,
@@ -212,16 +206,15 @@ void add_sampler_options(CLI::App& command, Arguments& arguments) {
                   "Choose among tokens at least this many times as probable as the best")
       ->check(real_number(0.0, false, 1.0))
       ->needs(temperature);
-  command.add_option("--seed", arguments.sampler.seed, "The same seed gives the same text")
-      ->check(whole_number(0, UINT64_MAX))
+  add_number(command, "--seed", arguments.sampler.seed, "The same seed gives the same text", 0,
+             UINT64_MAX)
       ->capture_default_str();
   command
       .add_option("--repeat-penalty", arguments.sampler.repetition_penalty,
                   "Above 1: makes recent tokens less probable")
       ->check(real_number(0.0, true, kPenaltyMax))
       ->capture_default_str();
-  command.add_option("--repeat-last", arguments.repeat_last, "How many tokens are recent")
-      ->check(whole_number(1, UINT32_MAX))
+  add_number(command, "--repeat-last", arguments.repeat_last, "How many tokens are recent")
       ->capture_default_str();
   for (const char* name : {"--temperature", "--top-k", "--top-p", "--min-p", "--seed",
                            "--repeat-penalty", "--repeat-last"}) {
@@ -232,9 +225,8 @@ void add_sampler_options(CLI::App& command, Arguments& arguments) {
 }  // namespace
 
 void add_generate(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("generate", "Continue a text with a decoder");
-  command->footer(
+  const auto [command, arguments] = add_command(
+      app, run_generate, "generate", "Continue a text with a decoder",
       "\nPrints the prompt and its continuation as it grows, and at the end, on the standard\n"
       "error, rates and memory. An empty prompt starts from the token that begins a text. Ends at\n"
       "a token that ends a text or begins another, which is not shown, at --tokens, or where the\n"
@@ -243,23 +235,19 @@ void add_generate(CLI::App& app) {
       "--kernels does.\n"
       "\nExample:\n"
       "  arenite generate model.arn --prompt 'Once upon a time' --tokens 100 --temperature 0.8\n");
-  command->add_option("model", arguments->model, "A model file")->required();
-  add_prompt_options(*command, *arguments);
-  add_sampler_options(*command, *arguments);
-  command
-      ->add_option("--context", arguments->context,
-                   "Positions of prompt and continuation; the model's by default")
-      ->check(whole_number(1, UINT32_MAX));
-  command->add_option("--chunk", arguments->chunk, "Most tokens of the prompt in one call")
-      ->check(whole_number(1, UINT32_MAX))
+  command.add_option("model", arguments.model, "A model file")->required();
+  add_prompt_options(command, arguments);
+  add_sampler_options(command, arguments);
+  add_number(command, "--context", arguments.context,
+             "Positions of prompt and continuation; the model's by default");
+  add_number(command, "--chunk", arguments.chunk, "Most tokens of the prompt in one call")
       ->capture_default_str();
-  command->add_flag("--ids", arguments->ids, "Print ids of tokens instead of text");
-  command->add_flag("--no-prompt", arguments->hide_prompt, "Print the continuation alone");
-  add_machine_options(*command, arguments->kernels, arguments->threads);
-  add_profile_options(*command, arguments->profile);
-  command->add_flag("--skip-checksums", arguments->skip_checksums,
-                    "Start at once: leave damaged weights unnoticed");
-  command->callback([arguments] { run_generate(*arguments); });
+  command.add_flag("--ids", arguments.ids, "Print ids of tokens instead of text");
+  command.add_flag("--no-prompt", arguments.hide_prompt, "Print the continuation alone");
+  add_machine_options(command, arguments.kernels, arguments.threads);
+  add_profile_options(command, arguments.profile);
+  command.add_flag("--skip-checksums", arguments.skip_checksums,
+                   "Start at once: leave damaged weights unnoticed");
 }
 
 }  // namespace arenite::tool

@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/arena_map.h"
-#include "cli/formula_output.h"
-#include "cli/inspect_output.h"
+#include "cli/inspect_facts.h"
 #include "cli/text_table.h"
 #include "convert/files/error.h"
 
@@ -20,13 +19,7 @@ std::string sizes_text(const SizeOptions& sizes) {
 }
 
 std::string bytes_table(const ModelFacts& facts) {
-  using Align = TextTable::Align;
-  TextTable table({{"target"},
-                   {"session", Align::kRight},
-                   {"kv cache", Align::kRight},
-                   {"activations", Align::kRight},
-                   {"scratch", Align::kRight},
-                   {"total bytes", Align::kRight}});
+  TextTable table({"target", ">session", ">kv cache", ">activations", ">scratch", ">total bytes"});
   for (const TargetFacts& target : facts.targets) {
     const ArenaPlan& plan = target.arena.plan;
     table.add_row({name(target.target), grouped(plan.session_bytes), grouped(plan.kv_cache_bytes),
@@ -37,7 +30,7 @@ std::string bytes_table(const ModelFacts& facts) {
 }
 
 std::string formulas(const ModelFacts& facts) {
-  TextTable table({{"target"}, {"bytes for any sizes, each part rounded up to 64"}});
+  TextTable table({"target", "bytes for any sizes, each part rounded up to 64"});
   for (const TargetFacts& target : facts.targets) {
     std::string first = name(target.target);
     for (const std::string& line : formula_lines(target.formula)) {

@@ -5,10 +5,10 @@
 #include <CLI/CLI.hpp>
 
 #include <filesystem>
-#include <memory>
 
+#include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/inspect_output.h"
+#include "cli/inspect_facts.h"
 #include "convert/files/output_files.h"
 
 namespace arenite::tool {
@@ -33,10 +33,8 @@ void run_inspect(const Arguments& arguments) {
 }  // namespace
 
 void add_inspect(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
-  CLI::App* command =
-      app.add_subcommand("inspect", "Show what a model file holds and how much memory it needs");
-  command->footer(
+  const auto [command, arguments] = add_command(
+      app, run_inspect, "inspect", "Show what a model file holds and how much memory it needs",
       "\nThe file is verified first, and a damaged one is refused. The CPU need not be able to "
       "run\n"
       "it. All numbers are for the sizes given; --json has the same numbers for programs, as one\n"
@@ -64,11 +62,10 @@ void add_inspect(CLI::App& app) {
       "            kv_cache_bytes, activation_bytes, scratch_bytes, total_bytes}\n"
       "\nExample:\n"
       "  arenite inspect attention.arn --positions 256 --tokens 1\n");
-  command->add_option("model", arguments->model, "A model file")->required();
-  CLI::Option* json = command->add_flag("--json", arguments->json, "Print JSON");
-  command->add_flag("--brief", arguments->brief, "Print a few lines only")->excludes(json);
-  add_size_options(*command, arguments->sizes);
-  command->callback([arguments] { run_inspect(*arguments); });
+  command.add_option("model", arguments.model, "A model file")->required();
+  CLI::Option* json = command.add_flag("--json", arguments.json, "Print JSON");
+  command.add_flag("--brief", arguments.brief, "Print a few lines only")->excludes(json);
+  add_size_options(command, arguments.sizes);
 }
 
 }  // namespace arenite::tool

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "convert/masks/masks.h"
-#include "format/file_layout.h"
 #include "format/model_needs.h"
 
 namespace arenite::tool {
@@ -116,31 +115,15 @@ const TargetFacts& ModelFacts::shown_target() const {
 
 ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
   const ModelReader reader = file.reader();
-  format::Footer footer{};
-  std::memcpy(&footer, file.bytes().last(sizeof(footer)).data(), sizeof(footer));
-  ModelFacts facts;
-  facts.path = file.name();
-  facts.name = reader.name();
-  facts.architecture = reader.architecture();
-  facts.producer = reader.producer();
-  facts.format_version = footer.format_version;
-  facts.file_bytes = footer.file_bytes;
-  facts.metadata_bytes = footer.metadata_bytes;
-  facts.vocab_size = reader.vocab_size();
+  ModelFacts facts(file);
+  std::memcpy(&facts.footer, file.bytes().last(sizeof(facts.footer)).data(), sizeof(facts.footer));
   if (format::has_tokenizer(file.bytes())) {
     const format::TokenizerView tokenizer = format::tokenizer_view(file.bytes());
     facts.tokenizer_kind = tokenizer_kind_name(tokenizer.kind);
     facts.tokenizer_tokens = tokenizer.vocab_size();
   }
-  facts.hidden_states = reader.hidden_states();
-  facts.self_test = reader.self_test();
-  if (facts.vocab_size == 0) facts.input_features = reader.slot(reader.input_slot()).width;
-  facts.output_features = reader.slot(reader.output_slot()).width;
-  facts.token_types = reader.token_types();
-  facts.pooled = reader.pooled();
+  if (reader.vocab_size() == 0) facts.input_features = reader.slot(reader.input_slot()).width;
   for (uint32_t i = 0; i < reader.labels(); ++i) facts.labels.emplace_back(reader.label(i));
-  facts.positions_max = reader.positions_max();
-  facts.causal = reader.causal();
   facts.sizes = resolve_sizes(file, sizes);
   for (uint32_t i = 0; i < reader.ops(); ++i) {
     facts.ops.push_back(op_facts(reader, i, facts.sizes.positions));

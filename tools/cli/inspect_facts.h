@@ -8,6 +8,7 @@
 #include "cli/model_cost.h"
 #include "cli/model_file.h"
 #include "cli/session_sizes.h"
+#include "format/file_layout.h"
 #include "format/tokenizer_reader.h"
 
 namespace arenite::tool {
@@ -55,27 +56,17 @@ struct TargetFacts {
 };
 
 struct ModelFacts {
+  explicit ModelFacts(const VerifiedFile& file) : path(file.name()), reader(file.reader()) {}
+
   std::string path;
-  std::string name;
-  std::string architecture;
-  std::string producer;
-  uint32_t format_version = 0;
-  uint64_t file_bytes = 0;
-  uint64_t metadata_bytes = 0;
-  uint32_t vocab_size = 0;        // 0: the input is features
-  std::string tokenizer_kind;     // such as "WordPiece"; empty: the file has none
-  uint32_t tokenizer_tokens = 0;  // at most vocab_size
-  uint32_t hidden_states = 0;
-  format::SelfTestView self_test;
-  uint32_t input_features = 0;  // 0: the input is tokens
-  uint32_t output_features = 0;
-  uint32_t token_types = 0;         // 0: none
-  bool pooled = false;              // a row is given out for each sequence, not for each token
+  format::ModelReader reader;  // for what the file says as it is
+  format::Footer footer{};
+  std::string tokenizer_kind;       // such as "WordPiece"; empty: the file has none
+  uint32_t tokenizer_tokens = 0;    // at most the reader's vocab_size
+  uint32_t input_features = 0;      // 0: the input is tokens
   std::vector<std::string> labels;  // of the columns given out; or none
-  uint32_t positions_max = 0;       // 0: any
-  bool causal = false;
-  SizeOptions sizes;               // that the arena and the work of a pass are for
-  std::vector<std::string> needs;  // parts of the runtime, each once (core/needs.h)
+  SizeOptions sizes;                // that the arena and the work of a pass are for
+  std::vector<std::string> needs;   // parts of the runtime, each once (core/needs.h)
   std::vector<OpFacts> ops;
   std::vector<SlotFacts> slots;
   std::vector<TensorFacts> tensors;
@@ -85,10 +76,26 @@ struct ModelFacts {
 
   // The one that runs here; the first if none does.
   const TargetFacts& shown_target() const;
+
+  uint32_t output_features() const { return reader.slot(reader.output_slot()).width; }
+  // Rows given out: one for each of these.
+  const char* output_rows() const { return reader.pooled() ? "sequences" : "tokens"; }
 };
 
 // The facts point into `file`. Throws InputError if the model cannot serve the sizes.
 ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes);
+
+// Sections for a person, at most 100 columns wide (a longer path apart).
+std::string facts_as_text(const ModelFacts& facts);
+
+// Its section on the arena.
+std::string arena_as_text(const ModelFacts& facts);
+
+// A few lines: what it is, and its memory on the target that runs here (or the first).
+std::string facts_in_brief(const ModelFacts& facts);
+
+// One JSON object; `arenite inspect --help` names its keys.
+std::string facts_as_json(const ModelFacts& facts);
 
 // What the outputs call things.
 inline const char* op_kind_name(format::OpKind kind) { return format::row_of(kind).name; }

@@ -2,8 +2,7 @@
 // The facts of a model file as JSON. Keys are never renamed: programs read them.
 #include <nlohmann/json.hpp>
 
-#include "cli/formula_output.h"
-#include "cli/inspect_output.h"
+#include "cli/inspect_facts.h"
 
 namespace arenite::tool {
 namespace {
@@ -125,27 +124,28 @@ Json target_json(const TargetFacts& target) {
 }  // namespace
 
 std::string facts_as_json(const ModelFacts& facts) {
+  const format::ModelReader& reader = facts.reader;
   Json json;
   json["file"] = {{"path", facts.path},
-                  {"bytes", facts.file_bytes},
-                  {"metadata_bytes", facts.metadata_bytes},
-                  {"format_version", facts.format_version},
-                  {"producer", facts.producer}};
-  json["model"] = {{"name", facts.name},
-                   {"architecture", facts.architecture},
-                   {"vocab_size", facts.vocab_size},
+                  {"bytes", facts.footer.file_bytes},
+                  {"metadata_bytes", facts.footer.metadata_bytes},
+                  {"format_version", facts.footer.format_version},
+                  {"producer", reader.producer()}};
+  json["model"] = {{"name", reader.name()},
+                   {"architecture", reader.architecture()},
+                   {"vocab_size", reader.vocab_size()},
                    {"tokenizer", facts.tokenizer_kind},
-                   {"hidden_states", facts.hidden_states},
+                   {"hidden_states", reader.hidden_states()},
                    {"input_features", facts.input_features},
-                   {"token_types", facts.token_types},
-                   {"output_features", facts.output_features},
-                   {"output_rows", facts.pooled ? "sequences" : "tokens"},
+                   {"token_types", reader.token_types()},
+                   {"output_features", facts.output_features()},
+                   {"output_rows", facts.output_rows()},
                    {"labels", facts.labels},
-                   {"positions_max", facts.positions_max},
-                   {"causal", facts.causal}};
-  json["self_test"] = {{"tokens", facts.self_test.tokens},
-                       {"bytes", facts.self_test.segment.bytes()},
-                       {"crc32c", facts.self_test.segment.crc32c}};
+                   {"positions_max", reader.positions_max()},
+                   {"causal", reader.causal()}};
+  json["self_test"] = {{"tokens", reader.self_test().tokens},
+                       {"bytes", reader.self_test().segment.bytes()},
+                       {"crc32c", reader.self_test().segment.crc32c}};
   json["sizes"] = {{"positions", facts.sizes.positions},
                    {"tokens", facts.sizes.tokens},
                    {"sequences", facts.sizes.sequences},

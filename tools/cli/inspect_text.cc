@@ -2,7 +2,7 @@
 // The facts of a model file as sections of text.
 #include <fmt/format.h>
 
-#include "cli/inspect_output.h"
+#include "cli/inspect_facts.h"
 #include "cli/text_table.h"
 #include "convert/files/error.h"
 #include "convert/masks/masks.h"
@@ -11,7 +11,6 @@ namespace arenite::tool {
 namespace {
 
 using convert::printable;
-using Align = TextTable::Align;
 
 constexpr size_t kNameMax = 20;         // of ops and tensors, in tables
 constexpr uint32_t kPictureCells = 16;  // rows and columns of the picture of a mask
@@ -30,45 +29,41 @@ std::string class_names(const std::vector<std::string>& labels) {
 }
 
 std::string header(const ModelFacts& facts) {
+  const format::ModelReader& reader = facts.reader;
   std::string text = facts.path + "\n";
   const auto add = [&](const char* what, const std::string& value) {
     if (!value.empty()) text += fmt::format("  {:<13} {}\n", what, value);
   };
-  add("name", printable(facts.name, 80));
-  add("architecture", printable(facts.architecture, 80));
-  add("input", facts.vocab_size == 0
+  add("name", printable(reader.name(), 80));
+  add("architecture", printable(reader.architecture(), 80));
+  add("input", reader.vocab_size() == 0
                    ? fmt::format("[tokens, {}]", facts.input_features)
-                   : fmt::format("tokens of a vocabulary of {}", grouped(facts.vocab_size)));
+                   : fmt::format("tokens of a vocabulary of {}", grouped(reader.vocab_size())));
   if (!facts.tokenizer_kind.empty()) {
     add("tokenizer",
         fmt::format("{}, {}", facts.tokenizer_kind, counted(facts.tokenizer_tokens, "token")));
   }
-  add("output",
-      fmt::format("[{}, {}]", facts.pooled ? "sequences" : "tokens", facts.output_features));
+  add("output", fmt::format("[{}, {}]", facts.output_rows(), facts.output_features()));
   add("classes", class_names(facts.labels));
   const std::string context =
-      facts.positions_max == 0 ? "any length" : counted(facts.positions_max, "position");
+      reader.positions_max() == 0 ? "any length" : counted(reader.positions_max(), "position");
   add("context", fmt::format("{}, {}", context,
-                             facts.causal ? "causal: whole sequences or token by token"
-                                          : "not causal: whole sequences only"));
-  add("file", fmt::format("{} bytes, {} of them metadata, format {}", grouped(facts.file_bytes),
-                          grouped(facts.metadata_bytes), facts.format_version));
-  add("self-test", facts.self_test.tokens == 0
+                             reader.causal() ? "causal: whole sequences or token by token"
+                                             : "not causal: whole sequences only"));
+  add("file",
+      fmt::format("{} bytes, {} of them metadata, format {}", grouped(facts.footer.file_bytes),
+                  grouped(facts.footer.metadata_bytes), facts.footer.format_version));
+  add("self-test", reader.self_test().tokens == 0
                        ? "none"
                        : fmt::format("{}, {} bytes that arenite strip removes",
-                                     counted(facts.self_test.tokens, "token"),
-                                     grouped(facts.self_test.segment.bytes())));
-  add("written by", printable(facts.producer, 80));
+                                     counted(reader.self_test().tokens, "token"),
+                                     grouped(reader.self_test().segment.bytes())));
+  add("written by", printable(reader.producer(), 80));
   return text;
 }
 
 std::string targets(const ModelFacts& facts) {
-  TextTable table({{"target"},
-                   {"packing"},
-                   {"nr", Align::kRight},
-                   {"mr", Align::kRight},
-                   {"bytes", Align::kRight},
-                   {"on this CPU"}});
+  TextTable table({"target", "packing", ">nr", ">mr", ">bytes", "on this CPU"});
   for (const TargetFacts& target : facts.targets) {
     const std::string kernels = kernel_set_name(target.target);
     table.add_row({target_name(target), "f32", std::to_string(target.packed.packing().nr),
@@ -110,13 +105,7 @@ std::string op_shape(const format::OpView& op) {
 }
 
 std::string program(const ModelFacts& facts) {
-  TextTable table({{"op", Align::kRight},
-                   {"name"},
-                   {"kind"},
-                   {"shape"},
-                   {"products", Align::kRight},
-                   {""},
-                   {"slots"}});
+  TextTable table({">op", "name", "kind", "shape", ">products", "", "slots"});
   Checked per_token = 0, per_pair = 0, per_pass = 0;
   for (size_t i = 0; i < facts.ops.size(); ++i) {
     const OpFacts& op = facts.ops[i];
@@ -140,11 +129,7 @@ std::string program(const ModelFacts& facts) {
 
 // What worst-case timing starts from.
 std::string traffic(const ModelFacts& facts) {
-  TextTable table({{"op", Align::kRight},
-                   {"name"},
-                   {"multiply-adds", Align::kRight},
-                   {"bytes read", Align::kRight},
-                   {"bytes written", Align::kRight}});
+  TextTable table({">op", "name", ">multiply-adds", ">bytes read", ">bytes written"});
   for (size_t i = 0; i < facts.ops.size(); ++i) {
     const OpFacts& op = facts.ops[i];
     table.add_row({std::to_string(i), label(op.name), grouped(op.pass_multiply_adds),
@@ -157,12 +142,11 @@ std::string traffic(const ModelFacts& facts) {
 
 std::string tensors(const ModelFacts& facts) {
   if (facts.tensors.empty()) return "";
-  std::vector<TextTable::Column> columns = {
-      {"no.", Align::kRight}, {"name"}, {"shape", Align::kRight}};
+  std::vector<std::string> titles = {">no.", "name", ">shape"};
   for (const TargetFacts& target : facts.targets) {
-    columns.push_back({target_name(target), Align::kRight});
+    titles.push_back('>' + target_name(target));
   }
-  TextTable table(columns);
+  TextTable table(titles);
   for (size_t i = 0; i < facts.tensors.size(); ++i) {
     const TensorFacts& tensor = facts.tensors[i];
     std::vector<std::string> row = {
@@ -198,15 +182,11 @@ std::string masks(const ModelFacts& facts) {
 
 std::string caches(const ModelFacts& facts) {
   if (facts.caches.empty()) return "";
-  std::vector<TextTable::Column> columns = {{"cache", Align::kRight},
-                                            {"heads", Align::kRight},
-                                            {"key", Align::kRight},
-                                            {"value", Align::kRight},
-                                            {"holds"}};
+  std::vector<std::string> titles = {">cache", ">heads", ">key", ">value", "holds"};
   for (const TargetFacts& target : facts.targets) {
-    columns.push_back({target_name(target), Align::kRight});
+    titles.push_back('>' + target_name(target));
   }
-  TextTable table(columns);
+  TextTable table(titles);
   for (size_t i = 0; i < facts.caches.size(); ++i) {
     const CacheFacts& cache = facts.caches[i];
     std::vector<std::string> row = {

@@ -116,10 +116,12 @@ void TraceWriter::write(convert::AtomicFile& file, uint32_t threads) const {
 Profiler::Profiler(const ProfileOptions& options, const Model& model)
     : options_(options), reader_(model.file()), totals_(reader_.ops()) {}
 
-ProfileHook Profiler::hook() {
-  if (!options_.wanted()) return {};
-  return {[](void* self, uint32_t index) { static_cast<Profiler*>(self)->op_begins(index); },
-          [](void* self, uint32_t index) { static_cast<Profiler*>(self)->op_ends(index); }, this};
+void Profiler::attach(SessionOptions& options, const ParallelFor& parallel) {
+  options.parallel = watch(parallel);
+  if (!options_.wanted()) return;
+  options.profile = {
+      [](void* self, uint32_t index) { static_cast<Profiler*>(self)->op_begins(index); },
+      [](void* self, uint32_t index) { static_cast<Profiler*>(self)->op_ends(index); }, this};
 }
 
 ParallelFor Profiler::watch(const ParallelFor& parallel) {
@@ -171,8 +173,7 @@ void Profiler::add_events(uint32_t index, Clock::time_point end, bool is_last) {
   uint32_t tokens = 0;
   for (const Sequence& sequence : step_) tokens += sequence.tokens;
   const double begin_us = microseconds(op_start_);
-  trace_.add({reader_.op_name(index),
-              static_cast<const char*>(format::row_of(reader_.op(index).kind).name), 0, begin_us,
+  trace_.add({reader_.op_name(index), op_kind_name(reader_.op(index).kind), 0, begin_us,
               microseconds(end) - begin_us, steps_, tokens});
   if (!is_last) return;
   trace_.add({fmt::format("step {}", steps_), "step", 0, microseconds(step_start_),
@@ -203,8 +204,7 @@ void Profiler::run_watched(uint32_t tasks, ParallelFor::Task task, void* job) {
     if (!busy.worked) continue;
     const double begin_us = microseconds(busy.begin);
     keep_error([&] {
-      trace_.add({reader_.op_name(op_index_),
-                  static_cast<const char*>(format::row_of(reader_.op(op_index_).kind).name), thread,
+      trace_.add({reader_.op_name(op_index_), op_kind_name(reader_.op(op_index_).kind), thread,
                   begin_us, microseconds(busy.end) - begin_us, steps_, 0});
     });
   }
@@ -227,7 +227,7 @@ std::string Profiler::table() const {
   std::map<std::string, Row> kinds, names;
   for (uint32_t i = 0; i < totals_.size(); ++i) {
     const OpTotal& total = totals_[i];
-    const std::string kind = static_cast<const char*>(format::row_of(reader_.op(i).kind).name);
+    const std::string kind = op_kind_name(reader_.op(i).kind);
     const std::string name = convert::printable(without_layer(reader_.op_name(i)), 40);
     for (Row* row : {&kinds[kind], &names[name + '\n' + kind]}) {
       row->name = row == &kinds[kind] ? "all" : name;
@@ -238,14 +238,7 @@ std::string Profiler::table() const {
     }
     all_seconds += total.seconds;
   }
-  using Align = TextTable::Align;
-  TextTable table({{"op"},
-                   {"kind"},
-                   {"calls", Align::kRight},
-                   {"ms", Align::kRight},
-                   {"%", Align::kRight},
-                   {"us/call", Align::kRight},
-                   {"GFLOP/s", Align::kRight}});
+  TextTable table({"op", "kind", ">calls", ">ms", ">%", ">us/call", ">GFLOP/s"});
   add_rows(table, kinds, all_seconds);
   table.add_row({"", "", "", "", "", "", ""});
   add_rows(table, names, all_seconds);

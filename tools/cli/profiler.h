@@ -64,9 +64,8 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  // For the session. They do nothing, at no cost, if no profile is wanted.
-  ProfileHook hook();
-  ParallelFor watch(const ParallelFor& parallel);
+  // Sets the session's hook and pool. Costs nothing if no profile is wanted.
+  void attach(SessionOptions& options, const ParallelFor& parallel);
 
   // Before each call of the session, for each sequence: the tokens that it holds, those that it is
   // fed now, and those that give out rows.
@@ -93,6 +92,7 @@ class Profiler {
     bool worked = false;
   };
 
+  ParallelFor watch(const ParallelFor& parallel);
   void op_begins(uint32_t index);
   void op_ends(uint32_t index);
   void add_events(uint32_t index, Clock::time_point end, bool is_last);

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/run.h"
+#include "cli/text_table.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
 
@@ -195,10 +195,10 @@ void StateWriter::write(uint32_t index, const float* data, uint32_t features) {
 
 void print_run(const RunOptions& options, const ModelFile& file,
                const std::vector<uint64_t>& output_shape, const ArenaPlan& plan, bool finite) {
-  fmt::print("{}: [{}] float32, by kernel set {} on {} thread{}, in an arena of {} bytes\n",
+  fmt::print("{}: [{}] float32, by kernel set {} on {}, in an arena of {} bytes\n",
              options.output.string(), fmt::join(output_shape, ", "),
-             kernel_set_name(file.model().target()), options.threads,
-             options.threads == 1 ? "" : "s", plan.total_bytes);
+             kernel_set_name(file.model().target()), counted(options.threads, "thread"),
+             plan.total_bytes);
   if (finite) return;
   fmt::print(stderr,
              "warning: {}: NaN or infinity is among the results: check {} and the weights for "
@@ -207,10 +207,8 @@ void print_run(const RunOptions& options, const ModelFile& file,
 }
 
 void add_run(CLI::App& app) {
-  auto options = std::make_shared<RunOptions>();
-  CLI::App* command =
-      app.add_subcommand("run", "Run a model on features or token ids in a .npy file");
-  command->footer(
+  const auto [command, options] = add_command(
+      app, run_run, "run", "Run a model on features or token ids in a .npy file",
       "\nThe input of a model of features is float [tokens, features] or [sequences, tokens,\n"
       "features]; that of a model of tokens is int32, uint32 or int64 [tokens] or [sequences,\n"
       "tokens]. The output is float32 with a row of results for each token; of tokens, these are\n"
@@ -226,28 +224,23 @@ void add_run(CLI::App& app) {
       "\nExamples:\n"
       "  arenite run attention.arn --input x.npy --output y.npy --lengths 12,7\n"
       "  arenite run decoder.arn --input ids.npy --output logits.npy --last\n");
-  command->add_option("model", options->model, "A model file")->required();
-  command->add_option("--input", options->input, "Features or token ids, .npy")->required();
-  command->add_option("--output", options->output, "Where to write the results, .npy")->required();
-  command->add_option("--lengths", options->lengths, "Tokens of each sequence")
-      ->check(whole_number(0, UINT32_MAX))
-      ->delimiter(',');
+  command.add_option("model", options.model, "A model file")->required();
+  command.add_option("--input", options.input, "Features or token ids, .npy")->required();
+  command.add_option("--output", options.output, "Where to write the results, .npy")->required();
+  add_number(command, "--lengths", options.lengths, "Tokens of each sequence", 0);
   command
-      ->add_option("--mask", options->mask,
-                   "Of an encoder: 1 for each token that counts, 0 for padding, .npy")
+      .add_option("--mask", options.mask,
+                  "Of an encoder: 1 for each token that counts, 0 for padding, .npy")
       ->excludes("--lengths");
-  command->add_option("--types", options->types, "Of an encoder: the type of each token, .npy");
-  command->add_flag("--last", options->last, "Results of the last token of each sequence alone");
-  command->add_option("--hidden-states", options->hidden_states,
-                      "Where to write what the layers hand on, .npy");
-  command
-      ->add_option("--chunk", options->chunk,
-                   "Most tokens of a sequence in one call; 64 by default. Changes memory, not "
-                   "results")
-      ->check(whole_number(1, UINT32_MAX));
-  add_machine_options(*command, options->kernels, options->threads);
-  add_profile_options(*command, options->profile);
-  command->callback([options] { run_run(*options); });
+  command.add_option("--types", options.types, "Of an encoder: the type of each token, .npy");
+  command.add_flag("--last", options.last, "Results of the last token of each sequence alone");
+  command.add_option("--hidden-states", options.hidden_states,
+                     "Where to write what the layers hand on, .npy");
+  add_number(command, "--chunk", options.chunk,
+             "Most tokens of a sequence in one call; 64 by default. Changes memory, not "
+             "results");
+  add_machine_options(command, options.kernels, options.threads);
+  add_profile_options(command, options.profile);
 }
 
 }  // namespace arenite::tool

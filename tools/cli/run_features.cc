@@ -71,12 +71,12 @@ void run_features(const RunOptions& options, const ModelFile& file) {
   const InputShape shape = check_input(options, input, file.model());
 
   Profiler profiler(options.profile, file.model());
-  DropPagesAfterCopy drop_pages{input, profiler.hook()};
   ThreadPool pool(options.threads);
   SessionOptions session_options;
   session_options.positions_max = shape.tokens;
   session_options.sequences_max = shape.sequences;
-  session_options.parallel = profiler.watch(pool.parallel_for());
+  profiler.attach(session_options, pool.parallel_for());
+  DropPagesAfterCopy drop_pages{input, session_options.profile};
   session_options.profile = drop_pages.hook();
   ModelSession session(file, session_options);
   std::vector<float> converted;

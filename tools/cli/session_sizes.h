@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes of sessions: as the command line gives them, with the arena of each target of a model file,
-// whether or not this CPU runs it; and those that take many sequences in a few calls.
+// whether or not this CPU runs it, and its formula; and those that take many sequences in a few
+// calls.
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cli/model_file.h"
@@ -37,6 +40,12 @@ SessionOptions default_session_options(const format::ModelReader& reader);
 
 // One for each target of the file, in its order: what plan_arena says. Throws like resolve_sizes.
 std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOptions& sizes);
+
+// The coefficients of an arena formula, as the commands print them; SPEC.md says what they
+// multiply. As text a line for each part of the arena that differs from model to model, in its
+// order.
+std::vector<std::string> formula_lines(const ArenaFormula& formula);
+nlohmann::ordered_json formula_json(const ArenaFormula& formula);
 
 // Sequences [first, first + count), which have `tokens` in all and share a call: so an arena need
 // not hold all sequences at once.

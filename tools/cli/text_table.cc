@@ -23,16 +23,17 @@ std::string counted(uint64_t number, const std::string& noun) {
 }
 
 void TextTable::add_row(std::vector<std::string> cells) {
-  assert(cells.size() == columns_.size());
+  assert(cells.size() == titles_.size());
   rows_.push_back(std::move(cells));
 }
 
 std::string TextTable::text() const {
+  const auto is_right = [](const std::string& title) { return title.starts_with('>'); };
   std::vector<std::string> titles;
   std::vector<size_t> widths;
-  for (const Column& column : columns_) {
-    titles.push_back(column.title);
-    widths.push_back(column.title.size());
+  for (const std::string& title : titles_) {
+    titles.push_back(title.substr(is_right(title) ? 1 : 0));
+    widths.push_back(titles.back().size());
   }
   for (const std::vector<std::string>& row : rows_) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
@@ -40,9 +41,8 @@ std::string TextTable::text() const {
   std::string text;
   const auto add_line = [&](const std::vector<std::string>& cells) {
     for (size_t i = 0; i < cells.size(); ++i) {
-      const bool right = columns_[i].align == Align::kRight;
-      text += right ? fmt::format("  {:>{}}", cells[i], widths[i])
-                    : fmt::format("  {:<{}}", cells[i], widths[i]);
+      text += is_right(titles_[i]) ? fmt::format("  {:>{}}", cells[i], widths[i])
+                                   : fmt::format("  {:<{}}", cells[i], widths[i]);
     }
     text.erase(text.find_last_not_of(' ') + 1);
     text += '\n';

@@ -16,22 +16,17 @@ std::string counted(uint64_t number, const std::string& noun);
 
 class TextTable {
  public:
-  enum class Align : uint8_t { kLeft, kRight };
-  struct Column {
-    std::string title;
-    Align align = Align::kLeft;
-  };
+  // A column whose title begins with '>' is aligned to the right, without that.
+  explicit TextTable(std::vector<std::string> titles) : titles_(std::move(titles)) {}
 
-  explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
-
-  // REQUIRES: as many cells as columns.
+  // REQUIRES: as many cells as titles.
   void add_row(std::vector<std::string> cells);
 
   // Title and rows, indented by two, each ending with a newline.
   std::string text() const;
 
  private:
-  std::vector<Column> columns_;
+  std::vector<std::string> titles_;
   std::vector<std::vector<std::string>> rows_;
 };
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -57,7 +56,7 @@ void run_verify(const VerifyArguments& arguments) {
       arguments.kernels.empty() ? UINT32_MAX : bit(target_named(arguments.kernels));
   const std::string path = convert::quote(file.name());
   fmt::print("{}: {} bytes, sound; checksums are right\n", file.name(), file.bytes().size());
-  TextTable table({{"target"}, {"kernels"}, {"self-test"}});
+  TextTable table({"target", "kernels", "self-test"});
   uint32_t run = 0;
   uint32_t failed = 0;
   for (uint32_t i = 0; i < file.reader().packed_count(); ++i) {
@@ -113,35 +112,29 @@ void run_strip(const StripArguments& arguments) {
 }  // namespace
 
 void add_verify(CLI::App& app) {
-  auto arguments = std::make_shared<VerifyArguments>();
-  CLI::App* command =
-      app.add_subcommand("verify", "Verify a model file, and run its self-test on this machine");
-  command->footer(
+  const auto [command, arguments] = add_command(
+      app, run_verify, "verify", "Verify a model file, and run its self-test on this machine",
       "\nThe self-test feeds tokens that the converter stored in the file, and compares what each\n"
       "op makes of them with what it made at conversion. On a device, Session::self_test does the\n"
       "same. Exits with 1 where the file is damaged, has no self-test, or a result differs.\n"
       "\nExamples:\n"
       "  arenite verify recall.arn\n"
       "  arenite verify recall.arn --kernels avx2\n");
-  command->add_option("model", arguments->model, "A model file")->required();
-  command->add_option("--kernels", arguments->kernels, "Only this kernel set, or target")
+  command.add_option("model", arguments.model, "A model file")->required();
+  command.add_option("--kernels", arguments.kernels, "Only this kernel set, or target")
       ->check(kernel_set_or_target_name());
-  command->callback([arguments] { run_verify(*arguments); });
 }
 
 void add_strip(CLI::App& app) {
-  auto arguments = std::make_shared<StripArguments>();
-  CLI::App* command =
-      app.add_subcommand("strip", "Write a model file without its self-test, to save flash");
-  command->footer(
+  const auto [command, arguments] = add_command(
+      app, run_strip, "strip", "Write a model file without its self-test, to save flash",
       "\nWeights, masks and tokenizer stay as they are. Session::self_test and arenite verify "
       "then\n"
       "have nothing to compare with: run them before.\n"
       "\nExample:\n"
       "  arenite strip recall.arn -o recall-flash.arn\n");
-  command->add_option("model", arguments->model, "A model file")->required();
-  command->add_option("-o,--output", arguments->output, "The model file to write")->required();
-  command->callback([arguments] { run_strip(*arguments); });
+  command.add_option("model", arguments.model, "A model file")->required();
+  command.add_option("-o,--output", arguments.output, "The model file to write")->required();
 }
 
 }  // namespace arenite::tool

@@ -222,8 +222,8 @@ std::vector<ReaderCase> checkpoint_cases() {
   const auto read_index = [](const std::filesystem::path& file) { convert::open_model(file); };
   return {
       {"safetensors", "many tensors", 2000, many_tensors, read_tensors},
-      {"safetensors", "many tensors of nothing", 2000, empty_tensors, read_tensors},
-      {"safetensors", "many long names that hardly differ", 500, near_names, read_tensors},
+      {"safetensors", "many empty tensors", 2000, empty_tensors, read_tensors},
+      {"safetensors", "many long near-equal names", 500, near_names, read_tensors},
       {"safetensors", "long names", 200'000, long_name, read_tensors},
       {"safetensors", "many metadata", 2000, metadata, read_tensors},
       {"safetensors", "metadata over the limit", 20'000, metadata, read_tensors},

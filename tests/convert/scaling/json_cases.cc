@@ -61,7 +61,7 @@ std::vector<ReaderCase> json_cases() {
       {"JSON", "lists without an end", 50'000, deep_error, read_config},
       {"JSON", "many keys", 5000, [=](size_t size) { return object_of(size, "0", number); },
        read_config},
-      {"JSON", "many long keys that hardly differ", 500,
+      {"JSON", "many long near-equal keys", 500,
        [=](size_t size) { return object_of(size, "null", near); }, read_config},
       {"JSON", "a long string", 100'000,
        [](size_t size) { return config("{\"a\":\"" + std::string(size, 'x') + "\"}"); },

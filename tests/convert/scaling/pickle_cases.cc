@@ -252,7 +252,7 @@ std::vector<ReaderCase> pickle_cases() {
       {".pt", "one dict many times", 10'000, one_dict_many_times, read_all},
       {".pt", "one dict as many arguments", 10'000, one_dict_as_arguments, read_all},
       {".pt", "one list many times", 10'000, one_list_many_times, read_all},
-      {".pt", "many names in a dict of a long name", 1000, long_names, read_all},
+      {".pt", "long nested names", 1000, long_names, read_all},
       {".pt", "many views that repeat elements", 100, repeated_elements, read_all},
       {".pt", "one storage under many names", 500, one_storage_many_names, read_all},
       {".pt", "many dimensions", 9000, many_dimensions, read_all},

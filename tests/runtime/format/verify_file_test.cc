@@ -102,10 +102,7 @@ class VerifyContent : public testing::TestWithParam<FileRule> {};
 INSTANTIATE_TEST_SUITE_P(Rules, VerifyContent, testing::ValuesIn(kContentRules),
                          rule_name<ModelSurgery>);
 TEST_P(VerifyContent, Refuses) {
-  ModelSurgery file(make_model(spec_named("causal")).span());
-  GetParam().break_it(file);
-  file.repair();
-  expect_refusal(file.file(), GetParam().expected);
+  expect_file_refusal(GetParam(), ModelSurgery(make_model(spec_named("causal")).span()));
 }
 
 class VerifyCounts : public testing::TestWithParam<ProgramRule> {};

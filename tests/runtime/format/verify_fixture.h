@@ -58,6 +58,13 @@ inline convert::Program sound_program(const std::string& spec = "causal") {
   return compile(build_graph(make_module(spec_named(spec))), spec);
 }
 
+// `file` is sound.
+inline void expect_file_refusal(const FileRule& rule, ModelSurgery file) {
+  rule.break_it(file);
+  file.repair();
+  expect_refusal(file.file(), rule.expected);
+}
+
 inline void expect_program_refusal(const ProgramRule& rule, const std::string& spec) {
   convert::Program program = sound_program(spec);
   rule.break_it(program);

@@ -119,10 +119,8 @@ const FileRule kRules[] = {
 class VerifyPacked : public testing::TestWithParam<FileRule> {};
 INSTANTIATE_TEST_SUITE_P(Rules, VerifyPacked, testing::ValuesIn(kRules), rule_name<ModelSurgery>);
 TEST_P(VerifyPacked, Refuses) {
-  ModelSurgery file(make_model(spec_named("causal"), {Target::kPortable, Target::kArm64}).span());
-  GetParam().break_it(file);
-  file.repair();
-  expect_refusal(file.file(), GetParam().expected);
+  const auto file = make_model(spec_named("causal"), {Target::kPortable, Target::kArm64});
+  expect_file_refusal(GetParam(), ModelSurgery(file.span()));
 }
 
 // The last tensor lies in the segment, but not what kernels may read after it.

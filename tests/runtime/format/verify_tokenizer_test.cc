@@ -2,12 +2,13 @@
 // Each rule of the verifier about tokenizers, broken alone.
 #include <gtest/gtest.h>
 
-#include "runtime/format/verify_fixture.h"
+#include "runtime/format/verify_tokenizer_fixture.h"
 #include "support/tokenizer_model.h"
-#include "support/tokenizer_table.h"
 
 namespace arenite::test {
 namespace {
+
+using enum format::TokenizerList;
 
 // 0 <unk>, 1 <s>, 2 </s>, 3 "ab", 4 "a", 5 "b", 6 " ", 7 "ba", 8 "aa"; merges a+a, a+b, b+a.
 ModelSurgery pieces_file() {
@@ -25,29 +26,12 @@ ModelSurgery pairs_file() {
   return ModelSurgery(model_with(spec).span());
 }
 
-TokenizerTable table(const ModelSurgery& surgery) { return TokenizerTable(surgery); }
-
-template <typename T>
-void put(ModelSurgery& surgery, const flatbuffers::Vector<T>* vector, uint32_t index, T value) {
-  surgery.overwrite(vector->Data() + index * sizeof(T), value);
-}
-
 class PiecesRules : public testing::TestWithParam<FileRule> {};
 class PairsRules : public testing::TestWithParam<FileRule> {};
 
-TEST_P(PiecesRules, BrokenIsRefused) {
-  ModelSurgery surgery = pieces_file();
-  GetParam().break_it(surgery);
-  surgery.repair();
-  expect_refusal(surgery.file(), GetParam().expected);
-}
+TEST_P(PiecesRules, BrokenIsRefused) { expect_file_refusal(GetParam(), pieces_file()); }
 
-TEST_P(PairsRules, BrokenIsRefused) {
-  ModelSurgery surgery = pairs_file();
-  GetParam().break_it(surgery);
-  surgery.repair();
-  expect_refusal(surgery.file(), GetParam().expected);
-}
+TEST_P(PairsRules, BrokenIsRefused) { expect_file_refusal(GetParam(), pairs_file()); }
 
 TEST(TokenizerRules, AreKeptBySoundFiles) {
   EXPECT_TRUE(Model::load(pieces_file().file()).ok());
@@ -61,10 +45,8 @@ ModelSurgery file_with_special(uint32_t bytes) {
   spec.tokens.push_back(std::string(format::kSpecialBytesMax, 'x'));
   spec.specials = {{257, 0}};
   ModelSurgery surgery(model_with(spec).span());
-  const uint32_t end = table(surgery).token_offsets()->Get(258);
-  put(surgery, table(surgery).token_offsets(), 257, end - bytes);
-  surgery.repair();
-  return surgery;
+  const uint32_t end = list_of(surgery, kTokenOffsets)->Get(258);
+  return changed(std::move(surgery), put(kTokenOffsets, 257, end - bytes));
 }
 
 TEST(TokenizerRules, LimitTheNameOfASpecialToken) {
@@ -94,152 +76,120 @@ TEST(TokenizerRules, LeaveNoListAway) {
 // Characters have tokens only where nothing is made of bytes.
 TEST(TokenizerRules, LeaveCharactersToPieces) {
   ModelSurgery surgery(model_with(piece_spec({"a"}, true)).span());
-  ASSERT_GT(table(surgery).characters()->size(), 0u);
-  set_choice(surgery, &TokenizerNumbers::kind, 0);
-  surgery.repair();
-  expect_refusal(surgery.file(), {"tokenizer.characters", "bytes are merged"});
+  ASSERT_GT(list_of(surgery, kCharacters)->size(), 0u);
+  expect_refusal(changed(std::move(surgery), choose(&TokenizerNumbers::kind, 0)).file(),
+                 {"tokenizer.characters", "bytes are merged"});
 }
-
-// Changes of one element of a list, or of a scalar, of the tokenizer in `s`.
-#define ARENITE_PUT(list, index, value) \
-  [](ModelSurgery& s) { put(s, table(s).list(), index, value); }
-#define ARENITE_SET(field, value) \
-  [](ModelSurgery& s) { set_choice(s, &TokenizerNumbers::field, value); }
-#define ARENITE_COUNT(list, count) [](ModelSurgery& s) { s.set_count(table(s).list(), count); }
 
 INSTANTIATE_TEST_SUITE_P(
     All, PiecesRules,
     testing::Values(
-        FileRule{"Kind", ARENITE_SET(kind, 4), {"tokenizer.kind", "not know"}},
-        FileRule{"Pattern", ARENITE_SET(pattern, 6), {"tokenizer.pattern", "not know"}},
-        FileRule{"Prefix", ARENITE_SET(prefix, 3), {"tokenizer.prefix", "not know"}},
-        FileRule{"Unknown", ARENITE_SET(unknown, 3), {"tokenizer.unknown", "not know"}},
-        FileRule{"Flags", ARENITE_SET(flags, 512u), {"tokenizer.flags", "not know"}},
-        FileRule{"Empty",
-                 ARENITE_COUNT(token_offsets, 1u),
-                 {"tokenizer.token_offsets", "sensible size"}},
-        FileRule{"FirstOffset",
-                 ARENITE_PUT(token_offsets, 0, 1u),
-                 {"tokenizer.token_offsets", "follow"}},
-        FileRule{"OffsetBack",
-                 ARENITE_PUT(token_offsets, 2, 1u),
-                 {"tokenizer.token_offsets", "follow", 2}},
-        FileRule{"LongToken",
-                 ARENITE_PUT(token_offsets, 1, 1025u),
-                 {"tokenizer.token_offsets", "too long", 1}},
+        FileRule{"Kind", choose(&TokenizerNumbers::kind, 4), {"tokenizer.kind", "not know"}},
         FileRule{
-            "LooseBytes", ARENITE_PUT(token_offsets, 9, 20u), {"tokenizer.token_bytes", "fill"}},
-        FileRule{"Bos", ARENITE_SET(bos, 9u), {"tokenizer.bos", "not in the vocabulary"}},
-        FileRule{"BosMissing", ARENITE_SET(bos, kNoToken), {"tokenizer.bos", "not in"}},
+            "Pattern", choose(&TokenizerNumbers::pattern, 6), {"tokenizer.pattern", "not know"}},
+        FileRule{"Prefix", choose(&TokenizerNumbers::prefix, 3), {"tokenizer.prefix", "not know"}},
+        FileRule{
+            "Unknown", choose(&TokenizerNumbers::unknown, 3), {"tokenizer.unknown", "not know"}},
+        FileRule{"Flags", choose(&TokenizerNumbers::flags, 512), {"tokenizer.flags", "not know"}},
+        FileRule{"Empty", resize(kTokenOffsets, 1), {"tokenizer.token_offsets", "sensible size"}},
+        FileRule{"FirstOffset", put(kTokenOffsets, 0, 1), {"tokenizer.token_offsets", "follow"}},
+        FileRule{"OffsetBack", put(kTokenOffsets, 2, 1), {"tokenizer.token_offsets", "follow", 2}},
+        FileRule{
+            "LongToken", put(kTokenOffsets, 1, 1025), {"tokenizer.token_offsets", "too long", 1}},
+        FileRule{"LooseBytes", put(kTokenOffsets, 9, 20), {"tokenizer.token_bytes", "fill"}},
+        FileRule{
+            "Bos", choose(&TokenizerNumbers::bos, 9), {"tokenizer.bos", "not in the vocabulary"}},
+        FileRule{
+            "BosMissing", choose(&TokenizerNumbers::bos, kNoToken), {"tokenizer.bos", "not in"}},
         FileRule{"UnknownToken",
-                 ARENITE_SET(unknown_token, 9u),
+                 choose(&TokenizerNumbers::unknown_token, 9),
                  {"tokenizer.unknown_token", "not in the vocabulary"}},
         FileRule{"UnknownMissing",
-                 ARENITE_SET(unknown_token, kNoToken),
+                 choose(&TokenizerNumbers::unknown_token, kNoToken),
                  {"tokenizer.unknown_token", "not in"}},
-        FileRule{"End", ARENITE_PUT(ends, 0, 9u), {"tokenizer.ends", "not in the vocabulary"}},
+        FileRule{"End", put(kEnds, 0, 9), {"tokenizer.ends", "not in the vocabulary"}},
         FileRule{"EndMissing",
-                 [](ModelSurgery& s) {
-                   set_choice(s, &TokenizerNumbers::flags, uint32_t{format::kAddEnd});
-                   s.set_count(table(s).ends(), 0);
-                 },
+                 all_of({choose(&TokenizerNumbers::flags, format::kAddEnd), resize(kEnds, 0)}),
                  {"tokenizer.ends", "no end tokens"}},
-        FileRule{
-            "ByteCount", ARENITE_COUNT(byte_tokens, 255u), {"tokenizer.byte_tokens", "256 bytes"}},
+        FileRule{"ByteCount", resize(kByteTokens, 255), {"tokenizer.byte_tokens", "256 bytes"}},
         FileRule{"ByteId",
-                 ARENITE_PUT(byte_tokens, 7, 9u),
+                 put(kByteTokens, 7, 9),
                  {"tokenizer.byte_tokens", "not in the vocabulary", 7}},
         FileRule{"ByteMeaning",
-                 ARENITE_PUT(byte_tokens, 98, 4u),
+                 put(kByteTokens, 98, 4),
                  {"tokenizer.byte_tokens", "something else", 98}},
         FileRule{"CharacterCount",
-                 ARENITE_COUNT(character_tokens, 2u),
+                 resize(kCharacterTokens, 2),
                  {"tokenizer.character_tokens", "one token"}},
-        FileRule{"CharacterOrder",
-                 ARENITE_PUT(characters, 1, 32u),
-                 {"tokenizer.characters", "order", 1}},
-        FileRule{"CharacterSurrogate",
-                 ARENITE_PUT(characters, 2, 0xD800u),
-                 {"tokenizer.characters", "none", 2}},
+        FileRule{"CharacterOrder", put(kCharacters, 1, 32), {"tokenizer.characters", "order", 1}},
+        FileRule{
+            "CharacterSurrogate", put(kCharacters, 2, 0xD800), {"tokenizer.characters", "none", 2}},
         FileRule{"CharacterTooLarge",
-                 ARENITE_PUT(characters, 2, 0x110000u),
+                 put(kCharacters, 2, 0x110000),
                  {"tokenizer.characters", "none", 2}},
         FileRule{"CharacterId",
-                 ARENITE_PUT(character_tokens, 0, 9u),
+                 put(kCharacterTokens, 0, 9),
                  {"tokenizer.character_tokens", "not in the vocabulary"}},
         FileRule{"CharacterMeaning",
-                 ARENITE_PUT(character_tokens, 1, 5u),
+                 put(kCharacterTokens, 1, 5),
                  {"tokenizer.character_tokens", "something else", 1}},
-        FileRule{"MergeColumns",
-                 ARENITE_COUNT(merge_ranks, 1u),
-                 {"tokenizer.merge_rights", "right side"}},
+        FileRule{"MergeColumns", resize(kMergeRanks, 1), {"tokenizer.merge_rights", "right side"}},
+        FileRule{"MergeBegins", resize(kMergeBegin, 9), {"tokenizer.merge_begin", "divided"}},
         FileRule{
-            "MergeBegins", ARENITE_COUNT(merge_begin, 9u), {"tokenizer.merge_begin", "divided"}},
-        FileRule{"MergeBeginBeyond",
-                 ARENITE_PUT(merge_begin, 3, 4u),
-                 {"tokenizer.merge_begin", "divided", 2}},
-        FileRule{"MergeBeginBack",
-                 ARENITE_PUT(merge_begin, 7, 2u),
-                 {"tokenizer.merge_begin", "divided", 6}},
+            "MergeBeginBeyond", put(kMergeBegin, 3, 4), {"tokenizer.merge_begin", "divided", 2}},
+        FileRule{"MergeBeginBack", put(kMergeBegin, 7, 2), {"tokenizer.merge_begin", "divided", 6}},
+        FileRule{"MergeOrder", put(kMergeRights, 1, 4), {"tokenizer.merge_rights", "order", 1}},
         FileRule{
-            "MergeOrder", ARENITE_PUT(merge_rights, 1, 4u), {"tokenizer.merge_rights", "order", 1}},
-        FileRule{"MergeRight",
-                 ARENITE_PUT(merge_rights, 0, 9u),
-                 {"tokenizer.merge_rights", "name no token"}},
-        FileRule{"MergeRank",
-                 ARENITE_PUT(merge_ranks, 1, kNoToken),
-                 {"tokenizer.merge_ranks", "no rank", 1}},
+            "MergeRight", put(kMergeRights, 0, 9), {"tokenizer.merge_rights", "name no token"}},
+        FileRule{
+            "MergeRank", put(kMergeRanks, 1, kNoToken), {"tokenizer.merge_ranks", "no rank", 1}},
         FileRule{"MergeToken",
-                 ARENITE_PUT(merge_tokens, 0, 9u),
+                 put(kMergeTokens, 0, 9),
                  {"tokenizer.merge_tokens", "not in the vocabulary"}},
         FileRule{"MergeMeaning",
-                 ARENITE_PUT(merge_tokens, 0, 7u),
+                 put(kMergeTokens, 0, 7),
                  {"tokenizer.merge_tokens", "parts do not make"}},
         FileRule{"MergeOfCharacters",
-                 [](ModelSurgery& s) { set_choice(s, &TokenizerNumbers::kind, 2); },
+                 choose(&TokenizerNumbers::kind, 2),
                  {"tokenizer.merge_rights", "not merged"}},
         FileRule{"WholeId",
-                 ARENITE_PUT(whole_tokens, 0, 9u),
+                 put(kWholeTokens, 0, 9),
                  {"tokenizer.whole_tokens", "not in the vocabulary"}},
-        FileRule{
-            "WholeOrder", ARENITE_PUT(whole_tokens, 1, 4u), {"tokenizer.whole_tokens", "order", 1}},
-        FileRule{
-            "SpecialColumns", ARENITE_COUNT(special_flags, 2u), {"tokenizer.specials", "flags"}},
-        FileRule{"SpecialId", ARENITE_PUT(specials, 2, 9u), {"tokenizer.specials", "order", 2}},
-        FileRule{"SpecialOrder", ARENITE_PUT(specials, 1, 0u), {"tokenizer.specials", "order", 1}},
+        FileRule{"WholeOrder", put(kWholeTokens, 1, 4), {"tokenizer.whole_tokens", "order", 1}},
+        FileRule{"SpecialColumns",
+                 [](ModelSurgery& s) { s.set_count(s.model().tokenizer()->special_flags(), 2); },
+                 {"tokenizer.specials", "flags"}},
+        FileRule{"SpecialId", put(kSpecials, 2, 9), {"tokenizer.specials", "order", 2}},
+        FileRule{"SpecialOrder", put(kSpecials, 1, 0), {"tokenizer.specials", "order", 1}},
         FileRule{"SpecialFlags",
-                 ARENITE_PUT(special_flags, 1, uint8_t{16}),
+                 [](ModelSurgery& s) {
+                   s.overwrite(s.model().tokenizer()->special_flags()->Data() + 1, uint8_t{16});
+                 },
                  {"tokenizer.special_flags", "not know", 1}},
-        FileRule{"SpecialIndex",
-                 ARENITE_PUT(special_order, 0, 3u),
-                 {"tokenizer.special_order", "order"}},
-        FileRule{"SpecialNames",
-                 ARENITE_PUT(special_order, 1, 0u),
-                 {"tokenizer.special_order", "order", 2}},
-        FileRule{"ClassesMissing", ARENITE_SET(pattern, 1), {"tokenizer.letters", "missing"}}),
+        FileRule{"SpecialIndex", put(kSpecialOrder, 0, 3), {"tokenizer.special_order", "order"}},
+        FileRule{"SpecialNames", put(kSpecialOrder, 1, 0), {"tokenizer.special_order", "order", 2}},
+        FileRule{"ClassesMissing",
+                 choose(&TokenizerNumbers::pattern, 1),
+                 {"tokenizer.letters", "missing"}}),
     rule_name<ModelSurgery>);
 
 INSTANTIATE_TEST_SUITE_P(
     All, PairsRules,
     testing::Values(
-        FileRule{"ByteTokensMissing",
-                 ARENITE_COUNT(byte_tokens, 0),
-                 {"tokenizer.byte_tokens", "256 bytes"}},
-        FileRule{"RangesUnneeded", ARENITE_SET(pattern, 0), {"tokenizer.letters", "not needed"}},
-        FileRule{"RangesOdd", ARENITE_COUNT(letters, 3u), {"tokenizer.letters", "ranges"}},
-        FileRule{"RangeOfAscii", ARENITE_PUT(letters, 0, 0x7Fu), {"tokenizer.letters", "order"}},
-        FileRule{"RangeBackwards", ARENITE_PUT(letters, 1, 0xBFu), {"tokenizer.letters", "order"}},
         FileRule{
-            "RangesOverlap", ARENITE_PUT(letters, 2, 0xD6u), {"tokenizer.letters", "order", 2}},
-        FileRule{
-            "RangeTooLarge", ARENITE_PUT(numbers, 1, 0x110000u), {"tokenizer.numbers", "order"}},
-        FileRule{"PatternOfCharacters", ARENITE_SET(kind, 2), {"tokenizer.pattern", "not cut"}}),
+            "ByteTokensMissing", resize(kByteTokens, 0), {"tokenizer.byte_tokens", "256 bytes"}},
+        FileRule{"RangesUnneeded",
+                 choose(&TokenizerNumbers::pattern, 0),
+                 {"tokenizer.letters", "not needed"}},
+        FileRule{"RangesOdd", resize(kLetters, 3), {"tokenizer.letters", "ranges"}},
+        FileRule{"RangeOfAscii", put(kLetters, 0, 0x7F), {"tokenizer.letters", "order"}},
+        FileRule{"RangeBackwards", put(kLetters, 1, 0xBF), {"tokenizer.letters", "order"}},
+        FileRule{"RangesOverlap", put(kLetters, 2, 0xD6), {"tokenizer.letters", "order", 2}},
+        FileRule{"RangeTooLarge", put(kNumbers, 1, 0x110000), {"tokenizer.numbers", "order"}},
+        FileRule{"PatternOfCharacters",
+                 choose(&TokenizerNumbers::kind, 2),
+                 {"tokenizer.pattern", "not cut"}}),
     rule_name<ModelSurgery>);
-
-#undef ARENITE_PUT
-#undef ARENITE_SET
-#undef ARENITE_COUNT
-#undef ARENITE_CLEAR
 
 }  // namespace
 }  // namespace arenite::test

@@ -2,65 +2,23 @@
 // Refused calls of decoders say what was wrong and change nothing.
 #include <gtest/gtest.h>
 
-#include <functional>
-
 #include "runtime/session/decoder_fixture.h"
+#include "runtime/session/failure_fixture.h"
 
 namespace arenite::test {
 namespace {
 
-constexpr uint32_t kPositions = 20;
-constexpr uint32_t kHeld = 12;
-constexpr uint32_t kSequences = 2;
 constexpr uint32_t kVocab = 37;  // of "llama"
 
 using Ids = std::span<const TokenId>;
-using Call = std::function<Result<Output>(Session&, Ids, Diagnostic*)>;
 
 class DecoderFailure : public DecoderTest {
  protected:
-  struct Expectation {
-    Status status;
-    const char* field;
-    uint32_t index = 0;
-    uint64_t found = 0;
-    uint64_t expected = 0;
-  };
-
-  // Two sequences of kHeld tokens each; the call fails as expected; then both go on to kPositions
-  // with the bits of one pass. tokens_max is 30.
-  void check(const Expectation& expectation, const Call& call) {
+  void check(const Refusal& refusal, const FailingCall<TokenId>& call) {
     const TestModel model = load("llama");
-    SessionOptions options = all_outputs(options_for(kPositions, kSequences));
-    const TestSession whole(*model, options);
-    const std::vector<TokenId> tokens = ids(*model, kSequences * kPositions);
-    const std::vector<float> all = whole.run(tokens, kSequences);
-    options.tokens_max = 30;
-    const TestSession session(*model, options);
-    const uint32_t held[] = {kHeld, kHeld};
-    session.run(tokens, kSequences, held);
-
-    Diagnostic why;
-    const Result<Output> output = call(*session, ids(*model, 100), &why);
-    EXPECT_EQ(output.status(), expectation.status);
-    EXPECT_STREQ(why.field, expectation.field);
-    EXPECT_EQ(why.op_index, expectation.index);
-    EXPECT_EQ(why.found, expectation.found);
-    EXPECT_EQ(why.expected, expectation.expected);
-    EXPECT_NE(why.reason, nullptr);
-
-    for (uint32_t i = 0; i < kSequences; ++i) EXPECT_EQ(session->positions(i), kHeld);
-    constexpr uint32_t kRest = kPositions - kHeld;
-    std::vector<TokenId> rest;
-    for (uint32_t i = 0; i < kSequences; ++i) {
-      const Ids more = part(tokens, i * kPositions + kHeld, kRest);
-      rest.insert(rest.end(), more.begin(), more.end());
-    }
-    const std::vector<float> found = session.step(rest, kSequences);
-    for (uint32_t i = 0; i < kSequences; ++i) {
-      EXPECT_TRUE(same_bits(rows(found, kVocab, i * kRest, kRest),
-                            rows(all, kVocab, i * kPositions + kHeld, kRest)));
-    }
+    expect_failure_that_changes_nothing(*model, all_outputs(options_for(kPositions, kSequences)),
+                                        ids(*model, kSequences * kPositions), ids(*model, 100),
+                                        refusal, call);
   }
 };
 ARENITE_FOR_EACH_KERNEL_SET(DecoderFailure);

@@ -2,68 +2,20 @@
 // A failed call changes nothing: after each of them, a session goes on as if it had not been made.
 #include <gtest/gtest.h>
 
-#include <functional>
-
-#include "runtime/session/session_fixture.h"
+#include "runtime/session/failure_fixture.h"
 
 namespace arenite::test {
 namespace {
 
-constexpr uint32_t kPositions = 20;
-constexpr uint32_t kHeld = 12;
-constexpr uint32_t kSequences = 2;
-
 using Features = std::span<const float>;
-using Call = std::function<Result<Output>(Session&, Features, Diagnostic*)>;
 
 class SessionFailure : public SessionTest {
  protected:
-  struct Expectation {
-    Status status;
-    const char* field;
-    uint32_t index = 0;
-    uint64_t found = 0;
-    uint64_t expected = 0;
-  };
-
-  // Two sequences of kHeld tokens each; the call fails as expected; then both go on to kPositions
-  // with the bits of one pass. tokens_max is 30.
-  void check(
-      const Expectation& expectation,
-      const std::function<Result<Output>(Session&, std::span<const float>, Diagnostic*)>& call) {
+  void check(const Refusal& refusal, const FailingCall<float>& call) {
     const TestModel model = load("causal");
-    SessionOptions options = options_for(kPositions, kSequences);
-    const TestSession whole(*model, options);
-    const std::vector<float> tokens = features(*model, kSequences * kPositions);
-    const std::vector<float> all = whole.run(tokens, kSequences);
-    options.tokens_max = 30;
-    const TestSession session(*model, options);
-    const size_t in = model->input_features();
-    const size_t out = model->output_features();
-    const uint32_t held[] = {kHeld, kHeld};
-    session.run(tokens, kSequences, held);
-
-    Diagnostic why;
-    const Result<Output> output = call(*session, features(*model, 100), &why);
-    EXPECT_EQ(output.status(), expectation.status);
-    EXPECT_STREQ(why.field, expectation.field);
-    EXPECT_EQ(why.op_index, expectation.index);
-    EXPECT_EQ(why.found, expectation.found);
-    EXPECT_EQ(why.expected, expectation.expected);
-    EXPECT_NE(why.reason, nullptr);
-
-    for (uint32_t i = 0; i < kSequences; ++i) EXPECT_EQ(session->positions(i), kHeld);
-    constexpr uint32_t kRest = kPositions - kHeld;
-    std::vector<float> rest;
-    for (uint32_t i = 0; i < kSequences; ++i) {
-      const auto part = rows(tokens, in, i * kPositions + kHeld, kRest);
-      rest.insert(rest.end(), part.begin(), part.end());
-    }
-    const std::vector<float> found = session.step(rest, kSequences);
-    for (uint32_t i = 0; i < kSequences; ++i) {
-      EXPECT_TRUE(same_bits(rows(found, out, i * kRest, kRest),
-                            rows(all, out, i * kPositions + kHeld, kRest)));
-    }
+    expect_failure_that_changes_nothing(*model, options_for(kPositions, kSequences),
+                                        features(*model, kSequences * kPositions),
+                                        features(*model, 100), refusal, call);
   }
 };
 ARENITE_FOR_EACH_KERNEL_SET(SessionFailure);

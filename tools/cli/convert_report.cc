@@ -32,12 +32,12 @@ void print_shape(const convert::AttentionModule& module) {
   }
 }
 
-void print_masks(const convert::AttentionModule& module) {
+void print_masks(const convert::AttentionModule& module, const convert::Program& program) {
   fmt::print("context    {}\n", module.positions_max == 0
                                     ? std::string("any number of positions")
                                     : fmt::format("{} positions", module.positions_max));
-  for (size_t i = 0; i < module.masks.size(); ++i) {
-    const convert::CompiledMask& mask = module.masks[i];
+  for (size_t i = 0; i < program.masks.size(); ++i) {
+    const convert::CompiledMask& mask = program.masks[i];
     std::string bytes = fmt::format("{} bytes", mask.bytes());
     if (mask.positions != 0) {
       const uint64_t cells = uint64_t{mask.positions} * mask.positions;
@@ -83,6 +83,10 @@ void print_targets(const convert::ConvertedModel& conversion, const char* output
   print_formulas(reader);
   fmt::print("error      against double precision, {} tokens, {} up to {:.2f}\n",
              conversion.checked_tokens, outputs, conversion.largest_output);
+  const std::optional<double> computing = conversion.computing_error();
+  fmt::print("           computing {}, storing the weights {:.1e}\n",
+             computing ? fmt::format("{:.1e}", *computing) : "not checked",
+             conversion.storing_error);
 }
 
 std::string layer_shape(const convert::DecoderSpec& spec) {
@@ -244,7 +248,7 @@ void print_conversion(const convert::Conversion& conversion, const WrittenFile& 
     print_encoder(conversion);
   } else {
     print_shape(*conversion.module());
-    print_masks(*conversion.module());
+    print_masks(*conversion.module(), conversion.program);
   }
   print_account(conversion.account);
   print_targets(conversion, decoder != nullptr && !decoder->is_headless ? "logits" : "outputs");

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "convert/program/program_assembler.h"
+#include "convert/program/stored_weights.h"
 #include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
@@ -81,7 +82,7 @@ void make_representable(Graph& graph) {
 class Lowering {
  public:
   Lowering(Graph graph, const std::string& name)
-      : graph_(std::move(graph)), assembler_(name, graph_.architecture) {
+      : graph_(with_stored_weights(std::move(graph))), assembler_(name, graph_.architecture) {
     make_representable(graph_);
   }
 
@@ -90,7 +91,11 @@ class Lowering {
     program.positions_max = graph_.positions_max;
     program.vocab_size = graph_.vocab_size;
     program.labels = graph_.labels;
-    program.masks = graph_.masks;
+    for (const Mask& mask : graph_.masks) {
+      const auto* buffer = std::get_if<BufferMask>(&mask);
+      program.masks.push_back(buffer != nullptr ? tile_mask(*buffer->dense, buffer->origin)
+                                                : std::get<CompiledMask>(mask));
+    }
     prepare();
     for (now_ = 0; now_ < graph_.order().size(); ++now_) {
       const ValueId value = graph_.order()[now_];
@@ -198,8 +203,9 @@ class Lowering {
   void emit(ValueId value, const EmbeddingNode& embedding) {
     EmbeddingParts parts;
     if (embedding.stored_by) {
+      const auto& linear = *graph_.as<LinearNode>(*embedding.stored_by);
       parts.tokens = tied_[*embedding.stored_by] =
-          assembler_.add_matrix(embedding.tokens->name, parts_of(*embedding.stored_by));
+          assembler_.add_matrix(embedding.tokens->name, linear.parts);
     } else if (embedding.tokens) {
       parts.tokens = assembler_.add_table(*embedding.tokens, graph_.vocab_size);
     }
@@ -214,19 +220,11 @@ class Lowering {
     assembler_.add_embedding(name(value), result(value), parts);
   }
 
-  std::vector<MatrixPart> parts_of(ValueId value) const {
-    std::vector<MatrixPart> parts;
-    for (const LinearPart& part : graph_.as<LinearNode>(value)->parts) {
-      parts.push_back({&part.linear, part.scale});
-    }
-    return parts;
-  }
-
-  void emit(ValueId value, const LinearNode&) {
+  void emit(ValueId value, const LinearNode& linear) {
     const ColumnView from = input(value);
     const auto tied = tied_.find(value);
     const uint32_t matrix =
-        tied != tied_.end() ? tied->second : assembler_.add_matrix(name(value), parts_of(value));
+        tied != tied_.end() ? tied->second : assembler_.add_matrix(name(value), linear.parts);
     assembler_.add_product(name(value), from, result(value), matrix);
   }
 
@@ -234,7 +232,7 @@ class Lowering {
     const ColumnView from = input(value);
     const uint32_t groups = graph_.width(value) / static_cast<uint32_t>(norm.norm.gain.size());
     assembler_.add_norm(name(value), norm.norm, from, result(value, graph_.node(value).inputs),
-                        groups, norm.scale);
+                        groups);
   }
 
   void emit(ValueId value, const NormalizeNode&) {
@@ -287,8 +285,8 @@ class Lowering {
 
   void emit(ValueId value, const PermuteNode& permute) {
     const ColumnView from = input(value);
-    const LinearSpec matrix = matrix_of(permute.order);
-    assembler_.add_linear(name(value), from, result(value), {{&matrix}});
+    const uint32_t matrix = assembler_.add_matrix(name(value), {{matrix_of(permute.order)}});
+    assembler_.add_product(name(value), from, result(value), matrix);
   }
 
   void add_function(ValueId value, Activation function, double parameter) {
@@ -326,7 +324,7 @@ class Lowering {
 
   void emit(ValueId value, const AttentionNode& attention) {
     const std::vector<ValueId>& inputs = graph_.node(value).inputs;
-    const CompiledMask& mask = graph_.masks[attention.mask];
+    const CompiledMask& mask = assembler_.program().masks[attention.mask];
     const bool is_window =
         mask.kind == MaskKind::kBand && mask.lookahead == 0 && mask.positions == 0;
     const auto [cache, is_new] = caches_.emplace(attention.cache, 0);

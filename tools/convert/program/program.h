@@ -27,11 +27,12 @@ struct ProgramTensor {
   std::vector<float> weights;  // [outputs, inputs]
   std::vector<float> bias;     // [outputs], or empty; none for rows
   format::Layout layout = format::Layout::kGemm;
+  TensorType type = TensorType::kF32;
   // Where `weights` is empty: reads them when they are packed, so that one tensor at a time is in
   // memory. Throws InputError.
   std::function<std::vector<float>()> load = {};
 
-  format::TensorShape shape() const { return {outputs, inputs, TensorType::kF32, layout}; }
+  format::TensorShape shape() const { return {outputs, inputs, type, layout}; }
 };
 
 struct Program {

@@ -2,6 +2,7 @@
 #include "convert/program/program_assembler.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "convert/program/planner.h"
@@ -12,10 +13,8 @@ namespace {
 using format::ColumnView;
 using format::OpView;
 
-std::vector<float> scaled(std::vector<float> values, double scale) {
-  if (scale == 1.0) return values;
-  for (float& value : values) value = static_cast<float>(value * scale);
-  return values;
+std::vector<float> floats(const std::vector<double>& values) {
+  return {values.begin(), values.end()};
 }
 
 }  // namespace
@@ -62,27 +61,27 @@ uint32_t ProgramAssembler::add_table(const WeightRef& weight, uint32_t rows) {
   return add_tensor(std::move(tensor));
 }
 
-uint32_t ProgramAssembler::add_matrix(const std::string& name, std::vector<MatrixPart> parts) {
+uint32_t ProgramAssembler::add_matrix(const std::string& name,
+                                      const std::vector<LinearPart>& parts) {
   ProgramTensor tensor;
   tensor.name = name;
-  tensor.inputs = parts[0].linear->weight.columns;
+  tensor.type = parts[0].storage.type;
+  tensor.inputs = parts[0].linear.inputs();
   const bool has_bias =
-      std::ranges::any_of(parts, [](const MatrixPart& part) { return !part.linear->bias.empty(); });
-  std::vector<std::pair<WeightRef, double>> weights;
-  for (const MatrixPart& part : parts) {
-    const LinearSpec& linear = *part.linear;
-    tensor.outputs += linear.weight.rows;
-    weights.emplace_back(linear.weight, part.scale);
+      std::ranges::any_of(parts, [](const LinearPart& part) { return !part.linear.bias.empty(); });
+  std::vector<WeightRef> weights;
+  for (const LinearPart& part : parts) {
+    const LinearSpec& linear = part.linear;
+    tensor.outputs += linear.outputs();
+    weights.push_back(linear.weight);
     if (!has_bias) continue;
-    const std::vector<float> bias = scaled(linear.bias, part.scale);
-    tensor.bias.insert(tensor.bias.end(), bias.begin(), bias.end());
+    tensor.bias.insert(tensor.bias.end(), linear.bias.begin(), linear.bias.end());
     tensor.bias.resize(tensor.outputs, 0.0f);
   }
   tensor.load = [weights] {
-    if (weights.size() == 1) return scaled(weights[0].first.load(), weights[0].second);
-    std::vector<float> all;
-    for (const auto& [weight, scale] : weights) {
-      const std::vector<float> rows = scaled(weight.load(), scale);
+    std::vector<float> all = weights[0].load();
+    for (const WeightRef& weight : std::span(weights).subspan(1)) {
+      const std::vector<float> rows = weight.load();
       all.insert(all.end(), rows.begin(), rows.end());
     }
     return all;
@@ -100,21 +99,12 @@ void ProgramAssembler::add_op(const std::string& name, const OpView& body) {
 }
 
 void ProgramAssembler::add_norm(const std::string& name, const NormSpec& norm,
-                                const ColumnView& input, const ColumnView& output, uint32_t groups,
-                                double scale) {
-  std::vector<float> gain = norm.gain;
-  for (float& value : gain) {
-    value = static_cast<float>((value + (norm.gain_plus_one ? 1.0 : 0.0)) * scale);
-  }
-  NormParts parts{norm.kind, groups, add_vector(name + ".gain", std::move(gain))};
-  if (!norm.bias.empty()) parts.bias = add_vector(name + ".bias", scaled(norm.bias, scale));
+                                const ColumnView& input, const ColumnView& output,
+                                uint32_t groups) {
+  NormParts parts{norm.kind, groups, add_vector(name + ".gain", floats(norm.gain))};
+  if (!norm.bias.empty()) parts.bias = add_vector(name + ".bias", floats(norm.bias));
   parts.epsilon = static_cast<float>(norm.epsilon);
   add_op(name, norm_op(input, output, parts));
-}
-
-void ProgramAssembler::add_linear(const std::string& name, const ColumnView& input,
-                                  const ColumnView& output, std::vector<MatrixPart> parts) {
-  add_product(name, input, output, add_matrix(name, std::move(parts)));
 }
 
 void ProgramAssembler::add_product(const std::string& name, const ColumnView& input,

@@ -6,19 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "convert/graph/graph.h"
 #include "convert/program/op_records.h"
 #include "convert/program/program.h"
-#include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
 
-// One of the matrices that a fused one is made of: its rows follow those of the part before it.
-struct MatrixPart {
-  const LinearSpec* linear = nullptr;
-  double scale = 1.0;  // multiplies weights and bias
-};
-
-// Weights are read when the writer packs them: the assembler keeps only how.
+// Weights are read when the writer packs them: the assembler keeps only how. They are those that the
+// file holds (stored_weights.h), so that nothing is left to be multiplied in.
 class ProgramAssembler {
  public:
   ProgramAssembler(const std::string& name, const std::string& architecture);
@@ -31,14 +26,13 @@ class ProgramAssembler {
   uint32_t add_tensor(ProgramTensor tensor);
   uint32_t add_vector(const std::string& name, std::vector<float> values);
   uint32_t add_table(const WeightRef& weight, uint32_t rows);  // its first rows, not packed
-  uint32_t add_matrix(const std::string& name, std::vector<MatrixPart> parts);
+  // The rows of all parts below one another, with the bias of those that have one.
+  uint32_t add_matrix(const std::string& name, const std::vector<LinearPart>& parts);
   uint32_t add_cache(const CacheShape& shape, uint32_t lookback);
 
   void add_op(const std::string& name, const format::OpView& body);
   void add_norm(const std::string& name, const NormSpec& norm, const format::ColumnView& input,
-                const format::ColumnView& output, uint32_t groups = 1, double scale = 1.0);
-  void add_linear(const std::string& name, const format::ColumnView& input,
-                  const format::ColumnView& output, std::vector<MatrixPart> parts);
+                const format::ColumnView& output, uint32_t groups = 1);
   void add_product(const std::string& name, const format::ColumnView& input,
                    const format::ColumnView& output, uint32_t matrix);  // of add_matrix
   void add_embedding(const std::string& name, const format::ColumnView& output,

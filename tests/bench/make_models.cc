@@ -30,10 +30,10 @@ class Noise {
 
 LinearSpec projection(Noise& noise, const char* name, uint32_t outputs, uint32_t inputs) {
   std::vector<float> weights(size_t{outputs} * inputs);
-  std::vector<float> bias(outputs);
+  std::vector<double> bias(outputs);
   const float scale = 1.0f / std::sqrt(static_cast<float>(inputs));
   for (float& value : weights) value = noise.next(scale);
-  for (float& value : bias) value = noise.next(scale);
+  for (double& value : bias) value = noise.next(scale);
   return {{name, outputs, inputs, [weights = std::move(weights)] { return weights; }},
           std::move(bias)};
 }
@@ -75,8 +75,8 @@ WeightRef random_weight(uint32_t rows, uint32_t columns) {
 
 NormSpec layer_norm(uint32_t width) {
   NormSpec norm;
-  norm.gain.assign(width, 1.0f);
-  norm.bias.assign(width, 0.0f);
+  norm.gain.assign(width, 1.0);
+  norm.bias.assign(width, 0.0);
   norm.epsilon = 1e-5;
   return norm;
 }

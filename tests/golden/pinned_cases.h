@@ -38,7 +38,7 @@ inline AttentionModule causal_module(uint32_t features, uint32_t heads, uint32_t
 }
 
 inline convert::LinearSpec linear(const char* name, uint32_t outputs, uint32_t inputs,
-                                  std::vector<float> weights, std::vector<float> bias) {
+                                  std::vector<float> weights, std::vector<double> bias) {
   return {held_weight(name, outputs, inputs, std::move(weights)), std::move(bias)};
 }
 

@@ -4,7 +4,9 @@
 #include "support/model_factory.h"
 
 #include <cmath>
+#include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "convert/convert.h"
 #include "convert/program/writer.h"
@@ -16,7 +18,6 @@ namespace {
 
 using convert::AttentionModule;
 using convert::band_mask;
-using convert::CompiledMask;
 using convert::LinearSpec;
 
 enum Seed : uint64_t { kQuery = 1, kKey, kValue, kOutput };
@@ -30,8 +31,9 @@ LinearSpec make_projection(const char* name, uint32_t outputs, uint32_t inputs, 
   random.fill(weights, limit);
   LinearSpec projection{held_weight(name, outputs, inputs, std::move(weights))};
   if (bias) {
-    projection.bias.resize(outputs);
-    random.fill(projection.bias, 0.5f);
+    std::vector<float> drawn(outputs);
+    random.fill(drawn, 0.5f);
+    projection.bias.assign(drawn.begin(), drawn.end());
   }
   return projection;
 }
@@ -42,9 +44,9 @@ ModuleSpec named(const char* name) {
   return spec;
 }
 
-ModuleSpec bounded(const char* name, CompiledMask mask) {
+ModuleSpec bounded(const char* name, convert::Mask mask) {
   ModuleSpec spec = named(name);
-  spec.positions_max = mask.positions;
+  spec.positions_max = positions_of(mask);
   spec.masks = {std::move(mask)};
   return spec;
 }
@@ -65,21 +67,21 @@ ModuleSpec window() {
 
 // Every other earlier key: only the distance counts, but it is no band.
 ModuleSpec strip() {
-  return bounded("strip", mask_where(kSpecPositions, [](uint32_t query, uint32_t key) {
+  return bounded("strip", buffer_where(kSpecPositions, [](uint32_t query, uint32_t key) {
                    return key <= query && (query - key) % 2 == 0;
                  }));
 }
 
 // Documents of 23 positions, each causal in itself.
 ModuleSpec documents() {
-  return bounded("documents", mask_where(kSpecPositions, [](uint32_t query, uint32_t key) {
+  return bounded("documents", buffer_where(kSpecPositions, [](uint32_t query, uint32_t key) {
                    return key <= query && key / 23 == query / 23;
                  }));
 }
 
 // A prefix of 9 positions that all see, then causal.
 ModuleSpec prefix() {
-  return bounded("prefix", mask_where(kSpecPositions, [](uint32_t query, uint32_t key) {
+  return bounded("prefix", buffer_where(kSpecPositions, [](uint32_t query, uint32_t key) {
                    return key < 9 || key <= query;
                  }));
 }
@@ -122,12 +124,19 @@ ModuleSpec wide() {
 
 }  // namespace
 
-CompiledMask mask_where(uint32_t positions, const std::function<bool(uint32_t, uint32_t)>& sees) {
+convert::BufferMask buffer_where(uint32_t positions,
+                                 const std::function<bool(uint32_t, uint32_t)>& sees) {
   convert::DenseMask dense(positions);
   for (uint32_t query = 0; query < positions; ++query) {
     for (uint32_t key = 0; key < positions; ++key) dense.set(query, key, sees(query, key));
   }
-  return compile_mask(dense, "test mask");
+  return {std::make_shared<convert::DenseMask>(std::move(dense)), "test mask"};
+}
+
+convert::CompiledMask mask_where(uint32_t positions,
+                                 const std::function<bool(uint32_t, uint32_t)>& sees) {
+  const convert::BufferMask mask = buffer_where(positions, sees);
+  return compile_mask(*mask.dense, mask.origin);
 }
 
 AttentionModule make_module(const ModuleSpec& spec) {

@@ -33,11 +33,14 @@ struct ModuleSpec {
   bool bias = true;
   bool separate_inputs = false;  // key and value inputs are one and two wider than the query's
   uint32_t positions_max = 0;    // 0: any
-  std::vector<convert::CompiledMask> masks = {convert::band_mask(kUnlimited, 0, 0)};
+  std::vector<convert::Mask> masks = {convert::band_mask(kUnlimited, 0, 0)};
   std::vector<uint32_t> head_masks = {};  // empty: masks[0] for all heads
 };
 
-// The mask of `positions` positions in which query sees key where `sees(query, key)`.
+// The mask of `positions` positions in which query sees key where `sees(query, key)`: as a model's
+// author has it in a buffer, and compiled.
+convert::BufferMask buffer_where(uint32_t positions,
+                                 const std::function<bool(uint32_t, uint32_t)>& sees);
 convert::CompiledMask mask_where(uint32_t positions,
                                  const std::function<bool(uint32_t, uint32_t)>& sees);
 

@@ -28,6 +28,12 @@ inline std::vector<float> random_values(const std::string& name, size_t count, f
   return drawn;
 }
 
+// Biases and gains, which float32 holds.
+inline std::vector<double> random_vector(const std::string& name, size_t count, float limit) {
+  const std::vector<float> drawn = random_values(name, count, limit);
+  return {drawn.begin(), drawn.end()};
+}
+
 inline convert::WeightRef random_weight(const std::string& name, uint32_t rows, uint32_t columns,
                                         float limit) {
   const auto drawn =
@@ -40,7 +46,7 @@ inline convert::LinearSpec random_linear(const std::string& name, uint32_t outpu
                                          bool bias) {
   convert::LinearSpec spec;
   spec.weight = random_weight(name, outputs, inputs, std::sqrt(3.0f / static_cast<float>(inputs)));
-  if (bias) spec.bias = random_values(name + ".bias", outputs, 0.2f);
+  if (bias) spec.bias = random_vector(name + ".bias", outputs, 0.2f);
   return spec;
 }
 
@@ -48,9 +54,8 @@ inline convert::NormSpec random_norm(const std::string& name, NormKind kind, uin
   convert::NormSpec spec;
   spec.name = name;
   spec.kind = kind;
-  spec.gain = random_values(name, width, 0.3f);
-  for (float& gain : spec.gain) gain += 1.0f;
-  if (kind == NormKind::kLayer) spec.bias = random_values(name + ".bias", width, 0.2f);
+  for (const float gain : random_values(name, width, 0.3f)) spec.gain.push_back(gain + 1.0f);
+  if (kind == NormKind::kLayer) spec.bias = random_vector(name + ".bias", width, 0.2f);
   spec.epsilon = 1e-5;
   return spec;
 }

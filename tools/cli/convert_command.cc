@@ -21,13 +21,6 @@
 namespace arenite::tool {
 namespace {
 
-void explain(const convert::Graph& recognised, const std::vector<std::string>& without_passes) {
-  convert::Graph graph = recognised;
-  fmt::print("as recognised\n{}\n", convert::print_graph(graph));
-  convert::run_passes(graph, without_passes);
-  fmt::print("after the passes\n{}\n", convert::print_graph(graph));
-}
-
 // Compares, writes and reports. A conversion that is not what its author expects leaves no file.
 void finish(convert::Conversion& conversion, const ConvertArguments& arguments) {
   std::optional<convert::AuthorCheck> expect;
@@ -35,7 +28,10 @@ void finish(convert::Conversion& conversion, const ConvertArguments& arguments) 
     expect = convert::check_against_author(conversion, {arguments.expect[0], arguments.expect[1]},
                                            arguments.checkpoint.string());
   }
-  if (arguments.explain) explain(conversion.graph, arguments.without_passes);
+  if (arguments.explain) {
+    fmt::print("as recognised\n{}\n", convert::print_graph(conversion.graph));
+    fmt::print("after the passes\n{}\n", convert::print_graph(conversion.rewritten));
+  }
   if (arguments.no_self_test) convert::strip_self_test(conversion.file);
   convert::AtomicFile file(arguments.output);
   file.write(conversion.file.span());

@@ -62,8 +62,11 @@ std::string finished(Json json, const convert::ConvertedModel& conversion,
     const char* const target = name(static_cast<Target>(reader.packed(i).target));
     json["formula"][target] = formula_json(reader.formula(i));
   }
+  const std::optional<double> computing = conversion.computing_error();
   json["check"] = {{"tokens", conversion.checked_tokens},
-                   {"largest_output", conversion.largest_output}};
+                   {"largest_output", conversion.largest_output},
+                   {"computing_error", computing ? Json(*computing) : Json()},
+                   {"storing_error", conversion.storing_error}};
   json["given"] = conversion.account.given;
   json["assumed"] = conversion.account.assumed;
   json["expect"] = expect_json(written.expect);
@@ -128,7 +131,7 @@ Json kind_json(const convert::AttentionModule& module, const convert::Conversion
   json["labels"] = Json::array();
   json["tokenizer"] = nullptr;
   json["notes"] = Json::array();
-  json["masks"] = masks_json(module.masks, module.mask_origins);
+  json["masks"] = masks_json(conversion.program.masks, module.mask_origins);
   return json;
 }
 

@@ -37,10 +37,10 @@ void print_context(uint32_t positions) {
              positions == 0 ? "any number of" : std::to_string(positions));
 }
 
-void print_masks(const convert::AttentionModule& module) {
+void print_masks(const convert::AttentionModule& module, const convert::Program& program) {
   print_context(module.positions_max);
-  for (size_t i = 0; i < module.masks.size(); ++i) {
-    const convert::CompiledMask& mask = module.masks[i];
+  for (size_t i = 0; i < program.masks.size(); ++i) {
+    const convert::CompiledMask& mask = program.masks[i];
     std::string bytes = fmt::format("{} bytes", mask.bytes());
     if (mask.positions != 0) {
       const uint64_t cells = uint64_t{mask.positions} * mask.positions;
@@ -86,6 +86,10 @@ void print_targets(const convert::ConvertedModel& conversion, const char* output
   print_formulas(reader);
   fmt::print("error      against double precision, {} tokens, {} up to {:.2f}\n",
              conversion.checked_tokens, outputs, conversion.largest_output);
+  const std::optional<double> computing = conversion.computing_error();
+  fmt::print("           computing {}, storing the weights {:.1e}\n",
+             computing ? fmt::format("{:.1e}", *computing) : "not checked",
+             conversion.storing_error);
 }
 
 // The first lines of a whole model. Spec is a DecoderSpec or an EncoderSpec.
@@ -236,7 +240,7 @@ void print_conversion(const convert::Conversion& conversion, const WrittenFile& 
     print_encoder(conversion);
   } else {
     print_shape(*conversion.module());
-    print_masks(*conversion.module());
+    print_masks(*conversion.module(), conversion.program);
   }
   // What the conversion rests on that is not to be read off the tensors.
   print_list("given", conversion.account.given);

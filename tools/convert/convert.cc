@@ -11,6 +11,7 @@
 #include "convert/files/input_limits.h"
 #include "convert/passes/passes.h"
 #include "convert/program/program.h"
+#include "convert/program/stored_weights.h"
 #include "convert/tokenizers/tokenizer_source.h"
 
 namespace arenite::convert {
@@ -82,11 +83,15 @@ std::vector<Target> parse_targets(const std::string& text) {
   return targets;
 }
 
+Graph rewrite(Graph graph, const std::vector<std::string>& without_passes) {
+  choose_types(graph);
+  run_passes(graph, without_passes);
+  return graph;
+}
+
 Program compile(const Graph& graph, const std::string& name,
                 const std::vector<std::string>& without_passes) {
-  Graph rewritten = graph;
-  run_passes(rewritten, without_passes);
-  return lower(std::move(rewritten), name);
+  return lower(rewrite(graph, without_passes), name);
 }
 
 void check_angles(const DecoderSpec& spec, const std::string& path) {
@@ -114,7 +119,8 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   }
   conversion.graph =
       std::visit([](const auto& spec) { return build_graph(spec); }, conversion.model.spec);
-  conversion.program = compile(conversion.graph, name, options.without_passes);
+  conversion.rewritten = rewrite(conversion.graph, options.without_passes);
+  conversion.program = lower(conversion.rewritten, name);
   conversion.program.tokenizer = tokenizer_of(conversion, options, quoted);
   conversion.file = pack_model(conversion.program, targets, quoted);
   check_conversion(conversion, path.string(), targets,

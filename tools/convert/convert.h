@@ -52,6 +52,10 @@ struct Conversion : ConvertedModel {
 // for an unknown name.
 std::vector<Target> parse_targets(const std::string& text);
 
+// The graph with types of its weights and after all passes but those named. Throws InputError for
+// the name of a pass that there is not.
+Graph rewrite(Graph graph, const std::vector<std::string>& without_passes = {});
+
 // The runtime's program for a graph. Throws InputError for the name of a pass that there is not.
 Program compile(const Graph& graph, const std::string& name,
                 const std::vector<std::string>& without_passes = {});

@@ -18,7 +18,7 @@ WeightRef weight(uint32_t rows, uint32_t columns, std::vector<float> values) {
   return {.name = "w", .rows = rows, .columns = columns, .load = [values] { return values; }};
 }
 
-NormSpec rms(std::vector<float> gain) {
+NormSpec rms(std::vector<double> gain) {
   return {.name = "n", .kind = NormKind::kRms, .gain = std::move(gain), .bias = {}, .epsilon = 0.0};
 }
 

@@ -60,8 +60,8 @@ TEST(MaskedModules, ComputeWithTheMaskOfTheirBuffer) {
   for (const MaskPattern& pattern : mask_patterns(kContext)) {
     const CheckpointBuilder weights = with_mask(pattern.dense);
     const Conversion conversion = convert_bytes(weights.safetensors(), kPlain);
-    ASSERT_EQ(conversion.module()->masks.size(), 1u);
-    EXPECT_EQ(conversion.module()->masks[0].kind, pattern.kind) << pattern.name;
+    ASSERT_EQ(conversion.program.masks.size(), 1u);
+    EXPECT_EQ(conversion.program.masks[0].kind, pattern.kind) << pattern.name;
     EXPECT_EQ(conversion.program.positions_max, kContext);
     EXPECT_TRUE(runs_as(conversion, two_heads_oracle(weights, pattern.dense))) << pattern.name;
   }
@@ -138,7 +138,7 @@ TEST(MaskedModules, HaveTheContextAskedForWhereThereIsNoBuffer) {
   const Conversion conversion =
       convert_bytes(two_heads().safetensors(), with(MaskChoice::kWindow, 12, 10));
   EXPECT_EQ(conversion.program.positions_max, 10u);
-  EXPECT_EQ(conversion.module()->masks[0], convert::band_mask(kUnlimited, 0, 10));
+  EXPECT_EQ(conversion.program.masks[0], convert::band_mask(kUnlimited, 0, 10));
 }
 
 TEST(MaskedModules, AcceptAnOptionThatSaysWhatTheBufferSays) {
@@ -172,7 +172,7 @@ TEST(MaskedModules, FindBuffersOfEveryKnownName) {
   for (const char* name : {"mask", "bias", "tril", "causal_mask", "attn_mask"}) {
     const CheckpointBuilder weights = with_mask(mask_patterns(kContext)[3].dense, name);
     const Conversion conversion = convert_bytes(weights.safetensors(), kPlain);
-    EXPECT_EQ(conversion.module()->masks[0], convert::band_mask(3, 0, kContext)) << name;
+    EXPECT_EQ(conversion.program.masks[0], convert::band_mask(3, 0, kContext)) << name;
     EXPECT_NE(conversion.module()->mask_origins[0].find(name), std::string::npos);
   }
 }

@@ -42,8 +42,8 @@ TEST(WeightTransforms, BiasesAreReorderedWithTheirRows) {
                           {10, 20}};
   const LinearSpec selected = select_rows(linear, {1});
   EXPECT_EQ(selected.weight.load(), std::vector<float>{2});
-  EXPECT_EQ(selected.bias, std::vector<float>{20});
-  EXPECT_TRUE(select_rows(std::vector<float>(), row_range(0, 2)).empty());
+  EXPECT_EQ(selected.bias, std::vector<double>{20});
+  EXPECT_TRUE(select_rows(std::vector<double>(), row_range(0, 2)).empty());
 }
 
 TEST(WeightTransforms, StackRowsBelowOneAnother) {
@@ -53,7 +53,7 @@ TEST(WeightTransforms, StackRowsBelowOneAnother) {
   EXPECT_EQ(stacked.outputs(), 3u);
   EXPECT_EQ(stacked.inputs(), 2u);
   EXPECT_EQ(stacked.weight.load(), std::vector<float>({1, 2, 3, 4, 6, 7}));
-  EXPECT_EQ(stacked.bias, std::vector<float>({5, 8, 9}));
+  EXPECT_EQ(stacked.bias, std::vector<double>({5, 8, 9}));
 }
 
 }  // namespace

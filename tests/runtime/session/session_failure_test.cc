@@ -142,7 +142,7 @@ TEST_P(SessionFailure, RefusesLengthsAtWhichATileMaskHidesARow) {
   spec.masks = {mask_where(kSpecPositions, [](uint32_t query, uint32_t key) {
     return query == 0 ? key == 5 : key <= query;
   })};
-  ASSERT_EQ(spec.masks[0].kind, MaskKind::kTiles);
+  ASSERT_EQ(std::get<convert::CompiledMask>(spec.masks[0]).kind, MaskKind::kTiles);
   const TestModel model = load(spec);
   const TestSession session(*model, options_for(kPositions, 2));
   const std::vector<float> tokens = features(*model, 2 * 6);

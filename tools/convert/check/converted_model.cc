@@ -88,6 +88,14 @@ double largest_difference(const std::vector<float>& found, const std::vector<dou
 
 }  // namespace
 
+std::optional<double> ConvertedModel::computing_error() const {
+  std::optional<double> largest;
+  for (const TargetCheck& check : checks) {
+    if (check.ran) largest = std::max(largest.value_or(0.0), check.largest_error);
+  }
+  return largest;
+}
+
 void check_conversion(ConvertedModel& conversion, const std::string& path,
                       const std::vector<Target>& targets, double relative_error_max) {
   const CheckedInput input = input_to_check(conversion.graph, conversion.program);

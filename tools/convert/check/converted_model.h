@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,13 +23,20 @@ struct TargetCheck {
 };
 
 struct ConvertedModel {
-  Graph graph;  // as its author wrote it
+  Graph graph;      // as its author wrote it
+  Graph rewritten;  // after the passes
   Program program;
   AlignedBytes file;
   uint32_t checked_tokens = 0;
   double largest_output = 0.0;  // of the reference, to put the errors into proportion
   std::vector<TargetCheck> checks;
+  // How far the weights that the file holds lead the reference off from the author's: 0 where all
+  // of them are the author's to the last bit.
+  double storing_error = 0.0;
   Account account;  // what it rests on besides the file
+
+  // The largest error of all targets that ran.
+  std::optional<double> computing_error() const;
 };
 
 // Runs the file in this process on every target that this CPU has, in one pass and, where the model

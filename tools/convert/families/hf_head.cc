@@ -175,7 +175,7 @@ const LanguageHead* head_of(std::string_view model_type) {
 double norm_epsilon(ConfigFields& config) { return config.positive("layer_norm_eps", 1e-12); }
 
 // Tied biases are stored once or twice. Apart, the decoder's own is the one that counts.
-std::vector<float> read_bias(ModelTensors& tensors, const LanguageHead& head, bool is_tied,
+std::vector<double> read_bias(ModelTensors& tensors, const LanguageHead& head, bool is_tied,
                              uint32_t tokens) {
   std::string first = head.bias;
   std::string second = std::string(head.decoder) + ".bias";

@@ -70,13 +70,16 @@ void set_heads(EncoderSpec& spec, uint32_t heads, size_t layers, const std::stri
 
 void fold_single_type(EncoderSpec& spec) {
   if (spec.token_types != 1) return;
-  spec.position_embedding->load = [positions = std::move(spec.position_embedding->load),
-                                   type = std::move(spec.type_embedding->load)] {
-    std::vector<float> values = positions();
-    const std::vector<float> row = type();
+  const auto add = [](auto values, const auto& row) {
     for (size_t i = 0; i < values.size(); ++i) values[i] += row[i % row.size()];
     return values;
   };
+  const WeightRef positions = *spec.position_embedding;
+  const WeightRef type = *spec.type_embedding;
+  spec.position_embedding->load = [=] { return add(positions.load(), type.load()); };
+  if (positions.load_f64 || type.load_f64) {
+    spec.position_embedding->load_f64 = [=] { return add(positions.exact(), type.exact()); };
+  }
   spec.type_embedding.reset();
   spec.token_types = 0;
 }

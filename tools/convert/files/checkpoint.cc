@@ -89,12 +89,16 @@ void TensorStore::add(StoredTensor tensor) {
 
 void TensorStore::add(const std::shared_ptr<const Checkpoint>& checkpoint) {
   for (const CheckpointTensor& tensor : checkpoint->tensors()) {
-    add({.name = tensor.name,
-         .type = name(tensor.dtype),
-         .is_real = is_real(tensor.dtype),
-         .shape = tensor.shape,
-         .load = [checkpoint, view = &tensor] { return view->to_f32(); },
-         .file = checkpoint->file_name()});
+    StoredTensor stored{.name = tensor.name,
+                        .type = name(tensor.dtype),
+                        .is_real = is_real(tensor.dtype),
+                        .shape = tensor.shape,
+                        .load = [checkpoint, view = &tensor] { return view->to_f32(); },
+                        .file = checkpoint->file_name()};
+    if (tensor.dtype == DType::kF64) {
+      stored.load_f64 = [checkpoint, view = &tensor] { return view->to_f64(); };
+    }
+    add(std::move(stored));
   }
 }
 

@@ -124,6 +124,8 @@ struct StoredTensor {
   std::vector<uint64_t> shape;               // outermost dimension first
   std::function<std::vector<float>()> load;  // all elements in row-major order; owns its file
   std::string file;                          // for messages
+  // The same where float32 may round them; else empty.
+  std::function<std::vector<double>()> load_f64{};
 };
 
 class TensorStore {

@@ -275,7 +275,7 @@ constexpr GgufBlock kBlocks[] = {
     {25, "I16"},
     {26, "I32"},
     {27, "I64"},
-    {28, "F64", 1, 8, expand_f64},
+    {kGgufF64, "F64", 1, 8, expand_f64},
     {29, "IQ1_M"},
     {30, "BF16", 1, 2, expand_bf16},
     {34, "TQ1_0", kSuper, 48 + 4 + 2, expand_tq1_0},
@@ -308,6 +308,12 @@ std::vector<float> read_gguf_blocks(const GgufBlock& block, std::span<const std:
   for (size_t i = 0; i < blocks; ++i) {
     block.expand(bytes + i * block.bytes, values.data() + i * block.elements);
   }
+  return values;
+}
+
+std::vector<double> read_gguf_f64(std::span<const std::byte> data) {
+  std::vector<double> values(data.size() / sizeof(double));
+  std::memcpy(values.data(), data.data(), values.size() * sizeof(double));
   return values;
 }
 

@@ -168,10 +168,10 @@ class GgufDecoder {
       fields_.refuse(prefix_ + "rope.scaling.type", "expected none or linear");
     }
     // Llama 3 comes with the quotient of each frequency.
-    const std::vector<float> factors =
+    const std::vector<double> factors =
         tensors_.vector("rope_freqs.weight", rotary_dim / 2, Presence::kIfStored);
     for (size_t i = 0; i < factors.size(); ++i) {
-      if (!(factors[i] > 0.0f)) {
+      if (!(factors[i] > 0.0)) {
         throw InputError(
             "{}: 'rope_freqs.weight' has the value {} at index {}: expected more than "
             "0",

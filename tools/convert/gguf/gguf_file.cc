@@ -254,12 +254,16 @@ std::shared_ptr<const GgufFile> GgufFile::read(const std::filesystem::path& file
 TensorStore tensors_of(const std::shared_ptr<const GgufFile>& file) {
   TensorStore store(file->file_name());
   for (const GgufTensor& tensor : file->tensors()) {
-    store.add(
-        {.name = tensor.name,
-         .type = tensor.block->name,
-         .shape = tensor.shape,
-         .load = [file, view = &tensor] { return read_gguf_blocks(*view->block, view->data); },
-         .file = file->file_name()});
+    StoredTensor stored{
+        .name = tensor.name,
+        .type = tensor.block->name,
+        .shape = tensor.shape,
+        .load = [file, view = &tensor] { return read_gguf_blocks(*view->block, view->data); },
+        .file = file->file_name()};
+    if (tensor.block->type == kGgufF64) {
+      stored.load_f64 = [file, view = &tensor] { return read_gguf_f64(view->data); };
+    }
+    store.add(std::move(stored));
   }
   return store;
 }

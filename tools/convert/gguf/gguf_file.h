@@ -30,6 +30,8 @@ struct GgufBlock {
   void (*expand)(const uint8_t* block, float* values) = nullptr;
 };
 
+inline constexpr uint32_t kGgufF64 = 28;  // the type whose numbers float32 may round
+
 // nullptr for a number that no format description gives a name to.
 const GgufBlock* find_gguf_block(uint32_t type);
 
@@ -39,6 +41,9 @@ std::string readable_gguf_types();
 // All numbers of `data`, whole blocks of a type that is read. The same bits as ggml's own functions
 // give. Floats and scales may be NaN or infinite.
 std::vector<float> read_gguf_blocks(const GgufBlock& block, std::span<const std::byte> data);
+
+// The same of type kGgufF64, as they are.
+std::vector<double> read_gguf_f64(std::span<const std::byte> data);
 
 // Types of metadata values, numbered as in files.
 enum class GgufType : uint32_t {

@@ -4,6 +4,7 @@
 // program of it. Weights are references, read when somebody needs their numbers.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +22,14 @@ namespace arenite::convert {
 // or, after Rows, for each row that is given out.
 using ValueId = uint32_t;
 
+// How a matrix of weights is to lie in the file. Only those of one storage become one tensor.
+struct Storage {
+  TensorType type = TensorType::kF32;
+  bool is_taken_over = false;  // as the author's file has it: nothing is folded into its numbers
+
+  friend auto operator<=>(const Storage&, const Storage&) = default;
+};
+
 // The features that a call gives.
 struct FeaturesNode {};
 
@@ -34,6 +43,7 @@ struct EmbeddingNode {
   uint32_t position_offset = 0;
   std::optional<uint32_t> padding_id{};
   std::optional<WeightRef> types{};    // [token_types, width]
+  Storage storage{};                   // of `tokens`
   std::optional<ValueId> stored_by{};  // the linear layer whose weights are `tokens`, stored once
 };
 
@@ -41,6 +51,7 @@ struct EmbeddingNode {
 struct LinearPart {
   LinearSpec linear;
   double scale = 1.0;
+  Storage storage{};  // of the weight
 };
 
 // The results of all parts, side by side. An author's layer has one.
@@ -123,7 +134,7 @@ class Graph {
   uint32_t positions_max = 0;  // 0: any number
   uint32_t vocab_size = 0;     // 0: the input is features
   uint32_t token_types = 0;
-  std::vector<CompiledMask> masks;
+  std::vector<Mask> masks;
   std::vector<ValueId> hidden_states;  // what PyTorch calls so, in the order of the layers
   ValueId output = 0;
   std::vector<std::string> labels;  // of the output's columns, or none

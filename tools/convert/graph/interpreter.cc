@@ -44,32 +44,34 @@ double activate(const ActivationNode& node, double x) {
 // Adds rows ids[t] of `table`, times `scale`, to x.
 void add_rows(Rows& x, const WeightRef& table, std::span<const uint32_t> ids, std::string_view what,
               double scale = 1.0) {
-  const std::vector<float> values = table.load();
   const size_t width = table.columns;
-  for (size_t t = 0; t < ids.size(); ++t) {
-    if (ids[t] >= table.rows) {
-      throw InputError("{} {}: expected less than {}, the rows of its table", what, ids[t],
-                       table.rows);
+  table.visit([&](const auto& values) {
+    for (size_t t = 0; t < ids.size(); ++t) {
+      if (ids[t] >= table.rows) {
+        throw InputError("{} {}: expected less than {}, the rows of its table", what, ids[t],
+                         table.rows);
+      }
+      for (size_t i = 0; i < width; ++i) x[t * width + i] += scale * values[ids[t] * width + i];
     }
-    for (size_t i = 0; i < width; ++i) x[t * width + i] += scale * values[ids[t] * width + i];
-  }
+  });
 }
 
 Rows linear(const LinearPart& part, const Rows& x) {
   const LinearSpec& spec = part.linear;
-  const std::vector<float> weight = spec.weight.load();
   const size_t outputs = spec.weight.rows;
   const size_t inputs = spec.weight.columns;
   const size_t rows = x.size() / inputs;
   Rows y(rows * outputs);
-  for (size_t o = 0; o < outputs; ++o) {
-    const float* row = weight.data() + o * inputs;
-    for (size_t t = 0; t < rows; ++t) {
-      double sum = spec.bias.empty() ? 0.0 : spec.bias[o];
-      for (size_t i = 0; i < inputs; ++i) sum += x[t * inputs + i] * row[i];
-      y[t * outputs + o] = part.scale * sum;
+  spec.weight.visit([&](const auto& weight) {
+    for (size_t o = 0; o < outputs; ++o) {
+      const auto* row = weight.data() + o * inputs;
+      for (size_t t = 0; t < rows; ++t) {
+        double sum = spec.bias.empty() ? 0.0 : spec.bias[o];
+        for (size_t i = 0; i < inputs; ++i) sum += x[t * inputs + i] * row[i];
+        y[t * outputs + o] = part.scale * sum;
+      }
     }
-  }
+  });
   return y;
 }
 
@@ -139,8 +141,8 @@ class Interpreter {
  public:
   Interpreter(const Graph& graph, const GraphInput& input) : graph_(graph), input_(input) {
     check_input();
-    for (const CompiledMask& mask : graph.masks) {
-      masks_.push_back(expand_mask(mask.view(), static_cast<uint32_t>(tokens_)));
+    for (const Mask& mask : graph.masks) {
+      masks_.push_back(expand_mask(mask, static_cast<uint32_t>(tokens_)));
     }
   }
 

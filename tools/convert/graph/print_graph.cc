@@ -79,7 +79,7 @@ Line line_of(const AttentionNode& attention, const Graph& graph) {
   std::string heads = fmt::format("{}", attention.heads);
   if (attention.kv_heads != attention.heads) heads += fmt::format(" on {}", attention.kv_heads);
   return {"attention", fmt::format("{} heads of {}{}, {}{}, cache {}", heads, attention.value_dim,
-                                   factor(attention.scale), graph.masks[attention.mask].describe(),
+                                   factor(attention.scale), describe(graph.masks[attention.mask]),
                                    attention.slopes.empty() ? "" : ", slopes", attention.cache)};
 }
 

@@ -13,6 +13,7 @@
 #include "convert/files/error.h"
 #include "core/packing.h"
 #include "format/file_layout.h"
+#include "format/reader.h"
 #include "kernels/kernel_set.h"
 #include "ops/mask.h"
 
@@ -20,6 +21,7 @@ namespace arenite::convert {
 namespace {
 
 void check_rows(const DenseMask& dense, const std::string& origin) {
+  if (dense.positions == 0) throw InputError("{}: the mask is empty", origin);
   for (uint32_t row = 0; row < dense.positions; ++row) {
     bool seen = false;
     for (uint32_t key = 0; key < dense.positions && !seen; ++key) seen = dense.at(row, key);
@@ -129,6 +131,11 @@ CompiledMask compile_tiles(const DenseMask& dense, const std::string& origin) {
   return mask;
 }
 
+CompiledMask require_same(CompiledMask mask, const DenseMask& dense) {
+  if (expand_mask(mask.view(), dense.positions) == dense) return mask;
+  throw std::logic_error("a compiled mask differs from the dense one: this is a bug");
+}
+
 }  // namespace
 
 MaskView CompiledMask::view() const {
@@ -169,20 +176,48 @@ CompiledMask band_mask(uint32_t lookback, uint32_t lookahead, uint32_t positions
   return mask;
 }
 
+uint32_t positions_of(const Mask& mask) {
+  const auto* buffer = std::get_if<BufferMask>(&mask);
+  return buffer != nullptr ? buffer->dense->positions : std::get<CompiledMask>(mask).positions;
+}
+
+bool is_causal(const Mask& mask) {
+  const auto* buffer = std::get_if<BufferMask>(&mask);
+  if (buffer == nullptr) return format::is_causal(std::get<CompiledMask>(mask).view());
+  for (uint32_t row = 0; row < positions_of(mask); ++row) {
+    for (uint32_t key = row + 1; key < positions_of(mask); ++key) {
+      if (buffer->dense->at(row, key)) return false;
+    }
+  }
+  return true;
+}
+
+std::string describe(const Mask& mask) {
+  const auto* buffer = std::get_if<BufferMask>(&mask);
+  return buffer != nullptr ? fmt::format("a buffer's mask of {} positions", positions_of(mask))
+                           : std::get<CompiledMask>(mask).describe();
+}
+
 CompiledMask compile_mask(const DenseMask& dense, const std::string& origin) {
-  if (dense.positions == 0) throw InputError("{}: the mask is empty", origin);
   check_rows(dense, origin);
-  CompiledMask mask;
   const auto distances = by_distance(dense);
-  if (distances && (*distances)[dense.positions - 1]) {
-    mask = compile_distances(*distances, dense.positions);
-  } else {
-    mask = compile_tiles(dense, origin);
+  if (!distances || !(*distances)[dense.positions - 1]) return tile_mask(dense, origin);
+  return require_same(compile_distances(*distances, dense.positions), dense);
+}
+
+CompiledMask tile_mask(const DenseMask& dense, const std::string& origin) {
+  check_rows(dense, origin);
+  return require_same(compile_tiles(dense, origin), dense);
+}
+
+DenseMask expand_mask(const Mask& mask, uint32_t positions) {
+  const auto* buffer = std::get_if<BufferMask>(&mask);
+  if (buffer == nullptr) return expand_mask(std::get<CompiledMask>(mask).view(), positions);
+  DenseMask dense(positions);
+  for (uint32_t row = 0; row < positions; ++row) {
+    for (uint32_t key = 0; key < positions; ++key) dense.set(row, key, buffer->dense->at(row, key));
   }
-  if (!(expand_mask(mask.view(), dense.positions) == dense)) {
-    throw std::logic_error("a compiled mask differs from the dense one: this is a bug");
-  }
-  return mask;
+  return dense;
 }
 
 DenseMask expand_mask(const MaskView& mask, uint32_t positions) {

@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "core/mask_view.h"
@@ -57,14 +59,35 @@ struct CompiledMask {
 // A band of any length; `positions` 0: any number.
 CompiledMask band_mask(uint32_t lookback, uint32_t lookahead, uint32_t positions);
 
+// A mask that a buffer of the author's model holds.
+struct BufferMask {
+  std::shared_ptr<const DenseMask> dense;
+  std::string origin;  // the file and the tensor, for messages
+
+  friend bool operator==(const BufferMask& a, const BufferMask& b) { return *a.dense == *b.dense; }
+};
+
+// A mask of a graph: keys by their distance or, until the pass compile-masks looks for structure in
+// it, what the author's buffer shows.
+using Mask = std::variant<CompiledMask, BufferMask>;
+
+uint32_t positions_of(const Mask& mask);  // 0: any number
+bool is_causal(const Mask& mask);         // no key is later than a query that sees it
+std::string describe(const Mask& mask);
+
 // The smallest form that says exactly the same: a band where the visible distances are one range
 // around 0, a strip where only the distance counts, tiles otherwise. Checks the result against
 // `dense` with the runtime's own mask code. Throws InputError if a row is hidden whole or the mask
 // is too large for its form; `origin` names where the mask comes from.
 CompiledMask compile_mask(const DenseMask& dense, const std::string& origin);
 
+// As tiles, whatever its structure. Throws as compile_mask does.
+CompiledMask tile_mask(const DenseMask& dense, const std::string& origin);
+
 // The mask of the first `positions` positions as the runtime applies it.
 DenseMask expand_mask(const MaskView& mask, uint32_t positions);
+// The same of any mask; a buffer's as it is. REQUIRES: it has so many positions.
+DenseMask expand_mask(const Mask& mask, uint32_t positions);
 
 // The visible pairs of a mask: counted, and drawn in characters.
 class MaskPairs {

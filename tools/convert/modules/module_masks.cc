@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "convert/files/error.h"
 #include "convert/spec/model_tensors.h"
@@ -26,13 +28,11 @@ CompiledMask chosen_mask(MaskChoice choice, const ModelOptions& options, uint32_
     case MaskChoice::kWindow:
       break;
   }
-  // A window as long as the context hides nothing more than causality does.
-  const bool all = positions != 0 && options.window >= positions;
-  return band_mask(all ? kUnlimited : options.window - 1, 0, positions);
+  return band_mask(options.window - 1, 0, positions);
 }
 
 struct FoundMask {
-  CompiledMask mask;
+  Mask mask;
   std::string origin;
 };
 
@@ -41,20 +41,21 @@ std::optional<FoundMask> read_buffer(ModelTensors& tensors, const std::string& h
   for (const char* name : kBufferNames) {
     const StoredTensor* tensor = tensors.buffer(head_prefix + name);
     if (tensor == nullptr) continue;
-    const MaskBuffer buffer =
+    MaskBuffer buffer =
         read_mask_buffer(*tensor, quote(tensors.source()), options.context, options.mask_ones);
-    CompiledMask mask = compile_mask(
-        buffer.dense, fmt::format("{}: {}", quote(tensors.source()), quote(tensor->name)));
+    const uint32_t positions = buffer.dense.positions;
+    const std::string origin =
+        fmt::format("{}: {}", quote(tensors.source()), quote(tensor->name));
     if (options.mask != MaskChoice::kUnsaid &&
-        !(expand_mask(chosen_mask(options.mask, options, mask.positions).view(), mask.positions) ==
+        !(expand_mask(chosen_mask(options.mask, options, positions).view(), positions) ==
           buffer.dense)) {
       throw InputError(
           "{}: the checkpoint's own mask {} is another one than {} asks for: found {} ({}); drop "
           "the option to use it",
           quote(tensors.source()), quote(tensor->name), option_text(options.mask, options.window),
-          mask.describe(), buffer.meaning);
+          compile_mask(buffer.dense, origin).describe(), buffer.meaning);
     }
-    return FoundMask{std::move(mask),
+    return FoundMask{BufferMask{std::make_shared<DenseMask>(std::move(buffer.dense)), origin},
                      fmt::format("from buffer {}, where {}", quote(tensor->name), buffer.meaning)};
   }
   return std::nullopt;
@@ -80,16 +81,16 @@ void read_masks(AttentionModule& module, ModelTensors& tensors, const ModelOptio
     std::vector<std::string>& account = said ? module.account.given : module.account.assumed;
     account.push_back(
         said ? option_text(options.mask, options.window)
-             : fmt::format("{} mask, as usual for this module", found[0].mask.describe()));
+             : fmt::format("{} mask, as usual for this module", describe(found[0].mask)));
   }
-  module.positions_max = found[0].mask.positions;
+  module.positions_max = positions_of(found[0].mask);
   for (uint32_t head = 0; head < module.heads; ++head) {
     const FoundMask& of_head = found[found.size() == 1 ? 0 : head];
-    if (of_head.mask.positions != module.positions_max) {
+    if (positions_of(of_head.mask) != module.positions_max) {
       throw InputError(
           "{}: the masks of the heads differ in size: {} and {} positions; pass "
           "--context N to use the first N of each",
-          quote(tensors.source()), module.positions_max, of_head.mask.positions);
+          quote(tensors.source()), module.positions_max, positions_of(of_head.mask));
     }
     const auto known = std::find(module.masks.begin(), module.masks.end(), of_head.mask);
     module.head_masks.push_back(static_cast<uint32_t>(known - module.masks.begin()));

@@ -233,7 +233,7 @@ AttentionModule read_torch_mha(ModelTensors& tensors, const ModelOptions& option
     module.value = matrix("v_proj_weight");
     const uint32_t width = module.query.outputs();
     require_width(tensors, "outputs", module.value, module.value.outputs(), width);
-    const std::vector<float> bias = tensors.vector("in_proj_bias", 3 * width, Presence::kIfStored);
+    const std::vector<double> bias = tensors.vector("in_proj_bias", 3 * width, Presence::kIfStored);
     module.query.bias = select_rows(bias, row_range(0, width));
     module.key.bias = select_rows(bias, row_range(width, width));
     module.value.bias = select_rows(bias, row_range(2 * width, width));

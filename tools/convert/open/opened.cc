@@ -72,12 +72,14 @@ void add_shard(const fs::path& index, const std::string& shard,
 
 void add_array(const fs::path& file, TensorStore& tensors) {
   const auto array = std::make_shared<const NpyArray>(NpyArray::read(file));
-  tensors.add({.name = file.stem().string(),
-               .type = name(array->dtype()),
-               .is_real = is_real(array->dtype()),
-               .shape = array->shape(),
-               .load = [array] { return array->to_f32(); },
-               .file = file.string()});
+  StoredTensor stored{.name = file.stem().string(),
+                      .type = name(array->dtype()),
+                      .is_real = is_real(array->dtype()),
+                      .shape = array->shape(),
+                      .load = [array] { return array->to_f32(); },
+                      .file = file.string()};
+  if (array->dtype() == DType::kF64) stored.load_f64 = [array] { return array->to_f64(); };
+  tensors.add(std::move(stored));
 }
 
 // A file that is not JSON.

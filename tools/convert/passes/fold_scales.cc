@@ -12,6 +12,8 @@ namespace {
 bool fold(Graph& graph, ValueId value, double factor) {
   if (graph.is_shown(value)) return false;
   if (LinearNode* linear = graph.as<LinearNode>(value)) {
+    const auto is_taken_over = [](const LinearPart& part) { return part.storage.is_taken_over; };
+    if (std::ranges::any_of(linear->parts, is_taken_over)) return false;
     for (LinearPart& part : linear->parts) part.scale *= factor;
     return true;
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "convert/passes/passes.h"
@@ -54,13 +55,15 @@ void join(Graph& graph, const std::vector<ValueId>& values) {
 }  // namespace
 
 void join_projections(Graph& graph) {
-  // By input and by what they meet in.
-  std::map<std::pair<ValueId, std::vector<ValueId>>, std::vector<ValueId>> groups;
+  // By input, by what they meet in, and by how they are stored.
+  std::map<std::tuple<ValueId, std::vector<ValueId>, Storage>, std::vector<ValueId>> groups;
   for (const ValueId value : graph.order()) {
-    if (graph.as<LinearNode>(value) == nullptr || graph.is_shown(value)) continue;
+    const LinearNode* linear = graph.as<LinearNode>(value);
+    if (linear == nullptr || graph.is_shown(value)) continue;
     std::vector<ValueId> meetings;
     find_meetings(graph, value, meetings);
-    if (!meetings.empty()) groups[{graph.node(value).inputs[0], meetings}].push_back(value);
+    if (meetings.empty()) continue;
+    groups[{graph.node(value).inputs[0], meetings, linear->parts[0].storage}].push_back(value);
   }
   for (const auto& [_, values] : groups) {
     if (values.size() > 1) join(graph, values);

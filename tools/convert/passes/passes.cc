@@ -14,7 +14,7 @@ namespace arenite::convert {
 std::span<const Pass> all_passes() {
   static constexpr Pass kPasses[] = {
       {"drop-rows", drop_rows},
-      {"merge-masks", merge_masks},
+      {"compile-masks", compile_masks},
       {"permute-rotations", permute_rotations},
       {"fold-scales", fold_scales},
       {"join-projections", join_projections},

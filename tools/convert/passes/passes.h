@@ -15,8 +15,10 @@ namespace arenite::convert {
 // are needed.
 void drop_rows(Graph& graph);
 
-// Equal masks become one, and a window as long as the context becomes none.
-void merge_masks(Graph& graph);
+// Buffers of masks become what the runtime reads least of: bands, strips or tiles. Equal masks become
+// one, and a window as long as the context becomes none. Throws InputError for a row that sees
+// nothing.
+void compile_masks(Graph& graph);
 
 // Rotations of neighbours become rotations of halves: queries and keys are permuted alike, which
 // leaves their products as they are, in the weights that make them.

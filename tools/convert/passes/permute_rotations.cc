@@ -18,7 +18,8 @@ bool can_change(const Graph& graph, ValueId value) {
 // Puts the columns of `value` into another order, for its one reader.
 void permute(Graph& graph, ValueId value, ValueId reader, const RowOrder& order) {
   LinearNode* linear = graph.as<LinearNode>(value);
-  if (linear != nullptr && linear->parts.size() == 1 && graph.has_one_reader(value)) {
+  if (linear != nullptr && linear->parts.size() == 1 && graph.has_one_reader(value) &&
+      !linear->parts[0].storage.is_taken_over) {
     linear->parts[0].linear = select_rows(linear->parts[0].linear, order);
     return;
   }

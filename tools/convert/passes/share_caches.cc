@@ -11,7 +11,7 @@ namespace arenite::convert {
 void share_caches(Graph& graph) {
   const auto is_causal = [&](ValueId value) {
     const AttentionNode* attention = graph.as<AttentionNode>(value);
-    return attention == nullptr || format::is_causal(graph.masks[attention->mask].view());
+    return attention == nullptr || convert::is_causal(graph.masks[attention->mask]);
   };
   if (std::ranges::all_of(graph.order(), is_causal)) return;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> caches;  // by shape

@@ -14,7 +14,8 @@ void tie_embedding(Graph& graph) {
       const WeightRef& weight = linear->parts[0].linear.weight;
       const bool same = weight.name == embedding->tokens->name &&
                         weight.rows == embedding->tokens->rows &&
-                        weight.columns == embedding->tokens->columns;
+                        weight.columns == embedding->tokens->columns &&
+                        linear->parts[0].storage == embedding->storage;
       if (same) embedding->stored_by = other;
     }
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "convert/program/program.h"
+#include "convert/program/stored_weights.h"
 #include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
@@ -78,7 +79,7 @@ void make_representable(Graph& graph) {
 
 class Lowering {
  public:
-  Lowering(Graph graph, const std::string& name) : graph_(std::move(graph)) {
+  Lowering(Graph graph, const std::string& name) : graph_(with_stored_weights(std::move(graph))) {
     make_representable(graph_);
     program_.name = name;
     program_.architecture = graph_.architecture;
@@ -88,7 +89,11 @@ class Lowering {
     program_.positions_max = graph_.positions_max;
     program_.vocab_size = graph_.vocab_size;
     program_.labels = graph_.labels;
-    program_.masks = graph_.masks;
+    for (const Mask& mask : graph_.masks) {
+      const auto* buffer = std::get_if<BufferMask>(&mask);
+      program_.masks.push_back(buffer != nullptr ? tile_mask(*buffer->dense, buffer->origin)
+                                                 : std::get<CompiledMask>(mask));
+    }
     prepare();
     for (now_ = 0; now_ < graph_.order().size(); ++now_) {
       const ValueId value = graph_.order()[now_];
@@ -276,8 +281,7 @@ class Lowering {
 
   void emit(ValueId value, const PermuteNode& permute) {
     const ColumnView from = input(value);
-    const uint32_t matrix =
-        program_.add_matrix(name(value), {LinearPart{matrix_of(permute.order)}});
+    const uint32_t matrix = program_.add_matrix(name(value), {{matrix_of(permute.order)}});
     program_.add_op(name(value), linear_op(from, result(value), matrix));
   }
 
@@ -318,7 +322,7 @@ class Lowering {
 
   void emit(ValueId value, const AttentionNode& attention) {
     const std::vector<ValueId>& inputs = graph_.node(value).inputs;
-    const CompiledMask& mask = graph_.masks[attention.mask];
+    const CompiledMask& mask = assembler_.program().masks[attention.mask];
     const bool is_window =
         mask.kind == MaskKind::kBand && mask.lookahead == 0 && mask.positions == 0;
     const auto [cache, is_new] = caches_.emplace(attention.cache, 0);

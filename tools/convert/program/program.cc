@@ -3,6 +3,7 @@
 #include "convert/program/program.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace arenite::convert {
@@ -11,10 +12,8 @@ namespace {
 using format::ColumnView;
 using format::OpView;
 
-std::vector<float> scaled(std::vector<float> values, double scale) {
-  if (scale == 1.0) return values;
-  for (float& value : values) value = static_cast<float>(value * scale);
-  return values;
+std::vector<float> floats(const std::vector<double>& values) {
+  return {values.begin(), values.end()};
 }
 
 }  // namespace
@@ -104,24 +103,23 @@ uint32_t Program::add_table(const WeightRef& weight, uint32_t rows) {
 uint32_t Program::add_matrix(const std::string& tensor_name, const std::vector<LinearPart>& parts) {
   ProgramTensor tensor;
   tensor.name = tensor_name;
-  tensor.inputs = parts[0].linear.weight.columns;
+  tensor.type = parts[0].storage.type;
+  tensor.inputs = parts[0].linear.inputs();
   const bool has_bias =
       std::ranges::any_of(parts, [](const LinearPart& part) { return !part.linear.bias.empty(); });
-  std::vector<std::pair<WeightRef, double>> weights;
+  std::vector<WeightRef> weights;
   for (const LinearPart& part : parts) {
     const LinearSpec& linear = part.linear;
-    tensor.outputs += linear.weight.rows;
-    weights.emplace_back(linear.weight, part.scale);
+    tensor.outputs += linear.outputs();
+    weights.push_back(linear.weight);
     if (!has_bias) continue;
-    const std::vector<float> bias = scaled(linear.bias, part.scale);
-    tensor.bias.insert(tensor.bias.end(), bias.begin(), bias.end());
+    tensor.bias.insert(tensor.bias.end(), linear.bias.begin(), linear.bias.end());
     tensor.bias.resize(tensor.outputs, 0.0f);
   }
   tensor.load = [weights] {
-    if (weights.size() == 1) return scaled(weights[0].first.load(), weights[0].second);
-    std::vector<float> all;
-    for (const auto& [weight, scale] : weights) {
-      const std::vector<float> rows = scaled(weight.load(), scale);
+    std::vector<float> all = weights[0].load();
+    for (const WeightRef& weight : std::span(weights).subspan(1)) {
+      const std::vector<float> rows = weight.load();
       all.insert(all.end(), rows.begin(), rows.end());
     }
     return all;
@@ -141,15 +139,11 @@ void Program::add_op(const std::string& op_name, const OpView& body) {
 void Program::add_norm(const std::string& op_name, const NormNode& norm, const ColumnView& input,
                        const ColumnView& output) {
   const NormSpec& spec = norm.norm;
-  std::vector<float> gain = spec.gain;
-  for (float& value : gain) {
-    value = static_cast<float>((value + (spec.gain_plus_one ? 1.0 : 0.0)) * norm.scale);
-  }
   NormParts parts{.kind = spec.kind,
-                  .groups = input.width / static_cast<uint32_t>(gain.size()),
+                  .groups = input.width / static_cast<uint32_t>(spec.gain.size()),
                   .epsilon = static_cast<float>(spec.epsilon)};
-  parts.gain = add_vector(op_name + ".gain", std::move(gain));
-  if (!spec.bias.empty()) parts.bias = add_vector(op_name + ".bias", scaled(spec.bias, norm.scale));
+  parts.gain = add_vector(op_name + ".gain", floats(spec.gain));
+  if (!spec.bias.empty()) parts.bias = add_vector(op_name + ".bias", floats(spec.bias));
   add_op(op_name, norm_op(input, output, parts));
 }
 

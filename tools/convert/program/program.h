@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runtime's program of a model, as the writer takes it: ops over activation slots, tensors not
-// yet packed. Weights are read when the writer packs them: the program keeps only how.
+// yet packed. Weights are read when the writer packs them: the program keeps only how. They are
+// those that the file holds (stored_weights.h), so that nothing is left to be multiplied in.
 #pragma once
 
 #include <cstdint>
@@ -71,11 +72,12 @@ struct ProgramTensor {
   std::vector<float> weights;  // [outputs, inputs]
   std::vector<float> bias;     // [outputs], or empty; none for rows
   format::Layout layout = format::Layout::kGemm;
+  TensorType type = TensorType::kF32;
   // Where `weights` is empty: reads them when they are packed, so that one tensor at a time is in
   // memory. Throws InputError.
   std::function<std::vector<float>()> load = {};
 
-  format::TensorShape shape() const { return {outputs, inputs, TensorType::kF32, layout}; }
+  format::TensorShape shape() const { return {outputs, inputs, type, layout}; }
 };
 
 struct Program {
@@ -99,7 +101,7 @@ struct Program {
   uint32_t add_tensor(ProgramTensor tensor);
   uint32_t add_vector(const std::string& tensor_name, std::vector<float> values);
   uint32_t add_table(const WeightRef& weight, uint32_t rows);  // its first rows, not packed
-  // The rows of each part follow those of the part before it.
+  // The rows of all parts below one another, with the bias of those that have one.
   uint32_t add_matrix(const std::string& tensor_name, const std::vector<LinearPart>& parts);
   uint32_t add_cache(const CacheShape& shape, uint32_t lookback);
 

@@ -8,6 +8,10 @@
 
 namespace arenite::convert {
 
+std::vector<double> WeightRef::exact() const {
+  return visit([](const auto& values) { return std::vector<double>(values.begin(), values.end()); });
+}
+
 void note_passed_over(const std::vector<std::string>& fields, DecoderSpec& spec) {
   if (fields.empty()) return;
   spec.notes.push_back(

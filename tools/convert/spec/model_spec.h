@@ -29,12 +29,21 @@ struct WeightRef {
   uint32_t columns = 0;
   // [rows, columns], row-major, all finite. Throws InputError. Each call reads again.
   std::function<std::vector<float>()> load;
+  // The same numbers before they were rounded to float32; empty where rounding changes nothing.
+  std::function<std::vector<double>()> load_f64{};
+
+  // Calls `take` with the numbers as the author has them, a vector of float or of double.
+  template <typename Take>
+  auto visit(const Take& take) const {
+    return load_f64 ? take(load_f64()) : take(load());
+  }
+  std::vector<double> exact() const;  // the same, as double
 };
 
 // y = x weight^T + bias: weight is [outputs, inputs].
 struct LinearSpec {
   WeightRef weight;
-  std::vector<float> bias{};  // [outputs], or empty
+  std::vector<double> bias{};  // [outputs], or empty
 
   uint32_t outputs() const { return weight.rows; }
   uint32_t inputs() const { return weight.columns; }
@@ -45,8 +54,8 @@ struct LinearSpec {
 struct NormSpec {
   std::string name;  // of the gain's tensor in the file
   NormKind kind = NormKind::kLayer;
-  std::vector<float> gain;  // [features]
-  std::vector<float> bias;  // [features], or empty
+  std::vector<double> gain;  // [features]
+  std::vector<double> bias;  // [features], or empty
   double epsilon = 0.0;
   bool gain_plus_one = false;
 };
@@ -217,7 +226,7 @@ struct AttentionModule {
   std::optional<LinearSpec> output;  // [outputs, heads * value_dim]
 
   uint32_t positions_max = 0;             // 0: any
-  std::vector<CompiledMask> masks;        // different ones
+  std::vector<Mask> masks;                // different ones
   std::vector<std::string> mask_origins;  // where each of them comes from, for people
   std::vector<uint32_t> head_masks;       // which mask each head has
 

@@ -17,15 +17,33 @@ namespace {
 constexpr size_t kMissingListed = 30;
 
 // The values of `tensor`, which are to be weights.
-std::vector<float> load_weights(const StoredTensor& tensor) {
-  std::vector<float> values = tensor.load();
-  const auto bad = std::find_if_not(values.begin(), values.end(),
-                                    [](float value) { return std::isfinite(value); });
+template <typename Real>
+std::vector<Real> require_finite(std::vector<Real> values, const StoredTensor& tensor) {
+  const auto bad = std::ranges::find_if_not(
+      values, [](Real value) { return std::isfinite(static_cast<float>(value)); });
   if (bad != values.end()) {
-    throw InputError("{}: {} has the value {} at index {}: expected finite weights",
+    throw InputError("{}: {} has the value {} at index {}: expected finite weights of float32",
                      quote(tensor.file), quote(tensor.name), *bad, bad - values.begin());
   }
   return values;
+}
+
+WeightRef weight_of(const StoredTensor& tensor, uint32_t rows, uint32_t columns) {
+  WeightRef weight{.name = tensor.name, .rows = rows, .columns = columns, .load = [tensor] {
+                     return require_finite(tensor.load(), tensor);
+                   }};
+  if (tensor.load_f64) {
+    weight.load_f64 = [tensor] { return require_finite(tensor.load_f64(), tensor); };
+  }
+  return weight;
+}
+
+// Lets `change` work on all that `weight` loads.
+template <typename Change>
+void change_load(WeightRef& weight, const Change& change) {
+  weight.load = [change, load = std::move(weight.load)] { return change(load()); };
+  if (!weight.load_f64) return;
+  weight.load_f64 = [change, load = std::move(weight.load_f64)] { return change(load()); };
 }
 
 // `shape` without extents of 1, as far as it has more than `rank` dimensions.
@@ -45,6 +63,16 @@ ModelTensors::Shape sides_of(const StoredTensor& tensor, const std::vector<uint6
                      quote(tensor.file), quote(tensor.name), shape_text(tensor.shape), kSideMax);
   }
   return {static_cast<uint32_t>(shape[0]), static_cast<uint32_t>(shape[1])};
+}
+
+template <typename Load>
+auto below_one_another(const std::vector<WeightRef>& weights, const Load& load) {
+  auto values = load(weights.front());
+  for (const WeightRef& weight : std::span(weights).subspan(1)) {
+    const auto rows = load(weight);
+    values.insert(values.end(), rows.begin(), rows.end());
+  }
+  return values;
 }
 
 }  // namespace
@@ -75,36 +103,34 @@ WeightRef transpose(WeightRef weight) {
   const size_t rows = weight.rows;
   const size_t columns = weight.columns;
   std::swap(weight.rows, weight.columns);
-  weight.load = [rows, columns, load = std::move(weight.load)] {
-    const std::vector<float> stored = load();
-    std::vector<float> values(stored.size());
+  change_load(weight, [rows, columns](const auto& stored) {
+    auto values = stored;
     for (size_t row = 0; row < rows; ++row) {
       for (size_t column = 0; column < columns; ++column) {
         values[column * rows + row] = stored[row * columns + column];
       }
     }
     return values;
-  };
+  });
   return weight;
 }
 
 WeightRef select_rows(WeightRef weight, RowOrder order) {
   weight.rows = static_cast<uint32_t>(order.size());
-  weight.load = [columns = size_t{weight.columns}, order = std::move(order),
-                 load = std::move(weight.load)] {
-    const std::vector<float> stored = load();
-    std::vector<float> values(order.size() * columns);
+  const size_t columns = weight.columns;
+  change_load(weight, [columns, order = std::move(order)](const auto& stored) {
+    std::remove_cvref_t<decltype(stored)> values(order.size() * columns);
     for (size_t row = 0; row < order.size(); ++row) {
       std::copy_n(stored.begin() + static_cast<ptrdiff_t>(order[row] * columns), columns,
                   values.begin() + static_cast<ptrdiff_t>(row * columns));
     }
     return values;
-  };
+  });
   return weight;
 }
 
-std::vector<float> select_rows(const std::vector<float>& vector, const RowOrder& order) {
-  std::vector<float> values;
+std::vector<double> select_rows(const std::vector<double>& vector, const RowOrder& order) {
+  std::vector<double> values;
   if (vector.empty()) return values;
   values.reserve(order.size());
   for (const uint32_t row : order) values.push_back(vector[row]);
@@ -117,20 +143,23 @@ LinearSpec select_rows(const LinearSpec& linear, const RowOrder& order) {
 
 LinearSpec stack_rows(std::vector<LinearSpec> parts) {
   LinearSpec stacked = parts.front();
-  std::vector<std::function<std::vector<float>()>> loads = {std::move(parts.front().weight.load)};
+  std::vector<WeightRef> weights = {std::move(parts.front().weight)};
   for (LinearSpec& part : std::span(parts).subspan(1)) {
     stacked.weight.rows += part.weight.rows;
     stacked.bias.insert(stacked.bias.end(), part.bias.begin(), part.bias.end());
-    loads.push_back(std::move(part.weight.load));
+    weights.push_back(std::move(part.weight));
   }
-  stacked.weight.load = [loads = std::move(loads)] {
-    std::vector<float> values;
-    for (const auto& load : loads) {
-      const std::vector<float> part = load();
-      values.insert(values.end(), part.begin(), part.end());
-    }
-    return values;
+  const bool is_exact = std::ranges::none_of(
+      weights, [](const WeightRef& weight) { return static_cast<bool>(weight.load_f64); });
+  stacked.weight.load = [weights] {
+    return below_one_another(weights, [](const WeightRef& weight) { return weight.load(); });
   };
+  stacked.weight.load_f64 = {};
+  if (!is_exact) {
+    stacked.weight.load_f64 = [weights] {
+      return below_one_another(weights, [](const WeightRef& weight) { return weight.exact(); });
+    };
+  }
   return stacked;
 }
 
@@ -174,15 +203,14 @@ const StoredTensor* ModelTensors::buffer(const std::string& name) {
 
 WeightRef ModelTensors::matrix(const std::string& name, uint32_t rows, uint32_t columns) {
   const StoredTensor* tensor = take(name, {rows, columns}, Presence::kRequired);
-  WeightRef weight{.name = full_name(name), .rows = rows, .columns = columns, .load = {}};
-  if (tensor != nullptr) weight.load = [stored = *tensor] { return load_weights(stored); };
-  return weight;
+  if (tensor != nullptr) return weight_of(*tensor, rows, columns);
+  return {.name = full_name(name), .rows = rows, .columns = columns, .load = {}};
 }
 
-std::vector<float> ModelTensors::vector(const std::string& name, uint32_t elements,
-                                        Presence presence) {
+std::vector<double> ModelTensors::vector(const std::string& name, uint32_t elements,
+                                         Presence presence) {
   const StoredTensor* tensor = take(name, {elements}, presence);
-  return tensor == nullptr ? std::vector<float>() : load_weights(*tensor);
+  return tensor == nullptr ? std::vector<double>() : weight_of(*tensor, 1, elements).exact();
 }
 
 LinearSpec ModelTensors::linear(const std::string& name, uint32_t outputs, uint32_t inputs,

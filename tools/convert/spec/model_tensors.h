@@ -35,7 +35,7 @@ WeightRef transpose(WeightRef weight);
 // The rows of `weight`, or the elements of a vector, that `order` names. An empty vector, which
 // stands for none, stays empty. REQUIRES: every row exists.
 WeightRef select_rows(WeightRef weight, RowOrder order);
-std::vector<float> select_rows(const std::vector<float>& vector, const RowOrder& order);
+std::vector<double> select_rows(const std::vector<double>& vector, const RowOrder& order);
 LinearSpec select_rows(const LinearSpec& linear, const RowOrder& order);
 
 // Sets the query, key and value of a layer or module from a projection whose rows are those of
@@ -77,8 +77,8 @@ class ModelTensors {
   // Stored as [rows, columns].
   WeightRef matrix(const std::string& name, uint32_t rows, uint32_t columns);
   // [elements], read at once.
-  std::vector<float> vector(const std::string& name, uint32_t elements,
-                            Presence presence = Presence::kRequired);
+  std::vector<double> vector(const std::string& name, uint32_t elements,
+                             Presence presence = Presence::kRequired);
 
   // <name>.weight [outputs, inputs] and <name>.bias [outputs].
   LinearSpec linear(const std::string& name, uint32_t outputs, uint32_t inputs, Presence bias);

@@ -25,7 +25,7 @@ const FileRule kFooterRules[] = {
      {"identifier", "not an Arenite model"}},
     {"OtherMagic",
      change_footer([](Footer& footer, size_t) { ++footer.magic; }),
-     {"footer.magic", "truncated or has bytes appended"}},
+     {"footer.magic", "truncated, or has bytes appended"}},
     {"OtherVersion",
      change_footer([](Footer& footer, size_t) { ++footer.format_version; }),
      {"footer.version", "another format version", 0, Status::kVersionMismatch}},
@@ -72,7 +72,7 @@ const FileRule kContentRules[] = {
      {"packed", "too short"}},
     {"OpOfAnUnknownKind",
      [](ModelSurgery& file) { file.overwrite(file.model().ops()->Get(2), uint32_t{77}); },
-     {"ops.kind", "does not know", 2}},
+     {"ops.kind", "unknown kind", 2}},
     {"BytesBetweenTheParts",
      [](ModelSurgery& file) {
        // Behind the metadata come zeros up to the first segment.

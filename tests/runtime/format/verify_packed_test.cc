@@ -53,8 +53,8 @@ const Expected kBeyond = {"tensor_offsets", "beyond its segment", 1};
 const Expected kFormula = {"packed.formula", "not that of the program", kChanged};
 
 const FileRule kRules[] = {
-    {"TargetThatIsNotKnown", set_target(kTargets), {"packed.target", "does not know", kChanged}},
-    {"TargetThatIsFarFromKnown", set_target(256), {"packed.target", "does not know", kChanged}},
+    {"TargetThatIsNotKnown", set_target(kTargets), {"packed.target", "unknown target", kChanged}},
+    {"TargetThatIsFarFromKnown", set_target(256), {"packed.target", "unknown target", kChanged}},
     {"TargetTwice", set_target(0), {"packed.target", "twice", kChanged}},
 
     {"SegmentInTheMetadata", change_segment([](SegmentView& segment) { segment.offset = 0; }),

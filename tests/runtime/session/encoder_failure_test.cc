@@ -117,12 +117,12 @@ TEST_P(EncoderFailure, RefusesPackedBatchesWhoseLengthsDoNotAddUp) {
           form.back_to_back = true;
           form.lengths.clear();
         });
-  check({kInvalid, "batch.ids", "back to back", 0, 20, 16},
+  check({kInvalid, "batch.ids", "lengths do not add up", 0, 20, 16},
         [](EncoderInput&, BatchForm& form) { form.back_to_back = true; });
-  check({kInvalid, "batch.lengths", "one length for each", 0, 1, 2},
+  check({kInvalid, "batch.lengths", "sequence needs a length", 0, 1, 2},
         [](EncoderInput&, BatchForm& form) { form.lengths = {9}; });
   check(
-      {kInvalid, "batch.features", "back to back", 0, 100, 0xFFFFFFFFull * 2 * 5},
+      {kInvalid, "batch.features", "lengths do not add up", 0, 100, 0xFFFFFFFFull * 2 * 5},
       [](EncoderInput&, BatchForm& form) {
         form.back_to_back = true;
         form.lengths = {0xFFFFFFFF, 0xFFFFFFFF};
@@ -133,7 +133,7 @@ TEST_P(EncoderFailure, RefusesPackedBatchesWhoseLengthsDoNotAddUp) {
 TEST_P(EncoderFailure, RefusesTypesThatTheModelDoesNotKnow) {
   check({kInvalid, "batch.types", "does not know this token type", 6, 2, 1},
         [](EncoderInput& input, BatchForm&) { input.types[16] = 2; });
-  check({kInvalid, "batch.types", "one type for each id", 0, 19, 20},
+  check({kInvalid, "batch.types", "each id needs a type", 0, 19, 20},
         [](EncoderInput& input, BatchForm&) { input.types.pop_back(); });
   check(
       {Status::kUnsupported, "batch.types", "knows no token types", 0, 20, 0},

@@ -3,9 +3,7 @@
 // expressions.
 #pragma once
 
-#include <cstddef>
 #include <functional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -34,17 +32,5 @@ void write_header(const VerifiedFile& file, const std::string& identifier, const
 // The same for C99, without the functions: the arena's bytes are those at `sizes`.
 void write_c_header(const VerifiedFile& file, const std::string& identifier,
                     const SizeOptions& sizes, BytesIn bytes_in, const WriteText& write);
-
-// What both begin with: where the header comes from.
-std::string header_title(const VerifiedFile& file);
-
-// A line for each target's bytes of the arena at these sizes; then one, without a target, for the
-// largest of them. Throws like plan_targets.
-std::string arena_lines(
-    const VerifiedFile& file, const SizeOptions& sizes,
-    const std::function<std::string(const std::string& target, size_t bytes)>& line);
-
-// The bytes as initializers of 64-bit words, little-endian.
-void write_words(std::span<const std::byte> bytes, const WriteText& write);
 
 }  // namespace arenite::tool

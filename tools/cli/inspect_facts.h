@@ -88,9 +88,6 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes);
 // Sections for a person, at most 100 columns wide (a longer path apart).
 std::string facts_as_text(const ModelFacts& facts);
 
-// Its section on the arena.
-std::string arena_as_text(const ModelFacts& facts);
-
 // A few lines: what it is, and its memory on the target that runs here (or the first).
 std::string facts_in_brief(const ModelFacts& facts);
 

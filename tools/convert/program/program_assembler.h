@@ -12,8 +12,8 @@
 
 namespace arenite::convert {
 
-// Weights are read when the writer packs them: the assembler keeps only how. They are those that the
-// file holds (stored_weights.h), so that nothing is left to be multiplied in.
+// Weights are read when the writer packs them: the assembler keeps only how. They are those that
+// the file holds (stored_weights.h), so that nothing is left to be multiplied in.
 class ProgramAssembler {
  public:
   ProgramAssembler(const std::string& name, const std::string& architecture);

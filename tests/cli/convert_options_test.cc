@@ -108,6 +108,33 @@ TEST_F(ConvertOptions, JsonSaysWhatTheTextSays) {
                    json["formula"]["portable"]["activation_bytes_per_token"].get<uint32_t>())}));
 }
 
+// A buffer that is causal is one pass's work, and tiles without it.
+TEST_F(ConvertOptions, ExplainShowsTheGraphBeforeAndAfterThePasses) {
+  const std::string file = folder_.write("m.safetensors", small_checkpoint().safetensors());
+  EXPECT_TRUE(ends(convert(file, {"--heads", "1", "--explain"}), kDone,
+                   {"as recognised", "a buffer's mask of 6 positions, cache 0", "after the passes",
+                    "1 heads of 4, causal, cache 0", "mask       causal; 8 bytes"}));
+  EXPECT_TRUE(ends(convert(file, {"--heads", "1", "--explain", "--without-pass", "compile-masks"}),
+                   kDone,
+                   {"a buffer's mask of 6 positions, cache 0", "mask       tiles, 1 of 1 stored"}));
+}
+
+TEST_F(ConvertOptions, ErrorsOfComputingAndOfStoringAreApart) {
+  test::CheckpointBuilder weights = small_checkpoint();
+  const std::string floats = folder_.write("f32.safetensors", weights.safetensors());
+  std::vector<double> values = weights.values("W_value.weight");
+  for (double& value : values) value /= 3.0;
+  weights.add("W_value.weight", {4, 3}, values, convert::DType::kF64);
+  const std::string doubles = folder_.write("f64.safetensors", weights.safetensors());
+  EXPECT_TRUE(ends(convert(floats, {"--heads", "1"}), kDone, {"storing the weights 0\n"}));
+  const ProgramResult result = convert(doubles, {"--heads", "1", "--json"});
+  ASSERT_TRUE(ends(result, kDone));
+  const auto check = nlohmann::json::parse(result.output)["check"];
+  EXPECT_GT(check["computing_error"], 0.0);
+  EXPECT_GT(check["storing_error"], 0.0);
+  EXPECT_LT(check["storing_error"], 1e-6);
+}
+
 TEST_F(ConvertOptions, JsonKnowsModulesAndDecoders) {
   const auto module = nlohmann::json::parse(
       convert(fixture("unscaled_module"), {"--heads", "2", "--json", "--no-self-test"}).output);

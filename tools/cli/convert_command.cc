@@ -16,7 +16,6 @@
 #include "convert/files/output_files.h"
 #include "convert/graph/graph.h"
 #include "convert/modules/attention_modules.h"
-#include "convert/passes/passes.h"
 
 namespace arenite::tool {
 namespace {
@@ -81,7 +80,9 @@ std::string footer() {
       "\n--json prints kind (module, decoder, encoder), architecture, source, parameters, shape,\n"
       "context (0: any), output_rows, labels, tokenizer, notes, masks, targets with arena_bytes\n"
       "and largest_error (null: not checked), arena, formula, check, given, assumed, expect,\n"
-      "self_test and file.\n"
+      "self_test and file. In check, computing_error is how far targets are off double precision\n"
+      "with the file's weights (null: not checked), and storing_error how far that is off double\n"
+      "precision with the author's weights.\n"
       "\nExamples:\n"
       "  arenite convert models/home-intent -o intent.arn\n"
       "  arenite convert stories15M.bin -o stories.arn --tokenizer tokenizer.bin\n"

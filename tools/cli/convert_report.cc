@@ -87,9 +87,10 @@ void print_targets(const convert::ConvertedModel& conversion, const char* output
   fmt::print("error      against double precision, {} tokens, {} up to {:.2f}\n",
              conversion.checked_tokens, outputs, conversion.largest_output);
   const std::optional<double> computing = conversion.computing_error();
-  fmt::print("           computing {}, storing the weights {:.1e}\n",
-             computing ? fmt::format("{:.1e}", *computing) : "not checked",
-             conversion.storing_error);
+  fmt::print(
+      "           computing {}, storing the weights {}\n",
+      computing ? fmt::format("{:.1e}", *computing) : "not checked",
+      conversion.storing_error == 0.0 ? "0" : fmt::format("{:.1e}", conversion.storing_error));
 }
 
 // The first lines of a whole model. Spec is a DecoderSpec or an EncoderSpec.

@@ -20,6 +20,8 @@
 namespace arenite::convert {
 namespace {
 
+using Names = std::vector<std::string>;
+
 constexpr uint32_t kTokens = 9;
 constexpr double kExact = 1e-6;  // a permutation or a factor, in weights that are float32
 constexpr double kTolerance = 1e-4;
@@ -151,6 +153,39 @@ TEST(Passes, MakeThePrograms) {
     EXPECT_EQ(ops_of(program, format::OpKind::kActivation), layers) << head_norms;
     EXPECT_GT(ops_of(compile(build_graph(spec), "m", {"fold-scales"}), format::OpKind::kActivation),
               layers);
+  }
+}
+
+TEST(Passes, CompileTheMasksOfBuffers) {
+  const std::pair<const char*, MaskKind> kinds[] = {
+      {"strip", MaskKind::kStrip}, {"documents", MaskKind::kTiles}, {"prefix", MaskKind::kTiles}};
+  for (const auto& [name, kind] : kinds) {
+    const Graph graph = build_graph(test::make_module(test::spec_named(name)));
+    EXPECT_TRUE(std::holds_alternative<BufferMask>(graph.masks[0])) << name;
+    EXPECT_EQ(std::get<CompiledMask>(rewrite(graph).masks[0]).kind, kind) << name;
+    EXPECT_EQ(compile(graph, "m", {"compile-masks"}).masks[0].kind, MaskKind::kTiles) << name;
+  }
+}
+
+TEST(Passes, MergeEqualMasks) {
+  test::ModuleSpec spec = test::spec_named("head_masks");
+  const auto window = [](uint32_t q, uint32_t k) { return k <= q && q - k < 70; };
+  spec.positions_max = 70;
+  spec.masks = {band_mask(69, 0, 70), test::buffer_where(70, window)};
+  const Graph graph = build_graph(test::make_module(spec));
+  const Program program = compile(graph, "m");
+  ASSERT_EQ(program.masks.size(), 1u);
+  EXPECT_EQ(program.masks[0], band_mask(kUnlimited, 0, 70));
+  EXPECT_EQ(compile(graph, "m", {"compile-masks"}).masks.size(), 2u);
+}
+
+TEST(Passes, RefuseAMaskThatHidesARow) {
+  test::ModuleSpec spec = test::spec_named("prefix");
+  spec.masks = {test::buffer_where(70, [](uint32_t q, uint32_t k) { return q != 7 && k <= q; })};
+  const Graph graph = build_graph(test::make_module(spec));
+  for (const std::vector<std::string>& without : {Names{}, Names{"compile-masks"}}) {
+    EXPECT_TRUE(
+        testing::refuses([&] { compile(graph, "m", without); }, {"test mask", "row 7 of 70"}));
   }
 }
 

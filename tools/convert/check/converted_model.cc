@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 
 #include "convert/check/check_session.h"
 #include "convert/files/error.h"
 #include "convert/graph/interpreter.h"
+#include "convert/program/stored_weights.h"
 
 namespace arenite::convert {
 namespace {
@@ -77,7 +79,8 @@ std::vector<float> run_target(const AlignedBytes& file, Target target, const Che
   return values;
 }
 
-double largest_difference(const std::vector<float>& found, const std::vector<double>& expected) {
+template <typename Real>
+double largest_difference(const std::vector<Real>& found, const std::vector<double>& expected) {
   double largest = 0.0;
   for (size_t i = 0; i < expected.size(); ++i) {
     const double difference = std::fabs(found[i] - expected[i]);
@@ -99,32 +102,42 @@ std::optional<double> ConvertedModel::computing_error() const {
 void check_conversion(ConvertedModel& conversion, const std::string& path,
                       const std::vector<Target>& targets, double relative_error_max) {
   const CheckedInput input = input_to_check(conversion.graph, conversion.program);
-  const Evaluation reference =
-      evaluate(conversion.graph, {input.tokens, input.types, input.features});
+  const GraphInput fed = {input.tokens, input.types, input.features};
+  Evaluation reference = evaluate(conversion.graph, fed);
+  const auto require_small = [&](double error, const std::string& what) {
+    const double error_max = relative_error_max * std::max(1.0, reference.largest_value) *
+                             std::max(1.0, reference.largest_score / kOrdinaryScore);
+    const std::string circumstances = fmt::format("scores reach {:.1e} and outputs {:.1e}",
+                                                  reference.largest_score, reference.largest_value);
+    if (!std::isfinite(error)) {
+      throw InputError(
+          "{}: these weights are too large for float32: {}, and {} gives infinities or NaN; "
+          "expected finite results",
+          quote(path), circumstances, what);
+    }
+    if (error > error_max) {
+      throw InputError(
+          "{}: float32 is not exact enough for these weights: {}, and {} is off double "
+          "precision by {:.1e}; expected at most {:.1e}",
+          quote(path), circumstances, what, error, error_max);
+    }
+  };
+  // Where nothing was rounded the author's weights and those of the file are one and the same.
+  if (is_rounded(conversion.rewritten)) {
+    Evaluation stored = evaluate(with_stored_weights(conversion.rewritten), fed);
+    conversion.storing_error = largest_difference(stored.values, reference.values);
+    require_small(conversion.storing_error, "storing them");
+    reference = std::move(stored);
+  }
   conversion.checked_tokens = input.count;
   conversion.largest_output = reference.largest_value;
-  const double error_max = relative_error_max * std::max(1.0, reference.largest_value) *
-                           std::max(1.0, reference.largest_score / kOrdinaryScore);
-  const std::string circumstances = fmt::format("scores reach {:.1e} and outputs {:.1e}",
-                                                reference.largest_score, reference.largest_value);
   for (const Target target : targets) {
     TargetCheck check{target, (cpu_targets() & bit(target)) != 0, 0.0};
     if (check.ran) {
       check.largest_error =
           largest_difference(run_target(conversion.file, target, input), reference.values);
     }
-    if (!std::isfinite(check.largest_error)) {
-      throw InputError(
-          "{}: these weights are too large for float32: {}, and target {} gives infinities or NaN; "
-          "expected finite results",
-          quote(path), circumstances, name(target));
-    }
-    if (check.largest_error > error_max) {
-      throw InputError(
-          "{}: float32 is not exact enough for these weights: {}, and target {} is off double "
-          "precision by {:.1e}; expected at most {:.1e}",
-          quote(path), circumstances, name(target), check.largest_error, error_max);
-    }
+    require_small(check.largest_error, fmt::format("target {}", name(target)));
     conversion.checks.push_back(check);
   }
 }

@@ -15,7 +15,7 @@
 
 namespace arenite::convert {
 
-// How one target did against the double-precision reference.
+// How one target did against the reference, which has the weights of the file.
 struct TargetCheck {
   Target target = Target::kPortable;
   bool ran = false;  // false: this CPU cannot run it
@@ -30,19 +30,17 @@ struct ConvertedModel {
   uint32_t checked_tokens = 0;
   double largest_output = 0.0;  // of the reference, to put the errors into proportion
   std::vector<TargetCheck> checks;
-  // How far the weights that the file holds lead the reference off from the author's: 0 where all
-  // of them are the author's to the last bit.
-  double storing_error = 0.0;
-  Account account;  // what it rests on besides the file
+  double storing_error = 0.0;  // of the reference with the file's weights; 0: they are the author's
+  Account account;             // what it rests on besides the file
 
-  // The largest error of all targets that ran.
-  std::optional<double> computing_error() const;
+  std::optional<double> computing_error() const;  // the largest of the targets that ran
 };
 
 // Runs the file in this process on every target that this CPU has, in one pass and, where the model
-// can be fed so, token by token, and compares with the graph in double precision. Throws InputError
-// that names `path` where a result is infinite or off by more than `relative_error_max` of the
-// largest one.
+// can be fed so, token by token, and compares with the graph in double precision and the weights
+// that the file holds; where these are not the author's, compares that with the author's graph.
+// Throws InputError that names `path` where a result is infinite or off by more than
+// `relative_error_max` of the largest one.
 void check_conversion(ConvertedModel& conversion, const std::string& path,
                       const std::vector<Target>& targets, double relative_error_max);
 

@@ -316,7 +316,7 @@ void read_embedding_and_head(ModelTensors& tensors, DecoderSpec& spec, const Hea
   if (spec.is_headless) return;
   const bool may_lack_bias = names.prefix.empty() && head_bias == Presence::kRequired;
   const std::vector<double> bias = tensors.vector(names.head + ".bias", spec.vocab_size,
-                                                 may_lack_bias ? Presence::kIfStored : head_bias);
+                                                  may_lack_bias ? Presence::kIfStored : head_bias);
   if (!is_tied) {
     spec.output = {tensors.matrix(head, spec.vocab_size, spec.model_dim), bias};
   } else if (!bias.empty()) {

@@ -176,7 +176,7 @@ double norm_epsilon(ConfigFields& config) { return config.positive("layer_norm_e
 
 // Tied biases are stored once or twice. Apart, the decoder's own is the one that counts.
 std::vector<double> read_bias(ModelTensors& tensors, const LanguageHead& head, bool is_tied,
-                             uint32_t tokens) {
+                              uint32_t tokens) {
   std::string first = head.bias;
   std::string second = std::string(head.decoder) + ".bias";
   if (!is_tied) std::swap(first, second);

@@ -128,6 +128,12 @@ struct Node {
   uint32_t width = 0;
 };
 
+// Visits a NodeBody with one lambda for each kind.
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+
 class Graph {
  public:
   std::string architecture;    // what was recognised

@@ -60,12 +60,11 @@ Rows linear(const LinearPart& part, const Rows& x) {
   const LinearSpec& spec = part.linear;
   const size_t outputs = spec.weight.rows;
   const size_t inputs = spec.weight.columns;
-  const size_t rows = x.size() / inputs;
-  Rows y(rows * outputs);
+  Rows y(x.size() / inputs * outputs);
   spec.weight.visit([&](const auto& weight) {
     for (size_t o = 0; o < outputs; ++o) {
       const auto* row = weight.data() + o * inputs;
-      for (size_t t = 0; t < rows; ++t) {
+      for (size_t t = 0; t < x.size() / inputs; ++t) {
         double sum = spec.bias.empty() ? 0.0 : spec.bias[o];
         for (size_t i = 0; i < inputs; ++i) sum += x[t * inputs + i] * row[i];
         y[t * outputs + o] = part.scale * sum;
@@ -322,8 +321,7 @@ class Interpreter {
     for (size_t k = 0; k < tokens_; ++k) {
       if (!masks_[attention.mask].at(static_cast<uint32_t>(row), static_cast<uint32_t>(k)))
         continue;
-      double score = 0.0;
-      double magnitude = 0.0;
+      double score = 0.0, magnitude = 0.0;
       for (size_t d = 0; d < dim; ++d) {
         const double product = input(node, 0)[(row * attention.heads + head) * dim + d] *
                                input(node, 1)[(k * attention.kv_heads + key_head) * dim + d];

@@ -44,8 +44,7 @@ std::optional<FoundMask> read_buffer(ModelTensors& tensors, const std::string& h
     MaskBuffer buffer =
         read_mask_buffer(*tensor, quote(tensors.source()), options.context, options.mask_ones);
     const uint32_t positions = buffer.dense.positions;
-    const std::string origin =
-        fmt::format("{}: {}", quote(tensors.source()), quote(tensor->name));
+    const std::string origin = fmt::format("{}: {}", quote(tensors.source()), quote(tensor->name));
     if (options.mask != MaskChoice::kUnsaid &&
         !(expand_mask(chosen_mask(options.mask, options, positions).view(), positions) ==
           buffer.dense)) {

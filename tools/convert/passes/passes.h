@@ -15,8 +15,8 @@ namespace arenite::convert {
 // are needed.
 void drop_rows(Graph& graph);
 
-// Buffers of masks become what the runtime reads least of: bands, strips or tiles. Equal masks become
-// one, and a window as long as the context becomes none. Throws InputError for a row that sees
+// A mask that a buffer holds becomes the smallest band, strip or tiles that say the same. Equal
+// masks become one, and a window as long as the context none. Throws InputError for a row that sees
 // nothing.
 void compile_masks(Graph& graph);
 
@@ -27,8 +27,8 @@ void permute_rotations(Graph& graph);
 // The scale of scores, and of what is embedded, moves into the weights or gains before it.
 void fold_scales(Graph& graph);
 
-// Linear layers that read the same rows, and whose results meet in attention or in a gate, become
-// one with their results side by side.
+// Linear layers of one type that read the same rows, and whose results meet in attention or in a
+// gate, become one with their results side by side.
 void join_projections(Graph& graph);
 
 // Where no key is kept from call to call, attention ops of one shape take turns with one cache.

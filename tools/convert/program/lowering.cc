@@ -322,7 +322,7 @@ class Lowering {
 
   void emit(ValueId value, const AttentionNode& attention) {
     const std::vector<ValueId>& inputs = graph_.node(value).inputs;
-    const CompiledMask& mask = assembler_.program().masks[attention.mask];
+    const CompiledMask& mask = program_.masks[attention.mask];
     const bool is_window =
         mask.kind == MaskKind::kBand && mask.lookahead == 0 && mask.positions == 0;
     const auto [cache, is_new] = caches_.emplace(attention.cache, 0);

@@ -84,15 +84,15 @@ void choose_types(Graph& graph) {
 }
 
 Graph with_stored_weights(Graph graph) {
-  for_each_weight(
-      graph, Overloaded{[](WeightRef& weight, const Fold& fold, const Storage& storage) {
-                          const bool is_stored = !weight.load_f64 && fold.scale == 1.0 &&
-                                                 storage.type == TensorType::kF32;
-                          if (!is_stored) store(weight, fold, storage);
-                        },
-                        [](std::vector<double>& vector, const Fold& fold) {
-                          for (double& value : vector) value = static_cast<float>(fold(value));
-                        }});
+  for_each_weight(graph,
+                  Overloaded{[](WeightRef& weight, const Fold& fold, const Storage& storage) {
+                               const bool is_stored = !weight.load_f64 && fold.scale == 1.0 &&
+                                                      storage.type == TensorType::kF32;
+                               if (!is_stored) store(weight, fold, storage);
+                             },
+                             [](std::vector<double>& vector, const Fold& fold) {
+                               for (double& value : vector) value = static_cast<float>(fold(value));
+                             }});
   for (const ValueId value : graph.order()) {
     if (auto* linear = graph.as<LinearNode>(value)) {
       for (LinearPart& part : linear->parts) part.scale = 1.0;

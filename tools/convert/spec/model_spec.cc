@@ -9,7 +9,8 @@
 namespace arenite::convert {
 
 std::vector<double> WeightRef::exact() const {
-  return visit([](const auto& values) { return std::vector<double>(values.begin(), values.end()); });
+  return visit(
+      [](const auto& values) { return std::vector<double>(values.begin(), values.end()); });
 }
 
 void note_passed_over(const std::vector<std::string>& fields, DecoderSpec& spec) {

@@ -22,8 +22,9 @@ std::vector<Real> require_finite(std::vector<Real> values, const StoredTensor& t
   const auto bad = std::ranges::find_if_not(
       values, [](Real value) { return std::isfinite(static_cast<float>(value)); });
   if (bad != values.end()) {
-    throw InputError("{}: {} has the value {} at index {}: expected finite weights of float32",
-                     quote(tensor.file), quote(tensor.name), *bad, bad - values.begin());
+    throw InputError("{}: {} has the value {} at index {}: expected finite weights",
+                     quote(tensor.file), quote(tensor.name), static_cast<float>(*bad),
+                     bad - values.begin());
   }
   return values;
 }

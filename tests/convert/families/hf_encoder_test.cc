@@ -130,7 +130,7 @@ TEST(HfEncoder, ALanguageHeadMultipliesByTheEmbedding) {
   EXPECT_EQ(output_width(spec), 13u);
   EditedEncoder encoder("bert_masked_lm");
   const auto& bias = encoder.tensors["cls.predictions.bias"].values;
-  EXPECT_EQ(spec.head[1].linear->bias, bias);
+  EXPECT_EQ(spec.head[1].linear->bias, std::vector<double>(bias.begin(), bias.end()));
   // The same matrix once more, or another one, which contradicts the config.
   encoder.tensors["cls.predictions.decoder.weight"] =
       encoder.tensors["bert.embeddings.word_embeddings.weight"];

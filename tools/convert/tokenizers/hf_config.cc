@@ -11,7 +11,6 @@
 #include "convert/files/input_limits.h"
 #include "convert/files/json_file.h"
 #include "convert/files/memory.h"
-#include "convert/tokenizers/hf_tokenizer_parts.h"
 
 namespace arenite::convert {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each kind of step is either translated, known to change nothing, or refused.
-#include "convert/tokenizers/hf_tokenizer_parts.h"
+#include "convert/tokenizers/tokenizer_readers.h"
 
 #include <string_view>
 #include <vector>

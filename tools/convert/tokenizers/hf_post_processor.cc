@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a post-processor puts around texts, and whether that is what a model file can say.
-#include "convert/tokenizers/hf_tokenizer_parts.h"
+#include "convert/tokenizers/tokenizer_readers.h"
 
 #include <algorithm>
 #include <vector>

@@ -9,7 +9,6 @@
 
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
-#include "convert/tokenizers/hf_tokenizer_parts.h"
 #include "convert/tokenizers/subwords.h"
 
 namespace arenite::convert {

@@ -10,7 +10,6 @@
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
 #include "convert/files/pickle.h"
-#include "convert/tokenizers/hf_tokenizer_parts.h"
 #include "convert/tokenizers/subwords.h"
 #include "core/utf8.h"
 

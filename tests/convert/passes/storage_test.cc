@@ -11,7 +11,7 @@
 #include "convert/convert.h"
 #include "convert/graph/interpreter.h"
 #include "convert/passes/passes.h"
-#include "convert/program/lowering.h"
+#include "convert/program/program.h"
 #include "convert/program/writer.h"
 #include "support/compare.h"
 #include "support/decoder_factory.h"

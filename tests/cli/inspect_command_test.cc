@@ -147,7 +147,7 @@ TEST(Inspect, RefusesADamagedFileWithTheReason) {
   EXPECT_TRUE(holds(result.output, "the metadata is damaged: its CRC-32C differs"));
 
   const std::string cut = write_file(folder, "cut.arn", bytes.span().first(500));
-  EXPECT_TRUE(holds(run_arenite({"inspect", cut}).output, "it is truncated"));
+  EXPECT_TRUE(holds(run_arenite({"inspect", cut}).output, "the file is truncated"));
   const std::string empty = write_file(folder, "empty.arn", {});
   EXPECT_TRUE(holds(run_arenite({"inspect", empty}).output, "too short for a model"));
   EXPECT_EQ(run_arenite({"inspect", folder.path() / "none.arn"}).exit_code, 1);

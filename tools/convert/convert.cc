@@ -11,7 +11,6 @@
 #include "convert/files/input_limits.h"
 #include "convert/passes/passes.h"
 #include "convert/program/program.h"
-#include "convert/program/stored_weights.h"
 #include "convert/tokenizers/tokenizer_source.h"
 
 namespace arenite::convert {

@@ -9,7 +9,7 @@
 #include "convert/convert.h"
 #include "convert/graph/interpreter.h"
 #include "convert/modules/conversion_case.h"
-#include "convert/program/stored_weights.h"
+#include "convert/program/program.h"
 #include "support/decoder_factory.h"
 #include "support/encoder_factory.h"
 #include "support/random.h"

@@ -12,7 +12,7 @@ using convert::Program;
 using format::Layout;
 
 const Expected kNoVector = {"ops.gain", "another length", kAttentionNorm};
-const Expected kNoAngles = {"ops.angles", "more dimensions", kRope};
+const Expected kNoAngles = {"ops.angles", "an odd number of dimensions, or too many", kRope};
 
 const ProgramRule kEmbeddingRules[] = {
     {"EmbeddingOfNoTensor",
@@ -221,15 +221,9 @@ const ProgramRule kSlopeRules[] = {
     {"SlopesOfNoTensor",
      [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kSlopes] = 99; },
      {"ops.slopes", "not there", kAttention}},
-    {"SlopesOfFewerHeads",
-     set_slopes(1, kHeads - 1),
-     {"ops.slopes", "another length", kAttention}},
-    {"SlopesOfMoreHeads",
-     set_slopes(1, kHeads + 1),
-     {"ops.slopes", "another length", kAttention}},
-    {"SlopesOfSeveralRows",
-     set_slopes(2, kHeads),
-     {"ops.slopes", "another length", kAttention}},
+    {"SlopesOfFewerHeads", set_slopes(1, kHeads - 1), {"ops.slopes", "another length", kAttention}},
+    {"SlopesOfMoreHeads", set_slopes(1, kHeads + 1), {"ops.slopes", "another length", kAttention}},
+    {"SlopesOfSeveralRows", set_slopes(2, kHeads), {"ops.slopes", "another length", kAttention}},
     {"SlopesPackedForGemm",
      set_slopes(1, kHeads, format::Layout::kGemm),
      {"ops.slopes", "another layout", kAttention}},

@@ -83,15 +83,15 @@ TEST(VerifyEncoder, RefusesPositionsThatDoNotReachToTheContext) {
 
 TEST(VerifyEncoder, RefusesAPaddingThatPositionsCannotLeaveOut) {
   const char* const field = "ops.padding_id";
-  refuses("mixture", "embedding", field, "a row of its own", [](Program& p) {
+  refuses("mixture", "embedding", field, "positions and its own row", [](Program& p) {
     op(p, "embedding").numbers[format::EmbeddingOp::kPaddingId] = p.vocab_size;
   });
-  refuses("mixture", "embedding", field, "a row of its own",
+  refuses("mixture", "embedding", field, "positions and its own row",
           [](Program& p) { op(p, "embedding").numbers[format::EmbeddingOp::kPositionOffset] = 0; });
-  refuses("mixture", "embedding", field, "a row of its own", [](Program& p) {
+  refuses("mixture", "embedding", field, "positions and its own row", [](Program& p) {
     op(p, "embedding").numbers[format::EmbeddingOp::kPositions] = format::kAbsent;
   });
-  refuses("sensor", "positions", field, "a row of its own",
+  refuses("sensor", "positions", field, "positions and its own row",
           [](Program& p) { op(p, "positions").numbers[format::EmbeddingOp::kPaddingId] = 0; });
   refuses("mixture", "embedding", field, "causal", [](Program& p) { p.masks[0].lookahead = 0; });
 }
@@ -128,9 +128,9 @@ TEST(VerifyEncoder, RefusesANormByLengthWithGainOrBias) {
 }
 
 TEST(VerifyEncoder, RefusesLabelsThatAreNotThoseOfTheColumns) {
-  refuses("classifier", "", "labels", "one label for each column",
+  refuses("classifier", "", "labels", "one label for each output column",
           [](Program& p) { p.labels.pop_back(); });
-  refuses("classifier", "", "labels", "one label for each column",
+  refuses("classifier", "", "labels", "one label for each output column",
           [](Program& p) { p.labels.push_back("one more"); });
 }
 

@@ -155,7 +155,7 @@ TEST(VerifyMasks, RefusesAKindThatItDoesNotKnow) {
     ModelSurgery file(make_model(spec_named("causal")).span());
     file.overwrite(file.model().masks()->Get(0), kind);
     file.repair();
-    expect_refusal(file.file(), {"masks.kind", "does not know"});
+    expect_refusal(file.file(), {"masks.kind", "unknown kind"});
   }
 }
 

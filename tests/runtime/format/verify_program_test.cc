@@ -145,9 +145,7 @@ const ProgramRule kAttentionRules[] = {
        attention(p).numbers[format::AttentionOp::kCache] = 1, p.caches.push_back(p.caches[0]);
      },
      {"ops.cache", "its own cache", 1}},
-    {"CacheThatIsNotThere",
-     [](Program& p) { p.caches.clear(); },
-     {"ops.cache", "not there", 1}},
+    {"CacheThatIsNotThere", [](Program& p) { p.caches.clear(); }, {"ops.cache", "not there", 1}},
     {"CacheTooMany",
      [](Program& p) { p.caches.push_back(p.caches[0]); },
      {"caches", "no attention op", 1}},
@@ -250,7 +248,7 @@ TEST(VerifyProgramSizes, RefusesWhatAnOpDoesNotHave) {
                       o.views[1] = {0, 0, 1};
                     },
                     {"ops.views", "does not know", 0});
-  expect_refusal_of(op, 0, [](OpView& o) { o.numbers[5] = 1; }, {"", "not there", 0});
+  expect_refusal_of(op, 0, [](OpView& o) { o.numbers[4] = 1; }, {"", "not there", 0});
   expect_refusal_of(op, 0, [](OpView& o) { o.reals[0] = 1.0f; }, {"", "makes no sense", 0});
 }
 

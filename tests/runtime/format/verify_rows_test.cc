@@ -129,8 +129,7 @@ TEST(VerifyRows, RefusesOpsThatNeedARowForEachToken) {
     OpView op;
     uint32_t width;  // of what it writes; 0: nothing
     const char* field;
-  } cases[] = {
-      {rope, 0, "ops.output"}, {attention, 4, "ops.query"}, {select, 12, "ops.input"}};
+  } cases[] = {{rope, 0, "ops.output"}, {attention, 4, "ops.query"}, {select, 12, "ops.input"}};
   for (const auto& last : cases) {
     Program program = decoder_program(gated_shape());
     program.hidden_states.clear();

@@ -26,7 +26,7 @@ auto change_record(Change change) {
 
 const Expected kMisplaced = {"self_test.segment", "misplaced"};
 const Expected kWrongSize = {"self_test.segment.length", "as long as its parts"};
-const Expected kTokens = {"self_test.tokens", "longer than the context, or empty"};
+const Expected kTokens = {"self_test.tokens", "empty, or longer than the context"};
 const Expected kNotEmpty = {"self_test", "not empty"};
 
 const FileRule kRules[] = {

@@ -53,7 +53,7 @@ TEST(TokenizerRules, LimitTheNameOfASpecialToken) {
   EXPECT_TRUE(Model::load(file_with_special(format::kSpecialBytesMax).file()).ok());
   expect_refusal(file_with_special(format::kSpecialBytesMax + 1).file(),
                  {"tokenizer.specials", "too long", 0});
-  expect_refusal(file_with_special(0).file(), {"tokenizer.specials", "no name", 0});
+  expect_refusal(file_with_special(0).file(), {"tokenizer.specials", "is empty", 0});
 }
 
 TEST(TokenizerRules, CountTheLists) {
@@ -61,7 +61,7 @@ TEST(TokenizerRules, CountTheLists) {
     ModelSurgery surgery = pieces_file();
     surgery.set_count(surgery.model().tokenizer()->lists(), count);
     surgery.repair();
-    expect_refusal(surgery.file(), {"tokenizer.lists", "other lists"});
+    expect_refusal(surgery.file(), {"tokenizer.lists", "unknown lists"});
   }
 }
 
@@ -84,13 +84,17 @@ TEST(TokenizerRules, LeaveCharactersToPieces) {
 INSTANTIATE_TEST_SUITE_P(
     All, PiecesRules,
     testing::Values(
-        FileRule{"Kind", choose(&TokenizerNumbers::kind, 4), {"tokenizer.kind", "not know"}},
+        FileRule{"Kind", choose(&TokenizerNumbers::kind, 4), {"tokenizer.kind", "unknown kind"}},
+        FileRule{"Pattern",
+                 choose(&TokenizerNumbers::pattern, 6),
+                 {"tokenizer.pattern", "unknown kind"}},
         FileRule{
-            "Pattern", choose(&TokenizerNumbers::pattern, 6), {"tokenizer.pattern", "not know"}},
-        FileRule{"Prefix", choose(&TokenizerNumbers::prefix, 3), {"tokenizer.prefix", "not know"}},
+            "Prefix", choose(&TokenizerNumbers::prefix, 3), {"tokenizer.prefix", "unknown kind"}},
+        FileRule{"Unknown",
+                 choose(&TokenizerNumbers::unknown, 3),
+                 {"tokenizer.unknown", "unknown kind"}},
         FileRule{
-            "Unknown", choose(&TokenizerNumbers::unknown, 3), {"tokenizer.unknown", "not know"}},
-        FileRule{"Flags", choose(&TokenizerNumbers::flags, 512), {"tokenizer.flags", "not know"}},
+            "Flags", choose(&TokenizerNumbers::flags, 512), {"tokenizer.flags", "unknown flag"}},
         FileRule{"Empty", resize(kTokenOffsets, 1), {"tokenizer.token_offsets", "sensible size"}},
         FileRule{"FirstOffset", put(kTokenOffsets, 0, 1), {"tokenizer.token_offsets", "follow"}},
         FileRule{"OffsetBack", put(kTokenOffsets, 2, 1), {"tokenizer.token_offsets", "follow", 2}},
@@ -139,8 +143,9 @@ INSTANTIATE_TEST_SUITE_P(
             "MergeBeginBeyond", put(kMergeBegin, 3, 4), {"tokenizer.merge_begin", "divided", 2}},
         FileRule{"MergeBeginBack", put(kMergeBegin, 7, 2), {"tokenizer.merge_begin", "divided", 6}},
         FileRule{"MergeOrder", put(kMergeRights, 1, 4), {"tokenizer.merge_rights", "order", 1}},
-        FileRule{
-            "MergeRight", put(kMergeRights, 0, 9), {"tokenizer.merge_rights", "name no token"}},
+        FileRule{"MergeRight",
+                 put(kMergeRights, 0, 9),
+                 {"tokenizer.merge_rights", "not in the vocabulary"}},
         FileRule{
             "MergeRank", put(kMergeRanks, 1, kNoToken), {"tokenizer.merge_ranks", "no rank", 1}},
         FileRule{"MergeToken",
@@ -159,13 +164,14 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{"SpecialColumns",
                  [](ModelSurgery& s) { s.set_count(s.model().tokenizer()->special_flags(), 2); },
                  {"tokenizer.specials", "flags"}},
-        FileRule{"SpecialId", put(kSpecials, 2, 9), {"tokenizer.specials", "order", 2}},
+        FileRule{
+            "SpecialId", put(kSpecials, 2, 9), {"tokenizer.specials", "not in the vocabulary", 2}},
         FileRule{"SpecialOrder", put(kSpecials, 1, 0), {"tokenizer.specials", "order", 1}},
         FileRule{"SpecialFlags",
                  [](ModelSurgery& s) {
                    s.overwrite(s.model().tokenizer()->special_flags()->Data() + 1, uint8_t{16});
                  },
-                 {"tokenizer.special_flags", "not know", 1}},
+                 {"tokenizer.special_flags", "unknown flag", 1}},
         FileRule{"SpecialIndex", put(kSpecialOrder, 0, 3), {"tokenizer.special_order", "order"}},
         FileRule{"SpecialNames", put(kSpecialOrder, 1, 0), {"tokenizer.special_order", "order", 2}},
         FileRule{"ClassesMissing",

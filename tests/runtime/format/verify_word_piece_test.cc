@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         FileRule{"KindWithoutWords",
                  choose(&TokenizerNumbers::kind, 2),
-                 {"tokenizer.word_characters_max", "no words"}},
+                 {"tokenizer.word_characters_max", "sensible size"}},
         FileRule{"WordCharactersNone",
                  choose(&TokenizerNumbers::word_characters_max, 0),
                  {"tokenizer.word_characters_max", "sensible size"}},
@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(WordPieceRules, RefuseTablesOfOtherKinds) {
   const Change change =
       all_of({choose(&TokenizerNumbers::kind, 3), choose(&TokenizerNumbers::prefix, 0)});
-  expect_refusal(changed(pieces_file(), change).file(), {"tokenizer.characters", "looked up"});
+  expect_refusal(changed(pieces_file(), change).file(), {"tokenizer.characters", "need no tokens"});
 }
 
 }  // namespace

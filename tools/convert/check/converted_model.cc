@@ -12,7 +12,7 @@
 #include "convert/check/check_session.h"
 #include "convert/files/error.h"
 #include "convert/graph/interpreter.h"
-#include "convert/program/stored_weights.h"
+#include "convert/program/program.h"
 
 namespace arenite::convert {
 namespace {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "convert/program/program.h"
-#include "convert/program/stored_weights.h"
 #include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {

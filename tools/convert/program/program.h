@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runtime's program of a model, as the writer takes it: ops over activation slots, tensors not
 // yet packed. Weights are read when the writer packs them: the program keeps only how. They are
-// those that the file holds (stored_weights.h), so that nothing is left to be multiplied in.
+// those that the file holds (stored_weights.cc), so that nothing is left to be multiplied in.
 #pragma once
 
 #include <cstdint>
@@ -114,6 +114,22 @@ struct Program {
   void add_rope(const std::string& op_name, const format::ColumnView& input,
                 const format::ColumnView& output, uint32_t heads, uint32_t angles);
 };
+
+// ---- how the weights of a graph are stored ----
+
+// Decides the type of each matrix of weights. Comes before all passes, since weights of different
+// types are never joined.
+void choose_types(Graph& graph);
+
+// The graph after all passes, with the numbers that its file holds: factors are multiplied in, and
+// each number is what is left of it in the type of its weight. They are read when they are loaded.
+Graph with_stored_weights(Graph graph);
+
+// Whether one of these numbers is not what the author's and a factor give. Reads weights only where
+// this can be, and stops at the first one.
+bool is_rounded(Graph graph);
+
+// ---- from a graph to its program ----
 
 // Computes each slot's lifetime from the ops, then its place: widest first, each at the lowest
 // column where no slot that is alive at the same time lies. Greedy, so not always the smallest

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Float32 needs no quantizer: its numbers are rounded to nearest, and are what the kernels read.
-#include "convert/program/stored_weights.h"
+#include "convert/program/program.h"
 
 #include <fmt/format.h>
 

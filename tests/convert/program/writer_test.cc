@@ -39,7 +39,8 @@ TEST(Writer, WritesTheSameBytesTwice) {
 TEST(Writer, PassesTheVerifier) {
   for (const ModuleSpec& spec : all_specs()) {
     Diagnostic why;
-    EXPECT_EQ(format::verify(write_model(program_of(spec), all_targets()).span(), &why), Status::kOk)
+    EXPECT_EQ(format::verify(write_model(program_of(spec), all_targets()).span(), &why),
+              Status::kOk)
         << spec.name << ": " << why.reason;
   }
 }

@@ -15,21 +15,25 @@ constexpr uint32_t kPositionsLimit = UINT32_MAX - kPagePositions;
 
 constexpr Status kInvalid = Status::kInvalidArgument;
 
-// Names the types that there are but for f32.
+// Types that this version lacks are refused by name.
 Status resolve_kv_type(TensorType type, ArenaLayout& layout, Diagnostic* why) {
-  constexpr const char* kReasons[kTensorTypes] = {
-      "", "a cache cannot be f16: use f32", "a cache cannot be bf16: use f32",
-      "a cache cannot be int8: use f32", "a cache cannot be int4: use f32"};
-  layout.kv_type = type;
-  for (const TensorType known : kKvTypes) {
-    if (type == known) return Status::kOk;
-  }
+  constexpr Message kField = "options.kv_type";
+  constexpr Status kUnsupported = Status::kUnsupported;
   const uint32_t number = static_cast<uint32_t>(type);
-  if (number >= kTensorTypes) {
-    return refuse(why, kInvalid, "a cache cannot be of this type", "options.kv_type", 0, number);
+  layout.kv_type = type;
+  switch (type) {
+    case TensorType::kF32:
+      return Status::kOk;
+    case TensorType::kF16:
+      return refuse(why, kUnsupported, "a cache cannot be f16: use f32", kField, 0, number);
+    case TensorType::kBF16:
+      return refuse(why, kUnsupported, "a cache cannot be bf16: use f32", kField, 0, number);
+    case TensorType::kInt8:
+      return refuse(why, kUnsupported, "a cache cannot be int8: use f32", kField, 0, number);
+    case TensorType::kInt4:
+      return refuse(why, kUnsupported, "a cache cannot be int4: use f32", kField, 0, number);
   }
-  return refuse(why, Status::kUnsupported, Message::of(kReasons[number]), "options.kv_type", 0,
-                number);
+  return refuse(why, kInvalid, "a cache cannot be of this type", kField, 0, number);
 }
 
 Status resolve_options(const Model& model, const SessionOptions& options, ArenaLayout& layout,

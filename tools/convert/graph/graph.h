@@ -133,6 +133,8 @@ template <typename... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;
 };
+template <typename... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;  // Clang before 17 does not deduce it
 
 class Graph {
  public:

@@ -14,6 +14,8 @@
 namespace {
 
 using namespace arenite::convert;
+using arenite::Activation;
+using arenite::SelectKind;
 
 class Noise {
  public:
@@ -85,7 +87,7 @@ NormSpec layer_norm(uint32_t width) {
 DecoderSpec gpt2_small(uint32_t context) {
   const uint32_t width = 768;
   const auto linear = [](uint32_t outputs, uint32_t inputs) {
-    return LinearSpec{random_weight(outputs, inputs), std::vector<float>(outputs, 0.0f)};
+    return LinearSpec{random_weight(outputs, inputs), std::vector<double>(outputs)};
   };
   DecoderSpec spec;
   spec.architecture = "gpt2";
@@ -118,7 +120,7 @@ DecoderSpec gpt2_small(uint32_t context) {
 EncoderSpec minilm_l6() {
   const uint32_t width = 384;
   const auto linear = [](uint32_t outputs, uint32_t inputs) {
-    return LinearSpec{random_weight(outputs, inputs), std::vector<float>(outputs, 0.0f)};
+    return LinearSpec{random_weight(outputs, inputs), std::vector<double>(outputs)};
   };
   EncoderSpec spec;
   spec.architecture = "bert";

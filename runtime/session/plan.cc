@@ -21,9 +21,12 @@ Status resolve_kv_type(TensorType type, ArenaLayout& layout, Diagnostic* why) {
   constexpr Status kUnsupported = Status::kUnsupported;
   const uint32_t number = static_cast<uint32_t>(type);
   layout.kv_type = type;
+  for (const TensorType known : kKvTypes) {
+    if (type == known) return Status::kOk;
+  }
   switch (type) {
     case TensorType::kF32:
-      return Status::kOk;
+      break;
     case TensorType::kF16:
       return refuse(why, kUnsupported, "a cache cannot be f16: use f32", kField, 0, number);
     case TensorType::kBF16:

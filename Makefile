@@ -52,6 +52,17 @@ GOLDEN_CONVERTER := -DARENITE_GOLDEN_CONVERTER=$(CURDIR)/build/tests/golden/gold
 # The model of tests/footprint, as the build of cortex-m7 makes it.
 IMAGE_MODEL := $(CURDIR)/build-cortex-m7/tests/footprint/recall_8.arn
 
+# $(call few_bits_image,TYPE) builds the program of tests/footprint with what models/vibration needs
+# besides, whose weights are of the type.
+vibration = $(CURDIR)/build/footprint/vibration-$(1).arn
+define few_bits_image
+	@mkdir -p build/footprint
+	@build/arenite convert models/vibration -o $(call vibration,$(1)) --target portable \
+	  --weights $(1) >build/footprint/vibration-$(1).txt
+	$(call build,$(1)-cortex-m7,$(HOST_PROGRAMS) \
+	  '-DARENITE_MODEL=$(IMAGE_MODEL);$(call vibration,$(1))',attention_image)
+endef
+
 build: ## Build the runtime, the tools and the tests; the program is build/arenite
 	@$(INSTALL) $(PACKAGES)
 	$(call build,default)
@@ -156,6 +167,8 @@ bench: ## Time the models and the kernels, beside this machine's limits
 	@echo
 	@build/arenite bench build/bench/gpt2-small.arn --context 1024 --chunk 512 --threads 2
 	@echo
+	@python3 tests/bench/compare_weights.py build/arenite build/bench $(TEXT_LENGTHS)
+	@echo
 	@build/tests/bench/kernels_bench --benchmark_min_time=0.1 2>/dev/null
 
 size: ## Print what each target takes of flash and RAM, and compare it with its budgets
@@ -169,6 +182,9 @@ size: ## Print what each target takes of flash and RAM, and compare it with its 
 	$(call build,terse-aarch64,,arenite)
 	$(call build,terse-cortex-m7,$(HOST_PROGRAMS),arenite attention_image)
 	$(call build,model-cortex-m7,$(HOST_PROGRAMS) -DARENITE_MODEL=$(IMAGE_MODEL),attention_image)
+	$(call few_bits_image,f32)
+	$(call few_bits_image,q8)
+	$(call few_bits_image,q4)
 	@python3 tests/style/footprint.py .
 
 check: ## Check the style rules (clang-format where it is installed)

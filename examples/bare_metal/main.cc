@@ -26,7 +26,7 @@ static uint64_t prompt_ticks = 0;
 static uint32_t prompt_tokens = 0;
 
 static int fail(arenite::Status status, const arenite::Diagnostic& why) {
-  char text[200];
+  char text[256];
   arenite::describe(status, why, text);
   print("error: ");
   print(text);

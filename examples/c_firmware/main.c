@@ -17,7 +17,7 @@ ARENITE_ALIGNED static unsigned char arena[VIBRATION_ARENA_BYTES_MAX];
 static float window[WINDOW][FEATURES];
 
 static int fail(arenite_status status, const arenite_diagnostic* why) {
-  char text[200];
+  char text[256];
   arenite_describe(status, why, text, sizeof(text));
   fprintf(stderr, "%s\n", text);
   return 1;

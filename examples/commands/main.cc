@@ -19,7 +19,7 @@ alignas(arenite::kArenaAlignment) static std::byte arena[intent_arena_bytes_max]
 static TokenId prompt[arenite::encode_tokens_max(kCommandBytesMax) + 1];
 
 static int fail(arenite::Status status, const arenite::Diagnostic& why) {
-  char text[200];
+  char text[256];
   arenite::describe(status, why, text);
   std::fprintf(stderr, "%s\n", text);
   return 1;

@@ -10,7 +10,7 @@
 alignas(arenite::kArenaAlignment) static std::byte arena[recall_arena_bytes(kPositions, 1, 1, 1)];
 
 static int fail(arenite::Status status, const arenite::Diagnostic& why) {
-  char text[200];
+  char text[256];
   arenite::describe(status, why, text);
   std::printf("%s\n", text);
   return 1;

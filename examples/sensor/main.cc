@@ -20,7 +20,7 @@ alignas(
 static float window[kWindow][kFeatures];
 
 static int fail(arenite::Status status, const arenite::Diagnostic& why) {
-  char text[200];
+  char text[256];
   arenite::describe(status, why, text);
   std::fprintf(stderr, "%s\n", text);
   return 1;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the trained decoder with numpy and keeps accuracy.json and expected.json.
+"""Measures the trained decoder with numpy; keeps accuracy.json, expected.json and held_out.tsv.
 
-    python3 evaluate.py            measures, and compares with the two files; exits with 1 if worse
+    python3 evaluate.py            measures, and compares with the files; exits with 1 if worse
     python3 evaluate.py --write    measures, and writes them
 An answer counts only if greedy decoding yields the whole action line and then the end token.
 """
@@ -85,10 +85,16 @@ def measure(decoder, pairs, errors_max):
     return int(right.sum())
 
 
-def measure_all(decoder, options):
+def held_out_of(groups):
+    """held_out.tsv's content: both held-out groups without typos, a command and its line each."""
+    pairs = groups["held_out_phrasing"] + groups["held_out_action"]
+    return "".join(f"{pair.command}\t{pair.line}\n" for pair in pairs)
+
+
+def measure_all(decoder, groups, options):
     """accuracy.json's content."""
     report = {"seed": options.seed, "arithmetic": options.dtype}
-    for name, pairs in draw_groups(options.seed, options.count).items():
+    for name, pairs in groups.items():
         print(f"{name}:", flush=True)
         right = measure(decoder, pairs, options.errors)
         report[name] = {"right": right, "commands": len(pairs),
@@ -147,16 +153,23 @@ def main():
     parser.add_argument("--dtype", choices=["float32", "float64"], default="float32",
                         help="arithmetic of the measurement; expected.json is always float64")
     parser.add_argument("--errors", type=int, default=5, help="wrong answers to show per group")
-    parser.add_argument("--write", action="store_true", help="write accuracy.json, expected.json")
+    parser.add_argument("--write", action="store_true", help="write the three files")
     options = parser.parse_args()
     expected = expected_of(numpy_decoder.Reference(options.folder))
     decoder = numpy_decoder.Reference(options.folder, getattr(np, options.dtype))
-    report = measure_all(decoder, options)
+    groups = draw_groups(options.seed, options.count)
+    held_out = held_out_of(groups)
+    report = measure_all(decoder, groups, options)
     good = report["held_out"]["share"] >= ACCURACY_MIN
     if options.write:
         (options.folder / "expected.json").write_text(to_json(expected))
         (options.folder / "accuracy.json").write_text(json.dumps(report, indent=2) + "\n")
+        (options.folder / "held_out.tsv").write_text(held_out)
     else:
+        is_usual = (options.seed, options.count) == (SEED, PAIRS_PER_GROUP)
+        if is_usual and held_out != (options.folder / "held_out.tsv").read_text():
+            print("held_out.tsv holds other commands")
+            good = False
         good = agrees(expected, options.folder / "expected.json") and good
     sys.exit(0 if good else 1)
 

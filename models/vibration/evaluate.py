@@ -19,6 +19,7 @@ import model
 import windows
 
 ACCURACY_MIN = 0.97
+CLOSE_CALLS = 64
 LOGIT_DIFFERENCE_MAX = 2e-6   # logits reach about 10 and are rounded to float32
 STREAM_SEED = (4, 1)          # no split begins with 4
 STREAM_FAULT = "bearing_outer_race"
@@ -43,8 +44,15 @@ def all_windows(frames):
     return frames[starts[:, None] + np.arange(features.WINDOW_FRAMES)]
 
 
-def examples_of(encoder, config, held_out):
-    """File name -> float32 array; logits are computed in float64 and rounded."""
+def close_calls_of(encoder, held_out):
+    """The numbers of the windows at which the best class is least ahead, in order."""
+    logits = np.sort(model.logits_of(encoder, held_out), axis=1)
+    return np.sort(np.argsort(logits[:, -1] - logits[:, -2], kind="stable")[:CLOSE_CALLS])
+
+
+def examples_of(encoder, config, held_out, labels):
+    """File name -> array; logits are computed in float64 and rounded."""
+    close = close_calls_of(encoder, held_out)
     exact = encoder.double()
     stream = stream_frames(config)
     one_of_each = held_out[:len(machine.CLASSES)]
@@ -53,7 +61,10 @@ def examples_of(encoder, config, held_out):
                 "stream.npy": stream,
                 "expected_stream_logits.npy": model.logits_of(exact, all_windows(stream))}
     encoder.float()
-    return {name: array.astype(np.float32) for name, array in examples.items()}
+    rounded = {name: array.astype(np.float32) for name, array in examples.items()}
+    rounded["close_calls.npy"] = held_out[close].astype(np.float32)
+    rounded["close_calls_labels.npy"] = labels[close].astype(np.int64)
+    return rounded
 
 
 def by_severity(right, labels, severities):
@@ -116,7 +127,7 @@ def main():
     frames = model.normalise(frames, config)
     report = report_of(encoder, frames, labels, severities)
     print_report(report)
-    examples = examples_of(encoder, config, frames)
+    examples = examples_of(encoder, config, frames, labels)
     stream = examples["expected_stream_logits.npy"].argmax(axis=1)
     print("stream: " + "".join(str(answer) for answer in stream))
     good = report["share"] >= ACCURACY_MIN

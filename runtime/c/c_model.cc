@@ -20,7 +20,11 @@ static_assert(same(ARENITE_TARGET_PORTABLE, Target::kPortable) &&
               same(ARENITE_TARGET_X86_64_V3, Target::kX86_64_v3) &&
               same(ARENITE_TARGET_X86_64_V4, Target::kX86_64_v4) &&
               same(ARENITE_TARGET_ARM64, Target::kArm64) &&
-              same(ARENITE_TARGET_ARM32, Target::kArm32) && ARENITE_TARGET_ARM32 == kTargets - 1);
+              same(ARENITE_TARGET_ARM32, Target::kArm32) &&
+              same(ARENITE_TARGET_X86_64_V4_VNNI, Target::kX86_64_v4_vnni) &&
+              same(ARENITE_TARGET_ARM64_DOT, Target::kArm64_dot) &&
+              same(ARENITE_TARGET_ARM64_I8MM, Target::kArm64_i8mm) &&
+              ARENITE_TARGET_ARM64_I8MM == kTargets - 1);
 static_assert(same(ARENITE_CHECKSUMS_VERIFY, Checksums::kVerify) &&
               same(ARENITE_CHECKSUMS_SKIP, Checksums::kSkip));
 
@@ -101,6 +105,10 @@ uint32_t arenite_model_output_features(const arenite_model* model) {
 }
 uint32_t arenite_model_positions_max(const arenite_model* model) {
   return model_in(model).positions_max();
+}
+arenite_kv_type arenite_model_kv_cache(const arenite_model* model) {
+  return model_in(model).kv_cache() == arenite::TensorType::kInt8 ? ARENITE_KV_INT8
+                                                                  : ARENITE_KV_F32;
 }
 uint32_t arenite_model_ops(const arenite_model* model) { return model_in(model).ops(); }
 const char* arenite_model_op_name(const arenite_model* model, uint32_t index) {

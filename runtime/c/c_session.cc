@@ -8,12 +8,8 @@ namespace {
 
 static_assert(same(ARENITE_OUTPUTS_LAST, Outputs::kLast) &&
               same(ARENITE_OUTPUTS_ALL, Outputs::kAll));
-static_assert(same(ARENITE_TENSOR_F32, TensorType::kF32) &&
-              same(ARENITE_TENSOR_F16, TensorType::kF16) &&
-              same(ARENITE_TENSOR_BF16, TensorType::kBF16) &&
-              same(ARENITE_TENSOR_INT8, TensorType::kInt8) &&
-              same(ARENITE_TENSOR_INT4, TensorType::kInt4) &&
-              ARENITE_TENSOR_INT4 == kTensorTypes - 1);
+static_assert(same(ARENITE_KV_OF_MODEL, KvType::kOfModel) && same(ARENITE_KV_F32, KvType::kF32) &&
+              same(ARENITE_KV_INT8, KvType::kInt8));
 
 SessionOptions options_from(const arenite_session_options* options) {
   if (options == nullptr) return {};
@@ -23,8 +19,8 @@ SessionOptions options_from(const arenite_session_options* options) {
   cpp.sequences_max = options->sequences_max;
   cpp.outputs = static_cast<Outputs>(options->outputs);
   // A number that is no type stays none.
-  const uint32_t kv_type = options->kv_type < kTensorTypes ? options->kv_type : kTensorTypes;
-  cpp.kv_type = static_cast<TensorType>(kv_type);
+  const auto kv_cache = static_cast<uint32_t>(options->kv_cache);
+  cpp.kv_cache = static_cast<KvType>(kv_cache <= UINT8_MAX ? kv_cache : UINT8_MAX);
   const arenite_parallel_for& parallel = options->parallel;
   cpp.parallel = {parallel.threads, parallel.run, parallel.pool};
   const arenite_profile_hook& profile = options->profile;

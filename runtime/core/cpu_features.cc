@@ -2,6 +2,9 @@
 // CPU feature detection without a library of its own.
 #include "core/cpu_features.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #if (defined(__aarch64__) || defined(__arm__)) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
@@ -15,14 +18,31 @@ CpuFeatures cpu_features() {
   features.sse41 = __builtin_cpu_supports("sse4.1") != 0;
   features.sse42 = __builtin_cpu_supports("sse4.2") != 0;
   features.avx2_fma3 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-  features.avx512f = __builtin_cpu_supports("avx512f") != 0;
+  features.avx512 =
+      __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+      __builtin_cpu_supports("avx512cd") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
+      __builtin_cpu_supports("avx512vl") != 0;
+  features.avx512_vnni = features.avx512 && __builtin_cpu_supports("avx512vnni") != 0;
 #elif defined(__aarch64__)
   features.neon = true;  // part of every ARMv8-A
 #if defined(__linux__)
   constexpr unsigned long kHwcapCrc32 = 1ul << 7;
-  features.arm_crc32 = (getauxval(AT_HWCAP) & kHwcapCrc32) != 0;
-#elif defined(__ARM_FEATURE_CRC32)
+  constexpr unsigned long kHwcapDot = 1ul << 20;
+  constexpr unsigned long kHwcap2I8mm = 1ul << 13;
+  const unsigned long hwcap = getauxval(AT_HWCAP);
+  features.arm_crc32 = (hwcap & kHwcapCrc32) != 0;
+  features.arm_dot = (hwcap & kHwcapDot) != 0;
+  features.arm_i8mm = features.arm_dot && (getauxval(AT_HWCAP2) & kHwcap2I8mm) != 0;
+#else
+#if defined(__ARM_FEATURE_CRC32)
   features.arm_crc32 = true;
+#endif
+#if defined(__ARM_FEATURE_DOTPROD)
+  features.arm_dot = true;
+#endif
+#if defined(__ARM_FEATURE_DOTPROD) && defined(__ARM_FEATURE_MATMUL_INT8)
+  features.arm_i8mm = true;
+#endif
 #endif
 #elif defined(__arm__)
 #if defined(__linux__)
@@ -33,6 +53,20 @@ CpuFeatures cpu_features() {
 #endif
 #endif
   return features;
+}
+
+bool cpu_has_avx_vnni() {
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11
+  return __builtin_cpu_supports("avxvnni") != 0;
+#elif defined(__x86_64__)
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 4 & 1u) != 0;
+#else
+  return false;
+#endif
 }
 
 }  // namespace arenite

@@ -43,13 +43,19 @@ enum class Need : uint8_t {
   // Masks that are no bands.
   kStripMask,
   kTileMask,
+  // Weights that are not float32.
+  kW8,
+  kQ8,
+  kQ4,
+  // Keys and values in int8, which a file asks for.
+  kInt8Cache,
   // Tokenizers, in the order of the file's numbers.
   kBytePairs,
   kSentencePieces,
   kCharacters,
   kWordPiece,
 };
-inline constexpr uint32_t kNeeds = 29;
+inline constexpr uint32_t kNeeds = 33;
 
 // Names for messages, for `arenite inspect --json` and for arenite_needs.h.
 inline constexpr const char* kNeedNames[kNeeds] = {
@@ -78,6 +84,10 @@ inline constexpr const char* kNeedNames[kNeeds] = {
     "activation scale",
     "mask strip",
     "mask tiles",
+    "weights w8",
+    "weights q8",
+    "weights q4",
+    "cache int8",
     "tokenizer byte pairs",
     "tokenizer sentence pieces",
     "tokenizer characters",
@@ -113,6 +123,7 @@ inline constexpr bool kActivationsLinked =
                Need::kTanh, Need::kSigmoid, Need::kScale);
 inline constexpr bool kMeansLinked =
     any_linked(Need::kSelectMean, Need::kSelectMeanSqrtLength, Need::kSelectWeightedMean);
+inline constexpr bool kFewBitsLinked = any_linked(Need::kW8, Need::kQ8, Need::kQ4);
 inline constexpr bool kMergesLinked = any_linked(Need::kBytePairs, Need::kSentencePieces);
 inline constexpr bool kPiecesLinked = kMergesLinked || linked(Need::kCharacters);
 inline constexpr bool kTokenizersLinked = kPiecesLinked || linked(Need::kWordPiece);

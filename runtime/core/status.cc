@@ -20,13 +20,25 @@ class Line {
   void add(const char* text) {
     for (; *text != '\0'; ++text) add(*text);
   }
+  // Long division, 16 bits at a time: 32-bit CPUs divide 64 bits by a routine of 750 bytes.
   void add(uint64_t number) {
+    constexpr uint32_t kParts = 4;
+    uint32_t parts[kParts];  // the highest first
+    for (uint32_t i = kParts; i-- > 0; number >>= 16) parts[i] = number & 0xffff;
     char digits[20];
     int count = 0;
+    uint32_t left = 0;  // any bit of what is not yet written
     do {
-      digits[count++] = static_cast<char>('0' + number % 10);
-      number /= 10;
-    } while (number != 0);
+      left = 0;
+      uint32_t rest = 0;
+      for (uint32_t& part : parts) {
+        const uint32_t value = rest << 16 | part;
+        part = value / 10;
+        rest = value % 10;
+        left |= part;
+      }
+      digits[count++] = static_cast<char>('0' + rest);
+    } while (left != 0);
     while (count > 0) add(digits[--count]);
   }
   void add_targets(uint32_t targets) {
@@ -107,6 +119,12 @@ const char* name(Target target) {
       return "arm64";
     case Target::kArm32:
       return "arm32";
+    case Target::kX86_64_v4_vnni:
+      return "x86-64-v4-vnni";
+    case Target::kArm64_dot:
+      return "arm64-dot";
+    case Target::kArm64_i8mm:
+      return "arm64-i8mm";
   }
   return "unknown";
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A view of a tensor where it lies in the model file: what ops read as weights.
+// A view of a tensor where it lies in the model file: what ops read as weights, and its numbers.
 #pragma once
 
 #include <cassert>
@@ -27,6 +27,10 @@ struct WeightView {
     return reinterpret_cast<const float*>(data);
   }
 };
+
+// Writes the numbers of one row of a tensor, of any type, in whatever way it lies.
+// REQUIRES: row < weights.rows; `to` has room for weights.columns.
+void read_row(const WeightView& weights, uint32_t row, float* to);
 
 // Plain rows of floats.
 inline WeightView plain_rows(const float* data, uint32_t rows, uint32_t columns) {

@@ -19,8 +19,8 @@ inline uint32_t function_of(const OpView& op) {
 }
 
 // Calls visit(need, index) for all that running a file takes, once for each op, mask and tokenizer
-// that takes it, until it returns false; `index` is of that op or mask. Kinds that are not known
-// are passed over. Returns false if `visit` did.
+// that takes it, and once for its caches, until it returns false; `index` is of that op or mask.
+// Kinds that are not known are passed over. Returns false if `visit` did.
 // REQUIRES: the bytes passed FlatBuffers' structural verification (verify.h).
 template <typename Visit>
 bool for_each_need(std::span<const std::byte> file, Visit visit) {
@@ -30,6 +30,13 @@ bool for_each_need(std::span<const std::byte> file, Visit visit) {
     if (!known(op.kind) || function_of(op) >= row_of(op.kind).functions) continue;
     if (!visit(need_of(row_of(op.kind).need, function_of(op)), i)) return false;
   }
+  for (uint32_t i = 0; i < model.tensors(); ++i) {
+    const TensorType type = model.tensor(i).type;
+    if (type == TensorType::kF32 || !holds_weights(type)) continue;
+    const uint32_t index = static_cast<uint32_t>(type) - static_cast<uint32_t>(TensorType::kW8);
+    if (!visit(need_of(Need::kW8, index), i)) return false;
+  }
+  if (model.kv_cache() == TensorType::kInt8 && !visit(Need::kInt8Cache, 0)) return false;
   for (uint32_t i = 0; i < model.masks(); ++i) {
     const uint32_t kind = model.mask_record(i).kind;
     if (kind == static_cast<uint32_t>(MaskKind::kStrip) && !visit(Need::kStripMask, i))

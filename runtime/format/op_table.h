@@ -117,8 +117,9 @@ enum class RealType : uint8_t { kNone, kFinite, kPositive };
 // for each that the call gives out.
 enum class Rows : uint8_t { kSame, kOfTokens, kSelected };
 
-// What an op asks for beside its operands: rows of scores for each thread.
-enum class Scratch : uint8_t { kNone, kScores };
+// What an op asks for beside its operands: rows of scores for each thread, or, where its weights
+// are q8 or q4, the input's rows in int8.
+enum class Scratch : uint8_t { kNone, kScores, kQuantizedRows };
 
 // An operand may then have no width, a number be kAbsent.
 inline constexpr bool kOptional = true;
@@ -157,6 +158,7 @@ inline constexpr OpRow kOps[kOpKinds] = {
     {.kind = OpKind::kLinear,
      .name = "linear",
      .need = Need::kLinear,
+     .scratch = Scratch::kQuantizedRows,
      .operands = {{"ops.input", Access::kRead}, {}, {}, {"ops.output", Access::kWrite}},
      .numbers = {{"ops.tensor", NumberType::kMatrix}}},
     {.kind = OpKind::kAttention,

@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "model_generated.h"
+#include "format/schema.h"
 
 namespace arenite::format {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "arenite/arena_formula.h"
 #include "arenite/target.h"
+#include "core/cache_layout.h"
 #include "core/mask_view.h"
 #include "core/packing.h"
 #include "core/weights.h"
@@ -33,6 +34,7 @@ struct SignatureView {
   uint32_t vocab_size = 0;     // 0: the input is features
   uint32_t input_slot = 0;     // where features go; of no meaning for tokens
   uint32_t output_slot = 0;
+  TensorType kv_cache = TensorType::kF32;  // of sessions that do not say
 };
 
 enum class Layout : uint32_t { kGemm, kRows };
@@ -44,10 +46,15 @@ struct TensorShape {
   Layout layout = Layout::kGemm;
 };
 
-// Bytes of a tensor in a segment of this packing.
+// The type, which the compiler knows where no model of the build has weights in few bits.
+constexpr TensorType linked_type(TensorType type) {
+  return kFewBitsLinked ? type : TensorType::kF32;
+}
+
+// Bytes of a tensor in a segment of this packing, which is that of its type.
 constexpr Checked stored_bytes(const TensorShape& shape, Packing packing) {
   if (shape.layout == Layout::kRows) {
-    return Checked(shape.outputs) * shape.inputs * sizeof(float);
+    return Checked(shape.outputs) * plain_row_bytes(linked_type(shape.type), shape.inputs);
   }
   return packed_weight_bytes(packing, shape.outputs, shape.inputs);
 }
@@ -94,8 +101,8 @@ struct PackedView {
   arenite::ArenaFormula formula;
 
   // REQUIRES: a target that this version knows.
-  constexpr Packing packing(TensorType type = TensorType::kF32) const {
-    return packing_of(static_cast<Target>(target), type);
+  constexpr Packing packing(TensorType type) const {
+    return packing_of(static_cast<Target>(target), linked_type(type));
   }
 };
 
@@ -116,6 +123,7 @@ class ModelReader {
   const char* label(uint32_t index) const;
   uint32_t input_slot() const { return signature_->input_slot; }
   uint32_t output_slot() const { return signature_->output_slot; }
+  TensorType kv_cache() const { return signature_->kv_cache; }
 
   uint32_t slots() const { return slots_.count; }
   const SlotView& slot(uint32_t index) const { return slots_[index]; }

@@ -4,8 +4,8 @@
 
 #include <iterator>
 
+#include "format/schema.h"
 #include "format/tokenizer_lists.h"
-#include "model_generated.h"
 
 namespace arenite::format {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "core/crc32c.h"
 #include "format/file_layout.h"
+#include "format/schema.h"
 #include "format/tokenizer_lists.h"
 #include "format/verify_parts.h"
-#include "model_generated.h"
 
 namespace arenite::format {
 namespace {

@@ -99,8 +99,14 @@ bool verify_number(const OpCheck& check, uint32_t number) {
   }
   if (!is_tensor(row.type) || row.type == NumberType::kTable) return true;
   const Layout layout = row.type == NumberType::kMatrix ? Layout::kGemm : Layout::kRows;
-  if (model.tensor(value).layout == layout) return true;
-  return check.refuse("an op names a tensor of another layout", row.field, check.index);
+  if (model.tensor(value).layout != layout) {
+    return check.refuse("an op names a tensor of another layout", row.field, check.index);
+  }
+  if constexpr (!kFewBitsLinked) return true;
+  const TensorType type = model.tensor(value).type;
+  if (row.type == NumberType::kMatrix || type == TensorType::kF32) return true;
+  return check.refuse("an op names a tensor of another type", row.field, check.index,
+                      static_cast<uint32_t>(type), static_cast<uint32_t>(TensorType::kF32));
 }
 
 bool verify_numbers(const OpCheck& check) {

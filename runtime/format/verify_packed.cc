@@ -106,6 +106,9 @@ bool verify_formula(const ModelReader& model, uint32_t index, const Refusal& ref
     return refuse("the arena is larger than the formula can say", "packed.formula", index);
   }
   const arenite::ArenaFormula& found = model.formula(index);
+  if constexpr (!linked(Need::kInt8Cache)) {  // what nobody will evaluate
+    for (uint32_t g = 0; g < kCacheGroupsMax; ++g) expected.groups[g].int8 = found.groups[g].int8;
+  }
   return found == expected ||
          refuse("the arena formula is not that of the program", "packed.formula", index,
                 found.activation_bytes_per_token, expected.activation_bytes_per_token);
@@ -117,25 +120,24 @@ bool fit(Checked bytes, uint32_t& coefficient) {
   return bytes.saturated() <= UINT32_MAX;
 }
 
+bool add_bytes(const CacheShape& shape, Packing packing, arenite::CacheBytes& bytes) {
+  return fit(Checked(bytes.per_panel) + cache_bytes_per_panel(packing, shape), bytes.per_panel) &&
+         fit(Checked(bytes.per_page) + cache_bytes_per_page(packing, shape), bytes.per_page);
+}
+
 // Adds a cache to the group of those that hold as many positions.
-bool add_cache(const CacheView& cache, TensorType kv_type, Packing packing,
-               arenite::ArenaFormula& formula) {
+bool add_cache(const CacheView& cache, Target target, arenite::ArenaFormula& formula) {
   uint32_t g = 0;
-  while (g < formula.group_count &&
-         (formula.groups[g].lookback != cache.lookback || formula.groups[g].kv_type != kv_type)) {
-    ++g;
-  }
+  while (g < formula.group_count && formula.groups[g].lookback != cache.lookback) ++g;
   if (g == kCacheGroupsMax) return false;
   arenite::CacheGroup& group = formula.groups[g];
   if (g == formula.group_count) {
     group.lookback = cache.lookback;
-    group.kv_type = kv_type;
     ++formula.group_count;
   }
-  return fit(Checked(group.bytes_per_panel) + cache_bytes_per_panel(packing, cache.shape),
-             group.bytes_per_panel) &&
-         fit(Checked(group.bytes_per_page) + cache_bytes_per_page(packing, cache.shape),
-             group.bytes_per_page);
+  if (!add_bytes(cache.shape, packing_of(target, TensorType::kF32), group.f32)) return false;
+  return !linked(Need::kInt8Cache) ||
+         add_bytes(cache.shape, packing_of(target, TensorType::kInt8), group.int8);
 }
 
 }  // namespace
@@ -148,9 +150,18 @@ bool verify_tensors(const ModelReader& model, const Refusal& refuse) {
       return refuse("a tensor has an unknown layout", "tensors.layout", i,
                     static_cast<uint32_t>(shape.layout), static_cast<uint32_t>(Layout::kRows));
     }
-    if (!supported(shape.type)) {
+    if (!holds_weights(shape.type)) {
       return refuse("a tensor has a type that this version does not compute with", "tensors.type",
-                    i, static_cast<uint32_t>(shape.type), static_cast<uint32_t>(TensorType::kF32));
+                    i, static_cast<uint32_t>(shape.type), static_cast<uint32_t>(TensorType::kQ4));
+    }
+    if constexpr (!kFewBitsLinked) continue;
+    if (shape.type == TensorType::kQ4 && shape.inputs % kQ4Block != 0) {
+      return refuse("a row of q4 is not a whole number of blocks", "tensors.inputs", i,
+                    shape.inputs, kQ4Block);
+    }
+    if (shape.type == TensorType::kQ8 && shape.inputs > kQ8InputsMax) {
+      return refuse("a row of q8 is too long for its sums", "tensors.inputs", i, shape.inputs,
+                    kQ8InputsMax);
     }
   }
   return true;
@@ -160,9 +171,18 @@ bool derive_formula(const ModelReader& model, Target target, arenite::ArenaFormu
   const Packing packing = packing_of(target, TensorType::kF32);
   formula = {};
   formula.nr = packing.nr;
+  uint64_t row_bytes = 0;
   for (uint32_t i = 0; i < model.ops(); ++i) {
     const OpKind kind = model.op(i).kind;
-    if (known(kind) && row_of(kind).scratch == Scratch::kScores) formula.score_rows = packing.mr;
+    if (!known(kind)) continue;
+    if (row_of(kind).scratch == Scratch::kScores) formula.score_rows = packing.mr;
+    if (any_linked(Need::kQ8, Need::kQ4) && row_of(kind).scratch == Scratch::kQuantizedRows) {
+      const uint32_t tensor = number_of(model.op(i), NumberType::kMatrix);
+      if (tensor >= model.tensors()) continue;  // refused later
+      const TensorShape& shape = model.tensor(tensor);
+      if (shape.type != TensorType::kQ8 && shape.type != TensorType::kQ4) continue;
+      row_bytes = std::max(row_bytes, quantized_scratch_bytes(shape.inputs));
+    }
   }
   uint64_t floats[2] = {0, 0};  // of tokens, of outputs
   for (uint32_t i = 0; i < model.slots(); ++i) {
@@ -171,11 +191,10 @@ bool derive_formula(const ModelReader& model, Target target, arenite::ArenaFormu
     most = std::max(most, uint64_t{slot.offset} + slot.width);
   }
   bool ok = fit(Checked(floats[0]) * sizeof(float), formula.activation_bytes_per_token) &&
-            fit(Checked(floats[1]) * sizeof(float), formula.activation_bytes_per_output);
-  for (const TensorType kv_type : kKvTypes) {
-    for (uint32_t i = 0; i < model.caches() && ok; ++i) {
-      ok = add_cache(model.cache(i), kv_type, packing_of(target, kv_type), formula);
-    }
+            fit(Checked(floats[1]) * sizeof(float), formula.activation_bytes_per_output) &&
+            fit(row_bytes, formula.scratch_bytes_per_token);
+  for (uint32_t i = 0; i < model.caches() && ok; ++i) {
+    ok = add_cache(model.cache(i), target, formula);
   }
   return ok;
 }

@@ -115,6 +115,11 @@ bool verify_slot_writes(const ModelReader& model, uint32_t index, const Refusal&
 }
 
 bool verify_ends(const ModelReader& model, const Refusal& refuse) {
+  if (!holds_cache(model.kv_cache())) {
+    return refuse("caches cannot be of this type", "signature.kv_cache", 0,
+                  static_cast<uint32_t>(model.kv_cache()),
+                  static_cast<uint32_t>(TensorType::kInt8));
+  }
   const uint32_t last_op = model.ops() - 1;
   const uint32_t output = model.output_slot();
   if (output >= model.slots()) {

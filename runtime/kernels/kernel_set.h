@@ -5,10 +5,10 @@
 // end of a row.
 #pragma once
 
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 
+#include "arenite/arena_formula.h"
 #include "arenite/target.h"
 #include "core/packing.h"
 
@@ -20,7 +20,25 @@ namespace arenite {
 // REQUIRES: 1 <= rows <= mr, columns >= 1, k_bytes a positive multiple of 4; w at a multiple of nr
 // floats or of 64 bytes, whichever is less (SIMD kernels load weights with aligned instructions).
 using GemmKernel = void (*)(size_t rows, size_t columns, size_t k_bytes, const float* a,
-                            size_t a_stride_bytes, const float* w, float* c, size_t c_stride_bytes);
+                            size_t a_stride_bytes, const void* w, float* c, size_t c_stride_bytes);
+
+// A row of numbers in int8: each stands for (number - zero_point) * scale.
+struct QuantizedRow {
+  int32_t zero_point;
+  float scale;
+};
+
+// The same for rows in int8, as `quantize` makes them, of at least padded_inputs bytes: numbers
+// beyond k do not count. Sums of products are exact, of q4 within each block.
+// REQUIRES: a_rows has kRowsMax entries, those beyond `rows` like the last: a kernel for more rows
+// computes the last one several times.
+using QuantizedGemmKernel = void (*)(size_t rows, size_t columns, size_t k, const int8_t* a,
+                                     size_t a_stride_bytes, const void* w, float* c,
+                                     size_t c_stride_bytes, const QuantizedRow* a_rows);
+
+// y = x / scale + zero_point, rounded to nearest even and to what int8 holds.
+using QuantizeKernel = void (*)(size_t bytes, const float* x, float inverse_scale,
+                                int32_t zero_point, int8_t* y);
 
 // extremes = the least and the largest of x [bytes / 4]; any two numbers if one of x is NaN.
 // REQUIRES: bytes > 0.
@@ -52,18 +70,27 @@ using TransposeKernel = void (*)(size_t rows, size_t columns, const float* x, si
 
 inline constexpr uint32_t kRowsMax = 8;  // of any kernel set
 
-// Products with weights of one type.
-struct WeightKernels {
+// Products of float32 rows with weights of one type.
+struct FloatKernels {
   Packing packing;
   GemmKernel gemm[kRowsMax + 1];  // [rows]: the kernel that suits this many rows, up to mr
 };
-inline constexpr uint32_t kWeightTypes = 1;  // of TensorType, from its first on
+
+// Products of quantized rows with weights of one type.
+struct QuantizedKernels {
+  Packing packing;
+  QuantizeKernel quantize;  // what these kernels read, which is not int8's own form everywhere
+  QuantizedGemmKernel gemm[kRowsMax + 1];
+};
 
 // Members of one type are told apart by name alone: the sets name what they fill.
 struct KernelSet {
   Target target;
   const char* name;
-  WeightKernels weights[kWeightTypes];
+  FloatKernels f32;
+  const FloatKernels* w8;      // for weights in w8 and caches in int8
+  const QuantizedKernels* q8;  // each null where no model of the build has such
+  const QuantizedKernels* q4;
   RowExtremesKernel row_extremes;
   ExpSumKernel exp_sum;
   SumKernel sum;
@@ -77,14 +104,17 @@ struct KernelSet {
   UnaryKernel sigmoid;
   UnaryKernel tanh;
 
-  // REQUIRES: supported(type).
-  const WeightKernels& of(TensorType type) const {
-    assert(static_cast<uint32_t>(type) < kWeightTypes);
-    return weights[kWeightTypes == 1 ? 0 : static_cast<uint32_t>(type)];
+  // For products with keys and values of a cache.
+  const FloatKernels& of_cache(bool is_int8) const { return is_int8 ? *w8 : f32; }
+  // REQUIRES: kQ8 or kQ4.
+  const QuantizedKernels& quantized(TensorType type) const {
+    return type == TensorType::kQ8 ? *q8 : *q4;
   }
 };
 
 // The kernels for a target; null where this build lacks them or this CPU cannot run them.
 const KernelSet* kernel_set(Target target);
+// The one that CPUs without AVX-VNNI take for x86-64-v3, or null.
+const KernelSet* plain_avx2_set();
 
 }  // namespace arenite

@@ -22,33 +22,33 @@ extern "C" void __tsan_write_range(void* begin, unsigned long bytes);
 
 namespace arenite {
 
-inline void kernel_reads([[maybe_unused]] const float* begin, [[maybe_unused]] size_t bytes) {
+inline void kernel_reads([[maybe_unused]] const void* begin, [[maybe_unused]] size_t bytes) {
 #if defined(ARENITE_THREAD_CHECK)
-  __tsan_read_range(const_cast<float*>(begin), bytes);
+  __tsan_read_range(const_cast<void*>(begin), bytes);
 #endif
 }
 
-inline void kernel_writes([[maybe_unused]] float* begin, [[maybe_unused]] size_t bytes) {
+inline void kernel_writes([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes) {
 #if defined(ARENITE_THREAD_CHECK)
   __tsan_write_range(begin, bytes);
 #endif
 }
 
 // `count` rows of `bytes` each.
-inline void kernel_reads_rows([[maybe_unused]] const float* begin, [[maybe_unused]] size_t count,
+inline void kernel_reads_rows([[maybe_unused]] const void* begin, [[maybe_unused]] size_t count,
                               [[maybe_unused]] size_t bytes, [[maybe_unused]] size_t stride_bytes) {
 #if defined(ARENITE_THREAD_CHECK)
   for (size_t i = 0; i < count; ++i)
-    kernel_reads(begin + i * (stride_bytes / sizeof(float)), bytes);
+    kernel_reads(static_cast<const char*>(begin) + i * stride_bytes, bytes);
 #endif
 }
 
-inline void kernel_writes_rows([[maybe_unused]] float* begin, [[maybe_unused]] size_t count,
+inline void kernel_writes_rows([[maybe_unused]] void* begin, [[maybe_unused]] size_t count,
                                [[maybe_unused]] size_t bytes,
                                [[maybe_unused]] size_t stride_bytes) {
 #if defined(ARENITE_THREAD_CHECK)
   for (size_t i = 0; i < count; ++i) {
-    kernel_writes(begin + i * (stride_bytes / sizeof(float)), bytes);
+    kernel_writes(static_cast<char*>(begin) + i * stride_bytes, bytes);
   }
 #endif
 }

@@ -23,6 +23,11 @@ void set_range(const MaskView& mask, Block& block) {
     if (range.end > block.end) block.end = range.end;
   }
   block.origin = block.begin - block.begin % kPagePositions;
+  block.product_end = block.end;
+  if (!block.cache.is_int8()) return;
+  const uint32_t rest = (kPagePositions - block.end % kPagePositions) % kPagePositions;
+  const uint32_t held = block.keys - block.end;
+  block.product_end += held < rest ? held : rest;
 }
 
 void compute_scores(const KernelSet& kernels, const Attention& op, const Block& block,
@@ -34,7 +39,8 @@ void compute_scores(const KernelSet& kernels, const Attention& op, const Block& 
     }
     return;
   }
-  const uint32_t nr = kernels.of(op.kv_type).packing.nr;
+  const FloatKernels& products = kernels.of_cache(block.cache.is_int8());
+  const uint32_t nr = products.packing.nr;
   KeyRange run = {block.begin, block.begin};
   while (true) {
     run = next_visible_run(op.mask, block.position,
@@ -43,13 +49,24 @@ void compute_scores(const KernelSet& kernels, const Attention& op, const Block& 
     if (run.begin == run.end) break;
     const uint32_t panel_begin = run.begin - run.begin % nr;
     // A ring goes on at its start.
-    const uint32_t panels_end = panel_begin + block.cache.keys_in_a_row(panel_begin);
+    const uint32_t panels_end = panel_begin + block.cache.positions_in_a_row(panel_begin);
     if (run.end > panels_end) run.end = panels_end;
-    kernels.of(op.kv_type)
-        .gemm[block.rows](
-            block.rows, run.end - panel_begin, op.shape.head_dim * sizeof(float), block.query.data,
-            block.query.stride * sizeof(float), block.cache.keys(block.kv_head, panel_begin),
-            scratch.scores + (panel_begin - block.origin), scratch.stride * sizeof(float));
+    products.gemm[block.rows](
+        block.rows, run.end - panel_begin, op.shape.head_dim * sizeof(float), block.query.data,
+        block.query.stride * sizeof(float), block.cache.keys(block.kv_head, panel_begin),
+        scratch.scores + (panel_begin - block.origin), scratch.stride * sizeof(float));
+  }
+}
+
+void scale_weights(const KernelSet& kernels, const Block& block, KeyRange range, float* weights) {
+  while (range.begin < range.end) {
+    const uint32_t in_a_row = block.cache.positions_in_a_row(range.begin);
+    const uint32_t left = range.end - range.begin;
+    const uint32_t count = left < in_a_row ? left : in_a_row;
+    kernels.multiply(count * sizeof(float), weights,
+                     block.cache.value_scales(block.kv_head, range.begin), weights);
+    range.begin += count;
+    weights += count;
   }
 }
 
@@ -113,23 +130,26 @@ void softmax_row(const KernelSet& kernels, const Attention& op, const Block& blo
   float sum;
   kernels.exp_sum(bytes, visible, &max, visible, &sum);
   std::memset(scores, 0, (range.begin - block.origin) * sizeof(float));
-  std::memset(scores + (range.end - block.origin), 0, (block.end - range.end) * sizeof(float));
+  std::memset(scores + (range.end - block.origin), 0,
+              (block.product_end - range.end) * sizeof(float));
   // The sum is NaN if a score is NaN, or the largest one infinite.
   const bool finite = least > -INFINITY && max > kHiddenScore && sum == sum;
   factor = finite ? 1.0f / sum : NAN;
+  if (block.cache.is_int8()) scale_weights(kernels, block, range, visible);
 }
 
 // output = weights * values, page by page. Pages lie at fixed positions, so the order of additions
 // does not depend on the block.
 void weigh_values(const KernelSet& kernels, const Attention& op, const Block& block,
                   const ScoreRows& scratch) {
-  const GemmKernel gemm = kernels.of(op.kv_type).gemm[block.rows];
-  const uint32_t nr = kernels.of(op.kv_type).packing.nr;
+  const FloatKernels& products = kernels.of_cache(block.cache.is_int8());
+  const GemmKernel gemm = products.gemm[block.rows];
+  const uint32_t nr = products.packing.nr;
   const size_t scores_stride = scratch.stride * sizeof(float);
   const size_t output_stride = block.output.stride * sizeof(float);
   for (uint32_t first = block.origin; first < block.end; first += kPagePositions) {
     const uint32_t page = first / kPagePositions;
-    const uint32_t left = block.end - first;
+    const uint32_t left = block.product_end - first;
     const uint32_t keys = left < kPagePositions ? left : kPagePositions;
     const float* scores = scratch.scores + (first - block.origin);
     if (first == block.origin && keys == block.cache.page_positions(page)) {
@@ -140,7 +160,7 @@ void weigh_values(const KernelSet& kernels, const Attention& op, const Block& bl
     for (uint32_t panel = 0; panel < block.cache.value_panels(); ++panel) {
       const uint32_t columns_left = op.shape.value_dim - panel * nr;
       const uint32_t columns = columns_left < nr ? columns_left : nr;
-      const float* values = block.cache.values(block.kv_head, page, panel);
+      const std::byte* const values = block.cache.values(block.kv_head, page, panel);
       float* output = block.output.data + panel * nr;
       if (first == block.origin) {
         gemm(block.rows, columns, keys * sizeof(float), scores, scores_stride, values, output,
@@ -158,7 +178,7 @@ void weigh_values(const KernelSet& kernels, const Attention& op, const Block& bl
 }
 
 void attend(const KernelSet& kernels, const Attention& op, Block& block, float* scratch_data) {
-  const ScoreRows scratch(scratch_data, kernels.of(op.kv_type).packing, op.cache_positions);
+  const ScoreRows scratch(scratch_data, kernels.f32.packing, op.cache_positions);
   set_range(op.mask, block);
 
   float factors[kRowsMax];
@@ -183,7 +203,7 @@ ConstMatrix head_rows(const ConstMatrix& matrix, const SequenceRows& sequence, u
 }
 
 KvCache cache_of(const Attention& op, const CacheLayout& layout, size_t sequence) {
-  return KvCache(op.cache + sequence * layout.floats(), layout);
+  return KvCache(op.cache + sequence * layout.bytes(), layout);
 }
 
 // Appends the new rows of key/value heads [begin, end) to their caches.
@@ -252,7 +272,8 @@ class HeadBlocks {
 
  private:
   uint32_t group() const { return op_.heads / op_.shape.kv_heads; }
-  uint32_t rows_max() const { return layout_.packing().mr; }
+  // As many rows of scores as there are, whatever the cache's kernels could take.
+  uint32_t rows_max() const { return kernels_.f32.packing.mr; }
   uint32_t blocks_of(const SequenceRows& sequence) const {
     const uint32_t mr = rows_max();
     if (sequence.rows == 1) return div_up(group(), mr);
@@ -273,7 +294,8 @@ void attention(const KernelSet& kernels, const Attention& op,
   // One thread appends a head right before it reads it, and the keys and values of a head stay in
   // the second-level cache while its blocks are computed. Several threads would wait for each
   // other after every head.
-  const CacheLayout layout(kernels.of(op.kv_type).packing, op.shape, op.cache_positions);
+  const bool is_int8 = linked(Need::kInt8Cache) && op.kv_type == TensorType::kInt8;
+  const CacheLayout layout(kernels.of_cache(is_int8).packing, op.shape, op.cache_positions);
   const HeadBlocks blocks(kernels, op, layout, sequences);
   const uint32_t kv_heads = op.shape.kv_heads;
   const uint32_t at_once = parallel.run == nullptr ? 1 : kv_heads;

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "arenite/parallel.h"
+#include "core/cache_layout.h"
 #include "core/mask_view.h"
 #include "core/matrix.h"
 #include "core/packing.h"
@@ -28,8 +29,8 @@ struct Attention {
   ConstMatrix value;  // [rows, kv_heads * value_dim]
   Matrix output;      // [rows, heads * value_dim]; overlaps none of the inputs
   TensorType kv_type = TensorType::kF32;
-  float* cache = nullptr;  // CacheLayout::floats per sequence, one after the other
-  ScratchArea scratch;     // what the arena formula says that attention needs
+  std::byte* cache = nullptr;  // CacheLayout::bytes per sequence, one after the other
+  ScratchArea scratch;         // what the arena formula says that attention needs
 };
 
 // Appends the new keys and values to the cache, then computes the outputs of the new rows.

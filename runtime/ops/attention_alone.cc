@@ -2,6 +2,7 @@
 // One query by itself, key by key: for rows that meet numbers that are not finite. It gives the
 // bits of a block whose hidden keys are finite, because it adds the same products in the same
 // order, and leaves out only those that are 0.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -14,12 +15,10 @@ namespace {
 
 // query * key, for a product that overflows, whole or in part: of each factor 2^-80, so that
 // products of any numbers can be added up. What underflows is nothing beside what overflowed.
-float rescaled_score(const Attention& op, const Block& row, Packing packing, uint32_t key) {
-  const uint32_t lane = key % packing.nr;
-  const float* dimensions = row.cache.keys(row.kv_head, key - lane) + panel_index(packing, 0, lane);
+float rescaled_score(const Attention& op, const Block& row, uint32_t key) {
   float sum = 0.0f;
   for (uint32_t i = 0; i < op.shape.head_dim; ++i) {
-    sum += (row.query.data[i] * 0x1p-80f) * (dimensions[size_t{i} * packing.nr] * 0x1p-80f);
+    sum += (row.query.data[i] * 0x1p-80f) * (row.cache.key(row.kv_head, key, i) * 0x1p-80f);
   }
   return sum * 0x1p80f * 0x1p80f;
 }
@@ -31,7 +30,7 @@ float softmax_alone(const KernelSet& kernels, const Attention& op, const Block& 
     float& score = scores[key - row.begin];
     const float term = mask_term(op.mask, row.position, key);
     if (!is_finite(score) && term != -INFINITY) {
-      score = rescaled_score(op, row, kernels.of(op.kv_type).packing, key);
+      score = rescaled_score(op, row, key);
     }
     if (op.slopes != nullptr) score += slope_term(op.slopes[row.head], row.position, key);
     score = term != -INFINITY ? score + term : term;
@@ -49,9 +48,12 @@ float softmax_alone(const KernelSet& kernels, const Attention& op, const Block& 
 // into the tile, after the sum so far, and are a small packed matrix there.
 void weigh_seen_values(const KernelSet& kernels, const Attention& op, const Block& row,
                        const ScoreRows& scratch) {
-  const Packing packing = kernels.of(op.kv_type).packing;
-  const uint32_t nr = packing.nr;
-  const uint32_t values_max = packing.mr - 1u;
+  const bool is_int8 = row.cache.is_int8();
+  const FloatKernels& products = kernels.of_cache(is_int8);
+  const uint32_t nr = products.packing.nr;
+  const uint32_t values_max = kernels.f32.packing.mr - 1u;  // of int8 there is room for more
+  const size_t row_bytes = size_t{nr} * row.cache.number_bytes();
+  auto* const tile = reinterpret_cast<std::byte*>(scratch.tile);
   float* const sums = scratch.scores + scratch.stride;  // the second row of scores is free
   float weights[kRowsMax + kReadAheadBytes / sizeof(float)] = {};
   for (uint32_t first = row.origin; first < row.end; first += kPagePositions) {
@@ -60,19 +62,22 @@ void weigh_seen_values(const KernelSet& kernels, const Attention& op, const Bloc
     for (uint32_t panel = 0; panel < row.cache.value_panels(); ++panel) {
       const uint32_t columns_left = op.shape.value_dim - panel * nr;
       const uint32_t columns = columns_left < nr ? columns_left : nr;
-      const float* values = row.cache.values(row.kv_head, first / kPagePositions, panel);
+      const std::byte* values = row.cache.values(row.kv_head, first / kPagePositions, panel);
       uint32_t count = 0;
       std::memset(scratch.tile, 0, nr * sizeof(float));
       for (uint32_t key = begin; key < end; ++key) {
         if (mask_term(op.mask, row.position, key) != -INFINITY) {
-          weights[count++] = scratch.scores[key - row.origin];
-          std::memcpy(scratch.tile + count * nr, values + panel_index(packing, key - first, 0),
-                      nr * sizeof(float));
+          weights[count] = scratch.scores[key - row.origin];
+          std::memcpy(tile + row.cache.value_row(count), values + row.cache.value_row(key - first),
+                      row_bytes);
+          ++count;
         }
         if (count == values_max || (key + 1 == end && count != 0)) {
-          kernels.of(op.kv_type)
-              .gemm[1](1, columns, count * sizeof(float), weights, count * sizeof(float),
-                       scratch.tile, sums, nr * sizeof(float));
+          if (is_int8) {  // the kernel's scales
+            std::fill_n(reinterpret_cast<float*>(tile + row.cache.value_row(count)), nr, 1.0f);
+          }
+          products.gemm[1](1, columns, count * sizeof(float), weights, count * sizeof(float), tile,
+                           sums, nr * sizeof(float));
           std::memcpy(scratch.tile, sums, columns * sizeof(float));
           count = 0;
         }
@@ -103,6 +108,9 @@ void attend_alone(const KernelSet& kernels, const Attention& op, const Block& bl
   if (factor != factor) {
     for (uint32_t i = 0; i < op.shape.value_dim; ++i) row.output.data[i] = NAN;
     return;
+  }
+  if (row.cache.is_int8()) {
+    scale_weights(kernels, row, {row.begin, row.end}, scratch.scores + (row.begin - row.origin));
   }
   weigh_seen_values(kernels, op, row, scratch);
   divide_by_sum(op, factor, row.output.data);

@@ -6,6 +6,7 @@
 #include "arenite/arena_formula.h"
 #include "ops/attention.h"
 #include "ops/kv_cache.h"
+#include "ops/mask.h"
 
 namespace arenite {
 
@@ -24,6 +25,9 @@ struct Block {
   uint32_t begin = 0;      // the keys that any of its rows sees: [begin, end)
   uint32_t end = 0;
   uint32_t origin = 0;  // begin, rounded down to a page
+  // To here keys are multiplied, beyond `end` with the weight 0: a kernel for int8 reads ones after
+  // the last, which are only there. The last position held, or the end of the page.
+  uint32_t product_end = 0;
 
   uint32_t position_of(uint32_t row) const { return position + row * position_step; }
   uint32_t head_of(uint32_t row) const { return position_step == 0 ? head + row : head; }
@@ -57,6 +61,9 @@ void compute_scores(const KernelSet& kernels, const Attention& op, const Block& 
 // The last step of a row of outputs; `factor` is 1 / sum of its weights. Own code, as kernels for
 // it would read short rows that were just written, which stalls. False if a result is not finite.
 bool divide_by_sum(const Attention& op, float factor, float* row);
+
+// Multiplies weights[i] with what the values of key range.begin + i were divided by.
+void scale_weights(const KernelSet& kernels, const Block& block, KeyRange range, float* weights);
 
 // Computes row `index` of a block from the keys and values that it sees, and no others: where those
 // of the other rows may not be finite, or a score is not. All NaN if the row sees a score that is

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A packed table has a row's numbers nr floats apart. Reading it so costs a cache line for each,
-// which is little beside the layers, and saves a second copy of a model's largest tensor.
+// A table may be packed for GEMM: that saves a second copy of a model's largest tensor.
 #include "ops/embedding.h"
-
-#include <cstring>
 
 namespace arenite {
 namespace {
@@ -11,15 +8,6 @@ namespace {
 // A row of a table that is not packed.
 const float* plain_row(const WeightView& table, uint32_t row) {
   return table.f32() + size_t{row} * table.columns;
-}
-
-void copy_row(const WeightView& table, uint32_t row, float* to) {
-  if (!table.is_packed()) {
-    std::memcpy(to, plain_row(table, row), table.columns * sizeof(float));
-    return;
-  }
-  const float* from = table.f32() + packed_weight_index(table.packing, table.columns, row, 0);
-  for (uint32_t i = 0; i < table.columns; ++i) to[i] = from[size_t{i} * table.packing.nr];
 }
 
 // The row of a token's position. Callers' ids stand where positions are counted from: a gap is a
@@ -45,10 +33,10 @@ void embedding(const KernelSet& kernels, const Embedding& op, const TokenIds& to
     const uint32_t position = position_row(op, tokens, place);
     float* to = output.row(row);
     if (op.tokens.data == nullptr) {
-      copy_row(op.positions, position, to);
+      read_row(op.positions, position, to);
       return;
     }
-    copy_row(op.tokens, tokens.ids[place.token], to);
+    read_row(op.tokens, tokens.ids[place.token], to);
     if (op.scale != 1.0f) kernels.scale(bytes, to, &op.scale, to);
     if (op.positions.data != nullptr) {
       kernels.add(bytes, to, plain_row(op.positions, position), to);

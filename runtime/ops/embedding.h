@@ -13,7 +13,7 @@
 namespace arenite {
 
 struct Embedding {
-  WeightView tokens;  // plain rows; or packed, where it is also the output projection
+  WeightView tokens;  // of any type; packed, where it is also the output projection
   float scale = 1.0f;
   WeightView positions;  // plain rows; no data: none
   uint32_t position_offset = 0;

@@ -8,7 +8,13 @@ namespace arenite {
 
 void KvCache::append(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
                      const ConstMatrix& keys, const ConstMatrix& values) {
-  if (layout_.shape().head_dim != 0) append_keys(kernels, kv_head, position, keys);
+  const bool has_keys = layout_.shape().head_dim != 0;
+  if (is_int8()) {
+    if (has_keys) append_int8_keys(kv_head, position, keys);
+    append_int8_values(kv_head, position, values);
+    return;
+  }
+  if (has_keys) append_keys(kernels, kv_head, position, keys);
   append_values(kv_head, position, values);
 }
 
@@ -17,12 +23,12 @@ void KvCache::append_keys(const KernelSet& kernels, uint32_t kv_head, uint32_t p
   const CacheLayout layout = layout_;  // which the compiler knows that no copy below writes to
   const Packing packing = layout.packing();
   const uint32_t nr = packing.nr;
-  float* const begin = head(kv_head);
+  std::byte* const begin = head(kv_head);
   for (uint32_t row = 0; row < keys.rows;) {
     const uint32_t lane = (position + row) % nr;
     const uint32_t left = keys.rows - row;
     const uint32_t lanes = left < nr - lane ? left : nr - lane;
-    float* panel = begin + layout.key_panel(position + row - lane);
+    float* panel = reinterpret_cast<float*>(begin + layout.key_panel(position + row - lane));
     if (lane == 0) std::memset(panel, 0, nr * sizeof(float));
     kernels.transpose(lanes, layout.shape().head_dim, keys.row(row), keys.stride * sizeof(float),
                       panel + panel_index(packing, 0, lane), nr * sizeof(float));
@@ -33,7 +39,7 @@ void KvCache::append_keys(const KernelSet& kernels, uint32_t kv_head, uint32_t p
 void KvCache::append_values(uint32_t kv_head, uint32_t position, const ConstMatrix& values) {
   const CacheLayout layout = layout_;
   const uint32_t nr = layout.nr();
-  float* const head_begin = head(kv_head);
+  std::byte* const head_begin = head(kv_head);
   for (uint32_t row = 0; row < values.rows;) {
     const uint32_t page = (position + row) / kPagePositions;
     const uint32_t place = (position + row) % kPagePositions;
@@ -43,7 +49,7 @@ void KvCache::append_values(uint32_t kv_head, uint32_t position, const ConstMatr
       const uint32_t column = panel * nr;
       const uint32_t columns_left = layout.shape().value_dim - column;
       const size_t bytes = (columns_left < nr ? columns_left : nr) * sizeof(float);
-      float* const begin = head_begin + layout.value_panel(page, panel);
+      auto* const begin = reinterpret_cast<float*>(head_begin + layout.value_panel(page, panel));
       if (place == 0) std::memset(begin, 0, nr * sizeof(float));
       float* to = begin + panel_index(layout.packing(), place, 0);
       for (uint32_t i = 0; i < rows; ++i, to += nr) {
@@ -52,6 +58,17 @@ void KvCache::append_values(uint32_t kv_head, uint32_t position, const ConstMatr
     }
     row += rows;
   }
+}
+
+float KvCache::key(uint32_t kv_head, uint32_t position, uint32_t dimension) const {
+  const Packing packing = layout_.packing();
+  const uint32_t lane = position % packing.nr;
+  const std::byte* const panel = keys(kv_head, position - lane);
+  const std::byte* const number = panel + panel_place(packing, dimension, lane).byte;
+  if (!is_int8()) return *reinterpret_cast<const float*>(number);
+  const std::byte* const scale = panel + panel_scale(packing, layout_.shape().head_dim, 0, lane);
+  return static_cast<float>(*reinterpret_cast<const int8_t*>(number)) *
+         *reinterpret_cast<const float*>(scale);
 }
 
 }  // namespace arenite

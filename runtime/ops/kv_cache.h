@@ -1,43 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
-// The packed keys and values of one attention op and one sequence, in the arena. packing.h
+// The packed keys and values of one attention op and one sequence, in the arena. cache_layout.h
 // says where everything lies.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
+#include "core/cache_layout.h"
 #include "core/matrix.h"
 #include "core/packing.h"
 #include "kernels/kernel_set.h"
 
 namespace arenite {
 
+// Numbers in int8 that stand for a row of float32: those of the row are within half a scale of
+// number * scale. Rows that hold NaN or infinity have the scale NaN, and rows whose numbers are all
+// below 1e-35 stand for zeros. The same bits on every CPU.
+class Int8Row {
+ public:
+  explicit Int8Row(std::span<const float> row);
+
+  float scale() const { return scale_; }
+  int8_t number(float x) const;
+
+ private:
+  float scale_ = 1.0f;
+  float per_unit_ = 0.0f;  // 1 / scale
+};
+
 class KvCache {
  public:
-  // `data` holds layout.floats() floats, and is not owned. Where the layout holds fewer positions
-  // than the sequence has, these are a multiple of kPagePositions.
-  KvCache(float* data, const CacheLayout& layout) : data_(data), layout_(layout) {}
+  // `data` holds layout.bytes(), and is not owned. Where the layout holds fewer positions than the
+  // sequence has, these are a multiple of kPagePositions.
+  KvCache(std::byte* data, const CacheLayout& layout) : data_(data), layout_(layout) {}
 
-  // Writes the keys and values of one head for positions [position, position + keys.rows), and a
-  // row of zeros in front of each panel or page that begins among them.
+  bool is_int8() const { return layout_.is_int8(); }
+
+  // Writes the keys and values of one head for positions [position, position + values.rows), and
+  // what frames each panel or page that begins or ends among them.
   // keys [rows, head_dim] and values [rows, value_dim]; keys are ignored where head_dim is 0.
   void append(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
               const ConstMatrix& keys, const ConstMatrix& values);
 
   // The panel of keys that begins at `position`. REQUIRES: a multiple of nr.
-  const float* keys(uint32_t kv_head, uint32_t position) const {
+  const std::byte* keys(uint32_t kv_head, uint32_t position) const {
     return head(kv_head) + layout_.key_panel(position);
   }
 
-  // Positions from `position` on whose panels of keys follow each other in memory.
-  uint32_t keys_in_a_row(uint32_t position) const {
+  // Positions from `position` on whose panels of keys, and scales of values, follow each other in
+  // memory.
+  uint32_t positions_in_a_row(uint32_t position) const {
     return layout_.positions() - position % layout_.positions();
   }
 
+  // The scale of the values of a position, of int8, and those of the positions after it.
+  const float* value_scales(uint32_t kv_head, uint32_t position) const {
+    return reinterpret_cast<const float*>(head(kv_head) + layout_.value_scale(position));
+  }
+
   // One panel of nr value columns of one page, beginning with its row of zeros.
-  const float* values(uint32_t kv_head, uint32_t page, uint32_t panel) const {
+  const std::byte* values(uint32_t kv_head, uint32_t page, uint32_t panel) const {
     return head(kv_head) + layout_.value_panel(page, panel);
   }
+  // A row of such a panel.
+  size_t value_row(uint32_t row) const { return layout_.value_row(row); }
+  uint32_t number_bytes() const { return layout_.number_bytes(); }
 
   // Positions of a page. A kernel that multiplies with a whole page passes from panel to panel by
   // itself; with part of a page, it is called for each panel.
@@ -45,13 +73,18 @@ class KvCache {
 
   uint32_t value_panels() const { return layout_.value_panels(); }
 
+  // A number of a key.
+  float key(uint32_t kv_head, uint32_t position, uint32_t dimension) const;
+
  private:
-  float* head(uint32_t kv_head) const { return data_ + kv_head * layout_.head_floats(); }
+  std::byte* head(uint32_t kv_head) const { return data_ + kv_head * layout_.head_bytes(); }
   void append_keys(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
                    const ConstMatrix& keys);
   void append_values(uint32_t kv_head, uint32_t position, const ConstMatrix& values);
+  void append_int8_keys(uint32_t kv_head, uint32_t position, const ConstMatrix& keys);
+  void append_int8_values(uint32_t kv_head, uint32_t position, const ConstMatrix& values);
 
-  float* data_;
+  std::byte* data_;
   CacheLayout layout_;
 };
 

@@ -5,9 +5,11 @@
 #include "ops/linear.h"
 
 #include <cassert>
+#include <cmath>
 
 #include "arenite/checked_math.h"
-#include "ops/rows.h"
+#include "core/needs.h"
+#include "ops/quantized_rows.h"
 
 namespace arenite {
 namespace {
@@ -19,42 +21,103 @@ constexpr size_t kChunkBytes = 400 * 1024;
 
 uint32_t at_least_one(size_t number) { return number > 1 ? static_cast<uint32_t>(number) : 1; }
 
+// How a product is divided: blocks of rows, and chunks of panels of weights.
+struct Division {
+  Division(Packing packing_in, const ConstMatrix& input, const Matrix& output,
+           const ParallelFor& parallel)
+      : packing(packing_in),
+        blocks(input.rows, packing.mr),
+        bytes_of_panel(static_cast<size_t>(panel_bytes(packing, input.columns))) {
+    const uint32_t panels = panels_of(packing, output.columns);
+    chunk_panels = panels;
+    if (blocks.count > 1) chunk_panels = at_least_one(kChunkBytes / bytes_of_panel);
+    // With few rows, as in decoding, the columns are split over the threads too.
+    const uint32_t chunks_wanted =
+        parallel.run == nullptr ? 1 : div_up(parallel.threads * kTasksPerThread, blocks.count);
+    const uint32_t panels_wanted = at_least_one(panels / chunks_wanted);
+    if (chunk_panels > panels_wanted) chunk_panels = panels_wanted;
+    chunks = div_up(panels, chunk_panels);
+  }
+
+  Packing packing;
+  RowBlocks blocks;
+  size_t bytes_of_panel;
+  uint32_t chunk_panels;
+  uint32_t chunks;
+};
+
+// One task: a block of rows times a chunk of panels.
+struct Part {
+  Part(const Division& division, const WeightView& weights, const Matrix& output,
+       uint32_t task_index) {
+    const uint32_t first_panel = task_index / division.blocks.count * division.chunk_panels;
+    const uint32_t block = task_index % division.blocks.count;
+    row = division.blocks.begin(block);
+    rows = division.blocks.size(block);
+    const uint32_t column = first_panel * division.packing.nr;
+    const uint32_t columns_left = output.columns - column;
+    const uint32_t chunk_columns = division.chunk_panels * division.packing.nr;
+    columns = columns_left < chunk_columns ? columns_left : chunk_columns;
+    weight = weights.data + first_panel * division.bytes_of_panel;
+    result = output.row(row) + column;
+  }
+
+  uint32_t row;
+  uint32_t rows;
+  uint32_t columns;
+  const std::byte* weight;
+  float* result;
+};
+
+// Out of line, so that models without quantized weights do not have it.
+void quantized_linear(const KernelSet& kernels, const ConstMatrix& input, const WeightView& weights,
+                      const Matrix& output, std::byte* scratch, const ParallelFor& parallel) {
+  const QuantizedKernels& of_type = kernels.quantized(weights.type);
+  QuantizedRows rows(scratch, input.rows, input.columns);
+  rows.quantize(kernels, of_type, input, parallel);
+  const Division division(of_type.packing, input, output, parallel);
+  auto work = [&](uint32_t task_index, uint32_t) {
+    const Part part(division, weights, output, task_index);
+    QuantizedRow scales[kRowsMax];
+    for (uint32_t r = 0; r < kRowsMax; ++r) {
+      scales[r] = rows.scale(part.row + (r < part.rows ? r : part.rows - 1));
+    }
+    of_type.gemm[part.rows](part.rows, part.columns, input.columns, rows.row(part.row),
+                            rows.stride(), part.weight, part.result, output.stride * sizeof(float),
+                            scales);
+    // Kernels that clamp make a limit of NaN.
+    for (uint32_t r = 0; r < part.rows; ++r) {
+      if (scales[r].scale == scales[r].scale) continue;
+      float* const row = part.result + r * output.stride;
+      for (uint32_t i = 0; i < part.columns; ++i) row[i] = NAN;
+    }
+  };
+  for_each_task(parallel, division.blocks.count * division.chunks, work);
+}
+
 }  // namespace
 
 void linear(const KernelSet& kernels, const ConstMatrix& input, const WeightView& weights,
-            const Matrix& output, const ParallelFor& parallel) {
+            const Matrix& output, const ScratchArea& scratch, const ParallelFor& parallel) {
   assert(input.rows >= 1 && input.rows == output.rows);
   assert(input.columns >= 1 && output.columns >= 1);
   assert(weights.rows == output.columns && weights.columns == input.columns);
-  const WeightKernels& of_type = kernels.of(weights.type);
-  const Packing packing = of_type.packing;
-  const RowBlocks blocks(input.rows, packing.mr);
-  const uint32_t panels = panels_of(packing, output.columns);
-  const size_t bytes_of_panel = static_cast<size_t>(panel_bytes(packing, input.columns));
-  uint32_t chunk_panels = panels;
-  if (blocks.count > 1) chunk_panels = at_least_one(kChunkBytes / bytes_of_panel);
-  // With few rows, as in decoding, the columns are split over the threads too.
-  const uint32_t chunks_wanted =
-      parallel.run == nullptr ? 1 : div_up(parallel.threads * kTasksPerThread, blocks.count);
-  const uint32_t panels_wanted = at_least_one(panels / chunks_wanted);
-  if (chunk_panels > panels_wanted) chunk_panels = panels_wanted;
-  const uint32_t chunks = div_up(panels, chunk_panels);
-
+  if constexpr (any_linked(Need::kQ8, Need::kQ4)) {
+    if (weights.type == TensorType::kQ8 || weights.type == TensorType::kQ4) {
+      quantized_linear(kernels, input, weights, output, scratch.rows, parallel);
+      return;
+    }
+  }
+  const FloatKernels& of_type =
+      linked(Need::kW8) && weights.type == TensorType::kW8 ? *kernels.w8 : kernels.f32;
+  const Division division(of_type.packing, input, output, parallel);
   auto work = [&](uint32_t task_index, uint32_t) {
-    const uint32_t first_panel = task_index / blocks.count * chunk_panels;
-    const uint32_t block = task_index % blocks.count;
-    const uint32_t column = first_panel * packing.nr;
-    const uint32_t columns_left = output.columns - column;
-    const uint32_t chunk_columns = chunk_panels * packing.nr;
-    const uint32_t row = blocks.begin(block);
-    const uint32_t rows = blocks.size(block);
-    const std::byte* const first_weight = weights.data + first_panel * bytes_of_panel;
-    of_type.gemm[rows](rows, columns_left < chunk_columns ? columns_left : chunk_columns,
-                       input.columns * sizeof(float), input.row(row), input.stride * sizeof(float),
-                       reinterpret_cast<const float*>(first_weight), output.row(row) + column,
-                       output.stride * sizeof(float));
+    const Part part(division, weights, output, task_index);
+    of_type.gemm[part.rows](part.rows, part.columns, input.columns * sizeof(float),
+                            input.row(part.row), input.stride * sizeof(float), part.weight,
+                            part.result, output.stride * sizeof(float));
   };
-  for_each_task(parallel, blocks.count * chunks, work);
+  for_each_task(parallel, division.blocks.count * division.chunks, work);
 }
 
 }  // namespace arenite

@@ -84,6 +84,7 @@ uint32_t Model::output_features() const {
   return reader.slot(reader.output_slot()).width;
 }
 
+TensorType Model::kv_cache() const { return ModelAccess::reader(*this).kv_cache(); }
 uint32_t Model::positions_max() const { return ModelAccess::reader(*this).positions_max(); }
 bool Model::causal() const { return ModelAccess::reader(*this).causal(); }
 uint32_t Model::self_test_tokens() const { return ModelAccess::reader(*this).self_test().tokens; }

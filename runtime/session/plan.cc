@@ -4,6 +4,7 @@
 
 #include "arenite/arena_formula.h"
 #include "core/message.h"
+#include "core/needs.h"
 #include "session/model_access.h"
 
 namespace arenite {
@@ -15,28 +16,23 @@ constexpr uint32_t kPositionsLimit = UINT32_MAX - kPagePositions;
 
 constexpr Status kInvalid = Status::kInvalidArgument;
 
-// Types that this version lacks are refused by name.
-Status resolve_kv_type(TensorType type, ArenaLayout& layout, Diagnostic* why) {
-  constexpr Message kField = "options.kv_type";
-  constexpr Status kUnsupported = Status::kUnsupported;
+Status resolve_kv_cache(const Model& model, KvType type, ArenaLayout& layout, Diagnostic* why) {
+  constexpr Message kField = "options.kv_cache";
   const uint32_t number = static_cast<uint32_t>(type);
-  layout.kv_type = type;
-  for (const TensorType known : kKvTypes) {
-    if (type == known) return Status::kOk;
+  if (type > KvType::kInt8) {
+    return refuse(why, kInvalid, "a cache cannot be of this type", kField, 0, number,
+                  static_cast<uint32_t>(KvType::kInt8));
   }
-  switch (type) {
-    case TensorType::kF32:
-      break;
-    case TensorType::kF16:
-      return refuse(why, kUnsupported, "a cache cannot be f16: use f32", kField, 0, number);
-    case TensorType::kBF16:
-      return refuse(why, kUnsupported, "a cache cannot be bf16: use f32", kField, 0, number);
-    case TensorType::kInt8:
-      return refuse(why, kUnsupported, "a cache cannot be int8: use f32", kField, 0, number);
-    case TensorType::kInt4:
-      return refuse(why, kUnsupported, "a cache cannot be int4: use f32", kField, 0, number);
+  layout.kv_type = model.kv_cache();
+  if (type != KvType::kOfModel) {
+    layout.kv_type = type == KvType::kF32 ? TensorType::kF32 : TensorType::kInt8;
   }
-  return refuse(why, kInvalid, "a cache cannot be of this type", kField, 0, number);
+  if (!linked(Need::kInt8Cache) && layout.kv_type == TensorType::kInt8) {
+    return refuse(why, Status::kUnsupported,
+                  "this build lacks caches in int8, which none of its models asks for", kField, 0,
+                  number);
+  }
+  return Status::kOk;
 }
 
 Status resolve_options(const Model& model, const SessionOptions& options, ArenaLayout& layout,
@@ -79,7 +75,7 @@ Status resolve_options(const Model& model, const SessionOptions& options, ArenaL
     return refuse(why, kInvalid, "several threads need a function that runs them",
                   "options.parallel.run", 0, 0, 1);
   }
-  return resolve_kv_type(options.kv_type, layout, why);
+  return resolve_kv_cache(model, options.kv_cache, layout, why);
 }
 
 }  // namespace

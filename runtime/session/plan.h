@@ -33,7 +33,7 @@ Status place_parts(const ArenaFormula& formula, uint32_t threads, ArenaLayout& l
 
 // Resolves the options' defaults and evaluates the file's formula.
 // Fails with kInvalidArgument for options that the model cannot serve, and with kUnsupported for a
-// type of cache that this version lacks.
+// type of cache that this build lacks.
 Status make_layout(const Model& model, const SessionOptions& options, ArenaLayout& layout,
                    Diagnostic* why);
 

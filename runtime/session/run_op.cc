@@ -37,7 +37,7 @@ struct OpCall {
 
 void run_linear(const OpCall& call) {
   linear(call.state.kernels, call.inputs[format::kInput], call.tensor(format::LinearOp::kTensor),
-         call.output, call.state.parallel);
+         call.output, call.state.scratch(), call.state.parallel);
 }
 
 void run_attention(const OpCall& call) {

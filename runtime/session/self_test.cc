@@ -13,9 +13,10 @@ namespace {
 // What the file holds, where it lies there.
 class StoredTest {
  public:
-  StoredTest(const format::ModelReader& reader, std::span<const std::byte> file)
+  StoredTest(const format::ModelReader& reader, std::span<const std::byte> file, TensorType kv_type)
       : layout_(format::self_test_layout(reader, reader.self_test().tokens)),
         begin_(file.data() + reader.self_test().segment.begin()),
+        tolerance_(kv_type == reader.kv_cache() ? 0 : sizeof(float)),
         reads_tokens_(reader.vocab_size() != 0) {}
 
   SelfTestInput input() const {
@@ -24,12 +25,14 @@ class StoredTest {
     return {layout_.tokens, nullptr, at<TokenId>(0),
             has_types ? at<uint8_t>(layout_.types) : nullptr};
   }
-  float tolerance(uint32_t op) const { return *at<float>(layout_.tolerance_of_op(op)); }
+  float tolerance(uint32_t op) const {
+    return *at<float>(layout_.tolerances_of_op(op) + tolerance_);
+  }
   float digest(uint32_t op, uint32_t token) const {
     return *at<float>(layout_.digest_of(op, token));
   }
-  float output_tolerance() const { return *at<float>(layout_.output); }
-  const float* output() const { return at<float>(layout_.output) + 1; }
+  float output_tolerance() const { return *at<float>(layout_.output + tolerance_); }
+  const float* output() const { return at<float>(layout_.output) + format::kSelfTestTolerances; }
 
  private:
   template <typename T>
@@ -39,6 +42,7 @@ class StoredTest {
 
   format::SelfTestLayout layout_;
   const std::byte* begin_;
+  uint64_t tolerance_;  // in bytes: which of those of an op
   bool reads_tokens_;
 };
 
@@ -103,7 +107,7 @@ Result<SelfTest> Session::self_test(Diagnostic* why) {
     return refuse(why, Status::kInvalidArgument, "the session is too small for the self-test",
                   "options.positions_max", 0, state.layout.positions_max, tokens);
   }
-  const StoredTest stored(state.reader, state.model.file());
+  const StoredTest stored(state.reader, state.model.file(), state.layout.kv_type);
   Comparison comparison(state.reader);
   const Status status = run_self_test(
       state, stored.input(), why, [&](uint32_t op, uint32_t token, std::span<const float> row) {

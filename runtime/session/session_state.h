@@ -43,7 +43,11 @@ struct SessionState : Session {
   // Positions that cache `index` holds, and the keys and values of all sequences in it, one
   // sequence after the other.
   uint32_t cache_positions(uint32_t index) const;
-  float* cache(uint32_t index);
+  std::byte* cache(uint32_t index);
+  // The compiler knows the answer in builds without caches in int8.
+  bool keeps_int8() const {
+    return linked(Need::kInt8Cache) && layout.kv_type == TensorType::kInt8;
+  }
 
   // Memory of an op while it runs.
   ScratchArea scratch() {

@@ -20,17 +20,16 @@ Matrix SessionState::activation(const format::ColumnView& view) {
 }
 
 uint32_t SessionState::cache_positions(uint32_t index) const {
-  return arenite::cache_positions(reader.cache(index).lookback,
-                                  kernels.of(layout.kv_type).packing.nr,
+  return arenite::cache_positions(reader.cache(index).lookback, kernels.f32.packing.nr,
                                   sizes_of(layout, parallel.threads));
 }
 
-float* SessionState::cache(uint32_t index) {
-  float* data = reinterpret_cast<float*>(arena() + layout.kv_cache_offset);
+std::byte* SessionState::cache(uint32_t index) {
+  std::byte* data = arena() + layout.kv_cache_offset;
   for (uint32_t i = 0; i < index; ++i) {
-    const CacheLayout before(kernels.of(layout.kv_type).packing, reader.cache(i).shape,
+    const CacheLayout before(kernels.of_cache(keeps_int8()).packing, reader.cache(i).shape,
                              cache_positions(i));
-    data += layout.sequences_max * before.floats();
+    data += layout.sequences_max * before.bytes();
   }
   return data;
 }
@@ -113,7 +112,9 @@ Status SessionState::rewind_to(uint32_t sequence, uint32_t positions) {
     const uint32_t lookback = reader.cache(i).lookback;
     const uint32_t first_needed = positions > lookback ? positions - lookback : 0;
     const uint32_t held = cache_positions(i);
-    const uint32_t first_held = state.written > held ? state.written - held : 0;
+    uint32_t first_held = state.written > held ? state.written - held : 0;
+    // Of int8, the rows after the last position written took the place of the oldest.
+    if (first_held != 0 && keeps_int8()) first_held += CacheLayout::kOneRows;
     if (first_needed < first_held) return Status::kInvalidArgument;
   }
   state.positions = positions;

@@ -34,7 +34,7 @@ void set_rate(benchmark::State& state, const char* unit, double work) {
 
 // The largest block of rows times one chunk of packed weights.
 void gemm(benchmark::State& state, const KernelSet* kernels) {
-  const WeightKernels& f32 = kernels->of(TensorType::kF32);
+  const WeightKernels& f32 = kernels->f32;
   const size_t rows = f32.packing.mr;
   const size_t columns = size_t{4} * f32.packing.nr;
   const size_t k = static_cast<size_t>(state.range(0));
@@ -59,7 +59,7 @@ void softmax_row(benchmark::State& state, const KernelSet* kernels) {
 }
 
 void transpose_panel(benchmark::State& state, const KernelSet* kernels) {
-  const size_t rows = kernels->of(TensorType::kF32).packing.nr;
+  const size_t rows = kernels->f32.packing.nr;
   const size_t columns = 64;
   const Floats x(rows * columns + 16), y(rows * columns + 16);
   for (auto _ : state) {

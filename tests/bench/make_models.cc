@@ -161,6 +161,26 @@ void write(const std::filesystem::path& folder, const std::string& name, const P
   file.commit();
 }
 
+// As `arenite convert --weights TYPE --keep KEEP`, without a text to round for: that changes no
+// byte's place.
+Program in_few_bits(Graph graph, const std::string& name, arenite::TensorType type,
+                    const char* keep = "") {
+  choose_types(graph, {type, parse_weight_rules(keep, type)});
+  return lower(rewrite(std::move(graph)), name);
+}
+
+void write_few_bits(const std::filesystem::path& folder) {
+  using enum arenite::TensorType;
+  constexpr uint32_t kContext = 1024;  // GPT-2's own, which the size of a file depends on
+  const auto write_native = [&](const Program& program) {
+    write(folder, program.name, program, "native");
+  };
+  write_native(in_few_bits(build_graph(gpt2_small(kContext)), "gpt2-small-q8", kQ8));
+  write_native(in_few_bits(build_graph(gpt2_small(kContext)), "gpt2-small-q4", kQ4));
+  write_native(in_few_bits(build_graph(gpt2_small(kContext)), "gpt2-small-q4-none", kQ4, "none"));
+  write_native(in_few_bits(build_graph(minilm_l6()), "minilm-l6-q8", kQ8));
+}
+
 void write_module(const std::filesystem::path& folder, const std::string& name,
                   const AttentionModule& module) {
   write(folder, name, compile(build_graph(module), name), "all");
@@ -179,6 +199,7 @@ int main(int argc, char** argv) {
     write_module(argv[1], "tiny-attention", causal_self_attention(4, 2, 8));
     write(argv[1], "minilm-l6", compile(build_graph(minilm_l6()), "minilm-l6"), "native");
     write(argv[1], "gpt2-small", compile(build_graph(gpt2_small(4096)), "gpt2-small"), "native");
+    write_few_bits(argv[1]);
   } catch (const std::exception& error) {
     fmt::print(stderr, "make_bench_models: {}\n", error.what());
     return 1;

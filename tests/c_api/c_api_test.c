@@ -124,7 +124,7 @@ static void self_tests_pass_where_there_are_any(const arenite_model* model) {
 }
 
 static void error_strings_say_everything(const arenite_model* model) {
-  char text[200];
+  char text[256];
   char three[3];
   arenite_session* session = NULL;
   arenite_diagnostic why;

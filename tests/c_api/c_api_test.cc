@@ -222,7 +222,7 @@ TEST_P(CApi, ReportsWhatTheOtherOneReports) {
   const Result<Output> result = cpp_session->step(ids, &cpp_why);
   ASSERT_EQ(arenite_session_step_ids(*session, ids.data(), ids.size(), &output, &why),
             static_cast<arenite_status>(result.status()));
-  char text[200], cpp_text[200];
+  char text[256], cpp_text[256];
   arenite_describe(ARENITE_CONTEXT_FULL, &why, text, sizeof(text));
   describe(result.status(), cpp_why, cpp_text);
   EXPECT_STREQ(text, cpp_text);
@@ -237,7 +237,7 @@ TEST(CApiModel, RefusesAFileForOtherCpusAndSaysHowToConvertIt) {
   arenite_diagnostic why;
   ASSERT_EQ(arenite_model_load(&model, file.span().data(), file.size(), nullptr, &why),
             ARENITE_UNSUPPORTED);
-  char text[200];
+  char text[256];
   ASSERT_LT(arenite_describe(ARENITE_UNSUPPORTED, &why, text, sizeof(text)), sizeof(text) - 1);
   const std::string line = text;
   for (const Target target : all_targets()) {
@@ -246,19 +246,22 @@ TEST(CApiModel, RefusesAFileForOtherCpusAndSaysHowToConvertIt) {
   EXPECT_NE(line.find(": arenite convert --target "), std::string::npos) << line;
 }
 
-TEST_P(CApi, RefusesTypesOfCachesThatItLacks) {
+TEST_P(CApi, KeepsCachesInTheTypeThatItWasAskedFor) {
   const TestModel model = load("bert");
   const arenite_model c = c_model(model);
   arenite_session_options options = c_options(8);
   arenite_arena_plan plan = {};
   arenite_diagnostic why;
-  ASSERT_EQ(options.kv_type, uint32_t{ARENITE_TENSOR_F32});
-  options.kv_type = ARENITE_TENSOR_INT8;
-  EXPECT_EQ(arenite_plan_arena(&plan, &c, &options, &why), ARENITE_UNSUPPORTED);
-  EXPECT_STREQ(why.reason, "a cache cannot be int8: use f32");
-  options.kv_type = 256;
+  EXPECT_EQ(arenite_model_kv_cache(&c), ARENITE_KV_F32);
+  ASSERT_EQ(options.kv_cache, ARENITE_KV_OF_MODEL);
+  ASSERT_EQ(arenite_plan_arena(&plan, &c, &options, &why), ARENITE_OK);
+  const size_t in_f32 = plan.kv_cache_bytes;
+  options.kv_cache = ARENITE_KV_INT8;
+  ASSERT_EQ(arenite_plan_arena(&plan, &c, &options, &why), ARENITE_OK);
+  EXPECT_LT(plan.kv_cache_bytes, in_f32);
+  options.kv_cache = static_cast<arenite_kv_type>(3);
   EXPECT_EQ(arenite_plan_arena(&plan, &c, &options, &why), ARENITE_INVALID_ARGUMENT);
-  EXPECT_STREQ(why.field, "options.kv_type");
+  EXPECT_STREQ(why.field, "options.kv_cache");
 }
 
 TEST_P(CApi, RefusesAnArenaInTheWrongPlace) {

@@ -75,7 +75,7 @@ TEST_F(ConvertCommand, PrintsTheExactArenaOfEveryTarget) {
     const Result<ArenaPlan> plan = plan_arena(*model, {});
     ASSERT_TRUE(plan.ok());
     EXPECT_TRUE(ends(result, kDone,
-                     {fmt::format("{:<10} arena {:>12} bytes", name(target), plan->total_bytes)}));
+                     {fmt::format("{:<14} arena {:>12} bytes", name(target), plan->total_bytes)}));
   }
 }
 

@@ -53,6 +53,16 @@ TEST(Inspect, PrintsEverySectionOfEveryKindOfModelWithin100Columns) {
   }
 }
 
+TEST(Inspect, SaysWhichCpusAFileServes) {
+  const TempFolder folder;
+  const auto model =
+      test::make_model(test::spec_named("causal"), {Target::kPortable, Target::kX86_64_v4_vnni});
+  EXPECT_TRUE(holds(inspect(write_file(folder, "m.arn", model.span())),
+                    "  portable serves every CPU\n"
+                    "  x86-64-v4-vnni serves x86-64 with AVX-512 VNNI: Intel since Cascade Lake, "
+                    "AMD since Zen 4\n"));
+}
+
 TEST(Inspect, NamesTheKindOfTokenizer) {
   const TempFolder folder;
   const auto words = test::model_with(test::word_spec({"a"}));

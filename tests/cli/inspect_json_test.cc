@@ -63,7 +63,7 @@ void check_traffic(const format::ModelReader& reader, const format::OpView& op, 
       const format::PackedView packed = reader.packed(i);
       if (packed.target != static_cast<uint32_t>(best)) continue;
       weights = format::stored_bytes(reader.tensor(op.numbers[format::LinearOp::kTensor]),
-                                     packed.packing())
+                                     packed.packing(TensorType::kF32))
                     .value();
     }
     EXPECT_EQ(found["bytes_read_per_pass"], weights + kRow * op.views[format::kInput].width);
@@ -95,8 +95,11 @@ TEST(InspectJson, AgreesWithTheReader) {
     EXPECT_EQ(facts["model"]["positions_max"], reader.positions_max());
     EXPECT_EQ(facts["model"]["causal"], reader.causal());
     EXPECT_EQ(facts["model"]["input_features"], reader.slot(reader.input_slot()).width);
-    EXPECT_EQ(facts["sizes"],
-              json({{"positions", 60}, {"tokens", 9}, {"sequences", 3}, {"threads", 2}}));
+    EXPECT_EQ(facts["sizes"], json({{"positions", 60},
+                                    {"tokens", 9},
+                                    {"sequences", 3},
+                                    {"threads", 2},
+                                    {"kv_cache", "f32"}}));
     ASSERT_EQ(facts["ops"].size(), reader.ops());
     for (uint32_t i = 0; i < reader.ops(); ++i) {
       const json& op = facts["ops"][i];
@@ -142,6 +145,7 @@ void expect_plans(const TempFolder& folder, const convert::AlignedBytes& bytes) 
     const json& target = facts["targets"][i];
     const Target id = static_cast<Target>(format::ModelReader(bytes.span()).packed(i).target);
     EXPECT_EQ(target["name"], name(id));
+    EXPECT_FALSE(target["cpus"].get<std::string>().empty());
     EXPECT_EQ(target["runs_here"], (cpu_targets() & bit(id)) != 0);
     EXPECT_EQ(target["chosen"], model->target() == id);
     const ArenaPlan plan = plan_of(bytes.span(), i, id);

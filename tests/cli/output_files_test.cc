@@ -110,6 +110,7 @@ TEST_F(OutputFiles, NoCommandReplacesItsInput) {
     }
   }
   refused({"strip", small_, "-o", small_}, "is an input");
+  refused({"repack", small_, "-o", small_, "--target", "all"}, "is an input");
   refused({"embed", small_, "-o", small_}, "--output: ");
   refused({"embed", small_, "-o", path("m.h"), "--data", small_}, "--data: ");
   refused({"embed-text", sentences_, "--file", lines_, "-o", lines_}, "is an input");

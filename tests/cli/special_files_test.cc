@@ -31,6 +31,7 @@ TEST_F(SpecialInputs, AreRefusedByEveryCommand) {
       {"inspect", input},
       {"verify", input},
       {"strip", input, "-o", path("y.arn")},
+      {"repack", input, "-o", path("y.arn"), "--target", "all"},
       {"embed", input, "-o", path("y.h")},
       {"bench", input},
       {"run", input, "--input", path("x.npy"), "--output", path("y.npy")},

@@ -7,8 +7,8 @@
 namespace arenite::testing {
 namespace {
 
-const char* const kCommands[] = {"convert",  "inspect", "embed",  "run",
-                                 "generate", "bench",   "verify", "strip"};
+const char* const kCommands[] = {"convert", "inspect", "embed", "run",   "generate",
+                                 "bench",   "verify",  "strip", "repack"};
 
 TEST(Usage, WithoutArgumentsShowsWhatThereIs) {
   const ProgramResult result = run_arenite({});
@@ -57,6 +57,7 @@ TEST(Usage, NamesTheArgumentThatIsMissing) {
   EXPECT_TRUE(ends(run_arenite({"inspect"}), kBadUsage, {"model is required"}));
   EXPECT_TRUE(ends(run_arenite({"embed", "a"}), kBadUsage, {"--output is required"}));
   EXPECT_TRUE(ends(run_arenite({"strip", "a"}), kBadUsage, {"--output is required"}));
+  EXPECT_TRUE(ends(run_arenite({"repack", "a", "-o", "b"}), kBadUsage, {"--target is required"}));
   EXPECT_TRUE(ends(run_arenite({"verify"}), kBadUsage, {"model is required"}));
 }
 

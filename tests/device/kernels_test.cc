@@ -52,7 +52,7 @@ void for_each_set(Check check) {
     const KernelSet* const kernels = kernel_set(static_cast<Target>(i));
     if (kernels == nullptr) continue;
     in_hand("kernels", kernels->name);
-    EXPECT(kernels->of(TensorType::kF32).packing == packing_of(kernels->target, TensorType::kF32));
+    EXPECT(kernels->f32.packing == packing_of(kernels->target, TensorType::kF32));
     check(*kernels);
   }
 }
@@ -76,7 +76,7 @@ float product(uint32_t row, uint32_t column, uint32_t depth) {
 }
 
 void check_products(const KernelSet& kernels, uint32_t columns, uint32_t depth) {
-  const WeightKernels& f32 = kernels.of(TensorType::kF32);
+  const FloatKernels& f32 = kernels.f32;
   pack(f32.packing, columns, depth);
   for (uint32_t rows = 1; rows <= f32.packing.mr; ++rows) {
     std::ranges::fill(output, 7.0f);

@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
     if (spec.name == "wide") continue;
     write(folder / spec.name, make_model(spec, targets).span());
   }
-  for (const char* const name : {"gpt2", "phi", "gemma"}) {
+  for (const char* const name : {"gpt2", "phi", "gemma", "q8", "q4", "int8_cache"}) {
     arenite::test::DecoderShape shape = arenite::test::decoder_named(name);
     shape.windows.resize(1);
     shape.positions_max = 20;

@@ -3,6 +3,7 @@
 #ifndef ARENITE_TESTS_GOLDEN_DECODER_CASE_H_
 #define ARENITE_TESTS_GOLDEN_DECODER_CASE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -20,6 +21,8 @@ namespace arenite::test {
 // in the model's folder.
 class DecoderCase {
  public:
+  // From a file that was converted already.
+  DecoderCase(std::span<const std::byte> file, Target target) : model_(file, target) {}
   DecoderCase(const std::filesystem::path& model, Target target,
               const std::filesystem::path& tokenizer = {});
 

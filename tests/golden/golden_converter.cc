@@ -4,9 +4,11 @@
 //
 // Usage: golden_converter module FILE OUTPUT HEADS CONTEXT causal|bidirectional FEATURES
 //        golden_converter decoder MODEL OUTPUT TARGET [TOKENIZER]
+//        golden_converter few_bits MODEL OUTPUT TARGETS WEIGHTS calibrated|rounded [TOKENIZER]
 //        golden_converter encoder MODEL OUTPUT TARGET [gelu] [norm_first] [bidirectional]
 //        [unscaled]
-// HEADS, CONTEXT and FEATURES may be 0 where the file tells. Modules are packed for all targets.
+// WEIGHTS may end with +int8, which keys and values are then kept as. HEADS, CONTEXT and FEATURES
+// may be 0 where the file tells. Modules are packed for all targets.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,8 +16,11 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "convert/convert.h"
@@ -48,6 +53,26 @@ AlignedBytes convert_decoder(const Words& words) {
   return write_model(program, parse_targets(words.at(3)));
 }
 
+// As `arenite convert --weights` rounds, or as with `--calibrate none`, too.
+AlignedBytes convert_in_few_bits(const Words& words) {
+  const Recognised model = recognise(open_model(words[1]));
+  Graph graph = std::visit([](const auto& spec) { return build_graph(spec); }, model.spec);
+  const std::string& weights = words.at(4);
+  const bool has_int8_cache = weights.ends_with("+int8");
+  const TensorType type = parse_weight_type(weights.substr(0, weights.find('+')));
+  choose_types(graph, {type, parse_weight_rules("", type)});
+  graph = rewrite(std::move(graph));
+  if (has_int8_cache) graph.kv_cache = TensorType::kInt8;
+  std::optional<TokenizerSpec> tokenizer;
+  if (graph.vocab_size != 0) {
+    tokenizer = tokenizer_for(model.tokenizer, words.size() > 6 ? words[6] : "");
+  }
+  quantize_weights(graph, kName, tokenizer, {.file = {}, .is_off = words.at(5) == "rounded"});
+  Program program = lower(graph, kName);
+  program.tokenizer = tokenizer;
+  return write_model(program, parse_targets(words.at(3)));
+}
+
 AlignedBytes convert_encoder(const Words& words) {
   ModelOptions options;
   if (std::ranges::count(words, "gelu") != 0) options.activation = Activation::kGeluErf;
@@ -63,6 +88,7 @@ AlignedBytes convert_encoder(const Words& words) {
 AlignedBytes convert(const Words& words) {
   if (words.at(0) == "module") return convert_module(words);
   if (words.at(0) == "decoder") return convert_decoder(words);
+  if (words.at(0) == "few_bits") return convert_in_few_bits(words);
   if (words.at(0) == "encoder") return convert_encoder(words);
   throw std::runtime_error("unknown kind of model " + words[0]);
 }

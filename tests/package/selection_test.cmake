@@ -75,6 +75,17 @@ if(case STREQUAL "only_what_models_need_is_linked")
   run("" "${CMAKE_COMMAND}" --build "${work}/build" -j 2 --target one_model)
   run("^${digests}${left_out}; norm layer\\[3\\] $" "${work}/build/one_model" "${work}/recall.arn"
     "${work}/intent.arn" "${work}/vibration.arn")
+
+  # Weights and caches in few bits are parts, too.
+  run("few.arn" "${host_tool}" convert "${source_dir}/models/recall/recall.safetensors" --heads 2
+    --target portable,x86-64-v3 --weights q8 --kv int8 -o "${work}/few.arn")
+  run("^${left_out}; weights q8\\[0\\] $" "${work}/build/one_model" "${work}/few.arn")
+  preset_list(ARENITE_MODEL "${work}/few.arn")
+  configure(one_model "ARENITE_MODEL needs .*weights q8, cache int8" -C "${work}/lists.cmake")
+  run("" "${CMAKE_COMMAND}" --build "${work}/build" -j 2 --target one_model)
+  run("^digest [0-9a-f]+ $" "${whole_program}" "${work}/few.arn")
+  string(STRIP "${output}" digest)
+  run("^${digest} $" "${work}/build/one_model" "${work}/few.arn")
 elseif(case STREQUAL "models_of_another_cpu_are_refused")
   convert_models(arm64)
   set(fails TRUE)

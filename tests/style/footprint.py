@@ -128,6 +128,11 @@ code flash       runtime and microkernels, whether the model needs them or not
 """)
 
 
+def flash_bytes_of(image):
+    sizes = {section.name: section.size_bytes for section in sections(image)}
+    return sum(sizes.get(name, 0) for name in (".text", ".ARM.exidx", ".data"))
+
+
 def print_images(root, check):
     """The bare-metal program around one attention module, as linked."""
     print(f"A program of one attention module of 8 tokens on {BARE_TARGET}, newlib included, "
@@ -139,11 +144,25 @@ def print_images(root, check):
         folder = root / build / "tests" / "footprint"
         image = folder / "attention_image"
         sizes = {section.name: section.size_bytes for section in sections(image)}
-        flash_bytes = sum(sizes.get(name, 0) for name in (".text", ".ARM.exidx", ".data"))
+        flash_bytes = flash_bytes_of(image)
         model_bytes = (folder / "recall_8.arn").stat().st_size
         print(f"{label:<20}{flash_bytes:>8,}  of them {model_bytes:,} the model")
         check.check(BARE_TARGET, part, flash_bytes)
     print(f"{'RAM':<20}{sizes.get('.data', 0) + sizes.get('.bss', 0):>8,}  the arena")
+
+
+def print_few_bits(root, check):
+    """What weights in few bits add to a program that ARENITE_MODEL made for them."""
+    image_bytes = {
+        weights: flash_bytes_of(root / f"build-{weights}-{BARE_TARGET}" / "tests" / "footprint" /
+                                "attention_image")
+        for weights in ("f32", "q8", "q4")}
+    for weights in ("q8", "q4"):
+        added_bytes = image_bytes[weights] - image_bytes["f32"]
+        file = root / "build" / "footprint" / f"vibration-{weights}.arn"
+        print(f"{'weights in ' + weights:<20}{added_bytes:>8,}  more code for vibration in "
+              f"{weights} than in f32; the model is {file.stat().st_size:,}")
+        check.check(BARE_TARGET, weights, added_bytes)
 
 
 def print_stack(root, check):
@@ -170,6 +189,7 @@ def main():
     code_bytes = print_code(root, check)
     print_models(root, code_bytes, check)
     print_images(root, check)
+    print_few_bits(root, check)
     print_stack(root, check)
     check_archives(root, check)
     check.print_failures()

@@ -23,7 +23,7 @@ MAY_INCLUDE = {
 # The folders of tools/, from the bottom up. A folder includes those of earlier rows, and of its own
 # row as long as that makes no cycle. All may include the runtime, which includes none of them.
 TOOLS_ROWS = [
-    {"tools/convert/files"},
+    {"tools/convert/files", "tools/convert/quantize"},
     {"tools/convert/masks", "tools/convert/tokenizers"},
     {"tools/convert/spec"},
     {"tools/convert/gguf", "tools/convert/graph"},
@@ -31,6 +31,7 @@ TOOLS_ROWS = [
     {"tools/convert/families", "tools/convert/modules"},
     {"tools/convert/passes", "tools/convert/program"},
     {"tools/convert/check"},
+    {"tools/convert/calibrate"},
     {"tools/convert"},
     {"tools/cli"},
 ]

@@ -100,7 +100,48 @@ DecoderShape wide() {
   return shape;
 }
 
+// Weights in few bits: a table of plain rows beside the output matrix; one that is both; and rows
+// that are whole blocks, of which there are more than one.
+DecoderShape w8() {
+  DecoderShape shape = gpt2();
+  shape.name = "w8";
+  shape.weights = shape.output = TensorType::kW8;
+  return shape;
+}
+
+DecoderShape q8() {
+  DecoderShape shape = gemma();
+  shape.name = "q8";
+  shape.weights = shape.output = TensorType::kQ8;
+  return shape;
+}
+
+DecoderShape q4() {
+  DecoderShape shape;
+  shape.name = "q4";
+  shape.model_dim = 64;
+  shape.head_dim = shape.rotary_dim = 16;
+  shape.ffn_dim = 96;
+  shape.weights = shape.output = TensorType::kQ4;
+  return shape;
+}
+
+// Keys and values in int8, with heads that share them; and in a ring.
+DecoderShape int8_cache() {
+  DecoderShape shape;
+  shape.name = "int8_cache";
+  shape.kv_cache = TensorType::kInt8;
+  return shape;
+}
+
 }  // namespace
+
+DecoderShape int8_ring_decoder() {
+  DecoderShape shape = ring_decoder();
+  shape.name = "int8_ring";
+  shape.kv_cache = TensorType::kInt8;
+  return shape;
+}
 
 DecoderSpec make_decoder(const DecoderShape& shape) {
   DecoderSpec spec;
@@ -133,8 +174,16 @@ DecoderSpec make_decoder(const DecoderShape& shape) {
   return spec;
 }
 
+convert::Graph decoder_graph(const DecoderShape& shape) {
+  convert::Graph graph = convert::build_graph(make_decoder(shape));
+  choose_types(
+      graph, {shape.weights, {{"logits", shape.output, true}, {"embedding", shape.output, true}}});
+  graph.kv_cache = shape.kv_cache;
+  return convert::rewrite(std::move(graph));
+}
+
 convert::Program decoder_program(const DecoderShape& shape) {
-  return convert::compile(convert::build_graph(make_decoder(shape)), shape.name);
+  return convert::lower(decoder_graph(shape), shape.name);
 }
 
 convert::AlignedBytes make_decoder_model(const DecoderShape& shape,
@@ -143,7 +192,9 @@ convert::AlignedBytes make_decoder_model(const DecoderShape& shape,
 }
 
 std::vector<DecoderShape> all_decoders() {
-  return {DecoderShape{}, gpt2(), phi(), gemma(), wide(), ring_decoder()};
+  return {DecoderShape{},     gpt2(), phi(), gemma(), wide(),
+          ring_decoder(),     w8(),   q8(),  q4(),    int8_cache(),
+          int8_ring_decoder()};
 }
 
 DecoderShape decoder_named(const std::string& name) {

@@ -36,9 +36,20 @@ struct DecoderShape {
   bool head_norms = false;       // of queries and keys
   double embedding_scale = 0.0;  // 0: none
   double soft_cap = 0.0;         // 0: none
+  TensorType weights = TensorType::kF32;
+  TensorType output = TensorType::kF32;  // and the embedding
+  TensorType kv_cache = TensorType::kF32;
+
+  // Whether rows of numbers become int8 while it runs.
+  bool rounds_rows() const {
+    return weights == TensorType::kQ8 || weights == TensorType::kQ4 ||
+           kv_cache == TensorType::kInt8;
+  }
 };
 
 convert::DecoderSpec make_decoder(const DecoderShape& shape);
+// With types of weights, after all passes.
+convert::Graph decoder_graph(const DecoderShape& shape);
 convert::Program decoder_program(const DecoderShape& shape);
 
 // The model file, with the shape's name.
@@ -54,6 +65,7 @@ DecoderShape smallest_decoder();
 
 // A window of 100 tokens in one layer of two, and a context of more than two pages of the cache.
 DecoderShape ring_decoder();
+DecoderShape int8_ring_decoder();  // the same with keys and values in int8
 
 // Ids below the vocabulary, the same for the same seed.
 std::vector<TokenId> random_ids(size_t count, uint32_t vocab_size, uint64_t seed = 5);

@@ -3,22 +3,25 @@
 //
 //   class Linear : public KernelSetTest {};
 //   ARENITE_FOR_EACH_KERNEL_SET(Linear);
-//   TEST_P(Linear, DoesThis) { kernels().of(TensorType::kF32).gemm[...] }
+//   TEST_P(Linear, DoesThis) { kernels().f32.gemm[...] }
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <ostream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "arenite/target.h"
+#include "arenite/tensor_type.h"
 #include "kernels/kernel_set.h"
 
 namespace arenite {
 
 // How GoogleTest prints a target in messages and lists.
 inline void PrintTo(Target target, std::ostream* out) { *out << name(target); }
+inline void PrintTo(TensorType type, std::ostream* out) { *out << name(type); }
 
 namespace test {
 
@@ -34,12 +37,35 @@ inline std::vector<Target> targets_here() {
 class KernelSetTest : public ::testing::TestWithParam<Target> {
  protected:
   const KernelSet& kernels() const { return *kernel_set(GetParam()); }
-  Packing packing() const { return kernels().of(TensorType::kF32).packing; }
+  Packing packing() const { return kernels().f32.packing; }
 };
 
 inline std::string test_name_of(const ::testing::TestParamInfo<Target>& info) {
   return kernel_set_name(info.param);
 }
+
+// The same for every type that keys and values are kept as.
+class CacheTest : public ::testing::TestWithParam<std::tuple<Target, TensorType>> {
+ protected:
+  const KernelSet& kernels() const { return *kernel_set(std::get<Target>(GetParam())); }
+  Packing packing() const { return kernels().f32.packing; }
+  TensorType kv_type() const { return std::get<TensorType>(GetParam()); }
+  bool is_int8() const { return kv_type() == TensorType::kInt8; }
+};
+
+inline std::string cache_test_name_of(
+    const ::testing::TestParamInfo<std::tuple<Target, TensorType>>& info) {
+  return std::string(kernel_set_name(std::get<Target>(info.param))) + "_" +
+         name(std::get<TensorType>(info.param));
+}
+
+#define ARENITE_FOR_EACH_CACHE(suite)                                                    \
+  INSTANTIATE_TEST_SUITE_P(                                                              \
+      Caches, suite,                                                                     \
+      ::testing::Combine(                                                                \
+          ::testing::ValuesIn(::arenite::test::targets_here()),                          \
+          ::testing::Values(::arenite::TensorType::kF32, ::arenite::TensorType::kInt8)), \
+      ::arenite::test::cache_test_name_of)
 
 #define ARENITE_FOR_EACH_KERNEL_SET(suite)                                       \
   INSTANTIATE_TEST_SUITE_P(KernelSets, suite,                                    \

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "arenite/arena_formula.h"
 #include "core/packing.h"
 #include "support/random.h"
 

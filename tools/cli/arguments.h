@@ -9,6 +9,8 @@
 #include <memory>
 #include <string>
 
+#include "arenite/session.h"
+
 namespace arenite::tool {
 
 inline constexpr uint32_t kThreadsMax = 256;
@@ -54,6 +56,10 @@ CLI::Validator kernel_set_or_target_name();
 
 // Declares --kernels and --threads. The variables must outlive the command.
 void add_machine_options(CLI::App& command, std::string& kernels, uint32_t& threads);
+
+// Declares --kv, what keys and values of a session are kept as. The variable must outlive the
+// command.
+void add_kv_option(CLI::App& command, KvType& kv_cache);
 
 // Throws CLI::ValidationError if `output` is a file of the folder `model_folder` that holds no
 // converted model: what a conversion does not read is still a part of the model.

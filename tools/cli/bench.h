@@ -26,6 +26,7 @@ struct BenchOptions {
   uint32_t chunk = 0;             // 0: kDefaultTokens
   std::string kernels;
   uint32_t threads = 1;
+  KvType kv_cache = KvType::kOfModel;
   bool json = false;
   ProfileOptions profile;
 };
@@ -46,6 +47,7 @@ double milliseconds(Work work) {
 
 // The median of at least `samples_min` samples, and of as many as take `seconds` together.
 double median_sample_ms(size_t samples_min, double seconds, const std::function<double()>& sample);
+double median(std::vector<double> values);  // REQUIRES: not empty
 
 StartUp time_start_up(const ModelFile& file, const SessionOptions& options);
 

@@ -72,8 +72,12 @@ double median_sample_ms(size_t samples_min, double seconds, const std::function<
     samples.push_back(sample());
     total_ms += samples.back();
   }
-  const auto middle = samples.begin() + static_cast<ptrdiff_t>(samples.size() / 2);
-  std::nth_element(samples.begin(), middle, samples.end());
+  return median(std::move(samples));
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
@@ -173,6 +177,7 @@ void add_bench(CLI::App& app) {
              "Sequences to time in one call, as they are and padded to the longest", 1, kTokensMax);
   add_token_options(*command, *options);
   add_machine_options(*command, options->kernels, options->threads);
+  add_kv_option(*command, options->kv_cache);
   command->add_flag("--json", options->json, "Print JSON");
   add_profile_options(*command, options->profile);
   command->callback([command, options] { run_bench(*command, *options); });

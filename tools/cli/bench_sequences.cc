@@ -159,6 +159,7 @@ void bench_sequences(const BenchOptions& options, const ModelFile& file) {
   Profiler profiler(options.profile, file.model());
   SessionOptions session_options;
   session_options.outputs = Outputs::kAll;
+  session_options.kv_cache = options.kv_cache;
   profiler.attach(session_options, pool.parallel_for());
 
   Progress progress("timing " + options.model.string());

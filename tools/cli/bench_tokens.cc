@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <span>
 #include <stdexcept>
+#include <vector>
 
 #include "cli/bench.h"
 #include "cli/model_cost.h"
@@ -24,17 +27,20 @@ namespace {
 constexpr double kSecondsPerRow = 1.0;
 constexpr size_t kRunsMin = 5;
 constexpr size_t kStepsMin = 20;
+constexpr size_t kReadsMax = 30;  // for a row: small models have thousands of samples
 constexpr int kMeasurements = 3;  // of the limits, each time
 
 struct Row {
   std::string test;
   uint32_t tokens = 0;  // timed together
   double median_ms = 0.0;
-  double flops = 0.0;  // of prompts
-  double bytes = 0.0;  // of decoding
+  double flops = 0.0;              // of prompts
+  double bytes = 0.0;              // of decoding
+  double read_gbytes_per_s = 0.0;  // of a loop of loads over the weights, between the samples
 
   double gflops() const { return flops / median_ms / 1e6; }
   double gbytes_per_s() const { return bytes / median_ms / 1e6; }
+  double share_of_read() const { return gbytes_per_s() / read_gbytes_per_s; }
 };
 
 // Fills in what the person left open, and refuses what the context has no room for.
@@ -63,14 +69,53 @@ BenchOptions completed(BenchOptions options, const ModelFile& file) {
   return options;
 }
 
+// The clock of a shared machine drifts, and so does what its memory gives to one of those who share
+// it: the peak is the best seen between the rows, and what can be read is measured again and again
+// over the very bytes that decoding reads, and the median counts, as it does for the rows.
+class Limits {
+ public:
+  // `weights` are read as they lie in the file; where there are too few, as much memory is.
+  Limits(const ParallelFor& parallel, std::span<const std::byte> weights)
+      : parallel_(parallel), small_(read_bytes(parallel, 1)), memory_(weights) {
+    if (weights.size() >= small_.size()) return;
+    std::memset(small_.data(), 1, small_.size());
+    memory_ = small_.span();
+  }
+
+  void measure() {
+    for (int i = 0; i < kMeasurements; ++i) {
+      peak_gflops_ = std::max(peak_gflops_, measure_peak_gflops(parallel_));
+      (void)sample_read();
+    }
+  }
+
+  double sample_read() {
+    reads_.push_back(sample_read_gbytes_per_s(parallel_, memory_));
+    return reads_.back();
+  }
+
+  MachineLimits found() const { return {peak_gflops_, median(reads_)}; }
+
+ private:
+  ParallelFor parallel_;
+  convert::AlignedBytes small_;
+  std::span<const std::byte> memory_;
+  double peak_gflops_ = 0.0;
+  std::vector<double> reads_;
+};
+
 class TokenBench {
  public:
   TokenBench(const BenchOptions& options, const ModelFile& file,
-             const SessionOptions& session_options, Profiler& profiler)
+             const SessionOptions& session_options, Limits& limits, Profiler& profiler)
       : options_(options),
         reader_(file.model().file()),
         packed_index_(ModelAccess::packed_index(file.model())),
+        kv_type_(options.kv_cache == KvType::kOfModel ? reader_.kv_cache()
+                 : options.kv_cache == KvType::kInt8  ? TensorType::kInt8
+                                                      : TensorType::kF32),
         session_(file, session_options),
+        limits_(limits),
         profiler_(profiler) {
     uint32_t state = 1;
     for (uint32_t i = 0; i < options.context; ++i) {
@@ -94,8 +139,9 @@ class TokenBench {
 
   Row time_decode(uint32_t tokens) {
     Row row{fmt::format("tg{}", tokens), tokens};
-    for (uint32_t i = 0; i < tokens; ++i) row.bytes += decode_bytes(reader_, packed_index_, 1 + i);
-    row.median_ms = median_sample_ms(kRunsMin, kSecondsPerRow, [&] {
+    for (uint32_t i = 0; i < tokens; ++i)
+      row.bytes += decode_bytes(reader_, packed_index_, 1 + i, kv_type_);
+    time_against_reads(row, kRunsMin, [&] {
       feed_prompt(1);
       return milliseconds([&] {
         for (uint32_t i = 0; i < tokens; ++i) feed(1);
@@ -106,9 +152,9 @@ class TokenBench {
 
   Row time_step_at(uint32_t held) {
     Row row{fmt::format("at {}", held), 1};
-    row.bytes = decode_bytes(reader_, packed_index_, held);
+    row.bytes = decode_bytes(reader_, packed_index_, held, kv_type_);
     feed_prompt(held);
-    row.median_ms = median_sample_ms(kStepsMin, kSecondsPerRow, [&] {
+    time_against_reads(row, kStepsMin, [&] {
       // A ring may have forgotten what the step before needs.
       if (session_.session().rewind(0, held) != Status::kOk) feed_prompt(held);
       return milliseconds([&] { feed(1); });
@@ -117,6 +163,17 @@ class TokenBench {
   }
 
  private:
+  // What is read is measured after each sample, so that both see the same moments.
+  void time_against_reads(Row& row, size_t samples_min, const std::function<double()>& sample) {
+    std::vector<double> reads;
+    row.median_ms = median_sample_ms(samples_min, kSecondsPerRow, [&] {
+      const double ms = sample();
+      if (reads.size() < kReadsMax) reads.push_back(limits_.sample_read());
+      return ms;
+    });
+    row.read_gbytes_per_s = median(reads);
+  }
+
   void feed(uint32_t tokens) {
     const uint32_t held = session_.session().positions();
     profiler_.add_sequence(held, tokens, 1);
@@ -135,35 +192,20 @@ class TokenBench {
   const BenchOptions& options_;
   format::ModelReader reader_;
   uint32_t packed_index_;
+  TensorType kv_type_;
   ModelSession session_;
+  Limits& limits_;
   Profiler& profiler_;
   std::vector<TokenId> ids_;
 };
 
-// The clock of a shared machine drifts: its limits are the best seen between the rows.
-class Limits {
- public:
-  Limits(const ParallelFor& parallel, size_t weight_bytes)
-      : parallel_(parallel), memory_(read_bytes(parallel, weight_bytes)) {
-    std::memset(memory_.data(), 1, memory_.size());
-    measure();
-  }
-
-  void measure() {
-    for (int i = 0; i < kMeasurements; ++i) {
-      best_.peak_gflops = std::max(best_.peak_gflops, measure_peak_gflops(parallel_));
-      best_.read_gbytes_per_s =
-          std::max(best_.read_gbytes_per_s, measure_read_gbytes_per_s(parallel_, memory_.span()));
-    }
-  }
-
-  const MachineLimits& best() const { return best_; }
-
- private:
-  ParallelFor parallel_;
-  convert::AlignedBytes memory_;
-  MachineLimits best_;
-};
+std::span<const std::byte> packed_weights(const ModelFile& file) {
+  const format::ModelReader reader(file.model().file());
+  const format::SegmentView segment =
+      reader.packed(ModelAccess::packed_index(file.model())).segment;
+  return file.model().file().subspan(static_cast<size_t>(segment.begin()),
+                                     static_cast<size_t>(segment.bytes()));
+}
 
 void print_text(const BenchOptions& options, const ModelFile& file, const ArenaPlan& plan,
                 size_t weight_bytes, const MachineLimits& limits, const StartUp& start_up,
@@ -172,7 +214,7 @@ void print_text(const BenchOptions& options, const ModelFile& file, const ArenaP
                fmt::format("context    {}, {} a call, arena {} bytes\n",
                            counted(options.context, "position"), counted(options.chunk, "token"),
                            grouped(plan.total_bytes)),
-               fmt::format(" over {}, as the weights", bytes_text(weight_bytes)));
+               fmt::format(" over {} of weights", bytes_text(weight_bytes)));
   TextTable table({">test", ">tokens/s", ">a token", ">GFLOP/s", ">of peak", ">GB/s", ">of read"});
   for (const Row& row : rows) {
     const bool prompt = row.flops > 0.0;
@@ -184,7 +226,7 @@ void print_text(const BenchOptions& options, const ModelFile& file, const ArenaP
                    prompt ? fmt::format("{:.2f}", row.gflops()) : "",
                    prompt ? percent(row.gflops(), limits.peak_gflops) : "",
                    prompt ? "" : fmt::format("{:.2f}", row.gbytes_per_s()),
-                   prompt ? "" : percent(row.gbytes_per_s(), limits.read_gbytes_per_s)});
+                   prompt ? "" : percent(row.share_of_read(), 1.0)});
   }
   fmt::print("{}", table.text());
 }
@@ -208,7 +250,7 @@ void print_json(const BenchOptions& options, const ModelFile& file, const ArenaP
       run["share_of_peak"] = row.gflops() / limits.peak_gflops;
     } else {
       run["gbytes_per_s"] = row.gbytes_per_s();
-      run["share_of_read"] = row.gbytes_per_s() / limits.read_gbytes_per_s;
+      run["share_of_read"] = row.share_of_read();
     }
     json["runs"].push_back(run);
   }
@@ -224,14 +266,14 @@ void bench_tokens(const BenchOptions& wanted, const ModelFile& file) {
   SessionOptions session_options;
   session_options.positions_max = options.context;
   session_options.tokens_max = options.chunk;
+  session_options.kv_cache = options.kv_cache;
   profiler.attach(session_options, pool.parallel_for());
-  TokenBench bench(options, file, session_options, profiler);
+  const std::span<const std::byte> weights = packed_weights(file);
+  Limits limits(pool.parallel_for(), weights);
+  limits.measure();
+  TokenBench bench(options, file, session_options, limits, profiler);
 
   Progress progress("timing " + options.model.string());
-  const format::ModelReader reader(file.model().file());
-  const auto weight_bytes =
-      static_cast<size_t>(reader.packed(ModelAccess::packed_index(file.model())).segment.bytes());
-  Limits limits(pool.parallel_for(), weight_bytes);
   std::vector<Row> rows;
   const auto add = [&](const Row& row) {
     rows.push_back(row);
@@ -242,8 +284,8 @@ void bench_tokens(const BenchOptions& wanted, const ModelFile& file) {
   for (const uint32_t held : options.at) add(bench.time_step_at(held));
   const StartUp start_up = time_start_up(file, session_options);
   progress.done();
-  (options.json ? print_json : print_text)(options, file, bench.plan(), weight_bytes, limits.best(),
-                                           start_up, rows);
+  (options.json ? print_json : print_text)(options, file, bench.plan(), weights.size(),
+                                           limits.found(), start_up, rows);
   profiler.report();
 }
 

@@ -9,6 +9,8 @@
 #include "cli/convert_options.h"
 #include "cli/convert_report.h"
 #include "cli/process.h"
+#include "cli/report.h"
+#include "cli/report_facts.h"
 #include "convert/check/pack_model.h"
 #include "convert/convert.h"
 #include "convert/families/families.h"
@@ -32,19 +34,32 @@ void finish(convert::Conversion& conversion, const ConvertArguments& arguments) 
     fmt::print("after the passes\n{}\n", convert::print_graph(conversion.rewritten));
   }
   if (arguments.no_self_test) convert::strip_self_test(conversion.file);
+  const ConversionFacts found =
+      conversion_facts(conversion, convert::quote(arguments.checkpoint.string()),
+                       describe_weights(arguments), arguments.limits);
+  require_limits(found);
+  const VerifiedFile verified(arguments.output.string(), conversion.file.span());
+  const ReportFacts facts = gather_report(verified, resolve_sizes(verified, {}), found);
   convert::AtomicFile file(arguments.output);
   file.write(conversion.file.span());
-  file.commit();
+  std::optional<convert::AtomicFile> page;
+  if (!arguments.report.empty()) {
+    const std::string report = render_report(facts, arguments.report);
+    page.emplace(arguments.report).write(std::as_bytes(std::span(report)));
+  }
+  convert::AtomicFile* const files[] = {&file, page ? &*page : nullptr};
+  convert::commit_together(files);
   const WrittenFile written = {arguments.output, expect};
   if (arguments.json) {
-    fmt::print("{}", conversion_as_json(conversion, written));
+    fmt::print("{}", conversion_as_json(conversion, written, facts));
   } else {
-    print_conversion(conversion, written);
+    print_conversion(conversion, written, facts);
   }
 }
 
 void run_convert(const ConvertArguments& arguments) {
-  const convert::OutputGuard guard({{"--output", arguments.output}});
+  const convert::OutputGuard guard(
+      {{"--output", arguments.output}, {"--report", arguments.report}});
   const std::filesystem::path& checkpoint = arguments.checkpoint;
   require_no_part_of(checkpoint, arguments.output);
   for (const std::filesystem::path& array : arguments.expect) convert::note_read(array);
@@ -61,7 +76,8 @@ void run_convert(const ConvertArguments& arguments) {
 
 std::string footer() {
   return fmt::format(
-      "\nDecoders: a Hugging Face folder ({}),\n"
+      "\nDecoders: a Hugging Face folder ({},\n"
+      "also quantized by GPTQ, by compressed-tensors in integers, or by bitsandbytes in int8),\n"
       "GGUF (llama, gpt2, qwen2, qwen3), llama2.c .bin, and state dicts of nanoGPT, minGPT and\n"
       "GPTModel of 'Build a Large Language Model (From Scratch)'.\n"
       "Encoders: a Hugging Face folder (bert, distilbert, roberta, xlm-roberta, electra; with a\n"
@@ -78,11 +94,19 @@ std::string footer() {
       "features, [tokens, width] or [batch, tokens, width]; Y has a row for each token, for each\n"
       "sequence's last token, or for each sequence where the model pools.\n"
       "\n--json prints kind (module, decoder, encoder), architecture, source, parameters, shape,\n"
-      "context (0: any), output_rows, labels, tokenizer, notes, masks, targets with arena_bytes\n"
-      "and largest_error (null: not checked), arena, formula, check, given, assumed, expect,\n"
-      "self_test and file. In check, computing_error is how far targets are off double precision\n"
-      "with the file's weights (null: not checked), and storing_error how far that is off double\n"
-      "precision with the author's weights.\n"
+      "context (0: any), output_rows, labels, tokenizer, notes, masks, targets with cpus,\n"
+      "arena_bytes and largest_error (null: not checked), arena, formula, check, given, assumed,\n"
+      "expect, self_test, report and file. In check, computing_error is how far targets are off\n"
+      "double precision with the file's weights (null: not checked), and storing_error how far\n"
+      "that is off double precision with the author's weights. report has what --report writes of\n"
+      "weights, and arenite inspect --help names (file_parts, types, layers, parts, decode_bytes,\n"
+      "kernels, tensors), and as conversion: source, weights, calibration, limits[] option, "
+      "asked,\n"
+      "found, unit, is_met, offenders; outputs (null: nothing to compare) text, tokens, mean_kl,\n"
+      "top1_agreement, float_perplexity, quantized_perplexity; hidden_states[] name, mean_cosine,\n"
+      "least_cosine; tensors[] name, type, method, signal_to_noise_db, float_bytes, bytes; "
+      "notes[]\n"
+      "kind, subject, text, tensors.\n"
       "\nExamples:\n"
       "  arenite convert models/home-intent -o intent.arn\n"
       "  arenite convert stories15M.bin -o stories.arn --tokenizer tokenizer.bin\n"
@@ -105,6 +129,8 @@ void add_convert(CLI::App& app) {
       app, run_convert, "convert",
       "Convert a decoder, an encoder or one attention module into a model file", footer());
   add_convert_options(command, arguments);
+  add_limit_options(command, arguments.limits);
+  add_report_option(command, arguments.report);
 }
 
 }  // namespace arenite::tool

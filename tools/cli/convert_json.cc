@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/convert_report.h"
+#include "cli/report.h"
 #include "cli/session_sizes.h"
 #include "convert/families/reader_parts.h"
 #include "format/reader.h"
@@ -32,6 +33,7 @@ Json targets_json(const convert::ConvertedModel& conversion, const format::Model
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const convert::TargetCheck& check = conversion.checks[i];
     json.push_back({{"name", name(check.target)},
+                    {"cpus", cpus_of(check.target)},
                     {"arena_bytes", evaluate(reader.formula(i), sizes).total_bytes.value()},
                     {"largest_error", check.ran ? Json(check.largest_error) : Json()}});
   }
@@ -48,16 +50,17 @@ Json expect_json(const std::optional<convert::AuthorCheck>& expect) {
 }
 
 // The keys that all kinds have after their own.
-std::string finished(Json json, const convert::ConvertedModel& conversion,
-                     const WrittenFile& written) {
+std::string finished(Json json, const convert::Conversion& conversion, const WrittenFile& written,
+                     const ReportFacts& facts) {
   const format::ModelReader reader(conversion.file.span());
   const SessionOptions options = default_session_options(reader);
-  const SessionSizes sizes = {options.positions_max, options.tokens_max, 1, 1, 1};
+  const SessionSizes sizes = default_sizes(reader);
   json["targets"] = targets_json(conversion, reader, sizes);
   json["arena"] = {{"positions", options.positions_max},
                    {"tokens", options.tokens_max},
                    {"sequences", 1},
-                   {"threads", 1}};
+                   {"threads", 1},
+                   {"kv_cache", name(reader.kv_cache())}};
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const char* const target = name(static_cast<Target>(reader.packed(i).target));
     json["formula"][target] = formula_json(reader.formula(i));
@@ -67,12 +70,18 @@ std::string finished(Json json, const convert::ConvertedModel& conversion,
                    {"largest_output", conversion.largest_output},
                    {"computing_error", computing ? Json(*computing) : Json()},
                    {"storing_error", conversion.storing_error}};
+  json["chosen"] = Json::array();
+  for (const convert::TypeChoice& choice : conversion.choices) {
+    json["chosen"].push_back(
+        {{"names", choice.name}, {"type", name(choice.type)}, {"reason", choice.reason}});
+  }
   json["given"] = conversion.account.given;
   json["assumed"] = conversion.account.assumed;
   json["expect"] = expect_json(written.expect);
   const format::SelfTestView test = reader.self_test();
   json["self_test"] = {{"tokens", test.tokens},
                        {"bytes", test.tokens == 0 ? 0 : test.segment.bytes()}};
+  json["report"] = weights_json(facts);
   json["file"] = {{"path", written.path.string()}, {"bytes", conversion.file.size()}};
   // Names come from the checkpoint and may be no text at all.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -156,10 +165,11 @@ Json kind_json(const convert::EncoderSpec& spec, const convert::Conversion& conv
 
 }  // namespace
 
-std::string conversion_as_json(const convert::Conversion& conversion, const WrittenFile& written) {
+std::string conversion_as_json(const convert::Conversion& conversion, const WrittenFile& written,
+                               const ReportFacts& facts) {
   Json json = std::visit([&](const auto& spec) { return kind_json(spec, conversion); },
                          conversion.model.spec);
-  return finished(std::move(json), conversion, written);
+  return finished(std::move(json), conversion, written, facts);
 }
 
 }  // namespace arenite::tool

@@ -20,6 +20,7 @@ constexpr uint32_t kFeaturesMax = 1u << 20;
 constexpr double kScaleMax = 1e6;
 
 constexpr const char* kSqrt = "sqrt";
+constexpr const char* kAuto = "auto";
 
 constexpr std::pair<const char*, convert::PoolingChoice> kPoolings[] = {
     {"none", convert::PoolingChoice::kNone},
@@ -137,9 +138,35 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
       ->delimiter(',')
       ->expected(2);
   command
+      .add_option(
+          "--weights", arguments.weights,
+          "f32; w8 (int8: small files); q8 (int8, activations too: speed); q4 (int4 in "
+          "blocks of 32, activations int8: memory and speed of decoding); or auto: those that "
+          "--max-bytes or --max-perplexity-increase allow, where they help most")
+      ->check(CLI::IsMember({"f32", "w8", "q8", "q4", kAuto}))
+      ->capture_default_str();
+  command.add_option("--keep", arguments.keep,
+                     "NAME=TYPE,...: other types for some matrices, by name or part of a name; or "
+                     "none. With q4 it is output=q8,embedding=q8 if not given");
+  command
+      .add_option_function<std::string>(
+          "--kv",
+          [&arguments](const std::string& name) {
+            arguments.kv_cache = name == "int8" ? TensorType::kInt8 : TensorType::kF32;
+          },
+          "What sessions keep keys and values as, unless they say otherwise: f32, or int8 in about "
+          "a quarter of the memory")
+      ->check(CLI::IsMember({"f32", "int8"}))
+      ->default_str("f32");
+  command.add_option("--calibrate", arguments.calibrate,
+                     "What weights in few bits are rounded for: lines of text, or an .npy of token "
+                     "ids or features. If not given, a decoder writes its own text; none: rounding "
+                     "alone");
+  command
       .add_option("--target", arguments.targets,
-                  "native, all, or some of portable,x86-64-v2,x86-64-v3,x86-64-v4,arm64,arm32; "
-                  "portable is the one for microcontrollers (Cortex-M) and RISC-V")
+                  "native, all, or some of portable, x86-64-v2, x86-64-v3, x86-64-v4, "
+                  "x86-64-v4-vnni, arm64, arm64-dot, arm64-i8mm, arm32; portable is the one for "
+                  "microcontrollers (Cortex-M) and RISC-V")
       ->check(target_names())
       ->capture_default_str();
   command.add_flag("--no-self-test", arguments.no_self_test,
@@ -197,8 +224,46 @@ convert::ModelOptions model_options(const ConvertArguments& arguments) {
   return options;
 }
 
+// "none" is no file.
+convert::Calibration calibration_of(const ConvertArguments& arguments) {
+  const bool is_off = arguments.calibrate == "none";
+  return {is_off ? std::filesystem::path() : arguments.calibrate, is_off};
+}
+
+// What `--weights auto` may spend; none where types are given.
+std::optional<convert::WeightBudget> budget_of(const ConvertArguments& arguments) {
+  if (arguments.weights != kAuto) return std::nullopt;
+  const ConversionLimits& limits = arguments.limits;
+  if (!limits.max_bytes && !limits.max_perplexity_increase) {
+    throw CLI::ValidationError(
+        "--weights auto",
+        "pass what it may spend: --max-bytes N, for as little damage as fits, or "
+        "--max-perplexity-increase P, for as few bytes as that allows");
+  }
+  convert::WeightBudget budget = {limits.max_bytes, limits.max_perplexity_increase};
+  if (budget.max_perplexity_increase) *budget.max_perplexity_increase /= 100.0;
+  return budget;
+}
+
 convert::ConvertOptions convert_options(const ConvertArguments& arguments) {
-  return {model_options(arguments), arguments.tokenizer, arguments.without_passes};
+  const std::optional<convert::WeightBudget> budget = budget_of(arguments);
+  const TensorType type = budget ? TensorType::kF32 : convert::parse_weight_type(arguments.weights);
+  return {model_options(arguments),
+          arguments.tokenizer,
+          arguments.without_passes,
+          {type, convert::parse_weight_rules(arguments.keep, type)},
+          budget,
+          calibration_of(arguments),
+          arguments.kv_cache};
+}
+
+std::string describe_weights(const ConvertArguments& arguments) {
+  std::vector<std::string> kept;
+  for (const convert::WeightRule& rule : convert_options(arguments).weights.keep) {
+    kept.push_back(fmt::format("{}={}", rule.name, name(rule.type)));
+  }
+  return kept.empty() ? arguments.weights
+                      : fmt::format("{}, keeping {}", arguments.weights, fmt::join(kept, ", "));
 }
 
 }  // namespace arenite::tool

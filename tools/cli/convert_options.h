@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/conversion_limits.h"
 #include "convert/check/author_check.h"
 #include "convert/convert.h"
 
@@ -33,6 +34,12 @@ struct ConvertArguments {
   uint32_t features = 0;
   std::string mask_ones;
   std::vector<std::filesystem::path> expect;  // input and outputs; or none
+  std::string weights = "f32";
+  std::string keep;
+  TensorType kv_cache = TensorType::kF32;
+  std::filesystem::path calibrate;
+  std::filesystem::path report;
+  ConversionLimits limits;
   std::string targets = "native";
   std::string name;
   bool no_self_test = false;
@@ -48,5 +55,8 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments);
 void refuse_model_options(const ConvertArguments& arguments);
 
 convert::ConvertOptions convert_options(const ConvertArguments& arguments);
+
+// "q4, keeping output=q8, embedding=q8": the types that were asked for.
+std::string describe_weights(const ConvertArguments& arguments);
 
 }  // namespace arenite::tool

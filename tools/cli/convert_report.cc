@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -16,8 +18,6 @@
 
 namespace arenite::tool {
 namespace {
-
-constexpr size_t kListWidth = 80;
 
 void print_shape(const convert::AttentionModule& module) {
   fmt::print("module     {}\n", module.architecture);
@@ -51,13 +51,22 @@ void print_masks(const convert::AttentionModule& module, const convert::Program&
   }
 }
 
+// Of the file's targets.
+size_t name_width(const format::ModelReader& reader) {
+  size_t width = 10;
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    width = std::max(width, std::string(name(static_cast<Target>(reader.packed(i).target))).size());
+  }
+  return width;
+}
+
 // What the arena takes for any sizes, in bytes.
 void print_formulas(const format::ModelReader& reader) {
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     std::string target = name(static_cast<Target>(reader.packed(i).target));
     for (const std::string& line : formula_lines(reader.formula(i))) {
-      fmt::print("{}{:<10} {}\n", i == 0 && !target.empty() ? "formula    " : "           ", target,
-                 line);
+      fmt::print("{}{:<{}} {}\n", i == 0 && !target.empty() ? "formula    " : "           ", target,
+                 name_width(reader), line);
       target.clear();
     }
   }
@@ -67,12 +76,12 @@ void print_formulas(const format::ModelReader& reader) {
 void print_targets(const convert::ConvertedModel& conversion, const char* outputs) {
   const format::ModelReader reader(conversion.file.span());
   const SessionOptions options = default_session_options(reader);
-  const SessionSizes session = {options.positions_max, options.tokens_max, 1, 1, 1};
+  const SessionSizes session = default_sizes(reader);
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const convert::TargetCheck& check = conversion.checks[i];
     const ArenaSizes sizes = evaluate(reader.formula(i), session);
-    fmt::print("{}{:<10} arena {:>12} bytes, ", i == 0 ? "target     " : "           ",
-               name(check.target), sizes.total_bytes.value());
+    fmt::print("{}{:<{}} arena {:>12} bytes, ", i == 0 ? "target     " : "           ",
+               name(check.target), name_width(reader), sizes.total_bytes.value());
     if (check.ran) {
       fmt::print("largest error {:.1e}\n", check.largest_error);
     } else {
@@ -88,9 +97,75 @@ void print_targets(const convert::ConvertedModel& conversion, const char* output
              conversion.checked_tokens, outputs, conversion.largest_output);
   const std::optional<double> computing = conversion.computing_error();
   fmt::print(
-      "           computing {}, storing the weights {}\n",
+      "           computing {}, storing the weights{} {}\n",
       computing ? fmt::format("{:.1e}", *computing) : "not checked",
+      convert::rounds_activations(conversion.program) ? " and rounding rows to int8" : "",
       conversion.storing_error == 0.0 ? "0" : fmt::format("{:.1e}", conversion.storing_error));
+}
+
+// How weights were rounded, and what that cost.
+void print_quantization(const convert::Conversion& conversion) {
+  if (!conversion.quantization) return;
+  const convert::Quantization& quantization = *conversion.quantization;
+  std::map<std::string, std::pair<size_t, double>> methods;  // matrices, the least decibels
+  for (const convert::QuantizedTensor& tensor : quantization.tensors) {
+    auto& [count, least] = methods[fmt::format("{} by {}", name(tensor.type), tensor.method)];
+    least = count == 0 ? tensor.decibels : std::min(least, tensor.decibels);
+    ++count;
+  }
+  for (const auto& [method, found] : methods) {
+    fmt::print("           {}: {}, {:.1f} dB of signal to noise or more\n", method,
+               found.first == 1 ? std::string("1 matrix") : fmt::format("{} matrices", found.first),
+               found.second);
+  }
+  if (quantization.calibration) {
+    fmt::print("calibrated {}\n", quantization.calibration->source);
+  }
+  if (!quantization.evaluation) return;
+  const convert::ModelComparison& found = *quantization.evaluation;
+  fmt::print("few bits   compared with float32 on {} sequences, {} rows{}\n", found.sequences,
+             found.rows, quantization.calibration ? " that were held out" : " that were made up");
+  if (found.has_perplexity && quantization.calibration) {
+    fmt::print("           perplexity {:.3f}, was {:.3f}: {:+.2f} %\n", found.other.value(),
+               found.reference.value(), 100.0 * found.perplexity_increase());
+  }
+  if (found.has_probabilities) {
+    fmt::print("           mean KL {:.4f}, the most probable one is the same in {:.2f} %\n",
+               found.mean_kl, 100.0 * found.top1_agreement);
+  }
+  const auto least = std::ranges::min_element(found.hidden_cosines);
+  if (least != found.hidden_cosines.end()) {
+    fmt::print("           cosine of outputs {:.5f}, of hidden states {:.5f} or more\n",
+               found.output_cosine, *least);
+  } else {
+    fmt::print("           cosine of outputs {:.5f}\n", found.output_cosine);
+  }
+}
+
+// How many weights have which type, where not all are float32.
+void print_weights(const convert::Conversion& conversion, const ConversionFacts& facts) {
+  const format::ModelReader reader(conversion.file.span());
+  const Target target = static_cast<Target>(reader.packed(0).target);
+  const char* title = "weights";
+  for (const TensorType type : convert::kWeightTypes) {
+    uint64_t numbers = 0;
+    uint64_t bytes = 0;
+    for (const convert::ProgramTensor& tensor : conversion.program.tensors) {
+      if (tensor.type != type) continue;
+      numbers += uint64_t{tensor.outputs} * tensor.inputs;
+      bytes += format::stored_bytes(tensor.shape(), packing_of(target, type)).value();
+    }
+    if (numbers == 0 || (type == TensorType::kF32 && !convert::has_few_bits(conversion.program))) {
+      continue;
+    }
+    fmt::print("{:<10} {:<4} {:>12} numbers, {:>12} bytes for {}\n", std::exchange(title, ""),
+               name(type), numbers, bytes, name(target));
+  }
+  for (const convert::TypeChoice& choice : conversion.choices) {
+    fmt::print("chosen     {} is {}: {}\n", choice.name, name(choice.type), choice.reason);
+  }
+  print_quantization(conversion);
+  print_few_bits(facts);
 }
 
 // The first lines of a whole model. Spec is a DecoderSpec or an EncoderSpec.
@@ -191,20 +266,6 @@ void print_encoder(const convert::Conversion& conversion) {
   if (spec.vocab_size != 0) print_tokenizer(program);
 }
 
-// A list, a few to a line.
-void print_list(const char* title, const std::vector<std::string>& parts) {
-  std::string line;
-  std::string_view start = title;
-  for (const std::string& part : parts) {
-    if (!line.empty() && line.size() + part.size() > kListWidth) {
-      fmt::print("{:<10} {},\n", std::exchange(start, ""), line);
-      line.clear();
-    }
-    line += (line.empty() ? "" : ", ") + part;
-  }
-  if (!line.empty()) fmt::print("{:<10} {}\n", start, line);
-}
-
 void print_expect(const convert::AuthorCheck& check) {
   fmt::print("expect     as the author's model gave it: {} sequence{} of {} tokens{}\n",
              check.sequences, check.sequences == 1 ? "" : "s", check.tokens,
@@ -233,7 +294,8 @@ uint64_t parameters_of(const convert::Program& program) {
   return parameters;
 }
 
-void print_conversion(const convert::Conversion& conversion, const WrittenFile& written) {
+void print_conversion(const convert::Conversion& conversion, const WrittenFile& written,
+                      const ReportFacts& facts) {
   const convert::DecoderSpec* const decoder = conversion.decoder();
   if (decoder != nullptr) {
     print_decoder(conversion);
@@ -246,6 +308,8 @@ void print_conversion(const convert::Conversion& conversion, const WrittenFile& 
   // What the conversion rests on that is not to be read off the tensors.
   print_list("given", conversion.account.given);
   print_list("assumed", conversion.account.assumed);
+  if (facts.conversion) print_weights(conversion, *facts.conversion);
+  print_kernels(facts);
   print_targets(conversion, decoder != nullptr && !decoder->is_headless ? "logits" : "outputs");
   print_file(conversion, written);
 }

@@ -92,8 +92,9 @@ std::string parameters(const format::ModelReader& reader, bool declared) {
   return fmt::format(
       "std::uint32_t positions, std::uint32_t tokens, std::uint32_t sequences,\n"
       "    std::uint32_t threads{},\n"
-      "    arenite::TensorType kv_type = arenite::TensorType::kF32",
-      chooses_outputs(reader) ? ", bool all_outputs = false" : "");
+      "    arenite::TensorType kv_type = arenite::TensorType::{}",
+      chooses_outputs(reader) ? ", bool all_outputs = false" : "",
+      reader.kv_cache() == TensorType::kInt8 ? "kInt8" : "kF32");
 }
 
 std::string coefficients(const ArenaFormula& formula) {
@@ -101,11 +102,11 @@ std::string coefficients(const ArenaFormula& formula) {
   for (uint32_t i = 0; i < formula.group_count; ++i) {
     const CacheGroup& group = formula.groups[i];
     groups += fmt::format(
-        "\n         {{.lookback = {}u, .kv_type = arenite::TensorType{{{}}}, "
-        ".bytes_per_panel = {}u,\n"
-        "          .bytes_per_page = {}u, .scratch_bytes_per_thread = {}u}},",
-        group.lookback, static_cast<uint32_t>(group.kv_type), group.bytes_per_panel,
-        group.bytes_per_page, group.scratch_bytes_per_thread);
+        "\n         {{.lookback = {}u,\n"
+        "          .f32 = {{.per_panel = {}u, .per_page = {}u}},\n"
+        "          .int8 = {{.per_panel = {}u, .per_page = {}u}}}},",
+        group.lookback, group.f32.per_panel, group.f32.per_page, group.int8.per_panel,
+        group.int8.per_page);
   }
   return fmt::format(
       "    .activation_bytes_per_token = {}u,\n"

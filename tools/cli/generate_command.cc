@@ -31,6 +31,7 @@ struct Arguments {
   uint32_t chunk = kDefaultTokens;
   std::string kernels;
   uint32_t threads = 1;
+  KvType kv_cache = KvType::kOfModel;
   bool ids = false;
   bool hide_prompt = false;
   bool skip_checksums = false;
@@ -152,6 +153,7 @@ void run_generate(const Arguments& arguments) {
   SessionOptions options;
   options.positions_max = context;
   options.tokens_max = std::min(arguments.chunk, context);
+  options.kv_cache = arguments.kv_cache;
   Profiler profiler(arguments.profile, file.model());
   profiler.attach(options, pool.parallel_for());
   ModelSession session(file, options);
@@ -245,6 +247,7 @@ void add_generate(CLI::App& app) {
   command.add_flag("--ids", arguments.ids, "Print ids of tokens instead of text");
   command.add_flag("--no-prompt", arguments.hide_prompt, "Print the continuation alone");
   add_machine_options(command, arguments.kernels, arguments.threads);
+  add_kv_option(command, arguments.kv_cache);
   add_profile_options(command, arguments.profile);
   command.add_flag("--skip-checksums", arguments.skip_checksums,
                    "Start at once: leave damaged weights unnoticed");

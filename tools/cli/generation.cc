@@ -8,6 +8,7 @@
 #include "cli/texts.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
+#include "convert/tokenizers/expected_form.h"
 
 namespace arenite::tool {
 namespace {
@@ -21,7 +22,7 @@ std::vector<TokenId> encode(const Model& model, const Tokenizer& tokenizer, cons
                             bool specials) {
   EncodeOptions options;
   options.read_specials = specials;
-  const std::string text = in_expected_form(model, source.text, specials, source.name);
+  const std::string text = convert::in_expected_form(model, source.text, specials, source.name);
   std::vector<TokenId> ids(encode_tokens_max(text.size()));
   Diagnostic why;
   const Result<size_t> count = tokenizer.encode(text, options, ids, &why);

@@ -46,7 +46,7 @@ TensorFacts tensor_facts(const ModelReader& reader, uint32_t index) {
   TensorFacts facts{reader.tensor_name(index), reader.tensor(index), {}};
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     facts.packed_bytes.push_back(
-        format::stored_bytes(facts.shape, reader.packed(i).packing()).value());
+        format::stored_bytes(facts.shape, reader.packed(i).packing(facts.shape.type)).value());
   }
   return facts;
 }
@@ -61,7 +61,8 @@ CacheFacts cache_facts(const ModelReader& reader, uint32_t index, const SizeOpti
   CacheFacts facts{reader.cache(index), {}};
   const SessionSizes session = {sizes.positions, sizes.tokens, sizes.sequences, 0, sizes.threads};
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    const Packing packing = reader.packed(i).packing();
+    const auto target = static_cast<Target>(reader.packed(i).target);
+    const Packing packing = packing_of(target, sizes.kv_type());
     const uint32_t held = cache_positions(facts.cache.lookback, packing.nr, session);
     const Checked bytes =
         Checked(panels_of(packing, held)) * cache_bytes_per_panel(packing, facts.cache.shape) +
@@ -142,9 +143,10 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
     return true;
   });
   add_targets(file, facts);
+  const TensorType kv_type = facts.sizes.kv_type();
   const auto shown = static_cast<uint32_t>(&facts.shown_target() - facts.targets.data());
   for (uint32_t i = 0; i < reader.ops(); ++i) {
-    facts.ops[i].pass_traffic = op_traffic(reader, shown, i, facts.sizes.positions);
+    facts.ops[i].pass_traffic = op_traffic(reader, shown, i, facts.sizes.positions, kv_type);
   }
   return facts;
 }

@@ -2,6 +2,7 @@
 // What there is to know about a model file: gathered once, then printed as text or as JSON.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -93,6 +94,7 @@ std::string facts_in_brief(const ModelFacts& facts);
 
 // One JSON object; `arenite inspect --help` names its keys.
 std::string facts_as_json(const ModelFacts& facts);
+nlohmann::ordered_json facts_json(const ModelFacts& facts);
 
 // What the outputs call things.
 inline const char* op_kind_name(format::OpKind kind) { return format::row_of(kind).name; }

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/inspect_facts.h"
+#include "cli/report_facts.h"
+#include "convert/quantize/quantized_matrix.h"
 
 namespace arenite::tool {
 namespace {
@@ -100,12 +102,21 @@ Json program_json(const ModelFacts& facts, Json json) {
   return json;
 }
 
+// How weights of each type lie for a target.
+Json packings_json(const TargetFacts& target) {
+  Json packings = Json::object();
+  for (const TensorType type : convert::kWeightTypes) {
+    const Packing packing = target.packed.packing(type);
+    packings[name(type)] = {{"nr", packing.nr}, {"kr", packing.kr}, {"mr", packing.mr}};
+  }
+  return packings;
+}
+
 Json target_json(const TargetFacts& target) {
   const ArenaPlan& plan = target.arena.plan;
   return {{"name", name(target.target)},
-          {"packing", "f32"},
-          {"nr", target.packed.packing().nr},
-          {"mr", target.packed.packing().mr},
+          {"cpus", cpus_of(target.target)},
+          {"packings", packings_json(target)},
           {"offset", target.packed.segment.begin()},
           {"bytes", target.packed.segment.bytes()},
           {"crc32c", target.packed.segment.crc32c},
@@ -123,7 +134,7 @@ Json target_json(const TargetFacts& target) {
 
 }  // namespace
 
-std::string facts_as_json(const ModelFacts& facts) {
+Json facts_json(const ModelFacts& facts) {
   const format::ModelReader& reader = facts.reader;
   Json json;
   json["file"] = {{"path", facts.path},
@@ -142,19 +153,25 @@ std::string facts_as_json(const ModelFacts& facts) {
                    {"output_rows", facts.output_rows()},
                    {"labels", facts.labels},
                    {"positions_max", reader.positions_max()},
-                   {"causal", reader.causal()}};
+                   {"causal", reader.causal()},
+                   {"kv_cache", name(reader.kv_cache())}};
   json["self_test"] = {{"tokens", reader.self_test().tokens},
                        {"bytes", reader.self_test().segment.bytes()},
                        {"crc32c", reader.self_test().segment.crc32c}};
   json["sizes"] = {{"positions", facts.sizes.positions},
                    {"tokens", facts.sizes.tokens},
                    {"sequences", facts.sizes.sequences},
-                   {"threads", facts.sizes.threads}};
+                   {"threads", facts.sizes.threads},
+                   {"kv_cache", name(facts.sizes.kv_type())}};
   json["needs"] = facts.needs;
   json = program_json(facts, std::move(json));
   for (const TargetFacts& target : facts.targets) json["targets"].push_back(target_json(target));
+  return json;
+}
+
+std::string facts_as_json(const ModelFacts& facts) {
   // Names come from the checkpoint and may be no text at all.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return facts_json(facts).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace arenite::tool

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The facts of a model file as sections of text.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "cli/arena_map.h"
 #include "cli/inspect_facts.h"
+#include "cli/report_facts.h"
+#include "cli/target_columns.h"
 #include "cli/text_table.h"
 #include "convert/files/error.h"
 #include "convert/masks/masks.h"
+#include "convert/quantize/quantized_matrix.h"
 
 namespace arenite::tool {
 namespace {
@@ -52,6 +58,11 @@ std::string header(const ModelFacts& facts) {
   add("context", fmt::format("{}, {}", context,
                              reader.causal() ? "causal: whole sequences or token by token"
                                              : "not causal: whole sequences only"));
+  if (reader.caches() != 0) {
+    const bool is_default = facts.sizes.kv_type() == reader.kv_cache();
+    add("caches", fmt::format("{}{}", name(facts.sizes.kv_type()),
+                              is_default ? ", as the file says" : ", as --kv says"));
+  }
   add("file",
       fmt::format("{} bytes, {} of them metadata, format {}", grouped(facts.footer.file_bytes),
                   grouped(facts.footer.metadata_bytes), facts.footer.format_version));
@@ -64,18 +75,33 @@ std::string header(const ModelFacts& facts) {
   return text;
 }
 
+// The tiles of the types that the file's tensors have: "f32 8x32, q8 8x16c8".
+std::string tiles(const ModelFacts& facts, const TargetFacts& target) {
+  std::vector<std::string> parts;
+  for (const TensorType type : convert::kWeightTypes) {
+    const bool is_used = std::ranges::any_of(
+        facts.tensors, [&](const TensorFacts& tensor) { return tensor.shape.type == type; });
+    if (!is_used && type != TensorType::kF32) continue;
+    parts.push_back(fmt::format("{} {}", name(type), tile_name(target.packed.packing(type))));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 std::string targets(const ModelFacts& facts) {
-  TextTable table({"target", "packing", ">nr", ">mr", ">bytes", "on this CPU"});
+  TextTable table({"target", "tiles", ">bytes", "on this CPU"});
   for (const TargetFacts& target : facts.targets) {
     const std::string kernels = kernel_set_name(target.target);
-    table.add_row({target_name(target), "f32", std::to_string(target.packed.packing().nr),
-                   std::to_string(target.packed.packing().mr),
+    table.add_row({target_name(target), tiles(facts, target),
                    grouped(target.packed.segment.bytes()),
                    target.chosen      ? fmt::format("runs, with kernels {}", kernels)
                    : target.runs_here ? fmt::format("could run, with kernels {}", kernels)
                                       : "cannot run"});
   }
-  return "Targets\n" + table.text();
+  std::string text = "Targets\n" + table.text();
+  for (const TargetFacts& target : facts.targets) {
+    text += fmt::format("  {} serves {}\n", target_name(target), cpus_of(target.target));
+  }
+  return text;
 }
 
 // Widths of what an op reads and makes, then its function and numbers, as its row names them, but
@@ -144,20 +170,22 @@ std::string traffic(const ModelFacts& facts) {
 
 std::string tensors(const ModelFacts& facts) {
   if (facts.tensors.empty()) return "";
-  std::vector<std::string> titles = {">no.", "name", ">shape"};
-  for (const TargetFacts& target : facts.targets) {
-    titles.push_back('>' + target_name(target));
-  }
+  const TargetColumns columns(facts, facts.tensors.size(), [&](size_t row, size_t target) {
+    return facts.tensors[row].packed_bytes[target];
+  });
+  std::vector<std::string> titles = {">no.", "name", ">shape", "type"};
+  columns.add_titles(titles);
   TextTable table(titles);
   for (size_t i = 0; i < facts.tensors.size(); ++i) {
     const TensorFacts& tensor = facts.tensors[i];
     std::vector<std::string> row = {
         std::to_string(i), label(tensor.name),
-        fmt::format("[{}, {}]", tensor.shape.outputs, tensor.shape.inputs)};
-    for (const uint64_t bytes : tensor.packed_bytes) row.push_back(grouped(bytes));
+        fmt::format("[{}, {}]", tensor.shape.outputs, tensor.shape.inputs),
+        name(tensor.shape.type)};
+    columns.add_cells(row, [&](size_t target) { return tensor.packed_bytes[target]; });
     table.add_row(row);
   }
-  return "Tensors [outputs, inputs]; packed bytes for each target\n" + table.text();
+  return "Tensors [outputs, inputs]; bytes for each target\n" + table.text() + columns.notes();
 }
 
 std::string masks(const ModelFacts& facts) {
@@ -184,10 +212,11 @@ std::string masks(const ModelFacts& facts) {
 
 std::string caches(const ModelFacts& facts) {
   if (facts.caches.empty()) return "";
+  const TargetColumns columns(facts, facts.caches.size(), [&](size_t row, size_t target) {
+    return facts.caches[row].bytes[target];
+  });
   std::vector<std::string> titles = {">cache", ">heads", ">key", ">value", "holds"};
-  for (const TargetFacts& target : facts.targets) {
-    titles.push_back('>' + target_name(target));
-  }
+  columns.add_titles(titles);
   TextTable table(titles);
   for (size_t i = 0; i < facts.caches.size(); ++i) {
     const CacheFacts& cache = facts.caches[i];
@@ -197,10 +226,11 @@ std::string caches(const ModelFacts& facts) {
         cache.cache.lookback == kUnlimited
             ? std::string("all")
             : fmt::format("last {}", uint64_t{cache.cache.lookback} + 1)};
-    for (const uint64_t bytes : cache.bytes) row.push_back(grouped(bytes));
+    columns.add_cells(row, [&](size_t target) { return cache.bytes[target]; });
     table.add_row(row);
   }
-  return "Caches of keys and values, floats per head; bytes for each target\n" + table.text();
+  return "Caches of keys and values, floats per head; bytes for each target\n" + table.text() +
+         columns.notes();
 }
 
 std::string sizes_text(const SizeOptions& sizes) {

@@ -72,7 +72,7 @@ struct FmaLoop {
 FmaLoop widest_loop() {
 #if defined(__x86_64__)
   const CpuFeatures cpu = cpu_features();
-  if (cpu.avx512f) return {fma_loop_avx512, 16};
+  if (cpu.avx512) return {fma_loop_avx512, 16};
   if (cpu.avx2_fma3) return {fma_loop_avx2, 8};
 #endif
   return {fma_loop, kPlainFloats};
@@ -106,6 +106,7 @@ double time_on_all_threads(const ParallelFor& parallel, Work work) {
 }
 
 constexpr size_t kReadBytes = size_t{256} << 20;
+constexpr size_t kSampleBytes = size_t{32} << 20;
 constexpr size_t kReadUnit = 4096;
 
 // Sums 32-bit numbers with the widest loads there are: narrower ones see less of the memory, and a
@@ -137,10 +138,27 @@ using ReadLoop = uint32_t (*)(const void* data, size_t bytes);
 ReadLoop widest_read_loop() {
 #if defined(__x86_64__)
   const CpuFeatures cpu = cpu_features();
-  if (cpu.avx512f) return read_avx512;
+  if (cpu.avx512) return read_avx512;
   if (cpu.avx2_fma3) return read_avx2;
 #endif
   return read_16;
+}
+
+size_t passes_for(size_t bytes, std::span<const std::byte> memory) {
+  return (bytes + memory.size() - 1) / memory.size();
+}
+
+double read_gbytes_per_s(const ParallelFor& parallel, std::span<const std::byte> memory,
+                         size_t passes) {
+  const size_t share = memory.size() / parallel.threads / kReadUnit * kReadUnit;
+  assert(share > 0);
+  const ReadLoop read = widest_read_loop();
+  std::atomic<uint32_t> sink{0};
+  const double seconds = time_on_all_threads(parallel, [&](uint32_t thread) {
+    for (size_t pass = 0; pass < passes; ++pass)
+      sink += read(memory.data() + thread * share, share);
+  });
+  return static_cast<double>(share * parallel.threads * passes) / seconds / 1e9;
 }
 
 }  // namespace
@@ -163,22 +181,14 @@ size_t read_bytes(const ParallelFor& parallel, size_t wanted) {
   return (wanted + unit - 1) / unit * unit;
 }
 
+double sample_read_gbytes_per_s(const ParallelFor& parallel, std::span<const std::byte> memory) {
+  return read_gbytes_per_s(parallel, memory, passes_for(kSampleBytes, memory));
+}
+
 double measure_read_gbytes_per_s(const ParallelFor& parallel, std::span<const std::byte> memory) {
-  const size_t share = memory.size() / parallel.threads / kReadUnit * kReadUnit;
-  assert(share > 0);
-  const size_t passes = (kReadBytes + memory.size() - 1) / memory.size();
-  const ReadLoop read = widest_read_loop();
-  std::atomic<uint32_t> sink{0};
+  const size_t passes = passes_for(kReadBytes, memory);
   double best = 0.0;
-  for (int i = 0; i < 4; ++i) {
-    const double seconds = time_on_all_threads(parallel, [&](uint32_t thread) {
-      for (size_t pass = 0; pass < passes; ++pass) {
-        sink += read(memory.data() + thread * share, share);
-      }
-    });
-    const double bytes = static_cast<double>(share * parallel.threads * passes);
-    best = std::max(best, bytes / seconds / 1e9);
-  }
+  for (int i = 0; i < 4; ++i) best = std::max(best, read_gbytes_per_s(parallel, memory, passes));
   return best;
 }
 

@@ -24,6 +24,9 @@ double measure_peak_gflops(const ParallelFor& parallel);
 // must have read_bytes(...) bytes. Takes about as long as reading 1 GB.
 double measure_read_gbytes_per_s(const ParallelFor& parallel, std::span<const std::byte> memory);
 
+// The same, in as long as reading 32 MB takes, or `memory` once.
+double sample_read_gbytes_per_s(const ParallelFor& parallel, std::span<const std::byte> memory);
+
 // `wanted`, rounded up so that each thread has a share.
 size_t read_bytes(const ParallelFor& parallel, size_t wanted);
 

@@ -47,6 +47,7 @@ int run(int argc, char** argv) {
   arenite::tool::add_inspect(app);
   arenite::tool::add_verify(app);
   arenite::tool::add_strip(app);
+  arenite::tool::add_repack(app);
   arenite::tool::add_embed(app);
   arenite::tool::add_run(app);
   arenite::tool::add_generate(app);

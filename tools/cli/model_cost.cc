@@ -26,6 +26,12 @@ double visible_pairs(const MaskView& mask, const Feed& feed) {
 // Numbers of a key and its value, of one head.
 uint64_t cache_entry(const CacheShape& cache) { return uint64_t{cache.head_dim} + cache.value_dim; }
 
+// Bytes of a key and its value, of one head.
+uint64_t cache_entry_bytes(const CacheShape& cache, TensorType kv_type) {
+  if (kv_type != TensorType::kInt8) return cache_entry(cache) * sizeof(float);
+  return cache_entry(cache) + (cache.head_dim != 0 ? 2 : 1) * sizeof(float);  // and their scales
+}
+
 bool has_row_per_output(const ModelReader& model, const OpView& op) {
   return model.slot(op.views[format::kOutput].slot).per_output != 0;
 }
@@ -33,14 +39,14 @@ bool has_row_per_output(const ModelReader& model, const OpView& op) {
 // Bytes of the tensors that an op reads when it makes `rows` rows: a row of a table for each.
 uint64_t tensor_bytes(const ModelReader& model, uint32_t packed_index, const OpView& op,
                       uint64_t rows) {
-  const Packing packing = model.packed(packed_index).packing();
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < format::kOpNumbers; ++i) {
     const NumberType type = format::row_of(op.kind).numbers[i].type;
     if (!format::is_tensor(type) || op.numbers[i] == format::kAbsent) continue;
     const format::TensorShape& shape = model.tensor(op.numbers[i]);
     const bool by_rows = type == NumberType::kRows || type == NumberType::kTable;
-    bytes += by_rows ? rows * shape.inputs * sizeof(float)
+    const Packing packing = model.packed(packed_index).packing(shape.type);
+    bytes += by_rows ? rows * plain_row_bytes(shape.type, shape.inputs)
                      : format::stored_bytes(shape, packing).value();
   }
   return bytes;
@@ -95,7 +101,8 @@ double model_flops(const ModelReader& model, const Feed& feed) {
   return flops;
 }
 
-double decode_bytes(const ModelReader& model, uint32_t packed_index, uint32_t held) {
+double decode_bytes(const ModelReader& model, uint32_t packed_index, uint32_t held,
+                    TensorType kv_type) {
   double bytes = 0.0;
   for (uint32_t i = 0; i < model.ops(); ++i) {
     const OpView& op = model.op(i);
@@ -105,13 +112,13 @@ double decode_bytes(const ModelReader& model, uint32_t packed_index, uint32_t he
     if (cache == format::kAbsent || mask == format::kAbsent) continue;
     const CacheShape& shape = model.cache(cache).shape;
     bytes += visible_pairs(model.mask(mask), {held, 1, 1}) * shape.kv_heads *
-             static_cast<double>(cache_entry(shape) * sizeof(float));
+             static_cast<double>(cache_entry_bytes(shape, kv_type));
   }
   return bytes;
 }
 
 OpTraffic op_traffic(const ModelReader& model, uint32_t packed_index, uint32_t index,
-                     uint32_t positions) {
+                     uint32_t positions, TensorType kv_type) {
   const OpView& op = model.op(index);
   const auto bytes_of = [&](const format::ColumnView& view) {
     if (view.width == 0) return uint64_t{0};
@@ -129,9 +136,9 @@ OpTraffic op_traffic(const ModelReader& model, uint32_t packed_index, uint32_t i
   const uint32_t mask = number_of(op, NumberType::kMask);
   if (cache == format::kAbsent || mask == format::kAbsent) return traffic;
   const CacheShape& shape = model.cache(cache).shape;
-  const uint64_t entry = cache_entry(shape) * sizeof(float);
+  const uint64_t entry = cache_entry_bytes(shape, kv_type);
   const uint64_t heads = op.views[format::kOutput].width / shape.value_dim;
-  const uint32_t block = model.packed(packed_index).packing().mr;
+  const uint32_t block = model.packed(packed_index).packing(TensorType::kF32).mr;
   traffic.read += keys_read(model.mask(mask), positions, block) * heads * entry;
   traffic.written += uint64_t{positions} * shape.kv_heads * entry;
   return traffic;

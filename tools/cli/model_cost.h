@@ -32,7 +32,8 @@ double model_flops(const format::ModelReader& model, const Feed& feed);
 
 // Bytes of weights, of keys and of values that a call with one token reads at least, for one of the
 // file's targets: matrices whole, a row of the tables, and the cache as far as masks show it.
-double decode_bytes(const format::ModelReader& model, uint32_t packed_index, uint32_t held);
+double decode_bytes(const format::ModelReader& model, uint32_t packed_index, uint32_t held,
+                    TensorType kv_type);
 
 // Bytes that an op moves: beside multiply-adds, what worst-case timing starts from.
 struct OpTraffic {
@@ -45,6 +46,6 @@ struct OpTraffic {
 // count once, rows of tables once for each token, keys and values once for each block of queries
 // that sees them. What a CPU's caches catch is not subtracted.
 OpTraffic op_traffic(const format::ModelReader& model, uint32_t packed_index, uint32_t index,
-                     uint32_t positions);
+                     uint32_t positions, TensorType kv_type);
 
 }  // namespace arenite::tool

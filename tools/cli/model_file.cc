@@ -10,6 +10,15 @@
 #include "format/verify.h"
 
 namespace arenite::tool {
+namespace {
+
+void require_verified(const std::string& file, std::span<const std::byte> bytes) {
+  Diagnostic why;
+  const Status status = format::verify(bytes, &why);
+  if (status != Status::kOk) throw_status(file, status, why);
+}
+
+}  // namespace
 
 void throw_status(const std::string& file, Status status, const Diagnostic& why) {
   char text[512];
@@ -62,10 +71,14 @@ ModelFile::ModelFile(const std::filesystem::path& file, const std::string& kerne
   model_ = *model;
 }
 
-VerifiedFile::VerifiedFile(const std::filesystem::path& file) : name_(file.string()), map_(file) {
-  Diagnostic why;
-  const Status status = format::verify(map_.bytes(), &why);
-  if (status != Status::kOk) throw_status(name_, status, why);
+VerifiedFile::VerifiedFile(const std::filesystem::path& file)
+    : name_(file.string()), map_(file), bytes_(map_->bytes()) {
+  require_verified(name_, bytes_);
+}
+
+VerifiedFile::VerifiedFile(std::string name, std::span<const std::byte> bytes)
+    : name_(std::move(name)), bytes_(bytes) {
+  require_verified(name_, bytes_);
 }
 
 ModelSession::ModelSession(const ModelFile& file, const SessionOptions& options) {

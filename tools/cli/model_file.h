@@ -47,14 +47,18 @@ class VerifiedFile {
  public:
   // Throws InputError with the verifier's reason.
   explicit VerifiedFile(const std::filesystem::path& file);
+  // The same of a file that is not written yet; `name` is for messages. The bytes must outlive
+  // this.
+  VerifiedFile(std::string name, std::span<const std::byte> bytes);
 
   const std::string& name() const { return name_; }  // of the file
-  std::span<const std::byte> bytes() const { return map_.bytes(); }
-  format::ModelReader reader() const { return format::ModelReader(map_.bytes()); }
+  std::span<const std::byte> bytes() const { return bytes_; }
+  format::ModelReader reader() const { return format::ModelReader(bytes_); }
 
  private:
   std::string name_;
-  convert::FileMap map_;
+  std::optional<convert::FileMap> map_;
+  std::span<const std::byte> bytes_;
 };
 
 // A session and the arena it lives in.

@@ -29,6 +29,7 @@ struct RunOptions {
   bool last = false;
   std::string kernels;
   uint32_t threads = 1;
+  KvType kv_cache = KvType::kOfModel;
   ProfileOptions profile;
 };
 

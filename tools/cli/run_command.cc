@@ -240,6 +240,7 @@ void add_run(CLI::App& app) {
              "Most tokens of a sequence in one call; 64 by default. Changes memory, not "
              "results");
   add_machine_options(command, options.kernels, options.threads);
+  add_kv_option(command, options.kv_cache);
   add_profile_options(command, options.profile);
 }
 

@@ -139,6 +139,7 @@ void run_encoder(const RunOptions& options, const ModelFile& file) {
   ThreadPool pool(options.threads);
   SessionOptions session_options = options_for(all.lengths, groups);
   session_options.positions_max = all.shape.tokens;
+  session_options.kv_cache = options.kv_cache;
   profiler.attach(session_options, pool.parallel_for());
   session_options.hidden_states = states.hook();
   ModelSession session(file, session_options);

@@ -75,6 +75,7 @@ void run_features(const RunOptions& options, const ModelFile& file) {
   SessionOptions session_options;
   session_options.positions_max = shape.tokens;
   session_options.sequences_max = shape.sequences;
+  session_options.kv_cache = options.kv_cache;
   profiler.attach(session_options, pool.parallel_for());
   DropPagesAfterCopy drop_pages{input, session_options.profile};
   session_options.profile = drop_pages.hook();

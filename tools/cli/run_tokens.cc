@@ -83,6 +83,7 @@ void run_tokens(const RunOptions& options, const ModelFile& file) {
   session_options.tokens_max = most * shape.sequences;
   session_options.sequences_max = shape.sequences;
   session_options.outputs = options.last ? Outputs::kLast : Outputs::kAll;
+  session_options.kv_cache = options.kv_cache;
   profiler.attach(session_options, pool.parallel_for());
   session_options.hidden_states = states.hook();
   ModelSession session(file, session_options);

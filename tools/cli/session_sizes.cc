@@ -22,6 +22,7 @@ void add_size_options(CLI::App& command, SizeOptions& sizes) {
       ->capture_default_str();
   add_number(command, "--threads", sizes.threads, "Threads that share the work of a call")
       ->capture_default_str();
+  add_kv_option(command, sizes.kv_cache);
 }
 
 SessionOptions default_session_options(const format::ModelReader& reader) {
@@ -32,9 +33,15 @@ SessionOptions default_session_options(const format::ModelReader& reader) {
   return options;
 }
 
+SessionSizes default_sizes(const format::ModelReader& reader) {
+  const SessionOptions options = default_session_options(reader);
+  return {options.positions_max, options.tokens_max, 1, 1, 1, reader.kv_cache()};
+}
+
 SizeOptions resolve_sizes(const VerifiedFile& file, const SizeOptions& sizes) {
   const ArenaLayout layout = plan_targets(file, sizes).front();
-  return {layout.positions_max, layout.tokens_max, layout.sequences_max, sizes.threads};
+  const KvType kv_cache = layout.kv_type == TensorType::kInt8 ? KvType::kInt8 : KvType::kF32;
+  return {layout.positions_max, layout.tokens_max, layout.sequences_max, sizes.threads, kv_cache};
 }
 
 std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOptions& sizes) {
@@ -45,6 +52,7 @@ std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOption
   if (options.tokens_max > options.positions_max) options.tokens_max = options.positions_max;
   if (sizes.tokens != 0) options.tokens_max = sizes.tokens;
   options.sequences_max = sizes.sequences;
+  options.kv_cache = sizes.kv_cache;
   options.parallel.threads = sizes.threads;
   // Planning only asks whether there is a pool, and never calls it.
   options.parallel.run = [](void*, uint32_t, ParallelFor::Task, void*) {};
@@ -66,9 +74,12 @@ std::vector<std::string> formula_lines(const ArenaFormula& formula) {
     const std::string held = group.lookback == kUnlimited
                                  ? std::string("all positions")
                                  : fmt::format("the last {}", uint64_t{group.lookback} + 1);
-    lines.push_back(fmt::format("cache {} of {}: {} a panel of {}, {} a page of {}",
-                                name(group.kv_type), held, group.bytes_per_panel, formula.nr,
-                                group.bytes_per_page, kPagePositions));
+    for (const TensorType type : {TensorType::kF32, TensorType::kInt8}) {
+      const CacheBytes& bytes = group.bytes(type);
+      lines.push_back(fmt::format("cache of {} in {}: {} a panel of {}, {} a page of {}", held,
+                                  name(type), bytes.per_panel, formula.nr, bytes.per_page,
+                                  kPagePositions));
+    }
   }
   std::string activations =
       fmt::format("activations {} a token", formula.activation_bytes_per_token);
@@ -92,13 +103,14 @@ std::vector<std::string> formula_lines(const ArenaFormula& formula) {
 nlohmann::ordered_json formula_json(const ArenaFormula& formula) {
   using Json = nlohmann::ordered_json;
   Json groups = Json::array();
+  const auto bytes_json = [](const CacheBytes& bytes) {
+    return Json{{"per_panel", bytes.per_panel}, {"per_page", bytes.per_page}};
+  };
   for (uint32_t i = 0; i < formula.group_count; ++i) {
     const CacheGroup& group = formula.groups[i];
     groups.push_back({{"lookback", group.lookback == kUnlimited ? Json() : Json(group.lookback)},
-                      {"kv_type", name(group.kv_type)},
-                      {"bytes_per_panel", group.bytes_per_panel},
-                      {"bytes_per_page", group.bytes_per_page},
-                      {"scratch_bytes_per_thread", group.scratch_bytes_per_thread}});
+                      {"f32", bytes_json(group.f32)},
+                      {"int8", bytes_json(group.int8)}});
   }
   return {{"activation_bytes_per_token", formula.activation_bytes_per_token},
           {"activation_bytes_per_output", formula.activation_bytes_per_output},

@@ -24,9 +24,16 @@ struct SizeOptions {
   uint32_t tokens = 0;     // 0: the same; for features, positions * sequences
   uint32_t sequences = 1;
   uint32_t threads = 1;
+  KvType kv_cache = KvType::kOfModel;
+
+  // REQUIRES: of resolve_sizes.
+  TensorType kv_type() const {
+    return kv_cache == KvType::kInt8 ? TensorType::kInt8 : TensorType::kF32;
+  }
 };
 
-// Declares --positions, --tokens, --sequences and --threads. `sizes` must outlive the command.
+// Declares --positions, --tokens, --sequences, --threads and --kv. `sizes` must outlive the
+// command.
 void add_size_options(CLI::App& command, SizeOptions& sizes);
 
 // With the defaults filled in. Throws InputError if the model cannot serve the sizes.
@@ -37,6 +44,8 @@ SizeOptions resolve_sizes(const VerifiedFile& file, const SizeOptions& sizes);
 inline constexpr uint32_t kDefaultPositions = 128;
 inline constexpr uint32_t kDefaultTokens = 64;
 SessionOptions default_session_options(const format::ModelReader& reader);
+// The same for the arena formula, with caches as the file says.
+SessionSizes default_sizes(const format::ModelReader& reader);
 
 // One for each target of the file, in its order: what plan_arena says. Throws like resolve_sizes.
 std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOptions& sizes);

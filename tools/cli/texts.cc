@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads bytes as they are, and leaves what is text and what is not to the tokenizer. Normalizes as
-// Hugging Face's library: special tokens are taken out first.
+// Reads bytes as they are, and leaves what is text and what is not to the tokenizer.
 #include "cli/texts.h"
 
 #include <fmt/format.h>
@@ -17,9 +16,7 @@
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
 #include "convert/files/memory.h"
-#include "convert/tokenizers/unicode_library.h"
-#include "format/tokenizer_reader.h"
-#include "text/special_finder.h"
+#include "convert/tokenizers/expected_form.h"
 
 namespace arenite::tool {
 namespace {
@@ -38,22 +35,6 @@ std::string read_standard_input(const std::string& name, uint64_t bytes_max) {
     throw convert::InputError("cannot read {}: {}", name, std::strerror(errno));
   }
   return text;
-}
-
-bool is_ascii(std::string_view text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return static_cast<uint8_t>(c) < 128; });
-}
-
-std::string normalize(std::string_view text, const std::string& name) {
-  try {
-    return convert::to_nfc(text);
-  } catch (const convert::InputError& error) {
-    throw convert::InputError(
-        "{}: the model expects text in Unicode's form C, and it cannot be told whether this text, "
-        "which is not ASCII, is: {}",
-        name, error.what());
-  }
 }
 
 struct NamedText {
@@ -79,7 +60,8 @@ class TextEncoder {
   void encode(const NamedText& text, TextBatch& batch) const {
     // Normalizing leaves a tab as it is, so both texts of a pair are normalized at once.
     const NamedText normal = {
-        text.name, in_expected_form(model_, text.text, encode_options_.read_specials, text.name)};
+        text.name,
+        convert::in_expected_form(model_, text.text, encode_options_.read_specials, text.name)};
     std::vector<TokenId> ids(encode_tokens_max(normal.text.size()));
     std::vector<uint8_t> types;
     Diagnostic why;
@@ -152,21 +134,6 @@ TextInput read_text(const std::filesystem::path& file, uint64_t bytes_max) {
   }
   const convert::FileMap map(file, bytes_max);
   return {file.string(), std::string(map.text())};
-}
-
-std::string in_expected_form(const Model& model, std::string_view text, bool read_specials,
-                             const std::string& name) {
-  const format::TokenizerView view = format::tokenizer_view(model.file());
-  if (!view.has(format::kExpectsNfc) || is_ascii(text)) return std::string(text);
-  const text::SpecialFinder specials(view, read_specials);
-  std::string normalized;
-  for (size_t position = 0; position < text.size();) {
-    const text::SpecialMatch match = specials.find(text, position);
-    normalized += normalize(text.substr(position, match.begin - position), name);
-    normalized += text.substr(match.begin, match.end - match.begin);
-    position = match.end;
-  }
-  return normalized;
 }
 
 void add_text_options(CLI::App& command, TextOptions& options) {

@@ -29,14 +29,6 @@ struct TextInput {
 // read, for the standard input as soon as it has given more.
 TextInput read_text(const std::filesystem::path& file, uint64_t bytes_max);
 
-// The form that a model was trained on, which the runtime leaves to its callers: `text` in
-// Unicode's normalization form C where the model's tokenizer expects that, else as it is. Names of
-// special tokens in it stay as they are where they are read (`read_specials`, as in EncodeOptions).
-// REQUIRES: a model with a tokenizer. Throws InputError, which begins with `name`, for text beyond
-// ASCII in a build that cannot normalize.
-std::string in_expected_form(const Model& model, std::string_view text, bool read_specials,
-                             const std::string& name);
-
 struct TextOptions {
   std::vector<std::string> texts;
   std::filesystem::path file;  // one text a line; empty: none

@@ -21,6 +21,7 @@ namespace {
 struct VerifyArguments {
   std::filesystem::path model;
   std::string kernels;
+  KvType kv_cache = KvType::kOfModel;
 };
 
 std::string op_of(const ModelFile& file, const SelfTest& test) {
@@ -39,8 +40,9 @@ std::string describe(const ModelFile& file, const SelfTest& test) {
 }
 
 // On one kernel set; the rest of a session's memory plays no part.
-SelfTest run_self_test(const ModelFile& file) {
+SelfTest run_self_test(const ModelFile& file, KvType kv_cache) {
   SessionOptions options;
+  options.kv_cache = kv_cache;
   options.positions_max = std::max(1u, file.model().self_test_tokens());
   ModelSession session(file, options);
   Diagnostic why;
@@ -68,7 +70,7 @@ void run_verify(const VerifyArguments& arguments) {
       continue;
     }
     const ModelFile model(arguments.model, kernels);
-    const SelfTest test = run_self_test(model);
+    const SelfTest test = run_self_test(model, arguments.kv_cache);
     table.add_row({name(target), kernels, describe(model, test)});
     ++run;
     if (!test.passed) ++failed;
@@ -123,6 +125,7 @@ void add_verify(CLI::App& app) {
   command.add_option("model", arguments.model, "A model file")->required();
   command.add_option("--kernels", arguments.kernels, "Only this kernel set, or target")
       ->check(kernel_set_or_target_name());
+  add_kv_option(command, arguments.kv_cache);
 }
 
 void add_strip(CLI::App& app) {

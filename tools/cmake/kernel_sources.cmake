@@ -6,13 +6,16 @@
 
 # The kernel sets of each architecture, and the instruction sets whose kernels each of them takes.
 set(ARENITE_SET_scalar scalar)
-set(ARENITE_X86_64_SETS sse41 avx2 avx512)
-set(ARENITE_AARCH64_SETS neon)
+set(ARENITE_X86_64_SETS sse41 avx2 avx512 avx512vnni)
+set(ARENITE_AARCH64_SETS neon neondot neoni8mm)
 set(ARENITE_ARM_SETS neon32)
 set(ARENITE_SET_sse41 sse sse2 sse41)
-set(ARENITE_SET_avx2 avx fma3 avx2)
-set(ARENITE_SET_avx512 avx avx512f)
+set(ARENITE_SET_avx2 avx fma3 avx2 avxvnni)
+set(ARENITE_SET_avx512 avx avx2 avx512f avx512skx)
+set(ARENITE_SET_avx512vnni avx avx512f avx512skx avx512vnni)
 set(ARENITE_SET_neon neon neonfma_aarch64)
+set(ARENITE_SET_neondot neon neonfma_aarch64 neondot)
+set(ARENITE_SET_neoni8mm neon neonfma_aarch64 neoni8mm)
 set(ARENITE_SET_neon32 neon neon_aarch32)
 
 # Compiled for every architecture, and with the same results: XNNPACK would fuse multiplications and
@@ -34,7 +37,17 @@ set(ARENITE_KERNELS_scalar
   src/f32-vcmul/gen/f32-vcmul-scalar-u4.c
   src/f32-vgelu/gen/f32-vgelu-scalar-rational-12-10-div.c
   src/f32-vsigmoid/gen/f32-vsigmoid-scalar-rr2-p5-div-u2.c
-  src/f32-vtanh/gen/f32-vtanh-scalar-rational-9-8-div.c)
+  src/f32-vtanh/gen/f32-vtanh-scalar-rational-9-8-div.c
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-1x4-scalar.c
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-2x4-scalar.c
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-4x4-scalar.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-1x4-minmax-scalar.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-2x4-minmax-scalar.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-4x4-minmax-scalar.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-1x4-minmax-scalar.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-2x4-minmax-scalar.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-4x4-minmax-scalar.c
+  src/f32-qs8-vcvt/gen/f32-qs8-vcvt-scalar-imagic-u4.c)
 
 # SSE's minimum and maximum give their second operand where one is NaN, which in XNNPACK's products
 # is the limit to clamp to: the header exchanges operands, so that NaN stays. Other kernels and
@@ -62,8 +75,21 @@ set(ARENITE_KERNELS_sse2
 
 set(ARENITE_KERNEL_FLAGS_avx -mavx -mno-avx2 -mno-fma -mno-f16c)
 set(ARENITE_KERNEL_FLAGS_sse41 -msse4.1 -mno-sse4.2)
+set(ARENITE_KERNEL_HEADER_sse41 "${CMAKE_CURRENT_LIST_DIR}/sse41_kernels.h")
 set(ARENITE_KERNELS_sse41
-  src/f32-vsigmoid/gen/f32-vsigmoid-sse41-rr2-p5-div-u8.c)
+  src/f32-vsigmoid/gen/f32-vsigmoid-sse41-rr2-p5-div-u8.c
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-1x8-minmax-sse41-load1.c
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-3x8-minmax-sse41-load1.c
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-4x8-minmax-sse41-load1.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-1x4c8-minmax-sse41-ld64.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-2x4c8-minmax-sse41-ld64.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-3x4c8-minmax-sse41-ld64.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-4x4c8-minmax-sse41-ld64.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-1x4c8-minmax-sse41-ld64.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-2x4c8-minmax-sse41-ld64.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-3x4c8-minmax-sse41-ld64.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-4x4c8-minmax-sse41-ld64.c
+  src/f32-qs8-vcvt/gen/f32-qs8-vcvt-sse41-u32.c)
 
 set(ARENITE_KERNELS_avx
   src/f32-rminmax/gen/f32-rminmax-avx-u32-acc4.c
@@ -86,7 +112,28 @@ set(ARENITE_KERNELS_fma3
 set(ARENITE_KERNEL_FLAGS_avx2 -mf16c -mfma -mavx2)
 set(ARENITE_KERNELS_avx2
   src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-avx2-rr2-p5-u32-acc2.c
-  src/f32-vsigmoid/gen/f32-vsigmoid-avx2-rr1-p5-div-u40.c)
+  src/f32-vsigmoid/gen/f32-vsigmoid-avx2-rr1-p5-div-u40.c
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-1x16-minmax-avx2-broadcast.c
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-3x16-minmax-avx2-broadcast.c
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-4x16-minmax-avx2-broadcast.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-1x8c8-minmax-avx2.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-2x8c8-minmax-avx2.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-3x8c8-minmax-avx2.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-4x8c8-minmax-avx2.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-1x8c8-minmax-avx2.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-2x8c8-minmax-avx2.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-3x8c8-minmax-avx2.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-4x8c8-minmax-avx2.c
+  src/f32-qs8-vcvt/gen/f32-qs8-vcvt-avx2-u64.c
+  src/f32-qu8-vcvt/gen/f32-qu8-vcvt-avx2-u64.c)
+
+# What is multiplied with these is stored unsigned, once for each row; XNNPACK would turn it in the
+# loop over the weights, for each block of rows.
+set(ARENITE_KERNEL_FLAGS_avxvnni -mf16c -mfma -mavx2 -mavxvnni)
+set(ARENITE_KERNEL_HEADER_avxvnni "${CMAKE_CURRENT_LIST_DIR}/vnni_kernels.h")
+set(ARENITE_KERNELS_avxvnni
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-1x8c8-minmax-avxvnni-prfm.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-5x8c8-minmax-avxvnni.c)
 
 set(ARENITE_KERNEL_FLAGS_avx512f -mavx512f)
 set(ARENITE_KERNELS_avx512f
@@ -108,6 +155,33 @@ set(ARENITE_KERNELS_avx512f
   src/f32-vsigmoid/gen/f32-vsigmoid-avx512f-rr1-p5-scalef-div-u64.c
   src/f32-vtanh/gen/f32-vtanh-avx512f-rational-9-8-div.c)
 
+set(ARENITE_KERNEL_FLAGS_avx512skx -mavx512f -mavx512cd -mavx512bw -mavx512dq -mavx512vl)
+set(ARENITE_KERNELS_avx512skx
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-1x32-minmax-avx512skx-broadcast.c
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-4x32-minmax-avx512skx-broadcast.c
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-5x32-minmax-avx512skx-broadcast.c
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-6x32-minmax-avx512skx-broadcast.c
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-7x32-minmax-avx512skx-broadcast.c
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-8x32-minmax-avx512skx-broadcast.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-1x16c8-minmax-avx512skx-prfm.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-5x16c8-minmax-avx512skx.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-7x16c8-minmax-avx512skx.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-8x16c8-minmax-avx512skx.c
+  src/f32-qs8-vcvt/gen/f32-qs8-vcvt-avx512skx-u128.c
+  src/f32-qu8-vcvt/gen/f32-qu8-vcvt-avx512skx-u128.c)
+
+set(ARENITE_KERNEL_FLAGS_avx512vnni ${ARENITE_KERNEL_FLAGS_avx512skx} -mavx512vnni)
+set(ARENITE_KERNEL_HEADER_avx512vnni "${CMAKE_CURRENT_LIST_DIR}/vnni_kernels.h")
+set(ARENITE_KERNELS_avx512vnni
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-1x16c8-minmax-avx512vnni-prfm.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-5x16c8-minmax-avx512vnni.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-7x16c8-minmax-avx512vnni.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-8x16c8-minmax-avx512vnni.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-1x16c8-minmax-avx512vnni-prfm.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-5x16c8-minmax-avx512vnni.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-7x16c8-minmax-avx512vnni.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-8x16c8-minmax-avx512vnni.c)
+
 # Every AArch64 CPU has these two, so no flags are needed; 32-bit ones may lack NEON.
 if(ARENITE_IS_ARM)
   set(ARENITE_KERNEL_FLAGS_neon -march=armv7-a -mfpu=neon)
@@ -122,7 +196,12 @@ set(ARENITE_KERNELS_neon
   src/f32-vbinary/gen/f32-vaddc-neon-u8.c
   src/f32-vcmul/gen/f32-vcmul-neon-u8.c
   src/f32-vgelu/gen/f32-vgelu-neon-rational-12-10-div.c
-  src/f32-vtanh/gen/f32-vtanh-neon-rational-9-8-div.c)
+  src/f32-vtanh/gen/f32-vtanh-neon-rational-9-8-div.c
+  src/f32-qs8-vcvt/gen/f32-qs8-vcvt-neon-u32.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-1x16-minmax-neon-mlal-lane.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-2x16-minmax-neon-mlal-lane.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-3x16-minmax-neon-mlal-lane.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-4x16-minmax-neon-mlal-lane.c)
 # The p5 variants of the exponential are taken because XNNPACK's own choice for these CPUs reads a
 # lookup table outside the kernel.
 set(ARENITE_KERNELS_neonfma_aarch64
@@ -131,10 +210,58 @@ set(ARENITE_KERNELS_neonfma_aarch64
   src/f32-gemm/gen/f32-gemm-6x8-minmax-aarch64-neonfma-lane-ld128.c
   src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-neonfma-rr1-p5-u16-acc2.c
   src/f32-vsigmoid/gen/f32-vsigmoid-aarch64-neonfma-rr1-p5-div-u16.c
-  src/x32-transposec/x32-transposec-4x4-aarch64-neon-tbl128.c)
+  src/x32-transposec/x32-transposec-4x4-aarch64-neon-tbl128.c
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-1x8-minmax-aarch64-neonfma-lane-ld128.c
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-4x8-minmax-aarch64-neonfma-lane-ld128.c
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-6x8-minmax-aarch64-neonfma-lane-ld128.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-1x16-minmax-neon-mlal-lane.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-2x16-minmax-neon-mlal-lane.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-3x16-minmax-neon-mlal-lane.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-4x16-minmax-neon-mlal-lane.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-6x16-minmax-neon-mlal-lane.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-6x16-minmax-neon-mlal-lane.c)
 set(ARENITE_KERNELS_neon_aarch32
   src/f32-gemm/gen/f32-gemm-1x8-minmax-neon-lane-ld64.c
   src/f32-gemm/gen/f32-gemm-4x8-minmax-neon-lane-ld64.c
   src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-neon-rr2-p5-u16-acc2.c
   src/f32-vsigmoid/gen/f32-vsigmoid-neon-rr2-p5-nr2recps-u8.c
-  src/x32-transposec/gen/x32-transposec-4x4-reuse-dec-zip-neon.c)
+  src/x32-transposec/gen/x32-transposec-4x4-reuse-dec-zip-neon.c
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-1x8-minmax-neon-lane-ld64.c
+  src/f32-qc8w-gemm/gen/f32-qc8w-gemm-4x8-minmax-neon-lane-ld64.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-1x8-minmax-neon-mlal-lane.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-2x8-minmax-neon-mlal-lane.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-3x8-minmax-neon-mlal-lane.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-4x8-minmax-neon-mlal-lane.c)
+
+set(ARENITE_KERNEL_FLAGS_neondot -march=armv8.2-a+dotprod)
+set(ARENITE_KERNELS_neondot
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-1x16c4-minmax-neondot.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-2x16c4-minmax-neondot.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-3x16c4-minmax-neondot.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-4x16c4-minmax-neondot.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-5x16c4-minmax-neondot.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-6x16c4-minmax-neondot.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-1x16c4-minmax-neondot.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-2x16c4-minmax-neondot.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-3x16c4-minmax-neondot.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-4x16c4-minmax-neondot.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-5x16c4-minmax-neondot.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-6x16c4-minmax-neondot.c)
+set(ARENITE_KERNEL_FLAGS_neoni8mm -march=armv8.2-a+i8mm+fp16)
+set(ARENITE_KERNELS_neoni8mm
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-1x16c8-minmax-neoni8mm.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-2x16c8-minmax-neoni8mm.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-3x16c8-minmax-neoni8mm.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-4x16c8-minmax-neoni8mm.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-5x16c8-minmax-neoni8mm.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-6x16c8-minmax-neoni8mm.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-7x16c8-minmax-neoni8mm.c
+  src/qd8-f32-qc8w-gemm/gen/qd8-f32-qc8w-gemm-8x16c8-minmax-neoni8mm.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-1x16c8-minmax-neoni8mm.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-2x16c8-minmax-neoni8mm.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-3x16c8-minmax-neoni8mm.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-4x16c8-minmax-neoni8mm.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-5x16c8-minmax-neoni8mm.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-6x16c8-minmax-neoni8mm.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-7x16c8-minmax-neoni8mm.c
+  src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-8x16c8-minmax-neoni8mm.c)

@@ -11,6 +11,7 @@
 #include "convert/files/input_limits.h"
 #include "convert/passes/passes.h"
 #include "convert/program/program.h"
+#include "convert/quantize/matrix_product.h"
 #include "convert/tokenizers/tokenizer_source.h"
 
 namespace arenite::convert {
@@ -24,6 +25,16 @@ constexpr double kModuleErrorMax = 1e-4;
 uint64_t weights_of(const DecoderSpec& spec) {
   const uint64_t width = spec.model_dim;
   return width * spec.vocab_size + spec.layers.size() * width * (2 * width + 2 * spec.ffn_dim);
+}
+
+bool has_few_bits(const Graph& graph) {
+  return graph.kv_cache != TensorType::kF32 ||
+         std::ranges::any_of(graph.order(), [&](ValueId value) {
+           const auto* linear = graph.as<LinearNode>(value);
+           const auto* embedding = graph.as<EmbeddingNode>(value);
+           return (linear != nullptr && linear->parts[0].storage.type != TensorType::kF32) ||
+                  (embedding != nullptr && embedding->storage.type != TensorType::kF32);
+         });
 }
 
 // The tokenizer that the model comes with, or that was asked for.
@@ -54,11 +65,10 @@ void limit_context(uint32_t& positions_max, uint32_t context, const std::string&
 
 std::vector<Target> parse_targets(const std::string& text) {
   std::vector<Target> targets;
-  if (text == "all" || text == "native") {
+  if (text == "native") return {best_kernels().target};
+  if (text == "all") {
     for (uint32_t i = 0; i < kTargets; ++i) targets.push_back(static_cast<Target>(i));
-    if (text == "all") return targets;
-    while ((cpu_targets() & bit(targets.back())) == 0) targets.pop_back();
-    return {targets.back()};
+    return targets;
   }
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
@@ -83,7 +93,6 @@ std::vector<Target> parse_targets(const std::string& text) {
 }
 
 Graph rewrite(Graph graph, const std::vector<std::string>& without_passes) {
-  choose_types(graph);
   run_passes(graph, without_passes);
   return graph;
 }
@@ -118,12 +127,38 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   }
   conversion.graph =
       std::visit([](const auto& spec) { return build_graph(spec); }, conversion.model.spec);
-  conversion.rewritten = rewrite(conversion.graph, options.without_passes);
+  const std::optional<TokenizerSpec> tokenizer = tokenizer_of(conversion, options, quoted);
+  WeightRules rules = options.weights;
+  RoundedBefore before;
+  if (options.budget) {
+    ChosenWeights chosen = choose_by_damage({conversion.graph, name, tokenizer, options.calibration,
+                                             options.without_passes, targets, quoted},
+                                            rules.keep, *options.budget, before);
+    rules = std::move(chosen.rules);
+    conversion.choices = std::move(chosen.choices);
+    before.notes.insert(before.notes.end(), chosen.notes.begin(), chosen.notes.end());
+  }
+  conversion.rewritten = conversion.graph;
+  conversion.fallbacks = choose_types(conversion.rewritten, rules);
+  conversion.rewritten = rewrite(std::move(conversion.rewritten), options.without_passes);
+  conversion.rewritten.kv_cache = options.kv_cache;
+  if (has_few_bits(conversion.rewritten)) {
+    conversion.quantization =
+        quantize_weights(conversion.rewritten, name, tokenizer, options.calibration, &before);
+  } else if (!options.calibration.file.empty() && !options.budget) {
+    throw InputError(
+        "{}: --calibrate: all weights are float32, which nothing is rounded for: pass "
+        "--weights or --kv int8, too, or drop the option",
+        quoted);
+  }
   conversion.program = lower(conversion.rewritten, name);
-  conversion.program.tokenizer = tokenizer_of(conversion, options, quoted);
+  conversion.program.tokenizer = tokenizer;
   conversion.file = pack_model(conversion.program, targets, quoted);
   check_conversion(conversion, path.string(), targets,
                    conversion.module() != nullptr ? kModuleErrorMax : kModelErrorMax);
+  if (conversion.quantization) {
+    evaluate_quantization(*conversion.quantization, conversion.program, conversion.file);
+  }
   return conversion;
 }
 

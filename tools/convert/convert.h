@@ -11,9 +11,12 @@
 
 #include "arenite/target.h"
 #include "convert/check/converted_model.h"
+#include "convert/choose_by_damage.h"
 #include "convert/families/families.h"
 #include "convert/modules/attention_modules.h"
 #include "convert/open/opened.h"
+#include "convert/program/weight_types.h"
+#include "convert/quantize_model.h"
 #include "convert/spec/model_options.h"
 #include "convert/spec/model_spec.h"
 #include "convert/tokenizers/tokenizer_source.h"
@@ -38,10 +41,17 @@ struct ConvertOptions {
   ModelOptions source{};
   std::filesystem::path tokenizer{};          // empty: the one in the same file, or beside it
   std::vector<std::string> without_passes{};  // names of passes that are left out
+  WeightRules weights{};
+  std::optional<WeightBudget> budget{};  // instead of one type for all that `weights` do not name
+  Calibration calibration{};
+  TensorType kv_cache = TensorType::kF32;  // what sessions keep that do not say
 };
 
 struct Conversion : ConvertedModel {
   Recognised model;
+  std::vector<TypeFallback> fallbacks;  // matrices that could not have the type they were to have
+  std::vector<TypeChoice> choices;      // with a budget: of all that no rule names
+  std::optional<Quantization> quantization;  // where weights or caches are in few bits
 
   const DecoderSpec* decoder() const { return std::get_if<DecoderSpec>(&model.spec); }
   const EncoderSpec* encoder() const { return std::get_if<EncoderSpec>(&model.spec); }
@@ -52,8 +62,7 @@ struct Conversion : ConvertedModel {
 // for an unknown name.
 std::vector<Target> parse_targets(const std::string& text);
 
-// The graph with types of its weights and after all passes but those named. Throws InputError for
-// the name of a pass that there is not.
+// The graph after all passes but those named. Throws InputError for a name that no pass has.
 Graph rewrite(Graph graph, const std::vector<std::string>& without_passes = {});
 
 // The runtime's program for a graph. Throws InputError for the name of a pass that there is not.

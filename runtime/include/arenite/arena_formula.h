@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 
 #include "arenite/checked_math.h"
 #include "arenite/tensor_type.h"
@@ -28,18 +27,35 @@ inline constexpr uint32_t kPagePositions = 512;
 // into the same cache sets, and covers kReadAheadBytes.
 inline constexpr uint64_t kScoreRowPadding = 16;
 
-// Caches that hold equally many positions, taken together. Bytes are per sequence.
-struct CacheGroup {
-  uint32_t lookback = 0;         // positions before a query that must be held; UINT32_MAX: all
-  TensorType kv_type = {};       // kF32, which GCC 12 takes for no constant here
-  uint32_t bytes_per_panel = 0;  // for each panel of `nr` positions
-  uint32_t bytes_per_page = 0;   // for each page of kPagePositions positions
-  uint32_t scratch_bytes_per_thread = 0;  // that attention over them needs besides the scores
+// Of a row in int8, as products with q8 and q4 weights read it: the numbers, padded, then zero
+// point and scale.
+constexpr uint64_t quantized_scratch_bytes(uint32_t columns) {
+  return (uint64_t{columns} + 15) / 16 * 16 + 8;
+}
 
+// Bytes of a cache of one type, for one sequence.
+struct CacheBytes {
+  uint32_t per_panel = 0;  // of `nr` positions
+  uint32_t per_page = 0;   // of kPagePositions positions
+
+  friend constexpr bool operator==(const CacheBytes&, const CacheBytes&) = default;
+};
+
+// Caches that hold equally many positions, taken together.
+struct CacheGroup {
+  uint32_t lookback = 0;  // positions before a query that must be held; UINT32_MAX: all
+  CacheBytes f32;         // where the session keeps keys and values so
+  CacheBytes int8;
+
+  constexpr const CacheBytes& bytes(TensorType kv_type) const {
+    return kv_type == TensorType::kInt8 ? int8 : f32;
+  }
+  constexpr CacheBytes& bytes(TensorType kv_type) {
+    return kv_type == TensorType::kInt8 ? int8 : f32;
+  }
   friend constexpr bool operator==(const CacheGroup&, const CacheGroup&) = default;
 };
-inline constexpr uint32_t kLookbacksMax = 4;  // different ones in a model
-inline constexpr uint32_t kCacheGroupsMax = kLookbacksMax * std::size(kKvTypes);
+inline constexpr uint32_t kCacheGroupsMax = 4;  // different lookbacks in a model
 
 // Coefficients for one target of one model. Scratch is what an op needs while it runs: of all ops
 // the largest counts.
@@ -51,7 +67,7 @@ struct ArenaFormula {
   uint32_t nr = 0;
   uint32_t score_rows = 0;  // rows of scores per thread; 0 without attention
   uint32_t group_count = 0;
-  CacheGroup groups[kCacheGroupsMax] = {};  // for each type of cache, as the session chooses
+  CacheGroup groups[kCacheGroupsMax] = {};
 
   friend constexpr bool operator==(const ArenaFormula&, const ArenaFormula&) = default;
 };
@@ -76,7 +92,7 @@ constexpr uint32_t value_pages(uint32_t positions) { return div_up(positions, kP
 // Positions that a cache holds. One whose queries look `lookback` positions back at most is a ring
 // of pages: those that any query of a call can see, and what shares a page with them.
 constexpr uint32_t cache_positions(uint32_t lookback, uint32_t nr, const SessionSizes& sizes) {
-  const uint64_t all = (uint64_t{sizes.positions_max} + nr - 1) / nr * nr;
+  const uint64_t all = uint64_t{div_up(sizes.positions_max, nr)} * nr;
   const uint64_t seen = uint64_t{lookback} + sizes.tokens_max;
   const uint64_t ring = ((seen + kPagePositions - 2) / kPagePositions + 1) * kPagePositions;
   return static_cast<uint32_t>(ring < all ? ring : all);
@@ -93,19 +109,15 @@ struct ArenaSizes {
 };
 
 constexpr ArenaSizes evaluate(const ArenaFormula& formula, const SessionSizes& sizes) {
-  Checked cache_bytes = supported(sizes.kv_type) ? 0 : UINT64_MAX;
+  Checked cache_bytes = holds_cache(sizes.kv_type) ? 0 : UINT64_MAX;
   uint32_t score_columns = 0;
-  uint32_t besides_scores = 0;
   for (uint32_t i = 0; i < formula.group_count; ++i) {
     const CacheGroup& group = formula.groups[i];
-    if (group.kv_type != sizes.kv_type) continue;
     const uint32_t positions = cache_positions(group.lookback, formula.nr, sizes);
     if (positions > score_columns) score_columns = positions;
-    if (group.scratch_bytes_per_thread > besides_scores) {
-      besides_scores = group.scratch_bytes_per_thread;
-    }
-    cache_bytes = cache_bytes + Checked(positions / formula.nr) * group.bytes_per_panel +
-                  Checked(value_pages(positions)) * group.bytes_per_page;
+    const CacheBytes& bytes = group.bytes(sizes.kv_type);
+    cache_bytes = cache_bytes + Checked(positions / formula.nr) * bytes.per_panel +
+                  Checked(value_pages(positions)) * bytes.per_page;
   }
   ArenaSizes arena;
   arena.session_bytes =
@@ -115,13 +127,13 @@ constexpr ArenaSizes evaluate(const ArenaFormula& formula, const SessionSizes& s
       Checked(sizes.tokens_max) * formula.activation_bytes_per_token +
           Checked(sizes.outputs_max) * formula.activation_bytes_per_output + kReadAheadBytes,
       kArenaUnit);
-  arena.scratch_bytes_of_rows =
-      round_up(Checked(sizes.tokens_max) * formula.scratch_bytes_per_token, kArenaUnit);
+  const uint64_t after_rows = formula.scratch_bytes_per_token != 0 ? kReadAheadBytes : 0;
+  arena.scratch_bytes_of_rows = round_up(
+      Checked(sizes.tokens_max) * formula.scratch_bytes_per_token + after_rows, kArenaUnit);
   // A tile of nr columns for the product with one page of values, then rows of scores.
   const Checked attention_bytes = Checked(formula.score_rows) *
-                                      (Checked(score_columns) + kScoreRowPadding + formula.nr) *
-                                      sizeof(float) +
-                                  besides_scores;
+                                  (Checked(score_columns) + kScoreRowPadding + formula.nr) *
+                                  sizeof(float);
   const bool is_most = attention_bytes.saturated() > formula.scratch_bytes_per_thread;
   arena.scratch_bytes_per_thread =
       round_up(is_most ? attention_bytes : formula.scratch_bytes_per_thread, kArenaUnit);

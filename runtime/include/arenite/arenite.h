@@ -64,11 +64,14 @@ size_t arenite_describe(arenite_status status, const arenite_diagnostic* why, ch
 
 typedef enum arenite_target {
   ARENITE_TARGET_PORTABLE = 0,
-  ARENITE_TARGET_X86_64_V2 = 1,  // SSE4.1
-  ARENITE_TARGET_X86_64_V3 = 2,  // AVX2, FMA3
-  ARENITE_TARGET_X86_64_V4 = 3,  // AVX-512 F
-  ARENITE_TARGET_ARM64 = 4,      // NEON
-  ARENITE_TARGET_ARM32 = 5       // ARMv7-A with NEON
+  ARENITE_TARGET_X86_64_V2 = 1,       // SSE4.1
+  ARENITE_TARGET_X86_64_V3 = 2,       // AVX2, FMA3
+  ARENITE_TARGET_X86_64_V4 = 3,       // AVX-512 F, BW, CD, DQ, VL
+  ARENITE_TARGET_ARM64 = 4,           // NEON
+  ARENITE_TARGET_ARM32 = 5,           // ARMv7-A with NEON
+  ARENITE_TARGET_X86_64_V4_VNNI = 6,  // and AVX-512 VNNI
+  ARENITE_TARGET_ARM64_DOT = 7,       // NEON with dot product
+  ARENITE_TARGET_ARM64_I8MM = 8       // and I8MM
 } arenite_target;
 
 // In a bit set of targets, target t is bit 1 << t.
@@ -90,6 +93,13 @@ typedef struct arenite_load_options {
 } arenite_load_options;
 #define ARENITE_LOAD_OPTIONS_INIT \
   { false, ARENITE_TARGET_PORTABLE, ARENITE_CHECKSUMS_VERIFY }
+
+// What keys and values are kept as.
+typedef enum arenite_kv_type {
+  ARENITE_KV_OF_MODEL = 0,  // as the file says: arenite_model_kv_cache
+  ARENITE_KV_F32 = 1,
+  ARENITE_KV_INT8 = 2  // about a quarter of the memory
+} arenite_kv_type;
 
 // A view of a verified model file. ARENITE_MODEL_INIT is no model yet: arenite_plan_arena and the
 // like refuse it, and no other function may be called with it.
@@ -120,6 +130,7 @@ uint32_t arenite_model_token_types(const arenite_model* model);      // 0: it kn
 uint32_t arenite_model_input_features(const arenite_model* model);   // floats; 0: tokens
 uint32_t arenite_model_output_features(const arenite_model* model);  // floats per row coming out
 uint32_t arenite_model_positions_max(const arenite_model* model);    // longest sequence; 0: any
+arenite_kv_type arenite_model_kv_cache(const arenite_model* model);  // f32 or int8
 uint32_t arenite_model_ops(const arenite_model* model);              // of a step; for hooks, slices
 // For people. REQUIRES: index < arenite_model_ops(model).
 const char* arenite_model_op_name(const arenite_model* model, uint32_t index);
@@ -168,30 +179,21 @@ typedef enum arenite_outputs {
   ARENITE_OUTPUTS_ALL = 1    // every token
 } arenite_outputs;
 
-// What the numbers of a key/value cache are: f32, until there are kernels for others.
-typedef enum arenite_tensor_type {
-  ARENITE_TENSOR_F32 = 0,
-  ARENITE_TENSOR_F16 = 1,
-  ARENITE_TENSOR_BF16 = 2,
-  ARENITE_TENSOR_INT8 = 3,
-  ARENITE_TENSOR_INT4 = 4
-} arenite_tensor_type;
-
 typedef struct arenite_session_options {
   uint32_t positions_max;  // longest sequence, in tokens; 0: arenite_model_positions_max
   uint32_t tokens_max;     // in one call; 0: positions_max * sequences_max
   uint32_t sequences_max;  // held at once; at least 1
   arenite_outputs outputs;
-  uint32_t kv_type;  // an arenite_tensor_type; one that this version lacks is refused
+  arenite_kv_type kv_cache;
   arenite_parallel_for parallel;
   arenite_profile_hook profile;
   arenite_hidden_state_hook hidden_states;
 } arenite_session_options;
-#define ARENITE_SESSION_OPTIONS_INIT                                                          \
-  {                                                                                           \
-    0, 0, 1, ARENITE_OUTPUTS_LAST, ARENITE_TENSOR_F32, {1, NULL, NULL}, {NULL, NULL, NULL}, { \
-      NULL, NULL                                                                              \
-    }                                                                                         \
+#define ARENITE_SESSION_OPTIONS_INIT                                                           \
+  {                                                                                            \
+    0, 0, 1, ARENITE_OUTPUTS_LAST, ARENITE_KV_OF_MODEL, {1, NULL, NULL}, {NULL, NULL, NULL}, { \
+      NULL, NULL                                                                               \
+    }                                                                                          \
   }
 
 // Where the bytes of an arena go.
@@ -204,7 +206,7 @@ typedef struct arenite_arena_plan {
 } arenite_arena_plan;
 
 // `options` may be null. Fails with ARENITE_INVALID_ARGUMENT for what the model cannot serve, and
-// with ARENITE_UNSUPPORTED for a kv_type that this version lacks.
+// with ARENITE_UNSUPPORTED for a cache that this build lacks.
 ARENITE_NODISCARD arenite_status arenite_plan_arena(arenite_arena_plan* plan,
                                                     const arenite_model* model,
                                                     const arenite_session_options* options,

@@ -35,9 +35,9 @@ class Checked {
   uint64_t value_;
 };
 
-// The smallest multiple of `unit` that is at least `a`. REQUIRES: unit > 0.
+// The smallest multiple of `unit` that is at least `a`. REQUIRES: a power of two.
 constexpr Checked round_up(Checked a, uint64_t unit) {
-  const uint64_t beyond = a.value() % unit;
+  const uint64_t beyond = a.value() & (unit - 1);
   return beyond == 0 ? a : a + (unit - beyond);
 }
 

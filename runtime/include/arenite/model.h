@@ -8,6 +8,7 @@
 
 #include "arenite/status.h"
 #include "arenite/target.h"
+#include "arenite/tensor_type.h"
 
 namespace arenite {
 
@@ -59,6 +60,7 @@ class Model {
   bool pooled() const;      // gives out one row for each sequence, whatever is asked
   uint32_t labels() const;  // names of the columns coming out: all of them, or 0
   const char* label(uint32_t index) const;  // a classifier's class. REQUIRES: index < labels()
+  TensorType kv_cache() const;              // kF32 or kInt8: of sessions that do not say
   uint32_t positions_max() const;           // the longest sequence its masks allow; 0: any
   bool causal() const;                      // no token sees a later one: it can be fed step by step
   uint32_t self_test_tokens() const;        // of its Session::self_test; 0: it has none

@@ -9,7 +9,6 @@
 #include "arenite/model.h"
 #include "arenite/parallel.h"
 #include "arenite/status.h"
-#include "arenite/tensor_type.h"
 #include "arenite/token.h"
 
 namespace arenite {
@@ -40,6 +39,13 @@ enum class Outputs : uint8_t {
   kAll,   // every token
 };
 
+// What keys and values are kept as.
+enum class KvType : uint8_t {
+  kOfModel,  // as the file says: Model::kv_cache()
+  kF32,
+  kInt8,  // about a quarter of the memory: a scale for each position and head
+};
+
 struct SessionOptions {
   // Longest sequence, in tokens. At most Model::positions_max() where that is not 0.
   // 0: Model::positions_max().
@@ -49,8 +55,7 @@ struct SessionOptions {
   // Sequences held at once. At least 1.
   uint32_t sequences_max = 1;
   Outputs outputs = Outputs::kLast;
-  // What keys and values are kept as: kF32, until there are kernels for others.
-  TensorType kv_type = TensorType::kF32;
+  KvType kv_cache = KvType::kOfModel;
   ParallelFor parallel;
   ProfileHook profile;
   HiddenStateHook hidden_states;
@@ -65,8 +70,8 @@ struct ArenaPlan {
   size_t total_bytes;       // exactly what Session::create needs
 };
 
-// Fails with kInvalidArgument for options that the model cannot serve, and with kUnsupported for a
-// kv_type that this version lacks.
+// Fails with kInvalidArgument for options that the model cannot serve, and with kUnsupported for
+// caches in int8 in a build for models (ARENITE_MODEL) none of which asks for them.
 Result<ArenaPlan> plan_arena(const Model& model, const SessionOptions& options,
                              Diagnostic* why = nullptr);
 
@@ -187,7 +192,8 @@ class Session {
 
   // Feeds the tokens that the converter stored in the file, and compares what each op makes of them
   // with what it made there: shows kernels, compilers, memory and weights that do not do what they
-  // should. All sequences are empty afterwards. Hooks are called as in any step.
+  // should. Keys and values of another type than Model::kv_cache() are allowed more. All sequences
+  // are empty afterwards. Hooks are called as in any step.
   // Fails with kUnsupported (the file has no self-test), or kInvalidArgument (room for fewer than
   // Model::self_test_tokens, or a step is in progress).
   Result<SelfTest> self_test(Diagnostic* why = nullptr);

@@ -9,14 +9,17 @@ namespace arenite {
 // Ids are part of the file format: never renumbered, never reused. The x86-64 names are the psABI
 // micro-architecture levels.
 enum class Target : uint8_t {
-  kPortable = 0,   // scalar kernels, every CPU
-  kX86_64_v2 = 1,  // SSE4.1
-  kX86_64_v3 = 2,  // AVX2, FMA3
-  kX86_64_v4 = 3,  // AVX-512 F
-  kArm64 = 4,      // NEON
-  kArm32 = 5,      // ARMv7-A with NEON
+  kPortable = 0,        // scalar kernels, every CPU
+  kX86_64_v2 = 1,       // SSE4.1
+  kX86_64_v3 = 2,       // AVX2, FMA3
+  kX86_64_v4 = 3,       // AVX-512 F, BW, CD, DQ, VL
+  kArm64 = 4,           // NEON
+  kArm32 = 5,           // ARMv7-A with NEON
+  kX86_64_v4_vnni = 6,  // x86-64-v4 with AVX-512 VNNI
+  kArm64_dot = 7,       // arm64 with dot product
+  kArm64_i8mm = 8,      // arm64 with dot product and I8MM
 };
-inline constexpr uint32_t kTargets = 6;
+inline constexpr uint32_t kTargets = 9;
 
 // "portable", "x86-64-v2", ... A static string.
 const char* name(Target target);
@@ -27,7 +30,7 @@ constexpr uint32_t bit(Target target) { return 1u << static_cast<uint32_t>(targe
 uint32_t cpu_targets();
 
 // The name of the kernel set that runs a target: "scalar", "sse41", "avx2", "avx512", "neon",
-// "neon32".
+// "neon32", "avx512vnni", "neondot", "neoni8mm". A static string.
 const char* kernel_set_name(Target target);
 
 }  // namespace arenite

@@ -69,7 +69,7 @@ TEST(Storage, OnlyEqualTypesAreJoined) {
   Graph marked = graph;
   for_each_linear(marked, [](Node& node, LinearNode& linear) {
     const bool is_other = node.name.ends_with(".query") || node.name.ends_with(".gate");
-    if (is_other) linear.parts[0].storage.type = TensorType::kInt8;
+    if (is_other) linear.parts[0].storage.type = TensorType::kW8;
   });
   const Graph rewritten = after_passes(marked);
   EXPECT_EQ(first_linears(rewritten),
@@ -85,7 +85,7 @@ TEST(Storage, OnlyEqualTypesAreTied) {
   Graph graph = tied_llama();
   EXPECT_TRUE(is_tied(after_passes(graph)));
   Graph of_two_types = graph;
-  of_two_types.as<EmbeddingNode>(graph.order().front())->storage.type = TensorType::kF16;
+  of_two_types.as<EmbeddingNode>(graph.order().front())->storage.type = TensorType::kW8;
   EXPECT_FALSE(is_tied(after_passes(of_two_types)));
   expect_same_results(after_passes(of_two_types), graph);
 }

@@ -54,7 +54,7 @@ TEST(Writer, KeepsTheOrderOfTargets) {
   for (uint32_t i = 0; i < 3; ++i) {
     const format::PackedView& packed = reader.packed(i);
     EXPECT_EQ(packed.target, static_cast<uint32_t>(order[i]));
-    EXPECT_EQ(packed.packing(), packing_of(order[i], TensorType::kF32));
+    EXPECT_EQ(packed.packing(TensorType::kF32), packing_of(order[i], TensorType::kF32));
     EXPECT_GE(packed.segment.begin(), end);
     end = packed.segment.end();
   }
@@ -73,7 +73,7 @@ TEST(Writer, StoresThePackedWeightsOfEveryTensorAndTarget) {
         const Packing packing = reader.packed(p).packing(TensorType::kF32);
         std::vector<float> expected(
             packed_weight_bytes(packing, tensor.outputs, tensor.inputs).value() / sizeof(float));
-        pack_weights(tensor, tensor.load(), packing, expected);
+        pack_weights(tensor, tensor.load(), packing, std::as_writable_bytes(std::span(expected)));
         const float* const found = reader.weights(p, t).f32();
         EXPECT_EQ(reinterpret_cast<uintptr_t>(found) % format::kSegmentUnit, 0u);
         EXPECT_EQ(std::memcmp(found, expected.data(), expected.size() * sizeof(float)), 0);

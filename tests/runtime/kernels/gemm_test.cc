@@ -59,9 +59,9 @@ struct Product {
     constexpr uint32_t kGap = 3;
     const size_t stride = columns + kGap;
     const GuardedFloats output((count - 1) * stride + columns);
-    kernels.of(TensorType::kF32)
-        .gemm[count](count, columns, depth * sizeof(float), input.data() + first * depth,
-                     depth * sizeof(float), packed.data(), output.data(), stride * sizeof(float));
+    kernels.f32.gemm[count](count, columns, depth * sizeof(float), input.data() + first * depth,
+                            depth * sizeof(float), packed.data(), output.data(),
+                            stride * sizeof(float));
     EXPECT_TRUE(output.surroundings_intact());
     std::vector<float> result;
     for (uint32_t r = 0; r < count; ++r) {
@@ -118,11 +118,9 @@ TEST_P(Gemm, GivesAColumnTheSameBitsWhateverItsCompany) {
   const std::vector<float> all = wide.run(kernels(), 0, wide.rows);
   for (uint32_t columns = 1; columns < wide.columns; ++columns) {
     const GuardedFloats output(size_t{wide.rows} * columns);
-    kernels()
-        .of(TensorType::kF32)
-        .gemm[wide.rows](wide.rows, columns, wide.depth * sizeof(float), wide.input.data(),
-                         wide.depth * sizeof(float), wide.packed.data(), output.data(),
-                         columns * sizeof(float));
+    kernels().f32.gemm[wide.rows](wide.rows, columns, wide.depth * sizeof(float), wide.input.data(),
+                                  wide.depth * sizeof(float), wide.packed.data(), output.data(),
+                                  columns * sizeof(float));
     for (uint32_t r = 0; r < wide.rows; ++r) {
       ASSERT_TRUE(same_bits({output.data() + r * columns, columns},
                             {all.data() + r * wide.columns, columns}))
@@ -138,10 +136,8 @@ TEST_P(Gemm, PassesLargeSumsThroughUnclamped) {
   GuardedFloats input(1, kReadAheadBytes);
   input[0] = -1e8f;
   const GuardedFloats output(1);
-  kernels()
-      .of(TensorType::kF32)
-      .gemm[1](1, 1, sizeof(float), input.data(), sizeof(float), packed.data(), output.data(),
-               sizeof(float));
+  kernels().f32.gemm[1](1, 1, sizeof(float), input.data(), sizeof(float), packed.data(),
+                        output.data(), sizeof(float));
   EXPECT_FLOAT_EQ(output[0], -2e38f);
 }
 
@@ -176,10 +172,8 @@ TEST_P(Gemm, KeepsNaNOfInfiniteProducts) {
     GuardedFloats input(size_t{rows} * 2, kReadAheadBytes);
     std::ranges::fill(input.span(), INFINITY);
     const GuardedFloats output(rows);
-    kernels()
-        .of(TensorType::kF32)
-        .gemm[rows](rows, 1, 2 * sizeof(float), input.data(), 2 * sizeof(float), packed.data(),
-                    output.data(), sizeof(float));
+    kernels().f32.gemm[rows](rows, 1, 2 * sizeof(float), input.data(), 2 * sizeof(float),
+                             packed.data(), output.data(), sizeof(float));
     for (const float found : output.span()) ASSERT_TRUE(std::isnan(found)) << found;
   }
 }
@@ -197,10 +191,8 @@ TEST_P(Gemm, IgnoresFiniteWeightsOfZeroInputs) {
   input[1] = 0.25f;
   input[2] = 0.0f;
   const GuardedFloats output(nr);
-  kernels()
-      .of(TensorType::kF32)
-      .gemm[1](1, nr, 3 * sizeof(float), input.data(), 3 * sizeof(float), packed.data(),
-               output.data(), nr * sizeof(float));
+  kernels().f32.gemm[1](1, nr, 3 * sizeof(float), input.data(), 3 * sizeof(float), packed.data(),
+                        output.data(), nr * sizeof(float));
   EXPECT_TRUE(same_bits(output.span(), std::vector<float>(nr, 0.25f)));
 }
 

@@ -14,7 +14,7 @@
 namespace arenite::test {
 namespace {
 
-class AttentionBits : public KernelSetTest {
+class AttentionBits : public CacheTest {
  protected:
   void expect_same(const std::vector<std::vector<float>>& found,
                    const std::vector<std::vector<float>>& expected) const {
@@ -24,7 +24,7 @@ class AttentionBits : public KernelSetTest {
     }
   }
 };
-ARENITE_FOR_EACH_KERNEL_SET(AttentionBits);
+ARENITE_FOR_EACH_CACHE(AttentionBits);
 
 std::vector<TestMask> causal_masks(uint32_t positions) {
   return {causal_mask(positions),
@@ -49,7 +49,7 @@ std::vector<TestMask> all_masks(uint32_t positions) {
 TEST_P(AttentionBits, AreTheSameInAnyChunks) {
   for (const uint32_t length : {7u, 70u, 300u, 530u}) {
     for (const TestMask& mask : causal_masks(length)) {
-      const AttentionCase problem({2, 1, 8, 9}, mask, {length});
+      const AttentionCase problem(kv_type(), {2, 1, 8, 9}, mask, {length});
       const auto whole = run_attention(kernels(), problem, problem.at_once());
       for (const uint32_t chunk : {1u, 3u, 8u, 100u}) {
         SCOPED_TRACE(mask.name + " of " + std::to_string(length) + " by " + std::to_string(chunk));
@@ -63,7 +63,7 @@ TEST_P(AttentionBits, AreTheSameInAnyChunks) {
 TEST_P(AttentionBits, AreTheSameInChunksOfAnySize) {
   Random random(9);
   for (const TestMask& mask : causal_masks(300)) {
-    const AttentionCase problem({1, 1, 3, 34}, mask, {300});
+    const AttentionCase problem(kv_type(), {1, 1, 3, 34}, mask, {300});
     const auto whole = run_attention(kernels(), problem, problem.at_once());
     std::vector<Step> steps;
     for (uint32_t left = 300; left != 0; left -= steps.back()[0]) {
@@ -77,7 +77,7 @@ TEST_P(AttentionBits, AreTheSameInChunksOfAnySize) {
 TEST_P(AttentionBits, AreTheSameOnAnyThreadsInAnyOrder) {
   Pool one(1), two(2), three(3), reversed(3, Order::kReversed), shuffled(4, Order::kShuffled);
   for (const TestMask& mask : all_masks(270)) {
-    const AttentionCase problem({4, 2, 8, 9}, mask, {270, 270});
+    const AttentionCase problem(kv_type(), {4, 2, 8, 9}, mask, {270, 270});
     const auto expected = run_attention(kernels(), problem, problem.at_once());
     for (Pool* pool : {&one, &two, &three, &reversed, &shuffled}) {
       SCOPED_TRACE(mask.name);
@@ -89,7 +89,7 @@ TEST_P(AttentionBits, AreTheSameOnAnyThreadsInAnyOrder) {
 
 TEST_P(AttentionBits, AreTheSameInAnyCompany) {
   for (const TestMask& mask : causal_masks(270)) {
-    const AttentionCase problem({2, 1, 8, 9}, mask, {33, 0, 270, 1, 258});
+    const AttentionCase problem(kv_type(), {2, 1, 8, 9}, mask, {33, 0, 270, 1, 258});
     const auto together = run_attention(kernels(), problem, problem.at_once());
     for (size_t s = 0; s < problem.lengths.size(); ++s) {
       AttentionCase alone = problem;
@@ -105,7 +105,7 @@ TEST_P(AttentionBits, AreTheSameInAnyCompany) {
 
 // The size of the cache moves everything in it, but changes no result.
 TEST_P(AttentionBits, AreTheSameInACacheOfAnySize) {
-  const AttentionCase exact({2, 1, 8, 9}, causal_mask(270), {270});
+  const AttentionCase exact(kv_type(), {2, 1, 8, 9}, causal_mask(270), {270});
   const auto expected = run_attention(kernels(), exact, exact.at_once());
   for (const uint32_t capacity : {271u, 300u, 512u, 1000u}) {
     AttentionCase roomy = exact;
@@ -118,7 +118,7 @@ TEST_P(AttentionBits, AreTheSameInACacheOfAnySize) {
 // Every other test runs on memory full of NaN; here, that other garbage changes nothing either.
 TEST_P(AttentionBits, AreTheSameWhateverLayInTheMemory) {
   for (const TestMask& mask : all_masks(270)) {
-    const AttentionCase problem({2, 1, 8, 9}, mask, {270});
+    const AttentionCase problem(kv_type(), {2, 1, 8, 9}, mask, {270});
     const auto expected = run_attention(kernels(), problem, problem.at_once());
     for (const float garbage : {0.0f, 3e38f, INFINITY, -INFINITY}) {
       SCOPED_TRACE(mask.name + " " + std::to_string(garbage));
@@ -130,7 +130,7 @@ TEST_P(AttentionBits, AreTheSameWhateverLayInTheMemory) {
 
 TEST_P(AttentionBits, AreTheSameAfterARewind) {
   for (const TestMask& mask : causal_masks(300)) {
-    const AttentionCase problem({2, 1, 8, 9}, mask, {300});
+    const AttentionCase problem(kv_type(), {2, 1, 8, 9}, mask, {300});
     const auto straight = run_attention(kernels(), problem, problem.at_once());
     AttentionRun run(kernels(), problem);
     run.feed({290});
@@ -146,7 +146,7 @@ TEST_P(AttentionBits, AreTheSameAfterARewind) {
 
 // A window pays nothing for the pages it has left: spoiling them changes nothing.
 TEST_P(AttentionBits, AreTheSameWhenPagesBeforeTheWindowAreSpoiled) {
-  const AttentionCase problem({1, 1, 8, 9}, band_mask(600, 20, 0), {600});
+  const AttentionCase problem(kv_type(), {1, 1, 8, 9}, band_mask(600, 20, 0), {600});
   const auto expected = run_attention(kernels(), problem, problem.at_once());
   AttentionRun run(kernels(), problem);
   run.feed({540});
@@ -158,7 +158,7 @@ TEST_P(AttentionBits, AreTheSameWhenPagesBeforeTheWindowAreSpoiled) {
 
 // Keys in tile columns that no query of a block sees are not even multiplied with.
 TEST_P(AttentionBits, AreTheSameWhenKeysInHiddenTilesAreSpoiled) {
-  const AttentionCase problem({1, 1, 8, 9}, sink_mask(200, 2), {200});
+  const AttentionCase problem(kv_type(), {1, 1, 8, 9}, sink_mask(200, 2), {200});
   const auto expected = run_attention(kernels(), problem, problem.at_once());
   AttentionRun run(kernels(), problem);
   run.feed({192});
@@ -173,7 +173,7 @@ TEST_P(AttentionBits, AreTheSameWhenKeysInHiddenTilesAreSpoiled) {
 
 // A ring holds what a window can still see, and the rest does not matter.
 TEST_P(AttentionBits, AreTheSameInARing) {
-  AttentionCase problem({4, 2, 8, 9}, band_mask(2100, 100, 0), {2100});
+  AttentionCase problem(kv_type(), {4, 2, 8, 9}, band_mask(2100, 100, 0), {2100});
   const auto expected = run_attention(kernels(), problem, problem.in_chunks(37));
   problem.cache_positions = 2 * kPagePositions;
   for (const uint32_t rows : {1u, 37u, 412u}) {
@@ -185,7 +185,7 @@ TEST_P(AttentionBits, AreTheSameInARing) {
 
 // A weighted value that underflows to -0 stays so unless a later key, hidden, adds its +0.
 TEST_P(AttentionBits, AreTheSameWhereSumsUnderflow) {
-  AttentionCase problem({1, 1, 1, 1}, causal_mask(3), {3});
+  AttentionCase problem(kv_type(), {1, 1, 1, 1}, causal_mask(3), {3});
   problem.tokens[0] = {{1, 1, 1}, {2, 0, 0}, {0, -0x1p-149f, 1}};
   ASSERT_NO_FATAL_FAILURE(expect_same(run_attention(kernels(), problem, problem.in_chunks(1)),
                                       run_attention(kernels(), problem, problem.at_once())));

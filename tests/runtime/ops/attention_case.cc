@@ -45,9 +45,10 @@ size_t scratch_floats(Packing packing, uint32_t cache_positions) {
 
 }  // namespace
 
-AttentionCase::AttentionCase(const AttentionShape& shape_in, TestMask mask_in,
-                             std::vector<uint32_t> lengths_in, float query_limit)
-    : shape(shape_in),
+AttentionCase::AttentionCase(TensorType kv_type_in, const AttentionShape& shape_in,
+                             TestMask mask_in, std::vector<uint32_t> lengths_in, float query_limit)
+    : kv_type(kv_type_in),
+      shape(shape_in),
       mask(std::move(mask_in)),
       positions_max(mask.dense.positions),
       cache_positions(positions_max),
@@ -68,10 +69,22 @@ AttentionCase::AttentionCase(const AttentionShape& shape_in, TestMask mask_in,
 std::vector<std::vector<double>> AttentionCase::expected() const {
   std::vector<std::vector<double>> outputs;
   for (const SequenceTokens& sequence : tokens) {
-    outputs.push_back(reference_attention(shape, mask.dense, sequence.query, sequence.key,
-                                          sequence.value, slopes));
+    outputs.push_back(reference_attention(shape, mask.dense, sequence.query,
+                                          as_kept(sequence.key, shape.head_dim),
+                                          as_kept(sequence.value, shape.value_dim), slopes));
   }
   return outputs;
+}
+
+// Rows of `width` numbers each.
+std::vector<float> AttentionCase::as_kept(std::vector<float> numbers, uint32_t width) const {
+  if (kv_type != TensorType::kInt8) return numbers;
+  for (size_t begin = 0; begin < numbers.size(); begin += width) {
+    const std::span<float> row = std::span(numbers).subspan(begin, width);
+    const Int8Row kept(row);
+    for (float& number : row) number = static_cast<float>(kept.number(number)) * kept.scale();
+  }
+  return numbers;
 }
 
 // A score is a sum of head_dim products of numbers below 1, so rounding moves it by a few head_dim
@@ -103,10 +116,10 @@ AttentionRun::AttentionRun(const KernelSet& kernels, const AttentionCase& proble
       problem_(problem),
       parallel_(parallel),
       garbage_(garbage),
-      scratch_floats_(
-          scratch_floats(kernels.of(TensorType::kF32).packing, problem.cache_positions)),
-      cache_(layout().floats() * problem.lengths.size(), 0,
-             weight_alignment(kernels.of(TensorType::kF32).packing)),
+      scratch_floats_(scratch_floats(kernels.f32.packing, problem.cache_positions)),
+      cache_(layout().bytes() / sizeof(float) * problem.lengths.size(), 0,
+             problem.kv_type == TensorType::kInt8 ? kernels.w8->packing.nr
+                                                  : weight_alignment(kernels.f32.packing)),
       scratch_(scratch_floats_ * parallel.threads, 0, kArenaUnit),
       positions_(problem.lengths.size(), 0),
       outputs_(problem.lengths.size()) {
@@ -114,12 +127,14 @@ AttentionRun::AttentionRun(const KernelSet& kernels, const AttentionCase& proble
 }
 
 CacheLayout AttentionRun::layout() const {
-  return CacheLayout(kernels_.of(TensorType::kF32).packing, problem_.cache_shape(),
+  const bool is_int8 = problem_.kv_type == TensorType::kInt8;
+  return CacheLayout(kernels_.of_cache(is_int8).packing, problem_.cache_shape(),
                      problem_.cache_positions);
 }
 
 KvCache AttentionRun::cache(uint32_t sequence) const {
-  return KvCache(cache_.data() + sequence * layout().floats(), layout());
+  return KvCache(reinterpret_cast<std::byte*>(cache_.data()) + sequence * layout().bytes(),
+                 layout());
 }
 
 GuardedFloats AttentionRun::gather(const Step& step, std::vector<float> SequenceTokens::*part,
@@ -164,7 +179,8 @@ void AttentionRun::feed(const Step& step) {
   op.key = matrix_of(key, rows, key_width);
   op.value = matrix_of(value, rows, value_width);
   op.output = {output.data(), rows, output_width, stride_of(output_width)};
-  op.cache = cache_.data();
+  op.kv_type = problem_.kv_type;
+  op.cache = reinterpret_cast<std::byte*>(cache_.data());
   op.scratch.threads = reinterpret_cast<std::byte*>(scratch_.data());
   op.scratch.bytes_per_thread = scratch_floats_ * sizeof(float);
   {

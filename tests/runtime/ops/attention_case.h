@@ -25,6 +25,7 @@ struct SequenceTokens {
 };
 
 struct AttentionCase {
+  TensorType kv_type;
   AttentionShape shape;
   TestMask mask;
   uint32_t positions_max;         // of the longest sequence
@@ -34,12 +35,13 @@ struct AttentionCase {
   std::vector<float> slopes;  // of each head; or none
 
   // Tokens in [-1, 1), queries in [-query_limit, query_limit).
-  AttentionCase(const AttentionShape& shape_in, TestMask mask_in, std::vector<uint32_t> lengths_in,
-                float query_limit = 1.0f);
+  AttentionCase(TensorType kv_type_in, const AttentionShape& shape_in, TestMask mask_in,
+                std::vector<uint32_t> lengths_in, float query_limit = 1.0f);
 
   CacheShape cache_shape() const { return {shape.kv_heads, shape.head_dim, shape.value_dim}; }
-  // Output of each sequence.
+  // Output of each sequence, for keys and values as the cache keeps them.
   std::vector<std::vector<double>> expected() const;
+  std::vector<float> as_kept(std::vector<float> numbers, uint32_t width) const;
   // Gives each head a slope, as ALiBi does: 2^(-8 h / heads) for h from 1 on.
   void add_slopes();
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr AttentionShape kHeads[] = {{1, 1}, {2, 2}, {4, 2}, {6, 1}};
 
-class AttentionOp : public KernelSetTest {
+class AttentionOp : public CacheTest {
  protected:
   void expect_near_reference(const AttentionCase& problem, const std::vector<Step>& steps) const {
     const std::vector<std::vector<float>> outputs = run_attention(kernels(), problem, steps);
@@ -36,7 +36,7 @@ class AttentionOp : public KernelSetTest {
     expect_near_reference(problem, problem.at_once());
   }
 };
-ARENITE_FOR_EACH_KERNEL_SET(AttentionOp);
+ARENITE_FOR_EACH_CACHE(AttentionOp);
 
 // A mask of each kind and look, for `positions` positions, at least 2.
 std::vector<TestMask> masks_of_every_kind(uint32_t positions) {
@@ -65,7 +65,7 @@ TEST_P(AttentionOp, AgreesWithTheReferenceForEveryMaskAndNumberOfHeads) {
     for (AttentionShape shape : kHeads) {
       shape.head_dim = 8;
       shape.value_dim = 9;
-      ASSERT_NO_FATAL_FAILURE(expect_near_reference({shape, mask, {70}}));
+      ASSERT_NO_FATAL_FAILURE(expect_near_reference({kv_type(), shape, mask, {70}}));
     }
   }
 }
@@ -75,7 +75,8 @@ TEST_P(AttentionOp, AgreesWithTheReferenceForEveryHeadAndValueDimension) {
     for (const uint32_t value_dim : {1u, 2u, 3u, 8u, 9u, 33u, 64u}) {
       for (const TestMask& mask :
            {causal_mask(37), slope_mask(37, 36, 36, 0.5f), random_mask(37, 3, false, 1)}) {
-        ASSERT_NO_FATAL_FAILURE(expect_near_reference({{4, 2, head_dim, value_dim}, mask, {37}}));
+        ASSERT_NO_FATAL_FAILURE(
+            expect_near_reference({kv_type(), {4, 2, head_dim, value_dim}, mask, {37}}));
       }
     }
   }
@@ -84,7 +85,7 @@ TEST_P(AttentionOp, AgreesWithTheReferenceForEveryHeadAndValueDimension) {
 // Without keys the scores are the mask's alone: the case of a fixed mixing of positions.
 TEST_P(AttentionOp, TakesScoresFromTheMaskWhereThereAreNoKeys) {
   for (const TestMask& mask : masks_of_every_kind(70)) {
-    ASSERT_NO_FATAL_FAILURE(expect_near_reference({{2, 1, 0, 5}, mask, {70}}));
+    ASSERT_NO_FATAL_FAILURE(expect_near_reference({kv_type(), {2, 1, 0, 5}, mask, {70}}));
   }
 }
 
@@ -96,7 +97,7 @@ TEST_P(AttentionOp, AgreesWithTheReferenceForLengthsAroundTheTile) {
     const uint32_t positions = std::max(length, 2u);
     for (const TestMask& mask : masks_of_every_kind(positions)) {
       if (length < positions && !mask.causal()) continue;
-      ASSERT_NO_FATAL_FAILURE(expect_near_reference({{2, 1, 3, 5}, mask, {length}}));
+      ASSERT_NO_FATAL_FAILURE(expect_near_reference({kv_type(), {2, 1, 3, 5}, mask, {length}}));
     }
   }
 }
@@ -109,7 +110,7 @@ TEST_P(AttentionOp, AgreesWithTheReferenceForLengthsAroundThePage) {
           slope_mask(length, length - 1, 0, 0.01f), slope_mask(length, 20, 20, 0.1f),
           document_mask(length, 280), prefix_mask(length, 10), sink_mask(length, 3),
           random_mask(length, 100, false, 4)}) {
-      ASSERT_NO_FATAL_FAILURE(expect_near_reference({{2, 1, 8, 33}, mask, {length}}));
+      ASSERT_NO_FATAL_FAILURE(expect_near_reference({kv_type(), {2, 1, 8, 33}, mask, {length}}));
     }
   }
 }
@@ -120,7 +121,7 @@ TEST_P(AttentionOp, AgreesWithTheReferenceInACacheWithRoomToSpare) {
       for (const TestMask& mask :
            {causal_mask(capacity), band_mask(capacity, 30, 0),
             band_mask(capacity, kUnlimited, kUnlimited), random_mask(capacity, 9, true, 1)}) {
-        ASSERT_NO_FATAL_FAILURE(expect_near_reference({{1, 1, 2, 9}, mask, {length}}));
+        ASSERT_NO_FATAL_FAILURE(expect_near_reference({kv_type(), {1, 1, 2, 9}, mask, {length}}));
       }
     }
   }
@@ -133,7 +134,7 @@ TEST_P(AttentionOp, ServesRaggedSequencesAtOnce) {
     const std::vector<uint32_t> lengths = mask.causal() || mask.kind != MaskKind::kTiles
                                               ? std::vector<uint32_t>{5, 0, 40, 1, 17}
                                               : std::vector<uint32_t>{40, 0, 40};
-    ASSERT_NO_FATAL_FAILURE(expect_near_reference({{2, 1, 3, 4}, mask, lengths}));
+    ASSERT_NO_FATAL_FAILURE(expect_near_reference({kv_type(), {2, 1, 3, 4}, mask, lengths}));
   }
 }
 
@@ -142,12 +143,13 @@ TEST_P(AttentionOp, ContinuesSequencesWhereTheyStand) {
   for (const TestMask& mask :
        {causal_mask(300), band_mask(300, 20, 0), slope_mask(300, 299, 0, 0.1f),
         random_mask(300, 40, true, 3), document_mask(300, 50), sink_mask(300, 4)}) {
-    ASSERT_NO_FATAL_FAILURE(expect_near_reference({{2, 2, 8, 5}, mask, {34, 10, 300}}, steps));
+    ASSERT_NO_FATAL_FAILURE(
+        expect_near_reference({kv_type(), {2, 2, 8, 5}, mask, {34, 10, 300}}, steps));
   }
 }
 
 TEST_P(AttentionOp, DoesNothingWithoutRows) {
-  const AttentionCase problem({2, 1, 3, 4}, causal_mask(10), {10, 10});
+  const AttentionCase problem(kv_type(), {2, 1, 3, 4}, causal_mask(10), {10, 10});
   Pool pool(2);
   AttentionRun run(kernels(), problem, pool.parallel_for());
   run.feed({2, 0});
@@ -161,7 +163,7 @@ TEST_P(AttentionOp, CopesWithScoresOfAnySize) {
   for (const float limit : {1e3f, 1e10f, 1e37f}) {
     for (const TestMask& mask :
          {causal_mask(70), slope_mask(70, 69, 69, 100.0f), random_mask(70, 3, false, 1)}) {
-      const AttentionCase problem({2, 1, 2, 5}, mask, {70}, limit);
+      const AttentionCase problem(kv_type(), {2, 1, 2, 5}, mask, {70}, limit);
       const auto outputs = run_attention(kernels(), problem, problem.at_once());
       for (const float output : outputs[0]) {
         ASSERT_LE(std::abs(output), 1.0f) << mask.name << " " << limit;

@@ -59,16 +59,20 @@ struct Tokens {
   }
 };
 
+std::byte* bytes_of(const GuardedFloats& data) { return reinterpret_cast<std::byte*>(data.data()); }
+
+const float* floats_at(const std::byte* place) { return reinterpret_cast<const float*>(place); }
+
 class KvCacheOf : public KernelSetTest {
  protected:
   GuardedFloats memory(const CacheCase& size) const {
-    return GuardedFloats(CacheLayout(packing(), size.shape, size.positions).floats(), 0,
-                         weight_alignment(packing()));
+    return GuardedFloats(CacheLayout(packing(), size.shape, size.positions).bytes() / sizeof(float),
+                         0, weight_alignment(packing()));
   }
   // Appends all tokens, `chunk` at a time, heads in turn.
   void fill(const GuardedFloats& data, const CacheCase& size, uint32_t chunk) const {
     const Tokens tokens(size);
-    KvCache cache(data.data(), CacheLayout(packing(), size.shape, size.positions));
+    KvCache cache(bytes_of(data), CacheLayout(packing(), size.shape, size.positions));
     for (uint32_t first = 0; first < size.positions; first += chunk) {
       const uint32_t rows = std::min(chunk, size.positions - first);
       for (uint32_t head = 0; head < size.shape.kv_heads; ++head) {
@@ -102,10 +106,10 @@ TEST_P(KvCacheOf, KeepsKeysInPanelsOfPositions) {
     const GuardedFloats data = memory(size);
     fill(data, size, 5);
     const Tokens tokens(size);
-    const KvCache cache(data.data(), CacheLayout(packing(), size.shape, size.positions));
+    const KvCache cache(bytes_of(data), CacheLayout(packing(), size.shape, size.positions));
     for (uint32_t head = 0; head < size.shape.kv_heads; ++head) {
       for (uint32_t position = 0; position < size.positions; ++position) {
-        const float* const panel = cache.keys(head, position - position % nr);
+        const float* const panel = floats_at(cache.keys(head, position - position % nr));
         ASSERT_EQ(panel[position % nr], 0.0f);  // the bias row
         for (uint32_t d = 0; d < size.shape.head_dim; ++d) {
           ASSERT_EQ(panel[(d + 1) * nr + position % nr],
@@ -123,13 +127,13 @@ TEST_P(KvCacheOf, KeepsValuesInPagesOfPanelsOfColumns) {
     const GuardedFloats data = memory(size);
     fill(data, size, 5);
     const Tokens tokens(size);
-    const KvCache cache(data.data(), CacheLayout(packing(), size.shape, size.positions));
+    const KvCache cache(bytes_of(data), CacheLayout(packing(), size.shape, size.positions));
     ASSERT_EQ(cache.value_panels(), div_up(size.shape.value_dim, nr));
     for (uint32_t head = 0; head < size.shape.kv_heads; ++head) {
       for (uint32_t position = 0; position < size.positions; ++position) {
         for (uint32_t column = 0; column < size.shape.value_dim; ++column) {
           const float* const panel =
-              cache.values(head, position / kPagePositions, column / nr) + column % nr;
+              floats_at(cache.values(head, position / kPagePositions, column / nr)) + column % nr;
           ASSERT_EQ(panel[0], 0.0f);  // the page's row of zeros
           ASSERT_EQ(panel[(position % kPagePositions + 1) * nr],
                     tokens.value_rows(head, position, 1).row(0)[column])
@@ -146,12 +150,12 @@ TEST_P(KvCacheOf, LeavesNoHolesBetweenItsParts) {
   const uint32_t nr = packing().nr;
   for (const CacheCase& size : cases()) {
     const GuardedFloats data = memory(size);
-    const KvCache cache(data.data(), CacheLayout(packing(), size.shape, size.positions));
+    const KvCache cache(bytes_of(data), CacheLayout(packing(), size.shape, size.positions));
     const uint32_t rows = div_up(size.positions, nr) * nr;
     const float* next = data.data();
     for (uint32_t head = 0; head < size.shape.kv_heads; ++head) {
       for (uint32_t position = 0; position < rows && size.shape.head_dim != 0; position += nr) {
-        ASSERT_EQ(cache.keys(head, position), next);
+        ASSERT_EQ(floats_at(cache.keys(head, position)), next);
         next += (size.shape.head_dim + 1) * nr;
       }
       uint32_t rows_left = rows;
@@ -159,7 +163,7 @@ TEST_P(KvCacheOf, LeavesNoHolesBetweenItsParts) {
         const uint32_t page_rows = std::min(rows_left, kPagePositions);
         ASSERT_EQ(cache.page_positions(page), page_rows);
         for (uint32_t panel = 0; panel < cache.value_panels(); ++panel) {
-          ASSERT_EQ(cache.values(head, page, panel), next);
+          ASSERT_EQ(floats_at(cache.values(head, page, panel)), next);
           next += (page_rows + 1) * nr;
         }
         rows_left -= page_rows;
@@ -176,14 +180,14 @@ TEST_P(KvCacheOf, WritesZeroRowsWhereAPanelBegins) {
   const CacheCase size = {{1, 9, 33}, 600};
   const Tokens tokens(size);
   const GuardedFloats data = memory(size);
-  KvCache cache(data.data(), CacheLayout(packing(), size.shape, size.positions));
+  KvCache cache(bytes_of(data), CacheLayout(packing(), size.shape, size.positions));
   cache.append(kernels(), 0, 0, tokens.key_rows(0, 0, 1), tokens.value_rows(0, 0, 1));
   size_t written = 0;
   for (const float value : data.span()) written += std::isnan(value) ? 0 : 1;
   EXPECT_EQ(written, nr + 9 + cache.value_panels() * nr + 33);
   for (uint32_t lane = 0; lane < nr; ++lane) {
-    EXPECT_EQ(cache.keys(0, 0)[lane], 0.0f);
-    EXPECT_EQ(cache.values(0, 0, 0)[lane], 0.0f);
+    EXPECT_EQ(floats_at(cache.keys(0, 0))[lane], 0.0f);
+    EXPECT_EQ(floats_at(cache.values(0, 0, 0))[lane], 0.0f);
   }
 }
 
@@ -195,7 +199,7 @@ TEST_P(KvCacheOf, OverwritesWhatWasRewound) {
   fill(rewound, size, 300);
   const Tokens tokens(size);
   std::vector<float> other(300 * std::max(tokens.key_stride(), tokens.value_stride()), 7.0f);
-  KvCache cache(rewound.data(), CacheLayout(packing(), size.shape, size.positions));
+  KvCache cache(bytes_of(rewound), CacheLayout(packing(), size.shape, size.positions));
   cache.append(kernels(), 1, 250, {other.data(), 50, 9, 9}, {other.data(), 50, 33, 33});
   cache.append(kernels(), 1, 250, tokens.key_rows(1, 250, 50), tokens.value_rows(1, 250, 50));
   EXPECT_EQ(std::memcmp(rewound.data(), straight.data(), straight.size() * sizeof(float)), 0);
@@ -208,7 +212,7 @@ TEST_P(KvCacheOf, HoldsTheLastPositionsInARing) {
   const CacheCase ring = {{2, 9, 33}, kRing};
   const Tokens tokens({ring.shape, kRing + 700});
   const GuardedFloats data = memory(ring);
-  KvCache cache(data.data(), CacheLayout(packing(), ring.shape, kRing));
+  KvCache cache(bytes_of(data), CacheLayout(packing(), ring.shape, kRing));
   for (uint32_t first = 0; first < tokens.size.positions; first += 100) {
     const uint32_t rows = std::min(100u, tokens.size.positions - first);
     for (uint32_t head = 0; head < ring.shape.kv_heads; ++head) {
@@ -220,15 +224,16 @@ TEST_P(KvCacheOf, HoldsTheLastPositionsInARing) {
   for (uint32_t head = 0; head < ring.shape.kv_heads; ++head) {
     for (uint32_t position = 700; position < tokens.size.positions; ++position) {
       const uint32_t lane = position % nr;
-      const float* const keys = cache.keys(head, position - lane);
+      const float* const keys = floats_at(cache.keys(head, position - lane));
       ASSERT_EQ(keys[lane], 0.0f);
       ASSERT_EQ(keys[9 * nr + lane], tokens.key_rows(head, position, 1).row(0)[8]) << position;
-      const float* const values = cache.values(head, position / kPagePositions, 32 / nr) + 32 % nr;
+      const float* const values =
+          floats_at(cache.values(head, position / kPagePositions, 32 / nr)) + 32 % nr;
       ASSERT_EQ(values[0], 0.0f);
       ASSERT_EQ(values[(position % kPagePositions + 1) * nr],
                 tokens.value_rows(head, position, 1).row(0)[32])
           << position;
-      ASSERT_EQ(cache.keys_in_a_row(position - lane), kRing - (position - lane) % kRing);
+      ASSERT_EQ(cache.positions_in_a_row(position - lane), kRing - (position - lane) % kRing);
     }
   }
 }

@@ -63,7 +63,7 @@ std::vector<float> run(const KernelSet& kernels, const Layer& layer, std::span<c
   {
     const NoHeapScope no_heap;
     linear(kernels, {in.data(), rows, layer.inputs, input_stride}, layer.packed.view(),
-           {out.data(), rows, layer.outputs(), output_stride}, parallel);
+           {out.data(), rows, layer.outputs(), output_stride}, {}, parallel);
   }
   EXPECT_TRUE(out.surroundings_intact());
   std::vector<float> result;
@@ -155,7 +155,7 @@ TEST_P(Linear, GivesEachTaskAPartOfTheOutputOfItsOwn) {
     const GuardedFloats output(size_t{rows} * layer.outputs());
     WriteWatch watch(output.span());
     linear(kernels(), {input.data(), rows, 7, 7}, layer.packed.view(),
-           {output.data(), rows, layer.outputs(), layer.outputs()}, watch.parallel_for());
+           {output.data(), rows, layer.outputs(), layer.outputs()}, {}, watch.parallel_for());
     EXPECT_EQ(watch.written_twice, 0u) << rows;
     EXPECT_TRUE(same_bits(watch.written, run(kernels(), layer, values, {}))) << rows;
   }

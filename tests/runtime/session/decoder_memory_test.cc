@@ -65,6 +65,7 @@ TEST_P(DecoderMemory, PlanIsTheFormulaInTheFile) {
     for (const SessionOptions& options : various_options(*model)) {
       SessionSizes sizes;
       sizes.positions_max = options.positions_max;
+      sizes.kv_type = model->kv_cache();
       sizes.sequences_max = options.sequences_max;
       sizes.tokens_max = options.tokens_max != 0 ? options.tokens_max
                                                  : options.positions_max * options.sequences_max;

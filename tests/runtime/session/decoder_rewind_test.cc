@@ -38,8 +38,9 @@ class RingRewind : public DecoderRewind {
  protected:
   static constexpr uint32_t kBehind = 99, kChunk = 37, kRing = 2 * kPagePositions;
 
+  virtual DecoderShape decoder() const { return ring_decoder(); }
   void SetUp() override {
-    model_.emplace(load(ring_decoder()));
+    model_.emplace(load(decoder()));
     tokens_ = ids(**model_, (*model_)->positions_max());
     const TestSession whole(**model_, all_outputs(options_for((*model_)->positions_max())));
     all_ = whole.run(tokens_);
@@ -116,6 +117,34 @@ TEST_P(RingRewind, GoesBackAnywhereUntilTheRingIsFull) {
   EXPECT_EQ((*session_)->rewind(0, kBehind), Status::kInvalidArgument);
   EXPECT_EQ((*session_)->rewind(0, kBehind + 1), Status::kOk);
   expect_as_in_one_pass(100);
+}
+
+// The rows after the last position written took the place of the oldest.
+class Int8RingRewind : public RingRewind {
+ protected:
+  DecoderShape decoder() const override { return int8_ring_decoder(); }
+};
+ARENITE_FOR_EACH_KERNEL_SET(Int8RingRewind);
+
+TEST_P(Int8RingRewind, GoesBackAFewTokensLessFar) {
+  constexpr uint32_t kFirst = 2000 - kRing + kBehind + CacheLayout::kOneRows;
+  feed_to(2000);
+  EXPECT_EQ((*session_)->rewind(0, kFirst - 1), Status::kInvalidArgument);
+  for (const uint32_t keep : {1999u, kFirst + 100, kFirst}) {
+    ASSERT_EQ((*session_)->rewind(0, keep), Status::kOk) << keep;
+    expect_as_in_one_pass(2000 - keep);
+  }
+  EXPECT_EQ((*session_)->rewind(0, kFirst - 1), Status::kInvalidArgument);
+  ASSERT_EQ((*session_)->rewind(0, kFirst), Status::kOk);
+  expect_as_in_one_pass(800);
+}
+
+TEST_P(Int8RingRewind, GoesBackAnywhereUntilTheRingIsFull) {
+  feed_to(kRing);
+  for (const uint32_t keep : {kRing - 1, kPagePositions, 5u}) {
+    ASSERT_EQ((*session_)->rewind(0, keep), Status::kOk) << keep;
+  }
+  expect_as_in_one_pass(1200);
 }
 
 TEST_P(RingRewind, RefusesWhatIsNotThere) {

@@ -16,6 +16,15 @@ ARENITE_FOR_EACH_KERNEL_SET(DecoderRun);
 // Values are near 1; each layer adds the roundings of a few sums of at most 300 products.
 constexpr double kTolerance = 300 * 64 * kRounding;
 
+// With the weights that the file holds.
+convert::Evaluation reference_of(const DecoderShape& shape, std::span<const TokenId> tokens) {
+  return convert::evaluate(convert::with_stored_weights(decoder_graph(shape)), {tokens, {}, {}});
+}
+
+// Where rows are rounded to int8, the last bit of a number may decide between two steps, each a
+// 256th of what the row spans.
+double tolerance_of(const DecoderShape& shape) { return shape.rounds_rows() ? 0.05 : kTolerance; }
+
 // Copies of the states of one call, by index.
 struct States {
   std::map<uint32_t, std::vector<float>> values;
@@ -40,16 +49,17 @@ TEST_P(DecoderRun, AgreesWithTheReferenceInEveryLogitAndHiddenState) {
     options.hidden_states = states.hook();
     const TestSession session(*model, options);
     for (const uint32_t count : {1u, 2u, 9u, 33u, kDecoderPositions}) {
-      const auto expected = reference_decoder(make_decoder(shape), part(tokens, 0, count));
+      const auto expected = reference_of(shape, part(tokens, 0, count));
+      const double tolerance = tolerance_of(shape);
       states = {};
-      ASSERT_TRUE(all_near(session.run(part(tokens, 0, count)), expected.values, kTolerance))
+      ASSERT_TRUE(all_near(session.run(part(tokens, 0, count)), expected.values, tolerance))
           << shape.name << count;
       ASSERT_EQ(model->hidden_states(), shape.windows.size() + 1);
       ASSERT_EQ(expected.hidden_states.size(), model->hidden_states());
       ASSERT_EQ(states.order.size(), model->hidden_states());
       for (uint32_t i = 0; i < model->hidden_states(); ++i) {
         ASSERT_EQ(states.order[i], i);
-        ASSERT_TRUE(all_near(states.values[i], expected.hidden_states[i], kTolerance))
+        ASSERT_TRUE(all_near(states.values[i], expected.hidden_states[i], tolerance))
             << shape.name << count << " state " << i;
       }
     }

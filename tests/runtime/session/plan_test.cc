@@ -24,13 +24,14 @@ class ArenaLayouts : public SessionTest {
     ASSERT_EQ(make_layout(model, options, layout, &why), Status::kOk);
     const format::ModelReader reader = ModelAccess::reader(model);
     const Packing packing = packing_of(GetParam(), TensorType::kF32);
+    const Packing kept = packing_of(GetParam(), layout.kv_type);
     const uint32_t threads = options.parallel.threads;
-    size_t cache_floats = 0;
+    size_t cache_bytes = 0;
     uint32_t positions_most = 0;
     for (uint32_t i = 0; i < reader.caches(); ++i) {
       const uint32_t positions =
           cache_positions(reader.cache(i).lookback, packing.nr, sizes_of(layout, threads));
-      cache_floats += CacheLayout(packing, reader.cache(i).shape, positions).floats();
+      cache_bytes += CacheLayout(kept, reader.cache(i).shape, positions).bytes();
       positions_most = std::max(positions_most, positions);
     }
     size_t token_floats = 0, output_floats = 0;
@@ -46,15 +47,15 @@ class ArenaLayouts : public SessionTest {
                   (packing.nr + panels_of(packing, positions_most) * packing.nr + kScoreRowPadding);
     const size_t sequences = layout.sequences_max;
     EXPECT_LE(kSessionBytes + sequences * kSequenceBytes, layout.kv_cache_offset);
-    EXPECT_LE(layout.kv_cache_offset + sequences * cache_floats * sizeof(float),
-              layout.activation_offset);
+    EXPECT_LE(layout.kv_cache_offset + sequences * cache_bytes, layout.activation_offset);
     EXPECT_LE(layout.activation_offset + layout.tokens_max * token_floats * sizeof(float),
               layout.output_offset);
     EXPECT_LE(
         layout.output_offset + layout.outputs_max * output_floats * sizeof(float) + kReadAheadBytes,
         layout.scratch_offset);
     EXPECT_LE(score_bytes, layout.scratch_bytes_per_thread);
-    EXPECT_EQ(layout.threads_offset, layout.scratch_offset) << "no op needs rows of scratch";
+    const size_t row_bytes = reader.formula(0).scratch_bytes_per_token;
+    EXPECT_LE(layout.scratch_offset + layout.tokens_max * row_bytes, layout.threads_offset);
     EXPECT_LE(layout.threads_offset + threads * layout.scratch_bytes_per_thread,
               layout.plan.total_bytes);
     for (const size_t offset : {layout.kv_cache_offset, layout.activation_offset,
@@ -120,9 +121,9 @@ TEST(ArenaParts, HoldTheScratchThatOpsAskFor) {
   layout.sequences_max = layout.outputs_max = 1;
   Diagnostic why;
   ASSERT_EQ(place_parts(formula, 3, layout, &why), Status::kOk);
-  EXPECT_EQ(layout.threads_offset - layout.scratch_offset, 256u) << "7 * 36, rounded up";
+  EXPECT_EQ(layout.threads_offset - layout.scratch_offset, 320u) << "7 * 36 + 16, rounded up";
   EXPECT_EQ(layout.scratch_bytes_per_thread, 1024u);
-  EXPECT_EQ(layout.plan.scratch_bytes, 256u + 3 * 1024u);
+  EXPECT_EQ(layout.plan.scratch_bytes, 320u + 3 * 1024u);
   EXPECT_EQ(layout.plan.total_bytes, layout.threads_offset + 3 * 1024u);
   EXPECT_EQ(layout.scratch_offset, layout.activation_offset + layout.plan.activation_bytes);
 }

@@ -89,21 +89,18 @@ TEST_P(SessionOptionsTest, RefusesThreadsThatMakeNoSense) {
   refusal(*model, options, "options.parallel.run");
 }
 
-TEST_P(SessionOptionsTest, RefusesCachesOfTypesThatItLacksByName) {
+// Each has an arena of its own size, and the file says which one it is where the session does not.
+TEST_P(SessionOptionsTest, KeepsCachesInTheTypeThatItWasAskedFor) {
   const TestModel model = load("causal");
-  SessionOptions options = options_for(4);
-  for (uint32_t type = 1; type < kTensorTypes; ++type) {
-    options.kv_type = static_cast<TensorType>(type);
-    Diagnostic why;
-    EXPECT_EQ(plan_arena(*model, options, &why).status(), Status::kUnsupported);
-    EXPECT_STREQ(why.field, "options.kv_type");
-    EXPECT_NE(std::string_view(why.reason).find(name(options.kv_type)), std::string_view::npos)
-        << why.reason;
-    const GuardedBuffer arena(1 << 20, kArenaAlignment);
-    EXPECT_EQ(Session::create(*model, options, arena.span(), &why).status(), Status::kUnsupported);
-  }
-  options.kv_type = static_cast<TensorType>(kTensorTypes);
-  EXPECT_EQ(refusal(*model, options, "options.kv_type").found, kTensorTypes);
+  SessionOptions options = options_for(512);
+  const size_t of_model = plan_arena(*model, options)->kv_cache_bytes;
+  options.kv_cache = KvType::kF32;
+  EXPECT_EQ(plan_arena(*model, options)->kv_cache_bytes, of_model);
+  EXPECT_EQ(model->kv_cache(), TensorType::kF32);
+  options.kv_cache = KvType::kInt8;
+  EXPECT_LT(plan_arena(*model, options)->kv_cache_bytes, of_model);
+  options.kv_cache = static_cast<KvType>(3);
+  EXPECT_EQ(refusal(*model, options, "options.kv_cache").found, 3u);
 }
 
 TEST_P(SessionOptionsTest, RefusesSizesThatOverflow) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "convert/check/check_session.h"
+#include "convert/check/model_input.h"
 #include "convert/files/error.h"
 #include "convert/files/npy.h"
 
@@ -18,106 +19,45 @@ namespace {
 
 using Shape = std::vector<uint64_t>;
 
-constexpr uint64_t kTokensMax = 1u << 24;  // of all sequences
-
-bool is_float(const NpyArray& array) {
-  return array.dtype() == DType::kF32 || array.dtype() == DType::kF64;
-}
+constexpr const char* kOption = "--expect";
 
 Shape squeezed(Shape shape) {
   std::erase(shape, 1u);
   return shape;
 }
 
-[[noreturn]] void refuse_shape(const NpyArray& array, const std::string& expected) {
-  throw InputError("--expect: {} has shape [{}]: expected {}", quote(array.name()),
-                   fmt::join(array.shape(), ", "), expected);
-}
-
-std::vector<float> finite_values(const NpyArray& array) {
-  std::vector<float> values = array.to_f32();
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (std::isfinite(values[i])) continue;
-    throw InputError("--expect: {} has the value {} at index {}: expected finite numbers",
-                     quote(array.name()), values[i], i);
-  }
-  return values;
-}
-
-// What the author's model read: sequences of one length, back to back.
-struct AuthorInput {
-  uint32_t sequences = 1;
-  uint32_t tokens = 0;
-  std::vector<TokenId> ids;     // of a model of tokens
-  std::vector<float> features;  // of a model of features
-};
-
-void read_ids(const NpyArray& array, uint32_t vocab_size, AuthorInput& input) {
-  for (const int64_t id : array.to_i64()) {
-    if (id < 0 || id >= vocab_size) {
-      throw InputError("--expect: {} has the id {}: expected ids from 0 to {}, the vocabulary's",
-                       quote(array.name()), id, vocab_size - 1);
-    }
-    input.ids.push_back(static_cast<TokenId>(id));
-  }
-}
-
-AuthorInput read_input(const NpyArray& array, const Model& model) {
-  const uint32_t features = model.input_features();
-  const bool has_tokens = model.vocab_size() != 0;
-  if (has_tokens == is_float(array)) {
-    throw InputError("--expect: {} is of type {}: expected {}", quote(array.name()),
-                     name(array.dtype()),
-                     has_tokens ? "the model's token ids, int32 or int64"
-                                : "the model's features, float32 or float64");
-  }
-  Shape rows = array.shape();
-  const std::string expected = has_tokens
-                                   ? "[tokens] or [batch, tokens]"
-                                   : fmt::format("[tokens, {0}] or [batch, tokens, {0}]", features);
-  if (!has_tokens) {
-    if (rows.empty() || rows.back() != features) refuse_shape(array, expected);
-    rows.pop_back();
-  }
-  const bool fits = (rows.size() == 1 || rows.size() == 2) && array.elements() != 0 &&
-                    array.elements() <= kTokensMax * std::max<uint64_t>(1, features);
-  if (!fits) refuse_shape(array, expected + " with at least one token");
-  AuthorInput input;
-  input.sequences = rows.size() == 2 ? static_cast<uint32_t>(rows[0]) : 1;
-  input.tokens = static_cast<uint32_t>(rows.back());
+ModelInput read_input(const NpyArray& array, const Model& model) {
+  ModelInput input = read_model_input(array, model, kOption);
   if (model.positions_max() != 0 && input.tokens > model.positions_max()) {
-    refuse_shape(array, fmt::format("at most {} tokens a sequence, the model's context",
-                                    model.positions_max()));
-  }
-  if (has_tokens) {
-    read_ids(array, model.vocab_size(), input);
-  } else {
-    input.features = finite_values(array);
+    refuse_shape(
+        array, kOption,
+        fmt::format("at most {} tokens a sequence, the model's context", model.positions_max()));
   }
   return input;
 }
 
 // Whether the outputs are those of each sequence's last token. They are [batch, tokens, width] or
 // [batch, width], without extents of 1.
-bool are_of_last_tokens(const NpyArray& outputs, const AuthorInput& input, const Model& model) {
+bool are_of_last_tokens(const NpyArray& outputs, const ModelInput& input, const Model& model) {
   const uint64_t width = model.output_features();
   const Shape of_sequences = {input.sequences, width};
   const Shape of_tokens = {input.sequences, input.tokens, width};
   const Shape found = squeezed(outputs.shape());
   if (model.pooled()) {
     if (found == squeezed(of_sequences)) return false;
-    refuse_shape(outputs, fmt::format("[{}, {}], a row for each sequence", input.sequences, width));
+    refuse_shape(outputs, kOption,
+                 fmt::format("[{}, {}], a row for each sequence", input.sequences, width));
   }
   if (found == squeezed(of_tokens)) return false;
   if (found == squeezed(of_sequences)) return true;
-  refuse_shape(outputs,
+  refuse_shape(outputs, kOption,
                fmt::format("[{0}, {1}, {2}], a row for each token, or [{0}, {2}], a row for each "
                            "sequence's last token",
                            input.sequences, input.tokens, width));
 }
 
 // All rows of sequence `index`.
-std::vector<float> run_sequence(CheckSession& session, const AuthorInput& input, uint32_t index) {
+std::vector<float> run_sequence(CheckSession& session, const ModelInput& input, uint32_t index) {
   session.reset();
   if (!input.ids.empty()) {
     const auto ids = std::span(input.ids).subspan(size_t{index} * input.tokens, input.tokens);
@@ -129,7 +69,7 @@ std::vector<float> run_sequence(CheckSession& session, const AuthorInput& input,
 }
 
 // Adds to `check` how far each sequence's last rows, as many as are expected, are off.
-void compare(const AlignedBytes& file, Target target, const AuthorInput& input,
+void compare(const AlignedBytes& file, Target target, const ModelInput& input,
              const std::vector<float>& expected, AuthorCheck& check) {
   CheckSession session(file, target, input.tokens, Outputs::kAll);
   const size_t count = expected.size() / input.sequences;
@@ -171,11 +111,11 @@ AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorF
     if (!target.ran) continue;
     has_run = true;
     const Model model = load_converted(conversion.file, target.target);
-    const AuthorInput input = read_input(input_array, model);
+    const ModelInput input = read_input(input_array, model);
     check.sequences = input.sequences;
     check.tokens = input.tokens;
     check.of_last_tokens = are_of_last_tokens(output_array, input, model);
-    compare(conversion.file, target.target, input, finite_values(output_array), check);
+    compare(conversion.file, target.target, input, finite_values(output_array, kOption), check);
   }
   if (!has_run) {
     throw InputError(

@@ -47,12 +47,13 @@ Model load_converted(const AlignedBytes& file, Target target) {
 }
 
 CheckSession::CheckSession(const AlignedBytes& file, Target target, uint32_t positions,
-                           Outputs outputs)
+                           Outputs outputs, KvType kv_cache)
     : model_(load_converted(file, target)) {
   Diagnostic why;
   SessionOptions options;
   options.positions_max = positions;
   options.outputs = outputs;
+  options.kv_cache = kv_cache;
   const Result<ArenaPlan> plan = plan_arena(model_, options, &why);
   if (!plan.ok()) fail("plan", plan.status(), why);
   arena_ = AlignedBytes(plan->total_bytes);

@@ -22,7 +22,8 @@ Model load_converted(const AlignedBytes& file, Target target);
 // converter: std::logic_error.
 class CheckSession {
  public:
-  CheckSession(const AlignedBytes& file, Target target, uint32_t positions, Outputs outputs);
+  CheckSession(const AlignedBytes& file, Target target, uint32_t positions, Outputs outputs,
+               KvType kv_cache = KvType::kOfModel);
 
   Session& session() { return *session_; }
   bool can_step() const { return model_.causal() && !model_.pooled(); }

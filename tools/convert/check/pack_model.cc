@@ -22,9 +22,11 @@ namespace arenite::convert {
 namespace {
 
 constexpr uint32_t kTokens = 6;
-constexpr float kRelativeTolerance = 1e-4f;  // of a row's length
-constexpr float kTimesTheDifference = 16.0f;
-constexpr float kToleranceMin = 1e-30f;  // where a row is nothing but zeros
+constexpr float kRelativeTolerance = 1e-4f;   // of a row's length
+constexpr float kStepTolerance = 1e-2f;       // where rows are rounded to int8
+constexpr float kTimesTheDifference = 16.0f;  // between kernel sets
+constexpr float kTimesTheRounding = 4.0f;     // between types of caches
+constexpr float kToleranceMin = 1e-30f;       // where a row is nothing but zeros
 constexpr std::string_view kText = "Turn on the light in the kitchen, and tell me a story.";
 
 // What one target makes of the tokens.
@@ -52,8 +54,9 @@ float length_of(std::span<const float> row) {
   return static_cast<float>(std::sqrt(sum));
 }
 
-Recording record(const AlignedBytes& file, Target target, const SelfTestInput& input) {
-  CheckSession session(file, target, input.tokens, Outputs::kAll);
+Recording record(const AlignedBytes& file, Target target, const SelfTestInput& input,
+                 KvType kv_cache) {
+  CheckSession session(file, target, input.tokens, Outputs::kAll, kv_cache);
   SessionState& state = SessionState::of(&session.session());
   const uint32_t ops = state.reader.ops();
   Recording recording;
@@ -102,16 +105,6 @@ float largest_difference(std::span<const float> a, std::span<const float> b) {
   return largest;
 }
 
-// The targets of the file that this CPU runs, the scalar one first.
-std::vector<Target> runnable_targets(const AlignedBytes& file) {
-  const uint32_t targets = format::ModelReader(file.span()).file_targets() & cpu_targets();
-  std::vector<Target> list;
-  for (uint32_t i = 0; i < kTargets; ++i) {
-    if ((targets & 1u << i) != 0) list.push_back(static_cast<Target>(i));
-  }
-  return list;
-}
-
 // Puts bytes into the segment.
 class SegmentWriter {
  public:
@@ -130,13 +123,34 @@ class SegmentWriter {
   std::span<std::byte> segment_;
 };
 
-float tolerance(float length, float difference) {
-  return std::max({kRelativeTolerance * length, kTimesTheDifference * difference, kToleranceMin});
+// What all kernel sets of this CPU make of the tokens, the scalar one first.
+struct Recordings {
+  std::vector<Recording> of_model;  // with caches as the file says
+  std::vector<Recording> of_other;  // with those of the other type
+};
+
+// Of one op, or of the output: `numbers` gives what a recording has of it.
+template <typename Numbers>
+std::vector<float> tolerances(const Recordings& recordings, float length, float relative,
+                              const Numbers& numbers) {
+  const auto most = [&](const std::vector<Recording>& others) {
+    float difference = 0.0f;
+    for (const Recording& other : others) {
+      const Recording& stored = recordings.of_model.front();
+      difference = std::max(difference, largest_difference(numbers(stored), numbers(other)));
+    }
+    return difference;
+  };
+  const float same =
+      std::max({relative * length, kTimesTheDifference * most(recordings.of_model), kToleranceMin});
+  const float other =
+      std::max({same, kStepTolerance * length, kTimesTheRounding * most(recordings.of_other)});
+  return {same, other};
 }
 
 void write_segment(std::span<std::byte> segment, const format::SelfTestLayout& layout,
-                   const Tokens& tokens, const std::vector<Recording>& recordings) {
-  const Recording& stored = recordings.front();
+                   const Tokens& tokens, const Recordings& recordings, float relative) {
+  const Recording& stored = recordings.of_model.front();
   const uint32_t ops = static_cast<uint32_t>(stored.lengths.size());
   SegmentWriter writer(segment);
   writer.put(0, tokens.features);
@@ -146,21 +160,15 @@ void write_segment(std::span<std::byte> segment, const format::SelfTestLayout& l
     const auto digests = [&](const Recording& recording) {
       return std::span(recording.digests).subspan(size_t{op} * layout.tokens, layout.tokens);
     };
-    float difference = 0.0f;
-    for (const Recording& other : recordings) {
-      difference = std::max(difference, largest_difference(digests(stored), digests(other)));
-    }
-    writer.put(layout.tolerance_of_op(op), tolerance(stored.lengths[op], difference));
+    writer.put(layout.tolerances_of_op(op),
+               tolerances(recordings, stored.lengths[op], relative, digests));
     for (uint32_t t = 0; t < layout.tokens; ++t) {
       writer.put(layout.digest_of(op, t), digests(stored)[t]);
     }
   }
-  float difference = 0.0f;
-  for (const Recording& other : recordings) {
-    difference = std::max(difference, largest_difference(stored.output, other.output));
-  }
-  writer.put(layout.output, tolerance(length_of(stored.output), difference));
-  writer.put(layout.output + sizeof(float), stored.output);
+  const auto output = [](const Recording& recording) { return std::span(recording.output); };
+  writer.put(layout.output, tolerances(recordings, length_of(stored.output), relative, output));
+  writer.put(layout.output + format::kSelfTestTolerances * sizeof(float), stored.output);
 }
 
 // Replaces the metadata's record of the self-test, and the checksum of the metadata.
@@ -181,7 +189,26 @@ std::span<std::byte> metadata_of(AlignedBytes& file, const format::Footer& foote
   return file.span().first(static_cast<size_t>(footer.metadata_bytes));
 }
 
-// Fills in the self-test of a file that write_model left room in.
+}  // namespace
+
+std::vector<Target> runnable_targets(const AlignedBytes& file) {
+  const uint32_t targets = format::ModelReader(file.span()).file_targets() & cpu_targets();
+  std::vector<Target> list;
+  for (uint32_t i = 0; i < kTargets; ++i) {
+    if ((targets & 1u << i) != 0) list.push_back(static_cast<Target>(i));
+  }
+  return list;
+}
+
+void set_self_test(AlignedBytes& file, std::span<const std::byte> bytes) {
+  const format::SelfTestView test = format::ModelReader(file.span()).self_test();
+  std::ranges::copy(bytes, file.data() + test.segment.begin());
+  format::Footer footer = footer_of(file.span());
+  const format::Segment place(test.segment.offset, test.segment.length, crc32c(bytes));
+  set_record(metadata_of(file, footer), {place, test.tokens}, footer);
+  std::memcpy(file.data() + file.size() - sizeof(footer), &footer, sizeof(footer));
+}
+
 void record_self_test(AlignedBytes& file, const Program& program) {
   const format::ModelReader reader(file.span());
   const format::SelfTestView test = reader.self_test();
@@ -191,21 +218,19 @@ void record_self_test(AlignedBytes& file, const Program& program) {
 
   const std::vector<Target> targets = runnable_targets(runnable);
   const Tokens tokens = tokens_to_feed(load_converted(runnable, targets.front()), test.tokens);
-  std::vector<Recording> recordings;
+  const bool is_int8 = reader.kv_cache() == TensorType::kInt8;
+  const SelfTestInput input = tokens.input(test.tokens);
+  Recordings recordings;
   for (const Target target : targets) {
-    recordings.push_back(record(runnable, target, tokens.input(test.tokens)));
+    recordings.of_model.push_back(record(runnable, target, input, KvType::kOfModel));
+    recordings.of_other.push_back(
+        record(runnable, target, input, is_int8 ? KvType::kF32 : KvType::kInt8));
   }
-  const std::span<std::byte> segment = file.span().subspan(
-      static_cast<size_t>(test.segment.begin()), static_cast<size_t>(test.segment.bytes()));
-  write_segment(segment, format::self_test_layout(reader, test.tokens), tokens, recordings);
-
-  format::Footer footer = footer_of(file.span());
-  const format::Segment place(test.segment.offset, test.segment.length, crc32c(segment));
-  set_record(metadata_of(file, footer), {place, test.tokens}, footer);
-  std::memcpy(file.data() + file.size() - sizeof(footer), &footer, sizeof(footer));
+  std::vector<std::byte> segment(static_cast<size_t>(test.segment.bytes()));
+  write_segment(segment, format::self_test_layout(reader, test.tokens), tokens, recordings,
+                rounds_activations(program) ? kStepTolerance : kRelativeTolerance);
+  set_self_test(file, segment);
 }
-
-}  // namespace
 
 uint32_t self_test_tokens(const Program& program) {
   return token_count_for(kTokens, program.positions_max, program.masks);

@@ -68,6 +68,8 @@ constexpr const char* kHarmless[] = {
     "transformers_version",
     "unsloth_fixed",
     "unsloth_version",
+    // How numbers are stored; hf_quantized.h understands it.
+    "quantization_config",
     // Types of stored numbers, and numbers of stored rows; the tensors say it themselves.
     "_pre_quantization_dtype",
     "bf16",
@@ -240,12 +242,6 @@ void take_common_fields(ConfigFields& config, DecoderSpec& spec, const TokenDefa
   config.expect("tie_encoder_decoder", false, "only decoders are read");
   config.expect("pruned_heads", nlohmann::json::object(), "pruned heads are not supported");
   config.expect("chunk_size_feed_forward", 0, "the feed-forward layer is not cut into chunks");
-  const std::optional<ConfigFields> quantization = config.object("quantization_config");
-  if (quantization && quantization->size() > 0) {
-    config.refuse("quantization_config",
-                  "quantized checkpoints are not read; convert the original weights");
-  }
-
   config.expect("is_causal", true, "only causal decoders are read");
   config.expect("use_bidirectional_attention", false, "only causal decoders are read");
 

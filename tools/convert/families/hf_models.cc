@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "convert/families/hf_quantized.h"
 #include "convert/families/reader_parts.h"
 #include "convert/files/error.h"
 
@@ -71,8 +72,6 @@ void take_common_fields(ConfigFields& config) {
   config.expect("tie_encoder_decoder", false, "only encoders are read");
   config.expect("position_embedding_type", "absolute", "relative positions are not supported");
   config.expect("pruned_heads", json::object(), "pruned heads are not supported");
-  config.expect("quantization_config", nullptr,
-                "quantized checkpoints are not read; convert the original weights");
 }
 
 const char* prefix_of(ConfigFields& config, const std::string& type) {
@@ -120,7 +119,8 @@ bool is_encoder_type(std::string_view model_type) {
 
 EncoderSpec read_hf_encoder(const Opened& model, const ModelOptions& options, HeadUse head_use) {
   ConfigFields config = model.config_fields();
-  ModelTensors tensors(model.tensors);
+  const TensorStore store = with_whole_weights(model);
+  ModelTensors tensors(store);
   const std::string type = config.text("model_type");
   const std::string head_prefix = prefix_of(config, type);
   const bool is_alone = tensors.has("embeddings.word_embeddings.weight");
@@ -133,6 +133,7 @@ EncoderSpec read_hf_encoder(const Opened& model, const ModelOptions& options, He
   read_hf_head(config, tensors, type, prefix, options, head_use, spec);
   check_options(options, spec, config.where());
   config.finish();
+  pass_over_zero_biases(tensors);
   tensors.finish();
   return spec;
 }
@@ -147,13 +148,15 @@ std::string decoder_types() {
 
 DecoderSpec read_hf_decoder(const Opened& model) {
   ConfigFields config = model.config_fields();
-  ModelTensors tensors(model.tensors);
   const std::string type = config.text("model_type");
   for (const HfDecoder& decoder : kDecoders) {
     if (type != decoder.model_type) continue;
+    const TensorStore store = with_whole_weights(model);
+    ModelTensors tensors(store);
     DecoderSpec spec = decoder.read(config, tensors, type);
     note_passed_over(config.finish(), spec);
     pass_over_buffers(tensors);
+    pass_over_zero_biases(tensors);
     tensors.finish();
     return spec;
   }

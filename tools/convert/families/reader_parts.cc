@@ -76,6 +76,8 @@ void fold_single_type(EncoderSpec& spec) {
   };
   const WeightRef positions = *spec.position_embedding;
   const WeightRef type = *spec.type_embedding;
+  spec.position_embedding->quantized = {};
+  spec.position_embedding->load_quantized = {};
   spec.position_embedding->load = [=] { return add(positions.load(), type.load()); };
   if (positions.load_f64 || type.load_f64) {
     spec.position_embedding->load_f64 = [=] { return add(positions.exact(), type.exact()); };

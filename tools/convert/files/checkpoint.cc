@@ -95,7 +95,7 @@ void TensorStore::add(const std::shared_ptr<const Checkpoint>& checkpoint) {
                         .shape = tensor.shape,
                         .load = [checkpoint, view = &tensor] { return view->to_f32(); },
                         .file = checkpoint->file_name()};
-    if (tensor.dtype == DType::kF64) {
+    if (bytes(tensor.dtype) > 2 && tensor.dtype != DType::kF32) {
       stored.load_f64 = [checkpoint, view = &tensor] { return view->to_f64(); };
     }
     add(std::move(stored));

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "arenite/tensor_type.h"
 #include "convert/files/memory.h"
 
 namespace arenite::convert {
@@ -117,6 +118,14 @@ CheckpointContents read_safetensors(std::span<const std::byte> file, const std::
 // build has no libzip; `file_name` is for its messages.
 CheckpointContents read_pytorch_zip(std::span<const std::byte> file, const std::string& file_name);
 
+struct QuantizedMatrix;  // quantize/quantized_matrix.h; readers hand it through
+
+// In what few bits a file has a matrix, where one of our types can hold them as they are.
+struct QuantizedForm {
+  TensorType type = TensorType::kF32;  // kQ8 or kQ4; kF32: there is nothing to take over
+  std::string scheme{};                // for people: "Q4_0", "GPTQ, groups of 128"
+};
+
 struct StoredTensor {
   std::string name;
   std::string type;                          // as its format calls it: "BF16", "Q8_0"
@@ -126,6 +135,13 @@ struct StoredTensor {
   std::string file;                          // for messages
   // The same where float32 may round them; else empty.
   std::function<std::vector<double>()> load_f64{};
+  // The integers and scales that these numbers are products of, where `quantized` says that there
+  // are some. Scales of blocks are rounded to bfloat16.
+  QuantizedForm quantized{};
+  std::function<QuantizedMatrix()> load_quantized{};
+  // The weight of a layer as [outputs, inputs], also in families that store [inputs, outputs]:
+  // programs that quantize layers turn them round.
+  bool is_by_outputs = false;
 };
 
 class TensorStore {

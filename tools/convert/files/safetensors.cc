@@ -81,8 +81,9 @@ class HeaderHandler : public json::json_sax_t {
     }
     throw InputError(
         "{}, tensor {}: dtype {} is not supported: expected one of F64, F32, F16, BF16, I64, I32, "
-        "I16, I8, U8, BOOL; convert the tensor to one of these before saving",
-        quote(file_name_), quote(entry().name), quote(value));
+        "I16, I8, U8, BOOL; convert the tensor to one of these before saving{}",
+        quote(file_name_), quote(entry().name), quote(value),
+        value.starts_with('F') ? ", or convert the original weights, with --weights q4 or q8" : "");
   }
 
   bool start_object(std::size_t) override {

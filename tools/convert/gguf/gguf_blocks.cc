@@ -48,10 +48,11 @@ int fifth_bit(const uint8_t* bits, uint32_t i) {
 }
 
 // Scale; 8 stands for zero.
+int integer_q4_0(const uint8_t* block, uint32_t i) { return nibble(block + 2, i) - 8; }
 void expand_q4_0(const uint8_t* block, float* values) {
   const float scale = half(block);
   for (uint32_t i = 0; i < kSmall; ++i) {
-    values[i] = scale * static_cast<float>(nibble(block + 2, i) - 8);
+    values[i] = scale * static_cast<float>(integer_q4_0(block, i));
   }
 }
 
@@ -145,7 +146,8 @@ int q3_scale(const uint8_t* packed, uint32_t part) {
 }
 
 // Each large block: first the scale of a part, then its product with an integer, then the minimum
-// subtracted, in the order in which ggml computes them.
+// subtracted, in the order in which ggml computes them. Here scales and minima [16], two bits an
+// element [64], scale, minimum.
 void expand_q2_k(const uint8_t* block, float* values) {
   const float scale = half(block + 80);
   const float minimum = half(block + 82);
@@ -317,6 +319,23 @@ std::vector<double> read_gguf_f64(std::span<const std::byte> data) {
   return values;
 }
 
-// scales and minima [16], two bits an element [64], scale, minimum.
+ScaledIntegers read_gguf_q4(std::span<const std::byte> data, uint32_t columns) {
+  const size_t block_bytes = find_gguf_block(kGgufQ4)->bytes;
+  const size_t blocks = data.size() / block_bytes;
+  ScaledIntegers integers{.rows = static_cast<uint32_t>(blocks * kSmall / columns),
+                          .columns = columns,
+                          .group = kSmall};
+  integers.values.reserve(blocks * kSmall);
+  integers.scales.reserve(blocks);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(data.data());
+  for (size_t i = 0; i < blocks; ++i) {
+    const uint8_t* const block = bytes + i * block_bytes;
+    integers.scales.push_back(half(block));
+    for (uint32_t j = 0; j < kSmall; ++j) {
+      integers.values.push_back(static_cast<int8_t>(integer_q4_0(block, j)));
+    }
+  }
+  return integers;
+}
 
 }  // namespace arenite::convert

@@ -263,6 +263,15 @@ TensorStore tensors_of(const std::shared_ptr<const GgufFile>& file) {
     if (tensor.block->type == kGgufF64) {
       stored.load_f64 = [file, view = &tensor] { return read_gguf_f64(view->data); };
     }
+    // Larger sides than a matrix may have are refused where the tensor is taken.
+    if (tensor.block->type == kGgufQ4 && tensor.shape.back() <= kSideMax) {
+      stored.quantized = {TensorType::kQ4, tensor.block->name};
+      stored.load_quantized = [file, view = &tensor] {
+        return keep_integers(read_gguf_q4(view->data, static_cast<uint32_t>(view->shape.back())),
+                             TensorType::kQ4,
+                             fmt::format("{}: {}", quote(file->file_name()), quote(view->name)));
+      };
+    }
     store.add(std::move(stored));
   }
   return store;

@@ -17,6 +17,7 @@
 
 #include "convert/files/checkpoint.h"
 #include "convert/files/memory.h"
+#include "convert/spec/quantized_weights.h"
 
 namespace arenite::convert {
 
@@ -31,6 +32,7 @@ struct GgufBlock {
 };
 
 inline constexpr uint32_t kGgufF64 = 28;  // the type whose numbers float32 may round
+inline constexpr uint32_t kGgufQ4 = 2;    // Q4_0, whose integers and blocks are those of kQ4
 
 // nullptr for a number that no format description gives a name to.
 const GgufBlock* find_gguf_block(uint32_t type);
@@ -44,6 +46,9 @@ std::vector<float> read_gguf_blocks(const GgufBlock& block, std::span<const std:
 
 // The same of type kGgufF64, as they are.
 std::vector<double> read_gguf_f64(std::span<const std::byte> data);
+
+// The integers and scales of type kGgufQ4, in rows of `columns`.
+ScaledIntegers read_gguf_q4(std::span<const std::byte> data, uint32_t columns);
 
 // Types of metadata values, numbered as in files.
 enum class GgufType : uint32_t {
@@ -119,7 +124,7 @@ class GgufFile {
   friend class GgufParser;
 };
 
-// Its tensors, expanded to float32 when they are read.
+// Its tensors, expanded to float32 when they are read. Matrices of Q4_0 give their integers, too.
 TensorStore tensors_of(const std::shared_ptr<const GgufFile>& file);
 
 }  // namespace arenite::convert

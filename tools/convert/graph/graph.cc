@@ -24,7 +24,8 @@ ValueId Graph::add_embedding(const std::string& name, EmbeddingNode embedding, u
 }
 
 ValueId Graph::add_linear(const std::string& name, const LinearSpec& linear, ValueId input) {
-  return append({name, LinearNode{{{linear}}}, {input}, linear.weight.rows});
+  return append(
+      {name, LinearNode{{{.linear = linear, .layer = name}}}, {input}, linear.weight.rows});
 }
 
 ValueId Graph::add_norm(const std::string& name, const NormSpec& norm, ValueId input) {

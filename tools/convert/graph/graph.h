@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "arenite/tensor_type.h"
 #include "convert/masks/masks.h"
 #include "convert/spec/model_spec.h"
 #include "format/reader.h"
@@ -51,7 +52,8 @@ struct EmbeddingNode {
 struct LinearPart {
   LinearSpec linear;
   double scale = 1.0;
-  Storage storage{};  // of the weight
+  Storage storage{};    // of the weight
+  std::string layer{};  // name of the author's layer, whatever it is joined with
 };
 
 // The results of all parts, side by side. An author's layer has one.
@@ -142,6 +144,7 @@ class Graph {
   uint32_t positions_max = 0;  // 0: any number
   uint32_t vocab_size = 0;     // 0: the input is features
   uint32_t token_types = 0;
+  TensorType kv_cache = TensorType::kF32;  // what keys and values are kept as
   std::vector<Mask> masks;
   std::vector<ValueId> hidden_states;  // what PyTorch calls so, in the order of the layers
   ValueId output = 0;

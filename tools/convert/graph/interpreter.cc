@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "convert/files/error.h"
+#include "convert/quantize/activations.h"
 
 namespace arenite::convert {
 namespace {
@@ -56,18 +57,17 @@ void add_rows(Rows& x, const WeightRef& table, std::span<const uint32_t> ids, st
   });
 }
 
-Rows linear(const LinearPart& part, const Rows& x) {
-  const LinearSpec& spec = part.linear;
-  const size_t outputs = spec.weight.rows;
-  const size_t inputs = spec.weight.columns;
-  Rows y(x.size() / inputs * outputs);
-  spec.weight.visit([&](const auto& weight) {
-    for (size_t o = 0; o < outputs; ++o) {
-      const auto* row = weight.data() + o * inputs;
+Rows linear(const LinearPart& part, Rows x) {
+  const WeightRef& matrix = part.linear.weight;
+  const size_t inputs = matrix.columns;
+  if (rounds_activations(part.storage.type)) round_activations(x, inputs);
+  Rows y(x.size() / inputs * matrix.rows);
+  matrix.visit([&](const auto& weight) {
+    for (size_t o = 0; o < matrix.rows; ++o) {
       for (size_t t = 0; t < x.size() / inputs; ++t) {
-        double sum = spec.bias.empty() ? 0.0 : spec.bias[o];
-        for (size_t i = 0; i < inputs; ++i) sum += x[t * inputs + i] * row[i];
-        y[t * outputs + o] = part.scale * sum;
+        double sum = part.linear.bias.empty() ? 0.0 : part.linear.bias[o];
+        for (size_t i = 0; i < inputs; ++i) sum += x[t * inputs + i] * weight[o * inputs + i];
+        y[t * matrix.rows + o] = part.scale * sum;
       }
     }
   });
@@ -313,18 +313,16 @@ class Interpreter {
   }
 
   // What a query sees of the keys, before softmax; hidden keys have -infinity.
-  std::vector<double> scores(const AttentionNode& attention, const Node& node, size_t row,
-                             size_t head) {
-    const size_t dim = attention.head_dim;
+  std::vector<double> scores(const AttentionNode& attention, const Node& node, const Rows& keys,
+                             size_t row, size_t head) {
     const size_t key_head = head / (attention.heads / attention.kv_heads);
     std::vector<double> scores(tokens_, -INFINITY);
-    for (size_t k = 0; k < tokens_; ++k) {
-      if (!masks_[attention.mask].at(static_cast<uint32_t>(row), static_cast<uint32_t>(k)))
-        continue;
+    for (uint32_t k = 0; k < tokens_; ++k) {
+      if (!masks_[attention.mask].at(static_cast<uint32_t>(row), k)) continue;
       double score = 0.0, magnitude = 0.0;
-      for (size_t d = 0; d < dim; ++d) {
+      for (size_t d = 0, dim = attention.head_dim; d < dim; ++d) {
         const double product = input(node, 0)[(row * attention.heads + head) * dim + d] *
-                               input(node, 1)[(k * attention.kv_heads + key_head) * dim + d];
+                               keys[(k * attention.kv_heads + key_head) * dim + d];
         score += product;
         magnitude += std::fabs(product);
       }
@@ -338,13 +336,15 @@ class Interpreter {
   }
 
   Rows compute(const Node& node, const AttentionNode& attention) {
-    const Rows& value = input(node, node.inputs.size() - 1);
     const size_t dim = attention.value_dim;
+    const Rows value = as_kept(graph_.kv_cache, input(node, node.inputs.size() - 1), dim);
+    const Rows keys =
+        as_kept(graph_.kv_cache, input(node, node.inputs.size() / 2), attention.head_dim);
     Rows context(tokens_ * attention.heads * dim, 0.0);
     for (size_t head = 0; head < attention.heads; ++head) {
       const size_t value_head = head / (attention.heads / attention.kv_heads);
       for (size_t row = 0; row < tokens_; ++row) {
-        std::vector<double> weights = scores(attention, node, row, head);
+        std::vector<double> weights = scores(attention, node, keys, row, head);
         const double max = *std::ranges::max_element(weights);
         double sum = 0.0;
         for (double& weight : weights) sum += weight = std::exp(weight - max);

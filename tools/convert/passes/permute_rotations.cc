@@ -18,8 +18,12 @@ bool can_change(const Graph& graph, ValueId value) {
 // Puts the columns of `value` into another order, for its one reader.
 void permute(Graph& graph, ValueId value, ValueId reader, const RowOrder& order) {
   LinearNode* linear = graph.as<LinearNode>(value);
+  // Rows that a file has quantized move with their scales.
+  const auto can_move = [](const LinearPart& part) {
+    return !part.storage.is_taken_over || part.linear.weight.load_quantized;
+  };
   if (linear != nullptr && linear->parts.size() == 1 && graph.has_one_reader(value) &&
-      !linear->parts[0].storage.is_taken_over) {
+      can_move(linear->parts[0])) {
     linear->parts[0].linear = select_rows(linear->parts[0].linear, order);
     return;
   }

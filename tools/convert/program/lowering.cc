@@ -87,6 +87,7 @@ class Lowering {
   Program run() {
     program_.positions_max = graph_.positions_max;
     program_.vocab_size = graph_.vocab_size;
+    program_.kv_cache = graph_.kv_cache;
     program_.labels = graph_.labels;
     for (const Mask& mask : graph_.masks) {
       const auto* buffer = std::get_if<BufferMask>(&mask);
@@ -204,7 +205,8 @@ class Lowering {
       parts.tokens = tied_[*embedding.stored_by] = program_.add_matrix(
           embedding.tokens->name, graph_.as<LinearNode>(*embedding.stored_by)->parts);
     } else if (embedding.tokens) {
-      parts.tokens = program_.add_table(*embedding.tokens, graph_.vocab_size);
+      parts.tokens =
+          program_.add_table(*embedding.tokens, graph_.vocab_size, embedding.storage.type);
     }
     parts.scale = static_cast<float>(embedding.scale);
     if (embedding.positions) {

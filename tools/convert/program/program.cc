@@ -6,11 +6,18 @@
 #include <span>
 #include <utility>
 
+#include "convert/quantize/activations.h"
+
 namespace arenite::convert {
 namespace {
 
 using format::ColumnView;
 using format::OpView;
+
+template <typename T>
+void append(std::vector<T>& list, const std::vector<T>& more) {
+  list.insert(list.end(), more.begin(), more.end());
+}
 
 std::vector<float> floats(const std::vector<double>& values) {
   return {values.begin(), values.end()};
@@ -86,17 +93,28 @@ uint32_t Program::add_vector(const std::string& tensor_name, std::vector<float> 
   return add_tensor(std::move(tensor));
 }
 
-uint32_t Program::add_table(const WeightRef& weight, uint32_t rows) {
+uint32_t Program::add_table(const WeightRef& weight, uint32_t rows, TensorType type) {
   ProgramTensor tensor;
   tensor.name = weight.name;
   tensor.outputs = rows;
   tensor.inputs = weight.columns;
   tensor.layout = format::Layout::kRows;
-  tensor.load = [weight, rows] {
-    std::vector<float> values = weight.load();
-    values.resize(size_t{rows} * weight.columns);
-    return values;
-  };
+  tensor.type = type;
+  if (type == TensorType::kF32) {
+    tensor.load = [weight, rows] {
+      std::vector<float> values = weight.load();
+      values.resize(size_t{rows} * weight.columns);
+      return values;
+    };
+  } else {
+    tensor.load_quantized = [weight, rows] {
+      QuantizedMatrix matrix = weight.load_quantized();
+      matrix.scales.resize(matrix.scales.size() / matrix.rows * rows);
+      matrix.values.resize(size_t{rows} * matrix.columns);
+      matrix.rows = rows;
+      return matrix;
+    };
+  }
   return add_tensor(std::move(tensor));
 }
 
@@ -116,14 +134,24 @@ uint32_t Program::add_matrix(const std::string& tensor_name, const std::vector<L
     tensor.bias.insert(tensor.bias.end(), linear.bias.begin(), linear.bias.end());
     tensor.bias.resize(tensor.outputs, 0.0f);
   }
-  tensor.load = [weights] {
-    std::vector<float> all = weights[0].load();
-    for (const WeightRef& weight : std::span(weights).subspan(1)) {
-      const std::vector<float> rows = weight.load();
-      all.insert(all.end(), rows.begin(), rows.end());
-    }
-    return all;
-  };
+  if (tensor.type == TensorType::kF32) {
+    tensor.load = [weights] {
+      std::vector<float> all = weights[0].load();
+      for (const WeightRef& weight : std::span(weights).subspan(1)) append(all, weight.load());
+      return all;
+    };
+  } else {
+    tensor.load_quantized = [weights] {
+      QuantizedMatrix all = weights[0].load_quantized();
+      for (const WeightRef& weight : std::span(weights).subspan(1)) {
+        const QuantizedMatrix rows = weight.load_quantized();
+        all.rows += rows.rows;
+        append(all.values, rows.values);
+        append(all.scales, rows.scales);
+      }
+      return all;
+    };
+  }
   return add_tensor(std::move(tensor));
 }
 
@@ -167,6 +195,20 @@ void Program::add_rope(const std::string& op_name, const ColumnView& input,
     }
   }
   add_op(op_name, rope_op(input, output, heads, angles));
+}
+
+bool has_few_bits(const Program& program) {
+  return program.kv_cache != TensorType::kF32 ||
+         std::ranges::any_of(program.tensors, [](const ProgramTensor& tensor) {
+           return tensor.type != TensorType::kF32;
+         });
+}
+
+bool rounds_activations(const Program& program) {
+  return program.kv_cache != TensorType::kF32 ||
+         std::ranges::any_of(program.tensors, [](const ProgramTensor& tensor) {
+           return rounds_activations(tensor.type);
+         });
 }
 
 }  // namespace arenite::convert

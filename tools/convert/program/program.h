@@ -12,10 +12,14 @@
 
 #include "convert/graph/graph.h"
 #include "convert/masks/masks.h"
+#include "convert/quantize/quantized_matrix.h"
 #include "convert/tokenizers/tokenizer_spec.h"
+#include "core/cache_layout.h"
 #include "core/packing.h"
+#include "core/weights.h"
 #include "format/op_table.h"
 #include "format/reader.h"
+#include "format/tokenizer_reader.h"
 
 namespace arenite::convert {
 
@@ -76,18 +80,24 @@ struct ProgramTensor {
   // Where `weights` is empty: reads them when they are packed, so that one tensor at a time is in
   // memory. Throws InputError.
   std::function<std::vector<float>()> load = {};
+  // Of every type but float32, instead: the numbers as they are stored.
+  std::function<QuantizedMatrix()> load_quantized = {};
+  // Instead of all these, the bias too: where they lie in a model file.
+  std::optional<WeightView> packed = {};
 
   format::TensorShape shape() const { return {outputs, inputs, type, layout}; }
 };
 
 struct Program {
+  std::string producer;      // of the file that it was read from; empty: none
   std::string name;          // given by the person
   std::string architecture;  // what was recognised
   uint32_t positions_max = 0;
   uint32_t vocab_size = 0;  // 0: the input is features
   uint32_t input_slot = 0;
   uint32_t output_slot = 0;
-  std::vector<format::SlotView> slots;  // offset, first_op and last_op are place_slots'
+  TensorType kv_cache = TensorType::kF32;  // of sessions that do not say
+  std::vector<format::SlotView> slots;     // offset, first_op and last_op are place_slots'
   std::vector<ProgramOp> ops;
   std::vector<ProgramTensor> tensors;
   std::vector<format::CacheView> caches;
@@ -95,12 +105,15 @@ struct Program {
   std::vector<format::HiddenStateView> hidden_states;
   std::vector<std::string> labels;         // of the columns given out, or none
   std::optional<TokenizerSpec> tokenizer;  // completed (complete_tokenizer)
+  // Instead, the tokenizer of a model file, where it lies.
+  std::optional<format::TokenizerView> stored_tokenizer;
 
   // Each returns the number of what it adds.
   uint32_t add_slot(uint32_t width, bool per_output = false);
   uint32_t add_tensor(ProgramTensor tensor);
   uint32_t add_vector(const std::string& tensor_name, std::vector<float> values);
-  uint32_t add_table(const WeightRef& weight, uint32_t rows);  // its first rows, not packed
+  // The first rows of a matrix, not packed.
+  uint32_t add_table(const WeightRef& weight, uint32_t rows, TensorType type = TensorType::kF32);
   // The rows of all parts below one another, with the bias of those that have one.
   uint32_t add_matrix(const std::string& tensor_name, const std::vector<LinearPart>& parts);
   uint32_t add_cache(const CacheShape& shape, uint32_t lookback);
@@ -115,11 +128,15 @@ struct Program {
                 const format::ColumnView& output, uint32_t heads, uint32_t angles);
 };
 
-// ---- how the weights of a graph are stored ----
+// Whether any weights are not float32, or what caches keep.
+bool has_few_bits(const Program& program);
 
-// Decides the type of each matrix of weights. Comes before all passes, since weights of different
-// types are never joined.
-void choose_types(Graph& graph);
+// Whether numbers are rounded to int8 while the program runs: what is multiplied with weights, or
+// keys and values. Two computations that differ in the
+// last bit of a number may then differ by a whole step in what is left of it.
+bool rounds_activations(const Program& program);
+
+// ---- how the weights of a graph are stored ----
 
 // The graph after all passes, with the numbers that its file holds: factors are multiplied in, and
 // each number is what is left of it in the type of its weight. They are read when they are loaded.

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Float32 needs no quantizer: its numbers are rounded to nearest, and are what the kernels read.
+// Other types are quantized when somebody first asks for their numbers, and then kept.
 #include "convert/program/program.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <optional>
 #include <stdexcept>
-#include <utility>
+
+#include "convert/quantize/quantizers.h"
+#include "convert/spec/quantized_weights.h"
 
 namespace arenite::convert {
 namespace {
-
-// The only type that the runtime computes with.
-TensorType type_of(const WeightRef&) { return TensorType::kF32; }
 
 // What is multiplied into a number before it is stored.
 struct Fold {
@@ -48,10 +50,14 @@ void for_each_weight(Graph& graph, const Take& take) {
   }
 }
 
-// What a weight's numbers are after they were stored in its type: quantized, and read back.
-std::vector<float> stored_values(std::vector<float> values, TensorType type) {
-  if (type == TensorType::kF32) return values;
-  throw std::logic_error(fmt::format("no quantizer makes {}: this is a bug", name(type)));
+// The author's numbers times what is folded into them.
+std::vector<float> folded_values(const WeightRef& weight, const Fold& fold) {
+  return weight.visit([&](const auto& author) {
+    std::vector<float> folded(author.size());
+    std::ranges::transform(author, folded.begin(),
+                           [&](double value) { return static_cast<float>(fold(value)); });
+    return folded;
+  });
 }
 
 void store(WeightRef& weight, const Fold& fold, const Storage& storage) {
@@ -59,29 +65,28 @@ void store(WeightRef& weight, const Fold& fold, const Storage& storage) {
     throw std::logic_error(
         fmt::format("{} is taken over as it is, and scaled: this is a bug", weight.name));
   }
-  weight.load = [exact = weight, fold, type = storage.type] {
-    std::vector<float> values = exact.visit([&](const auto& author) {
-      std::vector<float> folded(author.size());
-      std::ranges::transform(author, folded.begin(),
-                             [&](double value) { return static_cast<float>(fold(value)); });
-      return folded;
-    });
-    return stored_values(std::move(values), type);
-  };
+  if (storage.type == TensorType::kF32) {
+    weight.load = [exact = weight, fold] { return folded_values(exact, fold); };
+    weight.load_quantized = {};
+  } else if (storage.is_taken_over) {
+    weight.load_quantized = [exact = weight, type = storage.type] { return load_as(exact, type); };
+    weight.load = [quantized = weight.load_quantized] { return dequantize(quantized()); };
+  } else {
+    weight.load_quantized = [exact = weight, fold, type = storage.type,
+                             kept = std::make_shared<std::optional<QuantizedMatrix>>()] {
+      if (!*kept) {
+        ScaleReport scales;
+        *kept = quantize(folded_values(exact, fold), exact.rows, exact.columns, type, {}, &scales);
+        check_scales(scales, exact.name, exact.name + "=f32");
+      }
+      return **kept;
+    };
+    weight.load = [quantized = weight.load_quantized] { return dequantize(quantized()); };
+  }
   weight.load_f64 = {};
 }
 
 }  // namespace
-
-void choose_types(Graph& graph) {
-  for (const ValueId value : graph.order()) {
-    if (auto* linear = graph.as<LinearNode>(value)) {
-      for (LinearPart& part : linear->parts) part.storage.type = type_of(part.linear.weight);
-    } else if (auto* embedding = graph.as<EmbeddingNode>(value); embedding && embedding->tokens) {
-      embedding->storage.type = type_of(*embedding->tokens);
-    }
-  }
-}
 
 Graph with_stored_weights(Graph graph) {
   for_each_weight(graph,
@@ -101,11 +106,20 @@ Graph with_stored_weights(Graph graph) {
       norm->norm.gain_plus_one = false;
     }
   }
+  // What is stored once is quantized once.
+  for (const ValueId value : graph.order()) {
+    auto* const embedding = graph.as<EmbeddingNode>(value);
+    if (embedding == nullptr || !embedding->stored_by) continue;
+    const WeightRef& stored = graph.as<LinearNode>(*embedding->stored_by)->parts[0].linear.weight;
+    embedding->tokens->load = stored.load;
+    embedding->tokens->load_f64 = stored.load_f64;
+    embedding->tokens->load_quantized = stored.load_quantized;
+  }
   return graph;
 }
 
 bool is_rounded(Graph graph) {
-  bool is_rounded = false;
+  bool is_rounded = graph.kv_cache != TensorType::kF32;
   const auto any_rounded = [](const auto& values, const Fold& fold) {
     return std::ranges::any_of(values, [&](double value) {
       return static_cast<double>(static_cast<float>(fold(value))) != fold(value);

@@ -4,7 +4,6 @@
 #include "convert/program/writer.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 #include <set>
 
@@ -24,8 +23,7 @@ namespace fb = flatbuffers;
 
 // Where the weights of one target go.
 struct SegmentPlan {
-  Target target;
-  Packing packing;
+  Target target = Target::kPortable;
   std::vector<uint64_t> tensor_offsets;
   uint64_t bytes = 0;
   uint64_t offset = 0;
@@ -36,9 +34,10 @@ struct SegmentPlan {
 uint64_t align(uint64_t offset) { return round_up(offset, format::kSegmentUnit).value(); }
 
 SegmentPlan plan_segment(const Program& program, Target target) {
-  SegmentPlan segment{target, packing_of(target, TensorType::kF32), {}};
+  SegmentPlan segment;
+  segment.target = target;
   for (const ProgramTensor& tensor : program.tensors) {
-    const Checked bytes = format::stored_bytes(tensor.shape(), segment.packing);
+    const Checked bytes = format::stored_bytes(tensor.shape(), packing_of(target, tensor.type));
     if (!bytes.ok()) throw InputError("tensor {} is too large to pack", quote(tensor.name));
     segment.tensor_offsets.push_back(segment.bytes);
     segment.bytes = align(segment.bytes + bytes.value());
@@ -130,7 +129,9 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
 
   fb::Offset<format::Tokenizer> tokenizer;
   if (program.tokenizer) tokenizer = write_tokenizer(builder, *program.tokenizer);
-  const auto producer = builder.CreateString(std::string("arenite ") + version());
+  if (program.stored_tokenizer) tokenizer = write_tokenizer(builder, *program.stored_tokenizer);
+  const auto producer = builder.CreateString(
+      program.producer.empty() ? std::string("arenite ") + version() : program.producer);
   const auto name = builder.CreateString(program.name);
   const auto architecture = builder.CreateString(program.architecture);
   const auto slots = write_records<format::Slot>(builder, program.slots);
@@ -146,7 +147,7 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
   const auto offsets_at = builder.CreateVector(offsets);
   const auto labels = builder.CreateVectorOfStrings(program.labels);
   const format::Signature signature(program.positions_max, program.vocab_size, program.input_slot,
-                                    program.output_slot);
+                                    program.output_slot, static_cast<uint32_t>(program.kv_cache));
   builder.Finish(
       format::CreateModel(builder, producer, name, architecture, &signature, slots, ops_at,
                           op_names_at, tensors_at, tensor_names_at, caches, masks_at, mask_words_at,
@@ -159,14 +160,14 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
 void write_weights(const Program& program, std::vector<SegmentPlan>& segments, AlignedBytes& file) {
   for (size_t i = 0; i < program.tensors.size(); ++i) {
     const ProgramTensor& tensor = program.tensors[i];
-    const std::vector<float> loaded = tensor.weights.empty() ? tensor.load() : std::vector<float>();
-    const std::span<const float> weights = tensor.weights.empty() ? loaded : tensor.weights;
+    const Numbers numbers = load_numbers(tensor);
     for (const SegmentPlan& segment : segments) {
-      const uint64_t bytes = format::stored_bytes(tensor.shape(), segment.packing).value();
-      float* const packed =
-          reinterpret_cast<float*>(file.data() + segment.offset + segment.tensor_offsets[i]);
-      pack_weights(tensor, weights, segment.packing,
-                   {packed, static_cast<size_t>(bytes / sizeof(float))});
+      const Packing packing = packing_of(segment.target, tensor.type);
+      const uint64_t bytes = format::stored_bytes(tensor.shape(), packing).value();
+      pack_weights(tensor, numbers, packing,
+                   file.span().subspan(static_cast<size_t>(segment.offset) +
+                                           static_cast<size_t>(segment.tensor_offsets[i]),
+                                       static_cast<size_t>(bytes)));
     }
   }
   for (SegmentPlan& segment : segments) {
@@ -174,74 +175,67 @@ void write_weights(const Program& program, std::vector<SegmentPlan>& segments, A
   }
 }
 
-}  // namespace
-
-// Panel by panel, so that a matrix much larger than the cache is read and written in order.
-void pack_weights(const ProgramTensor& tensor, std::span<const float> weights, Packing packing,
-                  std::span<float> packed) {
-  assert(packed.size_bytes() == format::stored_bytes(tensor.shape(), packing).value());
-  assert(weights.size() == size_t{tensor.outputs} * tensor.inputs);
-  if (tensor.layout == format::Layout::kRows) {
-    std::copy(weights.begin(), weights.end(), packed.begin());
-    return;
-  }
-  std::fill(packed.begin(), packed.end(), 0.0f);
-  const auto index = [&](uint32_t output, uint32_t input) {
-    return static_cast<size_t>(packed_weight_index(packing, tensor.inputs, output, input));
-  };
-  for (uint32_t output = 0; output < tensor.outputs; ++output) {
-    if (!tensor.bias.empty()) {
-      packed[index(output, kBiasRow)] = tensor.bias[output];
-    }
-    const float* row = weights.data() + size_t{output} * tensor.inputs;
-    float* to = packed.data() + index(output, 0);
-    for (uint32_t input = 0; input < tensor.inputs; ++input) {
-      to[size_t{input} * packing.nr] = row[input];
-    }
-  }
-}
-
-AlignedBytes write_model(const Program& program, const std::vector<Target>& targets,
-                         uint32_t self_test_tokens) {
+// Where everything is.
+struct FilePlan {
   std::vector<SegmentPlan> segments;
-  for (const Target target : targets) segments.push_back(plan_segment(program, target));
-  const fb::DetachedBuffer draft = build_metadata(program, segments, {});
-  const size_t metadata_bytes = draft.size();
+  format::SelfTest self_test;
+  uint64_t end = 0;  // of all but the footer
+
+  uint64_t bytes() const { return end + sizeof(format::Footer); }
+};
+
+FilePlan plan_file(const Program& program, const std::vector<Target>& targets,
+                   uint32_t self_test_tokens) {
+  FilePlan plan;
+  for (const Target target : targets) plan.segments.push_back(plan_segment(program, target));
+  const fb::DetachedBuffer draft = build_metadata(program, plan.segments, {});
   const format::ModelReader reader(std::as_bytes(std::span(draft.data(), draft.size())));
-  uint64_t end = align(metadata_bytes);
-  for (SegmentPlan& segment : segments) {
-    segment.offset = end;
-    end += segment.bytes;
+  plan.end = align(draft.size());
+  for (SegmentPlan& segment : plan.segments) {
+    segment.offset = plan.end;
+    plan.end += segment.bytes;
     if (!format::derive_formula(reader, segment.target, segment.formula)) {
       throw InputError("the model is too large: its arena takes 4 GB or more for each token");
     }
   }
-  format::SelfTest self_test;
   if (self_test_tokens != 0) {
     const uint64_t bytes = format::self_test_layout(reader, self_test_tokens).bytes;
     const std::vector<std::byte> zeros(static_cast<size_t>(bytes));
-    self_test = {format::Segment(units(end), units(bytes), crc32c(zeros)), self_test_tokens};
-    end += bytes;
+    plan.self_test = {format::Segment(units(plan.end), units(bytes), crc32c(zeros)),
+                      self_test_tokens};
+    plan.end += bytes;
   }
+  return plan;
+}
 
-  if (end > PTRDIFF_MAX - sizeof(format::Footer)) {
+}  // namespace
+
+uint64_t model_bytes(const Program& program, const std::vector<Target>& targets,
+                     uint32_t self_test_tokens) {
+  return plan_file(program, targets, self_test_tokens).bytes();
+}
+
+AlignedBytes write_model(const Program& program, const std::vector<Target>& targets,
+                         uint32_t self_test_tokens) {
+  FilePlan plan = plan_file(program, targets, self_test_tokens);
+  if (plan.end > PTRDIFF_MAX - sizeof(format::Footer)) {
     throw InputError(
         "the model takes {} bytes, more than this machine can address: convert it on a 64-bit "
         "machine",
-        end);
+        plan.end);
   }
-  AlignedBytes file(static_cast<size_t>(end) + sizeof(format::Footer));
-  write_weights(program, segments, file);
-  const fb::DetachedBuffer metadata = build_metadata(program, segments, self_test);
+  AlignedBytes file(static_cast<size_t>(plan.bytes()));
+  write_weights(program, plan.segments, file);
+  const fb::DetachedBuffer metadata = build_metadata(program, plan.segments, plan.self_test);
   std::memcpy(file.data(), metadata.data(), metadata.size());
 
   format::Footer footer{format::kFooterMagic,
                         format::kFormatVersion,
                         file.size(),
-                        metadata_bytes,
-                        crc32c(std::span<const std::byte>(file.span()).first(metadata_bytes)),
+                        metadata.size(),
+                        crc32c(std::span<const std::byte>(file.span()).first(metadata.size())),
                         0};
-  std::memcpy(file.data() + end, &footer, sizeof(footer));
+  std::memcpy(file.data() + plan.end, &footer, sizeof(footer));
   return file;
 }
 

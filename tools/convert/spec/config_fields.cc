@@ -90,6 +90,17 @@ bool ConfigFields::is_text(const std::string& name) const {
   return found != object_.end() && found->is_string();
 }
 
+bool ConfigFields::equals(const std::string& name, const json& value) const {
+  const auto found = object_.find(name);
+  return found != object_.end() && *found == value;
+}
+
+std::vector<std::string> ConfigFields::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, _] : object_.items()) names.push_back(name);
+  return names;
+}
+
 const json* ConfigFields::take(const std::string& name) {
   taken_.insert(name);
   return has(name) ? &object_[name] : nullptr;

@@ -27,6 +27,8 @@ class ConfigFields {
   bool has(const std::string& name) const;
   bool is_null(const std::string& name) const;  // there, but null
   bool is_text(const std::string& name) const;
+  bool equals(const std::string& name, const nlohmann::json& value) const;
+  std::vector<std::string> names() const;
 
   uint32_t count(const std::string& name, std::optional<uint32_t> fallback = {},
                  uint32_t minimum = 1);

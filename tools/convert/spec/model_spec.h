@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "convert/files/checkpoint.h"
 #include "convert/masks/masks.h"
+#include "convert/quantize/quantized_matrix.h"
 #include "core/op_kinds.h"
 
 namespace arenite::convert {
@@ -31,6 +33,13 @@ struct WeightRef {
   std::function<std::vector<float>()> load;
   // The same numbers before they were rounded to float32; empty where rounding changes nothing.
   std::function<std::vector<double>()> load_f64{};
+  // The integers and scales that the file has, where `quantized` says that there are some: times
+  // each other they are the numbers of `load`, but for scales of blocks, which are bfloat16 here
+  // and mostly binary16 in files. Who moves whole rows keeps both; who does anything else to the
+  // numbers drops them. quantized_weights.h knows when they can be used. After types were chosen
+  // (stored_weights.cc), what the file of the model holds.
+  QuantizedForm quantized{};
+  std::function<QuantizedMatrix()> load_quantized{};
 
   // Calls `take` with the numbers as the author has them, a vector of float or of double.
   template <typename Take>

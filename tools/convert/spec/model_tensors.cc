@@ -36,12 +36,16 @@ WeightRef weight_of(const StoredTensor& tensor, uint32_t rows, uint32_t columns)
   if (tensor.load_f64) {
     weight.load_f64 = [tensor] { return require_finite(tensor.load_f64(), tensor); };
   }
+  weight.quantized = tensor.quantized;
+  weight.load_quantized = tensor.load_quantized;
   return weight;
 }
 
-// Lets `change` work on all that `weight` loads.
+// Lets `change` work on all that `weight` loads. What is quantized is dropped.
 template <typename Change>
 void change_load(WeightRef& weight, const Change& change) {
+  weight.quantized = {};
+  weight.load_quantized = {};
   weight.load = [change, load = std::move(weight.load)] { return change(load()); };
   if (!weight.load_f64) return;
   weight.load_f64 = [change, load = std::move(weight.load_f64)] { return change(load()); };
@@ -64,6 +68,41 @@ ModelTensors::Shape sides_of(const StoredTensor& tensor, const std::vector<uint6
                      quote(tensor.file), quote(tensor.name), shape_text(tensor.shape), kSideMax);
   }
   return {static_cast<uint32_t>(shape[0]), static_cast<uint32_t>(shape[1])};
+}
+
+// The rows of `stored`, [rows, columns], that `order` names.
+template <typename Number>
+std::vector<Number> selected(const std::vector<Number>& stored, size_t columns,
+                             const RowOrder& order) {
+  std::vector<Number> values(order.size() * columns);
+  for (size_t row = 0; row < order.size(); ++row) {
+    std::copy_n(stored.begin() + static_cast<ptrdiff_t>(order[row] * columns), columns,
+                values.begin() + static_cast<ptrdiff_t>(row * columns));
+  }
+  return values;
+}
+
+// What is quantized in the same way in all of `weights`, below one another, for `stacked`.
+void stack_quantized(const std::vector<WeightRef>& weights, WeightRef& stacked) {
+  stacked.quantized = {};
+  stacked.load_quantized = {};
+  const QuantizedForm& form = weights.front().quantized;
+  const bool is_alike = std::ranges::all_of(weights, [&](const WeightRef& weight) {
+    return weight.load_quantized && weight.quantized.type == form.type &&
+           weight.quantized.scheme == form.scheme;
+  });
+  if (!is_alike) return;
+  stacked.quantized = form;
+  stacked.load_quantized = [weights] {
+    QuantizedMatrix all = weights.front().load_quantized();
+    for (const WeightRef& weight : std::span(weights).subspan(1)) {
+      const QuantizedMatrix part = weight.load_quantized();
+      all.rows += part.rows;
+      all.values.insert(all.values.end(), part.values.begin(), part.values.end());
+      all.scales.insert(all.scales.end(), part.scales.begin(), part.scales.end());
+    }
+    return all;
+  };
 }
 
 template <typename Load>
@@ -106,9 +145,13 @@ WeightRef transpose(WeightRef weight) {
   std::swap(weight.rows, weight.columns);
   change_load(weight, [rows, columns](const auto& stored) {
     auto values = stored;
-    for (size_t row = 0; row < rows; ++row) {
+    constexpr size_t kStrip = 16;  // rows that stay in the cache until their line is written
+    for (size_t first = 0; first < rows; first += kStrip) {
+      const size_t end = std::min(rows, first + kStrip);
       for (size_t column = 0; column < columns; ++column) {
-        values[column * rows + row] = stored[row * columns + column];
+        for (size_t row = first; row < end; ++row) {
+          values[column * rows + row] = stored[row * columns + column];
+        }
       }
     }
     return values;
@@ -118,15 +161,19 @@ WeightRef transpose(WeightRef weight) {
 
 WeightRef select_rows(WeightRef weight, RowOrder order) {
   weight.rows = static_cast<uint32_t>(order.size());
-  const size_t columns = weight.columns;
-  change_load(weight, [columns, order = std::move(order)](const auto& stored) {
-    std::remove_cvref_t<decltype(stored)> values(order.size() * columns);
-    for (size_t row = 0; row < order.size(); ++row) {
-      std::copy_n(stored.begin() + static_cast<ptrdiff_t>(order[row] * columns), columns,
-                  values.begin() + static_cast<ptrdiff_t>(row * columns));
-    }
-    return values;
+  const WeightRef whole = weight;
+  change_load(weight, [columns = weight.columns, order](const auto& stored) {
+    return selected(stored, columns, order);
   });
+  if (!whole.load_quantized) return weight;
+  weight.quantized = whole.quantized;
+  weight.load_quantized = [load = whole.load_quantized, order = std::move(order)] {
+    QuantizedMatrix matrix = load();
+    matrix.scales = selected(matrix.scales, matrix.scales.size() / matrix.rows, order);
+    matrix.values = selected(matrix.values, matrix.columns, order);
+    matrix.rows = static_cast<uint32_t>(order.size());
+    return matrix;
+  };
   return weight;
 }
 
@@ -150,6 +197,7 @@ LinearSpec stack_rows(std::vector<LinearSpec> parts) {
     stacked.bias.insert(stacked.bias.end(), part.bias.begin(), part.bias.end());
     weights.push_back(std::move(part.weight));
   }
+  stack_quantized(weights, stacked.weight);
   const bool is_exact = std::ranges::none_of(
       weights, [](const WeightRef& weight) { return static_cast<bool>(weight.load_f64); });
   stacked.weight.load = [weights] {
@@ -228,6 +276,8 @@ LinearSpec ModelTensors::linear(const std::string& name) {
 
 LinearSpec ModelTensors::conv1d(const std::string& name, uint32_t outputs, uint32_t inputs,
                                 Presence bias) {
+  const StoredTensor* weight = find(name + ".weight");
+  if (weight != nullptr && weight->is_by_outputs) return linear(name, outputs, inputs, bias);
   return {transpose(matrix(name + ".weight", inputs, outputs)),
           vector(name + ".bias", outputs, bias)};
 }

@@ -32,8 +32,8 @@ RowOrder halves_of_pairs(uint32_t heads, uint32_t head_dim, uint32_t rotary_dim)
 // [columns, rows] of `weight`: for layers that keep [inputs, outputs], as GPT-2's Conv1D does.
 WeightRef transpose(WeightRef weight);
 
-// The rows of `weight`, or the elements of a vector, that `order` names. An empty vector, which
-// stands for none, stays empty. REQUIRES: every row exists.
+// The rows of `weight`, quantized ones too, or the elements of a vector, that `order` names. An
+// empty vector, which stands for none, stays empty. REQUIRES: every row exists.
 WeightRef select_rows(WeightRef weight, RowOrder order);
 std::vector<double> select_rows(const std::vector<double>& vector, const RowOrder& order);
 LinearSpec select_rows(const LinearSpec& linear, const RowOrder& order);
@@ -85,7 +85,7 @@ class ModelTensors {
   // The same, of the size that the file gives it. Throws InputError where the weight is missing or
   // no matrix.
   LinearSpec linear(const std::string& name);
-  // The same, with the weight stored as [inputs, outputs].
+  // The same, with the weight stored as [inputs, outputs], unless it says otherwise.
   LinearSpec conv1d(const std::string& name, uint32_t outputs, uint32_t inputs, Presence bias);
   // <name>.weight [features], and <name>.bias [features].
   NormSpec layer_norm(const std::string& name, uint32_t features, double epsilon,

@@ -207,24 +207,65 @@ fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,
   const MergeTable merges = merge_table(spec);
   const FoldTable folds = fold_table(spec);
 
-  const std::vector<uint32_t>* const lists[] = {
+  format::TokenizerView view;
+  view.kind = spec.kind;
+  view.pattern = spec.pattern;
+  view.prefix = spec.prefix;
+  view.unknown = spec.unknown;
+  view.flags = spec.flags;
+  view.bos = spec.bos;
+  view.unknown_token = spec.unknown_token;
+  view.ends = spec.ends;
+  view.token_offsets = offsets;
+  view.token_bytes = bytes;
+  view.byte_tokens = spec.byte_tokens;
+  view.characters = characters;
+  view.character_tokens = character_tokens;
+  view.merge_begin = merges.begin;
+  view.merge_rights = merges.rights;
+  view.merge_ranks = merges.ranks;
+  view.merge_tokens = merges.tokens;
+  view.whole_tokens = spec.whole_tokens;
+  view.specials = specials;
+  view.special_flags = special_flags;
+  view.special_order = special_order;
+  view.letters = spec.letters;
+  view.numbers = spec.numbers;
+  view.pair_separators = spec.pair_separators;
+  view.word_characters_max = spec.word_characters_max;
+  view.dropped = spec.dropped;
+  view.punctuation = spec.punctuation;
+  view.fold_from = folds.from;
+  view.fold_to = folds.to;
+  view.fold_sequences = folds.sequences;
+  return write_tokenizer(builder, view);
+}
+
+fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,
+                                              const format::TokenizerView& view) {
+  const std::span<const uint32_t> lists[] = {
       // in the order of format::TokenizerList
-      &spec.ends,        &offsets,       &spec.byte_tokens, &characters,     &character_tokens,
-      &merges.begin,     &merges.rights, &merges.ranks,     &merges.tokens,  &spec.whole_tokens,
-      &specials,         &special_order, &spec.letters,     &spec.numbers,   &spec.dropped,
-      &spec.punctuation, &folds.from,    &folds.to,         &folds.sequences};
+      view.ends,          view.token_offsets,    view.byte_tokens,
+      view.characters,    view.character_tokens, view.merge_begin,
+      view.merge_rights,  view.merge_ranks,      view.merge_tokens,
+      view.whole_tokens,  view.specials,         view.special_order,
+      view.letters,       view.numbers,          view.dropped,
+      view.punctuation,   view.fold_from,        view.fold_to,
+      view.fold_sequences};
   static_assert(std::size(lists) == format::kTokenizerLists);
   std::vector<fb::Offset<format::NumberList>> lists_at;
-  for (const std::vector<uint32_t>* const list : lists) {
-    lists_at.push_back(format::CreateNumberList(builder, builder.CreateVector(*list)));
+  for (const std::span<const uint32_t> list : lists) {
+    lists_at.push_back(
+        format::CreateNumberList(builder, builder.CreateVector(list.data(), list.size())));
   }
-  const auto bytes_at =
-      builder.CreateVector(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-  const auto special_flags_at = builder.CreateVector(special_flags);
+  const auto bytes_at = builder.CreateVector(
+      reinterpret_cast<const uint8_t*>(view.token_bytes.data()), view.token_bytes.size());
+  const auto special_flags_at =
+      builder.CreateVector(view.special_flags.data(), view.special_flags.size());
   const auto number = [](auto choice) { return static_cast<uint32_t>(choice); };
   const format::TokenizerChoices choices(
-      number(spec.kind), number(spec.pattern), number(spec.prefix), number(spec.unknown),
-      spec.flags, spec.bos, spec.unknown_token, spec.pair_separators, spec.word_characters_max);
+      number(view.kind), number(view.pattern), number(view.prefix), number(view.unknown),
+      view.flags, view.bos, view.unknown_token, view.pair_separators, view.word_characters_max);
   return format::CreateTokenizer(builder, &choices, bytes_at, special_flags_at,
                                  builder.CreateVector(lists_at));
 }

@@ -74,6 +74,9 @@ void complete_tokenizer(TokenizerSpec& spec);
 // Writes a completed tokenizer into a model's metadata.
 flatbuffers::Offset<format::Tokenizer> write_tokenizer(flatbuffers::FlatBufferBuilder& builder,
                                                        const TokenizerSpec& spec);
+// The same of one that was written before.
+flatbuffers::Offset<format::Tokenizer> write_tokenizer(flatbuffers::FlatBufferBuilder& builder,
+                                                       const format::TokenizerView& view);
 
 // Adds notes: about text that is expected in form C, and about what becomes of characters that
 // have neither a token nor tokens of their bytes.

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// The byte layout of the packed key/value cache: how large it is and where an element lies.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "arenite/arena_formula.h"
+#include "core/needs.h"
+#include "core/packing.h"
+
+namespace arenite {
+
+struct CacheShape {
+  uint32_t kv_heads = 0;
+  uint32_t head_dim = 0;  // 0: no keys are kept (the mask alone gives the scores)
+  uint32_t value_dim = 0;
+};
+
+// The cache of one attention op, for one sequence; of each key/value head
+//   keys    panels of nr positions: what a GEMM kernel reads as weights, with a bias of zeros;
+//   scales  of int8: what the values of each position were divided by, in float32;
+//   values  pages of kPagePositions positions, each a list of panels of nr value columns: a row of
+//           zeros [nr] in float32, the positions [positions in the page][nr], and of int8 kOneRows
+//           more rows.
+// A panel of values is weights, too. A page starts with its own row of zeros so that a product
+// over the cache can start at any page: a window does not pay for earlier pages.
+//
+// A kernel for int8 reads the columns' scales after the last row that it multiplies with. Those of
+// keys have their place, as head_dim never changes; with values, kOneRows rows after the last
+// position held are ones in float32, and each new position moves them on.
+//
+// Offsets are in bytes from the start of a head. No overflow if the arena formula has none.
+class CacheLayout {
+ public:
+  // How many rows of int8 take the place of one of float32.
+  static constexpr uint32_t kOneRows = sizeof(float);
+
+  // `packing` is that of the cache's type.
+  constexpr CacheLayout(Packing packing, const CacheShape& shape, uint32_t positions)
+      : packing_(packing),
+        nr_(packing.nr),
+        shape_(shape),
+        positions_(panels_of(packing, positions) * packing.nr),
+        pages_(value_pages(positions)),
+        value_panels_(panels_of(packing, shape.value_dim)) {}
+
+  constexpr Packing packing() const { return packing_; }
+  // In 32 bits: GCC copies what it knows to be below 256 floats by slow string instructions.
+  constexpr uint32_t nr() const { return nr_; }
+  constexpr const CacheShape& shape() const { return shape_; }
+
+  // The compiler knows the answer in builds without caches in int8.
+  constexpr bool is_int8() const {
+    return linked(Need::kInt8Cache) && packing_.family == Family::kF32Qc8wGemm;
+  }
+  // Of one number of a key or a value.
+  constexpr uint32_t number_bytes() const { return is_int8() ? 1 : sizeof(float); }
+
+  // Bytes of all heads.
+  constexpr size_t bytes() const { return head_bytes() * shape_.kv_heads; }
+  constexpr size_t head_bytes() const {
+    return value_begin() +
+           size_t{value_panels()} * row_bytes() * (size_t{positions_} + extra_rows() * pages_);
+  }
+  constexpr uint32_t value_panels() const { return value_panels_; }
+
+  // Positions beyond those that it holds take the place of the oldest: then it is a ring.
+  constexpr uint32_t positions() const { return positions_; }  // a multiple of nr
+  constexpr uint32_t pages() const { return pages_; }
+
+  // The panel of keys that begins at `position`. REQUIRES: a multiple of nr.
+  constexpr size_t key_panel(uint32_t position) const {
+    return size_t{position % positions_} * key_bytes();
+  }
+  // The scale of the values of a position, of int8; those of later positions follow, to the end of
+  // the cache.
+  constexpr size_t value_scale(uint32_t position) const {
+    return size_t{positions_} * key_bytes() + position % positions_ * sizeof(float);
+  }
+  // One panel of value columns of one page.
+  constexpr size_t value_panel(uint32_t page, uint32_t panel) const {
+    const uint32_t place = page % pages_;
+    const size_t pages_before = size_t{place} * value_panels() * (kPagePositions + extra_rows());
+    return value_begin() +
+           (pages_before + size_t{panel} * (page_positions(place) + extra_rows())) * row_bytes();
+  }
+  // A row of such a panel.
+  constexpr size_t value_row(uint32_t row) const { return nr_ * sizeof(float) + row * row_bytes(); }
+  constexpr uint32_t page_positions(uint32_t page) const {
+    const uint32_t left = positions_ - page % pages_ * kPagePositions;
+    return left < kPagePositions ? left : kPagePositions;
+  }
+
+ private:
+  // Of one position.
+  constexpr size_t key_bytes() const {
+    return shape_.head_dim == 0 ? 0 : size_t{shape_.head_dim} * number_bytes() + framing_bytes();
+  }
+  // Its bias, and of int8 its scale.
+  constexpr uint32_t framing_bytes() const { return is_int8() ? 2 * sizeof(float) : sizeof(float); }
+  constexpr size_t value_begin() const {
+    return size_t{positions_} * (key_bytes() + (is_int8() ? sizeof(float) : 0));
+  }
+  constexpr size_t row_bytes() const { return size_t{nr_} * number_bytes(); }
+  // Rows of a panel of values beyond those of its positions, at both ends.
+  constexpr uint32_t extra_rows() const { return is_int8() ? 2 * kOneRows : 1; }
+
+  Packing packing_;
+  uint32_t nr_;
+  CacheShape shape_;
+  uint32_t positions_;
+  uint32_t pages_;
+  uint32_t value_panels_;
+};
+
+// Bytes that each panel of nr positions adds to a cache, keys and values of all heads.
+constexpr Checked cache_bytes_per_panel(Packing packing, const CacheShape& shape) {
+  const bool is_int8 = linked(Need::kInt8Cache) && packing.family == Family::kF32Qc8wGemm;
+  const uint64_t keys = shape.head_dim == 0 ? 0 : panel_bytes(packing, shape.head_dim);
+  const uint64_t scales = is_int8 ? packing.nr * sizeof(float) : 0;
+  const Checked values = Checked(panels_of(packing, shape.value_dim)) * packing.nr * packing.nr *
+                         (is_int8 ? 1 : sizeof(float));
+  return Checked(shape.kv_heads) * (Checked(keys) + scales + values);
+}
+
+// Bytes that each page adds to a cache: rows of zeros and of ones.
+constexpr Checked cache_bytes_per_page(Packing packing, const CacheShape& shape) {
+  const uint32_t rows = linked(Need::kInt8Cache) && packing.family == Family::kF32Qc8wGemm ? 2 : 1;
+  return Checked(shape.kv_heads) * panels_of(packing, shape.value_dim) * packing.nr * rows *
+         sizeof(float);
+}
+
+}  // namespace arenite

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packed weights have a row's numbers far apart. Reading them so costs a cache line for each few,
+// which is little where it is done once for a token.
+#include "core/weights.h"
+
+#include <bit>
+#include <cstring>
+
+#include "core/needs.h"
+
+namespace arenite {
+namespace {
+
+template <typename T>
+T load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  return value;
+}
+
+float bfloat16(const std::byte* from) {
+  return std::bit_cast<float>(uint32_t{load<uint16_t>(from)} << 16);
+}
+
+// -8 to 7, from half a byte.
+int32_t int4(std::byte byte, bool high_half) {
+  const uint32_t bits = static_cast<uint32_t>(byte) << (high_half ? 24 : 28);
+  return static_cast<int32_t>(bits) >> 28;
+}
+
+void read_packed_row(const WeightView& weights, uint32_t row, float* to) {
+  const Packing packing = weights.packing;
+  const uint32_t lane = row % packing.nr;
+  const std::byte* const panel =
+      weights.data + row / packing.nr * static_cast<size_t>(panel_bytes(packing, weights.columns));
+  if (!kFewBitsLinked || weights.type == TensorType::kF32) {
+    const float* const from = reinterpret_cast<const float*>(panel) + panel_index(packing, 0, lane);
+    for (uint32_t i = 0; i < weights.columns; ++i) to[i] = from[size_t{i} * packing.nr];
+    return;
+  }
+  for (uint32_t i = 0; i < weights.columns; ++i) {
+    const PanelPlace place = panel_place(packing, i, lane);
+    const std::byte* const number = panel + place.byte;
+    const std::byte* const scale = panel + panel_scale(packing, weights.columns, i, lane);
+    if (linked(Need::kQ4) && weights.type == TensorType::kQ4) {
+      to[i] = static_cast<float>(16 * int4(*number, place.high_half)) * bfloat16(scale);
+    } else {
+      to[i] = static_cast<float>(load<int8_t>(number)) * load<float>(scale);
+    }
+  }
+}
+
+void read_plain_row(const WeightView& weights, uint32_t row, float* to) {
+  const size_t bytes = static_cast<size_t>(plain_row_bytes(weights.type, weights.columns));
+  const std::byte* from = weights.data + row * bytes;
+  if (!kFewBitsLinked || weights.type == TensorType::kF32) {
+    std::memcpy(to, from, bytes);
+  } else if (!linked(Need::kQ4) || weights.type != TensorType::kQ4) {
+    const float scale = load<float>(from);
+    const std::byte* const numbers = from + sizeof(float);
+    for (uint32_t i = 0; i < weights.columns; ++i) {
+      to[i] = static_cast<float>(static_cast<int8_t>(numbers[i])) * scale;
+    }
+  } else {
+    for (uint32_t i = 0; i < weights.columns; i += kQ4Block, from += kQ4BlockBytes) {
+      const float scale = bfloat16(from);
+      const std::byte* const numbers = from + sizeof(uint16_t);
+      for (uint32_t j = 0; j < kQ4Block / 2; ++j) {
+        to[i + j] = static_cast<float>(int4(numbers[j], false)) * scale;
+        to[i + kQ4Block / 2 + j] = static_cast<float>(int4(numbers[j], true)) * scale;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void read_row(const WeightView& weights, uint32_t row, float* to) {
+  if (weights.is_packed()) {
+    read_packed_row(weights, row, to);
+  } else {
+    read_plain_row(weights, row, to);
+  }
+}
+
+}  // namespace arenite

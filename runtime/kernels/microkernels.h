@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// XNNPACK's microkernels with our signatures, and what a set of them leaves out where no model of
+// the build needs it. For the files that fill the sets.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <type_traits>
+
+#include "core/needs.h"
+#include "kernels/kernel_set.h"
+#include "kernels/thread_check.h"
+#include "xnnpack/gemm.h"
+#include "xnnpack/raddstoreexpminusmax.h"
+#include "xnnpack/reduce.h"
+#include "xnnpack/transpose.h"
+#include "xnnpack/vbinary.h"
+#include "xnnpack/vcvt.h"
+#include "xnnpack/vunary.h"
+
+namespace arenite {
+
+// The sets that a build may have; tools/cmake/xnnpack.cmake decides which.
+extern const KernelSet kScalarSet, kSse41Set, kAvx2Set, kAvxVnniSet, kAvx512Set, kAvx512VnniSet,
+    kNeonSet, kNeonDotSet, kNeonI8mmSet, kNeon32Set;
+
+// The parameters of a kernel that could clamp, and of one that could not.
+inline constexpr xnn_f32_minmax_params kNoClamp = {{-INFINITY, INFINITY}};
+inline constexpr xnn_f32_default_params kNoParams = {};
+inline constexpr xnn_f32_qb4w_minmax_params kNoClampOfBlocks = {{-INFINITY, INFINITY, kQ4Block}};
+inline constexpr xnn_f32_scale_params kScaleByOne = {{1.0f}};
+
+inline size_t panel_bytes_of(Packing packing, size_t columns, size_t k) {
+  return panels_of(packing, static_cast<uint32_t>(columns)) *
+         static_cast<size_t>(panel_bytes(packing, static_cast<uint32_t>(k)));
+}
+
+// What a kernel takes as its parameters: only those that clamp have any.
+template <typename Weights, typename Params>
+constexpr const Params* params_of(void (*)(size_t, size_t, size_t, const float*, size_t, Weights,
+                                           float*, size_t, size_t, const Params*)) {
+  if constexpr (std::is_same_v<Params, xnn_f32_default_params>) {
+    return &kNoParams;
+  } else {
+    return &kNoClamp;
+  }
+}
+
+template <Packing kPacking, auto kKernel>
+void gemm(size_t rows, size_t columns, size_t k_bytes, const float* a, size_t a_stride_bytes,
+          const void* w, float* c, size_t c_stride_bytes) {
+  kernel_reads_rows(a, rows, k_bytes, a_stride_bytes);
+  kernel_reads(w, panel_bytes_of(kPacking, columns, k_bytes / sizeof(float)));
+  kernel_writes_rows(c, rows, columns * sizeof(float), c_stride_bytes);
+  // Some kernels want a const float*, others a const void*.
+  kKernel(rows, columns, k_bytes, a, a_stride_bytes, static_cast<const float*>(w), c,
+          c_stride_bytes, kPacking.nr * sizeof(float), params_of(kKernel));
+}
+
+static_assert(sizeof(QuantizedRow) == sizeof(xnn_qd8_quantization_params) &&
+              offsetof(QuantizedRow, scale) == offsetof(xnn_qd8_quantization_params, inv_scale));
+
+template <Packing kPacking, auto kKernel>
+void quantized_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes,
+                    const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows) {
+  kernel_reads_rows(a, rows, k, a_stride_bytes);
+  kernel_reads(a_rows, rows * sizeof(QuantizedRow));
+  kernel_reads(w, panel_bytes_of(kPacking, columns, k));
+  kernel_writes_rows(c, rows, columns * sizeof(float), c_stride_bytes);
+  const auto* const params = reinterpret_cast<const xnn_qd8_quantization_params*>(a_rows);
+  if constexpr (kPacking.family == Family::kQd8F32Qb4wGemm) {
+    kKernel(rows, columns, k, a, a_stride_bytes, w, c, c_stride_bytes, kPacking.nr * sizeof(float),
+            &kNoClampOfBlocks, params);
+  } else {
+    kKernel(rows, columns, k, a, a_stride_bytes, w, c, c_stride_bytes, kPacking.nr * sizeof(float),
+            &kNoClamp, params);
+  }
+}
+
+template <auto kKernel>
+void quantize(size_t bytes, const float* x, float inverse_scale, int32_t zero_point, int8_t* y) {
+  kernel_reads(x, bytes);
+  kernel_writes(y, bytes / sizeof(float));
+  const xnn_f32_qs8_cvt_params params = {{inverse_scale, static_cast<int16_t>(zero_point)}};
+  kKernel(bytes, x, y, &params);
+}
+
+// The same numbers as unsigned bytes, 128 more: what VNNI kernels read (vnni_kernels.h).
+template <auto kKernel>
+void quantize_unsigned(size_t bytes, const float* x, float inverse_scale, int32_t zero_point,
+                       int8_t* y) {
+  kernel_reads(x, bytes);
+  kernel_writes(y, bytes / sizeof(float));
+  const xnn_f32_qu8_cvt_params params = {{inverse_scale, static_cast<int16_t>(zero_point + 128)}};
+  kKernel(bytes, x, reinterpret_cast<uint8_t*>(y), &params);
+}
+
+template <auto kKernel>
+void row_extremes(size_t bytes, const float* x, float* extremes) {
+  kernel_reads(x, bytes);
+  kKernel(bytes, x, extremes, &kNoParams);
+}
+
+template <auto kKernel>
+void sum(size_t bytes, const float* x, float* sum) {
+  kernel_reads(x, bytes);
+  kKernel(bytes, x, sum, &kScaleByOne);
+}
+
+template <auto kKernel>
+void exp_sum(size_t bytes, const float* x, const float* max, float* y, float* sum) {
+  kernel_reads(x, bytes);
+  kernel_writes(y, bytes);
+  kKernel(bytes, x, max, y, sum, nullptr);
+}
+
+template <auto kKernel>
+void binary(size_t bytes, const float* a, const float* b, float* y) {
+  kernel_reads(a, bytes);
+  kernel_reads(b, bytes);
+  kernel_writes(y, bytes);
+  kKernel(bytes, a, b, y, &kNoParams);
+}
+
+template <auto kKernel>
+void with_constant(size_t bytes, const float* a, const float* constant, float* y) {
+  kernel_reads(a, bytes);
+  kernel_reads(constant, sizeof(float));
+  kernel_writes(y, bytes);
+  kKernel(bytes, a, constant, y, &kNoParams);
+}
+
+template <auto kKernel>
+void complex_product(size_t bytes, const float* a, const float* b, float* y) {
+  kernel_reads(a, 2 * bytes);
+  kernel_reads(b, 2 * bytes);
+  kernel_writes(y, 2 * bytes);
+  kKernel(bytes, a, b, y, &kNoParams);
+}
+
+template <auto kKernel>
+void unary(size_t bytes, const float* x, float* y) {
+  kernel_reads(x, bytes);
+  kernel_writes(y, bytes);
+  kKernel(bytes, x, y, &kNoParams);
+}
+
+template <auto kKernel>
+void transpose(size_t rows, size_t columns, const float* x, size_t x_stride_bytes, float* y,
+               size_t y_stride_bytes) {
+  kernel_reads_rows(x, rows, columns * sizeof(float), x_stride_bytes);
+  kernel_writes_rows(y, columns, rows * sizeof(float), y_stride_bytes);
+  kKernel(reinterpret_cast<const uint32_t*>(x), reinterpret_cast<uint32_t*>(y), x_stride_bytes,
+          y_stride_bytes, columns, rows);
+}
+
+// The kernels for 1, 2, 3 ... rows of a target's packing of a type.
+template <Target kTarget, TensorType kType, auto... kKernels>
+constexpr FloatKernels make_float_kernels() {
+  constexpr Packing kPacking = packing_of(kTarget, kType);
+  static_assert(sizeof...(kKernels) == kPacking.mr);
+  return {kPacking, {nullptr, gemm<kPacking, kKernels>...}};
+}
+template <Target kTarget, TensorType kType, auto... kKernels>
+inline constexpr FloatKernels float_kernels = make_float_kernels<kTarget, kType, kKernels...>();
+
+template <Target kTarget, TensorType kType, QuantizeKernel kQuantize, auto... kKernels>
+constexpr QuantizedKernels make_quantized_kernels() {
+  constexpr Packing kPacking = packing_of(kTarget, kType);
+  static_assert(sizeof...(kKernels) == kPacking.mr);
+  return {kPacking, kQuantize, {nullptr, quantized_gemm<kPacking, kKernels>...}};
+}
+template <Target kTarget, TensorType kType, QuantizeKernel kQuantize, auto... kKernels>
+inline constexpr QuantizedKernels quantized_kernels =
+    make_quantized_kernels<kTarget, kType, kQuantize, kKernels...>();
+
+// What no linked op calls becomes null, so that the linker leaves out the microkernel.
+constexpr KernelSet linked_kernels(KernelSet set) {
+  using enum Need;
+  if (!any_linked(kW8, kInt8Cache)) set.w8 = nullptr;
+  if (!linked(kQ8)) set.q8 = nullptr;
+  if (!linked(kQ4)) set.q4 = nullptr;
+  if (!linked(kAttention) && !any_linked(kQ8, kQ4)) set.row_extremes = nullptr;
+  if (!linked(kAttention)) {
+    set.exp_sum = nullptr;
+    set.transpose = nullptr;
+  }
+  if (!kNormsLinked && !any_linked(kQ8, kQ4)) set.sum = nullptr;
+  if (!kNormsLinked && !kActivationsLinked && !linked(kInt8Cache)) set.multiply = nullptr;
+  if (!linked(kRope)) set.rotate = nullptr;
+  if (!linked(kGeluErf)) set.gelu = nullptr;
+  if (!any_linked(kGeluTanh, kSilu)) set.sigmoid = nullptr;
+  if (!any_linked(kSoftCap, kTanh)) set.tanh = nullptr;
+  return set;
+}
+
+}  // namespace arenite

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decoders that GPTQ, compressed-tensors and bitsandbytes have quantized: what their integers stand
+// for gives the results of transformers, and the integers themselves can be taken over.
+// tests/convert/data/make_quantized.py made them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "convert/convert.h"
+#include "convert/families/quantized_model.h"
+#include "convert/families/tiny_models.h"
+#include "convert/files/json_file.h"
+#include "convert/spec/quantized_weights.h"
+#include "support/recognised.h"
+#include "support/reference_models.h"
+
+namespace arenite::convert {
+namespace {
+
+using namespace testing;
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr double kRelativeError = 2e-6;  // transformers computes norms and angles in float32
+constexpr double kHalfStep = 0x1p-8;     // the most that a scale changes, as a share
+
+struct Case {
+  const char* folder;
+  TensorType type;
+  const char* scheme;
+};
+
+class HfQuantized : public ::testing::TestWithParam<Case> {
+ protected:
+  const fs::path folder_ = quantized_fixture(GetParam().folder);
+  const json expected_ = read_json_value(folder_ / "expected.json");
+  const std::vector<uint32_t> ids_ = expected_["ids"];
+};
+
+TEST_P(HfQuantized, GivesTheResultsOfTransformers) {
+  std::vector<double> expected;
+  for (const json& row : expected_["results"]) {
+    for (const json& value : row) expected.push_back(value);
+  }
+  const DecoderSpec spec = decoder_at(folder_);
+  EXPECT_TRUE(near(reference_decoder(spec, ids_).values, expected, kRelativeError));
+}
+
+// The conversion itself compares the runtime with the reference.
+TEST_P(HfQuantized, RunsAsTheReferenceSays) {
+  const Conversion conversion = convert_model(folder_, "tiny", {}, {Target::kPortable});
+  ASSERT_EQ(conversion.checks.size(), 1u);
+  EXPECT_TRUE(conversion.checks[0].ran);
+}
+
+TEST_P(HfQuantized, AllLayersOfferTheIntegersThatTheirNumbersAreMadeOf) {
+  const DecoderSpec spec = decoder_at(folder_);
+  for (const LinearSpec& linear : layers_of(spec)) {
+    const WeightRef& weight = linear.weight;
+    SCOPED_TRACE(weight.name);
+    ASSERT_TRUE(offers(weight, GetParam().type));
+    EXPECT_EQ(weight.quantized.scheme, GetParam().scheme);
+    const QuantizedMatrix matrix = weight.load_quantized();
+    EXPECT_EQ(matrix.type, GetParam().type);
+    EXPECT_EQ(matrix.rows, weight.rows);
+    EXPECT_EQ(matrix.columns, weight.columns);
+    const std::vector<float> numbers = weight.load();
+    ASSERT_EQ(matrix.values.size(), numbers.size());
+    const size_t block = numbers.size() / matrix.scales.size();
+    EXPECT_EQ(block, matrix.type == TensorType::kQ4 ? kQ4Block : weight.columns);
+    const double change = matrix.type == TensorType::kQ4 ? kHalfStep : 1e-7;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const double found = double{matrix.scales[i / block]} * matrix.values[i];
+      ASSERT_LE(std::fabs(found - double{numbers[i]}), change * std::fabs(numbers[i])) << i;
+    }
+    EXPECT_LE(change_of_scales(weight).largest, change);
+  }
+  EXPECT_FALSE(spec.token_embedding.load_quantized);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Schemes, HfQuantized,
+    ::testing::Values(Case{"gptq", TensorType::kQ4, "GPTQ, groups of 64"},
+                      Case{"gptq-v2-rows", TensorType::kQ4, "GPTQ, a scale for each row"},
+                      Case{"gptq-8-rows", TensorType::kQ8, "GPTQ, a scale for each row"},
+                      Case{"gptq-conv1d", TensorType::kQ4, "GPTQ, groups of 32"},
+                      Case{"int-quantized", TensorType::kQ8, "compressed-tensors, int8 by row"},
+                      Case{"pack-quantized", TensorType::kQ4,
+                           "compressed-tensors, int4 in groups of 32"},
+                      Case{"bitsandbytes", TensorType::kQ8, "bitsandbytes, int8 by row"}),
+    [](const ::testing::TestParamInfo<Case>& info) {
+      std::string name = info.param.folder;
+      std::erase(name, '-');
+      return name;
+    });
+
+// Older programs leave a bias of zeros with each layer, and their settings in a file of their own.
+TEST(HfQuantizedFiles, OfOlderProgramsAreRead) {
+  QuantizedModel model("gptq");
+  json own = model.quantization();
+  own.erase("quant_method");
+  own["model_file_base_name"] = "model";
+  model.config.erase("quantization_config");
+  EXPECT_TRUE(model.refuses({"no place"}));
+  model.folder.write("quantize_config.json", own.dump());
+  EXPECT_NO_THROW(model.open());
+  model.set("bias", 4, uint16_t{0x3c00});
+  EXPECT_TRUE(model.refuses({"no place", "o_proj.bias"}));
+}
+
+// 4 bits with a scale for each row of 120 inputs: no whole block. The numbers remain.
+TEST(HfQuantizedFiles, RowsThatAreNoWholeBlocksGiveTheirNumbersAlone) {
+  QuantizedModel model("gptq-v2-rows");
+  for (auto& [name, tensor] : model.tensors) {
+    if (!name.starts_with("model.layers.") || !name.ends_with("mlp.down_proj.qweight")) continue;
+    tensor.shape = {15, 64};
+    tensor.bytes.resize(15 * 64 * 4);
+    const std::string layer = name.substr(0, name.size() - std::string("down_proj.qweight").size());
+    model.tensors.at(layer + "down_proj.g_idx") = {"I32", {120}, std::string(120 * 4, '\0')};
+    for (const char* part : {"gate_proj", "up_proj"}) {
+      QuantizedModel::Tensor& words = model.tensors.at(layer + part + ".qweight");
+      std::string kept;
+      for (size_t row = 0; row < 8; ++row) kept += words.bytes.substr(row * 128 * 4, 120 * 4);
+      words = {"I32", {8, 120}, kept};
+      QuantizedModel::Tensor& scales = model.tensors.at(layer + part + ".scales");
+      scales = {"F16", {1, 120}, scales.bytes.substr(0, 240)};
+      QuantizedModel::Tensor& zeros = model.tensors.at(layer + part + ".qzeros");
+      zeros = {"I32", {1, 15}, zeros.bytes.substr(0, 60)};
+    }
+  }
+  model.config["intermediate_size"] = 120;
+  const DecoderSpec spec = model.open();
+  const WeightRef& down = spec.layers[0].down.weight;
+  EXPECT_FALSE(down.load_quantized);
+  EXPECT_FALSE(offers(down, TensorType::kQ4));
+  EXPECT_TRUE(offers(spec.layers[0].up.weight, TensorType::kQ4));
+  const std::vector<float> whole =
+      decoder_at(quantized_fixture("gptq-v2-rows")).layers[0].down.weight.load();
+  const std::vector<float> cut = down.load();
+  for (size_t i = 0; i < cut.size(); ++i) ASSERT_EQ(cut[i], whole[i / 120 * 128 + i % 120]);
+}
+
+}  // namespace
+}  // namespace arenite::convert

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fixtures of quantized decoders, which tests may edit tensor by tensor.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <initializer_list>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convert/files/checkpoint.h"
+#include "convert/files/json_file.h"
+#include "convert/spec/model_spec.h"
+#include "support/recognised.h"
+#include "support/refusal.h"
+#include "support/safetensors_builder.h"
+#include "support/temp_folder.h"
+#include "support/test_data.h"
+
+namespace arenite::testing {
+
+inline std::filesystem::path quantized_fixture(const std::string& name) {
+  return convert_fixture("quantized") / name;
+}
+
+// The linear layers that are quantized.
+inline std::vector<convert::LinearSpec> layers_of(const convert::DecoderSpec& spec) {
+  std::vector<convert::LinearSpec> linears;
+  for (const convert::LayerSpec& layer : spec.layers) {
+    linears.insert(linears.end(),
+                   {layer.query, layer.key, layer.value, layer.output, layer.up, layer.down});
+    if (layer.gate) linears.push_back(*layer.gate);
+  }
+  return linears;
+}
+
+// A fixture whose config and tensors are edited before it is read.
+class QuantizedModel {
+ public:
+  struct Tensor {
+    std::string dtype;
+    std::vector<uint64_t> shape;
+    std::string bytes;
+  };
+
+  // A fixture of those quantized.
+  explicit QuantizedModel(const char* name) : QuantizedModel(quantized_fixture(name)) {}
+  // Any folder, whose tensors a test may quantize itself.
+  explicit QuantizedModel(const std::filesystem::path& source)
+      : config(convert::read_json_object(source / "config.json")) {
+    const auto checkpoint = convert::Checkpoint::read(source / "model.safetensors");
+    for (const convert::CheckpointTensor& tensor : checkpoint.tensors()) {
+      tensors[tensor.name] = {convert::name(tensor.dtype), tensor.shape,
+                              std::string(reinterpret_cast<const char*>(tensor.data.data()),
+                                          tensor.elements() * convert::bytes(tensor.dtype))};
+    }
+  }
+
+  nlohmann::json& quantization() { return config["quantization_config"]; }
+  Tensor& of_layer(const std::string& part) { return tensors.at(kLayer + part); }
+  void drop(const std::string& part) { ASSERT_EQ(tensors.erase(kLayer + part), 1u); }
+  template <typename Number>
+  void set(const std::string& part, size_t index, Number number) {
+    std::memcpy(of_layer(part).bytes.data() + index * sizeof number, &number, sizeof number);
+  }
+
+  // Writes the folder, which lives as long as this.
+  std::filesystem::path write() const {
+    nlohmann::json header = nlohmann::json::object();
+    std::string data;
+    for (const auto& [name, tensor] : tensors) {
+      const size_t end = data.size() + tensor.bytes.size();
+      header[name] = {
+          {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {data.size(), end}}};
+      data += tensor.bytes;
+    }
+    folder.write("config.json", config.dump());
+    folder.write("model.safetensors", safetensors_file(header.dump(), data));
+    return folder.path();
+  }
+  convert::DecoderSpec open() const { return decoder_at(write()); }
+  // Where the layer's numbers are read, too.
+  ::testing::AssertionResult refuses(std::initializer_list<std::string_view> parts) const {
+    return testing::refuses([&] { layers_of(open())[3].weight.load(); }, parts);
+  }
+  ::testing::AssertionResult refuses_field(const char* field, const nlohmann::json& value,
+                                           std::string_view why) {
+    const nlohmann::json before = quantization();
+    quantization()[field] = value;
+    const auto result = refuses({"config.json", fmt::format("'{}'", field), why});
+    quantization() = before;
+    return result;
+  }
+
+  inline static const std::string kLayer = "model.layers.0.self_attn.o_proj.";
+  nlohmann::json config;
+  std::map<std::string, Tensor> tensors;
+  TempFolder folder;
+};
+
+}  // namespace arenite::testing

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Modules and encoders with weights in few bits keep the promises that others keep: what the
+// reference gives, the same bits in any chunk, batch and schedule, and a self-test that passes on
+// every kernel set. Decoders in few bits are among those of the other tests.
+#include <gtest/gtest.h>
+
+#include "convert/check/pack_model.h"
+#include "convert/graph/interpreter.h"
+#include "convert/program/writer.h"
+#include "runtime/session/encoder_fixture.h"
+#include "support/few_bits_models.h"
+#include "support/pool.h"
+
+namespace arenite::test {
+namespace {
+
+constexpr uint32_t kTokens = 37;
+
+class FewBits : public EncoderTest {
+ protected:
+  static TestModel load(const FewBitsModel& model) {
+    return TestModel(convert::write_model(model.program(), {GetParam()}).span(), GetParam());
+  }
+
+  static EncoderInput input_for(const FewBitsModel& model, size_t tokens) {
+    EncoderInput input;
+    input.features_per_token = model.features;
+    if (model.vocab_size == 0) {
+      input.features = random_floats(tokens * model.features, 7);
+    } else {
+      input.ids = random_ids(tokens, model.vocab_size);
+    }
+    return input;
+  }
+
+  // With the weights that the file holds.
+  static std::vector<double> expected(const FewBitsModel& model, const EncoderInput& input) {
+    const convert::GraphInput read = {input.ids, input.types, input.features};
+    return convert::evaluate(convert::with_stored_weights(model.graph), read).values;
+  }
+
+  // Schedules that a machine shows rarely, and one that is its own.
+  static void expect_bits_in_every_schedule(const Model& model, SessionOptions options,
+                                            const EncoderInput& input, const BatchForm& form,
+                                            std::span<const float> bits, const std::string& name) {
+    for (const Order order : {Order::kAssigned, Order::kReversed, Order::kShuffled}) {
+      Pool pool(3, order);
+      options.parallel = pool.parallel_for();
+      const TestSession session(model, options);
+      ASSERT_TRUE(same_bits(values_of(run_batch(*session, input, form)), bits)) << name;
+      EXPECT_TRUE(session.arena().surroundings_intact()) << name;
+    }
+  }
+};
+ARENITE_FOR_EACH_KERNEL_SET(FewBits);
+
+TEST_P(FewBits, ModulesAgreeWithTheReferenceInAnyChunk) {
+  for (const FewBitsModel& of_type : few_bits_modules()) {
+    const TestModel model = load(of_type);
+    const TestSession session(*model, options_for(kTokens));
+    const EncoderInput input = input_for(of_type, kTokens);
+    const std::vector<float> all = session.run(input.features);
+    ASSERT_TRUE(all_near(all, expected(of_type, input), of_type.tolerance)) << of_type.name;
+    for (const uint32_t tokens : {1u, 2u, 3u, 5u, 9u, 13u}) {
+      session->reset();
+      ASSERT_TRUE(same_bits(session.steps_of(tokens, input.features), all))
+          << of_type.name << tokens;
+    }
+  }
+}
+
+TEST_P(FewBits, ModulesGiveTheSameBitsInAnyBatchAndSchedule) {
+  for (const FewBitsModel& of_type : few_bits_modules()) {
+    const TestModel model = load(of_type);
+    const EncoderInput input = input_for(of_type, 3 * kTokens);
+    const BatchForm form = {3, kTokens, {kTokens, 1, 20}, {}, false};
+    const TestSession session(*model, options_for(kTokens, 3));
+    const std::vector<float> batch = values_of(run_batch(*session, input, form));
+    const TestSession alone(*model, options_for(kTokens));
+    std::vector<float> one_by_one;
+    for (uint32_t s = 0; s < form.sequences; ++s) {
+      const std::vector<float> one =
+          alone.run(input.part(size_t{s} * kTokens, form.lengths[s]).features);
+      one_by_one.insert(one_by_one.end(), one.begin(), one.end());
+    }
+    ASSERT_TRUE(same_bits(batch, one_by_one)) << of_type.name;
+    expect_bits_in_every_schedule(*model, options_for(kTokens, 3), input, form, batch,
+                                  of_type.name);
+  }
+}
+
+TEST_P(FewBits, EncodersAgreeWithTheReferenceAtEveryLength) {
+  for (const FewBitsModel& of_type : few_bits_encoder_models()) {
+    const TestModel model = load(of_type);
+    for (const uint32_t tokens : {1u, 9u, kTokens}) {
+      const EncoderInput input = input_for(of_type, tokens);
+      ASSERT_TRUE(all_near(alone(*model, input), expected(of_type, input), of_type.tolerance))
+          << of_type.name << tokens;
+    }
+  }
+}
+
+TEST_P(FewBits, EncodersGiveTheSameBitsInAnyBatchAndSchedule) {
+  for (const FewBitsModel& of_type : few_bits_encoder_models()) {
+    const TestModel model = load(of_type);
+    const BatchForm form = {4, 0, {kTokens, 1, 8, 20}, {}, true};
+    const EncoderInput input = input_for(of_type, 66);
+    const TestSession session(*model, options_for(kTokens, 4));
+    const std::vector<float> batch = values_of(run_batch(*session, input, form));
+    std::vector<float> one_by_one;
+    for (size_t s = 0, begin = 0; s < form.sequences; begin += form.lengths[s], ++s) {
+      const std::vector<float> one = alone(*model, input.part(begin, form.lengths[s]));
+      one_by_one.insert(one_by_one.end(), one.begin(), one.end());
+    }
+    ASSERT_TRUE(same_bits(batch, one_by_one)) << of_type.name;
+    expect_bits_in_every_schedule(*model, options_for(kTokens, 4), input, form, batch,
+                                  of_type.name);
+  }
+}
+
+// What the scalar kernels made of it at conversion they make of it again, bit by bit; others come
+// near.
+TEST_P(FewBits, SelfTestsPass) {
+  std::vector<FewBitsModel> models = few_bits_modules();
+  for (FewBitsModel& model : few_bits_encoder_models()) models.push_back(std::move(model));
+  for (const FewBitsModel& of_type : models) {
+    const auto file = convert::pack_model(of_type.program(), all_targets(), "test");
+    const TestModel model(file.span(), GetParam());
+    const TestSession session(*model, options_for(model->self_test_tokens()));
+    const Result<SelfTest> test = session->self_test();
+    ASSERT_TRUE(test.ok()) << of_type.name;
+    EXPECT_TRUE(test->passed) << of_type.name << ": " << test->op_name;
+    if (GetParam() == Target::kPortable) {
+      EXPECT_EQ(test->difference, 0.0f) << of_type.name;
+    }
+  }
+}
+
+TEST(FewBitsModels, HaveWeightsOfTheirTypes) {
+  for (const FewBitsModel& of_type : few_bits_encoder_models()) {
+    uint32_t in_few_bits = 0;
+    for (const convert::ProgramTensor& tensor : of_type.program().tensors) {
+      if (tensor.type != TensorType::kF32) ++in_few_bits;
+    }
+    EXPECT_GE(in_few_bits, 8u) << of_type.name;
+  }
+}
+
+}  // namespace
+}  // namespace arenite::test

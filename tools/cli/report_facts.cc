@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors go by the op that reads them: names in a file need not say what a tensor is for.
+#include "cli/report_facts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+#include "convert/masks/masks.h"
+
+namespace arenite::tool {
+namespace {
+
+using format::ModelReader;
+using format::NumberType;
+
+// RoPE's angles and ALiBi's slopes follow from the config.
+bool is_computed(const format::OpView& op, uint32_t number) {
+  return (op.kind == format::OpKind::kRope && number == format::RopeOp::kAngles) ||
+         (op.kind == format::OpKind::kAttention && number == format::AttentionOp::kSlopes);
+}
+
+void add_places(ReportFacts& facts) {
+  const ModelFacts& model = facts.model;
+  facts.places.resize(model.tensors.size());
+  for (uint32_t index = 0; index < model.ops.size(); ++index) {
+    const format::OpView& op = model.ops[index].op;
+    const format::OpRow& row = format::row_of(op.kind);
+    for (uint32_t i = 0; i < format::kOpNumbers; ++i) {
+      const uint32_t tensor = op.numbers[i];
+      if (!format::is_tensor(row.numbers[i].type) || tensor == format::kAbsent) continue;
+      TensorPlace& place = facts.places[tensor];
+      if (place.ops.empty()) place.is_computed = is_computed(op, i);
+      place.ops.push_back(index);
+    }
+  }
+}
+
+std::string kernel_name(const TargetFacts& target, const format::TensorShape& shape) {
+  if (shape.layout == format::Layout::kRows) return "plain rows";
+  const Packing packing = target.packed.packing(shape.type);
+  return fmt::format("{} {} {}", kernel_set_name(target.target), kernel_family(shape.type),
+                     tile_name(packing));
+}
+
+void add_kernels(ReportFacts& facts) {
+  const ModelFacts& model = facts.model;
+  for (uint32_t target = 0; target < model.targets.size(); ++target) {
+    for (size_t i = 0; i < model.tensors.size(); ++i) {
+      const TensorFacts& tensor = model.tensors[i];
+      auto use = std::ranges::find_if(facts.kernels, [&](const KernelUse& known) {
+        return known.target == target && known.type == tensor.shape.type &&
+               known.layout == tensor.shape.layout;
+      });
+      if (use == facts.kernels.end()) {
+        facts.kernels.push_back({target, tensor.shape.type, tensor.shape.layout,
+                                 kernel_name(model.targets[target], tensor.shape)});
+        use = facts.kernels.end() - 1;
+      }
+      ++use->tensors;
+      use->bytes += tensor.packed_bytes[target];
+      facts.places[i].kernels.push_back(static_cast<uint32_t>(use - facts.kernels.begin()));
+    }
+  }
+}
+
+uint32_t shown_index(const ModelFacts& model) {
+  return static_cast<uint32_t>(&model.shown_target() - model.targets.data());
+}
+
+// Groups by name, in the order in which they are first asked for.
+class Groups {
+ public:
+  explicit Groups(std::vector<TensorGroup>& groups) : groups_(groups) {}
+
+  uint32_t add(const std::string& name, const TensorFacts& tensor, uint32_t shown) {
+    const auto [known, is_new] = indexes_.try_emplace(name, groups_.size());
+    if (is_new) groups_.push_back({name});
+    TensorGroup& group = groups_[known->second];
+    ++group.tensors;
+    group.numbers += uint64_t{tensor.shape.outputs} * tensor.shape.inputs;
+    group.bytes_by_type[static_cast<size_t>(tensor.shape.type)] += tensor.packed_bytes[shown];
+    return static_cast<uint32_t>(known->second);
+  }
+
+ private:
+  std::vector<TensorGroup>& groups_;
+  std::unordered_map<std::string, size_t> indexes_;
+};
+
+void add_groups(ReportFacts& facts) {
+  const ModelFacts& model = facts.model;
+  const uint32_t shown = shown_index(model);
+  Groups types(facts.types), layers(facts.layers), parts(facts.parts);
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const TensorFacts& tensor = model.tensors[i];
+    TensorPlace& place = facts.places[i];
+    const std::string& owner = place.ops.empty() ? tensor.name : model.ops[place.ops[0]].name;
+    const OpName name = split_op_name(owner);
+    types.add(arenite::name(tensor.shape.type), tensor, shown);
+    place.layer = layers.add(name.layer.empty() ? owner : "layer " + name.layer, tensor, shown);
+    place.part = parts.add(name.part, tensor, shown);
+  }
+}
+
+void add_file_parts(ReportFacts& facts) {
+  const ModelFacts& model = facts.model;
+  uint64_t rest = model.footer.file_bytes;
+  const auto add = [&](const std::string& name, uint64_t bytes) {
+    if (bytes == 0) return;
+    facts.file_parts.push_back({name, bytes});
+    rest -= std::min(rest, bytes);
+  };
+  add("metadata", model.footer.metadata_bytes);
+  for (const TargetFacts& target : model.targets) {
+    add(fmt::format("weights for {}", name(target.target)), target.packed.segment.bytes());
+  }
+  add("self-test", model.reader.self_test().segment.bytes());
+  add("padding and footer", rest);
+}
+
+void add_masks(ReportFacts& facts) {
+  for (uint32_t i = 0; i < facts.model.masks.size(); ++i) {
+    const MaskView& mask = facts.model.masks[i].mask;
+    MaskPicture picture;
+    picture.positions = mask.positions == 0 ? facts.model.sizes.positions : mask.positions;
+    const convert::MaskPairs pairs(mask, picture.positions);
+    picture.visible = pairs.visible();
+    picture.rows = pairs.draw(kMaskCells);
+    for (const OpFacts& op : facts.model.ops) {
+      picture.ops += format::number_of(op.op, NumberType::kMask) == i ? 1 : 0;
+    }
+    facts.masks.push_back(std::move(picture));
+  }
+}
+
+void count_parameters(ReportFacts& facts, uint32_t shown) {
+  for (uint32_t i = 0; i < facts.model.tensors.size(); ++i) {
+    if (facts.places[i].is_computed) continue;
+    const WeightView view = facts.model.reader.weights(shown, i);
+    facts.parameters += uint64_t{view.rows} * view.columns + (has_bias(view) ? view.rows : 0);
+  }
+}
+
+// Of so many large tensors that all depths are shown, evenly spaced over the file.
+void add_distributions(ReportFacts& facts, uint32_t shown) {
+  std::vector<uint32_t> large;
+  for (uint32_t i = 0; i < facts.model.tensors.size(); ++i) {
+    const format::TensorShape& shape = facts.model.tensors[i].shape;
+    const bool is_large = uint64_t{shape.outputs} * shape.inputs >= kDistributedNumbersMin;
+    if (is_large && shape.outputs > 1 && !facts.places[i].is_computed) large.push_back(i);
+  }
+  facts.distributed_of = static_cast<uint32_t>(large.size());
+  const size_t shown_count = std::min<size_t>(large.size(), kDistributionsMax);
+  for (size_t i = 0; i < shown_count; ++i) {
+    const uint32_t tensor = large[i * large.size() / shown_count];
+    Distribution distribution = distribution_of(facts.model.reader.weights(shown, tensor));
+    if (distribution.counts.empty()) continue;
+    facts.distributed.push_back(tensor);
+    facts.distributions.push_back(std::move(distribution));
+  }
+}
+
+void add_decode(ReportFacts& facts) {
+  const ModelReader& reader = facts.model.reader;
+  if (!reader.causal()) return;
+  const TensorType kv_type = facts.model.sizes.kv_type();
+  for (uint32_t i = 0; i < facts.model.targets.size(); ++i) {
+    facts.decode.push_back({decode_bytes(reader, i, 0, kv_type),
+                            decode_bytes(reader, i, facts.model.sizes.positions - 1, kv_type)});
+  }
+}
+
+}  // namespace
+
+OpName split_op_name(const std::string& name) {
+  const size_t dot = name.find('.');
+  const bool has_layer = dot != std::string::npos && dot > 0 && dot + 1 < name.size() &&
+                         name.find_first_not_of("0123456789") == dot;
+  if (!has_layer) return {"", name};
+  return {name.substr(0, dot), name.substr(dot + 1)};
+}
+
+uint64_t TensorGroup::bytes() const {
+  return std::accumulate(bytes_by_type.begin(), bytes_by_type.end(), uint64_t{0});
+}
+
+const char* cpus_of(Target target) {
+  switch (target) {
+    case Target::kPortable:
+      return "every CPU";
+    case Target::kX86_64_v2:
+      return "x86-64 with SSE4.1: nearly all since 2008";
+    case Target::kX86_64_v3:
+      return "x86-64 with AVX2 and FMA: Intel since Haswell, AMD since Zen";
+    case Target::kX86_64_v4:
+      return "x86-64 with AVX-512: Intel since Skylake-SP, AMD since Zen 4";
+    case Target::kArm64:
+      return "64-bit ARM";
+    case Target::kArm32:
+      return "32-bit ARM with NEON: Cortex-A";
+    case Target::kX86_64_v4_vnni:
+      return "x86-64 with AVX-512 VNNI: Intel since Cascade Lake, AMD since Zen 4";
+    case Target::kArm64_dot:
+      return "64-bit ARM with dot product: Cortex-A55, A75 and later";
+    case Target::kArm64_i8mm:
+      return "64-bit ARM with I8MM: Cortex-A510, A710 and later";
+  }
+  return "";
+}
+
+const char* kernel_family(TensorType type) {
+  constexpr const char* kFamilies[kTensorTypes] = {"f32-gemm", "f32-qc8w-gemm", "qd8-f32-qc8w-gemm",
+                                                   "qd8-f32-qb4w-gemm", ""};
+  return kFamilies[static_cast<size_t>(type)];
+}
+
+std::string tile_name(Packing packing) {
+  const std::string group = packing.kr == 1 ? "" : fmt::format("c{}", packing.kr);
+  return fmt::format("{}x{}{}", packing.mr, packing.nr, group);
+}
+
+ReportFacts gather_report(const VerifiedFile& file, const SizeOptions& sizes,
+                          std::optional<ConversionFacts> conversion) {
+  ReportFacts facts{gather_facts(file, sizes)};
+  const uint32_t shown = shown_index(facts.model);
+  add_places(facts);
+  add_kernels(facts);
+  add_groups(facts);
+  add_file_parts(facts);
+  add_masks(facts);
+  count_parameters(facts, shown);
+  add_distributions(facts, shown);
+  add_decode(facts);
+  facts.conversion = std::move(conversion);
+  return facts;
+}
+
+}  // namespace arenite::tool

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// Both models run in step, piece by piece, so that only rows of one piece are kept. All sums are in
+// double precision.
+#include "convert/calibrate/evaluation.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "convert/calibrate/sequence_runner.h"
+
+namespace arenite::convert {
+namespace {
+
+// Logarithms of the probabilities that logits stand for.
+void log_softmax(std::span<const float> logits, std::vector<double>& logs) {
+  logs.assign(logits.begin(), logits.end());
+  const double largest = *std::max_element(logs.begin(), logs.end());
+  double total = 0.0;
+  for (const double log : logs) total += std::exp(log - largest);
+  const double shift = largest + std::log(total);
+  for (double& log : logs) log -= shift;
+}
+
+double divergence(std::span<const double> p_logs, std::span<const double> q_logs) {
+  double sum = 0.0;
+  for (size_t i = 0; i < p_logs.size(); ++i) {
+    const double p = std::exp(p_logs[i]);
+    if (p != 0.0) sum += p * (p_logs[i] - q_logs[i]);
+  }
+  return sum;
+}
+
+size_t most_probable(std::span<const double> logs) {
+  return static_cast<size_t>(std::max_element(logs.begin(), logs.end()) - logs.begin());
+}
+
+double cosine(std::span<const float> a, std::span<const float> b) {
+  double products = 0.0;
+  double squares_a = 0.0;
+  double squares_b = 0.0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    products += double{a[i]} * b[i];
+    squares_a += double{a[i]} * a[i];
+    squares_b += double{b[i]} * b[i];
+  }
+  if (squares_a == 0.0 && squares_b == 0.0) return 1.0;  // both zero: the same
+  if (squares_a == 0.0 || squares_b == 0.0) return 0.0;
+  return products / std::sqrt(squares_a * squares_b);
+}
+
+bool gives_probabilities(const Model& model) { return can_write_text(model) || model.labels() > 1; }
+
+// Adds up the surprise at tokens.
+struct Score {
+  uint64_t tokens = 0;
+  double nll = 0.0;
+
+  Perplexity perplexity() const {
+    return {tokens, tokens == 0 ? 0.0 : nll / static_cast<double>(tokens)};
+  }
+};
+
+// `logs` are for the token after token `index` of the sequence.
+void add_score(const CalibrationSequence& sequence, uint32_t index, std::span<const double> logs,
+               Score& score) {
+  if (index + 1 >= sequence.tokens) return;
+  score.nll -= logs[sequence.ids[index + 1]];
+  ++score.tokens;
+}
+
+// What a session's hook has shown of a piece: [hidden states][rows, features].
+class HiddenStates {
+ public:
+  explicit HiddenStates(SequenceRunner& runner) : states_(runner.model().hidden_states()) {
+    runner.set_hidden_states({.state = &store, .context = this});
+  }
+  HiddenStates(const HiddenStates&) = delete;
+
+  size_t count() const { return states_.size(); }
+  uint32_t rows(size_t index) const { return states_[index].rows; }
+  std::span<const float> row(size_t index, uint32_t row) const {
+    const State& state = states_[index];
+    return std::span(state.values).subspan(size_t{row} * state.features, state.features);
+  }
+
+ private:
+  struct State {
+    uint32_t rows = 0;
+    uint32_t features = 0;
+    std::vector<float> values;
+  };
+
+  static void store(void* context, uint32_t index, const float* data, uint32_t rows,
+                    uint32_t features) {
+    State& state = static_cast<HiddenStates*>(context)->states_[index];
+    state.rows = rows;
+    state.features = features;
+    state.values.assign(data, data + size_t{rows} * features);
+  }
+
+  std::vector<State> states_;
+};
+
+class Comparison {
+ public:
+  Comparison(const AlignedBytes& reference, const AlignedBytes& other, uint32_t positions,
+             KvType other_kv)
+      : reference_(reference, positions),
+        other_(other, positions, other_kv),
+        reference_states_(reference_),
+        other_states_(other_),
+        hidden_cosines_(reference_states_.count()),
+        least_cosines_(reference_states_.count(), 1.0),
+        hidden_rows_(reference_states_.count()) {
+    assert(reference_states_.count() == other_states_.count());
+    result_.has_perplexity = can_write_text(reference_.model());
+    result_.has_probabilities = gives_probabilities(reference_.model());
+  }
+
+  void add(const CalibrationSequence& sequence) {
+    ++result_.sequences;
+    reference_.begin(sequence);
+    other_.begin(sequence);
+    while (reference_.advance() && other_.advance()) {
+      add_outputs(sequence);
+      add_hidden_states();
+    }
+  }
+
+  ModelComparison result() {
+    const double rows = static_cast<double>(result_.rows);
+    result_.reference = reference_score_.perplexity();
+    result_.other = other_score_.perplexity();
+    result_.mean_kl = divergence_ / rows;
+    result_.top1_agreement = static_cast<double>(agreements_) / rows;
+    result_.output_cosine = output_cosine_ / rows;
+    for (size_t i = 0; i < hidden_cosines_.size(); ++i) {
+      result_.hidden_cosines.push_back(hidden_cosines_[i] / static_cast<double>(hidden_rows_[i]));
+    }
+    result_.least_hidden_cosines = least_cosines_;
+    return result_;
+  }
+
+ private:
+  void add_outputs(const CalibrationSequence& sequence) {
+    const Output& before = reference_.output();
+    const Output& after = other_.output();
+    assert(before.rows == after.rows && before.features == after.features);
+    for (uint32_t row = 0; row < before.rows; ++row) {
+      ++result_.rows;
+      output_cosine_ += cosine(before.row(row), after.row(row));
+      if (!result_.has_probabilities) continue;
+      log_softmax(before.row(row), logs_before_);
+      log_softmax(after.row(row), logs_after_);
+      divergence_ += divergence(logs_before_, logs_after_);
+      if (most_probable(logs_before_) == most_probable(logs_after_)) ++agreements_;
+      if (!result_.has_perplexity) continue;
+      add_score(sequence, reference_.first_token() + row, logs_before_, reference_score_);
+      add_score(sequence, reference_.first_token() + row, logs_after_, other_score_);
+    }
+  }
+
+  void add_hidden_states() {
+    for (size_t i = 0; i < reference_states_.count(); ++i) {
+      hidden_rows_[i] += reference_states_.rows(i);
+      for (uint32_t row = 0; row < reference_states_.rows(i); ++row) {
+        const double found = cosine(reference_states_.row(i, row), other_states_.row(i, row));
+        hidden_cosines_[i] += found;
+        least_cosines_[i] = std::min(least_cosines_[i], found);
+      }
+    }
+  }
+
+  SequenceRunner reference_;
+  SequenceRunner other_;
+  HiddenStates reference_states_;
+  HiddenStates other_states_;
+  ModelComparison result_;
+  Score reference_score_;
+  Score other_score_;
+  double divergence_ = 0.0;
+  uint64_t agreements_ = 0;
+  double output_cosine_ = 0.0;
+  std::vector<double> hidden_cosines_;
+  std::vector<double> least_cosines_;
+  std::vector<uint64_t> hidden_rows_;
+  std::vector<double> logs_before_;
+  std::vector<double> logs_after_;
+};
+
+// Outputs that are kept: enough that choices do not depend on a few tokens, in little memory.
+constexpr uint64_t kKeptTokensMax = 1024;
+constexpr uint64_t kKeptBytesMax = uint64_t{64} << 20;
+
+// The first sequence, and as many others from everywhere as their tokens allow.
+std::vector<CalibrationSequence> some_of(const std::vector<CalibrationSequence>& sequences,
+                                         uint64_t tokens_max) {
+  const uint64_t tokens = CalibrationSet::tokens_of(sequences);
+  const size_t every = static_cast<size_t>((tokens + tokens_max - 1) / tokens_max);
+  std::vector<CalibrationSequence> some;
+  uint64_t taken = 0;
+  for (size_t i = 0; i < sequences.size(); i += std::max<size_t>(every, 1)) {
+    taken += sequences[i].tokens;
+    if (!some.empty() && taken > tokens_max) break;
+    some.push_back(sequences[i]);
+  }
+  return some;
+}
+
+// Calls take(row) for each row of outputs.
+template <typename Take>
+void for_each_row(const AlignedBytes& file, const std::vector<CalibrationSequence>& sequences,
+                  const Take& take) {
+  SequenceRunner runner(file, longest_of(sequences));
+  for (const CalibrationSequence& sequence : sequences) {
+    runner.begin(sequence);
+    while (runner.advance()) {
+      for (uint32_t row = 0; row < runner.output().rows; ++row) take(runner.output().row(row));
+    }
+  }
+}
+
+}  // namespace
+
+OutputDistance::OutputDistance(const AlignedBytes& reference,
+                               const std::vector<CalibrationSequence>& sequences) {
+  const Model model = load_best(reference);
+  has_probabilities_ = gives_probabilities(model);
+  const uint64_t fitting = kKeptBytesMax / (sizeof(float) * model.output_features());
+  sequences_ = some_of(sequences, std::clamp<uint64_t>(fitting, 1, kKeptTokensMax));
+  for_each_row(reference, sequences_, [&](std::span<const float> row) {
+    rows_.insert(rows_.end(), row.begin(), row.end());
+  });
+}
+
+double OutputDistance::of(const AlignedBytes& file) const {
+  double sum = 0.0;
+  size_t rows = 0;
+  std::vector<double> before;
+  std::vector<double> after;
+  for_each_row(file, sequences_, [&](std::span<const float> row) {
+    const auto reference = std::span(rows_).subspan(rows++ * row.size(), row.size());
+    if (has_probabilities_) {
+      log_softmax(reference, before);
+      log_softmax(row, after);
+      sum += divergence(before, after);
+    } else {
+      sum += 1.0 - cosine(reference, row);
+    }
+  });
+  return sum / static_cast<double>(rows);
+}
+
+double Perplexity::value() const { return std::exp(mean_nll); }
+
+double ModelComparison::perplexity_increase() const {
+  return std::expm1(other.mean_nll - reference.mean_nll);
+}
+
+ModelComparison compare_models(const AlignedBytes& reference, const AlignedBytes& other,
+                               const CalibrationSet& set, KvType other_kv) {
+  if (set.held_out.empty()) return {};
+  Comparison comparison(reference, other, longest_of(set.held_out), other_kv);
+  for (const CalibrationSequence& sequence : set.held_out) comparison.add(sequence);
+  return comparison.result();
+}
+
+Perplexity perplexity_of(const AlignedBytes& file,
+                         const std::vector<CalibrationSequence>& sequences) {
+  if (sequences.empty()) return {};
+  SequenceRunner runner(file, longest_of(sequences));
+  Score score;
+  std::vector<double> logs;
+  for (const CalibrationSequence& sequence : sequences) {
+    runner.begin(sequence);
+    while (runner.advance()) {
+      for (uint32_t row = 0; row < runner.output().rows; ++row) {
+        log_softmax(runner.output().row(row), logs);
+        add_score(sequence, runner.first_token() + row, logs, score);
+      }
+    }
+  }
+  return score.perplexity();
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a model file over sequences, in pieces where it can be, so that what it gives for each token
+// takes little memory.
+#pragma once
+
+#include <cstdint>
+
+#include "arenite/session.h"
+#include "convert/calibrate/calibration_set.h"
+#include "convert/files/memory.h"
+#include "session/session_state.h"
+
+namespace arenite::convert {
+
+// The longest of all sequences, in tokens.
+uint32_t longest_of(const std::vector<CalibrationSequence>& sequences);
+
+// The model of a file, on the best of its targets that this CPU has. Whatever fails is a bug of the
+// converter: std::logic_error.
+Model load_best(const AlignedBytes& file);
+
+class SequenceRunner {
+ public:
+  // For sequences of up to so many tokens. `file` must outlive it.
+  SequenceRunner(const AlignedBytes& file, uint32_t positions, KvType kv_cache = KvType::kOfModel);
+
+  const Model& model() const { return model_; }
+  SessionState& state() { return SessionState::of(session_); }
+  // Hooks, which are called on this thread. Before begin.
+  void set_profile(const ProfileHook& hook) { state().profile = hook; }
+  void set_hidden_states(const HiddenStateHook& hook) { state().hidden_states = hook; }
+
+  // Starts a sequence anew. REQUIRES: it outlives what follows.
+  void begin(const CalibrationSequence& sequence);
+  // Runs the next piece: its tokens, one row for each or, where the model pools, one row. False
+  // when there was none left. Throws InputError where the model cannot take the sequence.
+  bool advance();
+  // What the last piece gave, until the next call.
+  const Output& output() const { return output_; }
+  uint32_t first_token() const { return first_; }  // of that piece
+  uint32_t tokens() const { return next_ - first_; }
+
+ private:
+  Model model_;
+  AlignedBytes arena_;
+  Session* session_ = nullptr;
+  const CalibrationSequence* sequence_ = nullptr;
+  uint32_t piece_ = 0;  // tokens at once
+  uint32_t first_ = 0;
+  uint32_t next_ = 0;
+  Output output_;
+};
+
+}  // namespace arenite::convert

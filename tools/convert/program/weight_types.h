@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which type each matrix of weights gets: by rules of the person, and by what fits.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "convert/graph/graph.h"
+
+namespace arenite::convert {
+
+// The matrix of this name has this type, in the graph ("0.down"; "output" is that of the logits) or
+// in the checkpoint; where there is none of that name, all that have it as a part of theirs, from
+// dot to dot ("down").
+struct WeightRule {
+  std::string name;
+  TensorType type = TensorType::kF32;
+  bool is_usual =
+      false;  // nobody asked for it: counts for that name alone, and where there is none
+};
+
+struct WeightRules {
+  TensorType type = TensorType::kF32;  // of all others
+  std::vector<WeightRule> keep{};      // the last one that fits counts
+};
+
+// A matrix that could not have the type it was to have.
+struct TypeFallback {
+  std::string name;
+  uint32_t inputs = 0;
+  TensorType wanted = TensorType::kF32;
+  TensorType type = TensorType::kF32;
+};
+
+// "f32", "w8", "q8" or "q4". Throws InputError.
+TensorType parse_weight_type(const std::string& text);
+
+// "output=q8,embedding=q8", or "none" for no rules; empty: those that are usual for the type.
+// Throws InputError.
+std::vector<WeightRule> parse_weight_rules(const std::string& text, TensorType type);
+
+// A matrix of weights whose type no rule says.
+struct FreeMatrix {
+  std::string name;               // in the graph
+  std::vector<TensorType> types;  // f32, q8, q4, or those of them that fit, the largest first; of
+                                  // what the checkpoint has in few bits, from these on
+};
+
+// Those of a graph before all passes. Throws InputError for a rule that fits no matrix.
+std::vector<FreeMatrix> free_matrices(const Graph& graph, const std::vector<WeightRule>& rules);
+
+// Decides the type of each matrix of weights. Comes before all passes, since weights of different
+// types are never joined. Throws InputError for a rule that fits no matrix.
+std::vector<TypeFallback> choose_types(Graph& graph, const WeightRules& rules = {});
+
+}  // namespace arenite::convert

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Updates are lazy: a strip of columns is rounded row by row in the cache, and then all columns
+// after it are updated at once, by a product of matrices.
+#include "convert/quantize/gptq.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "convert/quantize/inverse_factor.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr double kDampening = 0.01;
+constexpr double kDampeningMax = 1e4;
+constexpr uint32_t kStrip = 128;        // columns; whole blocks of q4
+constexpr uint32_t kRowsAtOnce = 2048;  // bounds the memory of matrices with many rows
+static_assert(kStrip % kQ4Block == 0);
+
+// U of the dampened Hessian, if there is one.
+std::optional<DenseMatrix> factor_of(const Hessian& hessian, GptqReport& report) {
+  const DenseMatrix& upper = hessian.upper();
+  double sum = 0.0;
+  for (uint32_t i = 0; i < hessian.columns(); ++i) {
+    const double square = upper.row(i)[i];
+    if (square == 0.0) ++report.unused_inputs;
+    sum += square;
+  }
+  if (!(sum > 0.0) || !std::isfinite(sum)) return std::nullopt;
+  const double mean = sum / hessian.columns();
+  for (double share = kDampening; share <= kDampeningMax; share *= 10.0) {
+    std::optional<DenseMatrix> factor = inverse_factor(upper, share * mean);
+    report.dampening = share;
+    if (factor) return factor;
+  }
+  return std::nullopt;
+}
+
+// Compensated rounding of some rows at a time.
+class Rounding {
+ public:
+  Rounding(TensorType type, const DenseMatrix& factor)
+      : type_(type),
+        columns_(factor.columns()),
+        group_(weights_per_scale(type, columns_)),
+        factor_(factor),
+        search_(type, group_) {
+    for (uint32_t i = 0; i < columns_; ++i) {
+      const double diagonal = factor.row(i)[i];
+      losses_.push_back(1.0 / (diagonal * diagonal));
+    }
+  }
+
+  // `scales` are those of the rows; those of q4's blocks are chosen here.
+  QuantizedMatrix run(std::span<const float> weights, uint32_t rows,
+                      std::span<const float> scales) {
+    QuantizedMatrix result{type_, rows, columns_};
+    result.values.resize(weights.size());
+    result.scales.resize(weights.size() / group_);
+    if (type_ != TensorType::kQ4) std::copy(scales.begin(), scales.end(), result.scales.begin());
+    DenseMatrix left(rows, columns_);  // to be rounded
+    std::copy(weights.begin(), weights.end(), left.row(0));
+    for (uint32_t begin = 0; begin < columns_; begin += kStrip) {
+      const uint32_t end = std::min(begin + kStrip, columns_);
+      DenseMatrix errors(rows, end - begin);
+      for (uint32_t row = 0; row < rows; ++row) {
+        round_strip(begin, end, row, left.row(row), errors.row(row), result);
+      }
+      product_.add(-1.0f, errors.part(0, 0, rows, end - begin),
+                   factor_.part(begin, end, end - begin, columns_ - end),
+                   left.writable_part(0, end, rows, columns_ - end));
+    }
+    return result;
+  }
+
+  // Squared errors of the layer's outputs: d H d^T for what each row lost, d.
+  std::vector<double> output_errors(std::span<const float> weights, const QuantizedMatrix& matrix,
+                                    const DenseMatrix& upper) {
+    DenseMatrix lost(matrix.rows, columns_);
+    const std::vector<float> kept = dequantize(matrix);
+    for (size_t i = 0; i < weights.size(); ++i) lost.row(0)[i] = weights[i] - kept[i];
+    std::vector<double> errors(matrix.rows);
+    for (uint32_t begin = 0; begin < columns_; begin += kStrip) {
+      const uint32_t end = std::min(begin + kStrip, columns_);
+      const DenseMatrix strip = strip_of(upper, begin, end);
+      DenseMatrix products(matrix.rows, columns_ - begin);
+      product_.add(1.0f, lost.part(0, begin, matrix.rows, end - begin),
+                   strip.part(0, 0, end - begin, columns_ - begin),
+                   products.writable_part(0, 0, matrix.rows, columns_ - begin));
+      for (uint32_t row = 0; row < matrix.rows; ++row) {
+        const float* const one = products.row(row);
+        const float* const other = lost.row(row) + begin;
+        for (uint32_t j = 0; j < columns_ - begin; ++j) errors[row] += double{one[j]} * other[j];
+      }
+    }
+    return errors;
+  }
+
+ private:
+  // Rows [begin, end) of a symmetric matrix from its diagonal on, where what is right of the
+  // diagonal stands for what is below it, too.
+  static DenseMatrix strip_of(const DenseMatrix& upper, uint32_t begin, uint32_t end) {
+    const uint32_t columns = upper.columns() - begin;
+    DenseMatrix strip(end - begin, columns);
+    for (uint32_t i = 0; i < end - begin; ++i) {
+      const float* const from = upper.row(begin + i) + begin;
+      strip.row(i)[i] = from[i];
+      for (uint32_t j = i + 1; j < columns; ++j) strip.row(i)[j] = 2.0f * from[j];
+    }
+    return strip;
+  }
+
+  // Columns [begin, end) of one row.
+  void round_strip(uint32_t begin, uint32_t end, size_t row, float* left, float* errors,
+                   QuantizedMatrix& result) {
+    for (uint32_t i = begin; i < end; ++i) {
+      float& scale = result.scales[(row * columns_ + i) / group_];
+      if (type_ == TensorType::kQ4 && i % kQ4Block == 0) {
+        scale = search_.scale_of({left + i, kQ4Block}, std::span(losses_).subspan(i, kQ4Block));
+      }
+      const int8_t value = quantize_weight(left[i], scale, type_);
+      result.values[row * columns_ + i] = value;
+      const float* const factor = factor_.row(i);
+      const float error = (left[i] - static_cast<float>(value) * scale) / factor[i];
+      errors[i - begin] = error;
+      for (uint32_t j = i + 1; j < end; ++j) left[j] -= error * factor[j];
+    }
+  }
+
+  TensorType type_;
+  uint32_t columns_;
+  uint32_t group_;
+  const DenseMatrix& factor_;
+  std::vector<double> losses_;  // what an error of a column costs when those after it make it good
+  ScaleSearch search_;
+  MatrixProduct product_;
+};
+
+// Copies all rows of `from` into `to`, from its row `first_row` on, where `wanted` says so.
+void copy_rows(const QuantizedMatrix& from, const std::vector<bool>& wanted, uint32_t first_row,
+               QuantizedMatrix& to) {
+  const size_t columns = from.columns;
+  const size_t scales = columns / weights_per_scale(from.type, from.columns);
+  for (size_t row = 0; row < from.rows; ++row) {
+    if (!wanted[row]) continue;
+    std::copy_n(from.values.data() + row * columns, columns,
+                to.values.data() + (first_row + row) * columns);
+    std::copy_n(from.scales.data() + row * scales, scales,
+                to.scales.data() + (first_row + row) * scales);
+  }
+}
+
+// Puts those rows into `result`, from its row `first_row` on, that are better compensated than
+// rounded as they are there.
+void compensate(std::span<const float> weights, uint32_t first_row, const Hessian& hessian,
+                Rounding& rounding, QuantizedMatrix& result, GptqReport& report) {
+  const size_t columns = result.columns;
+  const uint32_t rows = static_cast<uint32_t>(weights.size() / columns);
+  const size_t scales = columns / weights_per_scale(result.type, result.columns);
+  const auto first_value = result.values.begin() + static_cast<ptrdiff_t>(first_row * columns);
+  const auto first_scale = result.scales.begin() + static_cast<ptrdiff_t>(first_row * scales);
+  const QuantizedMatrix rounded = {
+      result.type, rows, result.columns,
+      std::vector<int8_t>(first_value, first_value + static_cast<ptrdiff_t>(weights.size())),
+      std::vector<float>(first_scale, first_scale + static_cast<ptrdiff_t>(rows * scales))};
+  const QuantizedMatrix compensated = rounding.run(weights, rows, rounded.scales);
+  const std::vector<double> before = rounding.output_errors(weights, rounded, hessian.upper());
+  const std::vector<double> after = rounding.output_errors(weights, compensated, hessian.upper());
+  std::vector<bool> is_better(rows);
+  for (uint32_t row = 0; row < rows; ++row) {
+    is_better[row] = after[row] < before[row];
+    report.rounding_error += before[row];
+    report.error += is_better[row] ? after[row] : before[row];
+    if (!is_better[row]) ++report.rounded_rows;
+  }
+  copy_rows(compensated, is_better, first_row, result);
+}
+
+}  // namespace
+
+QuantizedMatrix quantize_gptq(std::span<const float> weights, uint32_t rows, uint32_t columns,
+                              TensorType type, const Hessian& hessian, GptqReport* report) {
+  assert(weights.size() == size_t{rows} * columns && hessian.columns() == columns);
+  GptqReport local;
+  GptqReport& done = report != nullptr ? *report : local;
+  done = {};
+  const std::optional<DenseMatrix> factor = factor_of(hessian, done);
+  std::vector<double> squares;
+  if (factor) squares = hessian.mean_squares();
+  QuantizedMatrix result = quantize(weights, rows, columns, type, squares, &done.scales);
+  done.compensated = factor.has_value();
+  if (!factor) {
+    done.rounded_rows = rows;
+    return result;
+  }
+  Rounding rounding(type, *factor);
+  for (uint32_t begin = 0; begin < rows; begin += kRowsAtOnce) {
+    const size_t part = std::min(kRowsAtOnce, rows - begin);
+    compensate(weights.subspan(size_t{begin} * columns, part * columns), begin, hessian, rounding,
+               result, done);
+  }
+  return result;
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// The error over the scale is a jagged curve with many local minima, so scales are tried: of a row
+// a few around the plain one, the best of them then moved to where its values fit best; of a block
+// every eighth bfloat16 in reach, then the neighbours of the best.
+#include "convert/quantize/quantizers.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <limits>
+
+namespace arenite::convert {
+namespace {
+
+constexpr size_t kLanes = 8;
+constexpr size_t kChunk = 256;  // weights whose errors are added in single precision
+
+// A column that calibration has not seen in use still counts a little.
+constexpr double kImportanceMin = 1e-6;  // of the mean
+
+// The number of the last value that the largest weight of a row is put on.
+constexpr float kRowLevels[] = {128.0f, 129.5f, 131.0f, 133.0f, 136.0f, 140.0f, 146.0f,
+                                155.0f, 168.0f, 190.0f, 220.0f, 254.0f, 320.0f};
+constexpr int kRefits = 3;
+
+// The same of a block: between these, in bfloat16.
+constexpr float kBlockLevelsMin = 6.0f;
+constexpr float kBlockLevelsMax = 16.0f;
+constexpr int kBlockStride = 8;
+
+// How far from a whole number a weight of a row may be and count as exact: a few roundings of
+// float32, at 127.
+constexpr float kExactTolerance = 4.0f * 127.0f * 0x1p-24f;
+
+// To the nearest whole number, ties to even, in a form that compilers turn into SIMD.
+// REQUIRES: |x| < 2^22.
+inline float round_to_even(float x) {
+  constexpr float kShift = 0x1.8p23f;
+  return (x + kShift) - kShift;
+}
+
+inline float nearest_level(float x, const Levels& levels) {
+  x = x > levels.least ? x : levels.least;  // NaN, too, becomes a level
+  x = x < levels.most ? x : levels.most;
+  return round_to_even(x);
+}
+
+size_t whole_lanes(size_t count) { return (count + kLanes - 1) / kLanes * kLanes; }
+
+float next_bfloat16(float value, int steps) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value) + (static_cast<uint32_t>(steps) << 16);
+  return std::bit_cast<float>(bits);
+}
+
+}  // namespace
+
+float to_bfloat16(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  bits += 0x7FFF + (bits >> 16 & 1);
+  return std::bit_cast<float>(bits & 0xFFFF0000);
+}
+
+int8_t quantize_weight(float weight, float scale, TensorType type) {
+  return static_cast<int8_t>(nearest_level(weight * (1.0f / scale), levels_of(type)));
+}
+
+std::optional<size_t> first_non_finite(std::span<const float> weights) {
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (!std::isfinite(weights[i])) return i;
+  }
+  return std::nullopt;
+}
+
+ScaleSearch::ScaleSearch(TensorType type, uint32_t weights_max)
+    : type_(type),
+      levels_(levels_of(type)),
+      weights_(whole_lanes(weights_max)),
+      importance_(weights_.size()) {
+  assert(type == TensorType::kW8 || type == TensorType::kQ8 || type == TensorType::kQ4);
+}
+
+// A power of two changes no result, and keeps squares in range.
+void ScaleSearch::load(std::span<const float> weights, std::span<const double> importance) {
+  assert(weights.size() == importance.size() && weights.size() <= weights_.size());
+  count_ = whole_lanes(weights.size());
+  double total = 0.0;
+  for (const double one : importance) total += one;
+  const double mean = total / static_cast<double>(importance.size());
+  largest_ = 0.0f;
+  for (const float weight : weights) {
+    if (std::fabs(weight) > std::fabs(largest_)) largest_ = weight;
+  }
+  largest_ = std::frexp(largest_, &exponent_);
+  const double factor = std::ldexp(1.0, -exponent_);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    weights_[i] = static_cast<float>(weights[i] * factor);
+    const double share = mean > 0.0 ? importance[i] / mean : 1.0;
+    importance_[i] = static_cast<float>(std::max(share, kImportanceMin));
+  }
+  for (size_t i = weights.size(); i < count_; ++i) weights_[i] = importance_[i] = 0.0f;
+}
+
+double ScaleSearch::error_of(float scale) const {
+  const float inverse = 1.0f / scale;
+  double total = 0.0;
+  for (size_t chunk = 0; chunk < count_; chunk += kChunk) {
+    float sums[kLanes] = {};
+    const size_t end = std::min(chunk + kChunk, count_);
+    for (size_t i = chunk; i < end; i += kLanes) {
+      for (size_t lane = 0; lane < kLanes; ++lane) {
+        const float weight = weights_[i + lane];
+        const float difference = weight - scale * nearest_level(weight * inverse, levels_);
+        sums[lane] += importance_[i + lane] * difference * difference;
+      }
+    }
+    for (const float sum : sums) total += sum;
+  }
+  return total;
+}
+
+bool ScaleSearch::is_exact(float scale) const {
+  const float inverse = 1.0f / scale;
+  for (size_t i = 0; i < count_; ++i) {
+    const float level = weights_[i] * inverse;
+    const float nearest = nearest_level(level, levels_);
+    const bool is_level = type_ == TensorType::kQ4 ? scale * nearest == weights_[i]
+                                                   : std::fabs(level - nearest) <= kExactTolerance;
+    if (!is_level) return false;
+  }
+  return true;
+}
+
+void ScaleSearch::try_scale(float scale) {
+  const double error = error_of(scale);
+  if (error >= best_error_) return;
+  best_error_ = error;
+  best_scale_ = scale;
+}
+
+// Whether the largest weight can be a value of which all others are whole parts, as where weights
+// were quantized before. Nearly always the first weights say no.
+bool ScaleSearch::find_exact_scale() {
+  const bool is_block = type_ == TensorType::kQ4;
+  for (float level = 1.0f; level <= -levels_.least; level += 1.0f) {
+    for (const float sign : {-1.0f, 1.0f}) {
+      const float scale = sign * largest_ / level;
+      best_scale_ = is_block ? to_bfloat16(scale) : scale;
+      if ((is_block || scale > 0.0f) && is_exact(best_scale_)) return true;
+    }
+  }
+  return false;
+}
+
+// The largest weight was rounded to float32, so its scale may be one of the neighbours.
+void ScaleSearch::improve_exact_scale() {
+  const float found = best_scale_;
+  try_scale(found);
+  try_scale(std::nextafter(found, 0.0f));
+  try_scale(std::nextafter(found, 2.0f));
+}
+
+// The scale that suits the values of the best scale most: least squares.
+float ScaleSearch::refitted() const {
+  const float inverse = 1.0f / best_scale_;
+  double products = 0.0;
+  double squares = 0.0;
+  for (size_t i = 0; i < count_; ++i) {
+    const double level = nearest_level(weights_[i] * inverse, levels_);
+    products += double{importance_[i]} * weights_[i] * level;
+    squares += double{importance_[i]} * level * level;
+  }
+  return squares > 0.0 && products > 0.0 ? static_cast<float>(products / squares) : best_scale_;
+}
+
+void ScaleSearch::search_row() {
+  const float magnitude = std::fabs(largest_);
+  try_scale(magnitude / levels_.most);
+  for (const float level : kRowLevels) try_scale(magnitude / level);
+  for (int i = 0; i < kRefits; ++i) try_scale(refitted());
+}
+
+void ScaleSearch::search_block() {
+  try_scale(to_bfloat16(largest_ / levels_.least));
+  try_scale(to_bfloat16(largest_ / levels_.most));
+  for (const float sign : {-1.0f, 1.0f}) {
+    const float end = to_bfloat16(sign * largest_ / kBlockLevelsMin);
+    float scale = to_bfloat16(sign * largest_ / kBlockLevelsMax);
+    for (; std::fabs(scale) <= std::fabs(end); scale = next_bfloat16(scale, kBlockStride)) {
+      try_scale(scale);
+    }
+  }
+  for (int steps = kBlockStride / 2; steps >= 1; steps /= 2) {
+    const float best = best_scale_;
+    try_scale(next_bfloat16(best, steps));
+    try_scale(next_bfloat16(best, -steps));
+  }
+}
+
+float ScaleSearch::in_range(double scale) {
+  const double magnitude = std::fabs(scale);
+  if (magnitude < kScaleMin) {
+    ++report_.zeroed;
+    return 1.0f;  // all weights are nearest to zero
+  }
+  if (magnitude <= kScaleMax) return static_cast<float>(scale);
+  ++report_.clamped;
+  return std::copysign(kScaleMax, static_cast<float>(best_scale_));
+}
+
+float ScaleSearch::scale_of(std::span<const float> weights, std::span<const double> importance) {
+  load(weights, importance);
+  if (largest_ == 0.0f) return 1.0f;
+  best_error_ = std::numeric_limits<double>::infinity();
+  if (find_exact_scale()) {
+    if (type_ != TensorType::kQ4) improve_exact_scale();
+  } else if (type_ == TensorType::kQ4) {
+    search_block();
+  } else {
+    search_row();
+  }
+  return in_range(std::ldexp(double{best_scale_}, exponent_));
+}
+
+QuantizedMatrix quantize(std::span<const float> weights, uint32_t rows, uint32_t columns,
+                         TensorType type, std::span<const double> column_weights,
+                         ScaleReport* report) {
+  assert(weights.size() == size_t{rows} * columns && fits(type, columns));
+  assert(column_weights.empty() || column_weights.size() == columns);
+  const uint32_t group = weights_per_scale(type, columns);
+  std::vector<double> importance(column_weights.begin(), column_weights.end());
+  importance.resize(columns, 1.0);
+  QuantizedMatrix matrix{type, rows, columns};
+  matrix.values.resize(weights.size());
+  matrix.scales.reserve(weights.size() / group);
+  ScaleSearch search(type, group);
+  for (size_t begin = 0; begin < weights.size(); begin += group) {
+    const auto part = weights.subspan(begin, group);
+    const float scale =
+        search.scale_of(part, std::span(importance).subspan(begin % columns, group));
+    for (size_t i = 0; i < group; ++i) {
+      matrix.values[begin + i] = quantize_weight(part[i], scale, type);
+    }
+    matrix.scales.push_back(scale);
+  }
+  if (report != nullptr) *report = search.report();
+  return matrix;
+}
+
+std::vector<float> dequantize(const QuantizedMatrix& matrix) {
+  const uint32_t group = weights_per_scale(matrix.type, matrix.columns);
+  std::vector<float> weights(matrix.values.size());
+  for (size_t i = 0; i < weights.size(); ++i) {
+    weights[i] = static_cast<float>(matrix.values[i]) * matrix.scales[i / group];
+  }
+  return weights;
+}
+
+double RoundingNoise::decibels() const {
+  if (noise == 0.0) return std::numeric_limits<double>::infinity();
+  return 10.0 * std::log10(signal / noise);
+}
+
+RoundingNoise noise_of(std::span<const float> weights, const QuantizedMatrix& matrix,
+                       std::span<const double> column_weights) {
+  assert(weights.size() == matrix.values.size());
+  const uint32_t group = weights_per_scale(matrix.type, matrix.columns);
+  RoundingNoise total;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const double weight = weights[i];
+    const double lost = weight - static_cast<float>(matrix.values[i]) * matrix.scales[i / group];
+    const double counts = column_weights.empty() ? 1.0 : column_weights[i % matrix.columns];
+    total.signal += counts * weight * weight;
+    total.noise += counts * lost * lost;
+  }
+  return total;
+}
+
+}  // namespace arenite::convert

@@ -9,6 +9,7 @@
 
 #include "cli/printed.h"
 #include "support/temp_folder.h"
+#include "support/test_data.h"
 
 namespace arenite::testing {
 namespace {
@@ -18,7 +19,7 @@ class ConvertFewBits : public ::testing::Test {
   // models/home-intent, a decoder of 185,000 parameters.
   ProgramResult convert(const std::vector<std::string>& options) const {
     std::vector<std::string> words = {
-        "convert", std::string(ARENITE_SOURCE_DIR) + "/models/home-intent", "-o", path("m.arn")};
+        "convert", project_folder().string() + "/models/home-intent", "-o", path("m.arn")};
     words.insert(words.end(), options.begin(), options.end());
     return run_arenite(words);
   }
@@ -96,7 +97,7 @@ TEST_F(ConvertFewBits, TheJsonOfAConversionHasTheFactsOfItsReport) {
 // A decoder with tables of its own, whose rows of 16 and 20 are no whole blocks.
 TEST_F(ConvertFewBits, GroupsWhatFellBackAndCountsTheEmbedding) {
   const std::string model =
-      std::string(ARENITE_SOURCE_DIR) + "/tests/convert/data/decoders/llama-yarn";
+      project_folder().string() + "/tests/convert/data/decoders/llama-yarn";
   const ProgramResult text = run_arenite({"convert", model, "-o", path("m.arn"), "--weights", "q4",
                                           "--keep", "none", "--calibrate", "none"});
   EXPECT_TRUE(
@@ -118,7 +119,7 @@ TEST_F(ConvertFewBits, GroupsWhatFellBackAndCountsTheEmbedding) {
 TEST_F(ConvertFewBits, WritesTheModelAndItsReportOrNeither) {
   Command full_disk;
   full_disk.file_bytes_max = 20'000;  // the model fits, its page does not
-  const std::string module = std::string(ARENITE_SOURCE_DIR) + "/models/recall/recall.safetensors";
+  const std::string module = project_folder().string() + "/models/recall/recall.safetensors";
   const std::vector<std::string> words = {"convert", module, "-o",       path("m.arn"),
                                           "--heads", "2",    "--report", path("m.html")};
   EXPECT_TRUE(ends(run_arenite(words, full_disk), kBadInput, {"m.html'", "File too large"}));
@@ -129,7 +130,7 @@ TEST_F(ConvertFewBits, WritesTheModelAndItsReportOrNeither) {
 
 TEST_F(ConvertFewBits, FallsBackWhereRowsAreNoWholeBlocks) {
   EXPECT_TRUE(ends(
-      run_arenite({"convert", std::string(ARENITE_SOURCE_DIR) + "/models/vibration", "-o",
+      run_arenite({"convert", project_folder().string() + "/models/vibration", "-o",
                    path("m.arn"), "--weights", "q4"}),
       kDone,
       {"input is q8: its rows of 16 are no multiple of 32", "weights are rounded one by one"}));
@@ -211,7 +212,7 @@ class DamagedWeights : public ConvertFewBits {
   ProgramResult convert_with(const std::vector<float>& numbers, const std::string& weights) {
     namespace fs = std::filesystem;
     const fs::path model = path("model");
-    fs::copy(std::string(ARENITE_SOURCE_DIR) + "/models/home-intent", model,
+    fs::copy(project_folder().string() + "/models/home-intent", model,
              fs::copy_options::overwrite_existing | fs::copy_options::recursive);
     std::fstream file(model / "model.safetensors", std::ios::binary | std::ios::in | std::ios::out);
     uint64_t header_bytes = 0;

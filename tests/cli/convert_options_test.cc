@@ -180,7 +180,7 @@ TEST_F(ConvertOptions, ModulesAreComparedToo) {
 }
 
 TEST_F(ConvertOptions, FoldersOfHuggingFaceAreComparedToo) {
-  const std::string folder = std::string(ARENITE_SOURCE_DIR) + "/models/home-intent";
+  const std::string folder = project_folder().string() + "/models/home-intent";
   const std::string x = write_ids(folder_, "5,", {3, 1, 4, 1, 5});
   ASSERT_TRUE(ends(convert(folder), kDone));
   const std::string y = (folder_.path() / "y.npy").string();
@@ -206,7 +206,7 @@ TEST_F(ConvertOptions, NormsLastIsNormsFirstDenied) {
 }
 
 TEST_F(ConvertOptions, AreRefusedWhereTheConfigAnswersThem) {
-  const std::string folder = std::string(ARENITE_SOURCE_DIR) + "/models/home-intent";
+  const std::string folder = project_folder().string() + "/models/home-intent";
   for (const Words& option : {Words{"--causal"},
                               {"--window", "3"},
                               {"--scale", "1"},

@@ -35,7 +35,7 @@ class EmbedData : public ::testing::Test {
         "}\n");
     const ProgramResult compiled =
         run({ARENITE_COMPILER, "-std=c++20", "-Wall", "-Wextra", "-Werror", "-Wl,--fatal-warnings",
-             "-I", ARENITE_SOURCE_DIR "/runtime/include", source, data, "-o", path("program")});
+             "-I", ARENITE_INCLUDE, source, data, "-o", path("program")});
     if (compiled.exit_code != 0) return ::testing::AssertionFailure() << compiled.output;
     const ProgramResult result = run({path("program")});
     if (result.exit_code == 0 && result.output == read_bytes(model_)) {

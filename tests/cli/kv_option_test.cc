@@ -7,6 +7,7 @@
 
 #include "cli/printed.h"
 #include "support/temp_folder.h"
+#include "support/test_data.h"
 
 namespace arenite::testing {
 namespace {
@@ -19,7 +20,7 @@ class KvOption : public ::testing::Test {
   std::string converted(const std::string& name, const std::vector<std::string>& options = {}) {
     const std::string file = (folder_.path() / name).string();
     std::vector<std::string> words = {
-        "convert", std::string(ARENITE_SOURCE_DIR) + "/models/home-intent", "-o", file};
+        "convert", project_folder().string() + "/models/home-intent", "-o", file};
     words.insert(words.end(), options.begin(), options.end());
     report_ = run_arenite(words);
     return file;

@@ -12,6 +12,7 @@
 #include "convert/tokenizers/tokenizer_spec.h"
 #include "support/encoder_factory.h"
 #include "support/kernel_sets.h"
+#include "support/test_data.h"
 #include "support/tokenizer_model.h"
 
 namespace arenite::testing {
@@ -30,7 +31,7 @@ class NormalForm : public ::testing::Test {
 #ifndef ARENITE_HAVE_UTF8PROC
     GTEST_SKIP() << "this build lacks utf8proc";
 #endif
-    const fs::path source = fs::path(ARENITE_SOURCE_DIR) / "models" / "home-intent";
+    const fs::path source = project_folder() / "models" / "home-intent";
     for (const char* name : {"config.json", "model.safetensors"}) {
       fs::copy_file(source / name, folder_.path() / name);
     }

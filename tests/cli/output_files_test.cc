@@ -7,6 +7,7 @@
 #include "cli/checkpoints.h"
 #include "cli/printed.h"
 #include "cli/token_models.h"
+#include "support/test_data.h"
 
 namespace arenite::testing {
 namespace {
@@ -34,7 +35,7 @@ class OutputFiles : public ::testing::Test {
     features_ = write_features(folder_, "x.npy", {5, 3});
     ids_ = write_ids(folder_, "4,", {1, 2, 3, 4});
     lines_ = folder_.write("lines.txt", "the\n").string();
-    fs::copy(fs::path(ARENITE_SOURCE_DIR) / "models" / "home-intent", folder_.path() / "intent");
+    fs::copy(project_folder() / "models" / "home-intent", folder_.path() / "intent");
   }
 
   std::string path(const std::string& name) const { return (folder_.path() / name).string(); }

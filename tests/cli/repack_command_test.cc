@@ -10,6 +10,7 @@
 #include "format/file_layout.h"
 #include "support/byte_string.h"
 #include "support/model_surgery.h"
+#include "support/test_data.h"
 
 namespace arenite::testing {
 namespace {
@@ -24,7 +25,7 @@ class Repack : public ::testing::Test {
   std::string convert(const std::string& model, const std::string& targets,
                       std::vector<std::string> options = {}) const {
     const std::string file = path(targets + ".arn");
-    std::string folder = ARENITE_SOURCE_DIR;
+    std::string folder = project_folder().string();
     folder += "/models/" + model;
     std::vector<std::string> words = {"convert", folder,  "-o",       file,
                                       "--name",  "model", "--target", targets};

@@ -15,6 +15,7 @@
 #include "golden/golden_case.h"
 #include "support/compare.h"
 #include "support/kernel_sets.h"
+#include "support/test_data.h"
 #include "support/test_session.h"
 #include "support/transformers_cases.h"
 
@@ -215,7 +216,7 @@ ARENITE_FOR_EACH_KERNEL_SET(RobertaGolden);
 
 // Padding on the left, gaps, and the padding token within texts: positions depend on them.
 TEST_P(RobertaGolden, GivesTheHiddenStatesOfTextsWithGaps) {
-  const fs::path data = fs::path(ARENITE_SOURCE_DIR) / "tests/convert/data/encoders/roberta_masked";
+  const fs::path data = testing::project_folder() / "tests/convert/data/encoders/roberta_masked";
   const TestModel model = open(data, GetParam());
   const PaddedCase padded = read_padded(data);
   States states;

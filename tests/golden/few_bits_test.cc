@@ -42,7 +42,7 @@ std::span<const std::byte> few_bits(const std::filesystem::path& model, const st
 
 // What a conversion without few bits stores is what it always was, bit by bit.
 TEST(FloatWeights, HaveTheBitsThatTheyAlwaysHad) {
-  const std::filesystem::path models = std::filesystem::path(ARENITE_SOURCE_DIR) / "models";
+  const std::filesystem::path models = testing::project_folder() / "models";
   const auto checksums = [&](const char* kind, const char* model, const char* last) {
     const convert::AlignedBytes file =
         converted(kind, models / model, {"portable,x86-64-v3", last});
@@ -180,7 +180,7 @@ struct Command {
 class CommandsInFewBits : public KernelSetTest {
  protected:
   static std::filesystem::path folder() {
-    return std::filesystem::path(ARENITE_SOURCE_DIR) / "models" / "home-intent";
+    return testing::project_folder() / "models" / "home-intent";
   }
 
   // Those that training has not seen; under an emulator one of kEvery.
@@ -257,7 +257,7 @@ class WindowsInFewBits : public KernelSetTest {
   static constexpr double kHeldOut = 5000.0;
 
   static std::filesystem::path folder() {
-    return std::filesystem::path(ARENITE_SOURCE_DIR) / "models" / "vibration";
+    return testing::project_folder() / "models" / "vibration";
   }
 
   static size_t right_answers(const char* weights) {

@@ -54,7 +54,7 @@ const std::vector<GoldenCase> kDataCases = {
 std::filesystem::path data_folder() { return arenite::testing::collection_folder(); }
 
 std::filesystem::path case_folder(const std::string& name) {
-  const std::filesystem::path own = std::filesystem::path(ARENITE_SOURCE_DIR) / "models" / name;
+  const std::filesystem::path own = testing::project_folder() / "models" / name;
   return std::filesystem::exists(own) ? own : data_folder() / "goldens" / name;
 }
 

@@ -129,7 +129,7 @@ TEST(GoldenData, HasNoCaseOfTransformersThatIsNotTested) {
     for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename());
     return names;
   };
-  const fs::path own = fs::path(ARENITE_SOURCE_DIR) / "tests/golden/data";
+  const fs::path own = testing::project_folder() / "tests/golden/data";
   std::set<std::string> decoders, encoders;
   for (const auto& model : arenite::testing::kDecoderCases) {
     if (model.is_own) decoders.insert(model.name);

@@ -165,7 +165,7 @@ TEST_P(SortNanoGpt, GivesTheLogitsOfTransformers) {
 class HomeIntent : public KernelSetTest {
  protected:
   std::filesystem::path folder() const {
-    return std::filesystem::path(ARENITE_SOURCE_DIR) / "models" / "home-intent";
+    return testing::project_folder() / "models" / "home-intent";
   }
 };
 ARENITE_FOR_EACH_KERNEL_SET(HomeIntent);

@@ -10,12 +10,16 @@
 
 namespace arenite::testing {
 
+// The project's own folder, which only this function is compiled with: what names it in a definition
+// is compiled anew in every other checkout, whatever ccache holds.
+std::filesystem::path project_folder();
+
 // The collection of reference checkpoints: $ARENITE_TEST_DATA, or the folder `shared` next to the
 // project. It need not exist; tests skip without it.
 inline std::filesystem::path collection_folder() {
   const char* folder = std::getenv("ARENITE_TEST_DATA");
   return folder != nullptr ? std::filesystem::path(folder)
-                           : std::filesystem::path(ARENITE_SOURCE_DIR) / ".." / "shared";
+                           : project_folder() / ".." / "shared";
 }
 
 // Whether $ARENITE_REQUIRE_DATA says that the collection is there: what is missing is an error.
@@ -25,7 +29,7 @@ inline bool is_data_required() {
 }
 
 inline std::filesystem::path convert_fixture(const char* name) {
-  return std::filesystem::path(ARENITE_SOURCE_DIR) / "tests" / "convert" / "data" / name;
+  return project_folder() / "tests" / "convert" / "data" / name;
 }
 
 }  // namespace arenite::testing

@@ -19,7 +19,7 @@ struct TransformersCase {
   // `kind` is "decoders" or "encoders".
   std::filesystem::path folder(const char* kind) const {
     const std::filesystem::path own =
-        std::filesystem::path(ARENITE_SOURCE_DIR) / "tests" / "golden" / "data" / kind;
+        project_folder() / "tests" / "golden" / "data" / kind;
     return is_own ? own / name : collection_folder() / "goldens" / name;
   }
 };

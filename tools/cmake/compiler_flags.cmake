@@ -14,9 +14,11 @@ if(PROJECT_IS_TOP_LEVEL)
   find_program(ARENITE_CCACHE ccache)
   mark_as_advanced(ARENITE_CCACHE)
   if(ARENITE_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-    # Without these two, ccache keeps nothing that was compiled with a precompiled header.
+    # Without the first two, ccache keeps nothing that was compiled with a precompiled header;
+    # with the others it serves every checkout, wherever that is.
     set(CMAKE_C_COMPILER_LAUNCHER
-      "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "${ARENITE_CCACHE}")
+      "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+      "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${ARENITE_CCACHE}")
     set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
   endif()
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)

@@ -12,12 +12,13 @@
 #include "convert/program/writer.h"
 #include "support/decoder_factory.h"
 #include "support/refusal.h"
+#include "support/test_data.h"
 
 namespace arenite::convert {
 namespace {
 
 std::filesystem::path model_folder(const char* name) {
-  return std::filesystem::path(ARENITE_SOURCE_DIR) / "models" / name;
+  return testing::project_folder() / "models" / name;
 }
 
 Conversion convert_intent(const ConvertOptions& options) {

@@ -17,6 +17,7 @@
 #include "support/encoder_factory.h"
 #include "support/refusal.h"
 #include "support/temp_folder.h"
+#include "support/test_data.h"
 
 namespace arenite::convert {
 namespace {
@@ -29,7 +30,7 @@ using testing::TempFolder;
 // A trained model of ours, with its tokenizer.
 const AlignedBytes& intent_file() {
   static const Conversion conversion =
-      convert_model(std::filesystem::path(ARENITE_SOURCE_DIR) / "models" / "home-intent", "intent",
+      convert_model(testing::project_folder() / "models" / "home-intent", "intent",
                     {}, parse_targets("native"));
   return conversion.file;
 }

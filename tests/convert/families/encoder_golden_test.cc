@@ -12,6 +12,7 @@
 #include "convert/files/npy.h"
 #include "support/recognised.h"
 #include "support/reference_models.h"
+#include "support/test_data.h"
 #include "support/transformers_cases.h"
 
 namespace arenite::convert {
@@ -93,7 +94,7 @@ TEST_P(HfEncoderGolden, HiddenStatesAndValuesAreThoseOfTransformers) {
 }
 
 TEST(EncoderGolden, VibrationsHaveTheLogitsOfTheirTrainedModel) {
-  const auto folder = std::filesystem::path(ARENITE_SOURCE_DIR) / "models/vibration";
+  const auto folder = testing::project_folder() / "models/vibration";
   // The config beside the weights says all that a state dict does not.
   const EncoderSpec spec = testing::encoder_at(folder / "model.safetensors");
   EXPECT_EQ(spec.labels.size(), 5u);

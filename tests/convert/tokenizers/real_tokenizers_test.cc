@@ -87,7 +87,7 @@ TEST(HomeIntentTokenizer, GivesTheExpectedIdsAndText) {
 #ifndef ARENITE_HAVE_UTF8PROC
   GTEST_SKIP() << "this build lacks utf8proc";
 #endif
-  const auto folder = std::filesystem::path(ARENITE_SOURCE_DIR) / "models" / "home-intent";
+  const auto folder = project_folder() / "models" / "home-intent";
   const TestTokenizer tokenizer(convert::read_tokenizer(folder / "tokenizer.json"));
   EXPECT_EQ(tokenizer->vocab_size(), 400u);
   EXPECT_EQ(tokenizer->end(), tokenizer->find_special("<|end|>"));

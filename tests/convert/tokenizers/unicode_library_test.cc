@@ -12,6 +12,7 @@
 #include <string>
 
 #include "core/utf8.h"
+#include "support/test_data.h"
 #include "support/tokenizer_model.h"
 #include "text/cutter.h"
 
@@ -23,7 +24,7 @@ namespace {
 using nlohmann::json;
 
 json read_digests() {
-  std::ifstream in(std::string(ARENITE_SOURCE_DIR) +
+  std::ifstream in(project_folder().string() +
                    "/tests/convert/tokenizers/data/unicode_digests.json");
   return json::parse(in);
 }

@@ -10,6 +10,7 @@
 
 #include "convert/tokenizers/tokenizer_readers.h"
 #include "support/temp_folder.h"
+#include "support/test_data.h"
 #include "support/tokenizer_model.h"
 
 namespace arenite::testing {
@@ -29,7 +30,7 @@ const std::map<std::string, const char*> kConfigs = {
 };
 
 json read_cases() {
-  std::ifstream in(std::string(ARENITE_SOURCE_DIR) +
+  std::ifstream in(project_folder().string() +
                    "/tests/convert/tokenizers/data/word_cases.json");
   return json::parse(in);
 }

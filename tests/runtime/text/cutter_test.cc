@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "support/test_data.h"
 #include "support/tokenizer_model.h"
 #include "text/cutter.h"
 #include "unicode_classes.h"
@@ -41,7 +42,7 @@ class PatternTest : public testing::TestWithParam<Named> {
 };
 
 TEST_P(PatternTest, CutsAsTheRegularExpressionDoes) {
-  std::ifstream in(std::string(ARENITE_SOURCE_DIR) +
+  std::ifstream in(testing::project_folder().string() +
                    "/tests/convert/tokenizers/data/pattern_cases.json");
   const nlohmann::json cases = nlohmann::json::parse(in);
   ASSERT_GT(cases.size(), 100u);

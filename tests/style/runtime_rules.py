@@ -27,7 +27,7 @@ TOOLS_ROWS = [
     {"tools/convert/masks", "tools/convert/tokenizers"},
     {"tools/convert/spec"},
     {"tools/convert/gguf", "tools/convert/graph"},
-    {"tools/convert/open"},
+    {"tools/convert/exported", "tools/convert/open"},
     {"tools/convert/families", "tools/convert/modules"},
     {"tools/convert/passes", "tools/convert/program"},
     {"tools/convert/check"},

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an op of an exported graph is called with.
+#pragma once
+
+#include <complex>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "convert/exported/array.h"
+
+namespace arenite::convert {
+
+// A value of the program by its number: ExportedProgram::values.
+struct ValueRef {
+  uint32_t value = 0;
+};
+
+// What cannot change a result: a device, a layout, a memory format, a generator.
+struct Placement {};
+
+// One argument, or one result. In a program tensors and symbolic numbers are ValueRefs; `bind`
+// puts arrays and numbers in their place.
+struct Argument {
+  using List = std::vector<Argument>;
+  using Value = std::variant<std::monostate,  // None
+                             ValueRef, Array, bool, int64_t, double, std::complex<double>,
+                             std::string, ElementType, Placement, List>;
+
+  Argument() = default;
+  template <typename T>
+  requires std::is_constructible_v<Value, std::in_place_type_t<std::decay_t<T>>, T> Argument(
+      T&& from)
+      : value(std::in_place_type<std::decay_t<T>>, std::forward<T>(from)) {}
+
+  Value value;
+
+  bool is_none() const { return std::holds_alternative<std::monostate>(value); }
+  template <typename T>
+  const T* as() const {
+    return std::get_if<T>(&value);
+  }
+};
+
+struct NamedArgument {
+  std::string name;  // as the op's schema calls it: "self"; empty where it has none
+  Argument value;
+};
+
+// Where the author's code asked for an op.
+struct SourcePlace {
+  std::string file;      // as the archive has it; empty: it does not say
+  uint32_t line = 0;     // from 1
+  std::string function;  // "forward"
+  std::string code;      // the line itself, without the space around it
+};
+
+// "'model.py', line 12, in forward: x = x * torch.rand(1)", or "" where nothing is known.
+std::string describe(const SourcePlace& place);
+
+// An op and its arguments, in the order of its schema. Those that have their default value may be
+// left out.
+struct OpCall {
+  std::string op;        // "linear" of ATen; others with their namespace: "_operator.mul"
+  std::string overload;  // "default", "Tensor"; may be empty
+  std::string view{};    // of "view_scatter" alone: the op that made the view, as `op`
+  std::vector<NamedArgument> arguments{};
+  std::string stack_trace{};  // of the author's code, as the archive has it
+
+  // The argument of this name, or null where it is left out.
+  const Argument* find(std::string_view name) const;
+  std::string target() const;  // for messages: "aten.linear.default"
+  // The innermost place that is not PyTorch's own.
+  SourcePlace place() const;
+  // "op aten.linear.default ('model.py', line 12, in forward: ...)", for messages.
+  std::string describe() const;
+};
+
+// `call` with what `value_of` says in place of every ValueRef.
+OpCall bind(const OpCall& call, const std::function<Argument(uint32_t value)>& value_of);
+
+}  // namespace arenite::convert

@@ -12,6 +12,8 @@
 #include <variant>
 #include <vector>
 
+#include "convert/files/error.h"
+
 namespace arenite::convert {
 
 // Extents of an array, the outermost dimension first; empty: a scalar. No extent is negative.
@@ -113,12 +115,17 @@ class Array {
       values_;
 };
 
-// The number of elements of `shape`. Throws InputError beyond kArrayElementsMax (input_limits.h).
+// Shapes that do not go together or are too large. Whoever knows the op says which it is.
+struct ShapeError : InputError {
+  using InputError::InputError;
+};
+
+// The number of elements of `shape`. Throws ShapeError beyond kArrayElementsMax (input_limits.h).
 size_t elements_of(const Shape& shape);
 
 std::string shape_text(const Shape& shape);  // "[2, 3]"
 
-// The shape that arrays of both shapes are stretched to. Throws InputError where there is none.
+// The shape that arrays of both shapes are stretched to. Throws ShapeError where there is none.
 Shape broadcast(const Shape& a, const Shape& b);
 
 }  // namespace arenite::convert

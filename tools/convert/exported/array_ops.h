@@ -8,17 +8,21 @@
 
 #include "convert/exported/argument.h"
 #include "convert/exported/array.h"
+#include "convert/files/input_limits.h"
 
 namespace arenite::convert {
 
 // What ops may cost before a graph is refused: a file of a few bytes can ask for anything.
 struct OpBudget {
-  uint64_t elements = uint64_t{1} << 31;         // of all results together
-  uint64_t multiplications = uint64_t{1} << 36;  // of matrix products
+  uint64_t elements = kFoldedElementsMax;                // of all results together, for time
+  uint64_t live_elements = kFoldedLiveElementsMax;       // of those that are kept, for memory
+  uint64_t multiplications = kFoldedMultiplicationsMax;  // of matrix products
 
   // Take off what an op is about to compute. Throw InputError when there is not so much left.
   void take_elements(uint64_t count);
   void take_multiplications(uint64_t count);
+  // For results that are kept no longer.
+  void give_back(uint64_t count) { live_elements += count; }
 };
 
 // Computes `call`, none of whose arguments is a ValueRef and all of whose arrays have elements. The

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the rule of an op, and keeps what it moves apart from what it computes.
+#include "convert/exported/movement.h"
+
+#include <optional>
+
+#include "convert/exported/movement_rules.h"
+
+namespace arenite::convert {
+namespace {
+
+MovementRules all_rules() {
+  MovementRules rules = reshaping_rules();
+  rules.merge(cutting_rules());
+  rules.merge(repeating_rules());
+  rules.merge(gathering_rules());
+  return rules;
+}
+
+const MovementRule* find_rule(std::string_view op) {
+  static const MovementRules kRules = all_rules();
+  const auto found = kRules.find(op);
+  return found == kRules.end() ? nullptr : &found->second;
+}
+
+int kind_of(ElementType type) {
+  return is_complex(type) ? 3 : is_real(type) ? 2 : is_integer(type) ? 1 : 0;
+}
+
+// Whether a conversion changes no number: to another real type, which double stands for, or to the
+// same one.
+bool keeps_numbers(const CallArguments& call) {
+  const Array& self = call.array("self");
+  ElementType type = self.type();
+  if (const auto given = call.type("dtype")) type = *given;
+  if (const Argument* other = call.call().find("other"); other != nullptr && other->as<Array>()) {
+    type = other->as<Array>()->type();
+  }
+  return type == self.type() || (kind_of(type) == kind_of(self.type()) && !is_integer(type));
+}
+
+}  // namespace
+
+bool Movement::keeps_order(size_t input_elements) const {
+  if (sources) {
+    if (sources->size() != input_elements) return false;
+    for (size_t i = 0; i < sources->size(); ++i) {
+      if ((*sources)[i] != static_cast<int64_t>(i)) return false;
+    }
+    return true;
+  }
+  if (offset != 0 || elements_of(walk) != input_elements) return false;
+  int64_t expected = 1;
+  for (size_t d = walk.size(); d > 0; --d) {
+    if (walk[d - 1] != 1 && strides[d - 1] != expected) return false;
+    expected *= walk[d - 1];
+  }
+  return true;
+}
+
+std::optional<std::vector<Movement>> movements_of(const OpCall& call) {
+  const MovementRule* rule = find_rule(call.op);
+  if (rule == nullptr) return std::nullopt;
+  const CallArguments arguments(call);
+  try {
+    const bool is_conversion = call.op == "to" || call.op == "_to_copy" || call.op == "type_as";
+    if (is_conversion && !keeps_numbers(arguments)) return std::nullopt;
+    Movements movements = rule->make(arguments);
+    if (movements.empty()) return std::nullopt;
+    for (const Movement& movement : movements) static_cast<void>(elements_of(movement.shape));
+    return movements;
+  } catch (const ShapeError& error) {
+    arguments.refuse("{}", error.what());
+  }
+}
+
+std::vector<Array> moved_arrays(const OpCall& call) {
+  const MovementRule* rule = find_rule(call.op);
+  const CallArguments arguments(call);
+  std::vector<Array> moved;
+  for (const std::string_view name : {rule->moved, rule->moved_also}) {
+    if (name.empty()) continue;
+    if (const Argument* argument = call.find(name); argument && argument->as<Argument::List>()) {
+      for (const Array& array : arguments.arrays(name)) moved.push_back(array);
+    } else {
+      moved.push_back(arguments.array(name));
+    }
+  }
+  return moved;
+}
+
+}  // namespace arenite::convert

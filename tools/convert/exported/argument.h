@@ -24,6 +24,17 @@ struct ValueRef {
 // What cannot change a result: a device, a layout, a memory format, a generator.
 struct Placement {};
 
+template <typename T, typename... Types>
+constexpr bool kIsOneOf = (std::is_same_v<T, Types> || ...);
+
+struct Argument;
+template <typename T>
+concept IsArgumentValue = kIsOneOf < std::decay_t<T>,
+        ValueRef, Array,
+bool, int64_t, double, std::complex<double>, std::string, ElementType, Placement,
+    std::vector < Argument >>
+    ;
+
 // One argument, or one result. In a program tensors and symbolic numbers are ValueRefs; `bind`
 // puts arrays and numbers in their place.
 struct Argument {
@@ -33,10 +44,8 @@ struct Argument {
                              std::string, ElementType, Placement, List>;
 
   Argument() = default;
-  template <typename T>
-  requires std::is_constructible_v<Value, std::in_place_type_t<std::decay_t<T>>, T> Argument(
-      T&& from)
-      : value(std::in_place_type<std::decay_t<T>>, std::forward<T>(from)) {}
+  template <IsArgumentValue T>
+  Argument(T&& from) : value(std::in_place_type<std::decay_t<T>>, std::forward<T>(from)) {}
 
   Value value;
 
@@ -66,9 +75,9 @@ std::string describe(const SourcePlace& place);
 // An op and its arguments, in the order of its schema. Those that have their default value may be
 // left out.
 struct OpCall {
-  std::string op;        // "linear" of ATen; others with their namespace: "_operator.mul"
-  std::string overload;  // "default", "Tensor"; may be empty
-  std::string view{};    // of "view_scatter" alone: the op that made the view, as `op`
+  std::string op;          // "linear" of ATen; others with their namespace: "_operator.mul"
+  std::string overload{};  // "default", "Tensor"; may be empty
+  std::string view{};      // of "view_scatter" alone: the op that made the view, as `op`
   std::vector<NamedArgument> arguments{};
   std::string stack_trace{};  // of the author's code, as the archive has it
 

@@ -74,6 +74,8 @@ std::optional<std::vector<Movement>> movements_of(const OpCall& call) {
   }
 }
 
+bool moves_elements(std::string_view op) { return find_rule(op) != nullptr; }
+
 std::vector<Array> moved_arrays(const OpCall& call) {
   const MovementRule* rule = find_rule(call.op);
   const CallArguments arguments(call);

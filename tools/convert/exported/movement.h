@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "convert/exported/argument.h"
@@ -36,14 +37,17 @@ struct Movement {
 };
 
 // The movements that `call` makes, one for each result, or nothing if it does anything else than
-// move elements. What is moved are the arrays named by `moved_arguments`; they need no elements,
-// but indices do. Throws InputError for arguments that the op cannot take.
+// move elements. What is moved are `moved_arrays`, which need no elements, but indices do. Throws
+// InputError for arguments that the op cannot take.
 //
 // These are: views of any kind, transposes, slices, cat, stack, split, expand, repeat, roll, flip,
 // tril and triu (which put zeros in), pad with zeros, index, gather, index_select and embedding
 // with constant indices, pixel_shuffle and pixel_unshuffle; dropout that is not active, and
 // conversions between types of one kind, which move nothing.
 std::optional<std::vector<Movement>> movements_of(const OpCall& call);
+
+// Whether movements_of has a rule for ops of this name.
+bool moves_elements(std::string_view op);
 
 // The arrays whose elements `call` moves, in order. REQUIRES: movements_of gives something.
 std::vector<Array> moved_arrays(const OpCall& call);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of one number each.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -30,9 +31,9 @@ Results same_kind_function(const CallArguments& call, OpBudget& budget) {
   const Array& self = call.array("self");
   if (is_real(self.type())) return real_function<kFunction>(call, budget);
   if (!is_integer(self.type())) call.refuse("it takes no {}", name(self.type()));
-  Array::Integers values = self.integers();
-  for (int64_t& value : values) value = static_cast<int64_t>(kFunction(static_cast<double>(value)));
-  return {Array::integer(self.shape(), std::move(values), self.type())};
+  Array::Reals values = self.to_reals();
+  for (double& value : values) value = kFunction(value);
+  return {Array::real(self.shape(), std::move(values)).to(self.type())};
 }
 
 double rsqrt(double x) { return 1.0 / std::sqrt(x); }

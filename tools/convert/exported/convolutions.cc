@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions, of which models of attention have those that cut an image into patches.
+#include <algorithm>
+
+#include "convert/exported/op_rules.h"
+
+namespace arenite::convert {
+namespace {
+
+struct Convolution {
+  Shape stride, padding_before, padding_after, dilation;  // of each spatial dimension
+  int64_t groups = 1;
+};
+
+Shape spread(const CallArguments& call, const char* name, int64_t default_value, size_t count) {
+  Shape numbers = call.has(name) ? call.integers(name) : Shape{default_value};
+  if (numbers.size() == 1) numbers.resize(count, numbers[0]);
+  if (numbers.size() != count) call.refuse("its {} has {} numbers", name, numbers.size());
+  for (const int64_t number : numbers) {
+    if (number < 0 || number > int64_t{1} << 24) call.refuse("its {} is {}", name, number);
+  }
+  return numbers;
+}
+
+Convolution settings(const CallArguments& call, const Array& weight) {
+  const size_t count = weight.rank() - 2;
+  Convolution convolution{.stride = spread(call, "stride", 1, count),
+                          .padding_before = Shape(count, 0),
+                          .padding_after = Shape(count, 0),
+                          .dilation = spread(call, "dilation", 1, count),
+                          .groups = call.integer("groups", 1)};
+  if (std::ranges::count(convolution.stride, 0) > 0 ||
+      std::ranges::count(convolution.dilation, 0) > 0 || call.flag("transposed", false)) {
+    call.refuse("transposed convolutions and steps of 0 are not understood");
+  }
+  const Argument* padding = call.call().find("padding");
+  if (padding == nullptr || !padding->as<std::string>()) {
+    convolution.padding_before = convolution.padding_after = spread(call, "padding", 0, count);
+  } else if (*padding->as<std::string>() == "same") {
+    for (size_t d = 0; d < count; ++d) {
+      const int64_t all = convolution.dilation[d] * (weight.shape()[d + 2] - 1);
+      convolution.padding_before[d] = all / 2;
+      convolution.padding_after[d] = all - all / 2;
+    }
+  } else if (*padding->as<std::string>() != "valid") {
+    call.refuse("padding {} is not understood", quote(*padding->as<std::string>()));
+  }
+  return convolution;
+}
+
+// One place of a result: the sum over the kernel that lies there.
+class Kernel {
+ public:
+  Kernel(const Array& input, const Array& weight, const Convolution& convolution)
+      : input_(input), weight_(weight), convolution_(convolution), index_(weight.rank() - 2, 0) {}
+
+  double sum(const double* image, const double* kernel, const Shape& place) {
+    std::fill(index_.begin(), index_.end(), 0);
+    double total = 0.0;
+    const size_t count = index_.size();
+    const auto weights = static_cast<size_t>(kernel_elements());
+    for (size_t k = 0; k < weights; ++k) {
+      int64_t at = 0;
+      bool is_inside = true;
+      for (size_t d = 0; d < count; ++d) {
+        const int64_t position = place[d] * convolution_.stride[d] -
+                                 convolution_.padding_before[d] +
+                                 index_[d] * convolution_.dilation[d];
+        is_inside = is_inside && position >= 0 && position < input_.shape()[d + 2];
+        at = at * input_.shape()[d + 2] + position;
+      }
+      if (is_inside) total += image[at] * kernel[k];
+      for (size_t d = count; d > 0; --d) {
+        if (++index_[d - 1] < weight_.shape()[d + 1]) break;
+        index_[d - 1] = 0;
+      }
+    }
+    return total;
+  }
+
+  int64_t kernel_elements() const {
+    int64_t elements = 1;
+    for (size_t d = 2; d < weight_.rank(); ++d) elements *= weight_.shape()[d];
+    return elements;
+  }
+
+ private:
+  const Array& input_;
+  const Array& weight_;
+  const Convolution& convolution_;
+  Shape index_;
+};
+
+Shape result_shape(const CallArguments& call, const Array& input, const Array& weight,
+                   const Convolution& convolution) {
+  const int64_t groups = convolution.groups;
+  if (groups < 1 || input.shape()[1] != weight.shape()[1] * groups ||
+      weight.shape()[0] % groups != 0) {
+    call.refuse("an input {} for a kernel {} in {} groups", shape_text(input.shape()),
+                shape_text(weight.shape()), groups);
+  }
+  Shape shape = {input.shape()[0], weight.shape()[0]};
+  for (size_t d = 0; d + 2 < weight.rank(); ++d) {
+    const int64_t reach = convolution.dilation[d] * (weight.shape()[d + 2] - 1) + 1;
+    const int64_t padded =
+        input.shape()[d + 2] + convolution.padding_before[d] + convolution.padding_after[d];
+    if (weight.shape()[d + 2] < 1 || padded < reach) {
+      call.refuse("a kernel {} does not fit into {}", shape_text(weight.shape()),
+                  shape_text(input.shape()));
+    }
+    shape.push_back((padded - reach) / convolution.stride[d] + 1);
+  }
+  return shape;
+}
+
+Array convolved(const CallArguments& call, const Array& input, const Array& weight,
+                OpBudget& budget) {
+  const Convolution convolution = settings(call, weight);
+  const Shape shape = result_shape(call, input, weight, convolution);
+  Kernel kernel(input, weight, convolution);
+  const auto kernel_elements = static_cast<size_t>(kernel.kernel_elements());
+  const auto channels = static_cast<size_t>(weight.shape()[1]);  // of one group
+  const size_t elements = elements_of(shape);
+  budget.take_multiplications(uint64_t{elements} * channels * kernel_elements);
+  const Array::Reals pixels = input.to_reals(), weights = weight.to_reals();
+  const Array* bias = call.optional_array("bias");
+  const Array::Reals biases = bias == nullptr ? Array::Reals() : bias->to_reals();
+  const auto outputs = static_cast<size_t>(shape[1]);
+  if (bias != nullptr && biases.size() != outputs) call.refuse("its bias has another size");
+  const size_t image = input.elements() / static_cast<size_t>(std::max<int64_t>(
+                                              1, input.shape()[0] * input.shape()[1]));
+  const size_t places = elements / std::max<size_t>(1, static_cast<size_t>(shape[0]) * outputs);
+  Array::Reals results;
+  results.reserve(elements);
+  for (size_t at = 0; elements > 0 && at < static_cast<size_t>(shape[0]) * outputs; ++at) {
+    const size_t output = at % outputs;
+    const size_t group = output / (outputs / static_cast<size_t>(convolution.groups));
+    const size_t first = at / outputs * static_cast<size_t>(input.shape()[1]) + group * channels;
+    Shape place(shape.size() - 2, 0);
+    for (size_t p = 0; p < places; ++p) {
+      double total = biases.empty() ? 0.0 : biases[output];
+      for (size_t c = 0; c < channels; ++c) {
+        total += kernel.sum(pixels.data() + (first + c) * image,
+                            weights.data() + (output * channels + c) * kernel_elements, place);
+      }
+      results.push_back(total);
+      for (size_t d = place.size(); d > 0; --d) {
+        if (++place[d - 1] < shape[d + 1]) break;
+        place[d - 1] = 0;
+      }
+    }
+  }
+  return Array::real(shape, std::move(results), input.type());
+}
+
+Results convolution(const CallArguments& call, OpBudget& budget) {
+  Array input = call.array("input");
+  const Array& weight = call.array("weight");
+  if (is_complex(input.type()) || is_complex(weight.type()) || weight.rank() < 3) {
+    call.refuse("a kernel {} is not understood", shape_text(weight.shape()));
+  }
+  const bool has_batch = input.rank() == weight.rank();
+  if (!has_batch && input.rank() + 1 != weight.rank()) {
+    call.refuse("an input {} for a kernel {}", shape_text(input.shape()),
+                shape_text(weight.shape()));
+  }
+  Shape shape = input.shape();
+  if (!has_batch) shape.insert(shape.begin(), 1);
+  const Array result = convolved(call, input.with_shape(shape), weight, budget);
+  if (has_batch) return {result};
+  return {result.with_shape(Shape(result.shape().begin() + 1, result.shape().end()))};
+}
+
+}  // namespace
+
+OpRules convolution_rules() {
+  return {{"conv1d", convolution},
+          {"conv2d", convolution},
+          {"conv3d", convolution},
+          {"convolution", convolution}};
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of matrices and vectors.
+#include "convert/exported/products.h"
+
+#include <algorithm>
+
+#include "convert/exported/op_rules.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr size_t kRowsAtOnce = 64;  // their columns stay in the cache while weights go by
+
+Array transposed(const Array& array) {
+  const size_t rank = array.rank();
+  Shape shape = array.shape();
+  const auto rows = static_cast<size_t>(shape[rank - 2]);
+  const auto columns = static_cast<size_t>(shape[rank - 1]);
+  std::swap(shape[rank - 2], shape[rank - 1]);
+  const Array::Reals& from = array.reals();
+  Array::Reals to(from.size());
+  const size_t matrix = rows * columns;
+  for (size_t first = 0; matrix > 0 && first < from.size(); first += matrix) {
+    for (size_t r = 0; r < rows; ++r) {
+      for (size_t c = 0; c < columns; ++c) to[first + c * rows + r] = from[first + r * columns + c];
+    }
+  }
+  return Array::real(std::move(shape), std::move(to), array.type());
+}
+
+Array with_outer_shape(const Array& array, const Shape& outer) {
+  Shape shape = outer;
+  shape.insert(shape.end(), array.shape().end() - 2, array.shape().end());
+  return stretched(array, shape);
+}
+
+ElementType product_type(const CallArguments& call, const Array& a, const Array& b) {
+  if (is_complex(a.type()) || is_complex(b.type())) {
+    call.refuse("complex matrices are not understood");
+  }
+  return promote(a.type(), b.type());
+}
+
+Array as_product(const CallArguments& call, const Array& a, const Array& b, OpBudget& budget) {
+  const ElementType type = product_type(call, a, b);
+  const Array product =
+      matrix_product(call, a.to(ElementType::kF64), b.to(ElementType::kF64), budget);
+  return product.to(type);
+}
+
+void require_rank(const CallArguments& call, const Array& array, size_t rank) {
+  if (array.rank() != rank) {
+    call.refuse("a tensor {}: expected {} dimensions", shape_text(array.shape()), rank);
+  }
+}
+
+Array sum_of(const CallArguments& call, const Array& a, const Array& b, double a_factor,
+             double b_factor) {
+  if (is_complex(a.type()) || is_complex(b.type())) call.refuse("complex numbers");
+  const ElementType type = promote(a.type(), b.type());
+  const Shape shape = broadcast(a.shape(), b.shape());
+  Array::Reals values = stretched(a, shape).to_reals();
+  const Array::Reals others = stretched(b, shape).to_reals();
+  // A factor of 0 drops its term, whatever is in it.
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = (a_factor == 0.0 ? 0.0 : a_factor * values[i]) + b_factor * others[i];
+  }
+  return Array::real(shape, std::move(values), ElementType::kF64).to(type);
+}
+
+Results matmul(const CallArguments& call, OpBudget& budget) {
+  const char* second = call.has("other")  ? "other"
+                       : call.has("mat2") ? "mat2"
+                       : call.has("vec2") ? "vec2"
+                       : call.has("vec")  ? "vec"
+                                          : "tensor";
+  const Array& a = call.array("self");
+  const Array& b = call.array(second);
+  const std::string& op = call.call().op;
+  const size_t rank = op == "mm" ? 2 : op == "bmm" ? 3 : 0;
+  if (rank != 0) {
+    require_rank(call, a, rank);
+    require_rank(call, b, rank);
+  }
+  return {as_product(call, a, b, budget)};
+}
+
+Results linear(const CallArguments& call, OpBudget& budget) {
+  const Array& input = call.array("input");
+  const Array& weight = call.array("weight");
+  if (weight.rank() > 2 || weight.rank() == 0 || input.rank() == 0) call.refuse("no matrix");
+  const ElementType type = product_type(call, input, weight);
+  const Array matrix = weight.to(ElementType::kF64);
+  const Array rows = matrix.rank() == 1 ? matrix.with_shape({1, matrix.shape()[0]}) : matrix;
+  if (input.shape().back() != rows.shape()[1]) {
+    call.refuse("an input {} for a weight {}", shape_text(input.shape()),
+                shape_text(weight.shape()));
+  }
+  const auto inputs = static_cast<size_t>(rows.shape()[1]);
+  const auto outputs = static_cast<size_t>(rows.shape()[0]);
+  const size_t count = elements_of(Shape(input.shape().begin(), input.shape().end() - 1));
+  Shape shape = input.shape();
+  shape.back() = rows.shape()[0];
+  if (weight.rank() == 1) shape.pop_back();
+  budget.take_multiplications(uint64_t{count} * inputs * outputs);
+  Array::Reals results(elements_of(shape));
+  const Array reals = input.to(ElementType::kF64);
+  multiply_rows(reals.reals().data(), count, rows.reals().data(), outputs, inputs, results.data());
+  const Array product = Array::real(shape, std::move(results), ElementType::kF64).to(type);
+  const Array* bias = call.optional_array("bias");
+  return {bias == nullptr ? product : sum_of(call, *bias, product, 1.0, 1.0)};
+}
+
+// beta * self + alpha * (the product of the two others)
+Results add_product(const CallArguments& call, OpBudget& budget) {
+  const std::string& op = call.call().op;
+  const char* first = op == "addmm"   ? "mat1"
+                      : op == "addmv" ? "mat"
+                      : op == "addr"  ? "vec1"
+                                      : "batch1";
+  const char* second = op == "addmm"   ? "mat2"
+                       : op == "addmv" ? "vec"
+                       : op == "addr"  ? "vec2"
+                                       : "batch2";
+  Array a = call.array(first), b = call.array(second);
+  require_rank(call, a, op == "addr" ? 1 : op == "baddbmm" ? 3 : 2);
+  require_rank(call, b, op == "addr" || op == "addmv" ? 1 : op == "baddbmm" ? 3 : 2);
+  if (op == "addr") {
+    a = a.with_shape({a.shape()[0], 1});
+    b = b.with_shape({1, b.shape()[0]});
+  }
+  const Array product = as_product(call, a, b, budget);
+  return {
+      sum_of(call, call.array("self"), product, call.real("beta", 1.0), call.real("alpha", 1.0))};
+}
+
+Results outer(const CallArguments& call, OpBudget& budget) {
+  const Array& a = call.array("self");
+  const Array& b = call.array(call.has("vec2") ? "vec2" : "other");
+  require_rank(call, a, 1);
+  require_rank(call, b, 1);
+  return {
+      as_product(call, a.with_shape({a.shape()[0], 1}), b.with_shape({1, b.shape()[0]}), budget)};
+}
+
+}  // namespace
+
+void multiply_rows(const double* x, size_t rows, const double* weight, size_t outputs,
+                   size_t inputs, double* y) {
+  std::vector<double> columns(inputs * kRowsAtOnce);
+  for (size_t first = 0; first < rows; first += kRowsAtOnce) {
+    const size_t count = std::min(kRowsAtOnce, rows - first);
+    for (size_t r = 0; r < count; ++r) {
+      for (size_t i = 0; i < inputs; ++i) columns[i * count + r] = x[(first + r) * inputs + i];
+    }
+    for (size_t o = 0; o < outputs; ++o) {
+      double sums[kRowsAtOnce] = {};
+      for (size_t i = 0; i < inputs; ++i) {
+        const double factor = weight[o * inputs + i];
+        const double* column = columns.data() + i * count;
+        for (size_t r = 0; r < count; ++r) sums[r] += factor * column[r];
+      }
+      for (size_t r = 0; r < count; ++r) y[(first + r) * outputs + o] = sums[r];
+    }
+  }
+}
+
+Array matrix_product(const CallArguments& call, const Array& left, const Array& right,
+                     OpBudget& budget) {
+  if (left.rank() == 0 || right.rank() == 0) call.refuse("it multiplies scalars");
+  Array a = left, b = right;
+  if (a.rank() == 1) a = a.with_shape({1, a.shape()[0]});
+  if (b.rank() == 1) b = b.with_shape({b.shape()[0], 1});
+  if (a.shape().back() != b.shape()[b.rank() - 2]) {
+    call.refuse("matrices {} and {} cannot be multiplied", shape_text(left.shape()),
+                shape_text(right.shape()));
+  }
+  const Shape outer = broadcast(Shape(a.shape().begin(), a.shape().end() - 2),
+                                Shape(b.shape().begin(), b.shape().end() - 2));
+  const auto rows = static_cast<size_t>(a.shape()[a.rank() - 2]);
+  const auto inputs = static_cast<size_t>(a.shape().back());
+  const auto outputs = static_cast<size_t>(b.shape().back());
+  Shape shape = outer;
+  shape.insert(shape.end(), {a.shape()[a.rank() - 2], b.shape().back()});
+  const size_t elements = elements_of(shape);
+  budget.take_multiplications(uint64_t{elements} * inputs);
+  a = with_outer_shape(a, outer);
+  b = transposed(with_outer_shape(b, outer));
+  Array::Reals values(elements);
+  const size_t matrices = elements == 0 ? 0 : elements / (rows * outputs);
+  for (size_t m = 0; m < matrices; ++m) {
+    multiply_rows(a.reals().data() + m * rows * inputs, rows,
+                  b.reals().data() + m * outputs * inputs, outputs, inputs,
+                  values.data() + m * rows * outputs);
+  }
+  if (right.rank() == 1) shape.pop_back();
+  if (left.rank() == 1) shape.erase(shape.end() - (right.rank() == 1 ? 1 : 2));
+  return Array::real(std::move(shape), std::move(values), ElementType::kF64);
+}
+
+OpRules product_rules() {
+  return {{"matmul", matmul},     {"mm", matmul},         {"bmm", matmul},
+          {"mv", matmul},         {"dot", matmul},        {"linear", linear},
+          {"addmm", add_product}, {"addmv", add_product}, {"baddbmm", add_product},
+          {"addr", add_product},  {"outer", outer},       {"ger", outer}};
+}
+
+}  // namespace arenite::convert

@@ -163,6 +163,23 @@ Json kind_json(const convert::EncoderSpec& spec, const convert::Conversion& conv
                       spec.pooling == SelectKind::kAsAsked ? "tokens" : "sequences", spec.labels);
 }
 
+Json kind_json(const convert::ExportedModel& model, const convert::Conversion& conversion) {
+  const convert::Program& program = conversion.program;
+  Json json = {{"kind", "exported"},
+               {"architecture", model.graph.architecture},
+               {"source", conversion.model.form},
+               {"parameters", parameters_of(program)}};
+  json["shape"] = {{"vocab_size", model.graph.vocab_size},
+                   {"output_features", program.slots[program.output_slot].width},
+                   {"causal", model.causal}};
+  json["context"] = model.graph.positions_max;
+  json["length"] = model.length;
+  json["program"] = {{"inputs", model.compared_inputs},
+                     {"largest_difference", model.largest_difference},
+                     {"largest_value", model.largest_value}};
+  return with_results(std::move(json), program, {}, model.pools ? "sequences" : "tokens", {});
+}
+
 }  // namespace
 
 std::string conversion_as_json(const convert::Conversion& conversion, const WrittenFile& written,

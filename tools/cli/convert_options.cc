@@ -103,6 +103,15 @@ void add_answers(CLI::App& command, ConvertArguments& arguments) {
       ->check(CLI::IsMember({"none", "first", "pooler", "mean"}));
 }
 
+void add_exported_options(CLI::App& command, ConvertArguments& arguments) {
+  command.add_option_function<uint32_t>(
+             "--output-index",
+             [&arguments](const uint32_t& index) { arguments.output_index = index; },
+             "Of an exported program with several outputs: which one, counted from 0; the first if "
+             "not given")
+      ->check(whole_number(0, kHeadsMax));
+}
+
 void add_module_options(CLI::App& command, ConvertArguments& arguments) {
   command.add_option("--module", arguments.module,
                      "Prefix of the module to convert, where a checkpoint has several");
@@ -119,7 +128,7 @@ void add_module_options(CLI::App& command, ConvertArguments& arguments) {
 void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
   command
       .add_option("checkpoint", arguments.checkpoint,
-                  "A model folder, or a .safetensors, .pt, .pth, .bin or .gguf file")
+                  "A model folder, or a .pt2, .safetensors, .pt, .pth, .bin or .gguf file")
       ->required();
   command.add_option("-o,--output", arguments.output, "The model file to write")->required();
   add_number(command, "--context", arguments.context,
@@ -131,6 +140,7 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
       "tokenizer.json, tokenizer.model, vocab.json, vocab.txt, tokenizer.bin or meta.pkl; or none");
   add_answers(command, arguments);
   add_module_options(command, arguments);
+  add_exported_options(command, arguments);
   command
       .add_option("--expect", arguments.expect,
                   "X.npy,Y.npy: run the result on X, and write it only if it gives Y, which the "
@@ -208,6 +218,7 @@ convert::ModelOptions model_options(const ConvertArguments& arguments) {
   options.window = arguments.window;
   options.score_scale = arguments.score_scale;
   options.epsilon = arguments.epsilon;
+  options.output_index = arguments.output_index;
   options.context = arguments.context;
   options.features = arguments.features;
   options.module = arguments.module;

@@ -30,6 +30,7 @@ struct ConvertArguments {
   std::string embedding_scale;
   std::optional<double> score_scale;
   std::optional<double> epsilon;
+  std::optional<uint32_t> output_index;
   std::optional<std::string> module;
   uint32_t features = 0;
   std::string mask_ones;

@@ -266,6 +266,31 @@ void print_encoder(const convert::Conversion& conversion) {
   if (spec.vocab_size != 0) print_tokenizer(program);
 }
 
+// Sizes that a family would be known by are not to be had of a program.
+void print_exported(const convert::Conversion& conversion) {
+  const convert::ExportedModel& model = *conversion.exported();
+  const convert::Program& program = conversion.program;
+  fmt::print("model      {}, from {}; {} parameters\n", model.graph.architecture,
+             conversion.model.form, parameters_of(program));
+  fmt::print("ops        {}, recognised in {} of the program\n", model.graph.order().size(),
+             model.program->nodes.size());
+  if (model.graph.vocab_size == 0) {
+    fmt::print("input      {} features\n", program.slots[program.input_slot].width);
+  } else {
+    fmt::print("vocabulary {} tokens\n", model.graph.vocab_size);
+  }
+  print_context(model.graph.positions_max);
+  fmt::print("length     {}\n", model.length);
+  for (const convert::CompiledMask& mask : program.masks) {
+    fmt::print("mask       {}\n", mask.describe());
+  }
+  fmt::print("output     {} {}\n", program.slots[program.output_slot].width,
+             model.graph.vocab_size == 0 ? "numbers" : "numbers a row");
+  fmt::print("program    computed op by op on {} in double precision: largest difference {:.1e}\n",
+             counted(model.compared_inputs, "input"), model.largest_difference);
+  if (model.graph.vocab_size != 0) print_tokenizer(program);
+}
+
 void print_expect(const convert::AuthorCheck& check) {
   fmt::print("expect     as the author's model gave it: {} sequence{} of {} tokens{}\n",
              check.sequences, check.sequences == 1 ? "" : "s", check.tokens,
@@ -301,6 +326,8 @@ void print_conversion(const convert::Conversion& conversion, const WrittenFile& 
     print_decoder(conversion);
   } else if (conversion.encoder() != nullptr) {
     print_encoder(conversion);
+  } else if (conversion.exported() != nullptr) {
+    print_exported(conversion);
   } else {
     print_shape(*conversion.module());
     print_masks(*conversion.module(), conversion.program);

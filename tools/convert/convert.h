@@ -12,6 +12,7 @@
 #include "arenite/target.h"
 #include "convert/check/converted_model.h"
 #include "convert/choose_by_damage.h"
+#include "convert/exported/exported_model.h"
 #include "convert/families/families.h"
 #include "convert/modules/attention_modules.h"
 #include "convert/open/opened.h"
@@ -23,10 +24,11 @@
 
 namespace arenite::convert {
 
-// What model lies in a file or folder: a decoder, an encoder, or a single attention module.
+// What model lies in a file or folder: a decoder, an encoder, a single attention module, or whatever
+// the program of an exported model computes.
 struct Recognised {
   const char* form = "";  // that it came in, for people: "GGUF"
-  std::variant<DecoderSpec, EncoderSpec, AttentionModule> spec;
+  std::variant<DecoderSpec, EncoderSpec, AttentionModule, ExportedModel> spec;
   TokenizerPlace tokenizer{};
 
   const Account& account() const;
@@ -56,6 +58,7 @@ struct Conversion : ConvertedModel {
   const DecoderSpec* decoder() const { return std::get_if<DecoderSpec>(&model.spec); }
   const EncoderSpec* encoder() const { return std::get_if<EncoderSpec>(&model.spec); }
   const AttentionModule* module() const { return std::get_if<AttentionModule>(&model.spec); }
+  const ExportedModel* exported() const { return std::get_if<ExportedModel>(&model.spec); }
 };
 
 // "native" (the best target of this CPU), "all", or names separated by commas. Throws InputError

@@ -77,7 +77,21 @@ constexpr Form kModule = {"a state dict", [](const Opened&) { return true; },
                             return {.spec = read_attention_module(model, options)};
                           }};
 
+// The program says it all, and a person must not say otherwise.
+Recognised read_exported_program(const Opened& model, const ModelOptions& options) {
+  refuse_options_of_state_dicts(options, model.where());
+  if (options.heads != 0 || options.activation || options.norm_first || options.pooling) {
+    throw InputError(
+        "{}: --heads, --activation, --norm-first, --norm-last and --pooling are for files that do "
+        "not say what they compute: an exported program does, drop them",
+        model.where());
+  }
+  return {.spec = read_exported_model(model.path, options),
+          .tokenizer = {.folder = model.folder, .files = kStateDictTokenizers}};
+}
+
 constexpr Form kForms[] = {
+    {"torch.export", [](const Opened& model) { return model.is_exported; }, read_exported_program},
     {"sentence-transformers", is_sentence_transformers, read_sentences},
     {"GGUF", [](const Opened& model) { return model.gguf != nullptr; }, read_gguf},
     {"llama2.c", [](const Opened& model) { return model.llama2c.has_value(); },
@@ -132,6 +146,12 @@ Recognised recognise(const Opened& model, const ModelOptions& options) {
     read.tokenizer.eos_ids = spec->eos_ids;
   } else if (const auto* encoder = std::get_if<EncoderSpec>(&read.spec)) {
     read.tokenizer.vocab_size = encoder->vocab_size;
+  } else if (const auto* exported = std::get_if<ExportedModel>(&read.spec)) {
+    read.tokenizer.vocab_size = exported->graph.vocab_size;
+  }
+  if (options.output_index && !model.is_exported) {
+    throw InputError("{}: --output-index is for exported programs: drop the option",
+                     model.where());
   }
   return read;
 }

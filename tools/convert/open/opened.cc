@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "convert/exported/exported_program.h"
 #include "convert/files/checkpoint.h"
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
@@ -94,6 +95,8 @@ void open_file(const fs::path& file, Opened& opened) {
     opened.tensors = llama2c_tensors(*opened.llama2c, shared, file.string());
   } else if (file.extension() == ".npy") {
     add_array(file, opened.tensors);
+  } else if (is_exported_program(file)) {
+    opened.is_exported = true;
   } else {
     const auto checkpoint =
         std::make_shared<const Checkpoint>(Checkpoint::read(file, std::move(map)));
@@ -155,7 +158,7 @@ Opened open_model(const fs::path& path) {
   opened.folder = fs::is_directory(path) ? path : path.parent_path();
   const bool is_whole_folder = opened.is_folder() || path.filename() == kConfig;
   if (!is_whole_folder) open_weights(path, opened);
-  if (opened.gguf || opened.llama2c) return opened;  // these say all of it themselves
+  if (opened.gguf || opened.llama2c || opened.is_exported) return opened;  // these say all of it themselves
   if (fs::exists(opened.folder / kConfig))
     opened.config = read_json_object(opened.folder / kConfig);
   if (is_whole_folder) open_folder(opened);

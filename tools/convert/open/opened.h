@@ -26,6 +26,7 @@ struct Opened {
   std::map<std::string, std::string> values;  // beside the weights of a single file, as plain text
   std::shared_ptr<const GgufFile> gguf;       // where it is one
   std::optional<Llama2cHeader> llama2c;       // where it is one
+  bool is_exported = false;                   // an archive of torch.export.save, not yet read
 
   std::string where() const;  // the path in quotes, for messages
   bool is_folder() const { return path == folder; }
@@ -37,7 +38,7 @@ struct Opened {
 };
 
 // A folder with weights, with .npy files, or with a modules.json; a config.json, or the index of
-// shards; a safetensors, PyTorch, GGUF, llama2.c or .npy file: told apart by content. A folder's
+// shards; a safetensors, PyTorch, GGUF, llama2.c or .npy file, or an exported program: told apart by content. A folder's
 // weights are the first of model.safetensors, pytorch_model.bin, each whole or in shards, and
 // model.pt. Throws InputError.
 Opened open_model(const std::filesystem::path& path);

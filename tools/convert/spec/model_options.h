@@ -41,6 +41,9 @@ struct ModelOptions {
   std::optional<double> score_scale{};  // of attention scores, instead of 1/sqrt(head_dim)
   std::optional<double> epsilon{};      // of norms
 
+  // Of an exported program: which of its outputs, counted from 0.
+  std::optional<uint32_t> output_index{};
+
   // Of a single attention module.
   std::optional<std::string> module{};  // which one of several: its prefix in the checkpoint
   uint32_t features = 0;                // width of the input, where there are no weights; 0: unsaid

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/exported/affine.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace arenite::convert {
+namespace {
+
+std::vector<int64_t> strides_of(const Shape& shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
+// The movement that stretches `from` to `to`.
+Movement stretching(const Shape& from, const Shape& to) {
+  Movement movement;
+  movement.shape = movement.walk = to;
+  movement.strides.assign(to.size(), 0);
+  const std::vector<int64_t> strides = strides_of(from);
+  const size_t added = to.size() - from.size();
+  for (size_t d = 0; d < from.size(); ++d) {
+    if (from[d] != 1) movement.strides[added + d] = strides[d];
+  }
+  return movement;
+}
+
+std::vector<int64_t> numbers_of_term(const std::vector<AffineRef>& parts, size_t term) {
+  std::vector<int64_t> numbers;
+  for (const AffineRef& part : parts) {
+    for (size_t i = 0, count = part->elements(); i < count; ++i) {
+      numbers.push_back(term < part->terms.size() ? part->terms[term].places.at(i) : kNoElement);
+    }
+  }
+  return numbers;
+}
+
+// One factor for all that have this term, if there is one.
+bool have_one_factor(const std::vector<AffineRef>& parts, size_t term, double& factor) {
+  bool found = false;
+  for (const AffineRef& part : parts) {
+    if (term >= part->terms.size()) continue;
+    const Factors& factors = part->terms[term].factors;
+    if (factors.each || (found && factors.uniform != factor)) return false;
+    factor = factors.uniform;
+    found = true;
+  }
+  return true;
+}
+
+std::vector<double> factors_of_term(const std::vector<AffineRef>& parts, size_t term) {
+  std::vector<double> factors;
+  for (const AffineRef& part : parts) {
+    for (size_t i = 0, count = part->elements(); i < count; ++i) {
+      factors.push_back(term < part->terms.size() ? part->terms[term].factors.at(i) : 0.0);
+    }
+  }
+  return factors;
+}
+
+template <typename T>
+std::shared_ptr<const std::vector<T>> share(std::vector<T> values) {
+  return std::make_shared<const std::vector<T>>(std::move(values));
+}
+
+}  // namespace
+
+AffineRef whole_source(uint32_t source, Shape shape) {
+  return std::make_shared<const Affine>(Affine{std::move(shape), {Term{Places{source}}}});
+}
+
+AffineRef plain(Shape shape, std::vector<int64_t> numbers) {
+  return std::make_shared<const Affine>(
+      Affine{std::move(shape), {Term{Places{0, share(std::move(numbers))}}}});
+}
+
+AffineRef moved(const Movement& movement, std::span<const AffineRef> inputs) {
+  const std::vector<AffineRef> parts(inputs.begin(), inputs.end());
+  if (parts.size() == 1 && movement.keeps_order(parts[0]->elements())) {
+    return with_shape(parts[0], movement.shape);
+  }
+  size_t terms = 0;
+  for (const AffineRef& part : parts) terms = std::max(terms, part->terms.size());
+  Affine result{movement.shape, {}};
+  for (size_t term = 0; term < terms; ++term) {
+    const std::vector<int64_t> numbers = numbers_of_term(parts, term);
+    Term made{Places{0, share(movement.apply<int64_t>(numbers))}};
+    if (!have_one_factor(parts, term, made.factors.uniform)) {
+      const std::vector<double> factors = factors_of_term(parts, term);
+      made.factors = {1.0, share(movement.apply<double>(factors))};
+    }
+    result.terms.push_back(std::move(made));
+  }
+  return std::make_shared<const Affine>(std::move(result));
+}
+
+AffineRef with_shape(const AffineRef& value, Shape shape) {
+  if (value->shape == shape) return value;
+  return std::make_shared<const Affine>(Affine{std::move(shape), value->terms});
+}
+
+AffineRef permuted(const AffineRef& value, const std::vector<size_t>& order) {
+  const std::vector<int64_t> strides = strides_of(value->shape);
+  Movement movement;
+  for (const size_t d : order) {
+    movement.walk.push_back(value->shape[d]);
+    movement.strides.push_back(strides[d]);
+  }
+  movement.shape = movement.walk;
+  return moved(movement, std::span(&value, 1));
+}
+
+AffineRef stretched(const AffineRef& value, const Shape& shape) {
+  if (value->shape == shape) return value;
+  if (value->elements() == elements_of(shape)) return with_shape(value, shape);
+  return moved(stretching(value->shape, shape), std::span(&value, 1));
+}
+
+AffineRef sum(const AffineRef& a, const AffineRef& b, double factor_b) {
+  const Shape shape = broadcast(a->shape, b->shape);
+  const AffineRef first = stretched(a, shape);
+  const AffineRef second = scaled(stretched(b, shape), factor_b);
+  Affine result{shape, first->terms};
+  result.terms.insert(result.terms.end(), second->terms.begin(), second->terms.end());
+  return std::make_shared<const Affine>(std::move(result));
+}
+
+AffineRef scaled(const AffineRef& value, double factor) {
+  if (factor == 1.0) return value;
+  Affine result = *value;
+  for (Term& term : result.terms) {
+    if (!term.factors.each) {
+      term.factors.uniform *= factor;
+      continue;
+    }
+    std::vector<double> factors = *term.factors.each;
+    for (double& each : factors) each *= factor;
+    term.factors.each = share(std::move(factors));
+  }
+  return std::make_shared<const Affine>(std::move(result));
+}
+
+std::vector<double> stretched_reals(const Array& values, const Shape& shape) {
+  const Array::Reals reals = values.to_reals();
+  return stretching(values.shape(), shape).apply<double>(reals);
+}
+
+AffineRef scaled(const AffineRef& value, const Array& factors) {
+  const Shape shape = broadcast(value->shape, factors.shape());
+  const std::vector<double> each = stretched_reals(factors, shape);
+  const AffineRef whole = stretched(value, shape);
+  if (each.empty()) return whole;
+  if (std::ranges::all_of(each, [&](double factor) { return factor == each[0]; })) {
+    return scaled(whole, each[0]);
+  }
+  Affine result = *whole;
+  for (Term& term : result.terms) {
+    std::vector<double> product = each;
+    for (size_t i = 0; i < product.size(); ++i) product[i] *= term.factors.at(i);
+    term.factors = {1.0, share(std::move(product))};
+  }
+  return std::make_shared<const Affine>(std::move(result));
+}
+
+bool are_same(const Affine& a, const Affine& b) {
+  if (&a == &b) return true;
+  if (a.shape != b.shape || a.terms.size() != b.terms.size()) return false;
+  for (size_t t = 0; t < a.terms.size(); ++t) {
+    const Term& first = a.terms[t];
+    const Term& second = b.terms[t];
+    const bool are_whole = first.places.is_whole() && second.places.is_whole();
+    if (are_whole && first.places.source != second.places.source) return false;
+    const bool share_places = are_whole || first.places.numbers == second.places.numbers;
+    for (size_t i = 0, count = a.elements(); i < count; ++i) {
+      if (!share_places && first.places.at(i) != second.places.at(i)) return false;
+      if (first.factors.at(i) != second.factors.at(i)) return false;
+      if (share_places && !first.factors.each && !second.factors.each) break;
+    }
+  }
+  return true;
+}
+
+std::vector<int64_t> numbers_of(const Affine& value) {
+  const Places& places = value.terms[0].places;
+  if (!places.is_whole()) return *places.numbers;
+  std::vector<int64_t> numbers(value.elements());
+  std::iota(numbers.begin(), numbers.end(), places.at(0));
+  return numbers;
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where each element of a value comes from: sums of elements of the graph's nodes, times constants.
+// Every op that moves elements is one case with it, and so is every spelling of a rotation.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "convert/exported/array.h"
+#include "convert/exported/movement.h"
+
+namespace arenite::convert {
+
+// An element has the number source * kSourceElements + its index in the source. Sources are those
+// of a GraphBuilder and count from 1, so that 0 is no element: what stands there is 0.
+inline constexpr int64_t kSourceElements = int64_t{1} << 36;
+inline constexpr int64_t kNoElement = 0;
+
+constexpr uint32_t source_of(int64_t number) {
+  return static_cast<uint32_t>(number / kSourceElements);
+}
+constexpr int64_t index_of(int64_t number) { return number % kSourceElements; }
+
+// The number of each element of a value, in row-major order.
+struct Places {
+  uint32_t source = 0;
+  std::shared_ptr<const std::vector<int64_t>> numbers{};  // null: element i is that of `source`
+
+  int64_t at(size_t i) const {
+    return numbers ? (*numbers)[i] : int64_t{source} * kSourceElements + static_cast<int64_t>(i);
+  }
+  bool is_whole() const { return numbers == nullptr; }
+};
+
+// What each element is multiplied by.
+struct Factors {
+  double uniform = 1.0;
+  std::shared_ptr<const std::vector<double>> each{};  // null: all by `uniform`
+
+  double at(size_t i) const { return each ? (*each)[i] : uniform; }
+};
+
+struct Term {
+  Places places;
+  Factors factors{};
+};
+
+// Element i is the sum of factors.at(i) * element places.at(i) over the terms.
+struct Affine {
+  Shape shape;
+  std::vector<Term> terms;
+
+  size_t elements() const { return elements_of(shape); }
+  // One term, and every factor is 1.
+  bool is_plain() const {
+    return terms.size() == 1 && !terms[0].factors.each && terms[0].factors.uniform == 1.0;
+  }
+};
+
+using AffineRef = std::shared_ptr<const Affine>;
+
+AffineRef whole_source(uint32_t source, Shape shape);
+AffineRef plain(Shape shape, std::vector<int64_t> numbers);
+
+// The parts that a movement takes, one after the other, moved.
+AffineRef moved(const Movement& movement, std::span<const AffineRef> parts);
+
+AffineRef with_shape(const AffineRef& value, Shape shape);
+AffineRef permuted(const AffineRef& value, const std::vector<size_t>& order);
+AffineRef stretched(const AffineRef& value, const Shape& shape);  // broadcast to `shape`
+AffineRef sum(const AffineRef& a, const AffineRef& b, double factor_b);
+AffineRef scaled(const AffineRef& value, double factor);
+AffineRef scaled(const AffineRef& value, const Array& factors);
+
+// The elements of `values`, stretched to `shape`, as real numbers.
+std::vector<double> stretched_reals(const Array& values, const Shape& shape);
+
+// Whether both are the same elements with the same factors in the same shape.
+bool are_same(const Affine& a, const Affine& b);
+
+// Element numbers without their factors. REQUIRES: one term.
+std::vector<int64_t> numbers_of(const Affine& value);
+
+}  // namespace arenite::convert

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Heads are told by the columns that they read, and masks by what they add to scores.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "convert/exported/scores.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr double kBiasError = 1e-6;
+
+// The columns of each head of queries, keys or values.
+struct Heads {
+  std::vector<std::vector<Column>> columns;
+};
+
+Shape leading(const Shape& shape) {
+  return shape.size() < 2 ? Shape{} : Shape(shape.begin(), shape.end() - 2);
+}
+
+class AttentionBuilder {
+ public:
+  AttentionBuilder(GraphBuilder& builder, const Scores& scores)
+      : builder_(builder), scores_(scores) {}
+
+  AffineRef build(const AffineRef& given_values);
+
+ private:
+  // One factor of all elements is taken into the scale.
+  AffineRef without_factor(const AffineRef& value);
+  // Also fills in which sequence and head each leading index is.
+  Heads heads_of(const AffineRef& value);
+  void read_mask();
+  void read_head_mask(const std::vector<double>& added);
+  AffineRef result(ValueId node, uint32_t value_dim);
+  std::vector<std::pair<uint32_t, uint32_t>> runs_of_heads() const;
+
+  GraphBuilder& builder_;
+  const Scores& scores_;
+  double scale_ = 1.0;
+  uint32_t tokens_ = 0;
+  Shape lead_;
+  std::vector<std::pair<uint32_t, uint32_t>> order_;  // sequence and head of each leading index
+  std::vector<uint32_t> masks_;                       // of the graph, for each head
+  std::vector<double> slopes_;                        // of each head
+};
+
+AffineRef AttentionBuilder::without_factor(const AffineRef& value) {
+  if (value->terms.size() != 1 || value->terms[0].factors.each) return value;
+  Affine bare = *value;
+  scale_ *= std::exchange(bare.terms[0].factors.uniform, 1.0);
+  return std::make_shared<const Affine>(std::move(bare));
+}
+
+// The value's dimensions are [leading..., tokens, dim]: each leading index is a head of a sequence.
+Heads AttentionBuilder::heads_of(const AffineRef& given) {
+  const AffineRef value = builder_.materialised(given);
+  const Places& places = value->terms[0].places;
+  const auto dim = static_cast<size_t>(value->shape.back());
+  const size_t block = tokens_ * dim;
+  Heads heads;
+  std::vector<std::pair<uint32_t, uint32_t>> order;
+  std::map<uint32_t, uint32_t> heads_of_sequence;
+  for (size_t start = 0, count = value->elements(); start < count; start += block) {
+    if (places.at(start) == kNoElement) throw NotRecognised("its heads have zeros in them");
+    const uint32_t first_row = builder_.row_of(places.at(start));
+    const uint32_t sequence = first_row / tokens_;
+    order.emplace_back(sequence, heads_of_sequence[sequence]++);
+    std::vector<Column> columns;
+    for (size_t i = 0; i < block; ++i) {
+      const int64_t number = places.at(start + i);
+      if (i < dim && number != kNoElement) columns.push_back(builder_.column_of(number));
+      const bool fits = number != kNoElement && builder_.row_of(number) == first_row + i / dim &&
+                        first_row % tokens_ == 0 && builder_.column_of(number) == columns[i % dim];
+      if (!fits) throw NotRecognised("its heads mix elements of several tokens");
+    }
+    const uint32_t head = order.back().second;
+    if (head == heads.columns.size()) heads.columns.push_back(columns);
+    if (heads.columns[head] != columns) throw NotRecognised("sequences have heads of their own");
+  }
+  if (order_.empty()) order_ = order;
+  if (order != order_) throw NotRecognised("queries, keys and values are of different sequences");
+  return heads;
+}
+
+std::vector<Column> flat(const std::vector<std::vector<Column>>& heads, size_t begin, size_t end,
+                         size_t step) {
+  std::vector<Column> columns;
+  for (size_t h = begin; h < end; h += step) {
+    columns.insert(columns.end(), heads[h].begin(), heads[h].end());
+  }
+  return columns;
+}
+
+// How many query heads in a row read the same keys and values.
+size_t group_of(const Heads& keys, const Heads& values) {
+  const size_t heads = keys.columns.size();
+  for (size_t group = heads; group > 1; --group) {
+    if (heads % group != 0) continue;
+    bool fits = true;
+    for (size_t h = 0; h < heads && fits; ++h) {
+      const size_t first = h - h % group;
+      fits = keys.columns[h] == keys.columns[first] && values.columns[h] == values.columns[first];
+    }
+    if (fits) return group;
+  }
+  return 1;
+}
+
+void AttentionBuilder::read_head_mask(const std::vector<double>& added) {
+  DenseMask dense(tokens_);
+  std::optional<double> slope;
+  bool is_band = true;
+  for (uint32_t q = 0; q < tokens_; ++q) {
+    const double* row = added.data() + size_t{q} * tokens_;
+    const double largest = *std::max_element(row, row + tokens_);
+    if (!(largest > kHiddenScoreMax)) {
+      throw NotRecognised(fmt::format("its mask hides all keys of token {}", q));
+    }
+    std::optional<uint32_t> first;
+    for (uint32_t k = 0; k < tokens_; ++k) {
+      const bool sees = row[k] > largest + kHiddenScoreMax;
+      dense.set(q, k, sees);
+      if (!sees) continue;
+      if (!first) {
+        first = k;
+        continue;
+      }
+      // Softmax is blind to what all scores of a query have in common.
+      const double step = (row[k] - row[*first]) / (double(k) - double(*first));
+      if (!slope) slope = step;
+      is_band = is_band && std::fabs(step - *slope) <= kBiasError * std::max(1.0, std::fabs(*slope));
+    }
+  }
+  if (!is_band) {
+    throw NotRecognised(
+        "what it adds to scores of visible keys does not grow evenly with their distance (ALiBi): "
+        "other biases are not supported");
+  }
+  slopes_.push_back(std::fabs(slope.value_or(0.0)) <= kBiasError ? 0.0 : *slope);
+  std::vector<Mask>& masks = builder_.graph().masks;
+  const Mask mask = BufferMask{std::make_shared<const DenseMask>(std::move(dense)),
+                               builder_.name()};
+  const auto known = std::ranges::find(masks, mask);
+  masks_.push_back(static_cast<uint32_t>(known - masks.begin()));
+  if (known == masks.end()) masks.push_back(mask);
+}
+
+void AttentionBuilder::read_mask() {
+  size_t heads = 0;
+  for (const auto& [sequence, head] : order_) heads = std::max<size_t>(heads, head + 1);
+  const size_t square = size_t{tokens_} * tokens_;
+  if (!scores_.added) {
+    read_head_mask(std::vector<double>(square, 0.0));
+  } else if (scores_.added->elements() == square || scores_.added->elements() <= tokens_) {
+    read_head_mask(stretched_reals(*scores_.added, {tokens_, tokens_}));
+  } else {
+    const std::vector<double> all = stretched_reals(*scores_.added, scores_.shape);
+    for (size_t head = 0; head < heads; ++head) {
+      std::optional<std::vector<double>> of_head;
+      for (size_t i = 0; i < order_.size(); ++i) {
+        if (order_[i].second != head) continue;
+        const auto begin = all.begin() + static_cast<ptrdiff_t>(i * square);
+        std::vector<double> found(begin, begin + static_cast<ptrdiff_t>(square));
+        if (of_head && *of_head != found) {
+          throw NotRecognised("its mask differs from sequence to sequence");
+        }
+        of_head = std::move(found);
+      }
+      read_head_mask(*of_head);
+    }
+  }
+  masks_.resize(heads, masks_[0]);
+  slopes_.resize(heads, slopes_[0]);
+  builder_.limit_positions(scores_.positions_max);
+}
+
+std::vector<std::pair<uint32_t, uint32_t>> AttentionBuilder::runs_of_heads() const {
+  std::vector<std::pair<uint32_t, uint32_t>> runs;
+  for (uint32_t begin = 0; begin < masks_.size();) {
+    uint32_t end = begin + 1;
+    while (end < masks_.size() && masks_[end] == masks_[begin]) ++end;
+    runs.emplace_back(begin, end);
+    begin = end;
+  }
+  return runs;
+}
+
+AffineRef AttentionBuilder::result(ValueId node, uint32_t value_dim) {
+  const auto heads = static_cast<uint32_t>(masks_.size());
+  const uint32_t source = builder_.source_of_node(node, builder_.sizes().rows());
+  std::vector<int64_t> numbers;
+  for (const auto& [sequence, head] : order_) {
+    for (uint32_t t = 0; t < tokens_; ++t) {
+      const int64_t row = int64_t{sequence} * tokens_ + t;
+      for (uint32_t d = 0; d < value_dim; ++d) {
+        numbers.push_back(int64_t{source} * kSourceElements +
+                          row * int64_t{heads} * value_dim + int64_t{head} * value_dim + d);
+      }
+    }
+  }
+  Shape shape = lead_;
+  shape.push_back(tokens_);
+  shape.push_back(value_dim);
+  return plain(std::move(shape), std::move(numbers));
+}
+
+AffineRef AttentionBuilder::build(const AffineRef& given_values) {
+  tokens_ = builder_.sizes().tokens;
+  const size_t rank = scores_.shape.size();
+  if (!scores_.has_softmax) throw NotRecognised("it multiplies scores that had no softmax");
+  if (scores_.shape[rank - 1] != tokens_ || scores_.shape[rank - 2] != tokens_) {
+    throw NotRecognised(fmt::format(
+        "its queries and keys are {} and {}: expected those of all {} tokens",
+        scores_.shape[rank - 2], scores_.shape[rank - 1], tokens_));
+  }
+  const size_t value_rank = given_values->shape.size();
+  lead_ = broadcast(leading(scores_.shape), leading(given_values->shape));
+  if (lead_ != leading(scores_.shape)) throw NotRecognised("its values have more heads than scores");
+  Shape value_shape = lead_;
+  value_shape.push_back(given_values->shape[value_rank - 2]);
+  value_shape.push_back(given_values->shape[value_rank - 1]);
+  scale_ = scores_.scale;
+  const Heads values = heads_of(stretched(given_values, value_shape));
+  const bool has_query = scores_.query != nullptr;
+  const Heads queries = has_query ? heads_of(without_factor(scores_.query)) : values;
+  const Heads keys = has_query ? heads_of(without_factor(scores_.key)) : values;
+  read_mask();
+  Graph& graph = builder_.graph();
+  const auto value_dim = static_cast<uint32_t>(given_values->shape.back());
+  std::vector<ValueId> contexts;
+  for (const auto& [begin, end] : runs_of_heads()) {
+    Heads run_keys{{keys.columns.begin() + begin, keys.columns.begin() + end}};
+    Heads run_values{{values.columns.begin() + begin, values.columns.begin() + end}};
+    const size_t group = group_of(run_keys, run_values);
+    const size_t count = end - begin;
+    AttentionNode attention;
+    attention.heads = static_cast<uint32_t>(count);
+    attention.kv_heads = static_cast<uint32_t>(count / group);
+    if (has_query) attention.head_dim = static_cast<uint32_t>(scores_.query->shape.back());
+    attention.value_dim = value_dim;
+    attention.scale = scale_;
+    attention.mask = masks_[begin];
+    const auto first = slopes_.begin() + begin;
+    if (std::any_of(first, first + static_cast<ptrdiff_t>(count), [](double s) { return s != 0.0; })) {
+      attention.slopes.assign(first, first + static_cast<ptrdiff_t>(count));
+    }
+    attention.cache = graph.caches();
+    std::vector<ValueId> inputs;
+    if (has_query) {
+      inputs.push_back(builder_.gather(flat(queries.columns, begin, end, 1)));
+      inputs.push_back(builder_.gather(flat(run_keys.columns, 0, count, group)));
+    }
+    inputs.push_back(builder_.gather(flat(run_values.columns, 0, count, group)));
+    contexts.push_back(graph.add_attention(builder_.name(), attention, inputs));
+  }
+  const ValueId node =
+      contexts.size() == 1 ? contexts[0] : graph.add_concat(builder_.name() + ".concat", contexts);
+  return result(node, value_dim);
+}
+
+}  // namespace
+
+AffineRef attend(GraphBuilder& builder, const Scores& scores, const AffineRef& values) {
+  return AttentionBuilder(builder, scores).build(values);
+}
+
+}  // namespace arenite::convert

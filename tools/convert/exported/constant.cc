@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/exported/constant.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "convert/files/error.h"
+
+namespace arenite::convert {
+namespace {
+
+template <typename T>
+std::vector<T> turned(const std::vector<T>& values, size_t rows, size_t columns) {
+  std::vector<T> result(values.size());
+  for (size_t r = 0; r < rows; ++r) {
+    for (size_t c = 0; c < columns; ++c) result[c * rows + r] = values[r * columns + c];
+  }
+  return result;
+}
+
+template <typename T>
+void require_finite(const std::vector<T>& values, const std::string& name) {
+  if (std::ranges::all_of(values, [](T value) { return std::isfinite(value); })) return;
+  throw InputError("tensor {} has infinities or NaN: expected finite weights", quote(name));
+}
+
+// The first name of those that share their elements, as tied weights do.
+const ExportedInput& first_of_storage(const ExportedProgram& program, const ExportedInput& input) {
+  for (const ExportedInput& other : program.inputs) {
+    if (other.kind != InputKind::kUser && other.storage == input.storage) return other;
+  }
+  return input;
+}
+
+}  // namespace
+
+WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,
+                    const ConstantRef& constant, bool transposed) {
+  const Shape& shape = constant->shape();
+  const auto first = static_cast<uint32_t>(shape[0]);
+  const auto second = static_cast<uint32_t>(shape[1]);
+  WeightRef weight;
+  weight.rows = transposed ? second : first;
+  weight.columns = transposed ? first : second;
+  if (constant->stored != nullptr) {
+    weight.name = first_of_storage(*program, *constant->stored).name;
+    const StoredTensor* tensor = &program->tensor(*constant->stored);
+    const auto arranged = [=](auto values) {
+      require_finite(values, tensor->name);
+      return transposed ? turned(values, first, second) : values;
+    };
+    weight.load = [program, tensor, arranged] { return arranged(tensor->load()); };
+    if (tensor->load_f64) {
+      weight.load_f64 = [program, tensor, arranged] { return arranged(tensor->load_f64()); };
+    }
+    return weight;
+  }
+  weight.name = program->values[constant->value()].name;
+  weight.load_f64 = [constant, transposed, first, second, name = weight.name] {
+    std::vector<double> values = constant->array().to_reals();
+    require_finite(values, name);
+    return transposed ? turned(values, first, second) : values;
+  };
+  weight.load = [exact = weight.load_f64] {
+    const std::vector<double> values = exact();
+    return std::vector<float>(values.begin(), values.end());
+  };
+  return weight;
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of an exported program that do not depend on the model's input: its weights, and what ops
+// make of them and of numbers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "convert/exported/array.h"
+#include "convert/exported/exported_program.h"
+#include "convert/spec/model_spec.h"
+
+namespace arenite::convert {
+
+// Larger ones are read when somebody needs their numbers, and are not kept.
+inline constexpr size_t kKeptElementsMax = size_t{1} << 20;
+
+class Constant {
+ public:
+  // An array that is there, and one that `load` gives.
+  Constant(uint32_t value, Array array)
+      : value_(value), shape_(array.shape()), type_(array.type()), array_(std::move(array)) {}
+  Constant(uint32_t value, Shape shape, ElementType type, std::function<Array()> load)
+      : value_(value), shape_(std::move(shape)), type_(type), load_(std::move(load)) {}
+
+  uint32_t value() const { return value_; }  // of the program
+  const Shape& shape() const { return shape_; }
+  ElementType type() const { return type_; }
+  size_t elements() const { return elements_of(shape_); }
+  bool is_large() const { return !array_ && elements() > kKeptElementsMax; }
+
+  Array array() const {
+    if (array_) return *array_;
+    Array loaded = load_();
+    if (!is_large()) array_ = loaded;
+    return loaded;
+  }
+
+  // The input of the program that this is as it lies in the file, or null.
+  const ExportedInput* stored = nullptr;
+  // How many positions there are, of what was cut or looked up by position; 0: any number.
+  int64_t positions_max = 0;
+
+ private:
+  uint32_t value_ = 0;
+  Shape shape_;
+  ElementType type_ = ElementType::kF32;
+  std::function<Array()> load_;
+  mutable std::optional<Array> array_;
+};
+
+using ConstantRef = std::shared_ptr<const Constant>;
+
+// The tighter of two limits, 0: none.
+inline int64_t tighter(int64_t a, int64_t b) {
+  if (a == 0 || b == 0) return a == 0 ? b : a;
+  return a < b ? a : b;
+}
+
+// Why a program cannot become the runtime's. The op and its place are added by who catches it.
+struct NotRecognised : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The constant as a matrix of weights [rows, columns], transposed before if asked. `name` is for
+// messages where it is not stored so. REQUIRES: two dimensions.
+WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,
+                    const ConstantRef& constant, bool transposed);
+
+}  // namespace arenite::convert

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model of an exported program as the converter's graph, and for what lengths that is the model.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "convert/exported/exported_program.h"
+#include "convert/graph/graph.h"
+#include "convert/spec/model_options.h"
+#include "convert/spec/model_spec.h"
+
+namespace arenite::convert {
+
+struct ExportedModel {
+  std::shared_ptr<const ExportedProgram> program;
+  Graph graph;
+  bool causal = false;        // runs token by token
+  bool pools = false;         // gives out a row for each sequence
+  std::string length;         // for people: for what lengths it is the author's model, and why
+  size_t output_index = 0;    // of the program's outputs
+  size_t outputs = 1;
+  double largest_difference = 0.0;  // of the graph and the program, both in double precision
+  double largest_value = 0.0;
+  uint32_t compared_inputs = 0;
+  Account account;
+};
+
+// Throws InputError that names the op and its place in the author's source for what the runtime
+// cannot compute, and for a graph that gives other results than the program does on its example
+// and on random inputs.
+ExportedModel read_exported_model(const std::filesystem::path& path, const ModelOptions& options);
+
+Graph build_graph(const ExportedModel& model);
+
+}  // namespace arenite::convert

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/exported/graph_builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+namespace arenite::convert {
+namespace {
+
+// More pieces than this side by side are no model's heads, but elements in disorder.
+constexpr size_t kRunsMax = 1024;
+
+constexpr const char* kMixesTokens =
+    "its rows mix elements of several tokens, which only attention and pooling may do";
+
+int64_t number_of(uint32_t source, uint64_t index) {
+  return int64_t{source} * kSourceElements + static_cast<int64_t>(index);
+}
+
+}  // namespace
+
+uint32_t GraphBuilder::add_source(Source source) {
+  sources_.push_back(std::move(source));
+  return static_cast<uint32_t>(sources_.size() - 1);
+}
+
+uint32_t GraphBuilder::source_of_node(ValueId node, uint32_t rows) {
+  const auto known = of_nodes_.find(node);
+  if (known != of_nodes_.end()) return known->second;
+  const uint32_t made = add_source({Source::Kind::kNode, node, rows, graph_.width(node), {}});
+  of_nodes_[node] = made;
+  return made;
+}
+
+uint32_t GraphBuilder::row_of(int64_t number) const {
+  return static_cast<uint32_t>(index_of(number) / source(number).width);
+}
+
+Column GraphBuilder::column_of(int64_t number) const {
+  return {source_of(number), static_cast<uint32_t>(index_of(number) % source(number).width)};
+}
+
+AffineRef GraphBuilder::tokens_input(Shape shape) {
+  return whole_source(add_source({Source::Kind::kTokens, 0, sizes_.rows(), 1, {}}),
+                      std::move(shape));
+}
+
+AffineRef GraphBuilder::features_input(Shape shape, uint32_t width) {
+  return whole_source(source_of_node(graph_.add_features(width), sizes_.rows()), std::move(shape));
+}
+
+AffineRef GraphBuilder::of_constant(const ConstantRef& constant) {
+  auto [known, is_new] = of_constants_.try_emplace(constant.get(), 0);
+  if (is_new) {
+    const auto width = static_cast<uint32_t>(constant->elements());
+    known->second = add_source({Source::Kind::kTable, 0, 1, width, constant});
+  }
+  return whole_source(known->second, constant->shape());
+}
+
+void GraphBuilder::limit_positions(int64_t positions_max) {
+  positions_max_ = tighter(positions_max_, positions_max);
+}
+
+AffineRef GraphBuilder::in_place(const AffineRef& value, uint32_t from, uint32_t to) const {
+  if (value->terms[0].places.is_whole()) return whole_source(to, value->shape);
+  std::vector<int64_t> numbers = numbers_of(*value);
+  for (int64_t& number : numbers) number += (int64_t{to} - int64_t{from}) * kSourceElements;
+  return plain(value->shape, std::move(numbers));
+}
+
+ValueId GraphBuilder::gather(const std::vector<Column>& columns) {
+  const auto known = gathered_.find(columns);
+  if (known != gathered_.end()) return known->second;
+  struct Run {
+    Column first;
+    uint32_t width;
+  };
+  std::vector<Run> runs;
+  for (const Column& column : columns) {
+    const bool goes_on = !runs.empty() && column.first == runs.back().first.first &&
+                         column.second == runs.back().first.second + runs.back().width;
+    if (goes_on) {
+      ++runs.back().width;
+    } else {
+      runs.push_back({column, 1});
+    }
+  }
+  if (runs.size() > kRunsMax) throw NotRecognised("its columns are in an order without structure");
+  std::vector<ValueId> parts;
+  for (const Run& run : runs) {
+    const Source& source = sources_[run.first.first];
+    if (source.kind != Source::Kind::kNode) {
+      throw NotRecognised("it puts constants or token ids between numbers of the model");
+    }
+    if (run.width == source.width) {
+      parts.push_back(source.node);
+    } else {
+      parts.push_back(graph_.add_slice(fmt::format("{}.slice", name_), source.node,
+                                       run.first.second, run.width));
+    }
+  }
+  const ValueId node = parts.size() == 1 ? parts[0] : graph_.add_concat(name_ + ".concat", parts);
+  gathered_[columns] = node;
+  return node;
+}
+
+uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind) {
+  auto [known, is_new] = selected_.try_emplace({from, kind}, 0);
+  if (is_new) {
+    const ValueId node = graph_.add(name_, RowsNode{kind}, {sources_[from].node});
+    known->second = source_of_node(node, sizes_.sequences);
+  }
+  return known->second;
+}
+
+GraphBuilder::Rows GraphBuilder::rows_of(const AffineRef& given) {
+  const AffineRef value = materialised(given);
+  if (value->shape.empty()) throw NotRecognised("it is a single number");
+  const auto width = static_cast<uint32_t>(value->shape.back());
+  const Places& places = value->terms[0].places;
+  const size_t count = value->elements();
+  if (width == 0 || count == 0) throw NotRecognised("it is empty");
+  Rows result{0, width, {}, 0};
+  if (places.is_whole() && sources_[places.source].width == width &&
+      sources_[places.source].kind == Source::Kind::kNode) {
+    result.node = sources_[places.source].node;
+    result.count = sources_[places.source].rows;
+    result.rows.resize(count / width);
+    std::iota(result.rows.begin(), result.rows.end(), 0u);
+    return result;
+  }
+  std::vector<Column> columns;
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t number = places.at(i);
+    if (number == kNoElement) throw NotRecognised("it has zeros between numbers of the model");
+    if (i < width) columns.push_back(column_of(number));
+    if (i % width == 0) result.rows.push_back(row_of(number));
+    if (row_of(number) != result.rows.back()) throw NotRecognised(kMixesTokens);
+    if (column_of(number) != columns[i % width]) {
+      throw NotRecognised("its rows are made of different columns of the model's numbers");
+    }
+  }
+  result.count = source(places.at(0)).rows;
+  for (const Column& column : columns) {
+    if (sources_[column.first].rows != result.count) throw NotRecognised(kMixesTokens);
+  }
+  // One row of each sequence: the first or the last.
+  const bool chooses = result.count == sizes_.rows() && sizes_.tokens > 1 &&
+                       result.rows.size() == sizes_.sequences;
+  if (chooses) {
+    const uint32_t place = result.rows[0];
+    if (place != 0 && place != sizes_.tokens - 1) {
+      throw NotRecognised(fmt::format(
+          "it takes token {} of each sequence: expected the first or the last", place));
+    }
+    for (uint32_t b = 0; b < sizes_.sequences; ++b) {
+      if (result.rows[b] != b * sizes_.tokens + place) throw NotRecognised(kMixesTokens);
+      result.rows[b] = b;
+    }
+    for (Column& column : columns) {
+      column.first = selected(column.first, place == 0 ? SelectKind::kFirst : SelectKind::kLast);
+    }
+    result.count = sizes_.sequences;
+  }
+  if (result.rows.size() < result.count) {
+    throw NotRecognised("it leaves tokens out, which depends on how many there are");
+  }
+  result.node = gather(columns);
+  return result;
+}
+
+AffineRef GraphBuilder::on_rows(const Rows& rows, const Shape& shape, ValueId node,
+                                uint32_t width) {
+  Shape made = shape;
+  made.back() = width;
+  const uint32_t to = source_of_node(node, rows.count);
+  bool in_order = rows.rows.size() == rows.count;
+  for (size_t i = 0; i < rows.rows.size() && in_order; ++i) in_order = rows.rows[i] == i;
+  if (in_order) return whole_source(to, std::move(made));
+  std::vector<int64_t> numbers;
+  for (const uint32_t row : rows.rows) {
+    for (uint32_t c = 0; c < width; ++c) numbers.push_back(number_of(to, uint64_t{row} * width + c));
+  }
+  return plain(std::move(made), std::move(numbers));
+}
+
+AffineRef GraphBuilder::on_one_source(const AffineRef& value) {
+  const Places& places = value->terms[0].places;
+  if (places.is_whole()) return value;
+  const uint32_t first = source_of(places.at(0));
+  std::vector<bool> seen(size_t{sources_[first].rows} * sources_[first].width, false);
+  bool is_one = true;
+  for (size_t i = 0, count = value->elements(); i < count && is_one; ++i) {
+    const int64_t number = places.at(i);
+    is_one = source_of(number) == first && !seen[static_cast<size_t>(index_of(number))];
+    if (is_one) seen[static_cast<size_t>(index_of(number))] = true;
+  }
+  if (is_one && value->elements() == seen.size()) return value;
+  // The rows of a slice or of a concatenation, in the longest run of dimensions that has them.
+  Shape flat = value->shape;
+  while (flat.size() > 1) {
+    const int64_t last = flat.back() * flat[flat.size() - 2];
+    const auto width = static_cast<size_t>(last);
+    bool same_rows = true;
+    for (size_t i = 0, count = value->elements(); i < count && same_rows; ++i) {
+      same_rows = places.at(i) != kNoElement &&
+                  row_of(places.at(i)) == row_of(places.at(i - i % width));
+    }
+    if (!same_rows) break;
+    flat.pop_back();
+    flat.back() = last;
+  }
+  const Rows rows = rows_of(with_shape(value, flat));
+  return with_shape(on_rows(rows, flat, rows.node, rows.width), value->shape);
+}
+
+AffineRef GraphBuilder::embedding(const ConstantRef& table, const AffineRef& ids) {
+  const Places& places = ids->terms[0].places;
+  Rows rows{0, 1, {}, sizes_.rows()};
+  for (size_t i = 0, count = ids->elements(); i < count; ++i) {
+    const int64_t number = places.at(i);
+    if (!ids->is_plain() || source(number).kind != Source::Kind::kTokens) {
+      throw NotRecognised("the rows that it looks up are not the tokens themselves");
+    }
+    rows.rows.push_back(static_cast<uint32_t>(index_of(number)));
+  }
+  const WeightRef weight = weight_of(program_, table, false);
+  if (graph_.vocab_size != 0 && graph_.vocab_size != weight.rows) {
+    throw NotRecognised("tokens are looked up in tables of different lengths");
+  }
+  graph_.vocab_size = weight.rows;
+  const ValueId node = graph_.add_embedding(name_, {.tokens = weight}, weight.columns);
+  Shape shape = ids->shape;
+  shape.push_back(0);
+  return on_rows(rows, shape, node, weight.columns);
+}
+
+AffineRef GraphBuilder::linear(const AffineRef& value, const WeightRef& weight,
+                               std::vector<double> bias) {
+  const Rows rows = rows_of(value);
+  if (rows.width != weight.columns) throw NotRecognised("its weight has another width");
+  const ValueId node = graph_.add_linear(name_, {weight, std::move(bias)}, rows.node);
+  return on_rows(rows, value->shape, node, weight.rows);
+}
+
+AffineRef GraphBuilder::norm(const AffineRef& given, NormSpec spec) {
+  const AffineRef value = on_one_source(materialised(given));
+  const Places& places = value->terms[0].places;
+  const uint32_t from = source_of(places.at(0));
+  const size_t width = spec.gain.size();
+  for (size_t i = 0, count = value->elements(); i < count; ++i) {
+    const size_t start = i - i % width;
+    const bool in_line = places.at(i) - places.at(start) == static_cast<int64_t>(i - start) &&
+                         column_of(places.at(start)).second % width == 0;
+    if (!in_line) throw NotRecognised("it normalises columns that are not side by side");
+  }
+  const ValueId node = graph_.add_norm(name_, spec, sources_[from].node);
+  return in_place(value, from, source_of_node(node, sources_[from].rows));
+}
+
+AffineRef GraphBuilder::normalize(const AffineRef& value) {
+  const Rows rows = rows_of(value);
+  const ValueId node = graph_.add(name_, NormalizeNode{}, {rows.node});
+  return on_rows(rows, value->shape, node, rows.width);
+}
+
+AffineRef GraphBuilder::activation(const AffineRef& given, ActivationNode body) {
+  const AffineRef value = on_one_source(materialised(given));
+  const uint32_t from = source_of(value->terms[0].places.at(0));
+  const ValueId node = graph_.add(name_, body, {sources_[from].node});
+  return in_place(value, from, source_of_node(node, sources_[from].rows));
+}
+
+AffineRef GraphBuilder::product(const AffineRef& a, const AffineRef& b) {
+  const Shape shape = broadcast(a->shape, b->shape);
+  const AffineRef first = stretched(materialised(a), shape);
+  const AffineRef second = stretched(materialised(b), shape);
+  const Rows rows = rows_of(first);
+  const Rows others = rows_of(second);
+  if (rows.rows != others.rows || rows.count != others.count) throw NotRecognised(kMixesTokens);
+  const ValueId node = graph_.add(name_, MultiplyNode{}, {rows.node, others.node});
+  return on_rows(rows, shape, node, rows.width);
+}
+
+AffineRef GraphBuilder::pooled(const AffineRef& given, size_t axis, SelectKind kind) {
+  const AffineRef whole = on_one_source(materialised(given));
+  std::vector<size_t> order(whole->shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  order.erase(order.begin() + static_cast<ptrdiff_t>(axis));
+  order.push_back(axis);
+  const AffineRef value = permuted(whole, order);
+  const std::vector<int64_t> numbers = numbers_of(*value);
+  const uint32_t tokens = sizes_.tokens;
+  const uint32_t from = source_of(numbers.at(0));
+  const uint32_t width = sources_[from].width;
+  if (value->shape.back() != tokens || sources_[from].rows != sizes_.rows()) {
+    throw NotRecognised("it pools something else than the tokens of a sequence");
+  }
+  const uint32_t to = selected(from, kind);
+  std::vector<int64_t> made;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const uint32_t row = row_of(numbers[i]);
+    const uint32_t column = column_of(numbers[i]).second;
+    if (i % tokens == 0) made.push_back(number_of(to, uint64_t{row / tokens} * width + column));
+    const bool in_order = row % tokens == i % tokens &&
+                          made.back() == number_of(to, uint64_t{row / tokens} * width + column);
+    if (!in_order) throw NotRecognised(kMixesTokens);
+  }
+  Shape shape = value->shape;
+  shape.pop_back();
+  return plain(std::move(shape), std::move(made));
+}
+
+bool GraphBuilder::is_along_tokens(const AffineRef& value, size_t axis) const {
+  size_t stride = 1;
+  for (size_t d = axis + 1; d < value->shape.size(); ++d) {
+    stride *= static_cast<size_t>(value->shape[d]);
+  }
+  if (value->shape[axis] < 2) return false;
+  const Places& places = value->terms[0].places;
+  const bool are_numbers = places.at(0) != kNoElement && places.at(stride) != kNoElement;
+  return are_numbers && row_of(places.at(0)) != row_of(places.at(stride));
+}
+
+ValueId GraphBuilder::output(const AffineRef& given) {
+  AffineRef value = materialised(given);
+  if (value->shape.size() == 1) value = with_shape(value, {1, value->shape[0]});
+  const Rows rows = rows_of(value);
+  for (size_t i = 0; i < rows.rows.size(); ++i) {
+    if (rows.rows[i] != i || rows.rows.size() != rows.count) {
+      throw NotRecognised("its rows are not in the order of tokens");
+    }
+  }
+  return rows.node;
+}
+
+}  // namespace arenite::convert

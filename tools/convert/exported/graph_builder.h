@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes nodes of the converter's graph of values whose elements are known to come from other nodes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "convert/exported/affine.h"
+#include "convert/exported/constant.h"
+#include "convert/graph/graph.h"
+
+namespace arenite::convert {
+
+// What was traced: so many sequences of so many tokens.
+struct TraceSizes {
+  uint32_t sequences = 1;
+  uint32_t tokens = 0;
+
+  uint32_t rows() const { return sequences * tokens; }
+};
+
+// A matrix of elements that values are made of.
+struct Source {
+  enum class Kind { kNode, kTokens, kTable };
+
+  Kind kind = Kind::kNode;
+  ValueId node = 0;           // of kNode
+  uint32_t rows = 0;          // tokens of all sequences, or as many as sequences
+  uint32_t width = 0;
+  ConstantRef table{};        // of kTable, whose elements are those of the constant
+};
+
+// A column of a source, the same one in each row.
+using Column = std::pair<uint32_t, uint32_t>;  // source and column
+
+// The value of a program at another length.
+using ConstantAt = std::function<Array(uint32_t value, int64_t tokens)>;
+
+class GraphBuilder {
+ public:
+  GraphBuilder(std::shared_ptr<const ExportedProgram> program, TraceSizes sizes)
+      : program_(std::move(program)), sizes_(sizes), sources_(1) {}
+
+  Graph& graph() { return graph_; }
+  const TraceSizes& sizes() const { return sizes_; }
+  const Source& source(int64_t number) const { return sources_[source_of(number)]; }
+  uint32_t row_of(int64_t number) const;
+  Column column_of(int64_t number) const;
+  uint32_t source_of_node(ValueId node, uint32_t rows);
+  // What nodes that are made next are called.
+  void set_name(std::string name) { name_ = std::move(name); }
+  const std::string& name() const { return name_; }
+
+  // The model's input in the shape that the author's code gets.
+  AffineRef tokens_input(Shape shape);
+  AffineRef features_input(Shape shape, uint32_t width);
+  // The elements of a constant.
+  AffineRef of_constant(const ConstantRef& constant);
+
+  // ---- values of one node ----
+
+  // The same elements as one term without factors: sums are added up, rotations applied.
+  AffineRef materialised(const AffineRef& value);
+  // All of it as the rows of one node, whose columns are the value's last dimension, in the order
+  // of the value's other dimensions: `rows` says which row each of these is.
+  struct Rows {
+    ValueId node = 0;
+    uint32_t width = 0;
+    std::vector<uint32_t> rows;
+    uint32_t count = 0;  // of the node
+  };
+  Rows rows_of(const AffineRef& value);
+  // A value in the shape of `rows` and `width` new columns, made by `node`.
+  AffineRef on_rows(const Rows& rows, const Shape& shape, ValueId node, uint32_t width);
+  // A node of the columns side by side.
+  ValueId gather(const std::vector<Column>& columns);
+
+  // ---- ops ----
+
+  AffineRef embedding(const ConstantRef& table, const AffineRef& ids);
+  AffineRef linear(const AffineRef& value, const WeightRef& weight, std::vector<double> bias);
+  // Of each run of elements of the last dimension.
+  AffineRef norm(const AffineRef& value, NormSpec spec);
+  AffineRef normalize(const AffineRef& value);
+  AffineRef activation(const AffineRef& value, ActivationNode node);
+  AffineRef product(const AffineRef& a, const AffineRef& b);
+  // One row of each sequence, of all along `axis`.
+  AffineRef pooled(const AffineRef& value, size_t axis, SelectKind kind);
+  // Whether a step along `axis` is one to another token.
+  bool is_along_tokens(const AffineRef& value, size_t axis) const;
+  // The node that gives out a value of the model.
+  ValueId output(const AffineRef& value);
+
+  // ---- length ----
+
+  // Tightens what is known of the number of positions.
+  void limit_positions(int64_t positions_max);
+  int64_t positions_max() const { return positions_max_; }
+  // Gives tables of positions all their rows.
+  void finish(uint32_t positions, const ConstantAt& constant_at);
+  bool has_position_tables() const { return !tables_.empty(); }
+
+ private:
+  friend class SumBuilder;
+  friend class RotationFinder;
+
+  // The rows of a table of positions are elements of a constant: for each column the index of row
+  // 0, and the constant's dimension that positions are along.
+  struct TablePart {
+    ConstantRef constant;
+    double factor = 1.0;
+    std::vector<int64_t> first_row;  // [columns], indices into the constant
+    int64_t stride = 0;              // from row to row; 0: all rows are the same
+  };
+  struct PositionTable {
+    ValueId node = 0;
+    std::vector<TablePart> parts;
+  };
+
+  uint32_t add_source(Source source);
+  uint32_t selected(uint32_t source, SelectKind kind);
+  // `value` with another node's elements at the same rows and columns.
+  AffineRef in_place(const AffineRef& value, uint32_t from, uint32_t to) const;
+  // One term of one source whose elements each stand once in it, and all of them.
+  AffineRef on_one_source(const AffineRef& value);
+
+  std::shared_ptr<const ExportedProgram> program_;
+  TraceSizes sizes_;
+  Graph graph_;
+  std::string name_;
+  std::vector<Source> sources_;  // the first is none
+  std::map<std::vector<Column>, ValueId> gathered_;
+  std::map<std::pair<uint32_t, SelectKind>, uint32_t> selected_;
+  std::map<const Constant*, uint32_t> of_constants_;
+  std::map<ValueId, uint32_t> of_nodes_;
+  std::vector<std::pair<AffineRef, AffineRef>> materialised_;  // the last few
+  std::vector<PositionTable> tables_;
+  int64_t positions_max_ = 0;
+};
+
+}  // namespace arenite::convert

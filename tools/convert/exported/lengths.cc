@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/exported/lengths.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "convert/exported/constant.h"
+#include "convert/exported/movement.h"
+#include "convert/files/error.h"
+
+namespace arenite::convert {
+namespace {
+
+// A dynamic program that has no example is looked at with so many tokens.
+constexpr int64_t kDefaultTokens = 12;
+
+bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
+  return std::ranges::find(names, text) != names.end();
+}
+
+// Ops that say a shape in numbers.
+bool has_sizes(std::string_view op) {
+  return is_one_of(op, {"view", "reshape", "_unsafe_view", "expand", "full", "zeros", "ones",
+                        "empty", "new_full", "new_ones", "new_zeros", "new_empty", "arange",
+                        "slice", "broadcast_to", "unflatten", "repeat", "tril_indices",
+                        "triu_indices", "linspace", "eye", "slice_scatter"});
+}
+
+int64_t product(const Argument::List& list) {
+  int64_t product = 1;
+  for (const Argument& item : list) {
+    if (const int64_t* size = item.as<int64_t>()) product *= *size;
+  }
+  return product;
+}
+
+}  // namespace
+
+Lengths::Lengths(std::shared_ptr<const ExportedProgram> program) : program_(std::move(program)) {
+  const std::vector<const ExportedInput*> inputs = program_->user_inputs();
+  if (inputs.empty()) {
+    throw InputError("{}: the model has no input: expected one of tokens or features",
+                     quote(program_->source));
+  }
+  if (inputs.size() > 1) {
+    std::vector<std::string> names;
+    for (const ExportedInput* input : inputs) names.push_back(input->name);
+    throw InputError(
+        "{}: the model has {} inputs ({}): expected one, of tokens or of features; export it with "
+        "that alone: torch.export.export(model.eval(), (example,))",
+        quote(program_->source), inputs.size(), fmt::join(names, ", "));
+  }
+  input_ = inputs[0];
+  const ExportedValue& value = program_->values[input_->value];
+  const std::vector<Extent>& sizes = value.sizes;
+  const size_t rank = sizes.size();
+  const bool fits = is_integer(value.type) ? rank == 1 || rank == 2 : rank == 2 || rank == 3;
+  if (value.kind != ValueKind::kTensor || !fits) {
+    throw InputError(
+        "{}: input {} has {} dimensions of {}: expected token ids [sequences, tokens], or features "
+        "[sequences, tokens, width]",
+        quote(program_->source), quote(input_->name), rank, name(value.type));
+  }
+  Shape shape = value.shape();
+  if (!program_->sample_inputs.empty()) shape = program_->sample_inputs[0].shape();
+  const size_t rows = is_integer(value.type) ? rank : rank - 1;  // dimensions of tokens
+  axis_ = rows - 1;
+  // nn.TransformerEncoder has sequences second, unless it is told otherwise.
+  if (rows == 2 && shape[1] == 1 && shape[0] > 1) axis_ = 0;
+  for (size_t d = 0; d < rows; ++d) {
+    if (!sizes[d].is_fixed() && rows == 2 && sizes[1 - d].is_fixed()) axis_ = d;
+  }
+  symbol_ = sizes[axis_].symbol;
+  tokens_ = traced_tokens_ = shape[axis_] > 0 ? shape[axis_] : kDefaultTokens;
+  for (size_t d = 0; d < rows; ++d) {
+    if (d != axis_) sequences_ = std::max<int64_t>(1, shape[d]);
+  }
+}
+
+SymbolRange Lengths::range() const {
+  const auto found = program_->symbols.find(symbol_);
+  return found == program_->symbols.end() ? SymbolRange{} : found->second;
+}
+
+Lengths Lengths::at(int64_t tokens) const {
+  Lengths other = *this;
+  other.tokens_ = tokens;
+  return other;
+}
+
+bool Lengths::reads_tokens() const { return is_integer(program_->values[input_->value].type); }
+
+Shape Lengths::input_shape() const {
+  const ExportedValue& value = program_->values[input_->value];
+  Shape shape = value.shape();
+  const size_t rows = reads_tokens() ? shape.size() : shape.size() - 1;
+  for (size_t d = 0; d < rows; ++d) shape[d] = d == axis_ ? tokens_ : sequences_;
+  return shape;
+}
+
+int64_t Lengths::extent(const Extent& extent) const {
+  if (extent.is_fixed()) {
+    return is_adapted() && extent.size == traced_tokens_ ? tokens_ : extent.size;
+  }
+  if (extent.symbol == symbol_) return tokens_;
+  if (tokens_ == traced_tokens_ && extent.size > 0) return extent.size;
+  throw NotRecognised("it has the size " + extent.symbol + ", which is not the number of tokens");
+}
+
+// Replaces what can be the number of tokens: all of it or, where this would not be as many elements
+// as there are, the first one that makes it so.
+void Lengths::adapt_list(Argument::List& list, std::optional<size_t> elements) const {
+  const auto replace = [&](Argument& item) {
+    const int64_t* size = item.as<int64_t>();
+    if (size == nullptr) return false;
+    if (*size == traced_tokens_) {
+      item = Argument(tokens_);
+    } else if (sequences_ > 1 && *size == traced_tokens_ * sequences_) {
+      item = Argument(tokens_ * sequences_);
+    } else {
+      return false;
+    }
+    return true;
+  };
+  const Argument::List before = list;
+  for (Argument& item : list) replace(item);
+  const auto fits = [&] {
+    const bool has_rest = std::ranges::any_of(list, [](const Argument& item) {
+      return item.as<int64_t>() != nullptr && *item.as<int64_t>() == -1;
+    });
+    const int64_t count = product(list) * (has_rest ? -1 : 1);
+    const auto whole = static_cast<int64_t>(*elements);
+    return has_rest ? count != 0 && whole % count == 0 : count == whole;
+  };
+  if (!elements || fits()) return;
+  for (size_t i = 0; i < before.size(); ++i) {
+    list = before;
+    if (replace(list[i]) && fits()) return;
+  }
+  list = before;
+}
+
+OpCall Lengths::adapted(const OpCall& call, std::optional<size_t> self_elements) const {
+  if (!is_adapted()) return call;
+  OpCall result = call;
+  if (call.op == "select") {
+    // The last token by its number.
+    for (NamedArgument& argument : result.arguments) {
+      const int64_t* index = argument.value.as<int64_t>();
+      const bool is_last = argument.name == "index" && index && *index == traced_tokens_ - 1;
+      if (is_last && *index > 0) argument.value = Argument(tokens_ - 1);
+    }
+    return result;
+  }
+  if (!has_sizes(call.op)) return result;
+  const bool counts = is_one_of(call.op, {"view", "reshape", "_unsafe_view"});
+  for (NamedArgument& argument : result.arguments) {
+    if (is_one_of(argument.name, {"dim", "fill_value", "step", "start", "diagonal"})) continue;
+    if (const auto* list = argument.value.as<Argument::List>()) {
+      Argument::List adapted_sizes = *list;
+      adapt_list(adapted_sizes, counts ? self_elements : std::nullopt);
+      argument.value = Argument(std::move(adapted_sizes));
+    } else if (const int64_t* size = argument.value.as<int64_t>();
+               size != nullptr && *size == traced_tokens_) {
+      argument.value = Argument(tokens_);
+    }
+  }
+  return result;
+}
+
+ConstantsAt::ConstantsAt(std::shared_ptr<const ExportedProgram> program, Lengths lengths)
+    : program_(std::move(program)), lengths_(std::move(lengths)) {
+  for (const ExportedNode& node : program_->nodes) {
+    for (size_t i = 0; i < node.outputs.size(); ++i) makers_[node.outputs[i]] = {&node, i};
+  }
+}
+
+Array ConstantsAt::get(uint32_t value) {
+  const Argument result = compute(value);
+  if (const Array* array = result.as<Array>()) return *array;
+  throw NotRecognised("a constant is no tensor");
+}
+
+Argument ConstantsAt::compute(uint32_t value) {
+  if (const auto known = known_.find(value); known != known_.end()) return known->second;
+  for (const ExportedInput& input : program_->inputs) {
+    if (input.value != value) continue;
+    if (input.kind == InputKind::kUser) throw NotRecognised("it depends on the model's input");
+    return known_[value] = program_->load(input);
+  }
+  const auto [node, output] = makers_.at(value);
+  if (node->call.op == "sym_size") {
+    const auto* of = node->call.arguments[0].value.as<ValueRef>();
+    const auto* dim = node->call.find("dim") ? node->call.find("dim")->as<int64_t>() : nullptr;
+    if (of != nullptr && dim != nullptr) {
+      const std::vector<Extent>& sizes = program_->values[of->value].sizes;
+      const int64_t place = *dim < 0 ? *dim + static_cast<int64_t>(sizes.size()) : *dim;
+      return known_[value] = Argument(lengths_.extent(sizes.at(static_cast<size_t>(place))));
+    }
+  }
+  std::optional<size_t> elements;
+  OpCall call = bind(node->call, [&](uint32_t input) -> Argument {
+    const bool is_shape_alone =
+        node->call.op.starts_with("new_") || node->call.op.ends_with("_like");
+    if (!is_shape_alone) return compute(input);
+    const ExportedValue& of = program_->values[input];
+    if (of.kind != ValueKind::kTensor) return compute(input);
+    Shape shape;
+    for (const Extent& extent : of.sizes) shape.push_back(lengths_.extent(extent));
+    const size_t count = elements_of(shape);
+    return Array::real(std::move(shape), Array::Reals(count, 0.0)).to(of.type);
+  });
+  if (!call.arguments.empty() && call.arguments[0].value.as<Array>() != nullptr) {
+    elements = call.arguments[0].value.as<Array>()->elements();
+  }
+  call = lengths_.adapted(call, elements);
+  budget_.live_elements = OpBudget{}.live_elements;
+  const std::vector<Argument> results = apply_op(call, budget_);
+  return known_[value] = results.at(output);
+}
+
+}  // namespace arenite::convert

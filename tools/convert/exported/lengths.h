@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// An exported program for other numbers of tokens than its example had: its symbolic extents or,
+// where these were fixed, the literals that can only be the number of tokens.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "convert/exported/array_ops.h"
+#include "convert/exported/exported_program.h"
+#include "convert/exported/graph_builder.h"
+
+namespace arenite::convert {
+
+class Lengths {
+ public:
+  // At the length of the example. Throws InputError unless the model has one input that is tokens
+  // [sequences, tokens] or features [sequences, tokens, width].
+  explicit Lengths(std::shared_ptr<const ExportedProgram> program);
+  // The same program at another length.
+  Lengths at(int64_t tokens) const;
+
+  TraceSizes sizes() const {
+    return {static_cast<uint32_t>(sequences_), static_cast<uint32_t>(tokens_)};
+  }
+  int64_t tokens() const { return tokens_; }
+  int64_t traced_tokens() const { return traced_tokens_; }
+  bool is_dynamic() const { return !symbol_.empty(); }
+  SymbolRange range() const;
+
+  const ExportedInput& input() const { return *input_; }
+  Shape input_shape() const;
+  bool reads_tokens() const;  // ids, and no features
+
+  // A size of the program as it is at this length. Throws NotRecognised where that is not known.
+  int64_t extent(const Extent& extent) const;
+  // The call with the literals of this length. `self_elements` is how many elements it moves.
+  OpCall adapted(const OpCall& call, std::optional<size_t> self_elements) const;
+
+ private:
+  bool is_adapted() const { return tokens_ != traced_tokens_ && symbol_.empty(); }
+  void adapt_list(Argument::List& list, std::optional<size_t> elements) const;
+
+  std::shared_ptr<const ExportedProgram> program_;
+  const ExportedInput* input_ = nullptr;
+  size_t axis_ = 0;  // of tokens, in the input
+  int64_t sequences_ = 1;
+  int64_t tokens_ = 0;
+  int64_t traced_tokens_ = 0;
+  std::string symbol_;
+};
+
+// Values that depend on no input, at one length. Each is computed when it is asked for.
+class ConstantsAt {
+ public:
+  ConstantsAt(std::shared_ptr<const ExportedProgram> program, Lengths lengths);
+
+  // Throws InputError or NotRecognised where this cannot be computed.
+  Array get(uint32_t value);
+
+ private:
+  Argument compute(uint32_t value);
+
+  std::shared_ptr<const ExportedProgram> program_;
+  Lengths lengths_;
+  std::map<uint32_t, std::pair<const ExportedNode*, size_t>> makers_;  // node and output
+  std::map<uint32_t, Argument> known_;
+  OpBudget budget_;
+};
+
+}  // namespace arenite::convert

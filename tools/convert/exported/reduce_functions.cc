@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that work on each number or on each row: sums, factors, norms, functions, and pooling.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "convert/exported/call_arguments.h"
+#include "convert/exported/reducer.h"
+#include "convert/files/error.h"
+
+namespace arenite::convert {
+namespace {
+
+// What torch.nn.RMSNorm adds where it is not said: the epsilon of float32.
+constexpr double kFloatEpsilon = 0x1p-23;
+
+bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
+  return std::ranges::find(names, text) != names.end();
+}
+
+bool is_reduction(std::string_view op) {
+  return is_one_of(op, {"mean", "sum", "var", "std", "amax", "amin", "max", "min", "norm",
+                        "linalg_vector_norm", "logsumexp", "prod"});
+}
+
+// The argument as an array, where it is a constant or a number.
+std::optional<Array> constant_argument(const Operation& operation, std::string_view name) {
+  const Argument* argument = operation.call.find(name);
+  if (argument == nullptr) return std::nullopt;
+  if (const double* real = argument->as<double>()) return Array::real({}, {*real});
+  if (const int64_t* whole = argument->as<int64_t>()) {
+    return Array::real({}, {static_cast<double>(*whole)});
+  }
+  const Reduced* value = operation.value(name);
+  const auto* constant = value != nullptr ? std::get_if<ConstantRef>(value) : nullptr;
+  if (constant == nullptr) return std::nullopt;
+  return (*constant)->array();
+}
+
+int64_t positions_max_of(const Operation& operation) {
+  int64_t positions = 0;
+  for (const Reduced& input : operation.inputs) {
+    const auto* constant = std::get_if<ConstantRef>(&input);
+    if (constant != nullptr) positions = tighter(positions, (*constant)->positions_max);
+  }
+  return positions;
+}
+
+double single(const Array& array, const char* what) {
+  const Array::Reals values = array.to_reals();
+  if (values.empty() ||
+      !std::ranges::all_of(values, [&](double value) { return value == values[0]; })) {
+    throw NotRecognised(what);
+  }
+  return values[0];
+}
+
+Array inverse(const Array& array) {
+  Array::Reals values = array.to_reals();
+  for (double& value : values) value = 1.0 / value;
+  return Array::real(array.shape(), std::move(values));
+}
+
+Array negative(const Array& array, double factor) {
+  Array::Reals values = array.to_reals();
+  for (double& value : values) value *= factor;
+  return Array::real(array.shape(), std::move(values));
+}
+
+}  // namespace
+
+std::optional<Reduced> Reducer::complex_op(const Operation& operation) {
+  const OpCall& call = operation.call;
+  const auto part = [&](const AffineRef& value, int64_t index) {
+    Movement movement;
+    movement.shape = value->shape;
+    movement.shape.pop_back();
+    movement.walk = movement.shape;
+    movement.offset = index;
+    int64_t stride = 2;
+    movement.strides.resize(movement.walk.size());
+    for (size_t d = movement.walk.size(); d-- > 0;) {
+      movement.strides[d] = stride;
+      stride *= movement.walk[d];
+    }
+    return moved(movement, std::span(&value, 1));
+  };
+  if (call.op == "view_as_complex") {
+    const AffineRef value = as_affine(operation.inputs.at(0));
+    return ComplexPair{part(value, 0), part(value, 1)};
+  }
+  const auto* pair = operation.inputs.empty() ? nullptr
+                                              : std::get_if<ComplexPair>(&operation.inputs[0]);
+  if (call.op == "view_as_real" && pair != nullptr) {
+    Shape shape = pair->real->shape;
+    const size_t count = pair->real->elements();
+    shape.push_back(2);
+    Movement movement;
+    movement.shape = shape;
+    movement.sources.emplace();
+    for (size_t i = 0; i < count; ++i) {
+      movement.sources->push_back(static_cast<int64_t>(i));
+      movement.sources->push_back(static_cast<int64_t>(count + i));
+    }
+    const AffineRef parts[] = {pair->real, pair->imaginary};
+    return moved(movement, parts);
+  }
+  const bool has_pair = std::ranges::any_of(operation.inputs, [](const Reduced& input) {
+    return std::holds_alternative<ComplexPair>(input);
+  });
+  if (!has_pair) return std::nullopt;
+  if (call.op == "mul" && operation.inputs.size() == 2) {
+    const auto* second = std::get_if<ComplexPair>(&operation.inputs[1]);
+    const ComplexPair& z = pair != nullptr ? *pair : *second;
+    const Array factor = array_of(operation.inputs[pair != nullptr ? 1 : 0]);
+    Array::Reals real, imaginary;
+    for (const std::complex<double>& each : factor.to_complexes()) {
+      real.push_back(each.real());
+      imaginary.push_back(each.imag());
+    }
+    const Array cosine = Array::real(factor.shape(), std::move(real));
+    const Array sine = Array::real(factor.shape(), std::move(imaginary));
+    builder_.limit_positions(positions_max_of(operation));
+    return ComplexPair{sum(scaled(z.real, cosine), scaled(z.imaginary, sine), -1.0),
+                       sum(scaled(z.imaginary, cosine), scaled(z.real, sine), 1.0)};
+  }
+  if (const auto movements = movements_of(with_arrays(operation)); movements && pair != nullptr) {
+    return ComplexPair{moved((*movements)[0], std::span(&pair->real, 1)),
+                       moved((*movements)[0], std::span(&pair->imaginary, 1))};
+  }
+  throw NotRecognised("it uses complex numbers otherwise than for a rotation");
+}
+
+std::optional<Reduced> Reducer::score_op(const Operation& operation) {
+  const ScoresRef* scores = nullptr;
+  for (const Reduced& input : operation.inputs) {
+    if (scores == nullptr) scores = std::get_if<ScoresRef>(&input);
+  }
+  const std::string& op = operation.call.op;
+  if (scores == nullptr) {
+    if (!is_one_of(op, {"softmax", "_softmax", "log_softmax", "_log_softmax"})) return std::nullopt;
+    throw NotRecognised(
+        "a softmax of something else than scores of attention is not supported: give out what it "
+        "is of (export a model whose forward returns the logits)");
+  }
+  const CallArguments arguments(operation.call);
+  const bool is_first = operation.value("self") != nullptr &&
+                        std::holds_alternative<ScoresRef>(*operation.value("self"));
+  const auto constant = constant_argument(operation, is_first ? "other" : "self");
+  const int64_t positions = positions_max_of(operation);
+  if ((op == "mul" || (op == "div" && is_first)) && constant) {
+    const double factor = single(*constant, "scores are multiplied by more than one number");
+    return with_scale(**scores, op == "mul" ? factor : 1.0 / factor);
+  }
+  if ((op == "add" || (op == "sub" && is_first)) && constant) {
+    const double factor = arguments.real("alpha", 1.0) * (op == "add" ? 1.0 : -1.0);
+    return with_added(**scores, factor == 1.0 ? *constant : negative(*constant, factor), positions);
+  }
+  if (op == "masked_fill" && operation.value("mask") != nullptr) {
+    const auto value = constant_argument(operation, "value");
+    return with_filled(**scores, array_of(*operation.value("mask")),
+                       single(value.value_or(Array::real({}, {0.0})), "it fills in a tensor"),
+                       positions);
+  }
+  if (op == "where" && operation.value("condition") != nullptr) {
+    const bool keeps_self = is_first;
+    const auto value = constant_argument(operation, keeps_self ? "other" : "self");
+    const Array condition = array_of(*operation.value("condition"));
+    Array::Bools hidden = condition.to_bools();
+    for (uint8_t& each : hidden) each = (each != 0) != keeps_self;
+    if (!value) throw NotRecognised("it chooses between scores and the model's numbers");
+    return with_filled(**scores, Array::boolean(condition.shape(), std::move(hidden)),
+                       single(*value, "it fills in a tensor"), positions);
+  }
+  if (op == "softmax" || op == "_softmax") {
+    const size_t dim = arguments.dimension("dim", -1, (*scores)->shape.size());
+    if (dim + 1 != (*scores)->shape.size()) throw NotRecognised("its softmax is not over keys");
+    return with_softmax(**scores);
+  }
+  throw NotRecognised(
+      "the runtime has no such op on scores of attention: it scales them, hides some, adds what "
+      "grows with the distance, and takes the softmax");
+}
+
+std::optional<Reduced> Reducer::norm_op(const Operation& operation) {
+  const OpCall& call = operation.call;
+  const bool is_layer = call.op == "layer_norm" || call.op == "native_layer_norm";
+  const bool is_rms = call.op == "rms_norm" || call.op == "_fused_rms_norm";
+  if (!is_layer && !is_rms) return std::nullopt;
+  const CallArguments arguments(call);
+  const std::vector<int64_t> shape = arguments.integers("normalized_shape");
+  if (shape.size() != 1) throw NotRecognised("it normalises more than the last dimension");
+  NormSpec spec;
+  spec.kind = is_layer ? NormKind::kLayer : NormKind::kRms;
+  spec.epsilon = arguments.real("eps", is_layer ? 1e-5 : kFloatEpsilon);
+  spec.gain.assign(static_cast<size_t>(shape[0]), 1.0);
+  if (const Reduced* weight = operation.value("weight")) {
+    spec.gain = array_of(*weight).to_reals();
+    if (const auto* constant = std::get_if<ConstantRef>(weight); (*constant)->stored != nullptr) {
+      spec.name = (*constant)->stored->name;
+    }
+  }
+  if (const Reduced* bias = operation.value("bias")) spec.bias = array_of(*bias).to_reals();
+  return builder_.norm(as_affine(operation.inputs.at(0)), std::move(spec));
+}
+
+// Sums of values, and values times constants.
+std::optional<Reduced> Reducer::sum_op(const Operation& operation) {
+  const std::string& op = operation.call.op;
+  if (op == "neg") {
+    const auto* affine = std::get_if<AffineRef>(&operation.inputs.at(0));
+    if (affine == nullptr) return std::nullopt;
+    return scaled(*affine, -1.0);
+  }
+  if (!is_one_of(op, {"add", "sub", "mul", "div", "rsub"})) return std::nullopt;
+  const CallArguments arguments(operation.call);
+  if (arguments.has("rounding_mode")) return std::nullopt;
+  const double alpha = arguments.real("alpha", 1.0);
+  const Reduced* self = operation.value("self");
+  const Reduced* other = operation.value("other");
+  const bool are_both = self && other && is_dependent(*self) && is_dependent(*other);
+  if (are_both) {
+    const auto* a = std::get_if<AffineRef>(self);
+    const auto* b = std::get_if<AffineRef>(other);
+    const bool is_sum = op == "add" || op == "sub";
+    if (!is_sum && op != "mul") return std::nullopt;
+    if (a == nullptr || b == nullptr || !is_sum) {
+      const FunctionRef f = as_function(*self);
+      const FunctionRef g = as_function(*other);
+      if (f->base == g->base || are_same(*f->base, *g->base)) return std::nullopt;
+      if (!is_sum) return builder_.product(as_affine(*self), as_affine(*other));
+    }
+    const double factor = op == "add" ? alpha : -alpha;
+    // Parts of a rotation stay as they are.
+    const auto settled = [&](const Reduced& value) {
+      const AffineRef affine = as_affine(value);
+      const bool is_part = std::ranges::any_of(
+          affine->terms, [](const Term& term) { return term.factors.each != nullptr; });
+      return affine->terms.size() > 1 && !is_part ? builder_.materialised(affine) : affine;
+    };
+    return sum(settled(*self), settled(*other), factor);
+  }
+  const bool is_first = self != nullptr && is_dependent(*self);
+  const auto* affine = std::get_if<AffineRef>(is_first ? self : other);
+  const auto constant = constant_argument(operation, is_first ? "other" : "self");
+  if (affine == nullptr || !constant) return std::nullopt;
+  if (op == "mul" || (op == "div" && is_first)) {
+    builder_.limit_positions(positions_max_of(operation));
+    return scaled(*affine, op == "mul" ? *constant : inverse(*constant));
+  }
+  if (op == "div") return std::nullopt;
+  const bool subtracts_value = (op == "sub" && !is_first) || (op == "rsub" && is_first);
+  const double constant_factor =
+      op == "add" || op == "rsub" ? (is_first || op == "rsub" ? alpha : 1.0)
+                                  : (is_first ? -alpha : 1.0);
+  const AffineRef value = subtracts_value ? scaled(*affine, op == "sub" ? -alpha : -1.0)
+                          : !is_first     ? scaled(*affine, alpha)
+                                          : *affine;
+  ConstantRef table;
+  const Reduced* given = is_first ? other : self;
+  if (given != nullptr && std::holds_alternative<ConstantRef>(*given)) {
+    table = std::get<ConstantRef>(*given);
+  } else {
+    table = std::make_shared<const Constant>(0, *constant);
+  }
+  return sum(value, builder_.of_constant(table), constant_factor);
+}
+
+std::optional<Reduced> Reducer::pooling_op(const Operation& operation) {
+  const std::string& op = operation.call.op;
+  if (!is_reduction(op)) return std::nullopt;
+  const CallArguments arguments(operation.call);
+  const Reduced& input = operation.inputs.at(0);
+  const Shape shape = shape_of(input);
+  if (!arguments.has("dim")) throw NotRecognised("it makes one number of all tokens");
+  const std::vector<int64_t> dims = arguments.integers("dim");
+  if (dims.size() != 1) throw NotRecognised("it reduces several dimensions");
+  const size_t axis = arguments.dimension(dims[0], shape.size());
+  const auto* affine = std::get_if<AffineRef>(&input);
+  const bool is_last = axis + 1 == shape.size();
+  if (is_last && (affine == nullptr || !builder_.is_along_tokens(*affine, axis))) {
+    return std::nullopt;
+  }
+  const bool keeps = arguments.flag("keepdim", false);
+  AffineRef pooled;
+  if (op == "mean" || op == "sum") {
+    pooled = builder_.pooled(as_affine(input), axis, SelectKind::kMean);
+    if (op == "sum") pooled = scaled(pooled, static_cast<double>(builder_.sizes().tokens));
+  } else if (op == "amax" || op == "max") {
+    pooled = builder_.pooled(as_affine(input), axis, SelectKind::kMax);
+  } else {
+    throw NotRecognised("the runtime pools tokens by their mean, their maximum, the first or the "
+                        "last one");
+  }
+  if (!keeps) return pooled;
+  Shape kept = shape;
+  kept[axis] = 1;
+  return with_shape(pooled, kept);
+}
+
+FunctionRef Reducer::as_function(const Reduced& value) {
+  if (const auto* function = std::get_if<FunctionRef>(&value)) return *function;
+  AffineRef affine = as_affine(value);
+  auto base_expression = std::make_shared<Expression>();
+  base_expression->shape = affine->shape;
+  ExpressionRef expression = base_expression;
+  if (affine->terms.size() == 1 && !affine->is_plain() && !affine->terms[0].factors.each) {
+    const double factor = affine->terms[0].factors.uniform;
+    affine = std::make_shared<const Affine>(
+        Affine{affine->shape, {Term{affine->terms[0].places, {}}}});
+    expression = std::make_shared<const Expression>(
+        Expression{{"mul", "Tensor", {}, {{"self", ValueRef{0}}, {"other", Argument(factor)}}, {}},
+                   {base_expression},
+                   affine->shape});
+  } else {
+    affine = builder_.materialised(affine);
+  }
+  return std::make_shared<const Function>(Function{affine, expression});
+}
+
+// Any op that works on each number or each row by itself, for later.
+Reduced Reducer::function_op(const Operation& operation) {
+  const OpCall& call = operation.call;
+  if (is_one_of(call.op, {"dropout", "native_dropout", "alpha_dropout", "feature_dropout"})) {
+    throw NotRecognised("dropout is active: export model.eval()");
+  }
+  if (!has_rule(call.op)) {
+    throw NotRecognised("the runtime has no such op");
+  }
+  auto expression = std::make_shared<Expression>();
+  AffineRef base;
+  Shape shape;
+  expression->call = bind(call, [&](uint32_t index) -> Argument {
+    const Reduced& input = operation.inputs[index];
+    if (!is_dependent(input)) {
+      shape = broadcast(shape, shape_of(input));
+      return array_of(input);
+    }
+    const FunctionRef function = as_function(input);
+    shape = broadcast(shape, function->expression->shape);
+    if (base == nullptr) base = function->base;
+    if (base != function->base && !are_same(*base, *function->base)) {
+      throw NotRecognised("it puts two values together otherwise than by a sum or a product");
+    }
+    expression->inputs.push_back(function->expression);
+    return ValueRef{static_cast<uint32_t>(expression->inputs.size() - 1)};
+  });
+  if (is_reduction(call.op)) {
+    if (CallArguments(call).flag("keepdim", false)) {
+      shape.back() = 1;
+    } else {
+      shape.pop_back();
+    }
+  }
+  expression->shape = std::move(shape);
+  return std::make_shared<const Function>(Function{base, expression});
+}
+
+AffineRef Reducer::materialise(const FunctionRef& function) {
+  const Expression& expression = *function->expression;
+  if (expression.is_base()) return function->base;
+  const auto found = find_function(expression, function->base->shape, budget_);
+  if (found) {
+    if (const auto* norm = std::get_if<NormSpec>(&*found)) return builder_.norm(function->base, *norm);
+    const auto& activation = std::get<FoundActivation>(*found);
+    AffineRef value = scaled(function->base, activation.scale_in);
+    value = builder_.activation(value, activation.activation);
+    return scaled(value, activation.scale_out);
+  }
+  const auto refuse = [&]() -> AffineRef {
+    throw InputError(
+        "{}: {}: the runtime has no op for this function: it has relu, gelu, silu, tanh, sigmoid, "
+        "products, layer norm and RMS norm, and finds them however they are written",
+        quote(program_->source), expression.call.describe());
+  };
+  // The op on values that are nodes of their own.
+  const bool is_of_base = std::ranges::all_of(
+      expression.inputs, [](const ExpressionRef& input) { return input->is_base(); });
+  if (expression.call.op == "pow" || expression.call.op == "square") {
+    const Argument* exponent = expression.call.find("exponent");
+    const bool is_square = exponent == nullptr ||
+                           (exponent->as<int64_t>() && *exponent->as<int64_t>() == 2) ||
+                           (exponent->as<double>() && *exponent->as<double>() == 2.0);
+    if (!is_square) return refuse();
+    const AffineRef value = as_affine(
+        std::make_shared<const Function>(Function{function->base, expression.inputs[0]}));
+    return builder_.product(value, value);
+  }
+  if (expression.call.op == "mul" && expression.inputs.size() == 2) {
+    AffineRef parts[2];
+    for (size_t i = 0; i < 2; ++i) {
+      if (expression.inputs[i]->shape != function->base->shape) return refuse();
+      parts[i] = as_affine(
+          std::make_shared<const Function>(Function{function->base, expression.inputs[i]}));
+    }
+    return builder_.product(parts[0], parts[1]);
+  }
+  if (is_of_base) return refuse();
+  Operation operation{expression.call, {}, {}};
+  for (const ExpressionRef& input : expression.inputs) {
+    if (input->shape != function->base->shape) return refuse();
+    operation.inputs.emplace_back(as_affine(
+        std::make_shared<const Function>(Function{function->base, input})));
+    operation.types.push_back(ElementType::kF32);
+  }
+  const Reduced made = dependent(operation).at(0);
+  return as_affine(made);
+}
+
+}  // namespace arenite::convert

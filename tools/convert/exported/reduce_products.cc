@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of matrices: linear layers by constants; scores and attention between values.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "convert/exported/call_arguments.h"
+#include "convert/exported/reducer.h"
+
+namespace arenite::convert {
+namespace {
+
+bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
+  return std::ranges::find(names, text) != names.end();
+}
+
+std::vector<size_t> swapped_last_two(size_t rank) {
+  std::vector<size_t> order(rank);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::swap(order[rank - 1], order[rank - 2]);
+  return order;
+}
+
+// Of each head as many copies as it has query heads.
+AffineRef repeated_heads(const AffineRef& value, int64_t heads) {
+  Shape shape = value->shape;
+  const size_t place = shape.size() - 3;
+  const int64_t own = shape[place];
+  if (own == heads || own == 0 || heads % own != 0) return value;
+  shape.insert(shape.begin() + static_cast<ptrdiff_t>(place) + 1, 1);
+  const AffineRef separate = with_shape(value, shape);
+  shape[place + 1] = heads / own;
+  const AffineRef copies = stretched(separate, shape);
+  Shape joined = value->shape;
+  joined[place] = heads;
+  return with_shape(copies, joined);
+}
+
+// A constant with leading dimensions of 1 as a matrix.
+ConstantRef as_matrix(const ConstantRef& constant) {
+  Shape shape = constant->shape();
+  while (shape.size() > 2 && shape[0] == 1) shape.erase(shape.begin());
+  if (shape.size() != 2) {
+    throw NotRecognised("it multiplies by a constant of " + shape_text(constant->shape()) +
+                        ": expected a matrix of weights");
+  }
+  if (shape == constant->shape()) return constant;
+  return std::make_shared<const Constant>(
+      constant->value(), shape, constant->type(),
+      [constant, shape] { return constant->array().with_shape(shape); });
+}
+
+// Whether rows of this constant are weights of attention that only a mask gives: even ones of what
+// each row sees.
+std::optional<Array> added_of_weights(const ConstantRef& constant, int64_t tokens) {
+  const Shape& shape = constant->shape();
+  if (shape.size() < 2 || shape.back() != tokens || shape[shape.size() - 2] != tokens ||
+      constant->is_large()) {
+    return std::nullopt;
+  }
+  const Array::Reals weights = constant->array().to_reals();
+  Array::Reals added;
+  const auto width = static_cast<size_t>(tokens);
+  for (size_t start = 0; start < weights.size(); start += width) {
+    const double largest =
+        *std::max_element(weights.begin() + static_cast<ptrdiff_t>(start),
+                          weights.begin() + static_cast<ptrdiff_t>(start + width));
+    double sum = 0.0;
+    for (size_t i = start; i < start + width; ++i) {
+      if (weights[i] != 0.0 && std::fabs(weights[i] - largest) > 1e-6) return std::nullopt;
+      sum += weights[i];
+      added.push_back(weights[i] == 0.0 ? -std::numeric_limits<double>::infinity() : 0.0);
+    }
+    if (std::fabs(sum - 1.0) > 1e-5) return std::nullopt;
+  }
+  return Array::real(shape, std::move(added));
+}
+
+}  // namespace
+
+Reduced Reducer::linear(const Reduced& value, const ConstantRef& weight, bool transposed,
+                        const Reduced* bias) {
+  std::vector<double> added;
+  if (bias != nullptr) {
+    const Array array = array_of(*bias);
+    if (array.elements() != static_cast<size_t>(weight->shape()[transposed ? 1 : 0])) {
+      throw NotRecognised("its bias has another width than its results");
+    }
+    added = array.to_reals();
+  }
+  return builder_.linear(as_affine(value), weight_of(program_, weight, transposed),
+                         std::move(added));
+}
+
+Reduced Reducer::product(const Reduced& a, const Reduced& b) {
+  if (const auto* scores = std::get_if<ScoresRef>(&a)) {
+    return attend(builder_, **scores, as_affine(b));
+  }
+  if (std::holds_alternative<ScoresRef>(b)) {
+    throw NotRecognised("it multiplies scores from the left: expected weights times values");
+  }
+  if (const auto* weight = std::get_if<ConstantRef>(&b)) {
+    if ((*weight)->shape().size() == 1) {
+      const int64_t width = (*weight)->shape()[0];
+      const auto column = std::make_shared<const Constant>(
+          (*weight)->value(), Shape{1, width}, (*weight)->type(),
+          [weight = *weight, width] { return weight->array().with_shape({1, width}); });
+      const AffineRef made = as_affine(linear(a, column, false, nullptr));
+      Shape shape = made->shape;
+      shape.pop_back();
+      return with_shape(made, shape);
+    }
+    return linear(a, as_matrix(*weight), true, nullptr);
+  }
+  if (const auto* weight = std::get_if<ConstantRef>(&a)) {
+    if (const auto added = added_of_weights(*weight, builder_.sizes().tokens)) {
+      Scores scores;
+      const AffineRef values = as_affine(b);
+      Shape lead(values->shape.begin(), values->shape.end() - 2);
+      scores.shape = lead;
+      scores.shape.push_back(builder_.sizes().tokens);
+      scores.shape.push_back(builder_.sizes().tokens);
+      scores.added = *added;
+      scores.positions_max = (*weight)->positions_max;
+      scores.has_softmax = true;
+      return attend(builder_, scores, values);
+    }
+    // W x for columns x is x W^T for rows.
+    const AffineRef columns = as_affine(b);
+    const AffineRef rows = permuted(columns, swapped_last_two(columns->shape.size()));
+    const AffineRef made = as_affine(linear(rows, as_matrix(*weight), false, nullptr));
+    return permuted(made, swapped_last_two(made->shape.size()));
+  }
+  return product_scores(as_affine(a), as_affine(b));
+}
+
+Reduced Reducer::attention(const Operation& operation) {
+  const CallArguments arguments(operation.call);
+  const auto* given_query = operation.value("query");
+  const auto* given_key = operation.value("key");
+  const auto* given_value = operation.value("value");
+  if (given_query == nullptr || given_key == nullptr || given_value == nullptr) {
+    throw NotRecognised("its arguments are not known");
+  }
+  if (arguments.real("dropout_p", 0.0) != 0.0) {
+    throw NotRecognised("its dropout is active: export model.eval()");
+  }
+  const AffineRef query = as_affine(*given_query);
+  AffineRef key = as_affine(*given_key);
+  AffineRef value = as_affine(*given_value);
+  if (query->shape.size() >= 3 && arguments.flag("enable_gqa", false)) {
+    const int64_t heads = query->shape[query->shape.size() - 3];
+    key = repeated_heads(key, heads);
+    value = repeated_heads(value, heads);
+  }
+  ScoresRef scores = product_scores(query, permuted(key, swapped_last_two(key->shape.size())));
+  const double usual = 1.0 / std::sqrt(static_cast<double>(query->shape.back()));
+  scores = with_scale(*scores, arguments.real("scale", usual));
+  if (const Reduced* mask = operation.value("attn_mask")) {
+    const Array array = array_of(*mask);
+    const int64_t positions = std::get<ConstantRef>(*mask)->positions_max;
+    if (array.type() == ElementType::kBool) {
+      Array::Bools hidden = array.to_bools();
+      for (uint8_t& each : hidden) each = each == 0;
+      scores = with_filled(*scores, Array::boolean(array.shape(), std::move(hidden)),
+                           -std::numeric_limits<double>::infinity(), positions);
+    } else {
+      scores = with_added(*scores, array, positions);
+    }
+  }
+  if (arguments.flag("is_causal", false)) {
+    const size_t rank = scores->shape.size();
+    const int64_t queries = scores->shape[rank - 2];
+    const int64_t keys = scores->shape[rank - 1];
+    Array::Bools hidden;
+    for (int64_t q = 0; q < queries; ++q) {
+      for (int64_t k = 0; k < keys; ++k) hidden.push_back(k > q);
+    }
+    scores = with_filled(*scores, Array::boolean({queries, keys}, std::move(hidden)),
+                         -std::numeric_limits<double>::infinity(), 0);
+  }
+  return attend(builder_, *with_softmax(*scores), value);
+}
+
+// One product of two tensors whose dimensions have letters.
+Reduced Reducer::einsum(const Operation& operation) {
+  const CallArguments arguments(operation.call);
+  std::string equation = arguments.text("equation", "");
+  std::erase(equation, ' ');
+  const size_t arrow = equation.find("->");
+  const size_t comma = equation.find(',');
+  const bool is_plain = arrow != std::string::npos && comma != std::string::npos &&
+                        comma < arrow && equation.find('.') == std::string::npos &&
+                        equation.find(',', comma + 1) == std::string::npos;
+  if (!is_plain || operation.inputs.size() != 2) {
+    throw NotRecognised("einsum " + equation + ": expected two tensors and all letters");
+  }
+  const std::string letters_a = equation.substr(0, comma);
+  const std::string letters_b = equation.substr(comma + 1, arrow - comma - 1);
+  const std::string letters = equation.substr(arrow + 2);
+  const auto has = [](const std::string& text, char c) { return text.find(c) != text.npos; };
+  std::string batch, only_a, only_b, both;
+  for (const char c : letters_a) {
+    (has(letters_b, c) ? (has(letters, c) ? batch : both) : only_a) += c;
+  }
+  for (const char c : letters_b) {
+    if (!has(letters_a, c)) only_b += c;
+  }
+  // As a matrix product: [batch, only_a, both] times [batch, both, only_b].
+  const auto arranged = [&](const Reduced& value, const std::string& own,
+                            const std::string& wanted, const std::string& rows,
+                            const std::string& columns) -> Reduced {
+    std::vector<size_t> order;
+    Shape shape;
+    const Shape from = shape_of(value);
+    const auto extent = [&](const std::string& some) {
+      int64_t product = 1;
+      for (const char c : some) product *= from.at(own.find(c));
+      return product;
+    };
+    for (const char c : wanted) order.push_back(own.find(c));
+    for (const char c : batch) shape.push_back(from.at(own.find(c)));
+    shape.push_back(extent(rows));
+    shape.push_back(extent(columns));
+    if (std::holds_alternative<ScoresRef>(value)) {
+      if (!std::ranges::is_sorted(order)) {
+        throw NotRecognised("einsum " + equation + " moves scores of attention");
+      }
+      return value;
+    }
+    if (const auto* constant = std::get_if<ConstantRef>(&value)) {
+      return std::make_shared<const Constant>(
+          (*constant)->value(), shape, (*constant)->type(), [constant = *constant, order, shape] {
+            OpBudget budget;
+            Argument::List dims;
+            for (const size_t d : order) dims.emplace_back(static_cast<int64_t>(d));
+            const OpCall turn = {"permute", "default", {}, {{"self", constant->array()},
+                                                            {"dims", std::move(dims)}}, {}};
+            return apply_op(turn, budget).at(0).as<Array>()->with_shape(shape);
+          });
+    }
+    return with_shape(permuted(as_affine(value), order), shape);
+  };
+  const Reduced a = arranged(operation.inputs[0], letters_a, batch + only_a + both, only_a, both);
+  const Reduced b = arranged(operation.inputs[1], letters_b, batch + both + only_b, both, only_b);
+  const Reduced made = product(a, b);
+  const std::string order_made = batch + only_a + only_b;
+  if (const auto* scores = std::get_if<ScoresRef>(&made)) {
+    if (letters == order_made) return *scores;
+    throw NotRecognised("einsum " + equation + " turns scores of attention");
+  }
+  Shape shape;
+  for (const char c : order_made) {
+    const bool in_a = has(letters_a, c);
+    const Shape from = shape_of(operation.inputs[in_a ? 0 : 1]);
+    shape.push_back(from.at((in_a ? letters_a : letters_b).find(c)));
+  }
+  std::vector<size_t> order;
+  for (const char c : letters) order.push_back(order_made.find(c));
+  return permuted(with_shape(as_affine(made), shape), order);
+}
+
+std::optional<Reduced> Reducer::matrix_op(const Operation& operation) {
+  const OpCall& call = operation.call;
+  if (call.op == "linear") {
+    const auto* weight = operation.value("weight");
+    const auto* constant = weight != nullptr ? std::get_if<ConstantRef>(weight) : nullptr;
+    if (constant == nullptr) throw NotRecognised("its weights depend on the model's input");
+    return linear(*operation.value("input"), *constant, false, operation.value("bias"));
+  }
+  if (is_one_of(call.op, {"addmm", "baddbmm", "addmv"})) {
+    const CallArguments arguments(call);
+    if (arguments.real("alpha", 1.0) != 1.0 || arguments.real("beta", 1.0) != 1.0) {
+      throw NotRecognised("alpha and beta other than 1 are not supported");
+    }
+    const bool is_batch = call.op == "baddbmm";
+    const Reduced* a = operation.value(is_batch ? "batch1" : "mat1");
+    const Reduced* b = operation.value(is_batch ? "batch2" : "mat2");
+    if (a == nullptr || b == nullptr) throw NotRecognised("its arguments are not known");
+    const Reduced made = product(*a, *b);
+    const Reduced* added = operation.value("self");
+    Operation sum{{"add", "Tensor", {}, {{"self", ValueRef{0}}, {"other", ValueRef{1}}}, {}},
+                  {made, *added},
+                  {ElementType::kF32, ElementType::kF32}};
+    return dependent(sum).at(0);
+  }
+  if (is_one_of(call.op, {"matmul", "bmm", "mm", "mv"}) && operation.inputs.size() == 2) {
+    return product(operation.inputs[0], operation.inputs[1]);
+  }
+  if (call.op == "scaled_dot_product_attention") return attention(operation);
+  if (call.op == "einsum") return einsum(operation);
+  if (call.op == "embedding" || (call.op == "index" && !is_dependent(operation.inputs[0]))) {
+    const auto* table = std::get_if<ConstantRef>(&operation.inputs[0]);
+    if (table == nullptr || operation.inputs.size() != 2 || (*table)->shape().size() != 2) {
+      throw NotRecognised("it looks rows up in something else than a table of weights");
+    }
+    return builder_.embedding(*table, as_affine(operation.inputs[1]));
+  }
+  if (call.op == "conv1d" || call.op == "conv2d" || call.op == "convolution") {
+    throw NotRecognised(
+        "convolutions are not supported: the runtime has linear layers, norms and attention");
+  }
+  return std::nullopt;
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Follows an exported program op by op, and keeps of each value how it is made of nodes of the
+// converter's graph.
+#pragma once
+
+#include <complex>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "convert/exported/affine.h"
+#include "convert/exported/array_ops.h"
+#include "convert/exported/constant.h"
+#include "convert/exported/exported_program.h"
+#include "convert/exported/functions.h"
+#include "convert/exported/graph_builder.h"
+#include "convert/exported/lengths.h"
+#include "convert/exported/scores.h"
+
+namespace arenite::convert {
+
+struct ComplexPair {
+  AffineRef real, imaginary;
+};
+
+// What is known of a value: nothing yet, a number of an extent, a constant, or how it depends on
+// the model's input.
+using Reduced =
+    std::variant<std::monostate, Argument, ConstantRef, AffineRef, FunctionRef, ScoresRef,
+                 ComplexPair>;
+
+// An op with what it is called with: its ValueRefs are indices of `inputs`.
+struct Operation {
+  OpCall call;
+  std::vector<Reduced> inputs;
+  std::vector<ElementType> types;  // of the inputs
+
+  // Of the argument of this name; null: it is no value.
+  const Reduced* value(std::string_view name) const;
+};
+
+class Reducer {
+ public:
+  // At the length of `lengths`.
+  Reducer(std::shared_ptr<const ExportedProgram> program, const Lengths& lengths);
+
+  // The graph whose output is the program's output `index`. Throws InputError that names the op,
+  // and where the author's code asks for it, for what is not recognised.
+  void run(size_t index);
+
+  GraphBuilder& builder() { return builder_; }
+
+ private:
+  // ---- the program ----
+  void read_input(const ExportedInput& input);
+  void step(const ExportedNode& node);
+  Operation operation_of(const ExportedNode& node);
+  std::vector<Reduced> constants_of(const Operation& operation, const ExportedNode& node);
+  bool is_about_shapes(const Operation& operation, std::vector<Reduced>& results);
+  std::vector<Reduced> dependent(const Operation& operation);
+  std::string name_of(const ExportedNode& node) const;
+
+  // ---- values ----
+  Shape shape_of(const Reduced& value) const;
+  OpCall with_arrays(const Operation& operation) const;
+  AffineRef as_affine(const Reduced& value);
+  AffineRef materialise(const FunctionRef& function);
+  FunctionRef as_function(const Reduced& value);
+  static Array array_of(const Reduced& value);
+
+  // ---- ops (reduce_*.cc), nothing for ops of other kinds ----
+  std::optional<std::vector<Reduced>> move(const Operation& operation);
+  std::optional<Reduced> complex_op(const Operation& operation);
+  std::optional<Reduced> matrix_op(const Operation& operation);
+  std::optional<Reduced> score_op(const Operation& operation);
+  std::optional<Reduced> sum_op(const Operation& operation);
+  std::optional<Reduced> pooling_op(const Operation& operation);
+  std::optional<Reduced> norm_op(const Operation& operation);
+  Reduced function_op(const Operation& operation);
+
+  Reduced attention(const Operation& operation);
+  Reduced einsum(const Operation& operation);
+  Reduced product(const Reduced& a, const Reduced& b);  // as matmul
+  Reduced linear(const Reduced& value, const ConstantRef& weight, bool transposed,
+                 const Reduced* bias);
+
+  std::shared_ptr<const ExportedProgram> program_;
+  const Lengths& lengths_;
+  GraphBuilder builder_;
+  OpBudget budget_;
+  std::vector<Reduced> values_;
+};
+
+bool is_dependent(const Reduced& value);
+
+}  // namespace arenite::convert

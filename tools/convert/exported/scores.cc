@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/exported/scores.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace arenite::convert {
+namespace {
+
+Shape leading(const Shape& shape) {
+  return shape.size() < 2 ? Shape{} : Shape(shape.begin(), shape.end() - 2);
+}
+
+Shape joined(Shape lead, int64_t rows, int64_t columns) {
+  lead.push_back(rows);
+  lead.push_back(columns);
+  return lead;
+}
+
+AffineRef with_leading(const AffineRef& value, const Shape& lead) {
+  const size_t rank = value->shape.size();
+  return stretched(value, joined(lead, value->shape[rank - 2], value->shape[rank - 1]));
+}
+
+std::vector<size_t> swapped_last_two(size_t rank) {
+  std::vector<size_t> order(rank);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::swap(order[rank - 1], order[rank - 2]);
+  return order;
+}
+
+std::shared_ptr<Scores> copy(const Scores& scores) {
+  if (scores.has_softmax) {
+    throw NotRecognised("it changes the weights of attention after their softmax");
+  }
+  return std::make_shared<Scores>(scores);
+}
+
+int64_t element_count(const Shape& shape) { return static_cast<int64_t>(elements_of(shape)); }
+
+}  // namespace
+
+ScoresRef product_scores(const AffineRef& query, const AffineRef& turned_key) {
+  const size_t rank = turned_key->shape.size();
+  if (query->shape.size() < 2 || rank < 2 || query->shape.back() != turned_key->shape[rank - 2]) {
+    throw NotRecognised("it multiplies values that are no queries and keys");
+  }
+  const AffineRef key = permuted(turned_key, swapped_last_two(rank));
+  const Shape lead = broadcast(leading(query->shape), leading(key->shape));
+  Scores scores;
+  scores.query = with_leading(query, lead);
+  scores.key = with_leading(key, lead);
+  scores.shape =
+      joined(lead, query->shape[query->shape.size() - 2], turned_key->shape[rank - 1]);
+  return std::make_shared<const Scores>(std::move(scores));
+}
+
+ScoresRef with_scale(const Scores& scores, double factor) {
+  const auto result = copy(scores);
+  result->scale *= factor;
+  if (result->added) {
+    Array::Reals values = result->added->to_reals();
+    for (double& value : values) value = std::isinf(value) ? value : value * factor;
+    result->added = Array::real(result->added->shape(), std::move(values));
+  }
+  return result;
+}
+
+ScoresRef with_added(const Scores& scores, const Array& added, int64_t positions_max) {
+  const auto result = copy(scores);
+  if (broadcast(scores.shape, added.shape()) != scores.shape) {
+    throw NotRecognised("it adds a mask of another size to the scores");
+  }
+  result->positions_max = tighter(result->positions_max, positions_max);
+  if (!result->added) {
+    result->added = Array::real(added.shape(), added.to_reals());
+    return result;
+  }
+  const Shape shape = broadcast(result->added->shape(), added.shape());
+  std::vector<double> sum = stretched_reals(*result->added, shape);
+  const std::vector<double> more = stretched_reals(added, shape);
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
+  result->added = Array::real(shape, std::move(sum));
+  return result;
+}
+
+ScoresRef with_filled(const Scores& scores, const Array& mask, double value,
+                      int64_t positions_max) {
+  if (!(value <= kHiddenScoreMax)) {
+    throw NotRecognised(
+        fmt::format("it puts {} in place of masked scores: expected -infinity, or a number far "
+                    "below all scores",
+                    value));
+  }
+  Array::Reals added;
+  for (const uint8_t hides : mask.to_bools()) {
+    added.push_back(hides != 0 ? -std::numeric_limits<double>::infinity() : 0.0);
+  }
+  return with_added(scores, Array::real(mask.shape(), std::move(added)), positions_max);
+}
+
+ScoresRef with_softmax(const Scores& scores) {
+  const auto result = copy(scores);
+  result->has_softmax = true;
+  return result;
+}
+
+ScoresRef moved_scores(const Scores& scores, const Movement& movement) {
+  const auto result = std::make_shared<Scores>(scores);
+  const size_t rank = scores.shape.size();
+  const int64_t queries = scores.shape[rank - 2];
+  const int64_t keys = scores.shape[rank - 1];
+  const bool keeps = movement.shape.size() >= 2 && movement.shape.back() == keys &&
+                     movement.shape[movement.shape.size() - 2] == queries &&
+                     movement.keeps_order(elements_of(scores.shape));
+  if (!keeps) throw NotRecognised("it moves scores of attention to other queries or keys");
+  const Shape lead = leading(movement.shape);
+  const auto reshaped = [&](const AffineRef& value) {
+    const size_t last = value->shape.size() - 1;
+    return with_shape(value, joined(lead, value->shape[last - 1], value->shape[last]));
+  };
+  result->shape = movement.shape;
+  if (result->query) result->query = reshaped(result->query);
+  if (result->key) result->key = reshaped(result->key);
+  if (result->added && element_count(result->added->shape()) != queries * keys) {
+    result->added =
+        Array::real(movement.shape, stretched_reals(*result->added, scores.shape));
+  } else if (result->added) {
+    result->added = result->added->with_shape({queries, keys});
+  }
+  return result;
+}
+
+}  // namespace arenite::convert

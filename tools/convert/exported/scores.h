@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of queries and keys on their way to attention.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "convert/exported/affine.h"
+#include "convert/exported/graph_builder.h"
+
+namespace arenite::convert {
+
+// softmax(scale * query key^T + added), or without the softmax.
+struct Scores {
+  Shape shape;      // [..., queries, keys]
+  AffineRef query;  // [..., queries, dim]; null: `added` alone gives the weights
+  AffineRef key;    // [..., keys, dim]
+  double scale = 1.0;
+  std::optional<Array> added{};  // stretched to `shape`; -infinity hides
+  int64_t positions_max = 0;     // of what was added
+  bool has_softmax = false;
+};
+
+using ScoresRef = std::shared_ptr<const Scores>;
+
+// A score of at most this much is one of a hidden key: its weight is 0 in double precision.
+inline constexpr double kHiddenScoreMax = -1000.0;
+
+// query key^T for key^T [..., dim, keys].
+ScoresRef product_scores(const AffineRef& query, const AffineRef& turned_key);
+ScoresRef with_scale(const Scores& scores, double factor);
+ScoresRef with_added(const Scores& scores, const Array& added, int64_t positions_max);
+// Where `mask` is true, `value` instead of the score.
+ScoresRef with_filled(const Scores& scores, const Array& mask, double value,
+                      int64_t positions_max);
+ScoresRef with_softmax(const Scores& scores);
+// Moved, where the last two dimensions stay what they are.
+ScoresRef moved_scores(const Scores& scores, const Movement& movement);
+
+// The weights times values [..., keys, value_dim].
+AffineRef attend(GraphBuilder& builder, const Scores& scores, const AffineRef& values);
+
+}  // namespace arenite::convert

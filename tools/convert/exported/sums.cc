@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/exported/sums.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace arenite::convert {
+namespace {
+
+constexpr size_t kKeptMax = 64;  // materialised values that are remembered
+
+// Whether each element of the term stands for another one.
+bool is_injective(const Term& term, size_t count) {
+  if (term.places.is_whole()) return true;
+  std::vector<int64_t> numbers = *term.places.numbers;
+  std::ranges::sort(numbers);
+  return numbers.size() == count && !numbers.empty() && numbers.front() != kNoElement &&
+         std::ranges::adjacent_find(numbers) == numbers.end();
+}
+
+bool is_one(double factor) { return factor == 1.0; }
+
+}  // namespace
+
+AffineRef GraphBuilder::materialised(const AffineRef& value) {
+  if (value->is_plain()) return value;
+  for (const auto& [known, made] : materialised_) {
+    if (known == value) return made;
+  }
+  const AffineRef made = SumBuilder(*this).build(value);
+  if (materialised_.size() == kKeptMax) materialised_.erase(materialised_.begin());
+  materialised_.emplace_back(value, made);
+  return made;
+}
+
+bool SumBuilder::split(const Affine& value) {
+  for (const Term& term : value.terms) {
+    std::optional<Source::Kind> kind;
+    for (size_t i = 0, count = value.elements(); i < count; ++i) {
+      if (term.places.at(i) == kNoElement || term.factors.at(i) == 0.0) continue;
+      const Source& source = builder_.source(term.places.at(i));
+      if (kind && *kind != source.kind) {
+        throw NotRecognised(
+            "it puts constants beside numbers of the model: rows or columns of constants, such as "
+            "a class token, are not supported");
+      }
+      kind = source.kind;
+      if (term.places.is_whole()) break;
+    }
+    if (kind == Source::Kind::kTokens) throw NotRecognised("it calculates with the token ids");
+    if (kind) (*kind == Source::Kind::kTable ? tables_ : nodes_).push_back(term);
+  }
+  return !nodes_.empty();
+}
+
+void SumBuilder::choose_reference() {
+  const size_t count = elements_of(shape_);
+  const auto whole = std::ranges::find_if(
+      nodes_, [&](const Term& term) { return is_injective(term, count); });
+  if (whole == nodes_.end()) {
+    throw NotRecognised("none of what it adds has an element for each of the result's");
+  }
+  const auto plain_term =
+      std::make_shared<const Affine>(Affine{shape_, {Term{whole->places, {}}}});
+  reference_ = builder_.on_one_source(plain_term);
+  source_ = source_of(reference_->terms[0].places.at(0));
+  rows_ = builder_.sources_[source_].rows;
+  width_ = builder_.sources_[source_].width;
+  element_.assign(size_t{rows_} * width_, 0);
+  for (size_t i = 0; i < count; ++i) {
+    element_[static_cast<size_t>(index_of(reference_->terms[0].places.at(i)))] = i;
+  }
+}
+
+SumBuilder::Summand SumBuilder::summand_of(const Term& term) {
+  Summand summand;
+  for (size_t place = 0; place < element_.size(); ++place) {
+    const size_t i = element_[place];
+    const int64_t number = term.places.at(i);
+    if (number == kNoElement || builder_.source(number).rows != rows_ ||
+        builder_.row_of(number) != place / width_) {
+      throw NotRecognised(
+          "it adds elements of different tokens, which only attention and pooling may do");
+    }
+    if (place < width_) {
+      summand.columns.push_back(builder_.column_of(number));
+      summand.factors.push_back(term.factors.at(i));
+    }
+    const size_t c = place % width_;
+    if (summand.columns[c] != builder_.column_of(number)) {
+      throw NotRecognised("its rows are made of different columns of the model's numbers");
+    }
+    if (summand.factors[c] != term.factors.at(i)) {
+      throw NotRecognised(
+          "it multiplies each position by constants of its own, and is no rotation of pairs");
+    }
+  }
+  summand.node = builder_.gather(summand.columns);
+  summand.is_embedding = builder_.graph_.as<EmbeddingNode>(summand.node) != nullptr;
+  return summand;
+}
+
+ValueId SumBuilder::scaled_columns(ValueId node, const std::vector<double>& factors) {
+  const auto width = static_cast<uint32_t>(factors.size());
+  if (width > 8192) throw NotRecognised("it multiplies columns by constants of their own");
+  WeightRef weight;
+  weight.name = builder_.name_;
+  weight.rows = weight.columns = width;
+  weight.load_f64 = [factors] {
+    std::vector<double> matrix(factors.size() * factors.size(), 0.0);
+    for (size_t i = 0; i < factors.size(); ++i) matrix[i * factors.size() + i] = factors[i];
+    return matrix;
+  };
+  weight.load = [exact = weight.load_f64] {
+    const std::vector<double> values = exact();
+    return std::vector<float>(values.begin(), values.end());
+  };
+  return builder_.graph_.add_linear(builder_.name_, {weight, {}}, node);
+}
+
+ValueId SumBuilder::node_of(const Summand& summand) {
+  const double first = summand.factors[0];
+  const bool is_uniform =
+      std::ranges::all_of(summand.factors, [&](double factor) { return factor == first; });
+  if (!is_uniform) {
+    // A layer that was made before takes the factors into its weights.
+    const auto* linear = builder_.graph_.as<LinearNode>(summand.node);
+    if (linear == nullptr) return scaled_columns(summand.node, summand.factors);
+    LinearSpec spec = linear->parts[0].linear;
+    for (size_t i = 0; i < spec.bias.size(); ++i) spec.bias[i] *= summand.factors[i];
+    spec.weight.load_f64 = [weight = linear->parts[0].linear.weight, factors = summand.factors] {
+      std::vector<double> values = weight.exact();
+      const size_t columns = weight.columns;
+      for (size_t i = 0; i < values.size(); ++i) values[i] *= factors[i / columns];
+      return values;
+    };
+    spec.weight.load = [exact = spec.weight.load_f64] {
+      const std::vector<double> values = exact();
+      return std::vector<float>(values.begin(), values.end());
+    };
+    spec.weight.name = builder_.name_;
+    const ValueId input = builder_.graph_.node(summand.node).inputs[0];
+    return builder_.graph_.add_linear(builder_.name_, spec, input);
+  }
+  if (is_one(first)) return summand.node;
+  if (summand.is_embedding) {
+    EmbeddingNode embedding = *builder_.graph_.as<EmbeddingNode>(summand.node);
+    if (!embedding.positions) {
+      embedding.scale *= first;
+      return builder_.graph_.add_embedding(builder_.graph_.node(summand.node).name,
+                                           std::move(embedding), width_);
+    }
+  }
+  return builder_.graph_.add(builder_.name_ + ".scale", ScaleNode{first}, {summand.node});
+}
+
+GraphBuilder::TablePart SumBuilder::part_of(const Term& term) {
+  const uint32_t tokens = builder_.sizes_.tokens;
+  GraphBuilder::TablePart part;
+  bool found = false;
+  for (uint32_t c = 0; c < width_; ++c) {
+    const int64_t first = term.places.at(element_[c]);
+    part.factor = term.factors.at(element_[0]);
+    if (first == kNoElement) throw NotRecognised("some columns have constants and others have not");
+    part.constant = builder_.source(first).table;
+    part.first_row.push_back(index_of(first));
+    for (uint32_t r = 1; r < rows_; ++r) {
+      const size_t i = element_[size_t{r} * width_ + c];
+      const uint32_t position = rows_ == builder_.sizes_.rows() ? r % tokens : 0;
+      const int64_t step = term.places.at(i) - first;
+      if (!found && position == 1) part.stride = step, found = true;
+      if (step != part.stride * int64_t{position} ||
+          term.factors.at(i) != part.factor) {
+        throw NotRecognised("it adds constants that are no table of positions");
+      }
+    }
+  }
+  builder_.limit_positions(part.constant->positions_max);
+  return part;
+}
+
+std::optional<GraphBuilder::PositionTable> SumBuilder::table() {
+  GraphBuilder::PositionTable table;
+  for (const Term& term : tables_) {
+    GraphBuilder::TablePart part = part_of(term);
+    const Array::Reals values = part.constant->array().to_reals();
+    if (std::ranges::all_of(values, [](double value) { return value == 0.0; })) continue;
+    table.parts.push_back(std::move(part));
+  }
+  if (table.parts.empty()) return std::nullopt;
+  return table;
+}
+
+// `only` is what the table is added to, where that is one node as it is.
+ValueId SumBuilder::with_table(const Summand* only, ValueId sum,
+                               GraphBuilder::PositionTable table) {
+  Graph& graph = builder_.graph_;
+  const bool is_constant =
+      std::ranges::all_of(table.parts, [](const auto& part) { return part.stride == 0; });
+  if (const auto* linear = graph.as<LinearNode>(sum); is_constant && only && linear) {
+    LinearSpec spec = linear->parts[0].linear;
+    spec.bias.resize(width_, 0.0);
+    for (const auto& part : table.parts) {
+      const Array::Reals values = part.constant->array().to_reals();
+      for (uint32_t c = 0; c < width_; ++c) {
+        spec.bias[c] += part.factor * values[static_cast<size_t>(part.first_row[c])];
+      }
+    }
+    return graph.add_linear(builder_.name_, spec, graph.node(sum).inputs[0]);
+  }
+  if (rows_ != builder_.sizes_.rows()) {
+    throw NotRecognised("it adds constants to what was pooled, and not to a linear layer's result");
+  }
+  EmbeddingNode embedding;
+  std::string name = builder_.name_;
+  const auto* tokens = only != nullptr ? graph.as<EmbeddingNode>(sum) : nullptr;
+  const bool joins = tokens != nullptr && !tokens->positions;
+  if (joins) {
+    embedding = *tokens;
+    name = graph.node(sum).name;
+  }
+  embedding.positions = WeightRef{};
+  embedding.positions->columns = width_;
+  embedding.positions->rows = builder_.sizes_.tokens;
+  embedding.positions->name = builder_.program_->values[table.parts[0].constant->value()].name;
+  table.node = graph.add_embedding(joins ? name : name + ".positions", embedding, width_);
+  builder_.tables_.push_back(table);
+  return joins ? table.node : graph.add(name, AddNode{}, {sum, table.node});
+}
+
+AffineRef SumBuilder::build(const AffineRef& value) {
+  shape_ = value->shape;
+  if (!split(*value)) {
+    throw NotRecognised("it does not depend on the model's input, where the model's numbers were "
+                        "expected");
+  }
+  if (tables_.empty()) {
+    if (const auto rotated = RotationFinder(builder_, *value).find()) return *rotated;
+  }
+  choose_reference();
+  std::vector<Summand> summands;
+  for (const Term& term : nodes_) summands.push_back(summand_of(term));
+  ValueId sum = node_of(summands[0]);
+  for (size_t i = 1; i < summands.size(); ++i) {
+    sum = builder_.graph_.add(builder_.name_, AddNode{}, {sum, node_of(summands[i])});
+  }
+  if (auto constants = table()) {
+    sum = with_table(summands.size() == 1 ? &summands[0] : nullptr, sum, std::move(*constants));
+  }
+  return builder_.in_place(reference_, source_, builder_.source_of_node(sum, rows_));
+}
+
+void GraphBuilder::finish(uint32_t positions, const ConstantAt& constant_at) {
+  for (const PositionTable& table : tables_) {
+    WeightRef& weight = *graph_.as<EmbeddingNode>(table.node)->positions;
+    const uint32_t columns = weight.columns;
+    const uint32_t tokens = sizes_.tokens;
+    weight.rows = positions;
+    weight.load_f64 = [table, columns, positions, tokens, constant_at] {
+      std::vector<double> rows(size_t{positions} * columns, 0.0);
+      for (const TablePart& part : table.parts) {
+        Array whole = part.constant->array();
+        if (part.stride != 0 && positions != tokens) {
+          whole = constant_at(part.constant->value(), positions);
+        }
+        // Extents after the one of positions stay, and those before it are 1.
+        const Array::Reals values = whole.to_reals();
+        for (size_t p = 0; p < positions; ++p) {
+          for (size_t c = 0; c < columns; ++c) {
+            const auto index =
+                static_cast<size_t>(part.first_row[c] + static_cast<int64_t>(p) * part.stride);
+            if (index >= values.size()) throw NotRecognised("a table of positions is too short");
+            rows[p * columns + c] += part.factor * values[index];
+          }
+        }
+      }
+      return rows;
+    };
+    weight.load = [exact = weight.load_f64] {
+      const std::vector<double> values = exact();
+      return std::vector<float>(values.begin(), values.end());
+    };
+  }
+}
+
+}  // namespace arenite::convert

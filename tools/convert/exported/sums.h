@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums of elements times factors as nodes: scales, additions, tables of positions and rotations.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "convert/exported/affine.h"
+#include "convert/exported/graph_builder.h"
+
+namespace arenite::convert {
+
+class SumBuilder {
+ public:
+  explicit SumBuilder(GraphBuilder& builder) : builder_(builder) {}
+
+  // REQUIRES: not plain.
+  AffineRef build(const AffineRef& value);
+
+ private:
+  // What one term adds to column c of each row.
+  struct Summand {
+    std::vector<Column> columns;   // [width]
+    std::vector<double> factors;   // [width]
+    bool is_embedding = false;
+    ValueId node = 0;
+  };
+
+  bool split(const Affine& value);
+  void choose_reference();
+  Summand summand_of(const Term& term);
+  ValueId node_of(const Summand& summand);
+  ValueId scaled_columns(ValueId node, const std::vector<double>& factors);
+  // The tables' rows at each position, nothing where all are zero.
+  std::optional<GraphBuilder::PositionTable> table();
+  GraphBuilder::TablePart part_of(const Term& term);
+  ValueId with_table(const Summand* only, ValueId sum, GraphBuilder::PositionTable table);
+
+  GraphBuilder& builder_;
+  Shape shape_;
+  std::vector<Term> nodes_;   // terms of the model's numbers
+  std::vector<Term> tables_;  // terms of constants
+  AffineRef reference_;       // whose elements stand for the rows and columns of the sum
+  uint32_t source_ = 0;       // of the reference
+  uint32_t rows_ = 0;
+  uint32_t width_ = 0;
+  std::vector<size_t> element_;  // [rows * width]: the value's element that stands there
+};
+
+// Queries or keys that turn with their position.
+class RotationFinder {
+ public:
+  RotationFinder(GraphBuilder& builder, const Affine& value) : builder_(builder), value_(value) {}
+
+  // Nothing where this is no rotation. Throws NotRecognised for one that the runtime lacks.
+  std::optional<AffineRef> find();
+
+ private:
+  // What element i is made of: itself at position 0, and its partner.
+  struct Element {
+    uint32_t column = 0;
+    uint32_t partner = 0;
+    bool has_partner = false;
+    double magnitude = 1.0;
+    std::vector<double> own, other;  // factors, [positions]
+  };
+
+  bool find_axis();
+  bool read_elements();
+  bool read_element(size_t rest, Element& element);
+  RopeSpec rope_of_head(size_t head);
+  void read_frequency(const Element& element, double& frequency) const;
+  AffineRef rotate();
+
+  GraphBuilder& builder_;
+  const Affine& value_;
+  size_t axis_ = 0;        // of tokens
+  size_t stride_ = 0;      // from token to token
+  uint32_t source_ = 0;
+  uint32_t head_dim_ = 0;
+  std::vector<size_t> firsts_;      // the elements of token 0 of the first sequence
+  std::vector<Element> elements_;   // of each of these
+};
+
+}  // namespace arenite::convert

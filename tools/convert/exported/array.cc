@@ -176,9 +176,9 @@ size_t elements_of(const Shape& shape) {
     is_empty = is_empty || extent == 0;
     if (__builtin_mul_overflow(elements, static_cast<uint64_t>(extent == 0 ? 1 : extent),
                                &elements) ||
-        elements > kArrayElementsMax) {
+        elements > kExportedElementsMax) {
       throw ShapeError("a tensor {} of more than {} elements: it is no model's", shape_text(shape),
-                       kArrayElementsMax);
+                       kExportedElementsMax);
     }
   }
   return is_empty ? 0 : static_cast<size_t>(elements);

@@ -55,7 +55,7 @@ Results arange(const CallArguments& call, OpBudget& budget) {
       call.type("dtype").value_or(is_whole ? ElementType::kI64 : ElementType::kF32);
   const double first = start.to_reals()[0], by = step.to_reals()[0];
   const double count = std::ceil((end.to_reals()[0] - first) / by);
-  if (!(count >= 0.0) || count > static_cast<double>(kArrayElementsMax)) {
+  if (!(count >= 0.0) || count > static_cast<double>(kExportedElementsMax)) {
     call.refuse("it counts from {} to {} by {}", first, end.to_reals()[0], by);
   }
   const auto elements = static_cast<int64_t>(count);

@@ -54,9 +54,9 @@ struct ExportedInput {
 };
 
 struct ExportedNode {
-  OpCall call;                    // its tensors and symbolic numbers are ValueRefs
-  std::vector<uint32_t> outputs;  // values; a list of tensors, as of split, gives several
-  std::string module_path{};      // "transformer.h.0.attn", where the archive says it
+  OpCall call;                      // its tensors and symbolic numbers are ValueRefs
+  std::vector<uint32_t> outputs{};  // values; a list of tensors, as of split, gives several
+  std::string module_path{};        // "transformer.h.0.attn", where the archive says it
 };
 
 // What a symbolic extent may be.

@@ -278,8 +278,13 @@ std::optional<Reduced> Reducer::matrix_op(const Operation& operation) {
     const Reduced* a = operation.value(is_batch ? "batch1" : "mat1");
     const Reduced* b = operation.value(is_batch ? "batch2" : "mat2");
     if (a == nullptr || b == nullptr) throw NotRecognised("its arguments are not known");
-    const Reduced made = product(*a, *b);
     const Reduced* added = operation.value("self");
+    const auto* weight = std::get_if<ConstantRef>(b);
+    const bool is_layer = weight != nullptr && (*weight)->shape().size() == 2 &&
+                          added != nullptr && !is_dependent(*added) &&
+                          shape_of(*added) == Shape{(*weight)->shape()[1]};
+    if (is_layer && !std::holds_alternative<ScoresRef>(*a)) return linear(*a, *weight, true, added);
+    const Reduced made = product(*a, *b);
     Operation sum{{"add", "Tensor", {}, {{"self", ValueRef{0}}, {"other", ValueRef{1}}}, {}},
                   {made, *added},
                   {ElementType::kF32, ElementType::kF32}};

@@ -281,6 +281,14 @@ std::vector<Reduced> Reducer::dependent(const Operation& operation) {
   return {function_op(operation)};
 }
 
+// Whether any number of the model is in the sum.
+bool Reducer::is_of_model(const Affine& value) const {
+  return std::ranges::any_of(value.terms, [&](const Term& term) {
+    const int64_t number = term.places.at(0);
+    return number != kNoElement && builder_.source(number).kind == Source::Kind::kNode;
+  });
+}
+
 // Nothing for an op that does more than moving.
 std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
   if (operation.call.op == "embedding") return std::nullopt;
@@ -313,7 +321,15 @@ std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
     }
   }
   std::vector<AffineRef> moving;
-  for (const Reduced* part : parts) moving.push_back(as_affine(*part));
+  for (const Reduced* part : parts) {
+    const AffineRef value = as_affine(*part);
+    // A sum is easier to see before its rows are cut. Parts of a rotation stay as they are.
+    const bool is_sum =
+        value->terms.size() > 1 && !(*movements)[0].keeps_order(value->elements()) &&
+        std::ranges::none_of(value->terms,
+                             [](const Term& term) { return term.factors.each != nullptr; });
+    moving.push_back(is_sum && is_of_model(*value) ? builder_.materialised(value) : value);
+  }
   for (const Movement& movement : *movements) results.emplace_back(moved(movement, moving));
   return results;
 }

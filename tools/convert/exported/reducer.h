@@ -67,6 +67,7 @@ class Reducer {
   Shape shape_of(const Reduced& value) const;
   OpCall with_arrays(const Operation& operation) const;
   AffineRef as_affine(const Reduced& value);
+  bool is_of_model(const Affine& value) const;
   AffineRef materialise(const FunctionRef& function);
   FunctionRef as_function(const Reduced& value);
   static Array array_of(const Reduced& value);

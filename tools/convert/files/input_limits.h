@@ -66,10 +66,11 @@ constexpr uint64_t kZipMembersMax = uint64_t{1} << 14;
 // Programs of torch.export. A node takes a few hundred bytes of JSON, so that these are reached
 // only by files that repeat one subgraph or name one tensor again and again.
 constexpr size_t kExportedNodesMax = size_t{1} << 18;
+constexpr size_t kExportedValuesMax = size_t{1} << 20;
 constexpr size_t kExportedRankMax = 64;
 constexpr size_t kExportedSubgraphDepthMax = 8;
 // What its ops may make of constants: all of them together, and one array.
-constexpr uint64_t kArrayElementsMax = uint64_t{1} << 27;
+constexpr uint64_t kExportedElementsMax = uint64_t{1} << 27;
 constexpr uint64_t kFoldedElementsMax = uint64_t{1} << 30;
 constexpr uint64_t kFoldedLiveElementsMax = uint64_t{1} << 27;
 constexpr uint64_t kFoldedMultiplicationsMax = uint64_t{1} << 33;

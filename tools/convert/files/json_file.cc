@@ -76,6 +76,8 @@ class JsonCheck : public json::json_sax_t {
   std::vector<std::set<std::string>> keys_;  // of each open object, the innermost last
 };
 
+}  // namespace
+
 json parse_json(std::string_view text, const std::string& name) {
   // The parser takes a zero byte for the end of the text; after it anything could hide.
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
@@ -85,8 +87,6 @@ json parse_json(std::string_view text, const std::string& name) {
   json::sax_parse(text.begin(), text.end(), &check);
   return json::parse(text.begin(), text.end());
 }
-
-}  // namespace
 
 json read_json_value(const std::filesystem::path& file) {
   const FileMap map(file, kJsonBytesMax);

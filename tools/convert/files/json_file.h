@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 namespace arenite::convert {
 
@@ -14,6 +15,9 @@ nlohmann::json read_json_value(const std::filesystem::path& file);
 
 // The same, of a file that must hold an object.
 nlohmann::json read_json_object(const std::filesystem::path& file);
+
+// The value that `text` is, by the same rules but that of size. `name` is for messages.
+nlohmann::json parse_json(std::string_view text, const std::string& name);
 
 // `value` as JSON text, fit for a message.
 std::string show(const nlohmann::json& value);

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kArrayElementsMax = 4096;  // one for each layer, mostly
+constexpr uint64_t kMetadataElementsMax = 4096;  // one for each layer, mostly
 
 template <typename Number>
 Number number(std::span<const std::byte> data, uint64_t index) {
@@ -235,9 +235,9 @@ ConfigFields gguf_fields(const GgufFile& file) {
   for (const auto& [key, value] : file.metadata()) {
     if (key.starts_with("tokenizer.")) continue;
     if (key.starts_with("general.") && key != "general.architecture") continue;
-    if (value.count > kArrayElementsMax) {
+    if (value.count > kMetadataElementsMax) {
       throw InputError("{}: metadata {} has {} elements: at most {} are expected",
-                       quote(file.file_name()), quote(key), value.count, kArrayElementsMax);
+                       quote(file.file_name()), quote(key), value.count, kMetadataElementsMax);
     }
     elements += value.count;
     if (elements > kGgufElementsMax) {

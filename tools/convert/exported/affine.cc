@@ -98,7 +98,7 @@ AffineRef moved(const Movement& movement, std::span<const AffineRef> inputs) {
 
 AffineRef with_shape(const AffineRef& value, Shape shape) {
   if (value->shape == shape) return value;
-  return std::make_shared<const Affine>(Affine{std::move(shape), value->terms});
+  return std::make_shared<const Affine>(Affine{std::move(shape), value->terms, value->name});
 }
 
 AffineRef permuted(const AffineRef& value, const std::vector<size_t>& order) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "convert/exported/array.h"
@@ -51,6 +52,7 @@ struct Term {
 struct Affine {
   Shape shape;
   std::vector<Term> terms;
+  std::string name{};  // of the author's op that made it, of sums
 
   size_t elements() const { return elements_of(shape); }
   // One term, and every factor is 1.

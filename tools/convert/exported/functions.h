@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -31,6 +32,7 @@ using ExpressionRef = std::shared_ptr<const Expression>;
 struct Function {
   AffineRef base;
   ExpressionRef expression;
+  std::string name{};  // of the author's op that made it
 };
 
 using FunctionRef = std::shared_ptr<const Function>;

@@ -359,6 +359,15 @@ Reduced Reducer::function_op(const Operation& operation) {
 AffineRef Reducer::materialise(const FunctionRef& function) {
   const Expression& expression = *function->expression;
   if (expression.is_base()) return function->base;
+  const std::string before = builder_.name();
+  if (!function->name.empty()) builder_.set_name(function->name);
+  const AffineRef made = materialise_named(function);
+  builder_.set_name(before);
+  return made;
+}
+
+AffineRef Reducer::materialise_named(const FunctionRef& function) {
+  const Expression& expression = *function->expression;
   const auto found = find_function(expression, function->base->shape, budget_);
   if (found) {
     if (const auto* norm = std::get_if<NormSpec>(&*found)) return builder_.norm(function->base, *norm);

@@ -21,14 +21,15 @@ Array zeros(const Shape& shape, ElementType type) {
 }
 
 // How many positions a constant has that is cut or looked up by them.
-int64_t positions_of(const OpCall& call, const Array& result) {
+int64_t positions_of(const OpCall& call, const Array& result, int64_t tokens) {
   if (call.op == "slice") {
     const CallArguments arguments(call);
     const Array& self = arguments.array("self");
     const size_t dim = arguments.dimension("dim", 0, self.rank());
     const int64_t start = arguments.integer("start", 0);
-    // A part that begins at 0 and is not all of it.
-    return start == 0 && result.shape()[dim] < self.shape()[dim] ? self.shape()[dim] : 0;
+    // A part that begins at 0, is as long as the input, and is not all of it.
+    const int64_t extent = result.shape()[dim];
+    return start == 0 && extent == tokens && extent < self.shape()[dim] ? self.shape()[dim] : 0;
   }
   return 0;
 }
@@ -40,6 +41,17 @@ int64_t positions_of_rows(const Array& table, const Array& ids) {
     if (rows[i] != rows[i - 1] + 1) return 0;
   }
   return rows.size() < 2 ? 0 : table.shape()[0] - rows[0];
+}
+
+// The value with the name of what made it, for the op that it may become later.
+Reduced named(const Reduced& value, const std::string& name) {
+  if (const auto* function = std::get_if<FunctionRef>(&value); function && (*function)->name.empty()) {
+    return std::make_shared<const Function>(
+        Function{(*function)->base, (*function)->expression, name});
+  }
+  const auto* affine = std::get_if<AffineRef>(&value);
+  if (affine == nullptr || (*affine)->is_plain() || !(*affine)->name.empty()) return value;
+  return std::make_shared<const Affine>(Affine{(*affine)->shape, (*affine)->terms, name});
 }
 
 }  // namespace
@@ -216,7 +228,7 @@ std::vector<Reduced> Reducer::constants_of(const Operation& operation, const Exp
           return *apply_op(whole, budget).at(i).as<Array>();
         });
     if (call.op == "slice" && !shape.empty()) {
-      positions_max = tighter(positions_max, positions_of(call, Array::of_shape(shape, value.type)));
+      positions_max = tighter(positions_max, positions_of(call, Array::of_shape(shape, value.type), lengths_.tokens()));
     }
     constant->positions_max = positions_max;
     results.emplace_back(ConstantRef(std::move(constant)));
@@ -237,7 +249,7 @@ std::vector<Reduced> Reducer::constants_of(const Operation& operation, const Exp
       results.emplace_back(result);
       continue;
     }
-    int64_t limit = tighter(positions_max, positions_of(call, *array));
+    int64_t limit = tighter(positions_max, positions_of(call, *array, lengths_.tokens()));
     if (call.op == "embedding") {
       limit = tighter(limit, positions_of_rows(*call.find("weight")->as<Array>(),
                                                *call.find("indices")->as<Array>()));
@@ -263,7 +275,7 @@ void Reducer::step(const ExportedNode& node) {
       if (const Argument* number = std::get_if<Argument>(&results[i]); number && number->as<Array>()) {
         results[i] = std::make_shared<const Constant>(node.outputs[i], *number->as<Array>());
       }
-      values_[node.outputs[i]] = results[i];
+      values_[node.outputs[i]] = named(results[i], builder_.name());
     }
   } catch (const NotRecognised& error) {
     throw InputError("{}: {}: {}", quote(program_->source), node.call.describe(), error.what());

@@ -69,6 +69,7 @@ class Reducer {
   AffineRef as_affine(const Reduced& value);
   bool is_of_model(const Affine& value) const;
   AffineRef materialise(const FunctionRef& function);
+  AffineRef materialise_named(const FunctionRef& function);
   FunctionRef as_function(const Reduced& value);
   static Array array_of(const Reduced& value);
 

@@ -22,6 +22,21 @@ bool is_injective(const Term& term, size_t count) {
          std::ranges::adjacent_find(numbers) == numbers.end();
 }
 
+// Whether one value is the other in another shape.
+bool have_same_terms(const Affine& a, const Affine& b) {
+  if (a.terms.size() != b.terms.size() || a.elements() != b.elements()) return false;
+  for (size_t i = 0; i < a.terms.size(); ++i) {
+    const Term& first = a.terms[i];
+    const Term& second = b.terms[i];
+    if (first.places.numbers != second.places.numbers ||
+        first.places.source != second.places.source || first.factors.each != second.factors.each ||
+        first.factors.uniform != second.factors.uniform) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool is_one(double factor) { return factor == 1.0; }
 
 }  // namespace
@@ -29,9 +44,12 @@ bool is_one(double factor) { return factor == 1.0; }
 AffineRef GraphBuilder::materialised(const AffineRef& value) {
   if (value->is_plain()) return value;
   for (const auto& [known, made] : materialised_) {
-    if (known == value) return made;
+    if (known == value || have_same_terms(*known, *value)) return with_shape(made, value->shape);
   }
+  const std::string before = name_;
+  if (!value->name.empty()) name_ = value->name;
   const AffineRef made = SumBuilder(*this).build(value);
+  name_ = before;
   if (materialised_.size() == kKeptMax) materialised_.erase(materialised_.begin());
   materialised_.emplace_back(value, made);
   return made;

@@ -309,15 +309,20 @@ class Lowering {
     const ColumnView from = view(first);
     const Activation function = is_fused ? activation->activation : Activation::kScale;
     const double parameter = is_fused ? activation->parameter : 1.0;
-    const ColumnView to = result(value, {first});
+    // Over itself only where it is read once.
+    const bool is_read_twice = view(first) == view(inputs[1]);
+    const ColumnView to = result(value, is_read_twice ? std::vector<ValueId>{}
+                                                      : std::vector<ValueId>{first});
     program_.add_op(name(value), activation_op(function, static_cast<float>(parameter), from,
                                                view(inputs[1]), to));
   }
 
   void emit(ValueId value, const AddNode&) {
-    const ColumnView first = input(value, 0);
-    const ColumnView second = input(value, 1);
-    const ColumnView sum = result(value, graph_.node(value).inputs);
+    ColumnView first = input(value, 0);
+    ColumnView second = input(value, 1);
+    const ColumnView sum =
+        result(value, first == second ? std::vector<ValueId>{} : graph_.node(value).inputs);
+    if (sum == second) std::swap(first, second);  // what is written over comes first
     program_.add_op(name(value), sum_op(first, second, sum));
   }
 

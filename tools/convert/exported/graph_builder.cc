@@ -188,6 +188,11 @@ AffineRef GraphBuilder::on_rows(const Rows& rows, const Shape& shape, ValueId no
   return plain(std::move(made), std::move(numbers));
 }
 
+AffineRef GraphBuilder::rows_made(const AffineRef& value) {
+  const Rows rows = rows_of(value);
+  return on_rows(rows, value->shape, rows.node, rows.width);
+}
+
 AffineRef GraphBuilder::on_one_source(const AffineRef& value) {
   const Places& places = value->terms[0].places;
   if (places.is_whole()) return value;

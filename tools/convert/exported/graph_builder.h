@@ -77,6 +77,8 @@ class GraphBuilder {
   };
   Rows rows_of(const AffineRef& value);
   // A value in the shape of `rows` and `width` new columns, made by `node`.
+  // The rows of a value as a node of their own.
+  AffineRef rows_made(const AffineRef& value);
   AffineRef on_rows(const Rows& rows, const Shape& shape, ValueId node, uint32_t width);
   // A node of the columns side by side.
   ValueId gather(const std::vector<Column>& columns);

@@ -6,7 +6,6 @@
 
 #include "convert/exported/call_arguments.h"
 #include "convert/exported/reducer.h"
-#include "convert/files/error.h"
 
 namespace arenite::convert {
 namespace {
@@ -16,11 +15,6 @@ constexpr double kFloatEpsilon = 0x1p-23;
 
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
   return std::ranges::find(names, text) != names.end();
-}
-
-bool is_reduction(std::string_view op) {
-  return is_one_of(op, {"mean", "sum", "var", "std", "amax", "amin", "max", "min", "norm",
-                        "linalg_vector_norm", "logsumexp", "prod"});
 }
 
 // The argument as an array, where it is a constant or a number.
@@ -182,8 +176,64 @@ std::optional<Reduced> Reducer::score_op(const Operation& operation) {
       "grows with the distance, and takes the softmax");
 }
 
+// The first half of the columns times the sigmoid of the second.
+Reduced Reducer::gated(const Operation& operation) {
+  const AffineRef whole = as_affine(operation.inputs.at(0));
+  const auto halves = [&](int64_t begin) {
+    const int64_t width = whole->shape.back();
+    const OpCall cut = {"slice",
+                        "Tensor",
+                        {},
+                        {{"self", Array::of_shape(whole->shape, ElementType::kF32)},
+                         {"dim", int64_t{-1}},
+                         {"start", begin * width / 2},
+                         {"end", (begin + 1) * width / 2}},
+                        {}};
+    return moved(movements_of(cut)->at(0), std::span(&whole, 1));
+  };
+  if (CallArguments(operation.call).integer("dim", -1) != -1 &&
+      CallArguments(operation.call).integer("dim", -1) + 1 !=
+          static_cast<int64_t>(whole->shape.size())) {
+    throw NotRecognised("its gates are not columns");
+  }
+  const AffineRef gates = builder_.rows_made(halves(1));
+  return builder_.product(builder_.activation(gates, {Activation::kSigmoid}), halves(0));
+}
+
+// Of a model that is not being trained: factors and offsets of channels, dimension 1.
+Reduced Reducer::batch_norm(const Operation& operation) {
+  const AffineRef value = as_affine(operation.inputs.at(0));
+  if (CallArguments(operation.call).flag("training", false)) {
+    throw NotRecognised("its batch norm is of a model that is being trained: export model.eval()");
+  }
+  const Reduced* mean = operation.value("running_mean");
+  const Reduced* variance = operation.value("running_var");
+  if (mean == nullptr || variance == nullptr) throw NotRecognised("it has no running statistics");
+  Array::Reals offset = array_of(*mean).to_reals();
+  Array::Reals factor = array_of(*variance).to_reals();
+  const Reduced* weight = operation.value("weight");
+  const Reduced* bias = operation.value("bias");
+  const Array::Reals gains = weight ? array_of(*weight).to_reals() : Array::Reals();
+  const Array::Reals biases = bias ? array_of(*bias).to_reals() : Array::Reals();
+  const double epsilon = CallArguments(operation.call).real("eps", 1e-5);
+  for (size_t i = 0; i < factor.size(); ++i) {
+    factor[i] = (gains.empty() ? 1.0 : gains[i]) / std::sqrt(factor[i] + epsilon);
+    offset[i] = (biases.empty() ? 0.0 : biases[i]) - offset[i] * factor[i];
+  }
+  Shape shape(value->shape.size(), 1);
+  shape.at(1) = static_cast<int64_t>(factor.size());
+  const auto table =
+      std::make_shared<const Constant>(0, Array::real(shape, std::move(offset)));
+  return sum(scaled(value, Array::real(shape, std::move(factor))), builder_.of_constant(table),
+             1.0);
+}
+
 std::optional<Reduced> Reducer::norm_op(const Operation& operation) {
   const OpCall& call = operation.call;
+  if (call.op == "glu") return gated(operation);
+  if (call.op == "batch_norm" || call.op == "_native_batch_norm_legit_no_training") {
+    return batch_norm(operation);
+  }
   const bool is_layer = call.op == "layer_norm" || call.op == "native_layer_norm";
   const bool is_rms = call.op == "rms_norm" || call.op == "_fused_rms_norm";
   if (!is_layer && !is_rms) return std::nullopt;
@@ -296,124 +346,6 @@ std::optional<Reduced> Reducer::pooling_op(const Operation& operation) {
   Shape kept = shape;
   kept[axis] = 1;
   return with_shape(pooled, kept);
-}
-
-FunctionRef Reducer::as_function(const Reduced& value) {
-  if (const auto* function = std::get_if<FunctionRef>(&value)) return *function;
-  AffineRef affine = as_affine(value);
-  auto base_expression = std::make_shared<Expression>();
-  base_expression->shape = affine->shape;
-  ExpressionRef expression = base_expression;
-  if (affine->terms.size() == 1 && !affine->is_plain() && !affine->terms[0].factors.each) {
-    const double factor = affine->terms[0].factors.uniform;
-    affine = std::make_shared<const Affine>(
-        Affine{affine->shape, {Term{affine->terms[0].places, {}}}});
-    expression = std::make_shared<const Expression>(
-        Expression{{"mul", "Tensor", {}, {{"self", ValueRef{0}}, {"other", Argument(factor)}}, {}},
-                   {base_expression},
-                   affine->shape});
-  } else {
-    affine = builder_.materialised(affine);
-  }
-  return std::make_shared<const Function>(Function{affine, expression});
-}
-
-// Any op that works on each number or each row by itself, for later.
-Reduced Reducer::function_op(const Operation& operation) {
-  const OpCall& call = operation.call;
-  if (is_one_of(call.op, {"dropout", "native_dropout", "alpha_dropout", "feature_dropout"})) {
-    throw NotRecognised("dropout is active: export model.eval()");
-  }
-  if (!has_rule(call.op)) {
-    throw NotRecognised("the runtime has no such op");
-  }
-  auto expression = std::make_shared<Expression>();
-  AffineRef base;
-  Shape shape;
-  expression->call = bind(call, [&](uint32_t index) -> Argument {
-    const Reduced& input = operation.inputs[index];
-    if (!is_dependent(input)) {
-      shape = broadcast(shape, shape_of(input));
-      return array_of(input);
-    }
-    const FunctionRef function = as_function(input);
-    shape = broadcast(shape, function->expression->shape);
-    if (base == nullptr) base = function->base;
-    if (base != function->base && !are_same(*base, *function->base)) {
-      throw NotRecognised("it puts two values together otherwise than by a sum or a product");
-    }
-    expression->inputs.push_back(function->expression);
-    return ValueRef{static_cast<uint32_t>(expression->inputs.size() - 1)};
-  });
-  if (is_reduction(call.op)) {
-    if (CallArguments(call).flag("keepdim", false)) {
-      shape.back() = 1;
-    } else {
-      shape.pop_back();
-    }
-  }
-  expression->shape = std::move(shape);
-  return std::make_shared<const Function>(Function{base, expression});
-}
-
-AffineRef Reducer::materialise(const FunctionRef& function) {
-  const Expression& expression = *function->expression;
-  if (expression.is_base()) return function->base;
-  const std::string before = builder_.name();
-  if (!function->name.empty()) builder_.set_name(function->name);
-  const AffineRef made = materialise_named(function);
-  builder_.set_name(before);
-  return made;
-}
-
-AffineRef Reducer::materialise_named(const FunctionRef& function) {
-  const Expression& expression = *function->expression;
-  const auto found = find_function(expression, function->base->shape, budget_);
-  if (found) {
-    if (const auto* norm = std::get_if<NormSpec>(&*found)) return builder_.norm(function->base, *norm);
-    const auto& activation = std::get<FoundActivation>(*found);
-    AffineRef value = scaled(function->base, activation.scale_in);
-    value = builder_.activation(value, activation.activation);
-    return scaled(value, activation.scale_out);
-  }
-  const auto refuse = [&]() -> AffineRef {
-    throw InputError(
-        "{}: {}: the runtime has no op for this function: it has relu, gelu, silu, tanh, sigmoid, "
-        "products, layer norm and RMS norm, and finds them however they are written",
-        quote(program_->source), expression.call.describe());
-  };
-  // The op on values that are nodes of their own.
-  const bool is_of_base = std::ranges::all_of(
-      expression.inputs, [](const ExpressionRef& input) { return input->is_base(); });
-  if (expression.call.op == "pow" || expression.call.op == "square") {
-    const Argument* exponent = expression.call.find("exponent");
-    const bool is_square = exponent == nullptr ||
-                           (exponent->as<int64_t>() && *exponent->as<int64_t>() == 2) ||
-                           (exponent->as<double>() && *exponent->as<double>() == 2.0);
-    if (!is_square) return refuse();
-    const AffineRef value = as_affine(
-        std::make_shared<const Function>(Function{function->base, expression.inputs[0]}));
-    return builder_.product(value, value);
-  }
-  if (expression.call.op == "mul" && expression.inputs.size() == 2) {
-    AffineRef parts[2];
-    for (size_t i = 0; i < 2; ++i) {
-      if (expression.inputs[i]->shape != function->base->shape) return refuse();
-      parts[i] = as_affine(
-          std::make_shared<const Function>(Function{function->base, expression.inputs[i]}));
-    }
-    return builder_.product(parts[0], parts[1]);
-  }
-  if (is_of_base) return refuse();
-  Operation operation{expression.call, {}, {}};
-  for (const ExpressionRef& input : expression.inputs) {
-    if (input->shape != function->base->shape) return refuse();
-    operation.inputs.emplace_back(as_affine(
-        std::make_shared<const Function>(Function{function->base, input})));
-    operation.types.push_back(ElementType::kF32);
-  }
-  const Reduced made = dependent(operation).at(0);
-  return as_affine(made);
 }
 
 }  // namespace arenite::convert

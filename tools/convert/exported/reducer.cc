@@ -279,6 +279,12 @@ void Reducer::step(const ExportedNode& node) {
     }
   } catch (const NotRecognised& error) {
     throw InputError("{}: {}: {}", quote(program_->source), node.call.describe(), error.what());
+  } catch (const InputError& error) {
+    const std::string what = error.what();
+    if (what.starts_with(quote(program_->source))) throw;
+    const bool says_op = what.find(node.call.target()) != std::string::npos;
+    throw InputError("{}: {}{}", quote(program_->source),
+                     says_op ? "" : node.call.describe() + ": ", what);
   }
 }
 
@@ -326,8 +332,16 @@ std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
       return std::vector<Reduced>{*parts[0]};
     }
     if ((*function)->expression->shape != (*function)->base->shape) {
+      // Ops that take another value for its shape alone say that shape.
+      OpCall call = operation.call;
+      if (call.op.ends_with("_as") && call.arguments.size() == 2) {
+        Argument::List sizes;
+        for (const int64_t size : (*movements)[0].shape) sizes.emplace_back(size);
+        call.op.resize(call.op.size() - 3);
+        call.arguments[1] = {"size", std::move(sizes)};
+      }
       auto moved_expression = std::make_shared<Expression>(
-          Expression{operation.call, {(*function)->expression}, (*movements)[0].shape});
+          Expression{call, {(*function)->expression}, (*movements)[0].shape});
       return std::vector<Reduced>{
           std::make_shared<const Function>(Function{(*function)->base, moved_expression})};
     }

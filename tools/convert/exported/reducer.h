@@ -69,6 +69,7 @@ class Reducer {
   AffineRef as_affine(const Reduced& value);
   bool is_of_model(const Affine& value) const;
   AffineRef materialise(const FunctionRef& function);
+  AffineRef normalised(const AffineRef& base, NormSpec norm);
   AffineRef materialise_named(const FunctionRef& function);
   FunctionRef as_function(const Reduced& value);
   static Array array_of(const Reduced& value);
@@ -83,6 +84,8 @@ class Reducer {
   std::optional<Reduced> norm_op(const Operation& operation);
   Reduced function_op(const Operation& operation);
 
+  Reduced gated(const Operation& operation);
+  Reduced batch_norm(const Operation& operation);
   Reduced attention(const Operation& operation);
   Reduced einsum(const Operation& operation);
   Reduced product(const Reduced& a, const Reduced& b);  // as matmul
@@ -97,5 +100,8 @@ class Reducer {
 };
 
 bool is_dependent(const Reduced& value);
+
+// Whether ops of this name make fewer elements of a dimension's.
+bool is_reduction(std::string_view op);
 
 }  // namespace arenite::convert

@@ -137,7 +137,8 @@ class Lowering {
       // The product of an activation and something else is one op.
       if (graph_.as<MultiplyNode>(value)) {
         const ValueId first = node.inputs[0];
-        if (graph_.as<ActivationNode>(first) && graph_.has_one_reader(first)) {
+        const bool is_squared = node.inputs[1] == first;
+        if (graph_.as<ActivationNode>(first) && graph_.has_one_reader(first) && !is_squared) {
           fused_[first] = value;
           last_use_[graph_.node(first).inputs[0]] = i;
         }

@@ -137,6 +137,11 @@ GraphBuilder::Rows GraphBuilder::rows_of(const AffineRef& given) {
   for (size_t i = 0; i < count; ++i) {
     const int64_t number = places.at(i);
     if (number == kNoElement) throw NotRecognised("it has zeros between numbers of the model");
+    if (source(number).kind == Source::Kind::kTable) {
+      throw NotRecognised(
+          "it has constants between numbers of the model: rows or columns of constants, such as a "
+          "class token, are not supported");
+    }
     if (i < width) columns.push_back(column_of(number));
     if (i % width == 0) result.rows.push_back(row_of(number));
     if (row_of(number) != result.rows.back()) throw NotRecognised(kMixesTokens);

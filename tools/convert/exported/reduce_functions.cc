@@ -137,6 +137,9 @@ std::optional<Reduced> Reducer::score_op(const Operation& operation) {
         "a softmax of something else than scores of attention is not supported: give out what it "
         "is of (export a model whose forward returns the logits)");
   }
+  if ((*scores)->has_softmax) {
+    throw NotRecognised("it changes the weights of attention after their softmax");
+  }
   const CallArguments arguments(operation.call);
   const bool is_first = operation.value("self") != nullptr &&
                         std::holds_alternative<ScoresRef>(*operation.value("self"));

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the exported models of this folder with PyTorch 2.14: make_models.py FOLDER.
+
+Small models whose parts are written by hand in different ways, each NAME.pt2 with an input and the
+outputs in float64, and mistakes, which have no outputs. Archives are compressed anew, since most of
+an archive is stack traces.
+"""
+import math
+import os
+import sys
+import zipfile
+
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+VOCABULARY, WIDTH, HEADS, TOKENS = 13, 8, 2, 7
+
+
+def interleaved_rotation(x):
+    dim, tokens = x.shape[-1], x.shape[-2]
+    frequencies = 10000.0 ** (-torch.arange(0, dim, 2).float() / dim)
+    angles = torch.arange(tokens).float()[:, None] * frequencies
+    cos, sin = angles.cos(), angles.sin()
+    first, second = x[..., 0::2], x[..., 1::2]
+    return torch.stack([first * cos - second * sin, first * sin + second * cos], -1).flatten(-2)
+
+
+def complex_rotation(x):
+    dim, tokens = x.shape[-1], x.shape[-2]
+    frequencies = 10000.0 ** (-torch.arange(0, dim, 2).float() / dim)
+    angles = torch.outer(torch.arange(tokens).float(), frequencies)
+    turns = torch.polar(torch.ones_like(angles), angles)
+    pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * turns).flatten(-2).type_as(x)
+
+
+def unit_heads(x):
+    return 3 * F.normalize(x, dim=-1)
+
+
+class Attention(nn.Module):
+    def __init__(self, mask="causal", change=None, kv_heads=HEADS):
+        super().__init__()
+        self.dim, self.kv_heads, self.mask, self.change = WIDTH // HEADS, kv_heads, mask, change
+        self.query = nn.Linear(WIDTH, WIDTH)
+        self.key = nn.Linear(WIDTH, kv_heads * self.dim)
+        self.value = nn.Linear(WIDTH, kv_heads * self.dim)
+        self.output = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        batch, tokens, _ = x.shape
+        q = self.query(x).view(batch, tokens, HEADS, self.dim).transpose(1, 2)
+        k = self.key(x).view(batch, tokens, self.kv_heads, self.dim).transpose(1, 2)
+        v = self.value(x).view(batch, tokens, self.kv_heads, self.dim).transpose(1, 2)
+        if self.change:
+            q, k = self.change(q), self.change(k)
+        k = k.repeat_interleave(HEADS // self.kv_heads, 1)
+        v = v.repeat_interleave(HEADS // self.kv_heads, 1)
+        scores = q @ k.transpose(-1, -2) / math.sqrt(self.dim)
+        i, j = torch.arange(tokens)[:, None], torch.arange(tokens)[None]
+        hidden = j > i
+        if self.mask == "soft_cap":
+            scores = torch.tanh(scores / 5) * 5
+        if self.mask == "alibi":
+            scores = scores + torch.tensor([0.5, 0.25])[:, None, None] * (j - i)
+        if self.mask == "bias":
+            scores = scores + torch.sin((i * j).float())
+        if self.mask == "window":
+            hidden = hidden | (i - j >= 3)
+        if self.mask == "prefix":
+            hidden = hidden & (j >= 3)
+        if self.mask == "all":
+            hidden = j > tokens
+        scores = scores.masked_fill(hidden, float("-inf"))
+        weights = scores.softmax(-1)
+        if self.mask == "after":
+            weights = weights * (j <= i)
+        return self.output((weights @ v).transpose(1, 2).reshape(batch, tokens, -1))
+
+
+class EinsumAttention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.output = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        batch, tokens, _ = x.shape
+        q, k, v = self.qkv(x).view(batch, tokens, 3, HEADS, WIDTH // HEADS).unbind(2)
+        scores = torch.einsum("bthd,bshd->bhts", q * (WIDTH // HEADS) ** -0.5, k)
+        scores = scores + torch.full((tokens, tokens), float("-inf")).triu(1)
+        mixed = torch.einsum("bhts,bshd->bthd", scores.softmax(-1), v)
+        return self.output(mixed.reshape(batch, tokens, WIDTH))
+
+
+class RmsNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.gain = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 3e-6) * (1 + self.gain)
+
+
+class StdNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return self.gain * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-6)
+
+
+class Fused(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        gate, up = self.up(x).chunk(2, -1)
+        return self.down(gate * torch.sigmoid(1.702 * gate) * up)
+
+
+class Mlp(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.up, self.down = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+        self.function = function
+
+    def forward(self, x):
+        return self.down(self.function(self.up(x)))
+
+
+class Shift(nn.Module):
+    def forward(self, x):
+        return x + F.pad(x, (0, 0, 1, 0))[:, :-1]
+
+
+class Convolution(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(WIDTH, WIDTH, 3, padding=1)
+
+    def forward(self, x):
+        return self.conv(x.transpose(1, 2)).transpose(1, 2)
+
+
+class Model(nn.Module):
+    def __init__(self, attention=None, mlp=None, norm=nn.LayerNorm, give=None, positions=True,
+                 front=None):
+        super().__init__()
+        self.embedding = nn.Embedding(VOCABULARY, WIDTH)
+        self.positions = nn.Parameter(torch.zeros(1, 16, WIDTH)) if positions else None
+        self.attention = attention or Attention()
+        self.mlp = mlp or Mlp(F.gelu)
+        self.norm1, self.norm2, self.norm3 = norm(WIDTH), norm(WIDTH), norm(WIDTH)
+        self.head = nn.Linear(WIDTH, VOCABULARY)
+        self.front, self.give = front, give
+
+    def forward(self, ids):
+        x = self.embedding(ids) * 2
+        if self.positions is not None:
+            x = x + self.positions[:, : ids.shape[1]]
+        if self.front:
+            x = self.front(x)
+        x = x + self.attention(self.norm1(x))
+        x = x + self.mlp(self.norm2(x))
+        x = self.norm3(x)
+        if self.give == "last":
+            return self.head(x[:, -1])
+        if self.give == "mean":
+            return self.head(x.mean(1))
+        if self.give == "sum":
+            return self.head(x.sum(1))
+        if self.give == "third":
+            return self.head(x[:, 2])
+        if self.give == "probabilities":
+            return self.head(x).softmax(-1)
+        if self.give == "two":
+            return self.head(x), x
+        return self.head(x)
+
+
+class Prefixed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.token = nn.Parameter(torch.zeros(1, 1, WIDTH))
+        self.embedding, self.attention = nn.Embedding(VOCABULARY, WIDTH), Attention("all")
+
+    def forward(self, ids):
+        x = self.embedding(ids)
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1)
+        return self.attention(x)[:, 0]
+
+
+class TwoInputs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.model = Model()
+
+    def forward(self, ids, other):
+        return self.model(ids) + self.model(other)
+
+
+class WrongMask(nn.Module):
+    """A mask of 4 x 4, which PyTorch stretches over nothing: it is of one token's scores."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(WIDTH, WIDTH), nn.Embedding(VOCABULARY, WIDTH)
+
+    def forward(self, ids):
+        x = self.b(ids)
+        half = self.a(x)[:, :4]
+        return (x @ half.transpose(1, 2)).softmax(-1) @ half
+
+
+GOOD = {
+    "alibi": lambda: Model(Attention("alibi"), positions=False),
+    "window_kv1": lambda: Model(Attention("window", kv_heads=1)),
+    "prefix": lambda: Model(Attention("prefix")),
+    "neighbours": lambda: Model(Attention(change=interleaved_rotation), positions=False),
+    "complex": lambda: Model(Attention(change=complex_rotation), positions=False),
+    "unit_heads": lambda: Model(Attention(change=unit_heads), give="last"),
+    "einsum_rms_fused": lambda: Model(EinsumAttention(), Fused(), RmsNorm, give="two"),
+    "squares_mean": lambda: Model(Attention("all"), Mlp(lambda x: F.relu(x) ** 2), give="mean"),
+}
+MISTAKES = {
+    "soft_cap": lambda: Model(Attention("soft_cap")),
+    "bias": lambda: Model(Attention("bias")),
+    "after": lambda: Model(Attention("after")),
+    "std_norm": lambda: Model(norm=StdNorm),
+    "mish": lambda: Model(mlp=Mlp(F.mish)),
+    "shift": lambda: Model(front=Shift()),
+    "convolution": lambda: Model(front=Convolution()),
+    "probabilities": lambda: Model(give="probabilities"),
+    "third": lambda: Model(give="third"),
+    "class_token": Prefixed,
+    "two_inputs": TwoInputs,
+    "wrong_mask": WrongMask,
+}
+
+
+def save(model, inputs, path, **options):
+    plain = path + ".plain"
+    torch.export.save(torch.export.export(model, inputs, **options), plain)
+    with zipfile.ZipFile(plain) as source:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as target:
+            for name in source.namelist():
+                stamp = zipfile.ZipInfo(name)
+                stamp.compress_type = zipfile.ZIP_DEFLATED
+                target.writestr(stamp, source.read(name))
+    os.remove(plain)
+
+
+def main(folder):
+    for name, make in {**GOOD, **MISTAKES}.items():
+        torch.manual_seed(len(name))
+        model = make().eval()
+        for parameter in model.parameters():
+            with torch.no_grad():
+                parameter.add_(0.4 * torch.randn(parameter.shape))
+        ids = torch.randint(0, VOCABULARY, (1, TOKENS))
+        inputs = (ids, ids) if name == "two_inputs" else (ids,)
+        save(model, inputs, f"{folder}/{name}.pt2")
+        if name == "neighbours":
+            tokens = torch.export.Dim("tokens", min=2, max=16)
+            save(model, inputs, f"{folder}/{name}_dyn.pt2", dynamic_shapes=({1: tokens},))
+        if name in GOOD:
+            with torch.no_grad():
+                outputs = model.double()(ids)
+            first = outputs[0] if isinstance(outputs, tuple) else outputs
+            np.save(f"{folder}/{name}_input.npy", ids.numpy())
+            np.save(f"{folder}/{name}_expected.npy", first.numpy())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exported programs against what PyTorch computed in float64: our own small ones, and those of the
+// collection. convert_model itself compares the recognised graph with the program in double
+// precision, and decoders token by token with the same bits.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "convert/check/author_check.h"
+#include "convert/convert.h"
+#include "support/test_data.h"
+
+namespace arenite::convert {
+namespace {
+
+using arenite::testing::collection_folder;
+using arenite::testing::convert_fixture;
+
+// Shares of the largest value.
+constexpr double kRelativeError = 2e-6;
+constexpr double kGraphError = 1e-6;  // of tables in float32, in double precision
+
+struct Case {
+  const char* name;     // of the input and the outputs
+  const char* archive;  // where it is another one
+  const char* mask;
+  uint32_t positions_max;
+  bool causal;
+  double relative_error = kRelativeError;
+};
+
+std::string test_name(const ::testing::TestParamInfo<Case>& info) { return info.param.archive; }
+
+Conversion convert(const std::filesystem::path& folder, const Case& model,
+                   const ModelOptions& options = {}) {
+  ConvertOptions all;
+  all.source = options;
+  return convert_model(folder / (std::string(model.archive) + ".pt2"), model.name, all,
+                       parse_targets("native"));
+}
+
+void expect_as_pytorch(const std::filesystem::path& folder, const Case& model) {
+  const Conversion conversion = convert(folder, model);
+  const ExportedModel& exported = *conversion.exported();
+  EXPECT_EQ(conversion.program.masks.at(0).describe(), model.mask);
+  EXPECT_EQ(conversion.program.positions_max, model.positions_max);
+  EXPECT_EQ(exported.causal, model.causal);
+  EXPECT_GT(exported.compared_inputs, 0u);
+  EXPECT_LE(exported.largest_difference, kGraphError * exported.largest_value);
+  const std::string name = model.name;
+  const AuthorCheck check =
+      check_against_author(conversion, {folder / (name + "_input.npy"),
+                                        folder / (name + "_expected.npy")},
+                           model.name);
+  EXPECT_LE(check.largest_difference, model.relative_error * check.largest_value);
+}
+
+class OwnModels : public ::testing::TestWithParam<Case> {};
+TEST_P(OwnModels, GiveWhatPyTorchGives) {
+  expect_as_pytorch(convert_fixture("exported"), GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(
+    Exported, OwnModels,
+    ::testing::Values(Case{"alibi", "alibi", "causal", 0, true},
+                      Case{"window_kv1", "window_kv1", "causal window of 3", 16, true},
+                      Case{"prefix", "prefix", "tiles, 1 of 1 stored", 16, false},
+                      Case{"neighbours", "neighbours", "causal", 7, true},
+                      Case{"neighbours", "neighbours_dyn", "causal", 16, true},
+                      Case{"complex", "complex", "causal", 7, true},
+                      Case{"unit_heads", "unit_heads", "causal", 16, true},
+                      Case{"einsum_rms_fused", "einsum_rms_fused", "causal", 16, true},
+                      Case{"squares_mean", "squares_mean", "bidirectional", 16, false}),
+    test_name);
+
+class CollectionModels : public ::testing::TestWithParam<Case> {};
+TEST_P(CollectionModels, GiveWhatPyTorchGives) {
+  const std::filesystem::path folder = collection_folder() / "goldens" / "exported";
+  ARENITE_NEEDS_DATA(folder);
+  expect_as_pytorch(folder, GetParam());
+}
+// Scores of the language model are large, which float32 rounds.
+INSTANTIATE_TEST_SUITE_P(
+    Exported, CollectionModels,
+    ::testing::Values(
+        Case{"bare_raschka_mha", "bare_raschka_mha", "causal", 16, true},
+        Case{"hf_bert_eager", "hf_bert_eager", "bidirectional", 512, false},
+        Case{"hf_bert_eager", "hf_bert_eager_dyn", "bidirectional", 32, false},
+        Case{"hf_gpt2", "hf_gpt2", "causal", 32, true},
+        Case{"hf_gpt2", "hf_gpt2_dyn", "causal", 32, true},
+        Case{"karpathy_gpt", "karpathy_gpt", "causal", 32, true},
+        Case{"llama_half", "llama_half", "causal", 32, true},
+        Case{"llama_half", "llama_half_dyn", "causal", 32, true},
+        Case{"llama_rotate_half", "llama_rotate_half", "causal", 32, true},
+        Case{"llama_rotate_half", "llama_rotate_half_dyn", "causal", 32, true},
+        Case{"nanogpt_sdpa", "nanogpt_sdpa", "causal", 32, true},
+        Case{"nanogpt_sdpa", "nanogpt_sdpa_dyn", "causal", 32, true},
+        Case{"raschka_gpt", "raschka_gpt", "causal", 32, true},
+        Case{"torch_encoder_cls", "torch_encoder_cls", "bidirectional", 64, false},
+        Case{"torch_encoder_cls", "torch_encoder_cls_dyn", "bidirectional", 32, false},
+        Case{"torch_encoder_lm", "torch_encoder_lm", "causal", 64, true, 5e-6},
+        Case{"torch_encoder_lm", "torch_encoder_lm_dyn", "causal", 32, true, 5e-6}),
+    test_name);
+
+// A fixed and a symbolic number of tokens.
+TEST(ExportedModels, OfBothKindsAreOneProgram) {
+  const std::filesystem::path folder = convert_fixture("exported");
+  ModelOptions options;
+  options.context = 16;
+  const Case fixed = {"neighbours", "neighbours", "", 0, true};
+  const Case symbolic = {"neighbours", "neighbours_dyn", "", 0, true};
+  const Conversion a = convert(folder, fixed, options);
+  const Conversion b = convert(folder, symbolic, options);
+  ASSERT_EQ(a.file.size(), b.file.size());
+  EXPECT_TRUE(std::ranges::equal(a.file.span(), b.file.span()));
+}
+
+TEST(ExportedModels, GiveOutTheOutputThatIsAskedFor) {
+  const std::filesystem::path folder = convert_fixture("exported");
+  const Case model = {"einsum_rms_fused", "einsum_rms_fused", "", 0, true};
+  ModelOptions options;
+  options.output_index = 1;
+  const Conversion second = convert(folder, model, options);
+  EXPECT_EQ(second.program.slots[second.program.output_slot].width, 8u);
+  EXPECT_EQ(second.account.given.at(0), "output 1 of 2, --output-index");
+  const Conversion first = convert(folder, model);
+  EXPECT_EQ(first.program.slots[first.program.output_slot].width, 13u);
+}
+
+}  // namespace
+}  // namespace arenite::convert

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What cannot become the runtime's is refused with the line of the author's file.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "convert/exported/exported_model.h"
+#include "support/refusal.h"
+#include "support/test_data.h"
+
+namespace arenite::convert {
+namespace {
+
+using arenite::testing::convert_fixture;
+using arenite::testing::refuses;
+
+struct Mistake {
+  const char* name;
+  const char* code;  // of the author's line
+  const char* why;
+};
+
+class Mistakes : public ::testing::TestWithParam<Mistake> {};
+
+TEST_P(Mistakes, AreRefusedWithTheirLine) {
+  const Mistake& mistake = GetParam();
+  const auto path = convert_fixture("exported") / (std::string(mistake.name) + ".pt2");
+  EXPECT_TRUE(refuses([&] { read_exported_model(path, {}); },
+                      {mistake.name, "model.py', line ", mistake.code, mistake.why}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Exported, Mistakes,
+    ::testing::Values(
+        Mistake{"soft_cap", "torch.tanh(scores / 5)", "no such op on scores"},
+        Mistake{"bias", "weights @ v", "other biases are not supported"},
+        Mistake{"after", "weights * (j <= i)", "after their softmax"},
+        Mistake{"std_norm", "x.std(-1, keepdim=True)", "no op for this function"},
+        Mistake{"mish", "self.function(self.up(x))", "no op for this function"},
+        Mistake{"shift", "self.norm1(x)", "elements of different tokens"},
+        Mistake{"convolution", "self.conv(x.transpose(1, 2))", "convolutions are not supported"},
+        Mistake{"probabilities", "self.head(x).softmax(-1)", "returns the logits"},
+        Mistake{"third", "self.head(x[:, 2])", "token 2"},
+        Mistake{"class_token", "self.query(x)", "class token"},
+        Mistake{"wrong_mask", "softmax(-1) @ half", "7 and 4"}),
+    [](const ::testing::TestParamInfo<Mistake>& info) { return std::string(info.param.name); });
+
+TEST(ExportedRefusals, NameTheInputsOfAModelThatHasSeveral) {
+  EXPECT_TRUE(refuses([] { read_exported_model(convert_fixture("exported") / "two_inputs.pt2", {}); },
+                      {"two_inputs.pt2", "2 inputs (ids, other)", "expected one"}));
+}
+
+TEST(ExportedRefusals, NameTheOutputsThatThereAre) {
+  ModelOptions options;
+  options.output_index = 2;
+  const auto path = convert_fixture("exported") / "einsum_rms_fused.pt2";
+  EXPECT_TRUE(refuses([&] { read_exported_model(path, options); },
+                      {"--output-index 2", "2 tensors", "0 to 1"}));
+}
+
+TEST(ExportedRefusals, KeepToThePositionsThatThereAre) {
+  ModelOptions options;
+  options.context = 17;
+  const auto path = convert_fixture("exported") / "prefix.pt2";
+  EXPECT_TRUE(refuses([&] { read_exported_model(path, options); }, {"--context", "17", "16"}));
+}
+
+}  // namespace
+}  // namespace arenite::convert

@@ -31,7 +31,8 @@ struct Members {
     ZipArchive archive(map.bytes(), name);
     for (const auto& [member, described] : archive.members()) {
       const auto bytes = archive.read(member, described);
-      std::string text(reinterpret_cast<const char*>(bytes.get()), described.bytes);
+      std::string text(reinterpret_cast<const char*>(bytes.get()),
+                       static_cast<size_t>(described.bytes));
       if (member.ends_with("model.json")) model = json::parse(text);
       if (member.ends_with("weights_config.json")) weights = json::parse(text);
       files.emplace_back(member, std::move(text));

@@ -7,19 +7,44 @@
 #include "convert/files/input_limits.h"
 
 namespace arenite::convert {
+namespace {
+
+constexpr size_t kViewDepthMax = 512;
+constexpr uint64_t kCopiedPartsMax = uint64_t{1} << 22;
+
+}  // namespace
 
 uint32_t Aliases::root(uint32_t value) const {
-  for (auto view = views_.find(value); view != views_.end(); view = views_.find(value)) {
-    value = view->second.parent;
-  }
-  return value;
+  const auto found = roots_.find(value);
+  return found == roots_.end() ? value : found->second;
 }
 
 void Aliases::add_view(uint32_t value, uint32_t parent, OpCall call, int64_t part) {
-  views_.emplace(value, View{parent, std::move(call), part});
+  const auto above = views_.find(parent);
+  const size_t depth = above == views_.end() ? 1 : above->second.depth + 1;
+  if (depth > kViewDepthMax) {
+    throw InputError("{}, {}: more than {} views of views", quote(program_.source), call.describe(),
+                     kViewDepthMax);
+  }
+  take_copy(call);
+  views_.emplace(value, View{parent, std::move(call), part, depth});
+  roots_[value] = root(parent);
   // Taken of what the parent is now, it is as new as that.
   const auto version = versions_.find(root(parent));
   if (version != versions_.end()) states_[value] = {value, version->second};
+}
+
+// Calls are kept once more for each view: a file may not make much of few bytes so.
+void Aliases::take_copy(const OpCall& call) {
+  copied_ += 1 + call.stack_trace.size() / sizeof(Argument);
+  for (const NamedArgument& argument : call.arguments) {
+    const auto* list = argument.value.as<Argument::List>();
+    copied_ += 1 + (list == nullptr ? 0 : list->size());
+  }
+  if (copied_ > kCopiedPartsMax) {
+    throw InputError("{}: views and changes in place make more of it than of any model",
+                     quote(program_.source));
+  }
 }
 
 uint32_t Aliases::append(OpCall call, uint32_t like, int64_t part) {
@@ -27,6 +52,7 @@ uint32_t Aliases::append(OpCall call, uint32_t like, int64_t part) {
     throw InputError("{}: changes in place make more than {} nodes of it", quote(program_.source),
                      kExportedNodesMax);
   }
+  take_copy(call);
   // Results that stand before the one that is asked for have no readers.
   std::vector<uint32_t> outputs;
   for (int64_t i = 0; i <= part; ++i) {

@@ -120,7 +120,8 @@ struct ShapeError : InputError {
   using InputError::InputError;
 };
 
-// The number of elements of `shape`. Throws ShapeError beyond kExportedElementsMax (input_limits.h).
+// The number of elements of `shape`. Throws ShapeError beyond kExportedElementsMax
+// (input_limits.h).
 size_t elements_of(const Shape& shape);
 
 std::string shape_text(const Shape& shape);  // "[2, 3]"

@@ -115,7 +115,7 @@ Movements roll(const CallArguments& call) {
       for (int64_t row = 0; row < split.extent; ++row) {
         const int64_t from = (o * split.extent + row) * split.inner;
         const int64_t to = (o * split.extent + (row + left) % split.extent) * split.inner;
-        std::copy_n(sources.begin() + from, split.inner, turned.begin() + to);
+        std::copy_n(sources.data() + from, split.inner, turned.data() + to);
       }
     }
     sources = std::move(turned);

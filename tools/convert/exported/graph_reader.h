@@ -31,16 +31,20 @@ class Aliases {
     uint32_t parent;
     OpCall call;
     int64_t part;
+    size_t depth;  // of views of views
   };
   struct State {
     uint32_t value;
     uint64_t version;
   };
   uint32_t root(uint32_t value) const;
+  void take_copy(const OpCall& call);
   uint32_t append(OpCall call, uint32_t like, int64_t part);
 
   ExportedProgram& program_;
   std::map<uint32_t, View> views_;
+  std::map<uint32_t, uint32_t> roots_;     // of views
+  uint64_t copied_ = 0;                    // parts of calls
   std::map<uint32_t, uint64_t> versions_;  // of roots that were changed
   std::map<uint32_t, State> states_;
 };

@@ -185,14 +185,16 @@ class ArchiveReader {
                        kJsonBytesMax);
     }
     const auto bytes = archive_.read(name, found);
-    return parse_json({reinterpret_cast<const char*>(bytes.get()), found.bytes}, where);
+    return parse_json(
+        {reinterpret_cast<const char*>(bytes.get()), static_cast<size_t>(found.bytes)}, where);
   }
 
   void check_byte_order() {
     const auto found = archive_.members().find(prefix_ + "byteorder");
     if (found == archive_.members().end() || found->second.bytes > 64) return;
     const auto bytes = archive_.read(found->first, found->second);
-    const std::string order(reinterpret_cast<const char*>(bytes.get()), found->second.bytes);
+    const std::string order(reinterpret_cast<const char*>(bytes.get()),
+                            static_cast<size_t>(found->second.bytes));
     if (order != "little") {
       throw InputError("{}, byteorder: found {}: expected 'little'", quote(file_name_),
                        quote(order));
@@ -260,8 +262,9 @@ class ArchiveReader {
     const std::string path = folder + text(field(payload, "path_name", where), where);
     const std::span<const std::byte> storage = read_storage(path);
     check_inside(tensor, first, storage.size(), where);
-    tensor.data = tensor.elements() == 0 ? storage.subspan(0, 0)
-                                         : storage.subspan(first * bytes(tensor.dtype));
+    tensor.data = tensor.elements() == 0
+                      ? storage.subspan(0, 0)
+                      : storage.subspan(static_cast<size_t>(first) * bytes(tensor.dtype));
     const std::string identity =
         fmt::format("{} {} {} {} {}", path, first, name_of(tensor), fmt::join(tensor.shape, ","),
                     fmt::join(tensor.strides, ","));

@@ -77,6 +77,16 @@ double ceil_of(double x) { return std::ceil(x); }
 double trunc_of(double x) { return std::trunc(x); }
 double nearest_even(double x) { return x - std::remainder(x, 1.0); }
 
+// The absolute value, of complex numbers too.
+Results length(const CallArguments& call, OpBudget& budget) {
+  const Array& self = call.array("self");
+  if (!is_complex(self.type())) return same_kind_function<absolute>(call, budget);
+  Array::Reals values;
+  values.reserve(self.elements());
+  for (const std::complex<double>& value : self.complexes()) values.push_back(std::abs(value));
+  return {Array::real(self.shape(), std::move(values))};
+}
+
 Results round(const CallArguments& call, OpBudget& budget) {
   if (call.integer("decimals", 0) != 0) call.refuse("rounding to decimals is not understood");
   return same_kind_function<nearest_even>(call, budget);
@@ -227,7 +237,7 @@ OpRules unary_rules() {
           {"tanhshrink", real_function<tanhshrink>},
           {"reciprocal", real_function<reciprocal>},
           {"square", same_kind_function<square>},
-          {"abs", same_kind_function<absolute>},
+          {"abs", length},
           {"neg", same_kind_function<negative>},
           {"negative", same_kind_function<negative>},
           {"sign", same_kind_function<sign>},

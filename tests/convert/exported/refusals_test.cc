@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Archives of torch.export.save that cannot be followed are refused with the author's line, and
+// damaged ones within bounds: every value of the graph and of the lists of tensors is changed.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "convert/exported/interpret.h"
+#include "convert/files/memory.h"
+#include "convert/files/zip_archive.h"
+#include "support/refusal.h"
+#include "support/test_data.h"
+#include "support/zip_builder.h"
+
+namespace arenite::convert {
+namespace {
+
+using namespace testing;
+using nlohmann::json;
+
+// The members of a fixture, some of them as JSON that a test changes.
+struct Members {
+  explicit Members(const char* fixture) {
+    const std::string name = convert_fixture(fixture).string();
+    const FileMap map(name);
+    ZipArchive archive(map.bytes(), name);
+    for (const auto& [member, described] : archive.members()) {
+      const auto bytes = archive.read(member, described);
+      std::string text(reinterpret_cast<const char*>(bytes.get()),
+                       static_cast<size_t>(described.bytes));
+      if (member.ends_with("model.json")) model = json::parse(text);
+      if (member.ends_with("weights_config.json")) weights = json::parse(text);
+      files.emplace_back(member, std::move(text));
+    }
+  }
+
+  std::string bytes() const {
+    ZipBuilder builder;
+    for (const auto& [member, text] : files) {
+      const bool is_model = member.ends_with("model.json");
+      const bool is_weights = member.ends_with("weights_config.json");
+      builder.add(member, is_model ? model.dump() : is_weights ? weights.dump() : text);
+    }
+    return builder.bytes();
+  }
+
+  std::vector<std::pair<std::string, std::string>> files;
+  json model, weights;
+};
+
+ExportedProgram read(const std::string& bytes) {
+  return read_exported(std::as_bytes(std::span(bytes)), "model.pt2");
+}
+
+void run(const ExportedProgram& program) {
+  std::vector<Array> inputs;
+  for (const ExportedInput* input : program.user_inputs()) {
+    const ExportedValue& value = program.values[input->value];
+    const size_t elements = elements_of(value.shape());
+    if (elements > 1000) throw InputError("too large an input for this test");
+    inputs.push_back(Array::real(value.shape(), Array::Reals(elements, 1.0)).to(value.type));
+  }
+  OpBudget budget;
+  budget.elements = budget.live_elements = uint64_t{1} << 22;
+  budget.multiplications = uint64_t{1} << 24;
+  interpret(program, inputs, budget);
+}
+
+void collect(json& value, std::vector<json*>& found) {
+  found.push_back(&value);
+  if (value.is_structured()) {
+    for (json& item : value) collect(item, found);
+  }
+}
+
+// What no writer writes there.
+json odd_value(std::mt19937& random, const std::vector<json*>& others) {
+  const json kOdd[] = {-1,
+                       0,
+                       1,
+                       int64_t{1} << 40,
+                       INT64_MAX,
+                       INT64_MIN,
+                       UINT64_MAX,
+                       1e300,
+                       true,
+                       "",
+                       "x",
+                       nullptr,
+                       json::array(),
+                       json::object(),
+                       json::array({1, 2, 3}),
+                       "Infinity"};
+  const size_t choice = random() % (std::size(kOdd) + 4);
+  return choice < std::size(kOdd) ? kOdd[choice] : *others[random() % others.size()];
+}
+
+class ChangedPrograms : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ChangedPrograms, AreRefusedOrRun) {
+  std::mt19937 random(7);
+  size_t refused = 0;
+  const Members original(GetParam());
+  constexpr int kChanges = 400;
+  for (int change = 0; change < kChanges; ++change) {
+    Members members = original;
+    const bool is_model = change % 4 != 0;
+    std::vector<json*> values;
+    collect(is_model ? members.model["graph_module"]["graph"] : members.weights, values);
+    json& place = *values[random() % values.size()];
+    json odd = odd_value(random, values);
+    place = std::move(odd);
+    try {
+      run(read(members.bytes()));
+    } catch (const InputError& error) {
+      EXPECT_GT(std::string(error.what()).size(), 20u);
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, kChanges / 10u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ChangedPrograms,
+                         ::testing::Values("exported_in_place.pt2", "exported_dynamic.pt2",
+                                           "exported_products.pt2", "exported_rotate.pt2",
+                                           "exported_moves.pt2"));
+
+TEST(DamagedArchives, AreRefusedWhereverTheyAreCut) {
+  const std::string whole = Members("exported_dynamic.pt2").bytes();
+  for (size_t size = 0; size < whole.size(); size += 401) {
+    EXPECT_TRUE(refuses([&] { read(whole.substr(0, size)); }, {"model.pt2"})) << size;
+  }
+}
+
+json& first_node(Members& members, std::string_view op) {
+  for (json& node : members.model["graph_module"]["graph"]["nodes"]) {
+    if (node["target"].get<std::string>().find(op) != std::string::npos) return node;
+  }
+  throw InputError("the fixture has no such node");
+}
+
+TEST(ExportedPrograms, ThatCannotBeFollowedNameTheAuthorsLine) {
+  const auto run_fixture = [](const char* name) { run(read(Members(name).bytes())); };
+  EXPECT_TRUE(refuses([&] { run_fixture("exported_active_dropout.pt2"); },
+                      {"aten.dropout", "make_exported.py", "return s.d(x)", "model.eval()"}));
+  EXPECT_TRUE(refuses([&] { run_fixture("exported_data_dependent.pt2"); },
+                      {"aten.masked_select", "make_exported.py", "x.masked_select(x > 0)"}));
+  Members unknown("exported_dynamic.pt2");
+  first_node(unknown, "softmax")["target"] = "torch.ops.mine.softmax.default";
+  EXPECT_TRUE(refuses([&] { run(read(unknown.bytes())); },
+                      {"mine.softmax", "make_exported.py", "no rule for this op"}));
+  Members random("exported_dynamic.pt2");
+  first_node(random, "softmax")["target"] = "torch.ops.aten.rand_like.default";
+  EXPECT_TRUE(refuses([&] { run(read(random.bytes())); }, {"rand_like", "random numbers"}));
+}
+
+TEST(ExportedPrograms, NameWhatTheReaderNeeds) {
+  Members members("exported_dynamic.pt2");
+  members.model["schema_version"]["major"] = 7;
+  EXPECT_TRUE(refuses([&] { read(members.bytes()); }, {"schema_version", "7", "PyTorch 2.9"}));
+  const std::string older = ZipBuilder().add("serialized_exported_program.json", "{}").bytes();
+  EXPECT_TRUE(refuses([&] { read(older); }, {"before 2.9"}));
+  const std::string other = ZipBuilder().add("x/data.txt", "").bytes();
+  EXPECT_TRUE(refuses([&] { read(other); }, {"torch.export.save"}));
+}
+
+TEST(ExportedPrograms, ReadNamesAfterTheyAreDefined) {
+  Members members("exported_dynamic.pt2");
+  json& nodes = members.model["graph_module"]["graph"]["nodes"];
+  std::swap(nodes[nodes.size() - 1], nodes[nodes.size() - 2]);
+  EXPECT_TRUE(refuses([&] { read(members.bytes()); }, {"read before it is computed"}));
+  Members twice("exported_dynamic.pt2");
+  json& same = twice.model["graph_module"]["graph"]["nodes"];
+  same.push_back(same.back());
+  EXPECT_TRUE(refuses([&] { read(twice.bytes()); }, {"stands for two values"}));
+}
+
+// 10 MB of JSON, as a graph of some 25,000 nodes has.
+TEST(ExportedPrograms, AreReadInTimeInProportion) {
+  Members members("exported_dynamic.pt2");
+  json& nodes = members.model["graph_module"]["graph"]["nodes"];
+  const json node = first_node(members, "softmax");
+  const size_t count = (size_t{10} << 20) / node.dump().size();
+  const std::string name = node["outputs"][0]["as_tensor"]["name"];
+  for (size_t i = 0; i < count; ++i) {
+    json copy = node;
+    copy["outputs"][0]["as_tensor"]["name"] = name + "_" + std::to_string(i);
+    nodes.push_back(std::move(copy));
+  }
+  const std::string bytes = members.bytes();
+  const auto start = std::chrono::steady_clock::now();
+  const ExportedProgram program = read(bytes);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  RecordProperty("milliseconds", static_cast<int>(seconds.count() * 1e3));
+  EXPECT_GT(program.nodes.size(), count);
+  EXPECT_LT(seconds.count(), 5.0);  // well below one second on an idle machine
+}
+
+TEST(ExportedPrograms, SayWhatTheyAre) {
+  const ExportedProgram program = read(Members("exported_dynamic.pt2").bytes());
+  EXPECT_TRUE(program.torch_version.starts_with("2.14"));
+  ASSERT_EQ(program.user_inputs().size(), 1u);
+  const ExportedValue& input = program.values[program.user_inputs()[0]->value];
+  EXPECT_EQ(input.type, ElementType::kI64);
+  ASSERT_EQ(input.sizes.size(), 2u);
+  EXPECT_TRUE(input.sizes[0].is_fixed());
+  ASSERT_TRUE(program.symbols.contains(input.sizes[1].symbol));
+  EXPECT_EQ(program.symbols.at(input.sizes[1].symbol).max, 64);
+  ASSERT_EQ(program.sample_inputs.size(), 1u);
+  EXPECT_EQ(program.sample_inputs[0].shape(), (Shape{1, 7}));
+  EXPECT_EQ(program.tensors->tensors().size(), 3u);
+}
+
+}  // namespace
+}  // namespace arenite::convert

@@ -134,7 +134,9 @@ std::string difference(const Graph& a, const Graph& b) {
     const auto rule = rule_of(a.masks[attention->mask]);
     const auto other = rule_of(b.masks[std::get<AttentionNode>(second.body).mask]);
     if (rule && other && *rule == *other) continue;
-    const bool begins_alike =
+    // A band may be a part of a longer one, as a window is that is longer than the example. What is
+    // a rule at one length and none at another has some number of the program misread.
+    const bool begins_alike = rule.has_value() == other.has_value() &&
         expand_mask(b.masks[std::get<AttentionNode>(second.body).mask],
                     positions_of(a.masks[attention->mask])) ==
         *std::get<BufferMask>(a.masks[attention->mask]).dense;

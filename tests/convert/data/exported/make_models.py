@@ -72,7 +72,7 @@ class Attention(nn.Module):
         if self.mask == "prefix":
             hidden = hidden & (j >= 3)
         if self.mask == "all":
-            hidden = j > tokens
+            hidden = j < 0
         scores = scores.masked_fill(hidden, float("-inf"))
         weights = scores.softmax(-1)
         if self.mask == "after":

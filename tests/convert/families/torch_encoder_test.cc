@@ -310,9 +310,9 @@ TEST(TorchEncoder, NamesTensorsThatAreMissingOrTooMany) {
   EditedEncoder encoder(kTokens);
   encoder.tensors.erase("encoder.layers.1.linear2.bias");
   encoder.tensors["cls_token"] = random_tensor("cls", {1, 1, 12});
-  encoder.tensors["norm.weight"] = random_tensor("norm", {12});
+  encoder.tensors["extra.weight"] = random_tensor("extra", {5});
   EXPECT_TRUE(encoder.refuses(
-      {"'encoder.layers.1.linear2.bias' [12]", "'cls_token' [1, 1, 12]", "'norm.weight' [12]"}));
+      {"'encoder.layers.1.linear2.bias' [12]", "'cls_token' [1, 1, 12]", "'extra.weight' [5]"}));
 }
 
 TEST(TorchEncoder, RefusesTokensAndFeaturesAtOnce) {

@@ -11,8 +11,8 @@
 namespace arenite::test {
 namespace {
 
-using convert::LayerSpec;
 using convert::EncoderSpec;
+using convert::LayerSpec;
 
 LayerSpec layer(const EncoderShape& shape, uint32_t index) {
   const std::string prefix = "layers." + std::to_string(index) + ".";

@@ -46,7 +46,7 @@ struct ConvertOptions {
   std::optional<WeightBudget> budget{};  // instead of one type for all that `weights` do not name
   Calibration calibration{};
   TensorType kv_cache = TensorType::kF32;  // what sessions keep that do not say
-  AuthorFiles expect{};  // what a state dict does not say is found out from these
+  AuthorFiles expect{};                    // what a state dict does not say is found out from these
 };
 
 struct Conversion : ConvertedModel {

@@ -36,7 +36,7 @@ constexpr LayerNames kDistilBert = {.query = "attention.q_lin",
 constexpr double kEpsilon = 1e-12;
 
 LayerSpec read_layer(ModelTensors& tensors, const EncoderSpec& spec, double epsilon,
-                            const std::string& prefix, const LayerNames& names) {
+                     const std::string& prefix, const LayerNames& names) {
   const uint32_t width = spec.model_dim;
   const auto linear = [&](const char* part, uint32_t outputs, uint32_t inputs) {
     return tensors.linear(prefix + part, outputs, inputs, Presence::kRequired);
@@ -46,8 +46,7 @@ LayerSpec read_layer(ModelTensors& tensors, const EncoderSpec& spec, double epsi
   layer.key = linear(names.key, width, width);
   layer.value = linear(names.value, width, width);
   layer.output = linear(names.output, width, width);
-  layer.attention_norm =
-      read_hf_layer_norm(tensors, prefix + names.attention_norm, width, epsilon);
+  layer.attention_norm = read_hf_layer_norm(tensors, prefix + names.attention_norm, width, epsilon);
   layer.up = linear(names.up, spec.ffn_dim, width);
   layer.down = linear(names.down, width, spec.ffn_dim);
   layer.mlp_norm = read_hf_layer_norm(tensors, prefix + names.mlp_norm, width, epsilon);

@@ -18,6 +18,8 @@ namespace {
 
 constexpr size_t kComponentsMax = 16;  // of a name, so that no file makes one tensor count for many
 
+constexpr size_t kListed = 12;  // names in a message
+
 enum class Role { kNone, kQuery, kKey, kValue, kFused };
 
 // Words of projections. Where a layer is a numbered list, as in The Annotated Transformer, its
@@ -131,9 +133,10 @@ class LayerFinder {
  private:
   std::string shown(const std::vector<TensorName>& names) const {
     std::string text;
-    for (const TensorName& name : names) {
+    for (const TensorName& name : std::span(names).first(std::min(names.size(), kListed))) {
       text += fmt::format("\n  {}", quote(prefix_ + name.part.weight));
     }
+    if (names.size() > kListed) text += fmt::format("\n  ... and {} more", names.size() - kListed);
     return text.empty() ? " nothing" : text;
   }
 

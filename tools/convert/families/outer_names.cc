@@ -137,7 +137,7 @@ class OuterFinder {
   const TensorName* named(Names names, const Fits& fits) const {
     for (const std::string_view name : names) {
       const TensorName* part =
-          first([&](const TensorName& one) { return is_called(one, name) && fits(one); });
+          first([&](const TensorName& one) { return fits(one) && is_called(one, name); });
       if (part != nullptr) return part;
     }
     return nullptr;

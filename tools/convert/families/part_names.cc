@@ -136,8 +136,8 @@ bool is_mask_buffer(const StoredTensor& tensor) {
       rank >= 2 && tensor.shape[rank - 1] == tensor.shape[rank - 2] &&
       std::all_of(tensor.shape.begin(), tensor.shape.end() - 2, [](uint64_t n) { return n == 1; });
   const std::string last = tensor.name.substr(tensor.name.rfind('.') + 1);
-  return is_square && (last.find("mask") != std::string::npos ||
-                       last.find("tri") != std::string::npos || last == "bias");
+  return is_square &&
+         (last.find("mask") != std::string::npos || last.starts_with("tri") || last == "bias");
 }
 
 }  // namespace arenite::convert

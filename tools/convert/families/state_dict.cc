@@ -286,12 +286,13 @@ class StateDictReader {
 
   // Those that say nothing more.
   void pass_over_buffers() {
+    const StoredTensor* const frequencies =
+        is_.rope_choice == RopeChoice::kNone ? nullptr : find_frequencies(tensors_);
     for (const StoredTensor& tensor : tensors_.stored()) {
       if (tensor.name.ends_with("position_ids")) pass_over_position_ids(tensors_, tensor.name);
       if (tensor.name.ends_with("masked_bias")) tensors_.pass_over(tensor.name);
-      if (find_frequencies(tensors_) == nullptr || is_.rope_choice == RopeChoice::kNone) continue;
-      if (!tensor.name.ends_with("inv_freq")) continue;
-      if (tensor.load() == find_frequencies(tensors_)->load()) tensors_.pass_over(tensor.name);
+      if (frequencies == nullptr || !tensor.name.ends_with("inv_freq")) continue;
+      if (tensor.load() == frequencies->load()) tensors_.pass_over(tensor.name);
     }
   }
 
@@ -301,6 +302,16 @@ class StateDictReader {
   const std::string where_;
   const Understood is_;
 };
+
+// Names that do not fit need not be guessed.
+template <typename Action>
+auto with_advice(const Action& action) {
+  try {
+    return action();
+  } catch (const InputError& error) {
+    throw InputError("{}\n{}", error.what(), kExportAdvice);
+  }
+}
 
 }  // namespace
 
@@ -328,12 +339,12 @@ std::variant<DecoderSpec, EncoderSpec> read_state_dict(const Opened& model,
   ModelTensors tensors(store);
   TrainingFacts facts(model);
   StateDictAnswers answers(options, facts, where);
-  LayerNames layers = find_layer_names(store, lists[0]);
-  OuterNames outer = find_outer_names(store, layers);
+  LayerNames layers = with_advice([&] { return find_layer_names(store, lists[0]); });
+  OuterNames outer = with_advice([&] { return find_outer_names(store, layers); });
   Understood understood = understand(tensors, facts, answers, std::move(layers), std::move(outer));
   std::variant<DecoderSpec, EncoderSpec> spec =
       StateDictReader(tensors, facts, answers, std::move(understood)).run();
-  tensors.finish();
+  with_advice([&] { tensors.finish(); });
   std::visit([&](auto& read) { read.account = answers.account(); }, spec);
   return spec;
 }

@@ -151,7 +151,7 @@ TEST(NamedModels, RefuseOptionsThatTheyHaveNoUseFor) {
   EXPECT_TRUE(refuses_option("qkv", options, {"--rope", "a table of positions"}));
   options = gpt(Activation::kRelu);
   options.fused_order = FusedOrder{};
-  EXPECT_TRUE(refuses_option("lecture", options, {"--fused-order", "projections of their own"}));
+  EXPECT_TRUE(refuses_option("lecture", options, {"--fused-order", "leave no choice"}));
   options = gpt(Activation::kRelu);
   options.gate = "w1";
   EXPECT_TRUE(refuses_option("lecture", options, {"--gate", "has no gate"}));

@@ -287,7 +287,7 @@ void StateDictAnswers::refuse_norm(const char* why) const {
 
 void StateDictAnswers::refuse_layout(bool has_fused, bool has_gate) const {
   refuse(options_.fused_order && !has_fused, "--fused-order",
-         "queries, keys and values have projections of their own");
+         "the projections of queries, keys and values leave no choice");
   refuse(options_.gate && !has_gate, "--gate", "the MLP has no gate");
 }
 

@@ -174,9 +174,9 @@ std::optional<Fact<uint32_t>> TrainingFacts::positions() {
 
 std::optional<Fact<NormKind>> TrainingFacts::norm() {
   return agreed<NormKind>({"norm"}, [](ConfigFields& source, const std::string& field) {
-    const std::string text = source.text(field);
-    if (text == "rms") return NormKind::kRms;
-    if (text == "layer") return NormKind::kLayer;
+    const std::string text = source.text(field);  // "rms", "RMSNorm", "layer", "LayerNorm"
+    if (text.starts_with("rms") || text.starts_with("RMS")) return NormKind::kRms;
+    if (text.starts_with("layer") || text.starts_with("Layer")) return NormKind::kLayer;
     source.refuse(field, "expected 'layer' or 'rms'");
   });
 }

@@ -182,7 +182,7 @@ std::vector<std::pair<std::string, ValueIndex>> add_plain_values(
     budget.take_value();
     const PickleValue& key = pickle.values[items[i]];
     const PickleValue& value = pickle.values[items[i + 1]];
-    const bool is_number = key.kind == Kind::kInt;
+    const bool is_number = key.kind == Kind::kInt && !prefix.empty();
     if ((key.kind != Kind::kString && !is_number) || key.text.size() > kNameCharactersMax) continue;
     const bool is_plain = value.kind == Kind::kInt || value.kind == Kind::kFloat ||
                           value.kind == Kind::kBool || value.kind == Kind::kString;

@@ -29,8 +29,10 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kClearlyWorse = 4.0;
 constexpr double kNoise = 1e-6;
 constexpr size_t kCombinationsMax = 1u << 16;
-// Multiplications of all combinations together: some minutes.
-constexpr double kWorkMax = 2e11;
+// Multiplications of all combinations together: some minutes; and those after which an answer that
+// fits is not improved on.
+constexpr double kWorkMax = 1e11;
+constexpr double kImprovingWorkMax = 1e10;
 constexpr size_t kTokensMax = 1u << 12;
 
 using Answers = std::vector<const Question::Answer*>;
@@ -213,7 +215,7 @@ class AnswerSearch {
     const size_t tokens = sequence_->tokens.empty() ? sequence_->features.size() / graph.width(0)
                                                     : sequence_->tokens.size();
     work_ += weights * static_cast<double>(tokens + 1);
-    if (work_ > kWorkMax) refuse_many();
+    if (work_ > kWorkMax && !has_fit_) refuse_many();
   }
 
   // Adds candidates that answer one or two of the assumed questions otherwise, of the best where
@@ -221,7 +223,8 @@ class AnswerSearch {
   void try_others(std::vector<Candidate>& candidates) {
     tries_others_ = true;
     std::vector<Candidate> starts = candidates;
-    if (starts[0].error <= kAuthorDifferenceMax) {
+    has_fit_ = starts[0].error <= kAuthorDifferenceMax;
+    if (has_fit_) {
       std::erase_if(starts, [](const Candidate& one) { return one.error > kAuthorDifferenceMax; });
     }
     for (const Candidate& start : starts) {
@@ -241,6 +244,7 @@ class AnswerSearch {
   }
 
   void try_answers(const Candidate& start, Answers others, std::vector<Candidate>& candidates) {
+    if (has_fit_ && work_ > kImprovingWorkMax) return;
     Candidate candidate = {start.required, std::move(others)};
     candidate.error = error_of(candidate);
     // Only what may fit is kept: there may be many.
@@ -280,7 +284,8 @@ class AnswerSearch {
   std::optional<FirstSequence> sequence_;
   bool is_recognised_ = false;  // any of them
   bool tries_others_ = false;
-  std::string refusal_;  // of the first that is not
+  bool has_fit_ = false;  // so that what is left may stay untried
+  std::string refusal_;   // of the first that is not
   size_t tried_ = 0;
   double work_ = 0.0;
 };

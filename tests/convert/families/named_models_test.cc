@@ -233,8 +233,11 @@ TEST(NamedModels, TensorsThatHaveNoPlaceAreNamed) {
       refuses_tensors(tensors, {"no place", "'value_head.weight' [1, 8]", "'blocks.1.scale' [8]"}));
   tensors = good;
   tensors["blocks.0.cross.dense.weight"] = random_tensor("c", {8, 8});
-  EXPECT_TRUE(refuses_tensors(tensors, {"expected one matrix of the attention's output",
-                                        "'blocks.0.cross.dense.weight'", "torch.export.save"}));
+  EXPECT_TRUE(refuses_tensors(tensors, {"'blocks.0.cross.dense.weight'", "expected [12, 8]"}));
+  tensors["blocks.0.cross.query.weight"] = random_tensor("q", {8, 8});
+  tensors["blocks.0.cross.key.weight"] = random_tensor("k", {8, 8});
+  EXPECT_TRUE(refuses_tensors(tensors, {"expected an MLP of two or three matrices in a layer",
+                                        "'blocks.0.cross.query.weight'", "torch.export.save"}));
   tensors = good;
   tensors["blocks.1.mlp.fc1.weight"] = random_tensor("w", {12, 7});
   EXPECT_TRUE(refuses_tensors(tensors, {"'blocks.1.mlp.fc1.weight'", "[12, 7]", "[12, 8]"}));

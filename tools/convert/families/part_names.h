@@ -3,6 +3,8 @@
 // what is left when the others are known.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>

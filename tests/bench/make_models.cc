@@ -137,7 +137,7 @@ EncoderSpec minilm_l6() {
   spec.type_embedding = random_weight(spec.token_types, width);
   spec.embedding_norm = layer_norm(width);
   for (int i = 0; i < 6; ++i) {
-    EncoderLayerSpec layer;
+    LayerSpec layer;
     layer.query = linear(width, width);
     layer.key = linear(width, width);
     layer.value = linear(width, width);

@@ -11,13 +11,13 @@
 namespace arenite::test {
 namespace {
 
-using convert::EncoderLayerSpec;
 using convert::EncoderSpec;
+using convert::LayerSpec;
 
-EncoderLayerSpec layer(const EncoderShape& shape, uint32_t index) {
+LayerSpec layer(const EncoderShape& shape, uint32_t index) {
   const std::string prefix = "layers." + std::to_string(index) + ".";
   const uint32_t dim = shape.model_dim;
-  EncoderLayerSpec spec;
+  LayerSpec spec;
   spec.query = random_linear(prefix + "query", dim, dim, true);
   spec.key = random_linear(prefix + "key", dim, dim, true);
   spec.value = random_linear(prefix + "value", dim, dim, true);

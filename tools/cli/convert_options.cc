@@ -18,6 +18,7 @@ constexpr uint32_t kHeadsMax = 1u << 16;
 constexpr uint32_t kContextMax = 1u << 24;
 constexpr uint32_t kFeaturesMax = 1u << 20;
 constexpr double kScaleMax = 1e6;
+constexpr double kThetaMax = 1e9;
 
 constexpr const char* kSqrt = "sqrt";
 constexpr const char* kAuto = "auto";
@@ -27,6 +28,14 @@ constexpr std::pair<const char*, convert::PoolingChoice> kPoolings[] = {
     {"first", convert::PoolingChoice::kFirst},
     {"pooler", convert::PoolingChoice::kPooler},
     {"mean", convert::PoolingChoice::kMean}};
+
+constexpr std::pair<const char*, NormKind> kNorms[] = {{"layer", NormKind::kLayer},
+                                                       {"rms", NormKind::kRms}};
+
+constexpr std::pair<const char*, convert::RopeChoice> kRopes[] = {
+    {"halves", convert::RopeChoice::kHalves},
+    {"pairs", convert::RopeChoice::kPairs},
+    {"none", convert::RopeChoice::kNone}};
 
 constexpr std::pair<const char*, Activation> kActivations[] = {{"gelu", Activation::kGeluErf},
                                                                {"gelu_tanh", Activation::kGeluTanh},
@@ -58,6 +67,30 @@ convert::MaskChoice mask_choice(const ConvertArguments& arguments) {
   if (arguments.causal) return convert::MaskChoice::kCausal;
   if (arguments.bidirectional) return convert::MaskChoice::kBidirectional;
   return arguments.window != 0 ? convert::MaskChoice::kWindow : convert::MaskChoice::kUnsaid;
+}
+
+// Of parts whose names leave a choice.
+void add_parts(CLI::App& command, ConvertArguments& arguments) {
+  command
+      .add_option("--norm", arguments.norm,
+                  "Of a state dict's norms, which have no bias: layer or rms")
+      ->check(CLI::IsMember({"layer", "rms"}));
+  command
+      .add_option("--rope", arguments.rope,
+                  "Of a state dict: the elements of a head that are turned together, those of its "
+                  "two halves (halves) or neighbours (pairs); or none")
+      ->check(CLI::IsMember({"halves", "pairs", "none"}));
+  command.add_option("--rope-theta", arguments.rope_theta, "The base of rotations, if not 10000")
+      ->check(real_number(1, false, kThetaMax));
+  command
+      .add_option("--fused-order", arguments.fused_order,
+                  "Of a projection of queries, keys and values in one: the order of its blocks of "
+                  "rows, such as qkv; heads-qkv for such blocks of each head")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(convert::kFusedOrders),
+                                                     std::end(convert::kFusedOrders))));
+  command.add_option(
+      "--gate", arguments.gate,
+      "Of a gated MLP: the layer that the activation is of, such as feed_forward.w1");
 }
 
 // What no state dict tells.
@@ -95,6 +128,7 @@ void add_answers(CLI::App& command, ConvertArguments& arguments) {
       ->check(real_number(0, true, kScaleMax));
   command.add_option("--epsilon", arguments.epsilon, "Of a state dict's norms, instead of 1e-05")
       ->check(real_number(0, true, 1));
+  add_parts(command, arguments);
   command
       .add_option("--pooling", arguments.pooling,
                   "What an encoder gives out of each sequence: all tokens (none), the first, the "
@@ -144,7 +178,7 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
   command
       .add_option("--expect", arguments.expect,
                   "X.npy,Y.npy: run the result on X, and write it only if it gives Y, which the "
-                  "author's own model gave")
+                  "author's own model gave; what a state dict does not say is found out so")
       ->delimiter(',')
       ->expected(2);
   command
@@ -199,6 +233,11 @@ void refuse_model_options(const ConvertArguments& arguments) {
   }
   if (!arguments.embedding_scale.empty()) others.emplace_back("--embedding-scale");
   if (arguments.epsilon) others.emplace_back("--epsilon");
+  if (!arguments.norm.empty()) others.emplace_back("--norm");
+  if (!arguments.rope.empty()) others.emplace_back("--rope");
+  if (arguments.rope_theta) others.emplace_back("--rope-theta");
+  if (!arguments.fused_order.empty()) others.emplace_back("--fused-order");
+  if (arguments.gate) others.emplace_back("--gate");
   if (!arguments.pooling.empty()) others.emplace_back("--pooling");
   if (others.empty()) return;
   throw convert::InputError(
@@ -219,6 +258,13 @@ convert::ModelOptions model_options(const ConvertArguments& arguments) {
   options.score_scale = arguments.score_scale;
   options.epsilon = arguments.epsilon;
   options.output_index = arguments.output_index;
+  options.norm = value_of(kNorms, arguments.norm);
+  options.rope = value_of(kRopes, arguments.rope);
+  options.rope_theta = arguments.rope_theta;
+  if (!arguments.fused_order.empty()) {
+    options.fused_order = convert::fused_order(arguments.fused_order);
+  }
+  options.gate = arguments.gate;
   options.context = arguments.context;
   options.features = arguments.features;
   options.module = arguments.module;
@@ -256,6 +302,11 @@ std::optional<convert::WeightBudget> budget_of(const ConvertArguments& arguments
   return budget;
 }
 
+convert::AuthorFiles expect_of(const ConvertArguments& arguments) {
+  if (arguments.expect.empty()) return {};
+  return {arguments.expect[0], arguments.expect[1]};
+}
+
 convert::ConvertOptions convert_options(const ConvertArguments& arguments) {
   const std::optional<convert::WeightBudget> budget = budget_of(arguments);
   const TensorType type = budget ? TensorType::kF32 : convert::parse_weight_type(arguments.weights);
@@ -265,7 +316,8 @@ convert::ConvertOptions convert_options(const ConvertArguments& arguments) {
           {type, convert::parse_weight_rules(arguments.keep, type)},
           budget,
           calibration_of(arguments),
-          arguments.kv_cache};
+          arguments.kv_cache,
+          expect_of(arguments)};
 }
 
 std::string describe_weights(const ConvertArguments& arguments) {

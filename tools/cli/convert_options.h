@@ -31,6 +31,11 @@ struct ConvertArguments {
   std::optional<double> score_scale;
   std::optional<double> epsilon;
   std::optional<uint32_t> output_index;
+  std::string norm;
+  std::string rope;
+  std::optional<double> rope_theta;
+  std::string fused_order;
+  std::optional<std::string> gate;
   std::optional<std::string> module;
   uint32_t features = 0;
   std::string mask_ones;

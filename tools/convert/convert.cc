@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "convert/answer_search.h"
 #include "convert/check/pack_model.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
@@ -59,6 +60,26 @@ void limit_context(uint32_t& positions_max, uint32_t context, const std::string&
         context, positions_max);
   }
   positions_max = context;
+}
+
+// The model at `path`, and in `account` what is known of it, what a comparison told marked as such.
+Recognised recognise_by_comparison(const std::filesystem::path& path, const ConvertOptions& options,
+                                   Account& account) {
+  const Opened opened = open_model(path);
+  if (options.expect.input.empty()) {
+    Recognised read = recognise(opened, options.source);
+    account = read.account();
+    return read;
+  }
+  ModelOptions source = options.source;
+  const std::vector<std::string> found = answer_by_comparison(opened, options.expect, source);
+  Recognised read = recognise(opened, source);
+  account = read.account();
+  for (std::string& given : account.given) {
+    if (std::ranges::find(found, given) == found.end()) continue;
+    given += fmt::format(", found by comparison with {}", quote(options.expect.outputs.string()));
+  }
+  return read;
 }
 
 }  // namespace
@@ -116,8 +137,7 @@ void check_angles(const DecoderSpec& spec, const std::string& path) {
 Conversion convert_model(const std::filesystem::path& path, const std::string& name,
                          const ConvertOptions& options, const std::vector<Target>& targets) {
   Conversion conversion;
-  conversion.model = recognise(open_model(path), options.source);
-  conversion.account = conversion.model.account();
+  conversion.model = recognise_by_comparison(path, options, conversion.account);
   const std::string quoted = quote(path.string());
   if (auto* spec = std::get_if<DecoderSpec>(&conversion.model.spec)) {
     limit_context(spec->positions_max, options.source.context, quoted);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "arenite/target.h"
+#include "convert/check/author_check.h"
 #include "convert/check/converted_model.h"
 #include "convert/choose_by_damage.h"
 #include "convert/exported/exported_model.h"
@@ -47,6 +48,7 @@ struct ConvertOptions {
   std::optional<WeightBudget> budget{};  // instead of one type for all that `weights` do not name
   Calibration calibration{};
   TensorType kv_cache = TensorType::kF32;  // what sessions keep that do not say
+  AuthorFiles expect{};                    // what a state dict does not say is found out from these
 };
 
 struct Conversion : ConvertedModel {

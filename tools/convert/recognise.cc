@@ -64,6 +64,19 @@ Recognised read_decoder(const Opened& model, const ModelOptions& options) {
   return decoder(model, options, read_hf_decoder(model), kDecoderTokenizers);
 }
 
+Recognised read_program(const Opened& model, const ModelOptions& options) {
+  Recognised read;
+  std::visit([&](auto&& spec) { read.spec = std::move(spec); }, read_state_dict(model, options));
+  read.tokenizer = {.folder = model.folder,
+                    .files = std::holds_alternative<DecoderSpec>(read.spec)
+                                 ? std::span<const char* const>(kStateDictTokenizers)
+                                 : kEncoderTokenizers};
+  read.tokenizer.own = [values = model.values, origin = model.path.string()] {
+    return character_tokenizer_in(values, origin);
+  };
+  return read;
+}
+
 // A row of the registry. Signs are looked for in its order, so that none has to know the others.
 struct Form {
   const char* name;
@@ -102,16 +115,8 @@ constexpr Form kForms[] = {
     {"Hugging Face", [](const Opened& model) { return is_encoder_type(model.model_type()); },
      read_encoder},
     {"Hugging Face", [](const Opened& model) { return !model.model_type().empty(); }, read_decoder},
-    {"a state dict", [](const Opened& model) { return is_torch_encoder(model.tensors); },
-     [](const Opened& model, const ModelOptions& options) -> Recognised {
-       return {.spec = read_torch_encoder(model, options),
-               .tokenizer = {.folder = model.folder, .files = kEncoderTokenizers}};
-     }},
-    {"a state dict", [](const Opened& model) { return is_gpt_state_dict(model.tensors); },
-     [](const Opened& model, const ModelOptions& options) -> Recognised {
-       return {.spec = read_gpt_state_dict(model, options),
-               .tokenizer = {.folder = model.folder, .files = kStateDictTokenizers}};
-     }},
+    {"a state dict", [](const Opened& model) { return is_state_dict(model.tensors); },
+     read_program},
     // A folder that is none of these lacks the model_type that its config should have.
     {"Hugging Face",
      [](const Opened& model) {

@@ -146,7 +146,7 @@ TEST(StoringCost, IsKnownWithoutReadingFloats) {
       return load();
     };
   };
-  for (convert::EncoderLayerSpec& layer : spec.layers) {
+  for (convert::LayerSpec& layer : spec.layers) {
     for (auto* linear :
          {&layer.query, &layer.key, &layer.value, &layer.output, &layer.up, &layer.down}) {
       count(linear->weight);
@@ -164,7 +164,7 @@ TEST(StoringCost, CountsGainsAndTables) {
     convert::EncoderSpec spec = make_encoder(encoder_named("bert"));
     ASSERT_FALSE(is_rounded(convert::rewrite(build_graph(spec)))) << part;
     if (part == std::string("gain")) {
-      spec.layers[0].mlp_norm.gain[1] += 1e-12;
+      spec.layers[0].mlp_norm->gain[1] += 1e-12;
     } else {
       const convert::WeightRef table = *spec.position_embedding;
       spec.position_embedding->load_f64 = [table] {

@@ -56,7 +56,7 @@ TEST(QuantizedEncoder, GivesWhatItsNumbersGiveUnquantized) {
   quantize(model, floats.tensors);
   const EncoderSpec spec = encoder_at(model.write());
   EXPECT_EQ(run_row(spec, kFixture, 0).values, run_row(floats.open(), kFixture, 0).values);
-  for (const EncoderLayerSpec& layer : spec.layers) {
+  for (const LayerSpec& layer : spec.layers) {
     for (const LinearSpec* linear :
          {&layer.query, &layer.key, &layer.value, &layer.output, &layer.up, &layer.down}) {
       EXPECT_TRUE(offers(linear->weight, TensorType::kQ8)) << linear->weight.name;

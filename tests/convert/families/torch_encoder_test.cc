@@ -90,10 +90,10 @@ TEST(TorchEncoder, ScalesAndMasksAreThoseThatWereSaid) {
                                          .score_scale = 0.25,
                                          .epsilon = 1e-3});
   EXPECT_TRUE(spec.causal);
-  EXPECT_EQ(spec.window, 3u);
+  EXPECT_EQ(spec.layers[0].window, 3u);
   EXPECT_EQ(spec.embedding_scale, std::sqrt(12.0));
   EXPECT_EQ(spec.score_scale, 0.25);
-  EXPECT_EQ(spec.layers[0].mlp_norm.epsilon, 1e-3);
+  EXPECT_EQ(spec.layers[0].mlp_norm->epsilon, 1e-3);
   EXPECT_FALSE(near(run_row(spec, kTokens, 0).values, run_row(plain, kTokens, 0).values, 1e-4));
   encoder.config["mask"] = "causal";
   encoder.config["embedding_scale"] = "sqrt";
@@ -101,7 +101,7 @@ TEST(TorchEncoder, ScalesAndMasksAreThoseThatWereSaid) {
   const EncoderSpec configured = encoder.open();
   EXPECT_TRUE(configured.causal);
   EXPECT_EQ(configured.embedding_scale, std::sqrt(12.0));
-  EXPECT_EQ(configured.layers[0].mlp_norm.epsilon, 1e-3);
+  EXPECT_EQ(configured.layers[0].mlp_norm->epsilon, 1e-3);
 }
 
 TEST(TorchEncoder, TheMaskMayBeABuffer) {
@@ -118,7 +118,7 @@ TEST(TorchEncoder, TheMaskMayBeABuffer) {
   for (int i = 0; i < 81; ++i) {
     if (i % 9 + 3 < i / 9) mask.values[static_cast<size_t>(i)] = -INFINITY;
   }
-  EXPECT_EQ(encoder.open().window, 4u);
+  EXPECT_EQ(encoder.open().layers[0].window, 4u);
   mask.values[8] = 0.0f;
   EXPECT_TRUE(encoder.refuses({"mask 'src_mask' is", "expected a causal mask"}));
 }
@@ -255,7 +255,7 @@ TEST(TorchEncoder, LayersMayHaveNoBias) {
   });
   const EncoderSpec spec = encoder.open();
   EXPECT_TRUE(spec.layers[1].query.bias.empty());
-  EXPECT_TRUE(spec.layers[1].mlp_norm.bias.empty());
+  EXPECT_TRUE(spec.layers[1].mlp_norm->bias.empty());
 }
 
 TEST(TorchEncoder, RefusesToGuessHeadsAndPooling) {
@@ -310,9 +310,9 @@ TEST(TorchEncoder, NamesTensorsThatAreMissingOrTooMany) {
   EditedEncoder encoder(kTokens);
   encoder.tensors.erase("encoder.layers.1.linear2.bias");
   encoder.tensors["cls_token"] = random_tensor("cls", {1, 1, 12});
-  encoder.tensors["norm.weight"] = random_tensor("norm", {12});
+  encoder.tensors["extra.weight"] = random_tensor("extra", {5});
   EXPECT_TRUE(encoder.refuses(
-      {"'encoder.layers.1.linear2.bias' [12]", "'cls_token' [1, 1, 12]", "'norm.weight' [12]"}));
+      {"'encoder.layers.1.linear2.bias' [12]", "'cls_token' [1, 1, 12]", "'extra.weight' [5]"}));
 }
 
 TEST(TorchEncoder, RefusesTokensAndFeaturesAtOnce) {

@@ -76,6 +76,7 @@ TEST(StateDict, KeepsPlainValuesOneDictDeep) {
   pickle.text("model_args").code(op::kEmptyDict).text("n_head").number(4).code(op::kSetItem);
   pickle.text("bias").code(op::kNewFalse).code(op::kSetItem);
   pickle.text("kind").text("gpt").code(op::kSetItem);
+  pickle.number(5).text("five").code(op::kSetItem);
   pickle.text("deeper").code(op::kEmptyDict).text("x").number(1).code(op::kSetItem);
   pickle.code(op::kSetItem).code(op::kSetItem).number(3).number(4).code(op::kSetItem);
   const std::string bytes = pickle.stop();
@@ -83,6 +84,7 @@ TEST(StateDict, KeepsPlainValuesOneDictDeep) {
   EXPECT_EQ(plain_values(read, "data.pkl"),
             (std::map<std::string, std::string>{{"step", "7"},
                                                 {"model_args.n_head", "4"},
+                                                {"model_args.5", "five"},
                                                 {"model_args.bias", "false"},
                                                 {"model_args.kind", "gpt"}}));
 }

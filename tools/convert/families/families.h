@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "convert/graph/graph.h"
 #include "convert/open/opened.h"
@@ -42,23 +43,17 @@ struct SentenceTransformers {
 bool is_sentence_transformers(const Opened& model);
 SentenceTransformers read_sentence_transformers(const Opened& model, const ModelOptions& options);
 
-// State dicts of models around torch.nn.TransformerEncoder, whatever their own class is called:
-// several layers, or one with more of a model around it, as a bare layer's attention is a module.
-// Layers go by PyTorch's names; embeddings, positions, input layer, pooler and head by common ones
-// (torch_names.h). What tensors do not say comes from `options`, the plain values and the config
-// beside them. Heads, activation, the place of norms and the mask have to be said; where something
-// is embedded, its scale; and where there is a head without a pooler, pooling, unless the model is
-// causal and the head gives logits of its vocabulary. Scores are times 1/sqrt(head_dim) and norms
-// have PyTorch's epsilon, unless it is said otherwise.
-bool is_torch_encoder(const TensorStore& tensors);
-EncoderSpec read_torch_encoder(const Opened& model, const ModelOptions& options);
-
-// State dicts of nanoGPT, minGPT and their kin (gpt_families.h), whose sizes are read off the
-// shapes. What tensors do not say comes from the same places. Heads, activation and the place of
-// norms have to be said. The mask is the file's buffer; where there is none it is causal.
-bool is_gpt_state_dict(const TensorStore& tensors);
-std::string known_gpt_families();  // a line for each, for messages
-DecoderSpec read_gpt_state_dict(const Opened& model, const ModelOptions& options);
+// State dicts of transformers that somebody wrote: a list of layers, each with attention and an MLP
+// (several, or one with more of a model around it, as a bare layer's attention is a module). Parts
+// go by the words of their names (part_names.h), sizes by shapes. What tensors do not say comes
+// from `options`, the plain values and the config beside them. Heads, activation and the place of
+// norms have to be said; the kind of norms and of rotation where there is a choice; of an encoder
+// the mask, unless it is a buffer, and where there is a head without a pooler, pooling; around
+// torch.nn.TransformerEncoder the scale of embeddings. What is assumed is in the spec's account.
+bool is_state_dict(const TensorStore& tensors);
+std::string known_programs();  // a line for each whose choices are known, for messages
+std::variant<DecoderSpec, EncoderSpec> read_state_dict(const Opened& model,
+                                                       const ModelOptions& options);
 
 // The model as a graph, each op as its author wrote it: separate queries, keys and values, scales
 // and masks of their own, and every row's results.

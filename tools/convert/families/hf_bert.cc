@@ -35,21 +35,22 @@ constexpr LayerNames kDistilBert = {.query = "attention.q_lin",
 
 constexpr double kEpsilon = 1e-12;
 
-EncoderLayerSpec read_layer(ModelTensors& tensors, const EncoderSpec& spec, double epsilon,
-                            const std::string& prefix, const LayerNames& names) {
+LayerSpec read_layer(ModelTensors& tensors, const EncoderSpec& spec, double epsilon,
+                     const std::string& prefix, const LayerNames& names) {
   const uint32_t width = spec.model_dim;
   const auto linear = [&](const char* part, uint32_t outputs, uint32_t inputs) {
     return tensors.linear(prefix + part, outputs, inputs, Presence::kRequired);
   };
-  return {
-      .query = linear(names.query, width, width),
-      .key = linear(names.key, width, width),
-      .value = linear(names.value, width, width),
-      .output = linear(names.output, width, width),
-      .attention_norm = read_hf_layer_norm(tensors, prefix + names.attention_norm, width, epsilon),
-      .up = linear(names.up, spec.ffn_dim, width),
-      .down = linear(names.down, width, spec.ffn_dim),
-      .mlp_norm = read_hf_layer_norm(tensors, prefix + names.mlp_norm, width, epsilon)};
+  LayerSpec layer;
+  layer.query = linear(names.query, width, width);
+  layer.key = linear(names.key, width, width);
+  layer.value = linear(names.value, width, width);
+  layer.output = linear(names.output, width, width);
+  layer.attention_norm = read_hf_layer_norm(tensors, prefix + names.attention_norm, width, epsilon);
+  layer.up = linear(names.up, spec.ffn_dim, width);
+  layer.down = linear(names.down, width, spec.ffn_dim);
+  layer.mlp_norm = read_hf_layer_norm(tensors, prefix + names.mlp_norm, width, epsilon);
+  return layer;
 }
 
 // RoBERTa's padding token has the row of its id in the table of positions; the others count from

@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // The questions that no state dict answers, put to the options and to what the training program
-// wrote beside the weights; and the names that programs give to parts.
+// wrote beside the weights.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "convert/files/error.h"
 #include "convert/open/opened.h"
 #include "convert/spec/config_fields.h"
 #include "convert/spec/model_options.h"
-#include "convert/spec/model_tensors.h"
+#include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
-
-// Is `name` <prefix>key, where the prefix is empty or ends in a dot?
-bool ends_in(std::string_view name, std::string_view key);
 
 template <typename Value>
 struct Fact {
@@ -42,12 +39,15 @@ class TrainingFacts {
   std::optional<Fact<EmbeddingScale>> embedding_scale();
   std::optional<Fact<double>> score_scale();
   std::optional<Fact<double>> epsilon();
+  std::optional<Fact<double>> rope_theta();
+  std::optional<Fact<uint32_t>> positions();
+  std::optional<Fact<NormKind>> norm();
   // What `read` makes of the source that has an id2label; empty: none has.
   std::vector<std::string> labels(
       const std::function<std::vector<std::string>(ConfigFields& source)>& read);
 
   // Throws InputError where a size is written down and is another one than `found`, the tensors'.
-  enum class Size { kModelDim, kFfnDim, kLayers, kVocabulary, kPositions, kClasses };
+  enum class Size { kModelDim, kFfnDim, kLayers, kKvHeads, kVocabulary, kPositions, kClasses };
   void check(Size size, uint32_t found);
 
  private:
@@ -69,10 +69,21 @@ struct BandChoice {
   friend bool operator==(const BandChoice&, const BandChoice&) = default;
 };
 
+// What has to be said of a model and is not: all of it, for a comparison to try.
+class MissingAnswers : public InputError {
+ public:
+  MissingAnswers(const std::string& message, std::vector<Question> questions)
+      : InputError("{}", message), questions_(std::move(questions)) {}
+  const std::vector<Question>& questions() const { return questions_; }
+
+ private:
+  std::vector<Question> questions_;
+};
+
 // Each getter remembers what it answered and from where, for the Account. One whose question must
 // be answered, and is not, remembers that and returns something of its type: the caller goes on to
-// its other questions, and then calls require_all. Getters throw InputError where an option and the
-// training program say different things.
+// its other questions, and then calls require_all. One that assumes an answer remembers the others,
+// too. Getters throw InputError where an option and the training program say different things.
 class StateDictAnswers {
  public:
   // `where` begins messages. REQUIRES: the options and facts outlive it.
@@ -81,27 +92,39 @@ class StateDictAnswers {
 
   // These must be answered.
   uint32_t heads(uint32_t model_dim);
+  uint32_t heads_of_modules(uint32_t heads);  // says how many there are
   Activation activation();
   bool norm_first();
   BandChoice mask();
   double embedding_scale(uint32_t model_dim);
   PoolingChoice ask_pooling(const std::string& reader);  // which reads the pooled rows
+  NormKind norm_kind();                                  // of norms without a bias
+  RopeChoice rope();                                     // of models without a table of positions
+  uint32_t positions();                                  // that such a model is for
 
   // These are assumed.
-  double epsilon();                                       // 1e-5
-  std::optional<double> score_scale();                    // nullopt: 1/sqrt(head_dim)
+  double epsilon(double otherwise);
+  std::optional<double> score_scale(uint32_t model_dim);  // nullopt: 1/sqrt(head_dim)
   BandChoice mask_of_decoder();                           // causal
   double embedding_scale_of_decoder(uint32_t model_dim);  // 1
+  double rope_theta();                                    // 10000
+  // `named` says the order, if it is not empty.
+  FusedOrder fused_order(const std::string& projection, const std::string& named);
+  // Whether the second of the two layers is the gate.
+  bool second_is_gate(const std::string& first, const std::string& second);
 
   // The mask in a buffer of the file: throws InputError where it is said to be another one.
   BandChoice mask_of_buffer(const std::string& buffer, const BandChoice& mask);
   std::optional<PoolingChoice> pooling_if_said();
-  // Throws InputError if the option was given to a model that embeds nothing.
+  // Throws InputError for the options that such a model has no use for.
   void refuse_embedding_scale(const char* why) const;
+  void refuse_rope(const char* why) const;
+  void refuse_norm(const char* why) const;
+  void refuse_layout(bool has_fused, bool has_gate) const;
   void assume(std::string text) { account_.assumed.push_back(std::move(text)); }
 
-  // Throws InputError that names every option that is missing. `published` says what the published
-  // program of this kind uses; empty: nothing.
+  // Throws MissingAnswers that names every option that is missing. `published` says what the
+  // published program of this kind uses; empty: nothing.
   void require_all(const std::string& published) const;
 
   const Account& account() const { return account_; }
@@ -114,13 +137,10 @@ class StateDictAnswers {
                              const std::string& option_as_text);
   std::optional<BandChoice> known_mask();
   std::optional<EmbeddingScale> known_embedding_scale();
-  void ask(const char* option, std::string meaning, const char* field);
-
-  struct Question {
-    const char* option;
-    std::string meaning;
-    const char* field;  // of a config that would answer it
-  };
+  void ask(Question question) { missing_.push_back(std::move(question)); }
+  // `question` has the answers that are not assumed.
+  void assume(std::string text, Question question);
+  void refuse(bool is_given, const char* option, const char* why) const;
 
   const ModelOptions& options_;
   TrainingFacts& facts_;
@@ -129,19 +149,10 @@ class StateDictAnswers {
   std::vector<Question> missing_;
 };
 
-// The full name of each part, without ".weight"; empty: there is none.
-struct TorchNames {
-  std::string tokens;     // embedding [vocab_size, model_dim], without bias
-  std::string types;      // embedding of token types
-  std::string input;      // linear layer of features, with bias
-  std::string norm;       // of what is embedded
-  std::string positions;  // table or buffer, as it is stored, with ".weight" where it has one
-  std::string pooler;
-  std::string head;
-};
-
-// Looks among the tensors outside the layers, whose names begin with `stack` + "layers." and
-// `stack` + "norm.". Throws InputError where a model has both tokens and features.
-TorchNames find_torch_names(const ModelTensors& tensors, const std::string& stack);
+// What to do with a model that no reader knows: two lines of Python.
+inline constexpr const char* kExportAdvice =
+    "Whatever its parts are called, PyTorch can write down what it computes:\n"
+    "  program = torch.export.export(model.eval(), (example,))\n"
+    "  torch.export.save(program, \"model.pt2\")\n";
 
 }  // namespace arenite::convert

@@ -18,8 +18,8 @@ namespace {
 using nlohmann::json;
 
 // Dicts in which checkpoints keep the arguments of their model.
-constexpr std::string_view kArguments[] = {"args", "config", "hparams", "model_args",
-                                           "model_config"};
+constexpr std::string_view kArguments[] = {"args",       "config",       "hparams",
+                                           "model_args", "model_config", "hyper_parameters"};
 
 json parsed(const std::string& text) {
   if (text == "true" || text == "false") return text == "true";
@@ -160,6 +160,27 @@ std::optional<Fact<double>> TrainingFacts::epsilon() {
       [](ConfigFields& source, const std::string& field) { return source.positive(field); });
 }
 
+std::optional<Fact<double>> TrainingFacts::rope_theta() {
+  return agreed<double>(
+      {"rope_theta", "rope_base", "rotary_base", "theta"},
+      [](ConfigFields& source, const std::string& field) { return source.positive(field); });
+}
+
+std::optional<Fact<uint32_t>> TrainingFacts::positions() {
+  return agreed<uint32_t>(
+      {"block_size", "context_length", "max_seq_len", "max_position_embeddings", "max_len"},
+      [](ConfigFields& source, const std::string& field) { return source.count(field); });
+}
+
+std::optional<Fact<NormKind>> TrainingFacts::norm() {
+  return agreed<NormKind>({"norm"}, [](ConfigFields& source, const std::string& field) {
+    const std::string text = source.text(field);  // "rms", "RMSNorm", "layer", "LayerNorm"
+    if (text.starts_with("rms") || text.starts_with("RMS")) return NormKind::kRms;
+    if (text.starts_with("layer") || text.starts_with("Layer")) return NormKind::kLayer;
+    source.refuse(field, "expected 'layer' or 'rms'");
+  });
+}
+
 std::vector<std::string> TrainingFacts::labels(
     const std::function<std::vector<std::string>(ConfigFields&)>& read) {
   for (ConfigFields& source : sources_) {
@@ -176,11 +197,13 @@ void TrainingFacts::check(Size size, uint32_t found) {
   };
   switch (size) {
     case Size::kModelDim:
-      return expect({"d_model", "model_dim", "hidden_size", "n_embd", "emb_dim"});
+      return expect({"d_model", "model_dim", "hidden_size", "n_embd", "emb_dim", "dim"});
     case Size::kFfnDim:
       return expect({"d_ff", "dim_feedforward", "ffn_dim"});
     case Size::kLayers:
       return expect({"n_layers", "n_layer", "num_layers", "num_hidden_layers"});
+    case Size::kKvHeads:
+      return expect({"n_kv_heads", "n_kv_head", "num_kv_heads", "num_key_value_heads"});
     case Size::kVocabulary:
       return expect({"vocab_size"});
     case Size::kPositions:

@@ -81,21 +81,15 @@ ValueId add_residual(Graph& graph, const std::string& part, const NormSpec& norm
   return norm_first ? x : graph.add_norm(part + "_norm", norm, x);
 }
 
-// ---- decoders ----
-
-class DecoderGraph {
+// All layers of a model, of either kind of spec, from its residual stream on.
+template <typename Spec>
+class LayerGraph {
  public:
-  explicit DecoderGraph(const DecoderSpec& spec) : spec_(spec) {}
+  LayerGraph(Graph& graph, const Spec& spec, std::vector<double> slopes = {})
+      : graph_(graph), spec_(spec), slopes_(std::move(slopes)) {}
 
-  Graph build() {
-    graph_.architecture = spec_.architecture;
-    graph_.positions_max = spec_.positions_max;
-    graph_.vocab_size = spec_.vocab_size;
-    EmbeddingNode embedding = {.tokens = spec_.token_embedding,
-                               .scale = spec_.embedding_scale.value_or(1.0),
-                               .positions = spec_.position_embedding};
-    ValueId x = graph_.add_embedding("embedding", std::move(embedding), spec_.model_dim);
-    if (spec_.embedding_norm) x = graph_.add_norm("embedding_norm", *spec_.embedding_norm, x);
+  // Adds the layers, and shows the hidden states that PyTorch's models do.
+  ValueId build(ValueId x) {
     graph_.hidden_states.push_back(x);
     for (size_t i = 0; i < spec_.layers.size(); ++i) {
       x = add_layer(fmt::format("{}.", i), spec_.layers[i], x);
@@ -105,16 +99,7 @@ class DecoderGraph {
       x = graph_.add_norm("final_norm", *spec_.final_norm, x);
       graph_.hidden_states.push_back(x);
     }
-    if (!spec_.is_headless) {
-      const LinearSpec tied = {spec_.token_embedding, {}};
-      x = graph_.add_linear("logits", spec_.output ? *spec_.output : tied, x);
-      if (spec_.logits_soft_cap) {
-        x = graph_.add("soft_cap", ActivationNode{Activation::kSoftCap, *spec_.logits_soft_cap},
-                       {x});
-      }
-    }
-    graph_.output = graph_.add("select", RowsNode{SelectKind::kAsAsked}, {x});
-    return std::move(graph_);
+    return x;
   }
 
  private:
@@ -130,11 +115,11 @@ class DecoderGraph {
          .key_norm = pointer(layer.key_norm),
          .rope = pointer(spec_.rope),
          .heads = spec_.heads,
-         .kv_heads = spec_.kv_heads,
+         .kv_heads = spec_.kv_heads != 0 ? spec_.kv_heads : spec_.heads,
          .head_dim = spec_.head_dim,
          .scale = spec_.score_scale,
          .mask = graph_.add_band(lookback(layer.window), spec_.causal ? 0 : kUnlimited),
-         .slopes = spec_.alibi_slopes},
+         .slopes = slopes_},
         input);
   }
 
@@ -163,6 +148,40 @@ class DecoderGraph {
     return graph_.add(prefix + "mlp_add", AddNode{}, {x, transformed});
   }
 
+  Graph& graph_;
+  const Spec& spec_;
+  const std::vector<double> slopes_;
+};
+
+// ---- decoders ----
+
+class DecoderGraph {
+ public:
+  explicit DecoderGraph(const DecoderSpec& spec) : spec_(spec) {}
+
+  Graph build() {
+    graph_.architecture = spec_.architecture;
+    graph_.positions_max = spec_.positions_max;
+    graph_.vocab_size = spec_.vocab_size;
+    EmbeddingNode embedding = {.tokens = spec_.token_embedding,
+                               .scale = spec_.embedding_scale.value_or(1.0),
+                               .positions = spec_.position_embedding};
+    ValueId x = graph_.add_embedding("embedding", std::move(embedding), spec_.model_dim);
+    if (spec_.embedding_norm) x = graph_.add_norm("embedding_norm", *spec_.embedding_norm, x);
+    x = LayerGraph(graph_, spec_, spec_.alibi_slopes).build(x);
+    if (!spec_.is_headless) {
+      const LinearSpec tied = {spec_.token_embedding, {}};
+      x = graph_.add_linear("logits", spec_.output ? *spec_.output : tied, x);
+      if (spec_.logits_soft_cap) {
+        x = graph_.add("soft_cap", ActivationNode{Activation::kSoftCap, *spec_.logits_soft_cap},
+                       {x});
+      }
+    }
+    graph_.output = graph_.add("select", RowsNode{SelectKind::kAsAsked}, {x});
+    return std::move(graph_);
+  }
+
+ private:
   const DecoderSpec& spec_;
   Graph graph_;
 };
@@ -180,16 +199,7 @@ class EncoderGraph {
     graph_.token_types = spec_.token_types;
     graph_.labels = spec_.labels;
     ValueId x = spec_.vocab_size != 0 ? embed_tokens() : embed_features();
-    graph_.hidden_states.push_back(x);
-    mask_ = graph_.add_band(lookback(spec_.window), spec_.causal ? 0 : kUnlimited);
-    for (size_t i = 0; i < spec_.layers.size(); ++i) {
-      x = add_layer(fmt::format("{}.", i), spec_.layers[i], x);
-      if (i + 1 < spec_.layers.size() || !spec_.final_norm) graph_.hidden_states.push_back(x);
-    }
-    if (spec_.final_norm) {
-      x = graph_.add_norm("final_norm", *spec_.final_norm, x);
-      graph_.hidden_states.push_back(x);
-    }
+    x = LayerGraph(graph_, spec_).build(x);
     x = pool(x);
     for (size_t i = 0; i < spec_.head.size(); ++i) {
       x = add_head_step(spec_.head[i], fmt::format("head.{}", i), x);
@@ -235,33 +245,6 @@ class EncoderGraph {
     return spec_.embedding_norm ? graph_.add_norm("embedding_norm", *spec_.embedding_norm, x) : x;
   }
 
-  ValueId attend(const std::string& prefix, const EncoderLayerSpec& layer, ValueId input) {
-    return add_attention(graph_, prefix,
-                         {.query = layer.query,
-                          .key = layer.key,
-                          .value = layer.value,
-                          .output = layer.output,
-                          .heads = spec_.heads,
-                          .kv_heads = spec_.heads,
-                          .head_dim = spec_.head_dim,
-                          .scale = spec_.score_scale,
-                          .mask = mask_},
-                         input);
-  }
-
-  ValueId transform(const std::string& prefix, const EncoderLayerSpec& layer, ValueId input) {
-    return add_mlp(graph_, prefix, nullptr, layer.up, layer.down, spec_.activation, input);
-  }
-
-  ValueId add_layer(const std::string& prefix, const EncoderLayerSpec& layer, ValueId x) {
-    x = add_residual(
-        graph_, prefix + "attention", layer.attention_norm, spec_.norm_first,
-        [&](ValueId input) { return attend(prefix, layer, input); }, x);
-    return add_residual(
-        graph_, prefix + "mlp", layer.mlp_norm, spec_.norm_first,
-        [&](ValueId input) { return transform(prefix, layer, input); }, x);
-  }
-
   // The rows that the head starts from.
   ValueId pool(ValueId x) {
     if (spec_.pooling == SelectKind::kAsAsked) return x;
@@ -291,7 +274,6 @@ class EncoderGraph {
 
   const EncoderSpec& spec_;
   Graph graph_;
-  uint32_t mask_ = 0;
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ constexpr size_t kPickleValuesMax = size_t{1} << 22;      // values and stack en
 constexpr size_t kPickleDepthMax = 100;                   // of containers in containers
 constexpr size_t kPickleTensorsMax = size_t{1} << 16;     // tensors built, and names given to them
 constexpr size_t kPickleDimensionsMax = size_t{1} << 19;  // of all tensors together
-constexpr size_t kPlainValuesMax = 4096;
+constexpr size_t kPlainValuesMax = size_t{1} << 17;       // characters of a vocabulary, twice
 
 // Containers and strings may be shared, so that walking them meets more than the pickle has bytes.
 constexpr uint64_t kWalkedValuesBase = uint64_t{1} << 16;

@@ -190,9 +190,9 @@ struct NamedTensor {
 std::vector<NamedTensor> named_tensors(const Pickle& pickle, const std::string& where);
 
 // Integers, floats, booleans ("true") and strings of the outermost dict by their key, and those of
-// the dicts directly inside it as "model_args.n_head": what training programs keep beside the
-// weights. Floats are written so that they read back the same. Other values are left out. Throws
-// InputError for more of them than a pickle of this size can hold.
+// the dicts directly inside it as "model_args.n_head" and "itos.0": what training programs keep
+// beside the weights. Floats are written so that they read back the same. Other values are left
+// out. Throws InputError for more of them than a pickle of this size can hold.
 std::map<std::string, std::string> plain_values(const Pickle& pickle, const std::string& where);
 
 }  // namespace arenite::convert

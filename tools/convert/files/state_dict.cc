@@ -182,11 +182,13 @@ std::vector<std::pair<std::string, ValueIndex>> add_plain_values(
     budget.take_value();
     const PickleValue& key = pickle.values[items[i]];
     const PickleValue& value = pickle.values[items[i + 1]];
-    if (key.kind != Kind::kString || key.text.size() > kNameCharactersMax) continue;
+    const bool is_number = key.kind == Kind::kInt && !prefix.empty();
+    if ((key.kind != Kind::kString && !is_number) || key.text.size() > kNameCharactersMax) continue;
     const bool is_plain = value.kind == Kind::kInt || value.kind == Kind::kFloat ||
                           value.kind == Kind::kBool || value.kind == Kind::kString;
     if (!is_plain && value.kind != Kind::kDict) continue;
-    const std::string name = prefix + std::string(key.text);
+    const std::string name =
+        prefix + (is_number ? fmt::format("{}", key.integer) : std::string(key.text));
     budget.take_name(name.size());
     if (value.kind == Kind::kInt) values[name] = fmt::format("{}", value.integer);
     if (value.kind == Kind::kFloat) values[name] = fmt::format("{}", value.real);

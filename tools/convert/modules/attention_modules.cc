@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "convert/families/families.h"
+#include "convert/families/part_names.h"
 #include "convert/files/error.h"
 #include "convert/spec/model_tensors.h"
 
@@ -80,13 +81,12 @@ const Candidates::value_type& choose(const TensorStore& store, const Candidates&
                                      const ModelOptions& options) {
   if (candidates.empty()) {
     throw InputError(
-        "{}: no attention module found. The file has:\n{}\nThe modules known are:\n{}State dicts "
-        "of "
-        "whole models that are known:\n  torch.nn.TransformerEncoder: "
-        "layers.0.self_attn.in_proj_weight ...\n{}Weights of transformers need their config.json "
-        "beside them.",
-        quote(store.source()), list_tensors(store.tensors()), known_modules(),
-        known_gpt_families());
+        "{}: no attention module found. The file has:\n{}\nThe modules known are:\n{}State "
+        "dicts of whole models have a list of layers with attention and an MLP by the words of "
+        "the field, such as these:\n{}Weights of transformers need their config.json beside "
+        "them. {}",
+        quote(store.source()), list_tensors(store.tensors()), known_modules(), known_programs(),
+        kExportAdvice);
   }
   if (options.module) {
     const auto found = candidates.find(with_dot(*options.module));

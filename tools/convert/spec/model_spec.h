@@ -69,10 +69,25 @@ struct NormSpec {
   bool gain_plus_one = false;
 };
 
+struct ModelOptions;
+
+// What no file says of a model, and all that it may be, or all but what is assumed.
+struct Question {
+  struct Answer {
+    std::string option;  // that gives it: "--norm rms"
+    std::function<void(ModelOptions&)> choose;
+  };
+  std::string option;           // "--norm NAME"
+  std::string meaning;          // for people
+  std::string field;            // of a config that would answer it; empty: none
+  std::vector<Answer> answers;  // none: no comparison tells
+};
+
 // What a conversion rests on besides the tensors. For people.
 struct Account {
   std::vector<std::string> given;    // "--heads 4", "activation gelu, from 'config.json'"
   std::vector<std::string> assumed;  // "scores times 1/sqrt(head_dim)"
+  std::vector<Question> open;        // of what was assumed, where a comparison may tell
 };
 
 // Rotary position embedding of each query and key head: for i < rotary_dim / 2, the pair of
@@ -152,17 +167,6 @@ void check_sizes(const DecoderSpec& spec, size_t layers, const std::string& wher
 // head_dim where no field gives it. Throws InputError unless heads divide the model's width.
 uint32_t even_head_dim(uint32_t model_dim, uint32_t heads, const std::string& where);
 
-// norm_first: x += attention(attention_norm(x)); x += mlp(mlp_norm(x)).
-// Otherwise: x = attention_norm(x + attention(x)); x = mlp_norm(x + mlp(x)).
-struct EncoderLayerSpec {
-  LinearSpec query, key, value;  // [model_dim, model_dim]
-  LinearSpec output;             // [model_dim, model_dim]
-  NormSpec attention_norm;
-  LinearSpec up;    // [ffn_dim, model_dim]
-  LinearSpec down;  // [model_dim, ffn_dim]
-  NormSpec mlp_norm;
-};
-
 // One step of a head, of the parts that it has, in this order.
 struct HeadStepSpec {
   std::optional<LinearSpec> linear{};  // x weight^T + bias
@@ -186,6 +190,7 @@ struct EncoderSpec {
   uint32_t token_types = 0;     // rows of type_embedding; 0: none
   uint32_t model_dim = 0;
   uint32_t heads = 0;
+  uint32_t kv_heads = 0;  // 0: as many as heads
   uint32_t head_dim = 0;
   uint32_t ffn_dim = 0;
   uint32_t positions_max = 0;    // longest sequence
@@ -193,7 +198,6 @@ struct EncoderSpec {
   std::optional<uint32_t> padding_id;  // RoBERTa's 1
   bool norm_first = false;
   bool causal = false;
-  uint32_t window = 0;                // of a causal model: keys that a query sees; 0: all
   std::optional<double> score_scale;  // of attention scores; absent: 1/sqrt(head_dim)
   double embedding_scale = 1.0;       // of what is embedded, without positions and types
   Activation activation = Activation::kGeluErf;
@@ -202,8 +206,9 @@ struct EncoderSpec {
   std::optional<WeightRef> position_embedding;  // [positions_max + position_offset, embedding_dim]
   std::optional<WeightRef> type_embedding;      // [token_types, embedding_dim]
   std::optional<NormSpec> embedding_norm;
+  std::optional<RopeSpec> rope;
   std::optional<LinearSpec> input;  // features' layer; ELECTRA's from embedding_dim to model_dim
-  std::vector<EncoderLayerSpec> layers;
+  std::vector<LayerSpec> layers;
   std::optional<NormSpec> final_norm;
 
   SelectKind pooling = SelectKind::kAsAsked;

@@ -131,8 +131,10 @@ std::optional<TokenizerSpec> tokenizer_for(const TokenizerPlace& place, const fs
     return spec;
   };
   if (!chosen.empty()) return fitted(read_chosen(chosen));
-  return with_advice(
-      [&] { return fitted(place.own ? place.own() : find_among(place.folder, place.files)); });
+  return with_advice([&] {
+    std::optional<TokenizerSpec> own = place.own ? place.own() : std::nullopt;
+    return fitted(own ? std::move(own) : find_among(place.folder, place.files));
+  });
 }
 
 uint32_t check_vocabulary(const TokenizerSpec& spec, uint32_t vocab_size) {

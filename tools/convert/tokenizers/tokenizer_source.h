@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "convert/tokenizers/tokenizer_spec.h"
@@ -21,9 +23,17 @@ TokenizerSpec read_tokenizer(const std::filesystem::path& file);
 // What a person says instead of a file: the model is to have no tokenizer.
 inline constexpr const char* kNoTokenizer = "none";
 
+// The tokenizer of characters that a training program keeps beside the weights of `origin`, as
+// plain values (Opened::values): "stoi.a" is the id of a character, "itos.0" the character of an
+// id, and one of the two is enough. Nothing where there is neither, or the tokens are not
+// characters. Throws InputError where both are there and disagree, and for ids that are none.
+std::optional<TokenizerSpec> character_tokenizer_in(
+    const std::map<std::string, std::string>& values, const std::string& origin);
+
 // Where the tokenizer of a model is, and what the model says of it.
 struct TokenizerPlace {
-  std::function<TokenizerSpec()> own{};  // reads the one in the model's own file, if it has one
+  // Reads the one in the model's own file, if it has one.
+  std::function<std::optional<TokenizerSpec>()> own{};
   std::filesystem::path folder{};        // in which, otherwise, the first of
   std::span<const char* const> files{};  // these is the model's, the most telling first
   bool lowers_case = false;              // of texts, whatever the tokenizer does by itself

@@ -3,6 +3,7 @@
 #include "convert/tokenizers/tokenizer_readers.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "convert/files/json_file.h"
 #include "convert/files/pickle.h"
 #include "convert/tokenizers/subwords.h"
+#include "convert/tokenizers/tokenizer_source.h"
 #include "core/utf8.h"
 
 namespace arenite::convert {
@@ -47,6 +49,9 @@ Merges read_merges_file(const std::filesystem::path& file) {
 }
 
 using Kind = PickleValue::Kind;
+
+constexpr std::string_view kStoi = "stoi.";
+constexpr std::string_view kItos = "itos.";
 
 std::string same_bytes(std::string_view token) { return std::string(token); }
 
@@ -148,6 +153,36 @@ TokenizerSpec read_character_pickle(const std::filesystem::path& file) {
     throw InputError("{}: stoi and itos disagree: the file is damaged", name);
   }
   return character_tokenizer(vocabulary, file.string());
+}
+
+std::optional<TokenizerSpec> character_tokenizer_in(
+    const std::map<std::string, std::string>& values, const std::string& origin) {
+  Vocabulary by_character;
+  Vocabulary by_id;
+  for (const auto& [path, text] : values) {
+    const bool is_stoi = path.starts_with(kStoi);
+    if (!is_stoi && !path.starts_with(kItos)) continue;
+    const std::string key = path.substr((is_stoi ? kStoi : kItos).size());
+    const std::string& character = is_stoi ? key : text;
+    if (character.size() > kUtf8BytesMax) return std::nullopt;  // words
+    const std::string& number = is_stoi ? text : key;
+    TokenId id = 0;
+    const auto result = std::from_chars(number.data(), number.data() + number.size(), id);
+    if (result.ec != std::errc() || result.ptr != number.data() + number.size() ||
+        id >= format::kVocabularyMax) {
+      throw InputError("{}, {}: the id of {} is {}: expected 0 to {}", quote(origin),
+                       is_stoi ? "stoi" : "itos", quote(character), quote(number),
+                       format::kVocabularyMax - 1);
+    }
+    (is_stoi ? by_character : by_id)[character] = id;
+  }
+  if (!by_character.empty() && !by_id.empty() && by_character != by_id) {
+    throw InputError("{}: stoi and itos disagree: expected the same characters and ids",
+                     quote(origin));
+  }
+  const Vocabulary& vocabulary = by_character.empty() ? by_id : by_character;
+  if (!is_character_vocabulary(vocabulary)) return std::nullopt;
+  return character_tokenizer(vocabulary, origin);
 }
 
 bool is_character_vocabulary(const Vocabulary& vocabulary) {

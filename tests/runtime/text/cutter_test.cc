@@ -64,9 +64,9 @@ TEST_P(PatternTest, CutsAsTheRegularExpressionDoes) {
 
 INSTANTIATE_TEST_SUITE_P(All, PatternTest,
                          ::testing::Values(Named{"gpt2", format::Pattern::kGpt2},
-                                         Named{"llama3", format::Pattern::kLlama3},
-                                         Named{"qwen2", format::Pattern::kQwen2},
-                                         Named{"digits", format::Pattern::kDigits}),
+                                           Named{"llama3", format::Pattern::kLlama3},
+                                           Named{"qwen2", format::Pattern::kQwen2},
+                                           Named{"digits", format::Pattern::kDigits}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 using Pattern = PatternTest;

@@ -18,8 +18,8 @@ class ConvertFewBits : public ::testing::Test {
  protected:
   // models/home-intent, a decoder of 185,000 parameters.
   ProgramResult convert(const std::vector<std::string>& options) const {
-    std::vector<std::string> words = {
-        "convert", project_folder().string() + "/models/home-intent", "-o", path("m.arn")};
+    std::vector<std::string> words = {"convert", project_folder().string() + "/models/home-intent",
+                                      "-o", path("m.arn")};
     words.insert(words.end(), options.begin(), options.end());
     return run_arenite(words);
   }
@@ -96,8 +96,7 @@ TEST_F(ConvertFewBits, TheJsonOfAConversionHasTheFactsOfItsReport) {
 
 // A decoder with tables of its own, whose rows of 16 and 20 are no whole blocks.
 TEST_F(ConvertFewBits, GroupsWhatFellBackAndCountsTheEmbedding) {
-  const std::string model =
-      project_folder().string() + "/tests/convert/data/decoders/llama-yarn";
+  const std::string model = project_folder().string() + "/tests/convert/data/decoders/llama-yarn";
   const ProgramResult text = run_arenite({"convert", model, "-o", path("m.arn"), "--weights", "q4",
                                           "--keep", "none", "--calibrate", "none"});
   EXPECT_TRUE(
@@ -130,8 +129,8 @@ TEST_F(ConvertFewBits, WritesTheModelAndItsReportOrNeither) {
 
 TEST_F(ConvertFewBits, FallsBackWhereRowsAreNoWholeBlocks) {
   EXPECT_TRUE(ends(
-      run_arenite({"convert", project_folder().string() + "/models/vibration", "-o",
-                   path("m.arn"), "--weights", "q4"}),
+      run_arenite({"convert", project_folder().string() + "/models/vibration", "-o", path("m.arn"),
+                   "--weights", "q4"}),
       kDone,
       {"input is q8: its rows of 16 are no multiple of 32", "weights are rounded one by one"}));
 }

@@ -19,8 +19,8 @@ class KvOption : public ::testing::Test {
   // models/home-intent, whose context is 128 positions.
   std::string converted(const std::string& name, const std::vector<std::string>& options = {}) {
     const std::string file = (folder_.path() / name).string();
-    std::vector<std::string> words = {
-        "convert", project_folder().string() + "/models/home-intent", "-o", file};
+    std::vector<std::string> words = {"convert", project_folder().string() + "/models/home-intent",
+                                      "-o", file};
     words.insert(words.end(), options.begin(), options.end());
     report_ = run_arenite(words);
     return file;

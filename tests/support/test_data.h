@@ -10,16 +10,15 @@
 
 namespace arenite::testing {
 
-// The project's own folder, which only this function is compiled with: what names it in a definition
-// is compiled anew in every other checkout, whatever ccache holds.
+// The project's own folder, which only this function is compiled with: tests that had it in a
+// definition would be compiled anew in every checkout, whatever ccache holds.
 std::filesystem::path project_folder();
 
 // The collection of reference checkpoints: $ARENITE_TEST_DATA, or the folder `shared` next to the
 // project. It need not exist; tests skip without it.
 inline std::filesystem::path collection_folder() {
   const char* folder = std::getenv("ARENITE_TEST_DATA");
-  return folder != nullptr ? std::filesystem::path(folder)
-                           : project_folder() / ".." / "shared";
+  return folder != nullptr ? std::filesystem::path(folder) : project_folder() / ".." / "shared";
 }
 
 // Whether $ARENITE_REQUIRE_DATA says that the collection is there: what is missing is an error.

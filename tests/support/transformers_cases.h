@@ -18,8 +18,7 @@ struct TransformersCase {
 
   // `kind` is "decoders" or "encoders".
   std::filesystem::path folder(const char* kind) const {
-    const std::filesystem::path own =
-        project_folder() / "tests" / "golden" / "data" / kind;
+    const std::filesystem::path own = project_folder() / "tests" / "golden" / "data" / kind;
     return is_own ? own / name : collection_folder() / "goldens" / name;
   }
 };

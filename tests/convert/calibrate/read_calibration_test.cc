@@ -29,9 +29,8 @@ using testing::TempFolder;
 
 // A trained model of ours, with its tokenizer.
 const AlignedBytes& intent_file() {
-  static const Conversion conversion =
-      convert_model(testing::project_folder() / "models" / "home-intent", "intent",
-                    {}, parse_targets("native"));
+  static const Conversion conversion = convert_model(
+      testing::project_folder() / "models" / "home-intent", "intent", {}, parse_targets("native"));
   return conversion.file;
 }
 

@@ -152,8 +152,7 @@ TEST_F(VocabTxt, LowersCaseForAnEncoderThatWantsIt) {
   EXPECT_FALSE(lowered->word_rules.strips_accents);
   EXPECT_FALSE(kept->folds.contains('A'));
   EXPECT_EQ(lowered->folds.at('A'), std::vector<uint32_t>{'a'});
-  const auto byte_pairs =
-      project_folder() / "models/home-intent/tokenizer.json";
+  const auto byte_pairs = project_folder() / "models/home-intent/tokenizer.json";
   EXPECT_TRUE(refuses([&] { encoder_tokenizer("", byte_pairs, 1u << 20, true); },
                       {"tokenizer.json", "do_lower_case", "WordPiece"}));
 }

@@ -30,8 +30,7 @@ const std::map<std::string, const char*> kConfigs = {
 };
 
 json read_cases() {
-  std::ifstream in(project_folder().string() +
-                   "/tests/convert/tokenizers/data/word_cases.json");
+  std::ifstream in(project_folder().string() + "/tests/convert/tokenizers/data/word_cases.json");
   return json::parse(in);
 }
 

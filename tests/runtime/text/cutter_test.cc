@@ -19,7 +19,7 @@ struct Named {
   format::Pattern pattern;
 };
 
-class PatternTest : public testing::TestWithParam<Named> {
+class PatternTest : public ::testing::TestWithParam<Named> {
  protected:
   static std::vector<std::string> cut(const std::string& text, format::Pattern pattern,
                                       bool has_prefix = false) {
@@ -63,10 +63,10 @@ TEST_P(PatternTest, CutsAsTheRegularExpressionDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PatternTest,
-                         testing::Values(Named{"gpt2", format::Pattern::kGpt2},
-                                         Named{"llama3", format::Pattern::kLlama3},
-                                         Named{"qwen2", format::Pattern::kQwen2},
-                                         Named{"digits", format::Pattern::kDigits}),
+                         ::testing::Values(Named{"gpt2", format::Pattern::kGpt2},
+                                           Named{"llama3", format::Pattern::kLlama3},
+                                           Named{"qwen2", format::Pattern::kQwen2},
+                                           Named{"digits", format::Pattern::kDigits}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 using Pattern = PatternTest;

@@ -5,11 +5,10 @@
 #include <algorithm>
 
 #include "convert/exported/op_rules.h"
+#include "convert/graph/row_products.h"
 
 namespace arenite::convert {
 namespace {
-
-constexpr size_t kRowsAtOnce = 64;  // their columns stay in the cache while weights go by
 
 Array transposed(const Array& array) {
   const size_t rank = array.rank();
@@ -105,7 +104,7 @@ Results linear(const CallArguments& call, OpBudget& budget) {
   budget.take_multiplications(uint64_t{count} * inputs * outputs);
   Array::Reals results(elements_of(shape));
   const Array reals = input.to(ElementType::kF64);
-  multiply_rows(reals.reals().data(), count, rows.reals().data(), outputs, inputs, results.data());
+  add_row_products(reals.reals().data(), count, rows.reals(), outputs, inputs, results.data());
   const Array product = Array::real(shape, std::move(results), ElementType::kF64).to(type);
   const Array* bias = call.optional_array("bias");
   return {bias == nullptr ? product : sum_of(call, *bias, product, 1.0, 1.0)};
@@ -145,26 +144,6 @@ Results outer(const CallArguments& call, OpBudget& budget) {
 
 }  // namespace
 
-void multiply_rows(const double* x, size_t rows, const double* weight, size_t outputs,
-                   size_t inputs, double* y) {
-  std::vector<double> columns(inputs * kRowsAtOnce);
-  for (size_t first = 0; first < rows; first += kRowsAtOnce) {
-    const size_t count = std::min(kRowsAtOnce, rows - first);
-    for (size_t r = 0; r < count; ++r) {
-      for (size_t i = 0; i < inputs; ++i) columns[i * count + r] = x[(first + r) * inputs + i];
-    }
-    for (size_t o = 0; o < outputs; ++o) {
-      double sums[kRowsAtOnce] = {};
-      for (size_t i = 0; i < inputs; ++i) {
-        const double factor = weight[o * inputs + i];
-        const double* column = columns.data() + i * count;
-        for (size_t r = 0; r < count; ++r) sums[r] += factor * column[r];
-      }
-      for (size_t r = 0; r < count; ++r) y[(first + r) * outputs + o] = sums[r];
-    }
-  }
-}
-
 Array matrix_product(const CallArguments& call, const Array& left, const Array& right,
                      OpBudget& budget) {
   if (left.rank() == 0 || right.rank() == 0) call.refuse("it multiplies scalars");
@@ -189,9 +168,9 @@ Array matrix_product(const CallArguments& call, const Array& left, const Array& 
   Array::Reals values(elements);
   const size_t matrices = elements == 0 ? 0 : elements / (rows * outputs);
   for (size_t m = 0; m < matrices; ++m) {
-    multiply_rows(a.reals().data() + m * rows * inputs, rows,
-                  b.reals().data() + m * outputs * inputs, outputs, inputs,
-                  values.data() + m * rows * outputs);
+    add_row_products(a.reals().data() + m * rows * inputs, rows,
+                     b.reals().data() + m * outputs * inputs, outputs, inputs,
+                     values.data() + m * rows * outputs);
   }
   if (right.rank() == 1) shape.pop_back();
   if (left.rank() == 1) shape.erase(shape.end() - (right.rank() == 1 ? 1 : 2));

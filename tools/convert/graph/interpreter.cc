@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "convert/files/error.h"
+#include "convert/graph/row_products.h"
 #include "convert/quantize/activations.h"
 
 namespace arenite::convert {
@@ -61,16 +62,15 @@ Rows linear(const LinearPart& part, Rows x) {
   const WeightRef& matrix = part.linear.weight;
   const size_t inputs = matrix.columns;
   if (rounds_activations(part.storage.type)) round_activations(x, inputs);
-  Rows y(x.size() / inputs * matrix.rows);
+  const size_t tokens = x.size() / inputs;
+  Rows y(tokens * matrix.rows);
+  for (size_t t = 0; t < tokens && !part.linear.bias.empty(); ++t) {
+    std::ranges::copy(part.linear.bias, y.begin() + static_cast<ptrdiff_t>(t * matrix.rows));
+  }
   matrix.visit([&](const auto& weight) {
-    for (size_t o = 0; o < matrix.rows; ++o) {
-      for (size_t t = 0; t < x.size() / inputs; ++t) {
-        double sum = part.linear.bias.empty() ? 0.0 : part.linear.bias[o];
-        for (size_t i = 0; i < inputs; ++i) sum += x[t * inputs + i] * weight[o * inputs + i];
-        y[t * matrix.rows + o] = part.scale * sum;
-      }
-    }
+    add_row_products(x.data(), tokens, weight, matrix.rows, inputs, y.data());
   });
+  for (double& value : y) value *= part.scale;
   return y;
 }
 

@@ -2,6 +2,9 @@
 // Bad usage ends with code 2 and a message; help always helps.
 #include <gtest/gtest.h>
 
+#include <regex>
+#include <sstream>
+
 #include "cli/printed.h"
 
 namespace arenite::testing {
@@ -31,9 +34,29 @@ TEST(Usage, HelpOfEveryCommandShowsAnExample) {
   }
 }
 
+// The text with one space where lines are broken.
+std::string in_one_line(const std::string& text) {
+  return std::regex_replace(text, std::regex("\\s+"), " ");
+}
+
 TEST(Usage, HelpSaysWhichTargetIsForMicrocontrollers) {
-  EXPECT_TRUE(ends(run_arenite({"convert", "--help"}), kDone,
-                   {"portable is the one for microcontrollers (Cortex-M)"}));
+  const ProgramResult help = run_arenite({"convert", "--help"});
+  EXPECT_TRUE(ends(help, kDone));
+  EXPECT_NE(in_one_line(help.output).find("portable is the one for microcontrollers (Cortex-M)"),
+            std::string::npos);
+}
+
+// Where the standard output is no terminal, a line has 80 columns; examples and tables stay as they
+// are.
+TEST(Usage, HelpIsWrapped) {
+  for (const std::string command : kCommands) {
+    std::istringstream help(run_arenite({command, "--help"}).output);
+    for (std::string line; std::getline(help, line);) {
+      const bool is_of_an_option = line.starts_with(std::string(24, ' '));
+      if (line.starts_with(' ') && !is_of_an_option) continue;
+      EXPECT_LE(line.size(), 80u) << command << ": " << line;
+    }
+  }
 }
 
 TEST(Usage, SaysItsVersion) {

@@ -164,7 +164,9 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
   help += usage(*app, name) + "\n";
   help += commands(*app);
   help += options(*app);
-  if (!app->get_footer().empty()) help += "\n" + wrapped(app->get_footer(), columns_) + "\n";
+  const std::string& more = app->get_footer();
+  const size_t begin = more.find_first_not_of('\n');
+  if (begin != std::string::npos) help += "\n" + wrapped(more.substr(begin), columns_) + "\n";
   return help;
 }
 
@@ -180,9 +182,9 @@ std::string HelpFormatter::usage(const CLI::App& app, const std::string& name) c
     if (option->get_positional()) {
       words += " " + option->get_name(true);
     } else if (option->get_required()) {
-      words += fmt::format(" {} {}", option->get_lnames().empty()
-                                         ? "-" + option->get_snames()[0]
-                                         : "--" + option->get_lnames()[0],
+      words += fmt::format(" {} {}",
+                           option->get_lnames().empty() ? "-" + option->get_snames()[0]
+                                                        : "--" + option->get_lnames()[0],
                            type_of(*option).placeholder);
     }
   }

@@ -43,8 +43,7 @@ int run(int argc, char** argv) {
       "memory or threads; with 2 for bad usage, such as an output that is an input; with 3 for a "
       "bug\nof its own. Nothing that it was writing remains.\n");
   app.require_subcommand(1);
-  app.formatter(
-      std::make_shared<arenite::tool::HelpFormatter>(arenite::tool::terminal_columns()));
+  app.formatter(std::make_shared<arenite::tool::HelpFormatter>(arenite::tool::terminal_columns()));
   app.failure_message(arenite::tool::usage_message);
   arenite::tool::add_convert(app);
   arenite::tool::add_inspect(app);

@@ -24,10 +24,11 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> na
 
 // Ops that say a shape in numbers.
 bool has_sizes(std::string_view op) {
-  return is_one_of(op, {"view", "reshape", "_unsafe_view", "expand", "full", "zeros", "ones",
-                        "empty", "new_full", "new_ones", "new_zeros", "new_empty", "arange",
-                        "slice", "broadcast_to", "unflatten", "repeat", "tril_indices",
-                        "triu_indices", "linspace", "eye", "slice_scatter"});
+  return is_one_of(
+      op, {"view",         "reshape",  "_unsafe_view", "expand",       "full",      "zeros",
+           "ones",         "empty",    "new_full",     "new_ones",     "new_zeros", "new_empty",
+           "arange",       "slice",    "broadcast_to", "unflatten",    "repeat",    "tril_indices",
+           "triu_indices", "linspace", "eye",          "slice_scatter"});
 }
 
 int64_t product(const Argument::List& list) {

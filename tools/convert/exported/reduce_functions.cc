@@ -83,8 +83,8 @@ std::optional<Reduced> Reducer::complex_op(const Operation& operation) {
     const AffineRef value = as_affine(operation.inputs.at(0));
     return ComplexPair{part(value, 0), part(value, 1)};
   }
-  const auto* pair = operation.inputs.empty() ? nullptr
-                                              : std::get_if<ComplexPair>(&operation.inputs[0]);
+  const auto* pair =
+      operation.inputs.empty() ? nullptr : std::get_if<ComplexPair>(&operation.inputs[0]);
   if (call.op == "view_as_real" && pair != nullptr) {
     Shape shape = pair->real->shape;
     const size_t count = pair->real->elements();
@@ -225,8 +225,7 @@ Reduced Reducer::batch_norm(const Operation& operation) {
   }
   Shape shape(value->shape.size(), 1);
   shape.at(1) = static_cast<int64_t>(factor.size());
-  const auto table =
-      std::make_shared<const Constant>(0, Array::real(shape, std::move(offset)));
+  const auto table = std::make_shared<const Constant>(0, Array::real(shape, std::move(offset)));
   return sum(scaled(value, Array::real(shape, std::move(factor))), builder_.of_constant(table),
              1.0);
 }
@@ -303,9 +302,9 @@ std::optional<Reduced> Reducer::sum_op(const Operation& operation) {
   }
   if (op == "div") return std::nullopt;
   const bool subtracts_value = (op == "sub" && !is_first) || (op == "rsub" && is_first);
-  const double constant_factor =
-      op == "add" || op == "rsub" ? (is_first || op == "rsub" ? alpha : 1.0)
-                                  : (is_first ? -alpha : 1.0);
+  const double constant_factor = op == "add" || op == "rsub"
+                                     ? (is_first || op == "rsub" ? alpha : 1.0)
+                                     : (is_first ? -alpha : 1.0);
   const AffineRef value = subtracts_value ? scaled(*affine, op == "sub" ? -alpha : -1.0)
                           : !is_first     ? scaled(*affine, alpha)
                                           : *affine;
@@ -342,8 +341,9 @@ std::optional<Reduced> Reducer::pooling_op(const Operation& operation) {
   } else if (op == "amax" || op == "max") {
     pooled = builder_.pooled(as_affine(input), axis, SelectKind::kMax);
   } else {
-    throw NotRecognised("the runtime pools tokens by their mean, their maximum, the first or the "
-                        "last one");
+    throw NotRecognised(
+        "the runtime pools tokens by their mean, their maximum, the first or the "
+        "last one");
   }
   if (!keeps) return pooled;
   Shape kept = shape;

@@ -45,7 +45,8 @@ int64_t positions_of_rows(const Array& table, const Array& ids) {
 
 // The value with the name of what made it, for the op that it may become later.
 Reduced named(const Reduced& value, const std::string& name) {
-  if (const auto* function = std::get_if<FunctionRef>(&value); function && (*function)->name.empty()) {
+  if (const auto* function = std::get_if<FunctionRef>(&value);
+      function && (*function)->name.empty()) {
     return std::make_shared<const Function>(
         Function{(*function)->base, (*function)->expression, name});
   }
@@ -119,10 +120,9 @@ void Reducer::read_input(const ExportedInput& input) {
     return;
   }
   const Shape shape = lengths_.input_shape();
-  values_[input.value] =
-      lengths_.reads_tokens()
-          ? builder_.tokens_input(shape)
-          : builder_.features_input(shape, static_cast<uint32_t>(shape.back()));
+  values_[input.value] = lengths_.reads_tokens()
+                             ? builder_.tokens_input(shape)
+                             : builder_.features_input(shape, static_cast<uint32_t>(shape.back()));
 }
 
 // People know a layer by its weights, and an op by its place in the model.
@@ -157,7 +157,8 @@ Operation Reducer::operation_of(const ExportedNode& node) {
 Shape Reducer::shape_of(const Reduced& value) const {
   if (const auto* constant = std::get_if<ConstantRef>(&value)) return (*constant)->shape();
   if (const auto* affine = std::get_if<AffineRef>(&value)) return (*affine)->shape;
-  if (const auto* function = std::get_if<FunctionRef>(&value)) return (*function)->expression->shape;
+  if (const auto* function = std::get_if<FunctionRef>(&value))
+    return (*function)->expression->shape;
   if (const auto* scores = std::get_if<ScoresRef>(&value)) return (*scores)->shape;
   if (const auto* pair = std::get_if<ComplexPair>(&value)) return pair->real->shape;
   return {};
@@ -192,8 +193,8 @@ bool Reducer::is_about_shapes(const Operation& operation, std::vector<Reduced>& 
     results = {Argument(static_cast<int64_t>(elements_of(shape_of(operation.inputs.at(0)))))};
     return true;
   }
-  if (!call.op.starts_with("new_") && !is_one_of(call.op, {"zeros_like", "ones_like", "full_like",
-                                                           "empty_like"})) {
+  if (!call.op.starts_with("new_") &&
+      !is_one_of(call.op, {"zeros_like", "ones_like", "full_like", "empty_like"})) {
     return false;
   }
   const OpCall dummy = bind(call, [&](uint32_t index) -> Argument {
@@ -219,8 +220,8 @@ std::vector<Reduced> Reducer::constants_of(const Operation& operation, const Exp
   for (size_t i = 0; i < node.outputs.size() && is_large; ++i) {
     const ExportedValue& value = program_->values[node.outputs[i]];
     const Shape shape = movements ? movements->at(i).shape : value.shape();
-    auto constant = std::make_shared<Constant>(
-        node.outputs[i], shape, value.type, [operation, i]() -> Array {
+    auto constant =
+        std::make_shared<Constant>(node.outputs[i], shape, value.type, [operation, i]() -> Array {
           const OpCall whole = bind(operation.call, [&](uint32_t index) -> Argument {
             return std::get<ConstantRef>(operation.inputs[index])->array();
           });
@@ -228,7 +229,8 @@ std::vector<Reduced> Reducer::constants_of(const Operation& operation, const Exp
           return *apply_op(whole, budget).at(i).as<Array>();
         });
     if (call.op == "slice" && !shape.empty()) {
-      positions_max = tighter(positions_max, positions_of(call, Array::of_shape(shape, value.type), lengths_.tokens()));
+      positions_max = tighter(
+          positions_max, positions_of(call, Array::of_shape(shape, value.type), lengths_.tokens()));
     }
     constant->positions_max = positions_max;
     results.emplace_back(ConstantRef(std::move(constant)));
@@ -272,7 +274,8 @@ void Reducer::step(const ExportedNode& node) {
       results = depends ? dependent(operation) : constants_of(operation, node);
     }
     for (size_t i = 0; i < node.outputs.size() && i < results.size(); ++i) {
-      if (const Argument* number = std::get_if<Argument>(&results[i]); number && number->as<Array>()) {
+      if (const Argument* number = std::get_if<Argument>(&results[i]);
+          number && number->as<Array>()) {
         results[i] = std::make_shared<const Constant>(node.outputs[i], *number->as<Array>());
       }
       values_[node.outputs[i]] = named(results[i], builder_.name());

@@ -28,9 +28,8 @@ struct ComplexPair {
 
 // What is known of a value: nothing yet, a number of an extent, a constant, or how it depends on
 // the model's input.
-using Reduced =
-    std::variant<std::monostate, Argument, ConstantRef, AffineRef, FunctionRef, ScoresRef,
-                 ComplexPair>;
+using Reduced = std::variant<std::monostate, Argument, ConstantRef, AffineRef, FunctionRef,
+                             ScoresRef, ComplexPair>;
 
 // An op with what it is called with: its ValueRefs are indices of `inputs`.
 struct Operation {

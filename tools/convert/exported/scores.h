@@ -33,8 +33,7 @@ ScoresRef product_scores(const AffineRef& query, const AffineRef& turned_key);
 ScoresRef with_scale(const Scores& scores, double factor);
 ScoresRef with_added(const Scores& scores, const Array& added, int64_t positions_max);
 // Where `mask` is true, `value` instead of the score.
-ScoresRef with_filled(const Scores& scores, const Array& mask, double value,
-                      int64_t positions_max);
+ScoresRef with_filled(const Scores& scores, const Array& mask, double value, int64_t positions_max);
 ScoresRef with_softmax(const Scores& scores);
 // Moved, where the last two dimensions stay what they are.
 ScoresRef moved_scores(const Scores& scores, const Movement& movement);

@@ -80,6 +80,12 @@ Reduced Reducer::function_op(const Operation& operation) {
     }
   }
   expression->shape = std::move(shape);
+  for (const ExpressionRef& input : expression->inputs) {
+    expression->depth = std::max(expression->depth, input->depth + 1);
+  }
+  if (expression->depth > kExpressionDepthMax) {
+    throw NotRecognised("a function of so many ops, one within the other, is not supported");
+  }
   return std::make_shared<const Function>(Function{base, expression});
 }
 

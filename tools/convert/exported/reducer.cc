@@ -209,13 +209,18 @@ std::vector<Reduced> Reducer::constants_of(const Operation& operation, const Exp
   const OpCall call = with_arrays(operation);
   int64_t positions_max = 0;
   bool is_large = false;
+  size_t depth = 0;
   for (const Reduced& input : operation.inputs) {
     const auto* constant = std::get_if<ConstantRef>(&input);
     if (constant == nullptr) continue;
     positions_max = tighter(positions_max, (*constant)->positions_max);
     is_large = is_large || (*constant)->is_large();
+    depth = std::max(depth, (*constant)->depth + 1);
   }
   const auto movements = is_large ? movements_of(call) : std::nullopt;
+  if (is_large && depth > kConstantDepthMax) {
+    throw NotRecognised("so many ops on large constants, one within the other, are not supported");
+  }
   std::vector<Reduced> results;
   for (size_t i = 0; i < node.outputs.size() && is_large; ++i) {
     const ExportedValue& value = program_->values[node.outputs[i]];
@@ -233,6 +238,7 @@ std::vector<Reduced> Reducer::constants_of(const Operation& operation, const Exp
           positions_max, positions_of(call, Array::of_shape(shape, value.type), lengths_.tokens()));
     }
     constant->positions_max = positions_max;
+    constant->depth = depth;
     results.emplace_back(ConstantRef(std::move(constant)));
   }
   if (is_large) {
@@ -345,6 +351,10 @@ std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
       }
       auto moved_expression = std::make_shared<Expression>(
           Expression{call, {(*function)->expression}, (*movements)[0].shape});
+      moved_expression->depth = (*function)->expression->depth + 1;
+      if (moved_expression->depth > kExpressionDepthMax) {
+        throw NotRecognised("a function of so many ops, one within the other, is not supported");
+      }
       return std::vector<Reduced>{
           std::make_shared<const Function>(Function{(*function)->base, moved_expression})};
     }

@@ -59,7 +59,8 @@ Reduced named(const Reduced& value, const std::string& name) {
 
 bool is_dependent(const Reduced& value) {
   return std::holds_alternative<AffineRef>(value) || std::holds_alternative<FunctionRef>(value) ||
-         std::holds_alternative<ScoresRef>(value) || std::holds_alternative<ComplexPair>(value);
+         std::holds_alternative<ScoresRef>(value) || std::holds_alternative<ScoreRowRef>(value) ||
+         std::holds_alternative<ComplexPair>(value);
 }
 
 const Reduced* Operation::value(std::string_view name) const {
@@ -161,6 +162,11 @@ Shape Reducer::shape_of(const Reduced& value) const {
     return (*function)->expression->shape;
   if (const auto* scores = std::get_if<ScoresRef>(&value)) return (*scores)->shape;
   if (const auto* pair = std::get_if<ComplexPair>(&value)) return pair->real->shape;
+  if (const auto* row = std::get_if<ScoreRowRef>(&value)) {
+    Shape shape = (*row)->of->shape;
+    shape.back() = 1;
+    return shape;
+  }
   return {};
 }
 
@@ -301,6 +307,7 @@ std::vector<Reduced> Reducer::dependent(const Operation& operation) {
   if (auto result = complex_op(operation)) return {*result};
   if (auto results = move(operation)) return *results;
   if (auto result = matrix_op(operation)) return {*result};
+  if (auto result = written_softmax(operation)) return {*result};
   if (auto result = score_op(operation)) return {*result};
   if (auto result = norm_op(operation)) return {*result};
   if (auto result = sum_op(operation)) return {*result};

@@ -15,6 +15,7 @@ namespace {
 
 // Tables of cosines may have been rounded to float32.
 constexpr double kFactorError = 4e-7;
+constexpr double kAngleError = 2.4e-7;
 
 // Where f of all tables is base^(-2i/d) of a whole base, it was meant to be exactly that.
 void round_to_base(std::vector<double>& frequencies, double error) {
@@ -117,7 +118,9 @@ void RotationFinder::read_frequency(const Element& element, double& frequency) c
     const double difference =
         std::max(std::fabs(element.own[t] - element.magnitude * std::cos(angle)),
                  std::fabs(element.other[t] - element.magnitude * std::sin(angle)));
-    if (difference > kFactorError * element.magnitude) {
+    // Angles may have been float32, too, which is off in proportion to them.
+    const double error_max = kFactorError + kAngleError * std::fabs(angle);
+    if (difference > error_max * element.magnitude) {
       throw NotRecognised(
           "it turns pairs of columns, but by angles that do not grow with the position");
     }

@@ -21,9 +21,18 @@ struct Scores {
   std::optional<Array> added{};  // stretched to `shape`; -infinity hides
   int64_t positions_max = 0;     // of what was added
   bool has_softmax = false;
+  bool is_exponential = false;  // the exponentials of them, of a softmax that is written by hand
 };
 
 using ScoresRef = std::shared_ptr<const Scores>;
+
+// The largest score of each query, or the sum of the exponentials: [..., queries, 1].
+struct ScoreRow {
+  ScoresRef of;
+  bool is_sum = false;
+};
+
+using ScoreRowRef = std::shared_ptr<const ScoreRow>;
 
 // A score of at most this much is one of a hidden key: its weight is 0 in double precision.
 inline constexpr double kHiddenScoreMax = -1000.0;

@@ -76,6 +76,8 @@ void run_convert(const ConvertArguments& arguments) {
 
 std::string footer() {
   return fmt::format(
+      "\nYour own PyTorch model, exported (.pt2), says all that it computes:\n"
+      "  torch.export.save(torch.export.export(model.eval(), (example,)), 'model.pt2')\n"
       "\nDecoders: a Hugging Face folder ({},\n"
       "also quantized by GPTQ, by compressed-tensors in integers, or by bitsandbytes in int8),\n"
       "GGUF (llama, gpt2, qwen2, qwen3), llama2.c .bin, and state dicts whose parts have names of\n"
@@ -99,10 +101,11 @@ std::string footer() {
       "a\n"
       "row for each token, for each sequence's last token, or for each sequence where the model\n"
       "pools.\n"
-      "\n--json prints kind (module, decoder, encoder), architecture, source, parameters, shape,\n"
-      "context (0: any), output_rows, labels, tokenizer, notes, masks, targets with cpus,\n"
-      "arena_bytes and largest_error (null: not checked), arena, formula, check, given, assumed,\n"
-      "expect, self_test, report and file. In check, computing_error is how far targets are off\n"
+      "\n--json prints kind (module, decoder, encoder, exported), architecture, source,\n"
+      "parameters, shape, context (0: any), output_rows, labels, tokenizer, notes, masks,\n"
+      "targets with cpus, arena_bytes and largest_error (null: not checked), arena, formula,\n"
+      "check, given, assumed, expect, self_test, report and file. In check, computing_error\n"
+      "is how far targets are off\n"
       "double precision with the file's weights (null: not checked), and storing_error how far\n"
       "that is off double precision with the author's weights. report has what --report writes of\n"
       "weights, and arenite inspect --help names (file_parts, types, layers, parts, decode_bytes,\n"

@@ -138,11 +138,11 @@ void add_answers(CLI::App& command, ConvertArguments& arguments) {
 }
 
 void add_exported_options(CLI::App& command, ConvertArguments& arguments) {
-  command.add_option_function<uint32_t>(
-             "--output-index",
-             [&arguments](const uint32_t& index) { arguments.output_index = index; },
-             "Of an exported program with several outputs: which one, counted from 0; the first if "
-             "not given")
+  command
+      .add_option_function<uint32_t>(
+          "--output-index", [&arguments](const uint32_t& index) { arguments.output_index = index; },
+          "Of an exported program with several outputs: which one, counted from 0; the first if "
+          "not given")
       ->check(whole_number(0, kHeadsMax));
 }
 

@@ -25,8 +25,8 @@
 
 namespace arenite::convert {
 
-// What model lies in a file or folder: a decoder, an encoder, a single attention module, or whatever
-// the program of an exported model computes.
+// What model lies in a file or folder: a decoder, an encoder, a single attention module, or what an
+// exported program computes.
 struct Recognised {
   const char* form = "";  // that it came in, for people: "GGUF"
   std::variant<DecoderSpec, EncoderSpec, AttentionModule, ExportedModel> spec;

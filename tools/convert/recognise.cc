@@ -155,8 +155,7 @@ Recognised recognise(const Opened& model, const ModelOptions& options) {
     read.tokenizer.vocab_size = exported->graph.vocab_size;
   }
   if (options.output_index && !model.is_exported) {
-    throw InputError("{}: --output-index is for exported programs: drop the option",
-                     model.where());
+    throw InputError("{}: --output-index is for exported programs: drop the option", model.where());
   }
   return read;
 }

@@ -50,10 +50,8 @@ void expect_as_pytorch(const std::filesystem::path& folder, const Case& model) {
   EXPECT_GT(exported.compared_inputs, 0u);
   EXPECT_LE(exported.largest_difference, kGraphError * exported.largest_value);
   const std::string name = model.name;
-  const AuthorCheck check =
-      check_against_author(conversion, {folder / (name + "_input.npy"),
-                                        folder / (name + "_expected.npy")},
-                           model.name);
+  const AuthorCheck check = check_against_author(
+      conversion, {folder / (name + "_input.npy"), folder / (name + "_expected.npy")}, model.name);
   EXPECT_LE(check.largest_difference, model.relative_error * check.largest_value);
 }
 
@@ -83,24 +81,24 @@ TEST_P(CollectionModels, GiveWhatPyTorchGives) {
 // Scores of the language model are large, which float32 rounds.
 INSTANTIATE_TEST_SUITE_P(
     Exported, CollectionModels,
-    ::testing::Values(
-        Case{"bare_raschka_mha", "bare_raschka_mha", "causal", 16, true},
-        Case{"hf_bert_eager", "hf_bert_eager", "bidirectional", 512, false},
-        Case{"hf_bert_eager", "hf_bert_eager_dyn", "bidirectional", 32, false},
-        Case{"hf_gpt2", "hf_gpt2", "causal", 32, true},
-        Case{"hf_gpt2", "hf_gpt2_dyn", "causal", 32, true},
-        Case{"karpathy_gpt", "karpathy_gpt", "causal", 32, true},
-        Case{"llama_half", "llama_half", "causal", 32, true},
-        Case{"llama_half", "llama_half_dyn", "causal", 32, true},
-        Case{"llama_rotate_half", "llama_rotate_half", "causal", 32, true},
-        Case{"llama_rotate_half", "llama_rotate_half_dyn", "causal", 32, true},
-        Case{"nanogpt_sdpa", "nanogpt_sdpa", "causal", 32, true},
-        Case{"nanogpt_sdpa", "nanogpt_sdpa_dyn", "causal", 32, true},
-        Case{"raschka_gpt", "raschka_gpt", "causal", 32, true},
-        Case{"torch_encoder_cls", "torch_encoder_cls", "bidirectional", 64, false},
-        Case{"torch_encoder_cls", "torch_encoder_cls_dyn", "bidirectional", 32, false},
-        Case{"torch_encoder_lm", "torch_encoder_lm", "causal", 64, true, 5e-6},
-        Case{"torch_encoder_lm", "torch_encoder_lm_dyn", "causal", 32, true, 5e-6}),
+    ::testing::Values(Case{"bare_raschka_mha", "bare_raschka_mha", "causal", 16, true},
+                      Case{"hf_bert_eager", "hf_bert_eager", "bidirectional", 512, false},
+                      Case{"hf_bert_eager", "hf_bert_eager_dyn", "bidirectional", 32, false},
+                      Case{"hf_gpt2", "hf_gpt2", "causal", 32, true},
+                      Case{"hf_gpt2", "hf_gpt2_dyn", "causal", 32, true},
+                      Case{"karpathy_gpt", "karpathy_gpt", "causal", 32, true},
+                      Case{"llama_half", "llama_half", "causal", 32, true},
+                      Case{"llama_half", "llama_half_dyn", "causal", 32, true},
+                      Case{"llama_rotate_half", "llama_rotate_half", "causal", 32, true},
+                      Case{"llama_rotate_half", "llama_rotate_half_dyn", "causal", 32, true},
+                      Case{"nanogpt_sdpa", "nanogpt_sdpa", "causal", 32, true},
+                      Case{"nanogpt_sdpa", "nanogpt_sdpa_dyn", "causal", 32, true},
+                      Case{"raschka_gpt", "raschka_gpt", "causal", 32, true},
+                      Case{"torch_encoder_cls", "torch_encoder_cls", "bidirectional", 64, false},
+                      Case{"torch_encoder_cls", "torch_encoder_cls_dyn", "bidirectional", 32,
+                           false},
+                      Case{"torch_encoder_lm", "torch_encoder_lm", "causal", 64, true, 5e-6},
+                      Case{"torch_encoder_lm", "torch_encoder_lm_dyn", "causal", 32, true, 5e-6}),
     test_name);
 
 // A fixed and a symbolic number of tokens.

@@ -31,23 +31,24 @@ TEST_P(Mistakes, AreRefusedWithTheirLine) {
 
 INSTANTIATE_TEST_SUITE_P(
     Exported, Mistakes,
-    ::testing::Values(
-        Mistake{"soft_cap", "torch.tanh(scores / 5)", "no such op on scores"},
-        Mistake{"bias", "weights @ v", "other biases are not supported"},
-        Mistake{"after", "weights * (j <= i)", "after their softmax"},
-        Mistake{"std_norm", "x.std(-1, keepdim=True)", "no op for this function"},
-        Mistake{"mish", "self.function(self.up(x))", "no op for this function"},
-        Mistake{"shift", "self.norm1(x)", "elements of different tokens"},
-        Mistake{"convolution", "self.conv(x.transpose(1, 2))", "convolutions are not supported"},
-        Mistake{"probabilities", "self.head(x).softmax(-1)", "returns the logits"},
-        Mistake{"third", "self.head(x[:, 2])", "token 2"},
-        Mistake{"class_token", "self.query(x)", "class token"},
-        Mistake{"wrong_mask", "softmax(-1) @ half", "7 and 4"}),
+    ::testing::Values(Mistake{"soft_cap", "torch.tanh(scores / 5)", "no such op on scores"},
+                      Mistake{"bias", "weights @ v", "other biases are not supported"},
+                      Mistake{"after", "weights * (j <= i)", "after their softmax"},
+                      Mistake{"std_norm", "x.std(-1, keepdim=True)", "no op for this function"},
+                      Mistake{"mish", "self.function(self.up(x))", "no op for this function"},
+                      Mistake{"shift", "self.norm1(x)", "elements of different tokens"},
+                      Mistake{"convolution", "self.conv(x.transpose(1, 2))",
+                              "convolutions are not supported"},
+                      Mistake{"probabilities", "self.head(x).softmax(-1)", "returns the logits"},
+                      Mistake{"third", "self.head(x[:, 2])", "token 2"},
+                      Mistake{"class_token", "self.query(x)", "class token"},
+                      Mistake{"wrong_mask", "softmax(-1) @ half", "7 and 4"}),
     [](const ::testing::TestParamInfo<Mistake>& info) { return std::string(info.param.name); });
 
 TEST(ExportedRefusals, NameTheInputsOfAModelThatHasSeveral) {
-  EXPECT_TRUE(refuses([] { read_exported_model(convert_fixture("exported") / "two_inputs.pt2", {}); },
-                      {"two_inputs.pt2", "2 inputs (ids, other)", "expected one"}));
+  EXPECT_TRUE(
+      refuses([] { read_exported_model(convert_fixture("exported") / "two_inputs.pt2", {}); },
+              {"two_inputs.pt2", "2 inputs (ids, other)", "expected one"}));
 }
 
 TEST(ExportedRefusals, NameTheOutputsThatThereAre) {

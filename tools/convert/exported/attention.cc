@@ -135,7 +135,8 @@ void AttentionBuilder::read_head_mask(const std::vector<double>& added) {
       // Softmax is blind to what all scores of a query have in common.
       const double step = (row[k] - row[*first]) / (double(k) - double(*first));
       if (!slope) slope = step;
-      is_band = is_band && std::fabs(step - *slope) <= kBiasError * std::max(1.0, std::fabs(*slope));
+      is_band =
+          is_band && std::fabs(step - *slope) <= kBiasError * std::max(1.0, std::fabs(*slope));
     }
   }
   if (!is_band) {
@@ -145,8 +146,8 @@ void AttentionBuilder::read_head_mask(const std::vector<double>& added) {
   }
   slopes_.push_back(std::fabs(slope.value_or(0.0)) <= kBiasError ? 0.0 : *slope);
   std::vector<Mask>& masks = builder_.graph().masks;
-  const Mask mask = BufferMask{std::make_shared<const DenseMask>(std::move(dense)),
-                               builder_.name()};
+  const Mask mask =
+      BufferMask{std::make_shared<const DenseMask>(std::move(dense)), builder_.name()};
   const auto known = std::ranges::find(masks, mask);
   masks_.push_back(static_cast<uint32_t>(known - masks.begin()));
   if (known == masks.end()) masks.push_back(mask);
@@ -200,8 +201,8 @@ AffineRef AttentionBuilder::result(ValueId node, uint32_t value_dim) {
     for (uint32_t t = 0; t < tokens_; ++t) {
       const int64_t row = int64_t{sequence} * tokens_ + t;
       for (uint32_t d = 0; d < value_dim; ++d) {
-        numbers.push_back(int64_t{source} * kSourceElements +
-                          row * int64_t{heads} * value_dim + int64_t{head} * value_dim + d);
+        numbers.push_back(int64_t{source} * kSourceElements + row * int64_t{heads} * value_dim +
+                          int64_t{head} * value_dim + d);
       }
     }
   }
@@ -216,13 +217,14 @@ AffineRef AttentionBuilder::build(const AffineRef& given_values) {
   const size_t rank = scores_.shape.size();
   if (!scores_.has_softmax) throw NotRecognised("it multiplies scores that had no softmax");
   if (scores_.shape[rank - 1] != tokens_ || scores_.shape[rank - 2] != tokens_) {
-    throw NotRecognised(fmt::format(
-        "its queries and keys are {} and {}: expected those of all {} tokens",
-        scores_.shape[rank - 2], scores_.shape[rank - 1], tokens_));
+    throw NotRecognised(
+        fmt::format("its queries and keys are {} and {}: expected those of all {} tokens",
+                    scores_.shape[rank - 2], scores_.shape[rank - 1], tokens_));
   }
   const size_t value_rank = given_values->shape.size();
   lead_ = broadcast(leading(scores_.shape), leading(given_values->shape));
-  if (lead_ != leading(scores_.shape)) throw NotRecognised("its values have more heads than scores");
+  if (lead_ != leading(scores_.shape))
+    throw NotRecognised("its values have more heads than scores");
   Shape value_shape = lead_;
   value_shape.push_back(given_values->shape[value_rank - 2]);
   value_shape.push_back(given_values->shape[value_rank - 1]);
@@ -248,7 +250,8 @@ AffineRef AttentionBuilder::build(const AffineRef& given_values) {
     attention.scale = scale_;
     attention.mask = masks_[begin];
     const auto first = slopes_.begin() + begin;
-    if (std::any_of(first, first + static_cast<ptrdiff_t>(count), [](double s) { return s != 0.0; })) {
+    if (std::any_of(first, first + static_cast<ptrdiff_t>(count),
+                    [](double s) { return s != 0.0; })) {
       attention.slopes.assign(first, first + static_cast<ptrdiff_t>(count));
     }
     attention.cache = graph.caches();

@@ -18,6 +18,7 @@ namespace arenite::convert {
 
 // Larger ones are read when somebody needs their numbers, and are not kept.
 inline constexpr size_t kKeptElementsMax = size_t{1} << 20;
+inline constexpr size_t kConstantDepthMax = 256;  // ops on such constants, one within the other
 
 class Constant {
  public:
@@ -44,6 +45,7 @@ class Constant {
   const ExportedInput* stored = nullptr;
   // How many positions there are, of what was cut or looked up by position; 0: any number.
   int64_t positions_max = 0;
+  size_t depth = 0;  // of large constants that it is made of
 
  private:
   uint32_t value_ = 0;

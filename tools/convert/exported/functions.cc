@@ -171,8 +171,8 @@ class Probe {
       spec.gain.push_back(gain);
       spec.bias.push_back(bias);
     }
-    const bool has_bias = std::ranges::any_of(
-        spec.bias, [&](double bias) { return std::fabs(bias) > kAgreement; });
+    const bool has_bias =
+        std::ranges::any_of(spec.bias, [&](double bias) { return std::fabs(bias) > kAgreement; });
     if (!has_bias) spec.bias.clear();
     // Weights are float32, and least squares are a little off them.
     for (double& gain : spec.gain) gain = as_written(gain);
@@ -189,7 +189,8 @@ class Probe {
     if (width_ < 2 || y_.size() != x_.size()) return std::nullopt;
     std::set<double> epsilons = {0.0};
     for (const double number : numbers_) {
-      if (number > 0.0 && number < 1.0) epsilons.insert({number, number / static_cast<double>(width_)});
+      if (number > 0.0 && number < 1.0)
+        epsilons.insert({number, number / static_cast<double>(width_)});
     }
     for (const bool is_layer : {true, false}) {
       for (const double epsilon : epsilons) {

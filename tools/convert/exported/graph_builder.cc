@@ -154,13 +154,13 @@ GraphBuilder::Rows GraphBuilder::rows_of(const AffineRef& given) {
     if (sources_[column.first].rows != result.count) throw NotRecognised(kMixesTokens);
   }
   // One row of each sequence: the first or the last.
-  const bool chooses = result.count == sizes_.rows() && sizes_.tokens > 1 &&
-                       result.rows.size() == sizes_.sequences;
+  const bool chooses =
+      result.count == sizes_.rows() && sizes_.tokens > 1 && result.rows.size() == sizes_.sequences;
   if (chooses) {
     const uint32_t place = result.rows[0];
     if (place != 0 && place != sizes_.tokens - 1) {
-      throw NotRecognised(fmt::format(
-          "it takes token {} of each sequence: expected the first or the last", place));
+      throw NotRecognised(
+          fmt::format("it takes token {} of each sequence: expected the first or the last", place));
     }
     for (uint32_t b = 0; b < sizes_.sequences; ++b) {
       if (result.rows[b] != b * sizes_.tokens + place) throw NotRecognised(kMixesTokens);
@@ -188,7 +188,8 @@ AffineRef GraphBuilder::on_rows(const Rows& rows, const Shape& shape, ValueId no
   if (in_order) return whole_source(to, std::move(made));
   std::vector<int64_t> numbers;
   for (const uint32_t row : rows.rows) {
-    for (uint32_t c = 0; c < width; ++c) numbers.push_back(number_of(to, uint64_t{row} * width + c));
+    for (uint32_t c = 0; c < width; ++c)
+      numbers.push_back(number_of(to, uint64_t{row} * width + c));
   }
   return plain(std::move(made), std::move(numbers));
 }
@@ -217,8 +218,8 @@ AffineRef GraphBuilder::on_one_source(const AffineRef& value) {
     const auto width = static_cast<size_t>(last);
     bool same_rows = true;
     for (size_t i = 0, count = value->elements(); i < count && same_rows; ++i) {
-      same_rows = places.at(i) != kNoElement &&
-                  row_of(places.at(i)) == row_of(places.at(i - i % width));
+      same_rows =
+          places.at(i) != kNoElement && row_of(places.at(i)) == row_of(places.at(i - i % width));
     }
     if (!same_rows) break;
     flat.pop_back();

@@ -30,10 +30,10 @@ struct Source {
   enum class Kind { kNode, kTokens, kTable };
 
   Kind kind = Kind::kNode;
-  ValueId node = 0;           // of kNode
-  uint32_t rows = 0;          // tokens of all sequences, or as many as sequences
+  ValueId node = 0;   // of kNode
+  uint32_t rows = 0;  // tokens of all sequences, or as many as sequences
   uint32_t width = 0;
-  ConstantRef table{};        // of kTable, whose elements are those of the constant
+  ConstantRef table{};  // of kTable, whose elements are those of the constant
 };
 
 // A column of a source, the same one in each row.

@@ -18,16 +18,30 @@ namespace {
 // A dynamic program that has no example is looked at with so many tokens.
 constexpr int64_t kDefaultTokens = 12;
 
+constexpr size_t kDepthMax = 512;  // of constants that a table of positions is made of
+
+class Deeper {
+ public:
+  explicit Deeper(size_t& depth) : depth_(depth) { ++depth_; }
+  ~Deeper() { --depth_; }
+  Deeper(const Deeper&) = delete;
+  Deeper& operator=(const Deeper&) = delete;
+
+ private:
+  size_t& depth_;
+};
+
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
   return std::ranges::find(names, text) != names.end();
 }
 
 // Ops that say a shape in numbers.
 bool has_sizes(std::string_view op) {
-  return is_one_of(op, {"view", "reshape", "_unsafe_view", "expand", "full", "zeros", "ones",
-                        "empty", "new_full", "new_ones", "new_zeros", "new_empty", "arange",
-                        "slice", "broadcast_to", "unflatten", "repeat", "tril_indices",
-                        "triu_indices", "linspace", "eye", "slice_scatter"});
+  return is_one_of(
+      op, {"view",         "reshape",  "_unsafe_view", "expand",       "full",      "zeros",
+           "ones",         "empty",    "new_full",     "new_ones",     "new_zeros", "new_empty",
+           "arange",       "slice",    "broadcast_to", "unflatten",    "repeat",    "tril_indices",
+           "triu_indices", "linspace", "eye",          "slice_scatter"});
 }
 
 int64_t product(const Argument::List& list) {
@@ -76,6 +90,11 @@ Lengths::Lengths(std::shared_ptr<const ExportedProgram> program) : program_(std:
   }
   symbol_ = sizes[axis_].symbol;
   tokens_ = traced_tokens_ = shape[axis_] > 0 ? shape[axis_] : kDefaultTokens;
+  if (tokens_ < 2) {
+    throw InputError(
+        "{}: the example has one token, which shows no mask: export it with more, such as 16",
+        quote(program_->source));
+  }
   for (size_t d = 0; d < rows; ++d) {
     if (d != axis_) sequences_ = std::max<int64_t>(1, shape[d]);
   }
@@ -192,6 +211,8 @@ Argument ConstantsAt::compute(uint32_t value) {
     if (input.kind == InputKind::kUser) throw NotRecognised("it depends on the model's input");
     return known_[value] = program_->load(input);
   }
+  if (depth_ == kDepthMax) throw NotRecognised("it is made of too many ops");
+  const Deeper deeper(depth_);
   const auto [node, output] = makers_.at(value);
   if (node->call.op == "sym_size") {
     const auto* of = node->call.arguments[0].value.as<ValueRef>();

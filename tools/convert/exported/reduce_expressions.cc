@@ -33,8 +33,8 @@ FunctionRef Reducer::as_function(const Reduced& value) {
   ExpressionRef expression = base_expression;
   if (affine->terms.size() == 1 && !affine->is_plain() && !affine->terms[0].factors.each) {
     const double factor = affine->terms[0].factors.uniform;
-    affine = std::make_shared<const Affine>(
-        Affine{affine->shape, {Term{affine->terms[0].places, {}}}});
+    affine =
+        std::make_shared<const Affine>(Affine{affine->shape, {Term{affine->terms[0].places, {}}}});
     expression = std::make_shared<const Expression>(
         Expression{{"mul", "Tensor", {}, {{"self", ValueRef{0}}, {"other", Argument(factor)}}, {}},
                    {base_expression},
@@ -80,6 +80,12 @@ Reduced Reducer::function_op(const Operation& operation) {
     }
   }
   expression->shape = std::move(shape);
+  for (const ExpressionRef& input : expression->inputs) {
+    expression->depth = std::max(expression->depth, input->depth + 1);
+  }
+  if (expression->depth > kExpressionDepthMax) {
+    throw NotRecognised("a function of so many ops, one within the other, is not supported");
+  }
   return std::make_shared<const Function>(Function{base, expression});
 }
 
@@ -134,8 +140,8 @@ AffineRef Reducer::materialise_named(const FunctionRef& function) {
                            (exponent->as<int64_t>() && *exponent->as<int64_t>() == 2) ||
                            (exponent->as<double>() && *exponent->as<double>() == 2.0);
     if (!is_square) return refuse();
-    const AffineRef value = as_affine(
-        std::make_shared<const Function>(Function{function->base, expression.inputs[0]}));
+    const AffineRef value =
+        as_affine(std::make_shared<const Function>(Function{function->base, expression.inputs[0]}));
     return builder_.product(value, value);
   }
   if (expression.call.op == "mul" && expression.inputs.size() == 2) {
@@ -151,8 +157,8 @@ AffineRef Reducer::materialise_named(const FunctionRef& function) {
   Operation operation{expression.call, {}, {}};
   for (const ExpressionRef& input : expression.inputs) {
     if (input->shape != function->base->shape) return refuse();
-    operation.inputs.emplace_back(as_affine(
-        std::make_shared<const Function>(Function{function->base, input})));
+    operation.inputs.emplace_back(
+        as_affine(std::make_shared<const Function>(Function{function->base, input})));
     operation.types.push_back(ElementType::kF32);
   }
   const Reduced made = dependent(operation).at(0);

@@ -83,8 +83,8 @@ std::optional<Reduced> Reducer::complex_op(const Operation& operation) {
     const AffineRef value = as_affine(operation.inputs.at(0));
     return ComplexPair{part(value, 0), part(value, 1)};
   }
-  const auto* pair = operation.inputs.empty() ? nullptr
-                                              : std::get_if<ComplexPair>(&operation.inputs[0]);
+  const auto* pair =
+      operation.inputs.empty() ? nullptr : std::get_if<ComplexPair>(&operation.inputs[0]);
   if (call.op == "view_as_real" && pair != nullptr) {
     Shape shape = pair->real->shape;
     const size_t count = pair->real->elements();
@@ -125,6 +125,37 @@ std::optional<Reduced> Reducer::complex_op(const Operation& operation) {
   throw NotRecognised("it uses complex numbers otherwise than for a rotation");
 }
 
+// exp(x - max(x)) / sum(exp(x - max(x))), with the largest score or without it.
+std::optional<Reduced> Reducer::written_softmax(const Operation& operation) {
+  const std::string& op = operation.call.op;
+  if (operation.inputs.empty()) return std::nullopt;
+  const auto* scores = std::get_if<ScoresRef>(&operation.inputs[0]);
+  const auto* row =
+      operation.inputs.size() < 2 ? nullptr : std::get_if<ScoreRowRef>(&operation.inputs[1]);
+  if (scores == nullptr || (*scores)->has_softmax) return std::nullopt;
+  const CallArguments arguments(operation.call);
+  if (row != nullptr) {
+    // Softmax is blind to what all scores of a query have in common.
+    if (op == "sub" && !(*row)->is_sum && (*row)->of == *scores) return *scores;
+    if (op != "div" || !(*row)->is_sum || (*row)->of != *scores) return std::nullopt;
+    Scores divided = **scores;
+    divided.is_exponential = false;
+    return with_softmax(divided);
+  }
+  if (is_one_of(op, {"max", "amax", "sum"}) && arguments.has("dim")) {
+    const std::vector<int64_t> dims = arguments.integers("dim");
+    const size_t rank = (*scores)->shape.size();
+    const bool is_of_keys = dims.size() == 1 && arguments.dimension(dims[0], rank) + 1 == rank &&
+                            arguments.flag("keepdim", false);
+    if (!is_of_keys || (op == "sum") != (*scores)->is_exponential) return std::nullopt;
+    return std::make_shared<const ScoreRow>(ScoreRow{*scores, op == "sum"});
+  }
+  if (op != "exp" || (*scores)->is_exponential) return std::nullopt;
+  auto exponentials = std::make_shared<Scores>(**scores);
+  exponentials->is_exponential = true;
+  return ScoresRef(std::move(exponentials));
+}
+
 std::optional<Reduced> Reducer::score_op(const Operation& operation) {
   const ScoresRef* scores = nullptr;
   for (const Reduced& input : operation.inputs) {
@@ -136,6 +167,9 @@ std::optional<Reduced> Reducer::score_op(const Operation& operation) {
     throw NotRecognised(
         "a softmax of something else than scores of attention is not supported: give out what it "
         "is of (export a model whose forward returns the logits)");
+  }
+  if ((*scores)->is_exponential) {
+    throw NotRecognised("it changes the exponentials of scores otherwise than a softmax does");
   }
   if ((*scores)->has_softmax) {
     throw NotRecognised("it changes the weights of attention after their softmax");
@@ -225,8 +259,7 @@ Reduced Reducer::batch_norm(const Operation& operation) {
   }
   Shape shape(value->shape.size(), 1);
   shape.at(1) = static_cast<int64_t>(factor.size());
-  const auto table =
-      std::make_shared<const Constant>(0, Array::real(shape, std::move(offset)));
+  const auto table = std::make_shared<const Constant>(0, Array::real(shape, std::move(offset)));
   return sum(scaled(value, Array::real(shape, std::move(factor))), builder_.of_constant(table),
              1.0);
 }
@@ -303,9 +336,9 @@ std::optional<Reduced> Reducer::sum_op(const Operation& operation) {
   }
   if (op == "div") return std::nullopt;
   const bool subtracts_value = (op == "sub" && !is_first) || (op == "rsub" && is_first);
-  const double constant_factor =
-      op == "add" || op == "rsub" ? (is_first || op == "rsub" ? alpha : 1.0)
-                                  : (is_first ? -alpha : 1.0);
+  const double constant_factor = op == "add" || op == "rsub"
+                                     ? (is_first || op == "rsub" ? alpha : 1.0)
+                                     : (is_first ? -alpha : 1.0);
   const AffineRef value = subtracts_value ? scaled(*affine, op == "sub" ? -alpha : -1.0)
                           : !is_first     ? scaled(*affine, alpha)
                                           : *affine;
@@ -342,8 +375,9 @@ std::optional<Reduced> Reducer::pooling_op(const Operation& operation) {
   } else if (op == "amax" || op == "max") {
     pooled = builder_.pooled(as_affine(input), axis, SelectKind::kMax);
   } else {
-    throw NotRecognised("the runtime pools tokens by their mean, their maximum, the first or the "
-                        "last one");
+    throw NotRecognised(
+        "the runtime pools tokens by their mean, their maximum, the first or the "
+        "last one");
   }
   if (!keeps) return pooled;
   Shape kept = shape;

@@ -104,8 +104,9 @@ Reduced Reducer::product(const Reduced& a, const Reduced& b) {
     if ((*weight)->shape().size() == 1) {
       const int64_t width = (*weight)->shape()[0];
       const auto column = std::make_shared<const Constant>(
-          (*weight)->value(), Shape{1, width}, (*weight)->type(),
-          [weight = *weight, width] { return weight->array().with_shape({1, width}); });
+          (*weight)->value(), Shape{1, width}, (*weight)->type(), [weight = *weight, width] {
+            return weight->array().with_shape({1, width});
+          });
       const AffineRef made = as_affine(linear(a, column, false, nullptr));
       Shape shape = made->shape;
       shape.pop_back();
@@ -190,8 +191,8 @@ Reduced Reducer::einsum(const Operation& operation) {
   std::erase(equation, ' ');
   const size_t arrow = equation.find("->");
   const size_t comma = equation.find(',');
-  const bool is_plain = arrow != std::string::npos && comma != std::string::npos &&
-                        comma < arrow && equation.find('.') == std::string::npos &&
+  const bool is_plain = arrow != std::string::npos && comma != std::string::npos && comma < arrow &&
+                        equation.find('.') == std::string::npos &&
                         equation.find(',', comma + 1) == std::string::npos;
   if (!is_plain || operation.inputs.size() != 2) {
     throw NotRecognised("einsum " + equation + ": expected two tensors and all letters");
@@ -208,9 +209,8 @@ Reduced Reducer::einsum(const Operation& operation) {
     if (!has(letters_a, c)) only_b += c;
   }
   // As a matrix product: [batch, only_a, both] times [batch, both, only_b].
-  const auto arranged = [&](const Reduced& value, const std::string& own,
-                            const std::string& wanted, const std::string& rows,
-                            const std::string& columns) -> Reduced {
+  const auto arranged = [&](const Reduced& value, const std::string& own, const std::string& wanted,
+                            const std::string& rows, const std::string& columns) -> Reduced {
     std::vector<size_t> order;
     Shape shape;
     const Shape from = shape_of(value);
@@ -235,8 +235,11 @@ Reduced Reducer::einsum(const Operation& operation) {
             OpBudget budget;
             Argument::List dims;
             for (const size_t d : order) dims.emplace_back(static_cast<int64_t>(d));
-            const OpCall turn = {"permute", "default", {}, {{"self", constant->array()},
-                                                            {"dims", std::move(dims)}}, {}};
+            const OpCall turn = {"permute",
+                                 "default",
+                                 {},
+                                 {{"self", constant->array()}, {"dims", std::move(dims)}},
+                                 {}};
             return apply_op(turn, budget).at(0).as<Array>()->with_shape(shape);
           });
     }
@@ -280,9 +283,8 @@ std::optional<Reduced> Reducer::matrix_op(const Operation& operation) {
     if (a == nullptr || b == nullptr) throw NotRecognised("its arguments are not known");
     const Reduced* added = operation.value("self");
     const auto* weight = std::get_if<ConstantRef>(b);
-    const bool is_layer = weight != nullptr && (*weight)->shape().size() == 2 &&
-                          added != nullptr && !is_dependent(*added) &&
-                          shape_of(*added) == Shape{(*weight)->shape()[1]};
+    const bool is_layer = weight != nullptr && (*weight)->shape().size() == 2 && added != nullptr &&
+                          !is_dependent(*added) && shape_of(*added) == Shape{(*weight)->shape()[1]};
     if (is_layer && !std::holds_alternative<ScoresRef>(*a)) return linear(*a, *weight, true, added);
     const Reduced made = product(*a, *b);
     Operation sum{{"add", "Tensor", {}, {{"self", ValueRef{0}}, {"other", ValueRef{1}}}, {}},

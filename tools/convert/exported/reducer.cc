@@ -45,7 +45,8 @@ int64_t positions_of_rows(const Array& table, const Array& ids) {
 
 // The value with the name of what made it, for the op that it may become later.
 Reduced named(const Reduced& value, const std::string& name) {
-  if (const auto* function = std::get_if<FunctionRef>(&value); function && (*function)->name.empty()) {
+  if (const auto* function = std::get_if<FunctionRef>(&value);
+      function && (*function)->name.empty()) {
     return std::make_shared<const Function>(
         Function{(*function)->base, (*function)->expression, name});
   }
@@ -58,7 +59,8 @@ Reduced named(const Reduced& value, const std::string& name) {
 
 bool is_dependent(const Reduced& value) {
   return std::holds_alternative<AffineRef>(value) || std::holds_alternative<FunctionRef>(value) ||
-         std::holds_alternative<ScoresRef>(value) || std::holds_alternative<ComplexPair>(value);
+         std::holds_alternative<ScoresRef>(value) || std::holds_alternative<ScoreRowRef>(value) ||
+         std::holds_alternative<ComplexPair>(value);
 }
 
 const Reduced* Operation::value(std::string_view name) const {
@@ -119,10 +121,9 @@ void Reducer::read_input(const ExportedInput& input) {
     return;
   }
   const Shape shape = lengths_.input_shape();
-  values_[input.value] =
-      lengths_.reads_tokens()
-          ? builder_.tokens_input(shape)
-          : builder_.features_input(shape, static_cast<uint32_t>(shape.back()));
+  values_[input.value] = lengths_.reads_tokens()
+                             ? builder_.tokens_input(shape)
+                             : builder_.features_input(shape, static_cast<uint32_t>(shape.back()));
 }
 
 // People know a layer by its weights, and an op by its place in the model.
@@ -157,9 +158,15 @@ Operation Reducer::operation_of(const ExportedNode& node) {
 Shape Reducer::shape_of(const Reduced& value) const {
   if (const auto* constant = std::get_if<ConstantRef>(&value)) return (*constant)->shape();
   if (const auto* affine = std::get_if<AffineRef>(&value)) return (*affine)->shape;
-  if (const auto* function = std::get_if<FunctionRef>(&value)) return (*function)->expression->shape;
+  if (const auto* function = std::get_if<FunctionRef>(&value))
+    return (*function)->expression->shape;
   if (const auto* scores = std::get_if<ScoresRef>(&value)) return (*scores)->shape;
   if (const auto* pair = std::get_if<ComplexPair>(&value)) return pair->real->shape;
+  if (const auto* row = std::get_if<ScoreRowRef>(&value)) {
+    Shape shape = (*row)->of->shape;
+    shape.back() = 1;
+    return shape;
+  }
   return {};
 }
 
@@ -192,8 +199,8 @@ bool Reducer::is_about_shapes(const Operation& operation, std::vector<Reduced>& 
     results = {Argument(static_cast<int64_t>(elements_of(shape_of(operation.inputs.at(0)))))};
     return true;
   }
-  if (!call.op.starts_with("new_") && !is_one_of(call.op, {"zeros_like", "ones_like", "full_like",
-                                                           "empty_like"})) {
+  if (!call.op.starts_with("new_") &&
+      !is_one_of(call.op, {"zeros_like", "ones_like", "full_like", "empty_like"})) {
     return false;
   }
   const OpCall dummy = bind(call, [&](uint32_t index) -> Argument {
@@ -208,19 +215,24 @@ std::vector<Reduced> Reducer::constants_of(const Operation& operation, const Exp
   const OpCall call = with_arrays(operation);
   int64_t positions_max = 0;
   bool is_large = false;
+  size_t depth = 0;
   for (const Reduced& input : operation.inputs) {
     const auto* constant = std::get_if<ConstantRef>(&input);
     if (constant == nullptr) continue;
     positions_max = tighter(positions_max, (*constant)->positions_max);
     is_large = is_large || (*constant)->is_large();
+    depth = std::max(depth, (*constant)->depth + 1);
   }
   const auto movements = is_large ? movements_of(call) : std::nullopt;
+  if (is_large && depth > kConstantDepthMax) {
+    throw NotRecognised("so many ops on large constants, one within the other, are not supported");
+  }
   std::vector<Reduced> results;
   for (size_t i = 0; i < node.outputs.size() && is_large; ++i) {
     const ExportedValue& value = program_->values[node.outputs[i]];
     const Shape shape = movements ? movements->at(i).shape : value.shape();
-    auto constant = std::make_shared<Constant>(
-        node.outputs[i], shape, value.type, [operation, i]() -> Array {
+    auto constant =
+        std::make_shared<Constant>(node.outputs[i], shape, value.type, [operation, i]() -> Array {
           const OpCall whole = bind(operation.call, [&](uint32_t index) -> Argument {
             return std::get<ConstantRef>(operation.inputs[index])->array();
           });
@@ -228,9 +240,11 @@ std::vector<Reduced> Reducer::constants_of(const Operation& operation, const Exp
           return *apply_op(whole, budget).at(i).as<Array>();
         });
     if (call.op == "slice" && !shape.empty()) {
-      positions_max = tighter(positions_max, positions_of(call, Array::of_shape(shape, value.type), lengths_.tokens()));
+      positions_max = tighter(
+          positions_max, positions_of(call, Array::of_shape(shape, value.type), lengths_.tokens()));
     }
     constant->positions_max = positions_max;
+    constant->depth = depth;
     results.emplace_back(ConstantRef(std::move(constant)));
   }
   if (is_large) {
@@ -272,7 +286,8 @@ void Reducer::step(const ExportedNode& node) {
       results = depends ? dependent(operation) : constants_of(operation, node);
     }
     for (size_t i = 0; i < node.outputs.size() && i < results.size(); ++i) {
-      if (const Argument* number = std::get_if<Argument>(&results[i]); number && number->as<Array>()) {
+      if (const Argument* number = std::get_if<Argument>(&results[i]);
+          number && number->as<Array>()) {
         results[i] = std::make_shared<const Constant>(node.outputs[i], *number->as<Array>());
       }
       values_[node.outputs[i]] = named(results[i], builder_.name());
@@ -292,6 +307,7 @@ std::vector<Reduced> Reducer::dependent(const Operation& operation) {
   if (auto result = complex_op(operation)) return {*result};
   if (auto results = move(operation)) return *results;
   if (auto result = matrix_op(operation)) return {*result};
+  if (auto result = written_softmax(operation)) return {*result};
   if (auto result = score_op(operation)) return {*result};
   if (auto result = norm_op(operation)) return {*result};
   if (auto result = sum_op(operation)) return {*result};
@@ -342,6 +358,10 @@ std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
       }
       auto moved_expression = std::make_shared<Expression>(
           Expression{call, {(*function)->expression}, (*movements)[0].shape});
+      moved_expression->depth = (*function)->expression->depth + 1;
+      if (moved_expression->depth > kExpressionDepthMax) {
+        throw NotRecognised("a function of so many ops, one within the other, is not supported");
+      }
       return std::vector<Reduced>{
           std::make_shared<const Function>(Function{(*function)->base, moved_expression})};
     }

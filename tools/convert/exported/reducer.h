@@ -28,9 +28,8 @@ struct ComplexPair {
 
 // What is known of a value: nothing yet, a number of an extent, a constant, or how it depends on
 // the model's input.
-using Reduced =
-    std::variant<std::monostate, Argument, ConstantRef, AffineRef, FunctionRef, ScoresRef,
-                 ComplexPair>;
+using Reduced = std::variant<std::monostate, Argument, ConstantRef, AffineRef, FunctionRef,
+                             ScoresRef, ScoreRowRef, ComplexPair>;
 
 // An op with what it is called with: its ValueRefs are indices of `inputs`.
 struct Operation {
@@ -79,6 +78,7 @@ class Reducer {
   std::optional<Reduced> complex_op(const Operation& operation);
   std::optional<Reduced> matrix_op(const Operation& operation);
   std::optional<Reduced> score_op(const Operation& operation);
+  std::optional<Reduced> written_softmax(const Operation& operation);
   std::optional<Reduced> sum_op(const Operation& operation);
   std::optional<Reduced> pooling_op(const Operation& operation);
   std::optional<Reduced> norm_op(const Operation& operation);

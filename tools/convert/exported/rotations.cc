@@ -15,6 +15,7 @@ namespace {
 
 // Tables of cosines may have been rounded to float32.
 constexpr double kFactorError = 4e-7;
+constexpr double kAngleError = 2.4e-7;
 
 // Where f of all tables is base^(-2i/d) of a whole base, it was meant to be exactly that.
 void round_to_base(std::vector<double>& frequencies, double error) {
@@ -114,10 +115,12 @@ void RotationFinder::read_frequency(const Element& element, double& frequency) c
   }
   for (size_t t = 0; t < tokens; ++t) {
     const double angle = frequency * static_cast<double>(t);
-    const double difference = std::max(
-        std::fabs(element.own[t] - element.magnitude * std::cos(angle)),
-        std::fabs(element.other[t] - element.magnitude * std::sin(angle)));
-    if (difference > kFactorError * element.magnitude) {
+    const double difference =
+        std::max(std::fabs(element.own[t] - element.magnitude * std::cos(angle)),
+                 std::fabs(element.other[t] - element.magnitude * std::sin(angle)));
+    // Angles may have been float32, too, which is off in proportion to them.
+    const double error_max = kFactorError + kAngleError * std::fabs(angle);
+    if (difference > error_max * element.magnitude) {
       throw NotRecognised(
           "it turns pairs of columns, but by angles that do not grow with the position");
     }
@@ -183,8 +186,8 @@ AffineRef RotationFinder::rotate() {
   const RopeSpec rope = rope_of_head(0);
   for (size_t head = 0; head < heads; ++head) {
     const RopeSpec other = rope_of_head(head);
-    bool is_same = other.rotary_dim == rope.rotary_dim &&
-                   other.turns_neighbours == rope.turns_neighbours;
+    bool is_same =
+        other.rotary_dim == rope.rotary_dim && other.turns_neighbours == rope.turns_neighbours;
     for (size_t i = 0; is_same && i < rope.inverse_frequencies.size(); ++i) {
       is_same =
           std::fabs(rope.inverse_frequencies[i] - other.inverse_frequencies[i]) <= kFactorError;
@@ -197,8 +200,7 @@ AffineRef RotationFinder::rotate() {
     for (uint32_t j = 0; j < head_dim_; ++j) columns.push_back({source_, start + j});
   }
   const ValueId input = builder_.gather(columns);
-  const ValueId node =
-      builder_.graph_.add(builder_.name_, RotateNode{rope, head_dim_}, {input});
+  const ValueId node = builder_.graph_.add(builder_.name_, RotateNode{rope, head_dim_}, {input});
   const uint32_t to = builder_.source_of_node(node, builder_.sizes_.rows());
   // Column of the source to that of the result.
   std::map<uint32_t, uint32_t> place;

@@ -54,8 +54,7 @@ ScoresRef product_scores(const AffineRef& query, const AffineRef& turned_key) {
   Scores scores;
   scores.query = with_leading(query, lead);
   scores.key = with_leading(key, lead);
-  scores.shape =
-      joined(lead, query->shape[query->shape.size() - 2], turned_key->shape[rank - 1]);
+  scores.shape = joined(lead, query->shape[query->shape.size() - 2], turned_key->shape[rank - 1]);
   return std::make_shared<const Scores>(std::move(scores));
 }
 
@@ -127,8 +126,7 @@ ScoresRef moved_scores(const Scores& scores, const Movement& movement) {
   if (result->query) result->query = reshaped(result->query);
   if (result->key) result->key = reshaped(result->key);
   if (result->added && element_count(result->added->shape()) != queries * keys) {
-    result->added =
-        Array::real(movement.shape, stretched_reals(*result->added, scores.shape));
+    result->added = Array::real(movement.shape, stretched_reals(*result->added, scores.shape));
   } else if (result->added) {
     result->added = result->added->with_shape({queries, keys});
   }

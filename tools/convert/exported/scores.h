@@ -21,9 +21,18 @@ struct Scores {
   std::optional<Array> added{};  // stretched to `shape`; -infinity hides
   int64_t positions_max = 0;     // of what was added
   bool has_softmax = false;
+  bool is_exponential = false;  // the exponentials of them, of a softmax that is written by hand
 };
 
 using ScoresRef = std::shared_ptr<const Scores>;
+
+// The largest score of each query, or the sum of the exponentials: [..., queries, 1].
+struct ScoreRow {
+  ScoresRef of;
+  bool is_sum = false;
+};
+
+using ScoreRowRef = std::shared_ptr<const ScoreRow>;
 
 // A score of at most this much is one of a hidden key: its weight is 0 in double precision.
 inline constexpr double kHiddenScoreMax = -1000.0;
@@ -33,8 +42,7 @@ ScoresRef product_scores(const AffineRef& query, const AffineRef& turned_key);
 ScoresRef with_scale(const Scores& scores, double factor);
 ScoresRef with_added(const Scores& scores, const Array& added, int64_t positions_max);
 // Where `mask` is true, `value` instead of the score.
-ScoresRef with_filled(const Scores& scores, const Array& mask, double value,
-                      int64_t positions_max);
+ScoresRef with_filled(const Scores& scores, const Array& mask, double value, int64_t positions_max);
 ScoresRef with_softmax(const Scores& scores);
 // Moved, where the last two dimensions stay what they are.
 ScoresRef moved_scores(const Scores& scores, const Movement& movement);

@@ -77,13 +77,12 @@ bool SumBuilder::split(const Affine& value) {
 
 void SumBuilder::choose_reference() {
   const size_t count = elements_of(shape_);
-  const auto whole = std::ranges::find_if(
-      nodes_, [&](const Term& term) { return is_injective(term, count); });
+  const auto whole =
+      std::ranges::find_if(nodes_, [&](const Term& term) { return is_injective(term, count); });
   if (whole == nodes_.end()) {
     throw NotRecognised("none of what it adds has an element for each of the result's");
   }
-  const auto plain_term =
-      std::make_shared<const Affine>(Affine{shape_, {Term{whole->places, {}}}});
+  const auto plain_term = std::make_shared<const Affine>(Affine{shape_, {Term{whole->places, {}}}});
   reference_ = builder_.on_one_source(plain_term);
   source_ = source_of(reference_->terms[0].places.at(0));
   rows_ = builder_.sources_[source_].rows;
@@ -191,8 +190,7 @@ GraphBuilder::TablePart SumBuilder::part_of(const Term& term) {
       const uint32_t position = rows_ == builder_.sizes_.rows() ? r % tokens : 0;
       const int64_t step = term.places.at(i) - first;
       if (!found && position == 1) part.stride = step, found = true;
-      if (step != part.stride * int64_t{position} ||
-          term.factors.at(i) != part.factor) {
+      if (step != part.stride * int64_t{position} || term.factors.at(i) != part.factor) {
         throw NotRecognised("it adds constants that are no table of positions");
       }
     }
@@ -253,8 +251,9 @@ ValueId SumBuilder::with_table(const Summand* only, ValueId sum,
 AffineRef SumBuilder::build(const AffineRef& value) {
   shape_ = value->shape;
   if (!split(*value)) {
-    throw NotRecognised("it does not depend on the model's input, where the model's numbers were "
-                        "expected");
+    throw NotRecognised(
+        "it does not depend on the model's input, where the model's numbers were "
+        "expected");
   }
   if (tables_.empty()) {
     if (const auto rotated = RotationFinder(builder_, *value).find()) return *rotated;

@@ -20,8 +20,8 @@ class SumBuilder {
  private:
   // What one term adds to column c of each row.
   struct Summand {
-    std::vector<Column> columns;   // [width]
-    std::vector<double> factors;   // [width]
+    std::vector<Column> columns;  // [width]
+    std::vector<double> factors;  // [width]
     bool is_embedding = false;
     ValueId node = 0;
   };
@@ -74,12 +74,12 @@ class RotationFinder {
 
   GraphBuilder& builder_;
   const Affine& value_;
-  size_t axis_ = 0;        // of tokens
-  size_t stride_ = 0;      // from token to token
+  size_t axis_ = 0;    // of tokens
+  size_t stride_ = 0;  // from token to token
   uint32_t source_ = 0;
   uint32_t head_dim_ = 0;
-  std::vector<size_t> firsts_;      // the elements of token 0 of the first sequence
-  std::vector<Element> elements_;   // of each of these
+  std::vector<size_t> firsts_;     // the elements of token 0 of the first sequence
+  std::vector<Element> elements_;  // of each of these
 };
 
 }  // namespace arenite::convert

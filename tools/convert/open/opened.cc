@@ -158,7 +158,8 @@ Opened open_model(const fs::path& path) {
   opened.folder = fs::is_directory(path) ? path : path.parent_path();
   const bool is_whole_folder = opened.is_folder() || path.filename() == kConfig;
   if (!is_whole_folder) open_weights(path, opened);
-  if (opened.gguf || opened.llama2c || opened.is_exported) return opened;  // these say all of it themselves
+  if (opened.gguf || opened.llama2c || opened.is_exported)
+    return opened;  // these say all of it themselves
   if (fs::exists(opened.folder / kConfig))
     opened.config = read_json_object(opened.folder / kConfig);
   if (is_whole_folder) open_folder(opened);

@@ -38,9 +38,9 @@ struct Opened {
 };
 
 // A folder with weights, with .npy files, or with a modules.json; a config.json, or the index of
-// shards; a safetensors, PyTorch, GGUF, llama2.c or .npy file, or an exported program: told apart by content. A folder's
-// weights are the first of model.safetensors, pytorch_model.bin, each whole or in shards, and
-// model.pt. Throws InputError.
+// shards; a safetensors, PyTorch, GGUF, llama2.c or .npy file, or an exported program: told apart
+// by content. A folder's weights are the first of model.safetensors, pytorch_model.bin, each whole
+// or in shards, and model.pt. Throws InputError.
 Opened open_model(const std::filesystem::path& path);
 
 }  // namespace arenite::convert

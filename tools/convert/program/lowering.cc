@@ -312,8 +312,8 @@ class Lowering {
     const double parameter = is_fused ? activation->parameter : 1.0;
     // Over itself only where it is read once.
     const bool is_read_twice = view(first) == view(inputs[1]);
-    const ColumnView to = result(value, is_read_twice ? std::vector<ValueId>{}
-                                                      : std::vector<ValueId>{first});
+    const ColumnView to =
+        result(value, is_read_twice ? std::vector<ValueId>{} : std::vector<ValueId>{first});
     program_.add_op(name(value), activation_op(function, static_cast<float>(parameter), from,
                                                view(inputs[1]), to));
   }

@@ -13,9 +13,9 @@ namespace arenite::tool {
 // from 40 to 100, since longer lines are hard to read.
 size_t terminal_columns();
 
-// `text` in lines of at most `columns`, all but the first indented by `indent`. An empty line ends a
-// paragraph; lines that begin with a space stay as they are: examples and tables. REQUIRES: indent <
-// columns.
+// `text` in lines of at most `columns`, all but the first indented by `indent`. An empty line ends
+// a paragraph; lines that begin with a space stay as they are: examples and tables. REQUIRES:
+// indent < columns.
 std::string wrapped(std::string_view text, size_t columns, size_t indent = 0);
 
 // What `--help` of the program and of its commands prints.

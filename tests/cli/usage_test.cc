@@ -52,7 +52,7 @@ TEST(Usage, HelpIsWrapped) {
   for (const std::string command : kCommands) {
     std::istringstream help(run_arenite({command, "--help"}).output);
     for (std::string line; std::getline(help, line);) {
-      const bool is_of_an_option = line.starts_with(std::string(24, ' '));
+      const bool is_of_an_option = line.find_first_not_of(' ') == 24;
       if (line.starts_with(' ') && !is_of_an_option) continue;
       EXPECT_LE(line.size(), 80u) << command << ": " << line;
     }

@@ -175,6 +175,7 @@ Json kind_json(const convert::ExportedModel& model, const convert::Conversion& c
   json["context"] = model.graph.positions_max;
   json["length"] = model.length;
   json["program"] = {{"inputs", model.compared_inputs},
+                     {"seconds", model.compared_seconds},
                      {"largest_difference", model.largest_difference},
                      {"largest_value", model.largest_value}};
   return with_results(std::move(json), program, {}, model.pools ? "sequences" : "tokens", {});

@@ -286,8 +286,11 @@ void print_exported(const convert::Conversion& conversion) {
   }
   fmt::print("output     {} {}\n", program.slots[program.output_slot].width,
              model.graph.vocab_size == 0 ? "numbers" : "numbers a row");
-  fmt::print("program    computed op by op on {} in double precision: largest difference {:.1e}\n",
-             counted(model.compared_inputs, "input"), model.largest_difference);
+  const std::string time =
+      model.compared_seconds < 1.0 ? "" : fmt::format(" ({:.0f} s)", model.compared_seconds);
+  fmt::print(
+      "program    computed op by op on {} in double precision: largest difference {:.1e}{}\n",
+      counted(model.compared_inputs, "input"), model.largest_difference, time);
   if (model.graph.vocab_size != 0) print_tokenizer(program);
 }
 

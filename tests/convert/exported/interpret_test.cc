@@ -31,7 +31,7 @@ void expect_pytorchs(const std::filesystem::path& folder, const std::string& nam
   const Array input = array_of(NpyArray::read(folder / (expected_name + "_input.npy")));
   const NpyArray file = NpyArray::read(folder / (expected_name + "_expected.npy"));
   const std::vector<Array> outputs =
-      interpret(program, {{input}}, interpreting_budget(program, {{input}}));
+      interpret(program, {{input}}, interpreting_budget(program, input.elements()));
   ASSERT_FALSE(outputs.empty()) << name;
   const Shape shape(file.shape().begin(), file.shape().end());
   ASSERT_EQ(outputs[0].shape(), shape) << name;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <optional>
 #include <random>
@@ -232,7 +233,10 @@ class ModelReader {
         inputs.push_back(Array::real(shape, std::move(values)));
       }
     }
+    const auto start = std::chrono::steady_clock::now();
     for (const Array& input : inputs) compare(input);
+    model_.compared_seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
   // Double precision takes its time.
@@ -247,8 +251,8 @@ class ModelReader {
   }
 
   void compare(const Array& input) {
-    const std::vector<Array> outputs = interpret(
-        *program_, std::span(&input, 1), interpreting_budget(*program_, std::span(&input, 1)));
+    const std::vector<Array> outputs = interpret(*program_, std::span(&input, 1),
+                                                 interpreting_budget(*program_, input.elements()));
     size_t place = 0;
     for (size_t i = 0; i < model_.output_index; ++i) {
       const ValueRef* ref = program_->outputs[i].as<ValueRef>();

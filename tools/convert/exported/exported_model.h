@@ -26,6 +26,7 @@ struct ExportedModel {
   double largest_difference = 0.0;  // of the graph and the program, both in double precision
   double largest_value = 0.0;
   uint32_t compared_inputs = 0;
+  double compared_seconds = 0.0;  // that it took
   Account account;
 };
 

@@ -80,6 +80,7 @@ class Probe {
     for (size_t i = 0; i < std::max<size_t>(2, kProbedRowsMin / rows); ++i) {
       Array::Reals x(elements_of(shape));
       for (double& each : x) each = i % 2 == 0 ? 1.7 * normal(random) : 0.4 + 0.6 * normal(random);
+      budget.live_elements = OpBudget{}.live_elements;  // what earlier probes made is gone
       Array y = evaluate(expression, Array::real(shape, x), budget);
       x_.insert(x_.end(), x.begin(), x.end());
       const Array::Reals values = y.to_reals();

@@ -12,6 +12,9 @@
 namespace arenite::convert {
 namespace {
 
+// Of an example, which a file may claim without having weights for it.
+constexpr uint64_t kBudgetRowsMax = 4096;
+
 class Interpreter {
  public:
   Interpreter(const ExportedProgram& program, OpBudget budget)
@@ -143,14 +146,14 @@ std::vector<Array> interpret(const ExportedProgram& program, std::span<const Arr
   return Interpreter(program, budget).run(inputs);
 }
 
-OpBudget interpreting_budget(const ExportedProgram& program, std::span<const Array> inputs) {
-  uint64_t weights = 0, rows = 1;
+OpBudget interpreting_budget(const ExportedProgram& program, uint64_t input_elements) {
+  uint64_t weights = 0;
   for (const StoredTensor& tensor : program.tensors->tensors()) {
     uint64_t elements = 1;
     for (const uint64_t extent : tensor.shape) elements *= extent;
     weights += elements;
   }
-  for (const Array& input : inputs) rows = std::max<uint64_t>(rows, input.elements());
+  const uint64_t rows = std::clamp<uint64_t>(input_elements, 1, kBudgetRowsMax);
   OpBudget budget;
   budget.elements += rows * (uint64_t{1} << 20) + 4 * weights;
   budget.live_elements += rows * (uint64_t{1} << 18) + 4 * weights;

@@ -17,7 +17,8 @@ namespace arenite::convert {
 std::vector<Array> interpret(const ExportedProgram& program, std::span<const Array> inputs,
                              OpBudget budget = {});
 
-// What `budget` must allow for a program of these weights and inputs, with plenty to spare.
-OpBudget interpreting_budget(const ExportedProgram& program, std::span<const Array> inputs);
+// What `budget` must allow for a program of these weights and an input of so many elements, with
+// plenty to spare.
+OpBudget interpreting_budget(const ExportedProgram& program, uint64_t input_elements);
 
 }  // namespace arenite::convert

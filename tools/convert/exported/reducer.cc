@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "convert/exported/call_arguments.h"
+#include "convert/exported/interpret.h"
 #include "convert/files/error.h"
 
 namespace arenite::convert {
@@ -73,6 +74,7 @@ Reducer::Reducer(std::shared_ptr<const ExportedProgram> program, const Lengths& 
     : program_(std::move(program)),
       lengths_(lengths),
       builder_(program_, lengths.sizes()),
+      budget_(interpreting_budget(*program_, elements_of(lengths.input_shape()))),
       values_(program_->values.size()) {}
 
 void Reducer::run(size_t index) {
@@ -87,17 +89,14 @@ void Reducer::run(size_t index) {
   for (const Argument& output : program_->outputs) {
     if (const ValueRef* ref = output.as<ValueRef>()) last_use[ref->value] = SIZE_MAX;
   }
+  for (const ExportedInput& input : program_->inputs) last_use[input.value] = SIZE_MAX;
   std::vector<std::vector<uint32_t>> dying(program_->nodes.size());
   for (uint32_t value = 0; value < last_use.size(); ++value) {
     if (last_use[value] < dying.size()) dying[last_use[value]].push_back(value);
   }
   for (size_t n = 0; n < program_->nodes.size(); ++n) {
     step(program_->nodes[n]);
-    for (const uint32_t value : dying[n]) {
-      const bool is_input = std::ranges::any_of(
-          program_->inputs, [&](const ExportedInput& input) { return input.value == value; });
-      if (!is_input) values_[value] = std::monostate{};
-    }
+    for (const uint32_t value : dying[n]) values_[value] = std::monostate{};
   }
   Graph& graph = builder_.graph();
   const ValueRef* ref = program_->outputs[index].as<ValueRef>();

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small GPT of one's own on rhymes.txt and writes down what it computes.
 
-Needs PyTorch 2.6 or later and takes a few minutes. Writes
+Needs PyTorch 2.9 or later and takes a few minutes. Writes
   rhymes.pt2          the model, by torch.export, for any number of tokens up to CONTEXT
   vocab.json          its characters, each with its token id
   x.npy, y.npy        token ids and the logits that PyTorch gives for them, for --expect

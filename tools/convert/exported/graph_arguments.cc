@@ -109,7 +109,9 @@ std::string GraphReader::innermost_module(const std::string& stack) {
 void GraphReader::read_symbols() {
   const auto ranges = archive_.model.find("range_constraints");
   if (ranges == archive_.model.end() || !ranges->is_object()) return;
-  for (const auto& [name, range] : ranges->items()) {
+  for (const auto& entry : ranges->items()) {
+    const std::string& name = entry.key();
+    const json& range = entry.value();
     SymbolRange& added = program_.symbols[name];
     const auto bound = [&](const char* key) -> std::optional<int64_t> {
       const auto found = range.find(key);

@@ -213,7 +213,9 @@ Argument ConstantsAt::compute(uint32_t value) {
   }
   if (depth_ == kDepthMax) throw NotRecognised("it is made of too many ops");
   const Deeper deeper(depth_);
-  const auto [node, output] = makers_.at(value);
+  const auto& maker = makers_.at(value);
+  const ExportedNode* const node = maker.first;
+  const auto output = maker.second;
   if (node->call.op == "sym_size") {
     const auto* of = node->call.arguments[0].value.as<ValueRef>();
     const auto* dim = node->call.find("dim") ? node->call.find("dim")->as<int64_t>() : nullptr;

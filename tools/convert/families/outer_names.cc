@@ -27,8 +27,6 @@ constexpr std::string_view kInputNames[] = {
     "input_embed",  "patch_embed", "value_embed",      "input_embedding"};
 // These are input layers only where their shape lets them be nothing else.
 constexpr std::string_view kLinearNames[] = {"linear", "proj", "projection", "fc", "fc1", "dense"};
-constexpr std::string_view kNormNames[] = {"embedding_norm", "embed_norm",      "emb_norm",
-                                           "input_norm",     "embeddings_norm", "norm_embedding"};
 constexpr std::string_view kPoolerNames[] = {"pooler", "pooler.dense"};
 constexpr std::string_view kHeadNames[] = {
     "classifier",    "head",         "fc",          "out",         "linear",

@@ -3,7 +3,9 @@
 // message on stderr and an exit code: 1 for bad input, 2 for bad usage, 3 for a bug of ours.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <stdexcept>
 #include <system_error>
@@ -26,6 +28,17 @@ constexpr int kBug = 3;
 int fail(int exit_code, const char* message, const char* detail = "") noexcept {
   arenite::tool::write_error({"arenite: ", message, detail, "\n"});
   return exit_code;
+}
+
+// Where memory is so short that not even an exception can be made. Objects that are there before
+// main take memory, too, so it is set before them.
+[[noreturn]] void end_without_exception() {
+  if (std::current_exception() != nullptr) std::abort();
+  std::_Exit(fail(kBadInput, "there is not enough memory for this"));
+}
+
+[[gnu::constructor(101)]] void watch_for_want_of_memory() {
+  std::set_terminate(end_without_exception);
 }
 
 int run(int argc, char** argv) {

@@ -9,8 +9,8 @@
 #include "arenite/sampler.h"
 #include "arenite/tokenizer.h"
 #include "convert/calibrate/calibration_set.h"
-#include "convert/calibrate/sequence_runner.h"
 #include "convert/check/check_session.h"
+#include "convert/check/converted_session.h"
 #include "convert/files/error.h"
 
 namespace arenite::convert {
@@ -44,6 +44,14 @@ Sampler sampler_of(uint64_t seed) {
   return *Sampler::create(options);
 }
 
+SessionOptions several_texts(uint32_t positions) {
+  SessionOptions options;
+  options.positions_max = positions;
+  options.sequences_max = kSideBySide;
+  options.tokens_max = kSideBySide;
+  return options;
+}
+
 class Writer {
  public:
   explicit Writer(const AlignedBytes& file)
@@ -51,20 +59,12 @@ class Writer {
         limit_(model_.positions_max() == 0 ? kTextTokensMax
                                            : std::min(kTextTokensMax, model_.positions_max())),
         starts_(starts_of(model_)),
-        candidates_(model_.output_features()) {
+        candidates_(model_.output_features()),
+        session_(model_, several_texts(limit_)) {
     if (const Result<Tokenizer> tokenizer = Tokenizer::of(model_); tokenizer.ok()) {
       tokenizer_ = *tokenizer;
       has_tokenizer_ = true;
     }
-    SessionOptions options;
-    options.positions_max = limit_;
-    options.sequences_max = kSideBySide;
-    options.tokens_max = kSideBySide;
-    Diagnostic why;
-    const Result<ArenaPlan> plan = plan_arena(model_, options, &why);
-    if (!plan.ok()) throw std::logic_error("a session of several texts has no plan");
-    arena_ = AlignedBytes(plan->total_bytes);
-    session_ = *Session::create(model_, options, arena_.span(), &why);
   }
 
   std::vector<CalibrationSequence> write() {
@@ -126,10 +126,9 @@ class Writer {
   uint32_t limit_;  // tokens of a text
   std::vector<TokenId> starts_;
   std::vector<Candidate> candidates_;
+  ConvertedSession session_;
   Tokenizer tokenizer_;
   bool has_tokenizer_ = false;
-  AlignedBytes arena_;
-  Session* session_ = nullptr;
   uint64_t begun_ = 0;
   std::vector<CalibrationSequence> texts_;  // that are being written
   std::vector<Sampler> samplers_;           // of each

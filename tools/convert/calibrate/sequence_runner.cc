@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <span>
-#include <stdexcept>
 
-#include "convert/check/check_session.h"
 #include "convert/files/error.h"
 
 namespace arenite::convert {
@@ -16,10 +14,18 @@ namespace {
 // logits over a large vocabulary.
 constexpr uint32_t kPieceTokens = 128;
 
-[[noreturn]] void fail(const char* what, Status status, const Diagnostic& why) {
-  char text[256];
-  describe(status, why, text);
-  throw std::logic_error(fmt::format("the model does not {}: {}; this is a bug", what, text));
+uint32_t piece_of(const Model& model, uint32_t positions) {
+  const bool in_pieces = model.causal() && !model.pooled();
+  return in_pieces ? std::min(kPieceTokens, positions) : positions;
+}
+
+SessionOptions options_of(uint32_t positions, uint32_t piece, KvType kv_cache) {
+  SessionOptions options;
+  options.positions_max = positions;
+  options.tokens_max = piece;
+  options.outputs = Outputs::kAll;
+  options.kv_cache = kv_cache;
+  return options;
 }
 
 }  // namespace
@@ -32,30 +38,10 @@ uint32_t longest_of(const std::vector<CalibrationSequence>& sequences) {
   return longest;
 }
 
-Model load_best(const AlignedBytes& file) {
-  Diagnostic why;
-  const Result<Model> model = Model::load(file.span(), &why);
-  if (!model.ok()) fail("load", model.status(), why);
-  return *model;
-}
-
 SequenceRunner::SequenceRunner(const AlignedBytes& file, uint32_t positions, KvType kv_cache)
-    : model_(load_best(file)) {
-  const bool in_pieces = model_.causal() && !model_.pooled();
-  piece_ = in_pieces ? std::min(kPieceTokens, positions) : positions;
-  SessionOptions options;
-  options.positions_max = positions;
-  options.tokens_max = piece_;
-  options.outputs = Outputs::kAll;
-  options.kv_cache = kv_cache;
-  Diagnostic why;
-  const Result<ArenaPlan> plan = plan_arena(model_, options, &why);
-  if (!plan.ok()) fail("plan", plan.status(), why);
-  arena_ = AlignedBytes(plan->total_bytes);
-  const Result<Session*> session = Session::create(model_, options, arena_.span(), &why);
-  if (!session.ok()) fail("start", session.status(), why);
-  session_ = *session;
-}
+    : model_(load_best(file)),
+      piece_(piece_of(model_, positions)),
+      session_(model_, options_of(positions, piece_, kv_cache)) {}
 
 void SequenceRunner::begin(const CalibrationSequence& sequence) {
   session_->reset();

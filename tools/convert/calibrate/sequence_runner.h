@@ -7,6 +7,7 @@
 
 #include "arenite/session.h"
 #include "convert/calibrate/calibration_set.h"
+#include "convert/check/converted_session.h"
 #include "convert/files/memory.h"
 #include "session/session_state.h"
 
@@ -15,17 +16,13 @@ namespace arenite::convert {
 // The longest of all sequences, in tokens.
 uint32_t longest_of(const std::vector<CalibrationSequence>& sequences);
 
-// The model of a file, on the best of its targets that this CPU has. Whatever fails is a bug of the
-// converter: std::logic_error.
-Model load_best(const AlignedBytes& file);
-
 class SequenceRunner {
  public:
   // For sequences of up to so many tokens. `file` must outlive it.
   SequenceRunner(const AlignedBytes& file, uint32_t positions, KvType kv_cache = KvType::kOfModel);
 
   const Model& model() const { return model_; }
-  SessionState& state() { return SessionState::of(session_); }
+  SessionState& state() { return SessionState::of(&*session_); }
   // Hooks, which are called on this thread. Before begin.
   void set_profile(const ProfileHook& hook) { state().profile = hook; }
   void set_hidden_states(const HiddenStateHook& hook) { state().hidden_states = hook; }
@@ -42,10 +39,9 @@ class SequenceRunner {
 
  private:
   Model model_;
-  AlignedBytes arena_;
-  Session* session_ = nullptr;
-  const CalibrationSequence* sequence_ = nullptr;
   uint32_t piece_ = 0;  // tokens at once
+  ConvertedSession session_;
+  const CalibrationSequence* sequence_ = nullptr;
   uint32_t first_ = 0;
   uint32_t next_ = 0;
   Output output_;

@@ -13,21 +13,14 @@ namespace {
 
 uint64_t next(uint64_t state) { return state * 6364136223846793005u + 1442695040888963407u; }
 
-[[noreturn]] void fail(const char* what, Status status, const Diagnostic& why) {
-  char text[256];
-  describe(status, why, text);
-  throw std::logic_error(
-      fmt::format("the converted model does not {}: {}; this is a bug", what, text));
-}
-
 std::vector<float> values_of(const Result<Output>& output, const Diagnostic& why) {
-  if (!output.ok()) fail("run", output.status(), why);
+  if (!output.ok()) fail_as_bug("run", output.status(), why);
   return {output->data, output->data + size_t{output->rows} * output->features};
 }
 
 void require_same(const Result<Output>& output, const Diagnostic& why,
                   std::span<const float> expected) {
-  if (!output.ok()) fail("step", output.status(), why);
+  if (!output.ok()) fail_as_bug("step", output.status(), why);
   if (output->rows != 1 || output->features != expected.size() ||
       std::memcmp(output->data, expected.data(), expected.size_bytes()) != 0) {
     throw std::logic_error("stepping differs from one pass: this is a bug");
@@ -36,31 +29,18 @@ void require_same(const Result<Output>& output, const Diagnostic& why,
 
 }  // namespace
 
-Model load_converted(const AlignedBytes& file, Target target) {
-  Diagnostic why;
-  LoadOptions options;
-  options.force_target = true;
-  options.target = target;
-  const Result<Model> model = Model::load(file.span(), &why, options);
-  if (!model.ok()) fail("load", model.status(), why);
-  return *model;
-}
-
-CheckSession::CheckSession(const AlignedBytes& file, Target target, uint32_t positions,
-                           Outputs outputs, KvType kv_cache)
-    : model_(load_converted(file, target)) {
-  Diagnostic why;
+static SessionOptions options_of(uint32_t positions, Outputs outputs, KvType kv_cache) {
   SessionOptions options;
   options.positions_max = positions;
   options.outputs = outputs;
   options.kv_cache = kv_cache;
-  const Result<ArenaPlan> plan = plan_arena(model_, options, &why);
-  if (!plan.ok()) fail("plan", plan.status(), why);
-  arena_ = AlignedBytes(plan->total_bytes);
-  const Result<Session*> session = Session::create(model_, options, arena_.span(), &why);
-  if (!session.ok()) fail("start", session.status(), why);
-  session_ = *session;
+  return options;
 }
+
+CheckSession::CheckSession(const AlignedBytes& file, Target target, uint32_t positions,
+                           Outputs outputs, KvType kv_cache)
+    : model_(load_converted(file, target)),
+      session_(model_, options_of(positions, outputs, kv_cache)) {}
 
 std::vector<float> CheckSession::run(const Batch& batch) {
   Diagnostic why;

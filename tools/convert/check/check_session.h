@@ -9,14 +9,11 @@
 #include "arenite/session.h"
 #include "arenite/target.h"
 #include "arenite/token.h"
+#include "convert/check/converted_session.h"
 #include "convert/files/memory.h"
 #include "convert/program/program.h"
 
 namespace arenite::convert {
-
-// The model of a file that was just converted, on one target. Whatever fails is a bug of the
-// converter: std::logic_error.
-Model load_converted(const AlignedBytes& file, Target target);
 
 // A session of a file that was just converted, on one target. Whatever fails is a bug of the
 // converter: std::logic_error.
@@ -39,8 +36,7 @@ class CheckSession {
 
  private:
   Model model_;
-  AlignedBytes arena_;
-  Session* session_ = nullptr;
+  ConvertedSession session_;
 };
 
 // Features that look like normalised activations: zero mean, unit variance.

@@ -70,6 +70,22 @@ Array column(const Array& input, size_t normalized, std::vector<double> values) 
   return Array::real(std::move(shape), std::move(values), input.type());
 }
 
+struct Moments {
+  double mean;
+  double rstd;  // 1 / the deviation
+};
+
+// Takes the mean off a row and divides it by its deviation.
+Moments standardize(std::span<double> row, double epsilon) {
+  const auto count = static_cast<double>(row.size());
+  const double mean = std::accumulate(row.begin(), row.end(), 0.0) / count;
+  double squares = 0.0;
+  for (const double x : row) squares += (x - mean) * (x - mean);
+  const double rstd = 1.0 / std::sqrt(squares / count + epsilon);
+  for (double& x : row) x = (x - mean) * rstd;
+  return {mean, rstd};
+}
+
 // The result, the mean of each row, and 1 / its deviation.
 Results native_layer_norm(const CallArguments& call, OpBudget&) {
   const Array& input = call.array("input");
@@ -79,13 +95,9 @@ Results native_layer_norm(const CallArguments& call, OpBudget&) {
   std::vector<double> values = input.to_reals(), means, rstds;
   for (size_t first = 0; first < values.size(); first += count) {
     double* row = values.data() + first;
-    const double mean = std::accumulate(row, row + count, 0.0) / static_cast<double>(count);
-    double squares = 0.0;
-    for (size_t i = 0; i < count; ++i) squares += (row[i] - mean) * (row[i] - mean);
-    const double rstd = 1.0 / std::sqrt(squares / static_cast<double>(count) + epsilon);
+    const auto [mean, rstd] = standardize({row, count}, epsilon);
     for (size_t i = 0; i < count; ++i) {
-      row[i] =
-          (row[i] - mean) * rstd * (gain.empty() ? 1.0 : gain[i]) + (bias.empty() ? 0.0 : bias[i]);
+      row[i] = row[i] * (gain.empty() ? 1.0 : gain[i]) + (bias.empty() ? 0.0 : bias[i]);
     }
     means.push_back(mean);
     rstds.push_back(rstd);
@@ -141,14 +153,10 @@ Results group_norm(const CallArguments& call, OpBudget&) {
   std::vector<double> values = input.to_reals();
   for (size_t first = 0; first + count <= values.size() && count > 0; first += count) {
     double* row = values.data() + first;
-    const double mean = std::accumulate(row, row + count, 0.0) / static_cast<double>(count);
-    double squares = 0.0;
-    for (size_t i = 0; i < count; ++i) squares += (row[i] - mean) * (row[i] - mean);
-    const double rstd = 1.0 / std::sqrt(squares / static_cast<double>(count) + epsilon);
+    standardize({row, count}, epsilon);
     for (size_t i = 0; i < count; ++i) {
       const size_t channel = (first + i) / parts.inner % channels;
-      row[i] = (row[i] - mean) * rstd * (gain.empty() ? 1.0 : gain[channel]) +
-               (bias.empty() ? 0.0 : bias[channel]);
+      row[i] = row[i] * (gain.empty() ? 1.0 : gain[channel]) + (bias.empty() ? 0.0 : bias[channel]);
     }
   }
   return {Array::real(input.shape(), std::move(values), input.type())};

@@ -5,6 +5,7 @@
 
 #include "arenite/sampler.h"
 #include "arenite/session.h"
+#include "arenite/text_stream.h"
 #include "arenite/tick_profile.h"
 #include "arenite/tokenizer.h"
 #include "board.h"

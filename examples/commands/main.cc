@@ -7,6 +7,7 @@
 
 #include "arenite/sampler.h"
 #include "arenite/session.h"
+#include "arenite/text_stream.h"
 #include "arenite/tokenizer.h"
 #include "intent.h"  // made by `arenite embed`: the model, its tokenizer, the size of its arena
 

@@ -6,6 +6,7 @@
 
 #include "arenite/sampler.h"
 #include "arenite/session.h"
+#include "arenite/text_stream.h"
 #include "arenite/tokenizer.h"
 #include "rhymes.h"  // made by `arenite embed`: the model, its characters, the size of its arena
 

@@ -197,8 +197,9 @@ arenite_output arenite_session_output(const arenite_session* session) {
 void arenite_session_cancel(arenite_session* session) { session_of(session).cancel(); }
 
 arenite_status arenite_session_rewind(arenite_session* session, uint32_t sequence,
-                                      uint32_t positions) {
-  return static_cast<arenite_status>(session_of(session).rewind(sequence, positions));
+                                      uint32_t positions, arenite_diagnostic* why) {
+  Diagnostic from;
+  return arenite::c::finish(session_of(session).rewind(sequence, positions, &from), from, why);
 }
 
 void arenite_session_reset(arenite_session* session) { session_of(session).reset(); }

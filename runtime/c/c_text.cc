@@ -2,6 +2,7 @@
 // Tokenizers, text streams and samplers for C.
 #include "arenite/arenite_text.h"
 #include "arenite/sampler.h"
+#include "arenite/text_stream.h"
 #include "arenite/tokenizer.h"
 #include "c/interop.h"
 

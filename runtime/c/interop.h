@@ -39,6 +39,11 @@ inline arenite_status report(Status status, const Diagnostic& from, arenite_diag
   return static_cast<arenite_status>(status);
 }
 
+// The same where no value is asked for.
+inline arenite_status finish(Status status, const Diagnostic& from, arenite_diagnostic* why) {
+  return report(status, status == Status::kOk ? Diagnostic{} : from, why);
+}
+
 // Hands over the value, or why there is none.
 template <typename T, typename Take>
 arenite_status finish(const Result<T>& result, const Diagnostic& from, arenite_diagnostic* why,

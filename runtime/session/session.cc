@@ -151,8 +151,8 @@ void Session::cancel() {
   state.output_rows = 0;
 }
 
-Status Session::rewind(uint32_t sequence, uint32_t positions) {
-  return SessionState::of(this).rewind_to(sequence, positions);
+Status Session::rewind(uint32_t sequence, uint32_t positions, Diagnostic* why) {
+  return SessionState::of(this).rewind_to(sequence, positions, why);
 }
 
 void Session::reset() {

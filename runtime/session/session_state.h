@@ -61,7 +61,7 @@ struct SessionState : Session {
   Status begin(const StepInput& input, bool from_start, Diagnostic* why);
   void run_ops(uint32_t ops_max);  // of the current step
   Output results() const;
-  Status rewind_to(uint32_t sequence, uint32_t positions);
+  Status rewind_to(uint32_t sequence, uint32_t positions, Diagnostic* why);
 
   Model model;
   format::ModelReader reader;

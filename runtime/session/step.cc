@@ -9,6 +9,14 @@
 
 namespace arenite {
 
+namespace {
+
+Status refuse_in_progress(Diagnostic* why) {
+  return refuse(why, Status::kInvalidArgument, "a step is in progress: advance or cancel it");
+}
+
+}  // namespace
+
 Matrix SessionState::activation(const format::ColumnView& view) {
   if (view.width == 0) return {};
   const format::SlotView& slot = reader.slot(view.slot);
@@ -72,9 +80,7 @@ void SessionState::show_hidden_states(uint32_t op_index) {
 }
 
 Status SessionState::begin(const StepInput& input, bool from_start, Diagnostic* why) {
-  if (ops_left != 0) {
-    return refuse(why, Status::kInvalidArgument, "a step is in progress: advance or cancel it");
-  }
+  if (ops_left != 0) return refuse_in_progress(why);
   const Status status = check_input(*this, input, from_start, why);
   if (status != Status::kOk) return status;
   place_rows(input, from_start);
@@ -102,12 +108,17 @@ Output SessionState::results() const {
   return {output.data, output.rows, output.columns};
 }
 
-Status SessionState::rewind_to(uint32_t sequence, uint32_t positions) {
-  if (ops_left != 0 || sequence >= sequences().size() ||
-      positions > sequences()[sequence].positions) {
-    return Status::kInvalidArgument;
+Status SessionState::rewind_to(uint32_t sequence, uint32_t positions, Diagnostic* why) {
+  if (ops_left != 0) return refuse_in_progress(why);
+  if (sequence >= sequences().size()) {
+    return refuse(why, Status::kInvalidArgument, "there is no such sequence", "sequence", 0,
+                  sequence, layout.sequences_max);
   }
   SequenceRows& state = sequences()[sequence];
+  if (positions > state.positions) {
+    return refuse(why, Status::kInvalidArgument, "the sequence holds fewer positions", "positions",
+                  sequence, positions, state.positions);
+  }
   for (uint32_t i = 0; i < reader.caches() && positions != 0; ++i) {
     const uint32_t lookback = reader.cache(i).lookback;
     const uint32_t first_needed = positions > lookback ? positions - lookback : 0;
@@ -115,7 +126,10 @@ Status SessionState::rewind_to(uint32_t sequence, uint32_t positions) {
     uint32_t first_held = state.written > held ? state.written - held : 0;
     // Of int8, the rows after the last position written took the place of the oldest.
     if (first_held != 0 && keeps_int8()) first_held += CacheLayout::kOneRows;
-    if (first_needed < first_held) return Status::kInvalidArgument;
+    if (first_needed < first_held) {
+      return refuse(why, Status::kInvalidArgument, "the window's cache no longer holds so old keys",
+                    "positions", sequence, positions, first_held);
+    }
   }
   state.positions = positions;
   if (positions == 0) state.written = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "arenite/text_stream.h"
 #include "arenite/tokenizer.h"
 #include "core/utf8.h"
 #include "format/tokenizer_reader.h"

@@ -9,6 +9,7 @@
 
 #include "arenite/arenite.h"
 #include "arenite/arenite_text.h"
+#include "arenite/arenite_tick_profile.h"
 
 enum {
   SEQUENCES = 4,
@@ -143,6 +144,7 @@ static void recall_answers_as_its_makers_say(const arenite_model* model) {
   arenite_session* session = NULL;
   arenite_output output = {NULL, 0, 0};
   arenite_batch batch = ARENITE_BATCH_INIT;
+  arenite_diagnostic why;
   options.positions_max = TOKENS;
   options.sequences_max = SEQUENCES;
   CHECK(arenite_plan_arena(&plan, model, &options, NULL) == ARENITE_OK);
@@ -177,8 +179,9 @@ static void recall_answers_as_its_makers_say(const arenite_model* model) {
   }
   CHECK(arenite_session_step_features(session, input, FEATURES, &output, NULL) ==
         ARENITE_CONTEXT_FULL);
-  CHECK(arenite_session_rewind(session, 0, TOKENS + 1) == ARENITE_INVALID_ARGUMENT);
-  CHECK(arenite_session_rewind(session, 0, TOKENS - 1) == ARENITE_OK);
+  CHECK(arenite_session_rewind(session, 0, TOKENS + 1, &why) == ARENITE_INVALID_ARGUMENT);
+  CHECK(why.found == TOKENS + 1 && why.expected == TOKENS);
+  CHECK(arenite_session_rewind(session, 0, TOKENS - 1, NULL) == ARENITE_OK);
   CHECK(arenite_session_positions(session, 0) == TOKENS - 1);
 }
 
@@ -206,6 +209,33 @@ static void slices_give_what_one_call_gives(const arenite_model* model) {
   CHECK(arenite_session_output(session).rows == TOKENS);
   CHECK(near(arenite_session_output(session).data, expected, TOKENS * FEATURES));
   CHECK(arenite_session_positions(session, 0) == TOKENS);
+}
+
+static uint32_t counter;
+static uint32_t read_counter(void) { return counter += 5; }
+
+static void ticks_of_each_op_are_counted(const arenite_model* model) {
+  enum { OPS = 2 };  // fewer than the model has
+  arenite_op_ticks ticks[OPS + 1];
+  arenite_tick_profile profile = {NULL, OPS, read_counter, 0};
+  arenite_session_options options = ARENITE_SESSION_OPTIONS_INIT;
+  arenite_session* session = NULL;
+  arenite_output output;
+  profile.ops = ticks;
+  memset(ticks, 0, sizeof(ticks));
+  options.positions_max = TOKENS;
+  options.profile = arenite_tick_profile_hook(&profile);
+  CHECK(arenite_model_ops(model) > OPS);
+  CHECK(arenite_session_create(&session, model, &options, arena, sizeof(arena), NULL) ==
+        ARENITE_OK);
+  counter = UINT32_MAX - 12;  // wraps within an op
+  CHECK(arenite_session_step_features(session, input, FEATURES, &output, NULL) == ARENITE_OK);
+  CHECK(arenite_session_step_features(session, input, FEATURES, &output, NULL) == ARENITE_OK);
+  for (int op = 0; op < OPS; ++op) {
+    CHECK(ticks[op].calls == 2 && ticks[op].total == 10);
+    CHECK(ticks[op].least == 5 && ticks[op].most == 5);
+  }
+  CHECK(ticks[OPS].calls == 0);
 }
 
 static size_t append(char* text, size_t length, arenite_text more) {
@@ -287,6 +317,7 @@ int main(int argc, char** argv) {
     self_tests_pass_where_there_are_any(&model);
     recall_answers_as_its_makers_say(&model);
     slices_give_what_one_call_gives(&model);
+    ticks_of_each_op_are_counted(&model);
     intent_understands_commands(intent_bytes);
   }
   printf("%s, %d failures\n", arenite_kernel_set_name(arenite_model_target(&model)), failures);

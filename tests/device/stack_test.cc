@@ -6,6 +6,7 @@
 
 #include "arenite/sampler.h"
 #include "arenite/session.h"
+#include "arenite/text_stream.h"
 #include "arenite/tokenizer.h"
 #include "device/device_test.h"
 #include "device/stack_use.h"

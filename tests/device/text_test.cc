@@ -5,6 +5,7 @@
 
 #include "arenite/sampler.h"
 #include "arenite/session.h"
+#include "arenite/text_stream.h"
 #include "arenite/tokenizer.h"
 #include "device/device_test.h"
 #include "device/tests.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sessions and tokenizers, with every failure turned into an exception.
 #include "golden/decoder_case.h"
+#include "arenite/text_stream.h"
 
 #include <algorithm>
 #include <cmath>

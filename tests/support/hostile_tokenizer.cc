@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "arenite/text_stream.h"
 #include "arenite/tokenizer.h"
 #include "support/guarded_buffer.h"
 

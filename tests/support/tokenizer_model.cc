@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Specs, files and loaded tokenizers.
 #include "support/tokenizer_model.h"
+#include "arenite/text_stream.h"
 
 #include <fmt/format.h>
 

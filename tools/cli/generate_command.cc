@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "arenite/text_stream.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/generation.h"
@@ -34,6 +35,7 @@ struct Arguments {
   KvType kv_cache = KvType::kOfModel;
   bool ids = false;
   bool hide_prompt = false;
+  std::vector<std::string> stops;  // texts that end the continuation
   bool skip_checksums = false;
   ProfileOptions profile;
 };
@@ -41,24 +43,43 @@ struct Arguments {
 // Writes tokens to the standard output as soon as they come.
 class TokenPrinter {
  public:
-  // Text; ids where `tokenizer` is missing or `ids` is set.
-  TokenPrinter(const std::optional<Tokenizer>& tokenizer, bool ids, bool specials) {
+  // Text; ids where `tokenizer` is missing or `ids` is set. The text ends before any of `stops`.
+  TokenPrinter(const std::optional<Tokenizer>& tokenizer, bool ids, bool specials,
+               const std::vector<std::string>& stops)
+      : stops_(stops.begin(), stops.end()),
+        space_(StopStrings::bytes_needed(stops_)),
+        finder_(stops_, space_) {
     if (tokenizer && !ids) stream_.emplace(*tokenizer, DecodeOptions{specials});
   }
 
   // A token that is not shown may still hold the start of a character of the next.
-  void next(TokenId id, bool shown) {
+  void add_prompt(TokenId id, bool shown) {
     if (!stream_) {
-      if (shown) fmt::print("{}{}", first_ ? "" : " ", id);
-      if (shown) first_ = false;
+      if (shown) write_id(id);
       return;
     }
     const TextParts parts = stream_->next(id);
     if (shown) write(parts);
   }
 
+  // Returns whether the text may go on.
+  bool add(TokenId id) {
+    if (stream_) {
+      const TextParts parts = stream_->next(id);
+      write_unless_stopped(parts.head);
+      write_unless_stopped(parts.tail);
+    } else {
+      write_id(id);
+    }
+    flush_output();
+    return !finder_.stopped();
+  }
+
   void finish() {
-    if (stream_) write(stream_->finish());
+    if (stream_) {
+      write_unless_stopped(stream_->finish().head);
+      if (!finder_.stopped()) write({finder_.finish(), {}});
+    }
     std::fputc('\n', stdout);
     flush_output();
   }
@@ -69,8 +90,18 @@ class TokenPrinter {
     std::fwrite(parts.tail.data(), 1, parts.tail.size(), stdout);
   }
 
+  void write_unless_stopped(std::string_view text) { write(finder_.next(text)); }
+
+  void write_id(TokenId id) {
+    fmt::print("{}{}", is_first_ ? "" : " ", id);
+    is_first_ = false;
+  }
+
+  std::vector<std::string_view> stops_;
+  std::vector<char> space_;
+  StopStrings finder_;
   std::optional<TextStream> stream_;
-  bool first_ = true;
+  bool is_first_ = true;
 };
 
 void check_model(const ModelFile& file) {
@@ -120,6 +151,7 @@ void print_report(const Arguments& arguments, const Generation& generation, uint
   const char* stop = "the context is full";
   if (generation.stop == StopReason::kEndToken) stop = "the model ended the text";
   if (generation.stop == StopReason::kTokens) stop = "as many tokens as asked for";
+  if (generation.stop == StopReason::kShown) stop = "a text of --stop came";
   print_error(
       "\nprompt     {}{}\n"
       "decode     {}{}\n"
@@ -158,16 +190,13 @@ void run_generate(const Arguments& arguments) {
   profiler.attach(options, pool.parallel_for());
   ModelSession session(file, options);
 
-  TokenPrinter printer(tokenizer, arguments.ids, arguments.prompt.specials);
-  for (const TokenId id : prompt) printer.next(id, !arguments.hide_prompt);
+  TokenPrinter printer(tokenizer, arguments.ids, arguments.prompt.specials, arguments.stops);
+  for (const TokenId id : prompt) printer.add_prompt(id, !arguments.hide_prompt);
   flush_output();
   const Generation generation = generate(
       file, session.session(), tokenizer, prompt,
       {context, options.tokens_max, arguments.tokens, arguments.repeat_last, arguments.sampler},
-      profiler, [&](TokenId id) {
-        printer.next(id, true);
-        flush_output();
-      });
+      profiler, [&](TokenId id) { return printer.add(id); });
   printer.finish();
   print_report(arguments, generation, context, session.plan());
   profiler.report();
@@ -244,7 +273,12 @@ void add_generate(CLI::App& app) {
              "Positions of prompt and continuation; the model's by default");
   add_number(command, "--chunk", arguments.chunk, "Most tokens of the prompt in one call")
       ->capture_default_str();
-  command.add_flag("--ids", arguments.ids, "Print ids of tokens instead of text");
+  CLI::Option* stop =
+      command
+          .add_option("--stop", arguments.stops,
+                      "End before this text, and do not show it; may be given more than once")
+          ->allow_extra_args(false);
+  command.add_flag("--ids", arguments.ids, "Print ids of tokens instead of text")->excludes(stop);
   command.add_flag("--no-prompt", arguments.hide_prompt, "Print the continuation alone");
   add_machine_options(command, arguments.kernels, arguments.threads);
   add_kv_option(command, arguments.kv_cache);

@@ -134,7 +134,7 @@ std::vector<TokenId> read_prompt(const ModelFile& file, const std::optional<Toke
 Generation generate(const ModelFile& file, Session& session,
                     const std::optional<Tokenizer>& tokenizer, std::span<const TokenId> prompt,
                     const GenerationOptions& options, Profiler& profiler,
-                    const std::function<void(TokenId)>& show) {
+                    const std::function<bool(TokenId)>& show) {
   Chooser chooser(file, prompt, options);
   Generation result;
   result.prompt_tokens = static_cast<uint32_t>(prompt.size());
@@ -149,8 +149,11 @@ Generation generate(const ModelFile& file, Session& session,
       result.stop = StopReason::kEndToken;
       break;
     }
-    show(id);
     ++result.new_tokens;
+    if (!show(id)) {
+      result.stop = StopReason::kShown;
+      break;
+    }
     if (result.new_tokens == options.tokens) break;
     if (session.positions() == options.context) {
       result.stop = StopReason::kContextFull;

@@ -39,7 +39,7 @@ struct GenerationOptions {
   SamplerOptions sampler;
 };
 
-enum class StopReason : uint8_t { kEndToken, kTokens, kContextFull };
+enum class StopReason : uint8_t { kEndToken, kTokens, kContextFull, kShown };
 
 struct Generation {
   uint32_t prompt_tokens = 0;
@@ -51,13 +51,14 @@ struct Generation {
   StopReason stop = StopReason::kTokens;
 };
 
-// Feeds the prompt and continues it; `show` gets each new token at once. Ends at a token that ends
-// a text or begins another one; it is neither shown nor fed. Throws InputError for logits that are
+// Feeds the prompt and continues it; `show` gets each new token at once, and ends the text (kShown)
+// if it returns false. Ends at a token that ends a text or begins another one; it is neither shown
+// nor fed. Throws InputError for logits that are
 // not finite. REQUIRES: a session of kLast rows that holds nothing, and 0 < prompt.size() <=
 // context.
 Generation generate(const ModelFile& file, Session& session,
                     const std::optional<Tokenizer>& tokenizer, std::span<const TokenId> prompt,
                     const GenerationOptions& options, Profiler& profiler,
-                    const std::function<void(TokenId)>& show);
+                    const std::function<bool(TokenId)>& show);
 
 }  // namespace arenite::tool

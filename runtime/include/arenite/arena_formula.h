@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "arenite/checked_math.h"
+#include "arenite/language.h"
 #include "arenite/tensor_type.h"
 
 namespace arenite {

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arenite/version_numbers.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -243,9 +245,10 @@ typedef struct arenite_token_batch {
 #define ARENITE_TOKEN_BATCH_INIT \
   { NULL, 0, 1, 0, NULL, NULL, false, NULL }
 
-// Results, in the arena until the next call: dense [rows, features], without padding.
+// Results, in the arena until the next call: dense [rows, features], without padding. The caller
+// may change them: no later call reads them.
 typedef struct arenite_output {
-  const float* data;
+  float* data;
   uint32_t rows;
   uint32_t features;
 } arenite_output;
@@ -334,7 +337,8 @@ void arenite_session_cancel(arenite_session* session);
 // Keeps the first `positions` tokens of a sequence and forgets the rest, at once.
 // ARENITE_INVALID_ARGUMENT if there are fewer, or a sliding window needs more than is still held.
 ARENITE_NODISCARD arenite_status arenite_session_rewind(arenite_session* session, uint32_t sequence,
-                                                        uint32_t positions);
+                                                        uint32_t positions,
+                                                        arenite_diagnostic* why);
 void arenite_session_reset(arenite_session* session);  // forgets all, and what was begun
 
 // What a self-test found: at the first op whose result is beyond its tolerance or, where all pass,

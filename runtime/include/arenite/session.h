@@ -106,13 +106,14 @@ struct TokenBatch {
 };
 
 // Results, in the arena until the next call: dense [rows, features], where the rows of the
-// sequences follow each other without padding.
+// sequences follow each other without padding. The caller may change them, as by a bias on some
+// logits before a token is sampled: no later call reads them.
 struct Output {
-  const float* data = nullptr;
+  float* data = nullptr;
   uint32_t rows = 0;
   uint32_t features = 0;
 
-  std::span<const float> row(uint32_t index) const {
+  std::span<float> row(uint32_t index) const {
     return {data + static_cast<size_t>(index) * features, features};
   }
 
@@ -136,6 +137,11 @@ struct SelfTest {
 // Lives at the start of its arena and needs no destruction: to end it, reuse the arena. The model
 // file and the arena must outlive it. One thread at a time may call it, and no hook. A failed call
 // changes nothing.
+//
+// A Model is never written to: any number of sessions, on any threads, may be made of one.
+// Between calls, and while no step is in progress, an arena may be moved: memmove all of
+// total_bytes to another multiple of kArenaAlignment, and the session is there, at the first byte.
+// Pointers to the session and to its results are then those of the old place.
 class Session {
  public:
   // `arena` may be larger than plan_arena says; with one byte less, kArenaTooSmall. Misaligned, or
@@ -187,7 +193,7 @@ class Session {
   // Keeps the first `positions` tokens of a sequence and forgets the rest, in O(1). A model with a
   // sliding window can go back only as far as its cache still holds what that window needs; beyond
   // that, kInvalidArgument.
-  Status rewind(uint32_t sequence, uint32_t positions);
+  Status rewind(uint32_t sequence, uint32_t positions, Diagnostic* why = nullptr);
   void reset();  // forgets all sequences, and what was begun
 
   // Feeds the tokens that the converter stored in the file, and compares what each op makes of them

@@ -3,6 +3,8 @@
 // and a Diagnostic with the details. Nothing here allocates, throws or prints.
 #pragma once
 
+#include "arenite/language.h"
+
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -59,8 +61,14 @@ class [[nodiscard]] Result {
     assert(ok());
     return value_;
   }
+  constexpr T& value() {
+    assert(ok());
+    return value_;
+  }
   constexpr const T& operator*() const { return value(); }
+  constexpr T& operator*() { return value(); }
   constexpr const T* operator->() const { return &value(); }
+  constexpr T* operator->() { return &value(); }
 
  private:
   T value_{};

@@ -95,32 +95,4 @@ struct DecodeOptions {
   bool is_continuation = false;
 };
 
-// Bytes of text in two parts, one after the other; either may be empty.
-struct TextParts {
-  std::string_view head;  // in the stream, valid until its next call
-  std::string_view tail;  // in the model
-};
-
-// Turns tokens into text as they come. A character whose bytes are spread over tokens is held back
-// until it is complete; bytes that are no UTF-8 pass as they are. A fixed few bytes of state.
-class TextStream {
- public:
-  explicit TextStream(const Tokenizer& tokenizer, const DecodeOptions& options = {})
-      : tokenizer_(tokenizer), options_(options), at_start_(!options.is_continuation) {}
-
-  // The text that this token completes. An id outside the vocabulary stands for nothing.
-  TextParts next(TokenId id);
-
-  // What is still held back. The stream is then as new.
-  TextParts finish();
-
- private:
-  Tokenizer tokenizer_;
-  DecodeOptions options_;
-  char held_[4] = {};   // the start of a character
-  char ready_[4] = {};  // what `head` views
-  uint32_t held_bytes_ = 0;
-  bool at_start_;
-};
-
 }  // namespace arenite

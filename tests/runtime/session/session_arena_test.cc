@@ -2,6 +2,7 @@
 // The promise of the exact number: so many bytes and not one less, and where they go.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <tuple>
 
 #include "arenite/arena_formula.h"
@@ -49,6 +50,30 @@ TEST_P(SessionArena, SucceedsWithThePlannedBytesAndFailsWithOneLess) {
       EXPECT_STREQ(why.field, "arena");
       ASSERT_EQ(create_in(*model, options, bytes + 1, &why), Status::kOk) << spec.name;
     }
+  }
+}
+
+TEST_P(SessionArena, MovesWithAllOfItsBytes) {
+  const TestModel model = load("causal");
+  const SessionOptions options = options_for(kSpecPositions, 2);
+  const std::vector<float> tokens = features(*model, kSpecPositions);
+  const std::vector<float> expected = TestSession(*model, options).run(tokens);
+  const size_t in = model->input_features();
+  const size_t out = model->output_features();
+  const size_t bytes = plan_arena(*model, options)->total_bytes;
+  // To and fro, over its own old place.
+  const GuardedBuffer memory(bytes + 5 * kArenaAlignment, kArenaAlignment);
+  std::byte* place = memory.span().data();
+  Session* session = *Session::create(*model, options, {place, bytes});
+  for (uint32_t token = 0; token < kSpecPositions; ++token) {
+    const Result<Output> output = session->step(rows(tokens, in, token, 1));
+    ASSERT_TRUE(output.ok());
+    ASSERT_TRUE(same_bits(output->row(0), rows(expected, out, token, 1))) << token;
+    std::byte* const next = memory.span().data() + (token % 2 == 0 ? 5 : 0) * kArenaAlignment;
+    std::memmove(next, place, bytes);
+    session = reinterpret_cast<Session*>(next);
+    place = next;
+    EXPECT_EQ(session->positions(), token + 1);
   }
 }
 

@@ -95,13 +95,37 @@ TEST_P(SessionRun, RewindForgetsTheRest) {
   }
 }
 
+// As by a bias on logits before a token is sampled.
+TEST_P(SessionRun, ResultsThatTheCallerChangesChangeNothingElse) {
+  const TestModel model = load("causal");
+  const std::vector<float> tokens = features(*model, 6);
+  const TestSession session(*model, options_for(6));
+  const std::vector<float> expected = TestSession(*model, options_for(6)).run(tokens);
+  const size_t in = model->input_features();
+  for (uint32_t token = 0; token < 6; ++token) {
+    Result<Output> output = session->step(rows(tokens, in, token, 1));
+    ASSERT_TRUE(output.ok());
+    const std::span<float> row = output->row(0);
+    EXPECT_TRUE(same_bits(row, rows(expected, row.size(), token, 1)));
+    std::ranges::fill(row, NAN);
+    output->rows = 0;  // the result itself is the caller's, too
+  }
+}
+
 TEST_P(SessionRun, RewindRefusesWhatIsNotThere) {
   const TestModel model = load("causal");
   const TestSession session(*model, options_for(20, 2));
   session.run(features(*model, 12));
-  EXPECT_EQ(session->rewind(0, 13), Status::kInvalidArgument);
+  Diagnostic why;
+  EXPECT_EQ(session->rewind(0, 13, &why), Status::kInvalidArgument);
+  EXPECT_EQ(why.found, 13u);
+  EXPECT_EQ(why.expected, 12u);
+  EXPECT_STREQ(why.field, "positions");
   EXPECT_EQ(session->rewind(1, 1), Status::kInvalidArgument);
-  EXPECT_EQ(session->rewind(2, 0), Status::kInvalidArgument);
+  EXPECT_EQ(session->rewind(2, 0, &why), Status::kInvalidArgument);
+  EXPECT_EQ(why.found, 2u);
+  EXPECT_EQ(why.expected, 2u);
+  EXPECT_STREQ(why.field, "sequence");
   EXPECT_EQ(session->rewind(UINT32_MAX, 0), Status::kInvalidArgument);
   EXPECT_EQ(session->positions(0), 12u);
   EXPECT_EQ(session->positions(1), 0u);

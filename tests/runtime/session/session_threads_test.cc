@@ -40,6 +40,24 @@ void expect_exact_arena(const Model& model, const SessionOptions& options) {
 class ModuleThreads : public SessionTest {};
 ARENITE_FOR_EACH_KERNEL_SET(ModuleThreads);
 
+// A model is only read: sessions on threads of their own share it.
+TEST_P(ModuleThreads, ShareAModel) {
+  const TestModel model = load("causal");
+  const std::vector<float> tokens = features(*model, kSpecPositions);
+  const std::vector<float> expected = TestSession(*model, options_for(kSpecPositions)).run(tokens);
+  std::vector<float> found[4];
+  {
+    std::vector<std::jthread> threads;
+    for (std::vector<float>& result : found) {
+      threads.emplace_back([&model, &tokens, &result] {
+        const TestSession session(*model, options_for(kSpecPositions));
+        for (int turn = 0; turn < 10; ++turn) result = session.run(tokens);
+      });
+    }
+  }
+  for (const std::vector<float>& result : found) EXPECT_TRUE(same_bits(result, expected));
+}
+
 TEST_P(ModuleThreads, GiveWhatOneGivesInTheExactArena) {
   for (const ModuleSpec& spec : all_specs()) {
     const TestModel model = load(spec);

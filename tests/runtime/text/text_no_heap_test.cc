@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "arenite/sampler.h"
+#include "arenite/text_stream.h"
 #include "support/malloc_trap.h"
 #include "support/tokenizer_model.h"
 

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "arenite/text_stream.h"
 #include "core/utf8.h"
 #include "support/random.h"
 #include "support/tokenizer_model.h"

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <string>
 
+#include "arenite/text_stream.h"
 #include "support/tokenizer_model.h"
 
 namespace arenite::test {

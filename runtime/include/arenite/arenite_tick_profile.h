@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// For programs in C99: how long each op of a model takes, by any counter, as arenite/tick_profile.h
+// has it for C++.
+#pragma once
+
+#include "arenite/arenite.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Ticks of one op over all calls so far. Zeros before the first one.
+typedef struct arenite_op_ticks {
+  uint32_t calls;
+  uint32_t least;
+  uint32_t most;
+  uint64_t total;  // divided by `calls`: the mean
+} arenite_op_ticks;
+
+// A table that the application owns, one entry for each op: arenite_model_ops of them. Ops beyond
+// the table are not counted.
+typedef struct arenite_tick_profile {
+  arenite_op_ticks* ops;
+  uint32_t ops_count;
+  // A counter that counts up and may wrap once within an op, as DWT->CYCCNT of a Cortex-M does.
+  uint32_t (*now)(void);
+  uint32_t begin;  // of the op that runs
+} arenite_tick_profile;
+
+static inline void arenite_tick_profile_begins(void* context, uint32_t op_index) {
+  arenite_tick_profile* const profile = (arenite_tick_profile*)context;
+  (void)op_index;
+  profile->begin = profile->now();
+}
+
+static inline void arenite_tick_profile_ends(void* context, uint32_t op_index) {
+  arenite_tick_profile* const profile = (arenite_tick_profile*)context;
+  const uint32_t ticks = profile->now() - profile->begin;
+  arenite_op_ticks* op;
+  if (op_index >= profile->ops_count) return;
+  op = &profile->ops[op_index];
+  if (op->calls == 0 || ticks < op->least) op->least = ticks;
+  if (ticks > op->most) op->most = ticks;
+  op->total += ticks;
+  ++op->calls;
+}
+
+// For arenite_session_options::profile. Both the table and `profile` must outlive the session.
+static inline arenite_profile_hook arenite_tick_profile_hook(arenite_tick_profile* profile) {
+  const arenite_profile_hook hook = {arenite_tick_profile_begins, arenite_tick_profile_ends,
+                                     profile};
+  return hook;
+}
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif

@@ -43,6 +43,9 @@ enum class Need : uint8_t {
   // Masks that are no bands.
   kStripMask,
   kTileMask,
+  // What else changes scores of attention than masks and slopes.
+  kScoreCap,
+  kScoreTables,
   // Weights that are not float32.
   kW8,
   kQ8,
@@ -55,7 +58,7 @@ enum class Need : uint8_t {
   kCharacters,
   kWordPiece,
 };
-inline constexpr uint32_t kNeeds = 33;
+inline constexpr uint32_t kNeeds = 35;
 
 // Names for messages, for `arenite inspect --json` and for arenite_needs.h.
 inline constexpr const char* kNeedNames[kNeeds] = {
@@ -84,6 +87,8 @@ inline constexpr const char* kNeedNames[kNeeds] = {
     "activation scale",
     "mask strip",
     "mask tiles",
+    "scores soft_cap",
+    "scores tables",
     "weights w8",
     "weights q8",
     "weights q4",

@@ -33,6 +33,15 @@ constexpr bool has_parameter(Activation kind) {
   return kind == Activation::kSoftCap || kind == Activation::kScale;
 }
 
+// What the terms that attention adds to its scores go by.
+enum class ScoreTerms : uint8_t {
+  kSlopes,     // a number for each head, times the distance from query to key
+  kDistances,  // a number for each head and distance
+  kPairs,      // a number for each head, or for all heads, and pair of positions
+};
+inline constexpr ScoreTerms kLastScoreTerms = ScoreTerms::kPairs;
+inline constexpr const char* kScoreTermsNames[] = {"slopes", "distances", "pairs"};
+
 // The rows that a call gives out: as the session asks, or one for each sequence.
 enum class SelectKind : uint8_t {
   kAsAsked,
@@ -57,5 +66,8 @@ constexpr const char* name(Activation kind) {
   return kActivationNames[static_cast<uint32_t>(kind)];
 }
 constexpr const char* name(SelectKind kind) { return kSelectNames[static_cast<uint32_t>(kind)]; }
+constexpr const char* name(ScoreTerms kind) {
+  return kScoreTermsNames[static_cast<uint32_t>(kind)];
+}
 
 }  // namespace arenite

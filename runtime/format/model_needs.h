@@ -18,6 +18,22 @@ inline uint32_t function_of(const OpView& op) {
   return row_of(op.kind).functions == 1 ? 0 : op.numbers[0];
 }
 
+// What an attention op does to its scores. A build that lacks it has no field for it in op_table.h,
+// so that the op is refused when its fields are checked.
+template <typename Visit>
+bool for_each_score_need(const OpView& op, uint32_t index, Visit visit) {
+  if (op.kind != OpKind::kAttention) return true;
+  if constexpr (linked(Need::kScoreCap)) {
+    const bool caps = op.reals[AttentionOp::kScoreCap] != 0.0f;
+    if (caps && !visit(Need::kScoreCap, index)) return false;
+  }
+  if constexpr (linked(Need::kScoreTables)) {
+    const bool has_table = op.choice<ScoreTerms>(AttentionOp::kTermsBy) != ScoreTerms::kSlopes;
+    if (has_table && !visit(Need::kScoreTables, index)) return false;
+  }
+  return true;
+}
+
 // Calls visit(need, index) for all that running a file takes, once for each op, mask and tokenizer
 // that takes it, and once for its caches, until it returns false; `index` is of that op or mask.
 // Kinds that are not known are passed over. Returns false if `visit` did.
@@ -29,6 +45,7 @@ bool for_each_need(std::span<const std::byte> file, Visit visit) {
     const OpView& op = model.op(i);
     if (!known(op.kind) || function_of(op) >= row_of(op.kind).functions) continue;
     if (!visit(need_of(row_of(op.kind).need, function_of(op)), i)) return false;
+    if (!for_each_score_need(op, i, visit)) return false;
   }
   for (uint32_t i = 0; i < model.tensors(); ++i) {
     const TensorType type = model.tensor(i).type;

@@ -51,7 +51,8 @@ struct LinearOp {
   enum Number : uint8_t { kTensor };
 };
 struct AttentionOp {
-  enum Number : uint8_t { kHeads, kCache, kMask, kSlopes };
+  enum Number : uint8_t { kHeads, kCache, kMask, kTerms, kTermsBy };
+  enum Real : uint8_t { kScoreCap };
 };
 struct EmbeddingOp {
   enum Number : uint8_t { kTokens, kPositions, kTypes, kPositionOffset, kPaddingId };
@@ -100,7 +101,7 @@ enum class NumberType : uint8_t {
   kCount,
   kChoice,  // one of as many functions as the op has
   kMatrix,  // a tensor of layout gemm
-  kVector,  // a tensor of one plain row
+  kVector,  // a tensor of one plain row, or a table that is read where it lies
   kRows,    // a tensor of plain rows, one for each position or type of a token
   kTable,   // a tensor of either layout, with a row for each token of the vocabulary
   kCache,
@@ -154,6 +155,13 @@ struct OpRow {
   RealRow reals[kOpReals] = {};
 };
 
+// Of attention. In a build without them they are what an op has not: files must then say zero,
+// which is refused with no check of its own.
+inline constexpr NumberRow kTermsByRow =
+    linked(Need::kScoreTables) ? NumberRow{"ops.terms_by", NumberType::kCount} : NumberRow{};
+inline constexpr RealRow kScoreCapRow =
+    linked(Need::kScoreCap) ? RealRow{"ops.score_cap", RealType::kFinite} : RealRow{};
+
 inline constexpr OpRow kOps[kOpKinds] = {
     {.kind = OpKind::kLinear,
      .name = "linear",
@@ -173,7 +181,9 @@ inline constexpr OpRow kOps[kOpKinds] = {
      .numbers = {{"ops.heads", NumberType::kCount},
                  {"ops.cache", NumberType::kCache},
                  {"ops.mask", NumberType::kMask},
-                 {"ops.slopes", NumberType::kVector, kOptional}}},
+                 {"ops.terms", NumberType::kVector, kOptional},
+                 kTermsByRow},
+     .reals = {kScoreCapRow}},
     {.kind = OpKind::kEmbedding,
      .name = "embedding",
      .need = Need::kEmbedding,

@@ -190,7 +190,7 @@ constexpr KernelSet linked_kernels(KernelSet set) {
   if (!linked(kRope)) set.rotate = nullptr;
   if (!linked(kGeluErf)) set.gelu = nullptr;
   if (!any_linked(kGeluTanh, kSilu)) set.sigmoid = nullptr;
-  if (!any_linked(kSoftCap, kTanh)) set.tanh = nullptr;
+  if (!any_linked(kSoftCap, kTanh, kScoreCap)) set.tanh = nullptr;
   return set;
 }
 

@@ -50,13 +50,6 @@ void gelu_tanh(const KernelSet& kernels, size_t bytes, const float* x, float* y)
   kernels.multiply(bytes, x, gate, y);
 }
 
-void soft_cap(const KernelSet& kernels, size_t bytes, float cap, const float* x, float* y) {
-  const float shrink = 1.0f / cap;
-  kernels.scale(bytes, x, &shrink, y);
-  kernels.tanh(bytes, y, y);
-  kernels.scale(bytes, y, &cap, y);
-}
-
 // A function that is not linked is never called: load refuses the model.
 void apply(const KernelSet& kernels, Activation function, float parameter, uint32_t count,
            const float* x, float* y) {

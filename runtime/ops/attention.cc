@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "core/finite.h"
+#include "ops/activation.h"
 #include "ops/attention_block.h"
 #include "ops/mask.h"
 #include "ops/rows.h"
@@ -105,6 +106,18 @@ namespace {
   }
 }
 
+// Puts a cap on scores. False if one of them is infinite, which nothing would show afterwards.
+[[gnu::noinline]] bool cap_scores(const KernelSet& kernels, const Attention& op, uint32_t position,
+                                  KeyRange range, float* scores) {
+  const size_t bytes = (range.end - range.begin) * sizeof(float);
+  // Scores in hidden tiles are not even computed.
+  if (!hides_by_adding(op.mask)) apply_mask(kernels, op.mask, position, range, scores);
+  float extremes[2];
+  kernels.row_extremes(bytes, scores, extremes);
+  soft_cap(kernels, bytes, op.score_cap, scores, scores);
+  return extremes[0] > -INFINITY && extremes[1] < INFINITY;
+}
+
 // Turns scores into weights that still have to be divided by their sum; `factor` becomes 1 / sum.
 // Keys of the block that this row does not see get the weight 0. Where a score may not be finite,
 // the factor becomes NaN instead.
@@ -114,15 +127,21 @@ void softmax_row(const KernelSet& kernels, const Attention& op, const Block& blo
   const KeyRange range = visible_keys(op.mask, position, block.keys);
   float* visible = scores + (range.begin - block.origin);
   const size_t bytes = (range.end - range.begin) * sizeof(float);
+  bool overflows = false;
+  if (has_cap(op)) overflows = !cap_scores(kernels, op, position, range, visible);
   // Before the mask, which then sets or hides what it likes.
   if (op.slopes != nullptr) {
     add_slope(kernels, op.slopes[block.head_of(row)], position, range, visible);
   }
   float extremes[2] = {};
-  // Where the mask adds infinities of its own, the least score is taken before.
-  const bool mask_adds = hides_by_adding(op.mask);
+  // Where the mask or a table adds infinities of its own, the least score is taken before.
+  const bool mask_adds = hides_by_adding(op.mask) || has_table(op);
   if (mask_adds) kernels.row_extremes(bytes, visible, extremes);
   float least = extremes[0];
+  if (has_table(op)) {
+    const float* const terms = op.table.at(block.head_of(row), position, range.begin);
+    kernels.add(bytes, visible, terms, visible);
+  }
   apply_mask(kernels, op.mask, position, range, visible);
   kernels.row_extremes(bytes, visible, extremes);
   if (!mask_adds) least = extremes[0];
@@ -133,7 +152,7 @@ void softmax_row(const KernelSet& kernels, const Attention& op, const Block& blo
   std::memset(scores + (range.end - block.origin), 0,
               (block.product_end - range.end) * sizeof(float));
   // The sum is NaN if a score is NaN, or the largest one infinite.
-  const bool finite = least > -INFINITY && max > kHiddenScore && sum == sum;
+  const bool finite = least > -INFINITY && max > kHiddenScore && sum == sum && !overflows;
   factor = finite ? 1.0f / sum : NAN;
   if (block.cache.is_int8()) scale_weights(kernels, block, range, visible);
 }

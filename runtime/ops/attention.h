@@ -1,28 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention over a packed key/value cache: for each head,
-//   output = softmax(query * keys^T + mask + slope * distance) * values,
-// where the distance is that of a key from its query: 0, or negative for earlier keys (ALiBi, Press
-// et al. 2021, as BLOOM and MPT have it).
+//   output = softmax(score + slope * distance + term + mask) * values,
+// where the score is query * keys^T or, with a cap c, c * tanh(query * keys^T / c) (Gemma 2), and
+// the distance is that of a key from its query: 0, or negative for earlier keys (ALiBi, Press et
+// al. 2021, as BLOOM and MPT have it). Terms are those of a table, such as relative position
+// biases.
 #pragma once
 
+#include <cstddef>
 #include <span>
+#include <type_traits>
 
 #include "arenite/parallel.h"
 #include "core/cache_layout.h"
 #include "core/mask_view.h"
 #include "core/matrix.h"
+#include "core/needs.h"
 #include "core/packing.h"
 #include "kernels/kernel_set.h"
 #include "ops/rows.h"
 
 namespace arenite {
 
+// A term for each head, query and key, which -infinity hides. That of the query at position i and
+// the key at position j is values[head * head_stride + i * query_stride + j].
+// REQUIRES: kReadAheadBytes after the last one.
+struct ScoreTable {
+  const float* values = nullptr;  // null: there is none
+  size_t head_stride = 0;         // 0: all heads have the same
+  ptrdiff_t query_stride = 0;     // -1: terms go by the distance
+
+  // Of a table [heads, 2 * positions - 1] whose middle column is distance 0.
+  static ScoreTable by_distance(const float* table, uint32_t positions) {
+    return {table + (positions - 1), 2 * size_t{positions} - 1, -1};
+  }
+  // Of a table [heads, positions, positions], or of one [positions, positions] for all heads.
+  static ScoreTable by_pair(const float* table, uint32_t positions, bool by_head) {
+    const size_t square = size_t{positions} * positions;
+    return {table, by_head ? square : 0, static_cast<ptrdiff_t>(positions)};
+  }
+  const float* at(uint32_t head, uint32_t query, uint32_t key) const {
+    return values + head * head_stride + static_cast<ptrdiff_t>(query) * query_stride + key;
+  }
+};
+
+// What a build has instead whose models need no tables, or no caps: nothing.
+struct NoScoreTable {
+  static constexpr const float* values = nullptr;
+
+  static NoScoreTable by_distance(const float*, uint32_t) { return {}; }
+  static NoScoreTable by_pair(const float*, uint32_t, bool) { return {}; }
+  const float* at(uint32_t, uint32_t, uint32_t) const { return values; }
+};
+struct NoScoreCap {
+  constexpr NoScoreCap(float = 0.0f) {}  // NOLINT: implicit, as it stands for a number
+  constexpr operator float() const { return 0.0f; }
+};
+using LinkedScoreTable = std::conditional_t<linked(Need::kScoreTables), ScoreTable, NoScoreTable>;
+using LinkedScoreCap = std::conditional_t<linked(Need::kScoreCap), float, NoScoreCap>;
+
 struct Attention {
   uint32_t heads = 0;
   CacheShape shape;
   MaskView mask;
   const float* slopes = nullptr;  // [heads]; null: the distance adds nothing
-  uint32_t cache_positions = 0;   // arena_formula.h; fewer than the sequence may have: a ring
+  [[no_unique_address]] LinkedScoreTable table;
+  [[no_unique_address]] LinkedScoreCap score_cap = 0.0f;  // 0: there is none
+  uint32_t cache_positions = 0;  // arena_formula.h; fewer than the sequence may have: a ring
 
   ConstMatrix query;  // [rows, heads * head_dim], scaled; no data where head_dim is 0
   ConstMatrix key;    // [rows, kv_heads * head_dim]

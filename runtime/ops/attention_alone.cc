@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/finite.h"
+#include "ops/activation.h"
 #include "ops/attention_block.h"
 #include "ops/mask.h"
 
@@ -23,16 +24,25 @@ float rescaled_score(const Attention& op, const Block& row, uint32_t key) {
   return sum * 0x1p80f * 0x1p80f;
 }
 
+// What the mask and a table say of a key: the mask's term, or -infinity where either hides it.
+float mask_or_table_term(const Attention& op, const Block& row, uint32_t key) {
+  const float term = mask_term(op.mask, row.position, key);
+  const bool hides = has_table(op) && *op.table.at(row.head, row.position, key) == -INFINITY;
+  return hides ? -INFINITY : term;
+}
+
 // Turns the scores of the keys that the row sees into weights; returns 1 / their sum, or NaN.
 float softmax_alone(const KernelSet& kernels, const Attention& op, const Block& row,
                     float* scores) {
   for (uint32_t key = row.begin; key < row.end; ++key) {
     float& score = scores[key - row.begin];
-    const float term = mask_term(op.mask, row.position, key);
+    const float term = mask_or_table_term(op, row, key);
     if (!is_finite(score) && term != -INFINITY) {
       score = rescaled_score(op, row, key);
     }
+    if (has_cap(op)) soft_cap(kernels, sizeof(float), op.score_cap, &score, &score);
     if (op.slopes != nullptr) score += slope_term(op.slopes[row.head], row.position, key);
+    if (has_table(op)) score += *op.table.at(row.head, row.position, key);
     score = term != -INFINITY ? score + term : term;
     if (!(score < INFINITY)) return NAN;
   }
@@ -66,7 +76,7 @@ void weigh_seen_values(const KernelSet& kernels, const Attention& op, const Bloc
       uint32_t count = 0;
       std::memset(scratch.tile, 0, nr * sizeof(float));
       for (uint32_t key = begin; key < end; ++key) {
-        if (mask_term(op.mask, row.position, key) != -INFINITY) {
+        if (mask_or_table_term(op, row, key) != -INFINITY) {
           weights[count] = scratch.scores[key - row.origin];
           std::memcpy(tile + row.cache.value_row(count), values + row.cache.value_row(key - first),
                       row_bytes);

@@ -39,6 +39,11 @@ inline float slope_term(float slope, uint32_t position, uint32_t key) {
   return slope * static_cast<float>(static_cast<int32_t>(key - position));
 }
 
+inline bool has_table(const Attention& op) {
+  return linked(Need::kScoreTables) && op.table.values != nullptr;
+}
+inline bool has_cap(const Attention& op) { return linked(Need::kScoreCap) && op.score_cap != 0.0f; }
+
 // What a thread works with: a tile for partial products, then rows of scores.
 struct ScoreRows {
   float* tile;

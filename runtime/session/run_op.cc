@@ -40,6 +40,16 @@ void run_linear(const OpCall& call) {
          call.output, call.state.scratch(), call.state.parallel);
 }
 
+// A table of terms, where it lies.
+LinkedScoreTable score_table(const OpCall& call) {
+  using enum format::AttentionOp::Number;
+  const WeightView table = call.tensor(kTerms);
+  if (call.op.choice<ScoreTerms>(kTermsBy) == ScoreTerms::kDistances) {
+    return LinkedScoreTable::by_distance(table.f32(), table.columns / 2 + 1);
+  }
+  return LinkedScoreTable::by_pair(table.f32(), table.columns, table.rows != table.columns);
+}
+
 void run_attention(const OpCall& call) {
   SessionState& state = call.state;
   const uint32_t cache = call.op.numbers[format::AttentionOp::kCache];
@@ -47,7 +57,17 @@ void run_attention(const OpCall& call) {
   attention.heads = call.op.numbers[format::AttentionOp::kHeads];
   attention.shape = state.reader.cache(cache).shape;
   attention.mask = state.reader.mask(call.op.numbers[format::AttentionOp::kMask]);
-  attention.slopes = call.tensor(format::AttentionOp::kSlopes).f32();
+  const bool has_table =
+      linked(Need::kScoreTables) &&
+      call.op.choice<ScoreTerms>(format::AttentionOp::kTermsBy) != ScoreTerms::kSlopes;
+  if (has_table) {
+    attention.table = score_table(call);
+  } else {
+    attention.slopes = call.tensor(format::AttentionOp::kTerms).f32();
+  }
+  if constexpr (linked(Need::kScoreCap)) {
+    attention.score_cap = call.op.reals[format::AttentionOp::kScoreCap];
+  }
   attention.cache_positions = state.cache_positions(cache);
   attention.query = call.inputs[format::kQuery];
   attention.key = call.inputs[format::kKey];

@@ -6,11 +6,28 @@
 #include "reference/reference.h"
 
 namespace arenite::test {
+namespace {
+
+double terms_of(const ScoreRules& rules, uint32_t heads, uint32_t positions, uint32_t h, uint32_t i,
+                uint32_t j) {
+  double terms = 0.0;
+  if (!rules.slopes.empty()) terms += double{rules.slopes[h]} * (static_cast<double>(j) - i);
+  if (!rules.distances.empty()) {
+    const size_t columns = rules.distances.size() / heads;
+    terms += double{rules.distances[h * columns + columns / 2 + j - i]};
+  }
+  if (!rules.pairs.empty()) {
+    const bool by_head = rules.pairs.size() != size_t{positions} * positions;
+    terms += double{rules.pairs[((by_head ? h : 0) * size_t{positions} + i) * positions + j]};
+  }
+  return terms;
+}
+
+}  // namespace
 
 std::vector<double> reference_attention(const AttentionShape& shape, const DenseMask& mask,
                                         std::span<const float> query, std::span<const float> key,
-                                        std::span<const float> value,
-                                        std::span<const float> slopes) {
+                                        std::span<const float> value, const ScoreRules& rules) {
   const auto [heads, kv_heads, head_dim, value_dim] = shape;
   const uint32_t tokens = static_cast<uint32_t>(value.size() / (kv_heads * value_dim));
   std::vector<double> output(size_t{tokens} * heads * value_dim, 0.0);
@@ -20,12 +37,14 @@ std::vector<double> reference_attention(const AttentionShape& shape, const Dense
     for (uint32_t i = 0; i < tokens; ++i) {
       double largest = -INFINITY;  // subtracted from all, which changes nothing but the range
       for (uint32_t j = 0; j < tokens; ++j) {
-        score[j] = mask.sees(i, j) ? double{mask.bias_of(i, j)} : -INFINITY;
+        double product = 0.0;
         for (uint32_t d = 0; d < head_dim && mask.sees(i, j); ++d) {
-          score[j] += double{query[(size_t{i} * heads + h) * head_dim + d]} *
-                      double{key[(size_t{j} * kv_heads + g) * head_dim + d]};
+          product += double{query[(size_t{i} * heads + h) * head_dim + d]} *
+                     double{key[(size_t{j} * kv_heads + g) * head_dim + d]};
         }
-        if (!slopes.empty()) score[j] += double{slopes[h]} * (static_cast<double>(j) - i);
+        if (rules.cap != 0.0) product = rules.cap * std::tanh(product / rules.cap);
+        score[j] = mask.sees(i, j) ? double{mask.bias_of(i, j)} + product : -INFINITY;
+        score[j] += terms_of(rules, heads, mask.positions, h, i, j);
         largest = std::max(largest, score[j]);
       }
       double sum = 0;

@@ -23,18 +23,26 @@ struct AttentionShape {
   uint32_t value_dim = 1;
 };
 
+// What becomes of a score before the mask: a cap, 0 for none, and terms, each or none.
+struct ScoreRules {
+  double cap = 0.0;
+  std::span<const float> slopes{};     // [heads], times the distance
+  std::span<const float> distances{};  // [heads, 2 * positions - 1], distance 0 in the middle
+  std::span<const float> pairs{};      // [heads, positions, positions], or without the heads
+};
+
 // For each head h, with g = h / (heads / kv_heads):
 //   score[i][j]  = sum over d of query[i][h][d] * key[j][g][d] + bias[i][j]   where i sees j
-//                  (+ slopes[h] * (j - i))
+//                  (a sum of products s with a cap is cap * tanh(s / cap))
+//                  (+ slopes[h] * (j - i) + distances[h][j - i] + pairs[h][i][j])
 //   weight[i][j] = exp(score[i][j]) / sum over visible j of exp(score[i][j])
 //   output[i][h] = sum over visible j of weight[i][j] * value[j][g]
 //
 // query [tokens, heads, head_dim], scaled; key [tokens, kv_heads, head_dim];
-// value [tokens, kv_heads, value_dim] -> [tokens, heads, value_dim]; slopes [heads], or none.
+// value [tokens, kv_heads, value_dim] -> [tokens, heads, value_dim].
 // REQUIRES: mask.positions >= tokens, and each query sees a key.
 std::vector<double> reference_attention(const AttentionShape& shape, const DenseMask& mask,
                                         std::span<const float> query, std::span<const float> key,
-                                        std::span<const float> value,
-                                        std::span<const float> slopes = {});
+                                        std::span<const float> value, const ScoreRules& rules = {});
 
 }  // namespace arenite::test

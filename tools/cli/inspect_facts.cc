@@ -93,6 +93,14 @@ std::string field_name(const char* field) {
   return std::string(name.substr(name.find('.') + 1));
 }
 
+bool is_terms_by(const format::OpView& op, uint32_t number) {
+  return op.kind == format::OpKind::kAttention && number == format::AttentionOp::kTermsBy;
+}
+
+std::string terms_name(const format::OpView& op) {
+  return name(op.choice<ScoreTerms>(format::AttentionOp::kTermsBy));
+}
+
 std::string function_name(const format::OpView& op) {
   const std::string_view need =
       name(format::need_of(format::row_of(op.kind).need, format::function_of(op)));

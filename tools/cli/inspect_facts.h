@@ -100,6 +100,9 @@ nlohmann::ordered_json facts_json(const ModelFacts& facts);
 inline const char* op_kind_name(format::OpKind kind) { return format::row_of(kind).name; }
 std::string field_name(const char* field);            // what an op calls a field of its row
 std::string function_name(const format::OpView& op);  // of an op with several functions
+// Whether a number says what an attention op's terms go by, and what that is called.
+bool is_terms_by(const format::OpView& op, uint32_t number);
+std::string terms_name(const format::OpView& op);
 const char* tokenizer_kind_name(format::TokenizerKind kind);
 const char* layout_name(format::Layout layout);
 

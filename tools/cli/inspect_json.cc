@@ -28,6 +28,7 @@ void add_fields(const format::OpView& op, Json& json) {
     if (type == format::NumberType::kNone) continue;
     const bool is_absent = optional && op.numbers[i] == format::kAbsent;
     json[field_name(field)] = type == format::NumberType::kChoice ? Json(function_name(op))
+                              : is_terms_by(op, i)                ? Json(terms_name(op))
                               : is_absent                         ? Json(nullptr)
                                                                   : Json(op.numbers[i]);
   }

@@ -120,6 +120,11 @@ std::string op_shape(const format::OpView& op) {
     const auto& [field, type, optional] = row.numbers[i];
     if (type == format::NumberType::kNone) continue;
     if (optional && op.numbers[i] == format::kAbsent) continue;
+    if (is_terms_by(op, i)) {
+      const bool has_terms = op.numbers[format::AttentionOp::kTerms] != format::kAbsent;
+      if (has_terms) text += " by " + terms_name(op);
+      continue;
+    }
     if (type == format::NumberType::kCount && op.numbers[i] <= 1) continue;
     text += type == format::NumberType::kChoice
                 ? fmt::format(", {}", function_name(op))

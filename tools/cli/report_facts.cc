@@ -19,7 +19,8 @@ using format::NumberType;
 // RoPE's angles and ALiBi's slopes follow from the config.
 bool is_computed(const format::OpView& op, uint32_t number) {
   return (op.kind == format::OpKind::kRope && number == format::RopeOp::kAngles) ||
-         (op.kind == format::OpKind::kAttention && number == format::AttentionOp::kSlopes);
+         (op.kind == format::OpKind::kAttention && number == format::AttentionOp::kTerms &&
+          op.choice<ScoreTerms>(format::AttentionOp::kTermsBy) == ScoreTerms::kSlopes);
 }
 
 void add_places(ReportFacts& facts) {

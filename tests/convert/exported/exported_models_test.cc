@@ -4,6 +4,7 @@
 // precision, and decoders token by token with the same bits.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -62,6 +63,16 @@ TEST_P(OwnModels, GiveWhatPyTorchGives) {
 INSTANTIATE_TEST_SUITE_P(
     Exported, OwnModels,
     ::testing::Values(Case{"alibi", "alibi", "causal", 0, true},
+                      Case{"soft_cap", "soft_cap", "causal window of 3", 16, true},
+                      Case{"bias", "bias", "causal", 16, true},
+                      Case{"learned_bias", "learned_bias", "causal", 16, true},
+                      Case{"learned_bias", "learned_bias_dyn", "causal", 15, true},
+                      Case{"fixed_bias", "fixed_bias", "causal", 7, true},
+                      Case{"relative", "relative", "bidirectional", 16, false},
+                      Case{"buckets", "buckets", "causal", 7, true},
+                      Case{"buckets", "buckets_dyn", "causal", 16, true},
+                      Case{"capped_slopes", "capped_slopes", "causal", 0, true},
+                      Case{"head_masks", "head_masks", "tiles, 1 of 1 stored", 16, false},
                       Case{"window_kv1", "window_kv1", "causal window of 3", 16, true},
                       Case{"prefix", "prefix", "tiles, 1 of 1 stored", 16, false},
                       Case{"neighbours", "neighbours", "causal", 7, true},
@@ -112,6 +123,61 @@ TEST(ExportedModels, OfBothKindsAreOneProgram) {
   const Conversion b = convert(folder, symbolic, options);
   ASSERT_EQ(a.file.size(), b.file.size());
   EXPECT_TRUE(std::ranges::equal(a.file.span(), b.file.span()));
+}
+
+// What the first attention op of a model does to its scores.
+struct Scores {
+  const char* name;
+  ScoreTerms by;
+  uint32_t rows, columns;  // of the terms; 0: none
+  float cap;
+  const char* length;  // a part of what is said of it
+};
+
+class OwnScores : public ::testing::TestWithParam<Scores> {};
+TEST_P(OwnScores, AreWhatTheRuntimeComputes) {
+  const Scores& scores = GetParam();
+  const Case model = {scores.name, scores.name, "", 0, true};
+  const Conversion conversion = convert(convert_fixture("exported"), model);
+  const auto op = std::ranges::find(conversion.program.ops, format::OpKind::kAttention,
+                                    [](const ProgramOp& each) { return each.body.kind; });
+  ASSERT_NE(op, conversion.program.ops.end());
+  const uint32_t tensor = op->body.numbers[format::AttentionOp::kTerms];
+  EXPECT_EQ(tensor == format::kAbsent, scores.rows == 0);
+  if (tensor != format::kAbsent) {
+    EXPECT_EQ(op->body.choice<ScoreTerms>(format::AttentionOp::kTermsBy), scores.by);
+    EXPECT_EQ(conversion.program.tensors[tensor].outputs, scores.rows);
+    EXPECT_EQ(conversion.program.tensors[tensor].inputs, scores.columns);
+  }
+  EXPECT_FLOAT_EQ(op->body.reals[format::AttentionOp::kScoreCap], scores.cap);
+  EXPECT_NE(conversion.exported()->length.find(scores.length), std::string::npos)
+      << conversion.exported()->length;
+}
+INSTANTIATE_TEST_SUITE_P(
+    Exported, OwnScores,
+    ::testing::Values(
+        Scores{"soft_cap", ScoreTerms::kSlopes, 0, 0, 5.0f, "any length up to 16"},
+        Scores{"bias", ScoreTerms::kPairs, 16, 16, 0.0f, "any length up to 16"},
+        Scores{"learned_bias", ScoreTerms::kPairs, 2 * 16, 16, 0.0f, "any length up to 16"},
+        Scores{"fixed_bias", ScoreTerms::kPairs, 2 * 7, 7, 0.0f, "exactly 7 tokens a call"},
+        Scores{"relative", ScoreTerms::kDistances, 2, 31, 0.0f, "any length up to 16"},
+        Scores{"buckets_dyn", ScoreTerms::kDistances, 2, 31, 0.0f, "any length up to 16"},
+        Scores{"capped_slopes", ScoreTerms::kSlopes, 1, 2, 3.0f, "any length, token"},
+        Scores{"head_masks", ScoreTerms::kSlopes, 0, 0, 0.0f, "any length up to 16"}),
+    [](const ::testing::TestParamInfo<Scores>& info) { return std::string(info.param.name); });
+
+// A table that the program computes is as long as it is asked to be.
+TEST(ExportedModels, ComputeTermsForAsManyPositionsAsAreAskedFor) {
+  ModelOptions options;
+  options.context = 40;
+  const Case model = {"buckets", "buckets", "", 0, true};
+  const Conversion conversion = convert(convert_fixture("exported"), model, options);
+  EXPECT_EQ(conversion.program.positions_max, 40u);
+  const auto terms = std::ranges::find(conversion.program.tensors, "terms", &ProgramTensor::name);
+  ASSERT_NE(terms, conversion.program.tensors.end());
+  ASSERT_EQ(terms->inputs, 79u);
+  EXPECT_EQ(terms->weights[39 - 5], terms->weights[39 - 6]);  // one bucket
+  EXPECT_NE(terms->weights[39 - 7], terms->weights[39 - 39]);
 }
 
 TEST(ExportedModels, GiveOutTheOutputThatIsAskedFor) {

@@ -31,8 +31,8 @@ TEST_P(Mistakes, AreRefusedWithTheirLine) {
 
 INSTANTIATE_TEST_SUITE_P(
     Exported, Mistakes,
-    ::testing::Values(Mistake{"soft_cap", "torch.tanh(scores / 5)", "no such op on scores"},
-                      Mistake{"bias", "weights @ v", "other biases are not supported"},
+    ::testing::Values(Mistake{"late_cap", "torch.tanh(scores / 5)", "caps scores first"},
+                      Mistake{"clamp", "scores.clamp(-5, 5)", "no such op on scores"},
                       Mistake{"after", "weights * (j <= i)", "after their softmax"},
                       Mistake{"std_norm", "x.std(-1, keepdim=True)", "no op for this function"},
                       Mistake{"mish", "self.function(self.up(x))", "no op for this function"},

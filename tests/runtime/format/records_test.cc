@@ -171,7 +171,9 @@ TEST(OpTable, FindsTheNamedNumbers) {
   EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kHeads), "ops.heads");
   EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kCache), "ops.cache");
   EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kMask), "ops.mask");
-  EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kSlopes), "ops.slopes");
+  EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kTerms), "ops.terms");
+  EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kTermsBy), "ops.terms_by");
+  EXPECT_STREQ(row_of(OpKind::kAttention).reals[AttentionOp::kScoreCap].field, "ops.score_cap");
   EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kTokens), "ops.tokens");
   EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kPositions), "ops.positions");
   EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kTypes), "ops.types");

@@ -206,7 +206,7 @@ constexpr uint32_t kHeads = 4;  // of gated_shape
 // The op's slopes become a new tensor of this shape.
 auto set_slopes(uint32_t outputs, uint32_t inputs, format::Layout layout = format::Layout::kRows) {
   return [outputs, inputs, layout](Program& p) {
-    op(p, kAttention).numbers[format::AttentionOp::kSlopes] =
+    op(p, kAttention).numbers[format::AttentionOp::kTerms] =
         static_cast<uint32_t>(p.tensors.size());
     p.tensors.push_back({"slopes",
                          outputs,
@@ -219,15 +219,81 @@ auto set_slopes(uint32_t outputs, uint32_t inputs, format::Layout layout = forma
 
 const ProgramRule kSlopeRules[] = {
     {"SlopesOfNoTensor",
-     [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kSlopes] = 99; },
-     {"ops.slopes", "not there", kAttention}},
-    {"SlopesOfFewerHeads", set_slopes(1, kHeads - 1), {"ops.slopes", "another length", kAttention}},
-    {"SlopesOfMoreHeads", set_slopes(1, kHeads + 1), {"ops.slopes", "another length", kAttention}},
-    {"SlopesOfSeveralRows", set_slopes(2, kHeads), {"ops.slopes", "another length", kAttention}},
+     [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kTerms] = 99; },
+     {"ops.terms", "not there", kAttention}},
+    {"SlopesOfFewerHeads", set_slopes(1, kHeads - 1), {"ops.terms", "another length", kAttention}},
+    {"SlopesOfMoreHeads", set_slopes(1, kHeads + 1), {"ops.terms", "another length", kAttention}},
+    {"SlopesOfSeveralRows", set_slopes(2, kHeads), {"ops.terms", "another length", kAttention}},
     {"SlopesPackedForGemm",
      set_slopes(1, kHeads, format::Layout::kGemm),
-     {"ops.slopes", "another layout", kAttention}},
+     {"ops.terms", "another layout", kAttention}},
 };
+
+auto set_table(ScoreTerms by, uint32_t outputs, uint32_t inputs,
+               format::Layout layout = format::Layout::kRows) {
+  return [by, outputs, inputs, layout](Program& p) {
+    set_slopes(outputs, inputs, layout)(p);
+    op(p, kAttention).numbers[format::AttentionOp::kTermsBy] = static_cast<uint32_t>(by);
+  };
+}
+
+auto set_cap(float cap) {
+  return [cap](Program& p) { op(p, kAttention).reals[format::AttentionOp::kScoreCap] = cap; };
+}
+
+constexpr auto kDistances = ScoreTerms::kDistances;
+constexpr auto kPairs = ScoreTerms::kPairs;
+constexpr uint32_t kLength = 70;  // positions of gated_shape
+
+const ProgramRule kScoreRules[] = {
+    {"DistancesOfNoTensor",
+     [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kTermsBy] = 1; },
+     {"ops.terms", "no table", kAttention}},
+    {"TermsByWhatIsNotKnown",
+     [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kTermsBy] = 3; },
+     {"ops.terms_by", "not known", kAttention}},
+    {"DistancesThatEndEarly",
+     set_table(kDistances, kHeads, 2 * kLength - 3),
+     {"ops.terms", "shorter than the context", kAttention}},
+    {"DistancesWithoutAMiddle",
+     set_table(kDistances, kHeads, 2 * kLength),
+     {"ops.terms", "another shape", kAttention}},
+    {"DistancesOfOneHead",
+     set_table(kDistances, 1, 2 * kLength - 1),
+     {"ops.terms", "another shape", kAttention}},
+    {"DistancesOfMoreHeads",
+     set_table(kDistances, kHeads + 1, 2 * kLength - 1),
+     {"ops.terms", "another shape", kAttention}},
+    {"PairsThatEndEarly",
+     set_table(kPairs, kHeads*(kLength - 1), kLength - 1),
+     {"ops.terms", "shorter than the context", kAttention}},
+    {"PairsOfFewerQueries",
+     set_table(kPairs, kLength - 1, kLength),
+     {"ops.terms", "another shape", kAttention}},
+    {"PairsOfSomeHeads",
+     set_table(kPairs, 2 * kLength, kLength),
+     {"ops.terms", "another shape", kAttention}},
+    {"PairsPackedForGemm",
+     set_table(kPairs, kLength, kLength, format::Layout::kGemm),
+     {"ops.terms", "another layout", kAttention}},
+    {"CapBelowZero", set_cap(-1.0f), {"ops.score_cap", "makes no sense", kAttention}},
+    {"CapOfNoNumber", set_cap(NAN), {"ops.score_cap", "makes no sense", kAttention}},
+    {"InfiniteCap", set_cap(INFINITY), {"ops.score_cap", "makes no sense", kAttention}},
+};
+
+TEST(VerifyDecoder, AcceptsTablesOfTermsAndACap) {
+  for (const auto& [by, outputs, inputs] :
+       {std::tuple(kDistances, kHeads, 2 * kLength - 1), std::tuple(kDistances, kHeads, 201u),
+        std::tuple(kPairs, kHeads * kLength, kLength), std::tuple(kPairs, kLength, kLength),
+        std::tuple(kPairs, kHeads * (kLength + 3), kLength + 3)}) {
+    convert::Program program = decoder_program(gated_shape());
+    set_table(by, outputs, inputs)(program);
+    set_cap(30.0f)(program);
+    const auto model = write_model(program, {Target::kPortable, Target::kArm64});
+    Diagnostic why;
+    EXPECT_TRUE(Model::load(model.span(), &why).ok()) << why.reason << outputs;
+  }
+}
 
 TEST(VerifyDecoder, AcceptsASlopeForEachHead) {
   convert::Program program = decoder_program(gated_shape());
@@ -243,6 +309,8 @@ INSTANTIATE_TEST_SUITE_P(Embedding, VerifyDecoderOps, testing::ValuesIn(kEmbeddi
 INSTANTIATE_TEST_SUITE_P(Norm, VerifyDecoderOps, testing::ValuesIn(kNormRules), rule_name<Program>);
 INSTANTIATE_TEST_SUITE_P(Rope, VerifyDecoderOps, testing::ValuesIn(kRopeRules), rule_name<Program>);
 INSTANTIATE_TEST_SUITE_P(Slopes, VerifyDecoderOps, testing::ValuesIn(kSlopeRules),
+                         rule_name<Program>);
+INSTANTIATE_TEST_SUITE_P(Scores, VerifyDecoderOps, testing::ValuesIn(kScoreRules),
                          rule_name<Program>);
 INSTANTIATE_TEST_SUITE_P(Elements, VerifyDecoderOps, testing::ValuesIn(kElementRules),
                          rule_name<Program>);

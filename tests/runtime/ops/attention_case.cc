@@ -68,10 +68,12 @@ AttentionCase::AttentionCase(TensorType kv_type_in, const AttentionShape& shape_
 
 std::vector<std::vector<double>> AttentionCase::expected() const {
   std::vector<std::vector<double>> outputs;
+  ScoreRules rules = {score_cap, slopes};
+  (has_distances() ? rules.distances : rules.pairs) = table;
   for (const SequenceTokens& sequence : tokens) {
     outputs.push_back(reference_attention(shape, mask.dense, sequence.query,
                                           as_kept(sequence.key, shape.head_dim),
-                                          as_kept(sequence.value, shape.value_dim), slopes));
+                                          as_kept(sequence.value, shape.value_dim), rules));
   }
   return outputs;
 }
@@ -90,14 +92,39 @@ std::vector<float> AttentionCase::as_kept(std::vector<float> numbers, uint32_t w
 // A score is a sum of head_dim products of numbers below 1, so rounding moves it by a few head_dim
 // roundings, and a weight by as large a part of itself. The weights' sum and the weighted sum of
 // values round once per key, at random, which grows as the square root.
+// A cap's tanh is off by a few roundings.
 double AttentionCase::tolerance() const {
-  return kRounding * (8.0 * shape.head_dim + 4.0 * std::sqrt(positions_max) + 32.0);
+  return kRounding *
+         (8.0 * shape.head_dim + 4.0 * std::sqrt(positions_max) + 32.0 + 16.0 * score_cap);
 }
 
 void AttentionCase::add_slopes() {
   for (uint32_t h = 1; h <= shape.heads; ++h) {
     slopes.push_back(std::exp2(-8.0f * static_cast<float>(h) / static_cast<float>(shape.heads)));
   }
+}
+
+void AttentionCase::add_table(Table kind, bool hides) {
+  const size_t n = positions_max;
+  const size_t columns = kind == Table::kDistances ? 2 * n - 1 : n;
+  const size_t rows = kind == Table::kDistances ? 1 : n;
+  const size_t heads = kind == Table::kPairsOfAllHeads ? 1 : shape.heads;
+  table.resize(heads * rows * columns);
+  Random random(2);
+  random.fill(table, 2.0f);
+  for (size_t i = 0; i < table.size() && hides; ++i) {
+    const size_t own = kind == Table::kDistances ? n - 1 : i / columns % rows;
+    if (i % columns != own && table[i] < -0.7f) table[i] = -INFINITY;
+  }
+}
+
+bool AttentionCase::sees(uint32_t head, uint32_t query, uint32_t key) const {
+  if (!mask.dense.sees(query, key)) return false;
+  if (table.empty()) return true;
+  const size_t n = positions_max;
+  if (has_distances()) return table[head * (2 * n - 1) + n - 1 + key - query] != -INFINITY;
+  const size_t own = table.size() == n * n ? 0 : head;
+  return table[(own * n + query) * n + key] != -INFINITY;
 }
 
 std::vector<Step> AttentionCase::in_chunks(uint32_t rows) const {
@@ -121,9 +148,19 @@ AttentionRun::AttentionRun(const KernelSet& kernels, const AttentionCase& proble
              problem.kv_type == TensorType::kInt8 ? kernels.w8->packing.nr
                                                   : weight_alignment(kernels.f32.packing)),
       scratch_(scratch_floats_ * parallel.threads, 0, kArenaUnit),
+      table_(problem.table.size(), kReadAheadBytes),
       positions_(problem.lengths.size(), 0),
       outputs_(problem.lengths.size()) {
   std::ranges::fill(cache_.span(), garbage_);
+  std::ranges::copy(problem.table, table_.data());
+}
+
+ScoreTable AttentionRun::score_table() const {
+  if (problem_.table.empty()) return {};
+  const uint32_t positions = problem_.positions_max;
+  if (problem_.has_distances()) return ScoreTable::by_distance(table_.data(), positions);
+  const bool by_head = problem_.table.size() != size_t{positions} * positions;
+  return ScoreTable::by_pair(table_.data(), positions, by_head);
 }
 
 CacheLayout AttentionRun::layout() const {
@@ -174,6 +211,8 @@ void AttentionRun::feed(const Step& step) {
   op.shape = problem_.cache_shape();
   op.mask = problem_.mask.view();
   op.slopes = problem_.slopes.empty() ? nullptr : problem_.slopes.data();
+  op.table = score_table();
+  op.score_cap = problem_.score_cap;
   op.cache_positions = problem_.cache_positions;
   op.query = matrix_of(query, rows, query_width);
   op.key = matrix_of(key, rows, key_width);

@@ -33,6 +33,10 @@ struct AttentionCase {
   std::vector<uint32_t> lengths;  // of each sequence; at most positions_max
   std::vector<SequenceTokens> tokens;
   std::vector<float> slopes;  // of each head; or none
+  // Terms instead of slopes: [heads, 2 * positions_max - 1], or [heads, positions_max,
+  // positions_max], or the latter without heads; or none.
+  std::vector<float> table;
+  float score_cap = 0.0f;
 
   // Tokens in [-1, 1), queries in [-query_limit, query_limit).
   AttentionCase(TensorType kv_type_in, const AttentionShape& shape_in, TestMask mask_in,
@@ -44,6 +48,15 @@ struct AttentionCase {
   std::vector<float> as_kept(std::vector<float> numbers, uint32_t width) const;
   // Gives each head a slope, as ALiBi does: 2^(-8 h / heads) for h from 1 on.
   void add_slopes();
+  enum class Table { kDistances, kPairs, kPairsOfAllHeads };
+  // Gives scores terms in [-2, 2). With `hides`, a third of them is -infinity, but never that of a
+  // token and itself.
+  void add_table(Table kind, bool hides);
+  bool has_distances() const {
+    return table.size() == shape.heads * (2 * size_t{positions_max} - 1);
+  }
+  // Whether a head's query sees a key, by mask and table.
+  bool sees(uint32_t head, uint32_t query, uint32_t key) const;
 
   // How far from it an output may be.
   double tolerance() const;
@@ -77,6 +90,8 @@ class AttentionRun {
   GuardedFloats gather(const Step& step, std::vector<float> SequenceTokens::*part,
                        uint32_t width) const;
 
+  ScoreTable score_table() const;
+
   const KernelSet& kernels_;
   const AttentionCase& problem_;
   ParallelFor parallel_;
@@ -84,6 +99,7 @@ class AttentionRun {
   size_t scratch_floats_;
   GuardedFloats cache_;
   GuardedFloats scratch_;
+  GuardedFloats table_;
   std::vector<uint32_t> positions_;
   std::vector<std::vector<float>> outputs_;
 };

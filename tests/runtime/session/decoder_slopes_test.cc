@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions of decoders whose attention has a slope for each head: the tensor reaches the op, and
-// chunks change no bit.
+// Sessions of decoders whose attention has a slope for each head, a table of terms or a soft cap:
+// these reach the op, and chunks change no bit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -34,8 +34,43 @@ class DecoderSlopes : public DecoderTest {
       for (uint32_t h = 0; h < slopes.inputs; ++h) {
         slopes.weights.push_back(by_head ? slope * static_cast<float>(h + 1) : slope);
       }
-      op.body.numbers[format::AttentionOp::kSlopes] = static_cast<uint32_t>(program.tensors.size());
+      op.body.numbers[format::AttentionOp::kTerms] = static_cast<uint32_t>(program.tensors.size());
       program.tensors.push_back(slopes);
+    }
+    return program;
+  }
+
+  // The same for all heads as a table of terms.
+  static convert::Program with_tables(float slope, ScoreTerms by) {
+    convert::Program program = DecoderSlopes::program();
+    const uint32_t positions = program.positions_max;
+    const bool by_pair = by == ScoreTerms::kPairs;
+    for (convert::ProgramOp& op : program.ops) {
+      if (op.body.kind != format::OpKind::kAttention) continue;
+      const uint32_t heads = op.body.numbers[format::AttentionOp::kHeads];
+      convert::ProgramTensor terms;
+      terms.name = op.name + ".terms";
+      terms.outputs = by_pair ? heads * positions : heads;
+      terms.inputs = by_pair ? positions : 2 * positions - 1;
+      terms.layout = format::Layout::kRows;
+      for (uint32_t i = 0; i < terms.outputs * terms.inputs; ++i) {
+        const uint32_t query = by_pair ? i / positions % positions : positions - 1;
+        const int64_t distance = int64_t{i % terms.inputs} - query;
+        terms.weights.push_back(slope * static_cast<float>(distance));
+      }
+      op.body.numbers[format::AttentionOp::kTerms] = static_cast<uint32_t>(program.tensors.size());
+      op.body.numbers[format::AttentionOp::kTermsBy] = static_cast<uint32_t>(by);
+      program.tensors.push_back(terms);
+    }
+    return program;
+  }
+
+  static convert::Program with_cap(float cap) {
+    convert::Program program = with_slopes(0.25f, true);
+    for (convert::ProgramOp& op : program.ops) {
+      if (op.body.kind == format::OpKind::kAttention) {
+        op.body.reals[format::AttentionOp::kScoreCap] = cap;
+      }
     }
     return program;
   }
@@ -72,6 +107,25 @@ TEST_P(DecoderSlopes, AreWhatAMaskOfDistancesSays) {
   const std::vector<float> found = TestSession(*slopes, options).run(tokens);
   EXPECT_TRUE(same_bits(found, TestSession(*strips, options).run(tokens)));
   EXPECT_FALSE(same_bits(found, TestSession(*plain, options).run(tokens)));
+  for (const ScoreTerms by : {ScoreTerms::kDistances, ScoreTerms::kPairs}) {
+    const TestModel tables = model_of(with_tables(0.25f, by));
+    EXPECT_TRUE(same_bits(found, TestSession(*tables, options).run(tokens))) << name(by);
+    EXPECT_TRUE(same_bits(found, TestSession(*tables, options).steps_of(7, tokens))) << name(by);
+  }
+}
+
+TEST_P(DecoderSlopes, CapScores) {
+  const TestModel slopes = model_of(with_slopes(0.25f, true));
+  const TestModel high = model_of(with_cap(1e4f));
+  const TestModel low = model_of(with_cap(0.5f));
+  const std::vector<TokenId> tokens = ids(*slopes, 33);
+  const SessionOptions options = all_outputs(options_for(kDecoderPositions));
+  const std::vector<float> plain = TestSession(*slopes, options).run(tokens);
+  const std::vector<float> barely = TestSession(*high, options).run(tokens);
+  const std::vector<float> capped = TestSession(*low, options).run(tokens);
+  EXPECT_TRUE(all_near(barely, std::vector<double>(plain.begin(), plain.end()), 1e-4));
+  EXPECT_FALSE(all_near(capped, std::vector<double>(plain.begin(), plain.end()), 1e-4));
+  EXPECT_TRUE(same_bits(TestSession(*low, options).steps_of(1, tokens), capped));
 }
 
 TEST_P(DecoderSlopes, GiveTheSameBitsStepByStep) {

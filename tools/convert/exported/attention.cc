@@ -6,14 +6,15 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <span>
 #include <utility>
 
+#include "convert/exported/head_terms.h"
 #include "convert/exported/scores.h"
+#include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
 namespace {
-
-constexpr double kBiasError = 1e-6;
 
 // The columns of each head of queries, keys or values.
 struct Heads {
@@ -37,18 +38,23 @@ class AttentionBuilder {
   // Also fills in which sequence and head each leading index is.
   Heads heads_of(const AffineRef& value);
   void read_mask();
-  void read_head_mask(const std::vector<double>& added);
+  void read_head_mask(std::vector<double> added);
+  void read_cap();
+  void read_head_factors();
+  ValueId gathered(const std::vector<Column>& columns, const std::vector<double>& factors) const;
   AffineRef result(ValueId node, uint32_t value_dim);
   std::vector<std::pair<uint32_t, uint32_t>> runs_of_heads() const;
 
   GraphBuilder& builder_;
   const Scores& scores_;
   double scale_ = 1.0;
+  double cap_ = 0.0;
   uint32_t tokens_ = 0;
   Shape lead_;
   std::vector<std::pair<uint32_t, uint32_t>> order_;  // sequence and head of each leading index
   std::vector<uint32_t> masks_;                       // of the graph, for each head
-  std::vector<double> slopes_;                        // of each head
+  std::vector<HeadTerms> terms_;                      // of each head
+  std::vector<double> head_factors_;                  // of each head's scores, or none
 };
 
 AffineRef AttentionBuilder::without_factor(const AffineRef& value) {
@@ -113,44 +119,23 @@ size_t group_of(const Heads& keys, const Heads& values) {
   return 1;
 }
 
-void AttentionBuilder::read_head_mask(const std::vector<double>& added) {
+void AttentionBuilder::read_head_mask(std::vector<double> added) {
   DenseMask dense(tokens_);
-  std::optional<double> slope;
-  bool is_band = true;
-  for (uint32_t q = 0; q < tokens_; ++q) {
-    const double* row = added.data() + size_t{q} * tokens_;
-    const double largest = *std::max_element(row, row + tokens_);
-    if (!(largest > kHiddenScoreMax)) {
-      throw NotRecognised(fmt::format("its mask hides all keys of token {}", q));
-    }
-    std::optional<uint32_t> first;
-    for (uint32_t k = 0; k < tokens_; ++k) {
-      const bool sees = row[k] > largest + kHiddenScoreMax;
-      dense.set(q, k, sees);
-      if (!sees) continue;
-      if (!first) {
-        first = k;
-        continue;
-      }
-      // Softmax is blind to what all scores of a query have in common.
-      const double step = (row[k] - row[*first]) / (double(k) - double(*first));
-      if (!slope) slope = step;
-      is_band =
-          is_band && std::fabs(step - *slope) <= kBiasError * std::max(1.0, std::fabs(*slope));
-    }
-  }
-  if (!is_band) {
-    throw NotRecognised(
-        "what it adds to scores of visible keys does not grow evenly with their distance (ALiBi): "
-        "other biases are not supported");
-  }
-  slopes_.push_back(std::fabs(slope.value_or(0.0)) <= kBiasError ? 0.0 : *slope);
+  terms_.push_back(read_terms(std::move(added), dense));
+  check_terms(terms_.size() * terms_.back().values.size());
   std::vector<Mask>& masks = builder_.graph().masks;
   const Mask mask =
       BufferMask{std::make_shared<const DenseMask>(std::move(dense)), builder_.name()};
   const auto known = std::ranges::find(masks, mask);
   masks_.push_back(static_cast<uint32_t>(known - masks.begin()));
   if (known == masks.end()) masks.push_back(mask);
+}
+
+// factor * tanh(scale x) = cap * tanh((scale * factor) x / cap), where the cap is |factor|.
+void AttentionBuilder::read_cap() {
+  if (!scores_.tanh_factor) return;
+  cap_ = std::fabs(*scores_.tanh_factor);
+  scale_ *= *scores_.tanh_factor;
 }
 
 void AttentionBuilder::read_mask() {
@@ -174,12 +159,50 @@ void AttentionBuilder::read_mask() {
         }
         of_head = std::move(found);
       }
-      read_head_mask(*of_head);
+      read_head_mask(std::move(*of_head));
     }
   }
   masks_.resize(heads, masks_[0]);
-  slopes_.resize(heads, slopes_[0]);
+  terms_.resize(heads, terms_[0]);
   builder_.limit_positions(scores_.positions_max);
+}
+
+void AttentionBuilder::read_head_factors() {
+  if (!scores_.head_factors) return;
+  Shape shape = lead_;
+  shape.insert(shape.end(), {1, 1});
+  const std::vector<double> factors = stretched_reals(*scores_.head_factors, shape);
+  std::map<uint32_t, double> of_heads;
+  for (size_t i = 0; i < order_.size(); ++i) {
+    if (of_heads.emplace(order_[i].second, factors[i]).first->second != factors[i]) {
+      throw NotRecognised("sequences have factors of their own");
+    }
+  }
+  for (const auto& [head, factor] : of_heads) head_factors_.push_back(factor);
+}
+
+// The columns side by side, each times a factor, if there are any. A part of a layer's results
+// then becomes a layer of its own, so that nothing is computed twice; a pass joins such layers.
+ValueId AttentionBuilder::gathered(const std::vector<Column>& columns,
+                                   const std::vector<double>& factors) const {
+  const ValueId node = builder_.gather(columns);
+  if (head_factors_.empty()) return node;
+  Graph& graph = builder_.graph();
+  ValueId layer = node;
+  if (const auto* slice = graph.as<SliceNode>(node)) {
+    const ValueId whole = graph.node(node).inputs[0];
+    if (const auto* linear = graph.as<LinearNode>(whole)) {
+      RowOrder order(columns.size());
+      std::iota(order.begin(), order.end(), slice->begin);
+      const LinearSpec part = select_rows(linear->parts[0].linear, order);
+      layer = graph.add_linear(graph.node(whole).name, part, graph.node(whole).inputs[0]);
+    }
+  }
+  if (factors.empty()) return layer;
+  const uint32_t rows = builder_.sizes().rows();
+  const auto width = static_cast<int64_t>(factors.size());
+  const AffineRef value = whole_source(builder_.source_of_node(layer, rows), {rows, width});
+  return builder_.rows_of(scaled(value, Array::real({width}, factors))).node;
 }
 
 std::vector<std::pair<uint32_t, uint32_t>> AttentionBuilder::runs_of_heads() const {
@@ -229,11 +252,13 @@ AffineRef AttentionBuilder::build(const AffineRef& given_values) {
   value_shape.push_back(given_values->shape[value_rank - 2]);
   value_shape.push_back(given_values->shape[value_rank - 1]);
   scale_ = scores_.scale;
+  read_cap();
   const Heads values = heads_of(stretched(given_values, value_shape));
   const bool has_query = scores_.query != nullptr;
   const Heads queries = has_query ? heads_of(without_factor(scores_.query)) : values;
   const Heads keys = has_query ? heads_of(without_factor(scores_.key)) : values;
   read_mask();
+  read_head_factors();
   Graph& graph = builder_.graph();
   const auto value_dim = static_cast<uint32_t>(given_values->shape.back());
   std::vector<ValueId> contexts;
@@ -249,18 +274,19 @@ AffineRef AttentionBuilder::build(const AffineRef& given_values) {
     attention.value_dim = value_dim;
     attention.scale = scale_;
     attention.mask = masks_[begin];
-    const auto first = slopes_.begin() + begin;
-    if (std::any_of(first, first + static_cast<ptrdiff_t>(count),
-                    [](double s) { return s != 0.0; })) {
-      attention.slopes.assign(first, first + static_cast<ptrdiff_t>(count));
-    }
+    attention.score_cap = cap_;
+    add_terms(std::span(terms_).subspan(begin, count), tokens_, graph, attention);
     attention.cache = graph.caches();
     std::vector<ValueId> inputs;
     if (has_query) {
-      inputs.push_back(builder_.gather(flat(queries.columns, begin, end, 1)));
-      inputs.push_back(builder_.gather(flat(run_keys.columns, 0, count, group)));
+      std::vector<double> factors;
+      for (size_t h = begin; h < end && !head_factors_.empty(); ++h) {
+        factors.insert(factors.end(), attention.head_dim, head_factors_[h]);
+      }
+      inputs.push_back(gathered(flat(queries.columns, begin, end, 1), factors));
+      inputs.push_back(gathered(flat(run_keys.columns, 0, count, group), {}));
     }
-    inputs.push_back(builder_.gather(flat(run_values.columns, 0, count, group)));
+    inputs.push_back(gathered(flat(run_values.columns, 0, count, group), {}));
     contexts.push_back(graph.add_attention(builder_.name(), attention, inputs));
   }
   const ValueId node =

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <random>
 #include <utility>
@@ -58,6 +59,7 @@ class ModelReader {
     choose_positions();
     Followed& last = try_other_length() ? *longer_ : traced_;
     settle_masks(last.graph);
+    settle_terms(last.graph);
     last.reducer->builder().graph() = last.graph;
     const auto constant_at = [program = program_, lengths = lengths_](uint32_t value, int64_t n) {
       return ConstantsAt(program, lengths.at(n)).get(value);
@@ -111,7 +113,9 @@ class ModelReader {
     }
     const bool needs_end = traced_.reducer->builder().has_position_tables() ||
                            std::ranges::any_of(traced_.graph.order(), [&](ValueId value) {
-                             return traced_.graph.as<RotateNode>(value) != nullptr;
+                             const auto* attention = traced_.graph.as<AttentionNode>(value);
+                             return traced_.graph.as<RotateNode>(value) != nullptr ||
+                                    (attention != nullptr && attention->terms);
                            });
     if (positions_ == 0 && needs_end) {
       positions_ = lengths_.traced_tokens();
@@ -173,6 +177,29 @@ class ModelReader {
     }
   }
 
+  // Tables of terms have as many positions as were followed, and the file as many as it needs.
+  void settle_terms(Graph& graph) {
+    std::map<std::shared_ptr<const TermTable>, std::shared_ptr<const TermTable>> cut;
+    for (const ValueId value : graph.order()) {
+      const auto* attention = graph.as<AttentionNode>(value);
+      if (attention == nullptr || !attention->terms) continue;
+      const int64_t positions = attention->terms->positions;
+      if (positions_ == 0 || positions < positions_) {
+        positions_ = positions;
+        terms_end_ = true;
+      }
+      cut.emplace(attention->terms, nullptr);
+    }
+    for (auto& [whole, part] : cut) {
+      part = std::make_shared<const TermTable>(
+          first_positions(*whole, static_cast<uint32_t>(positions_)));
+    }
+    for (const ValueId value : graph.order()) {
+      auto* attention = graph.as<AttentionNode>(value);
+      if (attention != nullptr && attention->terms) attention->terms = cut.at(attention->terms);
+    }
+  }
+
   // A decoder gives out the rows that a call asks for.
   void settle_output() {
     Graph& graph = model_.graph;
@@ -206,6 +233,7 @@ class ModelReader {
                     traced, other_ != 0 ? fmt::format(" and {}", other_) : "");
     if (is_end_chosen_) model_.length += "; --context N makes it longer";
     if (mask_end_) model_.length += "; its mask is no rule of distances";
+    if (terms_end_) model_.length += "; what it adds to scores was followed so far";
   }
 
   // ---- the graph against the program ----
@@ -312,6 +340,7 @@ class ModelReader {
   int64_t other_ = 0;      // length that was followed, too
   bool is_end_chosen_ = false;
   bool mask_end_ = false;
+  bool terms_end_ = false;
   std::string why_not_;
 };
 

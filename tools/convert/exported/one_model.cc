@@ -53,7 +53,9 @@ bool are_same(const NodeBody& a, const NodeBody& b) {
     const auto& other = std::get<AttentionNode>(b);
     return attention->heads == other.heads && attention->kv_heads == other.kv_heads &&
            are_near({attention->scale}, {other.scale}, 1e-9) &&
-           are_near(attention->slopes, other.slopes, 1e-6);
+           are_near({attention->score_cap}, {other.score_cap}, 1e-9) &&
+           are_near(attention->slopes, other.slopes, 1e-6) &&
+           (attention->terms != nullptr) == (other.terms != nullptr);
   }
   if (const auto* rows = std::get_if<RowsNode>(&a)) {
     return rows->kind == std::get<RowsNode>(b).kind;
@@ -67,6 +69,21 @@ bool are_same(const NodeBody& a, const NodeBody& b) {
            embedding->positions.has_value() == other.positions.has_value();
   }
   return true;
+}
+
+// Whether the terms of fewer positions are the first ones of those of more, wherever `mask` shows.
+bool begin_alike(const TermTable& a, const TermTable& b, uint32_t heads, const DenseMask& mask) {
+  for (uint32_t head = 0; head < heads; ++head) {
+    for (uint32_t q = 0; q < a.positions; ++q) {
+      for (uint32_t k = 0; k < a.positions; ++k) {
+        const double first = a.at(head, q, k);
+        const bool is_near =
+            std::fabs(first - b.at(head, q, k)) <= 1e-6 * std::max(1.0, std::fabs(first));
+        if (mask.at(q, k) && !is_near) return false;
+      }
+    }
+  }
+  return a.by == b.by;
 }
 
 }  // namespace
@@ -102,15 +119,21 @@ std::string difference(const Graph& a, const Graph& b) {
     }
     const auto* attention = std::get_if<AttentionNode>(&first.body);
     if (attention == nullptr) continue;
+    const auto& longer = std::get<AttentionNode>(second.body);
+    if (attention->terms && !begin_alike(*attention->terms, *longer.terms, attention->heads,
+                                         *std::get<BufferMask>(a.masks[attention->mask]).dense)) {
+      return fmt::format("what '{}' adds to scores is something else at another length",
+                         first.name);
+    }
     const auto rule = mask_rule(a.masks[attention->mask]);
-    const auto other = mask_rule(b.masks[std::get<AttentionNode>(second.body).mask]);
+    const auto other = mask_rule(b.masks[longer.mask]);
     if (rule && other && *rule == *other) continue;
     // A band may be a part of a longer one, as a window is that is longer than the example. What is
     // a rule at one length and none at another has some number of the program misread.
-    const bool begins_alike = rule.has_value() == other.has_value() &&
-                              expand_mask(b.masks[std::get<AttentionNode>(second.body).mask],
-                                          positions_of(a.masks[attention->mask])) ==
-                                  *std::get<BufferMask>(a.masks[attention->mask]).dense;
+    const bool begins_alike =
+        rule.has_value() == other.has_value() &&
+        expand_mask(b.masks[longer.mask], positions_of(a.masks[attention->mask])) ==
+            *std::get<BufferMask>(a.masks[attention->mask]).dense;
     if (!begins_alike) {
       return fmt::format("the mask of '{}' is another one at another length", first.name);
     }

@@ -180,13 +180,21 @@ std::optional<Reduced> Reducer::score_op(const Operation& operation) {
   const auto constant = constant_argument(operation, is_first ? "other" : "self");
   const int64_t positions = positions_max_of(operation);
   if ((op == "mul" || (op == "div" && is_first)) && constant) {
-    const double factor = single(*constant, "scores are multiplied by more than one number");
-    return with_scale(**scores, op == "mul" ? factor : 1.0 / factor);
+    return with_scale(**scores, op == "mul" ? *constant : inverse(*constant));
   }
-  if ((op == "add" || (op == "sub" && is_first)) && constant) {
-    const double factor = arguments.real("alpha", 1.0) * (op == "add" ? 1.0 : -1.0);
-    return with_added(**scores, factor == 1.0 ? *constant : negative(*constant, factor), positions);
+  if (op == "neg") return with_scale(**scores, -1.0);
+  if (is_one_of(op, {"add", "sub", "rsub"}) && constant) {
+    // The one of both that alpha multiplies is the second, but for rsub.
+    const double alpha = arguments.real("alpha", 1.0);
+    const bool has_alpha = is_first == (op == "rsub");
+    const double own =
+        (has_alpha ? alpha : 1.0) * (op == "add" || is_first == (op == "sub") ? 1 : -1);
+    const double factor =
+        (has_alpha ? 1.0 : alpha) * (op == "add" || is_first == (op == "rsub") ? 1 : -1);
+    return with_added(own == 1.0 ? **scores : *with_scale(**scores, own),
+                      factor == 1.0 ? *constant : negative(*constant, factor), positions);
   }
+  if (op == "tanh" || op == "sigmoid") return with_tanh(**scores, op == "sigmoid");
   if (op == "masked_fill" && operation.value("mask") != nullptr) {
     const auto value = constant_argument(operation, "value");
     return with_filled(**scores, array_of(*operation.value("mask")),
@@ -209,8 +217,8 @@ std::optional<Reduced> Reducer::score_op(const Operation& operation) {
     return with_softmax(**scores);
   }
   throw NotRecognised(
-      "the runtime has no such op on scores of attention: it scales them, hides some, adds what "
-      "grows with the distance, and takes the softmax");
+      "the runtime has no such op on scores of attention: it scales them, caps them by tanh, adds "
+      "constants, hides some, and takes the softmax");
 }
 
 // The first half of the columns times the sigmoid of the second.

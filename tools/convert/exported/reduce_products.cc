@@ -274,19 +274,34 @@ std::optional<Reduced> Reducer::matrix_op(const Operation& operation) {
   }
   if (is_one_of(call.op, {"addmm", "baddbmm", "addmv"})) {
     const CallArguments arguments(call);
-    if (arguments.real("alpha", 1.0) != 1.0 || arguments.real("beta", 1.0) != 1.0) {
-      throw NotRecognised("alpha and beta other than 1 are not supported");
-    }
+    const double alpha = arguments.real("alpha", 1.0);
+    const double beta = arguments.real("beta", 1.0);
     const bool is_batch = call.op == "baddbmm";
     const Reduced* a = operation.value(is_batch ? "batch1" : "mat1");
     const Reduced* b = operation.value(is_batch ? "batch2" : "mat2");
     if (a == nullptr || b == nullptr) throw NotRecognised("its arguments are not known");
     const Reduced* added = operation.value("self");
     const auto* weight = std::get_if<ConstantRef>(b);
-    const bool is_layer = weight != nullptr && (*weight)->shape().size() == 2 && added != nullptr &&
+    const bool is_layer = alpha == 1.0 && beta == 1.0 && weight != nullptr &&
+                          (*weight)->shape().size() == 2 && added != nullptr &&
                           !is_dependent(*added) && shape_of(*added) == Shape{(*weight)->shape()[1]};
     if (is_layer && !std::holds_alternative<ScoresRef>(*a)) return linear(*a, *weight, true, added);
     const Reduced made = product(*a, *b);
+    const auto* scores = std::get_if<ScoresRef>(&made);
+    if (scores == nullptr && (alpha != 1.0 || beta != 1.0)) {
+      throw NotRecognised("alpha and beta other than 1 are not supported");
+    }
+    if (scores != nullptr && beta == 0.0) return with_scale(**scores, alpha);
+    if (scores != nullptr) {
+      Operation sum{{"add",
+                     "Tensor",
+                     {},
+                     {{"self", ValueRef{0}}, {"other", ValueRef{1}}, {"alpha", beta}},
+                     {}},
+                    {with_scale(**scores, alpha), *added},
+                    {ElementType::kF32, ElementType::kF32}};
+      return dependent(sum).at(0);
+    }
     Operation sum{{"add", "Tensor", {}, {{"self", ValueRef{0}}, {"other", ValueRef{1}}}, {}},
                   {made, *added},
                   {ElementType::kF32, ElementType::kF32}};

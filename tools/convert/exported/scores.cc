@@ -60,13 +60,57 @@ ScoresRef product_scores(const AffineRef& query, const AffineRef& turned_key) {
 
 ScoresRef with_scale(const Scores& scores, double factor) {
   const auto result = copy(scores);
-  result->scale *= factor;
+  (result->tanh_factor ? *result->tanh_factor : result->scale) *= factor;
   if (result->added) {
     Array::Reals values = result->added->to_reals();
     for (double& value : values) value = std::isinf(value) ? value : value * factor;
     result->added = Array::real(result->added->shape(), std::move(values));
   }
   return result;
+}
+
+ScoresRef with_scale(const Scores& scores, const Array& factors) {
+  const Array::Reals values = factors.to_reals();
+  if (!values.empty() && std::ranges::all_of(values, [&](double v) { return v == values[0]; })) {
+    return with_scale(scores, values[0]);
+  }
+  const Shape& shape = factors.shape();
+  const size_t rank = shape.size();
+  if (broadcast(scores.shape, shape) != scores.shape || rank < 2 || shape[rank - 1] != 1 ||
+      shape[rank - 2] != 1) {
+    throw NotRecognised("it multiplies the scores of queries or keys by numbers of their own");
+  }
+  if (scores.tanh_factor || !scores.query) {
+    throw NotRecognised("it multiplies the capped scores of each head by another number");
+  }
+  const auto result = copy(scores);
+  const auto times = [&](const Array& array) {
+    const Shape common = broadcast(array.shape(), shape);
+    std::vector<double> products = stretched_reals(array, common);
+    const std::vector<double> each = stretched_reals(factors, common);
+    for (size_t i = 0; i < products.size(); ++i) {
+      if (!std::isinf(products[i])) products[i] *= each[i];
+    }
+    return Array::real(common, std::move(products));
+  };
+  result->head_factors = scores.head_factors ? times(*scores.head_factors) : factors;
+  if (scores.added) result->added = times(*scores.added);
+  return result;
+}
+
+ScoresRef with_tanh(const Scores& scores, bool is_sigmoid) {
+  const auto result = copy(scores);
+  if (scores.tanh_factor) throw NotRecognised("it caps scores of attention twice");
+  if (scores.added) {
+    throw NotRecognised(
+        "it caps scores after a mask or a bias was added to them: the runtime caps scores first");
+  }
+  result->tanh_factor = 1.0;
+  if (!is_sigmoid) return result;
+  // sigmoid(x) = (1 + tanh(x / 2)) / 2.
+  result->scale *= 0.5;
+  result->tanh_factor = 0.5;
+  return with_added(*result, Array::real({}, {0.5}), 0);
 }
 
 ScoresRef with_added(const Scores& scores, const Array& added, int64_t positions_max) {
@@ -125,6 +169,11 @@ ScoresRef moved_scores(const Scores& scores, const Movement& movement) {
   result->shape = movement.shape;
   if (result->query) result->query = reshaped(result->query);
   if (result->key) result->key = reshaped(result->key);
+  if (result->head_factors) {
+    Array::Reals factors =
+        stretched_reals(*result->head_factors, joined(leading(scores.shape), 1, 1));
+    result->head_factors = Array::real(joined(lead, 1, 1), std::move(factors));
+  }
   if (result->added && element_count(result->added->shape()) != queries * keys) {
     result->added = Array::real(movement.shape, stretched_reals(*result->added, scores.shape));
   } else if (result->added) {

@@ -12,12 +12,15 @@
 
 namespace arenite::convert {
 
-// softmax(scale * query key^T + added), or without the softmax.
+// softmax(scale * query key^T + added), or without the softmax; with a tanh, tanh_factor *
+// tanh(scale * query key^T) + added.
 struct Scores {
   Shape shape;      // [..., queries, keys]
   AffineRef query;  // [..., queries, dim]; null: `added` alone gives the weights
   AffineRef key;    // [..., keys, dim]
   double scale = 1.0;
+  std::optional<Array> head_factors{};  // [..., 1, 1], besides the scale
+  std::optional<double> tanh_factor{};
   std::optional<Array> added{};  // stretched to `shape`; -infinity hides
   int64_t positions_max = 0;     // of what was added
   bool has_softmax = false;
@@ -40,6 +43,9 @@ inline constexpr double kHiddenScoreMax = -1000.0;
 // query key^T for key^T [..., dim, keys].
 ScoresRef product_scores(const AffineRef& query, const AffineRef& turned_key);
 ScoresRef with_scale(const Scores& scores, double factor);
+ScoresRef with_scale(const Scores& scores, const Array& factors);
+// The hyperbolic tangent, or with `is_sigmoid` the sigmoid, which is one in other numbers.
+ScoresRef with_tanh(const Scores& scores, bool is_sigmoid);
 ScoresRef with_added(const Scores& scores, const Array& added, int64_t positions_max);
 // Where `mask` is true, `value` instead of the score.
 ScoresRef with_filled(const Scores& scores, const Array& mask, double value, int64_t positions_max);

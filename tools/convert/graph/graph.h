@@ -6,6 +6,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "arenite/tensor_type.h"
+#include "convert/graph/term_table.h"
 #include "convert/masks/masks.h"
 #include "convert/spec/model_spec.h"
 #include "format/reader.h"
@@ -93,18 +95,25 @@ struct ActivationNode {
 struct AddNode {};
 struct MultiplyNode {};
 
-// For each head: softmax(scale q k^T + slope * (key's position - query's) + mask) v. Inputs are
-// query, key and value; without heads' dimension the value alone, which the mask's scores weigh.
+// For each head: softmax(scale q k^T + slope * (key's position - query's) + terms + mask) v, where
+// with a cap cap * tanh(scale q k^T / cap) stands in place of scale q k^T. Inputs are query, key
+// and value; without heads' dimension the value alone, which the mask's scores weigh.
 struct AttentionNode {
   uint32_t heads = 0;
   uint32_t kv_heads = 0;  // divides heads; query head h reads kv head h / (heads / kv_heads)
   uint32_t head_dim = 0;
   uint32_t value_dim = 0;
   double scale = 1.0;
-  uint32_t mask = 0;           // of the graph
-  std::vector<double> slopes;  // one for each head, or none: ALiBi
-  uint32_t cache = 0;          // ops with the same number share their keys and values
+  uint32_t mask = 0;                         // of the graph
+  std::vector<double> slopes;                // one for each head, or none: ALiBi
+  std::shared_ptr<const TermTable> terms{};  // instead of slopes, or null
+  double score_cap = 0.0;                    // 0: there is none
+  uint32_t cache = 0;                        // ops with the same number share keys and values
 };
+
+// The score that a product of query and key becomes, before the mask.
+double whole_score(const AttentionNode& attention, double product, size_t head, size_t query,
+                   size_t key);
 
 // The rows that a call gives out: as it asks, or one for each sequence.
 struct RowsNode {

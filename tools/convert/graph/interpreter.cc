@@ -326,11 +326,8 @@ class Interpreter {
         score += product;
         magnitude += std::fabs(product);
       }
-      scores[k] = score * attention.scale;
+      scores[k] = whole_score(attention, score, head, row, k);
       result_.largest_score = std::max(result_.largest_score, magnitude * attention.scale);
-      if (!attention.slopes.empty()) {
-        scores[k] += attention.slopes[head] * (static_cast<double>(k) - static_cast<double>(row));
-      }
     }
     return scores;
   }

@@ -78,9 +78,15 @@ Line line_of(const MultiplyNode&, const Graph&) { return {"multiply", ""}; }
 Line line_of(const AttentionNode& attention, const Graph& graph) {
   std::string heads = fmt::format("{}", attention.heads);
   if (attention.kv_heads != attention.heads) heads += fmt::format(" on {}", attention.kv_heads);
+  std::string scores = attention.slopes.empty() ? "" : ", slopes";
+  if (attention.score_cap != 0.0) scores += fmt::format(", soft cap {:.6g}", attention.score_cap);
+  if (attention.terms) {
+    scores += fmt::format(", terms by {} of {} positions", name(attention.terms->by),
+                          attention.terms->positions);
+  }
   return {"attention", fmt::format("{} heads of {}{}, {}{}, cache {}", heads, attention.value_dim,
                                    factor(attention.scale), describe(graph.masks[attention.mask]),
-                                   attention.slopes.empty() ? "" : ", slopes", attention.cache)};
+                                   scores, attention.cache)};
 }
 
 Line line_of(const RowsNode& rows, const Graph&) { return {"rows", name(rows.kind)}; }

@@ -265,14 +265,18 @@ class Lowering {
     return angles_.back().second;
   }
 
-  uint32_t slopes_of(const std::vector<double>& slopes) {
-    const auto known =
-        std::ranges::find(slopes_, slopes, &std::pair<std::vector<double>, uint32_t>::first);
-    if (known != slopes_.end()) return known->second;
-    const std::string name =
-        slopes_.empty() ? "slopes" : "slopes." + std::to_string(slopes_.size());
-    slopes_.emplace_back(slopes, program_.add_vector(name, {slopes.begin(), slopes.end()}));
-    return slopes_.back().second;
+  uint32_t tensor_of(const TermTable& table) {
+    const auto known = std::ranges::find(tables_, table, &std::pair<TermTable, uint32_t>::first);
+    if (known != tables_.end()) return known->second;
+    ProgramTensor tensor;
+    tensor.name = table.by == ScoreTerms::kSlopes ? "slopes" : "terms";
+    if (!tables_.empty()) tensor.name += "." + std::to_string(tables_.size());
+    tensor.outputs = table.rows();
+    tensor.inputs = table.columns();
+    tensor.layout = format::Layout::kRows;
+    tensor.weights.assign(table.values.begin(), table.values.end());
+    tables_.emplace_back(table, program_.add_tensor(std::move(tensor)));
+    return tables_.back().second;
   }
 
   void emit(ValueId value, const RotateNode& rotate) {
@@ -348,7 +352,13 @@ class Lowering {
     parts.heads = attention.heads;
     parts.cache = cache->second;
     parts.mask = attention.mask;
-    if (!attention.slopes.empty()) parts.slopes = slopes_of(attention.slopes);
+    if (!attention.slopes.empty()) {
+      parts.terms = tensor_of({ScoreTerms::kSlopes, attention.heads, 0, attention.slopes});
+    } else if (attention.terms) {
+      parts.terms = tensor_of(*attention.terms);
+      parts.terms_by = attention.terms->by;
+    }
+    parts.score_cap = static_cast<float>(attention.score_cap);
     program_.add_op(name(value), attention_op(parts));
   }
 
@@ -370,13 +380,13 @@ class Lowering {
   std::vector<size_t> last_use_;
   std::vector<bool> is_per_output_;
   std::map<ValueId, ColumnView> views_;
-  std::map<uint32_t, std::vector<ValueId>> occupants_;            // of each slot
-  std::map<ValueId, std::pair<ValueId, uint32_t>> wholes_;        // concatenation and column
-  std::map<ValueId, ValueId> fused_;                              // activation and product
-  std::map<ValueId, uint32_t> tied_;                              // linear layer and tensor
-  std::map<uint32_t, uint32_t> caches_;                           // of the graph, of the program
-  std::vector<std::pair<std::vector<double>, uint32_t>> slopes_;  // and their tensors
-  std::vector<std::pair<RopeSpec, uint32_t>> angles_;             // and their tensors
+  std::map<uint32_t, std::vector<ValueId>> occupants_;      // of each slot
+  std::map<ValueId, std::pair<ValueId, uint32_t>> wholes_;  // concatenation and column
+  std::map<ValueId, ValueId> fused_;                        // activation and product
+  std::map<ValueId, uint32_t> tied_;                        // linear layer and tensor
+  std::map<uint32_t, uint32_t> caches_;                     // of the graph, of the program
+  std::vector<std::pair<TermTable, uint32_t>> tables_;      // of terms, and their tensors
+  std::vector<std::pair<RopeSpec, uint32_t>> angles_;       // and their tensors
 };
 
 }  // namespace

@@ -30,10 +30,11 @@ OpView linear_op(const ColumnView& input, const ColumnView& output, uint32_t ten
 }
 
 OpView attention_op(const AttentionParts& parts) {
-  return {format::OpKind::kAttention,
-          {parts.query, parts.key, parts.value, parts.output},
-          {parts.heads, parts.cache, parts.mask, parts.slopes},
-          {}};
+  return {
+      format::OpKind::kAttention,
+      {parts.query, parts.key, parts.value, parts.output},
+      {parts.heads, parts.cache, parts.mask, parts.terms, static_cast<uint32_t>(parts.terms_by)},
+      {parts.score_cap}};
 }
 
 OpView embedding_op(const ColumnView& output, const EmbeddingParts& parts) {

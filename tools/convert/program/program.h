@@ -28,7 +28,9 @@ struct AttentionParts {
   uint32_t heads = 0;
   uint32_t cache = 0;
   uint32_t mask = 0;
-  uint32_t slopes = format::kAbsent;  // a tensor
+  uint32_t terms = format::kAbsent;  // a tensor
+  ScoreTerms terms_by = ScoreTerms::kSlopes;
+  float score_cap = 0.0f;
 };
 
 struct EmbeddingParts {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the exported models of this folder with PyTorch 2.14: make_models.py FOLDER.
+"""Makes the exported models of this folder with PyTorch 2.14: make_models.py FOLDER [NAME...].
 
 Small models whose parts are written by hand in different ways, each NAME.pt2 with an input and the
 outputs in float64, and mistakes, which have no outputs. Archives are compressed anew, since most of
@@ -63,17 +63,21 @@ class Attention(nn.Module):
         hidden = j > i
         if self.mask == "soft_cap":
             scores = torch.tanh(scores / 5) * 5
+        if self.mask == "clamp":
+            scores = scores.clamp(-5, 5)
         if self.mask == "alibi":
             scores = scores + torch.tensor([0.5, 0.25])[:, None, None] * (j - i)
         if self.mask == "bias":
             scores = scores + torch.sin((i * j).float())
-        if self.mask == "window":
+        if self.mask in ("window", "soft_cap"):
             hidden = hidden | (i - j >= 3)
         if self.mask == "prefix":
             hidden = hidden & (j >= 3)
         if self.mask == "all":
             hidden = j < 0
         scores = scores.masked_fill(hidden, float("-inf"))
+        if self.mask == "late_cap":
+            scores = 5 * torch.tanh(scores / 5)
         weights = scores.softmax(-1)
         if self.mask == "after":
             weights = weights * (j <= i)
@@ -92,6 +96,109 @@ class EinsumAttention(nn.Module):
         scores = scores + torch.full((tokens, tokens), float("-inf")).triu(1)
         mixed = torch.einsum("bhts,bshd->bthd", scores.softmax(-1), v)
         return self.output(mixed.reshape(batch, tokens, WIDTH))
+
+
+class ScoredAttention(nn.Module):
+    """Attention whose scores a part of its own changes, before the softmax."""
+
+    def __init__(self, rule, kv_heads=HEADS):
+        super().__init__()
+        self.qkv = nn.Linear(WIDTH, (HEADS + 2 * kv_heads) * (WIDTH // HEADS))
+        self.rule, self.output, self.kv_heads = rule, nn.Linear(WIDTH, WIDTH), kv_heads
+
+    def forward(self, x):
+        batch, tokens, _ = x.shape
+        sizes = [WIDTH] + 2 * [self.kv_heads * (WIDTH // HEADS)]
+        q, k, v = (part.unflatten(-1, (-1, WIDTH // HEADS)).transpose(1, 2)
+                   for part in self.qkv(x).split(sizes, -1))
+        if isinstance(self.rule, RelativeTable):
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=self.rule(tokens))
+        else:
+            scores = q @ k.repeat_interleave(HEADS // self.kv_heads, 1).mT
+            v = v.repeat_interleave(HEADS // self.kv_heads, 1)
+            mixed = self.rule(scores).softmax(-1) @ v
+        return self.output(mixed.transpose(1, 2).flatten(2))
+
+
+def positions_of(scores):
+    tokens = scores.shape[-1]
+    return torch.arange(tokens)[:, None], torch.arange(tokens)[None]
+
+
+def causal(scores):
+    query, key = positions_of(scores)
+    return scores.masked_fill(key > query, float("-inf"))
+
+
+class LearnedBias(nn.Module):
+    """A bias and a temperature of each head."""
+
+    def __init__(self, positions):
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(HEADS, positions, positions))
+        self.temperature = nn.Parameter(torch.zeros(HEADS, 1, 1))
+
+    def forward(self, scores):
+        bias = self.bias
+        if bias.shape[-1] > TOKENS:
+            bias = bias[:, : scores.shape[-2], : scores.shape[-1]]
+        return causal(scores * self.temperature.exp() + bias)
+
+
+class RelativeTable(nn.Module):
+    """As Swin's: rows of a table by an index of pairs, for scaled_dot_product_attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(31, HEADS))
+        places = torch.arange(16)
+        self.register_buffer("index", places[None] - places[:, None] + 15)
+
+    def forward(self, tokens):
+        index = self.index[:tokens, :tokens]
+        bias = self.table[index.reshape(-1)].view(tokens, tokens, -1)
+        return bias.permute(2, 0, 1).contiguous().unsqueeze(0)
+
+
+class Buckets(nn.Module):
+    """As T5's: distances beyond 4 share buckets that grow."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(8, HEADS)
+
+    def forward(self, scores):
+        query, key = positions_of(scores)
+        back = -torch.min(key - query, torch.zeros_like(key - query))
+        far = 4 + (torch.log(back.float() / 4) / math.log(32 / 4) * 4).to(torch.long)
+        buckets = torch.where(back < 4, back, torch.min(far, torch.full_like(far, 7)))
+        return causal(scores + self.embedding(buckets).permute([2, 0, 1]).unsqueeze(0))
+
+
+class Slopes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.slopes = nn.Parameter(torch.zeros(HEADS))
+
+    def forward(self, scores):
+        query, key = positions_of(scores)
+        capped = 3 * (2 * torch.sigmoid(2 * scores / 3) - 1)
+        return causal(capped - (query - key) * F.softplus(self.slopes).view(-1, 1, 1))
+
+
+class HeadMasks(nn.Module):
+    """Nobody's rule, and another one for each head; one of them is causal."""
+
+    def __init__(self):
+        super().__init__()
+        seen = torch.rand(HEADS, 16, 16, generator=torch.Generator().manual_seed(3)) < 0.4
+        seen = seen | torch.eye(16, dtype=torch.bool)
+        seen[1] = seen[1].tril()
+        self.register_buffer("seen", seen)
+
+    def forward(self, scores):
+        tokens = scores.shape[-1]
+        return scores.masked_fill(~self.seen[:, :tokens, :tokens], -1e9)
 
 
 class RmsNorm(nn.Module):
@@ -218,6 +325,14 @@ class WrongMask(nn.Module):
 
 GOOD = {
     "alibi": lambda: Model(Attention("alibi"), positions=False),
+    "soft_cap": lambda: Model(Attention("soft_cap")),
+    "bias": lambda: Model(Attention("bias")),
+    "learned_bias": lambda: Model(ScoredAttention(LearnedBias(16))),
+    "fixed_bias": lambda: Model(ScoredAttention(LearnedBias(TOKENS))),
+    "relative": lambda: Model(ScoredAttention(RelativeTable()), give="mean"),
+    "buckets": lambda: Model(ScoredAttention(Buckets(), 1), positions=False),
+    "capped_slopes": lambda: Model(ScoredAttention(Slopes()), positions=False),
+    "head_masks": lambda: Model(ScoredAttention(HeadMasks(), 1)),
     "window_kv1": lambda: Model(Attention("window", kv_heads=1)),
     "prefix": lambda: Model(Attention("prefix")),
     "neighbours": lambda: Model(Attention(change=interleaved_rotation), positions=False),
@@ -227,8 +342,8 @@ GOOD = {
     "squares_mean": lambda: Model(Attention("all"), Mlp(lambda x: F.relu(x) ** 2), give="mean"),
 }
 MISTAKES = {
-    "soft_cap": lambda: Model(Attention("soft_cap")),
-    "bias": lambda: Model(Attention("bias")),
+    "late_cap": lambda: Model(Attention("late_cap")),
+    "clamp": lambda: Model(Attention("clamp")),
     "after": lambda: Model(Attention("after")),
     "std_norm": lambda: Model(norm=StdNorm),
     "mish": lambda: Model(mlp=Mlp(F.mish)),
@@ -254,8 +369,11 @@ def save(model, inputs, path, **options):
     os.remove(plain)
 
 
-def main(folder):
+def main(folder, names):
+    """Of all models, or of those named."""
     for name, make in {**GOOD, **MISTAKES}.items():
+        if names and name not in names:
+            continue
         torch.manual_seed(len(name))
         model = make().eval()
         for parameter in model.parameters():
@@ -264,8 +382,9 @@ def main(folder):
         ids = torch.randint(0, VOCABULARY, (1, TOKENS))
         inputs = (ids, ids) if name == "two_inputs" else (ids,)
         save(model, inputs, f"{folder}/{name}.pt2")
-        if name == "neighbours":
-            tokens = torch.export.Dim("tokens", min=2, max=16)
+        if name in ("neighbours", "buckets", "learned_bias"):
+            most = 15 if name == "learned_bias" else 16  # a cut of all of a tensor is another case
+            tokens = torch.export.Dim("tokens", min=2, max=most)
             save(model, inputs, f"{folder}/{name}_dyn.pt2", dynamic_shapes=({1: tokens},))
         if name in GOOD:
             with torch.no_grad():
@@ -276,4 +395,4 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention whose scores have a soft cap, or terms from a table: the reference, and every promise
+// that attention keeps without them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "attention_case.h"
+#include "support/compare.h"
+#include "support/kernel_sets.h"
+#include "support/pool.h"
+
+namespace arenite::test {
+namespace {
+
+using Table = AttentionCase::Table;
+
+struct Change {
+  const char* name;
+  float cap;
+  bool has_slopes;
+  bool has_table;
+  Table table = Table::kDistances;
+  bool hides = false;
+};
+
+constexpr Change kChanges[] = {
+    {"cap", 1.5f, false, false},
+    {"cap and slopes", 1.5f, true, false},
+    {"distances", 0.0f, false, true},
+    {"hiding distances, cap", 2.0f, false, true, Table::kDistances, true},
+    {"pairs", 0.0f, false, true, Table::kPairs},
+    {"hiding pairs", 0.0f, false, true, Table::kPairs, true},
+    {"hiding pairs of all heads, cap", 1.0f, false, true, Table::kPairsOfAllHeads, true}};
+
+class AttentionTerms : public CacheTest {
+ protected:
+  AttentionCase with(const Change& change, const AttentionShape& shape, const TestMask& mask,
+                     std::vector<uint32_t> lengths) const {
+    AttentionCase problem(kv_type(), shape, mask, std::move(lengths));
+    problem.score_cap = change.cap;
+    if (change.has_slopes) problem.add_slopes();
+    if (change.has_table) problem.add_table(change.table, change.hides);
+    return problem;
+  }
+
+  void expect_near_reference(const AttentionCase& problem, const std::vector<Step>& steps) const {
+    const auto outputs = run_attention(kernels(), problem, steps);
+    const auto expected = problem.expected();
+    for (size_t s = 0; s < outputs.size(); ++s) {
+      ASSERT_TRUE(all_near(outputs[s], expected[s], problem.tolerance()))
+          << problem.mask.name << ", sequence " << s << " of " << problem.lengths[s];
+    }
+  }
+
+  static void expect_same(const std::vector<std::vector<float>>& found,
+                          const std::vector<std::vector<float>>& expected) {
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t s = 0; s < found.size(); ++s) {
+      ASSERT_TRUE(same_bits(found[s], expected[s])) << "sequence " << s;
+    }
+  }
+};
+ARENITE_FOR_EACH_CACHE(AttentionTerms);
+
+std::vector<TestMask> causal_masks(uint32_t positions) {
+  return {causal_mask(positions), band_mask(positions, 20, 0),
+          slope_mask(positions, positions - 1, 0, 0.125f), document_mask(positions, 45)};
+}
+
+std::vector<TestMask> all_masks(uint32_t positions) {
+  std::vector<TestMask> masks = causal_masks(positions);
+  masks.push_back(band_mask(positions, kUnlimited, kUnlimited));
+  masks.push_back(random_mask(positions, 5, false, 7));
+  masks.push_back(prefix_mask(positions, positions / 2));
+  return masks;
+}
+
+TEST_P(AttentionTerms, AgreeWithTheReferenceForEveryMaskAndNumberOfHeads) {
+  for (const Change& change : kChanges) {
+    for (const TestMask& mask : all_masks(70)) {
+      for (const AttentionShape& shape :
+           {AttentionShape{1, 1, 8, 9}, AttentionShape{6, 2, 8, 9}, AttentionShape{2, 1, 0, 5}}) {
+        SCOPED_TRACE(change.name);
+        const AttentionCase problem = with(change, shape, mask, {70});
+        ASSERT_NO_FATAL_FAILURE(expect_near_reference(problem, problem.at_once()));
+      }
+    }
+  }
+}
+
+// One token is computed with heads as the rows of a block, each with terms of its own.
+TEST_P(AttentionTerms, AreThoseOfTheirHeadsTokenByToken) {
+  for (const Change& change : kChanges) {
+    SCOPED_TRACE(change.name);
+    const AttentionCase problem = with(change, {12, 3, 3, 33}, causal_mask(40), {40, 17});
+    ASSERT_NO_FATAL_FAILURE(expect_near_reference(problem, problem.in_chunks(1)));
+  }
+}
+
+TEST_P(AttentionTerms, GiveTheSameBitsInAnyChunks) {
+  for (const Change& change : kChanges) {
+    for (const uint32_t length : {7u, 530u}) {
+      for (const TestMask& mask : causal_masks(length)) {
+        const AttentionCase problem = with(change, {4, 2, 8, 9}, mask, {length});
+        const auto whole = run_attention(kernels(), problem, problem.at_once());
+        for (const uint32_t chunk : {1u, 100u}) {
+          if (chunk == 1 && length > 100 && mask.kind != MaskKind::kBand) continue;
+          SCOPED_TRACE(change.name + (" " + mask.name) + " by " + std::to_string(chunk));
+          ASSERT_NO_FATAL_FAILURE(
+              expect_same(run_attention(kernels(), problem, problem.in_chunks(chunk)), whole));
+        }
+      }
+    }
+  }
+}
+
+TEST_P(AttentionTerms, GiveTheSameBitsInARing) {
+  for (const Change& change : kChanges) {
+    SCOPED_TRACE(change.name);
+    AttentionCase ring = with(change, {4, 2, 3, 5}, band_mask(1700, 300, 0), {1700});
+    const auto window = run_attention(kernels(), ring, ring.at_once());
+    ring.cache_positions = 2 * kPagePositions;
+    ASSERT_NO_FATAL_FAILURE(
+        expect_same(run_attention(kernels(), ring, ring.in_chunks(200)), window));
+  }
+}
+
+TEST_P(AttentionTerms, GiveTheSameBitsOnAnyThreadsAndInAnyCompany) {
+  Pool shuffled(4, Order::kShuffled);
+  for (const Change& change : kChanges) {
+    SCOPED_TRACE(change.name);
+    const AttentionCase problem = with(change, {4, 2, 8, 9}, causal_mask(270), {33, 0, 270, 1});
+    const auto together = run_attention(kernels(), problem, problem.at_once());
+    ASSERT_NO_FATAL_FAILURE(expect_same(
+        run_attention(kernels(), problem, problem.at_once(), shuffled.parallel_for()), together));
+    AttentionCase alone = problem;
+    alone.lengths = {270};
+    alone.tokens = {problem.tokens[2]};
+    ASSERT_NO_FATAL_FAILURE(
+        expect_same(run_attention(kernels(), alone, alone.at_once()), {together[2]}));
+  }
+}
+
+// Heads that see a token that is not finite are computed anew; all others keep their bits.
+TEST_P(AttentionTerms, KeepNaNWhereItBelongs) {
+  constexpr uint32_t kHeads = 4, kDim = 9;
+  for (const Change& change : kChanges) {
+    for (const TestMask& mask : all_masks(60)) {
+      const AttentionCase clean = with(change, {kHeads, 2, 4, kDim}, mask, {60});
+      const auto expected = run_attention(kernels(), clean, clean.at_once());
+      for (const float number : {NAN, INFINITY, -INFINITY}) {
+        constexpr uint32_t kBad = 37;
+        AttentionCase spoiled = clean;
+        for (uint32_t head = 0; head < 2; ++head) {
+          spoiled.tokens[0].value[(kBad * 2 + head) * kDim + 5] = number;
+          spoiled.tokens[0].key[(kBad * 2 + head) * 4 + 3] = number;
+        }
+        const auto found = run_attention(kernels(), spoiled, spoiled.at_once());
+        for (uint32_t i = 0; i < 60 * kHeads; ++i) {
+          const std::span<const float> numbers(found[0].data() + size_t{i} * kDim, kDim);
+          if (!clean.sees(i % kHeads, i / kHeads, kBad)) {
+            ASSERT_TRUE(same_bits(numbers, {expected[0].data() + size_t{i} * kDim, kDim}))
+                << change.name << ", " << mask.name << ", row " << i / kHeads;
+          } else if (std::isnan(number)) {
+            for (const float output : numbers) ASSERT_TRUE(std::isnan(output)) << change.name;
+          }
+        }
+        if (!mask.causal()) continue;
+        const auto steps = run_attention(kernels(), spoiled, spoiled.in_chunks(7));
+        ASSERT_TRUE(same_bits_or_nan(steps[0], found[0])) << change.name << ", " << mask.name;
+      }
+    }
+  }
+}
+
+class AttentionTermsInF32 : public KernelSetTest {};
+ARENITE_FOR_EACH_KERNEL_SET(AttentionTermsInF32);
+
+// A score beyond all floats has the weight of the cap, and one whose parts overflow its own.
+TEST_P(AttentionTermsInF32, AreCappedWhereTheyOverflow) {
+  AttentionCase problem(TensorType::kF32, {1, 1, 2, 1}, causal_mask(3), {3});
+  problem.tokens[0].query = {0, 0, 0, 0, 1e20f, 1e20f};
+  problem.tokens[0].key = {1e20f, 1e20f, 1e20f, -1e20f, -1e20f, -1e20f};
+  problem.tokens[0].value = {1, 2, 4};
+  problem.score_cap = 2.0f;
+  const double weights[] = {std::exp(2.0), 1.0, std::exp(-2.0)};
+  const double expected =
+      (weights[0] + 2 * weights[1] + 4 * weights[2]) / (weights[0] + weights[1] + weights[2]);
+  EXPECT_NEAR(run_attention(kernels(), problem, problem.at_once())[0].back(), expected, 1e-6);
+}
+
+// A query whose keys a table all hides has no result, and nobody else's changes.
+TEST_P(AttentionTermsInF32, AreNaNWhereATableHidesAll) {
+  AttentionCase problem(TensorType::kF32, {2, 1, 3, 5}, causal_mask(9), {9});
+  problem.add_table(Table::kPairs, false);
+  const auto clean = run_attention(kernels(), problem, problem.at_once());
+  for (uint32_t key = 0; key < 9; ++key) problem.table[(9 + 4) * 9 + key] = -INFINITY;
+  const auto found = run_attention(kernels(), problem, problem.at_once());
+  for (uint32_t i = 0; i < 9 * 2 * 5; ++i) {
+    if (i / 5 == 4 * 2 + 1) {
+      EXPECT_TRUE(std::isnan(found[0][i])) << i;
+    } else {
+      EXPECT_EQ(found[0][i], clean[0][i]) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace arenite::test

@@ -21,6 +21,8 @@ enum class Need : uint8_t {
   kEmbedding,
   kRope,
   kAdd,
+  kPrefix,
+  kPatches,
   // Selections, norms and activations, each in the order of its enum (op_kinds.h).
   kSelectAsAsked,
   kSelectFirst,
@@ -55,7 +57,7 @@ enum class Need : uint8_t {
   kCharacters,
   kWordPiece,
 };
-inline constexpr uint32_t kNeeds = 33;
+inline constexpr uint32_t kNeeds = 35;
 
 // Names for messages, for `arenite inspect --json` and for arenite_needs.h.
 inline constexpr const char* kNeedNames[kNeeds] = {
@@ -64,6 +66,8 @@ inline constexpr const char* kNeedNames[kNeeds] = {
     "op embedding",
     "op rope",
     "op add",
+    "op prefix",
+    "op patches",
     "select as_asked",
     "select first",
     "select mean",

@@ -118,6 +118,13 @@ class ModelReader {
   uint32_t positions_max() const { return signature_->positions_max; }
   uint32_t vocab_size() const { return signature_->vocab_size; }
   uint32_t token_types() const;  // 0: the model knows none
+  uint32_t prefix_rows() const;  // rows of constants that each sequence begins with
+  // Of a sequence of positions_max() tokens; 0: any number.
+  uint32_t rows_max() const {
+    const uint32_t positions = positions_max();
+    if constexpr (!linked(Need::kPrefix)) return positions;
+    return positions == 0 ? 0 : static_cast<uint32_t>((Checked(positions) + prefix_rows()).saturated());
+  }
   bool pooled() const;           // selections give one row for each sequence
   uint32_t labels() const;       // 0, or one for each column that the model gives out
   const char* label(uint32_t index) const;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "arenite/checked_math.h"
+#include "core/prefix_rows.h"
 #include "format/verify_parts.h"
 
 namespace arenite::format {
@@ -52,7 +53,7 @@ struct OpCheck {
   // A table [positions, width] that reaches as far as the model's sequences do.
   bool positions(uint32_t number, uint32_t offset, uint32_t width) const {
     const TensorShape& table = tensor(number);
-    const uint32_t positions = model.positions_max();
+    const uint32_t positions = model.rows_max();
     const Checked needed = Checked(positions) + offset;
     if (positions == 0 || table.outputs < needed.saturated()) {
       return refuse("a table of positions is shorter than the context", number_field(number), index,
@@ -175,6 +176,12 @@ bool verify_padding(const OpCheck& check) {
     return check.refuse("a padding id needs tokens, positions and its own row", field, check.index,
                         padding_id, check.model.vocab_size());
   }
+  if constexpr (linked(Need::kPrefix)) {
+    if (check.model.prefix_rows() != 0) {
+      return check.refuse("a model with a prefix has no padding id", field, check.index, padding_id,
+                          kAbsent);
+    }
+  }
   return !check.causal ||
          check.refuse("a causal model has no padding id", field, check.index, padding_id, kAbsent);
 }
@@ -250,7 +257,27 @@ bool verify_select(const OpCheck& check) {
     return check.refuse("either all selections of a model pool, or none",
                         check.number_field(SelectOp::kKind), check.index, pools, 0);
   }
+  if constexpr (linked(Need::kPrefix)) {
+    const uint32_t first_row = check.op.numbers[SelectOp::kFirstRow];
+    const bool may_pass_over = pools && !check.causal;
+    const uint32_t most = may_pass_over ? check.model.prefix_rows() : 0;
+    if (first_row > most) {
+      return check.refuse("a selection passes over rows that are not of the prefix",
+                          check.number_field(SelectOp::kFirstRow), check.index, first_row, most);
+    }
+  }
   return check.width(kOutput, check.op.views[kInput].width);
+}
+
+bool verify_prefix(const OpCheck& check) {
+  const TensorShape& rows = check.tensor(PrefixOp::kRows);
+  const Checked end = Checked(check.op.numbers[PrefixOp::kFirstRow]) + rows.outputs;
+  if (end.saturated() > kPrefixRowsMax) {
+    return check.refuse("a prefix has more rows than sequences can begin with",
+                        check.number_field(PrefixOp::kRows), check.index, end.saturated(),
+                        kPrefixRowsMax);
+  }
+  return check.width(kInput, rows.inputs) && check.width(kOutput, rows.inputs);
 }
 
 // verify_flow refused kinds that are not known, and verify_needs what is not linked.
@@ -279,6 +306,11 @@ bool verify_shapes(const OpCheck& check) {
       break;
     case OpKind::kSelect:
       if constexpr (linked(OpKind::kSelect)) return verify_select(check);
+      break;
+    case OpKind::kPrefix:
+      if constexpr (linked(OpKind::kPrefix)) return verify_prefix(check);
+      break;
+    case OpKind::kPatches:
       break;
   }
   return check.refuse("an op is of an unknown kind", "ops.kind", check.index);

@@ -17,12 +17,14 @@ class StoredTest {
       : layout_(format::self_test_layout(reader, reader.self_test().tokens)),
         begin_(file.data() + reader.self_test().segment.begin()),
         tolerance_(kv_type == reader.kv_cache() ? 0 : sizeof(float)),
-        reads_tokens_(reader.vocab_size() != 0) {}
+        reads_tokens_(reader.vocab_size() != 0),
+        prefix_rows_(reader.prefix_rows()) {}
 
   SelfTestInput input() const {
-    if (!reads_tokens_) return {layout_.tokens, at<float>(0), nullptr, nullptr};
+    const uint32_t tokens = layout_.rows - prefix_rows_;
+    if (!reads_tokens_) return {tokens, at<float>(0), nullptr, nullptr};
     const bool has_types = layout_.types != layout_.ops;
-    return {layout_.tokens, nullptr, at<TokenId>(0),
+    return {tokens, nullptr, at<TokenId>(0),
             has_types ? at<uint8_t>(layout_.types) : nullptr};
   }
   float tolerance(uint32_t op) const {
@@ -44,6 +46,7 @@ class StoredTest {
   const std::byte* begin_;
   uint64_t tolerance_;  // in bytes: which of those of an op
   bool reads_tokens_;
+  [[no_unique_address]] PrefixRows prefix_rows_;
 };
 
 // Keeps the difference that takes up most of its tolerance, or the first that is beyond it.

@@ -164,9 +164,9 @@ void Session::reset() {
 }
 
 uint32_t Session::positions(uint32_t sequence) const {
-  const std::span<const SequenceRows> sequences = SessionState::of(this).sequences();
-  assert(sequence < sequences.size());
-  return sequences[sequence].positions;
+  const SessionState& state = SessionState::of(this);
+  assert(sequence < state.sequences().size());
+  return state.tokens_held(sequence);
 }
 
 }  // namespace arenite

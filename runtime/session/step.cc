@@ -14,7 +14,7 @@ Matrix SessionState::activation(const format::ColumnView& view) {
   const format::SlotView& slot = reader.slot(view.slot);
   const bool per_output = slot.per_output != 0;
   std::byte* area = arena() + (per_output ? layout.output_offset : layout.activation_offset);
-  const size_t capacity = per_output ? layout.outputs_max : layout.tokens_max;
+  const size_t capacity = per_output ? layout.outputs_max : layout.rows_max();
   float* data = reinterpret_cast<float*>(area) + capacity * slot.offset + view.column;
   return {data, per_output ? output_rows : rows, view.width, slot.width};
 }
@@ -45,6 +45,7 @@ void SessionState::place_rows(const StepInput& input, bool from_start) {
     SequenceRows& sequence = sequences()[i];
     sequence.row_begin = rows;
     sequence.rows = i < input.sequences ? input.tokens_of(i) : 0;
+    sequence.rows += step_rows().prefix_of(sequence);
     rows += sequence.rows;
     // Before the ops run: even a cancelled step overwrites a ring's oldest positions.
     sequence.written = std::max(sequence.written, sequence.positions + sequence.rows);
@@ -57,7 +58,12 @@ void SessionState::place_rows(const StepInput& input, bool from_start) {
   const uint32_t features = reader.slot(reader.input_slot()).width;
   const Matrix to = activation({reader.input_slot(), 0, features});
   for (uint32_t row = 0; row < rows; ++row) {
-    const size_t from = place_of_row(step_rows(), row).token * features;
+    const RowPlace place = place_of_row(step_rows(), row);
+    if (place.is_prefix()) {
+      std::memset(to.row(row), 0, features * sizeof(float));
+      continue;
+    }
+    const size_t from = place.token * features;
     std::memmove(to.row(row), input.features + from, features * sizeof(float));
   }
 }
@@ -104,10 +110,11 @@ Output SessionState::results() const {
 
 Status SessionState::rewind_to(uint32_t sequence, uint32_t positions) {
   if (ops_left != 0 || sequence >= sequences().size() ||
-      positions > sequences()[sequence].positions) {
+      positions > tokens_held(sequence)) {
     return Status::kInvalidArgument;
   }
   SequenceRows& state = sequences()[sequence];
+  if (positions != 0) positions += layout.prefix_rows;
   for (uint32_t i = 0; i < reader.caches() && positions != 0; ++i) {
     const uint32_t lookback = reader.cache(i).lookback;
     const uint32_t first_needed = positions > lookback ? positions - lookback : 0;

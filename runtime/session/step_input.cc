@@ -45,10 +45,10 @@ uint32_t StepInput::positions_of(uint32_t sequence) const {
 namespace {
 
 // A tile mask may show a query nothing but keys that a short sequence does not have.
-bool hides_a_row(const MaskView& mask, uint32_t tokens) {
+bool hides_a_row(const MaskView& mask, uint32_t rows) {
   if (mask.kind != MaskKind::kTiles) return false;
-  for (uint32_t row = 0; row < tokens; ++row) {
-    if (mask.row_begin[row] >= tokens) return true;
+  for (uint32_t row = 0; row < rows; ++row) {
+    if (mask.row_begin[row] >= rows) return true;
   }
   return false;
 }
@@ -158,7 +158,7 @@ class InputCheck {
       return refuse(why_, kInvalid, "the mask hides a whole sequence", "batch.visible", index, 0,
                     1);
     }
-    const uint32_t held = from_start ? 0 : state_.sequences()[index].positions;
+    const uint32_t held = from_start ? 0 : state_.tokens_held(index);
     const uint32_t positions = input_.positions_of(index);
     if (positions > state_.layout.positions_max - held) {
       return refuse(why_, Status::kContextFull,
@@ -172,7 +172,8 @@ class InputCheck {
                     "batch", index, held, 0);
     }
     for (uint32_t m = 0; m < model_.masks(); ++m) {
-      if (hides_a_row(model_.mask(m), tokens)) {
+      const uint32_t rows = tokens == 0 ? 0 : tokens + state_.layout.prefix_rows;
+      if (hides_a_row(model_.mask(m), rows)) {
         return refuse(why_, kInvalid, "at this length the mask hides every key of a token",
                       "batch.lengths", index, tokens, state_.layout.positions_max);
       }

@@ -59,7 +59,10 @@ MaskFacts mask_facts(const MaskView& mask, uint32_t positions) {
 
 CacheFacts cache_facts(const ModelReader& reader, uint32_t index, const SizeOptions& sizes) {
   CacheFacts facts{reader.cache(index), {}};
-  const SessionSizes session = {sizes.positions, sizes.tokens, sizes.sequences, 0, sizes.threads};
+  const uint32_t prefix = reader.prefix_rows();
+  const SessionSizes session = {sizes.positions + prefix,
+                                rows_max(prefix, sizes.tokens, sizes.sequences), sizes.sequences,
+                                0, sizes.threads};
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const auto target = static_cast<Target>(reader.packed(i).target);
     const Packing packing = packing_of(target, sizes.kv_type());

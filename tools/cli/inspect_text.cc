@@ -55,6 +55,10 @@ std::string header(const ModelFacts& facts) {
   add("classes", class_names(facts.labels));
   const std::string context =
       reader.positions_max() == 0 ? "any length" : counted(reader.positions_max(), "position");
+  if (reader.prefix_rows() != 0) {
+    add("prefix", fmt::format("{} of constants before the tokens of each sequence",
+                              counted(reader.prefix_rows(), "row")));
+  }
   add("context", fmt::format("{}, {}", context,
                              reader.causal() ? "causal: whole sequences or token by token"
                                              : "not causal: whole sequences only"));

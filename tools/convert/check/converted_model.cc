@@ -43,7 +43,7 @@ uint32_t tokens_to_check(const Program& program) {
   }
   const uint64_t affordable = kProductsMax / std::max<uint64_t>(1, weights);
   const uint64_t count = std::clamp(affordable, kTokensMin, kTokens);
-  return token_count_for(static_cast<uint32_t>(count), program.positions_max, program.masks);
+  return token_count_for(static_cast<uint32_t>(count), program);
 }
 
 CheckedInput input_to_check(const Graph& graph, const Program& program) {

@@ -25,6 +25,7 @@ constexpr int64_t kElementsMax = int64_t{1} << 24;  // that a second length may 
 constexpr double kDifferenceMax = 1e-6;             // of the largest value
 constexpr double kDifferencePerToken = 2e-7;  // of rotations whose angles the author has in float32
 constexpr uint32_t kRandomInputs = 1;
+constexpr uint32_t kPrefixStepsMax = 4;
 constexpr size_t kLargeWeights = size_t{1} << 24;  // of a model that one input is enough for
 
 struct Followed {
@@ -33,8 +34,8 @@ struct Followed {
   std::unique_ptr<Reducer> reducer;
 };
 
-Followed follow(const std::shared_ptr<const ExportedProgram>& program, const Lengths& lengths,
-                size_t output) {
+Followed follow_once(const std::shared_ptr<const ExportedProgram>& program, const Lengths& lengths,
+                     size_t output) {
   Followed followed;
   followed.reducer = std::make_unique<Reducer>(program, lengths);
   followed.reducer->run(output);
@@ -42,6 +43,33 @@ Followed follow(const std::shared_ptr<const ExportedProgram>& program, const Len
   followed.graph.remove_unread();
   followed.positions_max = followed.reducer->builder().positions_max();
   return followed;
+}
+
+// How many rows of constants the program puts before each sequence is seen when it does. Where it
+// does so in several steps, those that are put first may be the first of all, or the last.
+Followed follow(const std::shared_ptr<const ExportedProgram>& program, Lengths& lengths,
+                size_t output) {
+  for (uint32_t steps = 0; steps < kPrefixStepsMax; ++steps) {
+    try {
+      return follow_once(program, lengths, output);
+    } catch (const PrefixFound& found) {
+      lengths = lengths.with_prefix(found.rows, false);
+    } catch (const InputError& error) {
+      if (lengths.sizes().prefix < 2) throw;
+      Lengths other = lengths.with_prefix(lengths.sizes().prefix, true);
+      try {
+        Followed followed = follow_once(program, other, output);
+        lengths = other;
+        return followed;
+      } catch (const PrefixFound&) {
+        throw error;
+      } catch (const InputError&) {
+        throw error;
+      }
+    }
+  }
+  throw InputError("{}: it puts rows of constants before the tokens in too many steps: expected at "
+                   "most {}", quote(program->source), kPrefixStepsMax);
 }
 
 class ModelReader {
@@ -74,6 +102,8 @@ class ModelReader {
   }
 
  private:
+  int64_t prefix() const { return lengths_.sizes().prefix; }
+
   void choose_output() {
     model_.outputs = 0;
     std::vector<size_t> tensors;
@@ -100,7 +130,7 @@ class ModelReader {
   // 0: any number.
   void choose_positions() {
     const auto longest = lengths_.is_dynamic() ? lengths_.range().max : std::nullopt;
-    limit_ = tighter(traced_.positions_max, longest.value_or(0));
+    limit_ = tighter(std::max<int64_t>(0, traced_.positions_max - prefix()), longest.value_or(0));
     positions_ = limit_;
     if (options_.context != 0) {
       if (limit_ != 0 && options_.context > limit_) {
@@ -139,7 +169,7 @@ class ModelReader {
     if (other == traced) other = traced - 1;
     if (other < 2 || (lengths_.is_dynamic() && other < lengths_.range().min)) return false;
     try {
-      const Lengths lengths = lengths_.at(other);
+      Lengths lengths = lengths_.at(other);
       Followed found = follow(program_, lengths, model_.output_index);
       why_not_ = difference(other > traced ? traced_.graph : found.graph,
                             other > traced ? found.graph : traced_.graph);
@@ -164,7 +194,7 @@ class ModelReader {
       if (const auto rule = mask_rule(mask)) {
         mask = *rule;
       } else {
-        const int64_t rows = positions_of(mask);
+        const int64_t rows = positions_of(mask) - prefix();
         if (positions_ == 0 || rows < positions_) {
           positions_ = rows;
           mask_end_ = true;
@@ -261,11 +291,12 @@ class ModelReader {
     const Array::Reals expected = outputs.at(place).to_reals();
     const TraceSizes sizes = lengths_.sizes();
     const Array::Reals given = input.to_reals();
-    const size_t width = given.size() / sizes.rows();
+    const uint32_t tokens = sizes.tokens - sizes.prefix;
+    const size_t width = given.size() / sizes.sequences / tokens;
     const size_t count = expected.size() / sizes.sequences;
     for (uint32_t b = 0; b < sizes.sequences; ++b) {
-      const auto begin = given.begin() + static_cast<ptrdiff_t>(size_t{b} * sizes.tokens * width);
-      const auto end = begin + static_cast<ptrdiff_t>(sizes.tokens * width);
+      const auto begin = given.begin() + static_cast<ptrdiff_t>(size_t{b} * tokens * width);
+      const auto end = begin + static_cast<ptrdiff_t>(tokens * width);
       GraphInput fed;
       std::vector<uint32_t> ids;
       std::vector<float> features;

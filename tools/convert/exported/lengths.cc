@@ -111,6 +111,13 @@ Lengths Lengths::at(int64_t tokens) const {
   return other;
 }
 
+Lengths Lengths::with_prefix(uint32_t rows, bool puts_last_first) const {
+  Lengths other = *this;
+  other.prefix_ = rows;
+  other.puts_last_first_ = puts_last_first;
+  return other;
+}
+
 bool Lengths::reads_tokens() const { return is_integer(program_->values[input_->value].type); }
 
 Shape Lengths::input_shape() const {
@@ -123,7 +130,9 @@ Shape Lengths::input_shape() const {
 
 int64_t Lengths::extent(const Extent& extent) const {
   if (extent.is_fixed()) {
-    return is_adapted() && extent.size == traced_tokens_ ? tokens_ : extent.size;
+    if (is_adapted() && extent.size == traced_tokens_) return tokens_;
+    if (is_adapted() && extent.size == traced_tokens_ + prefix_) return rows();
+    return extent.size;
   }
   if (extent.symbol == symbol_) return tokens_;
   if (tokens_ == traced_tokens_ && extent.size > 0) return extent.size;
@@ -138,6 +147,8 @@ void Lengths::adapt_list(Argument::List& list, std::optional<size_t> elements) c
     if (size == nullptr) return false;
     if (*size == traced_tokens_) {
       item = Argument(tokens_);
+    } else if (*size == traced_tokens_ + prefix_) {
+      item = Argument(rows());
     } else if (sequences_ > 1 && *size == traced_tokens_ * sequences_) {
       item = Argument(tokens_ * sequences_);
     } else {
@@ -186,6 +197,8 @@ OpCall Lengths::adapted(const OpCall& call, std::optional<size_t> self_elements)
     } else if (const int64_t* size = argument.value.as<int64_t>();
                size != nullptr && *size == traced_tokens_) {
       argument.value = Argument(tokens_);
+    } else if (size != nullptr && *size == traced_tokens_ + prefix_) {
+      argument.value = Argument(rows());
     }
   }
   return result;

@@ -23,11 +23,15 @@ class Lengths {
   explicit Lengths(std::shared_ptr<const ExportedProgram> program);
   // The same program at another length.
   Lengths at(int64_t tokens) const;
+  // The same, where it puts rows of constants before each sequence (TraceSizes).
+  Lengths with_prefix(uint32_t rows, bool puts_last_first) const;
 
   TraceSizes sizes() const {
-    return {static_cast<uint32_t>(sequences_), static_cast<uint32_t>(tokens_)};
+    return {static_cast<uint32_t>(sequences_), static_cast<uint32_t>(tokens_ + prefix_),
+            static_cast<uint32_t>(prefix_), puts_last_first_};
   }
   int64_t tokens() const { return tokens_; }
+  int64_t rows() const { return tokens_ + prefix_; }  // of a sequence
   int64_t traced_tokens() const { return traced_tokens_; }
   bool is_dynamic() const { return !symbol_.empty(); }
   SymbolRange range() const;
@@ -51,6 +55,8 @@ class Lengths {
   int64_t sequences_ = 1;
   int64_t tokens_ = 0;
   int64_t traced_tokens_ = 0;
+  int64_t prefix_ = 0;
+  bool puts_last_first_ = false;
   std::string symbol_;
 };
 

@@ -22,7 +22,7 @@ Array zeros(const Shape& shape, ElementType type) {
 }
 
 // How many positions a constant has that is cut or looked up by them.
-int64_t positions_of(const OpCall& call, const Array& result, int64_t tokens) {
+int64_t positions_of(const OpCall& call, const Array& result, const Lengths& lengths) {
   if (call.op == "slice") {
     const CallArguments arguments(call);
     const Array& self = arguments.array("self");
@@ -30,7 +30,8 @@ int64_t positions_of(const OpCall& call, const Array& result, int64_t tokens) {
     const int64_t start = arguments.integer("start", 0);
     // A part that begins at 0, is as long as the input, and is not all of it.
     const int64_t extent = result.shape()[dim];
-    return start == 0 && extent == tokens && extent < self.shape()[dim] ? self.shape()[dim] : 0;
+    const bool is_cut = extent == lengths.tokens() || extent == lengths.rows();
+    return start == 0 && is_cut && extent < self.shape()[dim] ? self.shape()[dim] : 0;
   }
   return 0;
 }
@@ -99,6 +100,7 @@ void Reducer::run(size_t index) {
     for (const uint32_t value : dying[n]) values_[value] = std::monostate{};
   }
   Graph& graph = builder_.graph();
+  graph.prefix_rows = builder_.sizes().prefix;
   const ValueRef* ref = program_->outputs[index].as<ValueRef>();
   try {
     builder_.set_name("output");
@@ -240,7 +242,7 @@ std::vector<Reduced> Reducer::constants_of(const Operation& operation, const Exp
         });
     if (call.op == "slice" && !shape.empty()) {
       positions_max = tighter(
-          positions_max, positions_of(call, Array::of_shape(shape, value.type), lengths_.tokens()));
+          positions_max, positions_of(call, Array::of_shape(shape, value.type), lengths_));
     }
     constant->positions_max = positions_max;
     constant->depth = depth;
@@ -262,7 +264,7 @@ std::vector<Reduced> Reducer::constants_of(const Operation& operation, const Exp
       results.emplace_back(result);
       continue;
     }
-    int64_t limit = tighter(positions_max, positions_of(call, *array, lengths_.tokens()));
+    int64_t limit = tighter(positions_max, positions_of(call, *array, lengths_));
     if (call.op == "embedding") {
       limit = tighter(limit, positions_of_rows(*call.find("weight")->as<Array>(),
                                                *call.find("indices")->as<Array>()));
@@ -365,6 +367,9 @@ std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
           std::make_shared<const Function>(Function{(*function)->base, moved_expression})};
     }
   }
+  const bool has_constant = std::ranges::any_of(parts, [](const Reduced* part) {
+    return std::holds_alternative<ConstantRef>(*part);
+  });
   std::vector<AffineRef> moving;
   for (const Reduced* part : parts) {
     const AffineRef value = as_affine(*part);
@@ -373,9 +378,16 @@ std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
         value->terms.size() > 1 && !(*movements)[0].keeps_order(value->elements()) &&
         std::ranges::none_of(value->terms,
                              [](const Term& term) { return term.factors.each != nullptr; });
-    moving.push_back(is_sum && is_of_model(*value) ? builder_.materialised(value) : value);
+    // So is what rows of constants are put before.
+    const bool is_joined = count > 1 && has_constant && !value->is_plain();
+    moving.push_back((is_sum || is_joined) && is_of_model(*value) ? builder_.materialised(value)
+                                                                  : value);
   }
-  for (const Movement& movement : *movements) results.emplace_back(moved(movement, moving));
+  for (const Movement& movement : *movements) {
+    const AffineRef value = moved(movement, moving);
+    const AffineRef prefixed = builder_.prefixed(value);
+    results.emplace_back(prefixed ? prefixed : value);
+  }
   return results;
 }
 

@@ -141,7 +141,7 @@ class Interpreter {
   Interpreter(const Graph& graph, const GraphInput& input) : graph_(graph), input_(input) {
     check_input();
     for (const Mask& mask : graph.masks) {
-      masks_.push_back(expand_mask(mask, static_cast<uint32_t>(tokens_)));
+      masks_.push_back(expand_mask(mask, static_cast<uint32_t>(rows_)));
     }
   }
 
@@ -189,6 +189,7 @@ class Interpreter {
       }
     }
     if (tokens_ == 0) throw InputError("no tokens: expected at least one");
+    rows_ = graph_.prefix_rows + tokens_;
     if (graph_.positions_max != 0 && tokens_ > graph_.positions_max) {
       throw InputError("{} tokens: expected at most {}, the positions of the model", tokens_,
                        graph_.positions_max);
@@ -205,8 +206,13 @@ class Interpreter {
     return std::visit([&](const auto& body) { return compute(node, body); }, node.body);
   }
 
-  Rows compute(const Node&, const FeaturesNode&) {
-    return {input_.features.begin(), input_.features.end()};
+  Rows with_prefix_of_zeros(Rows x, size_t width) const {
+    x.insert(x.begin(), graph_.prefix_rows * width, 0.0);
+    return x;
+  }
+
+  Rows compute(const Node& node, const FeaturesNode&) {
+    return with_prefix_of_zeros({input_.features.begin(), input_.features.end()}, node.width);
   }
 
   Rows compute(const Node& node, const EmbeddingNode& embedding) {
@@ -214,10 +220,11 @@ class Interpreter {
     if (embedding.tokens) {
       add_rows(x, *embedding.tokens, input_.tokens, "token", embedding.scale);
     }
+    x = with_prefix_of_zeros(std::move(x), node.width);
     if (embedding.positions) {
       std::vector<uint32_t> rows;
       uint32_t next = embedding.position_offset;
-      for (size_t t = 0; t < tokens_; ++t) {
+      for (size_t t = 0; t < rows_; ++t) {
         const bool is_padding = embedding.padding_id && input_.tokens[t] == *embedding.padding_id;
         rows.push_back(is_padding ? embedding.position_offset - 1 : next++);
       }
@@ -226,6 +233,7 @@ class Interpreter {
     if (embedding.types) {
       std::vector<uint32_t> rows(input_.types.begin(), input_.types.end());
       rows.resize(tokens_, 0);
+      rows.insert(rows.begin(), graph_.prefix_rows, 0);
       add_rows(x, *embedding.types, rows, "token type");
     }
     return x;
@@ -316,8 +324,8 @@ class Interpreter {
   std::vector<double> scores(const AttentionNode& attention, const Node& node, const Rows& keys,
                              size_t row, size_t head) {
     const size_t key_head = head / (attention.heads / attention.kv_heads);
-    std::vector<double> scores(tokens_, -INFINITY);
-    for (uint32_t k = 0; k < tokens_; ++k) {
+    std::vector<double> scores(rows_, -INFINITY);
+    for (uint32_t k = 0; k < rows_; ++k) {
       if (!masks_[attention.mask].at(static_cast<uint32_t>(row), k)) continue;
       double score = 0.0, magnitude = 0.0;
       for (size_t d = 0, dim = attention.head_dim; d < dim; ++d) {
@@ -340,16 +348,16 @@ class Interpreter {
     const Rows value = as_kept(graph_.kv_cache, input(node, node.inputs.size() - 1), dim);
     const Rows keys =
         as_kept(graph_.kv_cache, input(node, node.inputs.size() / 2), attention.head_dim);
-    Rows context(tokens_ * attention.heads * dim, 0.0);
+    Rows context(rows_ * attention.heads * dim, 0.0);
     for (size_t head = 0; head < attention.heads; ++head) {
       const size_t value_head = head / (attention.heads / attention.kv_heads);
-      for (size_t row = 0; row < tokens_; ++row) {
+      for (size_t row = 0; row < rows_; ++row) {
         std::vector<double> weights = scores(attention, node, keys, row, head);
         const double max = *std::ranges::max_element(weights);
         double sum = 0.0;
         for (double& weight : weights) sum += weight = std::exp(weight - max);
         double* output = context.data() + (row * attention.heads + head) * dim;
-        for (size_t k = 0; k < tokens_; ++k) {
+        for (size_t k = 0; k < rows_; ++k) {
           if (weights[k] == 0.0) continue;
           const double* from = value.data() + (k * attention.kv_heads + value_head) * dim;
           for (size_t d = 0; d < dim; ++d) output[d] += weights[k] / sum * from[d];
@@ -361,9 +369,18 @@ class Interpreter {
 
   Rows compute(const Node& node, const RowsNode& rows) {
     if (rows.kind == SelectKind::kAsAsked) return input(node);
+    const Rows& whole = input(node);
+    const Rows x(whole.begin() + static_cast<ptrdiff_t>(rows.first_row * node.width), whole.end());
     Rows y(node.width);
-    for (size_t i = 0; i < y.size(); ++i) y[i] = pooled(rows.kind, input(node), y.size(), i);
+    for (size_t i = 0; i < y.size(); ++i) y[i] = pooled(rows.kind, x, y.size(), i);
     return y;
+  }
+
+  Rows compute(const Node& node, const PrefixNode& prefix) {
+    Rows x = input(node);
+    const std::vector<double> rows = prefix.rows.exact();
+    std::ranges::copy(rows, x.begin() + static_cast<ptrdiff_t>(prefix.first_row * node.width));
+    return x;
   }
 
   Rows compute(const Node& node, const SliceNode& slice) {
@@ -386,6 +403,7 @@ class Interpreter {
   const Graph& graph_;
   const GraphInput& input_;
   size_t tokens_ = 0;
+  size_t rows_ = 0;  // those of the prefix, too
   std::vector<DenseMask> masks_;
   std::map<ValueId, Rows> values_;
   Evaluation result_;

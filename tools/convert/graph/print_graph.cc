@@ -83,7 +83,16 @@ Line line_of(const AttentionNode& attention, const Graph& graph) {
                                    attention.slopes.empty() ? "" : ", slopes", attention.cache)};
 }
 
-Line line_of(const RowsNode& rows, const Graph&) { return {"rows", name(rows.kind)}; }
+Line line_of(const RowsNode& rows, const Graph&) {
+  return {"rows",
+          rows.first_row == 0
+              ? std::string(name(rows.kind))
+              : fmt::format("{} from row {}", name(rows.kind), rows.first_row)};
+}
+
+Line line_of(const PrefixNode& prefix, const Graph&) { 
+  return {"prefix", fmt::format("{}, row {} on", text_of(prefix.rows), prefix.first_row)};
+}
 
 Line line_of(const SliceNode& slice, const Graph&) {
   return {"slice", fmt::format("from column {}", slice.begin)};

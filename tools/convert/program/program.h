@@ -62,7 +62,9 @@ format::OpView activation_op(Activation kind, float parameter, const format::Col
 format::OpView sum_op(const format::ColumnView& input, const format::ColumnView& other,
                       const format::ColumnView& output);
 format::OpView select_op(const format::ColumnView& input, const format::ColumnView& output,
-                         SelectKind kind);
+                         SelectKind kind, uint32_t first_row = 0);
+format::OpView prefix_op(const format::ColumnView& input, const format::ColumnView& output,
+                         uint32_t tensor, uint32_t first_row);
 
 struct ProgramOp {
   std::string name;
@@ -117,6 +119,8 @@ struct Program {
   // The rows of all parts below one another, with the bias of those that have one.
   uint32_t add_matrix(const std::string& tensor_name, const std::vector<LinearPart>& parts);
   uint32_t add_cache(const CacheShape& shape, uint32_t lookback);
+
+  uint32_t prefix_rows() const;  // rows of constants that each sequence begins with
 
   format::ColumnView whole(uint32_t slot) const { return {slot, 0, slots[slot].width}; }
 

@@ -77,6 +77,9 @@ struct SelectOp {
 struct PrefixOp {
   enum Number : uint8_t { kRows, kFirstRow };
 };
+struct PatchesOp {
+  enum Number : uint8_t { kChannels, kHeight, kWidth, kPatchHeight, kPatchWidth };
+};
 inline constexpr uint32_t kOpNumbers = 5;
 inline constexpr uint32_t kOpReals = 1;
 
@@ -243,7 +246,12 @@ inline constexpr OpRow kAllOps[kAllOpKinds] = {
      .name = "patches",
      .need = Need::kPatches,
      .rows = Rows::kOfTokens,
-     .operands = {{}, {}, {}, {"ops.output", Access::kWrite}}},
+     .operands = {{}, {}, {}, {"ops.output", Access::kWrite}},
+     .numbers = {{"ops.channels", NumberType::kCount},
+                 {"ops.height", NumberType::kCount},
+                 {"ops.width", NumberType::kCount},
+                 {"ops.patch_height", NumberType::kCount},
+                 {"ops.patch_width", NumberType::kCount}}},
 };
 
 // Kinds that few models have come last: a table without them ends before, and takes no flash.

@@ -70,6 +70,13 @@ uint32_t ModelReader::prefix_rows() const {
   return rows < UINT32_MAX ? static_cast<uint32_t>(rows) : UINT32_MAX;
 }
 
+ImagePatches ModelReader::image_patches() const {
+  using enum PatchesOp::Number;
+  const uint32_t* const numbers = op(0).numbers;
+  return {numbers[kChannels], numbers[kHeight], numbers[kWidth], numbers[kPatchHeight],
+          numbers[kPatchWidth]};
+}
+
 bool ModelReader::pooled() const {
   for (uint32_t i = 0; i < ops(); ++i) {
     if (op(i).kind != OpKind::kSelect) continue;

@@ -12,7 +12,8 @@ namespace arenite::format {
 inline constexpr uint32_t kSelfTestTolerances = 2;  // of each op, and of the output
 
 // Places in bytes, all multiples of 4:
-//   0        what is fed: features, float32 [tokens, input_features]; or ids, uint32 [tokens]
+//   0        what is fed: features, float32 [tokens, input_features]; or an image, float32
+//            [channels, height, width]; or ids, uint32 [tokens]
 //   types    where the model knows types: uint8 [tokens], and zeros up to a multiple of 4
 //   ops      for each op two tolerances and then a digest for each row, all float32: of the prefix,
 //            where there is one, then of the tokens

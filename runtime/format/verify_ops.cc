@@ -10,6 +10,8 @@
 namespace arenite::format {
 namespace {
 
+constexpr uint64_t kPixelsMax = uint64_t{1} << 30;  // numbers of an image
+
 // What each check needs to know.
 struct OpCheck {
   const ModelReader& model;
@@ -280,6 +282,28 @@ bool verify_prefix(const OpCheck& check) {
   return check.width(kInput, rows.inputs) && check.width(kOutput, rows.inputs);
 }
 
+// The patches of an image are the tokens of a sequence, so there are as many as positions.
+bool verify_patches(const OpCheck& check) {
+  using enum PatchesOp::Number;
+  const ImagePatches image = check.model.image_patches();
+  if (check.index != 0 || check.model.vocab_size() != 0) {
+    return check.refuse("an image is cut by the first op, and instead of tokens", "ops.kind",
+                        check.index, check.model.vocab_size(), 0);
+  }
+  if (image.channels == 0 || image.patch_height == 0 || image.patch_width == 0 ||
+      image.patch_height > image.height || image.patch_width > image.width ||
+      image.pixels().saturated() > kPixelsMax) {
+    return check.refuse("an image has no patches, or is too large", check.number_field(kHeight),
+                        check.index, image.pixels().saturated(), kPixelsMax);
+  }
+  if (image.patches().saturated() != check.model.positions_max()) {
+    return check.refuse("an image has another number of patches than there are positions",
+                        check.number_field(kPatchHeight), check.index, image.patches().saturated(),
+                        check.model.positions_max());
+  }
+  return check.width(kOutput, image.row_width());
+}
+
 // verify_flow refused kinds that are not known, and verify_needs what is not linked.
 bool verify_shapes(const OpCheck& check) {
   switch (check.op.kind) {
@@ -311,6 +335,7 @@ bool verify_shapes(const OpCheck& check) {
       if constexpr (linked(OpKind::kPrefix)) return verify_prefix(check);
       break;
     case OpKind::kPatches:
+      if constexpr (linked(OpKind::kPatches)) return verify_patches(check);
       break;
   }
   return check.refuse("an op is of an unknown kind", "ops.kind", check.index);

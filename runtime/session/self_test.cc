@@ -89,6 +89,12 @@ class Comparison {
                                               uint32_t begin, uint32_t count, Diagnostic* why) {
   const bool from_start = begin == 0;
   if (input.ids == nullptr) {
+    if constexpr (format::linked(format::OpKind::kPatches)) {
+      if (state.reader.reads_images()) {
+        const size_t pixels = static_cast<size_t>(state.reader.image_patches().pixels().value());
+        return state.begin(StepInput(Batch{{input.features, pixels}, 1, 0}), from_start, why);
+      }
+    }
     const size_t width = state.reader.slot(state.reader.input_slot()).width;
     const Batch batch{{input.features + begin * width, count * width}, 1, count};
     return state.begin(StepInput(batch), from_start, why);

@@ -5,9 +5,13 @@
 #include <cstring>
 
 #include "core/message.h"
+#include "ops/patches.h"
 #include "session/session_state.h"
 
 namespace arenite {
+
+using format::linked;
+using format::OpKind;
 
 Matrix SessionState::activation(const format::ColumnView& view) {
   if (view.width == 0) return {};
@@ -55,6 +59,13 @@ void SessionState::place_rows(const StepInput& input, bool from_start) {
   stride = input.back_to_back ? 0 : input.tokens;
   visible = input.visible.empty() ? nullptr : input.visible.data();
   if (input.is_tokens) return;
+  if constexpr (linked(OpKind::kPatches)) {
+    if (reader.reads_images()) {
+      const Matrix patches = activation(reader.op(0).views[format::kOutput]);
+      cut_patches(reader.image_patches(), input.features, step_rows(), patches);
+      return;
+    }
+  }
   const uint32_t features = reader.slot(reader.input_slot()).width;
   const Matrix to = activation({reader.input_slot(), 0, features});
   for (uint32_t row = 0; row < rows; ++row) {
@@ -80,6 +91,13 @@ void SessionState::show_hidden_states(uint32_t op_index) {
 Status SessionState::begin(const StepInput& input, bool from_start, Diagnostic* why) {
   if (ops_left != 0) {
     return refuse(why, Status::kInvalidArgument, "a step is in progress: advance or cancel it");
+  }
+  if constexpr (linked(OpKind::kPatches)) {
+    if (reader.reads_images() && !input.is_tokens && input.tokens == 0) {
+      StepInput images = input;
+      images.tokens = static_cast<uint32_t>(reader.image_patches().patches().value());
+      return begin(images, from_start, why);
+    }
   }
   const Status status = check_input(*this, input, from_start, why);
   if (status != Status::kOk) return status;

@@ -96,6 +96,14 @@ class InputCheck {
 
   // Which of the optional spans are there, and whether they go together.
   Status form() {
+    if constexpr (format::linked(format::OpKind::kPatches)) {
+      const bool is_whole =
+          input_.lengths.empty() && input_.visible.empty() && !input_.back_to_back;
+      if (model_.reads_images() && !is_whole) {
+        return refuse(why_, kInvalid, "images have no lengths and no mask: each is a sequence",
+                      "batch.lengths", 0, 0, 0);
+      }
+    }
     if (!input_.lengths.empty() && input_.lengths.size() != input_.sequences) {
       return refuse(why_, kInvalid, "each sequence needs a length", "batch.lengths", 0,
                     input_.lengths.size(), input_.sequences);
@@ -130,6 +138,9 @@ class InputCheck {
   }
 
   Status sizes() {
+    if constexpr (format::linked(format::OpKind::kPatches)) {
+      if (model_.reads_images()) return images();
+    }
     const uint32_t features = input_.is_tokens ? 1 : model_.slot(model_.input_slot()).width;
     Checked size = Checked(input_.sequences) * input_.tokens * features;
     if (input_.back_to_back) {
@@ -146,6 +157,18 @@ class InputCheck {
     return refuse(why_, kInvalid, reason,
                   input_.is_tokens ? Message("batch.ids") : Message("batch.features"), 0,
                   input_.size, size.saturated());
+  }
+
+  Status images() {
+    const ImagePatches patches = model_.image_patches();
+    if (input_.tokens != patches.patches().value()) {
+      return refuse(why_, kInvalid, "a sequence has as many tokens as an image has patches",
+                    "batch.tokens", 0, input_.tokens, patches.patches().value());
+    }
+    const Checked size = Checked(input_.sequences) * patches.pixels();
+    if (input_.size == size.saturated()) return Status::kOk;
+    return refuse(why_, kInvalid, "the images are not [sequences, channels, height, width]",
+                  "batch.features", 0, input_.size, size.saturated());
   }
 
   Status sequence(uint32_t index, bool from_start) {

@@ -37,7 +37,7 @@ OpFacts op_facts(const ModelReader& reader, uint32_t index, uint32_t positions) 
 
 SlotFacts slot_facts(const ModelReader& reader, uint32_t index) {
   const format::SlotView slot = reader.slot(index);
-  if (reader.vocab_size() == 0 && index == reader.input_slot()) return {"input", slot};
+  if (reader.vocab_size() == 0 && index == reader.input_slot_of_rows()) return {"input", slot};
   if (index == reader.output_slot()) return {"output", slot};
   return {reader.op_name(slot.first_op), slot};
 }
@@ -126,7 +126,7 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
     facts.tokenizer_kind = tokenizer_kind_name(tokenizer.kind);
     facts.tokenizer_tokens = tokenizer.vocab_size();
   }
-  if (reader.vocab_size() == 0) facts.input_features = reader.slot(reader.input_slot()).width;
+  if (reader.vocab_size() == 0) facts.input_features = reader.slot(reader.input_slot_of_rows()).width;
   for (uint32_t i = 0; i < reader.labels(); ++i) facts.labels.emplace_back(reader.label(i));
   facts.sizes = resolve_sizes(file, sizes);
   for (uint32_t i = 0; i < reader.ops(); ++i) {

@@ -182,7 +182,7 @@ std::string draw_slot_map(const SlotMap& map, const DrawingText& text) {
 }
 
 bool is_input(const ModelFacts& model, size_t slot) {
-  return model.reader.vocab_size() == 0 && slot == model.reader.input_slot();
+  return model.reader.vocab_size() == 0 && slot == model.reader.input_slot_of_rows();
 }
 
 std::string slot_color(const ModelFacts& model, size_t slot) {

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "arenite/image.h"
+
 namespace arenite::convert {
 namespace {
 
@@ -60,6 +62,10 @@ CheckSession::CheckSession(const AlignedBytes& file, Target target, uint32_t pos
   const Result<Session*> session = Session::create(model_, options, arena_.span(), &why);
   if (!session.ok()) fail("start", session.status(), why);
   session_ = *session;
+}
+
+bool CheckSession::can_step() const {
+  return model_.causal() && !model_.pooled() && image_shape(model_).channels == 0;
 }
 
 std::vector<float> CheckSession::run(const Batch& batch) {

@@ -26,7 +26,7 @@ class CheckSession {
                KvType kv_cache = KvType::kOfModel);
 
   Session& session() { return *session_; }
-  bool can_step() const { return model_.causal() && !model_.pooled(); }
+  bool can_step() const;
 
   // All rows of one pass, [tokens, features].
   std::vector<float> run(const Batch& batch);

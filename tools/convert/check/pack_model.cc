@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "arenite/image.h"
 #include "arenite/tokenizer.h"
 #include "convert/check/check_session.h"
 #include "convert/files/error.h"
@@ -90,6 +91,10 @@ std::vector<TokenId> tokens_of_text(const Model& model, uint32_t count) {
 
 Tokens tokens_to_feed(const Model& model, uint32_t count) {
   Tokens tokens;
+  if (const ImageShape image = image_shape(model); image.channels != 0) {
+    tokens.features = features_to_check(image.pixels());
+    return tokens;
+  }
   if (model.vocab_size() == 0) {
     tokens.features = features_to_check(size_t{count} * model.input_features());
     return tokens;
@@ -234,7 +239,7 @@ void record_self_test(AlignedBytes& file, const Program& program) {
 }
 
 uint32_t self_test_tokens(const Program& program) {
-  return token_count_for(kTokens, program);
+  return program.patches() ? program.positions_max : token_count_for(kTokens, program);
 }
 
 AlignedBytes pack_model(const Program& program, const std::vector<Target>& targets,

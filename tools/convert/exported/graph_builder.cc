@@ -125,8 +125,9 @@ uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind, uint32_t first_r
   return known->second;
 }
 
-GraphBuilder::Rows GraphBuilder::rows_of(const AffineRef& given) {
-  const AffineRef value = materialised(given);
+GraphBuilder::Rows GraphBuilder::rows_of(const AffineRef& given,
+                                         std::vector<uint32_t>* order) {
+  const AffineRef value = materialised(cut(given));
   if (value->shape.empty()) throw NotRecognised("it is a single number");
   const auto width = static_cast<uint32_t>(value->shape.back());
   const Places& places = value->terms[0].places;
@@ -185,21 +186,10 @@ GraphBuilder::Rows GraphBuilder::rows_of(const AffineRef& given) {
   if (result.rows.size() < result.count && !has_all_tokens(result.rows)) {
     throw NotRecognised("it leaves tokens out, which depends on how many there are");
   }
-  result.node = gather(columns);
+  if (order != nullptr) *order = order_of(columns);
+  const bool keeps_order = order != nullptr && !order->empty();
+  result.node = keeps_order ? sources_[columns[0].first].node : gather(columns);
   return result;
-}
-
-bool GraphBuilder::has_all_tokens(const std::vector<uint32_t>& rows) const {
-  if (sizes_.prefix == 0) return false;
-  size_t next = 0;
-  for (uint32_t row = 0; row < sizes_.rows(); ++row) {
-    if (next < rows.size() && rows[next] == row) {
-      ++next;
-    } else if (!is_of_prefix(row)) {
-      return false;
-    }
-  }
-  return next == rows.size();
 }
 
 AffineRef GraphBuilder::on_rows(const Rows& rows, const Shape& shape, ValueId node,
@@ -278,9 +268,11 @@ AffineRef GraphBuilder::embedding(const ConstantRef& table, const AffineRef& ids
 
 AffineRef GraphBuilder::linear(const AffineRef& value, const WeightRef& weight,
                                std::vector<double> bias) {
-  const Rows rows = rows_of(value);
+  std::vector<uint32_t> order;
+  const Rows rows = rows_of(value, &order);
   if (rows.width != weight.columns) throw NotRecognised("its weight has another width");
-  const ValueId node = graph_.add_linear(name_, {weight, std::move(bias)}, rows.node);
+  const WeightRef ordered = order.empty() ? weight : with_columns(weight, order);
+  const ValueId node = graph_.add_linear(name_, {ordered, std::move(bias)}, rows.node);
   return on_rows(rows, value->shape, node, weight.rows);
 }
 
@@ -289,11 +281,24 @@ AffineRef GraphBuilder::norm(const AffineRef& given, NormSpec spec) {
   const Places& places = value->terms[0].places;
   const uint32_t from = source_of(places.at(0));
   const size_t width = spec.gain.size();
+  // Columns side by side may be in any order, the same in each row.
+  std::vector<uint32_t> order(width);
+  std::vector<bool> is_there(width, false);
+  for (size_t i = 0; i < width && i < value->elements(); ++i) {
+    order[i] = static_cast<uint32_t>(column_of(places.at(i)).second % width);
+    is_there[order[i]] = true;
+  }
+  if (std::ranges::count(is_there, false) > 0) order.clear();
   for (size_t i = 0, count = value->elements(); i < count; ++i) {
-    const size_t start = i - i % width;
-    const bool in_line = places.at(i) - places.at(start) == static_cast<int64_t>(i - start) &&
-                         column_of(places.at(start)).second % width == 0;
+    const int64_t first = order.empty() ? 0 : places.at(i) - order[i % width];
+    const bool in_line = !order.empty() && column_of(first).second % width == 0 &&
+                         first == places.at(i - i % width) - order[0] && source_of(first) == from;
     if (!in_line) throw NotRecognised("it normalises columns that are not side by side");
+  }
+  const NormSpec given_spec = spec;
+  for (size_t i = 0; i < width; ++i) {
+    spec.gain[order[i]] = given_spec.gain[i];
+    if (!spec.bias.empty()) spec.bias[order[i]] = given_spec.bias[i];
   }
   const ValueId node = graph_.add_norm(name_, spec, sources_[from].node);
   return in_place(value, from, source_of_node(node, sources_[from].rows));

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -34,9 +35,14 @@ struct PrefixFound {
   uint32_t rows = 0;
 };
 
+// Thrown where a program cuts its images into patches: it is then followed anew.
+struct PatchesFound {
+  ImagePatches patches;
+};
+
 // A matrix of elements that values are made of.
 struct Source {
-  enum class Kind { kNode, kTokens, kTable };
+  enum class Kind { kNode, kTokens, kTable, kImages };
 
   Kind kind = Kind::kNode;
   ValueId node = 0;   // of kNode
@@ -69,6 +75,9 @@ class GraphBuilder {
   // The model's input in the shape that the author's code gets.
   AffineRef tokens_input(Shape shape);
   AffineRef features_input(Shape shape, uint32_t width);
+  // Images, in the shape [sequences, ...] that the author's code gets; `patches` is how they are cut,
+  // where that is known.
+  AffineRef images_input(Shape shape, const std::optional<ImagePatches>& patches);
   // The elements of a constant.
   AffineRef of_constant(const ConstantRef& constant);
 
@@ -84,7 +93,9 @@ class GraphBuilder {
     std::vector<uint32_t> rows;
     uint32_t count = 0;  // of the node
   };
-  Rows rows_of(const AffineRef& value);
+  // With `order`, all of a node's columns in another order than the node's are left in that one, and
+  // column c of the value is the node's column (*order)[c]; empty: they are in order.
+  Rows rows_of(const AffineRef& value, std::vector<uint32_t>* order = nullptr);
   // A value in the shape of `rows` and `width` new columns, made by `node`.
   // The rows of a value as a node of their own.
   AffineRef rows_made(const AffineRef& value);
@@ -104,6 +115,9 @@ class GraphBuilder {
   // A value in which rows of constants stand before those of the tokens, with these rows in a node;
   // null for any other value.
   AffineRef prefixed(const AffineRef& value);
+  // A value that may be made of images' elements, as one that is made of their patches, whose
+  // numbers are the last dimension. Throws PatchesFound.
+  AffineRef cut(const AffineRef& value);
   // One row of each sequence, of all along `axis`.
   AffineRef pooled(const AffineRef& value, size_t axis, SelectKind kind);
   // Whether a step along `axis` is one to another token.
@@ -139,6 +153,8 @@ class GraphBuilder {
   };
 
   uint32_t add_source(Source source);
+  // Which of a node's columns each of these is, where they are all of one node's in disorder.
+  std::vector<uint32_t> order_of(const std::vector<Column>& columns) const;
   uint32_t selected(uint32_t source, SelectKind kind, uint32_t first_row);
   struct Prefix;
   bool read_prefix(const AffineRef& value, Prefix& prefix) const;
@@ -155,6 +171,10 @@ class GraphBuilder {
   Graph graph_;
   std::string name_;
   std::vector<Source> sources_;  // the first is none
+  uint32_t images_ = 0;  // source, where the input is images
+  uint32_t patches_ = 0;  // of their patches
+  Shape images_shape_;
+  ImagePatches image_;
   std::map<std::vector<Column>, ValueId> gathered_;
   std::map<std::tuple<uint32_t, SelectKind, uint32_t>, uint32_t> selected_;
   std::map<const Constant*, uint32_t> of_constants_;

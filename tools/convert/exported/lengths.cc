@@ -72,15 +72,19 @@ Lengths::Lengths(std::shared_ptr<const ExportedProgram> program) : program_(std:
   const ExportedValue& value = program_->values[input_->value];
   const std::vector<Extent>& sizes = value.sizes;
   const size_t rank = sizes.size();
-  const bool fits = is_integer(value.type) ? rank == 1 || rank == 2 : rank == 2 || rank == 3;
+  const bool fits = is_integer(value.type) ? rank == 1 || rank == 2 : rank >= 2 && rank <= 4;
   if (value.kind != ValueKind::kTensor || !fits) {
     throw InputError(
-        "{}: input {} has {} dimensions of {}: expected token ids [sequences, tokens], or features "
-        "[sequences, tokens, width]",
+        "{}: input {} has {} dimensions of {}: expected token ids [sequences, tokens], features "
+        "[sequences, tokens, width], or images [sequences, channels, height, width]",
         quote(program_->source), quote(input_->name), rank, name(value.type));
   }
   Shape shape = value.shape();
   if (!program_->sample_inputs.empty()) shape = program_->sample_inputs[0].shape();
+  if (rank == 4) {
+    *this = *of_images();
+    return;
+  }
   const size_t rows = is_integer(value.type) ? rank : rank - 1;  // dimensions of tokens
   axis_ = rows - 1;
   // nn.TransformerEncoder has sequences second, unless it is told otherwise.
@@ -118,11 +122,37 @@ Lengths Lengths::with_prefix(uint32_t rows, bool puts_last_first) const {
   return other;
 }
 
+std::optional<Lengths> Lengths::of_images() const {
+  if (reads_images_ || reads_tokens()) return std::nullopt;
+  Lengths other = *this;
+  Shape shape = program_->values[input_->value].shape();
+  if (!program_->sample_inputs.empty()) shape = program_->sample_inputs[0].shape();
+  other.reads_images_ = true;
+  other.axis_ = 0;
+  other.symbol_.clear();
+  other.sequences_ = std::max<int64_t>(1, shape[0]);
+  other.tokens_ = other.traced_tokens_ = 1;
+  other.prefix_ = 0;
+  other.puts_last_first_ = false;
+  return other;
+}
+
+Lengths Lengths::with_patches(const ImagePatches& patches) const {
+  Lengths other = *this;
+  other.patches_ = patches;
+  other.tokens_ = other.traced_tokens_ = static_cast<int64_t>(patches.patches().value());
+  return other;
+}
+
 bool Lengths::reads_tokens() const { return is_integer(program_->values[input_->value].type); }
 
 Shape Lengths::input_shape() const {
   const ExportedValue& value = program_->values[input_->value];
   Shape shape = value.shape();
+  if (reads_images_) {
+    shape[0] = sequences_;
+    return shape;
+  }
   const size_t rows = reads_tokens() ? shape.size() : shape.size() - 1;
   for (size_t d = 0; d < rows; ++d) shape[d] = d == axis_ ? tokens_ : sequences_;
   return shape;

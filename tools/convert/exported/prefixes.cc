@@ -31,6 +31,19 @@ RowKind kind_of(const Places& places, size_t begin, size_t width, const IsTable&
 
 }  // namespace
 
+bool GraphBuilder::has_all_tokens(const std::vector<uint32_t>& rows) const {
+  if (sizes_.prefix == 0) return false;
+  size_t next = 0;
+  for (uint32_t row = 0; row < sizes_.rows(); ++row) {
+    if (next < rows.size() && rows[next] == row) {
+      ++next;
+    } else if (!is_of_prefix(row)) {
+      return false;
+    }
+  }
+  return next == rows.size();
+}
+
 // False for a value that is anything else.
 bool GraphBuilder::read_prefix(const AffineRef& value, Prefix& prefix) const {
   const Places& places = value->terms[0].places;

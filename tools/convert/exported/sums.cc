@@ -42,7 +42,8 @@ bool is_one(double factor) { return factor == 1.0; }
 
 }  // namespace
 
-AffineRef GraphBuilder::materialised(const AffineRef& value) {
+AffineRef GraphBuilder::materialised(const AffineRef& given) {
+  const AffineRef value = cut(given);
   if (value->is_plain()) return value;
   for (const auto& [known, made] : materialised_) {
     if (known == value || have_same_terms(*known, *value)) return with_shape(made, value->shape);

@@ -15,6 +15,7 @@
 #include "arenite/tensor_type.h"
 #include "convert/masks/masks.h"
 #include "convert/spec/model_spec.h"
+#include "core/image_patches.h"
 #include "format/reader.h"
 
 namespace arenite::convert {
@@ -31,8 +32,10 @@ struct Storage {
   friend auto operator<=>(const Storage&, const Storage&) = default;
 };
 
-// The features that a call gives.
-struct FeaturesNode {};
+// The features that a call gives; or the patches of an image, a row for each.
+struct FeaturesNode {
+  std::optional<ImagePatches> patches{};
+};
 
 // scale * tokens[id] + positions[position + position_offset] + types[type], of those that are
 // there. With a padding_id positions count the tokens that have another id, and tokens of that id

@@ -5,43 +5,18 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numbers>
 #include <string_view>
 #include <utility>
 
 #include "convert/files/error.h"
+#include "convert/graph/row_functions.h"
 #include "convert/graph/row_products.h"
 #include "convert/quantize/activations.h"
 
 namespace arenite::convert {
 namespace {
 
-using Rows = std::vector<double>;  // [rows, width], row-major
-
 constexpr double kLengthMin = 1e-12;  // rows shorter than this are divided by it, as PyTorch does
-
-double activate(const ActivationNode& node, double x) {
-  switch (node.activation) {
-    case Activation::kGeluErf:
-      return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2));
-    case Activation::kGeluTanh:
-      return 0.5 * x *
-             (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
-    case Activation::kSilu:
-      return x / (1.0 + std::exp(-x));
-    case Activation::kRelu:
-      return std::max(x, 0.0);
-    case Activation::kTanh:
-      return std::tanh(x);
-    case Activation::kSigmoid:
-      return 1.0 / (1.0 + std::exp(-x));
-    case Activation::kSoftCap:
-      return node.parameter * std::tanh(x / node.parameter);
-    case Activation::kScale:
-      return node.parameter * x;
-  }
-  return x;
-}
 
 // Adds rows ids[t] of `table`, times `scale`, to x.
 void add_rows(Rows& x, const WeightRef& table, std::span<const uint32_t> ids, std::string_view what,
@@ -72,68 +47,6 @@ Rows linear(const LinearPart& part, Rows x) {
   });
   for (double& value : y) value *= part.scale;
   return y;
-}
-
-void normalise(const NormNode& node, double* row) {
-  const NormSpec& spec = node.norm;
-  const size_t width = spec.gain.size();
-  double mean = 0.0;
-  if (spec.kind == NormKind::kLayer) {
-    for (size_t i = 0; i < width; ++i) mean += row[i] / static_cast<double>(width);
-  }
-  double variance = 0.0;
-  for (size_t i = 0; i < width; ++i) {
-    variance += (row[i] - mean) * (row[i] - mean) / static_cast<double>(width);
-  }
-  const double scale = 1.0 / std::sqrt(variance + spec.epsilon);
-  for (size_t i = 0; i < width; ++i) {
-    const double gain = spec.gain_plus_one ? 1.0 + spec.gain[i] : spec.gain[i];
-    const double bias = spec.bias.empty() ? 0.0 : spec.bias[i];
-    row[i] = node.scale * ((row[i] - mean) * scale * gain + bias);
-  }
-}
-
-void rotate_head(const RopeSpec& rope, size_t position, double* head) {
-  const size_t half = rope.rotary_dim / 2;
-  for (size_t i = 0; i < half; ++i) {
-    const double angle = static_cast<double>(position) * rope.inverse_frequencies[i];
-    double& first = rope.turns_neighbours ? head[2 * i] : head[i];
-    double& second = rope.turns_neighbours ? head[2 * i + 1] : head[i + half];
-    const double x = rope.magnitude * first;
-    const double y = rope.magnitude * second;
-    first = x * std::cos(angle) - y * std::sin(angle);
-    second = y * std::cos(angle) + x * std::sin(angle);
-  }
-}
-
-// The element that a sequence's rows x give for one column.
-double pooled(SelectKind kind, const Rows& x, size_t width, size_t column) {
-  const size_t rows = x.size() / width;
-  double sum = 0.0, weighted = 0.0, weights = 0.0, largest = x[column];
-  for (size_t t = 0; t < rows; ++t) {
-    const double value = x[t * width + column];
-    const double weight = static_cast<double>(t + 1);
-    sum += value;
-    weighted += weight * value;
-    weights += weight;
-    largest = std::max(largest, value);
-  }
-  switch (kind) {
-    case SelectKind::kFirst:
-      return x[column];
-    case SelectKind::kMean:
-      return sum / static_cast<double>(rows);
-    case SelectKind::kMax:
-      return largest;
-    case SelectKind::kMeanSqrtLength:
-      return sum / std::sqrt(static_cast<double>(rows));
-    case SelectKind::kWeightedMean:
-      return weighted / weights;
-    case SelectKind::kLast:
-    case SelectKind::kAsAsked:
-      return x[(rows - 1) * width + column];
-  }
-  return 0.0;
 }
 
 class Interpreter {
@@ -171,11 +84,17 @@ class Interpreter {
       if (input_.features.empty())
         throw InputError("token ids were given: the model takes features");
       const ValueId features = graph_.order().front();
-      if (input_.features.size() % graph_.width(features) != 0) {
+      if (const auto& patches = graph_.as<FeaturesNode>(features)->patches) {
+        tokens_ = patches->patches().value();
+        if (input_.features.size() != patches->pixels().value()) {
+          throw InputError("{} values: expected an image of {}", input_.features.size(),
+                           patches->pixels().value());
+        }
+      } else if (input_.features.size() % graph_.width(features) != 0) {
         throw InputError("{} values: expected rows of {} features", input_.features.size(),
                          graph_.width(features));
       }
-      tokens_ = input_.features.size() / graph_.width(features);
+      if (tokens_ == 0) tokens_ = input_.features.size() / graph_.width(features);
     } else {
       if (!input_.features.empty()) {
         throw InputError("features were given: the model takes token ids");
@@ -211,7 +130,10 @@ class Interpreter {
     return x;
   }
 
-  Rows compute(const Node& node, const FeaturesNode&) {
+  Rows compute(const Node& node, const FeaturesNode& features) {
+    if (features.patches) {
+      return with_prefix_of_zeros(patches_of(*features.patches, input_.features), node.width);
+    }
     return with_prefix_of_zeros({input_.features.begin(), input_.features.end()}, node.width);
   }
 

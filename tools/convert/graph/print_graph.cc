@@ -24,7 +24,11 @@ std::string text_of(const WeightRef& weight) {
 
 std::string factor(double scale) { return scale == 1.0 ? "" : fmt::format(" * {:.6g}", scale); }
 
-Line line_of(const FeaturesNode&, const Graph&) { return {"features", ""}; }
+Line line_of(const FeaturesNode& features, const Graph&) {
+  if (const auto& cut = features.patches) {
+    return {"patches", fmt::format("[{}, {}, {}] of [{}, {}, {}]", cut->channels, cut->patch_height,
+                                   cut->patch_width, cut->channels, cut->height, cut->width)};
+  } return {"features", ""}; }
 
 Line line_of(const EmbeddingNode& embedding, const Graph&) {
   std::vector<std::string> parts;

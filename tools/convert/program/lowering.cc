@@ -198,9 +198,12 @@ class Lowering {
 
   // ---- ops ----
 
-  void emit(ValueId value, const FeaturesNode&) {
+  void emit(ValueId value, const FeaturesNode& features) {
     place(value, new_slot(value));
     program_.input_slot = view(value).slot;
+    if (features.patches) {
+      program_.add_op(name(value), patches_op(view(value), *features.patches));
+    }
   }
 
   void emit(ValueId value, const EmbeddingNode& embedding) {

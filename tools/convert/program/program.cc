@@ -79,6 +79,19 @@ OpView prefix_op(const ColumnView& input, const ColumnView& output, uint32_t ten
   return {format::OpKind::kPrefix, {input, {}, {}, output}, {tensor, first_row}, {}};
 }
 
+OpView patches_op(const ColumnView& output, const ImagePatches& image) {
+  return {format::OpKind::kPatches,
+          {{}, {}, {}, output},
+          {image.channels, image.height, image.width, image.patch_height, image.patch_width},
+          {}};
+}
+
+std::optional<ImagePatches> Program::patches() const {
+  if (ops.empty() || ops[0].body.kind != format::OpKind::kPatches) return std::nullopt;
+  const uint32_t* const n = ops[0].body.numbers;
+  return ImagePatches{n[0], n[1], n[2], n[3], n[4]};
+}
+
 uint32_t Program::prefix_rows() const {
   uint32_t rows = 0;
   for (const ProgramOp& op : ops) {

@@ -65,6 +65,7 @@ format::OpView select_op(const format::ColumnView& input, const format::ColumnVi
                          SelectKind kind, uint32_t first_row = 0);
 format::OpView prefix_op(const format::ColumnView& input, const format::ColumnView& output,
                          uint32_t tensor, uint32_t first_row);
+format::OpView patches_op(const format::ColumnView& output, const ImagePatches& image);
 
 struct ProgramOp {
   std::string name;
@@ -120,6 +121,7 @@ struct Program {
   uint32_t add_matrix(const std::string& tensor_name, const std::vector<LinearPart>& parts);
   uint32_t add_cache(const CacheShape& shape, uint32_t lookback);
 
+  std::optional<ImagePatches> patches() const;  // nothing: the input is no image
   uint32_t prefix_rows() const;  // rows of constants that each sequence begins with
 
   format::ColumnView whole(uint32_t slot) const { return {slot, 0, slots[slot].width}; }

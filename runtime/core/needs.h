@@ -21,6 +21,8 @@ enum class Need : uint8_t {
   kEmbedding,
   kRope,
   kAdd,
+  kPrefix,
+  kPatches,
   // Selections, norms and activations, each in the order of its enum (op_kinds.h).
   kSelectAsAsked,
   kSelectFirst,
@@ -67,6 +69,8 @@ inline constexpr const char* kNeedNames[kNeeds] = {
     "op embedding",
     "op rope",
     "op add",
+    "op prefix",
+    "op patches",
     "select as_asked",
     "select first",
     "select mean",

@@ -3,6 +3,7 @@
 // self-test and `arenite inspect` go by it; runtime/DESIGN.md says what else makes an op.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -31,8 +32,10 @@ enum class OpKind : uint32_t {
   kActivation,
   kAdd,
   kSelect,
+  kPrefix,
+  kPatches,
 };
-inline constexpr uint32_t kOpKinds = 8;
+inline constexpr uint32_t kAllOpKinds = 10;
 
 // Places of an op's operands: what it reads comes first, what it makes last.
 enum Operand : uint8_t {
@@ -70,7 +73,13 @@ struct ActivationOp {
   enum Real : uint8_t { kParameter };
 };
 struct SelectOp {
-  enum Number : uint8_t { kKind };
+  enum Number : uint8_t { kKind, kFirstRow };
+};
+struct PrefixOp {
+  enum Number : uint8_t { kRows, kFirstRow };
+};
+struct PatchesOp {
+  enum Number : uint8_t { kChannels, kHeight, kWidth, kPatchHeight, kPatchWidth };
 };
 inline constexpr uint32_t kOpNumbers = 5;
 inline constexpr uint32_t kOpReals = 1;
@@ -162,7 +171,7 @@ inline constexpr NumberRow kTermsByRow =
 inline constexpr RealRow kScoreCapRow =
     linked(Need::kScoreCap) ? RealRow{"ops.score_cap", RealType::kFinite} : RealRow{};
 
-inline constexpr OpRow kOps[kOpKinds] = {
+inline constexpr OpRow kAllOps[kAllOpKinds] = {
     {.kind = OpKind::kLinear,
      .name = "linear",
      .need = Need::kLinear,
@@ -234,8 +243,36 @@ inline constexpr OpRow kOps[kOpKinds] = {
      .functions = std::size(kSelectNames),
      .rows = Rows::kSelected,
      .operands = {{"ops.input", Access::kRead}, {}, {}, {"ops.output", Access::kWrite}},
-     .numbers = {{"ops.rows", NumberType::kChoice}}},
+     .numbers = {{"ops.rows", NumberType::kChoice},
+                 {"ops.first_row",
+                  linked(Need::kPrefix) ? NumberType::kCount : NumberType::kNone}}},
+    {.kind = OpKind::kPrefix,
+     .name = "prefix",
+     .need = Need::kPrefix,
+     .rows = Rows::kOfTokens,
+     .operands = {{"ops.input", Access::kRead}, {}, {}, {"ops.output", Access::kUpdate}},
+     .numbers = {{"ops.prefix", NumberType::kRows}, {"ops.first_row", NumberType::kCount}}},
+    {.kind = OpKind::kPatches,
+     .name = "patches",
+     .need = Need::kPatches,
+     .rows = Rows::kOfTokens,
+     .operands = {{}, {}, {}, {"ops.output", Access::kWrite}},
+     .numbers = {{"ops.channels", NumberType::kCount},
+                 {"ops.height", NumberType::kCount},
+                 {"ops.width", NumberType::kCount},
+                 {"ops.patch_height", NumberType::kCount},
+                 {"ops.patch_width", NumberType::kCount}}},
 };
+
+// Kinds that few models have come last: a table without them ends before, and takes no flash.
+inline constexpr uint32_t kOpKinds = linked(Need::kPatches)  ? kAllOpKinds
+                                     : linked(Need::kPrefix) ? kAllOpKinds - 1
+                                                             : kAllOpKinds - 2;
+inline constexpr std::array<OpRow, kOpKinds> kOps = [] {
+  std::array<OpRow, kOpKinds> rows = {};
+  for (uint32_t i = 0; i < kOpKinds; ++i) rows[i] = kAllOps[i];
+  return rows;
+}();
 
 constexpr bool known(OpKind kind) { return static_cast<uint32_t>(kind) < kOpKinds; }
 
@@ -243,8 +280,8 @@ constexpr bool known(OpKind kind) { return static_cast<uint32_t>(kind) < kOpKind
 const OpRow& row_of(OpKind kind);
 
 constexpr bool rows_are_in_order() {
-  for (uint32_t i = 0; i < kOpKinds; ++i) {
-    if (static_cast<uint32_t>(kOps[i].kind) != i) return false;
+  for (uint32_t i = 0; i < kAllOpKinds; ++i) {
+    if (static_cast<uint32_t>(kAllOps[i].kind) != i) return false;
   }
   return true;
 }
@@ -252,7 +289,7 @@ static_assert(rows_are_in_order());
 
 // Whether this build has any function of an op.
 constexpr bool linked(OpKind kind) {
-  const OpRow& row = kOps[static_cast<uint32_t>(kind)];
+  const OpRow& row = kAllOps[static_cast<uint32_t>(kind)];
   const uint32_t first = static_cast<uint32_t>(row.need);
   for (uint32_t i = first; i < first + row.functions; ++i) {
     if (arenite::linked(static_cast<Need>(i))) return true;

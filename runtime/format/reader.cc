@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "format/reader.h"
 
+#include <algorithm>
 #include <type_traits>
 
 #include "format/schema.h"
@@ -55,6 +56,25 @@ uint32_t ModelReader::token_types() const {
     if (types == 0 || rows < types) types = rows;
   }
   return types;
+}
+
+uint32_t ModelReader::prefix_rows() const {
+  if constexpr (!linked(Need::kPrefix)) return 0;
+  uint64_t rows = 0;
+  for (uint32_t i = 0; i < ops(); ++i) {
+    if (op(i).kind != OpKind::kPrefix) continue;
+    const uint32_t tensor = op(i).numbers[PrefixOp::kRows];
+    if (tensor >= tensors()) continue;  // refused later
+    rows = std::max(rows, uint64_t{op(i).numbers[PrefixOp::kFirstRow]} + tensors_[tensor].outputs);
+  }
+  return rows < UINT32_MAX ? static_cast<uint32_t>(rows) : UINT32_MAX;
+}
+
+ImagePatches ModelReader::image_patches() const {
+  using enum PatchesOp::Number;
+  const uint32_t* const numbers = op(0).numbers;
+  return {numbers[kChannels], numbers[kHeight], numbers[kWidth], numbers[kPatchHeight],
+          numbers[kPatchWidth]};
 }
 
 bool ModelReader::pooled() const {

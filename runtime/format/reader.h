@@ -10,6 +10,7 @@
 #include "arenite/arena_formula.h"
 #include "arenite/target.h"
 #include "core/cache_layout.h"
+#include "core/image_patches.h"
 #include "core/mask_view.h"
 #include "core/packing.h"
 #include "core/weights.h"
@@ -118,6 +119,20 @@ class ModelReader {
   uint32_t positions_max() const { return signature_->positions_max; }
   uint32_t vocab_size() const { return signature_->vocab_size; }
   uint32_t token_types() const;  // 0: the model knows none
+  uint32_t prefix_rows() const;  // rows of constants that each sequence begins with
+  // Of a sequence of positions_max() tokens; 0: any number.
+  uint32_t rows_max() const {
+    const uint32_t positions = positions_max();
+    if constexpr (!linked(Need::kPrefix)) return positions;
+    return positions == 0 ? 0 : static_cast<uint32_t>((Checked(positions) + prefix_rows()).saturated());
+  }
+  // Whether the input is images, which the first op cuts, and how it does.
+  bool reads_images() const { return linked(OpKind::kPatches) && op(0).kind == OpKind::kPatches; }
+  ImagePatches image_patches() const;  // REQUIRES: reads_images()
+  // Where the features go that are fed, or the patches. REQUIRES: the input is no tokens.
+  uint32_t input_slot_of_rows() const {
+    return reads_images() ? op(0).views[kOutput].slot : input_slot();
+  }
   bool pooled() const;           // selections give one row for each sequence
   uint32_t labels() const;       // 0, or one for each column that the model gives out
   const char* label(uint32_t index) const;

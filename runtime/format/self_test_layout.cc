@@ -6,14 +6,18 @@ namespace arenite::format {
 SelfTestLayout self_test_layout(const ModelReader& model, uint32_t tokens) {
   constexpr uint64_t kWord = sizeof(float);
   const bool reads_tokens = model.vocab_size() != 0;
-  const uint64_t input_width = reads_tokens ? 1 : model.slot(model.input_slot()).width;
+  const uint64_t input_width = reads_tokens ? 1 : model.slot(model.input_slot_of_rows()).width;
   const bool has_types = reads_tokens && model.token_types() != 0;
-  const Checked types = Checked(tokens) * input_width * kWord;
+  Checked types = Checked(tokens) * input_width * kWord;
+  if constexpr (linked(OpKind::kPatches)) {
+    if (model.reads_images()) types = model.image_patches().pixels() * kWord;
+  }
   const Checked ops = types + (has_types ? round_up(tokens, kWord) : Checked(0));
-  const Checked output = ops + (Checked(tokens) + kSelfTestTolerances) * model.ops() * kWord;
+  const uint32_t rows = tokens + model.prefix_rows();
+  const Checked output = ops + (Checked(rows) + kSelfTestTolerances) * model.ops() * kWord;
   const Checked row = model.slot(model.output_slot()).width;
   const Checked end = round_up(output + (row + kSelfTestTolerances) * kWord, kSegmentUnit);
-  return {tokens, types.saturated(), ops.saturated(), output.saturated(), end.saturated()};
+  return {rows, types.saturated(), ops.saturated(), output.saturated(), end.saturated()};
 }
 
 // The weights are the high bits of a linear congruential generator.

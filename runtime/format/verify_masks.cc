@@ -114,9 +114,9 @@ bool verify_record(const ModelReader& model, uint32_t index, uint32_t begin,
                   mask.first_word, begin);
   }
   if (mask.positions != 0 &&
-      (model.positions_max() == 0 || model.positions_max() > mask.positions)) {
+      (model.positions_max() == 0 || model.rows_max() > mask.positions)) {
     return refuse("a mask is smaller than the model's context", "masks.positions", index,
-                  mask.positions, model.positions_max());
+                  mask.positions, model.rows_max());
   }
   return true;
 }

@@ -4,10 +4,13 @@
 #include <cmath>
 
 #include "arenite/checked_math.h"
+#include "core/prefix_rows.h"
 #include "format/verify_parts.h"
 
 namespace arenite::format {
 namespace {
+
+constexpr uint64_t kPixelsMax = uint64_t{1} << 30;  // numbers of an image
 
 // What each check needs to know.
 struct OpCheck {
@@ -52,7 +55,7 @@ struct OpCheck {
   // A table [positions, width] that reaches as far as the model's sequences do.
   bool positions(uint32_t number, uint32_t offset, uint32_t width) const {
     const TensorShape& table = tensor(number);
-    const uint32_t positions = model.positions_max();
+    const uint32_t positions = model.rows_max();
     const Checked needed = Checked(positions) + offset;
     if (positions == 0 || table.outputs < needed.saturated()) {
       return refuse("a table of positions is shorter than the context", number_field(number), index,
@@ -216,6 +219,12 @@ bool verify_padding(const OpCheck& check) {
     return check.refuse("a padding id needs tokens, positions and its own row", field, check.index,
                         padding_id, check.model.vocab_size());
   }
+  if constexpr (linked(Need::kPrefix)) {
+    if (check.model.prefix_rows() != 0) {
+      return check.refuse("a model with a prefix has no padding id", field, check.index, padding_id,
+                          kAbsent);
+    }
+  }
   return !check.causal ||
          check.refuse("a causal model has no padding id", field, check.index, padding_id, kAbsent);
 }
@@ -291,7 +300,49 @@ bool verify_select(const OpCheck& check) {
     return check.refuse("either all selections of a model pool, or none",
                         check.number_field(SelectOp::kKind), check.index, pools, 0);
   }
+  if constexpr (linked(Need::kPrefix)) {
+    const uint32_t first_row = check.op.numbers[SelectOp::kFirstRow];
+    const bool may_pass_over = pools && !check.causal;
+    const uint32_t most = may_pass_over ? check.model.prefix_rows() : 0;
+    if (first_row > most) {
+      return check.refuse("a selection passes over rows that are not of the prefix",
+                          check.number_field(SelectOp::kFirstRow), check.index, first_row, most);
+    }
+  }
   return check.width(kOutput, check.op.views[kInput].width);
+}
+
+bool verify_prefix(const OpCheck& check) {
+  const TensorShape& rows = check.tensor(PrefixOp::kRows);
+  const Checked end = Checked(check.op.numbers[PrefixOp::kFirstRow]) + rows.outputs;
+  if (end.saturated() > kPrefixRowsMax) {
+    return check.refuse("a prefix has more rows than sequences can begin with",
+                        check.number_field(PrefixOp::kRows), check.index, end.saturated(),
+                        kPrefixRowsMax);
+  }
+  return check.width(kInput, rows.inputs) && check.width(kOutput, rows.inputs);
+}
+
+// The patches of an image are the tokens of a sequence, so there are as many as positions.
+bool verify_patches(const OpCheck& check) {
+  using enum PatchesOp::Number;
+  const ImagePatches image = check.model.image_patches();
+  if (check.index != 0 || check.model.vocab_size() != 0) {
+    return check.refuse("an image is cut by the first op, and instead of tokens", "ops.kind",
+                        check.index, check.model.vocab_size(), 0);
+  }
+  if (image.channels == 0 || image.patch_height == 0 || image.patch_width == 0 ||
+      image.patch_height > image.height || image.patch_width > image.width ||
+      image.pixels().saturated() > kPixelsMax) {
+    return check.refuse("an image has no patches, or is too large", check.number_field(kHeight),
+                        check.index, image.pixels().saturated(), kPixelsMax);
+  }
+  if (image.patches().saturated() != check.model.positions_max()) {
+    return check.refuse("an image has another number of patches than there are positions",
+                        check.number_field(kPatchHeight), check.index, image.patches().saturated(),
+                        check.model.positions_max());
+  }
+  return check.width(kOutput, image.row_width());
 }
 
 // verify_flow refused kinds that are not known, and verify_needs what is not linked.
@@ -320,6 +371,12 @@ bool verify_shapes(const OpCheck& check) {
       break;
     case OpKind::kSelect:
       if constexpr (linked(OpKind::kSelect)) return verify_select(check);
+      break;
+    case OpKind::kPrefix:
+      if constexpr (linked(OpKind::kPrefix)) return verify_prefix(check);
+      break;
+    case OpKind::kPatches:
+      if constexpr (linked(OpKind::kPatches)) return verify_patches(check);
       break;
   }
   return check.refuse("an op is of an unknown kind", "ops.kind", check.index);

@@ -69,6 +69,12 @@ bool verify_self_test(const ModelReader& model, std::span<const std::byte> file,
     return refuse("the self-test is empty, or longer than the context", "self_test.tokens", 0,
                   test.tokens, tokens_max);
   }
+  if constexpr (linked(OpKind::kPatches)) {
+    if (model.reads_images() && test.tokens != tokens_max) {
+      return refuse("the self-test of a model of images is an image", "self_test.tokens", 0,
+                    test.tokens, tokens_max);
+    }
+  }
   const uint64_t bytes = self_test_layout(model, test.tokens).bytes;
   if (test.segment.bytes() != bytes) {
     return refuse("the self-test is not as long as its parts", "self_test.segment.length", 0,

@@ -88,7 +88,8 @@ bool verify_op_flow(const ModelReader& model, uint32_t index, const Refusal& ref
 // Ops fill a slot from its first column to its last, and none uses it before it is full.
 bool verify_slot_writes(const ModelReader& model, uint32_t index, const Refusal& refuse) {
   const SlotView& slot = model.slot(index);
-  const bool is_input = model.vocab_size() == 0 && index == model.input_slot();
+  const bool is_input =
+      model.vocab_size() == 0 && !model.reads_images() && index == model.input_slot();
   uint64_t filled = is_input ? slot.width : 0;
   for (uint32_t i = slot.first_op; i <= slot.last_op; ++i) {
     const OpView& op = model.op(i);
@@ -129,7 +130,7 @@ bool verify_ends(const ModelReader& model, const Refusal& refuse) {
     return refuse("the output must be alive to the last op", "slots.last_op", output,
                   model.slot(output).last_op, last_op);
   }
-  if (model.vocab_size() != 0) return true;
+  if (model.vocab_size() != 0 || model.reads_images()) return true;
   const uint32_t input = model.input_slot();
   if (input >= model.slots()) {
     return refuse("the input slot is not there", "input_slot", 0, input, model.slots() - 1);

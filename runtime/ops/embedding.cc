@@ -2,6 +2,8 @@
 // A table may be packed for GEMM: that saves a second copy of a model's largest tensor.
 #include "ops/embedding.h"
 
+#include <cstring>
+
 namespace arenite {
 namespace {
 
@@ -30,8 +32,12 @@ void embedding(const KernelSet& kernels, const Embedding& op, const TokenIds& to
   const size_t bytes = output.columns * sizeof(float);
   auto work = [&](uint32_t row) {
     const RowPlace place = place_of_row(rows, row);
-    const uint32_t position = position_row(op, tokens, place);
     float* to = output.row(row);
+    if (place.is_prefix() && op.tokens.data != nullptr) {
+      std::memset(to, 0, bytes);
+      return;
+    }
+    const uint32_t position = position_row(op, tokens, place);
     if (op.tokens.data == nullptr) {
       read_row(op.positions, position, to);
       return;

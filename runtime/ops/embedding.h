@@ -30,7 +30,7 @@ struct TokenIds {
 // output [rows, columns]: scale * tokens[id] (+ positions[position_offset + position])
 // (+ types[type]); without a table of tokens the positions alone. With a padding id, a position is
 // the number of the sequence's tokens before that have another id, those in gaps too, and tokens of
-// that id have the row before position_offset.
+// that id have the row before position_offset. Rows of a prefix are zeros, or positions alone.
 // REQUIRES: ids are below the entries of the table, positions and types below those of theirs; with
 // a padding id, the sequences begin with this step.
 void embedding(const KernelSet& kernels, const Embedding& op, const TokenIds& tokens,

@@ -33,10 +33,19 @@ RowPlace place_of_row(const StepRows& step, uint32_t row) {
   }
   const SequenceRows& sequence = step.sequences[first];
   uint32_t offset = row - sequence.row_begin;
-  if (step.stride == 0) return {row, sequence.positions + offset};
+  const uint32_t before = step.prefix_of(sequence);
+  if (offset < before) return {RowPlace::kNoToken, offset};
+  if (step.stride == 0) {
+    size_t token = row;
+    if constexpr (linked(Need::kPrefix)) {
+      for (size_t i = 0; i <= first; ++i) token -= step.prefix_of(step.sequences[i]);
+    }
+    return {token, sequence.positions + offset};
+  }
+  offset -= before;
   const size_t begin = first * step.stride;
   if (step.visible != nullptr) offset = visible_column(step.visible + begin, offset);
-  return {begin + offset, sequence.positions + offset};
+  return {begin + offset, sequence.positions + before + offset};
 }
 
 }  // namespace arenite

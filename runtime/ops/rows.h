@@ -10,6 +10,7 @@
 #include "arenite/checked_math.h"
 #include "arenite/parallel.h"
 #include "core/matrix.h"
+#include "core/prefix_rows.h"
 
 namespace arenite {
 
@@ -57,9 +58,9 @@ struct RowBlocks {
 
 // One sequence's share of the rows of a step.
 struct SequenceRows {
-  uint32_t positions = 0;  // held before the step
+  uint32_t positions = 0;  // held before the step, rows of a prefix included
   uint32_t row_begin = 0;  // its rows among those of the step
-  uint32_t rows = 0;       // new tokens; may be 0
+  uint32_t rows = 0;       // new tokens, and the prefix where it begins; may be 0
   uint32_t written = 0;    // the most positions ever begun since the last reset; for rings
 };
 
@@ -84,12 +85,23 @@ struct StepRows {
   std::span<const SequenceRows> sequences;
   size_t stride = 0;
   const uint8_t* visible = nullptr;  // [sequences, stride]: a row for each 1; null: for the first
+  // Rows of constants before the first token of each sequence, which no token stands for.
+  [[no_unique_address]] PrefixRows prefix = {};
+
+  // Of those, the ones that a sequence gets in this step.
+  uint32_t prefix_of(const SequenceRows& sequence) const {
+    return sequence.positions == 0 && sequence.rows != 0 ? uint32_t{prefix} : 0;
+  }
 };
 
 // Where a row of the step comes from.
 struct RowPlace {
-  size_t token = 0;       // in the caller's memory
-  uint32_t position = 0;  // in the sequence
+  static constexpr size_t kNoToken = SIZE_MAX;
+
+  size_t token = 0;       // in the caller's memory; kNoToken: a row of the prefix
+  uint32_t position = 0;  // in the sequence, rows of the prefix included
+
+  bool is_prefix() const { return linked(Need::kPrefix) && token == kNoToken; }
 };
 
 // REQUIRES: the row belongs to a sequence.

@@ -52,12 +52,12 @@ void pool_rows(const KernelSet& kernels, SelectKind kind, const ConstMatrix& fro
 }  // namespace
 
 void select(const KernelSet& kernels, SelectKind kind, bool all, const ConstMatrix& input,
-            const StepRows& rows, const Matrix& output) {
+            const StepRows& rows, const Matrix& output, PrefixRows first_row) {
   uint32_t next = 0;
   for (const SequenceRows& sequence : rows.sequences) {
     if (sequence.rows == 0) continue;
-    const uint32_t begin = sequence.row_begin;
-    const uint32_t end = begin + sequence.rows;
+    const uint32_t begin = sequence.row_begin + first_row;
+    const uint32_t end = sequence.row_begin + sequence.rows;
     if (makes_a_row_of_several(kind)) {
       pool_rows(kernels, kind, input, rows, begin, end, output.row(next++));
       continue;

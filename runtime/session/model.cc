@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loads a model: verifies the file and chooses the best kernels that both it and the CPU have.
-#include "arenite/model.h"
+#include "arenite/image.h"
 
 #include "core/message.h"
 #include "format/verify.h"
@@ -65,7 +65,15 @@ const char* Model::name() const { return ModelAccess::reader(*this).name(); }
 
 uint32_t Model::input_features() const {
   const format::ModelReader reader = ModelAccess::reader(*this);
-  return reader.vocab_size() != 0 ? 0 : reader.slot(reader.input_slot()).width;
+  return reader.vocab_size() != 0 ? 0 : reader.slot(reader.input_slot_of_rows()).width;
+}
+
+ImageShape image_shape(const Model& model) {
+  const format::ModelReader reader = ModelAccess::reader(model);
+  if (!reader.reads_images()) return {};
+  const ImagePatches image = reader.image_patches();
+  return {image.channels,     image.height,      image.width,
+          image.patch_height, image.patch_width, static_cast<uint32_t>(image.patches().value())};
 }
 
 uint32_t Model::vocab_size() const { return ModelAccess::reader(*this).vocab_size(); }

@@ -38,12 +38,14 @@ Status resolve_kv_cache(const Model& model, KvType type, ArenaLayout& layout, Di
 Status resolve_options(const Model& model, const SessionOptions& options, ArenaLayout& layout,
                        Diagnostic* why) {
   const uint32_t model_positions = model.positions_max();
+  layout.prefix_rows = ModelAccess::reader(model).prefix_rows();
   layout.positions_max = options.positions_max != 0 ? options.positions_max : model_positions;
   if (layout.positions_max == 0) {
     return refuse(why, kInvalid, "the model has no context length: say how many positions",
                   "options.positions_max", 0, 0, 1);
   }
-  const uint32_t limit = model_positions != 0 ? model_positions : kPositionsLimit;
+  const uint32_t limit =
+      model_positions != 0 ? model_positions : kPositionsLimit - layout.prefix_rows;
   if (layout.positions_max > limit) {
     return refuse(why, kInvalid, "more positions than the model's context", "options.positions_max",
                   0, layout.positions_max, limit);
@@ -64,8 +66,15 @@ Status resolve_options(const Model& model, const SessionOptions& options, ArenaL
                   "options.tokens_max", 0, tokens, UINT32_MAX);
   }
   layout.tokens_max = static_cast<uint32_t>(tokens);
+  if constexpr (linked(Need::kPrefix)) {
+    if (layout.rows_max() == UINT32_MAX && layout.prefix_rows != 0) {
+      return refuse(why, kInvalid, "too many tokens for one call: say how many it takes",
+                    "options.tokens_max", 0, tokens, UINT32_MAX);
+    }
+  }
   const bool each_token = options.outputs == Outputs::kAll && !model.pooled();
-  layout.outputs_max = outputs_max(each_token, layout.tokens_max, layout.sequences_max);
+  layout.outputs_max =
+      outputs_max(each_token, layout.tokens_max, layout.sequences_max, layout.prefix_rows);
   const ParallelFor& parallel = options.parallel;
   if (parallel.threads == 0 || parallel.threads > kThreadsMax) {
     return refuse(why, kInvalid, "the number of threads makes no sense", "options.parallel.threads",
@@ -81,13 +90,17 @@ Status resolve_options(const Model& model, const SessionOptions& options, ArenaL
 }  // namespace
 
 SessionSizes sizes_of(const ArenaLayout& layout, uint32_t threads) {
-  return {layout.positions_max, layout.tokens_max, layout.sequences_max,
-          layout.outputs_max,   threads,           layout.kv_type};
+  return {layout.positions_max + layout.prefix_rows,
+          layout.rows_max(),
+          layout.sequences_max,
+          layout.outputs_max,
+          threads,
+          layout.kv_type};
 }
 
 Status place_parts(const ArenaFormula& formula, uint32_t threads, ArenaLayout& layout,
                    Diagnostic* why) {
-  const ArenaSizes sizes = evaluate(formula, sizes_of(layout, threads));
+  const ArenaSizes sizes = evaluate_rows(formula, sizes_of(layout, threads));
   if (sizes.total_bytes.saturated() > SIZE_MAX / 2) {
     return refuse(why, kInvalid, "the arena would be larger than the address space", "options", 0,
                   sizes.total_bytes.saturated(), SIZE_MAX / 2);
@@ -99,7 +112,7 @@ Status place_parts(const ArenaFormula& formula, uint32_t threads, ArenaLayout& l
   layout.kv_cache_offset = layout.plan.session_bytes;
   layout.activation_offset = layout.kv_cache_offset + layout.plan.kv_cache_bytes;
   layout.output_offset =
-      layout.activation_offset + size_t{formula.activation_bytes_per_token} * layout.tokens_max;
+      layout.activation_offset + size_t{formula.activation_bytes_per_token} * layout.rows_max();
   layout.scratch_offset = layout.activation_offset + layout.plan.activation_bytes;
   layout.threads_offset = layout.scratch_offset + bytes(sizes.scratch_bytes_of_rows);
   layout.scratch_bytes_per_thread = bytes(sizes.scratch_bytes_per_thread);

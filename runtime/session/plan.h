@@ -4,6 +4,7 @@
 
 #include "arenite/arena_formula.h"
 #include "arenite/session.h"
+#include "core/prefix_rows.h"
 
 namespace arenite {
 
@@ -12,6 +13,7 @@ struct ArenaLayout {
   uint32_t tokens_max = 0;
   uint32_t sequences_max = 0;
   uint32_t outputs_max = 0;
+  [[no_unique_address]] PrefixRows prefix_rows = {};  // that each sequence has beside its tokens
   // The parts follow each other: session, caches, activations, scratch.
   size_t kv_cache_offset = 0;
   size_t activation_offset = 0;  // of the slots with a row for each token
@@ -21,9 +23,14 @@ struct ArenaLayout {
   size_t scratch_bytes_per_thread = 0;
   TensorType kv_type = TensorType::kF32;
   ArenaPlan plan = {};
+
+  // In one call.
+  uint32_t rows_max() const {
+    return arenite::rows_max(prefix_rows, tokens_max, sequences_max);
+  }
 };
 
-// The sizes that the arena formula is evaluated for.
+// The sizes that the arena formula is evaluated for (evaluate_rows): prefixes are counted in.
 SessionSizes sizes_of(const ArenaLayout& layout, uint32_t threads);
 
 // Places the parts of an arena for the sizes in `layout`.

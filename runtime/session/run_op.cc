@@ -6,6 +6,7 @@
 #include "ops/embedding.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
+#include "ops/prefix.h"
 #include "ops/rope.h"
 #include "ops/select.h"
 #include "session/session_state.h"
@@ -118,7 +119,13 @@ void run_add(const OpCall& call) {
 void run_select(const OpCall& call) {
   select(call.state.kernels, call.op.choice<SelectKind>(format::SelectOp::kKind),
          call.state.outputs == Outputs::kAll, call.inputs[format::kInput], call.state.step_rows(),
-         call.output);
+         call.output, call.op.numbers[format::SelectOp::kFirstRow]);
+}
+
+void run_prefix(const OpCall& call) {
+  const uint32_t first_row = call.op.numbers[format::PrefixOp::kFirstRow];
+  put_prefix(call.tensor(format::PrefixOp::kRows), first_row, call.inputs[format::kInput],
+             call.state.step_rows(), call.output, call.state.parallel);
 }
 
 }  // namespace
@@ -152,6 +159,11 @@ void run_op(SessionState& state, uint32_t index) {
       return;
     case OpKind::kSelect:
       if constexpr (linked(OpKind::kSelect)) run_select(call);
+      return;
+    case OpKind::kPrefix:
+      if constexpr (linked(OpKind::kPrefix)) run_prefix(call);
+      return;
+    case OpKind::kPatches:
       return;
   }
 }

@@ -17,12 +17,14 @@ class StoredTest {
       : layout_(format::self_test_layout(reader, reader.self_test().tokens)),
         begin_(file.data() + reader.self_test().segment.begin()),
         tolerance_(kv_type == reader.kv_cache() ? 0 : sizeof(float)),
-        reads_tokens_(reader.vocab_size() != 0) {}
+        reads_tokens_(reader.vocab_size() != 0),
+        prefix_rows_(reader.prefix_rows()) {}
 
   SelfTestInput input() const {
-    if (!reads_tokens_) return {layout_.tokens, at<float>(0), nullptr, nullptr};
+    const uint32_t tokens = layout_.rows - prefix_rows_;
+    if (!reads_tokens_) return {tokens, at<float>(0), nullptr, nullptr};
     const bool has_types = layout_.types != layout_.ops;
-    return {layout_.tokens, nullptr, at<TokenId>(0),
+    return {tokens, nullptr, at<TokenId>(0),
             has_types ? at<uint8_t>(layout_.types) : nullptr};
   }
   float tolerance(uint32_t op) const {
@@ -44,6 +46,7 @@ class StoredTest {
   const std::byte* begin_;
   uint64_t tolerance_;  // in bytes: which of those of an op
   bool reads_tokens_;
+  [[no_unique_address]] PrefixRows prefix_rows_;
 };
 
 // Keeps the difference that takes up most of its tolerance, or the first that is beyond it.
@@ -86,6 +89,12 @@ class Comparison {
                                               uint32_t begin, uint32_t count, Diagnostic* why) {
   const bool from_start = begin == 0;
   if (input.ids == nullptr) {
+    if constexpr (format::linked(format::OpKind::kPatches)) {
+      if (state.reader.reads_images()) {
+        const size_t pixels = static_cast<size_t>(state.reader.image_patches().pixels().value());
+        return state.begin(StepInput(Batch{{input.features, pixels}, 1, 0}), from_start, why);
+      }
+    }
     const size_t width = state.reader.slot(state.reader.input_slot()).width;
     const Batch batch{{input.features + begin * width, count * width}, 1, count};
     return state.begin(StepInput(batch), from_start, why);

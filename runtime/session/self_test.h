@@ -23,24 +23,29 @@ Status begin_self_test_call(SessionState& state, const SelfTestInput& input, uin
 // so that it passes through the kernels of many rows and of one. 0 begins the first call.
 inline uint32_t self_test_call(const SessionState& state, uint32_t tokens, uint32_t begin) {
   const uint32_t left = tokens - begin;
-  if (!state.causal || state.pooled) return left;
+  if (!state.causal || state.pooled || state.reader.reads_images()) return left;
   const uint32_t most = begin == 0 && left > 1 ? left - 1 : left;
   return most < state.layout.tokens_max ? most : state.layout.tokens_max;
 }
 
-// Calls visit(token, row) for each row that op `op` has just made of tokens [begin, begin + count).
-// The row that a model gives out for a whole sequence goes by token 0.
+// Calls visit(index, row) for each row that op `op` has just made of tokens [begin, begin + count);
+// rows of the prefix come before those of the first token. The row that a model gives out for a
+// whole sequence goes by 0.
 template <typename Visit>
 bool show_rows(SessionState& state, uint32_t op, uint32_t begin, uint32_t count, Visit visit) {
   const Matrix rows = state.activation(state.reader.op(op).views[format::kOutput]);
-  const uint32_t first = rows.rows == count ? begin : state.pooled ? 0 : begin + count - 1;
+  const uint32_t prefix = state.layout.prefix_rows;
+  const uint32_t added = begin == 0 ? prefix : 0;
+  const bool is_each = rows.rows == count + added;
+  const uint32_t from = begin == 0 ? 0 : begin + prefix;
+  const uint32_t first = is_each ? from : state.pooled ? 0 : begin + count + prefix - 1;
   for (uint32_t row = 0; row < rows.rows; ++row) {
     if (!visit(first + row, std::span<const float>(rows.row(row), rows.columns))) return false;
   }
   return true;
 }
 
-// Starts anew, feeds the tokens and calls visit(op, token, row) for each row that an op makes; ends
+// Starts anew, feeds the tokens and calls visit(op, index, row) for each row that an op makes; ends
 // early where that returns false. The last call's rows are still the session's output afterwards.
 // Fails as Session::run does, or with kInvalidArgument if the session is too small.
 template <typename Visit>

@@ -100,7 +100,11 @@ Result<Output> Session::step(const Batch& batch, Diagnostic* why) {
 Result<Output> Session::step(std::span<const float> features, Diagnostic* why) {
   const Model& model = SessionState::of(this).model;
   const uint32_t width = model.input_features() != 0 ? model.input_features() : 1;
-  return step(Batch{features, 1, tokens_in(features.size(), width), {}}, why);
+  uint32_t tokens = tokens_in(features.size(), width);
+  if constexpr (format::linked(format::OpKind::kPatches)) {
+    if (SessionState::of(this).reader.reads_images()) tokens = 0;  // of an image
+  }
+  return step(Batch{features, 1, tokens, {}}, why);
 }
 
 Result<Output> Session::run(const TokenBatch& batch, Diagnostic* why) {
@@ -164,9 +168,9 @@ void Session::reset() {
 }
 
 uint32_t Session::positions(uint32_t sequence) const {
-  const std::span<const SequenceRows> sequences = SessionState::of(this).sequences();
-  assert(sequence < sequences.size());
-  return sequences[sequence].positions;
+  const SessionState& state = SessionState::of(this);
+  assert(sequence < state.sequences().size());
+  return state.tokens_held(sequence);
 }
 
 }  // namespace arenite

@@ -56,7 +56,12 @@ struct SessionState : Session {
   }
 
   // The rows of the current step, and where their tokens stand.
-  StepRows step_rows() const { return {sequences(), stride, visible}; }
+  StepRows step_rows() const { return {sequences(), stride, visible, layout.prefix_rows}; }
+  // What a sequence holds, without its prefix.
+  uint32_t tokens_held(uint32_t sequence) const {
+    const uint32_t rows = sequences()[sequence].positions;
+    return rows == 0 ? 0 : rows - layout.prefix_rows;
+  }
 
   Status begin(const StepInput& input, bool from_start, Diagnostic* why);
   void run_ops(uint32_t ops_max);  // of the current step

@@ -5,9 +5,13 @@
 #include <cstring>
 
 #include "core/message.h"
+#include "ops/patches.h"
 #include "session/session_state.h"
 
 namespace arenite {
+
+using format::linked;
+using format::OpKind;
 
 namespace {
 
@@ -22,7 +26,7 @@ Matrix SessionState::activation(const format::ColumnView& view) {
   const format::SlotView& slot = reader.slot(view.slot);
   const bool per_output = slot.per_output != 0;
   std::byte* area = arena() + (per_output ? layout.output_offset : layout.activation_offset);
-  const size_t capacity = per_output ? layout.outputs_max : layout.tokens_max;
+  const size_t capacity = per_output ? layout.outputs_max : layout.rows_max();
   float* data = reinterpret_cast<float*>(area) + capacity * slot.offset + view.column;
   return {data, per_output ? output_rows : rows, view.width, slot.width};
 }
@@ -53,6 +57,7 @@ void SessionState::place_rows(const StepInput& input, bool from_start) {
     SequenceRows& sequence = sequences()[i];
     sequence.row_begin = rows;
     sequence.rows = i < input.sequences ? input.tokens_of(i) : 0;
+    sequence.rows += step_rows().prefix_of(sequence);
     rows += sequence.rows;
     // Before the ops run: even a cancelled step overwrites a ring's oldest positions.
     sequence.written = std::max(sequence.written, sequence.positions + sequence.rows);
@@ -62,10 +67,22 @@ void SessionState::place_rows(const StepInput& input, bool from_start) {
   stride = input.back_to_back ? 0 : input.tokens;
   visible = input.visible.empty() ? nullptr : input.visible.data();
   if (input.is_tokens) return;
+  if constexpr (linked(OpKind::kPatches)) {
+    if (reader.reads_images()) {
+      const Matrix patches = activation(reader.op(0).views[format::kOutput]);
+      cut_patches(reader.image_patches(), input.features, step_rows(), patches);
+      return;
+    }
+  }
   const uint32_t features = reader.slot(reader.input_slot()).width;
   const Matrix to = activation({reader.input_slot(), 0, features});
   for (uint32_t row = 0; row < rows; ++row) {
-    const size_t from = place_of_row(step_rows(), row).token * features;
+    const RowPlace place = place_of_row(step_rows(), row);
+    if (place.is_prefix()) {
+      std::memset(to.row(row), 0, features * sizeof(float));
+      continue;
+    }
+    const size_t from = place.token * features;
     std::memmove(to.row(row), input.features + from, features * sizeof(float));
   }
 }
@@ -81,6 +98,13 @@ void SessionState::show_hidden_states(uint32_t op_index) {
 
 Status SessionState::begin(const StepInput& input, bool from_start, Diagnostic* why) {
   if (ops_left != 0) return refuse_in_progress(why);
+  if constexpr (linked(OpKind::kPatches)) {
+    if (reader.reads_images() && !input.is_tokens && input.tokens == 0) {
+      StepInput images = input;
+      images.tokens = static_cast<uint32_t>(reader.image_patches().patches().value());
+      return begin(images, from_start, why);
+    }
+  }
   const Status status = check_input(*this, input, from_start, why);
   if (status != Status::kOk) return status;
   place_rows(input, from_start);
@@ -114,11 +138,12 @@ Status SessionState::rewind_to(uint32_t sequence, uint32_t positions, Diagnostic
     return refuse(why, Status::kInvalidArgument, "there is no such sequence", "sequence", 0,
                   sequence, layout.sequences_max);
   }
-  SequenceRows& state = sequences()[sequence];
-  if (positions > state.positions) {
+  if (positions > tokens_held(sequence)) {
     return refuse(why, Status::kInvalidArgument, "the sequence holds fewer positions", "positions",
-                  sequence, positions, state.positions);
+                  sequence, positions, tokens_held(sequence));
   }
+  SequenceRows& state = sequences()[sequence];
+  if (positions != 0) positions += layout.prefix_rows;
   for (uint32_t i = 0; i < reader.caches() && positions != 0; ++i) {
     const uint32_t lookback = reader.cache(i).lookback;
     const uint32_t first_needed = positions > lookback ? positions - lookback : 0;

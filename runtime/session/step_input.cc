@@ -45,10 +45,10 @@ uint32_t StepInput::positions_of(uint32_t sequence) const {
 namespace {
 
 // A tile mask may show a query nothing but keys that a short sequence does not have.
-bool hides_a_row(const MaskView& mask, uint32_t tokens) {
+bool hides_a_row(const MaskView& mask, uint32_t rows) {
   if (mask.kind != MaskKind::kTiles) return false;
-  for (uint32_t row = 0; row < tokens; ++row) {
-    if (mask.row_begin[row] >= tokens) return true;
+  for (uint32_t row = 0; row < rows; ++row) {
+    if (mask.row_begin[row] >= rows) return true;
   }
   return false;
 }
@@ -96,6 +96,14 @@ class InputCheck {
 
   // Which of the optional spans are there, and whether they go together.
   Status form() {
+    if constexpr (format::linked(format::OpKind::kPatches)) {
+      const bool is_whole =
+          input_.lengths.empty() && input_.visible.empty() && !input_.back_to_back;
+      if (model_.reads_images() && !is_whole) {
+        return refuse(why_, kInvalid, "images have no lengths and no mask: each is a sequence",
+                      "batch.lengths", 0, 0, 0);
+      }
+    }
     if (!input_.lengths.empty() && input_.lengths.size() != input_.sequences) {
       return refuse(why_, kInvalid, "each sequence needs a length", "batch.lengths", 0,
                     input_.lengths.size(), input_.sequences);
@@ -130,6 +138,9 @@ class InputCheck {
   }
 
   Status sizes() {
+    if constexpr (format::linked(format::OpKind::kPatches)) {
+      if (model_.reads_images()) return images();
+    }
     const uint32_t features = input_.is_tokens ? 1 : model_.slot(model_.input_slot()).width;
     Checked size = Checked(input_.sequences) * input_.tokens * features;
     if (input_.back_to_back) {
@@ -148,6 +159,18 @@ class InputCheck {
                   input_.size, size.saturated());
   }
 
+  Status images() {
+    const ImagePatches patches = model_.image_patches();
+    if (input_.tokens != patches.patches().value()) {
+      return refuse(why_, kInvalid, "a sequence has as many tokens as an image has patches",
+                    "batch.tokens", 0, input_.tokens, patches.patches().value());
+    }
+    const Checked size = Checked(input_.sequences) * patches.pixels();
+    if (input_.size == size.saturated()) return Status::kOk;
+    return refuse(why_, kInvalid, "the images are not [sequences, channels, height, width]",
+                  "batch.features", 0, input_.size, size.saturated());
+  }
+
   Status sequence(uint32_t index, bool from_start) {
     const uint32_t tokens = input_.tokens_of(index);
     if (!input_.back_to_back && tokens > input_.tokens) {
@@ -158,7 +181,7 @@ class InputCheck {
       return refuse(why_, kInvalid, "the mask hides a whole sequence", "batch.visible", index, 0,
                     1);
     }
-    const uint32_t held = from_start ? 0 : state_.sequences()[index].positions;
+    const uint32_t held = from_start ? 0 : state_.tokens_held(index);
     const uint32_t positions = input_.positions_of(index);
     if (positions > state_.layout.positions_max - held) {
       return refuse(why_, Status::kContextFull,
@@ -172,7 +195,8 @@ class InputCheck {
                     "batch", index, held, 0);
     }
     for (uint32_t m = 0; m < model_.masks(); ++m) {
-      if (hides_a_row(model_.mask(m), tokens)) {
+      const uint32_t rows = tokens == 0 ? 0 : tokens + state_.layout.prefix_rows;
+      if (hides_a_row(model_.mask(m), rows)) {
         return refuse(why_, kInvalid, "at this length the mask hides every key of a token",
                       "batch.lengths", index, tokens, state_.layout.positions_max);
       }

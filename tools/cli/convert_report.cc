@@ -274,7 +274,9 @@ void print_exported(const convert::Conversion& conversion) {
              conversion.model.form, parameters_of(program));
   fmt::print("ops        {}, recognised in {} of the program\n", model.graph.order().size(),
              model.program->nodes.size());
-  if (model.graph.vocab_size == 0) {
+  if (const auto image = program.patches()) {
+    fmt::print("input      images [{}, {}, {}]\n", image->channels, image->height, image->width);
+  } else if (model.graph.vocab_size == 0) {
     fmt::print("input      {} features\n", program.slots[program.input_slot].width);
   } else {
     fmt::print("vocabulary {} tokens\n", model.graph.vocab_size);

@@ -133,10 +133,11 @@ std::string formula_of_target(const std::string& identifier, const format::Model
       "  return arenite::arena_bytes(\n"
       "      {0}_arena_formula,\n"
       "      {{positions, tokens, sequences,\n"
-      "       arenite::outputs_max({3}, tokens, sequences), threads, kv_type}});\n"
+      "       arenite::outputs_max({3}, tokens, sequences{4}), threads, kv_type{4}}});\n"
       "}}\n",
       prefix, coefficients(reader.formula(index)), parameters(reader, true),
-      chooses_outputs(reader) ? "all_outputs" : "false");
+      chooses_outputs(reader) ? "all_outputs" : "false",
+      reader.prefix_rows() == 0 ? "" : fmt::format(", {}u", reader.prefix_rows()));
 }
 
 // The function over all targets of the file.

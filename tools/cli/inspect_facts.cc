@@ -37,7 +37,7 @@ OpFacts op_facts(const ModelReader& reader, uint32_t index, uint32_t positions) 
 
 SlotFacts slot_facts(const ModelReader& reader, uint32_t index) {
   const format::SlotView slot = reader.slot(index);
-  if (reader.vocab_size() == 0 && index == reader.input_slot()) return {"input", slot};
+  if (reader.vocab_size() == 0 && index == reader.input_slot_of_rows()) return {"input", slot};
   if (index == reader.output_slot()) return {"output", slot};
   return {reader.op_name(slot.first_op), slot};
 }
@@ -59,7 +59,10 @@ MaskFacts mask_facts(const MaskView& mask, uint32_t positions) {
 
 CacheFacts cache_facts(const ModelReader& reader, uint32_t index, const SizeOptions& sizes) {
   CacheFacts facts{reader.cache(index), {}};
-  const SessionSizes session = {sizes.positions, sizes.tokens, sizes.sequences, 0, sizes.threads};
+  const uint32_t prefix = reader.prefix_rows();
+  const SessionSizes session = {sizes.positions + prefix,
+                                rows_max(prefix, sizes.tokens, sizes.sequences), sizes.sequences,
+                                0, sizes.threads};
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const auto target = static_cast<Target>(reader.packed(i).target);
     const Packing packing = packing_of(target, sizes.kv_type());
@@ -131,7 +134,7 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
     facts.tokenizer_kind = tokenizer_kind_name(tokenizer.kind);
     facts.tokenizer_tokens = tokenizer.vocab_size();
   }
-  if (reader.vocab_size() == 0) facts.input_features = reader.slot(reader.input_slot()).width;
+  if (reader.vocab_size() == 0) facts.input_features = reader.slot(reader.input_slot_of_rows()).width;
   for (uint32_t i = 0; i < reader.labels(); ++i) facts.labels.emplace_back(reader.label(i));
   facts.sizes = resolve_sizes(file, sizes);
   for (uint32_t i = 0; i < reader.ops(); ++i) {

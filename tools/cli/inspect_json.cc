@@ -143,12 +143,20 @@ Json facts_json(const ModelFacts& facts) {
                   {"metadata_bytes", facts.footer.metadata_bytes},
                   {"format_version", facts.footer.format_version},
                   {"producer", reader.producer()}};
+  nlohmann::ordered_json image;
+  if (reader.reads_images()) {
+    const ImagePatches cut = reader.image_patches();
+    image = {{"shape", {cut.channels, cut.height, cut.width}},
+             {"patch", {cut.channels, cut.patch_height, cut.patch_width}}};
+  }
   json["model"] = {{"name", reader.name()},
                    {"architecture", reader.architecture()},
                    {"vocab_size", reader.vocab_size()},
                    {"tokenizer", facts.tokenizer_kind},
                    {"hidden_states", reader.hidden_states()},
                    {"input_features", facts.input_features},
+                   {"image", image},
+                   {"prefix_rows", reader.prefix_rows()},
                    {"token_types", reader.token_types()},
                    {"output_features", facts.output_features()},
                    {"output_rows", facts.output_rows()},

@@ -36,6 +36,12 @@ std::string class_names(const std::vector<std::string>& labels) {
   return labels.size() > kShown ? text + fmt::format(" and {} more", labels.size() - kShown) : text;
 }
 
+std::string image_text(const ImagePatches& image) {
+  return fmt::format("images [{}, {}, {}], {} patches [{}, {}, {}]", image.channels, image.height,
+                     image.width, image.patches().value(), image.channels, image.patch_height,
+                     image.patch_width);
+}
+
 std::string header(const ModelFacts& facts) {
   const format::ModelReader& reader = facts.reader;
   std::string text = facts.path + "\n";
@@ -44,7 +50,8 @@ std::string header(const ModelFacts& facts) {
   };
   add("name", printable(reader.name(), 80));
   add("architecture", printable(reader.architecture(), 80));
-  add("input", reader.vocab_size() == 0
+  add("input", reader.reads_images() ? image_text(reader.image_patches())
+               : reader.vocab_size() == 0
                    ? fmt::format("[tokens, {}]", facts.input_features)
                    : fmt::format("tokens of a vocabulary of {}", grouped(reader.vocab_size())));
   if (!facts.tokenizer_kind.empty()) {
@@ -55,6 +62,10 @@ std::string header(const ModelFacts& facts) {
   add("classes", class_names(facts.labels));
   const std::string context =
       reader.positions_max() == 0 ? "any length" : counted(reader.positions_max(), "position");
+  if (reader.prefix_rows() != 0) {
+    add("prefix", fmt::format("{} of constants before the tokens of each sequence",
+                              counted(reader.prefix_rows(), "row")));
+  }
   add("context", fmt::format("{}, {}", context,
                              reader.causal() ? "causal: whole sequences or token by token"
                                              : "not causal: whole sequences only"));

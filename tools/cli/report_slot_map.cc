@@ -182,12 +182,12 @@ std::string draw_slot_map(const SlotMap& map, const DrawingText& text) {
 }
 
 bool is_input(const ModelFacts& model, size_t slot) {
-  return model.reader.vocab_size() == 0 && slot == model.reader.input_slot();
+  return model.reader.vocab_size() == 0 && slot == model.reader.input_slot_of_rows();
 }
 
 std::string slot_color(const ModelFacts& model, size_t slot) {
   constexpr const char* kColors[format::kOpKinds] = {"c1", "c2", "c3", "c4",
-                                                     "c5", "c6", "c8", "c7"};
+                                                     "c5", "c6", "c8", "c7", "c3", "c8"};
   if (is_input(model, slot)) return "c8";
   return kColors[static_cast<size_t>(model.ops[model.slots[slot].slot.first_op].op.kind)];
 }

@@ -9,8 +9,10 @@
 #include "cli/commands.h"
 #include "cli/run.h"
 #include "cli/text_table.h"
+#include "convert/check/model_input.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
+#include "session/model_access.h"
 
 namespace arenite::tool {
 namespace {
@@ -23,6 +25,7 @@ void check_feature_array(const convert::NpyArray& input, const Model& model) {
     throw convert::InputError("{}: dtype is {}: expected float32 ('<f4') or float64 ('<f8')", file,
                               convert::name(input.dtype()));
   }
+  if (image_shape(model).channels != 0) return;  // shape_of_images
   if ((rank != 2 && rank != 3) || shape[rank - 1] != model.input_features()) {
     throw convert::InputError("{}: shape is [{}]: expected [tokens, {}] or [sequences, tokens, {}]",
                               file, fmt::join(shape, ", "), model.input_features(),
@@ -45,7 +48,18 @@ void check_token_array(const convert::NpyArray& input) {
   }
 }
 
+InputShape shape_of_images(const convert::NpyArray& input, const Model& model) {
+  const ImageShape image = image_shape(model);
+  const uint64_t images = convert::images_of(input.shape(), image);
+  if (images == 0 || images > UINT32_MAX / image.patches) {
+    convert::refuse_shape(input, "--input", fmt::format("[{0}] or [images, {0}]",
+                                                        convert::image_text(image)));
+  }
+  return {static_cast<uint32_t>(images), image.patches};
+}
+
 InputShape shape_of(const convert::NpyArray& input, const Model& model) {
+  if (image_shape(model).channels != 0) return shape_of_images(input, model);
   const std::vector<uint64_t>& shape = input.shape();
   const bool one_sequence = shape.size() == (model.vocab_size() != 0 ? 1 : 2);
   const uint64_t sequences = one_sequence ? 1 : shape[0];
@@ -96,8 +110,16 @@ void run_run(const RunOptions& options) {
         "long its sequences are",
         convert::quote(file.name()));
   }
+  const uint32_t prefix = ModelAccess::reader(model).prefix_rows();
+  const bool has_other_rows = prefix != 0 || image_shape(model).channels != 0;
+  if (model.causal() && has_other_rows && !(options.last && options.hidden_states.empty())) {
+    throw convert::InputError(
+        "{}: its sequences have more rows than tokens are given: expected --last, without "
+        "--hidden-states",
+        convert::quote(file.name()));
+  }
   const bool is_encoder = !model.causal() && (model.vocab_size() != 0 || model.pooled() || masked ||
-                                              !options.hidden_states.empty());
+                                              has_other_rows || !options.hidden_states.empty());
   if (is_encoder) return run_encoder(options, file);
   (model.vocab_size() == 0 ? run_features : run_tokens)(options, file);
 }

@@ -5,7 +5,9 @@
 #include "cli/process.h"
 #include "cli/run.h"
 #include "cli/session_sizes.h"
+#include "convert/check/model_input.h"
 #include "convert/files/error.h"
+#include "session/model_access.h"
 
 namespace arenite::tool {
 namespace {
@@ -35,6 +37,8 @@ std::vector<uint8_t> read_bytes(const std::filesystem::path& path, const char* o
 // All sequences, as the files have them.
 struct Sequences {
   InputShape shape;
+  uint32_t prefix = 0;  // rows of constants before the tokens of each
+  bool are_images = false;
   std::vector<TokenId> ids;
   std::vector<float> features;
   std::vector<uint8_t> types;
@@ -47,6 +51,13 @@ Sequences read_sequences(const RunOptions& options, const convert::NpyArray& inp
   Sequences all;
   const bool reads_tokens = model.vocab_size() != 0;
   all.shape = check_input(options, input, model);
+  all.prefix = ModelAccess::reader(model).prefix_rows();
+  all.are_images = image_shape(model).channels != 0;
+  const bool is_whole = options.mask.empty() && options.lengths.empty();
+  if (all.are_images && !is_whole) {
+    throw convert::InputError("{}: --mask and --lengths are for texts and features, and this model "
+                              "reads images", convert::quote(options.model.string()));
+  }
   const uint32_t types = model.token_types();
   if (!options.types.empty() && types == 0) {
     throw convert::InputError("{}: --types: the model knows no token types",
@@ -73,12 +84,14 @@ Sequences read_sequences(const RunOptions& options, const convert::NpyArray& inp
 // Rows of a call to where their tokens stand in an array [.., sequences, tokens, width].
 void write_rows(convert::NpyWriter& writer, uint64_t first_row, const Sequences& all,
                 const SequenceGroup& group, const float* data, size_t width) {
-  const size_t begin = size_t{group.first} * all.shape.tokens;
-  const size_t end = begin + size_t{group.count} * all.shape.tokens;
-  for (size_t token = begin; token < end; ++token) {
-    if (all.visible[token] == 0) continue;
-    writer.write((first_row + token) * width, {data, width});
-    data += width;
+  const size_t each = size_t{all.prefix} + all.shape.tokens;
+  for (size_t sequence = group.first; sequence < group.first + group.count; ++sequence) {
+    for (size_t row = 0; row < each; ++row) {
+      const size_t token = sequence * all.shape.tokens + row - all.prefix;
+      if (row >= all.prefix && all.visible[token] == 0) continue;
+      writer.write((first_row + sequence * each + row) * width, {data, width});
+      data += width;
+    }
   }
 }
 
@@ -88,6 +101,12 @@ Result<Output> run_group(Session& session, const Sequences& all, const SequenceG
   const size_t count = size_t{group.count} * all.shape.tokens;
   const std::span visible = std::span(all.visible).subspan(begin, count);
   if (all.ids.empty()) {
+    if (all.are_images) {
+      const size_t pixels = all.features.size() / all.shape.sequences;
+      const auto images =
+          std::span(all.features).subspan(group.first * pixels, group.count * pixels);
+      return session.run(Batch{images, group.count}, &why);
+    }
     const size_t width = all.features.size() / all.visible.size();
     const std::span features = std::span(all.features).subspan(begin * width, count * width);
     return session.run(Batch{features, group.count, all.shape.tokens, {}, visible, false}, &why);
@@ -98,15 +117,23 @@ Result<Output> run_group(Session& session, const Sequences& all, const SequenceG
   return session.run(batch, &why);
 }
 
-// [tokens] or [sequences, tokens], as the input has it.
-std::vector<uint64_t> tokens_shape_of(const convert::NpyArray& input, const Model& model) {
+// [rows] or [sequences, rows], as the input has it.
+std::vector<uint64_t> rows_shape_of(const convert::NpyArray& input, const Model& model) {
   std::vector<uint64_t> shape = input.shape();
-  if (model.vocab_size() == 0) shape.pop_back();
+  if (const ImageShape image = image_shape(model); image.channels != 0) {
+    const uint64_t images = convert::images_of(shape, image);
+    const bool is_one = input.elements() == image.pixels() && (shape.empty() || shape[0] != 1);
+    shape = {images, image.patches};
+    if (is_one) shape.erase(shape.begin());
+  } else if (model.vocab_size() == 0) {
+    shape.pop_back();
+  }
+  shape.back() += ModelAccess::reader(model).prefix_rows();
   return shape;
 }
 
 std::vector<uint64_t> output_shape_of(const convert::NpyArray& input, const Model& model) {
-  std::vector<uint64_t> shape = tokens_shape_of(input, model);
+  std::vector<uint64_t> shape = rows_shape_of(input, model);
   if (model.pooled()) shape.pop_back();
   shape.push_back(model.output_features());
   return shape;
@@ -132,7 +159,7 @@ void run_encoder(const RunOptions& options, const ModelFile& file) {
   Profiler profiler(options.profile, model);
   SequenceGroup group;
   StateWriter states(
-      options, model, tokens_shape_of(input, model),
+      options, model, rows_shape_of(input, model),
       [&](convert::NpyWriter& states_writer, uint64_t first_row, const float* data, size_t width) {
         write_rows(states_writer, first_row, all, group, data, width);
       });

@@ -75,17 +75,28 @@ struct ArenaFormula {
 
 // What the formula is evaluated for.
 struct SessionSizes {
-  uint32_t positions_max = 0;
+  uint32_t positions_max = 0;  // tokens
   uint32_t tokens_max = 0;
   uint32_t sequences_max = 0;
   uint32_t outputs_max = 0;  // rows given out by one call
   uint32_t threads = 1;
   TensorType kv_type = TensorType::kF32;
+  uint32_t prefix_rows = 0;  // that each sequence has before its tokens
 };
 
-// Rows given out by one call: one for each token, or one for each sequence that got tokens.
-constexpr uint32_t outputs_max(bool each_token, uint32_t tokens_max, uint32_t sequences_max) {
-  return each_token || tokens_max < sequences_max ? tokens_max : sequences_max;
+// Rows of one call: its tokens, and `prefix_rows` of constants for each sequence that begins.
+constexpr uint32_t rows_max(uint32_t prefix_rows, uint32_t tokens_max, uint32_t sequences_max) {
+  if (prefix_rows == 0) return tokens_max;
+  const uint64_t rows = uint64_t{tokens_max < sequences_max ? tokens_max : sequences_max};
+  const uint64_t most = tokens_max + rows * prefix_rows;
+  return most < UINT32_MAX ? static_cast<uint32_t>(most) : UINT32_MAX;
+}
+
+// Rows given out by one call: one for each of its rows, or one for each sequence that got tokens.
+constexpr uint32_t outputs_max(bool each_token, uint32_t tokens_max, uint32_t sequences_max,
+                               uint32_t prefix_rows = 0) {
+  if (each_token) return rows_max(prefix_rows, tokens_max, sequences_max);
+  return tokens_max < sequences_max ? tokens_max : sequences_max;
 }
 
 constexpr uint32_t value_pages(uint32_t positions) { return div_up(positions, kPagePositions); }
@@ -109,7 +120,8 @@ struct ArenaSizes {
   Checked total_bytes = 0;  // not ok() if it is too large, or a cache of this type is not supported
 };
 
-constexpr ArenaSizes evaluate(const ArenaFormula& formula, const SessionSizes& sizes) {
+// Where prefixes are counted in already.
+constexpr ArenaSizes evaluate_rows(const ArenaFormula& formula, const SessionSizes& sizes) {
   Checked cache_bytes = holds_cache(sizes.kv_type) ? 0 : UINT64_MAX;
   uint32_t score_columns = 0;
   for (uint32_t i = 0; i < formula.group_count; ++i) {
@@ -143,6 +155,13 @@ constexpr ArenaSizes evaluate(const ArenaFormula& formula, const SessionSizes& s
   arena.total_bytes =
       arena.session_bytes + arena.kv_cache_bytes + arena.activation_bytes + arena.scratch_bytes;
   return arena;
+}
+
+constexpr ArenaSizes evaluate(const ArenaFormula& formula, SessionSizes sizes) {
+  sizes.tokens_max = rows_max(sizes.prefix_rows, sizes.tokens_max, sizes.sequences_max);
+  const uint64_t positions = uint64_t{sizes.positions_max} + sizes.prefix_rows;
+  sizes.positions_max = positions < UINT32_MAX ? static_cast<uint32_t>(positions) : UINT32_MAX;
+  return evaluate_rows(formula, sizes);
 }
 
 // What plan_arena says of sizes that it accepts; SIZE_MAX where there is no such arena.

@@ -13,6 +13,7 @@
 #include "convert/check/model_input.h"
 #include "convert/files/error.h"
 #include "convert/files/npy.h"
+#include "session/model_access.h"
 
 namespace arenite::convert {
 namespace {
@@ -41,7 +42,8 @@ ModelInput read_input(const NpyArray& array, const Model& model) {
 bool are_of_last_tokens(const NpyArray& outputs, const ModelInput& input, const Model& model) {
   const uint64_t width = model.output_features();
   const Shape of_sequences = {input.sequences, width};
-  const Shape of_tokens = {input.sequences, input.tokens, width};
+  const uint64_t rows = input.tokens + uint64_t{ModelAccess::reader(model).prefix_rows()};
+  const Shape of_tokens = {input.sequences, rows, width};
   const Shape found = squeezed(outputs.shape());
   if (model.pooled()) {
     if (found == squeezed(of_sequences)) return false;
@@ -53,7 +55,7 @@ bool are_of_last_tokens(const NpyArray& outputs, const ModelInput& input, const 
   refuse_shape(outputs, kOption,
                fmt::format("[{0}, {1}, {2}], a row for each token, or [{0}, {2}], a row for each "
                            "sequence's last token",
-                           input.sequences, input.tokens, width));
+                           input.sequences, rows, width));
 }
 
 // All rows of sequence `index`.

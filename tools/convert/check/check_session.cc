@@ -8,6 +8,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "arenite/image.h"
+
 namespace arenite::convert {
 namespace {
 
@@ -41,6 +43,10 @@ CheckSession::CheckSession(const AlignedBytes& file, Target target, uint32_t pos
                            Outputs outputs, KvType kv_cache)
     : model_(load_converted(file, target)),
       session_(model_, options_of(positions, outputs, kv_cache)) {}
+
+bool CheckSession::can_step() const {
+  return model_.causal() && !model_.pooled() && image_shape(model_).channels == 0;
+}
 
 std::vector<float> CheckSession::run(const Batch& batch) {
   Diagnostic why;
@@ -77,17 +83,18 @@ std::vector<float> features_to_check(size_t count) {
   return features;
 }
 
-uint32_t token_count_for(uint32_t wanted, uint32_t positions_max,
-                         const std::vector<CompiledMask>& masks) {
-  uint32_t tokens = positions_max == 0 ? wanted : std::min(wanted, positions_max);
-  for (uint32_t before = 0; before != tokens;) {
-    before = tokens;
-    for (const CompiledMask& mask : masks) {
-      const size_t rows = std::min<size_t>(tokens, mask.row_begin.size());
-      for (size_t row = 0; row < rows; ++row) tokens = std::max(tokens, mask.row_begin[row] + 1);
+uint32_t token_count_for(uint32_t wanted, const Program& program) {
+  const uint32_t most = program.positions_max;
+  const uint32_t prefix = program.prefix_rows();
+  uint32_t rows = prefix + (most == 0 ? wanted : std::min(wanted, most));
+  for (uint32_t before = 0; before != rows;) {
+    before = rows;
+    for (const CompiledMask& mask : program.masks) {
+      const size_t masked = std::min<size_t>(rows, mask.row_begin.size());
+      for (size_t row = 0; row < masked; ++row) rows = std::max(rows, mask.row_begin[row] + 1);
     }
   }
-  return tokens;
+  return rows - prefix;
 }
 
 std::vector<uint8_t> types_to_check(uint32_t count, uint32_t token_types) {

@@ -23,7 +23,7 @@ class CheckSession {
                KvType kv_cache = KvType::kOfModel);
 
   Session& session() { return *session_; }
-  bool can_step() const { return model_.causal() && !model_.pooled(); }
+  bool can_step() const;
 
   // All rows of one pass, [tokens, features].
   std::vector<float> run(const Batch& batch);
@@ -47,8 +47,7 @@ std::vector<TokenId> spread_tokens(uint32_t count, uint32_t vocab_size);
 
 // `wanted` tokens, or a context's positions if these are fewer (0: any number), or more where a
 // mask shows one of the queries nothing but later keys.
-uint32_t token_count_for(uint32_t wanted, uint32_t positions_max,
-                         const std::vector<CompiledMask>& masks);
+uint32_t token_count_for(uint32_t wanted, const Program& program);
 
 // Types of tokens as a pair of texts has them, one half each; none for a model without types.
 std::vector<uint8_t> types_to_check(uint32_t count, uint32_t token_types);

@@ -43,11 +43,16 @@ uint32_t tokens_to_check(const Program& program) {
   }
   const uint64_t affordable = kProductsMax / std::max<uint64_t>(1, weights);
   const uint64_t count = std::clamp(affordable, kTokensMin, kTokens);
-  return token_count_for(static_cast<uint32_t>(count), program.positions_max, program.masks);
+  return token_count_for(static_cast<uint32_t>(count), program);
 }
 
 CheckedInput input_to_check(const Graph& graph, const Program& program) {
   CheckedInput input;
+  if (const auto patches = program.patches()) {
+    input.count = program.positions_max;
+    input.features = features_to_check(static_cast<size_t>(patches->pixels().value()));
+    return input;
+  }
   input.count = tokens_to_check(program);
   if (graph.vocab_size == 0) {
     input.features =
@@ -69,10 +74,11 @@ std::vector<float> run_target(const AlignedBytes& file, Target target, const Che
   const bool finite = std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
   if (!finite || !session.can_step() || !input.types.empty()) return values;
   session.reset();
-  const size_t width = values.size() / input.count;
+  const size_t width = session.session().output().features;
   const size_t features = input.features.size() / input.count;
   for (size_t t = 0; t < input.count; ++t) {
-    const auto expected = std::span(values).subspan(t * width, width);
+    const auto expected =
+        std::span(values).subspan(values.size() - (input.count - t) * width, width);
     if (is_text) {
       session.step(input.tokens[t], expected);
     } else {

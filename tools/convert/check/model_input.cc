@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "arenite/image.h"
 #include "convert/files/error.h"
 
 namespace arenite::convert {
@@ -23,6 +24,18 @@ void read_ids(const NpyArray& array, uint32_t vocab_size, const std::string& opt
     }
     input.ids.push_back(static_cast<TokenId>(id));
   }
+}
+
+ModelInput read_images(const NpyArray& array, const ImageShape& image, const std::string& option) {
+  const uint64_t images = images_of(array.shape(), image);
+  if (images == 0 || images > kTokensMax / image.patches) {
+    refuse_shape(array, option, fmt::format("[{0}] or [batch, {0}]", image_text(image)));
+  }
+  ModelInput input;
+  input.sequences = static_cast<uint32_t>(images);
+  input.tokens = image.patches;
+  input.features = finite_values(array, option);
+  return input;
 }
 
 }  // namespace
@@ -46,8 +59,32 @@ std::vector<float> finite_values(const NpyArray& array, const std::string& optio
   return values;
 }
 
+uint64_t images_of(std::span<const uint64_t> shape, const ImageShape& image) {
+  // Whether the extents are those of the image, or parts of them.
+  const auto are_of_image = [&](std::span<const uint64_t> extents) {
+    size_t next = 0;
+    for (const uint64_t whole : {image.channels, image.height, image.width}) {
+      uint64_t found = 1;
+      while (next < extents.size() && found < whole) {
+        if (extents[next] == 0 || whole % extents[next] != 0) return false;
+        found *= extents[next++];
+      }
+      if (found != whole) return false;
+    }
+    return std::ranges::all_of(extents.subspan(next), [](uint64_t extent) { return extent == 1; });
+  };
+  if (are_of_image(shape)) return 1;
+  return !shape.empty() && are_of_image(shape.subspan(1)) ? shape[0] : 0;
+}
+
+std::string image_text(const ImageShape& image) {
+  if (image.height == 1) return fmt::format("{}, {}", image.channels, image.width);
+  return fmt::format("{}, {}, {}", image.channels, image.height, image.width);
+}
+
 ModelInput read_model_input(const NpyArray& array, const Model& model, const std::string& option) {
   const uint32_t features = model.input_features();
+  const ImageShape image = image_shape(model);
   const bool has_tokens = model.vocab_size() != 0;
   if (has_tokens == is_float(array)) {
     throw InputError("{}: {} is of type {}: expected {}", option, quote(array.name()),
@@ -55,6 +92,7 @@ ModelInput read_model_input(const NpyArray& array, const Model& model, const std
                      has_tokens ? "the model's token ids, int32 or int64"
                                 : "the model's features, float32 or float64");
   }
+  if (image.channels != 0) return read_images(array, image, option);
   std::vector<uint64_t> rows = array.shape();
   const std::string expected = has_tokens
                                    ? "[tokens] or [batch, tokens]"

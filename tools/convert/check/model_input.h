@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "arenite/image.h"
 #include "arenite/model.h"
 #include "arenite/token.h"
 #include "convert/files/npy.h"
@@ -24,6 +26,11 @@ struct ModelInput {
 // more, of floats, for one of features. Throws InputError, which begins with `option`, for other
 // types and shapes, ids beyond the vocabulary, and numbers that are not finite.
 ModelInput read_model_input(const NpyArray& array, const Model& model, const std::string& option);
+
+// How many images an array of this shape has: [channels, height, width] or [batch, ...], where an
+// extent of 1 may be left out, as for series [channels, length]. 0: it is of another shape.
+uint64_t images_of(std::span<const uint64_t> shape, const ImageShape& image);
+std::string image_text(const ImageShape& image);  // its extents: "3, 224, 224"
 
 // What the two throw.
 [[noreturn]] void refuse_shape(const NpyArray& array, const std::string& option,

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "arenite/image.h"
 #include "arenite/tokenizer.h"
 #include "convert/check/check_session.h"
 #include "convert/files/error.h"
@@ -31,7 +32,7 @@ constexpr std::string_view kText = "Turn on the light in the kitchen, and tell m
 
 // What one target makes of the tokens.
 struct Recording {
-  std::vector<float> digests;  // [ops, tokens]
+  std::vector<float> digests;  // [ops, rows]
   std::vector<float> lengths;  // the longest row of each op
   std::vector<float> output;
 };
@@ -60,12 +61,13 @@ Recording record(const AlignedBytes& file, Target target, const SelfTestInput& i
   SessionState& state = SessionState::of(&session.session());
   const uint32_t ops = state.reader.ops();
   Recording recording;
-  recording.digests.resize(size_t{ops} * input.tokens);
+  const size_t rows = input.tokens + size_t{state.layout.prefix_rows};
+  recording.digests.resize(ops * rows);
   recording.lengths.resize(ops);
   Diagnostic why;
   const Status status = run_self_test(
-      state, input, &why, [&](uint32_t op, uint32_t token, std::span<const float> row) {
-        recording.digests[size_t{op} * input.tokens + token] = format::digest_of_row(row);
+      state, input, &why, [&](uint32_t op, uint32_t index, std::span<const float> row) {
+        recording.digests[op * rows + index] = format::digest_of_row(row);
         recording.lengths[op] = std::max(recording.lengths[op], length_of(row));
         return true;
       });
@@ -89,6 +91,10 @@ std::vector<TokenId> tokens_of_text(const Model& model, uint32_t count) {
 
 Tokens tokens_to_feed(const Model& model, uint32_t count) {
   Tokens tokens;
+  if (const ImageShape image = image_shape(model); image.channels != 0) {
+    tokens.features = features_to_check(image.pixels());
+    return tokens;
+  }
   if (model.vocab_size() == 0) {
     tokens.features = features_to_check(size_t{count} * model.input_features());
     return tokens;
@@ -158,11 +164,11 @@ void write_segment(std::span<std::byte> segment, const format::SelfTestLayout& l
   writer.put(layout.types, tokens.types);
   for (uint32_t op = 0; op < ops; ++op) {
     const auto digests = [&](const Recording& recording) {
-      return std::span(recording.digests).subspan(size_t{op} * layout.tokens, layout.tokens);
+      return std::span(recording.digests).subspan(size_t{op} * layout.rows, layout.rows);
     };
     writer.put(layout.tolerances_of_op(op),
                tolerances(recordings, stored.lengths[op], relative, digests));
-    for (uint32_t t = 0; t < layout.tokens; ++t) {
+    for (uint32_t t = 0; t < layout.rows; ++t) {
       writer.put(layout.digest_of(op, t), digests(stored)[t]);
     }
   }
@@ -233,7 +239,7 @@ void record_self_test(AlignedBytes& file, const Program& program) {
 }
 
 uint32_t self_test_tokens(const Program& program) {
-  return token_count_for(kTokens, program.positions_max, program.masks);
+  return program.patches() ? program.positions_max : token_count_for(kTokens, program);
 }
 
 AlignedBytes pack_model(const Program& program, const std::vector<Target>& targets,

@@ -33,7 +33,29 @@ const ExportedInput& first_of_storage(const ExportedProgram& program, const Expo
   return input;
 }
 
+template <typename T>
+std::vector<T> with_columns_of(const std::vector<T>& values, const std::vector<uint32_t>& order) {
+  std::vector<T> result(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const size_t column = i % order.size();
+    result[i - column + order[column]] = values[i];
+  }
+  return result;
+}
+
 }  // namespace
+
+WeightRef with_columns(const WeightRef& weight, const std::vector<uint32_t>& order) {
+  WeightRef result;
+  result.name = weight.name + ".reordered";
+  result.rows = weight.rows;
+  result.columns = weight.columns;
+  result.load = [load = weight.load, order] { return with_columns_of(load(), order); };
+  if (weight.load_f64) {
+    result.load_f64 = [load = weight.load_f64, order] { return with_columns_of(load(), order); };
+  }
+  return result;
+}
 
 WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,
                     const ConstantRef& constant, bool transposed) {

@@ -73,4 +73,7 @@ struct NotRecognised : std::runtime_error {
 WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,
                     const ConstantRef& constant, bool transposed);
 
+// The weights with column c as column order[c]. REQUIRES: a permutation.
+WeightRef with_columns(const WeightRef& weight, const std::vector<uint32_t>& order);
+
 }  // namespace arenite::convert

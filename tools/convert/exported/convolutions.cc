@@ -2,15 +2,11 @@
 // Convolutions, of which models of attention have those that cut an image into patches.
 #include <algorithm>
 
+#include "convert/exported/convolutions.h"
 #include "convert/exported/op_rules.h"
 
 namespace arenite::convert {
 namespace {
-
-struct Convolution {
-  Shape stride, padding_before, padding_after, dilation;  // of each spatial dimension
-  int64_t groups = 1;
-};
 
 Shape spread(const CallArguments& call, const char* name, int64_t default_value, size_t count) {
   Shape numbers = call.has(name) ? call.integers(name) : Shape{default_value};
@@ -20,32 +16,6 @@ Shape spread(const CallArguments& call, const char* name, int64_t default_value,
     if (number < 0 || number > int64_t{1} << 24) call.refuse("its {} is {}", name, number);
   }
   return numbers;
-}
-
-Convolution settings(const CallArguments& call, const Array& weight) {
-  const size_t count = weight.rank() - 2;
-  Convolution convolution{.stride = spread(call, "stride", 1, count),
-                          .padding_before = Shape(count, 0),
-                          .padding_after = Shape(count, 0),
-                          .dilation = spread(call, "dilation", 1, count),
-                          .groups = call.integer("groups", 1)};
-  if (std::ranges::count(convolution.stride, 0) > 0 ||
-      std::ranges::count(convolution.dilation, 0) > 0 || call.flag("transposed", false)) {
-    call.refuse("transposed convolutions and steps of 0 are not understood");
-  }
-  const Argument* padding = call.call().find("padding");
-  if (padding == nullptr || !padding->as<std::string>()) {
-    convolution.padding_before = convolution.padding_after = spread(call, "padding", 0, count);
-  } else if (*padding->as<std::string>() == "same") {
-    for (size_t d = 0; d < count; ++d) {
-      const int64_t all = convolution.dilation[d] * (weight.shape()[d + 2] - 1);
-      convolution.padding_before[d] = all / 2;
-      convolution.padding_after[d] = all - all / 2;
-    }
-  } else if (*padding->as<std::string>() != "valid") {
-    call.refuse("padding {} is not understood", quote(*padding->as<std::string>()));
-  }
-  return convolution;
 }
 
 // One place of a result: the sum over the kernel that lies there.
@@ -91,32 +61,10 @@ class Kernel {
   Shape index_;
 };
 
-Shape result_shape(const CallArguments& call, const Array& input, const Array& weight,
-                   const Convolution& convolution) {
-  const int64_t groups = convolution.groups;
-  if (groups < 1 || input.shape()[1] != weight.shape()[1] * groups ||
-      weight.shape()[0] % groups != 0) {
-    call.refuse("an input {} for a kernel {} in {} groups", shape_text(input.shape()),
-                shape_text(weight.shape()), groups);
-  }
-  Shape shape = {input.shape()[0], weight.shape()[0]};
-  for (size_t d = 0; d + 2 < weight.rank(); ++d) {
-    const int64_t reach = convolution.dilation[d] * (weight.shape()[d + 2] - 1) + 1;
-    const int64_t padded =
-        input.shape()[d + 2] + convolution.padding_before[d] + convolution.padding_after[d];
-    if (weight.shape()[d + 2] < 1 || padded < reach) {
-      call.refuse("a kernel {} does not fit into {}", shape_text(weight.shape()),
-                  shape_text(input.shape()));
-    }
-    shape.push_back((padded - reach) / convolution.stride[d] + 1);
-  }
-  return shape;
-}
-
 Array convolved(const CallArguments& call, const Array& input, const Array& weight,
                 OpBudget& budget) {
-  const Convolution convolution = settings(call, weight);
-  const Shape shape = result_shape(call, input, weight, convolution);
+  const Convolution convolution = convolution_of(call, weight);
+  const Shape shape = convolved_shape(call, input, weight, convolution);
   Kernel kernel(input, weight, convolution);
   const auto kernel_elements = static_cast<size_t>(kernel.kernel_elements());
   const auto channels = static_cast<size_t>(weight.shape()[1]);  // of one group
@@ -172,6 +120,54 @@ Results convolution(const CallArguments& call, OpBudget& budget) {
 }
 
 }  // namespace
+
+Convolution convolution_of(const CallArguments& call, const Array& weight) {
+  const size_t count = weight.rank() - 2;
+  Convolution convolution{.stride = spread(call, "stride", 1, count),
+                          .padding_before = Shape(count, 0),
+                          .padding_after = Shape(count, 0),
+                          .dilation = spread(call, "dilation", 1, count),
+                          .groups = call.integer("groups", 1)};
+  if (std::ranges::count(convolution.stride, 0) > 0 ||
+      std::ranges::count(convolution.dilation, 0) > 0 || call.flag("transposed", false)) {
+    call.refuse("transposed convolutions and steps of 0 are not understood");
+  }
+  const Argument* padding = call.call().find("padding");
+  if (padding == nullptr || !padding->as<std::string>()) {
+    convolution.padding_before = convolution.padding_after = spread(call, "padding", 0, count);
+  } else if (*padding->as<std::string>() == "same") {
+    for (size_t d = 0; d < count; ++d) {
+      const int64_t all = convolution.dilation[d] * (weight.shape()[d + 2] - 1);
+      convolution.padding_before[d] = all / 2;
+      convolution.padding_after[d] = all - all / 2;
+    }
+  } else if (*padding->as<std::string>() != "valid") {
+    call.refuse("padding {} is not understood", quote(*padding->as<std::string>()));
+  }
+  return convolution;
+}
+
+Shape convolved_shape(const CallArguments& call, const Array& input, const Array& weight,
+                   const Convolution& convolution) {
+  const int64_t groups = convolution.groups;
+  if (groups < 1 || input.shape()[1] != weight.shape()[1] * groups ||
+      weight.shape()[0] % groups != 0) {
+    call.refuse("an input {} for a kernel {} in {} groups", shape_text(input.shape()),
+                shape_text(weight.shape()), groups);
+  }
+  Shape shape = {input.shape()[0], weight.shape()[0]};
+  for (size_t d = 0; d + 2 < weight.rank(); ++d) {
+    const int64_t reach = convolution.dilation[d] * (weight.shape()[d + 2] - 1) + 1;
+    const int64_t padded =
+        input.shape()[d + 2] + convolution.padding_before[d] + convolution.padding_after[d];
+    if (weight.shape()[d + 2] < 1 || padded < reach) {
+      call.refuse("a kernel {} does not fit into {}", shape_text(weight.shape()),
+                  shape_text(input.shape()));
+    }
+    shape.push_back((padded - reach) / convolution.stride[d] + 1);
+  }
+  return shape;
+}
 
 OpRules convolution_rules() {
   return {{"conv1d", convolution},

@@ -26,6 +26,7 @@ constexpr int64_t kElementsMax = int64_t{1} << 24;  // that a second length may 
 constexpr double kDifferenceMax = 1e-6;             // of the largest value
 constexpr double kDifferencePerToken = 2e-7;  // of rotations whose angles the author has in float32
 constexpr uint32_t kRandomInputs = 1;
+constexpr uint32_t kPrefixStepsMax = 5;
 constexpr size_t kLargeWeights = size_t{1} << 24;  // of a model that one input is enough for
 
 struct Followed {
@@ -34,8 +35,8 @@ struct Followed {
   std::unique_ptr<Reducer> reducer;
 };
 
-Followed follow(const std::shared_ptr<const ExportedProgram>& program, const Lengths& lengths,
-                size_t output) {
+Followed follow_once(const std::shared_ptr<const ExportedProgram>& program, const Lengths& lengths,
+                     size_t output) {
   Followed followed;
   followed.reducer = std::make_unique<Reducer>(program, lengths);
   followed.reducer->run(output);
@@ -43,6 +44,37 @@ Followed follow(const std::shared_ptr<const ExportedProgram>& program, const Len
   followed.graph.remove_unread();
   followed.positions_max = followed.reducer->builder().positions_max();
   return followed;
+}
+
+// How many rows of constants the program puts before each sequence is seen when it does. Where it
+// does so in several steps, those that are put first may be the first of all, or the last.
+Followed follow(const std::shared_ptr<const ExportedProgram>& program, Lengths& lengths,
+                size_t output) {
+  for (uint32_t steps = 0; steps < kPrefixStepsMax; ++steps) {
+    try {
+      return follow_once(program, lengths, output);
+    } catch (const PrefixFound& found) {
+      lengths = lengths.with_prefix(found.rows, false);
+    } catch (const PatchesFound& found) {
+      lengths = lengths.with_patches(found.patches);
+    } catch (const InputError& error) {
+      if (lengths.sizes().prefix < 2) throw;
+      Lengths other = lengths.with_prefix(lengths.sizes().prefix, true);
+      try {
+        Followed followed = follow_once(program, other, output);
+        lengths = other;
+        return followed;
+      } catch (const PrefixFound&) {
+        throw error;
+      } catch (const PatchesFound&) {
+        throw error;
+      } catch (const InputError&) {
+        throw error;
+      }
+    }
+  }
+  throw InputError("{}: it puts rows of constants before the tokens in too many steps: expected at "
+                   "most {}", quote(program->source), kPrefixStepsMax);
 }
 
 class ModelReader {
@@ -55,7 +87,7 @@ class ModelReader {
 
   ExportedModel read() {
     choose_output();
-    traced_ = follow(program_, lengths_, model_.output_index);
+    traced_ = follow_input();
     choose_positions();
     Followed& last = try_other_length() ? *longer_ : traced_;
     settle_masks(last.graph);
@@ -76,6 +108,25 @@ class ModelReader {
   }
 
  private:
+  int64_t prefix() const { return lengths_.sizes().prefix; }
+
+  // What has the shape of features may be images or series that the program cuts.
+  Followed follow_input() {
+    try {
+      return follow(program_, lengths_, model_.output_index);
+    } catch (const InputError& error) {
+      std::optional<Lengths> images = lengths_.of_images();
+      if (!images) throw;
+      try {
+        Followed followed = follow(program_, *images, model_.output_index);
+        lengths_ = *images;
+        return followed;
+      } catch (const InputError&) {
+        throw error;
+      }
+    }
+  }
+
   void choose_output() {
     model_.outputs = 0;
     std::vector<size_t> tensors;
@@ -101,8 +152,12 @@ class ModelReader {
 
   // 0: any number.
   void choose_positions() {
+    if (lengths_.reads_images()) {
+      positions_ = limit_ = lengths_.tokens();
+      return;
+    }
     const auto longest = lengths_.is_dynamic() ? lengths_.range().max : std::nullopt;
-    limit_ = tighter(traced_.positions_max, longest.value_or(0));
+    limit_ = tighter(std::max<int64_t>(0, traced_.positions_max - prefix()), longest.value_or(0));
     positions_ = limit_;
     if (options_.context != 0) {
       if (limit_ != 0 && options_.context > limit_) {
@@ -125,6 +180,7 @@ class ModelReader {
 
   // Whether the program is the same model at another length, which it then has been followed at.
   bool try_other_length() {
+    if (lengths_.reads_images()) return false;
     const int64_t traced = lengths_.traced_tokens();
     int64_t elements = 1;
     for (const ExportedValue& value : program_->values) {
@@ -143,7 +199,7 @@ class ModelReader {
     if (other == traced) other = traced - 1;
     if (other < 2 || (lengths_.is_dynamic() && other < lengths_.range().min)) return false;
     try {
-      const Lengths lengths = lengths_.at(other);
+      Lengths lengths = lengths_.at(other);
       Followed found = follow(program_, lengths, model_.output_index);
       why_not_ = difference(other > traced ? traced_.graph : found.graph,
                             other > traced ? found.graph : traced_.graph);
@@ -168,7 +224,7 @@ class ModelReader {
       if (const auto rule = mask_rule(mask)) {
         mask = *rule;
       } else {
-        const int64_t rows = positions_of(mask);
+        const int64_t rows = positions_of(mask) - prefix();
         if (positions_ == 0 || rows < positions_) {
           positions_ = rows;
           mask_end_ = true;
@@ -220,6 +276,11 @@ class ModelReader {
   }
 
   void describe_length() {
+    if (const auto& image = lengths_.patches()) {
+      model_.length = fmt::format("{} patches of [{}, {}, {}] an image", lengths_.tokens(),
+                                  image->channels, image->patch_height, image->patch_width);
+      return;
+    }
     const std::string traced = fmt::format("{}", lengths_.traced_tokens());
     const std::string steps = model_.causal ? ", token by token too" : "";
     if (!why_not_.empty()) {
@@ -289,11 +350,11 @@ class ModelReader {
     const Array::Reals expected = outputs.at(place).to_reals();
     const TraceSizes sizes = lengths_.sizes();
     const Array::Reals given = input.to_reals();
-    const size_t width = given.size() / sizes.rows();
+    const size_t each = given.size() / sizes.sequences;
     const size_t count = expected.size() / sizes.sequences;
     for (uint32_t b = 0; b < sizes.sequences; ++b) {
-      const auto begin = given.begin() + static_cast<ptrdiff_t>(size_t{b} * sizes.tokens * width);
-      const auto end = begin + static_cast<ptrdiff_t>(sizes.tokens * width);
+      const auto begin = given.begin() + static_cast<ptrdiff_t>(b * each);
+      const auto end = begin + static_cast<ptrdiff_t>(each);
       GraphInput fed;
       std::vector<uint32_t> ids;
       std::vector<float> features;

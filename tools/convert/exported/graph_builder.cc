@@ -44,12 +44,20 @@ Column GraphBuilder::column_of(int64_t number) const {
 }
 
 AffineRef GraphBuilder::tokens_input(Shape shape) {
-  return whole_source(add_source({Source::Kind::kTokens, 0, sizes_.rows(), 1, {}}),
-                      std::move(shape));
+  const uint32_t rows = sizes_.sequences * (sizes_.tokens - sizes_.prefix);
+  return whole_source(add_source({Source::Kind::kTokens, 0, rows, 1, {}}), std::move(shape));
 }
 
 AffineRef GraphBuilder::features_input(Shape shape, uint32_t width) {
-  return whole_source(source_of_node(graph_.add_features(width), sizes_.rows()), std::move(shape));
+  const uint32_t source = source_of_node(graph_.add_features(width), sizes_.rows());
+  if (sizes_.prefix == 0) return whole_source(source, std::move(shape));
+  std::vector<int64_t> numbers;
+  for (uint32_t row = 0; row < sizes_.rows(); ++row) {
+    for (uint32_t c = 0; c < width && !is_of_prefix(row); ++c) {
+      numbers.push_back(number_of(source, uint64_t{row} * width + c));
+    }
+  }
+  return plain(std::move(shape), std::move(numbers));
 }
 
 AffineRef GraphBuilder::of_constant(const ConstantRef& constant) {
@@ -108,17 +116,18 @@ ValueId GraphBuilder::gather(const std::vector<Column>& columns) {
   return node;
 }
 
-uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind) {
-  auto [known, is_new] = selected_.try_emplace({from, kind}, 0);
+uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind, uint32_t first_row) {
+  auto [known, is_new] = selected_.try_emplace({from, kind, first_row}, 0);
   if (is_new) {
-    const ValueId node = graph_.add(name_, RowsNode{kind}, {sources_[from].node});
+    const ValueId node = graph_.add(name_, RowsNode{kind, first_row}, {sources_[from].node});
     known->second = source_of_node(node, sizes_.sequences);
   }
   return known->second;
 }
 
-GraphBuilder::Rows GraphBuilder::rows_of(const AffineRef& given) {
-  const AffineRef value = materialised(given);
+GraphBuilder::Rows GraphBuilder::rows_of(const AffineRef& given,
+                                         std::vector<uint32_t>* order) {
+  const AffineRef value = materialised(cut(given));
   if (value->shape.empty()) throw NotRecognised("it is a single number");
   const auto width = static_cast<uint32_t>(value->shape.back());
   const Places& places = value->terms[0].places;
@@ -158,23 +167,28 @@ GraphBuilder::Rows GraphBuilder::rows_of(const AffineRef& given) {
       result.count == sizes_.rows() && sizes_.tokens > 1 && result.rows.size() == sizes_.sequences;
   if (chooses) {
     const uint32_t place = result.rows[0];
-    if (place != 0 && place != sizes_.tokens - 1) {
-      throw NotRecognised(
-          fmt::format("it takes token {} of each sequence: expected the first or the last", place));
+    const bool is_last = place == sizes_.tokens - 1;
+    if (place > sizes_.prefix && !is_last) {
+      throw NotRecognised(fmt::format(
+          "it takes token {} of each sequence: expected the first or the last", 
+          place - sizes_.prefix));
     }
     for (uint32_t b = 0; b < sizes_.sequences; ++b) {
       if (result.rows[b] != b * sizes_.tokens + place) throw NotRecognised(kMixesTokens);
       result.rows[b] = b;
     }
     for (Column& column : columns) {
-      column.first = selected(column.first, place == 0 ? SelectKind::kFirst : SelectKind::kLast);
+      column.first = is_last ? selected(column.first, SelectKind::kLast, 0)
+                             : selected(column.first, SelectKind::kFirst, place);
     }
     result.count = sizes_.sequences;
   }
-  if (result.rows.size() < result.count) {
+  if (result.rows.size() < result.count && !has_all_tokens(result.rows)) {
     throw NotRecognised("it leaves tokens out, which depends on how many there are");
   }
-  result.node = gather(columns);
+  if (order != nullptr) *order = order_of(columns);
+  const bool keeps_order = order != nullptr && !order->empty();
+  result.node = keeps_order ? sources_[columns[0].first].node : gather(columns);
   return result;
 }
 
@@ -237,7 +251,9 @@ AffineRef GraphBuilder::embedding(const ConstantRef& table, const AffineRef& ids
     if (!ids->is_plain() || source(number).kind != Source::Kind::kTokens) {
       throw NotRecognised("the rows that it looks up are not the tokens themselves");
     }
-    rows.rows.push_back(static_cast<uint32_t>(index_of(number)));
+    const auto token = static_cast<uint32_t>(index_of(number));
+    const uint32_t sequence = token / (sizes_.tokens - sizes_.prefix);
+    rows.rows.push_back(token + (sequence + 1) * sizes_.prefix);
   }
   const WeightRef weight = weight_of(program_, table, false);
   if (graph_.vocab_size != 0 && graph_.vocab_size != weight.rows) {
@@ -252,9 +268,11 @@ AffineRef GraphBuilder::embedding(const ConstantRef& table, const AffineRef& ids
 
 AffineRef GraphBuilder::linear(const AffineRef& value, const WeightRef& weight,
                                std::vector<double> bias) {
-  const Rows rows = rows_of(value);
+  std::vector<uint32_t> order;
+  const Rows rows = rows_of(value, &order);
   if (rows.width != weight.columns) throw NotRecognised("its weight has another width");
-  const ValueId node = graph_.add_linear(name_, {weight, std::move(bias)}, rows.node);
+  const WeightRef ordered = order.empty() ? weight : with_columns(weight, order);
+  const ValueId node = graph_.add_linear(name_, {ordered, std::move(bias)}, rows.node);
   return on_rows(rows, value->shape, node, weight.rows);
 }
 
@@ -263,11 +281,24 @@ AffineRef GraphBuilder::norm(const AffineRef& given, NormSpec spec) {
   const Places& places = value->terms[0].places;
   const uint32_t from = source_of(places.at(0));
   const size_t width = spec.gain.size();
+  // Columns side by side may be in any order, the same in each row.
+  std::vector<uint32_t> order(width);
+  std::vector<bool> is_there(width, false);
+  for (size_t i = 0; i < width && i < value->elements(); ++i) {
+    order[i] = static_cast<uint32_t>(column_of(places.at(i)).second % width);
+    is_there[order[i]] = true;
+  }
+  if (std::ranges::count(is_there, false) > 0) order.clear();
   for (size_t i = 0, count = value->elements(); i < count; ++i) {
-    const size_t start = i - i % width;
-    const bool in_line = places.at(i) - places.at(start) == static_cast<int64_t>(i - start) &&
-                         column_of(places.at(start)).second % width == 0;
+    const int64_t first = order.empty() ? 0 : places.at(i) - order[i % width];
+    const bool in_line = !order.empty() && column_of(first).second % width == 0 &&
+                         first == places.at(i - i % width) - order[0] && source_of(first) == from;
     if (!in_line) throw NotRecognised("it normalises columns that are not side by side");
+  }
+  const NormSpec given_spec = spec;
+  for (size_t i = 0; i < width; ++i) {
+    spec.gain[order[i]] = given_spec.gain[i];
+    if (!spec.bias.empty()) spec.bias[order[i]] = given_spec.bias[i];
   }
   const ValueId node = graph_.add_norm(name_, spec, sources_[from].node);
   return in_place(value, from, source_of_node(node, sources_[from].rows));
@@ -298,27 +329,31 @@ AffineRef GraphBuilder::product(const AffineRef& a, const AffineRef& b) {
 }
 
 AffineRef GraphBuilder::pooled(const AffineRef& given, size_t axis, SelectKind kind) {
-  const AffineRef whole = on_one_source(materialised(given));
+  AffineRef whole = materialised(given);
+  // Those of all rows, or of all but the first ones of a prefix.
+  const uint32_t tokens = static_cast<uint32_t>(whole->shape[axis]);
+  const uint32_t first_row = tokens < sizes_.tokens ? sizes_.tokens - tokens : 0;
+  if (first_row == 0) whole = on_one_source(whole);
   std::vector<size_t> order(whole->shape.size());
   std::iota(order.begin(), order.end(), size_t{0});
   order.erase(order.begin() + static_cast<ptrdiff_t>(axis));
   order.push_back(axis);
   const AffineRef value = permuted(whole, order);
   const std::vector<int64_t> numbers = numbers_of(*value);
-  const uint32_t tokens = sizes_.tokens;
   const uint32_t from = source_of(numbers.at(0));
   const uint32_t width = sources_[from].width;
-  if (value->shape.back() != tokens || sources_[from].rows != sizes_.rows()) {
+  if (first_row > sizes_.prefix || tokens > sizes_.tokens || sources_[from].rows != sizes_.rows()) {
     throw NotRecognised("it pools something else than the tokens of a sequence");
   }
-  const uint32_t to = selected(from, kind);
+  const uint32_t to = selected(from, kind, first_row);
   std::vector<int64_t> made;
   for (size_t i = 0; i < numbers.size(); ++i) {
     const uint32_t row = row_of(numbers[i]);
     const uint32_t column = column_of(numbers[i]).second;
-    if (i % tokens == 0) made.push_back(number_of(to, uint64_t{row / tokens} * width + column));
-    const bool in_order = row % tokens == i % tokens &&
-                          made.back() == number_of(to, uint64_t{row / tokens} * width + column);
+    const int64_t place = number_of(to, uint64_t{row / sizes_.tokens} * width + column);
+    if (i % tokens == 0) made.push_back(place);
+    const bool in_order = row % sizes_.tokens == first_row + i % tokens && made.back() == place &&
+                          source_of(numbers[i]) == from;
     if (!in_order) throw NotRecognised(kMixesTokens);
   }
   Shape shape = value->shape;
@@ -343,7 +378,10 @@ ValueId GraphBuilder::output(const AffineRef& given) {
   const Rows rows = rows_of(value);
   for (size_t i = 0; i < rows.rows.size(); ++i) {
     if (rows.rows[i] != i || rows.rows.size() != rows.count) {
-      throw NotRecognised("its rows are not in the order of tokens");
+      const bool lacks_prefix = rows.rows.size() < rows.count && has_all_tokens(rows.rows);
+      throw NotRecognised(lacks_prefix ? "it leaves out rows of constants that were put before the "
+                                         "tokens: give out all rows, or one for each sequence"
+                                       : "its rows are not in the order of tokens");
     }
   }
   return rows.node;

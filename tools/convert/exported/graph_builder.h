@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -17,17 +18,31 @@
 
 namespace arenite::convert {
 
-// What was traced: so many sequences of so many tokens.
+// What was traced: so many sequences of so many rows.
 struct TraceSizes {
   uint32_t sequences = 1;
-  uint32_t tokens = 0;
+  uint32_t tokens = 0;  // of a sequence, the rows of its prefix included
+  uint32_t prefix = 0;  // rows of constants that the program puts before those that it is given
+  // Where it does so in several steps: the first ones put are the last ones of all.
+  bool puts_last_first = false;
 
   uint32_t rows() const { return sequences * tokens; }
 };
 
+// Thrown where a program puts more rows of constants before each sequence than its TraceSizes say:
+// it is then followed anew.
+struct PrefixFound {
+  uint32_t rows = 0;
+};
+
+// Thrown where a program cuts its images into patches: it is then followed anew.
+struct PatchesFound {
+  ImagePatches patches;
+};
+
 // A matrix of elements that values are made of.
 struct Source {
-  enum class Kind { kNode, kTokens, kTable };
+  enum class Kind { kNode, kTokens, kTable, kImages };
 
   Kind kind = Kind::kNode;
   ValueId node = 0;   // of kNode
@@ -60,6 +75,9 @@ class GraphBuilder {
   // The model's input in the shape that the author's code gets.
   AffineRef tokens_input(Shape shape);
   AffineRef features_input(Shape shape, uint32_t width);
+  // Images, in the shape [sequences, ...] that the author's code gets; `patches` is how they are cut,
+  // where that is known.
+  AffineRef images_input(Shape shape, const std::optional<ImagePatches>& patches);
   // The elements of a constant.
   AffineRef of_constant(const ConstantRef& constant);
 
@@ -75,7 +93,9 @@ class GraphBuilder {
     std::vector<uint32_t> rows;
     uint32_t count = 0;  // of the node
   };
-  Rows rows_of(const AffineRef& value);
+  // With `order`, all of a node's columns in another order than the node's are left in that one, and
+  // column c of the value is the node's column (*order)[c]; empty: they are in order.
+  Rows rows_of(const AffineRef& value, std::vector<uint32_t>* order = nullptr);
   // A value in the shape of `rows` and `width` new columns, made by `node`.
   // The rows of a value as a node of their own.
   AffineRef rows_made(const AffineRef& value);
@@ -92,6 +112,12 @@ class GraphBuilder {
   AffineRef normalize(const AffineRef& value);
   AffineRef activation(const AffineRef& value, ActivationNode node);
   AffineRef product(const AffineRef& a, const AffineRef& b);
+  // A value in which rows of constants stand before those of the tokens, with these rows in a node;
+  // null for any other value.
+  AffineRef prefixed(const AffineRef& value);
+  // A value that may be made of images' elements, as one that is made of their patches, whose
+  // numbers are the last dimension. Throws PatchesFound.
+  AffineRef cut(const AffineRef& value);
   // One row of each sequence, of all along `axis`.
   AffineRef pooled(const AffineRef& value, size_t axis, SelectKind kind);
   // Whether a step along `axis` is one to another token.
@@ -104,7 +130,7 @@ class GraphBuilder {
   // Tightens what is known of the number of positions.
   void limit_positions(int64_t positions_max);
   int64_t positions_max() const { return positions_max_; }
-  // Gives tables of positions all their rows.
+  // Gives tables of positions all their rows: those of a prefix and of so many tokens.
   void finish(uint32_t positions, const ConstantAt& constant_at);
   bool has_position_tables() const { return !tables_.empty(); }
 
@@ -119,6 +145,7 @@ class GraphBuilder {
     double factor = 1.0;
     std::vector<int64_t> first_row;  // [columns], indices into the constant
     int64_t stride = 0;              // from row to row; 0: all rows are the same
+    uint32_t first_position = 0;     // of the rows that there are
   };
   struct PositionTable {
     ValueId node = 0;
@@ -126,7 +153,14 @@ class GraphBuilder {
   };
 
   uint32_t add_source(Source source);
-  uint32_t selected(uint32_t source, SelectKind kind);
+  // Which of a node's columns each of these is, where they are all of one node's in disorder.
+  std::vector<uint32_t> order_of(const std::vector<Column>& columns) const;
+  uint32_t selected(uint32_t source, SelectKind kind, uint32_t first_row);
+  struct Prefix;
+  bool read_prefix(const AffineRef& value, Prefix& prefix) const;
+  bool is_of_prefix(uint32_t row) const { return row % sizes_.tokens < sizes_.prefix; }
+  // The rows of a whole source that a value has, where it has those of all tokens.
+  bool has_all_tokens(const std::vector<uint32_t>& rows) const;
   // `value` with another node's elements at the same rows and columns.
   AffineRef in_place(const AffineRef& value, uint32_t from, uint32_t to) const;
   // One term of one source whose elements each stand once in it, and all of them.
@@ -137,8 +171,12 @@ class GraphBuilder {
   Graph graph_;
   std::string name_;
   std::vector<Source> sources_;  // the first is none
+  uint32_t images_ = 0;  // source, where the input is images
+  uint32_t patches_ = 0;  // of their patches
+  Shape images_shape_;
+  ImagePatches image_;
   std::map<std::vector<Column>, ValueId> gathered_;
-  std::map<std::pair<uint32_t, SelectKind>, uint32_t> selected_;
+  std::map<std::tuple<uint32_t, SelectKind, uint32_t>, uint32_t> selected_;
   std::map<const Constant*, uint32_t> of_constants_;
   std::map<ValueId, uint32_t> of_nodes_;
   std::vector<std::pair<AffineRef, AffineRef>> materialised_;  // the last few

@@ -72,15 +72,19 @@ Lengths::Lengths(std::shared_ptr<const ExportedProgram> program) : program_(std:
   const ExportedValue& value = program_->values[input_->value];
   const std::vector<Extent>& sizes = value.sizes;
   const size_t rank = sizes.size();
-  const bool fits = is_integer(value.type) ? rank == 1 || rank == 2 : rank == 2 || rank == 3;
+  const bool fits = is_integer(value.type) ? rank == 1 || rank == 2 : rank >= 2 && rank <= 4;
   if (value.kind != ValueKind::kTensor || !fits) {
     throw InputError(
-        "{}: input {} has {} dimensions of {}: expected token ids [sequences, tokens], or features "
-        "[sequences, tokens, width]",
+        "{}: input {} has {} dimensions of {}: expected token ids [sequences, tokens], features "
+        "[sequences, tokens, width], or images [sequences, channels, height, width]",
         quote(program_->source), quote(input_->name), rank, name(value.type));
   }
   Shape shape = value.shape();
   if (!program_->sample_inputs.empty()) shape = program_->sample_inputs[0].shape();
+  if (rank == 4) {
+    *this = *of_images();
+    return;
+  }
   const size_t rows = is_integer(value.type) ? rank : rank - 1;  // dimensions of tokens
   axis_ = rows - 1;
   // nn.TransformerEncoder has sequences second, unless it is told otherwise.
@@ -111,11 +115,44 @@ Lengths Lengths::at(int64_t tokens) const {
   return other;
 }
 
+Lengths Lengths::with_prefix(uint32_t rows, bool puts_last_first) const {
+  Lengths other = *this;
+  other.prefix_ = rows;
+  other.puts_last_first_ = puts_last_first;
+  return other;
+}
+
+std::optional<Lengths> Lengths::of_images() const {
+  if (reads_images_ || reads_tokens()) return std::nullopt;
+  Lengths other = *this;
+  Shape shape = program_->values[input_->value].shape();
+  if (!program_->sample_inputs.empty()) shape = program_->sample_inputs[0].shape();
+  other.reads_images_ = true;
+  other.axis_ = 0;
+  other.symbol_.clear();
+  other.sequences_ = std::max<int64_t>(1, shape[0]);
+  other.tokens_ = other.traced_tokens_ = 1;
+  other.prefix_ = 0;
+  other.puts_last_first_ = false;
+  return other;
+}
+
+Lengths Lengths::with_patches(const ImagePatches& patches) const {
+  Lengths other = *this;
+  other.patches_ = patches;
+  other.tokens_ = other.traced_tokens_ = static_cast<int64_t>(patches.patches().value());
+  return other;
+}
+
 bool Lengths::reads_tokens() const { return is_integer(program_->values[input_->value].type); }
 
 Shape Lengths::input_shape() const {
   const ExportedValue& value = program_->values[input_->value];
   Shape shape = value.shape();
+  if (reads_images_) {
+    shape[0] = sequences_;
+    return shape;
+  }
   const size_t rows = reads_tokens() ? shape.size() : shape.size() - 1;
   for (size_t d = 0; d < rows; ++d) shape[d] = d == axis_ ? tokens_ : sequences_;
   return shape;
@@ -123,7 +160,9 @@ Shape Lengths::input_shape() const {
 
 int64_t Lengths::extent(const Extent& extent) const {
   if (extent.is_fixed()) {
-    return is_adapted() && extent.size == traced_tokens_ ? tokens_ : extent.size;
+    if (is_adapted() && extent.size == traced_tokens_) return tokens_;
+    if (is_adapted() && extent.size == traced_tokens_ + prefix_) return rows();
+    return extent.size;
   }
   if (extent.symbol == symbol_) return tokens_;
   if (tokens_ == traced_tokens_ && extent.size > 0) return extent.size;
@@ -138,6 +177,8 @@ void Lengths::adapt_list(Argument::List& list, std::optional<size_t> elements) c
     if (size == nullptr) return false;
     if (*size == traced_tokens_) {
       item = Argument(tokens_);
+    } else if (*size == traced_tokens_ + prefix_) {
+      item = Argument(rows());
     } else if (sequences_ > 1 && *size == traced_tokens_ * sequences_) {
       item = Argument(tokens_ * sequences_);
     } else {
@@ -186,6 +227,8 @@ OpCall Lengths::adapted(const OpCall& call, std::optional<size_t> self_elements)
     } else if (const int64_t* size = argument.value.as<int64_t>();
                size != nullptr && *size == traced_tokens_) {
       argument.value = Argument(tokens_);
+    } else if (size != nullptr && *size == traced_tokens_ + prefix_) {
+      argument.value = Argument(rows());
     }
   }
   return result;

@@ -23,11 +23,19 @@ class Lengths {
   explicit Lengths(std::shared_ptr<const ExportedProgram> program);
   // The same program at another length.
   Lengths at(int64_t tokens) const;
+  // The same, where it puts rows of constants before each sequence (TraceSizes).
+  Lengths with_prefix(uint32_t rows, bool puts_last_first) const;
+  // The same, where what seems to be features is images, or series, that it cuts into patches;
+  // nothing where it cannot be. Its length is known with the patches.
+  std::optional<Lengths> of_images() const;
+  Lengths with_patches(const ImagePatches& patches) const;
 
   TraceSizes sizes() const {
-    return {static_cast<uint32_t>(sequences_), static_cast<uint32_t>(tokens_)};
+    return {static_cast<uint32_t>(sequences_), static_cast<uint32_t>(tokens_ + prefix_),
+            static_cast<uint32_t>(prefix_), puts_last_first_};
   }
   int64_t tokens() const { return tokens_; }
+  int64_t rows() const { return tokens_ + prefix_; }  // of a sequence
   int64_t traced_tokens() const { return traced_tokens_; }
   bool is_dynamic() const { return !symbol_.empty(); }
   SymbolRange range() const;
@@ -35,6 +43,8 @@ class Lengths {
   const ExportedInput& input() const { return *input_; }
   Shape input_shape() const;
   bool reads_tokens() const;  // ids, and no features
+  bool reads_images() const { return reads_images_; }
+  const std::optional<ImagePatches>& patches() const { return patches_; }
 
   // A size of the program as it is at this length. Throws NotRecognised where that is not known.
   int64_t extent(const Extent& extent) const;
@@ -51,6 +61,10 @@ class Lengths {
   int64_t sequences_ = 1;
   int64_t tokens_ = 0;
   int64_t traced_tokens_ = 0;
+  int64_t prefix_ = 0;
+  bool reads_images_ = false;
+  std::optional<ImagePatches> patches_;
+  bool puts_last_first_ = false;
   std::string symbol_;
 };
 

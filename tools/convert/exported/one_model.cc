@@ -58,7 +58,12 @@ bool are_same(const NodeBody& a, const NodeBody& b) {
            (attention->terms != nullptr) == (other.terms != nullptr);
   }
   if (const auto* rows = std::get_if<RowsNode>(&a)) {
-    return rows->kind == std::get<RowsNode>(b).kind;
+    const auto& other = std::get<RowsNode>(b);
+    return rows->kind == other.kind && rows->first_row == other.first_row;
+  }
+  if (const auto* prefix = std::get_if<PrefixNode>(&a)) {
+    const auto& other = std::get<PrefixNode>(b);
+    return prefix->first_row == other.first_row && prefix->rows.exact() == other.rows.exact();
   }
   if (const auto* slice = std::get_if<SliceNode>(&a)) {
     return slice->begin == std::get<SliceNode>(b).begin;

@@ -379,7 +379,7 @@ std::optional<Reduced> Reducer::pooling_op(const Operation& operation) {
   AffineRef pooled;
   if (op == "mean" || op == "sum") {
     pooled = builder_.pooled(as_affine(input), axis, SelectKind::kMean);
-    if (op == "sum") pooled = scaled(pooled, static_cast<double>(builder_.sizes().tokens));
+    if (op == "sum") pooled = scaled(pooled, static_cast<double>(shape[axis]));
   } else if (op == "amax" || op == "max") {
     pooled = builder_.pooled(as_affine(input), axis, SelectKind::kMax);
   } else {

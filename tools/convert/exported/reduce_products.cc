@@ -319,10 +319,6 @@ std::optional<Reduced> Reducer::matrix_op(const Operation& operation) {
     }
     return builder_.embedding(*table, as_affine(operation.inputs[1]));
   }
-  if (call.op == "conv1d" || call.op == "conv2d" || call.op == "convolution") {
-    throw NotRecognised(
-        "convolutions are not supported: the runtime has linear layers, norms and attention");
-  }
   return std::nullopt;
 }
 

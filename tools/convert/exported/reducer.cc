@@ -22,7 +22,7 @@ Array zeros(const Shape& shape, ElementType type) {
 }
 
 // How many positions a constant has that is cut or looked up by them.
-int64_t positions_of(const OpCall& call, const Array& result, int64_t tokens) {
+int64_t positions_of(const OpCall& call, const Array& result, const Lengths& lengths) {
   if (call.op == "slice") {
     const CallArguments arguments(call);
     const Array& self = arguments.array("self");
@@ -30,7 +30,8 @@ int64_t positions_of(const OpCall& call, const Array& result, int64_t tokens) {
     const int64_t start = arguments.integer("start", 0);
     // A part that begins at 0, is as long as the input, and is not all of it.
     const int64_t extent = result.shape()[dim];
-    return start == 0 && extent == tokens && extent < self.shape()[dim] ? self.shape()[dim] : 0;
+    const bool is_cut = extent == lengths.tokens() || extent == lengths.rows();
+    return start == 0 && is_cut && extent < self.shape()[dim] ? self.shape()[dim] : 0;
   }
   return 0;
 }
@@ -99,6 +100,7 @@ void Reducer::run(size_t index) {
     for (const uint32_t value : dying[n]) values_[value] = std::monostate{};
   }
   Graph& graph = builder_.graph();
+  graph.prefix_rows = builder_.sizes().prefix;
   const ValueRef* ref = program_->outputs[index].as<ValueRef>();
   try {
     builder_.set_name("output");
@@ -120,6 +122,10 @@ void Reducer::read_input(const ExportedInput& input) {
     return;
   }
   const Shape shape = lengths_.input_shape();
+  if (lengths_.reads_images()) {
+    values_[input.value] = builder_.images_input(shape, lengths_.patches());
+    return;
+  }
   values_[input.value] = lengths_.reads_tokens()
                              ? builder_.tokens_input(shape)
                              : builder_.features_input(shape, static_cast<uint32_t>(shape.back()));
@@ -240,7 +246,7 @@ std::vector<Reduced> Reducer::constants_of(const Operation& operation, const Exp
         });
     if (call.op == "slice" && !shape.empty()) {
       positions_max = tighter(
-          positions_max, positions_of(call, Array::of_shape(shape, value.type), lengths_.tokens()));
+          positions_max, positions_of(call, Array::of_shape(shape, value.type), lengths_));
     }
     constant->positions_max = positions_max;
     constant->depth = depth;
@@ -262,7 +268,7 @@ std::vector<Reduced> Reducer::constants_of(const Operation& operation, const Exp
       results.emplace_back(result);
       continue;
     }
-    int64_t limit = tighter(positions_max, positions_of(call, *array, lengths_.tokens()));
+    int64_t limit = tighter(positions_max, positions_of(call, *array, lengths_));
     if (call.op == "embedding") {
       limit = tighter(limit, positions_of_rows(*call.find("weight")->as<Array>(),
                                                *call.find("indices")->as<Array>()));
@@ -306,6 +312,7 @@ std::vector<Reduced> Reducer::dependent(const Operation& operation) {
   if (auto result = complex_op(operation)) return {*result};
   if (auto results = move(operation)) return *results;
   if (auto result = matrix_op(operation)) return {*result};
+  if (auto result = convolution_op(operation)) return {*result};
   if (auto result = written_softmax(operation)) return {*result};
   if (auto result = score_op(operation)) return {*result};
   if (auto result = norm_op(operation)) return {*result};
@@ -320,63 +327,6 @@ bool Reducer::is_of_model(const Affine& value) const {
     const int64_t number = term.places.at(0);
     return number != kNoElement && builder_.source(number).kind == Source::Kind::kNode;
   });
-}
-
-// Nothing for an op that does more than moving.
-std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
-  if (operation.call.op == "embedding") return std::nullopt;
-  const auto movements = movements_of(with_arrays(operation));
-  if (!movements) return std::nullopt;
-  // What is moved are all values in a list, or the first.
-  std::vector<const Reduced*> parts;
-  for (const Reduced& input : operation.inputs) parts.push_back(&input);
-  const size_t count = moved_arrays(with_arrays(operation)).size();
-  if (count > parts.size()) throw NotRecognised("it moves numbers and tensors");
-  parts.resize(count);
-  std::vector<Reduced> results;
-  if (const auto* scores = std::get_if<ScoresRef>(parts[0]); scores && count == 1) {
-    for (const Movement& movement : *movements) {
-      results.emplace_back(moved_scores(**scores, movement));
-    }
-    return results;
-  }
-  if (const auto* function = std::get_if<FunctionRef>(parts[0]); function && count == 1) {
-    const bool keeps = (*movements)[0].keeps_order(elements_of((*function)->expression->shape));
-    if (keeps && movements->size() == 1 &&
-        (*movements)[0].shape == (*function)->expression->shape) {
-      return std::vector<Reduced>{*parts[0]};
-    }
-    if ((*function)->expression->shape != (*function)->base->shape) {
-      // Ops that take another value for its shape alone say that shape.
-      OpCall call = operation.call;
-      if (call.op.ends_with("_as") && call.arguments.size() == 2) {
-        Argument::List sizes;
-        for (const int64_t size : (*movements)[0].shape) sizes.emplace_back(size);
-        call.op.resize(call.op.size() - 3);
-        call.arguments[1] = {"size", std::move(sizes)};
-      }
-      auto moved_expression = std::make_shared<Expression>(
-          Expression{call, {(*function)->expression}, (*movements)[0].shape});
-      moved_expression->depth = (*function)->expression->depth + 1;
-      if (moved_expression->depth > kExpressionDepthMax) {
-        throw NotRecognised("a function of so many ops, one within the other, is not supported");
-      }
-      return std::vector<Reduced>{
-          std::make_shared<const Function>(Function{(*function)->base, moved_expression})};
-    }
-  }
-  std::vector<AffineRef> moving;
-  for (const Reduced* part : parts) {
-    const AffineRef value = as_affine(*part);
-    // A sum is easier to see before its rows are cut. Parts of a rotation stay as they are.
-    const bool is_sum =
-        value->terms.size() > 1 && !(*movements)[0].keeps_order(value->elements()) &&
-        std::ranges::none_of(value->terms,
-                             [](const Term& term) { return term.factors.each != nullptr; });
-    moving.push_back(is_sum && is_of_model(*value) ? builder_.materialised(value) : value);
-  }
-  for (const Movement& movement : *movements) results.emplace_back(moved(movement, moving));
-  return results;
 }
 
 AffineRef Reducer::as_affine(const Reduced& value) {

@@ -77,6 +77,7 @@ class Reducer {
   std::optional<std::vector<Reduced>> move(const Operation& operation);
   std::optional<Reduced> complex_op(const Operation& operation);
   std::optional<Reduced> matrix_op(const Operation& operation);
+  std::optional<Reduced> convolution_op(const Operation& operation);
   std::optional<Reduced> score_op(const Operation& operation);
   std::optional<Reduced> written_softmax(const Operation& operation);
   std::optional<Reduced> sum_op(const Operation& operation);

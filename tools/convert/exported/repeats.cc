@@ -163,10 +163,45 @@ Movements meshgrid(const CallArguments& call) {
   return movements;
 }
 
+// F.unfold: the windows of an image, [channels * window, windows], those without padding.
+Movements im2col(const CallArguments& call) {
+  const Shape& given = call.array("self").shape();
+  Shape shape = given;
+  if (shape.size() == 3) shape.insert(shape.begin(), 1);
+  const std::vector<int64_t> window = call.integers("kernel_size");
+  const std::vector<int64_t> dilation = call.integers("dilation");
+  const std::vector<int64_t> stride = call.integers("stride");
+  const std::vector<int64_t> padding = call.integers("padding");
+  if (shape.size() != 4 || window.size() != 2 || dilation.size() != 2 || stride.size() != 2) {
+    call.refuse("windows of {} are not understood", shape_text(given));
+  }
+  if (padding != std::vector<int64_t>{0, 0}) call.refuse("it pads an image");
+  const Movement all = whole(shape);
+  Movement movement;
+  movement.walk = {shape[0], shape[1], window[0], window[1], 0, 0};
+  movement.strides = {all.strides[0], all.strides[1], 0, 0, 0, 0};
+  for (size_t d = 0; d < 2; ++d) {
+    const bool is_sane = window[d] > 0 && dilation[d] > 0 && stride[d] > 0 &&
+                         window[d] <= shape[d + 2] && dilation[d] <= shape[d + 2];
+    const int64_t reach = is_sane ? dilation[d] * (window[d] - 1) + 1 : 0;
+    if (!is_sane || reach > shape[d + 2]) call.refuse("its windows do not go into the image");
+    movement.walk[d + 4] = (shape[d + 2] - reach) / stride[d] + 1;
+    movement.strides[d + 2] = dilation[d] * all.strides[d + 2];
+    movement.strides[d + 4] = stride[d] * all.strides[d + 2];
+  }
+  const Shape& walk = movement.walk;
+  Shape made = {walk[0], walk[1] * walk[2] * walk[3], walk[4] * walk[5]};
+  if (given.size() == 3) made.erase(made.begin());
+  movement.shape = std::move(made);
+  elements_of(movement.shape);
+  return {std::move(movement)};
+}
+
 }  // namespace
 
 MovementRules repeating_rules() {
-  return {{"expand", {"self", "", expand}},
+  return {{"im2col", {"self", "", im2col}},
+          {"expand", {"self", "", expand}},
           {"expand_copy", {"self", "", expand}},
           {"broadcast_to", {"self", "", expand}},
           {"expand_as", {"self", "", expand_as}},

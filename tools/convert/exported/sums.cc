@@ -12,6 +12,7 @@ namespace arenite::convert {
 namespace {
 
 constexpr size_t kKeptMax = 64;  // materialised values that are remembered
+constexpr size_t kNoPlace = SIZE_MAX;
 
 // Whether each element of the term stands for another one.
 bool is_injective(const Term& term, size_t count) {
@@ -41,7 +42,8 @@ bool is_one(double factor) { return factor == 1.0; }
 
 }  // namespace
 
-AffineRef GraphBuilder::materialised(const AffineRef& value) {
+AffineRef GraphBuilder::materialised(const AffineRef& given) {
+  const AffineRef value = cut(given);
   if (value->is_plain()) return value;
   for (const auto& [known, made] : materialised_) {
     if (known == value || have_same_terms(*known, *value)) return with_shape(made, value->shape);
@@ -87,15 +89,19 @@ void SumBuilder::choose_reference() {
   source_ = source_of(reference_->terms[0].places.at(0));
   rows_ = builder_.sources_[source_].rows;
   width_ = builder_.sources_[source_].width;
-  element_.assign(size_t{rows_} * width_, 0);
+  element_.assign(size_t{rows_} * width_, kNoPlace);
   for (size_t i = 0; i < count; ++i) {
     element_[static_cast<size_t>(index_of(reference_->terms[0].places.at(i)))] = i;
   }
+  // Before rows of constants are put in front of the tokens, nothing stands there.
+  first_row_ = 0;
+  while (first_row_ < rows_ && !has_row(first_row_)) ++first_row_;
 }
 
 SumBuilder::Summand SumBuilder::summand_of(const Term& term) {
   Summand summand;
   for (size_t place = 0; place < element_.size(); ++place) {
+    if (!has_row(static_cast<uint32_t>(place / width_))) continue;
     const size_t i = element_[place];
     const int64_t number = term.places.at(i);
     if (number == kNoElement || builder_.source(number).rows != rows_ ||
@@ -103,7 +109,7 @@ SumBuilder::Summand SumBuilder::summand_of(const Term& term) {
       throw NotRecognised(
           "it adds elements of different tokens, which only attention and pooling may do");
     }
-    if (place < width_) {
+    if (place / width_ == first_row_) {
       summand.columns.push_back(builder_.column_of(number));
       summand.factors.push_back(term.factors.at(i));
     }
@@ -179,23 +185,29 @@ GraphBuilder::TablePart SumBuilder::part_of(const Term& term) {
   const uint32_t tokens = builder_.sizes_.tokens;
   GraphBuilder::TablePart part;
   bool found = false;
+  const uint32_t first_position = rows_ == builder_.sizes_.rows() ? first_row_ % tokens : 0;
   for (uint32_t c = 0; c < width_; ++c) {
-    const int64_t first = term.places.at(element_[c]);
-    part.factor = term.factors.at(element_[0]);
+    const size_t row = size_t{first_row_} * width_;
+    const int64_t first = term.places.at(element_[row + c]);
+    part.factor = term.factors.at(element_[row]);
     if (first == kNoElement) throw NotRecognised("some columns have constants and others have not");
     part.constant = builder_.source(first).table;
     part.first_row.push_back(index_of(first));
-    for (uint32_t r = 1; r < rows_; ++r) {
+    for (uint32_t r = first_row_ + 1; r < rows_; ++r) {
+      if (!has_row(r)) continue;
       const size_t i = element_[size_t{r} * width_ + c];
-      const uint32_t position = rows_ == builder_.sizes_.rows() ? r % tokens : 0;
+      const int64_t position = rows_ == builder_.sizes_.rows() ? r % tokens : 0;
       const int64_t step = term.places.at(i) - first;
-      if (!found && position == 1) part.stride = step, found = true;
-      if (step != part.stride * int64_t{position} || term.factors.at(i) != part.factor) {
+      if (!found && position == first_position + 1) part.stride = step, found = true;
+      if (step != part.stride * (position - first_position) || term.factors.at(i) != part.factor) {
         throw NotRecognised("it adds constants that are no table of positions");
       }
     }
   }
-  builder_.limit_positions(part.constant->positions_max);
+  for (int64_t& index : part.first_row) index -= part.stride * int64_t{first_position};
+  part.first_position = first_position;
+  const int64_t limit = part.constant->positions_max;
+  builder_.limit_positions(limit == 0 ? 0 : limit + first_position);
   return part;
 }
 
@@ -276,17 +288,18 @@ void GraphBuilder::finish(uint32_t positions, const ConstantAt& constant_at) {
     WeightRef& weight = *graph_.as<EmbeddingNode>(table.node)->positions;
     const uint32_t columns = weight.columns;
     const uint32_t tokens = sizes_.tokens;
-    weight.rows = positions;
-    weight.load_f64 = [table, columns, positions, tokens, constant_at] {
-      std::vector<double> rows(size_t{positions} * columns, 0.0);
+    const uint32_t rows_max = positions + sizes_.prefix;
+    weight.rows = rows_max;
+    weight.load_f64 = [table, columns, rows_max, positions, tokens, constant_at] {
+      std::vector<double> rows(size_t{rows_max} * columns, 0.0);
       for (const TablePart& part : table.parts) {
         Array whole = part.constant->array();
-        if (part.stride != 0 && positions != tokens) {
+        if (part.stride != 0 && rows_max != tokens) {
           whole = constant_at(part.constant->value(), positions);
         }
         // Extents after the one of positions stay, and those before it are 1.
         const Array::Reals values = whole.to_reals();
-        for (size_t p = 0; p < positions; ++p) {
+        for (size_t p = part.first_position; p < rows_max; ++p) {
           for (size_t c = 0; c < columns; ++c) {
             const auto index =
                 static_cast<size_t>(part.first_row[c] + static_cast<int64_t>(p) * part.stride);

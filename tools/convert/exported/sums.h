@@ -44,7 +44,10 @@ class SumBuilder {
   uint32_t source_ = 0;       // of the reference
   uint32_t rows_ = 0;
   uint32_t width_ = 0;
+  uint32_t first_row_ = 0;       // that the value has
   std::vector<size_t> element_;  // [rows * width]: the value's element that stands there
+
+  bool has_row(uint32_t row) const { return element_[size_t{row} * width_] != SIZE_MAX; }
 };
 
 // Queries or keys that turn with their position.

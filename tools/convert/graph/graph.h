@@ -17,12 +17,13 @@
 #include "convert/graph/term_table.h"
 #include "convert/masks/masks.h"
 #include "convert/spec/model_spec.h"
+#include "core/image_patches.h"
 #include "format/reader.h"
 
 namespace arenite::convert {
 
-// A value is the result of a node and has its number: rows of `width` numbers, one for each token
-// or, after Rows, for each row that is given out.
+// A value is the result of a node and has its number: rows of `width` numbers, one for each row of
+// the prefix and each token or, after Rows, for each row that is given out.
 using ValueId = uint32_t;
 
 // How a matrix of weights is to lie in the file. Only those of one storage become one tensor.
@@ -33,8 +34,10 @@ struct Storage {
   friend auto operator<=>(const Storage&, const Storage&) = default;
 };
 
-// The features that a call gives.
-struct FeaturesNode {};
+// The features that a call gives; or the patches of an image, a row for each.
+struct FeaturesNode {
+  std::optional<ImagePatches> patches{};
+};
 
 // scale * tokens[id] + positions[position + position_offset] + types[type], of those that are
 // there. With a padding_id positions count the tokens that have another id, and tokens of that id
@@ -115,9 +118,18 @@ struct AttentionNode {
 double whole_score(const AttentionNode& attention, double product, size_t head, size_t query,
                    size_t key);
 
-// The rows that a call gives out: as it asks, or one for each sequence.
+// The rows that a call gives out: as it asks, or one for each sequence, made of its rows from
+// `first_row` on.
 struct RowsNode {
   SelectKind kind = SelectKind::kAsAsked;
+  uint32_t first_row = 0;
+};
+
+// The input with constants in place of some of the rows before each sequence's tokens: class
+// tokens, registers, learned prompts.
+struct PrefixNode {
+  WeightRef rows;  // [count, width]
+  uint32_t first_row = 0;
 };
 
 // The input's columns from `begin` on.
@@ -130,7 +142,7 @@ struct ConcatNode {};
 
 using NodeBody = std::variant<FeaturesNode, EmbeddingNode, LinearNode, NormNode, NormalizeNode,
                               RotateNode, PermuteNode, ScaleNode, ActivationNode, AddNode,
-                              MultiplyNode, AttentionNode, RowsNode, SliceNode, ConcatNode>;
+                              MultiplyNode, AttentionNode, RowsNode, PrefixNode, SliceNode, ConcatNode>;
 
 struct Node {
   std::string name;  // for people, and of the op that it becomes
@@ -153,6 +165,9 @@ class Graph {
   uint32_t positions_max = 0;  // 0: any number
   uint32_t vocab_size = 0;     // 0: the input is features
   uint32_t token_types = 0;
+  // Rows that each sequence has before those of its tokens: zeros until a PrefixNode says what they
+  // are. Positions and masks count them.
+  uint32_t prefix_rows = 0;
   TensorType kv_cache = TensorType::kF32;  // what keys and values are kept as
   std::vector<Mask> masks;
   std::vector<ValueId> hidden_states;  // what PyTorch calls so, in the order of the layers

@@ -5,43 +5,18 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numbers>
 #include <string_view>
 #include <utility>
 
 #include "convert/files/error.h"
+#include "convert/graph/row_functions.h"
 #include "convert/graph/row_products.h"
 #include "convert/quantize/activations.h"
 
 namespace arenite::convert {
 namespace {
 
-using Rows = std::vector<double>;  // [rows, width], row-major
-
 constexpr double kLengthMin = 1e-12;  // rows shorter than this are divided by it, as PyTorch does
-
-double activate(const ActivationNode& node, double x) {
-  switch (node.activation) {
-    case Activation::kGeluErf:
-      return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2));
-    case Activation::kGeluTanh:
-      return 0.5 * x *
-             (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
-    case Activation::kSilu:
-      return x / (1.0 + std::exp(-x));
-    case Activation::kRelu:
-      return std::max(x, 0.0);
-    case Activation::kTanh:
-      return std::tanh(x);
-    case Activation::kSigmoid:
-      return 1.0 / (1.0 + std::exp(-x));
-    case Activation::kSoftCap:
-      return node.parameter * std::tanh(x / node.parameter);
-    case Activation::kScale:
-      return node.parameter * x;
-  }
-  return x;
-}
 
 // Adds rows ids[t] of `table`, times `scale`, to x.
 void add_rows(Rows& x, const WeightRef& table, std::span<const uint32_t> ids, std::string_view what,
@@ -74,74 +49,12 @@ Rows linear(const LinearPart& part, Rows x) {
   return y;
 }
 
-void normalise(const NormNode& node, double* row) {
-  const NormSpec& spec = node.norm;
-  const size_t width = spec.gain.size();
-  double mean = 0.0;
-  if (spec.kind == NormKind::kLayer) {
-    for (size_t i = 0; i < width; ++i) mean += row[i] / static_cast<double>(width);
-  }
-  double variance = 0.0;
-  for (size_t i = 0; i < width; ++i) {
-    variance += (row[i] - mean) * (row[i] - mean) / static_cast<double>(width);
-  }
-  const double scale = 1.0 / std::sqrt(variance + spec.epsilon);
-  for (size_t i = 0; i < width; ++i) {
-    const double gain = spec.gain_plus_one ? 1.0 + spec.gain[i] : spec.gain[i];
-    const double bias = spec.bias.empty() ? 0.0 : spec.bias[i];
-    row[i] = node.scale * ((row[i] - mean) * scale * gain + bias);
-  }
-}
-
-void rotate_head(const RopeSpec& rope, size_t position, double* head) {
-  const size_t half = rope.rotary_dim / 2;
-  for (size_t i = 0; i < half; ++i) {
-    const double angle = static_cast<double>(position) * rope.inverse_frequencies[i];
-    double& first = rope.turns_neighbours ? head[2 * i] : head[i];
-    double& second = rope.turns_neighbours ? head[2 * i + 1] : head[i + half];
-    const double x = rope.magnitude * first;
-    const double y = rope.magnitude * second;
-    first = x * std::cos(angle) - y * std::sin(angle);
-    second = y * std::cos(angle) + x * std::sin(angle);
-  }
-}
-
-// The element that a sequence's rows x give for one column.
-double pooled(SelectKind kind, const Rows& x, size_t width, size_t column) {
-  const size_t rows = x.size() / width;
-  double sum = 0.0, weighted = 0.0, weights = 0.0, largest = x[column];
-  for (size_t t = 0; t < rows; ++t) {
-    const double value = x[t * width + column];
-    const double weight = static_cast<double>(t + 1);
-    sum += value;
-    weighted += weight * value;
-    weights += weight;
-    largest = std::max(largest, value);
-  }
-  switch (kind) {
-    case SelectKind::kFirst:
-      return x[column];
-    case SelectKind::kMean:
-      return sum / static_cast<double>(rows);
-    case SelectKind::kMax:
-      return largest;
-    case SelectKind::kMeanSqrtLength:
-      return sum / std::sqrt(static_cast<double>(rows));
-    case SelectKind::kWeightedMean:
-      return weighted / weights;
-    case SelectKind::kLast:
-    case SelectKind::kAsAsked:
-      return x[(rows - 1) * width + column];
-  }
-  return 0.0;
-}
-
 class Interpreter {
  public:
   Interpreter(const Graph& graph, const GraphInput& input) : graph_(graph), input_(input) {
     check_input();
     for (const Mask& mask : graph.masks) {
-      masks_.push_back(expand_mask(mask, static_cast<uint32_t>(tokens_)));
+      masks_.push_back(expand_mask(mask, static_cast<uint32_t>(rows_)));
     }
   }
 
@@ -171,11 +84,17 @@ class Interpreter {
       if (input_.features.empty())
         throw InputError("token ids were given: the model takes features");
       const ValueId features = graph_.order().front();
-      if (input_.features.size() % graph_.width(features) != 0) {
+      if (const auto& patches = graph_.as<FeaturesNode>(features)->patches) {
+        tokens_ = patches->patches().value();
+        if (input_.features.size() != patches->pixels().value()) {
+          throw InputError("{} values: expected an image of {}", input_.features.size(),
+                           patches->pixels().value());
+        }
+      } else if (input_.features.size() % graph_.width(features) != 0) {
         throw InputError("{} values: expected rows of {} features", input_.features.size(),
                          graph_.width(features));
       }
-      tokens_ = input_.features.size() / graph_.width(features);
+      if (tokens_ == 0) tokens_ = input_.features.size() / graph_.width(features);
     } else {
       if (!input_.features.empty()) {
         throw InputError("features were given: the model takes token ids");
@@ -189,6 +108,7 @@ class Interpreter {
       }
     }
     if (tokens_ == 0) throw InputError("no tokens: expected at least one");
+    rows_ = graph_.prefix_rows + tokens_;
     if (graph_.positions_max != 0 && tokens_ > graph_.positions_max) {
       throw InputError("{} tokens: expected at most {}, the positions of the model", tokens_,
                        graph_.positions_max);
@@ -205,8 +125,16 @@ class Interpreter {
     return std::visit([&](const auto& body) { return compute(node, body); }, node.body);
   }
 
-  Rows compute(const Node&, const FeaturesNode&) {
-    return {input_.features.begin(), input_.features.end()};
+  Rows with_prefix_of_zeros(Rows x, size_t width) const {
+    x.insert(x.begin(), graph_.prefix_rows * width, 0.0);
+    return x;
+  }
+
+  Rows compute(const Node& node, const FeaturesNode& features) {
+    if (features.patches) {
+      return with_prefix_of_zeros(patches_of(*features.patches, input_.features), node.width);
+    }
+    return with_prefix_of_zeros({input_.features.begin(), input_.features.end()}, node.width);
   }
 
   Rows compute(const Node& node, const EmbeddingNode& embedding) {
@@ -214,10 +142,11 @@ class Interpreter {
     if (embedding.tokens) {
       add_rows(x, *embedding.tokens, input_.tokens, "token", embedding.scale);
     }
+    x = with_prefix_of_zeros(std::move(x), node.width);
     if (embedding.positions) {
       std::vector<uint32_t> rows;
       uint32_t next = embedding.position_offset;
-      for (size_t t = 0; t < tokens_; ++t) {
+      for (size_t t = 0; t < rows_; ++t) {
         const bool is_padding = embedding.padding_id && input_.tokens[t] == *embedding.padding_id;
         rows.push_back(is_padding ? embedding.position_offset - 1 : next++);
       }
@@ -226,6 +155,7 @@ class Interpreter {
     if (embedding.types) {
       std::vector<uint32_t> rows(input_.types.begin(), input_.types.end());
       rows.resize(tokens_, 0);
+      rows.insert(rows.begin(), graph_.prefix_rows, 0);
       add_rows(x, *embedding.types, rows, "token type");
     }
     return x;
@@ -316,8 +246,8 @@ class Interpreter {
   std::vector<double> scores(const AttentionNode& attention, const Node& node, const Rows& keys,
                              size_t row, size_t head) {
     const size_t key_head = head / (attention.heads / attention.kv_heads);
-    std::vector<double> scores(tokens_, -INFINITY);
-    for (uint32_t k = 0; k < tokens_; ++k) {
+    std::vector<double> scores(rows_, -INFINITY);
+    for (uint32_t k = 0; k < rows_; ++k) {
       if (!masks_[attention.mask].at(static_cast<uint32_t>(row), k)) continue;
       double score = 0.0, magnitude = 0.0;
       for (size_t d = 0, dim = attention.head_dim; d < dim; ++d) {
@@ -337,16 +267,16 @@ class Interpreter {
     const Rows value = as_kept(graph_.kv_cache, input(node, node.inputs.size() - 1), dim);
     const Rows keys =
         as_kept(graph_.kv_cache, input(node, node.inputs.size() / 2), attention.head_dim);
-    Rows context(tokens_ * attention.heads * dim, 0.0);
+    Rows context(rows_ * attention.heads * dim, 0.0);
     for (size_t head = 0; head < attention.heads; ++head) {
       const size_t value_head = head / (attention.heads / attention.kv_heads);
-      for (size_t row = 0; row < tokens_; ++row) {
+      for (size_t row = 0; row < rows_; ++row) {
         std::vector<double> weights = scores(attention, node, keys, row, head);
         const double max = *std::ranges::max_element(weights);
         double sum = 0.0;
         for (double& weight : weights) sum += weight = std::exp(weight - max);
         double* output = context.data() + (row * attention.heads + head) * dim;
-        for (size_t k = 0; k < tokens_; ++k) {
+        for (size_t k = 0; k < rows_; ++k) {
           if (weights[k] == 0.0) continue;
           const double* from = value.data() + (k * attention.kv_heads + value_head) * dim;
           for (size_t d = 0; d < dim; ++d) output[d] += weights[k] / sum * from[d];
@@ -358,9 +288,18 @@ class Interpreter {
 
   Rows compute(const Node& node, const RowsNode& rows) {
     if (rows.kind == SelectKind::kAsAsked) return input(node);
+    const Rows& whole = input(node);
+    const Rows x(whole.begin() + static_cast<ptrdiff_t>(rows.first_row * node.width), whole.end());
     Rows y(node.width);
-    for (size_t i = 0; i < y.size(); ++i) y[i] = pooled(rows.kind, input(node), y.size(), i);
+    for (size_t i = 0; i < y.size(); ++i) y[i] = pooled(rows.kind, x, y.size(), i);
     return y;
+  }
+
+  Rows compute(const Node& node, const PrefixNode& prefix) {
+    Rows x = input(node);
+    const std::vector<double> rows = prefix.rows.exact();
+    std::ranges::copy(rows, x.begin() + static_cast<ptrdiff_t>(prefix.first_row * node.width));
+    return x;
   }
 
   Rows compute(const Node& node, const SliceNode& slice) {
@@ -383,6 +322,7 @@ class Interpreter {
   const Graph& graph_;
   const GraphInput& input_;
   size_t tokens_ = 0;
+  size_t rows_ = 0;  // those of the prefix, too
   std::vector<DenseMask> masks_;
   std::map<ValueId, Rows> values_;
   Evaluation result_;

@@ -24,7 +24,11 @@ std::string text_of(const WeightRef& weight) {
 
 std::string factor(double scale) { return scale == 1.0 ? "" : fmt::format(" * {:.6g}", scale); }
 
-Line line_of(const FeaturesNode&, const Graph&) { return {"features", ""}; }
+Line line_of(const FeaturesNode& features, const Graph&) {
+  if (const auto& cut = features.patches) {
+    return {"patches", fmt::format("[{}, {}, {}] of [{}, {}, {}]", cut->channels, cut->patch_height,
+                                   cut->patch_width, cut->channels, cut->height, cut->width)};
+  } return {"features", ""}; }
 
 Line line_of(const EmbeddingNode& embedding, const Graph&) {
   std::vector<std::string> parts;
@@ -89,7 +93,16 @@ Line line_of(const AttentionNode& attention, const Graph& graph) {
                                    scores, attention.cache)};
 }
 
-Line line_of(const RowsNode& rows, const Graph&) { return {"rows", name(rows.kind)}; }
+Line line_of(const RowsNode& rows, const Graph&) {
+  return {"rows",
+          rows.first_row == 0
+              ? std::string(name(rows.kind))
+              : fmt::format("{} from row {}", name(rows.kind), rows.first_row)};
+}
+
+Line line_of(const PrefixNode& prefix, const Graph&) { 
+  return {"prefix", fmt::format("{}, row {} on", text_of(prefix.rows), prefix.first_row)};
+}
 
 Line line_of(const SliceNode& slice, const Graph&) {
   return {"slice", fmt::format("from column {}", slice.begin)};

@@ -193,11 +193,17 @@ class Lowering {
   }
   const std::string& name(ValueId value) const { return graph_.node(value).name; }
 
+  // Of the longest sequence, those of the prefix included.
+  uint32_t rows_max() const { return graph_.positions_max + graph_.prefix_rows; }
+
   // ---- ops ----
 
-  void emit(ValueId value, const FeaturesNode&) {
+  void emit(ValueId value, const FeaturesNode& features) {
     place(value, new_slot(value));
     program_.input_slot = view(value).slot;
+    if (features.patches) {
+      program_.add_op(name(value), patches_op(view(value), *features.patches));
+    }
   }
 
   void emit(ValueId value, const EmbeddingNode& embedding) {
@@ -212,7 +218,7 @@ class Lowering {
     parts.scale = static_cast<float>(embedding.scale);
     if (embedding.positions) {
       parts.positions = program_.add_table(*embedding.positions,
-                                           graph_.positions_max + embedding.position_offset);
+                                           rows_max() + embedding.position_offset);
       parts.position_offset = embedding.position_offset;
       parts.padding_id = embedding.padding_id.value_or(format::kAbsent);
     }
@@ -245,10 +251,10 @@ class Lowering {
     if (known != angles_.end()) return known->second;
     ProgramTensor tensor;
     tensor.name = angles_.empty() ? "angles" : "angles." + std::to_string(angles_.size());
-    tensor.outputs = graph_.positions_max;
+    tensor.outputs = rows_max();
     tensor.inputs = rope.rotary_dim;
     tensor.layout = format::Layout::kRows;
-    tensor.load = [rope, positions = graph_.positions_max] {
+    tensor.load = [rope, positions = rows_max()] {
       std::vector<float> values;
       values.reserve(size_t{positions} * rope.rotary_dim);
       for (uint32_t p = 0; p < positions; ++p) {
@@ -364,7 +370,14 @@ class Lowering {
 
   void emit(ValueId value, const RowsNode& rows) {
     const ColumnView from = input(value);
-    program_.add_op(name(value), select_op(from, result(value), rows.kind));
+    program_.add_op(name(value), select_op(from, result(value), rows.kind, rows.first_row));
+  }
+
+  void emit(ValueId value, const PrefixNode& prefix) {
+    const ColumnView from = input(value);
+    const uint32_t tensor = program_.add_table(prefix.rows, prefix.rows.rows);
+    const ColumnView to = result(value, graph_.node(value).inputs);
+    program_.add_op(name(value), prefix_op(from, to, tensor, prefix.first_row));
   }
 
   void emit(ValueId value, const SliceNode& slice) {

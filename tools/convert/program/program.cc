@@ -67,8 +67,41 @@ OpView sum_op(const ColumnView& input, const ColumnView& other, const ColumnView
   return {format::OpKind::kAdd, {input, other, {}, output}, {}, {}};
 }
 
-OpView select_op(const ColumnView& input, const ColumnView& output, SelectKind kind) {
-  return {format::OpKind::kSelect, {input, {}, {}, output}, {static_cast<uint32_t>(kind)}, {}};
+OpView select_op(const ColumnView& input, const ColumnView& output, SelectKind kind,
+                 uint32_t first_row) {
+  return {format::OpKind::kSelect,
+          {input, {}, {}, output},
+          {static_cast<uint32_t>(kind), first_row},
+          {}};
+}
+
+OpView prefix_op(const ColumnView& input, const ColumnView& output, uint32_t tensor,
+                 uint32_t first_row) {
+  return {format::OpKind::kPrefix, {input, {}, {}, output}, {tensor, first_row}, {}};
+}
+
+OpView patches_op(const ColumnView& output, const ImagePatches& image) {
+  return {format::OpKind::kPatches,
+          {{}, {}, {}, output},
+          {image.channels, image.height, image.width, image.patch_height, image.patch_width},
+          {}};
+}
+
+std::optional<ImagePatches> Program::patches() const {
+  if (ops.empty() || ops[0].body.kind != format::OpKind::kPatches) return std::nullopt;
+  const uint32_t* const n = ops[0].body.numbers;
+  return ImagePatches{n[0], n[1], n[2], n[3], n[4]};
+}
+
+uint32_t Program::prefix_rows() const {
+  uint32_t rows = 0;
+  for (const ProgramOp& op : ops) {
+    if (op.body.kind != format::OpKind::kPrefix) continue;
+    const uint32_t* const numbers = op.body.numbers;
+    rows = std::max(rows, numbers[format::PrefixOp::kFirstRow] +
+                              tensors[numbers[format::PrefixOp::kRows]].outputs);
+  }
+  return rows;
 }
 
 uint32_t Program::add_slot(uint32_t width, bool per_output) {

@@ -64,7 +64,10 @@ format::OpView activation_op(Activation kind, float parameter, const format::Col
 format::OpView sum_op(const format::ColumnView& input, const format::ColumnView& other,
                       const format::ColumnView& output);
 format::OpView select_op(const format::ColumnView& input, const format::ColumnView& output,
-                         SelectKind kind);
+                         SelectKind kind, uint32_t first_row = 0);
+format::OpView prefix_op(const format::ColumnView& input, const format::ColumnView& output,
+                         uint32_t tensor, uint32_t first_row);
+format::OpView patches_op(const format::ColumnView& output, const ImagePatches& image);
 
 struct ProgramOp {
   std::string name;
@@ -119,6 +122,9 @@ struct Program {
   // The rows of all parts below one another, with the bias of those that have one.
   uint32_t add_matrix(const std::string& tensor_name, const std::vector<LinearPart>& parts);
   uint32_t add_cache(const CacheShape& shape, uint32_t lookback);
+
+  std::optional<ImagePatches> patches() const;  // nothing: the input is no image
+  uint32_t prefix_rows() const;  // rows of constants that each sequence begins with
 
   format::ColumnView whole(uint32_t slot) const { return {slot, 0, slots[slot].width}; }
 

@@ -46,6 +46,8 @@ void for_each_weight(Graph& graph, const Take& take) {
       if (embedding->tokens) take(*embedding->tokens, Fold{}, embedding->storage);
       if (embedding->positions) take(*embedding->positions, Fold{}, Storage{});
       if (embedding->types) take(*embedding->types, Fold{}, Storage{});
+    } else if (auto* prefix = graph.as<PrefixNode>(value)) {
+      take(prefix->rows, Fold{}, Storage{});
     }
   }
 }

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sequences that begin with rows of constants, and those whose tokens are the patches of an image:
+// against the reference, in every form of batch, token by token, and with an arena of no byte more.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "arenite/image.h"
+#include "convert/convert.h"
+#include "convert/graph/interpreter.h"
+#include "convert/program/writer.h"
+#include "runtime/format/verify_fixture.h"
+#include "support/compare.h"
+#include "support/kernel_sets.h"
+#include "support/pool.h"
+#include "support/model_factory.h"
+#include "support/test_session.h"
+
+namespace arenite::test {
+namespace {
+
+using convert::Graph;
+using convert::PrefixNode;
+using convert::RowsNode;
+using convert::ValueId;
+using convert::WeightRef;
+
+constexpr uint32_t kFeatures = 5;
+constexpr uint32_t kWidth = 6;
+constexpr uint32_t kPrefix = 3;
+constexpr uint32_t kPositions = 40;
+constexpr ImagePatches kImage = {2, 9, 13, 2, 3};  // 4 x 4 patches, a line and a column left over
+
+WeightRef weight(const std::string& name, uint32_t rows, uint32_t columns) {
+  WeightRef made;
+  made.name = name;
+  made.rows = rows;
+  made.columns = columns;
+  made.load = [=] {
+    return random_floats(size_t{rows} * columns, rows * 31 + columns + name.size());
+  };
+  return made;
+}
+
+struct Form {
+  bool causal = false;
+  bool images = false;
+  SelectKind rows = SelectKind::kAsAsked;
+  uint32_t first_row = 0;
+};
+
+// Features, two prefixes (the second one changes a row of the first), positions and attention.
+Graph graph_of(const Form& form) {
+  Graph graph;
+  graph.architecture = "rows";
+  graph.prefix_rows = kPrefix;
+  graph.positions_max =
+      form.images ? static_cast<uint32_t>(kImage.patches().value()) : kPositions;
+  const uint32_t features =
+      form.images ? static_cast<uint32_t>(kImage.row_width().value()) : kFeatures;
+  ValueId x = graph.add_features(features);
+  if (form.images) graph.as<convert::FeaturesNode>(x)->patches = kImage;
+  x = graph.add_linear("embed", {weight("embed", kWidth, features), {}}, x);
+  x = graph.add("class", PrefixNode{weight("class", kPrefix, kWidth), 0}, {x});
+  convert::EmbeddingNode positions;
+  positions.positions = weight("positions", graph.positions_max + kPrefix, kWidth);
+  x = graph.add("sum", convert::AddNode{}, {x, graph.add_embedding("positions", positions, kWidth)});
+  x = graph.add("register", PrefixNode{weight("register", 1, kWidth), 1}, {x});
+  convert::AttentionNode attention;
+  attention.heads = attention.kv_heads = 2;
+  attention.head_dim = attention.value_dim = 3;
+  attention.scale = 0.5;
+  attention.mask = graph.add_band(kUnlimited, form.causal ? 0 : kUnlimited);
+  std::vector<ValueId> inputs;
+  for (const char* const name : {"q", "key", "value"}) {
+    inputs.push_back(graph.add_linear(name, {weight(name, kWidth, kWidth), {}}, x));
+  }
+  x = graph.add("sum", convert::AddNode{}, {x, graph.add_attention("attention", attention, inputs)});
+  if (form.causal || form.rows != SelectKind::kAsAsked) {
+    x = graph.add("rows", RowsNode{form.rows, form.first_row}, {x});
+  }
+  graph.output = graph.add_linear("head", {weight("head", 4, kWidth), {}}, x);
+  return graph;
+}
+
+class OtherRows : public testing::TestWithParam<Target> {
+ protected:
+  static TestModel load(const Form& form) {
+    const convert::Program program = convert::compile(graph_of(form), "rows");
+    return TestModel(convert::write_model(program, {GetParam()}).span(), GetParam());
+  }
+};
+ARENITE_FOR_EACH_KERNEL_SET(OtherRows);
+
+std::vector<float> numbers(size_t count) { return random_floats(count, 7); }
+
+void expect_same_bits(std::span<const float> found, std::span<const float> expected) {
+  EXPECT_TRUE(same_bits(found, expected));
+}
+
+void expect_near(const std::vector<float>& found, const std::vector<double>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 2e-5) << i;
+}
+
+TEST_P(OtherRows, AreThoseOfTheReference) {
+  using enum SelectKind;
+  for (const Form& form : {Form{}, Form{false, false, kFirst}, Form{false, false, kFirst, 1},
+                           Form{false, false, kMean}, Form{false, false, kMean, kPrefix},
+                           Form{false, false, kMax, 2}, Form{true}, Form{false, true, kMean, 1}}) {
+    const TestModel model = load(form);
+    const uint32_t tokens = form.images ? 16 : 11;
+    const std::vector<float> fed =
+        numbers(form.images ? image_shape(*model).pixels() : tokens * kFeatures);
+    SessionOptions options = options_for(tokens);
+    options.outputs = Outputs::kAll;
+    const TestSession session(*model, options);
+    const Result<Output> output = session->run(Batch{fed, 1, tokens});
+    const convert::Evaluation expected =
+        convert::evaluate(convert::with_stored_weights(graph_of(form)), {{}, {}, fed});
+    expect_near(values_of(output), expected.values);
+    EXPECT_EQ(output->rows, form.rows != kAsAsked ? 1 : tokens + kPrefix);
+    EXPECT_EQ(session->positions(0), tokens);
+  }
+}
+
+TEST_P(OtherRows, GiveTheSameBitsInEveryFormOfBatch) {
+  for (const Form& form : {Form{}, Form{false, false, SelectKind::kMean, 1}}) {
+    const TestModel model = load(form);
+    constexpr uint32_t kTokens = 9;
+    const std::vector<uint32_t> lengths = {4, 0, 9, 1};
+    std::vector<float> padded = numbers(4 * kTokens * kFeatures);
+    std::vector<float> packed, expected;
+    std::vector<uint8_t> visible;
+    const TestSession alone(*model, options_for(kTokens));
+    for (size_t s = 0; s < lengths.size(); ++s) {
+      const auto own = std::span<const float>(padded).subspan(s * kTokens * kFeatures, lengths[s] * kFeatures);
+      packed.insert(packed.end(), own.begin(), own.end());
+      if (lengths[s] == 0) continue;
+      const std::vector<float> rows = alone.run(own);
+      expected.insert(expected.end(), rows.begin(), rows.end());
+    }
+    for (const uint32_t threads : {1u, 3u}) {
+      Pool pool(threads);
+      SessionOptions options = options_for(kTokens, 4);
+      options.parallel = pool.parallel_for();
+      const TestSession session(*model, options);
+      expect_same_bits(values_of(session->run(Batch{padded, 4, kTokens, lengths})), expected);
+      Batch back_to_back{packed, 4, 0, lengths};
+      back_to_back.back_to_back = true;
+      expect_same_bits(values_of(session->run(back_to_back)), expected);
+    }
+  }
+}
+
+// Rows that a mask leaves out keep their place, and the prefix has all of its own.
+TEST_P(OtherRows, LeaveGapsOut) {
+  const TestModel model = load({});
+  const std::vector<float> fed = numbers(2 * 5 * kFeatures);
+  const std::vector<uint8_t> all = {1, 1, 1, 1, 1, 1, 1, 1, 0, 0};
+  const std::vector<uint32_t> lengths = {5, 3};
+  const TestSession session(*model, options_for(5, 2));
+  const std::vector<float> expected = values_of(session->run(Batch{fed, 2, 5, lengths}));
+  expect_same_bits(values_of(session->run(Batch{fed, 2, 5, {}, all})), expected);
+  const std::vector<uint8_t> gaps = {1, 0, 1, 1, 1, 1, 1, 1, 0, 0};
+  const Result<Output> output = session->run(Batch{fed, 2, 5, {}, gaps});
+  ASSERT_TRUE(output.ok());
+  EXPECT_EQ(output->rows, 2 * kPrefix + 7);
+}
+
+TEST_P(OtherRows, ComeOnceWhereTokensComeInSteps) {
+  const TestModel model = load({true});
+  constexpr uint32_t kTokens = 13;
+  const std::vector<float> fed = numbers(kTokens * kFeatures);
+  SessionOptions options = options_for(kTokens);
+  options.outputs = Outputs::kAll;
+  const TestSession session(*model, options);
+  const std::vector<float> expected = session.run(fed);
+  for (const uint32_t tokens : {1u, 4u}) {
+    session->reset();
+    expect_same_bits(session.steps_of(tokens, fed), expected);
+    EXPECT_EQ(session->positions(0), kTokens);
+  }
+  EXPECT_EQ(session->rewind(0, 5), Status::kOk);
+  EXPECT_EQ(session->positions(0), 5u);
+  const std::vector<float> rest =
+      session.step(std::span<const float>(fed).subspan(5 * kFeatures));
+  expect_same_bits(rest, std::span<const float>(expected).last(rest.size()));
+  EXPECT_EQ(session->rewind(0, 0), Status::kOk);
+  expect_same_bits(session.step(fed), expected);
+  EXPECT_EQ(session->step(std::span<const float>(fed).first(kFeatures)).status(), Status::kContextFull);
+}
+
+TEST_P(OtherRows, TakeNoByteMoreThanPlanned) {
+  for (const Form& form : {Form{}, Form{true}, Form{false, true, SelectKind::kFirst}}) {
+    const TestModel model = load(form);
+    for (const uint32_t sequences : {1u, 2u, 5u}) {
+      for (const uint32_t tokens : {0u, 1u, 16u}) {
+        if (form.images && tokens == 1) continue;
+        SessionOptions options = options_for(16, sequences);
+        options.tokens_max = tokens;
+        options.outputs = Outputs::kAll;
+        const Result<ArenaPlan> plan = plan_arena(*model, options);
+        ASSERT_TRUE(plan.ok());
+        const TestSession session(*model, options);  // in as many bytes, before a guard page
+        const uint32_t most = tokens == 0 ? 16 * sequences : tokens;
+        std::vector<uint32_t> lengths(sequences, most / sequences);
+        lengths[0] += most % sequences;
+        if (lengths[0] > 16) lengths[0] = 16;
+        if (form.images) lengths.clear();
+        const uint32_t count = form.images ? most / 16 : sequences;
+        const std::vector<float> fed =
+            numbers(form.images ? count * image_shape(*model).pixels() : count * 16 * kFeatures);
+        EXPECT_TRUE(session->run(Batch{fed, count, 16, lengths}).ok());
+        convert::AlignedBytes arena(plan->total_bytes);
+        const std::span<std::byte> less = arena.span().first(plan->total_bytes - 1);
+        EXPECT_EQ(Session::create(*model, options, less).status(), Status::kArenaTooSmall);
+      }
+    }
+  }
+}
+
+TEST_P(OtherRows, ImagesAreSequencesOfTheirOwn) {
+  const TestModel model = load({false, true, SelectKind::kMean, kPrefix});
+  const ImageShape image = image_shape(*model);
+  EXPECT_EQ(image.patches, 16u);
+  EXPECT_EQ(image.pixels(), 2u * 9 * 13);
+  EXPECT_EQ(model->input_features(), 12u);
+  const std::vector<float> fed = numbers(3 * image.pixels());
+  const TestSession session(*model, options_for(16, 3));
+  const std::vector<float> all = values_of(session->run(Batch{fed, 3}));
+  const TestSession alone(*model, options_for(16));
+  for (size_t i = 0; i < 3; ++i) {
+    alone->reset();
+    const auto own = std::span<const float>(fed).subspan(i * image.pixels(), image.pixels());
+    const std::vector<float> found = values_of(alone->step(own));
+    expect_same_bits(found, std::span<const float>(all).subspan(i * 4, 4));
+  }
+  Diagnostic why;
+  const std::vector<uint32_t> lengths = {16, 16, 4};
+  EXPECT_EQ(session->run(Batch{fed, 3, 16, lengths}, &why).status(), Status::kInvalidArgument);
+  EXPECT_STREQ(why.field, "batch.lengths");
+  EXPECT_EQ(session->run(Batch{fed, 3, 15}, &why).status(), Status::kInvalidArgument);
+  EXPECT_STREQ(why.field, "batch.tokens");
+  EXPECT_EQ(session->run(Batch{std::span(fed).first(fed.size() - 1), 3}, &why).status(),
+            Status::kInvalidArgument);
+  EXPECT_STREQ(why.field, "batch.features");
+  EXPECT_EQ(image_shape(*load({})).channels, 0u);
+}
+
+// ---- files that say otherwise ----
+
+struct BrokenRow {
+  const char* name;
+  Form form;
+  const char* op;
+  std::vector<std::pair<uint32_t, uint32_t>> numbers;  // place and value
+  const char* field;
+  const char* words;
+};
+
+class BrokenRows : public testing::TestWithParam<BrokenRow> {};
+
+TEST_P(BrokenRows, AreRefused) {
+  const BrokenRow& broken = GetParam();
+  convert::Program program = convert::compile(graph_of(broken.form), "rows");
+  uint32_t index = 0;
+  while (program.ops.at(index).name != broken.op) ++index;
+  const std::vector<uint32_t> before(program.ops[index].body.numbers,
+                                     program.ops[index].body.numbers + format::kOpNumbers);
+  for (const auto& [place, value] : broken.numbers) program.ops[index].body.numbers[place] = value;
+  expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
+                 {broken.field, broken.words, index});
+}
+
+constexpr Form kPooled = {false, false, SelectKind::kMean, 1};
+constexpr Form kPictures = {false, true, SelectKind::kMean, 1};
+INSTANTIATE_TEST_SUITE_P(
+    Verify, BrokenRows,
+    testing::Values(
+        BrokenRow{"Tensor", kPooled, "class", {{0, 99}}, "ops.prefix", "not there"},
+        BrokenRow{"Matrix", kPooled, "class", {{0, 0}}, "ops.prefix", "another layout"},
+        BrokenRow{"TooFar", kPooled, "register", {{1, 65536}}, "ops.positions", "shorter"},
+        BrokenRow{"Overflow", kPooled, "register", {{1, UINT32_MAX}}, "ops.positions", "shorter"},
+        BrokenRow{"PassesOver", kPooled, "rows", {{1, 4}}, "ops.first_row", "not of the prefix"},
+        BrokenRow{"OfTokens", {true}, "rows", {{1, 1}}, "ops.first_row", "not of the prefix"},
+        BrokenRow{"NoChannels", kPictures, "features", {{0, 0}}, "ops.height", "no patches"},
+        BrokenRow{"NoPatch", kPictures, "features", {{3, 0}}, "ops.height", "no patches"},
+        BrokenRow{"TallPatch", kPictures, "features", {{3, 10}}, "ops.height", "no patches"},
+        BrokenRow{"Large", kPictures, "features", {{1, UINT32_MAX}}, "ops.height", "too large"},
+        BrokenRow{"Count", kPictures, "features", {{2, 100}}, "ops.patch_height", "positions"},
+        BrokenRow{"Width", kPictures, "features", {{0, 3}}, "ops.output", "another width"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(OtherRowsOfFiles, AreCutOnceAndFirst) {
+  convert::Program program = convert::compile(graph_of(kPictures), "rows");
+  convert::Program tokens = program;
+  tokens.vocab_size = 7;
+  expect_refusal(convert::write_model(tokens, {Target::kPortable}).span(),
+                 {"ops.kind", "instead of tokens", 0});
+}
+
+}  // namespace
+}  // namespace arenite::test

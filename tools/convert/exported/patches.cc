@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Images that are cut into patches, by whatever ops: seen by which elements stand in a row.
+#include <algorithm>
+#include <optional>
+
+#include "convert/exported/graph_builder.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr const char* kNoPatches =
+    "its rows are no patches of an image that lie side by side: expected blocks of one size";
+
+// The element of an image that is number `column` of patch `patch`.
+int64_t element_of(const ImagePatches& cut, size_t patch, size_t column) {
+  const size_t x = column % cut.patch_width;
+  const size_t y = column / cut.patch_width % cut.patch_height;
+  const size_t c = column / cut.patch_width / cut.patch_height;
+  const size_t top = patch / cut.columns() * cut.patch_height;
+  const size_t left = patch % cut.columns() * cut.patch_width;
+  return static_cast<int64_t>((c * cut.height + top + y) * cut.width + left + x);
+}
+
+// The patches of an image seen as [channels, height, width], the first of which reads `offsets`, in
+// order; `firsts` are the least elements of all of them. Nothing where it has none such.
+std::optional<ImagePatches> patches_in(const ImagePatches& image,
+                                       const std::vector<int64_t>& offsets,
+                                       const std::vector<int64_t>& firsts) {
+  ImagePatches cut = image;
+  size_t run = 1;
+  while (run < offsets.size() && run < image.width &&
+         offsets[run] == offsets[0] + static_cast<int64_t>(run)) {
+    ++run;
+  }
+  const size_t lines = offsets.size() / run / image.channels;
+  if (lines == 0 || lines > image.height || run > image.width) return std::nullopt;
+  cut.patch_width = static_cast<uint32_t>(run);
+  cut.patch_height = static_cast<uint32_t>(lines);
+  if (cut.row_width().saturated() != offsets.size() || cut.patches().value() != firsts.size()) {
+    return std::nullopt;
+  }
+  for (size_t c = 0; c < offsets.size(); ++c) {
+    if (offsets[c] != element_of(cut, 0, c)) return std::nullopt;
+  }
+  for (size_t p = 0; p < firsts.size(); ++p) {
+    if (firsts[p] != element_of(cut, p, 0)) return std::nullopt;
+  }
+  return cut;
+}
+
+// An image may have its channels first or last, and may be a series of numbers.
+ImagePatches patches_of(const Shape& image, const std::vector<int64_t>& offsets,
+                        const std::vector<int64_t>& firsts) {
+  const auto product = [&](size_t begin, size_t end) {
+    int64_t extent = 1;
+    for (size_t d = begin; d < end; ++d) extent *= image[d];
+    return static_cast<uint32_t>(extent);
+  };
+  const size_t rank = image.size();
+  const ImagePatches views[] = {
+      {product(0, rank < 3 ? rank - 1 : rank - 2), rank < 3 ? 1 : product(rank - 2, rank - 1),
+       product(rank - 1, rank)},
+      {1, product(0, 1), product(1, rank)},
+      {1, 1, product(0, rank)}};
+  for (const ImagePatches& view : views) {
+    if (const auto found = patches_in(view, offsets, firsts)) return *found;
+  }
+  throw NotRecognised(kNoPatches);
+}
+
+}  // namespace
+
+std::vector<uint32_t> GraphBuilder::order_of(const std::vector<Column>& columns) const {
+  constexpr size_t kRunsMax = 8;  // fewer are slices
+  const Source& from = sources_[columns[0].first];
+  if (from.kind != Source::Kind::kNode || columns.size() != from.width) return {};
+  std::vector<uint32_t> order;
+  std::vector<bool> is_there(columns.size(), false);
+  size_t runs = 1;
+  for (const Column& column : columns) {
+    if (column.first != columns[0].first || is_there[column.second]) return {};
+    is_there[column.second] = true;
+    runs += order.empty() || column.second == order.back() + 1 ? 0 : 1;
+    order.push_back(column.second);
+  }
+  return runs > kRunsMax ? order : std::vector<uint32_t>{};
+}
+
+AffineRef GraphBuilder::images_input(Shape shape, const std::optional<ImagePatches>& patches) {
+  const size_t elements = elements_of(shape) / sizes_.sequences;
+  images_ = add_source({Source::Kind::kImages, 0, sizes_.sequences,
+                        static_cast<uint32_t>(elements), {}});
+  images_shape_ = Shape(shape.begin() + 1, shape.end());
+  if (patches) {
+    image_ = *patches;
+    const ValueId node = graph_.add_features(static_cast<uint32_t>(image_.row_width().value()));
+    graph_.as<FeaturesNode>(node)->patches = image_;
+    patches_ = source_of_node(node, sizes_.rows());
+  }
+  return whole_source(images_, std::move(shape));
+}
+
+AffineRef GraphBuilder::cut(const AffineRef& value) {
+  if (images_ == 0 || value->shape.empty() || value->elements() == 0) return value;
+  const auto is_of_images = [&](const Term& term) {
+    const int64_t number = term.places.at(0);
+    return number != kNoElement && source_of(number) == images_;
+  };
+  if (std::ranges::none_of(value->terms, is_of_images)) return value;
+  const auto width = static_cast<size_t>(value->shape.back());
+  const size_t rows = value->elements() / width;
+  Affine result = *value;
+  for (Term& term : result.terms) {
+    if (!is_of_images(term)) continue;
+    std::vector<int64_t> numbers(value->elements());
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = term.places.at(i);
+      if (source_of(numbers[i]) != images_) throw NotRecognised(kNoPatches);
+      numbers[i] = index_of(numbers[i]);
+    }
+    if (patches_ == 0) {
+      std::vector<int64_t> firsts;
+      for (size_t row = 0; row < rows / sizes_.sequences; ++row) {
+        const auto begin = numbers.begin() + static_cast<ptrdiff_t>(row * width);
+        firsts.push_back(*std::min_element(begin, begin + static_cast<ptrdiff_t>(width)));
+      }
+      std::vector<int64_t> offsets(numbers.begin(),
+                                   numbers.begin() + static_cast<ptrdiff_t>(width));
+      std::ranges::sort(offsets);
+      throw PatchesFound{patches_of(images_shape_, offsets, firsts)};
+    }
+    const size_t patches = sizes_.tokens - sizes_.prefix;
+    if (width != sources_[patches_].width || rows != patches * sizes_.sequences) {
+      throw NotRecognised(kNoPatches);
+    }
+    // The order of the columns may be any, the same in each row.
+    const size_t pixels = sources_[images_].width;
+    std::vector<uint32_t> column_at(pixels, 0);
+    for (size_t c = 0; c < width; ++c) {
+      column_at[static_cast<size_t>(element_of(image_, 0, c))] = static_cast<uint32_t>(c);
+    }
+    std::vector<uint32_t> columns(width);
+    for (size_t c = 0; c < width; ++c) columns[c] = column_at[static_cast<size_t>(numbers[c]) % pixels];
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const size_t sequence = i / width / patches;
+      const size_t patch = i / width % patches;
+      const uint32_t column = columns[i % width];
+      if (numbers[i] != static_cast<int64_t>(sequence * pixels) + element_of(image_, patch, column)) {
+        throw NotRecognised(kNoPatches);
+      }
+      const size_t row = sequence * sizes_.tokens + sizes_.prefix + patch;
+      numbers[i] = int64_t{patches_} * kSourceElements +
+                   static_cast<int64_t>(row * width + column);
+    }
+    term.places = {0, std::make_shared<const std::vector<int64_t>>(std::move(numbers))};
+  }
+  return std::make_shared<const Affine>(std::move(result));
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions as linear layers, where each of their places is made of one row: of a patch of an
+// image, or of one token.
+#include <utility>
+
+#include "convert/exported/convolutions.h"
+#include "convert/exported/reducer.h"
+
+namespace arenite::convert {
+namespace {
+
+Shape strides_of(const Shape& shape) {
+  Shape strides(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
+// [sequences, places, channels * kernel]: what is multiplied with the weights for each place.
+Movement windows(const Shape& input, const Shape& result, const Shape& weight,
+                 const Convolution& convolution) {
+  const Shape strides = strides_of(input);
+  const size_t count = convolution.stride.size();
+  Movement movement;
+  int64_t places = 1;
+  movement.walk.push_back(input[0]);
+  movement.strides.push_back(strides[0]);
+  for (size_t d = 0; d < count; ++d) {
+    movement.walk.push_back(result[d + 2]);
+    movement.strides.push_back(convolution.stride[d] * strides[d + 2]);
+    places *= result[d + 2];
+  }
+  movement.walk.push_back(input[1]);
+  movement.strides.push_back(strides[1]);
+  int64_t width = input[1];
+  for (size_t d = 0; d < count; ++d) {
+    movement.walk.push_back(weight[d + 2]);
+    movement.strides.push_back(convolution.dilation[d] * strides[d + 2]);
+    width *= weight[d + 2];
+  }
+  movement.shape = {input[0], places, width};
+  elements_of(movement.shape);  // refuses what is too large
+  return movement;
+}
+
+bool has_padding(const Convolution& convolution) {
+  for (size_t d = 0; d < convolution.stride.size(); ++d) {
+    if (convolution.padding_before[d] != 0 || convolution.padding_after[d] != 0) return true;
+  }
+  return false;
+}
+
+constexpr const char* kNoPatches =
+    "convolutions are not supported: the runtime has linear layers, norms and attention; those "
+    "that cut an image into patches, with a stride as large as the kernel, are linear layers";
+
+}  // namespace
+
+std::optional<Reduced> Reducer::convolution_op(const Operation& operation) {
+  const std::string& op = operation.call.op;
+  if (op != "conv1d" && op != "conv2d" && op != "convolution") return std::nullopt;
+  const Reduced* input = operation.value("input");
+  const Reduced* given = operation.value("weight");
+  const auto* weight = given != nullptr ? std::get_if<ConstantRef>(given) : nullptr;
+  if (input == nullptr || weight == nullptr) {
+    throw NotRecognised("its weights depend on the model's input");
+  }
+  const OpCall call = with_arrays(operation);
+  const CallArguments arguments(call);
+  Array from = arguments.array("input");
+  const Array& kernel = arguments.array("weight");
+  if (kernel.rank() < 3) throw NotRecognised(kNoPatches);
+  const bool has_batch = from.rank() == kernel.rank();
+  if (!has_batch && from.rank() + 1 != kernel.rank()) throw NotRecognised(kNoPatches);
+  Shape shape = from.shape();
+  if (!has_batch) shape.insert(shape.begin(), 1);
+  from = from.with_shape(shape);
+  const Convolution convolution = convolution_of(arguments, kernel);
+  if (has_padding(convolution) || convolution.groups != 1) throw NotRecognised(kNoPatches);
+  const Shape result = convolved_shape(arguments, from, kernel, convolution);
+  AffineRef value = with_shape(as_affine(*input), shape);
+  if (!value->is_plain() && is_of_model(*value)) value = builder_.materialised(value);
+  const Movement movement = windows(shape, result, kernel.shape(), convolution);
+  const AffineRef rows = moved(movement, std::span(&value, 1));
+  const Shape matrix_shape = {kernel.shape()[0], movement.shape[2]};
+  const auto matrix = std::make_shared<Constant>(
+      (*weight)->value(), matrix_shape, (*weight)->type(),
+      [weight = *weight, matrix_shape] { return weight->array().with_shape(matrix_shape); });
+  matrix->stored = (*weight)->stored;
+  AffineRef made;
+  try {
+    made = as_affine(linear(rows, matrix, false, operation.value("bias")));
+  } catch (const NotRecognised&) {
+    throw NotRecognised(kNoPatches);
+  }
+  Shape made_shape = result;
+  if (!has_batch) made_shape.erase(made_shape.begin());
+  return with_shape(permuted(made, {0, 2, 1}), made_shape);
+}
+
+}  // namespace arenite::convert

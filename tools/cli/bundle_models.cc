@@ -21,6 +21,10 @@ std::string upper(std::string text) {
   return text;
 }
 
+uint32_t input_features(const format::ModelReader& reader) {
+  return reader.vocab_size() == 0 ? reader.slot(reader.input_slot()).width : 0;
+}
+
 // What the program has to know to give the model its input.
 std::string features_of(const BundledModel& model) {
   const format::ModelReader reader = model.file.reader();
@@ -31,8 +35,8 @@ std::string features_of(const BundledModel& model) {
       "#define {0}_INPUT_FEATURES {1}u\n"
       "#define {0}_VOCAB_SIZE {2}u\n"
       "#define {0}_OUTPUT_FEATURES {3}u\n\n",
-      upper(model.identifier), reader.input_features(), reader.vocab_size(),
-      reader.output_features());
+      upper(model.identifier), input_features(reader), reader.vocab_size(),
+      reader.slot(reader.output_slot()).width);
 }
 
 std::string header(std::span<const BundledModel> models) {
@@ -48,7 +52,7 @@ std::string header(std::span<const BundledModel> models) {
     text += c_declarations(model.file, model.identifier, model.sizes) + features_of(model);
     each += fmt::format(" EACH({}, {})", model.identifier, upper(model.identifier));
     arena_bytes = std::max(arena_bytes, model.arena_bytes);
-    features = std::max(features, model.file.reader().input_features());
+    features = std::max(features, input_features(model.file.reader()));
   }
   return text + fmt::format(
                     "// EACH(name, NAME) for each model.\n"

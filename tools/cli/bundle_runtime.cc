@@ -33,8 +33,15 @@ constexpr std::string_view kDeclarations[] = {"xnnpack/gemm.h",    "xnnpack/radd
                                               "xnnpack/reduce.h",  "xnnpack/transpose.h",
                                               "xnnpack/vbinary.h", "xnnpack/vcvt.h",
                                               "xnnpack/vunary.h"};
-// Of XNNPACK's interface, of which kernels use nothing.
+// XNNPACK's interface, of which kernels use nothing, but the parameters of other kernels do.
 constexpr std::string_view kInterface = "xnnpack.h";
+constexpr std::string_view kInterfaceText =
+    "// Stands in for XNNPACK's own header, of which microparams.h takes these for kernels that "
+    "are\n"
+    "// not here; made by arenite bundle.\n"
+    "#pragma once\n\n"
+    "struct xnn_binary_params {\n  double unused;\n};\n"
+    "union xnn_unary_params {\n  float unused;\n};\n";
 
 bool is_kernel(std::string_view path) { return path.starts_with("src/"); }
 bool is_source(std::string_view path) { return path.ends_with(".cc") || path.ends_with(".c"); }
@@ -242,6 +249,7 @@ class Copier {
     for (const EmbeddedSource& source : embedded_sources()) texts_[source.path] = source.text();
     add_generated(kNeedsHeader, needs_header(needs));
     add_generated(kKernelsHeader, kernels_header());
+    add_generated(kInterface, std::string(kInterfaceText));
     add_generated(kSettingsHeader, settings_header());
     add_generated(kKernelSettingsHeader, kernel_settings_header());
     for (const std::string_view header : kDeclarations) same_as_[header] = kKernelsHeader;
@@ -277,7 +285,6 @@ class Copier {
   std::optional<std::string> rewritten_include(const std::string& place, std::string_view line) {
     const std::string_view name = included_name(line);
     if (name.empty()) return std::nullopt;
-    if (name == kInterface) return "";
     const auto other = same_as_.find(name);
     const auto found = texts_.find(other != same_as_.end() ? other->second : name);
     if (found == texts_.end()) return std::nullopt;  // of the compiler

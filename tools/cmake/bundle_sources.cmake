@@ -51,6 +51,7 @@ endfunction()
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   return()
 endif()
+cmake_minimum_required(VERSION 3.25)
 include("${inputs}")
 
 # XNNPACK's headers that declare kernels, thousands of them: a bundle declares its own.

@@ -5,5 +5,5 @@ Import("env")  # noqa: F821
 
 env.Append(  # noqa: F821
     CCFLAGS="@kernel_flags@".split(),
-    CXXFLAGS=["-std=gnu++20", "-fno-exceptions", "-fno-rtti"],
+    CXXFLAGS=["-std=gnu++20", "-DARENITE_FLAGS_GIVEN", "-fno-exceptions", "-fno-rtti"],
 )

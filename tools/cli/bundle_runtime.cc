@@ -201,8 +201,8 @@ std::string pragma_arguments(std::string_view flags) {
 
 std::string settings_header() {
   return fmt::format(
-      R"(// What every source of this bundle begins with, so that a compiler without options does right; made
-// by arenite bundle.
+      R"(// What every source of this bundle begins with, so that a compiler without options does
+// right; made by arenite bundle.
 #pragma once
 
 #if defined(__cplusplus) && __cplusplus < 201709L
@@ -217,14 +217,16 @@ std::string settings_header() {
 #define NDEBUG
 #endif
 
-// Products and sums are rounded one by one, so that every CPU computes the same bits.
+// Products and sums are rounded one by one, so that every CPU computes the same bits. A build that
+// says {} itself defines ARENITE_FLAGS_GIVEN: after a pragma, GCC
+// inlines less and the code grows.
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
-#elif defined(__GNUC__)
+#elif defined(__GNUC__) && !defined(ARENITE_FLAGS_GIVEN)
 #pragma GCC optimize({})
 #endif
 )",
-      version(), pragma_arguments(kFloatFlags));
+      version(), kFloatFlags, pragma_arguments(kFloatFlags));
 }
 
 std::string kernel_settings_header() {

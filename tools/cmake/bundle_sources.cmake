@@ -55,7 +55,8 @@ cmake_minimum_required(VERSION 3.25)
 include("${inputs}")
 
 # XNNPACK's headers that declare kernels, thousands of them: a bundle declares its own.
-set(declarations "^xnnpack(/(gemm|raddstoreexpminusmax|reduce|transpose|vbinary|vcvt|vunary))?\\.h$")
+string(CONCAT declarations
+  "^xnnpack(/(gemm|raddstoreexpminusmax|reduce|transpose|vbinary|vcvt|vunary))?\\.h$")
 
 set(asm "")
 set(declared "")

@@ -74,7 +74,7 @@ def compile_file(source, board, build, *options):
 def link(objects, archives, board, image):
     run("arm-none-eabi-gcc", *board.flags.split(), "-nostartfiles", "-Wl,--gc-sections",
         "-Wl,-z,noexecstack", *board.memory.split(), "-T", BOARD_FOLDER / "mps2.ld", *objects,
-        "-Wl,--start-group", *archives, "-Wl,--end-group", "-o", image)
+        *archives, "-lm", "-o", image)
     return image
 
 

@@ -107,7 +107,7 @@ def main():
         run("arm-none-eabi-gcc", *board.flags.split(), PICOLIBC, "--oslib=semihost",
             "-Wl,--gc-sections", "-Wl,--defsym=__flash=0", "-Wl,--defsym=__flash_size=4M",
             "-Wl,--defsym=__ram=0x20000000", "-Wl,--defsym=__ram_size=4M",
-            "-Wl,--defsym=__stack_size=16K", *objects, archive, "-o", build / "firmware")
+            "-Wl,--defsym=__stack_size=16K", *objects, archive, "-lm", "-o", build / "firmware")
         checks.check("the bundle runs with picolibc and its start-up code",
                      emulate(build / "firmware", board), expected)
     print(f"{checks.passed} passed, {checks.failed} failed")

@@ -10,7 +10,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "arenite_needs.h"  // made by tools/cmake/model_needs.cmake
+#include "arenite_needs.h"  // made by tools/cmake/model_needs.cmake, or by arenite bundle
 
 namespace arenite {
 
@@ -118,18 +118,24 @@ constexpr uint64_t linked_needs() {
 }
 inline constexpr uint64_t kLinked = linked_needs();
 
-constexpr bool linked(Need need) { return (kLinked >> static_cast<uint32_t>(need) & 1u) != 0; }
+template <typename... Needs>
+constexpr uint64_t bits_of(Needs... needs) {
+  return (... | (uint64_t{1} << static_cast<uint32_t>(needs)));
+}
+
+constexpr bool linked(Need need) { return (kLinked & bits_of(need)) != 0; }
 
 template <typename... Needs>
 constexpr bool any_linked(Needs... needs) {
-  return (linked(needs) || ...);
+  return (kLinked & bits_of(needs...)) != 0;
 }
 
-inline constexpr bool kNormsLinked =
-    any_linked(Need::kLayerNorm, Need::kRmsNorm, Need::kLengthNorm);
-inline constexpr bool kActivationsLinked =
-    any_linked(Need::kRelu, Need::kGeluErf, Need::kGeluTanh, Need::kSilu, Need::kSoftCap,
-               Need::kTanh, Need::kSigmoid, Need::kScale);
+inline constexpr uint64_t kNormNeeds = bits_of(Need::kLayerNorm, Need::kRmsNorm, Need::kLengthNorm);
+inline constexpr uint64_t kActivationNeeds =
+    bits_of(Need::kRelu, Need::kGeluErf, Need::kGeluTanh, Need::kSilu, Need::kSoftCap, Need::kTanh,
+            Need::kSigmoid, Need::kScale);
+inline constexpr bool kNormsLinked = (kLinked & kNormNeeds) != 0;
+inline constexpr bool kActivationsLinked = (kLinked & kActivationNeeds) != 0;
 inline constexpr bool kMeansLinked =
     any_linked(Need::kSelectMean, Need::kSelectMeanSqrtLength, Need::kSelectWeightedMean);
 inline constexpr bool kFewBitsLinked = any_linked(Need::kW8, Need::kQ8, Need::kQ4);
@@ -140,6 +146,6 @@ inline constexpr bool kTokenizersLinked = kPiecesLinked || linked(Need::kWordPie
 // A name that no need has would leave out what a model needs.
 static_assert(kEverythingLinked ||
                   static_cast<size_t>(std::popcount(kLinked)) == std::size(kLinkedNeeds),
-              "ARENITE_HOST_TOOL is of another version than this runtime");
+              "the program arenite is of another version than this runtime");
 
 }  // namespace arenite

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "core/needs.h"
 #include "kernels/kernel_set.h"
+#include "kernels/linked_kernels.h"
 #include "kernels/thread_check.h"
 #include "xnnpack/gemm.h"
 #include "xnnpack/raddstoreexpminusmax.h"
@@ -173,25 +173,5 @@ constexpr QuantizedKernels make_quantized_kernels() {
 template <Target kTarget, TensorType kType, QuantizeKernel kQuantize, auto... kKernels>
 inline constexpr QuantizedKernels quantized_kernels =
     make_quantized_kernels<kTarget, kType, kQuantize, kKernels...>();
-
-// What no linked op calls becomes null, so that the linker leaves out the microkernel.
-constexpr KernelSet linked_kernels(KernelSet set) {
-  using enum Need;
-  if (!any_linked(kW8, kInt8Cache)) set.w8 = nullptr;
-  if (!linked(kQ8)) set.q8 = nullptr;
-  if (!linked(kQ4)) set.q4 = nullptr;
-  if (!linked(kAttention) && !any_linked(kQ8, kQ4)) set.row_extremes = nullptr;
-  if (!linked(kAttention)) {
-    set.exp_sum = nullptr;
-    set.transpose = nullptr;
-  }
-  if (!kNormsLinked && !any_linked(kQ8, kQ4)) set.sum = nullptr;
-  if (!kNormsLinked && !kActivationsLinked && !linked(kInt8Cache)) set.multiply = nullptr;
-  if (!linked(kRope)) set.rotate = nullptr;
-  if (!linked(kGeluErf)) set.gelu = nullptr;
-  if (!any_linked(kGeluTanh, kSilu)) set.sigmoid = nullptr;
-  if (!any_linked(kSoftCap, kTanh, kScoreCap)) set.tanh = nullptr;
-  return set;
-}
 
 }  // namespace arenite

@@ -80,7 +80,7 @@ void run_attention(const OpCall& call) {
   arenite::attention(state.kernels, attention, state.sequences(), state.parallel);
 }
 
-void run_embedding(const OpCall& call) {
+inline void run_embedding(const OpCall& call) {
   using enum format::EmbeddingOp::Number;
   const uint32_t* const numbers = call.op.numbers;
   const Embedding embedding = {call.tensor(kTokens),    call.op.reals[format::EmbeddingOp::kScale],
@@ -90,7 +90,7 @@ void run_embedding(const OpCall& call) {
                      call.output, call.state.parallel);
 }
 
-void run_norm(const OpCall& call) {
+inline void run_norm(const OpCall& call) {
   using enum format::NormOp::Number;
   const NormWeights weights = {call.op.choice<NormKind>(kKind),
                                call.op.reals[format::NormOp::kEpsilon], call.tensor(kGain).f32(),
@@ -99,13 +99,13 @@ void run_norm(const OpCall& call) {
        call.output, call.state.parallel);
 }
 
-void run_rope(const OpCall& call) {
+inline void run_rope(const OpCall& call) {
   const WeightView angles = call.tensor(format::RopeOp::kAngles);
   rope(call.state.kernels, call.inputs[format::kInput], call.op.numbers[format::RopeOp::kHeads],
        angles.f32(), angles.columns, call.state.step_rows(), call.output, call.state.parallel);
 }
 
-void run_activation(const OpCall& call) {
+inline void run_activation(const OpCall& call) {
   activation(call.state.kernels, call.op.choice<Activation>(format::ActivationOp::kKind),
              call.op.reals[format::ActivationOp::kParameter], call.inputs[format::kInput],
              call.inputs[format::kFactor], call.output, call.state.parallel);
@@ -116,7 +116,7 @@ void run_add(const OpCall& call) {
       call.state.parallel);
 }
 
-void run_select(const OpCall& call) {
+inline void run_select(const OpCall& call) {
   select(call.state.kernels, call.op.choice<SelectKind>(format::SelectOp::kKind),
          call.state.outputs == Outputs::kAll, call.inputs[format::kInput], call.state.step_rows(),
          call.output, call.op.numbers[format::SelectOp::kFirstRow]);

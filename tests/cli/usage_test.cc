@@ -10,8 +10,8 @@
 namespace arenite::testing {
 namespace {
 
-const char* const kCommands[] = {"convert", "inspect", "embed", "run",   "generate",
-                                 "bench",   "verify",  "strip", "repack"};
+const char* const kCommands[] = {"convert",  "inspect", "embed",  "bundle", "run",
+                                 "generate", "bench",   "verify", "strip",  "repack"};
 
 TEST(Usage, WithoutArgumentsShowsWhatThereIs) {
   const ProgramResult result = run_arenite({});

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Builds the runtime with parts of it chosen, by ARENITE_MODEL, ARENITE_KERNELS or an old compiler;
-# as a part of firmware, and where shared libraries are asked for. `case` says which.
+# Builds the runtime with parts of it chosen, by ARENITE_MODEL, ARENITE_KERNELS, an old compiler or
+# `arenite bundle`; as a part of firmware, and where shared libraries are asked for. `case` says
+# which.
 cmake_minimum_required(VERSION 3.25)
 
 set(work "${build_dir}/package_test/${case}")
@@ -131,6 +132,24 @@ elseif(case STREQUAL "a_parent_of_shared_libraries_links_a_static_one")
     ${native} -DBUILD_SHARED_LIBS=ON)
   run("" "${CMAKE_COMMAND}" --build "${work}/build" -j 2 --target shared_parent)
   run("^arenite [0-9.]+ from a shared library $" "${work}/build/shared_parent")
+elseif(case STREQUAL "a_bundle_compiles_as_it_is")
+  # No option but the language, in the folder itself.
+  convert_models(portable)
+  run("microkernels" "${host_tool}" bundle "${work}/vibration.arn" "${work}/recall.arn"
+    -o "${work}/bundle")
+  file(GLOB sources RELATIVE "${work}/bundle" "${work}/bundle/*.c" "${work}/bundle/*.cc")
+  foreach(source IN LISTS sources)
+    set(compiler "${c_compiler}")
+    if(source MATCHES "cc$")
+      set(compiler "${cxx_compiler}" -std=c++20)
+    endif()
+    run("^$" "${CMAKE_COMMAND}" -E chdir "${work}/bundle" ${launcher} ${compiler} -c ${source})
+  endforeach()
+  file(GLOB objects "${work}/bundle/*.o")
+  run("^$" "${cxx_compiler}" ${objects} -o "${work}/self_test")
+  string(CONCAT passed "^vibration: self-test passed, digest [0-9a-f]+ "
+    "recall: self-test passed, digest [0-9a-f]+ $")
+  run("${passed}" "${work}/self_test")
 elseif(case STREQUAL "firmware")
   convert_models(portable)
   run("recall" "${host_tool}" embed "${work}/recall.arn" -o "${work}/recall.h")

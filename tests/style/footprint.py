@@ -9,11 +9,14 @@ something is over its budget, in size_budget.txt.
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "device"))
+import bundle_firmware
 from check_archives import CHECKS
 from elf_archive import sections
 from size_report import BudgetCheck, archive_sizes, total
@@ -133,6 +136,11 @@ def flash_bytes_of(image):
     return sum(sizes.get(name, 0) for name in (".text", ".ARM.exidx", ".data"))
 
 
+def ram_bytes_of(image):
+    sizes = {section.name: section.size_bytes for section in sections(image)}
+    return sum(sizes.get(name, 0) for name in (".stack", ".data", ".bss"))
+
+
 def print_images(root, check):
     """The bare-metal program around one attention module, as linked."""
     print(f"A program of one attention module of 8 tokens on {BARE_TARGET}, newlib included, "
@@ -165,6 +173,39 @@ def print_few_bits(root, check):
         check.check(BARE_TARGET, weights, added_bytes)
 
 
+def print_bundle(root, check):
+    """The bundle of vibration beside CMake's build for it, around the same main.c."""
+    arenite = root / "build" / "arenite"
+    work = root / "build" / "footprint" / "bundle"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    model = root / "build" / "footprint" / "vibration-f32.arn"
+    bundled = json.loads(run(arenite, "bundle", model, "-o", work / "files", "--json"))
+    board = bundle_firmware.board_of("cortex-m7")
+    archive = bundle_firmware.build_library(work / "files", board, work / "build")
+    objects = bundle_firmware.program_objects(work / "files", board, work / "build")
+    image = bundle_firmware.link(objects, [archive], board, work / "firmware")
+    cmake = root / f"build-f32-{BARE_TARGET}"
+    model_object = work / "build" / "arenite_model_vibration_f32.c.o"
+    archives = [cmake / "runtime" / "libarenite.a", cmake / "libarenite_xnnpack.a"]
+    cmake_image = bundle_firmware.link([*objects, model_object], archives, board,
+                                       work / "firmware-cmake")
+    flash_bytes, cmake_flash_bytes = flash_bytes_of(image), flash_bytes_of(cmake_image)
+    ram_bytes, cmake_ram_bytes = ram_bytes_of(image), ram_bytes_of(cmake_image)
+    model_bytes = model.stat().st_size
+    print(f"{'bundle of vibration':<20}{flash_bytes:>8,}  of them {model_bytes:,} the model; "
+          f"{cmake_flash_bytes:,} by CMake; from {len(bundled['files'])} files")
+    print(f"{'  RAM':<20}{ram_bytes:>8,}  {cmake_ram_bytes:,} by CMake")
+    code_bytes, cmake_code_bytes = flash_bytes - model_bytes, cmake_flash_bytes - model_bytes
+    for what, found, expected in (("code", code_bytes, cmake_code_bytes),
+                                  ("RAM", ram_bytes, cmake_ram_bytes)):
+        if abs(found - expected) * 100 <= expected:
+            check.passed += 1
+        else:
+            check.failures.append(f"{BARE_TARGET}: the bundle's {what} of {found:,} bytes and that "
+                                  f"of CMake's build, {expected:,}, differ by more than 1 %")
+
+
 def print_stack(root, check):
     """The most that any call took, painted by the device tests."""
     tests = root / "build-cortex-m7" / "tests" / "device" / "device_tests"
@@ -190,6 +231,7 @@ def main():
     print_models(root, code_bytes, check)
     print_images(root, check)
     print_few_bits(root, check)
+    print_bundle(root, check)
     print_stack(root, check)
     check_archives(root, check)
     check.print_failures()

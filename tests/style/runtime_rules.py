@@ -34,6 +34,7 @@ TOOLS_ROWS = [
     {"tools/convert/calibrate"},
     {"tools/convert"},
     {"tools/cli"},
+    {"tools/bundle"},  # what a program of somebody else's begins with
 ]
 
 # Where an include in quotes is looked for.

@@ -9,6 +9,7 @@ class App;
 namespace arenite::tool {
 
 void add_bench(CLI::App& app);
+void add_bundle(CLI::App& app);
 void add_classify(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_embed(CLI::App& app);

@@ -51,21 +51,6 @@ std::string arena_lines(
   return text + line("", largest);
 }
 
-// The bytes as initializers of 64-bit words, little-endian.
-void write_words(std::span<const std::byte> bytes, const WriteText& write) {
-  std::string text;
-  for (size_t at = 0, words = 0; at < bytes.size(); at += sizeof(uint64_t)) {
-    uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + at, std::min(sizeof(word), bytes.size() - at));
-    text += fmt::format("{}0x{:x},", words % kWordsPerRow == 0 ? "\n" : " ", word);
-    ++words;
-    if (text.size() < kPieceBytes) continue;
-    write(text);
-    text.clear();
-  }
-  write(text);
-}
-
 constexpr std::string_view kPreamble = R"(// NOLINTBEGIN
 #pragma once
 
@@ -229,6 +214,18 @@ std::string c_constants(const VerifiedFile& file, const std::string& prefix,
          });
 }
 
+// The sizes, and where the file is.
+std::string c_macros(const VerifiedFile& file, const std::string& identifier,
+                     const SizeOptions& sizes) {
+  const std::string prefix = upper(identifier);
+  return c_constants(file, prefix, resolve_sizes(file, sizes)) +
+         fmt::format(
+             "\n// The model file, for arenite_model_load.\n"
+             "#define {0}_MODEL ((const void*){1}_words)\n"
+             "#define {0}_MODEL_BYTES ((size_t){2}u)\n\n",
+             prefix, identifier, file.bytes().size());
+}
+
 }  // namespace
 
 std::string identifier_from(std::string_view text) {
@@ -289,17 +286,35 @@ void write_header(const VerifiedFile& file, const std::string& identifier, const
                   identifier, file.bytes().size()));
 }
 
+std::string c_preamble() { return std::string(kCPreamble); }
+
+std::string c_declarations(const VerifiedFile& file, const std::string& identifier,
+                           const SizeOptions& sizes) {
+  const size_t words = (file.bytes().size() + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+  return header_title(file) + c_macros(file, identifier, sizes) +
+         fmt::format(kCWordsElsewhere, identifier, words);
+}
+
+// Little-endian.
+void write_words(std::span<const std::byte> bytes, const WriteText& write) {
+  std::string text;
+  for (size_t at = 0, words = 0; at < bytes.size(); at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, std::min(sizeof(word), bytes.size() - at));
+    text += fmt::format("{}0x{:x},", words % kWordsPerRow == 0 ? "\n" : " ", word);
+    ++words;
+    if (text.size() < kPieceBytes) continue;
+    write(text);
+    text.clear();
+  }
+  write(text);
+}
+
 void write_c_header(const VerifiedFile& file, const std::string& identifier,
                     const SizeOptions& sizes, BytesIn bytes_in, const WriteText& write) {
-  const std::string prefix = upper(identifier);
   write(header_title(file));
   write(kCPreamble);
-  write(c_constants(file, prefix, resolve_sizes(file, sizes)));
-  write(
-      fmt::format("\n// The model file, for arenite_model_load.\n"
-                  "#define {0}_MODEL ((const void*){1}_words)\n"
-                  "#define {0}_MODEL_BYTES ((size_t){2}u)\n\n",
-                  prefix, identifier, file.bytes().size()));
+  write(c_macros(file, identifier, sizes));
   if (bytes_in == BytesIn::kHeader) {
     write(fmt::format(kCWordsBegin, identifier));
     write_words(file.bytes(), write);

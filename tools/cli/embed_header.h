@@ -3,7 +3,9 @@
 // expressions.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -32,5 +34,14 @@ void write_header(const VerifiedFile& file, const std::string& identifier, const
 // The same for C99, without the functions: the arena's bytes are those at `sizes`.
 void write_c_header(const VerifiedFile& file, const std::string& identifier,
                     const SizeOptions& sizes, BytesIn bytes_in, const WriteText& write);
+
+// What a header of C declares of one model whose bytes are elsewhere, and what comes before all of
+// them: for a header of several models.
+std::string c_preamble();
+std::string c_declarations(const VerifiedFile& file, const std::string& identifier,
+                           const SizeOptions& sizes);
+
+// The initializers of the words, between braces.
+void write_words(std::span<const std::byte> bytes, const WriteText& write);
 
 }  // namespace arenite::tool

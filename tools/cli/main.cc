@@ -64,6 +64,7 @@ int run(int argc, char** argv) {
   arenite::tool::add_strip(app);
   arenite::tool::add_repack(app);
   arenite::tool::add_embed(app);
+  arenite::tool::add_bundle(app);
   arenite::tool::add_run(app);
   arenite::tool::add_generate(app);
   arenite::tool::add_embed_text(app);

@@ -119,9 +119,8 @@ target_link_libraries(arenite_xnnpack PRIVATE $<BUILD_INTERFACE:arenite_xnnpack_
 arenite_embeddable(arenite_xnnpack)
 set_target_properties(arenite_xnnpack PROPERTIES
   C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
-# Not our code: no warnings, no asserts, and optimized even in a debug build. Weights in few bits
-# come with sums that a damaged file may make as large as it likes, so integers wrap.
-target_compile_options(arenite_xnnpack PRIVATE -w -O2 -fwrapv ${ARENITE_FLOAT_FLAGS})
+# Not our code: no warnings, no asserts, and optimized even in a debug build.
+target_compile_options(arenite_xnnpack PRIVATE -w -O2 ${ARENITE_KERNEL_FLAGS})
 if(ARENITE_SANITIZE STREQUAL "thread")
   # They read past their rows; what they need is said in runtime/kernels/thread_check.h.
   target_compile_options(arenite_xnnpack PRIVATE -fno-sanitize=thread)

@@ -81,3 +81,6 @@ uint32_t ticks() {
 }
 
 }  // namespace board
+
+void board_write(const char* text, size_t bytes) { board::write({text, bytes}); }
+uint32_t board_ticks() { return board::ticks(); }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program without an operating system needs of its board: text in and out, an end, a
-// counter. start.cc calls the program's main.
+// counter. start.cc calls the program's main. Programs in C have the functions at the end.
 #pragma once
 
+#ifdef __cplusplus
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -28,3 +29,16 @@ uint32_t ticks();
 inline constexpr uint32_t kInstructionsPerTick = 40;
 
 }  // namespace board
+#else
+#include <stddef.h>
+#include <stdint.h>
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+void board_write(const char* text, size_t bytes);
+uint32_t board_ticks(void);
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a bundle holds, that a compiler takes it as it is, and what is refused.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "cli/printed.h"
+#include "support/decoder_factory.h"
+#include "support/model_factory.h"
+#include "support/test_data.h"
+
+namespace arenite::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::set<std::string>;
+
+class Bundle : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+  // A trained model of this tree.
+  std::string convert(const std::string& model, const std::string& targets = "portable") const {
+    const std::string file = path(model + ".arn");
+    const std::string checkpoint = (project_folder() / "models" / model).string();
+    EXPECT_TRUE(ends(run_arenite({"convert", checkpoint, "-o", file, "--target", targets}), kDone));
+    return file;
+  }
+  std::string write(const std::string& name, const convert::AlignedBytes& model) const {
+    return write_file(folder_, name + ".arn", model.span());
+  }
+  ProgramResult bundle(std::vector<std::string> words, const std::string& folder = "b") const {
+    words.insert(words.begin(), "bundle");
+    words.insert(words.end(), {"-o", path(folder)});
+    return run_arenite(words);
+  }
+  // All files of a folder, by their paths in it.
+  Names files(const std::string& folder = "b") const {
+    Names names;
+    for (const auto& entry : fs::recursive_directory_iterator(path(folder))) {
+      if (entry.is_regular_file()) names.insert(fs::relative(entry, path(folder)).string());
+    }
+    return names;
+  }
+
+  TempFolder folder_;
+};
+
+Names that_begin(const Names& names, const std::string& beginning) {
+  Names found;
+  std::ranges::copy_if(names, std::inserter(found, found.end()),
+                       [&](const std::string& name) { return name.starts_with(beginning); });
+  return found;
+}
+
+const convert::AlignedBytes& causal_module() {
+  static const convert::AlignedBytes model =
+      test::make_model(test::spec_named("causal"), {Target::kPortable});
+  return model;
+}
+
+TEST_F(Bundle, SaysWhatItWroteAndWhereToBegin) {
+  const std::string vibration = convert("vibration");
+  EXPECT_TRUE(ends(bundle({vibration}), kDone,
+                   {"12 microkernels", "vibration  296,864", "main.c", "README.md"}));
+}
+
+TEST_F(Bundle, HoldsWhatTheModelsNeedAndNothingElse) {
+  ASSERT_TRUE(ends(bundle({write("m", causal_module())}), kDone));
+  const Names few = files();
+  EXPECT_TRUE(few.contains("arenite_ops_attention.cc"));
+  for (const char* absent : {"text", "ops_norm", "ops_rope", "ops_embedding", "kernels_x86_64"}) {
+    EXPECT_TRUE(that_begin(few, std::string("arenite_") + absent).empty()) << absent;
+  }
+  const Names kernels = that_begin(few, "xnnpack_");
+  EXPECT_EQ(kernels.size(), 9u);
+  EXPECT_TRUE(kernels.contains("xnnpack_f32_gemm_4x4_scalar.c"));
+
+  ASSERT_TRUE(ends(bundle({convert("home-intent")}, "text"), kDone));
+  const Names with_text = files("text");
+  EXPECT_TRUE(with_text.contains("arenite_text_sampler.cc"));
+  EXPECT_TRUE(with_text.contains("arenite/arenite_text.h"));
+  EXPECT_TRUE(with_text.contains("xnnpack_f32_vcmul_scalar_u4.c"));
+  EXPECT_FALSE(few.contains("arenite/arenite_text.h"));
+}
+
+// Every file that is included is there, and every one that is there is included or compiled.
+TEST_F(Bundle, HasEveryFileThatItsSourcesInclude) {
+  ASSERT_TRUE(ends(bundle({convert("home-intent")}), kDone));
+  Names included;
+  for (const std::string& name : files()) {
+    if (!name.ends_with(".h") && !name.ends_with(".cc") && !name.ends_with(".c")) continue;
+    std::istringstream text(read_bytes(path("b/" + name)));
+    for (std::string line; std::getline(text, line);) {
+      if (!line.starts_with("#include \"")) continue;
+      const std::string other = line.substr(10, line.rfind('"') - 10);
+      const fs::path place = (fs::path(name).parent_path() / other).lexically_normal();
+      included.insert(place.string());
+      if (!other.starts_with("absl/") && other != "utility.h") {
+        EXPECT_TRUE(files().contains(place.string())) << name << " includes " << other;
+      }
+    }
+  }
+  for (const std::string& name : that_begin(files(), "arenite/internal/")) {
+    EXPECT_TRUE(included.contains(name)) << name;
+  }
+}
+
+// One case, since some file systems have no other; and no two objects of one name.
+TEST_F(Bundle, NamesOfFilesAreUnique) {
+  ASSERT_TRUE(ends(bundle({convert("home-intent"), write("m", causal_module())}), kDone));
+  Names stems;
+  for (const std::string& name : files()) {
+    if (!name.ends_with(".cc") && !name.ends_with(".c")) continue;
+    EXPECT_EQ(name.find('/'), std::string::npos) << name;
+    EXPECT_TRUE(stems.insert(fs::path(name).stem().string()).second) << name;
+  }
+  EXPECT_TRUE(stems.contains("arenite_model_home_intent"));
+  EXPECT_TRUE(stems.contains("arenite_model_m"));
+}
+
+// Every build file is made from the list of what is there.
+TEST_F(Bundle, BuildFilesNameEverySource) {
+  ASSERT_TRUE(ends(bundle({write("m", causal_module())}), kDone));
+  for (const char* file :
+       {"Makefile", "CMakeLists.txt", "zephyr/CMakeLists.txt", "Arenite.models.pdsc"}) {
+    const std::string text = read_bytes(path(std::string("b/") + file));
+    for (const std::string& name : files()) {
+      const bool is_source = name.ends_with(".cc") || name.ends_with(".c");
+      if (is_source && name != "main.c") {
+        EXPECT_NE(text.find(name), std::string::npos) << file << " lacks " << name;
+      }
+    }
+  }
+  for (const std::string& name : files()) {
+    if (name.starts_with("arenite/internal/")) continue;
+    EXPECT_EQ(read_bytes(path("b/" + name)).find("@model"), std::string::npos) << name;
+    EXPECT_EQ(read_bytes(path("b/" + name)).find("@version"), std::string::npos) << name;
+  }
+  EXPECT_EQ(nlohmann::json::parse(read_bytes(path("b/library.json")))["name"], "arenite-models");
+}
+
+TEST_F(Bundle, JsonSaysWhatWasWritten) {
+  const ProgramResult result = bundle({write("m", causal_module()), "--json"});
+  ASSERT_TRUE(ends(result, kDone));
+  const nlohmann::json json = nlohmann::json::parse(result.output);
+  EXPECT_EQ(json["folder"], path("b"));
+  EXPECT_EQ(json["models"][0]["name"], "m");
+  EXPECT_EQ(json["models"][0]["bytes"], causal_module().span().size());
+  EXPECT_GT(json["models"][0]["arena_bytes"], 0);
+  EXPECT_EQ(json["kernels"].size(), 9u);
+  EXPECT_EQ(json["needs"][0], "op linear");
+  Names listed;
+  for (const auto& file : json["files"]) {
+    listed.insert(file["path"]);
+    EXPECT_EQ(file["bytes"], fs::file_size(path("b/" + std::string(file["path"]))));
+  }
+  EXPECT_EQ(listed, files());
+}
+
+TEST_F(Bundle, ModelsMayBeFilesForTheAssembler) {
+  const std::string model = write("m", causal_module());
+  ASSERT_TRUE(ends(bundle({model, "--incbin"}), kDone));
+  EXPECT_EQ(read_bytes(path("b/m.arn")), read_bytes(model));
+  const std::string program =
+      "#include \"arenite_model.h\"\n#include <stdio.h>\n"
+      "int main(void) { return fwrite(M_MODEL, 1, M_MODEL_BYTES, stdout) == 0; }\n";
+  folder_.write("b/print.c", program);
+  const std::string build =
+      std::string(ARENITE_C_COMPILER) + " print.c arenite_model_m.c -o print && ./print";
+  const ProgramResult result = run(Command{.words = {"sh", "-c", build}, .folder = path("b")});
+  EXPECT_TRUE(result.output == read_bytes(model));
+}
+
+TEST_F(Bundle, RefusesModelsThatAreNotPortableAlone) {
+  const std::string other =
+      write("other", test::make_model(test::spec_named("causal"), {Target::kArm64}));
+  EXPECT_TRUE(
+      ends(bundle({other}), kBadInput,
+           {"other.arn", "packed for arm64", "portable", "arenite repack", "--target portable"}));
+  const std::string both = write(
+      "both", test::make_model(test::spec_named("causal"), {Target::kArm64, Target::kPortable}));
+  EXPECT_TRUE(ends(bundle({both}), kBadInput, {"portable and arm64", "portable alone"}));
+  EXPECT_FALSE(fs::exists(path("b")));
+  ASSERT_TRUE(
+      ends(run_arenite({"repack", other, "-o", path("new.arn"), "--target", "portable"}), kDone));
+  EXPECT_TRUE(ends(bundle({path("new.arn")}), kDone));
+}
+
+TEST_F(Bundle, RefusesFoldersThatHoldSomething) {
+  const std::string model = write("m", causal_module());
+  fs::create_directory(path("b"));
+  EXPECT_TRUE(ends(bundle({model}), kDone));  // an empty one becomes the bundle
+  const Names before = files();
+  EXPECT_TRUE(
+      ends(bundle({model}), kBadInput, {"b'", "exists and is not empty", "name a new one"}));
+  EXPECT_EQ(files(), before);
+  EXPECT_TRUE(ends(bundle({model}, "m.arn"), kBadInput, {"is no folder"}));
+  EXPECT_TRUE(ends(bundle({model}, "absent/b"), kBadInput, {"parent folder is missing"}));
+  EXPECT_TRUE(ends(bundle({}), kBadUsage, {"model is required"}));
+  EXPECT_TRUE(ends(run_arenite({"bundle", model}), kBadUsage, {"--output is required"}));
+  EXPECT_EQ(names_in(folder_.path()), (Names{"b", "m.arn"}));
+}
+
+TEST_F(Bundle, RefusesModelsOfOneName) {
+  const std::string model = write("m", causal_module());
+  const std::string other = write("M", causal_module());
+  EXPECT_TRUE(ends(bundle({model, other}), kBadInput, {"M.arn", "both", "rename"}));
+  EXPECT_TRUE(ends(bundle({model, path("absent.arn")}), kBadInput, {"absent.arn"}));
+  EXPECT_FALSE(fs::exists(path("b")));
+}
+
+// Nothing remains of a bundle for which there is no room.
+TEST_F(Bundle, LeavesNothingWhereTheDiskIsFull) {
+  const std::string model = write("m", causal_module());
+  Command small_disk;
+  small_disk.file_bytes_max = 4096;
+  EXPECT_TRUE(ends(run_arenite({"bundle", model, "-o", path("b")}, small_disk), kBadInput,
+                   {"cannot write", "nothing was left behind"}));
+  EXPECT_EQ(names_in(folder_.path()), Names{"m.arn"});
+}
+
+}  // namespace
+}  // namespace arenite::testing

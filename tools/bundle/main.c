@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program to start from: each model of the bundle does its self-test and a first pass, one after
+// the other in one static arena, and says in a line how that went.
+#if !defined(ARDUINO)  // a sketch has setup and loop instead; see examples/SelfTest
+
+#include <string.h>
+
+#include "arenite/arenite.h"
+#include "arenite_model.h"
+
+// Where lines go: the standard output, or with -DBOARD_WRITE=uart_write a function of yours.
+#if defined(BOARD_WRITE)
+void BOARD_WRITE(const char* text, size_t bytes);
+static void say(const char* text) { BOARD_WRITE(text, strlen(text)); }
+#else
+#include <stdio.h>
+static void say(const char* text) { fputs(text, stdout); }
+#endif
+
+#define TOKENS 8u  // of the first pass
+
+struct bundled {
+  const char* name;
+  const void* file;
+  size_t file_bytes;
+  uint32_t positions, tokens, sequences;
+};
+#define BUNDLED(name, NAME) \
+  {#name,                   \
+   NAME##_MODEL,            \
+   NAME##_MODEL_BYTES,      \
+   NAME##_POSITIONS_MAX,    \
+   NAME##_TOKENS_MAX,       \
+   NAME##_SEQUENCES_MAX},
+static const struct bundled models[] = {ARENITE_MODELS(BUNDLED)};
+
+// All the memory there is, besides the stack.
+ARENITE_ALIGNED static unsigned char arena[ARENITE_MODELS_ARENA_BYTES_MAX];
+static float features[TOKENS * ARENITE_MODELS_INPUT_FEATURES_MAX];
+static uint32_t ids[TOKENS];
+
+// Gives the model numbers that are always the same.
+static arenite_status first_pass(const struct bundled* bundled, const arenite_model* model,
+                                 arenite_session* session, arenite_output* output,
+                                 arenite_diagnostic* why) {
+  const uint32_t tokens = bundled->tokens < TOKENS ? bundled->tokens : TOKENS;
+  const size_t width = arenite_model_input_features(model);
+  if (width == 0) {
+    const uint32_t vocab_size = arenite_model_vocab_size(model);
+    arenite_token_batch batch = ARENITE_TOKEN_BATCH_INIT;
+    for (uint32_t i = 0; i < tokens; ++i) ids[i] = i * 7 % vocab_size;
+    batch.ids = ids;
+    batch.size = batch.tokens = tokens;
+    return arenite_session_run_tokens(session, &batch, output, why);
+  }
+  arenite_batch batch = ARENITE_BATCH_INIT;
+  for (size_t i = 0; i < tokens * width; ++i) features[i] = (float)(i * 37 % 64) / 32.0f - 1.0f;
+  batch.features = features;
+  batch.size = tokens * width;
+  batch.tokens = tokens;
+  return arenite_session_run(session, &batch, output, why);
+}
+
+// The bits of all results: the same on every CPU.
+static uint32_t digest_of(const arenite_output* output) {
+  uint32_t digest = 2166136261u;  // FNV-1a, over words
+  for (size_t i = 0; i < (size_t)output->rows * output->features; ++i) {
+    uint32_t word;
+    memcpy(&word, output->data + i, sizeof(word));
+    digest = (digest ^ word) * 16777619u;
+  }
+  return digest;
+}
+
+static void say_digest(uint32_t digest) {
+  char text[] = "00000000\n";
+  for (int i = 0; i < 8; ++i) text[i] = "0123456789abcdef"[digest >> (28 - 4 * i) & 15u];
+  say(text);
+}
+
+// What a model did up to the call that failed, if any.
+static arenite_status try_model(const struct bundled* bundled, arenite_diagnostic* why) {
+  arenite_model model;
+  arenite_session* session;
+  arenite_session_options options = ARENITE_SESSION_OPTIONS_INIT;
+  arenite_output output;
+  arenite_status status = arenite_model_load(&model, bundled->file, bundled->file_bytes, NULL, why);
+  if (status != ARENITE_OK) return status;
+  options.positions_max = bundled->positions;
+  options.tokens_max = bundled->tokens;
+  options.sequences_max = bundled->sequences;
+  status = arenite_session_create(&session, &model, &options, arena, sizeof(arena), why);
+  if (status != ARENITE_OK) return status;
+
+  if (arenite_model_self_test_tokens(&model) == 0) {
+    say("no self-test");
+  } else {
+    arenite_self_test test;
+    status = arenite_session_self_test(session, &test, why);
+    if (status != ARENITE_OK) return status;
+    say(test.passed ? "self-test passed" : "self-test FAILED at op ");
+    if (!test.passed) {
+      say(test.op_name);
+      return ARENITE_BAD_MODEL;
+    }
+  }
+  status = first_pass(bundled, &model, session, &output, why);
+  if (status != ARENITE_OK) return status;
+  say(", digest ");
+  say_digest(digest_of(&output));
+  return ARENITE_OK;
+}
+
+int main(void) {
+  int failed = 0;
+  for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); ++i) {
+    arenite_diagnostic why = {0};
+    say(models[i].name);
+    say(": ");
+    const arenite_status status = try_model(&models[i], &why);
+    if (status != ARENITE_OK) {
+      char text[256];
+      arenite_describe(status, &why, text, sizeof(text));
+      say(" ");
+      say(text);
+      say("\n");
+      failed = 1;
+    }
+  }
+  return failed;
+}
+
+#else
+typedef int arenite_not_empty;
+#endif

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// arenite bundle: models with the sources that run them, as a folder for any firmware's build.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/arguments.h"
+#include "cli/bundle.h"
+#include "cli/commands.h"
+#include "cli/embed_header.h"
+#include "cli/process.h"
+#include "cli/text_table.h"
+#include "convert/files/error.h"
+#include "core/needs.h"
+
+namespace arenite::tool {
+namespace {
+
+struct Arguments {
+  std::vector<std::filesystem::path> models;
+  std::filesystem::path output;
+  SizeOptions sizes;
+  bool incbin = false;
+  bool json = false;
+};
+
+// A bundle has the kernels of plain C: what is packed for others would lie in flash for nothing.
+void require_portable_alone(const VerifiedFile& file) {
+  std::vector<std::string> others;
+  for (uint32_t i = 0; i < file.reader().packed_count(); ++i) {
+    const Target target = static_cast<Target>(file.reader().packed(i).target);
+    if (target != Target::kPortable) others.emplace_back(name(target));
+  }
+  if (others.empty()) return;
+  const bool has_portable = (file.reader().file_targets() & bit(Target::kPortable)) != 0;
+  throw convert::InputError(
+      "{}: found weights packed for {}{}, expected target portable {}, whose kernels are plain C "
+      "for any CPU: arenite repack {} -o NEW.arn --target portable",
+      convert::quote(file.name()), has_portable ? "portable and " : "",
+      fmt::format("{}", fmt::join(others, ", ")), has_portable ? "alone" : "",
+      convert::printable(file.name()));
+}
+
+BundledModel open_model(const std::filesystem::path& path, const SizeOptions& sizes) {
+  BundledModel model = {identifier_from(path.stem().string()), VerifiedFile(path), sizes, 0};
+  require_portable_alone(model.file);
+  model.sizes = resolve_sizes(model.file, sizes);
+  model.arena_bytes = plan_targets(model.file, model.sizes).front().plan.total_bytes;
+  return model;
+}
+
+// Names of macros and files have one case: no two models may differ in it alone.
+void require_other_name(std::span<const BundledModel> models, const BundledModel& added) {
+  const auto same_letter = [](unsigned char a, unsigned char b) {
+    return std::tolower(a) == std::tolower(b);
+  };
+  for (const BundledModel& model : models) {
+    if (!std::ranges::equal(model.identifier, added.identifier, same_letter)) continue;
+    throw convert::InputError("{} and {}: both models would be called {}: rename one of the files",
+                              convert::quote(model.file.name()), convert::quote(added.file.name()),
+                              added.identifier);
+  }
+}
+
+// The kernels of a bundle, which are its sources from XNNPACK.
+std::vector<std::string> kernels_in(std::span<const FolderFile> files) {
+  std::vector<std::string> kernels;
+  for (const FolderFile& file : files) {
+    if (file.path.starts_with("xnnpack_")) kernels.push_back(file.path);
+  }
+  return kernels;
+}
+
+std::string as_json(const Arguments& arguments, std::span<const BundledModel> models,
+                    std::span<const FolderFile> files) {
+  nlohmann::ordered_json json;
+  json["folder"] = arguments.output.string();
+  json["models"] = nlohmann::ordered_json::array();
+  for (const BundledModel& model : models) {
+    json["models"].push_back({{"name", model.identifier},
+                              {"file", model.file.name()},
+                              {"bytes", model.file.bytes().size()},
+                              {"positions", model.sizes.positions},
+                              {"tokens", model.sizes.tokens},
+                              {"sequences", model.sizes.sequences},
+                              {"threads", model.sizes.threads},
+                              {"arena_bytes", model.arena_bytes}});
+  }
+  json["needs"] = nlohmann::ordered_json::array();
+  const uint64_t needs = needs_of(models);
+  for (uint32_t i = 0; i < kNeeds; ++i) {
+    if ((needs >> i & 1u) != 0) json["needs"].push_back(kNeedNames[i]);
+  }
+  json["kernels"] = kernels_in(files);
+  json["files"] = nlohmann::ordered_json::array();
+  for (const FolderFile& file : files) {
+    json["files"].push_back({{"path", file.path}, {"bytes", file.text.size()}});
+  }
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string as_text(const Arguments& arguments, std::span<const BundledModel> models,
+                    std::span<const FolderFile> files) {
+  size_t bytes = 0;
+  for (const FolderFile& file : files) bytes += file.text.size();
+  std::string text = fmt::format("{}: {} files, {} bytes; {} microkernels\n",
+                                 convert::printable(arguments.output.string()), files.size(),
+                                 grouped(bytes), kernels_in(files).size());
+  TextTable table({"model", ">bytes", ">arena bytes", ">positions", ">tokens in a call"});
+  for (const BundledModel& model : models) {
+    table.add_row({model.identifier, grouped(model.file.bytes().size()), grouped(model.arena_bytes),
+                   grouped(model.sizes.positions), grouped(model.sizes.tokens)});
+  }
+  return text + table.text() +
+         "Begin with main.c; README.md says how each build system takes it.\n";
+}
+
+void run_bundle(const Arguments& arguments) {
+  require_new_folder(arguments.output);
+  std::vector<BundledModel> models;
+  for (const std::filesystem::path& path : arguments.models) {
+    BundledModel model = open_model(path, arguments.sizes);
+    require_other_name(models, model);
+    models.push_back(std::move(model));
+  }
+  Progress progress("writing " + arguments.output.string());
+  std::vector<FolderFile> files = runtime_files(models);
+  for (FolderFile& file :
+       model_files(models, arguments.incbin ? ModelBytes::kFile : ModelBytes::kArray)) {
+    files.push_back(std::move(file));
+  }
+  for (FolderFile& file : files_from_templates(models, files)) files.push_back(std::move(file));
+  std::ranges::sort(files, {}, &FolderFile::path);
+  write_folder(arguments.output, files);
+  progress.done();
+  fmt::print(
+      "{}", arguments.json ? as_json(arguments, models, files) : as_text(arguments, models, files));
+}
+
+}  // namespace
+
+void add_bundle(CLI::App& app) {
+  const auto [command, arguments] = add_command(
+      app, run_bundle, "bundle",
+      "Write models and the sources that run them as a folder for any firmware's build",
+      "\nThe folder holds the parts of the runtime that these models need and no others, with\n"
+      "their microkernels, generated headers and FlatBuffers' headers; the models as C; sizes in\n"
+      "arenite_model.h; and main.c to start from. It needs no CMake, no flatc and no network:\n"
+      "a C++20 compiler takes it as it is.\n"
+      "  c++ -std=c++20 -c *.cc && cc -c *.c\n"
+      "\nWith it come a Makefile and what CMake, Arduino, PlatformIO, Zephyr, ESP-IDF and\n"
+      "CMSIS-Packs want. Its README.md says how each takes it. Models must be packed for target\n"
+      "portable alone (arenite convert --target portable), and share the runtime.\n"
+      "\n--json prints one object: folder; models[] name, file, bytes, positions, tokens,\n"
+      "sequences, threads, arena_bytes; needs[]; kernels[]; files[] path, bytes.\n"
+      "\nExamples:\n"
+      "  arenite convert models/vibration -o vibration.arn --target portable\n"
+      "  arenite bundle vibration.arn -o firmware/arenite\n");
+  command.add_option("model", arguments.models, "Model files, packed for target portable")
+      ->required();
+  command.add_option("-o,--output", arguments.output, "The folder to make")->required();
+  command.add_flag("--incbin", arguments.incbin,
+                   "Keep models as files that the assembler includes, not as C arrays");
+  command.add_flag("--json", arguments.json, "Print JSON");
+  add_size_options(command, arguments.sizes);
+}
+
+}  // namespace arenite::tool

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses sources by what the models need, follows their includes through the files that the
+// program carries, and rewrites the includes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "arenite/version.h"
+#include "cli/bundle.h"
+#include "cli/bundle_sources.h"
+#include "core/needs.h"
+#include "format/model_needs.h"
+#include "kernels/linked_kernels.h"
+
+namespace arenite::tool {
+namespace {
+
+// Generated files, by the names that sources include them by.
+constexpr std::string_view kNeedsHeader = "arenite_needs.h";
+constexpr std::string_view kKernelsHeader = "xnnpack/kernels.h";
+constexpr std::string_view kSettingsHeader = "settings.h";
+constexpr std::string_view kKernelSettingsHeader = "kernel_settings.h";
+
+// XNNPACK's own headers that declare kernels, in place of which there is kKernelsHeader.
+constexpr std::string_view kDeclarations[] = {"xnnpack/gemm.h",    "xnnpack/raddstoreexpminusmax.h",
+                                              "xnnpack/reduce.h",  "xnnpack/transpose.h",
+                                              "xnnpack/vbinary.h", "xnnpack/vcvt.h",
+                                              "xnnpack/vunary.h"};
+// XNNPACK's interface, of which kernels use nothing, but the parameters of other kernels do.
+constexpr std::string_view kInterface = "xnnpack.h";
+constexpr std::string_view kInterfaceText =
+    "// Stands in for XNNPACK's own header, of which microparams.h takes these for kernels that "
+    "are\n"
+    "// not here; made by arenite bundle.\n"
+    "#pragma once\n\n"
+    "struct xnn_binary_params {\n  double unused;\n};\n"
+    "union xnn_unary_params {\n  float unused;\n};\n";
+
+bool is_kernel(std::string_view path) { return path.starts_with("src/"); }
+bool is_source(std::string_view path) { return path.ends_with(".cc") || path.ends_with(".c"); }
+
+// What runs an op, and is called for no other. A file without a row is always there.
+struct SourceRow {
+  std::string_view path;
+  uint64_t needs;
+};
+constexpr SourceRow kSourceRows[] = {
+    {"ops/activation.cc", kActivationNeeds},
+    {"ops/embedding.cc", bits_of(Need::kEmbedding)},
+    {"ops/norm.cc", kNormNeeds},
+    {"ops/rope.cc", bits_of(Need::kRope)},
+    {"ops/select.cc",
+     bits_of(Need::kSelectAsAsked, Need::kSelectFirst, Need::kSelectMean, Need::kSelectMax,
+             Need::kSelectMeanSqrtLength, Need::kSelectWeightedMean, Need::kSelectLast)},
+};
+
+// What a program reads or writes text with. Models of tokens come with it: a tokenizer may be
+// missing from the file, and a sampler never needs one.
+bool is_for_text(std::string_view path) {
+  return path.starts_with("text/") || path == "c/c_text.cc" || path == "format/verify_unicode.cc" ||
+         path == "arenite/arenite_text.h" || path == "arenite/sampler.h" ||
+         path == "arenite/tokenizer.h";
+}
+
+// Whether a set has the kernels of a file, which are of one kind, as its name says.
+bool has_kernel(const KernelSet& set, std::string_view path) {
+  const struct {
+    std::string_view file;
+    bool wanted;
+  } rows[] = {
+      {"/f32-qc8w-gemm-", set.w8 != nullptr},
+      {"/qd8-f32-qc8w-gemm-", set.q8 != nullptr},
+      {"/qd8-f32-qb4w-gemm-", set.q4 != nullptr},
+      {"/f32-qs8-vcvt-", set.q8 != nullptr || set.q4 != nullptr},
+      {"/f32-rminmax-", set.row_extremes != nullptr},
+      {"/f32-raddstoreexpminusmax-", set.exp_sum != nullptr},
+      {"/f32-rsum-", set.sum != nullptr},
+      {"/f32-vmul-", set.multiply != nullptr},
+      {"/x32-transposec-", set.transpose != nullptr},
+      {"/f32-vcmul-", set.rotate != nullptr},
+      {"/f32-vgelu-", set.gelu != nullptr},
+      {"/f32-vsigmoid-", set.sigmoid != nullptr},
+      {"/f32-vtanh-", set.tanh != nullptr},
+  };
+  for (const auto& row : rows) {
+    if (path.find(row.file) != path.npos) return row.wanted;
+  }
+  return true;
+}
+
+// What the bundle begins with: everything else is included by these.
+std::vector<std::string_view> chosen_files(std::span<const BundledModel> models) {
+  const uint64_t needs = needs_of(models);
+  const KernelSet kernels = linked_kernels(*kernel_set(Target::kPortable), needs);
+  const bool has_text = std::ranges::any_of(
+      models, [](const BundledModel& model) { return model.file.reader().vocab_size() != 0; });
+  std::vector<std::string_view> chosen;
+  for (const EmbeddedSource& source : embedded_sources()) {
+    const std::string_view path = source.path;
+    if (!is_source(path) && !path.starts_with("arenite/")) continue;
+    if (path.starts_with("bundle/") || (!has_text && is_for_text(path))) continue;
+    if (is_kernel(path) && !has_kernel(kernels, path)) continue;
+    const auto row = std::ranges::find(kSourceRows, path, &SourceRow::path);
+    if (row != std::end(kSourceRows) && (row->needs & needs) == 0) continue;
+    chosen.push_back(path);
+  }
+  return chosen;
+}
+
+// Where a file is in the bundle.
+std::string place_of(std::string_view path) {
+  std::string place(path);
+  if (path.starts_with("arenite/")) return place;
+  if (!is_source(path)) return "arenite/internal/" + place;
+  if (is_kernel(path)) place = "xnnpack/" + place.substr(place.rfind('/') + 1);
+  if (!is_kernel(path)) place = "arenite/" + place;
+  std::ranges::replace(place, '/', '_');
+  std::ranges::replace(place, '-', '_');
+  return place;
+}
+
+// The name in a line that includes a file, without its quotes or brackets; empty in others.
+std::string_view included_name(std::string_view line) {
+  const auto skip = [&line](std::string_view word) {
+    line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+    if (!line.starts_with(word)) return false;
+    line.remove_prefix(word.size());
+    return true;
+  };
+  if (!skip("#") || !skip("include")) return {};
+  const bool is_quoted = skip("\"");
+  if (!is_quoted && !skip("<")) return {};
+  return line.substr(0, line.find(is_quoted ? '"' : '>'));
+}
+
+// The kernels' functions, as their files define them, in C that C++ reads, too.
+std::string declarations_of(std::string_view text) {
+  std::string declarations;
+  for (size_t at = text.find("\nvoid xnn_"); at != text.npos; at = text.find("\nvoid xnn_", at)) {
+    size_t end = text.find('(', at);
+    for (int depth = 1; depth != 0 && end != text.npos;) {
+      end = text.find_first_of("()", end + 1);
+      if (end != text.npos) depth += text[end] == '(' ? 1 : -1;
+    }
+    declarations += std::string(text.substr(at, end - at)) + ");\n";
+    at = end;
+  }
+  constexpr std::string_view kRestrict = "restrict ";
+  for (size_t at = declarations.find(kRestrict); at != declarations.npos;
+       at = declarations.find(kRestrict, at + kRestrict.size() + 4)) {
+    declarations.replace(at, kRestrict.size(), "XNN_RESTRICT ");
+  }
+  return declarations;
+}
+
+std::string kernels_header() {
+  std::string text =
+      "// The microkernels that sources of Arenite name, linked or not; made by arenite bundle.\n"
+      "#pragma once\n\n"
+      "#include \"xnnpack/common.h\"\n#include \"xnnpack/microparams.h\"\n\n"
+      "#ifdef __cplusplus\nextern \"C\" {\n#endif\n";
+  for (const EmbeddedSource& source : embedded_sources()) {
+    if (is_kernel(source.path)) text += declarations_of(source.text());
+  }
+  return text + "\n#ifdef __cplusplus\n}\n#endif\n";
+}
+
+std::string needs_header(uint64_t needs) {
+  std::string names;
+  for (uint32_t i = 0; i < kNeeds; ++i) {
+    if ((needs >> i & 1u) != 0) names += fmt::format("    \"{}\",\n", kNeedNames[i]);
+  }
+  return fmt::format(
+      "// What the models of this bundle need; made by arenite bundle.\n"
+      "#pragma once\n\n"
+      "namespace arenite {{\n\n"
+      "inline constexpr bool kEverythingLinked = false;\n"
+      "inline constexpr const char* kLinkedNeeds[] = {{\n{}}};\n\n"
+      "}}  // namespace arenite\n",
+      names);
+}
+
+// "-ffp-contract=off -fwrapv" as GCC's pragma has it: "fp-contract=off", "wrapv".
+std::string pragma_arguments(std::string_view flags) {
+  std::string text;
+  while (!flags.empty()) {
+    std::string_view flag = flags.substr(0, flags.find(' '));
+    flags.remove_prefix(std::min(flag.size() + 1, flags.size()));
+    flag.remove_prefix(flag.find('f') + 1);
+    text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", flag);
+  }
+  return text;
+}
+
+std::string settings_header() {
+  return fmt::format(
+      R"(// What every source of this bundle begins with, so that a compiler without options does
+// right; made by arenite bundle.
+#pragma once
+
+#if defined(__cplusplus) && __cplusplus < 201709L
+#error "Arenite needs C++20: compile with -std=c++20, or -std=gnu++20"
+#endif
+
+#define ARENITE_VERSION "{}"
+#define ARENITE_HAVE_SCALAR
+
+// Asserts would bring the library's output with them. With ARENITE_ASSERTS they are there.
+#if !defined(NDEBUG) && !defined(ARENITE_ASSERTS)
+#define NDEBUG
+#endif
+
+// Products and sums are rounded one by one, so that every CPU computes the same bits. A build that
+// says {} itself defines ARENITE_FLAGS_GIVEN: after a pragma, GCC
+// inlines less and the code grows.
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__) && !defined(ARENITE_FLAGS_GIVEN)
+#pragma GCC optimize({})
+#endif
+)",
+      version(), kFloatFlags, pragma_arguments(kFloatFlags));
+}
+
+std::string kernel_settings_header() {
+  return fmt::format(
+      R"(// The same for microkernels, which are always optimized: nearly all of the time is theirs.
+#pragma once
+
+#include "settings.h"
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O2", {})
+#endif
+
+{})",
+      pragma_arguments(kKernelFlags), kKernelDefinitions);
+}
+
+// Copies files, and those that they include.
+class Copier {
+ public:
+  explicit Copier(uint64_t needs) {
+    for (const EmbeddedSource& source : embedded_sources()) texts_[source.path] = source.text();
+    add_generated(kNeedsHeader, needs_header(needs));
+    add_generated(kKernelsHeader, kernels_header());
+    add_generated(kInterface, std::string(kInterfaceText));
+    add_generated(kSettingsHeader, settings_header());
+    add_generated(kKernelSettingsHeader, kernel_settings_header());
+    for (const std::string_view header : kDeclarations) same_as_[header] = kKernelsHeader;
+  }
+
+  void copy(std::string_view path) {
+    if (const auto other = same_as_.find(path); other != same_as_.end()) path = other->second;
+    if (!done_.insert(path).second) return;
+    const std::string place = place_of(path);
+    std::string text;
+    if (is_source(path)) {
+      text += include_line(place, is_kernel(path) ? kKernelSettingsHeader : kSettingsHeader);
+      copy(is_kernel(path) ? kKernelSettingsHeader : kSettingsHeader);
+    }
+    std::string_view rest = texts_.at(path);
+    while (!rest.empty()) {
+      const std::string_view line = rest.substr(0, std::min(rest.find('\n'), rest.size() - 1) + 1);
+      rest.remove_prefix(line.size());
+      const std::optional<std::string> rewritten = rewritten_include(place, line);
+      text += rewritten ? *rewritten : line;
+    }
+    files_.push_back({place, std::move(text)});
+  }
+
+  std::vector<FolderFile> take() { return std::move(files_); }
+
+ private:
+  void add_generated(std::string_view path, std::string text) {
+    texts_[path] = generated_[path] = std::move(text);
+  }
+
+  // A line that includes a file of the bundle, as it is to be there; and that file is copied.
+  std::optional<std::string> rewritten_include(const std::string& place, std::string_view line) {
+    const std::string_view name = included_name(line);
+    if (name.empty()) return std::nullopt;
+    const auto other = same_as_.find(name);
+    const auto found = texts_.find(other != same_as_.end() ? other->second : name);
+    if (found == texts_.end()) return std::nullopt;  // of the compiler
+    copy(found->first);
+    return include_line(place, found->first);
+  }
+
+  static std::string include_line(const std::string& place, std::string_view included) {
+    const std::filesystem::path folder = std::filesystem::path(place).parent_path();
+    const std::filesystem::path target = place_of(included);
+    return fmt::format("#include \"{}\"\n", target.lexically_relative(folder).generic_string());
+  }
+
+  std::map<std::string_view, std::string_view> texts_;
+  std::map<std::string_view, std::string> generated_;
+  std::map<std::string_view, std::string_view> same_as_;
+  std::set<std::string_view> done_;
+  std::vector<FolderFile> files_;
+};
+
+}  // namespace
+
+uint64_t needs_of(std::span<const BundledModel> models) {
+  uint64_t needs = 0;
+  for (const BundledModel& model : models) {
+    format::for_each_need(model.file.bytes(), [&](Need need, uint32_t) {
+      needs |= bits_of(need);
+      return true;
+    });
+  }
+  return needs;
+}
+
+std::string_view embedded_text(std::string_view path) {
+  for (const EmbeddedSource& source : embedded_sources()) {
+    if (source.path == path) return source.text();
+  }
+  throw std::logic_error("no such source: " + std::string(path));
+}
+
+std::vector<FolderFile> runtime_files(std::span<const BundledModel> models) {
+  Copier copier(needs_of(models));
+  for (const std::string_view path : chosen_files(models)) copier.copy(path);
+  std::vector<FolderFile> files = copier.take();
+  for (const std::string_view licence : {"LICENSE", "LICENSE.xnnpack"}) {
+    files.push_back({std::string(licence), std::string(embedded_text(licence))});
+  }
+  return files;
+}
+
+}  // namespace arenite::tool

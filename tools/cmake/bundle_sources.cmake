@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+# The sources that `arenite bundle` writes, inside the program itself: a folder of data beside it
+# would be one more thing to install, to find and to keep at the program's version.
+#
+# As a script, while the program is built: writes `output`, C++ that includes the files with the
+# assembler. `inputs` is what arenite_bundle_sources wrote; each file is known by what includes it.
+
+# arenite_bundle_sources(TARGET) gives a program the sources of the runtime, the microkernels of the
+# kernel set scalar, the headers of both, FlatBuffers' and the templates of tools/bundle.
+function(arenite_bundle_sources target)
+  get_target_property(sources arenite SOURCES)
+  get_target_property(runtime_dir arenite SOURCE_DIR)
+  list(FILTER sources EXCLUDE REGEX "(x86_64|arm)_sets\\.cc$")
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${runtime_dir}/include"
+    "${runtime_dir}/include/*.h")
+  file(GLOB_RECURSE templates CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/tools"
+    "${PROJECT_SOURCE_DIR}/tools/bundle/*")
+  file(GLOB_RECURSE depends CONFIGURE_DEPENDS "${runtime_dir}/*.h"
+    "${PROJECT_SOURCE_DIR}/tools/bundle/*")
+  foreach(source IN LISTS sources)
+    list(APPEND depends "${runtime_dir}/${source}")
+  endforeach()
+  get_target_property(schema_headers arenite_model_schema SOURCES)
+  list(GET schema_headers 0 schema_header)
+  cmake_path(GET schema_header PARENT_PATH schema_dir)
+  set(roots "${runtime_dir}" "${runtime_dir}/include" "${arenite_xnnpack_dir}"
+    "${arenite_xnnpack_dir}/src" "${schema_dir}" "${PROJECT_BINARY_DIR}/host_headers"
+    "${PROJECT_SOURCE_DIR}/tools")
+
+  set(inputs "${CMAKE_CURRENT_BINARY_DIR}/bundle_inputs.cmake")
+  set(output "${CMAKE_CURRENT_BINARY_DIR}/bundle_sources.cc")
+  set(kernels ${ARENITE_KERNELS_scalar})
+  set(text "")
+  foreach(variable IN ITEMS sources headers templates kernels roots ARENITE_KERNEL_FLAGS_scalar
+      ARENITE_FLOAT_FLAGS ARENITE_KERNEL_FLAGS PROJECT_SOURCE_DIR arenite_xnnpack_dir)
+    string(APPEND text "set(${variable} [==[${${variable}}]==])\n")
+  endforeach()
+  file(CONFIGURE OUTPUT "${inputs}" CONTENT "${text}" @ONLY)
+  add_custom_command(
+    OUTPUT "${output}"
+    COMMAND "${CMAKE_COMMAND}" "-Dinputs=${inputs}" "-Doutput=${output}"
+      -P "${CMAKE_CURRENT_FUNCTION_LIST_FILE}"
+    DEPENDS "${inputs}" "${CMAKE_CURRENT_FUNCTION_LIST_FILE}" ${depends} ${schema_headers}
+      arenite_model_schema
+    COMMENT "Gathering the sources for arenite bundle"
+    VERBATIM)
+  set_source_files_properties("${output}" PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  target_sources(${target} PRIVATE "${output}")
+endfunction()
+
+if(NOT CMAKE_SCRIPT_MODE_FILE)
+  return()
+endif()
+cmake_minimum_required(VERSION 3.25)
+include("${inputs}")
+
+# XNNPACK's headers that declare kernels, thousands of them: a bundle declares its own.
+string(CONCAT declarations
+  "^xnnpack(/(gemm|raddstoreexpminusmax|reduce|transpose|vbinary|vcvt|vunary))?\\.h$")
+
+set(asm "")
+set(declared "")
+set(table "")
+set(count 0)
+macro(embed path file)
+  string(APPEND asm "    \".balign 16\\n\"\n    \"arenite_bundled_${count}:\\n\"\n"
+    "    \".incbin \\\"${file}\\\"\\n\"\n    \"arenite_bundled_${count}_end: .byte 0\\n\"\n"
+    "    \".globl arenite_bundled_${count}, arenite_bundled_${count}_end\\n\"\n"
+    "    \".hidden arenite_bundled_${count}, arenite_bundled_${count}_end\\n\"\n")
+  string(APPEND declared
+    "extern const char arenite_bundled_${count}[], arenite_bundled_${count}_end[];\n")
+  string(APPEND table
+    "    {\"${path}\", arenite_bundled_${count}, arenite_bundled_${count}_end},\n")
+  math(EXPR count "${count} + 1")
+endmacro()
+
+embed("LICENSE" "${PROJECT_SOURCE_DIR}/LICENSE")
+embed("LICENSE.xnnpack" "${arenite_xnnpack_dir}/LICENSE")
+set(queue ${sources} ${headers} ${kernels} ${templates})
+set(seen "")
+while(queue)
+  list(POP_FRONT queue path)
+  if(path IN_LIST seen OR path MATCHES "${declarations}")
+    continue()
+  endif()
+  list(APPEND seen "${path}")
+  unset(file)
+  foreach(root IN LISTS roots)
+    if(EXISTS "${root}/${path}")
+      set(file "${root}/${path}")
+      break()
+    endif()
+  endforeach()
+  if(NOT file)
+    continue()  # of the compiler
+  endif()
+  embed("${path}" "${file}")
+  if(path MATCHES "^bundle/")
+    continue()
+  endif()
+  file(STRINGS "${file}" lines REGEX "^[ \t]*#[ \t]*include[ \t]*[<\"]")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"]+).*" "\\1" included "${line}")
+    if(NOT included STREQUAL "arenite_needs.h")
+      list(APPEND queue "${included}")
+    endif()
+  endforeach()
+endwhile()
+
+# Flags as definitions, for compilers that nobody gives flags.
+set(definitions "")
+foreach(flag IN LISTS ARENITE_KERNEL_FLAGS_scalar)
+  if(NOT flag MATCHES "^-D([^=]+)=(.*)$")
+    message(FATAL_ERROR "${flag}: a bundle can define macros for its kernels, and nothing else")
+  endif()
+  string(APPEND definitions "#define ${CMAKE_MATCH_1} ${CMAKE_MATCH_2}\\n")
+endforeach()
+list(JOIN ARENITE_FLOAT_FLAGS " " float_flags)
+list(JOIN ARENITE_KERNEL_FLAGS " " kernel_flags)
+
+file(WRITE "${output}" "// Made by bundle_sources.cmake.
+#include \"cli/bundle_sources.h\"
+
+asm(\".section .rodata\\n\"
+${asm}    \".text\\n\");
+extern \"C\" {
+${declared}}
+
+namespace arenite::tool {
+namespace {
+
+constexpr EmbeddedSource kSources[] = {
+${table}};
+
+}  // namespace
+
+std::span<const EmbeddedSource> embedded_sources() { return kSources; }
+
+const char* const kKernelDefinitions = \"${definitions}\";
+const char* const kFloatFlags = \"${float_flags}\";
+const char* const kKernelFlags = \"${kernel_flags}\";
+
+}  // namespace arenite::tool
+")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Statuses, targets and models for C.
+#include "arenite/image.h"
 #include "arenite/model.h"
 #include "arenite/target.h"
 #include "arenite/version.h"
@@ -99,6 +100,11 @@ uint32_t arenite_model_token_types(const arenite_model* model) {
 }
 uint32_t arenite_model_input_features(const arenite_model* model) {
   return model_in(model).input_features();
+}
+arenite_image_shape arenite_model_image_shape(const arenite_model* model) {
+  const arenite::ImageShape image = arenite::image_shape(model_in(model));
+  return {image.channels,     image.height,      image.width,
+          image.patch_height, image.patch_width, image.patches};
 }
 uint32_t arenite_model_output_features(const arenite_model* model) {
   return model_in(model).output_features();

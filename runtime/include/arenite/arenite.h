@@ -214,6 +214,18 @@ ARENITE_NODISCARD arenite_status arenite_plan_arena(arenite_arena_plan* plan,
                                                     const arenite_session_options* options,
                                                     arenite_diagnostic* why);
 
+// What an image is, for models whose input is images: float32 [channels, height, width], as PyTorch
+// has it, cut into `patches`, which are the tokens of a sequence. A series [channels, length] has
+// the height 1. A batch of them has as features [sequences, channels, height, width], and as tokens
+// 0 or `patches`; no lengths and no mask.
+typedef struct arenite_image_shape {
+  uint32_t channels;  // 0: the model's input is no image
+  uint32_t height, width;
+  uint32_t patch_height, patch_width;
+  uint32_t patches;
+} arenite_image_shape;
+arenite_image_shape arenite_model_image_shape(const arenite_model* model);
+
 // Tokens to feed, as features: dense [sequences, tokens, arenite_model_input_features].
 typedef struct arenite_batch {
   const float* features;

@@ -80,7 +80,14 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"complex", "complex", "causal", 7, true},
                       Case{"unit_heads", "unit_heads", "causal", 16, true},
                       Case{"einsum_rms_fused", "einsum_rms_fused", "causal", 16, true},
-                      Case{"squares_mean", "squares_mean", "bidirectional", 16, false}),
+                      Case{"squares_mean", "squares_mean", "bidirectional", 16, false},
+                      Case{"class_token", "class_token", "bidirectional", 0, false},
+                      Case{"prompt", "prompt", "causal", 21, true},
+                      Case{"series", "series", "bidirectional", 4, false},
+                      Case{"vit", "vit", "bidirectional", 6, false},
+                      Case{"vit_two_tokens", "vit_two_tokens", "bidirectional", 6, false},
+                      Case{"vit_channels_last", "vit_channels_last", "bidirectional", 6, false},
+                      Case{"vit_registers", "vit_registers", "bidirectional", 6, false}),
     test_name);
 
 class CollectionModels : public ::testing::TestWithParam<Case> {};

@@ -39,9 +39,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Mistake{"shift", "self.norm1(x)", "elements of different tokens"},
                       Mistake{"convolution", "self.conv(x.transpose(1, 2))",
                               "convolutions are not supported"},
+                      Mistake{"no_patches", "self.rows(x)", "a stride as large as the kernel"},
                       Mistake{"probabilities", "self.head(x).softmax(-1)", "returns the logits"},
                       Mistake{"third", "self.head(x[:, 2])", "token 2"},
-                      Mistake{"class_token", "self.query(x)", "class token"},
                       Mistake{"wrong_mask", "softmax(-1) @ half", "7 and 4"}),
     [](const ::testing::TestParamInfo<Mistake>& info) { return std::string(info.param.name); });
 

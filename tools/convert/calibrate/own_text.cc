@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "arenite/image.h"
 #include "arenite/sampler.h"
 #include "arenite/tokenizer.h"
 #include "convert/calibrate/calibration_set.h"
@@ -163,8 +164,11 @@ CalibrationSet made_up_input(const Model& model) {
   const std::vector<TokenId> ids =
       model.vocab_size() == 0 ? std::vector<TokenId>()
                               : spread_tokens(kMadeUpSequences * tokens, model.vocab_size());
-  const size_t width = model.input_features();
-  const std::vector<float> features = features_to_check(kMadeUpSequences * tokens * width);
+  const ImageShape image = image_shape(model);
+  if (image.channels != 0) tokens = image.patches;
+  const size_t numbers =
+      image.channels != 0 ? image.pixels() : size_t{tokens} * model.input_features();
+  const std::vector<float> features = features_to_check(kMadeUpSequences * numbers);
   for (size_t i = 0; i < kMadeUpSequences; ++i) {
     CalibrationSequence sequence;
     sequence.tokens = tokens;
@@ -172,8 +176,8 @@ CalibrationSet made_up_input(const Model& model) {
       const auto first = ids.begin() + static_cast<ptrdiff_t>(i * tokens);
       sequence.ids.assign(first, first + tokens);
     }
-    const auto first = features.begin() + static_cast<ptrdiff_t>(i * tokens * width);
-    sequence.features.assign(first, first + static_cast<ptrdiff_t>(tokens * width));
+    const auto first = features.begin() + static_cast<ptrdiff_t>(i * numbers);
+    sequence.features.assign(first, first + static_cast<ptrdiff_t>(numbers));
     set.held_out.push_back(std::move(sequence));
   }
   return set;

@@ -132,7 +132,7 @@ Sequences read_lines(std::string_view text, const std::string& quoted, const Mod
 Sequences read_array(const std::filesystem::path& path, const Model& model) {
   const ModelInput input = read_model_input(NpyArray::read(path), model, kOption);
   Sequences sequences;
-  const uint32_t width = model.input_features();
+  const size_t numbers = input.features.size() / input.sequences;
   for (size_t i = 0; i < input.sequences; ++i) {
     CalibrationSequence sequence;
     sequence.tokens = input.tokens;
@@ -141,7 +141,7 @@ Sequences read_array(const std::filesystem::path& path, const Model& model) {
       const auto ids = std::span(input.ids).subspan(begin, input.tokens);
       sequence.ids.assign(ids.begin(), ids.end());
     } else {
-      const auto rows = std::span(input.features).subspan(begin * width, input.tokens * width);
+      const auto rows = std::span(input.features).subspan(i * numbers, numbers);
       sequence.features.assign(rows.begin(), rows.end());
     }
     append(sequences, std::move(sequence), model);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 
+#include "arenite/image.h"
 #include "convert/files/error.h"
 
 namespace arenite::convert {
@@ -59,6 +60,7 @@ bool SequenceRunner::advance() {
       const auto ids = std::span(sequence_->ids).subspan(first_, count);
       return session_->step(TokenBatch{ids, 1, count}, &why);
     }
+    if (image_shape(model_).channels != 0) return session_->step(sequence_->features, &why);
     const size_t width = model_.input_features();
     const auto rows = std::span(sequence_->features).subspan(first_ * width, count * width);
     return session_->step(Batch{rows, 1, count}, &why);

@@ -145,7 +145,8 @@ class GraphBuilder {
     double factor = 1.0;
     std::vector<int64_t> first_row;  // [columns], indices into the constant
     int64_t stride = 0;              // from row to row; 0: all rows are the same
-    uint32_t first_position = 0;     // of the rows that there are
+    // Which of its rows each place of the prefix has, -1: none. Those of tokens follow.
+    std::vector<int64_t> prefix_rows{};
   };
   struct PositionTable {
     ValueId node = 0;

@@ -9,9 +9,10 @@ namespace arenite::convert {
 // What a value has before the rows of each sequence's tokens, the same in all sequences.
 struct GraphBuilder::Prefix {
   uint32_t rows = 0;                           // of each sequence, before its tokens
-  std::vector<std::vector<int64_t>> numbers;   // [rows]: elements of constants, or none
+  std::vector<std::vector<double>> constants;  // [rows, width], or none
   std::vector<uint32_t> node_rows;             // [rows]: of the node, where it is no constant
   std::vector<Column> columns;                 // of the rows that are no constants
+  std::string name;                            // of the constants
 };
 
 namespace {
@@ -54,6 +55,8 @@ bool GraphBuilder::read_prefix(const AffineRef& value, Prefix& prefix) const {
   const size_t each = rows / sizes_.sequences;
   prefix.rows = static_cast<uint32_t>(each - tokens);
   const auto is_table = [&](int64_t number) { return source(number).kind == Source::Kind::kTable; };
+  ConstantRef read;
+  Array::Reals values;  // of what was read last
   for (size_t row = 0; row < rows; ++row) {
     const size_t place = row % each;
     const size_t begin = row * width;
@@ -61,10 +64,19 @@ bool GraphBuilder::read_prefix(const AffineRef& value, Prefix& prefix) const {
     if (kind == RowKind::kMixed || (kind == RowKind::kConstants && place >= prefix.rows)) {
       return false;
     }
-    std::vector<int64_t> constants;
+    std::vector<double> constants;
     uint32_t node_row = 0;
     if (kind == RowKind::kConstants) {
-      for (size_t i = begin; i < begin + width; ++i) constants.push_back(places.at(i));
+      for (size_t i = begin; i < begin + width; ++i) {
+        const int64_t number = places.at(i);
+        if (number == kNoElement) {
+          constants.push_back(0.0);
+          continue;
+        }
+        const ConstantRef& constant = source(number).table;
+        if (constant != read) values = (read = constant)->array().to_reals();
+        constants.push_back(values.at(static_cast<size_t>(index_of(number))));
+      }
     } else {
       for (size_t i = begin; i < begin + width; ++i) {
         const int64_t number = places.at(i);
@@ -84,12 +96,13 @@ bool GraphBuilder::read_prefix(const AffineRef& value, Prefix& prefix) const {
     }
     if (place >= prefix.rows) continue;
     if (row < each) {
-      prefix.numbers.push_back(std::move(constants));
+      prefix.constants.push_back(std::move(constants));
       prefix.node_rows.push_back(node_row);
-    } else if (prefix.numbers[place] != constants || prefix.node_rows[place] != node_row) {
+    } else if (prefix.constants[place] != constants || prefix.node_rows[place] != node_row) {
       return false;
     }
   }
+  if (read) prefix.name = program_->values[read->value()].name;
   return !prefix.columns.empty();
 }
 
@@ -100,38 +113,28 @@ AffineRef GraphBuilder::prefixed(const AffineRef& value) {
   }
   Prefix prefix;
   if (!read_prefix(value, prefix)) return nullptr;
-  const auto is_constant = [](const std::vector<int64_t>& row) { return !row.empty(); };
-  if (std::ranges::none_of(prefix.numbers, is_constant)) return nullptr;
+  const auto is_constant = [](const std::vector<double>& row) { return !row.empty(); };
+  if (std::ranges::none_of(prefix.constants, is_constant)) return nullptr;
   if (prefix.rows > sizes_.prefix) throw PrefixFound{prefix.rows};
   // Where more rows will be put later, these are the first or the last.
   const uint32_t first = sizes_.puts_last_first ? sizes_.prefix - prefix.rows : 0;
   for (uint32_t i = 0; i < prefix.rows; ++i) {
-    if (!is_constant(prefix.numbers[i]) && prefix.node_rows[i] != first + i) {
+    if (!is_constant(prefix.constants[i]) && prefix.node_rows[i] != first + i) {
       throw NotRecognised("it puts rows of constants between those that were put before");
     }
   }
   const auto width = static_cast<uint32_t>(value->shape.back());
   ValueId node = gather(prefix.columns);
-  ConstantRef read;
-  Array::Reals values;  // of what was read last
   for (uint32_t i = 0; i < prefix.rows; ++i) {
-    if (!is_constant(prefix.numbers[i])) continue;
+    if (!is_constant(prefix.constants[i])) continue;
     std::vector<double> rows;
     const uint32_t begin = i;
-    for (; i < prefix.rows && is_constant(prefix.numbers[i]); ++i) {
-      for (const int64_t number : prefix.numbers[i]) {
-        if (number == kNoElement) {
-          rows.push_back(0.0);
-          continue;
-        }
-        const ConstantRef& constant = source(number).table;
-        if (constant != read) values = (read = constant)->array().to_reals();
-        rows.push_back(values.at(static_cast<size_t>(index_of(number))));
-      }
+    for (; i < prefix.rows && is_constant(prefix.constants[i]); ++i) {
+      rows.insert(rows.end(), prefix.constants[i].begin(), prefix.constants[i].end());
     }
     PrefixNode body;
     body.first_row = first + begin;
-    body.rows.name = read ? program_->values[read->value()].name : name_;
+    body.rows.name = prefix.name.empty() ? name_ : prefix.name;
     body.rows.rows = i - begin;
     body.rows.columns = width;
     body.rows.load_f64 = [rows] { return rows; };

@@ -185,7 +185,13 @@ GraphBuilder::TablePart SumBuilder::part_of(const Term& term) {
   const uint32_t tokens = builder_.sizes_.tokens;
   GraphBuilder::TablePart part;
   bool found = false;
-  const uint32_t first_position = rows_ == builder_.sizes_.rows() ? first_row_ % tokens : 0;
+  // Rows of the table are those that there are: some of the prefix may come later.
+  const bool is_of_tokens = rows_ == builder_.sizes_.rows();
+  std::vector<int64_t> position_of(is_of_tokens ? tokens : 0, -1);
+  int64_t count = 0;
+  for (uint32_t place = 0; place < position_of.size(); ++place) {
+    if (has_row(place)) position_of[place] = count++;
+  }
   for (uint32_t c = 0; c < width_; ++c) {
     const size_t row = size_t{first_row_} * width_;
     const int64_t first = term.places.at(element_[row + c]);
@@ -196,18 +202,20 @@ GraphBuilder::TablePart SumBuilder::part_of(const Term& term) {
     for (uint32_t r = first_row_ + 1; r < rows_; ++r) {
       if (!has_row(r)) continue;
       const size_t i = element_[size_t{r} * width_ + c];
-      const int64_t position = rows_ == builder_.sizes_.rows() ? r % tokens : 0;
+      const int64_t position = is_of_tokens ? position_of[r % tokens] : 0;
       const int64_t step = term.places.at(i) - first;
-      if (!found && position == first_position + 1) part.stride = step, found = true;
-      if (step != part.stride * (position - first_position) || term.factors.at(i) != part.factor) {
+      if (!found && position == 1) part.stride = step, found = true;
+      if (step != part.stride * position || term.factors.at(i) != part.factor) {
         throw NotRecognised("it adds constants that are no table of positions");
       }
     }
   }
-  for (int64_t& index : part.first_row) index -= part.stride * int64_t{first_position};
-  part.first_position = first_position;
   const int64_t limit = part.constant->positions_max;
-  builder_.limit_positions(limit == 0 ? 0 : limit + first_position);
+  if (is_of_tokens) {
+    const auto end = position_of.begin() + builder_.sizes_.prefix;
+    part.prefix_rows.assign(position_of.begin(), end);
+  }
+  builder_.limit_positions(limit == 0 ? 0 : limit + std::ranges::count(part.prefix_rows, -1));
   return part;
 }
 
@@ -299,10 +307,15 @@ void GraphBuilder::finish(uint32_t positions, const ConstantAt& constant_at) {
         }
         // Extents after the one of positions stay, and those before it are 1.
         const Array::Reals values = whole.to_reals();
-        for (size_t p = part.first_position; p < rows_max; ++p) {
+        const auto prefix = part.prefix_rows.size();
+        const auto missing = std::ranges::count(part.prefix_rows, -1);
+        for (size_t p = 0; p < rows_max; ++p) {
+          const int64_t row =
+              p < prefix ? part.prefix_rows[p] : static_cast<int64_t>(p) - missing;
+          if (row < 0) continue;
           for (size_t c = 0; c < columns; ++c) {
             const auto index =
-                static_cast<size_t>(part.first_row[c] + static_cast<int64_t>(p) * part.stride);
+                static_cast<size_t>(part.first_row[c] + row * part.stride);
             if (index >= values.size()) throw NotRecognised("a table of positions is too short");
             rows[p * columns + c] += part.factor * values[index];
           }

@@ -340,6 +340,7 @@ GOOD = {
     "unit_heads": lambda: Model(Attention(change=unit_heads), give="last"),
     "einsum_rms_fused": lambda: Model(EinsumAttention(), Fused(), RmsNorm, give="two"),
     "squares_mean": lambda: Model(Attention("all"), Mlp(lambda x: F.relu(x) ** 2), give="mean"),
+    "class_token": Prefixed,
 }
 MISTAKES = {
     "late_cap": lambda: Model(Attention("late_cap")),
@@ -351,7 +352,6 @@ MISTAKES = {
     "convolution": lambda: Model(front=Convolution()),
     "probabilities": lambda: Model(give="probabilities"),
     "third": lambda: Model(give="third"),
-    "class_token": Prefixed,
     "two_inputs": TwoInputs,
     "wrong_mask": WrongMask,
 }

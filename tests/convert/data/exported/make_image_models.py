@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the exported models of images, and of rows of constants, with PyTorch 2.14:
+make_image_models.py FOLDER. As make_models.py, which see.
+"""
+import sys
+
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+from make_models import save
+
+WIDTH, HEADS, CLASSES = 12, 3, 4
+
+
+class Attention(nn.Module):
+    def __init__(self, causal):
+        super().__init__()
+        self.causal = causal
+        self.qkv, self.proj = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        batch, rows, width = x.shape
+        qkv = self.qkv(x).reshape(batch, rows, 3, HEADS, width // HEADS).permute(2, 0, 3, 1, 4)
+        q, k, v = qkv.unbind(0)
+        x = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        return self.proj(x.transpose(1, 2).reshape(batch, rows, width))
+
+
+class Block(nn.Module):
+    def __init__(self, causal=False):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.attn = Attention(causal)
+        self.mlp = nn.Sequential(nn.Linear(WIDTH, 20), nn.GELU(), nn.Linear(20, WIDTH))
+
+    def forward(self, x):
+        x = x + self.attn(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class Rows(nn.Module):
+    """Blocks over rows that a subclass makes of its input, and a classifier."""
+
+    def __init__(self, rows, constants=0, causal=False):
+        super().__init__()
+        self.constants = nn.Parameter(torch.zeros(1, constants, WIDTH)) if constants else None
+        self.positions = nn.Parameter(torch.zeros(1, rows + constants, WIDTH))
+        self.block, self.norm = Block(causal), nn.LayerNorm(WIDTH)
+        self.head = nn.Linear(WIDTH, CLASSES)
+
+    def joined(self, x):
+        if self.constants is not None:
+            x = torch.cat((self.constants.expand(x.shape[0], -1, -1), x), dim=1)
+        return x + self.positions
+
+    def forward(self, x):
+        return self.head(self.norm(self.block(self.joined(self.rows(x))))[:, 0])
+
+
+class VisionTransformer(Rows):
+    def __init__(self):
+        super().__init__(6, 1)
+        self.patches = nn.Conv2d(3, WIDTH, (4, 3), stride=(4, 3))
+
+    def rows(self, x):
+        return self.patches(x).flatten(2).transpose(1, 2)
+
+
+class TwoClassTokens(VisionTransformer):
+    """As DeiT's, and pixels that the model itself scales."""
+
+    def __init__(self):
+        super().__init__()
+        Rows.__init__(self, 6, 2)
+        self.patches = nn.Conv2d(3, WIDTH, (4, 3), stride=(4, 3))
+        self.register_buffer("mean", torch.tensor([0.5, 0.25, 0.75]).view(1, 3, 1, 1))
+
+    def forward(self, x):
+        x = self.norm(self.block(self.joined(self.rows((x - self.mean) / 0.25))))
+        return (self.head(x[:, 0]) + self.head(x[:, 1])) / 2
+
+
+class ChannelsInPatchesLast(Rows):
+    """As einops cuts them: (p1 p2 c), with a norm of the pixels; the mean of the patches alone."""
+
+    def __init__(self):
+        super().__init__(6, 1)
+        self.pixels, self.patches = nn.LayerNorm(36), nn.Linear(36, WIDTH)
+
+    def rows(self, x):
+        x = x.reshape(x.shape[0], 3, 2, 4, 3, 3).permute(0, 2, 4, 3, 5, 1)
+        return self.patches(self.pixels(x.reshape(x.shape[0], 6, 36)))
+
+    def forward(self, x):
+        return self.head(self.norm(self.block(self.joined(self.rows(x))))[:, 1:].mean(dim=1))
+
+
+class Registers(VisionTransformer):
+    """As DINOv2's: between the class token and the patches, after positions."""
+
+    def __init__(self):
+        super().__init__()
+        self.registers = nn.Parameter(torch.zeros(1, 3, WIDTH))
+
+    def joined(self, x):
+        x = super().joined(x)
+        registers = self.registers.expand(x.shape[0], -1, -1)
+        return torch.cat([x[:, :1], registers, x[:, 1:]], dim=1)
+
+
+class Series(Rows):
+    def __init__(self):
+        super().__init__(4)
+        self.patches = nn.Conv1d(2, WIDTH, 5, stride=5)
+
+    def rows(self, x):
+        return self.patches(x).transpose(1, 2)
+
+
+class Prompt(Rows):
+    """A causal model of features with learned rows before them: any length, step by step."""
+
+    def __init__(self):
+        super().__init__(21, 3, causal=True)
+        self.embed = nn.Linear(5, WIDTH)
+
+    def joined(self, x):
+        x = torch.cat((self.constants.expand(x.shape[0], -1, -1), x), dim=1)
+        return x + self.positions[:, : x.shape[1]]
+
+    def forward(self, x):
+        return self.head(self.norm(self.block(self.joined(self.embed(x)))))
+
+
+class NoPatches(VisionTransformer):
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, WIDTH, 3, stride=2, padding=1)
+
+    def rows(self, x):
+        return self.patches(x).flatten(2).transpose(1, 2)[:, :6]
+
+
+IMAGE, SERIES, FEATURES = (2, 3, 8, 9), (2, 2, 20), (2, 7, 5)
+MODELS = {
+    "vit": (VisionTransformer, IMAGE),
+    "vit_two_tokens": (TwoClassTokens, IMAGE),
+    "vit_channels_last": (ChannelsInPatchesLast, IMAGE),
+    "vit_registers": (Registers, IMAGE),
+    "series": (Series, SERIES),
+    "prompt": (Prompt, FEATURES),
+    "no_patches": (NoPatches, IMAGE),
+}
+
+
+def main(folder):
+    for name, (make, shape) in MODELS.items():
+        torch.manual_seed(len(name))
+        model = make().eval()
+        for parameter in model.parameters():
+            with torch.no_grad():
+                parameter.add_(0.4 * torch.randn(parameter.shape))
+        example = torch.randn(shape)
+        save(model, (example,), f"{folder}/{name}.pt2")
+        if name == "no_patches":
+            continue
+        with torch.no_grad():
+            outputs = model.double()(example.double())
+        np.save(f"{folder}/{name}_input.npy", example.numpy())
+        np.save(f"{folder}/{name}_expected.npy", outputs.numpy())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

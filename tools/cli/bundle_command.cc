@@ -88,7 +88,6 @@ std::string as_json(const Arguments& arguments, std::span<const BundledModel> mo
                               {"positions", model.sizes.positions},
                               {"tokens", model.sizes.tokens},
                               {"sequences", model.sizes.sequences},
-                              {"threads", model.sizes.threads},
                               {"arena_bytes", model.arena_bytes}});
   }
   json["needs"] = nlohmann::ordered_json::array();
@@ -157,7 +156,7 @@ void add_bundle(CLI::App& app) {
       "CMSIS-Packs want. Its README.md says how each takes it. Models must be packed for target\n"
       "portable alone (arenite convert --target portable), and share the runtime.\n"
       "\n--json prints one object: folder; models[] name, file, bytes, positions, tokens,\n"
-      "sequences, threads, arena_bytes; needs[]; kernels[]; files[] path, bytes.\n"
+      "sequences, arena_bytes; needs[]; kernels[]; files[] path, bytes.\n"
       "\nExamples:\n"
       "  arenite convert models/vibration -o vibration.arn --target portable\n"
       "  arenite bundle vibration.arn -o firmware/arenite\n");
@@ -168,6 +167,10 @@ void add_bundle(CLI::App& app) {
                    "Keep models as files that the assembler includes, not as C arrays");
   command.add_flag("--json", arguments.json, "Print JSON");
   add_size_options(command, arguments.sizes);
+  // The runtime of a bundle has the cache that the file asks for, and main.c has one thread.
+  for (const char* option : {"--kv", "--threads"}) {
+    command.remove_option(command.get_option(option));
+  }
 }
 
 }  // namespace arenite::tool

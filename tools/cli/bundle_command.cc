@@ -46,10 +46,18 @@ void require_portable_alone(const VerifiedFile& file) {
       convert::printable(file.name()));
 }
 
-BundledModel open_model(const std::filesystem::path& path, const SizeOptions& sizes) {
-  BundledModel model = {identifier_from(path.stem().string()), VerifiedFile(path), sizes, 0};
+// Compilers take minutes and gigabytes for more.
+constexpr size_t kArrayBytesMax = size_t{64} << 20;
+
+BundledModel open_model(const std::filesystem::path& path, const Arguments& arguments) {
+  BundledModel model = {identifier_from(path.stem().string()), VerifiedFile(path), {}, 0};
   require_portable_alone(model.file);
-  model.sizes = resolve_sizes(model.file, sizes);
+  if (!arguments.incbin && model.file.bytes().size() > kArrayBytesMax) {
+    throw convert::InputError("{}: found {} bytes, expected at most {} for a C array: use --incbin",
+                              convert::quote(model.file.name()), model.file.bytes().size(),
+                              kArrayBytesMax);
+  }
+  model.sizes = resolve_sizes(model.file, arguments.sizes);
   model.arena_bytes = plan_targets(model.file, model.sizes).front().plan.total_bytes;
   return model;
 }
@@ -123,7 +131,7 @@ void run_bundle(const Arguments& arguments) {
   require_new_folder(arguments.output);
   std::vector<BundledModel> models;
   for (const std::filesystem::path& path : arguments.models) {
-    BundledModel model = open_model(path, arguments.sizes);
+    BundledModel model = open_model(path, arguments);
     require_other_name(models, model);
     models.push_back(std::move(model));
   }

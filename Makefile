@@ -25,7 +25,6 @@ PACKAGES_ARMV7 := g++-arm-linux-gnueabihf qemu-user googletest
 PACKAGES_RISCV64 := g++-riscv64-linux-gnu qemu-user googletest
 PACKAGES_CORTEX_M := gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib \
   qemu-system-arm
-PACKAGES_PICOLIBC := picolibc-arm-none-eabi libstdc++-arm-none-eabi-picolibc
 # The compilers of the above alone, and what runs a program of Cortex-M7.
 PACKAGES_SIZE := g++-aarch64-linux-gnu g++-arm-linux-gnueabihf g++-riscv64-linux-gnu \
   $(PACKAGES_CORTEX_M)
@@ -119,7 +118,7 @@ define bare_metal
 endef
 
 test-cortex-m7: ## Run the device tests on a Cortex-M7 without an operating system, as QEMU has it
-	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M) $(PACKAGES_PICOLIBC)
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
 	$(call bare_metal,cortex-m7)
 
 test-cortex-m4f: ## The same on a Cortex-M4F

@@ -24,7 +24,7 @@ PACKAGES_ARM64 := g++-aarch64-linux-gnu qemu-user googletest
 PACKAGES_ARMV7 := g++-arm-linux-gnueabihf qemu-user googletest
 PACKAGES_RISCV64 := g++-riscv64-linux-gnu qemu-user googletest
 PACKAGES_CORTEX_M := gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib \
-  qemu-system-arm picolibc-arm-none-eabi libstdc++-arm-none-eabi-picolibc
+  qemu-system-arm
 # The compilers of the above alone, and what runs a program of Cortex-M7.
 PACKAGES_SIZE := g++-aarch64-linux-gnu g++-arm-linux-gnueabihf g++-riscv64-linux-gnu \
   $(PACKAGES_CORTEX_M)

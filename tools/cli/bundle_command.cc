@@ -46,10 +46,18 @@ void require_portable_alone(const VerifiedFile& file) {
       convert::printable(file.name()));
 }
 
-BundledModel open_model(const std::filesystem::path& path, const SizeOptions& sizes) {
-  BundledModel model = {identifier_from(path.stem().string()), VerifiedFile(path), sizes, 0};
+// Compilers take minutes and gigabytes for more.
+constexpr size_t kArrayBytesMax = size_t{64} << 20;
+
+BundledModel open_model(const std::filesystem::path& path, const Arguments& arguments) {
+  BundledModel model = {identifier_from(path.stem().string()), VerifiedFile(path), {}, 0};
   require_portable_alone(model.file);
-  model.sizes = resolve_sizes(model.file, sizes);
+  if (!arguments.incbin && model.file.bytes().size() > kArrayBytesMax) {
+    throw convert::InputError("{}: found {} bytes, expected at most {} for a C array: use --incbin",
+                              convert::quote(model.file.name()), model.file.bytes().size(),
+                              kArrayBytesMax);
+  }
+  model.sizes = resolve_sizes(model.file, arguments.sizes);
   model.arena_bytes = plan_targets(model.file, model.sizes).front().plan.total_bytes;
   return model;
 }
@@ -88,7 +96,6 @@ std::string as_json(const Arguments& arguments, std::span<const BundledModel> mo
                               {"positions", model.sizes.positions},
                               {"tokens", model.sizes.tokens},
                               {"sequences", model.sizes.sequences},
-                              {"threads", model.sizes.threads},
                               {"arena_bytes", model.arena_bytes}});
   }
   json["needs"] = nlohmann::ordered_json::array();
@@ -124,7 +131,7 @@ void run_bundle(const Arguments& arguments) {
   require_new_folder(arguments.output);
   std::vector<BundledModel> models;
   for (const std::filesystem::path& path : arguments.models) {
-    BundledModel model = open_model(path, arguments.sizes);
+    BundledModel model = open_model(path, arguments);
     require_other_name(models, model);
     models.push_back(std::move(model));
   }
@@ -157,7 +164,7 @@ void add_bundle(CLI::App& app) {
       "CMSIS-Packs want. Its README.md says how each takes it. Models must be packed for target\n"
       "portable alone (arenite convert --target portable), and share the runtime.\n"
       "\n--json prints one object: folder; models[] name, file, bytes, positions, tokens,\n"
-      "sequences, threads, arena_bytes; needs[]; kernels[]; files[] path, bytes.\n"
+      "sequences, arena_bytes; needs[]; kernels[]; files[] path, bytes.\n"
       "\nExamples:\n"
       "  arenite convert models/vibration -o vibration.arn --target portable\n"
       "  arenite bundle vibration.arn -o firmware/arenite\n");
@@ -168,6 +175,10 @@ void add_bundle(CLI::App& app) {
                    "Keep models as files that the assembler includes, not as C arrays");
   command.add_flag("--json", arguments.json, "Print JSON");
   add_size_options(command, arguments.sizes);
+  // The runtime of a bundle has the cache that the file asks for, and main.c has one thread.
+  for (const char* option : {"--kv", "--threads"}) {
+    command.remove_option(command.get_option(option));
+  }
 }
 
 }  // namespace arenite::tool

@@ -10,6 +10,7 @@
 #include "arenite/target.h"
 #include "convert/files/memory.h"
 #include "convert/graph/graph.h"
+#include "convert/graph/interpreter.h"
 #include "convert/program/program.h"
 #include "convert/spec/model_spec.h"
 
@@ -23,8 +24,9 @@ struct TargetCheck {
 };
 
 struct ConvertedModel {
-  Graph graph;      // as its author wrote it
-  Graph rewritten;  // after the passes
+  Graph graph;                              // as its author wrote it
+  Graph rewritten;                          // after the passes
+  std::optional<EvaluatedInput> evaluated;  // by `graph`: spares the check an evaluation
   Program program;
   AlignedBytes file;
   uint32_t checked_tokens = 0;

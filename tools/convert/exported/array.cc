@@ -107,6 +107,10 @@ Array Array::real(Shape shape, Reals values, ElementType type) {
   return Array(std::move(shape), std::move(values), type);
 }
 
+Array Array::of_floats(Shape shape, Floats values, ElementType type) {
+  return Array(std::move(shape), std::move(values), type);
+}
+
 Array Array::integer(Shape shape, Integers values, ElementType type) {
   return Array(std::move(shape), std::move(values), type);
 }
@@ -130,6 +134,13 @@ size_t Array::elements() const {
   size_t elements = 1;
   for (const int64_t extent : shape_) elements *= static_cast<size_t>(extent);
   return elements;
+}
+
+const Array::Reals& Array::reals() const {
+  if (const Floats* stored = floats()) {
+    values_ = std::make_shared<const Reals>(stored->begin(), stored->end());
+  }
+  return *std::get<Shared<Reals>>(values_);
 }
 
 Array::Reals Array::to_reals() const { return all_converted<double>(*this); }

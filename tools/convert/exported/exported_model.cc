@@ -10,6 +10,7 @@
 #include <cmath>
 #include <optional>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "convert/exported/interpret.h"
@@ -26,6 +27,8 @@ constexpr double kDifferenceMax = 1e-6;             // of the largest value
 constexpr double kDifferencePerToken = 2e-7;  // of rotations whose angles the author has in float32
 constexpr uint32_t kRandomInputs = 1;
 constexpr size_t kLargeWeights = size_t{1} << 24;  // of a model that one input is enough for
+constexpr uint32_t kKeptTokensMin = 8;             // of an input that one evaluation is enough for
+constexpr uint32_t kKeptTokensMax = 48;
 
 struct Followed {
   Graph graph;
@@ -251,14 +254,16 @@ class ModelReader {
   }
 
   void compare(const Array& input) {
-    const std::vector<Array> outputs = interpret(*program_, std::span(&input, 1),
-                                                 interpreting_budget(*program_, input.elements()));
+    std::vector<Array> outputs = interpret(*program_, std::span(&input, 1),
+                                           interpreting_budget(*program_, input.elements()));
     size_t place = 0;
     for (size_t i = 0; i < model_.output_index; ++i) {
       const ValueRef* ref = program_->outputs[i].as<ValueRef>();
       if (ref && program_->values[ref->value].kind == ValueKind::kTensor) ++place;
     }
-    const Array::Reals expected = outputs.at(place).to_reals();
+    const Array result = outputs.at(place).to(ElementType::kF64);
+    outputs.clear();
+    const Array::Reals& expected = result.reals();
     const TraceSizes sizes = lengths_.sizes();
     const Array::Reals given = input.to_reals();
     const size_t width = given.size() / sizes.rows();
@@ -277,7 +282,7 @@ class ModelReader {
           features.push_back(static_cast<float>(*value));
         fed.features = features;
       }
-      const Evaluation found = evaluate(model_.graph, fed);
+      Evaluation found = evaluate(model_.graph, fed);
       // A decoder's graph has all rows, also where the program gives out the last one.
       const size_t first = found.values.size() - std::min(count, found.values.size());
       for (size_t i = 0; i < count; ++i) {
@@ -286,6 +291,7 @@ class ModelReader {
         model_.largest_value = std::max(model_.largest_value, std::fabs(value));
         if (!(difference <= model_.largest_difference)) model_.largest_difference = difference;
       }
+      keep(ids, features, sizes.tokens, found);
     }
     ++model_.compared_inputs;
     const bool turns = std::ranges::any_of(model_.graph.order(), [&](ValueId value) {
@@ -298,6 +304,18 @@ class ModelReader {
           "reach {:.1e}. This is a limit of the converter: please report the model",
           where_, model_.largest_difference, model_.largest_value);
     }
+  }
+
+  // What says enough of a large model for the check of what it is packed into, too.
+  void keep(const std::vector<uint32_t>& ids, const std::vector<float>& features, uint32_t tokens,
+            Evaluation& found) {
+    const std::set<uint32_t> different(ids.begin(), ids.end());
+    const bool says_enough = features.empty() ? 2 * different.size() >= tokens : true;
+    if (model_.evaluated || !is_large() || !says_enough || tokens < kKeptTokensMin ||
+        tokens > kKeptTokensMax) {
+      return;
+    }
+    model_.evaluated = EvaluatedInput{ids, features, std::move(found)};
   }
 
   const ModelOptions& options_;

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "convert/exported/exported_program.h"
 #include "convert/graph/graph.h"
+#include "convert/graph/interpreter.h"
 #include "convert/spec/model_options.h"
 #include "convert/spec/model_spec.h"
 
@@ -27,6 +29,8 @@ struct ExportedModel {
   double largest_value = 0.0;
   uint32_t compared_inputs = 0;
   double compared_seconds = 0.0;  // that it took
+  // Of a large model, for which an input takes a while: one that was compared.
+  std::optional<EvaluatedInput> evaluated;
   Account account;
 };
 

@@ -68,7 +68,7 @@ Rows linear(const LinearPart& part, Rows x) {
     std::ranges::copy(part.linear.bias, y.begin() + static_cast<ptrdiff_t>(t * matrix.rows));
   }
   matrix.visit([&](const auto& weight) {
-    add_row_products(x.data(), tokens, weight, matrix.rows, inputs, y.data());
+    add_row_products(x.data(), tokens, by_outputs(weight.data(), matrix.rows, inputs), y.data());
   });
   for (double& value : y) value *= part.scale;
   return y;

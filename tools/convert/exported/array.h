@@ -130,8 +130,21 @@ struct ShapeError : InputError {
   using InputError::InputError;
 };
 
+// While it lives, arrays of this thread have at most so many elements: what a graph of a few bytes
+// may repeat without end is refused before there is memory for it.
+class ElementLimit {
+ public:
+  explicit ElementLimit(uint64_t elements_max);
+  ~ElementLimit();
+  ElementLimit(const ElementLimit&) = delete;
+  ElementLimit& operator=(const ElementLimit&) = delete;
+
+ private:
+  uint64_t before_;
+};
+
 // The number of elements of `shape`. Throws ShapeError beyond kExportedElementsMax
-// (input_limits.h).
+// (input_limits.h) or an ElementLimit.
 size_t elements_of(const Shape& shape);
 
 std::string shape_text(const Shape& shape);  // "[2, 3]"

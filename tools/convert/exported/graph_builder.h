@@ -27,7 +27,7 @@ struct TraceSizes {
 
 // A matrix of elements that values are made of.
 struct Source {
-  enum class Kind { kNode, kTokens, kTable };
+  enum class Kind { kNode, kTokens, kTypes, kTable };
 
   Kind kind = Kind::kNode;
   ValueId node = 0;   // of kNode
@@ -59,6 +59,7 @@ class GraphBuilder {
 
   // The model's input in the shape that the author's code gets.
   AffineRef tokens_input(Shape shape);
+  AffineRef types_input(Shape shape);
   AffineRef features_input(Shape shape, uint32_t width);
   // The elements of a constant.
   AffineRef of_constant(const ConstantRef& constant);
@@ -126,6 +127,7 @@ class GraphBuilder {
   };
 
   uint32_t add_source(Source source);
+  void remember(const AffineRef& value, const AffineRef& made);
   uint32_t selected(uint32_t source, SelectKind kind);
   // `value` with another node's elements at the same rows and columns.
   AffineRef in_place(const AffineRef& value, uint32_t from, uint32_t to) const;
@@ -142,6 +144,7 @@ class GraphBuilder {
   std::map<const Constant*, uint32_t> of_constants_;
   std::map<ValueId, uint32_t> of_nodes_;
   std::vector<std::pair<AffineRef, AffineRef>> materialised_;  // the last few
+  size_t remembered_ = 0;                                      // elements of these
   std::vector<PositionTable> tables_;
   int64_t positions_max_ = 0;
 };

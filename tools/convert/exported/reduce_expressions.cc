@@ -18,6 +18,36 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> na
 // Of rows that are divided by their length: what torch.nn.functional.normalize adds, squared.
 constexpr double kEpsilonMin = 1e-24;
 
+// What no attention model of the runtime does, and why, or what to do instead; empty: not known.
+std::string why_no_op(std::string_view op) {
+  const auto begins = [&](std::initializer_list<std::string_view> beginnings) {
+    return std::ranges::any_of(beginnings,
+                               [&](std::string_view part) { return op.starts_with(part); });
+  };
+  if (begins({"rand", "bernoulli", "multinomial", "normal", "uniform"})) {
+    return "it makes random numbers, so that every call of the model gives something else: leave "
+           "it "
+           "out when the model is in eval mode";
+  }
+  if (begins({"lstm", "gru", "rnn", "quantized_lstm"})) {
+    return "recurrent layers are not supported: the runtime has linear layers, norms and attention";
+  }
+  if (begins({"sort", "topk", "argsort", "argmax", "argmin", "kthvalue", "msort"})) {
+    return "it orders numbers by their size, which is for the program that runs the model: let the "
+           "model give out the numbers themselves";
+  }
+  if (begins({"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"})) {
+    return "it goes through elements one after the other, which the runtime has no op for: tokens "
+           "meet in attention and pooling alone";
+  }
+  if (begins({"fft", "stft", "istft"})) {
+    return "the runtime has no Fourier transform: write it as a product with a constant matrix if "
+           "it "
+           "is one of a row, and not of several tokens";
+  }
+  return "";
+}
+
 }  // namespace
 
 bool is_reduction(std::string_view op) {
@@ -51,9 +81,8 @@ Reduced Reducer::function_op(const Operation& operation) {
   if (is_one_of(call.op, {"dropout", "native_dropout", "alpha_dropout", "feature_dropout"})) {
     throw NotRecognised("dropout is active: export model.eval()");
   }
-  if (!has_rule(call.op)) {
-    throw NotRecognised("the runtime has no such op");
-  }
+  if (const std::string why = why_no_op(call.op); !why.empty()) throw NotRecognised(why);
+  if (!has_rule(call.op)) throw NotRecognised("the runtime has no such op");
   auto expression = std::make_shared<Expression>();
   AffineRef base;
   Shape shape;

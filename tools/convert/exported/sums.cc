@@ -11,7 +11,8 @@
 namespace arenite::convert {
 namespace {
 
-constexpr size_t kKeptMax = 64;  // materialised values that are remembered
+constexpr size_t kKeptMax = 64;                    // materialised values that are remembered
+constexpr size_t kKeptElements = size_t{1} << 25;  // of all of them
 
 // Whether each element of the term stands for another one.
 bool is_injective(const Term& term, size_t count) {
@@ -50,9 +51,18 @@ AffineRef GraphBuilder::materialised(const AffineRef& value) {
   if (!value->name.empty()) name_ = value->name;
   const AffineRef made = SumBuilder(*this).build(value);
   name_ = before;
-  if (materialised_.size() == kKeptMax) materialised_.erase(materialised_.begin());
-  materialised_.emplace_back(value, made);
+  remember(value, made);
   return made;
+}
+
+void GraphBuilder::remember(const AffineRef& value, const AffineRef& made) {
+  materialised_.emplace_back(value, made);
+  remembered_ += value->elements();
+  while (materialised_.size() > kKeptMax ||
+         (remembered_ > kKeptElements && !materialised_.empty())) {
+    remembered_ -= materialised_.front().first->elements();
+    materialised_.erase(materialised_.begin());
+  }
 }
 
 bool SumBuilder::split(const Affine& value) {
@@ -69,7 +79,8 @@ bool SumBuilder::split(const Affine& value) {
       kind = source.kind;
       if (term.places.is_whole()) break;
     }
-    if (kind == Source::Kind::kTokens) throw NotRecognised("it calculates with the token ids");
+    if (kind == Source::Kind::kTokens || kind == Source::Kind::kTypes)
+      throw NotRecognised("it calculates with the token ids");
     if (kind) (*kind == Source::Kind::kTable ? tables_ : nodes_).push_back(term);
   }
   return !nodes_.empty();
@@ -248,6 +259,34 @@ ValueId SumBuilder::with_table(const Summand* only, ValueId sum,
   return joins ? table.node : graph.add(name, AddNode{}, {sum, table.node});
 }
 
+// The types of tokens become a part of the embedding that they are added to.
+void SumBuilder::join_types(std::vector<Summand>& summands) {
+  Graph& graph = builder_.graph_;
+  const auto is_whole = [](const Summand& summand) {
+    return summand.is_embedding && std::ranges::all_of(summand.factors, is_one);
+  };
+  const auto types = std::ranges::find_if(summands, [&](const Summand& summand) {
+    const auto* embedding = graph.as<EmbeddingNode>(summand.node);
+    return is_whole(summand) && embedding->types && !embedding->tokens && !embedding->positions;
+  });
+  const auto tokens = std::ranges::find_if(summands, [&](const Summand& summand) {
+    const auto* embedding = graph.as<EmbeddingNode>(summand.node);
+    return is_whole(summand) && embedding->tokens && !embedding->types;
+  });
+  if (types == summands.end() || tokens == summands.end()) return;
+  EmbeddingNode joined = *graph.as<EmbeddingNode>(tokens->node);
+  joined.types = graph.as<EmbeddingNode>(types->node)->types;
+  const ValueId before = tokens->node;
+  tokens->node = graph.add_embedding(graph.node(before).name, std::move(joined), width_);
+  for (size_t i = 0, count = builder_.tables_.size(); i < count; ++i) {
+    if (builder_.tables_[i].node != before) continue;
+    GraphBuilder::PositionTable table = builder_.tables_[i];
+    table.node = tokens->node;
+    builder_.tables_.push_back(std::move(table));
+  }
+  summands.erase(types);
+}
+
 AffineRef SumBuilder::build(const AffineRef& value) {
   shape_ = value->shape;
   if (!split(*value)) {
@@ -261,6 +300,7 @@ AffineRef SumBuilder::build(const AffineRef& value) {
   choose_reference();
   std::vector<Summand> summands;
   for (const Term& term : nodes_) summands.push_back(summand_of(term));
+  join_types(summands);
   ValueId sum = node_of(summands[0]);
   for (size_t i = 1; i < summands.size(); ++i) {
     sum = builder_.graph_.add(builder_.name_, AddNode{}, {sum, node_of(summands[i])});

@@ -29,6 +29,7 @@ class SumBuilder {
   bool split(const Affine& value);
   void choose_reference();
   Summand summand_of(const Term& term);
+  void join_types(std::vector<Summand>& summands);
   ValueId node_of(const Summand& summand);
   ValueId scaled_columns(ValueId node, const std::vector<double>& factors);
   // The tables' rows at each position, nothing where all are zero.

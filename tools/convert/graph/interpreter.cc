@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numbers>
 #include <string_view>
 #include <utility>
 
 #include "convert/files/error.h"
+#include "convert/graph/row_functions.h"
 #include "convert/graph/row_products.h"
 #include "convert/quantize/activations.h"
 
@@ -19,29 +19,6 @@ namespace {
 using Rows = std::vector<double>;  // [rows, width], row-major
 
 constexpr double kLengthMin = 1e-12;  // rows shorter than this are divided by it, as PyTorch does
-
-double activate(const ActivationNode& node, double x) {
-  switch (node.activation) {
-    case Activation::kGeluErf:
-      return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2));
-    case Activation::kGeluTanh:
-      return 0.5 * x *
-             (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
-    case Activation::kSilu:
-      return x / (1.0 + std::exp(-x));
-    case Activation::kRelu:
-      return std::max(x, 0.0);
-    case Activation::kTanh:
-      return std::tanh(x);
-    case Activation::kSigmoid:
-      return 1.0 / (1.0 + std::exp(-x));
-    case Activation::kSoftCap:
-      return node.parameter * std::tanh(x / node.parameter);
-    case Activation::kScale:
-      return node.parameter * x;
-  }
-  return x;
-}
 
 // Adds rows ids[t] of `table`, times `scale`, to x.
 void add_rows(Rows& x, const WeightRef& table, std::span<const uint32_t> ids, std::string_view what,
@@ -106,36 +83,6 @@ void rotate_head(const RopeSpec& rope, size_t position, double* head) {
   }
 }
 
-// The element that a sequence's rows x give for one column.
-double pooled(SelectKind kind, const Rows& x, size_t width, size_t column) {
-  const size_t rows = x.size() / width;
-  double sum = 0.0, weighted = 0.0, weights = 0.0, largest = x[column];
-  for (size_t t = 0; t < rows; ++t) {
-    const double value = x[t * width + column];
-    const double weight = static_cast<double>(t + 1);
-    sum += value;
-    weighted += weight * value;
-    weights += weight;
-    largest = std::max(largest, value);
-  }
-  switch (kind) {
-    case SelectKind::kFirst:
-      return x[column];
-    case SelectKind::kMean:
-      return sum / static_cast<double>(rows);
-    case SelectKind::kMax:
-      return largest;
-    case SelectKind::kMeanSqrtLength:
-      return sum / std::sqrt(static_cast<double>(rows));
-    case SelectKind::kWeightedMean:
-      return weighted / weights;
-    case SelectKind::kLast:
-    case SelectKind::kAsAsked:
-      return x[(rows - 1) * width + column];
-  }
-  return 0.0;
-}
-
 class Interpreter {
  public:
   Interpreter(const Graph& graph, const GraphInput& input) : graph_(graph), input_(input) {
@@ -151,7 +98,9 @@ class Interpreter {
       for (const ValueId input : graph_.node(value).inputs) ++readers_left[input];
     }
     for (const ValueId value : graph_.order()) {
-      values_[value] = compute(graph_.node(value));
+      values_[value] = is_passed_on(graph_.node(value), readers_left)
+                           ? std::move(values_.at(graph_.node(value).inputs[0]))
+                           : compute(graph_.node(value));
       for (const ValueId input : graph_.node(value).inputs) {
         if (--readers_left[input] == 0 && !graph_.is_shown(input)) values_.erase(input);
       }
@@ -166,6 +115,13 @@ class Interpreter {
   }
 
  private:
+  // Whether the node's result is its input, which nobody else needs.
+  bool is_passed_on(const Node& node, const std::map<ValueId, size_t>& readers_left) const {
+    const auto* rows = std::get_if<RowsNode>(&node.body);
+    return rows != nullptr && rows->kind == SelectKind::kAsAsked &&
+           readers_left.at(node.inputs[0]) == 1 && !graph_.is_shown(node.inputs[0]);
+  }
+
   void check_input() {
     if (graph_.vocab_size == 0) {
       if (input_.features.empty())

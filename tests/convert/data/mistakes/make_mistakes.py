@@ -42,17 +42,84 @@ class Model(nn.Module):
         return self.head(self.part(x))
 
 
-class Function(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
+class ActiveDropout(nn.Module):
     def forward(self, x):
-        return self.function(x)
+        return F.dropout(x, 0.1, True)  # here
 
 
-def part(function):
-    return lambda: Model(lambda: Function(function))
+class Nonzero(nn.Module):
+    def forward(self, x):
+        return x * x.nonzero().sum()  # here
+
+
+class MaskedSelect(nn.Module):
+    def forward(self, x):
+        return x * x.masked_select(x > 0).sum()  # here
+
+
+class UnknownFunction(nn.Module):
+    def forward(self, x):
+        return torch.special.bessel_j0(x)  # here
+
+
+class OddFunction(nn.Module):
+    def forward(self, x):
+        return x * torch.cos(x)  # here
+
+
+class Sort(nn.Module):
+    def forward(self, x):
+        return x.sort(-1).values  # here
+
+
+class Topk(nn.Module):
+    def forward(self, x):
+        return x.topk(WIDTH, -1).values  # here
+
+
+class Cumsum(nn.Module):
+    def forward(self, x):
+        return x.cumsum(1)  # here
+
+
+class Random(nn.Module):
+    def forward(self, x):
+        return x + torch.randn_like(x)  # here
+
+
+class Fft(nn.Module):
+    def forward(self, x):
+        return torch.fft.fft(x, dim=1).real  # here
+
+
+class Shift(nn.Module):
+    def forward(self, x):
+        return x + x.roll(1, 1)  # here
+
+
+class MaximumOfTokens(nn.Module):
+    def forward(self, x):
+        return x - x.amax(1, keepdim=True)  # here
+
+
+class ScalarOutput(Model):
+    def forward(self, ids):
+        return super().forward(ids).mean()  # here
+
+
+class ArgmaxOutput(Model):
+    def forward(self, ids):
+        return super().forward(ids).argmax(-1)  # here
+
+
+class ComplexOutput(Model):
+    def forward(self, ids):
+        return torch.view_as_complex(super().forward(ids)[..., :2].contiguous())  # here
+
+
+class FloatIds(Model):
+    def forward(self, ids):
+        return super().forward(ids.long())  # here
 
 
 class BatchNorm(nn.Module):
@@ -152,51 +219,36 @@ class TwoTexts(nn.Module):
         return self.model(question) * self.model(answer)
 
 
-class Around(nn.Module):
-    """A model with something before or after it."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.model, self.function = Model(), function
-
-    def forward(self, ids):
-        return self.function(self.model, ids)
-
-
-def around(function):
-    return lambda: Around(function)
-
-
 def training(make):
     return lambda: make().train()
 
 
 MISTAKES = {
-    "active_dropout": training(part(lambda x: F.dropout(x, 0.1, True))),  # here
+    "active_dropout": training(lambda: Model(ActiveDropout)),
     "training_batch_norm": training(lambda: Model(BatchNorm)),
-    "nonzero": part(lambda x: x * x.nonzero().sum()),  # here
-    "masked_select": part(lambda x: x * x.masked_select(x > 0).sum()),  # here
-    "unknown_function": part(lambda x: torch.special.bessel_j0(x)),  # here
-    "odd_function": part(lambda x: x * torch.cos(x)),  # here
+    "nonzero": lambda: Model(Nonzero),
+    "masked_select": lambda: Model(MaskedSelect),
+    "unknown_function": lambda: Model(UnknownFunction),
+    "odd_function": lambda: Model(OddFunction),
     "wrong_mask": lambda: of_attention(WrongMask),
     "convolution": lambda: Model(Convolution),
-    "sort": part(lambda x: x.sort(-1).values),  # here
-    "topk": part(lambda x: x.topk(WIDTH, -1).values),  # here
-    "cumsum": part(lambda x: x.cumsum(1)),  # here
-    "random": part(lambda x: x + torch.randn_like(x)),  # here
+    "sort": lambda: Model(Sort),
+    "topk": lambda: Model(Topk),
+    "cumsum": lambda: Model(Cumsum),
+    "random": lambda: Model(Random),
     "lstm": lambda: Model(Lstm),
     "mixer": lambda: Model(Mixer),
-    "fft": part(lambda x: torch.fft.fft(x, dim=1).real),  # here
+    "fft": lambda: Model(Fft),
     "wrong_axis": lambda: of_attention(WrongAxis),
     "linear_attention": lambda: of_attention(LinearAttention),
     "quadratic_scores": lambda: of_attention(QuadraticScores),
     "batch_axis": lambda: of_attention(BatchAxis),
-    "shift": part(lambda x: x + x.roll(1, 1)),  # here
-    "maximum_of_tokens": part(lambda x: x - x.amax(1, keepdim=True)),  # here
-    "scalar_output": around(lambda model, ids: model(ids).mean()),  # here
-    "argmax_output": around(lambda model, ids: model(ids).argmax(-1)),  # here
-    "complex_output": around(lambda model, ids: torch.complex(model(ids), model(ids))),  # here
-    "int8_input": around(lambda model, ids: model(ids.long())),
+    "shift": lambda: Model(Shift),
+    "maximum_of_tokens": lambda: Model(MaximumOfTokens),
+    "scalar_output": ScalarOutput,
+    "argmax_output": ArgmaxOutput,
+    "complex_output": ComplexOutput,
+    "float_ids": FloatIds,
     "cross_attention": CrossAttention,
     "two_texts": TwoTexts,
 }
@@ -212,8 +264,8 @@ def example(name):
     generator = torch.Generator().manual_seed(1)
     rows = 3 if name == "batch_axis" else 1
     ids = torch.randint(0, VOCABULARY, (rows, TOKENS), generator=generator)
-    if name == "int8_input":
-        return (ids.to(torch.int8),)
+    if name == "float_ids":
+        return (ids.float(),)
     if name == "cross_attention":
         return (ids, torch.randn(1, 4, WIDTH, generator=generator))
     return (ids, ids.flip(1)) if name == "two_texts" else (ids,)

@@ -20,7 +20,7 @@ using nlohmann::json;
 // The members of a fixture, some of them as JSON that a test changes.
 struct Members {
   explicit Members(const std::string& fixture) {
-    const std::string name = testing::convert_fixture(fixture).string();
+    const std::string name = testing::convert_fixture(fixture.c_str()).string();
     const FileMap map(name);
     ZipArchive archive(map.bytes(), name);
     for (const auto& [member, described] : archive.members()) {

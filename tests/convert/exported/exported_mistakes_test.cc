@@ -56,11 +56,15 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"maximum_of_tokens", "x - x.amax(1, keepdim=True)", "different tokens"},
         Mistake{"scalar_output", "super().forward(ids).mean()", "one number of all tokens"},
         Mistake{"argmax_output", "super().forward(ids).argmax(-1)", "orders numbers"},
-        Mistake{"complex_output", "torch.view_as_complex(", "complex numbers"},
-        Mistake{"float_ids", "super().forward(ids.long())", "no op for this function"}),
+        Mistake{"complex_output", "torch.view_as_complex(", "complex numbers"}),
     [](const ::testing::TestParamInfo<Mistake>& info) { return std::string(info.param.name); });
 
-TEST(AuthorMistakes, InSecondInputsNameTheInputs) {
+TEST(AuthorMistake, InTheTypeOfIdsNameTheInput) {
+  const auto path = convert_fixture("mistakes") / "float_ids.pt2";
+  EXPECT_TRUE(refuses([&] { read_exported_model(path, {}); }, {"'ids'", "float32", "torch.int64"}));
+}
+
+TEST(AuthorMistake, InSecondInputsNameTheInputs) {
   const auto refusal_of = [](const char* name) {
     read_exported_model(convert_fixture("mistakes") / (std::string(name) + ".pt2"), {});
   };

@@ -46,6 +46,8 @@ TEST_P(ChangedModels, AreRefusedOrRead) {
     } catch (const InputError& error) {
       EXPECT_GT(std::string(error.what()).size(), 20u);
       ++refused;
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << GetParam() << ", change " << change << ": " << error.what();
     }
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     EXPECT_LT(seconds.count(), kSecondsMax) << GetParam() << ", change " << change;

@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
         Padded{"bert", "bert", "input 2 (attention_mask) becomes the lengths"}),
     [](const ::testing::TestParamInfo<Padded>& info) { return std::string(info.param.archive); });
 
-TEST(PaddedModels, OfBertHaveTypesAndPositions) {
+TEST(PaddedModel, OfBertHaveTypesAndPositions) {
   const Conversion conversion = convert("bert");
   EXPECT_EQ(conversion.graph.token_types, 2u);
   EXPECT_EQ(conversion.account.given.at(1), "input 3 (token_type_ids) becomes the types of tokens");
@@ -66,7 +66,20 @@ TEST(PaddedModels, OfBertHaveTypesAndPositions) {
             "input 4 (position_ids) is 0, 1, 2, ..., and is not asked for");
 }
 
-TEST(PaddedModels, WhoseMaskDoesMoreAreRefused) {
+// Arrays [tokens, 1, width] and [tokens, sequences, width].
+TEST(TokensFirst, AreComparedAsTheAuthorHasThem) {
+  const Conversion conversion = convert("tokens_first");
+  const auto folder = convert_fixture("padded");
+  for (const std::string name : {"tokens_first", "tokens_first_batch"}) {
+    const AuthorCheck check = check_against_author(
+        conversion, {folder / (name + "_input.npy"), folder / (name + "_expected.npy")}, name);
+    EXPECT_EQ(check.tokens, 6u);
+    EXPECT_EQ(check.sequences, name == "tokens_first" ? 1u : 2u);
+    EXPECT_LE(check.largest_difference, kRelativeError * check.largest_value);
+  }
+}
+
+TEST(PaddedModel, WhoseMaskDoesMoreAreRefused) {
   EXPECT_TRUE(refuses([] { convert("misused"); },
                       {"2 inputs (ids, attention_mask)", "is not what the program computes"}));
 }

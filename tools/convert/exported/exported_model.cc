@@ -60,6 +60,7 @@ class ModelReader {
     };
     last.reducer->builder().finish(static_cast<uint32_t>(positions_), constant_at);
     model_.program = program_;
+    model_.tokens_first = lengths_.tokens_first();
     model_.graph = last.reducer->builder().graph();
     model_.graph.positions_max = static_cast<uint32_t>(positions_);
     model_.graph.architecture = "exported PyTorch program";

@@ -97,8 +97,9 @@ Lengths::Lengths(std::shared_ptr<const ExportedProgram> program, std::vector<Sid
   tokens_ = traced_tokens_ = shape[axis_] > 0 ? shape[axis_] : kDefaultTokens;
   if (tokens_ < 2) {
     throw InputError(
-        "{}: the example has one token, which shows no mask: export it with more, such as 16",
-        quote(program_->source));
+        "{}: the example of input {}, {} {}, has one token, which shows no mask: export it with "
+        "more, such as 16; ids of tokens are torch.int64, features [sequences, tokens, width]",
+        quote(program_->source), quote(input_->name), name(value.type), shape_text(shape));
   }
   for (size_t d = 0; d < rows; ++d) {
     if (d != axis_) sequences_ = std::max<int64_t>(1, shape[d]);
@@ -177,11 +178,14 @@ Lengths Lengths::at(int64_t tokens) const {
 
 bool Lengths::reads_tokens() const { return is_integer(program_->values[input_->value].type); }
 
+size_t Lengths::input_rank() const {
+  return program_->values[input_->value].sizes.size() - (reads_tokens() ? 0 : 1);
+}
+
 Shape Lengths::input_shape() const {
   const ExportedValue& value = program_->values[input_->value];
   Shape shape = value.shape();
-  const size_t rows = reads_tokens() ? shape.size() : shape.size() - 1;
-  for (size_t d = 0; d < rows; ++d) shape[d] = d == axis_ ? tokens_ : sequences_;
+  for (size_t d = 0; d < input_rank(); ++d) shape[d] = d == axis_ ? tokens_ : sequences_;
   return shape;
 }
 

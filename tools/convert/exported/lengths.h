@@ -38,6 +38,8 @@ class Lengths {
   const ExportedInput& input() const { return *input_; }
   Shape input_shape() const;
   bool reads_tokens() const;  // ids, and no features
+  // Whether the input is [tokens, sequences, ...], as nn.TransformerEncoder has it.
+  bool tokens_first() const { return axis_ == 0 && input_rank() > 1; }
 
   const std::vector<SideInput>& sides() const { return sides_; }
   // What is known of an input of the user's beside the first; null: it is the first.
@@ -54,6 +56,7 @@ class Lengths {
   OpCall adapted(const OpCall& call, std::optional<size_t> self_elements) const;
 
  private:
+  size_t input_rank() const;  // of tokens and sequences
   void check_side(const SideInput& side) const;
   bool is_adapted() const { return tokens_ != traced_tokens_ && symbol_.empty(); }
   void adapt_list(Argument::List& list, std::optional<size_t> elements) const;

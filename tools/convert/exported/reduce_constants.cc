@@ -111,7 +111,8 @@ std::vector<Reduced> Reducer::constants_of(const Operation& operation, const Exp
     results.emplace_back(ConstantRef(std::move(constant)));
   }
   if (is_large) {
-    if (const Reduced* table = operation.value("weight"); table && call.op == "embedding") {
+    if (const Reduced* table = operation.value("weight");
+        table && call.op == "embedding" && operation.value("indices") != nullptr) {
       const auto& rows = std::get<ConstantRef>(results[0]);
       const int64_t limit = positions_of_rows(Array::of_shape(shape_of(*table), ElementType::kF32),
                                               array_of(*operation.value("indices")));
@@ -128,8 +129,9 @@ std::vector<Reduced> Reducer::constants_of(const Operation& operation, const Exp
     }
     int64_t limit = tighter(positions_max, positions_of(call, *array, lengths_.tokens()));
     if (call.op == "embedding") {
-      limit = tighter(limit, positions_of_rows(*call.find("weight")->as<Array>(),
-                                               *call.find("indices")->as<Array>()));
+      const CallArguments arguments(call);
+      limit =
+          tighter(limit, positions_of_rows(arguments.array("weight"), arguments.array("indices")));
     }
     auto constant = std::make_shared<Constant>(node.outputs.at(results.size()), *array);
     constant->positions_max = limit;

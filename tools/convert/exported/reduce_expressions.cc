@@ -194,4 +194,37 @@ AffineRef Reducer::materialise_named(const FunctionRef& function) {
   return as_affine(made);
 }
 
+std::optional<Reduced> Reducer::pooling_op(const Operation& operation) {
+  const std::string& op = operation.call.op;
+  if (!is_reduction(op)) return std::nullopt;
+  const CallArguments arguments(operation.call);
+  const Reduced& input = operation.inputs.at(0);
+  const Shape shape = shape_of(input);
+  if (!arguments.has("dim")) throw NotRecognised("it makes one number of all tokens");
+  const std::vector<int64_t> dims = arguments.integers("dim");
+  if (dims.size() != 1) throw NotRecognised("it reduces several dimensions");
+  const size_t axis = arguments.dimension(dims[0], shape.size());
+  const auto* affine = std::get_if<AffineRef>(&input);
+  const bool is_last = axis + 1 == shape.size();
+  if (is_last && (affine == nullptr || !builder_.is_along_tokens(*affine, axis))) {
+    return std::nullopt;
+  }
+  const bool keeps = arguments.flag("keepdim", false);
+  AffineRef pooled;
+  if (op == "mean" || op == "sum") {
+    pooled = builder_.pooled(as_affine(input), axis, SelectKind::kMean);
+    if (op == "sum") pooled = scaled(pooled, static_cast<double>(builder_.sizes().tokens));
+  } else if (op == "amax" || op == "max") {
+    pooled = builder_.pooled(as_affine(input), axis, SelectKind::kMax);
+  } else {
+    throw NotRecognised(
+        "the runtime pools tokens by their mean, their maximum, the first or the "
+        "last one");
+  }
+  if (!keeps) return pooled;
+  Shape kept = shape;
+  kept[axis] = 1;
+  return with_shape(pooled, kept);
+}
+
 }  // namespace arenite::convert

@@ -118,8 +118,13 @@ void Reducer::run(size_t index) {
     builder_.set_name("output");
     graph.output = builder_.output(as_affine(values_[ref->value]));
   } catch (const NotRecognised& error) {
-    throw InputError("{}: output {} ({}): {}", quote(program_->source), index,
-                     program_->values[ref->value].name, error.what());
+    std::string maker = program_->values[ref->value].name;
+    for (const ExportedNode& node : program_->nodes) {
+      if (std::ranges::find(node.outputs, ref->value) != node.outputs.end()) {
+        maker = node.call.describe();
+      }
+    }
+    throw InputError("{}: output {}, {}: {}", quote(program_->source), index, maker, error.what());
   }
 }
 
@@ -251,8 +256,12 @@ void Reducer::step(const ExportedNode& node) {
       keep(node.outputs[i], named(results[i], builder_.name()));
     }
   } catch (const NotRecognised& error) {
+    const bool is_sum = std::string_view(error.what()).find(" adds ") != std::string_view::npos;
     throw InputError("{}: {}: {}{}", quote(program_->source), node.call.describe(), error.what(),
-                     origin_of(node));
+                     is_sum ? origin_of(node) : "");
+  } catch (const std::logic_error&) {
+    throw InputError("{}: {}: its arguments are none that PyTorch gives it: the file is damaged",
+                     quote(program_->source), node.call.describe());
   } catch (const InputError& error) {
     const std::string what = error.what();
     if (what.starts_with(quote(program_->source))) throw;

@@ -186,6 +186,23 @@ ValueId SumBuilder::node_of(const Summand& summand) {
   return builder_.graph_.add(builder_.name_ + ".scale", ScaleNode{first}, {summand.node});
 }
 
+// Whether a constant that has rows for each sequence has those of the first one in each.
+bool SumBuilder::is_of_first_sequence(const GraphBuilder::TablePart& part, const Term& term,
+                                      uint32_t row, uint32_t column) const {
+  const uint32_t tokens = builder_.sizes_.tokens;
+  if (row < tokens || rows_ != builder_.sizes_.rows()) return false;
+  const int64_t number = term.places.at(element_[size_t{row} * width_ + column]);
+  const int64_t first = term.places.at(element_[size_t{row % tokens} * width_ + column]);
+  if (number == kNoElement || first == kNoElement || part.constant->is_large() ||
+      builder_.source(number).table != part.constant ||
+      builder_.source(first).table != part.constant) {
+    return false;
+  }
+  const Array values = part.constant->array().to(ElementType::kF64);
+  return values.reals()[static_cast<size_t>(index_of(number))] ==
+         values.reals()[static_cast<size_t>(index_of(first))];
+}
+
 GraphBuilder::TablePart SumBuilder::part_of(const Term& term) {
   const uint32_t tokens = builder_.sizes_.tokens;
   GraphBuilder::TablePart part;
@@ -201,7 +218,9 @@ GraphBuilder::TablePart SumBuilder::part_of(const Term& term) {
       const uint32_t position = rows_ == builder_.sizes_.rows() ? r % tokens : 0;
       const int64_t step = term.places.at(i) - first;
       if (!found && position == 1) part.stride = step, found = true;
-      if (step != part.stride * int64_t{position} || term.factors.at(i) != part.factor) {
+      const bool is_in_table =
+          step == part.stride * int64_t{position} || is_of_first_sequence(part, term, r, c);
+      if (!is_in_table || term.factors.at(i) != part.factor) {
         throw NotRecognised("it adds constants that are no table of positions");
       }
     }

@@ -35,6 +35,8 @@ class SumBuilder {
   // The tables' rows at each position, nothing where all are zero.
   std::optional<GraphBuilder::PositionTable> table();
   GraphBuilder::TablePart part_of(const Term& term);
+  bool is_of_first_sequence(const GraphBuilder::TablePart& part, const Term& term, uint32_t row,
+                            uint32_t column) const;
   ValueId with_table(const Summand* only, ValueId sum, GraphBuilder::PositionTable table);
 
   GraphBuilder& builder_;

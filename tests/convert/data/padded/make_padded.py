@@ -47,6 +47,18 @@ class Encoder(nn.Module):
         return self.encoder(x, src_key_padding_mask=src_key_padding_mask)
 
 
+class TokensFirst(nn.Module):
+    """[tokens, sequences, width], as nn.TransformerEncoder has it without batch_first."""
+
+    def __init__(self):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(WIDTH, 2, 16)
+        self.encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+
+    def forward(self, x):
+        return self.encoder(x)
+
+
 class ByLengths(nn.Module):
     def __init__(self):
         super().__init__()
@@ -112,6 +124,7 @@ MODELS = {
     "added": Added,
     "bert": bert,
     "misused": Misused,
+    "tokens_first": TokensFirst,
 }
 
 
@@ -121,6 +134,8 @@ def inputs_of(name):
     kept = torch.arange(TOKENS)[None] < torch.tensor([[TOKENS], [LENGTH]])
     if name in ("kept", "kept_rows", "misused"):
         return (ids, kept.long())
+    if name == "tokens_first":
+        return (x[:1].transpose(0, 1).contiguous(),)
     if name == "encoder":
         return (x, ~kept)
     if name == "lengths":
@@ -161,6 +176,15 @@ def main(folder):
             continue
         with torch.no_grad():
             outputs = model.double()(*in_float64(inputs))
+        if name == "tokens_first":
+            np.save(path + "_input.npy", inputs[0].numpy())
+            np.save(path + "_expected.npy", outputs.numpy())
+            x = torch.randn(TOKENS, SEQUENCES, WIDTH)
+            with torch.no_grad():
+                outputs = model(x.double())
+            np.save(path + "_batch_input.npy", x.numpy())
+            np.save(path + "_batch_expected.npy", outputs.numpy())
+            continue
         rows = outputs[1:, :LENGTH] if outputs.dim() == 3 else outputs[1:]
         np.save(path + "_input.npy", inputs[0][1:, :LENGTH].numpy())
         np.save(path + "_expected.npy", rows.numpy())

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "convert/exported/call_arguments.h"
@@ -28,6 +29,25 @@ Reduced named(const Reduced& value, const std::string& name) {
   const auto* affine = std::get_if<AffineRef>(&value);
   if (affine == nullptr || (*affine)->is_plain() || !(*affine)->name.empty()) return value;
   return std::make_shared<const Affine>(Affine{(*affine)->shape, (*affine)->terms, name});
+}
+
+// What nodes without weights are called: by their module and op, numbered within the module.
+// PyTorch numbers all ops of a program, among them those on symbolic sizes.
+std::vector<std::string> own_names(const ExportedProgram& program) {
+  std::map<std::string, size_t> times;
+  std::vector<std::string> names;
+  for (const ExportedNode& node : program.nodes) {
+    names.emplace_back();
+    if (node.outputs.empty()) continue;
+    const ExportedValue& value = program.values[node.outputs[0]];
+    const size_t end = value.name.find_last_not_of("0123456789");
+    const bool is_numbered = end != std::string::npos && end > 0 && value.name[end] == '_';
+    std::string name = is_numbered ? value.name.substr(0, end) : value.name;
+    if (!node.module_path.empty()) name = node.module_path + "." + name;
+    const size_t before = value.kind == ValueKind::kTensor ? times[name]++ : 0;
+    names.back() = before == 0 ? name : fmt::format("{}_{}", name, before);
+  }
+  return names;
 }
 
 constexpr uint64_t kFollowedLive = 2;  // arrays of the largest size, at a time
@@ -88,6 +108,7 @@ Reducer::Reducer(std::shared_ptr<const ExportedProgram> program, const Lengths& 
       budget_(interpreting_budget(*program_, elements_of(lengths.input_shape()))),
       elements_max_(followed_elements_max(*program_, lengths.sizes())),
       values_(program_->values.size()),
+      own_names_(own_names(*program_)),
       costs_(program_->values.size(), 0) {}
 
 void Reducer::run(size_t index) {
@@ -179,8 +200,7 @@ std::string Reducer::name_of(const ExportedNode& node) const {
     const std::string& name = (*constant)->stored->name;
     return name.ends_with(".weight") ? name.substr(0, name.size() - 7) : name;
   }
-  const std::string own = node.outputs.empty() ? "" : program_->values[node.outputs[0]].name;
-  return node.module_path.empty() ? own : node.module_path + "." + own;
+  return own_names_[static_cast<size_t>(&node - program_->nodes.data())];
 }
 
 Operation Reducer::operation_of(const ExportedNode& node) {

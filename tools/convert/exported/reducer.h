@@ -100,7 +100,8 @@ class Reducer {
   OpBudget budget_;
   uint64_t elements_max_;  // of an array
   std::vector<Reduced> values_;
-  std::vector<uint64_t> costs_;  // numbers of elements that values_ hold
+  std::vector<std::string> own_names_;  // of nodes
+  std::vector<uint64_t> costs_;         // numbers of elements that values_ hold
   uint64_t live_numbers_ = 0;
 };
 

@@ -78,6 +78,7 @@ std::string footer() {
   return fmt::format(
       "\nYour own PyTorch model, exported (.pt2), says all that it computes:\n"
       "  torch.export.save(torch.export.export(model.eval(), (example,)), 'model.pt2')\n"
+      "Beside tokens or features it may take a mask of padding, lengths, positions or types.\n"
       "\nDecoders: a Hugging Face folder ({},\n"
       "also quantized by GPTQ, by compressed-tensors in integers, or by bitsandbytes in int8),\n"
       "GGUF (llama, gpt2, qwen2, qwen3), llama2.c .bin, and state dicts whose parts have names of\n"

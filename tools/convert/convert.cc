@@ -147,6 +147,10 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   }
   conversion.graph =
       std::visit([](const auto& spec) { return build_graph(spec); }, conversion.model.spec);
+  if (const ExportedModel* exported = conversion.exported()) {
+    conversion.evaluated = exported->evaluated;
+    conversion.tokens_first = exported->tokens_first;
+  }
   const std::optional<TokenizerSpec> tokenizer = tokenizer_of(conversion, options, quoted);
   WeightRules rules = options.weights;
   RoundedBefore before;

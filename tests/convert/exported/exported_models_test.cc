@@ -187,6 +187,24 @@ TEST(ExportedModels, ComputeTermsForAsManyPositionsAsAreAskedFor) {
   EXPECT_NE(terms->weights[39 - 7], terms->weights[39 - 39]);
 }
 
+class BothKinds : public ::testing::TestWithParam<const char*> {};
+TEST_P(BothKinds, OfTheCollectionAreOneProgram) {
+  const std::filesystem::path folder = collection_folder() / "goldens" / "exported";
+  ARENITE_NEEDS_DATA(folder);
+  ModelOptions options;
+  options.context = 32;
+  const std::string dynamic = std::string(GetParam()) + "_dyn";
+  const Conversion a = convert(folder, {"model", GetParam(), "", 0, true}, options);
+  const Conversion b = convert(folder, {"model", dynamic.c_str(), "", 0, true}, options);
+  ASSERT_EQ(a.file.size(), b.file.size());
+  EXPECT_TRUE(std::ranges::equal(a.file.span(), b.file.span()));
+}
+INSTANTIATE_TEST_SUITE_P(Exported, BothKinds,
+                         ::testing::Values("hf_bert_eager", "hf_gpt2", "llama_half",
+                                           "llama_rotate_half", "nanogpt_sdpa", "torch_encoder_cls",
+                                           "torch_encoder_lm"),
+                         [](const auto& info) { return std::string(info.param); });
+
 TEST(ExportedModels, GiveOutTheOutputThatIsAskedFor) {
   const std::filesystem::path folder = convert_fixture("exported");
   const Case model = {"einsum_rms_fused", "einsum_rms_fused", "", 0, true};

@@ -27,8 +27,33 @@ Shape squeezed(Shape shape) {
   return shape;
 }
 
-ModelInput read_input(const NpyArray& array, const Model& model) {
+// Rows [first, second, width] as [second, first, width].
+template <typename T>
+std::vector<T> swapped(const std::vector<T>& values, size_t first, size_t second) {
+  if (values.empty() || first == 1 || second == 1) return values;
+  const size_t width = values.size() / (first * second);
+  std::vector<T> result;
+  for (size_t j = 0; j < second; ++j) {
+    for (size_t i = 0; i < first; ++i) {
+      const auto row = values.begin() + static_cast<ptrdiff_t>((i * second + j) * width);
+      result.insert(result.end(), row, row + static_cast<ptrdiff_t>(width));
+    }
+  }
+  return result;
+}
+
+// Whether the array has sequences at all, and tokens before them.
+bool has_tokens_first(const NpyArray& array, const Model& model, bool tokens_first) {
+  return tokens_first && array.shape().size() == (model.vocab_size() != 0 ? 2u : 3u);
+}
+
+ModelInput read_input(const NpyArray& array, const Model& model, bool tokens_first) {
   ModelInput input = read_model_input(array, model, kOption);
+  if (has_tokens_first(array, model, tokens_first)) {
+    input.ids = swapped(input.ids, input.sequences, input.tokens);
+    input.features = swapped(input.features, input.sequences, input.tokens);
+    std::swap(input.sequences, input.tokens);
+  }
   if (model.positions_max() != 0 && input.tokens > model.positions_max()) {
     refuse_shape(
         array, kOption,
@@ -37,13 +62,15 @@ ModelInput read_input(const NpyArray& array, const Model& model) {
   return input;
 }
 
-// Whether the outputs are those of each sequence's last token. They are [batch, tokens, width] or
-// [batch, width], without extents of 1.
-bool are_of_last_tokens(const NpyArray& outputs, const ModelInput& input, const Model& model) {
+// Whether the outputs are those of each sequence's last token. They are [batch, tokens, width],
+// [tokens, batch, width] or [batch, width], without extents of 1.
+bool are_of_last_tokens(const NpyArray& outputs, const ModelInput& input, const Model& model,
+                        bool tokens_first) {
   const uint64_t width = model.output_features();
   const Shape of_sequences = {input.sequences, width};
   const uint64_t rows = input.tokens + uint64_t{ModelAccess::reader(model).prefix_rows()};
-  const Shape of_tokens = {input.sequences, rows, width};
+  const Shape of_tokens = tokens_first ? Shape{rows, input.sequences, width}
+                                       : Shape{input.sequences, rows, width};
   const Shape found = squeezed(outputs.shape());
   if (model.pooled()) {
     if (found == squeezed(of_sequences)) return false;
@@ -113,11 +140,15 @@ AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorF
     if (!target.ran) continue;
     has_run = true;
     const Model model = load_converted(conversion.file, target.target);
-    const ModelInput input = read_input(input_array, model);
+    const bool tokens_first = has_tokens_first(input_array, model, conversion.tokens_first);
+    const ModelInput input = read_input(input_array, model, conversion.tokens_first);
     check.sequences = input.sequences;
     check.tokens = input.tokens;
-    check.of_last_tokens = are_of_last_tokens(output_array, input, model);
-    compare(conversion.file, target.target, input, finite_values(output_array, kOption), check);
+    check.of_last_tokens = are_of_last_tokens(output_array, input, model, tokens_first);
+    std::vector<float> expected = finite_values(output_array, kOption);
+    const bool has_rows = !model.pooled() && !check.of_last_tokens;
+    if (tokens_first && has_rows) expected = swapped(expected, input.tokens, input.sequences);
+    compare(conversion.file, target.target, input, expected, check);
   }
   if (!has_run) {
     throw InputError(

@@ -27,10 +27,10 @@ inline constexpr double kAuthorDifferenceMax = 1e-3;
 
 // Runs `conversion` with the real runtime on every target of its file that this CPU has. The input
 // is [tokens] or [sequences, tokens] of whole numbers for a model of tokens, and one dimension
-// more, of floats, for one of features. The outputs are a row for each token, or for each sequence:
-// of a model that pools its result, else that of its last token. Throws InputError, which names a
-// file, for arrays that do not fit, and, with all that the conversion was told and assumed, for
-// outputs that differ.
+// more, of floats, for one of features; tokens come first where the author's model has them so. The
+// outputs are a row for each token, or for each sequence: of a model that pools its result, else
+// that of its last token. Throws InputError, which names a file, for arrays that do not fit, and,
+// with all that the conversion was told and assumed, for outputs that differ.
 AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorFiles& files,
                                  const std::string& checkpoint);
 

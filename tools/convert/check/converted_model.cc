@@ -46,9 +46,20 @@ uint32_t tokens_to_check(const Program& program) {
   return token_count_for(static_cast<uint32_t>(count), program);
 }
 
-CheckedInput input_to_check(const Graph& graph, const Program& program) {
+CheckedInput input_to_check(const Graph& graph, const Program& program,
+                            const std::optional<EvaluatedInput>& evaluated) {
   CheckedInput input;
-  if (const auto patches = program.patches()) {
+  const auto patches = program.patches();
+  if (evaluated) {
+    input.tokens = evaluated->tokens;
+    input.features = evaluated->features;
+    const size_t width = program.slots[program.input_slot].width;
+    input.count = static_cast<uint32_t>(input.tokens.empty() ? input.features.size() / width
+                                                             : input.tokens.size());
+    if (patches) input.count = program.positions_max;
+    return input;
+  }
+  if (patches) {
     input.count = program.positions_max;
     input.features = features_to_check(static_cast<size_t>(patches->pixels().value()));
     return input;
@@ -110,9 +121,11 @@ std::optional<double> ConvertedModel::computing_error() const {
 
 void check_conversion(ConvertedModel& conversion, const std::string& path,
                       const std::vector<Target>& targets, double relative_error_max) {
-  const CheckedInput input = input_to_check(conversion.graph, conversion.program);
+  const CheckedInput input =
+      input_to_check(conversion.graph, conversion.program, conversion.evaluated);
   const GraphInput fed = {input.tokens, input.types, input.features};
-  Evaluation reference = evaluate(conversion.graph, fed);
+  Evaluation reference =
+      conversion.evaluated ? conversion.evaluated->result : evaluate(conversion.graph, fed);
   const auto require_small = [&](double error, const std::string& what) {
     const double error_max = relative_error_max * std::max(1.0, reference.largest_value) *
                              std::max(1.0, reference.largest_score / kOrdinaryScore);

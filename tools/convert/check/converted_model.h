@@ -10,6 +10,7 @@
 #include "arenite/target.h"
 #include "convert/files/memory.h"
 #include "convert/graph/graph.h"
+#include "convert/graph/interpreter.h"
 #include "convert/program/program.h"
 #include "convert/spec/model_spec.h"
 
@@ -23,10 +24,12 @@ struct TargetCheck {
 };
 
 struct ConvertedModel {
-  Graph graph;      // as its author wrote it
-  Graph rewritten;  // after the passes
+  Graph graph;                              // as its author wrote it
+  Graph rewritten;                          // after the passes
+  std::optional<EvaluatedInput> evaluated;  // by `graph`: spares the check an evaluation
   Program program;
   AlignedBytes file;
+  bool tokens_first = false;  // the author's arrays are [tokens, sequences, ...]
   uint32_t checked_tokens = 0;
   double largest_output = 0.0;  // of the reference, to put the errors into proportion
   std::vector<TargetCheck> checks;

@@ -105,7 +105,7 @@ AffineRef permuted(const AffineRef& value, const std::vector<size_t>& order) {
   const std::vector<int64_t> strides = strides_of(value->shape);
   Movement movement;
   for (const size_t d : order) {
-    movement.walk.push_back(value->shape[d]);
+    movement.walk.push_back(value->shape.at(d));
     movement.strides.push_back(strides[d]);
   }
   movement.shape = movement.walk;

@@ -65,6 +65,8 @@ std::vector<To> all_converted(const Array& array) {
   });
 }
 
+thread_local uint64_t elements_max = kExportedElementsMax;
+
 // PyTorch promotes by kind first, and within a kind by size.
 int kind_of(ElementType type) {
   if (is_complex(type)) return 3;
@@ -107,6 +109,10 @@ Array Array::real(Shape shape, Reals values, ElementType type) {
   return Array(std::move(shape), std::move(values), type);
 }
 
+Array Array::of_floats(Shape shape, Floats values, ElementType type) {
+  return Array(std::move(shape), std::move(values), type);
+}
+
 Array Array::integer(Shape shape, Integers values, ElementType type) {
   return Array(std::move(shape), std::move(values), type);
 }
@@ -130,6 +136,13 @@ size_t Array::elements() const {
   size_t elements = 1;
   for (const int64_t extent : shape_) elements *= static_cast<size_t>(extent);
   return elements;
+}
+
+const Array::Reals& Array::reals() const {
+  if (const Floats* stored = floats()) {
+    values_ = std::make_shared<const Reals>(stored->begin(), stored->end());
+  }
+  return *std::get<Shared<Reals>>(values_);
 }
 
 Array::Reals Array::to_reals() const { return all_converted<double>(*this); }
@@ -165,6 +178,11 @@ Array Array::to(ElementType type) const {
   return integer(shape_, std::move(values), type);
 }
 
+ElementLimit::ElementLimit(uint64_t limit)
+    : before_(std::exchange(elements_max, std::min(limit, kExportedElementsMax))) {}
+
+ElementLimit::~ElementLimit() { elements_max = before_; }
+
 size_t elements_of(const Shape& shape) {
   uint64_t elements = 1;
   bool is_empty = false;
@@ -176,9 +194,9 @@ size_t elements_of(const Shape& shape) {
     is_empty = is_empty || extent == 0;
     if (__builtin_mul_overflow(elements, static_cast<uint64_t>(extent == 0 ? 1 : extent),
                                &elements) ||
-        elements > kExportedElementsMax) {
+        elements > elements_max) {
       throw ShapeError("a tensor {} of more than {} elements: it is no model's", shape_text(shape),
-                       kExportedElementsMax);
+                       elements_max);
     }
   }
   return is_empty ? 0 : static_cast<size_t>(elements);

@@ -48,19 +48,22 @@ ElementType promote(ElementType a, ElementType b);
 // model's input.
 //
 // All real types hold doubles, which are never rounded to the author's type: only `type` remembers
-// it, for ops whose result depends on it. Whole numbers are int64_t, wrapped to their type where
-// they are converted to it; bools are 0 and 1.
+// it, for ops whose result depends on it. Weights are floats until somebody asks for their doubles.
+// Whole numbers are int64_t, wrapped to their type where they are converted to it; bools are 0
+// and 1.
 class Array {
  public:
   using Reals = std::vector<double>;
+  using Floats = std::vector<float>;
   using Integers = std::vector<int64_t>;
   using Bools = std::vector<uint8_t>;
   using Complexes = std::vector<std::complex<double>>;
 
   Array() = default;
 
-  // REQUIRES (of all four): `values` has as many elements as `shape`.
+  // REQUIRES (of all five): `values` has as many elements as `shape`.
   static Array real(Shape shape, Reals values, ElementType type = ElementType::kF32);
+  static Array of_floats(Shape shape, Floats values, ElementType type = ElementType::kF32);
   static Array integer(Shape shape, Integers values, ElementType type = ElementType::kI64);
   static Array boolean(Shape shape, Bools values);
   static Array complex(Shape shape, Complexes values, ElementType type = ElementType::kComplex64);
@@ -73,8 +76,14 @@ class Array {
   size_t elements() const;
   bool has_values() const { return !std::holds_alternative<std::monostate>(values_); }
 
+  // The elements where they are floats as yet, else null.
+  const Floats* floats() const {
+    const auto* shared = std::get_if<Shared<Floats>>(&values_);
+    return shared != nullptr ? shared->get() : nullptr;
+  }
+
   // The elements as they are. REQUIRES: has_values() and a type of this kind.
-  const Reals& reals() const { return *std::get<Shared<Reals>>(values_); }
+  const Reals& reals() const;
   const Integers& integers() const { return *std::get<Shared<Integers>>(values_); }
   const Bools& bools() const { return *std::get<Shared<Bools>>(values_); }
   const Complexes& complexes() const { return *std::get<Shared<Complexes>>(values_); }
@@ -111,7 +120,8 @@ class Array {
 
   ElementType type_ = ElementType::kF32;
   Shape shape_;
-  std::variant<std::monostate, Shared<Reals>, Shared<Integers>, Shared<Bools>, Shared<Complexes>>
+  mutable std::variant<std::monostate, Shared<Reals>, Shared<Floats>, Shared<Integers>,
+                       Shared<Bools>, Shared<Complexes>>
       values_;
 };
 
@@ -120,8 +130,21 @@ struct ShapeError : InputError {
   using InputError::InputError;
 };
 
+// While it lives, arrays of this thread have at most so many elements: what a graph of a few bytes
+// may repeat without end is refused before there is memory for it.
+class ElementLimit {
+ public:
+  explicit ElementLimit(uint64_t elements_max);
+  ~ElementLimit();
+  ElementLimit(const ElementLimit&) = delete;
+  ElementLimit& operator=(const ElementLimit&) = delete;
+
+ private:
+  uint64_t before_;
+};
+
 // The number of elements of `shape`. Throws ShapeError beyond kExportedElementsMax
-// (input_limits.h).
+// (input_limits.h) or an ElementLimit.
 size_t elements_of(const Shape& shape);
 
 std::string shape_text(const Shape& shape);  // "[2, 3]"

@@ -73,6 +73,10 @@ Array gathered(const std::vector<Array>& moved, const Movement& movement, Elemen
     return movement.apply<Element>(std::span<const Element>(joined));
   };
   const Shape& shape = movement.shape;
+  if (moved.size() == 1 && moved[0].floats() != nullptr) {
+    const std::span<const float> from(*moved[0].floats());
+    return Array::of_floats(shape, movement.apply<float>(from), type);
+  }
   if (is_real(type)) {
     return Array::real(shape, apply([](const Array& a) -> const auto& { return a.reals(); }), type);
   }

@@ -10,11 +10,20 @@
 namespace arenite::convert {
 namespace {
 
+constexpr size_t kBlock = 16;  // numbers of a line of cache
+
+// In blocks, so that a line of cache that was read or written once is not needed again.
 template <typename T>
 std::vector<T> turned(const std::vector<T>& values, size_t rows, size_t columns) {
   std::vector<T> result(values.size());
-  for (size_t r = 0; r < rows; ++r) {
-    for (size_t c = 0; c < columns; ++c) result[c * rows + r] = values[r * columns + c];
+  for (size_t row = 0; row < rows; row += kBlock) {
+    for (size_t column = 0; column < columns; column += kBlock) {
+      for (size_t c = column; c < std::min(columns, column + kBlock); ++c) {
+        for (size_t r = row; r < std::min(rows, row + kBlock); ++r) {
+          result[c * rows + r] = values[r * columns + c];
+        }
+      }
+    }
   }
   return result;
 }

@@ -6,28 +6,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <map>
 #include <optional>
-#include <random>
 #include <utility>
 
-#include "convert/exported/interpret.h"
+#include "convert/exported/compare_program.h"
 #include "convert/exported/one_model.h"
 #include "convert/exported/reducer.h"
+#include "convert/exported/side_inputs.h"
 #include "convert/files/error.h"
-#include "convert/graph/interpreter.h"
 
 namespace arenite::convert {
 namespace {
 
 constexpr int64_t kElementsMax = int64_t{1} << 24;  // that a second length may take
-constexpr double kDifferenceMax = 1e-6;             // of the largest value
-constexpr double kDifferencePerToken = 2e-7;  // of rotations whose angles the author has in float32
-constexpr uint32_t kRandomInputs = 1;
 constexpr uint32_t kPrefixStepsMax = 5;
-constexpr size_t kLargeWeights = size_t{1} << 24;  // of a model that one input is enough for
+constexpr size_t kMeaningsMax = 16;  // of several inputs together
 
 struct Followed {
   Graph graph;
@@ -79,11 +73,12 @@ Followed follow(const std::shared_ptr<const ExportedProgram>& program, Lengths& 
 
 class ModelReader {
  public:
-  ModelReader(const std::filesystem::path& path, const ModelOptions& options)
+  ModelReader(std::shared_ptr<const ExportedProgram> program, std::vector<SideInput> sides,
+              const ModelOptions& options)
       : options_(options),
-        where_(quote(path.string())),
-        program_(std::make_shared<const ExportedProgram>(read_exported(path))),
-        lengths_(program_) {}
+        where_(quote(program->source)),
+        program_(std::move(program)),
+        lengths_(program_, std::move(sides)) {}
 
   ExportedModel read() {
     choose_output();
@@ -98,12 +93,14 @@ class ModelReader {
     };
     last.reducer->builder().finish(static_cast<uint32_t>(positions_), constant_at);
     model_.program = program_;
+    model_.tokens_first = lengths_.tokens_first();
     model_.graph = last.reducer->builder().graph();
     model_.graph.positions_max = static_cast<uint32_t>(positions_);
     model_.graph.architecture = "exported PyTorch program";
     settle_output();
+    check_inputs();
     describe_length();
-    compare();
+    compare_with_program(model_, lengths_);
     return std::move(model_);
   }
 
@@ -135,6 +132,9 @@ class ModelReader {
       if (ref && program_->values[ref->value].kind == ValueKind::kTensor) tensors.push_back(i);
     }
     model_.outputs = tensors.size();
+    for (size_t i = 0; i < lengths_.sides().size(); ++i) {
+      model_.account.given.push_back(describe(lengths_.sides()[i], i + 2));
+    }
     const size_t wanted = options_.output_index.value_or(0);
     if (wanted >= tensors.size()) {
       throw InputError("{}: --output-index {}: the model gives out {} tensor{}: expected 0 to {}",
@@ -275,6 +275,23 @@ class ModelReader {
     graph.remove_unread();
   }
 
+  // Ids are looked up, and types are added to them.
+  void check_inputs() const {
+    const Graph& graph = model_.graph;
+    if (lengths_.reads_tokens() && graph.vocab_size == 0) {
+      throw InputError("{}: input {}: its ids are looked up in no table of weights", where_,
+                       quote(lengths_.input().name));
+    }
+    for (const ValueId value : graph.order()) {
+      const auto* embedding = graph.as<EmbeddingNode>(value);
+      if (embedding != nullptr && embedding->types && !embedding->tokens) {
+        throw InputError(
+            "{}: '{}': types of tokens are added to something else than the embedding of tokens",
+            where_, graph.node(value).name);
+      }
+    }
+  }
+
   void describe_length() {
     if (const auto& image = lengths_.patches()) {
       model_.length = fmt::format("{} patches of [{}, {}, {}] an image", lengths_.tokens(),
@@ -297,98 +314,6 @@ class ModelReader {
     if (terms_end_) model_.length += "; what it adds to scores was followed so far";
   }
 
-  // ---- the graph against the program ----
-
-  void compare() {
-    std::vector<Array> inputs;
-    if (!program_->sample_inputs.empty()) inputs.push_back(program_->sample_inputs[0]);
-    std::mt19937_64 random(3);
-    const size_t random_inputs = is_large() && !inputs.empty() ? 0 : kRandomInputs;
-    while (inputs.size() < random_inputs + (program_->sample_inputs.empty() ? 0 : 1)) {
-      const Shape shape = lengths_.input_shape();
-      const size_t count = elements_of(shape);
-      if (lengths_.reads_tokens()) {
-        Array::Integers ids;
-        for (size_t i = 0; i < count; ++i) {
-          ids.push_back(static_cast<int64_t>(random() % model_.graph.vocab_size));
-        }
-        inputs.push_back(Array::integer(shape, std::move(ids)));
-      } else {
-        Array::Reals values;
-        for (size_t i = 0; i < count; ++i) {
-          values.push_back(
-              static_cast<float>(4.0 * static_cast<double>(random() >> 11) * 0x1p-53 - 2.0));
-        }
-        inputs.push_back(Array::real(shape, std::move(values)));
-      }
-    }
-    const auto start = std::chrono::steady_clock::now();
-    for (const Array& input : inputs) compare(input);
-    model_.compared_seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
-
-  // Double precision takes its time.
-  bool is_large() const {
-    size_t weights = 0;
-    for (const ExportedInput& input : program_->inputs) {
-      if (input.kind == InputKind::kParameter) {
-        weights += elements_of(program_->values[input.value].shape());
-      }
-    }
-    return weights > kLargeWeights;
-  }
-
-  void compare(const Array& input) {
-    const std::vector<Array> outputs = interpret(*program_, std::span(&input, 1),
-                                                 interpreting_budget(*program_, input.elements()));
-    size_t place = 0;
-    for (size_t i = 0; i < model_.output_index; ++i) {
-      const ValueRef* ref = program_->outputs[i].as<ValueRef>();
-      if (ref && program_->values[ref->value].kind == ValueKind::kTensor) ++place;
-    }
-    const Array::Reals expected = outputs.at(place).to_reals();
-    const TraceSizes sizes = lengths_.sizes();
-    const Array::Reals given = input.to_reals();
-    const size_t each = given.size() / sizes.sequences;
-    const size_t count = expected.size() / sizes.sequences;
-    for (uint32_t b = 0; b < sizes.sequences; ++b) {
-      const auto begin = given.begin() + static_cast<ptrdiff_t>(b * each);
-      const auto end = begin + static_cast<ptrdiff_t>(each);
-      GraphInput fed;
-      std::vector<uint32_t> ids;
-      std::vector<float> features;
-      if (lengths_.reads_tokens()) {
-        for (auto id = begin; id != end; ++id) ids.push_back(static_cast<uint32_t>(*id));
-        fed.tokens = ids;
-      } else {
-        for (auto value = begin; value != end; ++value)
-          features.push_back(static_cast<float>(*value));
-        fed.features = features;
-      }
-      const Evaluation found = evaluate(model_.graph, fed);
-      // A decoder's graph has all rows, also where the program gives out the last one.
-      const size_t first = found.values.size() - std::min(count, found.values.size());
-      for (size_t i = 0; i < count; ++i) {
-        const double value = expected[b * count + i];
-        const double difference = std::fabs(found.values.at(first + i) - value);
-        model_.largest_value = std::max(model_.largest_value, std::fabs(value));
-        if (!(difference <= model_.largest_difference)) model_.largest_difference = difference;
-      }
-    }
-    ++model_.compared_inputs;
-    const bool turns = std::ranges::any_of(model_.graph.order(), [&](ValueId value) {
-      return model_.graph.as<RotateNode>(value) != nullptr;
-    });
-    const double share_max = kDifferenceMax + (turns ? kDifferencePerToken * sizes.tokens : 0.0);
-    if (!(model_.largest_difference <= share_max * model_.largest_value)) {
-      throw InputError(
-          "{}: what was recognised is not what the program computes: outputs differ by {:.1e}, and "
-          "reach {:.1e}. This is a limit of the converter: please report the model",
-          where_, model_.largest_difference, model_.largest_value);
-    }
-  }
-
   const ModelOptions& options_;
   std::string where_;
   std::shared_ptr<const ExportedProgram> program_;
@@ -405,10 +330,44 @@ class ModelReader {
   std::string why_not_;
 };
 
+// What the inputs beside the first one may mean, all of them together.
+std::vector<std::vector<SideInput>> possible_sides(const ExportedProgram& program) {
+  std::vector<std::vector<SideInput>> meanings = {{}};
+  const std::vector<const ExportedInput*> inputs = program.user_inputs();
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    std::vector<std::vector<SideInput>> longer;
+    for (const std::vector<SideInput>& meaning : meanings) {
+      for (const SideRole role : possible_roles(program, *inputs[i])) {
+        longer.push_back(meaning);
+        longer.back().push_back({inputs[i], role});
+      }
+    }
+    meanings = std::move(longer);
+    if (meanings.size() > kMeaningsMax) return {};
+  }
+  return meanings;
+}
+
 }  // namespace
 
 ExportedModel read_exported_model(const std::filesystem::path& path, const ModelOptions& options) {
-  return ModelReader(path, options).read();
+  const auto program = std::make_shared<const ExportedProgram>(read_exported(path));
+  const std::vector<std::vector<SideInput>> meanings = possible_sides(*program);
+  std::string why;
+  for (const std::vector<SideInput>& sides : meanings) {
+    if (meanings.size() == 1) return ModelReader(program, sides, options).read();
+    try {
+      return ModelReader(program, sides, options).read();
+    } catch (const InputError& error) {
+      if (why.empty()) why = error.what();
+    }
+  }
+  try {
+    const Lengths alone(program);
+  } catch (const InputError& error) {
+    throw InputError("{}{}{}", error.what(), why.empty() ? "" : "; taken as such: ", why);
+  }
+  throw std::logic_error("a program of one input has one meaning");
 }
 
 Graph build_graph(const ExportedModel& model) { return model.graph; }

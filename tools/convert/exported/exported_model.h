@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "convert/exported/exported_program.h"
 #include "convert/graph/graph.h"
+#include "convert/graph/interpreter.h"
 #include "convert/spec/model_options.h"
 #include "convert/spec/model_spec.h"
 
@@ -18,15 +20,18 @@ namespace arenite::convert {
 struct ExportedModel {
   std::shared_ptr<const ExportedProgram> program;
   Graph graph;
-  bool causal = false;      // runs token by token
-  bool pools = false;       // gives out a row for each sequence
-  std::string length;       // for people: for what lengths it is the author's model, and why
-  size_t output_index = 0;  // of the program's outputs
+  bool causal = false;        // runs token by token
+  bool pools = false;         // gives out a row for each sequence
+  bool tokens_first = false;  // its arrays are [tokens, sequences, ...]
+  std::string length;         // for people: for what lengths it is the author's model, and why
+  size_t output_index = 0;    // of the program's outputs
   size_t outputs = 1;
   double largest_difference = 0.0;  // of the graph and the program, both in double precision
   double largest_value = 0.0;
   uint32_t compared_inputs = 0;
   double compared_seconds = 0.0;  // that it took
+  // Of a large model, for which an input takes a while: one that was compared.
+  std::optional<EvaluatedInput> evaluated;
   Account account;
 };
 

@@ -32,6 +32,9 @@ std::vector<const ExportedInput*> ExportedProgram::user_inputs() const {
 Array ExportedProgram::load(const ExportedInput& input) const {
   const StoredTensor& stored = tensor(input);
   const ExportedValue& value = values[input.value];
+  if (!stored.load_f64 && is_real(value.type)) {
+    return Array::of_floats(value.shape(), stored.load(), value.type);
+  }
   std::vector<double> numbers;
   if (stored.load_f64) {
     numbers = stored.load_f64();

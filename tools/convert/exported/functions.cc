@@ -64,9 +64,10 @@ void collect_numbers(const Expression& expression, std::set<const Expression*>& 
 
 // Close to a normal distribution, the same on every machine: a sum of uniforms.
 double normal(std::mt19937_64& random) {
-  double sum = -6.0;
-  for (int i = 0; i < 12; ++i) sum += static_cast<double>(random() >> 11) * 0x1p-53;
-  return sum;
+  double sum = -2.0;
+  uint64_t bits = random();
+  for (int i = 0; i < 4; ++i, bits >>= 16) sum += static_cast<double>(bits & 0xffff) * 0x1p-16;
+  return sum * std::numbers::sqrt3;
 }
 
 class Probe {

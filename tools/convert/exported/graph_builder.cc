@@ -48,6 +48,11 @@ AffineRef GraphBuilder::tokens_input(Shape shape) {
   return whole_source(add_source({Source::Kind::kTokens, 0, rows, 1, {}}), std::move(shape));
 }
 
+AffineRef GraphBuilder::types_input(Shape shape) {
+  return whole_source(add_source({Source::Kind::kTypes, 0, sizes_.rows(), 1, {}}),
+                      std::move(shape));
+}
+
 AffineRef GraphBuilder::features_input(Shape shape, uint32_t width) {
   const uint32_t source = source_of_node(graph_.add_features(width), sizes_.rows());
   if (sizes_.prefix == 0) return whole_source(source, std::move(shape));
@@ -246,9 +251,13 @@ AffineRef GraphBuilder::on_one_source(const AffineRef& value) {
 AffineRef GraphBuilder::embedding(const ConstantRef& table, const AffineRef& ids) {
   const Places& places = ids->terms[0].places;
   Rows rows{0, 1, {}, sizes_.rows()};
-  for (size_t i = 0, count = ids->elements(); i < count; ++i) {
+  const size_t count = ids->elements();
+  const Source::Kind kind = count == 0 ? Source::Kind::kTable : source(places.at(0)).kind;
+  const bool are_types = kind == Source::Kind::kTypes;
+  for (size_t i = 0; i < count; ++i) {
     const int64_t number = places.at(i);
-    if (!ids->is_plain() || source(number).kind != Source::Kind::kTokens) {
+    const bool is_id = kind == Source::Kind::kTokens || are_types;
+    if (!ids->is_plain() || source(number).kind != kind || !is_id) {
       throw NotRecognised("the rows that it looks up are not the tokens themselves");
     }
     const auto token = static_cast<uint32_t>(index_of(number));
@@ -256,11 +265,14 @@ AffineRef GraphBuilder::embedding(const ConstantRef& table, const AffineRef& ids
     rows.rows.push_back(token + (sequence + 1) * sizes_.prefix);
   }
   const WeightRef weight = weight_of(program_, table, false);
-  if (graph_.vocab_size != 0 && graph_.vocab_size != weight.rows) {
+  uint32_t& rows_max = are_types ? graph_.token_types : graph_.vocab_size;
+  if (rows_max != 0 && rows_max != weight.rows) {
     throw NotRecognised("tokens are looked up in tables of different lengths");
   }
-  graph_.vocab_size = weight.rows;
-  const ValueId node = graph_.add_embedding(name_, {.tokens = weight}, weight.columns);
+  rows_max = weight.rows;
+  EmbeddingNode looked_up;
+  (are_types ? looked_up.types : looked_up.tokens) = weight;
+  const ValueId node = graph_.add_embedding(name_, std::move(looked_up), weight.columns);
   Shape shape = ids->shape;
   shape.push_back(0);
   return on_rows(rows, shape, node, weight.columns);

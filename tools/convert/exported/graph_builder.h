@@ -42,7 +42,7 @@ struct PatchesFound {
 
 // A matrix of elements that values are made of.
 struct Source {
-  enum class Kind { kNode, kTokens, kTable, kImages };
+  enum class Kind { kNode, kTokens, kTypes, kTable, kImages };
 
   Kind kind = Kind::kNode;
   ValueId node = 0;   // of kNode
@@ -74,6 +74,7 @@ class GraphBuilder {
 
   // The model's input in the shape that the author's code gets.
   AffineRef tokens_input(Shape shape);
+  AffineRef types_input(Shape shape);
   AffineRef features_input(Shape shape, uint32_t width);
   // Images, in the shape [sequences, ...] that the author's code gets; `patches` is how they are cut,
   // where that is known.
@@ -154,6 +155,7 @@ class GraphBuilder {
   };
 
   uint32_t add_source(Source source);
+  void remember(const AffineRef& value, const AffineRef& made);
   // Which of a node's columns each of these is, where they are all of one node's in disorder.
   std::vector<uint32_t> order_of(const std::vector<Column>& columns) const;
   uint32_t selected(uint32_t source, SelectKind kind, uint32_t first_row);
@@ -181,6 +183,7 @@ class GraphBuilder {
   std::map<const Constant*, uint32_t> of_constants_;
   std::map<ValueId, uint32_t> of_nodes_;
   std::vector<std::pair<AffineRef, AffineRef>> materialised_;  // the last few
+  size_t remembered_ = 0;                                      // elements of these
   std::vector<PositionTable> tables_;
   int64_t positions_max_ = 0;
 };

@@ -154,10 +154,13 @@ OpBudget interpreting_budget(const ExportedProgram& program, uint64_t input_elem
     weights += elements;
   }
   const uint64_t rows = std::clamp<uint64_t>(input_elements, 1, kBudgetRowsMax);
+  const auto of_weights = [&](int share, int least, int most) {
+    return std::clamp(weights >> share, uint64_t{1} << least, uint64_t{1} << most);
+  };
   OpBudget budget;
-  budget.elements += rows * (uint64_t{1} << 20) + 4 * weights;
-  budget.live_elements += rows * (uint64_t{1} << 18) + 4 * weights;
-  budget.multiplications += 4 * rows * weights + rows * rows * (uint64_t{1} << 18);
+  budget.elements += rows * of_weights(2, 15, 20) + 4 * weights;
+  budget.live_elements += rows * of_weights(4, 13, 18) + 4 * weights;
+  budget.multiplications += 4 * rows * weights + rows * rows * of_weights(4, 11, 18);
   return budget;
 }
 

@@ -11,6 +11,7 @@
 #include "convert/exported/constant.h"
 #include "convert/exported/movement.h"
 #include "convert/files/error.h"
+#include "convert/files/input_limits.h"
 
 namespace arenite::convert {
 namespace {
@@ -54,18 +55,22 @@ int64_t product(const Argument::List& list) {
 
 }  // namespace
 
-Lengths::Lengths(std::shared_ptr<const ExportedProgram> program) : program_(std::move(program)) {
+Lengths::Lengths(std::shared_ptr<const ExportedProgram> program, std::vector<SideInput> sides)
+    : program_(std::move(program)), sides_(std::move(sides)) {
   const std::vector<const ExportedInput*> inputs = program_->user_inputs();
   if (inputs.empty()) {
     throw InputError("{}: the model has no input: expected one of tokens or features",
                      quote(program_->source));
   }
-  if (inputs.size() > 1) {
+  if (inputs.size() != sides_.size() + 1) {
     std::vector<std::string> names;
     for (const ExportedInput* input : inputs) names.push_back(input->name);
     throw InputError(
-        "{}: the model has {} inputs ({}): expected one, of tokens or of features; export it with "
-        "that alone: torch.export.export(model.eval(), (example,))",
+        "{}: the model has {} inputs ({}): expected one, of tokens or of features, and beside it "
+        "at "
+        "most a mask of padding, lengths, positions and types of tokens; export it with that "
+        "alone: "
+        "torch.export.export(model.eval(), (example,))",
         quote(program_->source), inputs.size(), fmt::join(names, ", "));
   }
   input_ = inputs[0];
@@ -96,12 +101,72 @@ Lengths::Lengths(std::shared_ptr<const ExportedProgram> program) : program_(std:
   tokens_ = traced_tokens_ = shape[axis_] > 0 ? shape[axis_] : kDefaultTokens;
   if (tokens_ < 2) {
     throw InputError(
-        "{}: the example has one token, which shows no mask: export it with more, such as 16",
-        quote(program_->source));
+        "{}: the example of input {}, {} {}, has one token, which shows no mask: export it with "
+        "more, such as 16; ids of tokens are torch.int64, features [sequences, tokens, width]",
+        quote(program_->source), quote(input_->name), name(value.type), shape_text(shape));
   }
   for (size_t d = 0; d < rows; ++d) {
     if (d != axis_) sequences_ = std::max<int64_t>(1, shape[d]);
   }
+  if (sequences_ > kTracedRowsMax || tokens_ > kTracedRowsMax / sequences_) {
+    throw InputError(
+        "{}: the example has {} sequences of {} tokens: at most {} tokens are followed; "
+        "export it with a shorter example",
+        quote(program_->source), sequences_, tokens_, kTracedRowsMax);
+  }
+  for (const SideInput& side : sides_) check_side(side);
+}
+
+// Whether the input has as many sequences and tokens as the first one.
+void Lengths::check_side(const SideInput& side) const {
+  const std::vector<Extent>& sizes = program_->values[side.input->value].sizes;
+  const auto fits = [&](const Extent& extent, int64_t expected) {
+    return extent.is_fixed() ? extent.size == expected
+                             : extent.size == 0 || extent.size == expected;
+  };
+  const bool has_tokens = side.role != SideRole::kLengths;
+  bool is_sound = has_tokens ? fits(sizes.back(), tokens_) : fits(sizes.front(), sequences_);
+  if (has_tokens && sizes.size() > 1) {
+    const bool may_be_one = side.role == SideRole::kPositions && fits(sizes.front(), 1);
+    is_sound = is_sound && (fits(sizes.front(), sequences_) || may_be_one);
+  }
+  if (!is_sound) {
+    throw InputError(
+        "{}: input {} {}: expected one number for each of {} sequences or of their {} "
+        "tokens",
+        quote(program_->source), quote(side.input->name),
+        shape_text(program_->values[side.input->value].shape()), sequences_, tokens_);
+  }
+}
+
+const SideInput* Lengths::side(uint32_t value) const {
+  const auto found = std::ranges::find_if(
+      sides_, [&](const SideInput& side) { return side.input->value == value; });
+  return found == sides_.end() ? nullptr : &*found;
+}
+
+Array Lengths::side_array(const SideInput& side, std::span<const uint32_t> lengths,
+                          std::span<const uint8_t> types) const {
+  const ExportedValue& value = program_->values[side.input->value];
+  Shape shape(value.sizes.size(), 1);
+  const bool has_tokens = side.role != SideRole::kLengths;
+  if (has_tokens) shape.back() = tokens_;
+  const Extent& first = value.sizes.front();
+  if (shape.size() > 1 || !has_tokens) {
+    const bool is_one = first.is_fixed() && first.size == 1;
+    shape.front() = is_one ? 1 : sequences_;
+  }
+  return side_values(side.role, shape, value.type, lengths, types);
+}
+
+Array Lengths::side_constant(uint32_t value) const {
+  const SideInput* known = side(value);
+  if (known == nullptr || known->role == SideRole::kTypes) {
+    throw NotRecognised("it depends on the model's input");
+  }
+  const std::vector<uint32_t> lengths(static_cast<size_t>(sequences_),
+                                      static_cast<uint32_t>(tokens_));
+  return side_array(*known, lengths);
 }
 
 SymbolRange Lengths::range() const {
@@ -146,6 +211,10 @@ Lengths Lengths::with_patches(const ImagePatches& patches) const {
 
 bool Lengths::reads_tokens() const { return is_integer(program_->values[input_->value].type); }
 
+size_t Lengths::input_rank() const {
+  return program_->values[input_->value].sizes.size() - (reads_tokens() ? 0 : 1);
+}
+
 Shape Lengths::input_shape() const {
   const ExportedValue& value = program_->values[input_->value];
   Shape shape = value.shape();
@@ -153,8 +222,7 @@ Shape Lengths::input_shape() const {
     shape[0] = sequences_;
     return shape;
   }
-  const size_t rows = reads_tokens() ? shape.size() : shape.size() - 1;
-  for (size_t d = 0; d < rows; ++d) shape[d] = d == axis_ ? tokens_ : sequences_;
+  for (size_t d = 0; d < input_rank(); ++d) shape[d] = d == axis_ ? tokens_ : sequences_;
   return shape;
 }
 
@@ -251,7 +319,9 @@ Argument ConstantsAt::compute(uint32_t value) {
   if (const auto known = known_.find(value); known != known_.end()) return known->second;
   for (const ExportedInput& input : program_->inputs) {
     if (input.value != value) continue;
-    if (input.kind == InputKind::kUser) throw NotRecognised("it depends on the model's input");
+    if (input.kind == InputKind::kUser) {
+      return known_[value] = Argument(lengths_.side_constant(value));
+    }
     return known_[value] = program_->load(input);
   }
   if (depth_ == kDepthMax) throw NotRecognised("it is made of too many ops");

@@ -9,18 +9,21 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "convert/exported/array_ops.h"
 #include "convert/exported/exported_program.h"
 #include "convert/exported/graph_builder.h"
+#include "convert/exported/side_inputs.h"
 
 namespace arenite::convert {
 
 class Lengths {
  public:
-  // At the length of the example. Throws InputError unless the model has one input that is tokens
-  // [sequences, tokens] or features [sequences, tokens, width].
-  explicit Lengths(std::shared_ptr<const ExportedProgram> program);
+  // At the length of the example. Throws InputError unless the model's first input is tokens
+  // [sequences, tokens] or features [sequences, tokens, width], and `sides` are all others.
+  explicit Lengths(std::shared_ptr<const ExportedProgram> program,
+                   std::vector<SideInput> sides = {});
   // The same program at another length.
   Lengths at(int64_t tokens) const;
   // The same, where it puts rows of constants before each sequence (TraceSizes).
@@ -45,6 +48,17 @@ class Lengths {
   bool reads_tokens() const;  // ids, and no features
   bool reads_images() const { return reads_images_; }
   const std::optional<ImagePatches>& patches() const { return patches_; }
+  // Whether the input is [tokens, sequences, ...], as nn.TransformerEncoder has it.
+  bool tokens_first() const { return axis_ == 0 && input_rank() > 1; }
+
+  const std::vector<SideInput>& sides() const { return sides_; }
+  // What is known of an input of the user's beside the first; null: it is the first.
+  const SideInput* side(uint32_t value) const;
+  Array side_array(const SideInput& side, std::span<const uint32_t> lengths,
+                   std::span<const uint8_t> types = {}) const;
+  // With all sequences as long as they can be. Throws NotRecognised for types, which are no
+  // constant.
+  Array side_constant(uint32_t value) const;
 
   // A size of the program as it is at this length. Throws NotRecognised where that is not known.
   int64_t extent(const Extent& extent) const;
@@ -52,11 +66,14 @@ class Lengths {
   OpCall adapted(const OpCall& call, std::optional<size_t> self_elements) const;
 
  private:
+  size_t input_rank() const;  // of tokens and sequences
+  void check_side(const SideInput& side) const;
   bool is_adapted() const { return tokens_ != traced_tokens_ && symbol_.empty(); }
   void adapt_list(Argument::List& list, std::optional<size_t> elements) const;
 
   std::shared_ptr<const ExportedProgram> program_;
   const ExportedInput* input_ = nullptr;
+  std::vector<SideInput> sides_;
   size_t axis_ = 0;  // of tokens, in the input
   int64_t sequences_ = 1;
   int64_t tokens_ = 0;

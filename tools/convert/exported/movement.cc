@@ -27,8 +27,8 @@ int kind_of(ElementType type) {
   return is_complex(type) ? 3 : is_real(type) ? 2 : is_integer(type) ? 1 : 0;
 }
 
-// Whether a conversion changes no number: to another real type, which double stands for, or to the
-// same one.
+// Whether a conversion changes no number: to another real type, which double stands for, to a wider
+// one of whole numbers, or to the same one.
 bool keeps_numbers(const CallArguments& call) {
   const Array& self = call.array("self");
   ElementType type = self.type();
@@ -36,7 +36,10 @@ bool keeps_numbers(const CallArguments& call) {
   if (const Argument* other = call.call().find("other"); other != nullptr && other->as<Array>()) {
     type = other->as<Array>()->type();
   }
-  return type == self.type() || (kind_of(type) == kind_of(self.type()) && !is_integer(type));
+  if (type == self.type()) return true;
+  if (kind_of(type) != kind_of(self.type())) return false;
+  const bool is_signed_byte = self.type() == ElementType::kU8 && type == ElementType::kI8;
+  return !is_integer(type) || (type > self.type() && !is_signed_byte);
 }
 
 }  // namespace

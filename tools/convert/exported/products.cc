@@ -10,27 +10,22 @@
 namespace arenite::convert {
 namespace {
 
-Array transposed(const Array& array) {
-  const size_t rank = array.rank();
-  Shape shape = array.shape();
-  const auto rows = static_cast<size_t>(shape[rank - 2]);
-  const auto columns = static_cast<size_t>(shape[rank - 1]);
-  std::swap(shape[rank - 2], shape[rank - 1]);
-  const Array::Reals& from = array.reals();
-  Array::Reals to(from.size());
-  const size_t matrix = rows * columns;
-  for (size_t first = 0; matrix > 0 && first < from.size(); first += matrix) {
-    for (size_t r = 0; r < rows; ++r) {
-      for (size_t c = 0; c < columns; ++c) to[first + c * rows + r] = from[first + r * columns + c];
-    }
+// The matrix `index` of `b` [..., inputs, outputs].
+void add_matrix(const Array& b, size_t index, const double* rows, size_t count, double* results) {
+  const auto inputs = static_cast<size_t>(b.shape()[b.rank() - 2]);
+  const auto outputs = static_cast<size_t>(b.shape().back());
+  const size_t first = index * inputs * outputs;
+  if (const Array::Floats* floats = b.floats()) {
+    add_row_products(rows, count, by_inputs(floats->data() + first, outputs, inputs), results);
+  } else {
+    add_row_products(rows, count, by_inputs(b.reals().data() + first, outputs, inputs), results);
   }
-  return Array::real(std::move(shape), std::move(to), array.type());
 }
 
 Array with_outer_shape(const Array& array, const Shape& outer) {
   Shape shape = outer;
   shape.insert(shape.end(), array.shape().end() - 2, array.shape().end());
-  return stretched(array, shape);
+  return shape == array.shape() ? array : stretched(array, shape);
 }
 
 ElementType product_type(const CallArguments& call, const Array& a, const Array& b) {
@@ -104,7 +99,13 @@ Results linear(const CallArguments& call, OpBudget& budget) {
   budget.take_multiplications(uint64_t{count} * inputs * outputs);
   Array::Reals results(elements_of(shape));
   const Array reals = input.to(ElementType::kF64);
-  add_row_products(reals.reals().data(), count, rows.reals(), outputs, inputs, results.data());
+  if (const Array::Floats* floats = rows.floats()) {
+    add_row_products(reals.reals().data(), count, by_outputs(floats->data(), outputs, inputs),
+                     results.data());
+  } else {
+    add_row_products(reals.reals().data(), count, by_outputs(rows.reals().data(), outputs, inputs),
+                     results.data());
+  }
   const Array product = Array::real(shape, std::move(results), ElementType::kF64).to(type);
   const Array* bias = call.optional_array("bias");
   return {bias == nullptr ? product : sum_of(call, *bias, product, 1.0, 1.0)};
@@ -164,13 +165,12 @@ Array matrix_product(const CallArguments& call, const Array& left, const Array& 
   const size_t elements = elements_of(shape);
   budget.take_multiplications(uint64_t{elements} * inputs);
   a = with_outer_shape(a, outer);
-  b = transposed(with_outer_shape(b, outer));
+  b = with_outer_shape(b, outer);
   Array::Reals values(elements);
   const size_t matrices = elements == 0 ? 0 : elements / (rows * outputs);
   for (size_t m = 0; m < matrices; ++m) {
-    add_row_products(a.reals().data() + m * rows * inputs, rows,
-                     b.reals().data() + m * outputs * inputs, outputs, inputs,
-                     values.data() + m * rows * outputs);
+    add_matrix(b, m, a.reals().data() + m * rows * inputs, rows,
+               values.data() + m * rows * outputs);
   }
   if (right.rank() == 1) shape.pop_back();
   if (left.rank() == 1) shape.erase(shape.end() - (right.rank() == 1 ? 1 : 2));

@@ -18,6 +18,36 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> na
 // Of rows that are divided by their length: what torch.nn.functional.normalize adds, squared.
 constexpr double kEpsilonMin = 1e-24;
 
+// What no attention model of the runtime does, and why, or what to do instead; empty: not known.
+std::string why_no_op(std::string_view op) {
+  const auto begins = [&](std::initializer_list<std::string_view> beginnings) {
+    return std::ranges::any_of(beginnings,
+                               [&](std::string_view part) { return op.starts_with(part); });
+  };
+  if (begins({"rand", "bernoulli", "multinomial", "normal", "uniform"})) {
+    return "it makes random numbers, so that every call of the model gives something else: leave "
+           "it "
+           "out when the model is in eval mode";
+  }
+  if (begins({"lstm", "gru", "rnn", "quantized_lstm"})) {
+    return "recurrent layers are not supported: the runtime has linear layers, norms and attention";
+  }
+  if (begins({"sort", "topk", "argsort", "argmax", "argmin", "kthvalue", "msort"})) {
+    return "it orders numbers by their size, which is for the program that runs the model: let the "
+           "model give out the numbers themselves";
+  }
+  if (begins({"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"})) {
+    return "it goes through elements one after the other, which the runtime has no op for: tokens "
+           "meet in attention and pooling alone";
+  }
+  if (begins({"fft", "stft", "istft"})) {
+    return "the runtime has no Fourier transform: write it as a product with a constant matrix if "
+           "it "
+           "is one of a row, and not of several tokens";
+  }
+  return "";
+}
+
 }  // namespace
 
 bool is_reduction(std::string_view op) {
@@ -51,9 +81,8 @@ Reduced Reducer::function_op(const Operation& operation) {
   if (is_one_of(call.op, {"dropout", "native_dropout", "alpha_dropout", "feature_dropout"})) {
     throw NotRecognised("dropout is active: export model.eval()");
   }
-  if (!has_rule(call.op)) {
-    throw NotRecognised("the runtime has no such op");
-  }
+  if (const std::string why = why_no_op(call.op); !why.empty()) throw NotRecognised(why);
+  if (!has_rule(call.op)) throw NotRecognised("the runtime has no such op");
   auto expression = std::make_shared<Expression>();
   AffineRef base;
   Shape shape;
@@ -163,6 +192,39 @@ AffineRef Reducer::materialise_named(const FunctionRef& function) {
   }
   const Reduced made = dependent(operation).at(0);
   return as_affine(made);
+}
+
+std::optional<Reduced> Reducer::pooling_op(const Operation& operation) {
+  const std::string& op = operation.call.op;
+  if (!is_reduction(op)) return std::nullopt;
+  const CallArguments arguments(operation.call);
+  const Reduced& input = operation.inputs.at(0);
+  const Shape shape = shape_of(input);
+  if (!arguments.has("dim")) throw NotRecognised("it makes one number of all tokens");
+  const std::vector<int64_t> dims = arguments.integers("dim");
+  if (dims.size() != 1) throw NotRecognised("it reduces several dimensions");
+  const size_t axis = arguments.dimension(dims[0], shape.size());
+  const auto* affine = std::get_if<AffineRef>(&input);
+  const bool is_last = axis + 1 == shape.size();
+  if (is_last && (affine == nullptr || !builder_.is_along_tokens(*affine, axis))) {
+    return std::nullopt;
+  }
+  const bool keeps = arguments.flag("keepdim", false);
+  AffineRef pooled;
+  if (op == "mean" || op == "sum") {
+    pooled = builder_.pooled(as_affine(input), axis, SelectKind::kMean);
+    if (op == "sum") pooled = scaled(pooled, static_cast<double>(shape[axis]));
+  } else if (op == "amax" || op == "max") {
+    pooled = builder_.pooled(as_affine(input), axis, SelectKind::kMax);
+  } else {
+    throw NotRecognised(
+        "the runtime pools tokens by their mean, their maximum, the first or the "
+        "last one");
+  }
+  if (!keeps) return pooled;
+  Shape kept = shape;
+  kept[axis] = 1;
+  return with_shape(pooled, kept);
 }
 
 }  // namespace arenite::convert

@@ -224,6 +224,9 @@ std::optional<Reduced> Reducer::score_op(const Operation& operation) {
 // The first half of the columns times the sigmoid of the second.
 Reduced Reducer::gated(const Operation& operation) {
   const AffineRef whole = as_affine(operation.inputs.at(0));
+  if (whole->shape.empty() || whole->shape.back() % 2 != 0) {
+    throw NotRecognised("its rows have no two halves");
+  }
   const auto halves = [&](int64_t begin) {
     const int64_t width = whole->shape.back();
     const OpCall cut = {"slice",
@@ -261,6 +264,12 @@ Reduced Reducer::batch_norm(const Operation& operation) {
   const Array::Reals gains = weight ? array_of(*weight).to_reals() : Array::Reals();
   const Array::Reals biases = bias ? array_of(*bias).to_reals() : Array::Reals();
   const double epsilon = CallArguments(operation.call).real("eps", 1e-5);
+  const auto fits = [&](const Array::Reals& values, const Reduced* given) {
+    return given == nullptr || values.size() == factor.size();
+  };
+  if (offset.size() != factor.size() || !fits(gains, weight) || !fits(biases, bias)) {
+    throw NotRecognised("its weights and statistics are of different lengths");
+  }
   for (size_t i = 0; i < factor.size(); ++i) {
     factor[i] = (gains.empty() ? 1.0 : gains[i]) / std::sqrt(factor[i] + epsilon);
     offset[i] = (biases.empty() ? 0.0 : biases[i]) - offset[i] * factor[i];
@@ -284,10 +293,15 @@ std::optional<Reduced> Reducer::norm_op(const Operation& operation) {
   const CallArguments arguments(call);
   const std::vector<int64_t> shape = arguments.integers("normalized_shape");
   if (shape.size() != 1) throw NotRecognised("it normalises more than the last dimension");
+  const Shape rows = shape_of(operation.inputs.at(0));
+  const auto width = static_cast<size_t>(std::max<int64_t>(shape[0], 0));
+  if (rows.empty() || rows.back() != shape[0] || width == 0) {
+    throw NotRecognised("it normalises rows of another width than its input has");
+  }
   NormSpec spec;
   spec.kind = is_layer ? NormKind::kLayer : NormKind::kRms;
   spec.epsilon = arguments.real("eps", is_layer ? 1e-5 : kFloatEpsilon);
-  spec.gain.assign(static_cast<size_t>(shape[0]), 1.0);
+  spec.gain.assign(width, 1.0);
   if (const Reduced* weight = operation.value("weight")) {
     spec.gain = array_of(*weight).to_reals();
     if (const auto* constant = std::get_if<ConstantRef>(weight); (*constant)->stored != nullptr) {
@@ -295,6 +309,9 @@ std::optional<Reduced> Reducer::norm_op(const Operation& operation) {
     }
   }
   if (const Reduced* bias = operation.value("bias")) spec.bias = array_of(*bias).to_reals();
+  if (spec.gain.size() != width || (!spec.bias.empty() && spec.bias.size() != width)) {
+    throw NotRecognised("its weights are of another width than its rows");
+  }
   return builder_.norm(as_affine(operation.inputs.at(0)), std::move(spec));
 }
 
@@ -358,39 +375,6 @@ std::optional<Reduced> Reducer::sum_op(const Operation& operation) {
     table = std::make_shared<const Constant>(0, *constant);
   }
   return sum(value, builder_.of_constant(table), constant_factor);
-}
-
-std::optional<Reduced> Reducer::pooling_op(const Operation& operation) {
-  const std::string& op = operation.call.op;
-  if (!is_reduction(op)) return std::nullopt;
-  const CallArguments arguments(operation.call);
-  const Reduced& input = operation.inputs.at(0);
-  const Shape shape = shape_of(input);
-  if (!arguments.has("dim")) throw NotRecognised("it makes one number of all tokens");
-  const std::vector<int64_t> dims = arguments.integers("dim");
-  if (dims.size() != 1) throw NotRecognised("it reduces several dimensions");
-  const size_t axis = arguments.dimension(dims[0], shape.size());
-  const auto* affine = std::get_if<AffineRef>(&input);
-  const bool is_last = axis + 1 == shape.size();
-  if (is_last && (affine == nullptr || !builder_.is_along_tokens(*affine, axis))) {
-    return std::nullopt;
-  }
-  const bool keeps = arguments.flag("keepdim", false);
-  AffineRef pooled;
-  if (op == "mean" || op == "sum") {
-    pooled = builder_.pooled(as_affine(input), axis, SelectKind::kMean);
-    if (op == "sum") pooled = scaled(pooled, static_cast<double>(shape[axis]));
-  } else if (op == "amax" || op == "max") {
-    pooled = builder_.pooled(as_affine(input), axis, SelectKind::kMax);
-  } else {
-    throw NotRecognised(
-        "the runtime pools tokens by their mean, their maximum, the first or the "
-        "last one");
-  }
-  if (!keeps) return pooled;
-  Shape kept = shape;
-  kept[axis] = 1;
-  return with_shape(pooled, kept);
 }
 
 }  // namespace arenite::convert

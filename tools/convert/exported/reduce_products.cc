@@ -270,7 +270,9 @@ std::optional<Reduced> Reducer::matrix_op(const Operation& operation) {
     const auto* weight = operation.value("weight");
     const auto* constant = weight != nullptr ? std::get_if<ConstantRef>(weight) : nullptr;
     if (constant == nullptr) throw NotRecognised("its weights depend on the model's input");
-    return linear(*operation.value("input"), *constant, false, operation.value("bias"));
+    const auto* input = operation.value("input");
+    if (input == nullptr) throw NotRecognised("it has no input");
+    return linear(*input, *constant, false, operation.value("bias"));
   }
   if (is_one_of(call.op, {"addmm", "baddbmm", "addmv"})) {
     const CallArguments arguments(call);
@@ -287,6 +289,7 @@ std::optional<Reduced> Reducer::matrix_op(const Operation& operation) {
                           !is_dependent(*added) && shape_of(*added) == Shape{(*weight)->shape()[1]};
     if (is_layer && !std::holds_alternative<ScoresRef>(*a)) return linear(*a, *weight, true, added);
     const Reduced made = product(*a, *b);
+    if (added == nullptr) throw NotRecognised("its arguments are not known");
     const auto* scores = std::get_if<ScoresRef>(&made);
     if (scores == nullptr && (alpha != 1.0 || beta != 1.0)) {
       throw NotRecognised("alpha and beta other than 1 are not supported");

@@ -4,45 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "convert/exported/call_arguments.h"
 #include "convert/exported/interpret.h"
 #include "convert/files/error.h"
+#include "convert/files/input_limits.h"
 
 namespace arenite::convert {
 namespace {
 
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
   return std::ranges::find(names, text) != names.end();
-}
-
-Array zeros(const Shape& shape, ElementType type) {
-  return Array::boolean(shape, Array::Bools(elements_of(shape), 0)).to(type);
-}
-
-// How many positions a constant has that is cut or looked up by them.
-int64_t positions_of(const OpCall& call, const Array& result, const Lengths& lengths) {
-  if (call.op == "slice") {
-    const CallArguments arguments(call);
-    const Array& self = arguments.array("self");
-    const size_t dim = arguments.dimension("dim", 0, self.rank());
-    const int64_t start = arguments.integer("start", 0);
-    // A part that begins at 0, is as long as the input, and is not all of it.
-    const int64_t extent = result.shape()[dim];
-    const bool is_cut = extent == lengths.tokens() || extent == lengths.rows();
-    return start == 0 && is_cut && extent < self.shape()[dim] ? self.shape()[dim] : 0;
-  }
-  return 0;
-}
-
-// The rows that positions look up: consecutive ones.
-int64_t positions_of_rows(const Array& table, const Array& ids) {
-  const Array::Integers rows = ids.to_integers();
-  for (size_t i = 1; i < rows.size(); ++i) {
-    if (rows[i] != rows[i - 1] + 1) return 0;
-  }
-  return rows.size() < 2 ? 0 : table.shape()[0] - rows[0];
 }
 
 // The value with the name of what made it, for the op that it may become later.
@@ -55,6 +29,62 @@ Reduced named(const Reduced& value, const std::string& name) {
   const auto* affine = std::get_if<AffineRef>(&value);
   if (affine == nullptr || (*affine)->is_plain() || !(*affine)->name.empty()) return value;
   return std::make_shared<const Affine>(Affine{(*affine)->shape, (*affine)->terms, name});
+}
+
+// What nodes without weights are called: by their module and op, numbered within the module.
+// PyTorch numbers all ops of a program, among them those on symbolic sizes.
+std::vector<std::string> own_names(const ExportedProgram& program) {
+  std::map<std::string, size_t> times;
+  std::vector<std::string> names;
+  for (const ExportedNode& node : program.nodes) {
+    names.emplace_back();
+    if (node.outputs.empty()) continue;
+    const ExportedValue& value = program.values[node.outputs[0]];
+    const size_t end = value.name.find_last_not_of("0123456789");
+    const bool is_numbered = end != std::string::npos && end > 0 && value.name[end] == '_';
+    std::string name = is_numbered ? value.name.substr(0, end) : value.name;
+    if (!node.module_path.empty()) name = node.module_path + "." + name;
+    const size_t before = value.kind == ValueKind::kTensor ? times[name]++ : 0;
+    names.back() = before == 0 ? name : fmt::format("{}_{}", name, before);
+  }
+  return names;
+}
+
+constexpr uint64_t kFollowedLive = 2;  // arrays of the largest size, at a time
+
+uint64_t numbers_in(const AffineRef& affine) {
+  uint64_t count = 0;
+  for (const Term& term : affine->terms) {
+    count += term.places.numbers ? term.places.numbers->size() : 0;
+    count += term.factors.each ? term.factors.each->size() : 0;
+  }
+  return count;
+}
+
+uint64_t numbers_in(const Reduced& value) {
+  if (const auto* affine = std::get_if<AffineRef>(&value)) return numbers_in(*affine);
+  if (const auto* function = std::get_if<FunctionRef>(&value)) return numbers_in((*function)->base);
+  if (const auto* pair = std::get_if<ComplexPair>(&value)) {
+    return numbers_in(pair->real) + numbers_in(pair->imaginary);
+  }
+  const auto* constant = std::get_if<ConstantRef>(&value);
+  return constant != nullptr && !(*constant)->is_large() ? (*constant)->elements() : 0;
+}
+
+// Of one array: in proportion to the largest of the weights, and to what a row of the example can
+// become.
+uint64_t followed_elements_max(const ExportedProgram& program, const TraceSizes& sizes) {
+  uint64_t largest = 0, widest = 0;
+  for (const StoredTensor& tensor : program.tensors->tensors()) {
+    uint64_t elements = 1;
+    for (const uint64_t extent : tensor.shape) {
+      elements *= extent;
+      widest = std::max(widest, extent);
+    }
+    largest = std::max(largest, elements);
+  }
+  const uint64_t outputs = uint64_t{sizes.rows()} * std::min(widest, kExportedElementsMax);
+  return std::max({kFollowedElementsBase, kFollowedPerWeight * largest, outputs});
 }
 
 }  // namespace
@@ -76,9 +106,13 @@ Reducer::Reducer(std::shared_ptr<const ExportedProgram> program, const Lengths& 
       lengths_(lengths),
       builder_(program_, lengths.sizes()),
       budget_(interpreting_budget(*program_, elements_of(lengths.input_shape()))),
-      values_(program_->values.size()) {}
+      elements_max_(followed_elements_max(*program_, lengths.sizes())),
+      values_(program_->values.size()),
+      own_names_(own_names(*program_)),
+      costs_(program_->values.size(), 0) {}
 
 void Reducer::run(size_t index) {
+  const ElementLimit limit(elements_max_);
   for (const ExportedInput& input : program_->inputs) read_input(input);
   std::vector<size_t> last_use(values_.size(), 0);
   for (size_t n = 0; n < program_->nodes.size(); ++n) {
@@ -97,7 +131,7 @@ void Reducer::run(size_t index) {
   }
   for (size_t n = 0; n < program_->nodes.size(); ++n) {
     step(program_->nodes[n]);
-    for (const uint32_t value : dying[n]) values_[value] = std::monostate{};
+    for (const uint32_t value : dying[n]) keep(value, std::monostate{});
   }
   Graph& graph = builder_.graph();
   graph.prefix_rows = builder_.sizes().prefix;
@@ -106,8 +140,25 @@ void Reducer::run(size_t index) {
     builder_.set_name("output");
     graph.output = builder_.output(as_affine(values_[ref->value]));
   } catch (const NotRecognised& error) {
-    throw InputError("{}: output {} ({}): {}", quote(program_->source), index,
-                     program_->values[ref->value].name, error.what());
+    std::string maker = program_->values[ref->value].name;
+    for (const ExportedNode& node : program_->nodes) {
+      if (std::ranges::find(node.outputs, ref->value) != node.outputs.end()) {
+        maker = node.call.describe();
+      }
+    }
+    throw InputError("{}: output {}, {}: {}", quote(program_->source), index, maker, error.what());
+  }
+}
+
+void Reducer::keep(uint32_t value, Reduced reduced) {
+  live_numbers_ -= costs_[value];
+  costs_[value] = numbers_in(reduced);
+  live_numbers_ += costs_[value];
+  values_[value] = std::move(reduced);
+  if (live_numbers_ > kFollowedLive * elements_max_) {
+    throw NotRecognised(
+        "with it, the program repeats more elements than a model of this size has: export it for a "
+        "shorter input");
   }
 }
 
@@ -119,6 +170,18 @@ void Reducer::read_input(const ExportedInput& input) {
         [program = program_, stored = &input] { return program->load(*stored); });
     constant->stored = &input;
     values_[input.value] = ConstantRef(std::move(constant));
+    return;
+  }
+  if (const SideInput* side = lengths_.side(input.value)) {
+    const ExportedValue& value = program_->values[input.value];
+    if (side->role == SideRole::kTypes) {
+      Shape sizes;
+      for (const Extent& extent : value.sizes) sizes.push_back(lengths_.extent(extent));
+      values_[input.value] = builder_.types_input(std::move(sizes));
+    } else {
+      values_[input.value] =
+          std::make_shared<const Constant>(input.value, lengths_.side_constant(input.value));
+    }
     return;
   }
   const Shape shape = lengths_.input_shape();
@@ -142,8 +205,7 @@ std::string Reducer::name_of(const ExportedNode& node) const {
     const std::string& name = (*constant)->stored->name;
     return name.ends_with(".weight") ? name.substr(0, name.size() - 7) : name;
   }
-  const std::string own = node.outputs.empty() ? "" : program_->values[node.outputs[0]].name;
-  return node.module_path.empty() ? own : node.module_path + "." + own;
+  return own_names_[static_cast<size_t>(&node - program_->nodes.data())];
 }
 
 Operation Reducer::operation_of(const ExportedNode& node) {
@@ -184,100 +246,21 @@ OpCall Reducer::with_arrays(const Operation& operation) const {
   });
 }
 
-Array Reducer::array_of(const Reduced& value) {
-  const auto* constant = std::get_if<ConstantRef>(&value);
-  if (constant == nullptr) throw NotRecognised("it needs a constant where the model's numbers are");
-  return (*constant)->array();
-}
-
-// Ops whose result depends on nothing but shapes and types.
-bool Reducer::is_about_shapes(const Operation& operation, std::vector<Reduced>& results) {
-  const OpCall& call = operation.call;
-  const CallArguments arguments(call);
-  if (is_one_of(call.op, {"sym_size", "size"}) && call.find("dim") != nullptr) {
-    const Shape shape = shape_of(operation.inputs.at(0));
-    const size_t dim = arguments.dimension("dim", 0, shape.size());
-    results = {Argument(shape[dim])};
-    return true;
-  }
-  if (call.op == "sym_numel" || call.op == "numel") {
-    results = {Argument(static_cast<int64_t>(elements_of(shape_of(operation.inputs.at(0)))))};
-    return true;
-  }
-  if (!call.op.starts_with("new_") &&
-      !is_one_of(call.op, {"zeros_like", "ones_like", "full_like", "empty_like"})) {
-    return false;
-  }
-  const OpCall dummy = bind(call, [&](uint32_t index) -> Argument {
-    return zeros(shape_of(operation.inputs[index]), operation.types[index]);
+// Where the author's code made the sum that `node` reads: what is wrong with a sum shows where it
+// is used.
+std::string Reducer::origin_of(const ExportedNode& node) const {
+  std::string origin;
+  bind(node.call, [&](uint32_t value) -> Argument {
+    const auto* affine = std::get_if<AffineRef>(&values_[value]);
+    if (affine == nullptr || (*affine)->terms.size() < 2) return {};
+    for (const ExportedNode& maker : program_->nodes) {
+      if (maker.outputs.empty() || name_of(maker) != (*affine)->name) continue;
+      const std::string place = convert::describe(maker.call.place());
+      if (!place.empty()) origin = fmt::format("; what it reads was added up in {}", place);
+    }
+    return {};
   });
-  budget_.live_elements = OpBudget{}.live_elements;
-  for (const Argument& result : apply_op(dummy, budget_)) results.emplace_back(result);
-  return true;
-}
-
-std::vector<Reduced> Reducer::constants_of(const Operation& operation, const ExportedNode& node) {
-  const OpCall call = with_arrays(operation);
-  int64_t positions_max = 0;
-  bool is_large = false;
-  size_t depth = 0;
-  for (const Reduced& input : operation.inputs) {
-    const auto* constant = std::get_if<ConstantRef>(&input);
-    if (constant == nullptr) continue;
-    positions_max = tighter(positions_max, (*constant)->positions_max);
-    is_large = is_large || (*constant)->is_large();
-    depth = std::max(depth, (*constant)->depth + 1);
-  }
-  const auto movements = is_large ? movements_of(call) : std::nullopt;
-  if (is_large && depth > kConstantDepthMax) {
-    throw NotRecognised("so many ops on large constants, one within the other, are not supported");
-  }
-  std::vector<Reduced> results;
-  for (size_t i = 0; i < node.outputs.size() && is_large; ++i) {
-    const ExportedValue& value = program_->values[node.outputs[i]];
-    const Shape shape = movements ? movements->at(i).shape : value.shape();
-    auto constant =
-        std::make_shared<Constant>(node.outputs[i], shape, value.type, [operation, i]() -> Array {
-          const OpCall whole = bind(operation.call, [&](uint32_t index) -> Argument {
-            return std::get<ConstantRef>(operation.inputs[index])->array();
-          });
-          OpBudget budget;
-          return *apply_op(whole, budget).at(i).as<Array>();
-        });
-    if (call.op == "slice" && !shape.empty()) {
-      positions_max = tighter(
-          positions_max, positions_of(call, Array::of_shape(shape, value.type), lengths_));
-    }
-    constant->positions_max = positions_max;
-    constant->depth = depth;
-    results.emplace_back(ConstantRef(std::move(constant)));
-  }
-  if (is_large) {
-    if (const Reduced* table = operation.value("weight"); table && call.op == "embedding") {
-      const auto& rows = std::get<ConstantRef>(results[0]);
-      const int64_t limit = positions_of_rows(Array::of_shape(shape_of(*table), ElementType::kF32),
-                                              array_of(*operation.value("indices")));
-      const_cast<Constant&>(*rows).positions_max = tighter(rows->positions_max, limit);
-    }
-    return results;
-  }
-  budget_.live_elements = OpBudget{}.live_elements;
-  for (const Argument& result : apply_op(call, budget_)) {
-    const Array* array = result.as<Array>();
-    if (array == nullptr) {
-      results.emplace_back(result);
-      continue;
-    }
-    int64_t limit = tighter(positions_max, positions_of(call, *array, lengths_));
-    if (call.op == "embedding") {
-      limit = tighter(limit, positions_of_rows(*call.find("weight")->as<Array>(),
-                                               *call.find("indices")->as<Array>()));
-    }
-    auto constant = std::make_shared<Constant>(node.outputs.at(results.size()), *array);
-    constant->positions_max = limit;
-    results.emplace_back(ConstantRef(std::move(constant)));
-  }
-  return results;
+  return origin;
 }
 
 void Reducer::step(const ExportedNode& node) {
@@ -295,10 +278,15 @@ void Reducer::step(const ExportedNode& node) {
           number && number->as<Array>()) {
         results[i] = std::make_shared<const Constant>(node.outputs[i], *number->as<Array>());
       }
-      values_[node.outputs[i]] = named(results[i], builder_.name());
+      keep(node.outputs[i], named(results[i], builder_.name()));
     }
   } catch (const NotRecognised& error) {
-    throw InputError("{}: {}: {}", quote(program_->source), node.call.describe(), error.what());
+    const bool is_sum = std::string_view(error.what()).find(" adds ") != std::string_view::npos;
+    throw InputError("{}: {}: {}{}", quote(program_->source), node.call.describe(), error.what(),
+                     is_sum ? origin_of(node) : "");
+  } catch (const std::logic_error&) {
+    throw InputError("{}: {}: its arguments are none that PyTorch gives it: the file is damaged",
+                     quote(program_->source), node.call.describe());
   } catch (const InputError& error) {
     const std::string what = error.what();
     if (what.starts_with(quote(program_->source))) throw;

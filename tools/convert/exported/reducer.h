@@ -61,6 +61,8 @@ class Reducer {
   bool is_about_shapes(const Operation& operation, std::vector<Reduced>& results);
   std::vector<Reduced> dependent(const Operation& operation);
   std::string name_of(const ExportedNode& node) const;
+  std::string origin_of(const ExportedNode& node) const;
+  void keep(uint32_t value, Reduced reduced);
 
   // ---- values ----
   Shape shape_of(const Reduced& value) const;
@@ -97,7 +99,11 @@ class Reducer {
   const Lengths& lengths_;
   GraphBuilder builder_;
   OpBudget budget_;
+  uint64_t elements_max_;  // of an array
   std::vector<Reduced> values_;
+  std::vector<std::string> own_names_;  // of nodes
+  std::vector<uint64_t> costs_;         // numbers of elements that values_ hold
+  uint64_t live_numbers_ = 0;
 };
 
 bool is_dependent(const Reduced& value);

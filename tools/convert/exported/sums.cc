@@ -11,7 +11,8 @@
 namespace arenite::convert {
 namespace {
 
-constexpr size_t kKeptMax = 64;  // materialised values that are remembered
+constexpr size_t kKeptMax = 64;                    // materialised values that are remembered
+constexpr size_t kKeptElements = size_t{1} << 25;  // of all of them
 constexpr size_t kNoPlace = SIZE_MAX;
 
 // Whether each element of the term stands for another one.
@@ -52,9 +53,18 @@ AffineRef GraphBuilder::materialised(const AffineRef& given) {
   if (!value->name.empty()) name_ = value->name;
   const AffineRef made = SumBuilder(*this).build(value);
   name_ = before;
-  if (materialised_.size() == kKeptMax) materialised_.erase(materialised_.begin());
-  materialised_.emplace_back(value, made);
+  remember(value, made);
   return made;
+}
+
+void GraphBuilder::remember(const AffineRef& value, const AffineRef& made) {
+  materialised_.emplace_back(value, made);
+  remembered_ += value->elements();
+  while (materialised_.size() > kKeptMax ||
+         (remembered_ > kKeptElements && !materialised_.empty())) {
+    remembered_ -= materialised_.front().first->elements();
+    materialised_.erase(materialised_.begin());
+  }
 }
 
 bool SumBuilder::split(const Affine& value) {
@@ -71,7 +81,8 @@ bool SumBuilder::split(const Affine& value) {
       kind = source.kind;
       if (term.places.is_whole()) break;
     }
-    if (kind == Source::Kind::kTokens) throw NotRecognised("it calculates with the token ids");
+    if (kind == Source::Kind::kTokens || kind == Source::Kind::kTypes)
+      throw NotRecognised("it calculates with the token ids");
     if (kind) (*kind == Source::Kind::kTable ? tables_ : nodes_).push_back(term);
   }
   return !nodes_.empty();
@@ -181,6 +192,23 @@ ValueId SumBuilder::node_of(const Summand& summand) {
   return builder_.graph_.add(builder_.name_ + ".scale", ScaleNode{first}, {summand.node});
 }
 
+// Whether a constant that has rows for each sequence has those of the first one in each.
+bool SumBuilder::is_of_first_sequence(const GraphBuilder::TablePart& part, const Term& term,
+                                      uint32_t row, uint32_t column) const {
+  const uint32_t tokens = builder_.sizes_.tokens;
+  if (row < tokens || rows_ != builder_.sizes_.rows()) return false;
+  const int64_t number = term.places.at(element_[size_t{row} * width_ + column]);
+  const int64_t first = term.places.at(element_[size_t{row % tokens} * width_ + column]);
+  if (number == kNoElement || first == kNoElement || part.constant->is_large() ||
+      builder_.source(number).table != part.constant ||
+      builder_.source(first).table != part.constant) {
+    return false;
+  }
+  const Array values = part.constant->array().to(ElementType::kF64);
+  return values.reals()[static_cast<size_t>(index_of(number))] ==
+         values.reals()[static_cast<size_t>(index_of(first))];
+}
+
 GraphBuilder::TablePart SumBuilder::part_of(const Term& term) {
   const uint32_t tokens = builder_.sizes_.tokens;
   GraphBuilder::TablePart part;
@@ -205,7 +233,9 @@ GraphBuilder::TablePart SumBuilder::part_of(const Term& term) {
       const int64_t position = is_of_tokens ? position_of[r % tokens] : 0;
       const int64_t step = term.places.at(i) - first;
       if (!found && position == 1) part.stride = step, found = true;
-      if (step != part.stride * position || term.factors.at(i) != part.factor) {
+      const bool is_in_table =
+          step == part.stride * position || is_of_first_sequence(part, term, r, c);
+      if (!is_in_table || term.factors.at(i) != part.factor) {
         throw NotRecognised("it adds constants that are no table of positions");
       }
     }
@@ -268,6 +298,34 @@ ValueId SumBuilder::with_table(const Summand* only, ValueId sum,
   return joins ? table.node : graph.add(name, AddNode{}, {sum, table.node});
 }
 
+// The types of tokens become a part of the embedding that they are added to.
+void SumBuilder::join_types(std::vector<Summand>& summands) {
+  Graph& graph = builder_.graph_;
+  const auto is_whole = [](const Summand& summand) {
+    return summand.is_embedding && std::ranges::all_of(summand.factors, is_one);
+  };
+  const auto types = std::ranges::find_if(summands, [&](const Summand& summand) {
+    const auto* embedding = graph.as<EmbeddingNode>(summand.node);
+    return is_whole(summand) && embedding->types && !embedding->tokens && !embedding->positions;
+  });
+  const auto tokens = std::ranges::find_if(summands, [&](const Summand& summand) {
+    const auto* embedding = graph.as<EmbeddingNode>(summand.node);
+    return is_whole(summand) && embedding->tokens && !embedding->types;
+  });
+  if (types == summands.end() || tokens == summands.end()) return;
+  EmbeddingNode joined = *graph.as<EmbeddingNode>(tokens->node);
+  joined.types = graph.as<EmbeddingNode>(types->node)->types;
+  const ValueId before = tokens->node;
+  tokens->node = graph.add_embedding(graph.node(before).name, std::move(joined), width_);
+  for (size_t i = 0, count = builder_.tables_.size(); i < count; ++i) {
+    if (builder_.tables_[i].node != before) continue;
+    GraphBuilder::PositionTable table = builder_.tables_[i];
+    table.node = tokens->node;
+    builder_.tables_.push_back(std::move(table));
+  }
+  summands.erase(types);
+}
+
 AffineRef SumBuilder::build(const AffineRef& value) {
   shape_ = value->shape;
   if (!split(*value)) {
@@ -281,6 +339,7 @@ AffineRef SumBuilder::build(const AffineRef& value) {
   choose_reference();
   std::vector<Summand> summands;
   for (const Term& term : nodes_) summands.push_back(summand_of(term));
+  join_types(summands);
   ValueId sum = node_of(summands[0]);
   for (size_t i = 1; i < summands.size(); ++i) {
     sum = builder_.graph_.add(builder_.name_, AddNode{}, {sum, node_of(summands[i])});

@@ -29,11 +29,14 @@ class SumBuilder {
   bool split(const Affine& value);
   void choose_reference();
   Summand summand_of(const Term& term);
+  void join_types(std::vector<Summand>& summands);
   ValueId node_of(const Summand& summand);
   ValueId scaled_columns(ValueId node, const std::vector<double>& factors);
   // The tables' rows at each position, nothing where all are zero.
   std::optional<GraphBuilder::PositionTable> table();
   GraphBuilder::TablePart part_of(const Term& term);
+  bool is_of_first_sequence(const GraphBuilder::TablePart& part, const Term& term, uint32_t row,
+                            uint32_t column) const;
   ValueId with_table(const Summand* only, ValueId sum, GraphBuilder::PositionTable table);
 
   GraphBuilder& builder_;

@@ -69,6 +69,11 @@ constexpr size_t kExportedNodesMax = size_t{1} << 18;
 constexpr size_t kExportedValuesMax = size_t{1} << 20;
 constexpr size_t kExportedRankMax = 64;
 constexpr size_t kExportedSubgraphDepthMax = 8;
+constexpr int64_t kTracedRowsMax = int64_t{1} << 15;  // tokens of all sequences of an example
+// Numbers of elements that a program is followed by: an array of them, at least, and in proportion
+// to the largest of its weights.
+constexpr uint64_t kFollowedElementsBase = uint64_t{1} << 24;
+constexpr uint64_t kFollowedPerWeight = 2;
 // What its ops may make of constants: all of them together, and one array.
 constexpr uint64_t kExportedElementsMax = uint64_t{1} << 27;
 constexpr uint64_t kFoldedElementsMax = uint64_t{1} << 30;

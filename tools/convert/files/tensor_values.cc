@@ -48,6 +48,14 @@ void for_each_element(const CheckpointTensor& tensor, const Take& take) {
 
 template <typename Real>
 std::vector<Real> values_of(const CheckpointTensor& tensor) {
+  if constexpr (std::is_same_v<Real, float>) {
+    if (tensor.dtype == DType::kF32 && tensor.strides == contiguous_strides(tensor.shape)) {
+      std::vector<float> values(static_cast<size_t>(tensor.elements()));
+      if (!values.empty())
+        std::memcpy(values.data(), tensor.data.data(), values.size() * sizeof(float));
+      return values;
+    }
+  }
   std::vector<Real> values;
   values.reserve(static_cast<size_t>(tensor.elements()));
   const auto collect = [&](auto value_at) {

@@ -43,7 +43,7 @@ Rows linear(const LinearPart& part, Rows x) {
     std::ranges::copy(part.linear.bias, y.begin() + static_cast<ptrdiff_t>(t * matrix.rows));
   }
   matrix.visit([&](const auto& weight) {
-    add_row_products(x.data(), tokens, weight, matrix.rows, inputs, y.data());
+    add_row_products(x.data(), tokens, by_outputs(weight.data(), matrix.rows, inputs), y.data());
   });
   for (double& value : y) value *= part.scale;
   return y;
@@ -64,7 +64,9 @@ class Interpreter {
       for (const ValueId input : graph_.node(value).inputs) ++readers_left[input];
     }
     for (const ValueId value : graph_.order()) {
-      values_[value] = compute(graph_.node(value));
+      values_[value] = is_passed_on(graph_.node(value), readers_left)
+                           ? std::move(values_.at(graph_.node(value).inputs[0]))
+                           : compute(graph_.node(value));
       for (const ValueId input : graph_.node(value).inputs) {
         if (--readers_left[input] == 0 && !graph_.is_shown(input)) values_.erase(input);
       }
@@ -79,6 +81,13 @@ class Interpreter {
   }
 
  private:
+  // Whether the node's result is its input, which nobody else needs.
+  bool is_passed_on(const Node& node, const std::map<ValueId, size_t>& readers_left) const {
+    const auto* rows = std::get_if<RowsNode>(&node.body);
+    return rows != nullptr && rows->kind == SelectKind::kAsAsked &&
+           readers_left.at(node.inputs[0]) == 1 && !graph_.is_shown(node.inputs[0]);
+  }
+
   void check_input() {
     if (graph_.vocab_size == 0) {
       if (input_.features.empty())

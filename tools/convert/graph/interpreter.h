@@ -26,6 +26,13 @@ struct Evaluation {
   double largest_score = 0.0;
 };
 
+// What a graph made of an input, for whoever would compute it again.
+struct EvaluatedInput {
+  std::vector<uint32_t> tokens;  // or
+  std::vector<float> features;
+  Evaluation result;
+};
+
 // Plain loops over whole rows, which share nothing with the runtime but the meaning of masks.
 // Throws InputError for input that the graph cannot take.
 Evaluation evaluate(const Graph& graph, const GraphInput& input);

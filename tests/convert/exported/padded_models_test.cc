@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models that are told by other inputs which of their tokens are padding: the runtime's lengths do
+// it. The expected numbers are those of a sequence in a batch that has padding.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "convert/check/author_check.h"
+#include "convert/convert.h"
+#include "support/refusal.h"
+#include "support/test_data.h"
+
+namespace arenite::convert {
+namespace {
+
+using arenite::testing::convert_fixture;
+using arenite::testing::refuses;
+
+constexpr double kRelativeError = 2e-6;
+constexpr double kGraphError = 1e-6;
+
+struct Padded {
+  const char* name;
+  const char* archive;
+  const char* given;  // what the report says of the second input
+};
+
+Conversion convert(const std::string& archive) {
+  return convert_model(convert_fixture("padded") / (archive + ".pt2"), archive, {},
+                       parse_targets("native"));
+}
+
+class PaddedModels : public ::testing::TestWithParam<Padded> {};
+
+TEST_P(PaddedModels, HaveLengths) {
+  const Padded& padded = GetParam();
+  const Conversion conversion = convert(padded.archive);
+  const ExportedModel& exported = *conversion.exported();
+  EXPECT_GE(exported.compared_inputs, 4u);  // the example, a random one, and two with padding
+  EXPECT_LE(exported.largest_difference, kGraphError * exported.largest_value);
+  EXPECT_EQ(conversion.account.given.at(0), padded.given);
+  const auto folder = convert_fixture("padded");
+  const std::string name = padded.name;
+  const AuthorCheck check = check_against_author(
+      conversion, {folder / (name + "_input.npy"), folder / (name + "_expected.npy")}, name);
+  EXPECT_LE(check.largest_difference, kRelativeError * check.largest_value);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Exported, PaddedModels,
+    ::testing::Values(
+        Padded{"kept", "kept", "input 2 (attention_mask) becomes the lengths"},
+        Padded{"kept_rows", "kept_rows", "input 2 (attention_mask) becomes the lengths"},
+        Padded{"kept_rows", "kept_rows_dyn", "input 2 (attention_mask) becomes the lengths"},
+        Padded{"encoder", "encoder", "input 2 (src_key_padding_mask) becomes the lengths"},
+        Padded{"lengths", "lengths", "input 2 (n) becomes the lengths"},
+        Padded{"added", "added", "input 2 (mask) becomes the lengths"},
+        Padded{"bert", "bert", "input 2 (attention_mask) becomes the lengths"}),
+    [](const ::testing::TestParamInfo<Padded>& info) { return std::string(info.param.archive); });
+
+TEST(PaddedModel, OfBertHaveTypesAndPositions) {
+  const Conversion conversion = convert("bert");
+  EXPECT_EQ(conversion.graph.token_types, 2u);
+  EXPECT_EQ(conversion.account.given.at(1), "input 3 (token_type_ids) becomes the types of tokens");
+  EXPECT_EQ(conversion.account.given.at(2),
+            "input 4 (position_ids) is 0, 1, 2, ..., and is not asked for");
+}
+
+// Arrays [tokens, 1, width] and [tokens, sequences, width].
+TEST(TokensFirst, AreComparedAsTheAuthorHasThem) {
+  const Conversion conversion = convert("tokens_first");
+  const auto folder = convert_fixture("padded");
+  for (const std::string name : {"tokens_first", "tokens_first_batch"}) {
+    const AuthorCheck check = check_against_author(
+        conversion, {folder / (name + "_input.npy"), folder / (name + "_expected.npy")}, name);
+    EXPECT_EQ(check.tokens, 6u);
+    EXPECT_EQ(check.sequences, name == "tokens_first" ? 1u : 2u);
+    EXPECT_LE(check.largest_difference, kRelativeError * check.largest_value);
+  }
+}
+
+TEST(PaddedModel, WhoseMaskDoesMoreAreRefused) {
+  EXPECT_TRUE(refuses([] { convert("misused"); },
+                      {"2 inputs (ids, attention_mask)", "is not what the program computes"}));
+}
+
+}  // namespace
+}  // namespace arenite::convert

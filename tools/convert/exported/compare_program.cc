@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/exported/compare_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <random>
+#include <set>
+#include <utility>
+
+#include "convert/exported/interpret.h"
+#include "convert/files/error.h"
+#include "convert/graph/interpreter.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr double kDifferenceMax = 1e-6;       // of the largest value
+constexpr double kDifferencePerToken = 2e-7;  // of rotations whose angles the author has in float32
+constexpr size_t kLargeWeights = size_t{1} << 24;  // of a model that one input is enough for
+constexpr uint32_t kKeptTokensMin = 8;             // of an input that one evaluation is enough for
+constexpr uint32_t kKeptTokensMax = 48;
+
+class Comparison {
+ public:
+  Comparison(ExportedModel& model, const Lengths& lengths)
+      : model_(model),
+        program_(model.program),
+        lengths_(lengths),
+        where_(quote(model.program->source)) {}
+
+  void run() {
+    const auto start = std::chrono::steady_clock::now();
+    const bool has_sample = !program_->sample_inputs.empty();
+    const uint32_t sequences = lengths_.sizes().sequences;
+    const std::vector<uint32_t> whole(sequences, tokens());
+    if (has_sample) compare({program_->sample_inputs[0], whole, {}});
+    std::mt19937_64 random(3);
+    const auto compare_random = [&](const std::vector<uint32_t>& lengths) {
+      Fed fed{random_rows(random), lengths};
+      for (uint32_t i = 0; i < sequences * tokens() && model_.graph.token_types != 0; ++i) {
+        fed.types.push_back(static_cast<uint8_t>(random() % model_.graph.token_types));
+      }
+      compare(fed);
+    };
+    if (!is_large() || !has_sample || model_.graph.token_types != 0) compare_random(whole);
+    if (has_lengths()) {
+      for (const uint32_t rest : {tokens() - 1, tokens() / 2}) {
+        std::vector<uint32_t> lengths;
+        for (uint32_t b = 0; b < sequences; ++b) {
+          lengths.push_back(1 + (rest + tokens() - 1 - b % tokens()) % tokens());
+        }
+        lengths[0] = std::max(1u, rest);
+        compare_random(lengths);
+      }
+    }
+    model_.compared_seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+ private:
+  // What the program is given once.
+  struct Fed {
+    Array rows;                     // of all sequences
+    std::vector<uint32_t> lengths;  // of each of them
+    std::vector<uint8_t> types{};   // of all tokens, or none: all 0
+  };
+
+  // Of a sequence, without the rows that the program puts before them.
+  uint32_t tokens() const { return static_cast<uint32_t>(lengths_.tokens()); }
+
+  bool has_lengths() const {
+    return std::ranges::any_of(lengths_.sides(), [](const SideInput& side) {
+      return side.role != SideRole::kPositions && side.role != SideRole::kTypes;
+    });
+  }
+
+  // Rows of padding are as random as all others.
+  Array random_rows(std::mt19937_64& random) const {
+    const Shape shape = lengths_.input_shape();
+    const size_t count = elements_of(shape);
+    if (lengths_.reads_tokens()) {
+      Array::Integers ids(count);
+      for (int64_t& id : ids) id = static_cast<int64_t>(random() % model_.graph.vocab_size);
+      return Array::integer(shape, std::move(ids));
+    }
+    Array::Reals values(count);
+    for (double& value : values) {
+      value = static_cast<float>(4.0 * static_cast<double>(random() >> 11) * 0x1p-53 - 2.0);
+    }
+    return Array::real(shape, std::move(values));
+  }
+
+  // Double precision takes its time.
+  bool is_large() const {
+    size_t weights = 0;
+    for (const ExportedInput& input : program_->inputs) {
+      if (input.kind == InputKind::kParameter) {
+        weights += elements_of(program_->values[input.value].shape());
+      }
+    }
+    return weights > kLargeWeights;
+  }
+
+  // What the author's code makes of it.
+  Array program_output(const Fed& fed) const {
+    std::vector<Array> inputs;
+    for (const ExportedInput* input : program_->user_inputs()) {
+      const SideInput* side = lengths_.side(input->value);
+      inputs.push_back(side == nullptr ? fed.rows
+                                       : lengths_.side_array(*side, fed.lengths, fed.types));
+    }
+    const std::vector<Array> outputs =
+        interpret(*program_, inputs, interpreting_budget(*program_, fed.rows.elements()));
+    size_t place = 0;
+    for (size_t i = 0; i < model_.output_index; ++i) {
+      const ValueRef* ref = program_->outputs[i].as<ValueRef>();
+      if (ref && program_->values[ref->value].kind == ValueKind::kTensor) ++place;
+    }
+    return outputs.at(place).to(ElementType::kF64);
+  }
+
+  void compare(const Fed& fed) {
+    const Array output = program_output(fed);
+    const TraceSizes sizes = lengths_.sizes();
+    const Array::Reals given = fed.rows.to_reals();
+    const size_t each = given.size() / sizes.sequences;
+    for (uint32_t b = 0; b < sizes.sequences; ++b) {
+      EvaluatedInput one;
+      GraphInput input;
+      const std::span row(given.data() + b * each, each * fed.lengths[b] / tokens());
+      if (lengths_.reads_tokens()) {
+        for (const double id : row) one.tokens.push_back(static_cast<uint32_t>(id));
+        input.tokens = one.tokens;
+      } else {
+        for (const double value : row) one.features.push_back(static_cast<float>(value));
+        input.features = one.features;
+      }
+      if (!fed.types.empty()) {
+        input.types = std::span(fed.types).subspan(size_t{b} * tokens(), fed.lengths[b]);
+      }
+      one.result = evaluate(model_.graph, input);
+      compare_sequence(one.result.values, output.reals(), b, fed.lengths[b]);
+      if (fed.types.empty()) keep(std::move(one));
+    }
+    ++model_.compared_inputs;
+    const bool turns = std::ranges::any_of(model_.graph.order(), [&](ValueId value) {
+      return model_.graph.as<RotateNode>(value) != nullptr;
+    });
+    const double share_max = kDifferenceMax + (turns ? kDifferencePerToken * sizes.tokens : 0.0);
+    if (!(model_.largest_difference <= share_max * model_.largest_value)) refuse_difference();
+  }
+
+  // Compares the rows of one sequence: all that are no padding, or the last ones, as a decoder's
+  // graph has all rows also where the program gives out the last one.
+  void compare_sequence(const std::vector<double>& found, const Array::Reals& all,
+                        uint32_t sequence, uint32_t length) {
+    const TraceSizes sizes = lengths_.sizes();
+    const size_t width = model_.graph.width(model_.graph.output);
+    const size_t count = all.size() / sizes.sequences;
+    const bool has_padding = count == size_t{sizes.tokens} * width && length < tokens();
+    const size_t compared = has_padding ? (size_t{length} + sizes.prefix) * width : count;
+    if (compared > found.size()) refuse_difference();
+    const double* const expected = all.data() + sequence * count;
+    const double* const last = found.data() + (found.size() - compared);
+    for (size_t i = 0; i < compared; ++i) {
+      const double difference = std::fabs(last[i] - expected[i]);
+      model_.largest_value = std::max(model_.largest_value, std::fabs(expected[i]));
+      if (!(difference <= model_.largest_difference)) model_.largest_difference = difference;
+    }
+  }
+
+  [[noreturn]] void refuse_difference() const {
+    throw InputError(
+        "{}: what was recognised is not what the program computes: outputs differ by {:.1e}, and "
+        "reach {:.1e}. This is a limit of the converter: please report the model",
+        where_, model_.largest_difference, model_.largest_value);
+  }
+
+  // What says enough of a large model for the check of what it is packed into, too.
+  void keep(EvaluatedInput one) {
+    const std::set<uint32_t> different(one.tokens.begin(), one.tokens.end());
+    const bool says_enough = one.tokens.empty() || 2 * different.size() >= tokens();
+    if (!model_.evaluated && is_large() && says_enough && tokens() >= kKeptTokensMin &&
+        tokens() <= kKeptTokensMax) {
+      model_.evaluated = std::move(one);
+    }
+  }
+
+  ExportedModel& model_;
+  const std::shared_ptr<const ExportedProgram> program_;
+  const Lengths& lengths_;
+  std::string where_;
+};
+
+}  // namespace
+
+void compare_with_program(ExportedModel& model, const Lengths& lengths) {
+  Comparison(model, lengths).run();
+}
+
+}  // namespace arenite::convert

@@ -32,6 +32,10 @@ enum class Need : uint8_t {
   kLayerNorm,
   kRmsNorm,
   kLengthNorm,
+  kDeviationNorm,
+  kRootNorm,
+  kSoftmax,
+  kLogSoftmax,
   kRelu,
   kGeluErf,
   kGeluTanh,
@@ -40,6 +44,12 @@ enum class Need : uint8_t {
   kTanh,
   kSigmoid,
   kScale,
+  kLeakyRelu,
+  kElu,
+  kSoftplus,
+  kMish,
+  kHardSwish,
+  kClamp,
   // Masks that are no bands.
   kStripMask,
   kTileMask,
@@ -55,7 +65,7 @@ enum class Need : uint8_t {
   kCharacters,
   kWordPiece,
 };
-inline constexpr uint32_t kNeeds = 33;
+inline constexpr uint32_t kNeeds = 43;
 
 // Names for messages, for `arenite inspect --json` and for arenite_needs.h.
 inline constexpr const char* kNeedNames[kNeeds] = {
@@ -74,6 +84,10 @@ inline constexpr const char* kNeedNames[kNeeds] = {
     "norm layer",
     "norm rms",
     "norm length",
+    "norm deviation",
+    "norm root",
+    "norm softmax",
+    "norm log_softmax",
     "activation relu",
     "activation gelu_erf",
     "activation gelu_tanh",
@@ -82,6 +96,12 @@ inline constexpr const char* kNeedNames[kNeeds] = {
     "activation tanh",
     "activation sigmoid",
     "activation scale",
+    "activation leaky_relu",
+    "activation elu",
+    "activation softplus",
+    "activation mish",
+    "activation hard_swish",
+    "activation clamp",
     "mask strip",
     "mask tiles",
     "weights w8",
@@ -117,10 +137,12 @@ constexpr bool any_linked(Needs... needs) {
 }
 
 inline constexpr bool kNormsLinked =
-    any_linked(Need::kLayerNorm, Need::kRmsNorm, Need::kLengthNorm);
+    any_linked(Need::kLayerNorm, Need::kRmsNorm, Need::kLengthNorm, Need::kDeviationNorm,
+               Need::kRootNorm, Need::kSoftmax, Need::kLogSoftmax);
 inline constexpr bool kActivationsLinked =
     any_linked(Need::kRelu, Need::kGeluErf, Need::kGeluTanh, Need::kSilu, Need::kSoftCap,
-               Need::kTanh, Need::kSigmoid, Need::kScale);
+               Need::kTanh, Need::kSigmoid, Need::kScale, Need::kLeakyRelu, Need::kElu,
+               Need::kSoftplus, Need::kMish, Need::kHardSwish, Need::kClamp);
 inline constexpr bool kMeansLinked =
     any_linked(Need::kSelectMean, Need::kSelectMeanSqrtLength, Need::kSelectWeightedMean);
 inline constexpr bool kFewBitsLinked = any_linked(Need::kW8, Need::kQ8, Need::kQ4);

@@ -180,17 +180,16 @@ constexpr KernelSet linked_kernels(KernelSet set) {
   if (!any_linked(kW8, kInt8Cache)) set.w8 = nullptr;
   if (!linked(kQ8)) set.q8 = nullptr;
   if (!linked(kQ4)) set.q4 = nullptr;
-  if (!linked(kAttention) && !any_linked(kQ8, kQ4)) set.row_extremes = nullptr;
-  if (!linked(kAttention)) {
-    set.exp_sum = nullptr;
-    set.transpose = nullptr;
-  }
+  const bool has_softmax = any_linked(kAttention, kSoftmax, kLogSoftmax);
+  if (!has_softmax && !any_linked(kQ8, kQ4)) set.row_extremes = nullptr;
+  if (!has_softmax) set.exp_sum = nullptr;
+  if (!linked(kAttention)) set.transpose = nullptr;
   if (!kNormsLinked && !any_linked(kQ8, kQ4)) set.sum = nullptr;
   if (!kNormsLinked && !kActivationsLinked && !linked(kInt8Cache)) set.multiply = nullptr;
   if (!linked(kRope)) set.rotate = nullptr;
   if (!linked(kGeluErf)) set.gelu = nullptr;
-  if (!any_linked(kGeluTanh, kSilu)) set.sigmoid = nullptr;
-  if (!any_linked(kSoftCap, kTanh)) set.tanh = nullptr;
+  if (!any_linked(kGeluTanh, kSilu, kSigmoid, kElu, kSoftplus, kMish)) set.sigmoid = nullptr;
+  if (!any_linked(kSoftCap, kTanh, kElu)) set.tanh = nullptr;
   return set;
 }
 

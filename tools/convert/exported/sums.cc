@@ -178,17 +178,26 @@ ValueId SumBuilder::node_of(const Summand& summand) {
 GraphBuilder::TablePart SumBuilder::part_of(const Term& term) {
   const uint32_t tokens = builder_.sizes_.tokens;
   GraphBuilder::TablePart part;
+  Array::Reals values;
   bool found = false;
   for (uint32_t c = 0; c < width_; ++c) {
     const int64_t first = term.places.at(element_[c]);
     part.factor = term.factors.at(element_[0]);
     if (first == kNoElement) throw NotRecognised("some columns have constants and others have not");
     part.constant = builder_.source(first).table;
+    if (values.empty()) values = part.constant->array().to_reals();
     part.first_row.push_back(index_of(first));
     for (uint32_t r = 1; r < rows_; ++r) {
       const size_t i = element_[size_t{r} * width_ + c];
       const uint32_t position = rows_ == builder_.sizes_.rows() ? r % tokens : 0;
       const int64_t step = term.places.at(i) - first;
+      if (r >= tokens && rows_ == builder_.sizes_.rows()) {
+        // A table of its own for each sequence, with the same rows.
+        const size_t same = element_[size_t{position} * width_ + c];
+        const auto place = static_cast<size_t>(index_of(term.places.at(i)));
+        const auto first_place = static_cast<size_t>(index_of(term.places.at(same)));
+        if (values[place] == values[first_place] && term.factors.at(i) == part.factor) continue;
+      }
       if (!found && position == 1) part.stride = step, found = true;
       if (step != part.stride * int64_t{position} || term.factors.at(i) != part.factor) {
         throw NotRecognised("it adds constants that are no table of positions");
@@ -228,6 +237,17 @@ ValueId SumBuilder::with_table(const Summand* only, ValueId sum,
     }
     return graph.add_linear(builder_.name_, spec, graph.node(sum).inputs[0]);
   }
+  const auto* padded = only != nullptr ? graph.as<EmbeddingNode>(sum) : nullptr;
+  if (is_constant && padded != nullptr && padded->padding_id) {
+    std::vector<double> row(width_, 0.0);
+    for (const auto& part : table.parts) {
+      const Array::Reals values = part.constant->array().to_reals();
+      for (uint32_t c = 0; c < width_; ++c) {
+        row[c] += part.factor * values[static_cast<size_t>(part.first_row[c])];
+      }
+    }
+    return with_constant_row(sum, std::move(row));
+  }
   if (rows_ != builder_.sizes_.rows()) {
     throw NotRecognised("it adds constants to what was pooled, and not to a linear layer's result");
   }
@@ -242,10 +262,55 @@ ValueId SumBuilder::with_table(const Summand* only, ValueId sum,
   embedding.positions = WeightRef{};
   embedding.positions->columns = width_;
   embedding.positions->rows = builder_.sizes_.tokens;
-  embedding.positions->name = builder_.program_->values[table.parts[0].constant->value()].name;
+  embedding.positions->name = name_of(*builder_.program_, *table.parts[0].constant);
   table.node = graph.add_embedding(joins ? name : name + ".positions", embedding, width_);
   builder_.tables_.push_back(table);
   return joins ? table.node : graph.add(name, AddNode{}, {sum, table.node});
+}
+
+// Positions that leave padding out are read with the ids that say where it is.
+void SumBuilder::join_padded_positions(std::vector<Summand>& summands) {
+  Graph& graph = builder_.graph_;
+  const auto has_one_factor = [](const Summand& summand) {
+    return std::ranges::all_of(summand.factors, is_one);
+  };
+  for (size_t p = 0; p < summands.size(); ++p) {
+    const auto* positions = graph.as<EmbeddingNode>(summands[p].node);
+    if (positions == nullptr || !positions->padding_id || positions->tokens) continue;
+    const auto other = std::ranges::find_if(summands, [&](const Summand& summand) {
+      const auto* tokens = graph.as<EmbeddingNode>(summand.node);
+      return tokens != nullptr && tokens->tokens && !tokens->positions && has_one_factor(summand);
+    });
+    if (other == summands.end() || !has_one_factor(summands[p])) {
+      throw NotRecognised(
+          "positions that leave padding out are expected to be added to the embedding of tokens");
+    }
+    EmbeddingNode joined = *graph.as<EmbeddingNode>(other->node);
+    joined.positions = positions->positions;
+    joined.position_offset = positions->position_offset;
+    joined.padding_id = positions->padding_id;
+    other->node = graph.add_embedding(graph.node(other->node).name, std::move(joined), width_);
+    summands.erase(summands.begin() + static_cast<ptrdiff_t>(p));
+    return;
+  }
+}
+
+// A row that is added to all rows of an embedding's table of positions.
+ValueId SumBuilder::with_constant_row(ValueId node, std::vector<double> row) {
+  Graph& graph = builder_.graph_;
+  EmbeddingNode embedding = *graph.as<EmbeddingNode>(node);
+  WeightRef& table = *embedding.positions;
+  table.load_f64 = [before = table, row = std::move(row)] {
+    std::vector<double> values = before.exact();
+    for (size_t i = 0; i < values.size(); ++i) values[i] += row[i % row.size()];
+    return values;
+  };
+  table.load = [exact = table.load_f64] {
+    const std::vector<double> values = exact();
+    return std::vector<float>(values.begin(), values.end());
+  };
+  table.name = builder_.name_;
+  return graph.add_embedding(graph.node(node).name, std::move(embedding), width_);
 }
 
 AffineRef SumBuilder::build(const AffineRef& value) {
@@ -261,6 +326,7 @@ AffineRef SumBuilder::build(const AffineRef& value) {
   choose_reference();
   std::vector<Summand> summands;
   for (const Term& term : nodes_) summands.push_back(summand_of(term));
+  join_padded_positions(summands);
   ValueId sum = node_of(summands[0]);
   for (size_t i = 1; i < summands.size(); ++i) {
     sum = builder_.graph_.add(builder_.name_, AddNode{}, {sum, node_of(summands[i])});

@@ -34,6 +34,8 @@ class SumBuilder {
   // The tables' rows at each position, nothing where all are zero.
   std::optional<GraphBuilder::PositionTable> table();
   GraphBuilder::TablePart part_of(const Term& term);
+  void join_padded_positions(std::vector<Summand>& summands);
+  ValueId with_constant_row(ValueId node, std::vector<double> row);
   ValueId with_table(const Summand* only, ValueId sum, GraphBuilder::PositionTable table);
 
   GraphBuilder& builder_;

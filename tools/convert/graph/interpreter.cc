@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numbers>
 #include <string_view>
 #include <utility>
 
 #include "convert/files/error.h"
+#include "convert/graph/activation_functions.h"
 #include "convert/graph/row_products.h"
 #include "convert/quantize/activations.h"
 
@@ -19,29 +19,6 @@ namespace {
 using Rows = std::vector<double>;  // [rows, width], row-major
 
 constexpr double kLengthMin = 1e-12;  // rows shorter than this are divided by it, as PyTorch does
-
-double activate(const ActivationNode& node, double x) {
-  switch (node.activation) {
-    case Activation::kGeluErf:
-      return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2));
-    case Activation::kGeluTanh:
-      return 0.5 * x *
-             (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
-    case Activation::kSilu:
-      return x / (1.0 + std::exp(-x));
-    case Activation::kRelu:
-      return std::max(x, 0.0);
-    case Activation::kTanh:
-      return std::tanh(x);
-    case Activation::kSigmoid:
-      return 1.0 / (1.0 + std::exp(-x));
-    case Activation::kSoftCap:
-      return node.parameter * std::tanh(x / node.parameter);
-    case Activation::kScale:
-      return node.parameter * x;
-  }
-  return x;
-}
 
 // Adds rows ids[t] of `table`, times `scale`, to x.
 void add_rows(Rows& x, const WeightRef& table, std::span<const uint32_t> ids, std::string_view what,
@@ -74,18 +51,26 @@ Rows linear(const LinearPart& part, Rows x) {
   return y;
 }
 
+void softmax(bool is_log, std::span<double> row) {
+  const double most = *std::ranges::max_element(row);
+  double sum = 0.0;
+  for (const double x : row) sum += std::exp(x - most);
+  for (double& x : row) x = is_log ? x - most - std::log(sum) : std::exp(x - most) / sum;
+}
+
 void normalise(const NormNode& node, double* row) {
   const NormSpec& spec = node.norm;
   const size_t width = spec.gain.size();
   double mean = 0.0;
-  if (spec.kind == NormKind::kLayer) {
+  if (is_centred(spec.kind)) {
     for (size_t i = 0; i < width; ++i) mean += row[i] / static_cast<double>(width);
   }
   double variance = 0.0;
   for (size_t i = 0; i < width; ++i) {
     variance += (row[i] - mean) * (row[i] - mean) / static_cast<double>(width);
   }
-  const double scale = 1.0 / std::sqrt(variance + spec.epsilon);
+  const double scale = adds_epsilon_to_root(spec.kind) ? 1.0 / (std::sqrt(variance) + spec.epsilon)
+                                                       : 1.0 / std::sqrt(variance + spec.epsilon);
   for (size_t i = 0; i < width; ++i) {
     const double gain = spec.gain_plus_one ? 1.0 + spec.gain[i] : spec.gain[i];
     const double bias = spec.bias.empty() ? 0.0 : spec.bias[i];
@@ -258,9 +243,13 @@ class Interpreter {
     return x;
   }
 
-  Rows compute(const Node& node, const NormalizeNode&) {
+  Rows compute(const Node& node, const NormalizeNode& normalize) {
     Rows x = input(node);
     for (size_t start = 0; start < x.size(); start += node.width) {
+      if (is_softmax(normalize.kind)) {
+        softmax(normalize.kind == NormKind::kLogSoftmax, std::span(x).subspan(start, node.width));
+        continue;
+      }
       double squares = 0.0;
       for (size_t i = start; i < start + node.width; ++i) squares += x[i] * x[i];
       const double length = std::max(std::sqrt(squares), kLengthMin);
@@ -291,7 +280,8 @@ class Interpreter {
   }
 
   Rows compute(const Node& node, const ActivationNode& activation) {
-    return map(input(node), [&](double x) { return activate(activation, x); });
+    return map(input(node),
+               [&](double x) { return activate(activation.activation, activation.parameter, x); });
   }
 
   template <typename Function>

@@ -34,6 +34,10 @@ enum class Need : uint8_t {
   kLayerNorm,
   kRmsNorm,
   kLengthNorm,
+  kDeviationNorm,
+  kRootNorm,
+  kSoftmax,
+  kLogSoftmax,
   kRelu,
   kGeluErf,
   kGeluTanh,
@@ -42,6 +46,12 @@ enum class Need : uint8_t {
   kTanh,
   kSigmoid,
   kScale,
+  kLeakyRelu,
+  kElu,
+  kSoftplus,
+  kMish,
+  kHardSwish,
+  kClamp,
   // Masks that are no bands.
   kStripMask,
   kTileMask,
@@ -60,7 +70,7 @@ enum class Need : uint8_t {
   kCharacters,
   kWordPiece,
 };
-inline constexpr uint32_t kNeeds = 35;
+inline constexpr uint32_t kNeeds = 47;
 
 // Names for messages, for `arenite inspect --json` and for arenite_needs.h.
 inline constexpr const char* kNeedNames[kNeeds] = {
@@ -81,6 +91,10 @@ inline constexpr const char* kNeedNames[kNeeds] = {
     "norm layer",
     "norm rms",
     "norm length",
+    "norm deviation",
+    "norm root",
+    "norm softmax",
+    "norm log_softmax",
     "activation relu",
     "activation gelu_erf",
     "activation gelu_tanh",
@@ -89,6 +103,12 @@ inline constexpr const char* kNeedNames[kNeeds] = {
     "activation tanh",
     "activation sigmoid",
     "activation scale",
+    "activation leaky_relu",
+    "activation elu",
+    "activation softplus",
+    "activation mish",
+    "activation hard_swish",
+    "activation clamp",
     "mask strip",
     "mask tiles",
     "scores soft_cap",
@@ -130,10 +150,13 @@ constexpr bool any_linked(Needs... needs) {
   return (kLinked & bits_of(needs...)) != 0;
 }
 
-inline constexpr uint64_t kNormNeeds = bits_of(Need::kLayerNorm, Need::kRmsNorm, Need::kLengthNorm);
+inline constexpr uint64_t kNormNeeds =
+    bits_of(Need::kLayerNorm, Need::kRmsNorm, Need::kLengthNorm, Need::kDeviationNorm,
+            Need::kRootNorm, Need::kSoftmax, Need::kLogSoftmax);
 inline constexpr uint64_t kActivationNeeds =
     bits_of(Need::kRelu, Need::kGeluErf, Need::kGeluTanh, Need::kSilu, Need::kSoftCap, Need::kTanh,
-            Need::kSigmoid, Need::kScale);
+            Need::kSigmoid, Need::kScale, Need::kLeakyRelu, Need::kElu, Need::kSoftplus,
+            Need::kMish, Need::kHardSwish, Need::kClamp);
 inline constexpr bool kNormsLinked = (kLinked & kNormNeeds) != 0;
 inline constexpr bool kActivationsLinked = (kLinked & kActivationNeeds) != 0;
 inline constexpr bool kMeansLinked =

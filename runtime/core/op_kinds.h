@@ -11,26 +11,59 @@ enum class NormKind : uint8_t {
   kLayer,   // (x - mean) / sqrt(mean((x - mean)^2) + epsilon)
   kRms,     // x / sqrt(mean(x^2) + epsilon)
   kLength,  // x / max(sqrt(sum(x^2)), epsilon)
+  // With epsilon outside of the root, which is another function where a row varies little.
+  kDeviation,   // (x - mean) / (sqrt(mean((x - mean)^2)) + epsilon)
+  kRoot,        // x / (sqrt(mean(x^2)) + epsilon)
+  kSoftmax,     // exp(x) / sum(exp(x))
+  kLogSoftmax,  // x - log(sum(exp(x)))
 };
-inline constexpr NormKind kLastNormKind = NormKind::kLength;
-inline constexpr const char* kNormNames[] = {"layer", "rms", "length"};
+inline constexpr NormKind kLastNormKind = NormKind::kLogSoftmax;
+inline constexpr const char* kNormNames[] = {"layer", "rms",     "length",     "deviation",
+                                             "root",  "softmax", "log_softmax"};
+
+constexpr bool is_softmax(NormKind kind) {
+  return kind == NormKind::kSoftmax || kind == NormKind::kLogSoftmax;
+}
+
+constexpr bool has_gain(NormKind kind) { return kind != NormKind::kLength && !is_softmax(kind); }
+
+// Whether the mean of a row is subtracted.
+constexpr bool is_centred(NormKind kind) {
+  return kind == NormKind::kLayer || kind == NormKind::kDeviation;
+}
+
+constexpr bool adds_epsilon_to_root(NormKind kind) {
+  return kind == NormKind::kDeviation || kind == NormKind::kRoot;
+}
 
 enum class Activation : uint8_t {
-  kRelu,      // max(x, 0)
-  kGeluErf,   // x (1 + erf(x / sqrt(2))) / 2
-  kGeluTanh,  // x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
-  kSilu,      // x sigmoid(x)
-  kSoftCap,   // parameter tanh(x / parameter)
-  kTanh,      // tanh(x)
-  kSigmoid,   // 1 / (1 + exp(-x))
-  kScale,     // parameter x
+  kRelu,       // max(x, 0)
+  kGeluErf,    // x (1 + erf(x / sqrt(2))) / 2
+  kGeluTanh,   // x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
+  kSilu,       // x sigmoid(x)
+  kSoftCap,    // parameter tanh(x / parameter)
+  kTanh,       // tanh(x)
+  kSigmoid,    // 1 / (1 + exp(-x))
+  kScale,      // parameter x
+  kLeakyRelu,  // x < 0 ? parameter x : x
+  kElu,        // x < 0 ? parameter (exp(x) - 1) : x
+  kSoftplus,   // log(1 + exp(x))
+  kMish,       // x tanh(log(1 + exp(x)))
+  kHardSwish,  // x min(max(x + 3, 0), 6) / 6
+  kClamp,      // min(max(x, -parameter), parameter)
 };
-inline constexpr Activation kLastActivation = Activation::kScale;
-inline constexpr const char* kActivationNames[] = {"relu",     "gelu_erf", "gelu_tanh", "silu",
-                                                   "soft_cap", "tanh",     "sigmoid",   "scale"};
+inline constexpr Activation kLastActivation = Activation::kClamp;
+inline constexpr const char* kActivationNames[] = {
+    "relu",  "gelu_erf",   "gelu_tanh", "silu",     "soft_cap", "tanh",       "sigmoid",
+    "scale", "leaky_relu", "elu",       "softplus", "mish",     "hard_swish", "clamp"};
 
 constexpr bool has_parameter(Activation kind) {
-  return kind == Activation::kSoftCap || kind == Activation::kScale;
+  return kind == Activation::kSoftCap || kind == Activation::kScale ||
+         kind == Activation::kLeakyRelu || kind == Activation::kElu || kind == Activation::kClamp;
+}
+
+constexpr bool needs_positive_parameter(Activation kind) {
+  return kind == Activation::kSoftCap || kind == Activation::kClamp;
 }
 
 // What the terms that attention adds to its scores go by.

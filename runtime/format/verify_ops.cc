@@ -257,9 +257,9 @@ bool verify_norm(const OpCheck& check) {
   const uint32_t width = check.op.views[kInput].width;
   if (!check.divides(NormOp::kGroups, kInput) || !check.width(kOutput, width)) return false;
   const bool has_bias = check.has(NormOp::kBias);
-  if (check.op.choice<NormKind>(NormOp::kKind) == NormKind::kLength) {
+  if (!has_gain(check.op.choice<NormKind>(NormOp::kKind))) {
     if (!check.has(NormOp::kGain) && !has_bias) return true;
-    return check.refuse("a norm by length has no gain and no bias",
+    return check.refuse("a norm by length or a softmax has no gain and no bias",
                         check.number_field(NormOp::kGain), check.index);
   }
   const uint32_t part = width / check.op.numbers[NormOp::kGroups];
@@ -280,8 +280,8 @@ bool verify_rope(const OpCheck& check) {
 
 bool verify_activation(const OpCheck& check) {
   const uint32_t width = check.op.views[kInput].width;
-  const bool is_cap = check.op.choice<Activation>(ActivationOp::kKind) == Activation::kSoftCap;
-  if (is_cap && !(check.op.reals[ActivationOp::kParameter] > 0.0f)) {
+  const auto function = check.op.choice<Activation>(ActivationOp::kKind);
+  if (needs_positive_parameter(function) && !(check.op.reals[ActivationOp::kParameter] > 0.0f)) {
     return check.refuse("a number of an op makes no sense",
                         check.row.reals[ActivationOp::kParameter].field, check.index);
   }

@@ -18,17 +18,16 @@ constexpr KernelSet linked_kernels(KernelSet set, uint64_t needs = kLinked) {
   if (!any(bits_of(kW8, kInt8Cache))) set.w8 = nullptr;
   if (!any(bits_of(kQ8))) set.q8 = nullptr;
   if (!any(bits_of(kQ4))) set.q4 = nullptr;
-  if (!any(bits_of(kAttention)) && !quantizes) set.row_extremes = nullptr;
-  if (!any(bits_of(kAttention))) {
-    set.exp_sum = nullptr;
-    set.transpose = nullptr;
-  }
+  const bool has_softmax = any(bits_of(kAttention, kSoftmax, kLogSoftmax));
+  if (!has_softmax && !quantizes) set.row_extremes = nullptr;
+  if (!has_softmax) set.exp_sum = nullptr;
+  if (!any(bits_of(kAttention))) set.transpose = nullptr;
   if (!any(kNormNeeds) && !quantizes) set.sum = nullptr;
   if (!any(kNormNeeds | kActivationNeeds | bits_of(kInt8Cache))) set.multiply = nullptr;
   if (!any(bits_of(kRope))) set.rotate = nullptr;
   if (!any(bits_of(kGeluErf))) set.gelu = nullptr;
-  if (!any(bits_of(kGeluTanh, kSilu))) set.sigmoid = nullptr;
-  if (!any(bits_of(kSoftCap, kTanh, kScoreCap))) set.tanh = nullptr;
+  if (!any(bits_of(kGeluTanh, kSilu, kSigmoid, kElu, kSoftplus, kMish))) set.sigmoid = nullptr;
+  if (!any(bits_of(kSoftCap, kTanh, kScoreCap, kElu))) set.tanh = nullptr;
   return set;
 }
 

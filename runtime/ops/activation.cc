@@ -50,6 +50,52 @@ void gelu_tanh(const KernelSet& kernels, size_t bytes, const float* x, float* y)
   kernels.multiply(bytes, x, gate, y);
 }
 
+// exp(x) - 1 = tanh(x / 2) (1 + exp(x)) = tanh(x / 2) / sigmoid(-x), which loses no digits near 0.
+void elu(const KernelSet& kernels, size_t bytes, float factor, const float* x, float* y) {
+  constexpr float kHalf = 0.5f, kMinus = -1.0f;
+  float slope[kChunk] = {}, gate[kChunk] = {};
+  const size_t count = bytes / sizeof(float);
+  kernels.scale(bytes, x, &kHalf, slope);
+  kernels.tanh(bytes, slope, slope);
+  kernels.scale(bytes, x, &kMinus, gate);
+  sigmoid(kernels, bytes, gate);
+  for (size_t i = 0; i < count; ++i) y[i] = x[i] < 0.0f ? factor * (slope[i] / gate[i]) : x[i];
+}
+
+// max(x, 0) + log(1 + exp(-|x|)); with s = sigmoid(-|x|) and z = s / (2 - s), which is at most 1/3,
+// the logarithm is 2 atanh(z), whose series has float's precision after seven terms.
+void softplus(const KernelSet& kernels, size_t bytes, const float* x, float* y) {
+  float gate[kChunk] = {};
+  const size_t count = bytes / sizeof(float);
+  for (size_t i = 0; i < count; ++i) gate[i] = x[i] < 0.0f ? x[i] : -x[i];
+  sigmoid(kernels, bytes, gate);
+  for (size_t i = 0; i < count; ++i) {
+    const float z = gate[i] / (2.0f - gate[i]);
+    const float s = z * z;
+    float series = 1.0f / 11.0f + s * (1.0f / 13.0f);
+    series = 1.0f / 7.0f + s * (1.0f / 9.0f + s * series);
+    series = 1.0f + s * (1.0f / 3.0f + s * (1.0f / 5.0f + s * series));
+    y[i] = (x[i] < 0.0f ? 0.0f : x[i]) + 2.0f * z * series;
+  }
+}
+
+// With s = sigmoid(x) and t = s (2 - s), tanh(log(1 + exp(x))) = t / (2 - t).
+void mish(const KernelSet& kernels, size_t bytes, const float* x, float* y) {
+  float gate[kChunk] = {};
+  const size_t count = bytes / sizeof(float);
+  std::memcpy(gate, x, bytes);
+  sigmoid(kernels, bytes, gate);
+  for (size_t i = 0; i < count; ++i) {
+    const float t = gate[i] * (2.0f - gate[i]);
+    y[i] = x[i] * (t / (2.0f - t));
+  }
+}
+
+float clamped(float x, float least, float most) {
+  const float value = x < least ? least : x;
+  return value > most ? most : value;
+}
+
 // A function that is not linked is never called: load refuses the model.
 void apply(const KernelSet& kernels, Activation function, float parameter, uint32_t count,
            const float* x, float* y) {
@@ -78,6 +124,29 @@ void apply(const KernelSet& kernels, Activation function, float parameter, uint3
       return;
     case Activation::kScale:
       if constexpr (linked(Need::kScale)) kernels.scale(bytes, x, &parameter, y);
+      return;
+    case Activation::kLeakyRelu:
+      if constexpr (!linked(Need::kLeakyRelu)) return;
+      for (uint32_t i = 0; i < count; ++i) y[i] = x[i] < 0.0f ? parameter * x[i] : x[i];
+      return;
+    case Activation::kElu:
+      if constexpr (linked(Need::kElu)) elu(kernels, bytes, parameter, x, y);
+      return;
+    case Activation::kSoftplus:
+      if constexpr (linked(Need::kSoftplus)) softplus(kernels, bytes, x, y);
+      return;
+    case Activation::kMish:
+      if constexpr (linked(Need::kMish)) mish(kernels, bytes, x, y);
+      return;
+    case Activation::kHardSwish:
+      if constexpr (!linked(Need::kHardSwish)) return;
+      for (uint32_t i = 0; i < count; ++i) {
+        y[i] = x[i] * (clamped(x[i] + 3.0f, 0.0f, 6.0f) * (1.0f / 6.0f));
+      }
+      return;
+    case Activation::kClamp:
+      if constexpr (!linked(Need::kClamp)) return;
+      for (uint32_t i = 0; i < count; ++i) y[i] = clamped(x[i], -parameter, parameter);
       return;
   }
 }

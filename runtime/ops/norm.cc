@@ -4,6 +4,7 @@
 #include "ops/norm.h"
 
 #include <cassert>
+#include <cstring>
 
 #include "core/needs.h"
 #include "ops/rows.h"
@@ -25,16 +26,66 @@ float sum_of_squares(const KernelSet& kernels, const float* x, uint32_t count) {
   return sum;
 }
 
+// Of a sum of exponentials, which is at least 1: 2^e m, where m is near 1, and log(m) = 2 atanh(z)
+// for z = (m - 1) / (m + 1), whose series has float's precision after five terms.
+float log_of_sum(float sum) {
+  if (!(sum < __builtin_inff())) return sum;  // not a number
+  uint32_t bits = 0;
+  std::memcpy(&bits, &sum, sizeof(bits));
+  constexpr uint32_t kThreeQuarters = 0x3f400000;
+  const uint32_t above = bits - kThreeQuarters;  // m is in [3/4, 3/2)
+  const auto exponent = static_cast<float>(above >> 23);
+  bits = (above & 0x007fffff) + kThreeQuarters;
+  float m = 0.0f;
+  std::memcpy(&m, &bits, sizeof(m));
+  const float z = (m - 1.0f) / (m + 1.0f);
+  const float s = z * z;
+  const float series =
+      1.0f + s * (1.0f / 3.0f + s * (1.0f / 5.0f + s * (1.0f / 7.0f + s * (1.0f / 9.0f))));
+  constexpr float kLog2 = 0.693147180559945f;
+  return exponent * kLog2 + 2.0f * z * series;
+}
+
+void softmax_group(const KernelSet& kernels, NormKind kind, uint32_t count, const float* x,
+                   float* y) {
+  const size_t bytes = count * sizeof(float);
+  float extremes[2] = {};
+  kernels.row_extremes(bytes, x, extremes);
+  const float most = extremes[1];
+  if (linked(Need::kSoftmax) && kind == NormKind::kSoftmax) {
+    float sum = 0.0f;
+    kernels.exp_sum(bytes, x, &most, y, &sum);
+    const float factor = 1.0f / sum;
+    kernels.scale(bytes, y, &factor, y);
+    return;
+  }
+  float sum = 0.0f;
+  float exponentials[kChunk];
+  for (uint32_t i = 0; i < count; i += kChunk) {
+    const uint32_t left = count - i;
+    float part = 0.0f;
+    kernels.exp_sum((left < kChunk ? left : kChunk) * sizeof(float), x + i, &most, exponentials,
+                    &part);
+    sum += part;
+  }
+  const float minus_log = -(most + log_of_sum(sum));
+  kernels.add_constant(bytes, x, &minus_log, y);
+}
+
 void norm_group(const KernelSet& kernels, const NormWeights& weights, uint32_t count,
                 const float* x, float* y) {
   const size_t bytes = count * sizeof(float);
+  if (any_linked(Need::kSoftmax, Need::kLogSoftmax) && is_softmax(weights.kind)) {
+    softmax_group(kernels, weights.kind, count, x, y);
+    return;
+  }
   if (linked(Need::kLengthNorm) && weights.kind == NormKind::kLength) {
     const float length = __builtin_sqrtf(sum_of_squares(kernels, x, count));
     const float factor = 1.0f / (length < weights.epsilon ? weights.epsilon : length);  // or NaN
     kernels.scale(bytes, x, &factor, y);
     return;
   }
-  if (linked(Need::kLayerNorm) && weights.kind == NormKind::kLayer) {
+  if (any_linked(Need::kLayerNorm, Need::kDeviationNorm) && is_centred(weights.kind)) {
     float sum = 0.0f;
     kernels.sum(bytes, x, &sum);
     const float minus_mean = -sum / static_cast<float>(count);
@@ -42,7 +93,10 @@ void norm_group(const KernelSet& kernels, const NormWeights& weights, uint32_t c
     x = y;
   }
   const float mean_square = sum_of_squares(kernels, x, count) / static_cast<float>(count);
-  const float factor = 1.0f / __builtin_sqrtf(mean_square + weights.epsilon);
+  float factor = 1.0f / __builtin_sqrtf(mean_square + weights.epsilon);
+  if (any_linked(Need::kDeviationNorm, Need::kRootNorm) && adds_epsilon_to_root(weights.kind)) {
+    factor = 1.0f / (__builtin_sqrtf(mean_square) + weights.epsilon);
+  }
   kernels.scale(bytes, x, &factor, y);
   kernels.multiply(bytes, y, weights.gain, y);
   if (weights.bias != nullptr) kernels.add(bytes, y, weights.bias, y);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer norm, RMS norm and scaling to length 1, of whole rows or of equal groups of columns
-// (heads).
+// Layer norm, RMS norm, the two with epsilon outside of the root, scaling to length 1,
+// softmax and its logarithm, of whole rows or of equal groups of columns (heads).
 #pragma once
 
 #include "arenite/parallel.h"
@@ -13,7 +13,7 @@ namespace arenite {
 struct NormWeights {
   NormKind kind = NormKind::kLayer;
   float epsilon = 0.0f;
-  const float* gain = nullptr;  // [columns / groups]; none for a norm by length
+  const float* gain = nullptr;  // [columns / groups]; null without has_gain(kind)
   const float* bias = nullptr;  // the same, or null
 };
 

@@ -87,7 +87,35 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"vit", "vit", "bidirectional", 6, false},
                       Case{"vit_two_tokens", "vit_two_tokens", "bidirectional", 6, false},
                       Case{"vit_channels_last", "vit_channels_last", "bidirectional", 6, false},
-                      Case{"vit_registers", "vit_registers", "bidirectional", 6, false}),
+                      Case{"vit_registers", "vit_registers", "bidirectional", 6, false},
+                      Case{"std_norm", "std_norm", "causal", 16, true},
+                      Case{"mish", "mish", "causal", 16, true},
+                      Case{"probabilities", "probabilities", "causal", 16, true}),
+    test_name);
+
+// Models as people write them (make_zoo.py), whose parts are spelled in ways of their own.
+class Zoo : public ::testing::TestWithParam<Case> {};
+TEST_P(Zoo, GivesWhatPyTorchGives) {
+  expect_as_pytorch(convert_fixture("exported_zoo"), GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(
+    Exported, Zoo,
+    ::testing::Values(Case{"functions", "functions", "causal", 16, true},
+                      Case{"norms", "norms", "causal", 16, true},
+                      Case{"gates", "gates", "causal", 16, true},
+                      Case{"multiplied_mask", "multiplied_mask", "causal", 16, true},
+                      Case{"keys_first", "keys_first", "causal", 16, true},
+                      Case{"temperature", "temperature", "causal", 16, true},
+                      Case{"exponential", "exponential", "causal", 16, true},
+                      Case{"grouped_einsum", "grouped_einsum", "causal", 16, true},
+                      Case{"added_into", "added_into", "causal", 16, true},
+                      Case{"stepwise_rotation", "stepwise_rotation", "causal", 16, true},
+                      Case{"matrix_heads", "matrix_heads", "causal", 16, true},
+                      Case{"many_heads", "many_heads", "causal", 16, true},
+                      Case{"padding", "padding", "bidirectional", 14, false},
+                      Case{"experts", "experts", "causal", 16, true},
+                      Case{"all_alike", "all_alike", "causal", 16, true},
+                      Case{"one_vocabulary", "one_vocabulary", "causal", 16, true}),
     test_name);
 
 class CollectionModels : public ::testing::TestWithParam<Case> {};

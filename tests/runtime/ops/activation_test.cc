@@ -37,13 +37,27 @@ double reference(Activation function, double x) {
       return 1 / (1 + std::exp(-x));
     case Activation::kScale:
       return kParameter * x;
+    case Activation::kLeakyRelu:
+      return x < 0 ? kParameter * x : x;
+    case Activation::kElu:
+      return x < 0 ? kParameter * std::expm1(x) : x;
+    case Activation::kSoftplus:
+      return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
+    case Activation::kMish:
+      return x * std::tanh(x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)));
+    case Activation::kHardSwish:
+      return x * std::min(std::max(x + 3, 0.0), 6.0) / 6;
+    case Activation::kClamp:
+      return std::min(std::max(x, -double{kParameter}), double{kParameter});
   }
   return NAN;
 }
 
-constexpr Activation kAll[] = {Activation::kRelu,    Activation::kGeluErf, Activation::kGeluTanh,
-                               Activation::kSilu,    Activation::kSoftCap, Activation::kTanh,
-                               Activation::kSigmoid, Activation::kScale};
+constexpr Activation kAll[] = {
+    Activation::kRelu,      Activation::kGeluErf, Activation::kGeluTanh, Activation::kSilu,
+    Activation::kSoftCap,   Activation::kTanh,    Activation::kSigmoid,  Activation::kScale,
+    Activation::kLeakyRelu, Activation::kElu,     Activation::kSoftplus, Activation::kMish,
+    Activation::kHardSwish, Activation::kClamp};
 
 TEST_P(Activations, AgreeWithTheReference) {
   for (const Activation function : kAll) {
@@ -110,13 +124,17 @@ TEST_P(Activations, GiveTheSameBitsForARowAlone) {
 TEST_P(Activations, KeepTheirLimits) {
   const FloatRows rows(1, 2, 1, 1.0f);
   for (const Activation function : kAll) {
-    if (function == Activation::kScale) continue;  // has none
+    if (function == Activation::kScale || function == Activation::kLeakyRelu)
+      continue;  // have none
     for (float far = 1e3f; far < 3e38f; far *= 3.7f) {
       rows.matrix().row(0)[0] = far;
       rows.matrix().row(0)[1] = -far;
       activation(kernels(), function, kParameter, rows.view(), {}, rows.matrix(), {});
       float right = far, left = 0.0f;
-      if (function == Activation::kSoftCap) right = kParameter, left = -kParameter;
+      if (function == Activation::kSoftCap || function == Activation::kClamp) {
+        right = kParameter, left = -kParameter;
+      }
+      if (function == Activation::kElu) left = -kParameter;
       if (function == Activation::kTanh) right = 1.0f, left = -1.0f;
       if (function == Activation::kSigmoid) right = 1.0f;
       EXPECT_EQ(rows.at(0, 0), right) << static_cast<int>(function);

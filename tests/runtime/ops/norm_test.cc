@@ -24,13 +24,15 @@ std::vector<double> expected(const NormWeights& weights, uint32_t groups, const 
     for (uint32_t g = 0; g < groups; ++g) {
       double mean = 0, square = 0;
       for (uint32_t i = 0; i < width; ++i) mean += input.at(r, g * width + i) / double{1} / width;
-      if (weights.kind == NormKind::kRms) mean = 0;
+      if (!is_centred(weights.kind)) mean = 0;
       for (uint32_t i = 0; i < width; ++i) {
         square += std::pow(input.at(r, g * width + i) - mean, 2) / width;
       }
       for (uint32_t i = 0; i < width; ++i) {
-        result.push_back((input.at(r, g * width + i) - mean) /
-                             std::sqrt(square + double{weights.epsilon}) * weights.gain[i] +
+        const double divisor = adds_epsilon_to_root(weights.kind)
+                                   ? std::sqrt(square) + double{weights.epsilon}
+                                   : std::sqrt(square + double{weights.epsilon});
+        result.push_back((input.at(r, g * width + i) - mean) / divisor * weights.gain[i] +
                          (weights.bias != nullptr ? weights.bias[i] : 0.0f));
       }
     }
@@ -56,6 +58,48 @@ TEST_P(Norm, AgreesWithTheReference) {
         ASSERT_TRUE(output.surroundings_intact() && input.surroundings_intact());
         norm(kernels(), weights, groups, input.view(), input.matrix(), {});
         ASSERT_TRUE(same_bits(input.dense(), output.dense())) << "in place";
+      }
+    }
+  }
+}
+
+// An epsilon as large as the deviation, so that its place shows.
+TEST_P(Norm, AddsEpsilonToTheRootWhereAsked) {
+  for (const NormKind kind : {NormKind::kDeviation, NormKind::kRoot}) {
+    for (const float epsilon : {1e-6f, 0.5f}) {
+      for (const uint32_t width : {2u, 15u, 64u, 300u}) {
+        const FloatRows input(5, width * 3, width, 4.0f), vectors(2, width, 9, 1.0f);
+        const NormWeights weights = {kind, epsilon, vectors.matrix().row(0),
+                                     vectors.matrix().row(1)};
+        const std::vector<double> wanted = expected(weights, 3, input);
+        norm(kernels(), weights, 3, input.view(), input.matrix(), {});
+        ASSERT_TRUE(all_near(input.dense(), wanted, 4e-6)) << name(kind) << " " << width;
+      }
+    }
+  }
+}
+
+// Rows longer than a chunk, and numbers whose exponentials overflow.
+TEST_P(Norm, IsSoftmaxAndItsLogarithmWhereAsked) {
+  for (const NormKind kind : {NormKind::kSoftmax, NormKind::kLogSoftmax}) {
+    for (const float limit : {1.0f, 20.0f, 300.0f}) {
+      for (const uint32_t width : {1u, 2u, 17u, 256u, 700u}) {
+        const FloatRows input(3, width, width, limit);
+        std::vector<double> wanted;
+        for (uint32_t r = 0; r < 3; ++r) {
+          double most = -INFINITY, sum = 0;
+          for (uint32_t i = 0; i < width; ++i) most = std::max(most, double{input.at(r, i)});
+          for (uint32_t i = 0; i < width; ++i) sum += std::exp(input.at(r, i) - most);
+          for (uint32_t i = 0; i < width; ++i) {
+            const double x = input.at(r, i) - most;
+            wanted.push_back(kind == NormKind::kSoftmax ? std::exp(x) / sum : x - std::log(sum));
+          }
+        }
+        norm(kernels(), {kind, 1.0f, nullptr, nullptr}, 1, input.view(), input.matrix(), {});
+        const double tolerance =
+            kind == NormKind::kSoftmax ? 16 * kRounding : 8 * kRounding * std::max(4.0f, limit);
+        ASSERT_TRUE(all_near(input.dense(), wanted, tolerance)) << name(kind) << " " << width;
+        ASSERT_TRUE(input.surroundings_intact());
       }
     }
   }

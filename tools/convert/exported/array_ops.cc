@@ -14,9 +14,10 @@ constexpr uint64_t kElementsPerResult = 64;  // what a result costs without its 
 
 OpRules all_rules() {
   OpRules rules;
-  for (OpRules part : {unary_rules(), binary_rules(), choosing_rules(), complex_rules(),
-                       reduction_rules(), softmax_rules(), norm_rules(), product_rules(),
-                       attention_rules(), convolution_rules(), creation_rules(), symbol_rules()}) {
+  for (OpRules part :
+       {unary_rules(), binary_rules(), choosing_rules(), complex_rules(), reduction_rules(),
+        softmax_rules(), norm_rules(), product_rules(), attention_rules(), batched_rules(),
+        convolution_rules(), creation_rules(), symbol_rules()}) {
     rules.merge(part);
   }
   return rules;

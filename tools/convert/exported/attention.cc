@@ -238,7 +238,8 @@ AffineRef AttentionBuilder::result(ValueId node, uint32_t value_dim) {
 AffineRef AttentionBuilder::build(const AffineRef& given_values) {
   tokens_ = builder_.sizes().tokens;
   const size_t rank = scores_.shape.size();
-  if (!scores_.has_softmax) throw NotRecognised("it multiplies scores that had no softmax");
+  if (!scores_.has_softmax || scores_.is_logarithm)
+    throw NotRecognised("it multiplies scores that had no softmax");
   if (scores_.shape[rank - 1] != tokens_ || scores_.shape[rank - 2] != tokens_) {
     throw NotRecognised(
         fmt::format("its queries and keys are {} and {}: expected those of all {} tokens",

@@ -66,6 +66,10 @@ WeightRef with_columns(const WeightRef& weight, const std::vector<uint32_t>& ord
   return result;
 }
 
+std::string name_of(const ExportedProgram& program, const Constant& constant) {
+  return constant.value() == kNoValue ? "constant" : program.values[constant.value()].name;
+}
+
 WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,
                     const ConstantRef& constant, bool transposed) {
   const Shape& shape = constant->shape();
@@ -87,7 +91,7 @@ WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,
     }
     return weight;
   }
-  weight.name = program->values[constant->value()].name;
+  weight.name = name_of(*program, *constant);
   weight.load_f64 = [constant, transposed, first, second, name = weight.name] {
     std::vector<double> values = constant->array().to_reals();
     require_finite(values, name);

@@ -20,6 +20,9 @@ namespace arenite::convert {
 inline constexpr size_t kKeptElementsMax = size_t{1} << 20;
 inline constexpr size_t kConstantDepthMax = 256;  // ops on such constants, one within the other
 
+// Of constants that are no values of the program, and have no other length.
+inline constexpr uint32_t kNoValue = UINT32_MAX;
+
 class Constant {
  public:
   // An array that is there, and one that `load` gives.
@@ -67,6 +70,9 @@ inline int64_t tighter(int64_t a, int64_t b) {
 struct NotRecognised : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+// What the program calls it; of what is no value of the program, nothing.
+std::string name_of(const ExportedProgram& program, const Constant& constant);
 
 // The constant as a matrix of weights [rows, columns], transposed before if asked. `name` is for
 // messages where it is not stored so. REQUIRES: two dimensions.

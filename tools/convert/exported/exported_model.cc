@@ -71,6 +71,30 @@ Followed follow(const std::shared_ptr<const ExportedProgram>& program, Lengths& 
                    "most {}", quote(program->source), kPrefixStepsMax);
 }
 
+// The program without ops that this output does not need, such as a second output's.
+ExportedProgram needed_part(const ExportedProgram& program, size_t output) {
+  ExportedProgram part = program;
+  std::vector<bool> is_needed(program.values.size(), false);
+  const auto need = [&](uint32_t value) -> Argument {
+    is_needed[value] = true;
+    return {};
+  };
+  need(program.outputs[output].as<ValueRef>()->value);
+  for (size_t i = 0; i < part.outputs.size(); ++i) {
+    if (i != output) part.outputs[i] = Argument();
+  }
+  part.nodes.clear();
+  for (auto node = program.nodes.rbegin(); node != program.nodes.rend(); ++node) {
+    const bool is_read = std::ranges::any_of(
+        node->outputs, [&](uint32_t value) { return static_cast<bool>(is_needed[value]); });
+    if (!is_read) continue;
+    bind(node->call, need);
+    part.nodes.push_back(*node);
+  }
+  std::ranges::reverse(part.nodes);
+  return part;
+}
+
 class ModelReader {
  public:
   ModelReader(std::shared_ptr<const ExportedProgram> program, std::vector<SideInput> sides,
@@ -82,6 +106,9 @@ class ModelReader {
 
   ExportedModel read() {
     choose_output();
+    whole_ = program_;
+    program_ = std::make_shared<const ExportedProgram>(needed_part(*whole_, model_.output_index));
+    lengths_ = Lengths(program_, lengths_.sides());
     traced_ = follow_input();
     choose_positions();
     Followed& last = try_other_length() ? *longer_ : traced_;
@@ -198,20 +225,37 @@ class ModelReader {
     if (limit_ != 0) other = std::min(other, limit_);
     if (other == traced) other = traced - 1;
     if (other < 2 || (lengths_.is_dynamic() && other < lengths_.range().min)) return false;
-    try {
-      Lengths lengths = lengths_.at(other);
-      Followed found = follow(program_, lengths, model_.output_index);
-      why_not_ = difference(other > traced ? traced_.graph : found.graph,
-                            other > traced ? found.graph : traced_.graph);
-      if (!why_not_.empty()) return limit_to_trace();
+    // Sizes that are as large as the number of tokens are taken for it first, then for others.
+    std::string first_why_not;
+    for (const bool takes_doubtful : {true, false}) {
+      lengths_.set_takes_doubtful(takes_doubtful);
+      longer_ = followed_at(other);
+      if (longer_ == nullptr) {
+        if (takes_doubtful) first_why_not = std::exchange(why_not_, "");
+        continue;
+      }
       other_ = other;
-      if (other < traced) return false;
-      longer_ = std::make_unique<Followed>(std::move(found));
-      return true;
+      if (other > traced) return true;
+      longer_ = nullptr;
+      return false;
+    }
+    why_not_ = first_why_not;
+    return limit_to_trace();
+  }
+
+  // The program at another length, or nothing where it is another model there.
+  std::unique_ptr<Followed> followed_at(int64_t other) {
+    const bool is_longer = other > lengths_.traced_tokens();
+    try {
+      auto found =
+          std::make_unique<Followed>(follow(program_, lengths_.at(other), model_.output_index));
+      why_not_ = difference(is_longer ? traced_.graph : found->graph,
+                            is_longer ? found->graph : traced_.graph);
+      if (why_not_.empty()) return found;
     } catch (const InputError& error) {
       why_not_ = error.what();
     }
-    return limit_to_trace();
+    return nullptr;
   }
 
   bool limit_to_trace() {
@@ -316,7 +360,8 @@ class ModelReader {
 
   const ModelOptions& options_;
   std::string where_;
-  std::shared_ptr<const ExportedProgram> program_;
+  std::shared_ptr<const ExportedProgram> whole_;    // which sides are inputs of
+  std::shared_ptr<const ExportedProgram> program_;  // what this output needs of it
   Lengths lengths_;
   ExportedModel model_;
   Followed traced_;

@@ -44,14 +44,17 @@ using FunctionRef = std::shared_ptr<const Function>;
 // The expression of all elements for elements of its base.
 Array evaluate(const Expression& expression, const Array& base, OpBudget& budget);
 
-// What a function is: scale_out * activation(scale_in * x), a norm of runs of the last dimension,
-// or rows divided by their length.
+// What a function is: scale_out * activation(scale_in * x + offset_in) + linear * x + offset_out, a
+// norm or softmax of runs of the last dimension, or sums of what stands in them.
 struct FoundActivation {
   ActivationNode activation;
   double scale_in = 1.0;
+  double offset_in = 0.0;
   double scale_out = 1.0;
+  double linear = 0.0;
+  double offset_out = 0.0;
 };
-using FoundFunction = std::variant<FoundActivation, NormSpec, NormalizeNode>;
+using FoundFunction = std::variant<FoundActivation, NormSpec, NormalizeNode, LinearSpec>;
 
 // Nothing for a function that the runtime has no op for. `base` is the shape of what it is of.
 std::optional<FoundFunction> find_function(const Expression& expression, const Shape& base,

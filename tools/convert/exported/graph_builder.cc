@@ -278,16 +278,6 @@ AffineRef GraphBuilder::embedding(const ConstantRef& table, const AffineRef& ids
   return on_rows(rows, shape, node, weight.columns);
 }
 
-AffineRef GraphBuilder::linear(const AffineRef& value, const WeightRef& weight,
-                               std::vector<double> bias) {
-  std::vector<uint32_t> order;
-  const Rows rows = rows_of(value, &order);
-  if (rows.width != weight.columns) throw NotRecognised("its weight has another width");
-  const WeightRef ordered = order.empty() ? weight : with_columns(weight, order);
-  const ValueId node = graph_.add_linear(name_, {ordered, std::move(bias)}, rows.node);
-  return on_rows(rows, value->shape, node, weight.rows);
-}
-
 AffineRef GraphBuilder::norm(const AffineRef& given, NormSpec spec) {
   const AffineRef value = on_one_source(materialised(given));
   const Places& places = value->terms[0].places;
@@ -316,9 +306,9 @@ AffineRef GraphBuilder::norm(const AffineRef& given, NormSpec spec) {
   return in_place(value, from, source_of_node(node, sources_[from].rows));
 }
 
-AffineRef GraphBuilder::normalize(const AffineRef& value) {
+AffineRef GraphBuilder::normalize(const AffineRef& value, NormKind kind) {
   const Rows rows = rows_of(value);
-  const ValueId node = graph_.add(name_, NormalizeNode{}, {rows.node});
+  const ValueId node = graph_.add(name_, NormalizeNode{kind}, {rows.node});
   return on_rows(rows, value->shape, node, rows.width);
 }
 
@@ -386,6 +376,14 @@ bool GraphBuilder::is_along_tokens(const AffineRef& value, size_t axis) const {
 
 ValueId GraphBuilder::output(const AffineRef& given) {
   AffineRef value = materialised(given);
+  // One number for each token.
+  const bool is_column =
+      value->shape.size() >= 2 && is_along_tokens(value, value->shape.size() - 1);
+  if (is_column) {
+    Shape shape = value->shape;
+    shape.push_back(1);
+    value = with_shape(value, shape);
+  }
   if (value->shape.size() == 1) value = with_shape(value, {1, value->shape[0]});
   const Rows rows = rows_of(value);
   for (size_t i = 0; i < rows.rows.size(); ++i) {

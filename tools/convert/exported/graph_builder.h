@@ -86,6 +86,15 @@ class GraphBuilder {
 
   // The same elements as one term without factors: sums are added up, rotations applied.
   AffineRef materialised(const AffineRef& value);
+  // A value that is one of one node times constants, and what these are. Nothing for a value that
+  // is such itself, or no multiple.
+  struct Multiple {
+    AffineRef value;
+    Array factor;
+  };
+  std::optional<Multiple> multiple_of_node(const AffineRef& value) const;
+  // A whole rotation as one node, and any other value as it is.
+  AffineRef rotated_or_same(const AffineRef& value);
   // All of it as the rows of one node, whose columns are the value's last dimension, in the order
   // of the value's other dimensions: `rows` says which row each of these is.
   struct Rows {
@@ -107,10 +116,13 @@ class GraphBuilder {
   // ---- ops ----
 
   AffineRef embedding(const ConstantRef& table, const AffineRef& ids);
+  AffineRef table_rows(const ConstantRef& table, Shape shape, const std::vector<int64_t>& rows);
+  // Rows of positions that leave ids of padding out, which have the row before that of position 0.
+  AffineRef padded_positions(const ConstantRef& table, const AffineRef& ids, int64_t padding);
   AffineRef linear(const AffineRef& value, const WeightRef& weight, std::vector<double> bias);
   // Of each run of elements of the last dimension.
   AffineRef norm(const AffineRef& value, NormSpec spec);
-  AffineRef normalize(const AffineRef& value);
+  AffineRef normalize(const AffineRef& value, NormKind kind = NormKind::kLength);
   AffineRef activation(const AffineRef& value, ActivationNode node);
   AffineRef product(const AffineRef& a, const AffineRef& b);
   // A value in which rows of constants stand before those of the tokens, with these rows in a node;
@@ -164,6 +176,13 @@ class GraphBuilder {
   bool is_of_prefix(uint32_t row) const { return row % sizes_.tokens < sizes_.prefix; }
   // The rows of a whole source that a value has, where it has those of all tokens.
   bool has_all_tokens(const std::vector<uint32_t>& rows) const;
+  // What a linear layer reads, where that is columns of a node times factors and with offsets that
+  // its own weights take in.
+  struct FoldedInput {
+    AffineRef value;
+    std::vector<double> factors, offsets;  // [columns]
+  };
+  std::optional<FoldedInput> folded_input(const AffineRef& value) const;
   // `value` with another node's elements at the same rows and columns.
   AffineRef in_place(const AffineRef& value, uint32_t from, uint32_t to) const;
   // One term of one source whose elements each stand once in it, and all of them.

@@ -45,14 +45,6 @@ bool has_sizes(std::string_view op) {
            "triu_indices", "linspace", "eye",          "slice_scatter"});
 }
 
-int64_t product(const Argument::List& list) {
-  int64_t product = 1;
-  for (const Argument& item : list) {
-    if (const int64_t* size = item.as<int64_t>()) product *= *size;
-  }
-  return product;
-}
-
 }  // namespace
 
 Lengths::Lengths(std::shared_ptr<const ExportedProgram> program, std::vector<SideInput> sides)
@@ -237,61 +229,114 @@ int64_t Lengths::extent(const Extent& extent) const {
   throw NotRecognised("it has the size " + extent.symbol + ", which is not the number of tokens");
 }
 
-// Replaces what can be the number of tokens: all of it or, where this would not be as many elements
-// as there are, the first one that makes it so.
-void Lengths::adapt_list(Argument::List& list, std::optional<size_t> elements) const {
-  const auto replace = [&](Argument& item) {
-    const int64_t* size = item.as<int64_t>();
-    if (size == nullptr) return false;
-    if (*size == traced_tokens_) {
-      item = Argument(tokens_);
-    } else if (*size == traced_tokens_ + prefix_) {
-      item = Argument(rows());
-    } else if (sequences_ > 1 && *size == traced_tokens_ * sequences_) {
-      item = Argument(tokens_ * sequences_);
-    } else {
-      return false;
-    }
-    return true;
-  };
-  const Argument::List before = list;
-  for (Argument& item : list) replace(item);
-  const auto fits = [&] {
-    const bool has_rest = std::ranges::any_of(list, [](const Argument& item) {
-      return item.as<int64_t>() != nullptr && *item.as<int64_t>() == -1;
-    });
-    const int64_t count = product(list) * (has_rest ? -1 : 1);
-    const auto whole = static_cast<int64_t>(*elements);
-    return has_rest ? count != 0 && whole % count == 0 : count == whole;
-  };
-  if (!elements || fits()) return;
-  for (size_t i = 0; i < before.size(); ++i) {
-    list = before;
-    if (replace(list[i]) && fits()) return;
-  }
-  list = before;
+// Of a size that is the number of tokens, of one sequence or of all.
+std::optional<int64_t> Lengths::at_this_length(int64_t size) const {
+  if (size == traced_tokens_) return tokens_;
+  if (size == traced_tokens_ + prefix_) return rows();
+  if (sequences_ > 1 && size == traced_tokens_ * sequences_) return tokens_ * sequences_;
+  if (sequences_ > 1 && size == (traced_tokens_ + prefix_) * sequences_) return rows() * sequences_;
+  return std::nullopt;
 }
 
-OpCall Lengths::adapted(const OpCall& call, std::optional<size_t> self_elements) const {
+// The sizes of a view: runs of them have as many elements as runs of the extents that they are
+// views of. Only where these changed do sizes change: one of them, the earliest that fits.
+void Lengths::adapt_view(Argument::List& sizes, const Shape& traced, const Shape& now) const {
+  const auto size_at = [&](size_t i) -> int64_t { return *sizes[i].as<int64_t>(); };
+  size_t of_self = 0;
+  for (size_t i = 0; i < sizes.size();) {
+    if (of_self == traced.size()) return;
+    int64_t before = traced[of_self], after = now[of_self], made = size_at(i);
+    const size_t first = i++;
+    ++of_self;
+    while (before != made) {
+      if (before < made) {
+        if (of_self == traced.size()) return;
+        before *= traced[of_self];
+        after *= now[of_self++];
+      } else {
+        if (i == sizes.size()) return;
+        made *= size_at(i++);
+      }
+    }
+    // Extents of 1 that follow belong to nobody.
+    while (of_self < traced.size() && traced[of_self] == 1 &&
+           (i == sizes.size() || size_at(i) != 1))
+      ++of_self;
+    // Of sequences and tokens that were one extent, tokens come second.
+    const bool from_back = sequences_ > 1 && axis_ > 0;
+    for (size_t n = 0; n < i - first && after != before; ++n) {
+      const size_t k = from_back ? i - 1 - n : first + n;
+      const auto replaced = at_this_length(size_at(k));
+      if (!replaced || made / size_at(k) * *replaced != after) continue;
+      sizes[k] = Argument(*replaced);
+      break;
+    }
+  }
+}
+
+void Lengths::adapt_sizes(Argument::List& sizes, const Self* self, std::string_view op) const {
+  std::optional<size_t> rest;
+  int64_t product = 1;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int64_t* size = sizes[i].as<int64_t>();
+    if (size == nullptr) return;
+    if (*size == -1) {
+      rest = i;
+    } else {
+      product *= *size;
+    }
+  }
+  const bool is_view = is_one_of(op, {"view", "reshape", "_unsafe_view"});
+  if (self != nullptr && is_view && self->traced.size() == self->now.size()) {
+    if (product == 0) return;
+    if (rest) sizes[*rest] = Argument(static_cast<int64_t>(elements_of(self->traced)) / product);
+    adapt_view(sizes, self->traced, self->now);
+    if (rest) sizes[*rest] = Argument(int64_t{-1});
+    return;
+  }
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const auto replaced = at_this_length(*sizes[i].as<int64_t>());
+    if (!replaced) continue;
+    // Extents of what is stretched stay what they are; new ones are in doubt.
+    const bool is_stretched = self != nullptr && is_one_of(op, {"expand", "broadcast_to"}) &&
+                              self->now.size() + i >= sizes.size();
+    const size_t of_self = is_stretched ? self->now.size() + i - sizes.size() : 0;
+    if (is_stretched && self->now[of_self] != 1) {
+      sizes[i] = Argument(self->now[of_self]);
+    } else if (self == nullptr || !self->depends || takes_doubtful_) {
+      sizes[i] = Argument(*replaced);
+    }
+  }
+}
+
+OpCall Lengths::adapted(const OpCall& call, const Self* self) const {
   if (!is_adapted()) return call;
   OpCall result = call;
+  const int64_t* dim = call.find("dim") ? call.find("dim")->as<int64_t>() : nullptr;
+  const int64_t rank = self != nullptr ? static_cast<int64_t>(self->now.size()) : 0;
+  // Whether the dimension that the op names is not that of tokens.
+  const int64_t place = dim == nullptr ? 0 : *dim < 0 ? *dim + rank : *dim;
+  const bool is_other =
+      self != nullptr && self->depends && place >= 0 && place < rank &&
+      self->traced.size() == self->now.size() &&
+      self->traced[static_cast<size_t>(place)] == self->now[static_cast<size_t>(place)];
   if (call.op == "select") {
     // The last token by its number.
     for (NamedArgument& argument : result.arguments) {
       const int64_t* index = argument.value.as<int64_t>();
       const bool is_last = argument.name == "index" && index && *index == traced_tokens_ - 1;
-      if (is_last && *index > 0) argument.value = Argument(tokens_ - 1);
+      if (is_last && *index > 0 && !is_other) argument.value = Argument(tokens_ - 1);
     }
     return result;
   }
   if (!has_sizes(call.op)) return result;
-  const bool counts = is_one_of(call.op, {"view", "reshape", "_unsafe_view"});
+  if (is_other && is_one_of(call.op, {"slice", "unflatten", "slice_scatter"})) return result;
   for (NamedArgument& argument : result.arguments) {
     if (is_one_of(argument.name, {"dim", "fill_value", "step", "start", "diagonal"})) continue;
     if (const auto* list = argument.value.as<Argument::List>()) {
-      Argument::List adapted_sizes = *list;
-      adapt_list(adapted_sizes, counts ? self_elements : std::nullopt);
-      argument.value = Argument(std::move(adapted_sizes));
+      Argument::List sizes = *list;
+      adapt_sizes(sizes, self, call.op);
+      argument.value = Argument(std::move(sizes));
     } else if (const int64_t* size = argument.value.as<int64_t>();
                size != nullptr && *size == traced_tokens_) {
       argument.value = Argument(tokens_);
@@ -338,7 +383,6 @@ Argument ConstantsAt::compute(uint32_t value) {
       return known_[value] = Argument(lengths_.extent(sizes.at(static_cast<size_t>(place))));
     }
   }
-  std::optional<size_t> elements;
   OpCall call = bind(node->call, [&](uint32_t input) -> Argument {
     const bool is_shape_alone =
         node->call.op.starts_with("new_") || node->call.op.ends_with("_like");
@@ -350,10 +394,13 @@ Argument ConstantsAt::compute(uint32_t value) {
     const size_t count = elements_of(shape);
     return Array::real(std::move(shape), Array::Reals(count, 0.0)).to(of.type);
   });
+  std::optional<Lengths::Self> self;
   if (!call.arguments.empty() && call.arguments[0].value.as<Array>() != nullptr) {
-    elements = call.arguments[0].value.as<Array>()->elements();
+    const auto* of = node->call.arguments[0].value.as<ValueRef>();
+    const Shape& now = call.arguments[0].value.as<Array>()->shape();
+    if (of != nullptr) self = {program_->values[of->value].shape(), now};
   }
-  call = lengths_.adapted(call, elements);
+  call = lengths_.adapted(call, self ? &*self : nullptr);
   budget_.live_elements = OpBudget{}.live_elements;
   const std::vector<Argument> results = apply_op(call, budget_);
   return known_[value] = results.at(output);

@@ -62,14 +62,24 @@ class Lengths {
 
   // A size of the program as it is at this length. Throws NotRecognised where that is not known.
   int64_t extent(const Extent& extent) const;
-  // The call with the literals of this length. `self_elements` is how many elements it moves.
-  OpCall adapted(const OpCall& call, std::optional<size_t> self_elements) const;
+  // Where a literal may be the number of tokens and may be another size that is as large: whether
+  // it is that number. Programs are tried with either.
+  void set_takes_doubtful(bool takes) { takes_doubtful_ = takes; }
+  // What an op works on, as it was traced and at this length.
+  struct Self {
+    Shape traced, now;
+    bool depends = false;  // on the model's input
+  };
+  // The call with the literals of this length.
+  OpCall adapted(const OpCall& call, const Self* self) const;
 
  private:
   size_t input_rank() const;  // of tokens and sequences
   void check_side(const SideInput& side) const;
   bool is_adapted() const { return tokens_ != traced_tokens_ && symbol_.empty(); }
-  void adapt_list(Argument::List& list, std::optional<size_t> elements) const;
+  void adapt_view(Argument::List& sizes, const Shape& traced, const Shape& now) const;
+  void adapt_sizes(Argument::List& sizes, const Self* self, std::string_view op) const;
+  std::optional<int64_t> at_this_length(int64_t size) const;
 
   std::shared_ptr<const ExportedProgram> program_;
   const ExportedInput* input_ = nullptr;
@@ -83,6 +93,7 @@ class Lengths {
   std::optional<ImagePatches> patches_;
   bool puts_last_first_ = false;
   std::string symbol_;
+  bool takes_doubtful_ = true;
 };
 
 // Values that depend on no input, at one length. Each is computed when it is asked for.

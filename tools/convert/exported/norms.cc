@@ -187,6 +187,23 @@ Results batch_norm(const CallArguments& call, OpBudget&) {
   return {Array::real(input.shape(), std::move(values), input.type())};
 }
 
+// v g / |v|, where lengths are those of all but one dimension.
+Results weight_norm(const CallArguments& call, OpBudget&) {
+  const Array& v = call.array("v");
+  const Array::Reals g = call.array("g").to_reals();
+  const size_t dim = call.dimension("dim", 0, v.rank());
+  const auto extent = static_cast<size_t>(v.shape()[dim]);
+  if (g.size() != extent) call.refuse("it has {} lengths: expected {}", g.size(), extent);
+  const Around parts = around(v.shape(), dim);
+  std::vector<double> values = v.to_reals(), squares(extent, 0.0);
+  const auto place = [&](size_t i) { return i / parts.inner % extent; };
+  for (size_t i = 0; i < values.size(); ++i) squares[place(i)] += values[i] * values[i];
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] *= g[place(i)] / std::sqrt(squares[place(i)]);
+  }
+  return {Array::real(v.shape(), std::move(values), v.type())};
+}
+
 }  // namespace
 
 OpRules softmax_rules() {
@@ -198,9 +215,10 @@ OpRules softmax_rules() {
 }
 
 OpRules norm_rules() {
-  return {{"layer_norm", layer_norm}, {"native_layer_norm", native_layer_norm},
-          {"rms_norm", rms_norm},     {"_fused_rms_norm", fused_rms_norm},
-          {"group_norm", group_norm}, {"batch_norm", batch_norm}};
+  return {{"layer_norm", layer_norm},   {"native_layer_norm", native_layer_norm},
+          {"rms_norm", rms_norm},       {"_fused_rms_norm", fused_rms_norm},
+          {"group_norm", group_norm},   {"batch_norm", batch_norm},
+          {"_weight_norm", weight_norm}};
 }
 
 }  // namespace arenite::convert

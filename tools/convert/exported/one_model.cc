@@ -36,6 +36,9 @@ bool are_same(const NodeBody& a, const NodeBody& b) {
            are_near(norm->norm.gain, other.norm.gain, 1e-6) &&
            are_near(norm->norm.bias, other.norm.bias, 1e-6);
   }
+  if (const auto* normalize = std::get_if<NormalizeNode>(&a)) {
+    return normalize->kind == std::get<NormalizeNode>(b).kind;
+  }
   if (const auto* scale = std::get_if<ScaleNode>(&a)) {
     return are_near({scale->factor}, {std::get<ScaleNode>(b).factor}, 1e-9);
   }

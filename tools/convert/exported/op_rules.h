@@ -24,6 +24,7 @@ OpRules softmax_rules();    // along dimensions, and the sizes stay
 OpRules norm_rules();       // of rows
 OpRules product_rules();    // of matrices
 OpRules attention_rules();
+OpRules batched_rules();  // of torch.vmap
 OpRules convolution_rules();
 OpRules creation_rules();  // from numbers alone
 OpRules symbol_rules();    // on symbolic numbers, and what only asserts

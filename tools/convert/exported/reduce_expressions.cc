@@ -15,6 +15,24 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> na
   return std::ranges::find(names, text) != names.end();
 }
 
+// Thrown for a function that the runtime has no op for.
+struct UnknownFunction {};
+
+constexpr int kPowerMax = 4;
+
+// The exponent of pow or square; 0 unless it is a whole number that products make.
+int whole_power(const OpCall& call) {
+  if (call.op == "square") return 2;
+  const Argument* exponent = call.find("exponent");
+  if (exponent == nullptr) return 0;
+  for (int power = 2; power <= kPowerMax; ++power) {
+    const bool is_whole = exponent->as<int64_t>() && *exponent->as<int64_t>() == power;
+    const bool is_real = exponent->as<double>() && *exponent->as<double>() == power;
+    if (is_whole || is_real) return power;
+  }
+  return 0;
+}
+
 // Of rows that are divided by their length: what torch.nn.functional.normalize adds, squared.
 constexpr double kEpsilonMin = 1e-24;
 
@@ -61,14 +79,13 @@ FunctionRef Reducer::as_function(const Reduced& value) {
   auto base_expression = std::make_shared<Expression>();
   base_expression->shape = affine->shape;
   ExpressionRef expression = base_expression;
-  if (affine->terms.size() == 1 && !affine->is_plain() && !affine->terms[0].factors.each) {
-    const double factor = affine->terms[0].factors.uniform;
-    affine =
-        std::make_shared<const Affine>(Affine{affine->shape, {Term{affine->terms[0].places, {}}}});
+  if (const auto multiple = builder_.multiple_of_node(affine)) {
+    affine = multiple->value;
     expression = std::make_shared<const Expression>(
-        Expression{{"mul", "Tensor", {}, {{"self", ValueRef{0}}, {"other", Argument(factor)}}, {}},
+        Expression{{"mul", "Tensor", {}, {{"self", ValueRef{0}}, {"other", multiple->factor}}, {}},
                    {base_expression},
-                   affine->shape});
+                   affine->shape,
+                   1});
   } else {
     affine = builder_.materialised(affine);
   }
@@ -101,6 +118,9 @@ Reduced Reducer::function_op(const Operation& operation) {
     expression->inputs.push_back(function->expression);
     return ValueRef{static_cast<uint32_t>(expression->inputs.size() - 1)};
   });
+  if (call.op == "gather" && operation.value("index") != nullptr) {
+    shape = shape_of(*operation.value("index"));
+  }
   if (is_reduction(call.op)) {
     if (CallArguments(call).flag("keepdim", false)) {
       shape.back() = 1;
@@ -118,14 +138,39 @@ Reduced Reducer::function_op(const Operation& operation) {
   return std::make_shared<const Function>(Function{base, expression});
 }
 
+// A function that is made of an unknown one is unknown itself: the author's whole formula is named.
 AffineRef Reducer::materialise(const FunctionRef& function) {
   const Expression& expression = *function->expression;
   if (expression.is_base()) return function->base;
   const std::string before = builder_.name();
   if (!function->name.empty()) builder_.set_name(function->name);
-  const AffineRef made = materialise_named(function);
-  builder_.set_name(before);
-  return made;
+  ++functions_within_;
+  try {
+    const AffineRef made = materialise_named(function);
+    --functions_within_;
+    builder_.set_name(before);
+    return made;
+  } catch (const UnknownFunction&) {
+    if (--functions_within_ > 0) throw;
+    throw InputError(
+        "{}: {}: the runtime has no op for this function: it has relu, leaky relu, elu, gelu, "
+        "silu, "
+        "mish, softplus, hard swish, tanh, sigmoid, clamps, products, layer norm and RMS norm, and "
+        "finds them however they are written, with any factors",
+        quote(program_->source), expression.call.describe());
+  }
+}
+
+AffineRef Reducer::activated(const AffineRef& base, const FoundActivation& found) {
+  const auto with_offset = [&](const AffineRef& value, double offset) {
+    if (offset == 0.0) return value;
+    const auto number = std::make_shared<const Constant>(kNoValue, Array::real({}, {offset}));
+    return sum(value, builder_.of_constant(number), 1.0);
+  };
+  const AffineRef inner = with_offset(scaled(base, found.scale_in), found.offset_in);
+  AffineRef value = scaled(builder_.activation(inner, found.activation), found.scale_out);
+  if (found.linear != 0.0) value = sum(value, base, found.linear);
+  return with_offset(value, found.offset_out);
 }
 
 // A norm without an epsilon has one that no row notices; rows of length 1 have an op of their own.
@@ -149,29 +194,28 @@ AffineRef Reducer::materialise_named(const FunctionRef& function) {
   const auto found = find_function(expression, function->base->shape, budget_);
   if (found) {
     if (const auto* norm = std::get_if<NormSpec>(&*found)) return normalised(function->base, *norm);
-    const auto& activation = std::get<FoundActivation>(*found);
-    AffineRef value = scaled(function->base, activation.scale_in);
-    value = builder_.activation(value, activation.activation);
-    return scaled(value, activation.scale_out);
+    if (const auto* normalize = std::get_if<NormalizeNode>(&*found)) {
+      return builder_.normalize(function->base, normalize->kind);
+    }
+    if (const auto* linear = std::get_if<LinearSpec>(&*found)) {
+      WeightRef weight = linear->weight;
+      weight.name = builder_.name();
+      return builder_.linear(function->base, weight, linear->bias);
+    }
+    return activated(function->base, std::get<FoundActivation>(*found));
   }
-  const auto refuse = [&]() -> AffineRef {
-    throw InputError(
-        "{}: {}: the runtime has no op for this function: it has relu, gelu, silu, tanh, sigmoid, "
-        "products, layer norm and RMS norm, and finds them however they are written",
-        quote(program_->source), expression.call.describe());
-  };
+  const auto refuse = []() -> AffineRef { throw UnknownFunction{}; };
   // The op on values that are nodes of their own.
   const bool is_of_base = std::ranges::all_of(
       expression.inputs, [](const ExpressionRef& input) { return input->is_base(); });
   if (expression.call.op == "pow" || expression.call.op == "square") {
-    const Argument* exponent = expression.call.find("exponent");
-    const bool is_square = exponent == nullptr ||
-                           (exponent->as<int64_t>() && *exponent->as<int64_t>() == 2) ||
-                           (exponent->as<double>() && *exponent->as<double>() == 2.0);
-    if (!is_square) return refuse();
+    const int times = whole_power(expression.call);
+    if (times < 2 || expression.inputs[0]->shape != function->base->shape) return refuse();
     const AffineRef value =
         as_affine(std::make_shared<const Function>(Function{function->base, expression.inputs[0]}));
-    return builder_.product(value, value);
+    AffineRef power = builder_.product(value, value);
+    for (int i = 2; i < times; ++i) power = builder_.product(power, value);
+    return power;
   }
   if (expression.call.op == "mul" && expression.inputs.size() == 2) {
     AffineRef parts[2];
@@ -192,39 +236,6 @@ AffineRef Reducer::materialise_named(const FunctionRef& function) {
   }
   const Reduced made = dependent(operation).at(0);
   return as_affine(made);
-}
-
-std::optional<Reduced> Reducer::pooling_op(const Operation& operation) {
-  const std::string& op = operation.call.op;
-  if (!is_reduction(op)) return std::nullopt;
-  const CallArguments arguments(operation.call);
-  const Reduced& input = operation.inputs.at(0);
-  const Shape shape = shape_of(input);
-  if (!arguments.has("dim")) throw NotRecognised("it makes one number of all tokens");
-  const std::vector<int64_t> dims = arguments.integers("dim");
-  if (dims.size() != 1) throw NotRecognised("it reduces several dimensions");
-  const size_t axis = arguments.dimension(dims[0], shape.size());
-  const auto* affine = std::get_if<AffineRef>(&input);
-  const bool is_last = axis + 1 == shape.size();
-  if (is_last && (affine == nullptr || !builder_.is_along_tokens(*affine, axis))) {
-    return std::nullopt;
-  }
-  const bool keeps = arguments.flag("keepdim", false);
-  AffineRef pooled;
-  if (op == "mean" || op == "sum") {
-    pooled = builder_.pooled(as_affine(input), axis, SelectKind::kMean);
-    if (op == "sum") pooled = scaled(pooled, static_cast<double>(shape[axis]));
-  } else if (op == "amax" || op == "max") {
-    pooled = builder_.pooled(as_affine(input), axis, SelectKind::kMax);
-  } else {
-    throw NotRecognised(
-        "the runtime pools tokens by their mean, their maximum, the first or the "
-        "last one");
-  }
-  if (!keeps) return pooled;
-  Shape kept = shape;
-  kept[axis] = 1;
-  return with_shape(pooled, kept);
 }
 
 }  // namespace arenite::convert

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "convert/exported/call_arguments.h"
+#include "convert/exported/constant_arguments.h"
 #include "convert/exported/reducer.h"
 
 namespace arenite::convert {
@@ -13,11 +14,14 @@ namespace {
 // What torch.nn.RMSNorm adds where it is not said: the epsilon of float32.
 constexpr double kFloatEpsilon = 0x1p-23;
 
+constexpr int64_t kSummedMax = 64;  // parts of a sum over a dimension
+
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
   return std::ranges::find(names, text) != names.end();
 }
 
-// The argument as an array, where it is a constant or a number.
+}  // namespace
+
 std::optional<Array> constant_argument(const Operation& operation, std::string_view name) {
   const Argument* argument = operation.call.find(name);
   if (argument == nullptr) return std::nullopt;
@@ -25,6 +29,7 @@ std::optional<Array> constant_argument(const Operation& operation, std::string_v
   if (const int64_t* whole = argument->as<int64_t>()) {
     return Array::real({}, {static_cast<double>(*whole)});
   }
+  if (const Array* array = argument->as<Array>()) return *array;
   const Reduced* value = operation.value(name);
   const auto* constant = value != nullptr ? std::get_if<ConstantRef>(value) : nullptr;
   if (constant == nullptr) return std::nullopt;
@@ -40,28 +45,11 @@ int64_t positions_max_of(const Operation& operation) {
   return positions;
 }
 
-double single(const Array& array, const char* what) {
-  const Array::Reals values = array.to_reals();
-  if (values.empty() ||
-      !std::ranges::all_of(values, [&](double value) { return value == values[0]; })) {
-    throw NotRecognised(what);
-  }
-  return values[0];
-}
-
 Array inverse(const Array& array) {
   Array::Reals values = array.to_reals();
   for (double& value : values) value = 1.0 / value;
   return Array::real(array.shape(), std::move(values));
 }
-
-Array negative(const Array& array, double factor) {
-  Array::Reals values = array.to_reals();
-  for (double& value : values) value *= factor;
-  return Array::real(array.shape(), std::move(values));
-}
-
-}  // namespace
 
 std::optional<Reduced> Reducer::complex_op(const Operation& operation) {
   const OpCall& call = operation.call;
@@ -125,102 +113,6 @@ std::optional<Reduced> Reducer::complex_op(const Operation& operation) {
   throw NotRecognised("it uses complex numbers otherwise than for a rotation");
 }
 
-// exp(x - max(x)) / sum(exp(x - max(x))), with the largest score or without it.
-std::optional<Reduced> Reducer::written_softmax(const Operation& operation) {
-  const std::string& op = operation.call.op;
-  if (operation.inputs.empty()) return std::nullopt;
-  const auto* scores = std::get_if<ScoresRef>(&operation.inputs[0]);
-  const auto* row =
-      operation.inputs.size() < 2 ? nullptr : std::get_if<ScoreRowRef>(&operation.inputs[1]);
-  if (scores == nullptr || (*scores)->has_softmax) return std::nullopt;
-  const CallArguments arguments(operation.call);
-  if (row != nullptr) {
-    // Softmax is blind to what all scores of a query have in common.
-    if (op == "sub" && !(*row)->is_sum && (*row)->of == *scores) return *scores;
-    if (op != "div" || !(*row)->is_sum || (*row)->of != *scores) return std::nullopt;
-    Scores divided = **scores;
-    divided.is_exponential = false;
-    return with_softmax(divided);
-  }
-  if (is_one_of(op, {"max", "amax", "sum"}) && arguments.has("dim")) {
-    const std::vector<int64_t> dims = arguments.integers("dim");
-    const size_t rank = (*scores)->shape.size();
-    const bool is_of_keys = dims.size() == 1 && arguments.dimension(dims[0], rank) + 1 == rank &&
-                            arguments.flag("keepdim", false);
-    if (!is_of_keys || (op == "sum") != (*scores)->is_exponential) return std::nullopt;
-    return std::make_shared<const ScoreRow>(ScoreRow{*scores, op == "sum"});
-  }
-  if (op != "exp" || (*scores)->is_exponential) return std::nullopt;
-  auto exponentials = std::make_shared<Scores>(**scores);
-  exponentials->is_exponential = true;
-  return ScoresRef(std::move(exponentials));
-}
-
-std::optional<Reduced> Reducer::score_op(const Operation& operation) {
-  const ScoresRef* scores = nullptr;
-  for (const Reduced& input : operation.inputs) {
-    if (scores == nullptr) scores = std::get_if<ScoresRef>(&input);
-  }
-  const std::string& op = operation.call.op;
-  if (scores == nullptr) {
-    if (!is_one_of(op, {"softmax", "_softmax", "log_softmax", "_log_softmax"})) return std::nullopt;
-    throw NotRecognised(
-        "a softmax of something else than scores of attention is not supported: give out what it "
-        "is of (export a model whose forward returns the logits)");
-  }
-  if ((*scores)->is_exponential) {
-    throw NotRecognised("it changes the exponentials of scores otherwise than a softmax does");
-  }
-  if ((*scores)->has_softmax) {
-    throw NotRecognised("it changes the weights of attention after their softmax");
-  }
-  const CallArguments arguments(operation.call);
-  const bool is_first = operation.value("self") != nullptr &&
-                        std::holds_alternative<ScoresRef>(*operation.value("self"));
-  const auto constant = constant_argument(operation, is_first ? "other" : "self");
-  const int64_t positions = positions_max_of(operation);
-  if ((op == "mul" || (op == "div" && is_first)) && constant) {
-    return with_scale(**scores, op == "mul" ? *constant : inverse(*constant));
-  }
-  if (op == "neg") return with_scale(**scores, -1.0);
-  if (is_one_of(op, {"add", "sub", "rsub"}) && constant) {
-    // The one of both that alpha multiplies is the second, but for rsub.
-    const double alpha = arguments.real("alpha", 1.0);
-    const bool has_alpha = is_first == (op == "rsub");
-    const double own =
-        (has_alpha ? alpha : 1.0) * (op == "add" || is_first == (op == "sub") ? 1 : -1);
-    const double factor =
-        (has_alpha ? 1.0 : alpha) * (op == "add" || is_first == (op == "rsub") ? 1 : -1);
-    return with_added(own == 1.0 ? **scores : *with_scale(**scores, own),
-                      factor == 1.0 ? *constant : negative(*constant, factor), positions);
-  }
-  if (op == "tanh" || op == "sigmoid") return with_tanh(**scores, op == "sigmoid");
-  if (op == "masked_fill" && operation.value("mask") != nullptr) {
-    const auto value = constant_argument(operation, "value");
-    return with_filled(**scores, array_of(*operation.value("mask")),
-                       single(value.value_or(Array::real({}, {0.0})), "it fills in a tensor"),
-                       positions);
-  }
-  if (op == "where" && operation.value("condition") != nullptr) {
-    const bool keeps_self = is_first;
-    const auto value = constant_argument(operation, keeps_self ? "other" : "self");
-    const Array condition = array_of(*operation.value("condition"));
-    Array::Bools hidden = condition.to_bools();
-    for (uint8_t& each : hidden) each = (each != 0) != keeps_self;
-    if (!value) throw NotRecognised("it chooses between scores and the model's numbers");
-    return with_filled(**scores, Array::boolean(condition.shape(), std::move(hidden)),
-                       single(*value, "it fills in a tensor"), positions);
-  }
-  if (op == "softmax" || op == "_softmax") {
-    const size_t dim = arguments.dimension("dim", -1, (*scores)->shape.size());
-    if (dim + 1 != (*scores)->shape.size()) throw NotRecognised("its softmax is not over keys");
-    return with_softmax(**scores);
-  }
-  throw NotRecognised(
-      "the runtime has no such op on scores of attention: it scales them, caps them by tanh, adds "
-      "constants, hides some, and takes the softmax");
-}
-
 // The first half of the columns times the sigmoid of the second.
 Reduced Reducer::gated(const Operation& operation) {
   const AffineRef whole = as_affine(operation.inputs.at(0));
@@ -276,7 +168,8 @@ Reduced Reducer::batch_norm(const Operation& operation) {
   }
   Shape shape(value->shape.size(), 1);
   shape.at(1) = static_cast<int64_t>(factor.size());
-  const auto table = std::make_shared<const Constant>(0, Array::real(shape, std::move(offset)));
+  const auto table =
+      std::make_shared<const Constant>(kNoValue, Array::real(shape, std::move(offset)));
   return sum(scaled(value, Array::real(shape, std::move(factor))), builder_.of_constant(table),
              1.0);
 }
@@ -372,9 +265,73 @@ std::optional<Reduced> Reducer::sum_op(const Operation& operation) {
   if (given != nullptr && std::holds_alternative<ConstantRef>(*given)) {
     table = std::get<ConstantRef>(*given);
   } else {
-    table = std::make_shared<const Constant>(0, *constant);
+    table = std::make_shared<const Constant>(kNoValue, *constant);
   }
   return sum(value, builder_.of_constant(table), constant_factor);
+}
+
+// The sum over a dimension that is not that of tokens, as of heads.
+AffineRef Reducer::sum_of_parts(const AffineRef& value, size_t axis) {
+  AffineRef total;
+  for (int64_t i = 0; i < value->shape[axis]; ++i) {
+    const OpCall select = {"select",
+                           "int",
+                           {},
+                           {{"self", Array::of_shape(value->shape, ElementType::kF32)},
+                            {"dim", static_cast<int64_t>(axis)},
+                            {"index", i}},
+                           {}};
+    const AffineRef part = moved(movements_of(select)->at(0), std::span(&value, 1));
+    total = total == nullptr ? part : sum(total, part, 1.0);
+  }
+  if (total == nullptr) throw NotRecognised("it sums over nothing");
+  return total;
+}
+
+std::optional<Reduced> Reducer::pooling_op(const Operation& operation) {
+  const std::string& op = operation.call.op;
+  const CallArguments arguments(operation.call);
+  if (op == "adaptive_avg_pool1d" && arguments.integers("output_size") == Shape{1}) {
+    const AffineRef value = as_affine(operation.inputs.at(0));
+    const size_t axis = value->shape.size() - 1;
+    Shape shape = value->shape;
+    shape[axis] = 1;
+    return with_shape(builder_.pooled(value, axis, SelectKind::kMean), shape);
+  }
+  if (!is_reduction(op)) return std::nullopt;
+  const Reduced& input = operation.inputs.at(0);
+  const Shape shape = shape_of(input);
+  if (!arguments.has("dim")) throw NotRecognised("it makes one number of all tokens");
+  const std::vector<int64_t> dims = arguments.integers("dim");
+  if (dims.size() != 1) throw NotRecognised("it reduces several dimensions");
+  const size_t axis = arguments.dimension(dims[0], shape.size());
+  const auto* affine = std::get_if<AffineRef>(&input);
+  const bool is_last = axis + 1 == shape.size();
+  if (is_last && (affine == nullptr || !builder_.is_along_tokens(*affine, axis))) {
+    return std::nullopt;
+  }
+  const bool keeps = arguments.flag("keepdim", false);
+  AffineRef pooled;
+  const bool is_sum = op == "mean" || op == "sum";
+  const bool is_over_heads =
+      is_sum && shape[axis] <= kSummedMax && !builder_.is_along_tokens(as_affine(input), axis);
+  if (is_over_heads) {
+    pooled = sum_of_parts(as_affine(input), axis);
+    if (op == "mean") pooled = scaled(pooled, 1.0 / static_cast<double>(shape[axis]));
+  } else if (is_sum) {
+    pooled = builder_.pooled(as_affine(input), axis, SelectKind::kMean);
+    if (op == "sum") pooled = scaled(pooled, static_cast<double>(shape[axis]));
+  } else if (op == "amax" || op == "max") {
+    pooled = builder_.pooled(as_affine(input), axis, SelectKind::kMax);
+  } else {
+    throw NotRecognised(
+        "the runtime pools tokens by their mean, their maximum, the first or the "
+        "last one");
+  }
+  if (!keeps) return pooled;
+  Shape kept = shape;
+  kept[axis] = 1;
+  return with_shape(pooled, kept);
 }
 
 }  // namespace arenite::convert

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that move elements, of whatever is known of a value.
+// Ops that only move elements, on values that depend on the model's input.
 #include <algorithm>
 #include <utility>
 
@@ -7,9 +7,22 @@
 
 namespace arenite::convert {
 
+// Whether any number of the model is in the sum.
+bool Reducer::is_of_model(const Affine& value) const {
+  return std::ranges::any_of(value.terms, [&](const Term& term) {
+    const int64_t number = term.places.at(0);
+    return number != kNoElement && builder_.source(number).kind == Source::Kind::kNode;
+  });
+}
+
 // Nothing for an op that does more than moving.
 std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
-  if (operation.call.op == "embedding") return std::nullopt;
+  const std::string& op = operation.call.op;
+  const bool looks_up = op == "index" || op == "gather" || op == "index_select";
+  if (op == "embedding") return std::nullopt;
+  if (looks_up && operation.inputs.size() > 1 && !is_dependent(operation.inputs[0])) {
+    return std::nullopt;  // by what depends on the model's input
+  }
   const auto movements = movements_of(with_arrays(operation));
   if (!movements) return std::nullopt;
   // What is moved are all values in a list, or the first.
@@ -65,6 +78,14 @@ std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
     const bool is_joined = count > 1 && has_constant && !value->is_plain();
     moving.push_back((is_sum || is_joined) && is_of_model(*value) ? builder_.materialised(value)
                                                                   : value);
+  }
+  // Whole rotations beside other columns are easier to see before; parts of one are of one source.
+  const bool are_of_several = std::ranges::any_of(moving, [&](const AffineRef& value) {
+    return source_of(value->terms.at(0).places.at(0)) !=
+           source_of(moving[0]->terms.at(0).places.at(0));
+  });
+  for (AffineRef& value : moving) {
+    if (are_of_several) value = builder_.rotated_or_same(value);
   }
   for (const Movement& movement : *movements) {
     const AffineRef value = moved(movement, moving);

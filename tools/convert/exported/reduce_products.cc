@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of matrices: linear layers by constants; scores and attention between values.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
 #include "convert/exported/call_arguments.h"
+#include "convert/exported/constant_arguments.h"
 #include "convert/exported/reducer.h"
 
 namespace arenite::convert {
@@ -13,13 +16,6 @@ namespace {
 
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
   return std::ranges::find(names, text) != names.end();
-}
-
-std::vector<size_t> swapped_last_two(size_t rank) {
-  std::vector<size_t> order(rank);
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::swap(order[rank - 1], order[rank - 2]);
-  return order;
 }
 
 // Of each head as many copies as it has query heads.
@@ -46,9 +42,7 @@ ConstantRef as_matrix(const ConstantRef& constant) {
                         ": expected a matrix of weights");
   }
   if (shape == constant->shape()) return constant;
-  return std::make_shared<const Constant>(
-      constant->value(), shape, constant->type(),
-      [constant, shape] { return constant->array().with_shape(shape); });
+  return with_shape_of(constant, shape);
 }
 
 // Whether rows of this constant are weights of attention that only a mask gives: even ones of what
@@ -89,8 +83,11 @@ Reduced Reducer::linear(const Reduced& value, const ConstantRef& weight, bool tr
     }
     added = array.to_reals();
   }
-  return builder_.linear(as_affine(value), weight_of(program_, weight, transposed),
-                         std::move(added));
+  WeightRef matrix = weight_of(program_, weight, transposed);
+  if (weight->value() == kNoValue) {
+    matrix.name = fmt::format("{}.{}", builder_.name(), ++made_weights_);
+  }
+  return builder_.linear(as_affine(value), matrix, std::move(added));
 }
 
 Reduced Reducer::product(const Reduced& a, const Reduced& b) {
@@ -112,6 +109,9 @@ Reduced Reducer::product(const Reduced& a, const Reduced& b) {
       shape.pop_back();
       return with_shape(made, shape);
     }
+    Shape shape = (*weight)->shape();
+    while (shape.size() > 2 && shape[0] == 1) shape.erase(shape.begin());
+    if (shape.size() > 2) return product_of_stacks(as_affine(a), with_shape_of(*weight, shape));
     return linear(a, as_matrix(*weight), true, nullptr);
   }
   if (const auto* weight = std::get_if<ConstantRef>(&a)) {
@@ -184,86 +184,6 @@ Reduced Reducer::attention(const Operation& operation) {
   return attend(builder_, *with_softmax(*scores), value);
 }
 
-// One product of two tensors whose dimensions have letters.
-Reduced Reducer::einsum(const Operation& operation) {
-  const CallArguments arguments(operation.call);
-  std::string equation = arguments.text("equation", "");
-  std::erase(equation, ' ');
-  const size_t arrow = equation.find("->");
-  const size_t comma = equation.find(',');
-  const bool is_plain = arrow != std::string::npos && comma != std::string::npos && comma < arrow &&
-                        equation.find('.') == std::string::npos &&
-                        equation.find(',', comma + 1) == std::string::npos;
-  if (!is_plain || operation.inputs.size() != 2) {
-    throw NotRecognised("einsum " + equation + ": expected two tensors and all letters");
-  }
-  const std::string letters_a = equation.substr(0, comma);
-  const std::string letters_b = equation.substr(comma + 1, arrow - comma - 1);
-  const std::string letters = equation.substr(arrow + 2);
-  const auto has = [](const std::string& text, char c) { return text.find(c) != text.npos; };
-  std::string batch, only_a, only_b, both;
-  for (const char c : letters_a) {
-    (has(letters_b, c) ? (has(letters, c) ? batch : both) : only_a) += c;
-  }
-  for (const char c : letters_b) {
-    if (!has(letters_a, c)) only_b += c;
-  }
-  // As a matrix product: [batch, only_a, both] times [batch, both, only_b].
-  const auto arranged = [&](const Reduced& value, const std::string& own, const std::string& wanted,
-                            const std::string& rows, const std::string& columns) -> Reduced {
-    std::vector<size_t> order;
-    Shape shape;
-    const Shape from = shape_of(value);
-    const auto extent = [&](const std::string& some) {
-      int64_t product = 1;
-      for (const char c : some) product *= from.at(own.find(c));
-      return product;
-    };
-    for (const char c : wanted) order.push_back(own.find(c));
-    for (const char c : batch) shape.push_back(from.at(own.find(c)));
-    shape.push_back(extent(rows));
-    shape.push_back(extent(columns));
-    if (std::holds_alternative<ScoresRef>(value)) {
-      if (!std::ranges::is_sorted(order)) {
-        throw NotRecognised("einsum " + equation + " moves scores of attention");
-      }
-      return value;
-    }
-    if (const auto* constant = std::get_if<ConstantRef>(&value)) {
-      return std::make_shared<const Constant>(
-          (*constant)->value(), shape, (*constant)->type(), [constant = *constant, order, shape] {
-            OpBudget budget;
-            Argument::List dims;
-            for (const size_t d : order) dims.emplace_back(static_cast<int64_t>(d));
-            const OpCall turn = {"permute",
-                                 "default",
-                                 {},
-                                 {{"self", constant->array()}, {"dims", std::move(dims)}},
-                                 {}};
-            return apply_op(turn, budget).at(0).as<Array>()->with_shape(shape);
-          });
-    }
-    return with_shape(permuted(as_affine(value), order), shape);
-  };
-  const Reduced a = arranged(operation.inputs[0], letters_a, batch + only_a + both, only_a, both);
-  const Reduced b = arranged(operation.inputs[1], letters_b, batch + both + only_b, both, only_b);
-  const Reduced made = product(a, b);
-  const std::string order_made = batch + only_a + only_b;
-  if (const auto* scores = std::get_if<ScoresRef>(&made)) {
-    if (letters == order_made) return *scores;
-    throw NotRecognised("einsum " + equation + " turns scores of attention");
-  }
-  Shape shape;
-  for (const char c : order_made) {
-    const bool in_a = has(letters_a, c);
-    const Shape from = shape_of(operation.inputs[in_a ? 0 : 1]);
-    shape.push_back(from.at((in_a ? letters_a : letters_b).find(c)));
-  }
-  std::vector<size_t> order;
-  for (const char c : letters) order.push_back(order_made.find(c));
-  return permuted(with_shape(as_affine(made), shape), order);
-}
-
 std::optional<Reduced> Reducer::matrix_op(const Operation& operation) {
   const OpCall& call = operation.call;
   if (call.op == "linear") {
@@ -276,8 +196,7 @@ std::optional<Reduced> Reducer::matrix_op(const Operation& operation) {
   }
   if (is_one_of(call.op, {"addmm", "baddbmm", "addmv"})) {
     const CallArguments arguments(call);
-    const double alpha = arguments.real("alpha", 1.0);
-    const double beta = arguments.real("beta", 1.0);
+    const double alpha = arguments.real("alpha", 1.0), beta = arguments.real("beta", 1.0);
     const bool is_batch = call.op == "baddbmm";
     const Reduced* a = operation.value(is_batch ? "batch1" : "mat1");
     const Reduced* b = operation.value(is_batch ? "batch2" : "mat2");
@@ -288,40 +207,38 @@ std::optional<Reduced> Reducer::matrix_op(const Operation& operation) {
                           (*weight)->shape().size() == 2 && added != nullptr &&
                           !is_dependent(*added) && shape_of(*added) == Shape{(*weight)->shape()[1]};
     if (is_layer && !std::holds_alternative<ScoresRef>(*a)) return linear(*a, *weight, true, added);
-    const Reduced made = product(*a, *b);
-    if (added == nullptr) throw NotRecognised("its arguments are not known");
-    const auto* scores = std::get_if<ScoresRef>(&made);
-    if (scores == nullptr && (alpha != 1.0 || beta != 1.0)) {
-      throw NotRecognised("alpha and beta other than 1 are not supported");
-    }
-    if (scores != nullptr && beta == 0.0) return with_scale(**scores, alpha);
-    if (scores != nullptr) {
-      Operation sum{{"add",
-                     "Tensor",
-                     {},
-                     {{"self", ValueRef{0}}, {"other", ValueRef{1}}, {"alpha", beta}},
-                     {}},
-                    {with_scale(**scores, alpha), *added},
-                    {ElementType::kF32, ElementType::kF32}};
-      return dependent(sum).at(0);
-    }
-    Operation sum{{"add", "Tensor", {}, {{"self", ValueRef{0}}, {"other", ValueRef{1}}}, {}},
-                  {made, *added},
-                  {ElementType::kF32, ElementType::kF32}};
-    return dependent(sum).at(0);
+    const auto scaled_by = [&](const Reduced& value, double factor) {
+      if (factor == 1.0) return value;
+      const OpCall times = {
+          "mul", "Scalar", {}, {{"self", ValueRef{0}}, {"other", Argument(factor)}}, {}};
+      return dependent({times, {value}, {ElementType::kF32}}).at(0);
+    };
+    const Reduced made = scaled_by(product(*a, *b), alpha);
+    if (beta == 0.0 || added == nullptr) return made;
+    const OpCall sum = {"add",
+                        "Tensor",
+                        {},
+                        {{"self", ValueRef{0}}, {"other", ValueRef{1}}, {"alpha", Argument(beta)}},
+                        {}};
+    return dependent({sum, {made, *added}, {ElementType::kF32, ElementType::kF32}}).at(0);
   }
   if (is_one_of(call.op, {"matmul", "bmm", "mm", "mv"}) && operation.inputs.size() == 2) {
     return product(operation.inputs[0], operation.inputs[1]);
   }
   if (call.op == "scaled_dot_product_attention") return attention(operation);
   if (call.op == "einsum") return einsum(operation);
-  if (call.op == "embedding" || (call.op == "index" && !is_dependent(operation.inputs[0]))) {
+  const bool is_index = call.op == "index" && !is_dependent(operation.inputs[0]);
+  if (call.op == "embedding" || is_index) {
     const auto* table = std::get_if<ConstantRef>(&operation.inputs[0]);
-    if (table == nullptr || operation.inputs.size() != 2 || (*table)->shape().size() != 2) {
+    const Argument* indices = is_index ? call.find("indices") : nullptr;
+    const auto* list = indices != nullptr ? indices->as<Argument::List>() : nullptr;
+    if (table == nullptr || operation.inputs.size() != 2 || (*table)->shape().size() != 2 ||
+        (list != nullptr && list->size() != 1)) {
       throw NotRecognised("it looks rows up in something else than a table of weights");
     }
-    return builder_.embedding(*table, as_affine(operation.inputs[1]));
+    return looked_up(*table, operation.inputs[1]);
   }
+  if (auto result = pointwise_convolution(operation)) return result;
   return std::nullopt;
 }
 

@@ -216,9 +216,15 @@ Operation Reducer::operation_of(const ExportedNode& node) {
     operation.types.push_back(program_->values[value].type);
     return ValueRef{static_cast<uint32_t>(operation.inputs.size() - 1)};
   });
-  std::optional<size_t> elements;
-  if (!operation.inputs.empty()) elements = elements_of(shape_of(operation.inputs[0]));
-  operation.call = lengths_.adapted(operation.call, elements);
+  const ValueRef* first =
+      node.call.arguments.empty() ? nullptr : node.call.arguments[0].value.as<ValueRef>();
+  if (first == nullptr || operation.inputs.empty()) {
+    operation.call = lengths_.adapted(operation.call, nullptr);
+    return operation;
+  }
+  const Lengths::Self self = {program_->values[first->value].shape(), shape_of(operation.inputs[0]),
+                              is_dependent(operation.inputs[0])};
+  operation.call = lengths_.adapted(operation.call, &self);
   return operation;
 }
 
@@ -307,14 +313,6 @@ std::vector<Reduced> Reducer::dependent(const Operation& operation) {
   if (auto result = sum_op(operation)) return {*result};
   if (auto result = pooling_op(operation)) return {*result};
   return {function_op(operation)};
-}
-
-// Whether any number of the model is in the sum.
-bool Reducer::is_of_model(const Affine& value) const {
-  return std::ranges::any_of(value.terms, [&](const Term& term) {
-    const int64_t number = term.places.at(0);
-    return number != kNoElement && builder_.source(number).kind == Source::Kind::kNode;
-  });
 }
 
 AffineRef Reducer::as_affine(const Reduced& value) {

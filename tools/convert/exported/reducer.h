@@ -70,6 +70,7 @@ class Reducer {
   AffineRef as_affine(const Reduced& value);
   bool is_of_model(const Affine& value) const;
   AffineRef materialise(const FunctionRef& function);
+  AffineRef activated(const AffineRef& base, const FoundActivation& found);
   AffineRef normalised(const AffineRef& base, NormSpec norm);
   AffineRef materialise_named(const FunctionRef& function);
   FunctionRef as_function(const Reduced& value);
@@ -81,17 +82,41 @@ class Reducer {
   std::optional<Reduced> matrix_op(const Operation& operation);
   std::optional<Reduced> convolution_op(const Operation& operation);
   std::optional<Reduced> score_op(const Operation& operation);
+  std::optional<Reduced> softmax_of_rows(const Operation& operation);
   std::optional<Reduced> written_softmax(const Operation& operation);
   std::optional<Reduced> sum_op(const Operation& operation);
   std::optional<Reduced> pooling_op(const Operation& operation);
+  AffineRef sum_of_parts(const AffineRef& value, size_t axis);
   std::optional<Reduced> norm_op(const Operation& operation);
   Reduced function_op(const Operation& operation);
 
   Reduced gated(const Operation& operation);
   Reduced batch_norm(const Operation& operation);
   Reduced attention(const Operation& operation);
+  std::optional<Reduced> pointwise_convolution(const Operation& operation);
+  // By matrices of weights, one for each index of the first `shared` dimensions.
+  Reduced product_by_weights(const AffineRef& value, const ConstantRef& weights, size_t shared);
+
+  Reduced product_of_stacks(const AffineRef& value, const ConstantRef& stack);
+
+  // ---- einsum (reduce_einsum.cc): dimensions are named by letters ----
   Reduced einsum(const Operation& operation);
+  Reduced einsum_of_two(const Reduced& a, const std::string& letters_a, const Reduced& b,
+                        const std::string& letters_b, const std::string& result);
+  Reduced einsum_of_weights(const Reduced& value, const std::string& own, const ConstantRef& weight,
+                            const std::string& others, const std::string& result);
+  Reduced einsum_of_queries(const Reduced& a, const std::string& letters_a, const Reduced& b,
+                            const std::string& letters_b, const std::string& result);
+  Reduced einsum_of_scores(const ScoresRef& scores, const std::string& letters,
+                           const Reduced& values, const std::string& of_values,
+                           const std::string& result);
+  Reduced arranged(const Reduced& value, const std::string& letters,
+                   const std::vector<std::string>& groups);
+  static std::vector<std::string> single(const std::string& letters);
+
+  // ---- products ----
   Reduced product(const Reduced& a, const Reduced& b);  // as matmul
+  Reduced looked_up(const ConstantRef& table, const Reduced& rows);
   Reduced linear(const Reduced& value, const ConstantRef& weight, bool transposed,
                  const Reduced* bias);
 
@@ -104,9 +129,14 @@ class Reducer {
   std::vector<std::string> own_names_;  // of nodes
   std::vector<uint64_t> costs_;         // numbers of elements that values_ hold
   uint64_t live_numbers_ = 0;
+  size_t made_weights_ = 0;      // that have names of ours
+  size_t functions_within_ = 0;  // that are being made into nodes, one within the other
 };
 
 bool is_dependent(const Reduced& value);
+
+std::vector<size_t> swapped_last_two(size_t rank);
+ConstantRef with_shape_of(const ConstantRef& constant, const Shape& shape);
 
 // Whether ops of this name make fewer elements of a dimension's.
 bool is_reduction(std::string_view op);

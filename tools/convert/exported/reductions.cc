@@ -92,6 +92,17 @@ Results mean(const CallArguments& call, OpBudget&) {
   return {reduced(call, call.type("dtype").value_or(call.array("self").type()), average)};
 }
 
+// To one number: the mean of the last dimension.
+Results adaptive_avg_pool1d(const CallArguments& call, OpBudget& budget) {
+  if (call.integers("output_size") != Shape{1}) call.refuse("it pools to more than one number");
+  const OpCall whole = {"mean",
+                        "dim",
+                        {},
+                        {{"self", call.array("self")}, {"dim", int64_t{-1}}, {"keepdim", true}},
+                        {}};
+  return mean(CallArguments(whole), budget);
+}
+
 double correction_of(const CallArguments& call) {
   if (call.has("unbiased")) return call.flag("unbiased", true) ? 1.0 : 0.0;
   return call.real("correction", 1.0);
@@ -270,6 +281,7 @@ OpRules reduction_rules() {
   return {{"sum", summing<total>},
           {"prod", summing<product>},
           {"mean", mean},
+          {"adaptive_avg_pool1d", adaptive_avg_pool1d},
           {"var", var},
           {"std", std_of},
           {"var_mean", var_mean},

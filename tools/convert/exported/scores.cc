@@ -11,6 +11,10 @@
 namespace arenite::convert {
 namespace {
 
+constexpr const char* kZeroedScores =
+    "it multiplies scores by 0, which hides nothing: a key's weight is then that of the score 0. "
+    "Expected -infinity in their place, or a large negative number added to them";
+
 Shape leading(const Shape& shape) {
   return shape.size() < 2 ? Shape{} : Shape(shape.begin(), shape.end() - 2);
 }
@@ -19,6 +23,22 @@ Shape joined(Shape lead, int64_t rows, int64_t columns) {
   lead.push_back(rows);
   lead.push_back(columns);
   return lead;
+}
+
+// Whether a movement makes queries of keys, and keys of queries.
+bool turns_last_two(const Movement& movement, const Shape& shape) {
+  const size_t rank = shape.size();
+  if (movement.sources || movement.walk.size() != rank || movement.offset != 0) return false;
+  Shape strides(rank, 1);
+  for (size_t d = rank - 1; d-- > 0;) strides[d] = strides[d + 1] * shape[d + 1];
+  Shape walk = shape;
+  std::swap(strides[rank - 1], strides[rank - 2]);
+  std::swap(walk[rank - 1], walk[rank - 2]);
+  if (movement.walk != walk || movement.shape != walk) return false;
+  for (size_t d = 0; d < rank; ++d) {
+    if (walk[d] != 1 && movement.strides[d] != strides[d]) return false;
+  }
+  return true;
 }
 
 AffineRef with_leading(const AffineRef& value, const Shape& lead) {
@@ -69,15 +89,25 @@ ScoresRef with_scale(const Scores& scores, double factor) {
   return result;
 }
 
-ScoresRef with_scale(const Scores& scores, const Array& factors) {
+ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t positions_max) {
   const Array::Reals values = factors.to_reals();
-  if (!values.empty() && std::ranges::all_of(values, [&](double v) { return v == values[0]; })) {
+  if (values.empty()) throw NotRecognised("it multiplies scores by nothing");
+  if (std::ranges::all_of(values, [&](double value) { return value == values[0]; })) {
     return with_scale(scores, values[0]);
+  }
+  if (broadcast(scores.shape, factors.shape()) != scores.shape) {
+    throw NotRecognised("it multiplies scores by factors of another size");
+  }
+  if (std::ranges::all_of(values, [](double value) { return value == 0.0 || value == 1.0; })) {
+    const auto result = copy(scores);
+    if (result->zeroed || result->added) throw NotRecognised("it masks scores twice");
+    result->zeroed = factors;
+    result->positions_max = tighter(result->positions_max, positions_max);
+    return result;
   }
   const Shape& shape = factors.shape();
   const size_t rank = shape.size();
-  if (broadcast(scores.shape, shape) != scores.shape || rank < 2 || shape[rank - 1] != 1 ||
-      shape[rank - 2] != 1) {
+  if (rank < 2 || shape[rank - 1] != 1 || shape[rank - 2] != 1) {
     throw NotRecognised("it multiplies the scores of queries or keys by numbers of their own");
   }
   if (scores.tanh_factor || !scores.query) {
@@ -119,6 +149,20 @@ ScoresRef with_added(const Scores& scores, const Array& added, int64_t positions
     throw NotRecognised("it adds a mask of another size to the scores");
   }
   result->positions_max = tighter(result->positions_max, positions_max);
+  if (result->zeroed) {
+    // What was 0 and has become far less than all others is hidden.
+    const Shape shape = broadcast(result->zeroed->shape(), added.shape());
+    const std::vector<double> seen = stretched_reals(*result->zeroed, shape);
+    std::vector<double> more = stretched_reals(added, shape);
+    for (size_t i = 0; i < seen.size(); ++i) {
+      if (seen[i] != 0.0) continue;
+      if (!(more[i] <= kHiddenScoreMax)) throw NotRecognised(kZeroedScores);
+      more[i] = -std::numeric_limits<double>::infinity();
+    }
+    result->zeroed.reset();
+    result->added = Array::real(shape, std::move(more));
+    return result;
+  }
   if (!result->added) {
     result->added = Array::real(added.shape(), added.to_reals());
     return result;
@@ -146,9 +190,17 @@ ScoresRef with_filled(const Scores& scores, const Array& mask, double value,
   return with_added(scores, Array::real(mask.shape(), std::move(added)), positions_max);
 }
 
-ScoresRef with_softmax(const Scores& scores) {
+ScoresRef with_softmax(const Scores& scores, bool is_logarithm) {
   const auto result = copy(scores);
+  if (result->zeroed) throw NotRecognised(kZeroedScores);
+  result->is_logarithm = is_logarithm;
   result->has_softmax = true;
+  return result;
+}
+
+ScoresRef without_logarithm(const Scores& scores) {
+  const auto result = std::make_shared<Scores>(scores);
+  result->is_logarithm = false;
   return result;
 }
 
@@ -157,6 +209,12 @@ ScoresRef moved_scores(const Scores& scores, const Movement& movement) {
   const size_t rank = scores.shape.size();
   const int64_t queries = scores.shape[rank - 2];
   const int64_t keys = scores.shape[rank - 1];
+  if (turns_last_two(movement, scores.shape) && !scores.has_softmax && !scores.added &&
+      !scores.zeroed && scores.query && !scores.is_exponential) {
+    std::swap(result->query, result->key);
+    std::swap(result->shape[rank - 1], result->shape[rank - 2]);
+    return result;
+  }
   const bool keeps = movement.shape.size() >= 2 && movement.shape.back() == keys &&
                      movement.shape[movement.shape.size() - 2] == queries &&
                      movement.keeps_order(elements_of(scores.shape));

@@ -24,6 +24,9 @@ struct Scores {
   std::optional<Array> added{};  // stretched to `shape`; -infinity hides
   int64_t positions_max = 0;     // of what was added
   bool has_softmax = false;
+  bool is_logarithm = false;  // of what the softmax gives
+  // Scores that were multiplied by 0, which a mask is to hide.
+  std::optional<Array> zeroed{};
   bool is_exponential = false;  // the exponentials of them, of a softmax that is written by hand
 };
 
@@ -43,13 +46,15 @@ inline constexpr double kHiddenScoreMax = -1000.0;
 // query key^T for key^T [..., dim, keys].
 ScoresRef product_scores(const AffineRef& query, const AffineRef& turned_key);
 ScoresRef with_scale(const Scores& scores, double factor);
-ScoresRef with_scale(const Scores& scores, const Array& factors);
+// Times one number for each head, or 1 where keys are seen and 0 where they are hidden afterwards.
+ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t positions_max);
 // The hyperbolic tangent, or with `is_sigmoid` the sigmoid, which is one in other numbers.
 ScoresRef with_tanh(const Scores& scores, bool is_sigmoid);
 ScoresRef with_added(const Scores& scores, const Array& added, int64_t positions_max);
 // Where `mask` is true, `value` instead of the score.
 ScoresRef with_filled(const Scores& scores, const Array& mask, double value, int64_t positions_max);
-ScoresRef with_softmax(const Scores& scores);
+ScoresRef with_softmax(const Scores& scores, bool is_logarithm = false);
+ScoresRef without_logarithm(const Scores& scores);
 // Moved, where the last two dimensions stay what they are.
 ScoresRef moved_scores(const Scores& scores, const Movement& movement);
 

@@ -278,6 +278,17 @@ ValueId SumBuilder::with_table(const Summand* only, ValueId sum,
     }
     return graph.add_linear(builder_.name_, spec, graph.node(sum).inputs[0]);
   }
+  const auto* padded = only != nullptr ? graph.as<EmbeddingNode>(sum) : nullptr;
+  if (is_constant && padded != nullptr && padded->padding_id) {
+    std::vector<double> row(width_, 0.0);
+    for (const auto& part : table.parts) {
+      const Array::Reals values = part.constant->array().to_reals();
+      for (uint32_t c = 0; c < width_; ++c) {
+        row[c] += part.factor * values[static_cast<size_t>(part.first_row[c])];
+      }
+    }
+    return with_constant_row(sum, std::move(row));
+  }
   if (rows_ != builder_.sizes_.rows()) {
     throw NotRecognised("it adds constants to what was pooled, and not to a linear layer's result");
   }
@@ -292,7 +303,7 @@ ValueId SumBuilder::with_table(const Summand* only, ValueId sum,
   embedding.positions = WeightRef{};
   embedding.positions->columns = width_;
   embedding.positions->rows = builder_.sizes_.tokens;
-  embedding.positions->name = builder_.program_->values[table.parts[0].constant->value()].name;
+  embedding.positions->name = name_of(*builder_.program_, *table.parts[0].constant);
   table.node = graph.add_embedding(joins ? name : name + ".positions", embedding, width_);
   builder_.tables_.push_back(table);
   return joins ? table.node : graph.add(name, AddNode{}, {sum, table.node});
@@ -326,6 +337,51 @@ void SumBuilder::join_types(std::vector<Summand>& summands) {
   summands.erase(types);
 }
 
+// Positions that leave padding out are read with the ids that say where it is.
+void SumBuilder::join_padded_positions(std::vector<Summand>& summands) {
+  Graph& graph = builder_.graph_;
+  const auto has_one_factor = [](const Summand& summand) {
+    return std::ranges::all_of(summand.factors, is_one);
+  };
+  for (size_t p = 0; p < summands.size(); ++p) {
+    const auto* positions = graph.as<EmbeddingNode>(summands[p].node);
+    if (positions == nullptr || !positions->padding_id || positions->tokens) continue;
+    const auto other = std::ranges::find_if(summands, [&](const Summand& summand) {
+      const auto* tokens = graph.as<EmbeddingNode>(summand.node);
+      return tokens != nullptr && tokens->tokens && !tokens->positions && has_one_factor(summand);
+    });
+    if (other == summands.end() || !has_one_factor(summands[p])) {
+      throw NotRecognised(
+          "positions that leave padding out are expected to be added to the embedding of tokens");
+    }
+    EmbeddingNode joined = *graph.as<EmbeddingNode>(other->node);
+    joined.positions = positions->positions;
+    joined.position_offset = positions->position_offset;
+    joined.padding_id = positions->padding_id;
+    other->node = graph.add_embedding(graph.node(other->node).name, std::move(joined), width_);
+    summands.erase(summands.begin() + static_cast<ptrdiff_t>(p));
+    return;
+  }
+}
+
+// A row that is added to all rows of an embedding's table of positions.
+ValueId SumBuilder::with_constant_row(ValueId node, std::vector<double> row) {
+  Graph& graph = builder_.graph_;
+  EmbeddingNode embedding = *graph.as<EmbeddingNode>(node);
+  WeightRef& table = *embedding.positions;
+  table.load_f64 = [before = table, row = std::move(row)] {
+    std::vector<double> values = before.exact();
+    for (size_t i = 0; i < values.size(); ++i) values[i] += row[i % row.size()];
+    return values;
+  };
+  table.load = [exact = table.load_f64] {
+    const std::vector<double> values = exact();
+    return std::vector<float>(values.begin(), values.end());
+  };
+  table.name = builder_.name_;
+  return graph.add_embedding(graph.node(node).name, std::move(embedding), width_);
+}
+
 AffineRef SumBuilder::build(const AffineRef& value) {
   shape_ = value->shape;
   if (!split(*value)) {
@@ -340,6 +396,7 @@ AffineRef SumBuilder::build(const AffineRef& value) {
   std::vector<Summand> summands;
   for (const Term& term : nodes_) summands.push_back(summand_of(term));
   join_types(summands);
+  join_padded_positions(summands);
   ValueId sum = node_of(summands[0]);
   for (size_t i = 1; i < summands.size(); ++i) {
     sum = builder_.graph_.add(builder_.name_, AddNode{}, {sum, node_of(summands[i])});

@@ -37,6 +37,8 @@ class SumBuilder {
   GraphBuilder::TablePart part_of(const Term& term);
   bool is_of_first_sequence(const GraphBuilder::TablePart& part, const Term& term, uint32_t row,
                             uint32_t column) const;
+  void join_padded_positions(std::vector<Summand>& summands);
+  ValueId with_constant_row(ValueId node, std::vector<double> row);
   ValueId with_table(const Summand* only, ValueId sum, GraphBuilder::PositionTable table);
 
   GraphBuilder& builder_;

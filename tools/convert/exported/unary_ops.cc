@@ -117,6 +117,42 @@ Results leaky_relu(const CallArguments& call, OpBudget&) {
   return reals(call, "self", [&](double x) { return x > 0.0 ? x : slope * x; });
 }
 
+// Slopes of all numbers, or of channels, which are dimension 1.
+Results prelu(const CallArguments& call, OpBudget&) {
+  const Array& self = call.array("self");
+  const Array::Reals slopes = call.array("weight").to_reals();
+  const size_t channels = self.rank() < 2 ? 1 : static_cast<size_t>(self.shape()[1]);
+  if (slopes.size() != 1 && slopes.size() != channels) {
+    call.refuse("it has {} slopes: expected 1, or {}", slopes.size(), channels);
+  }
+  size_t inner = 1;
+  for (size_t d = 2; d < self.rank(); ++d) inner *= static_cast<size_t>(self.shape()[d]);
+  Array::Reals values = self.to_reals();
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double slope = slopes[slopes.size() == 1 ? 0 : i / inner % channels];
+    if (!(values[i] > 0.0)) values[i] *= slope;
+  }
+  return {Array::real(self.shape(), std::move(values), self.type())};
+}
+
+// The first half of a dimension times the sigmoid of the second.
+Results glu(const CallArguments& call, OpBudget&) {
+  const Array& self = call.array("self");
+  const size_t dim = call.dimension("dim", -1, self.rank());
+  if (self.rank() == 0 || self.shape()[dim] % 2 != 0) call.refuse("it has no two halves");
+  Shape shape = self.shape();
+  shape[dim] /= 2;
+  size_t inner = 1;
+  for (size_t d = dim; d < shape.size(); ++d) inner *= static_cast<size_t>(shape[d]);
+  const Array::Reals whole = self.to_reals();
+  Array::Reals values;
+  for (size_t i = 0; i < whole.size() / 2; ++i) {
+    const size_t at = i / inner * 2 * inner + i % inner;
+    values.push_back(whole[at] * sigmoid(whole[at + inner]));
+  }
+  return {Array::real(std::move(shape), std::move(values), self.type())};
+}
+
 Results elu(const CallArguments& call, OpBudget&) {
   const double alpha = call.real("alpha", 1.0), scale = call.real("scale", 1.0);
   const double input_scale = call.real("input_scale", 1.0);
@@ -252,6 +288,9 @@ OpRules unary_rules() {
           {"softplus", softplus},
           {"leaky_relu", leaky_relu},
           {"elu", elu},
+          {"prelu", prelu},
+          {"_prelu_kernel", prelu},
+          {"glu", glu},
           {"celu", celu},
           {"selu", selu},
           {"hardtanh", hardtanh},

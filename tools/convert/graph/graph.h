@@ -72,8 +72,11 @@ struct NormNode {
   double scale = 1.0;
 };
 
-// x / max(|x|, 1e-12) of each row, as torch.nn.functional.normalize.
-struct NormalizeNode {};
+// x / max(|x|, 1e-12) of each row, as torch.nn.functional.normalize; or its softmax, or the
+// logarithm of that.
+struct NormalizeNode {
+  NormKind kind = NormKind::kLength;  // without has_gain
+};
 
 // Rotary position embedding of each head.
 struct RotateNode {

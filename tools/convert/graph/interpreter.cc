@@ -10,6 +10,7 @@
 
 #include "convert/files/error.h"
 #include "convert/graph/row_functions.h"
+#include "convert/graph/activation_functions.h"
 #include "convert/graph/row_products.h"
 #include "convert/quantize/activations.h"
 
@@ -197,9 +198,13 @@ class Interpreter {
     return x;
   }
 
-  Rows compute(const Node& node, const NormalizeNode&) {
+  Rows compute(const Node& node, const NormalizeNode& normalize) {
     Rows x = input(node);
     for (size_t start = 0; start < x.size(); start += node.width) {
+      if (is_softmax(normalize.kind)) {
+        softmax(normalize.kind == NormKind::kLogSoftmax, std::span(x).subspan(start, node.width));
+        continue;
+      }
       double squares = 0.0;
       for (size_t i = start; i < start + node.width; ++i) squares += x[i] * x[i];
       const double length = std::max(std::sqrt(squares), kLengthMin);
@@ -230,7 +235,8 @@ class Interpreter {
   }
 
   Rows compute(const Node& node, const ActivationNode& activation) {
-    return map(input(node), [&](double x) { return activate(activation, x); });
+    return map(input(node),
+               [&](double x) { return activate(activation.activation, activation.parameter, x); });
   }
 
   template <typename Function>

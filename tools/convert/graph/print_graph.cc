@@ -53,12 +53,14 @@ Line line_of(const LinearNode& linear, const Graph&) {
 
 Line line_of(const NormNode& norm, const Graph&) {
   return {
-      norm.norm.kind == NormKind::kRms ? "rms_norm" : "layer_norm",
+      fmt::format("{}_norm", name(norm.norm.kind)),
       fmt::format("{} [{}]{}, epsilon {:.3g}{}", norm.norm.name, norm.norm.gain.size(),
                   norm.norm.gain_plus_one ? " + 1" : "", norm.norm.epsilon, factor(norm.scale))};
 }
 
-Line line_of(const NormalizeNode&, const Graph&) { return {"normalize", ""}; }
+Line line_of(const NormalizeNode& normalize, const Graph&) {
+  return {normalize.kind == NormKind::kLength ? "normalize" : name(normalize.kind), ""};
+}
 
 Line line_of(const RotateNode& rotate, const Graph&) {
   return {"rotate", fmt::format("{} of {}, {}", rotate.rope.rotary_dim, rotate.head_dim,

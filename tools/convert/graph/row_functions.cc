@@ -3,45 +3,29 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 namespace arenite::convert {
 
-double activate(const ActivationNode& node, double x) {
-  switch (node.activation) {
-    case Activation::kGeluErf:
-      return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2));
-    case Activation::kGeluTanh:
-      return 0.5 * x *
-             (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
-    case Activation::kSilu:
-      return x / (1.0 + std::exp(-x));
-    case Activation::kRelu:
-      return std::max(x, 0.0);
-    case Activation::kTanh:
-      return std::tanh(x);
-    case Activation::kSigmoid:
-      return 1.0 / (1.0 + std::exp(-x));
-    case Activation::kSoftCap:
-      return node.parameter * std::tanh(x / node.parameter);
-    case Activation::kScale:
-      return node.parameter * x;
-  }
-  return x;
+void softmax(bool is_log, std::span<double> row) {
+  const double most = *std::ranges::max_element(row);
+  double sum = 0.0;
+  for (const double x : row) sum += std::exp(x - most);
+  for (double& x : row) x = is_log ? x - most - std::log(sum) : std::exp(x - most) / sum;
 }
 
 void normalise(const NormNode& node, double* row) {
   const NormSpec& spec = node.norm;
   const size_t width = spec.gain.size();
   double mean = 0.0;
-  if (spec.kind == NormKind::kLayer) {
+  if (is_centred(spec.kind)) {
     for (size_t i = 0; i < width; ++i) mean += row[i] / static_cast<double>(width);
   }
   double variance = 0.0;
   for (size_t i = 0; i < width; ++i) {
     variance += (row[i] - mean) * (row[i] - mean) / static_cast<double>(width);
   }
-  const double scale = 1.0 / std::sqrt(variance + spec.epsilon);
+  const double scale = adds_epsilon_to_root(spec.kind) ? 1.0 / (std::sqrt(variance) + spec.epsilon)
+                                                       : 1.0 / std::sqrt(variance + spec.epsilon);
   for (size_t i = 0; i < width; ++i) {
     const double gain = spec.gain_plus_one ? 1.0 + spec.gain[i] : spec.gain[i];
     const double bias = spec.bias.empty() ? 0.0 : spec.bias[i];

@@ -12,7 +12,7 @@ namespace arenite::convert {
 
 using Rows = std::vector<double>;  // [rows, width], row-major
 
-double activate(const ActivationNode& node, double x);
+void softmax(bool is_log, std::span<double> row);
 void normalise(const NormNode& node, double* row);
 void rotate_head(const RopeSpec& rope, size_t position, double* head);
 // The element that a sequence's rows x give for one column.

@@ -239,9 +239,9 @@ class Lowering {
     program_.add_norm(name(value), norm, from, result(value, graph_.node(value).inputs));
   }
 
-  void emit(ValueId value, const NormalizeNode&) {
+  void emit(ValueId value, const NormalizeNode& normalize) {
     const ColumnView from = input(value);
-    const NormParts parts = {.kind = NormKind::kLength, .epsilon = kShortestRow};
+    const NormParts parts = {.kind = normalize.kind, .epsilon = kShortestRow};
     program_.add_op(name(value), norm_op(from, result(value, graph_.node(value).inputs), parts));
   }
 

@@ -60,6 +60,7 @@ struct LinearSpec {
 
 // layer: (x - mean) / sqrt(variance + epsilon) * gain + bias
 // rms:   x / sqrt(mean of squares + epsilon) * gain, or * (1 + gain)
+// deviation and root: the same with the epsilon outside of the root
 struct NormSpec {
   std::string name;  // of the gain's tensor in the file
   NormKind kind = NormKind::kLayer;

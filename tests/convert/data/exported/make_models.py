@@ -284,6 +284,8 @@ class Model(nn.Module):
             return self.head(x[:, 2])
         if self.give == "probabilities":
             return self.head(x).softmax(-1)
+        if self.give == "token_softmax":
+            return self.head(x).softmax(1)
         if self.give == "two":
             return self.head(x), x
         return self.head(x)
@@ -341,16 +343,18 @@ GOOD = {
     "einsum_rms_fused": lambda: Model(EinsumAttention(), Fused(), RmsNorm, give="two"),
     "squares_mean": lambda: Model(Attention("all"), Mlp(lambda x: F.relu(x) ** 2), give="mean"),
     "class_token": Prefixed,
+    "std_norm": lambda: Model(norm=StdNorm),
+    "mish": lambda: Model(mlp=Mlp(F.mish)),
+    "probabilities": lambda: Model(give="probabilities"),
 }
 MISTAKES = {
     "late_cap": lambda: Model(Attention("late_cap")),
     "clamp": lambda: Model(Attention("clamp")),
     "after": lambda: Model(Attention("after")),
-    "std_norm": lambda: Model(norm=StdNorm),
-    "mish": lambda: Model(mlp=Mlp(F.mish)),
+    "sine": lambda: Model(mlp=Mlp(torch.sin)),
+    "token_softmax": lambda: Model(give="token_softmax"),
     "shift": lambda: Model(front=Shift()),
     "convolution": lambda: Model(front=Convolution()),
-    "probabilities": lambda: Model(give="probabilities"),
     "third": lambda: Model(give="third"),
     "two_inputs": TwoInputs,
     "wrong_mask": WrongMask,

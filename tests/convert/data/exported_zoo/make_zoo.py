@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the exported models of this folder with PyTorch 2.14: make_zoo.py FOLDER.
+
+Transformers as people write them: each NAME.pt2 has an input and the outputs in float64, and its
+parts are spelled in ways of their own.
+"""
+import os
+import sys
+
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "exported"))
+from make_models import save  # noqa: E402
+
+VOCABULARY, WIDTH, HEADS, DIM, TOKENS = 13, 12, 3, 4, 7
+
+
+def heads_of(x, heads=HEADS):
+    return x.view(x.shape[0], x.shape[1], heads, -1).transpose(1, 2)
+
+
+def later(tokens):
+    return torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+
+
+class Attention(nn.Module):
+    """Queries, keys and values as layers; `attend` has the rest."""
+
+    def __init__(self, attend=None, kv_heads=HEADS):
+        super().__init__()
+        self.query, self.output = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.key = nn.Linear(WIDTH, kv_heads * DIM)
+        self.value = nn.Linear(WIDTH, kv_heads * DIM)
+        self.temperature = nn.Parameter(torch.ones(HEADS, 1, 1))
+        self.kv_heads, self.attend = kv_heads, attend or causal
+
+    def forward(self, x):
+        q, k, v = heads_of(self.query(x)), self.key(x), self.value(x)
+        k, v = heads_of(k, self.kv_heads), heads_of(v, self.kv_heads)
+        return self.output(self.attend(self, q, k, v).transpose(1, 2).flatten(2))
+
+
+def causal(self, q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def multiplied_mask(self, q, k, v):
+    seen = torch.tril(torch.ones(q.shape[2], q.shape[2]))
+    return ((q @ k.mT) * seen - 1e4 * (1 - seen)).softmax(-1) @ v
+
+
+def keys_first(self, q, k, v):
+    scores = (k @ q.transpose(-2, -1)).transpose(-2, -1) * DIM**-0.5
+    return scores.masked_fill(later(q.shape[2]), torch.finfo(scores.dtype).min).softmax(-1) @ v
+
+
+def temperature(self, q, k, v):
+    scores = (F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT) * self.temperature.exp()
+    return scores.masked_fill(later(q.shape[2]), -1e9).softmax(-1) @ v
+
+
+def exponential(self, q, k, v):
+    scores = (q @ k.mT / 2).masked_fill(later(q.shape[2]), -1e9)
+    return torch.exp(F.log_softmax(scores, -1)) @ v
+
+
+def grouped_einsum(self, q, k, v):
+    batch, heads, tokens, dim = q.shape
+    q = q.view(batch, self.kv_heads, -1, tokens, dim)
+    scores = torch.einsum("bkgtd,bksd->bkgts", q, k) / dim**0.5
+    weights = scores.masked_fill(later(tokens), -torch.inf).softmax(-1)
+    return torch.einsum("bkgts,bksd->bkgtd", weights, v).reshape(batch, heads, tokens, dim)
+
+
+def added_into(self, q, k, v):
+    size = (q.shape[0] * HEADS, q.shape[2], DIM)
+    q, k, v = q.reshape(size), k.reshape(size), v.reshape(size)
+    mask = torch.zeros(later(size[1]).shape).masked_fill(later(size[1]), -1e9)
+    scores = torch.baddbmm(mask.expand(size[0], -1, -1), q, k.mT, alpha=DIM**-0.5)
+    return (scores.softmax(-1) @ v).view(-1, HEADS, size[1], DIM)
+
+
+def stepwise_rotation(self, q, k, v):
+    frequencies = 100.0 ** (-torch.arange(0, DIM, 2).float() / DIM)
+    angles = torch.outer(torch.arange(q.shape[2]).float(), frequencies)
+    turned = []
+    for x in (q, k):
+        y = torch.empty_like(x)
+        y[..., 0::2] = x[..., 0::2] * angles.cos() - x[..., 1::2] * angles.sin()
+        y[..., 1::2] = x[..., 0::2] * angles.sin() + x[..., 1::2] * angles.cos()
+        turned.append(y)
+    return causal(self, *turned, v)
+
+
+class MatrixHeads(nn.Module):
+    """Heads have matrices of their own in one tensor."""
+
+    def __init__(self, spelling):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Parameter(torch.zeros(HEADS, WIDTH, DIM)) for _ in range(3))
+        self.o, self.spelling = nn.Parameter(torch.zeros(HEADS, DIM, WIDTH)), spelling
+
+    def forward(self, x):
+        mask = later(x.shape[1])
+        if self.spelling == "matmul":
+            q, k, v = (x[:, None] @ w for w in (self.q, self.k, self.v))
+            weights = (q @ k.mT).masked_fill(mask, -torch.inf).softmax(-1)
+            return ((weights @ v) @ self.o).sum(1)
+        q, k, v = (torch.einsum("...td,hde->...hte", x, w) for w in (self.q, self.k, self.v))
+        weights = torch.einsum("bhqe,bhke->bhqk", q, k).masked_fill(mask, -torch.inf).softmax(-1)
+        return torch.einsum("bhqk,bhke,hed->bqd", weights, v, self.o)
+
+
+class ManyHeads(nn.Module):
+    """torch's own, which also gives out the mean of its weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(WIDTH, HEADS)
+
+    def forward(self, x):
+        x = x.transpose(0, 1)
+        return self.attention(x, x, x, attn_mask=later(x.shape[0]))[0].transpose(0, 1)
+
+
+class Function(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.up, self.down = nn.Linear(WIDTH, 9), nn.Linear(9, WIDTH)
+        self.slope, self.function = nn.Parameter(torch.tensor(0.2)), function
+
+    def forward(self, x):
+        return self.down(self.function(self, self.up(x)))
+
+
+class Gate(nn.Module):
+    def __init__(self, function, order):
+        super().__init__()
+        self.up, self.down = nn.Linear(WIDTH, 18), nn.Linear(9, WIDTH)
+        self.function, self.order = function, order
+
+    def forward(self, x):
+        a, b = self.up(x).chunk(2, -1)
+        if self.order == "second":
+            return self.down(a * self.function(b))
+        if self.order == "neighbours":
+            h = self.up(x)
+            return self.down(h[..., 1::2] * self.function(h[..., ::2]))
+        return self.down(self.function(a) * b) + self.down(F.glu(self.up(x)))
+
+
+class Pointwise(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Conv1d(WIDTH, 9, 1), nn.Conv1d(9, WIDTH, 1)
+        self.last = nn.utils.parametrizations.weight_norm(nn.Linear(WIDTH, WIDTH))
+
+    def forward(self, x):
+        return self.last(self.down(F.relu(self.up(x.transpose(1, 2)))).transpose(1, 2))
+
+
+class Experts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate, self.experts = nn.Linear(WIDTH, 2), nn.ModuleList([nn.Linear(WIDTH, WIDTH)] * 2)
+
+    def forward(self, x):
+        first, second = self.gate(x).softmax(-1).split(1, -1)
+        return first * self.experts[0](x) + second * self.experts[1](torch.tanh(x))
+
+
+class Norm(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.gain, self.bias = nn.Parameter(torch.ones(WIDTH)), nn.Parameter(torch.zeros(WIDTH))
+        self.factor, self.kind = nn.Parameter(torch.tensor(0.5)), kind
+
+    def forward(self, x):
+        centred = x - x.mean(-1, keepdim=True)
+        if self.kind == "deviation":
+            return self.gain * centred / (x.std(-1, keepdim=True) + 0.02) + self.bias
+        if self.kind == "variance":
+            return self.gain * centred / torch.sqrt(x.var(-1, keepdim=True) + 1e-3) + self.bias
+        if self.kind == "root":
+            return self.gain * x / (x.norm(2, -1, keepdim=True) * WIDTH**-0.5 + 0.01)
+        if self.kind == "length":
+            return self.factor * x / torch.norm(x, dim=-1, keepdim=True).clamp(min=1e-5)
+        return self.gain * torch.tanh(self.factor * x) + self.bias
+
+
+class Model(nn.Module):
+    def __init__(self, *layers, norm=nn.LayerNorm, give=None, embed=None):
+        super().__init__()
+        self.embedding = nn.Embedding(VOCABULARY, WIDTH)
+        self.positions, self.types = nn.Embedding(16, WIDTH), nn.Embedding(2, WIDTH)
+        self.layers = nn.ModuleList(layers)
+        self.norms = nn.ModuleList([norm(WIDTH) for _ in layers])
+        self.head, self.give, self.embed = nn.Linear(WIDTH, VOCABULARY), give, embed
+
+    def forward(self, ids):
+        if self.embed == "padding":
+            mask = ids.ne(1).int()
+            x = self.embedding(ids) + self.positions((torch.cumsum(mask, 1) * mask).long() + 1)
+            x = x + self.types(torch.zeros_like(ids))
+        elif self.embed == "expanded":
+            positions = torch.arange(ids.shape[1]).expand(ids.shape)
+            x = self.embedding.weight[ids] + self.positions(positions)
+        else:
+            x = self.embedding(ids) + self.positions.weight[: ids.shape[1]]
+        for norm, layer in zip(self.norms, self.layers):
+            x = x + layer(norm(x))
+        if self.give == "pooled":
+            return self.head(F.adaptive_avg_pool1d(x.transpose(1, 2), 1).squeeze(-1)).softmax(-1)
+        if self.give == "span":
+            start, end = self.head(x)[..., :2].split(1, -1)
+            return start.squeeze(-1), end.squeeze(-1)
+        if self.give == "logarithm":
+            return F.log_softmax(self.head(x), -1)
+        return self.head(x)
+
+
+def functions():
+    kinds = [
+        lambda s, x: F.mish(x),
+        lambda s, x: x * torch.tanh(torch.log(1 + torch.exp(x))),
+        lambda s, x: F.leaky_relu(x, 0.1),
+        lambda s, x: torch.where(x > 0, x, s.slope * x),
+        lambda s, x: F.elu(x, 0.5),
+        lambda s, x: F.selu(x),
+        lambda s, x: F.celu(x, 2.0),
+        lambda s, x: F.softplus(x, 2.0),
+        lambda s, x: F.logsigmoid(x),
+        lambda s, x: x * F.relu6(x + 3) / 6,
+        lambda s, x: F.hardsigmoid(x),
+        lambda s, x: F.relu6(2 * x),
+        lambda s, x: F.tanhshrink(x),
+        lambda s, x: torch.abs(x),
+        lambda s, x: F.relu(x) ** 3,
+        lambda s, x: x * torch.sigmoid(s.slope * x),
+        lambda s, x: F.prelu(x, s.slope.view(1)),
+        lambda s, x: x - x.mean(-1, keepdim=True),
+    ]
+    return Model(Attention(), *[Function(kind) for kind in kinds])
+
+
+def norms(*kinds):
+    made = iter(kinds)
+    return Model(Attention(), *[nn.Linear(WIDTH, WIDTH) for _ in kinds[1:]],
+                 norm=lambda _: Norm(next(made)))
+
+
+def gates():
+    kinds = [(F.gelu, "first"), (F.relu, "second"), (F.silu, "neighbours"), (F.mish, "second")]
+    return Model(Attention(), *[Gate(*kind) for kind in kinds])
+
+
+ZOO = {
+    "functions": functions,
+    "norms": lambda: norms("deviation", "variance", "root", "length", "tanh"),
+    "gates": gates,
+    "multiplied_mask": lambda: Model(Attention(multiplied_mask)),
+    "keys_first": lambda: Model(Attention(keys_first)),
+    "temperature": lambda: Model(Attention(temperature)),
+    "exponential": lambda: Model(Attention(exponential), give="logarithm"),
+    "grouped_einsum": lambda: Model(Attention(grouped_einsum, kv_heads=1)),
+    "added_into": lambda: Model(Attention(added_into)),
+    "stepwise_rotation": lambda: Model(Attention(stepwise_rotation)),
+    "matrix_heads": lambda: Model(MatrixHeads("matmul"), MatrixHeads("einsum")),
+    "many_heads": lambda: Model(ManyHeads(), Pointwise()),
+    "padding": lambda: Model(nn.TransformerEncoderLayer(WIDTH, HEADS, 9, batch_first=True),
+                             embed="padding", give="pooled"),
+    "experts": lambda: Model(Attention(), Experts(), give="span"),
+    # As many sequences, tokens, and elements of a head.
+    "all_alike": lambda: Model(Attention(), Gate(F.silu, "first"), embed="expanded"),
+    "one_vocabulary": lambda: Model(Attention(kv_heads=HEADS), ManyHeads()),
+}
+SHAPES = {"all_alike": (DIM, DIM), "one_vocabulary": (1, WIDTH)}
+
+
+def main(folder):
+    for name, make in ZOO.items():
+        torch.manual_seed(len(name))
+        model = make().eval()
+        for parameter in model.parameters():
+            with torch.no_grad():
+                parameter.add_(0.3 * torch.randn(parameter.shape))
+        ids = torch.randint(0, VOCABULARY, SHAPES.get(name, (1, TOKENS)))
+        if name == "padding":
+            ids[0, -2:] = 1
+        save(model, (ids,), f"{folder}/{name}.pt2")
+        torch.set_default_dtype(torch.float64)
+        with torch.no_grad():
+            outputs = model.double()(ids)
+        torch.set_default_dtype(torch.float32)
+        first = outputs[0] if isinstance(outputs, tuple) else outputs
+        np.save(f"{folder}/{name}_input.npy", ids.numpy())
+        np.save(f"{folder}/{name}_expected.npy", first.numpy())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

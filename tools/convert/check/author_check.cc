@@ -69,8 +69,8 @@ bool are_of_last_tokens(const NpyArray& outputs, const ModelInput& input, const 
   const uint64_t width = model.output_features();
   const Shape of_sequences = {input.sequences, width};
   const uint64_t rows = input.tokens + uint64_t{ModelAccess::reader(model).prefix_rows()};
-  const Shape of_tokens = tokens_first ? Shape{rows, input.sequences, width}
-                                       : Shape{input.sequences, rows, width};
+  const Shape of_tokens =
+      tokens_first ? Shape{rows, input.sequences, width} : Shape{input.sequences, rows, width};
   const Shape found = squeezed(outputs.shape());
   if (model.pooled()) {
     if (found == squeezed(of_sequences)) return false;

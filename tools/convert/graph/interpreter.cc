@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "convert/files/error.h"
-#include "convert/graph/row_functions.h"
 #include "convert/graph/activation_functions.h"
+#include "convert/graph/row_functions.h"
 #include "convert/graph/row_products.h"
 #include "convert/quantize/activations.h"
 

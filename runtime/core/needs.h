@@ -55,9 +55,6 @@ enum class Need : uint8_t {
   // Masks that are no bands.
   kStripMask,
   kTileMask,
-  // What else changes scores of attention than masks and slopes.
-  kScoreCap,
-  kScoreTables,
   // Weights that are not float32.
   kW8,
   kQ8,
@@ -69,6 +66,10 @@ enum class Need : uint8_t {
   kSentencePieces,
   kCharacters,
   kWordPiece,
+  // What changes scores of attention besides masks and slopes. A build without these refuses the
+  // fields that ask for them, and has no names for them.
+  kScoreCap,
+  kScoreTables,
 };
 inline constexpr uint32_t kNeeds = 47;
 
@@ -111,8 +112,6 @@ inline constexpr const char* kNeedNames[kNeeds] = {
     "activation clamp",
     "mask strip",
     "mask tiles",
-    "scores soft_cap",
-    "scores tables",
     "weights w8",
     "weights q8",
     "weights q4",
@@ -121,6 +120,8 @@ inline constexpr const char* kNeedNames[kNeeds] = {
     "tokenizer sentence pieces",
     "tokenizer characters",
     "tokenizer WordPiece",
+    "scores soft_cap",
+    "scores tables",
 };
 
 constexpr const char* name(Need need) { return kNeedNames[static_cast<uint32_t>(need)]; }

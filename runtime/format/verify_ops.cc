@@ -138,22 +138,22 @@ bool verify_linear(const OpCheck& check) {
 bool verify_table(const OpCheck& check, ScoreTerms kind, uint32_t heads) {
   const Message field = check.number_field(AttentionOp::kTerms);
   if (!check.has(AttentionOp::kTerms)) {
-    return check.refuse("an attention op names no table of terms", field, check.index);
+    return check.refuse("an op names what is not there", field, check.index);
   }
   const TensorShape& table = check.tensor(AttentionOp::kTerms);
   const bool by_pair = kind == ScoreTerms::kPairs;
   const uint32_t positions = by_pair ? table.inputs : table.inputs / 2 + 1;
   const uint32_t model_positions = check.model.positions_max();
   if (model_positions == 0 || positions < model_positions) {
-    return check.refuse("a table of terms is shorter than the context", field, check.index,
+    return check.refuse("a table of positions is shorter than the context", field, check.index,
                         positions, model_positions);
   }
   const Checked rows = Checked(heads) * (by_pair ? positions : 1);
   const bool fits = by_pair ? table.outputs == positions || table.outputs == rows.saturated()
                             : table.inputs % 2 == 1 && table.outputs == heads;
   if (fits) return true;
-  return check.refuse("a table of terms is of another shape than the op needs", field, check.index,
-                      table.outputs, rows.saturated());
+  return check.refuse("a table of positions has another width than the op needs", field,
+                      check.index, table.outputs, rows.saturated());
 }
 
 bool verify_terms(const OpCheck& check, uint32_t heads) {
@@ -161,7 +161,7 @@ bool verify_terms(const OpCheck& check, uint32_t heads) {
     const ScoreTerms kind = check.op.choice<ScoreTerms>(AttentionOp::kTermsBy);
     const uint32_t number = check.op.numbers[AttentionOp::kTermsBy];
     if (number > static_cast<uint32_t>(kLastScoreTerms)) {
-      return check.refuse("terms of scores go by what is not known",
+      return check.refuse("an op is of an unknown function",
                           check.number_field(AttentionOp::kTermsBy), check.index, number,
                           static_cast<uint32_t>(kLastScoreTerms));
     }

@@ -71,6 +71,12 @@ void scale_weights(const KernelSet& kernels, const Block& block, KeyRange range,
   }
 }
 
+void cap_scores(const KernelSet& kernels, const Attention& op, size_t bytes, float* scores) {
+  if constexpr (linked(Need::kScoreCap)) {
+    soft_cap(kernels, bytes, op.score_cap, scores, scores);
+  }
+}
+
 bool divide_by_sum(const Attention& op, float factor, float* row) {
   uint32_t carried = 0;
   const auto divide = [&](float* x, uint32_t count) {
@@ -106,15 +112,15 @@ namespace {
   }
 }
 
-// Puts a cap on scores. False if one of them is infinite, which nothing would show afterwards.
-[[gnu::noinline]] bool cap_scores(const KernelSet& kernels, const Attention& op, uint32_t position,
-                                  KeyRange range, float* scores) {
+// Puts a cap on a row's scores. False if one is infinite, which nothing would show afterwards.
+bool cap_row(const KernelSet& kernels, const Attention& op, uint32_t position, KeyRange range,
+             float* scores) {
   const size_t bytes = (range.end - range.begin) * sizeof(float);
   // Scores in hidden tiles are not even computed.
   if (!hides_by_adding(op.mask)) apply_mask(kernels, op.mask, position, range, scores);
   float extremes[2];
   kernels.row_extremes(bytes, scores, extremes);
-  soft_cap(kernels, bytes, op.score_cap, scores, scores);
+  cap_scores(kernels, op, bytes, scores);
   return extremes[0] > -INFINITY && extremes[1] < INFINITY;
 }
 
@@ -128,7 +134,7 @@ void softmax_row(const KernelSet& kernels, const Attention& op, const Block& blo
   float* visible = scores + (range.begin - block.origin);
   const size_t bytes = (range.end - range.begin) * sizeof(float);
   bool overflows = false;
-  if (has_cap(op)) overflows = !cap_scores(kernels, op, position, range, visible);
+  if (has_cap(op)) overflows = !cap_row(kernels, op, position, range, visible);
   // Before the mask, which then sets or hides what it likes.
   if (op.slopes != nullptr) {
     add_slope(kernels, op.slopes[block.head_of(row)], position, range, visible);

@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "core/finite.h"
-#include "ops/activation.h"
 #include "ops/attention_block.h"
 #include "ops/mask.h"
 
@@ -24,10 +23,15 @@ float rescaled_score(const Attention& op, const Block& row, uint32_t key) {
   return sum * 0x1p80f * 0x1p80f;
 }
 
+// Out of line: the path is rarely taken, and this stands in it three times.
+[[gnu::noinline]] float table_term(const Attention& op, const Block& row, uint32_t key) {
+  return *op.table.at(row.head, row.position, key);
+}
+
 // What the mask and a table say of a key: the mask's term, or -infinity where either hides it.
 float mask_or_table_term(const Attention& op, const Block& row, uint32_t key) {
   const float term = mask_term(op.mask, row.position, key);
-  const bool hides = has_table(op) && *op.table.at(row.head, row.position, key) == -INFINITY;
+  const bool hides = has_table(op) && table_term(op, row, key) == -INFINITY;
   return hides ? -INFINITY : term;
 }
 
@@ -40,9 +44,9 @@ float softmax_alone(const KernelSet& kernels, const Attention& op, const Block& 
     if (!is_finite(score) && term != -INFINITY) {
       score = rescaled_score(op, row, key);
     }
-    if (has_cap(op)) soft_cap(kernels, sizeof(float), op.score_cap, &score, &score);
+    if (has_cap(op)) cap_scores(kernels, op, sizeof(float), &score);
     if (op.slopes != nullptr) score += slope_term(op.slopes[row.head], row.position, key);
-    if (has_table(op)) score += *op.table.at(row.head, row.position, key);
+    if (has_table(op)) score += table_term(op, row, key);
     score = term != -INFINITY ? score + term : term;
     if (!(score < INFINITY)) return NAN;
   }

@@ -63,6 +63,9 @@ void set_range(const MaskView& mask, Block& block);
 void compute_scores(const KernelSet& kernels, const Attention& op, const Block& block,
                     const ScoreRows& scratch);
 
+// scores = cap * tanh(scores / cap). REQUIRES: has_cap.
+void cap_scores(const KernelSet& kernels, const Attention& op, size_t bytes, float* scores);
+
 // The last step of a row of outputs; `factor` is 1 / sum of its weights. Own code, as kernels for
 // it would read short rows that were just written, which stalls. False if a result is not finite.
 bool divide_by_sum(const Attention& op, float factor, float* row);

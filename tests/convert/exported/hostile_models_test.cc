@@ -60,6 +60,26 @@ INSTANTIATE_TEST_SUITE_P(All, ChangedModels,
                                            "exported/prefix", "exported/einsum_rms_fused",
                                            "padded/kept_rows_dyn", "padded/encoder"));
 
+// Bytes of the archive itself: its list of members, what is compressed, and the example's pickle.
+TEST(HostileModels, WithChangedBytesAreRefusedOrRead) {
+  const TempFolder folder;
+  const std::string original = read_bytes(convert_fixture("padded/kept_rows.pt2"));
+  int refused = 0;
+  for (unsigned change = 0; change < 200; ++change) {
+    std::mt19937 random(change);
+    std::string bytes = original;
+    for (unsigned i = 0; i <= change % 4; ++i) {
+      bytes[random() % bytes.size()] = static_cast<char>(random() & 0xff);
+    }
+    try {
+      read_exported_model(folder.write("model.pt2", bytes), {});
+    } catch (const InputError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 100);
+}
+
 // A graph whose node `op` is followed by one that makes something large of its result.
 Members with_node(const char* fixture, std::string_view after, const json& node) {
   Members members(fixture);

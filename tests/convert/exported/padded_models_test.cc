@@ -52,6 +52,7 @@ INSTANTIATE_TEST_SUITE_P(
         Padded{"kept", "kept", "input 2 (attention_mask) becomes the lengths"},
         Padded{"kept_rows", "kept_rows", "input 2 (attention_mask) becomes the lengths"},
         Padded{"kept_rows", "kept_rows_dyn", "input 2 (attention_mask) becomes the lengths"},
+        Padded{"maximum", "maximum", "input 2 (attention_mask) becomes the lengths"},
         Padded{"encoder", "encoder", "input 2 (src_key_padding_mask) becomes the lengths"},
         Padded{"lengths", "lengths", "input 2 (n) becomes the lengths"},
         Padded{"added", "added", "input 2 (mask) becomes the lengths"},

@@ -11,8 +11,9 @@
 #include <utility>
 
 #include "convert/exported/compare_program.h"
+#include "convert/exported/constants_at.h"
+#include "convert/exported/follow.h"
 #include "convert/exported/one_model.h"
-#include "convert/exported/reducer.h"
 #include "convert/exported/side_inputs.h"
 #include "convert/files/error.h"
 
@@ -20,82 +21,7 @@ namespace arenite::convert {
 namespace {
 
 constexpr int64_t kElementsMax = int64_t{1} << 24;  // that a second length may take
-constexpr uint32_t kPrefixStepsMax = 5;
-constexpr size_t kMeaningsMax = 16;  // of several inputs together
-
-struct Followed {
-  Graph graph;
-  int64_t positions_max = 0;
-  std::unique_ptr<Reducer> reducer;
-};
-
-Followed follow_once(const std::shared_ptr<const ExportedProgram>& program, const Lengths& lengths,
-                     size_t output) {
-  Followed followed;
-  followed.reducer = std::make_unique<Reducer>(program, lengths);
-  followed.reducer->run(output);
-  followed.graph = followed.reducer->builder().graph();
-  followed.graph.remove_unread();
-  followed.positions_max = followed.reducer->builder().positions_max();
-  return followed;
-}
-
-// How many rows of constants the program puts before each sequence is seen when it does. Where it
-// does so in several steps, those that are put first may be the first of all, or the last.
-Followed follow(const std::shared_ptr<const ExportedProgram>& program, Lengths& lengths,
-                size_t output) {
-  for (uint32_t steps = 0; steps < kPrefixStepsMax; ++steps) {
-    try {
-      return follow_once(program, lengths, output);
-    } catch (const PrefixFound& found) {
-      lengths = lengths.with_prefix(found.rows, false);
-    } catch (const PatchesFound& found) {
-      lengths = lengths.with_patches(found.patches);
-    } catch (const InputError& error) {
-      if (lengths.sizes().prefix < 2) throw;
-      Lengths other = lengths.with_prefix(lengths.sizes().prefix, true);
-      try {
-        Followed followed = follow_once(program, other, output);
-        lengths = other;
-        return followed;
-      } catch (const PrefixFound&) {
-        throw error;
-      } catch (const PatchesFound&) {
-        throw error;
-      } catch (const InputError&) {
-        throw error;
-      }
-    }
-  }
-  throw InputError(
-      "{}: it puts rows of constants before the tokens in too many steps: expected at "
-      "most {}",
-      quote(program->source), kPrefixStepsMax);
-}
-
-// The program without ops that this output does not need, such as a second output's.
-ExportedProgram needed_part(const ExportedProgram& program, size_t output) {
-  ExportedProgram part = program;
-  std::vector<bool> is_needed(program.values.size(), false);
-  const auto need = [&](uint32_t value) -> Argument {
-    is_needed[value] = true;
-    return {};
-  };
-  need(program.outputs[output].as<ValueRef>()->value);
-  for (size_t i = 0; i < part.outputs.size(); ++i) {
-    if (i != output) part.outputs[i] = Argument();
-  }
-  part.nodes.clear();
-  for (auto node = program.nodes.rbegin(); node != program.nodes.rend(); ++node) {
-    const bool is_read = std::ranges::any_of(
-        node->outputs, [&](uint32_t value) { return static_cast<bool>(is_needed[value]); });
-    if (!is_read) continue;
-    bind(node->call, need);
-    part.nodes.push_back(*node);
-  }
-  std::ranges::reverse(part.nodes);
-  return part;
-}
+constexpr size_t kMeaningsMax = 16;                 // of several inputs together
 
 class ModelReader {
  public:
@@ -249,8 +175,8 @@ class ModelReader {
   std::unique_ptr<Followed> followed_at(int64_t other) {
     const bool is_longer = other > lengths_.traced_tokens();
     try {
-      auto found =
-          std::make_unique<Followed>(follow(program_, lengths_.at(other), model_.output_index));
+      Lengths lengths = lengths_.at(other);
+      auto found = std::make_unique<Followed>(follow(program_, lengths, model_.output_index));
       why_not_ = difference(is_longer ? traced_.graph : found->graph,
                             is_longer ? found->graph : traced_.graph);
       if (why_not_.empty()) return found;

@@ -19,19 +19,6 @@ namespace {
 // A dynamic program that has no example is looked at with so many tokens.
 constexpr int64_t kDefaultTokens = 12;
 
-constexpr size_t kDepthMax = 512;  // of constants that a table of positions is made of
-
-class Deeper {
- public:
-  explicit Deeper(size_t& depth) : depth_(depth) { ++depth_; }
-  ~Deeper() { --depth_; }
-  Deeper(const Deeper&) = delete;
-  Deeper& operator=(const Deeper&) = delete;
-
- private:
-  size_t& depth_;
-};
-
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
   return std::ranges::find(names, text) != names.end();
 }
@@ -345,65 +332,6 @@ OpCall Lengths::adapted(const OpCall& call, const Self* self) const {
     }
   }
   return result;
-}
-
-ConstantsAt::ConstantsAt(std::shared_ptr<const ExportedProgram> program, Lengths lengths)
-    : program_(std::move(program)), lengths_(std::move(lengths)) {
-  for (const ExportedNode& node : program_->nodes) {
-    for (size_t i = 0; i < node.outputs.size(); ++i) makers_[node.outputs[i]] = {&node, i};
-  }
-}
-
-Array ConstantsAt::get(uint32_t value) {
-  const Argument result = compute(value);
-  if (const Array* array = result.as<Array>()) return *array;
-  throw NotRecognised("a constant is no tensor");
-}
-
-Argument ConstantsAt::compute(uint32_t value) {
-  if (const auto known = known_.find(value); known != known_.end()) return known->second;
-  for (const ExportedInput& input : program_->inputs) {
-    if (input.value != value) continue;
-    if (input.kind == InputKind::kUser) {
-      return known_[value] = Argument(lengths_.side_constant(value));
-    }
-    return known_[value] = program_->load(input);
-  }
-  if (depth_ == kDepthMax) throw NotRecognised("it is made of too many ops");
-  const Deeper deeper(depth_);
-  const auto& maker = makers_.at(value);
-  const ExportedNode* const node = maker.first;
-  const auto output = maker.second;
-  if (node->call.op == "sym_size") {
-    const auto* of = node->call.arguments[0].value.as<ValueRef>();
-    const auto* dim = node->call.find("dim") ? node->call.find("dim")->as<int64_t>() : nullptr;
-    if (of != nullptr && dim != nullptr) {
-      const std::vector<Extent>& sizes = program_->values[of->value].sizes;
-      const int64_t place = *dim < 0 ? *dim + static_cast<int64_t>(sizes.size()) : *dim;
-      return known_[value] = Argument(lengths_.extent(sizes.at(static_cast<size_t>(place))));
-    }
-  }
-  OpCall call = bind(node->call, [&](uint32_t input) -> Argument {
-    const bool is_shape_alone =
-        node->call.op.starts_with("new_") || node->call.op.ends_with("_like");
-    if (!is_shape_alone) return compute(input);
-    const ExportedValue& of = program_->values[input];
-    if (of.kind != ValueKind::kTensor) return compute(input);
-    Shape shape;
-    for (const Extent& extent : of.sizes) shape.push_back(lengths_.extent(extent));
-    const size_t count = elements_of(shape);
-    return Array::real(std::move(shape), Array::Reals(count, 0.0)).to(of.type);
-  });
-  std::optional<Lengths::Self> self;
-  if (!call.arguments.empty() && call.arguments[0].value.as<Array>() != nullptr) {
-    const auto* of = node->call.arguments[0].value.as<ValueRef>();
-    const Shape& now = call.arguments[0].value.as<Array>()->shape();
-    if (of != nullptr) self = {program_->values[of->value].shape(), now};
-  }
-  call = lengths_.adapted(call, self ? &*self : nullptr);
-  budget_.live_elements = OpBudget{}.live_elements;
-  const std::vector<Argument> results = apply_op(call, budget_);
-  return known_[value] = results.at(output);
 }
 
 }  // namespace arenite::convert

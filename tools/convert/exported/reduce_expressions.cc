@@ -73,6 +73,22 @@ bool is_reduction(std::string_view op) {
                         "linalg_vector_norm", "logsumexp", "prod"});
 }
 
+AffineRef Reducer::as_affine(const Reduced& value) {
+  if (const auto* affine = std::get_if<AffineRef>(&value)) return *affine;
+  if (const auto* function = std::get_if<FunctionRef>(&value)) return materialise(*function);
+  if (const auto* constant = std::get_if<ConstantRef>(&value)) {
+    return builder_.of_constant(*constant);
+  }
+  if (std::holds_alternative<ScoresRef>(value)) {
+    throw NotRecognised(
+        "it uses scores of attention otherwise than for the softmax and the product with values");
+  }
+  if (std::holds_alternative<ComplexPair>(value)) {
+    throw NotRecognised("it uses complex numbers otherwise than for a rotation");
+  }
+  throw NotRecognised("it uses a value that nothing is known of");
+}
+
 FunctionRef Reducer::as_function(const Reduced& value) {
   if (const auto* function = std::get_if<FunctionRef>(&value)) return *function;
   AffineRef affine = as_affine(value);

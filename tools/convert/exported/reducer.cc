@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -302,7 +303,28 @@ void Reducer::step(const ExportedNode& node) {
   }
 }
 
+// Of two values, the one that a constant chooses everywhere: what is hidden as padding is nothing,
+// as long as sequences have none. Null: it chooses some of each.
+const Reduced* chosen_everywhere(const Operation& operation) {
+  const bool fills = operation.call.op == "masked_fill";
+  if (!fills && operation.call.op != "where") return nullptr;
+  const Reduced* mask = operation.value(fills ? "mask" : "condition");
+  const auto* constant = mask != nullptr ? std::get_if<ConstantRef>(mask) : nullptr;
+  if (constant == nullptr) return nullptr;
+  const Array::Bools flags = (*constant)->array().to_bools();
+  if (flags.empty() || std::ranges::adjacent_find(flags, std::not_equal_to{}) != flags.end()) {
+    return nullptr;
+  }
+  if (fills) return flags[0] == 0 ? operation.value("self") : nullptr;
+  return operation.value(flags[0] != 0 ? "self" : "other");
+}
+
 std::vector<Reduced> Reducer::dependent(const Operation& operation) {
+  if (const Reduced* chosen = chosen_everywhere(operation)) {
+    Shape shape;
+    for (const Reduced& input : operation.inputs) shape = broadcast(shape, shape_of(input));
+    if (shape_of(*chosen) == shape) return {*chosen};
+  }
   if (auto result = complex_op(operation)) return {*result};
   if (auto results = move(operation)) return *results;
   if (auto result = matrix_op(operation)) return {*result};
@@ -315,20 +337,5 @@ std::vector<Reduced> Reducer::dependent(const Operation& operation) {
   return {function_op(operation)};
 }
 
-AffineRef Reducer::as_affine(const Reduced& value) {
-  if (const auto* affine = std::get_if<AffineRef>(&value)) return *affine;
-  if (const auto* function = std::get_if<FunctionRef>(&value)) return materialise(*function);
-  if (const auto* constant = std::get_if<ConstantRef>(&value)) {
-    return builder_.of_constant(*constant);
-  }
-  if (std::holds_alternative<ScoresRef>(value)) {
-    throw NotRecognised(
-        "it uses scores of attention otherwise than for the softmax and the product with values");
-  }
-  if (std::holds_alternative<ComplexPair>(value)) {
-    throw NotRecognised("it uses complex numbers otherwise than for a rotation");
-  }
-  throw NotRecognised("it uses a value that nothing is known of");
-}
 
 }  // namespace arenite::convert

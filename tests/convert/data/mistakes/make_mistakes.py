@@ -183,7 +183,7 @@ class BatchAxis(Attention):
 class WrongMask(Attention):
     def __init__(self):
         super().__init__()
-        self.register_buffer("mask", torch.ones(TOKENS, 1).tril() > 0)
+        self.register_buffer("mask", torch.ones(TOKENS, TOKENS).tril())
 
     def forward(self, x):
         scores = self.query(x) @ self.key(x).transpose(1, 2)

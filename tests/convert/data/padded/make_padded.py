@@ -87,6 +87,17 @@ class Added(nn.Module):
         return x.transpose(1, 2).flatten(2)
 
 
+class Maximum(Masked):
+    """The largest of what is kept."""
+
+    def forward(self, ids, attention_mask):
+        x = self.embedding(ids)
+        scores = self.query(x) @ self.key(x).transpose(1, 2)
+        scores = scores.masked_fill(attention_mask[:, None, :] == 0, float("-inf"))
+        x = x + scores.softmax(-1) @ self.value(x)
+        return self.head(x.masked_fill(attention_mask[..., None] == 0, -1e9).amax(1))
+
+
 class Misused(Masked):
     """The mask changes more than which keys are seen."""
 
@@ -124,6 +135,7 @@ MODELS = {
     "added": Added,
     "bert": bert,
     "misused": Misused,
+    "maximum": Maximum,
     "tokens_first": TokensFirst,
 }
 
@@ -132,7 +144,7 @@ def inputs_of(name):
     ids = torch.randint(0, VOCABULARY, (SEQUENCES, TOKENS))
     x = torch.randn(SEQUENCES, TOKENS, WIDTH)
     kept = torch.arange(TOKENS)[None] < torch.tensor([[TOKENS], [LENGTH]])
-    if name in ("kept", "kept_rows", "misused"):
+    if name in ("kept", "kept_rows", "misused", "maximum"):
         return (ids, kept.long())
     if name == "tokens_first":
         return (x[:1].transpose(0, 1).contiguous(),)

@@ -127,8 +127,7 @@ Output SessionState::results() const {
 }
 
 Status SessionState::rewind_to(uint32_t sequence, uint32_t positions) {
-  if (ops_left != 0 || sequence >= sequences().size() ||
-      positions > tokens_held(sequence)) {
+  if (ops_left != 0 || sequence >= sequences().size() || positions > tokens_held(sequence)) {
     return Status::kInvalidArgument;
   }
   SequenceRows& state = sequences()[sequence];

@@ -148,7 +148,7 @@ Convolution convolution_of(const CallArguments& call, const Array& weight) {
 }
 
 Shape convolved_shape(const CallArguments& call, const Array& input, const Array& weight,
-                   const Convolution& convolution) {
+                      const Convolution& convolution) {
   const int64_t groups = convolution.groups;
   if (groups < 1 || input.shape()[1] != weight.shape()[1] * groups ||
       weight.shape()[0] % groups != 0) {

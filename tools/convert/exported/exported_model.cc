@@ -72,8 +72,10 @@ Followed follow(const std::shared_ptr<const ExportedProgram>& program, Lengths& 
       }
     }
   }
-  throw InputError("{}: it puts rows of constants before the tokens in too many steps: expected at "
-                   "most {}", quote(program->source), kPrefixStepsMax);
+  throw InputError(
+      "{}: it puts rows of constants before the tokens in too many steps: expected at "
+      "most {}",
+      quote(program->source), kPrefixStepsMax);
 }
 
 class ModelReader {

@@ -125,8 +125,7 @@ uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind, uint32_t first_r
   return known->second;
 }
 
-GraphBuilder::Rows GraphBuilder::rows_of(const AffineRef& given,
-                                         std::vector<uint32_t>* order) {
+GraphBuilder::Rows GraphBuilder::rows_of(const AffineRef& given, std::vector<uint32_t>* order) {
   const AffineRef value = materialised(cut(given));
   if (value->shape.empty()) throw NotRecognised("it is a single number");
   const auto width = static_cast<uint32_t>(value->shape.back());
@@ -169,9 +168,9 @@ GraphBuilder::Rows GraphBuilder::rows_of(const AffineRef& given,
     const uint32_t place = result.rows[0];
     const bool is_last = place == sizes_.tokens - 1;
     if (place > sizes_.prefix && !is_last) {
-      throw NotRecognised(fmt::format(
-          "it takes token {} of each sequence: expected the first or the last", 
-          place - sizes_.prefix));
+      throw NotRecognised(
+          fmt::format("it takes token {} of each sequence: expected the first or the last",
+                      place - sizes_.prefix));
     }
     for (uint32_t b = 0; b < sizes_.sequences; ++b) {
       if (result.rows[b] != b * sizes_.tokens + place) throw NotRecognised(kMixesTokens);

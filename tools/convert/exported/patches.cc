@@ -88,8 +88,8 @@ std::vector<uint32_t> GraphBuilder::order_of(const std::vector<Column>& columns)
 
 AffineRef GraphBuilder::images_input(Shape shape, const std::optional<ImagePatches>& patches) {
   const size_t elements = elements_of(shape) / sizes_.sequences;
-  images_ = add_source({Source::Kind::kImages, 0, sizes_.sequences,
-                        static_cast<uint32_t>(elements), {}});
+  images_ =
+      add_source({Source::Kind::kImages, 0, sizes_.sequences, static_cast<uint32_t>(elements), {}});
   images_shape_ = Shape(shape.begin() + 1, shape.end());
   if (patches) {
     image_ = *patches;
@@ -140,17 +140,18 @@ AffineRef GraphBuilder::cut(const AffineRef& value) {
       column_at[static_cast<size_t>(element_of(image_, 0, c))] = static_cast<uint32_t>(c);
     }
     std::vector<uint32_t> columns(width);
-    for (size_t c = 0; c < width; ++c) columns[c] = column_at[static_cast<size_t>(numbers[c]) % pixels];
+    for (size_t c = 0; c < width; ++c)
+      columns[c] = column_at[static_cast<size_t>(numbers[c]) % pixels];
     for (size_t i = 0; i < numbers.size(); ++i) {
       const size_t sequence = i / width / patches;
       const size_t patch = i / width % patches;
       const uint32_t column = columns[i % width];
-      if (numbers[i] != static_cast<int64_t>(sequence * pixels) + element_of(image_, patch, column)) {
+      if (numbers[i] !=
+          static_cast<int64_t>(sequence * pixels) + element_of(image_, patch, column)) {
         throw NotRecognised(kNoPatches);
       }
       const size_t row = sequence * sizes_.tokens + sizes_.prefix + patch;
-      numbers[i] = int64_t{patches_} * kSourceElements +
-                   static_cast<int64_t>(row * width + column);
+      numbers[i] = int64_t{patches_} * kSourceElements + static_cast<int64_t>(row * width + column);
     }
     term.places = {0, std::make_shared<const std::vector<int64_t>>(std::move(numbers))};
   }

@@ -50,9 +50,8 @@ std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
           std::make_shared<const Function>(Function{(*function)->base, moved_expression})};
     }
   }
-  const bool has_constant = std::ranges::any_of(parts, [](const Reduced* part) {
-    return std::holds_alternative<ConstantRef>(*part);
-  });
+  const bool has_constant = std::ranges::any_of(
+      parts, [](const Reduced* part) { return std::holds_alternative<ConstantRef>(*part); });
   std::vector<AffineRef> moving;
   for (const Reduced* part : parts) {
     const AffineRef value = as_affine(*part);

@@ -245,8 +245,8 @@ std::vector<Reduced> Reducer::constants_of(const Operation& operation, const Exp
           return *apply_op(whole, budget).at(i).as<Array>();
         });
     if (call.op == "slice" && !shape.empty()) {
-      positions_max = tighter(
-          positions_max, positions_of(call, Array::of_shape(shape, value.type), lengths_));
+      positions_max =
+          tighter(positions_max, positions_of(call, Array::of_shape(shape, value.type), lengths_));
     }
     constant->positions_max = positions_max;
     constant->depth = depth;

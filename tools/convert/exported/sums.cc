@@ -310,12 +310,10 @@ void GraphBuilder::finish(uint32_t positions, const ConstantAt& constant_at) {
         const auto prefix = part.prefix_rows.size();
         const auto missing = std::ranges::count(part.prefix_rows, -1);
         for (size_t p = 0; p < rows_max; ++p) {
-          const int64_t row =
-              p < prefix ? part.prefix_rows[p] : static_cast<int64_t>(p) - missing;
+          const int64_t row = p < prefix ? part.prefix_rows[p] : static_cast<int64_t>(p) - missing;
           if (row < 0) continue;
           for (size_t c = 0; c < columns; ++c) {
-            const auto index =
-                static_cast<size_t>(part.first_row[c] + row * part.stride);
+            const auto index = static_cast<size_t>(part.first_row[c] + row * part.stride);
             if (index >= values.size()) throw NotRecognised("a table of positions is too short");
             rows[p * columns + c] += part.factor * values[index];
           }

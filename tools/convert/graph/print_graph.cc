@@ -28,7 +28,9 @@ Line line_of(const FeaturesNode& features, const Graph&) {
   if (const auto& cut = features.patches) {
     return {"patches", fmt::format("[{}, {}, {}] of [{}, {}, {}]", cut->channels, cut->patch_height,
                                    cut->patch_width, cut->channels, cut->height, cut->width)};
-  } return {"features", ""}; }
+  }
+  return {"features", ""};
+}
 
 Line line_of(const EmbeddingNode& embedding, const Graph&) {
   std::vector<std::string> parts;
@@ -88,13 +90,12 @@ Line line_of(const AttentionNode& attention, const Graph& graph) {
 }
 
 Line line_of(const RowsNode& rows, const Graph&) {
-  return {"rows",
-          rows.first_row == 0
-              ? std::string(name(rows.kind))
-              : fmt::format("{} from row {}", name(rows.kind), rows.first_row)};
+  return {"rows", rows.first_row == 0
+                      ? std::string(name(rows.kind))
+                      : fmt::format("{} from row {}", name(rows.kind), rows.first_row)};
 }
 
-Line line_of(const PrefixNode& prefix, const Graph&) { 
+Line line_of(const PrefixNode& prefix, const Graph&) {
   return {"prefix", fmt::format("{}, row {} on", text_of(prefix.rows), prefix.first_row)};
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "core/prefix_rows.h"
 #include "format/schema.h"
 
 namespace arenite::format {
@@ -67,7 +68,8 @@ uint32_t ModelReader::prefix_rows() const {
     if (tensor >= tensors()) continue;  // refused later
     rows = std::max(rows, uint64_t{op(i).numbers[PrefixOp::kFirstRow]} + tensors_[tensor].outputs);
   }
-  return rows < UINT32_MAX ? static_cast<uint32_t>(rows) : UINT32_MAX;
+  // More are refused, and are no numbers to calculate with before that.
+  return static_cast<uint32_t>(std::min<uint64_t>(rows, kPrefixRowsMax + 1));
 }
 
 ImagePatches ModelReader::image_patches() const {

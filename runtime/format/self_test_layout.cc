@@ -13,7 +13,7 @@ SelfTestLayout self_test_layout(const ModelReader& model, uint32_t tokens) {
     if (model.reads_images()) types = model.image_patches().pixels() * kWord;
   }
   const Checked ops = types + (has_types ? round_up(tokens, kWord) : Checked(0));
-  const uint32_t rows = tokens + model.prefix_rows();
+  const uint32_t rows = tokens + (linked(Need::kPrefix) ? model.prefix_rows() : 0);
   const Checked output = ops + (Checked(rows) + kSelfTestTolerances) * model.ops() * kWord;
   const Checked row = model.slot(model.output_slot()).width;
   const Checked end = round_up(output + (row + kSelfTestTolerances) * kWord, kSegmentUnit);

@@ -113,8 +113,7 @@ bool verify_record(const ModelReader& model, uint32_t index, uint32_t begin,
     return refuse("the lists of masks do not follow each other", "masks.first_word", index,
                   mask.first_word, begin);
   }
-  if (mask.positions != 0 &&
-      (model.positions_max() == 0 || model.rows_max() > mask.positions)) {
+  if (mask.positions != 0 && (model.positions_max() == 0 || model.rows_max() > mask.positions)) {
     return refuse("a mask is smaller than the model's context", "masks.positions", index,
                   mask.positions, model.rows_max());
   }

@@ -320,6 +320,11 @@ bool verify_prefix(const OpCheck& check) {
                         check.number_field(PrefixOp::kRows), check.index, end.saturated(),
                         kPrefixRowsMax);
   }
+  constexpr uint32_t kMost = UINT32_MAX - kPagePositions - kPrefixRowsMax;
+  if (check.model.positions_max() > kMost) {
+    return check.refuse("no position is left for a prefix", "signature.positions_max", check.index,
+                        check.model.positions_max(), kMost);
+  }
   return check.width(kInput, rows.inputs) && check.width(kOutput, rows.inputs);
 }
 

@@ -5,8 +5,8 @@
 
 namespace arenite {
 
-void put_prefix(const WeightView& constants, uint32_t first_row, const ConstMatrix& input, const StepRows& rows,
-            const Matrix& output, const ParallelFor& parallel) {
+void put_prefix(const WeightView& constants, uint32_t first_row, const ConstMatrix& input,
+                const StepRows& rows, const Matrix& output, const ParallelFor& parallel) {
   const size_t bytes = output.columns * sizeof(float);
   auto work = [&](uint32_t row) {
     const RowPlace place = place_of_row(rows, row);

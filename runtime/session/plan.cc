@@ -38,7 +38,9 @@ Status resolve_kv_cache(const Model& model, KvType type, ArenaLayout& layout, Di
 Status resolve_options(const Model& model, const SessionOptions& options, ArenaLayout& layout,
                        Diagnostic* why) {
   const uint32_t model_positions = model.positions_max();
-  layout.prefix_rows = ModelAccess::reader(model).prefix_rows();
+  if constexpr (linked(Need::kPrefix)) {
+    layout.prefix_rows = ModelAccess::reader(model).prefix_rows();
+  }
   layout.positions_max = options.positions_max != 0 ? options.positions_max : model_positions;
   if (layout.positions_max == 0) {
     return refuse(why, kInvalid, "the model has no context length: say how many positions",

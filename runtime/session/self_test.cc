@@ -18,14 +18,13 @@ class StoredTest {
         begin_(file.data() + reader.self_test().segment.begin()),
         tolerance_(kv_type == reader.kv_cache() ? 0 : sizeof(float)),
         reads_tokens_(reader.vocab_size() != 0),
-        prefix_rows_(reader.prefix_rows()) {}
+        prefix_rows_(linked(Need::kPrefix) ? reader.prefix_rows() : 0) {}
 
   SelfTestInput input() const {
     const uint32_t tokens = layout_.rows - prefix_rows_;
     if (!reads_tokens_) return {tokens, at<float>(0), nullptr, nullptr};
     const bool has_types = layout_.types != layout_.ops;
-    return {tokens, nullptr, at<TokenId>(0),
-            has_types ? at<uint8_t>(layout_.types) : nullptr};
+    return {tokens, nullptr, at<TokenId>(0), has_types ? at<uint8_t>(layout_.types) : nullptr};
   }
   float tolerance(uint32_t op) const {
     return *at<float>(layout_.tolerances_of_op(op) + tolerance_);

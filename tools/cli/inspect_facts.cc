@@ -61,8 +61,8 @@ CacheFacts cache_facts(const ModelReader& reader, uint32_t index, const SizeOpti
   CacheFacts facts{reader.cache(index), {}};
   const uint32_t prefix = reader.prefix_rows();
   const SessionSizes session = {sizes.positions + prefix,
-                                rows_max(prefix, sizes.tokens, sizes.sequences), sizes.sequences,
-                                0, sizes.threads};
+                                rows_max(prefix, sizes.tokens, sizes.sequences), sizes.sequences, 0,
+                                sizes.threads};
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const auto target = static_cast<Target>(reader.packed(i).target);
     const Packing packing = packing_of(target, sizes.kv_type());
@@ -134,7 +134,8 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
     facts.tokenizer_kind = tokenizer_kind_name(tokenizer.kind);
     facts.tokenizer_tokens = tokenizer.vocab_size();
   }
-  if (reader.vocab_size() == 0) facts.input_features = reader.slot(reader.input_slot_of_rows()).width;
+  if (reader.vocab_size() == 0)
+    facts.input_features = reader.slot(reader.input_slot_of_rows()).width;
   for (uint32_t i = 0; i < reader.labels(); ++i) facts.labels.emplace_back(reader.label(i));
   facts.sizes = resolve_sizes(file, sizes);
   for (uint32_t i = 0; i < reader.ops(); ++i) {

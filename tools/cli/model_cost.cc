@@ -46,7 +46,8 @@ uint64_t tensor_bytes(const ModelReader& model, uint32_t packed_index, const OpV
     const format::TensorShape& shape = model.tensor(op.numbers[i]);
     const bool by_rows = type == NumberType::kRows || type == NumberType::kTable;
     const Packing packing = model.packed(packed_index).packing(shape.type);
-    bytes += by_rows ? std::min<uint64_t>(rows, shape.outputs) * plain_row_bytes(shape.type, shape.inputs)
+    bytes += by_rows ? std::min<uint64_t>(rows, shape.outputs) *
+                           plain_row_bytes(shape.type, shape.inputs)
                      : format::stored_bytes(shape, packing).value();
   }
   return bytes;

@@ -52,8 +52,8 @@ InputShape shape_of_images(const convert::NpyArray& input, const Model& model) {
   const ImageShape image = image_shape(model);
   const uint64_t images = convert::images_of(input.shape(), image);
   if (images == 0 || images > UINT32_MAX / image.patches) {
-    convert::refuse_shape(input, "--input", fmt::format("[{0}] or [images, {0}]",
-                                                        convert::image_text(image)));
+    convert::refuse_shape(input, "--input",
+                          fmt::format("[{0}] or [images, {0}]", convert::image_text(image)));
   }
   return {static_cast<uint32_t>(images), image.patches};
 }

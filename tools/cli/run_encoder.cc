@@ -55,8 +55,10 @@ Sequences read_sequences(const RunOptions& options, const convert::NpyArray& inp
   all.are_images = image_shape(model).channels != 0;
   const bool is_whole = options.mask.empty() && options.lengths.empty();
   if (all.are_images && !is_whole) {
-    throw convert::InputError("{}: --mask and --lengths are for texts and features, and this model "
-                              "reads images", convert::quote(options.model.string()));
+    throw convert::InputError(
+        "{}: --mask and --lengths are for texts and features, and this model "
+        "reads images",
+        convert::quote(options.model.string()));
   }
   const uint32_t types = model.token_types();
   if (!options.types.empty() && types == 0) {

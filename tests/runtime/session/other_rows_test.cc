@@ -13,8 +13,8 @@
 #include "runtime/format/verify_fixture.h"
 #include "support/compare.h"
 #include "support/kernel_sets.h"
-#include "support/pool.h"
 #include "support/model_factory.h"
+#include "support/pool.h"
 #include "support/test_session.h"
 
 namespace arenite::test {
@@ -48,6 +48,7 @@ struct Form {
   bool images = false;
   SelectKind rows = SelectKind::kAsAsked;
   uint32_t first_row = 0;
+  bool positions = true;
 };
 
 // Features, two prefixes (the second one changes a row of the first), positions and attention.
@@ -55,17 +56,19 @@ Graph graph_of(const Form& form) {
   Graph graph;
   graph.architecture = "rows";
   graph.prefix_rows = kPrefix;
-  graph.positions_max =
-      form.images ? static_cast<uint32_t>(kImage.patches().value()) : kPositions;
+  graph.positions_max = form.images ? static_cast<uint32_t>(kImage.patches().value()) : kPositions;
   const uint32_t features =
       form.images ? static_cast<uint32_t>(kImage.row_width().value()) : kFeatures;
   ValueId x = graph.add_features(features);
   if (form.images) graph.as<convert::FeaturesNode>(x)->patches = kImage;
   x = graph.add_linear("embed", {weight("embed", kWidth, features), {}}, x);
   x = graph.add("class", PrefixNode{weight("class", kPrefix, kWidth), 0}, {x});
-  convert::EmbeddingNode positions;
-  positions.positions = weight("positions", graph.positions_max + kPrefix, kWidth);
-  x = graph.add("sum", convert::AddNode{}, {x, graph.add_embedding("positions", positions, kWidth)});
+  if (form.positions) {
+    convert::EmbeddingNode positions;
+    positions.positions = weight("positions", graph.positions_max + kPrefix, kWidth);
+    const ValueId table = graph.add_embedding("positions", positions, kWidth);
+    x = graph.add("sum", convert::AddNode{}, {x, table});
+  }
   x = graph.add("register", PrefixNode{weight("register", 1, kWidth), 1}, {x});
   convert::AttentionNode attention;
   attention.heads = attention.kv_heads = 2;
@@ -76,7 +79,8 @@ Graph graph_of(const Form& form) {
   for (const char* const name : {"q", "key", "value"}) {
     inputs.push_back(graph.add_linear(name, {weight(name, kWidth, kWidth), {}}, x));
   }
-  x = graph.add("sum", convert::AddNode{}, {x, graph.add_attention("attention", attention, inputs)});
+  x = graph.add("sum", convert::AddNode{},
+                {x, graph.add_attention("attention", attention, inputs)});
   if (form.causal || form.rows != SelectKind::kAsAsked) {
     x = graph.add("rows", RowsNode{form.rows, form.first_row}, {x});
   }
@@ -135,7 +139,8 @@ TEST_P(OtherRows, GiveTheSameBitsInEveryFormOfBatch) {
     std::vector<uint8_t> visible;
     const TestSession alone(*model, options_for(kTokens));
     for (size_t s = 0; s < lengths.size(); ++s) {
-      const auto own = std::span<const float>(padded).subspan(s * kTokens * kFeatures, lengths[s] * kFeatures);
+      const auto own =
+          std::span<const float>(padded).subspan(s * kTokens * kFeatures, lengths[s] * kFeatures);
       packed.insert(packed.end(), own.begin(), own.end());
       if (lengths[s] == 0) continue;
       const std::vector<float> rows = alone.run(own);
@@ -184,12 +189,12 @@ TEST_P(OtherRows, ComeOnceWhereTokensComeInSteps) {
   }
   EXPECT_EQ(session->rewind(0, 5), Status::kOk);
   EXPECT_EQ(session->positions(0), 5u);
-  const std::vector<float> rest =
-      session.step(std::span<const float>(fed).subspan(5 * kFeatures));
+  const std::vector<float> rest = session.step(std::span<const float>(fed).subspan(5 * kFeatures));
   expect_same_bits(rest, std::span<const float>(expected).last(rest.size()));
   EXPECT_EQ(session->rewind(0, 0), Status::kOk);
   expect_same_bits(session.step(fed), expected);
-  EXPECT_EQ(session->step(std::span<const float>(fed).first(kFeatures)).status(), Status::kContextFull);
+  EXPECT_EQ(session->step(std::span<const float>(fed).first(kFeatures)).status(),
+            Status::kContextFull);
 }
 
 TEST_P(OtherRows, TakeNoByteMoreThanPlanned) {
@@ -258,6 +263,7 @@ struct BrokenRow {
   std::vector<std::pair<uint32_t, uint32_t>> numbers;  // place and value
   const char* field;
   const char* words;
+  const char* refused_at = nullptr;  // where that is another op
 };
 
 class BrokenRows : public testing::TestWithParam<BrokenRow> {};
@@ -265,24 +271,32 @@ class BrokenRows : public testing::TestWithParam<BrokenRow> {};
 TEST_P(BrokenRows, AreRefused) {
   const BrokenRow& broken = GetParam();
   convert::Program program = convert::compile(graph_of(broken.form), "rows");
-  uint32_t index = 0;
-  while (program.ops.at(index).name != broken.op) ++index;
-  const std::vector<uint32_t> before(program.ops[index].body.numbers,
-                                     program.ops[index].body.numbers + format::kOpNumbers);
-  for (const auto& [place, value] : broken.numbers) program.ops[index].body.numbers[place] = value;
+  const auto index_of = [&](const std::string& name) {
+    uint32_t index = 0;
+    while (program.ops.at(index).name != name) ++index;
+    return index;
+  };
+  for (const auto& [place, value] : broken.numbers) {
+    program.ops[index_of(broken.op)].body.numbers[place] = value;
+  }
+  const uint32_t index = index_of(broken.refused_at != nullptr ? broken.refused_at : broken.op);
   expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
                  {broken.field, broken.words, index});
 }
 
 constexpr Form kPooled = {false, false, SelectKind::kMean, 1};
+constexpr Form kBare = {false, false, SelectKind::kMean, 1, false};
 constexpr Form kPictures = {false, true, SelectKind::kMean, 1};
 INSTANTIATE_TEST_SUITE_P(
     Verify, BrokenRows,
     testing::Values(
         BrokenRow{"Tensor", kPooled, "class", {{0, 99}}, "ops.prefix", "not there"},
         BrokenRow{"Matrix", kPooled, "class", {{0, 0}}, "ops.prefix", "another layout"},
-        BrokenRow{"TooFar", kPooled, "register", {{1, 65536}}, "ops.positions", "shorter"},
-        BrokenRow{"Overflow", kPooled, "register", {{1, UINT32_MAX}}, "ops.positions", "shorter"},
+        BrokenRow{"Tables", kPooled, "register", {{1, 3}}, "ops.positions", "shorter", "positions"},
+        BrokenRow{
+            "Overflow", kPooled, "register", {{1, ~0u}}, "ops.positions", "shorter", "positions"},
+        BrokenRow{"Many", kBare, "register", {{1, 65536}}, "ops.prefix", "more rows"},
+        BrokenRow{"Most", kBare, "register", {{1, ~0u}}, "ops.prefix", "more rows"},
         BrokenRow{"PassesOver", kPooled, "rows", {{1, 4}}, "ops.first_row", "not of the prefix"},
         BrokenRow{"OfTokens", {true}, "rows", {{1, 1}}, "ops.first_row", "not of the prefix"},
         BrokenRow{"NoChannels", kPictures, "features", {{0, 0}}, "ops.height", "no patches"},
@@ -292,6 +306,13 @@ INSTANTIATE_TEST_SUITE_P(
         BrokenRow{"Count", kPictures, "features", {{2, 100}}, "ops.patch_height", "positions"},
         BrokenRow{"Width", kPictures, "features", {{0, 3}}, "ops.output", "another width"}),
     [](const auto& info) { return std::string(info.param.name); });
+
+TEST(OtherRowsOfFiles, HaveAPlaceForEachRow) {
+  convert::Program program = convert::compile(graph_of(kBare), "rows");
+  program.positions_max = UINT32_MAX - 2;
+  expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
+                 {"signature.positions_max", "no position is left", 1});
+}
 
 TEST(OtherRowsOfFiles, AreCutOnceAndFirst) {
   convert::Program program = convert::compile(graph_of(kPictures), "rows");

@@ -89,6 +89,13 @@ Movements cat(const CallArguments& call) {
   return {joined(call, shapes, dim)};
 }
 
+Movements hstack(const CallArguments& call) {
+  std::vector<Shape> shapes;
+  for (const Array& array : call.arrays("tensors")) shapes.push_back(array.shape());
+  if (shapes.empty() || shapes[0].empty()) call.refuse("it joins nothing, or scalars");
+  return {joined(call, shapes, shapes[0].size() > 1 ? 1 : 0)};
+}
+
 Movements stack(const CallArguments& call) {
   std::vector<Shape> shapes;
   for (const Array& array : call.arrays("tensors")) shapes.push_back(array.shape());
@@ -361,6 +368,7 @@ MovementRules gathering_rules() {
   return {{"cat", {"tensors", "", cat}},
           {"concat", {"tensors", "", cat}},
           {"concatenate", {"tensors", "", cat}},
+          {"hstack", {"tensors", "", hstack}},
           {"stack", {"tensors", "", stack}},
           {"roll", {"self", "", roll}},
           {"tril", {"self", "", triangle}},

@@ -228,7 +228,12 @@ AffineRef GraphBuilder::on_one_source(const AffineRef& value) {
     is_one = source_of(number) == first && !seen[static_cast<size_t>(index_of(number))];
     if (is_one) seen[static_cast<size_t>(index_of(number))] = true;
   }
-  if (is_one && value->elements() == seen.size()) return value;
+  // Before rows of constants are put before those of tokens, none are read there.
+  const bool is_of_tokens = is_one && sizes_.prefix != 0 && sources_[first].rows == sizes_.rows();
+  for (size_t i = 0; i < seen.size() && is_of_tokens; ++i) {
+    if (is_of_prefix(static_cast<uint32_t>(i / sources_[first].width))) seen[i] = true;
+  }
+  if (is_one && std::ranges::count(seen, false) == 0) return value;
   // The rows of a slice or of a concatenation, in the longest run of dimensions that has them.
   Shape flat = value->shape;
   while (flat.size() > 1) {

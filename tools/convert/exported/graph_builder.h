@@ -155,7 +155,7 @@ class GraphBuilder {
   // 0, and the constant's dimension that positions are along.
   struct TablePart {
     ConstantRef constant;
-    double factor = 1.0;
+    std::vector<double> factors;     // [columns]
     std::vector<int64_t> first_row;  // [columns], indices into the constant
     int64_t stride = 0;              // from row to row; 0: all rows are the same
     // Which of its rows each place of the prefix has, -1: none. Those of tokens follow.

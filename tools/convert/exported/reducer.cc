@@ -337,5 +337,4 @@ std::vector<Reduced> Reducer::dependent(const Operation& operation) {
   return {function_op(operation)};
 }
 
-
 }  // namespace arenite::convert

@@ -105,6 +105,12 @@ void SumBuilder::choose_reference() {
     element_[static_cast<size_t>(index_of(reference_->terms[0].places.at(i)))] = i;
   }
   // Before rows of constants are put in front of the tokens, nothing stands there.
+  for (size_t place = 0; place < element_.size(); ++place) {
+    const bool is_there = element_[place] != kNoPlace;
+    if (is_there != has_row(static_cast<uint32_t>(place / width_))) {
+      throw NotRecognised("it has some columns of a row, and others not");
+    }
+  }
   first_row_ = 0;
   while (first_row_ < rows_ && !has_row(first_row_)) ++first_row_;
 }
@@ -223,7 +229,8 @@ GraphBuilder::TablePart SumBuilder::part_of(const Term& term) {
   for (uint32_t c = 0; c < width_; ++c) {
     const size_t row = size_t{first_row_} * width_;
     const int64_t first = term.places.at(element_[row + c]);
-    part.factor = term.factors.at(element_[row]);
+    const double factor = term.factors.at(element_[row + c]);
+    part.factors.push_back(factor);
     if (first == kNoElement) throw NotRecognised("some columns have constants and others have not");
     part.constant = builder_.source(first).table;
     part.first_row.push_back(index_of(first));
@@ -235,7 +242,7 @@ GraphBuilder::TablePart SumBuilder::part_of(const Term& term) {
       if (!found && position == 1) part.stride = step, found = true;
       const bool is_in_table =
           step == part.stride * position || is_of_first_sequence(part, term, r, c);
-      if (!is_in_table || term.factors.at(i) != part.factor) {
+      if (!is_in_table || term.factors.at(i) != factor) {
         throw NotRecognised("it adds constants that are no table of positions");
       }
     }
@@ -273,7 +280,7 @@ ValueId SumBuilder::with_table(const Summand* only, ValueId sum,
     for (const auto& part : table.parts) {
       const Array::Reals values = part.constant->array().to_reals();
       for (uint32_t c = 0; c < width_; ++c) {
-        spec.bias[c] += part.factor * values[static_cast<size_t>(part.first_row[c])];
+        spec.bias[c] += part.factors[c] * values[static_cast<size_t>(part.first_row[c])];
       }
     }
     return graph.add_linear(builder_.name_, spec, graph.node(sum).inputs[0]);
@@ -358,7 +365,7 @@ void GraphBuilder::finish(uint32_t positions, const ConstantAt& constant_at) {
           for (size_t c = 0; c < columns; ++c) {
             const auto index = static_cast<size_t>(part.first_row[c] + row * part.stride);
             if (index >= values.size()) throw NotRecognised("a table of positions is too short");
-            rows[p * columns + c] += part.factor * values[index];
+            rows[p * columns + c] += part.factors[c] * values[index];
           }
         }
       }

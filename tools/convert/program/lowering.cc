@@ -193,7 +193,6 @@ class Lowering {
   }
   const std::string& name(ValueId value) const { return graph_.node(value).name; }
 
-  // Of the longest sequence, those of the prefix included.
   uint32_t rows_max() const { return graph_.positions_max + graph_.prefix_rows; }
 
   // ---- ops ----
@@ -217,8 +216,8 @@ class Lowering {
     }
     parts.scale = static_cast<float>(embedding.scale);
     if (embedding.positions) {
-      parts.positions = program_.add_table(*embedding.positions,
-                                           rows_max() + embedding.position_offset);
+      parts.positions =
+          program_.add_table(*embedding.positions, rows_max() + embedding.position_offset);
       parts.position_offset = embedding.position_offset;
       parts.padding_id = embedding.padding_id.value_or(format::kAbsent);
     }

@@ -198,9 +198,10 @@ ValueId SumBuilder::node_of(const Summand& summand) {
   return builder_.graph_.add(builder_.name_ + ".scale", ScaleNode{first}, {summand.node});
 }
 
-// Whether a constant that has rows for each sequence has those of the first one in each.
+// Whether a constant that has rows for each sequence has those of the first one in each. `values`
+// are the constant's, or empty and then filled.
 bool SumBuilder::is_of_first_sequence(const GraphBuilder::TablePart& part, const Term& term,
-                                      uint32_t row, uint32_t column) const {
+                                      uint32_t row, uint32_t column, Array::Reals& values) const {
   const uint32_t tokens = builder_.sizes_.tokens;
   if (row < tokens || rows_ != builder_.sizes_.rows()) return false;
   const int64_t number = term.places.at(element_[size_t{row} * width_ + column]);
@@ -210,14 +211,15 @@ bool SumBuilder::is_of_first_sequence(const GraphBuilder::TablePart& part, const
       builder_.source(first).table != part.constant) {
     return false;
   }
-  const Array values = part.constant->array().to(ElementType::kF64);
-  return values.reals()[static_cast<size_t>(index_of(number))] ==
-         values.reals()[static_cast<size_t>(index_of(first))];
+  if (values.empty()) values = part.constant->array().to_reals();
+  return values[static_cast<size_t>(index_of(number))] ==
+         values[static_cast<size_t>(index_of(first))];
 }
 
 GraphBuilder::TablePart SumBuilder::part_of(const Term& term) {
   const uint32_t tokens = builder_.sizes_.tokens;
   GraphBuilder::TablePart part;
+  Array::Reals values;  // of the constant, once they are asked for
   bool found = false;
   // Rows of the table are those that there are: some of the prefix may come later.
   const bool is_of_tokens = rows_ == builder_.sizes_.rows();
@@ -241,7 +243,7 @@ GraphBuilder::TablePart SumBuilder::part_of(const Term& term) {
       const int64_t step = term.places.at(i) - first;
       if (!found && position == 1) part.stride = step, found = true;
       const bool is_in_table =
-          step == part.stride * position || is_of_first_sequence(part, term, r, c);
+          step == part.stride * position || is_of_first_sequence(part, term, r, c, values);
       if (!is_in_table || term.factors.at(i) != factor) {
         throw NotRecognised("it adds constants that are no table of positions");
       }

@@ -36,7 +36,7 @@ class SumBuilder {
   std::optional<GraphBuilder::PositionTable> table();
   GraphBuilder::TablePart part_of(const Term& term);
   bool is_of_first_sequence(const GraphBuilder::TablePart& part, const Term& term, uint32_t row,
-                            uint32_t column) const;
+                            uint32_t column, Array::Reals& values) const;
   void join_padded_positions(std::vector<Summand>& summands);
   ValueId with_constant_row(ValueId node, std::vector<double> row);
   ValueId with_table(const Summand* only, ValueId sum, GraphBuilder::PositionTable table);

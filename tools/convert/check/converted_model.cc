@@ -11,6 +11,7 @@
 
 #include "convert/check/check_session.h"
 #include "convert/files/error.h"
+#include "convert/files/progress.h"
 #include "convert/graph/interpreter.h"
 #include "convert/program/program.h"
 
@@ -106,6 +107,7 @@ void check_conversion(ConvertedModel& conversion, const std::string& path,
                       const std::vector<Target>& targets, double relative_error_max) {
   const CheckedInput input = input_to_check(conversion.graph, conversion.program);
   const GraphInput fed = {input.tokens, input.types, input.features};
+  report_progress("computing in double precision");
   Evaluation reference = evaluate(conversion.graph, fed);
   const auto require_small = [&](double error, const std::string& what) {
     const double error_max = relative_error_max * std::max(1.0, reference.largest_value) *
@@ -141,6 +143,7 @@ void check_conversion(ConvertedModel& conversion, const std::string& path,
   conversion.checked_tokens = input.count;
   conversion.largest_output = reference.largest_value;
   for (const Target target : targets) {
+    report_progress(fmt::format("checking {}", name(target)));
     TargetCheck check{target, (cpu_targets() & bit(target)) != 0, 0.0};
     if (check.ran) {
       check.largest_error =

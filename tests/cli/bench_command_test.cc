@@ -76,7 +76,7 @@ TEST(BenchCommand, RefusesSizesBeyondTheContext) {
   const TempFolder folder;
   const std::string model = convert_small(folder);
   EXPECT_TRUE(ends(run_arenite({"bench", model, "--tokens", "6,7"}), kBadInput,
-                   {"small.arn'", "--tokens: found 7, expected at most 6"}));
+                   {"small.arn'", "--tokens: found 7; at most 6"}));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "arenite/session.h"
@@ -155,6 +156,26 @@ TEST_F(ConvertCommand, RefusesPathsThatCannotBeRead) {
   EXPECT_TRUE(ends(convert(folder().path()), kBadInput, {"has no config.json"}));
   EXPECT_TRUE(ends(convert("/dev/zero"), kBadInput, {"'/dev/zero'", "not a regular file"}));
   EXPECT_TRUE(ends(convert(""), kBadInput, {"''"}));
+}
+
+TEST_F(ConvertCommand, TakesAFolderWithOneCheckpointAsThatCheckpoint) {
+  const TempFolder folder;
+  const std::string checkpoint = small_checkpoint().safetensors();
+  const std::string file = folder.write("mine.safetensors", checkpoint).string();
+  folder.write("config.json", R"({"task": "recall"})");
+  folder.write("input.npy", "not looked at");
+  const std::string here = folder.path().string();
+  const std::string of_file = (folder.path() / "file.arn").string();
+  const std::string of_folder = (folder.path() / "folder.arn").string();
+  EXPECT_TRUE(ends(run_arenite({"convert", file, "-o", of_file, "--name", "m"}), kDone));
+  EXPECT_TRUE(ends(run_arenite({"convert", here, "-o", of_folder, "--name", "m"}), kDone));
+  const convert::FileMap one(of_file), other(of_folder);
+  EXPECT_TRUE(std::ranges::equal(one.bytes(), other.bytes()));
+  folder.write("optimizer.pt", "no checkpoint");
+  EXPECT_TRUE(ends(run_arenite({"convert", here, "-o", of_folder}), kDone));
+  folder.write("other.pt", checkpoint);
+  EXPECT_TRUE(ends(run_arenite({"convert", here, "-o", of_folder}), kBadInput,
+                   {"2 checkpoints", "'mine.safetensors', 'other.pt'"}));
 }
 
 TEST_F(ConvertCommand, RefusesPathsThatCannotBeWritten) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "cli/checkpoints.h"
@@ -150,6 +151,40 @@ TEST(Generate, ReadsNamesOfSpecialTokensOnlyIfAsked) {
   EXPECT_NE(printed(run_arenite(special)).find(end), std::string::npos);
   special.erase(special.end() - 2);
   EXPECT_NE(printed(run_arenite(special)).find("</s>"), std::string::npos);
+}
+
+TEST(Generate, WarnsOfNamesOfSpecialTokensThatItReadsAsText) {
+  const TempFolder folder;
+  const std::string model = write_text_decoder(folder);
+  const std::vector<std::string> words = {"generate", model, "--prompt", "a</s>b", "--tokens", "0"};
+  EXPECT_TRUE(ends(run_arenite(words), kDone,
+                   {"warning: the prompt contains '</s>'", "plain text", "--special"}));
+  std::vector<std::string> special = words;
+  special.push_back("--special");
+  EXPECT_EQ(run_arenite(special).errors.find("warning"), std::string::npos);
+  EXPECT_EQ(
+      run_arenite({"generate", model, "--prompt", "a/s", "--tokens", "0"}).errors.find("warning"),
+      std::string::npos);
+}
+
+TEST(Generate, PrintsTheSameAsJson) {
+  const TempFolder folder;
+  const std::string model = write_text_decoder(folder);
+  const std::vector<std::string> words = {"generate", model, "--prompt", "ab b", "--tokens", "5"};
+  std::vector<std::string> as_json = words;
+  as_json.push_back("--json");
+  Command quiet;
+  quiet.errors_file = "/dev/null";
+  const nlohmann::json json =
+      nlohmann::json::parse(run_arenite(as_json, quiet).output, nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  EXPECT_EQ(json["prompt"], "ab b");
+  EXPECT_EQ(json["stop"], "tokens");
+  std::vector<std::string> as_ids = words;
+  as_ids.push_back("--ids");
+  as_ids.push_back("--no-prompt");
+  EXPECT_EQ(run_arenite(as_ids, quiet).output,
+            spaced(json["ids"].get<std::vector<TokenId>>()) + "\n");
 }
 
 TEST(Generate, GivesTheSameTextForTheSameSeed) {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of the text of `arenite inspect`, and of what it refuses.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "arenite/session.h"
@@ -96,6 +99,78 @@ TEST(Inspect, DrawsSlotsAsBoxesOverTheOpsThatNeedThem) {
   EXPECT_TRUE(holds(text, map)) << text;
   EXPECT_TRUE(holds(text, "| 0 input [6]")) << text;
   EXPECT_TRUE(holds(text, "| 2 attention [6]")) << text;
+}
+
+test::DecoderShape deep_shape(size_t layers) {
+  test::DecoderShape shape;
+  shape.windows.assign(layers, 0);
+  return shape;
+}
+
+// The line of the picture that says what its stripes are.
+std::string header_of_picture(const std::string& text) {
+  const size_t begin = text.find("\n      op  ");
+  return begin == std::string::npos ? ""
+                                    : text.substr(begin + 1, text.find('\n', begin + 1) - begin);
+}
+
+TEST(Inspect, DrawsOneLayerOfADeepModelAndSaysHowOftenItRepeats) {
+  const TempFolder folder;
+  for (const size_t layers : {9u, 40u}) {
+    const test::DecoderShape shape = deep_shape(layers);
+    const std::string text =
+        inspect(write_file(folder, "m.arn", test::make_decoder_model(shape).span()));
+    EXPECT_TRUE(holds(text, fmt::format(" are drawn once: ops "))) << text;
+    EXPECT_TRUE(holds(text, fmt::format(" repeat them {} times\n", layers - 1))) << text;
+    EXPECT_FALSE(holds(text, "too many"));
+    EXPECT_LE(widest_line_after_first(text), 100u);
+    // Numbers of ops, all of them whole.
+    std::istringstream words(header_of_picture(text));
+    std::string word;
+    words >> word;
+    int before = -1;
+    for (int number = 0; words >> number; before = number) EXPECT_GT(number, before) << text;
+    EXPECT_GT(before, static_cast<int>(layers)) << text;
+  }
+}
+
+TEST(Inspect, ShortensNamesOnlyWhereThereIsNoRoom) {
+  const TempFolder folder;
+  const std::string text =
+      inspect(write_file(folder, "m.arn", test::make_decoder_model(deep_shape(2)).span()));
+  EXPECT_TRUE(holds(text, "attention_norm")) << text;
+  EXPECT_FALSE(holds(text, "...")) << text;
+}
+
+// Numbers after `name="` in an SVG.
+std::vector<double> numbers_of(const std::string& svg, const std::string& name) {
+  std::vector<double> numbers;
+  for (size_t at = svg.find(name + "=\""); at != std::string::npos;
+       at = svg.find(name + "=\"", at + 1)) {
+    numbers.push_back(std::stod(svg.substr(at + name.size() + 2, 16)));
+  }
+  return numbers;
+}
+
+TEST(Inspect, DrawsArenaMasksAndBytesAsOneSvg) {
+  const TempFolder folder;
+  const std::string model =
+      write_file(folder, "m.arn", test::make_decoder_model(deep_shape(12)).span());
+  const std::string file = (folder.path() / "m.svg").string();
+  EXPECT_TRUE(holds(inspect(model, {"--svg", file}), "picture"));
+  std::ifstream in(file);
+  const std::string svg((std::istreambuf_iterator<char>(in)), {});
+  for (const char* part : {"<svg xmlns=", "prefers-color-scheme: dark", ">session<",
+                           ">keys and values<", ">activations<", ">scratch<", ">12 times the same<",
+                           ">Mask<", "Bytes of the file", "</svg>"}) {
+    EXPECT_TRUE(holds(svg, part)) << part;
+  }
+  EXPECT_FALSE(holds(svg, "nan"));
+  EXPECT_FALSE(holds(svg, "<script"));
+  const std::vector<double> x = numbers_of(svg, " x"), width = numbers_of(svg, " width");
+  EXPECT_LE(std::ranges::max(x), 960.0);
+  EXPECT_LE(std::ranges::max(width), 960.0);
+  EXPECT_GE(std::ranges::min(width), 0.0);
 }
 
 TEST(Inspect, DrawsSmallMasksCellByCell) {

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the transcripts of README.md and compares what they show with what the program prints.
+"""Runs the transcripts of PAGES and compares what they show with what the program prints.
 
 Usage: readme_test.py PROGRAM [--update]
 A transcript is a block of code that begins with "$ build/arenite". A line of dots stands for any
-further lines. --update writes what was printed into README.md instead. Numbers are those of the
-AVX2 kernels: on other machines the test is skipped (exit code 77).
+further lines. The picture of README.md is compared, too. --update writes what was printed and drawn
+instead. Numbers are those of the AVX2 kernels: on other machines the test is skipped (exit code
+77).
 """
 
 import difflib
@@ -17,7 +18,8 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-README = ROOT / "README.md"
+PAGES = [ROOT / "README.md", ROOT / "tools/convert/README.md", ROOT / "runtime/README.md"]
+PICTURE = ROOT / ".github/arena.svg"
 TRANSCRIPT = re.compile(r"(?<=```\n)\$ build/arenite.*?(?=```\n)", re.S)
 DOTS = "...\n"
 SKIPPED = 77
@@ -50,6 +52,35 @@ def run_again(transcript, folder):
                    for command, shown in steps_of(transcript))
 
 
+def compare(file, shown, fresh):
+    """Whether they are the same; prints how they differ."""
+    name = str(file.relative_to(ROOT))
+    sys.stdout.writelines(difflib.unified_diff(shown.splitlines(True), fresh.splitlines(True),
+                                               name, "what the program makes"))
+    return shown == fresh
+
+
+def in_fresh_folder(program, work):
+    """Calls work(folder) where the program and the models are as the pages have them."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "build").mkdir()
+        (folder / "build/arenite").symlink_to(Path(program).resolve())
+        (folder / "models").symlink_to(ROOT / "models")
+        return work(folder)
+
+
+def fresh_page(text):
+    return lambda folder: TRANSCRIPT.sub(lambda found: run_again(found.group(), folder), text)
+
+
+def fresh_picture(folder):
+    """The same on every machine: the scalar kernels' weights alone."""
+    printed_by("build/arenite convert models/home-intent -o i.arn --name home-intent "
+               "--target portable && build/arenite inspect i.arn --svg i.svg", folder)
+    return (folder / "i.svg").read_text()
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
@@ -57,22 +88,18 @@ def main():
     if platform.machine() != "x86_64" or not cpu.exists() or " avx2 " not in cpu.read_text():
         print("skipped: this CPU has no AVX2")
         return SKIPPED
-    page = README.read_text()
-    if not TRANSCRIPT.search(page):
-        sys.exit("README.md has no transcript")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "build").mkdir()
-        (folder / "build/arenite").symlink_to(Path(sys.argv[1]).resolve())
-        (folder / "models").symlink_to(ROOT / "models")
-        fresh = TRANSCRIPT.sub(lambda found: run_again(found.group(), folder), page)
+    fresh = {}
+    for page in PAGES:
+        text = page.read_text()
+        if not TRANSCRIPT.search(text):
+            sys.exit(f"{page} has no transcript")
+        fresh[page] = in_fresh_folder(sys.argv[1], fresh_page(text))
+    fresh[PICTURE] = in_fresh_folder(sys.argv[1], fresh_picture)
     if "--update" in sys.argv:
-        README.write_text(fresh)
-    elif fresh != page:
-        sys.stdout.writelines(difflib.unified_diff(page.splitlines(True), fresh.splitlines(True),
-                                                   "README.md", "what the program prints"))
-        return 1
-    return 0
+        for file, text in fresh.items():
+            file.write_text(text)
+        return 0
+    return 0 if all([compare(file, file.read_text(), text) for file, text in fresh.items()]) else 1
 
 
 if __name__ == "__main__":

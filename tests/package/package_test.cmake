@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Builds and runs the consumer in one of three ways: find_package, pkg_config, add_subdirectory.
+# Builds and runs the consumer in one of three ways: find_package, pkg_config, add_subdirectory. The
+# fourth looks at what is installed, and uninstalls it.
 #
 # The first two install into a prefix below the build folder; then the prefix is renamed, because an
 # installed tree must work wherever it is moved.
@@ -50,7 +51,39 @@ function(build_with_pkg_config)
   run("${cxx_compiler}" -std=c++20 -o "${program}" "${consumer}/consumer.cc" ${flags})
 endfunction()
 
-if(way STREQUAL "find_package")
+# What stands beside the libraries, and that uninstalling leaves no file.
+function(install_and_uninstall)
+  set(prefix "${work}/prefix")
+  run("${CMAKE_COMMAND}" --install "${build_dir}" --prefix "${prefix}")
+  foreach(notice IN ITEMS CLI11 FlatBuffers XNNPACK fmt libzip nlohmann-json utf8proc)
+    set(file "${prefix}/share/doc/arenite/notices/${notice}")
+    if(NOT EXISTS "${file}")
+      message(FATAL_ERROR "${file} is missing")
+    endif()
+    file(READ "${file}" text)
+    if(NOT text MATCHES "[Cc]opyright")
+      message(FATAL_ERROR "${file} is no notice")
+    endif()
+  endforeach()
+  foreach(file IN ITEMS man/man1/arenite.1 man/man1/arenite-convert.1 man/man7/arenite-targets.7
+      bash-completion/completions/arenite zsh/site-functions/_arenite
+      fish/vendor_completions.d/arenite.fish arenite/schemas/inspect.schema.json)
+    if(NOT EXISTS "${prefix}/share/${file}")
+      message(FATAL_ERROR "${prefix}/share/${file} is missing")
+    endif()
+  endforeach()
+  run("${CMAKE_COMMAND}" -D "manifest=${build_dir}/install_manifest.txt"
+    -P "${source_dir}/tools/cmake/uninstall.cmake")
+  file(GLOB_RECURSE left LIST_DIRECTORIES false "${prefix}/*")
+  if(left)
+    message(FATAL_ERROR "uninstalling left ${left}")
+  endif()
+endfunction()
+
+if(way STREQUAL "uninstall")
+  install_and_uninstall()
+  return()
+elseif(way STREQUAL "find_package")
   install_to_moved_prefix()
   build_with_cmake("-Darenite_DIR=${work}/prefix/${library_dir}/cmake/arenite")
 elseif(way STREQUAL "pkg_config")

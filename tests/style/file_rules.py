@@ -131,7 +131,7 @@ def markdown_wraps(files):
 
 
 def readme_shows_the_examples(files):
-    """Each piece of C or C++ in the README is from an example that the tests compile and run."""
+    """Each piece of C or C++ in these pages is from an example that the tests compile and run."""
     texts = {file.path: file.text for file in files}
     examples = {
         path: {line.strip() for line in text.splitlines()}
@@ -139,12 +139,13 @@ def readme_shows_the_examples(files):
         if re.fullmatch(r"examples/\w+/main\.cc?", path)
     }
     findings = []
-    for block in re.findall(r"```(?:cpp|c)\n(.*?)```", texts.get("README.md", ""), re.S):
-        lines = [line.strip() for line in block.splitlines() if line.strip()]
-        missing = {path: [n for n in lines if n not in has] for path, has in examples.items()}
-        if missing and all(missing.values()):
-            nearest = min(missing, key=lambda path: len(missing[path]))
-            findings += [f"README.md: not in {nearest}: {line}" for line in missing[nearest]]
+    for page in ("README.md", "runtime/README.md"):
+        for block in re.findall(r"```(?:cpp|c)\n(.*?)```", texts.get(page, ""), re.S):
+            lines = [line.strip() for line in block.splitlines() if line.strip()]
+            missing = {path: [n for n in lines if n not in has] for path, has in examples.items()}
+            if missing and all(missing.values()):
+                nearest = min(missing, key=lambda path: len(missing[path]))
+                findings += [f"{page}: not in {nearest}: {line}" for line in missing[nearest]]
     return findings
 
 

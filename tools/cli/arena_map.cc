@@ -12,8 +12,7 @@ namespace {
 
 constexpr size_t kMapWidth = 86;   // of the boxes; the scale to their left takes 10 more
 constexpr size_t kMapHeight = 16;  // about; thin slots get more than their share
-constexpr size_t kMapHeightMax = 48;
-constexpr size_t kStripeMin = 2;
+static_assert(kMapWidth / kMapOpsMax >= 5, "the number of any op has room");
 
 struct Box {
   size_t left = 0, right = 0, top = 0, bottom = 0;  // borders, both ends included
@@ -34,8 +33,10 @@ class Canvas {
       down_[y][box.left] = down_[y][box.right] = true;
     }
     const size_t room = box.right - box.left - 1;
-    const size_t indent = room > label.size() ? 1 : 0;
-    const std::string shown = label.substr(0, room - std::min(room, indent));
+    const std::string name =
+        label.size() <= room ? label : label.substr(0, label.rfind(" ["));  // without the width
+    const size_t indent = room > name.size() ? 1 : 0;
+    const std::string shown = name.substr(0, room - std::min(room, indent));
     text_[box.top + 1].replace(box.left + 1 + indent, shown.size(), shown);
   }
 
@@ -85,24 +86,34 @@ Scale make_scale(const std::vector<MapSlot>& slots) {
 }
 
 // The width of the stripe of an op: room for all names, if there is.
-size_t stripe_width(const std::vector<std::string>& op_names, const std::vector<MapSlot>& slots) {
+size_t stripe_width(const std::vector<MapOp>& ops, const std::vector<MapSlot>& slots) {
   size_t wanted = 0;
-  for (const std::string& name : op_names) wanted = std::max(wanted, name.size() + 3);
+  for (const MapOp& op : ops) wanted = std::max(wanted, op.name.size() + 3);
   for (const MapSlot& slot : slots) {
     const size_t stripes = slot.place.last_op - slot.place.first_op + 1;
     wanted = std::max(wanted, (slot.label.size() + 3 + stripes - 1) / stripes);
   }
-  return std::min(wanted, kMapWidth / op_names.size());
+  return std::min(wanted, kMapWidth / ops.size());
+}
+
+// Names, or numbers where a name has no room.
+std::string header(const std::vector<MapOp>& ops, size_t stripe) {
+  const bool has_names =
+      std::ranges::all_of(ops, [&](const MapOp& op) { return op.name.size() + 2 <= stripe; });
+  std::string text = fmt::format("{:>8} ", has_names ? "column" : "op");
+  for (const MapOp& op : ops) {
+    text += fmt::format(" {:<{}}", has_names ? op.name : std::to_string(op.number), stripe - 1);
+  }
+  return text;
 }
 
 }  // namespace
 
-std::vector<std::string> draw_slots(const std::vector<std::string>& op_names,
+std::vector<std::string> draw_slots(const std::vector<MapOp>& ops,
                                     const std::vector<MapSlot>& slots) {
-  const size_t stripe = stripe_width(op_names, slots);
+  const size_t stripe = stripe_width(ops, slots);
   const Scale scale = make_scale(slots);
-  if (stripe < kStripeMin || scale.rows.back() > kMapHeightMax) return {};
-  const size_t width = stripe * op_names.size() + 1;
+  const size_t width = stripe * ops.size() + 1;
   Canvas canvas(width, scale.rows.back() + 1);
   for (const MapSlot& slot : slots) {
     const format::SlotView& place = slot.place;
@@ -110,11 +121,7 @@ std::vector<std::string> draw_slots(const std::vector<std::string>& op_names,
                  scale.row(place.offset + place.width)},
                 slot.label);
   }
-  std::string header;
-  for (const std::string& name : op_names) {
-    header += fmt::format("{:<{}}", fmt::format(" {:.{}}", name, stripe - 1), stripe);
-  }
-  std::vector<std::string> lines = {fmt::format("{:>8} {}", "column", header)};
+  std::vector<std::string> lines = {header(ops, stripe)};
   for (size_t y = 0; y <= scale.rows.back(); ++y) {
     const auto edge = std::find(scale.rows.begin(), scale.rows.end(), y);
     const std::string mark =

@@ -14,10 +14,19 @@ struct MapSlot {
   format::SlotView place;
 };
 
-// Time goes from left to right, one stripe for each op; the columns of the activation area go from
-// top to bottom; each slot is a box from the op that fills it to the last op that reads it. At most
-// 100 characters wide. Empty if there are too many ops or slots for a picture.
-std::vector<std::string> draw_slots(const std::vector<std::string>& op_names,
+struct MapOp {
+  uint32_t number = 0;
+  std::string name;
+};
+
+// More do not fit beside each other.
+inline constexpr size_t kMapOpsMax = 17;
+
+// Time goes from left to right, one stripe for each op, with its name where all names have room and
+// else with its number; the columns of the activation area go from top to bottom; each slot is a
+// box from the op that fills it to the last op that reads it. Ops of a slot's place are indices of
+// `ops`. At most 100 characters wide. REQUIRES: 0 < ops.size() <= kMapOpsMax.
+std::vector<std::string> draw_slots(const std::vector<MapOp>& ops,
                                     const std::vector<MapSlot>& slots);
 
 struct Share {

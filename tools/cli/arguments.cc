@@ -66,13 +66,13 @@ void add_kv_option(CLI::App& command, KvType& kv_cache) {
           [&kv_cache](const std::string& name) {
             kv_cache = name == "int8" ? KvType::kInt8 : KvType::kF32;
           },
-          "What keys and values are kept as: f32, or int8 in about a quarter of the memory; the "
-          "model file's choice by default")
+          "What keys and values are kept as; by default what the model file says")
       ->check(CLI::IsMember({"f32", "int8"}));
 }
 
 void add_machine_options(CLI::App& command, std::string& kernels, uint32_t& threads) {
   command.add_option("--kernels", kernels, "Force a kernel set: scalar, sse41, avx2, avx512, neon")
+      ->type_name(kKernelsType)
       ->check(kernel_set_or_target_name());
   command.add_option("--threads", threads, "Threads")
       ->check(whole_number(1, kThreadsMax))

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "arenite/session.h"
+#include "cli/command_line.h"
 
 namespace arenite::tool {
 

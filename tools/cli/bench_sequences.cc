@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "cli/bench.h"
+#include "cli/json_output.h"
 #include "cli/model_cost.h"
 #include "cli/process.h"
 #include "cli/thread_pool.h"
@@ -87,8 +88,8 @@ void print_text(const BenchOptions& options, const ModelFile& file, const Machin
   }
 }
 
-void print_json(const BenchOptions& options, const ModelFile& file, const MachineLimits& limits,
-                const StartUp& start_up, const std::vector<Timing>& timings) {
+void print_as_json(const BenchOptions& options, const ModelFile& file, const MachineLimits& limits,
+                   const StartUp& start_up, const std::vector<Timing>& timings) {
   nlohmann::ordered_json json = header_as_json(options, file, limits, start_up);
   json["runs"] = nlohmann::ordered_json::array();
   for (const Timing& timing : timings) {
@@ -99,7 +100,7 @@ void print_json(const BenchOptions& options, const ModelFile& file, const Machin
                             {"gflops", timing.gflops},
                             {"share_of_peak", timing.share_of_peak}});
   }
-  fmt::print("{}\n", json.dump(2));
+  print_json(json);
 }
 
 struct Case {
@@ -162,15 +163,20 @@ void bench_sequences(const BenchOptions& options, const ModelFile& file) {
   session_options.kv_cache = options.kv_cache;
   profiler.attach(session_options, pool.parallel_for());
 
-  Progress progress("timing " + options.model.string());
+  Progress progress(options.model.string());
   MachineLimits limits = measure_limits(pool.parallel_for());
   std::vector<Timing> timings;
   for (const Case& timed : cases) {
+    progress.at("timing", static_cast<double>(timings.size()) / static_cast<double>(cases.size()));
     timings.push_back(time_case(file, session_options, profiler, timed));
     // The clock of a shared machine drifts: the peak is the best seen at any time of the run.
     limits.peak_gflops = std::max(limits.peak_gflops, measure_peak_gflops(pool.parallel_for()));
   }
   session_options.positions_max = 1;
+  // What the model itself reached the machine can do.
+  for (const Timing& timing : timings) {
+    limits.peak_gflops = std::max(limits.peak_gflops, timing.gflops);
+  }
   for (Timing& timing : timings) timing.share_of_peak = timing.gflops / limits.peak_gflops;
   for (const Case& timed : cases) {
     session_options.positions_max =
@@ -178,7 +184,7 @@ void bench_sequences(const BenchOptions& options, const ModelFile& file) {
   }
   const StartUp start_up = time_start_up(file, session_options);
   progress.done();
-  (options.json ? print_json : print_text)(options, file, limits, start_up, timings);
+  (options.json ? print_as_json : print_text)(options, file, limits, start_up, timings);
   profiler.report();
 }
 

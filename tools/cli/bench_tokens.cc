@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cli/bench.h"
+#include "cli/json_output.h"
 #include "cli/model_cost.h"
 #include "cli/process.h"
 #include "cli/session_sizes.h"
@@ -94,7 +95,15 @@ class Limits {
     return reads_.back();
   }
 
-  MachineLimits found() const { return {peak_gflops_, median(reads_)}; }
+  // What the model itself reached the machine can do.
+  MachineLimits found(const std::vector<Row>& rows) const {
+    MachineLimits limits = {peak_gflops_, median(reads_)};
+    for (const Row& row : rows) {
+      limits.peak_gflops = std::max(limits.peak_gflops, row.gflops());
+      limits.read_gbytes_per_s = std::max(limits.read_gbytes_per_s, row.gbytes_per_s());
+    }
+    return limits;
+  }
 
  private:
   ParallelFor parallel_;
@@ -171,7 +180,8 @@ class TokenBench {
       if (reads.size() < kReadsMax) reads.push_back(limits_.sample_read());
       return ms;
     });
-    row.read_gbytes_per_s = median(reads);
+    // What the model itself reached the machine can do.
+    row.read_gbytes_per_s = std::max(median(reads), row.gbytes_per_s());
   }
 
   void feed(uint32_t tokens) {
@@ -231,9 +241,9 @@ void print_text(const BenchOptions& options, const ModelFile& file, const ArenaP
   fmt::print("{}", table.text());
 }
 
-void print_json(const BenchOptions& options, const ModelFile& file, const ArenaPlan& plan,
-                size_t weight_bytes, const MachineLimits& limits, const StartUp& start_up,
-                const std::vector<Row>& rows) {
+void print_as_json(const BenchOptions& options, const ModelFile& file, const ArenaPlan& plan,
+                   size_t weight_bytes, const MachineLimits& limits, const StartUp& start_up,
+                   const std::vector<Row>& rows) {
   nlohmann::ordered_json json = header_as_json(options, file, limits, start_up);
   json["weight_bytes"] = weight_bytes;
   json["context"] = options.context;
@@ -254,7 +264,7 @@ void print_json(const BenchOptions& options, const ModelFile& file, const ArenaP
     }
     json["runs"].push_back(run);
   }
-  fmt::print("{}\n", json.dump(2));
+  print_json(json);
 }
 
 }  // namespace
@@ -273,19 +283,30 @@ void bench_tokens(const BenchOptions& wanted, const ModelFile& file) {
   limits.measure();
   TokenBench bench(options, file, session_options, limits, profiler);
 
-  Progress progress("timing " + options.model.string());
+  Progress progress(options.model.string());
   std::vector<Row> rows;
   const auto add = [&](const Row& row) {
     rows.push_back(row);
     limits.measure();
   };
-  for (const uint32_t tokens : options.prompts) add(bench.time_prompt(tokens));
+  const double all = static_cast<double>(options.prompts.size() + options.at.size() +
+                                         (options.decode > 0 ? 1 : 0));
+  const auto show = [&] { progress.at("timing", static_cast<double>(rows.size()) / all); };
+  for (const uint32_t tokens : options.prompts) {
+    show();
+    add(bench.time_prompt(tokens));
+  }
+  show();
   if (options.decode > 0) add(bench.time_decode(options.decode));
-  for (const uint32_t held : options.at) add(bench.time_step_at(held));
+  for (const uint32_t held : options.at) {
+    show();
+    add(bench.time_step_at(held));
+  }
+  progress.at("starting", 0.0);
   const StartUp start_up = time_start_up(file, session_options);
   progress.done();
-  (options.json ? print_json : print_text)(options, file, bench.plan(), weights.size(),
-                                           limits.found(), start_up, rows);
+  (options.json ? print_as_json : print_text)(options, file, bench.plan(), weights.size(),
+                                              limits.found(rows), start_up, rows);
   profiler.report();
 }
 

@@ -2,13 +2,17 @@
 // arenite classify: texts, or windows of sensor frames, to classes.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "arenite/tokenizer.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/json_output.h"
 #include "cli/texts.h"
 #include "cli/thread_pool.h"
 #include "convert/files/error.h"
@@ -18,6 +22,8 @@
 namespace arenite::tool {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 struct Arguments {
   std::filesystem::path model;
   TextOptions texts;
@@ -25,6 +31,7 @@ struct Arguments {
   uint32_t top = 1;
   std::string kernels;
   uint32_t threads = 1;
+  bool json = false;
 };
 
 std::string class_name(const Model& model, size_t index) {
@@ -48,20 +55,73 @@ std::vector<double> softmax(std::span<const float> logits) {
   return shares;
 }
 
-// One line for each of the `top` likeliest classes; what was classified stands on the first.
-void print_classes(const Model& model, std::span<const float> logits, uint32_t top,
-                   const std::string& what) {
-  const std::vector<double> shares = softmax(logits);
-  std::vector<size_t> order(shares.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return shares[a] > shares[b]; });
-  for (size_t i = 0; i < std::min<size_t>(top, order.size()); ++i) {
-    fmt::print("{:<{}} {:6.2f} %{}{}\n", class_name(model, order[i]), longest_name(model),
-               100.0 * shares[order[i]], i == 0 ? "  " : "", i == 0 ? what : "");
+// What was classified: a text or a window; or of a model that labels tokens, one of its tokens.
+struct Subject {
+  std::optional<std::string> text{};
+  std::optional<size_t> window{};
+  std::optional<std::string> token_text{};
+  std::optional<uint32_t> token{};  // of a window
+
+  std::string name() const {
+    if (token_text) return *token_text;
+    if (text) return *text;
+    return token ? fmt::format("window {}, token {}", *window, *token)
+                 : fmt::format("window {}", *window);
   }
+};
+
+template <typename Value>
+Json json_of(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json(nullptr);
 }
 
-void classify_texts(const Arguments& arguments, const ModelFile& file) {
+// Prints the likeliest classes as they come, or keeps them for JSON.
+class Classes {
+ public:
+  Classes(const Arguments& arguments, const Model& model) : arguments_(arguments), model_(model) {}
+
+  void add(std::span<const float> logits, const Subject& subject) {
+    const std::vector<double> shares = softmax(logits);
+    std::vector<size_t> order(shares.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::stable_sort(order, [&](size_t a, size_t b) { return shares[a] > shares[b]; });
+    order.resize(std::min<size_t>(arguments_.top, order.size()));
+    if (!arguments_.json) return print(order, shares, subject.name());
+    Json classes = Json::array();
+    for (const size_t index : order) {
+      classes.push_back(
+          {{"label", class_name(model_, index)}, {"index", index}, {"share", shares[index]}});
+    }
+    results_.push_back(
+        {{"text", json_of(subject.text)},
+         {"window", json_of(subject.window)},
+         {"token", subject.token_text ? Json(*subject.token_text) : json_of(subject.token)},
+         {"classes", std::move(classes)}});
+  }
+
+  void finish() {
+    if (!arguments_.json) return;
+    print_json({{"results", std::move(results_)},
+                {"kernel_set", kernel_set_name(model_.target())},
+                {"threads", arguments_.threads}});
+  }
+
+ private:
+  // A line for each class; what was classified stands on the first.
+  void print(const std::vector<size_t>& order, const std::vector<double>& shares,
+             const std::string& what) const {
+    for (size_t i = 0; i < order.size(); ++i) {
+      fmt::print("{:<{}} {:6.2f} %{}{}\n", class_name(model_, order[i]), longest_name(model_),
+                 100.0 * shares[order[i]], i == 0 ? "  " : "", i == 0 ? what : "");
+    }
+  }
+
+  const Arguments& arguments_;
+  const Model& model_;
+  Json results_ = Json::array();
+};
+
+void classify_texts(const Arguments& arguments, const ModelFile& file, Classes& classes) {
   if (!arguments.input.empty()) {
     throw convert::InputError("{}: the model reads text: expected --text or --file, not --input",
                               convert::quote(file.name()));
@@ -73,15 +133,16 @@ void classify_texts(const Arguments& arguments, const ModelFile& file) {
             [&](size_t first, std::span<const uint32_t> lengths, const Output& output) {
               uint32_t row = 0;
               for (size_t i = 0; i < lengths.size(); ++i) {
-                const std::string& text = batch.texts[first + i];
+                Subject subject;
+                subject.text = batch.texts[first + i];
                 if (model.pooled()) {
-                  print_classes(model, output.row(row++), arguments.top, text);
+                  classes.add(output.row(row++), subject);
                   continue;
                 }
-                fmt::print("{}\n", text);
+                if (!arguments.json) fmt::print("{}\n", *subject.text);
                 for (const TokenId id : batch.ids[first + i]) {
-                  print_classes(model, output.row(row++), arguments.top,
-                                std::string(tokenizer.token_bytes(id)));
+                  subject.token_text = tokenizer.token_bytes(id);
+                  classes.add(output.row(row++), subject);
                 }
               }
             });
@@ -100,7 +161,7 @@ void check_windows(const convert::NpyArray& input, const Model& model) {
   }
 }
 
-void classify_windows(const Arguments& arguments, const ModelFile& file) {
+void classify_windows(const Arguments& arguments, const ModelFile& file, Classes& classes) {
   if (arguments.input.empty()) {
     throw convert::InputError("{}: the model reads features, not text: expected --input FILE.npy",
                               convert::quote(file.name()));
@@ -122,9 +183,10 @@ void classify_windows(const Arguments& arguments, const ModelFile& file) {
     if (!output.ok()) throw_status(arguments.input.string(), output.status(), why);
     require_finite(arguments.input.string(), *output);
     for (uint32_t row = 0; row < output->rows; ++row) {
-      print_classes(model, output->row(row), arguments.top,
-                    model.pooled() ? fmt::format("window {}", i)
-                                   : fmt::format("window {}, token {}", i, row));
+      Subject subject;
+      subject.window = i;
+      if (!model.pooled()) subject.token = row;
+      classes.add(output->row(row), subject);
     }
   }
 }
@@ -137,7 +199,9 @@ void run_classify(const Arguments& arguments) {
         "{}: the model goes on with texts, it does not classify them: arenite generate runs it",
         convert::quote(file.name()));
   }
-  (file.model().vocab_size() != 0 ? classify_texts : classify_windows)(arguments, file);
+  Classes classes(arguments, file.model());
+  (file.model().vocab_size() != 0 ? classify_texts : classify_windows)(arguments, file, classes);
+  classes.finish();
 }
 
 }  // namespace
@@ -150,14 +214,19 @@ void add_classify(CLI::App& app) {
       "\nExamples:\n"
       "  arenite classify sentiment.arn --text 'a gorgeous, witty film' --top 2\n"
       "  arenite classify vibration.arn --input windows.npy\n");
-  command.add_option("model", arguments.model, "A model file of a classifier")->required();
+  command.add_option("model", arguments.model, "A model file of a classifier")
+      ->type_name(kFileType)
+      ->required();
   add_text_options(command, arguments.texts);
-  command.add_option("--input", arguments.input,
-                     "Of a model of features: [tokens, features] or [windows, tokens, features], "
-                     ".npy");
+  command
+      .add_option("--input", arguments.input,
+                  "Of a model of features: [tokens, features] or [windows, tokens, features], "
+                  ".npy")
+      ->type_name(kFileType);
   add_number(command, "--top", arguments.top, "Classes to print of each text")
       ->capture_default_str();
   add_machine_options(command, arguments.kernels, arguments.threads);
+  add_json_option(command, arguments.json);
 }
 
 }  // namespace arenite::tool

@@ -15,6 +15,7 @@ void add_convert(CLI::App& app);
 void add_embed(CLI::App& app);
 void add_embed_text(CLI::App& app);
 void add_generate(CLI::App& app);
+void add_help(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_repack(CLI::App& app);
 void add_run(CLI::App& app);

@@ -9,6 +9,7 @@
 
 #include "arenite/arena_formula.h"
 #include "cli/arguments.h"
+#include "cli/help.h"
 #include "cli/session_sizes.h"
 #include "convert/files/error.h"
 #include "format/reader.h"
@@ -199,6 +200,10 @@ void add_limit_options(CLI::App& command, ConversionLimits& limits) {
              "Write nothing if the arena of a target is larger, in bytes, at the sizes that are "
              "printed",
              1, kBytesMax);
+  for (const char* name :
+       {"--min-cosine", "--max-kl", "--max-perplexity-increase", "--max-bytes", "--max-arena"}) {
+    command.get_option(name)->group(kLimitGroup);
+  }
 }
 
 ConversionFacts conversion_facts(const convert::Conversion& conversion, const std::string& source,

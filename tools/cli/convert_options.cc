@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "cli/arguments.h"
+#include "cli/help.h"
+#include "cli/json_output.h"
 #include "convert/files/error.h"
 
 namespace arenite::tool {
@@ -130,10 +132,9 @@ void add_answers(CLI::App& command, ConvertArguments& arguments) {
       ->check(real_number(0, true, 1));
   add_parts(command, arguments);
   command
-      .add_option("--pooling", arguments.pooling,
-                  "What an encoder gives out of each sequence: all tokens (none), the first, the "
-                  "first through the model's pooler, or the mean; a head that guesses tokens is "
-                  "then dropped")
+      .add_option(
+          "--pooling", arguments.pooling,
+          "What an encoder gives out of each sequence: none (all tokens), first, pooler or mean")
       ->check(CLI::IsMember({"none", "first", "pooler", "mean"}));
 }
 
@@ -141,8 +142,7 @@ void add_exported_options(CLI::App& command, ConvertArguments& arguments) {
   command
       .add_option_function<uint32_t>(
           "--output-index", [&arguments](const uint32_t& index) { arguments.output_index = index; },
-          "Of an exported program with several outputs: which one, counted from 0; the first if "
-          "not given")
+          "Which output of an exported program; the first is 0")
       ->check(whole_number(0, kHeadsMax));
 }
 
@@ -162,31 +162,34 @@ void add_module_options(CLI::App& command, ConvertArguments& arguments) {
 void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
   command
       .add_option("checkpoint", arguments.checkpoint,
-                  "A model folder, or a .pt2, .safetensors, .pt, .pth, .bin or .gguf file")
+                  "A .pt2, .safetensors, .pt, .pth, .bin or .gguf file, or a model folder: see "
+                  "'arenite help formats'")
+      ->type_name(kFileType)
       ->required();
-  command.add_option("-o,--output", arguments.output, "The model file to write")->required();
+  command.add_option("-o,--output", arguments.output, "The model file to write")
+      ->type_name(kFileType)
+      ->required();
   add_number(command, "--context", arguments.context,
-             "Longest sequence, in positions: a model's own or less; of a mask buffer, its "
-             "rows and columns",
-             1, kContextMax);
-  command.add_option(
-      "--tokenizer", arguments.tokenizer,
-      "tokenizer.json, tokenizer.model, vocab.json, vocab.txt, tokenizer.bin or meta.pkl; or none");
+             "Longest sequence, in positions: a model's own, or less", 1, kContextMax);
+  command
+      .add_option("--tokenizer", arguments.tokenizer,
+                  "Its file, if not beside the checkpoint; or none")
+      ->type_name(kFileType);
   add_answers(command, arguments);
   add_module_options(command, arguments);
   add_exported_options(command, arguments);
   command
-      .add_option("--expect", arguments.expect,
-                  "X.npy,Y.npy: run the result on X, and write it only if it gives Y, which the "
-                  "author's own model gave; what a state dict does not say is found out so")
+      .add_option(
+          "--expect", arguments.expect,
+          "Write the result only if it gives Y for X, as the author's model did; answers what a "
+          "state dict leaves open")
+      ->type_name("X.npy,Y.npy")
       ->delimiter(',')
       ->expected(2);
   command
       .add_option(
           "--weights", arguments.weights,
-          "f32; w8 (int8: small files); q8 (int8, activations too: speed); q4 (int4 in "
-          "blocks of 32, activations int8: memory and speed of decoding); or auto: those that "
-          "--max-bytes or --max-perplexity-increase allow, where they help most")
+          "f32; int8, small (w8) or fast (q8); int4 (q4); or auto: see 'arenite help weights'")
       ->check(CLI::IsMember({"f32", "w8", "q8", "q4", kAuto}))
       ->capture_default_str();
   command.add_option("--keep", arguments.keep,
@@ -198,30 +201,39 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
           [&arguments](const std::string& name) {
             arguments.kv_cache = name == "int8" ? TensorType::kInt8 : TensorType::kF32;
           },
-          "What sessions keep keys and values as, unless they say otherwise: f32, or int8 in about "
-          "a quarter of the memory")
+          "What sessions keep keys and values as: int8 takes about a quarter of the memory")
       ->check(CLI::IsMember({"f32", "int8"}))
       ->default_str("f32");
-  command.add_option("--calibrate", arguments.calibrate,
-                     "What weights in few bits are rounded for: lines of text, or an .npy of token "
-                     "ids or features. If not given, a decoder writes its own text; none: rounding "
-                     "alone");
   command
-      .add_option("--target", arguments.targets,
-                  "native, all, or some of portable, x86-64-v2, x86-64-v3, x86-64-v4, "
-                  "x86-64-v4-vnni, arm64, arm64-dot, arm64-i8mm, arm32; portable is the one for "
-                  "microcontrollers (Cortex-M) and RISC-V")
+      .add_option("--calibrate", arguments.calibrate,
+                  "What weights in few bits are rounded for: lines of text, or an .npy of token "
+                  "ids or features. If not given, a decoder writes its own text; none: rounding "
+                  "alone")
+      ->type_name(kFileType);
+  command
+      .add_option(
+          "--target", arguments.targets,
+          "CPUs to pack for: native, all, or names of 'arenite help targets'; portable is the one "
+          "for microcontrollers (Cortex-M) and RISC-V")
+      ->type_name(kTargetType)
       ->check(target_names())
       ->capture_default_str();
   command.add_flag("--no-self-test", arguments.no_self_test,
-                   "Store nothing for Session::self_test and arenite verify, to save flash");
+                   "Store nothing for arenite verify, to save flash");
   command.add_option("--name", arguments.name, "Name to store; the file's by default");
-  CLI::Option* json = command.add_flag("--json", arguments.json, "Report as one JSON object");
+  CLI::Option* json = add_json_option(command, arguments.json);
   command
       .add_flag("--explain", arguments.explain,
-                "Print the graph as it was recognised, and as it is after the passes")
+                "Print the graph, as recognised and after the passes")
       ->excludes(json);
   command.add_option("--without-pass", arguments.without_passes)->group("");  // for developers
+  for (const char* name :
+       {"--activation", "--norm-first", "--norm-last", "--causal", "--bidirectional", "--window",
+        "--embedding-scale", "--scale", "--epsilon", "--norm", "--rope", "--rope-theta",
+        "--fused-order", "--gate", "--module", "--features", "--mask-ones"}) {
+    command.get_option(name)->group(kStateDictGroup);
+  }
+  for (const char* name : {"--keep", "--calibrate"}) command.get_option(name)->group(kWeightGroup);
 }
 
 void refuse_model_options(const ConvertArguments& arguments) {

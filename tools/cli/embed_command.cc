@@ -3,6 +3,8 @@
 // linker.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include <filesystem>
 #include <optional>
 
@@ -10,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/embed_data.h"
 #include "cli/embed_header.h"
+#include "cli/json_output.h"
 #include "cli/process.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
@@ -26,6 +29,7 @@ struct Arguments {
   std::string abi;
   std::optional<std::string> section;
   SizeOptions sizes;
+  bool json = false;
 };
 
 // The bytes, in a file of their own for the linker.
@@ -67,6 +71,20 @@ void run_embed(const Arguments& arguments) {
   convert::AtomicFile* const files[] = {&header, has_data ? &*data_file : nullptr};
   convert::commit_together(files);
   progress.done();
+  if (arguments.json) {
+    nlohmann::ordered_json json = {
+        {"name", identifier},
+        {"language", arguments.language},
+        {"header", {{"path", arguments.output.string()}, {"bytes", header.bytes_written()}}},
+        {"data", nullptr}};
+    if (has_data) {
+      json["data"] = {{"path", arguments.data.string()},
+                      {"symbol", data.symbol},
+                      {"section", data.section},
+                      {"bytes", file.bytes().size()}};
+    }
+    return print_json(json);
+  }
   const std::string names = is_c ? fmt::format("{}_words", identifier)
                                  : fmt::format("{0}_model(), {0}_arena_bytes(...)", identifier);
   fmt::print("{}: {}, {} bytes\n", arguments.output.string(), names, header.bytes_written());
@@ -85,39 +103,36 @@ void add_embed(CLI::App& app) {
       "\nThe header needs C++20 and Arenite's own headers. With --name recall it declares\n"
       "  recall_model()                  the file, as std::span<const std::byte>\n"
       "  recall_arena_bytes(positions, tokens, sequences, threads)\n"
-      "                                  what arenite::plan_arena says, as a constant expression;\n"
-      "                                  with several targets in the file, the largest of them\n"
+      "                                  as a constant expression, of the largest target\n"
       "  recall_arm64_arena_bytes(...)   the same for one target of the file\n"
       "  recall_arm64_arena_formula      its coefficients (arenite/arena_formula.h)\n"
-      "  recall_arena_bytes_max, recall_arm64_arena_bytes_max,\n"
-      "  recall_positions_max, recall_tokens_max, recall_sequences_max, recall_threads\n"
-      "                                  for the sizes given here\n"
-      "\nWith --language c it needs C99, is for one source file unless --data is given, and "
-      "defines\n"
-      "  RECALL_MODEL, RECALL_MODEL_BYTES\n"
-      "                                  the file\n"
-      "  RECALL_ARENA_BYTES_MAX, RECALL_ARM64_ARENA_BYTES_MAX,\n"
-      "  RECALL_POSITIONS_MAX, RECALL_TOKENS_MAX, RECALL_SEQUENCES_MAX, RECALL_THREADS\n"
-      "                                  for the sizes given here\n"
-      "\nWith --data the bytes go to another file, for the linker: assembler source that includes\n"
-      "the model file, or with --abi an object file. They are aligned to 64 bytes and lie in\n"
-      "section .rodata.arenite, or the one that --section names for a linker script.\n"
+      "  recall_arena_bytes_max, recall_positions_max, recall_tokens_max,\n"
+      "  recall_sequences_max, recall_threads            for the sizes given here\n"
+      "\nWith --language c it needs C99, is for one source file unless --data is given, and has\n"
+      "  RECALL_MODEL, RECALL_MODEL_BYTES, and the last two lines above in capitals\n"
+      "\nWith --data the bytes, aligned to 64, go to another file for the linker, in section "
+      ".rodata.arenite unless --section names one.\n"
       "\nExamples:\n"
       "  arenite embed recall.arn -o recall.h --positions 32 --tokens 1\n"
       "  arenite embed recall.arn -o recall.h --data recall.S --section .flash.models\n"
       "  arenite embed recall.arn -o recall.h --data recall.o --abi arm\n");
-  command.add_option("model", arguments.model, "A model file")->required();
-  command.add_option("-o,--output", arguments.output, "The header to write")->required();
+  command.add_option("model", arguments.model, "A model file")->type_name(kFileType)->required();
+  command.add_option("-o,--output", arguments.output, "The header to write")
+      ->type_name(kFileType)
+      ->required();
   command.add_option("--name", arguments.name, "What the names in it begin with; the file's name");
   command.add_option("--language", arguments.language, "Of the header: c++ or c")
       ->check(CLI::IsMember({"c++", "c"}))
       ->capture_default_str();
-  command.add_option("--data", arguments.data,
-                     "Write the bytes here instead, as assembler source or an object file");
+  command
+      .add_option("--data", arguments.data,
+                  "Write the bytes here instead, as assembler source or an object file")
+      ->type_name(kFileType);
   command.add_option("--abi", arguments.abi,
                      "Make --data an ELF object for x86_64, aarch64, arm or riscv64");
   command.add_option("--section", arguments.section, "Section of the bytes in --data");
   add_size_options(command, arguments.sizes);
+  add_json_option(command, arguments.json);
 }
 
 }  // namespace arenite::tool

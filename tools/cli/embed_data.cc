@@ -182,8 +182,8 @@ void write_object(std::span<const std::byte> model, Abi abi, const EmbeddedData&
                   const WriteBytes& write) {
   constexpr size_t kBytesMax = size_t{1} << 31;
   if (model.size() > kBytesMax) {
-    throw convert::InputError("the model has {} bytes: expected at most {} for an object file",
-                              model.size(), kBytesMax);
+    throw convert::InputError("the model has {} bytes: at most {} fit an object file", model.size(),
+                              kBytesMax);
   }
   for (const AbiFacts& facts : kAbis) {
     if (facts.abi != abi) continue;

@@ -2,10 +2,13 @@
 // arenite embed-text: texts to vectors, and how alike they are.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include <cmath>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/json_output.h"
 #include "cli/texts.h"
 #include "convert/files/error.h"
 #include "convert/files/npy.h"
@@ -13,6 +16,8 @@
 
 namespace arenite::tool {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 // More columns do not fit a terminal.
 constexpr size_t kComparedMax = 10;
@@ -24,6 +29,7 @@ struct Arguments {
   std::filesystem::path output;
   std::string kernels;
   uint32_t threads = 1;
+  bool json = false;
 };
 
 // dot(a, b) / (|a| |b|)
@@ -56,6 +62,36 @@ void print_vector(const std::vector<float>& row) {
   fmt::print("{}\n", row.size() > kShownValues ? " ... (-o writes all of them)" : "");
 }
 
+// Writes the vectors where a file is asked for, and prints all that there is to say.
+void print_outcome(const Arguments& arguments, const ModelFile& file, const TextBatch& batch,
+                   const std::vector<float>& rows, const ArenaPlan& plan) {
+  const size_t count = batch.texts.size();
+  const size_t width = file.model().output_features();
+  const auto row = [&](size_t i) { return std::span(rows).subspan(i * width, width); };
+  const bool has_file = !arguments.output.empty();
+  Json texts = Json::array(), vectors = Json::array(), similarities = Json::array();
+  for (size_t i = 0; i < count; ++i) {
+    texts.push_back({{"text", batch.texts[i]}, {"tokens", batch.ids[i].size()}});
+    if (!has_file) vectors.push_back(row(i));
+    if (count == 1 || count > kComparedMax) continue;
+    Json cosines = Json::array();
+    for (size_t j = 0; j < count; ++j) cosines.push_back(cosine(row(i), row(j)));
+    similarities.push_back(std::move(cosines));
+  }
+  if (has_file) {
+    const uint64_t shape[] = {count, width};
+    convert::write_npy(arguments.output, shape, std::span<const float>(rows));
+  }
+  print_json({{"texts", std::move(texts)},
+              {"width", width},
+              {"vectors", has_file ? Json(nullptr) : std::move(vectors)},
+              {"similarities", similarities.empty() ? Json(nullptr) : std::move(similarities)},
+              {"output", has_file ? Json(arguments.output.string()) : Json(nullptr)},
+              {"kernel_set", kernel_set_name(file.model().target())},
+              {"threads", arguments.threads},
+              {"arena_bytes", plan.total_bytes}});
+}
+
 void run_embed_text(const Arguments& arguments) {
   const convert::OutputGuard guard({{"--output", arguments.output}});
   const ModelFile file(arguments.model, arguments.kernels);
@@ -67,10 +103,10 @@ void run_embed_text(const Arguments& arguments) {
   }
   const TextBatch batch = encode_texts(file, arguments.texts);
   const size_t count = batch.texts.size();
-  if (arguments.output.empty() && count > kComparedMax) {
+  if (arguments.output.empty() && !arguments.json && count > kComparedMax) {
     throw convert::InputError(
-        "found {} texts: expected at most {} to compare, or -o FILE.npy to write their vectors",
-        count, kComparedMax);
+        "found {} texts; at most {} can be compared: -o FILE.npy writes their vectors", count,
+        kComparedMax);
   }
   std::vector<float> rows;
   const ArenaPlan plan = run_texts(file, batch, arguments.threads,
@@ -79,6 +115,7 @@ void run_embed_text(const Arguments& arguments) {
                                      rows.insert(rows.end(), output.data, output.data + size);
                                    });
   const size_t width = file.model().output_features();
+  if (arguments.json) return print_outcome(arguments, file, batch, rows, plan);
   if (!arguments.output.empty()) {
     const uint64_t shape[] = {count, width};
     convert::write_npy(arguments.output, shape, std::span<const float>(rows));
@@ -101,10 +138,14 @@ void add_embed_text(CLI::App& app) {
       "\nExamples:\n"
       "  arenite embed-text sentences.arn --text 'the pump is loud' --text 'a noisy pump'\n"
       "  arenite embed-text sentences.arn --file lines.txt -o vectors.npy --threads 2\n");
-  command.add_option("model", arguments.model, "A model file of an encoder that pools")->required();
+  command.add_option("model", arguments.model, "A model file of an encoder that pools")
+      ->type_name(kFileType)
+      ->required();
   add_text_options(command, arguments.texts);
-  command.add_option("-o,--output", arguments.output, "Where to write the vectors, .npy");
+  command.add_option("-o,--output", arguments.output, "Where to write the vectors, .npy")
+      ->type_name(kFileType);
   add_machine_options(command, arguments.kernels, arguments.threads);
+  add_json_option(command, arguments.json);
 }
 
 }  // namespace arenite::tool

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite generate: a prompt and its continuation, streamed.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "arenite/text_stream.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/generation.h"
+#include "cli/json_output.h"
 #include "cli/process.h"
 #include "cli/session_sizes.h"
 #include "cli/text_table.h"
@@ -18,6 +23,8 @@
 
 namespace arenite::tool {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr double kTemperatureMax = 1e6;
 constexpr double kPenaltyMax = 1e6;
@@ -37,19 +44,22 @@ struct Arguments {
   bool hide_prompt = false;
   std::vector<std::string> stops;  // texts that end the continuation
   bool skip_checksums = false;
+  bool json = false;
   ProfileOptions profile;
 };
 
-// Writes tokens to the standard output as soon as they come.
+// Writes tokens to the standard output as soon as they come; for JSON it keeps their text.
 class TokenPrinter {
  public:
-  // Text; ids where `tokenizer` is missing or `ids` is set. The text ends before any of `stops`.
-  TokenPrinter(const std::optional<Tokenizer>& tokenizer, bool ids, bool specials,
-               const std::vector<std::string>& stops)
-      : stops_(stops.begin(), stops.end()),
+  // Text; ids where `tokenizer` is missing or ids are asked for. The text ends before a stop string.
+  TokenPrinter(const std::optional<Tokenizer>& tokenizer, const Arguments& arguments)
+      : stops_(arguments.stops.begin(), arguments.stops.end()),
         space_(StopStrings::bytes_needed(stops_)),
-        finder_(stops_, space_) {
-    if (tokenizer && !ids) stream_.emplace(*tokenizer, DecodeOptions{specials});
+        finder_(stops_, space_),
+        is_kept_(arguments.json) {
+    if (tokenizer && !arguments.ids) {
+      stream_.emplace(*tokenizer, DecodeOptions{arguments.prompt.specials});
+    }
   }
 
   // A token that is not shown may still hold the start of a character of the next.
@@ -80,20 +90,29 @@ class TokenPrinter {
       write_unless_stopped(stream_->finish().head);
       if (!finder_.stopped()) write({finder_.finish(), {}});
     }
+    if (is_kept_) return;
     std::fputc('\n', stdout);
     flush_output();
   }
 
+  // What was shown since the last call.
+  std::string take() { return std::exchange(text_, {}); }
+
  private:
-  static void write(const TextParts& parts) {
-    std::fwrite(parts.head.data(), 1, parts.head.size(), stdout);
-    std::fwrite(parts.tail.data(), 1, parts.tail.size(), stdout);
+  void write(const TextParts& parts) {
+    for (const std::string_view part : {parts.head, parts.tail}) {
+      if (is_kept_) {
+        text_ += part;
+      } else {
+        std::fwrite(part.data(), 1, part.size(), stdout);
+      }
+    }
   }
 
   void write_unless_stopped(std::string_view text) { write(finder_.next(text)); }
 
   void write_id(TokenId id) {
-    fmt::print("{}{}", is_first_ ? "" : " ", id);
+    if (!is_kept_) fmt::print("{}{}", is_first_ ? "" : " ", id);
     is_first_ = false;
   }
 
@@ -101,6 +120,8 @@ class TokenPrinter {
   std::vector<char> space_;
   StopStrings finder_;
   std::optional<TextStream> stream_;
+  std::string text_;
+  bool is_kept_;
   bool is_first_ = true;
 };
 
@@ -122,7 +143,7 @@ void check_model(const ModelFile& file) {
 uint32_t context_of(const Arguments& arguments, const ModelFile& file) {
   const uint32_t limit = file.model().positions_max();
   if (limit != 0 && arguments.context > limit) {
-    throw convert::InputError("{}: --context: found {}, expected at most {}, the model's",
+    throw convert::InputError("{}: --context: found {}; at most {}, the model's",
                               convert::quote(file.name()), arguments.context, limit);
   }
   if (arguments.context != 0) return arguments.context;
@@ -165,6 +186,52 @@ void print_report(const Arguments& arguments, const Generation& generation, uint
       grouped(context), grouped(plan.total_bytes), counted(arguments.threads, "thread"), stop);
 }
 
+std::vector<std::string> warnings_of(const Prompt& prompt) {
+  if (prompt.unread_specials.empty()) return {};
+  std::vector<std::string> names;
+  for (const std::string& name : prompt.unread_specials) names.push_back(convert::quote(name));
+  return {fmt::format(
+      "the prompt contains {}, {} special token{}, and is read as plain text: pass --special to "
+      "have {} read as {}",
+      fmt::join(names, ", "), names.size() == 1 ? "the name of a" : "names of",
+      names.size() == 1 ? "" : "s", names.size() == 1 ? "it" : "them",
+      names.size() == 1 ? "that token" : "these tokens")};
+}
+
+// null where the clock saw nothing.
+Json rate_json(uint32_t tokens, double seconds) {
+  return tokens == 0 || seconds <= 0.0 ? Json(nullptr) : Json(tokens / seconds);
+}
+
+// What was generated, and the session that did.
+struct Outcome {
+  const Prompt& prompt;
+  const Generation& generation;
+  const std::vector<TokenId>& ids;
+  std::string prompt_text, text;
+  uint32_t context = 0;
+};
+
+void print_outcome(const Arguments& arguments, const Outcome& outcome, const ModelFile& file,
+                   bool has_text, const ArenaPlan& plan) {
+  constexpr const char* kStops[] = {"end_token", "tokens", "context_full"};
+  const Generation& generation = outcome.generation;
+  print_json(
+      {{"prompt", has_text ? Json(outcome.prompt_text) : Json(nullptr)},
+       {"text", has_text ? Json(outcome.text) : Json(nullptr)},
+       {"prompt_ids", outcome.prompt.ids},
+       {"ids", outcome.ids},
+       {"prompt_tokens_per_s", rate_json(generation.prompt_tokens, generation.prompt_seconds)},
+       {"tokens_per_s", rate_json(generation.decode_steps, generation.decode_seconds)},
+       {"positions", generation.positions},
+       {"context", outcome.context},
+       {"arena_bytes", plan.total_bytes},
+       {"kernel_set", kernel_set_name(file.model().target())},
+       {"threads", arguments.threads},
+       {"stop", kStops[static_cast<size_t>(generation.stop)]},
+       {"warnings", warnings_of(outcome.prompt)}});
+}
+
 void run_generate(const Arguments& arguments) {
   const convert::OutputGuard guard({{"--trace", arguments.profile.trace}});
   Progress progress("loading " + arguments.model.string());
@@ -174,12 +241,14 @@ void run_generate(const Arguments& arguments) {
   check_model(file);
   const uint32_t context = context_of(arguments, file);
   const std::optional<Tokenizer> tokenizer = tokenizer_of(arguments, file);
-  const std::vector<TokenId> prompt = read_prompt(file, tokenizer, arguments.prompt);
-  if (prompt.size() > context) {
+  const Prompt prompt = read_prompt(file, tokenizer, arguments.prompt);
+  if (prompt.ids.size() > context) {
     throw convert::InputError(
-        "{}: the prompt has {} tokens, expected at most {}, the positions "
-        "of the context",
-        convert::quote(file.name()), prompt.size(), context);
+        "{}: the prompt has {} tokens: at most {}, the positions of the context",
+        convert::quote(file.name()), prompt.ids.size(), context);
+  }
+  if (!arguments.json) {
+    for (const std::string& warning : warnings_of(prompt)) print_warning(warning);
   }
   ThreadPool pool(arguments.threads);
   SessionOptions options;
@@ -190,22 +259,34 @@ void run_generate(const Arguments& arguments) {
   profiler.attach(options, pool.parallel_for());
   ModelSession session(file, options);
 
-  TokenPrinter printer(tokenizer, arguments.ids, arguments.prompt.specials, arguments.stops);
-  for (const TokenId id : prompt) printer.add_prompt(id, !arguments.hide_prompt);
+  TokenPrinter printer(tokenizer, arguments);
+  for (const TokenId id : prompt.ids) printer.add_prompt(id, arguments.json || !arguments.hide_prompt);
   flush_output();
+  const std::string prompt_text = printer.take();
+  std::vector<TokenId> ids;
   const Generation generation = generate(
-      file, session.session(), tokenizer, prompt,
+      file, session.session(), tokenizer, prompt.ids,
       {context, options.tokens_max, arguments.tokens, arguments.repeat_last, arguments.sampler},
-      profiler, [&](TokenId id) { return printer.add(id); });
+      profiler, [&](TokenId id) {
+        ids.push_back(id);
+        return printer.add(id);
+      });
   printer.finish();
-  print_report(arguments, generation, context, session.plan());
+  if (arguments.json) {
+    print_outcome(arguments, {prompt, generation, ids, prompt_text, printer.take(), context}, file,
+                  tokenizer.has_value() && !arguments.ids, session.plan());
+  } else {
+    print_report(arguments, generation, context, session.plan());
+  }
   profiler.report();
 }
 
 void add_prompt_options(CLI::App& command, Arguments& arguments) {
   CLI::Option* text = command.add_option("--prompt", arguments.prompt.text, "Text to continue");
-  CLI::Option* file = command.add_option("--prompt-file", arguments.prompt.file,
-                                         "The same in a file, or - for the standard input");
+  CLI::Option* file = command
+                          .add_option("--prompt-file", arguments.prompt.file,
+                                      "The same in a file, or - for the standard input")
+                          ->type_name(kFileType);
   CLI::Option* ids = add_number(command, "--prompt-ids", arguments.prompt.ids,
                                 "The same as ids of tokens: 1,2,3", 0);
   CLI::Option* special =
@@ -258,15 +339,14 @@ void add_sampler_options(CLI::App& command, Arguments& arguments) {
 void add_generate(CLI::App& app) {
   const auto [command, arguments] = add_command(
       app, run_generate, "generate", "Continue a text with a decoder",
-      "\nPrints the prompt and its continuation as it grows, and at the end, on the standard\n"
-      "error, rates and memory. An empty prompt starts from the token that begins a text. Ends at\n"
-      "a token that ends a text or begins another, which is not shown, at --tokens, or where the\n"
-      "context is full. The text depends on the model, the prompt, the sampling options and the\n"
-      "kernel set, not on --threads or --chunk. ARENITE_KERNELS in the environment does what\n"
-      "--kernels does.\n"
+      "\nPrints the prompt and its continuation as it grows, then rates and memory on the standard "
+      "error. Ends at a token that ends a text, at --tokens, or where the context is full. The "
+      "text "
+      "depends on the model, the prompt, the sampling options and the kernel set, not on --threads "
+      "or --chunk.\n"
       "\nExample:\n"
       "  arenite generate model.arn --prompt 'Once upon a time' --tokens 100 --temperature 0.8\n");
-  command.add_option("model", arguments.model, "A model file")->required();
+  command.add_option("model", arguments.model, "A model file")->type_name(kFileType)->required();
   add_prompt_options(command, arguments);
   add_sampler_options(command, arguments);
   add_number(command, "--context", arguments.context,
@@ -285,6 +365,7 @@ void add_generate(CLI::App& app) {
   add_profile_options(command, arguments.profile);
   command.add_flag("--skip-checksums", arguments.skip_checksums,
                    "Start at once: leave damaged weights unnoticed");
+  add_json_option(command, arguments.json);
 }
 
 }  // namespace arenite::tool

@@ -13,6 +13,8 @@
 namespace arenite::tool {
 namespace {
 
+constexpr size_t kSpecialsNamed = 3;  // in a warning: more say nothing more
+
 TextInput source_of(const PromptOptions& options) {
   if (options.file.empty()) return {"--prompt", options.text.value_or("")};
   return read_text(options.file, convert::kPromptBytesMax);
@@ -37,8 +39,18 @@ std::vector<TokenId> encode(const Model& model, const Tokenizer& tokenizer, cons
   return ids;
 }
 
-std::vector<TokenId> encode_prompt(const ModelFile& file, const std::optional<Tokenizer>& tokenizer,
-                                   const PromptOptions& options) {
+std::vector<std::string> specials_in(const std::string& text, const Tokenizer& tokenizer) {
+  std::vector<std::string> names;
+  for (TokenId id = 0; id < tokenizer.vocab_size() && names.size() < kSpecialsNamed; ++id) {
+    if (!tokenizer.is_special(id)) continue;
+    const std::string_view name = tokenizer.token_bytes(id);
+    if (!name.empty() && text.find(name) != std::string::npos) names.emplace_back(name);
+  }
+  return names;
+}
+
+Prompt encode_prompt(const ModelFile& file, const std::optional<Tokenizer>& tokenizer,
+                     const PromptOptions& options) {
   if (!tokenizer) {
     throw convert::InputError(
         "{}: the file has no tokenizer: give the tokens with --prompt-ids, or convert it again "
@@ -46,15 +58,16 @@ std::vector<TokenId> encode_prompt(const ModelFile& file, const std::optional<To
         convert::quote(file.name()));
   }
   const TextInput source = source_of(options);
-  std::vector<TokenId> ids = encode(file.model(), *tokenizer, source, options.specials);
-  if (!source.text.empty() && !ids.empty()) return ids;
+  Prompt prompt = {encode(file.model(), *tokenizer, source, options.specials)};
+  if (!options.specials) prompt.unread_specials = specials_in(source.text, *tokenizer);
+  if (!source.text.empty() && !prompt.ids.empty()) return prompt;
   if (tokenizer->bos() == kNoToken) {
     throw convert::InputError(
         "{}: the prompt is empty, and this model knows no token that begins a text: give it at "
         "least one character",
         source.name);
   }
-  return {tokenizer->bos()};
+  return {{tokenizer->bos()}};
 }
 
 using Clock = std::chrono::steady_clock;
@@ -116,11 +129,11 @@ class Chooser {
 
 }  // namespace
 
-std::vector<TokenId> read_prompt(const ModelFile& file, const std::optional<Tokenizer>& tokenizer,
-                                 const PromptOptions& options) {
-  const std::vector<TokenId> ids =
-      options.ids.empty() ? encode_prompt(file, tokenizer, options) : options.ids;
-  for (const TokenId id : ids) {
+Prompt read_prompt(const ModelFile& file, const std::optional<Tokenizer>& tokenizer,
+                   const PromptOptions& options) {
+  Prompt prompt =
+      options.ids.empty() ? encode_prompt(file, tokenizer, options) : Prompt{options.ids};
+  for (const TokenId id : prompt.ids) {
     if (id >= file.model().vocab_size()) {
       throw convert::InputError(
           "{}: found token {} in the prompt, expected ids below {}, its "
@@ -128,7 +141,7 @@ std::vector<TokenId> read_prompt(const ModelFile& file, const std::optional<Toke
           convert::quote(file.name()), id, file.model().vocab_size());
     }
   }
-  return ids;
+  return prompt;
 }
 
 Generation generate(const ModelFile& file, Session& session,

@@ -24,12 +24,18 @@ struct PromptOptions {
   bool specials = false;  // names of special tokens in the text are these tokens
 };
 
+struct Prompt {
+  std::vector<TokenId> ids;
+  // Names of special tokens that the text contains, but that are not read as these tokens.
+  std::vector<std::string> unread_specials{};
+};
+
 // The tokens of the prompt, at least one, all below the vocabulary of the model. The token that
 // begins a text comes first where the model was trained so, and stands alone for an empty text; one
 // that ends a text is left out, as the text goes on. Throws InputError, also for text where
 // `tokenizer` is missing.
-std::vector<TokenId> read_prompt(const ModelFile& file, const std::optional<Tokenizer>& tokenizer,
-                                 const PromptOptions& options);
+Prompt read_prompt(const ModelFile& file, const std::optional<Tokenizer>& tokenizer,
+                   const PromptOptions& options);
 
 struct GenerationOptions {
   uint32_t context = 0;            // positions of the session

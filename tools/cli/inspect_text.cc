@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/arena_map.h"
+#include "cli/drawn_ops.h"
 #include "cli/inspect_facts.h"
 #include "cli/report_facts.h"
 #include "cli/target_columns.h"
@@ -19,13 +20,42 @@ namespace {
 
 using convert::printable;
 
-constexpr size_t kNameMax = 20;         // of ops and tensors, in tables
+constexpr size_t kNameMax = 80;  // of ops and tensors, in tables that have room
+constexpr size_t kNameMin = 17;
+constexpr size_t kNameColumn = 1;
+constexpr size_t kColumnsMax = 100;
 constexpr size_t kBarWidth = 80;        // of the shares of an arena
 constexpr uint32_t kPictureCells = 16;  // rows and columns of the picture of a mask
 
 std::string target_name(const TargetFacts& target) { return name(target.target); }
 
-std::string label(const std::string& name) { return printable(name, kNameMax - 3); }
+std::string label(const std::string& name) { return printable(name, kNameMax); }
+
+// The begin and the end of a name say most. REQUIRES: width > 3.
+std::string shortened(const std::string& text, size_t width) {
+  if (text.size() <= width) return text;
+  const size_t end = (width - 3) / 2;
+  return text.substr(0, width - 3 - end) + "..." + text.substr(text.size() - end);
+}
+
+// A table whose second column are names, which are shortened as far as its lines need it.
+std::string table_of_names(const std::vector<std::string>& titles,
+                           std::vector<std::vector<std::string>> rows) {
+  size_t others = 2;
+  for (size_t column = 0; column < titles.size(); ++column) {
+    if (column == kNameColumn) continue;
+    size_t width = titles[column].size() - (titles[column].starts_with('>') ? 1 : 0);
+    for (const auto& row : rows) width = std::max(width, row[column].size());
+    others += width + 2;
+  }
+  const size_t room = std::max(kColumnsMax - std::min(others, kColumnsMax), kNameMin);
+  TextTable table(titles);
+  for (std::vector<std::string>& row : rows) {
+    row[kNameColumn] = shortened(row[kNameColumn], room);
+    table.add_row(std::move(row));
+  }
+  return table.text();
+}
 
 std::string class_names(const std::vector<std::string>& labels) {
   constexpr size_t kShown = 12;
@@ -149,23 +179,25 @@ std::string op_shape(const format::OpView& op) {
 }
 
 std::string program(const ModelFacts& facts) {
-  TextTable table({">op", "name", "kind", "shape", ">products", "", "slots"});
+  std::vector<std::vector<std::string>> rows;
   Checked per_token = 0, per_pair = 0, per_pass = 0;
   for (size_t i = 0; i < facts.ops.size(); ++i) {
     const OpFacts& op = facts.ops[i];
     const bool products = op.cost.per_token != 0 || op.cost.per_pair != 0;
     const bool pairs = op.cost.per_pair != 0;
-    table.add_row({std::to_string(i), label(op.name), op_kind_name(op.op.kind), op_shape(op.op),
-                   products ? grouped(pairs ? op.cost.per_pair : op.cost.per_token) : "",
-                   pairs      ? "a key"
-                   : products ? "a row"
-                              : "",
-                   fmt::format("{} -> {}", fmt::join(op.reads, ","), op.writes)});
+    rows.push_back({std::to_string(i), label(op.name), op_kind_name(op.op.kind), op_shape(op.op),
+                    products ? grouped(pairs ? op.cost.per_pair : op.cost.per_token) : "",
+                    pairs      ? "a key"
+                    : products ? "a row"
+                               : "",
+                    fmt::format("{} -> {}", fmt::join(op.reads, ","), op.writes)});
     per_token = per_token + op.cost.per_token;
     per_pair = per_pair + op.cost.per_pair;
     per_pass = per_pass + op.pass_multiply_adds;
   }
-  return "Program\n" + table.text() +
+  return "Program\n" +
+         table_of_names({">op", "name", "kind", "shape", ">products", "", "slots"},
+                        std::move(rows)) +
          fmt::format("  A token that sees K keys: {} + {} K. A pass over {}: {}.\n",
                      grouped(per_token.saturated()), grouped(per_pair.saturated()),
                      counted(facts.sizes.positions, "position"), grouped(per_pass.saturated()));
@@ -173,15 +205,16 @@ std::string program(const ModelFacts& facts) {
 
 // What worst-case timing starts from.
 std::string traffic(const ModelFacts& facts) {
-  TextTable table({">op", "name", ">multiply-adds", ">bytes read", ">bytes written"});
+  std::vector<std::vector<std::string>> rows;
   for (size_t i = 0; i < facts.ops.size(); ++i) {
     const OpFacts& op = facts.ops[i];
-    table.add_row({std::to_string(i), label(op.name), grouped(op.pass_multiply_adds),
-                   grouped(op.pass_traffic.read), grouped(op.pass_traffic.written)});
+    rows.push_back({std::to_string(i), label(op.name), grouped(op.pass_multiply_adds),
+                    grouped(op.pass_traffic.read), grouped(op.pass_traffic.written)});
   }
   return fmt::format("A pass over {}, for {}\n", counted(facts.sizes.positions, "position"),
                      target_name(facts.shown_target())) +
-         table.text();
+         table_of_names({">op", "name", ">multiply-adds", ">bytes read", ">bytes written"},
+                        std::move(rows));
 }
 
 std::string tensors(const ModelFacts& facts) {
@@ -191,7 +224,7 @@ std::string tensors(const ModelFacts& facts) {
   });
   std::vector<std::string> titles = {">no.", "name", ">shape", "type"};
   columns.add_titles(titles);
-  TextTable table(titles);
+  std::vector<std::vector<std::string>> rows;
   for (size_t i = 0; i < facts.tensors.size(); ++i) {
     const TensorFacts& tensor = facts.tensors[i];
     std::vector<std::string> row = {
@@ -199,9 +232,10 @@ std::string tensors(const ModelFacts& facts) {
         fmt::format("[{}, {}]", tensor.shape.outputs, tensor.shape.inputs),
         name(tensor.shape.type)};
     columns.add_cells(row, [&](size_t target) { return tensor.packed_bytes[target]; });
-    table.add_row(row);
+    rows.push_back(std::move(row));
   }
-  return "Tensors [outputs, inputs]; bytes for each target\n" + table.text() + columns.notes();
+  return "Tensors [outputs, inputs]; bytes for each target\n" +
+         table_of_names(titles, std::move(rows)) + columns.notes();
 }
 
 std::string masks(const ModelFacts& facts) {
@@ -278,6 +312,43 @@ std::string formulas(const ModelFacts& facts) {
   return table.text();
 }
 
+// The drawn ops [begin, end) and the slots that they need.
+std::string slot_map(const ModelFacts& facts, const DrawnOps& drawn, size_t begin, size_t end) {
+  std::vector<MapOp> ops;
+  std::vector<MapSlot> slots;
+  for (size_t i = begin; i < end; ++i) {
+    ops.push_back({drawn.ops[i], convert::printable(facts.ops[drawn.ops[i]].name)});
+  }
+  for (size_t i = 0; i < facts.slots.size(); ++i) {
+    const SlotFacts& slot = facts.slots[i];
+    const std::optional<DrawnSpan> span = drawn_span(drawn, slot.slot);
+    if (slot.slot.per_output || !span || span->last < begin || span->first >= end) continue;
+    MapSlot place = {fmt::format("{} {} [{}]", i, convert::printable(slot.label), slot.slot.width),
+                     slot.slot};
+    place.place.first_op = static_cast<uint32_t>(std::max(span->first, begin) - begin);
+    place.place.last_op = static_cast<uint32_t>(std::min(span->last, end - 1) - begin);
+    slots.push_back(std::move(place));
+  }
+  std::string text;
+  if (slots.empty()) return text;
+  for (const std::string& line : draw_slots(ops, slots)) text += line + "\n";
+  return text;
+}
+
+// In pieces below each other where the ops are many; layers that are alike are drawn once.
+std::string slot_maps(const ModelFacts& facts) {
+  const DrawnOps drawn = ops_to_draw(facts, kMapOpsMax);
+  std::string text;
+  for (const DrawnOps::Repeat& repeat : drawn.repeats) {
+    text += fmt::format("  {}\n", describe(drawn, repeat));
+  }
+  for (size_t begin = 0; begin < drawn.ops.size(); begin += kMapOpsMax) {
+    if (begin > 0) text += '\n';
+    text += slot_map(facts, drawn, begin, std::min(begin + kMapOpsMax, drawn.ops.size()));
+  }
+  return text;
+}
+
 std::string pictures(const ModelFacts& facts) {
   std::string text;
   const TargetFacts& shown = facts.shown_target();
@@ -290,22 +361,10 @@ std::string pictures(const ModelFacts& facts) {
                                              kBarWidth)) {
     text += fmt::format("  {}\n", line);
   }
-  std::vector<std::string> ops;
-  std::vector<MapSlot> slots;
-  for (const OpFacts& op : facts.ops) ops.push_back(convert::printable(op.name));
-  for (size_t i = 0; i < facts.slots.size(); ++i) {
-    const SlotFacts& slot = facts.slots[i];
-    if (slot.slot.per_output) continue;
-    slots.push_back(
-        {fmt::format("{} {} [{}]", i, convert::printable(slot.label), slot.slot.width), slot.slot});
-  }
   text += fmt::format(
       "\n  Activations: {} floats a token; slots from the op that fills them to the last reader\n",
       grouped(shown.packed.formula.activation_bytes_per_token / sizeof(float)));
-  const std::vector<std::string> map = draw_slots(ops, slots);
-  if (map.empty()) text += "  (too many ops or slots to draw; --json lists them)\n";
-  for (const std::string& line : map) text += line + "\n";
-  return text;
+  return text + slot_maps(facts);
 }
 
 std::string arena(const ModelFacts& facts) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command-line program: reads the arguments, calls the subcommand, and turns errors into a
 // message on stderr and an exit code: 1 for bad input, 2 for bad usage, 3 for a bug of ours.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +17,7 @@
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "cli/process.h"
+#include "cli/terminal.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
 
@@ -52,11 +55,15 @@ int run(int argc, char** argv) {
       "arenite");
   app.set_version_flag("--version", std::string("arenite ") + arenite::version());
   app.footer(
+      "\n'arenite help COMMAND' tells of a command, and 'arenite help TOPIC' of formats, "
+      "state-dicts, "
+      "weights, limits, targets or json.\n"
       "\nExits with 1 for bad input, output that cannot be written, or a machine that is short of\n"
       "memory or threads; with 2 for bad usage, such as an output that is an input; with 3 for a "
       "bug\nof its own. Nothing that it was writing remains.\n");
   app.require_subcommand(1);
-  app.formatter(std::make_shared<arenite::tool::HelpFormatter>(arenite::tool::terminal_columns()));
+  app.formatter(std::make_shared<arenite::tool::HelpFormatter>(
+      arenite::tool::terminal_columns(), arenite::tool::shows_colours(STDOUT_FILENO)));
   app.failure_message(arenite::tool::usage_message);
   arenite::tool::add_convert(app);
   arenite::tool::add_inspect(app);
@@ -70,6 +77,7 @@ int run(int argc, char** argv) {
   arenite::tool::add_embed_text(app);
   arenite::tool::add_classify(app);
   arenite::tool::add_bench(app);
+  arenite::tool::add_help(app);
   if (argc < 2) {
     arenite::tool::write_error(app.help());
     return kBadUsage;

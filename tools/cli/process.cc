@@ -8,10 +8,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 
+#include "cli/terminal.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
 
@@ -19,6 +21,8 @@ namespace arenite::tool {
 namespace {
 
 constexpr int kPartsMax = 8;
+constexpr size_t kProgressCharacters = 40;  // a line of a terminal has room for the stage, too
+constexpr std::chrono::milliseconds kProgressPause(100);
 
 // SIGBUS: a mapped file was cut short, or the disk below it failed.
 constexpr int kEndings[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGBUS};
@@ -27,6 +31,12 @@ constexpr int kEndings[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGBUS};
 void clean_up(int signal_number) {
   convert::remove_temporary_files();
   raise(signal_number);
+}
+
+// "8 s", "3 min".
+std::string duration(double seconds) {
+  return seconds < 90.0 ? fmt::format("{:.0f} s", seconds)
+                        : fmt::format("{:.0f} min", seconds / 60.0);
 }
 
 bool has_default_effect(int signal_number) {
@@ -79,6 +89,10 @@ void write_error(std::initializer_list<std::string_view> parts) noexcept {
   while (writev(STDERR_FILENO, vectors, count) < 0 && errno == EINTR) continue;
 }
 
+void print_warning(std::string_view text) {
+  print_error("{} {}\n", styled("warning:", kYellow, shows_colours(STDERR_FILENO)), text);
+}
+
 void flush_output() {
   errno = 0;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
@@ -86,9 +100,26 @@ void flush_output() {
                             std::strerror(errno != 0 ? errno : EIO));
 }
 
-Progress::Progress(const std::string& what) : shown_(isatty(STDERR_FILENO) != 0) {
+Progress::Progress(const std::string& what)
+    : what_(convert::printable(what, kProgressCharacters)), shown_(isatty(STDERR_FILENO) != 0) {
+  if (shown_) print_error("{} ...", what);
+}
+
+void Progress::at(const std::string& stage, double share) {
   if (!shown_) return;
-  print_error("{} ...", what);
+  const Clock::time_point now = Clock::now();
+  const bool is_new = stage != stage_;
+  if (!is_new && now - shown_at_ < kProgressPause) return;
+  if (is_new) stage_start_ = now;
+  stage_ = stage;
+  shown_at_ = now;
+  std::string line = fmt::format("\r\033[K{}: {}", what_, stage);
+  if (share > 0.0) line += fmt::format(" {:.0f} %", 100.0 * std::min(share, 1.0));
+  const double seconds = std::chrono::duration<double>(now - stage_start_).count();
+  if (share > 0.0 && seconds >= 1.0) {
+    line += fmt::format(", {} left", duration(seconds * (1.0 - share) / share));
+  }
+  write_error(line);
 }
 
 void Progress::done() {

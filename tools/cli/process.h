@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -33,11 +34,15 @@ void print_error(fmt::format_string<Args...> format, Args&&... args) {
   write_error(fmt::format(format, std::forward<Args>(args)...));
 }
 
+// "warning: ..." on the standard error.
+void print_warning(std::string_view text);
+
 // What was printed may still lie in a buffer; a full disk or a closed pipe shows only here. Throws
 // InputError.
 void flush_output();
 
-// Says on a terminal what takes long; says nothing in a pipe.
+// Says on a terminal what takes long, how much of it is done and how long the rest will take; says
+// nothing in a pipe.
 class Progress {
  public:
   explicit Progress(const std::string& what);
@@ -45,9 +50,18 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  // Of a stage the share, 0 to 1, that is done: "packing for arm64", 0.25.
+  void at(const std::string& stage, double share);
+
   void done();  // wipes the line
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  std::string what_;
+  std::string stage_;
+  Clock::time_point stage_start_ = Clock::now();
+  Clock::time_point shown_at_;
   bool shown_;
 };
 

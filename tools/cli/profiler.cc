@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/command_line.h"
 #include "cli/inspect_facts.h"
 #include "cli/model_cost.h"
 #include "cli/process.h"
@@ -78,8 +79,10 @@ class BufferedFile {
 void add_profile_options(CLI::App& command, ProfileOptions& options) {
   command.add_flag("--profile", options.table,
                    "Show where the time goes, by kinds and names of ops");
-  command.add_option("--trace", options.trace,
-                     "Where to write every op of every call, for chrome://tracing or Perfetto");
+  command
+      .add_option("--trace", options.trace,
+                  "Where to write every op of every call, for chrome://tracing or Perfetto")
+      ->type_name(kFileType);
 }
 
 void TraceWriter::add(TraceEvent event) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -10,6 +12,7 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/json_output.h"
 #include "cli/model_file.h"
 #include "cli/process.h"
 #include "cli/text_table.h"
@@ -21,10 +24,13 @@
 namespace arenite::tool {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 struct RepackArguments {
   std::filesystem::path model;
   std::filesystem::path output;
   std::string targets;
+  bool json = false;
 };
 
 bool holds(const format::ModelReader& reader, Target target) {
@@ -59,6 +65,36 @@ std::string describe_test(const convert::RepackedModel& repacked, uint32_t targe
                      is_of_file ? "" : ", since this CPU runs no target of the file");
 }
 
+Json file_json(const std::string& path, const VerifiedFile& file) {
+  return {{"path", path}, {"bytes", file.bytes().size()}};
+}
+
+Json targets_json(const format::ModelReader& before, const format::ModelReader& after,
+                  Target source) {
+  Json json = Json::array();
+  for (uint32_t i = 0; i < after.packed_count(); ++i) {
+    const Target target = static_cast<Target>(after.packed(i).target);
+    const bool stays = holds(before, target);
+    json.push_back({{"name", name(target)},
+                    {"bytes", after.packed(i).segment.bytes()},
+                    {"state", stays ? "stays" : "new"},
+                    {"from", stays ? Json(nullptr) : Json(name(source))}});
+  }
+  for (uint32_t i = 0; i < before.packed_count(); ++i) {
+    const Target target = static_cast<Target>(before.packed(i).target);
+    if (holds(after, target)) continue;
+    json.push_back({{"name", name(target)}, {"bytes", 0}, {"state", "dropped"}, {"from", nullptr}});
+  }
+  return json;
+}
+
+Json test_json(const convert::RepackedModel& repacked) {
+  if (repacked.tested.empty()) return nullptr;
+  Json json = Json::array();
+  for (const Target target : repacked.tested) json.push_back(kernel_set_name(target));
+  return json;
+}
+
 void run_repack(const RepackArguments& arguments) {
   const convert::OutputGuard guard({{"--output", arguments.output}});
   const VerifiedFile file(arguments.model);
@@ -70,6 +106,12 @@ void run_repack(const RepackArguments& arguments) {
   output.write(result.bytes());
   output.commit();
   progress.done();
+  if (arguments.json) {
+    return print_json({{"output", file_json(arguments.output.string(), result)},
+                       {"source", file_json(file.name(), file)},
+                       {"targets", targets_json(file.reader(), result.reader(), repacked.source)},
+                       {"self_test", test_json(repacked)}});
+  }
   fmt::print("{}: {} bytes, where {} has {}\n", arguments.output.string(), output.bytes_written(),
              file.name(), file.bytes().size());
   fmt::print("{}", describe_targets(file.reader(), result.reader(), repacked.source));
@@ -91,12 +133,16 @@ void add_repack(CLI::App& app) {
       "\nExamples:\n"
       "  arenite repack intent.arn -o intent-pi.arn --target arm64,arm64-dot\n"
       "  arenite repack intent.arn -o intent-all.arn --target all\n");
-  command.add_option("model", arguments.model, "A model file")->required();
-  command.add_option("-o,--output", arguments.output, "The model file to write")->required();
+  command.add_option("model", arguments.model, "A model file")->type_name(kFileType)->required();
+  command.add_option("-o,--output", arguments.output, "The model file to write")
+      ->type_name(kFileType)
+      ->required();
   command
       .add_option("--target", arguments.targets, "What to pack for: arm64,portable, say; or all")
+      ->type_name(kTargetType)
       ->check(target_names())
       ->required();
+  add_json_option(command, arguments.json);
 }
 
 }  // namespace arenite::tool

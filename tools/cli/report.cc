@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/command_line.h"
 #include "convert/files/error.h"
 
 namespace arenite::tool {
@@ -17,6 +18,7 @@ void add_report_option(CLI::App& command, std::filesystem::path& file) {
         convert::quote(text));
   };
   command.add_option("--report", file, "Write a report: a page (.html) or the same facts (.json)")
+      ->type_name(kFileType)
       ->check(CLI::Validator(problem, ""));
 }
 

@@ -31,6 +31,7 @@ struct RunOptions {
   uint32_t threads = 1;
   KvType kv_cache = KvType::kOfModel;
   ProfileOptions profile;
+  bool json = false;
 };
 
 struct InputShape {

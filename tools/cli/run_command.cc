@@ -2,11 +2,15 @@
 // arenite run: an array through a model, results into another. What its ways to run share.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <utility>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/json_output.h"
+#include "cli/process.h"
 #include "cli/run.h"
 #include "cli/text_table.h"
 #include "convert/check/model_input.h"
@@ -16,6 +20,8 @@
 
 namespace arenite::tool {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 void check_feature_array(const convert::NpyArray& input, const Model& model) {
   const std::vector<uint64_t>& shape = input.shape();
@@ -69,9 +75,9 @@ InputShape shape_of(const convert::NpyArray& input, const Model& model) {
                               convert::quote(input.name()), fmt::join(shape, ", "));
   }
   if (model.positions_max() != 0 && tokens > model.positions_max()) {
-    throw convert::InputError(
-        "{}: shape is [{}]: found {} tokens, expected at most {}, which is the model's context",
-        convert::quote(input.name()), fmt::join(shape, ", "), tokens, model.positions_max());
+    throw convert::InputError("{}: shape is [{}]: found {} tokens; at most {}, the model's context",
+                              convert::quote(input.name()), fmt::join(shape, ", "), tokens,
+                              model.positions_max());
   }
   return {static_cast<uint32_t>(sequences), static_cast<uint32_t>(tokens)};
 }
@@ -88,7 +94,7 @@ void check_lengths(const RunOptions& options, const InputShape& shape) {
   }
   for (const uint32_t length : lengths) {
     if (length > shape.tokens) {
-      throw convert::InputError("--lengths: found {}, expected at most the {} tokens in {}", length,
+      throw convert::InputError("--lengths: found {}; at most the {} tokens in {}", length,
                                 shape.tokens, file);
     }
   }
@@ -217,15 +223,27 @@ void StateWriter::write(uint32_t index, const float* data, uint32_t features) {
 
 void print_run(const RunOptions& options, const ModelFile& file,
                const std::vector<uint64_t>& output_shape, const ArenaPlan& plan, bool finite) {
-  fmt::print("{}: [{}] float32, by kernel set {} on {}, in an arena of {} bytes\n",
-             options.output.string(), fmt::join(output_shape, ", "),
-             kernel_set_name(file.model().target()), counted(options.threads, "thread"),
-             plan.total_bytes);
+  if (options.json) {
+    const bool has_states = !options.hidden_states.empty();
+    print_json(
+        {{"output",
+          {{"path", options.output.string()}, {"shape", output_shape}, {"dtype", "float32"}}},
+         {"hidden_states", has_states ? Json(options.hidden_states.string()) : Json(nullptr)},
+         {"kernel_set", kernel_set_name(file.model().target())},
+         {"threads", options.threads},
+         {"arena_bytes", plan.total_bytes},
+         {"finite", finite}});
+  } else {
+    fmt::print("{}: [{}] float32, by kernel set {} on {}, in an arena of {} bytes\n",
+               options.output.string(), fmt::join(output_shape, ", "),
+               kernel_set_name(file.model().target()), counted(options.threads, "thread"),
+               plan.total_bytes);
+  }
   if (finite) return;
-  fmt::print(stderr,
-             "warning: {}: NaN or infinity is among the results: check {} and the weights for "
-             "numbers that are not finite or very large\n",
-             options.output.string(), options.input.string());
+  print_warning(
+      fmt::format("{}: NaN or infinity is among the results: check {} and the weights for numbers "
+                  "that are not finite or very large",
+                  options.output.string(), options.input.string()));
 }
 
 void add_run(CLI::App& app) {
@@ -246,24 +264,33 @@ void add_run(CLI::App& app) {
       "\nExamples:\n"
       "  arenite run attention.arn --input x.npy --output y.npy --lengths 12,7\n"
       "  arenite run decoder.arn --input ids.npy --output logits.npy --last\n");
-  command.add_option("model", options.model, "A model file")->required();
-  command.add_option("--input", options.input, "Features or token ids, .npy")->required();
-  command.add_option("--output", options.output, "Where to write the results, .npy")->required();
+  command.add_option("model", options.model, "A model file")->type_name(kFileType)->required();
+  command.add_option("--input", options.input, "Features or token ids, .npy")
+      ->type_name(kFileType)
+      ->required();
+  command.add_option("--output", options.output, "Where to write the results, .npy")
+      ->type_name(kFileType)
+      ->required();
   add_number(command, "--lengths", options.lengths, "Tokens of each sequence", 0);
   command
       .add_option("--mask", options.mask,
                   "Of an encoder: 1 for each token that counts, 0 for padding, .npy")
+      ->type_name(kFileType)
       ->excludes("--lengths");
-  command.add_option("--types", options.types, "Of an encoder: the type of each token, .npy");
+  command.add_option("--types", options.types, "Of an encoder: the type of each token, .npy")
+      ->type_name(kFileType);
   command.add_flag("--last", options.last, "Results of the last token of each sequence alone");
-  command.add_option("--hidden-states", options.hidden_states,
-                     "Where to write what the layers hand on, .npy");
+  command
+      .add_option("--hidden-states", options.hidden_states,
+                  "Where to write what the layers hand on, .npy")
+      ->type_name(kFileType);
   add_number(command, "--chunk", options.chunk,
              "Most tokens of a sequence in one call; 64 by default. Changes memory, not "
              "results");
   add_machine_options(command, options.kernels, options.threads);
   add_kv_option(command, options.kv_cache);
   add_profile_options(command, options.profile);
+  add_json_option(command, options.json);
 }
 
 }  // namespace arenite::tool

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "arenite/tokenizer.h"
+#include "cli/command_line.h"
 #include "cli/session_sizes.h"
 #include "cli/thread_pool.h"
 #include "convert/files/error.h"
@@ -70,7 +71,7 @@ class TextEncoder {
     const uint32_t positions = model_.positions_max();
     if (positions != 0 && *count > positions) {
       throw convert::InputError(
-          "{}: found {} tokens, expected at most {}, the longest sequence of the model: shorten "
+          "{}: found {} tokens; at most {}, the longest sequence of the model: shorten "
           "the text, or have it cut with --truncate",
           text.name, *count, positions);
     }
@@ -141,6 +142,7 @@ void add_text_options(CLI::App& command, TextOptions& options) {
       command.add_option("--text", options.texts, "A text; may be given more than once")
           ->allow_extra_args(false);
   command.add_option("--file", options.file, "A file with a text on each line; - is the input")
+      ->type_name(kFileType)
       ->excludes(text);
   command.add_flag("--pairs", options.pairs, "Each text is two, with a tab between them");
   command.add_flag("--truncate", options.truncate,

@@ -38,8 +38,8 @@ ThreadPool::ThreadPool(uint32_t threads) {
     const size_t made = workers_.size() + 1;
     stop();
     throw convert::InputError(
-        "--threads: found {}, but thread {} cannot be started: {}: expected at most {}", threads,
-        made + 1, error.code().message(), made);
+        "--threads: found {}, but thread {} cannot be started: {}: at most {}", threads, made + 1,
+        error.code().message(), made);
   } catch (...) {
     stop();
     throw;

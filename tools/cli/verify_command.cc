@@ -3,11 +3,15 @@
 // arenite strip: the file without its self-test, for devices that are short of flash.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/json_output.h"
 #include "cli/model_file.h"
 #include "cli/text_table.h"
 #include "convert/check/pack_model.h"
@@ -18,10 +22,13 @@
 namespace arenite::tool {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 struct VerifyArguments {
   std::filesystem::path model;
   std::string kernels;
   KvType kv_cache = KvType::kOfModel;
+  bool json = false;
 };
 
 std::string op_of(const ModelFile& file, const SelfTest& test) {
@@ -37,6 +44,21 @@ std::string describe(const ModelFile& file, const SelfTest& test) {
   }
   return fmt::format("FAILED at {}: token {} differs by {:.2g}, where {:.2g} is allowed",
                      op_of(file, test), test.token, test.difference, test.tolerance);
+}
+
+// null where it was not run.
+Json target_json(Target target, const std::optional<SelfTest>& test) {
+  const auto found = [&](const auto& value) { return test ? Json(value(*test)) : Json(nullptr); };
+  const auto op_name = [](const SelfTest& of) { return of.op_name == nullptr ? "" : of.op_name; };
+  return {{"name", name(target)},
+          {"kernel_set", kernel_set_name(target)},
+          {"ran", test.has_value()},
+          {"passed", found([](const SelfTest& of) { return of.passed; })},
+          {"difference", found([](const SelfTest& of) { return of.difference; })},
+          {"tolerance", found([](const SelfTest& of) { return of.tolerance; })},
+          {"op", found([](const SelfTest& of) { return of.op_index; })},
+          {"op_name", found(op_name)},
+          {"token", found([](const SelfTest& of) { return of.token; })}};
 }
 
 // On one kernel set; the rest of a session's memory plays no part.
@@ -57,8 +79,12 @@ void run_verify(const VerifyArguments& arguments) {
   const uint32_t wanted =
       arguments.kernels.empty() ? UINT32_MAX : bit(target_named(arguments.kernels));
   const std::string path = convert::quote(file.name());
-  fmt::print("{}: {} bytes, sound; checksums are right\n", file.name(), file.bytes().size());
+  if (!arguments.json) {
+    fmt::print("{}: {} bytes, sound; checksums are right\n", file.name(), file.bytes().size());
+  }
   TextTable table({"target", "kernels", "self-test"});
+  Json json = {{"file", {{"path", file.name()}, {"bytes", file.bytes().size()}}},
+               {"targets", Json::array()}};
   uint32_t run = 0;
   uint32_t failed = 0;
   for (uint32_t i = 0; i < file.reader().packed_count(); ++i) {
@@ -67,15 +93,22 @@ void run_verify(const VerifyArguments& arguments) {
     const char* const kernels = kernel_set_name(target);
     if ((cpu_targets() & bit(target)) == 0) {
       table.add_row({name(target), kernels, "not run: this CPU and build lack the kernels"});
+      json["targets"].push_back(target_json(target, std::nullopt));
       continue;
     }
     const ModelFile model(arguments.model, kernels);
     const SelfTest test = run_self_test(model, arguments.kv_cache);
     table.add_row({name(target), kernels, describe(model, test)});
+    json["targets"].push_back(target_json(target, test));
     ++run;
     if (!test.passed) ++failed;
   }
-  fmt::print("{}", table.text());
+  if (arguments.json) {
+    json["passed"] = run != 0 && failed == 0;
+    print_json(json);
+  } else {
+    fmt::print("{}", table.text());
+  }
   if (failed != 0) {
     throw convert::InputError("{}: the self-test failed on {} of {} kernel set{}", path, failed,
                               run, run == 1 ? "" : "s");
@@ -91,6 +124,7 @@ void run_verify(const VerifyArguments& arguments) {
 struct StripArguments {
   std::filesystem::path model;
   std::filesystem::path output;
+  bool json = false;
 };
 
 void run_strip(const StripArguments& arguments) {
@@ -103,6 +137,11 @@ void run_strip(const StripArguments& arguments) {
   output.write(stripped.span());
   output.commit();
   const uint64_t removed = file.bytes().size() - output.bytes_written();
+  if (arguments.json) {
+    return print_json(
+        {{"output", {{"path", arguments.output.string()}, {"bytes", output.bytes_written()}}},
+         {"removed_bytes", removed}});
+  }
   fmt::print("{}: {} bytes, ", arguments.output.string(), output.bytes_written());
   if (removed == 0) {
     fmt::print("as before: there was no self-test\n");
@@ -122,10 +161,12 @@ void add_verify(CLI::App& app) {
       "\nExamples:\n"
       "  arenite verify recall.arn\n"
       "  arenite verify recall.arn --kernels avx2\n");
-  command.add_option("model", arguments.model, "A model file")->required();
+  command.add_option("model", arguments.model, "A model file")->type_name(kFileType)->required();
   command.add_option("--kernels", arguments.kernels, "Only this kernel set, or target")
+      ->type_name(kKernelsType)
       ->check(kernel_set_or_target_name());
   add_kv_option(command, arguments.kv_cache);
+  add_json_option(command, arguments.json);
 }
 
 void add_strip(CLI::App& app) {
@@ -136,8 +177,11 @@ void add_strip(CLI::App& app) {
       "have nothing to compare with: run them before.\n"
       "\nExample:\n"
       "  arenite strip recall.arn -o recall-flash.arn\n");
-  command.add_option("model", arguments.model, "A model file")->required();
-  command.add_option("-o,--output", arguments.output, "The model file to write")->required();
+  command.add_option("model", arguments.model, "A model file")->type_name(kFileType)->required();
+  command.add_option("-o,--output", arguments.output, "The model file to write")
+      ->type_name(kFileType)
+      ->required();
+  add_json_option(command, arguments.json);
 }
 
 }  // namespace arenite::tool

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` puts in place: headers, archives, program, CMake package, pkg-config file.
+# What `cmake --install` puts in place: headers, archives, program, CMake package, pkg-config file,
+# pages for man, completions, schemas and notices.
 include(CMakePackageConfigHelpers)
 
 set(arenite_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/arenite")
@@ -10,6 +11,8 @@ install(TARGETS arenite arenite_xnnpack EXPORT arenite-targets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 if(ARENITE_BUILD_TOOLS)
   install(TARGETS arenite_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  # Man pages, completions of shells and JSON Schemas, where all of the build was made.
+  install(DIRECTORY "${PROJECT_BINARY_DIR}/share/" DESTINATION "${CMAKE_INSTALL_DATADIR}" OPTIONAL)
 endif()
 
 install(EXPORT arenite-targets NAMESPACE arenite:: DESTINATION "${arenite_config_dir}")
@@ -32,7 +35,12 @@ configure_file("${CMAKE_CURRENT_LIST_DIR}/arenite.pc.in" "${PROJECT_BINARY_DIR}/
 install(FILES "${PROJECT_BINARY_DIR}/arenite.pc"
   DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 
-# The licence of the microkernels asks to be kept with their binary form.
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-install(FILES "${arenite_xnnpack_dir}/LICENSE"
-  DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME LICENSE.xnnpack)
+include(notices)
+
+if(PROJECT_IS_TOP_LEVEL)
+  add_custom_target(uninstall
+    COMMAND "${CMAKE_COMMAND}" -D "manifest=${PROJECT_BINARY_DIR}/install_manifest.txt"
+      -P "${CMAKE_CURRENT_LIST_DIR}/uninstall.cmake"
+    COMMENT "Removing what the last installation put in place")
+endif()

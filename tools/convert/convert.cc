@@ -10,6 +10,7 @@
 #include "convert/check/pack_model.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
+#include "convert/files/progress.h"
 #include "convert/passes/passes.h"
 #include "convert/program/program.h"
 #include "convert/quantize/matrix_product.h"
@@ -66,6 +67,7 @@ void limit_context(uint32_t& positions_max, uint32_t context, const std::string&
 Recognised recognise_by_comparison(const std::filesystem::path& path, const ConvertOptions& options,
                                    Account& account) {
   const Opened opened = open_model(path);
+  report_progress("recognising");
   if (options.expect.input.empty()) {
     Recognised read = recognise(opened, options.source);
     account = read.account();
@@ -137,6 +139,7 @@ void check_angles(const DecoderSpec& spec, const std::string& path) {
 Conversion convert_model(const std::filesystem::path& path, const std::string& name,
                          const ConvertOptions& options, const std::vector<Target>& targets) {
   Conversion conversion;
+  report_progress("reading");
   conversion.model = recognise_by_comparison(path, options, conversion.account);
   const std::string quoted = quote(path.string());
   if (auto* spec = std::get_if<DecoderSpec>(&conversion.model.spec)) {
@@ -155,6 +158,7 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   WeightRules rules = options.weights;
   RoundedBefore before;
   if (options.budget) {
+    report_progress("choosing types of weights");
     ChosenWeights chosen = choose_by_damage({conversion.graph, name, tokenizer, options.calibration,
                                              options.without_passes, targets, quoted},
                                             rules.keep, *options.budget, before);
@@ -167,6 +171,7 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   conversion.rewritten = rewrite(std::move(conversion.rewritten), options.without_passes);
   conversion.rewritten.kv_cache = options.kv_cache;
   if (has_few_bits(conversion.rewritten)) {
+    report_progress("rounding the weights");
     conversion.quantization =
         quantize_weights(conversion.rewritten, name, tokenizer, options.calibration, &before);
   } else if (!options.calibration.file.empty() && !options.budget) {
@@ -181,6 +186,7 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   check_conversion(conversion, path.string(), targets,
                    conversion.module() != nullptr ? kModuleErrorMax : kModelErrorMax);
   if (conversion.quantization) {
+    report_progress("measuring what few bits cost");
     evaluate_quantization(*conversion.quantization, conversion.program, conversion.file);
   }
   return conversion;

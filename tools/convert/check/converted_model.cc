@@ -11,6 +11,7 @@
 
 #include "convert/check/check_session.h"
 #include "convert/files/error.h"
+#include "convert/files/progress.h"
 #include "convert/graph/interpreter.h"
 #include "convert/program/program.h"
 
@@ -124,6 +125,7 @@ void check_conversion(ConvertedModel& conversion, const std::string& path,
   const CheckedInput input =
       input_to_check(conversion.graph, conversion.program, conversion.evaluated);
   const GraphInput fed = {input.tokens, input.types, input.features};
+  if (!conversion.evaluated) report_progress("computing in double precision");
   Evaluation reference =
       conversion.evaluated ? conversion.evaluated->result : evaluate(conversion.graph, fed);
   const auto require_small = [&](double error, const std::string& what) {
@@ -160,6 +162,7 @@ void check_conversion(ConvertedModel& conversion, const std::string& path,
   conversion.checked_tokens = input.count;
   conversion.largest_output = reference.largest_value;
   for (const Target target : targets) {
+    report_progress(fmt::format("checking {}", name(target)));
     TargetCheck check{target, (cpu_targets() & bit(target)) != 0, 0.0};
     if (check.ran) {
       check.largest_error =

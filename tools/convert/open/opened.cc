@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -20,11 +21,19 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr size_t kCheckpointsNamed = 8;  // in a message
+
 constexpr const char* kConfig = "config.json";
 constexpr const char* kModules = "modules.json";  // of sentence-transformers
 constexpr const char* kWeightFiles[] = {"model.safetensors", "model.safetensors.index.json",
                                         "pytorch_model.bin", "pytorch_model.bin.index.json",
                                         "model.pt"};
+
+// What a folder has beside a checkpoint, and no checkpoint itself.
+constexpr const char* kNoCheckpoints[] = {"tokenizer.", "training_args.", "optimizer.",
+                                          "scheduler.", "rng_state"};
+constexpr const char* kCheckpointEndings[] = {".safetensors", ".pt",   ".pth", ".pt2",
+                                              ".bin",         ".gguf", ".ckpt"};
 
 // The tensors of each shard, by the index. Shards lie beside the index, so names with a folder in
 // them are refused: an index could point anywhere.
@@ -128,11 +137,43 @@ void open_folder(Opened& opened) {
   if (!arrays.empty()) return;
   if (!opened.config) {
     throw InputError(
-        "{} has no config.json: expected a folder that transformers' save_pretrained wrote",
-        quote(opened.folder.string()));
+        "{} has no config.json, and no checkpoint ({}): expected one file of weights, or a folder "
+        "that transformers' save_pretrained wrote",
+        quote(opened.folder.string()), fmt::join(kCheckpointEndings, ", "));
   }
   throw InputError("{} has no weights: expected one of {}, or .npy files",
                    quote(opened.folder.string()), fmt::join(kWeightFiles, ", "));
+}
+
+bool is_checkpoint(const fs::directory_entry& entry) {
+  const std::string name = entry.path().filename().string();
+  const std::string ending = entry.path().extension().string();
+  return entry.is_regular_file() &&
+         std::ranges::any_of(kCheckpointEndings,
+                             [&](const char* known) { return ending == known; }) &&
+         std::ranges::none_of(kNoCheckpoints,
+                              [&](const char* start) { return name.starts_with(start); });
+}
+
+// The only checkpoint of a folder that has none of the names that are looked for; else empty.
+// Throws InputError where there are several.
+fs::path only_checkpoint(const fs::path& folder) {
+  const auto exists = [&](const char* name) { return fs::exists(folder / name); };
+  if (exists(kModules) || std::ranges::any_of(kWeightFiles, exists)) return {};
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (is_checkpoint(entry)) names.push_back(quote(entry.path().filename().string()));
+  }
+  std::ranges::sort(names);
+  if (names.size() > 1) {
+    throw InputError(
+        "{} has {} checkpoints: pass the one to convert: {}", quote(folder.string()), names.size(),
+        fmt::join(std::span(names).first(std::min<size_t>(names.size(), kCheckpointsNamed)), ", "));
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (is_checkpoint(entry)) return entry.path();
+  }
+  return {};
 }
 
 }  // namespace
@@ -155,6 +196,10 @@ Opened open_model(const fs::path& path) {
   Opened opened;
   opened.path = path;
   if (!fs::exists(path)) FileMap{path};  // says why it cannot be read
+  if (fs::is_directory(path)) {
+    const fs::path file = only_checkpoint(path);
+    if (!file.empty()) return open_model(file);
+  }
   opened.folder = fs::is_directory(path) ? path : path.parent_path();
   const bool is_whole_folder = opened.is_folder() || path.filename() == kConfig;
   if (!is_whole_folder) open_weights(path, opened);

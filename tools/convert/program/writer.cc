@@ -9,6 +9,7 @@
 
 #include "arenite/version.h"
 #include "convert/files/error.h"
+#include "convert/files/progress.h"
 #include "convert/tokenizers/tokenizer_spec.h"
 #include "core/crc32c.h"
 #include "format/file_layout.h"
@@ -156,12 +157,25 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
   return builder.Release();
 }
 
+uint64_t numbers_of(const ProgramTensor& tensor) {
+  return uint64_t{tensor.shape().outputs} * tensor.shape().inputs;
+}
+
 // Each tensor is read once and packed for every target, then forgotten.
 void write_weights(const Program& program, std::vector<SegmentPlan>& segments, AlignedBytes& file) {
+  uint64_t numbers_all = 0;
+  uint64_t numbers_done = 0;
+  for (const ProgramTensor& tensor : program.tensors) numbers_all += numbers_of(tensor);
   for (size_t i = 0; i < program.tensors.size(); ++i) {
     const ProgramTensor& tensor = program.tensors[i];
     const Numbers numbers = load_numbers(tensor);
+    double targets_done = 0.0;
     for (const SegmentPlan& segment : segments) {
+      const double of_tensor = targets_done++ / static_cast<double>(segments.size());
+      report_progress(fmt::format("packing for {}", name(segment.target)),
+                      (static_cast<double>(numbers_done) +
+                       of_tensor * static_cast<double>(numbers_of(tensor))) /
+                          static_cast<double>(numbers_all));
       const Packing packing = packing_of(segment.target, tensor.type);
       const uint64_t bytes = format::stored_bytes(tensor.shape(), packing).value();
       pack_weights(tensor, numbers, packing,
@@ -169,6 +183,7 @@ void write_weights(const Program& program, std::vector<SegmentPlan>& segments, A
                                            static_cast<size_t>(segment.tensor_offsets[i]),
                                        static_cast<size_t>(bytes)));
     }
+    numbers_done += numbers_of(tensor);
   }
   for (SegmentPlan& segment : segments) {
     segment.crc32c = crc32c({file.data() + segment.offset, static_cast<size_t>(segment.bytes)});

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Help fits a screen, and what is made from the same options: topics, man pages, completions.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <regex>
+#include <sstream>
+
+#include "cli/printed.h"
+#include "cli/token_models.h"
+
+namespace arenite::testing {
+namespace {
+
+constexpr int kScreenLines = 50;
+
+const char* const kCommands[] = {"convert", "inspect",  "verify",     "strip",    "repack", "embed",
+                                 "run",     "generate", "embed-text", "classify", "bench",  "help"};
+const char* const kTopics[] = {"formats", "state-dicts", "weights", "limits", "targets", "json"};
+
+// The text with one space where lines are broken.
+std::string in_one_line(const std::string& text) {
+  return std::regex_replace(text, std::regex("\\s+"), " ");
+}
+
+TEST(Help, OfACommandFitsAScreen) {
+  for (const std::string command : kCommands) {
+    const std::string help = run_arenite({command, "--help"}).output;
+    EXPECT_LE(std::ranges::count(help, '\n'), kScreenLines) << help;
+  }
+  EXPECT_LE(std::ranges::count(run_arenite({"--help"}).output, '\n'), kScreenLines);
+}
+
+TEST(Help, IsACommandToo) {
+  EXPECT_EQ(run_arenite({"help"}).output, run_arenite({"--help"}).output);
+  for (const std::string command : kCommands) {
+    EXPECT_EQ(run_arenite({"help", command}).output, run_arenite({command, "--help"}).output);
+  }
+}
+
+TEST(Help, HasTopicsForWhatIsLong) {
+  for (const char* topic : kTopics) {
+    EXPECT_TRUE(ends(run_arenite({"help", topic}), kDone, {"Example"})) << topic;
+  }
+  EXPECT_TRUE(ends(run_arenite({"help", "formats"}), kDone, {"GGUF", "W_query", "llama"}));
+  EXPECT_TRUE(ends(run_arenite({"help", "state-dicts"}), kDone, {"--norm-first", "num_heads"}));
+  EXPECT_TRUE(ends(run_arenite({"help", "json", "inspect"}), kDone,
+                   {"activation_bytes_per_token", "self_test", "needs"}));
+}
+
+TEST(Help, NamesEveryTargetAndThatOfMicrocontrollers) {
+  const std::string help = in_one_line(run_arenite({"help", "targets"}).output);
+  for (const char* target : {"portable scalar", "x86-64-v4-vnni", "arm64-i8mm", "arm32"}) {
+    EXPECT_NE(help.find(target), std::string::npos) << help;
+  }
+  EXPECT_NE(help.find("For a microcontroller (Cortex-M, RISC-V) it is 'portable'"),
+            std::string::npos);
+}
+
+TEST(Help, ShowsRareOptionsByNameAndAllOfThemIfAsked) {
+  const std::string brief = run_arenite({"convert", "--help"}).output;
+  const std::string all = run_arenite({"convert", "--help-all"}).output;
+  EXPECT_NE(brief.find("--rope-theta"), std::string::npos);
+  EXPECT_EQ(brief.find("The base of rotations"), std::string::npos);
+  EXPECT_NE(all.find("The base of rotations"), std::string::npos);
+}
+
+TEST(Help, RefusesWhatItHasNothingAbout) {
+  EXPECT_TRUE(ends(run_arenite({"help", "targts"}), kBadUsage, {"'targts'", "targets", "convert"}));
+  EXPECT_TRUE(ends(run_arenite({"help", "convert", "run"}), kBadUsage, {"'run'"}));
+  EXPECT_TRUE(ends(run_arenite({"help", "json", "help"}), kBadUsage, {"'help' has no --json"}));
+}
+
+// Where the standard output is a terminal, unless colours are not wanted.
+TEST(Help, HasNoColoursInAPipe) {
+  EXPECT_EQ(run_arenite({"--help"}).output.find('\033'), std::string::npos);
+}
+
+TEST(Help, HasColoursOnATerminalUnlessTheyAreNotWanted) {
+  const TempFolder folder;
+  const std::string model = write_text_decoder(folder);
+  Command terminal;
+  terminal.terminal = true;
+  const auto warning = [&](std::vector<std::string> environment) {
+    terminal.environment = std::move(environment);
+    return run_arenite({"generate", model, "--prompt", "a</s>b", "--tokens", "0"}, terminal).errors;
+  };
+  EXPECT_NE(warning({"TERM=xterm", "NO_COLOR="}).find("\033[1;33mwarning:\033[0m the prompt"),
+            std::string::npos);
+  EXPECT_NE(warning({"TERM=xterm", "NO_COLOR=1"}).find("\033[Kwarning: the prompt"),
+            std::string::npos);
+  EXPECT_NE(warning({"TERM=dumb", "NO_COLOR="}).find("\033[Kwarning: the prompt"),
+            std::string::npos);
+}
+
+TEST(ManPage, HasTheOptionsOfItsCommand) {
+  const std::string page = run_arenite({"help", "--man", "convert"}).output;
+  EXPECT_TRUE(page.starts_with(".TH arenite\\-convert 1 ")) << page;
+  for (const char* part : {".SH SYNOPSIS", ".SH OPTIONS", ".SH EXAMPLES", ".SS State dicts",
+                           ".B \\-\\-rope\\-theta X"}) {
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  }
+  const std::string program = run_arenite({"help", "--man"}).output;
+  for (const std::string command : kCommands) {
+    EXPECT_NE(program.find(".TP\n.B " + std::regex_replace(command, std::regex("-"), "\\-")),
+              std::string::npos)
+        << command;
+  }
+}
+
+// groff knows what it cannot make sense of.
+TEST(ManPage, IsOneThatGroffUnderstands) {
+  if (run({"sh", "-c", "command -v groff"}).exit_code != 0) GTEST_SKIP() << "there is no groff";
+  for (const std::string page : {"convert", "bench", "help", "formats", "targets", "state-dicts"}) {
+    const ProgramResult result =
+        run({"sh", "-c", "\"$0\" help --man \"$1\" | groff -man -ww -Tutf8 -P-cbou",
+             ARENITE_PROGRAM, page});
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_EQ(result.errors, "") << page;
+    EXPECT_NE(result.output.find("EXAMPLES"), std::string::npos) << result.output;
+  }
+}
+
+// What bash proposes after these words, the last of which is being typed.
+std::string proposed(const std::string& words) {
+  const ProgramResult result =
+      run({"bash", "-c",
+           "source <(\"$0\" help --completion bash); COMP_WORDS=($1); [[ $1 == *' ' ]] && "
+           "COMP_WORDS+=(''); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _arenite; "
+           "echo \"${COMPREPLY[@]}\"",
+           ARENITE_PROGRAM, words});
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  return result.output;
+}
+
+TEST(Completion, ProposesCommandsOptionsAndValuesInBash) {
+  if (run({"sh", "-c", "command -v bash"}).exit_code != 0) GTEST_SKIP() << "there is no bash";
+  EXPECT_EQ(proposed("arenite conv"), "convert\n");
+  EXPECT_EQ(proposed("arenite convert x --weights q"), "q8 q4\n");
+  EXPECT_EQ(proposed("arenite convert x --max-p"), "--max-perplexity-increase\n");
+  EXPECT_EQ(proposed("arenite repack --target port"), "portable\n");
+  EXPECT_EQ(proposed("arenite help targ"), "targets\n");
+  EXPECT_EQ(proposed("arenite bench --threads "), "\n");
+}
+
+TEST(Completion, IsOneThatOtherShellsUnderstand) {
+  for (const std::string shell : {"zsh", "fish"}) {
+    if (run({"sh", "-c", "command -v " + shell}).exit_code != 0) continue;
+    const ProgramResult result = run(
+        {"sh", "-c", "\"$0\" help --completion $1 >\"$2\" && $1 -n \"$2\"", ARENITE_PROGRAM, shell,
+         (TempFolder().path().parent_path() / ("arenite_completion." + shell)).string()});
+    EXPECT_EQ(result.exit_code, 0) << shell << ": " << result.output;
+  }
+  const std::string zsh = run_arenite({"help", "--completion", "zsh"}).output;
+  EXPECT_NE(zsh.find("'(-o --output)'{-o,--output}'[The model file to write]:FILE:_files'"),
+            std::string::npos)
+      << zsh;
+  const std::string fish = run_arenite({"help", "--completion", "fish"}).output;
+  EXPECT_NE(fish.find("'__fish_seen_subcommand_from convert' -l kv -x -a 'f32 int8'"),
+            std::string::npos)
+      << fish;
+}
+
+}  // namespace
+}  // namespace arenite::testing

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers are found by what their ops are, not by their names: an exported program has names of its
+// author. Of all periods the one that leaves out most ops is taken, then the parts around it.
+#include "cli/drawn_ops.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace arenite::tool {
+namespace {
+
+// The same for ops of the same kind that read and write rows of the same widths.
+using Shape = std::vector<uint32_t>;
+
+Shape shape_of(const format::OpView& op) {
+  Shape shape = {static_cast<uint32_t>(op.kind)};
+  for (const format::ColumnView& view : op.views) shape.push_back(view.width);
+  return shape;
+}
+
+// Ops [begin, begin + times * period) are `times` as many alike.
+struct Run {
+  size_t begin = 0;
+  size_t period = 0;
+  size_t times = 1;
+
+  size_t left_out() const { return (times - 1) * period; }
+};
+
+Run longest_run(const std::vector<uint32_t>& shapes, size_t begin, size_t end) {
+  Run best;
+  for (size_t period = 1; 2 * period <= end - begin; ++period) {
+    size_t equal = 0;  // ops in a row that are as those a period later
+    for (size_t i = begin; i + period < end; ++i) {
+      equal = shapes[i] == shapes[i + period] ? equal + 1 : 0;
+      const Run run = {i + 1 - equal, period, equal / period + 1};
+      if (run.left_out() > best.left_out()) best = run;
+    }
+  }
+  return best;
+}
+
+void add_all(size_t begin, size_t end, DrawnOps& drawn) {
+  for (size_t i = begin; i < end; ++i) drawn.ops.push_back(static_cast<uint32_t>(i));
+}
+
+void fold(const std::vector<uint32_t>& shapes, size_t begin, size_t end, DrawnOps& drawn) {
+  const Run run = longest_run(shapes, begin, end);
+  if (run.times == 1) return add_all(begin, end, drawn);
+  fold(shapes, begin, run.begin, drawn);
+  const size_t first = drawn.ops.size();
+  add_all(run.begin, run.begin + run.period, drawn);
+  drawn.repeats.push_back({first, drawn.ops.size(), static_cast<uint32_t>(run.times)});
+  fold(shapes, run.begin + run.times * run.period, end, drawn);
+}
+
+}  // namespace
+
+DrawnOps ops_to_draw(const ModelFacts& model, size_t ops_max) {
+  DrawnOps drawn;
+  if (model.ops.size() <= ops_max) {
+    add_all(0, model.ops.size(), drawn);
+    return drawn;
+  }
+  std::vector<Shape> known;
+  std::vector<uint32_t> shapes;  // for each op an index of those known
+  for (const OpFacts& op : model.ops) {
+    const Shape shape = shape_of(op.op);
+    const auto found = std::ranges::find(known, shape);
+    shapes.push_back(static_cast<uint32_t>(found - known.begin()));
+    if (found == known.end()) known.push_back(shape);
+  }
+  fold(shapes, 0, shapes.size(), drawn);
+  return drawn;
+}
+
+std::optional<DrawnSpan> drawn_span(const DrawnOps& drawn, const format::SlotView& slot) {
+  const auto first = std::ranges::lower_bound(drawn.ops, slot.first_op);
+  const auto end = std::ranges::upper_bound(drawn.ops, slot.last_op);
+  if (first >= end) return std::nullopt;
+  return DrawnSpan{static_cast<size_t>(first - drawn.ops.begin()),
+                   static_cast<size_t>(end - drawn.ops.begin()) - 1};
+}
+
+std::string describe(const DrawnOps& drawn, const DrawnOps::Repeat& repeat) {
+  const uint32_t first = drawn.ops[repeat.begin];
+  const uint32_t count = static_cast<uint32_t>(repeat.end - repeat.begin);
+  const uint32_t end = first + count;
+  return fmt::format("ops {} to {} are drawn once: ops {} to {} repeat them {}", first, end - 1,
+                     end, first + count * repeat.times - 1,
+                     repeat.times == 2 ? "once" : fmt::format("{} times", repeat.times - 1));
+}
+
+}  // namespace arenite::tool

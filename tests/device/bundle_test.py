@@ -55,7 +55,7 @@ class Checks:
 
 
 def has_picolibc():
-    """Its C++ library takes a gigabyte (libstdc++-arm-none-eabi-picolibc), so it is not required."""
+    """Nothing requires it: its C++ library, libstdc++-arm-none-eabi-picolibc, takes a gigabyte."""
     try:
         run("arm-none-eabi-g++", PICOLIBC, "-std=c++20", "-E", "-include", "algorithm", "-x", "c++",
             "/dev/null")

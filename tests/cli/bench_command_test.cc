@@ -26,6 +26,9 @@ TEST(BenchCommand, PrintsATableOrTheSameAsJson) {
   EXPECT_EQ(json["kernel_set"], "scalar");
   ASSERT_EQ(json["runs"].size(), 1u);  // of the usual sizes, only 6 fits this context
   EXPECT_EQ(json["runs"][0]["tokens"], 6);
+  // No part is larger than its whole.
+  EXPECT_LE(json["runs"][0]["share_of_peak"], 1.0);
+  EXPECT_LE(json["crc_ms"], json["load_ms"]);
   EXPECT_GT(json["runs"][0]["gflops"], 0.0);
 }
 
@@ -50,6 +53,7 @@ TEST(BenchCommand, TimesPromptsAndSingleTokensOfDecoders) {
     tests.push_back(run["test"]);
     EXPECT_GT(run["tokens_per_s"], 0.0);
     EXPECT_GT(run.contains("gflops") ? run["gflops"] : run["gbytes_per_s"], 0.0);
+    EXPECT_LE(run.contains("gflops") ? run["share_of_peak"] : run["share_of_read"], 1.0);
   }
   EXPECT_EQ(tests, (std::vector<std::string>{"pp66", "tg8", "at 0", "at 60"}));
 }

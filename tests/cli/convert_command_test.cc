@@ -178,6 +178,17 @@ TEST_F(ConvertCommand, TakesAFolderWithOneCheckpointAsThatCheckpoint) {
                    {"2 checkpoints", "'mine.safetensors', 'other.pt'"}));
 }
 
+TEST_F(ConvertCommand, AndItsResultAreToldApart) {
+  const std::string checkpoint = write(small_checkpoint().safetensors());
+  EXPECT_TRUE(ends(run_arenite({"inspect", checkpoint}), kBadInput,
+                   {"not an Arenite model file", "'arenite convert' makes"}));
+  EXPECT_TRUE(ends(run_arenite({"run", checkpoint, "--input", "x", "--output", "y"}), kBadInput,
+                   {"not an Arenite model file", "'arenite convert' makes"}));
+  ASSERT_TRUE(ends(convert(checkpoint), kDone));
+  EXPECT_TRUE(ends(run_arenite({"convert", output(), "-o", output() + "2"}), kBadInput,
+                   {"out.arn' is a converted model already", "'arenite repack'"}));
+}
+
 TEST_F(ConvertCommand, RefusesPathsThatCannotBeWritten) {
   const std::string checkpoint = write(small_checkpoint().safetensors());
   const std::string here = folder().path().string();

@@ -120,7 +120,9 @@ TEST(Inspect, DrawsOneLayerOfADeepModelAndSaysHowOftenItRepeats) {
     const test::DecoderShape shape = deep_shape(layers);
     const std::string text =
         inspect(write_file(folder, "m.arn", test::make_decoder_model(shape).span()));
-    EXPECT_TRUE(holds(text, fmt::format(" are drawn once: ops "))) << text;
+    // The embedding comes before the first layer.
+    EXPECT_TRUE(holds(text, "\n  ops 1 to ")) << text;
+    EXPECT_TRUE(holds(text, " are drawn once: ops ")) << text;
     EXPECT_TRUE(holds(text, fmt::format(" repeat them {} times\n", layers - 1))) << text;
     EXPECT_FALSE(holds(text, "too many"));
     EXPECT_LE(widest_line_after_first(text), 100u);

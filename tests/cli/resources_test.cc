@@ -92,6 +92,10 @@ TEST(Resources, ATerminalSeesProgressAndAPipeDoesNot) {
     EXPECT_NE(shown.errors.find("ing " + words[1]), std::string::npos) << shown.errors;
     EXPECT_TRUE(shown.errors.ends_with("\r\033[K")) << shown.errors;
     EXPECT_EQ(shown.output.size(), piped.output.size() + shown.errors.size());
+    if (words[0] != "convert") continue;
+    for (const char* stage : {": reading", ": recognising", ": packing for ", ": checking "}) {
+      EXPECT_NE(shown.errors.find(stage), std::string::npos) << stage << " in " << shown.errors;
+    }
   }
 }
 

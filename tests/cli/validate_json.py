@@ -7,6 +7,7 @@ A file is named after its command: inspect.json, bench.tokens.json. A document t
 added must be refused: otherwise the schema says nothing. Exit code 77: jsonschema is missing.
 """
 
+import functools
 import json
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 SKIPPED = 77
 
 
+@functools.lru_cache(maxsize=None)
 def schema_of(program, command):
     result = subprocess.run([program, "help", "--schema", command], capture_output=True, text=True,
                             check=True)

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "cli/report_facts.h"
+
 namespace arenite::tool {
 namespace {
 
@@ -19,11 +21,13 @@ Shape shape_of(const format::OpView& op) {
   return shape;
 }
 
-// Ops [begin, begin + times * period) are `times` as many alike.
+// Ops [begin, begin + times * period) are `times` as many alike, and so they are from each of the
+// `slack` ops after begin on.
 struct Run {
   size_t begin = 0;
   size_t period = 0;
   size_t times = 1;
+  size_t slack = 0;
 
   size_t left_out() const { return (times - 1) * period; }
 };
@@ -34,8 +38,9 @@ Run longest_run(const std::vector<uint32_t>& shapes, size_t begin, size_t end) {
     size_t equal = 0;  // ops in a row that are as those a period later
     for (size_t i = begin; i + period < end; ++i) {
       equal = shapes[i] == shapes[i + period] ? equal + 1 : 0;
-      const Run run = {i + 1 - equal, period, equal / period + 1};
-      if (run.left_out() > best.left_out()) best = run;
+      const Run run = {i + 1 - equal, period, equal / period + 1, equal % period};
+      const bool goes_on = run.begin == best.begin && period == best.period;
+      if (run.left_out() > best.left_out() || goes_on) best = run;
     }
   }
   return best;
@@ -45,15 +50,43 @@ void add_all(size_t begin, size_t end, DrawnOps& drawn) {
   for (size_t i = begin; i < end; ++i) drawn.ops.push_back(static_cast<uint32_t>(i));
 }
 
-void fold(const std::vector<uint32_t>& shapes, size_t begin, size_t end, DrawnOps& drawn) {
-  const Run run = longest_run(shapes, begin, end);
-  if (run.times == 1) return add_all(begin, end, drawn);
-  fold(shapes, begin, run.begin, drawn);
-  const size_t first = drawn.ops.size();
-  add_all(run.begin, run.begin + run.period, drawn);
-  drawn.repeats.push_back({first, drawn.ops.size(), static_cast<uint32_t>(run.times)});
-  fold(shapes, run.begin + run.times * run.period, end, drawn);
-}
+class Folder {
+ public:
+  explicit Folder(const ModelFacts& model) : model_(model) {
+    std::vector<Shape> known;
+    for (const OpFacts& op : model.ops) {
+      const Shape shape = shape_of(op.op);
+      const auto found = std::ranges::find(known, shape);
+      shapes_.push_back(static_cast<uint32_t>(found - known.begin()));
+      if (found == known.end()) known.push_back(shape);
+    }
+  }
+
+  void fold(size_t begin, size_t end, DrawnOps& drawn) const {
+    const Run run = longest_run(shapes_, begin, end);
+    if (run.times == 1) return add_all(begin, end, drawn);
+    const size_t start = start_of(run);
+    fold(begin, start, drawn);
+    const size_t first = drawn.ops.size();
+    add_all(start, start + run.period, drawn);
+    drawn.repeats.push_back({first, drawn.ops.size(), static_cast<uint32_t>(run.times)});
+    fold(start + run.times * run.period, end, drawn);
+  }
+
+ private:
+  // Where a layer begins by its name, if there is a choice.
+  size_t start_of(const Run& run) const {
+    for (size_t i = run.begin; i <= run.begin + run.slack; ++i) {
+      const std::string layer = split_op_name(model_.ops[i].name).layer;
+      const bool is_first = i == 0 || split_op_name(model_.ops[i - 1].name).layer != layer;
+      if (is_first && !layer.empty()) return i;
+    }
+    return run.begin;
+  }
+
+  const ModelFacts& model_;
+  std::vector<uint32_t> shapes_;  // for each op an index of those that there are
+};
 
 }  // namespace
 
@@ -63,15 +96,7 @@ DrawnOps ops_to_draw(const ModelFacts& model, size_t ops_max) {
     add_all(0, model.ops.size(), drawn);
     return drawn;
   }
-  std::vector<Shape> known;
-  std::vector<uint32_t> shapes;  // for each op an index of those known
-  for (const OpFacts& op : model.ops) {
-    const Shape shape = shape_of(op.op);
-    const auto found = std::ranges::find(known, shape);
-    shapes.push_back(static_cast<uint32_t>(found - known.begin()));
-    if (found == known.end()) known.push_back(shape);
-  }
-  fold(shapes, 0, shapes.size(), drawn);
+  Folder(model).fold(0, model.ops.size(), drawn);
   return drawn;
 }
 

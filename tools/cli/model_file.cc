@@ -5,17 +5,33 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <cstring>
 
 #include "convert/files/error.h"
+#include "format/file_layout.h"
 #include "format/verify.h"
 
 namespace arenite::tool {
 namespace {
 
+bool has_identifier(std::span<const std::byte> bytes) {
+  return bytes.size() >= 8 && std::memcmp(bytes.data() + 4, format::kFileIdentifier, 4) == 0;
+}
+
+// Of a file that is none at all it says what makes one.
+[[noreturn]] void refuse_file(const std::string& file, std::span<const std::byte> bytes,
+                              Status status, const Diagnostic& why) {
+  if (bytes.size() < 8 || has_identifier(bytes)) throw_status(file, status, why);
+  throw convert::InputError(
+      "{}: bad model: this is not an Arenite model file, which 'arenite convert' makes of a "
+      "checkpoint",
+      convert::quote(file));
+}
+
 void require_verified(const std::string& file, std::span<const std::byte> bytes) {
   Diagnostic why;
   const Status status = format::verify(bytes, &why);
-  if (status != Status::kOk) throw_status(file, status, why);
+  if (status != Status::kOk) refuse_file(file, bytes, status, why);
 }
 
 }  // namespace
@@ -67,7 +83,7 @@ ModelFile::ModelFile(const std::filesystem::path& file, const std::string& kerne
   }
   Diagnostic why;
   const Result<Model> model = Model::load(map_.bytes(), &why, options);
-  if (!model.ok()) throw_status(name_, model.status(), why);
+  if (!model.ok()) refuse_file(name_, map_.bytes(), model.status(), why);
   model_ = *model;
 }
 

@@ -20,6 +20,7 @@
 #include "convert/convert.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
+#include "convert/files/progress.h"
 
 namespace arenite::tool {
 namespace {
@@ -99,6 +100,8 @@ void run_repack(const RepackArguments& arguments) {
   const convert::OutputGuard guard({{"--output", arguments.output}});
   const VerifiedFile file(arguments.model);
   Progress progress("repacking " + file.name());
+  const convert::ProgressListener listener(
+      [&](const std::string& stage, double share) { progress.at(stage, share); });
   const convert::RepackedModel repacked = convert::repack_model(
       file.bytes(), convert::parse_targets(arguments.targets), convert::quote(file.name()));
   const VerifiedFile result(arguments.output.string(), repacked.file.span());

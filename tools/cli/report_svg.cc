@@ -30,6 +30,7 @@ constexpr double kMaskSide = 110.0;
 constexpr double kBarHeight = 16.0;
 constexpr size_t kOpsMax = 24;
 constexpr size_t kNameMax = 22;
+constexpr size_t kPartNameMax = 27;  // of bars, which stand to the right of theirs
 constexpr size_t kMasksMax = 3;
 constexpr size_t kPartsMax = 6;
 
@@ -323,7 +324,7 @@ class Picture {
              fmt::format("Bytes of the file: {}", grouped(static_cast<uint64_t>(whole))), "head");
     y_ += 20.0;
     for (const FilePart& part : facts_.file_parts) {
-      add_bar(escaped(part.name, kNameMax), static_cast<double>(part.bytes), whole, "c1");
+      add_bar(escaped(part.name, kPartNameMax), static_cast<double>(part.bytes), whole, "c1");
     }
     std::vector<TensorGroup> parts = facts_.parts;
     if (parts.size() < 2) return;

@@ -3,6 +3,7 @@
 #include "convert/open/opened.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <span>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "convert/files/json_file.h"
 #include "convert/files/memory.h"
 #include "convert/files/npy.h"
+#include "format/file_layout.h"
 
 namespace arenite::convert {
 namespace {
@@ -92,9 +94,20 @@ void add_array(const fs::path& file, TensorStore& tensors) {
   tensors.add(std::move(stored));
 }
 
+bool is_model_file(std::span<const std::byte> bytes) {
+  constexpr size_t kAt = 4;  // where FlatBuffers puts it
+  constexpr size_t kBytes = sizeof(format::kFileIdentifier) - 1;
+  return bytes.size() >= kAt + kBytes &&
+         std::memcmp(bytes.data() + kAt, format::kFileIdentifier, kBytes) == 0;
+}
+
 // A file that is not JSON.
 void open_file(const fs::path& file, Opened& opened) {
   FileMap map(file);
+  if (is_model_file(map.bytes())) {
+    throw InputError("{} is a converted model already: 'arenite repack' packs it for other targets",
+                     quote(file.string()));
+  }
   if (is_gguf(map.bytes())) {
     opened.gguf = GgufFile::read(file, std::move(map));
     opened.tensors = tensors_of(opened.gguf);

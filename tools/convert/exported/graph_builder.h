@@ -75,6 +75,14 @@ class GraphBuilder {
     Array factor;
   };
   std::optional<Multiple> multiple_of_node(const AffineRef& value) const;
+  // Columns of a node times factors and with offsets, which are the same for all tokens.
+  struct FoldedInput {
+    AffineRef value;
+    std::vector<double> factors, offsets;  // [columns]
+  };
+  std::optional<FoldedInput> columns_of_node(const AffineRef& value) const;
+  // Whether it is one node times factors of its columns, which are not those of the value.
+  bool has_factors_of_heads(const AffineRef& value) const;
   // A whole rotation as one node, and any other value as it is.
   AffineRef rotated_or_same(const AffineRef& value);
   // All of it as the rows of one node, whose columns are the value's last dimension, in the order
@@ -140,17 +148,14 @@ class GraphBuilder {
 
   uint32_t add_source(Source source);
   uint32_t selected(uint32_t source, SelectKind kind);
-  // What a linear layer reads, where that is columns of a node times factors and with offsets that
-  // its own weights take in.
-  struct FoldedInput {
-    AffineRef value;
-    std::vector<double> factors, offsets;  // [columns]
-  };
+  // What a linear layer reads, where its own weights take the constants in.
   std::optional<FoldedInput> folded_input(const AffineRef& value) const;
   // `value` with another node's elements at the same rows and columns.
   AffineRef in_place(const AffineRef& value, uint32_t from, uint32_t to) const;
   // One term of one source whose elements each stand once in it, and all of them.
   AffineRef on_one_source(const AffineRef& value);
+  Shape with_whole_rows(const AffineRef& value) const;
+  std::optional<ValueId> chosen_columns(const std::vector<Column>& columns, size_t runs);
 
   std::shared_ptr<const ExportedProgram> program_;
   TraceSizes sizes_;

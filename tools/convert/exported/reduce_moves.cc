@@ -27,11 +27,18 @@ std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
   if (!movements) return std::nullopt;
   // What is moved are all values in a list, or the first.
   std::vector<const Reduced*> parts;
-  for (const Reduced& input : operation.inputs) parts.push_back(&input);
+  if (op == "copy" && operation.value("src") != nullptr) {
+    parts.push_back(operation.value("src"));
+  } else {
+    for (const Reduced& input : operation.inputs) parts.push_back(&input);
+  }
   const size_t count = moved_arrays(with_arrays(operation)).size();
   if (count > parts.size()) throw NotRecognised("it moves numbers and tensors");
   parts.resize(count);
   std::vector<Reduced> results;
+  const bool has_scores = std::ranges::any_of(
+      parts, [](const Reduced* part) { return std::holds_alternative<ScoresRef>(*part); });
+  if (has_scores && count > 1) return std::nullopt;  // a choice between them and constants
   if (const auto* scores = std::get_if<ScoresRef>(parts[0]); scores && count == 1) {
     for (const Movement& movement : *movements) {
       results.emplace_back(moved_scores(**scores, movement));

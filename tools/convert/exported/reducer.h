@@ -122,7 +122,8 @@ class Reducer {
   GraphBuilder builder_;
   OpBudget budget_;
   std::vector<Reduced> values_;
-  size_t made_weights_ = 0;      // that have names of ours
+  std::vector<std::pair<ExpressionRef, AffineRef>> made_functions_;  // the last few
+  size_t made_weights_ = 0;                                          // that have names of ours
   size_t functions_within_ = 0;  // that are being made into nodes, one within the other
 };
 

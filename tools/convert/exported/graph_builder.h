@@ -104,6 +104,7 @@ class GraphBuilder {
   // ---- ops ----
 
   AffineRef embedding(const ConstantRef& table, const AffineRef& ids);
+  bool is_embedding_with_tables(const Affine& value) const;
   AffineRef table_rows(const ConstantRef& table, Shape shape, const std::vector<int64_t>& rows);
   // Rows of positions that leave ids of padding out, which have the row before that of position 0.
   AffineRef padded_positions(const ConstantRef& table, const AffineRef& ids, int64_t padding);

@@ -81,9 +81,11 @@ std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
     moving.push_back(is_sum && is_of_model(*value) ? builder_.materialised(value) : value);
   }
   // Whole rotations beside other columns are easier to see before; parts of one are of one source.
+  const auto source_of_value = [](const AffineRef& value) {
+    return value->elements() == 0 ? 0 : source_of(value->terms.at(0).places.at(0));
+  };
   const bool are_of_several = std::ranges::any_of(moving, [&](const AffineRef& value) {
-    return source_of(value->terms.at(0).places.at(0)) !=
-           source_of(moving[0]->terms.at(0).places.at(0));
+    return source_of_value(value) != source_of_value(moving[0]);
   });
   for (AffineRef& value : moving) {
     if (are_of_several) value = builder_.rotated_or_same(value);

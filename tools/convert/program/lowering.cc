@@ -64,18 +64,16 @@ void make_representable(Graph& graph) {
     }
     if (graph.as<ConcatNode>(value) != nullptr) {
       // Parts are written in their order: from the first that is copied on, all are.
-      bool is_in_order = true;
-      size_t last = 0;
+      bool is_fresh = true;
+      ptrdiff_t last = 0;
       for (size_t i = 0; i < graph.node(value).inputs.size(); ++i) {
         const ValueId part = graph.node(value).inputs[i];
         const auto at = std::ranges::find(graph.order(), part) - graph.order().begin();
-        is_in_order = is_in_order && static_cast<size_t>(at) >= last;
-        last = static_cast<size_t>(at);
-        const bool is_fresh = is_in_order && graph.has_one_reader(part) &&
-                              !graph.as<SliceNode>(part) && !graph.as<FeaturesNode>(part) &&
-                              !graph.as<ConcatNode>(part);
+        const bool is_once = std::ranges::count(graph.node(value).inputs, part) == 1;
+        is_fresh = is_fresh && at >= std::exchange(last, at) && is_once &&
+                   graph.has_one_reader(part) && !graph.as<SliceNode>(part) &&
+                   !graph.as<FeaturesNode>(part) && !graph.as<ConcatNode>(part);
         if (is_fresh) continue;
-        is_in_order = false;
         const ValueId copy =
             graph.insert_before(value, {name + ".copy", ScaleNode{1.0}, {part}, graph.width(part)});
         graph.node(value).inputs[i] = copy;

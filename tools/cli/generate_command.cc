@@ -51,7 +51,8 @@ struct Arguments {
 // Writes tokens to the standard output as soon as they come; for JSON it keeps their text.
 class TokenPrinter {
  public:
-  // Text; ids where `tokenizer` is missing or ids are asked for. The text ends before a stop string.
+  // Text; ids where `tokenizer` is missing or ids are asked for. The text ends before a stop
+  // string.
   TokenPrinter(const std::optional<Tokenizer>& tokenizer, const Arguments& arguments)
       : stops_(arguments.stops.begin(), arguments.stops.end()),
         space_(StopStrings::bytes_needed(stops_)),
@@ -260,7 +261,8 @@ void run_generate(const Arguments& arguments) {
   ModelSession session(file, options);
 
   TokenPrinter printer(tokenizer, arguments);
-  for (const TokenId id : prompt.ids) printer.add_prompt(id, arguments.json || !arguments.hide_prompt);
+  for (const TokenId id : prompt.ids)
+    printer.add_prompt(id, arguments.json || !arguments.hide_prompt);
   flush_output();
   const std::string prompt_text = printer.take();
   std::vector<TokenId> ids;

@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"many_heads", "many_heads", "causal", 16, true},
                       Case{"padding", "padding", "bidirectional", 14, false},
                       Case{"experts", "experts", "causal", 16, true},
-                      Case{"all_alike", "all_alike", "causal", 16, true},
+                      Case{"all_alike", "all_alike", "causal", 4, true},
                       Case{"one_vocabulary", "one_vocabulary", "causal", 16, true}),
     test_name);
 

@@ -12,6 +12,8 @@ namespace {
 
 // More pieces than this side by side are no model's heads, but elements in disorder.
 constexpr size_t kRunsMax = 1024;
+constexpr size_t kCopiesMax = 8;           // of pieces, before a matrix is quicker
+constexpr uint32_t kChosenWidthMax = 256;  // of a node that pieces are chosen of
 
 constexpr const char* kMixesTokens =
     "its rows mix elements of several tokens, which only attention and pooling may do";
@@ -85,6 +87,28 @@ AffineRef GraphBuilder::in_place(const AffineRef& value, uint32_t from, uint32_t
   return plain(value->shape, std::move(numbers));
 }
 
+// Many pieces of one narrow node, as of gates that each head has one of: a matrix of ones.
+std::optional<ValueId> GraphBuilder::chosen_columns(const std::vector<Column>& columns,
+                                                    size_t runs) {
+  const Source& from = sources_[columns[0].first];
+  const bool is_one = std::ranges::all_of(
+      columns, [&](const Column& column) { return column.first == columns[0].first; });
+  if (!is_one || runs <= kCopiesMax || from.kind != Source::Kind::kNode ||
+      from.width > kChosenWidthMax) {
+    return std::nullopt;
+  }
+  WeightRef weight;
+  weight.name = fmt::format("{}.columns", name_);
+  weight.rows = static_cast<uint32_t>(columns.size());
+  weight.columns = from.width;
+  weight.load = [columns, width = from.width] {
+    std::vector<float> values(columns.size() * width, 0.0f);
+    for (size_t i = 0; i < columns.size(); ++i) values[i * width + columns[i].second] = 1.0f;
+    return values;
+  };
+  return graph_.add_linear(weight.name, {weight, {}}, from.node);
+}
+
 ValueId GraphBuilder::gather(const std::vector<Column>& columns) {
   const auto known = gathered_.find(columns);
   if (known != gathered_.end()) return known->second;
@@ -103,6 +127,7 @@ ValueId GraphBuilder::gather(const std::vector<Column>& columns) {
     }
   }
   if (runs.size() > kRunsMax) throw NotRecognised("its columns are in an order without structure");
+  if (const auto chosen = chosen_columns(columns, runs.size())) return gathered_[columns] = *chosen;
   std::vector<ValueId> parts;
   for (const Run& run : runs) {
     const Source& source = sources_[run.first.first];
@@ -234,7 +259,15 @@ AffineRef GraphBuilder::on_one_source(const AffineRef& value) {
     if (is_of_prefix(static_cast<uint32_t>(i / sources_[first].width))) seen[i] = true;
   }
   if (is_one && std::ranges::count(seen, false) == 0) return value;
-  // The rows of a slice or of a concatenation, in the longest run of dimensions that has them.
+  // The rows of a slice or of a concatenation.
+  const Shape flat = with_whole_rows(value);
+  const Rows rows = rows_of(with_shape(value, flat));
+  return with_shape(on_rows(rows, flat, rows.node, rows.width), value->shape);
+}
+
+// The shape whose last dimension joins as many as have elements of one token.
+Shape GraphBuilder::with_whole_rows(const AffineRef& value) const {
+  const Places& places = value->terms[0].places;
   Shape flat = value->shape;
   while (flat.size() > 1) {
     const int64_t last = flat.back() * flat[flat.size() - 2];
@@ -248,8 +281,7 @@ AffineRef GraphBuilder::on_one_source(const AffineRef& value) {
     flat.pop_back();
     flat.back() = last;
   }
-  const Rows rows = rows_of(with_shape(value, flat));
-  return with_shape(on_rows(rows, flat, rows.node, rows.width), value->shape);
+  return flat;
 }
 
 AffineRef GraphBuilder::embedding(const ConstantRef& table, const AffineRef& ids) {
@@ -327,11 +359,13 @@ AffineRef GraphBuilder::product(const AffineRef& a, const AffineRef& b) {
   const Shape shape = broadcast(a->shape, b->shape);
   const AffineRef first = stretched(materialised(a), shape);
   const AffineRef second = stretched(materialised(b), shape);
-  const Rows rows = rows_of(first);
-  const Rows others = rows_of(second);
+  // Elements of one token, which may be several rows of the value.
+  const Shape flat = with_whole_rows(first);
+  const Rows rows = rows_of(with_shape(first, flat));
+  const Rows others = rows_of(with_shape(second, flat));
   if (rows.rows != others.rows || rows.count != others.count) throw NotRecognised(kMixesTokens);
   const ValueId node = graph_.add(name_, MultiplyNode{}, {rows.node, others.node});
-  return on_rows(rows, shape, node, rows.width);
+  return with_shape(on_rows(rows, flat, node, rows.width), shape);
 }
 
 AffineRef GraphBuilder::pooled(const AffineRef& given, size_t axis, SelectKind kind) {

@@ -93,6 +93,14 @@ class GraphBuilder {
     Array factor;
   };
   std::optional<Multiple> multiple_of_node(const AffineRef& value) const;
+  // Columns of a node times factors and with offsets, which are the same for all tokens.
+  struct FoldedInput {
+    AffineRef value;
+    std::vector<double> factors, offsets;  // [columns]
+  };
+  std::optional<FoldedInput> columns_of_node(const AffineRef& value) const;
+  // Whether it is one node times factors of its columns, which are not those of the value.
+  bool has_factors_of_heads(const AffineRef& value) const;
   // A whole rotation as one node, and any other value as it is.
   AffineRef rotated_or_same(const AffineRef& value);
   // All of it as the rows of one node, whose columns are the value's last dimension, in the order
@@ -116,6 +124,7 @@ class GraphBuilder {
   // ---- ops ----
 
   AffineRef embedding(const ConstantRef& table, const AffineRef& ids);
+  bool is_embedding_with_tables(const Affine& value) const;
   AffineRef table_rows(const ConstantRef& table, Shape shape, const std::vector<int64_t>& rows);
   // Rows of positions that leave ids of padding out, which have the row before that of position 0.
   AffineRef padded_positions(const ConstantRef& table, const AffineRef& ids, int64_t padding);
@@ -176,17 +185,14 @@ class GraphBuilder {
   bool is_of_prefix(uint32_t row) const { return row % sizes_.tokens < sizes_.prefix; }
   // The rows of a whole source that a value has, where it has those of all tokens.
   bool has_all_tokens(const std::vector<uint32_t>& rows) const;
-  // What a linear layer reads, where that is columns of a node times factors and with offsets that
-  // its own weights take in.
-  struct FoldedInput {
-    AffineRef value;
-    std::vector<double> factors, offsets;  // [columns]
-  };
+  // What a linear layer reads, where its own weights take the constants in.
   std::optional<FoldedInput> folded_input(const AffineRef& value) const;
   // `value` with another node's elements at the same rows and columns.
   AffineRef in_place(const AffineRef& value, uint32_t from, uint32_t to) const;
   // One term of one source whose elements each stand once in it, and all of them.
   AffineRef on_one_source(const AffineRef& value);
+  Shape with_whole_rows(const AffineRef& value) const;
+  std::optional<ValueId> chosen_columns(const std::vector<Column>& columns, size_t runs);
 
   std::shared_ptr<const ExportedProgram> program_;
   TraceSizes sizes_;

@@ -285,12 +285,15 @@ void Lengths::adapt_sizes(Argument::List& sizes, const Self* self, std::string_v
     const auto replaced = at_this_length(*sizes[i].as<int64_t>());
     if (!replaced) continue;
     // Extents of what is stretched stay what they are; new ones are in doubt.
+    const bool is_stretched_op = is_one_of(op, {"expand", "broadcast_to"});
     const bool is_stretched = self != nullptr && is_one_of(op, {"expand", "broadcast_to"}) &&
                               self->now.size() + i >= sizes.size();
     const size_t of_self = is_stretched ? self->now.size() + i - sizes.size() : 0;
     if (is_stretched && self->now[of_self] != 1) {
       sizes[i] = Argument(self->now[of_self]);
-    } else if (self == nullptr || !self->depends || takes_doubtful_) {
+    } else if (!is_stretched_op || takes_doubtful_) {
+      const bool counts_sequences = sequences_ == traced_tokens_ && axis_ > 0 && i == 0;
+      if (is_stretched_op && counts_sequences && sizes.size() > 1) continue;
       sizes[i] = Argument(*replaced);
     }
   }
@@ -317,6 +320,11 @@ OpCall Lengths::adapted(const OpCall& call, const Self* self) const {
     return result;
   }
   if (!has_sizes(call.op)) return result;
+  // Positions come one after the other; what has gaps are columns, such as those of rotations.
+  const Argument* step = call.find("step");
+  const bool has_gaps = step != nullptr && (step->as<double>() != nullptr ||
+                                            (step->as<int64_t>() && *step->as<int64_t>() != 1));
+  if (call.op == "arange" && has_gaps) return result;
   if (is_other && is_one_of(call.op, {"slice", "unflatten", "slice_scatter"})) return result;
   for (NamedArgument& argument : result.arguments) {
     if (is_one_of(argument.name, {"dim", "fill_value", "step", "start", "diagonal"})) continue;

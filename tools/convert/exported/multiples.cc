@@ -32,7 +32,8 @@ std::vector<double> ratios_of(const Affine& value, const Affine& base) {
 }
 
 Array factor_of(const Affine& value, std::vector<double> ratios) {
-  return Array::real(ratios.size() == 1 ? Shape{} : value.shape, std::move(ratios));
+  Shape shape = ratios.size() == 1 ? Shape() : value.shape;
+  return Array::real(std::move(shape), std::move(ratios));
 }
 
 }  // namespace
@@ -51,6 +52,20 @@ std::optional<GraphBuilder::Multiple> GraphBuilder::multiple_of_node(const Affin
 }
 
 std::optional<GraphBuilder::FoldedInput> GraphBuilder::folded_input(const AffineRef& value) const {
+  auto folded = columns_of_node(value);
+  if (!folded) return std::nullopt;
+  // One factor goes with the node, and a layer that was made before takes in what follows it.
+  const Places& places = folded->value->terms[0].places;
+  const bool is_one_factor = value->terms.size() == 1 && !value->terms[0].factors.each;
+  const ValueId node = source(places.at(0)).node;
+  if (is_one_factor || graph_.as<LinearNode>(node) || graph_.as<EmbeddingNode>(node)) {
+    return std::nullopt;
+  }
+  return folded;
+}
+
+std::optional<GraphBuilder::FoldedInput> GraphBuilder::columns_of_node(
+    const AffineRef& value) const {
   if (value->is_plain() || value->shape.empty() || value->elements() == 0) return std::nullopt;
   const auto width = static_cast<size_t>(value->shape.back());
   const size_t count = value->elements();
@@ -85,14 +100,21 @@ std::optional<GraphBuilder::FoldedInput> GraphBuilder::folded_input(const Affine
     if (at == kNoElement || source(at).kind != Source::Kind::kNode) return std::nullopt;
     if (of_model->factors.at(i) != folded.factors[i % width]) return std::nullopt;
   }
-  // One factor goes with the node, and a layer that was made before takes in what follows it.
-  const bool is_one_factor = value->terms.size() == 1 && !of_model->factors.each;
-  const ValueId node = source(of_model->places.at(0)).node;
-  if (is_one_factor || graph_.as<LinearNode>(node) || graph_.as<EmbeddingNode>(node)) {
-    return std::nullopt;
-  }
   folded.value = std::make_shared<const Affine>(Affine{value->shape, {Term{of_model->places, {}}}});
   return folded;
+}
+
+bool GraphBuilder::has_factors_of_heads(const AffineRef& value) const {
+  if (value->terms.size() != 1 || !value->terms[0].factors.each) return false;
+  if (value->elements() == 0 || columns_of_node(value)) return false;
+  std::map<Column, double> factors;
+  for (size_t i = 0, count = value->elements(); i < count; ++i) {
+    const int64_t number = value->terms[0].places.at(i);
+    if (number == kNoElement || source(number).kind != Source::Kind::kNode) return false;
+    const double factor = value->terms[0].factors.at(i);
+    if (factors.emplace(column_of(number), factor).first->second != factor) return false;
+  }
+  return true;
 }
 
 // W (factors x + offsets) + b

@@ -10,18 +10,18 @@
 namespace arenite::convert {
 namespace {
 
-bool have_same_weights(const LinearNode& a, const LinearNode& b) {
-  return a.parts.size() == b.parts.size() &&
-         a.parts[0].linear.weight.name == b.parts[0].linear.weight.name &&
-         a.parts[0].linear.bias == b.parts[0].linear.bias;
-}
-
 bool are_near(const std::vector<double>& a, const std::vector<double>& b, double error) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i) {
     if (!(std::fabs(a[i] - b[i]) <= error * std::max(1.0, std::fabs(a[i])))) return false;
   }
   return true;
+}
+
+bool have_same_weights(const LinearNode& a, const LinearNode& b) {
+  return a.parts.size() == b.parts.size() &&
+         a.parts[0].linear.weight.name == b.parts[0].linear.weight.name &&
+         are_near(a.parts[0].linear.bias, b.parts[0].linear.bias, 1e-9);
 }
 
 // Whether two nodes compute the same, masks aside.
@@ -44,7 +44,8 @@ bool are_same(const NodeBody& a, const NodeBody& b) {
   }
   if (const auto* activation = std::get_if<ActivationNode>(&a)) {
     const auto& other = std::get<ActivationNode>(b);
-    return activation->activation == other.activation && activation->parameter == other.parameter;
+    return activation->activation == other.activation &&
+           are_near({activation->parameter}, {other.parameter}, 1e-9);
   }
   if (const auto* rotate = std::get_if<RotateNode>(&a)) {
     const auto& other = std::get<RotateNode>(b);

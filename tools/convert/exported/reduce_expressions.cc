@@ -18,6 +18,12 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> na
 // Thrown for a function that the runtime has no op for.
 struct UnknownFunction {};
 
+bool are_even(const std::vector<double>& numbers) {
+  return std::ranges::all_of(numbers, [&](double number) { return number == numbers[0]; });
+}
+
+constexpr size_t kKeptMax = 64;  // functions whose nodes are remembered
+
 constexpr int kPowerMax = 4;
 
 // The exponent of pow or square; 0 unless it is a whole number that products make.
@@ -102,6 +108,22 @@ FunctionRef Reducer::as_function(const Reduced& value) {
                    {base_expression},
                    affine->shape,
                    1});
+  } else if (auto shifted = builder_.columns_of_node(affine);
+             shifted && !affine->is_plain() && affine->terms.size() > 1 &&
+             are_even(shifted->factors) && are_even(shifted->offsets)) {
+    affine = shifted->value;
+    const Array factor = Array::real({}, {shifted->factors[0]});
+    const Array offset = Array::real({}, {shifted->offsets[0]});
+    const auto times = std::make_shared<const Expression>(
+        Expression{{"mul", "Tensor", {}, {{"self", ValueRef{0}}, {"other", factor}}, {}},
+                   {base_expression},
+                   affine->shape,
+                   1});
+    expression = std::make_shared<const Expression>(
+        Expression{{"add", "Tensor", {}, {{"self", ValueRef{0}}, {"other", offset}}, {}},
+                   {times},
+                   affine->shape,
+                   2});
   } else {
     affine = builder_.materialised(affine);
   }
@@ -122,7 +144,7 @@ Reduced Reducer::function_op(const Operation& operation) {
   expression->call = bind(call, [&](uint32_t index) -> Argument {
     const Reduced& input = operation.inputs[index];
     if (!is_dependent(input)) {
-      shape = broadcast(shape, shape_of(input));
+      if (call.op != "gather") shape = broadcast(shape, shape_of(input));
       return array_of(input);
     }
     const FunctionRef function = as_function(input);
@@ -158,6 +180,9 @@ Reduced Reducer::function_op(const Operation& operation) {
 AffineRef Reducer::materialise(const FunctionRef& function) {
   const Expression& expression = *function->expression;
   if (expression.is_base()) return function->base;
+  for (const auto& [known, made] : made_functions_) {
+    if (known == function->expression) return made;
+  }
   const std::string before = builder_.name();
   if (!function->name.empty()) builder_.set_name(function->name);
   ++functions_within_;
@@ -165,6 +190,8 @@ AffineRef Reducer::materialise(const FunctionRef& function) {
     const AffineRef made = materialise_named(function);
     --functions_within_;
     builder_.set_name(before);
+    if (made_functions_.size() == kKeptMax) made_functions_.erase(made_functions_.begin());
+    made_functions_.emplace_back(function->expression, made);
     return made;
   } catch (const UnknownFunction&) {
     if (--functions_within_ > 0) throw;
@@ -251,7 +278,14 @@ AffineRef Reducer::materialise_named(const FunctionRef& function) {
     operation.types.push_back(ElementType::kF32);
   }
   const Reduced made = dependent(operation).at(0);
-  return as_affine(made);
+  if (!std::holds_alternative<FunctionRef>(made)) {
+    // Factors of columns go into a layer that follows; others, as of heads, are a node's.
+    const AffineRef value = as_affine(made);
+    return builder_.has_factors_of_heads(value) ? builder_.materialised(value) : value;
+  }
+  // The function again: of values that are nodes, which have no factors left.
+  for (Reduced& input : operation.inputs) input = builder_.materialised(as_affine(input));
+  return as_affine(dependent(operation).at(0));
 }
 
 }  // namespace arenite::convert

@@ -240,7 +240,9 @@ std::optional<Reduced> Reducer::sum_op(const Operation& operation) {
       const AffineRef affine = as_affine(value);
       const bool is_part = std::ranges::any_of(
           affine->terms, [](const Term& term) { return term.factors.each != nullptr; });
-      return affine->terms.size() > 1 && !is_part ? builder_.materialised(affine) : affine;
+      // Tables that are added to an embedding stay apart, for they become one op.
+      const bool waits = is_part || builder_.is_embedding_with_tables(*affine);
+      return affine->terms.size() > 1 && !waits ? builder_.materialised(affine) : affine;
     };
     return sum(settled(*self), settled(*other), factor);
   }

@@ -27,11 +27,18 @@ std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
   if (!movements) return std::nullopt;
   // What is moved are all values in a list, or the first.
   std::vector<const Reduced*> parts;
-  for (const Reduced& input : operation.inputs) parts.push_back(&input);
+  if (op == "copy" && operation.value("src") != nullptr) {
+    parts.push_back(operation.value("src"));
+  } else {
+    for (const Reduced& input : operation.inputs) parts.push_back(&input);
+  }
   const size_t count = moved_arrays(with_arrays(operation)).size();
   if (count > parts.size()) throw NotRecognised("it moves numbers and tensors");
   parts.resize(count);
   std::vector<Reduced> results;
+  const bool has_scores = std::ranges::any_of(
+      parts, [](const Reduced* part) { return std::holds_alternative<ScoresRef>(*part); });
+  if (has_scores && count > 1) return std::nullopt;  // a choice between them and constants
   if (const auto* scores = std::get_if<ScoresRef>(parts[0]); scores && count == 1) {
     for (const Movement& movement : *movements) {
       results.emplace_back(moved_scores(**scores, movement));
@@ -79,9 +86,11 @@ std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
                                                                   : value);
   }
   // Whole rotations beside other columns are easier to see before; parts of one are of one source.
+  const auto source_of_value = [](const AffineRef& value) {
+    return value->elements() == 0 ? 0 : source_of(value->terms.at(0).places.at(0));
+  };
   const bool are_of_several = std::ranges::any_of(moving, [&](const AffineRef& value) {
-    return source_of(value->terms.at(0).places.at(0)) !=
-           source_of(moving[0]->terms.at(0).places.at(0));
+    return source_of_value(value) != source_of_value(moving[0]);
   });
   for (AffineRef& value : moving) {
     if (are_of_several) value = builder_.rotated_or_same(value);

@@ -129,7 +129,8 @@ class Reducer {
   std::vector<std::string> own_names_;  // of nodes
   std::vector<uint64_t> costs_;         // numbers of elements that values_ hold
   uint64_t live_numbers_ = 0;
-  size_t made_weights_ = 0;      // that have names of ours
+  std::vector<std::pair<ExpressionRef, AffineRef>> made_functions_;  // the last few
+  size_t made_weights_ = 0;                                          // that have names of ours
   size_t functions_within_ = 0;  // that are being made into nodes, one within the other
 };
 

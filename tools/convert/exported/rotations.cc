@@ -197,6 +197,9 @@ AffineRef RotationFinder::rotate() {
     for (size_t j = 0; j < head_dim_; ++j) {
       start = std::min(start, elements_[head * head_dim_ + j].column);
     }
+    // A head of keys may stand there for several of queries.
+    const auto known = std::ranges::find(columns, Column{source_, start});
+    if (known != columns.end()) continue;
     for (uint32_t j = 0; j < head_dim_; ++j) columns.push_back({source_, start + j});
   }
   const ValueId input = builder_.gather(columns);

@@ -102,6 +102,19 @@ Reduced Reducer::looked_up(const ConstantRef& table, const Reduced& given) {
       "their positions, with or without padding");
 }
 
+bool GraphBuilder::is_embedding_with_tables(const Affine& value) const {
+  size_t embeddings = 0;
+  for (const Term& term : value.terms) {
+    const int64_t number = value.elements() == 0 ? kNoElement : term.places.at(0);
+    if (number == kNoElement) return false;
+    const Source& from = source(number);
+    if (from.kind == Source::Kind::kTable) continue;
+    if (from.kind != Source::Kind::kNode || !graph_.as<EmbeddingNode>(from.node)) return false;
+    ++embeddings;
+  }
+  return embeddings == 1 && value.terms.size() > 1;
+}
+
 // Rows of a table as constants, one for each of `rows`.
 AffineRef GraphBuilder::table_rows(const ConstantRef& table, Shape shape,
                                    const std::vector<int64_t>& rows) {

@@ -63,16 +63,26 @@ void make_representable(Graph& graph) {
       graph.replace(value, back, back);
     }
     if (graph.as<ConcatNode>(value) != nullptr) {
+      // Parts are written in their order: from the first that is copied on, all are.
+      bool is_fresh = true;
+      ptrdiff_t last = 0;
       for (size_t i = 0; i < graph.node(value).inputs.size(); ++i) {
         const ValueId part = graph.node(value).inputs[i];
-        const bool is_fresh = graph.has_one_reader(part) && !graph.as<SliceNode>(part) &&
-                              !graph.as<FeaturesNode>(part) && !graph.as<ConcatNode>(part);
+        const auto at = std::ranges::find(graph.order(), part) - graph.order().begin();
+        const bool is_once = std::ranges::count(graph.node(value).inputs, part) == 1;
+        is_fresh = is_fresh && at >= std::exchange(last, at) && is_once &&
+                   graph.has_one_reader(part) && !graph.as<SliceNode>(part) &&
+                   !graph.as<FeaturesNode>(part) && !graph.as<ConcatNode>(part);
         if (is_fresh) continue;
         const ValueId copy =
             graph.insert_before(value, {name + ".copy", ScaleNode{1.0}, {part}, graph.width(part)});
         graph.node(value).inputs[i] = copy;
       }
     }
+  }
+  if (const ValueId output = graph.output; graph.as<SliceNode>(output) != nullptr) {
+    const Node copy = {"output.copy", ScaleNode{1.0}, {output}, graph.width(output)};
+    graph.output = graph.insert_after(output, copy);
   }
 }
 

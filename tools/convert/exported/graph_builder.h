@@ -75,8 +75,8 @@ class GraphBuilder {
   // The model's input in the shape that the author's code gets.
   AffineRef tokens_input(Shape shape);
   AffineRef features_input(Shape shape, uint32_t width);
-  // Images, in the shape [sequences, ...] that the author's code gets; `patches` is how they are cut,
-  // where that is known.
+  // Images, in the shape [sequences, ...] that the author's code gets; `patches` is how they are
+  // cut, where that is known.
   AffineRef images_input(Shape shape, const std::optional<ImagePatches>& patches);
   // The elements of a constant.
   AffineRef of_constant(const ConstantRef& constant);
@@ -93,8 +93,8 @@ class GraphBuilder {
     std::vector<uint32_t> rows;
     uint32_t count = 0;  // of the node
   };
-  // With `order`, all of a node's columns in another order than the node's are left in that one, and
-  // column c of the value is the node's column (*order)[c]; empty: they are in order.
+  // With `order`, all of a node's columns in another order than the node's are left in that one,
+  // and column c of the value is the node's column (*order)[c]; empty: they are in order.
   Rows rows_of(const AffineRef& value, std::vector<uint32_t>* order = nullptr);
   // A value in the shape of `rows` and `width` new columns, made by `node`.
   // The rows of a value as a node of their own.
@@ -172,8 +172,8 @@ class GraphBuilder {
   Graph graph_;
   std::string name_;
   std::vector<Source> sources_;  // the first is none
-  uint32_t images_ = 0;  // source, where the input is images
-  uint32_t patches_ = 0;  // of their patches
+  uint32_t images_ = 0;          // source, where the input is images
+  uint32_t patches_ = 0;         // of their patches
   Shape images_shape_;
   ImagePatches image_;
   std::map<std::vector<Column>, ValueId> gathered_;

@@ -131,9 +131,10 @@ struct SliceNode {
 // The inputs side by side.
 struct ConcatNode {};
 
-using NodeBody = std::variant<FeaturesNode, EmbeddingNode, LinearNode, NormNode, NormalizeNode,
-                              RotateNode, PermuteNode, ScaleNode, ActivationNode, AddNode,
-                              MultiplyNode, AttentionNode, RowsNode, PrefixNode, SliceNode, ConcatNode>;
+using NodeBody =
+    std::variant<FeaturesNode, EmbeddingNode, LinearNode, NormNode, NormalizeNode, RotateNode,
+                 PermuteNode, ScaleNode, ActivationNode, AddNode, MultiplyNode, AttentionNode,
+                 RowsNode, PrefixNode, SliceNode, ConcatNode>;
 
 struct Node {
   std::string name;  // for people, and of the op that it becomes

@@ -124,7 +124,8 @@ class ModelReader {
   uint32_t rows_max() const {
     const uint32_t positions = positions_max();
     if constexpr (!linked(Need::kPrefix)) return positions;
-    return positions == 0 ? 0 : static_cast<uint32_t>((Checked(positions) + prefix_rows()).saturated());
+    return positions == 0 ? 0
+                          : static_cast<uint32_t>((Checked(positions) + prefix_rows()).saturated());
   }
   // Whether the input is images, which the first op cuts, and how it does.
   bool reads_images() const { return linked(OpKind::kPatches) && op(0).kind == OpKind::kPatches; }
@@ -133,8 +134,8 @@ class ModelReader {
   uint32_t input_slot_of_rows() const {
     return reads_images() ? op(0).views[kOutput].slot : input_slot();
   }
-  bool pooled() const;           // selections give one row for each sequence
-  uint32_t labels() const;       // 0, or one for each column that the model gives out
+  bool pooled() const;      // selections give one row for each sequence
+  uint32_t labels() const;  // 0, or one for each column that the model gives out
   const char* label(uint32_t index) const;
   uint32_t input_slot() const { return signature_->input_slot; }
   uint32_t output_slot() const { return signature_->output_slot; }

@@ -13,7 +13,7 @@ namespace arenite {
 // [count, columns], as its rows from `first_row` on, and elsewhere the rows of input [rows of the
 // step, columns], which may be the same columns as the output.
 // REQUIRES: first_row + count <= rows.prefix.
-void put_prefix(const WeightView& constants, uint32_t first_row, const ConstMatrix& input, const StepRows& rows,
-            const Matrix& output, const ParallelFor& parallel);
+void put_prefix(const WeightView& constants, uint32_t first_row, const ConstMatrix& input,
+                const StepRows& rows, const Matrix& output, const ParallelFor& parallel);
 
 }  // namespace arenite

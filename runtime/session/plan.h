@@ -25,9 +25,7 @@ struct ArenaLayout {
   ArenaPlan plan = {};
 
   // In one call.
-  uint32_t rows_max() const {
-    return arenite::rows_max(prefix_rows, tokens_max, sequences_max);
-  }
+  uint32_t rows_max() const { return arenite::rows_max(prefix_rows, tokens_max, sequences_max); }
 };
 
 // The sizes that the arena formula is evaluated for (evaluate_rows): prefixes are counted in.

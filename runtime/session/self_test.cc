@@ -17,11 +17,10 @@ class StoredTest {
       : layout_(format::self_test_layout(reader, reader.self_test().tokens)),
         begin_(file.data() + reader.self_test().segment.begin()),
         tolerance_(kv_type == reader.kv_cache() ? 0 : sizeof(float)),
-        reads_tokens_(reader.vocab_size() != 0),
-        prefix_rows_(linked(Need::kPrefix) ? reader.prefix_rows() : 0) {}
+        reads_tokens_(reader.vocab_size() != 0) {}
 
-  SelfTestInput input() const {
-    const uint32_t tokens = layout_.rows - prefix_rows_;
+  // Of so many tokens.
+  SelfTestInput input(uint32_t tokens) const {
     if (!reads_tokens_) return {tokens, at<float>(0), nullptr, nullptr};
     const bool has_types = layout_.types != layout_.ops;
     return {tokens, nullptr, at<TokenId>(0), has_types ? at<uint8_t>(layout_.types) : nullptr};
@@ -45,7 +44,6 @@ class StoredTest {
   const std::byte* begin_;
   uint64_t tolerance_;  // in bytes: which of those of an op
   bool reads_tokens_;
-  [[no_unique_address]] PrefixRows prefix_rows_;
 };
 
 // Keeps the difference that takes up most of its tolerance, or the first that is beyond it.
@@ -117,11 +115,12 @@ Result<SelfTest> Session::self_test(Diagnostic* why) {
   }
   const StoredTest stored(state.reader, state.model.file(), state.layout.kv_type);
   Comparison comparison(state.reader);
-  const Status status = run_self_test(
-      state, stored.input(), why, [&](uint32_t op, uint32_t token, std::span<const float> row) {
-        return comparison.compare(op, token, format::digest_of_row(row), stored.digest(op, token),
-                                  stored.tolerance(op));
-      });
+  const Status status =
+      run_self_test(state, stored.input(tokens), why,
+                    [&](uint32_t op, uint32_t token, std::span<const float> row) {
+                      return comparison.compare(op, token, format::digest_of_row(row),
+                                                stored.digest(op, token), stored.tolerance(op));
+                    });
   if (status != Status::kOk) return status;
   const Output output = state.results();
   for (uint32_t i = 0; i < output.features && comparison.result().passed; ++i) {

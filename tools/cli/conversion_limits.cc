@@ -100,7 +100,8 @@ void add_size_limits(const convert::Conversion& conversion, const ConversionLimi
     LimitCheck check{"--max-arena", static_cast<double>(*limits.max_arena), 0.0, "bytes", true, {}};
     for (uint32_t i = 0; i < reader.packed_count(); ++i) {
       const uint64_t bytes =
-          evaluate(reader.formula(i), default_sizes(reader)).total_bytes.saturated();
+          evaluate(reader.formula(i), default_sizes(reader), reader.prefix_rows())
+              .total_bytes.saturated();
       check.found = std::max(check.found, static_cast<double>(bytes));
       if (bytes <= *limits.max_arena) continue;
       check.is_met = false;

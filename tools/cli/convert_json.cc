@@ -34,7 +34,8 @@ Json targets_json(const convert::ConvertedModel& conversion, const format::Model
     const convert::TargetCheck& check = conversion.checks[i];
     json.push_back({{"name", name(check.target)},
                     {"cpus", cpus_of(check.target)},
-                    {"arena_bytes", evaluate(reader.formula(i), sizes).total_bytes.value()},
+                    {"arena_bytes",
+                     evaluate(reader.formula(i), sizes, reader.prefix_rows()).total_bytes.value()},
                     {"largest_error", check.ran ? Json(check.largest_error) : Json()}});
   }
   return json;

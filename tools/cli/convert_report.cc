@@ -79,7 +79,7 @@ void print_targets(const convert::ConvertedModel& conversion, const char* output
   const SessionSizes session = default_sizes(reader);
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const convert::TargetCheck& check = conversion.checks[i];
-    const ArenaSizes sizes = evaluate(reader.formula(i), session);
+    const ArenaSizes sizes = evaluate(reader.formula(i), session, reader.prefix_rows());
     fmt::print("{}{:<{}} arena {:>12} bytes, ", i == 0 ? "target     " : "           ",
                name(check.target), name_width(reader), sizes.total_bytes.value());
     if (check.ran) {

@@ -118,7 +118,7 @@ std::string formula_of_target(const std::string& identifier, const format::Model
       "  return arenite::arena_bytes(\n"
       "      {0}_arena_formula,\n"
       "      {{positions, tokens, sequences,\n"
-      "       arenite::outputs_max({3}, tokens, sequences{4}), threads, kv_type{4}}});\n"
+      "       arenite::outputs_max({3}, tokens, sequences{4}), threads, kv_type}}{4});\n"
       "}}\n",
       prefix, coefficients(reader.formula(index)), parameters(reader, true),
       chooses_outputs(reader) ? "all_outputs" : "false",

@@ -35,8 +35,7 @@ SessionOptions default_session_options(const format::ModelReader& reader) {
 
 SessionSizes default_sizes(const format::ModelReader& reader) {
   const SessionOptions options = default_session_options(reader);
-  const uint32_t prefix = reader.prefix_rows();
-  return {options.positions_max, options.tokens_max, 1, 1, 1, reader.kv_cache(), prefix};
+  return {options.positions_max, options.tokens_max, 1, 1, 1, reader.kv_cache()};
 }
 
 SizeOptions resolve_sizes(const VerifiedFile& file, const SizeOptions& sizes) {

@@ -81,7 +81,6 @@ struct SessionSizes {
   uint32_t outputs_max = 0;  // rows given out by one call
   uint32_t threads = 1;
   TensorType kv_type = TensorType::kF32;
-  uint32_t prefix_rows = 0;  // that each sequence has before its tokens
 };
 
 // Rows of one call: its tokens, and `prefix_rows` of constants for each sequence that begins.
@@ -157,16 +156,19 @@ constexpr ArenaSizes evaluate_rows(const ArenaFormula& formula, const SessionSiz
   return arena;
 }
 
-constexpr ArenaSizes evaluate(const ArenaFormula& formula, SessionSizes sizes) {
-  sizes.tokens_max = rows_max(sizes.prefix_rows, sizes.tokens_max, sizes.sequences_max);
-  const uint64_t positions = uint64_t{sizes.positions_max} + sizes.prefix_rows;
+// Of a model whose sequences have so many rows before their tokens.
+constexpr ArenaSizes evaluate(const ArenaFormula& formula, SessionSizes sizes,
+                              uint32_t prefix_rows = 0) {
+  sizes.tokens_max = rows_max(prefix_rows, sizes.tokens_max, sizes.sequences_max);
+  const uint64_t positions = uint64_t{sizes.positions_max} + prefix_rows;
   sizes.positions_max = positions < UINT32_MAX ? static_cast<uint32_t>(positions) : UINT32_MAX;
   return evaluate_rows(formula, sizes);
 }
 
 // What plan_arena says of sizes that it accepts; SIZE_MAX where there is no such arena.
-constexpr size_t arena_bytes(const ArenaFormula& formula, const SessionSizes& sizes) {
-  const uint64_t bytes = evaluate(formula, sizes).total_bytes.saturated();
+constexpr size_t arena_bytes(const ArenaFormula& formula, const SessionSizes& sizes,
+                             uint32_t prefix_rows = 0) {
+  const uint64_t bytes = evaluate(formula, sizes, prefix_rows).total_bytes.saturated();
   return bytes < SIZE_MAX ? static_cast<size_t>(bytes) : SIZE_MAX;
 }
 

@@ -33,7 +33,8 @@ struct HiddenStateHook {
 };
 
 // Which rows a call gives out, for models that leave it open: decoders. Others give one row for
-// each token, or for each sequence (Model::pooled).
+// each token, or for each sequence (Model::pooled). Where a model puts rows of constants before the
+// tokens of a sequence, such as a class token, these come first where each token has a row.
 enum class Outputs : uint8_t {
   kLast,  // the last token of each sequence that got tokens
   kAll,   // every token
@@ -75,7 +76,8 @@ struct ArenaPlan {
 Result<ArenaPlan> plan_arena(const Model& model, const SessionOptions& options,
                              Diagnostic* why = nullptr);
 
-// Tokens to feed, as features: dense [sequences, tokens, Model::input_features()]. Sequence i is
+// Tokens to feed, as features: dense [sequences, tokens, Model::input_features()]; for models whose
+// input is images, see arenite/image.h. Sequence i is
 // lengths[i] tokens long (at most `tokens`) and the rest of its rows is not read; no lengths
 // means that all are `tokens` long. Whatever the form, padding takes no time, and a sequence's
 // results are bit-identical in any batch.

@@ -124,7 +124,7 @@ struct Program {
   uint32_t add_cache(const CacheShape& shape, uint32_t lookback);
 
   std::optional<ImagePatches> patches() const;  // nothing: the input is no image
-  uint32_t prefix_rows() const;  // rows of constants that each sequence begins with
+  uint32_t prefix_rows() const;                 // rows of constants that each sequence begins with
 
   format::ColumnView whole(uint32_t slot) const { return {slot, 0, slots[slot].width}; }
 

@@ -25,7 +25,7 @@ class Canvas {
         down_(height, std::vector<bool>(width)),
         text_(height, std::string(width, ' ')) {}
 
-  void draw(const Box& box, const std::string& label) {
+  void draw(const Box& box, const std::vector<std::string>& labels) {
     for (size_t x = box.left; x <= box.right; ++x) {
       across_[box.top][x] = across_[box.bottom][x] = true;
     }
@@ -33,8 +33,9 @@ class Canvas {
       down_[y][box.left] = down_[y][box.right] = true;
     }
     const size_t room = box.right - box.left - 1;
-    const std::string name =
-        label.size() <= room ? label : label.substr(0, label.rfind(" ["));  // without the width
+    const auto fits = [room](const std::string& label) { return label.size() <= room; };
+    const auto found = std::ranges::find_if(labels, fits);
+    const std::string& name = found != labels.end() ? *found : labels.back();
     const size_t indent = room > name.size() ? 1 : 0;
     const std::string shown = name.substr(0, room - std::min(room, indent));
     text_[box.top + 1].replace(box.left + 1 + indent, shown.size(), shown);
@@ -91,7 +92,7 @@ size_t stripe_width(const std::vector<MapOp>& ops, const std::vector<MapSlot>& s
   for (const MapOp& op : ops) wanted = std::max(wanted, op.name.size() + 3);
   for (const MapSlot& slot : slots) {
     const size_t stripes = slot.place.last_op - slot.place.first_op + 1;
-    wanted = std::max(wanted, (slot.label.size() + 3 + stripes - 1) / stripes);
+    wanted = std::max(wanted, (slot.labels[0].size() + 3 + stripes - 1) / stripes);
   }
   return std::min(wanted, kMapWidth / ops.size());
 }
@@ -119,7 +120,7 @@ std::vector<std::string> draw_slots(const std::vector<MapOp>& ops,
     const format::SlotView& place = slot.place;
     canvas.draw({place.first_op * stripe, (place.last_op + 1) * stripe, scale.row(place.offset),
                  scale.row(place.offset + place.width)},
-                slot.label);
+                slot.labels);
   }
   std::vector<std::string> lines = {header(ops, stripe)};
   for (size_t y = 0; y <= scale.rows.back(); ++y) {

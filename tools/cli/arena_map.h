@@ -10,7 +10,7 @@
 namespace arenite::tool {
 
 struct MapSlot {
-  std::string label;
+  std::vector<std::string> labels;  // the first that has room is shown; the last is cut to fit
   format::SlotView place;
 };
 

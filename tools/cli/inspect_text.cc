@@ -323,7 +323,10 @@ std::string slot_map(const ModelFacts& facts, const DrawnOps& drawn, size_t begi
     const SlotFacts& slot = facts.slots[i];
     const std::optional<DrawnSpan> span = drawn_span(drawn, slot.slot);
     if (slot.slot.per_output || !span || span->last < begin || span->first >= end) continue;
-    MapSlot place = {fmt::format("{} {} [{}]", i, convert::printable(slot.label), slot.slot.width),
+    const std::string name = convert::printable(slot.label);
+    const std::string part = convert::printable(split_op_name(slot.label).part);
+    MapSlot place = {{fmt::format("{} {} [{}]", i, name, slot.slot.width),
+                      fmt::format("{} {}", i, name), fmt::format("{} {}", i, part)},
                      slot.slot};
     place.place.first_op = static_cast<uint32_t>(std::max(span->first, begin) - begin);
     place.place.last_op = static_cast<uint32_t>(std::min(span->last, end - 1) - begin);

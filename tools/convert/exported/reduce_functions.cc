@@ -236,12 +236,22 @@ std::optional<Reduced> Reducer::sum_op(const Operation& operation) {
     }
     const double factor = op == "add" ? alpha : -alpha;
     // Parts of a rotation stay as they are.
+    const auto is_embedded = [&](const AffineRef& value) {
+      return value->elements() != 0 && std::ranges::all_of(value->terms, [&](const Term& term) {
+               const int64_t number = term.places.at(0);
+               if (number == kNoElement) return false;
+               const Source& from = builder_.source(number);
+               return from.kind == Source::Kind::kTable ||
+                      builder_.graph().as<EmbeddingNode>(from.node) != nullptr;
+             });
+    };
+    const bool are_embedded = is_embedded(as_affine(*self)) && is_embedded(as_affine(*other));
     const auto settled = [&](const Reduced& value) {
       const AffineRef affine = as_affine(value);
       const bool is_part = std::ranges::any_of(
           affine->terms, [](const Term& term) { return term.factors.each != nullptr; });
       // Tables that are added to an embedding stay apart, for they become one op.
-      const bool waits = is_part || builder_.is_embedding_with_tables(*affine);
+      const bool waits = is_part || (are_embedded && builder_.is_embedding_with_tables(*affine));
       return affine->terms.size() > 1 && !waits ? builder_.materialised(affine) : affine;
     };
     return sum(settled(*self), settled(*other), factor);

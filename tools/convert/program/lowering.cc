@@ -190,7 +190,8 @@ class Lowering {
     } else {
       const auto reused = std::ranges::find_if(reusable, [&](ValueId input) {
         return graph_.width(input) == graph_.width(value) &&
-               is_per_output_[input] == is_per_output_[value] && is_free(input);
+               is_per_output_[input] == is_per_output_[value] && is_free(input) &&
+               (value != graph_.output || view(input) == program_.whole(view(input).slot));
       });
       place_of_result = reused == reusable.end() ? new_slot(value) : view(*reused);
     }

@@ -26,6 +26,7 @@ constexpr double kBandsHeight = 300.0;  // of all bands
 constexpr double kBandMin = 26.0;
 constexpr double kGap = 5.0;             // between bands
 constexpr double kCharacterWidth = 6.3;  // of the small font, about
+constexpr double kNameHeight = 11.0;     // of a line of it
 constexpr double kMaskSide = 110.0;
 constexpr double kBarHeight = 16.0;
 constexpr size_t kOpsMax = 24;
@@ -134,7 +135,8 @@ class Picture {
       longest = std::max(longest, std::min(op(i).name.size(), kNameMax));
     }
     y_ += length_of(longest) + 6.0;
-    for (size_t i = 0; i < drawn_.ops.size(); ++i) {
+    const size_t step = static_cast<size_t>(std::ceil(kNameHeight / stripe()));  // that has room
+    for (size_t i = 0; i < drawn_.ops.size(); i += step) {
       content_ += fmt::format("<g transform=\"translate({:.5g} {:.5g}) rotate(-90)\">{}</g>\n",
                               x(i) + stripe() / 2.0 + 4.0, y_,
                               text(0.0, 0.0, escaped(op(i).name, kNameMax)));
@@ -226,7 +228,7 @@ class Picture {
   void add_uses(const Band& band, const Uses& uses) {
     for (size_t i = 0; i < drawn_.ops.size(); ++i) {
       if (!uses(op(i).op)) continue;
-      front_ += box(x(i) + 1.0, band.top, stripe() - 2.0, band.height, "slot c6",
+      front_ += box(x(i) + 1.0, band.top, std::max(stripe() - 2.0, 1.0), band.height, "slot c6",
                     escaped_name(op(i).name));
     }
   }
@@ -252,7 +254,7 @@ class Picture {
             user.numbers[format::AttentionOp::kCache] != i) {
           continue;
         }
-        front_ += box(x(place) + 1.0, top, stripe() - 2.0, height, "slot c2",
+        front_ += box(x(place) + 1.0, top, std::max(stripe() - 2.0, 1.0), height, "slot c2",
                       fmt::format("cache {} of {}", i, escaped_name(op(place).name)));
       }
       top += height;

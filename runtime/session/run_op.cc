@@ -80,6 +80,8 @@ void run_attention(const OpCall& call) {
   arenite::attention(state.kernels, attention, state.sequences(), state.parallel);
 }
 
+// Inline are those that a build may lack: then they have no code, optimized or not, and a bundle
+// needs no file for what they call.
 inline void run_embedding(const OpCall& call) {
   using enum format::EmbeddingOp::Number;
   const uint32_t* const numbers = call.op.numbers;

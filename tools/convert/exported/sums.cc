@@ -270,6 +270,16 @@ std::optional<GraphBuilder::PositionTable> SumBuilder::table() {
   return table;
 }
 
+// All rows of the table, where it is constant.
+void SumBuilder::add_first_row(const GraphBuilder::PositionTable& table, std::vector<double>& row) {
+  for (const auto& part : table.parts) {
+    const Array::Reals values = part.constant->array().to_reals();
+    for (uint32_t c = 0; c < width_; ++c) {
+      row[c] += part.factors[c] * values[static_cast<size_t>(part.first_row[c])];
+    }
+  }
+}
+
 // `only` is what the table is added to, where that is one node as it is.
 ValueId SumBuilder::with_table(const Summand* only, ValueId sum,
                                GraphBuilder::PositionTable table) {
@@ -279,23 +289,13 @@ ValueId SumBuilder::with_table(const Summand* only, ValueId sum,
   if (const auto* linear = graph.as<LinearNode>(sum); is_constant && only && linear) {
     LinearSpec spec = linear->parts[0].linear;
     spec.bias.resize(width_, 0.0);
-    for (const auto& part : table.parts) {
-      const Array::Reals values = part.constant->array().to_reals();
-      for (uint32_t c = 0; c < width_; ++c) {
-        spec.bias[c] += part.factors[c] * values[static_cast<size_t>(part.first_row[c])];
-      }
-    }
+    add_first_row(table, spec.bias);
     return graph.add_linear(builder_.name_, spec, graph.node(sum).inputs[0]);
   }
   const auto* padded = only != nullptr ? graph.as<EmbeddingNode>(sum) : nullptr;
   if (is_constant && padded != nullptr && padded->padding_id) {
     std::vector<double> row(width_, 0.0);
-    for (const auto& part : table.parts) {
-      const Array::Reals values = part.constant->array().to_reals();
-      for (uint32_t c = 0; c < width_; ++c) {
-        row[c] += part.factor * values[static_cast<size_t>(part.first_row[c])];
-      }
-    }
+    add_first_row(table, row);
     return with_constant_row(sum, std::move(row));
   }
   if (rows_ != builder_.sizes_.rows()) {

@@ -39,6 +39,7 @@ class SumBuilder {
                             uint32_t column, Array::Reals& values) const;
   void join_padded_positions(std::vector<Summand>& summands);
   ValueId with_constant_row(ValueId node, std::vector<double> row);
+  void add_first_row(const GraphBuilder::PositionTable& table, std::vector<double>& row);
   ValueId with_table(const Summand* only, ValueId sum, GraphBuilder::PositionTable table);
 
   GraphBuilder& builder_;

@@ -58,6 +58,7 @@ void add_conversions(Printed& printed) {
   printed.add("repack", {"repack", module, "-o", printed.path("r.arn"), "--target", "portable"});
   printed.add("repack.new",
               {"repack", printed.path("r.arn"), "-o", printed.path("n.arn"), "--target", "all"});
+  printed.add("bundle", {"bundle", printed.path("r.arn"), "-o", printed.path("bundle")});
   printed.add("bench", {"bench", module, "--tokens", "3", "--lengths", "2,3"});
   const std::string input = write_features(printed.folder(), "x.npy", {5, 3});
   printed.add("run", {"run", module, "--input", input, "--output", printed.path("y.npy")});
@@ -109,8 +110,9 @@ TEST(JsonOutput, FitsTheSchemaOfEveryCommand) {
   if (result.exit_code == kSkipped) GTEST_SKIP() << result.output;
   EXPECT_EQ(result.exit_code, 0) << result.output;
   // Each command whose help has --json was asked for it.
-  for (const std::string command : {"convert", "inspect", "verify", "strip", "repack", "embed",
-                                    "run", "generate", "embed-text", "classify", "bench"}) {
+  for (const std::string command :
+       {"convert", "inspect", "verify", "strip", "repack", "embed", "bundle", "run", "generate",
+        "embed-text", "classify", "bench"}) {
     EXPECT_TRUE(printed.commands().contains(command)) << command;
     EXPECT_TRUE(ends(run_arenite({"help", "json", command}), kDone, {"integer"})) << command;
   }

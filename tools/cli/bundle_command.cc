@@ -13,6 +13,7 @@
 #include "cli/bundle.h"
 #include "cli/commands.h"
 #include "cli/embed_header.h"
+#include "cli/json_output.h"
 #include "cli/process.h"
 #include "cli/text_table.h"
 #include "convert/files/error.h"
@@ -155,25 +156,26 @@ void add_bundle(CLI::App& app) {
   const auto [command, arguments] = add_command(
       app, run_bundle, "bundle",
       "Write models and the sources that run them as a folder for any firmware's build",
-      "\nThe folder holds the parts of the runtime that these models need and no others, with\n"
-      "their microkernels, generated headers and FlatBuffers' headers; the models as C; sizes in\n"
-      "arenite_model.h; and main.c to start from. It needs no CMake, no flatc and no network:\n"
-      "a C++20 compiler takes it as it is.\n"
+      "\nThe folder holds the parts of the runtime that these models need and no others, with "
+      "their microkernels, generated headers and FlatBuffers' headers; the models as C; sizes in "
+      "arenite_model.h; and main.c to start from. It needs no CMake, no flatc and no network: a "
+      "C++20 compiler takes it as it is.\n"
       "  c++ -std=c++20 -c *.cc && cc -c *.c\n"
-      "\nWith it come a Makefile and what CMake, Arduino, PlatformIO, Zephyr, ESP-IDF and\n"
-      "CMSIS-Packs want. Its README.md says how each takes it. Models must be packed for target\n"
+      "\nWith it come a Makefile and what CMake, Arduino, PlatformIO, Zephyr, ESP-IDF and "
+      "CMSIS-Packs want. Its README.md says how each takes it. Models must be packed for target "
       "portable alone (arenite convert --target portable), and share the runtime.\n"
-      "\n--json prints one object: folder; models[] name, file, bytes, positions, tokens,\n"
-      "sequences, arena_bytes; needs[]; kernels[]; files[] path, bytes.\n"
       "\nExamples:\n"
       "  arenite convert models/vibration -o vibration.arn --target portable\n"
       "  arenite bundle vibration.arn -o firmware/arenite\n");
   command.add_option("model", arguments.models, "Model files, packed for target portable")
+      ->type_name(kFileType)
       ->required();
-  command.add_option("-o,--output", arguments.output, "The folder to make")->required();
+  command.add_option("-o,--output", arguments.output, "The folder to make")
+      ->type_name("FOLDER")
+      ->required();
   command.add_flag("--incbin", arguments.incbin,
                    "Keep models as files that the assembler includes, not as C arrays");
-  command.add_flag("--json", arguments.json, "Print JSON");
+  add_json_option(command, arguments.json);
   add_size_options(command, arguments.sizes);
   // The runtime of a bundle has the cache that the file asks for, and main.c has one thread.
   for (const char* option : {"--kv", "--threads"}) {

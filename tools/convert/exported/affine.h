@@ -23,6 +23,9 @@ constexpr uint32_t source_of(int64_t number) {
   return static_cast<uint32_t>(number / kSourceElements);
 }
 constexpr int64_t index_of(int64_t number) { return number % kSourceElements; }
+constexpr int64_t number_of(uint32_t source, uint64_t index) {
+  return int64_t{source} * kSourceElements + static_cast<int64_t>(index);
+}
 
 // The number of each element of a value, in row-major order.
 struct Places {

@@ -54,6 +54,9 @@ struct Source {
 // A column of a source, the same one in each row.
 using Column = std::pair<uint32_t, uint32_t>;  // source and column
 
+inline constexpr const char* kMixesTokens =
+    "its rows mix elements of several tokens, which only attention and pooling may do";
+
 // The value of a program at another length.
 using ConstantAt = std::function<Array(uint32_t value, int64_t tokens)>;
 

@@ -14,8 +14,9 @@ namespace {
 
 constexpr int kScreenLines = 50;
 
-const char* const kCommands[] = {"convert", "inspect",  "verify",     "strip",    "repack", "embed",
-                                 "run",     "generate", "embed-text", "classify", "bench",  "help"};
+const char* const kCommands[] = {"convert",  "inspect", "verify", "strip",    "repack",
+                                 "embed",    "bundle",  "run",    "generate", "embed-text",
+                                 "classify", "bench",   "help"};
 const char* const kTopics[] = {"formats", "state-dicts", "weights", "limits", "targets", "json"};
 
 // The text with one space where lines are broken.

@@ -66,7 +66,7 @@ void add_kv_option(CLI::App& command, KvType& kv_cache) {
           [&kv_cache](const std::string& name) {
             kv_cache = name == "int8" ? KvType::kInt8 : KvType::kF32;
           },
-          "What keys and values are kept as; by default what the model file says")
+          "Type of the KV cache; the model file's by default")
       ->check(CLI::IsMember({"f32", "int8"}));
 }
 

@@ -347,12 +347,11 @@ void add_generate(CLI::App& app) {
       "depends on the model, the prompt, the sampling options and the kernel set, not on --threads "
       "or --chunk.\n"
       "\nExample:\n"
-      "  arenite generate model.arn --prompt 'Once upon a time' --tokens 100 --temperature 0.8\n");
+      "  arenite generate model.arn --prompt 'Once upon a time' --temperature 0.8\n");
   command.add_option("model", arguments.model, "A model file")->type_name(kFileType)->required();
   add_prompt_options(command, arguments);
   add_sampler_options(command, arguments);
-  add_number(command, "--context", arguments.context,
-             "Positions of prompt and continuation; the model's by default");
+  add_number(command, "--context", arguments.context, "Most positions; the model's by default");
   add_number(command, "--chunk", arguments.chunk, "Most tokens of the prompt in one call")
       ->capture_default_str();
   CLI::Option* stop =

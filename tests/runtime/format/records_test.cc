@@ -205,8 +205,8 @@ TEST(OpTable, NeedsAreNamedByTheirFunctions) {
     const uint32_t first = static_cast<uint32_t>(row_of(kind).need);
     return std::string(kNeedNames[first]) + ", " + kNeedNames[first + row_of(kind).functions - 1];
   };
-  EXPECT_EQ(first_and_last(OpKind::kNorm), "norm layer, norm length");
-  EXPECT_EQ(first_and_last(OpKind::kActivation), "activation relu, activation scale");
+  EXPECT_EQ(first_and_last(OpKind::kNorm), "norm layer, norm log_softmax");
+  EXPECT_EQ(first_and_last(OpKind::kActivation), "activation relu, activation clamp");
   EXPECT_EQ(first_and_last(OpKind::kSelect), "select as_asked, select last");
 }
 

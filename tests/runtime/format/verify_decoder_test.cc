@@ -80,7 +80,7 @@ const ProgramRule kPositionRules[] = {
 
 const ProgramRule kNormRules[] = {
     {"NormOfAnUnknownKind",
-     [](Program& p) { op(p, kAttentionNorm).numbers[format::NormOp::kKind] = 3; },
+     [](Program& p) { op(p, kAttentionNorm).numbers[format::NormOp::kKind] = 7; },
      {"ops.norm", "unknown", kAttentionNorm}},
     {"NormOfNoGroups",
      [](Program& p) { op(p, kAttentionNorm).numbers[format::NormOp::kGroups] = 0; },
@@ -151,7 +151,7 @@ const ProgramRule kRopeRules[] = {
 
 const ProgramRule kElementRules[] = {
     {"ActivationOfAnUnknownKind",
-     [](Program& p) { op(p, kActivation).numbers[format::ActivationOp::kKind] = 8; },
+     [](Program& p) { op(p, kActivation).numbers[format::ActivationOp::kKind] = 14; },
      {"ops.function", "unknown", kActivation}},
     {"ActivationWithoutInput",
      [](Program& p) { op(p, kActivation).views[format::kInput].width = 0; },
@@ -167,6 +167,13 @@ const ProgramRule kElementRules[] = {
      {"ops.parameter", "makes no sense", kSoftCap}},
     {"SoftCapOfNoNumber",
      [](Program& p) { op(p, kSoftCap).reals[format::ActivationOp::kParameter] = NAN; },
+     {"ops.parameter", "makes no sense", kSoftCap}},
+    {"ClampToNothing",
+     [](Program& p) {
+       op(p, kSoftCap).numbers[format::ActivationOp::kKind] =
+           static_cast<uint32_t>(Activation::kClamp);
+       op(p, kSoftCap).reals[format::ActivationOp::kParameter] = 0.0f;
+     },
      {"ops.parameter", "makes no sense", kSoftCap}},
     {"AddOfAnotherWidth",
      [](Program& p) { --op(p, kAttentionAdd).views[format::kOther].width; },

@@ -121,8 +121,12 @@ TEST(VerifyEncoder, RefusesANormByLengthWithGainOrBias) {
           [](Program& p) { op(p, "normalize").numbers[format::NormOp::kGain] = 0; });
   refuses("sentences", "normalize", "ops.gain", "no gain and no bias",
           [](Program& p) { op(p, "normalize").numbers[format::NormOp::kBias] = 0; });
+  refuses("sentences", "normalize", "ops.gain", "no gain and no bias", [](Program& p) {
+    op(p, "normalize").numbers[format::NormOp::kKind] = static_cast<uint32_t>(NormKind::kSoftmax);
+    op(p, "normalize").numbers[format::NormOp::kGain] = 0;
+  });
   refuses("sentences", "normalize", "ops.norm", "unknown",
-          [](Program& p) { op(p, "normalize").numbers[format::NormOp::kKind] = 3; });
+          [](Program& p) { op(p, "normalize").numbers[format::NormOp::kKind] = 7; });
   refuses("sentences", "normalize", "ops.epsilon", "makes no sense",
           [](Program& p) { op(p, "normalize").reals[format::NormOp::kEpsilon] = 0.0f; });
 }

@@ -30,7 +30,7 @@ class CheckSession {
   std::vector<float> run(const TokenBatch& batch);
 
   void reset() { session_->reset(); }
-  // Feeds one token and throws unless the result is `expected`, bit for bit.
+  // Feeds one token and throws unless its rows are `expected`, [rows, features], bit for bit.
   void step(std::span<const float> features, std::span<const float> expected);
   void step(TokenId id, std::span<const float> expected);
 

@@ -89,8 +89,10 @@ std::vector<float> run_target(const AlignedBytes& file, Target target, const Che
   const size_t width = session.session().output().features;
   const size_t features = input.features.size() / input.count;
   for (size_t t = 0; t < input.count; ++t) {
-    const auto expected =
-        std::span(values).subspan(values.size() - (input.count - t) * width, width);
+    // The first token comes with the rows of the prefix.
+    const size_t end = values.size() - (input.count - t - 1) * width;
+    const size_t begin = t == 0 ? 0 : end - width;
+    const auto expected = std::span(values).subspan(begin, end - begin);
     if (is_text) {
       session.step(input.tokens[t], expected);
     } else {

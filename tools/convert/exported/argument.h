@@ -2,9 +2,11 @@
 // What an op of an exported graph is called with.
 #pragma once
 
+#include <algorithm>
 #include <complex>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -89,6 +91,11 @@ struct OpCall {
   // "op aten.linear.default ('model.py', line 12, in forward: ...)", for messages.
   std::string describe() const;
 };
+
+// Whether the name of an op or of an argument is one of these.
+inline bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
+  return std::ranges::find(names, text) != names.end();
+}
 
 // `call` with what `value_of` says in place of every ValueRef.
 OpCall bind(const OpCall& call, const std::function<Argument(uint32_t value)>& value_of);

@@ -34,8 +34,8 @@ class ModelReader {
 
   ExportedModel read() {
     choose_output();
-    whole_ = program_;
-    program_ = std::make_shared<const ExportedProgram>(needed_part(*whole_, model_.output_index));
+    const auto whole = std::exchange(program_, nullptr);
+    program_ = std::make_shared<const ExportedProgram>(needed_part(*whole, model_.output_index));
     lengths_ = Lengths(program_, lengths_.sides());
     traced_ = follow_input();
     choose_positions();
@@ -288,7 +288,6 @@ class ModelReader {
 
   const ModelOptions& options_;
   std::string where_;
-  std::shared_ptr<const ExportedProgram> whole_;    // which sides are inputs of
   std::shared_ptr<const ExportedProgram> program_;  // what this output needs of it
   Lengths lengths_;
   ExportedModel model_;

@@ -170,8 +170,8 @@ GraphBuilder::Rows GraphBuilder::rows_of(const AffineRef& given, std::vector<uin
     if (number == kNoElement) throw NotRecognised("it has zeros between numbers of the model");
     if (source(number).kind == Source::Kind::kTable) {
       throw NotRecognised(
-          "it has constants between numbers of the model: rows or columns of constants, such as a "
-          "class token, are not supported");
+          "it has constants between numbers of the model: rows of constants are supported before "
+          "the first token alone");
     }
     if (i < width) columns.push_back(column_of(number));
     if (i % width == 0) result.rows.push_back(row_of(number));

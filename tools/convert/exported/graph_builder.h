@@ -70,6 +70,11 @@ class GraphBuilder {
   const Source& source(int64_t number) const { return sources_[source_of(number)]; }
   uint32_t row_of(int64_t number) const;
   Column column_of(int64_t number) const;
+  // Whether it has token ids and nothing else.
+  bool is_of_ids(const Affine& value) const {
+    return value.is_plain() && value.elements() != 0 &&
+           source(value.terms[0].places.at(0)).kind == Source::Kind::kTokens;
+  }
   uint32_t source_of_node(ValueId node, uint32_t rows);
   // What nodes that are made next are called.
   void set_name(std::string name) { name_ = std::move(name); }

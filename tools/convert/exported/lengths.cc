@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -19,10 +20,6 @@ namespace {
 // A dynamic program that has no example is looked at with so many tokens.
 constexpr int64_t kDefaultTokens = 12;
 
-bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
-  return std::ranges::find(names, text) != names.end();
-}
-
 // Ops that say a shape in numbers.
 bool has_sizes(std::string_view op) {
   return is_one_of(
@@ -37,6 +34,12 @@ bool has_sizes(std::string_view op) {
 Lengths::Lengths(std::shared_ptr<const ExportedProgram> program, std::vector<SideInput> sides)
     : program_(std::move(program)), sides_(std::move(sides)) {
   const std::vector<const ExportedInput*> inputs = program_->user_inputs();
+  // They may be inputs of a program that this one is a part of.
+  for (SideInput& side : sides_) {
+    const auto found = std::ranges::find(inputs, side.input->value, &ExportedInput::value);
+    if (found == inputs.end()) throw std::logic_error("a side input is missing: this is a bug");
+    side.input = *found;
+  }
   if (inputs.empty()) {
     throw InputError("{}: the model has no input: expected one of tokens or features",
                      quote(program_->source));
@@ -226,7 +229,8 @@ std::optional<int64_t> Lengths::at_this_length(int64_t size) const {
 }
 
 // The sizes of a view: runs of them have as many elements as runs of the extents that they are
-// views of. Only where these changed do sizes change: one of them, the earliest that fits.
+// views of. Only where these changed do sizes change: one of them, the earliest that fits, or all,
+// as of a square of tokens that was one extent.
 void Lengths::adapt_view(Argument::List& sizes, const Shape& traced, const Shape& now) const {
   const auto size_at = [&](size_t i) -> int64_t { return *sizes[i].as<int64_t>(); };
   size_t of_self = 0;
@@ -251,13 +255,19 @@ void Lengths::adapt_view(Argument::List& sizes, const Shape& traced, const Shape
       ++of_self;
     // Of sequences and tokens that were one extent, tokens come second.
     const bool from_back = sequences_ > 1 && axis_ > 0;
-    for (size_t n = 0; n < i - first && after != before; ++n) {
+    if (after == before) continue;
+    int64_t with_all = 1;
+    for (size_t n = 0; n < i - first; ++n) {
       const size_t k = from_back ? i - 1 - n : first + n;
       const auto replaced = at_this_length(size_at(k));
+      with_all *= replaced.value_or(size_at(k));
       if (!replaced || made / size_at(k) * *replaced != after) continue;
       sizes[k] = Argument(*replaced);
+      before = after;
       break;
     }
+    if (after == before || with_all != after) continue;
+    for (size_t k = first; k < i; ++k) sizes[k] = at_this_length(size_at(k)).value_or(size_at(k));
   }
 }
 

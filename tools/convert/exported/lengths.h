@@ -49,7 +49,7 @@ class Lengths {
   bool reads_images() const { return reads_images_; }
   const std::optional<ImagePatches>& patches() const { return patches_; }
   // Whether the input is [tokens, sequences, ...], as nn.TransformerEncoder has it.
-  bool tokens_first() const { return axis_ == 0 && input_rank() > 1; }
+  bool tokens_first() const { return axis_ == 0 && input_rank() > 1 && !reads_images_; }
 
   const std::vector<SideInput>& sides() const { return sides_; }
   // What is known of an input of the user's beside the first; null: it is the first.

@@ -9,10 +9,6 @@
 namespace arenite::convert {
 namespace {
 
-bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
-  return std::ranges::find(names, text) != names.end();
-}
-
 Array zeros(const Shape& shape, ElementType type) {
   return Array::boolean(shape, Array::Bools(elements_of(shape), 0)).to(type);
 }

@@ -11,10 +11,6 @@
 namespace arenite::convert {
 namespace {
 
-bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
-  return std::ranges::find(names, text) != names.end();
-}
-
 // Thrown for a function that the runtime has no op for.
 struct UnknownFunction {};
 
@@ -136,8 +132,10 @@ Reduced Reducer::function_op(const Operation& operation) {
   if (is_one_of(call.op, {"dropout", "native_dropout", "alpha_dropout", "feature_dropout"})) {
     throw NotRecognised("dropout is active: export model.eval()");
   }
-  if (const std::string why = why_no_op(call.op); !why.empty()) throw NotRecognised(why);
-  if (!has_rule(call.op)) throw NotRecognised("the runtime has no such op");
+  const std::string why = why_no_op(call.op);
+  if (!has_rule(call.op)) {
+    throw NotRecognised(why.empty() ? "the runtime has no such op" : why);
+  }
   auto expression = std::make_shared<Expression>();
   AffineRef base;
   Shape shape;
@@ -156,6 +154,9 @@ Reduced Reducer::function_op(const Operation& operation) {
     expression->inputs.push_back(function->expression);
     return ValueRef{static_cast<uint32_t>(expression->inputs.size() - 1)};
   });
+  // Token ids may become positions.
+  const bool is_of_ids = base != nullptr && builder_.is_of_ids(*base);
+  if (!why.empty() && !is_of_ids) throw NotRecognised(why);
   if (call.op == "gather" && operation.value("index") != nullptr) {
     shape = shape_of(*operation.value("index"));
   }

@@ -16,10 +16,6 @@ constexpr double kFloatEpsilon = 0x1p-23;
 
 constexpr int64_t kSummedMax = 64;  // parts of a sum over a dimension
 
-bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
-  return std::ranges::find(names, text) != names.end();
-}
-
 }  // namespace
 
 std::optional<Array> constant_argument(const Operation& operation, std::string_view name) {

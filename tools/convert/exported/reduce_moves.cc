@@ -70,6 +70,7 @@ std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
           std::make_shared<const Function>(Function{(*function)->base, moved_expression})};
     }
   }
+  const bool joins = is_one_of(operation.call.op, {"cat", "concat", "concatenate"});
   const bool has_constant = std::ranges::any_of(
       parts, [](const Reduced* part) { return std::holds_alternative<ConstantRef>(*part); });
   std::vector<AffineRef> moving;
@@ -81,7 +82,7 @@ std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
         std::ranges::none_of(value->terms,
                              [](const Term& term) { return term.factors.each != nullptr; });
     // So is what rows of constants are put before.
-    const bool is_joined = count > 1 && has_constant && !value->is_plain();
+    const bool is_joined = joins && has_constant && !value->is_plain();
     moving.push_back((is_sum || is_joined) && is_of_model(*value) ? builder_.materialised(value)
                                                                   : value);
   }

@@ -14,10 +14,6 @@
 namespace arenite::convert {
 namespace {
 
-bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
-  return std::ranges::find(names, text) != names.end();
-}
-
 // Of each head as many copies as it has query heads.
 AffineRef repeated_heads(const AffineRef& value, int64_t heads) {
   Shape shape = value->shape;

@@ -12,10 +12,6 @@
 namespace arenite::convert {
 namespace {
 
-bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
-  return std::ranges::find(names, text) != names.end();
-}
-
 double single_number(const Array& array, const char* what) {
   const Array::Reals values = array.to_reals();
   if (values.empty() ||

@@ -16,10 +16,6 @@
 namespace arenite::convert {
 namespace {
 
-bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
-  return std::ranges::find(names, text) != names.end();
-}
-
 // The value with the name of what made it, for the op that it may become later.
 Reduced named(const Reduced& value, const std::string& name) {
   if (const auto* function = std::get_if<FunctionRef>(&value);

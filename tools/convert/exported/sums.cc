@@ -75,8 +75,8 @@ bool SumBuilder::split(const Affine& value) {
       const Source& source = builder_.source(term.places.at(i));
       if (kind && *kind != source.kind) {
         throw NotRecognised(
-            "it puts constants beside numbers of the model: rows or columns of constants, such as "
-            "a class token, are not supported");
+            "it puts constants beside numbers of the model: rows of constants are supported before "
+            "the first token alone");
       }
       kind = source.kind;
       if (term.places.is_whole()) break;

@@ -47,9 +47,7 @@ Reduced Reducer::looked_up(const ConstantRef& table, const Reduced& given) {
   if (function == nullptr) return builder_.embedding(table, as_affine(given));
   const AffineRef base = (*function)->base;
   const Expression& expression = *(*function)->expression;
-  const bool is_of_ids = base->is_plain() &&
-                         builder_.source(base->terms[0].places.at(0)).kind == Source::Kind::kTokens;
-  if (!is_of_ids || expression.shape != base->shape)
+  if (!builder_.is_of_ids(*base) || expression.shape != base->shape)
     return builder_.embedding(table, as_affine(given));
   std::set<const Expression*> seen;
   std::set<int64_t> numbers;

@@ -67,13 +67,13 @@ enum class Need : uint8_t {
   kCharacters,
   kWordPiece,
   // What changes scores of attention besides masks and slopes. A build without these refuses the
-  // fields that ask for them, and has no names for them.
+  // fields that ask for them.
   kScoreCap,
   kScoreTables,
 };
 inline constexpr uint32_t kNeeds = 47;
 
-// Names for messages, for `arenite inspect --json` and for arenite_needs.h.
+// Names for `arenite inspect --json` and for arenite_needs.h.
 inline constexpr const char* kNeedNames[kNeeds] = {
     "op linear",
     "op attention",

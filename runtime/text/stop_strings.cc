@@ -41,7 +41,7 @@ TextParts StopStrings::release(std::string_view text, size_t end, size_t held_en
   const size_t from_held = std::min(end, held_bytes_);
   std::copy_n(held_, from_held, ready_);
   parts.head = {ready_, from_held};
-  parts.tail = text.substr(0, end - from_held);
+  parts.tail = {text.data(), end - from_held};
   for (size_t i = end; i < held_end; ++i) held_[i - end] = byte(text, i);
   held_bytes_ = held_end - end;
   return parts;
@@ -54,7 +54,7 @@ TextParts StopStrings::next(std::string_view text) {
   size_t held_begin = size;
   for (size_t begin = 0; begin < size; ++begin) {
     for (const std::string_view stop : stops_) {
-      const std::string_view seen = stop.substr(0, size - begin);
+      const std::string_view seen = {stop.data(), std::min(stop.size(), size - begin)};
       if (seen.empty() || !begins(text, begin, seen)) continue;
       stopped_ = seen.size() == stop.size();
       if (stopped_) return release(text, begin, begin);

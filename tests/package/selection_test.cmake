@@ -66,7 +66,7 @@ if(case STREQUAL "only_what_models_need_is_linked")
     "${work}/intent.arn")
   string(REGEX REPLACE "\n" " " digests "${output}")
   string(REGEX MATCH "^digest [0-9a-f]+" digest "${digests}")
-  run("^${digest} ${left_out}; op embedding\\[0\\] $"
+  run("^${digest} ${left_out}; ops.kind\\[0\\] $"
     "${work}/build/one_model" "${work}/recall.arn" "${work}/intent.arn")
 
   # The same build folder, for both.
@@ -74,13 +74,13 @@ if(case STREQUAL "only_what_models_need_is_linked")
   configure(one_model "ARENITE_MODEL needs .*norm rms.*tokenizer byte pairs"
     -C "${work}/lists.cmake")
   run("" "${CMAKE_COMMAND}" --build "${work}/build" -j 2 --target one_model)
-  run("^${digests}${left_out}; norm layer\\[3\\] $" "${work}/build/one_model" "${work}/recall.arn"
+  run("^${digests}${left_out}; ops.norm\\[3\\] $" "${work}/build/one_model" "${work}/recall.arn"
     "${work}/intent.arn" "${work}/vibration.arn")
 
   # Weights and caches in few bits are parts, too.
   run("few.arn" "${host_tool}" convert "${source_dir}/models/recall/recall.safetensors" --heads 2
     --target portable,x86-64-v3 --weights q8 --kv int8 -o "${work}/few.arn")
-  run("^${left_out}; weights q8\\[0\\] $" "${work}/build/one_model" "${work}/few.arn")
+  run("^${left_out}; tensors.type\\[0\\] $" "${work}/build/one_model" "${work}/few.arn")
   preset_list(ARENITE_MODEL "${work}/few.arn")
   configure(one_model "ARENITE_MODEL needs .*weights q8, cache int8" -C "${work}/lists.cmake")
   run("" "${CMAKE_COMMAND}" --build "${work}/build" -j 2 --target one_model)

@@ -100,6 +100,12 @@ bool is_terms_by(const format::OpView& op, uint32_t number) {
   return op.kind == format::OpKind::kAttention && number == format::AttentionOp::kTermsBy;
 }
 
+std::string image_text(const ImagePatches& image) {
+  return fmt::format("images [{}, {}, {}], {} patches [{}, {}, {}]", image.channels, image.height,
+                     image.width, image.patches().value(), image.channels, image.patch_height,
+                     image.patch_width);
+}
+
 std::string terms_name(const format::OpView& op) {
   return name(op.choice<ScoreTerms>(format::AttentionOp::kTermsBy));
 }

@@ -103,6 +103,7 @@ std::string function_name(const format::OpView& op);  // of an op with several f
 // Whether a number says what an attention op's terms go by, and what that is called.
 bool is_terms_by(const format::OpView& op, uint32_t number);
 std::string terms_name(const format::OpView& op);
+std::string image_text(const ImagePatches& image);
 const char* tokenizer_kind_name(format::TokenizerKind kind);
 const char* layout_name(format::Layout layout);
 

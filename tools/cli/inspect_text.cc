@@ -66,12 +66,6 @@ std::string class_names(const std::vector<std::string>& labels) {
   return labels.size() > kShown ? text + fmt::format(" and {} more", labels.size() - kShown) : text;
 }
 
-std::string image_text(const ImagePatches& image) {
-  return fmt::format("images [{}, {}, {}], {} patches [{}, {}, {}]", image.channels, image.height,
-                     image.width, image.patches().value(), image.channels, image.patch_height,
-                     image.patch_width);
-}
-
 std::string header(const ModelFacts& facts) {
   const format::ModelReader& reader = facts.reader;
   std::string text = facts.path + "\n";
@@ -162,8 +156,8 @@ std::string op_shape(const format::OpView& op) {
     if (type == format::NumberType::kNone) continue;
     if (optional && op.numbers[i] == format::kAbsent) continue;
     if (is_terms_by(op, i)) {
-      const bool has_terms = op.numbers[format::AttentionOp::kTerms] != format::kAbsent;
-      if (has_terms) text += " by " + terms_name(op);
+      if (op.numbers[format::AttentionOp::kTerms] != format::kAbsent)
+        text += " by " + terms_name(op);
       continue;
     }
     if (type == format::NumberType::kCount && op.numbers[i] <= 1) continue;

@@ -70,17 +70,21 @@ std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
           std::make_shared<const Function>(Function{(*function)->base, moved_expression})};
     }
   }
-  const bool joins = is_one_of(operation.call.op, {"cat", "concat", "concatenate"});
+  return moved_values(parts, *movements, is_one_of(op, {"cat", "concat", "concatenate"}));
+}
+
+std::vector<Reduced> Reducer::moved_values(const std::vector<const Reduced*>& parts,
+                                           const std::vector<Movement>& movements, bool joins) {
   const bool has_constant = std::ranges::any_of(
       parts, [](const Reduced* part) { return std::holds_alternative<ConstantRef>(*part); });
   std::vector<AffineRef> moving;
   for (const Reduced* part : parts) {
     const AffineRef value = as_affine(*part);
     // A sum is easier to see before its rows are cut. Parts of a rotation stay as they are.
-    const bool is_sum =
-        value->terms.size() > 1 && !(*movements)[0].keeps_order(value->elements()) &&
-        std::ranges::none_of(value->terms,
-                             [](const Term& term) { return term.factors.each != nullptr; });
+    const bool is_sum = value->terms.size() > 1 && !movements[0].keeps_order(value->elements()) &&
+                        std::ranges::none_of(value->terms, [](const Term& term) {
+                          return term.factors.each != nullptr;
+                        });
     // So is what rows of constants are put before.
     const bool is_joined = joins && has_constant && !value->is_plain();
     moving.push_back((is_sum || is_joined) && is_of_model(*value) ? builder_.materialised(value)
@@ -96,7 +100,8 @@ std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
   for (AffineRef& value : moving) {
     if (are_of_several) value = builder_.rotated_or_same(value);
   }
-  for (const Movement& movement : *movements) {
+  std::vector<Reduced> results;
+  for (const Movement& movement : movements) {
     const AffineRef value = moved(movement, moving);
     const AffineRef prefixed = builder_.prefixed(value);
     results.emplace_back(prefixed ? prefixed : value);

@@ -78,6 +78,8 @@ class Reducer {
 
   // ---- ops (reduce_*.cc), nothing for ops of other kinds ----
   std::optional<std::vector<Reduced>> move(const Operation& operation);
+  std::vector<Reduced> moved_values(const std::vector<const Reduced*>& parts,
+                                    const std::vector<Movement>& movements, bool joins);
   std::optional<Reduced> complex_op(const Operation& operation);
   std::optional<Reduced> matrix_op(const Operation& operation);
   std::optional<Reduced> convolution_op(const Operation& operation);

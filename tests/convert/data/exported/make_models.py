@@ -2,8 +2,7 @@
 """Makes the exported models of this folder with PyTorch 2.14: make_models.py FOLDER [NAME...].
 
 Small models whose parts are written by hand in different ways, each NAME.pt2 with an input and the
-outputs in float64, and mistakes, which have no outputs. Archives are compressed anew, since most of
-an archive is stack traces.
+outputs in float64, and mistakes, which have no outputs. Archives, mostly traces, are compressed.
 """
 import math
 import os
@@ -387,15 +386,14 @@ def main(folder, names):
         inputs = (ids, ids) if name == "two_inputs" else (ids,)
         save(model, inputs, f"{folder}/{name}.pt2")
         if name in ("neighbours", "buckets", "learned_bias"):
-            most = 15 if name == "learned_bias" else 16  # a cut of all of a tensor is another case
-            tokens = torch.export.Dim("tokens", min=2, max=most)
+            # A cut of all of a tensor is another case.
+            tokens = torch.export.Dim("tokens", min=2, max=15 if name == "learned_bias" else 16)
             save(model, inputs, f"{folder}/{name}_dyn.pt2", dynamic_shapes=({1: tokens},))
         if name in GOOD:
-            with torch.no_grad():
-                outputs = model.double()(ids)
+            outputs = model.double()(ids)
             first = outputs[0] if isinstance(outputs, tuple) else outputs
             np.save(f"{folder}/{name}_input.npy", ids.numpy())
-            np.save(f"{folder}/{name}_expected.npy", first.numpy())
+            np.save(f"{folder}/{name}_expected.npy", first.detach().numpy())
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 #include "cli/checkpoints.h"
 #include "cli/printed.h"
 #include "cli/token_models.h"
+#include "support/test_data.h"
 
 namespace arenite::testing {
 namespace {
@@ -74,6 +75,17 @@ TEST(BenchCommand, RefusesWhatTheContextOrTheModelHasNoRoomFor) {
                    {"--tokens does not fit", "is a decoder"}));
   EXPECT_TRUE(ends(run_arenite({"bench", features, "--at", "3"}), kBadInput,
                    {"--at does not fit", "is no decoder"}));
+}
+
+TEST(BenchCommand, TimesImages) {
+  const TempFolder folder;
+  const std::string model = (folder.path() / "vit.arn").string();
+  const std::string checkpoint = convert_fixture("exported/vit.pt2").string();
+  ASSERT_TRUE(ends(run_arenite({"convert", checkpoint, "-o", model}), kDone));
+  EXPECT_TRUE(ends(run_arenite({"bench", model, "--profile"}), kDone,
+                   {"\n       6 ", "an image", "patches"}));
+  EXPECT_TRUE(ends(run_arenite({"bench", model, "--tokens", "3"}), kBadInput,
+                   {"--tokens does not fit", "one of images"}));
 }
 
 TEST(BenchCommand, RefusesSizesBeyondTheContext) {

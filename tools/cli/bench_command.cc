@@ -9,6 +9,7 @@
 #include <iterator>
 #include <memory>
 
+#include "arenite/image.h"
 #include "cli/arguments.h"
 #include "cli/bench.h"
 #include "cli/commands.h"
@@ -45,6 +46,9 @@ void run_bench(const CLI::App& command, const BenchOptions& options) {
   } else {
     refuse_options(command, file.name(), {"--prompt", "--decode", "--at", "--context", "--chunk"},
                    "no decoder");
+    if (image_shape(file.model()).channels != 0) {
+      refuse_options(command, file.name(), {"--tokens", "--lengths"}, "one of images");
+    }
     bench_sequences(options, file);
   }
 }

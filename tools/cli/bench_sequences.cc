@@ -8,6 +8,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "arenite/image.h"
 #include "cli/bench.h"
 #include "cli/json_output.h"
 #include "cli/model_cost.h"
@@ -29,17 +30,20 @@ struct Timing {
 constexpr double kSecondsPerSize = 1.0;
 constexpr size_t kRunsMin = 15;
 
-// Sequences of random tokens, back to back.
+// Sequences of random tokens, back to back, or random images.
 class RandomBatch {
  public:
-  RandomBatch(const Model& model, const std::vector<uint32_t>& lengths) : lengths_(lengths) {
+  RandomBatch(const Model& model, const std::vector<uint32_t>& lengths)
+      : lengths_(lengths), are_images_(image_shape(model).channels != 0) {
     const size_t tokens = std::accumulate(lengths.begin(), lengths.end(), size_t{0});
+    const size_t count = are_images_ ? lengths.size() * image_shape(model).pixels()
+                                     : tokens * model.input_features();
     uint32_t state = 1;
     const auto next = [&] { return state = state * 1664525u + 1013904223u; };
     if (model.vocab_size() != 0) {
       for (size_t i = 0; i < tokens; ++i) ids_.push_back((next() >> 8) % model.vocab_size());
     } else {
-      for (size_t i = 0; i < tokens * model.input_features(); ++i) {
+      for (size_t i = 0; i < count; ++i) {
         features_.push_back(static_cast<float>(next() >> 8) * 0x1p-23f - 1.0f);
       }
     }
@@ -47,12 +51,14 @@ class RandomBatch {
 
   Result<Output> run(Session& session) const {
     const uint32_t sequences = static_cast<uint32_t>(lengths_.size());
+    if (are_images_) return session.run(Batch{features_, sequences, 0});
     if (ids_.empty()) return session.run(Batch{features_, sequences, 0, lengths_, {}, true});
     return session.run(TokenBatch{ids_, sequences, 0, lengths_, {}, true, {}});
   }
 
  private:
   std::vector<uint32_t> lengths_;
+  bool are_images_ = false;
   std::vector<TokenId> ids_;
   std::vector<float> features_;
 };
@@ -113,6 +119,7 @@ std::vector<Case> cases_of(const BenchOptions& options, const Model& model) {
   constexpr const char* kLimit = "its context";
   const uint32_t limit = model.positions_max() != 0 ? model.positions_max() : UINT32_MAX;
   std::vector<Case> cases;
+  if (image_shape(model).channels != 0) return {{"an image", {limit}}};
   for (const uint32_t length : options.lengths) {
     require_at_most(options, "--lengths", length, limit, kLimit);
   }

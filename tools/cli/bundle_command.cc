@@ -40,10 +40,10 @@ void require_portable_alone(const VerifiedFile& file) {
   if (others.empty()) return;
   const bool has_portable = (file.reader().file_targets() & bit(Target::kPortable)) != 0;
   throw convert::InputError(
-      "{}: found weights packed for {}{}, expected target portable {}, whose kernels are plain C "
+      "{}: found weights packed for {}{}, expected target portable{}, whose kernels are plain C "
       "for any CPU: arenite repack {} -o NEW.arn --target portable",
       convert::quote(file.name()), has_portable ? "portable and " : "",
-      fmt::format("{}", fmt::join(others, ", ")), has_portable ? "alone" : "",
+      fmt::format("{}", fmt::join(others, ", ")), has_portable ? " alone" : "",
       convert::printable(file.name()));
 }
 

@@ -69,6 +69,15 @@ uint64_t keys_read(const MaskView& mask, uint32_t positions, uint32_t rows_per_b
   return keys;
 }
 
+// The rows of a feed: those of the prefix come before a sequence's first token.
+Feed with_prefix(const ModelReader& model, Feed feed) {
+  const uint32_t prefix = model.prefix_rows();
+  if (feed.held != 0) return {feed.held + prefix, feed.tokens, feed.outputs};
+  if (feed.tokens == 0) return feed;
+  const bool all_go_out = feed.outputs == feed.tokens && feed.tokens != 1;
+  return {0, feed.tokens + prefix, feed.outputs + (all_go_out ? prefix : 0)};
+}
+
 }  // namespace
 
 OpCost op_cost(const ModelReader& model, uint32_t index) {
@@ -86,7 +95,8 @@ OpCost op_cost(const ModelReader& model, uint32_t index) {
   return cost;
 }
 
-double op_flops(const ModelReader& model, uint32_t index, const Feed& feed) {
+double op_flops(const ModelReader& model, uint32_t index, const Feed& tokens) {
+  const Feed feed = with_prefix(model, tokens);
   const OpView& op = model.op(index);
   const OpCost cost = op_cost(model, index);
   const uint32_t mask = number_of(op, NumberType::kMask);
@@ -112,7 +122,7 @@ double decode_bytes(const ModelReader& model, uint32_t packed_index, uint32_t he
     const uint32_t mask = number_of(op, NumberType::kMask);
     if (cache == format::kAbsent || mask == format::kAbsent) continue;
     const CacheShape& shape = model.cache(cache).shape;
-    bytes += visible_pairs(model.mask(mask), {held, 1, 1}) * shape.kv_heads *
+    bytes += visible_pairs(model.mask(mask), with_prefix(model, {held, 1, 1})) * shape.kv_heads *
              static_cast<double>(cache_entry_bytes(shape, kv_type));
   }
   return bytes;

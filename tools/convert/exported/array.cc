@@ -178,8 +178,7 @@ Array Array::to(ElementType type) const {
   return integer(shape_, std::move(values), type);
 }
 
-ElementLimit::ElementLimit(uint64_t limit)
-    : before_(std::exchange(elements_max, std::min(limit, kExportedElementsMax))) {}
+ElementLimit::ElementLimit(uint64_t limit) : before_(std::exchange(elements_max, limit)) {}
 
 ElementLimit::~ElementLimit() { elements_max = before_; }
 

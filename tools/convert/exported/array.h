@@ -143,8 +143,8 @@ class ElementLimit {
   uint64_t before_;
 };
 
-// The number of elements of `shape`. Throws ShapeError beyond kExportedElementsMax
-// (input_limits.h) or an ElementLimit.
+// The number of elements of `shape`. Throws ShapeError beyond an ElementLimit, or
+// kExportedElementsMax (input_limits.h) where there is none.
 size_t elements_of(const Shape& shape);
 
 std::string shape_text(const Shape& shape);  // "[2, 3]"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "convert/files/error.h"
+#include "convert/files/input_limits.h"
 
 namespace arenite::convert {
 namespace {
@@ -92,7 +93,9 @@ WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,
     return weight;
   }
   weight.name = name_of(*program, *constant);
-  weight.load_f64 = [constant, transposed, first, second, name = weight.name] {
+  const uint64_t most = std::max(kExportedElementsMax, program->largest_weight());
+  weight.load_f64 = [constant, transposed, first, second, most, name = weight.name] {
+    const ElementLimit limit(most);
     std::vector<double> values = constant->array().to_reals();
     require_finite(values, name);
     return transposed ? turned(values, first, second) : values;

@@ -16,6 +16,7 @@
 #include "convert/exported/one_model.h"
 #include "convert/exported/side_inputs.h"
 #include "convert/files/error.h"
+#include "convert/files/input_limits.h"
 
 namespace arenite::convert {
 namespace {
@@ -34,6 +35,7 @@ class ModelReader {
 
   ExportedModel read() {
     choose_output();
+    const ElementLimit limit(std::max(kExportedElementsMax, program_->largest_weight()));
     const auto whole = std::exchange(program_, nullptr);
     program_ = std::make_shared<const ExportedProgram>(needed_part(*whole, model_.output_index));
     lengths_ = Lengths(program_, lengths_.sides());

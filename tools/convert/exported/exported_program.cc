@@ -51,6 +51,16 @@ Array ExportedProgram::load(const ExportedInput& input) const {
   return Array::real(value.shape(), std::move(numbers), ElementType::kF64).to(value.type);
 }
 
+uint64_t ExportedProgram::largest_weight() const {
+  uint64_t largest = 0;
+  for (const StoredTensor& tensor : tensors->tensors()) {
+    uint64_t elements = 1;
+    for (const uint64_t extent : tensor.shape) elements *= extent;
+    largest = std::max(largest, elements);
+  }
+  return largest;
+}
+
 bool is_exported_program(const std::filesystem::path& file) {
   const FileMap map(file);
   const std::string_view bytes = map.text();

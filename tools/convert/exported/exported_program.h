@@ -81,6 +81,8 @@ struct ExportedProgram {
   std::shared_ptr<const TensorStore> tensors;
 
   const StoredTensor& tensor(const ExportedInput& input) const;
+  // Elements of the largest tensor that the file has.
+  uint64_t largest_weight() const;
   std::vector<const ExportedInput*> user_inputs() const;
 
   // All elements of an input that is not the user's.

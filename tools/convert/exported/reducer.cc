@@ -71,17 +71,14 @@ uint64_t numbers_in(const Reduced& value) {
 // Of one array: in proportion to the largest of the weights, and to what a row of the example can
 // become.
 uint64_t followed_elements_max(const ExportedProgram& program, const TraceSizes& sizes) {
-  uint64_t largest = 0, widest = 0;
+  uint64_t widest = 0;
   for (const StoredTensor& tensor : program.tensors->tensors()) {
-    uint64_t elements = 1;
-    for (const uint64_t extent : tensor.shape) {
-      elements *= extent;
-      widest = std::max(widest, extent);
-    }
-    largest = std::max(largest, elements);
+    for (const uint64_t extent : tensor.shape) widest = std::max(widest, extent);
   }
   const uint64_t outputs = uint64_t{sizes.rows()} * std::min(widest, kExportedElementsMax);
-  return std::max({kFollowedElementsBase, kFollowedPerWeight * largest, outputs});
+  const uint64_t largest = program.largest_weight();
+  return std::min(std::max({kFollowedElementsBase, kFollowedPerWeight * largest, outputs}),
+                  std::max(kExportedElementsMax, largest));
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "convert/convert.h"
+#include "convert/exported/exported_model.h"
 #include "convert/modules/attention_modules.h"
 #include "convert/program/writer.h"
 #include "convert/tokenizers/tokenizer_source.h"
@@ -85,11 +86,17 @@ AlignedBytes convert_encoder(const Words& words) {
       parse_targets(words.at(3)));
 }
 
+AlignedBytes convert_exported(const Words& words) {
+  return write_model(compile(read_exported_model(words[1], {}).graph, kName),
+                     parse_targets(words.at(3)));
+}
+
 AlignedBytes convert(const Words& words) {
   if (words.at(0) == "module") return convert_module(words);
   if (words.at(0) == "decoder") return convert_decoder(words);
   if (words.at(0) == "few_bits") return convert_in_few_bits(words);
   if (words.at(0) == "encoder") return convert_encoder(words);
+  if (words.at(0) == "exported") return convert_exported(words);
   throw std::runtime_error("unknown kind of model " + words[0]);
 }
 

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exported PyTorch programs against what PyTorch computed in float64, on every kernel set: of the
+// data folder and of this repository, all that come with an input and its outputs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "arenite/image.h"
+#include "convert/files/npy.h"
+#include "golden/converted.h"
+#include "support/compare.h"
+#include "support/kernel_sets.h"
+#include "support/test_data.h"
+#include "support/test_session.h"
+
+namespace arenite::test {
+namespace {
+
+using arenite::testing::collection_folder;
+using arenite::testing::convert_fixture;
+using convert::NpyArray;
+
+// Shares of the largest value. Where the runtime and PyTorch add in other orders, the language
+// model's large scores, rounded to float32, are off by more.
+constexpr double kRelativeError = 2e-6;
+constexpr double kOfLargeScores = 5e-6;
+
+struct ExportedCase {
+  std::filesystem::path folder;
+  std::string name;  // of the input and the outputs
+
+  std::filesystem::path file(const char* ending) const { return folder / (name + ending); }
+};
+
+void PrintTo(const ExportedCase& model, std::ostream* out) { *out << model.name; }
+
+// All names in the folder that have outputs; none where it is not there.
+std::vector<ExportedCase> cases_in(const std::filesystem::path& folder) {
+  constexpr std::string_view kEnding = "_expected.npy";
+  std::set<std::string> names;
+  std::error_code missing;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
+    const std::string file = entry.path().filename().string();
+    if (file.ends_with(kEnding)) names.insert(file.substr(0, file.size() - kEnding.size()));
+  }
+  std::vector<ExportedCase> cases;
+  for (const std::string& name : names) cases.push_back({folder, name});
+  return cases;
+}
+
+std::vector<ExportedCase> all_cases() {
+  std::vector<ExportedCase> cases;
+  for (const auto& folder : {collection_folder() / "goldens" / "exported",
+                             convert_fixture("exported"), convert_fixture("exported_zoo")}) {
+    std::ranges::move(cases_in(folder), std::back_inserter(cases));
+  }
+  return cases;
+}
+
+using Parameter = std::tuple<ExportedCase, Target>;
+
+std::string case_and_set(const ::testing::TestParamInfo<Parameter>& info) {
+  return std::get<0>(info.param).name + "_" + kernel_set_name(std::get<1>(info.param));
+}
+
+class ExportedGolden : public ::testing::TestWithParam<Parameter> {
+ protected:
+  void SetUp() override {
+    const ExportedCase& exported = std::get<0>(GetParam());
+    file_ = converted("exported", exported.file(".pt2"), {name(target())});
+    const NpyArray input = NpyArray::read(exported.file("_input.npy"));
+    sequences_ = static_cast<uint32_t>(input.shape().at(0));
+    tokens_ = static_cast<uint32_t>(input.shape().at(1));
+    const TestModel model(file_.span(), target());
+    if (model->vocab_size() != 0) {
+      for (const int64_t id : input.to_i64()) ids_.push_back(static_cast<TokenId>(id));
+    } else {
+      features_ = input.to_f32();
+    }
+    if (const ImageShape image = image_shape(*model); image.channels != 0) tokens_ = image.patches;
+    expected_ = NpyArray::read(exported.file("_expected.npy")).to_f64();
+  }
+
+  Target target() const { return std::get<1>(GetParam()); }
+
+  SessionOptions options(uint32_t sequences) const {
+    SessionOptions all = options_for(tokens_, sequences);
+    all.outputs = Outputs::kAll;
+    return all;
+  }
+
+  std::vector<float> run(const Model& model) const {
+    const TestSession session(model, options(sequences_));
+    Diagnostic why;
+    return ids_.empty()
+               ? values_of(session->run(Batch{features_, sequences_, tokens_, {}}, &why), why)
+               : values_of(session->run(TokenBatch{ids_, sequences_, tokens_}, &why), why);
+  }
+
+  convert::AlignedBytes file_;
+  std::vector<TokenId> ids_;     // [sequences, tokens], or
+  std::vector<float> features_;  // [sequences, tokens, width], or images
+  std::vector<double> expected_;
+  uint32_t sequences_ = 0;
+  uint32_t tokens_ = 0;
+};
+
+// A model may give out the last row of each sequence where the session is asked for all.
+TEST_P(ExportedGolden, GivesWhatPyTorchGives) {
+  const TestModel model(file_.span(), target());
+  const std::vector<float> found = run(*model);
+  ASSERT_GE(found.size(), expected_.size());
+  const size_t each = expected_.size() / sequences_;
+  const size_t found_each = found.size() / sequences_;
+  double largest = 0.0;
+  for (const double value : expected_) largest = std::max(largest, std::abs(value));
+  const bool has_large_scores = std::get<0>(GetParam()).name == "torch_encoder_lm";
+  const double most = (has_large_scores ? kOfLargeScores : kRelativeError) * largest;
+  for (size_t s = 0; s < sequences_; ++s) {
+    EXPECT_TRUE(all_near(std::span(found).subspan((s + 1) * found_each - each, each),
+                         std::span(expected_).subspan(s * each, each), most));
+  }
+}
+
+TEST_P(ExportedGolden, GivesTheSameBitsTokenByToken) {
+  const TestModel model(file_.span(), target());
+  if (!model->causal() || model->pooled()) return;  // it cannot step
+  const std::vector<float> whole = run(*model);
+  const TestSession session(*model, options(1));
+  const std::vector<float> steps =
+      ids_.empty() ? session.steps_of(1, std::span(features_).first(features_.size() / sequences_))
+                   : session.steps_of(1, std::span(ids_).first(tokens_));
+  EXPECT_TRUE(same_bits(steps, std::span(whole).first(whole.size() / sequences_)));
+}
+
+INSTANTIATE_TEST_SUITE_P(PyTorch, ExportedGolden,
+                         ::testing::Combine(::testing::ValuesIn(all_cases()),
+                                            ::testing::ValuesIn(targets_here())),
+                         case_and_set);
+
+// Without the folder there would be no cases, and nobody would notice.
+TEST(ExportedGoldens, AreThere) {
+  EXPECT_GE(cases_in(convert_fixture("exported")).size(), 25u);
+  EXPECT_GE(cases_in(convert_fixture("exported_zoo")).size(), 16u);
+  ARENITE_NEEDS_DATA(collection_folder() / "goldens" / "exported");
+  EXPECT_GE(cases_in(collection_folder() / "goldens" / "exported").size(), 10u);
+}
+
+}  // namespace
+}  // namespace arenite::test

@@ -95,7 +95,7 @@ class Interpreter {
         throw InputError("token ids were given: the model takes features");
       const ValueId features = graph_.order().front();
       if (const auto& patches = graph_.as<FeaturesNode>(features)->patches) {
-        tokens_ = patches->patches().value();
+        tokens_ = static_cast<size_t>(patches->patches().value());
         if (input_.features.size() != patches->pixels().value()) {
           throw InputError("{} values: expected an image of {}", input_.features.size(),
                            patches->pixels().value());

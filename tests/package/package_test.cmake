@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds and runs the consumer in one of three ways: find_package, pkg_config, add_subdirectory. The
-# fourth looks at what is installed, and uninstalls it.
+# fourth looks at what is installed, and uninstalls it; the fifth builds elsewhere, and compares.
 #
 # The first two install into a prefix below the build folder; then the prefix is renamed, because an
 # installed tree must work wherever it is moved.
@@ -8,7 +8,7 @@ cmake_minimum_required(VERSION 3.25)
 
 set(work "${build_dir}/package_test/${way}")
 set(consumer "${source_dir}/tests/package/consumer")
-set(program "${work}/build/consumer")
+set(checkpoint "${source_dir}/models/recall/recall.safetensors")
 file(REMOVE_RECURSE "${work}")
 file(MAKE_DIRECTORY "${work}")
 
@@ -36,7 +36,7 @@ function(build_with_cmake)
       "-DCMAKE_C_COMPILER=${c_compiler}" "-DCMAKE_CXX_COMPILER=${cxx_compiler}")
   endif()
   run("${CMAKE_COMMAND}" -G "${generator}" -S "${consumer}" -B "${work}/build" ${arguments})
-  run("${CMAKE_COMMAND}" --build "${work}/build" -j 2 --target consumer)
+  run("${CMAKE_COMMAND}" --build "${work}/build" -j 2 --target consumer c_consumer)
 endfunction()
 
 function(build_with_pkg_config)
@@ -48,7 +48,17 @@ function(build_with_pkg_config)
   run(pkg-config --cflags --libs arenite)
   separate_arguments(flags UNIX_COMMAND "${output}")
   file(MAKE_DIRECTORY "${work}/build")
-  run("${cxx_compiler}" -std=c++20 -o "${program}" "${consumer}/consumer.cc" ${flags})
+  if(has_program)
+    run(pkg-config --variable=program arenite)
+    string(STRIP "${output}" arenite)
+    run("${arenite}" convert "${checkpoint}" -o "${work}/build/recall.arn" --heads 2 --target all)
+    run("${arenite}" embed "${work}/build/recall.arn" -o "${work}/build/recall.h")
+    run("${arenite}" embed "${work}/build/recall.arn" -o "${work}/build/recall_in_c.h"
+      --name recall_in_c --language c)
+    list(APPEND flags "-I${work}/build")
+  endif()
+  run("${cxx_compiler}" -std=c++20 -o "${work}/build/consumer" "${consumer}/consumer.cc" ${flags})
+  run("${c_compiler}" -std=c99 -o "${work}/build/c_consumer" "${consumer}/c_consumer.c" ${flags})
 endfunction()
 
 # What stands beside the libraries, and that uninstalling leaves no file.
@@ -80,12 +90,43 @@ function(install_and_uninstall)
   endif()
 endfunction()
 
-if(way STREQUAL "uninstall")
+# The same sources in another folder give the same archive, byte by byte.
+function(compare_with_build_elsewhere)
+  foreach(part IN ITEMS CMakeLists.txt LICENSE runtime tools/cmake)
+    get_filename_component(folder "${work}/elsewhere/${part}" DIRECTORY)
+    file(COPY "${source_dir}/${part}" DESTINATION "${folder}")
+  endforeach()
+  # A cache of objects would give those of the first build.
+  set(ENV{CCACHE_DISABLE} 1)
+  run("${CMAKE_COMMAND}" -G "${generator}" -S "${work}/elsewhere" -B "${work}/elsewhere/objects"
+    "-DCMAKE_BUILD_TYPE=${build_type}" "-DCMAKE_C_COMPILER=${c_compiler}"
+    "-DCMAKE_CXX_COMPILER=${cxx_compiler}" "-DARENITE_XNNPACK_SOURCE=${xnnpack_dir}"
+    -DARENITE_BUILD_TOOLS=OFF -DARENITE_BUILD_TESTS=OFF -DARENITE_BUILD_EXAMPLES=OFF)
+  run("${CMAKE_COMMAND}" --build "${work}/elsewhere/objects" -j 2 --target arenite)
+  foreach(folder IN ITEMS "${build_dir}" "${work}/elsewhere/objects")
+    file(SHA256 "${folder}/runtime/libarenite.a" digest)
+    list(APPEND digests "${digest}")
+  endforeach()
+  list(REMOVE_DUPLICATES digests)
+  list(LENGTH digests different)
+  if(NOT different EQUAL 1)
+    message(FATAL_ERROR "libarenite.a of two folders differs: ${digests}")
+  endif()
+endfunction()
+
+if(way STREQUAL "two_folders_give_the_same_bytes")
+  compare_with_build_elsewhere()
+  return()
+elseif(way STREQUAL "uninstall")
   install_and_uninstall()
   return()
 elseif(way STREQUAL "find_package")
   install_to_moved_prefix()
-  build_with_cmake("-Darenite_DIR=${work}/prefix/${library_dir}/cmake/arenite")
+  set(arguments "-Darenite_DIR=${work}/prefix/${library_dir}/cmake/arenite")
+  if(has_program)
+    list(APPEND arguments "-DCHECKPOINT=${checkpoint}")
+  endif()
+  build_with_cmake(${arguments})
 elseif(way STREQUAL "pkg_config")
   install_to_moved_prefix()
   build_with_pkg_config()
@@ -95,7 +136,13 @@ else()
   message(FATAL_ERROR "unknown way '${way}'")
 endif()
 
-run(${emulator} "${program}")
-if(NOT output STREQUAL "arenite ${version}\n")
-  message(FATAL_ERROR "the consumer printed '${output}', expected 'arenite ${version}'")
+set(expected "arenite ${version}\n")
+if(has_program AND NOT way STREQUAL "add_subdirectory")
+  string(APPEND expected "a model inside\n")
 endif()
+foreach(program IN ITEMS consumer c_consumer)
+  run(${emulator} "${work}/build/${program}")
+  if(NOT output STREQUAL expected)
+    message(FATAL_ERROR "${program} printed '${output}', expected '${expected}'")
+  endif()
+endforeach()

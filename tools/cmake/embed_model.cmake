@@ -1,35 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
-# Converts a checkpoint and embeds the result into a program, when the program is built.
+# Converts a checkpoint and embeds the result into a program, when the program is built. Installed
+# with the package, too.
 
-# The program arenite that runs on the build machine: the one being built, or the one given.
-if(ARENITE_HOST_TOOL)
-  set(arenite_host_tool "${ARENITE_HOST_TOOL}")
-elseif(TARGET arenite_cli AND NOT CMAKE_CROSSCOMPILING)
-  set(arenite_host_tool arenite_cli)
-else()
-  set(arenite_host_tool "")
-endif()
+# arenite_find_program(VARIABLE): the program arenite that runs on the build machine, or "". It is
+# what ARENITE_HOST_TOOL says, the one being built or installed beside this file, or one on PATH.
+function(arenite_find_program variable)
+  if(ARENITE_HOST_TOOL)
+    set(${variable} "${ARENITE_HOST_TOOL}" PARENT_SCOPE)
+  elseif(TARGET arenite::program AND NOT CMAKE_CROSSCOMPILING)
+    set(${variable} arenite::program PARENT_SCOPE)
+  else()
+    find_program(program_on_path arenite NO_CACHE)
+    set(${variable} "${program_on_path}" PARENT_SCOPE)
+    if(NOT program_on_path)
+      set(${variable} "" PARENT_SCOPE)
+    endif()
+  endif()
+endfunction()
 
-# arenite_embed_model(TARGET NAME CHECKPOINT [OBJECT ABI] [CONVERT argument...] [EMBED argument...])
+# arenite_embed_model(TARGET FILE [NAME name] [OBJECT ABI] [CONVERT argument...]
+#                     [EMBED argument...])
 #
-# Makes NAME.arn and NAME.h in the current build folder, and lets TARGET include NAME.h. With OBJECT
-# the bytes are not in the header but in an object file for that machine (`arenite embed --abi`).
-function(arenite_embed_model target name checkpoint)
-  cmake_parse_arguments(PARSE_ARGV 3 arg "" "OBJECT" "CONVERT;EMBED")
-  set(model "${CMAKE_CURRENT_BINARY_DIR}/${name}.arn")
-  set(embedded "${CMAKE_CURRENT_BINARY_DIR}/${name}.h")
+# Makes NAME.h in the current build folder, and lets TARGET include it. FILE is a model file, .arn,
+# or a checkpoint or its folder, which is converted to NAME.arn first. NAME is the stem of FILE
+# unless given, and what names in the header begin with. With OBJECT the bytes are not in the header
+# but in an object file for that machine (`arenite embed --abi`).
+function(arenite_embed_model target file)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "NAME;OBJECT" "CONVERT;EMBED")
+  arenite_find_program(program)
+  if(NOT program)
+    message(FATAL_ERROR "arenite_embed_model needs the program arenite of the build machine: "
+      "set -DARENITE_HOST_TOOL=FILE")
+  endif()
+  get_filename_component(file "${file}" ABSOLUTE)
+  get_filename_component(stem "${file}" NAME_WE)
+  string(MAKE_C_IDENTIFIER "${stem}" name)
+  if(arg_NAME)
+    set(name "${arg_NAME}")
+  endif()
+  set(header "${CMAKE_CURRENT_BINARY_DIR}/${name}.h")
+  set(embedded "${header}")
   if(arg_OBJECT)
     set(object "${CMAKE_CURRENT_BINARY_DIR}/${name}.o")
     list(APPEND embedded "${object}")
     list(APPEND arg_EMBED --data "${object}" --abi ${arg_OBJECT})
     set_source_files_properties("${object}" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
   endif()
+  set(model "${file}")
+  if(NOT file MATCHES "\\.arn$")
+    set(model "${CMAKE_CURRENT_BINARY_DIR}/${name}.arn")
+    add_custom_command(
+      OUTPUT "${model}"
+      COMMAND ${program} convert "${file}" -o "${model}" ${arg_CONVERT}
+      DEPENDS "${file}" ${program}
+      COMMENT "Converting ${name}"
+      VERBATIM)
+  endif()
   add_custom_command(
-    OUTPUT "${model}" ${embedded}
-    COMMAND ${arenite_host_tool} convert "${checkpoint}" -o "${model}" ${arg_CONVERT}
-    COMMAND ${arenite_host_tool} embed "${model}" -o "${CMAKE_CURRENT_BINARY_DIR}/${name}.h"
-      --name ${name} ${arg_EMBED}
-    DEPENDS "${checkpoint}" ${arenite_host_tool}
+    OUTPUT ${embedded}
+    COMMAND ${program} embed "${model}" -o "${header}" --name ${name} ${arg_EMBED}
+    DEPENDS "${model}" ${program}
     COMMENT "Embedding ${name}"
     VERBATIM)
   target_sources(${target} PRIVATE ${embedded})

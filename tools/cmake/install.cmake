@@ -10,7 +10,9 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/runtime/include/arenite"
 install(TARGETS arenite arenite_xnnpack EXPORT arenite-targets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 if(ARENITE_BUILD_TOOLS)
-  install(TARGETS arenite_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  set_target_properties(arenite_cli PROPERTIES EXPORT_NAME program)
+  install(TARGETS arenite_cli EXPORT arenite-targets
+    RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
   # Man pages, completions of shells and JSON Schemas, where all of the build was made.
   install(DIRECTORY "${PROJECT_BINARY_DIR}/share/" DESTINATION "${CMAKE_INSTALL_DATADIR}" OPTIONAL)
 endif()
@@ -18,13 +20,15 @@ endif()
 install(EXPORT arenite-targets NAMESPACE arenite:: DESTINATION "${arenite_config_dir}")
 # The targets need nothing from elsewhere, so the package file only names them.
 file(WRITE "${PROJECT_BINARY_DIR}/arenite-config.cmake"
-  "include(\"\${CMAKE_CURRENT_LIST_DIR}/arenite-targets.cmake\")\n")
+  "include(\"\${CMAKE_CURRENT_LIST_DIR}/arenite-targets.cmake\")\n"
+  "include(\"\${CMAKE_CURRENT_LIST_DIR}/embed_model.cmake\")\n")
 # Before 1.0 a new minor version may change the interface.
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/arenite-config-version.cmake"
   COMPATIBILITY SameMinorVersion)
 install(
   FILES "${PROJECT_BINARY_DIR}/arenite-config.cmake"
         "${PROJECT_BINARY_DIR}/arenite-config-version.cmake"
+        "${CMAKE_CURRENT_LIST_DIR}/embed_model.cmake"
   DESTINATION "${arenite_config_dir}")
 
 # The prefix is told from the place of the file, so that an installed tree can be moved.

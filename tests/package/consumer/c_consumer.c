@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The same in C.
+#include <stdio.h>
+
+#include "arenite/arenite.h"
+#if __has_include("recall_in_c.h")
+#include "recall_in_c.h"
+#endif
+
+int main(void) {
+  printf("arenite %s\n", arenite_version());
+#if __has_include("recall_in_c.h")
+  arenite_model model;
+  if (arenite_model_load(&model, RECALL_IN_C_MODEL, RECALL_IN_C_MODEL_BYTES, NULL, NULL) !=
+      ARENITE_OK) {
+    return 1;
+  }
+  printf("a model inside\n");
+#endif
+  return 0;
+}

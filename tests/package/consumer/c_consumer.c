@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same in C.
+// The application in C99, which links the same archives without a C++ compiler.
 #include <stdio.h>
 
 #include "arenite/arenite.h"

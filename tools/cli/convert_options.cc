@@ -140,9 +140,10 @@ void add_answers(CLI::App& command, ConvertArguments& arguments) {
 
 void add_exported_options(CLI::App& command, ConvertArguments& arguments) {
   command
-      .add_option_function<uint32_t>(
-          "--output-index", [&arguments](const uint32_t& index) { arguments.output_index = index; },
-          "Which output of an exported program; the first is 0")
+      .add_option("--output-index", arguments.output_indices,
+                  "Which output of an exported program, the first is 0; several side by side: 0,2")
+      ->type_name("N,...")
+      ->delimiter(',')
       ->check(whole_number(0, kHeadsMax));
 }
 
@@ -269,7 +270,7 @@ convert::ModelOptions model_options(const ConvertArguments& arguments) {
   options.window = arguments.window;
   options.score_scale = arguments.score_scale;
   options.epsilon = arguments.epsilon;
-  options.output_index = arguments.output_index;
+  options.output_indices = arguments.output_indices;
   options.norm = value_of(kNorms, arguments.norm);
   options.rope = value_of(kRopes, arguments.rope);
   options.rope_theta = arguments.rope_theta;

@@ -30,7 +30,7 @@ struct ConvertArguments {
   std::string embedding_scale;
   std::optional<double> score_scale;
   std::optional<double> epsilon;
-  std::optional<uint32_t> output_index;
+  std::vector<uint32_t> output_indices;
   std::string norm;
   std::string rope;
   std::optional<double> rope_theta;

@@ -154,7 +154,7 @@ Recognised recognise(const Opened& model, const ModelOptions& options) {
   } else if (const auto* exported = std::get_if<ExportedModel>(&read.spec)) {
     read.tokenizer.vocab_size = exported->graph.vocab_size;
   }
-  if (options.output_index && !model.is_exported) {
+  if (!options.output_indices.empty() && !model.is_exported) {
     throw InputError("{}: --output-index is for exported programs: drop the option", model.where());
   }
   return read;

@@ -237,12 +237,24 @@ TEST(ExportedModels, GiveOutTheOutputThatIsAskedFor) {
   const std::filesystem::path folder = convert_fixture("exported");
   const Case model = {"einsum_rms_fused", "einsum_rms_fused", "", 0, true};
   ModelOptions options;
-  options.output_index = 1;
+  options.output_indices = {1};
   const Conversion second = convert(folder, model, options);
   EXPECT_EQ(second.program.slots[second.program.output_slot].width, 8u);
   EXPECT_EQ(second.account.given.at(0), "output 1 of 2, --output-index");
   const Conversion first = convert(folder, model);
   EXPECT_EQ(first.program.slots[first.program.output_slot].width, 13u);
+}
+
+// As several heads of a classifier are.
+TEST(ExportedModels, GiveOutSeveralOutputsSideBySide) {
+  const Case model = {"einsum_rms_fused", "einsum_rms_fused", "", 0, true};
+  ModelOptions options;
+  options.output_indices = {1, 0};
+  const Conversion both = convert(convert_fixture("exported"), model, options);
+  EXPECT_EQ(both.program.slots[both.program.output_slot].width, 21u);
+  EXPECT_EQ(both.account.given.at(0),
+            "outputs 1, 0 of 2 side by side: columns 0 to 7, columns 8 to 20, --output-index");
+  EXPECT_LE(both.exported()->largest_difference, kGraphError * both.exported()->largest_value);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ TEST(ExportedRefusals, NameTheInputsOfAModelThatHasSeveral) {
 
 TEST(ExportedRefusals, NameTheOutputsThatThereAre) {
   ModelOptions options;
-  options.output_index = 2;
+  options.output_indices = {2};
   const auto path = convert_fixture("exported") / "einsum_rms_fused.pt2";
   EXPECT_TRUE(refuses([&] { read_exported_model(path, options); },
                       {"--output-index 2", "2 tensors", "0 to 1"}));

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "convert/exported/choose_output.h"
 #include "convert/exported/compare_program.h"
 #include "convert/exported/constants_at.h"
 #include "convert/exported/follow.h"
@@ -34,10 +35,16 @@ class ModelReader {
         lengths_(program_, std::move(sides)) {}
 
   ExportedModel read() {
-    choose_output();
+    for (size_t i = 0; i < lengths_.sides().size(); ++i) {
+      model_.account.given.push_back(describe(lengths_.sides()[i], i + 2));
+    }
+    const ChosenOutput chosen = choose_output(program_, options_.output_indices);
+    model_.outputs = chosen.outputs;
+    model_.output_index = chosen.index;
+    if (!chosen.words.empty()) model_.account.given.push_back(chosen.words);
     const ElementLimit limit(std::max(kExportedElementsMax, program_->largest_weight()));
-    const auto whole = std::exchange(program_, nullptr);
-    program_ = std::make_shared<const ExportedProgram>(needed_part(*whole, model_.output_index));
+    program_ =
+        std::make_shared<const ExportedProgram>(needed_part(*chosen.program, model_.output_index));
     lengths_ = Lengths(program_, lengths_.sides());
     traced_ = follow_input();
     choose_positions();
@@ -78,32 +85,6 @@ class ModelReader {
       } catch (const InputError&) {
         throw error;
       }
-    }
-  }
-
-  void choose_output() {
-    model_.outputs = 0;
-    std::vector<size_t> tensors;
-    for (size_t i = 0; i < program_->outputs.size(); ++i) {
-      const ValueRef* ref = program_->outputs[i].as<ValueRef>();
-      if (ref && program_->values[ref->value].kind == ValueKind::kTensor) tensors.push_back(i);
-    }
-    model_.outputs = tensors.size();
-    for (size_t i = 0; i < lengths_.sides().size(); ++i) {
-      model_.account.given.push_back(describe(lengths_.sides()[i], i + 2));
-    }
-    const size_t wanted = options_.output_index.value_or(0);
-    if (wanted >= tensors.size()) {
-      throw InputError("{}: --output-index {}: the model gives out {} tensor{}: expected 0 to {}",
-                       where_, wanted, tensors.size(), tensors.size() == 1 ? "" : "s",
-                       tensors.empty() ? 0 : tensors.size() - 1);
-    }
-    model_.output_index = tensors[wanted];
-    if (model_.outputs > 1) {
-      model_.account.given.push_back(
-          fmt::format("output {} of {}{}", wanted, model_.outputs,
-                      options_.output_index ? ", --output-index"
-                                            : ", the first: --output-index takes another"));
     }
   }
 

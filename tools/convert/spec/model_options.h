@@ -62,8 +62,8 @@ struct ModelOptions {
   std::optional<FusedOrder> fused_order{};
   std::optional<std::string> gate{};  // the layer of a gated MLP that the activation is of
 
-  // Of an exported program: which of its outputs, counted from 0.
-  std::optional<uint32_t> output_index{};
+  // Of an exported program: which of its outputs, counted from 0, side by side.
+  std::vector<uint32_t> output_indices{};
 
   // Of a single attention module.
   std::optional<std::string> module{};  // which one of several: its prefix in the checkpoint

@@ -12,6 +12,7 @@ const std::vector<ReaderLimit>& reader_limits() {
   static const std::vector<ReaderLimit> limits = {
       {"safetensors", "header 100 MB, 2^18 tensors", 48},
       {".pt", "pickle 64 MiB, 2^16 tensors, 2^14 members", 128},
+      {".pt2", "as JSON, 2^18 ops, 2^20 values", 128},
       {"module recognition", "as its file", 48},
       {"GGUF", "2^18 tensors, 2^12 metadata values", 48},
       {"llama2.c", "1024 layers", 128},
@@ -30,7 +31,8 @@ const std::vector<ReaderLimit>& reader_limits() {
 
 std::vector<ReaderCase> reader_cases() {
   std::vector<ReaderCase> all;
-  for (const auto& some : {checkpoint_cases, pickle_cases, json_cases, tokenizer_cases}) {
+  for (const auto& some :
+       {checkpoint_cases, pickle_cases, exported_cases, json_cases, tokenizer_cases}) {
     for (ReaderCase& test : some()) all.push_back(std::move(test));
   }
   return all;

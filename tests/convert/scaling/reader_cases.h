@@ -32,6 +32,7 @@ struct ReaderLimit {
 const std::vector<ReaderLimit>& reader_limits();
 
 std::vector<ReaderCase> checkpoint_cases();
+std::vector<ReaderCase> exported_cases();
 std::vector<ReaderCase> pickle_cases();
 std::vector<ReaderCase> json_cases();
 std::vector<ReaderCase> tokenizer_cases();

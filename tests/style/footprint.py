@@ -4,7 +4,7 @@
 
 Usage: footprint.py ROOT
 ROOT holds build, the build-size-* folders and build-cortex-m7, as `make size` makes them. Fails if
-something is over its budget, in size_budget.txt.
+something is over its budget, in size_budget.txt, or the pages say something else.
 """
 
 import json
@@ -221,6 +221,29 @@ def print_stack(root, check):
     check.check("all", "stack", deepest_bytes)
 
 
+# Where people read how large parts are.
+PAGES = {
+    "README.md": ("runtime", "terse"),
+    "runtime/README.md": ("runtime", "terse", "c", "kernels", "image", "terse-image", "model-image",
+                          "q8", "q4"),
+}
+README_TARGETS = ("x86-64", BARE_TARGET)
+
+
+def check_pages(root, check):
+    """The pages have what was found, within 1 %."""
+    for page, parts in PAGES.items():
+        text = (root / page).read_text()
+        numbers = [int(word.replace(",", "")) for word in re.findall(r"\b\d+(?:,\d{3})+\b", text)]
+        for (target, part), used_bytes in check.used.items():
+            if part not in parts or (page == "README.md" and target not in README_TARGETS):
+                continue
+            if any(abs(number - used_bytes) * 100 <= used_bytes for number in numbers):
+                check.passed += 1
+            else:
+                check.failures.append(f"{page} does not say {used_bytes:,}, as {target} {part} is")
+
+
 def main():
     if len(sys.argv) != 2:
         print(__doc__, file=sys.stderr)
@@ -234,6 +257,7 @@ def main():
     print_bundle(root, check)
     print_stack(root, check)
     check_archives(root, check)
+    check_pages(root, check)
     check.print_failures()
     print(f"{check.passed} passed, {len(check.failures)} failed")
     return 1 if check.failures else 0

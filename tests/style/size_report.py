@@ -61,10 +61,12 @@ class BudgetCheck:
 
     def __init__(self):
         self.allowed = budgets()
+        self.used = {}  # of what was checked
         self.passed = 0
         self.failures = []
 
     def check(self, target, part, used_bytes):
+        self.used[target, part] = used_bytes
         allowed = self.allowed.get((target, part))
         if allowed is None:
             self.failures.append(f"{target} {part}: {BUDGET.name} has no line for it")

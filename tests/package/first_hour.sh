@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Does what a newcomer does, from the packages to a model of their own on a board, in an empty folder
-# that is removed afterwards, and prints a table of seconds and bytes.
+# Does what a newcomer does, from the packages to a model on a board, in an empty folder that is
+# removed afterwards, and prints a table of seconds and bytes.
 #
 # Usage: first_hour.sh [--markdown FILE] [--build FOLDER]
 #   --markdown FILE   writes the table, and the commands that were timed, as Markdown too

@@ -52,7 +52,8 @@ fail() {
 }
 
 bytes_of_packages() {
-  dpkg-query -W -f '${Installed-Size}\n' 2>/dev/null | awk '{ sum += $1 } END { print sum * 1024 }'
+  dpkg-query -W -f '${Installed-Size}\n' 2>/dev/null |
+    awk '{ sum += $1 } END { printf "%.0f\n", sum * 1024 }'
 }
 
 # step TITLE FOLDER LEFT runs the commands on standard input in the folder, and notes their seconds

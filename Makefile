@@ -6,7 +6,8 @@
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-x86-64-levels test-tsan test-arm64 test-armv7 test-riscv64 \
-  test-cortex-m7 test-cortex-m4f demo-cortex-m7 fuzz bench size check tidy sanitize clean help
+  test-cortex-m7 test-cortex-m4f demo-cortex-m7 first-hour fuzz bench size check tidy sanitize \
+  clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
 
@@ -133,6 +134,9 @@ demo-cortex-m7: ## Run household commands on a Cortex-M7, as QEMU has it, and co
 	  qemu-system-arm -machine mps2-an500 -nographic -monitor none -serial none -icount shift=0 \
 	  -semihosting-config enable=on,target=native \
 	  -kernel build-cortex-m7/examples/bare_metal/bare_metal
+
+first-hour: ## Walk the first hour of a newcomer in a clean folder, and print what it takes
+	@tests/package/first_hour.sh
 
 sanitize: ## Run all tests with Clang's AddressSanitizer and UBSan
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)

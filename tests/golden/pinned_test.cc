@@ -2,7 +2,8 @@
 // The cases that are written into the source, on every kernel set.
 #include <gtest/gtest.h>
 
-#include "convert/convert.h"
+#include "convert/modules/attention_modules.h"
+#include "convert/program/compile.h"
 #include "convert/program/writer.h"
 #include "golden/pinned_cases.h"
 #include "support/compare.h"

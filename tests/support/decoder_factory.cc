@@ -4,7 +4,10 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "convert/convert.h"
+#include "convert/families/families.h"
+#include "convert/program/compile.h"
+#include "convert/program/program.h"
+#include "convert/program/weight_types.h"
 #include "convert/program/writer.h"
 #include "support/random_weights.h"
 

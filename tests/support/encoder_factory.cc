@@ -4,7 +4,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "convert/convert.h"
+#include "convert/families/families.h"
+#include "convert/program/compile.h"
 #include "convert/program/writer.h"
 #include "support/random_weights.h"
 

@@ -3,9 +3,11 @@
 
 #include <utility>
 
-#include "convert/convert.h"
 #include "convert/families/families.h"
 #include "convert/modules/attention_modules.h"
+#include "convert/program/compile.h"
+#include "convert/program/program.h"
+#include "convert/program/weight_types.h"
 
 namespace arenite::test {
 namespace {

@@ -8,7 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "convert/convert.h"
+#include "convert/modules/attention_modules.h"
+#include "convert/program/compile.h"
 #include "convert/program/writer.h"
 #include "convert/spec/model_tensors.h"
 #include "support/random.h"

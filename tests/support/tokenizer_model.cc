@@ -8,7 +8,8 @@
 #include <stdexcept>
 #include <unordered_map>
 
-#include "convert/convert.h"
+#include "convert/modules/attention_modules.h"
+#include "convert/program/compile.h"
 #include "convert/program/writer.h"
 #include "convert/tokenizers/subwords.h"
 #include "convert/tokenizers/tokenizer_readers.h"

@@ -14,8 +14,10 @@
 #include "convert/calibrate/evaluation.h"
 #include "convert/calibrate/sequence_runner.h"
 #include "convert/check/pack_model.h"
-#include "convert/convert.h"
 #include "convert/files/error.h"
+#include "convert/program/compile.h"
+#include "convert/program/program.h"
+#include "convert/program/weight_types.h"
 #include "convert/program/writer.h"
 #include "format/file_layout.h"
 

@@ -11,7 +11,6 @@
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
 #include "convert/files/progress.h"
-#include "convert/passes/passes.h"
 #include "convert/program/program.h"
 #include "convert/quantize/matrix_product.h"
 #include "convert/tokenizers/tokenizer_source.h"
@@ -113,16 +112,6 @@ std::vector<Target> parse_targets(const std::string& text) {
     begin = end + 1;
   }
   return targets;
-}
-
-Graph rewrite(Graph graph, const std::vector<std::string>& without_passes) {
-  run_passes(graph, without_passes);
-  return graph;
-}
-
-Program compile(const Graph& graph, const std::string& name,
-                const std::vector<std::string>& without_passes) {
-  return lower(rewrite(graph, without_passes), name);
 }
 
 void check_angles(const DecoderSpec& spec, const std::string& path) {

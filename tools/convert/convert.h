@@ -17,6 +17,7 @@
 #include "convert/families/families.h"
 #include "convert/modules/attention_modules.h"
 #include "convert/open/opened.h"
+#include "convert/program/compile.h"
 #include "convert/program/weight_types.h"
 #include "convert/quantize_model.h"
 #include "convert/spec/model_options.h"
@@ -66,13 +67,6 @@ struct Conversion : ConvertedModel {
 // "native" (the best target of this CPU), "all", or names separated by commas. Throws InputError
 // for an unknown name.
 std::vector<Target> parse_targets(const std::string& text);
-
-// The graph after all passes but those named. Throws InputError for a name that no pass has.
-Graph rewrite(Graph graph, const std::vector<std::string>& without_passes = {});
-
-// The runtime's program for a graph. Throws InputError for the name of a pass that there is not.
-Program compile(const Graph& graph, const std::string& name,
-                const std::vector<std::string>& without_passes = {});
 
 // Reads what lies at `path`, packs it, and runs the result in this process against the graph, on
 // every target that this CPU has, token by token too where the model can be fed so. Throws

@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "convert/convert.h"
+#include "convert/modules/attention_modules.h"
+#include "convert/program/compile.h"
 #include "convert/program/writer.h"
 #include "support/model_factory.h"
 #include "support/model_surgery.h"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "arenite/image.h"
-#include "convert/convert.h"
 #include "convert/graph/interpreter.h"
+#include "convert/program/compile.h"
 #include "convert/program/writer.h"
 #include "runtime/format/verify_fixture.h"
 #include "support/compare.h"

@@ -8,7 +8,8 @@
 #include <limits>
 
 #include "convert/check/pack_model.h"
-#include "convert/convert.h"
+#include "convert/families/families.h"
+#include "convert/program/compile.h"
 #include "convert/program/writer.h"
 #include "convert/spec/model_tensors.h"
 #include "format/self_test_layout.h"

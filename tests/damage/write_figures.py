@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Adds up what the shards of damage_every counted, and writes it as one JSON file.
+
+Usage: write_figures.py FOLDER_OF_SHARDS N OUTPUT
+"""
+
+import datetime
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FATES = ("refused", "too_large", "ran")
+
+
+def add(sums, counts):
+    for fate in FATES:
+        sums[fate] = sums.get(fate, 0) + counts[fate]
+
+
+def model_figures(parts):
+    """Of one model, whose variants each shard has a part of."""
+    if any((part["crc"], part["variants"]) != (parts[0]["crc"], parts[0]["variants"])
+           for part in parts):
+        sys.exit("write_figures.py: the shards are of different models; run all of them again")
+    kinds = {}
+    for part in parts:
+        for kind, counts in part["counts"].items():
+            add(kinds.setdefault(kind, {}), counts)
+    total = {}
+    for counts in kinds.values():
+        add(total, counts)
+    repaired = sum(kinds["checksums and formulas right"].values())
+    return {"enumerated": parts[0]["variants"], "taken": sum(total.values()) - repaired,
+            "repaired": repaired, "fates": total, "kinds": kinds}
+
+
+def git(*arguments):
+    return subprocess.run(["git", *arguments], cwd=ROOT, text=True, capture_output=True,
+                          check=False).stdout.strip()
+
+
+def commit_of_sources():
+    changed = git("status", "--porcelain", "--", "runtime", "tests/damage", "tests/support")
+    return git("rev-parse", "--short=12", "HEAD") + (", and changes" if changed else "")
+
+
+def figures(shards):
+    if len({(shard["program"], shard["compiler"]) for shard in shards}) != 1:
+        sys.exit("write_figures.py: the shards are of different programs; run all of them again")
+    names = sorted({name for shard in shards for name in shard["models"]})
+    models = {}
+    for name in names:
+        parts = [shard["models"][name] for shard in shards if name in shard["models"]]
+        models[name] = model_figures(parts)
+    total = {}
+    for model in models.values():
+        add(total, model["fates"])
+    return {
+        "what": "every small damage of the metadata of three models, loaded and run",
+        "command": "make damage",
+        "date": datetime.date.today().isoformat(),
+        "commit": commit_of_sources(),
+        "compiler": shards[0]["compiler"],
+        "cpu_seconds": round(sum(shard["seconds"] for shard in shards)),
+        "variants": sum(total.values()),
+        "complete": all(model["taken"] == model["enumerated"] for model in models.values()),
+        "fates": total,
+        "models": models,
+    }
+
+
+def main():
+    folder, count, output = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    files = [folder / f"shard-{i}-of-{count}.json" for i in range(count)]
+    files = [file for file in files if file.exists()]
+    if not files:
+        sys.exit(f"write_figures.py: {folder} has no shards of {count}")
+    result = figures([json.loads(file.read_text()) for file in files])
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(result, indent=1) + "\n")
+    fates = ", ".join(f"{count} {fate.replace('_', ' ')}" for fate, count in
+                      result["fates"].items())
+    print(f"{result['variants']} variants: {fates}"
+          f"{'' if result['complete'] else '; not complete yet'}")
+
+
+if __name__ == "__main__":
+    main()

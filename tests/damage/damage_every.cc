@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "arenite/model.h"
 #include "core/crc32c.h"
 #include "damage/sweep.h"
 #include "support/guarded_buffer.h"
@@ -103,7 +104,7 @@ class State {
 
 void sweep_model(const path& file, uint64_t shard, uint64_t shards, State& state) {
   const std::string bytes = contents(file);
-  const GuardedBuffer memory(bytes.size(), 8);
+  const GuardedBuffer memory(bytes.size(), kModelAlignment);
   std::ranges::copy(std::as_bytes(std::span(bytes)), memory.data());
   const std::string name = file.stem().string();
   Sweep sweep(name, memory.span());

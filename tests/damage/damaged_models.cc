@@ -19,7 +19,7 @@ DamagedModel attention() {
   spec.name = "attention";
   spec.features = spec.output_features = spec.heads = 3;
   spec.head_dim = spec.value_dim = 2;
-  spec.positions_max = 40;  // more than a tile
+  spec.positions_max = 34;  // more than a tile
   spec.masks = {buffer_where(spec.positions_max,
                              [](uint32_t query, uint32_t key) {
                                return key <= query && key / 23 == query / 23;
@@ -33,8 +33,7 @@ DamagedModel attention() {
   return {spec.name, make_model(spec, {Target::kPortable})};
 }
 
-// The window of one layer is small and the context longer than two pages of the cache, so there is
-// a ring; the other layer keeps all.
+// Its windows are small and its context is longer than two pages of the cache, so there are rings.
 DamagedModel decoder() {
   convert::TokenizerSpec tokenizer =
       piece_spec({" the", " t", "he", " ", "t", "h", "e", "a", "b", "ab", "\xC3\xA9"}, false);
@@ -42,8 +41,9 @@ DamagedModel decoder() {
   DecoderShape shape = smallest_decoder();
   shape.name = "decoder";
   shape.vocab_size = static_cast<uint32_t>(tokenizer.tokens.size());
-  shape.positions_max = 1200;
-  shape.windows = {3, 0};
+  shape.positions_max = 1050;
+  shape.windows = {3, 40};
+  shape.activation = Activation::kRelu;
   convert::complete_tokenizer(tokenizer);
   convert::Program program = decoder_program(shape);
   program.tokenizer = std::move(tokenizer);

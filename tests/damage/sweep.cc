@@ -11,8 +11,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include "support/hostile_file.h"
-
 #if defined(__SANITIZE_ADDRESS__)
 #define ARENITE_SANITIZED 1
 #elif defined(__has_feature)
@@ -27,8 +25,10 @@
 namespace arenite::test {
 namespace {
 
-// More tokens than a tile of a mask has, and a ring that comes round in few steps.
-constexpr Effort kEffort = {.arena_bytes_max = size_t{1} << 20, .positions = 40, .ring_chunk = 400};
+// The positions are more than a tile of a mask has.
+constexpr size_t kArenaBytesMax = size_t{1} << 20;
+constexpr uint32_t kPositions = 34;
+constexpr uint32_t kRingChunk = 120;
 constexpr itimerval kTimeMax = {{0, 0}, {20, 0}};
 
 const Sweep* current = nullptr;
@@ -66,9 +66,11 @@ bool can_be_repaired(Damage kind) {
 }  // namespace
 
 Sweep::Sweep(std::string name, std::span<const std::byte> file)
-    : name_(std::move(name)), variants_(file) {
+    : name_(std::move(name)), effort_{kArenaBytesMax, kPositions, kRingChunk, {}}, variants_(file) {
   watch();
   current = this;
+  if (load_and_run(file, effort_) != Fate::kRan) std::abort();
+  effort_.sound = file;
 }
 
 Sweep::~Sweep() {
@@ -83,7 +85,7 @@ void Sweep::take(uint64_t number) {
   setitimer(ITIMER_PROF, &kTimeMax, nullptr);
   const Damage kind = variants_.kind(number);
   const auto load = [&](std::span<const std::byte> file, size_t row) {
-    const Fate fate = load_and_run(file, kEffort);
+    const Fate fate = load_and_run(file, effort_);
     ++counts_[row][static_cast<size_t>(fate)];
     return fate;
   };

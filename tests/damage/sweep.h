@@ -9,6 +9,7 @@
 #include <string>
 
 #include "damage/variants.h"
+#include "support/hostile_file.h"
 
 namespace arenite::test {
 
@@ -26,6 +27,7 @@ inline constexpr size_t kRepaired = kDamages;
 // hand on stderr; so does one that takes more than 20 seconds of the CPU. One exists at a time.
 class Sweep {
  public:
+  // `file` is sound, and aligned to kModelAlignment.
   Sweep(std::string name, std::span<const std::byte> file);
   ~Sweep();
   Sweep(const Sweep&) = delete;
@@ -40,6 +42,7 @@ class Sweep {
 
  private:
   std::string name_;
+  Effort effort_;
   Variants variants_;
   DamageCounts counts_{};
   uint64_t number_ = 0;

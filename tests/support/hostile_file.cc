@@ -8,6 +8,7 @@
 
 #include "arenite/session.h"
 #include "format/reader.h"
+#include "model_generated.h"
 #include "support/guarded_buffer.h"
 #include "support/hostile_tokenizer.h"
 #include "support/random.h"
@@ -144,12 +145,66 @@ bool has_ring(const Model& model) {
   return false;
 }
 
+// Whether the lists of records, which are all that a step reads besides weights, are equal.
+bool same_program(const format::ModelReader& one, const format::ModelReader& other) {
+  const auto same = [](uint32_t count, uint32_t others, const auto& list, const auto& other_list) {
+    return count == others &&
+           (count == 0 || std::memcmp(&list(0), &other_list(0), count * sizeof(list(0))) == 0);
+  };
+  const auto lists_are_same = [&](auto count, auto element) {
+    return same((one.*count)(),
+                (other.*count)(), [&](uint32_t i) -> const auto& { return (one.*element)(i); },
+                [&](uint32_t i) -> const auto& { return (other.*element)(i); });
+  };
+  using Reader = format::ModelReader;
+  if (!lists_are_same(&Reader::slots, &Reader::slot) ||
+      !lists_are_same(&Reader::ops, &Reader::op) ||
+      !lists_are_same(&Reader::tensors, &Reader::tensor) ||
+      !lists_are_same(&Reader::caches, &Reader::cache) ||
+      !lists_are_same(&Reader::masks, &Reader::mask_record) ||
+      !lists_are_same(&Reader::hidden_states, &Reader::hidden_state) ||
+      !lists_are_same(&Reader::packed_count, &Reader::packed)) {
+    return false;
+  }
+  for (uint32_t i = 0; i < one.packed_count() * one.tensors(); ++i) {
+    const uint32_t target = i / one.tensors();
+    const uint32_t tensor = i % one.tensors();
+    if (one.tensor_offset(target, tensor) != other.tensor_offset(target, tensor)) return false;
+  }
+  return one.mask_words() == 0 && other.mask_words() == 0 &&
+         one.positions_max() == other.positions_max() && one.vocab_size() == other.vocab_size() &&
+         one.input_slot() == other.input_slot() && one.output_slot() == other.output_slot() &&
+         one.kv_cache() == other.kv_cache();
+}
+
+// Whether the tokenizers of two files are equal, or both files have none.
+bool same_tokenizer(std::span<const std::byte> file, std::span<const std::byte> other_file) {
+  const format::Tokenizer* const one = format::GetModel(file.data())->tokenizer();
+  const format::Tokenizer* const other = format::GetModel(other_file.data())->tokenizer();
+  if (one == nullptr || other == nullptr) return one == other;
+  const auto same = [](const auto* list, const auto* other_list) {
+    return std::ranges::equal(std::span(list->data(), list->size()),
+                              std::span(other_list->data(), other_list->size()));
+  };
+  if (one->lists()->size() != other->lists()->size()) return false;
+  for (uint32_t i = 0; i < one->lists()->size(); ++i) {
+    if (!same(one->lists()->Get(i)->values(), other->lists()->Get(i)->values())) return false;
+  }
+  return std::memcmp(one->choices(), other->choices(), sizeof(format::TokenizerChoices)) == 0 &&
+         same(one->token_bytes(), other->token_bytes()) &&
+         same(one->special_flags(), other->special_flags());
+}
+
 Fate run(const Model& model, const Effort& effort) {
   for (uint32_t i = 0; i < model.labels(); ++i) require(std::strlen(model.label(i)) < SIZE_MAX);
   SessionOptions options;
   options.positions_max = positions_of(model, effort.positions);
   options.sequences_max = kSequences;
   const Fate fate = run(model, options, effort.arena_bytes_max, false);
+  if (!effort.sound.empty() &&
+      same_program(format::ModelReader(model.file()), format::ModelReader(effort.sound))) {
+    return fate;
+  }
   if (model.vocab_size() != 0) {
     options.outputs = Outputs::kAll;
     (void)run(model, options, effort.arena_bytes_max, false);
@@ -175,7 +230,9 @@ Fate load_and_run(std::span<const std::byte> file, const Effort& effort) {
     require(why.reason != nullptr);
     return Fate::kRefused;
   }
-  (void)use_tokenizer(*best);
+  if (effort.sound.empty() || !same_tokenizer(file, effort.sound)) {
+    (void)use_tokenizer(*best);
+  }
   Fate fate = Fate::kTooLarge;
   for (uint32_t i = 0; i < kTargets; ++i) {
     if ((best->file_targets() >> i & 1) == 0) continue;

@@ -20,6 +20,9 @@ struct Effort {
   size_t arena_bytes_max = size_t{64} << 20;
   uint32_t positions = 70;  // more than two tiles of a mask
   uint32_t ring_chunk = 35;
+  // A sound file that all was done with. What has its tokenizer is not asked to encode, and what
+  // has its program runs with one set of options: the others would do what they did before.
+  std::span<const std::byte> sound = {};
 };
 
 // Loads, uses the tokenizer if there is one, plans, creates, runs, steps and rewinds. Any access

@@ -37,14 +37,12 @@ def model_figures(parts):
             "repaired": repaired, "fates": total, "kinds": kinds}
 
 
-def git(*arguments):
-    return subprocess.run(["git", *arguments], cwd=ROOT, text=True, capture_output=True,
-                          check=False).stdout.strip()
-
-
-def commit_of_sources():
-    changed = git("status", "--porcelain", "--", "runtime", "tests/damage", "tests/support")
-    return git("rev-parse", "--short=12", "HEAD") + (", and changes" if changed else "")
+def commit_of_runtime():
+    """The last one that changed what was loaded into and ran."""
+    def git(*arguments):
+        return subprocess.run(["git", *arguments, "--", "runtime"], cwd=ROOT, text=True,
+                              capture_output=True, check=False).stdout.strip()
+    return git("log", "-1", "--format=%h") + (", and changes" if git("status", "-s") else "")
 
 
 def figures(shards):
@@ -62,7 +60,7 @@ def figures(shards):
         "what": "every small damage of the metadata of three models, loaded and run",
         "command": "make damage",
         "date": datetime.date.today().isoformat(),
-        "commit": commit_of_sources(),
+        "commit": commit_of_runtime(),
         "compiler": shards[0]["compiler"],
         "cpu_seconds": round(sum(shard["seconds"] for shard in shards)),
         "variants": sum(total.values()),

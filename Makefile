@@ -165,7 +165,7 @@ damage: ## Try every small damage of three models, or go on with it where it was
 	@for i in $$(seq 0 $$(($(DAMAGE_SHARDS) - 1))); do \
 	  echo $(or $(SHARD),$$i/$(DAMAGE_SHARDS)); done | uniq | \
 	  xargs -P $(JOBS) -n 1 build-sanitize/tests/damage/damage_every build-sanitize/damage
-	@$(if $(SHARD),,python3 tests/damage/write_figures.py build-sanitize/damage \
+	@$(if $(SHARD),,python3 tests/damage/add_shards.py build-sanitize/damage \
 	  $(DAMAGE_SHARDS) tests/figures/damage.json)
 
 bench: ## Time the models and the kernels, beside this machine's limits

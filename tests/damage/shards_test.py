@@ -13,7 +13,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-import write_figures
+import add_shards
 
 PROGRAM, MAKER = sys.argv[1:3]
 SHARDS = 9973  # many, so that one is small
@@ -73,8 +73,8 @@ class Shards(unittest.TestCase):
             self.assertEqual(result.returncode, 2)
 
     def test_shards_are_added_up(self):
-        one = write_figures.figures([self.first])
-        two = write_figures.figures([self.first, self.first])
+        one = add_shards.figures([self.first])
+        two = add_shards.figures([self.first, self.first])
         self.assertEqual(one["variants"], sum(
             sum(sum(fates.values()) for fates in model["counts"].values())
             for model in self.first["models"].values()))
@@ -85,17 +85,17 @@ class Shards(unittest.TestCase):
         few = copy.deepcopy(self.first)
         for model in few["models"].values():
             model["variants"] = taken(model)
-        self.assertTrue(write_figures.figures([few])["complete"])
+        self.assertTrue(add_shards.figures([few])["complete"])
 
     def test_shards_of_different_programs_are_not_added_up(self):
         other = copy.deepcopy(self.first)
         other["program"] ^= 1
         with self.assertRaises(SystemExit):
-            write_figures.figures([self.first, other])
+            add_shards.figures([self.first, other])
         other = copy.deepcopy(self.first)
         other["models"]["decoder"]["crc"] ^= 1
         with self.assertRaises(SystemExit):
-            write_figures.figures([self.first, other])
+            add_shards.figures([self.first, other])
 
 
 if __name__ == "__main__":

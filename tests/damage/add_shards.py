@@ -9,8 +9,10 @@ import datetime
 import json
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
+COLUMNS_MAX = 100
 ROOT = Path(__file__).resolve().parents[2]
 FATES = ("refused", "too_large", "ran")
 
@@ -59,12 +61,15 @@ def details(models, total):
         for kind, counts in model["kinds"].items():
             add(kinds.setdefault(kind, {}), counts)
     fates_of_models = {name: model["fates"] for name, model in models.items()}
-    return ("## Damaged metadata\n\n"
-            "Small models, each damaged in every way of these kinds, with the checksum of the\n"
-            "metadata right again. What load accepts runs between guard pages. A fault, a refusal\n"
-            "without a reason or 20 seconds of CPU time end a shard, so what is counted is without\n"
-            "findings.\n\n" + table("model", fates_of_models | {"all": total}) + "\n"
-            + table("damage", kinds))
+    text = ("Small models, each damaged in every way of these kinds, with the checksum of the "
+            "metadata right again. What load accepts runs between guard pages: with one set of "
+            "options where its program is the sound model's, else with several, and until its "
+            "context is full; and its tokenizer is used where that is not the sound model's. A "
+            "fault, a refusal without a reason or 20 seconds of CPU time end a shard, so what is "
+            "counted is without findings.")
+    return "\n".join(["## Damaged metadata", "", textwrap.fill(text, COLUMNS_MAX), "",
+                      table("model", fates_of_models | {"all": total}),
+                      table("damage", kinds)])
 
 
 def figures(shards):

@@ -145,25 +145,26 @@ bool has_ring(const Model& model) {
   return false;
 }
 
-// Whether the lists of records, which are all that a step reads besides weights, are equal.
-bool same_program(const format::ModelReader& one, const format::ModelReader& other) {
-  const auto same = [](uint32_t count, uint32_t others, const auto& list, const auto& other_list) {
-    return count == others &&
-           (count == 0 || std::memcmp(&list(0), &other_list(0), count * sizeof(list(0))) == 0);
-  };
-  const auto lists_are_same = [&](auto count, auto element) {
-    return same((one.*count)(),
-                (other.*count)(), [&](uint32_t i) -> const auto& { return (one.*element)(i); },
-                [&](uint32_t i) -> const auto& { return (other.*element)(i); });
-  };
-  using Reader = format::ModelReader;
-  if (!lists_are_same(&Reader::slots, &Reader::slot) ||
-      !lists_are_same(&Reader::ops, &Reader::op) ||
-      !lists_are_same(&Reader::tensors, &Reader::tensor) ||
-      !lists_are_same(&Reader::caches, &Reader::cache) ||
-      !lists_are_same(&Reader::masks, &Reader::mask_record) ||
-      !lists_are_same(&Reader::hidden_states, &Reader::hidden_state) ||
-      !lists_are_same(&Reader::packed_count, &Reader::packed)) {
+using Reader = format::ModelReader;
+
+template <typename Record>
+bool same_records(const Reader& one, const Reader& other, uint32_t (Reader::*count)() const,
+                  const Record& (Reader::*record)(uint32_t) const) {
+  const uint32_t records = (one.*count)();
+  return records == (other.*count)() &&
+         (records == 0 ||
+          std::memcmp(&(one.*record)(0), &(other.*record)(0), records * sizeof(Record)) == 0);
+}
+
+// Whether the records, which are all that a step reads besides weights, are equal.
+bool same_program(const Reader& one, const Reader& other) {
+  if (!same_records(one, other, &Reader::slots, &Reader::slot) ||
+      !same_records(one, other, &Reader::ops, &Reader::op) ||
+      !same_records(one, other, &Reader::tensors, &Reader::tensor) ||
+      !same_records(one, other, &Reader::caches, &Reader::cache) ||
+      !same_records(one, other, &Reader::masks, &Reader::mask_record) ||
+      !same_records(one, other, &Reader::hidden_states, &Reader::hidden_state) ||
+      !same_records(one, other, &Reader::packed_count, &Reader::packed)) {
     return false;
   }
   for (uint32_t i = 0; i < one.packed_count() * one.tensors(); ++i) {
@@ -201,8 +202,7 @@ Fate run(const Model& model, const Effort& effort) {
   options.positions_max = positions_of(model, effort.positions);
   options.sequences_max = kSequences;
   const Fate fate = run(model, options, effort.arena_bytes_max, false);
-  if (!effort.sound.empty() &&
-      same_program(format::ModelReader(model.file()), format::ModelReader(effort.sound))) {
+  if (!effort.sound.empty() && same_program(Reader(model.file()), Reader(effort.sound))) {
     return fate;
   }
   if (model.vocab_size() != 0) {

@@ -6,8 +6,8 @@
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-x86-64-levels test-tsan test-arm64 test-armv7 test-riscv64 \
-  test-cortex-m7 test-cortex-m4f demo-cortex-m7 first-hour fuzz bench size check tidy sanitize \
-  clean help
+  test-cortex-m7 test-cortex-m4f demo-cortex-m7 first-hour fuzz damage bench size check tidy \
+  sanitize clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
 
@@ -154,6 +154,19 @@ fuzz: ## Feed mutated model files to the runtime for a minute
 	@build-fuzz/tests/fuzz/make_corpus build-fuzz/corpus
 	@build-fuzz/tests/fuzz/verify_fuzz -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 \
 	  -artifact_prefix=build-fuzz/ build-fuzz/corpus
+
+# Shards are no cores, so that a run may go on with other JOBS. SHARD=I/N runs that one alone.
+DAMAGE_SHARDS := 16
+damage: ## Try every small damage of three models, or go on with it where it was stopped
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
+	$(call build,default,,make_damaged_models)
+	$(call build,sanitize,,damage_every)
+	@build/tests/damage/make_damaged_models build-sanitize/damage
+	@for i in $$(seq 0 $$(($(DAMAGE_SHARDS) - 1))); do \
+	  echo $(or $(SHARD),$$i/$(DAMAGE_SHARDS)); done | uniq | \
+	  xargs -P $(JOBS) -n 1 build-sanitize/tests/damage/damage_every build-sanitize/damage
+	@$(if $(SHARD),,python3 tests/damage/add_shards.py build-sanitize/damage \
+	  $(DAMAGE_SHARDS) tests/figures/damage.json)
 
 bench: ## Time the models and the kernels, beside this machine's limits
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_BENCH)

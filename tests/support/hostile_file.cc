@@ -8,6 +8,7 @@
 
 #include "arenite/session.h"
 #include "format/reader.h"
+#include "model_generated.h"
 #include "support/guarded_buffer.h"
 #include "support/hostile_tokenizer.h"
 #include "support/random.h"
@@ -15,10 +16,8 @@
 namespace arenite::test {
 namespace {
 
-constexpr uint32_t kPositions = 70;  // more than two tiles of a mask
 constexpr uint32_t kSequences = 2;
 constexpr uint32_t kRingPositions = 1200;  // more than two pages of a cache
-constexpr uint32_t kRingTokens = 35;
 
 void require(bool condition) {
   if (!condition) std::abort();
@@ -92,18 +91,18 @@ void feed(Session& session, const Model& model, uint32_t tokens, size_t width) {
 
 // Token by token and in chunks until the context is full, so that rings of pages come round.
 template <typename Value>
-void feed_to_the_end(Session& session, const Model& model, size_t width) {
-  const GuardedBuffer memory(kRingTokens * width * sizeof(Value), sizeof(Value));
-  const std::span<Value> values(reinterpret_cast<Value*>(memory.data()), kRingTokens * width);
+void feed_to_the_end(Session& session, const Model& model, uint32_t chunk, size_t width) {
+  const GuardedBuffer memory(chunk * width * sizeof(Value), sizeof(Value));
+  const std::span<Value> values(reinterpret_cast<Value*>(memory.data()), chunk * width);
   fill(values, model);
   const std::span<const Value> all = values;
   Diagnostic why;
   for (size_t turn = 0; turn <= kRingPositions; ++turn) {
-    const size_t tokens = turn % 9 == 0 ? 1 : kRingTokens;
+    const size_t tokens = turn % 9 == 0 ? 1 : chunk;
     if (!session.step(all.first(tokens * width), &why).ok()) break;
     // How far a ring goes back is the file's choice.
     const uint32_t held = session.positions();
-    if (turn % 7 == 0) (void)session.rewind(0, held - std::min(held, kRingTokens));
+    if (turn % 7 == 0) (void)session.rewind(0, held - std::min(held, chunk));
   }
   require(session.rewind(0, 0) == Status::kOk);
 }
@@ -124,8 +123,8 @@ Fate run(const Model& model, SessionOptions options, size_t arena_bytes_max, boo
   const bool reads_ids = model.vocab_size() != 0;
   const size_t width = reads_ids ? 1 : model.input_features();
   if (to_the_end) {
-    reads_ids ? feed_to_the_end<TokenId>(**session, model, width)
-              : feed_to_the_end<float>(**session, model, width);
+    reads_ids ? feed_to_the_end<TokenId>(**session, model, options.tokens_max, width)
+              : feed_to_the_end<float>(**session, model, options.tokens_max, width);
   } else {
     reads_ids ? feed<TokenBatch, TokenId>(**session, model, options.positions_max, width)
               : feed<Batch, float>(**session, model, options.positions_max, width);
@@ -146,20 +145,74 @@ bool has_ring(const Model& model) {
   return false;
 }
 
-Fate run(const Model& model, size_t arena_bytes_max) {
+using Reader = format::ModelReader;
+
+template <typename Record>
+bool same_records(const Reader& one, const Reader& other, uint32_t (Reader::*count)() const,
+                  const Record& (Reader::*record)(uint32_t) const) {
+  const uint32_t records = (one.*count)();
+  return records == (other.*count)() &&
+         (records == 0 ||
+          std::memcmp(&(one.*record)(0), &(other.*record)(0), records * sizeof(Record)) == 0);
+}
+
+// Whether the records, which are all that a step reads besides weights, are equal.
+bool same_program(const Reader& one, const Reader& other) {
+  if (!same_records(one, other, &Reader::slots, &Reader::slot) ||
+      !same_records(one, other, &Reader::ops, &Reader::op) ||
+      !same_records(one, other, &Reader::tensors, &Reader::tensor) ||
+      !same_records(one, other, &Reader::caches, &Reader::cache) ||
+      !same_records(one, other, &Reader::masks, &Reader::mask_record) ||
+      !same_records(one, other, &Reader::hidden_states, &Reader::hidden_state) ||
+      !same_records(one, other, &Reader::packed_count, &Reader::packed)) {
+    return false;
+  }
+  for (uint32_t i = 0; i < one.packed_count() * one.tensors(); ++i) {
+    const uint32_t target = i / one.tensors();
+    const uint32_t tensor = i % one.tensors();
+    if (one.tensor_offset(target, tensor) != other.tensor_offset(target, tensor)) return false;
+  }
+  return one.mask_words() == 0 && other.mask_words() == 0 &&
+         one.positions_max() == other.positions_max() && one.vocab_size() == other.vocab_size() &&
+         one.input_slot() == other.input_slot() && one.output_slot() == other.output_slot() &&
+         one.kv_cache() == other.kv_cache();
+}
+
+// Whether the tokenizers of two files are equal, or both files have none.
+bool same_tokenizer(std::span<const std::byte> file, std::span<const std::byte> other_file) {
+  const format::Tokenizer* const one = format::GetModel(file.data())->tokenizer();
+  const format::Tokenizer* const other = format::GetModel(other_file.data())->tokenizer();
+  if (one == nullptr || other == nullptr) return one == other;
+  const auto same = [](const auto* list, const auto* other_list) {
+    return std::ranges::equal(std::span(list->data(), list->size()),
+                              std::span(other_list->data(), other_list->size()));
+  };
+  if (one->lists()->size() != other->lists()->size()) return false;
+  for (uint32_t i = 0; i < one->lists()->size(); ++i) {
+    if (!same(one->lists()->Get(i)->values(), other->lists()->Get(i)->values())) return false;
+  }
+  return std::memcmp(one->choices(), other->choices(), sizeof(format::TokenizerChoices)) == 0 &&
+         same(one->token_bytes(), other->token_bytes()) &&
+         same(one->special_flags(), other->special_flags());
+}
+
+Fate run(const Model& model, const Effort& effort) {
   for (uint32_t i = 0; i < model.labels(); ++i) require(std::strlen(model.label(i)) < SIZE_MAX);
   SessionOptions options;
-  options.positions_max = positions_of(model, kPositions);
+  options.positions_max = positions_of(model, effort.positions);
   options.sequences_max = kSequences;
-  const Fate fate = run(model, options, arena_bytes_max, false);
+  const Fate fate = run(model, options, effort.arena_bytes_max, false);
+  if (!effort.sound.empty() && same_program(Reader(model.file()), Reader(effort.sound))) {
+    return fate;
+  }
   if (model.vocab_size() != 0) {
     options.outputs = Outputs::kAll;
-    (void)run(model, options, arena_bytes_max, false);
+    (void)run(model, options, effort.arena_bytes_max, false);
   }
   if (has_ring(model)) {
     options.positions_max = positions_of(model, kRingPositions);
-    options.tokens_max = std::min(options.positions_max, kRingTokens);
-    (void)run(model, options, arena_bytes_max, true);
+    options.tokens_max = std::min(options.positions_max, effort.ring_chunk);
+    (void)run(model, options, effort.arena_bytes_max, true);
   }
   return fate;
 }
@@ -167,18 +220,25 @@ Fate run(const Model& model, size_t arena_bytes_max) {
 }  // namespace
 
 Fate load_and_run(std::span<const std::byte> file, size_t arena_bytes_max) {
+  return load_and_run(file, Effort{.arena_bytes_max = arena_bytes_max});
+}
+
+Fate load_and_run(std::span<const std::byte> file, const Effort& effort) {
   Diagnostic why;
   const Result<Model> best = Model::load(file, &why);
   if (!best.ok()) {
     require(why.reason != nullptr);
     return Fate::kRefused;
   }
-  (void)use_tokenizer(*best);
+  if (effort.sound.empty() || !same_tokenizer(file, effort.sound)) {
+    (void)use_tokenizer(*best);
+  }
   Fate fate = Fate::kTooLarge;
   for (uint32_t i = 0; i < kTargets; ++i) {
+    if ((best->file_targets() >> i & 1) == 0) continue;
     const Result<Model> model =
         Model::load(file, nullptr, {.force_target = true, .target = static_cast<Target>(i)});
-    if (model.ok()) fate = run(*model, arena_bytes_max);
+    if (model.ok()) fate = run(*model, effort);
   }
   return fate;
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <string_view>
 
 #include "arenite/text_stream.h"
@@ -27,21 +26,52 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
+// Guarded memory for values of several counts, one after the other: a mapping for each would take
+// longer than what is done in it.
+template <typename T>
+class Room {
+ public:
+  explicit Room(size_t count_max) : memory_(count_max * sizeof(T), alignof(T)) {}
+
+  // Values that end at the guard page; before them all bytes are 0xFF.
+  std::span<T> last(size_t count) {
+    memory_.refill();
+    before_ = memory_.span().first(memory_.size() - count * sizeof(T));
+    return {reinterpret_cast<T*>(before_.data() + before_.size()), count};
+  }
+
+  bool surroundings_intact() const {
+    return memory_.surroundings_intact() &&
+           std::ranges::all_of(before_, [](std::byte byte) { return byte == std::byte{0xFF}; });
+  }
+
+ private:
+  GuardedBuffer memory_;
+  std::span<std::byte> before_;
+};
+
+constexpr size_t kTextBytesMax = 2 * std::ranges::max(kTexts, {}, &std::string_view::size).size();
+
+struct Rooms {
+  Room<char> text{kTextBytesMax};
+  Room<TokenId> ids{encode_tokens_max(kTextBytesMax)};
+  Room<uint8_t> types{kTextBytesMax};
+};
+
 void encode_and_decode(const Tokenizer& tokenizer, std::string_view text,
-                       const EncodeOptions& options) {
+                       const EncodeOptions& options, Rooms& rooms) {
   const size_t tokens_max = encode_tokens_max(text.size());
-  const GuardedBuffer memory(tokens_max * sizeof(TokenId), alignof(TokenId));
-  const GuardedBuffer text_memory(text.size());
-  std::memcpy(text_memory.data(), text.data(), text.size());
-  const std::string_view guarded(reinterpret_cast<const char*>(text_memory.data()), text.size());
-  const std::span<TokenId> out(reinterpret_cast<TokenId*>(memory.data()), tokens_max);
+  const std::span<char> copy = rooms.text.last(text.size());
+  std::ranges::copy(text, copy.begin());
+  const std::string_view guarded(copy.data(), copy.size());
+  const std::span<TokenId> out = rooms.ids.last(tokens_max);
   Diagnostic why;
   const Result<size_t> count = tokenizer.encode(guarded, options, out, &why);
   if (!count.ok()) {
     require(count.status() == Status::kInvalidArgument && why.reason != nullptr);
     return;
   }
-  require(*count <= tokens_max && memory.surroundings_intact());
+  require(*count <= tokens_max && rooms.ids.surroundings_intact());
   TextStream stream(tokenizer, {.keep_specials = options.read_specials});
   for (size_t i = 0; i < *count; ++i) {
     require(out[i] < tokenizer.vocab_size());
@@ -50,18 +80,17 @@ void encode_and_decode(const Tokenizer& tokenizer, std::string_view text,
   (void)stream.finish();
 }
 
-void encode_pair(const Tokenizer& tokenizer, std::string_view text, std::string_view second) {
+void encode_pair(const Tokenizer& tokenizer, std::string_view text, std::string_view second,
+                 Rooms& rooms) {
   constexpr size_t kTokensMax = 9;
   const size_t ids_max = encode_tokens_max(text.size() + second.size());
-  const GuardedBuffer id_memory(ids_max * sizeof(TokenId), alignof(TokenId));
-  const GuardedBuffer type_memory(kTokensMax);
-  const std::span<TokenId> ids(reinterpret_cast<TokenId*>(id_memory.data()), ids_max);
-  const std::span<uint8_t> types(reinterpret_cast<uint8_t*>(type_memory.data()), kTokensMax);
+  const std::span<TokenId> ids = rooms.ids.last(ids_max);
+  const std::span<uint8_t> types = rooms.types.last(kTokensMax);
   Diagnostic why;
   (void)tokenizer.encode_pair(text, second, {.read_specials = true}, ids, {}, &why);
   const Result<size_t> count =
       tokenizer.encode_pair(text, second, {.tokens_max = kTokensMax}, ids, types, &why);
-  require(id_memory.surroundings_intact() && type_memory.surroundings_intact());
+  require(rooms.ids.surroundings_intact() && rooms.types.surroundings_intact());
   if (!count.ok()) {
     require(why.reason != nullptr);
     return;
@@ -75,10 +104,11 @@ void encode_pair(const Tokenizer& tokenizer, std::string_view text, std::string_
 bool use_tokenizer(const Model& model) {
   const Result<Tokenizer> tokenizer = Tokenizer::of(model);
   if (!tokenizer.ok()) return false;
+  Rooms rooms;
   for (const std::string_view text : kTexts) {
-    encode_and_decode(*tokenizer, text, {});
-    encode_and_decode(*tokenizer, text, {.add_bos_and_end = false, .read_specials = true});
-    encode_pair(*tokenizer, text, kTexts[2]);
+    encode_and_decode(*tokenizer, text, {}, rooms);
+    encode_and_decode(*tokenizer, text, {.add_bos_and_end = false, .read_specials = true}, rooms);
+    encode_pair(*tokenizer, text, kTexts[2], rooms);
   }
   const uint32_t ids = std::min(tokenizer->vocab_size(), 2000u);
   TextStream stream(*tokenizer);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sound model files, one of each kind.
+#include <cstring>
 #include <string>
 #include <vector>
 
+#include "format/file_layout.h"
 #include "fuzz/seeds.h"
 #include "support/decoder_factory.h"
 #include "support/encoder_factory.h"
@@ -10,39 +12,81 @@
 #include "support/tokenizer_model.h"
 
 namespace arenite::test {
+namespace {
 
-void write_model_seeds(const std::filesystem::path& corpus) {
-  const SeedFolder folder(corpus, "model_run");
-  const std::vector<Target> targets = {Target::kPortable, Target::kX86_64_v3};
+const std::vector<Target> kSeedTargets = {Target::kPortable, Target::kX86_64_v3};
+
+class ModelSeeds {
+ public:
+  explicit ModelSeeds(const std::filesystem::path& corpus)
+      : files_(corpus, "model_run"), metadata_(corpus, "model_load") {}
+
+  void write(const std::string& name, const convert::AlignedBytes& model) const {
+    const std::span<const std::byte> file = model.span();
+    files_.write(name, file);
+    format::Footer footer;
+    std::memcpy(&footer, file.last(sizeof(footer)).data(), sizeof(footer));
+    const size_t bytes = static_cast<size_t>(footer.metadata_bytes);
+    const size_t weights = (file.size() - sizeof(footer) - bytes) / format::kSegmentUnit;
+    const uint32_t units = static_cast<uint32_t>(weights);
+    std::string input(sizeof(units) + bytes, '\0');
+    std::memcpy(input.data(), &units, sizeof(units));
+    std::memcpy(input.data() + sizeof(units), file.data(), bytes);
+    metadata_.write(name, input);
+  }
+
+ private:
+  SeedFolder files_;
+  SeedFolder metadata_;  // as model_load reads it
+};
+
+void write_modules(const ModelSeeds& seeds) {
   for (const ModuleSpec& spec : all_specs()) {
     // Small files are mutated where it matters; the wide one is mostly weights.
-    if (spec.name == "wide") continue;
-    folder.write(spec.name, make_model(spec, targets).span());
+    if (spec.name != "wide") seeds.write(spec.name, make_model(spec, kSeedTargets));
   }
+}
+
+void write_decoders(const ModelSeeds& seeds) {
   for (const char* const name : {"gpt2", "phi", "gemma", "q8", "q4", "int8_cache"}) {
     DecoderShape shape = decoder_named(name);
     shape.windows.resize(1);
     shape.positions_max = 20;
-    folder.write(name, make_decoder_model(shape, targets).span());
+    seeds.write(name, make_decoder_model(shape, kSeedTargets));
   }
+  // A ring at the smallest context that makes one: the tables of angles are most of the file.
+  DecoderShape ring = smallest_decoder();
+  ring.positions_max = 1200;
+  seeds.write("ring", make_decoder_model(ring, kSeedTargets));
+}
+
+void write_encoders(const ModelSeeds& seeds) {
   for (EncoderShape shape : all_encoders()) {
     if (shape.name == "wide") continue;
     shape.layers = 1;
     shape.positions_max = 20;
-    folder.write(shape.name, make_encoder_model(shape, targets).span());
+    seeds.write(shape.name, make_encoder_model(shape, kSeedTargets));
   }
-  // One tokenizer of each kind.
+}
+
+// One of each kind.
+void write_tokenizers(const ModelSeeds& seeds) {
   const std::vector<std::string> words = {"the", " the", "re", " there"};
-  folder.write("bytes", model_with(byte_spec(words)).span());
-  folder.write("bytes_spaces", model_with(byte_spec(words, format::Pattern::kSpaces)).span());
-  folder.write("pieces",
-               model_with(piece_spec({" the", " t", "he", " ", "t", "h", "e"}, true)).span());
-  folder.write("word_pieces",
-               model_with(word_spec({"the", "cafe", "un", "##aff", "##able", "i", "!"})).span());
-  // A ring at the smallest context that makes one: the tables of angles are most of the file.
-  DecoderShape ring = smallest_decoder();
-  ring.positions_max = 1200;
-  folder.write("ring", make_decoder_model(ring, targets).span());
+  seeds.write("bytes", model_with(byte_spec(words)));
+  seeds.write("bytes_spaces", model_with(byte_spec(words, format::Pattern::kSpaces)));
+  seeds.write("pieces", model_with(piece_spec({" the", " t", "he", " ", "t", "h", "e"}, true)));
+  seeds.write("word_pieces",
+              model_with(word_spec({"the", "cafe", "un", "##aff", "##able", "i", "!"})));
+}
+
+}  // namespace
+
+void write_model_seeds(const std::filesystem::path& corpus) {
+  const ModelSeeds seeds(corpus);
+  write_modules(seeds);
+  write_decoders(seeds);
+  write_encoders(seeds);
+  write_tokenizers(seeds);
 }
 
 }  // namespace arenite::test

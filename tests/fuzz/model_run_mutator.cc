@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs are model files: their metadata is changed, and seldom anything.
+// Inputs are a word that chooses and a model file: that word, the metadata, and seldom anything.
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "format/file_layout.h"
 #include "fuzz/word_mutator.h"
@@ -9,6 +10,8 @@
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
 namespace {
+
+constexpr size_t kHeadBytes = 4;
 
 // All bytes if the footer does not say which.
 std::span<uint8_t> metadata_of(std::span<uint8_t> file) {
@@ -23,7 +26,12 @@ std::span<uint8_t> metadata_of(std::span<uint8_t> file) {
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
                                           unsigned int seed) {
   arenite::test::Random random(seed);
-  if (size == 0 || random.below(32) == 0) return LLVMFuzzerMutate(data, size, max_size);
-  arenite::test::change_words(metadata_of({data, size}), random);
+  if (size <= kHeadBytes || random.below(32) == 0) return LLVMFuzzerMutate(data, size, max_size);
+  if (random.below(4) == 0) {
+    const uint32_t word = static_cast<uint32_t>(random.next());
+    std::memcpy(data, &word, sizeof(word));
+  } else {
+    arenite::test::change_words(metadata_of({data + kHeadBytes, size - kHeadBytes}), random);
+  }
   return size;
 }

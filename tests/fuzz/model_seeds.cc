@@ -23,7 +23,9 @@ class ModelSeeds {
 
   void write(const std::string& name, const convert::AlignedBytes& model) const {
     const std::span<const std::byte> file = model.span();
-    files_.write(name, file);
+    std::string choosing(sizeof(uint32_t), '\1');
+    choosing.append(reinterpret_cast<const char*>(file.data()), file.size());
+    files_.write(name, choosing);
     format::Footer footer;
     std::memcpy(&footer, file.last(sizeof(footer)).data(), sizeof(footer));
     const size_t bytes = static_cast<size_t>(footer.metadata_bytes);
@@ -36,7 +38,7 @@ class ModelSeeds {
   }
 
  private:
-  SeedFolder files_;
+  SeedFolder files_;     // after a word that chooses, as model_run reads them
   SeedFolder metadata_;  // as model_load reads it
 };
 

@@ -2,8 +2,10 @@
 // Sound model files, one of each kind.
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "convert/tokenizers/tokenizer_spec.h"
 #include "format/file_layout.h"
 #include "fuzz/seeds.h"
 #include "support/decoder_factory.h"
@@ -71,14 +73,41 @@ void write_encoders(const ModelSeeds& seeds) {
   }
 }
 
+// As the fuzzer of tokenizers reads them: a word whose low 10 bits are the length of the text.
+void write_with_text(const SeedFolder& folder, const std::string& name,
+                     const convert::AlignedBytes& model) {
+  const std::string text = "The cafe's there, un\xC3\xA9 12 <s>  re";
+  const std::span<const std::byte> file = model.span();
+  format::Footer footer;
+  std::memcpy(&footer, file.last(sizeof(footer)).data(), sizeof(footer));
+  const uint32_t word = static_cast<uint32_t>(text.size()) | 100u << 10;
+  std::string input(sizeof(word), '\0');
+  std::memcpy(input.data(), &word, sizeof(word));
+  input.append(reinterpret_cast<const char*>(file.data()),
+               static_cast<size_t>(footer.metadata_bytes));
+  folder.write(name, input + text);
+}
+
 // One of each kind.
-void write_tokenizers(const ModelSeeds& seeds) {
+void write_tokenizers(const std::filesystem::path& corpus, const ModelSeeds& seeds) {
   const std::vector<std::string> words = {"the", " the", "re", " there"};
-  seeds.write("bytes", model_with(byte_spec(words)));
-  seeds.write("bytes_spaces", model_with(byte_spec(words, format::Pattern::kSpaces)));
-  seeds.write("pieces", model_with(piece_spec({" the", " t", "he", " ", "t", "h", "e"}, true)));
-  seeds.write("word_pieces",
-              model_with(word_spec({"the", "cafe", "un", "##aff", "##able", "i", "!"})));
+  const std::vector<std::string> pieces = {" the", " t", "he", " ", "t", "h", "e"};
+  const std::vector<std::string> parts = {"the", "cafe", "un", "##aff", "##able", "i", "!"};
+  const std::vector<std::pair<std::string, convert::TokenizerSpec>> specs = {
+      {"bytes", byte_spec(words)},
+      {"bytes_spaces", byte_spec(words, format::Pattern::kSpaces)},
+      {"pieces", piece_spec(pieces, true)},
+      {"pieces_unknown", piece_spec(pieces, false)},
+      {"word_pieces", word_spec(parts)},
+  };
+  const SeedFolder folder(corpus, "tokenizer");
+  for (const auto& [name, spec] : specs) {
+    const convert::AlignedBytes model = model_with(spec);
+    seeds.write(name, model);
+    write_with_text(folder, name, model);
+  }
+  // Unicode's classes are most of these.
+  write_with_text(folder, "gpt2", model_with(byte_spec(words, format::Pattern::kGpt2)));
 }
 
 }  // namespace
@@ -88,7 +117,7 @@ void write_model_seeds(const std::filesystem::path& corpus) {
   write_modules(seeds);
   write_decoders(seeds);
   write_encoders(seeds);
-  write_tokenizers(seeds);
+  write_tokenizers(corpus, seeds);
 }
 
 }  // namespace arenite::test

@@ -27,6 +27,8 @@ import corpus_archive
 import ledger
 
 TURN_SECONDS = 240
+# A target with so many open findings mostly finds them again.
+FINDINGS_MAX = 4
 # One input may take this much; ten seconds are far beyond what any sound one does.
 LIMITS = ["-timeout=20", "-rss_limit_mb=2048", "-malloc_limit_mb=1024"]
 SANITIZERS = {
@@ -128,7 +130,8 @@ class Scheduler:
 
     def next(self):
         with self.lock:
-            free = [t for t in self.targets if not t.is_running]
+            free = [t for t in self.targets
+                    if not t.is_running and len(t.found()) < FINDINGS_MAX]
             if self.is_over or not free or time.monotonic() + 1 > self.ends:
                 return None
             target = min(free, key=lambda t: t.seconds / t.weight)

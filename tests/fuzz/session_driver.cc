@@ -83,8 +83,7 @@ bool SessionDriver::create() {
   const std::span<std::byte> less = arena.first(arena.size() - 1);
   require(Session::create(model_, options_, less, &why).status() == Status::kArenaTooSmall,
           "an arena of a byte less is refused");
-  require(std::ranges::all_of(arena, [](std::byte byte) { return byte == std::byte{0xFF}; }),
-          "a refusal leaves the arena alone");
+  require(GuardedRegion::is_filled(arena), "a refusal leaves the arena alone");
   const Result<Session*> session = Session::create(model_, options_, arena, &why);
   require(session.ok(), "what is planned can be created");
   session_ = *session;

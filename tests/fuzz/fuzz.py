@@ -14,6 +14,7 @@ turn. A finding is open until its input passes at the start of a later run.
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -43,12 +44,15 @@ class Target:
     def __init__(self, row, build):
         self.name = row["name"]
         self.weight = row["weight"]
-        self.program = row["program"]
         self.folder = build / "fuzz" / self.name
         self.corpus = self.folder / "corpus"
         self.findings = self.folder / "findings"
         self.corpus.mkdir(parents=True, exist_ok=True)
         self.findings.mkdir(exist_ok=True)
+        # A copy, so that the build may go on while it runs.
+        self.program = self.folder / "program"
+        self.program.unlink(missing_ok=True)
+        shutil.copy2(row["program"], self.program)
         self.options = [f"-max_len={row['max_len']}"] + LIMITS
         if row["dictionary"]:
             self.options.append(f"-dict={row['dictionary']}")

@@ -21,13 +21,16 @@ const std::vector<Target> kSeedTargets = {Target::kPortable, Target::kX86_64_v3}
 class ModelSeeds {
  public:
   explicit ModelSeeds(const std::filesystem::path& corpus)
-      : files_(corpus, "model_run"), metadata_(corpus, "model_load") {}
+      : files_(corpus, "model_run"),
+        packed_(corpus, "model_repack"),
+        metadata_(corpus, "model_load") {}
 
   void write(const std::string& name, const convert::AlignedBytes& model) const {
     const std::span<const std::byte> file = model.span();
     std::string choosing(sizeof(uint32_t), '\1');
     choosing.append(reinterpret_cast<const char*>(file.data()), file.size());
     files_.write(name, choosing);
+    packed_.write(name, choosing);
     format::Footer footer;
     std::memcpy(&footer, file.last(sizeof(footer)).data(), sizeof(footer));
     const size_t bytes = static_cast<size_t>(footer.metadata_bytes);
@@ -41,6 +44,7 @@ class ModelSeeds {
 
  private:
   SeedFolder files_;     // after a word that chooses, as model_run reads them
+  SeedFolder packed_;    // the same for model_repack
   SeedFolder metadata_;  // as model_load reads it
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "fuzz/guarded_region.h"
 #include "fuzz/require.h"
@@ -17,9 +18,10 @@ constexpr uint32_t kRingPositionsMax = 1200;  // more than two pages of a cache
 constexpr uint32_t kSequencesMax = 3;
 constexpr uint32_t kThreadsMax = 3;
 
-GuardedRegion& arena_region() {
-  static GuardedRegion region(SessionDriver::kArenaBytesMax);
-  return region;
+GuardedRegion& arena_region(bool second) {
+  static GuardedRegion regions[] = {GuardedRegion(SessionDriver::kArenaBytesMax),
+                                    GuardedRegion(SessionDriver::kArenaBytesMax)};
+  return regions[second];
 }
 
 // Runs the tasks on one thread, the last one first, as if several threads took turns.
@@ -79,7 +81,7 @@ bool SessionDriver::create() {
   const Result<ArenaPlan> plan = plan_arena(model_, options_, &why);
   require_reason(plan.status(), why);
   if (!plan.ok() || plan->total_bytes > kArenaBytesMax) return false;
-  const std::span<std::byte> arena = arena_region().lend(plan->total_bytes, kArenaAlignment);
+  const std::span<std::byte> arena = arena_region(false).lend(plan->total_bytes, kArenaAlignment);
   const std::span<std::byte> less = arena.first(arena.size() - 1);
   require(Session::create(model_, options_, less, &why).status() == Status::kArenaTooSmall,
           "an arena of a byte less is refused");
@@ -87,6 +89,7 @@ bool SessionDriver::create() {
   const Result<Session*> session = Session::create(model_, options_, arena, &why);
   require(session.ok(), "what is planned can be created");
   session_ = *session;
+  arena_ = arena;
   return true;
 }
 
@@ -174,6 +177,19 @@ void SessionDriver::self_test() {
   expect_held(std::vector<uint32_t>(options_.sequences_max));
 }
 
+// To another place, and what was there before is gone.
+void SessionDriver::move() {
+  const std::vector<uint32_t> before = held();
+  check_memory();
+  is_moved_ = !is_moved_;
+  const std::span<std::byte> place = arena_region(is_moved_).lend(arena_.size(), kArenaAlignment);
+  std::ranges::copy(arena_, place.begin());
+  std::memset(arena_.data(), 0xFF, arena_.size());
+  arena_ = place;
+  session_ = reinterpret_cast<Session*>(arena_.data());
+  expect_held(before);
+}
+
 void SessionDriver::call() {
   switch (choices_.below(8)) {
     case 0:
@@ -191,6 +207,7 @@ void SessionDriver::call() {
       break;
   }
   if (choices_.one_in(2)) return self_test();
+  if (choices_.one_in(2)) return move();
   session_->reset();
   expect_held(std::vector<uint32_t>(options_.sequences_max));
 }
@@ -257,6 +274,6 @@ std::vector<float> SessionDriver::run_ordinary() {
   return all;
 }
 
-void SessionDriver::check_memory() const { arena_region().check(); }
+void SessionDriver::check_memory() const { arena_region(is_moved_).check(); }
 
 }  // namespace arenite::test

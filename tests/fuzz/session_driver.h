@@ -34,7 +34,7 @@ class SessionDriver {
   std::vector<float> run_ordinary();
   const SessionOptions& options() const { return options_; }
 
-  // Ends the process if anything was written beside the arena.
+  // Ends the process if anything was written beside the arena, where it lies now.
   void check_memory() const;
 
  private:
@@ -43,6 +43,7 @@ class SessionDriver {
   void slices();
   void rewind();
   void self_test();
+  void move();
   void expect_held(const std::vector<uint32_t>& held) const;
   std::vector<uint32_t> held() const;
   void append(const Output& output, std::vector<float>& all) const;
@@ -54,6 +55,8 @@ class SessionDriver {
   Choices& choices_;
   SessionOptions options_;
   Session* session_ = nullptr;
+  std::span<std::byte> arena_;
+  bool is_moved_ = false;  // to the second of two places
 };
 
 // Whether all numbers have the same bits, or are both no numbers.

@@ -28,7 +28,7 @@ def number(value):
 
 
 def hours(seconds):
-    return f"{seconds / 3600:.1f}"
+    return f"{seconds / 3600:.2f}"
 
 
 def when(data):
@@ -68,7 +68,7 @@ def fuzz_page(data):
                  sum(len(row["open"]) for row in data["targets"].values()),
                  sum(row["fixed"] for row in data["targets"].values())])
     header = ["target", "executions", "hours of a core", "per second", "edges", "open findings",
-              "fixed"]
+              "inputs fixed"]
     return (MADE + "# Figures of fuzzing\n\n"
             "Over all runs so far, with libFuzzer, AddressSanitizer and UBSan. Edges are those\n"
             "that the inputs of the last turn cover. `make fuzz-all HOURS=h` adds to these\n"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A word that chooses targets, and any bytes as a model file, whose checksums are made right. One
 // that loads is packed for these targets, or refused; what comes out loads.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -57,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::memcpy(&word, data, sizeof(word));
   Choices choices({}, word);
   const std::span<std::byte> file = region.lend(size - sizeof(word), arenite::kModelAlignment);
-  std::ranges::copy(std::as_bytes(std::span(data, size).subspan(sizeof(word))), file.begin());
+  std::memcpy(file.data(), data + sizeof(word), file.size());
   repair_checksums_and_formulas(file);
   repack(file, choices);
   return 0;

@@ -183,7 +183,7 @@ void SessionDriver::move() {
   check_memory();
   is_moved_ = !is_moved_;
   const std::span<std::byte> place = arena_region(is_moved_).lend(arena_.size(), kArenaAlignment);
-  std::ranges::copy(arena_, place.begin());
+  std::memcpy(place.data(), arena_.data(), arena_.size());
   std::memset(arena_.data(), 0xFF, arena_.size());
   arena_ = place;
   session_ = reinterpret_cast<Session*>(arena_.data());

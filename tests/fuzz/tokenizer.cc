@@ -40,7 +40,7 @@ EncodeOptions any_options(Choices& choices) {
 std::string_view guarded(std::string_view text) {
   static GuardedRegion region(kTextBytesMost);
   const std::span<std::byte> memory = region.lend(text.size(), 1);
-  std::ranges::copy(std::as_bytes(std::span(text)), memory.begin());
+  std::memcpy(memory.data(), text.data(), text.size());
   return {reinterpret_cast<const char*>(memory.data()), memory.size()};
 }
 

@@ -31,7 +31,9 @@ TURN_SECONDS = 240
 # A target with so many open findings mostly finds them again.
 FINDINGS_MAX = 4
 # One input may take this much; ten seconds are far beyond what any sound one does.
-LIMITS = ["-timeout=20", "-rss_limit_mb=2048", "-malloc_limit_mb=1024"]
+# Weighing inputs by how rare their features are takes more time than it saves: model_run does 4,200
+# executions in a second of a core with it, 12,900 without, and finds as many edges in as many.
+LIMITS = ["-entropic=0", "-timeout=20", "-rss_limit_mb=2048", "-malloc_limit_mb=1024"]
 SANITIZERS = {
     "ASAN_OPTIONS": "quarantine_size_mb=16:malloc_context_size=8:allocator_may_return_null=1",
     "UBSAN_OPTIONS": "print_stacktrace=1",

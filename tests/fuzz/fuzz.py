@@ -60,6 +60,7 @@ class Target:
             self.options.append(f"-dict={row['dictionary']}")
         self.seconds = 0.0
         self.is_running = False
+        self.rests = False
 
     def found(self):
         """The inputs that ended the target; what was merely slow is not among them."""
@@ -108,7 +109,10 @@ def turn(target, seconds, counts, children):
     children.discard(process)
     spent = usage.ru_utime + usage.ru_stime
     (target.folder / "log.txt").write_text(output)
-    for file in sorted(set(target.found()) - before):
+    new = sorted(set(target.found()) - before)
+    # What ends it once more, such as an input of the corpus, would end every turn.
+    target.rests = process.returncode != 0 and not new
+    for file in new:
         print(f"FINDING {target.name}: {file}", flush=True)
         counts.found(target.name, file.name)
     stats = ledger.statistics(output)
@@ -137,7 +141,7 @@ class Scheduler:
     def next(self):
         with self.lock:
             free = [t for t in self.targets
-                    if not t.is_running and len(t.found()) < FINDINGS_MAX]
+                    if not (t.is_running or t.rests) and len(t.found()) < FINDINGS_MAX]
             if self.is_over or not free or time.monotonic() + 1 > self.ends:
                 return None
             target = min(free, key=lambda t: t.seconds / t.weight)

@@ -6,8 +6,8 @@
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-x86-64-levels test-tsan test-arm64 test-armv7 test-riscv64 \
-  test-cortex-m7 test-cortex-m4f demo-cortex-m7 first-hour fuzz fuzz-all bench size check tidy \
-  sanitize clean help
+  test-cortex-m7 test-cortex-m4f demo-cortex-m7 first-hour fuzz bench size check tidy sanitize \
+  clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
 
@@ -154,6 +154,7 @@ fuzz: ## Feed mutated inputs to all that reads bytes from outside, for a minute
 	$(call build,fuzz,,fuzzers)
 	@python3 tests/fuzz/fuzz.py turns build-fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
 
+.PHONY: fuzz-all
 fuzz-all: ## The same for HOURS hours, added to tests/fuzz/FIGURES.md
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,fuzz,,fuzzers)

@@ -40,8 +40,6 @@ class Ledger(Counts):
         self.write_figures = root / "tests/figures/write_figures.py"
         self.lock = threading.Lock()
         self.data = {"targets": {}}
-        if self.file.exists():
-            self.data = json.loads(self.file.read_text())
         self.compiler = compiler_of(build)
         self.commit = subprocess.run(
             ["git", "-C", root, "rev-parse", "--short=12", "HEAD"], capture_output=True,
@@ -71,6 +69,9 @@ class Ledger(Counts):
                 self.write()
 
     def row(self, target):
+        """The counts of a target as the file has them now: another run may have added to it."""
+        if self.file.exists():
+            self.data = json.loads(self.file.read_text())
         empty = {"executions": 0, "seconds": 0, "edges": 0, "open": [], "fixed": 0}
         return self.data["targets"].setdefault(target, empty)
 

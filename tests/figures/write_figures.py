@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Renders the measured figures, tests/figures/*.json: tests/FIGURES.md, tests/fuzz/FIGURES.md.
+
+Each JSON file is written by one long-running target of the Makefile, and says when, with which
+compiler and of which commit: "date", "compiler", "commit". fuzz.json holds counts for each target.
+Any other file says itself what it has to tell, in "summary", a list of rows:
+  {"promise": "...", "tested": "how", "amount": "how much", "command": "make ..."}
+and optionally in "details", Markdown that goes below the table. A row of the table has at most 100
+bytes, so be brief: the first three together have room for 80.
+"""
+
+import json
+import sys
+import textwrap
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+TESTS = FOLDER.parent
+COLUMNS_MAX = 100
+# The order of the table; files that are not named follow.
+ORDER = ["fuzz", "damage", "coverage", "mutation", "bounds"]
+MADE = "<!-- Made by tests/figures/write_figures.py; not to be edited. -->\n"
+
+
+def number(value):
+    return f"{value:,}"
+
+
+def hours(seconds):
+    return f"{seconds / 3600:.2f}"
+
+
+def when(data):
+    return f"{data.get('date', '?')}, {data.get('compiler', '?')}, commit {data.get('commit', '?')}"
+
+
+def fuzz_rows(data):
+    """The rows of the table that the fuzzers' counts give: what reads models, and all together."""
+    targets = data["targets"]
+    model = [row for name, row in targets.items() if name.startswith("model_")]
+
+    def row(promise, targets):
+        executions = sum(target["executions"] for target in targets)
+        open_findings = sum(len(target["open"]) for target in targets)
+        return {"promise": promise, "tested": "libFuzzer, ASan, UBSan",
+                "amount": f"{number(executions)} runs, {open_findings} open",
+                "command": "make fuzz-all HOURS=8"}
+
+    return [row("any bytes as a model file", model),
+            row("any bytes, all readers", targets.values())]
+
+
+def table(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def fuzz_page(data):
+    rows = []
+    for name, row in sorted(data["targets"].items()):
+        rate = row["executions"] / row["seconds"] if row["seconds"] else 0
+        rows.append([f"`{name}`", number(row["executions"]), hours(row["seconds"]), f"{rate:.0f}",
+                     number(row["edges"]), len(row["open"]), row["fixed"]])
+    total = [sum(row[key] for row in data["targets"].values()) for key in ("executions", "seconds")]
+    rows.append(["all", number(total[0]), hours(total[1]), "", "",
+                 sum(len(row["open"]) for row in data["targets"].values()),
+                 sum(row["fixed"] for row in data["targets"].values())])
+    header = ["target", "executions", "hours of a core", "per second", "edges", "open findings",
+              "inputs fixed"]
+    return (MADE + "# Figures of fuzzing\n\n"
+            "Over all runs so far, with libFuzzer, AddressSanitizer and UBSan. Edges are those\n"
+            "that the inputs of the last turn cover. `make fuzz-all HOURS=h` adds to these\n"
+            "figures.\n\n"
+            f"Last run: {when(data)}.\n\n" + table(header, rows))
+
+
+def figures_page(files):
+    rows = []
+    sources = []
+    details = []
+    for name, data in files:
+        summary = fuzz_rows(data) if name == "fuzz" else data.get("summary", [])
+        for row in summary:
+            rows.append([row["promise"], row["tested"], row["amount"], data.get("date", "?")])
+        for command in dict.fromkeys(row["command"] for row in summary):
+            sources.append(f"* `{command}` makes {name} again; last: {when(data)}.")
+        if data.get("details"):
+            details.append(data["details"].strip() + "\n")
+    lines = table(["promise", "how it is tested", "how much", "when"], rows)
+    for line in lines.splitlines():
+        if len(line.encode()) > COLUMNS_MAX:
+            print(f"write_figures.py: too long for the table: {line}", file=sys.stderr)
+    sources = [textwrap.fill(s, COLUMNS_MAX, subsequent_indent="  ", break_on_hyphens=False)
+               for s in sources]
+    page = (MADE + "# Figures\n\nWhat Arenite promises, how that is tested, and how much of it has "
+            "been done.\n\n" + lines + "\n" + "\n".join(sources) + "\n")
+    if any(name == "fuzz" for name, _ in files):
+        page += "\nFor each fuzzer: [tests/fuzz/FIGURES.md](fuzz/FIGURES.md).\n"
+    return "\n".join([page, *details])
+
+
+def main():
+    def place(file):
+        return (ORDER.index(file.stem) if file.stem in ORDER else len(ORDER), file.stem)
+
+    files = [(f.stem, json.loads(f.read_text())) for f in sorted(FOLDER.glob("*.json"), key=place)]
+    for name, data in files:
+        if name == "fuzz":
+            (TESTS / "fuzz/FIGURES.md").write_text(fuzz_page(data))
+    (TESTS / "FIGURES.md").write_text(figures_page(files))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

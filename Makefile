@@ -6,13 +6,14 @@
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-x86-64-levels test-tsan test-arm64 test-armv7 test-riscv64 \
-  test-cortex-m7 test-cortex-m4f demo-cortex-m7 first-hour fuzz bench size check tidy sanitize \
-  clean help
+  test-cortex-m7 test-cortex-m4f demo-cortex-m7 first-hour fuzz fuzz-all bench size check tidy \
+  sanitize clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+HOURS ?= 1
 # Of 32 texts from 5 to 60 tokens, evenly spread on a logarithmic scale: many short, few long ones.
 TEXT_LENGTHS := 40,20,12,11,47,5,7,7,9,18,10,23,55,14,29,5,$\
   27,51,8,13,25,32,15,17,6,60,6,34,37,44,21,9
@@ -148,12 +149,15 @@ test-tsan: ## Search ops and sessions on several threads for races, with Clang's
 	$(call build,tsan,,ops_tests session_tests)
 	@ctest --preset tsan -L '^(ops|session)_tests$$' -j $(JOBS)
 
-fuzz: ## Feed mutated model files to the runtime for a minute
+fuzz: ## Feed mutated inputs to all that reads bytes from outside, for a minute
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,fuzz,,fuzzers)
-	@build-fuzz/tests/fuzz/make_corpus build-fuzz/corpus
-	@build-fuzz/tests/fuzz/verify_fuzz -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 \
-	  -artifact_prefix=build-fuzz/ build-fuzz/corpus
+	@python3 tests/fuzz/fuzz.py turns build-fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
+
+fuzz-all: ## The same for HOURS hours, added to tests/fuzz/FIGURES.md
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
+	$(call build,fuzz,,fuzzers)
+	@python3 tests/fuzz/fuzz.py turns build-fuzz --hours $(HOURS) --jobs $(JOBS) --ledger
 
 bench: ## Time the models and the kernels, beside this machine's limits
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_BENCH)

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Renders the measured figures, tests/figures/*.json: tests/FIGURES.md, tests/fuzz/FIGURES.md.
+
+Each JSON file is written by one long-running target of the Makefile, and says when, with which
+compiler and of which commit: "date", "compiler", "commit". fuzz.json holds counts for each target.
+Any other file says itself what it has to tell, in "summary", a list of rows:
+  {"promise": "...", "tested": "how", "amount": "how much", "command": "make ..."}
+and optionally in "details", Markdown that goes below the table.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+TESTS = FOLDER.parent
+# The order of the table; files that are not named follow.
+ORDER = ["fuzz", "damage", "coverage", "mutation", "bounds"]
+MADE = "<!-- Made by tests/figures/write_figures.py; not to be edited. -->\n"
+
+
+def number(value):
+    return f"{value:,}"
+
+
+def hours(seconds):
+    return f"{seconds / 3600:.1f}"
+
+
+def when(data):
+    return f"{data.get('date', '?')}, {data.get('compiler', '?')}, commit {data.get('commit', '?')}"
+
+
+def fuzz_rows(data):
+    """The rows of the table that the fuzzers' counts give: what reads models, and all together."""
+    targets = data["targets"]
+    model = [row for name, row in targets.items() if name.startswith("model_")]
+
+    def amount(rows):
+        executions = sum(row["executions"] for row in rows)
+        open_findings = sum(len(row["open"]) for row in rows)
+        return (f"{number(executions)} executions in {hours(sum(r['seconds'] for r in rows))} h of "
+                f"a core; {open_findings} open findings")
+
+    rows = []
+    if model:
+        rows.append({"promise": "Any bytes are safe to load and run as a model file",
+                     "tested": "libFuzzer with AddressSanitizer and UBSan", "amount": amount(model),
+                     "command": "make fuzz-all HOURS=8"})
+    if targets:
+        rows.append({"promise": "Any bytes are safe wherever bytes from outside are read",
+                     "tested": f"the same, {len(targets)} targets",
+                     "amount": amount(targets.values()), "command": "make fuzz-all HOURS=8"})
+    return rows
+
+
+def table(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def fuzz_page(data):
+    rows = []
+    for name, row in sorted(data["targets"].items()):
+        rate = row["executions"] / row["seconds"] if row["seconds"] else 0
+        rows.append([f"`{name}`", number(row["executions"]), hours(row["seconds"]), f"{rate:.0f}",
+                     number(row["edges"]), len(row["open"]), row["fixed"]])
+    total = [sum(row[key] for row in data["targets"].values()) for key in ("executions", "seconds")]
+    rows.append(["all", number(total[0]), hours(total[1]), "", "",
+                 sum(len(row["open"]) for row in data["targets"].values()),
+                 sum(row["fixed"] for row in data["targets"].values())])
+    header = ["target", "executions", "hours of a core", "per second", "edges", "open findings",
+              "fixed"]
+    return (MADE + "# Figures of fuzzing\n\n"
+            "Over all runs so far, with libFuzzer, AddressSanitizer and UBSan. Edges are those\n"
+            "that the inputs of the last turn cover. `make fuzz-all HOURS=h` adds to these\n"
+            "figures.\n\n"
+            f"Last run: {when(data)}.\n\n" + table(header, rows))
+
+
+def figures_page(files):
+    rows = []
+    details = []
+    for name, data in files:
+        summary = fuzz_rows(data) if name == "fuzz" else data.get("summary", [])
+        for row in summary:
+            rows.append([row["promise"], row["tested"], row["amount"], when(data),
+                         f"`{row['command']}`"])
+        if data.get("details"):
+            details.append(data["details"].strip() + "\n")
+    header = ["promise", "how it is tested", "how much", "when", "made again by"]
+    page = (MADE + "# Figures\n\nWhat Arenite promises, how that is tested, and how much of it has "
+            "been done.\n\n" + table(header, rows))
+    if any(name == "fuzz" for name, _ in files):
+        page += "\nFor each fuzzer: [tests/fuzz/FIGURES.md](fuzz/FIGURES.md).\n"
+    return "\n".join([page, *details])
+
+
+def main():
+    def place(file):
+        return (ORDER.index(file.stem) if file.stem in ORDER else len(ORDER), file.stem)
+
+    files = [(f.stem, json.loads(f.read_text())) for f in sorted(FOLDER.glob("*.json"), key=place)]
+    for name, data in files:
+        if name == "fuzz":
+            (TESTS / "fuzz/FIGURES.md").write_text(fuzz_page(data))
+    (TESTS / "FIGURES.md").write_text(figures_page(files))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Feeds every fuzz target the inputs that are kept for it, without a fuzzer.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "convert/files/memory.h"
+#include "convert/files/zip_archive.h"
+
+#define ARENITE_FUZZ_TARGET(name) extern "C" int fuzz_##name(const uint8_t* data, size_t size);
+#include "fuzz_targets.inc"
+#undef ARENITE_FUZZ_TARGET
+
+namespace arenite::test {
+namespace {
+
+struct FuzzTarget {
+  const char* name;
+  int (*test_one_input)(const uint8_t* data, size_t size);
+};
+
+constexpr FuzzTarget kFuzzTargets[] = {
+#define ARENITE_FUZZ_TARGET(name) {#name, fuzz_##name},
+#include "fuzz_targets.inc"
+#undef ARENITE_FUZZ_TARGET
+};
+
+class FuzzCorpus : public testing::TestWithParam<FuzzTarget> {};
+
+TEST_P(FuzzCorpus, IsReadWithoutAFinding) {
+  const std::filesystem::path path =
+      std::filesystem::path(ARENITE_FUZZ_CORPUS) / (std::string(GetParam().name) + ".zip");
+  ASSERT_TRUE(std::filesystem::exists(path)) << path << ": make it with tests/fuzz/fuzz.py";
+  const convert::FileMap file(path);
+  const std::string name = path.string();
+  convert::ZipArchive archive(file.bytes(), name);
+  EXPECT_FALSE(archive.members().empty());
+  for (const auto& [member_name, member] : archive.members()) {
+    SCOPED_TRACE(member_name);
+    const auto bytes = archive.read(member_name, member);
+    const auto* const data = reinterpret_cast<const uint8_t*>(bytes.get());
+    EXPECT_EQ(GetParam().test_one_input(data, static_cast<size_t>(member.bytes)), 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, FuzzCorpus, testing::ValuesIn(kFuzzTargets),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace arenite::test

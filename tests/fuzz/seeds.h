@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What fuzzers start from: sound inputs, small ones, since those are changed where it matters.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+
+namespace arenite::test {
+
+// Writes the seeds of one target into a folder of its name.
+class SeedFolder {
+ public:
+  SeedFolder(const std::filesystem::path& corpus, const std::string& target)
+      : folder_(corpus / target) {
+    std::filesystem::create_directories(folder_);
+  }
+
+  void write(const std::string& name, std::span<const std::byte> bytes) const {
+    std::ofstream(folder_ / name, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  }
+  void write(const std::string& name, const std::string& text) const {
+    write(name, std::as_bytes(std::span(text)));
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+// For each part of the project that reads bytes from outside, the seeds of its targets.
+void write_model_seeds(const std::filesystem::path& corpus);
+
+}  // namespace arenite::test

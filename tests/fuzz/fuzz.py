@@ -115,7 +115,7 @@ class Scheduler:
     def __init__(self, targets, seconds, jobs, counts):
         self.targets = targets
         self.counts = counts
-        self.turn_seconds = min(TURN_SECONDS, max(2.0, seconds * jobs / len(targets)))
+        self.weight_seconds = max(1.0, seconds * jobs / sum(t.weight for t in targets))
         self.ends = time.monotonic() + seconds
         self.lock = threading.Lock()
         self.children = set()
@@ -137,7 +137,7 @@ class Scheduler:
 
     def work(self):
         while target := self.next():
-            seconds = min(self.turn_seconds * target.weight, TURN_SECONDS,
+            seconds = min(self.weight_seconds * target.weight, TURN_SECONDS,
                           self.ends - time.monotonic())
             target.seconds += turn(target, seconds, self.counts, self.children)
             target.is_running = False

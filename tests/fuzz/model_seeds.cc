@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sound model files, one of each kind.
+#include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "convert/tokenizers/tokenizer_spec.h"
+#include "format/file_layout.h"
 #include "fuzz/seeds.h"
 #include "support/decoder_factory.h"
 #include "support/encoder_factory.h"
@@ -10,39 +14,110 @@
 #include "support/tokenizer_model.h"
 
 namespace arenite::test {
+namespace {
 
-void write_model_seeds(const std::filesystem::path& corpus) {
-  const SeedFolder folder(corpus, "model_run");
-  const std::vector<Target> targets = {Target::kPortable, Target::kX86_64_v3};
+const std::vector<Target> kSeedTargets = {Target::kPortable, Target::kX86_64_v3};
+
+class ModelSeeds {
+ public:
+  explicit ModelSeeds(const std::filesystem::path& corpus)
+      : files_(corpus, "model_run"), metadata_(corpus, "model_load") {}
+
+  void write(const std::string& name, const convert::AlignedBytes& model) const {
+    const std::span<const std::byte> file = model.span();
+    std::string choosing(sizeof(uint32_t), '\1');
+    choosing.append(reinterpret_cast<const char*>(file.data()), file.size());
+    files_.write(name, choosing);
+    format::Footer footer;
+    std::memcpy(&footer, file.last(sizeof(footer)).data(), sizeof(footer));
+    const size_t bytes = static_cast<size_t>(footer.metadata_bytes);
+    const size_t weights = (file.size() - sizeof(footer) - bytes) / format::kSegmentUnit;
+    const uint32_t units = static_cast<uint32_t>(weights);
+    std::string input(sizeof(units) + bytes, '\0');
+    std::memcpy(input.data(), &units, sizeof(units));
+    std::memcpy(input.data() + sizeof(units), file.data(), bytes);
+    metadata_.write(name, input);
+  }
+
+ private:
+  SeedFolder files_;     // after a word that chooses, as model_run reads them
+  SeedFolder metadata_;  // as model_load reads it
+};
+
+void write_modules(const ModelSeeds& seeds) {
   for (const ModuleSpec& spec : all_specs()) {
     // Small files are mutated where it matters; the wide one is mostly weights.
-    if (spec.name == "wide") continue;
-    folder.write(spec.name, make_model(spec, targets).span());
+    if (spec.name != "wide") seeds.write(spec.name, make_model(spec, kSeedTargets));
   }
+}
+
+void write_decoders(const ModelSeeds& seeds) {
   for (const char* const name : {"gpt2", "phi", "gemma", "q8", "q4", "int8_cache"}) {
     DecoderShape shape = decoder_named(name);
     shape.windows.resize(1);
     shape.positions_max = 20;
-    folder.write(name, make_decoder_model(shape, targets).span());
+    seeds.write(name, make_decoder_model(shape, kSeedTargets));
   }
+  // A ring at the smallest context that makes one: the tables of angles are most of the file.
+  DecoderShape ring = smallest_decoder();
+  ring.positions_max = 1200;
+  seeds.write("ring", make_decoder_model(ring, kSeedTargets));
+}
+
+void write_encoders(const ModelSeeds& seeds) {
   for (EncoderShape shape : all_encoders()) {
     if (shape.name == "wide") continue;
     shape.layers = 1;
     shape.positions_max = 20;
-    folder.write(shape.name, make_encoder_model(shape, targets).span());
+    seeds.write(shape.name, make_encoder_model(shape, kSeedTargets));
   }
-  // One tokenizer of each kind.
+}
+
+// As the fuzzer of tokenizers reads them: a word whose low 10 bits are the length of the text.
+void write_with_text(const SeedFolder& folder, const std::string& name,
+                     const convert::AlignedBytes& model) {
+  const std::string text = "The cafe's there, un\xC3\xA9 12 <s>  re";
+  const std::span<const std::byte> file = model.span();
+  format::Footer footer;
+  std::memcpy(&footer, file.last(sizeof(footer)).data(), sizeof(footer));
+  const uint32_t word = static_cast<uint32_t>(text.size()) | 100u << 10;
+  std::string input(sizeof(word), '\0');
+  std::memcpy(input.data(), &word, sizeof(word));
+  input.append(reinterpret_cast<const char*>(file.data()),
+               static_cast<size_t>(footer.metadata_bytes));
+  folder.write(name, input + text);
+}
+
+// One of each kind.
+void write_tokenizers(const std::filesystem::path& corpus, const ModelSeeds& seeds) {
   const std::vector<std::string> words = {"the", " the", "re", " there"};
-  folder.write("bytes", model_with(byte_spec(words)).span());
-  folder.write("bytes_spaces", model_with(byte_spec(words, format::Pattern::kSpaces)).span());
-  folder.write("pieces",
-               model_with(piece_spec({" the", " t", "he", " ", "t", "h", "e"}, true)).span());
-  folder.write("word_pieces",
-               model_with(word_spec({"the", "cafe", "un", "##aff", "##able", "i", "!"})).span());
-  // A ring at the smallest context that makes one: the tables of angles are most of the file.
-  DecoderShape ring = smallest_decoder();
-  ring.positions_max = 1200;
-  folder.write("ring", make_decoder_model(ring, targets).span());
+  const std::vector<std::string> pieces = {" the", " t", "he", " ", "t", "h", "e"};
+  const std::vector<std::string> parts = {"the", "cafe", "un", "##aff", "##able", "i", "!"};
+  const std::vector<std::pair<std::string, convert::TokenizerSpec>> specs = {
+      {"bytes", byte_spec(words)},
+      {"bytes_spaces", byte_spec(words, format::Pattern::kSpaces)},
+      {"pieces", piece_spec(pieces, true)},
+      {"pieces_unknown", piece_spec(pieces, false)},
+      {"word_pieces", word_spec(parts)},
+  };
+  const SeedFolder folder(corpus, "tokenizer");
+  for (const auto& [name, spec] : specs) {
+    const convert::AlignedBytes model = model_with(spec);
+    seeds.write(name, model);
+    write_with_text(folder, name, model);
+  }
+  // Unicode's classes are most of these.
+  write_with_text(folder, "gpt2", model_with(byte_spec(words, format::Pattern::kGpt2)));
+}
+
+}  // namespace
+
+void write_model_seeds(const std::filesystem::path& corpus) {
+  const ModelSeeds seeds(corpus);
+  write_modules(seeds);
+  write_decoders(seeds);
+  write_encoders(seeds);
+  write_tokenizers(corpus, seeds);
 }
 
 }  // namespace arenite::test

@@ -37,7 +37,9 @@ void repair_formula(std::span<std::byte> file, uint32_t index) {
   overwrite(&packed.formula, formula);
 }
 
-void repair(std::span<std::byte> file, bool formulas) {
+enum Repairs { kChecksums = 1, kFormulas = 2 };
+
+void repair(std::span<std::byte> file, int repairs) {
   format::Footer footer;
   if (file.size() < sizeof(footer)) return;
   std::byte* const footer_at = file.data() + file.size() - sizeof(footer);
@@ -52,11 +54,10 @@ void repair(std::span<std::byte> file, bool formulas) {
   };
   const auto packed_count = [&] { return format::GetModel(metadata.data())->packed()->size(); };
   for (uint32_t i = 0; is_sound() && i < packed_count(); ++i) {
-    repair_segment(file, format::ModelReader(file).packed(i).segment);
-    if (formulas && is_sound() && i < packed_count()) {
-      repair_formula(file, i);
-    }
+    if (repairs & kChecksums) repair_segment(file, format::ModelReader(file).packed(i).segment);
+    if ((repairs & kFormulas) && is_sound() && i < packed_count()) repair_formula(file, i);
   }
+  if (!(repairs & kChecksums)) return;
   if (is_sound()) {
     const auto* const test = format::GetModel(metadata.data())->self_test();
     repair_segment(file, reinterpret_cast<const format::SegmentView&>(test->segment()));
@@ -67,7 +68,10 @@ void repair(std::span<std::byte> file, bool formulas) {
 
 }  // namespace
 
-void repair_checksums(std::span<std::byte> file) { repair(file, false); }
-void repair_checksums_and_formulas(std::span<std::byte> file) { repair(file, true); }
+void repair_checksums(std::span<std::byte> file) { repair(file, kChecksums); }
+void repair_formulas(std::span<std::byte> file) { repair(file, kFormulas); }
+void repair_checksums_and_formulas(std::span<std::byte> file) {
+  repair(file, kChecksums | kFormulas);
+}
 
 }  // namespace arenite::test

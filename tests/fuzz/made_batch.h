@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokens to feed, as ids or as features, in one of the forms that a batch may have.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "arenite/session.h"
+#include "fuzz/choices.h"
+
+namespace arenite::test {
+
+struct MadeBatch {
+  bool reads_ids = false;
+  size_t width = 1;              // values of each token: 1 id, or so many features
+  std::span<const TokenId> ids;  // one of these two
+  std::span<const float> features;
+  uint32_t sequences = 1;
+  uint32_t tokens = 0;
+  std::vector<uint32_t> lengths;
+  std::vector<uint8_t> visible;
+  std::vector<uint8_t> types;
+  bool back_to_back = false;
+
+  Result<Output> run(Session& session, Diagnostic* why) const;
+  Result<Output> step(Session& session, Diagnostic* why) const;
+  Status begin(Session& session, bool is_run, Diagnostic* why) const;
+
+  // Tokens [begin, end) of the values, as one sequence. REQUIRES: types are empty.
+  MadeBatch part(uint32_t begin, uint32_t end) const;
+  uint32_t length(uint32_t sequence) const { return lengths.empty() ? tokens : lengths[sequence]; }
+
+ private:
+  Batch of_features() const;
+  TokenBatch of_ids() const;
+};
+
+// The values lie in guarded memory until the next batch is made.
+// Any form that a batch may have, and now and then an unsound one.
+MadeBatch any_batch(const Model& model, const SessionOptions& options, Choices& choices);
+
+// Sequences of at least one token that follow each other without padding.
+MadeBatch sound_batch(const Model& model, const SessionOptions& options, uint32_t sequences,
+                      Choices& choices);
+
+}  // namespace arenite::test

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a fuzz target says that a promise was broken: it ends, and libFuzzer keeps the input.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace arenite::test {
+
+inline void require(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "broken promise: %s\n", what);
+  std::abort();
+}
+
+}  // namespace arenite::test

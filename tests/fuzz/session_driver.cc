@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a session holds after each call is compared with what the interface says it must hold.
+#include "fuzz/session_driver.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "fuzz/guarded_region.h"
+#include "fuzz/require.h"
+
+namespace arenite::test {
+namespace {
+
+constexpr uint32_t kPositionsMax = 70;        // more than two tiles of a mask
+constexpr uint32_t kRingPositionsMax = 1200;  // more than two pages of a cache
+constexpr uint32_t kSequencesMax = 3;
+constexpr uint32_t kThreadsMax = 3;
+
+GuardedRegion& arena_region() {
+  static GuardedRegion region(SessionDriver::kArenaBytesMax);
+  return region;
+}
+
+// Runs the tasks on one thread, the last one first, as if several threads took turns.
+void run_backwards(void* threads, uint32_t tasks, ParallelFor::Task task, void* job) {
+  const uint32_t count = *static_cast<const uint32_t*>(threads);
+  for (uint32_t i = tasks; i-- > 0;) task(job, i, i % count);
+}
+
+constexpr uint32_t kThreadCounts[kThreadsMax + 1] = {0, 1, 2, 3};
+
+// Reads all that it is shown, as an application might.
+void read_all(std::span<const float> values) {
+  volatile float sink = 0.0f;
+  for (const float value : values) sink = value;
+  (void)sink;
+}
+
+void read_state(void*, uint32_t, const float* data, uint32_t rows, uint32_t features) {
+  read_all({data, size_t{rows} * features});
+}
+
+void require_reason(Status status, const Diagnostic& why) {
+  require(status == Status::kOk || why.reason != nullptr, "a refusal says why");
+}
+
+}  // namespace
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return std::ranges::equal(a, b, [](float x, float y) {
+    return std::bit_cast<uint32_t>(x) == std::bit_cast<uint32_t>(y) ||
+           (std::isnan(x) && std::isnan(y));
+  });
+}
+
+void SessionDriver::choose_options() {
+  const uint32_t most = choices_.one_in(8) ? kRingPositionsMax : kPositionsMax;
+  const uint32_t limit =
+      model_.positions_max() == 0 ? most : std::min(model_.positions_max(), most);
+  options_.positions_max = choices_.one_in(4) ? 1 + choices_.below(limit) : limit;
+  options_.sequences_max = 1 + choices_.below(kSequencesMax);
+  if (choices_.one_in(2)) {
+    options_.tokens_max = 1 + choices_.below(options_.positions_max * options_.sequences_max);
+  }
+  options_.outputs = choices_.below(2) == 0 ? Outputs::kLast : Outputs::kAll;
+  if (choices_.one_in(4)) options_.kv_cache = static_cast<KvType>(choices_.below(3));
+  if (choices_.one_in(2)) options_.hidden_states = {read_state, nullptr};
+  if (choices_.one_in(4)) {
+    options_.parallel.threads = 1 + choices_.below(kThreadsMax);
+    options_.parallel.run = run_backwards;
+    options_.parallel.pool = const_cast<uint32_t*>(&kThreadCounts[options_.parallel.threads]);
+  }
+}
+
+bool SessionDriver::create() {
+  choose_options();
+  Diagnostic why;
+  const Result<ArenaPlan> plan = plan_arena(model_, options_, &why);
+  require_reason(plan.status(), why);
+  if (!plan.ok() || plan->total_bytes > kArenaBytesMax) return false;
+  const std::span<std::byte> arena = arena_region().lend(plan->total_bytes, kArenaAlignment);
+  const std::span<std::byte> less = arena.first(arena.size() - 1);
+  require(Session::create(model_, options_, less, &why).status() == Status::kArenaTooSmall,
+          "an arena of a byte less is refused");
+  require(std::ranges::all_of(arena, [](std::byte byte) { return byte == std::byte{0xFF}; }),
+          "a refusal leaves the arena alone");
+  const Result<Session*> session = Session::create(model_, options_, arena, &why);
+  require(session.ok(), "what is planned can be created");
+  session_ = *session;
+  return true;
+}
+
+std::vector<uint32_t> SessionDriver::held() const {
+  std::vector<uint32_t> positions(options_.sequences_max);
+  for (uint32_t i = 0; i < positions.size(); ++i) positions[i] = session_->positions(i);
+  return positions;
+}
+
+void SessionDriver::expect_held(const std::vector<uint32_t>& expected) const {
+  require(held() == expected, "a session holds what the calls have fed it");
+}
+
+void SessionDriver::append(const Output& output, std::vector<float>& all) const {
+  const std::span<const float> values(output.data, size_t{output.rows} * output.features);
+  require(output.rows == 0 || output.features == model_.output_features(),
+          "rows are as wide as the model says");
+  all.insert(all.end(), values.begin(), values.end());
+}
+
+void SessionDriver::run_or_step(bool is_run) {
+  const MadeBatch batch = any_batch(model_, options_, choices_);
+  std::vector<uint32_t> expected = held();
+  Diagnostic why;
+  const Result<Output> output = is_run ? batch.run(*session_, &why) : batch.step(*session_, &why);
+  require_reason(output.status(), why);
+  if (!output.ok()) return expect_held(expected);
+  std::vector<float> all;
+  append(*output, all);
+  (void)output->finite();
+  if (!batch.visible.empty()) return;  // gaps count as well
+  if (is_run) std::ranges::fill(expected, 0u);
+  for (uint32_t i = 0; i < batch.sequences; ++i) expected[i] += batch.length(i);
+  expect_held(expected);
+}
+
+void SessionDriver::slices() {
+  const bool is_run = choices_.one_in(2);
+  const MadeBatch batch = any_batch(model_, options_, choices_);
+  const std::vector<uint32_t> before =
+      is_run ? std::vector<uint32_t>(options_.sequences_max) : held();
+  Diagnostic why;
+  const Status status = batch.begin(*session_, is_run, &why);
+  require_reason(status, why);
+  if (status != Status::kOk) {
+    require(session_->advance(1).status() == Status::kInvalidArgument, "nothing was begun");
+    return;
+  }
+  require(session_->rewind(0, 0) == Status::kInvalidArgument, "no rewind amid a step");
+  for (uint32_t turns = choices_.below(8); turns > 0; --turns) {
+    const Result<uint32_t> left = session_->advance(1 + choices_.below(4), &why);
+    require(left.ok(), "what was begun can go on");
+    if (*left == 0) return;
+    require(session_->output().rows == 0, "no rows while ops are left");
+  }
+  if (choices_.one_in(2)) {
+    require(session_->advance(UINT32_MAX).ok(), "what was begun can end");
+    return;
+  }
+  session_->cancel();
+  expect_held(before);
+}
+
+void SessionDriver::rewind() {
+  const uint32_t sequence = choices_.below(options_.sequences_max + 1);
+  std::vector<uint32_t> expected = held();
+  const uint32_t most = sequence < expected.size() ? expected[sequence] : 0;
+  const uint32_t positions = choices_.below(most + 2);
+  Diagnostic why;
+  const Status status = session_->rewind(sequence, positions, &why);
+  require_reason(status, why);
+  require(status != Status::kOk || (sequence < expected.size() && positions <= most),
+          "no rewind to what was never there");
+  if (status == Status::kOk) expected[sequence] = positions;
+  expect_held(expected);
+}
+
+void SessionDriver::self_test() {
+  const std::vector<uint32_t> before = held();
+  Diagnostic why;
+  const Result<SelfTest> test = session_->self_test(&why);
+  require_reason(test.status(), why);
+  if (!test.ok()) return expect_held(before);
+  require(test->op_index <= model_.ops(), "a self-test names an op of the model");
+  expect_held(std::vector<uint32_t>(options_.sequences_max));
+}
+
+void SessionDriver::call() {
+  switch (choices_.below(8)) {
+    case 0:
+      return run_or_step(true);
+    case 1:
+    case 2:
+    case 3:
+      return run_or_step(false);
+    case 4:
+    case 5:
+      return slices();
+    case 6:
+      return rewind();
+    default:
+      break;
+  }
+  if (choices_.one_in(2)) return self_test();
+  session_->reset();
+  expect_held(std::vector<uint32_t>(options_.sequences_max));
+}
+
+bool SessionDriver::in_slices(const MadeBatch& batch, std::vector<float>& all) {
+  if (batch.begin(*session_, true, nullptr) != Status::kOk) return false;
+  const uint32_t ops = 1 + choices_.below(4);
+  while (*session_->advance(ops) != 0) {
+  }
+  append(session_->output(), all);
+  return true;
+}
+
+bool SessionDriver::alone(const MadeBatch& batch, std::vector<float>& all) {
+  uint32_t begin = 0;
+  for (uint32_t i = 0; i < batch.sequences; ++i) {
+    const uint32_t end = begin + batch.length(i);
+    const Result<Output> output = batch.part(begin, end).run(*session_, nullptr);
+    if (!output.ok()) return false;
+    append(*output, all);
+    begin = end;
+  }
+  return true;
+}
+
+bool SessionDriver::in_pieces(const MadeBatch& batch, std::vector<float>& all) {
+  session_->reset();
+  const uint32_t tokens = batch.length(0);
+  for (uint32_t begin = 0; begin < tokens;) {
+    const uint32_t end = begin + 1 + choices_.below(tokens - begin);
+    const Result<Output> output = batch.part(begin, end).step(*session_, nullptr);
+    if (!output.ok()) return false;
+    append(*output, all);
+    begin = end;
+  }
+  return true;
+}
+
+void SessionDriver::compare_ways() {
+  session_->reset();
+  const MadeBatch batch =
+      sound_batch(model_, options_, 1 + choices_.below(options_.sequences_max), choices_);
+  const Result<Output> output = batch.run(*session_, nullptr);
+  if (!output.ok()) return;
+  std::vector<float> pass;
+  append(*output, pass);
+  std::vector<float> sliced;
+  require(in_slices(batch, sliced) && same_bits(pass, sliced), "the same bits in slices");
+  std::vector<float> single;
+  if (alone(batch, single)) require(same_bits(pass, single), "the same bits for a text alone");
+  // Of a step, the last token alone may be given out.
+  const bool gives_all = options_.outputs == Outputs::kAll || model_.vocab_size() == 0;
+  if (!model_.causal() || model_.pooled() || !gives_all || batch.sequences > 1) return;
+  std::vector<float> pieces;
+  if (in_pieces(batch, pieces)) require(same_bits(pass, pieces), "the same bits step by step");
+}
+
+void SessionDriver::check_memory() const { arena_region().check(); }
+
+}  // namespace arenite::test

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls a session in an order that the input chooses, and holds every call to its promises.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "arenite/session.h"
+#include "fuzz/choices.h"
+#include "fuzz/made_batch.h"
+
+namespace arenite::test {
+
+class SessionDriver {
+ public:
+  static constexpr size_t kArenaBytesMax = size_t{1} << 20;
+
+  // The model and the choices must outlive it.
+  SessionDriver(const Model& model, Choices& choices) : model_(model), choices_(choices) {}
+
+  // Plans and creates, with options that the input chooses. False if the model cannot serve them,
+  // or needs more than kArenaBytesMax. An arena of a byte less must be refused.
+  bool create();
+
+  // A call, sound or not: what fails changes nothing. REQUIRES: create() was true, also below.
+  void call();
+
+  // The same tokens in one pass, in pieces, in slices, and each sequence alone: the same bits.
+  void compare_ways();
+
+  // Ends the process if anything was written beside the arena.
+  void check_memory() const;
+
+ private:
+  void choose_options();
+  void run_or_step(bool is_run);
+  void slices();
+  void rewind();
+  void self_test();
+  void expect_held(const std::vector<uint32_t>& held) const;
+  std::vector<uint32_t> held() const;
+  void append(const Output& output, std::vector<float>& all) const;
+  bool in_slices(const MadeBatch& batch, std::vector<float>& all);
+  bool alone(const MadeBatch& batch, std::vector<float>& all);
+  bool in_pieces(const MadeBatch& batch, std::vector<float>& all);
+
+  const Model& model_;
+  Choices& choices_;
+  SessionOptions options_;
+  Session* session_ = nullptr;
+};
+
+// Whether all numbers have the same bits, or are both no numbers.
+bool same_bits(std::span<const float> a, std::span<const float> b);
+
+}  // namespace arenite::test

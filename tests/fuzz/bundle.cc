@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 #include "convert/files/memory.h"
 #include "support/byte_string.h"
@@ -29,9 +30,16 @@ constexpr BundleName kNames[] = {
     {"1_Pooling/config.json", FileKind::kJson},
     {"2_Dense/config.json", FileKind::kJson},
     {"2_Dense/tensors.txt", FileKind::kLines},
-    {"3_LayerNorm/config.json", FileKind::kJson},
-    {"3_LayerNorm/tensors.txt", FileKind::kLines},
-    {"4_Normalize/config.json", FileKind::kJson},
+    {"2_Normalize/config.json", FileKind::kJson},
+    {"3_Dense/config.json", FileKind::kJson},
+    {"3_Dense/tensors.txt", FileKind::kLines},
+    {"4_Dropout/config.json", FileKind::kJson},
+    {"5_Dense/config.json", FileKind::kJson},
+    {"5_Dense/tensors.txt", FileKind::kLines},
+    {"6_LayerNorm/config.json", FileKind::kJson},
+    {"6_LayerNorm/tensors.txt", FileKind::kLines},
+    {"7_Dense/config.json", FileKind::kJson},
+    {"7_Dense/tensors.txt", FileKind::kLines},
     {"model.safetensors.index.json", FileKind::kJson},
     {"generation_config.json", FileKind::kJson},
     {"tokenizer_config.json", FileKind::kJson},
@@ -50,9 +58,8 @@ struct ListedType {
   std::string_view name;
   uint32_t bytes;
 };
-constexpr ListedType kTypes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2},
-                                 {"I64", 8}, {"I32", 4}, {"I16", 2}, {"I8", 1},
-                                 {"U8", 1},  {"BOOL", 1}};
+constexpr ListedType kTypes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
+                                 {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1}};
 
 std::string_view take_word(std::string_view& line) {
   const size_t begin = std::min(line.find_first_not_of(' '), line.size());
@@ -108,7 +115,24 @@ bool parse_line(std::string_view line, Listed& tensor) {
   return true;
 }
 
+// "=3,5" gives the numbers themselves, over and over.
+std::vector<uint64_t> listed_numbers(std::string_view fill) {
+  std::vector<uint64_t> numbers;
+  if (!fill.starts_with('=')) return numbers;
+  uint64_t number = 0;
+  for (const char c : fill.substr(1)) {
+    if (c >= '0' && c <= '9') {
+      number = 10 * number + static_cast<uint64_t>(c - '0');
+    } else {
+      numbers.push_back(std::exchange(number, 0));
+    }
+  }
+  numbers.push_back(number);
+  return numbers;
+}
+
 std::string data_of(const Listed& tensor) {
+  const std::vector<uint64_t> numbers = listed_numbers(tensor.fill);
   const uint64_t columns = tensor.shape.empty() ? 1 : std::max<uint64_t>(tensor.shape.back(), 1);
   const uint64_t rows =
       tensor.shape.size() < 2 ? 1 : std::max<uint64_t>(tensor.shape[tensor.shape.size() - 2], 1);
@@ -117,7 +141,7 @@ std::string data_of(const Listed& tensor) {
   for (uint64_t i = 0; i < tensor.elements; ++i) {
     uint64_t value = (7 * i + tensor.name.size()) % 3;
     if (tensor.fill == "iota") value = i % columns;
-    if (tensor.fill == "zeros") value = 0;
+    if (!numbers.empty()) value = numbers[i % numbers.size()];
     if (tensor.fill == "tril") value = i % columns <= i / columns % rows ? 1 : 0;
     data += element_of(*tensor.type, value);
   }
@@ -133,8 +157,8 @@ std::vector<BundleFile> read_bundle(std::span<const uint8_t> input) {
   while (input.size() > kLengthBytes && files.size() < kFilesMax) {
     BundleFile file;
     file.name = static_cast<uint8_t>(input[0] % std::size(kNames));
-    const size_t length = input[1] | static_cast<size_t>(input[2]) << 8 |
-                          static_cast<size_t>(input[3]) << 16;
+    const size_t length =
+        input[1] | static_cast<size_t>(input[2]) << 8 | static_cast<size_t>(input[3]) << 16;
     input = input.subspan(1 + kLengthBytes);
     const auto bytes = input.first(std::min(length, input.size()));
     file.bytes.assign(bytes.begin(), bytes.end());

@@ -21,8 +21,9 @@ struct BundleName {
   FileKind kind;
 };
 
-// Tensors are listed, one in a line: "lm_head.weight F32 11 32", with a word more where numbers of
-// any kind would not do: "iota", "tril" or "zeros". A file of safetensors is written of them.
+// Tensors are listed, one in a line: "lm_head.weight F32 11 32", with a word more where small
+// numbers of any kind would not do: "iota", "tril", or "=3,5" for these over and over. A file of
+// safetensors is written of them.
 inline constexpr std::string_view kTensorList = "tensors.txt";
 // One byte for each option that a person may give; see whole_model.h.
 inline constexpr std::string_view kOptions = "options";

@@ -21,12 +21,34 @@ constexpr std::string_view kMarks = "{}[],:";
 constexpr std::string_view kSpace = " \t\r\n";
 constexpr size_t kTokensMax = 1 << 16;
 
-constexpr const char* kScalars[] = {
-    "0",       "1",          "-1",    "2",          "3",          "8",
-    "-0.0",    "0.5",        "1e-5",  "1e308",      "1e-320",     "2147483647",
-    "4294967295", "4294967296", "9223372036854775807", "18446744073709551615", "1e400",
-    "null",    "true",       "false", "\"\"",       "[]",         "{}",
-    "\"a\"",   "[0]",        "[[]]",  "\"\\u0000\"", "\"\\ud800\""};
+constexpr const char* kScalars[] = {"0",
+                                    "1",
+                                    "-1",
+                                    "2",
+                                    "3",
+                                    "8",
+                                    "-0.0",
+                                    "0.5",
+                                    "1e-5",
+                                    "1e308",
+                                    "1e-320",
+                                    "2147483647",
+                                    "4294967295",
+                                    "4294967296",
+                                    "9223372036854775807",
+                                    "18446744073709551615",
+                                    "1e400",
+                                    "null",
+                                    "true",
+                                    "false",
+                                    "\"\"",
+                                    "[]",
+                                    "{}",
+                                    "\"a\"",
+                                    "[0]",
+                                    "[[]]",
+                                    "\"\\u0000\"",
+                                    "\"\\ud800\""};
 
 Tokens split(const std::string& text) {
   Tokens tokens;
@@ -133,8 +155,10 @@ void change_scalar(Tokens& tokens, Random& random) {
   if (is_count && token.size() < 19 && random.below(2) == 0) {
     token = std::to_string(interesting_number(std::stoull("0" + token), random));
   } else if (token[0] == '"' && random.below(4) != 0) {
-    token = "\"" + mutate_bytes(token.substr(1, token.size() - std::min<size_t>(token.size(), 2)),
-                                token.size() + 16, random) + "\"";
+    token = "\"" +
+            mutate_bytes(token.substr(1, token.size() - std::min<size_t>(token.size(), 2)),
+                         token.size() + 16, random) +
+            "\"";
   } else {
     token = kScalars[random.below(std::size(kScalars))];
   }

@@ -76,18 +76,41 @@ std::string mutate_file(FileKind kind, std::string bytes, size_t bytes_max, Rand
 }  // namespace
 
 uint64_t interesting_number(uint64_t old, Random& random) {
-  constexpr uint64_t kNumbers[] = {
-      0,   1,          2,          3,          4,
-      7,   8,          16,         31,         32,
-      33,  64,         127,        128,        255,
-      256, 1024,       0x7fff,     0x8000,     0xffff,
-      1u << 16, 1u << 24, 0x7fffffff, 0x80000000, 0xffffffff,
-      uint64_t{1} << 32, uint64_t{1} << 62, INT64_MAX, uint64_t{1} << 63, UINT64_MAX};
+  constexpr uint64_t kNumbers[] = {0,
+                                   1,
+                                   2,
+                                   3,
+                                   4,
+                                   7,
+                                   8,
+                                   16,
+                                   31,
+                                   32,
+                                   33,
+                                   64,
+                                   127,
+                                   128,
+                                   255,
+                                   256,
+                                   1024,
+                                   0x7fff,
+                                   0x8000,
+                                   0xffff,
+                                   1u << 16,
+                                   1u << 24,
+                                   0x7fffffff,
+                                   0x80000000,
+                                   0xffffffff,
+                                   uint64_t{1} << 32,
+                                   uint64_t{1} << 62,
+                                   INT64_MAX,
+                                   uint64_t{1} << 63,
+                                   UINT64_MAX};
   switch (random.below(4)) {
     case 0:
       return old + random.below(17) - 8;
     case 1:
-      return old ^ uint64_t{1} << random.below(64);
+      return old ^ uint64_t { 1 } << random.below(64);
     case 2:
       return old * 2;
     default:

@@ -111,8 +111,7 @@ class GgufSplitter {
     for (uint64_t i = 0; i < count; ++i) {
       uint64_t value = 0;
       if (type >= std::size(kBytes) || type == kGgufArray) return false;
-      if (type == kGgufString ? !take_string(entry)
-                              : !take_number(entry, kBytes[type], value)) {
+      if (type == kGgufString ? !take_string(entry) : !take_number(entry, kBytes[type], value)) {
         return false;
       }
     }

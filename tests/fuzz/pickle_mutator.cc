@@ -32,19 +32,19 @@ struct ArgumentForm {
   int bytes;
 };
 constexpr ArgumentForm kForms[] = {
-    {op::kProto, 0, 1},       {op::kFrame, 0, 8},         {op::kBinInt, 0, 4},
-    {op::kBinInt1, 0, 1},     {op::kBinInt2, 0, 2},       {op::kLong1, 1, 0},
-    {op::kLong4, 4, 0},       {op::kBinFloat, 0, 8},      {op::kShortBinUnicode, 1, 0},
-    {op::kBinUnicode, 4, 0},  {op::kBinUnicode8, 8, 0},   {op::kShortBinBytes, 1, 0},
-    {op::kBinBytes, 4, 0},    {op::kBinBytes8, 8, 0},     {op::kBinPut, 0, 1},
-    {op::kLongBinPut, 0, 4},  {op::kBinGet, 0, 1},        {op::kLongBinGet, 0, 4},
+    {op::kProto, 0, 1},      {op::kFrame, 0, 8},       {op::kBinInt, 0, 4},
+    {op::kBinInt1, 0, 1},    {op::kBinInt2, 0, 2},     {op::kLong1, 1, 0},
+    {op::kLong4, 4, 0},      {op::kBinFloat, 0, 8},    {op::kShortBinUnicode, 1, 0},
+    {op::kBinUnicode, 4, 0}, {op::kBinUnicode8, 8, 0}, {op::kShortBinBytes, 1, 0},
+    {op::kBinBytes, 4, 0},   {op::kBinBytes8, 8, 0},   {op::kBinPut, 0, 1},
+    {op::kLongBinPut, 0, 4}, {op::kBinGet, 0, 1},      {op::kLongBinGet, 0, 4},
     {op::kGlobal, 0, -1},
 };
 constexpr uint8_t kBareOps[] = {
-    op::kStop,       op::kNone,      op::kNewTrue, op::kNewFalse, op::kMemoize,    op::kMark,
-    op::kPop,        op::kPopMark,   op::kEmptyDict, op::kEmptyList, op::kEmptyTuple, op::kTuple,
-    op::kTuple1,     op::kTuple2,    op::kTuple3,  op::kAppend,   op::kAppends,    op::kSetItem,
-    op::kSetItems,   op::kStackGlobal, op::kReduce, op::kBinPersId, op::kBuild};
+    op::kStop,     op::kNone,        op::kNewTrue,   op::kNewFalse,  op::kMemoize,    op::kMark,
+    op::kPop,      op::kPopMark,     op::kEmptyDict, op::kEmptyList, op::kEmptyTuple, op::kTuple,
+    op::kTuple1,   op::kTuple2,      op::kTuple3,    op::kAppend,    op::kAppends,    op::kSetItem,
+    op::kSetItems, op::kStackGlobal, op::kReduce,    op::kBinPersId, op::kBuild};
 
 bool take(std::string_view& rest, uint64_t count, std::string& bytes) {
   if (count > rest.size()) return false;

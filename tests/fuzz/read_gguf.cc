@@ -11,7 +11,8 @@
 namespace {
 
 // Of runtime/format/SECURITY.md, and what the numbers of all tensors take once more.
-constexpr arenite::fuzz::ReaderBound kBound = {.bytes = 24'000'000, .bytes_per_byte = 48, .seconds = 1.0, .seconds_per_megabyte = 5.0};
+constexpr arenite::fuzz::ReaderBound kBound = {
+    .bytes = 24'000'000, .bytes_per_byte = 48, .seconds = 1.0, .seconds_per_megabyte = 5.0};
 
 }  // namespace
 

@@ -20,6 +20,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   arenite::fuzz::MemoryFolder& folder = arenite::fuzz::memory_folder();
   folder.clear();
   const auto file = folder.write("x.pt", {reinterpret_cast<const char*>(data), size});
-  arenite::fuzz::read_within(kBound, size, [&] { arenite::fuzz::use_model(file); });
+  arenite::fuzz::read_within(kBound, size, [&] { arenite::fuzz::use_state_dict(file); });
   return 0;
 }

@@ -89,6 +89,32 @@ void write_llama2c(const fs::path& corpus) {
   }
 }
 
+// A GPT-2 of one layer.
+std::string gguf_of_gpt2() {
+  constexpr uint64_t kDim = 4;
+  GgufBuilder file;
+  file.text("general.architecture", "gpt2").count("gpt2.block_count", 1);
+  file.count("gpt2.context_length", 6).count("gpt2.embedding_length", kDim);
+  file.count("gpt2.feed_forward_length", kDim).count("gpt2.attention.head_count", 2);
+  file.real("gpt2.attention.layer_norm_epsilon", 1e-5f);
+  const auto add = [&](const std::string& name, const std::vector<uint64_t>& shape) {
+    const uint64_t elements = shape.size() == 1 ? shape[0] : shape[0] * shape[1];
+    file.tensor(name, shape, 0, bytes_of(std::vector<float>(static_cast<size_t>(elements), 0.5f)));
+  };
+  add("token_embd.weight", {kDim, 3});
+  add("position_embd.weight", {kDim, 6});
+  for (const char* norm : {"blk.0.attn_norm", "blk.0.ffn_norm", "output_norm"}) {
+    add(fmt::format("{}.weight", norm), {kDim});
+    add(fmt::format("{}.bias", norm), {kDim});
+  }
+  for (const char* layer : {"attn_qkv", "attn_output", "ffn_up", "ffn_down"}) {
+    const uint64_t rows = layer == std::string("attn_qkv") ? 3 * kDim : kDim;
+    add(fmt::format("blk.0.{}.weight", layer), {kDim, rows});
+    add(fmt::format("blk.0.{}.bias", layer), {rows});
+  }
+  return file.bytes();
+}
+
 std::string gguf_of(const std::string& architecture, uint32_t dim, uint32_t type) {
   GgufBuilder file;
   const auto key = [&](const char* name) { return architecture + "." + name; };
@@ -132,6 +158,11 @@ std::string gguf_of(const std::string& architecture, uint32_t dim, uint32_t type
   for (const char* part : {"ffn_gate", "ffn_up", "ffn_down"}) {
     matrix(fmt::format("blk.0.{}.weight", part), dim);
   }
+  if (architecture == "qwen3") {
+    for (const char* norm : {"blk.0.attn_q_norm.weight", "blk.0.attn_k_norm.weight"}) {
+      file.tensor(norm, {dim / 2}, 0, bytes_of(std::vector<float>(dim / 2, 1.0f)));
+    }
+  }
   vector("output_norm.weight");
   matrix("output.weight", 4);
   return file.bytes();
@@ -145,7 +176,7 @@ void write_gguf(const fs::path& corpus) {
   seeds.write("llama_q8", gguf_of("llama", 32, 8));
   seeds.write("qwen2", gguf_of("qwen2", 8, 0));
   seeds.write("qwen3", gguf_of("qwen3", 8, 0));
-  seeds.write("gpt2", gguf_of("gpt2", 8, 0));
+  seeds.write("gpt2", gguf_of_gpt2());
 }
 
 void write_npy(const fs::path& corpus) {
@@ -167,6 +198,23 @@ void write_npy(const fs::path& corpus) {
   }
 }
 
+// How the list of tensors fills one: whole numbers that are few, or all the same, are as they were.
+std::string fill_of(const convert::CheckpointTensor& tensor) {
+  if (tensor.name.ends_with("g_idx") || tensor.name.ends_with("position_ids")) return " iota";
+  if (tensor.name.ends_with("mask") || tensor.shape.size() == 4) return " tril";
+  if (convert::is_real(tensor.dtype)) return "";
+  std::vector<int64_t> values = tensor.to_i64();
+  if (values.empty()) return "";
+  const bool is_same = std::ranges::all_of(values, [&](int64_t v) { return v == values[0]; });
+  if (is_same) values.resize(1);
+  if (values.size() > 8) return "";
+  std::string fill = " =";
+  for (const int64_t value : values) {
+    fill += fmt::format("{}{}", fill.size() == 2 ? "" : ",", static_cast<uint64_t>(value));
+  }
+  return fill;
+}
+
 // What a list of tensors says of a checkpoint.
 std::string tensor_list(const fs::path& file) {
   std::string list;
@@ -174,10 +222,7 @@ std::string tensor_list(const fs::path& file) {
   for (const convert::CheckpointTensor& tensor : checkpoint.tensors()) {
     list += fmt::format("{} {}", tensor.name, convert::name(tensor.dtype));
     for (const uint64_t extent : tensor.shape) list += fmt::format(" {}", extent);
-    const bool is_range = tensor.name.ends_with("g_idx") || tensor.name.ends_with("position_ids");
-    const bool is_mask = tensor.name.ends_with("mask") || tensor.name.ends_with(".bias") &&
-                                                              tensor.shape.size() == 4;
-    list += is_range ? " iota\n" : is_mask ? " tril\n" : "\n";
+    list += fill_of(tensor) + "\n";
   }
   return list;
 }
@@ -191,7 +236,7 @@ void add_file(std::vector<BundleFile>& files, const std::string& name, std::stri
 // Folders of fixtures with all that a bundle may have, the weights as a list.
 void write_folders(const fs::path& corpus) {
   const SeedFolder seeds(corpus, "read_config");
-  const std::string said("\4\2\1\3\2\1\0\0\0\0\0\0", 12);  // of state dicts
+  const std::string said("\4\2\1\2\1", 5);  // of state dicts: heads, activation, norm first, ...
   for (const char* group : {"decoders", "encoders", "named", "quantized", "state_dicts"}) {
     for (const fs::directory_entry& entry : fs::directory_iterator(kFixtures / group)) {
       if (!entry.is_directory()) continue;

@@ -56,6 +56,20 @@ void pack(Graph graph) {
   load_converted(file, Target::kPortable);  // a bug of ours where it fails: std::logic_error
 }
 
+// As the converter goes on with what it has opened.
+void use_opened(const Opened& opened, const ModelOptions& options) {
+  const uint64_t elements = elements_of(opened.tensors);
+  Recognised read = recognise(opened, options);
+  if (auto* decoder = std::get_if<DecoderSpec>(&read.spec)) {
+    limit_context(decoder->positions_max);
+    check_angles(*decoder, "fuzz");
+  } else if (auto* encoder = std::get_if<EncoderSpec>(&read.spec)) {
+    limit_context(encoder->positions_max);
+  }
+  Graph graph = std::visit([](const auto& spec) { return build_graph(spec); }, read.spec);
+  if (elements <= kPackedElementsMax) pack(std::move(graph));
+}
+
 }  // namespace
 
 ModelOptions options_of(std::string_view bytes) {
@@ -76,7 +90,8 @@ ModelOptions options_of(std::string_view bytes) {
   if (choice[8] != 0) {
     options.fused_order = fused_order(kFusedOrders[choice[8] % std::size(kFusedOrders)]);
   }
-  if (choice[9] != 0) options.mask_ones = choice[9] % 2 == 1 ? MaskOnes::kHidden : MaskOnes::kVisible;
+  if (choice[9] != 0)
+    options.mask_ones = choice[9] % 2 == 1 ? MaskOnes::kHidden : MaskOnes::kVisible;
   options.features = choice[10] % 33;
   options.context = choice[11] % 65;
   return options;
@@ -84,17 +99,23 @@ ModelOptions options_of(std::string_view bytes) {
 
 void use_model(const std::filesystem::path& path, const ModelOptions& options) {
   const Opened opened = open_model(path);
-  const uint64_t elements = elements_of(opened.tensors);
-  if (elements <= kLoadedElementsMax) load_all(opened.tensors);
-  Recognised read = recognise(opened, options);
-  if (auto* decoder = std::get_if<DecoderSpec>(&read.spec)) {
-    limit_context(decoder->positions_max);
-    check_angles(*decoder, "fuzz");
-  } else if (auto* encoder = std::get_if<EncoderSpec>(&read.spec)) {
-    limit_context(encoder->positions_max);
+  if (elements_of(opened.tensors) <= kLoadedElementsMax) load_all(opened.tensors);
+  use_opened(opened, options);
+}
+
+void use_state_dict(const std::filesystem::path& path) {
+  try {
+    const Opened opened = open_model(path);
+    if (elements_of(opened.tensors) <= kLoadedElementsMax) load_all(opened.tensors);
+    constexpr std::string_view kSaid[] = {"", "\4\2\1\2\1", "\2\2\2", "\4\2\1\1\2\2\2\1\1"};
+    for (const std::string_view said : kSaid) {
+      try {
+        use_opened(opened, options_of(said));
+      } catch (const InputError&) {
+      }
+    }
+  } catch (const InputError&) {
   }
-  Graph graph = std::visit([](const auto& spec) { return build_graph(spec); }, read.spec);
-  if (elements <= kPackedElementsMax) pack(std::move(graph));
 }
 
 }  // namespace arenite::fuzz

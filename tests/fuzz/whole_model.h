@@ -17,4 +17,8 @@ convert::ModelOptions options_of(std::string_view bytes);
 // InputError.
 void use_model(const std::filesystem::path& path, const convert::ModelOptions& options = {});
 
+// The same of a single file, which says no more than its tensors: with what a person has to say of
+// one of these, too. Never throws an InputError.
+void use_state_dict(const std::filesystem::path& path);
+
 }  // namespace arenite::fuzz

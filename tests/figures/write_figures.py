@@ -6,15 +6,18 @@ Each JSON file is written by one long-running target of the Makefile, and says w
 compiler and of which commit: "date", "compiler", "commit". fuzz.json holds counts for each target.
 Any other file says itself what it has to tell, in "summary", a list of rows:
   {"promise": "...", "tested": "how", "amount": "how much", "command": "make ..."}
-and optionally in "details", Markdown that goes below the table.
+and optionally in "details", Markdown that goes below the table. A row of the table has at most 100
+bytes, so be brief: the first three together have room for 80.
 """
 
 import json
 import sys
+import textwrap
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 TESTS = FOLDER.parent
+COLUMNS_MAX = 100
 # The order of the table; files that are not named follow.
 ORDER = ["fuzz", "damage", "coverage", "mutation", "bounds"]
 MADE = "<!-- Made by tests/figures/write_figures.py; not to be edited. -->\n"
@@ -37,22 +40,15 @@ def fuzz_rows(data):
     targets = data["targets"]
     model = [row for name, row in targets.items() if name.startswith("model_")]
 
-    def amount(rows):
-        executions = sum(row["executions"] for row in rows)
-        open_findings = sum(len(row["open"]) for row in rows)
-        return (f"{number(executions)} executions in {hours(sum(r['seconds'] for r in rows))} h of "
-                f"a core; {open_findings} open findings")
+    def row(promise, targets):
+        executions = sum(target["executions"] for target in targets)
+        open_findings = sum(len(target["open"]) for target in targets)
+        return {"promise": promise, "tested": "libFuzzer, ASan, UBSan",
+                "amount": f"{number(executions)} runs, {open_findings} open",
+                "command": "make fuzz-all HOURS=8"}
 
-    rows = []
-    if model:
-        rows.append({"promise": "Any bytes are safe to load and run as a model file",
-                     "tested": "libFuzzer with AddressSanitizer and UBSan", "amount": amount(model),
-                     "command": "make fuzz-all HOURS=8"})
-    if targets:
-        rows.append({"promise": "Any bytes are safe wherever bytes from outside are read",
-                     "tested": f"the same, {len(targets)} targets",
-                     "amount": amount(targets.values()), "command": "make fuzz-all HOURS=8"})
-    return rows
+    return [row("any bytes as a model file", model),
+            row("any bytes, all readers", targets.values())]
 
 
 def table(header, rows):
@@ -82,17 +78,24 @@ def fuzz_page(data):
 
 def figures_page(files):
     rows = []
+    sources = []
     details = []
     for name, data in files:
         summary = fuzz_rows(data) if name == "fuzz" else data.get("summary", [])
         for row in summary:
-            rows.append([row["promise"], row["tested"], row["amount"], when(data),
-                         f"`{row['command']}`"])
+            rows.append([row["promise"], row["tested"], row["amount"], data.get("date", "?")])
+        for command in dict.fromkeys(row["command"] for row in summary):
+            sources.append(f"* `{command}` makes {name} again; last: {when(data)}.")
         if data.get("details"):
             details.append(data["details"].strip() + "\n")
-    header = ["promise", "how it is tested", "how much", "when", "made again by"]
+    lines = table(["promise", "how it is tested", "how much", "when"], rows)
+    for line in lines.splitlines():
+        if len(line.encode()) > COLUMNS_MAX:
+            print(f"write_figures.py: too long for the table: {line}", file=sys.stderr)
+    sources = [textwrap.fill(s, COLUMNS_MAX, subsequent_indent="  ", break_on_hyphens=False)
+               for s in sources]
     page = (MADE + "# Figures\n\nWhat Arenite promises, how that is tested, and how much of it has "
-            "been done.\n\n" + table(header, rows))
+            "been done.\n\n" + lines + "\n" + "\n".join(sources) + "\n")
     if any(name == "fuzz" for name, _ in files):
         page += "\nFor each fuzzer: [tests/fuzz/FIGURES.md](fuzz/FIGURES.md).\n"
     return "\n".join([page, *details])

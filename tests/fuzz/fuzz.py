@@ -27,6 +27,8 @@ import corpus_archive
 import ledger
 
 TURN_SECONDS = 240
+# A target with so many open findings mostly finds them again.
+FINDINGS_MAX = 4
 # One input may take this much; ten seconds are far beyond what any sound one does.
 LIMITS = ["-timeout=20", "-rss_limit_mb=2048", "-malloc_limit_mb=1024"]
 SANITIZERS = {
@@ -92,21 +94,21 @@ def turn(target, seconds, counts, children):
     arguments = [f"-max_total_time={max(1, int(seconds))}", "-print_final_stats=1",
                  f"-artifact_prefix={target.findings}/", target.corpus]
     before = set(target.found())
-    started = time.monotonic()
-    with target.run(arguments, start_new_session=True) as process:
-        children.add(process)
-        output = process.communicate()[1]
-        children.discard(process)
-    spent = time.monotonic() - started
+    process = target.run(arguments, start_new_session=True)
+    children.add(process)
+    output = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    children.discard(process)
+    spent = usage.ru_utime + usage.ru_stime
     (target.folder / "log.txt").write_text(output)
     for file in sorted(set(target.found()) - before):
         print(f"FINDING {target.name}: {file}", flush=True)
         counts.found(target.name, file.name)
     stats = ledger.statistics(output)
     counts.ran(target.name, stats, spent)
-    print(f"{target.name}: {stats['executions']} executions in {spent:.0f} s, "
+    print(f"{target.name}: {stats['executions']} executions in {spent:.0f} s of a core, "
           f"{stats['edges']} edges", flush=True)
-    return spent
 
 
 class Scheduler:
@@ -128,7 +130,8 @@ class Scheduler:
 
     def next(self):
         with self.lock:
-            free = [t for t in self.targets if not t.is_running]
+            free = [t for t in self.targets
+                    if not t.is_running and len(t.found()) < FINDINGS_MAX]
             if self.is_over or not free or time.monotonic() + 1 > self.ends:
                 return None
             target = min(free, key=lambda t: t.seconds / t.weight)
@@ -137,9 +140,11 @@ class Scheduler:
 
     def work(self):
         while target := self.next():
+            started = time.monotonic()
             seconds = min(self.weight_seconds * target.weight, TURN_SECONDS,
                           self.ends - time.monotonic())
-            target.seconds += turn(target, seconds, self.counts, self.children)
+            turn(target, seconds, self.counts, self.children)
+            target.seconds += time.monotonic() - started
             target.is_running = False
 
 

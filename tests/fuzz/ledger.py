@@ -51,7 +51,7 @@ class Ledger(Counts):
         with self.lock:
             row = self.row(target)
             row["executions"] += stats["executions"]
-            row["seconds"] = round(row["seconds"] + seconds)
+            row["seconds"] = round(row["seconds"] + seconds, 1)
             row["edges"] = stats["edges"] or row["edges"]
             self.write()
 

@@ -27,7 +27,8 @@ float any_float(Choices& choices) {
   return kFloats[choices.below(std::size(kFloats))];
 }
 
-void make_values(const Model& model, MadeBatch& batch, size_t tokens, Choices& choices) {
+void make_values(const Model& model, MadeBatch& batch, size_t tokens, uint32_t wild_one_in,
+                 Choices& choices) {
   batch.reads_ids = model.vocab_size() != 0;
   batch.width = batch.reads_ids ? 1 : model.input_features();
   const size_t count = tokens * batch.width;
@@ -48,7 +49,7 @@ void make_values(const Model& model, MadeBatch& batch, size_t tokens, Choices& c
   }
   const std::span<float> features(reinterpret_cast<float*>(memory.data()), count);
   random.fill(features, 1.0f);
-  if (count != 0 && choices.one_in(32)) {
+  if (count != 0 && wild_one_in != 0 && choices.one_in(wild_one_in)) {
     features[random.below(static_cast<uint32_t>(count))] = any_float(choices);
   }
   batch.features = features;
@@ -155,13 +156,13 @@ MadeBatch any_batch(const Model& model, const SessionOptions& options, Choices& 
     batch.visible.resize(values);
     for (uint8_t& token : batch.visible) token = choices.random().below(3) != 0;
   }
-  make_values(model, batch, values, choices);
+  make_values(model, batch, values, 32, choices);
   if (choices.one_in(8)) spoil(model, batch, choices);
   return batch;
 }
 
 MadeBatch sound_batch(const Model& model, const SessionOptions& options, uint32_t sequences,
-                      Choices& choices) {
+                      uint32_t wild_one_in, Choices& choices) {
   MadeBatch batch;
   batch.sequences = sequences;
   batch.tokens = tokens_for(model, options, sequences, choices);
@@ -174,7 +175,7 @@ MadeBatch sound_batch(const Model& model, const SessionOptions& options, uint32_
       values += batch.lengths.back();
     }
   }
-  make_values(model, batch, values, choices);
+  make_values(model, batch, values, wild_one_in, choices);
   batch.types.clear();
   return batch;
 }

@@ -40,8 +40,9 @@ struct MadeBatch {
 // Any form that a batch may have, and now and then an unsound one.
 MadeBatch any_batch(const Model& model, const SessionOptions& options, Choices& choices);
 
-// Sequences of at least one token that follow each other without padding.
+// Sequences of at least one token that follow each other without padding. In one of so many, a
+// feature is infinite, not a number, or huge; 0: never.
 MadeBatch sound_batch(const Model& model, const SessionOptions& options, uint32_t sequences,
-                      Choices& choices);
+                      uint32_t wild_one_in, Choices& choices);
 
 }  // namespace arenite::test

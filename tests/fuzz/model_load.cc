@@ -11,6 +11,7 @@
 #include "format/file_layout.h"
 #include "fuzz/cpu_limit.h"
 #include "fuzz/metadata_file.h"
+#include "fuzz/promises.h"
 #include "fuzz/require.h"
 #include "support/malloc_trap.h"
 #include "support/random.h"
@@ -39,15 +40,17 @@ void plan(const Model& model, uint64_t seed) {
   require(arena->total_bytes % kArenaAlignment == 0, "an arena is a multiple of its alignment");
 }
 
-void load(std::span<const std::byte> file) {
+bool load(std::span<const std::byte> file) {
   const NoHeapScope no_heap;
   const CpuLimit limit(kBaseUs, kByteUs, file.size());
   Diagnostic why;
   const Result<Model> model = Model::load(file, &why, {.checksums = Checksums::kSkip});
   limit.check("loading takes time linear in the file");
-  if (!model.ok()) return require(why.reason != nullptr, "a refusal says why");
+  require(model.ok() || why.reason != nullptr, "a refusal says why");
+  if (!model.ok()) return false;
   plan(*model, crc32c(file.last(sizeof(format::Footer))));
   limit.check("planning takes little time");
+  return true;
 }
 
 }  // namespace
@@ -58,6 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   uint32_t units;
   if (size <= sizeof(units) || size - sizeof(units) > kMetadataBytesMax) return 0;
   std::memcpy(&units, data, sizeof(units));
-  load(make_file({data + sizeof(units), size - sizeof(units)}, units));
+  const auto file = make_file({data + sizeof(units), size - sizeof(units)}, units);
+  if (load(file)) check_promises(file);
   return 0;
 }

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A word that chooses what is done, and any bytes as a model file: loaded, planned, created and
-// run, as they are or with checksums and arena formulas made right.
+// run, as they are or with checksums and arena formulas made right. One whose checksums are right
+// as they are is as a converter wrote it, and gives the same on all kernels.
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <vector>
 
+#include "format/reader.h"
+#include "fuzz/c_calls.h"
 #include "fuzz/choices.h"
 #include "fuzz/guarded_region.h"
 #include "fuzz/require.h"
@@ -19,6 +24,8 @@ namespace {
 
 constexpr size_t kFileBytesMax = size_t{1} << 17;
 constexpr uint32_t kCallsMax = 12;
+constexpr float kFloatTolerance = 1e-5f;
+constexpr float kRoundedTolerance = 0.1f;
 
 LoadOptions load_options(Choices& choices) {
   LoadOptions options;
@@ -55,6 +62,40 @@ void load_and_use(std::span<const std::byte> file, Choices& choices) {
   if (unchecked.ok()) use(*unchecked, choices);
 }
 
+bool rounds_rows(const Model& model, const SessionOptions& options) {
+  const format::ModelReader reader(model.file());
+  bool rounds = options.kv_cache == KvType::kInt8 ||
+                (options.kv_cache == KvType::kOfModel && model.kv_cache() == TensorType::kInt8);
+  for (uint32_t i = 0; i < reader.tensors(); ++i) {
+    const TensorType type = reader.tensor(i).type;
+    rounds = rounds || type == TensorType::kQ8 || type == TensorType::kQ4;
+  }
+  return rounds;
+}
+
+// Runs a file that nobody changed on two sets of kernels, which agree but for rounding.
+void compare_targets(std::span<const std::byte> file, Choices& choices) {
+  std::vector<float> outputs[2];
+  bool rounds = false;
+  for (const bool portable : {true, false}) {
+    const Result<Model> model = Model::load(file, nullptr, {.force_target = portable});
+    if (!model.ok()) return;
+    Choices same = choices;
+    SessionDriver driver(*model, same);
+    if (!driver.create()) return;
+    outputs[portable] = driver.run_ordinary();
+    rounds = rounds_rows(*model, driver.options());
+  }
+  require(outputs[0].size() == outputs[1].size(), "as many results on any kernels");
+  float largest = 0.0f;
+  for (const float value : outputs[1]) largest = std::max(largest, std::fabs(value));
+  // A number that lies between two steps of int8 may become either; then so may others after it.
+  const float tolerance = (rounds ? kRoundedTolerance : kFloatTolerance) * (1.0f + largest);
+  for (size_t i = 0; i < outputs[0].size(); ++i) {
+    require(std::fabs(outputs[0][i] - outputs[1][i]) <= tolerance, "the same on any kernels");
+  }
+}
+
 }  // namespace
 }  // namespace arenite::test
 
@@ -67,8 +108,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Choices choices({}, word);
   const std::span<std::byte> file = region.lend(size - sizeof(word), arenite::kModelAlignment);
   std::ranges::copy(std::as_bytes(std::span(data, size).subspan(sizeof(word))), file.begin());
-  const uint32_t repairs = choices.below(16);
-  if (repairs != 0) repair_checksums_and_formulas(file);
+  if (choices.one_in(2) && arenite::Model::load(file).ok()) {
+    compare_targets(file, choices);
+    return 0;
+  }
+  if (!choices.one_in(16)) repair_checksums_and_formulas(file);
+  if (choices.one_in(8)) {
+    call_c_interface(file, choices);
+    return 0;
+  }
   load_and_use(file, choices);
   return 0;
 }

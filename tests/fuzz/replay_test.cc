@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
 #include "convert/files/memory.h"
 #include "convert/files/zip_archive.h"
+#include "support/temp_folder.h"
 
 #define ARENITE_FUZZ_TARGET(name) extern "C" int fuzz_##name(const uint8_t* data, size_t size);
 #include "fuzz_targets.inc"
@@ -28,12 +30,12 @@ constexpr FuzzTarget kFuzzTargets[] = {
 #undef ARENITE_FUZZ_TARGET
 };
 
-class FuzzCorpus : public testing::TestWithParam<FuzzTarget> {};
+class FuzzCorpus : public ::testing::TestWithParam<FuzzTarget> {};
 
 TEST_P(FuzzCorpus, IsReadWithoutAFinding) {
   const std::filesystem::path path =
       std::filesystem::path(ARENITE_FUZZ_CORPUS) / (std::string(GetParam().name) + ".zip");
-  ASSERT_TRUE(std::filesystem::exists(path)) << path << ": make it with tests/fuzz/fuzz.py";
+  ASSERT_TRUE(std::filesystem::exists(path)) << path << ": make it with tests/fuzz/fuzz.py keep";
   const convert::FileMap file(path);
   const std::string name = path.string();
   convert::ZipArchive archive(file.bytes(), name);
@@ -46,8 +48,28 @@ TEST_P(FuzzCorpus, IsReadWithoutAFinding) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, FuzzCorpus, testing::ValuesIn(kFuzzTargets),
+INSTANTIATE_TEST_SUITE_P(Targets, FuzzCorpus, ::testing::ValuesIn(kFuzzTargets),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// What the fuzzers start from, too: some of it is too large to be kept.
+TEST(FuzzSeeds, AreReadWithoutAFinding) {
+  const ::arenite::testing::TempFolder folder;
+  const std::string command = ARENITE_MAKE_CORPUS " " + folder.path().string();
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  size_t seeds = 0;
+  for (const FuzzTarget& target : kFuzzTargets) {
+    const std::filesystem::path of_target = folder.path() / target.name;
+    if (!std::filesystem::exists(of_target)) continue;
+    for (const auto& entry : std::filesystem::directory_iterator(of_target)) {
+      SCOPED_TRACE(entry.path());
+      const convert::FileMap file(entry.path());
+      const auto* const data = reinterpret_cast<const uint8_t*>(file.bytes().data());
+      EXPECT_EQ(target.test_one_input(data, file.bytes().size()), 0);
+      ++seeds;
+    }
+  }
+  EXPECT_GT(seeds, 50u);
+}
 
 }  // namespace
 }  // namespace arenite::test

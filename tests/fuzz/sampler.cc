@@ -71,14 +71,15 @@ void check_picked(const std::vector<Candidate>& order, const SamplerOptions& opt
       options.top_k == 0 ? order.size() : std::min<size_t>(order.size(), options.top_k);
   std::vector<double> weights;
   double total = 0.0;
-  double before = 0.0;
   for (size_t i = 0; i < kept; ++i) {
     const double below =
         static_cast<double>(order[i].weight) - static_cast<double>(order[0].weight);
     weights.push_back(std::exp(below / static_cast<double>(options.temperature)));
-    if (i < rank) before += weights.back();
     total += weights.back();
   }
+  // Logits that differ may have the same weight, and then any of them may go first.
+  double before = 0.0;
+  for (const double weight : weights) before += weight > weights[rank] + kSlack ? weight : 0.0;
   require(before <= total * static_cast<double>(options.top_p) + kSlack * total,
           "the better ones do not reach top_p");
   require(weights[rank] + kSlack >= static_cast<double>(options.min_p), "at least min_p");

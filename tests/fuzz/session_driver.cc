@@ -83,8 +83,7 @@ bool SessionDriver::create() {
   const std::span<std::byte> less = arena.first(arena.size() - 1);
   require(Session::create(model_, options_, less, &why).status() == Status::kArenaTooSmall,
           "an arena of a byte less is refused");
-  require(std::ranges::all_of(arena, [](std::byte byte) { return byte == std::byte{0xFF}; }),
-          "a refusal leaves the arena alone");
+  require(GuardedRegion::is_filled(arena), "a refusal leaves the arena alone");
   const Result<Session*> session = Session::create(model_, options_, arena, &why);
   require(session.ok(), "what is planned can be created");
   session_ = *session;
@@ -233,7 +232,7 @@ bool SessionDriver::in_pieces(const MadeBatch& batch, std::vector<float>& all) {
 void SessionDriver::compare_ways() {
   session_->reset();
   const MadeBatch batch =
-      sound_batch(model_, options_, 1 + choices_.below(options_.sequences_max), choices_);
+      sound_batch(model_, options_, 1 + choices_.below(options_.sequences_max), 8, choices_);
   const Result<Output> output = batch.run(*session_, nullptr);
   if (!output.ok()) return;
   std::vector<float> pass;
@@ -247,6 +246,15 @@ void SessionDriver::compare_ways() {
   if (!model_.causal() || model_.pooled() || !gives_all || batch.sequences > 1) return;
   std::vector<float> pieces;
   if (in_pieces(batch, pieces)) require(same_bits(pass, pieces), "the same bits step by step");
+}
+
+std::vector<float> SessionDriver::run_ordinary() {
+  const uint32_t sequences = 1 + choices_.below(options_.sequences_max);
+  const MadeBatch batch = sound_batch(model_, options_, sequences, 0, choices_);
+  const Result<Output> output = batch.run(*session_, nullptr);
+  std::vector<float> all;
+  if (output.ok()) append(*output, all);
+  return all;
 }
 
 void SessionDriver::check_memory() const { arena_region().check(); }

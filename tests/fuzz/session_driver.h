@@ -30,6 +30,10 @@ class SessionDriver {
   // The same tokens in one pass, in pieces, in slices, and each sequence alone: the same bits.
   void compare_ways();
 
+  // What ordinary numbers give, if the session has room for them.
+  std::vector<float> run_ordinary();
+  const SessionOptions& options() const { return options_; }
+
   // Ends the process if anything was written beside the arena.
   void check_memory() const;
 

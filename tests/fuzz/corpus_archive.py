@@ -32,6 +32,8 @@ def pack(target, folder, bytes_max=ARCHIVE_BYTES_MAX):
             if not data:
                 continue
             name = hashlib.sha256(data).hexdigest()[:16]
+            if name in inputs.NameToInfo:
+                continue
             entry = zipfile.ZipInfo(name, EPOCH)
             entry.compress_type = zipfile.ZIP_DEFLATED
             inputs.writestr(entry, data)

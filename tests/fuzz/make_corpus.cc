@@ -10,5 +10,6 @@ int main(int argc, char** argv) {
     return 2;
   }
   arenite::test::write_model_seeds(argv[1]);
+  arenite::test::write_reader_seeds(argv[1]);
   return 0;
 }

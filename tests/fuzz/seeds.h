@@ -33,5 +33,7 @@ class SeedFolder {
 
 // For each part of the project that reads bytes from outside, the seeds of its targets.
 void write_model_seeds(const std::filesystem::path& corpus);
+void write_reader_seeds(const std::filesystem::path& corpus);
+void write_tokenizer_seeds(const std::filesystem::path& corpus);  // part of write_reader_seeds
 
 }  // namespace arenite::test

@@ -11,6 +11,7 @@
 #include "convert/files/input_limits.h"
 #include "convert/files/json_file.h"
 #include "convert/files/memory.h"
+#include "convert/files/paths.h"
 
 namespace arenite::convert {
 namespace {
@@ -128,7 +129,7 @@ class HfConfigs {
 }  // namespace
 
 json read_optional_json(const std::filesystem::path& file) {
-  return std::filesystem::exists(file) ? read_json_object(file) : json::object();
+  return is_there(file) ? read_json_object(file) : json::object();
 }
 
 std::string named_token_text(const HfObject& config, std::string_view field) {

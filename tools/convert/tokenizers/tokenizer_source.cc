@@ -10,6 +10,7 @@
 #include "convert/files/input_limits.h"
 #include "convert/files/json_file.h"
 #include "convert/files/memory.h"
+#include "convert/files/paths.h"
 #include "convert/tokenizers/tokenizer_readers.h"
 #include "convert/tokenizers/tokenizer_spec.h"
 #include "format/tokenizer_reader.h"
@@ -35,7 +36,7 @@ TokenizerSpec read_json_tokenizer(const fs::path& file) {
 std::optional<TokenizerSpec> find_among(const fs::path& folder,
                                         std::span<const char* const> names) {
   for (const char* name : names) {
-    if (fs::exists(folder / name)) return read_tokenizer(folder / name);
+    if (is_there(folder / name)) return read_tokenizer(folder / name);
   }
   return std::nullopt;
 }

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// A fuzz target: any bytes as what torch.save wrote: a zip archive with a pickle.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "fuzz/memory_folder.h"
+#include "fuzz/reader_cost.h"
+#include "fuzz/whole_model.h"
+
+namespace {
+
+// Of runtime/format/SECURITY.md, and what the numbers of all tensors take once more.
+constexpr arenite::fuzz::ReaderBound kBound = {
+    .bytes = 96'000'000, .bytes_per_byte = 128, .seconds = 2.0, .seconds_per_megabyte = 5.0};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  arenite::fuzz::MemoryFolder& folder = arenite::fuzz::memory_folder();
+  folder.clear();
+  const auto file = folder.write("x.pt", {reinterpret_cast<const char*>(data), size});
+  arenite::fuzz::read_within(kBound, size, [&] { arenite::fuzz::use_state_dict(file); });
+  return 0;
+}

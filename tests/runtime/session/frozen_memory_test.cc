@@ -79,7 +79,9 @@ class FrozenMemory : public EncoderTest {
     });
   }
 
-  static void expect_frozen(const convert::AlignedBytes& file, const std::string& name) {
+  void TearDown() override { RecordProperty("lives", static_cast<int>(lives_)); }
+
+  void expect_frozen(const convert::AlignedBytes& file, const std::string& name) {
     const TestModel model(file.span(), GetParam());
     for (const KvType kv_cache : {KvType::kF32, KvType::kInt8}) {
       Diagnostic why;
@@ -89,11 +91,15 @@ class FrozenMemory : public EncoderTest {
       const std::vector<float> features =
           random_floats(size_t{kTokensMax} * model->input_features(), 7);
       const std::vector<TokenId> ids = random_ids(kTokensMax, std::max(model->vocab_size(), 1u));
+      ++lives_;
       EXPECT_EXIT(live(model.memory().span(), arena, kv_cache, features, ids),
                   testing::ExitedWithCode(0), "")
           << name;
     }
   }
+
+ private:
+  uint32_t lives_ = 0;
 };
 using FrozenMemoryDeathTest = FrozenMemory;
 ARENITE_FOR_EACH_KERNEL_SET(FrozenMemoryDeathTest);

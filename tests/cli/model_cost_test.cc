@@ -20,8 +20,7 @@ constexpr uint32_t kChunk = 33;
 // A session of one sequence that is fed tokens or features, the same number of rows each time.
 class CountedSession {
  public:
-  CountedSession(const TestModel& model, KvType kv_cache, uint32_t positions)
-      : model_(*model), positions_(positions) {
+  CountedSession(const TestModel& model, KvType kv_cache, uint32_t positions) : model_(*model) {
     SessionOptions options = options_for(positions);
     options.tokens_max = std::min(positions, kPositions);
     options.kv_cache = kv_cache;
@@ -47,12 +46,8 @@ class CountedSession {
     return counted_multiply_adds();
   }
 
-  Session& session() { return *session_; }
-  uint32_t positions() const { return positions_; }
-
  private:
   const Model& model_;
-  uint32_t positions_;
   std::unique_ptr<GuardedBuffer> arena_;
   Session* session_ = nullptr;
 };

@@ -6,8 +6,8 @@
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-x86-64-levels test-tsan test-arm64 test-armv7 test-riscv64 \
-  test-cortex-m7 test-cortex-m4f demo-cortex-m7 first-hour fuzz damage bench size check tidy \
-  sanitize clean help
+  test-cortex-m7 test-cortex-m4f demo-cortex-m7 first-hour reproducible bounds fuzz fuzz-all \
+  damage bench size check tidy sanitize clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
 
@@ -138,6 +138,15 @@ demo-cortex-m7: ## Run household commands on a Cortex-M7, as QEMU has it, and co
 
 first-hour: ## Walk the first hour of a newcomer in a clean folder, and print what it takes
 	@tests/package/first_hour.sh
+
+reproducible: ## Build and install twice, in different folders, and compare every byte
+	@$(INSTALL) $(PACKAGES)
+	@tests/package/two_builds.sh
+
+bounds: ## Measure stack, steps of loading and multiply-adds against what `arenite inspect` prints
+	@$(INSTALL) $(PACKAGES)
+	$(call build,default,,session_tests load_cost_tests cost_tests device_tests)
+	@tests/figures/bounds.py build
 
 sanitize: ## Run all tests with Clang's AddressSanitizer and UBSan
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)

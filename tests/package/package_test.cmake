@@ -82,6 +82,7 @@ function(install_and_uninstall)
       message(FATAL_ERROR "${prefix}/share/${file} is missing")
     endif()
   endforeach()
+  run(python3 "${source_dir}/tests/package/check_sbom.py" "${prefix}")
   run("${CMAKE_COMMAND}" -D "manifest=${build_dir}/install_manifest.txt"
     -P "${source_dir}/tools/cmake/uninstall.cmake")
   file(GLOB_RECURSE left LIST_DIRECTORIES false "${prefix}/*")
@@ -112,6 +113,14 @@ function(compare_with_build_elsewhere)
   if(NOT different EQUAL 1)
     message(FATAL_ERROR "libarenite.a of two folders differs: ${digests}")
   endif()
+  # What takes longer to build does not name its folder, at least; `make reproducible` builds it.
+  foreach(file IN ITEMS arenite libarenite_xnnpack.a runtime/libarenite.a)
+    execute_process(COMMAND grep -c -F "${source_dir}" "${build_dir}/${file}"
+      RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+    if(NOT result EQUAL 1)
+      message(FATAL_ERROR "${file} names the folder that it was built in: ${output}")
+    endif()
+  endforeach()
 endfunction()
 
 if(way STREQUAL "two_folders_give_the_same_bytes")

@@ -213,12 +213,17 @@ def print_stack(root, check):
     output = subprocess.run([*EMULATOR, str(tests)], stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True, encoding="utf-8").stdout
     calls = re.findall(r"^stack\s+(\d+)  (.+)$", output, re.MULTILINE)
-    if not calls:
+    bound = re.search(r"^stack bound\s+(\d+)$", output, re.MULTILINE)
+    if not calls or not bound:
         check.failures.append(f"{tests} printed no use of the stack")
         return
     deepest_bytes, call = max((int(size_bytes), call) for size_bytes, call in calls)
     print(f"{'stack':<20}{deepest_bytes:>8,}  at most, by {call}; of all models and calls\n")
-    check.check("all", "stack", deepest_bytes)
+    if deepest_bytes <= int(bound.group(1)):
+        check.passed += 1
+    else:
+        check.failures.append(f"{call} takes {deepest_bytes} bytes of stack, "
+                              f"runtime/core/stack_bounds.h says {bound.group(1)}")
 
 
 # Where people read how large parts are.

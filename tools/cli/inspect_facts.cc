@@ -163,6 +163,7 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
   add_targets(file, facts);
   const TensorType kv_type = facts.sizes.kv_type();
   const auto shown = static_cast<uint32_t>(&facts.shown_target() - facts.targets.data());
+  facts.call_bounds = call_bounds(reader, shown, kv_type);
   for (uint32_t i = 0; i < reader.ops(); ++i) {
     facts.ops[i].pass_traffic = op_traffic(reader, shown, i, facts.sizes.positions, kv_type);
   }

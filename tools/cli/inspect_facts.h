@@ -74,6 +74,7 @@ struct ModelFacts {
   std::vector<MaskFacts> masks;
   std::vector<CacheFacts> caches;
   std::vector<TargetFacts> targets;
+  CallBounds call_bounds;  // for the target that is shown
 
   // The one that runs here; the first if none does.
   const TargetFacts& shown_target() const;
@@ -95,6 +96,11 @@ std::string facts_in_brief(const ModelFacts& facts);
 // One JSON object; `arenite inspect --help` names its keys.
 std::string facts_as_json(const ModelFacts& facts);
 nlohmann::ordered_json facts_json(const ModelFacts& facts);
+
+// What holds whatever is fed to it, as a section of either: stack, arena, flash, and the work of a
+// call.
+std::string bounds_text(const ModelFacts& facts);
+nlohmann::ordered_json bounds_json(const ModelFacts& facts);
 
 // What the outputs call things.
 inline const char* op_kind_name(format::OpKind kind) { return format::row_of(kind).name; }

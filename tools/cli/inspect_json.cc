@@ -175,6 +175,7 @@ Json facts_json(const ModelFacts& facts) {
   json["needs"] = facts.needs;
   json = program_json(facts, std::move(json));
   for (const TargetFacts& target : facts.targets) json["targets"].push_back(target_json(target));
+  json["bounds"] = bounds_json(facts);
   return json;
 }
 

@@ -387,8 +387,9 @@ std::string facts_in_brief(const ModelFacts& facts) {
 
 std::string facts_as_text(const ModelFacts& facts) {
   std::string text = header(facts);
-  for (const std::string& section : {targets(facts), program(facts), traffic(facts), tensors(facts),
-                                     masks(facts), caches(facts), arena(facts)}) {
+  for (const std::string& section :
+       {targets(facts), program(facts), traffic(facts), bounds_text(facts), tensors(facts),
+        masks(facts), caches(facts), arena(facts)}) {
     if (!section.empty()) text += "\n" + section;
   }
   return text;

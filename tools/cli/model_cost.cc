@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "arenite/checked_math.h"
 #include "convert/masks/masks.h"
+#include "kernels/kernel_set.h"
 #include "ops/mask.h"
 #include "ops/rows.h"
 
@@ -76,6 +78,41 @@ Feed with_prefix(const ModelReader& model, Feed feed) {
   if (feed.tokens == 0) return feed;
   const bool all_go_out = feed.outputs == feed.tokens && feed.tokens != 1;
   return {0, feed.tokens + prefix, feed.outputs + (all_go_out ? prefix : 0)};
+}
+
+// Keys that a query's products take at most: those that it sees, to the ends of their pages, and
+// those of the other queries of its block.
+uint64_t keys_max(const MaskView& mask) {
+  if (mask.kind != MaskKind::kBand || mask.lookback == kUnlimited || mask.lookahead == kUnlimited) {
+    return UINT64_MAX;
+  }
+  return uint64_t{mask.lookback} + 1 + mask.lookahead + 2 * kPagePositions + kRowsMax;
+}
+
+AttentionBound attention_bound(const ModelReader& model, const OpView& op, TensorType kv_type) {
+  const CacheShape& shape = model.cache(number_of(op, NumberType::kCache)).shape;
+  const uint64_t heads = op.views[format::kOutput].width / shape.value_dim;
+  AttentionBound bound;
+  bound.keys_max = keys_max(model.mask(number_of(op, NumberType::kMask)));
+  bound.multiply_adds = heads * cache_entry(shape);
+  bound.bytes = heads * cache_entry_bytes(shape, kv_type);
+  // The scores once more, and those that overflow a third time, from scaled factors.
+  bound.multiply_adds_not_finite = heads * (cache_entry(shape) + shape.head_dim);
+  bound.bytes_not_finite = heads * 2 * cache_entry_bytes(shape, kv_type);
+  return bound;
+}
+
+// Adds up bounds that hold for equally many keys.
+void add_attention(const AttentionBound& bound, std::vector<AttentionBound>& all) {
+  const auto same = std::ranges::find(all, bound.keys_max, &AttentionBound::keys_max);
+  if (same == all.end()) {
+    all.push_back(bound);
+    return;
+  }
+  same->multiply_adds += bound.multiply_adds;
+  same->bytes += bound.bytes;
+  same->multiply_adds_not_finite += bound.multiply_adds_not_finite;
+  same->bytes_not_finite += bound.bytes_not_finite;
 }
 
 }  // namespace
@@ -153,6 +190,52 @@ OpTraffic op_traffic(const ModelReader& model, uint32_t packed_index, uint32_t i
   traffic.read += keys_read(model.mask(mask), positions, block) * heads * entry;
   traffic.written += uint64_t{positions} * shape.kv_heads * entry;
   return traffic;
+}
+
+CallBounds call_bounds(const ModelReader& model, uint32_t packed_index, TensorType kv_type) {
+  CallBounds bounds;
+  bounds.block_rows = model.packed(packed_index).packing(TensorType::kF32).mr;
+  for (uint32_t i = 0; i < model.ops(); ++i) {
+    const OpView& op = model.op(i);
+    const bool by_output = has_row_per_output(model, op);
+    const uint64_t once = tensor_bytes(model, packed_index, op, 0);
+    (by_output ? bounds.multiply_adds_per_output : bounds.multiply_adds_per_row) +=
+        op_cost(model, i).per_token;
+    bounds.bytes_once += once;
+    (by_output ? bounds.bytes_per_output : bounds.bytes_per_row) +=
+        tensor_bytes(model, packed_index, op, 1) - once;
+    for (uint32_t operand = 0; operand < format::kOutput; ++operand) {
+      const format::ColumnView& view = op.views[operand];
+      if (view.width == 0) continue;
+      (model.slot(view.slot).per_output != 0 ? bounds.bytes_per_output : bounds.bytes_per_row) +=
+          view.width * sizeof(float);
+    }
+    if (number_of(op, NumberType::kCache) == format::kAbsent) continue;
+    add_attention(attention_bound(model, op, kv_type), bounds.attention);
+  }
+  return bounds;
+}
+
+uint64_t multiply_adds_max(const CallBounds& bounds, const CallSize& size) {
+  Checked sum = Checked(bounds.multiply_adds_per_row) * size.rows +
+                Checked(bounds.multiply_adds_per_output) * size.outputs;
+  for (const AttentionBound& op : bounds.attention) {
+    const Checked pairs = Checked(std::min(size.held + size.rows, op.keys_max)) * size.rows;
+    sum = sum + pairs * op.multiply_adds;
+    if (!size.finite) sum = sum + pairs * op.multiply_adds_not_finite;
+  }
+  return sum.saturated();
+}
+
+uint64_t bytes_read_max(const CallBounds& bounds, const CallSize& size) {
+  Checked sum = Checked(bounds.bytes_once) + Checked(bounds.bytes_per_row) * size.rows +
+                Checked(bounds.bytes_per_output) * size.outputs;
+  for (const AttentionBound& op : bounds.attention) {
+    const Checked keys = std::min(size.held + size.rows, op.keys_max);
+    sum = sum + keys * ((size.rows + bounds.block_rows - 1) / bounds.block_rows) * op.bytes;
+    if (!size.finite) sum = sum + keys * size.rows * op.bytes_not_finite;
+  }
+  return sum.saturated();
 }
 
 }  // namespace arenite::tool

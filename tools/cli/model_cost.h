@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "format/reader.h"
 
@@ -47,5 +48,41 @@ struct OpTraffic {
 // that sees them. What a CPU's caches catch is not subtracted.
 OpTraffic op_traffic(const format::ModelReader& model, uint32_t packed_index, uint32_t index,
                      uint32_t positions, TensorType kv_type);
+
+// Attention ops of which no query sees more than `keys_max` keys. Pairs are those of a query and a
+// key that a call multiplies, hidden ones in the same block included.
+struct AttentionBound {
+  uint64_t keys_max = 0;                  // UINT64_MAX: all that are held
+  uint64_t multiply_adds = 0;             // a pair
+  uint64_t bytes = 0;                     // a key and a block of queries
+  uint64_t multiply_adds_not_finite = 0;  // a pair, more, where results are not finite:
+  uint64_t bytes_not_finite = 0;          // these rows are computed again, each by itself
+};
+
+// What a call does at most, whatever the tokens are: sums of sizes times these. Only numbers that
+// are not finite change how much is computed at all.
+struct CallBounds {
+  uint32_t block_rows = 1;  // queries of a block
+  uint64_t multiply_adds_per_row = 0;
+  uint64_t multiply_adds_per_output = 0;
+  uint64_t bytes_once = 0;  // as op_traffic counts
+  uint64_t bytes_per_row = 0;
+  uint64_t bytes_per_output = 0;
+  std::vector<AttentionBound> attention;
+};
+
+// For one of the file's targets.
+CallBounds call_bounds(const format::ModelReader& model, uint32_t packed_index, TensorType kv_type);
+
+// The sizes of a call on one sequence. A prefix counts as rows, with the first tokens.
+struct CallSize {
+  uint64_t held = 0;     // rows before
+  uint64_t rows = 0;     // rows now
+  uint64_t outputs = 0;  // of these, how many are given out
+  bool finite = true;    // all numbers that are computed
+};
+
+uint64_t multiply_adds_max(const CallBounds& bounds, const CallSize& size);
+uint64_t bytes_read_max(const CallBounds& bounds, const CallSize& size);
 
 }  // namespace arenite::tool

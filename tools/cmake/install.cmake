@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` puts in place: headers, archives, program, CMake package, pkg-config file,
-# pages for man, completions, schemas and notices.
+# pages for man, completions, schemas, notices and the bill of materials.
 include(CMakePackageConfigHelpers)
 
 set(arenite_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/arenite")
@@ -41,6 +41,7 @@ install(FILES "${PROJECT_BINARY_DIR}/arenite.pc"
 
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 include(notices)
+include(sbom)
 
 if(PROJECT_IS_TOP_LEVEL)
   add_custom_target(uninstall

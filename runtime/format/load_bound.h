@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long Model::load takes at most, whatever the bytes: what the tests hold it to by counting,
+// and `arenite inspect` prints.
+#pragma once
+
+#include <cstdint>
+
+#include "format/file_layout.h"
+#include "format/reader.h"
+
+namespace arenite::format {
+
+// What loading looks at. Metadata is everything but packed weights and the self-test.
+struct LoadSize {
+  uint64_t file_bytes = 0;
+  uint64_t metadata_bytes = 0;
+  uint64_t slots_and_states = 0;  // slots and hidden states; at most 2 * kSlotsMax
+  uint64_t ops = 0;               // at most kOpsMax
+  uint64_t mask_row_tiles = 0;    // for each row of masks its tiles; at most 16 * metadata_bytes
+};
+
+// In steps: blocks of the code that run, as a compiler that does not optimize makes them, which are
+// more than an optimized program has; and bytes that are compared. The checksum takes most of the
+// first number.
+inline constexpr uint64_t kLoadStepsPerByte = 1;
+inline constexpr uint64_t kLoadStepsPerMetadataByte = 32;
+inline constexpr uint64_t kLoadStepsPerSlotAndOp = 8;
+inline constexpr uint64_t kLoadStepsPerRowTile = 48;
+inline constexpr uint64_t kLoadStepsBesides = 1000;
+
+constexpr uint64_t load_steps_max(const LoadSize& size) {
+  return kLoadStepsPerByte * size.file_bytes + kLoadStepsPerMetadataByte * size.metadata_bytes +
+         kLoadStepsPerSlotAndOp * size.slots_and_states * size.ops +
+         kLoadStepsPerRowTile * size.mask_row_tiles + kLoadStepsBesides;
+}
+
+// Of a sound file.
+inline LoadSize load_size(const ModelReader& reader, const Footer& footer) {
+  LoadSize size = {footer.file_bytes, footer.metadata_bytes,
+                   uint64_t{reader.slots()} + reader.hidden_states(), reader.ops(), 0};
+  for (uint32_t i = 0; i < reader.masks(); ++i) {
+    const MaskView mask = reader.mask(i);
+    if (mask.kind != MaskKind::kTiles) continue;
+    size.mask_row_tiles += uint64_t{mask.positions} * mask.tile_columns();
+  }
+  return size;
+}
+
+}  // namespace arenite::format

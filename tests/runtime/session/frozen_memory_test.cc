@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nothing is written outside the arena: all other memory of the process, the model's, the heap, the
+// program's variables and the callers' stack, is read-only from load to the last step.
+#include <gtest/gtest.h>
+
+#include "runtime/session/encoder_fixture.h"
+#include "support/few_bits_models.h"
+#include "support/frozen_memory.h"
+
+namespace arenite::test {
+namespace {
+
+constexpr uint32_t kPositions = 70;
+constexpr uint32_t kTokensMax = 2 * kPositions;
+constexpr uint32_t kThreads = 3;
+
+// Tasks in an order of their own that go round the thread indices, on the one thread there is.
+void run_backwards(void*, uint32_t tasks, ParallelFor::Task task, void* job) {
+  for (uint32_t i = tasks; i-- > 0;) task(job, i, i % kThreads);
+}
+
+// All the calls of a session that is made in the arena; false where one fails that should not.
+template <typename AnyBatch, typename Value>
+bool all_calls(Session& session, const Model& model, std::span<const Value> values, size_t width) {
+  Diagnostic why;
+  const uint32_t lengths[] = {40, 9};
+  const AnyBatch ragged{values.first(2 * 40 * width), 2, 40, lengths};
+  bool ok = session.run(ragged, &why).ok();
+  if (model.self_test_tokens() != 0) ok = ok && session.self_test(&why).ok();
+  ok = ok && session.run(AnyBatch{values.first(kPositions * width), 1, kPositions}, &why).ok();
+  session.reset();
+  for (uint32_t i = 0; i < 3 && (i == 0 || model.causal()); ++i) {
+    ok = ok && session.step(values.subspan(i * width, width), &why).ok();
+  }
+  ok = ok && (!model.causal() || session.rewind(0, 1, &why) == Status::kOk);
+  ok = ok && session.begin_run(ragged, &why) == Status::kOk && session.advance(2, &why).ok();
+  session.cancel();
+  ok = ok && !session.step(values.first(0), &why).ok();
+  char line[200];
+  return ok && describe(Status::kInvalidArgument, why, line) != 0;
+}
+
+class FrozenMemory : public EncoderTest {
+ protected:
+  void SetUp() override {
+    if (!can_freeze_memory()) GTEST_SKIP() << "this build writes to memory of its own";
+  }
+
+  static SessionOptions options(const Model& model, KvType kv_cache) {
+    SessionOptions options = options_for(kPositions, 2);
+    options.tokens_max = kTokensMax;
+    options.kv_cache = kv_cache;
+    options.parallel = {kThreads, run_backwards, nullptr};
+    if (model.vocab_size() != 0) options.outputs = Outputs::kAll;
+    return options;
+  }
+
+  // Loads, plans, creates and runs in the arena, which is as large as planned.
+  [[noreturn]] static void live(std::span<const std::byte> file, const GuardedBuffer& arena,
+                                KvType kv_cache, std::span<const float> features,
+                                std::span<const TokenId> ids) {
+    call_frozen({arena.span()}, [&] {
+      LoadOptions load_options;
+      load_options.force_target = true;
+      load_options.target = GetParam();
+      Diagnostic why;
+      const Result<Model> model = Model::load(file, &why, load_options);
+      if (!model.ok()) return false;
+      const Result<ArenaPlan> plan = plan_arena(*model, options(*model, kv_cache), &why);
+      if (!plan.ok() || plan->total_bytes != arena.size()) return false;
+      const Result<Session*> session =
+          Session::create(*model, options(*model, kv_cache), arena.span(), &why);
+      if (!session.ok()) return false;
+      const bool ok =
+          model->vocab_size() != 0
+              ? all_calls<TokenBatch, TokenId>(**session, *model, ids, 1)
+              : all_calls<Batch, float>(**session, *model, features, model->input_features());
+      return ok && arena.surroundings_intact();
+    });
+  }
+
+  void TearDown() override { RecordProperty("lives", static_cast<int>(lives_)); }
+
+  void expect_frozen(const convert::AlignedBytes& file, const std::string& name) {
+    const TestModel model(file.span(), GetParam());
+    for (const KvType kv_cache : {KvType::kF32, KvType::kInt8}) {
+      Diagnostic why;
+      const Result<ArenaPlan> plan = plan_arena(*model, options(*model, kv_cache), &why);
+      ASSERT_TRUE(plan.ok()) << name << describe(plan.status(), why);
+      const GuardedBuffer arena(plan->total_bytes, kArenaAlignment);
+      const std::vector<float> features =
+          random_floats(size_t{kTokensMax} * model->input_features(), 7);
+      const std::vector<TokenId> ids = random_ids(kTokensMax, std::max(model->vocab_size(), 1u));
+      ++lives_;
+      EXPECT_EXIT(live(model.memory().span(), arena, kv_cache, features, ids),
+                  testing::ExitedWithCode(0), "")
+          << name;
+    }
+  }
+
+ private:
+  uint32_t lives_ = 0;
+};
+using FrozenMemoryDeathTest = FrozenMemory;
+ARENITE_FOR_EACH_KERNEL_SET(FrozenMemoryDeathTest);
+
+TEST_P(FrozenMemoryDeathTest, IsNotWrittenByModules) {
+  for (const ModuleSpec& spec : all_specs()) {
+    expect_frozen(make_model(spec, {GetParam()}), spec.name);
+  }
+}
+
+TEST_P(FrozenMemoryDeathTest, IsNotWrittenByDecoders) {
+  for (const DecoderShape& shape : all_decoders()) {
+    expect_frozen(make_decoder_model(shape, {GetParam()}), shape.name);
+  }
+}
+
+TEST_P(FrozenMemoryDeathTest, IsNotWrittenByEncoders) {
+  for (const EncoderShape& shape : all_encoders()) {
+    expect_frozen(make_encoder_model(shape, {GetParam()}), shape.name);
+  }
+}
+
+}  // namespace
+}  // namespace arenite::test

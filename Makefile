@@ -5,9 +5,9 @@
 #   make ARENITE_SKIP_PACKAGES=1       does not look at Debian packages
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-x86-64-levels test-tsan test-arm64 test-armv7 test-riscv64 \
-  test-cortex-m7 test-cortex-m4f demo-cortex-m7 first-hour reproducible bounds fuzz fuzz-all \
-  damage bench size check tidy sanitize clean help
+.PHONY: build demo test test-x86-64-levels test-faults test-tsan test-tsan-cli test-arm64 \
+  test-armv7 test-riscv64 test-cortex-m7 test-cortex-m4f demo-cortex-m7 first-hour reproducible \
+  bounds fuzz fuzz-all damage bench size check tidy sanitize clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
 
@@ -153,17 +153,24 @@ sanitize: ## Run all tests with Clang's AddressSanitizer and UBSan
 	$(call build,sanitize)
 	@ctest --preset sanitize -j $(JOBS)
 
+test-faults: build ## Let every call on a file fail, and kill the program there, in every command
+	@ARENITE_EVERY_CALL=1 ctest --preset default -R FileFaults -j $(JOBS)
+
 test-tsan: ## Search ops and sessions on several threads for races, with Clang's ThreadSanitizer
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,tsan,,ops_tests session_tests)
 	@ctest --preset tsan -L '^(ops|session)_tests$$' -j $(JOBS)
+
+test-tsan-cli: ## The same for commands of the program, a build of many more sources
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
+	$(call build,tsan,,commands_tests)
+	@ctest --preset tsan -L '^commands_tests$$' -j $(JOBS)
 
 fuzz: ## Feed mutated inputs to all that reads bytes from outside, for a minute
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,fuzz,,fuzzers)
 	@python3 tests/fuzz/fuzz.py turns build-fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
 
-.PHONY: fuzz-all
 fuzz-all: ## The same for HOURS hours, added to tests/fuzz/FIGURES.md
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,fuzz,,fuzzers)

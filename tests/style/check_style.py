@@ -28,6 +28,7 @@ RULES = [
     runtime_rules.folders_make_no_cycles,
     runtime_rules.header_names_are_used_once,
     runtime_rules.runtime_avoids_forbidden_words,
+    runtime_rules.only_writers_open_files_for_writing,
 ]
 
 

@@ -66,6 +66,22 @@ FORBIDDEN_WORDS = [
     (r"\bthread_local\b", "thread_local"),
 ]
 
+# What the tools write goes through these files, where a test makes every call fail: they write
+# under a temporary name and rename. process.cc holds closed streams open.
+WRITERS = {
+    "tools/convert/files/output_files.cc",
+    "tools/convert/files/output_folder.cc",
+    "tools/convert/files/temporary_names.cc",
+    "tools/cli/process.cc",
+}
+WRITES_FILES = re.compile(
+    r"\b(?:o?fstream|filebuf|fopen|freopen|open_memstream|mkstemp|mkdtemp|tmpfile|creat|openat"
+    r"|O_WRONLY|O_RDWR|O_CREAT|mkdir|mkdirat|renameat2?|linkat|unlinkat|rmdir|ftruncate"
+    r"|copy_file|create_director(?:y|ies)|create_symlink|create_hard_link|remove_all|resize_file)\b"
+    r"|\b(?:fs|filesystem|std)::(?:rename|remove|copy)\s*\((?!\s*\w+\.begin)"
+    r"|(?<![\w.>:])(?:::)?(?:rename|unlink|link|symlink|pwrite)\s*\("
+)
+
 # Indented, and no parameter list before the initializer: a static variable in a function or class.
 STATIC_VARIABLE = re.compile(
     r"^[ \t]+(?:inline\s+)?static\s+(?!constexpr\b|constinit\s+const\b)(?:[^();={}]|\(\*)*?[=;{]",
@@ -226,6 +242,20 @@ def runtime_avoids_forbidden_words(files):
                 findings.append(f"{file.path}:{line_of(code, match)}: forbidden here: {name}")
         for match in STATIC_VARIABLE.finditer(code):
             findings.append(f"{file.path}:{line_of(code, match)}: forbidden here: static variable")
+    return findings
+
+
+def only_writers_open_files_for_writing(files):
+    findings = []
+    for file in files:
+        if not (file.is_cpp and file.path.startswith(("tools/cli/", "tools/convert/"))):
+            continue
+        if file.path in WRITERS:
+            continue
+        code = re.sub(r"(?m)^\s*#\s*include.*$", "", file.code())
+        findings += [f"{file.path}:{line_of(code, match)}: {match.group(0)}: write files by way of "
+                     "convert/files/output_files.h or output_folder.h"
+                     for match in WRITES_FILES.finditer(code)]
     return findings
 
 

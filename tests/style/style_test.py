@@ -195,6 +195,28 @@ class FolderRules(unittest.TestCase):
         self.assertFalse(rule(self.tree(runtime_c_a="", tools_convert_b="")))
 
 
+class Writers(unittest.TestCase):
+    def found(self, path, code):
+        rule = runtime_rules.only_writers_open_files_for_writing
+        return findings(rule, path, HEADER + code + "\n")
+
+    def test_only_they_write(self):
+        for code in ["std::ofstream out(file);", "FILE* f = fopen(name, mode);",
+                     "int d = open(name, O_WRONLY | O_CREAT, 0666);", "std::rename(a, b);",
+                     "fs::create_directories(folder);", "unlink(name);", "::rename(a, b);",
+                     "std::filesystem::remove(file);", "if (mkdir(name, 0777) != 0) return;"]:
+            self.assertTrue(self.found("tools/cli/a.cc", code), code)
+            self.assertFalse(self.found("tools/convert/files/output_files.cc", code), code)
+            self.assertFalse(self.found("tests/cli/a.cc", code), code)
+
+    def test_others_read(self):
+        for code in ["std::ifstream in(file);", "int d = open(name, O_RDONLY);",
+                     "// fopen is not used", "#include <fstream>", "graph.link(a, b);",
+                     "file.write_at(0, bytes);", "words.remove_prefix(1);",
+                     "std::remove(words.begin(), words.end(), 3);"]:
+            self.assertFalse(self.found("tools/cli/a.cc", code), code)
+
+
 class ForbiddenWords(unittest.TestCase):
     def check(self, code, allowed):
         rule = runtime_rules.runtime_avoids_forbidden_words

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <utility>
@@ -58,7 +59,8 @@ void redirect(Channel& channel, const std::filesystem::path& file) {
   channel.writer = open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
 }
 
-// In the child, after fork: nothing here may use the heap of a process with threads.
+// In the child, after fork: nothing here may use the heap of a process with threads, which one with
+// a body may not have.
 [[noreturn]] void become(const Command& command, char* const* words, int output, int errors) {
   dup2(output, STDOUT_FILENO);
   dup2(errors, STDERR_FILENO);
@@ -69,6 +71,7 @@ void redirect(Channel& channel, const std::filesystem::path& file) {
   for (const std::string& variable : command.environment) {
     putenv(const_cast<char*>(variable.c_str()));
   }
+  if (command.body) _exit(command.body());
   execvp(words[0], words);
   _exit(127);
 }
@@ -103,6 +106,7 @@ ProgramResult run(const Command& command) {
   redirect(errors, command.errors_file);
   if (command.output == Stream::kReaderGone) close(std::exchange(output.reader, -1));
   if (command.errors == Stream::kReaderGone) close(std::exchange(errors.reader, -1));
+  if (command.body) std::fflush(stdout);  // or the child would write it, too
   const pid_t child = fork();
   if (child == 0) become(command, words.data(), output.writer, errors.writer);
   close(output.writer);

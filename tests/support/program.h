@@ -18,7 +18,7 @@ enum class Stream {
   kReaderGone,  // a pipe that nobody reads
 };
 
-// The first word is the program.
+// The first word is the program, if there is no body.
 struct Command {
   std::vector<std::string> words;
   std::vector<std::string> environment = {};  // "NAME=value", beside this process's own
@@ -32,6 +32,7 @@ struct Command {
   uint64_t address_bytes_max = 0;             // of its address space; 0: any
   uint32_t processes_max = 0;                 // of its user, threads included; 0: any
   bool unprivileged = false;                  // as a user without rights, if this one may become so
+  std::function<int()> body = {};             // called in the child; what it returns ends that
   std::function<void(pid_t)> meanwhile = {};  // called with its number while it runs
 };
 

@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "cli/model_file.h"
-#include "cli/output_folder.h"
 #include "cli/session_sizes.h"
+#include "convert/files/output_folder.h"
 
 namespace arenite::tool {
+
+using convert::FolderFile;
 
 // A model of the bundle. All of its names begin with `identifier`.
 struct BundledModel {

@@ -129,7 +129,7 @@ std::string as_text(const Arguments& arguments, std::span<const BundledModel> mo
 }
 
 void run_bundle(const Arguments& arguments) {
-  require_new_folder(arguments.output);
+  convert::require_new_folder(arguments.output);
   std::vector<BundledModel> models;
   for (const std::filesystem::path& path : arguments.models) {
     BundledModel model = open_model(path, arguments);
@@ -144,7 +144,7 @@ void run_bundle(const Arguments& arguments) {
   }
   for (FolderFile& file : files_from_templates(models, files)) files.push_back(std::move(file));
   std::ranges::sort(files, {}, &FolderFile::path);
-  write_folder(arguments.output, files);
+  convert::write_folder(arguments.output, files);
   progress.done();
   fmt::print(
       "{}", arguments.json ? as_json(arguments, models, files) : as_text(arguments, models, files));

@@ -18,6 +18,7 @@
 #include "cli/terminal.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
+#include "convert/files/output_folder.h"
 
 namespace arenite::tool {
 namespace {
@@ -89,7 +90,7 @@ std::string help_of(const Arguments& arguments) {
 }
 
 void write(const std::filesystem::path& file, std::string_view text) {
-  std::filesystem::create_directories(file.parent_path());
+  convert::make_folders(file.parent_path());
   convert::AtomicFile output(file);
   output.write(std::as_bytes(std::span(text)));
   output.commit();

@@ -2,12 +2,17 @@
 // Files appear whole or not at all, and nothing else remains.
 #include "convert/files/output_files.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "support/refusal.h"
 #include "support/temp_folder.h"
@@ -104,6 +109,60 @@ TEST(AtomicFile, LetsTwoWritersOfOneNameFinish) {
   second.commit();
   first.commit();
   EXPECT_EQ(testing::read_bytes(folder.path() / "out"), "first");
+  EXPECT_EQ(entries_in(folder), 1u);
+}
+
+// What a killed program left has the name of the first temporary file, and nobody holds it.
+TEST(AtomicFile, RemovesWhatAKilledProgramLeft) {
+  const testing::TempFolder folder;
+  folder.write(".out.arenite-0.tmp", "half");
+  folder.write(".out.arenite-0.tmp.old", "old");
+  folder.write(".other.arenite-0.tmp", "of another output");
+  AtomicFile file(folder.path() / "out");
+  write_text(file, "new");
+  EXPECT_EQ(entries_in(folder), 2u);
+  file.commit();
+  EXPECT_EQ(testing::read_bytes(folder.path() / "out"), "new");
+  EXPECT_EQ(entries_in(folder), 2u);
+}
+
+TEST(AtomicFile, LeavesAloneWhatOthersHoldOrMayNotBeALeftover) {
+  const testing::TempFolder folder;
+  const auto victim = folder.write("victim", "precious");
+  std::filesystem::create_symlink("victim", folder.path() / ".out.arenite-0.tmp");
+  ASSERT_EQ(mkfifo((folder.path() / ".out.arenite-1.tmp").c_str(), 0600), 0);
+  const auto held = folder.write(".out.arenite-2.tmp", "of a running program");
+  const int holder = open(held.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(flock(holder, LOCK_EX), 0);
+  {
+    AtomicFile file(folder.path() / "out");
+    write_text(file, "new");
+    EXPECT_EQ(testing::read_bytes(folder.path() / ".out.arenite-3.tmp"), "new");
+    file.commit();
+  }
+  close(holder);
+  EXPECT_EQ(testing::read_bytes(victim), "precious");
+  EXPECT_EQ(testing::read_bytes(held), "of a running program");
+  EXPECT_EQ(entries_in(folder), 5u);
+}
+
+// Until it is locked, a new file looks like a leftover to another program, which removes it.
+TEST(AtomicFile, StartsAgainWhereItsTemporaryFileWasTaken) {
+  const testing::TempFolder folder;
+  constexpr int kWriters = 4, kTurns = 50;
+  std::vector<std::jthread> writers;
+  for (int i = 0; i < kWriters; ++i) {
+    writers.emplace_back([&, i] {
+      for (int turn = 0; turn < kTurns; ++turn) {
+        AtomicFile file(folder.path() / "out");
+        write_text(file, std::string(1000, static_cast<char>('a' + i)));
+        file.commit();
+      }
+    });
+  }
+  writers.clear();
+  const std::string last = testing::read_bytes(folder.path() / "out");
+  EXPECT_EQ(last, std::string(1000, last.empty() ? 'a' : last[0]));
   EXPECT_EQ(entries_in(folder), 1u);
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The promise of the same bits for decoders: whatever the chunks, the company, the threads and the
-// room in the session.
+// The promise of the same bits for decoders: whatever the chunks, the company and the room in
+// the session. Threads and forms of batches are the table's of same_bits_test.cc.
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "runtime/session/decoder_fixture.h"
-#include "support/pool.h"
 #include "support/random.h"
 
 namespace arenite::test {
@@ -119,29 +118,6 @@ TEST_P(DecoderBits, RaggedSequencesInRingsGiveWhatEachGivesAlone) {
     }
   }
   EXPECT_GT(session->positions(0), 2 * kPagePositions);
-}
-
-TEST_P(DecoderBits, ThreadsInAnyOrderGiveWhatOneGives) {
-  Pool two(2), reversed(2, Order::kReversed), shuffled(3, Order::kShuffled);
-  for (const DecoderShape& shape : all_decoders()) {
-    const TestModel model = load(shape);
-    const std::vector<TokenId> tokens = ids(*model, 3 * kDecoderPositions);
-    const uint32_t lengths[] = {kDecoderPositions, 1, 40};
-    const SessionOptions alone = all_outputs(options_for(kDecoderPositions, 3));
-    const TestSession inline_session(*model, alone);
-    const std::vector<float> expected = inline_session.run(tokens, 3, lengths);
-    for (Pool* const pool : {&two, &reversed, &shuffled}) {
-      SessionOptions options = alone;
-      options.parallel = pool->parallel_for();
-      const TestSession session(*model, options);
-      ASSERT_TRUE(same_bits(session.run(tokens, 3, lengths), expected)) << shape.name;
-      session->reset();
-      // Not token by token: each op of a step wakes the threads.
-      ASSERT_TRUE(same_bits(session.steps_of(9, part(tokens, 0, kDecoderPositions)),
-                            rows(expected, model->output_features(), 0, kDecoderPositions)))
-          << shape.name;
-    }
-  }
 }
 
 TEST_P(DecoderBits, WhatTheArenaHeldBeforeChangesNothing) {

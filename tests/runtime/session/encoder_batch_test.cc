@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "runtime/session/encoder_fixture.h"
-#include "support/pool.h"
 
 namespace arenite::test {
 namespace {
@@ -67,24 +66,6 @@ TEST_P(EncoderBatch, SequencesGiveWhatTheyGiveAloneInEveryFormAndOrder) {
       ASSERT_TRUE(same_bits(run(forms.dense, forms.back_to_back), expected)) << shape.name;
       std::rotate(lengths.begin(), lengths.begin() + 2, lengths.end());
     }
-  }
-}
-
-TEST_P(EncoderBatch, ThreadsDoNotChangeABit) {
-  const std::vector<uint32_t> lengths = {37, 1, 33, 8, 16};
-  for (const EncoderShape& shape : all_encoders()) {
-    const TestModel model = load(shape);
-    const Forms forms = forms_of(input_for(shape, 5 * kTokens), lengths);
-    const TestSession session(*model, options_for(kTokens, 5));
-    const std::vector<float> expected =
-        values_of(run_batch(*session, forms.dense, forms.back_to_back));
-    Pool pool(3, Order::kShuffled);
-    SessionOptions options = options_for(kTokens, 5);
-    options.parallel = pool.parallel_for();
-    const TestSession parallel(*model, options);
-    EXPECT_TRUE(
-        same_bits(values_of(run_batch(*parallel, forms.dense, forms.back_to_back)), expected))
-        << shape.name;
   }
 }
 

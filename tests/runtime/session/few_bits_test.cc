@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules and encoders with weights in few bits keep the promises that others keep: what the
-// reference gives, the same bits in any chunk, batch and schedule, and a self-test that passes on
-// every kernel set. Decoders in few bits are among those of the other tests.
+// reference gives, the same bits in any chunk, and a self-test that passes on every kernel set.
+// Decoders in few bits are among those of the other tests.
 #include <gtest/gtest.h>
 
 #include "convert/check/pack_model.h"
@@ -9,7 +9,6 @@
 #include "convert/program/writer.h"
 #include "runtime/session/encoder_fixture.h"
 #include "support/few_bits_models.h"
-#include "support/pool.h"
 
 namespace arenite::test {
 namespace {
@@ -38,19 +37,6 @@ class FewBits : public EncoderTest {
     const convert::GraphInput read = {input.ids, input.types, input.features};
     return convert::evaluate(convert::with_stored_weights(model.graph), read).values;
   }
-
-  // Schedules that a machine shows rarely, and one that is its own.
-  static void expect_bits_in_every_schedule(const Model& model, SessionOptions options,
-                                            const EncoderInput& input, const BatchForm& form,
-                                            std::span<const float> bits, const std::string& name) {
-    for (const Order order : {Order::kAssigned, Order::kReversed, Order::kShuffled}) {
-      Pool pool(3, order);
-      options.parallel = pool.parallel_for();
-      const TestSession session(model, options);
-      ASSERT_TRUE(same_bits(values_of(run_batch(*session, input, form)), bits)) << name;
-      EXPECT_TRUE(session.arena().surroundings_intact()) << name;
-    }
-  }
 };
 ARENITE_FOR_EACH_KERNEL_SET(FewBits);
 
@@ -69,26 +55,6 @@ TEST_P(FewBits, ModulesAgreeWithTheReferenceInAnyChunk) {
   }
 }
 
-TEST_P(FewBits, ModulesGiveTheSameBitsInAnyBatchAndSchedule) {
-  for (const FewBitsModel& of_type : few_bits_modules()) {
-    const TestModel model = load(of_type);
-    const EncoderInput input = input_for(of_type, 3 * kTokens);
-    const BatchForm form = {3, kTokens, {kTokens, 1, 20}, {}, false};
-    const TestSession session(*model, options_for(kTokens, 3));
-    const std::vector<float> batch = values_of(run_batch(*session, input, form));
-    const TestSession alone(*model, options_for(kTokens));
-    std::vector<float> one_by_one;
-    for (uint32_t s = 0; s < form.sequences; ++s) {
-      const std::vector<float> one =
-          alone.run(input.part(size_t{s} * kTokens, form.lengths[s]).features);
-      one_by_one.insert(one_by_one.end(), one.begin(), one.end());
-    }
-    ASSERT_TRUE(same_bits(batch, one_by_one)) << of_type.name;
-    expect_bits_in_every_schedule(*model, options_for(kTokens, 3), input, form, batch,
-                                  of_type.name);
-  }
-}
-
 TEST_P(FewBits, EncodersAgreeWithTheReferenceAtEveryLength) {
   for (const FewBitsModel& of_type : few_bits_encoder_models()) {
     const TestModel model = load(of_type);
@@ -97,24 +63,6 @@ TEST_P(FewBits, EncodersAgreeWithTheReferenceAtEveryLength) {
       ASSERT_TRUE(all_near(alone(*model, input), expected(of_type, input), of_type.tolerance))
           << of_type.name << tokens;
     }
-  }
-}
-
-TEST_P(FewBits, EncodersGiveTheSameBitsInAnyBatchAndSchedule) {
-  for (const FewBitsModel& of_type : few_bits_encoder_models()) {
-    const TestModel model = load(of_type);
-    const BatchForm form = {4, 0, {kTokens, 1, 8, 20}, {}, true};
-    const EncoderInput input = input_for(of_type, 66);
-    const TestSession session(*model, options_for(kTokens, 4));
-    const std::vector<float> batch = values_of(run_batch(*session, input, form));
-    std::vector<float> one_by_one;
-    for (size_t s = 0, begin = 0; s < form.sequences; begin += form.lengths[s], ++s) {
-      const std::vector<float> one = alone(*model, input.part(begin, form.lengths[s]));
-      one_by_one.insert(one_by_one.end(), one.begin(), one.end());
-    }
-    ASSERT_TRUE(same_bits(batch, one_by_one)) << of_type.name;
-    expect_bits_in_every_schedule(*model, options_for(kTokens, 4), input, form, batch,
-                                  of_type.name);
   }
 }
 

@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
+#include <span>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/session/decoder_fixture.h"
@@ -39,24 +42,6 @@ void expect_exact_arena(const Model& model, const SessionOptions& options) {
 
 class ModuleThreads : public SessionTest {};
 ARENITE_FOR_EACH_KERNEL_SET(ModuleThreads);
-
-// A model is only read: sessions on threads of their own share it.
-TEST_P(ModuleThreads, ShareAModel) {
-  const TestModel model = load("causal");
-  const std::vector<float> tokens = features(*model, kSpecPositions);
-  const std::vector<float> expected = TestSession(*model, options_for(kSpecPositions)).run(tokens);
-  std::vector<float> found[4];
-  {
-    std::vector<std::jthread> threads;
-    for (std::vector<float>& result : found) {
-      threads.emplace_back([&model, &tokens, &result] {
-        const TestSession session(*model, options_for(kSpecPositions));
-        for (int turn = 0; turn < 10; ++turn) result = session.run(tokens);
-      });
-    }
-  }
-  for (const std::vector<float>& result : found) EXPECT_TRUE(same_bits(result, expected));
-}
 
 TEST_P(ModuleThreads, GiveWhatOneGivesInTheExactArena) {
   for (const ModuleSpec& spec : all_specs()) {
@@ -146,22 +131,75 @@ TEST_P(EncoderThreads, GiveWhatOneGivesInTheExactArena) {
   }
 }
 
-// One model, read by sessions that run at the same time.
-TEST_P(DecoderThreads, SessionsShareAModel) {
-  const TestModel model = load("llama");
-  const std::vector<TokenId> tokens = ids(*model, kDecoderPositions);
-  const TestSession alone(*model, options_for(kDecoderPositions));
-  const std::vector<float> expected = alone.run(tokens);
-  std::vector<std::thread> threads;
-  std::vector<std::vector<float>> found(4);
-  for (std::vector<float>& result : found) {
-    threads.emplace_back([&] {
-      const TestSession session(*model, options_for(kDecoderPositions));
-      result = session.run(tokens);
-    });
+// All that a session does, over and over, with one more thread that it is lent: true if every bit
+// is as expected. A decoder's input are ids, a module's are rows of features.
+template <typename Input>
+bool works_in_every_way(const Model& model, const Input& fed, size_t width,
+                        const std::vector<float>& expected) {
+  constexpr uint32_t kTurns = 3;
+  const uint32_t tokens = static_cast<uint32_t>(fed.size() / width);
+  Pool pool(2, Order::kAssigned);
+  SessionOptions options = all_outputs(options_for(tokens, 2));
+  options.parallel = pool.parallel_for();
+  const TestSession session(model, options);
+  const size_t out = model.output_features();
+  const std::span in(fed);
+  const auto batch = [&](size_t begin, uint32_t count) {
+    const auto part = in.subspan(begin * width, count * width);
+    if constexpr (std::is_same_v<Input, std::vector<TokenId>>) return TokenBatch{part, 1, count};
+    if constexpr (std::is_same_v<Input, std::vector<float>>) return Batch{part, 1, count};
+  };
+  bool sound = true;
+  for (uint32_t turn = 0; turn < kTurns; ++turn) {
+    sound &= same_bits(session.run(in), expected);
+    session->reset();
+    sound &= same_bits(session.steps_of(7 + turn, in), expected);
+    sound &= session->rewind(0, turn + 1) == Status::kOk;
+    sound &= session->begin_step(batch(tokens - 3, 3)) == Status::kOk && session->advance(2).ok();
+    session->cancel();
+    const std::vector<float> rest = session.step(in.subspan((turn + 1) * width));
+    sound &= same_bits(rest, rows(expected, out, turn + 1, tokens - turn - 1));
+    sound &= session->self_test().ok() || model.self_test_tokens() == 0;
+    sound &= model.verify_checksums() == Status::kOk;
   }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::vector<float>& result : found) EXPECT_TRUE(same_bits(result, expected));
+  return sound && session.arena().surroundings_intact();
+}
+
+// Four sessions on one model, each on a thread of its own, with inputs of their own.
+template <typename Input, typename MakeInput>
+void expect_four_sound(const Model& model, size_t width, MakeInput input) {
+  constexpr size_t kSessions = 4;
+  std::vector<Input> fed;
+  std::vector<std::vector<float>> expected;
+  for (size_t i = 0; i < kSessions; ++i) {
+    fed.push_back(input(i));
+    const auto tokens = static_cast<uint32_t>(fed[i].size() / width);
+    expected.push_back(TestSession(model, all_outputs(options_for(tokens))).run(std::span(fed[i])));
+  }
+  std::atomic<size_t> sound = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (size_t i = 0; i < kSessions; ++i) {
+      threads.emplace_back(
+          [&, i] { sound += works_in_every_way(model, fed[i], width, expected[i]) ? 1 : 0; });
+    }
+  }
+  EXPECT_EQ(sound, kSessions);
+}
+
+// A model is only read, whatever its weights and caches are.
+TEST_P(DecoderThreads, OfFourSessionsShareAModel) {
+  for (const char* const name : {"llama", "q4", "int8_cache"}) {
+    const TestModel model = load(name);
+    expect_four_sound<std::vector<TokenId>>(*model, 1,
+                                            [&](size_t i) { return ids(*model, 40 + i, i); });
+  }
+}
+
+TEST_P(ModuleThreads, OfFourSessionsShareAModel) {
+  const TestModel model = load("causal");
+  expect_four_sound<std::vector<float>>(*model, model->input_features(),
+                                        [&](size_t i) { return features(*model, 40 + i, i); });
 }
 
 }  // namespace

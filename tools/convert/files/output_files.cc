@@ -19,9 +19,6 @@
 namespace arenite::convert {
 namespace {
 
-std::atomic<const char*> names[kTemporaryFilesMax] = {};
-static_assert(std::atomic<const char*>::is_always_lock_free);
-
 namespace fs = std::filesystem;
 
 constexpr int kLinksMax = 40;  // as many as Linux follows
@@ -73,42 +70,7 @@ void require_apart_from_streams(const Output& output) {
                       quote(output.path.string()), stream);
 }
 
-constexpr int kNamesTried = 100;
-constexpr size_t kWriteBytesMax = size_t{1} << 30;  // Linux writes at most 2 GiB at a time
-constexpr size_t kNameBytesShown = 100;  // a name of 255 bytes must leave room for what is added
-
 }  // namespace
-
-void TemporaryName::set(const char* path) noexcept {
-  clear();
-  for (std::atomic<const char*>& name : names) {
-    const char* none = nullptr;
-    if (!name.compare_exchange_strong(none, path)) continue;
-    slot_ = &name;
-    return;
-  }
-}
-
-void TemporaryName::clear() noexcept {
-  if (slot_ != nullptr) slot_->store(nullptr);
-  slot_ = nullptr;
-}
-
-void remove_temporary_files() noexcept {
-  const int error_number = errno;
-  for (const std::atomic<const char*>& name : names) {
-    if (const char* const path = name.load()) unlink(path);
-  }
-  errno = error_number;
-}
-
-SignalsWait::SignalsWait() noexcept {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before_);
-}
-
-SignalsWait::~SignalsWait() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 OutputGuard::OutputGuard(std::vector<Output> outputs) : outputs_(std::move(outputs)) {
   std::erase_if(outputs_, [](const Output& output) { return output.path.empty(); });
@@ -208,35 +170,15 @@ AtomicFile::AtomicFile(const std::filesystem::path& target)
     : target_(target), place_(end_of_links(target)) {
   require_writable(target);
   require_not_read(target);
-  make_temporary();
+  if (const int error_number = temporary_.make_file(place_, descriptor_)) fail(error_number);
 }
 
 AtomicFile::~AtomicFile() { discard(); }
 
-void AtomicFile::make_temporary() {
-  const SignalsWait until_announced;
-  for (int attempt = 0; descriptor_ < 0 && attempt < kNamesTried; ++attempt) {
-    temporary_ = place_.parent_path() /
-                 fmt::format(".{}.{}-{}.tmp", place_.filename().string().substr(0, kNameBytesShown),
-                             getpid(), attempt);
-    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor_ < 0 && errno != EEXIST) break;
-  }
-  if (descriptor_ < 0) fail(errno);
-  has_temporary_ = true;
-  temporary_name_.set(temporary_.c_str());
-}
-
 void AtomicFile::write(std::span<const std::byte> bytes) {
   assert(descriptor_ >= 0);
-  while (!bytes.empty()) {
-    const ssize_t written =
-        ::write(descriptor_, bytes.data(), std::min(bytes.size(), kWriteBytesMax));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) fail(written < 0 ? errno : EIO);
-    bytes = bytes.subspan(static_cast<size_t>(written));
-    bytes_written_ += static_cast<uint64_t>(written);
-  }
+  if (const int error_number = write_all(descriptor_, bytes)) fail(error_number);
+  bytes_written_ += bytes.size();
 }
 
 void AtomicFile::resize(uint64_t bytes) {
@@ -246,16 +188,8 @@ void AtomicFile::resize(uint64_t bytes) {
 
 void AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
   assert(descriptor_ >= 0);
-  while (!bytes.empty()) {
-    const ssize_t written =
-        pwrite(descriptor_, bytes.data(), std::min(bytes.size(), kWriteBytesMax),
-               static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) fail(written < 0 ? errno : EIO);
-    bytes = bytes.subspan(static_cast<size_t>(written));
-    offset += static_cast<uint64_t>(written);
-    bytes_written_ += static_cast<uint64_t>(written);
-  }
+  if (const int error_number = write_all_at(descriptor_, bytes, offset)) fail(error_number);
+  bytes_written_ += bytes.size();
 }
 
 void AtomicFile::commit() {
@@ -273,21 +207,17 @@ void AtomicFile::close_flushed() {
 void AtomicFile::publish(bool keeps_old) {
   require_not_read(place_);
   if (keeps_old) {
-    std::filesystem::path old = temporary_;
-    old += ".old";
+    fs::path old = temporary_.second_path();
     if (link(place_.c_str(), old.c_str()) == 0) {
       old_ = std::move(old);
     } else {
       is_new_ = errno == ENOENT;
     }
   }
-  if (std::rename(temporary_.c_str(), place_.c_str()) != 0) {
-    const int error_number = errno;
+  if (const int error_number = temporary_.rename_to(place_)) {
     forget_old();
     fail(error_number);
   }
-  has_temporary_ = false;
-  temporary_name_.clear();
 }
 
 void AtomicFile::take_back() noexcept {
@@ -304,17 +234,16 @@ void AtomicFile::forget_old() noexcept {
   old_.clear();
 }
 
-void AtomicFile::discard() noexcept {
+bool AtomicFile::discard() noexcept {
   if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
-  if (has_temporary_) unlink(temporary_.c_str());
-  has_temporary_ = false;
-  temporary_name_.clear();
+  return temporary_.remove();
 }
 
 void AtomicFile::fail(int error_number) {
-  discard();
-  throw InputError("cannot write {}: {}; nothing was left behind", quote(target_.string()),
-                   std::strerror(error_number));
+  const bool removed = discard();
+  throw InputError("cannot write {}: {}; {} was left behind", quote(target_.string()),
+                   std::strerror(error_number),
+                   removed ? "nothing" : quote(temporary_.path().string()));
 }
 
 void commit_together(std::span<AtomicFile* const> files) {

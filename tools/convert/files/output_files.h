@@ -3,9 +3,7 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <sys/types.h>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -15,40 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "convert/files/temporary_names.h"
+
 namespace arenite::convert {
-
-inline constexpr size_t kTemporaryFilesMax = 16;  // at a time; more are not known to signals
-
-// Announces the name of a temporary file as long as it lives.
-class TemporaryName {
- public:
-  TemporaryName() = default;
-  ~TemporaryName() { clear(); }
-  TemporaryName(const TemporaryName&) = delete;
-  TemporaryName& operator=(const TemporaryName&) = delete;
-
-  // `path` must stay where it is until clear.
-  void set(const char* path) noexcept;
-  void clear() noexcept;
-
- private:
-  std::atomic<const char*>* slot_ = nullptr;
-};
-
-// Removes the files whose names are announced. May be called in a signal handler.
-void remove_temporary_files() noexcept;
-
-// While one lives, signals to this thread wait: between making a file and announcing it, say.
-class SignalsWait {
- public:
-  SignalsWait() noexcept;
-  ~SignalsWait();
-  SignalsWait(const SignalsWait&) = delete;
-  SignalsWait& operator=(const SignalsWait&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 // Two files of one command must not be the same one; the program ends with exit code 2. It is no
 // InputError: nothing is wrong with the file, so that no reader has anything to add.
@@ -112,7 +79,8 @@ std::filesystem::path end_of_links(const std::filesystem::path& file);
 // Writes to a temporary name in the same folder; commit renames it to the target, replacing what
 // was there. A target that is a symbolic link stays one, and what it leads to is replaced. Every
 // failure, a full disk included, throws InputError with the target's name, and the temporary file
-// is removed. A file that was read under an OutputGuard is not replaced.
+// is removed. A file that was read under an OutputGuard is not replaced. Where the program is
+// killed the target is as it was, and the next AtomicFile of it removes the temporary file.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::filesystem::path& target);
@@ -132,27 +100,25 @@ class AtomicFile {
  private:
   friend void commit_together(std::span<AtomicFile* const> files);
 
-  void make_temporary();
   void close_flushed();
   void publish(bool keeps_old);
   void take_back() noexcept;
   void forget_old() noexcept;
-  void discard() noexcept;
+  bool discard() noexcept;
   [[noreturn]] void fail(int error_number);
 
   std::filesystem::path target_;  // as given
   std::filesystem::path place_;   // where links of that name lead
-  std::filesystem::path temporary_;
+  TemporaryEntry temporary_;
   std::filesystem::path old_;  // another name of what was replaced; empty: none
   bool is_new_ = false;        // nothing was replaced
-  TemporaryName temporary_name_;
-  int descriptor_ = -1;         // -1 when closed
-  bool has_temporary_ = false;  // false when committed or discarded
+  int descriptor_ = -1;        // -1 when closed
   uint64_t bytes_written_ = 0;
 };
 
 // All of the files appear, or none: where the last one cannot, those before are as they were. That
 // much is certain but on file systems without hard links, where a file that was replaced stays so.
+// Where the program is killed in between, each of them is whole: the new one or what was there.
 // Null stands for a file that is not wanted.
 void commit_together(std::span<AtomicFile* const> files);
 

@@ -2,12 +2,11 @@
 // A folder that a command writes: it appears whole or not at all.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
 
-namespace arenite::tool {
+namespace arenite::convert {
 
 // A file of a folder, by its path in it.
 struct FolderFile {
@@ -21,7 +20,10 @@ void require_new_folder(const std::filesystem::path& folder);
 
 // Writes the files under a temporary name beside `folder`, which then becomes `folder`. Signals
 // wait until it is done. Throws InputError like require_new_folder, and for a full disk, say, after
-// which nothing is left.
+// which nothing is left. What remains where the program is killed is removed by the next call.
 void write_folder(const std::filesystem::path& folder, std::span<const FolderFile> files);
 
-}  // namespace arenite::tool
+// The folder and all above it that are missing. Throws InputError.
+void make_folders(const std::filesystem::path& folder);
+
+}  // namespace arenite::convert

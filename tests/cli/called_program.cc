@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// No program is executed: what the test has linked in place of system calls is what commands meet.
+#include <utility>
+
+#include "cli/program.h"
+#include "cli/run_program.h"
+
+namespace arenite::testing {
+
+ProgramResult run_arenite(std::vector<std::string> arguments) {
+  return run_arenite(std::move(arguments), {});
+}
+
+ProgramResult run_arenite(std::vector<std::string> arguments, Command command) {
+  std::vector<const char*> words = {"arenite"};
+  for (const std::string& argument : arguments) words.push_back(argument.c_str());
+  command.body = [&] { return tool::run_program(static_cast<int>(words.size()), words.data()); };
+  return run(command);
+}
+
+}  // namespace arenite::testing

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whatever call on a file fails, and wherever the program is killed: what it writes is byte for
+// byte the new file, what was there before, or absent.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "cli/printed.h"
+#include "cli/run_program.h"
+#include "cli/writing_commands.h"
+#include "convert/files/error.h"
+#include "convert/files/output_folder.h"
+#include "support/file_faults.h"
+
+namespace arenite::testing {
+namespace {
+
+// Those of help and bundle with their many files are tried at about so many, others for each
+// effect, unless the environment has ARENITE_EVERY_CALL: `make test-faults`.
+constexpr size_t kCallsMax = 100;
+constexpr size_t kCallsTried = 10;
+
+constexpr Effect kEffects[] = {Effect::kFailsOnce, Effect::kDiskFull, Effect::kReadOnly,
+                               Effect::kKilled, Effect::kKilledHalf};
+
+int error_of(Call call) {
+  switch (call) {
+    case Call::kOpen:
+    case Call::kRename:
+    case Call::kMkdir:
+      return EACCES;
+    case Call::kFtruncate:
+      return EFBIG;
+    case Call::kClose:
+      return EDQUOT;
+    case Call::kLink:
+      return EPERM;
+    case Call::kFlock:
+      return ENOLCK;
+    default:
+      return EIO;
+  }
+}
+
+// The error that a user is to read about; 0: none.
+int shown_error(Effect effect, Call call) {
+  switch (effect) {
+    case Effect::kFailsOnce:
+      return error_of(call);
+    case Effect::kDiskFull:
+      return ENOSPC;
+    case Effect::kReadOnly:
+      return EROFS;
+    default:
+      return 0;
+  }
+}
+
+bool is_killed(Effect effect) { return effect == Effect::kKilled || effect == Effect::kKilledHalf; }
+
+// Where the effect would be that of another one, or of another call.
+bool is_worth_trying(Effect effect, Call call) {
+  switch (effect) {
+    case Effect::kDiskFull:
+      return takes_space(call);
+    case Effect::kReadOnly:
+      return call != Call::kClose && call != Call::kFlock;
+    case Effect::kKilledHalf:
+      return call == Call::kWrite || call == Call::kPwrite;
+    default:
+      return true;
+  }
+}
+
+bool is_temporary(const std::string& name) {
+  return name.find(".arenite-") != std::string::npos && name.find(".tmp") != std::string::npos;
+}
+
+// Times are in a trace, so that two of them differ; half of one is no JSON.
+bool is_same(const std::string& name, const std::string& bytes, const std::string& expected) {
+  if (!name.ends_with("trace.json") || expected == "old") return bytes == expected;
+  return nlohmann::json::accept(bytes);
+}
+
+bool are_same(const Contents& contents, const Contents& expected) {
+  return std::ranges::equal(contents, expected, [](const auto& a, const auto& b) {
+    return a.first == b.first && is_same(a.first, a.second, b.second);
+  });
+}
+
+class FileFaults : public ::testing::TestWithParam<WritingCommand> {
+ protected:
+  // From these contents on, every call of the command.
+  void try_all(const Contents& old);
+  void try_one(const Fault& fault, Call call);
+  void expect_whole(const Contents& contents) const;
+  void expect_removed_by_the_next(const Contents& contents);
+
+  Workplace place_;
+  Contents old_, fresh_;
+};
+
+void FileFaults::try_all(const Contents& old) {
+  old_ = old;
+  place_.set_outputs(old);
+  std::vector<Call> calls;
+  {
+    const FileFault none;
+    ASSERT_TRUE(ends(place_.run(GetParam()), kDone));
+    calls = none.calls();
+  }
+  fresh_ = contents_of(place_.outputs());
+  ASSERT_GE(calls.size(), 4u);  // or the calls do not come through here
+  ASSERT_FALSE(are_same(fresh_, old_));
+  const bool every = std::getenv("ARENITE_EVERY_CALL") != nullptr;
+  const size_t step = every || calls.size() <= kCallsMax ? 1 : calls.size() / kCallsTried;
+  size_t start = 0;
+  for (const Effect effect : kEffects) {
+    for (size_t index = start++ % step; index < calls.size(); index += step) {
+      const Call call = calls[index];
+      if (!is_worth_trying(effect, call)) continue;
+      SCOPED_TRACE(std::string(name(call)) + ", call " + std::to_string(index) + ", effect " +
+                   std::to_string(static_cast<int>(effect)));
+      try_one({effect, error_of(call), index}, call);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+void FileFaults::try_one(const Fault& fault, Call call) {
+  place_.set_outputs(old_);
+  ProgramResult result;
+  {
+    const FileFault happens(fault);
+    result = place_.run(GetParam());
+    ASSERT_TRUE(happens.happened());
+  }
+  Contents contents = contents_of(place_.outputs());
+  const Contents all = contents;
+  const bool leaves =
+      std::erase_if(contents, [](const auto& entry) { return is_temporary(entry.first); }) > 0;
+  expect_whole(contents);
+  if (is_killed(fault.effect)) {
+    EXPECT_EQ(result.signal, SIGKILL) << result.output;
+  } else if (result.exit_code == kDone) {
+    EXPECT_TRUE(are_same(contents, fresh_));
+  } else {
+    EXPECT_TRUE(
+        ends(result, kBadInput,
+             {"arenite: cannot ", "'out/", std::strerror(shown_error(fault.effect, call))}));
+    const bool is_undone = GetParam().all_or_none && fault.effect != Effect::kReadOnly;
+    EXPECT_TRUE(!is_undone || are_same(contents, old_)) << result.output;
+  }
+  const bool may_leave = is_killed(fault.effect) || fault.effect == Effect::kReadOnly ||
+                         (fault.effect == Effect::kFailsOnce && call == Call::kUnlink);
+  EXPECT_TRUE(may_leave || !leaves) << ::testing::PrintToString(all);
+  if (leaves) expect_removed_by_the_next(contents);
+}
+
+void FileFaults::expect_whole(const Contents& contents) const {
+  for (const auto& [name, bytes] : contents) {
+    const bool is_old = old_.contains(name) && bytes == old_.at(name);
+    const bool is_new = fresh_.contains(name) && is_same(name, bytes, fresh_.at(name));
+    EXPECT_TRUE(is_old || is_new) << name << " has " << bytes.size() << " bytes";
+  }
+  for (const auto& [name, bytes] : old_) EXPECT_TRUE(contents.contains(name)) << name;
+  if (!GetParam().folder.empty()) {
+    EXPECT_TRUE(contents == old_ || contents == fresh_) << contents.size() << " entries";
+  }
+}
+
+void FileFaults::expect_removed_by_the_next(const Contents& contents) {
+  if (contents == fresh_ && !GetParam().folder.empty()) return;  // which is not written twice
+  ASSERT_TRUE(ends(place_.run(GetParam()), kDone));
+  EXPECT_TRUE(are_same(contents_of(place_.outputs()), fresh_));
+}
+
+TEST_P(FileFaults, LeaveAllOrNothingWhereNothingWas) { try_all({}); }
+
+TEST_P(FileFaults, LeaveTheNewOrWhatWasThere) {
+  Contents old;
+  for (const std::string& file : GetParam().files) old[file] = "old";
+  if (!GetParam().folder.empty()) old[GetParam().folder] = kFolder;
+  if (GetParam().name == "help") {
+    for (const char* const folder : {"share", "share/arenite", "share/arenite/schemas"}) {
+      old[folder] = kFolder;
+    }
+    old["share/arenite/schemas/bench.schema.json"] = "old";
+  }
+  try_all(old);
+}
+
+// Its trace is written as those of other commands; it takes seconds.
+TEST(FileFaultsOfBench, LeaveWhatWasThere) {
+  const Workplace place;
+  const Contents old = {{"trace.json", "old"}};
+  place.set_outputs(old);
+  const FileFault full({Effect::kDiskFull, 0, 2});  // after open and lock
+  EXPECT_TRUE(ends(place.run(bench_command()), kBadInput,
+                   {"arenite: cannot write 'out/trace.json': No space left on device"}));
+  EXPECT_EQ(contents_of(place.outputs()), old);
+}
+
+// As bundle, with few files, so that every call is tried.
+WritingCommand folder_command() {
+  const auto body = [] {
+    const convert::FolderFile files[] = {
+        {"a", std::string(5000, 'a')}, {"b/c/d", "d"}, {"b/empty", ""}};
+    try {
+      convert::write_folder("out/folder", files);
+    } catch (const convert::InputError& error) {
+      return tool::fail(tool::kBadInput, error.what());
+    }
+    return kDone;
+  };
+  return {"folder", {}, {}, true, "folder", body};
+}
+
+std::vector<WritingCommand> all_commands() {
+  std::vector<WritingCommand> commands = writing_commands();
+  commands.push_back(folder_command());
+  return commands;
+}
+
+INSTANTIATE_TEST_SUITE_P(Commands, FileFaults, ::testing::ValuesIn(all_commands()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace arenite::testing

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The subcommands side by side, and what becomes of their errors.
+#include "cli/run_program.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+
+#include "arenite/version.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/help.h"
+#include "cli/process.h"
+#include "cli/terminal.h"
+#include "convert/files/error.h"
+#include "convert/files/output_files.h"
+
+namespace arenite::tool {
+namespace {
+
+int run(int argc, const char* const* argv) {
+  CLI::App app(
+      "Converts trained attention models and runs them in a fixed block of memory.\n"
+      "\nExamples:\n"
+      "  arenite convert attention.safetensors -o attention.arn --heads 12\n"
+      "  arenite run attention.arn --input x.npy --output y.npy\n"
+      "  arenite convert models/home-intent -o intent.arn\n"
+      "  arenite generate intent.arn --special --prompt 'dim the kitchen light<|do|>'\n",
+      "arenite");
+  app.set_version_flag("--version", std::string("arenite ") + version());
+  app.footer(
+      "\n'arenite help COMMAND' tells of a command, and 'arenite help TOPIC' of formats, "
+      "state-dicts, "
+      "weights, limits, targets or json.\n"
+      "\nExits with 1 for bad input, output that cannot be written, or a machine that is short of\n"
+      "memory or threads; with 2 for bad usage, such as an output that is an input; with 3 for a "
+      "bug\nof its own. Nothing that it was writing remains.\n");
+  app.require_subcommand(1);
+  app.formatter(std::make_shared<HelpFormatter>(terminal_columns(), shows_colours(STDOUT_FILENO)));
+  app.failure_message(usage_message);
+  add_convert(app);
+  add_inspect(app);
+  add_verify(app);
+  add_strip(app);
+  add_repack(app);
+  add_embed(app);
+  add_bundle(app);
+  add_run(app);
+  add_generate(app);
+  add_embed_text(app);
+  add_classify(app);
+  add_bench(app);
+  add_help(app);
+  if (argc < 2) {
+    write_error(app.help());
+    return kBadUsage;
+  }
+  int exit_code = 0;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // By way of stdio, which remembers why it could not be written.
+    std::ostringstream output, errors;
+    exit_code = app.exit(error, output, errors) == 0 ? 0 : kBadUsage;
+    fmt::print("{}", output.str());
+    write_error(errors.str());
+  }
+  flush_output();
+  return exit_code;
+}
+
+}  // namespace
+
+int fail(int exit_code, const char* message, const char* detail) noexcept {
+  write_error({"arenite: ", message, detail, "\n"});
+  return exit_code;
+}
+
+int run_program(int argc, const char* const* argv) {
+  try {
+    return run(argc, argv);
+  } catch (const convert::SameFileError& error) {
+    return fail(kBadUsage, error.what());
+  } catch (const convert::InputError& error) {
+    return fail(kBadInput, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(kBadInput, "there is not enough memory for this");
+  } catch (const std::length_error&) {  // of a container that can never be so large
+    return fail(kBadInput, "there is not enough memory for this");
+  } catch (const std::system_error& error) {  // of streams, threads and file systems
+    if (std::ferror(stdout) == 0) return fail(kBadInput, error.what());
+    return fail(kBadInput,
+                "cannot write to the standard output: ", std::strerror(error.code().value()));
+  } catch (const std::exception& error) {
+    return fail(kBug, "internal error: ", error.what());
+  }
+}
+
+}  // namespace arenite::tool

@@ -7,7 +7,7 @@
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-x86-64-levels test-tsan test-arm64 test-armv7 test-riscv64 \
   test-cortex-m7 test-cortex-m4f demo-cortex-m7 first-hour fuzz bench size check tidy sanitize \
-  clean help
+  coverage mutation clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
 
@@ -33,6 +33,8 @@ PACKAGES_X86_64_LEVELS := qemu-user
 PACKAGES_SANITIZE := clang libclang-rt-dev
 PACKAGES_BENCH := libbenchmark-dev
 PACKAGES_TIDY := clang-tidy
+PACKAGES_COVERAGE := clang-19 llvm-19 libclang-rt-19-dev
+PACKAGES_MUTATION := python3-clang-19
 
 # $(call build,PRESET[,CMAKE ARGUMENTS[,TARGET]]) configures where that is needed, and builds all or
 # the target. Ninja itself runs CMake again when a CMake file changes, so only the first run and
@@ -154,6 +156,14 @@ fuzz: ## Feed mutated model files to the runtime for a minute
 	@build-fuzz/tests/fuzz/make_corpus build-fuzz/corpus
 	@build-fuzz/tests/fuzz/verify_fuzz -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 \
 	  -artifact_prefix=build-fuzz/ build-fuzz/corpus
+
+coverage: build ## Count the lines, branches and conditions of the runtime that the tests run
+	@$(INSTALL) $(PACKAGES_COVERAGE)
+	@python3 tests/coverage/measure_coverage.py
+
+mutation: build ## Show faults in the runtime to the tests, one after the other; print survivors
+	@$(INSTALL) $(PACKAGES_MUTATION)
+	@python3 tests/mutation/run_mutants.py
 
 bench: ## Time the models and the kernels, beside this machine's limits
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_BENCH)

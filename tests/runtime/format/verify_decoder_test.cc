@@ -162,6 +162,13 @@ const ProgramRule kElementRules[] = {
     {"ActivationTimesItself",
      [](Program& p) { op(p, kActivation).views[format::kFactor].column = 19; },
      {"ops.output", "own input", kActivation}},
+    {"ActivationIntoAnotherWidth",
+     [](Program& p) {
+       const uint32_t slot = static_cast<uint32_t>(p.slots.size());
+       p.slots.push_back({3, 500, kSoftCap, kSoftCap, 1});
+       op(p, kSoftCap).views[format::kOutput] = {slot, 0, 3};
+     },
+     {"ops.output", "another width", kSoftCap}},
     {"SoftCapOfNothing",
      [](Program& p) { op(p, kSoftCap).reals[format::ActivationOp::kParameter] = 0.0f; },
      {"ops.parameter", "makes no sense", kSoftCap}},
@@ -183,6 +190,13 @@ const ProgramRule kElementRules[] = {
      {"ops.other", "another width", kAttentionAdd}},
     {"AddToNothing",
      [](Program& p) { op(p, kAttentionAdd).views[format::kOutput].width = 0; },
+     {"ops.output", "another width", kAttentionAdd}},
+    {"AddIntoAnotherWidth",
+     [](Program& p) {
+       const uint32_t slot = static_cast<uint32_t>(p.slots.size());
+       p.slots.push_back({3, 500, kAttentionAdd, kAttentionAdd});
+       op(p, kAttentionAdd).views[format::kOutput] = {slot, 0, 3};
+     },
      {"ops.output", "another width", kAttentionAdd}},
     {"AddToItself",
      [](Program& p) {

@@ -8,9 +8,10 @@
 
 int arenite_mutant_chosen = -1;
 unsigned char arenite_mutants_reached[ARENITE_MUTANTS_MAX];
-bool arenite_mutants_are_listed = false;
 
 namespace {
+
+bool program_lists = false;
 
 [[gnu::constructor]] void choose() {
   const char* number = std::getenv("ARENITE_MUTANT");
@@ -18,7 +19,7 @@ namespace {
 }
 
 [[gnu::destructor]] void write_reached() {
-  if (arenite_mutants_are_listed) return;
+  if (program_lists) return;
   const char* path = std::getenv("ARENITE_MUTANTS_REACHED");
   std::FILE* file = path != nullptr ? std::fopen(path, "w") : nullptr;
   if (file == nullptr) return;
@@ -31,3 +32,8 @@ namespace {
 }
 
 }  // namespace
+
+unsigned char* arenite_list_mutants() {
+  program_lists = true;
+  return arenite_mutants_reached;
+}

@@ -20,14 +20,14 @@ class Listener : public testing::EmptyTestEventListener {
   explicit Listener(const char* path) : file_(std::fopen(path, "w")) {}
 
   void OnTestStart(const testing::TestInfo&) override {
-    std::memset(arenite_mutants_reached, 0, ARENITE_MUTANTS_MAX);
+    std::memset(reached_, 0, ARENITE_MUTANTS_MAX);
     start_ = cpu_seconds();
   }
 
   void OnTestEnd(const testing::TestInfo& test) override {
     std::fprintf(file_, "%s.%s %.4f", test.test_suite_name(), test.name(), cpu_seconds() - start_);
     for (int i = 0; i < ARENITE_MUTANTS_MAX; ++i) {
-      if (arenite_mutants_reached[i]) std::fprintf(file_, " %d", i);
+      if (reached_[i]) std::fprintf(file_, " %d", i);
     }
     std::fprintf(file_, "\n");
     std::fflush(file_);
@@ -35,13 +35,13 @@ class Listener : public testing::EmptyTestEventListener {
 
  private:
   std::FILE* file_;
+  unsigned char* reached_ = arenite_list_mutants();
   double start_ = 0.0;
 };
 
 const bool installed = [] {
   const char* path = std::getenv("ARENITE_MUTANTS_REACHED");
   if (path == nullptr) return true;
-  arenite_mutants_are_listed = true;
   testing::UnitTest::GetInstance()->listeners().Append(new Listener(path));
   return true;
 }();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files beyond the largest numbers that the verifier takes: lists of tokenizers, metadata of two
-// gigabytes, caches beyond 32 bits.
+// gigabytes, caches beyond 32 bits, rows in few bits.
 #include <sys/mman.h>
 
 #include "convert/program/program.h"
 #include "format/tokenizer_reader.h"
 #include "runtime/format/verify_fixture.h"
+#include "support/decoder_factory.h"
 #include "support/repair.h"
 #include "support/tokenizer_model.h"
 
@@ -116,6 +117,62 @@ TEST(LargeCaches, AreBeyondTheFormula) {
   EXPECT_TRUE(Model::load(file.file()).ok());
   set_value_dim(file, kMost + 4);
   expect_refusal(file.file(), {"packed.formula", "larger than the formula"});
+}
+
+// A group for each number of positions that caches hold.
+TEST(CachesOfManyLengths, AreBeyondTheFormula) {
+  DecoderShape shape;
+  shape.windows.assign(kCacheGroupsMax + 1, 20);
+  ModelSurgery file(make_decoder_model(shape, {Target::kPortable}).span());
+  ASSERT_TRUE(Model::load(file.file()).ok());
+  const format::ModelReader reader(file.file());
+  for (uint32_t i = 0; i < reader.caches(); ++i) {
+    format::CacheView cache = reader.cache(i);
+    cache.lookback += i;
+    file.overwrite(&reader.cache(i), cache);
+  }
+  file.repair();
+  expect_refusal(file.file(), {"packed.formula", "larger than the formula"});
+}
+
+TEST(RowsOfOutputs, AreNotBeyondTheFormula) {
+  ModelSurgery file(make_decoder_model({}, {Target::kPortable}).span());
+  const format::ModelReader reader(file.file());
+  uint32_t index = 0;
+  while (reader.slot(index).per_output == 0) ++index;
+  format::SlotView slot = reader.slot(index);
+  slot.offset = 1u << 30;
+  file.overwrite(&reader.slot(index), slot);
+  file.repair();
+  expect_refusal(file.file(), {"packed.formula", "larger than the formula"});
+}
+
+TEST(RowsInFewBits, AreWholeBlocksAndNotTooLong) {
+  const auto refuses = [](uint32_t inputs, TensorType type, const char* words) {
+    ModelSurgery file(write_model(sound_program(), {Target::kPortable}).span());
+    const format::ModelReader reader(file.file());
+    format::TensorShape tensor = reader.tensor(1);
+    tensor.inputs = inputs;
+    tensor.type = type;
+    file.overwrite(&reader.tensor(1), tensor);
+    file.repair();
+    expect_refusal(file.file(), {"tensors.inputs", words, 1});
+  };
+  refuses(kQ4Block + 1, TensorType::kQ4, "whole number of blocks");
+  refuses(kQ8InputsMax + 1, TensorType::kQ8, "too long");
+}
+
+TEST(VectorsInFewBits, AreRefused) {
+  ModelSurgery file(make_decoder_model({}, {Target::kPortable}).span());
+  const format::ModelReader reader(file.file());
+  uint32_t op = 0;
+  while (reader.op(op).kind != format::OpKind::kNorm) ++op;
+  const uint32_t index = reader.op(op).numbers[format::NormOp::kGain];
+  format::TensorShape tensor = reader.tensor(index);
+  tensor.type = TensorType::kW8;
+  file.overwrite(&reader.tensor(index), tensor);
+  file.repair();
+  expect_refusal(file.file(), {"ops.gain", "another type", op});
 }
 
 }  // namespace

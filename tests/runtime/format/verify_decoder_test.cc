@@ -113,6 +113,9 @@ const ProgramRule kNormRules[] = {
        op(p, kAttentionNorm).numbers[format::NormOp::kGain] = tensor_of(p, "0.qkv");
      },
      {"ops.gain", "another layout", kAttentionNorm}},
+    {"NormWithoutGain",
+     [](Program& p) { op(p, kAttentionNorm).numbers[format::NormOp::kGain] = format::kAbsent; },
+     kNoVector},
     {"NormGainTooShort", [](Program& p) { set_tensor(p, "0.attention_norm.gain", 1, 11); },
      kNoVector},
     {"NormGainOfManyRows", [](Program& p) { set_tensor(p, "0.attention_norm.gain", 2, 12); },
@@ -125,6 +128,13 @@ const ProgramRule kRopeRules[] = {
     {"RopeWithoutOutput",
      [](Program& p) {
        op(p, kRope).views[format::kOutput] = {1u << 30, 0, 0};
+     },
+     {"ops.output", "another width", kRope}},
+    {"RopeIntoAnotherWidth",
+     [](Program& p) {
+       const uint32_t slot = static_cast<uint32_t>(p.slots.size());
+       p.slots.push_back({3, 500, kRope, kRope});
+       op(p, kRope).views[format::kOutput] = {slot, 0, 3};
      },
      {"ops.output", "another width", kRope}},
     {"RopeOfNoHeads",

@@ -261,6 +261,15 @@ TEST(VerifyProgramSizes, RefusesWhatAnOpDoesNotHave) {
   expect_refusal_of(op, 0, [](OpView& o) { o.reals[0] = 1.0f; }, {"", "makes no sense", 0});
 }
 
+TEST(VerifyProgramSizes, RefusesAKeyWithoutDimensions) {
+  Program program = sound_program("mask_only");
+  uint32_t index = 0;
+  while (program.ops[index].body.kind != format::OpKind::kAttention) ++index;
+  program.ops[index].body.views[format::kKey] = program.ops[index].body.views[format::kValue];
+  expect_refusal(write_model(program, {Target::kPortable}).span(),
+                 {"ops.query", "no dimensions", index});
+}
+
 // Lists of names may be shorter than what they name.
 TEST(VerifyProgramSound, TakesWhatHasNoName) {
   ModelSurgery file(make_model(spec_named("causal")).span());

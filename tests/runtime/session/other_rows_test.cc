@@ -346,6 +346,11 @@ TEST(OtherRowsOfFiles, ArePutIntoColumnsOfTheirOwnWidth) {
   program.slots.push_back({kWidth - 1, 500, index, index});
   expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
                  {"ops.output", "another width", index});
+  convert::ProgramTensor& rows = program.tensors[program.ops[index].body.numbers[0]];
+  rows.inputs = kWidth + 1;
+  rows.load = [] { return std::vector<float>(kPrefix * (kWidth + 1)); };
+  expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
+                 {"ops.input", "another width", index});
 }
 
 TEST(OtherRowsOfFiles, PassTheirSelfTest) {

@@ -177,6 +177,20 @@ TEST_P(SessionFailure, RefusesLengthsAtWhichATileMaskHidesARow) {
       same_bits(session.run(tokens, 2, lengths), rows(expected, model->output_features(), 0, 6)));
 }
 
+TEST_P(SessionFailure, RefusesAMaskBesideTheModelsOwn) {
+  ModuleSpec lookback = spec_named("causal");
+  lookback.masks = {convert::band_mask(6, kUnlimited, 0)};
+  for (const ModuleSpec& spec : {spec_named("prefix"), spec_named("causal"), lookback}) {
+    const TestModel model = load(spec);
+    const TestSession session(*model, options_for(kPositions));
+    const std::vector<uint8_t> visible(4, 1);
+    Diagnostic why;
+    EXPECT_EQ(session->run({features(*model, 4), 1, 4, {}, visible}, &why).status(),
+              Status::kUnsupported);
+    EXPECT_STREQ(why.field, "batch.visible");
+  }
+}
+
 TEST_P(SessionFailure, AreDescribedInOneLine) {
   const TestModel model = load("causal");
   const TestSession session(*model, options_for(4));

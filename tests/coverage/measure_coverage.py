@@ -13,7 +13,7 @@ import sys
 from collections import defaultdict
 
 from runtime_library import (BUILD, LEFT_OUT, PROGRAMS, ROOT, RUNTIME, WHOLE, arguments_of,
-                             build_library, limited_environment, link_programs, stamp)
+                             build_library, environment_with, link_programs, stamp)
 
 COMPILER = "clang++-19"
 COMPLETE = ("format", "session")
@@ -32,7 +32,7 @@ def run_tests(programs):
         done = subprocess.run(
             [program, *arguments_of(name), *options], cwd=program.parent, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env=limited_environment(LLVM_PROFILE_FILE=FOLDER / f"{name}-%m.profraw"))
+            env=environment_with(LLVM_PROFILE_FILE=FOLDER / f"{name}-%m.profraw"))
         if done.returncode:
             sys.exit(f"{done.stdout[-3000:]}\n{name} failed, so its coverage means nothing")
 

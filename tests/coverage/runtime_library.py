@@ -127,5 +127,5 @@ def stamp(compiler):
             "commit": commit.stdout.strip()}
 
 
-def limited_environment(**values):
+def environment_with(**values):
     return {**os.environ, **{name: str(value) for name, value in values.items()}}

@@ -21,7 +21,6 @@ FOLDER = BUILD / "mutation"
 COPY = FOLDER / "runtime"
 LIBRARY = FOLDER / "library/libarenite_mutated.so"
 COMPILER = "g++"
-# What such a text is in is not mutated: words of messages are not code.
 SEED = 20261123
 
 

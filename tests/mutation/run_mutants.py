@@ -20,11 +20,11 @@ import mutated_runtime
 from mutants import Mutant
 from mutated_runtime import COMPILER, FOLDER, HERE, LIBRARY, RUNTIME
 from runtime_library import (BUILD, LEFT_OUT, PROGRAMS, ROOT, WHOLE, arguments_of,
-                             limited_environment, link_programs, stamp)
+                             environment_with, link_programs, stamp)
 
-QUICK_SECONDS = 1.0    # of tests that a mutant is shown to first
+QUICK_SECONDS = 1.0  # of tests that a mutant is shown to first
 TEST_SECONDS_MAX = 8.0  # a test that takes longer is not asked
-ADDRESS_BYTES_MAX = 16 << 30  # of a program, so that no mutant takes all memory
+DATA_BYTES_MAX = 6 << 30  # of a program, so that no mutant takes all memory
 
 
 def digest(paths):
@@ -80,13 +80,13 @@ def run(program, name, mutant=None, tests=None, seconds=None, **environment):
 
     def limit():
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_BYTES_MAX, ADDRESS_BYTES_MAX))
+        resource.setrlimit(resource.RLIMIT_DATA, (DATA_BYTES_MAX, DATA_BYTES_MAX))
         if seconds is not None:
             most = int(4 * seconds + 3)
             resource.setrlimit(resource.RLIMIT_CPU, (most, most))
 
     try:
-        done = subprocess.run(words, cwd=program.parent, env=limited_environment(**environment),
+        done = subprocess.run(words, cwd=program.parent, env=environment_with(**environment),
                               preexec_fn=limit, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL,
                               timeout=None if seconds is None else 40 * seconds + 60)

@@ -7,6 +7,7 @@
 #include "format/tokenizer_reader.h"
 #include "runtime/format/verify_fixture.h"
 #include "support/decoder_factory.h"
+#include "support/guarded_buffer.h"
 #include "support/repair.h"
 #include "support/tokenizer_model.h"
 
@@ -63,6 +64,20 @@ TEST_P(LongLists, AreRefused) {
   const std::vector<uint32_t> zeros(GetParam().count);
   for (const Numbers list : GetParam().lists) (*program.stored_tokenizer).*list = zeros;
   expect_refusal(write_model(program, {Target::kPortable}).span(), GetParam().expected);
+}
+
+// Shorter ones have no footer to look at; nothing before them may be read.
+TEST(ShortFiles, AreRefusedByTheirLength) {
+  const ModelSurgery sound(write_model(sound_program(), {Target::kPortable}).span());
+  for (const size_t bytes : {size_t{0}, size_t{8}, 7 + sizeof(format::Footer)}) {
+    GuardedBuffer file(bytes, kModelAlignment, 0, Guard::kBefore);
+    std::copy_n(sound.file().begin(), bytes, file.data());
+    Diagnostic why;
+    EXPECT_EQ(Model::load(file.span(), &why).status(), Status::kBadModel);
+    EXPECT_STREQ(why.reason, "the file is too short for a model");
+    EXPECT_EQ(why.found, bytes);
+    EXPECT_EQ(why.expected, 8 + sizeof(format::Footer));
+  }
 }
 
 #if UINTPTR_MAX > UINT32_MAX

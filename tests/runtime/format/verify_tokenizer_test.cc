@@ -67,6 +67,12 @@ TEST(TokenizerRules, LetTheLowLineStandForASpace) {
   expect_refusal(file_with(3).file(), {"tokenizer.character_tokens", "something else", last});
 }
 
+TEST(TokenizerRules, BeginClassesAfterAscii) {
+  EXPECT_TRUE(Model::load(changed(pairs_file(), put(kLetters, 0, 0x80)).file()).ok());
+  expect_refusal(changed(pairs_file(), put(kLetters, 0, 0x7F)).file(),
+                 {"tokenizer.letters", "not in order"});
+}
+
 TEST(TokenizerRules, LeaveClassesToPatternsThatAskForThem) {
   const uint32_t spaces = static_cast<uint32_t>(format::Pattern::kSpaces);
   const Change bare = all_of({resize(kLetters, 0), resize(kNumbers, 0)});

@@ -7,7 +7,7 @@
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-x86-64-levels test-faults test-tsan test-tsan-cli test-arm64 \
   test-armv7 test-riscv64 test-cortex-m7 test-cortex-m4f demo-cortex-m7 first-hour reproducible \
-  bounds fuzz fuzz-all damage bench size check tidy sanitize clean help
+  bounds fuzz fuzz-all damage coverage mutation bench size check tidy sanitize clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
 
@@ -34,6 +34,8 @@ PACKAGES_X86_64_LEVELS := qemu-user
 PACKAGES_SANITIZE := clang libclang-rt-dev
 PACKAGES_BENCH := libbenchmark-dev
 PACKAGES_TIDY := clang-tidy
+PACKAGES_COVERAGE := clang-19 llvm-19 libclang-rt-19-dev
+PACKAGES_MUTATION := python3-clang-19
 
 # $(call build,PRESET[,CMAKE ARGUMENTS[,TARGET]]) configures where that is needed, and builds all or
 # the target. Ninja itself runs CMake again when a CMake file changes, so only the first run and
@@ -188,6 +190,14 @@ damage: ## Try every small damage of three models, or go on with it where it was
 	  xargs -P $(JOBS) -n 1 build-sanitize/tests/damage/damage_every build-sanitize/damage
 	@$(if $(SHARD),,python3 tests/damage/add_shards.py build-sanitize/damage \
 	  $(DAMAGE_SHARDS) tests/figures/damage.json)
+
+coverage: build ## Count the lines, branches and conditions of the runtime that the tests run
+	@$(INSTALL) $(PACKAGES_COVERAGE)
+	@python3 tests/coverage/measure_coverage.py
+
+mutation: build ## Show faults in the runtime to the tests, one after the other; print survivors
+	@$(INSTALL) $(PACKAGES_MUTATION)
+	@python3 tests/mutation/run_mutants.py
 
 bench: ## Time the models and the kernels, beside this machine's limits
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_BENCH)

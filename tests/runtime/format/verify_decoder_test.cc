@@ -113,6 +113,9 @@ const ProgramRule kNormRules[] = {
        op(p, kAttentionNorm).numbers[format::NormOp::kGain] = tensor_of(p, "0.qkv");
      },
      {"ops.gain", "another layout", kAttentionNorm}},
+    {"NormWithoutGain",
+     [](Program& p) { op(p, kAttentionNorm).numbers[format::NormOp::kGain] = format::kAbsent; },
+     kNoVector},
     {"NormGainTooShort", [](Program& p) { set_tensor(p, "0.attention_norm.gain", 1, 11); },
      kNoVector},
     {"NormGainOfManyRows", [](Program& p) { set_tensor(p, "0.attention_norm.gain", 2, 12); },
@@ -125,6 +128,13 @@ const ProgramRule kRopeRules[] = {
     {"RopeWithoutOutput",
      [](Program& p) {
        op(p, kRope).views[format::kOutput] = {1u << 30, 0, 0};
+     },
+     {"ops.output", "another width", kRope}},
+    {"RopeIntoAnotherWidth",
+     [](Program& p) {
+       const uint32_t slot = static_cast<uint32_t>(p.slots.size());
+       p.slots.push_back({3, 500, kRope, kRope});
+       op(p, kRope).views[format::kOutput] = {slot, 0, 3};
      },
      {"ops.output", "another width", kRope}},
     {"RopeOfNoHeads",
@@ -162,6 +172,13 @@ const ProgramRule kElementRules[] = {
     {"ActivationTimesItself",
      [](Program& p) { op(p, kActivation).views[format::kFactor].column = 19; },
      {"ops.output", "own input", kActivation}},
+    {"ActivationIntoAnotherWidth",
+     [](Program& p) {
+       const uint32_t slot = static_cast<uint32_t>(p.slots.size());
+       p.slots.push_back({3, 500, kSoftCap, kSoftCap, 1});
+       op(p, kSoftCap).views[format::kOutput] = {slot, 0, 3};
+     },
+     {"ops.output", "another width", kSoftCap}},
     {"SoftCapOfNothing",
      [](Program& p) { op(p, kSoftCap).reals[format::ActivationOp::kParameter] = 0.0f; },
      {"ops.parameter", "makes no sense", kSoftCap}},
@@ -183,6 +200,13 @@ const ProgramRule kElementRules[] = {
      {"ops.other", "another width", kAttentionAdd}},
     {"AddToNothing",
      [](Program& p) { op(p, kAttentionAdd).views[format::kOutput].width = 0; },
+     {"ops.output", "another width", kAttentionAdd}},
+    {"AddIntoAnotherWidth",
+     [](Program& p) {
+       const uint32_t slot = static_cast<uint32_t>(p.slots.size());
+       p.slots.push_back({3, 500, kAttentionAdd, kAttentionAdd});
+       op(p, kAttentionAdd).views[format::kOutput] = {slot, 0, 3};
+     },
      {"ops.output", "another width", kAttentionAdd}},
     {"AddToItself",
      [](Program& p) {

@@ -96,6 +96,39 @@ TEST(VerifyEncoder, RefusesAPaddingThatPositionsCannotLeaveOut) {
   refuses("mixture", "embedding", field, "causal", [](Program& p) { p.masks[0].lookahead = 0; });
 }
 
+TEST(VerifyEncoder, RefusesAPaddingAfterAPrefix) {
+  Program program = encoder_program(encoder_named("mixture"));
+  size_t sum = 0;
+  while (program.ops.at(sum).body.kind != format::OpKind::kAdd) ++sum;
+  const format::ColumnView rows = program.ops[sum].body.views[format::kOutput];
+  const uint32_t tensor = static_cast<uint32_t>(program.tensors.size());
+  program.tensors.push_back(
+      {"prefix", 1, rows.width, std::vector<float>(rows.width), {}, Layout::kRows});
+  program.ops[sum].body = convert::prefix_op(rows, rows, tensor, 0);
+  expect_refusal(write_model(program, {Target::kPortable}).span(),
+                 {"ops.padding_id", "with a prefix", index_of("mixture", "embedding")});
+}
+
+// Ids of types are those that every table has.
+TEST(VerifyEncoder, TakesAsManyTypesAsTheSmallestTableHas) {
+  for (const uint32_t rows : {1u, 5u}) {
+    Program program = encoder_program(encoder_named("bert"));
+    EXPECT_EQ(tensor(program, "types").outputs, 2u);
+    const uint32_t last = static_cast<uint32_t>(program.ops.size());
+    format::OpView second = op(program, "embedding");
+    second.numbers[format::EmbeddingOp::kTypes] = static_cast<uint32_t>(program.tensors.size());
+    program.tensors.push_back(
+        {"more types", rows, 12, std::vector<float>(rows * 12), {}, Layout::kRows});
+    second.views[format::kOutput].slot = static_cast<uint32_t>(program.slots.size());
+    program.slots.push_back({12, 500, last, last});
+    program.slots[program.output_slot].last_op = last;
+    program.ops.push_back({"second", second});
+    const auto file = write_model(program, {Target::kPortable});
+    EXPECT_TRUE(Model::load(file.span()).ok());
+    EXPECT_EQ(format::ModelReader(file.span()).token_types(), std::min(rows, 2u));
+  }
+}
+
 TEST(VerifyEncoder, RefusesSelectionsOfUnknownOrMixedKinds) {
   refuses("sentences", "pooling", "ops.rows", "unknown",
           [](Program& p) { op(p, "pooling").numbers[format::SelectOp::kKind] = 7; });

@@ -191,6 +191,15 @@ const ProgramRule kAttentionRules[] = {
     {"ContextThatIsNotFull",
      [](Program& p) { attention(p).views[format::kOutput].width = 5; },
      {"ops.input", "before it is full", 2}},
+    {"TermsOfAnyContext",
+     [](Program& p) {
+       p.positions_max = 0;
+       attention(p).numbers[format::AttentionOp::kTermsBy] =
+           static_cast<uint32_t>(ScoreTerms::kDistances);
+       attention(p).numbers[format::AttentionOp::kTerms] = 2;
+       p.tensors.push_back({"terms", 1, 3, {1, 2, 3}, {}, format::Layout::kRows});
+     },
+     {"ops.terms", "shorter than the context", 1}},
     // The slot of a view without width is no slot that was checked.
     {"ContextMissing",
      [](Program& p) {
@@ -250,6 +259,26 @@ TEST(VerifyProgramSizes, RefusesWhatAnOpDoesNotHave) {
                     {"ops.views", "does not know", 0});
   expect_refusal_of(op, 0, [](OpView& o) { o.numbers[4] = 1; }, {"", "not there", 0});
   expect_refusal_of(op, 0, [](OpView& o) { o.reals[0] = 1.0f; }, {"", "makes no sense", 0});
+}
+
+TEST(VerifyProgramSizes, RefusesAKeyWithoutDimensions) {
+  Program program = sound_program("mask_only");
+  uint32_t index = 0;
+  while (program.ops[index].body.kind != format::OpKind::kAttention) ++index;
+  program.ops[index].body.views[format::kKey] = program.ops[index].body.views[format::kValue];
+  expect_refusal(write_model(program, {Target::kPortable}).span(),
+                 {"ops.query", "no dimensions", index});
+}
+
+// Lists of names may be shorter than what they name.
+TEST(VerifyProgramSound, TakesWhatHasNoName) {
+  ModelSurgery file(make_model(spec_named("causal")).span());
+  EXPECT_STRNE(format::ModelReader(file.file()).op_name(1), "");
+  file.set_count(file.model().op_names(), 1);
+  file.repair();
+  ASSERT_TRUE(Model::load(file.file()).ok());
+  EXPECT_STRNE(format::ModelReader(file.file()).op_name(0), "");
+  EXPECT_STREQ(format::ModelReader(file.file()).op_name(1), "");
 }
 
 TEST(VerifyProgramSound, AcceptsEverySpec) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verifier's rules about the self-test, each broken alone in a file whose checksums are right.
 #include "convert/check/pack_model.h"
+#include "core/crc32c.h"
 #include "format/reader.h"
 #include "runtime/format/verify_fixture.h"
 #include "support/hostile_file.h"
@@ -84,6 +85,18 @@ TEST(VerifySelfTestTokens, RefusesMoreThanTheContext) {
   EXPECT_EQ(convert::self_test_tokens(program), 5u);
   const auto file = convert::write_model(program, {Target::kPortable}, 6);
   expect_refusal(file.span(), {"self_test.tokens", "longer than the context"});
+}
+
+// repair() would mend it.
+TEST(VerifySelfTestDamage, OfTheChecksumOfNothingIsFound) {
+  ModelSurgery file(write_model(sound_program(), {Target::kPortable}).span());
+  format::SelfTestView record = {};
+  record.segment.crc32c = 1;
+  file.overwrite(file.model().self_test(), record);
+  format::Footer footer = file.footer();
+  footer.metadata_crc32c = crc32c(file.file().first(static_cast<size_t>(footer.metadata_bytes)));
+  file.set_footer(footer);
+  expect_refusal(file.file(), kNotEmpty);
 }
 
 TEST(VerifySelfTestDamage, IsFoundByTheChecksum) {

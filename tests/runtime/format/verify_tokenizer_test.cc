@@ -49,6 +49,38 @@ ModelSurgery file_with_special(uint32_t bytes) {
   return changed(std::move(surgery), put(kTokenOffsets, 257, end - bytes));
 }
 
+// SentencePiece writes U+2581 for a space, and may have the character itself.
+TEST(TokenizerRules, LetTheLowLineStandForASpace) {
+  constexpr uint32_t kLowLine = 0x2581;
+  convert::TokenizerSpec spec = piece_spec({"a", " ", "b"}, false);
+  spec.tokens.push_back("\u2581");
+  const auto file_with = [&](TokenId token) {
+    ModelSurgery file(model_with(spec).span());
+    const uint32_t last = list_of(file, kCharacters)->size() - 1;
+    return changed(std::move(file), put(kCharacterTokens, last, token));
+  };
+  spec.characters[kLowLine] = 4;
+  Diagnostic why;
+  EXPECT_TRUE(Model::load(file_with(4).file(), &why).ok()) << why.reason;
+  EXPECT_TRUE(Model::load(file_with(6).file(), &why).ok()) << why.reason;
+  const uint32_t last = list_of(file_with(4), kCharacters)->size() - 1;
+  expect_refusal(file_with(3).file(), {"tokenizer.character_tokens", "something else", last});
+}
+
+TEST(TokenizerRules, BeginClassesAfterAscii) {
+  EXPECT_TRUE(Model::load(changed(pairs_file(), put(kLetters, 0, 0x80)).file()).ok());
+  expect_refusal(changed(pairs_file(), put(kLetters, 0, 0x7F)).file(),
+                 {"tokenizer.letters", "not in order"});
+}
+
+TEST(TokenizerRules, LeaveClassesToPatternsThatAskForThem) {
+  const uint32_t spaces = static_cast<uint32_t>(format::Pattern::kSpaces);
+  const Change bare = all_of({resize(kLetters, 0), resize(kNumbers, 0)});
+  const Change with_spaces = choose(&TokenizerNumbers::pattern, spaces);
+  EXPECT_TRUE(Model::load(changed(pairs_file(), all_of({bare, with_spaces})).file()).ok());
+  expect_refusal(changed(pairs_file(), with_spaces).file(), {"tokenizer.letters", "not needed"});
+}
+
 TEST(TokenizerRules, LimitTheNameOfASpecialToken) {
   EXPECT_TRUE(Model::load(file_with_special(format::kSpecialBytesMax).file()).ok());
   expect_refusal(file_with_special(format::kSpecialBytesMax + 1).file(),

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arenite/image.h"
+#include "convert/check/pack_model.h"
 #include "convert/graph/interpreter.h"
 #include "convert/program/compile.h"
 #include "convert/program/writer.h"
@@ -184,6 +185,9 @@ TEST_P(OtherRows, ImagesAreSequencesOfTheirOwn) {
   EXPECT_EQ(session->run(Batch{std::span(fed).first(fed.size() - 1), 3}, &why).status(),
             Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "batch.features");
+  const std::vector<TokenId> ids(16);
+  EXPECT_EQ(session->run(TokenBatch{ids, 1, 16}).status(), Status::kInvalidArgument);
+  EXPECT_EQ(session->run(TokenBatch{ids, 1, 0}).status(), Status::kInvalidArgument);
   EXPECT_EQ(image_shape(*load({})).channels, 0u);
 }
 
@@ -225,6 +229,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BrokenRow{"Tensor", kPooled, "class", {{0, 99}}, "ops.prefix", "not there"},
         BrokenRow{"Matrix", kPooled, "class", {{0, 0}}, "ops.prefix", "another layout"},
+        BrokenRow{"LaterTensor", kPooled, "register", {{0, 99}}, "ops.prefix", "not there"},
         BrokenRow{"Tables", kPooled, "register", {{1, 3}}, "ops.positions", "shorter", "positions"},
         BrokenRow{
             "Overflow", kPooled, "register", {{1, ~0u}}, "ops.positions", "shorter", "positions"},
@@ -235,6 +240,8 @@ INSTANTIATE_TEST_SUITE_P(
         BrokenRow{"NoChannels", kPictures, "features", {{0, 0}}, "ops.height", "no patches"},
         BrokenRow{"NoPatch", kPictures, "features", {{3, 0}}, "ops.height", "no patches"},
         BrokenRow{"TallPatch", kPictures, "features", {{3, 10}}, "ops.height", "no patches"},
+        BrokenRow{"NoWidth", kPictures, "features", {{4, 0}}, "ops.height", "no patches"},
+        BrokenRow{"WidePatch", kPictures, "features", {{4, 14}}, "ops.height", "no patches"},
         BrokenRow{"Large", kPictures, "features", {{1, UINT32_MAX}}, "ops.height", "too large"},
         BrokenRow{"Count", kPictures, "features", {{2, 100}}, "ops.patch_height", "positions"},
         BrokenRow{"Width", kPictures, "features", {{0, 3}}, "ops.output", "another width"}),
@@ -253,6 +260,71 @@ TEST(OtherRowsOfFiles, AreCutOnceAndFirst) {
   tokens.vocab_size = 7;
   expect_refusal(convert::write_model(tokens, {Target::kPortable}).span(),
                  {"ops.kind", "instead of tokens", 0});
+  const uint32_t last = static_cast<uint32_t>(program.ops.size());
+  program.slots[program.output_slot].last_op = last;
+  program.slots.push_back({program.slots[program.input_slot].width, 500, last, last});
+  format::OpView again = program.ops[0].body;
+  again.views[format::kOutput].slot = static_cast<uint32_t>(program.slots.size()) - 1;
+  program.ops.push_back({"again", again});
+  expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
+                 {"ops.kind", "by the first op", last});
+}
+
+TEST(OtherRowsOfFiles, ArePutIntoColumnsOfTheirOwnWidth) {
+  convert::Program program = convert::compile(graph_of(kBare), "rows");
+  uint32_t index = 0;
+  while (program.ops.at(index).name != "class") ++index;
+  program.ops[index].body.views[format::kOutput] = {static_cast<uint32_t>(program.slots.size()), 0,
+                                                    kWidth - 1};
+  program.slots.push_back({kWidth - 1, 500, index, index});
+  expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
+                 {"ops.output", "another width", index});
+  convert::ProgramTensor& rows = program.tensors[program.ops[index].body.numbers[0]];
+  rows.inputs = kWidth + 1;
+  rows.load = [] { return std::vector<float>(kPrefix * (kWidth + 1)); };
+  expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
+                 {"ops.input", "another width", index});
+}
+
+TEST(OtherRowsOfFiles, PassTheirSelfTest) {
+  for (const Form& form : {kPooled, Form{true}, kPictures, Form{false, true}, Form{true, true},
+                           Form{true, false, SelectKind::kMean}}) {
+    const convert::Program program = convert::compile(graph_of(form), "rows");
+    const TestModel model(convert::pack_model(program, {Target::kPortable}, "rows").span(),
+                          Target::kPortable);
+    const TestSession session(
+        *model,
+        options_for(kPositions > model->positions_max() ? model->positions_max() : kPositions));
+    const Result<SelfTest> test = session->self_test();
+    ASSERT_TRUE(test.ok());
+    EXPECT_TRUE(test->passed) << test->op_name;
+    EXPECT_EQ(test->difference, 0.0f);
+  }
+}
+
+TEST(OtherRowsOfFiles, TestThemselvesWithAWholeImage) {
+  const convert::Program program = convert::compile(graph_of(kPictures), "rows");
+  const convert::AlignedBytes sound = convert::pack_model(program, {Target::kPortable}, "rows");
+  ModelSurgery file(sound.span());
+  format::SelfTestView record = format::ModelReader(file.file()).self_test();
+  --record.tokens;
+  file.overwrite(file.model().self_test(), record);
+  file.repair();
+  expect_refusal(file.file(), {"self_test.tokens", "is an image"});
+}
+
+// A prefix and the tokens of a call are counted together, in 32 bits.
+TEST(OtherRowsOfPlans, AreNoMoreThanCanBeCounted) {
+  convert::Program program =
+      convert::compile(graph_of({true, false, SelectKind::kAsAsked, 0, false}), "rows");
+  program.positions_max = 0;
+  const TestModel model(convert::write_model(program, {Target::kPortable}).span(),
+                        Target::kPortable);
+  SessionOptions options = options_for(1u << 30, 4);
+  options.tokens_max = UINT32_MAX - 1;
+  Diagnostic why;
+  EXPECT_EQ(plan_arena(*model, options, &why).status(), Status::kInvalidArgument);
+  EXPECT_STREQ(why.field, "options.tokens_max");
 }
 
 }  // namespace

@@ -143,6 +143,25 @@ TEST_P(SelfTests, PassWhateverTheSessionIsFor) {
   }
 }
 
+// What a session keeps its keys and values in has a tolerance of its own.
+TEST_P(SelfTests, PassWithTheOtherTypeOfCache) {
+  const TestModel model(file_of(decoder()).span(), GetParam());
+  SessionOptions options = options_for(kDecoderPositions);
+  options.kv_cache = KvType::kInt8;
+  const TestSession session(*model, options);
+  const SelfTest test = test_of(*session);
+  EXPECT_TRUE(test.passed) << words(test);
+  EXPECT_GT(test.difference, 0.0f);
+}
+
+TEST_P(SelfTests, PassInAContextOfOneToken) {
+  convert::Program program = decoder();
+  program.positions_max = 1;
+  const TestModel model(file_of(program).span(), GetParam());
+  const TestSession session(*model, options_for(1));
+  EXPECT_TRUE(test_of(*session).passed);
+}
+
 TEST_P(SelfTests, NeedNoHeapAndLeaveTheSessionEmpty) {
   const TestModel model(file_of(decoder()).span(), GetParam());
   const TestSession session(*model, options_for(kDecoderPositions));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A failed call changes nothing: after each of them, a session goes on as if it had not been made.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include "runtime/session/failure_fixture.h"
 
@@ -62,6 +63,21 @@ TEST_P(SessionFailure, RefusesNoTokens) {
           return session.run({first(features, 6), 2, 3, lengths}, why);
         });
 }
+
+#if UINTPTR_MAX > UINT32_MAX
+// Addresses alone, that nobody may read.
+TEST_P(SessionFailure, RefusesMoreTokensThanCanBeCounted) {
+  const size_t count = (size_t{1} << 32) * 6;
+  void* const place = mmap(nullptr, count * sizeof(float), PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(place, MAP_FAILED);
+  check({Status::kInvalidArgument, "batch.features", 0, count, 0},
+        [&](Session& session, Features, Diagnostic* why) {
+          return session.step(Features(static_cast<const float*>(place), count), why);
+        });
+  munmap(place, count * sizeof(float));
+}
+#endif
 
 TEST_P(SessionFailure, RefusesNoSequencesAndTooMany) {
   check({Status::kInvalidArgument, "batch.sequences", 0, 0, 2},
@@ -159,6 +175,20 @@ TEST_P(SessionFailure, RefusesLengthsAtWhichATileMaskHidesARow) {
   const uint32_t lengths[] = {6, 0};
   EXPECT_TRUE(
       same_bits(session.run(tokens, 2, lengths), rows(expected, model->output_features(), 0, 6)));
+}
+
+TEST_P(SessionFailure, RefusesAMaskBesideTheModelsOwn) {
+  ModuleSpec lookback = spec_named("causal");
+  lookback.masks = {convert::band_mask(6, kUnlimited, 0)};
+  for (const ModuleSpec& spec : {spec_named("prefix"), spec_named("causal"), lookback}) {
+    const TestModel model = load(spec);
+    const TestSession session(*model, options_for(kPositions));
+    const std::vector<uint8_t> visible(4, 1);
+    Diagnostic why;
+    EXPECT_EQ(session->run({features(*model, 4), 1, 4, {}, visible}, &why).status(),
+              Status::kUnsupported);
+    EXPECT_STREQ(why.field, "batch.visible");
+  }
 }
 
 TEST_P(SessionFailure, AreDescribedInOneLine) {

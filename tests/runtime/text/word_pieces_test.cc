@@ -6,6 +6,7 @@
 #include <string>
 
 #include "arenite/text_stream.h"
+#include "core/utf8.h"
 #include "support/tokenizer_model.h"
 
 namespace arenite::test {
@@ -64,6 +65,43 @@ TEST(WordPiece, MakesAWordOfEachPunctuationAndIdeograph) {
             (Texts{"a", "\xE4\xB8\xAD", "\xE6\x96\x87"}));
   spec.flags &= ~uint32_t{format::kIdeographsAreWords};
   EXPECT_EQ(encoded(spec, "a\xE4\xB8\xAD\xE6\x96\x87 a"), (Texts{"[UNK]", "a"}));
+}
+
+std::string between_letters(uint32_t code_point) {
+  char form[kUtf8BytesMax];
+  return "a" + std::string(form, encode_utf8(code_point, form)) + "a";
+}
+
+// The first and the last of each range, and their neighbours.
+TEST(WordPiece, KnowsTheIdeographsAndSpacesOfUnicode) {
+  const convert::TokenizerSpec spec = word_spec({"a"});
+  for (const auto& [first, last] :
+       std::initializer_list<std::pair<uint32_t, uint32_t>>{{0x3400, 0x4DBF},
+                                                            {0x4E00, 0x9FFF},
+                                                            {0xF900, 0xFAFF},
+                                                            {0x20000, 0x2A6DF},
+                                                            {0x2A700, 0x2B81F},
+                                                            {0x2B920, 0x2CEAF},
+                                                            {0x2F800, 0x2FA1F}}) {
+    EXPECT_EQ(encoded(spec, between_letters(first)), (Texts{"a", "[UNK]", "a"})) << first;
+    EXPECT_EQ(encoded(spec, between_letters(last)), (Texts{"a", "[UNK]", "a"})) << last;
+    EXPECT_EQ(encoded(spec, between_letters(first - 1)), (Texts{"[UNK]"})) << first;
+    EXPECT_EQ(encoded(spec, between_letters(last + 1)), (Texts{"[UNK]"})) << last;
+  }
+  for (const auto& [first, last] :
+       std::initializer_list<std::pair<uint32_t, uint32_t>>{{0x85, 0x85},
+                                                            {0xA0, 0xA0},
+                                                            {0x1680, 0x1680},
+                                                            {0x2000, 0x200A},
+                                                            {0x2028, 0x2029},
+                                                            {0x202F, 0x202F},
+                                                            {0x205F, 0x205F},
+                                                            {0x3000, 0x3000}}) {
+    EXPECT_EQ(encoded(spec, between_letters(first)), (Texts{"a", "a"})) << first;
+    EXPECT_EQ(encoded(spec, between_letters(last)), (Texts{"a", "a"})) << last;
+    EXPECT_EQ(encoded(spec, between_letters(first - 1)), (Texts{"[UNK]"})) << first;
+    EXPECT_EQ(encoded(spec, between_letters(last + 1)), (Texts{"[UNK]"})) << last;
+  }
 }
 
 TEST(WordPiece, DecomposesHangulWhereAskedTo) {

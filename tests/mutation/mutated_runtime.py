@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chooses mutants, writes a copy of the runtime that has all of them inside, and builds it once."""
+
+import random
+import re
+import shutil
+import struct
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "coverage"))
+import runtime_library  # noqa: E402
+from runtime_library import BUILD, RUNTIME  # noqa: E402
+
+import mutants  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+FOLDER = BUILD / "mutation"
+COPY = FOLDER / "runtime"
+LIBRARY = FOLDER / "library/libarenite_mutated.so"
+COMPILER = "g++"
+SEED = 20261123
+
+
+def find_all():
+    finder = mutants.Finder(RUNTIME)
+    for source, words in runtime_library.commands().items():
+        finder.read(str(source), runtime_library.parse_arguments(words))
+    return list(finder.found.values())
+
+
+def choose(found, count):
+    """`count` lines of all that have mutants, and of each line one: first its kind, then which."""
+    by_line = defaultdict(lambda: defaultdict(list))
+    for mutant in sorted(found, key=lambda m: (m.key, m.kind)):
+        by_line[mutant.file, mutant.line][mutant.kind].append(mutant)
+    generator = random.Random(SEED)
+    lines = sorted(by_line)
+    generator.shuffle(lines)
+    chosen = []
+    for line in lines[:count]:
+        kinds = by_line[line]
+        chosen.append(generator.choice(kinds[generator.choice(sorted(kinds))]))
+    return chosen
+
+
+def render(text, start, end, inside):
+    """The source from start to end; `inside` are (number, mutant) there, the outer ones first."""
+    pieces = []
+    place = start
+    while inside:
+        number, mutant = inside[0]
+        within = [item for item in inside[1:] if item[1].end <= mutant.end]
+        inside = inside[1 + len(within):]
+        pieces.append(text[place:mutant.start].decode())
+        original = render(text, mutant.start, mutant.end, within)
+        pieces.append(mutant.wrapped(number, original))
+        place = mutant.end
+    pieces.append(text[place:end].decode())
+    return "".join(pieces)
+
+
+def write_copy(numbered):
+    shutil.rmtree(COPY, ignore_errors=True)
+    shutil.copytree(RUNTIME, COPY)
+    by_file = defaultdict(list)
+    for item in numbered.items():
+        by_file[item[1].file].append(item)
+    for file, items in by_file.items():
+        items.sort(key=lambda item: (item[1].start, -item[1].end))
+        text = (RUNTIME / file).read_bytes()
+        mutated = render(text, 0, len(text), items)
+        # One line, so that the others keep their numbers.
+        first, rest = mutated.split("\n", 1)
+        (COPY / file).write_text(f'#include "{HERE}/arenite_mutant.h"  {first}\n{rest}')
+
+
+def lines_of(errors):
+    """(file, line) of the copy that a compiler complains of, however far from the error itself."""
+    pattern = rf"{re.escape(str(COPY))}/([\w/.]+):(\d+)(?::\d+)?: error"
+    return {(file, int(line)) for file, line in re.findall(pattern, errors)}
+
+
+def build(chosen):
+    """Builds with all that compile; gives back {number: mutant} of those that are in the code."""
+    numbered = dict(enumerate(chosen))
+    while True:
+        write_copy(numbered)
+        try:
+            runtime_library.build_library(
+                LIBRARY, COMPILER, ["-O1", "-Wno-narrowing", "-fpermissive"], sources=COPY,
+                extra=[HERE / "arenite_mutant.cc"])
+            break
+        except runtime_library.BuildError as error:
+            places = lines_of(error.errors)
+            bad = [number for number, mutant in numbered.items()
+                   if any(mutant.file == file and mutant.line <= line <= mutant.line + 8
+                          for file, line in places)]
+            if not bad:
+                sys.exit(error.errors[:3000])
+            for number in bad:
+                del numbered[number]
+            print(f"{len(bad)} mutants do not compile", flush=True)
+    section = FOLDER / "section.bin"
+    subprocess.run(["objcopy", "-O", "binary", "-j", "arenite_mutants",
+                    "--set-section-flags", "arenite_mutants=alloc", LIBRARY, section], check=True)
+    present = {number for number, in struct.iter_unpack("<i", section.read_bytes())}
+    return {number: mutant for number, mutant in numbered.items() if number in present}

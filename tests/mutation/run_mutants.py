@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Shows each of many small faults in the runtime to the tests that reach it; prints survivors.
+
+Writes tests/figures/mutation.json. Results are kept in build/mutation/results.json, so a run that
+was stopped goes on where it was; when tests have changed, only survivors are shown to them again.
+survivors.txt explains those that no test can notice; one that is killed or gone is an error there.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections import Counter, defaultdict
+
+import mutated_runtime
+from mutants import Mutant
+from mutated_runtime import COMPILER, FOLDER, HERE, LIBRARY, RUNTIME
+from runtime_library import (BUILD, LEFT_OUT, PROGRAMS, ROOT, WHOLE, arguments_of,
+                             environment_with, link_programs, stamp)
+
+QUICK_SECONDS = 1.0  # of tests that a mutant is shown to first
+TEST_SECONDS_MAX = 8.0  # a test that takes longer is not asked
+DATA_BYTES_MAX = 6 << 30  # of a program, so that no mutant takes all memory
+
+
+def digest(paths):
+    sums = hashlib.sha256()
+    for path in sorted(paths):
+        sums.update(path.read_bytes())
+    return sums.hexdigest()
+
+
+def runtime_digest(count):
+    sources = [f for f in RUNTIME.rglob("*") if f.suffix in (".h", ".cc")]
+    tools = [HERE / "mutants.py", HERE / "mutated_runtime.py", *HERE.glob("arenite_mutant.*")]
+    return f"{digest([*sources, *tools])} {count}"
+
+
+def prepare(count):
+    """{number: mutant}, from the library as it is, or built now."""
+    made = FOLDER / "mutants.json"
+    wanted = runtime_digest(count)
+    if made.exists() and LIBRARY.exists():
+        data = json.loads(made.read_text())
+        if data["digest"] == wanted:
+            return {int(n): Mutant(**fields) for n, fields in data["mutants"].items()}
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    found = mutated_runtime.find_all()
+    print(f"{len(found)} mutants found", flush=True)
+    numbered = mutated_runtime.build(mutated_runtime.choose(found, count))
+    made.write_text(json.dumps({"digest": wanted,
+                                "mutants": {n: vars(m) for n, m in numbered.items()}}))
+    return numbered
+
+
+def link():
+    listener = FOLDER / "reached_by_test.o"
+    subprocess.run([COMPILER, "-std=c++20", "-O1", "-c", HERE / "reached_by_test.cc", "-o",
+                    listener], check=True)
+    return link_programs(LIBRARY, PROGRAMS, [listener])
+
+
+def run(program, name, mutant=None, tests=None, seconds=None, **environment):
+    """Whether the program, or those of its tests, pass."""
+    words = [str(program), *map(str, arguments_of(name))]
+    if name not in WHOLE:
+        words += ["--gtest_brief=1", "--gtest_fail_fast"]
+    if tests is not None and name not in WHOLE:
+        flags = FOLDER / "flags.txt"
+        flags.write_text(f"--gtest_filter={':'.join(tests)}\n")
+        words.append(f"--gtest_flagfile={flags}")
+    elif name not in WHOLE:
+        words.append(f"--gtest_filter=-{LEFT_OUT}")
+    if mutant is not None:
+        environment["ARENITE_MUTANT"] = mutant
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_DATA, (DATA_BYTES_MAX, DATA_BYTES_MAX))
+        if seconds is not None:
+            most = int(4 * seconds + 3)
+            resource.setrlimit(resource.RLIMIT_CPU, (most, most))
+
+    try:
+        done = subprocess.run(words, cwd=program.parent, env=environment_with(**environment),
+                              preexec_fn=limit, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL,
+                              timeout=None if seconds is None else 40 * seconds + 60)
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+def read_reached(name, program, numbered):
+    """Runs a program's tests without a mutant; gives back {mutant: [(test, seconds)]}."""
+    path, of = FOLDER / f"{name}.reached", FOLDER / f"{name}.reached.of"
+    wanted = digest([FOLDER / "mutants.json", BUILD / PROGRAMS[name]])
+    if not of.exists() or of.read_text() != wanted:
+        print(f"what {name} reaches", flush=True)
+        before = os.times()
+        if not run(program, name, ARENITE_MUTANTS_REACHED=path):
+            sys.exit(f"{program} fails without any mutant")
+        if name in WHOLE:
+            seconds = os.times().children_user - before.children_user
+            path.write_text(path.read_text().replace("all 0", f"all {seconds}", 1))
+        of.write_text(wanted)
+    reached = defaultdict(list)
+    for line in path.read_text().splitlines():
+        test, seconds, *numbers = line.split(" ")
+        for number in map(int, numbers):
+            if number in numbered and float(seconds) <= TEST_SECONDS_MAX:
+                reached[number].append((test, float(seconds)))
+    return reached
+
+
+def split(tests):
+    """The quickest tests, of QUICK_SECONDS in all, and the others."""
+    quick, slow, spent = [], [], 0.0
+    for test in sorted(tests, key=lambda t: t[1]):
+        spent += test[1]
+        (quick if spent <= QUICK_SECONDS else slow).append(test)
+    return quick, slow
+
+
+class Results:
+    """Which program killed a mutant, and to which it was shown; kept in a file."""
+
+    def __init__(self):
+        self.path = FOLDER / "results.json"
+        self.mutants = digest([FOLDER / "mutants.json"])
+        old = json.loads(self.path.read_text()) if self.path.exists() else {}
+        same = old.get("mutants") == self.mutants
+        self.killed = old["killed"] if same else {}
+        self.shown = old["shown"] if same else {}  # {key: {round and program: digest of it}}
+
+    def write(self):
+        self.path.write_text(json.dumps(
+            {"mutants": self.mutants, "killed": self.killed, "shown": self.shown}))
+
+
+def judge_all(numbered, programs):
+    """Shows each mutant to the quick tests of each program, and those that survive to the slow."""
+    results = Results()
+    for round_name, place in (("quick", 0), ("slow", 1)):
+        for name, program in programs.items():
+            reached = read_reached(name, program, numbered)
+            version = digest([BUILD / PROGRAMS[name]])
+            turn = f"{round_name} {name}"
+            for number, tests in sorted(reached.items()):
+                key = numbered[number].key
+                shown = results.shown.setdefault(key, {})
+                chosen = split(tests)[place]
+                if key in results.killed or not chosen or shown.get(turn) == version:
+                    continue
+                seconds = sum(test[1] for test in chosen)
+                if not run(program, name, number, [test[0] for test in chosen], seconds):
+                    results.killed[key] = name
+                shown[turn] = version
+                results.write()
+            print(f"{round_name} tests of {name}: {len(results.killed)} of {len(numbered)} killed",
+                  flush=True)
+    return results
+
+
+def read_explained():
+    """{mutant's key: reason}. A line of the file: path:line | old -> new | reason."""
+    rows = (HERE / "survivors.txt").read_text().splitlines()
+    return {row.rpartition(" | ")[0]: row.rpartition(" | ")[2] for row in rows
+            if row and not row.startswith("#")}
+
+
+def write_figures(numbered, results):
+    counts = {"kinds": defaultdict(Counter), "folders": defaultdict(Counter)}
+    for mutant in numbered.values():
+        by = "killed" if mutant.key in results.killed else "survived"
+        counts["kinds"][mutant.kind][by] += 1
+        counts["folders"][mutant.file.split("/")[0]][by] += 1
+    killed = sum(count["killed"] for count in counts["kinds"].values())
+    total = len(numbered)
+    rows = ["| mutation | mutants | killed |", "|---|---|---|"]
+    for group in counts.values():
+        rows += [f"| {name} | {c.total()} | {c['killed']} |" for name, c in sorted(group.items())]
+    data = {**stamp(COMPILER), "seed": mutated_runtime.SEED, "mutants": total, "killed": killed,
+            **{name: {k: dict(c) for k, c in sorted(group.items())}
+               for name, group in counts.items()},
+            "summary": [{"promise": "The tests notice faults in the runtime",
+                         "tested": f"mutation testing of {total} lines chosen at random",
+                         "amount": f"{killed} of {total} mutants killed "
+                                   f"({100 * killed / total:.1f} %)",
+                         "command": "make mutation"}],
+            "details": "## Mutants, by kind and by folder\n\n" + "\n".join(rows)}
+    (ROOT / "tests/figures/mutation.json").write_text(json.dumps(data, indent=1) + "\n")
+    print(f"{killed} of {total} killed ({100 * killed / total:.1f} %)")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mutants", type=int, default=600, help="lines that get one")
+    options = parser.parse_args()
+    numbered = prepare(options.mutants)
+    print(f"{len(numbered)} mutants in the library", flush=True)
+    results = judge_all(numbered, link())
+    survivors = {mutant.key for mutant in numbered.values()} - set(results.killed)
+    explained = read_explained()
+    write_figures(numbered, results)
+    for key in sorted(survivors - set(explained)):
+        print(f"{'survived' if results.shown.get(key) else 'not reached'}: {key}")
+    for key in sorted(set(explained) - survivors):
+        print(f"killed or gone, but listed: {key}")
+    sys.exit(survivors != set(explained))
+
+
+if __name__ == "__main__":
+    main()

@@ -79,7 +79,7 @@ def main():
     stacks[name] = (max(stacks[name][0], largest(painted, "stack_bytes")), stacks[name][1])
     command = "make bounds"
     summary = [
-        {"promise": "nothing outside the arena", "tested": "all else is read-only",
+        {"promise": "nothing outside the arena", "tested": "frozen memory",
          "amount": f"{total(frozen, 'lives'):,} lives of sessions"},
         {"promise": "stack of any call", "tested": "painted",
          "amount": f"{stacks[name][0]:,} of {stacks[name][1]:,} bytes, {name}"},

@@ -7,7 +7,7 @@ compiler and of which commit: "date", "compiler", "commit". fuzz.json holds coun
 Any other file says itself what it has to tell, in "summary", a list of rows:
   {"promise": "...", "tested": "how", "amount": "how much", "command": "make ..."}
 and optionally in "details", Markdown that goes below the table. A row of the table has at most 100
-bytes, so be brief: the first three together have room for 80.
+bytes, so be brief: the four together have room for 75.
 """
 
 import json
@@ -43,9 +43,9 @@ def fuzz_rows(data):
     def row(promise, targets):
         executions = sum(target["executions"] for target in targets)
         open_findings = sum(len(target["open"]) for target in targets)
-        return {"promise": promise, "tested": "libFuzzer, ASan, UBSan",
+        return {"promise": promise, "tested": "sanitizers",
                 "amount": f"{number(executions)} runs, {open_findings} open",
-                "command": "make fuzz-all HOURS=8"}
+                "command": "make fuzz-all"}
 
     return [row("any bytes as a model file", model),
             row("any bytes, all readers", targets.values())]
@@ -70,9 +70,8 @@ def fuzz_page(data):
     header = ["target", "executions", "hours of a core", "per second", "edges", "open findings",
               "inputs fixed"]
     return (MADE + "# Figures of fuzzing\n\n"
-            "Over all runs so far, with libFuzzer, AddressSanitizer and UBSan. Edges are those\n"
-            "that the inputs of the last turn cover. `make fuzz-all HOURS=h` adds to these\n"
-            "figures.\n\n"
+            "Over all runs so far, with libFuzzer, AddressSanitizer and UBSan. Edges are those that\n"
+            "the inputs of the last turn cover. `make fuzz-all HOURS=h` adds to these figures.\n\n"
             f"Last run: {when(data)}.\n\n" + table(header, rows))
 
 
@@ -83,9 +82,9 @@ def figures_page(files):
     for name, data in files:
         summary = fuzz_rows(data) if name == "fuzz" else data.get("summary", [])
         for row in summary:
-            rows.append([row["promise"], row["tested"], row["amount"], data.get("date", "?")])
-        for command in dict.fromkeys(row["command"] for row in summary):
-            sources.append(f"* `{command}` makes {name} again; last: {when(data)}.")
+            rows.append([row["promise"], f"`{row['command']}`: {row['tested']}", row["amount"],
+                         data.get("date", "?")])
+        sources.append(f"* {name}: {when(data)}")
         if data.get("details"):
             details.append(data["details"].strip() + "\n")
     lines = table(["promise", "how it is tested", "how much", "when"], rows)
@@ -95,7 +94,8 @@ def figures_page(files):
     sources = [textwrap.fill(s, COLUMNS_MAX, subsequent_indent="  ", break_on_hyphens=False)
                for s in sources]
     page = (MADE + "# Figures\n\nWhat Arenite promises, how that is tested, and how much of it has "
-            "been done.\n\n" + lines + "\n" + "\n".join(sources) + "\n")
+            "been done. Each command makes\nits figures again.\n\n" + lines +
+            "\nMeasured last:\n\n" + "\n".join(sources) + "\n")
     if any(name == "fuzz" for name, _ in files):
         page += "\nFor each fuzzer: [tests/fuzz/FIGURES.md](fuzz/FIGURES.md).\n"
     return "\n".join([page, *details])

@@ -102,15 +102,20 @@ def figures_page(files):
     return "\n".join([page, *details])
 
 
-def main():
+def pages():
+    """The pages as the measured figures make them, by their paths below tests/."""
     def place(file):
         return (ORDER.index(file.stem) if file.stem in ORDER else len(ORDER), file.stem)
 
     files = [(f.stem, json.loads(f.read_text())) for f in sorted(FOLDER.glob("*.json"), key=place)]
-    for name, data in files:
-        if name == "fuzz":
-            (TESTS / "fuzz/FIGURES.md").write_text(fuzz_page(data))
-    (TESTS / "FIGURES.md").write_text(figures_page(files))
+    made = {"FIGURES.md": figures_page(files)}
+    made |= {"fuzz/FIGURES.md": fuzz_page(data) for name, data in files if name == "fuzz"}
+    return made
+
+
+def main():
+    for path, text in pages().items():
+        (TESTS / path).write_text(text)
 
 
 if __name__ == "__main__":

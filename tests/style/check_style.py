@@ -5,6 +5,7 @@
 import sys
 import unittest
 
+import figure_rules
 import file_rules
 import runtime_rules
 import style_test
@@ -29,6 +30,8 @@ RULES = [
     runtime_rules.header_names_are_used_once,
     runtime_rules.runtime_avoids_forbidden_words,
     runtime_rules.only_writers_open_files_for_writing,
+    figure_rules.figures_are_those_that_were_measured,
+    figure_rules.readme_quotes_the_figures,
 ]
 
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the style rules on small good and bad files."""
 
+import json
 import unittest
 
+import figure_rules
 import file_rules
 import runtime_rules
 from source_tree import SourceFile, cpp_functions, strip_cpp
@@ -113,6 +115,32 @@ class FileRules(unittest.TestCase):
         self.assertEqual(list(cpp_functions(method)), [(2, 4)])
         guarded = "#if defined(A)\nnamespace a {\nint f() {\n}\n}\n#endif\n"
         self.assertEqual(list(cpp_functions(guarded)), [(3, 4)])
+
+
+class FigureRules(unittest.TestCase):
+    FIGURES = {"fuzz": {"targets": {"a": {"executions": 2_999_999}, "b": {"executions": 1}}},
+               "damage": {"variants": 1234}, "coverage": {"exceptions": 5}}
+    SAYS = "1,234 damaged files and 3 million inputs, and all but 5 branches"
+
+    def test_readme_must_quote_what_was_measured(self):
+        files = [SourceFile(f"tests/figures/{name}.json", json.dumps(data))
+                 for name, data in self.FIGURES.items()]
+        rule = figure_rules.readme_quotes_the_figures
+        wrapped = self.SAYS.replace("3 million", "3\nmillion")
+        self.assertFalse(rule([*files, SourceFile("README.md", wrapped)]))
+        for old, new in [("1,234", "1,235"), ("3 million", "4 million"), ("but 5", "but 4")]:
+            said = SourceFile("README.md", self.SAYS.replace(old, new))
+            self.assertEqual(len(rule([*files, said])), 1, said.text)
+        self.assertTrue(rule([SourceFile("README.md", self.SAYS)]))
+
+    def test_pages_are_made_of_figures(self):
+        rule = figure_rules.figures_are_those_that_were_measured
+        pages = figure_rules.write_figures.pages()
+        files = {path: SourceFile(f"tests/{path}", text) for path, text in pages.items()}
+        self.assertFalse(rule(files.values()))
+        for path, text in pages.items():
+            changed = {**files, path: SourceFile(f"tests/{path}", text + "and more\n")}
+            self.assertEqual(len(rule(changed.values())), 1, path)
 
 
 class IncludeRules(unittest.TestCase):

@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "arenite/arena_formula.h"
 #include "core/finite.h"
@@ -69,6 +70,8 @@ void QuantizedRows::quantize(const KernelSet& kernels, const QuantizedKernels& t
     kernels.row_extremes(bytes, from, extremes);
     const Steps steps = steps_between(extremes[0], extremes[1]);
     type.quantize(bytes, from, steps.per_unit, steps.row.zero_point, to);
+    // Kernels multiply the padding, too, and a file's padding need not be zero.
+    std::memset(to + input.columns, 0, stride_ - input.columns);
     rows_[index] = steps.row;
   };
   for_each_row(parallel, input.rows, work);

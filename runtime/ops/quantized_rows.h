@@ -21,7 +21,8 @@ class QuantizedRows {
 
   // Quantizes all rows of `input`. Numbers are at most half a step, (most - least) / 510, from what
   // they stand for; 0 is exact. A row whose numbers are all within 1e-35 of each other and of 0
-  // stands for zeros; the scale of one that holds NaN or infinity is NaN.
+  // stands for zeros; the scale of one that holds NaN or infinity is NaN, and its numbers are of no
+  // meaning. What lies between the numbers of other rows is zero.
   void quantize(const KernelSet& kernels, const QuantizedKernels& type, const ConstMatrix& input,
                 const ParallelFor& parallel);
 

@@ -239,6 +239,23 @@ TEST_P(QuantizedRowsOf, AreTheSameOnEverySet) {
   }
 }
 
+// Kernels read whole groups of numbers. Where a damaged file has weights for what lies beyond a
+// row, results must still not depend on what was in the memory before.
+TEST_P(QuantizedRowsOf, ArePaddedWithZeros) {
+  for (const uint32_t columns : {1u, 6u, 15u, 16u, 17u, 31u, 100u}) {
+    const FloatRows input(3, columns, 7, 1.0f);
+    const GuardedBuffer scratch(
+        3 * static_cast<size_t>(quantized_scratch_bytes(columns)) + kReadAheadBytes, 16);
+    QuantizedRows rows(scratch.data(), 3, columns);
+    rows.quantize(*GetParam(), *GetParam()->q8, input.view(), {});
+    for (uint32_t r = 0; r < 3; ++r) {
+      for (size_t i = columns; i < rows.stride(); ++i) {
+        ASSERT_EQ(rows.row(r)[i], 0) << columns << " columns, row " << r << ", byte " << i;
+      }
+    }
+  }
+}
+
 // Half a step, from the least number to the largest in 255 steps; and zero is exact.
 TEST_P(QuantizedRowsOf, AreAsCloseAsTheirStepsAllow) {
   const KernelSet& kernels = *GetParam();

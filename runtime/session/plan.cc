@@ -46,8 +46,9 @@ Status resolve_options(const Model& model, const SessionOptions& options, ArenaL
     return refuse(why, kInvalid, "the model has no context length: say how many positions",
                   "options.positions_max", 0, 0, 1);
   }
-  const uint32_t limit =
-      model_positions != 0 ? model_positions : kPositionsLimit - layout.prefix_rows;
+  // A file may say more positions than can be counted in whole panels.
+  uint32_t limit = kPositionsLimit - layout.prefix_rows;
+  if (model_positions != 0 && model_positions < limit) limit = model_positions;
   if (layout.positions_max > limit) {
     return refuse(why, kInvalid, "more positions than the model's context", "options.positions_max",
                   0, layout.positions_max, limit);

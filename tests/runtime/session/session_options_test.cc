@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "runtime/session/session_fixture.h"
+#include "support/model_surgery.h"
 #include "support/pool.h"
 
 namespace arenite::test {
@@ -111,6 +112,22 @@ TEST_P(SessionOptionsTest, RefusesSizesThatOverflow) {
     refusal(*model, options, "options");
   }
   refusal(*model, options_for(UINT32_MAX), "options.positions_max");
+}
+
+// Whole panels of so many positions would be 2^32, and a cache of them none.
+TEST_P(SessionOptionsTest, RefusesAContextThatCannotBeCounted) {
+  for (const uint32_t positions : {UINT32_MAX, UINT32_MAX - 1, UINT32_MAX - kPagePositions + 1}) {
+    ModelSurgery file(make_model(spec_named("causal")).span());
+    file.overwrite(file.model().signature(), positions);  // the signature's first number
+    file.repair();
+    const TestModel model(file.file(), GetParam());
+    ASSERT_EQ(model->positions_max(), positions);
+    SessionOptions options;
+    options.tokens_max = 1;
+    EXPECT_EQ(refusal(*model, options, "options.positions_max").found, positions);
+    options.positions_max = 4;
+    EXPECT_TRUE(plan_arena(*model, options).ok());
+  }
 }
 
 TEST_P(SessionOptionsTest, RefusesAModelThatWasNotLoaded) {

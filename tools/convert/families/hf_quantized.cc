@@ -14,6 +14,7 @@
 #include "convert/families/quantized_layers.h"
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
+#include "convert/files/memory.h"
 
 namespace arenite::convert {
 namespace {
@@ -61,7 +62,7 @@ std::optional<ConfigFields> quantization_of(ConfigFields& config, const Opened& 
   std::optional<ConfigFields> fields = config.object("quantization_config");
   if (fields) return fields->size() > 0 ? fields : std::nullopt;
   const std::filesystem::path own = model.folder / kOwnFile;
-  if (!std::filesystem::exists(own)) return std::nullopt;
+  if (!is_there(own)) return std::nullopt;
   nlohmann::json object = read_json_object(own);
   object.emplace("quant_method", "gptq");
   return ConfigFields(std::move(object), quote(own.string()));

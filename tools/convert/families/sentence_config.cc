@@ -11,6 +11,7 @@
 
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
+#include "convert/files/memory.h"
 #include "convert/open/opened.h"
 #include "convert/spec/config_fields.h"
 #include "convert/spec/model_tensors.h"
@@ -25,7 +26,7 @@ using nlohmann::json;
 ConfigFields read_first(const fs::path& folder, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const fs::path file = folder / name;
-    if (fs::exists(file)) return {read_json_object(file), quote(file.string())};
+    if (is_there(file)) return {read_json_object(file), quote(file.string())};
   }
   return {json::object(), quote((folder / *names.begin()).string())};
 }
@@ -59,7 +60,7 @@ void check_python_arguments(ConfigFields& fields) {
 // Where the tokenizer's own config says how long texts may be.
 uint32_t tokenizer_length(const fs::path& folder, uint32_t positions_max) {
   const fs::path file = folder / "tokenizer_config.json";
-  if (!fs::exists(file)) return positions_max;
+  if (!is_there(file)) return positions_max;
   const json config = read_json_object(file);
   const auto length = config.find("model_max_length");
   // A number beyond all integers stands for no limit.

@@ -10,6 +10,7 @@
 #include "convert/families/reader_parts.h"
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
+#include "convert/files/memory.h"
 #include "convert/spec/config_fields.h"
 
 namespace arenite::convert {
@@ -107,7 +108,7 @@ void read_head_module(const Module& module, size_t index, const std::string& whe
 }  // namespace
 
 bool is_sentence_transformers(const Opened& model) {
-  return model.is_folder() && fs::exists(model.folder / kModules);
+  return model.is_folder() && is_there(model.folder / kModules);
 }
 
 SentenceTransformers read_sentence_transformers(const Opened& opened, const ModelOptions& options) {

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "convert/files/error.h"
@@ -100,6 +101,11 @@ void AlignedBytes::Free::operator()(std::byte* data) const {
   } else {
     munmap(data, mapped_bytes);
   }
+}
+
+bool is_there(const std::filesystem::path& path) {
+  std::error_code why;
+  return std::filesystem::exists(path, why);
 }
 
 FileMap::FileMap(const std::filesystem::path& file, uint64_t bytes_max) {

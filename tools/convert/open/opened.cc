@@ -61,7 +61,7 @@ std::map<std::string, std::set<std::string>> read_index(const fs::path& index) {
 void add_shard(const fs::path& index, const std::string& shard,
                const std::set<std::string>& expected, TensorStore& tensors) {
   const fs::path file = index.parent_path() / shard;
-  if (!fs::exists(file)) {
+  if (!is_there(file)) {
     throw InputError("{} is missing: {} expects {} tensors in it, {} among them",
                      quote(file.string()), quote(index.string()), expected.size(),
                      quote(*expected.begin()));
@@ -137,10 +137,10 @@ void open_weights(const fs::path& file, Opened& opened) {
 
 void open_folder(Opened& opened) {
   for (const char* name : kWeightFiles) {
-    if (fs::exists(opened.folder / name)) return open_weights(opened.folder / name, opened);
+    if (is_there(opened.folder / name)) return open_weights(opened.folder / name, opened);
   }
   opened.tensors = TensorStore(opened.folder.string());
-  if (fs::exists(opened.folder / kModules)) return;
+  if (is_there(opened.folder / kModules)) return;
   std::vector<fs::path> arrays;
   for (const fs::directory_entry& entry : fs::directory_iterator(opened.folder)) {
     if (entry.path().extension() == ".npy") arrays.push_back(entry.path());
@@ -171,7 +171,7 @@ bool is_checkpoint(const fs::directory_entry& entry) {
 // The only checkpoint of a folder that has none of the names that are looked for; else empty.
 // Throws InputError where there are several.
 fs::path only_checkpoint(const fs::path& folder) {
-  const auto exists = [&](const char* name) { return fs::exists(folder / name); };
+  const auto exists = [&](const char* name) { return is_there(folder / name); };
   if (exists(kModules) || std::ranges::any_of(kWeightFiles, exists)) return {};
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
@@ -208,7 +208,7 @@ ConfigFields Opened::config_fields() const {
 Opened open_model(const fs::path& path) {
   Opened opened;
   opened.path = path;
-  if (!fs::exists(path)) FileMap{path};  // says why it cannot be read
+  if (!is_there(path)) FileMap{path};  // says why it cannot be read
   if (fs::is_directory(path)) {
     const fs::path file = only_checkpoint(path);
     if (!file.empty()) return open_model(file);
@@ -218,8 +218,7 @@ Opened open_model(const fs::path& path) {
   if (!is_whole_folder) open_weights(path, opened);
   if (opened.gguf || opened.llama2c || opened.is_exported)
     return opened;  // these say all of it themselves
-  if (fs::exists(opened.folder / kConfig))
-    opened.config = read_json_object(opened.folder / kConfig);
+  if (is_there(opened.folder / kConfig)) opened.config = read_json_object(opened.folder / kConfig);
   if (is_whole_folder) open_folder(opened);
   return opened;
 }

@@ -128,7 +128,7 @@ class HfConfigs {
 }  // namespace
 
 json read_optional_json(const std::filesystem::path& file) {
-  return std::filesystem::exists(file) ? read_json_object(file) : json::object();
+  return is_there(file) ? read_json_object(file) : json::object();
 }
 
 std::string named_token_text(const HfObject& config, std::string_view field) {

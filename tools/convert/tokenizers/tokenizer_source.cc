@@ -35,7 +35,7 @@ TokenizerSpec read_json_tokenizer(const fs::path& file) {
 std::optional<TokenizerSpec> find_among(const fs::path& folder,
                                         std::span<const char* const> names) {
   for (const char* name : names) {
-    if (fs::exists(folder / name)) return read_tokenizer(folder / name);
+    if (is_there(folder / name)) return read_tokenizer(folder / name);
   }
   return std::nullopt;
 }

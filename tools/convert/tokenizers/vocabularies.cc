@@ -10,6 +10,7 @@
 
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
+#include "convert/files/memory.h"
 #include "convert/files/pickle.h"
 #include "convert/tokenizers/subwords.h"
 #include "convert/tokenizers/tokenizer_source.h"
@@ -93,7 +94,7 @@ Vocabulary read_map(const Pickle& pickle, const PickleValue& dict, const char* f
 TokenizerSpec read_vocab_json(const std::filesystem::path& vocab_file) {
   const Vocabulary vocabulary = read_plain_vocabulary(vocab_file);
   const std::filesystem::path merges_file = vocab_file.parent_path() / "merges.txt";
-  if (!std::filesystem::exists(merges_file)) {
+  if (!is_there(merges_file)) {
     if (is_character_vocabulary(vocabulary)) {
       return character_tokenizer(vocabulary, vocab_file.string());
     }

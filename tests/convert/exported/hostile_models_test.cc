@@ -121,5 +121,41 @@ TEST(HostileModels, ThatRepeatWithoutEndAreRefusedBeforeThereIsMemory) {
   }
 }
 
+// x = x factors, then x = x + x / 2 over and over: parts with factors of their own stay apart, so
+// that each step doubles them.
+TEST(HostileModels, SumsThatDoubleAreRefused) {
+  Members members("exported/alibi.pt2");
+  json& graph = members.model["graph_module"]["graph"];
+  const json name = graph["outputs"][0]["as_tensor"]["name"];
+  const json meta = graph["tensor_values"][name.get<std::string>()];
+  std::string last = name.get<std::string>();
+  const auto add_node = [&](const std::string& op, const json& other, const std::string& made) {
+    graph["nodes"].push_back(
+        {{"target", "torch.ops.aten." + op + ".Tensor"},
+         {"inputs",
+          {{{"name", "self"}, {"arg", {{"as_tensor", {{"name", last}}}}}, {"kind", 1}},
+           {{"name", "other"}, {"arg", other}, {"kind", 1}}}},
+         {"outputs", {{{"as_tensor", {{"name", made}}}}}},
+         {"metadata", json::object()},
+         {"is_hop_single_tensor_return", nullptr}});
+    graph["tensor_values"][made] = meta;
+  };
+  add_node("mul", {{"as_tensor", {{"name", "p_head_bias"}}}}, "factored");
+  last = "factored";
+  for (int i = 0; i < 40; ++i) {
+    add_node("mul", {{"as_float", 0.5}}, "half_" + std::to_string(i));
+    add_node("add", {{"as_tensor", {{"name", "half_" + std::to_string(i)}}}},
+             "sum_" + std::to_string(i));
+    last = "sum_" + std::to_string(i);
+  }
+  graph["outputs"][0]["as_tensor"]["name"] = last;
+  for (json& output : members.model["graph_module"]["signature"]["output_specs"]) {
+    output["user_output"]["arg"]["as_tensor"]["name"] = last;
+  }
+  const TempFolder folder;
+  const auto path = folder.write("model.pt2", members.bytes());
+  EXPECT_TRUE(refuses([&] { read_exported_model(path, {}); }, {"a sum of more than 1024 parts"}));
+}
+
 }  // namespace
 }  // namespace arenite::convert

@@ -268,6 +268,10 @@ TEST_F(SentenceTransformers, RefusesModulesThatItDoesNotKnow) {
   write("modules.json", changed);
   EXPECT_TRUE(refuses({"modules.json", "'path'", "../2_Dense"}));
   changed = modules;
+  changed[1]["path"] = std::string(300, 'x');  // longer than systems allow
+  write("modules.json", changed);
+  EXPECT_TRUE(refuses({"cannot open", "xxx/config.json'"}));
+  changed = modules;
   changed[1]["idx"] = 5;
   write("modules.json", changed);
   EXPECT_TRUE(refuses({"modules.json", "'idx'", "expected 1"}));

@@ -14,7 +14,7 @@
 #include "convert/families/quantized_layers.h"
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
-#include "convert/files/memory.h"
+#include "convert/files/paths.h"
 
 namespace arenite::convert {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
-#include "convert/files/memory.h"
+#include "convert/files/paths.h"
 #include "convert/open/opened.h"
 #include "convert/spec/config_fields.h"
 #include "convert/spec/model_tensors.h"

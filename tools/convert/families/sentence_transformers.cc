@@ -10,7 +10,7 @@
 #include "convert/families/reader_parts.h"
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
-#include "convert/files/memory.h"
+#include "convert/files/paths.h"
 #include "convert/spec/config_fields.h"
 
 namespace arenite::convert {

@@ -12,7 +12,6 @@
 #include <cstring>
 #include <new>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "convert/files/error.h"
@@ -101,11 +100,6 @@ void AlignedBytes::Free::operator()(std::byte* data) const {
   } else {
     munmap(data, mapped_bytes);
   }
-}
-
-bool is_there(const std::filesystem::path& path) {
-  std::error_code why;
-  return std::filesystem::exists(path, why);
 }
 
 FileMap::FileMap(const std::filesystem::path& file, uint64_t bytes_max) {

@@ -37,10 +37,6 @@ class AlignedBytes {
   size_t size_ = 0;
 };
 
-// Whether there is a file or folder at `path`. False where the system refuses to look, as for a
-// name that is too long, which a file may ask for: a FileMap says why.
-bool is_there(const std::filesystem::path& path);
-
 class FileMap {
  public:
   // Maps `file`. Throws InputError when it cannot be opened, has more than `bytes_max` bytes, or is

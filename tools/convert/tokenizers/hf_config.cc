@@ -11,6 +11,7 @@
 #include "convert/files/input_limits.h"
 #include "convert/files/json_file.h"
 #include "convert/files/memory.h"
+#include "convert/files/paths.h"
 
 namespace arenite::convert {
 namespace {

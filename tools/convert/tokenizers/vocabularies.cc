@@ -10,7 +10,7 @@
 
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
-#include "convert/files/memory.h"
+#include "convert/files/paths.h"
 #include "convert/files/pickle.h"
 #include "convert/tokenizers/subwords.h"
 #include "convert/tokenizers/tokenizer_source.h"

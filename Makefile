@@ -145,8 +145,8 @@ sanitize: ## Run all tests with Clang's AddressSanitizer and UBSan
 
 test-tsan: ## Search ops and sessions on several threads for races, with Clang's ThreadSanitizer
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
-	$(call build,tsan,,ops_tests session_tests)
-	@ctest --preset tsan -L '^(ops|session)_tests$$' -j $(JOBS)
+	$(call build,tsan,,attention_tests ops_tests session_tests)
+	@ctest --preset tsan -L '^(attention|ops|session)_tests$$' -j $(JOBS)
 
 fuzz: ## Feed mutated model files to the runtime for a minute
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)

@@ -160,8 +160,8 @@ test-faults: build ## Let every call on a file fail, and kill the program there,
 
 test-tsan: ## Search ops and sessions on several threads for races, with Clang's ThreadSanitizer
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
-	$(call build,tsan,,ops_tests session_tests)
-	@ctest --preset tsan -L '^(ops|session)_tests$$' -j $(JOBS)
+	$(call build,tsan,,attention_tests ops_tests session_tests)
+	@ctest --preset tsan -L '^(attention|ops|session)_tests$$' -j $(JOBS)
 
 test-tsan-cli: ## The same for commands of the program, a build of many more sources
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)

@@ -17,6 +17,7 @@
 #include "golden/converted.h"
 #include "golden/decoder_case.h"
 #include "golden/golden_case.h"
+#include "support/emulated.h"
 #include "support/kernel_sets.h"
 #include "support/test_data.h"
 
@@ -231,11 +232,7 @@ class CommandsInFewBits : public KernelSetTest {
     return share_answered(DecoderCase(few_bits(folder(), weights, "calibrated"), GetParam()));
   }
 
-#ifdef ARENITE_TESTS_ARE_EMULATED
-  static constexpr size_t kEvery = 40;
-#else
-  static constexpr size_t kEvery = 1;
-#endif
+  static constexpr size_t kEvery = kEmulated ? 40 : 1;
 };
 ARENITE_FOR_EACH_KERNEL_SET(CommandsInFewBits);
 

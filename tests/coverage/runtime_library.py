@@ -27,6 +27,7 @@ PROGRAMS = {
     "text_tests": "tests/runtime/text_tests",
     "session_tests": "tests/runtime/session_tests",
     "kernels_tests": "tests/runtime/kernels_tests",
+    "attention_tests": "tests/runtime/attention_tests",
     "ops_tests": "tests/runtime/ops_tests",
 }
 WHOLE = ("c99_test",)  # no GoogleTest: it runs as one test

@@ -13,6 +13,7 @@
 #include "convert/program/writer.h"
 #include "runtime/session/encoder_fixture.h"
 #include "runtime/session/rows_fixture.h"
+#include "support/emulated.h"
 #include "support/few_bits_models.h"
 #include "support/pool.h"
 
@@ -21,11 +22,7 @@ namespace {
 
 constexpr uint32_t kWhole = UINT32_MAX;
 constexpr uint32_t kAllOps = UINT32_MAX;
-#if defined(__x86_64__)
-constexpr size_t kWays = 22;
-#else
-constexpr size_t kWays = 11;  // with each pool once: emulated threads are slow
-#endif
+constexpr size_t kWays = kEmulated ? 11 : 22;  // 11: with each pool once
 
 // A row of the table. Three sequences are fed: a long one, one of one token, and one in between.
 struct Kind {

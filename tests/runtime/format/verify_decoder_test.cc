@@ -291,7 +291,7 @@ const ProgramRule kScoreRules[] = {
      {"ops.terms", "another width", kAttention}},
     {"DistancesOfOneHead",
      set_table(kDistances, 1, 2 * kLength - 1),
-     {"ops.terms", "another width", kAttention}},
+     {"ops.terms", "another width", kAttention, {{1, kHeads}}}},
     {"DistancesOfMoreHeads",
      set_table(kDistances, kHeads + 1, 2 * kLength - 1),
      {"ops.terms", "another width", kAttention}},

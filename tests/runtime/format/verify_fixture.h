@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "convert/modules/attention_modules.h"
@@ -23,6 +25,7 @@ struct Expected {
   const char* field;
   const char* words;
   uint32_t index = 0;
+  std::optional<std::pair<uint64_t, uint64_t>> numbers{};  // found, expected; where they matter
   Status status = Status::kBadModel;
 };
 
@@ -35,6 +38,9 @@ inline void expect_refusal(std::span<const std::byte> file, const Expected& expe
   EXPECT_NE(std::string(why.reason).find(expected.words), std::string::npos)
       << describe(status, why);
   EXPECT_EQ(why.op_index, expected.index) << describe(status, why);
+  if (!expected.numbers) return;
+  EXPECT_EQ(why.found, expected.numbers->first) << describe(status, why);
+  EXPECT_EQ(why.expected, expected.numbers->second) << describe(status, why);
 }
 
 // A rule of the verifier, and the change that breaks it and no rule before it.

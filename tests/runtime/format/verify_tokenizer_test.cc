@@ -84,7 +84,10 @@ TEST(TokenizerRules, LeaveClassesToPatternsThatAskForThem) {
 TEST(TokenizerRules, LimitTheNameOfASpecialToken) {
   EXPECT_TRUE(Model::load(file_with_special(format::kSpecialBytesMax).file()).ok());
   expect_refusal(file_with_special(format::kSpecialBytesMax + 1).file(),
-                 {"tokenizer.specials", "too long", 0});
+                 {"tokenizer.specials",
+                  "too long",
+                  0,
+                  {{format::kSpecialBytesMax + 1, format::kSpecialBytesMax}}});
   expect_refusal(file_with_special(0).file(), {"tokenizer.specials", "is empty", 0});
 }
 
@@ -128,7 +131,9 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{
             "Flags", choose(&TokenizerNumbers::flags, 512), {"tokenizer.flags", "unknown flag"}},
         FileRule{"Empty", resize(kTokenOffsets, 1), {"tokenizer.token_offsets", "sensible size"}},
-        FileRule{"FirstOffset", put(kTokenOffsets, 0, 1), {"tokenizer.token_offsets", "follow"}},
+        FileRule{"FirstOffset",
+                 put(kTokenOffsets, 0, 1),
+                 {"tokenizer.token_offsets", "follow", 0, {{1, 0}}}},
         FileRule{"OffsetBack", put(kTokenOffsets, 2, 1), {"tokenizer.token_offsets", "follow", 2}},
         FileRule{
             "LongToken", put(kTokenOffsets, 1, 1025), {"tokenizer.token_offsets", "too long", 1}},

@@ -264,6 +264,18 @@ TEST_P(CApi, KeepsCachesInTheTypeThatItWasAskedFor) {
   EXPECT_STREQ(why.field, "options.kv_cache");
 }
 
+TEST_P(CApi, PlansForTheTokensThatItWasAskedFor) {
+  const TestModel model = load("bert");
+  const arenite_model c = c_model(model);
+  arenite_session_options options = c_options(8);
+  arenite_arena_plan all = {}, few = {};
+  ASSERT_EQ(arenite_plan_arena(&all, &c, &options, nullptr), ARENITE_OK);
+  options.tokens_max = 3;
+  ASSERT_EQ(arenite_plan_arena(&few, &c, &options, nullptr), ARENITE_OK);
+  EXPECT_LT(few.activation_bytes, all.activation_bytes);
+  EXPECT_EQ(few.kv_cache_bytes, all.kv_cache_bytes);
+}
+
 TEST_P(CApi, RefusesAnArenaInTheWrongPlace) {
   const TestModel model = load("bert");
   const arenite_model c = c_model(model);

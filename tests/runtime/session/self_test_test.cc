@@ -231,6 +231,7 @@ TEST_P(SelfTests, CompareTheOutputNumberByNumber) {
   EXPECT_FALSE(test.passed);
   EXPECT_EQ(test.op_index, decoder().ops.size());
   EXPECT_STREQ(test.op_name, "output");
+  EXPECT_EQ(test.token, stored.tokens - 1);
   EXPECT_NEAR(test.difference, 0.1f, 1e-3f);
 }
 

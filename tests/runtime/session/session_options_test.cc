@@ -31,10 +31,11 @@ ARENITE_FOR_EACH_KERNEL_SET(SessionOptionsTest);
 
 TEST_P(SessionOptionsTest, RefusesMorePositionsThanTheModelHas) {
   const TestModel model = load("strip");
-  ASSERT_TRUE(plan_arena(*model, options_for(kSpecPositions)).ok());
-  const Diagnostic why = refusal(*model, options_for(kSpecPositions + 1), "options.positions_max");
+  Diagnostic why = refusal(*model, options_for(kSpecPositions + 1), "options.positions_max");
   EXPECT_EQ(why.found, kSpecPositions + 1);
   EXPECT_EQ(why.expected, kSpecPositions);
+  ASSERT_TRUE(plan_arena(*model, options_for(kSpecPositions), &why).ok());
+  EXPECT_EQ(why.reason, nullptr) << "what was refused before is no longer so";
 }
 
 TEST_P(SessionOptionsTest, TakesTheModelsPositionsWhenNoneAreSaid) {

@@ -8,12 +8,10 @@
 #include <utility>
 
 #include "convert/exported/constant.h"
+#include "convert/files/input_limits.h"
 
 namespace arenite::convert {
 namespace {
-
-// Of a sum, which a value added to itself doubles. Models add a term for each expert, or table.
-constexpr size_t kTermsMax = 1024;
 
 std::vector<int64_t> strides_of(const Shape& shape) {
   std::vector<int64_t> strides(shape.size(), 1);
@@ -130,9 +128,10 @@ AffineRef sum(const AffineRef& a, const AffineRef& b, double factor_b) {
   const AffineRef first = stretched(a, shape);
   const AffineRef second = scaled(stretched(b, shape), factor_b);
   Affine result{shape, first->terms};
-  if (first->terms.size() + second->terms.size() > kTermsMax) {
-    throw NotRecognised(fmt::format(
-        "a sum of more than {} parts, one within the other, is not supported", kTermsMax));
+  if (first->terms.size() + second->terms.size() > kExportedSumPartsMax) {
+    throw NotRecognised(
+        fmt::format("a sum of more than {} parts, one within the other, is not supported",
+                    kExportedSumPartsMax));
   }
   result.terms.insert(result.terms.end(), second->terms.begin(), second->terms.end());
   return std::make_shared<const Affine>(std::move(result));

@@ -69,6 +69,8 @@ constexpr size_t kExportedNodesMax = size_t{1} << 18;
 constexpr size_t kExportedValuesMax = size_t{1} << 20;
 constexpr size_t kExportedRankMax = 64;
 constexpr size_t kExportedSubgraphDepthMax = 8;
+// Of one sum, which a value added to itself doubles. Models add a term for each expert, or table.
+constexpr size_t kExportedSumPartsMax = size_t{1} << 10;
 constexpr int64_t kTracedRowsMax = int64_t{1} << 15;  // tokens of all sequences of an example
 // Numbers of elements that a program is followed by: an array of them, at least, and in proportion
 // to the largest of its weights.

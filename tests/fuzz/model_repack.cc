@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A word that chooses targets, and any bytes as a model file, whose checksums are made right. One
-// that loads is packed for these targets, or refused; what comes out loads.
+// that loads is packed for these targets, or refused, and loses its self-test; what comes out
+// loads.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -8,9 +10,11 @@
 #include <vector>
 
 #include "arenite/model.h"
+#include "convert/check/pack_model.h"
 #include "convert/check/repack_model.h"
 #include "convert/convert.h"
 #include "convert/files/error.h"
+#include "convert/files/memory.h"
 #include "fuzz/choices.h"
 #include "fuzz/guarded_region.h"
 #include "fuzz/require.h"
@@ -30,8 +34,16 @@ std::vector<Target> any_targets(Choices& choices) {
   return targets;
 }
 
+void strip(std::span<const std::byte> file) {
+  convert::AlignedBytes stripped(file.size());
+  std::ranges::copy(file, stripped.data());
+  convert::strip_self_test(stripped);
+  const auto model = Model::load(stripped.span());
+  require(model.ok(), "what is stripped loads");
+  require(model->self_test_tokens() == 0, "what is stripped has no self-test");
+}
+
 void repack(std::span<const std::byte> file, Choices& choices) {
-  if (!Model::load(file).ok()) return;
   const std::vector<Target> targets = any_targets(choices);
   try {
     const convert::RepackedModel repacked = convert::repack_model(file, targets, "'fuzz.arn'");
@@ -58,6 +70,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<std::byte> file = region.lend(size - sizeof(word), arenite::kModelAlignment);
   std::memcpy(file.data(), data + sizeof(word), file.size());
   repair_checksums_and_formulas(file);
+  if (!arenite::Model::load(file).ok()) return 0;
+  strip(file);
   repack(file, choices);
   return 0;
 }

@@ -72,17 +72,18 @@ void write_llama2c(const fs::path& corpus) {
   seeds.write("legacy", header + bytes_of(std::vector<float>(
                                      kMatrices + kNorms + kPositions * kDim / kHeads, 0.5f)));
   for (const int32_t version : {1, 2}) {
-    const int32_t group = 4;
+    constexpr uint32_t kGroup = 4;
     std::string file = "24ka" + bytes_of(version) + header + '\1';
-    if (version == 2) file += bytes_of(group);
+    if (version == 2) file += bytes_of(kGroup);
     file.resize(256, '\0');
     file += bytes_of(std::vector<float>(kNorms, 1.0f));
     if (version == 1) {
       file += bytes_of(std::vector<float>(kMatrices, 0.5f));
     } else {  // integers and scales, matrix by matrix
-      for (const size_t elements : {kVocab * kDim, kDim * kDim, kDim * kDim, kDim * kDim,
-                                    kDim * kDim, kDim * kFfn, kDim * kFfn, kDim * kFfn}) {
-        file += std::string(elements, '\3') + bytes_of(std::vector<float>(elements / group, 0.1f));
+      for (const int32_t matrix : {kVocab * kDim, kDim * kDim, kDim * kDim, kDim * kDim,
+                                   kDim * kDim, kDim * kFfn, kDim * kFfn, kDim * kFfn}) {
+        const auto elements = static_cast<size_t>(matrix);
+        file += std::string(elements, '\3') + bytes_of(std::vector<float>(elements / kGroup, 0.1f));
       }
     }
     seeds.write(fmt::format("version{}", version), file);

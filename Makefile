@@ -5,9 +5,10 @@
 #   make ARENITE_SKIP_PACKAGES=1       does not look at Debian packages
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-x86-64-levels test-faults test-tsan test-tsan-cli test-arm64 \
-  test-armv7 test-riscv64 test-cortex-m7 test-cortex-m4f demo-cortex-m7 first-hour reproducible \
-  bounds fuzz fuzz-all damage coverage mutation bench size check tidy sanitize clean help
+.PHONY: build demo test test-x86-64-levels test-faults test-bits test-tsan test-tsan-cli \
+  test-arm64 test-armv7 test-riscv64 test-cortex-m7 test-cortex-m4f demo-cortex-m7 first-hour \
+  reproducible bounds fuzz fuzz-all damage coverage mutation bench size check tidy sanitize \
+  clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
 
@@ -155,8 +156,15 @@ sanitize: ## Run all tests with Clang's AddressSanitizer and UBSan
 	$(call build,sanitize)
 	@ctest --preset sanitize -j $(JOBS)
 
-test-faults: build ## Let every call on a file fail, and kill the program there, in every command
-	@ARENITE_EVERY_CALL=1 ctest --preset default -R FileFaults -j $(JOBS)
+test-faults: ## Let every call on a file fail, and kill the program there, in every command
+	@$(INSTALL) $(PACKAGES)
+	$(call build,default,,commands_tests)
+	@tests/figures/counted.py faults build
+
+test-bits: ## Feed every kind of model in every way, and compare bits
+	@$(INSTALL) $(PACKAGES)
+	$(call build,default,,session_tests)
+	@tests/figures/counted.py bits build
 
 test-tsan: ## Search ops and sessions on several threads for races, with Clang's ThreadSanitizer
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)

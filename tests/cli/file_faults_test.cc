@@ -101,8 +101,11 @@ class FileFaults : public ::testing::TestWithParam<WritingCommand> {
   void expect_whole(const Contents& contents) const;
   void expect_removed_by_the_next(const Contents& contents);
 
+  void TearDown() override { RecordProperty("faults", static_cast<int>(faults_)); }
+
   Workplace place_;
   Contents old_, fresh_;
+  size_t faults_ = 0;  // that happened
 };
 
 void FileFaults::try_all(const Contents& old) {
@@ -140,6 +143,7 @@ void FileFaults::try_one(const Fault& fault, Call call) {
     result = place_.run(GetParam());
     ASSERT_TRUE(happens.happened());
   }
+  ++faults_;
   Contents contents = contents_of(place_.outputs());
   const Contents all = contents;
   const bool leaves =

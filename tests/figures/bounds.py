@@ -6,15 +6,13 @@ Usage: bounds.py BUILD
 The stack of other CPUs is measured where their device tests have been built.
 """
 
-import datetime
-import json
 import re
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from recorded import ROOT, largest, run_tests, total, write
+
 # Folder of the build, and what runs its programs; the order is that of the table.
 MACHINES = {
     "x86-64": ("build", []),
@@ -27,25 +25,6 @@ MACHINES = {
 }
 
 
-def run_tests(program, name_filter):
-    """Numbers that the tests recorded: a list of dictionaries, one for each test."""
-    with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        subprocess.run([program, "--gtest_brief=1", f"--gtest_filter={name_filter}",
-                        f"--gtest_output=json:{file.name}"], check=True)
-        suites = json.loads(Path(file.name).read_text(encoding="utf-8"))["testsuites"]
-    return [{key: int(value) for key, value in test.items()
-             if isinstance(value, str) and value.isdigit()}
-            for suite in suites for test in suite["testsuite"]]
-
-
-def total(tests, key):
-    return sum(test.get(key, 0) for test in tests)
-
-
-def largest(tests, key):
-    return max(test.get(key, 0) for test in tests)
-
-
 def device_stack(build, emulator):
     """The most that a call took on a machine, and its bound; None where it was not built."""
     program = ROOT / build / "tests" / "device" / "device_tests"
@@ -56,11 +35,6 @@ def device_stack(build, emulator):
     found = [int(size) for size in re.findall(r"^stack +(\d+)  ", output, re.MULTILINE)]
     bound = re.search(r"^stack bound +(\d+)$", output, re.MULTILINE)
     return max(found), int(bound.group(1))
-
-
-def git(*words):
-    return subprocess.run(["git", "-C", ROOT, *words], stdout=subprocess.PIPE, text=True,
-                          check=True).stdout.strip()
 
 
 def main():
@@ -77,7 +51,6 @@ def main():
     stacks = {name: stack for name, stack in stacks.items() if stack}
     name = "x86-64"
     stacks[name] = (max(stacks[name][0], largest(painted, "stack_bytes")), stacks[name][1])
-    command = "make bounds"
     summary = [
         {"promise": "nothing outside the arena", "tested": "frozen memory",
          "amount": f"{total(frozen, 'lives'):,} lives of sessions"},
@@ -89,20 +62,11 @@ def main():
          "amount": f"{total(calls, 'calls'):,} calls"},
     ]
     rows = "\n".join(f"| {cpu} | {most:,} | {bound:,} |" for cpu, (most, bound) in stacks.items())
-    result = {
-        "date": datetime.date.today().isoformat(),
-        "compiler": subprocess.run(["c++", "--version"], stdout=subprocess.PIPE, text=True,
-                                   check=True).stdout.splitlines()[0],
-        "commit": git("rev-parse", "--short", "HEAD"),
-        "summary": [{**row, "command": command} for row in summary],
-        "details": "## Bounds\n\nBytes of stack that the deepest call took, painted.\n\n"
-                   "| CPU | deepest | bound |\n|---|---:|---:|\n" + rows + "\n\n"
-                   "The load that came closest to its bound took "
-                   f"{largest(loads, 'percent_of_bound')} % of it.\n",
-    }
-    text = json.dumps(result, indent=1) + "\n"
-    (Path(__file__).resolve().parent / "bounds.json").write_text(text, encoding="utf-8")
-    print(text)
+    details = ("## Bounds\n\nBytes of stack that the deepest call took, painted.\n\n"
+               "| CPU | deepest | bound |\n|---|---:|---:|\n" + rows + "\n\n"
+               "The load that came closest to its bound took "
+               f"{largest(loads, 'percent_of_bound')} % of it.\n")
+    write("bounds", [{**row, "command": "make bounds"} for row in summary], details)
     return 0
 
 

@@ -16,7 +16,7 @@ DecoderSpec spec_of(uint32_t positions, uint32_t width, uint32_t rotary_dim, siz
   spec.ffn_dim = 4 * width;
   spec.vocab_size = 1000;
   spec.layers.resize(layers);
-  spec.rope = plain_rope(rotary_dim, 10000.0);
+  spec.rope = plain_rope(rotary_dim, 10000.0, "'config.json'");
   return spec;
 }
 

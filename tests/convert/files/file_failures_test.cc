@@ -108,7 +108,7 @@ TEST(FileFailures, FilesThatBelongTogetherAppearTogether) {
 TEST(FileFailures, WhenOneFailsNoneOfThemAppears) {
   for (const bool replaces : {false, true}) {
     for (const Call call : {Call::kWrite, Call::kFsync, Call::kClose, Call::kRename}) {
-      for (const int index : {0, 1}) {
+      for (const size_t index : {0u, 1u}) {
         const TempFolder folder;
         if (replaces) folder.write("first", "old first");
         if (replaces) folder.write("last", "old last");

@@ -122,6 +122,18 @@ TEST_F(GgufDecoderTest, RefusesSettingsThatChangeTheComputation) {
   EXPECT_TRUE(refuses(llama().count("llama.vocab_size", 12), {"is 12", "expected 11"}));
 }
 
+// Their frequencies would take memory before there are weights to compare the head with.
+TEST_F(GgufDecoderTest, RefusesHeadsThatNoModelHas) {
+  std::string bytes = llama().bytes();
+  for (const std::string key : {"llama.attention.key_length", "llama.attention.value_length"}) {
+    bytes.replace(bytes.find(key) + key.size() + sizeof(GgufType), sizeof(uint32_t),
+                  bytes_of(uint32_t{1} << 22));
+  }
+  EXPECT_TRUE(testing::refuses(
+      [&] { decoder_at(folder_.write("m.gguf", bytes)); },
+      {"m.gguf', metadata: 4194304 elements of a head are rotated: expected at most 65536"}));
+}
+
 TEST_F(GgufDecoderTest, RefusesSizesThatDoNotFit) {
   GgufBuilder builder;
   builder.text("general.architecture", "llama").count("llama.embedding_length", kDim);

@@ -88,6 +88,7 @@ using Results = std::vector<std::vector<float>>;  // of each sequence
 
 class SameBits : public testing::TestWithParam<Target> {
  protected:
+  void TearDown() override { RecordProperty("ways", static_cast<int>(ways_)); }
   void expect_same_bits(const std::vector<Kind>& kinds) {
     for (const Kind& kind : kinds) {
       const TestModel model(kind.file(GetParam()).span(), GetParam());
@@ -102,6 +103,7 @@ class SameBits : public testing::TestWithParam<Target> {
               << kind.name << ", sequence " << s << ", pool " << i % pools().size() << ", "
               << way.text();
         }
+        ++ways_;
       }
     }
   }
@@ -110,6 +112,8 @@ class SameBits : public testing::TestWithParam<Target> {
   static std::vector<Fed> sequences_for(const Kind& kind, const Model& model);
   static std::vector<float> alone(const Model& model, const Fed& fed);
   static Results feed(const Model& model, const std::vector<Fed>& fed, const Way& way);
+
+  size_t ways_ = 0;  // in which models were fed, with the same bits
 };
 ARENITE_FOR_EACH_KERNEL_SET(SameBits);
 

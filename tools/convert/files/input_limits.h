@@ -53,6 +53,9 @@ constexpr uint64_t kNamedPerStoredByte = 4;
 // of RoPE, stays in proportion to the weights: a context of a million takes 2^27 angles at most.
 constexpr uint64_t kAnglesBase = uint64_t{1} << 23;
 constexpr uint64_t kAnglesPerWeight = 16;
+// And so may what says how much of a head is rotated, before there are weights to compare it with.
+// Real heads have up to 512 elements.
+constexpr uint32_t kRotaryDimMax = 1u << 16;
 
 // Zip archives. torch.save stores members uncompressed. Archives packed again by other tools may be
 // deflated: weights hardly shrink, but masks of zeros do, a thousandfold. All members together may

@@ -158,7 +158,8 @@ class GgufDecoder {
                      fmt::format("expected an even number, {} {}", is_llama_ ? "namely" : "at most",
                                  spec_.head_dim));
     }
-    RopeSpec rope = plain_rope(rotary_dim, fields_.positive(prefix_ + "rope.freq_base", 10000.0));
+    RopeSpec rope = plain_rope(rotary_dim, fields_.positive(prefix_ + "rope.freq_base", 10000.0),
+                               fields_.where());
     const std::string scaling = fields_.text(prefix_ + "rope.scaling.type", "none");
     const double factor = fields_.positive(prefix_ + "rope.scaling.factor", 1.0);
     fields_.pass_over(prefix_ + "rope.scaling.finetuned");

@@ -253,7 +253,7 @@ DecoderSpec read_llama2c(const Llama2cHeader& header, const TensorStore& store) 
   spec.ffn_dim = static_cast<uint32_t>(header.ffn_dim);
   spec.positions_max = static_cast<uint32_t>(header.positions);
   spec.activation = Activation::kSilu;
-  spec.rope = plain_rope(spec.head_dim, kTheta);
+  spec.rope = plain_rope(spec.head_dim, kTheta, quote(store.source()));
   spec.rope->turns_neighbours = true;
 
   ModelTensors tensors(store);

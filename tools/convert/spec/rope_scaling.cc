@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "convert/files/error.h"
+#include "convert/files/input_limits.h"
 
 namespace arenite::convert {
 namespace {
@@ -141,7 +142,11 @@ uint32_t read_rotary_dim(ConfigFields& config, ConfigFields* inner, uint32_t hea
 
 }  // namespace
 
-RopeSpec plain_rope(uint32_t rotary_dim, double theta) {
+RopeSpec plain_rope(uint32_t rotary_dim, double theta, const std::string& where) {
+  if (rotary_dim > kRotaryDimMax) {
+    throw InputError("{}: {} elements of a head are rotated: expected at most {}", where,
+                     rotary_dim, kRotaryDimMax);
+  }
   RopeSpec rope{.rotary_dim = rotary_dim, .inverse_frequencies = {}};
   rope.inverse_frequencies.reserve(rotary_dim / 2);
   for (uint32_t i = 0; i < rotary_dim; i += 2) {
@@ -205,7 +210,7 @@ RopeSpec read_hf_rope(ConfigFields& config, const DecoderSpec& spec, const RopeF
   if (config.has("original_max_position_embeddings")) {
     original = config.positive("original_max_position_embeddings");
   }
-  RopeSpec rope = plain_rope(rotary_dim, theta);
+  RopeSpec rope = plain_rope(rotary_dim, theta, config.where());
   if (scaling) apply_scaling(rope, *scaling, theta, spec.positions_max, original);
   return rope;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "convert/spec/config_fields.h"
@@ -10,8 +11,9 @@
 
 namespace arenite::convert {
 
-// theta^(-2i / rotary_dim). REQUIRES: rotary_dim is even.
-RopeSpec plain_rope(uint32_t rotary_dim, double theta);
+// theta^(-2i / rotary_dim). Throws InputError, which begins with `where`, for more elements than a
+// head has. REQUIRES: rotary_dim is even.
+RopeSpec plain_rope(uint32_t rotary_dim, double theta, const std::string& where);
 
 // Positions count 1/factor each. Source: "Extending Context Window of Large Language Models via
 // Positional Interpolation" (Chen et al. 2023).

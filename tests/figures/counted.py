@@ -23,7 +23,7 @@ def faults(build):
 def bits(build):
     """Every kind of model is fed in every way, with every kernel set of this CPU."""
     tests = run_tests(build / "tests" / "runtime" / "session_tests", "*SameBits*")
-    return {"promise": "the same bits, however fed", "tested": "threads, chunks, batches",
+    return {"promise": "same bits, however fed", "tested": "threads, chunks, batch",
             "amount": f"{total(tests, 'ways'):,} ways", "command": "make test-bits"}
 
 

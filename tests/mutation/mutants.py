@@ -18,7 +18,10 @@ COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==
 ARITHMETIC = {"+": "-", "-": "+", "*": "+", "/": "*", "%": "/", "<<": ">>", ">>": "<<",
               "&": "|", "|": "&", "^": "|"}
 ORDERED = {"<", "<=", ">", ">=", "-", "/", "%", "<<", ">>"}  # another result with operands swapped
-SYMMETRIC = {"min", "max", "swap"}
+SYMMETRIC = {"min", "max", "swap", "add", "multiply"}
+# Calls that tell a sanitizer what a kernel reads and writes; without one they are empty.
+NOTES_FILE = "kernels/thread_check.h"
+NOTES = re.compile(r"kernel_(reads|writes)")
 FUNCTIONS = {Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR, Kind.FUNCTION_TEMPLATE,
              Kind.CONVERSION_FUNCTION, Kind.DESTRUCTOR}
 STATEMENTS = {Kind.CALL_EXPR, Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR,
@@ -70,7 +73,8 @@ class Finder:
     def walk_declarations(self, cursor):
         for child in cursor.get_children():
             file = child.location.file
-            if file is None or not Path(file.name).is_relative_to(self.root):
+            if file is None or not Path(file.name).is_relative_to(self.root) or \
+                    file.name.endswith(NOTES_FILE):
                 continue
             if child.kind in FUNCTIONS:
                 for part in child.get_children():
@@ -103,7 +107,7 @@ class Finder:
     def walk(self, cursor, parent):
         kind = cursor.kind
         children = list(cursor.get_children())
-        if kind == Kind.STATIC_ASSERT or self.is_constant(cursor):
+        if kind == Kind.STATIC_ASSERT or self.is_constant(cursor) or self.is_note(cursor):
             return
         if kind == Kind.BINARY_OPERATOR and len(children) == 2:
             self.binary(cursor, *children)
@@ -130,6 +134,9 @@ class Finder:
             return False
         return bool(re.match(r"(static )?constexpr\b", self.source(cursor))) or \
             cursor.type.kind == TypeKind.CONSTANTARRAY
+
+    def is_note(self, cursor):
+        return cursor.kind == Kind.CALL_EXPR and NOTES.match(self.source(cursor)) is not None
 
     def is_constexpr_if(self, cursor):
         return cursor.kind == Kind.IF_STMT and \
@@ -192,7 +199,7 @@ class Finder:
             inner = child
             while inner.kind == Kind.UNEXPOSED_EXPR and len(list(inner.get_children())) == 1:
                 inner = next(inner.get_children())
-            if inner.kind in STATEMENTS:
+            if inner.kind in STATEMENTS and not self.is_note(inner):
                 self.add(child, "dropped statement", "nothing")
             elif child.kind in (Kind.BREAK_STMT, Kind.CONTINUE_STMT):
                 self.add(child, "dropped statement", "nothing", form="statement")

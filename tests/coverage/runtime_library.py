@@ -46,10 +46,13 @@ class BuildError(Exception):
 
 
 def commands():
-    """Source of the runtime: the words of the command that compiles it."""
+    """Source of the runtime: the words of the command that compiles it for the library."""
     entries = json.loads((BUILD / "compile_commands.json").read_text())
-    return {Path(entry["file"]): shlex.split(entry["command"]) for entry in entries
-            if Path(entry["file"]).is_relative_to(RUNTIME) and entry["file"].endswith(".cc")}
+    sources = {Path(entry["file"]): shlex.split(entry["command"]) for entry in entries
+               if Path(entry["file"]).is_relative_to(RUNTIME) and entry["file"].endswith(".cc")
+               and "-o runtime/CMakeFiles/arenite.dir/" in entry["command"]}
+    assert sources, "no command of build/compile_commands.json compiles the runtime"
+    return sources
 
 
 def parse_arguments(words):

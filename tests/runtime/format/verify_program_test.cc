@@ -29,7 +29,9 @@ const ProgramRule kSlotRules[] = {
     {"SlotsThatOverlap",
      [](Program& p) { p.slots[1].offset = p.slots[0].offset; },
      {"slots.offset", "overlap", 1}},
-    {"InputSlotThatIsNotThere", [](Program& p) { p.input_slot = 4; }, {"input_slot", "not there"}},
+    {"InputSlotThatIsNotThere",
+     [](Program& p) { p.input_slot = 4; },
+     {"input_slot", "not there", 0, {{4, 3}}}},
     {"OutputSlotThatIsNotThere",
      [](Program& p) { p.output_slot = 4; },
      {"output_slot", "not there"}},
@@ -75,7 +77,7 @@ const ProgramRule kLinearRules[] = {
      {"ops.output", "not there", 2}},
     {"LinearInputBeyondItsSlot",
      [](Program& p) { linear(p, 0).views[format::kInput].column = 1; },
-     {"ops.input", "beyond the width", 0}},
+     {"ops.input", "beyond the width", 0, {{1 + 6, 6}}}},
     {"LinearInputFarBeyondItsSlot",
      [](Program& p) { linear(p, 0).views[format::kInput].column = UINT32_MAX; },
      {"ops.input", "beyond the width", 0}},
@@ -169,7 +171,7 @@ const ProgramRule kAttentionRules[] = {
      {"ops.query", "another width", 1}},
     {"QueryWithoutKeys",
      [](Program& p) { p.caches[0].shape.head_dim = 0; },
-     {"ops.query", "no dimensions", 1}},
+     {"ops.query", "no dimensions", 1, {{2 * 5, 0}}}},
     {"QueryMissing",
      [](Program& p) { attention(p).views[format::kQuery].width = 0; },
      {"ops.query", "another width", 1}},
@@ -259,6 +261,9 @@ TEST(VerifyProgramSizes, RefusesWhatAnOpDoesNotHave) {
                     {"ops.views", "does not know", 0});
   expect_refusal_of(op, 0, [](OpView& o) { o.numbers[4] = 1; }, {"", "not there", 0});
   expect_refusal_of(op, 0, [](OpView& o) { o.reals[0] = 1.0f; }, {"", "makes no sense", 0});
+  expect_refusal_of(op, 0,
+                    [](OpView& o) { o.kind = static_cast<format::OpKind>(format::kOpKinds); },
+                    {"ops.kind", "unknown kind", 0, {{format::kOpKinds, format::kOpKinds - 1}}});
 }
 
 TEST(VerifyProgramSizes, RefusesAKeyWithoutDimensions) {
@@ -279,6 +284,16 @@ TEST(VerifyProgramSound, TakesWhatHasNoName) {
   ASSERT_TRUE(Model::load(file.file()).ok());
   EXPECT_STRNE(format::ModelReader(file.file()).op_name(0), "");
   EXPECT_STREQ(format::ModelReader(file.file()).op_name(1), "");
+}
+
+// Every op of such a module reads and writes a single column.
+TEST(VerifyProgramSound, AcceptsColumnsOfOne) {
+  ModuleSpec spec = spec_named("causal");
+  spec.features = spec.heads = spec.head_dim = spec.value_dim = spec.output_features = 1;
+  Diagnostic why;
+  const auto file = make_model(spec);
+  const Status status = Model::load(file.span(), &why).status();
+  EXPECT_EQ(status, Status::kOk) << describe(status, why);
 }
 
 TEST(VerifyProgramSound, AcceptsEverySpec) {

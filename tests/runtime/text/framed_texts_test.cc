@@ -175,8 +175,11 @@ TEST(EncodePair, RefusesWhatItCannotDo) {
   };
   EXPECT_EQ(refused(ids.size() - 1, 0, 0), Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "out");
+  EXPECT_EQ(why.op_index, 0u);
   EXPECT_EQ(refused(ids.size(), types.size() - 1, 0), Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "out_types");
+  EXPECT_EQ(why.found, types.size() - 1);
+  EXPECT_EQ(why.expected, types.size());
   EXPECT_EQ(refused(ids.size(), 3, 4), Status::kInvalidArgument);
   EXPECT_EQ(refused(ids.size(), 4, 4), Status::kOk);
 

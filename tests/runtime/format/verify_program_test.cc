@@ -18,6 +18,16 @@ void resize_tensor(Program& program, size_t index, uint32_t outputs, uint32_t in
   tensor.bias.clear();
 }
 
+// Slot 1 becomes slot 2, and the other way round.
+void swap_slots(Program& program) {
+  std::swap(program.slots[1], program.slots[2]);
+  for (convert::ProgramOp& op : program.ops) {
+    for (format::ColumnView& view : op.body.views) {
+      if (view.width != 0 && (view.slot == 1 || view.slot == 2)) view.slot = 3 - view.slot;
+    }
+  }
+}
+
 const ProgramRule kSlotRules[] = {
     {"SlotWithoutWidth", [](Program& p) { p.slots[3].width = 0; }, {"slots.width", "no width", 3}},
     {"SlotThatEndsBeforeItBegins",
@@ -29,6 +39,12 @@ const ProgramRule kSlotRules[] = {
     {"SlotsThatOverlap",
      [](Program& p) { p.slots[1].offset = p.slots[0].offset; },
      {"slots.offset", "overlap", 1}},
+    {"SlotsThatOverlapInOneOp",
+     [](Program& p) { p.slots[2].offset = p.slots[1].offset; },
+     {"slots.offset", "overlap", 2}},
+    {"SlotsThatOverlapInOneOpTheOtherWayRound",
+     [](Program& p) { swap_slots(p), p.slots[1].offset = p.slots[2].offset; },
+     {"slots.offset", "overlap", 2}},
     {"InputSlotThatIsNotThere",
      [](Program& p) { p.input_slot = 4; },
      {"input_slot", "not there", 0, {{4, 3}}}},
@@ -273,6 +289,12 @@ TEST(VerifyProgramSizes, RefusesAKeyWithoutDimensions) {
   program.ops[index].body.views[format::kKey] = program.ops[index].body.views[format::kValue];
   expect_refusal(write_model(program, {Target::kPortable}).span(),
                  {"ops.query", "no dimensions", index});
+}
+
+TEST(VerifyProgramSound, AcceptsSlotsInAnyOrder) {
+  Program program = sound_program();
+  swap_slots(program);
+  EXPECT_TRUE(Model::load(write_model(program, {Target::kPortable}).span()).ok());
 }
 
 // Lists of names may be shorter than what they name.

@@ -153,6 +153,7 @@ TEST(EncodeTokensMax, RefusesLessThanTheTokensAroundATextWithBothNumbers) {
   EXPECT_EQ(tokenizer->encode("a", {.tokens_max = 1}, ids, &why).status(),
             Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "options.tokens_max");
+  EXPECT_EQ(why.op_index, 0u);
   EXPECT_EQ(why.found, 1u);
   EXPECT_EQ(why.expected, 2u);
   EXPECT_EQ(tokenizer->encode_pair("a", "b", {.tokens_max = 3}, ids, {}, &why).status(),

@@ -247,6 +247,8 @@ TEST(Sampler, RefusesAWorkSpaceThatIsTooSmall) {
             Status::kInvalidArgument);
   EXPECT_EQ(why.found, 3u);
   EXPECT_EQ(why.expected, 4u);
+  EXPECT_TRUE(sampler.sample(std::vector<float>(3), {}, scratch, &why).ok());
+  EXPECT_EQ(why.reason, nullptr) << "what was refused before is no longer so";
   EXPECT_EQ(Sampler::create({.temperature = 1.0f, .top_k = 40})->candidates_needed(32000), 40u);
 }
 

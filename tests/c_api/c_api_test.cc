@@ -164,6 +164,54 @@ TEST_P(CApi, StepsAsTheOtherOneDoes) {
   EXPECT_EQ(arenite_session_positions(*session, 0), 12u);
 }
 
+TEST_P(CApi, StepsThroughFeaturesAsTheOtherOneDoes) {
+  const ModuleSpec spec = spec_named("causal");
+  const TestModel model(make_model(spec, {GetParam()}).span(), GetParam());
+  const std::vector<float> features = random_floats(size_t{9} * spec.features, 7);
+  const TestSession cpp_session(*model, all_outputs(options_for(kSpecPositions)));
+  const std::vector<float> expected = cpp_session.run(features);
+  arenite_session_options options = c_options(kSpecPositions);
+  options.outputs = ARENITE_OUTPUTS_ALL;
+  const CSession session(c_model(model), options);
+  uint32_t begin = 0;
+  for (const uint32_t tokens : {4u, 5u}) {
+    arenite_output output = {};
+    const arenite_batch batch = {features.data() + begin * spec.features,
+                                 size_t{tokens} * spec.features,
+                                 1,
+                                 tokens,
+                                 nullptr,
+                                 nullptr,
+                                 false};
+    ASSERT_EQ(arenite_session_step(*session, &batch, &output, nullptr), ARENITE_OK);
+    EXPECT_TRUE(same_bits(values(output), rows(expected, output.features, begin, tokens)));
+    begin += tokens;
+  }
+  EXPECT_EQ(arenite_session_positions(*session, 0), 9u);
+}
+
+// In slices, too, a step goes on and a run begins anew.
+TEST_P(CApi, StepsThroughTokensInSlices) {
+  const TestModel model(make_decoder_model(decoder_named("llama"), {GetParam()}).span(),
+                        GetParam());
+  const std::vector<TokenId> ids = random_ids(12, model->vocab_size());
+  const CSession session(c_model(model), c_options(kDecoderPositions));
+  const auto finish = [&] {
+    uint32_t left = 1;
+    EXPECT_EQ(arenite_session_advance(*session, UINT32_MAX, &left, nullptr), ARENITE_OK);
+    EXPECT_EQ(left, 0u);
+    return arenite_session_positions(*session, 0);
+  };
+  const arenite_token_batch first = {ids.data(), 5, 1, 5, nullptr, nullptr, false, nullptr};
+  const arenite_token_batch rest = {ids.data() + 5, 7, 1, 7, nullptr, nullptr, false, nullptr};
+  ASSERT_EQ(arenite_session_begin_step_tokens(*session, &first, nullptr), ARENITE_OK);
+  EXPECT_EQ(finish(), 5u);
+  ASSERT_EQ(arenite_session_begin_step_tokens(*session, &rest, nullptr), ARENITE_OK);
+  EXPECT_EQ(finish(), 12u);
+  ASSERT_EQ(arenite_session_begin_run_tokens(*session, &rest, nullptr), ARENITE_OK);
+  EXPECT_EQ(finish(), 7u);
+}
+
 TEST_P(CApi, RunsTokensInSlices) {
   const TestModel model = load("bert");
   const std::vector<TokenId> ids = random_ids(12, model->vocab_size());

@@ -18,7 +18,11 @@ COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==
 ARITHMETIC = {"+": "-", "-": "+", "*": "+", "/": "*", "%": "/", "<<": ">>", ">>": "<<",
               "&": "|", "|": "&", "^": "|"}
 ORDERED = {"<", "<=", ">", ">=", "-", "/", "%", "<<", ">>"}  # another result with operands swapped
-SYMMETRIC = {"min", "max", "swap"}
+SYMMETRIC = {"min", "max", "swap", "add", "multiply"}
+# Calls that tell a sanitizer what a kernel reads and writes; without one they are empty.
+NOTES_FILE = "kernels/thread_check.h"
+NOTES = re.compile(r"kernel_(reads|writes)")
+LINKED = re.compile(r"(any_)?linked\(")  # true where the runtime is built with all of its parts
 FUNCTIONS = {Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR, Kind.FUNCTION_TEMPLATE,
              Kind.CONVERSION_FUNCTION, Kind.DESTRUCTOR}
 STATEMENTS = {Kind.CALL_EXPR, Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR,
@@ -59,6 +63,7 @@ class Finder:
         self.root = Path(root)
         self.texts = {}
         self.found = {}
+        self.unchanged = set()  # (file, begin, end) of what changes nothing where it is changed
 
     def read(self, source, arguments):
         unit = Index.create().parse(source, args=arguments)
@@ -70,7 +75,8 @@ class Finder:
     def walk_declarations(self, cursor):
         for child in cursor.get_children():
             file = child.location.file
-            if file is None or not Path(file.name).is_relative_to(self.root):
+            if file is None or not Path(file.name).is_relative_to(self.root) or \
+                    file.name.endswith(NOTES_FILE):
                 continue
             if child.kind in FUNCTIONS:
                 for part in child.get_children():
@@ -103,7 +109,7 @@ class Finder:
     def walk(self, cursor, parent):
         kind = cursor.kind
         children = list(cursor.get_children())
-        if kind == Kind.STATIC_ASSERT or self.is_constant(cursor):
+        if kind == Kind.STATIC_ASSERT or self.is_constant(cursor) or self.is_note(cursor):
             return
         if kind == Kind.BINARY_OPERATOR and len(children) == 2:
             self.binary(cursor, *children)
@@ -117,6 +123,7 @@ class Finder:
             self.add(children[1], "off by one", f"({index}) + 1")
         elif kind == Kind.CALL_EXPR:
             self.call(cursor)
+        self.note_unchanged(cursor, children, parent)
         self.literal(cursor, parent)
         self.statement(cursor, children)
         skips_first = kind == Kind.CASE_STMT or self.is_constexpr_if(cursor)
@@ -131,15 +138,39 @@ class Finder:
         return bool(re.match(r"(static )?constexpr\b", self.source(cursor))) or \
             cursor.type.kind == TypeKind.CONSTANTARRAY
 
+    def is_note(self, cursor):
+        return cursor.kind == Kind.CALL_EXPR and NOTES.match(self.source(cursor)) is not None
+
     def is_constexpr_if(self, cursor):
         return cursor.kind == Kind.IF_STMT and \
             re.match(r"if\s+constexpr\b", self.source(cursor)) is not None
+
+    def place(self, cursor):
+        return self.file, cursor.extent.start.offset, cursor.extent.end.offset
+
+    def note_unchanged(self, cursor, children, parent):
+        """Which of two equal integers a minimum is, and the break at the end of a switch."""
+        if cursor.kind == Kind.SWITCH_STMT:
+            last = list(children[-1].get_children())[-1:]
+            self.unchanged.update(map(self.place, last))
+        elif len(children) > 1 and cursor.kind in (Kind.CONDITIONAL_OPERATOR, Kind.IF_STMT):
+            operands = list(children[0].get_children())
+            is_place = parent.kind == Kind.VAR_DECL and parent.type.kind == TypeKind.LVALUEREFERENCE
+            if is_place or children[0].kind != Kind.BINARY_OPERATOR or len(operands) != 2 or \
+                    any(o.type.get_canonical().kind not in INTEGERS for o in operands):
+                return
+            if cursor.kind == Kind.IF_STMT:
+                chosen = self.source(children[1]).split(" = ") if len(children) == 2 else []
+            else:
+                chosen = [self.source(child) for child in children[1:]]
+            if sorted(map(self.source, operands)) == sorted(chosen):
+                self.unchanged.add(self.place(children[0]))
 
     def binary(self, cursor, left, right):
         between = self.slice(left.extent.end.offset, right.extent.start.offset)
         operator = re.sub(r"//[^\n]*", "", between).strip()
         a, b = self.source(left), self.source(right)
-        if operator in COMPARISONS:
+        if operator in COMPARISONS and self.place(cursor) not in self.unchanged:
             self.add(cursor, "comparison", f"({a} {COMPARISONS[operator]} {b})")
         elif operator in ARITHMETIC:
             self.add(cursor, "arithmetic", f"({a} {ARITHMETIC[operator]} {b})")
@@ -147,7 +178,8 @@ class Finder:
                 self.add(cursor, "off by one", f"({a} {operator} {b} + 1)")
         elif operator in ("&&", "||"):
             self.add(cursor, "dropped check", f"({a})")
-            self.add(cursor, "dropped check", f"({b})")
+            if not LINKED.match(a.lstrip("!")):
+                self.add(cursor, "dropped check", f"({b})")
         if operator in ORDERED:
             self.add(cursor, "swapped operand", f"(({b}) {operator} ({a}))")
 
@@ -192,7 +224,8 @@ class Finder:
             inner = child
             while inner.kind == Kind.UNEXPOSED_EXPR and len(list(inner.get_children())) == 1:
                 inner = next(inner.get_children())
-            if inner.kind in STATEMENTS:
+            if inner.kind in STATEMENTS and not self.is_note(inner):
                 self.add(child, "dropped statement", "nothing")
-            elif child.kind in (Kind.BREAK_STMT, Kind.CONTINUE_STMT):
+            elif child.kind in (Kind.BREAK_STMT, Kind.CONTINUE_STMT) and \
+                    self.place(child) not in self.unchanged:
                 self.add(child, "dropped statement", "nothing", form="statement")

@@ -7,7 +7,7 @@ import shutil
 import struct
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "coverage"))
@@ -32,18 +32,24 @@ def find_all():
 
 
 def choose(found, count):
-    """`count` lines of all that have mutants, and of each line one: first its kind, then which."""
+    """`count` lines of all that have mutants, and of each line one: first its kind, then which.
+
+    Its text decides whether a line is chosen, so a change elsewhere leaves the others as they are.
+    """
     by_line = defaultdict(lambda: defaultdict(list))
-    for mutant in sorted(found, key=lambda m: (m.key, m.kind)):
+    for mutant in sorted(found, key=lambda m: (m.file, m.line, m.key, m.kind)):
         by_line[mutant.file, mutant.line][mutant.kind].append(mutant)
-    generator = random.Random(SEED)
-    lines = sorted(by_line)
-    generator.shuffle(lines)
-    chosen = []
-    for line in lines[:count]:
-        kinds = by_line[line]
-        chosen.append(generator.choice(kinds[generator.choice(sorted(kinds))]))
-    return chosen
+    texts = {file: (RUNTIME / file).read_text().splitlines() for file, _ in by_line}
+    seen = Counter()
+    ranked = []
+    for (file, line), kinds in by_line.items():
+        name = f"{file} {texts[file][line - 1].strip()}"
+        seen[name] += 1
+        generator = random.Random(f"{SEED} {name} {seen[name]}")
+        rank = generator.random()
+        kind = generator.choice(sorted(kinds))
+        ranked.append((rank, file, line, generator.choice(kinds[kind])))
+    return [mutant for *_, mutant in sorted(ranked, key=lambda r: r[:3])[:count]]
 
 
 def render(text, start, end, inside):

@@ -4,8 +4,8 @@
 
 #include <vector>
 
+#include "arenite/arena_formula.h"
 #include "core/matrix.h"
-#include "core/packing.h"
 #include "support/guarded_buffer.h"
 #include "support/random.h"
 

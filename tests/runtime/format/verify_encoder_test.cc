@@ -105,8 +105,12 @@ TEST(VerifyEncoder, RefusesAPaddingAfterAPrefix) {
   program.tensors.push_back(
       {"prefix", 1, rows.width, std::vector<float>(rows.width), {}, Layout::kRows});
   program.ops[sum].body = convert::prefix_op(rows, rows, tensor, 0);
-  expect_refusal(write_model(program, {Target::kPortable}).span(),
-                 {"ops.padding_id", "with a prefix", index_of("mixture", "embedding")});
+  expect_refusal(
+      write_model(program, {Target::kPortable}).span(),
+      {"ops.padding_id",
+       "with a prefix",
+       index_of("mixture", "embedding"),
+       {{op(program, "embedding").numbers[format::EmbeddingOp::kPaddingId], format::kAbsent}}});
 }
 
 // Ids of types are those that every table has.
@@ -146,7 +150,7 @@ TEST(VerifyEncoder, RefusesSelectionsOfUnknownOrMixedKinds) {
   second.body.numbers[format::SelectOp::kKind] = static_cast<uint32_t>(SelectKind::kAsAsked);
   program.ops.back() = second;
   expect_refusal(write_model(program, {Target::kPortable}).span(),
-                 {"ops.rows", "pool, or none", last});
+                 {"ops.rows", "pool, or none", last, {{0, 0}}});
 }
 
 TEST(VerifyEncoder, RefusesANormByLengthWithGainOrBias) {

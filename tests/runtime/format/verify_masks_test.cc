@@ -81,6 +81,12 @@ const ProgramRule kTileRules[] = {
        mask(p).map[0] = static_cast<uint16_t>(kTileMixed + mask(p).bits.size() / kMaskTile);
      },
      {"masks.map", "not there"}},
+    {"MixedTileFarFromThere",
+     [](Program& p) {
+       mask(p).map[0] = UINT16_MAX;
+       mask(p).bits.resize(kMaskTile);
+     },
+     {"masks.map", "not there", 0, {{UINT16_MAX, kTileMixed + 1}}}},
     {"RowHiddenWhole",
      [](Program& p) { mask(p).map[0] = kTileHidden; },
      {"masks.map", "hides a whole row", 0}},

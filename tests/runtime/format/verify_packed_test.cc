@@ -53,7 +53,9 @@ const Expected kBeyond = {"tensor_offsets", "beyond its segment", 1};
 const Expected kFormula = {"packed.formula", "not that of the program", kChanged};
 
 const FileRule kRules[] = {
-    {"TargetThatIsNotKnown", set_target(kTargets), {"packed.target", "unknown target", kChanged}},
+    {"TargetThatIsNotKnown",
+     set_target(kTargets),
+     {"packed.target", "unknown target", kChanged, {{kTargets, kTargets - 1}}}},
     {"TargetThatIsFarFromKnown", set_target(256), {"packed.target", "unknown target", kChanged}},
     {"TargetTwice", set_target(0), {"packed.target", "twice", kChanged}},
 
@@ -135,6 +137,36 @@ TEST(VerifyPackedWeights, RefusesATensorIntoWhatKernelsReadAhead) {
   change_segment([](SegmentView& segment) { --segment.length; })(file);
   file.repair();
   expect_refusal(file.file(), {"tensor_offsets", "beyond its segment", 2});
+}
+
+// What kernels may read after the last tensor ends where the segment does.
+TEST(VerifyPackedWeights, AcceptsATensorUpToWhatKernelsReadAhead) {
+  convert::Program program = sound_program();
+  program.tensors.push_back({"unused", 1, 12, std::vector<float>(12), {}, format::Layout::kRows});
+  ModelSurgery file(write_model(program, {Target::kPortable, Target::kArm64}).span());
+  change_segment([](SegmentView& segment) { --segment.length; })(file);
+  file.repair();
+  const format::ModelReader reader(file.file());
+  const uint64_t end = reader.tensor_offset(kChanged, 2) + 12 * sizeof(float);
+  ASSERT_EQ(end + kReadAheadBytes, reader.packed(kChanged).segment.bytes());
+  EXPECT_TRUE(arenite::Model::load(file.file()).ok());
+}
+
+// A byte is missing before the footer, so the last segment would share one with it.
+TEST(VerifyPackedWeights, RefusesASegmentIntoTheFirstByteOfTheFooter) {
+  const auto sound = make_model(spec_named("causal"), {Target::kPortable, Target::kArm64});
+  const size_t end = sound.span().size() - sizeof(format::Footer);
+  const SegmentView last = format::ModelReader(sound.span()).packed(kChanged).segment;
+  ASSERT_EQ(last.end(), end);
+  convert::AlignedBytes shorter(sound.span().size() - 1);
+  std::memcpy(shorter.span().data(), sound.span().data(), end - 1);
+  std::memcpy(shorter.span().data() + end - 1, sound.span().data() + end, sizeof(format::Footer));
+  ModelSurgery file(shorter.span());
+  format::Footer footer = file.footer();
+  --footer.file_bytes;
+  file.set_footer(footer);
+  expect_refusal(file.file(),
+                 {"packed.segment", "does not fit", kChanged, {{last.length, last.length - 1}}});
 }
 
 // Nothing repairs the checksum of the weights here.

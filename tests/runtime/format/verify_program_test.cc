@@ -18,6 +18,16 @@ void resize_tensor(Program& program, size_t index, uint32_t outputs, uint32_t in
   tensor.bias.clear();
 }
 
+// Slot 1 becomes slot 2, and the other way round.
+void swap_slots(Program& program) {
+  std::swap(program.slots[1], program.slots[2]);
+  for (convert::ProgramOp& op : program.ops) {
+    for (format::ColumnView& view : op.body.views) {
+      if (view.width != 0 && (view.slot == 1 || view.slot == 2)) view.slot = 3 - view.slot;
+    }
+  }
+}
+
 const ProgramRule kSlotRules[] = {
     {"SlotWithoutWidth", [](Program& p) { p.slots[3].width = 0; }, {"slots.width", "no width", 3}},
     {"SlotThatEndsBeforeItBegins",
@@ -29,7 +39,15 @@ const ProgramRule kSlotRules[] = {
     {"SlotsThatOverlap",
      [](Program& p) { p.slots[1].offset = p.slots[0].offset; },
      {"slots.offset", "overlap", 1}},
-    {"InputSlotThatIsNotThere", [](Program& p) { p.input_slot = 4; }, {"input_slot", "not there"}},
+    {"SlotsThatOverlapInOneOp",
+     [](Program& p) { p.slots[2].offset = p.slots[1].offset; },
+     {"slots.offset", "overlap", 2}},
+    {"SlotsThatOverlapInOneOpTheOtherWayRound",
+     [](Program& p) { swap_slots(p), p.slots[1].offset = p.slots[2].offset; },
+     {"slots.offset", "overlap", 2}},
+    {"InputSlotThatIsNotThere",
+     [](Program& p) { p.input_slot = 4; },
+     {"input_slot", "not there", 0, {{4, 3}}}},
     {"OutputSlotThatIsNotThere",
      [](Program& p) { p.output_slot = 4; },
      {"output_slot", "not there"}},
@@ -75,7 +93,7 @@ const ProgramRule kLinearRules[] = {
      {"ops.output", "not there", 2}},
     {"LinearInputBeyondItsSlot",
      [](Program& p) { linear(p, 0).views[format::kInput].column = 1; },
-     {"ops.input", "beyond the width", 0}},
+     {"ops.input", "beyond the width", 0, {{1 + 6, 6}}}},
     {"LinearInputFarBeyondItsSlot",
      [](Program& p) { linear(p, 0).views[format::kInput].column = UINT32_MAX; },
      {"ops.input", "beyond the width", 0}},
@@ -169,7 +187,7 @@ const ProgramRule kAttentionRules[] = {
      {"ops.query", "another width", 1}},
     {"QueryWithoutKeys",
      [](Program& p) { p.caches[0].shape.head_dim = 0; },
-     {"ops.query", "no dimensions", 1}},
+     {"ops.query", "no dimensions", 1, {{2 * 5, 0}}}},
     {"QueryMissing",
      [](Program& p) { attention(p).views[format::kQuery].width = 0; },
      {"ops.query", "another width", 1}},
@@ -259,6 +277,9 @@ TEST(VerifyProgramSizes, RefusesWhatAnOpDoesNotHave) {
                     {"ops.views", "does not know", 0});
   expect_refusal_of(op, 0, [](OpView& o) { o.numbers[4] = 1; }, {"", "not there", 0});
   expect_refusal_of(op, 0, [](OpView& o) { o.reals[0] = 1.0f; }, {"", "makes no sense", 0});
+  expect_refusal_of(op, 0,
+                    [](OpView& o) { o.kind = static_cast<format::OpKind>(format::kOpKinds); },
+                    {"ops.kind", "unknown kind", 0, {{format::kOpKinds, format::kOpKinds - 1}}});
 }
 
 TEST(VerifyProgramSizes, RefusesAKeyWithoutDimensions) {
@@ -270,6 +291,12 @@ TEST(VerifyProgramSizes, RefusesAKeyWithoutDimensions) {
                  {"ops.query", "no dimensions", index});
 }
 
+TEST(VerifyProgramSound, AcceptsSlotsInAnyOrder) {
+  Program program = sound_program();
+  swap_slots(program);
+  EXPECT_TRUE(Model::load(write_model(program, {Target::kPortable}).span()).ok());
+}
+
 // Lists of names may be shorter than what they name.
 TEST(VerifyProgramSound, TakesWhatHasNoName) {
   ModelSurgery file(make_model(spec_named("causal")).span());
@@ -279,6 +306,16 @@ TEST(VerifyProgramSound, TakesWhatHasNoName) {
   ASSERT_TRUE(Model::load(file.file()).ok());
   EXPECT_STRNE(format::ModelReader(file.file()).op_name(0), "");
   EXPECT_STREQ(format::ModelReader(file.file()).op_name(1), "");
+}
+
+// Every op of such a module reads and writes a single column.
+TEST(VerifyProgramSound, AcceptsColumnsOfOne) {
+  ModuleSpec spec = spec_named("causal");
+  spec.features = spec.heads = spec.head_dim = spec.value_dim = spec.output_features = 1;
+  Diagnostic why;
+  const auto file = make_model(spec);
+  const Status status = Model::load(file.span(), &why).status();
+  EXPECT_EQ(status, Status::kOk) << describe(status, why);
 }
 
 TEST(VerifyProgramSound, AcceptsEverySpec) {

@@ -71,6 +71,9 @@ TEST(TokenizerRules, BeginClassesAfterAscii) {
   EXPECT_TRUE(Model::load(changed(pairs_file(), put(kLetters, 0, 0x80)).file()).ok());
   expect_refusal(changed(pairs_file(), put(kLetters, 0, 0x7F)).file(),
                  {"tokenizer.letters", "not in order"});
+  EXPECT_TRUE(Model::load(changed(pairs_file(), put(kNumbers, 0, 0x80)).file()).ok());
+  expect_refusal(changed(pairs_file(), put(kNumbers, 0, 0x7F)).file(),
+                 {"tokenizer.numbers", "not in order"});
 }
 
 TEST(TokenizerRules, LeaveClassesToPatternsThatAskForThem) {
@@ -89,6 +92,17 @@ TEST(TokenizerRules, LimitTheNameOfASpecialToken) {
                   0,
                   {{format::kSpecialBytesMax + 1, format::kSpecialBytesMax}}});
   expect_refusal(file_with_special(0).file(), {"tokenizer.specials", "is empty", 0});
+}
+
+// The first token is like any other.
+TEST(TokenizerRules, HoldForMergesOfTheFirstToken) {
+  const auto file = [] {
+    return ModelSurgery(model_with(byte_spec({std::string("\0a", 2)})).span());
+  };
+  ASSERT_EQ(list_of(file(), kMergeBegin)->Get(1), 1u);
+  EXPECT_TRUE(Model::load(file().file()).ok());
+  expect_refusal(changed(file(), put(kMergeRights, 0, 'b')).file(),
+                 {"tokenizer.merge_tokens", "parts do not make"});
 }
 
 TEST(TokenizerRules, CountTheLists) {
@@ -231,7 +245,10 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{"RangeTooLarge", put(kNumbers, 1, 0x110000), {"tokenizer.numbers", "order"}},
         FileRule{"PatternOfCharacters",
                  choose(&TokenizerNumbers::kind, 2),
-                 {"tokenizer.pattern", "not cut"}}),
+                 {"tokenizer.pattern",
+                  "not cut",
+                  0,
+                  {{static_cast<uint32_t>(format::Pattern::kGpt2), 0}}}}),
     rule_name<ModelSurgery>);
 
 }  // namespace

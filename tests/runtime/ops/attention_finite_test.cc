@@ -151,12 +151,13 @@ class AttentionScores : public KernelSetTest {
  protected:
   // The last token's output: one head, this query, these keys, the values 1, 2, 4, ...
   float last_output(const std::vector<float>& query, const std::vector<float>& keys,
-                    const TestMask& mask) const {
+                    const TestMask& mask, float score_cap = 0.0f) const {
     const uint32_t dims = static_cast<uint32_t>(query.size());
     const uint32_t tokens = static_cast<uint32_t>(keys.size()) / dims;
     AttentionCase problem(TensorType::kF32, {1, 1, dims, 1}, mask, {tokens});
     std::ranges::copy(query, problem.tokens[0].query.end() - dims);
     problem.tokens[0].key = keys;
+    problem.score_cap = score_cap;
     for (uint32_t i = 0; i < tokens; ++i) {
       problem.tokens[0].value[i] = static_cast<float>(1u << i);
     }
@@ -208,6 +209,16 @@ TEST_P(AttentionScores, AScoreWhosePartsOverflowIsTheirSum) {
     EXPECT_FLOAT_EQ(last_output({1e20f, 1e20f}, {0, 0, 1e20f, -1e20f, 0, 0}, mask), 7.0f / 3.0f);
     EXPECT_EQ(last_output({1e20f, -1e20f}, {-1e18f, 0, 4e18f, 2e18f, 0, 0}, mask), 2.0f);
     EXPECT_EQ(last_output({1e20f, 1e20f}, {-1e18f, 0, -4e18f, 6e18f, 0, 0}, mask), 2.0f);
+  }
+}
+
+// The first score is 1e37, but its first part is more than a float can hold. Under a cap that would
+// look like the largest score of all, which is the second one's.
+TEST_P(AttentionScores, AScoreWhosePartsOverflowIsTheirSumUnderACap) {
+  for (const TestMask& mask : last_sees_all()) {
+    SCOPED_TRACE(mask.name);
+    const std::vector<float> keys = {3.5e18f, 3.4e18f, 0.5e18f, 0, 0, 0};
+    EXPECT_EQ(last_output({1e20f, -1e20f}, keys, mask, 1e38f), 2.0f);
   }
 }
 

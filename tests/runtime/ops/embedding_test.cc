@@ -31,7 +31,7 @@ TEST_P(EmbeddingOp, FindsTheVectorsOfTokensAndPositions) {
     const PackedWeights packed(packing(), table, std::vector<float>(kEntries, 7.0f), columns);
     for (const bool is_packed : {false, true}) {
       for (const bool with_positions : {false, true}) {
-        for (const float scale : {1.0f, 3.0f}) {
+        for (const float scale : {1.0f, 2.0f, 3.0f}) {
           Embedding op;
           op.tokens = is_packed ? packed.view() : plain_rows(table.data(), kEntries, columns);
           op.scale = scale;

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "core/cpu_features.h"
 #include "ops/linear.h"
 #include "ops/quantized_rows.h"
 #include "support/compare.h"
@@ -99,6 +100,11 @@ Rounded rounded(const KernelSet& kernels, const ConstMatrix& input, uint32_t row
   rows.quantize(kernels, *kernel_set(Target::kPortable)->q8,
                 {input.row(row), 1, input.columns, input.stride}, {});
   return {{rows.row(0), rows.row(0) + input.columns}, rows.scale(0)};
+}
+
+TEST(QuantizedKernels, OfAvx2AreThoseOfVnniWhereTheCpuHasIt) {
+  const KernelSet* const set = kernel_set(Target::kX86_64_v3);
+  EXPECT_EQ(set != plain_avx2_set(), set != nullptr && cpu_has_avx_vnni());
 }
 
 TEST_P(QuantizedLinear, AgreesWithExactSums) {

@@ -80,6 +80,7 @@ TEST_P(Select, MakesOfOneRowThatRow) {
   const std::vector<SequenceRows> sequences = {{0, 0, 1}};
   std::vector<float> values(19 + 4);  // kernels read up to 16 bytes past a row
   Random(3).fill(values, 1.0f);
+  values[7] = 0.0f;  // to which nothing was added
   using enum SelectKind;
   for (const SelectKind kind : {kMean, kMax, kMeanSqrtLength, kWeightedMean}) {
     std::vector<float> row(19 + 4);

@@ -151,6 +151,11 @@ TEST_P(RingRewind, RefusesWhatIsNotThere) {
   feed_to(12);
   EXPECT_EQ((*session_)->rewind(0, 13), Status::kInvalidArgument);
   EXPECT_EQ((*session_)->rewind(1, 0), Status::kInvalidArgument);
+  Diagnostic why;
+  EXPECT_EQ((*session_)->rewind(2, 0, &why), Status::kInvalidArgument);
+  EXPECT_STREQ(why.field, "sequence");
+  EXPECT_EQ(why.found, 2u);
+  EXPECT_EQ(why.expected, 1u);
   EXPECT_EQ((*session_)->positions(), 12u);
 }
 

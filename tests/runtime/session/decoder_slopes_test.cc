@@ -40,14 +40,14 @@ class DecoderSlopes : public DecoderTest {
     return program;
   }
 
-  // The same for all heads as a table of terms.
-  static convert::Program with_tables(float slope, ScoreTerms by) {
+  // The same as a table of terms: of all heads together, with `by_head` of each.
+  static convert::Program with_tables(float slope, ScoreTerms by, bool by_head) {
     convert::Program program = DecoderSlopes::program();
     const uint32_t positions = program.positions_max;
     const bool by_pair = by == ScoreTerms::kPairs;
     for (convert::ProgramOp& op : program.ops) {
       if (op.body.kind != format::OpKind::kAttention) continue;
-      const uint32_t heads = op.body.numbers[format::AttentionOp::kHeads];
+      const uint32_t heads = by_head || !by_pair ? op.body.numbers[format::AttentionOp::kHeads] : 1;
       convert::ProgramTensor terms;
       terms.name = op.name + ".terms";
       terms.outputs = by_pair ? heads * positions : heads;
@@ -56,7 +56,9 @@ class DecoderSlopes : public DecoderTest {
       for (uint32_t i = 0; i < terms.outputs * terms.inputs; ++i) {
         const uint32_t query = by_pair ? i / positions % positions : positions - 1;
         const int64_t distance = int64_t{i % terms.inputs} - query;
-        terms.weights.push_back(slope * static_cast<float>(distance));
+        const uint32_t head = i / terms.inputs / (by_pair ? positions : 1);
+        const float of_head = by_head ? slope * static_cast<float>(head + 1) : slope;
+        terms.weights.push_back(of_head * static_cast<float>(distance));
       }
       op.body.numbers[format::AttentionOp::kTerms] = static_cast<uint32_t>(program.tensors.size());
       op.body.numbers[format::AttentionOp::kTermsBy] = static_cast<uint32_t>(by);
@@ -108,9 +110,20 @@ TEST_P(DecoderSlopes, AreWhatAMaskOfDistancesSays) {
   EXPECT_TRUE(same_bits(found, TestSession(*strips, options).run(tokens)));
   EXPECT_FALSE(same_bits(found, TestSession(*plain, options).run(tokens)));
   for (const ScoreTerms by : {ScoreTerms::kDistances, ScoreTerms::kPairs}) {
-    const TestModel tables = model_of(with_tables(0.25f, by));
+    const TestModel tables = model_of(with_tables(0.25f, by, false));
     EXPECT_TRUE(same_bits(found, TestSession(*tables, options).run(tokens))) << name(by);
     EXPECT_TRUE(same_bits(found, TestSession(*tables, options).steps_of(7, tokens))) << name(by);
+  }
+}
+
+TEST_P(DecoderSlopes, AreWhatATableForEachHeadSays) {
+  const TestModel slopes = model_of(with_slopes(0.25f, true));
+  const std::vector<TokenId> tokens = ids(*slopes, 33);
+  const SessionOptions options = all_outputs(options_for(kDecoderPositions));
+  const std::vector<float> found = TestSession(*slopes, options).run(tokens);
+  for (const ScoreTerms by : {ScoreTerms::kDistances, ScoreTerms::kPairs}) {
+    const TestModel tables = model_of(with_tables(0.25f, by, true));
+    EXPECT_TRUE(same_bits(found, TestSession(*tables, options).run(tokens))) << name(by);
   }
 }
 

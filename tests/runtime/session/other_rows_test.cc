@@ -11,6 +11,7 @@
 #include "convert/graph/interpreter.h"
 #include "convert/program/compile.h"
 #include "convert/program/writer.h"
+#include "core/prefix_rows.h"
 #include "runtime/format/verify_fixture.h"
 #include "runtime/session/rows_fixture.h"
 #include "support/compare.h"
@@ -180,6 +181,9 @@ TEST_P(OtherRows, ImagesAreSequencesOfTheirOwn) {
   const std::vector<uint32_t> lengths = {16, 16, 4};
   EXPECT_EQ(session->run(Batch{fed, 3, 16, lengths}, &why).status(), Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "batch.lengths");
+  const std::vector<uint8_t> visible(3 * 16, 1);
+  EXPECT_EQ(session->run(Batch{fed, 3, 16, {}, visible}, &why).status(), Status::kInvalidArgument);
+  EXPECT_STREQ(why.field, "batch.lengths");
   EXPECT_EQ(session->run(Batch{fed, 3, 15}, &why).status(), Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "batch.tokens");
   EXPECT_EQ(session->run(Batch{std::span(fed).first(fed.size() - 1), 3}, &why).status(),
@@ -251,7 +255,10 @@ TEST(OtherRowsOfFiles, HaveAPlaceForEachRow) {
   convert::Program program = convert::compile(graph_of(kBare), "rows");
   program.positions_max = UINT32_MAX - 2;
   expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
-                 {"signature.positions_max", "no position is left", 1});
+                 {"signature.positions_max",
+                  "no position is left",
+                  1,
+                  {{UINT32_MAX - 2, UINT32_MAX - kPagePositions - kPrefixRowsMax}}});
 }
 
 TEST(OtherRowsOfFiles, AreCutOnceAndFirst) {
@@ -325,6 +332,7 @@ TEST(OtherRowsOfPlans, AreNoMoreThanCanBeCounted) {
   Diagnostic why;
   EXPECT_EQ(plan_arena(*model, options, &why).status(), Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "options.tokens_max");
+  EXPECT_EQ(why.op_index, 0u);
 }
 
 }  // namespace

@@ -128,5 +128,23 @@ TEST(ArenaParts, HoldTheScratchThatOpsAskFor) {
   EXPECT_EQ(layout.scratch_offset, layout.activation_offset + layout.plan.activation_bytes);
 }
 
+// Two sequences share a call of three tokens, and each may begin with its prefix.
+TEST(ArenaParts, HoldARowForEachTokenAndEachRowOfAPrefix) {
+  ArenaFormula formula;
+  formula.activation_bytes_per_token = 16;
+  formula.nr = 8;
+  const auto activation_bytes = [&](uint32_t prefix_rows) {
+    ArenaLayout layout;
+    layout.positions_max = layout.tokens_max = 3;
+    layout.sequences_max = layout.outputs_max = 2;
+    layout.prefix_rows = prefix_rows;
+    EXPECT_EQ(place_parts(formula, 1, layout, nullptr), Status::kOk);
+    return layout.plan.activation_bytes;
+  };
+  EXPECT_EQ(activation_bytes(0), 64u) << "3 * 16 + 16, which no byte is added to";
+  EXPECT_EQ(activation_bytes(1), 128u) << "5 * 16 + 16, rounded up";
+  EXPECT_EQ(activation_bytes(4), 192u) << "11 * 16 + 16";
+}
+
 }  // namespace
 }  // namespace arenite::test

@@ -162,6 +162,21 @@ TEST_P(SelfTests, PassInAContextOfOneToken) {
   EXPECT_TRUE(test_of(*session).passed);
 }
 
+// So that kernels of many rows and of one are both tested.
+TEST_P(SelfTests, FeedTheLastTokenAlone) {
+  const TestModel model(file_of(decoder()).span(), GetParam());
+  ASSERT_GT(model->self_test_tokens(), 2u);
+  uint32_t calls = 0;
+  SessionOptions options = options_for(kDecoderPositions);
+  options.profile.context = &calls;
+  options.profile.op_begins = [](void* context, uint32_t op_index) {
+    if (op_index == 0) ++*static_cast<uint32_t*>(context);
+  };
+  const TestSession session(*model, options);
+  EXPECT_TRUE(test_of(*session).passed);
+  EXPECT_EQ(calls, 2u);
+}
+
 TEST_P(SelfTests, NeedNoHeapAndLeaveTheSessionEmpty) {
   const TestModel model(file_of(decoder()).span(), GetParam());
   const TestSession session(*model, options_for(kDecoderPositions));
@@ -297,7 +312,9 @@ TEST(SelfTestsOfThePortableTarget, FindNoDifference) {
   for (const convert::Program& program : all_programs()) {
     const TestModel model(file_of(program).span(), Target::kPortable);
     const TestSession session(*model, options_for(model->self_test_tokens()));
-    EXPECT_EQ(test_of(*session).difference, 0.0f) << program.name;
+    const SelfTest test = test_of(*session);
+    EXPECT_EQ(test.difference, 0.0f) << program.name;
+    EXPECT_EQ(test.op_index, 0u) << "the first of equal differences is named, " << program.name;
   }
 }
 

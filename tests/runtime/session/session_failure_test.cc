@@ -188,6 +188,7 @@ TEST_P(SessionFailure, RefusesAMaskBesideTheModelsOwn) {
     EXPECT_EQ(session->run({features(*model, 4), 1, 4, {}, visible}, &why).status(),
               Status::kUnsupported);
     EXPECT_STREQ(why.field, "batch.visible");
+    EXPECT_EQ(why.op_index, 0u);
   }
 }
 

@@ -86,7 +86,9 @@ TEST_P(SessionOptionsTest, RefusesThreadsThatMakeNoSense) {
   options.parallel.threads = 0;
   refusal(*model, options, "options.parallel.threads");
   options.parallel.threads = 1u << 20;
-  refusal(*model, options, "options.parallel.threads");
+  const Diagnostic why = refusal(*model, options, "options.parallel.threads");
+  EXPECT_EQ(why.found, 1u << 20);
+  EXPECT_LT(why.expected, why.found);
   options.parallel = {.threads = 2};
   refusal(*model, options, "options.parallel.run");
 }

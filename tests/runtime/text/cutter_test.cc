@@ -21,7 +21,7 @@ struct Named {
 
 class PatternTest : public ::testing::TestWithParam<Named> {
  protected:
-  static std::vector<std::string> cut(const std::string& text, format::Pattern pattern,
+  static std::vector<std::string> cut(std::string_view text, format::Pattern pattern,
                                       bool has_prefix = false) {
     format::TokenizerView view;
     view.pattern = pattern;
@@ -70,6 +70,19 @@ INSTANTIATE_TEST_SUITE_P(All, PatternTest,
                          [](const auto& info) { return std::string(info.param.name); });
 
 using Pattern = PatternTest;
+
+TEST_F(Pattern, OfNoneLeavesTheTextWhole) {
+  EXPECT_EQ(cut("don't cut 12, a", format::Pattern::kNone),
+            (std::vector<std::string>{"don't cut 12, a"}));
+}
+
+// What follows the text in memory is no part of it.
+TEST_F(Pattern, OfContractionsEndsWhereTheTextEnds) {
+  constexpr std::string_view kMore = "we're";
+  EXPECT_EQ(cut(kMore, format::Pattern::kGpt2), (std::vector<std::string>{"we", "'re"}));
+  EXPECT_EQ(cut(kMore.substr(0, 4), format::Pattern::kGpt2),
+            (std::vector<std::string>{"we", "'", "r"}));
+}
 
 TEST_F(Pattern, OfSpacesCutsBeforeEachSpace) {
   EXPECT_EQ(cut("a b  c\xE2\x96\x81 d", format::Pattern::kSpaces),

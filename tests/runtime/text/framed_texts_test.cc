@@ -153,6 +153,7 @@ TEST(EncodeTokensMax, RefusesLessThanTheTokensAroundATextWithBothNumbers) {
   EXPECT_EQ(tokenizer->encode("a", {.tokens_max = 1}, ids, &why).status(),
             Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "options.tokens_max");
+  EXPECT_EQ(why.op_index, 0u);
   EXPECT_EQ(why.found, 1u);
   EXPECT_EQ(why.expected, 2u);
   EXPECT_EQ(tokenizer->encode_pair("a", "b", {.tokens_max = 3}, ids, {}, &why).status(),
@@ -175,8 +176,11 @@ TEST(EncodePair, RefusesWhatItCannotDo) {
   };
   EXPECT_EQ(refused(ids.size() - 1, 0, 0), Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "out");
+  EXPECT_EQ(why.op_index, 0u);
   EXPECT_EQ(refused(ids.size(), types.size() - 1, 0), Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "out_types");
+  EXPECT_EQ(why.found, types.size() - 1);
+  EXPECT_EQ(why.expected, types.size());
   EXPECT_EQ(refused(ids.size(), 3, 4), Status::kInvalidArgument);
   EXPECT_EQ(refused(ids.size(), 4, 4), Status::kOk);
 

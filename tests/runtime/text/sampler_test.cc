@@ -107,6 +107,18 @@ TEST(Sampler, KeepsTheTokensAboveMinP) {
             (Tokens{0, 1}));
 }
 
+// Where the probability of a token is known, min_p finds it to a millionth.
+TEST(Sampler, MeasuresProbabilitiesToSevenDigits) {
+  for (const float x : {-0.34f, -1.2f, -2.0f}) {
+    const double part = std::exp(static_cast<double>(x));
+    const auto picks = [&](double min_p) {
+      return Picker({.temperature = 1.0f, .min_p = static_cast<float>(min_p)}).picks({0.0f, x});
+    };
+    EXPECT_EQ(picks(part * (1.0 - 1e-6)), (Tokens{0, 1})) << x;
+    EXPECT_EQ(picks(part * (1.0 + 1e-6)), (Tokens{0})) << x;
+  }
+}
+
 TEST(Sampler, NeverPicksWhatIsMinusInfinity) {
   const std::vector<float> logits = {-kInfinity, 1.0f, -kInfinity, 1.0f, -kInfinity};
   EXPECT_EQ(Picker({.temperature = 100.0f}).picks(logits), (Tokens{1, 3}));
@@ -139,9 +151,8 @@ TEST(Sampler, PenalizesEachRecentTokenOnce) {
 TEST(Sampler, StaysFiniteUnderExtremePenalties) {
   for (const float penalty : {1e-38f, 1e38f}) {
     Picker picker({.repetition_penalty = penalty, .temperature = 1.0f});
-    for (const TokenId token : picker.picks({1e30f, -1e30f, 3e38f, -kInfinity}, {0, 1, 2, 3})) {
-      EXPECT_LT(token, 3u);
-    }
+    // Small penalties make both positive logits the largest there is; large ones leave 0 and 3.
+    EXPECT_EQ(picker.picks({1e30f, -1e30f, 3e38f, -kInfinity}, {0, 1, 2, 3}), (Tokens{0, 2}));
   }
 }
 
@@ -236,6 +247,8 @@ TEST(Sampler, RefusesAWorkSpaceThatIsTooSmall) {
             Status::kInvalidArgument);
   EXPECT_EQ(why.found, 3u);
   EXPECT_EQ(why.expected, 4u);
+  EXPECT_TRUE(sampler.sample(std::vector<float>(3), {}, scratch, &why).ok());
+  EXPECT_EQ(why.reason, nullptr) << "what was refused before is no longer so";
   EXPECT_EQ(Sampler::create({.temperature = 1.0f, .top_k = 40})->candidates_needed(32000), 40u);
 }
 

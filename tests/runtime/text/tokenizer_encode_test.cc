@@ -98,6 +98,20 @@ TEST(TokenizerEncode, FusesUnknownCharactersOfOnePieceOnly) {
   EXPECT_EQ(tokenizer.texts(tokenizer.encode("12xa")), (Texts{"<unk>", "<unk>", "a"}));
 }
 
+// Bytes that stand for a character come between those before it and those after it.
+TEST(TokenizerEncode, FusesUnknownCharactersUpToOneThatHasBytes) {
+  convert::TokenizerSpec spec = story_pieces(true);
+  spec.flags |= format::kFuseUnknown;
+  spec.byte_tokens[0x97] = kNoToken;
+  const TestTokenizer tokenizer(spec);
+  const auto encoded = [&](std::string_view text) {
+    return tokenizer.texts(tokenizer.encode_bare(text));
+  };
+  EXPECT_EQ(encoded("a\xE6\x97\xA5\xE6\x97\xA6"), (Texts{" ", "a", "<unk>"}));
+  EXPECT_EQ(encoded("a\xE6\x97\xA5\xC3\xA8\xE6\x97\xA5"),
+            (Texts{" ", "a", "<unk>", "\xC3", "\xA8", "<unk>"}));
+}
+
 TEST(TokenizerEncode, PutsThePrefixAloneBeforeATextLikeTokenThatBeginsTheText) {
   convert::TokenizerSpec spec = story_pieces(true);
   spec.prefix = format::Prefix::kAlways;

@@ -100,6 +100,15 @@ void freeze_list(uintptr_t top, std::span<Range> holes) {
   }
 }
 
+// Not inlined: its frame is below all of the caller's, which may end on a frozen page.
+[[noreturn, gnu::noinline]] void freeze_and_call(uintptr_t top, std::span<Range> holes,
+                                                 bool (*call)(const void*), const void* context) {
+  read_list();
+  freeze_list(top, holes);
+  require(holes[0].end != 0);
+  _exit(call(context) ? 0 : 1);
+}
+
 }  // namespace
 
 bool can_freeze_memory() {
@@ -124,10 +133,8 @@ bool can_freeze_memory() {
     holes[count++] = {begin / page * page, rounded_up(begin + memory.size())};
   }
   stop_writes_of_the_kernel();
-  read_list();
-  freeze_list(rounded_up(reinterpret_cast<uintptr_t>(__builtin_frame_address(0))), holes);
-  require(holes[0].end != 0);
-  _exit(call(context) ? 0 : 1);
+  const auto top = rounded_up(reinterpret_cast<uintptr_t>(__builtin_frame_address(0)));
+  freeze_and_call(top, holes, call, context);
 }
 
 }  // namespace arenite::test

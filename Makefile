@@ -144,7 +144,7 @@ first-hour: ## Walk the first hour of a newcomer in a clean folder, and print wh
 
 reproducible: ## Build and install twice, in different folders, and compare every byte
 	@$(INSTALL) $(PACKAGES)
-	@tests/package/two_builds.sh
+	@tests/figures/counted.py builds build
 
 bounds: ## Measure stack, steps of loading and multiply-adds against what `arenite inspect` prints
 	@$(INSTALL) $(PACKAGES)
@@ -171,10 +171,10 @@ test-tsan: ## Search ops and sessions on several threads for races, with Clang's
 	$(call build,tsan,,attention_tests ops_tests session_tests)
 	@ctest --preset tsan -L '^(attention|ops|session)_tests$$' -j $(JOBS)
 
-test-tsan-cli: ## The same for commands of the program, a build of many more sources
+test-tsan-cli: ## The same, and commands of the program: a build of many more sources
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
-	$(call build,tsan,,commands_tests)
-	@ctest --preset tsan -L '^commands_tests$$' -j $(JOBS)
+	$(call build,tsan,,attention_tests ops_tests session_tests commands_tests)
+	@tests/figures/counted.py races build-tsan
 
 fuzz: ## Feed mutated inputs to all that reads bytes from outside, for a minute
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)

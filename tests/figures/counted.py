@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs tests that count what they try, and writes how much that was to NAME.json, beside this file.
 
-Usage: counted.py faults|bits BUILD
+Usage: counted.py faults|bits|races|builds BUILD
 """
 
 import os
+import re
 import sys
 from pathlib import Path
 
-from recorded import run_tests, total, write
+from recorded import ROOT, output_of, run_tests, total, write
 
 
 def faults(build):
@@ -27,8 +28,25 @@ def bits(build):
             "amount": f"{total(tests, 'ways'):,} ways", "command": "make test-bits"}
 
 
+def races(build):
+    """What uses threads, sessions beside each other and commands, under ThreadSanitizer."""
+    programs = ["runtime/attention_tests", "runtime/ops_tests", "runtime/session_tests",
+                "cli/commands_tests"]
+    tests = [test for program in programs for test in run_tests(build / "tests" / program, "*")]
+    return {"promise": "no data races", "tested": "ThreadSanitizer",
+            "amount": f"{len(tests):,} tests", "command": "make test-tsan-cli"}
+
+
+def builds(_):
+    """Two builds in two folders, without a cache of objects."""
+    said = output_of(ROOT / "tests" / "package" / "two_builds.sh")
+    files, size = re.search(r"(\d+) files of two builds are the same, (\d+) bytes", said).groups()
+    return {"promise": "the same bytes of any build", "tested": "two folders, compared",
+            "amount": f"{files} files, {int(size):,} bytes", "command": "make reproducible"}
+
+
 def main():
-    figures = {"faults": faults, "bits": bits}
+    figures = {"faults": faults, "bits": bits, "races": races, "builds": builds}
     if len(sys.argv) != 3 or sys.argv[1] not in figures:
         print(__doc__, file=sys.stderr)
         return 2

@@ -13,14 +13,15 @@ ROOT = FOLDER.parent.parent
 
 
 def run_tests(program, name_filter):
-    """Numbers that the tests recorded: a list of dictionaries, one for each test."""
+    """Numbers that the tests recorded: a list of dictionaries, one for each test that ran."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        subprocess.run([program, "--gtest_brief=1", f"--gtest_filter={name_filter}",
+        subprocess.run([Path(program).resolve(), "--gtest_brief=1",
+                        f"--gtest_filter={name_filter}",
                         f"--gtest_output=json:{file.name}"], check=True)
         suites = json.loads(Path(file.name).read_text(encoding="utf-8"))["testsuites"]
     return [{key: int(value) for key, value in test.items()
              if isinstance(value, str) and value.isdigit()}
-            for suite in suites for test in suite["testsuite"]]
+            for suite in suites for test in suite["testsuite"] if test["result"] == "COMPLETED"]
 
 
 def total(tests, key):

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a test once for every kernel set that this machine can run, the scalar one included.
+// Runs a test once for every kernel set that this machine can run, the scalar one included, but for
+// emulators.
 //
 //   class Linear : public KernelSetTest {};
 //   ARENITE_FOR_EACH_KERNEL_SET(Linear);
@@ -17,6 +18,7 @@
 #include "arenite/target.h"
 #include "arenite/tensor_type.h"
 #include "kernels/kernel_set.h"
+#include "support/emulated.h"
 
 namespace arenite {
 
@@ -32,6 +34,14 @@ inline std::vector<Target> targets_here() {
     const Target target = static_cast<Target>(i);
     if ((cpu_targets() & bit(target)) != 0) targets.push_back(target);
   }
+  return targets;
+}
+
+// Those that a test goes through. An emulator leaves out the scalar set where there are others: it
+// is C++ that every build tests, and tests of kernels and of whole models run it there, too.
+inline std::vector<Target> targets_in_tests() {
+  std::vector<Target> targets = targets_here();
+  if (kEmulated && targets.size() > 1) std::erase(targets, Target::kPortable);
   return targets;
 }
 
@@ -61,7 +71,7 @@ inline bool same_attention(const KernelSet& a, const KernelSet& b) {
 // The targets whose kernels for attention no earlier one has.
 inline std::vector<Target> attention_targets_here() {
   std::vector<Target> targets;
-  for (const Target target : targets_here()) {
+  for (const Target target : targets_in_tests()) {
     const auto is_same = [&](Target earlier) {
       return same_attention(*kernel_set(earlier), *kernel_set(target));
     };
@@ -93,9 +103,9 @@ inline std::string cache_test_name_of(
           ::testing::Values(::arenite::TensorType::kF32, ::arenite::TensorType::kInt8)), \
       ::arenite::test::cache_test_name_of)
 
-#define ARENITE_FOR_EACH_KERNEL_SET(suite)                                       \
-  INSTANTIATE_TEST_SUITE_P(KernelSets, suite,                                    \
-                           ::testing::ValuesIn(::arenite::test::targets_here()), \
+#define ARENITE_FOR_EACH_KERNEL_SET(suite)                                           \
+  INSTANTIATE_TEST_SUITE_P(KernelSets, suite,                                        \
+                           ::testing::ValuesIn(::arenite::test::targets_in_tests()), \
                            ::arenite::test::test_name_of)
 
 }  // namespace test

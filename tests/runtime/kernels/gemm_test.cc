@@ -25,7 +25,8 @@ class Gemm : public KernelSetTest {
     return {1, nr - 1, nr, nr + 1, 2 * nr + 3};
   }
 };
-ARENITE_FOR_EACH_KERNEL_SET(Gemm);
+// In emulators, too: all of them.
+INSTANTIATE_TEST_SUITE_P(KernelSets, Gemm, testing::ValuesIn(targets_here()), test_name_of);
 
 // One product with random operands. Inputs may be read kReadAheadBytes too far, the output not at
 // all; rows of the output are `gap` floats apart that must stay as they are.

@@ -19,7 +19,8 @@ namespace {
 constexpr uint32_t kLengthMax = 130;  // beyond twice the widest kernel's step
 
 class RowKernels : public KernelSetTest {};
-ARENITE_FOR_EACH_KERNEL_SET(RowKernels);
+// In emulators, too: all of them.
+INSTANTIATE_TEST_SUITE_P(KernelSets, RowKernels, testing::ValuesIn(targets_here()), test_name_of);
 
 TEST_P(RowKernels, FindTheExtremesWhereverTheyAre) {
   for (uint32_t length = 1; length <= kLengthMax; ++length) {

@@ -41,8 +41,8 @@ def builds(_):
     """Two builds in two folders, without a cache of objects."""
     said = output_of(ROOT / "tests" / "package" / "two_builds.sh")
     files, size = re.search(r"(\d+) files of two builds are the same, (\d+) bytes", said).groups()
-    return {"promise": "the same bytes of any build", "tested": "two folders, compared",
-            "amount": f"{files} files, {int(size):,} bytes", "command": "make reproducible"}
+    return {"promise": "any build, the same bytes", "tested": "two folders",
+            "amount": f"{files} files, {int(size) / 1e6:.2f} MB", "command": "make reproducible"}
 
 
 def main():

@@ -118,6 +118,9 @@ TEST(ModelLoad, SaysHowToConvertAFileForOtherCpus) {
   const Status forced =
       Model::load(portable.span(), &why, {true, targets_elsewhere().front()}).status();
   EXPECT_EQ(describe(forced, why).find("arenite convert"), std::string::npos);
+  EXPECT_EQ(Model::load(portable.span(), nullptr, {true, targets_elsewhere().front()}).status(),
+            Status::kUnsupported)
+      << "without a diagnostic, too";
 }
 
 TEST(ModelLoad, RefusesAMisalignedFile) {

@@ -3,6 +3,7 @@
 // Their numbers are those of the file; names are what `arenite inspect` and the features call them.
 #pragma once
 
+#include <cfloat>
 #include <cstdint>
 
 namespace arenite {
@@ -62,8 +63,12 @@ constexpr bool has_parameter(Activation kind) {
          kind == Activation::kLeakyRelu || kind == Activation::kElu || kind == Activation::kClamp;
 }
 
-constexpr bool needs_positive_parameter(Activation kind) {
-  return kind == Activation::kSoftCap || kind == Activation::kClamp;
+// A cap and one divided by it are normal numbers: 32-bit ARM takes smaller ones for zero.
+constexpr bool is_soft_cap(float cap) { return cap >= FLT_MIN && cap <= 1.0f / FLT_MIN; }
+
+constexpr bool parameter_makes_sense(Activation kind, float parameter) {
+  if (kind == Activation::kSoftCap) return is_soft_cap(parameter);
+  return kind != Activation::kClamp || parameter > 0.0f;
 }
 
 // What the terms that attention adds to its scores go by.

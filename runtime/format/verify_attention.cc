@@ -64,7 +64,8 @@ bool verify_attention(const OpCheck& check) {
                         cache_index, cache.lookback, mask.lookback);
   }
   if constexpr (linked(Need::kScoreCap)) {
-    if (check.op.reals[AttentionOp::kScoreCap] < 0.0f) {
+    const float cap = check.op.reals[AttentionOp::kScoreCap];
+    if (cap != 0.0f && !is_soft_cap(cap)) {
       return check.refuse("a number of an op makes no sense",
                           check.row.reals[AttentionOp::kScoreCap].field, check.index);
     }

@@ -153,7 +153,7 @@ bool verify_rope(const OpCheck& check) {
 bool verify_activation(const OpCheck& check) {
   const uint32_t width = check.op.views[kInput].width;
   const auto function = check.op.choice<Activation>(ActivationOp::kKind);
-  if (needs_positive_parameter(function) && !(check.op.reals[ActivationOp::kParameter] > 0.0f)) {
+  if (!parameter_makes_sense(function, check.op.reals[ActivationOp::kParameter])) {
     return check.refuse("a number of an op makes no sense",
                         check.row.reals[ActivationOp::kParameter].field, check.index);
   }

@@ -182,6 +182,9 @@ const ProgramRule kElementRules[] = {
     {"SoftCapOfNothing",
      [](Program& p) { op(p, kSoftCap).reals[format::ActivationOp::kParameter] = 0.0f; },
      {"ops.parameter", "makes no sense", kSoftCap}},
+    {"SoftCapWithTooSmallAnInverse",
+     [](Program& p) { op(p, kSoftCap).reals[format::ActivationOp::kParameter] = 1e38f; },
+     {"ops.parameter", "makes no sense", kSoftCap}},
     {"SoftCapOfNoNumber",
      [](Program& p) { op(p, kSoftCap).reals[format::ActivationOp::kParameter] = NAN; },
      {"ops.parameter", "makes no sense", kSoftCap}},
@@ -308,6 +311,8 @@ const ProgramRule kScoreRules[] = {
      set_table(kPairs, kLength, kLength, format::Layout::kGemm),
      {"ops.terms", "another layout", kAttention}},
     {"CapBelowZero", set_cap(-1.0f), {"ops.score_cap", "makes no sense", kAttention}},
+    {"CapBelowNormalNumbers", set_cap(1e-38f), {"ops.score_cap", "makes no sense", kAttention}},
+    {"CapWithTooSmallAnInverse", set_cap(1e38f), {"ops.score_cap", "makes no sense", kAttention}},
     {"CapOfNoNumber", set_cap(NAN), {"ops.score_cap", "makes no sense", kAttention}},
     {"InfiniteCap", set_cap(INFINITY), {"ops.score_cap", "makes no sense", kAttention}},
 };

@@ -110,6 +110,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"grouped_einsum", "grouped_einsum", "causal", 16, true},
                       Case{"added_into", "added_into", "causal", 16, true},
                       Case{"stepwise_rotation", "stepwise_rotation", "causal", 16, true},
+                      Case{"heads_first", "heads_first", "causal", 16, true},
                       Case{"matrix_heads", "matrix_heads", "causal", 16, true},
                       Case{"many_heads", "many_heads", "causal", 16, true},
                       Case{"padding", "padding", "bidirectional", 14, false},

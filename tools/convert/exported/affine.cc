@@ -117,6 +117,12 @@ AffineRef permuted(const AffineRef& value, const std::vector<size_t>& order) {
   return moved(movement, std::span(&value, 1));
 }
 
+std::vector<size_t> inverse_order(const std::vector<size_t>& order) {
+  std::vector<size_t> inverse(order.size());
+  for (size_t d = 0; d < order.size(); ++d) inverse[order[d]] = d;
+  return inverse;
+}
+
 AffineRef stretched(const AffineRef& value, const Shape& shape) {
   if (value->shape == shape) return value;
   if (value->elements() == elements_of(shape)) return with_shape(value, shape);

@@ -74,6 +74,8 @@ AffineRef moved(const Movement& movement, std::span<const AffineRef> parts);
 
 AffineRef with_shape(const AffineRef& value, Shape shape);
 AffineRef permuted(const AffineRef& value, const std::vector<size_t>& order);
+// What undoes a permutation.
+std::vector<size_t> inverse_order(const std::vector<size_t>& order);
 AffineRef stretched(const AffineRef& value, const Shape& shape);  // broadcast to `shape`
 AffineRef sum(const AffineRef& a, const AffineRef& b, double factor_b);
 AffineRef scaled(const AffineRef& value, double factor);

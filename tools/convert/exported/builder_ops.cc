@@ -81,15 +81,19 @@ AffineRef GraphBuilder::activation(const AffineRef& given, ActivationNode body) 
 
 AffineRef GraphBuilder::product(const AffineRef& a, const AffineRef& b) {
   const Shape shape = broadcast(a->shape, b->shape);
-  const AffineRef first = stretched(materialised(a), shape);
-  const AffineRef second = stretched(materialised(b), shape);
+  AffineRef first = stretched(materialised(a), shape);
+  AffineRef second = stretched(materialised(b), shape);
+  const std::vector<size_t> order = columns_last({first, second});
+  first = permuted(first, order);
+  second = permuted(second, order);
   // Elements of one token, which may be several rows of the value.
   const Shape flat = with_whole_rows(first);
   const Rows rows = rows_of(with_shape(first, flat));
   const Rows others = rows_of(with_shape(second, flat));
   if (rows.rows != others.rows || rows.count != others.count) throw NotRecognised(kMixesTokens);
   const ValueId node = graph_.add(name_, MultiplyNode{}, {rows.node, others.node});
-  return with_shape(on_rows(rows, flat, node, rows.width), shape);
+  const AffineRef made = on_rows(rows, flat, node, rows.width);
+  return permuted(with_shape(made, first->shape), inverse_order(order));
 }
 
 AffineRef GraphBuilder::pooled(const AffineRef& given, size_t axis, SelectKind kind) {

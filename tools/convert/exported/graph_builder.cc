@@ -253,9 +253,35 @@ AffineRef GraphBuilder::on_one_source(const AffineRef& value) {
   }
   if (is_one && std::ranges::count(seen, false) == 0) return value;
   // The rows of a slice or of a concatenation.
-  const Shape flat = with_whole_rows(value);
-  const Rows rows = rows_of(with_shape(value, flat));
-  return with_shape(on_rows(rows, flat, rows.node, rows.width), value->shape);
+  const std::vector<size_t> order = columns_last({value});
+  const AffineRef turned = permuted(value, order);
+  const Shape flat = with_whole_rows(turned);
+  const Rows rows = rows_of(with_shape(turned, flat));
+  const AffineRef made = on_rows(rows, flat, rows.node, rows.width);
+  return permuted(with_shape(made, turned->shape), inverse_order(order));
+}
+
+// The dimensions of values of one shape, those last that step to other columns of the same token in
+// one of them, and to another token in none: as heads that stand before the tokens.
+std::vector<size_t> GraphBuilder::columns_last(const std::vector<AffineRef>& values) const {
+  const Shape& shape = values[0]->shape;
+  std::vector<size_t> order(shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::vector<bool> has_columns(shape.size(), false);
+  size_t stride = 1;
+  for (size_t d = shape.size(); d-- > 0; stride *= static_cast<size_t>(shape[d])) {
+    if (shape[d] < 2) continue;
+    bool steps_to_row = false;
+    for (const AffineRef& value : values) {
+      const int64_t from = value->terms[0].places.at(0), to = value->terms[0].places.at(stride);
+      const bool are_numbers = from != kNoElement && to != kNoElement;
+      steps_to_row = steps_to_row || !are_numbers || row_of(from) != row_of(to);
+      has_columns[d] = has_columns[d] || from != to;
+    }
+    has_columns[d] = has_columns[d] && !steps_to_row;
+  }
+  std::ranges::stable_partition(order, [&](size_t d) { return !has_columns[d]; });
+  return order;
 }
 
 // The shape whose last dimension joins as many as have elements of one token.

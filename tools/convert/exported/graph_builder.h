@@ -199,6 +199,7 @@ class GraphBuilder {
   AffineRef in_place(const AffineRef& value, uint32_t from, uint32_t to) const;
   // One term of one source whose elements each stand once in it, and all of them.
   AffineRef on_one_source(const AffineRef& value);
+  std::vector<size_t> columns_last(const std::vector<AffineRef>& values) const;
   Shape with_whole_rows(const AffineRef& value) const;
   std::optional<ValueId> chosen_columns(const std::vector<Column>& columns, size_t runs);
 

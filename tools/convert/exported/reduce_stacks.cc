@@ -124,9 +124,7 @@ Reduced Reducer::product_of_stacks(const AffineRef& given, const ConstantRef& st
   order.push_back(rank - 2);
   order.push_back(rank - 1);
   const AffineRef made = as_affine(product_by_weights(permuted(value, order), stack, shared));
-  std::vector<size_t> back(rank);
-  for (size_t d = 0; d < rank; ++d) back[order[d]] = d;
-  return permuted(made, back);
+  return permuted(made, inverse_order(order));
 }
 
 // A convolution of single places is a linear layer of channels, dimension 1.

@@ -95,6 +95,11 @@ def stepwise_rotation(self, q, k, v):
     return causal(self, *turned, v)
 
 
+def heads_first(self, q, k, v):
+    q, k = F.layer_norm(q, (DIM,)), F.normalize(k, dim=-1)
+    return causal(self, q, k, v + k / 2) * torch.sigmoid(q[..., :1])
+
+
 class MatrixHeads(nn.Module):
     """Heads have matrices of their own in one tensor."""
 
@@ -268,6 +273,7 @@ ZOO = {
     "grouped_einsum": lambda: Model(Attention(grouped_einsum, kv_heads=1)),
     "added_into": lambda: Model(Attention(added_into)),
     "stepwise_rotation": lambda: Model(Attention(stepwise_rotation)),
+    "heads_first": lambda: Model(Attention(heads_first)),
     "matrix_heads": lambda: Model(MatrixHeads("matmul"), MatrixHeads("einsum")),
     "many_heads": lambda: Model(ManyHeads(), Pointwise()),
     "padding": lambda: Model(nn.TransformerEncoderLayer(WIDTH, HEADS, 9, batch_first=True),

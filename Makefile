@@ -249,8 +249,9 @@ check: ## Check the style rules (clang-format where it is installed)
 
 tidy: ## Run clang-tidy over our own sources
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_TIDY)
-	$(call build,default)
-	@run-clang-tidy -quiet -p build -j $(JOBS) '$(CURDIR)/(runtime|tools|tests|examples)/.*'
+	@cmake --preset default -B build-tidy --log-level=WARNING -DARENITE_BY_FOLDER=OFF
+	@cmake --build build-tidy -j $(JOBS)
+	@run-clang-tidy -quiet -p build-tidy -j $(JOBS) '$(CURDIR)/(runtime|tools|tests|examples)/.*'
 
 clean: ## Remove all build folders (the fetched XNNPACK source stays in .cache)
 	rm -rf build build-*

@@ -11,6 +11,7 @@
 
 #include "cli/machine_limits.h"
 #include "cli/model_file.h"
+#include "cli/process.h"
 #include "cli/profiler.h"
 
 namespace arenite::tool {
@@ -39,7 +40,6 @@ struct StartUp {
 
 template <typename Work>
 double milliseconds(Work work) {
-  using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
   work();
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();

@@ -28,7 +28,7 @@ struct Timing {
 };
 
 constexpr double kSecondsPerSize = 1.0;
-constexpr size_t kRunsMin = 15;
+constexpr size_t kSequenceRunsMin = 15;
 
 // Sequences of random tokens, back to back, or random images.
 class RandomBatch {
@@ -74,7 +74,7 @@ double time_run(ModelSession& session, Profiler& profiler, const RandomBatch& ba
   };
   const double first_ms = std::min(milliseconds(run), milliseconds(run));
   const size_t batch = std::max<size_t>(1, static_cast<size_t>(0.05 / std::max(first_ms, 1e-5)));
-  const double batch_ms = median_sample_ms(kRunsMin, kSecondsPerSize, [&] {
+  const double batch_ms = median_sample_ms(kSequenceRunsMin, kSecondsPerSize, [&] {
     return milliseconds([&] {
       for (size_t i = 0; i < batch; ++i) run();
     });

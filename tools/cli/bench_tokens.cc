@@ -31,7 +31,7 @@ constexpr size_t kStepsMin = 20;
 constexpr size_t kReadsMax = 30;  // for a row: small models have thousands of samples
 constexpr int kMeasurements = 3;  // of the limits, each time
 
-struct Row {
+struct BenchRow {
   std::string test;
   uint32_t tokens = 0;  // timed together
   double median_ms = 0.0;
@@ -96,9 +96,9 @@ class Limits {
   }
 
   // What the model itself reached the machine can do.
-  MachineLimits found(const std::vector<Row>& rows) const {
+  MachineLimits found(const std::vector<BenchRow>& rows) const {
     MachineLimits limits = {peak_gflops_, median(reads_)};
-    for (const Row& row : rows) {
+    for (const BenchRow& row : rows) {
       limits.peak_gflops = std::max(limits.peak_gflops, row.gflops());
       limits.read_gbytes_per_s = std::max(limits.read_gbytes_per_s, row.gbytes_per_s());
     }
@@ -135,8 +135,8 @@ class TokenBench {
 
   const ArenaPlan& plan() const { return session_.plan(); }
 
-  Row time_prompt(uint32_t tokens) {
-    Row row{fmt::format("pp{}", tokens), tokens};
+  BenchRow time_prompt(uint32_t tokens) {
+    BenchRow row{fmt::format("pp{}", tokens), tokens};
     for (uint32_t begin = 0; begin < tokens; begin += options_.chunk) {
       row.flops += model_flops(reader_, {begin, std::min(options_.chunk, tokens - begin), 1});
     }
@@ -146,8 +146,8 @@ class TokenBench {
     return row;
   }
 
-  Row time_decode(uint32_t tokens) {
-    Row row{fmt::format("tg{}", tokens), tokens};
+  BenchRow time_decode(uint32_t tokens) {
+    BenchRow row{fmt::format("tg{}", tokens), tokens};
     for (uint32_t i = 0; i < tokens; ++i)
       row.bytes += decode_bytes(reader_, packed_index_, 1 + i, kv_type_);
     time_against_reads(row, kRunsMin, [&] {
@@ -159,8 +159,8 @@ class TokenBench {
     return row;
   }
 
-  Row time_step_at(uint32_t held) {
-    Row row{fmt::format("at {}", held), 1};
+  BenchRow time_step_at(uint32_t held) {
+    BenchRow row{fmt::format("at {}", held), 1};
     row.bytes = decode_bytes(reader_, packed_index_, held, kv_type_);
     feed_prompt(held);
     time_against_reads(row, kStepsMin, [&] {
@@ -173,7 +173,8 @@ class TokenBench {
 
  private:
   // What is read is measured after each sample, so that both see the same moments.
-  void time_against_reads(Row& row, size_t samples_min, const std::function<double()>& sample) {
+  void time_against_reads(BenchRow& row, size_t samples_min,
+                          const std::function<double()>& sample) {
     std::vector<double> reads;
     row.median_ms = median_sample_ms(samples_min, kSecondsPerRow, [&] {
       const double ms = sample();
@@ -217,16 +218,16 @@ std::span<const std::byte> packed_weights(const ModelFile& file) {
                                      static_cast<size_t>(segment.bytes()));
 }
 
-void print_text(const BenchOptions& options, const ModelFile& file, const ArenaPlan& plan,
-                size_t weight_bytes, const MachineLimits& limits, const StartUp& start_up,
-                const std::vector<Row>& rows) {
+void print_rates(const BenchOptions& options, const ModelFile& file, const ArenaPlan& plan,
+                 size_t weight_bytes, const MachineLimits& limits, const StartUp& start_up,
+                 const std::vector<BenchRow>& rows) {
   print_header(options, file, limits, start_up,
                fmt::format("context    {}, {} a call, arena {} bytes\n",
                            counted(options.context, "position"), counted(options.chunk, "token"),
                            grouped(plan.total_bytes)),
                fmt::format(" over {} of weights", bytes_text(weight_bytes)));
   TextTable table({">test", ">tokens/s", ">a token", ">GFLOP/s", ">of peak", ">GB/s", ">of read"});
-  for (const Row& row : rows) {
+  for (const BenchRow& row : rows) {
     const bool prompt = row.flops > 0.0;
     const auto percent = [](double value, double limit) {
       return fmt::format("{:.1f}%", 100.0 * value / limit);
@@ -241,16 +242,16 @@ void print_text(const BenchOptions& options, const ModelFile& file, const ArenaP
   fmt::print("{}", table.text());
 }
 
-void print_as_json(const BenchOptions& options, const ModelFile& file, const ArenaPlan& plan,
-                   size_t weight_bytes, const MachineLimits& limits, const StartUp& start_up,
-                   const std::vector<Row>& rows) {
+void print_rates_as_json(const BenchOptions& options, const ModelFile& file, const ArenaPlan& plan,
+                         size_t weight_bytes, const MachineLimits& limits, const StartUp& start_up,
+                         const std::vector<BenchRow>& rows) {
   nlohmann::ordered_json json = header_as_json(options, file, limits, start_up);
   json["weight_bytes"] = weight_bytes;
   json["context"] = options.context;
   json["tokens_per_call"] = options.chunk;
   json["arena_bytes"] = plan.total_bytes;
   json["runs"] = nlohmann::ordered_json::array();
-  for (const Row& row : rows) {
+  for (const BenchRow& row : rows) {
     nlohmann::ordered_json run = {{"test", row.test},
                                   {"tokens", row.tokens},
                                   {"median_ms", row.median_ms},
@@ -284,8 +285,8 @@ void bench_tokens(const BenchOptions& wanted, const ModelFile& file) {
   TokenBench bench(options, file, session_options, limits, profiler);
 
   Progress progress(options.model.string());
-  std::vector<Row> rows;
-  const auto add = [&](const Row& row) {
+  std::vector<BenchRow> rows;
+  const auto add = [&](const BenchRow& row) {
     rows.push_back(row);
     limits.measure();
   };
@@ -305,8 +306,8 @@ void bench_tokens(const BenchOptions& wanted, const ModelFile& file) {
   progress.at("starting", 0.0);
   const StartUp start_up = time_start_up(file, session_options);
   progress.done();
-  (options.json ? print_as_json : print_text)(options, file, bench.plan(), weights.size(),
-                                              limits.found(rows), start_up, rows);
+  (options.json ? print_rates_as_json : print_rates)(options, file, bench.plan(), weights.size(),
+                                                     limits.found(rows), start_up, rows);
   profiler.report();
 }
 

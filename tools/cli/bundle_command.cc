@@ -22,7 +22,7 @@
 namespace arenite::tool {
 namespace {
 
-struct Arguments {
+struct BundleArguments {
   std::vector<std::filesystem::path> models;
   std::filesystem::path output;
   SizeOptions sizes;
@@ -50,7 +50,7 @@ void require_portable_alone(const VerifiedFile& file) {
 // Compilers take minutes and gigabytes for more.
 constexpr size_t kArrayBytesMax = size_t{64} << 20;
 
-BundledModel open_model(const std::filesystem::path& path, const Arguments& arguments) {
+BundledModel open_model(const std::filesystem::path& path, const BundleArguments& arguments) {
   BundledModel model = {identifier_from(path.stem().string()), VerifiedFile(path), {}, 0};
   require_portable_alone(model.file);
   if (!arguments.incbin && model.file.bytes().size() > kArrayBytesMax) {
@@ -85,7 +85,7 @@ std::vector<std::string> kernels_in(std::span<const FolderFile> files) {
   return kernels;
 }
 
-std::string as_json(const Arguments& arguments, std::span<const BundledModel> models,
+std::string as_json(const BundleArguments& arguments, std::span<const BundledModel> models,
                     std::span<const FolderFile> files) {
   nlohmann::ordered_json json;
   json["folder"] = arguments.output.string();
@@ -112,7 +112,7 @@ std::string as_json(const Arguments& arguments, std::span<const BundledModel> mo
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-std::string as_text(const Arguments& arguments, std::span<const BundledModel> models,
+std::string as_text(const BundleArguments& arguments, std::span<const BundledModel> models,
                     std::span<const FolderFile> files) {
   size_t bytes = 0;
   for (const FolderFile& file : files) bytes += file.text.size();
@@ -128,7 +128,7 @@ std::string as_text(const Arguments& arguments, std::span<const BundledModel> mo
          "Begin with main.c; README.md says how each build system takes it.\n";
 }
 
-void run_bundle(const Arguments& arguments) {
+void run_bundle(const BundleArguments& arguments) {
   convert::require_new_folder(arguments.output);
   std::vector<BundledModel> models;
   for (const std::filesystem::path& path : arguments.models) {

@@ -14,13 +14,6 @@
 namespace arenite::tool {
 namespace {
 
-std::string upper(std::string text) {
-  for (char& c : text) {
-    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  }
-  return text;
-}
-
 uint32_t input_features(const format::ModelReader& reader) {
   return reader.vocab_size() == 0 ? reader.slot(reader.input_slot()).width : 0;
 }

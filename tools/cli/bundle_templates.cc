@@ -13,19 +13,13 @@
 #include "arenite/version.h"
 #include "cli/bundle.h"
 #include "cli/bundle_sources.h"
+#include "cli/embed_header.h"
 #include "cli/text_table.h"
 
 namespace arenite::tool {
 namespace {
 
 using Texts = std::map<std::string, std::string>;  // what stands for @name@
-
-std::string upper(std::string text) {
-  for (char& c : text) {
-    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  }
-  return text;
-}
 
 // The line with all names that `texts` has.
 std::string filled(std::string line, const Texts& texts) {

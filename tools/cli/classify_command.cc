@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Arguments {
+struct ClassifyArguments {
   std::filesystem::path model;
   TextOptions texts;
   std::filesystem::path input;
@@ -78,7 +78,8 @@ Json json_of(const std::optional<Value>& value) {
 // Prints the likeliest classes as they come, or keeps them for JSON.
 class Classes {
  public:
-  Classes(const Arguments& arguments, const Model& model) : arguments_(arguments), model_(model) {}
+  Classes(const ClassifyArguments& arguments, const Model& model)
+      : arguments_(arguments), model_(model) {}
 
   void add(std::span<const float> logits, const Subject& subject) {
     const std::vector<double> shares = softmax(logits);
@@ -116,12 +117,12 @@ class Classes {
     }
   }
 
-  const Arguments& arguments_;
+  const ClassifyArguments& arguments_;
   const Model& model_;
   Json results_ = Json::array();
 };
 
-void classify_texts(const Arguments& arguments, const ModelFile& file, Classes& classes) {
+void classify_texts(const ClassifyArguments& arguments, const ModelFile& file, Classes& classes) {
   if (!arguments.input.empty()) {
     throw convert::InputError("{}: the model reads text: expected --text or --file, not --input",
                               convert::quote(file.name()));
@@ -161,7 +162,7 @@ void check_windows(const convert::NpyArray& input, const Model& model) {
   }
 }
 
-void classify_windows(const Arguments& arguments, const ModelFile& file, Classes& classes) {
+void classify_windows(const ClassifyArguments& arguments, const ModelFile& file, Classes& classes) {
   if (arguments.input.empty()) {
     throw convert::InputError("{}: the model reads features, not text: expected --input FILE.npy",
                               convert::quote(file.name()));
@@ -191,7 +192,7 @@ void classify_windows(const Arguments& arguments, const ModelFile& file, Classes
   }
 }
 
-void run_classify(const Arguments& arguments) {
+void run_classify(const ClassifyArguments& arguments) {
   const convert::OutputGuard guard({});
   const ModelFile file(arguments.model, arguments.kernels);
   if (file.model().causal()) {

@@ -20,7 +20,7 @@
 namespace arenite::tool {
 namespace {
 
-struct Arguments {
+struct EmbedArguments {
   std::filesystem::path model;
   std::filesystem::path output;
   std::optional<std::string> name;
@@ -33,7 +33,7 @@ struct Arguments {
 };
 
 // The bytes, in a file of their own for the linker.
-void write_data(const Arguments& arguments, const VerifiedFile& file, const EmbeddedData& data,
+void write_data(const EmbedArguments& arguments, const VerifiedFile& file, const EmbeddedData& data,
                 convert::AtomicFile& output) {
   const WriteBytes write = [&](std::span<const std::byte> bytes) { output.write(bytes); };
   if (arguments.abi.empty()) {
@@ -43,7 +43,7 @@ void write_data(const Arguments& arguments, const VerifiedFile& file, const Embe
   }
 }
 
-void check_data_options(const Arguments& arguments) {
+void check_data_options(const EmbedArguments& arguments) {
   if (!arguments.abi.empty()) (void)abi_named(arguments.abi);
   if (arguments.section) check_section(*arguments.section);
   if (!arguments.data.empty() || (arguments.abi.empty() && !arguments.section)) return;
@@ -51,7 +51,7 @@ void check_data_options(const Arguments& arguments) {
       "--abi and --section are of the file that --data names, and there is none");
 }
 
-void run_embed(const Arguments& arguments) {
+void run_embed(const EmbedArguments& arguments) {
   const convert::OutputGuard guard({{"--output", arguments.output}, {"--data", arguments.data}});
   const VerifiedFile file(arguments.model);
   if (arguments.name) check_identifier(*arguments.name);

@@ -191,13 +191,6 @@ extern
 const uint64_t {}_words[{}];
 )";
 
-std::string upper(std::string text) {
-  for (char& c : text) {
-    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  }
-  return text;
-}
-
 std::string c_constants(const VerifiedFile& file, const std::string& prefix,
                         const SizeOptions& sizes) {
   return fmt::format(
@@ -227,6 +220,13 @@ std::string c_macros(const VerifiedFile& file, const std::string& identifier,
 }
 
 }  // namespace
+
+std::string upper(std::string text) {
+  for (char& c : text) {
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  }
+  return text;
+}
 
 std::string identifier_from(std::string_view text) {
   std::string identifier;

@@ -16,6 +16,8 @@ namespace arenite::tool {
 
 // A prefix for C++ names made of `text`: other characters become '_'; never empty.
 std::string identifier_from(std::string_view text);
+// As names of macros are written.
+std::string upper(std::string text);
 
 // Throws InputError unless `name` can stand before "_model" in a C++ name.
 void check_identifier(const std::string& name);

@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kComparedMax = 10;
 constexpr size_t kShownValues = 6;
 
-struct Arguments {
+struct EmbedTextArguments {
   std::filesystem::path model;
   TextOptions texts;
   std::filesystem::path output;
@@ -63,8 +63,8 @@ void print_vector(const std::vector<float>& row) {
 }
 
 // Writes the vectors where a file is asked for, and prints all that there is to say.
-void print_outcome(const Arguments& arguments, const ModelFile& file, const TextBatch& batch,
-                   const std::vector<float>& rows, const ArenaPlan& plan) {
+void print_outcome(const EmbedTextArguments& arguments, const ModelFile& file,
+                   const TextBatch& batch, const std::vector<float>& rows, const ArenaPlan& plan) {
   const size_t count = batch.texts.size();
   const size_t width = file.model().output_features();
   const auto row = [&](size_t i) { return std::span(rows).subspan(i * width, width); };
@@ -92,7 +92,7 @@ void print_outcome(const Arguments& arguments, const ModelFile& file, const Text
               {"arena_bytes", plan.total_bytes}});
 }
 
-void run_embed_text(const Arguments& arguments) {
+void run_embed_text(const EmbedTextArguments& arguments) {
   const convert::OutputGuard guard({{"--output", arguments.output}});
   const ModelFile file(arguments.model, arguments.kernels);
   if (!file.model().pooled()) {

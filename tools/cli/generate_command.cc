@@ -29,7 +29,7 @@ using Json = nlohmann::ordered_json;
 constexpr double kTemperatureMax = 1e6;
 constexpr double kPenaltyMax = 1e6;
 
-struct Arguments {
+struct GenerateArguments {
   std::filesystem::path model;
   PromptOptions prompt;
   std::optional<uint32_t> tokens;
@@ -53,7 +53,7 @@ class TokenPrinter {
  public:
   // Text; ids where `tokenizer` is missing or ids are asked for. The text ends before a stop
   // string.
-  TokenPrinter(const std::optional<Tokenizer>& tokenizer, const Arguments& arguments)
+  TokenPrinter(const std::optional<Tokenizer>& tokenizer, const GenerateArguments& arguments)
       : stops_(arguments.stops.begin(), arguments.stops.end()),
         space_(StopStrings::bytes_needed(stops_)),
         finder_(stops_, space_),
@@ -141,7 +141,7 @@ void check_model(const ModelFile& file) {
   }
 }
 
-uint32_t context_of(const Arguments& arguments, const ModelFile& file) {
+uint32_t context_of(const GenerateArguments& arguments, const ModelFile& file) {
   const uint32_t limit = file.model().positions_max();
   if (limit != 0 && arguments.context > limit) {
     throw convert::InputError("{}: --context: found {}; at most {}, the model's",
@@ -151,7 +151,7 @@ uint32_t context_of(const Arguments& arguments, const ModelFile& file) {
   return default_session_options(format::ModelReader(file.model().file())).positions_max;
 }
 
-std::optional<Tokenizer> tokenizer_of(const Arguments& arguments, const ModelFile& file) {
+std::optional<Tokenizer> tokenizer_of(const GenerateArguments& arguments, const ModelFile& file) {
   const Result<Tokenizer> tokenizer = Tokenizer::of(file.model());
   if (tokenizer.ok()) return *tokenizer;
   if (!arguments.ids) {
@@ -168,8 +168,8 @@ std::string rate(uint32_t tokens, double seconds) {
   return fmt::format(", {:.1f} tokens/s", tokens / seconds);
 }
 
-void print_report(const Arguments& arguments, const Generation& generation, uint32_t context,
-                  const ArenaPlan& plan) {
+void print_report(const GenerateArguments& arguments, const Generation& generation,
+                  uint32_t context, const ArenaPlan& plan) {
   const char* stop = "the context is full";
   if (generation.stop == StopReason::kEndToken) stop = "the model ended the text";
   if (generation.stop == StopReason::kTokens) stop = "as many tokens as asked for";
@@ -213,8 +213,8 @@ struct Outcome {
   uint32_t context = 0;
 };
 
-void print_outcome(const Arguments& arguments, const Outcome& outcome, const ModelFile& file,
-                   bool has_text, const ArenaPlan& plan) {
+void print_outcome(const GenerateArguments& arguments, const Outcome& outcome,
+                   const ModelFile& file, bool has_text, const ArenaPlan& plan) {
   constexpr const char* kStops[] = {"end_token", "tokens", "context_full"};
   const Generation& generation = outcome.generation;
   print_json(
@@ -233,7 +233,7 @@ void print_outcome(const Arguments& arguments, const Outcome& outcome, const Mod
        {"warnings", warnings_of(outcome.prompt)}});
 }
 
-void run_generate(const Arguments& arguments) {
+void run_generate(const GenerateArguments& arguments) {
   const convert::OutputGuard guard({{"--trace", arguments.profile.trace}});
   Progress progress("loading " + arguments.model.string());
   const ModelFile file(arguments.model, arguments.kernels,
@@ -283,7 +283,7 @@ void run_generate(const Arguments& arguments) {
   profiler.report();
 }
 
-void add_prompt_options(CLI::App& command, Arguments& arguments) {
+void add_prompt_options(CLI::App& command, GenerateArguments& arguments) {
   CLI::Option* text = command.add_option("--prompt", arguments.prompt.text, "Text to continue");
   CLI::Option* file = command
                           .add_option("--prompt-file", arguments.prompt.file,
@@ -300,7 +300,7 @@ void add_prompt_options(CLI::App& command, Arguments& arguments) {
   for (CLI::Option* option : {text, file, ids, special}) option->group("Prompt");
 }
 
-void add_sampler_options(CLI::App& command, Arguments& arguments) {
+void add_sampler_options(CLI::App& command, GenerateArguments& arguments) {
   add_number(command, "--tokens", arguments.tokens, "Most tokens to generate; as many as fit", 0);
   CLI::Option* temperature =
       command

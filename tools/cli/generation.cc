@@ -70,12 +70,6 @@ Prompt encode_prompt(const ModelFile& file, const std::optional<Tokenizer>& toke
   return {{tokenizer->bos()}};
 }
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 Output step(const ModelFile& file, Session& session, std::span<const TokenId> ids,
             Profiler& profiler) {
   profiler.add_sequence(session.positions(), static_cast<uint32_t>(ids.size()), 1);

@@ -23,7 +23,7 @@
 namespace arenite::tool {
 namespace {
 
-struct Arguments {
+struct HelpArguments {
   const CLI::App* program = nullptr;
   std::vector<std::string> words;
   bool man = false;
@@ -39,7 +39,7 @@ const CLI::App* command_named(const CLI::App& program, const std::string& name) 
   return nullptr;
 }
 
-[[noreturn]] void refuse(const Arguments& arguments, const std::string& word) {
+[[noreturn]] void refuse(const HelpArguments& arguments, const std::string& word) {
   std::vector<std::string> known;
   for (const HelpTopic& topic : help_topics()) known.push_back(topic.name);
   for (const CLI::App* command : commands_of(*arguments.program)) {
@@ -57,7 +57,7 @@ const Schema& schema_named(const std::string& name) {
                                                  convert::quote(name), names_of_schemas()));
 }
 
-std::string text_of(const HelpTopic& topic, const Arguments& arguments) {
+std::string text_of(const HelpTopic& topic, const HelpArguments& arguments) {
   const size_t columns = terminal_columns();
   const HelpFormatter formatter(columns, shows_colours(STDOUT_FILENO));
   std::string text = formatter.heading(topic.what) + "\n\n" + wrapped(topic.text(), columns) + "\n";
@@ -66,7 +66,7 @@ std::string text_of(const HelpTopic& topic, const Arguments& arguments) {
          formatter.group(*command_named(*arguments.program, "convert"), topic.group);
 }
 
-std::string help_of(const Arguments& arguments) {
+std::string help_of(const HelpArguments& arguments) {
   if (arguments.words.empty()) {
     if (arguments.man) return man_page(*arguments.program);
     // The program's own help() would be that of the command that was given: this one.
@@ -125,7 +125,7 @@ std::string topic_names() {
   return names;
 }
 
-void run_help(const Arguments& arguments) {
+void run_help(const HelpArguments& arguments) {
   const convert::OutputGuard guard({});
   if (!arguments.folder.empty()) return write_files(*arguments.program, arguments.folder);
   if (!arguments.schema.empty()) {

@@ -21,7 +21,7 @@
 namespace arenite::tool {
 namespace {
 
-struct Arguments {
+struct InspectArguments {
   std::filesystem::path model;
   SizeOptions sizes;
   bool json = false;
@@ -30,7 +30,7 @@ struct Arguments {
   std::filesystem::path svg;
 };
 
-void print_facts(const ModelFacts& facts, const Arguments& arguments) {
+void print_facts(const ModelFacts& facts, const InspectArguments& arguments) {
   fmt::print("{}", arguments.json    ? facts_as_json(facts)
                    : arguments.brief ? facts_in_brief(facts)
                                      : facts_as_text(facts));
@@ -43,7 +43,7 @@ convert::AtomicFile& write(std::optional<convert::AtomicFile>& output,
 }
 
 // The files say more than text can: what is printed beside them is brief.
-void write_files(const VerifiedFile& file, const Arguments& arguments) {
+void write_files(const VerifiedFile& file, const InspectArguments& arguments) {
   const ReportFacts facts = gather_report(file, arguments.sizes);
   std::optional<convert::AtomicFile> report, picture;
   std::vector<convert::AtomicFile*> files;
@@ -67,7 +67,7 @@ void write_files(const VerifiedFile& file, const Arguments& arguments) {
   say("picture", arguments.svg, picture);
 }
 
-void run_inspect(const Arguments& arguments) {
+void run_inspect(const InspectArguments& arguments) {
   const convert::OutputGuard guard({{"--report", arguments.report}, {"--svg", arguments.svg}});
   const VerifiedFile file(arguments.model);
   if (arguments.report.empty() && arguments.svg.empty()) {

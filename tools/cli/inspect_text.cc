@@ -23,7 +23,7 @@ using convert::printable;
 constexpr size_t kNameMax = 80;  // of ops and tensors, in tables that have room
 constexpr size_t kNameMin = 17;
 constexpr size_t kNameColumn = 1;
-constexpr size_t kColumnsMax = 100;
+constexpr size_t kTextColumnsMax = 100;
 constexpr size_t kBarWidth = 80;        // of the shares of an arena
 constexpr uint32_t kPictureCells = 16;  // rows and columns of the picture of a mask
 
@@ -48,7 +48,7 @@ std::string table_of_names(const std::vector<std::string>& titles,
     for (const auto& row : rows) width = std::max(width, row[column].size());
     others += width + 2;
   }
-  const size_t room = std::max(kColumnsMax - std::min(others, kColumnsMax), kNameMin);
+  const size_t room = std::max(kTextColumnsMax - std::min(others, kTextColumnsMax), kNameMin);
   TextTable table(titles);
   for (std::vector<std::string>& row : rows) {
     row[kNameColumn] = shortened(row[kNameColumn], room);

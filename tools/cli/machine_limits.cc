@@ -10,17 +10,12 @@
 #include <cstdint>
 #include <cstring>
 
+#include "cli/process.h"
 #include "convert/files/memory.h"
 #include "core/cpu_features.h"
 
 namespace arenite::tool {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // Enough chains to hide a latency of 4 to 6 cycles on two ports; few enough for the registers.
 constexpr int kChains = 12;

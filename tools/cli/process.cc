@@ -72,7 +72,7 @@ void handle_signals() {
 
 void write_error(std::string_view text) noexcept {
   while (!text.empty()) {
-    const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+    const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return;
     text.remove_prefix(static_cast<size_t>(written));

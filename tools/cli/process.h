@@ -13,6 +13,12 @@
 
 namespace arenite::tool {
 
+using Clock = std::chrono::steady_clock;
+
+inline double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 // Call it before any file is opened: a file that got the number of a closed stream would receive
 // what the program prints. A stream that was closed stays an error to write to, or to read from.
 void hold_standard_streams();
@@ -56,8 +62,6 @@ class Progress {
   void done();  // wipes the line
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   std::string what_;
   std::string stage_;
   Clock::time_point stage_start_ = Clock::now();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "arenite/session.h"
+#include "cli/process.h"
 #include "convert/files/output_files.h"
 #include "format/reader.h"
 
@@ -76,8 +77,6 @@ class Profiler {
   void report(std::vector<convert::AtomicFile*> outputs = {});
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   struct OpTotal {
     uint64_t calls = 0;
     double seconds = 0.0;

@@ -24,9 +24,9 @@ constexpr double kLeft = 190.0;  // of the stripes; names of the bands stand bef
 constexpr double kRight = kWidth - kMargin;
 constexpr double kBandsHeight = 300.0;  // of all bands
 constexpr double kBandMin = 26.0;
-constexpr double kGap = 5.0;             // between bands
-constexpr double kCharacterWidth = 6.3;  // of the small font, about
-constexpr double kNameHeight = 11.0;     // of a line of it
+constexpr double kGap = 5.0;          // between bands
+constexpr double kLetterWidth = 6.3;  // of the small font, about
+constexpr double kNameHeight = 11.0;  // of a line of it
 constexpr double kMaskSide = 110.0;
 constexpr double kBarHeight = 16.0;
 constexpr size_t kOpsMax = 24;
@@ -77,7 +77,7 @@ std::string line(double x, double y, double height, std::string_view kind) {
   return fmt::format("<path class=\"{}\" d=\"M{:.5g} {:.5g}v{:.5g}\"/>\n", kind, x, y, height);
 }
 
-double length_of(size_t characters) { return kCharacterWidth * static_cast<double>(characters); }
+double length_of(size_t characters) { return kLetterWidth * static_cast<double>(characters); }
 
 struct Band {
   double top = 0.0;

@@ -94,3 +94,34 @@ set(ARENITE_FLOAT_FLAGS -ffp-contract=off -fno-math-errno)
 # The same for microkernels. Weights in few bits come with sums that a damaged file may make as
 # large as it likes, so integers wrap.
 set(ARENITE_KERNEL_FLAGS -fwrapv ${ARENITE_FLOAT_FLAGS})
+
+# arenite_sources(TARGET source...) compiles sources of a folder of tools/ together, at most a dozen
+# at a time: nearly all of the time to compile one goes into headers that all of them include.
+# Within a folder, names in anonymous namespaces must differ, therefore. What is compiled says
+# `#include "convert/..."`, as in every checkout, so that ccache serves all of them.
+# The sources themselves are the target's property ARENITE_SOURCES.
+option(ARENITE_BY_FOLDER "Compile sources of the tools by folder, not one by one" ON)
+mark_as_advanced(ARENITE_BY_FOLDER)
+function(arenite_sources target)
+  set_property(TARGET ${target} APPEND PROPERTY ARENITE_SOURCES ${ARGN})
+  if(NOT ARENITE_BY_FOLDER)
+    list(TRANSFORM ARGN PREPEND "${PROJECT_SOURCE_DIR}/tools/" OUTPUT_VARIABLE sources)
+    target_sources(${target} PRIVATE ${sources})
+    return()
+  endif()
+  set(groups "")
+  foreach(source IN LISTS ARGN)
+    cmake_path(GET source PARENT_PATH folder)
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    math(EXPR group "0${count_${folder}} / 12")
+    math(EXPR count_${folder} "0${count_${folder}} + 1")
+    string(APPEND text_${folder}_${group} "#include \"${source}\"\n")
+    list(APPEND groups ${folder}_${group})
+  endforeach()
+  list(REMOVE_DUPLICATES groups)
+  foreach(group IN LISTS groups)
+    set(file "${CMAKE_CURRENT_BINARY_DIR}/${target}_sources/${group}.cc")
+    file(CONFIGURE OUTPUT "${file}" CONTENT "${text_${group}}" @ONLY)
+    target_sources(${target} PRIVATE "${file}")
+  endforeach()
+endfunction()

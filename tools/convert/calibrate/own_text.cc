@@ -22,7 +22,7 @@ constexpr uint32_t kTextTokensMax = 256;
 constexpr uint64_t kTokens = 10240;
 constexpr uint64_t kStepsMax = 2 * kTokens;  // where texts end as soon as they begin
 constexpr uint32_t kStarts = 64;  // tokens that texts begin with, of a model that knows none
-constexpr uint32_t kHeldOutEvery = 5;
+constexpr uint32_t kHeldOutTextEvery = 5;
 constexpr uint32_t kMadeUpSequences = 8;
 constexpr uint32_t kMadeUpTokens = 64;
 
@@ -147,7 +147,7 @@ CalibrationSet write_own_text(const AlignedBytes& file) {
   CalibrationSet set;
   uint64_t number = 0;
   for (CalibrationSequence& text : Writer(file).write()) {
-    const bool held_out = ++number % kHeldOutEvery == 0;
+    const bool held_out = ++number % kHeldOutTextEvery == 0;
     (held_out ? set.held_out : set.fitted).push_back(std::move(text));
   }
   const uint64_t held_out = CalibrationSet::tokens_of(set.held_out);

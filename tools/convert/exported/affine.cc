@@ -13,12 +13,6 @@
 namespace arenite::convert {
 namespace {
 
-std::vector<int64_t> strides_of(const Shape& shape) {
-  std::vector<int64_t> strides(shape.size(), 1);
-  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
-  return strides;
-}
-
 // The movement that stretches `from` to `to`.
 Movement stretching(const Shape& from, const Shape& to) {
   Movement movement;

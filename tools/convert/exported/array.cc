@@ -15,7 +15,7 @@ namespace arenite::convert {
 namespace {
 
 // Conversion of what does not fit is undefined in C++ and PyTorch; here it saturates.
-int64_t whole(double value) {
+int64_t to_integer(double value) {
   constexpr double kEnd = 0x1p63;
   if (std::isnan(value) || value < -kEnd) return std::numeric_limits<int64_t>::min();
   if (value >= kEnd) return std::numeric_limits<int64_t>::max();
@@ -42,12 +42,12 @@ To converted(const From& value) {
   if constexpr (std::is_same_v<From, std::complex<double>>) {
     if constexpr (std::is_same_v<To, From>) return value;
     if constexpr (std::is_same_v<To, double>) return value.real();
-    if constexpr (std::is_same_v<To, int64_t>) return whole(value.real());
+    if constexpr (std::is_same_v<To, int64_t>) return to_integer(value.real());
     if constexpr (std::is_same_v<To, uint8_t>) return value != From{} ? 1 : 0;
   } else if constexpr (std::is_same_v<To, uint8_t>) {
     return value != From{} ? 1 : 0;
   } else if constexpr (std::is_same_v<To, int64_t> && std::is_same_v<From, double>) {
-    return whole(value);
+    return to_integer(value);
   } else if constexpr (std::is_same_v<To, std::complex<double>>) {
     return {static_cast<double>(value), 0.0};
   } else {
@@ -67,13 +67,6 @@ std::vector<To> all_converted(const Array& array) {
 
 thread_local uint64_t elements_max = kExportedElementsMax;
 
-// PyTorch promotes by kind first, and within a kind by size.
-int kind_of(ElementType type) {
-  if (is_complex(type)) return 3;
-  if (is_real(type)) return 2;
-  return is_integer(type) ? 1 : 0;
-}
-
 }  // namespace
 
 const char* name(ElementType type) {
@@ -88,6 +81,12 @@ bool is_real(ElementType type) { return type >= ElementType::kF16 && type <= Ele
 bool is_integer(ElementType type) { return type >= ElementType::kU8 && type <= ElementType::kI64; }
 
 bool is_complex(ElementType type) { return type >= ElementType::kComplex64; }
+
+int kind_of(ElementType type) {
+  if (is_complex(type)) return 3;
+  if (is_real(type)) return 2;
+  return is_integer(type) ? 1 : 0;
+}
 
 ElementType promote(ElementType a, ElementType b) {
   if (a == b) return a;
@@ -181,6 +180,16 @@ Array Array::to(ElementType type) const {
 ElementLimit::ElementLimit(uint64_t limit) : before_(std::exchange(elements_max, limit)) {}
 
 ElementLimit::~ElementLimit() { elements_max = before_; }
+
+Shape strides_of(const Shape& shape) {
+  Shape strides(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
+Shape leading(const Shape& shape) {
+  return shape.size() < 2 ? Shape{} : Shape(shape.begin(), shape.end() - 2);
+}
 
 size_t elements_of(const Shape& shape) {
   uint64_t elements = 1;

@@ -39,6 +39,8 @@ const char* name(ElementType type);  // as PyTorch writes it: "float32"
 bool is_real(ElementType type);      // f16 to f64
 bool is_integer(ElementType type);   // u8 to i64
 bool is_complex(ElementType type);
+// PyTorch promotes by kind first, and within a kind by size.
+int kind_of(ElementType type);
 
 // The type that PyTorch computes with for operands of both types.
 ElementType promote(ElementType a, ElementType b);
@@ -146,6 +148,10 @@ class ElementLimit {
 // The number of elements of `shape`. Throws ShapeError beyond an ElementLimit, or
 // kExportedElementsMax (input_limits.h) where there is none.
 size_t elements_of(const Shape& shape);
+// Elements from one index of a dimension to the next.
+Shape strides_of(const Shape& shape);
+// All but the last two extents.
+Shape leading(const Shape& shape);
 
 std::string shape_text(const Shape& shape);  // "[2, 3]"
 

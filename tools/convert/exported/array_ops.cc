@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kElementsPerResult = 64;  // what a result costs without its elements
 
-OpRules all_rules() {
+OpRules all_op_rules() {
   OpRules rules;
   for (OpRules part :
        {unary_rules(), binary_rules(), choosing_rules(), complex_rules(), reduction_rules(),
@@ -24,7 +24,7 @@ OpRules all_rules() {
 }
 
 const OpRules& rules() {
-  static const OpRules kRules = all_rules();
+  static const OpRules kRules = all_op_rules();
   return kRules;
 }
 

@@ -21,10 +21,6 @@ struct Heads {
   std::vector<std::vector<Column>> columns;
 };
 
-Shape leading(const Shape& shape) {
-  return shape.size() < 2 ? Shape{} : Shape(shape.begin(), shape.end() - 2);
-}
-
 class AttentionBuilder {
  public:
   AttentionBuilder(GraphBuilder& builder, const Scores& scores)

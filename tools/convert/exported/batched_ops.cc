@@ -16,7 +16,7 @@ const Argument* argument(const CallArguments& call, size_t place) {
   return place < arguments.size() ? &arguments[place].value : nullptr;
 }
 
-int64_t whole(const CallArguments& call, size_t place) {
+int64_t level_argument(const CallArguments& call, size_t place) {
   const Argument* given = argument(call, place);
   if (given == nullptr || given->as<int64_t>() == nullptr) call.refuse("its numbers are missing");
   return *given->as<int64_t>();
@@ -31,8 +31,8 @@ const Array& tensor(const CallArguments& call) {
 // _add_batch_dim(tensor, dim, level)
 Results add_batch_dim(const CallArguments& call, OpBudget&) {
   const Array& self = tensor(call);
-  const int64_t level = whole(call, 2);
-  if (self.rank() != 1 || whole(call, 1) != 0 || level < 1 || level > kLevelsMax) {
+  const int64_t level = level_argument(call, 2);
+  if (self.rank() != 1 || level_argument(call, 1) != 0 || level < 1 || level > kLevelsMax) {
     call.refuse("torch.vmap of more than single numbers is not understood");
   }
   Shape shape(static_cast<size_t>(level), 1);
@@ -43,8 +43,8 @@ Results add_batch_dim(const CallArguments& call, OpBudget&) {
 // _remove_batch_dim(tensor, level, size, out_dim): the last of them puts levels in their order.
 Results remove_batch_dim(const CallArguments& call, OpBudget& budget) {
   const Array& self = tensor(call);
-  const int64_t level = whole(call, 1), size = whole(call, 2);
-  if (level < 1 || level > kLevelsMax || whole(call, 3) != 0) {
+  const int64_t level = level_argument(call, 1), size = level_argument(call, 2);
+  if (level < 1 || level > kLevelsMax || level_argument(call, 3) != 0) {
     call.refuse("torch.vmap of more than single numbers is not understood");
   }
   Shape shape = self.shape();

@@ -11,10 +11,6 @@ namespace {
 
 using Complex = std::complex<double>;
 
-int kind_of(ElementType type) {
-  return is_complex(type) ? 3 : is_real(type) ? 2 : is_integer(type) ? 1 : 0;
-}
-
 int rank_of(const Operand& operand) {
   return operand.is_number ? 0 : operand.array.rank() == 0 ? 1 : 2;
 }

@@ -64,7 +64,7 @@ Results clamp(const CallArguments& call, OpBudget&) {
   return {self.array};
 }
 
-Results fill(const CallArguments& call, OpBudget&) {
+Results fill_with(const CallArguments& call, OpBudget&) {
   const Array& self = call.array("self");
   const Array value = call.has("value") ? operand(call, "value").array : Array::integer({}, {0});
   if (value.elements() != 1) call.refuse("it fills with a tensor of several numbers");
@@ -98,11 +98,9 @@ Array stretched(const Array& array, const Shape& shape) {
 }
 
 OpRules choosing_rules() {
-  return {{"where", where},     {"masked_fill", masked_fill},
-          {"clamp", clamp},     {"clamp_min", clamp},
-          {"clamp_max", clamp}, {"clip", clamp},
-          {"fill", fill},       {"zero", fill},
-          {"copy", copy}};
+  return {{"where", where},     {"masked_fill", masked_fill}, {"clamp", clamp},
+          {"clamp_min", clamp}, {"clamp_max", clamp},         {"clip", clamp},
+          {"fill", fill_with},  {"zero", fill_with},          {"copy", copy}};
 }
 
 }  // namespace arenite::convert

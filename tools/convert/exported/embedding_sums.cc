@@ -6,17 +6,12 @@
 #include "convert/exported/sums.h"
 
 namespace arenite::convert {
-namespace {
-
-bool is_one(double factor) { return factor == 1.0; }
-
-}  // namespace
-
 // The types of tokens become a part of the embedding that they are added to.
 void SumBuilder::join_types(std::vector<Summand>& summands) {
   Graph& graph = builder_.graph_;
   const auto is_whole = [](const Summand& summand) {
-    return summand.is_embedding && std::ranges::all_of(summand.factors, is_one);
+    return summand.is_embedding &&
+           std::ranges::all_of(summand.factors, [](double factor) { return factor == 1.0; });
   };
   const auto types = std::ranges::find_if(summands, [&](const Summand& summand) {
     const auto* embedding = graph.as<EmbeddingNode>(summand.node);
@@ -44,7 +39,7 @@ void SumBuilder::join_types(std::vector<Summand>& summands) {
 void SumBuilder::join_padded_positions(std::vector<Summand>& summands) {
   Graph& graph = builder_.graph_;
   const auto has_one_factor = [](const Summand& summand) {
-    return std::ranges::all_of(summand.factors, is_one);
+    return std::ranges::all_of(summand.factors, [](double factor) { return factor == 1.0; });
   };
   for (size_t p = 0; p < summands.size(); ++p) {
     const auto* positions = graph.as<EmbeddingNode>(summands[p].node);

@@ -9,7 +9,7 @@
 namespace arenite::convert {
 namespace {
 
-MovementRules all_rules() {
+MovementRules all_movement_rules() {
   MovementRules rules = reshaping_rules();
   rules.merge(cutting_rules());
   rules.merge(repeating_rules());
@@ -18,13 +18,9 @@ MovementRules all_rules() {
 }
 
 const MovementRule* find_rule(std::string_view op) {
-  static const MovementRules kRules = all_rules();
+  static const MovementRules kRules = all_movement_rules();
   const auto found = kRules.find(op);
   return found == kRules.end() ? nullptr : &found->second;
-}
-
-int kind_of(ElementType type) {
-  return is_complex(type) ? 3 : is_real(type) ? 2 : is_integer(type) ? 1 : 0;
 }
 
 // Whether a conversion changes no number: to another real type, which double stands for, to a wider

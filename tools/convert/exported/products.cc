@@ -112,7 +112,7 @@ Results linear(const CallArguments& call, OpBudget& budget) {
 }
 
 // beta * self + alpha * (the product of the two others)
-Results add_product(const CallArguments& call, OpBudget& budget) {
+Results add_matrix_product(const CallArguments& call, OpBudget& budget) {
   const std::string& op = call.call().op;
   const char* first = op == "addmm"   ? "mat1"
                       : op == "addmv" ? "mat"
@@ -178,10 +178,18 @@ Array matrix_product(const CallArguments& call, const Array& left, const Array& 
 }
 
 OpRules product_rules() {
-  return {{"matmul", matmul},     {"mm", matmul},         {"bmm", matmul},
-          {"mv", matmul},         {"dot", matmul},        {"linear", linear},
-          {"addmm", add_product}, {"addmv", add_product}, {"baddbmm", add_product},
-          {"addr", add_product},  {"outer", outer},       {"ger", outer}};
+  return {{"matmul", matmul},
+          {"mm", matmul},
+          {"bmm", matmul},
+          {"mv", matmul},
+          {"dot", matmul},
+          {"linear", linear},
+          {"addmm", add_matrix_product},
+          {"addmv", add_matrix_product},
+          {"baddbmm", add_matrix_product},
+          {"addr", add_matrix_product},
+          {"outer", outer},
+          {"ger", outer}};
 }
 
 }  // namespace arenite::convert

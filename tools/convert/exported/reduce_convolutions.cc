@@ -9,12 +9,6 @@
 namespace arenite::convert {
 namespace {
 
-Shape strides_of(const Shape& shape) {
-  Shape strides(shape.size(), 1);
-  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
-  return strides;
-}
-
 // [sequences, places, channels * kernel]: what is multiplied with the weights for each place.
 Movement windows(const Shape& input, const Shape& result, const Shape& weight,
                  const Convolution& convolution) {
@@ -49,7 +43,7 @@ bool has_padding(const Convolution& convolution) {
   return false;
 }
 
-constexpr const char* kNoPatches =
+constexpr const char* kNoPatchConvolution =
     "convolutions are not supported: the runtime has linear layers, norms and attention; those "
     "that cut an image into patches, with a stride as large as the kernel, are linear layers";
 
@@ -68,14 +62,14 @@ std::optional<Reduced> Reducer::convolution_op(const Operation& operation) {
   const CallArguments arguments(call);
   Array from = arguments.array("input");
   const Array& kernel = arguments.array("weight");
-  if (kernel.rank() < 3) throw NotRecognised(kNoPatches);
+  if (kernel.rank() < 3) throw NotRecognised(kNoPatchConvolution);
   const bool has_batch = from.rank() == kernel.rank();
-  if (!has_batch && from.rank() + 1 != kernel.rank()) throw NotRecognised(kNoPatches);
+  if (!has_batch && from.rank() + 1 != kernel.rank()) throw NotRecognised(kNoPatchConvolution);
   Shape shape = from.shape();
   if (!has_batch) shape.insert(shape.begin(), 1);
   from = from.with_shape(shape);
   const Convolution convolution = convolution_of(arguments, kernel);
-  if (has_padding(convolution) || convolution.groups != 1) throw NotRecognised(kNoPatches);
+  if (has_padding(convolution) || convolution.groups != 1) throw NotRecognised(kNoPatchConvolution);
   const Shape result = convolved_shape(arguments, from, kernel, convolution);
   AffineRef value = with_shape(as_affine(*input), shape);
   if (!value->is_plain() && is_of_model(*value)) value = builder_.materialised(value);
@@ -90,7 +84,7 @@ std::optional<Reduced> Reducer::convolution_op(const Operation& operation) {
   try {
     made = as_affine(linear(rows, matrix, false, operation.value("bias")));
   } catch (const NotRecognised&) {
-    throw NotRecognised(kNoPatches);
+    throw NotRecognised(kNoPatchConvolution);
   }
   Shape made_shape = result;
   if (!has_batch) made_shape.erase(made_shape.begin());

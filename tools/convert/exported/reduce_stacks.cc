@@ -51,13 +51,6 @@ int64_t product_of(const Shape& shape, size_t begin, size_t end) {
 
 }  // namespace
 
-std::vector<size_t> swapped_last_two(size_t rank) {
-  std::vector<size_t> order(rank);
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::swap(order[rank - 1], order[rank - 2]);
-  return order;
-}
-
 ConstantRef with_shape_of(const ConstantRef& constant, const Shape& shape) {
   return std::make_shared<const Constant>(
       constant->value(), shape, constant->type(),

@@ -138,7 +138,6 @@ class Reducer {
 
 bool is_dependent(const Reduced& value);
 
-std::vector<size_t> swapped_last_two(size_t rank);
 ConstantRef with_shape_of(const ConstantRef& constant, const Shape& shape);
 
 // Whether ops of this name make fewer elements of a dimension's.

@@ -15,10 +15,6 @@ constexpr const char* kZeroedScores =
     "it multiplies scores by 0, which hides nothing: a key's weight is then that of the score 0. "
     "Expected -infinity in their place, or a large negative number added to them";
 
-Shape leading(const Shape& shape) {
-  return shape.size() < 2 ? Shape{} : Shape(shape.begin(), shape.end() - 2);
-}
-
 Shape joined(Shape lead, int64_t rows, int64_t columns) {
   lead.push_back(rows);
   lead.push_back(columns);
@@ -46,13 +42,6 @@ AffineRef with_leading(const AffineRef& value, const Shape& lead) {
   return stretched(value, joined(lead, value->shape[rank - 2], value->shape[rank - 1]));
 }
 
-std::vector<size_t> swapped_last_two(size_t rank) {
-  std::vector<size_t> order(rank);
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::swap(order[rank - 1], order[rank - 2]);
-  return order;
-}
-
 std::shared_ptr<Scores> copy(const Scores& scores) {
   if (scores.has_softmax) {
     throw NotRecognised("it changes the weights of attention after their softmax");
@@ -63,6 +52,13 @@ std::shared_ptr<Scores> copy(const Scores& scores) {
 int64_t element_count(const Shape& shape) { return static_cast<int64_t>(elements_of(shape)); }
 
 }  // namespace
+
+std::vector<size_t> swapped_last_two(size_t rank) {
+  std::vector<size_t> order(rank);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::swap(order[rank - 1], order[rank - 2]);
+  return order;
+}
 
 ScoresRef product_scores(const AffineRef& query, const AffineRef& turned_key) {
   const size_t rank = turned_key->shape.size();

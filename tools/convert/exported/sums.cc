@@ -11,7 +11,7 @@
 namespace arenite::convert {
 namespace {
 
-constexpr size_t kKeptMax = 64;                    // materialised values that are remembered
+constexpr size_t kKeptSumsMax = 64;                // materialised values that are remembered
 constexpr size_t kKeptElements = size_t{1} << 25;  // of all of them
 constexpr size_t kNoPlace = SIZE_MAX;
 
@@ -39,8 +39,6 @@ bool have_same_terms(const Affine& a, const Affine& b) {
   return true;
 }
 
-bool is_one(double factor) { return factor == 1.0; }
-
 }  // namespace
 
 AffineRef GraphBuilder::materialised(const AffineRef& given) {
@@ -60,7 +58,7 @@ AffineRef GraphBuilder::materialised(const AffineRef& given) {
 void GraphBuilder::remember(const AffineRef& value, const AffineRef& made) {
   materialised_.emplace_back(value, made);
   remembered_ += value->elements();
-  while (materialised_.size() > kKeptMax ||
+  while (materialised_.size() > kKeptSumsMax ||
          (remembered_ > kKeptElements && !materialised_.empty())) {
     remembered_ -= materialised_.front().first->elements();
     materialised_.erase(materialised_.begin());
@@ -186,7 +184,7 @@ ValueId SumBuilder::node_of(const Summand& summand) {
     const ValueId input = builder_.graph_.node(summand.node).inputs[0];
     return builder_.graph_.add_linear(builder_.name_, spec, input);
   }
-  if (is_one(first)) return summand.node;
+  if (first == 1.0) return summand.node;
   if (summand.is_embedding) {
     EmbeddingNode embedding = *builder_.graph_.as<EmbeddingNode>(summand.node);
     if (!embedding.positions) {

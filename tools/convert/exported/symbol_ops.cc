@@ -59,7 +59,7 @@ bool has_real(const CallArguments& call) {
 }
 
 template <typename Whole, typename Real>
-Results arithmetic(const CallArguments& call, const Whole& whole, const Real& of_reals) {
+Results number_arithmetic(const CallArguments& call, const Whole& whole, const Real& of_reals) {
   if (has_real(call)) return {of_reals(real(call, 0), real(call, 1))};
   int64_t result = 0;
   if (whole(integer(call, 0), integer(call, 1), &result)) call.refuse("its result is too large");
@@ -67,19 +67,19 @@ Results arithmetic(const CallArguments& call, const Whole& whole, const Real& of
 }
 
 Results add(const CallArguments& call, OpBudget&) {
-  return arithmetic(
+  return number_arithmetic(
       call, [](int64_t a, int64_t b, int64_t* r) { return __builtin_add_overflow(a, b, r); },
       std::plus<>());
 }
 
 Results subtract(const CallArguments& call, OpBudget&) {
-  return arithmetic(
+  return number_arithmetic(
       call, [](int64_t a, int64_t b, int64_t* r) { return __builtin_sub_overflow(a, b, r); },
       std::minus<>());
 }
 
 Results multiply(const CallArguments& call, OpBudget&) {
-  return arithmetic(
+  return number_arithmetic(
       call, [](int64_t a, int64_t b, int64_t* r) { return __builtin_mul_overflow(a, b, r); },
       std::multiplies<>());
 }
@@ -90,12 +90,12 @@ bool floored(int64_t a, int64_t b, int64_t* result) {
   return false;
 }
 
-Results floor_divide(const CallArguments& call, OpBudget&) {
-  return arithmetic(call, floored, [](double a, double b) { return std::floor(a / b); });
+Results number_floor_divide(const CallArguments& call, OpBudget&) {
+  return number_arithmetic(call, floored, [](double a, double b) { return std::floor(a / b); });
 }
 
 Results modulo(const CallArguments& call, OpBudget&) {
-  return arithmetic(
+  return number_arithmetic(
       call,
       [](int64_t a, int64_t b, int64_t* r) {
         int64_t quotient = 0;
@@ -106,7 +106,7 @@ Results modulo(const CallArguments& call, OpBudget&) {
       [](double a, double b) { return a - std::floor(a / b) * b; });
 }
 
-Results power(const CallArguments& call, OpBudget&) {
+Results number_power(const CallArguments& call, OpBudget&) {
   const double result = std::pow(real(call, 0), real(call, 1));
   if (has_real(call) || integer(call, 1) < 0) return {result};
   if (std::abs(result) > 0x1p53) call.refuse("its result is too large");
@@ -118,7 +118,7 @@ Results true_divide(const CallArguments& call, OpBudget&) {
 }
 
 template <typename Compare>
-Results comparison(const CallArguments& call, OpBudget&) {
+Results number_comparison(const CallArguments& call, OpBudget&) {
   if (has_real(call)) return {bool{Compare()(real(call, 0), real(call, 1))}};
   return {bool{Compare()(integer(call, 0), integer(call, 1))}};
 }
@@ -177,18 +177,18 @@ OpRules symbol_rules() {
                    {"_operator.add", add},
                    {"_operator.sub", subtract},
                    {"_operator.mul", multiply},
-                   {"_operator.floordiv", floor_divide},
+                   {"_operator.floordiv", number_floor_divide},
                    {"_operator.mod", modulo},
-                   {"_operator.pow", power},
+                   {"_operator.pow", number_power},
                    {"_operator.truediv", true_divide},
                    {"_operator.neg", negate},
                    {"_operator.pos", whole},
-                   {"_operator.eq", comparison<std::equal_to<>>},
-                   {"_operator.ne", comparison<std::not_equal_to<>>},
-                   {"_operator.lt", comparison<std::less<>>},
-                   {"_operator.le", comparison<std::less_equal<>>},
-                   {"_operator.gt", comparison<std::greater<>>},
-                   {"_operator.ge", comparison<std::greater_equal<>>},
+                   {"_operator.eq", number_comparison<std::equal_to<>>},
+                   {"_operator.ne", number_comparison<std::not_equal_to<>>},
+                   {"_operator.lt", number_comparison<std::less<>>},
+                   {"_operator.le", number_comparison<std::less_equal<>>},
+                   {"_operator.gt", number_comparison<std::greater<>>},
+                   {"_operator.ge", number_comparison<std::greater_equal<>>},
                    {"_operator.and_", both},
                    {"_operator.or_", either},
                    {"torch.sym_max", extreme<true>},

@@ -12,12 +12,12 @@ namespace arenite::convert {
 namespace {
 
 constexpr const char* kFloat32[] = {"F32"};
-constexpr const char* kInt8[] = {"I8"};
+constexpr const char* kInt8Types[] = {"I8"};
 constexpr const char* kUnsigned8[] = {"U8"};
 
 // Of 4 bits, where these are not used, and of how the int8 layers are run: which activations are
 // multiplied in 16 bits, and where.
-constexpr const char* kHarmless[] = {
+constexpr const char* kHarmlessOfBitsAndBytes[] = {
     "_load_in_4bit",
     "_load_in_8bit",
     "bnb_4bit_compute_dtype",
@@ -53,14 +53,14 @@ ScaledIntegers read_layer(const StoredTensor& stored, const StoredTensor& larges
 }  // namespace
 
 void read_bitsandbytes(ConfigFields& config, QuantizedLayers& layers) {
-  for (const char* field : kHarmless) config.pass_over(field);
+  for (const char* field : kHarmlessOfBitsAndBytes) config.pass_over(field);
   if (config.flag("load_in_4bit", false)) {
     config.refuse("load_in_4bit",
                   fmt::format("the uneven levels of {} are not supported: {}",
                               config.text("bnb_4bit_quant_type", "fp4"), kConvertOriginal));
   }
   for (const std::string& layer : layers.layers_with("weight", "I8")) {
-    const StoredTensor& stored = layers.require(layer, "weight", kInt8);
+    const StoredTensor& stored = layers.require(layer, "weight", kInt8Types);
     const Sides sides = sides_of(stored);
     const StoredTensor& largest = layers.require(layer, "SCB", kFloat32);
     expect_shape(largest, {sides.rows});

@@ -17,7 +17,7 @@ constexpr const char* kInt8[] = {"I8"};
 constexpr const char* kIntegers[] = {"I64", "I32"};
 
 // How scales and zeros were found, and what was left out or came out.
-constexpr const char* kHarmless[] = {
+constexpr const char* kHarmlessOfCompressed[] = {
     "actorder",  // groups that it changed are stored as weight_g_idx
     "block_structure", "observer", "observer_kwargs", "scale_dtype", "zp_dtype",
 };
@@ -40,7 +40,7 @@ void expect_format(ConfigFields& config) {
 }
 
 Settings read_weights(ConfigFields& weights) {
-  for (const char* field : kHarmless) weights.pass_over(field);
+  for (const char* field : kHarmlessOfCompressed) weights.pass_over(field);
   const auto refuse = [&](const char* field, const char* expected) {
     weights.refuse(field, fmt::format("expected {}; {}", expected, kConvertOriginal));
   };

@@ -16,7 +16,7 @@ namespace {
 
 // How the model was quantized, in which order, from what, and with which program it is to be run:
 // the tensors say the same, or it does not matter.
-constexpr const char* kHarmless[] = {
+constexpr const char* kHarmlessOfGptq[] = {
     "act_group_aware",
     "autogptq_version",
     "auto_mixed_precision",
@@ -65,7 +65,7 @@ void expect_layout(ConfigFields& config, const char* field, bool& is_second_vers
 }
 
 GptqFormat read_format(ConfigFields& config) {
-  for (const char* field : kHarmless) config.pass_over(field);
+  for (const char* field : kHarmlessOfGptq) config.pass_over(field);
   GptqFormat format;
   format.bits = config.count("bits");
   if (format.bits != 4 && format.bits != 8) {

@@ -13,30 +13,30 @@ namespace arenite::convert {
 namespace {
 
 // The parts of a layer.
-struct LayerNames {
+struct BertLayerNames {
   const char *query, *key, *value, *output, *attention_norm, *up, *down, *mlp_norm;
 };
-constexpr LayerNames kBert = {.query = "attention.self.query",
-                              .key = "attention.self.key",
-                              .value = "attention.self.value",
-                              .output = "attention.output.dense",
-                              .attention_norm = "attention.output.LayerNorm",
-                              .up = "intermediate.dense",
-                              .down = "output.dense",
-                              .mlp_norm = "output.LayerNorm"};
-constexpr LayerNames kDistilBert = {.query = "attention.q_lin",
-                                    .key = "attention.k_lin",
-                                    .value = "attention.v_lin",
-                                    .output = "attention.out_lin",
-                                    .attention_norm = "sa_layer_norm",
-                                    .up = "ffn.lin1",
-                                    .down = "ffn.lin2",
-                                    .mlp_norm = "output_layer_norm"};
+constexpr BertLayerNames kBert = {.query = "attention.self.query",
+                                  .key = "attention.self.key",
+                                  .value = "attention.self.value",
+                                  .output = "attention.output.dense",
+                                  .attention_norm = "attention.output.LayerNorm",
+                                  .up = "intermediate.dense",
+                                  .down = "output.dense",
+                                  .mlp_norm = "output.LayerNorm"};
+constexpr BertLayerNames kDistilBert = {.query = "attention.q_lin",
+                                        .key = "attention.k_lin",
+                                        .value = "attention.v_lin",
+                                        .output = "attention.out_lin",
+                                        .attention_norm = "sa_layer_norm",
+                                        .up = "ffn.lin1",
+                                        .down = "ffn.lin2",
+                                        .mlp_norm = "output_layer_norm"};
 
 constexpr double kEpsilon = 1e-12;
 
 LayerSpec read_layer(ModelTensors& tensors, const EncoderSpec& spec, double epsilon,
-                     const std::string& prefix, const LayerNames& names) {
+                     const std::string& prefix, const BertLayerNames& names) {
   const uint32_t width = spec.model_dim;
   const auto linear = [&](const char* part, uint32_t outputs, uint32_t inputs) {
     return tensors.linear(prefix + part, outputs, inputs, Presence::kRequired);

@@ -33,7 +33,7 @@ constexpr std::pair<std::string_view, const char*> kTypes[] = {
 };
 
 // Fields that do not change what an encoder computes, by the reason why not.
-constexpr const char* kHarmless[] = {
+constexpr const char* kHarmlessOfModels[] = {
     // Act in training only.
     "attention_probs_dropout_prob",
     "classifier_dropout",
@@ -64,7 +64,7 @@ constexpr const char* kHarmless[] = {
 
 void take_common_fields(ConfigFields& config) {
   pass_over_harmless(config);
-  for (const char* field : kHarmless) config.pass_over(field);
+  for (const char* field : kHarmlessOfModels) config.pass_over(field);
   config.expect("is_decoder", false, "a causal one is not an encoder");
   config.expect("is_causal", false, "a causal one is not an encoder");
   config.expect("add_cross_attention", false, "attention over another sequence is not supported");

@@ -71,7 +71,7 @@ EncoderSpec read_transformer(const Opened& model, const fs::path& folder,
 }
 
 // `options` may say the same as the module, where that is one of the choices that there are.
-void read_pooling(const fs::path& folder, const ModelOptions& options, EncoderSpec& spec) {
+void read_sentence_pooling(const fs::path& folder, const ModelOptions& options, EncoderSpec& spec) {
   const std::vector<SelectKind> poolings = read_pooling_modes(folder, spec.model_dim);
   spec.pooling = poolings[0];
   spec.more_pooling.assign(poolings.begin() + 1, poolings.end());
@@ -125,7 +125,7 @@ SentenceTransformers read_sentence_transformers(const Opened& opened, const Mode
   const TextSettings texts = read_text_settings(modules[0].folder, model.spec.positions_max);
   model.spec.positions_max = texts.tokens_max;
   model.lowers_case = texts.lowers_case;
-  read_pooling(modules[1].folder, options, model.spec);
+  read_sentence_pooling(modules[1].folder, options, model.spec);
   for (size_t i = 2; i < modules.size(); ++i) read_head_module(modules[i], i, where, model.spec);
   return model;
 }

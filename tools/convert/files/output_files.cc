@@ -62,7 +62,7 @@ const char* stream_to(const struct stat& status) {
   return nullptr;
 }
 
-void require_apart_from_streams(const Output& output) {
+void require_apart_from_streams(const OutputFile& output) {
   const auto status = status_of(output.path);
   const char* const stream = status ? stream_to(*status) : nullptr;
   if (stream == nullptr) return;
@@ -72,8 +72,8 @@ void require_apart_from_streams(const Output& output) {
 
 }  // namespace
 
-OutputGuard::OutputGuard(std::vector<Output> outputs) : outputs_(std::move(outputs)) {
-  std::erase_if(outputs_, [](const Output& output) { return output.path.empty(); });
+OutputGuard::OutputGuard(std::vector<OutputFile> outputs) : outputs_(std::move(outputs)) {
+  std::erase_if(outputs_, [](const OutputFile& output) { return output.path.empty(); });
   for (size_t i = 0; i < outputs_.size(); ++i) {
     require_apart_from_streams(outputs_[i]);
     for (size_t j = 0; j < i; ++j) {
@@ -89,7 +89,7 @@ OutputGuard::OutputGuard(std::vector<Output> outputs) : outputs_(std::move(outpu
 OutputGuard::~OutputGuard() { current = nullptr; }
 
 void OutputGuard::read(FileId id, const fs::path& file) {
-  for (const Output& output : outputs_) {
+  for (const OutputFile& output : outputs_) {
     const auto status = status_of(output.path);
     if (!status || id_of(*status) != id) continue;
     throw SameFileError("{}: {} is an input of this command{}: expected another file",

@@ -34,7 +34,7 @@ struct FileId {
 };
 
 // A file that a command is to write, and the option that names it.
-struct Output {
+struct OutputFile {
   std::string option;
   std::filesystem::path path;  // empty: the option was not given
 };
@@ -46,7 +46,7 @@ class OutputGuard {
  public:
   // Throws SameFileError where two outputs are one file, or one is where the standard output goes;
   // InputError where an output cannot be written at all: before there was any work.
-  explicit OutputGuard(std::vector<Output> outputs);
+  explicit OutputGuard(std::vector<OutputFile> outputs);
   ~OutputGuard();
   OutputGuard(const OutputGuard&) = delete;
   OutputGuard& operator=(const OutputGuard&) = delete;
@@ -57,7 +57,7 @@ class OutputGuard {
 
   void read(FileId id, const std::filesystem::path& file);
 
-  std::vector<Output> outputs_;
+  std::vector<OutputFile> outputs_;
   std::vector<FileId> read_;
 };
 

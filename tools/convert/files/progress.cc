@@ -8,19 +8,19 @@
 namespace arenite::convert {
 namespace {
 
-thread_local ProgressHook current;
+thread_local ProgressHook current_hook;
 
 }  // namespace
 
 ProgressListener::ProgressListener(ProgressHook hook) {
-  assert(!current);
-  current = std::move(hook);
+  assert(!current_hook);
+  current_hook = std::move(hook);
 }
 
-ProgressListener::~ProgressListener() { current = nullptr; }
+ProgressListener::~ProgressListener() { current_hook = nullptr; }
 
 void report_progress(const std::string& stage, double share) {
-  if (current) current(stage, share);
+  if (current_hook) current_hook(stage, share);
 }
 
 }  // namespace arenite::convert

@@ -70,7 +70,7 @@ void add_model_tokens(const TokenizerPlace& model, TokenizerSpec& spec) {
   std::copy_if(model.eos_ids.begin(), model.eos_ids.end(), std::back_inserter(spec.ends), is_token);
 }
 
-void lower_case(TokenizerSpec& spec) {
+void ask_for_lower_case(TokenizerSpec& spec) {
   if (spec.kind != format::TokenizerKind::kWordPiece) {
     throw InputError(
         "{}: the model wants texts in lower case (do_lower_case), which only a WordPiece tokenizer "
@@ -125,7 +125,7 @@ std::optional<TokenizerSpec> tokenizer_for(const TokenizerPlace& place, const fs
   if (chosen == kNoTokenizer) return std::nullopt;
   const auto fitted = [&](std::optional<TokenizerSpec> spec) {
     if (!spec) return spec;
-    if (place.lowers_case) lower_case(*spec);
+    if (place.lowers_case) ask_for_lower_case(*spec);
     check_vocabulary(*spec, place.vocab_size);
     add_model_tokens(place, *spec);
     complete_tokenizer(*spec);

@@ -134,7 +134,7 @@ void take_normalizer(TokenizerSpec& spec, const HfObject& step) {
   if (step.flag("handle_chinese_chars", true)) spec.flags |= format::kIdeographsAreWords;
 }
 
-void take_decoder(const HfObject& step) {
+void take_word_piece_decoder(const HfObject& step) {
   if (step.type() != "WordPiece") step.refuse("type", "WordPiece");
   step.expect_only({"type", "prefix", "cleanup"});  // spaces before punctuation are left in
   step.expect("prefix", format::kContinuation);
@@ -210,7 +210,7 @@ void fill_hf_word_piece(TokenizerSpec& spec, const HfObject& root, const Vocabul
   for_each_step(root, file_name, "normalizer", "normalizers",
                 [&](const HfObject& step) { take_normalizer(spec, step); });
   root.object("pre_tokenizer").expect("type", "BertPreTokenizer");
-  for_each_step(root, file_name, "decoder", "decoders", take_decoder);
+  for_each_step(root, file_name, "decoder", "decoders", take_word_piece_decoder);
   HfFrame frame;
   for_each_step(root, file_name, "post_processor", "processors",
                 [&](const HfObject& step) { take_post_processor(frame, step, file_name); });

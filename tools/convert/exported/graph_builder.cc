@@ -280,7 +280,7 @@ std::vector<size_t> GraphBuilder::columns_last(const std::vector<AffineRef>& val
     }
     has_columns[d] = has_columns[d] && !steps_to_row;
   }
-  std::ranges::stable_partition(order, [&](size_t d) { return !has_columns[d]; });
+  std::stable_partition(order.begin(), order.end(), [&](size_t d) { return !has_columns[d]; });
   return order;
 }
 

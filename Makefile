@@ -32,7 +32,7 @@ PACKAGES_CORTEX_M := gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-non
 PACKAGES_SIZE := g++-aarch64-linux-gnu g++-arm-linux-gnueabihf g++-riscv64-linux-gnu \
   $(PACKAGES_CORTEX_M)
 PACKAGES_X86_64_LEVELS := qemu-user
-PACKAGES_SANITIZE := clang libclang-rt-dev
+PACKAGES_SANITIZE := clang libclang-rt-dev libc++-dev libc++abi-dev
 PACKAGES_BENCH := libbenchmark-dev
 PACKAGES_TIDY := clang-tidy
 PACKAGES_COVERAGE := clang-19 llvm-19 libclang-rt-19-dev

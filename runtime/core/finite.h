@@ -3,9 +3,10 @@
 // instructions, at the speed of reading the numbers.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
+
+#include "core/bit_cast.h"
 
 namespace arenite {
 
@@ -14,7 +15,7 @@ inline bool is_finite(float x) { return x - x == 0.0f; }
 // Its highest bit is set if x is NaN or infinite: those have all bits of the exponent set, so that
 // one more carries into the sign.
 inline uint32_t carry_of_not_finite(float x) {
-  return (std::bit_cast<uint32_t>(x) & 0x7FFFFFFFu) + 0x00800000u;
+  return (bit_cast<uint32_t>(x) & 0x7FFFFFFFu) + 0x00800000u;
 }
 
 // True if none of x [count] is NaN or infinite.

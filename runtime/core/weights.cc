@@ -3,9 +3,9 @@
 // which is little where it is done once for a token.
 #include "core/weights.h"
 
-#include <bit>
 #include <cstring>
 
+#include "core/bit_cast.h"
 #include "core/needs.h"
 
 namespace arenite {
@@ -19,7 +19,7 @@ T load(const std::byte* from) {
 }
 
 float bfloat16(const std::byte* from) {
-  return std::bit_cast<float>(uint32_t{load<uint16_t>(from)} << 16);
+  return bit_cast<float>(uint32_t{load<uint16_t>(from)} << 16);
 }
 
 // -8 to 7, from half a byte.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Appends to a packed cache in int8: each key and each row of values with a scale of its own.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
+#include "core/bit_cast.h"
 #include "ops/kv_cache.h"
 
 namespace arenite {
@@ -14,20 +14,19 @@ Int8Row::Int8Row(std::span<const float> row) {
   constexpr float kMost = 127.0f;
   constexpr float kSmallest = 1e-35f;  // below, a scale would lose digits, or be none
   uint32_t largest = 0;
-  for (const float x : row) largest = std::max(largest, std::bit_cast<uint32_t>(x) & 0x7FFFFFFFu);
-  if (largest < std::bit_cast<uint32_t>(kSmallest)) return;
-  if (largest >= std::bit_cast<uint32_t>(INFINITY)) {
+  for (const float x : row) largest = std::max(largest, bit_cast<uint32_t>(x) & 0x7FFFFFFFu);
+  if (largest < bit_cast<uint32_t>(kSmallest)) return;
+  if (largest >= bit_cast<uint32_t>(INFINITY)) {
     scale_ = NAN;
     return;
   }
-  scale_ = std::bit_cast<float>(largest) / kMost;
-  per_unit_ = kMost / std::bit_cast<float>(largest);
+  scale_ = bit_cast<float>(largest) / kMost;
+  per_unit_ = kMost / bit_cast<float>(largest);
 }
 
 int8_t Int8Row::number(float x) const {
   constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: the sum is rounded to a whole number
-  return static_cast<int8_t>(std::bit_cast<int32_t>(x * per_unit_ + kMagic) -
-                             std::bit_cast<int32_t>(kMagic));
+  return static_cast<int8_t>(bit_cast<int32_t>(x * per_unit_ + kMagic) - bit_cast<int32_t>(kMagic));
 }
 
 void KvCache::append_int8_keys(uint32_t kv_head, uint32_t position, const ConstMatrix& keys) {

@@ -3,11 +3,11 @@
 // so that no range overflows, without the C library, and with the same bits on every CPU.
 #include "ops/quantized_rows.h"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 
 #include "arenite/arena_formula.h"
+#include "core/bit_cast.h"
 #include "core/finite.h"
 
 namespace arenite {
@@ -21,7 +21,7 @@ constexpr float kSmallestRange = 1e-35f;
 // To nearest even. REQUIRES: |x| < 2^22.
 int32_t rounded(float x) {
   constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: the sum's last bit is 1
-  return std::bit_cast<int32_t>(x + kMagic) - std::bit_cast<int32_t>(kMagic);
+  return bit_cast<int32_t>(x + kMagic) - bit_cast<int32_t>(kMagic);
 }
 
 struct Steps {

@@ -2,8 +2,9 @@
 // Random numbers by counter, and the exponential: the same bits on every platform.
 #pragma once
 
-#include <bit>
 #include <cstdint>
+
+#include "core/bit_cast.h"
 
 namespace arenite::text {
 
@@ -35,7 +36,7 @@ constexpr float exp_nonpositive(float x) {
   sum = 1.0f + r * (1.0f / 3.0f) * sum;
   sum = 1.0f + r * (1.0f / 2.0f) * sum;
   sum = 1.0f + r * sum;
-  return sum * std::bit_cast<float>(static_cast<uint32_t>(n + 127) << 23);
+  return sum * bit_cast<float>(static_cast<uint32_t>(n + 127) << 23);
 }
 
 }  // namespace arenite::text

@@ -21,7 +21,7 @@ bool better(const Candidate& a, const Candidate& b) {
 bool worse(const Candidate& a, const Candidate& b) { return better(b, a); }
 
 bool is_among(std::span<const TokenId> ids, TokenId id) {
-  return std::ranges::find(ids, id) != ids.end();
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
 // The logits with the penalty of recent tokens.

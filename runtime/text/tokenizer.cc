@@ -49,7 +49,7 @@ TokenId Tokenizer::end() const {
 
 bool Tokenizer::is_end(TokenId id) const {
   const std::span<const TokenId> ends = format::tokenizer_view(file_).ends;
-  return std::ranges::find(ends, id) != ends.end();
+  return std::find(ends.begin(), ends.end(), id) != ends.end();
 }
 
 bool Tokenizer::is_special(TokenId id) const {

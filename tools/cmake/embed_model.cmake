@@ -18,13 +18,50 @@ function(arenite_find_program variable)
   endif()
 endfunction()
 
+# arenite_files_of_model(VARIABLE WORD...): the files that a conversion with these words may read.
+# Of a folder all that are not hidden; of a file the shards, configuration and tokenizer that may lie
+# beside it, too. CMake looks again whenever it builds, so that none is missed.
+function(arenite_files_of_model variable)
+  set(files "")
+  string(REPLACE "," ";" words "${ARGN}")  # --expect x.npy,y.npy
+  foreach(word IN LISTS words)
+    get_filename_component(path "${word}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_BINARY_DIR}")
+    if(NOT EXISTS "${path}")
+      continue()
+    endif()
+    if(IS_DIRECTORY "${path}")
+      set(folder "${path}")
+      file(GLOB_RECURSE names LIST_DIRECTORIES false RELATIVE "${folder}" CONFIGURE_DEPENDS
+        "${folder}/*")
+    else()
+      list(APPEND files "${path}")
+      get_filename_component(folder "${path}" DIRECTORY)
+      set(patterns *.json *.model *.pkl vocab.txt merges.txt)
+      if(path MATCHES "\\.index\\.json$")
+        list(APPEND patterns *.safetensors *.bin)
+      endif()
+      list(TRANSFORM patterns PREPEND "${folder}/")
+      file(GLOB names LIST_DIRECTORIES false RELATIVE "${folder}" CONFIGURE_DEPENDS ${patterns})
+    endif()
+    foreach(name IN LISTS names)
+      cmake_path(IS_PREFIX CMAKE_BINARY_DIR "${folder}/${name}" is_made_here)
+      if(NOT is_made_here AND NOT name MATCHES "(^|/)\\.")
+        list(APPEND files "${folder}/${name}")
+      endif()
+    endforeach()
+  endforeach()
+  list(REMOVE_DUPLICATES files)
+  set(${variable} "${files}" PARENT_SCOPE)
+endfunction()
+
 # arenite_embed_model(TARGET FILE [NAME name] [OBJECT ABI] [CONVERT argument...]
 #                     [EMBED argument...])
 #
 # Makes NAME.h in the current build folder, and lets TARGET include it. FILE is a model file, .arn,
-# or a checkpoint or its folder, which is converted to NAME.arn first. NAME is the stem of FILE
-# unless given, and what names in the header begin with. With OBJECT the bytes are not in the header
-# but in an object file for that machine (`arenite embed --abi`).
+# or a checkpoint or its folder, which is converted to NAME.arn first, and again when a file of it
+# changes. NAME is the stem of FILE unless given, and what names in the header begin with. With
+# OBJECT the bytes are not in the header but in an object file for that machine (`arenite embed
+# --abi`).
 function(arenite_embed_model target file)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "NAME;OBJECT" "CONVERT;EMBED")
   arenite_find_program(program)
@@ -49,10 +86,11 @@ function(arenite_embed_model target file)
   set(model "${file}")
   if(NOT file MATCHES "\\.arn$")
     set(model "${CMAKE_CURRENT_BINARY_DIR}/${name}.arn")
+    arenite_files_of_model(files "${file}" ${arg_CONVERT})
     add_custom_command(
       OUTPUT "${model}"
       COMMAND ${program} convert "${file}" -o "${model}" ${arg_CONVERT}
-      DEPENDS "${file}" ${program}
+      DEPENDS "${file}" ${files} ${program}
       COMMENT "Converting ${name}"
       VERBATIM)
   endif()

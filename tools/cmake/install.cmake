@@ -7,14 +7,21 @@ set(arenite_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/arenite")
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/runtime/include/arenite"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
-install(TARGETS arenite arenite_xnnpack EXPORT arenite-targets
+install(TARGETS arenite arenite_c arenite_xnnpack EXPORT arenite-targets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 if(ARENITE_BUILD_TOOLS)
   set_target_properties(arenite_cli PROPERTIES EXPORT_NAME program)
   install(TARGETS arenite_cli EXPORT arenite-targets
     RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
-  # Man pages, completions of shells and JSON Schemas, where all of the build was made.
-  install(DIRECTORY "${PROJECT_BINARY_DIR}/share/" DESTINATION "${CMAKE_INSTALL_DATADIR}" OPTIONAL)
+  # Man pages, completions of shells and JSON Schemas, which the program writes: now, so that they
+  # are there and of this program whatever was built.
+  if(NOT CMAKE_CROSSCOMPILING)
+    set(arenite_share_dir "${PROJECT_BINARY_DIR}/share")
+    install(CODE "file(REMOVE_RECURSE \"${arenite_share_dir}\")
+      execute_process(COMMAND \"$<TARGET_FILE:arenite_cli>\" help --write-files
+        \"${arenite_share_dir}\" COMMAND_ERROR_IS_FATAL ANY)")
+    install(DIRECTORY "${arenite_share_dir}/" DESTINATION "${CMAKE_INSTALL_DATADIR}")
+  endif()
 endif()
 
 install(EXPORT arenite-targets NAMESPACE arenite:: DESTINATION "${arenite_config_dir}")

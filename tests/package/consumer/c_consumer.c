@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The application in C99, which links the same archives without a C++ compiler.
+#if !defined(__cplusplus) && __STDC_VERSION__ != 199901L
+#error "linking arenite::c has changed the standard"
+#endif
 #include <stdio.h>
 
 #include "arenite/arenite.h"

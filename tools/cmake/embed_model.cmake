@@ -19,7 +19,7 @@ function(arenite_find_program variable)
 endfunction()
 
 # arenite_files_of_model(VARIABLE WORD...): the files that a conversion with these words may read.
-# Of a folder all that are not hidden; of a file the shards, configuration and tokenizer that may lie
+# Of a folder all that are not hidden; of a file the shards, configuration and tokenizer that may be
 # beside it, too. CMake looks again whenever it builds, so that none is missed.
 function(arenite_files_of_model variable)
   set(files "")

@@ -174,8 +174,7 @@ bool verify_select(const OpCheck& check) {
   }
   if constexpr (linked(Need::kPrefix)) {
     const uint32_t first_row = check.op.numbers[SelectOp::kFirstRow];
-    const bool may_pass_over = pools && !check.causal;
-    const uint32_t most = may_pass_over ? check.model.prefix_rows() : 0;
+    const uint32_t most = pools ? check.model.prefix_rows() : 0;
     if (first_row > most) {
       return check.refuse("a selection passes over rows that are not of the prefix",
                           check.number_field(SelectOp::kFirstRow), check.index, first_row, most);

@@ -23,7 +23,7 @@ Status begin_self_test_call(SessionState& state, const SelfTestInput& input, uin
 // so that it passes through the kernels of many rows and of one. 0 begins the first call.
 inline uint32_t self_test_call(const SessionState& state, uint32_t tokens, uint32_t begin) {
   const uint32_t left = tokens - begin;
-  if (!state.causal || state.pooled || state.reader.reads_images()) return left;
+  if (!state.causal) return left;
   const uint32_t most = begin == 0 && left > 1 ? left - 1 : left;
   return most < state.layout.tokens_max ? most : state.layout.tokens_max;
 }

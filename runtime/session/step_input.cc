@@ -191,7 +191,7 @@ class InputCheck {
     }
     if (state_.causal) return Status::kOk;
     if (held != 0 && tokens != 0) {
-      return refuse(why_, Status::kUnsupported, "the model is not causal: run a sequence at once",
+      return refuse(why_, Status::kUnsupported, "the model takes whole sequences: run each at once",
                     "batch", index, held, 0);
     }
     for (uint32_t m = 0; m < model_.masks(); ++m) {

@@ -77,8 +77,13 @@ TEST(Classify, RefusesToTellTheClassOfWhatIsNotFinite) {
   std::vector<float> features(2 * 8 * 5, 0.25f);
   features[50] = std::numeric_limits<float>::quiet_NaN();
   convert::write_npy(windows, std::vector<uint64_t>{2, 8, 5}, features);
-  EXPECT_TRUE(ends(run_arenite({"classify", write_sensor_classifier(folder), "--input", windows}),
-                   kBadInput, {"w.npy'", "NaN or infinity"}));
+  const std::string model = write_sensor_classifier(folder);
+  EXPECT_TRUE(ends(run_arenite({"classify", model, "--input", windows}), kBadInput,
+                   {"w.npy'", "the value nan at index 50"}));
+  features[50] = std::numeric_limits<float>::max();
+  convert::write_npy(windows, std::vector<uint64_t>{2, 8, 5}, features);
+  EXPECT_TRUE(ends(run_arenite({"classify", model, "--input", windows}), kBadInput,
+                   {"w.npy", "NaN or infinity"}));
 }
 
 TEST(Classify, RefusesWhatDoesNotFit) {
@@ -87,7 +92,7 @@ TEST(Classify, RefusesWhatDoesNotFit) {
   const std::string sensor = write_sensor_classifier(folder);
   const std::string windows = write_features(folder, "w.npy", {3, 8, 4});
   EXPECT_TRUE(ends(run_arenite({"classify", sensor, "--input", windows}), kBadInput,
-                   {"w.npy'", "[3, 8, 4]", "[windows, tokens, 5]"}));
+                   {"w.npy'", "[3, 8, 4]", "[batch, tokens, 5]"}));
   EXPECT_TRUE(ends(run_arenite({"classify", sensor, "--text", "a"}), kBadInput,
                    {"reads features", "--input"}));
   EXPECT_TRUE(ends(run_arenite({"classify", text, "--input", windows}), kBadInput,

@@ -151,7 +151,7 @@ TEST_F(RunCommand, RefusesArraysOfOtherShapes) {
       if (*digit >= '0' && *digit <= '9') count *= static_cast<size_t>(*digit - '0');
     }
     EXPECT_TRUE(refuses(write_array(npy_bytes("<f4", "False", shape, zeros(count))),
-                        {"in.npy'", "shape is [", "expected"}))
+                        {"in.npy'", "has shape [", "expected"}))
         << shape;
   }
   EXPECT_TRUE(refuses(write_array(npy_bytes("<f4", "False", "7, 3", zeros(21))),

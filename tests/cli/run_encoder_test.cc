@@ -7,6 +7,7 @@
 #include "cli/token_models.h"
 #include "convert/files/npy.h"
 #include "support/byte_string.h"
+#include "support/encoder_factory.h"
 
 namespace arenite::testing {
 namespace {
@@ -108,6 +109,32 @@ TEST_F(RunEncoder, RunsFeatures) {
   EXPECT_EQ(all[6], shorter[6]);
 }
 
+// Of which the runtime takes lengths, not masks.
+TEST_F(RunEncoder, RunsModelsWithMasksOfTheirOwn) {
+  test::EncoderShape shape = test::encoder_named("sensor");
+  shape.window = 3;
+  shape.pooling = SelectKind::kAsAsked;
+  const std::string model =
+      write_file(folder_, "window.arn", test::make_encoder_model(shape).span());
+  const std::string input = write_features(folder_, "x.npy", {2, 9, 5});
+  EXPECT_TRUE(ends(run_on(model, input), kDone, {"[2, 9, 3] float32"}));
+  const std::vector<float> whole = output();
+  const std::string shorter = write_features(folder_, "s.npy", {1, 4, 5});
+  EXPECT_TRUE(ends(run_on(model, shorter), kDone, {"[1, 4, 3] float32"}));
+  std::vector<float> expected = output();  // features are the same up to there
+  expected.resize(9 * 3, 0.0f);
+  expected.insert(expected.end(), whole.begin() + 9 * 3, whole.end());
+  EXPECT_TRUE(ends(run_on(model, input, {"--lengths", "4,9"}), kDone));
+  EXPECT_EQ(output(), expected);
+  std::vector<uint8_t> mask(18, 1);
+  std::fill(mask.begin() + 4, mask.begin() + 9, uint8_t{0});
+  EXPECT_TRUE(ends(run_on(model, input, {"--mask", write_bytes("m.npy", "2, 9", mask)}), kDone));
+  EXPECT_EQ(output(), expected);
+  std::swap(mask[2], mask[7]);
+  EXPECT_TRUE(ends(run_on(model, input, {"--mask", write_bytes("m.npy", "2, 9", mask)}), kBadInput,
+                   {"m.npy'", "a mask of its own", "--lengths"}));
+}
+
 TEST_F(RunEncoder, RefusesWhatDoesNotFit) {
   const std::string model = write_sentence_encoder(folder_);
   const std::string input = write_ids(folder_, "2, 4", {2, 4, 5, 3, 2, 6, 3, 1});
@@ -123,11 +150,13 @@ TEST_F(RunEncoder, RefusesWhatDoesNotFit) {
                       {"shape is [4, 2]", "expected [2, 4]"}));
   EXPECT_TRUE(refuses({"--types", write_bytes("t.npy", "2, 4", {0, 0, 0, 2, 0, 0, 0, 1})},
                       {"t.npy'", "found 2", "from 0 to 1"}));
-  EXPECT_TRUE(refuses({"--chunk", "2"}, {"--chunk", "not causal"}));
+  EXPECT_TRUE(refuses({"--chunk", "2"}, {"--chunk", "whole sequences", "all tokens"}));
   EXPECT_TRUE(refuses({"--last"}, {"--last", "decoders"}));
+  EXPECT_TRUE(ends(run_on(write_tagger(folder_), input, {"--chunk", "2"}), kBadInput,
+                   {"--chunk", "not causal"}));
   EXPECT_TRUE(ends(run_on(write_plain_decoder(folder_), input,
-                          {"--mask", write_bytes("m.npy", "2, 4", std::vector<uint8_t>(8, 1))}),
-                   kBadInput, {"--mask", "causal"}));
+                          {"--mask", write_bytes("m.npy", "2, 4", {1, 0, 1, 1, 1, 1, 1, 1})}),
+                   kBadInput, {"m.npy'", "before others that count", "a mask of its own"}));
   EXPECT_TRUE(ends(run_on(write_tagger(folder_), write_ids(folder_, "2,", {1, 40}),
                           {"--types", write_bytes("t.npy", "2,", {0, 0})}),
                    kBadInput, {"found token 40"}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of `arenite run` on models of tokens: logits, chunks, lengths, hidden states, refusals.
+// Tests of `arenite run` on decoders: rows, chunks, lengths, hidden states, refusals.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -9,6 +9,10 @@
 #include "cli/token_models.h"
 #include "convert/files/npy.h"
 #include "support/byte_string.h"
+#include "support/compare.h"
+#include "support/encoder_factory.h"
+#include "support/kernel_sets.h"
+#include "support/test_session.h"
 
 namespace arenite::testing {
 namespace {
@@ -111,8 +115,8 @@ TEST_F(RunTokens, RefusesIdsOutsideTheVocabularyAndArraysThatDoNotFit) {
   EXPECT_TRUE(refuses(write_ids(folder_, "1,", {4294967296 + 3}), {"found token 4294967299"}));
   EXPECT_TRUE(refuses(write_ids(folder_, "71,", std::vector<int64_t>(71)),
                       {"found 71 tokens", "at most 70"}));
-  EXPECT_TRUE(refuses(write_ids(folder_, "1, 1, 1", {1}), {"shape is [1, 1, 1]", "[tokens]"}));
-  EXPECT_TRUE(refuses(write_ids(folder_, "0,", {}), {"shape is [0]", "at least one sequence"}));
+  EXPECT_TRUE(refuses(write_ids(folder_, "1, 1, 1", {1}), {"has shape [1, 1, 1]", "[tokens]"}));
+  EXPECT_TRUE(refuses(write_ids(folder_, "0,", {}), {"has shape [0]", "at least one"}));
   EXPECT_TRUE(refuses(write_features(folder_, "f.npy", {3}), {"F32", "token ids"}));
   EXPECT_TRUE(refuses(write_ids(folder_, "2, 2", {1, 2, 3, 4}), {"--lengths: found 1 numbers"},
                       {"--lengths", "2"}));
@@ -127,15 +131,130 @@ TEST_F(RunTokens, RefusesToReplaceItsInputs) {
                    {"another file"}));
 }
 
-TEST_F(RunTokens, RefusesOptionsOfTokensForModelsOfFeatures) {
-  const std::string model = convert_small(folder_);
-  const std::string input = write_features(folder_, "f.npy", {5, 3});
-  for (const std::vector<std::string>& option : std::vector<std::vector<std::string>>{
-           {"--last"}, {"--chunk", "2"}, {"--hidden-states", path("h.npy")}}) {
-    std::vector<std::string> words = {"run", model, "--input", input, "--output", path("y.npy")};
-    words.insert(words.end(), option.begin(), option.end());
-    EXPECT_TRUE(ends(run_arenite(words), kBadInput, {option[0], "models that read tokens"}));
+// A model whose arrays are like an author's, and what the runtime gives for all rows of an input.
+class RunRows : public RunTokens {
+ protected:
+  test::EncoderShape shape() const {
+    test::EncoderShape shape = test::encoder_named("sensor");
+    shape.causal = true;
+    shape.window = 4;
+    shape.positions_max = 200;
+    shape.pooling = SelectKind::kAsAsked;
+    return shape;
   }
+  void use(const test::EncoderShape& shape) {
+    model_ = write_file(folder_, "rows.arn", test::make_encoder_model(shape).span());
+  }
+  std::vector<float> all_rows(const std::string& input, uint32_t sequences, uint32_t tokens) const {
+    const std::string bytes = read_bytes(model_);
+    const test::TestModel model(std::as_bytes(std::span(bytes)), test::targets_here().back());
+    SessionOptions options = test::options_for(tokens, sequences);
+    options.outputs = Outputs::kAll;
+    return test::TestSession(*model, options).run(NpyArray::read(input).to_f32(), sequences);
+  }
+  ::testing::AssertionResult gives(const std::string& input,
+                                   const std::vector<std::string>& options,
+                                   const std::vector<uint64_t>& shape,
+                                   const std::vector<float>& expected) const {
+    if (const auto ended = ends(run_on(input, "y.npy", options), kDone); !ended) return ended;
+    const NpyArray found = NpyArray::read(path("y.npy"));
+    if (found.shape() != shape) return ::testing::AssertionFailure() << "is of another shape";
+    return test::same_bits(found.to_f32(), expected);
+  }
+};
+
+// Rows [sequences, tokens, 3] of the last tokens.
+std::vector<float> last_rows(const std::vector<float>& all, size_t sequences) {
+  std::vector<float> last;
+  const size_t each = all.size() / sequences;
+  for (size_t s = 1; s <= sequences; ++s) {
+    const auto end = all.begin() + static_cast<ptrdiff_t>(s * each);
+    last.insert(last.end(), end - 3, end);
+  }
+  return last;
+}
+
+TEST_F(RunRows, OfFeaturesAreThoseOfAllTokensOrOfTheLast) {
+  use(shape());
+  for (const uint32_t tokens : {1u, 63u, 64u, 65u, 200u}) {
+    const std::string input = write_features(folder_, "x.npy", {2, tokens, 5});
+    const std::vector<float> all = all_rows(input, 2, tokens);
+    const std::vector<float> last = last_rows(all, 2);
+    for (const std::vector<std::string>& chunk : std::vector<std::vector<std::string>>{
+             {}, {"--chunk", "1"}, {"--chunk", "100"}, {"--chunk", "4000000000"}}) {
+      std::vector<std::string> options = chunk;
+      EXPECT_TRUE(gives(input, options, {2, tokens, 3}, all)) << tokens;
+      options.push_back("--all-rows");
+      EXPECT_TRUE(gives(input, options, {2, tokens, 3}, all)) << tokens;
+      options.back() = "--last";
+      EXPECT_TRUE(gives(input, options, {2, 3}, last)) << tokens;
+    }
+  }
+}
+
+TEST_F(RunRows, AreTheLastOnesWhereThoseOfTheAuthorAre) {
+  test::EncoderShape last_only = shape();
+  last_only.array_flags = convert::kLastRows;
+  use(last_only);
+  const std::string input = write_features(folder_, "x.npy", {3, 70, 5});
+  const std::vector<float> all = all_rows(input, 3, 70);
+  EXPECT_TRUE(gives(input, {}, {3, 3}, last_rows(all, 3)));
+  EXPECT_TRUE(gives(input, {"--last"}, {3, 3}, last_rows(all, 3)));
+  EXPECT_TRUE(gives(input, {"--all-rows"}, {3, 70, 3}, all));
+  const std::string one = write_features(folder_, "x.npy", {70, 5});
+  EXPECT_TRUE(gives(one, {}, {3}, last_rows(all_rows(one, 1, 70), 1)));
+}
+
+// Arrays [tokens, sequences, ..], in and out.
+TEST_F(RunRows, StandAsTheAuthorHasThem) {
+  use(shape());
+  const std::string input = write_features(folder_, "x.npy", {2, 67, 5});
+  const std::vector<float> all = all_rows(input, 2, 67);
+  const auto tokens_first = [](const std::vector<float>& rows, size_t width) {
+    std::vector<float> turned;
+    for (size_t t = 0; t < 67; ++t) {
+      for (size_t s = 0; s < 2; ++s) {
+        const auto row = rows.begin() + static_cast<ptrdiff_t>((s * 67 + t) * width);
+        turned.insert(turned.end(), row, row + static_cast<ptrdiff_t>(width));
+      }
+    }
+    return turned;
+  };
+  const std::vector<float> turned = tokens_first(NpyArray::read(input).to_f32(), 5);
+  convert::write_npy(path("t.npy"), std::vector<uint64_t>{67, 2, 5}, turned);
+  test::EncoderShape other = shape();
+  other.array_flags = convert::kTokensFirst;
+  use(other);
+  EXPECT_TRUE(gives(path("t.npy"), {}, {67, 2, 3}, tokens_first(all, 3)));
+  EXPECT_TRUE(gives(path("t.npy"), {"--last"}, {2, 3}, last_rows(all, 2)));
+  std::vector<float> shorter = all;
+  std::fill(shorter.begin() + 30 * 3, shorter.begin() + 67 * 3, 0.0f);
+  EXPECT_TRUE(gives(path("t.npy"), {"--lengths", "30,67"}, {67, 2, 3}, tokens_first(shorter, 3)));
+}
+
+TEST_F(RunRows, OfModelsThatPoolAreMadeInOneCall) {
+  for (const SelectKind pooling : {SelectKind::kMean, SelectKind::kMax, SelectKind::kFirst}) {
+    test::EncoderShape pooled = shape();
+    pooled.pooling = pooling;
+    use(pooled);
+    for (const uint32_t tokens : {1u, 64u, 100u, 200u}) {
+      const std::string input = write_features(folder_, "x.npy", {2, tokens, 5});
+      EXPECT_TRUE(gives(input, {}, {2, 3}, all_rows(input, 2, tokens))) << tokens;
+    }
+    const std::string input = write_features(folder_, "x.npy", {2, 9, 5});
+    for (const char* option : {"--last", "--all-rows"}) {
+      EXPECT_TRUE(refuses(input, {option, "a row for each sequence", "no others"}, {option}));
+    }
+    EXPECT_TRUE(refuses(input, {"--chunk", "whole sequences", "all tokens"}, {"--chunk", "100"}));
+  }
+}
+
+TEST_F(RunTokens, RefusesWhatAModuleDoesNotHave) {
+  model_ = convert_small(folder_);
+  const std::string input = write_features(folder_, "f.npy", {5, 3});
+  EXPECT_TRUE(refuses(input, {"--last", "a row for each token", "no others"}, {"--last"}));
+  EXPECT_TRUE(
+      refuses(input, {"--hidden-states", "names none"}, {"--hidden-states", path("h.npy")}));
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ LayerSpec layer(const EncoderShape& shape, uint32_t index) {
   spec.up = random_linear(prefix + "up", shape.ffn_dim, dim, true);
   spec.down = random_linear(prefix + "down", dim, shape.ffn_dim, true);
   spec.mlp_norm = random_norm(prefix + "mlp_norm", NormKind::kLayer, dim);
+  spec.window = shape.window;
   return spec;
 }
 
@@ -156,6 +157,7 @@ EncoderSpec make_encoder(const EncoderShape& shape) {
   spec.padding_id = shape.padding_id;
   spec.norm_first = shape.norm_first;
   spec.activation = shape.activation;
+  spec.causal = shape.causal;
   if (reads_tokens) spec.token_embedding = random_weight("tokens", shape.vocab_size, embedded, 1);
   if (shape.positions) {
     spec.position_embedding =
@@ -191,7 +193,10 @@ EncoderSpec make_encoder(const EncoderShape& shape) {
 }
 
 convert::Program encoder_program(const EncoderShape& shape) {
-  return convert::compile(convert::build_graph(make_encoder(shape)), shape.name);
+  convert::Program program =
+      convert::compile(convert::build_graph(make_encoder(shape)), shape.name);
+  program.array_flags = shape.array_flags;
+  return program;
 }
 
 convert::AlignedBytes make_encoder_model(const EncoderShape& shape,

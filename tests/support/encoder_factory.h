@@ -39,6 +39,9 @@ struct EncoderShape {
   uint32_t classes = 0;        // 0: no classifier
   std::optional<Activation> class_activation{};
   bool normalize = false;
+  bool causal = false;
+  uint32_t window = 0;       // keys that a query sees before it, itself included; 0: all
+  uint32_t array_flags = 0;  // of format::ArrayFlag
 };
 
 convert::EncoderSpec make_encoder(const EncoderShape& shape);

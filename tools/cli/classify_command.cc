@@ -15,9 +15,11 @@
 #include "cli/json_output.h"
 #include "cli/texts.h"
 #include "cli/thread_pool.h"
+#include "convert/check/model_input.h"
 #include "convert/files/error.h"
 #include "convert/files/npy.h"
 #include "convert/files/output_files.h"
+#include "session/model_access.h"
 
 namespace arenite::tool {
 namespace {
@@ -130,36 +132,26 @@ void classify_texts(const ClassifyArguments& arguments, const ModelFile& file, C
   const Model& model = file.model();
   const TextBatch batch = encode_texts(file, arguments.texts);
   const Tokenizer tokenizer = *Tokenizer::of(model);
+  const bool is_whole =
+      convert::has_row_of_sequence(model.file(), convert::authors_outputs(model.file()));
   run_texts(file, batch, arguments.threads,
-            [&](size_t first, std::span<const uint32_t> lengths, const Output& output) {
-              uint32_t row = 0;
+            [&](size_t first, std::span<const uint32_t> lengths, convert::CallRows& rows) {
+              size_t row = 0;
               for (size_t i = 0; i < lengths.size(); ++i) {
                 Subject subject;
                 subject.text = batch.texts[first + i];
-                if (model.pooled()) {
-                  classes.add(output.row(row++), subject);
+                if (is_whole) {
+                  classes.add(rows[row++], subject);
                   continue;
                 }
                 if (!arguments.json) fmt::print("{}\n", *subject.text);
+                row += ModelAccess::reader(model).prefix_rows();
                 for (const TokenId id : batch.ids[first + i]) {
                   subject.token_text = tokenizer.token_bytes(id);
-                  classes.add(output.row(row++), subject);
+                  classes.add(rows[row++], subject);
                 }
               }
             });
-}
-
-void check_windows(const convert::NpyArray& input, const Model& model) {
-  const std::vector<uint64_t>& shape = input.shape();
-  const bool sound = (shape.size() == 2 || shape.size() == 3) && input.elements() != 0 &&
-                     shape.back() == model.input_features();
-  if (!sound) {
-    throw convert::InputError(
-        "{}: shape is [{}]: expected [tokens, {}] or [windows, tokens, {}], the features that the "
-        "model reads",
-        convert::quote(input.name()), fmt::join(shape, ", "), model.input_features(),
-        model.input_features());
-  }
 }
 
 void classify_windows(const ClassifyArguments& arguments, const ModelFile& file, Classes& classes) {
@@ -168,26 +160,31 @@ void classify_windows(const ClassifyArguments& arguments, const ModelFile& file,
                               convert::quote(file.name()));
   }
   const Model& model = file.model();
-  const convert::NpyArray input = convert::NpyArray::read(arguments.input);
-  check_windows(input, model);
-  const std::vector<float> features = input.to_f32();
-  const size_t window = size_t{input.shape()[input.shape().size() - 2]} * model.input_features();
+  const convert::NpyArray array = convert::NpyArray::read(arguments.input);
+  convert::require_context(array, convert::token_axes(array, model, "--input"), model, "--input");
+  const convert::ModelInput input = convert::read_model_input(array, model, "--input");
+  const size_t window = input.features.size() / input.sequences;
   ThreadPool pool(arguments.threads);
   SessionOptions options;
-  options.positions_max = static_cast<uint32_t>(window / model.input_features());
+  options.positions_max = input.tokens;
+  options.outputs = convert::authors_outputs(model.file());
   options.parallel = pool.parallel_for();
   ModelSession session(file, options);
-  for (size_t i = 0; i * window < features.size(); ++i) {
+  const bool is_whole = convert::has_row_of_sequence(model.file(), options.outputs);
+  const uint32_t first = is_whole ? 0 : ModelAccess::reader(model).prefix_rows();
+  for (uint32_t i = 0; i < input.sequences; ++i) {
     Diagnostic why;
     const Result<Output> output = session.session().run(
-        Batch{std::span(features).subspan(i * window, window), 1, options.positions_max}, &why);
+        Batch{std::span(input.features).subspan(i * window, window), 1, input.tokens}, &why);
     if (!output.ok()) throw_status(arguments.input.string(), output.status(), why);
     require_finite(arguments.input.string(), *output);
-    for (uint32_t row = 0; row < output->rows; ++row) {
+    convert::CallRows rows(*output, model,
+                           convert::rows_given(model, options.outputs, input.tokens, true));
+    for (uint32_t row = first; row < rows.size(); ++row) {
       Subject subject;
       subject.window = i;
-      if (!model.pooled()) subject.token = row;
-      classes.add(output->row(row), subject);
+      if (!is_whole) subject.token = row - first;
+      classes.add(rows[row], subject);
     }
   }
 }
@@ -195,13 +192,14 @@ void classify_windows(const ClassifyArguments& arguments, const ModelFile& file,
 void run_classify(const ClassifyArguments& arguments) {
   const convert::OutputGuard guard({});
   const ModelFile file(arguments.model, arguments.kernels);
-  if (file.model().causal()) {
+  const Model& model = file.model();
+  if (model.causal() && model.labels() == 0 && model.output_features() == model.vocab_size()) {
     throw convert::InputError(
         "{}: the model goes on with texts, it does not classify them: arenite generate runs it",
         convert::quote(file.name()));
   }
-  Classes classes(arguments, file.model());
-  (file.model().vocab_size() != 0 ? classify_texts : classify_windows)(arguments, file, classes);
+  Classes classes(arguments, model);
+  (model.vocab_size() != 0 ? classify_texts : classify_windows)(arguments, file, classes);
   classes.finish();
 }
 

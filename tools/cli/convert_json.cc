@@ -179,7 +179,8 @@ Json kind_json(const convert::ExportedModel& model, const convert::Conversion& c
                      {"seconds", model.compared_seconds},
                      {"largest_difference", model.largest_difference},
                      {"largest_value", model.largest_value}};
-  return with_results(std::move(json), program, {}, model.pools ? "sequences" : "tokens", {});
+  return with_results(std::move(json), program, {},
+                      model.has_row_of_sequence ? "sequences" : "tokens", {});
 }
 
 }  // namespace

@@ -286,8 +286,9 @@ void print_exported(const convert::Conversion& conversion) {
   for (const convert::CompiledMask& mask : program.masks) {
     fmt::print("mask       {}\n", mask.describe());
   }
-  fmt::print("output     {} {}\n", program.slots[program.output_slot].width,
-             model.graph.vocab_size == 0 ? "numbers" : "numbers a row");
+  fmt::print("output     a row for each {}: {} numbers\n",
+             model.has_row_of_sequence ? "sequence" : "token",
+             program.slots[program.output_slot].width);
   const std::string time =
       model.compared_seconds < 1.0 ? "" : fmt::format(" ({:.0f} s)", model.compared_seconds);
   fmt::print(

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "convert/check/call_rows.h"
 #include "convert/files/error.h"
 #include "core/crc32c.h"
 
@@ -63,22 +64,17 @@ constexpr std::string_view kPreamble = R"(// NOLINTBEGIN
 
 )";
 
-// Which rows a model gives out is a choice of the session, unless it pools.
-bool chooses_outputs(const format::ModelReader& reader) {
-  return reader.formula(0).activation_bytes_per_output != 0 && !reader.pooled();
-}
-
 // The parameters of a function that evaluates a formula, with or without their types and defaults.
 std::string parameters(const format::ModelReader& reader, bool declared) {
   if (!declared) {
     return fmt::format("positions, tokens, sequences, threads{}, kv_type",
-                       chooses_outputs(reader) ? ", all_outputs" : "");
+                       convert::leaves_rows_open(reader) ? ", all_outputs" : "");
   }
   return fmt::format(
       "std::uint32_t positions, std::uint32_t tokens, std::uint32_t sequences,\n"
       "    std::uint32_t threads{},\n"
       "    arenite::TensorType kv_type = arenite::TensorType::{}",
-      chooses_outputs(reader) ? ", bool all_outputs = false" : "",
+      convert::leaves_rows_open(reader) ? ", bool all_outputs = false" : "",
       reader.kv_cache() == TensorType::kInt8 ? "kInt8" : "kF32");
 }
 
@@ -121,7 +117,7 @@ std::string formula_of_target(const std::string& identifier, const format::Model
       "       arenite::outputs_max({3}, tokens, sequences{4}), threads, kv_type}}{4});\n"
       "}}\n",
       prefix, coefficients(reader.formula(index)), parameters(reader, true),
-      chooses_outputs(reader) ? "all_outputs" : "false",
+      convert::leaves_rows_open(reader) ? "all_outputs" : "false",
       reader.prefix_rows() == 0 ? "" : fmt::format(", {}u", reader.prefix_rows()));
 }
 

@@ -95,7 +95,8 @@ void print_outcome(const EmbedTextArguments& arguments, const ModelFile& file,
 void run_embed_text(const EmbedTextArguments& arguments) {
   const convert::OutputGuard guard({{"--output", arguments.output}});
   const ModelFile file(arguments.model, arguments.kernels);
-  if (!file.model().pooled()) {
+  const Model& model = file.model();
+  if (!convert::has_row_of_sequence(model.file(), convert::authors_outputs(model.file()))) {
     throw convert::InputError(
         "{}: the model gives a vector for each token, not for each text: convert it with "
         "--pooling mean, first or pooler",
@@ -109,11 +110,11 @@ void run_embed_text(const EmbedTextArguments& arguments) {
         kComparedMax);
   }
   std::vector<float> rows;
-  const ArenaPlan plan = run_texts(file, batch, arguments.threads,
-                                   [&](size_t, std::span<const uint32_t>, const Output& output) {
-                                     const size_t size = size_t{output.rows} * output.features;
-                                     rows.insert(rows.end(), output.data, output.data + size);
-                                   });
+  const ArenaPlan plan =
+      run_texts(file, batch, arguments.threads,
+                [&](size_t, std::span<const uint32_t>, convert::CallRows& more) {
+                  rows.insert(rows.end(), more.values().begin(), more.values().end());
+                });
   const size_t width = file.model().output_features();
   if (arguments.json) return print_outcome(arguments, file, batch, rows, plan);
   if (!arguments.output.empty()) {

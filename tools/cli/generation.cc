@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "cli/texts.h"
+#include "convert/check/call_rows.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
 #include "convert/tokenizers/expected_form.h"
@@ -70,24 +71,32 @@ Prompt encode_prompt(const ModelFile& file, const std::optional<Tokenizer>& toke
   return {{tokenizer->bos()}};
 }
 
-Output step(const ModelFile& file, Session& session, std::span<const TokenId> ids,
-            Profiler& profiler) {
-  profiler.add_sequence(session.positions(), static_cast<uint32_t>(ids.size()), 1);
+// The logits of the last token.
+std::vector<float> step(const ModelFile& file, Session& session, std::span<const TokenId> ids,
+                        Profiler& profiler) {
+  const uint32_t held = session.positions();
+  profiler.add_sequence(held, static_cast<uint32_t>(ids.size()), 1);
   Diagnostic why;
   const Result<Output> output = session.step(ids, &why);
   if (!output.ok()) throw_status(file.name(), output.status(), why);
-  return *output;
+  require_finite(file.name(), *output);
+  const Model& model = file.model();
+  convert::CallRows rows(*output, model,
+                         convert::rows_given(model, Outputs::kLast, ids.size(), held == 0));
+  const std::span<const float> last = rows[rows.size() - 1];
+  return {last.begin(), last.end()};
 }
 
-Output feed_prompt(const ModelFile& file, Session& session, std::span<const TokenId> prompt,
-                   uint32_t chunk, Profiler& profiler) {
-  Output output;
+std::vector<float> feed_prompt(const ModelFile& file, Session& session,
+                               std::span<const TokenId> prompt, uint32_t chunk,
+                               Profiler& profiler) {
+  std::vector<float> logits;
   while (!prompt.empty()) {
     const size_t count = std::min<size_t>(chunk, prompt.size());
-    output = step(file, session, prompt.first(count), profiler);
+    logits = step(file, session, prompt.first(count), profiler);
     prompt = prompt.subspan(count);
   }
-  return output;
+  return logits;
 }
 
 // Picks tokens and remembers the recent ones.
@@ -102,12 +111,11 @@ class Chooser {
     scratch_.resize(sampler_.candidates_needed(file.model().output_features()));
   }
 
-  TokenId choose(const Output& output) {
-    require_finite(file_.name(), output);
+  TokenId choose(std::span<const float> logits) {
     const size_t count = std::min<size_t>(recent_.size(), repeat_last_);
     Diagnostic why;
-    const Result<TokenId> id = sampler_.sample(output.row(output.rows - 1),
-                                               std::span(recent_).last(count), scratch_, &why);
+    const Result<TokenId> id =
+        sampler_.sample(logits, std::span(recent_).last(count), scratch_, &why);
     if (!id.ok()) throw_status(file_.name(), id.status(), why);
     recent_.push_back(*id);
     return *id;
@@ -146,12 +154,12 @@ Generation generate(const ModelFile& file, Session& session,
   Generation result;
   result.prompt_tokens = static_cast<uint32_t>(prompt.size());
   Clock::time_point start = Clock::now();
-  Output output = feed_prompt(file, session, prompt, options.chunk, profiler);
+  std::vector<float> logits = feed_prompt(file, session, prompt, options.chunk, profiler);
   result.prompt_seconds = seconds_since(start);
 
   start = Clock::now();
   while (result.new_tokens < options.tokens.value_or(UINT32_MAX)) {
-    const TokenId id = chooser.choose(output);
+    const TokenId id = chooser.choose(logits);
     if (tokenizer && (tokenizer->is_end(id) || id == tokenizer->bos())) {
       result.stop = StopReason::kEndToken;
       break;
@@ -166,7 +174,7 @@ Generation generate(const ModelFile& file, Session& session,
       result.stop = StopReason::kContextFull;
       break;
     }
-    output = step(file, session, {&id, 1}, profiler);
+    logits = step(file, session, {&id, 1}, profiler);
     ++result.decode_steps;
   }
   result.decode_seconds = seconds_since(start);

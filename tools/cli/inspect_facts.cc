@@ -2,9 +2,12 @@
 // Reads a verified file; every number that a formula gives comes from the runtime's own formula.
 #include "cli/inspect_facts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
+#include "convert/check/call_rows.h"
 #include "convert/masks/masks.h"
 #include "format/model_needs.h"
 
@@ -100,6 +103,11 @@ bool is_terms_by(const format::OpView& op, uint32_t number) {
   return op.kind == format::OpKind::kAttention && number == format::AttentionOp::kTermsBy;
 }
 
+std::string calls_text(const format::ModelReader& reader) {
+  if (reader.causal()) return "causal: whole sequences or token by token";
+  return fmt::format("whole sequences only: {}", why_whole_sequences(reader));
+}
+
 std::string image_text(const ImagePatches& image) {
   return fmt::format("images [{}, {}, {}], {} patches [{}, {}, {}]", image.channels, image.height,
                      image.width, image.patches().value(), image.channels, image.patch_height,
@@ -143,6 +151,8 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
   if (reader.vocab_size() == 0)
     facts.input_features = reader.slot(reader.input_slot_of_rows()).width;
   for (uint32_t i = 0; i < reader.labels(); ++i) facts.labels.emplace_back(reader.label(i));
+  facts.has_row_of_sequence =
+      convert::has_row_of_sequence(file.bytes(), convert::authors_outputs(file.bytes()));
   facts.sizes = resolve_sizes(file, sizes);
   for (uint32_t i = 0; i < reader.ops(); ++i) {
     facts.ops.push_back(op_facts(reader, i, facts.sizes.positions));

@@ -67,7 +67,8 @@ struct ModelFacts {
   uint32_t input_features = 0;      // 0: the input is tokens
   std::vector<std::string> labels;  // of the columns given out; or none
   SizeOptions sizes;                // that the arena and the work of a pass are for
-  std::vector<std::string> needs;   // parts of the runtime, each once (core/needs.h)
+  bool has_row_of_sequence = false;
+  std::vector<std::string> needs;  // parts of the runtime, each once (core/needs.h)
   std::vector<OpFacts> ops;
   std::vector<SlotFacts> slots;
   std::vector<TensorFacts> tensors;
@@ -80,8 +81,8 @@ struct ModelFacts {
   const TargetFacts& shown_target() const;
 
   uint32_t output_features() const { return reader.slot(reader.output_slot()).width; }
-  // Rows given out: one for each of these.
-  const char* output_rows() const { return reader.pooled() ? "sequences" : "tokens"; }
+  // Rows given out: one for each of these, unless a session asks for others.
+  const char* output_rows() const { return has_row_of_sequence ? "sequences" : "tokens"; }
 };
 
 // The facts point into `file`. Throws InputError if the model cannot serve the sizes.
@@ -110,6 +111,7 @@ std::string function_name(const format::OpView& op);  // of an op with several f
 bool is_terms_by(const format::OpView& op, uint32_t number);
 std::string terms_name(const format::OpView& op);
 std::string image_text(const ImagePatches& image);
+std::string calls_text(const format::ModelReader& reader);  // how it may be fed
 const char* tokenizer_kind_name(format::TokenizerKind kind);
 const char* layout_name(format::Layout layout);
 

@@ -90,9 +90,7 @@ std::string header(const ModelFacts& facts) {
     add("prefix", fmt::format("{} of constants before the tokens of each sequence",
                               counted(reader.prefix_rows(), "row")));
   }
-  add("context", fmt::format("{}, {}", context,
-                             reader.causal() ? "causal: whole sequences or token by token"
-                                             : "not causal: whole sequences only"));
+  add("context", fmt::format("{}, {}", context, calls_text(reader)));
   if (reader.caches() != 0) {
     const bool is_default = facts.sizes.kv_type() == reader.kv_cache();
     add("caches", fmt::format("{}{}", name(facts.sizes.kv_type()),

@@ -50,6 +50,17 @@ void require_finite(const std::string& source, const Output& output) {
       convert::quote(source));
 }
 
+const char* why_whole_sequences(const format::ModelReader& model) {
+  if (model.causal()) return nullptr;
+  if (model.reads_images()) return "it reads images";
+  return model.pooled() ? "it makes a row of all tokens of a sequence"
+                        : "it is not causal: tokens see later ones";
+}
+
+const char* why_whole_sequences(const Model& model) {
+  return why_whole_sequences(format::ModelReader(model.file()));
+}
+
 Target target_named(const std::string& kernels) {
   std::string known;
   for (uint32_t i = 0; i < kTargets; ++i) {

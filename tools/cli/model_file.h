@@ -26,6 +26,10 @@ std::optional<Target> forced_target(const std::string& kernels);
 // One such name. Throws InputError for an unknown one.
 Target target_named(const std::string& kernels);
 
+// Why a model cannot be fed step by step, as half a sentence. Null: it can.
+const char* why_whole_sequences(const format::ModelReader& model);
+const char* why_whole_sequences(const Model& model);
+
 class ModelFile {
  public:
   // Maps and loads. Throws InputError.

@@ -38,8 +38,7 @@ std::string context(const format::ModelReader& reader) {
   return fmt::format(
       "{}, {}",
       reader.positions_max() == 0 ? "any length" : counted(reader.positions_max(), "position"),
-      reader.causal() ? "causal: whole sequences or token by token"
-                      : "not causal: whole sequences only");
+      calls_text(reader));
 }
 
 // A list of terms; those without a value are left out.

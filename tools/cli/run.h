@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What arenite run was asked for, and its ways to do it.
+// What arenite run was asked for: its arrays, and how they go through the model.
 #pragma once
 
-#include <exception>
 #include <filesystem>
-#include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "cli/model_file.h"
 #include "cli/profiler.h"
-#include "cli/thread_pool.h"
+#include "convert/check/model_input.h"
 #include "convert/files/npy.h"
 
 namespace arenite::tool {
@@ -27,6 +24,7 @@ struct RunOptions {
   std::filesystem::path types;          // empty: none
   std::optional<uint32_t> chunk;
   bool last = false;
+  bool all_rows = false;
   std::string kernels;
   uint32_t threads = 1;
   KvType kv_cache = KvType::kOfModel;
@@ -34,65 +32,23 @@ struct RunOptions {
   bool json = false;
 };
 
-struct InputShape {
-  uint32_t sequences = 1;
-  uint32_t tokens = 0;  // of the longest sequence
+// All sequences, as the arrays have them.
+struct RunInput {
+  convert::NpyArray array;  // whose numbers are read when they are needed, unless they are ids
+  convert::TokenAxes axes;
+  std::vector<TokenId> ids;       // [axes]; kNoToken for padding outside the vocabulary
+  std::vector<uint8_t> types;     // [sequences, tokens], or none
+  std::vector<uint32_t> lengths;  // of each sequence: the tokens that count
+  // [sequences, tokens] where tokens that do not count stand before others that do; else none.
+  std::vector<uint8_t> visible;
 };
 
-// The sizes in the shape of the input, whose dimensions are [tokens] or [sequences, tokens] and,
-// for features, one more. Throws InputError for an array of another type or rank than the model
-// reads, for sizes that are zero or beyond the model's context, and if --lengths does not fit.
-InputShape check_input(const RunOptions& options, const convert::NpyArray& input,
-                       const Model& model);
+// Throws InputError for arrays of another type or shape than the model reads, for more tokens than
+// its context has, for ids outside its vocabulary, and for lengths, masks and types that do not
+// fit.
+RunInput read_run_input(const RunOptions& options, const Model& model);
 
-// Tokens of sequence `index`.
-uint32_t length_of(const RunOptions& options, const InputShape& shape, uint32_t index);
-
-// [sequences, tokens]: 1 for the tokens that --lengths leaves in.
-std::vector<uint8_t> tokens_within_lengths(const RunOptions& options, const InputShape& shape);
-
-// The ids of an array [sequences, tokens]. Where `visible` [sequences, tokens] is 0 they may be any
-// number, and those outside the vocabulary become kNoToken; elsewhere these are an InputError.
-std::vector<TokenId> token_ids(const convert::NpyArray& input, const InputShape& shape,
-                               const Model& model, std::span<const uint8_t> visible);
-
-// Hidden states into a .npy file, as the calls of a session show them. No exception may pass
-// through the runtime: what the hook catches waits for the end of the call.
-class StateWriter {
- public:
-  // Writes the rows that one call shows to where they belong in an array [.., sequences, tokens,
-  // width], of which `first_row` is the first row.
-  using WriteRows = std::function<void(convert::NpyWriter& writer, uint64_t first_row,
-                                       const float* data, size_t width)>;
-
-  // Does nothing unless options.hidden_states names a file, which becomes [layers + 1, (sequences,)
-  // tokens, width] for `tokens_shape` [(sequences,) tokens]. Throws InputError for a model that
-  // shows no states.
-  StateWriter(const RunOptions& options, const Model& model,
-              const std::vector<uint64_t>& tokens_shape, WriteRows write_rows);
-  StateWriter(const StateWriter&) = delete;
-  StateWriter& operator=(const StateWriter&) = delete;
-
-  HiddenStateHook hook();       // for the session
-  void rethrow() const;         // after each call: what went wrong during it
-  convert::AtomicFile* file();  // to commit; null if no states are wanted
-
- private:
-  void write(uint32_t index, const float* data, uint32_t features);
-
-  WriteRows write_rows_;
-  uint64_t rows_ = 1;  // of one state
-  std::optional<convert::NpyWriter> writer_;
-  std::exception_ptr error_;
-};
-
-// The line that says what was written, and a warning if not all of it is finite.
-void print_run(const RunOptions& options, const ModelFile& file,
-               const std::vector<uint64_t>& output_shape, const ArenaPlan& plan, bool finite);
-
-// Reads input, runs, writes output. Throw InputError.
-void run_features(const RunOptions& options, const ModelFile& file);
-void run_tokens(const RunOptions& options, const ModelFile& file);
-void run_encoder(const RunOptions& options, const ModelFile& file);
+// Runs all of it, and writes the output and the hidden states. Throws InputError.
+void run_input(const RunOptions& options, const ModelFile& file, const RunInput& input);
 
 }  // namespace arenite::tool

@@ -171,6 +171,7 @@ ArenaPlan run_texts(const ModelFile& file, const TextBatch& batch, uint32_t thre
   const std::vector<SequenceGroup> groups = group_sequences(lengths);
   ThreadPool pool(threads);
   SessionOptions options = options_for(lengths, groups);
+  options.outputs = convert::authors_outputs(file.model().file());
   options.parallel = pool.parallel_for();
   ModelSession session(file, options);
   for (const SequenceGroup& group : groups) {
@@ -187,7 +188,12 @@ ArenaPlan run_texts(const ModelFile& file, const TextBatch& batch, uint32_t thre
         TokenBatch{ids, group.count, 0, group_lengths, {}, true, types}, &why);
     if (!output.ok()) throw_status(file.name(), output.status(), why);
     require_finite(file.name(), *output);
-    use(group.first, group_lengths, *output);
+    uint64_t given = 0;
+    for (const uint32_t length : group_lengths) {
+      given += convert::rows_given(file.model(), options.outputs, length, true);
+    }
+    convert::CallRows rows(*output, file.model(), given);
+    use(group.first, group_lengths, rows);
   }
   return session.plan();
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/model_file.h"
+#include "convert/check/call_rows.h"
 
 namespace CLI {
 class App;
@@ -50,7 +51,7 @@ TextBatch encode_texts(const ModelFile& file, const TextOptions& options);
 
 // Receives what texts [first, first + lengths.size()) gave; each has that many tokens.
 using TextResults =
-    std::function<void(size_t first, std::span<const uint32_t> lengths, const Output& output)>;
+    std::function<void(size_t first, std::span<const uint32_t> lengths, convert::CallRows& rows)>;
 
 // Runs all texts, back to back in as few calls as kGroupTokens asks for. Returns the arena's plan.
 ArenaPlan run_texts(const ModelFile& file, const TextBatch& batch, uint32_t threads,

@@ -141,7 +141,6 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
       std::visit([](const auto& spec) { return build_graph(spec); }, conversion.model.spec);
   if (const ExportedModel* exported = conversion.exported()) {
     conversion.evaluated = exported->evaluated;
-    conversion.tokens_first = exported->tokens_first;
   }
   const std::optional<TokenizerSpec> tokenizer = tokenizer_of(conversion, options, quoted);
   WeightRules rules = options.weights;
@@ -170,6 +169,9 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
         quoted);
   }
   conversion.program = lower(conversion.rewritten, name);
+  if (const ExportedModel* exported = conversion.exported()) {
+    conversion.program.array_flags = exported->array_flags;
+  }
   conversion.program.tokenizer = tokenizer;
   conversion.file = pack_model(conversion.program, targets, quoted);
   check_conversion(conversion, path.string(), targets,

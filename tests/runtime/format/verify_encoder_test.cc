@@ -93,7 +93,11 @@ TEST(VerifyEncoder, RefusesAPaddingThatPositionsCannotLeaveOut) {
   });
   refuses("sensor", "positions", field, "positions and its own row",
           [](Program& p) { op(p, "positions").numbers[format::EmbeddingOp::kPaddingId] = 0; });
-  refuses("mixture", "embedding", field, "causal", [](Program& p) { p.masks[0].lookahead = 0; });
+  EncoderShape causal = encoder_named("mixture");
+  causal.pooling = SelectKind::kAsAsked;  // one that pools takes whole sequences
+  causal.more_pooling.clear();
+  causal.causal = true;
+  expect_refusal(make_encoder_model(causal, {Target::kPortable}).span(), {field, "causal", 0});
 }
 
 TEST(VerifyEncoder, RefusesAPaddingAfterAPrefix) {

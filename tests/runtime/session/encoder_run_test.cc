@@ -101,6 +101,33 @@ TEST_P(EncoderRun, PooledModelsGiveOneRowForEachSequenceThatGotTokens) {
   }
 }
 
+// Whatever its masks: of a part of a sequence it would pool that part.
+TEST_P(EncoderRun, ACausalModelThatPoolsTakesWholeSequences) {
+  for (const SelectKind pooling : {SelectKind::kMean, SelectKind::kMax, SelectKind::kFirst,
+                                   SelectKind::kLast, SelectKind::kWeightedMean}) {
+    EncoderShape shape = encoder_named("sensor");
+    shape.causal = true;
+    shape.window = 5;
+    shape.pooling = pooling;
+    const TestModel model = load(shape);
+    EXPECT_FALSE(model->causal());
+    const EncoderInput input = input_for(shape, kEncoderPositions);
+    const std::vector<float> whole = alone(*model, input);
+    ASSERT_TRUE(all_near(whole, reference(make_encoder(shape), input).values, kTolerance));
+    const TestSession session(*model, options_for(kEncoderPositions));
+    const size_t width = model->input_features();
+    const auto part = std::span<const float>(input.features).first(40 * width);
+    ASSERT_TRUE(same_bits(session.step(part), alone(*model, input.part(0, 40))));
+    Diagnostic why;
+    const auto next = std::span<const float>(input.features).subspan(40 * width, width);
+    EXPECT_EQ(session->step(next, &why).status(), Status::kUnsupported);
+    const std::string reason = test::describe(Status::kUnsupported, why);
+    EXPECT_NE(reason.find("takes whole sequences"), std::string::npos) << reason;
+    EXPECT_EQ(session->positions(), 40u);
+    EXPECT_TRUE(same_bits(session.run(input.features), whole));
+  }
+}
+
 TEST_P(EncoderRun, NormalizedRowsHaveLengthOne) {
   const EncoderShape shape = encoder_named("sentences");
   const TestModel model = load(shape);

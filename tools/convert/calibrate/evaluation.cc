@@ -146,15 +146,14 @@ class Comparison {
 
  private:
   void add_outputs(const CalibrationSequence& sequence) {
-    const Output& before = reference_.output();
-    const Output& after = other_.output();
-    assert(before.rows == after.rows && before.features == after.features);
-    for (uint32_t row = 0; row < before.rows; ++row) {
+    for (uint32_t row = 0; row < reference_.rows(); ++row) {
+      const std::span<const float> before = reference_.row(row);
+      const std::span<const float> after = other_.row(row);
       ++result_.rows;
-      output_cosine_ += cosine(before.row(row), after.row(row));
+      output_cosine_ += cosine(before, after);
       if (!result_.has_probabilities) continue;
-      log_softmax(before.row(row), logs_before_);
-      log_softmax(after.row(row), logs_after_);
+      log_softmax(before, logs_before_);
+      log_softmax(after, logs_after_);
       divergence_ += divergence(logs_before_, logs_after_);
       if (most_probable(logs_before_) == most_probable(logs_after_)) ++agreements_;
       if (!result_.has_perplexity) continue;
@@ -218,7 +217,7 @@ void for_each_row(const AlignedBytes& file, const std::vector<CalibrationSequenc
   for (const CalibrationSequence& sequence : sequences) {
     runner.begin(sequence);
     while (runner.advance()) {
-      for (uint32_t row = 0; row < runner.output().rows; ++row) take(runner.output().row(row));
+      for (size_t row = 0; row < runner.rows(); ++row) take(runner.row(row));
     }
   }
 }
@@ -277,8 +276,8 @@ Perplexity perplexity_of(const AlignedBytes& file,
   for (const CalibrationSequence& sequence : sequences) {
     runner.begin(sequence);
     while (runner.advance()) {
-      for (uint32_t row = 0; row < runner.output().rows; ++row) {
-        log_softmax(runner.output().row(row), logs);
+      for (uint32_t row = 0; row < runner.rows(); ++row) {
+        log_softmax(runner.row(row), logs);
         add_score(sequence, runner.first_token() + row, logs, score);
       }
     }

@@ -10,6 +10,7 @@
 #include "arenite/sampler.h"
 #include "arenite/tokenizer.h"
 #include "convert/calibrate/calibration_set.h"
+#include "convert/check/call_rows.h"
 #include "convert/check/check_session.h"
 #include "convert/check/converted_session.h"
 #include "convert/files/error.h"
@@ -112,8 +113,9 @@ class Writer {
     Diagnostic why;
     const Result<Output> output = session_->step(TokenBatch{last, kSideBySide, 1}, &why);
     if (!output.ok()) throw std::logic_error("a step of several texts fails");
+    CallRows logits(*output, model_, kSideBySide);
     for (uint32_t i = 0; i < kSideBySide; ++i) {
-      const Result<TokenId> id = samplers_[i].sample(output->row(i), {}, candidates_);
+      const Result<TokenId> id = samplers_[i].sample(logits[i], {}, candidates_);
       if (!id.ok()) {
         throw InputError(
             "the model gives logits that are not finite, so it cannot write text to calibrate "
@@ -139,7 +141,7 @@ class Writer {
 }  // namespace
 
 bool can_write_text(const Model& model) {
-  return model.vocab_size() != 0 && model.causal() && !model.pooled() && model.labels() == 0 &&
+  return model.vocab_size() != 0 && model.causal() && model.labels() == 0 &&
          model.output_features() == model.vocab_size();
 }
 

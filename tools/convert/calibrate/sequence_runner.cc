@@ -16,8 +16,7 @@ namespace {
 constexpr uint32_t kPieceTokens = 128;
 
 uint32_t piece_of(const Model& model, uint32_t positions) {
-  const bool in_pieces = model.causal() && !model.pooled();
-  return in_pieces ? std::min(kPieceTokens, positions) : positions;
+  return model.causal() ? std::min(kPieceTokens, positions) : positions;
 }
 
 SessionOptions options_of(uint32_t positions, uint32_t piece, KvType kv_cache) {
@@ -72,7 +71,9 @@ bool SequenceRunner::advance() {
     throw InputError("the model cannot be calibrated with a sequence of {} tokens: {}",
                      sequence_->tokens, text);
   }
-  output_ = *output;
+  const uint64_t given = rows_given(model_, Outputs::kAll, count, first_ == 0);
+  rows_ = CallRows(*output, model_, given);
+  prefix_ = model_.pooled() ? 0 : given - count;
   next_ += count;
   return true;
 }

@@ -7,6 +7,7 @@
 
 #include "arenite/session.h"
 #include "convert/calibrate/calibration_set.h"
+#include "convert/check/call_rows.h"
 #include "convert/check/converted_session.h"
 #include "convert/files/memory.h"
 #include "session/session_state.h"
@@ -29,11 +30,12 @@ class SequenceRunner {
 
   // Starts a sequence anew. REQUIRES: it outlives what follows.
   void begin(const CalibrationSequence& sequence);
-  // Runs the next piece: its tokens, one row for each or, where the model pools, one row. False
-  // when there was none left. Throws InputError where the model cannot take the sequence.
+  // Runs the next piece. False when there was none left. Throws InputError where the model cannot
+  // take the sequence.
   bool advance();
-  // What the last piece gave, until the next call.
-  const Output& output() const { return output_; }
+  // What the last piece gave: a row for each of its tokens or, where the model pools, one.
+  size_t rows() const { return rows_.size() - prefix_; }
+  std::span<const float> row(size_t index) { return rows_[prefix_ + index]; }
   uint32_t first_token() const { return first_; }  // of that piece
   uint32_t tokens() const { return next_ - first_; }
 
@@ -44,7 +46,8 @@ class SequenceRunner {
   const CalibrationSequence* sequence_ = nullptr;
   uint32_t first_ = 0;
   uint32_t next_ = 0;
-  Output output_;
+  CallRows rows_;
+  size_t prefix_ = 0;  // rows of the model's own before those of its first tokens
 };
 
 }  // namespace arenite::convert

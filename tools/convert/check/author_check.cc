@@ -9,11 +9,11 @@
 #include <optional>
 #include <vector>
 
+#include "convert/check/call_rows.h"
 #include "convert/check/check_session.h"
 #include "convert/check/model_input.h"
 #include "convert/files/error.h"
 #include "convert/files/npy.h"
-#include "session/model_access.h"
 
 namespace arenite::convert {
 namespace {
@@ -27,50 +27,14 @@ Shape squeezed(Shape shape) {
   return shape;
 }
 
-// Rows [first, second, width] as [second, first, width].
-template <typename T>
-std::vector<T> swapped(const std::vector<T>& values, size_t first, size_t second) {
-  if (values.empty() || first == 1 || second == 1) return values;
-  const size_t width = values.size() / (first * second);
-  std::vector<T> result;
-  for (size_t j = 0; j < second; ++j) {
-    for (size_t i = 0; i < first; ++i) {
-      const auto row = values.begin() + static_cast<ptrdiff_t>((i * second + j) * width);
-      result.insert(result.end(), row, row + static_cast<ptrdiff_t>(width));
-    }
-  }
-  return result;
-}
-
-// Whether the array has sequences at all, and tokens before them.
-bool has_tokens_first(const NpyArray& array, const Model& model, bool tokens_first) {
-  return tokens_first && array.shape().size() == (model.vocab_size() != 0 ? 2u : 3u);
-}
-
-ModelInput read_input(const NpyArray& array, const Model& model, bool tokens_first) {
-  ModelInput input = read_model_input(array, model, kOption);
-  if (has_tokens_first(array, model, tokens_first)) {
-    input.ids = swapped(input.ids, input.sequences, input.tokens);
-    input.features = swapped(input.features, input.sequences, input.tokens);
-    std::swap(input.sequences, input.tokens);
-  }
-  if (model.positions_max() != 0 && input.tokens > model.positions_max()) {
-    refuse_shape(
-        array, kOption,
-        fmt::format("at most {} tokens a sequence, the model's context", model.positions_max()));
-  }
-  return input;
-}
-
-// Whether the outputs are those of each sequence's last token. They are [batch, tokens, width],
-// [tokens, batch, width] or [batch, width], without extents of 1.
-bool are_of_last_tokens(const NpyArray& outputs, const ModelInput& input, const Model& model,
-                        bool tokens_first) {
+// Whether the outputs are those of each sequence's last token. They are [axes, width], with `rows`
+// of a sequence, or [sequences, width], without extents of 1.
+bool are_of_last_tokens(const NpyArray& outputs, const TokenAxes& input, uint64_t rows,
+                        const Model& model) {
   const uint64_t width = model.output_features();
   const Shape of_sequences = {input.sequences, width};
-  const uint64_t rows = input.tokens + uint64_t{ModelAccess::reader(model).prefix_rows()};
-  const Shape of_tokens =
-      tokens_first ? Shape{rows, input.sequences, width} : Shape{input.sequences, rows, width};
+  Shape of_tokens = input.shape(rows);
+  of_tokens.push_back(width);
   const Shape found = squeezed(outputs.shape());
   if (model.pooled()) {
     if (found == squeezed(of_sequences)) return false;
@@ -140,15 +104,16 @@ AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorF
     if (!target.ran) continue;
     has_run = true;
     const Model model = load_converted(conversion.file, target.target);
-    const bool tokens_first = has_tokens_first(input_array, model, conversion.tokens_first);
-    const ModelInput input = read_input(input_array, model, conversion.tokens_first);
-    check.sequences = input.sequences;
-    check.tokens = input.tokens;
-    check.of_last_tokens = are_of_last_tokens(output_array, input, model, tokens_first);
+    const TokenAxes axes = token_axes(input_array, model, kOption);
+    require_context(input_array, axes, model, kOption);
+    const uint64_t rows = rows_given(model, Outputs::kAll, axes.tokens, true);
+    check.sequences = axes.sequences;
+    check.tokens = axes.tokens;
+    check.of_last_tokens = are_of_last_tokens(output_array, axes, rows, model);
     std::vector<float> expected = finite_values(output_array, kOption);
-    const bool has_rows = !model.pooled() && !check.of_last_tokens;
-    if (tokens_first && has_rows) expected = swapped(expected, input.tokens, input.sequences);
-    compare(conversion.file, target.target, input, expected, check);
+    if (!model.pooled() && !check.of_last_tokens) expected = sequences_first(expected, axes, rows);
+    compare(conversion.file, target.target, read_model_input(input_array, model, kOption), expected,
+            check);
   }
   if (!has_run) {
     throw InputError(

@@ -8,26 +8,16 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "arenite/image.h"
+#include "convert/check/call_rows.h"
 
 namespace arenite::convert {
 namespace {
 
 uint64_t next(uint64_t state) { return state * 6364136223846793005u + 1442695040888963407u; }
 
-std::vector<float> values_of(const Result<Output>& output, const Diagnostic& why) {
-  if (!output.ok()) fail_as_bug("run", output.status(), why);
-  return {output->data, output->data + size_t{output->rows} * output->features};
-}
-
-void require_same(const Result<Output>& output, const Diagnostic& why,
-                  std::span<const float> expected) {
-  if (!output.ok()) fail_as_bug("step", output.status(), why);
-  bool same = size_t{output->rows} * output->features == expected.size();
-  for (uint32_t row = 0; same && row < output->rows; ++row) {
-    const auto wanted = expected.subspan(row * output->features, output->features);
-    same = std::memcmp(output->row(row).data(), wanted.data(), wanted.size_bytes()) == 0;
-  }
+void require_same(const std::vector<float>& found, std::span<const float> expected) {
+  const bool same = found.size() == expected.size() &&
+                    std::memcmp(found.data(), expected.data(), expected.size_bytes()) == 0;
   if (!same) throw std::logic_error("stepping differs from one pass: this is a bug");
 }
 
@@ -44,30 +34,35 @@ static SessionOptions options_of(uint32_t positions, Outputs outputs, KvType kv_
 CheckSession::CheckSession(const AlignedBytes& file, Target target, uint32_t positions,
                            Outputs outputs, KvType kv_cache)
     : model_(load_converted(file, target)),
+      outputs_(outputs),
       session_(model_, options_of(positions, outputs, kv_cache)) {}
 
-bool CheckSession::can_step() const {
-  return model_.causal() && !model_.pooled() && image_shape(model_).channels == 0;
+std::vector<float> CheckSession::rows_of(const Result<Output>& output, const Diagnostic& why,
+                                         const char* call, uint64_t tokens, bool begins) const {
+  if (!output.ok()) fail_as_bug(call, output.status(), why);
+  return CallRows(*output, model_, rows_given(model_, outputs_, tokens, begins)).values();
 }
 
 std::vector<float> CheckSession::run(const Batch& batch) {
   Diagnostic why;
-  return values_of(session_->run(batch, &why), why);
+  return rows_of(session_->run(batch, &why), why, "run", batch.tokens, true);
 }
 
 std::vector<float> CheckSession::run(const TokenBatch& batch) {
   Diagnostic why;
-  return values_of(session_->run(batch, &why), why);
+  return rows_of(session_->run(batch, &why), why, "run", batch.tokens, true);
 }
 
 void CheckSession::step(std::span<const float> features, std::span<const float> expected) {
+  const bool begins = session_->positions() == 0;
   Diagnostic why;
-  require_same(session_->step(features, &why), why, expected);
+  require_same(rows_of(session_->step(features, &why), why, "step", 1, begins), expected);
 }
 
 void CheckSession::step(TokenId id, std::span<const float> expected) {
+  const bool begins = session_->positions() == 0;
   Diagnostic why;
-  require_same(session_->step(std::span(&id, 1), &why), why, expected);
+  require_same(rows_of(session_->step(std::span(&id, 1), &why), why, "step", 1, begins), expected);
 }
 
 // Sums of uniforms.

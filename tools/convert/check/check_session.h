@@ -23,9 +23,9 @@ class CheckSession {
                KvType kv_cache = KvType::kOfModel);
 
   Session& session() { return *session_; }
-  bool can_step() const;
+  const Model& model() const { return model_; }
 
-  // All rows of one pass, [tokens, features].
+  // The rows that one sequence gives in one pass, [rows, features].
   std::vector<float> run(const Batch& batch);
   std::vector<float> run(const TokenBatch& batch);
 
@@ -35,7 +35,12 @@ class CheckSession {
   void step(TokenId id, std::span<const float> expected);
 
  private:
+  // Throws where the call failed.
+  std::vector<float> rows_of(const Result<Output>& output, const Diagnostic& why, const char* call,
+                             uint64_t tokens, bool begins) const;
+
   Model model_;
+  Outputs outputs_;
   ConvertedSession session_;
 };
 

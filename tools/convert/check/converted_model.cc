@@ -84,7 +84,7 @@ std::vector<float> run_target(const AlignedBytes& file, Target target, const Che
   const std::vector<float> values =
       is_text ? session.run(batch) : session.run(Batch{input.features, 1, input.count, {}});
   const bool finite = std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
-  if (!finite || !session.can_step() || !input.types.empty()) return values;
+  if (!finite || !session.model().causal() || !input.types.empty()) return values;
   session.reset();
   const size_t width = session.session().output().features;
   const size_t features = input.features.size() / input.count;

@@ -29,7 +29,6 @@ struct ConvertedModel {
   std::optional<EvaluatedInput> evaluated;  // by `graph`: spares the check an evaluation
   Program program;
   AlignedBytes file;
-  bool tokens_first = false;  // the author's arrays are [tokens, sequences, ...]
   uint32_t checked_tokens = 0;
   double largest_output = 0.0;  // of the reference, to put the errors into proportion
   std::vector<TargetCheck> checks;

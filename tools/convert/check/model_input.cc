@@ -8,7 +8,9 @@
 #include <cmath>
 
 #include "arenite/image.h"
+#include "convert/check/call_rows.h"
 #include "convert/files/error.h"
+#include "convert/program/program.h"
 
 namespace arenite::convert {
 namespace {
@@ -26,16 +28,14 @@ void read_ids(const NpyArray& array, uint32_t vocab_size, const std::string& opt
   }
 }
 
-ModelInput read_images(const NpyArray& array, const ImageShape& image, const std::string& option) {
-  const uint64_t images = images_of(array.shape(), image);
+TokenAxes image_axes(const NpyArray& array, const ImageShape& image, const std::string& option) {
+  const std::vector<uint64_t>& shape = array.shape();
+  const uint64_t images = images_of(shape, image);
   if (images == 0 || images > kTokensMax / image.patches) {
-    refuse_shape(array, option, fmt::format("[{0}] or [batch, {0}]", image_text(image)));
+    refuse_shape(array, option, fmt::format("[{0}] or [images, {0}]", image_text(image)));
   }
-  ModelInput input;
-  input.sequences = static_cast<uint32_t>(images);
-  input.tokens = image.patches;
-  input.features = finite_values(array, option);
-  return input;
+  const bool is_one = array.elements() == image.pixels() && (shape.empty() || shape[0] != 1);
+  return {static_cast<uint32_t>(images), image.patches, !is_one};
 }
 
 }  // namespace
@@ -82,35 +82,61 @@ std::string image_text(const ImageShape& image) {
   return fmt::format("{}, {}, {}", image.channels, image.height, image.width);
 }
 
-ModelInput read_model_input(const NpyArray& array, const Model& model, const std::string& option) {
+std::vector<uint64_t> TokenAxes::shape(uint64_t rows) const {
+  if (!has_sequences) return {rows};
+  if (tokens_first) return {rows, sequences};
+  return {sequences, rows};
+}
+
+TokenAxes token_axes(const NpyArray& array, const Model& model, const std::string& option) {
   const uint32_t features = model.input_features();
-  const ImageShape image = image_shape(model);
-  const bool has_tokens = model.vocab_size() != 0;
-  if (has_tokens == is_float(array)) {
-    throw InputError("{}: {} is of type {}: expected {}", option, quote(array.name()),
-                     name(array.dtype()),
-                     has_tokens ? "the model's token ids, int32 or int64"
-                                : "the model's features, float32 or float64");
+  const bool has_ids = model.vocab_size() != 0;
+  if (has_ids == is_float(array)) {
+    throw InputError(
+        "{}: {} is of type {}: expected {}", option, quote(array.name()), name(array.dtype()),
+        has_ids ? "token ids, int32, int64 or uint32" : "the model's features, float32 or float64");
   }
-  if (image.channels != 0) return read_images(array, image, option);
-  std::vector<uint64_t> rows = array.shape();
-  const std::string expected = has_tokens
-                                   ? "[tokens] or [batch, tokens]"
-                                   : fmt::format("[tokens, {0}] or [batch, tokens, {0}]", features);
-  if (!has_tokens) {
-    if (rows.empty() || rows.back() != features) refuse_shape(array, option, expected);
-    rows.pop_back();
+  if (const ImageShape image = image_shape(model); image.channels != 0) {
+    return image_axes(array, image, option);
   }
-  const bool fits = (rows.size() == 1 || rows.size() == 2) && array.elements() != 0 &&
-                    array.elements() <= kTokensMax * std::max<uint64_t>(1, features);
-  if (!fits) refuse_shape(array, option, expected + " with at least one token");
+  const bool tokens_first = (array_flags(model.file()) & kTokensFirst) != 0;
+  const std::string axes = tokens_first ? "tokens, batch" : "batch, tokens";
+  std::string expected = fmt::format("[tokens] or [{}]", axes);
+  std::vector<uint64_t> shape = array.shape();
+  if (!has_ids) {
+    expected = fmt::format("[tokens, {0}] or [{1}, {0}]", features, axes);
+    if (shape.empty() || shape.back() != features) refuse_shape(array, option, expected);
+    shape.pop_back();
+  }
+  if (shape.size() != 1 && shape.size() != 2) refuse_shape(array, option, expected);
+  const uint64_t sequences = shape.size() == 1 ? 1 : shape[tokens_first ? 1 : 0];
+  const uint64_t tokens = shape[shape.size() == 1 || tokens_first ? 0 : 1];
+  if (array.elements() == 0 || sequences > kTokensMax / tokens) {
+    refuse_shape(array, option,
+                 fmt::format("{}, at least one and at most {} tokens", expected, kTokensMax));
+  }
+  return {static_cast<uint32_t>(sequences), static_cast<uint32_t>(tokens), shape.size() == 2,
+          tokens_first && shape.size() == 2};
+}
+
+void require_context(const NpyArray& array, const TokenAxes& axes, const Model& model,
+                     const std::string& option) {
+  if (model.positions_max() == 0 || axes.tokens <= model.positions_max()) return;
+  refuse_shape(array, option,
+               fmt::format("at most {} tokens a sequence, the model's context; found {} tokens",
+                           model.positions_max(), axes.tokens));
+}
+
+ModelInput read_model_input(const NpyArray& array, const Model& model, const std::string& option) {
+  const TokenAxes axes = token_axes(array, model, option);
   ModelInput input;
-  input.sequences = rows.size() == 2 ? static_cast<uint32_t>(rows[0]) : 1;
-  input.tokens = static_cast<uint32_t>(rows.back());
-  if (has_tokens) {
+  input.sequences = axes.sequences;
+  input.tokens = axes.tokens;
+  if (model.vocab_size() != 0) {
     read_ids(array, model.vocab_size(), option, input);
+    input.ids = sequences_first(input.ids, axes, axes.tokens);
   } else {
-    input.features = finite_values(array, option);
+    input.features = sequences_first(finite_values(array, option), axes, axes.tokens);
   }
   return input;
 }

@@ -14,6 +14,31 @@
 
 namespace arenite::convert {
 
+// The first axes of an array: [tokens], [sequences, tokens] or, as some authors have them,
+// [tokens, sequences].
+struct TokenAxes {
+  uint32_t sequences = 1;
+  uint32_t tokens = 0;
+  bool has_sequences = false;  // an axis of its own
+  bool tokens_first = false;
+
+  // The axes of a row for each of `rows`, as the array has them.
+  std::vector<uint64_t> shape(uint64_t rows) const;
+  // Where row `row` of a sequence stands where each has `rows`.
+  size_t place(uint64_t rows, uint32_t sequence, uint64_t row) const {
+    return tokens_first ? row * sequences + sequence : sequence * rows + row;
+  }
+};
+
+// Those of an array that a model is to be fed: whole numbers [axes] for a model of tokens, floats
+// [axes, features], or images [channels, height, width] or [images, ..], whose tokens are patches.
+// Throws InputError, which begins with `option`, for other types and shapes.
+TokenAxes token_axes(const NpyArray& array, const Model& model, const std::string& option);
+
+// Throws InputError for more tokens than the model's context has.
+void require_context(const NpyArray& array, const TokenAxes& axes, const Model& model,
+                     const std::string& option);
+
 // Sequences of one length, back to back.
 struct ModelInput {
   uint32_t sequences = 1;
@@ -22,10 +47,25 @@ struct ModelInput {
   std::vector<float> features;  // of a model of features
 };
 
-// Reads [tokens] or [sequences, tokens] of whole numbers for a model of tokens, and one dimension
-// more, of floats, for one of features. Throws InputError, which begins with `option`, for other
-// types and shapes, ids beyond the vocabulary, and numbers that are not finite.
+// Reads such an array. Throws InputError also for ids beyond the vocabulary, and for numbers that
+// are not finite.
 ModelInput read_model_input(const NpyArray& array, const Model& model, const std::string& option);
+
+// Rows of a person's array [axes, width], in which each sequence has `rows`, as [sequences, rows,
+// width].
+template <typename T>
+std::vector<T> sequences_first(const std::vector<T>& values, const TokenAxes& axes, size_t rows) {
+  if (!axes.tokens_first || values.empty()) return values;
+  const size_t width = values.size() / (axes.sequences * rows);
+  std::vector<T> result;
+  for (uint32_t s = 0; s < axes.sequences; ++s) {
+    for (size_t row = 0; row < rows; ++row) {
+      const auto from = values.begin() + static_cast<ptrdiff_t>(axes.place(rows, s, row) * width);
+      result.insert(result.end(), from, from + static_cast<ptrdiff_t>(width));
+    }
+  }
+  return result;
+}
 
 // How many images an array of this shape has: [channels, height, width] or [batch, ...], where an
 // extent of 1 may be left out, as for series [channels, length]. 0: it is of another shape.

@@ -10,6 +10,7 @@
 
 #include "arenite/image.h"
 #include "arenite/tokenizer.h"
+#include "convert/check/call_rows.h"
 #include "convert/check/check_session.h"
 #include "convert/files/error.h"
 #include "convert/program/writer.h"
@@ -72,7 +73,8 @@ Recording record(const AlignedBytes& file, Target target, const SelfTestInput& i
         return true;
       });
   if (status != Status::kOk) throw std::logic_error("a self-test cannot be fed: this is a bug");
-  const std::span<const float> last = state.results().row(state.results().rows - 1);
+  CallRows results(state.results(), state.model, state.results().rows);
+  const std::span<const float> last = results[results.size() - 1];
   recording.output.assign(last.begin(), last.end());
   return recording;
 }

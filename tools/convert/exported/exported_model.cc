@@ -18,6 +18,7 @@
 #include "convert/exported/side_inputs.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
+#include "convert/program/program.h"
 
 namespace arenite::convert {
 namespace {
@@ -57,7 +58,6 @@ class ModelReader {
     };
     last.reducer->builder().finish(static_cast<uint32_t>(positions_), constant_at);
     model_.program = program_;
-    model_.tokens_first = lengths_.tokens_first();
     model_.graph = last.reducer->builder().graph();
     model_.graph.positions_max = static_cast<uint32_t>(positions_);
     model_.graph.architecture = "exported PyTorch program";
@@ -211,21 +211,26 @@ class ModelReader {
     }
   }
 
-  // A decoder gives out the rows that a call asks for.
+  // Where no row depends on later tokens, a call gives out the rows that it asks for: a program
+  // that gives those of last tokens alone has others, too.
   void settle_output() {
     Graph& graph = model_.graph;
-    model_.causal =
-        std::ranges::all_of(graph.masks, [](const Mask& mask) { return is_causal(mask); });
-    bool selects = false;
+    std::vector<RowsNode*> selections;
     for (const ValueId value : graph.order()) {
-      if (auto* rows = graph.as<RowsNode>(value)) {
-        if (rows->kind == SelectKind::kLast && model_.causal) rows->kind = SelectKind::kAsAsked;
-        selects = true;
-        model_.pools = model_.pools || rows->kind != SelectKind::kAsAsked;
-      }
+      if (auto* rows = graph.as<RowsNode>(value)) selections.push_back(rows);
     }
-    if (model_.causal && !selects) {
+    const bool takes_last = std::ranges::all_of(
+        selections, [](const RowsNode* rows) { return rows->kind == SelectKind::kLast; });
+    model_.causal =
+        takes_last && !lengths_.reads_images() &&
+        std::ranges::all_of(graph.masks, [](const Mask& mask) { return is_causal(mask); });
+    model_.has_row_of_sequence = !selections.empty();
+    if (lengths_.tokens_first()) model_.array_flags |= kTokensFirst;
+    if (model_.causal && selections.empty()) {
       graph.output = graph.add("select", RowsNode{SelectKind::kAsAsked}, {graph.output});
+    } else if (model_.causal) {
+      for (RowsNode* const rows : selections) rows->kind = SelectKind::kAsAsked;
+      model_.array_flags |= kLastRows;
     }
     graph.remove_unread();
   }
@@ -254,7 +259,7 @@ class ModelReader {
       return;
     }
     const std::string traced = fmt::format("{}", lengths_.traced_tokens());
-    const std::string steps = model_.causal ? ", token by token too" : "";
+    const std::string steps = model_.causal ? ", token by token too" : ", whole sequences";
     if (!why_not_.empty()) {
       model_.length = fmt::format("exactly {} tokens a call: {}", traced, why_not_);
       return;

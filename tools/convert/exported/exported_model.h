@@ -20,11 +20,11 @@ namespace arenite::convert {
 struct ExportedModel {
   std::shared_ptr<const ExportedProgram> program;
   Graph graph;
-  bool causal = false;        // runs token by token
-  bool pools = false;         // gives out a row for each sequence
-  bool tokens_first = false;  // its arrays are [tokens, sequences, ...]
-  std::string length;         // for people: for what lengths it is the author's model, and why
-  size_t output_index = 0;    // of the program's outputs
+  bool causal = false;               // runs token by token
+  bool has_row_of_sequence = false;  // gives out one for each, not one for each token
+  uint32_t array_flags = 0;          // what its arrays are like: ArrayFlag
+  std::string length;       // for people: for what lengths it is the author's model, and why
+  size_t output_index = 0;  // of the program's outputs
   size_t outputs = 1;
   double largest_difference = 0.0;  // of the graph and the program, both in double precision
   double largest_value = 0.0;

@@ -271,6 +271,15 @@ void write_array(const std::filesystem::path& file, const char* descr,
 NpyArray::NpyArray(FileMap file, CheckpointTensor tensor)
     : file_(std::move(file)), tensor_(std::move(tensor)) {}
 
+std::vector<float> NpyArray::to_f32(uint64_t first, uint64_t count) const {
+  CheckpointTensor part = tensor_;
+  const size_t size = bytes(part.dtype);
+  part.shape = {count};
+  part.strides = {1};
+  part.data = part.data.subspan(first * size, count * size);
+  return part.to_f32();
+}
+
 NpyArray NpyArray::read(const std::filesystem::path& file) {
   FileMap map(file);
   CheckpointTensor tensor = array_view(map.bytes(), file.string());

@@ -32,6 +32,8 @@ class NpyArray {
   void drop_pages() const { file_.drop_pages(); }  // see FileMap
 
   std::vector<float> to_f32() const { return tensor_.to_f32(); }
+  // Of some elements. REQUIRES: they are there.
+  std::vector<float> to_f32(uint64_t first, uint64_t count) const;
   std::vector<double> to_f64() const { return tensor_.to_f64(); }
   std::vector<int64_t> to_i64() const { return tensor_.to_i64(); }  // InputError for floats
 

@@ -93,6 +93,9 @@ struct ProgramTensor {
   format::TensorShape shape() const { return {outputs, inputs, type, layout}; }
 };
 
+// What the arrays of a model's author are like; SPEC.md has the numbers.
+enum ArrayFlag : uint32_t { kLastRows = 1, kTokensFirst = 2 };
+
 struct Program {
   std::string producer;      // of the file that it was read from; empty: none
   std::string name;          // given by the person
@@ -102,6 +105,7 @@ struct Program {
   uint32_t input_slot = 0;
   uint32_t output_slot = 0;
   TensorType kv_cache = TensorType::kF32;  // of sessions that do not say
+  uint32_t array_flags = 0;                // of ArrayFlag
   std::vector<format::SlotView> slots;     // offset, first_op and last_op are place_slots'
   std::vector<ProgramOp> ops;
   std::vector<ProgramTensor> tensors;

@@ -58,6 +58,7 @@ Program read_model(std::span<const std::byte> file, uint32_t packed_index) {
   program.input_slot = reader.input_slot();
   program.output_slot = reader.output_slot();
   program.kv_cache = reader.kv_cache();
+  program.array_flags = model.array_flags();
   for (uint32_t i = 0; i < reader.slots(); ++i) program.slots.push_back(reader.slot(i));
   for (uint32_t i = 0; i < reader.ops(); ++i) {
     program.ops.push_back({name_at(*model.op_names(), i), reader.op(i)});

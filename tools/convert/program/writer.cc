@@ -149,11 +149,11 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
   const auto labels = builder.CreateVectorOfStrings(program.labels);
   const format::Signature signature(program.positions_max, program.vocab_size, program.input_slot,
                                     program.output_slot, static_cast<uint32_t>(program.kv_cache));
-  builder.Finish(
-      format::CreateModel(builder, producer, name, architecture, &signature, slots, ops_at,
-                          op_names_at, tensors_at, tensor_names_at, caches, masks_at, mask_words_at,
-                          hidden_states, packed_at, offsets_at, labels, &self_test, tokenizer),
-      format::ModelIdentifier());
+  builder.Finish(format::CreateModel(builder, producer, name, architecture, &signature, slots,
+                                     ops_at, op_names_at, tensors_at, tensor_names_at, caches,
+                                     masks_at, mask_words_at, hidden_states, packed_at, offsets_at,
+                                     labels, &self_test, tokenizer, program.array_flags),
+                 format::ModelIdentifier());
   return builder.Release();
 }
 

@@ -92,13 +92,7 @@ constexpr Form kModule = {"a state dict", [](const Opened&) { return true; },
 
 // The program says it all, and a person must not say otherwise.
 Recognised read_exported_program(const Opened& model, const ModelOptions& options) {
-  refuse_options_of_state_dicts(options, model.where());
-  if (options.heads != 0 || options.activation || options.norm_first || options.pooling) {
-    throw InputError(
-        "{}: --heads, --activation, --norm-first, --norm-last and --pooling are for files that do "
-        "not say what they compute: an exported program does, drop them",
-        model.where());
-  }
+  refuse_options_of_unsaid(options, model.where());
   return {.spec = read_exported_model(model.path, options),
           .tokenizer = {.folder = model.folder, .files = kStateDictTokenizers}};
 }
@@ -127,7 +121,7 @@ constexpr Form kForms[] = {
 };
 
 const Form& form_of(const Opened& model, const ModelOptions& options) {
-  if (options.ask_for_module()) return kModule;
+  if (options.ask_for_module() && !model.is_exported) return kModule;
   return *std::ranges::find_if(kForms, [&](const Form& form) { return form.has_sign(model); });
 }
 

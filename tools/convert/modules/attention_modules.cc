@@ -113,6 +113,12 @@ AttentionModule read_attention_module(const Opened& model, const ModelOptions& o
   ModelTensors tensors(store, prefix);
   TrainingFacts facts(model);
   const AttentionModule module = known->read(tensors, options, facts);
+  if (options.features != 0 && options.features != module.features) {
+    throw InputError(
+        "{}: --features: found {}, and the module's weights are {} wide: drop the "
+        "option",
+        quote(store.source()), options.features, module.features);
+  }
 
   std::vector<std::string> unknown = tensors.rest();
   if (!options.module) {

@@ -9,6 +9,18 @@
 #include "convert/files/error.h"
 
 namespace arenite::convert {
+namespace {
+
+void refuse_options(const std::vector<std::string>& given, const char* source,
+                    const std::string& where) {
+  if (given.empty()) return;
+  throw InputError(
+      "{}: {}: {} says what this model computes, so that nothing is left to be said: drop the "
+      "option{}",
+      where, fmt::join(given, ", "), source, given.size() == 1 ? "" : "s");
+}
+
+}  // namespace
 
 double EmbeddingScale::of(uint32_t model_dim) const {
   return is_sqrt ? std::sqrt(static_cast<double>(model_dim)) : value;
@@ -95,12 +107,19 @@ std::vector<std::string> options_of_state_dicts(const ModelOptions& options) {
 }
 
 void refuse_options_of_state_dicts(const ModelOptions& options, const std::string& where) {
-  const std::vector<std::string> given = options_of_state_dicts(options);
-  if (given.empty()) return;
-  throw InputError(
-      "{}: {}: the model's own config says what this model computes, so that nothing is left to be "
-      "said: drop the option{}",
-      where, fmt::join(given, ", "), given.size() == 1 ? "" : "s");
+  refuse_options(options_of_state_dicts(options), "the model's own config", where);
+}
+
+void refuse_options_of_unsaid(const ModelOptions& options, const std::string& where) {
+  std::vector<std::string> given = options_of_state_dicts(options);
+  if (options.heads != 0) given.emplace_back("--heads");
+  if (options.activation) given.emplace_back("--activation");
+  if (options.norm_first) given.emplace_back(*options.norm_first ? "--norm-first" : "--norm-last");
+  if (options.pooling) given.emplace_back("--pooling");
+  if (options.module) given.emplace_back("--module");
+  if (options.features != 0) given.emplace_back("--features");
+  if (options.mask_ones) given.emplace_back("--mask-ones");
+  refuse_options(given, "the exported program", where);
 }
 
 }  // namespace arenite::convert

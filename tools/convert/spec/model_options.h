@@ -95,4 +95,7 @@ std::vector<std::string> options_of_state_dicts(const ModelOptions& options);
 // says it all.
 void refuse_options_of_state_dicts(const ModelOptions& options, const std::string& where);
 
+// The same for all options that say what a model computes, of an exported program.
+void refuse_options_of_unsaid(const ModelOptions& options, const std::string& where);
+
 }  // namespace arenite::convert

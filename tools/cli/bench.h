@@ -28,6 +28,7 @@ struct BenchOptions {
   std::string kernels;
   uint32_t threads = 1;
   KvType kv_cache = KvType::kOfModel;
+  double seconds = 1.0;  // for each size
   bool json = false;
   ProfileOptions profile;
 };
@@ -49,7 +50,8 @@ double milliseconds(Work work) {
 double median_sample_ms(size_t samples_min, double seconds, const std::function<double()>& sample);
 double median(std::vector<double> values);  // REQUIRES: not empty
 
-StartUp time_start_up(const ModelFile& file, const SessionOptions& options);
+// `seconds` is about how long all of it may take.
+StartUp time_start_up(const ModelFile& file, const SessionOptions& options, double seconds);
 
 // Throws InputError, which names the model and `option`, unless `found` is at most `limit`.
 void require_at_most(const BenchOptions& options, const char* option, uint32_t found,

@@ -23,7 +23,7 @@ namespace arenite::tool {
 namespace {
 
 constexpr size_t kStartsMin = 5;
-constexpr double kSecondsPerStart = 0.3;
+constexpr double kSecondsMax = 3600.0;
 constexpr uint32_t kTokensMax = 1u << 20;  // features for more would not fit most machines
 
 // Options of the other kind of model would be ignored in silence.
@@ -86,11 +86,11 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-StartUp time_start_up(const ModelFile& file, const SessionOptions& options) {
+StartUp time_start_up(const ModelFile& file, const SessionOptions& options, double seconds) {
   const ModelSession session(file, options);
   convert::AlignedBytes arena(session.plan().total_bytes);
-  const auto time = [](const auto& work) {
-    return median_sample_ms(kStartsMin, kSecondsPerStart, [&] { return milliseconds(work); });
+  const auto time = [seconds](const auto& work) {
+    return median_sample_ms(kStartsMin, seconds / 3, [&] { return milliseconds(work); });
   };
   StartUp start_up;
   start_up.load_ms = time([&] { (void)Model::load(file.model().file()); });
@@ -182,6 +182,11 @@ void add_bench(CLI::App& app) {
              "Sequences to time one by one, of an encoder or a model of features", 1, kTokensMax);
   add_number(*command, "--lengths", options->lengths,
              "Sequences to time in one call, as they are and padded to the longest", 1, kTokensMax);
+  command
+      ->add_option("--seconds", options->seconds,
+                   "How long to time each size, about; below 1, limits are read from less memory")
+      ->check(real_number(0.0, true, kSecondsMax))
+      ->capture_default_str();
   add_token_options(*command, *options);
   add_machine_options(*command, options->kernels, options->threads);
   add_kv_option(*command, options->kv_cache);

@@ -27,7 +27,6 @@ struct Timing {
   double share_of_peak = 0.0;
 };
 
-constexpr double kSecondsPerSize = 1.0;
 constexpr size_t kSequenceRunsMin = 15;
 
 // Sequences of random tokens, back to back, or random images.
@@ -65,7 +64,7 @@ class RandomBatch {
 
 // One call is timed as the median of many; calls below a microsecond are timed in batches.
 double time_run(ModelSession& session, Profiler& profiler, const RandomBatch& batch_to_run,
-                const std::vector<Feed>& feeds) {
+                const std::vector<Feed>& feeds, double seconds) {
   const auto run = [&] {
     for (const Feed& feed : feeds) profiler.add_sequence(0, feed.tokens, feed.outputs);
     if (!batch_to_run.run(session.session()).ok()) {
@@ -74,7 +73,7 @@ double time_run(ModelSession& session, Profiler& profiler, const RandomBatch& ba
   };
   const double first_ms = std::min(milliseconds(run), milliseconds(run));
   const size_t batch = std::max<size_t>(1, static_cast<size_t>(0.05 / std::max(first_ms, 1e-5)));
-  const double batch_ms = median_sample_ms(kSequenceRunsMin, kSecondsPerSize, [&] {
+  const double batch_ms = median_sample_ms(kSequenceRunsMin, seconds, [&] {
     return milliseconds([&] {
       for (size_t i = 0; i < batch; ++i) run();
     });
@@ -138,7 +137,7 @@ std::vector<Case> cases_of(const BenchOptions& options, const Model& model) {
 }
 
 Timing time_case(const ModelFile& file, SessionOptions options, Profiler& profiler,
-                 const Case& timed) {
+                 const Case& timed, double seconds) {
   const Model& model = file.model();
   Timing timing;
   timing.what = timed.what;
@@ -154,7 +153,7 @@ Timing time_case(const ModelFile& file, SessionOptions options, Profiler& profil
   options.tokens_max = timing.tokens;
   options.sequences_max = timing.sequences;
   ModelSession session(file, options);
-  timing.median_ms = time_run(session, profiler, RandomBatch(model, timed.lengths), feeds);
+  timing.median_ms = time_run(session, profiler, RandomBatch(model, timed.lengths), feeds, seconds);
   timing.gflops = flops / timing.median_ms / 1e6;
   return timing;
 }
@@ -171,11 +170,11 @@ void bench_sequences(const BenchOptions& options, const ModelFile& file) {
   profiler.attach(session_options, pool.parallel_for());
 
   Progress progress(options.model.string());
-  MachineLimits limits = measure_limits(pool.parallel_for());
+  MachineLimits limits = measure_limits(pool.parallel_for(), options.seconds);
   std::vector<Timing> timings;
   for (const Case& timed : cases) {
     progress.at("timing", static_cast<double>(timings.size()) / static_cast<double>(cases.size()));
-    timings.push_back(time_case(file, session_options, profiler, timed));
+    timings.push_back(time_case(file, session_options, profiler, timed, options.seconds));
     // The clock of a shared machine drifts: the peak is the best seen at any time of the run.
     limits.peak_gflops = std::max(limits.peak_gflops, measure_peak_gflops(pool.parallel_for()));
   }
@@ -189,7 +188,7 @@ void bench_sequences(const BenchOptions& options, const ModelFile& file) {
     session_options.positions_max =
         std::max(session_options.positions_max, *std::ranges::max_element(timed.lengths));
   }
-  const StartUp start_up = time_start_up(file, session_options);
+  const StartUp start_up = time_start_up(file, session_options, options.seconds);
   progress.done();
   (options.json ? print_as_json : print_text)(options, file, limits, start_up, timings);
   profiler.report();

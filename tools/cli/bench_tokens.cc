@@ -25,7 +25,6 @@
 namespace arenite::tool {
 namespace {
 
-constexpr double kSecondsPerRow = 1.0;
 constexpr size_t kRunsMin = 5;
 constexpr size_t kStepsMin = 20;
 constexpr size_t kReadsMax = 30;  // for a row: small models have thousands of samples
@@ -141,7 +140,7 @@ class TokenBench {
       row.flops += model_flops(reader_, {begin, std::min(options_.chunk, tokens - begin), 1});
     }
     feed_prompt(tokens);
-    row.median_ms = median_sample_ms(kRunsMin, kSecondsPerRow,
+    row.median_ms = median_sample_ms(kRunsMin, options_.seconds,
                                      [&] { return milliseconds([&] { feed_prompt(tokens); }); });
     return row;
   }
@@ -176,7 +175,7 @@ class TokenBench {
   void time_against_reads(BenchRow& row, size_t samples_min,
                           const std::function<double()>& sample) {
     std::vector<double> reads;
-    row.median_ms = median_sample_ms(samples_min, kSecondsPerRow, [&] {
+    row.median_ms = median_sample_ms(samples_min, options_.seconds, [&] {
       const double ms = sample();
       if (reads.size() < kReadsMax) reads.push_back(limits_.sample_read());
       return ms;
@@ -304,7 +303,7 @@ void bench_tokens(const BenchOptions& wanted, const ModelFile& file) {
     add(bench.time_step_at(held));
   }
   progress.at("starting", 0.0);
-  const StartUp start_up = time_start_up(file, session_options);
+  const StartUp start_up = time_start_up(file, session_options, options.seconds);
   progress.done();
   (options.json ? print_rates_as_json : print_rates)(options, file, bench.plan(), weights.size(),
                                                      limits.found(rows), start_up, rows);

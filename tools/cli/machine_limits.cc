@@ -187,8 +187,9 @@ double measure_read_gbytes_per_s(const ParallelFor& parallel, std::span<const st
   return best;
 }
 
-MachineLimits measure_limits(const ParallelFor& parallel) {
-  convert::AlignedBytes memory(read_bytes(parallel, kReadBytes));
+MachineLimits measure_limits(const ParallelFor& parallel, double share) {
+  const double bytes = std::min(share, 1.0) * static_cast<double>(kReadBytes);
+  convert::AlignedBytes memory(read_bytes(parallel, 1 + static_cast<size_t>(bytes)));
   std::memset(memory.data(), 1, memory.size());
   return {measure_peak_gflops(parallel), measure_read_gbytes_per_s(parallel, memory.span())};
 }

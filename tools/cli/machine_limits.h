@@ -14,8 +14,9 @@ struct MachineLimits {
   double read_gbytes_per_s = 0.0;  // a plain loop over memory far larger than the caches
 };
 
-// Takes about a fifth of a second on all threads of `parallel` together.
-MachineLimits measure_limits(const ParallelFor& parallel);
+// Takes about a fifth of a second on all threads of `parallel` together. Reads `share`, at most 1,
+// of 256 MB: little memory is quick to make, and its speed is that of the caches.
+MachineLimits measure_limits(const ParallelFor& parallel, double share);
 
 // The peak alone; takes about 20 ms.
 double measure_peak_gflops(const ParallelFor& parallel);

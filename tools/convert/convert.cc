@@ -83,32 +83,31 @@ Recognised recognise_by_comparison(const std::filesystem::path& path, const Conv
   return read;
 }
 
+// One name, or "native".
+Target parse_target(const std::string& part) {
+  if (part == "native") return best_kernels().target;
+  std::vector<std::string> known;
+  for (uint32_t i = 0; i < kTargets; ++i) {
+    const Target target = static_cast<Target>(i);
+    if (part == name(target)) return target;
+    known.emplace_back(name(target));
+  }
+  throw InputError("unknown target {}: expected all, or some of native, {}", quote(part),
+                   fmt::join(known, ", "));
+}
+
 }  // namespace
 
 std::vector<Target> parse_targets(const std::string& text) {
   std::vector<Target> targets;
-  if (text == "native") return {best_kernels().target};
   if (text == "all") {
     for (uint32_t i = 0; i < kTargets; ++i) targets.push_back(static_cast<Target>(i));
     return targets;
   }
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string part = text.substr(begin, end - begin);
-    uint32_t index = 0;
-    while (index < kTargets && part != name(static_cast<Target>(index))) ++index;
-    if (index == kTargets) {
-      std::string known;
-      for (uint32_t i = 0; i < kTargets; ++i) {
-        known += fmt::format("{}{}", i == 0 ? "" : ", ", name(static_cast<Target>(i)));
-      }
-      throw InputError("unknown target {}: expected native, all, or some of {}", quote(part),
-                       known);
-    }
-    const Target target = static_cast<Target>(index);
-    if (std::find(targets.begin(), targets.end(), target) == targets.end()) {
-      targets.push_back(target);
-    }
+    const Target target = parse_target(text.substr(begin, end - begin));
+    if (std::ranges::find(targets, target) == targets.end()) targets.push_back(target);
     begin = end + 1;
   }
   return targets;

@@ -96,10 +96,14 @@ void run_embed_text(const EmbedTextArguments& arguments) {
   const convert::OutputGuard guard({{"--output", arguments.output}});
   const ModelFile file(arguments.model, arguments.kernels);
   const Model& model = file.model();
+  if (model.vocab_size() == 0) {
+    throw convert::InputError("{}: the model reads features, not text: see 'arenite run'",
+                              convert::quote(file.name()));
+  }
   if (!convert::has_row_of_sequence(model.file(), convert::authors_outputs(model.file()))) {
     throw convert::InputError(
-        "{}: the model gives a vector for each token, not for each text: convert it with "
-        "--pooling mean, first or pooler",
+        "{}: the model gives a vector for each token, not for each text: convert an encoder with "
+        "--pooling mean, first or pooler, or export a program that pools",
         convert::quote(file.name()));
   }
   const TextBatch batch = encode_texts(file, arguments.texts);

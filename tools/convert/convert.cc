@@ -62,6 +62,17 @@ void limit_context(uint32_t& positions_max, uint32_t context, const std::string&
   positions_max = context;
 }
 
+// An image has the patches that it has.
+void refuse_context_of_images(const Graph& graph, const std::string& path) {
+  for (const ValueId value : graph.order()) {
+    const auto* features = graph.as<FeaturesNode>(value);
+    if (features == nullptr || !features->patches) continue;
+    throw InputError(
+        "{}: --context: the model reads images, which have {} patches each: drop the option", path,
+        features->patches->patches().value());
+  }
+}
+
 // The model at `path`, and in `account` what is known of it, what a comparison told marked as such.
 Recognised recognise_by_comparison(const std::filesystem::path& path, const ConvertOptions& options,
                                    Account& account) {
@@ -138,6 +149,7 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   }
   conversion.graph =
       std::visit([](const auto& spec) { return build_graph(spec); }, conversion.model.spec);
+  if (options.source.context != 0) refuse_context_of_images(conversion.graph, quoted);
   if (const ExportedModel* exported = conversion.exported()) {
     conversion.evaluated = exported->evaluated;
   }

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs one of the models that a program has in it: embedded NAME SEQUENCES TOKENS <input >output.
+// models.h, which the test writes, names them; this is compiled as C with headers of `arenite embed
+// --language c` and with a folder of `arenite bundle`, and as C++ with headers of C++.
+//
+// The input is float32 or uint32, dense; the output two uint32, the rows and their width, and then
+// float32. Arenas have the bytes that the headers say, and not one less is enough.
+#include "models.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INPUT_BYTES_MAX (1 << 20)
+
+struct embedded {
+  const char* name;
+  const void* file;
+  size_t file_bytes;
+  uint32_t positions, tokens, sequences;
+  unsigned char* arena;
+  size_t arena_bytes;
+};
+
+#define ARENA(name, NAME) \
+  ARENITE_ALIGNED static unsigned char arena_of_##name[NAME##_ARENA_BYTES_MAX];
+ARENITE_MODELS(ARENA)
+
+#define EMBEDDED(name, NAME) \
+  {#name,                    \
+   NAME##_MODEL,             \
+   NAME##_MODEL_BYTES,       \
+   NAME##_POSITIONS_MAX,     \
+   NAME##_TOKENS_MAX,        \
+   NAME##_SEQUENCES_MAX,     \
+   arena_of_##name,          \
+   sizeof(arena_of_##name)},
+static const struct embedded models[] = {ARENITE_MODELS(EMBEDDED)};
+
+// What is fed, float32 or uint32: [sequences, tokens, ..].
+struct input {
+  uint32_t sequences, tokens;
+  size_t size;
+};
+static uint32_t words[INPUT_BYTES_MAX / sizeof(uint32_t)];
+
+// What nobody writes is a signalling NaN.
+static void fill(unsigned char* arena, size_t bytes) {
+  const uint32_t nan = 0x7FA00000u;
+  for (size_t i = 0; i + sizeof(nan) <= bytes; i += sizeof(nan))
+    memcpy(arena + i, &nan, sizeof(nan));
+}
+
+static arenite_status run(const struct input* input, const arenite_model* model,
+                          arenite_session* session, arenite_output* output,
+                          arenite_diagnostic* why) {
+  if (arenite_model_vocab_size(model) != 0) {
+    arenite_token_batch batch = ARENITE_TOKEN_BATCH_INIT;
+    batch.ids = words;
+    batch.size = input->size;
+    batch.sequences = input->sequences;
+    batch.tokens = input->tokens;
+    return arenite_session_run_tokens(session, &batch, output, why);
+  }
+  arenite_batch batch = ARENITE_BATCH_INIT;
+  batch.features = (const float*)(const void*)words;
+  batch.size = input->size;
+  batch.sequences = input->sequences;
+  batch.tokens = input->tokens;
+  return arenite_session_run(session, &batch, output, why);
+}
+
+static arenite_status try_model(const struct embedded* embedded, const struct input* input,
+                                arenite_output* output, arenite_diagnostic* why) {
+  arenite_model model;
+  arenite_session* session;
+  arenite_session_options options = ARENITE_SESSION_OPTIONS_INIT;
+  arenite_status status =
+      arenite_model_load(&model, embedded->file, embedded->file_bytes, NULL, why);
+  if (status != ARENITE_OK) return status;
+  options.positions_max = embedded->positions;
+  options.tokens_max = embedded->tokens;
+  options.sequences_max = embedded->sequences;
+  fill(embedded->arena, embedded->arena_bytes);
+  status = arenite_session_create(&session, &model, &options, embedded->arena,
+                                  embedded->arena_bytes - 1, why);
+  if (status != ARENITE_ARENA_TOO_SMALL || why->bytes_needed != embedded->arena_bytes) {
+    fprintf(stderr, "%zu bytes are needed, and the header says %zu\n", why->bytes_needed,
+            embedded->arena_bytes);
+    return status == ARENITE_OK ? ARENITE_INVALID_ARGUMENT : status;
+  }
+  status = arenite_session_create(&session, &model, &options, embedded->arena,
+                                  embedded->arena_bytes, why);
+  if (status != ARENITE_OK) return status;
+  return run(input, &model, session, output, why);
+}
+
+int main(int argc, char** argv) {
+  if (argc != 4) return 2;
+  const struct input input = {
+      (uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]),
+      fread(words, sizeof(uint32_t), INPUT_BYTES_MAX / sizeof(uint32_t), stdin)};
+  for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); ++i) {
+    if (strcmp(models[i].name, argv[1]) != 0) continue;
+    arenite_output output;
+    arenite_diagnostic why = {0};
+    const arenite_status status = try_model(&models[i], &input, &output, &why);
+    if (status != ARENITE_OK) {
+      char text[256];
+      arenite_describe(status, &why, text, sizeof(text));
+      fprintf(stderr, "%s: %s\n", argv[1], text);
+      return 1;
+    }
+    fwrite(&output.rows, sizeof(uint32_t), 1, stdout);
+    fwrite(&output.features, sizeof(uint32_t), 1, stdout);
+    fwrite(output.data, sizeof(float), (size_t)output.rows * output.features, stdout);
+    return 0;
+  }
+  fprintf(stderr, "there is no model %s\n", argv[1]);
+  return 2;
+}

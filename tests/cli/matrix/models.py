@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small models as people write them, in PyTorch, for make_models.py."""
+import math
+
+import torch
+from torch import nn
+
+WIDTH, HEADS, FFN = 32, 4, 64
+VOCABULARY, CLASSES, FEATURES = 24, 5, 6
+
+
+class Attention(nn.Module):
+    def __init__(self, causal):
+        super().__init__()
+        self.causal = causal
+        self.qkv, self.output = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x, visible=None):
+        tokens = x.shape[1]
+        qkv = self.qkv(x).unflatten(-1, (3, HEADS, WIDTH // HEADS))
+        q, k, v = (part.transpose(1, 2) for part in qkv.unbind(2))
+        scores = q @ k.transpose(-1, -2) / math.sqrt(WIDTH // HEADS)
+        if self.causal:
+            hidden = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+            scores = scores.masked_fill(hidden, float("-inf"))
+        if visible is not None:
+            scores = scores.masked_fill(~visible, float("-inf"))
+        return self.output((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    def __init__(self, causal):
+        super().__init__()
+        self.norm1, self.attention = nn.LayerNorm(WIDTH), Attention(causal)
+        self.norm2 = nn.LayerNorm(WIDTH)
+        self.mlp = nn.Sequential(nn.Linear(WIDTH, FFN), nn.GELU(), nn.Linear(FFN, WIDTH))
+
+    def forward(self, x, visible):
+        x = x + self.attention(self.norm1(x), visible)
+        return x + self.mlp(self.norm2(x))
+
+
+class Patches(nn.Module):
+    """Images [2, 8, 8] or series [2, 64] as four rows of 32 numbers each."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.cut = {"image": nn.Conv2d(2, WIDTH, 4, stride=4),
+                    "series": nn.Conv1d(2, WIDTH, 16, stride=16)}[kind]
+
+    def forward(self, x):
+        return self.cut(x).flatten(2).transpose(1, 2)
+
+
+def front_of(reads):
+    if reads == "tokens":
+        return nn.Embedding(VOCABULARY, WIDTH)
+    return nn.Linear(FEATURES, WIDTH) if reads == "features" else Patches(reads)
+
+
+GIVES = {
+    "rows": lambda x, seen: x,
+    "first": lambda x, seen: x[:, 0],
+    "last": lambda x, seen: x[:, -1],
+    "mean": lambda x, seen: x.mean(1) if seen is None else x[:, seen].mean(1),
+    "max": lambda x, seen: x.amax(1) if seen is None else x[:, seen].amax(1),
+}
+
+
+class Model(nn.Module):
+    """A transformer of one layer, with what comes before and after it."""
+
+    def __init__(self, reads, causal, gives, positions=0, class_token=False, heads=1):
+        super().__init__()
+        self.embedding, self.causal, self.gives = front_of(reads), causal, gives
+        self.positions = nn.Parameter(torch.zeros(1, positions, WIDTH)) if positions else None
+        self.class_token = nn.Parameter(torch.zeros(1, 1, WIDTH)) if class_token else None
+        self.block, self.norm = Block(causal), nn.LayerNorm(WIDTH)
+        outputs = VOCABULARY if reads == "tokens" and gives in ("rows", "last") else CLASSES
+        self.heads = nn.ModuleList(nn.Linear(WIDTH, outputs - i) for i in range(heads))
+
+    def states(self, x, visible=None):
+        x = self.embedding(x)
+        if self.class_token is not None:
+            x = torch.cat([self.class_token.expand(x.shape[0], -1, -1), x], 1)
+            visible = None if visible is None else torch.cat([torch.tensor([True]), visible])
+        if self.positions is not None:
+            x = x + self.positions[:, : x.shape[1]]
+        return x, self.norm(self.block(x, visible)), visible
+
+    def forward(self, x, visible=None):
+        _, x, visible = self.states(x, visible)
+        x = GIVES[self.gives](x, visible)
+        results = tuple(head(x) for head in self.heads)
+        return results if len(results) > 1 else results[0]
+
+
+class Module(nn.Module):
+    """The attention module of a book, with its buffer."""
+
+    def __init__(self, context=80):
+        super().__init__()
+        for name in ("W_query", "W_key", "W_value"):
+            setattr(self, name, nn.Linear(WIDTH, WIDTH, bias=False))
+        self.out_proj = nn.Linear(WIDTH, WIDTH)
+        self.register_buffer("mask", torch.ones(context, context).triu(1))
+
+    def forward(self, x):
+        tokens = x.shape[1]
+        q, k, v = (part(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+                   for part in (self.W_query, self.W_key, self.W_value))
+        scores = q @ k.transpose(2, 3)
+        scores = scores.masked_fill(self.mask.bool()[:tokens, :tokens], -torch.inf)
+        weights = (scores / k.shape[-1] ** 0.5).softmax(-1)
+        return self.out_proj((weights @ v).transpose(1, 2).flatten(2))
+
+
+def turned(x):
+    """Rotates the two halves of heads."""
+    frequencies = 10000.0 ** (-torch.arange(0, x.shape[-1], 2).double() / x.shape[-1])
+    angles = torch.arange(x.shape[-2]).double()[:, None] * frequencies
+    first, second = x.chunk(2, -1)
+    return torch.cat([first * angles.cos() - second * angles.sin(),
+                      second * angles.cos() + first * angles.sin()], -1)
+
+
+class StateDict(nn.Module):
+    """A language model whose state dict leaves open all that there is to ask."""
+
+    def __init__(self):
+        super().__init__()
+        self.tok_embedding = nn.Embedding(VOCABULARY, WIDTH)
+        self.layers = nn.ModuleList([nn.ModuleDict({
+            "attention_norm": nn.RMSNorm(WIDTH, 1e-5), "ffn_norm": nn.RMSNorm(WIDTH, 1e-5),
+            "attention": nn.ModuleDict({"wqkv": nn.Linear(WIDTH, 3 * WIDTH, bias=False),
+                                        "wo": nn.Linear(WIDTH, WIDTH, bias=False)}),
+            "feed_forward": nn.ModuleDict({"w1": nn.Linear(WIDTH, FFN, bias=False),
+                                           "w2": nn.Linear(FFN, WIDTH, bias=False),
+                                           "w3": nn.Linear(WIDTH, FFN, bias=False)})})])
+        self.norm, self.output = nn.RMSNorm(WIDTH, 1e-5), nn.Linear(WIDTH, VOCABULARY, bias=False)
+
+    def states(self, ids):
+        x = embedded = self.tok_embedding(ids)
+        for layer in self.layers:
+            part = layer["attention"]
+            q, k, v = (rows.unflatten(-1, (HEADS, -1)).transpose(1, 2)
+                       for rows in part["wqkv"](layer["attention_norm"](x)).chunk(3, -1))
+            y = nn.functional.scaled_dot_product_attention(turned(q), turned(k), v, is_causal=True)
+            x = x + part["wo"](y.transpose(1, 2).flatten(2))
+            part, y = layer["feed_forward"], layer["ffn_norm"](x)
+            x = x + part["w2"](nn.functional.silu(part["w1"](y)) * part["w3"](y))
+        return embedded, self.norm(x)
+
+    def forward(self, ids):
+        return self.output(self.states(ids)[1])

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of each command on each kind of model: a cell is +, right beside what PyTorch
+computes, or names one of REFUSALS.
+
+A row is a kind of model with one of VARIANTS. To add a kind: make its fixture in make_models.py,
+give it a line in KINDS and a cell in every column; a cell that is missing fails all tests. A column
+is a command with options, and what it does is in columns.py and file_columns.py. An option of the
+program that no column has fails Matrix.whole.
+"""
+
+from collections import namedtuple
+
+# Its short name; the checkpoint in the folder data; what its conversion is asked for; a row of
+# results for each of its "tokens" or "sequences"; the patches of an image, or 0; whether a session
+# leaves open which rows a call gives.
+Kind = namedtuple("Kind", "short file options gives patches is_open")
+KINDS = {
+    "module": Kind("m", "module.pt", ["--heads", "4"], "tokens", 0, False),
+    "state_dict": Kind("sd", "state_dict.pt", [
+        "--heads", "4", "--activation", "silu", "--norm-first", "--norm", "rms", "--rope", "halves",
+        "--context", "96"], "tokens", 0, True),
+    "features": Kind("f", "features.pt2", [], "tokens", 0, True),
+    "features_bidirectional": Kind("fb", "features_bidirectional.pt2", [], "tokens", 0, False),
+    "tokens": Kind("t", "tokens.pt2", [], "tokens", 0, True),
+    "tokens_bidirectional": Kind("tb", "tokens_bidirectional.pt2", [], "tokens", 0, False),
+    "image": Kind("i", "image.pt2", [], "sequences", 4, False),
+    "image_last": Kind("il", "image_last.pt2", [], "sequences", 4, False),
+    "series": Kind("s", "series.pt2", [], "sequences", 4, False),
+    "outputs": Kind("o", "outputs.pt2", ["--output-index", "0,1"], "sequences", 0, False),
+    "class_token": Kind("ct", "class_token.pt2", [], "sequences", 0, False),
+    "last_token": Kind("lt", "last_token.pt2", [], "sequences", 0, False),
+    "last_features": Kind("lf", "last_features.pt2", [], "sequences", 0, False),
+    "pooled": Kind("p", "pooled.pt2", [], "sequences", 0, False),
+    "pooled_tokens": Kind("pt", "pooled_tokens.pt2", [], "sequences", 0, False),
+    "pooled_causal": Kind("pc", "pooled_causal.pt2", [], "sequences", 0, False),
+    "pooled_causal_features": Kind("pf", "pooled_causal_features.pt2", [], "sequences", 0, False),
+    "decoder": Kind("d", "decoder", [], "tokens", 0, True),
+    "encoder": Kind("e", "encoder", [], "tokens", 0, False),
+    "classifier": Kind("c", "classifier", [], "sequences", 0, False),
+    "sentence": Kind("se", "sentence", [], "sequences", 0, False),
+    "tagger": Kind("tg", "tagger", [], "tokens", 0, False),
+}
+# Its options of convert; what results may be off by, as a share of the largest; types. Weights of
+# the fixtures are exact in four bits. What is left are activations in int8, which cost up to 0.0143
+# (the decoder, in q4), and an int8 cache, up to 0.0104 (the same); rows of a fixture are further
+# apart than twice as much.
+IN_INT8 = 0.015
+Variant = namedtuple("Variant", "options tolerance weights cache")
+VARIANTS = {
+    "f32": Variant([], 1e-5, "f32", "f32"),
+    "q8": Variant(["--weights", "q8"], IN_INT8, "q8", "f32"),
+    "q4": Variant(["--weights", "q4", "--calibrate", "none"], IN_INT8, "q4", "f32"),
+    "int8_cache": Variant(["--kv", "int8"], IN_INT8, "f32", "int8"),
+}
+
+RIGHT = "+"
+NO_MODEL = ["help"]
+# Options that are given in the column of the command itself, or in another one.
+ALSO_GIVEN = {
+    "convert": ["--help", "--help-all", "--output", "--json", "--weights", "--kv"],
+    "run": ["--help", "--input", "--output", "--json"],
+    "generate": ["--help", "--prompt-ids", "--ids", "--tokens", "--json"],
+    "classify": ["--help", "--json"],
+    "embed-text": ["--help", "--output"],
+    "inspect": ["--help", "--json", "--brief"],
+    "verify": ["--help", "--json"],
+    "strip": ["--help", "--output", "--json"],
+    "repack": ["--help", "--output", "--target", "--json"],
+    "embed": ["--help", "--output"],
+    "bundle": ["--help", "--output", "--json"],
+    "bench": ["--help", "--seconds", "--json"],
+}
+
+# What the program says and with which exit code, in its own words.
+REFUSALS = {
+    # run
+    "L": (1, "--last and --all-rows are for decoders, which leave it open"),
+    "M": (1, "--mask and --types are for encoders"),
+    "T": (1, "--types: the model knows no token types"),
+    "I": (1, "--mask and --lengths are for texts and features, and this model reads images"),
+    "H": (1, "--hidden-states: the file names none"),
+    "C": (1, "--chunk: the model takes whole sequences"),
+    # generate
+    "F": (1, "its input is features, not tokens: see 'arenite run'"),
+    "N": (1, "expected logits of the vocabulary from a causal model"),
+    "K": (1, "the file has no tokenizer: use --ids with --prompt-ids, or convert it again"),
+    # classify, embed-text
+    "G": (1, "the model goes on with texts, it does not classify them"),
+    "Y": (1, "the file has no tokenizer: convert the model again with its tokenizer"),
+    "Z": (1, "the model reads text: expected --text or --file, not --input"),
+    "V": (1, "the model gives a vector for each token, not for each text"),
+    "R": (1, "the model reads features, not text"),
+    # convert
+    "m": (1, "this is a single attention module, which has no tokens, embeddings, norms or MLP"),
+    "b": (1, "the checkpoint's own mask 'model.mask' is another one than"),
+    "e": (1, "the exported program says what this model computes"),
+    "c": (1, "the model's own config says what this model computes"),
+    "a": (1, "and it is another one than the one asked for"),
+    "n": (1, "norms before attention and MLP were asked for, but models of type 'bert' have them"),
+    "x": (2, "--norm-first excludes --norm-last"),
+    "p": (1, "--pooling is for encoders, and this is a decoder"),
+    "q": (1, "pooling 'mean' was asked for, but the model has"),
+    "u": (1, "no attention module found"),
+    "d": (1, "the converted model is not the one that gave"),
+    "w": (1, "expected at most 5, the positions of the model"),
+    "z": (1, "--context: the model reads images, which have 4 patches each: drop the option"),
+    "i": (1, "--output-index is for exported programs"),
+    "t": (1, "--tokenizer: the model reads features, not text"),
+    "k": (1, "--max-kl: the model gives no probabilities"),
+    "y": (1, "--max-perplexity-increase: there is no text to measure it on"),
+    # bench
+    "D": (1, "does not fit: the model is a decoder"),
+    "E": (1, "does not fit: the model is no decoder"),
+    "J": (1, "does not fit: the model is one of images"),
+}
+
+# Of all VARIANTS.
+EVERY_TYPE = """
+run
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+run --chunk
+    +  +  +  C  +  C  C  C  C  C  C  +  +  C  C  C  C  +  C  C  C  C
+run --last
+    L  +  +  L  +  L  L  L  L  L  L  +  +  L  L  L  L  +  L  L  L  L
+run --all-rows
+    L  +  +  L  +  L  L  L  L  L  L  +  +  L  L  L  L  +  L  L  L  L
+run --lengths
+    +  +  +  +  +  +  I  I  I  +  +  +  +  +  +  +  +  +  +  +  +  +
+run --mask
+    +  +  +  +  +  +  I  I  I  +  +  +  +  +  +  +  +  +  +  +  +  +
+run --types
+    T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  +  +  +  +
+run --hidden-states
+    H  +  H  H  H  H  H  H  H  H  H  H  H  H  H  H  H  +  +  +  +  +
+run --threads
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+run --kv
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+run --kernels
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+generate
+    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  N  N  N  N
+classify --text
+    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  G  +  +  +  +
+classify --input --top
+    +  G  +  +  G  Z  +  +  +  +  Z  G  +  +  Z  Z  +  G  Z  Z  Z  Z
+embed-text --text
+    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  V  V  +  +  V
+inspect
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+inspect --positions --tokens --sequences --threads --kv
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+embed --data --section --abi --positions --tokens --sequences
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+embed --language --name
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+bundle
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+verify
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+bench
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+repack
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+strip
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+"""
+# Of float32 alone: what a type of weights or cache changes nothing in.
+FLOAT32 = """
+convert
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+convert --heads
+    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  +  +  +  +  +
+convert --activation
+    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  +  a  a  a  a
+convert --norm-first
+    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  n  n  n  n
+convert --norm-last
+    m  x  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  +  +  +  +
+convert --causal
+    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+convert --bidirectional
+    b  d  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+convert --window
+    b  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+convert --embedding-scale
+    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+convert --scale
+    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+convert --epsilon
+    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+convert --norm
+    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+convert --rope
+    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+convert --rope-theta
+    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+convert --fused-order
+    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+convert --gate
+    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+convert --pooling
+    m  p  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  p  +  q  +  q
+convert --module
+    +  u  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u
+convert --features
+    +  u  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u
+convert --mask-ones
+    +  u  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u
+convert --output-index
+    i  i  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  i  i  i  i  i
+convert --context
+    +  +  w  w  w  w  z  z  z  w  w  w  w  w  w  w  w  +  +  +  +  +
+convert --tokenizer
+    m  +  t  t  +  +  t  t  t  t  +  +  t  t  +  +  t  +  +  +  +  +
+convert --target
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+convert --weights --max-bytes
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+convert --kv
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+convert --keep --calibrate --min-cosine
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+convert --max-kl
+    k  +  k  k  +  k  k  k  k  k  k  +  k  k  k  k  k  +  k  +  k  +
+convert --max-perplexity-increase
+    y  +  y  y  +  y  y  y  y  y  y  +  y  y  y  y  y  +  y  y  y  y
+convert --max-arena
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+convert --no-self-test --name --explain --report
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+convert --expect
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+run --profile --trace
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+generate --temperature --top-k --top-p --min-p --seed
+    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  N  N  N  N
+generate --repeat-penalty --repeat-last
+    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  N  N  N  N
+generate --context --chunk --kernels --threads --kv --skip-checksums --profile --trace
+    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  N  N  N  N
+generate --prompt --prompt-file --no-prompt
+    F  K  F  F  K  N  F  F  F  F  N  K  F  F  N  N  F  +  N  N  N  N
+generate --special
+    F  K  F  F  K  N  F  F  F  F  N  K  F  F  N  N  F  +  N  N  N  N
+generate --stop
+    F  K  F  F  K  N  F  F  F  F  N  K  F  F  N  N  F  +  N  N  N  N
+classify --file
+    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  G  +  +  +  +
+classify --pairs
+    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  G  +  +  +  +
+classify --truncate --kernels --threads
+    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  G  +  +  +  +
+embed-text --file
+    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  V  V  +  +  V
+embed-text --pairs
+    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  V  V  +  +  V
+embed-text --truncate --kernels --threads
+    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  V  V  +  +  V
+embed-text --json
+    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  V  V  +  +  V
+inspect --report --svg
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+embed --threads --kv --json
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+bundle --incbin --positions --tokens --sequences
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+verify --kernels --kv
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+bench --tokens --lengths
+    +  D  +  +  D  +  J  J  J  +  +  D  +  +  +  +  +  D  +  +  +  +
+bench --prompt --decode --at --context --chunk
+    E  +  E  E  +  E  E  E  E  E  E  +  E  E  E  E  E  +  E  E  E  E
+bench --kernels --threads --kv --profile --trace
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+"""
+
+
+def cells_in(text):
+    """{column: {kind: cell}}"""
+    lines = text.split("\n")[1:-1]
+    found = {}
+    for column, cells in zip(lines[::2], lines[1::2]):
+        words = cells.split()
+        if column in found or len(words) != len(KINDS) or set(words) - {RIGHT, *REFUSALS}:
+            raise SystemExit(f"table.py: {column!r} stands twice, or lacks a cell, or has another")
+        found[column] = dict(zip(KINDS, words))
+    return found
+
+
+def columns(variant="f32"):
+    return cells_in(EVERY_TYPE + FLOAT32[1:] if variant == "f32" else EVERY_TYPE)
+
+
+def cells_of(kind, variant):
+    """{column: cell}"""
+    return {column: cells[kind] for column, cells in columns(variant).items()}

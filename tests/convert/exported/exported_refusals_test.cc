@@ -31,17 +31,17 @@ TEST_P(Mistakes, AreRefusedWithTheirLine) {
 
 INSTANTIATE_TEST_SUITE_P(
     Exported, Mistakes,
-    ::testing::Values(Mistake{"late_cap", "torch.tanh(scores / 5)", "caps scores first"},
-                      Mistake{"clamp", "scores.clamp(-5, 5)", "no such op on scores"},
-                      Mistake{"after", "weights * (j <= i)", "after their softmax"},
-                      Mistake{"sine", "self.function(self.up(x))", "no op for this function"},
-                      Mistake{"token_softmax", "self.head(x).softmax(1)", "softmax over tokens"},
-                      Mistake{"shift", "self.norm1(x)", "elements of different tokens"},
-                      Mistake{"convolution", "self.conv(x.transpose(1, 2))",
-                              "convolutions are not supported"},
-                      Mistake{"no_patches", "self.rows(x)", "a stride as large as the kernel"},
-                      Mistake{"third", "self.head(x[:, 2])", "token 2"},
-                      Mistake{"wrong_mask", "softmax(-1) @ half", "7 and 4"}),
+    ::testing::Values(
+        Mistake{"late_cap", "torch.tanh(scores / 5)", "caps scores first"},
+        Mistake{"clamp", "scores.clamp(-5, 5)", "no such op on scores"},
+        Mistake{"after", "weights * (j <= i)", "after their softmax"},
+        Mistake{"sine", "self.function(self.up(x))", "no op for this function"},
+        Mistake{"token_softmax", "self.head(x).softmax(1)", "softmax over tokens"},
+        Mistake{"shift", "x + F.pad(x, (0, 0, 1, 0))[:, :-1]", "elements of different tokens"},
+        Mistake{"convolution", "self.conv(x.transpose(1, 2))", "its kernel is [3] with stride [1]"},
+        Mistake{"no_patches", "self.rows(x)", "whose stride is the kernel"},
+        Mistake{"third", "self.head(x[:, 2])", "token 2"},
+        Mistake{"wrong_mask", "softmax(-1) @ half", "7 and 4"}),
     [](const ::testing::TestParamInfo<Mistake>& info) { return std::string(info.param.name); });
 
 TEST(ExportedRefusals, NameTheInputsOfAModelThatHasSeveral) {

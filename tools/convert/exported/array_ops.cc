@@ -30,7 +30,8 @@ const OpRules& rules() {
 
 void refuse_unknown(const CallArguments& call) {
   const std::string_view op = call.call().op;
-  for (const std::string_view random : {"rand", "bernoulli", "multinomial", "normal", "uniform"}) {
+  for (const std::string_view random :
+       {"rand", "bernoulli", "multinomial", "normal", "uniform", "exponential"}) {
     if (op.starts_with(random)) {
       call.refuse(
           "it makes random numbers, so that every call of the model gives something else: leave it "

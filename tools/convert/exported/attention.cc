@@ -39,6 +39,7 @@ class AttentionBuilder {
   void read_head_factors();
   ValueId gathered(const std::vector<Column>& columns, const std::vector<double>& factors) const;
   AffineRef result(ValueId node, uint32_t value_dim);
+  std::string why_not_all_tokens(int64_t queries, int64_t keys) const;
   std::vector<std::pair<uint32_t, uint32_t>> runs_of_heads() const;
 
   GraphBuilder& builder_;
@@ -231,15 +232,51 @@ AffineRef AttentionBuilder::result(ValueId node, uint32_t value_dim) {
   return plain(std::move(shape), std::move(numbers));
 }
 
+// Attention that is not one of all tokens to all tokens.
+std::string AttentionBuilder::why_not_all_tokens(int64_t queries, int64_t keys) const {
+  const std::string found = fmt::format(
+      "its queries and keys are {} and {}, where the model has {} tokens", queries, keys, tokens_);
+  bool is_of_batch = queries == keys && queries == builder_.sizes().sequences;
+  if (is_of_batch && queries > 1 && scores_.query) {
+    const Places& places = scores_.query->terms[0].places;
+    const int64_t first = places.at(0);
+    const int64_t next = places.at(static_cast<size_t>(scores_.query->shape.back()));
+    is_of_batch = first != kNoElement && next != kNoElement &&
+                  builder_.row_of(next) == builder_.row_of(first) + tokens_;
+  }
+  if (is_of_batch) {
+    return fmt::format(
+        "{}: it attends from sequence to sequence of the batch. Make the layer with "
+        "batch_first=True, or export the model for an example [tokens, 1, ..]",
+        found);
+  }
+  if (queries == keys) {
+    return fmt::format(
+        "{}: attention within windows or blocks that were cut out is not supported. Attend from "
+        "all tokens to all, with a mask that hides those of other windows",
+        found);
+  }
+  if (queries == tokens_) {
+    return fmt::format(
+        "{}: keys that are added (add_bias_kv, add_zero_attn, caches) or fewer than tokens are not "
+        "supported",
+        found);
+  }
+  return fmt::format(
+      "{}: queries that are learned, or of some tokens, are not supported. Attend from all tokens, "
+      "and take or pool the rows afterwards, as in attention(x, x, x)[:, -1]",
+      found);
+}
+
 AffineRef AttentionBuilder::build(const AffineRef& given_values) {
   tokens_ = builder_.sizes().tokens;
   const size_t rank = scores_.shape.size();
   if (!scores_.has_softmax || scores_.is_logarithm)
-    throw NotRecognised("it multiplies scores that had no softmax");
-  if (scores_.shape[rank - 1] != tokens_ || scores_.shape[rank - 2] != tokens_) {
     throw NotRecognised(
-        fmt::format("its queries and keys are {} and {}: expected those of all {} tokens",
-                    scores_.shape[rank - 2], scores_.shape[rank - 1], tokens_));
+        "it multiplies scores with values without a softmax over the keys: linear attention, and "
+        "weights by relu or sigmoid, are not supported");
+  if (scores_.shape[rank - 1] != tokens_ || scores_.shape[rank - 2] != tokens_) {
+    throw NotRecognised(why_not_all_tokens(scores_.shape[rank - 2], scores_.shape[rank - 1]));
   }
   const size_t value_rank = given_values->shape.size();
   lead_ = broadcast(leading(scores_.shape), leading(given_values->shape));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "convert/exported/graph_builder.h"
+#include "convert/exported/refusals.h"
 
 namespace arenite::convert {
 
@@ -18,7 +19,7 @@ AffineRef GraphBuilder::embedding(const ConstantRef& table, const AffineRef& ids
     const int64_t number = places.at(i);
     const bool is_id = kind == Source::Kind::kTokens || are_types;
     if (!ids->is_plain() || source(number).kind != kind || !is_id) {
-      throw NotRecognised("the rows that it looks up are not the tokens themselves");
+      throw NotRecognised("it looks up rows by something else than the token ids as they are");
     }
     const auto token = static_cast<uint32_t>(index_of(number));
     const uint32_t sequence = token / (sizes_.tokens - sizes_.prefix);
@@ -55,7 +56,10 @@ AffineRef GraphBuilder::norm(const AffineRef& given, NormSpec spec) {
     const int64_t first = order.empty() ? 0 : places.at(i) - order[i % width];
     const bool in_line = !order.empty() && column_of(first).second % width == 0 &&
                          first == places.at(i - i % width) - order[0] && source_of(first) == from;
-    if (!in_line) throw NotRecognised("it normalises columns that are not side by side");
+    if (!in_line)
+      throw NotRecognised(
+          "it normalises columns that do not stand side by side in the layer before: not "
+          "supported");
   }
   const NormSpec given_spec = spec;
   for (size_t i = 0; i < width; ++i) {
@@ -90,7 +94,8 @@ AffineRef GraphBuilder::product(const AffineRef& a, const AffineRef& b) {
   const Shape flat = with_whole_rows(first);
   const Rows rows = rows_of(with_shape(first, flat));
   const Rows others = rows_of(with_shape(second, flat));
-  if (rows.rows != others.rows || rows.count != others.count) throw NotRecognised(kMixesTokens);
+  if (rows.count != others.count) throw NotRecognised(kPooledGoesBack);
+  if (rows.rows != others.rows) throw NotRecognised(kMixesTokens);
   const ValueId node = graph_.add(name_, MultiplyNode{}, {rows.node, others.node});
   const AffineRef made = on_rows(rows, flat, node, rows.width);
   return permuted(with_shape(made, first->shape), inverse_order(order));
@@ -111,7 +116,9 @@ AffineRef GraphBuilder::pooled(const AffineRef& given, size_t axis, SelectKind k
   const uint32_t from = source_of(numbers.at(0));
   const uint32_t width = sources_[from].width;
   if (first_row > sizes_.prefix || tokens > sizes_.tokens || sources_[from].rows != sizes_.rows()) {
-    throw NotRecognised("it pools something else than the tokens of a sequence");
+    throw NotRecognised(
+        "it pools some of the tokens, or parts of their numbers: not supported, all tokens of a "
+        "sequence are pooled by their mean or maximum");
   }
   const uint32_t to = selected(from, kind, first_row);
   std::vector<int64_t> made;

@@ -15,6 +15,7 @@
 #include "convert/exported/constants_at.h"
 #include "convert/exported/follow.h"
 #include "convert/exported/one_model.h"
+#include "convert/exported/refusals.h"
 #include "convert/exported/side_inputs.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
@@ -73,16 +74,27 @@ class ModelReader {
 
   // What has the shape of features may be images or series that the program cuts.
   Followed follow_input() {
+    const auto is_cut = [&](const InputError& error) {
+      const size_t op = ops_followed(error);
+      return op < program_->nodes.size() && program_->nodes[op].call.op.starts_with("conv");
+    };
     try {
-      return follow(program_, lengths_, model_.output_index);
-    } catch (const InputError& error) {
+      Followed followed = follow(program_, lengths_, model_.output_index);
+      if (lengths_.has_one_token() && lengths_.tokens() < 2) lengths_.refuse_one_token();
+      return followed;
+    } catch (const OpRefused& error) {
       std::optional<Lengths> images = lengths_.of_images();
+      if (lengths_.has_one_token() && lengths_.tokens() < 2 && !is_cut(error)) {
+        lengths_.refuse_one_token();
+      }
       if (!images) throw;
       try {
         Followed followed = follow(program_, *images, model_.output_index);
         lengths_ = *images;
         return followed;
-      } catch (const InputError&) {
+      } catch (const InputError& other) {
+        const size_t reached = ops_followed(other);
+        if (reached > error.op_index || (reached == error.op_index && is_cut(error))) throw;
         throw error;
       }
     }
@@ -313,21 +325,22 @@ std::vector<std::vector<SideInput>> possible_sides(const ExportedProgram& progra
 ExportedModel read_exported_model(const std::filesystem::path& path, const ModelOptions& options) {
   const auto program = std::make_shared<const ExportedProgram>(read_exported(path));
   const std::vector<std::vector<SideInput>> meanings = possible_sides(*program);
-  std::string why;
+  std::optional<InputError> why;  // of the reading that came the farthest
+  size_t reached = 0;
   for (const std::vector<SideInput>& sides : meanings) {
     if (meanings.size() == 1) return ModelReader(program, sides, options).read();
     try {
-      return ModelReader(program, sides, options).read();
-    } catch (const InputError& error) {
-      if (why.empty()) why = error.what();
+      ModelReader reader(program, sides, options);
+      try {
+        return reader.read();
+      } catch (const InputError& error) {
+        if (!why || ops_followed(error) > reached) why = error, reached = ops_followed(error);
+      }
+    } catch (const InputError&) {  // its sizes say that it is something else
     }
   }
-  try {
-    const Lengths alone(program);
-  } catch (const InputError& error) {
-    throw InputError("{}{}{}", error.what(), why.empty() ? "" : "; taken as such: ", why);
-  }
-  throw std::logic_error("a program of one input has one meaning");
+  if (why) throw *why;
+  throw InputError("{}: {}", quote(program->source), why_not_these_inputs(*program));
 }
 
 Graph build_graph(const ExportedModel& model) { return model.graph; }

@@ -2,6 +2,7 @@
 #include "convert/exported/follow.h"
 
 #include <algorithm>
+#include <exception>
 #include <vector>
 
 #include "convert/files/error.h"
@@ -58,19 +59,20 @@ Followed follow(const std::shared_ptr<const ExportedProgram>& program, Lengths& 
       lengths = lengths.with_prefix(found.rows, false);
     } catch (const PatchesFound& found) {
       lengths = lengths.with_patches(found.patches);
-    } catch (const InputError& error) {
+    } catch (const InputError&) {
       if (lengths.sizes().prefix < 2) throw;
+      const std::exception_ptr first = std::current_exception();
       Lengths other = lengths.with_prefix(lengths.sizes().prefix, true);
       try {
         Followed followed = follow_once(program, other, output);
         lengths = other;
         return followed;
       } catch (const PrefixFound&) {
-        throw error;
+        std::rethrow_exception(first);
       } catch (const PatchesFound&) {
-        throw error;
+        std::rethrow_exception(first);
       } catch (const InputError&) {
-        throw error;
+        std::rethrow_exception(first);
       }
     }
   }

@@ -222,7 +222,9 @@ Movement indexed(const CallArguments& call) {
     if ((*given)[d].is_none()) continue;
     const Array* index = (*given)[d].as<Array>();
     if (index == nullptr || !index->has_values()) {
-      call.refuse("its indices depend on the model's input");
+      call.refuse(
+          "it takes rows whose indices are computed of the model's input: give out all rows, and "
+          "take these in your program, or the last ones by x[:, -1]");
     }
     if (!is_integer(index->type())) call.refuse("an index of bools has a data-dependent shape");
     together = broadcast(together, index->shape());

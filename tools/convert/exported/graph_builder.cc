@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <set>
+
+#include "convert/exported/refusals.h"
 
 namespace arenite::convert {
 namespace {
@@ -14,6 +17,52 @@ namespace {
 constexpr size_t kRunsMax = 1024;
 constexpr size_t kCopiesMax = 8;           // of pieces, before a matrix is quicker
 constexpr uint32_t kChosenWidthMax = 256;  // of a node that pieces are chosen of
+
+// Why rows of a value are no rows of a node: they are of several tokens, or of parts of one.
+std::string why_no_rows(const GraphBuilder& builder, const AffineRef& value) {
+  const Places& places = value->terms[0].places;
+  const auto width = static_cast<size_t>(value->shape.back());
+  const size_t count = value->elements();
+  std::map<uint32_t, size_t> rows_of_tokens;  // that begin with an element of this token
+  for (size_t first = 0; first < count; first += width) {
+    std::set<uint32_t> tokens, columns;
+    for (size_t i = first; i < first + width; ++i) {
+      const int64_t number = places.at(i);
+      if (number == kNoElement || builder.source(number).kind == Source::Kind::kTable)
+        return kMixesTokens;
+      if (builder.source(number).rows != builder.source(places.at(0)).rows) return kPooledGoesBack;
+      tokens.insert(builder.row_of(number));
+      columns.insert(builder.column_of(number).second);
+    }
+    ++rows_of_tokens[builder.row_of(places.at(first))];
+    if (columns.size() == 1 && tokens.size() > 1 && tokens.size() < builder.sizes().tokens) {
+      return "its rows are pieces of one column over several tokens, as patches of a series of "
+             "each "
+             "variable: not supported. Export the model for an example [variables, steps], which "
+             "is "
+             "one series a sequence, and for patches side by side";
+    }
+    if (columns.size() == 1 && tokens.size() > 1) {
+      return "its rows are one column of all tokens each, as after x.transpose(1, 2): not "
+             "supported, layers work on the columns of each token. Where it is the variables that "
+             "attend to each other, export the model for an example [sequences, variables, steps] "
+             "and without the transposition";
+    }
+    if (tokens.size() > 1) {
+      return fmt::format(
+          "it puts {} tokens of a sequence side by side in a row: not supported, a row has the "
+          "numbers of one token, or of all pooled by their mean, maximum, first or last",
+          tokens.size());
+    }
+  }
+  const size_t parts = rows_of_tokens.begin()->second;
+  if (parts < 2) return "its rows are made of other columns from token to token: not supported";
+  return fmt::format(
+      "it makes {} rows of each token's numbers, such as its heads, or states and actions in turn: "
+      "norms, sums, factors and gates take rows of heads, but other ops take one row for each "
+      "token. Rows of several kinds in turn are to be made before the model",
+      parts);
+}
 
 }  // namespace
 
@@ -167,22 +216,25 @@ GraphBuilder::Rows GraphBuilder::rows_of(const AffineRef& given, std::vector<uin
   std::vector<Column> columns;
   for (size_t i = 0; i < count; ++i) {
     const int64_t number = places.at(i);
-    if (number == kNoElement) throw NotRecognised("it has zeros between numbers of the model");
+    if (number == kNoElement) {
+      throw InputNotRecognised(
+          "it puts zeros beside numbers of the model, as F.pad does: not supported, tokens cannot "
+          "be shifted nor rows be widened");
+    }
     if (source(number).kind == Source::Kind::kTable) {
-      throw NotRecognised(
-          "it has constants between numbers of the model: rows of constants are supported before "
-          "the first token alone");
+      throw InputNotRecognised(
+          "it puts constants between numbers of the model: rows of constants are supported before "
+          "the first token alone, as in torch.cat([constants, x], 1)");
     }
     if (i < width) columns.push_back(column_of(number));
     if (i % width == 0) result.rows.push_back(row_of(number));
-    if (row_of(number) != result.rows.back()) throw NotRecognised(kMixesTokens);
-    if (column_of(number) != columns[i % width]) {
-      throw NotRecognised("its rows are made of different columns of the model's numbers");
+    if (row_of(number) != result.rows.back() || column_of(number) != columns[i % width]) {
+      throw InputNotRecognised(why_no_rows(*this, value));
     }
   }
   result.count = source(places.at(0)).rows;
   for (const Column& column : columns) {
-    if (sources_[column.first].rows != result.count) throw NotRecognised(kMixesTokens);
+    if (sources_[column.first].rows != result.count) throw InputNotRecognised(kPooledGoesBack);
   }
   // One row of each sequence: the first or the last.
   const bool chooses =
@@ -191,12 +243,13 @@ GraphBuilder::Rows GraphBuilder::rows_of(const AffineRef& given, std::vector<uin
     const uint32_t place = result.rows[0];
     const bool is_last = place == sizes_.tokens - 1;
     if (place > sizes_.prefix && !is_last) {
-      throw NotRecognised(
-          fmt::format("it takes token {} of each sequence: expected the first or the last",
+      throw InputNotRecognised(
+          fmt::format("it takes token {} of each sequence: expected the first or the last, or give "
+                      "out all tokens and take this one in your program",
                       place - sizes_.prefix));
     }
     for (uint32_t b = 0; b < sizes_.sequences; ++b) {
-      if (result.rows[b] != b * sizes_.tokens + place) throw NotRecognised(kMixesTokens);
+      if (result.rows[b] != b * sizes_.tokens + place) throw InputNotRecognised(kMixesTokens);
       result.rows[b] = b;
     }
     for (Column& column : columns) {
@@ -206,7 +259,9 @@ GraphBuilder::Rows GraphBuilder::rows_of(const AffineRef& given, std::vector<uin
     result.count = sizes_.sequences;
   }
   if (result.rows.size() < result.count && !has_all_tokens(result.rows)) {
-    throw NotRecognised("it leaves tokens out, which depends on how many there are");
+    throw InputNotRecognised(
+        "it leaves tokens out, which depends on how many there are: give out all tokens, and take "
+        "these in your program");
   }
   if (order != nullptr) *order = order_of(columns);
   const bool keeps_order = order != nullptr && !order->empty();
@@ -267,6 +322,7 @@ std::vector<size_t> GraphBuilder::columns_last(const std::vector<AffineRef>& val
   const Shape& shape = values[0]->shape;
   std::vector<size_t> order(shape.size());
   std::iota(order.begin(), order.end(), size_t{0});
+  if (elements_of(shape) == 0) return order;
   std::vector<bool> has_columns(shape.size(), false);
   size_t stride = 1;
   for (size_t d = shape.size(); d-- > 0; stride *= static_cast<size_t>(shape[d])) {
@@ -314,13 +370,26 @@ ValueId GraphBuilder::output(const AffineRef& given) {
     value = with_shape(value, shape);
   }
   if (value->shape.size() == 1) value = with_shape(value, {1, value->shape[0]});
+  if (is_column && value->elements() > source(value->terms[0].places.at(0)).rows) {
+    throw InputNotRecognised(
+        "it gives out its columns before the tokens: give out [sequences, tokens, columns], and "
+        "leave the last transposition to your program");
+  }
+  if (with_whole_rows(value).back() != value->shape.back()) {
+    throw InputNotRecognised(
+        fmt::format("it gives out the numbers of each row as {}: give them out side by side, and "
+                    "leave this last view or unflatten to your program",
+                    shape_text(value->shape)));
+  }
   const Rows rows = rows_of(value);
   for (size_t i = 0; i < rows.rows.size(); ++i) {
     if (rows.rows[i] != i || rows.rows.size() != rows.count) {
       const bool lacks_prefix = rows.rows.size() < rows.count && has_all_tokens(rows.rows);
-      throw NotRecognised(lacks_prefix ? "it leaves out rows of constants that were put before the "
-                                         "tokens: give out all rows, or one for each sequence"
-                                       : "its rows are not in the order of tokens");
+      throw InputNotRecognised(lacks_prefix
+                                   ? "it leaves out rows of constants that were put before the "
+                                     "tokens: give out all rows, or one for each sequence"
+                                   : "it gives out rows in another order than that of the "
+                                     "tokens: leave the last transposition to your program");
     }
   }
   return rows.node;

@@ -11,6 +11,7 @@
 
 #include "convert/exported/constant.h"
 #include "convert/exported/movement.h"
+#include "convert/exported/refusals.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
 
@@ -45,15 +46,7 @@ Lengths::Lengths(std::shared_ptr<const ExportedProgram> program, std::vector<Sid
                      quote(program_->source));
   }
   if (inputs.size() != sides_.size() + 1) {
-    std::vector<std::string> names;
-    for (const ExportedInput* input : inputs) names.push_back(input->name);
-    throw InputError(
-        "{}: the model has {} inputs ({}): expected one, of tokens or of features, and beside it "
-        "at "
-        "most a mask of padding, lengths, positions and types of tokens; export it with that "
-        "alone: "
-        "torch.export.export(model.eval(), (example,))",
-        quote(program_->source), inputs.size(), fmt::join(names, ", "));
+    throw InputError("{}: {}", quote(program_->source), why_not_these_inputs(*program_));
   }
   input_ = inputs[0];
   const ExportedValue& value = program_->values[input_->value];
@@ -63,7 +56,8 @@ Lengths::Lengths(std::shared_ptr<const ExportedProgram> program, std::vector<Sid
   if (value.kind != ValueKind::kTensor || !fits) {
     throw InputError(
         "{}: input {} has {} dimensions of {}: expected token ids [sequences, tokens], features "
-        "[sequences, tokens, width], or images [sequences, channels, height, width]",
+        "[sequences, tokens, width], or images [sequences, channels, height, width]. Reshape it "
+        "before the model, and export the part that takes it in one of these shapes",
         quote(program_->source), quote(input_->name), rank, name(value.type));
   }
   Shape shape = value.shape();
@@ -81,12 +75,12 @@ Lengths::Lengths(std::shared_ptr<const ExportedProgram> program, std::vector<Sid
   }
   symbol_ = sizes[axis_].symbol;
   tokens_ = traced_tokens_ = shape[axis_] > 0 ? shape[axis_] : kDefaultTokens;
-  if (tokens_ < 2) {
-    throw InputError(
-        "{}: the example of input {}, {} {}, has one token, which shows no mask: export it with "
-        "more, such as 16; ids of tokens are torch.int64, features [sequences, tokens, width]",
-        quote(program_->source), quote(input_->name), name(value.type), shape_text(shape));
+  if (tokens_ < 2 && !is_integer(value.type)) {  // a series, then
+    *this = *of_images();
+    has_one_token_ = true;
+    return;
   }
+  if (tokens_ < 2) refuse_one_token();
   for (size_t d = 0; d < rows; ++d) {
     if (d != axis_) sequences_ = std::max<int64_t>(1, shape[d]);
   }
@@ -97,6 +91,17 @@ Lengths::Lengths(std::shared_ptr<const ExportedProgram> program, std::vector<Sid
         quote(program_->source), sequences_, tokens_, kTracedRowsMax);
   }
   for (const SideInput& side : sides_) check_side(side);
+}
+
+void Lengths::refuse_one_token() const {
+  const ExportedValue& value = program_->values[input_->value];
+  Shape shape = value.shape();
+  if (!program_->sample_inputs.empty()) shape = program_->sample_inputs[0].shape();
+  throw InputError(
+      "{}: the example of input {}, {} {}, has one token, which shows no mask: export it with "
+      "more, "
+      "such as 16. Token ids are torch.int64, features [sequences, tokens, width]",
+      quote(program_->source), quote(input_->name), name(value.type), shape_text(shape));
 }
 
 // Whether the input has as many sequences and tokens as the first one.

@@ -48,6 +48,9 @@ class Lengths {
   bool reads_tokens() const;  // ids, and no features
   bool reads_images() const { return reads_images_; }
   const std::optional<ImagePatches>& patches() const { return patches_; }
+  // Whether the example has one token, unless it is a series that the program cuts.
+  bool has_one_token() const { return has_one_token_; }
+  [[noreturn]] void refuse_one_token() const;
   // Whether the input is [tokens, sequences, ...], as nn.TransformerEncoder has it.
   bool tokens_first() const { return axis_ == 0 && input_rank() > 1 && !reads_images_; }
 
@@ -90,6 +93,7 @@ class Lengths {
   int64_t traced_tokens_ = 0;
   int64_t prefix_ = 0;
   bool reads_images_ = false;
+  bool has_one_token_ = false;
   std::optional<ImagePatches> patches_;
   bool puts_last_first_ = false;
   std::string symbol_;

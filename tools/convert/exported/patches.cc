@@ -4,12 +4,15 @@
 #include <optional>
 
 #include "convert/exported/graph_builder.h"
+#include "convert/exported/refusals.h"
 
 namespace arenite::convert {
 namespace {
 
 constexpr const char* kNoPatches =
-    "its rows are no patches of an image that lie side by side: expected blocks of one size";
+    "it cuts the input into something else than blocks of one size that lie side by side, read "
+    "line by line: not supported are blocks that overlap or leave some out. Where the model "
+    "transposes its input first, export it for a transposed example, and without that";
 
 // The element of an image that is number `column` of patch `patch`.
 int64_t element_of(const ImagePatches& cut, size_t patch, size_t column) {
@@ -65,7 +68,7 @@ ImagePatches patches_of(const Shape& image, const std::vector<int64_t>& offsets,
   for (const ImagePatches& view : views) {
     if (const auto found = patches_in(view, offsets, firsts)) return *found;
   }
-  throw NotRecognised(kNoPatches);
+  throw InputNotRecognised(kNoPatches);
 }
 
 }  // namespace
@@ -115,7 +118,7 @@ AffineRef GraphBuilder::cut(const AffineRef& value) {
     std::vector<int64_t> numbers(value->elements());
     for (size_t i = 0; i < numbers.size(); ++i) {
       numbers[i] = term.places.at(i);
-      if (source_of(numbers[i]) != images_) throw NotRecognised(kNoPatches);
+      if (source_of(numbers[i]) != images_) throw InputNotRecognised(kNoPatches);
       numbers[i] = index_of(numbers[i]);
     }
     if (patches_ == 0) {
@@ -131,7 +134,7 @@ AffineRef GraphBuilder::cut(const AffineRef& value) {
     }
     const size_t patches = sizes_.tokens - sizes_.prefix;
     if (width != sources_[patches_].width || rows != patches * sizes_.sequences) {
-      throw NotRecognised(kNoPatches);
+      throw InputNotRecognised(kNoPatches);
     }
     // The order of the columns may be any, the same in each row.
     const size_t pixels = sources_[images_].width;
@@ -148,7 +151,7 @@ AffineRef GraphBuilder::cut(const AffineRef& value) {
       const uint32_t column = columns[i % width];
       if (numbers[i] !=
           static_cast<int64_t>(sequence * pixels) + element_of(image_, patch, column)) {
-        throw NotRecognised(kNoPatches);
+        throw InputNotRecognised(kNoPatches);
       }
       const size_t row = sequence * sizes_.tokens + sizes_.prefix + patch;
       numbers[i] = int64_t{patches_} * kSourceElements + static_cast<int64_t>(row * width + column);

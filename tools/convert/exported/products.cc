@@ -183,6 +183,7 @@ OpRules product_rules() {
           {"bmm", matmul},
           {"mv", matmul},
           {"dot", matmul},
+          {"vdot", matmul},
           {"linear", linear},
           {"addmm", add_matrix_product},
           {"addmv", add_matrix_product},

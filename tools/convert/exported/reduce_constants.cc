@@ -39,10 +39,13 @@ int64_t positions_of_rows(const Array& table, const Array& ids) {
 
 }  // namespace
 
-Array Reducer::array_of(const Reduced& value) {
-  const auto* constant = std::get_if<ConstantRef>(&value);
-  if (constant == nullptr) throw NotRecognised("it needs a constant where the model's numbers are");
-  return (*constant)->array();
+Array Reducer::array_of(const Reduced& value) const {
+  if (const auto* constant = std::get_if<ConstantRef>(&value)) return (*constant)->array();
+  if (const auto* function = std::get_if<FunctionRef>(&value)) require_no_ids(**function);
+  throw NotRecognised(
+      "its mask, or another constant that it takes, is computed of the model's numbers: give a "
+      "mask "
+      "of padding as a second input, as in def forward(self, x, padding_mask)");
 }
 
 // Ops whose result depends on nothing but shapes and types.

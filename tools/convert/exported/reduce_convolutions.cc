@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions as linear layers, where each of their places is made of one row: of a patch of an
 // image, or of one token.
+#include <fmt/format.h>
+
+#include <string>
 #include <utility>
 
 #include "convert/exported/convolutions.h"
@@ -43,9 +46,27 @@ bool has_padding(const Convolution& convolution) {
   return false;
 }
 
+// Whether each place has a kernel of its own, as of patches.
+bool cuts_patches(const Array& kernel, const Convolution& convolution) {
+  for (size_t d = 0; d < convolution.stride.size(); ++d) {
+    if (convolution.stride[d] < kernel.shape()[d + 2] || convolution.dilation[d] != 1) return false;
+  }
+  return !has_padding(convolution) && convolution.groups == 1;
+}
+
+// What the kernel of such a convolution is, for people.
+std::string kernel_text(const Array& kernel, const Convolution& convolution) {
+  const Shape sides(kernel.shape().begin() + 2, kernel.shape().end());
+  return fmt::format("its kernel is {} with stride {}, padding {}, dilation {} and {} group{}",
+                     shape_text(sides), shape_text(convolution.stride),
+                     shape_text(convolution.padding_before), shape_text(convolution.dilation),
+                     convolution.groups, convolution.groups == 1 ? "" : "s");
+}
+
 constexpr const char* kNoPatchConvolution =
-    "convolutions are not supported: the runtime has linear layers, norms and attention; those "
-    "that cut an image into patches, with a stride as large as the kernel, are linear layers";
+    "convolutions over several tokens or pixels at a time are not supported: those are linear "
+    "layers whose stride is the kernel, without padding and groups, or whose kernel is 1. Run this "
+    "one in your program, and export the part of the model that takes its result";
 
 }  // namespace
 
@@ -62,14 +83,17 @@ std::optional<Reduced> Reducer::convolution_op(const Operation& operation) {
   const CallArguments arguments(call);
   Array from = arguments.array("input");
   const Array& kernel = arguments.array("weight");
-  if (kernel.rank() < 3) throw NotRecognised(kNoPatchConvolution);
   const bool has_batch = from.rank() == kernel.rank();
-  if (!has_batch && from.rank() + 1 != kernel.rank()) throw NotRecognised(kNoPatchConvolution);
+  if (kernel.rank() < 3 || (!has_batch && from.rank() + 1 != kernel.rank())) {
+    throw NotRecognised(kNoPatchConvolution);
+  }
   Shape shape = from.shape();
   if (!has_batch) shape.insert(shape.begin(), 1);
   from = from.with_shape(shape);
   const Convolution convolution = convolution_of(arguments, kernel);
-  if (has_padding(convolution) || convolution.groups != 1) throw NotRecognised(kNoPatchConvolution);
+  if (!cuts_patches(kernel, convolution)) {
+    throw NotRecognised(kernel_text(kernel, convolution) + ": " + kNoPatchConvolution);
+  }
   const Shape result = convolved_shape(arguments, from, kernel, convolution);
   AffineRef value = with_shape(as_affine(*input), shape);
   if (!value->is_plain() && is_of_model(*value)) value = builder_.materialised(value);
@@ -80,12 +104,7 @@ std::optional<Reduced> Reducer::convolution_op(const Operation& operation) {
       (*weight)->value(), matrix_shape, (*weight)->type(),
       [weight = *weight, matrix_shape] { return weight->array().with_shape(matrix_shape); });
   matrix->stored = (*weight)->stored;
-  AffineRef made;
-  try {
-    made = as_affine(linear(rows, matrix, false, operation.value("bias")));
-  } catch (const NotRecognised&) {
-    throw NotRecognised(kNoPatchConvolution);
-  }
+  const AffineRef made = as_affine(linear(rows, matrix, false, operation.value("bias")));
   Shape made_shape = result;
   if (!has_batch) made_shape.erase(made_shape.begin());
   return with_shape(permuted(made, {0, 2, 1}), made_shape);

@@ -189,7 +189,11 @@ Reduced Reducer::einsum_of_scores(const ScoresRef& scores, const std::string& le
   const std::string columns = only_those(of_values, [&](char c) { return !has(letters, c); });
   const bool fits =
       has(of_values, key) && !has(of_values, query) && has(result, query) && !has(result, key);
-  if (!fits) throw NotRecognised("einsum uses scores otherwise than as weights of values");
+  if (!fits) {
+    throw NotRecognised(
+        "einsum mixes scores of several heads, or sums them over queries: not supported, scores "
+        "are the weights of one head's values");
+  }
   std::vector<std::string> groups = single(lead);
   groups.emplace_back(1, key);
   groups.push_back(columns);

@@ -6,6 +6,7 @@
 
 #include "convert/exported/call_arguments.h"
 #include "convert/exported/reducer.h"
+#include "convert/exported/refusals.h"
 #include "convert/files/error.h"
 
 namespace arenite::convert {
@@ -35,6 +36,16 @@ int whole_power(const OpCall& call) {
   return 0;
 }
 
+constexpr const char* kNoFunction =
+    "the runtime has no op for this function: it has relu, leaky relu, elu, gelu, silu, mish, "
+    "softplus, hard swish, tanh, sigmoid, clamps, products, layer norm and RMS norm, and finds "
+    "them "
+    "however they are written, with any factors. What comes last, leave to your program; what "
+    "works on the features alone, do before";
+constexpr const char* kReducesColumns =
+    "it makes one number of the columns of a row, which is supported within norms alone: write a "
+    "sum or a mean as x @ torch.ones(width, 1), or let the model give out the columns";
+
 // Of rows that are divided by their length: what torch.nn.functional.normalize adds, squared.
 constexpr double kEpsilonMin = 1e-24;
 
@@ -50,11 +61,14 @@ std::string why_no_op(std::string_view op) {
            "out when the model is in eval mode";
   }
   if (begins({"lstm", "gru", "rnn", "quantized_lstm"})) {
-    return "recurrent layers are not supported: the runtime has linear layers, norms and attention";
+    return "recurrent layers are not supported: the runtime has linear layers, norms and "
+           "attention. "
+           "Run them in your program, and export the part of the model that takes their results";
   }
   if (begins({"sort", "topk", "argsort", "argmax", "argmin", "kthvalue", "msort"})) {
-    return "it orders numbers by their size, which is for the program that runs the model: let the "
-           "model give out the numbers themselves";
+    return "it orders numbers by their size: not supported within a model, as to route tokens to "
+           "experts; as its result, let the model give out the numbers, and order them in your "
+           "program";
   }
   if (begins({"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"})) {
     return "it goes through elements one after the other, which the runtime has no op for: tokens "
@@ -62,8 +76,24 @@ std::string why_no_op(std::string_view op) {
   }
   if (begins({"fft", "stft", "istft"})) {
     return "the runtime has no Fourier transform: write it as a product with a constant matrix if "
-           "it "
-           "is one of a row, and not of several tokens";
+           "it is one of a row, and not of several tokens";
+  }
+  if (op.ends_with("_loss") || begins({"kl_div", "binary_cross_entropy"})) {
+    return "it computes a loss: let the model give out what it compares, and compare that in your "
+           "program";
+  }
+  if (begins({"cosine_similarity", "cdist", "pairwise_distance", "_cdist"})) {
+    return "it compares rows with each other: let the model give out the rows, as by "
+           "F.normalize(x, dim=-1), and compare them in your program";
+  }
+  if (begins({"instance_norm", "_instance_norm"})) {
+    return "it normalises over the tokens of a sequence: normalise a series before the model, or "
+           "use a norm of each token, such as nn.LayerNorm";
+  }
+  if (begins({"upsample", "avg_pool", "max_pool", "adaptive_", "conv", "_upsample", "col2im",
+              "im2col"})) {
+    return "it makes each result of several tokens or pixels: not supported, tokens meet in "
+           "attention and pooling alone. Run it in your program before or after the model";
   }
   return "";
 }
@@ -83,12 +113,18 @@ AffineRef Reducer::as_affine(const Reduced& value) {
   }
   if (std::holds_alternative<ScoresRef>(value)) {
     throw NotRecognised(
-        "it uses scores of attention otherwise than for the softmax and the product with values");
+        "it uses scores, which are products of tokens with tokens, otherwise than for the softmax "
+        "and the product with values: not supported, nor as a result of the model");
   }
   if (std::holds_alternative<ComplexPair>(value)) {
     throw NotRecognised("it uses complex numbers otherwise than for a rotation");
   }
-  throw NotRecognised("it uses a value that nothing is known of");
+  if (std::holds_alternative<ScoreRowRef>(value)) {
+    throw NotRecognised(
+        "it changes the sum or the largest of scores, as for a softmax off by one: not supported, "
+        "expected scores.softmax(-1)");
+  }
+  throw NotRecognised("it uses a number where a tensor of the model is expected");
 }
 
 FunctionRef Reducer::as_function(const Reduced& value) {
@@ -130,11 +166,18 @@ FunctionRef Reducer::as_function(const Reduced& value) {
 Reduced Reducer::function_op(const Operation& operation) {
   const OpCall& call = operation.call;
   if (is_one_of(call.op, {"dropout", "native_dropout", "alpha_dropout", "feature_dropout"})) {
-    throw NotRecognised("dropout is active: export model.eval()");
+    throw NotRecognised(
+        "dropout is active: call model.eval() before torch.export.export, and give F.dropout "
+        "training=self.training");
   }
+  const auto rows_of_source = [&](const Affine& value) {
+    return value.elements() == 0 ? 0 : builder_.source(value.terms[0].places.at(0)).rows;
+  };
   const std::string why = why_no_op(call.op);
   if (!has_rule(call.op)) {
-    throw NotRecognised(why.empty() ? "the runtime has no such op" : why);
+    throw NotRecognised(why.empty() ? "the runtime has no such op: leave it out of the exported "
+                                      "part, or write it with linear layers, norms and activations"
+                                    : why);
   }
   auto expression = std::make_shared<Expression>();
   AffineRef base;
@@ -149,7 +192,11 @@ Reduced Reducer::function_op(const Operation& operation) {
     shape = broadcast(shape, function->expression->shape);
     if (base == nullptr) base = function->base;
     if (base != function->base && !are_same(*base, *function->base)) {
-      throw NotRecognised("it puts two values together otherwise than by a sum or a product");
+      const bool is_pooled = base->terms.size() == 1 && function->base->terms.size() == 1 &&
+                             rows_of_source(*base) != rows_of_source(*function->base);
+      throw NotRecognised(is_pooled ? kPooledGoesBack
+                                    : "it puts two values of the model together otherwise than by "
+                                      "a sum or a product: not supported");
     }
     expression->inputs.push_back(function->expression);
     return ValueRef{static_cast<uint32_t>(expression->inputs.size() - 1)};
@@ -177,10 +224,18 @@ Reduced Reducer::function_op(const Operation& operation) {
   return std::make_shared<const Function>(Function{base, expression});
 }
 
+void Reducer::require_no_ids(const Function& function) const {
+  if (!builder_.is_of_ids(*function.base)) return;
+  const Expression* first = function.expression.get();
+  while (!first->inputs.empty() && !first->inputs[0]->is_base()) first = first->inputs[0].get();
+  throw InputError("{}: {}: {}", quote(program_->source), first->call.describe(), kReadsIds);
+}
+
 // A function that is made of an unknown one is unknown itself: the author's whole formula is named.
 AffineRef Reducer::materialise(const FunctionRef& function) {
   const Expression& expression = *function->expression;
   if (expression.is_base()) return function->base;
+  require_no_ids(*function);
   for (const auto& [known, made] : made_functions_) {
     if (known == function->expression) return made;
   }
@@ -196,12 +251,10 @@ AffineRef Reducer::materialise(const FunctionRef& function) {
     return made;
   } catch (const UnknownFunction&) {
     if (--functions_within_ > 0) throw;
-    throw InputError(
-        "{}: {}: the runtime has no op for this function: it has relu, leaky relu, elu, gelu, "
-        "silu, "
-        "mish, softplus, hard swish, tanh, sigmoid, clamps, products, layer norm and RMS norm, and "
-        "finds them however they are written, with any factors",
-        quote(program_->source), expression.call.describe());
+    const bool reduces =
+        is_reduction(expression.call.op) && expression.shape != function->base->shape;
+    throw InputError("{}: {}: {}", quote(program_->source), expression.call.describe(),
+                     reduces ? kReducesColumns : kNoFunction);
   }
 }
 

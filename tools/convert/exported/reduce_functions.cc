@@ -2,6 +2,7 @@
 // Ops that work on each number or on each row: sums, factors, norms, functions, and pooling.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "convert/exported/call_arguments.h"
@@ -111,7 +112,12 @@ std::optional<Reduced> Reducer::complex_op(const Operation& operation) {
 
 // The first half of the columns times the sigmoid of the second.
 Reduced Reducer::gated(const Operation& operation) {
-  const AffineRef whole = as_affine(operation.inputs.at(0));
+  AffineRef whole = as_affine(operation.inputs.at(0));
+  std::vector<size_t> order(whole->shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const size_t dim = CallArguments(operation.call).dimension("dim", -1, order.size());
+  if (!order.empty()) std::swap(order[dim], order.back());
+  whole = permuted(whole, order);
   if (whole->shape.empty() || whole->shape.back() % 2 != 0) {
     throw NotRecognised("its rows have no two halves");
   }
@@ -127,20 +133,18 @@ Reduced Reducer::gated(const Operation& operation) {
                         {}};
     return moved(movements_of(cut)->at(0), std::span(&whole, 1));
   };
-  if (CallArguments(operation.call).integer("dim", -1) != -1 &&
-      CallArguments(operation.call).integer("dim", -1) + 1 !=
-          static_cast<int64_t>(whole->shape.size())) {
-    throw NotRecognised("its gates are not columns");
-  }
   const AffineRef gates = builder_.rows_made(halves(1));
-  return builder_.product(builder_.activation(gates, {Activation::kSigmoid}), halves(0));
+  return permuted(builder_.product(builder_.activation(gates, {Activation::kSigmoid}), halves(0)),
+                  order);
 }
 
 // Of a model that is not being trained: factors and offsets of channels, dimension 1.
 Reduced Reducer::batch_norm(const Operation& operation) {
   const AffineRef value = as_affine(operation.inputs.at(0));
   if (CallArguments(operation.call).flag("training", false)) {
-    throw NotRecognised("its batch norm is of a model that is being trained: export model.eval()");
+    throw NotRecognised(
+        "its batch norm takes statistics of the batch: call model.eval() before "
+        "torch.export.export");
   }
   const Reduced* mean = operation.value("running_mean");
   const Reduced* variance = operation.value("running_var");
@@ -170,18 +174,45 @@ Reduced Reducer::batch_norm(const Operation& operation) {
              1.0);
 }
 
+// Of each token by itself: a norm of runs of its columns, whose factors and offsets differ.
+Reduced Reducer::group_norm(const Operation& operation) {
+  const AffineRef value = as_affine(operation.inputs.at(0));
+  const CallArguments arguments(operation.call);
+  const int64_t groups = arguments.integer("num_groups");
+  const Shape& shape = value->shape;
+  if (shape.size() != 2 || groups < 1 || shape[1] % groups != 0 || shape[1] == 0) {
+    throw NotRecognised(
+        "its groups are of several tokens, since dimension 1 of [sequences, channels, tokens] is "
+        "normalised with those after it: expected one token in each row, as x.reshape(-1, width)");
+  }
+  const int64_t width = shape[1] / groups;
+  NormSpec spec;
+  spec.epsilon = arguments.real("eps", 1e-5);
+  spec.gain.assign(static_cast<size_t>(width), 1.0);
+  const AffineRef runs = with_shape(value, {shape[0], groups, width});
+  AffineRef made = with_shape(builder_.norm(runs, std::move(spec)), shape);
+  if (const Reduced* weight = operation.value("weight")) made = scaled(made, array_of(*weight));
+  const Reduced* bias = operation.value("bias");
+  return bias == nullptr ? made : sum(made, as_affine(*bias), 1.0);
+}
+
 std::optional<Reduced> Reducer::norm_op(const Operation& operation) {
   const OpCall& call = operation.call;
   if (call.op == "glu") return gated(operation);
   if (call.op == "batch_norm" || call.op == "_native_batch_norm_legit_no_training") {
     return batch_norm(operation);
   }
+  if (call.op == "group_norm") return group_norm(operation);
   const bool is_layer = call.op == "layer_norm" || call.op == "native_layer_norm";
   const bool is_rms = call.op == "rms_norm" || call.op == "_fused_rms_norm";
   if (!is_layer && !is_rms) return std::nullopt;
   const CallArguments arguments(call);
   const std::vector<int64_t> shape = arguments.integers("normalized_shape");
-  if (shape.size() != 1) throw NotRecognised("it normalises more than the last dimension");
+  if (shape.size() != 1) {
+    throw NotRecognised(
+        "it normalises over several dimensions: expected a norm of each token, as "
+        "nn.LayerNorm(width)");
+  }
   const Shape rows = shape_of(operation.inputs.at(0));
   const auto width = static_cast<size_t>(std::max<int64_t>(shape[0], 0));
   if (rows.empty() || rows.back() != shape[0] || width == 0) {
@@ -309,9 +340,17 @@ std::optional<Reduced> Reducer::pooling_op(const Operation& operation) {
   if (!is_reduction(op)) return std::nullopt;
   const Reduced& input = operation.inputs.at(0);
   const Shape shape = shape_of(input);
-  if (!arguments.has("dim")) throw NotRecognised("it makes one number of all tokens");
+  if (!arguments.has("dim")) {
+    throw NotRecognised(
+        "it makes one number of all tokens and columns: expected one row for each sequence, as "
+        "x.mean(1), and the rest in your program");
+  }
   const std::vector<int64_t> dims = arguments.integers("dim");
-  if (dims.size() != 1) throw NotRecognised("it reduces several dimensions");
+  if (dims.size() != 1) {
+    throw NotRecognised(
+        "it reduces several dimensions at once: expected the tokens alone, as x.mean(1), and the "
+        "rest in your program");
+  }
   const size_t axis = arguments.dimension(dims[0], shape.size());
   const auto* affine = std::get_if<AffineRef>(&input);
   const bool is_last = axis + 1 == shape.size();
@@ -333,8 +372,8 @@ std::optional<Reduced> Reducer::pooling_op(const Operation& operation) {
     pooled = builder_.pooled(as_affine(input), axis, SelectKind::kMax);
   } else {
     throw NotRecognised(
-        "the runtime pools tokens by their mean, their maximum, the first or the "
-        "last one");
+        "the runtime pools tokens by their mean, their maximum, the first or the last one: other "
+        "statistics of the model's input belong before it");
   }
   if (!keeps) return pooled;
   Shape kept = shape;

@@ -91,7 +91,9 @@ Reduced Reducer::product(const Reduced& a, const Reduced& b) {
     return attend(builder_, **scores, as_affine(b));
   }
   if (std::holds_alternative<ScoresRef>(b)) {
-    throw NotRecognised("it multiplies scores from the left: expected weights times values");
+    throw NotRecognised(
+        "it multiplies a product of two values from the left, as linear attention does by q @ "
+        "(k^T @ v): not supported, attention has a softmax over keys");
   }
   if (const auto* weight = std::get_if<ConstantRef>(&b)) {
     if ((*weight)->shape().size() == 1) {
@@ -123,6 +125,14 @@ Reduced Reducer::product(const Reduced& a, const Reduced& b) {
       scores.has_softmax = true;
       return attend(builder_, scores, values);
     }
+    const Shape& shape = (*weight)->shape();
+    const auto heads = elements_of(Shape(shape.begin(), std::max(shape.begin(), shape.end() - 2)));
+    if (heads > 1) {
+      throw NotRecognised(
+          "its queries are a constant of " + shape_text(shape) +
+          ": learned queries, as of latents or of attention pooling, are not supported. Export the "
+          "part of the model before it");
+    }
     // W x for columns x is x W^T for rows.
     const AffineRef columns = as_affine(b);
     const AffineRef rows = permuted(columns, swapped_last_two(columns->shape.size()));
@@ -141,7 +151,9 @@ Reduced Reducer::attention(const Operation& operation) {
     throw NotRecognised("its arguments are not known");
   }
   if (arguments.real("dropout_p", 0.0) != 0.0) {
-    throw NotRecognised("its dropout is active: export model.eval()");
+    throw NotRecognised(
+        "its dropout is active: call model.eval() before torch.export.export, and give dropout_p "
+        "as self.p if self.training else 0.0");
   }
   const AffineRef query = as_affine(*given_query);
   AffineRef key = as_affine(*given_key);

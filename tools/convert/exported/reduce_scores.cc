@@ -21,6 +21,17 @@ double single_number(const Array& array, const char* what) {
   return values[0];
 }
 
+// Whether each query sees a key, so that a softmax gives numbers.
+bool sees_something(const Scores& scores) {
+  if (!scores.added) return true;
+  const Array::Reals added = stretched_reals(*scores.added, scores.shape);
+  const auto keys = static_cast<ptrdiff_t>(scores.shape.back());
+  for (auto row = added.begin(); row != added.end(); row += keys) {
+    if (std::all_of(row, row + keys, [](double value) { return std::isinf(value); })) return false;
+  }
+  return true;
+}
+
 Array negative(const Array& array, double factor) {
   Array::Reals values = array.to_reals();
   for (double& value : values) value *= factor;
@@ -39,7 +50,8 @@ std::optional<Reduced> Reducer::softmax_of_rows(const Operation& operation) {
   const size_t dim = arguments.dimension("dim", -1, value->shape.size());
   if (dim + 1 != value->shape.size() || builder_.is_along_tokens(value, dim)) {
     throw NotRecognised(
-        "a softmax over tokens is attention's alone: expected one over scores or over columns");
+        "a softmax over tokens is attention's alone: not supported is pooling by weights that a "
+        "softmax makes, pool by the mean, the maximum, the first or the last token");
   }
   return builder_.normalize(value, is_log ? NormKind::kLogSoftmax : NormKind::kSoftmax);
 }
@@ -85,11 +97,14 @@ std::optional<Reduced> Reducer::score_op(const Operation& operation) {
     return softmax_of_rows(operation);
   }
   if ((*scores)->is_exponential) {
-    throw NotRecognised("it changes the exponentials of scores otherwise than a softmax does");
+    throw NotRecognised(
+        "it changes the exponentials of scores otherwise than a softmax does: expected "
+        "scores.softmax(-1)");
   }
   if ((*scores)->has_softmax) {
     if (op == "exp" && (*scores)->is_logarithm) return without_logarithm(**scores);
-    throw NotRecognised("it changes the weights of attention after their softmax");
+    if (op == "nan_to_num" && sees_something(**scores)) return *scores;
+    throw NotRecognised(kAfterSoftmax);
   }
   const CallArguments arguments(operation.call);
   const bool is_first = operation.value("self") != nullptr &&
@@ -145,7 +160,8 @@ std::optional<Reduced> Reducer::score_op(const Operation& operation) {
   }
   throw NotRecognised(
       "the runtime has no such op on scores of attention: it scales them, caps them by tanh, adds "
-      "constants, hides some, and takes the softmax");
+      "constants, hides some, and takes the softmax over keys. Not supported are scores that "
+      "depend on a second product, on a choice of the largest, or on no softmax");
 }
 
 }  // namespace arenite::convert

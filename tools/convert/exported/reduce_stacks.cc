@@ -43,6 +43,23 @@ ConstantRef side_by_side(const ConstantRef& stack, int64_t matrices, int64_t inp
   });
 }
 
+// [outputs, inputs of a group] as a matrix of all inputs, with zeros for those of other groups.
+ConstantRef of_groups(const ConstantRef& weight, int64_t groups) {
+  const Shape shape = {weight->shape()[0], groups * weight->shape()[1]};
+  elements_of(shape);  // refuses what is too large
+  return std::make_shared<const Constant>(kNoValue, shape, weight->type(), [=]() -> Array {
+    const Array::Reals own = weight->array().to_reals();
+    const auto width = static_cast<size_t>(weight->shape()[1]);
+    const auto rows = static_cast<size_t>(shape[0] / groups);  // of a group
+    Array::Reals values(elements_of(shape), 0.0);
+    for (size_t i = 0; i < own.size(); ++i) {
+      const size_t row = i / width;
+      values[(row * static_cast<size_t>(groups) + row / rows) * width + i % width] = own[i];
+    }
+    return Array::real(shape, std::move(values));
+  });
+}
+
 int64_t product_of(const Shape& shape, size_t begin, size_t end) {
   int64_t product = 1;
   for (size_t d = begin; d < end; ++d) product *= shape[d];
@@ -132,11 +149,14 @@ std::optional<Reduced> Reducer::pointwise_convolution(const Operation& operation
   };
   const bool is_pointwise = constant != nullptr && (*constant)->shape().size() == 3 &&
                             (*constant)->shape()[2] == 1 && are_all("stride", 1) &&
-                            are_all("padding", 0) && arguments.integer("groups", 1) == 1;
+                            are_all("padding", 0);
   if (!is_pointwise) return std::nullopt;
   const AffineRef channels = as_affine(operation.inputs.at(0));
+  const int64_t groups = arguments.integer("groups", 1);
   const Shape matrix = {(*constant)->shape()[0], (*constant)->shape()[1]};
-  const ConstantRef flat = with_shape_of(*constant, matrix);
+  if (groups < 1 || matrix[0] % groups != 0) throw NotRecognised("its groups do not divide it");
+  ConstantRef flat = with_shape_of(*constant, matrix);
+  if (groups > 1) flat = of_groups(flat, groups);
   const std::vector<size_t> order = swapped_last_two(channels->shape.size());
   const AffineRef made =
       as_affine(linear(permuted(channels, order), flat, false, operation.value("bias")));

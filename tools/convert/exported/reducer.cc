@@ -10,6 +10,7 @@
 
 #include "convert/exported/call_arguments.h"
 #include "convert/exported/interpret.h"
+#include "convert/exported/refusals.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
 
@@ -68,6 +69,18 @@ uint64_t numbers_in(const Reduced& value) {
   return constant != nullptr && !(*constant)->is_large() ? (*constant)->elements() : 0;
 }
 
+// Why a value that an op made beside its result is not known.
+std::string unread_result(const ExportedProgram& program, uint32_t value) {
+  for (const ExportedNode& node : program.nodes) {
+    const auto found = std::ranges::find(node.outputs, value);
+    if (found == node.outputs.end()) continue;
+    return fmt::format(
+        "it uses result {} of {}, such as indices or statistics: the runtime gives result 0 alone",
+        found - node.outputs.begin(), node.call.describe());
+  }
+  return "it uses an input of the model that has no meaning";
+}
+
 // Of one array: in proportion to the largest of the weights, and to what a row of the example can
 // become.
 uint64_t followed_elements_max(const ExportedProgram& program, const TraceSizes& sizes) {
@@ -124,7 +137,11 @@ void Reducer::run(size_t index) {
     if (last_use[value] < dying.size()) dying[last_use[value]].push_back(value);
   }
   for (size_t n = 0; n < program_->nodes.size(); ++n) {
-    step(program_->nodes[n]);
+    try {
+      step(program_->nodes[n]);
+    } catch (const InputError& error) {
+      throw OpRefused(n, error.what());
+    }
     for (const uint32_t value : dying[n]) keep(value, std::monostate{});
   }
   Graph& graph = builder_.graph();
@@ -134,13 +151,15 @@ void Reducer::run(size_t index) {
     builder_.set_name("output");
     graph.output = builder_.output(as_affine(values_[ref->value]));
   } catch (const NotRecognised& error) {
-    std::string maker = program_->values[ref->value].name;
+    const bool is_sum = dynamic_cast<const SumNotRecognised*>(&error) != nullptr;
+    const ExportedNode* maker = maker_of(*program_, {ref->value}, is_sum);
     for (const ExportedNode& node : program_->nodes) {
-      if (std::ranges::find(node.outputs, ref->value) != node.outputs.end()) {
-        maker = node.call.describe();
-      }
+      const bool gives = std::ranges::find(node.outputs, ref->value) != node.outputs.end();
+      if (maker == nullptr && gives) maker = &node;
     }
-    throw InputError("{}: output {}, {}: {}", quote(program_->source), index, maker, error.what());
+    const std::string place =
+        maker == nullptr ? program_->values[ref->value].name : maker->call.describe();
+    throw InputError("{}: output {}, {}: {}", quote(program_->source), index, place, error.what());
   }
 }
 
@@ -206,6 +225,9 @@ Operation Reducer::operation_of(const ExportedNode& node) {
   Operation operation;
   operation.call = bind(node.call, [&](uint32_t value) -> Argument {
     if (const Argument* number = std::get_if<Argument>(&values_[value])) return *number;
+    if (std::holds_alternative<std::monostate>(values_[value])) {
+      throw NotRecognised(unread_result(*program_, value));
+    }
     operation.inputs.push_back(values_[value]);
     operation.types.push_back(program_->values[value].type);
     return ValueRef{static_cast<uint32_t>(operation.inputs.size() - 1)};
@@ -246,29 +268,23 @@ OpCall Reducer::with_arrays(const Operation& operation) const {
   });
 }
 
-// Where the author's code made the sum that `node` reads: what is wrong with a sum shows where it
-// is used.
-std::string Reducer::origin_of(const ExportedNode& node) const {
-  std::string origin;
+// The op that made what `node` cannot read, or the node itself.
+std::string Reducer::describe_cause(const ExportedNode& node, bool is_sum) const {
+  std::vector<uint32_t> inputs;
   bind(node.call, [&](uint32_t value) -> Argument {
-    const auto* affine = std::get_if<AffineRef>(&values_[value]);
-    if (affine == nullptr || (*affine)->terms.size() < 2) return {};
-    for (const ExportedNode& maker : program_->nodes) {
-      if (maker.outputs.empty() || name_of(maker) != (*affine)->name) continue;
-      const std::string place = convert::describe(maker.call.place());
-      if (!place.empty()) origin = fmt::format("; what it reads was added up in {}", place);
-    }
+    inputs.push_back(value);
     return {};
   });
-  return origin;
+  const ExportedNode* maker = maker_of(*program_, inputs, is_sum);
+  return maker == nullptr ? node.call.describe() : maker->call.describe();
 }
 
 void Reducer::step(const ExportedNode& node) {
+  if (node.call.op.starts_with("_assert") || node.outputs.empty()) return;
   try {
     const Operation operation = operation_of(node);
     builder_.set_name(name_of(node));
     std::vector<Reduced> results;
-    if (node.call.op.starts_with("_assert") || node.outputs.empty()) return;
     if (!is_about_shapes(operation, results)) {
       const bool depends = std::ranges::any_of(operation.inputs, is_dependent);
       results = depends ? dependent(operation) : constants_of(operation, node);
@@ -280,10 +296,12 @@ void Reducer::step(const ExportedNode& node) {
       }
       keep(node.outputs[i], named(results[i], builder_.name()));
     }
+  } catch (const InputNotRecognised& error) {
+    const bool is_sum = dynamic_cast<const SumNotRecognised*>(&error) != nullptr;
+    throw InputError("{}: {}: {}", quote(program_->source), describe_cause(node, is_sum),
+                     error.what());
   } catch (const NotRecognised& error) {
-    const bool is_sum = std::string_view(error.what()).find(" adds ") != std::string_view::npos;
-    throw InputError("{}: {}: {}{}", quote(program_->source), node.call.describe(), error.what(),
-                     is_sum ? origin_of(node) : "");
+    throw InputError("{}: {}: {}", quote(program_->source), node.call.describe(), error.what());
   } catch (const std::logic_error&) {
     throw InputError("{}: {}: its arguments are none that PyTorch gives it: the file is damaged",
                      quote(program_->source), node.call.describe());

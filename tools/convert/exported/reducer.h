@@ -61,7 +61,7 @@ class Reducer {
   bool is_about_shapes(const Operation& operation, std::vector<Reduced>& results);
   std::vector<Reduced> dependent(const Operation& operation);
   std::string name_of(const ExportedNode& node) const;
-  std::string origin_of(const ExportedNode& node) const;
+  std::string describe_cause(const ExportedNode& node, bool is_sum) const;
   void keep(uint32_t value, Reduced reduced);
 
   // ---- values ----
@@ -74,7 +74,9 @@ class Reducer {
   AffineRef normalised(const AffineRef& base, NormSpec norm);
   AffineRef materialise_named(const FunctionRef& function);
   FunctionRef as_function(const Reduced& value);
-  static Array array_of(const Reduced& value);
+  Array array_of(const Reduced& value) const;
+  // Refuses what is computed of token ids.
+  void require_no_ids(const Function& function) const;
 
   // ---- ops (reduce_*.cc), nothing for ops of other kinds ----
   std::optional<std::vector<Reduced>> move(const Operation& operation);
@@ -94,6 +96,7 @@ class Reducer {
 
   Reduced gated(const Operation& operation);
   Reduced batch_norm(const Operation& operation);
+  Reduced group_norm(const Operation& operation);
   Reduced attention(const Operation& operation);
   std::optional<Reduced> pointwise_convolution(const Operation& operation);
   // By matrices of weights, one for each index of the first `shared` dimensions.

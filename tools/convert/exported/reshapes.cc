@@ -29,7 +29,7 @@ Movements inactive_dropout(const CallArguments& call) {
   if (call.flag("train", true) && call.real("p", 0.5) != 0.0) {
     call.refuse(
         "dropout is active, so that every call of the model gives something else: call "
-        "model.eval() before torch.export.export");
+        "model.eval() before torch.export.export, and give F.dropout training=self.training");
   }
   return {whole(call.array("input").shape())};
 }

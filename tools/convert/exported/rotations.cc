@@ -8,6 +8,7 @@
 #include <numbers>
 #include <utility>
 
+#include "convert/exported/refusals.h"
 #include "convert/exported/sums.h"
 
 namespace arenite::convert {
@@ -121,8 +122,14 @@ void RotationFinder::read_frequency(const Element& element, double& frequency) c
     // Angles may have been float32, too, which is off in proportion to them.
     const double error_max = kFactorError + kAngleError * std::fabs(angle);
     if (difference > error_max * element.magnitude) {
-      throw NotRecognised(
-          "it turns pairs of columns, but by angles that do not grow with the position");
+      const bool is_turned = std::fabs(std::hypot(element.own[t], element.other[t]) -
+                                       element.magnitude) <= error_max * element.magnitude;
+      throw SumNotRecognised(
+          is_turned ? "it turns pairs of columns by angles that do not grow evenly with the "
+                      "position: not supported are rotations in two dimensions, by logarithms, or "
+                      "from another position than 0 on"
+                    : "it multiplies each position by factors of its own beside the rotation, as "
+                      "xPos does: not supported");
     }
   }
 }

@@ -44,7 +44,7 @@ AffineRef with_leading(const AffineRef& value, const Shape& lead) {
 
 std::shared_ptr<Scores> copy(const Scores& scores) {
   if (scores.has_softmax) {
-    throw NotRecognised("it changes the weights of attention after their softmax");
+    throw NotRecognised(kAfterSoftmax);
   }
   return std::make_shared<Scores>(scores);
 }
@@ -127,9 +127,15 @@ ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t posit
 ScoresRef with_tanh(const Scores& scores, bool is_sigmoid) {
   const auto result = copy(scores);
   if (scores.tanh_factor) throw NotRecognised("it caps scores of attention twice");
+  if (scores.added && is_sigmoid) {
+    throw NotRecognised(
+        "it takes the sigmoid of scores in place of their softmax over keys: not supported");
+  }
   if (scores.added) {
     throw NotRecognised(
-        "it caps scores after a mask or a bias was added to them: the runtime caps scores first");
+        "it caps scores after a mask or a bias was added to them: the runtime caps scores first, "
+        "so "
+        "mask them after torch.tanh");
   }
   result->tanh_factor = 1.0;
   if (!is_sigmoid) return result;
@@ -214,7 +220,13 @@ ScoresRef moved_scores(const Scores& scores, const Movement& movement) {
   const bool keeps = movement.shape.size() >= 2 && movement.shape.back() == keys &&
                      movement.shape[movement.shape.size() - 2] == queries &&
                      movement.keeps_order(elements_of(scores.shape));
-  if (!keeps) throw NotRecognised("it moves scores of attention to other queries or keys");
+  if (!keeps && scores.has_softmax) throw NotRecognised(kAfterSoftmax);
+  if (!keeps) {
+    throw NotRecognised(
+        "it pads, cuts or moves scores of attention: not supported are a key that is added for a "
+        "softmax off by one, relative positions by shifts, and scores that change places between "
+        "heads");
+  }
   const Shape lead = leading(movement.shape);
   const auto reshaped = [&](const AffineRef& value) {
     const size_t last = value->shape.size() - 1;

@@ -43,6 +43,10 @@ using ScoreRowRef = std::shared_ptr<const ScoreRow>;
 // A score of at most this much is one of a hidden key: its weight is 0 in double precision.
 inline constexpr double kHiddenScoreMax = -1000.0;
 
+inline constexpr const char* kAfterSoftmax =
+    "it changes the weights of attention after their softmax: not supported. A difference of "
+    "two attentions, (a - b) @ v, can be written a @ v - b @ v";
+
 // query key^T for key^T [..., dim, keys].
 ScoresRef product_scores(const AffineRef& query, const AffineRef& turned_key);
 ScoresRef with_scale(const Scores& scores, double factor);

@@ -38,6 +38,13 @@ std::vector<SideRole> possible_roles(const ExportedProgram& program, const Expor
   if (has_any(name, {"type", "segment"})) {
     return is_whole && rank <= 2 ? std::vector{SideRole::kTypes} : std::vector<SideRole>{};
   }
+  // What is looked up is a sequence of its own.
+  const bool is_looked_up = std::ranges::any_of(program.nodes, [&](const ExportedNode& node) {
+    const Argument* indices = node.call.op == "embedding" ? node.call.find("indices") : nullptr;
+    const ValueRef* ref = indices != nullptr ? indices->as<ValueRef>() : nullptr;
+    return ref != nullptr && ref->value == input.value;
+  });
+  if (is_looked_up) return {};
   if (is_whole && rank == 1) return {SideRole::kLengths, SideRole::kKept, SideRole::kPositions};
   std::vector<SideRole> roles = {SideRole::kKept, SideRole::kHidden};
   if (has_any(name, {"pad", "ignore"})) std::swap(roles[0], roles[1]);

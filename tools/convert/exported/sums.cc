@@ -8,6 +8,8 @@
 #include <numeric>
 #include <utility>
 
+#include "convert/exported/refusals.h"
+
 namespace arenite::convert {
 namespace {
 
@@ -72,7 +74,7 @@ bool SumBuilder::split(const Affine& value) {
       if (term.places.at(i) == kNoElement || term.factors.at(i) == 0.0) continue;
       const Source& source = builder_.source(term.places.at(i));
       if (kind && *kind != source.kind) {
-        throw NotRecognised(
+        throw SumNotRecognised(
             "it puts constants beside numbers of the model: rows of constants are supported before "
             "the first token alone");
       }
@@ -80,7 +82,7 @@ bool SumBuilder::split(const Affine& value) {
       if (term.places.is_whole()) break;
     }
     if (kind == Source::Kind::kTokens || kind == Source::Kind::kTypes)
-      throw NotRecognised("it calculates with the token ids");
+      throw SumNotRecognised(kReadsIds);
     if (kind) (*kind == Source::Kind::kTable ? tables_ : nodes_).push_back(term);
   }
   return !nodes_.empty();
@@ -91,7 +93,9 @@ void SumBuilder::choose_reference() {
   const auto whole =
       std::ranges::find_if(nodes_, [&](const Term& term) { return is_injective(term, count); });
   if (whole == nodes_.end()) {
-    throw NotRecognised("none of what it adds has an element for each of the result's");
+    throw SumNotRecognised(
+        "it adds each token to each other, or values that are all repeated: not supported, sums "
+        "are those of one token's numbers");
   }
   const auto plain_term = std::make_shared<const Affine>(Affine{shape_, {Term{whole->places, {}}}});
   reference_ = builder_.on_one_source(plain_term);
@@ -106,7 +110,7 @@ void SumBuilder::choose_reference() {
   for (size_t place = 0; place < element_.size(); ++place) {
     const bool is_there = element_[place] != kNoPlace;
     if (is_there != has_row(static_cast<uint32_t>(place / width_))) {
-      throw NotRecognised("it has some columns of a row, and others not");
+      throw SumNotRecognised("it adds some columns of a row without the others: not supported");
     }
   }
   first_row_ = 0;
@@ -121,8 +125,12 @@ SumBuilder::Summand SumBuilder::summand_of(const Term& term) {
     const int64_t number = term.places.at(i);
     if (number == kNoElement || builder_.source(number).rows != rows_ ||
         builder_.row_of(number) != place / width_) {
-      throw NotRecognised(
-          "it adds elements of different tokens, which only attention and pooling may do");
+      const bool is_pooled = number != kNoElement && builder_.source(number).rows != rows_;
+      throw SumNotRecognised(
+          is_pooled ? kPooledGoesBack
+                    : "it adds elements of different tokens, which only attention and pooling may "
+                      "do: not supported are differences of neighbours, shifts, and one token that "
+                      "is added to others");
     }
     if (place / width_ == first_row_) {
       summand.columns.push_back(builder_.column_of(number));
@@ -130,11 +138,14 @@ SumBuilder::Summand SumBuilder::summand_of(const Term& term) {
     }
     const size_t c = place % width_;
     if (summand.columns[c] != builder_.column_of(number)) {
-      throw NotRecognised("its rows are made of different columns of the model's numbers");
+      throw SumNotRecognised(
+          "it adds other columns from token to token, or from row to row of a token: not "
+          "supported");
     }
     if (summand.factors[c] != term.factors.at(i)) {
-      throw NotRecognised(
-          "it multiplies each position by constants of its own, and is no rotation of pairs");
+      throw SumNotRecognised(
+          "it multiplies each position by constants of its own, and is no rotation of pairs by "
+          "angles that grow from 0 on: not supported, factors are the same for all positions");
     }
   }
   summand.node = builder_.gather(summand.columns);
@@ -231,7 +242,8 @@ GraphBuilder::TablePart SumBuilder::part_of(const Term& term) {
     const int64_t first = term.places.at(element_[row + c]);
     const double factor = term.factors.at(element_[row + c]);
     part.factors.push_back(factor);
-    if (first == kNoElement) throw NotRecognised("some columns have constants and others have not");
+    if (first == kNoElement)
+      throw SumNotRecognised("some columns have constants and others have not");
     part.constant = builder_.source(first).table;
     part.first_row.push_back(index_of(first));
     for (uint32_t r = first_row_ + 1; r < rows_; ++r) {
@@ -243,7 +255,9 @@ GraphBuilder::TablePart SumBuilder::part_of(const Term& term) {
       const bool is_in_table =
           step == part.stride * position || is_of_first_sequence(part, term, r, c, values);
       if (!is_in_table || term.factors.at(i) != factor) {
-        throw NotRecognised("it adds constants that are no table of positions");
+        throw SumNotRecognised(
+            "it adds constants that are no table of positions: expected the same for all tokens, "
+            "or one row for each position");
       }
     }
   }

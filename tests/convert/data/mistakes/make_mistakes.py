@@ -2,16 +2,17 @@
 """Makes the mistakes of this folder with PyTorch 2.14: make_mistakes.py FOLDER.
 
 Each NAME.pt2 is a small model of which one line cannot be what an attention model of the runtime
-does. The line of code that a refusal must show is marked with "# here". Archives are compressed
-anew, since most of an archive is stack traces.
+does. The line of code that a refusal must show is marked with "# here".
 """
 import os
 import sys
-import zipfile
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "exported"))
+from make_models import save  # noqa: E402
 
 VOCABULARY, WIDTH, TOKENS = 11, 8, 6
 
@@ -180,6 +181,84 @@ class BatchAxis(Attention):
         return x.transpose(0, 1)
 
 
+class Forgotten(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(WIDTH, 2)
+
+    def forward(self, x):
+        return self.attention(x, x, x, need_weights=False)[0]  # here
+
+
+class Windows(Attention):
+    def forward(self, x):
+        x = x.view(-1, TOKENS // 2, WIDTH)
+        scores = self.query(x) @ self.key(x).transpose(1, 2)
+        return (scores.softmax(-1) @ self.value(x)).view(1, TOKENS, WIDTH)  # here
+
+
+class Difference(Attention):
+    def forward(self, x):
+        one = (self.query(x) @ self.key(x).transpose(1, 2)).softmax(-1)
+        other = (self.key(x) @ self.query(x).transpose(1, 2)).softmax(-1)
+        return (one - other / 2) @ self.value(x)  # here
+
+
+class OffByOne(Attention):
+    def forward(self, x):
+        weights = torch.exp(self.query(x) @ self.key(x).transpose(1, 2))
+        weights = weights / (1 + weights.sum(-1, keepdim=True))  # here
+        return weights @ self.value(x)
+
+
+class MaskOfIds(Model):
+    def forward(self, ids):
+        hidden = ids == 0  # here
+        x = self.embedding(ids)
+        scores = self.attention.query(x) @ self.attention.key(x).transpose(1, 2)
+        scores = scores.masked_fill(hidden[:, None], -1e9)
+        return self.head(scores.softmax(-1) @ self.attention.value(x))
+
+
+class Joined(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.join = nn.Linear(2 * WIDTH, WIDTH)
+
+
+class PaddedShift(Joined):
+    def forward(self, x):
+        before = torch.cat([x, F.pad(x, (0, 0, 1, -1))], -1)  # here
+        return self.join(before)
+
+
+class TwoEnds(Joined):
+    def forward(self, x):
+        ends = torch.cat([x[:, 0], x[:, -1]], -1)  # here
+        return self.join(ends)
+
+
+class TwoRows(nn.Module):
+    def forward(self, x):
+        rows = torch.stack([x, 2 * x.tanh()], 2).flatten(1, 2)  # here
+        return F.layer_norm(rows, (WIDTH,))[:, 1::2]
+
+
+class ViewedOutput(Model):
+    def forward(self, ids):
+        return super().forward(ids)[..., :4].unflatten(-1, (2, 2))  # here
+
+
+class PatchSine(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cut = nn.Conv2d(1, WIDTH, 2, 2)
+
+    def forward(self, x):
+        x = self.cut(x[:, None]).flatten(2).transpose(1, 2)
+        return torch.sin(x)  # here
+
+
 class WrongMask(Attention):
     def __init__(self):
         super().__init__()
@@ -219,6 +298,23 @@ class TwoTexts(nn.Module):
         return self.model(question) * self.model(answer)
 
 
+class PairMask(Model):
+    def forward(self, ids, mask):
+        x = self.embedding(ids)
+        scores = self.attention.query(x) @ self.attention.key(x).transpose(1, 2) + mask
+        return self.head(scores.softmax(-1) @ self.attention.value(x))
+
+
+class Translation(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.decoder = Model(), CrossAttention()
+        self.encoder.head = nn.Identity()
+
+    def forward(self, source, target):
+        return self.decoder(target, self.encoder(source))
+
+
 def training(make):
     return lambda: make().train()
 
@@ -248,9 +344,21 @@ MISTAKES = {
     "scalar_output": ScalarOutput,
     "argmax_output": ArgmaxOutput,
     "complex_output": ComplexOutput,
+    "forgotten": lambda: Model(Forgotten),
+    "windows": lambda: Model(Windows),
+    "difference": lambda: Model(Difference),
+    "off_by_one": lambda: Model(OffByOne),
+    "mask_of_ids": MaskOfIds,
+    "padded_shift": lambda: Model(PaddedShift),
+    "two_ends": lambda: Model(TwoEnds),
+    "two_rows": lambda: Model(TwoRows),
+    "viewed_output": ViewedOutput,
+    "patch_sine": PatchSine,
     "float_ids": FloatIds,
     "cross_attention": CrossAttention,
     "two_texts": TwoTexts,
+    "pair_mask": PairMask,
+    "translation": Translation,
 }
 
 
@@ -268,19 +376,13 @@ def example(name):
         return (ids.float(),)
     if name == "cross_attention":
         return (ids, torch.randn(1, 4, WIDTH, generator=generator))
+    if name == "patch_sine":
+        return (torch.randn(1, 4, TOKENS, generator=generator),)
+    if name == "pair_mask":
+        return (ids, torch.full((TOKENS, TOKENS), -torch.inf).triu(1))
+    if name == "translation":
+        return (ids, ids[:, :4])
     return (ids, ids.flip(1)) if name == "two_texts" else (ids,)
-
-
-def save(program, path):
-    plain = path + ".plain"
-    torch.export.save(program, plain)
-    stamp = (1980, 1, 1, 0, 0, 0)
-    with zipfile.ZipFile(plain) as source, zipfile.ZipFile(path, "w") as target:
-        for name in source.namelist():
-            info = zipfile.ZipInfo(name, stamp)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            target.writestr(info, source.read(name))
-    os.remove(plain)
 
 
 def main(folder):
@@ -290,11 +392,9 @@ def main(folder):
         if name not in ("active_dropout", "training_batch_norm"):
             model.eval()
         try:
-            program = torch.export.export(model, example(name))
+            save(model, example(name), os.path.join(folder, name + ".pt2"))
         except Exception as error:  # which PyTorch refuses itself
             print(name, "is refused by torch.export:", str(error).splitlines()[0])
-            continue
-        save(program, os.path.join(folder, name + ".pt2"))
 
 
 main(sys.argv[1])

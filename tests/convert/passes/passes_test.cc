@@ -35,14 +35,27 @@ DecoderSpec turning_neighbours(const test::DecoderShape& shape, uint32_t rotary_
   return spec;
 }
 
+// The queries of each attention op are its keys (input 1) or values (input 2), too.
+Graph sharing_queries(Graph graph, size_t input) {
+  for (const ValueId value : graph.order()) {
+    const auto* attention = graph.as<AttentionNode>(value);
+    if (attention == nullptr || attention->heads != attention->kv_heads) continue;
+    graph.node(value).inputs[input] = graph.node(value).inputs[0];
+  }
+  graph.remove_unread();
+  return graph;
+}
+
 std::vector<Graph> graphs() {
   std::vector<Graph> graphs;
   for (const test::DecoderShape& shape : test::all_decoders()) {
     DecoderSpec spec = test::make_decoder(shape);
     graphs.push_back(build_graph(spec));
+    for (const size_t input : {1, 2}) graphs.push_back(sharing_queries(graphs.back(), input));
     if (!spec.rope) continue;
     spec.rope->turns_neighbours = true;
     graphs.push_back(build_graph(spec));
+    graphs.push_back(sharing_queries(graphs.back(), 1));
   }
   for (const test::EncoderShape& shape : test::all_encoders()) {
     graphs.push_back(build_graph(test::make_encoder(shape)));

@@ -87,7 +87,9 @@ bool Graph::is_shown(ValueId value) const {
 }
 
 bool Graph::has_one_reader(ValueId value) const {
-  return readers(value).size() == 1 && !is_shown(value);
+  ptrdiff_t uses = 0;
+  for (const ValueId reader : order_) uses += std::ranges::count(nodes_[reader].inputs, value);
+  return uses == 1 && !is_shown(value);
 }
 
 void Graph::replace(ValueId old_value, ValueId new_value, std::optional<ValueId> except) {

@@ -40,6 +40,7 @@ class Lowering {
 
   Program run() {
     program_.positions_max = graph_.positions_max;
+    program_.tokens_min = graph_.tokens_min;
     program_.vocab_size = graph_.vocab_size;
     program_.kv_cache = graph_.kv_cache;
     program_.labels = graph_.labels;
@@ -91,8 +92,7 @@ class Lowering {
       // The product of an activation and something else is one op.
       if (graph_.as<MultiplyNode>(value)) {
         const ValueId first = node.inputs[0];
-        const bool is_squared = node.inputs[1] == first;
-        if (graph_.as<ActivationNode>(first) && graph_.has_one_reader(first) && !is_squared) {
+        if (graph_.as<ActivationNode>(first) && graph_.has_one_reader(first)) {
           fused_[first] = value;
           last_use_[graph_.node(first).inputs[0]] = i;
         }

@@ -52,9 +52,7 @@ void make_representable(Graph& graph) {
       for (size_t i = 0; i < graph.node(value).inputs.size(); ++i) {
         const ValueId part = graph.node(value).inputs[i];
         const auto at = std::ranges::find(graph.order(), part) - graph.order().begin();
-        const bool is_once = std::ranges::count(graph.node(value).inputs, part) == 1;
-        is_fresh = is_fresh && at >= std::exchange(last, at) && is_once &&
-                   graph.has_one_reader(part) && !graph.as<SliceNode>(part) &&
+        is_fresh = is_fresh && at >= std::exchange(last, at) && graph.has_one_reader(part) && !graph.as<SliceNode>(part) &&
                    !graph.as<FeaturesNode>(part) && !graph.as<ConcatNode>(part);
         if (is_fresh) continue;
         const ValueId copy =

@@ -8,7 +8,7 @@
 namespace arenite::format {
 
 // Raised by every change of meaning. Files of another version are refused.
-inline constexpr uint32_t kFormatVersion = 9;
+inline constexpr uint32_t kFormatVersion = 10;
 
 inline constexpr char kFileIdentifier[] = "ARNT";     // at byte 4, where FlatBuffers puts it
 inline constexpr uint32_t kFooterMagic = 0x454E5241;  // "ARNE"

@@ -153,7 +153,7 @@ uint32_t ModelReader::file_targets() const {
 }
 
 bool ModelReader::causal() const {
-  if (pooled() || reads_images()) return false;
+  if (pooled() || reads_images() || tokens_min() > 1) return false;
   for (uint32_t i = 0; i < masks(); ++i) {
     if (!is_causal(mask(i))) return false;
   }

@@ -36,6 +36,7 @@ struct SignatureView {
   uint32_t input_slot = 0;     // where features go; of no meaning for tokens
   uint32_t output_slot = 0;
   TensorType kv_cache = TensorType::kF32;  // of sessions that do not say
+  uint32_t tokens_min = 0;                 // of a sequence; above 1: whole sequences alone
 };
 
 enum class Layout : uint32_t { kGemm, kRows };
@@ -140,6 +141,7 @@ class ModelReader {
   uint32_t input_slot() const { return signature_->input_slot; }
   uint32_t output_slot() const { return signature_->output_slot; }
   TensorType kv_cache() const { return signature_->kv_cache; }
+  uint32_t tokens_min() const { return signature_->tokens_min; }
 
   uint32_t slots() const { return slots_.count; }
   const SlotView& slot(uint32_t index) const { return slots_[index]; }
@@ -174,8 +176,9 @@ class ModelReader {
   WeightView weights(uint32_t packed_index, uint32_t tensor) const;
 
   uint32_t file_targets() const;  // bit set
-  bool causal() const;            // no mask lets a query see a later key
-  bool sees_everything() const;   // no mask hides anything, whatever the distance
+  // No mask lets a query see a later key, and sequences may be of any number of tokens.
+  bool causal() const;
+  bool sees_everything() const;  // no mask hides anything, whatever the distance
 
  private:
   // A list of records.

@@ -69,6 +69,10 @@ bool verify_self_test(const ModelReader& model, std::span<const std::byte> file,
     return refuse("the self-test is empty, or longer than the context", "self_test.tokens", 0,
                   test.tokens, tokens_max);
   }
+  if (test.tokens < model.tokens_min()) {
+    return refuse("the self-test is shorter than the shortest sequence", "self_test.tokens", 0,
+                  test.tokens, model.tokens_min());
+  }
   if constexpr (linked(OpKind::kPatches)) {
     if (model.reads_images() && test.tokens != tokens_max) {
       return refuse("the self-test of a model of images is an image", "self_test.tokens", 0,

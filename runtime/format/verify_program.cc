@@ -121,6 +121,10 @@ bool verify_ends(const ModelReader& model, const Refusal& refuse) {
                   static_cast<uint32_t>(model.kv_cache()),
                   static_cast<uint32_t>(TensorType::kInt8));
   }
+  if (model.positions_max() != 0 && model.tokens_min() > model.positions_max()) {
+    return refuse("the shortest sequence is longer than the longest", "signature.tokens_min", 0,
+                  model.tokens_min(), model.positions_max());
+  }
   const uint32_t last_op = model.ops() - 1;
   const uint32_t output = model.output_slot();
   if (output >= model.slots()) {

@@ -94,6 +94,7 @@ uint32_t Model::output_features() const {
 
 TensorType Model::kv_cache() const { return ModelAccess::reader(*this).kv_cache(); }
 uint32_t Model::positions_max() const { return ModelAccess::reader(*this).positions_max(); }
+uint32_t Model::tokens_min() const { return ModelAccess::reader(*this).tokens_min(); }
 bool Model::causal() const { return ModelAccess::reader(*this).causal(); }
 uint32_t Model::self_test_tokens() const { return ModelAccess::reader(*this).self_test().tokens; }
 uint32_t Model::file_targets() const { return ModelAccess::reader(*this).file_targets(); }

@@ -189,6 +189,10 @@ class InputCheck {
                     input_.visible.empty() ? Message("batch.lengths") : Message("batch.visible"),
                     index, uint64_t{held} + positions, state_.layout.positions_max);
     }
+    if (tokens != 0 && tokens < model_.tokens_min()) {
+      return refuse(why_, kInvalid, "the model is of longer sequences alone", "batch.lengths",
+                    index, tokens, model_.tokens_min());
+    }
     if (state_.causal) return Status::kOk;
     if (held != 0 && tokens != 0) {
       return refuse(why_, Status::kUnsupported, "the model takes whole sequences: run each at once",

@@ -193,6 +193,29 @@ TEST_F(ConvertOptions, ModulesAreComparedToo) {
                    {"expect     as the author's model gave it: 2 sequences of 7 tokens"}));
 }
 
+TEST_F(ConvertOptions, SeveralComparisonsProveLengths) {
+  const std::filesystem::path folder = convert_fixture("lengths");
+  const auto pair = [&](const std::string& name) {
+    return (folder / (name + "_input.npy")).string() + "," +
+           (folder / (name + "_expected.npy")).string();
+  };
+  const std::string window = (folder / "third_window.pt2").string();
+  EXPECT_TRUE(ends(convert(window), kDone,
+                   {"length     exactly 11 tokens a call: 3 in op aten.le.Scalar",
+                    "tokens = torch.export.Dim(\"tokens\", min=2, max=1024)"}));
+  const std::string shorter = (folder / "third_window_5_input.npy").string();
+  EXPECT_TRUE(ends(run_arenite({"run", output(), "--input", shorter}), kBadInput,
+                   {"at least 11 tokens a sequence", "found 5 tokens"}));
+  EXPECT_TRUE(
+      ends(convert(window, {"--expect", pair("third_window"), "--expect", pair("third_window_5")}),
+           kDone,
+           {"length     any length from 5 up to 11", "as --expect proves",
+            "1 sequence of 11 tokens", "1 sequence of 5 tokens"}));
+  EXPECT_TRUE(ends(run_arenite({"run", output(), "--input", shorter, "--output",
+                                (folder_.path() / "y.npy").string()}),
+                   kDone));
+}
+
 TEST_F(ConvertOptions, FoldersOfHuggingFaceAreComparedToo) {
   const std::string folder = project_folder().string() + "/models/home-intent";
   const std::string x = write_ids(folder_, "5,", {3, 1, 4, 1, 5});

@@ -28,10 +28,10 @@ constexpr size_t kWriteBytes = 16 << 20;  // between two looks at the progress
 // Compares, writes and reports. A conversion that is not what its author expects leaves no file.
 void finish(convert::Conversion& conversion, const ConvertArguments& arguments,
             Progress& progress) {
-  std::optional<convert::AuthorCheck> expect;
-  if (!arguments.expect.empty()) {
-    expect = convert::check_against_author(conversion, {arguments.expect[0], arguments.expect[1]},
-                                           arguments.checkpoint.string());
+  std::vector<convert::AuthorCheck> expect;
+  for (const auto& [input, outputs] : arguments.expect) {
+    expect.push_back(
+        convert::check_against_author(conversion, {input, outputs}, arguments.checkpoint.string()));
   }
   if (arguments.explain) {
     progress.done();
@@ -72,7 +72,10 @@ void run_convert(const ConvertArguments& arguments) {
       {{"--output", arguments.output}, {"--report", arguments.report}});
   const std::filesystem::path& checkpoint = arguments.checkpoint;
   require_no_part_of(checkpoint, arguments.output);
-  for (const std::filesystem::path& array : arguments.expect) convert::note_read(array);
+  for (const auto& [input, outputs] : arguments.expect) {
+    convert::note_read(input);
+    convert::note_read(outputs);
+  }
   const std::string name =
       arguments.name.empty() ? arguments.output.stem().string() : arguments.name;
   const std::vector<Target> targets = convert::parse_targets(arguments.targets);

@@ -41,13 +41,16 @@ Json targets_json(const convert::ConvertedModel& conversion, const format::Model
   return json;
 }
 
-Json expect_json(const std::optional<convert::AuthorCheck>& expect) {
-  if (!expect) return {};
-  return {{"sequences", expect->sequences},
-          {"tokens", expect->tokens},
-          {"of_last_tokens", expect->of_last_tokens},
-          {"largest_difference", expect->largest_difference},
-          {"largest_value", expect->largest_value}};
+Json expect_json(const std::vector<convert::AuthorCheck>& expect) {
+  Json list = Json::array();
+  for (const convert::AuthorCheck& check : expect) {
+    list.push_back({{"sequences", check.sequences},
+                    {"tokens", check.tokens},
+                    {"of_last_tokens", check.of_last_tokens},
+                    {"largest_difference", check.largest_difference},
+                    {"largest_value", check.largest_value}});
+  }
+  return list;
 }
 
 // The keys that all kinds have after their own.
@@ -175,6 +178,7 @@ Json kind_json(const convert::ExportedModel& model, const convert::Conversion& c
                    {"causal", model.causal}};
   json["context"] = model.graph.positions_max;
   json["length"] = model.length;
+  json["tokens_min"] = model.graph.tokens_min;
   json["program"] = {{"inputs", model.compared_inputs},
                      {"seconds", model.compared_seconds},
                      {"largest_difference", model.largest_difference},

@@ -183,10 +183,9 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
       .add_option(
           "--expect", arguments.expect,
           "Write the result only if it gives Y for X, as the author's model did; answers what a "
-          "state dict leaves open")
+          "state dict leaves open. Several prove an exported model at their lengths")
       ->type_name("X.npy,Y.npy")
-      ->delimiter(',')
-      ->expected(2);
+      ->delimiter(',');
   command
       .add_option(
           "--weights", arguments.weights,
@@ -315,9 +314,10 @@ std::optional<convert::WeightBudget> budget_of(const ConvertArguments& arguments
   return budget;
 }
 
-convert::AuthorFiles expect_of(const ConvertArguments& arguments) {
-  if (arguments.expect.empty()) return {};
-  return {arguments.expect[0], arguments.expect[1]};
+std::vector<convert::AuthorFiles> expect_of(const ConvertArguments& arguments) {
+  std::vector<convert::AuthorFiles> files;
+  for (const auto& [input, outputs] : arguments.expect) files.push_back({input, outputs});
+  return files;
 }
 
 convert::ConvertOptions convert_options(const ConvertArguments& arguments) {

@@ -39,7 +39,8 @@ struct ConvertArguments {
   std::optional<std::string> module;
   uint32_t features = 0;
   std::string mask_ones;
-  std::vector<std::filesystem::path> expect;  // input and outputs; or none
+  // Inputs and the outputs that the author's model gave for each.
+  std::vector<std::pair<std::filesystem::path, std::filesystem::path>> expect;
   std::string weights = "f32";
   std::string keep;
   TensorType kv_cache = TensorType::kF32;

@@ -37,6 +37,17 @@ void print_context(uint32_t positions) {
              positions == 0 ? "any number of" : std::to_string(positions));
 }
 
+// Lines of text, all but the first below the title's end.
+void print_lines(std::string_view title, std::string_view text) {
+  while (true) {
+    const size_t end = text.find('\n');
+    fmt::print("{:<11}{}\n", title, text.substr(0, end));
+    if (end == std::string_view::npos) return;
+    text.remove_prefix(end + 1);
+    title = "";
+  }
+}
+
 void print_masks(const convert::AttentionModule& module, const convert::Program& program) {
   print_context(module.positions_max);
   for (size_t i = 0; i < program.masks.size(); ++i) {
@@ -282,7 +293,7 @@ void print_exported(const convert::Conversion& conversion) {
     fmt::print("vocabulary {} tokens\n", model.graph.vocab_size);
   }
   print_context(model.graph.positions_max);
-  fmt::print("length     {}\n", model.length);
+  print_lines("length     ", model.length);
   for (const convert::CompiledMask& mask : program.masks) {
     fmt::print("mask       {}\n", mask.describe());
   }
@@ -306,7 +317,7 @@ void print_expect(const convert::AuthorCheck& check) {
 }
 
 void print_file(const convert::ConvertedModel& conversion, const WrittenFile& written) {
-  if (written.expect) print_expect(*written.expect);
+  for (const convert::AuthorCheck& check : written.expect) print_expect(check);
   const format::SelfTestView test = format::ModelReader(conversion.file.span()).self_test();
   if (test.tokens != 0) {
     fmt::print("self-test  {} tokens, {} bytes of the file\n", test.tokens, test.segment.bytes());

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +14,7 @@ namespace arenite::tool {
 
 struct WrittenFile {
   std::filesystem::path path;
-  std::optional<convert::AuthorCheck> expect;  // where a comparison was asked for
+  std::vector<convert::AuthorCheck> expect;  // comparisons that were asked for
 };
 
 // Lines for a person. `facts` are those of the file that was made.

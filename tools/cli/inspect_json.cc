@@ -162,6 +162,7 @@ Json facts_json(const ModelFacts& facts) {
                    {"output_rows", facts.output_rows()},
                    {"labels", facts.labels},
                    {"positions_max", reader.positions_max()},
+                   {"tokens_min", reader.tokens_min()},
                    {"causal", reader.causal()},
                    {"kv_cache", name(reader.kv_cache())}};
   json["self_test"] = {{"tokens", reader.self_test().tokens},

@@ -84,8 +84,9 @@ std::string header(const ModelFacts& facts) {
   }
   add("output", fmt::format("[{}, {}]", facts.output_rows(), facts.output_features()));
   add("classes", class_names(facts.labels));
-  const std::string context =
+  std::string context =
       reader.positions_max() == 0 ? "any length" : counted(reader.positions_max(), "position");
+  if (reader.tokens_min() > 1) context += fmt::format(", at least {}", reader.tokens_min());
   if (reader.prefix_rows() != 0) {
     add("prefix", fmt::format("{} of constants before the tokens of each sequence",
                               counted(reader.prefix_rows(), "row")));

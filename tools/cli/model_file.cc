@@ -63,6 +63,7 @@ void require_finite(const std::string& source, const Output& output) {
 const char* why_whole_sequences(const format::ModelReader& model) {
   if (model.causal()) return nullptr;
   if (model.reads_images()) return "it reads images";
+  if (model.tokens_min() > 1) return "it is the author's model at some lengths alone";
   return model.pooled() ? "it makes a row of all tokens of a sequence"
                         : "it is not causal: tokens see later ones";
 }

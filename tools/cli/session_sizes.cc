@@ -29,7 +29,10 @@ SessionOptions default_session_options(const format::ModelReader& reader) {
   SessionOptions options;
   options.positions_max = reader.positions_max() != 0 ? reader.positions_max() : kDefaultPositions;
   options.tokens_max = options.positions_max;
-  if (reader.vocab_size() != 0) options.tokens_max = std::min(options.tokens_max, kDefaultTokens);
+  if (reader.vocab_size() != 0) {
+    options.tokens_max =
+        std::min(options.tokens_max, std::max(kDefaultTokens, reader.tokens_min()));
+  }
   return options;
 }
 

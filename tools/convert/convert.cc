@@ -10,6 +10,7 @@
 #include "convert/check/pack_model.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
+#include "convert/files/npy.h"
 #include "convert/files/progress.h"
 #include "convert/program/program.h"
 #include "convert/quantize/matrix_product.h"
@@ -76,20 +77,24 @@ void refuse_context_of_images(const Graph& graph, const std::string& path) {
 // The model at `path`, and in `account` what is known of it, what a comparison told marked as such.
 Recognised recognise_by_comparison(const std::filesystem::path& path, const ConvertOptions& options,
                                    Account& account) {
-  const Opened opened = open_model(path);
+  Opened opened = open_model(path);
   report_progress("recognising");
-  if (options.expect.input.empty()) {
+  if (options.expect.empty()) {
     Recognised read = recognise(opened, options.source);
     account = read.account();
     return read;
   }
   ModelOptions source = options.source;
-  const std::vector<std::string> found = answer_by_comparison(opened, options.expect, source);
+  for (const AuthorFiles& files : options.expect) {
+    opened.expected_inputs.push_back(NpyArray::read(files.input).shape());
+  }
+  const AuthorFiles& first = options.expect[0];
+  const std::vector<std::string> found = answer_by_comparison(opened, first, source);
   Recognised read = recognise(opened, source);
   account = read.account();
   for (std::string& given : account.given) {
     if (std::ranges::find(found, given) == found.end()) continue;
-    given += fmt::format(", found by comparison with {}", quote(options.expect.outputs.string()));
+    given += fmt::format(", found by comparison with {}", quote(first.outputs.string()));
   }
   return read;
 }

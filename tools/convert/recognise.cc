@@ -93,7 +93,7 @@ constexpr Form kModule = {"a state dict", [](const Opened&) { return true; },
 // The program says it all, and a person must not say otherwise.
 Recognised read_exported_program(const Opened& model, const ModelOptions& options) {
   refuse_options_of_unsaid(options, model.where());
-  return {.spec = read_exported_model(model.path, options),
+  return {.spec = read_exported_model(model.path, options, model.expected_inputs),
           .tokenizer = {.folder = model.folder, .files = kStateDictTokenizers}};
 }
 

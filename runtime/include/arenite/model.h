@@ -62,6 +62,7 @@ class Model {
   const char* label(uint32_t index) const;  // a classifier's class. REQUIRES: index < labels()
   TensorType kv_cache() const;              // kF32 or kInt8: of sessions that do not say
   uint32_t positions_max() const;           // the longest sequence its masks allow; 0: any
+  uint32_t tokens_min() const;              // the shortest sequence; the longest: it takes no other
   bool causal() const;                      // no token sees a later one: it can be fed step by step
   uint32_t self_test_tokens() const;        // of its Session::self_test; 0: it has none
   Target target() const { return target_; }  // what it runs on

@@ -63,25 +63,27 @@ TEST_P(OwnModels, GiveWhatPyTorchGives) {
 INSTANTIATE_TEST_SUITE_P(
     Exported, OwnModels,
     ::testing::Values(Case{"alibi", "alibi", "causal", 0, true},
-                      Case{"soft_cap", "soft_cap", "causal window of 3", 16, true},
+                      Case{"soft_cap", "soft_cap", "causal window of 3", 7, false},
+                      Case{"soft_cap", "soft_cap_dyn", "causal window of 3", 16, true},
                       Case{"bias", "bias", "causal", 16, true},
                       Case{"learned_bias", "learned_bias", "causal", 16, true},
                       Case{"learned_bias", "learned_bias_dyn", "causal", 15, true},
-                      Case{"fixed_bias", "fixed_bias", "causal", 7, true},
+                      Case{"fixed_bias", "fixed_bias", "causal", 7, false},
                       Case{"relative", "relative", "bidirectional", 16, false},
-                      Case{"buckets", "buckets", "causal", 7, true},
-                      Case{"buckets", "buckets_dyn", "causal", 16, true},
-                      Case{"capped_slopes", "capped_slopes", "causal", 0, true},
+                      Case{"buckets", "buckets", "causal", 7, false},
+                      Case{"buckets", "buckets_dyn", "causal", 64, true},
+                      Case{"capped_slopes", "capped_slopes_dyn", "causal", 64, true},
                       Case{"head_masks", "head_masks", "tiles, 1 of 1 stored", 16, false},
-                      Case{"window_kv1", "window_kv1", "causal window of 3", 16, true},
-                      Case{"prefix", "prefix", "tiles, 1 of 1 stored", 16, false},
-                      Case{"neighbours", "neighbours", "causal", 7, true},
+                      Case{"window_kv1", "window_kv1_dyn", "causal window of 3", 16, true},
+                      Case{"prefix", "prefix_dyn", "tiles, 1 of 1 stored", 16, false},
+                      Case{"neighbours", "neighbours", "causal", 7, false},
                       Case{"neighbours", "neighbours_dyn", "causal", 16, true},
-                      Case{"complex", "complex", "causal", 7, true},
-                      Case{"unit_heads", "unit_heads", "causal", 16, true},
+                      Case{"complex", "complex_dyn", "causal", 16, true},
+                      Case{"unit_heads", "unit_heads_dyn", "causal", 16, true},
                       Case{"einsum_rms_fused", "einsum_rms_fused", "causal", 16, true},
                       Case{"squares_mean", "squares_mean", "bidirectional", 16, false},
-                      Case{"class_token", "class_token", "bidirectional", 0, false},
+                      Case{"class_token", "class_token", "bidirectional", 7, false},
+                      Case{"class_token", "class_token_dyn", "bidirectional", 64, false},
                       Case{"prompt", "prompt", "causal", 21, true},
                       Case{"series", "series", "bidirectional", 4, false},
                       Case{"vit", "vit", "bidirectional", 6, false},
@@ -100,8 +102,8 @@ TEST_P(Zoo, GivesWhatPyTorchGives) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Exported, Zoo,
-    ::testing::Values(Case{"functions", "functions", "causal", 16, true},
-                      Case{"norms", "norms", "causal", 16, true},
+    ::testing::Values(Case{"functions", "functions", "causal", 7, false},
+                      Case{"norms", "norms", "causal", 7, false},
                       Case{"gates", "gates", "causal", 16, true},
                       Case{"multiplied_mask", "multiplied_mask", "causal", 16, true},
                       Case{"keys_first", "keys_first", "causal", 16, true},
@@ -109,14 +111,14 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"exponential", "exponential", "causal", 16, true},
                       Case{"grouped_einsum", "grouped_einsum", "causal", 16, true},
                       Case{"added_into", "added_into", "causal", 16, true},
-                      Case{"stepwise_rotation", "stepwise_rotation", "causal", 16, true},
+                      Case{"stepwise_rotation", "stepwise_rotation", "causal", 7, false},
                       Case{"heads_first", "heads_first", "causal", 16, true},
                       Case{"matrix_heads", "matrix_heads", "causal", 16, true},
                       Case{"many_heads", "many_heads", "causal", 16, true},
                       Case{"padding", "padding", "bidirectional", 14, false},
                       Case{"experts", "experts", "causal", 16, true},
-                      Case{"all_alike", "all_alike", "causal", 4, true},
-                      Case{"one_vocabulary", "one_vocabulary", "causal", 16, true}),
+                      Case{"all_alike", "all_alike", "causal", 4, false},
+                      Case{"one_vocabulary", "one_vocabulary", "causal", 12, false}),
     test_name);
 
 class CollectionModels : public ::testing::TestWithParam<Case> {};
@@ -128,7 +130,7 @@ TEST_P(CollectionModels, GiveWhatPyTorchGives) {
 // Scores of the language model are large, which float32 rounds.
 INSTANTIATE_TEST_SUITE_P(
     Exported, CollectionModels,
-    ::testing::Values(Case{"bare_raschka_mha", "bare_raschka_mha", "causal", 16, true},
+    ::testing::Values(Case{"bare_raschka_mha", "bare_raschka_mha", "causal", 9, false},
                       Case{"hf_bert_eager", "hf_bert_eager", "bidirectional", 512, false},
                       Case{"hf_bert_eager", "hf_bert_eager_dyn", "bidirectional", 32, false},
                       Case{"hf_gpt2", "hf_gpt2", "causal", 32, true},
@@ -152,9 +154,9 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(ExportedModels, OfBothKindsAreOneProgram) {
   const std::filesystem::path folder = convert_fixture("exported");
   ModelOptions options;
-  options.context = 16;
-  const Case fixed = {"neighbours", "neighbours", "", 0, true};
-  const Case symbolic = {"neighbours", "neighbours_dyn", "", 0, true};
+  options.context = 15;
+  const Case fixed = {"learned_bias", "learned_bias", "", 0, true};
+  const Case symbolic = {"learned_bias", "learned_bias_dyn", "", 0, true};
   const Conversion a = convert(folder, fixed, options);
   const Conversion b = convert(folder, symbolic, options);
   ASSERT_EQ(a.file.size(), b.file.size());
@@ -192,13 +194,13 @@ TEST_P(OwnScores, AreWhatTheRuntimeComputes) {
 INSTANTIATE_TEST_SUITE_P(
     Exported, OwnScores,
     ::testing::Values(
-        Scores{"soft_cap", ScoreTerms::kSlopes, 0, 0, 5.0f, "any length up to 16"},
+        Scores{"soft_cap_dyn", ScoreTerms::kSlopes, 0, 0, 5.0f, "any length up to 16"},
         Scores{"bias", ScoreTerms::kPairs, 16, 16, 0.0f, "any length up to 16"},
         Scores{"learned_bias", ScoreTerms::kPairs, 2 * 16, 16, 0.0f, "any length up to 16"},
         Scores{"fixed_bias", ScoreTerms::kPairs, 2 * 7, 7, 0.0f, "exactly 7 tokens a call"},
         Scores{"relative", ScoreTerms::kDistances, 2, 31, 0.0f, "any length up to 16"},
-        Scores{"buckets_dyn", ScoreTerms::kDistances, 2, 31, 0.0f, "any length up to 16"},
-        Scores{"capped_slopes", ScoreTerms::kSlopes, 1, 2, 3.0f, "any length, token"},
+        Scores{"buckets_dyn", ScoreTerms::kDistances, 2, 127, 0.0f, "any length up to 64"},
+        Scores{"capped_slopes_dyn", ScoreTerms::kSlopes, 1, 2, 3.0f, "any length up to 64"},
         Scores{"head_masks", ScoreTerms::kSlopes, 0, 0, 0.0f, "any length up to 16"}),
     [](const ::testing::TestParamInfo<Scores>& info) { return std::string(info.param.name); });
 
@@ -206,7 +208,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(ExportedModels, ComputeTermsForAsManyPositionsAsAreAskedFor) {
   ModelOptions options;
   options.context = 40;
-  const Case model = {"buckets", "buckets", "", 0, true};
+  const Case model = {"buckets", "buckets_dyn", "", 0, true};
   const Conversion conversion = convert(convert_fixture("exported"), model, options);
   EXPECT_EQ(conversion.program.positions_max, 40u);
   const auto terms = std::ranges::find(conversion.program.tensors, "terms", &ProgramTensor::name);

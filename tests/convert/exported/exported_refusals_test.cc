@@ -61,7 +61,7 @@ TEST(ExportedRefusals, NameTheOutputsThatThereAre) {
 TEST(ExportedRefusals, KeepToThePositionsThatThereAre) {
   ModelOptions options;
   options.context = 17;
-  const auto path = convert_fixture("exported") / "prefix.pt2";
+  const auto path = convert_fixture("exported") / "prefix_dyn.pt2";
   EXPECT_TRUE(refuses([&] { read_exported_model(path, options); }, {"--context", "17", "16"}));
 }
 

@@ -154,6 +154,25 @@ TEST_P(EncoderFailure, RefusesToGoOnWithASequence) {
   EXPECT_STREQ(why.field, "batch");
 }
 
+// A model of whole sequences of 9 tokens or more, though its mask is causal.
+TEST_P(EncoderFailure, RefusesSequencesShorterThanTheModels) {
+  convert::Program program = decoder_program(decoder_named("llama"));
+  program.tokens_min = 9;
+  const TestModel model(convert::write_model(program, {GetParam()}).span(), GetParam());
+  EXPECT_EQ(model->tokens_min(), 9u);
+  EXPECT_FALSE(model->causal());
+  const TestSession session(*model, options_for(kPositions));
+  const std::vector<TokenId> tokens = random_ids(10, model->vocab_size());
+  Diagnostic why;
+  EXPECT_EQ(session->run(std::span(tokens).first(8), &why).status(), kInvalid);
+  EXPECT_STREQ(why.field, "batch.lengths");
+  EXPECT_EQ(why.found, 8u);
+  EXPECT_EQ(why.expected, 9u);
+  EXPECT_TRUE(session->run(std::span(tokens).first(9), &why).ok()) << why.reason;
+  EXPECT_EQ(session->step(tokens, &why).status(), Status::kUnsupported);
+  EXPECT_TRUE(session->run(tokens, &why).ok()) << why.reason;
+}
+
 // Distances would change with the gaps, and no padding mask is said to close them.
 TEST_P(EncoderFailure, ModelsWithAMaskOfTheirOwnTakeLengthsOnly) {
   const TestModel model(make_decoder_model(decoder_named("llama"), {GetParam()}).span(),

@@ -161,6 +161,7 @@ CalibrationSet write_own_text(const AlignedBytes& file) {
 CalibrationSet made_up_input(const Model& model) {
   uint32_t tokens = std::max(kMadeUpTokens, model.self_test_tokens());
   if (model.positions_max() != 0) tokens = std::min(tokens, model.positions_max());
+  tokens = std::max(tokens, model.tokens_min());
   CalibrationSet set;
   set.source = fmt::format("made up: {} sequences of {} tokens", kMadeUpSequences, tokens);
   const std::vector<TokenId> ids =

@@ -83,7 +83,8 @@ std::vector<float> features_to_check(size_t count) {
 uint32_t token_count_for(uint32_t wanted, const Program& program) {
   const uint32_t most = program.positions_max;
   const uint32_t prefix = program.prefix_rows();
-  uint32_t rows = prefix + (most == 0 ? wanted : std::min(wanted, most));
+  uint32_t rows =
+      prefix + std::max(program.tokens_min, most == 0 ? wanted : std::min(wanted, most));
   for (uint32_t before = 0; before != rows;) {
     before = rows;
     for (const CompiledMask& mask : program.masks) {

@@ -121,6 +121,12 @@ TokenAxes token_axes(const NpyArray& array, const Model& model, const std::strin
 
 void require_context(const NpyArray& array, const TokenAxes& axes, const Model& model,
                      const std::string& option) {
+  if (axes.tokens < model.tokens_min()) {
+    refuse_shape(array, option,
+                 fmt::format("at least {} tokens a sequence, as the model is of no shorter ones; "
+                             "found {} tokens",
+                             model.tokens_min(), axes.tokens));
+  }
   if (model.positions_max() == 0 || axes.tokens <= model.positions_max()) return;
   refuse_shape(array, option,
                fmt::format("at most {} tokens a sequence, the model's context; found {} tokens",

@@ -8,10 +8,10 @@
 #include <cmath>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <utility>
 
 #include "convert/exported/interpret.h"
-#include "convert/files/error.h"
 #include "convert/graph/interpreter.h"
 
 namespace arenite::convert {
@@ -19,25 +19,48 @@ namespace {
 
 constexpr double kDifferenceMax = 1e-6;       // of the largest value
 constexpr double kDifferencePerToken = 2e-7;  // of rotations whose angles the author has in float32
-constexpr size_t kLargeWeights = size_t{1} << 24;  // of a model that one input is enough for
-constexpr uint32_t kKeptTokensMin = 8;             // of an input that one evaluation is enough for
+constexpr uint64_t kLargeWeights = uint64_t{1} << 24;  // of a model that one input is enough for
+constexpr uint32_t kKeptTokensMin = 8;  // of an input that one evaluation is enough for
 constexpr uint32_t kKeptTokensMax = 48;
+constexpr uint64_t kSeed = 3;      // of inputs
+constexpr int kRandomLengths = 3;  // of other lengths
+constexpr int64_t kOtherLengthMax = 512;
+constexpr int64_t kOtherWorkMax = int64_t{1} << 29;  // products that another length may take
+
+uint64_t parameters_of(const ExportedProgram& program) {
+  uint64_t count = 0;
+  for (const ExportedInput& input : program.inputs) {
+    if (input.kind == InputKind::kParameter) {
+      count += elements_of(program.values[input.value].shape());
+    }
+  }
+  return count;
+}
+
+// What a program takes in double precision grows with its weights and with its elements.
+int64_t affordable_length(const ExportedProgram& program) {
+  const auto weights = static_cast<int64_t>(parameters_of(program));
+  const auto ops = static_cast<int64_t>(program.nodes.size());
+  int64_t length = 1;
+  while (length < kOtherLengthMax && 2 * length * (weights + 2 * length * ops) < kOtherWorkMax) {
+    length *= 2;
+  }
+  return length;
+}
 
 class Comparison {
  public:
   Comparison(ExportedModel& model, const Lengths& lengths)
-      : model_(model),
-        program_(model.program),
-        lengths_(lengths),
-        where_(quote(model.program->source)) {}
+      : model_(model), program_(model.program), lengths_(lengths) {}
 
   void run() {
     const auto start = std::chrono::steady_clock::now();
-    const bool has_sample = !program_->sample_inputs.empty();
+    const bool has_sample =
+        !program_->sample_inputs.empty() && lengths_.tokens() == lengths_.traced_tokens();
     const uint32_t sequences = lengths_.sizes().sequences;
     const std::vector<uint32_t> whole(sequences, tokens());
     if (has_sample) compare({program_->sample_inputs[0], whole, {}});
-    std::mt19937_64 random(3);
+    std::mt19937_64 random(kSeed + tokens());
     const auto compare_random = [&](const std::vector<uint32_t>& lengths) {
       Fed fed{random_rows(random), lengths};
       for (uint32_t i = 0; i < sequences * tokens() && model_.graph.token_types != 0; ++i) {
@@ -48,6 +71,7 @@ class Comparison {
     if (!is_large() || !has_sample || model_.graph.token_types != 0) compare_random(whole);
     if (has_lengths()) {
       for (const uint32_t rest : {tokens() - 1, tokens() / 2}) {
+        if (rest == 0) break;
         std::vector<uint32_t> lengths;
         for (uint32_t b = 0; b < sequences; ++b) {
           lengths.push_back(1 + (rest + tokens() - 1 - b % tokens()) % tokens());
@@ -56,7 +80,9 @@ class Comparison {
         compare_random(lengths);
       }
     }
-    model_.compared_seconds =
+    model_.largest_difference = std::max(model_.largest_difference, difference_);
+    model_.largest_value = std::max(model_.largest_value, value_);
+    model_.compared_seconds +=
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
@@ -71,11 +97,7 @@ class Comparison {
   // Of a sequence, without the rows that the program puts before them.
   uint32_t tokens() const { return static_cast<uint32_t>(lengths_.tokens()); }
 
-  bool has_lengths() const {
-    return std::ranges::any_of(lengths_.sides(), [](const SideInput& side) {
-      return side.role != SideRole::kPositions && side.role != SideRole::kTypes;
-    });
-  }
+  bool has_lengths() const { return std::ranges::any_of(lengths_.sides(), tells_length); }
 
   // Rows of padding are as random as all others.
   Array random_rows(std::mt19937_64& random) const {
@@ -94,15 +116,7 @@ class Comparison {
   }
 
   // Double precision takes its time.
-  bool is_large() const {
-    size_t weights = 0;
-    for (const ExportedInput& input : program_->inputs) {
-      if (input.kind == InputKind::kParameter) {
-        weights += elements_of(program_->values[input.value].shape());
-      }
-    }
-    return weights > kLargeWeights;
-  }
+  bool is_large() const { return parameters_of(*program_) > kLargeWeights; }
 
   // What the author's code makes of it.
   Array program_output(const Fed& fed) const {
@@ -150,7 +164,7 @@ class Comparison {
       return model_.graph.as<RotateNode>(value) != nullptr;
     });
     const double share_max = kDifferenceMax + (turns ? kDifferencePerToken * sizes.tokens : 0.0);
-    if (!(model_.largest_difference <= share_max * model_.largest_value)) refuse_difference();
+    if (!(difference_ <= share_max * value_)) throw ProgramDifference{difference_, value_};
   }
 
   // Compares the rows of one sequence: all that are no padding, or the last ones, as a decoder's
@@ -162,21 +176,14 @@ class Comparison {
     const size_t count = all.size() / sizes.sequences;
     const bool has_padding = count == size_t{sizes.tokens} * width && length < tokens();
     const size_t compared = has_padding ? (size_t{length} + sizes.prefix) * width : count;
-    if (compared > found.size()) refuse_difference();
+    if (compared > found.size()) throw ProgramDifference{difference_, value_};
     const double* const expected = all.data() + sequence * count;
     const double* const last = found.data() + (found.size() - compared);
     for (size_t i = 0; i < compared; ++i) {
       const double difference = std::fabs(last[i] - expected[i]);
-      model_.largest_value = std::max(model_.largest_value, std::fabs(expected[i]));
-      if (!(difference <= model_.largest_difference)) model_.largest_difference = difference;
+      value_ = std::max(value_, std::fabs(expected[i]));
+      if (!(difference <= difference_)) difference_ = difference;
     }
-  }
-
-  [[noreturn]] void refuse_difference() const {
-    throw InputError(
-        "{}: what was recognised is not what the program computes: outputs differ by {:.1e}, and "
-        "reach {:.1e}. This is a limit of the converter: please report the model",
-        where_, model_.largest_difference, model_.largest_value);
   }
 
   // What says enough of a large model for the check of what it is packed into, too.
@@ -192,13 +199,43 @@ class Comparison {
   ExportedModel& model_;
   const std::shared_ptr<const ExportedProgram> program_;
   const Lengths& lengths_;
-  std::string where_;
+  double difference_ = 0.0;  // the largest so far
+  double value_ = 0.0;
 };
 
 }  // namespace
 
+std::string ProgramDifference::text() const {
+  return fmt::format(
+      "what is computed here and what the program computes differ by {:.1e}, and reach {:.1e}",
+      difference, value);
+}
+
 void compare_with_program(ExportedModel& model, const Lengths& lengths) {
   Comparison(model, lengths).run();
+}
+
+OtherLengths compare_at_other_lengths(ExportedModel& model, const Lengths& lengths,
+                                      int64_t shortest, int64_t longest, uint32_t seed) {
+  longest = std::min(longest, affordable_length(*model.program));
+  std::set<int64_t> chosen = {shortest, shortest + 1, longest};
+  std::mt19937 random(seed);
+  for (int i = 0; i < kRandomLengths && longest > shortest; ++i) {
+    chosen.insert(shortest + static_cast<int64_t>(random()) % (longest - shortest));
+  }
+  OtherLengths found;
+  for (const int64_t length : chosen) {
+    if (length == lengths.traced_tokens() || length > longest) continue;
+    try {
+      compare_with_program(model, lengths.at(length));
+      found.right.push_back(length);
+    } catch (const ProgramDifference& difference) {
+      found.wrong.emplace(length, difference.text());
+    } catch (const std::runtime_error& error) {
+      found.wrong.emplace(length, error.what());
+    }
+  }
+  return found;
 }
 
 }  // namespace arenite::convert

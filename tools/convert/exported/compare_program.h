@@ -2,14 +2,36 @@
 // The check of a recognised graph against the program that it came from.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
 #include "convert/exported/exported_model.h"
 #include "convert/exported/lengths.h"
 
 namespace arenite::convert {
 
-// Computes both in double precision, on the author's example and on random inputs, with sequences
-// of several lengths where the program is told these, and notes in `model` how far they are apart.
-// Throws InputError where that is more than rounding.
+// Outputs of a graph and of its program that are further apart than rounding explains.
+struct ProgramDifference {
+  double difference, value;  // the largest ones
+
+  std::string text() const;
+};
+
+// Computes both in double precision at the length of `lengths`, on the author's example where it is
+// of that length and on random inputs, with sequences of several lengths where the program is told
+// these, and notes in `model` how far they are apart. Throws ProgramDifference where that is more
+// than rounding.
 void compare_with_program(ExportedModel& model, const Lengths& lengths);
+
+// The same at lengths that were not followed: the shortest and the next one, the longest that takes
+// no more work than is in proportion, and some between, which `seed` chooses.
+struct OtherLengths {
+  std::vector<int64_t> right;
+  std::map<int64_t, std::string> wrong;  // and why
+};
+OtherLengths compare_at_other_lengths(ExportedModel& model, const Lengths& lengths,
+                                      int64_t shortest, int64_t longest, uint32_t seed);
 
 }  // namespace arenite::convert

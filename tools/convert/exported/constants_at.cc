@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "convert/exported/constants_at.h"
 
-#include <optional>
 #include <vector>
 
 #include "convert/exported/affine.h"
@@ -60,7 +59,7 @@ Argument ConstantsAt::compute(uint32_t value) {
       return known_[value] = Argument(lengths_.extent(sizes.at(static_cast<size_t>(place))));
     }
   }
-  OpCall call = bind(node->call, [&](uint32_t input) -> Argument {
+  const OpCall call = bind(node->call, [&](uint32_t input) -> Argument {
     const bool is_shape_alone =
         node->call.op.starts_with("new_") || node->call.op.ends_with("_like");
     if (!is_shape_alone) return compute(input);
@@ -71,13 +70,6 @@ Argument ConstantsAt::compute(uint32_t value) {
     const size_t count = elements_of(shape);
     return Array::real(std::move(shape), Array::Reals(count, 0.0)).to(of.type);
   });
-  std::optional<Lengths::Self> self;
-  if (!call.arguments.empty() && call.arguments[0].value.as<Array>() != nullptr) {
-    const auto* of = node->call.arguments[0].value.as<ValueRef>();
-    const Shape& now = call.arguments[0].value.as<Array>()->shape();
-    if (of != nullptr) self = {program_->values[of->value].shape(), now};
-  }
-  call = lengths_.adapted(call, self ? &*self : nullptr);
   budget_.live_elements = OpBudget{}.live_elements;
   const std::vector<Argument> results = apply_op(call, budget_);
   return known_[value] = results.at(output);

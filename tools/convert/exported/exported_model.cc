@@ -8,30 +8,37 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "convert/exported/choose_output.h"
 #include "convert/exported/compare_program.h"
 #include "convert/exported/constants_at.h"
 #include "convert/exported/follow.h"
+#include "convert/exported/length_claim.h"
 #include "convert/exported/one_model.h"
 #include "convert/exported/refusals.h"
 #include "convert/exported/side_inputs.h"
+#include "convert/exported/symbolic_tokens.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
+#include "convert/files/memory.h"
 #include "convert/program/program.h"
+#include "core/crc32c.h"
 
 namespace arenite::convert {
 namespace {
 
 constexpr int64_t kElementsMax = int64_t{1} << 24;  // that a second length may take
-constexpr size_t kMeaningsMax = 16;                 // of several inputs together
 
 class ModelReader {
  public:
   ModelReader(std::shared_ptr<const ExportedProgram> program, std::vector<SideInput> sides,
-              const ModelOptions& options)
+              const ModelOptions& options,
+              const std::vector<std::vector<uint64_t>>& expected_inputs, uint32_t checksum)
       : options_(options),
+        expected_inputs_(expected_inputs),
+        checksum_(checksum),
         where_(quote(program->source)),
         program_(std::move(program)),
         lengths_(program_, std::move(sides)) {}
@@ -48,6 +55,19 @@ class ModelReader {
     program_ =
         std::make_shared<const ExportedProgram>(needed_part(*chosen.program, model_.output_index));
     lengths_ = Lengths(program_, lengths_.sides());
+    free_tokens();
+    // What is found out at other lengths may leave fewer of them.
+    const ExportedModel begun = model_;
+    do {
+      model_ = begun;
+    } while (!build() || (!is_exact() && !holds_at_other_lengths()));
+    describe_length();
+    return std::move(model_);
+  }
+
+ private:
+  // Makes the graph for all lengths, or for the example's alone. False: those for all is no such.
+  bool build() {
     traced_ = follow_input();
     choose_positions();
     Followed& last = try_other_length() ? *longer_ : traced_;
@@ -62,14 +82,82 @@ class ModelReader {
     model_.graph = last.reducer->builder().graph();
     model_.graph.positions_max = static_cast<uint32_t>(positions_);
     model_.graph.architecture = "exported PyTorch program";
+    model_.graph.tokens_min = static_cast<uint32_t>(tokens_min());
     settle_output();
     check_inputs();
-    describe_length();
-    compare_with_program(model_, lengths_);
-    return std::move(model_);
+    try {
+      compare_with_program(model_, lengths_);
+    } catch (const ProgramDifference& found) {
+      if (!is_exact() && lengths_.is_dynamic()) {
+        claim_.why_exact =
+            fmt::format("with tables for {}, {}", counted_tokens(positions_), found.text());
+        return false;
+      }
+      throw InputError(
+          "{}: what was recognised is not what the program computes: outputs differ by {:.1e}, and "
+          "reach {:.1e}. This is a limit of the converter: please report the model",
+          where_, found.difference, found.value);
+    }
+    return true;
   }
 
- private:
+  bool is_exact() const { return !claim_.why_exact.empty(); }
+  int64_t tokens_min() const {
+    if (lengths_.reads_images() || tells_lengths()) return 0;
+    if (is_exact()) return lengths_.traced_tokens();
+    return claim_.shortest > 1 ? claim_.shortest : 0;
+  }
+  // The program says itself what shorter sequences come to.
+  bool tells_lengths() const { return std::ranges::any_of(lengths_.sides(), tells_length); }
+
+  // Where sizes are fixed, those that are the number of tokens become a symbol. What may depend on
+  // it otherwise is a constant where the author's outputs for other lengths say so.
+  void free_tokens() {
+    if (lengths_.reads_images()) return;
+    if (lengths_.is_dynamic()) {
+      if (!lengths_.range_is_known()) claim_.why_exact = "their number is " + lengths_.symbol();
+      return;
+    }
+    SymbolicTokens symbolic = with_symbolic_tokens(*program_, lengths_.input().value,
+                                                   lengths_.axis(), lengths_.sizes().sequences);
+    const std::set<int64_t> proved = lengths_.of_arrays(expected_inputs_);
+    if (!symbolic.doubts.empty() && proved.size() < 2) {
+      claim_.why_exact = symbolic.doubts[0];
+      claim_.doubts = std::move(symbolic.doubts);
+      return;
+    }
+    if (!symbolic.doubts.empty()) {
+      claim_.shortest = *proved.begin();
+      claim_.longest = *proved.rbegin();
+      for (const std::string& doubt : symbolic.doubts) {
+        model_.account.assumed.push_back(doubt + ", and is taken for a constant");
+      }
+    }
+    program_ = std::move(symbolic.program);
+    lengths_ = Lengths(program_, lengths_.sides());
+  }
+
+  // Computes the program at other lengths, too. Where it is another model at the shortest ones,
+  // these are left out; at others, all but the example's.
+  bool holds_at_other_lengths() {
+    if (!lengths_.is_dynamic()) return true;
+    const int64_t longest =
+        positions_ != 0 ? positions_ : std::max(claim_.other, 4 * lengths_.traced_tokens() + 5);
+    const OtherLengths found =
+        compare_at_other_lengths(model_, lengths_, claim_.shortest, longest, checksum_);
+    claim_.computed = found.right;
+    if (found.wrong.empty()) return true;
+    const int64_t last = found.wrong.rbegin()->first;
+    const int64_t next = last == claim_.shortest ? last + 1 : lengths_.range().min;
+    if (last < next && next <= lengths_.traced_tokens()) {
+      claim_.shortest = next;
+    } else {
+      claim_.why_exact = fmt::format("at {}, {}", counted_tokens(found.wrong.begin()->first),
+                                     found.wrong.begin()->second);
+    }
+    return false;
+  }
+
   int64_t prefix() const { return lengths_.sizes().prefix; }
 
   // What has the shape of features may be images or series that the program cuts.
@@ -106,8 +194,13 @@ class ModelReader {
       positions_ = limit_ = lengths_.tokens();
       return;
     }
+    if (is_exact()) {
+      limit_to_trace();
+      return;
+    }
     const auto longest = lengths_.is_dynamic() ? lengths_.range().max : std::nullopt;
     limit_ = tighter(std::max<int64_t>(0, traced_.positions_max - prefix()), longest.value_or(0));
+    limit_ = tighter(limit_, claim_.longest);
     positions_ = limit_;
     if (options_.context != 0) {
       if (limit_ != 0 && options_.context > limit_) {
@@ -124,13 +217,13 @@ class ModelReader {
                            });
     if (positions_ == 0 && needs_end) {
       positions_ = lengths_.traced_tokens();
-      is_end_chosen_ = true;
+      claim_.is_end_chosen = true;
     }
   }
 
   // Whether the program is the same model at another length, which it then has been followed at.
   bool try_other_length() {
-    if (lengths_.reads_images()) return false;
+    if (lengths_.reads_images() || is_exact()) return false;
     const int64_t traced = lengths_.traced_tokens();
     int64_t elements = 1;
     for (const ExportedValue& value : program_->values) {
@@ -143,27 +236,20 @@ class ModelReader {
       }
     }
     const int64_t affordable = std::max(traced + 3, kElementsMax / elements * traced);
-    int64_t other = positions_ != 0 && !is_end_chosen_ ? positions_ : 2 * traced + 3;
+    int64_t other = positions_ != 0 && !claim_.is_end_chosen ? positions_ : 2 * traced + 3;
     other = std::min(other, affordable);
     if (limit_ != 0) other = std::min(other, limit_);
     if (other == traced) other = traced - 1;
     if (other < 2 || (lengths_.is_dynamic() && other < lengths_.range().min)) return false;
-    // Sizes that are as large as the number of tokens are taken for it first, then for others.
-    std::string first_why_not;
-    for (const bool takes_doubtful : {true, false}) {
-      lengths_.set_takes_doubtful(takes_doubtful);
-      longer_ = followed_at(other);
-      if (longer_ == nullptr) {
-        if (takes_doubtful) first_why_not = std::exchange(why_not_, "");
-        continue;
-      }
-      other_ = other;
-      if (other > traced) return true;
-      longer_ = nullptr;
+    longer_ = followed_at(other);
+    if (longer_ == nullptr) {
+      limit_to_trace();
       return false;
     }
-    why_not_ = first_why_not;
-    return limit_to_trace();
+    claim_.other = other;
+    if (other > traced) return true;
+    longer_ = nullptr;
+    return false;
   }
 
   // The program at another length, or nothing where it is another model there.
@@ -172,18 +258,22 @@ class ModelReader {
     try {
       Lengths lengths = lengths_.at(other);
       auto found = std::make_unique<Followed>(follow(program_, lengths, model_.output_index));
-      why_not_ = difference(is_longer ? traced_.graph : found->graph,
-                            is_longer ? found->graph : traced_.graph);
-      if (why_not_.empty()) return found;
+      claim_.why_exact = difference(is_longer ? traced_.graph : found->graph,
+                                    is_longer ? found->graph : traced_.graph);
+      if (claim_.why_exact.empty()) return found;
+      claim_.why_exact = fmt::format("at {}, {}", counted_tokens(other), claim_.why_exact);
     } catch (const InputError& error) {
-      why_not_ = error.what();
+      claim_.why_exact = fmt::format("at {}, {}", counted_tokens(other), error.what());
     }
     return nullptr;
   }
 
-  bool limit_to_trace() {
-    positions_ = lengths_.traced_tokens();
-    return false;
+  void limit_to_trace() {
+    positions_ = limit_ = lengths_.traced_tokens();
+    claim_.is_end_chosen = false;
+    if (options_.context == 0 || options_.context == positions_) return;
+    throw InputError("{}: --context: found {}, but the model is of exactly {} tokens: {}", where_,
+                     options_.context, positions_, claim_.why_exact);
   }
 
   void settle_masks(Graph& graph) {
@@ -194,7 +284,7 @@ class ModelReader {
         const int64_t rows = positions_of(mask) - prefix();
         if (positions_ == 0 || rows < positions_) {
           positions_ = rows;
-          mask_end_ = true;
+          claim_.ends_with_mask = true;
         }
       }
     }
@@ -209,7 +299,7 @@ class ModelReader {
       const int64_t positions = attention->terms->positions;
       if (positions_ == 0 || positions < positions_) {
         positions_ = positions;
-        terms_end_ = true;
+        claim_.ends_with_terms = true;
       }
       cut.emplace(attention->terms, nullptr);
     }
@@ -234,7 +324,7 @@ class ModelReader {
     const bool takes_last = std::ranges::all_of(
         selections, [](const RowsNode* rows) { return rows->kind == SelectKind::kLast; });
     model_.causal =
-        takes_last && !lengths_.reads_images() &&
+        takes_last && !lengths_.reads_images() && graph.tokens_min <= 1 &&
         std::ranges::all_of(graph.masks, [](const Mask& mask) { return is_causal(mask); });
     model_.has_row_of_sequence = !selections.empty();
     if (lengths_.tokens_first()) model_.array_flags |= kTokensFirst;
@@ -270,23 +360,17 @@ class ModelReader {
                                   image->channels, image->patch_height, image->patch_width);
       return;
     }
-    const std::string traced = fmt::format("{}", lengths_.traced_tokens());
-    const std::string steps = model_.causal ? ", token by token too" : ", whole sequences";
-    if (!why_not_.empty()) {
-      model_.length = fmt::format("exactly {} tokens a call: {}", traced, why_not_);
-      return;
-    }
-    const std::string end =
-        positions_ == 0 ? "any length" : fmt::format("any length up to {}", positions_);
-    model_.length =
-        fmt::format("{}{}: masks follow one rule and ops are the same at {}{} tokens", end, steps,
-                    traced, other_ != 0 ? fmt::format(" and {}", other_) : "");
-    if (is_end_chosen_) model_.length += "; --context N makes it longer";
-    if (mask_end_) model_.length += "; its mask is no rule of distances";
-    if (terms_end_) model_.length += "; what it adds to scores was followed so far";
+    claim_.traced = lengths_.traced_tokens();
+    claim_.positions = positions_;
+    claim_.is_causal = model_.causal;
+    claim_.tells_lengths = tells_lengths();
+    if (!claim_.doubts.empty()) claim_.export_lines = lengths_.export_lines();
+    model_.length = claim_.text();
   }
 
   const ModelOptions& options_;
+  const std::vector<std::vector<uint64_t>>& expected_inputs_;  // their shapes
+  const uint32_t checksum_;                                    // of the file
   std::string where_;
   std::shared_ptr<const ExportedProgram> program_;  // what this output needs of it
   Lengths lengths_;
@@ -295,44 +379,27 @@ class ModelReader {
   std::unique_ptr<Followed> longer_;
   int64_t limit_ = 0;      // of the model, 0: none
   int64_t positions_ = 0;  // that the file is to have, 0: any
-  int64_t other_ = 0;      // length that was followed, too
-  bool is_end_chosen_ = false;
-  bool mask_end_ = false;
-  bool terms_end_ = false;
-  std::string why_not_;
+  LengthClaim claim_;
 };
-
-// What the inputs beside the first one may mean, all of them together.
-std::vector<std::vector<SideInput>> possible_sides(const ExportedProgram& program) {
-  std::vector<std::vector<SideInput>> meanings = {{}};
-  const std::vector<const ExportedInput*> inputs = program.user_inputs();
-  for (size_t i = 1; i < inputs.size(); ++i) {
-    std::vector<std::vector<SideInput>> longer;
-    for (const std::vector<SideInput>& meaning : meanings) {
-      for (const SideRole role : possible_roles(program, *inputs[i])) {
-        longer.push_back(meaning);
-        longer.back().push_back({inputs[i], role});
-      }
-    }
-    meanings = std::move(longer);
-    if (meanings.size() > kMeaningsMax) return {};
-  }
-  return meanings;
-}
 
 }  // namespace
 
-ExportedModel read_exported_model(const std::filesystem::path& path, const ModelOptions& options) {
+ExportedModel read_exported_model(const std::filesystem::path& path, const ModelOptions& options,
+                                  const std::vector<std::vector<uint64_t>>& expected_inputs) {
   const auto program = std::make_shared<const ExportedProgram>(read_exported(path));
+  const uint32_t checksum = crc32c(FileMap(path).bytes());
   const std::vector<std::vector<SideInput>> meanings = possible_sides(*program);
   std::optional<InputError> why;  // of the reading that came the farthest
   size_t reached = 0;
   for (const std::vector<SideInput>& sides : meanings) {
-    if (meanings.size() == 1) return ModelReader(program, sides, options).read();
+    const auto reader = [&] {
+      return ModelReader(program, sides, options, expected_inputs, checksum);
+    };
+    if (meanings.size() == 1) return reader().read();
     try {
-      ModelReader reader(program, sides, options);
+      ModelReader one = reader();
       try {
-        return reader.read();
+        return one.read();
       } catch (const InputError& error) {
         if (!why || ops_followed(error) > reached) why = error, reached = ops_followed(error);
       }

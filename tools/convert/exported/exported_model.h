@@ -38,7 +38,10 @@ struct ExportedModel {
 // Throws InputError that names the op and its place in the author's source for what the runtime
 // cannot compute, and for a graph that gives other results than the program does on its example
 // and on random inputs.
-ExportedModel read_exported_model(const std::filesystem::path& path, const ModelOptions& options);
+// The author's outputs for arrays of the shapes of `expected_inputs`, with which the conversion is
+// to be compared, prove at which lengths a program with fixed sizes is the model, too.
+ExportedModel read_exported_model(const std::filesystem::path& path, const ModelOptions& options,
+                                  const std::vector<std::vector<uint64_t>>& expected_inputs = {});
 
 Graph build_graph(const ExportedModel& model);
 

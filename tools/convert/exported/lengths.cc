@@ -12,6 +12,7 @@
 #include "convert/exported/constant.h"
 #include "convert/exported/movement.h"
 #include "convert/exported/refusals.h"
+#include "convert/exported/size_expression.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
 
@@ -20,15 +21,6 @@ namespace {
 
 // A dynamic program that has no example is looked at with so many tokens.
 constexpr int64_t kDefaultTokens = 12;
-
-// Ops that say a shape in numbers.
-bool has_sizes(std::string_view op) {
-  return is_one_of(
-      op, {"view",         "reshape",  "_unsafe_view", "expand",       "full",      "zeros",
-           "ones",         "empty",    "new_full",     "new_ones",     "new_zeros", "new_empty",
-           "arange",       "slice",    "broadcast_to", "unflatten",    "repeat",    "tril_indices",
-           "triu_indices", "linspace", "eye",          "slice_scatter"});
-}
 
 }  // namespace
 
@@ -213,148 +205,42 @@ Shape Lengths::input_shape() const {
   return shape;
 }
 
+std::set<int64_t> Lengths::of_arrays(const std::vector<std::vector<uint64_t>>& shapes) const {
+  std::set<int64_t> found = {traced_tokens_};
+  const size_t rank = program_->values[input_->value].sizes.size();
+  for (const std::vector<uint64_t>& shape : shapes) {
+    // One sequence may stand without the dimension of sequences.
+    if (shape.size() == rank) found.insert(static_cast<int64_t>(shape[axis_]));
+    if (shape.size() + 1 == rank) found.insert(static_cast<int64_t>(shape[0]));
+  }
+  return found;
+}
+
+std::string Lengths::export_lines() const {
+  std::vector<std::string> names, axes;
+  for (const ExportedInput* input : program_->user_inputs()) {
+    const SideInput* known = side(input->value);
+    const size_t axis = known == nullptr ? axis_ : program_->values[input->value].sizes.size() - 1;
+    names.push_back(input->name);
+    const bool has_tokens = known == nullptr || known->role != SideRole::kLengths;
+    axes.push_back(has_tokens ? fmt::format("{{{}: tokens}}", axis) : "None");
+  }
+  return fmt::format(
+      "\nfor other lengths, export it with dynamic shapes:"
+      "\n  tokens = torch.export.Dim(\"tokens\", min=2, max=1024)"
+      "\n  torch.export.export(model.eval(), ({0},), dynamic_shapes=({1},))",
+      fmt::join(names, ", "), fmt::join(axes, ", "));
+}
+
 int64_t Lengths::extent(const Extent& extent) const {
-  if (extent.is_fixed()) {
-    if (is_adapted() && extent.size == traced_tokens_) return tokens_;
-    if (is_adapted() && extent.size == traced_tokens_ + prefix_) return rows();
-    return extent.size;
-  }
-  if (extent.symbol == symbol_) return tokens_;
+  if (extent.is_fixed()) return extent.size;
+  const auto tokens = [this](std::string_view symbol) {
+    return symbol == symbol_ ? std::optional(tokens_) : std::nullopt;
+  };
+  if (const auto size = evaluate_size(extent.symbol, tokens)) return *size;
   if (tokens_ == traced_tokens_ && extent.size > 0) return extent.size;
-  throw NotRecognised("it has the size " + extent.symbol + ", which is not the number of tokens");
-}
-
-// Of a size that is the number of tokens, of one sequence or of all.
-std::optional<int64_t> Lengths::at_this_length(int64_t size) const {
-  if (size == traced_tokens_) return tokens_;
-  if (size == traced_tokens_ + prefix_) return rows();
-  if (sequences_ > 1 && size == traced_tokens_ * sequences_) return tokens_ * sequences_;
-  if (sequences_ > 1 && size == (traced_tokens_ + prefix_) * sequences_) return rows() * sequences_;
-  return std::nullopt;
-}
-
-// The sizes of a view: runs of them have as many elements as runs of the extents that they are
-// views of. Only where these changed do sizes change: one of them, the earliest that fits, or all,
-// as of a square of tokens that was one extent.
-void Lengths::adapt_view(Argument::List& sizes, const Shape& traced, const Shape& now) const {
-  const auto size_at = [&](size_t i) -> int64_t { return *sizes[i].as<int64_t>(); };
-  size_t of_self = 0;
-  for (size_t i = 0; i < sizes.size();) {
-    if (of_self == traced.size()) return;
-    int64_t before = traced[of_self], after = now[of_self], made = size_at(i);
-    const size_t first = i++;
-    ++of_self;
-    while (before != made) {
-      if (before < made) {
-        if (of_self == traced.size()) return;
-        before *= traced[of_self];
-        after *= now[of_self++];
-      } else {
-        if (i == sizes.size()) return;
-        made *= size_at(i++);
-      }
-    }
-    // Extents of 1 that follow belong to nobody.
-    while (of_self < traced.size() && traced[of_self] == 1 &&
-           (i == sizes.size() || size_at(i) != 1))
-      ++of_self;
-    // Of sequences and tokens that were one extent, tokens come second.
-    const bool from_back = sequences_ > 1 && axis_ > 0;
-    if (after == before) continue;
-    int64_t with_all = 1;
-    for (size_t n = 0; n < i - first; ++n) {
-      const size_t k = from_back ? i - 1 - n : first + n;
-      const auto replaced = at_this_length(size_at(k));
-      with_all *= replaced.value_or(size_at(k));
-      if (!replaced || made / size_at(k) * *replaced != after) continue;
-      sizes[k] = Argument(*replaced);
-      before = after;
-      break;
-    }
-    if (after == before || with_all != after) continue;
-    for (size_t k = first; k < i; ++k) sizes[k] = at_this_length(size_at(k)).value_or(size_at(k));
-  }
-}
-
-void Lengths::adapt_sizes(Argument::List& sizes, const Self* self, std::string_view op) const {
-  std::optional<size_t> rest;
-  int64_t product = 1;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const int64_t* size = sizes[i].as<int64_t>();
-    if (size == nullptr) return;
-    if (*size == -1) {
-      rest = i;
-    } else {
-      product *= *size;
-    }
-  }
-  const bool is_view = is_one_of(op, {"view", "reshape", "_unsafe_view"});
-  if (self != nullptr && is_view && self->traced.size() == self->now.size()) {
-    if (product == 0) return;
-    if (rest) sizes[*rest] = Argument(static_cast<int64_t>(elements_of(self->traced)) / product);
-    adapt_view(sizes, self->traced, self->now);
-    if (rest) sizes[*rest] = Argument(int64_t{-1});
-    return;
-  }
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const auto replaced = at_this_length(*sizes[i].as<int64_t>());
-    if (!replaced) continue;
-    // Extents of what is stretched stay what they are; new ones are in doubt.
-    const bool is_stretched_op = is_one_of(op, {"expand", "broadcast_to"});
-    const bool is_stretched = self != nullptr && is_one_of(op, {"expand", "broadcast_to"}) &&
-                              self->now.size() + i >= sizes.size();
-    const size_t of_self = is_stretched ? self->now.size() + i - sizes.size() : 0;
-    if (is_stretched && self->now[of_self] != 1) {
-      sizes[i] = Argument(self->now[of_self]);
-    } else if (!is_stretched_op || takes_doubtful_) {
-      const bool counts_sequences = sequences_ == traced_tokens_ && axis_ > 0 && i == 0;
-      if (is_stretched_op && counts_sequences && sizes.size() > 1) continue;
-      sizes[i] = Argument(*replaced);
-    }
-  }
-}
-
-OpCall Lengths::adapted(const OpCall& call, const Self* self) const {
-  if (!is_adapted()) return call;
-  OpCall result = call;
-  const int64_t* dim = call.find("dim") ? call.find("dim")->as<int64_t>() : nullptr;
-  const int64_t rank = self != nullptr ? static_cast<int64_t>(self->now.size()) : 0;
-  // Whether the dimension that the op names is not that of tokens.
-  const int64_t place = dim == nullptr ? 0 : *dim < 0 ? *dim + rank : *dim;
-  const bool is_other =
-      self != nullptr && self->depends && place >= 0 && place < rank &&
-      self->traced.size() == self->now.size() &&
-      self->traced[static_cast<size_t>(place)] == self->now[static_cast<size_t>(place)];
-  if (call.op == "select") {
-    // The last token by its number.
-    for (NamedArgument& argument : result.arguments) {
-      const int64_t* index = argument.value.as<int64_t>();
-      const bool is_last = argument.name == "index" && index && *index == traced_tokens_ - 1;
-      if (is_last && *index > 0 && !is_other) argument.value = Argument(tokens_ - 1);
-    }
-    return result;
-  }
-  if (!has_sizes(call.op)) return result;
-  // Positions come one after the other; what has gaps are columns, such as those of rotations.
-  const Argument* step = call.find("step");
-  const bool has_gaps = step != nullptr && (step->as<double>() != nullptr ||
-                                            (step->as<int64_t>() && *step->as<int64_t>() != 1));
-  if (call.op == "arange" && has_gaps) return result;
-  if (is_other && is_one_of(call.op, {"slice", "unflatten", "slice_scatter"})) return result;
-  for (NamedArgument& argument : result.arguments) {
-    if (is_one_of(argument.name, {"dim", "fill_value", "step", "start", "diagonal"})) continue;
-    if (const auto* list = argument.value.as<Argument::List>()) {
-      Argument::List sizes = *list;
-      adapt_sizes(sizes, self, call.op);
-      argument.value = Argument(std::move(sizes));
-    } else if (const int64_t* size = argument.value.as<int64_t>();
-               size != nullptr && *size == traced_tokens_) {
-      argument.value = Argument(tokens_);
-    } else if (size != nullptr && *size == traced_tokens_ + prefix_) {
-      argument.value = Argument(rows());
-    }
-  }
-  return result;
+  throw NotRecognised("it has the size " + extent.symbol +
+                      ", which is not made of the number of tokens alone");
 }
 
 }  // namespace arenite::convert

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An exported program for other numbers of tokens than its example had: its symbolic extents or,
-// where these were fixed, the literals that can only be the number of tokens.
+// What an exported program is given when it is followed: so many sequences of so many tokens, as
+// its example had them or, where their number is a symbol, any other.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,8 +41,12 @@ class Lengths {
   int64_t tokens() const { return tokens_; }
   int64_t rows() const { return tokens_ + prefix_; }  // of a sequence
   int64_t traced_tokens() const { return traced_tokens_; }
+  // Where the number of tokens may be another: the program has a symbol for it.
   bool is_dynamic() const { return !symbol_.empty(); }
+  size_t axis() const { return axis_; }  // of tokens, in the input
   SymbolRange range() const;
+  const std::string& symbol() const { return symbol_; }
+  bool range_is_known() const { return symbol_.find('(') == std::string::npos; }
 
   const ExportedInput& input() const { return *input_; }
   Shape input_shape() const;
@@ -63,26 +68,17 @@ class Lengths {
   // constant.
   Array side_constant(uint32_t value) const;
 
-  // A size of the program as it is at this length. Throws NotRecognised where that is not known.
+  // The numbers of tokens of the example, and of inputs of these shapes.
+  std::set<int64_t> of_arrays(const std::vector<std::vector<uint64_t>>& shapes) const;
+  // How its author exports the program for other lengths, each line after a line feed.
+  std::string export_lines() const;
+
+  // A size of the program at this length. Throws NotRecognised where that is not known.
   int64_t extent(const Extent& extent) const;
-  // Where a literal may be the number of tokens and may be another size that is as large: whether
-  // it is that number. Programs are tried with either.
-  void set_takes_doubtful(bool takes) { takes_doubtful_ = takes; }
-  // What an op works on, as it was traced and at this length.
-  struct Self {
-    Shape traced, now;
-    bool depends = false;  // on the model's input
-  };
-  // The call with the literals of this length.
-  OpCall adapted(const OpCall& call, const Self* self) const;
 
  private:
   size_t input_rank() const;  // of tokens and sequences
   void check_side(const SideInput& side) const;
-  bool is_adapted() const { return tokens_ != traced_tokens_ && symbol_.empty(); }
-  void adapt_view(Argument::List& sizes, const Shape& traced, const Shape& now) const;
-  void adapt_sizes(Argument::List& sizes, const Self* self, std::string_view op) const;
-  std::optional<int64_t> at_this_length(int64_t size) const;
 
   std::shared_ptr<const ExportedProgram> program_;
   const ExportedInput* input_ = nullptr;
@@ -97,7 +93,6 @@ class Lengths {
   std::optional<ImagePatches> patches_;
   bool puts_last_first_ = false;
   std::string symbol_;
-  bool takes_doubtful_ = true;
 };
 
 }  // namespace arenite::convert

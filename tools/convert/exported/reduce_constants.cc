@@ -93,7 +93,9 @@ std::vector<Reduced> Reducer::constants_of(const Operation& operation, const Exp
   std::vector<Reduced> results;
   for (size_t i = 0; i < node.outputs.size() && is_large; ++i) {
     const ExportedValue& value = program_->values[node.outputs[i]];
-    const Shape shape = movements ? movements->at(i).shape : value.shape();
+    Shape shape;
+    for (const Extent& extent : value.sizes) shape.push_back(lengths_.extent(extent));
+    if (movements) shape = movements->at(i).shape;
     auto constant =
         std::make_shared<Constant>(node.outputs[i], shape, value.type, [operation, i]() -> Array {
           const OpCall whole = bind(operation.call, [&](uint32_t index) -> Argument {

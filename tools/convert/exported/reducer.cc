@@ -232,15 +232,6 @@ Operation Reducer::operation_of(const ExportedNode& node) {
     operation.types.push_back(program_->values[value].type);
     return ValueRef{static_cast<uint32_t>(operation.inputs.size() - 1)};
   });
-  const ValueRef* first =
-      node.call.arguments.empty() ? nullptr : node.call.arguments[0].value.as<ValueRef>();
-  if (first == nullptr || operation.inputs.empty()) {
-    operation.call = lengths_.adapted(operation.call, nullptr);
-    return operation;
-  }
-  const Lengths::Self self = {program_->values[first->value].shape(), shape_of(operation.inputs[0]),
-                              is_dependent(operation.inputs[0])};
-  operation.call = lengths_.adapted(operation.call, &self);
   return operation;
 }
 

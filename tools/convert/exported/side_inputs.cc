@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <cctype>
 #include <limits>
+#include <utility>
 
 namespace arenite::convert {
 namespace {
+
+constexpr size_t kMeaningsMax = 16;  // of several inputs together
 
 std::string lower_case(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -90,6 +93,23 @@ std::string describe(const SideInput& side, size_t number) {
                      : side.role == SideRole::kTypes   ? "becomes the types of tokens"
                                                        : "becomes the lengths";
   return fmt::format("input {} ({}) {}", number, side.input->name, what);
+}
+
+std::vector<std::vector<SideInput>> possible_sides(const ExportedProgram& program) {
+  std::vector<std::vector<SideInput>> meanings = {{}};
+  const std::vector<const ExportedInput*> inputs = program.user_inputs();
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    std::vector<std::vector<SideInput>> longer;
+    for (const std::vector<SideInput>& meaning : meanings) {
+      for (const SideRole role : possible_roles(program, *inputs[i])) {
+        longer.push_back(meaning);
+        longer.back().push_back({inputs[i], role});
+      }
+    }
+    meanings = std::move(longer);
+    if (meanings.size() > kMeaningsMax) return {};
+  }
+  return meanings;
 }
 
 }  // namespace arenite::convert

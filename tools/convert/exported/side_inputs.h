@@ -27,8 +27,16 @@ struct SideInput {
   SideRole role = SideRole::kKept;
 };
 
+// Whether it says how long each sequence is.
+inline bool tells_length(const SideInput& side) {
+  return side.role != SideRole::kPositions && side.role != SideRole::kTypes;
+}
+
 // What the input may be by its type, its dimensions and its name, the likeliest first.
 std::vector<SideRole> possible_roles(const ExportedProgram& program, const ExportedInput& input);
+
+// What the inputs beside the first one may mean, all of them together; nothing: there are too many.
+std::vector<std::vector<SideInput>> possible_sides(const ExportedProgram& program);
 
 // The numbers that say that sequence b has lengths[b] tokens, padding after them. `shape` has
 // sequences first and tokens last, of kLengths sequences alone, or tokens alone. Types are given.

@@ -173,6 +173,7 @@ class Graph {
   // are. Positions and masks count them.
   uint32_t prefix_rows = 0;
   TensorType kv_cache = TensorType::kF32;  // what keys and values are kept as
+  uint32_t tokens_min = 0;                 // of a sequence; above 1: whole sequences alone
   std::vector<Mask> masks;
   std::vector<ValueId> hidden_states;  // what PyTorch calls so, in the order of the layers
   ValueId output = 0;
@@ -217,7 +218,8 @@ class Graph {
 
   // The nodes that read `value`, in order; the output and the hidden states are not nodes.
   std::vector<ValueId> readers(ValueId value) const;
-  // Whether `value` has one reader, and is neither given out nor a hidden state.
+  // Whether one input of one node reads `value`, which is neither given out nor a hidden state: the
+  // queries of attention may be its keys or values, too.
   bool has_one_reader(ValueId value) const;
   bool is_shown(ValueId value) const;  // is the output or a hidden state
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "convert/files/checkpoint.h"
 #include "convert/gguf/gguf_file.h"
@@ -27,6 +28,8 @@ struct Opened {
   std::shared_ptr<const GgufFile> gguf;       // where it is one
   std::optional<Llama2cHeader> llama2c;       // where it is one
   bool is_exported = false;                   // an archive of torch.export.save, not yet read
+  // Shapes of arrays that the author gives outputs for: the conversion is compared with these.
+  std::vector<std::vector<uint64_t>> expected_inputs;
 
   std::string where() const;  // the path in quotes, for messages
   bool is_folder() const { return path == folder; }

@@ -106,6 +106,7 @@ struct Program {
   uint32_t output_slot = 0;
   TensorType kv_cache = TensorType::kF32;  // of sessions that do not say
   uint32_t array_flags = 0;                // of ArrayFlag
+  uint32_t tokens_min = 0;                 // of a sequence; above 1: whole sequences alone
   std::vector<format::SlotView> slots;     // offset, first_op and last_op are place_slots'
   std::vector<ProgramOp> ops;
   std::vector<ProgramTensor> tensors;

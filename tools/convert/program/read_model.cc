@@ -54,6 +54,7 @@ Program read_model(std::span<const std::byte> file, uint32_t packed_index) {
   program.name = model.name()->str();
   program.architecture = model.architecture()->str();
   program.positions_max = reader.positions_max();
+  program.tokens_min = reader.tokens_min();
   program.vocab_size = reader.vocab_size();
   program.input_slot = reader.input_slot();
   program.output_slot = reader.output_slot();

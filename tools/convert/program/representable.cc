@@ -52,8 +52,9 @@ void make_representable(Graph& graph) {
       for (size_t i = 0; i < graph.node(value).inputs.size(); ++i) {
         const ValueId part = graph.node(value).inputs[i];
         const auto at = std::ranges::find(graph.order(), part) - graph.order().begin();
-        is_fresh = is_fresh && at >= std::exchange(last, at) && graph.has_one_reader(part) && !graph.as<SliceNode>(part) &&
-                   !graph.as<FeaturesNode>(part) && !graph.as<ConcatNode>(part);
+        is_fresh = is_fresh && at >= std::exchange(last, at) && graph.has_one_reader(part) &&
+                   !graph.as<SliceNode>(part) && !graph.as<FeaturesNode>(part) &&
+                   !graph.as<ConcatNode>(part);
         if (is_fresh) continue;
         const ValueId copy =
             graph.insert_before(value, {name + ".copy", ScaleNode{1.0}, {part}, graph.width(part)});

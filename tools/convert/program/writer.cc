@@ -148,7 +148,8 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
   const auto offsets_at = builder.CreateVector(offsets);
   const auto labels = builder.CreateVectorOfStrings(program.labels);
   const format::Signature signature(program.positions_max, program.vocab_size, program.input_slot,
-                                    program.output_slot, static_cast<uint32_t>(program.kv_cache));
+                                    program.output_slot, static_cast<uint32_t>(program.kv_cache),
+                                    program.tokens_min);
   builder.Finish(format::CreateModel(builder, producer, name, architecture, &signature, slots,
                                      ops_at, op_names_at, tensors_at, tensor_names_at, caches,
                                      masks_at, mask_words_at, hidden_states, packed_at, offsets_at,

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the exported models whose numbers depend on how many tokens there are, or seem to, with
+PyTorch 2.14: make_lengths.py FOLDER [NAME...]. As ../exported/make_models.py, which see: NAME.pt2
+has fixed sizes, NAME_dyn.pt2 a symbol for the number of tokens; NAME_5_*.npy are of 5 tokens.
+"""
+import math
+import pathlib
+import sys
+
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "exported"))
+
+from make_models import (HEADS, VOCABULARY, WIDTH, Model, ScoredAttention, causal, positions_of,
+                         save)
+
+TOKENS, OTHER = 11, 5
+
+
+def masked(rule):
+    """Attention to the keys that rule(query, key, tokens) shows."""
+    def apply(scores):
+        shown = rule(*positions_of(scores), scores.shape[-1])
+        return scores.masked_fill(~shown, float("-inf"))
+    return Model(ScoredAttention(apply), positions=False)
+
+
+def scaled(factor):
+    return Model(ScoredAttention(lambda scores: causal(scores * factor(scores.shape[-1]))),
+                 positions=False)
+
+
+class Numbered(nn.Module):
+    """Adds to each token what a layer makes of a number for its place."""
+
+    def __init__(self, numbers):
+        super().__init__()
+        self.numbers, self.layer = numbers, nn.Linear(1, WIDTH)
+
+    def forward(self, x):
+        return x + self.layer(self.numbers(x.shape[1]).to(x.dtype)[:, None])
+
+
+class Looked(nn.Module):
+    """Adds rows of a table to the tokens."""
+
+    def __init__(self, places):
+        super().__init__()
+        self.places, self.table = places, nn.Embedding(32, WIDTH)
+
+    def forward(self, x):
+        return x + self.table(self.places(x.shape[1]))
+
+
+class Wide(nn.Module):
+    """As wide as it has tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(VOCABULARY, TOKENS)
+        self.up, self.down = nn.Linear(TOKENS, 24), nn.Linear(24, TOKENS)
+        self.head = nn.Linear(TOKENS, VOCABULARY)
+
+    def forward(self, ids):
+        x = self.embedding(ids)
+        x = x + torch.ones(ids.shape[1], TOKENS) * torch.arange(TOKENS)
+        return self.head(x + self.down(F.gelu(self.up(x))))
+
+
+class SharedQueries(nn.Module):
+    """Attention whose queries serve otherwise, too: as its keys, or as its values."""
+
+    def __init__(self, use):
+        super().__init__()
+        self.use, self.query, self.other = use, nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        q, o, raw = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2)
+                     for part in (self.query(x), self.other(x), x))
+        k, v = {"keys": (q, o), "values": (o, q), "both": (q, q), "raw": (raw, raw)}[self.use]
+        q = raw if self.use == "raw" else q
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+
+
+class MeanAndLast(Model):
+    """Two heads side by side, of the mean of all tokens and of the last one."""
+
+    def __init__(self):
+        super().__init__()
+        self.second = nn.Linear(WIDTH, 3)
+
+    def forward(self, ids):
+        x = self.embedding(ids) + self.positions[:, : ids.shape[1]]
+        x = x + self.attention(self.norm1(x))
+        return torch.cat([self.head(x.mean(1)), self.second(x[:, -1])], -1)
+
+
+BOTH = {  # with fixed sizes and with a symbol
+    "half_prefix": lambda: masked(lambda query, key, n: (key <= query) | (key < n // 2)),
+    "quarter_window": lambda: masked(lambda query, key, n: (query - key).abs() <= n // 4),
+    "third_window": lambda: masked(lambda query, key, n: (query - key).abs() <= 3),
+    "reversed_table": lambda: Model(positions=False, front=Looked(
+        lambda n: torch.arange(n - 1, -1, -1))),
+    "from_the_end": lambda: Model(positions=False, front=Numbered(
+        lambda n: (n - 1 - torch.arange(n)) / 8)),
+    "shares": lambda: Model(positions=False, front=Numbered(lambda n: torch.arange(n) / n)),
+    "shared_keys": lambda: Model(SharedQueries("keys")),
+    "shared_values": lambda: Model(SharedQueries("values")),
+    "shared_both": lambda: Model(SharedQueries("both")),
+    "raw_keys": lambda: Model(SharedQueries("raw")),
+    "mean_and_last": MeanAndLast,
+}
+FIXED = {  # PyTorch 2.14 exports none of these with a symbol
+    "spread": lambda: Model(positions=False, front=Numbered(lambda n: torch.linspace(0, 1, n))),
+    "log_scale": lambda: scaled(math.log),
+    "root_scale": lambda: scaled(lambda n: 1 / math.sqrt(n)),
+    "as_wide_as_long": Wide,
+}
+
+
+def main(folder, names):
+    for name, make in {**BOTH, **FIXED}.items():
+        if names and name not in names:
+            continue
+        torch.manual_seed(len(name))
+        model = make().eval()
+        for parameter in model.parameters():
+            with torch.no_grad():
+                parameter.add_(0.4 * torch.randn(parameter.shape))
+        ids = torch.randint(0, VOCABULARY, (1, TOKENS))
+        save(model, (ids,), f"{folder}/{name}.pt2")
+        if name in BOTH:
+            tokens = torch.export.Dim("tokens", min=2, max=16)
+            save(model, (ids,), f"{folder}/{name}_dyn.pt2", dynamic_shapes=({1: tokens},))
+        for number in (TOKENS, OTHER):
+            some = ids[:, :number]
+            stem = f"{folder}/{name}" if number == TOKENS else f"{folder}/{name}_{number}"
+            np.save(f"{stem}_input.npy", some.numpy())
+            np.save(f"{stem}_expected.npy", model.double()(some).detach().numpy())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Symbolic sizes are what SymPy computes of them.
+#include "convert/exported/size_expression.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace arenite::convert {
+namespace {
+
+constexpr const char* kTokens = "Symbol('s27', positive=True, integer=True)";
+
+// With the symbol in place of "$".
+std::optional<int64_t> at(std::string text, int64_t tokens) {
+  for (size_t place = text.find('$'); place != std::string::npos; place = text.find('$')) {
+    text.replace(place, 1, kTokens);
+  }
+  return evaluate_size(text, [&](std::string_view symbol) {
+    return symbol == "s27" ? std::optional(tokens) : std::nullopt;
+  });
+}
+
+TEST(SizeExpression, IsComputed) {
+  EXPECT_EQ(evaluate_size("s27", [](std::string_view) { return std::optional<int64_t>(5); }), 5);
+  EXPECT_EQ(at("$", 7), 7);
+  EXPECT_EQ(at("Integer(-3)", 7), -3);
+  EXPECT_EQ(at("Add(Mul(Integer(24), $), Integer(-24))", 7), 144);
+  EXPECT_EQ(at("Mul(Integer(4), Pow($, Integer(2)))", 3), 36);
+  EXPECT_EQ(at("Add($, Integer(1), $)", 7), 15);
+  EXPECT_EQ(at("FloorDiv(Add($, Integer(-8)), Integer(2))", 7), -1);
+  EXPECT_EQ(at("Mod($, Integer(4))", 7), 3);
+  EXPECT_EQ(at("Max(Integer(2), Min($, Integer(9)))", 7), 7);
+}
+
+TEST(SizeExpression, IsNothingWhereItIsNotKnown) {
+  for (const char* const text :
+       {"Symbol('s3', positive=True, integer=True)", "ToFloat($)", "FloorDiv($, Integer(0))",
+        "Add($, Integer(1)", "Add($, Integer(1)))", "Add()", "Integer(x)", "Symbol('s27'", "(",
+        "Pow(Integer(10), Integer(40))", "Mul(Integer(9223372036854775807), Integer(2))"}) {
+    EXPECT_FALSE(at(text, 7).has_value()) << text;
+  }
+  std::string deep = "Integer(1)";
+  for (int i = 0; i < 20; ++i) deep = "Add(" + deep + ", Integer(1))";
+  EXPECT_EQ(at(deep, 7), 21);
+  for (int i = 0; i < 1000; ++i) deep = "Add(" + deep + ", Integer(1))";
+  EXPECT_FALSE(evaluate_size(deep, [](std::string_view) { return std::optional<int64_t>(1); }));
+}
+
+}  // namespace
+}  // namespace arenite::convert

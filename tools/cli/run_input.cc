@@ -35,7 +35,7 @@ void check_lengths(const RunOptions& options, const TokenAxes& axes) {
 
 // A .npy of whole numbers of one byte each, [sequences, tokens].
 std::vector<uint8_t> read_token_bytes(const std::filesystem::path& path, const char* option,
-                                const TokenAxes& axes, int64_t most) {
+                                      const TokenAxes& axes, int64_t most) {
   const convert::NpyArray array = convert::NpyArray::read(path);
   const uint64_t tokens = uint64_t{axes.sequences} * axes.tokens;
   if (array.elements() != tokens || array.shape().back() != axes.tokens) {

@@ -17,6 +17,7 @@
 #include "cli/thread_pool.h"
 #include "convert/check/call_rows.h"
 #include "convert/files/error.h"
+#include "convert/program/program.h"
 #include "session/model_access.h"
 
 namespace arenite::tool {
@@ -38,7 +39,8 @@ struct RunCall {
   }
 };
 
-std::vector<RunCall> calls_of(const RunOptions& options, const RunInput& input, const Model& model) {
+std::vector<RunCall> calls_of(const RunOptions& options, const RunInput& input,
+                              const Model& model) {
   std::vector<RunCall> calls;
   if (!model.causal()) {
     for (const SequenceGroup& group : group_sequences(input.lengths)) {
@@ -146,8 +148,9 @@ class ModelRun {
   std::vector<uint64_t> output_shape() const {
     std::vector<uint64_t> shape = input_.axes.shape(rows_);
     if (convert::has_row_of_sequence(model_.file(), outputs_)) {
-      shape.clear();
-      if (input_.axes.has_sequences) shape.push_back(input_.axes.sequences);
+      const bool keeps_axis = (convert::array_flags(model_.file()) & convert::kKeepsTokenAxis) != 0;
+      shape = input_.axes.shape(1);
+      if (!keeps_axis) shape.erase(input_.axes.tokens_first ? shape.begin() : shape.end() - 1);
     }
     shape.push_back(model_.output_features());
     return shape;

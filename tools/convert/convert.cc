@@ -186,7 +186,11 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   }
   conversion.program = lower(conversion.rewritten, name);
   if (const ExportedModel* exported = conversion.exported()) {
-    conversion.program.array_flags = exported->array_flags;
+    const auto flag = [](bool is_set, ArrayFlag bit) { return is_set ? uint32_t{bit} : 0u; };
+    conversion.program.array_flags =
+        flag(exported->causal && exported->has_row_of_sequence, kLastRows) |
+        flag(exported->tokens_first, kTokensFirst) |
+        flag(exported->keeps_token_axis, kKeepsTokenAxis);
   }
   conversion.program.tokenizer = tokenizer;
   conversion.file = pack_model(conversion.program, targets, quoted);

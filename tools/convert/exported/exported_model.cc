@@ -23,7 +23,6 @@
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
 #include "convert/files/memory.h"
-#include "convert/program/program.h"
 #include "core/crc32c.h"
 
 namespace arenite::convert {
@@ -327,14 +326,20 @@ class ModelReader {
         takes_last && !lengths_.reads_images() && graph.tokens_min <= 1 &&
         std::ranges::all_of(graph.masks, [](const Mask& mask) { return is_causal(mask); });
     model_.has_row_of_sequence = !selections.empty();
-    if (lengths_.tokens_first()) model_.array_flags |= kTokensFirst;
+    model_.tokens_first = lengths_.tokens_first();
+    const Shape output = output_shape();
+    model_.keeps_token_axis = model_.has_row_of_sequence && output.size() == 3 &&
+                              output[model_.tokens_first ? 0 : 1] == 1;
     if (model_.causal && selections.empty()) {
       graph.output = graph.add("select", RowsNode{SelectKind::kAsAsked}, {graph.output});
     } else if (model_.causal) {
       for (RowsNode* const rows : selections) rows->kind = SelectKind::kAsAsked;
-      model_.array_flags |= kLastRows;
     }
     graph.remove_unread();
+  }
+
+  Shape output_shape() const {
+    return program_->values[program_->outputs[model_.output_index].as<ValueRef>()->value].shape();
   }
 
   // Ids are looked up, and types are added to them.

@@ -22,7 +22,8 @@ struct ExportedModel {
   Graph graph;
   bool causal = false;               // runs token by token
   bool has_row_of_sequence = false;  // gives out one for each, not one for each token
-  uint32_t array_flags = 0;          // what its arrays are like: ArrayFlag
+  bool tokens_first = false;         // its arrays are [tokens, sequences, ..]
+  bool keeps_token_axis = false;     // rows of sequences are [sequences, 1, ..]
   std::string length;       // for people: for what lengths it is the author's model, and why
   size_t output_index = 0;  // of the program's outputs
   size_t outputs = 1;

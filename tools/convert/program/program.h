@@ -94,7 +94,7 @@ struct ProgramTensor {
 };
 
 // What the arrays of a model's author are like; SPEC.md has the numbers.
-enum ArrayFlag : uint32_t { kLastRows = 1, kTokensFirst = 2 };
+enum ArrayFlag : uint32_t { kLastRows = 1, kTokensFirst = 2, kKeepsTokenAxis = 4 };
 
 struct Program {
   std::string producer;      // of the file that it was read from; empty: none

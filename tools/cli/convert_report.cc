@@ -210,7 +210,7 @@ void print_decoder(const convert::Conversion& conversion) {
   fmt::print("vocabulary {} tokens{}\n", spec.vocab_size,
              spec.output || spec.is_headless ? "" : "; the embedding is the output matrix, too");
   if (spec.is_headless) {
-    fmt::print("output     the last hidden states, {} numbers a token: the weights have no head\n",
+    fmt::print("output     the last hidden states, {} numbers a token: it has no head\n",
                spec.model_dim);
   }
   print_context(spec.positions_max);

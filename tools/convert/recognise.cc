@@ -54,14 +54,27 @@ Recognised read_gguf(const Opened& model, const ModelOptions& options) {
   return read;
 }
 
+// What `read` makes of a folder of transformers. What is not supported as a folder may be as a
+// program.
+template <typename Read>
+auto read_or_advise(const Opened& model, const Read& read) {
+  try {
+    return read();
+  } catch (const UnsupportedError& error) {
+    if (model.config->contains("quantization_config")) throw;  // PyTorch lacks the type, too
+    throw UnsupportedError("{}\n{}", error.what(), export_lines(model));
+  }
+}
+
 Recognised read_encoder(const Opened& model, const ModelOptions& options) {
   refuse_options_of_state_dicts(options, model.where());
-  return {.spec = read_hf_encoder(model, options),
+  return {.spec = read_or_advise(model, [&] { return read_hf_encoder(model, options); }),
           .tokenizer = {.folder = model.folder, .files = kEncoderTokenizers}};
 }
 
 Recognised read_decoder(const Opened& model, const ModelOptions& options) {
-  return decoder(model, options, read_hf_decoder(model), kDecoderTokenizers);
+  return decoder(model, options, read_or_advise(model, [&] { return read_hf_decoder(model); }),
+                 kDecoderTokenizers);
 }
 
 Recognised read_program(const Opened& model, const ModelOptions& options) {
@@ -147,6 +160,15 @@ Recognised recognise(const Opened& model, const ModelOptions& options) {
     read.tokenizer.vocab_size = encoder->vocab_size;
   } else if (const auto* exported = std::get_if<ExportedModel>(&read.spec)) {
     read.tokenizer.vocab_size = exported->graph.vocab_size;
+  }
+  if (model.has_adapter) {
+    std::visit(
+        [](auto& spec) {
+          spec.account.assumed.emplace_back(
+              "the adapter in the folder (adapter_config.json) is not applied: to have it in the "
+              "model, merge it first with peft's merge_and_unload");
+        },
+        read.spec);
   }
   if (!options.output_indices.empty() && !model.is_exported) {
     throw InputError("{}: --output-index is for exported programs: drop the option", model.where());

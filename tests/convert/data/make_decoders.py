@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tiny decoders as transformers 5 saves them, into the folder decoders, and its results.
+"""Writes tiny models as transformers 5 saves them, and its results, into FOLDER/decoders and
+FOLDER/heads: decoders, and encoders with the heads of their classes.
 
-Each has random weights; expected.json holds token ids and, for each of them, the logits, or of a
-model saved without its head the last hidden state. Needs torch and transformers.
+Each has random weights; expected.json holds token ids and, for each of them, what the model gives
+out: the logits, or of a model without a head the last hidden state; of a head on a whole sequence
+one row. Needs torch and transformers.
 
 Usage: make_decoders.py FOLDER
 """
@@ -14,6 +16,7 @@ import pathlib
 import sys
 
 import torch
+import transformers
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
 TOKENS = 14
@@ -77,6 +80,21 @@ MODELS = [
 ]
 
 
+# Classes of encoders whose heads the other scripts do not write, and what their configs say.
+OF_ELECTRA = {"embedding_size": 12, "hidden_act": "relu"}
+OF_DISTILBERT = {"dim": 16, "hidden_dim": 20, "n_layers": 2, "n_heads": 4}
+OF_ROBERTA = {"pad_token_id": 1, "type_vocab_size": 1}
+HEADS = [
+    ("BertForMultipleChoice", {}),
+    ("BertForNextSentencePrediction", {}),
+    ("DistilBertForMultipleChoice", OF_DISTILBERT),
+    ("DistilBertForQuestionAnswering", OF_DISTILBERT),
+    ("ElectraForMultipleChoice", OF_ELECTRA),
+    ("ElectraForPreTraining", OF_ELECTRA),
+    ("RobertaForMultipleChoice", OF_ROBERTA),
+]
+
+
 def fill(model, model_type):
     center = 0.0 if model_type == "gemma" else 1.0
     with torch.no_grad():
@@ -85,8 +103,12 @@ def fill(model, model_type):
             weight.normal_(center if is_gain else 0.0, 0.3)
 
 
+def shortened(rows):
+    return [[float(f"{value:.9g}") for value in row] for row in rows.tolist()]
+
+
 def results(folder, is_bare, **changes):
-    """What transformers makes of the folder; of a tied model the logits in any case."""
+    """What transformers makes of the folder."""
     loader = AutoModel if is_bare else AutoModelForCausalLM
     model = loader.from_pretrained(
         folder, dtype=torch.float32, attn_implementation="eager", **changes
@@ -95,15 +117,35 @@ def results(folder, is_bare, **changes):
     with torch.no_grad():
         output = model(ids[None])
         rows = output.last_hidden_state if is_bare else output.logits
-        if is_bare and model.config.tie_word_embeddings:
-            rows = rows @ model.get_input_embeddings().weight.T
-    return ids.tolist(), [[float(f"{value:.9g}") for value in row] for row in rows[0].tolist()]
+    return ids.tolist(), shortened(rows[0])
+
+
+def write_head(folder, name, settings):
+    """An encoder with the head of its class, and what that gives out."""
+    torch.manual_seed(1)
+    of_class = getattr(transformers, name)
+    model = of_class(of_class.config_class(**{**SIZES, **settings}))
+    fill(model, model.config.model_type)
+    model.to(torch.bfloat16).save_pretrained(folder)
+    model = of_class.from_pretrained(folder, dtype=torch.float32).double()
+    ids = (torch.arange(TOKENS) * 7 + 3) % SIZES["vocab_size"]
+    with torch.no_grad():
+        output = model(ids[None, None] if name.endswith("Choice") else ids[None])
+    if "start_logits" in output:
+        rows = torch.stack([output.start_logits[0], output.end_logits[0]], -1)
+    else:
+        rows = output.logits.reshape(-1, 1 if name.endswith("PreTraining") else
+                                     output.logits.shape[-1])
+    expected = {"ids": ids.tolist(), "results": shortened(rows)}
+    (folder / "expected.json").write_text(json.dumps(expected) + "\n", encoding="utf-8")
 
 
 def main():
+    for name, settings in HEADS:
+        write_head(pathlib.Path(sys.argv[1]) / "heads" / name, name, settings)
     for name, model_type, is_bare, settings in MODELS:
         torch.manual_seed(1)
-        folder = pathlib.Path(sys.argv[1]) / name
+        folder = pathlib.Path(sys.argv[1]) / "decoders" / name
         sizes = {"gpt2": GPT2_SIZES, "bloom": BLOOM_SIZES, "mpt": MPT_SIZES}.get(model_type, SIZES)
         config = AutoConfig.for_model(model_type, **sizes, **copy.deepcopy(settings))
         model = (AutoModel if is_bare else AutoModelForCausalLM).from_config(config)

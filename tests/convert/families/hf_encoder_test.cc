@@ -154,15 +154,35 @@ TEST(HfEncoder, ALanguageHeadGoesWhereAPoolingIsAskedFor) {
   }
 }
 
-TEST(HfEncoder, LanguageHeadsArePassedOver) {
+// What a class gives out is converted or refused, and what it does not use is said.
+TEST(HfEncoder, RefusesAHeadThatTheWeightsDoNotHave) {
   EditedEncoder encoder("bert_tokens");
   encoder.config["architectures"] = {"BertForMaskedLM"};
   encoder.tensors.erase("classifier.weight");
   encoder.tensors.erase("classifier.bias");
   encoder.tensors["cls.predictions.bias"] = {{13}, std::vector<float>(13)};
-  const EncoderSpec spec = encoder.open();
+  EXPECT_TRUE(encoder.refuses({"'architectures'", "no such head", "--pooling none"}));
+  const EncoderSpec spec = encoder.open({.pooling = PoolingChoice::kNone});
   EXPECT_TRUE(spec.head.empty());
   EXPECT_TRUE(spec.labels.empty());
+  EXPECT_EQ(spec.account.assumed,
+            (std::vector<std::string>{"not used, as what this class gives out needs none of them: "
+                                      "'cls.predictions.bias'"}));
+}
+
+TEST(HfEncoder, NamesAPoolerThatGivesNothingOut) {
+  const EditedEncoder encoder = plain_bert();
+  ASSERT_EQ(encoder.open().account.assumed.size(), 1u);
+  EXPECT_NE(encoder.open().account.assumed[0].find("'pooler.dense.weight'"), std::string::npos);
+  EXPECT_TRUE(encoder.open({.pooling = PoolingChoice::kPooler}).account.assumed.empty());
+}
+
+TEST(HfEncoder, TwoResultsOfAPreTrainingAreNotOne) {
+  EditedEncoder encoder("bert_masked_lm");
+  encoder.config["architectures"] = {"BertForPreTraining"};
+  EXPECT_TRUE(encoder.refuses(
+      {"two results", "BertForMaskedLM", "BertForNextSentencePrediction", "--pooling"}));
+  EXPECT_TRUE(encoder.open({.pooling = PoolingChoice::kNone}).head.empty());
 }
 
 TEST(HfEncoder, PoolsAModelWithoutAHeadAsAsked) {
@@ -229,8 +249,14 @@ TEST(HfEncoder, KeepsGenericLabels) {
 
 TEST(HfEncoder, RefusesHeadsThatItDoesNotKnow) {
   EditedEncoder encoder("bert_sequence");
-  encoder.config["architectures"] = {"BertForQuestionAnswering"};
-  EXPECT_TRUE(encoder.refuses({"'architectures'", "QuestionAnswering", "ForTokenClassification"}));
+  encoder.config["architectures"] = {"BertForRewardModel"};
+  EXPECT_TRUE(encoder.refuses({"'architectures'", "ForRewardModel", "ForTokenClassification"}));
+  for (const char* causal : {"BertLMHeadModel", "BertForCausalLM"}) {
+    encoder.config["architectures"] = {causal};
+    EXPECT_TRUE(encoder.refuses({"'architectures'", causal, "causal"}));
+  }
+  encoder.config["architectures"] = {"BertDoubleHeadsModel"};
+  EXPECT_TRUE(encoder.refuses({"'architectures'", "not read for this type"}));
   encoder.config["architectures"] = {"BertModel", "BertForSequenceClassification"};
   EXPECT_TRUE(encoder.refuses({"'architectures'", "one name"}));
   encoder.config.erase("architectures");
@@ -302,11 +328,41 @@ TEST(HfEncoder, ChunksOfTheFeedForwardLayerChangeNothing) {
   EXPECT_NO_THROW(encoder.open());
 }
 
-TEST(HfEncoder, RefusesMpnetByTheNameOfItsBias) {
+// The lines are run by hand, with many types of models: they need PyTorch.
+TEST(HfEncoder, WhatIsNotReadIsToBeExported) {
   EditedEncoder encoder("bert_sequence");
   encoder.config["model_type"] = "mpnet";
+  encoder.config["architectures"] = {"MPNetForSequenceClassification"};
   EXPECT_TRUE(encoder.refuses(
-      {"\"mpnet\"", "'model_type'", "encoder.relative_attention_bias", "distilbert"}));
+      {"\"mpnet\"", "'model_type'", "distilbert", "transformers.MPNetForSequenceClassification",
+       "attn_implementation=\"eager\"", "use_cache = False", "forward(self, input_ids)",
+       "self.model(input_ids, return_dict=False)[0]", "torch.arange(13)[None]",
+       "{1: torch.export.Dim(\"tokens\", max=9)}", "arenite convert model.pt2 -o model.arn"}));
+  const struct {
+    const char* architecture;
+    const char* expression;
+  } classes[] = {
+      {"MPNetForQuestionAnswering", "return_dict=False)[:2]"},
+      {"MPNetForMultipleChoice", "self.model(input_ids[:, None], return_dict=False)[0]"},
+  };
+  for (const auto& each : classes) {
+    encoder.config["architectures"] = {each.architecture};
+    EXPECT_TRUE(encoder.refuses({each.architecture, each.expression}));
+  }
+  encoder.tensors["score.weight"] = {{2, 12}, std::vector<float>(24)};
+  encoder.config["architectures"] = {"FalconForSequenceClassification"};
+  EXPECT_TRUE(encoder.refuses({"self.model.score(self.model.base_model(input_ids"}));
+  encoder.config["auto_map"] = {{"AutoModelForCausalLM", "modeling_own.OwnForCausalLM"}};
+  encoder.config["architectures"] = {"OwnForCausalLM"};
+  EXPECT_TRUE(encoder.refuses({"transformers.AutoModelForCausalLM", "trust_remote_code=True"}));
+  encoder.config.erase("architectures");
+  encoder.config["is_encoder_decoder"] = true;
+  EXPECT_TRUE(encoder.refuses({"transformers.AutoModel.", "get_encoder()(input_ids"}));
+  encoder.config.erase("vocab_size");
+  encoder.config["image_size"] = {8, 12};
+  EXPECT_TRUE(encoder.refuses({"forward(self, pixel_values)", "torch.zeros(1, 3, 8, 12)"}));
+  encoder.config.erase("image_size");
+  EXPECT_TRUE(encoder.refuses({"torch.export.export", "models of one input"}));
 }
 
 }  // namespace

@@ -82,6 +82,67 @@ TEST_F(HfFolder, RefusesAFolderWithoutItsFiles) {
   EXPECT_TRUE(refuses([&] { decoder_at(folder_.path() / "none"); }, {"No such file"}));
 }
 
+TEST_F(HfFolder, AModelOfTheHubIsToBeDownloaded) {
+  for (const char* id : {"nobody-here/tiny-llama_1.1B", "tiny-llama-2"}) {
+    EXPECT_TRUE(refuses([&] { decoder_at(id); },
+                        {"No such file", id, std::string("hf download ") + id + " --local-dir "}));
+  }
+  for (const char* file : {"nobody-here/model.pt2", "a/b/c", "./tiny", "/none/x", "../x"}) {
+    try {
+      decoder_at(file);
+      FAIL();
+    } catch (const InputError& error) {
+      EXPECT_EQ(std::string(error.what()).find("hf download"), std::string::npos) << file;
+    }
+  }
+}
+
+TEST_F(HfFolder, AnAdapterIsToBeMergedFirst) {
+  const TensorMap tensors = {{"base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight",
+                              {{1, 8}, {1, 1, 1, 1, 1, 1, 1, 1}}},
+                             {"base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight",
+                              {{8, 1}, {1, 1, 1, 1, 1, 1, 1, 1}}}};
+  const std::string weights = safetensors_of(tensors);
+  std::filesystem::create_directories(folder_.path() / "adapter");
+  folder_.write("adapter/adapter_model.safetensors", weights);
+  folder_.write("adapter/adapter_config.json",
+                R"({"base_model_name_or_path": "some/base", "task_type": "CAUSAL_LM"})");
+  for (const char* path : {"adapter", "adapter/adapter_model.safetensors"}) {
+    EXPECT_TRUE(refuses([&] { decoder_at(folder_.path() / path); },
+                        {"is an adapter of 'some/base'", "AutoPeftModelForCausalLM",
+                         "merge_and_unload()", "arenite convert merged"}));
+  }
+  const auto whole = write_hf(folder_, "hf", llama_config(), llama_tensors());
+  EXPECT_TRUE(decoder_at(whole).account.assumed.empty());
+  folder_.write("hf/adapter_model.safetensors", weights);
+  folder_.write("hf/adapter_config.json", "{}");
+  ASSERT_EQ(decoder_at(whole).account.assumed.size(), 1u);
+  EXPECT_NE(decoder_at(whole).account.assumed[0].find("merge_and_unload"), std::string::npos);
+}
+
+// The class says what comes out, whether the output matrix is the embedding or not.
+TEST_F(HfFolder, AClassWithoutAHeadGivesHiddenStates) {
+  const auto spec_of = [&](const char* architecture, bool is_tied) {
+    nlohmann::json config = llama_config();
+    config["architectures"] = {architecture};
+    config["tie_word_embeddings"] = is_tied;
+    TensorMap tensors = llama_tensors();
+    tensors.erase("lm_head.weight");
+    return decoder_at(write_hf(folder_, "hf", config, tensors));
+  };
+  EXPECT_TRUE(spec_of("LlamaModel", true).is_headless);
+  EXPECT_TRUE(spec_of("LlamaModel", false).is_headless);
+  EXPECT_FALSE(spec_of("LlamaForCausalLM", true).is_headless);
+  EXPECT_TRUE(refuses([&] { spec_of("LlamaForCausalLM", false); }, {"missing", "lm_head.weight"}));
+  for (const char* other : {"LlamaForSequenceClassification", "LlamaForTokenClassification",
+                            "LlamaForQuestionAnswering", "LlamaForRewardModel"}) {
+    EXPECT_TRUE(refuses([&] { spec_of(other, true); },
+                        {"'architectures'", other, "...ForCausalLM", "torch.export.export"}));
+  }
+  EXPECT_TRUE(refuses([&] { spec_of("LlamaDoubleHeadsModel", true); },
+                      {"'architectures'", "two results", "...LMHeadModel"}));
+}
+
 TEST_F(HfFolder, RefusesShardsThatDisagreeWithTheirIndex) {
   const auto folder = write_shards();
   const auto refuses_shards = [&](std::initializer_list<std::string_view> parts) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiny decoders with unusual settings, as transformers 5 saves them, give its results.
+// Tiny decoders with unusual settings, and encoders with all heads, as transformers 5 saves them,
+// give its results.
 // tests/convert/data/make_decoders.py made them.
 #include <gtest/gtest.h>
 
@@ -51,8 +52,7 @@ TEST_P(TransformersDecoder, RunsAsTheReferenceSays) {
   ASSERT_EQ(conversion.checks.size(), 1u);
   EXPECT_TRUE(conversion.checks[0].ran);
   const std::string_view name = GetParam();
-  const bool is_headless = name.ends_with("-bare") && !name.ends_with("tied-bare");
-  EXPECT_EQ(conversion.decoder()->is_headless, is_headless);
+  EXPECT_EQ(conversion.decoder()->is_headless, name.ends_with("-bare"));
   EXPECT_EQ(conversion.program.slots[conversion.program.output_slot].width,
             expected_["results"][0].size());
 }
@@ -63,6 +63,25 @@ INSTANTIATE_TEST_SUITE_P(Decoders, TransformersDecoder,
                                            "gpt_neox-bare", "phi-two-shares", "phi-tied",
                                            "gemma-gelu", "bloom", "bloom-bare", "mpt",
                                            "mpt-scale"));
+
+// The tests of encoders' families have the heads that are not here.
+class TransformersHead : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Heads, TransformersHead,
+                         ::testing::Values("BertForMultipleChoice", "BertForNextSentencePrediction",
+                                           "DistilBertForMultipleChoice",
+                                           "DistilBertForQuestionAnswering",
+                                           "ElectraForMultipleChoice", "ElectraForPreTraining",
+                                           "RobertaForMultipleChoice"));
+
+TEST_P(TransformersHead, GivesTheResultsOfTransformers) {
+  const fs::path folder = convert_fixture("heads") / GetParam();
+  const nlohmann::json expected = read_json_value(folder / "expected.json");
+  const EncoderSpec spec = encoder_at(folder);
+  EXPECT_TRUE(near(reference_encoder(spec, expected["ids"].get<std::vector<uint32_t>>()).values,
+                   flat(expected["results"]), kRelativeError));
+  const Conversion conversion = convert_model(folder, "tiny", {}, {Target::kPortable});
+  EXPECT_TRUE(conversion.checks[0].ran);
+}
 
 // Gemma's first configs say "gelu" and mean the tanh form, which some versions put right.
 class GemmaActivation : public ::testing::Test {

@@ -25,12 +25,17 @@ std::string decoder_types();
 enum class HeadUse { kKeep, kDrop };
 
 // Encoders of transformers, by model_type, with the head that `architectures` names. A language
-// head goes where `options` ask for a pooling. is_encoder_type knows one that is refused by name,
-// too.
+// head goes where `options` ask for a pooling.
 EncoderSpec read_hf_encoder(const Opened& model, const ModelOptions& options,
                             HeadUse head_use = HeadUse::kKeep);
 bool is_encoder_type(std::string_view model_type);
 std::string encoder_types();
+
+// For a folder of transformers that is not read: the lines of Python that export the model instead,
+// and the command that converts what they write. REQUIRES: it has a config.
+// `pooled` makes the sentence's row of the last hidden states, "{}"; empty: the class's own
+// results.
+std::string export_lines(const Opened& model, const std::string& pooled = "");
 
 // Folders of the sentence-transformers library: an encoder of transformers, and a list of modules
 // that make one vector of its rows: Transformer and Pooling, then Dense, LayerNorm, Normalize and

@@ -135,7 +135,8 @@ DecoderSpec read_hf_bloom(ConfigFields& config, ModelTensors& tensors, const std
   const bool is_tied = config.flag("tie_word_embeddings", true);
 
   const std::string prefix = prefix_of(tensors, "transformer.", "word_embeddings.weight");
-  read_embedding_and_head(tensors, spec, {prefix, "word_embeddings.weight", "lm_head"}, is_tied);
+  read_embedding_and_head(config, tensors, spec, {prefix, "word_embeddings.weight", "lm_head"},
+                          is_tied);
   spec.embedding_norm =
       tensors.layer_norm(prefix + "word_embeddings_layernorm", spec.model_dim, epsilon);
   for (uint32_t i = 0; i < layers; ++i) {
@@ -177,7 +178,7 @@ DecoderSpec read_hf_mpt(ConfigFields& config, ModelTensors& tensors, const std::
   const bool is_tied = config.flag("tie_word_embeddings", true);
 
   const std::string prefix = prefix_of(tensors, "transformer.", "wte.weight");
-  read_embedding_and_head(tensors, spec, {prefix, "wte.weight", "lm_head"}, is_tied);
+  read_embedding_and_head(config, tensors, spec, {prefix, "wte.weight", "lm_head"}, is_tied);
   for (uint32_t i = 0; i < layers; ++i) {
     spec.layers.push_back(
         read_mpt_layer(tensors, spec, epsilon, fmt::format("{}blocks.{}.", prefix, i)));

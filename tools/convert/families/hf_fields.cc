@@ -188,6 +188,20 @@ constexpr std::pair<const char*, Activation> kActivations[] = {
     {"gelu_accurate", Activation::kGeluTanh},
 };
 
+constexpr std::pair<std::string_view, HeadKind> kClassEndings[] = {
+    {"ForCausalLM", HeadKind::kCausal},
+    {"LMHeadModel", HeadKind::kCausal},
+    {"ForMaskedLM", HeadKind::kMasked},
+    {"ForSequenceClassification", HeadKind::kSequence},
+    {"ForTokenClassification", HeadKind::kTokens},
+    {"ForQuestionAnswering", HeadKind::kAnswer},
+    {"ForMultipleChoice", HeadKind::kChoice},
+    {"ForNextSentencePrediction", HeadKind::kNextSentence},
+    {"ForPreTraining", HeadKind::kPreTraining},
+    {"DoubleHeadsModel", HeadKind::kDouble},
+    {"Model", HeadKind::kNone},
+};
+
 // Fields that do not change what a decoder computes, by the reason why not.
 constexpr const char* kHarmlessOfDecoders[] = {
     // What the Python call returns.
@@ -299,16 +313,43 @@ std::string prefix_of(const ModelTensors& tensors, const std::string& prefix,
   return tensors.has(embedding) && !tensors.has(prefix + embedding) ? "" : prefix;
 }
 
-void read_embedding_and_head(ModelTensors& tensors, DecoderSpec& spec, const HeadNames& names,
-                             bool is_tied, Presence head_bias) {
+std::optional<HeadKind> read_head_kind(ConfigFields& config) {
+  const std::vector<std::string> architectures = config.texts("architectures");
+  if (architectures.empty()) return std::nullopt;
+  if (architectures.size() > 1) config.refuse("architectures", "expected one name");
+  const std::string_view name = architectures[0];
+  std::string known;
+  for (const auto& [ending, kind] : kClassEndings) {
+    // A class for a purpose may be called ...ForRewardModel.
+    const bool is_of_this = kind != HeadKind::kNone || name.find("For") == std::string_view::npos;
+    if (name.ends_with(ending) && is_of_this) return kind;
+    known += fmt::format("{}...{}", known.empty() ? "" : ", ", ending);
+  }
+  config.refuse("architectures", "what this class gives out is not known: expected " + known);
+}
+
+void read_embedding_and_head(ConfigFields& config, ModelTensors& tensors, DecoderSpec& spec,
+                             const HeadNames& names, bool is_tied, Presence head_bias) {
+  const std::optional<HeadKind> kind = read_head_kind(config);
+  if (kind == HeadKind::kDouble) {
+    throw InputError(
+        "{}: field 'architectures' names a class of two results: load it as the class whose result "
+        "you want, such as ...LMHeadModel, and save that",
+        config.where());
+  }
+  if (kind && *kind != HeadKind::kNone && *kind != HeadKind::kCausal) {
+    config.refuse("architectures",
+                  "of decoders, only heads that give logits are read (...ForCausalLM, "
+                  "...LMHeadModel), and models without a head (...Model)");
+  }
   const std::string embedding = names.prefix + names.embedding;
   const std::string head = names.head + ".weight";
-  if (is_tied) {
-    spec.token_embedding = tensors.tied_embedding(embedding, head, spec.vocab_size, spec.model_dim);
-  } else {
-    spec.token_embedding = tensors.matrix(embedding, spec.vocab_size, spec.model_dim);
-  }
-  spec.is_headless = names.prefix.empty() && !tensors.has(head) && !is_tied;
+  const bool lacks_head = names.prefix.empty() && !tensors.has(head) && !is_tied;
+  spec.is_headless = kind ? *kind == HeadKind::kNone : lacks_head;
+  spec.token_embedding =
+      is_tied && !spec.is_headless
+          ? tensors.tied_embedding(embedding, head, spec.vocab_size, spec.model_dim)
+          : tensors.matrix(embedding, spec.vocab_size, spec.model_dim);
   if (spec.is_headless) return;
   const bool may_lack_bias = names.prefix.empty() && head_bias == Presence::kRequired;
   const std::vector<double> bias = tensors.vector(names.head + ".bias", spec.vocab_size,

@@ -91,7 +91,7 @@ DecoderSpec read_hf_gpt2(ConfigFields& config, ModelTensors& tensors, const std:
   const bool is_tied = config.flag("tie_word_embeddings", true);
 
   const std::string prefix = prefix_of(tensors, "transformer.", "wte.weight");
-  read_embedding_and_head(tensors, spec, {prefix, "wte.weight", "lm_head"}, is_tied);
+  read_embedding_and_head(config, tensors, spec, {prefix, "wte.weight", "lm_head"}, is_tied);
   spec.position_embedding =
       tensors.matrix(prefix + "wpe.weight", spec.positions_max, spec.model_dim);
   for (uint32_t i = 0; i < layers; ++i) {
@@ -124,7 +124,7 @@ DecoderSpec read_hf_gpt_neox(ConfigFields& config, ModelTensors& tensors, const 
   const bool is_tied = config.flag("tie_word_embeddings", false);
 
   const std::string prefix = prefix_of(tensors, "gpt_neox.", "embed_in.weight");
-  read_embedding_and_head(tensors, spec, {prefix, "embed_in.weight", "embed_out"}, is_tied);
+  read_embedding_and_head(config, tensors, spec, {prefix, "embed_in.weight", "embed_out"}, is_tied);
   for (uint32_t i = 0; i < layers; ++i) {
     spec.layers.push_back(read_neox_layer(tensors, spec, epsilon, attention_bias,
                                           fmt::format("{}layers.{}.", prefix, i)));
@@ -156,8 +156,8 @@ DecoderSpec read_hf_phi(ConfigFields& config, ModelTensors& tensors, const std::
   const double epsilon = config.positive("layer_norm_eps", 1e-5);
 
   const std::string prefix = prefix_of(tensors, "model.", "embed_tokens.weight");
-  read_embedding_and_head(tensors, spec, {prefix, "embed_tokens.weight", "lm_head"}, is_tied,
-                          Presence::kRequired);
+  read_embedding_and_head(config, tensors, spec, {prefix, "embed_tokens.weight", "lm_head"},
+                          is_tied, Presence::kRequired);
   for (uint32_t i = 0; i < layers; ++i) {
     spec.layers.push_back(
         read_phi_layer(tensors, spec, epsilon, fmt::format("{}layers.{}.", prefix, i)));

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heads of Hugging Face encoders, by the last words of their architecture's name.
+// Heads of Hugging Face encoders, by the last words of their class's name.
 #include "convert/families/hf_models.h"
 
+#include <algorithm>
 #include <iterator>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,18 +17,54 @@
 namespace arenite::convert {
 namespace {
 
-enum class HeadKind { kNone, kSequence, kTokens, kLanguage };
-
-constexpr std::pair<std::string_view, HeadKind> kArchitectures[] = {
-    {"ForSequenceClassification", HeadKind::kSequence},
-    {"ForTokenClassification", HeadKind::kTokens},
-    {"ForMaskedLM", HeadKind::kLanguage},
-    {"ForPreTraining", HeadKind::kNone},
-    {"Model", HeadKind::kNone},
+// A head that is linear layers: `hidden` keeps the width of the rows, `scores` follows it.
+struct ClassifierHead {
+  HeadKind kind;
+  std::string_view model_type;           // empty: any other
+  PoolingChoice rows;                    // that it takes: kNone is each token's
+  std::string_view hidden;               // empty: none
+  std::optional<Activation> activation;  // after it; none: the model's own
+  const char* scores;
+};
+constexpr std::string_view kPoolerLayer =
+    "pooler.dense";  // of the encoder: it has the encoder's prefix
+constexpr ClassifierHead kClassifierHeads[] = {
+    {HeadKind::kSequence, "bert", PoolingChoice::kPooler, kPoolerLayer, Activation::kTanh,
+     "classifier"},
+    {HeadKind::kSequence, "distilbert", PoolingChoice::kFirst, "pre_classifier", Activation::kRelu,
+     "classifier"},
+    {HeadKind::kSequence, "electra", PoolingChoice::kFirst, "classifier.dense",
+     Activation::kGeluErf, "classifier.out_proj"},
+    {HeadKind::kSequence, "", PoolingChoice::kFirst, "classifier.dense", Activation::kTanh,
+     "classifier.out_proj"},
+    {HeadKind::kChoice, "distilbert", PoolingChoice::kFirst, "pre_classifier", Activation::kRelu,
+     "classifier"},
+    {HeadKind::kChoice, "electra", PoolingChoice::kFirst, "sequence_summary.summary",
+     Activation::kGeluErf, "classifier"},
+    {HeadKind::kChoice, "", PoolingChoice::kPooler, kPoolerLayer, Activation::kTanh, "classifier"},
+    {HeadKind::kTokens, "", PoolingChoice::kNone, "", {}, "classifier"},
+    {HeadKind::kAnswer, "", PoolingChoice::kNone, "", {}, "qa_outputs"},
+    {HeadKind::kNextSentence, "bert", PoolingChoice::kPooler, kPoolerLayer, Activation::kTanh,
+     "cls.seq_relationship"},
+    {HeadKind::kPreTraining,
+     "electra",
+     PoolingChoice::kNone,
+     "discriminator_predictions.dense",
+     {},
+     "discriminator_predictions.dense_prediction"},
 };
 
-// Heads that are left from training: those that guess tokens, where they are not asked for.
-constexpr const char* kLanguageHeads[] = {
+const ClassifierHead* classifier_of(HeadKind kind, std::string_view model_type) {
+  for (const ClassifierHead& head : kClassifierHeads) {
+    if (head.kind == kind && (head.model_type.empty() || head.model_type == model_type)) {
+      return &head;
+    }
+  }
+  return nullptr;
+}
+
+// Where tensors of heads begin that a model may have beside what its class uses.
+constexpr std::string_view kUnusedHeads[] = {
     // BERT
     "cls.",
     // DistilBERT
@@ -41,93 +80,80 @@ constexpr const char* kLanguageHeads[] = {
 };
 
 // Heads of sequences and of tokens.
-constexpr const char* kClassifiers[] = {"classifier.", "pre_classifier."};
+constexpr std::string_view kClassifiers[] = {"classifier.", "pre_classifier.", "qa_outputs.",
+                                             "sequence_summary."};
 
-bool has_classifier(const ModelTensors& tensors) {
-  for (const StoredTensor& tensor : tensors.stored()) {
-    if (tensor.name.starts_with("classifier.")) return true;
+// Passes over the tensors that the results do not need, and says so in the spec's account.
+void pass_over_unused(ModelTensors& tensors, std::span<const std::string_view> prefixes,
+                      EncoderSpec& spec) {
+  std::string unused;
+  for (const std::string& name : tensors.rest()) {
+    if (std::ranges::none_of(prefixes, [&](auto start) { return name.starts_with(start); })) {
+      continue;
+    }
+    tensors.pass_over(name);
+    unused += fmt::format("{}{}", unused.empty() ? "" : ", ", quote(name));
   }
-  return false;
+  if (unused.empty()) return;
+  spec.account.assumed.push_back("not used, as what this class gives out needs none of them: " +
+                                 unused);
 }
 
-HeadKind read_kind(ConfigFields& config, const ModelTensors& tensors) {
-  const std::vector<std::string> architectures = config.texts("architectures");
-  if (architectures.empty()) {
-    if (!has_classifier(tensors)) return HeadKind::kNone;
+// Throws UnsupportedError for a class whose head is not read, or is not in the weights.
+HeadKind read_kind(ConfigFields& config, const ModelTensors& tensors, const std::string& type,
+                   const ModelOptions& options) {
+  const std::optional<HeadKind> kind = read_head_kind(config);
+  if (!kind) {
+    const auto is_classifier = [](const StoredTensor& tensor) {
+      return tensor.name.starts_with("classifier.") || tensor.name.starts_with("qa_outputs.");
+    };
+    if (std::ranges::none_of(tensors.stored(), is_classifier)) return HeadKind::kNone;
     config.refuse("architectures",
                   "the weights have a classifier, of sequences or of tokens: expected a name that "
                   "says which, such as 'BertForSequenceClassification'");
   }
-  if (architectures.size() > 1) config.refuse("architectures", "expected one name");
-  std::string known;
-  for (const auto& [ending, kind] : kArchitectures) {
-    if (architectures[0].ends_with(ending)) return kind;
-    known += fmt::format("{}...{}", known.empty() ? "" : ", ", ending);
+  // Any pooling is of the encoder's own rows, where its class was first trained for other things.
+  if (options.pooling && (*kind == HeadKind::kMasked || *kind == HeadKind::kPreTraining)) {
+    return HeadKind::kNone;
   }
-  config.refuse("architectures", "this head is not known: expected one of " + known);
+  if (*kind == HeadKind::kPreTraining && type == "bert") {
+    throw InputError(
+        "{}: field 'architectures' names a class of two results: load it as the class whose result "
+        "you want, such as BertForMaskedLM, BertForNextSentencePrediction or BertModel, and save "
+        "that; or pass --pooling (none: each token's last hidden state)",
+        config.where());
+  }
+  if (*kind == HeadKind::kCausal) config.refuse("architectures", "a causal one is not an encoder");
+  if (*kind != HeadKind::kNone && *kind != HeadKind::kMasked &&
+      classifier_of(*kind, type) == nullptr) {
+    config.refuse("architectures", "this head is not read for this type of model");
+  }
+  return *kind;
 }
 
-class HeadReader {
- public:
-  HeadReader(ModelTensors& tensors, const std::string& type, const std::string& prefix,
-             EncoderSpec& spec)
-      : tensors_(tensors), type_(type), prefix_(prefix), spec_(spec) {}
+// Not having its tensors is an error that ModelTensors reports.
+void add_linear(ModelTensors& tensors, const std::string& name, uint32_t outputs,
+                std::optional<Activation> activation, EncoderSpec& spec) {
+  spec.head.push_back(
+      {tensors.linear(name, outputs, spec.model_dim, Presence::kRequired), activation});
+}
 
-  PoolingChoice read_sequence_classifier() {
-    spec_.pooling = SelectKind::kFirst;
-    if (type_ == "bert") {
-      add_pooler();
-      add_classifier("classifier");
-      return PoolingChoice::kPooler;
-    }
-    if (type_ == "distilbert") {
-      add_square("pre_classifier", Activation::kRelu);
-      add_classifier("classifier");
-    } else {
-      add_square("classifier.dense", type_ == "electra" ? Activation::kGeluErf : Activation::kTanh);
-      add_classifier("classifier.out_proj");
-    }
-    return PoolingChoice::kFirst;
-  }
+void add_pooler(ModelTensors& tensors, const std::string& prefix, EncoderSpec& spec) {
+  add_linear(tensors, fmt::format("{}{}", prefix, kPoolerLayer), spec.model_dim, Activation::kTanh,
+             spec);
+}
 
-  PoolingChoice read_token_classifier() {
-    add_classifier("classifier");
-    return PoolingChoice::kNone;
-  }
-
-  // Not having the pooler's tensors is an error that ModelTensors reports.
-  void read_pooling(PoolingChoice choice) {
-    if (choice == PoolingChoice::kMean) spec_.pooling = SelectKind::kMean;
-    if (choice == PoolingChoice::kFirst) spec_.pooling = SelectKind::kFirst;
-    if (choice == PoolingChoice::kPooler) add_pooler();
-  }
-
- private:
-  void add_pooler() {
-    spec_.pooling = SelectKind::kFirst;
-    add_square(prefix_ + "pooler.dense", Activation::kTanh);
-  }
-
-  void add_square(const std::string& name, Activation activation) {
-    spec_.head.push_back(
-        {tensors_.linear(name, spec_.model_dim, spec_.model_dim, Presence::kRequired), activation});
-  }
-
-  void add_classifier(const std::string& name) {
-    const uint32_t classes = tensors_.shape_of(name + ".weight").rows;
-    spec_.head.push_back(
-        {tensors_.linear(name, classes, spec_.model_dim, Presence::kRequired), std::nullopt});
-  }
-
-  ModelTensors& tensors_;
-  const std::string& type_;
-  const std::string& prefix_;
-  EncoderSpec& spec_;
-};
+void read_pooling(PoolingChoice choice, ModelTensors& tensors, const std::string& prefix,
+                  EncoderSpec& spec) {
+  if (choice == PoolingChoice::kNone) return;
+  spec.pooling = choice == PoolingChoice::kMean ? SelectKind::kMean : SelectKind::kFirst;
+  if (choice == PoolingChoice::kPooler) add_pooler(tensors, prefix, spec);
+}
 
 constexpr const char* kScoresAsComputed =
     "scores of a cross-encoder are given out as the classifier computes them";
 
+// Scores of labels that the config may name.
 void read_class_names(ConfigFields& config, EncoderSpec& spec) {
   const uint32_t classes = spec.head.back().linear->weight.rows;
   spec.labels = read_labels(config, classes);
@@ -141,6 +167,43 @@ void read_class_names(ConfigFields& config, EncoderSpec& spec) {
     scores->pass_over("version");
     scores->finish();
   }
+}
+
+// Scores of things that have names of their own.
+void pass_over_class_names(ConfigFields& config) {
+  for (const char* field : {"id2label", "num_labels", "_num_labels", "sentence_transformers"}) {
+    config.pass_over(field);
+  }
+}
+
+// ELECTRA's layer before the scores of choices, as far as configs can make it another one.
+void check_summary(ConfigFields& config) {
+  constexpr const char* kWhy = "the first token's row through a layer is read";
+  config.expect("summary_type", "first", kWhy);
+  config.expect("summary_use_proj", true, kWhy);
+  config.expect("summary_activation", "gelu", kWhy);
+  config.expect("summary_proj_to_labels", false, kWhy);
+}
+
+void read_classifier(ConfigFields& config, ModelTensors& tensors, const ClassifierHead& head,
+                     const std::string& prefix, EncoderSpec& spec) {
+  if (head.rows != PoolingChoice::kNone) spec.pooling = SelectKind::kFirst;
+  if (head.hidden == kPoolerLayer) {
+    add_pooler(tensors, prefix, spec);
+  } else if (!head.hidden.empty()) {
+    add_linear(tensors, std::string(head.hidden), spec.model_dim,
+               head.activation.value_or(spec.activation), spec);
+  }
+  const std::string scores = head.scores;
+  add_linear(tensors, scores, tensors.shape_of(scores + ".weight").rows, std::nullopt, spec);
+  const uint32_t outputs = spec.head.back().linear->weight.rows;
+  if (head.kind == HeadKind::kSequence || head.kind == HeadKind::kTokens) {
+    return read_class_names(config, spec);
+  }
+  pass_over_class_names(config);
+  if (head.kind == HeadKind::kAnswer && outputs == 2) spec.labels = {"start", "end"};
+  if (head.kind == HeadKind::kNextSentence && outputs == 2) spec.labels = {"follows", "random"};
+  if (head.kind == HeadKind::kChoice && spec.architecture == "electra") check_summary(config);
 }
 
 struct LanguageHead {
@@ -189,33 +252,26 @@ std::vector<double> read_bias(ModelTensors& tensors, const LanguageHead& head, b
 void read_hf_head(ConfigFields& config, ModelTensors& tensors, const std::string& model_type,
                   const std::string& prefix, const ModelOptions& options, HeadUse head_use,
                   EncoderSpec& spec) {
-  HeadReader reader(tensors, model_type, prefix, spec);
   const bool is_dropped = head_use == HeadUse::kDrop;
-  HeadKind kind = is_dropped ? HeadKind::kNone : read_kind(config, tensors);
-  // Any pooling is of the encoder's own rows.
-  if (kind == HeadKind::kLanguage &&
-      (options.pooling || !read_hf_language_head(config, tensors, model_type, prefix, spec))) {
-    kind = HeadKind::kNone;
-  }
-  if (kind == HeadKind::kNone) {
-    reader.read_pooling(options.pooling.value_or(PoolingChoice::kNone));
-  }
-  if (kind == HeadKind::kSequence || kind == HeadKind::kTokens) {
-    check_pooling(options.pooling,
-                  kind == HeadKind::kSequence ? reader.read_sequence_classifier()
-                                              : reader.read_token_classifier(),
-                  config.where());
-    read_class_names(config, spec);
+  const HeadKind kind =
+      is_dropped ? HeadKind::kNone : read_kind(config, tensors, model_type, options);
+  if (const ClassifierHead* const head = classifier_of(kind, model_type)) {
+    check_pooling(options.pooling, head->rows, config.where());
+    read_classifier(config, tensors, *head, prefix, spec);
   } else {
-    for (const char* field : {"id2label", "num_labels", "_num_labels", "sentence_transformers"}) {
-      config.pass_over(field);
+    pass_over_class_names(config);
+    if (kind == HeadKind::kNone) {
+      read_pooling(options.pooling.value_or(PoolingChoice::kNone), tensors, prefix, spec);
+    } else if (!read_hf_language_head(config, tensors, model_type, prefix, spec)) {
+      config.refuse("architectures",
+                    "the weights have no such head: --pooling none takes the encoder alone");
     }
   }
-  for (const char* name : kLanguageHeads) tensors.pass_over_all(name);
-  if (is_dropped) {
-    for (const char* name : kClassifiers) tensors.pass_over_all(name);
-  }
-  tensors.pass_over_all(prefix + "pooler.");  // where it is there, but not asked for
+  std::vector<std::string_view> unused(std::begin(kUnusedHeads), std::end(kUnusedHeads));
+  const std::string pooler = prefix + "pooler.";
+  unused.push_back(pooler);
+  if (is_dropped) unused.insert(unused.end(), std::begin(kClassifiers), std::end(kClassifiers));
+  pass_over_unused(tensors, unused, spec);
 }
 
 bool read_hf_language_head(ConfigFields& config, ModelTensors& tensors,

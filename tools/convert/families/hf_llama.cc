@@ -211,7 +211,8 @@ DecoderSpec read_hf_llama(ConfigFields& config, ModelTensors& tensors,
   const bool is_tied = config.flag("tie_word_embeddings", is_gemma);
 
   const std::string prefix = prefix_of(tensors, "model.", "embed_tokens.weight");
-  read_embedding_and_head(tensors, spec, {prefix, "embed_tokens.weight", "lm_head"}, is_tied);
+  read_embedding_and_head(config, tensors, spec, {prefix, "embed_tokens.weight", "lm_head"},
+                          is_tied);
   for (uint32_t i = 0; i < layers; ++i) {
     spec.layers.push_back(
         read_layer(tensors, spec, traits, fmt::format("{}layers.{}.", prefix, i)));

@@ -52,7 +52,7 @@ constexpr const char* kHarmlessOfModels[] = {
     "pooler_num_fc_layers",
     "pooler_size_per_head",
     "pooler_type",
-    // Of heads for multiple choice, whose architectures are refused.
+    // Of ELECTRA's head for multiple choice, which checks them.
     "summary_activation",
     "summary_first_dropout",
     "summary_last_dropout",
@@ -78,15 +78,7 @@ const char* prefix_of(ConfigFields& config, const std::string& type) {
   for (const auto& [known_type, prefix] : kTypes) {
     if (type == known_type) return prefix;
   }
-  const std::string known = encoder_types();
-  if (type == "mpnet") {
-    config.refuse(
-        "model_type",
-        "its 'encoder.relative_attention_bias' adds to each score a weight that depends "
-        "on the distance between query and key, which is not supported; expected one of " +
-            known);
-  }
-  config.refuse("model_type", "expected one of " + known);
+  config.refuse("model_type", "expected one of " + encoder_types());
 }
 
 void check_options(const ModelOptions& options, const EncoderSpec& spec, const std::string& where) {
@@ -110,7 +102,6 @@ std::string encoder_types() {
 }
 
 bool is_encoder_type(std::string_view model_type) {
-  if (model_type == "mpnet") return true;
   for (const auto& [known_type, prefix] : kTypes) {
     if (model_type == known_type) return true;
   }

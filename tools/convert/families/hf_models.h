@@ -19,6 +19,23 @@ namespace arenite::convert {
 // Passes over the fields that never change what a model computes.
 void pass_over_harmless(ConfigFields& config);
 
+// What a class of transformers makes of the last hidden states, by the end of its name.
+enum class HeadKind {
+  kNone,          // nothing: they are the results
+  kCausal,        // logits of the next token
+  kMasked,        // logits of each token, which may be masked
+  kSequence,      // scores of classes for each sequence
+  kTokens,        // ... for each token
+  kAnswer,        // for each token, how likely an answer begins and ends there
+  kChoice,        // a score for each sequence, which are choices
+  kNextSentence,  // whether the second text of a pair follows the first
+  kPreTraining,   // what the family was first trained for
+  kDouble,        // two results
+};
+
+// The one that `architectures` names, if it names any. Throws UnsupportedError for another class.
+std::optional<HeadKind> read_head_kind(ConfigFields& config);
+
 // The activation that `field` names. Throws InputError for one that is not known.
 Activation read_activation(ConfigFields& config, const std::string& field,
                            const std::string& fallback);
@@ -62,10 +79,11 @@ struct HeadNames {
   std::string prefix, embedding, head;
 };
 
-// Sets token_embedding, and either output, or nothing for a tied model, or is_headless for one that
-// was saved without its head.
-void read_embedding_and_head(ModelTensors& tensors, DecoderSpec& spec, const HeadNames& names,
-                             bool is_tied, Presence head_bias = Presence::kNone);
+// Sets token_embedding, and either output, or nothing for a tied model, or is_headless for one of a
+// class without a head (HeadKind::kNone); where no class is said, for one without its tensors.
+void read_embedding_and_head(ConfigFields& config, ModelTensors& tensors, DecoderSpec& spec,
+                             const HeadNames& names, bool is_tied,
+                             Presence head_bias = Presence::kNone);
 
 // Takes all fields that its family has, and all tensors. `model_type` is taken already.
 using HfDecoderReader = DecoderSpec(ConfigFields& config, ModelTensors& tensors,

@@ -70,6 +70,25 @@ EncoderSpec read_transformer(const Opened& model, const fs::path& folder,
                          HeadUse::kDrop);
 }
 
+// What the modules after the transformer do, in Python, to its last hidden states "{}"; these alone
+// where they do something else than the usual.
+std::string pooled_in_python(const std::vector<Module>& modules, uint32_t width) {
+  const std::vector<SelectKind> poolings = read_pooling_modes(modules[1].folder, width);
+  std::string pooled = poolings.size() > 1                 ? ""
+                       : poolings[0] == SelectKind::kMean  ? "{}.mean(1)"
+                       : poolings[0] == SelectKind::kMax   ? "{}.amax(1)"
+                       : poolings[0] == SelectKind::kFirst ? "{}[:, 0]"
+                       : poolings[0] == SelectKind::kLast  ? "{}[:, -1]"
+                                                           : "";
+  for (size_t i = 2; i < modules.size() && !pooled.empty(); ++i) {
+    if (modules[i].kind == "Dropout") continue;
+    pooled = modules[i].kind == "Normalize"
+                 ? fmt::format("torch.nn.functional.normalize({}, dim=-1)", pooled)
+                 : "";
+  }
+  return pooled.empty() ? "{}  # without pooling" : pooled;
+}
+
 // `options` may say the same as the module, where that is one of the choices that there are.
 void read_sentence_pooling(const fs::path& folder, const ModelOptions& options, EncoderSpec& spec) {
   const std::vector<SelectKind> poolings = read_pooling_modes(folder, spec.model_dim);
@@ -121,7 +140,15 @@ SentenceTransformers read_sentence_transformers(const Opened& opened, const Mode
   }
   SentenceTransformers model;
   model.tokenizer_folder = modules[0].folder;
-  model.spec = read_transformer(opened, modules[0].folder, options);
+  try {
+    model.spec = read_transformer(opened, modules[0].folder, options);
+  } catch (const UnsupportedError& error) {
+    const Opened transformer = open_model(modules[0].folder);
+    ConfigFields config = transformer.config_fields();
+    const uint32_t width = read_size(config, "hidden_size", "d_model");
+    throw UnsupportedError("{}\n{}", error.what(),
+                           export_lines(transformer, pooled_in_python(modules, width)));
+  }
   const TextSettings texts = read_text_settings(modules[0].folder, model.spec.positions_max);
   model.spec.positions_max = texts.tokens_max;
   model.lowers_case = texts.lowers_case;

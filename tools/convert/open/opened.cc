@@ -3,9 +3,12 @@
 #include "convert/open/opened.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
+#include <iterator>
 #include <set>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,9 +28,12 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr size_t kCheckpointsNamed = 8;  // in a message
+constexpr size_t kHubNameBytesMax = 96;
+constexpr std::string_view kAdapterTensors = "base_model.model.";  // peft's names begin so
 
 constexpr const char* kConfig = "config.json";
-constexpr const char* kModules = "modules.json";  // of sentence-transformers
+constexpr const char* kModules = "modules.json";               // of sentence-transformers
+constexpr const char* kAdapterConfig = "adapter_config.json";  // of peft
 constexpr const char* kWeightFiles[] = {"model.safetensors", "model.safetensors.index.json",
                                         "pytorch_model.bin", "pytorch_model.bin.index.json",
                                         "model.pt"};
@@ -190,6 +196,66 @@ fs::path only_checkpoint(const fs::path& folder) {
   return {};
 }
 
+// Whether `path` may be the id of a model on the hub: "user/name", or a name as short as "gpt2".
+bool is_hub_id(const fs::path& path) {
+  const std::string id = path.string();
+  const auto parts = std::distance(path.begin(), path.end());
+  const bool has_ending = std::ranges::find(kCheckpointEndings, path.extension().string()) !=
+                          std::end(kCheckpointEndings);
+  return parts <= 2 && !has_ending && !id.empty() && id.size() <= kHubNameBytesMax &&
+         std::isalnum(static_cast<unsigned char>(id[0])) != 0 &&
+         id.find_first_not_of(
+             "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/") ==
+             std::string::npos &&
+         (parts == 1 || !is_there(path.parent_path()));
+}
+
+[[noreturn]] void refuse_hub_id(const fs::path& path) {
+  const std::string name = path.filename().string();
+  throw InputError(
+      "{}: No such file or folder. A model of the Hugging Face hub is downloaded first:\n\n"
+      "hf download {} --local-dir {}\n"
+      "arenite convert {} -o {}.arn",
+      quote(path.string()), path.string(), name, name, name);
+}
+
+// The class of peft that loads what the config's task_type says.
+std::string adapter_class(const json& config) {
+  constexpr std::pair<std::string_view, const char*> kTasks[] = {
+      {"CAUSAL_LM", "AutoPeftModelForCausalLM"},
+      {"SEQ_CLS", "AutoPeftModelForSequenceClassification"},
+      {"TOKEN_CLS", "AutoPeftModelForTokenClassification"},
+      {"QUESTION_ANS", "AutoPeftModelForQuestionAnswering"},
+      {"SEQ_2_SEQ_LM", "AutoPeftModelForSeq2SeqLM"}};
+  const auto task = config.find("task_type");
+  for (const auto& [name, known] : kTasks) {
+    if (task != config.end() && *task == name) return known;
+  }
+  return "AutoPeftModelForFeatureExtraction";
+}
+
+[[noreturn]] void refuse_adapter(const fs::path& path, const fs::path& folder) {
+  const json config = is_there(folder / kAdapterConfig) ? read_json_object(folder / kAdapterConfig)
+                                                        : json::object();
+  const auto base = config.find("base_model_name_or_path");
+  const bool names_base = base != config.end() && base->is_string();
+  throw InputError(
+      "{} is an adapter{}, and no whole model: merge the two with peft, and convert the result:\n\n"
+      "import peft\n\n"
+      "model = peft.{}.from_pretrained(\"{}\")\n"
+      "model.merge_and_unload().save_pretrained(\"merged\")\n\n"
+      "arenite convert merged -o model.arn",
+      quote(path.string()), names_base ? " of " + quote(base->get<std::string>()) : "",
+      adapter_class(config), folder.string());
+}
+
+bool is_adapter(const TensorStore& tensors) {
+  return !tensors.tensors().empty() &&
+         std::ranges::all_of(tensors.tensors(), [](const StoredTensor& tensor) {
+           return tensor.name.starts_with(kAdapterTensors);
+         });
+}
+
 }  // namespace
 
 std::string Opened::where() const { return quote(path.string()); }
@@ -209,7 +275,10 @@ ConfigFields Opened::config_fields() const {
 Opened open_model(const fs::path& path) {
   Opened opened;
   opened.path = path;
-  if (!is_there(path)) FileMap{path};  // says why it cannot be read
+  if (!is_there(path)) {
+    if (is_hub_id(path)) refuse_hub_id(path);
+    FileMap{path};  // says why it cannot be read
+  }
   if (fs::is_directory(path)) {
     const fs::path file = only_checkpoint(path);
     if (!file.empty()) return open_model(file);
@@ -221,6 +290,8 @@ Opened open_model(const fs::path& path) {
     return opened;  // these say all of it themselves
   if (is_there(opened.folder / kConfig)) opened.config = read_json_object(opened.folder / kConfig);
   if (is_whole_folder) open_folder(opened);
+  if (is_adapter(opened.tensors)) refuse_adapter(path, opened.folder);
+  opened.has_adapter = is_whole_folder && is_there(opened.folder / kAdapterConfig);
   return opened;
 }
 

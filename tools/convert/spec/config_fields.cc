@@ -7,7 +7,6 @@
 #include <iterator>
 #include <string_view>
 
-#include "convert/files/error.h"
 #include "convert/files/json_file.h"
 #include "convert/spec/model_spec.h"
 
@@ -110,9 +109,13 @@ void ConfigFields::refuse_absence(const std::string& name) const {
   throw InputError("{}: field {} is missing", where_, quote(name));
 }
 
+void ConfigFields::refuse_form(const std::string& name, const std::string& expected) const {
+  throw InputError("{}: field {} is {}: {}", where_, quote(name), show(object_.at(name)), expected);
+}
+
 void ConfigFields::refuse(const std::string& name, const std::string& why) const {
-  throw InputError("{}: field {} is {}: {}", where_, quote(name),
-                   has(name) ? show(object_.at(name)) : "missing", why);
+  throw UnsupportedError("{}: field {} is {}: {}", where_, quote(name),
+                         has(name) ? show(object_.at(name)) : "missing", why);
 }
 
 uint32_t ConfigFields::count(const std::string& name, std::optional<uint32_t> fallback,
@@ -121,7 +124,7 @@ uint32_t ConfigFields::count(const std::string& name, std::optional<uint32_t> fa
   if (value == nullptr) return fallback ? *fallback : (refuse_absence(name), 0);
   if (!value->is_number_unsigned() || value->get<uint64_t>() < minimum ||
       value->get<uint64_t>() > kSideMax) {
-    refuse(name, fmt::format("expected a whole number from {} to {}", minimum, kSideMax));
+    refuse_form(name, fmt::format("expected a whole number from {} to {}", minimum, kSideMax));
   }
   return value->get<uint32_t>();
 }
@@ -131,7 +134,7 @@ double ConfigFields::positive(const std::string& name, std::optional<double> fal
   if (value == nullptr) return fallback ? *fallback : (refuse_absence(name), 0.0);
   if (!value->is_number() || !(value->get<double>() > 0.0) ||
       !std::isfinite(value->get<double>())) {
-    refuse(name, "expected a number above 0");
+    refuse_form(name, "expected a number above 0");
   }
   return value->get<double>();
 }
@@ -139,14 +142,14 @@ double ConfigFields::positive(const std::string& name, std::optional<double> fal
 bool ConfigFields::flag(const std::string& name, std::optional<bool> fallback) {
   const json* value = take(name);
   if (value == nullptr) return fallback ? *fallback : (refuse_absence(name), false);
-  if (!value->is_boolean()) refuse(name, "expected true or false");
+  if (!value->is_boolean()) refuse_form(name, "expected true or false");
   return value->get<bool>();
 }
 
 std::string ConfigFields::text(const std::string& name, std::optional<std::string> fallback) {
   const json* value = take(name);
   if (value == nullptr) return fallback ? *fallback : (refuse_absence(name), std::string());
-  if (!value->is_string()) refuse(name, "expected a string");
+  if (!value->is_string()) refuse_form(name, "expected a string");
   return value->get<std::string>();
 }
 
@@ -156,7 +159,7 @@ std::vector<uint32_t> ConfigFields::ids(const std::string& name) {
   if (value == nullptr) return ids;
   for (const json& id : value->is_array() ? *value : json::array({*value})) {
     if (!id.is_number_integer() || id.get<int64_t>() > INT32_MAX || id.get<int64_t>() < -1) {
-      refuse(name, "expected a token id, or a list of them");
+      refuse_form(name, "expected a token id, or a list of them");
     }
     if (id.get<int64_t>() >= 0) ids.push_back(id.get<uint32_t>());  // -1: none
   }
@@ -167,9 +170,9 @@ std::vector<std::string> ConfigFields::texts(const std::string& name) {
   const json* value = take(name);
   std::vector<std::string> texts;
   if (value == nullptr) return texts;
-  if (!value->is_array()) refuse(name, "expected a list of strings");
+  if (!value->is_array()) refuse_form(name, "expected a list of strings");
   for (const json& text : *value) {
-    if (!text.is_string()) refuse(name, "expected a list of strings");
+    if (!text.is_string()) refuse_form(name, "expected a list of strings");
     texts.push_back(text.get<std::string>());
   }
   return texts;
@@ -178,7 +181,7 @@ std::vector<std::string> ConfigFields::texts(const std::string& name) {
 std::optional<ConfigFields> ConfigFields::object(const std::string& name) {
   const json* value = take(name);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_object()) refuse(name, "expected an object");
+  if (!value->is_object()) refuse_form(name, "expected an object");
   return ConfigFields(*value, fmt::format("{}, {}", where_, quote(name)));
 }
 
@@ -201,7 +204,7 @@ std::vector<std::string> ConfigFields::finish() const {
     }
   }
   if (unknown.empty()) return passed_over;
-  throw InputError(
+  throw UnsupportedError(
       "{}: what these fields ask for is not known, and may change what the model computes:{}\n"
       "remove those that do not matter for this model",
       where_, unknown);

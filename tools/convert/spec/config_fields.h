@@ -11,7 +11,16 @@
 #include <utility>
 #include <vector>
 
+#include "convert/files/error.h"
+
 namespace arenite::convert {
+
+// What was read is well formed, and not supported this way; another way to convert the same model
+// may be.
+class UnsupportedError : public InputError {
+ public:
+  using InputError::InputError;
+};
 
 // A field that is null counts as absent, as it does for the programs that write configs. Getters
 // throw InputError that names the file, the field and its value when that is not what it should be;
@@ -45,16 +54,18 @@ class ConfigFields {
   void pass_over(const std::string& name) { taken_.insert(name); }
 
   // For values that are well formed but not supported: "<where>: field '<name>' is <value>: <why>".
+  // Throws UnsupportedError.
   [[noreturn]] void refuse(const std::string& name, const std::string& why) const;
 
-  // Throws InputError that lists the fields nobody took. Those that are null do not count, and
-  // those that are false or empty only where their name says that this asks for something. Returns
-  // the names of the false and empty ones that were passed over.
+  // Throws UnsupportedError that lists the fields nobody took. Those that are null do not count,
+  // and those that are false or empty only where their name says that this asks for something.
+  // Returns the names of the false and empty ones that were passed over.
   std::vector<std::string> finish() const;
 
  private:
   const nlohmann::json* take(const std::string& name);  // nullptr when absent or null
   [[noreturn]] void refuse_absence(const std::string& name) const;
+  [[noreturn]] void refuse_form(const std::string& name, const std::string& expected) const;
 
   nlohmann::json object_;
   std::string where_;

@@ -80,10 +80,12 @@ void run_convert(const ConvertArguments& arguments) {
       arguments.name.empty() ? arguments.output.stem().string() : arguments.name;
   const std::vector<Target> targets = convert::parse_targets(arguments.targets);
   Progress progress("converting " + checkpoint.string());
-  const convert::ProgressListener listener(
-      [&](const std::string& stage, double share) { progress.at(stage, share); });
-  convert::Conversion conversion =
-      convert::convert_model(checkpoint, name, convert_options(arguments), targets);
+  convert::Conversion conversion;
+  on_known_stack([&] {
+    const convert::ProgressListener listener(
+        [&](const std::string& stage, double share) { progress.at(stage, share); });
+    conversion = convert::convert_model(checkpoint, name, convert_options(arguments), targets);
+  });
   if (conversion.module() != nullptr) refuse_model_options(arguments);
   finish(conversion, arguments, progress);
 }

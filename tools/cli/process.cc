@@ -4,6 +4,7 @@
 #include "cli/process.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 
 #include "cli/terminal.h"
 #include "convert/files/error.h"
@@ -21,6 +23,7 @@ namespace arenite::tool {
 namespace {
 
 constexpr int kPartsMax = 8;
+constexpr size_t kStackBytes = size_t{16} << 20;  // input_limits.h: kExportedLevelsMax
 constexpr size_t kProgressCharacters = 40;  // a line of a terminal has room for the stage, too
 constexpr std::chrono::milliseconds kProgressPause(100);
 
@@ -68,6 +71,31 @@ void handle_signals() {
   for (const int signal_number : kEndings) {
     if (has_default_effect(signal_number)) sigaction(signal_number, &end, nullptr);
   }
+}
+
+void on_known_stack(const std::function<void()>& work) {
+  struct Call {
+    const std::function<void()>& work;
+    std::exception_ptr error;
+  } call{work, nullptr};
+  const auto run = [](void* data) -> void* {
+    Call& given = *static_cast<Call*>(data);
+    try {
+      given.work();
+    } catch (...) {
+      given.error = std::current_exception();
+    }
+    return nullptr;
+  };
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  pthread_t thread;
+  const int failure = pthread_create(&thread, &attributes, run, &call);
+  pthread_attr_destroy(&attributes);
+  if (failure != 0) return work();
+  pthread_join(thread, nullptr);
+  if (call.error) std::rethrow_exception(call.error);
 }
 
 void write_error(std::string_view text) noexcept {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -28,6 +29,11 @@ void hold_standard_streams();
 // stay ignored. Writing to a pipe without a reader, and beyond a limit of file sizes, become errors
 // like those of a full disk.
 void handle_signals();
+
+// Runs `work` in a thread of its own, whose stack is larger than what its readers may need by their
+// limits, whatever `ulimit -s` says; where there can be no thread, on this one. Throws what it
+// does.
+void on_known_stack(const std::function<void()>& work);
 
 // Writes to the standard error. Where that fails there is nobody to tell: the command goes on, and
 // its exit code says how it ended.

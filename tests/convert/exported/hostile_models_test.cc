@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs that somebody changed go through all of the reader: archive, graph, what is recognised,
 // and the comparison. Each becomes a model or is refused, within bounds of time and memory.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
+#include <functional>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "convert/exported/changed_program.h"
 #include "convert/exported/exported_model.h"
+#include "convert/files/input_limits.h"
 #include "support/refusal.h"
 #include "support/temp_folder.h"
 
@@ -80,81 +86,223 @@ TEST(HostileModels, WithChangedBytesAreRefusedOrRead) {
   EXPECT_GT(refused, 100);
 }
 
-// A graph where the rest of the program reads what `node` makes of the first result of `after`.
-Members with_node(const char* fixture, std::string_view after, const json& node) {
-  Members members(fixture);
-  json& nodes = members.model["graph_module"]["graph"]["nodes"];
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i]["target"].get<std::string>().find(after) == std::string::npos) continue;
-    json& output = nodes[i]["outputs"][0]["as_tensor"]["name"];
-    json added = node;
-    added["inputs"][0]["arg"]["as_tensor"]["name"] = "small";
-    added["outputs"][0]["as_tensor"]["name"] = std::exchange(output, "small");
-    nodes.insert(nodes.begin() + static_cast<ptrdiff_t>(i) + 1, added);
-    json& values = members.model["graph_module"]["graph"]["tensor_values"];
-    values["small"] = values[added["outputs"][0]["as_tensor"]["name"].get<std::string>()];
-    return members;
-  }
-  throw InputError("the fixture has no such node");
-}
-
-json expanding(const std::vector<int64_t>& sizes) {
-  json node = {{"target", "torch.ops.aten.repeat.default"},
+// A node of ATen's `op`. Arguments are whole numbers, lists of them, floats, or names of tensors.
+json node_of(const std::string& op, const json& arguments, const std::string& output) {
+  json node = {{"target", "torch.ops.aten." + op},
                {"inputs", json::array()},
-               {"outputs", json::array({{{"as_tensor", {{"name", ""}}}}})},
+               {"outputs", json::array({{{"as_tensor", {{"name", output}}}}})},
                {"metadata", json::object()},
                {"is_hop_single_tensor_return", nullptr}};
-  node["inputs"].push_back(
-      {{"name", "self"}, {"arg", {{"as_tensor", {{"name", ""}}}}}, {"kind", 1}});
-  node["inputs"].push_back({{"name", "repeats"}, {"arg", {{"as_ints", sizes}}}, {"kind", 1}});
+  const auto add = [&](const std::string& name, const json& value) {
+    const char* kind = value.is_string()           ? "as_tensor"
+                       : value.is_array()          ? "as_ints"
+                       : value.is_boolean()        ? "as_bool"
+                       : value.is_number_integer() ? "as_int"
+                                                   : "as_float";
+    const json given = value.is_string() ? json{{"name", value}} : value;
+    node["inputs"].push_back({{"name", name}, {"arg", {{kind, given}}}, {"kind", 1}});
+  };
+  const auto is_first = [](const std::string& name) { return name == "self" || name == "input"; };
+  for (const bool first : {true, false}) {
+    for (const auto& [name, value] : arguments.items()) {
+      if (is_first(name) == first) add(name, value);
+    }
+  }
   return node;
 }
 
-TEST(HostileModels, ThatRepeatWithoutEndAreRefusedBeforeThereIsMemory) {
+// The program with nodes that come last, of which the last one makes its output.
+Members with_end(const char* fixture, const std::vector<json>& added) {
+  Members members(fixture);
+  json& graph = members.model["graph_module"]["graph"];
+  const json meta = graph["tensor_values"][graph["outputs"][0]["as_tensor"]["name"]];
+  std::string last;
+  for (const json& node : added) {
+    last = node["outputs"][0]["as_tensor"]["name"];
+    graph["nodes"].push_back(node);
+    graph["tensor_values"][last] = meta;
+  }
+  graph["outputs"][0]["as_tensor"]["name"] = last;
+  for (json& output : members.model["graph_module"]["signature"]["output_specs"]) {
+    output["user_output"]["arg"]["as_tensor"]["name"] = last;
+  }
+  return members;
+}
+
+// The program where what reads the result `read` gets that of `op` on it.
+Members with_op(const char* fixture, const std::string& read, const std::string& op,
+                json arguments) {
+  Members members(fixture);
+  json& graph = members.model["graph_module"]["graph"];
+  graph["tensor_values"]["odd"] = graph["tensor_values"][read];
+  const bool is_linear = op.starts_with("linear") || op.starts_with("layer_norm");
+  arguments[is_linear ? "input" : "self"] = read;
+  json nodes = json::array();
+  for (json& node : graph["nodes"]) {
+    for (json& input : node["inputs"]) {
+      json& argument = input["arg"];
+      if (argument.contains("as_tensor") && argument["as_tensor"]["name"] == read) {
+        argument["as_tensor"]["name"] = "odd";
+      }
+    }
+    nodes.push_back(node);
+    if (node["outputs"][0].contains("as_tensor") &&
+        node["outputs"][0]["as_tensor"]["name"] == read) {
+      nodes.push_back(node_of(op, arguments, "odd"));
+    }
+  }
+  graph["nodes"] = std::move(nodes);
+  return members;
+}
+
+void expect_refused(const Members& members, const std::vector<std::string>& words) {
   const TempFolder folder;
-  for (const std::vector<int64_t>& sizes :
-       {std::vector<int64_t>{1, 1, 1 << 27}, {1 << 20, 1 << 20, 1}, {1, 1 << 13, 1 << 13}}) {
-    Members members = with_node("exported/prefix.pt2", "embedding", expanding(sizes));
-    EXPECT_TRUE(
-        refuses([&] { read_exported_model(folder.write("model.pt2", members.bytes()), {}); },
-                {"repeat", "elements"}));
+  const auto path = folder.write("model.pt2", members.bytes());
+  const std::clock_t start = std::clock();
+  const std::string message = refusal_of([&] { read_exported_model(path, {}); });
+  EXPECT_NE(message, "") << "accepted";
+  for (const std::string& word : words) {
+    EXPECT_NE(message.find(word), std::string::npos) << message << " lacks " << word;
+  }
+  // Of the processor, which other programs on the machine do not change.
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  EXPECT_LT(seconds, kSecondsMax);
+}
+
+// Each row is one op in a sound program, and what is said of it: the op that cannot read its
+// result.
+TEST(HostileModels, WithOneOddOpAreRefused) {
+  constexpr int64_t kEnd = INT64_MAX;
+  const struct {
+    const char* read;
+    const char* op;
+    json arguments;
+    std::vector<std::string> words;
+  } kRows[] = {
+      {"linear_4", "slice.Tensor", {{"dim", 2}, {"start", 0}, {"end", 0}}, {"gelu", "no elements"}},
+      {"linear_4", "slice.Tensor", {{"dim", 0}, {"start", kEnd}, {"end", -kEnd - 1}}, {"gelu"}},
+      {"linear_4", "narrow.default", {{"dim", 1}, {"start", 1}, {"length", kEnd}}, {"narrow"}},
+      {"linear_4", "repeat.default", {{"repeats", {0, 1, 1}}}, {"gelu", "no elements"}},
+      {"linear_4", "repeat.default", {{"repeats", {1, 1, 1 << 27}}}, {"repeat", "elements"}},
+      {"linear_4", "repeat.default", {{"repeats", {1 << 20, 1 << 20, 1}}}, {"repeat", "elements"}},
+      {"linear_4", "repeat.default", {{"repeats", {-1, 1, 1}}}, {"repeat", "negative"}},
+      {"embedding", "expand.default", {{"size", {0, 7, 8}}}, {"mul", "no elements"}},
+      {"embedding", "view.default", {{"size", {0, -1}}}, {"view", "do not fill"}},
+      {"embedding", "view.default", {{"size", {kEnd, kEnd}}}, {"view", "elements"}},
+      {"embedding", "select.int", {{"dim", 1}, {"index", -kEnd - 1}}, {"select", "row"}},
+      {"transpose", "mean.dim", {{"dim", {2}}, {"keepdim", true}}, {"masked_fill"}},
+      {"matmul", "add.Tensor", {{"other", "p_positions"}}, {"add", "go together"}},
+      {"matmul", "squeeze.default", {}, {"matmul"}},
+      {"gelu",
+       "linear.default",
+       {{"weight", "p_mlp_down_weight"}, {"bias", "p_mlp_up_bias"}},
+       {"bias"}},
+      {"add_1",
+       "layer_norm.default",
+       {{"normalized_shape", {8}}, {"weight", "p_mlp_up_bias"}},
+       {"layer_norm", "another width"}},
+      {"linear_1", "mul.Tensor", {{"other", "p_head_weight"}}, {"mul", "go together"}},
+      {"linear_1", "matmul.default", {{"other", "p_norm1_weight"}}, {"view"}},
+      {"linear_1", "flatten.using_ints", {{"start_dim", 2}, {"end_dim", 0}}, {"flatten"}},
+      {"arange", "slice.Tensor", {{"dim", 0}, {"start", kEnd}, {"end", kEnd}}, {"masked_fill"}},
+      {"gt", "slice.Tensor", {{"dim", 0}, {"start", 0}, {"end", 0}}, {"no elements"}},
+  };
+  for (const auto& row : kRows) {
+    SCOPED_TRACE(fmt::format("{} of {}", row.op, row.read));
+    expect_refused(with_op("exported/prefix.pt2", row.read, row.op, row.arguments), row.words);
+  }
+}
+
+// A slice of no columns that is joined to all others is what partial rotations leave.
+TEST(HostileModels, MayJoinNothing) {
+  Members members = with_op("exported/prefix.pt2", "linear_4", "slice.Tensor",
+                            {{"dim", 2}, {"start", 16}, {"end", INT64_MAX}});
+  for (json& node : members.model["graph_module"]["graph"]["nodes"]) {
+    if (node["outputs"][0]["as_tensor"]["name"] != "gelu") continue;
+    node = node_of("cat.default", {{"dim", 2}}, "gelu");
+    node["inputs"].push_back(
+        {{"name", "tensors"},
+         {"arg", {{"as_tensors", {{{"name", "linear_4"}}, {{"name", "odd"}}}}}},
+         {"kind", 1}});
+  }
+  const TempFolder folder;
+  EXPECT_NO_THROW(read_exported_model(folder.write("model.pt2", members.bytes()), {}));
+}
+
+// What the graph says of a result that nobody reads, in elements: all of them add up to 2^64.
+TEST(HostileModels, OfSizesThatOverflowAreRefused) {
+  Members members = with_end("exported/prefix.pt2", {});
+  json& graph = members.model["graph_module"]["graph"];
+  graph["tensor_values"]["gelu"]["sizes"] = {{{"as_int", 7}}, {{"as_int", INT64_MAX / 7}}};
+  expect_refused(members, {"gelu", "larger than any tensor"});
+}
+
+// Work that doubles with each op, and work that one op asks for.
+TEST(HostileModels, ThatTakeTooLongAreRefused) {
+  std::vector<json> doubled = {
+      node_of("repeat.default", {{"self", "p_head_bias"}, {"repeats", {1 << 18}}}, "c_0")};
+  for (int i = 0; i < 40; ++i) {
+    const std::string before = fmt::format("c_{}", i);
+    doubled.push_back(
+        node_of("add.Tensor", {{"self", before}, {"other", before}}, fmt::format("c_{}", i + 1)));
+  }
+  doubled.push_back(
+      node_of("slice.Tensor", {{"self", "c_40"}, {"dim", 0}, {"start", 0}, {"end", 3}}, "part"));
+  doubled.push_back(node_of("sum.default", {{"self", "part"}}, "total"));
+  doubled.push_back(node_of("add.Tensor", {{"self", "linear_6"}, {"other", "total"}}, "end"));
+  expect_refused(with_end("exported/prefix.pt2", doubled), {"takes longer"});
+  const std::vector<json> convolution = {
+      node_of("ones.default", {{"size", {1, 1, 1 << 18}}}, "image"),
+      node_of("ones.default", {{"size", {1, 1, 1 << 15}}}, "kernel"),
+      node_of("conv1d.default", {{"input", "image"}, {"weight", "kernel"}}, "convolved"),
+      node_of("sum.default", {{"self", "convolved"}}, "total"),
+      node_of("add.Tensor", {{"self", "linear_6"}, {"other", "total"}}, "end")};
+  expect_refused(with_end("exported/prefix.pt2", convolution), {"conv1d", "takes longer"});
+}
+
+// Runs `work` on a quarter of the stack that the converter has.
+void on_small_stack(const std::function<void()>& work) {
+  constexpr size_t kBytes = size_t{4} << 20;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, kBytes), 0);
+  pthread_t thread;
+  const auto run = [](void* data) -> void* {
+    (*static_cast<const std::function<void()>*>(data))();
+    return nullptr;
+  };
+  ASSERT_EQ(
+      pthread_create(&thread, &attributes, run, const_cast<void*>(static_cast<const void*>(&work))),
+      0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+// sin(sin(...)), which the runtime has no op for: all of it is looked into.
+TEST(HostileModels, AsDeepAsTheyMayBeNeedLittleStack) {
+  for (const size_t depth : {kExportedLevelsMax / 2 - 4, kExportedLevelsMax + 2, size_t{20000}}) {
+    std::vector<json> formula = {node_of("sin.default", {{"self", "linear_6"}}, "f_0")};
+    for (size_t i = 0; i < depth; ++i) {
+      formula.push_back(
+          node_of("sin.default", {{"self", fmt::format("f_{}", i)}}, fmt::format("f_{}", i + 1)));
+    }
+    const Members members = with_end("exported/prefix.pt2", formula);
+    on_small_stack([&] { expect_refused(members, {"op aten.sin.default"}); });
   }
 }
 
 // x = x factors, then x = x + x / 2 over and over: parts with factors of their own stay apart, so
 // that each step doubles them.
 TEST(HostileModels, SumsThatDoubleAreRefused) {
-  Members members("exported/alibi.pt2");
-  json& graph = members.model["graph_module"]["graph"];
-  const json name = graph["outputs"][0]["as_tensor"]["name"];
-  const json meta = graph["tensor_values"][name.get<std::string>()];
-  std::string last = name.get<std::string>();
-  const auto add_node = [&](const std::string& op, const json& other, const std::string& made) {
-    graph["nodes"].push_back(
-        {{"target", "torch.ops.aten." + op + ".Tensor"},
-         {"inputs",
-          {{{"name", "self"}, {"arg", {{"as_tensor", {{"name", last}}}}}, {"kind", 1}},
-           {{"name", "other"}, {"arg", other}, {"kind", 1}}}},
-         {"outputs", {{{"as_tensor", {{"name", made}}}}}},
-         {"metadata", json::object()},
-         {"is_hop_single_tensor_return", nullptr}});
-    graph["tensor_values"][made] = meta;
-  };
-  add_node("mul", {{"as_tensor", {{"name", "p_head_bias"}}}}, "factored");
-  last = "factored";
+  std::vector<json> nodes = {
+      node_of("mul.Tensor", {{"self", "linear_6"}, {"other", "p_head_bias"}}, "sum_0")};
   for (int i = 0; i < 40; ++i) {
-    add_node("mul", {{"as_float", 0.5}}, "half_" + std::to_string(i));
-    add_node("add", {{"as_tensor", {{"name", "half_" + std::to_string(i)}}}},
-             "sum_" + std::to_string(i));
-    last = "sum_" + std::to_string(i);
+    const std::string before = fmt::format("sum_{}", i), half = fmt::format("half_{}", i);
+    nodes.push_back(node_of("mul.Tensor", {{"self", before}, {"other", 0.5}}, half));
+    nodes.push_back(
+        node_of("add.Tensor", {{"self", before}, {"other", half}}, fmt::format("sum_{}", i + 1)));
   }
-  graph["outputs"][0]["as_tensor"]["name"] = last;
-  for (json& output : members.model["graph_module"]["signature"]["output_specs"]) {
-    output["user_output"]["arg"]["as_tensor"]["name"] = last;
-  }
-  const TempFolder folder;
-  const auto path = folder.write("model.pt2", members.bytes());
-  EXPECT_TRUE(refuses([&] { read_exported_model(path, {}); }, {"a sum of more than 1024 parts"}));
+  expect_refused(with_end("exported/alibi.pt2", nodes), {"a sum of more than 1024 parts"});
 }
 
 }  // namespace

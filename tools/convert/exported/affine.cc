@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -13,12 +14,17 @@
 namespace arenite::convert {
 namespace {
 
-// The movement that stretches `from` to `to`.
-Movement stretching(const Shape& from, const Shape& to) {
+// The movement that stretches `from` to `to`, whose leading dimensions of 1 may be fewer.
+Movement stretching(const Shape& given, const Shape& to) {
+  Shape from = given;
+  while (from.size() > to.size() && from[0] == 1) from.erase(from.begin());
+  if (broadcast(from, to) != to) {
+    throw ShapeError("a tensor {} where one of {} is expected", shape_text(given), shape_text(to));
+  }
   Movement movement;
   movement.shape = movement.walk = to;
   movement.strides.assign(to.size(), 0);
-  const std::vector<int64_t> strides = strides_of(from);
+  const Shape strides = strides_of(from);
   const size_t added = to.size() - from.size();
   for (size_t d = 0; d < from.size(); ++d) {
     if (from[d] != 1) movement.strides[added + d] = strides[d];
@@ -59,6 +65,11 @@ std::vector<double> factors_of_term(const std::vector<AffineRef>& parts, size_t 
   return factors;
 }
 
+void require_finite_factor(double factor) {
+  if (std::isfinite(static_cast<float>(factor))) return;
+  throw NotRecognised("it multiplies by a number that is infinite, or none");
+}
+
 template <typename T>
 std::shared_ptr<const std::vector<T>> share(std::vector<T> values) {
   return std::make_shared<const std::vector<T>>(std::move(values));
@@ -66,13 +77,23 @@ std::shared_ptr<const std::vector<T>> share(std::vector<T> values) {
 
 }  // namespace
 
+AffineRef make_affine(Affine value) {
+  const size_t count = value.elements();
+  for (const Term& term : value.terms) {
+    const bool fits = (!term.places.numbers || term.places.numbers->size() == count) &&
+                      (!term.factors.each || term.factors.each->size() == count);
+    if (!fits) throw ShapeError("numbers that do not fill a tensor {}", shape_text(value.shape));
+  }
+  WorkBudget::take((count + 1) * (value.terms.size() + 1));
+  return std::make_shared<const Affine>(std::move(value));
+}
+
 AffineRef whole_source(uint32_t source, Shape shape) {
-  return std::make_shared<const Affine>(Affine{std::move(shape), {Term{Places{source}}}});
+  return make_affine({std::move(shape), {Term{Places{source}}}});
 }
 
 AffineRef plain(Shape shape, std::vector<int64_t> numbers) {
-  return std::make_shared<const Affine>(
-      Affine{std::move(shape), {Term{Places{0, share(std::move(numbers))}}}});
+  return make_affine({std::move(shape), {Term{Places{0, share(std::move(numbers))}}}});
 }
 
 AffineRef moved(const Movement& movement, std::span<const AffineRef> inputs) {
@@ -92,16 +113,23 @@ AffineRef moved(const Movement& movement, std::span<const AffineRef> inputs) {
     }
     result.terms.push_back(std::move(made));
   }
-  return std::make_shared<const Affine>(std::move(result));
+  return make_affine(std::move(result));
 }
 
 AffineRef with_shape(const AffineRef& value, Shape shape) {
   if (value->shape == shape) return value;
-  return std::make_shared<const Affine>(Affine{std::move(shape), value->terms, value->name});
+  if (value->elements() != elements_of(shape)) {
+    throw ShapeError("a tensor {} where one of {} is expected", shape_text(value->shape),
+                     shape_text(shape));
+  }
+  return make_affine({std::move(shape), value->terms, value->name});
 }
 
 AffineRef permuted(const AffineRef& value, const std::vector<size_t>& order) {
-  const std::vector<int64_t> strides = strides_of(value->shape);
+  if (order.size() != value->shape.size()) {
+    throw NotRecognised("it sums over a dimension of one value, or takes its diagonal");
+  }
+  const Shape strides = strides_of(value->shape);
   Movement movement;
   for (const size_t d : order) {
     movement.walk.push_back(value->shape.at(d));
@@ -115,6 +143,14 @@ std::vector<size_t> inverse_order(const std::vector<size_t>& order) {
   std::vector<size_t> inverse(order.size());
   for (size_t d = 0; d < order.size(); ++d) inverse[order[d]] = d;
   return inverse;
+}
+
+std::vector<size_t> swapped_last_two(size_t rank) {
+  if (rank < 2) throw NotRecognised("it turns a value that is no matrix");
+  std::vector<size_t> order(rank);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::swap(order[rank - 1], order[rank - 2]);
+  return order;
 }
 
 AffineRef stretched(const AffineRef& value, const Shape& shape) {
@@ -134,11 +170,12 @@ AffineRef sum(const AffineRef& a, const AffineRef& b, double factor_b) {
                     kExportedSumPartsMax));
   }
   result.terms.insert(result.terms.end(), second->terms.begin(), second->terms.end());
-  return std::make_shared<const Affine>(std::move(result));
+  return make_affine(std::move(result));
 }
 
 AffineRef scaled(const AffineRef& value, double factor) {
   if (factor == 1.0) return value;
+  require_finite_factor(factor);
   Affine result = *value;
   for (Term& term : result.terms) {
     if (!term.factors.each) {
@@ -149,7 +186,7 @@ AffineRef scaled(const AffineRef& value, double factor) {
     for (double& each : factors) each *= factor;
     term.factors.each = share(std::move(factors));
   }
-  return std::make_shared<const Affine>(std::move(result));
+  return make_affine(std::move(result));
 }
 
 std::vector<double> stretched_reals(const Array& values, const Shape& shape) {
@@ -162,6 +199,7 @@ AffineRef scaled(const AffineRef& value, const Array& factors) {
   const std::vector<double> each = stretched_reals(factors, shape);
   const AffineRef whole = stretched(value, shape);
   if (each.empty()) return whole;
+  for (const double factor : each) require_finite_factor(factor);
   if (std::ranges::all_of(each, [&](double factor) { return factor == each[0]; })) {
     return scaled(whole, each[0]);
   }
@@ -171,7 +209,7 @@ AffineRef scaled(const AffineRef& value, const Array& factors) {
     for (size_t i = 0; i < product.size(); ++i) product[i] *= term.factors.at(i);
     term.factors = {1.0, share(std::move(product))};
   }
-  return std::make_shared<const Affine>(std::move(result));
+  return make_affine(std::move(result));
 }
 
 bool are_same(const Affine& a, const Affine& b) {

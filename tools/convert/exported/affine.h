@@ -32,9 +32,7 @@ struct Places {
   uint32_t source = 0;
   std::shared_ptr<const std::vector<int64_t>> numbers{};  // null: element i is that of `source`
 
-  int64_t at(size_t i) const {
-    return numbers ? (*numbers)[i] : int64_t{source} * kSourceElements + static_cast<int64_t>(i);
-  }
+  int64_t at(size_t i) const { return numbers ? numbers->at(i) : number_of(source, i); }
   bool is_whole() const { return numbers == nullptr; }
 };
 
@@ -43,7 +41,7 @@ struct Factors {
   double uniform = 1.0;
   std::shared_ptr<const std::vector<double>> each{};  // null: all by `uniform`
 
-  double at(size_t i) const { return each ? (*each)[i] : uniform; }
+  double at(size_t i) const { return each ? each->at(i) : uniform; }
 };
 
 struct Term {
@@ -51,7 +49,8 @@ struct Term {
   Factors factors{};
 };
 
-// Element i is the sum of factors.at(i) * element places.at(i) over the terms.
+// Element i is the sum of factors.at(i) * element places.at(i) over the terms, of which there is at
+// least one.
 struct Affine {
   Shape shape;
   std::vector<Term> terms;
@@ -66,6 +65,10 @@ struct Affine {
 
 using AffineRef = std::shared_ptr<const Affine>;
 
+// Every affine value is made here, at its cost. Throws ShapeError unless each of its terms has as
+// many places and factors as it has elements.
+AffineRef make_affine(Affine value);
+
 AffineRef whole_source(uint32_t source, Shape shape);
 AffineRef plain(Shape shape, std::vector<int64_t> numbers);
 
@@ -76,6 +79,8 @@ AffineRef with_shape(const AffineRef& value, Shape shape);
 AffineRef permuted(const AffineRef& value, const std::vector<size_t>& order);
 // What undoes a permutation.
 std::vector<size_t> inverse_order(const std::vector<size_t>& order);
+// The order of dimensions that makes columns of rows. Throws NotRecognised where there are none.
+std::vector<size_t> swapped_last_two(size_t rank);
 AffineRef stretched(const AffineRef& value, const Shape& shape);  // broadcast to `shape`
 AffineRef sum(const AffineRef& a, const AffineRef& b, double factor_b);
 AffineRef scaled(const AffineRef& value, double factor);

@@ -65,7 +65,10 @@ std::vector<To> all_converted(const Array& array) {
   });
 }
 
-thread_local uint64_t elements_max = kExportedElementsMax;
+void require_elements(const Shape& shape, size_t elements) {
+  if (elements_of(shape) == elements) return;
+  throw ShapeError("{} elements do not fill a tensor {}", elements, shape_text(shape));
+}
 
 }  // namespace
 
@@ -104,6 +107,22 @@ ElementType promote(ElementType a, ElementType b) {
   return std::max(a, b);
 }
 
+void Shape::refuse_dimension(size_t dim) const {
+  // Counted from the end, the number wrapped around.
+  if (dim > kExportedRankMax) {
+    throw ShapeError("a tensor {}: expected at least {} dimensions", shape_text(*this),
+                     size() + (SIZE_MAX - dim) + 1);
+  }
+  throw ShapeError("a tensor {}: expected at least {} dimensions", shape_text(*this), dim + 1);
+}
+
+template <typename Vector>
+Array::Array(Shape shape, Vector values, ElementType type)
+    : type_(type), shape_(std::move(shape)), elements_(values.size()) {
+  require_elements(shape_, elements_);
+  values_ = std::make_shared<const Vector>(std::move(values));
+}
+
 Array Array::real(Shape shape, Reals values, ElementType type) {
   return Array(std::move(shape), std::move(values), type);
 }
@@ -126,22 +145,17 @@ Array Array::complex(Shape shape, Complexes values, ElementType type) {
 
 Array Array::of_shape(Shape shape, ElementType type) {
   Array array;
+  array.elements_ = elements_of(shape);
   array.shape_ = std::move(shape);
   array.type_ = type;
   return array;
-}
-
-size_t Array::elements() const {
-  size_t elements = 1;
-  for (const int64_t extent : shape_) elements *= static_cast<size_t>(extent);
-  return elements;
 }
 
 const Array::Reals& Array::reals() const {
   if (const Floats* stored = floats()) {
     values_ = std::make_shared<const Reals>(stored->begin(), stored->end());
   }
-  return *std::get<Shared<Reals>>(values_);
+  return elements_as<Reals>();
 }
 
 Array::Reals Array::to_reals() const { return all_converted<double>(*this); }
@@ -153,6 +167,7 @@ Array::Bools Array::to_bools() const { return all_converted<uint8_t>(*this); }
 Array::Complexes Array::to_complexes() const { return all_converted<std::complex<double>>(*this); }
 
 Array Array::with_shape(Shape shape) const {
+  require_elements(shape, elements_);
   Array array = *this;
   array.shape_ = std::move(shape);
   return array;
@@ -177,10 +192,6 @@ Array Array::to(ElementType type) const {
   return integer(shape_, std::move(values), type);
 }
 
-ElementLimit::ElementLimit(uint64_t limit) : before_(std::exchange(elements_max, limit)) {}
-
-ElementLimit::~ElementLimit() { elements_max = before_; }
-
 Shape strides_of(const Shape& shape) {
   Shape strides(shape.size(), 1);
   for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
@@ -202,9 +213,9 @@ size_t elements_of(const Shape& shape) {
     is_empty = is_empty || extent == 0;
     if (__builtin_mul_overflow(elements, static_cast<uint64_t>(extent == 0 ? 1 : extent),
                                &elements) ||
-        elements > elements_max) {
+        elements > ElementLimit::current()) {
       throw ShapeError("a tensor {} of more than {} elements: it is no model's", shape_text(shape),
-                       elements_max);
+                       ElementLimit::current());
     }
   }
   return is_empty ? 0 : static_cast<size_t>(elements);

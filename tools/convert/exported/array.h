@@ -12,12 +12,45 @@
 #include <variant>
 #include <vector>
 
+#include "convert/exported/budget.h"
 #include "convert/files/error.h"
 
 namespace arenite::convert {
 
-// Extents of an array, the outermost dimension first; empty: a scalar. No extent is negative.
-using Shape = std::vector<int64_t>;
+// Shapes that do not go together or are too large. Whoever knows the op says which it is.
+struct ShapeError : InputError {
+  using InputError::InputError;
+};
+
+// Extents of an array, the outermost dimension first; empty: a scalar. No extent is negative. It is
+// a vector whose elements are looked at through checks: of a dimension that is not there, as of a
+// scalar that somebody takes for rows, they throw ShapeError.
+class Shape : public std::vector<int64_t> {
+ public:
+  using vector::vector;
+  Shape(vector extents)
+      : vector(std::move(extents)) {}  // not explicit: lists of numbers are shapes
+
+  int64_t& operator[](size_t dim) { return data()[checked(dim)]; }
+  int64_t operator[](size_t dim) const { return data()[checked(dim)]; }
+  int64_t& at(size_t dim) { return (*this)[dim]; }
+  int64_t at(size_t dim) const { return (*this)[dim]; }
+  int64_t& front() { return (*this)[0]; }
+  int64_t front() const { return (*this)[0]; }
+  int64_t& back() { return (*this)[size() - 1]; }
+  int64_t back() const { return (*this)[size() - 1]; }
+  void pop_back() {
+    checked(0);
+    vector::pop_back();
+  }
+
+ private:
+  size_t checked(size_t dim) const {
+    if (dim >= size()) refuse_dimension(dim);
+    return dim;
+  }
+  [[noreturn]] void refuse_dimension(size_t dim) const;
+};
 
 // PyTorch's types of elements, as the author's tensors have them.
 enum class ElementType {
@@ -63,7 +96,7 @@ class Array {
 
   Array() = default;
 
-  // REQUIRES (of all five): `values` has as many elements as `shape`.
+  // All five throw ShapeError unless `values` has as many elements as `shape`.
   static Array real(Shape shape, Reals values, ElementType type = ElementType::kF32);
   static Array of_floats(Shape shape, Floats values, ElementType type = ElementType::kF32);
   static Array integer(Shape shape, Integers values, ElementType type = ElementType::kI64);
@@ -75,7 +108,7 @@ class Array {
   ElementType type() const { return type_; }
   const Shape& shape() const { return shape_; }
   size_t rank() const { return shape_.size(); }
-  size_t elements() const;
+  size_t elements() const { return elements_; }
   bool has_values() const { return !std::holds_alternative<std::monostate>(values_); }
 
   // The elements where they are floats as yet, else null.
@@ -84,25 +117,25 @@ class Array {
     return shared != nullptr ? shared->get() : nullptr;
   }
 
-  // The elements as they are. REQUIRES: has_values() and a type of this kind.
+  // The elements as they are. Throw ShapeError where there are none of this kind.
   const Reals& reals() const;
-  const Integers& integers() const { return *std::get<Shared<Integers>>(values_); }
-  const Bools& bools() const { return *std::get<Shared<Bools>>(values_); }
-  const Complexes& complexes() const { return *std::get<Shared<Complexes>>(values_); }
+  const Integers& integers() const { return elements_as<Integers>(); }
+  const Bools& bools() const { return elements_as<Bools>(); }
+  const Complexes& complexes() const { return elements_as<Complexes>(); }
 
   // The elements converted, as PyTorch's `to` does; complex numbers lose their imaginary part.
-  // REQUIRES: has_values().
+  // Throw ShapeError where there are none.
   Reals to_reals() const;
   Integers to_integers() const;
   Bools to_bools() const;
   Complexes to_complexes() const;
 
-  // The same elements in another shape. REQUIRES: as many elements.
+  // The same elements in another shape. Throws ShapeError for one of more or fewer elements.
   Array with_shape(Shape shape) const;
   // The elements converted to `type`. Whole numbers wrap around.
   Array to(ElementType type) const;
 
-  // Calls `visit` with the vector of elements. REQUIRES: has_values().
+  // Calls `visit` with the vector of elements. Throws ShapeError where there are none.
   template <typename Visit>
   auto visit(const Visit& visit) const {
     if (is_real(type_)) return visit(reals());
@@ -115,34 +148,20 @@ class Array {
   template <typename Vector>
   using Shared = std::shared_ptr<const Vector>;
   template <typename Vector>
-  Array(Shape shape, Vector values, ElementType type)
-      : type_(type),
-        shape_(std::move(shape)),
-        values_(std::make_shared<const Vector>(std::move(values))) {}
+  Array(Shape shape, Vector values, ElementType type);
+  template <typename Vector>
+  const Vector& elements_as() const {
+    const auto* shared = std::get_if<Shared<Vector>>(&values_);
+    if (shared == nullptr) throw ShapeError("its numbers depend on the model's input");
+    return **shared;
+  }
 
   ElementType type_ = ElementType::kF32;
   Shape shape_;
+  size_t elements_ = 1;
   mutable std::variant<std::monostate, Shared<Reals>, Shared<Floats>, Shared<Integers>,
                        Shared<Bools>, Shared<Complexes>>
       values_;
-};
-
-// Shapes that do not go together or are too large. Whoever knows the op says which it is.
-struct ShapeError : InputError {
-  using InputError::InputError;
-};
-
-// While it lives, arrays of this thread have at most so many elements: what a graph of a few bytes
-// may repeat without end is refused before there is memory for it.
-class ElementLimit {
- public:
-  explicit ElementLimit(uint64_t elements_max);
-  ~ElementLimit();
-  ElementLimit(const ElementLimit&) = delete;
-  ElementLimit& operator=(const ElementLimit&) = delete;
-
- private:
-  uint64_t before_;
 };
 
 // The number of elements of `shape`. Throws ShapeError beyond an ElementLimit, or

@@ -11,6 +11,8 @@ namespace arenite::convert {
 namespace {
 
 constexpr uint64_t kElementsPerResult = 64;  // what a result costs without its elements
+constexpr uint64_t kStepsPerElement = 12;
+constexpr uint64_t kStepsPerOp = 4096;  // for its arguments by their names
 
 OpRules all_op_rules() {
   OpRules rules;
@@ -152,6 +154,7 @@ void OpBudget::take_elements(uint64_t count) {
         "its results are larger than those of a model of this size: export the model for a shorter "
         "input");
   }
+  WorkBudget::take(kStepsPerElement * count);
   elements -= count;
   live_elements -= count;
 }
@@ -162,12 +165,14 @@ void OpBudget::take_multiplications(uint64_t count) {
         "the products up to it take longer than those of a model of this size: export the model "
         "for a shorter input");
   }
+  WorkBudget::take(count);
   multiplications -= count;
 }
 
 std::vector<Argument> apply_op(const OpCall& call, OpBudget& budget) {
   const CallArguments arguments(call);
   try {
+    WorkBudget::take(kStepsPerOp);
     return compute(arguments, budget);
   } catch (const ShapeError& error) {
     arguments.refuse("{}", error.what());

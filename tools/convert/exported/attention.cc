@@ -58,7 +58,7 @@ AffineRef AttentionBuilder::without_factor(const AffineRef& value) {
   if (value->terms.size() != 1 || value->terms[0].factors.each) return value;
   Affine bare = *value;
   scale_ *= std::exchange(bare.terms[0].factors.uniform, 1.0);
-  return std::make_shared<const Affine>(std::move(bare));
+  return make_affine(std::move(bare));
 }
 
 // The value's dimensions are [leading..., tokens, dim]: each leading index is a head of a sequence.
@@ -136,12 +136,17 @@ void AttentionBuilder::read_cap() {
 }
 
 void AttentionBuilder::read_mask() {
+  const auto is_of_all_heads = [](const Array& added) {
+    Shape last = added.shape();
+    while (last.size() > 2) last.erase(last.begin());
+    return elements_of(last) == added.elements();
+  };
   size_t heads = 0;
   for (const auto& [sequence, head] : order_) heads = std::max<size_t>(heads, head + 1);
   const size_t square = size_t{tokens_} * tokens_;
   if (!scores_.added) {
     read_head_mask(std::vector<double>(square, 0.0));
-  } else if (scores_.added->elements() == square || scores_.added->elements() <= tokens_) {
+  } else if (is_of_all_heads(*scores_.added)) {
     read_head_mask(stretched_reals(*scores_.added, {tokens_, tokens_}));
   } else {
     const std::vector<double> all = stretched_reals(*scores_.added, scores_.shape);
@@ -287,6 +292,9 @@ AffineRef AttentionBuilder::build(const AffineRef& given_values) {
   value_shape.push_back(given_values->shape[value_rank - 1]);
   scale_ = scores_.scale;
   read_cap();
+  if (!std::isfinite(static_cast<float>(scale_)) || !std::isfinite(static_cast<float>(cap_))) {
+    throw NotRecognised("it multiplies scores by a number that is infinite, or none");
+  }
   const Heads values = heads_of(stretched(given_values, value_shape));
   const bool has_query = scores_.query != nullptr;
   const Heads queries = has_query ? heads_of(without_factor(scores_.query)) : values;

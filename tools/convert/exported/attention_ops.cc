@@ -177,6 +177,8 @@ Results einsum(const CallArguments& call, OpBudget& budget) {
     }
   }
   budget.take_multiplications(products);
+  // Each of them steps through all tensors.
+  WorkBudget::take(products * arrays.size());
   ElementType type = arrays[0].type();
   std::vector<Shape> strides(arrays.size(), Shape(letters.size(), 0));
   std::vector<Array::Reals> values;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The nodes that a value becomes when an op reads it.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -8,6 +9,16 @@
 #include "convert/exported/refusals.h"
 
 namespace arenite::convert {
+namespace {
+
+// What `value`, all of one source, is made of.
+ValueId node_of(const GraphBuilder& builder, const AffineRef& value) {
+  const Source& source = builder.source(value->terms[0].places.at(0));
+  if (source.kind == Source::Kind::kNode) return source.node;
+  throw NotRecognised("it calculates with token ids, pixels or constants alone");
+}
+
+}  // namespace
 
 AffineRef GraphBuilder::embedding(const ConstantRef& table, const AffineRef& ids) {
   const Places& places = ids->terms[0].places;
@@ -40,6 +51,9 @@ AffineRef GraphBuilder::embedding(const ConstantRef& table, const AffineRef& ids
 }
 
 AffineRef GraphBuilder::norm(const AffineRef& given, NormSpec spec) {
+  if (!(spec.epsilon >= 0.0) || !std::isfinite(static_cast<float>(spec.epsilon))) {
+    throw NotRecognised("its epsilon is no small number");
+  }
   const AffineRef value = on_one_source(materialised(given));
   const Places& places = value->terms[0].places;
   const uint32_t from = source_of(places.at(0));
@@ -66,7 +80,7 @@ AffineRef GraphBuilder::norm(const AffineRef& given, NormSpec spec) {
     spec.gain[order[i]] = given_spec.gain[i];
     if (!spec.bias.empty()) spec.bias[order[i]] = given_spec.bias[i];
   }
-  const ValueId node = graph_.add_norm(name_, spec, sources_[from].node);
+  const ValueId node = graph_.add_norm(name_, spec, node_of(*this, value));
   return in_place(value, from, source_of_node(node, sources_[from].rows));
 }
 
@@ -79,7 +93,7 @@ AffineRef GraphBuilder::normalize(const AffineRef& value, NormKind kind) {
 AffineRef GraphBuilder::activation(const AffineRef& given, ActivationNode body) {
   const AffineRef value = on_one_source(materialised(given));
   const uint32_t from = source_of(value->terms[0].places.at(0));
-  const ValueId node = graph_.add(name_, body, {sources_[from].node});
+  const ValueId node = graph_.add(name_, body, {node_of(*this, value)});
   return in_place(value, from, source_of_node(node, sources_[from].rows));
 }
 

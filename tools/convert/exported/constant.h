@@ -8,17 +8,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "convert/exported/array.h"
 #include "convert/exported/exported_program.h"
+#include "convert/files/error.h"
 #include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
 
 // Larger ones are read when somebody needs their numbers, and are not kept.
 inline constexpr size_t kKeptElementsMax = size_t{1} << 20;
-inline constexpr size_t kConstantDepthMax = 256;  // ops on such constants, one within the other
 
 // Of constants that are no values of the program, and have no other length.
 inline constexpr uint32_t kNoValue = UINT32_MAX;
@@ -39,7 +40,12 @@ class Constant {
 
   Array array() const {
     if (array_) return *array_;
+    const Level level;
     Array loaded = load_();
+    if (loaded.shape() != shape_) {
+      throw ShapeError("it is a tensor {} where the program says {}", shape_text(loaded.shape()),
+                       shape_text(shape_));
+    }
     if (!is_large()) array_ = loaded;
     return loaded;
   }
@@ -48,7 +54,7 @@ class Constant {
   const ExportedInput* stored = nullptr;
   // How many positions there are, of what was cut or looked up by position; 0: any number.
   int64_t positions_max = 0;
-  size_t depth = 0;  // of large constants that it is made of
+  size_t depth = 0;  // of large constants that it is made of: kExportedLevelsMax at most
 
  private:
   uint32_t value_ = 0;
@@ -67,8 +73,8 @@ inline int64_t tighter(int64_t a, int64_t b) {
 }
 
 // Why a program cannot become the runtime's. The op and its place are added by who catches it.
-struct NotRecognised : std::runtime_error {
-  using std::runtime_error::runtime_error;
+struct NotRecognised : InputError {
+  explicit NotRecognised(std::string_view why) : InputError("{}", why) {}
 };
 
 // What the program calls it; of what is no value of the program, nothing.

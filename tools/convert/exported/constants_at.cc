@@ -6,22 +6,6 @@
 #include "convert/exported/affine.h"
 
 namespace arenite::convert {
-namespace {
-
-constexpr size_t kDepthMax = 512;  // of constants that a table of positions is made of
-
-class Deeper {
- public:
-  explicit Deeper(size_t& depth) : depth_(depth) { ++depth_; }
-  ~Deeper() { --depth_; }
-  Deeper(const Deeper&) = delete;
-  Deeper& operator=(const Deeper&) = delete;
-
- private:
-  size_t& depth_;
-};
-
-}  // namespace
 
 ConstantsAt::ConstantsAt(std::shared_ptr<const ExportedProgram> program, Lengths lengths)
     : program_(std::move(program)), lengths_(std::move(lengths)) {
@@ -45,12 +29,11 @@ Argument ConstantsAt::compute(uint32_t value) {
     }
     return known_[value] = program_->load(input);
   }
-  if (depth_ == kDepthMax) throw NotRecognised("it is made of too many ops");
-  const Deeper deeper(depth_);
+  const Level level;
   const auto& maker = makers_.at(value);
   const ExportedNode* const node = maker.first;
   const auto output = maker.second;
-  if (node->call.op == "sym_size") {
+  if (node->call.op == "sym_size" && !node->call.arguments.empty()) {
     const auto* of = node->call.arguments[0].value.as<ValueRef>();
     const auto* dim = node->call.find("dim") ? node->call.find("dim")->as<int64_t>() : nullptr;
     if (of != nullptr && dim != nullptr) {

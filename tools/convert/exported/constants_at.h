@@ -30,7 +30,6 @@ class ConstantsAt {
   std::map<uint32_t, std::pair<const ExportedNode*, size_t>> makers_;  // node and output
   std::map<uint32_t, Argument> known_;
   OpBudget budget_;
-  size_t depth_ = 0;
 };
 
 }  // namespace arenite::convert

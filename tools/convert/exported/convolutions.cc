@@ -8,8 +8,10 @@
 namespace arenite::convert {
 namespace {
 
+constexpr uint64_t kStepsPerDimension = 3;
+
 Shape spread(const CallArguments& call, const char* name, int64_t default_value, size_t count) {
-  Shape numbers = call.has(name) ? call.integers(name) : Shape{default_value};
+  Shape numbers = call.has(name) ? Shape(call.integers(name)) : Shape{default_value};
   if (numbers.size() == 1) numbers.resize(count, numbers[0]);
   if (numbers.size() != count) call.refuse("its {} has {} numbers", name, numbers.size());
   for (const int64_t number : numbers) {
@@ -69,7 +71,10 @@ Array convolved(const CallArguments& call, const Array& input, const Array& weig
   const auto kernel_elements = static_cast<size_t>(kernel.kernel_elements());
   const auto channels = static_cast<size_t>(weight.shape()[1]);  // of one group
   const size_t elements = elements_of(shape);
-  budget.take_multiplications(uint64_t{elements} * channels * kernel_elements);
+  const uint64_t multiplications = uint64_t{elements} * channels * kernel_elements;
+  budget.take_multiplications(multiplications);
+  // Each of them finds its place in all dimensions.
+  WorkBudget::take(multiplications * (weight.rank() - 1) * kStepsPerDimension);
   const Array::Reals pixels = input.to_reals(), weights = weight.to_reals();
   const Array* bias = call.optional_array("bias");
   const Array::Reals biases = bias == nullptr ? Array::Reals() : bias->to_reals();

@@ -37,7 +37,7 @@ Results fill(const CallArguments& call, OpBudget& budget) {
   ElementType type = is_full && !is_integer(value.type()) ? value.type() : ElementType::kF32;
   if (is_full && is_integer(value.type())) type = ElementType::kI64;
   if (is_like || is_new) type = call.array("self").type();
-  const Shape shape = is_like ? call.array("self").shape() : call.integers("size");
+  const Shape shape = is_like ? call.array("self").shape() : Shape(call.integers("size"));
   return {filled(shape, value, call.type("dtype").value_or(type), budget)};
 }
 

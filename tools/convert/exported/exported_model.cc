@@ -15,6 +15,7 @@
 #include "convert/exported/compare_program.h"
 #include "convert/exported/constants_at.h"
 #include "convert/exported/follow.h"
+#include "convert/exported/interpret.h"
 #include "convert/exported/length_claim.h"
 #include "convert/exported/one_model.h"
 #include "convert/exported/refusals.h"
@@ -24,11 +25,13 @@
 #include "convert/files/input_limits.h"
 #include "convert/files/memory.h"
 #include "core/crc32c.h"
+#include "format/file_layout.h"
 
 namespace arenite::convert {
 namespace {
 
-constexpr int64_t kElementsMax = int64_t{1} << 24;  // that a second length may take
+constexpr int64_t kElementsMax = int64_t{1} << 24;              // that a second length may take
+constexpr size_t kGraphNodesMax = size_t{4} * format::kOpsMax;  // slices and their like are no ops
 
 class ModelReader {
  public:
@@ -68,6 +71,7 @@ class ModelReader {
   // Makes the graph for all lengths, or for the example's alone. False: those for all is no such.
   bool build() {
     traced_ = follow_input();
+    require_few_nodes(traced_.graph);
     choose_positions();
     Followed& last = try_other_length() ? *longer_ : traced_;
     settle_masks(last.graph);
@@ -158,6 +162,13 @@ class ModelReader {
   }
 
   int64_t prefix() const { return lengths_.sizes().prefix; }
+
+  // Passes look at nodes in pairs.
+  void require_few_nodes(const Graph& graph) const {
+    if (graph.order().size() <= kGraphNodesMax) return;
+    throw InputError("{}: it becomes {} ops and parts of values: the runtime has at most {} ops",
+                     where_, graph.order().size(), format::kOpsMax);
+  }
 
   // What has the shape of features may be images or series that the program cuts.
   Followed follow_input() {
@@ -342,10 +353,17 @@ class ModelReader {
     return program_->values[program_->outputs[model_.output_index].as<ValueRef>()->value].shape();
   }
 
-  // Ids are looked up, and types are added to them.
-  void check_inputs() const {
-    const Graph& graph = model_.graph;
-    if (lengths_.reads_tokens() && graph.vocab_size == 0) {
+  // Ids are looked up, and types are added to them; what is multiplied by 0 is not read.
+  void check_inputs() {
+    Graph& graph = model_.graph;
+    bool has_tokens = false, has_types = false;
+    for (const ValueId value : graph.order()) {
+      const auto* embedding = graph.as<EmbeddingNode>(value);
+      has_tokens = has_tokens || (embedding != nullptr && embedding->tokens);
+      has_types = has_types || (embedding != nullptr && embedding->types);
+    }
+    if (!has_types) graph.token_types = 0;
+    if (lengths_.reads_tokens() && !has_tokens) {
       throw InputError("{}: input {}: its ids are looked up in no table of weights", where_,
                        quote(lengths_.input().name));
     }
@@ -387,12 +405,22 @@ class ModelReader {
   LengthClaim claim_;
 };
 
+// Following, comparing and weighing it take a few times what interpreting it does.
+uint64_t reading_steps(const ExportedProgram& program) {
+  const std::vector<const ExportedInput*> inputs = program.user_inputs();
+  const Shape example = inputs.empty() ? Shape() : program.values[inputs[0]->value].shape();
+  const OpBudget once = interpreting_budget(program, elements_of(example));
+  return kReadingSteps + kReadingRounds * (once.multiplications - kFoldedMultiplicationsMax +
+                                           once.elements - kFoldedElementsMax);
+}
+
 }  // namespace
 
 ExportedModel read_exported_model(const std::filesystem::path& path, const ModelOptions& options,
                                   const std::vector<std::vector<uint64_t>>& expected_inputs) {
   const auto program = std::make_shared<const ExportedProgram>(read_exported(path));
   const uint32_t checksum = crc32c(FileMap(path).bytes());
+  const WorkBudget budget(reading_steps(*program));
   const std::vector<std::vector<SideInput>> meanings = possible_sides(*program);
   std::optional<InputError> why;  // of the reading that came the farthest
   size_t reached = 0;

@@ -10,6 +10,7 @@ namespace arenite::convert {
 namespace {
 
 constexpr size_t kFactorsMax = 8;  // of rows, that are tried
+constexpr uint64_t kStepsPerSample = 4;
 
 class NormFinder {
  public:
@@ -51,6 +52,7 @@ class NormFinder {
   // Each row, normalised without gain and bias.
   std::vector<double> normalised(NormKind kind, double epsilon) const {
     const std::vector<double>& x = samples_.x;
+    WorkBudget::take(kStepsPerSample * x.size());
     std::vector<double> result(x.size());
     const auto width = static_cast<double>(samples_.width);
     for (size_t start = 0; start < x.size(); start += samples_.width) {

@@ -77,6 +77,7 @@ std::optional<LinearSpec> find_linear(const Expression& expression, const Shape&
   const size_t width = samples.width;
   const size_t rows = elements_of(shape) / width;
   if (width > kLinearWidthMax) return std::nullopt;
+  WorkBudget::take(samples.x.size() * width);
   const auto results = [&](const Array::Reals& x) {
     budget.live_elements = OpBudget{}.live_elements;
     return evaluate(expression, Array::real(shape, x), budget).to_reals();
@@ -117,6 +118,7 @@ Array evaluate(const Expression& expression, const Array& base, OpBudget& budget
   const std::function<Array(const Expression&)> compute = [&](const Expression& part) -> Array {
     if (part.is_base()) return base;
     if (const auto found = known.find(&part); found != known.end()) return found->second;
+    const Level level;
     std::vector<Array> inputs;
     for (const ExpressionRef& input : part.inputs) inputs.push_back(compute(*input));
     const OpCall call =

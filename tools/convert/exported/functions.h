@@ -22,13 +22,10 @@ struct Expression {
   OpCall call{};  // its ValueRefs are indices of `inputs`
   std::vector<std::shared_ptr<const Expression>> inputs{};
   Shape shape{};
-  size_t depth = 0;  // of ops
+  size_t depth = 0;  // of ops: kExportedLevelsMax at most, as a person writes a formula
 
   bool is_base() const { return call.op.empty(); }
 };
-
-// A formula of more ops one within the other is no function that a person wrote.
-inline constexpr size_t kExpressionDepthMax = 256;
 
 using ExpressionRef = std::shared_ptr<const Expression>;
 

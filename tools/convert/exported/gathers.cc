@@ -213,7 +213,8 @@ Movements embedding(const CallArguments& call) {
 // the first of them, or the front where other dimensions lie between them.
 Movement indexed(const CallArguments& call) {
   const Array& self = call.array("self");
-  const auto* given = call.call().find("indices")->as<Argument::List>();
+  const Argument* argument = call.call().find("indices");
+  const auto* given = argument == nullptr ? nullptr : argument->as<Argument::List>();
   if (given == nullptr || given->size() > self.rank()) call.refuse("it has too many indices");
   Shape together;
   std::vector<std::optional<Array>> indices(self.rank());

@@ -12,6 +12,12 @@ namespace arenite::convert {
 
 using nlohmann::json;
 
+namespace {
+
+constexpr int64_t kBoundMax = int64_t{1} << 31;  // of an extent; what is larger bounds nothing
+
+}  // namespace
+
 Argument GraphReader::named(const std::string& name, const Scope& scope) {
   const auto found = scope.names.find(name);
   if (found == scope.names.end()) {
@@ -120,6 +126,7 @@ void GraphReader::read_symbols() {
     };
     added.min = bound("min_val").value_or(0);
     added.max = bound("max_val");
+    if (added.max > kBoundMax) added.max.reset();
   }
 }
 

@@ -79,6 +79,16 @@ uint32_t GraphBuilder::source_of_node(ValueId node, uint32_t rows) {
   return made;
 }
 
+const Source& GraphBuilder::source(int64_t number) const {
+  if (number == kNoElement) throw NotRecognised("it has zeros between numbers of the model");
+  const Source& found = sources_.at(source_of(number));
+  const auto index = static_cast<uint64_t>(index_of(number));
+  if (index >= uint64_t{found.rows} * found.width) {
+    throw NotRecognised("it reads elements that its input has not");
+  }
+  return found;
+}
+
 uint32_t GraphBuilder::row_of(int64_t number) const {
   return static_cast<uint32_t>(index_of(number) / source(number).width);
 }
@@ -191,6 +201,9 @@ ValueId GraphBuilder::gather(const std::vector<Column>& columns) {
 uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind, uint32_t first_row) {
   auto [known, is_new] = selected_.try_emplace({from, kind, first_row}, 0);
   if (is_new) {
+    if (sources_[from].kind != Source::Kind::kNode) {
+      throw NotRecognised("it pools token ids, pixels or constants");
+    }
     const ValueId node = graph_.add(name_, RowsNode{kind, first_row}, {sources_[from].node});
     known->second = source_of_node(node, sizes_.sequences);
   }
@@ -294,12 +307,14 @@ AffineRef GraphBuilder::on_one_source(const AffineRef& value) {
   const Places& places = value->terms[0].places;
   if (places.is_whole()) return value;
   const uint32_t first = source_of(places.at(0));
-  std::vector<bool> seen(size_t{sources_[first].rows} * sources_[first].width, false);
+  const Source& from = source(places.at(0));
+  std::vector<bool> seen(size_t{from.rows} * from.width, false);
   bool is_one = true;
   for (size_t i = 0, count = value->elements(); i < count && is_one; ++i) {
     const int64_t number = places.at(i);
-    is_one = source_of(number) == first && !seen[static_cast<size_t>(index_of(number))];
-    if (is_one) seen[static_cast<size_t>(index_of(number))] = true;
+    const auto index = static_cast<size_t>(index_of(number));
+    is_one = source_of(number) == first && index < seen.size() && !seen[index];
+    if (is_one) seen[index] = true;
   }
   // Before rows of constants are put before those of tokens, none are read there.
   const bool is_of_tokens = is_one && sizes_.prefix != 0 && sources_[first].rows == sizes_.rows();
@@ -360,6 +375,7 @@ Shape GraphBuilder::with_whole_rows(const AffineRef& value) const {
 }
 
 ValueId GraphBuilder::output(const AffineRef& given) {
+  if (given->elements() == 0) throw NotRecognised("it has no elements");
   AffineRef value = materialised(given);
   // One number for each token.
   const bool is_column =

@@ -67,7 +67,8 @@ class GraphBuilder {
 
   Graph& graph() { return graph_; }
   const TraceSizes& sizes() const { return sizes_; }
-  const Source& source(int64_t number) const { return sources_[source_of(number)]; }
+  // Throws NotRecognised for what is no element.
+  const Source& source(int64_t number) const;
   uint32_t row_of(int64_t number) const;
   Column column_of(int64_t number) const;
   // Whether it has token ids and nothing else.

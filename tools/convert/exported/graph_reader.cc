@@ -151,7 +151,8 @@ uint32_t GraphReader::add_value(const std::string& name, ValueKind kind, const S
       const bool has_stride = strides.is_array() && strides.size() == value.sizes.size();
       is_contiguous = is_contiguous && has_stride &&
                       (size == 1 || extent(strides[d - 1], where).size == expected);
-      if (__builtin_mul_overflow(expected, std::max<int64_t>(size, 1), &expected)) {
+      if (__builtin_mul_overflow(expected, std::max<int64_t>(size, 1), &expected) ||
+          expected > kExportedDeclaredMax) {
         throw InputError("{}: its sizes are larger than any tensor", where);
       }
     }

@@ -2,6 +2,7 @@
 // Finds the rule of an op, and keeps what it moves apart from what it computes.
 #include "convert/exported/movement.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "convert/exported/movement_rules.h"
@@ -49,12 +50,35 @@ bool Movement::keeps_order(size_t input_elements) const {
     return true;
   }
   if (offset != 0 || elements_of(walk) != input_elements) return false;
+  if (input_elements == 0) return true;
   int64_t expected = 1;
   for (size_t d = walk.size(); d > 0; --d) {
     if (walk[d - 1] != 1 && strides[d - 1] != expected) return false;
     expected *= walk[d - 1];
   }
   return true;
+}
+
+void Movement::check(size_t inputs) const {
+  const auto end = static_cast<int64_t>(inputs);
+  const size_t count = sources ? sources->size() : elements_of(walk);
+  bool is_sound = count == elements_of(shape) && (sources || strides.size() == walk.size());
+  if (sources) {
+    is_sound = is_sound && std::ranges::all_of(*sources, [&](int64_t source) {
+                 return source == kZero || (source >= 0 && source < end);
+               });
+  } else if (count != 0 && is_sound) {
+    int64_t least = offset, most = offset;
+    for (size_t d = 0; d < walk.size(); ++d) {
+      int64_t reach = 0;
+      is_sound =
+          is_sound && !__builtin_mul_overflow(walk[d] - 1, strides[d], &reach) &&
+          !__builtin_add_overflow(reach < 0 ? least : most, reach, reach < 0 ? &least : &most);
+    }
+    is_sound = is_sound && least >= 0 && most < end;
+  }
+  if (!is_sound) throw ShapeError("it takes other elements than the {} that there are", inputs);
+  WorkBudget::take(count);
 }
 
 std::optional<std::vector<Movement>> movements_of(const OpCall& call) {

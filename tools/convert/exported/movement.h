@@ -31,9 +31,13 @@ struct Movement {
   // Whether the result is the first input with another shape at most.
   bool keeps_order(size_t input_elements) const;
 
-  // The result's elements. `inputs` are those of all inputs, one after the other.
+  // The result's elements. `inputs` are those of all inputs, one after the other. Throws ShapeError
+  // where it would read others, or gives more or fewer elements than `shape` has.
   template <typename T>
   std::vector<T> apply(std::span<const T> inputs) const;
+
+ private:
+  void check(size_t inputs) const;
 };
 
 // The movements that `call` makes, one for each result, or nothing if it does anything else than
@@ -54,6 +58,7 @@ std::vector<Array> moved_arrays(const OpCall& call);
 
 template <typename T>
 std::vector<T> Movement::apply(std::span<const T> inputs) const {
+  check(inputs.size());
   std::vector<T> result;
   if (sources) {
     result.reserve(sources->size());
@@ -62,8 +67,9 @@ std::vector<T> Movement::apply(std::span<const T> inputs) const {
     }
     return result;
   }
-  result.reserve(elements_of(walk));
-  if (elements_of(walk) == 0) return result;
+  const size_t count = elements_of(walk);
+  result.reserve(count);
+  if (count == 0) return result;
   Shape index(walk.size(), 0);
   const int64_t row = walk.empty() ? 1 : walk.back();
   const int64_t row_stride = walk.empty() ? 0 : strides.back();

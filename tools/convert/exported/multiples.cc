@@ -48,7 +48,7 @@ std::optional<GraphBuilder::Multiple> GraphBuilder::multiple_of_node(const Affin
   if (value->terms.size() != 1) return std::nullopt;
   const Affine bare = {value->shape, {Term{value->terms[0].places, {}}}};
   std::vector<double> ratios = ratios_of(*value, bare);
-  return Multiple{std::make_shared<const Affine>(bare), factor_of(*value, std::move(ratios))};
+  return Multiple{make_affine(bare), factor_of(*value, std::move(ratios))};
 }
 
 std::optional<GraphBuilder::FoldedInput> GraphBuilder::folded_input(const AffineRef& value) const {
@@ -100,7 +100,7 @@ std::optional<GraphBuilder::FoldedInput> GraphBuilder::columns_of_node(
     if (at == kNoElement || source(at).kind != Source::Kind::kNode) return std::nullopt;
     if (of_model->factors.at(i) != folded.factors[i % width]) return std::nullopt;
   }
-  folded.value = std::make_shared<const Affine>(Affine{value->shape, {Term{of_model->places, {}}}});
+  folded.value = make_affine({value->shape, {Term{of_model->places, {}}}});
   return folded;
 }
 

@@ -158,7 +158,7 @@ AffineRef GraphBuilder::cut(const AffineRef& value) {
     }
     term.places = {0, std::make_shared<const std::vector<int64_t>>(std::move(numbers))};
   }
-  return std::make_shared<const Affine>(std::move(result));
+  return make_affine(std::move(result));
 }
 
 }  // namespace arenite::convert

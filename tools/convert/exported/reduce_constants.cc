@@ -87,7 +87,7 @@ std::vector<Reduced> Reducer::constants_of(const Operation& operation, const Exp
     depth = std::max(depth, (*constant)->depth + 1);
   }
   const auto movements = is_large ? movements_of(call) : std::nullopt;
-  if (is_large && depth > kConstantDepthMax) {
+  if (is_large && depth > kExportedLevelsMax) {
     throw NotRecognised("so many ops on large constants, one within the other, are not supported");
   }
   std::vector<Reduced> results;

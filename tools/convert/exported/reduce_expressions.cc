@@ -218,7 +218,7 @@ Reduced Reducer::function_op(const Operation& operation) {
   for (const ExpressionRef& input : expression->inputs) {
     expression->depth = std::max(expression->depth, input->depth + 1);
   }
-  if (expression->depth > kExpressionDepthMax) {
+  if (expression->depth > kExportedLevelsMax) {
     throw NotRecognised("a function of so many ops, one within the other, is not supported");
   }
   return std::make_shared<const Function>(Function{base, expression});
@@ -236,6 +236,7 @@ AffineRef Reducer::materialise(const FunctionRef& function) {
   const Expression& expression = *function->expression;
   if (expression.is_base()) return function->base;
   require_no_ids(*function);
+  const Level level;
   for (const auto& [known, made] : made_functions_) {
     if (known == function->expression) return made;
   }

@@ -268,8 +268,8 @@ std::optional<Reduced> Reducer::sum_op(const Operation& operation) {
                const int64_t number = term.places.at(0);
                if (number == kNoElement) return false;
                const Source& from = builder_.source(number);
-               return from.kind == Source::Kind::kTable ||
-                      builder_.graph().as<EmbeddingNode>(from.node) != nullptr;
+               if (from.kind != Source::Kind::kNode) return from.kind == Source::Kind::kTable;
+               return builder_.graph().as<EmbeddingNode>(from.node) != nullptr;
              });
     };
     const bool are_embedded = is_embedded(as_affine(*self)) && is_embedded(as_affine(*other));

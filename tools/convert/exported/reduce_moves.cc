@@ -9,6 +9,7 @@ namespace arenite::convert {
 
 // Whether any number of the model is in the sum.
 bool Reducer::is_of_model(const Affine& value) const {
+  if (value.elements() == 0) return false;
   return std::ranges::any_of(value.terms, [&](const Term& term) {
     const int64_t number = term.places.at(0);
     return number != kNoElement && builder_.source(number).kind == Source::Kind::kNode;
@@ -63,7 +64,7 @@ std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
       auto moved_expression = std::make_shared<Expression>(
           Expression{call, {(*function)->expression}, (*movements)[0].shape});
       moved_expression->depth = (*function)->expression->depth + 1;
-      if (moved_expression->depth > kExpressionDepthMax) {
+      if (moved_expression->depth > kExportedLevelsMax) {
         throw NotRecognised("a function of so many ops, one within the other, is not supported");
       }
       return std::vector<Reduced>{

@@ -26,7 +26,7 @@ Reduced named(const Reduced& value, const std::string& name) {
   }
   const auto* affine = std::get_if<AffineRef>(&value);
   if (affine == nullptr || (*affine)->is_plain() || !(*affine)->name.empty()) return value;
-  return std::make_shared<const Affine>(Affine{(*affine)->shape, (*affine)->terms, name});
+  return make_affine({(*affine)->shape, (*affine)->terms, name});
 }
 
 // What nodes without weights are called: by their module and op, numbered within the module.
@@ -150,7 +150,8 @@ void Reducer::run(size_t index) {
   try {
     builder_.set_name("output");
     graph.output = builder_.output(as_affine(values_[ref->value]));
-  } catch (const NotRecognised& error) {
+  } catch (const InputError& error) {
+    if (std::string_view(error.what()).starts_with(quote(program_->source))) throw;
     const bool is_sum = dynamic_cast<const SumNotRecognised*>(&error) != nullptr;
     const ExportedNode* maker = maker_of(*program_, {ref->value}, is_sum);
     for (const ExportedNode& node : program_->nodes) {
@@ -327,8 +328,16 @@ std::vector<Reduced> Reducer::dependent(const Operation& operation) {
     for (const Reduced& input : operation.inputs) shape = broadcast(shape, shape_of(input));
     if (shape_of(*chosen) == shape) return {*chosen};
   }
+  const Level level;
   if (auto result = complex_op(operation)) return {*result};
   if (auto results = move(operation)) return *results;
+  const bool has_nothing = std::ranges::any_of(
+      operation.inputs, [&](const Reduced& input) { return elements_of(shape_of(input)) == 0; });
+  if (has_nothing) {
+    throw NotRecognised(
+        "it computes with a tensor that has no elements, as of a slice that begins where it ends: "
+        "leave it out of the model");
+  }
   if (auto result = matrix_op(operation)) return {*result};
   if (auto result = convolution_op(operation)) return {*result};
   if (auto result = written_softmax(operation)) return {*result};

@@ -273,6 +273,7 @@ DimensionRows rows_along(const Array& array, const std::vector<bool>& is_named) 
       rows.shape.push_back(array.shape()[d]);
     }
   }
+  order.shape = order.walk;
   rows.values = order.apply<double>(array.to_reals());
   return rows;
 }

@@ -53,13 +53,6 @@ int64_t element_count(const Shape& shape) { return static_cast<int64_t>(elements
 
 }  // namespace
 
-std::vector<size_t> swapped_last_two(size_t rank) {
-  std::vector<size_t> order(rank);
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::swap(order[rank - 1], order[rank - 2]);
-  return order;
-}
-
 ScoresRef product_scores(const AffineRef& query, const AffineRef& turned_key) {
   const size_t rank = turned_key->shape.size();
   if (query->shape.size() < 2 || rank < 2 || query->shape.back() != turned_key->shape[rank - 2]) {

@@ -65,7 +65,4 @@ ScoresRef moved_scores(const Scores& scores, const Movement& movement);
 // The weights times values [..., keys, value_dim].
 AffineRef attend(GraphBuilder& builder, const Scores& scores, const AffineRef& values);
 
-// The order of dimensions that turns matrices.
-std::vector<size_t> swapped_last_two(size_t rank);
-
 }  // namespace arenite::convert

@@ -97,14 +97,14 @@ void SumBuilder::choose_reference() {
         "it adds each token to each other, or values that are all repeated: not supported, sums "
         "are those of one token's numbers");
   }
-  const auto plain_term = std::make_shared<const Affine>(Affine{shape_, {Term{whole->places, {}}}});
+  const auto plain_term = make_affine({shape_, {Term{whole->places, {}}}});
   reference_ = builder_.on_one_source(plain_term);
   source_ = source_of(reference_->terms[0].places.at(0));
   rows_ = builder_.sources_[source_].rows;
   width_ = builder_.sources_[source_].width;
   element_.assign(size_t{rows_} * width_, kNoPlace);
   for (size_t i = 0; i < count; ++i) {
-    element_[static_cast<size_t>(index_of(reference_->terms[0].places.at(i)))] = i;
+    element_.at(static_cast<size_t>(index_of(reference_->terms[0].places.at(i)))) = i;
   }
   // Before rows of constants are put in front of the tokens, nothing stands there.
   for (size_t place = 0; place < element_.size(); ++place) {
@@ -123,6 +123,10 @@ SumBuilder::Summand SumBuilder::summand_of(const Term& term) {
     if (!has_row(static_cast<uint32_t>(place / width_))) continue;
     const size_t i = element_[place];
     const int64_t number = term.places.at(i);
+    if (number != kNoElement && builder_.source(number).rows != rows_ &&
+        builder_.source(number).rows == builder_.sizes_.sequences) {
+      throw NotRecognised(kPooledGoesBack);
+    }
     if (number == kNoElement || builder_.source(number).rows != rows_ ||
         builder_.row_of(number) != place / width_) {
       const bool is_pooled = number != kNoElement && builder_.source(number).rows != rows_;

@@ -74,6 +74,10 @@ constexpr size_t kExportedRankMax = 64;
 constexpr size_t kExportedSubgraphDepthMax = 8;
 // Of one sum, which a value added to itself doubles. Models add a term for each expert, or table.
 constexpr size_t kExportedSumPartsMax = size_t{1} << 10;
+// Elements that the graph says of one value: those of all values can be added up.
+constexpr int64_t kExportedDeclaredMax = int64_t{1} << 40;
+// Ops of a formula that are looked into from within each other.
+constexpr size_t kExportedLevelsMax = 256;
 constexpr int64_t kTracedRowsMax = int64_t{1} << 15;  // tokens of all sequences of an example
 // Numbers of elements that a program is followed by: an array of them, at least, and in proportion
 // to the largest of its weights.
@@ -84,5 +88,9 @@ constexpr uint64_t kExportedElementsMax = uint64_t{1} << 27;
 constexpr uint64_t kFoldedElementsMax = uint64_t{1} << 30;
 constexpr uint64_t kFoldedLiveElementsMax = uint64_t{1} << 27;
 constexpr uint64_t kFoldedMultiplicationsMax = uint64_t{1} << 33;
+// What all of this together may take, in steps of about a nanosecond, beside what the weights take
+// for each token of the example.
+constexpr uint64_t kReadingSteps = uint64_t{1} << 32;
+constexpr uint64_t kReadingRounds = 16;
 
 }  // namespace arenite::convert

@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "convert/files/error.h"
+
 namespace arenite::convert {
 
 ValueId Graph::insert(std::vector<ValueId>::iterator place, Node node) {
@@ -24,6 +26,10 @@ ValueId Graph::add_embedding(const std::string& name, EmbeddingNode embedding, u
 }
 
 ValueId Graph::add_linear(const std::string& name, const LinearSpec& linear, ValueId input) {
+  if (!linear.bias.empty() && linear.bias.size() != linear.weight.rows) {
+    throw InputError("{}: its bias has {} numbers: expected {}", quote(name), linear.bias.size(),
+                     linear.weight.rows);
+  }
   return append(
       {name, LinearNode{{{.linear = linear, .layer = name}}}, {input}, linear.weight.rows});
 }
@@ -34,7 +40,11 @@ ValueId Graph::add_norm(const std::string& name, const NormSpec& norm, ValueId i
 
 ValueId Graph::add_attention(const std::string& name, const AttentionNode& attention,
                              std::vector<ValueId> inputs) {
-  return append({name, attention, std::move(inputs), attention.heads * attention.value_dim});
+  uint32_t width = 0;
+  if (__builtin_mul_overflow(attention.heads, attention.value_dim, &width)) {
+    throw InputError("{}: its rows are wider than any model's", quote(name));
+  }
+  return append({name, attention, std::move(inputs), width});
 }
 
 ValueId Graph::add_slice(const std::string& name, ValueId input, uint32_t begin,
@@ -44,7 +54,11 @@ ValueId Graph::add_slice(const std::string& name, ValueId input, uint32_t begin,
 
 ValueId Graph::add_concat(const std::string& name, std::vector<ValueId> inputs) {
   uint32_t width = 0;
-  for (const ValueId input : inputs) width += this->width(input);
+  for (const ValueId input : inputs) {
+    if (__builtin_add_overflow(width, this->width(input), &width)) {
+      throw InputError("{}: its rows are wider than any model's", quote(name));
+    }
+  }
   return append({name, ConcatNode{}, std::move(inputs), width});
 }
 

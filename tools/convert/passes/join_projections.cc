@@ -12,15 +12,22 @@
 namespace arenite::convert {
 namespace {
 
-// The attention ops and products that the rows of `value` reach without another linear layer.
-void find_meetings(const Graph& graph, ValueId value, std::vector<ValueId>& meetings) {
-  for (const ValueId reader : graph.readers(value)) {
-    if (graph.as<AttentionNode>(reader) != nullptr || graph.as<MultiplyNode>(reader) != nullptr) {
-      if (std::ranges::count(meetings, reader) == 0) meetings.push_back(reader);
-    } else if (graph.node(reader).inputs.size() == 1 && graph.as<LinearNode>(reader) == nullptr) {
-      find_meetings(graph, reader, meetings);
+// The attention ops and products that the rows of `from` reach without another linear layer.
+std::vector<ValueId> find_meetings(const Graph& graph, ValueId from) {
+  std::vector<ValueId> meetings;
+  std::vector<ValueId> ahead = {from};
+  while (!ahead.empty()) {
+    const ValueId value = ahead.back();
+    ahead.pop_back();
+    if (graph.as<AttentionNode>(value) != nullptr || graph.as<MultiplyNode>(value) != nullptr) {
+      if (std::ranges::count(meetings, value) == 0) meetings.push_back(value);
+    } else if (value == from ||
+               (graph.node(value).inputs.size() == 1 && graph.as<LinearNode>(value) == nullptr)) {
+      const std::vector<ValueId> readers = graph.readers(value);
+      ahead.insert(ahead.end(), readers.rbegin(), readers.rend());
     }
   }
+  return meetings;
 }
 
 // "0.query", "0.key" and "0.value" are "0.qkv"; "0.gate" and "0.up" are "0.gate_up".
@@ -60,8 +67,7 @@ void join_projections(Graph& graph) {
   for (const ValueId value : graph.order()) {
     const LinearNode* linear = graph.as<LinearNode>(value);
     if (linear == nullptr || graph.is_shown(value)) continue;
-    std::vector<ValueId> meetings;
-    find_meetings(graph, value, meetings);
+    const std::vector<ValueId> meetings = find_meetings(graph, value);
     if (meetings.empty()) continue;
     groups[{graph.node(value).inputs[0], meetings, linear->parts[0].storage}].push_back(value);
   }

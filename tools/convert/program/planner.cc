@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Greedy placement by width.
+// Greedy placement by width, in a step for each pair of slots.
 #include "convert/program/program.h"
 
 #include <algorithm>
@@ -51,14 +51,13 @@ void place_slots(Program& program) {
   for (const size_t index : order) {
     SlotView& slot = program.slots[index];
     slot.offset = 0;
-    const auto in_the_way = [&](const SlotView& other) {
-      return alive_together(slot, other) && overlap(slot, other);
-    };
-    auto blocker = placed.begin();
-    while ((blocker = std::find_if(placed.begin(), placed.end(), in_the_way)) != placed.end()) {
-      slot.offset = blocker->offset + blocker->width;
+    // In the order of their offsets, so that what was passed is never in the way again.
+    for (const SlotView& other : placed) {
+      if (alive_together(slot, other) && overlap(slot, other)) {
+        slot.offset = other.offset + other.width;
+      }
     }
-    placed.push_back(slot);
+    placed.insert(std::ranges::upper_bound(placed, slot.offset, {}, &SlotView::offset), slot);
   }
   for (size_t a = 0; a < placed.size(); ++a) {
     for (size_t b = 0; b < a; ++b) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "arenite/session.h"
 #include "cli/checkpoints.h"
@@ -58,6 +59,75 @@ TEST(Classify, TellsTheClassOfEachTokenWhereTheModelDoes) {
                    {"the pump is loud\n" + expected[0] + "  [CLS]\n" + expected[1] + "  the\n" +
                     expected[2] + "  pump\n" + expected[3] + "  is\n" + expected[4] + "  loud\n" +
                     expected[5] + "  [SEP]\n"}));
+}
+
+// Lines of 4, 12 and 5 words; the model takes 9 tokens, two of them around a text.
+constexpr const char* kLines =
+    "the pump is loud\nthe the the the the the the the the the the the\n"
+    "a noisy pump is loud\n";
+
+TEST(Classify, StopsAtALineThatIsTooLongOrSkipsIt) {
+  const TempFolder folder;
+  const std::string model = write_text_classifier(folder);
+  const std::string lines = folder.write("lines.txt", kLines).string();
+  const ProgramResult stopped = run_arenite({"classify", model, "--file", lines});
+  EXPECT_TRUE(
+      ends(stopped, kBadInput,
+           {"lines.txt', line 2: found 14 tokens; at most 9", "--truncate", "--on-error skip"}));
+  const ProgramResult skipped =
+      run_arenite({"classify", model, "--file", lines, "--on-error", "skip"});
+  EXPECT_TRUE(ends(skipped, kDone,
+                   {"%  the pump is loud\n", "%  a noisy pump is loud\n",
+                    "warning: skipped '" + lines + "', line 2: found 14 tokens"}));
+  EXPECT_EQ(skipped.output.find("the the"), std::string::npos);
+  Command quiet;
+  quiet.errors_file = "/dev/null";
+  const auto json = nlohmann::json::parse(
+      run_arenite({"classify", model, "--file", lines, "--on-error", "skip", "--json"}, quiet)
+          .output);
+  EXPECT_EQ(json["results"].size(), 2u);
+  ASSERT_EQ(json["skipped"].size(), 1u);
+  EXPECT_EQ(json["skipped"][0]["line"], 2);
+  EXPECT_TRUE(json["skipped"][0]["reason"].get<std::string>().find("14 tokens") !=
+              std::string::npos);
+  EXPECT_TRUE(ends(run_arenite({"classify", model, "--file",
+                                folder.write("all.txt", "a a a a a a a a a a a\n").string(),
+                                "--on-error", "skip"}),
+                   kBadInput, {"all 1 lines were skipped", "line 1: found 13 tokens"}));
+  EXPECT_TRUE(
+      ends(run_arenite({"classify", model, "--text", "a", "--on-error", "skip"}), kBadUsage));
+}
+
+TEST(Classify, AnswersLinesOfAPipeAsTheyCome) {
+  const TempFolder folder;
+  const std::string model = write_text_classifier(folder);
+  // The writer goes on only once its line was answered, so that a program that waits for the end
+  // of the pipe never ends.
+  const std::string script =
+      "mkfifo \"$2/in\" \"$2/out\"\n"
+      "\"$0\" classify \"$1\" --file - --on-error skip <\"$2/in\" >\"$2/out\" &\n"
+      "exec 3>\"$2/in\" 4<\"$2/out\"\n"
+      "echo 'the pump' >&3; read -r first <&4; echo \"1: $first\"\n"
+      "echo 'a a a a a a a a a a a' >&3\n"
+      "echo 'is loud' >&3; read -r second <&4; echo \"2: $second\"\n"
+      "exec 3>&-; wait $!; echo \"ended $?\"\n";
+  const ProgramResult result =
+      run({"timeout", "60", "sh", "-c", script, ARENITE_PROGRAM, model, folder.path().string()});
+  EXPECT_TRUE(ends(result, kDone,
+                   {"1: class ", "%  the pump\n", "2: class ", "%  is loud\n",
+                    "skipped the standard input, line 2: ", "ended 0\n"}));
+}
+
+TEST(Classify, WarnsOfWordsThatTheVocabularyLacks) {
+  const TempFolder folder;
+  const std::string model = write_text_classifier(folder);
+  EXPECT_TRUE(ends(
+      run_arenite({"classify", model, "--text", "the caf\xC3\xA9 pumps \xE2\x98\x83"}), kDone,
+      {"warning: --text 'the caf\xC3\xA9 pumps \xE2\x98\x83': the vocabulary has no token for ",
+       "'\xE2\x98\x83' (U+2603)", "read as '[UNK]'"}));
+  const ProgramResult sayable = run_arenite({"classify", model, "--text", "The pumps is loud."});
+  EXPECT_TRUE(ends(sayable, kDone));
+  EXPECT_TRUE(sayable.errors.empty()) << sayable.errors;
 }
 
 TEST(Classify, TellsTheClassOfEachWindowOfFeatures) {

@@ -83,6 +83,9 @@ TEST_F(EmbedText, CutsLongTextsOnlyWhereAsked) {
   EXPECT_EQ(vectors({"--truncate", "--text", text}), vectors({"--text", "the pump is loud a a a"}));
   const std::string file = folder_.write("lines.txt", "the pump\n" + text + "\n").string();
   EXPECT_TRUE(ends(embed({"--file", file}), kBadInput, {"lines.txt', line 2", "found 12 tokens"}));
+  EXPECT_EQ(vectors({"--file", file, "--on-error", "skip"}), vectors({"--text", "the pump"}));
+  EXPECT_TRUE(ends(embed({"--file", file, "--on-error", "skip"}), kDone,
+                   {"warning: skipped '" + file + "', line 2: found 12 tokens"}));
 }
 
 TEST_F(EmbedText, RefusesWhatItCannotDo) {

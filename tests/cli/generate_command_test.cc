@@ -167,6 +167,43 @@ TEST(Generate, WarnsOfNamesOfSpecialTokensThatItReadsAsText) {
       std::string::npos);
 }
 
+TEST(Generate, LeavesOutTheLineFeedAtTheEndOfAPromptFile) {
+  const TempFolder folder;
+  const std::string model = write_text_decoder(folder);
+  const auto ids = [&](const std::string& text) {
+    const std::string file = folder.write("prompt.txt", text).string();
+    return printed(
+        run_arenite({"generate", model, "--prompt-file", file, "--tokens", "0", "--ids"}));
+  };
+  EXPECT_EQ(ids("ab b\n"), ids("ab b"));
+  EXPECT_EQ(ids("ab b\r\n"), ids("ab b"));
+  EXPECT_NE(ids("ab b\n\n"), ids("ab b"));  // one alone: an empty line was meant
+}
+
+TEST(Generate, WarnsOfCharactersThatTheVocabularyLacks) {
+  const TempFolder folder;
+  const std::string text =
+      "ab \xC3\xA9 \xE2\x82\xAC"
+      "a\xC3\xA9";
+  const std::vector<std::string> words = {
+      "generate", write_decoder_without_bytes(folder), "--prompt", text, "--tokens", "0"};
+  const std::string warning =
+      "the prompt: the vocabulary has no token for '\xC3\xA9' (U+00E9), '\xE2\x82\xAC' (U+20AC): "
+      "they are read as '<unk>'";
+  EXPECT_TRUE(ends(run_arenite(words), kDone, {"warning: " + warning + "\n"}));
+  std::vector<std::string> as_json = words;
+  as_json.emplace_back("--json");
+  EXPECT_EQ(nlohmann::json::parse(run_arenite(as_json).output)["warnings"],
+            nlohmann::json::array({warning}));
+  const std::string many = folder.write("many.txt", "cdefghijklmnop").string();
+  EXPECT_TRUE(ends(run_arenite({"generate", words[1], "--prompt-file", many, "--tokens", "0"}),
+                   kDone, {"'c' (U+0063), ", "'j' (U+006A), and more: they are"}));
+  // One that has bytes for all characters says nothing.
+  const ProgramResult sayable =
+      run_arenite({"generate", write_text_decoder(folder), "--prompt", text, "--tokens", "0"});
+  EXPECT_EQ(sayable.errors.find("warning"), std::string::npos);
+}
+
 TEST(Generate, PrintsTheSameAsJson) {
   const TempFolder folder;
   const std::string model = write_text_decoder(folder);
@@ -185,6 +222,51 @@ TEST(Generate, PrintsTheSameAsJson) {
   as_ids.push_back("--no-prompt");
   EXPECT_EQ(run_arenite(as_ids, quiet).output,
             spaced(json["ids"].get<std::vector<TokenId>>()) + "\n");
+}
+
+TEST(Generate, EndsBeforeAStopText) {
+  const TempFolder folder;
+  const std::string model = (folder.path() / "intent.arn").string();
+  const std::filesystem::path top =
+      std::filesystem::path(ARENITE_INCLUDE).parent_path().parent_path();
+  ASSERT_TRUE(ends(run_arenite({"convert", (top / "models" / "home-intent").string(), "-o", model}),
+                   kDone));
+  const std::vector<std::string> words = {
+      "generate",   model, "--special", "--prompt", "dim the bedroom lamp to thirty percent<|do|>",
+      "--no-prompt"};
+  const auto json_with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    all.emplace_back("--json");
+    return nlohmann::json::parse(run_arenite(all).output);
+  };
+  const nlohmann::json whole = json_with({});
+  EXPECT_EQ(whole["text"], "light.bedroom.brightness=30");
+  EXPECT_EQ(whole["stop"], "end_token");
+  const auto whole_ids = whole["ids"].get<std::vector<TokenId>>();
+  for (const char* const stop : {".", "bedroom", "ess=3", "l", "0"}) {
+    const nlohmann::json json = json_with({"--stop", stop});
+    const std::string text = json["text"];
+    EXPECT_EQ(text, whole["text"].get<std::string>().substr(
+                        0, whole["text"].get<std::string>().find(stop)));
+    EXPECT_EQ(json["stop"], "stop_text");
+    // As few of the same ids as say the text.
+    const auto ids = json["ids"].get<std::vector<TokenId>>();
+    ASSERT_LT(ids.size(), whole_ids.size());
+    EXPECT_TRUE(std::equal(ids.begin(), ids.end(), whole_ids.begin()));
+    const auto text_of = [&](size_t tokens) -> std::string {
+      return json_with({"--tokens", std::to_string(tokens)})["text"];
+    };
+    EXPECT_TRUE(text_of(ids.size()).starts_with(text)) << stop;
+    if (!ids.empty()) {
+      EXPECT_LT(text_of(ids.size() - 1).size(), text.size()) << stop;
+    }
+  }
+  std::vector<std::string> stopped = words;
+  stopped.insert(stopped.end(), {"--stop", "bedroom"});
+  const ProgramResult result = run_arenite(stopped);
+  EXPECT_TRUE(ends(result, kDone, {"stopped    a text of --stop came"}));
+  EXPECT_EQ(printed(result), "light.\n");
 }
 
 TEST(Generate, GivesTheSameTextForTheSameSeed) {

@@ -26,17 +26,18 @@ std::string write_plain_decoder(const TempFolder& folder) {
   return write_file(folder, "plain.arn", test::make_decoder_model(shape).span());
 }
 
-std::string write_text_decoder(const TempFolder& folder) {
-  convert::TokenizerSpec spec = test::piece_spec({" a", " b", "ab", " ab", "\xC3\xA9"}, true);
+namespace {
+
+std::string write_decoder_of_pieces(const TempFolder& folder, const std::string& name,
+                                    const std::vector<std::string>& pieces, bool byte_fallback) {
+  convert::TokenizerSpec spec = test::piece_spec(pieces, byte_fallback);
   convert::complete_tokenizer(spec);
   test::DecoderShape shape;
   shape.vocab_size = static_cast<uint32_t>(spec.tokens.size());
   convert::Program program = test::decoder_program(shape);
   program.tokenizer = std::move(spec);
-  return write_file(folder, "text.arn", convert::write_model(program, test::all_targets()).span());
+  return write_file(folder, name, convert::write_model(program, test::all_targets()).span());
 }
-
-namespace {
 
 std::string write_encoder(const TempFolder& folder, test::EncoderShape shape) {
   shape.positions_max = kEncoderContext;
@@ -51,6 +52,14 @@ std::string write_encoder(const TempFolder& folder, test::EncoderShape shape) {
 }
 
 }  // namespace
+
+std::string write_text_decoder(const TempFolder& folder) {
+  return write_decoder_of_pieces(folder, "text.arn", {" a", " b", "ab", " ab", "\xC3\xA9"}, true);
+}
+
+std::string write_decoder_without_bytes(const TempFolder& folder) {
+  return write_decoder_of_pieces(folder, "bytes.arn", {" ", "a", "b", " a", "ab"}, false);
+}
 
 std::string write_sentence_encoder(const TempFolder& folder) {
   test::EncoderShape shape = test::encoder_named("sentences");

@@ -71,6 +71,27 @@ TEST(Usage, RefusesUnknownCommandsAndOptions) {
                    {"arenite convert: ", "--frobnicate", "arenite convert --help"}));
 }
 
+TEST(Usage, SuggestsWhatWasLikelyMeant) {
+  const struct {
+    std::vector<std::string> words;
+    std::string_view message;
+  } cases[] = {
+      {{"convrt", "a"}, "there is no command 'convrt': did you mean convert?"},
+      {{"rn"}, "there is no command 'rn': did you mean run?"},
+      {{"--versoin"}, "there is no option '--versoin': did you mean --version?"},
+      {{"convert", "a", "--ouput", "b"}, "there is no option '--ouput': did you mean --output?"},
+      {{"convert", "a", "-o", "b", "--wieghts=q8"}, "'--wieghts=q8': did you mean --weights?"},
+      {{"generate", "a", "--top_k", "5"}, "there is no option '--top_k': did you mean --top-k?"},
+      {{"classify", "a", "--txt", "b"}, "there is no option '--txt': did you mean --text?"},
+      {{"generate", "a", "b"}, "arenite generate: there is nothing to do with 'b'\n"},
+      {{"frobnicate"}, "there is no command 'frobnicate'\n"},
+      {{"inspect", "a", "-x"}, "there is no option '-x'\n"},
+  };
+  for (const auto& [words, message] : cases) {
+    EXPECT_TRUE(ends(run_arenite(words), kBadUsage, {message}));
+  }
+}
+
 TEST(Usage, NamesTheArgumentThatIsMissing) {
   EXPECT_TRUE(ends(run_arenite({"convert"}), kBadUsage, {"checkpoint is required"}));
   EXPECT_TRUE(ends(run_arenite({"convert", "a"}), kBadUsage, {"--output is required"}));

@@ -4,8 +4,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <numeric>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cli/model_file.h"
 #include "convert/convert.h"
@@ -23,6 +28,54 @@ std::string problem_of(const Parse& parse) {
   } catch (const convert::InputError& error) {
     return error.what();
   }
+}
+
+// How many characters are to be put in, left out, changed or swapped with the next one.
+size_t edits_between(std::string_view a, std::string_view b) {
+  std::vector<size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    next[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const bool is_same = a[i - 1] == b[j - 1];
+      next[j] = std::min({row[j] + 1, next[j - 1] + 1, row[j - 1] + (is_same ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        next[j] = std::min(next[j], before[j - 2] + 1);
+      }
+    }
+    before = std::exchange(row, next);
+  }
+  return row[b.size()];
+}
+
+// ": did you mean --output?", of the name that was likely meant; empty where none is near.
+std::string suggestion(std::string_view word, const std::vector<std::string>& names) {
+  if (word.size() < 2 + size_t{word.starts_with("-")}) return "";
+  size_t fewest = std::max<size_t>(1, word.size() / 3) + 1;
+  const std::string* best = nullptr;
+  for (const std::string& name : names) {
+    const size_t edits = edits_between(word, name);
+    if (edits >= fewest) continue;
+    fewest = edits;
+    best = &name;
+  }
+  return best == nullptr ? "" : fmt::format(": did you mean {}?", *best);
+}
+
+// What a person wrote that is no command, option or argument of `app`.
+std::string unexpected(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  if (word.starts_with("-")) {
+    for (const OptionFacts& option : options_of(app)) {
+      if (!option.is_positional)
+        names.insert(names.end(), option.names.begin(), option.names.end());
+    }
+    return fmt::format("there is no option {}{}", convert::quote(word),
+                       suggestion(word.substr(0, word.find('=')), names));
+  }
+  for (const CLI::App* command : commands_of(app)) names.push_back(command->get_name());
+  if (names.empty()) return fmt::format("there is nothing to do with {}", convert::quote(word));
+  return fmt::format("there is no command {}{}", convert::quote(word), suggestion(word, names));
 }
 
 bool is_model_file(const std::filesystem::path& file) {
@@ -110,9 +163,8 @@ std::string usage_message(const CLI::App* app, const CLI::Error& error) {
   std::string command = "arenite";
   for (const CLI::App* subcommand : app->get_subcommands()) command += " " + subcommand->get_name();
   std::string problem = error.what();
-  if (app->get_subcommands().empty() && app->remaining_size() > 0) {
-    problem = fmt::format("there is no command {}", convert::quote(app->remaining().front()));
-  }
+  const CLI::App& called = app->get_subcommands().empty() ? *app : *app->get_subcommands().front();
+  if (!called.remaining().empty()) problem = unexpected(called, called.remaining().front());
   return fmt::format("{}: {}\nRun '{} --help' for what there is and an example.\n", command,
                      problem, command);
 }

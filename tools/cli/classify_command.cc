@@ -13,6 +13,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/json_output.h"
+#include "cli/process.h"
 #include "cli/texts.h"
 #include "cli/thread_pool.h"
 #include "convert/check/model_input.h"
@@ -83,6 +84,13 @@ class Classes {
   Classes(const ClassifyArguments& arguments, const Model& model)
       : arguments_(arguments), model_(model) {}
 
+  // What is said of texts besides their classes.
+  void add_notes(const TextBatch& batch) {
+    if (!arguments_.json) return print_notes(batch);
+    notes_.warnings.insert(notes_.warnings.end(), batch.warnings.begin(), batch.warnings.end());
+    notes_.skipped.insert(notes_.skipped.end(), batch.skipped.begin(), batch.skipped.end());
+  }
+
   void add(std::span<const float> logits, const Subject& subject) {
     const std::vector<double> shares = softmax(logits);
     std::vector<size_t> order(shares.size());
@@ -104,9 +112,11 @@ class Classes {
 
   void finish() {
     if (!arguments_.json) return;
-    print_json({{"results", std::move(results_)},
-                {"kernel_set", kernel_set_name(model_.target())},
-                {"threads", arguments_.threads}});
+    Json json = {{"results", std::move(results_)}};
+    json.update(notes_json(notes_));
+    json["kernel_set"] = kernel_set_name(model_.target());
+    json["threads"] = arguments_.threads;
+    print_json(json);
   }
 
  private:
@@ -122,36 +132,46 @@ class Classes {
   const ClassifyArguments& arguments_;
   const Model& model_;
   Json results_ = Json::array();
+  TextBatch notes_;
 };
+
+void classify_batch(const ClassifyArguments& arguments, const Model& model, const TextBatch& batch,
+                    TextRunner& runner, Classes& classes) {
+  const Tokenizer tokenizer = *Tokenizer::of(model);
+  const bool is_whole =
+      convert::has_row_of_sequence(model.file(), convert::authors_outputs(model.file()));
+  runner.run(batch, [&](size_t first, std::span<const uint32_t> lengths, convert::CallRows& rows) {
+    size_t row = 0;
+    for (size_t i = 0; i < lengths.size(); ++i) {
+      Subject subject;
+      subject.text = batch.texts[first + i];
+      if (is_whole) {
+        classes.add(rows[row++], subject);
+        continue;
+      }
+      if (!arguments.json) fmt::print("{}\n", *subject.text);
+      row += ModelAccess::reader(model).prefix_rows();
+      for (const TokenId id : batch.ids[first + i]) {
+        subject.token_text = tokenizer.token_bytes(id);
+        classes.add(rows[row++], subject);
+      }
+    }
+  });
+}
 
 void classify_texts(const ClassifyArguments& arguments, const ModelFile& file, Classes& classes) {
   if (!arguments.input.empty()) {
     throw convert::InputError("{}: the model reads text: expected --text or --file, not --input",
                               convert::quote(file.name()));
   }
-  const Model& model = file.model();
-  const TextBatch batch = encode_texts(file, arguments.texts);
-  const Tokenizer tokenizer = *Tokenizer::of(model);
-  const bool is_whole =
-      convert::has_row_of_sequence(model.file(), convert::authors_outputs(model.file()));
-  run_texts(file, batch, arguments.threads,
-            [&](size_t first, std::span<const uint32_t> lengths, convert::CallRows& rows) {
-              size_t row = 0;
-              for (size_t i = 0; i < lengths.size(); ++i) {
-                Subject subject;
-                subject.text = batch.texts[first + i];
-                if (is_whole) {
-                  classes.add(rows[row++], subject);
-                  continue;
-                }
-                if (!arguments.json) fmt::print("{}\n", *subject.text);
-                row += ModelAccess::reader(model).prefix_rows();
-                for (const TokenId id : batch.ids[first + i]) {
-                  subject.token_text = tokenizer.token_bytes(id);
-                  classes.add(rows[row++], subject);
-                }
-              }
-            });
+  TextRunner runner(file, arguments.threads);
+  read_texts(file, arguments.texts, [&](const TextBatch& batch) {
+    classes.add_notes(batch);
+    if (!batch.texts.empty()) {
+      classify_batch(arguments, file.model(), batch, runner, classes);
+    }
+    flush_output();  // somebody may wait for it
+  });
 }
 
 void classify_windows(const ClassifyArguments& arguments, const ModelFile& file, Classes& classes) {
@@ -209,7 +229,9 @@ void add_classify(CLI::App& app) {
   const auto [command, arguments] = add_command(
       app, run_classify, "classify", "Tell the classes of texts or sensor windows",
       "\nPrints the likeliest class of each text or window and its share after a softmax; for a\n"
-      "model that labels tokens, those of each token.\n"
+      "model that labels tokens, those of each token. Lines of --file - are answered as they "
+      "come.\n"
+      "It exits with 0 if at least one line was not skipped.\n"
       "\nExamples:\n"
       "  arenite classify sentiment.arn --text 'a gorgeous, witty film' --top 2\n"
       "  arenite classify vibration.arn --input windows.npy\n");

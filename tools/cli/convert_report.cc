@@ -99,6 +99,10 @@ void print_targets(const convert::ConvertedModel& conversion, const char* output
       fmt::print("not checked: this CPU cannot run it\n");
     }
   }
+  if (reader.packed_count() == 1) {
+    fmt::print("           for {}\n           and no other CPU: --target all packs for every one\n",
+               cpus_of(conversion.checks[0].target));
+  }
   fmt::print(
       "arena      for one sequence of {} positions, {} in a call, on one thread\n",
       options.positions_max,

@@ -82,14 +82,16 @@ void print_outcome(const EmbedTextArguments& arguments, const ModelFile& file,
     const uint64_t shape[] = {count, width};
     convert::write_npy(arguments.output, shape, std::span<const float>(rows));
   }
-  print_json({{"texts", std::move(texts)},
-              {"width", width},
-              {"vectors", has_file ? Json(nullptr) : std::move(vectors)},
-              {"similarities", similarities.empty() ? Json(nullptr) : std::move(similarities)},
-              {"output", has_file ? Json(arguments.output.string()) : Json(nullptr)},
-              {"kernel_set", kernel_set_name(file.model().target())},
-              {"threads", arguments.threads},
-              {"arena_bytes", plan.total_bytes}});
+  Json json = {{"texts", std::move(texts)},
+               {"width", width},
+               {"vectors", has_file ? Json(nullptr) : std::move(vectors)},
+               {"similarities", similarities.empty() ? Json(nullptr) : std::move(similarities)},
+               {"output", has_file ? Json(arguments.output.string()) : Json(nullptr)},
+               {"kernel_set", kernel_set_name(file.model().target())},
+               {"threads", arguments.threads},
+               {"arena_bytes", plan.total_bytes}};
+  json.update(notes_json(batch));
+  print_json(json);
 }
 
 void run_embed_text(const EmbedTextArguments& arguments) {
@@ -107,6 +109,7 @@ void run_embed_text(const EmbedTextArguments& arguments) {
         convert::quote(file.name()));
   }
   const TextBatch batch = encode_texts(file, arguments.texts);
+  if (!arguments.json) print_notes(batch);
   const size_t count = batch.texts.size();
   if (arguments.output.empty() && !arguments.json && count > kComparedMax) {
     throw convert::InputError(
@@ -115,10 +118,10 @@ void run_embed_text(const EmbedTextArguments& arguments) {
   }
   std::vector<float> rows;
   const ArenaPlan plan =
-      run_texts(file, batch, arguments.threads,
-                [&](size_t, std::span<const uint32_t>, convert::CallRows& more) {
-                  rows.insert(rows.end(), more.values().begin(), more.values().end());
-                });
+      TextRunner(file, arguments.threads)
+          .run(batch, [&](size_t, std::span<const uint32_t>, convert::CallRows& more) {
+            rows.insert(rows.end(), more.values().begin(), more.values().end());
+          });
   const size_t width = file.model().output_features();
   if (arguments.json) return print_outcome(arguments, file, batch, rows, plan);
   if (!arguments.output.empty()) {
@@ -139,7 +142,7 @@ void add_embed_text(CLI::App& app) {
   const auto [command, arguments] = add_command(
       app, run_embed_text, "embed-text", "Turn texts into vectors, and compare them",
       "\nOf one text it prints the vector's first numbers, of two to ten how alike they are; with\n"
-      "-o it writes the vectors, float32 [texts, width].\n"
+      "-o it writes the vectors, float32 [texts, width]; a line that was skipped has no row.\n"
       "\nExamples:\n"
       "  arenite embed-text sentences.arn --text 'the pump is loud' --text 'a noisy pump'\n"
       "  arenite embed-text sentences.arn --file lines.txt -o vectors.npy --threads 2\n");

@@ -79,6 +79,8 @@ class TokenPrinter {
       const TextParts parts = stream_->next(id);
       write_unless_stopped(parts.head);
       write_unless_stopped(parts.tail);
+      bytes_ += parts.head.size() + parts.tail.size();
+      bytes_after_.push_back(bytes_);
     } else {
       write_id(id);
     }
@@ -98,6 +100,13 @@ class TokenPrinter {
 
   // What was shown since the last call.
   std::string take() { return std::exchange(text_, {}); }
+
+  // How many tokens of the continuation its first `bytes` bytes take.
+  size_t tokens_of(size_t bytes) const {
+    if (bytes == 0) return 0;
+    const auto last = std::ranges::lower_bound(bytes_after_, bytes);
+    return static_cast<size_t>(last - bytes_after_.begin()) + (last != bytes_after_.end());
+  }
 
  private:
   void write(const TextParts& parts) {
@@ -122,6 +131,8 @@ class TokenPrinter {
   StopStrings finder_;
   std::optional<TextStream> stream_;
   std::string text_;
+  size_t bytes_ = 0;                 // of the continuation, with what a stop string leaves out
+  std::vector<size_t> bytes_after_;  // each of its tokens
   bool is_kept_;
   bool is_first_ = true;
 };
@@ -168,12 +179,22 @@ std::string rate(uint32_t tokens, double seconds) {
   return fmt::format(", {:.1f} tokens/s", tokens / seconds);
 }
 
+const char* words_of(StopReason reason) {
+  switch (reason) {
+    case StopReason::kEndToken:
+      return "the model ended the text";
+    case StopReason::kTokens:
+      return "as many tokens as asked for";
+    case StopReason::kContextFull:
+      return "the context is full";
+    case StopReason::kStopText:
+      return "a text of --stop came";
+  }
+  return "";
+}
+
 void print_report(const GenerateArguments& arguments, const Generation& generation,
                   uint32_t context, const ArenaPlan& plan) {
-  const char* stop = "the context is full";
-  if (generation.stop == StopReason::kEndToken) stop = "the model ended the text";
-  if (generation.stop == StopReason::kTokens) stop = "as many tokens as asked for";
-  if (generation.stop == StopReason::kShown) stop = "a text of --stop came";
   print_error(
       "\nprompt     {}{}\n"
       "decode     {}{}\n"
@@ -184,19 +205,23 @@ void print_report(const GenerateArguments& arguments, const Generation& generati
       rate(generation.prompt_tokens, generation.prompt_seconds),
       counted(generation.new_tokens, "token"),
       rate(generation.decode_steps, generation.decode_seconds), grouped(generation.positions),
-      grouped(context), grouped(plan.total_bytes), counted(arguments.threads, "thread"), stop);
+      grouped(context), grouped(plan.total_bytes), counted(arguments.threads, "thread"),
+      words_of(generation.stop));
 }
 
 std::vector<std::string> warnings_of(const Prompt& prompt) {
-  if (prompt.unread_specials.empty()) return {};
+  std::vector<std::string> warnings;
+  if (!prompt.unknown.empty()) warnings.push_back("the prompt: " + prompt.unknown);
+  if (prompt.unread_specials.empty()) return warnings;
   std::vector<std::string> names;
   for (const std::string& name : prompt.unread_specials) names.push_back(convert::quote(name));
-  return {fmt::format(
+  warnings.push_back(fmt::format(
       "the prompt contains {}, {} special token{}, and is read as plain text: pass --special to "
       "have {} read as {}",
       fmt::join(names, ", "), names.size() == 1 ? "the name of a" : "names of",
       names.size() == 1 ? "" : "s", names.size() == 1 ? "it" : "them",
-      names.size() == 1 ? "that token" : "these tokens")};
+      names.size() == 1 ? "that token" : "these tokens"));
+  return warnings;
 }
 
 // null where the clock saw nothing.
@@ -215,7 +240,6 @@ struct Outcome {
 
 void print_outcome(const GenerateArguments& arguments, const Outcome& outcome,
                    const ModelFile& file, bool has_text, const ArenaPlan& plan) {
-  constexpr const char* kStops[] = {"end_token", "tokens", "context_full"};
   const Generation& generation = outcome.generation;
   print_json(
       {{"prompt", has_text ? Json(outcome.prompt_text) : Json(nullptr)},
@@ -229,7 +253,7 @@ void print_outcome(const GenerateArguments& arguments, const Outcome& outcome,
        {"arena_bytes", plan.total_bytes},
        {"kernel_set", kernel_set_name(file.model().target())},
        {"threads", arguments.threads},
-       {"stop", kStops[static_cast<size_t>(generation.stop)]},
+       {"stop", name(generation.stop)},
        {"warnings", warnings_of(outcome.prompt)}});
 }
 
@@ -275,7 +299,9 @@ void run_generate(const GenerateArguments& arguments) {
       });
   printer.finish();
   if (arguments.json) {
-    print_outcome(arguments, {prompt, generation, ids, prompt_text, printer.take(), context}, file,
+    const std::string text = printer.take();
+    if (generation.stop == StopReason::kStopText) ids.resize(printer.tokens_of(text.size()));
+    print_outcome(arguments, {prompt, generation, ids, prompt_text, text, context}, file,
                   tokenizer.has_value() && !arguments.ids, session.plan());
   } else {
     print_report(arguments, generation, context, session.plan());
@@ -287,7 +313,7 @@ void add_prompt_options(CLI::App& command, GenerateArguments& arguments) {
   CLI::Option* text = command.add_option("--prompt", arguments.prompt.text, "Text to continue");
   CLI::Option* file = command
                           .add_option("--prompt-file", arguments.prompt.file,
-                                      "The same in a file, or - for the standard input")
+                                      "The same in a file, less its last line feed; - is the input")
                           ->type_name(kFileType);
   CLI::Option* ids = add_number(command, "--prompt-ids", arguments.prompt.ids,
                                 "The same as ids of tokens: 1,2,3", 0);

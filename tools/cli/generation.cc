@@ -18,14 +18,17 @@ constexpr size_t kSpecialsNamed = 3;  // in a warning: more say nothing more
 
 TextInput source_of(const PromptOptions& options) {
   if (options.file.empty()) return {"--prompt", options.text.value_or("")};
-  return read_text(options.file, convert::kPromptBytesMax);
+  TextInput source = read_text(options.file, convert::kPromptBytesMax);
+  // The end of the last line is what editors and echo write, and no part of what it says.
+  if (source.text.ends_with('\n')) source.text.pop_back();
+  if (source.text.ends_with('\r')) source.text.pop_back();
+  return source;
 }
 
-std::vector<TokenId> encode(const Model& model, const Tokenizer& tokenizer, const TextInput& source,
-                            bool specials) {
+std::vector<TokenId> encode(const Tokenizer& tokenizer, const TextInput& source, bool specials) {
   EncodeOptions options;
   options.read_specials = specials;
-  const std::string text = convert::in_expected_form(model, source.text, specials, source.name);
+  const std::string& text = source.text;
   std::vector<TokenId> ids(encode_tokens_max(text.size()));
   Diagnostic why;
   const Result<size_t> count = tokenizer.encode(text, options, ids, &why);
@@ -58,8 +61,10 @@ Prompt encode_prompt(const ModelFile& file, const std::optional<Tokenizer>& toke
         "with its tokenizer",
         convert::quote(file.name()));
   }
-  const TextInput source = source_of(options);
-  Prompt prompt = {encode(file.model(), *tokenizer, source, options.specials)};
+  TextInput source = source_of(options);
+  source.text = convert::in_expected_form(file.model(), source.text, options.specials, source.name);
+  Prompt prompt = {encode(*tokenizer, source, options.specials)};
+  prompt.unknown = unknown_characters(file.model(), source.text, options.specials);
   if (!options.specials) prompt.unread_specials = specials_in(source.text, *tokenizer);
   if (!source.text.empty() && !prompt.ids.empty()) return prompt;
   if (tokenizer->bos() == kNoToken) {
@@ -68,7 +73,8 @@ Prompt encode_prompt(const ModelFile& file, const std::optional<Tokenizer>& toke
         "least one character",
         source.name);
   }
-  return {{tokenizer->bos()}};
+  prompt.ids = {tokenizer->bos()};
+  return prompt;
 }
 
 // The logits of the last token.
@@ -131,6 +137,20 @@ class Chooser {
 
 }  // namespace
 
+const char* name(StopReason reason) {
+  switch (reason) {
+    case StopReason::kEndToken:
+      return "end_token";
+    case StopReason::kTokens:
+      return "tokens";
+    case StopReason::kContextFull:
+      return "context_full";
+    case StopReason::kStopText:
+      return "stop_text";
+  }
+  return "";
+}
+
 Prompt read_prompt(const ModelFile& file, const std::optional<Tokenizer>& tokenizer,
                    const PromptOptions& options) {
   Prompt prompt =
@@ -166,7 +186,7 @@ Generation generate(const ModelFile& file, Session& session,
     }
     ++result.new_tokens;
     if (!show(id)) {
-      result.stop = StopReason::kShown;
+      result.stop = StopReason::kStopText;
       break;
     }
     if (result.new_tokens == options.tokens) break;

@@ -28,6 +28,7 @@ struct Prompt {
   std::vector<TokenId> ids;
   // Names of special tokens that the text contains, but that are not read as these tokens.
   std::vector<std::string> unread_specials{};
+  std::string unknown{};  // what the vocabulary cannot say of it, as unknown_characters has it
 };
 
 // The tokens of the prompt, at least one, all below the vocabulary of the model. The token that
@@ -45,7 +46,12 @@ struct GenerationOptions {
   SamplerOptions sampler;
 };
 
-enum class StopReason : uint8_t { kEndToken, kTokens, kContextFull, kShown };
+// Where a continuation ends: the model said so; as many tokens as asked for; no position is left;
+// what was asked for with --stop came.
+enum class StopReason : uint8_t { kEndToken, kTokens, kContextFull, kStopText };
+
+// As JSON has it: "end_token".
+const char* name(StopReason reason);
 
 struct Generation {
   uint32_t prompt_tokens = 0;
@@ -57,8 +63,8 @@ struct Generation {
   StopReason stop = StopReason::kTokens;
 };
 
-// Feeds the prompt and continues it; `show` gets each new token at once, and ends the text (kShown)
-// if it returns false. Ends at a token that ends a text or begins another one; it is neither shown
+// Feeds the prompt and continues it; `show` gets each new token at once, and ends the text
+// (kStopText) if it returns false. Ends at a token that ends a text or begins another one; it is neither shown
 // nor fed. Throws InputError for logits that are
 // not finite. REQUIRES: a session of kLast rows that holds nothing, and 0 < prompt.size() <=
 // context.

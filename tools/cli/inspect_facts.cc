@@ -125,12 +125,27 @@ std::string function_name(const format::OpView& op) {
 }
 
 const char* tokenizer_kind_name(format::TokenizerKind kind) {
-  constexpr const char* kNames[] = {"byte pairs", "sentence pieces", "characters", "WordPiece"};
-  return kNames[static_cast<size_t>(kind)];
+  switch (kind) {
+    case format::TokenizerKind::kBytePairs:
+      return "byte pairs";
+    case format::TokenizerKind::kSentencePieces:
+      return "sentence pieces";
+    case format::TokenizerKind::kCharacters:
+      return "characters";
+    case format::TokenizerKind::kWordPiece:
+      return "WordPiece";
+  }
+  return "";
 }
 
 const char* layout_name(format::Layout layout) {
-  return layout == format::Layout::kRows ? "rows" : "gemm";
+  switch (layout) {
+    case format::Layout::kGemm:
+      return "gemm";
+    case format::Layout::kRows:
+      return "rows";
+  }
+  return "";
 }
 
 const TargetFacts& ModelFacts::shown_target() const {

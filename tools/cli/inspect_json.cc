@@ -57,6 +57,18 @@ Json op_json(const OpFacts& op, size_t index) {
   return json;
 }
 
+const char* mask_kind_name(MaskKind kind) {
+  switch (kind) {
+    case MaskKind::kBand:
+      return "band";
+    case MaskKind::kStrip:
+      return "strip";
+    case MaskKind::kTiles:
+      return "tiles";
+  }
+  return "";
+}
+
 Json program_json(const ModelFacts& facts, Json json) {
   for (size_t i = 0; i < facts.ops.size(); ++i) json["ops"].push_back(op_json(facts.ops[i], i));
   for (size_t i = 0; i < facts.slots.size(); ++i) {
@@ -81,9 +93,8 @@ Json program_json(const ModelFacts& facts, Json json) {
   }
   for (size_t i = 0; i < facts.masks.size(); ++i) {
     const MaskFacts& mask = facts.masks[i];
-    constexpr const char* kKinds[] = {"band", "strip", "tiles"};
     json["masks"].push_back({{"index", i},
-                             {"kind", kKinds[static_cast<size_t>(mask.mask.kind)]},
+                             {"kind", mask_kind_name(mask.mask.kind)},
                              {"description", mask.description},
                              {"positions", mask.mask.positions},
                              {"lookback", limit(mask.mask.lookback)},

@@ -108,7 +108,8 @@ std::string decode_table(const ReportFacts& facts) {
 }  // namespace
 
 std::string type_color(TensorType type) {
-  constexpr const char* kColors[kTensorTypes] = {"c1", "c3", "c5", "c2", "c7"};
+  constexpr const char* kColors[] = {"c1", "c3", "c5", "c2", "c7"};
+  static_assert(std::size(kColors) == kTensorTypes);
   return kColors[static_cast<size_t>(type)];
 }
 

@@ -213,8 +213,9 @@ const char* cpus_of(Target target) {
 }
 
 const char* kernel_family(TensorType type) {
-  constexpr const char* kFamilies[kTensorTypes] = {"f32-gemm", "f32-qc8w-gemm", "qd8-f32-qc8w-gemm",
-                                                   "qd8-f32-qb4w-gemm", ""};
+  constexpr const char* kFamilies[] = {"f32-gemm", "f32-qc8w-gemm", "qd8-f32-qc8w-gemm",
+                                       "qd8-f32-qb4w-gemm", ""};
+  static_assert(std::size(kFamilies) == kTensorTypes);
   return kFamilies[static_cast<size_t>(type)];
 }
 

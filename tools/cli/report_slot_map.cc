@@ -186,8 +186,8 @@ bool is_input(const ModelFacts& model, size_t slot) {
 }
 
 std::string slot_color(const ModelFacts& model, size_t slot) {
-  constexpr const char* kColors[format::kOpKinds] = {"c1", "c2", "c3", "c4", "c5",
-                                                     "c6", "c8", "c7", "c3", "c8"};
+  constexpr const char* kColors[] = {"c1", "c2", "c3", "c4", "c5", "c6", "c8", "c7", "c3", "c8"};
+  static_assert(std::size(kColors) == format::kAllOpKinds);
   if (is_input(model, slot)) return "c8";
   return kColors[static_cast<size_t>(model.ops[model.slots[slot].slot.first_op].op.kind)];
 }

@@ -3,24 +3,35 @@
 #include "cli/texts.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <set>
 
 #include "arenite/tokenizer.h"
 #include "cli/command_line.h"
-#include "cli/session_sizes.h"
-#include "cli/thread_pool.h"
+#include "cli/process.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
 #include "convert/files/memory.h"
 #include "convert/tokenizers/expected_form.h"
+#include "core/utf8.h"
+#include "format/tokenizer_reader.h"
+#include "text/encoder.h"
+#include "text/special_finder.h"
 
 namespace arenite::tool {
 namespace {
+
+constexpr const char* kStandardInput = "the standard input";
+constexpr size_t kUnknownNamed = 8;  // in a warning: more say nothing more
+constexpr size_t kWordBytes = 256;   // most of a word that is looked at as a whole
 
 std::string read_standard_input(const std::string& name, uint64_t bytes_max) {
   std::string text;
@@ -41,6 +52,7 @@ std::string read_standard_input(const std::string& name, uint64_t bytes_max) {
 struct NamedText {
   std::string name;  // for messages
   std::string text;
+  size_t line = 0;  // of the file; 0: of none
 };
 
 class TextEncoder {
@@ -58,7 +70,21 @@ class TextEncoder {
     if (options.truncate) encode_options_.tokens_max = model_.positions_max();
   }
 
+  // A line that cannot be encoded is noted in the batch where such are to be skipped.
+  void add_line(const NamedText& text, TextBatch& batch) const {
+    if (!options_.skips_errors) return encode(text, batch);
+    try {
+      encode(text, batch);
+    } catch (const convert::InputError& error) {
+      batch.skipped.push_back({text.line, error.what()});
+    }
+  }
+
   void encode(const NamedText& text, TextBatch& batch) const {
+    if (text.text.size() > convert::kPromptBytesMax) {
+      throw convert::InputError("{} has more than {} bytes, which is the most", text.name,
+                                convert::kPromptBytesMax);
+    }
     // Normalizing leaves a tab as it is, so both texts of a pair are normalized at once.
     const NamedText normal = {
         text.name,
@@ -72,14 +98,17 @@ class TextEncoder {
     if (positions != 0 && *count > positions) {
       throw convert::InputError(
           "{}: found {} tokens; at most {}, the longest sequence of the model: shorten "
-          "the text, or have it cut with --truncate",
-          text.name, *count, positions);
+          "the text, or have it cut with --truncate{}",
+          text.name, *count, positions, text.line != 0 ? " or left out with --on-error skip" : "");
     }
     if (*count == 0) {
       throw convert::InputError("{}: the text has no tokens: expected at least one", text.name);
     }
     ids.resize(*count);
     if (!types.empty()) types.resize(*count);
+    const std::string unknown =
+        unknown_characters(model_, normal.text, encode_options_.read_specials);
+    if (!unknown.empty()) batch.warnings.push_back(fmt::format("{}: {}", text.name, unknown));
     batch.texts.push_back(text.text);
     batch.ids.push_back(std::vector(ids));
     batch.types.push_back(std::vector(types));
@@ -106,6 +135,26 @@ class TextEncoder {
   EncodeOptions encode_options_;
 };
 
+// The next line of the standard input without its end, "\n" or "\r\n". Of one that is too long
+// only so much is kept that this can be seen. False at the end.
+bool read_line(std::string& line) {
+  line.clear();
+  int c = std::getc(stdin);
+  if (c == EOF && std::ferror(stdin) != 0) {
+    throw convert::InputError("cannot read {}: {}", kStandardInput, std::strerror(errno));
+  }
+  if (c == EOF) return false;
+  for (; c != EOF && c != '\n'; c = std::getc(stdin)) {
+    if (line.size() <= convert::kPromptBytesMax) line += static_cast<char>(c);
+  }
+  if (c == '\n' && line.ends_with('\r')) line.pop_back();
+  return true;
+}
+
+NamedText line_of(const std::string& source, size_t number, std::string_view line) {
+  return {fmt::format("{}, line {}", source, number), std::string(line), number};
+}
+
 // Line by line, so that one that cannot be encoded is refused before the rest is looked at.
 void encode_lines(const std::filesystem::path& file, const TextEncoder& encoder, TextBatch& batch) {
   const TextInput input = read_text(file, convert::kTextFileBytesMax);
@@ -117,21 +166,88 @@ void encode_lines(const std::filesystem::path& file, const TextEncoder& encoder,
       throw convert::InputError("{} has more than {} lines, which is the most: split it", source,
                                 convert::kTextsMax);
     }
-    const std::string name = fmt::format("{}, line {}", source, number);
-    if (line.size() > convert::kPromptBytesMax) {
-      throw convert::InputError("{} has {} bytes: at most {} are accepted", name, line.size(),
-                                convert::kPromptBytesMax);
-    }
-    encoder.encode({name, std::string(line)}, batch);
+    encoder.add_line(line_of(source, number, line), batch);
   }
+}
+
+void require_texts(const TextBatch& batch, size_t texts) {
+  if (texts != 0) return;
+  if (batch.skipped.empty()) {
+    throw convert::InputError("there are no texts: expected --text or a --file with lines");
+  }
+  throw convert::InputError("no text is left: all {} lines were skipped; the last was {}",
+                            batch.skipped.size(), batch.skipped.back().reason);
+}
+
+// "'x' (U+0078)" of a character, or a word in quotes.
+std::string name_of(std::string_view unknown) {
+  const CodePoint first = decode_utf8(unknown);
+  if (first.bytes != unknown.size() || first.value == kInvalidCodePoint) {
+    return convert::quote(unknown);
+  }
+  return fmt::format("{} (U+{:04X})", convert::quote(unknown), first.value);
+}
+
+// The first character, or word, of `text` that the vocabulary lacks. REQUIRES: a view that refuses
+// what is unknown, and `ids` for the text.
+std::string_view first_unknown(const format::TokenizerView& view, std::string_view text,
+                               std::span<TokenId> ids) {
+  Diagnostic why;
+  if (text::Encoder(view, text, ids).run(false, "text", &why).ok()) return {};
+  size_t begin = why.op_index;
+  while (begin > 0 && (static_cast<uint8_t>(text[begin]) & 0xC0) == 0x80) --begin;
+  size_t end = begin;
+  do {  // a word is only refused once it is there as far as it is known
+    end += decode_utf8(text.substr(end)).bytes;
+    text::Encoder encoder(view, text.substr(begin, end - begin), ids);
+    if (!encoder.run(false, "text", &why).ok()) break;
+  } while (end < text.size());
+  return text.substr(begin, end - begin);
+}
+
+// Takes a word, with the spaces before it, off `text`, or the start of a very long one.
+std::string_view take_word(std::string_view& text) {
+  constexpr std::string_view kSpaces = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kSpaces);
+  size_t end = std::min({text.find_first_of(kSpaces, begin), kWordBytes, text.size()});
+  while (end < text.size() && end > 1 && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) --end;
+  const std::string_view word = text.substr(0, end);
+  text.remove_prefix(end);
+  return word;
+}
+
+// The same of all of the text, each once, but no more than can be named and one.
+std::vector<std::string> all_unknown(format::TokenizerView view, std::string_view text,
+                                     bool specials) {
+  const text::SpecialFinder finder(view, specials);
+  view.unknown = format::Unknown::kRefuse;
+  view.prefix = format::Prefix::kNever;  // a word may be within a text
+  std::vector<TokenId> ids(encode_tokens_max(kWordBytes));
+  std::set<std::string_view> seen;
+  std::vector<std::string> names;
+  for (size_t position = 0; position < text.size();) {
+    const text::SpecialMatch match = finder.find(text, position);
+    std::string_view part = text.substr(position, match.begin - position);
+    while (!part.empty()) {
+      std::string_view word = take_word(part);
+      if (!seen.insert(word).second) continue;
+      for (std::string_view unknown; !(unknown = first_unknown(view, word, ids)).empty();) {
+        word.remove_prefix(static_cast<size_t>(unknown.end() - word.begin()));
+        const std::string name = name_of(unknown);
+        if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+        if (names.size() > kUnknownNamed) return names;
+      }
+    }
+    position = match.end;
+  }
+  return names;
 }
 
 }  // namespace
 
 TextInput read_text(const std::filesystem::path& file, uint64_t bytes_max) {
   if (file == "-") {
-    const std::string name = "the standard input";
-    return {name, read_standard_input(name, bytes_max)};
+    return {kStandardInput, read_standard_input(kStandardInput, bytes_max)};
   }
   const convert::FileMap map(file, bytes_max);
   return {file.string(), std::string(map.text())};
@@ -143,6 +259,14 @@ void add_text_options(CLI::App& command, TextOptions& options) {
           ->allow_extra_args(false);
   command.add_option("--file", options.file, "A file with a text on each line; - is the input")
       ->type_name(kFileType)
+      ->excludes(text);
+  command
+      .add_option_function<std::string>(
+          "--on-error",
+          [&options](const std::string& what) { options.skips_errors = what == "skip"; },
+          "At a line of --file that the model cannot take: stop, or skip it with a warning")
+      ->check(CLI::IsMember({"stop", "skip"}))
+      ->default_str("stop")
       ->excludes(text);
   command.add_flag("--pairs", options.pairs, "Each text is two, with a tab between them");
   command.add_flag("--truncate", options.truncate,
@@ -156,24 +280,76 @@ TextBatch encode_texts(const ModelFile& file, const TextOptions& options) {
     encoder.encode({fmt::format("--text {}", convert::quote(shorten(text))), text}, batch);
   }
   if (!options.file.empty()) encode_lines(options.file, encoder, batch);
-  if (batch.texts.empty()) {
-    throw convert::InputError("there are no texts: expected --text or a --file with lines");
-  }
+  require_texts(batch, batch.texts.size());
   return batch;
 }
 
-ArenaPlan run_texts(const ModelFile& file, const TextBatch& batch, uint32_t threads,
-                    const TextResults& use) {
+void read_texts(const ModelFile& file, const TextOptions& options,
+                const std::function<void(const TextBatch&)>& use) {
+  if (options.file != "-") return use(encode_texts(file, options));
+  const TextEncoder encoder(file, options);
+  TextBatch last;
+  size_t texts = 0, number = 0;
+  for (std::string line; read_line(line);) {
+    TextBatch batch;
+    encoder.add_line(line_of(kStandardInput, ++number, line), batch);
+    use(batch);
+    texts += batch.texts.size();
+    if (!batch.skipped.empty()) last = std::move(batch);
+  }
+  require_texts(last, texts);
+}
+
+std::string unknown_characters(const Model& model, std::string_view text, bool specials) {
+  const format::TokenizerView view = format::tokenizer_view(model.file());
+  if (view.unknown == format::Unknown::kRefuse) return "";  // encoding has said so
+  std::vector<std::string> names = all_unknown(view, text, specials);
+  if (names.empty()) return "";
+  const bool is_one = names.size() == 1;
+  if (names.size() > kUnknownNamed) names.back() = "and more";
+  return fmt::format("the vocabulary has no token for {}: {} {}", fmt::join(names, ", "),
+                     is_one ? "it is" : "they are",
+                     view.unknown == format::Unknown::kDrop
+                         ? "left out"
+                         : "read as " + convert::quote(view.bytes(view.unknown_token)));
+}
+
+nlohmann::ordered_json notes_json(const TextBatch& batch) {
+  nlohmann::ordered_json skipped = nlohmann::ordered_json::array();
+  for (const SkippedLine& line : batch.skipped) {
+    skipped.push_back({{"line", line.line}, {"reason", line.reason}});
+  }
+  return {{"warnings", batch.warnings}, {"skipped", std::move(skipped)}};
+}
+
+void print_notes(const TextBatch& batch) {
+  for (const SkippedLine& line : batch.skipped) print_warning("skipped " + line.reason);
+  for (const std::string& warning : batch.warnings) print_warning(warning);
+}
+
+Session& TextRunner::session_for(std::span<const uint32_t> lengths,
+                                 std::span<const SequenceGroup> groups) {
+  const SessionOptions needed = options_for(lengths, groups);
+  if (!session_ || needed.positions_max > options_.positions_max ||
+      needed.tokens_max > options_.tokens_max || needed.sequences_max > options_.sequences_max) {
+    options_.positions_max = std::max(options_.positions_max, needed.positions_max);
+    options_.tokens_max = std::max(options_.tokens_max, needed.tokens_max);
+    options_.sequences_max = std::max(options_.sequences_max, needed.sequences_max);
+    options_.outputs = convert::authors_outputs(file_.model().file());
+    options_.parallel = pool_.parallel_for();
+    session_.reset();  // the old arena goes before the new one comes
+    session_.emplace(file_, options_);
+  }
+  return session_->session();
+}
+
+ArenaPlan TextRunner::run(const TextBatch& batch, const TextResults& use) {
   std::vector<uint32_t> lengths;
   for (const std::vector<TokenId>& ids : batch.ids) {
     lengths.push_back(static_cast<uint32_t>(ids.size()));
   }
   const std::vector<SequenceGroup> groups = group_sequences(lengths);
-  ThreadPool pool(threads);
-  SessionOptions options = options_for(lengths, groups);
-  options.outputs = convert::authors_outputs(file.model().file());
-  options.parallel = pool.parallel_for();
-  ModelSession session(file, options);
+  Session& session = session_for(lengths, groups);
   for (const SequenceGroup& group : groups) {
     std::vector<TokenId> ids;
     std::vector<uint8_t> types;
@@ -184,18 +360,18 @@ ArenaPlan run_texts(const ModelFile& file, const TextBatch& batch, uint32_t thre
     const std::span<const uint32_t> group_lengths =
         std::span(lengths).subspan(group.first, group.count);
     Diagnostic why;
-    const Result<Output> output = session.session().run(
-        TokenBatch{ids, group.count, 0, group_lengths, {}, true, types}, &why);
-    if (!output.ok()) throw_status(file.name(), output.status(), why);
-    require_finite(file.name(), *output);
+    const Result<Output> output =
+        session.run(TokenBatch{ids, group.count, 0, group_lengths, {}, true, types}, &why);
+    if (!output.ok()) throw_status(file_.name(), output.status(), why);
+    require_finite(file_.name(), *output);
     uint64_t given = 0;
     for (const uint32_t length : group_lengths) {
-      given += convert::rows_given(file.model(), options.outputs, length, true);
+      given += convert::rows_given(file_.model(), options_.outputs, length, true);
     }
-    convert::CallRows rows(*output, file.model(), given);
+    convert::CallRows rows(*output, file_.model(), given);
     use(group.first, group_lengths, rows);
   }
-  return session.plan();
+  return session_->plan();
 }
 
 std::string shorten(const std::string& text) {

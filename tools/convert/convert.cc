@@ -175,7 +175,6 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   conversion.rewritten = rewrite(std::move(conversion.rewritten), options.without_passes);
   conversion.rewritten.kv_cache = options.kv_cache;
   if (has_few_bits(conversion.rewritten)) {
-    report_progress("rounding the weights");
     conversion.quantization =
         quantize_weights(conversion.rewritten, name, tokenizer, options.calibration, &before);
   } else if (!options.calibration.file.empty() && !options.budget) {
@@ -197,7 +196,6 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   check_conversion(conversion, path.string(), targets,
                    conversion.module() != nullptr ? kModuleErrorMax : kModelErrorMax);
   if (conversion.quantization) {
-    report_progress("measuring what few bits cost");
     evaluate_quantization(*conversion.quantization, conversion.program, conversion.file);
   }
   return conversion;

@@ -15,6 +15,7 @@
 #include "convert/calibrate/observer.h"
 #include "convert/calibrate/sequence_runner.h"
 #include "convert/files/error.h"
+#include "convert/files/progress.h"
 #include "convert/program/writer.h"
 #include "convert/quantize/matrix_product.h"
 #include "convert/spec/quantized_weights.h"
@@ -153,7 +154,9 @@ class Quantizer {
   bool has_work() const { return !layers_.empty(); }
 
   void round_all(const std::vector<std::vector<double>>& mean_squares) {
+    size_t done = 0;
     for (const auto& [tensor, values] : layers_) {
+      report_progress(kRounding, static_cast<double>(done++) / static_cast<double>(layers_.size()));
       if (!mean_squares.empty() && type_of(values[0]) == TensorType::kQ4) continue;
       const std::vector<double> none;
       const std::vector<double>& weights = mean_squares.empty() ? none : mean_squares[tensor];
@@ -179,7 +182,9 @@ class Quantizer {
       if (type_of(values[0]) == TensorType::kQ4) tensors.push_back(tensor);
     }
     for_each_hessian(file, set.fitted, tensors, [&](uint32_t tensor, const Hessian& hessian) {
-      for (const ValueId value : layers_.at(tensor)) compensate(value, tensor, hessian);
+      for (const ValueId value : layers_.at(tensor)) {
+        compensate(value, tensor, hessian);
+      }
     });
   }
 

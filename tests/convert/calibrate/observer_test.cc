@@ -4,12 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
 #include <vector>
 
 #include "convert/calibrate/sequence_runner.h"
+#include "convert/files/progress.h"
 #include "convert/program/program.h"
 #include "convert/program/writer.h"
 #include "support/decoder_factory.h"
@@ -123,6 +125,11 @@ TEST(Observer, HessiansAreTheSumsOfAllInputsHoweverFewFitAtOnce) {
   });
   for (const uint64_t bytes_max : {uint64_t{0}, 2 * Hessian::bytes(20), kHessianBytesMax}) {
     std::vector<uint32_t> order;
+    std::vector<double> shares;
+    const ProgressListener listener([&](const std::string& stage, double share) {
+      EXPECT_EQ(stage, kRounding);
+      shares.push_back(share);
+    });
     for_each_hessian(
         file, sequences, tensors,
         [&](uint32_t tensor, const Hessian& hessian) {
@@ -135,6 +142,12 @@ TEST(Observer, HessiansAreTheSumsOfAllInputsHoweverFewFitAtOnce) {
         },
         bytes_max);
     EXPECT_EQ(order, tensors);
+    // How far it is, over all runs of the text: from nothing to nearly all.
+    EXPECT_GE(shares.size(), sequences.size() + tensors.size());
+    EXPECT_TRUE(std::ranges::is_sorted(shares));
+    EXPECT_EQ(shares.front(), 0.0);
+    EXPECT_GT(shares.back(), 0.8);
+    EXPECT_LT(shares.back(), 1.0);
   }
   const auto squares = mean_squares_of_inputs(file, sequences);
   ASSERT_EQ(squares.size(), program.tensors.size());

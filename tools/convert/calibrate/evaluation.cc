@@ -10,6 +10,7 @@
 #include <span>
 
 #include "convert/calibrate/sequence_runner.h"
+#include "convert/files/progress.h"
 
 namespace arenite::convert {
 namespace {
@@ -263,7 +264,11 @@ ModelComparison compare_models(const AlignedBytes& reference, const AlignedBytes
                                const CalibrationSet& set, KvType other_kv) {
   if (set.held_out.empty()) return {};
   Comparison comparison(reference, other, longest_of(set.held_out), other_kv);
-  for (const CalibrationSequence& sequence : set.held_out) comparison.add(sequence);
+  for (size_t i = 0; i < set.held_out.size(); ++i) {
+    report_progress("measuring what few bits cost",
+                    static_cast<double>(i) / static_cast<double>(set.held_out.size()));
+    comparison.add(set.held_out[i]);
+  }
   return comparison.result();
 }
 

@@ -14,6 +14,7 @@
 #include "convert/check/check_session.h"
 #include "convert/check/converted_session.h"
 #include "convert/files/error.h"
+#include "convert/files/progress.h"
 
 namespace arenite::convert {
 namespace {
@@ -75,6 +76,8 @@ class Writer {
     for (uint32_t i = 0; i < kSideBySide; ++i) begin_text(i);
     uint64_t tokens = 0;
     for (uint64_t steps = 0; tokens < kTokens && steps < kStepsMax; ++steps) {
+      report_progress("writing a text to round the weights for",
+                      static_cast<double>(tokens) / static_cast<double>(kTokens));
       step();
       tokens += kSideBySide;
       for (uint32_t i = 0; i < kSideBySide; ++i) {

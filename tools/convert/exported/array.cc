@@ -76,6 +76,7 @@ const char* name(ElementType type) {
   constexpr const char* kNames[] = {"bool",    "uint8",   "int8",      "int16",
                                     "int32",   "int64",   "float16",   "bfloat16",
                                     "float32", "float64", "complex64", "complex128"};
+  static_assert(std::size(kNames) == static_cast<size_t>(ElementType::kComplex128) + 1);
   return kNames[static_cast<size_t>(type)];
 }
 

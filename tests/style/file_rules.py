@@ -12,7 +12,7 @@ from pathlib import Path
 
 from source_tree import ROOT, cpp_functions
 
-LINES_MAX = 400
+LINES_MAX = 800
 COLUMNS_MAX = 100
 FUNCTION_LINES_MAX = 80
 

@@ -64,10 +64,9 @@ struct Generation {
 };
 
 // Feeds the prompt and continues it; `show` gets each new token at once, and ends the text
-// (kStopText) if it returns false. Ends at a token that ends a text or begins another one; it is neither shown
-// nor fed. Throws InputError for logits that are
-// not finite. REQUIRES: a session of kLast rows that holds nothing, and 0 < prompt.size() <=
-// context.
+// (kStopText) if it returns false. Ends at a token that ends a text or begins another one; it is
+// neither shown nor fed. Throws InputError for logits that are not finite. REQUIRES: a session of
+// kLast rows that holds nothing, and 0 < prompt.size() <= context.
 Generation generate(const ModelFile& file, Session& session,
                     const std::optional<Tokenizer>& tokenizer, std::span<const TokenId> prompt,
                     const GenerationOptions& options, Profiler& profiler,

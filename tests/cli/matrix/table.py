@@ -82,7 +82,6 @@ ALSO_GIVEN = {
 REFUSALS = {
     # run
     "L": (1, "--last and --all-rows are for decoders, which leave it open"),
-    "M": (1, "--mask and --types are for encoders"),
     "T": (1, "--types: the model knows no token types"),
     "I": (1, "--mask and --lengths are for texts and features, and this model reads images"),
     "H": (1, "--hidden-states: the file names none"),
@@ -189,7 +188,7 @@ convert --causal
 convert --bidirectional
     b  d  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
 convert --window
-    b  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
 convert --embedding-scale
     m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
 convert --scale

@@ -67,13 +67,13 @@ TEST(Observer, TheLogitsAreTheWeightsTimesTheInputs) {
   for (const CalibrationSequence& sequence : sequences) {
     runner.begin(sequence);
     while (runner.advance()) {
-      for (uint32_t row = 0; row < runner.output().rows; ++row, ++index) {
+      for (size_t row = 0; row < runner.rows(); ++row, ++index) {
         for (uint32_t id = 0; id < shape.vocab_size; ++id) {
           double logit = 0.0;
           for (uint32_t i = 0; i < columns; ++i) {
             logit += double{weights[size_t{id} * columns + i]} * inputs[index][i];
           }
-          ASSERT_NEAR(runner.output().row(row)[id], logit, 1e-5);
+          ASSERT_NEAR(runner.row(row)[id], logit, 1e-5);
         }
       }
     }

@@ -81,11 +81,11 @@ TEST(OwnText, IsAsLikelyAsTheModelSays) {
   for (const CalibrationSequence& sequence : set.fitted) {
     runner.begin(sequence);
     while (runner.advance()) {
-      for (uint32_t row = 0; row < runner.output().rows; ++row) {
+      for (size_t row = 0; row < runner.rows(); ++row) {
         if (runner.first_token() + row + 1 == sequence.tokens) continue;
         double total = 0.0;
         double sum = 0.0;
-        for (const float logit : runner.output().row(row)) {
+        for (const float logit : runner.row(row)) {
           total += std::exp(double{logit});
           sum += logit * std::exp(double{logit});
         }

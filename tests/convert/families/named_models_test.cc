@@ -95,7 +95,7 @@ TEST(NamedModels, WhatIsNotSaidIsFoundOutByComparison) {
     ModelOptions only_context;
     only_context.context = one.options.context;
     const Conversion model = convert_model(named(one.name), one.name,
-                                           {.source = only_context, .expect = files_of(one.name)},
+                                           {.source = only_context, .expect = {files_of(one.name)}},
                                            parse_targets("native"));
     EXPECT_LE(error_of(model, one.name), kRelativeError) << one.name;
     const auto found = std::ranges::count_if(model.account.given, [](const std::string& given) {

@@ -43,11 +43,12 @@ TEST(Records, OfProgramsAreThoseOfTheSchema) {
   EXPECT_EQ(slot.first_op, 3u);
   EXPECT_EQ(slot.last_op, 4u);
   EXPECT_EQ(slot.per_output, 1u);
-  const SignatureView signature = as<SignatureView>(Signature(1, 2, 3, 4, 4));
+  const SignatureView signature = as<SignatureView>(Signature(1, 2, 3, 4, 4, 5));
   EXPECT_EQ(signature.positions_max, 1u);
   EXPECT_EQ(signature.vocab_size, 2u);
   EXPECT_EQ(signature.input_slot, 3u);
   EXPECT_EQ(signature.output_slot, 4u);
+  EXPECT_EQ(signature.tokens_min, 5u);
   EXPECT_EQ(signature.kv_cache, TensorType::kInt8);
   const TensorShape tensor = as<TensorShape>(Tensor(1, 2, 3, 1));
   EXPECT_EQ(tensor.outputs, 1u);

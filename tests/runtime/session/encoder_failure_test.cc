@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "convert/program/writer.h"
 #include "runtime/session/encoder_fixture.h"
 
 namespace arenite::test {
@@ -164,13 +165,13 @@ TEST_P(EncoderFailure, RefusesSequencesShorterThanTheModels) {
   const TestSession session(*model, options_for(kPositions));
   const std::vector<TokenId> tokens = random_ids(10, model->vocab_size());
   Diagnostic why;
-  EXPECT_EQ(session->run(std::span(tokens).first(8), &why).status(), kInvalid);
+  EXPECT_EQ(session->run(TokenBatch{std::span(tokens).first(8), 1, 8}, &why).status(), kInvalid);
   EXPECT_STREQ(why.field, "batch.lengths");
   EXPECT_EQ(why.found, 8u);
   EXPECT_EQ(why.expected, 9u);
-  EXPECT_TRUE(session->run(std::span(tokens).first(9), &why).ok()) << why.reason;
+  EXPECT_TRUE(session->run(TokenBatch{std::span(tokens).first(9), 1, 9}, &why).ok()) << why.reason;
   EXPECT_EQ(session->step(tokens, &why).status(), Status::kUnsupported);
-  EXPECT_TRUE(session->run(tokens, &why).ok()) << why.reason;
+  EXPECT_TRUE(session->run(TokenBatch{tokens, 1, 10}, &why).ok()) << why.reason;
 }
 
 // Distances would change with the gaps, and no padding mask is said to close them.

@@ -179,7 +179,7 @@ constexpr size_t kAlignmentBytes = 64;
 constexpr size_t kHeaderBytesMax = 65536;  // what version 1.0 can hold; plain arrays need about 100
 
 // The text of the header; what follows it in `file` is the data.
-std::string_view header_text(std::span<const std::byte> file, const std::string& file_name) {
+std::string_view npy_header_text(std::span<const std::byte> file, const std::string& file_name) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (!text.starts_with(kMagic)) {
     throw InputError("{} is not a NumPy array: expected a .npy file, which begins with \\x93NUMPY",
@@ -210,7 +210,7 @@ std::string_view header_text(std::span<const std::byte> file, const std::string&
 }
 
 CheckpointTensor array_view(std::span<const std::byte> file, const std::string& file_name) {
-  const std::string_view text = header_text(file, file_name);
+  const std::string_view text = npy_header_text(file, file_name);
   const auto start =
       static_cast<size_t>(text.data() + text.size() - reinterpret_cast<const char*>(file.data()));
   NpyHeader header = parse_npy_header(text, file_name);

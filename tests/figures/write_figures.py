@@ -36,9 +36,11 @@ def when(data):
 
 
 def fuzz_rows(data):
-    """The rows of the table that the fuzzers' counts give: what reads models, and all together."""
+    """The rows of the table that the fuzzers' counts give: what reads models, all that reads bytes,
+    and those whose inputs are changes to programs."""
     targets = data["targets"]
     model = [row for name, row in targets.items() if name.startswith("model_")]
+    programs = [row for row in targets.values() if "stages" in row]
 
     def row(promise, targets):
         executions = sum(target["executions"] for target in targets)
@@ -47,14 +49,29 @@ def fuzz_rows(data):
                 "amount": f"{number(executions)} runs, {open_findings} open",
                 "command": "make fuzz-all"}
 
-    return [row("any bytes as a model file", model),
-            row("any bytes, all readers", targets.values())]
+    rows = [row("any bytes as a model file", model),
+            row("any bytes, all readers", [t for t in targets.values() if "stages" not in t])]
+    return rows + [row("changed programs", programs)] if programs else rows
 
 
 def table(header, rows):
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def stages(name, row):
+    """How far the inputs of a target got, where it says so."""
+    counts = row.get("stages", {})
+    if not counts:
+        return ""
+    total = sum(counts.values())
+    rows = [[stage, number(count), f"{100 * count / total:.1f} %"]
+            for stage, count in counts.items()]
+    return (f"\n## How far inputs of `{name}` got\n\n"
+            "Each is read, followed at two lengths, compared with the interpreter, lowered, "
+            "packed, loaded\nand run, up to where it is refused.\n\n" +
+            table(["end", "executions", "share"], rows))
 
 
 def fuzz_page(data):
@@ -73,7 +90,8 @@ def fuzz_page(data):
             "Over all runs so far, with libFuzzer, AddressSanitizer and UBSan. Edges are those "
             "that the\ninputs of the last turn cover. `make fuzz-all HOURS=h` adds to these "
             "figures.\n\n"
-            f"Last run: {when(data)}.\n\n" + table(header, rows))
+            f"Last run: {when(data)}.\n\n" + table(header, rows) +
+            "".join(stages(name, row) for name, row in sorted(data["targets"].items())))
 
 
 def figures_page(files):

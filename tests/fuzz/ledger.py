@@ -11,12 +11,14 @@ import threading
 
 
 def statistics(output):
-    """The executions of a run of libFuzzer, and the edges that its inputs cover."""
+    """The executions of a run of libFuzzer, the edges that its inputs cover, and where the target
+    says it, how far they got."""
     executions = re.findall(r"^stat::number_of_executed_units:\s*(\d+)", output, re.M)
     lines = re.findall(r"^#(\d+)\s", output, re.M)
     edges = [int(n) for n in re.findall(r"^#\d+\s.* cov: (\d+)", output, re.M)]
     count = int(executions[-1]) if executions else int(lines[-1]) if lines else 0
-    return {"executions": count, "edges": max(edges, default=0)}
+    stages = {name: int(n) for name, n in re.findall(r"^stage::(.*): (\d+)$", output, re.M)}
+    return {"executions": count, "edges": max(edges, default=0), "stages": stages}
 
 
 class Counts:
@@ -51,6 +53,9 @@ class Ledger(Counts):
             row["executions"] += stats["executions"]
             row["seconds"] = round(row["seconds"] + seconds, 1)
             row["edges"] = stats["edges"] or row["edges"]
+            for stage, count in stats["stages"].items():
+                stages = row.setdefault("stages", {})
+                stages[stage] = stages.get(stage, 0) + count
             self.write()
 
     def found(self, target, name):

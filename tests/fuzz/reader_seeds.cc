@@ -26,6 +26,7 @@ using convert::GgufType;
 using fuzz::BundleFile;
 
 constexpr uintmax_t kSeedBytesMax = 16'000;  // of a fixture
+constexpr uint16_t kProgramSeeds = 400;
 
 const fs::path kFixtures = ARENITE_READER_FIXTURES;
 
@@ -59,6 +60,11 @@ void write_checkpoints(const fs::path& corpus) {
                              .bytes());
   const SeedFolder exported(corpus, "read_exported");
   copy_fixtures(exported, ".pt2");
+  // Unchanged programs, nearly all of them: two bytes choose one, and two what is done.
+  const SeedFolder programs(corpus, "exported_program");
+  for (uint16_t i = 0; i < kProgramSeeds; ++i) {
+    programs.write(fmt::format("{}", i), bytes_of(std::vector<uint16_t>{i, i}));
+  }
 }
 
 // A Llama of one layer: the sizes of the header, then all floats.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "convert/exported/budget.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "convert/exported/array.h"
@@ -8,19 +9,23 @@
 namespace arenite::convert {
 namespace {
 
-thread_local uint64_t elements_max = kExportedElementsMax;
+thread_local uint64_t elements_max = UINT64_MAX;
 thread_local uint64_t steps_left = UINT64_MAX;
 thread_local size_t levels = 0;
 
 }  // namespace
 
-ElementLimit::ElementLimit(uint64_t limit) : before_(std::exchange(elements_max, limit)) {}
+ElementLimit::ElementLimit(uint64_t limit)
+    : before_(std::exchange(elements_max, std::min(elements_max, limit))) {}
 
 ElementLimit::~ElementLimit() { elements_max = before_; }
 
-uint64_t ElementLimit::current() { return elements_max; }
+uint64_t ElementLimit::current() {
+  return elements_max == UINT64_MAX ? kExportedElementsMax : elements_max;
+}
 
-WorkBudget::WorkBudget(uint64_t steps) : before_(std::exchange(steps_left, steps)) {}
+WorkBudget::WorkBudget(uint64_t steps)
+    : before_(std::exchange(steps_left, std::min(steps_left, steps))) {}
 
 WorkBudget::~WorkBudget() { steps_left = before_; }
 

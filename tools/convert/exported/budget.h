@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What reading one program may cost, whatever its file says: the size of an array, the work of all
-// of it, and how deep ops are looked into. Whoever makes arrays or goes deeper asks here first.
+// of it, and how deep ops are looked into. Whoever makes arrays or goes deeper asks here first. Of
+// limits that live within each other the smallest one holds.
 #pragma once
 
 #include <cstddef>

@@ -418,16 +418,20 @@ uint64_t reading_steps(const ExportedProgram& program) {
 
 ExportedModel read_exported_model(const std::filesystem::path& path, const ModelOptions& options,
                                   const std::vector<std::vector<uint64_t>>& expected_inputs) {
-  const auto program = std::make_shared<const ExportedProgram>(read_exported(path));
-  const uint32_t checksum = crc32c(FileMap(path).bytes());
+  return read_exported_model(std::make_shared<const ExportedProgram>(read_exported(path)), options,
+                             expected_inputs, crc32c(FileMap(path).bytes()));
+}
+
+ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& program,
+                                  const ModelOptions& options,
+                                  const std::vector<std::vector<uint64_t>>& expected_inputs,
+                                  uint32_t seed) {
   const WorkBudget budget(reading_steps(*program));
   const std::vector<std::vector<SideInput>> meanings = possible_sides(*program);
   std::optional<InputError> why;  // of the reading that came the farthest
   size_t reached = 0;
   for (const std::vector<SideInput>& sides : meanings) {
-    const auto reader = [&] {
-      return ModelReader(program, sides, options, expected_inputs, checksum);
-    };
+    const auto reader = [&] { return ModelReader(program, sides, options, expected_inputs, seed); };
     if (meanings.size() == 1) return reader().read();
     try {
       ModelReader one = reader();

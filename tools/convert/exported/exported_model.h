@@ -43,6 +43,11 @@ struct ExportedModel {
 // to be compared, prove at which lengths a program with fixed sizes is the model, too.
 ExportedModel read_exported_model(const std::filesystem::path& path, const ModelOptions& options,
                                   const std::vector<std::vector<uint64_t>>& expected_inputs = {});
+// The same of a program that was read; `seed` chooses the lengths at which it is computed, too.
+ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& program,
+                                  const ModelOptions& options,
+                                  const std::vector<std::vector<uint64_t>>& expected_inputs = {},
+                                  uint32_t seed = 0);
 
 Graph build_graph(const ExportedModel& model);
 

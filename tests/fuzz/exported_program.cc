@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// A fuzz target: a sound exported program and a list of changes to it. What the graph's reader and
+// the reducer make of it is lowered, packed, loaded and run; each of them may refuse it.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "arenite/image.h"
+#include "convert/check/check_session.h"
+#include "convert/check/pack_model.h"
+#include "convert/exported/budget.h"
+#include "convert/exported/exported_model.h"
+#include "convert/exported/graph_reader.h"
+#include "convert/files/error.h"
+#include "convert/program/compile.h"
+#include "convert/program/writer.h"
+#include "fuzz/cpu_limit.h"
+#include "fuzz/program_changes.h"
+
+namespace arenite::fuzz {
+namespace {
+
+using namespace convert;
+
+constexpr size_t kHeadBytes = 4;
+constexpr uint32_t kContextMax = 16;
+constexpr uint32_t kTokens = 5;
+// Mostly, where the converter allows a thousand times as much: so that an input takes little time.
+constexpr uint64_t kElementsMax = uint64_t{1} << 14;  // of an array
+constexpr uint64_t kStepsMax = 20'000'000;
+constexpr uint32_t kUnlimitedOneIn = 256;
+
+// How far an input got.
+enum Stage { kRead, kReduced, kLowered, kRun, kStages };
+constexpr std::array<const char*, kStages> kStageNames = {
+    "refused by the reader", "refused by the reducer", "refused by lowering", "run"};
+
+// What libFuzzer's own statistics do not tell, for ledger.py; a run that a finding ends prints it
+// too late.
+class StageCounts {
+ public:
+  ~StageCounts() { print(); }
+  void add(Stage stage) {
+    ++counts_[stage];
+    if (++inputs_ % kPrinted == 0) print();
+  }
+
+ private:
+  static constexpr uint64_t kPrinted = 10'000;
+  void print() const {
+    for (size_t i = 0; i < kStages; ++i) {
+      std::fprintf(stderr, "stage::%s: %llu\n", kStageNames[i],
+                   static_cast<unsigned long long>(counts_[i]));
+    }
+  }
+  std::array<uint64_t, kStages> counts_ = {};
+  uint64_t inputs_ = 0;
+};
+
+void run(const AlignedBytes& file, const Program& program) {
+  const uint32_t tokens =
+      program.patches() ? program.positions_max : token_count_for(kTokens, program);
+  CheckSession session(file, Target::kPortable, tokens, Outputs::kAll);
+  if (program.vocab_size != 0) {
+    const std::vector<TokenId> ids = spread_tokens(tokens, program.vocab_size);
+    session.run(TokenBatch{.ids = ids, .tokens = tokens});
+  } else {
+    const uint32_t width = program.slots[program.input_slot].width;
+    const std::vector<float> features = features_to_check(size_t{tokens} * width);
+    session.run(Batch{.features = features, .tokens = tokens});
+  }
+}
+
+Stage go(const Pt2Archive& archive, std::span<const uint8_t, kHeadBytes> head) {
+  Stage stage = kRead;
+  ModelOptions options;
+  options.context = head[3] % (kContextMax + 1);
+  options.output_indices = {head[3] / (kContextMax + 1) % 8u};
+  try {
+    auto program = std::make_shared<ExportedProgram>(GraphReader(archive, "x.pt2").run());
+    stage = kReduced;
+    ExportedModel model = read_exported_model(program, options);
+    stage = kLowered;
+    const Program lowered = compile(std::move(model.graph), "x");
+    check_format_limits(lowered);
+    const AlignedBytes file = write_model(lowered, {Target::kPortable});
+    run(file, lowered);
+    return kRun;
+  } catch (const InputError&) {
+    return stage;
+  }
+}
+
+}  // namespace
+}  // namespace arenite::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace arenite::fuzz;
+  static SeedPrograms seeds(ARENITE_READER_FIXTURES);
+  static StageCounts counts;
+  if (size < kHeadBytes) return 0;
+  const auto head = std::span(data, size).first<kHeadBytes>();
+  uint16_t number;
+  std::memcpy(&number, head.data(), sizeof(number));
+  arenite::convert::Pt2Archive& archive = seeds.program(number);
+  ChangedProgram changed(archive, seeds);
+  if (head[2] % 8 != 0) changed.end_after(head[2] / 8u * changed.nodes() / 32u);
+  for (size_t at = kHeadBytes; at + sizeof(ProgramChange) <= size; at += sizeof(ProgramChange)) {
+    ProgramChange change;
+    std::memcpy(&change, data + at, sizeof(change));
+    changed.apply(change);
+  }
+  const arenite::test::CpuLimit time(20'000'000, 0, 0);
+  if (number % kUnlimitedOneIn == 0) {
+    counts.add(go(archive, head));
+  } else {
+    const arenite::convert::ElementLimit limit(kElementsMax);
+    const arenite::convert::WorkBudget budget(kStepsMax);
+    counts.add(go(archive, head));
+  }
+  time.check("a program takes at most 20 seconds");
+  return 0;
+}

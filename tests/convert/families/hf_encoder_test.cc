@@ -358,10 +358,10 @@ TEST(HfEncoder, WhatIsNotReadIsToBeExported) {
   encoder.config.erase("architectures");
   encoder.config["is_encoder_decoder"] = true;
   EXPECT_TRUE(encoder.refuses({"transformers.AutoModel.", "get_encoder()(input_ids"}));
-  encoder.config.erase("vocab_size");
   encoder.config["image_size"] = {8, 12};
   EXPECT_TRUE(encoder.refuses({"forward(self, pixel_values)", "torch.zeros(1, 3, 8, 12)"}));
   encoder.config.erase("image_size");
+  encoder.config.erase("vocab_size");
   EXPECT_TRUE(encoder.refuses({"torch.export.export", "models of one input"}));
 }
 

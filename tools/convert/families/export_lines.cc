@@ -90,6 +90,18 @@ struct Example {
 
 // Nothing where the config does not say what the model reads.
 std::optional<Example> example_of(const json& config) {
+  const auto size = config.find("image_size");  // BEiT's config has a vocabulary, too
+  const bool is_image =
+      size != config.end() && (size->is_number_unsigned() || (size->is_array() && !size->empty()));
+  if (is_image) {
+    const json height = size->is_array() ? size->at(0) : *size;
+    const json width = size->is_array() ? size->back() : *size;
+    return Example{
+        "pixel_values",
+        fmt::format("torch.zeros(1, {}, {}, {})", number_in(config, "num_channels").value_or(3),
+                    height.dump(), width.dump()),
+        ""};
+  }
   if (const std::optional<uint32_t> tokens = number_in(config, "vocab_size")) {
     uint32_t longest = kTokensMax;
     for (const char* field : kPositionFields) {
@@ -100,15 +112,7 @@ std::optional<Example> example_of(const json& config) {
         fmt::format("torch.arange({})[None]", std::min({kExampleTokens, longest, *tokens})),
         fmt::format("({{1: torch.export.Dim(\"tokens\", max={})}},)", longest)};
   }
-  const auto size = config.find("image_size");
-  if (size == config.end()) return std::nullopt;
-  const json height = size->is_array() ? size->at(0) : *size;
-  const json width = size->is_array() ? size->back() : *size;
-  return Example{
-      "pixel_values",
-      fmt::format("torch.zeros(1, {}, {}, {})", number_in(config, "num_channels").value_or(3),
-                  height.dump(), width.dump()),
-      ""};
+  return std::nullopt;
 }
 
 // In quotes that Python and a shell take alike, unless the name has quotes itself.

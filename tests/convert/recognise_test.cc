@@ -42,7 +42,7 @@ TEST(Recognise, KnowsEncodersByFilesInThem) {
 TEST(Recognise, MpnetIsAnEncoderToBeRefused) {
   EditedEncoder encoder("bert_sequence");
   encoder.config["model_type"] = "mpnet";
-  EXPECT_TRUE(refuses([&] { model_at(encoder.write()); }, {"mpnet", "relative_attention_bias"}));
+  EXPECT_TRUE(refuses([&] { model_at(encoder.write()); }, {"mpnet", "export it with PyTorch"}));
 }
 
 template <typename Spec>

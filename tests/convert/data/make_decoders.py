@@ -124,7 +124,10 @@ def write_head(folder, name, settings):
     """An encoder with the head of its class, and what that gives out."""
     torch.manual_seed(1)
     of_class = getattr(transformers, name)
-    model = of_class(of_class.config_class(**{**SIZES, **settings}))
+    sizes = {**SIZES, **settings}
+    if "hidden_dim" in sizes:  # as DistilBERT calls it
+        del sizes["intermediate_size"]
+    model = of_class(of_class.config_class(**sizes))
     fill(model, model.config.model_type)
     model.to(torch.bfloat16).save_pretrained(folder)
     model = of_class.from_pretrained(folder, dtype=torch.float32).double()

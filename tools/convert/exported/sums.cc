@@ -123,10 +123,6 @@ SumBuilder::Summand SumBuilder::summand_of(const Term& term) {
     if (!has_row(static_cast<uint32_t>(place / width_))) continue;
     const size_t i = element_[place];
     const int64_t number = term.places.at(i);
-    if (number != kNoElement && builder_.source(number).rows != rows_ &&
-        builder_.source(number).rows == builder_.sizes_.sequences) {
-      throw NotRecognised(kPooledGoesBack);
-    }
     if (number == kNoElement || builder_.source(number).rows != rows_ ||
         builder_.row_of(number) != place / width_) {
       const bool is_pooled = number != kNoElement && builder_.source(number).rows != rows_;

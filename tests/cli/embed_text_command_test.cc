@@ -95,7 +95,7 @@ TEST_F(EmbedText, RefusesWhatItCannotDo) {
   EXPECT_TRUE(ends(run_arenite({"embed-text", write_tagger(folder_), "--text", "a"}), kBadInput,
                    {"a vector for each token", "--pooling"}));
   EXPECT_TRUE(ends(run_arenite({"embed-text", write_sensor_classifier(folder_), "--text", "a"}),
-                   kBadInput, {"no tokenizer"}));
+                   kBadInput, {"reads features, not text"}));
   std::vector<std::string> many;
   for (int i = 0; i < 11; ++i) many.insert(many.end(), {"--text", "a"});
   EXPECT_TRUE(ends(embed(many), kBadInput, {"found 11 texts", "-o FILE.npy"}));

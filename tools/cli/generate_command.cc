@@ -313,7 +313,7 @@ void add_prompt_options(CLI::App& command, GenerateArguments& arguments) {
   CLI::Option* text = command.add_option("--prompt", arguments.prompt.text, "Text to continue");
   CLI::Option* file = command
                           .add_option("--prompt-file", arguments.prompt.file,
-                                      "The same in a file, less its last line feed; - is the input")
+                                      "The same in a file, less its last line feed; or -")
                           ->type_name(kFileType);
   CLI::Option* ids = add_number(command, "--prompt-ids", arguments.prompt.ids,
                                 "The same as ids of tokens: 1,2,3", 0);

@@ -215,7 +215,7 @@ TEST(ReadCalibration, RefusesTheWrongKind) {
   const std::vector<uint64_t> rows = {30, 6};
   write_npy(folder.path() / "x.npy", rows, features);
   EXPECT_TRUE(refuses([&] { read_calibration(folder.path() / "x.npy", bare); },
-                      {"x.npy", "F32", "expected the model's token ids"}));
+                      {"x.npy", "F32", "expected token ids"}));
   EXPECT_TRUE(refuses([&] { read_calibration(folder.path() / "x.npy", module); },
                       {"too short", "found 30 tokens"}));
   features[17] = std::numeric_limits<float>::quiet_NaN();

@@ -206,7 +206,7 @@ def texts_of(row):
 def text_file(row):
     file = row.folder / "texts.txt"
     file.write_text("".join(text + "\n" for text in json.loads(row.texts.get("texts", '["a"]'))))
-    return ["--file", file]
+    return ["--file", file, "--on-error", "skip"]
 
 
 def pair_of(row):
@@ -227,7 +227,7 @@ def embed_text(row, options, wanted="text_output"):
 for command, fill in {"classify": classify, "embed-text": embed_text}.items():
     COLUMNS.update({
         f"{command} --text": lambda row, fill=fill: fill(row, texts_of(row)),
-        f"{command} --file": lambda row, fill=fill: fill(row, text_file(row)),
+        f"{command} --file --on-error": lambda row, fill=fill: fill(row, text_file(row)),
         f"{command} --pairs": lambda row, fill=fill: fill(row, pair_of(row), "pair_output"),
         f"{command} --truncate --kernels --threads": lambda row, fill=fill: fill(
             row, [*texts_of(row), "--truncate", "--kernels", "scalar", "--threads", "2"])})

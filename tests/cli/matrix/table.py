@@ -251,13 +251,13 @@ generate --special
     F  K  F  F  K  N  F  F  F  F  N  K  F  F  N  N  F  +  N  N  N  N
 generate --stop
     F  K  F  F  K  N  F  F  F  F  N  K  F  F  N  N  F  +  N  N  N  N
-classify --file
+classify --file --on-error
     R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  G  +  +  +  +
 classify --pairs
     R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  G  +  +  +  +
 classify --truncate --kernels --threads
     R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  G  +  +  +  +
-embed-text --file
+embed-text --file --on-error
     R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  V  V  +  +  V
 embed-text --pairs
     R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  V  V  +  +  V

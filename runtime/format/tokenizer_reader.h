@@ -37,7 +37,8 @@ enum TokenizerFlags : uint32_t {
   // With WordPiece:
   kIdeographsAreWords = 128,  // each ideograph (characters.h) is a word
   kDecomposeHangul = 256,     // syllables become their letters, as in normalization form D
-  kTokenizerFlagsAll = 511,
+  kCleansUp = 512,            // decoding puts no space before punctuation (text_stream.cc)
+  kTokenizerFlagsAll = 1023,
 };
 
 enum SpecialFlags : uint8_t {

@@ -29,6 +29,14 @@ uint32_t open_bytes(std::string_view bytes) {
   return 0;
 }
 
+// What begins the tokens that lose the space before them where a decoder cleans up.
+constexpr std::string_view kCleanedUp[] = {".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re"};
+
+bool has_space_before(const format::TokenizerView& view, std::string_view token) {
+  return !view.has(format::kCleansUp) ||
+         std::ranges::none_of(kCleanedUp, [&](auto start) { return token.starts_with(start); });
+}
+
 }  // namespace
 
 TextParts TextStream::next(TokenId id) {
@@ -51,7 +59,7 @@ TextParts TextStream::next(TokenId id) {
   if (view.kind == format::TokenizerKind::kWordPiece && !is_first) {
     if (bytes.starts_with(format::kContinuation)) {
       bytes.remove_prefix(format::kContinuation.size());
-    } else {  // what is held cannot go on after a space
+    } else if (has_space_before(view, bytes)) {  // what is held cannot go on after a space
       std::memcpy(ready_, held_, held_bytes_);
       ready_[held_bytes_] = ' ';
       parts.head = {ready_, held_bytes_ + 1};

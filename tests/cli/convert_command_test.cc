@@ -156,6 +156,8 @@ TEST_F(ConvertCommand, RefusesPathsThatCannotBeRead) {
   EXPECT_TRUE(ends(convert(folder().path()), kBadInput, {"has no config.json"}));
   EXPECT_TRUE(ends(convert("/dev/zero"), kBadInput, {"'/dev/zero'", "not a regular file"}));
   EXPECT_TRUE(ends(convert(""), kBadInput, {"''"}));
+  EXPECT_TRUE(ends(convert("/none/\xE2\x96\x81\xE2\x96.pt"), kBadInput,
+                   {"'/none/\xE2\x96\x81\\xE2\\x96.pt'"}));
 }
 
 TEST_F(ConvertCommand, TakesAFolderWithOneCheckpointAsThatCheckpoint) {

@@ -37,6 +37,8 @@ constexpr uint32_t kTokens = 5;
 constexpr uint64_t kElementsMax = uint64_t{1} << 14;  // of an array
 constexpr uint64_t kStepsMax = 20'000'000;
 constexpr uint32_t kUnlimitedOneIn = 256;
+// The graph is computed beside its program, which takes as long as all else.
+constexpr uint32_t kComparedOneIn = 8;
 
 // How far an input got.
 enum Stage { kRead, kReduced, kLowered, kRun, kStages };
@@ -79,7 +81,7 @@ void run(const AlignedBytes& file, const Program& program) {
   }
 }
 
-Stage go(const Pt2Archive& archive, std::span<const uint8_t, kHeadBytes> head) {
+Stage go(const Pt2Archive& archive, std::span<const uint8_t, kHeadBytes> head, bool compares) {
   Stage stage = kRead;
   ModelOptions options;
   options.context = head[3] % (kContextMax + 1);
@@ -87,7 +89,7 @@ Stage go(const Pt2Archive& archive, std::span<const uint8_t, kHeadBytes> head) {
   try {
     auto program = std::make_shared<ExportedProgram>(GraphReader(archive, "x.pt2").run());
     stage = kReduced;
-    ExportedModel model = read_exported_model(program, options);
+    ExportedModel model = read_exported_model(program, options, {}, {.compares = compares});
     stage = kLowered;
     const Program lowered = compile(std::move(model.graph), "x");
     check_format_limits(lowered);
@@ -118,13 +120,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::memcpy(&change, data + at, sizeof(change));
     changed.apply(change);
   }
+  const bool compares = number / kUnlimitedOneIn % kComparedOneIn == 0;
   const arenite::test::CpuLimit time(20'000'000, 0, 0);
   if (number % kUnlimitedOneIn == 0) {
-    counts.add(go(archive, head));
+    counts.add(go(archive, head, compares));
   } else {
     const arenite::convert::ElementLimit limit(kElementsMax);
     const arenite::convert::WorkBudget budget(kStepsMax);
-    counts.add(go(archive, head));
+    counts.add(go(archive, head, compares));
   }
   time.check("a program takes at most 20 seconds");
   return 0;

@@ -22,6 +22,7 @@
 #include "cli/terminal.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
+#include "core/utf8.h"
 
 namespace arenite::tool {
 namespace {
@@ -77,6 +78,19 @@ int run(int argc, const char* const* argv) {
   return exit_code;
 }
 
+// `text` with the bytes that are no UTF-8 as \x and their value: messages quote parts of files.
+std::string as_utf8(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    const CodePoint next = decode_utf8(text);
+    shown += next.value == kInvalidCodePoint
+                 ? fmt::format("\\x{:02X}", static_cast<uint8_t>(text.front()))
+                 : std::string(text.substr(0, next.bytes));
+    text.remove_prefix(next.bytes);
+  }
+  return shown;
+}
+
 }  // namespace
 
 int fail(int exit_code, const char* message, const char* detail) noexcept {
@@ -88,9 +102,9 @@ int run_program(int argc, const char* const* argv) {
   try {
     return run(argc, argv);
   } catch (const convert::SameFileError& error) {
-    return fail(kBadUsage, error.what());
+    return fail(kBadUsage, as_utf8(error.what()).c_str());
   } catch (const convert::InputError& error) {
-    return fail(kBadInput, error.what());
+    return fail(kBadInput, as_utf8(error.what()).c_str());
   } catch (const std::bad_alloc&) {
     return fail(kBadInput, "there is not enough memory for this");
   } catch (const std::length_error&) {  // of a container that can never be so large

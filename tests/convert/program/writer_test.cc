@@ -197,5 +197,11 @@ TEST(Writer, RefusesProgramsBeyondTheLimitsOfTheFormat) {
   EXPECT_THROW(convert::check_format_limits(tensors), convert::InputError);
 }
 
+TEST(Writer, RefusesAProgramThatComputesNothing) {
+  convert::Graph graph;
+  graph.output = graph.add_features(8);
+  EXPECT_THROW(convert::check_format_limits(convert::lower(graph, "nothing")), convert::InputError);
+}
+
 }  // namespace
 }  // namespace arenite::test

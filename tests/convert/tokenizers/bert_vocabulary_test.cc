@@ -84,6 +84,7 @@ TEST_F(VocabTxt, FollowsTheConfigBesideIt) {
   EXPECT_EQ(spec.flags & format::kIdeographsAreWords, 0u);
   EXPECT_EQ(spec.pair_separators, 1u);
   EXPECT_NE(spec.flags & format::kSecondHasType1, 0u);
+  EXPECT_NE(spec.flags & format::kCleansUp, 0u);
 }
 
 TEST_F(VocabTxt, StripsAccentsAsItLowersUnlessToldOtherwise) {

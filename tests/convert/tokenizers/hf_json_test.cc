@@ -86,6 +86,23 @@ TEST(HfTokenizerJson, DigitsAreCutOneByOne) {
   EXPECT_EQ(read(root).pattern, format::Pattern::kDigits);
 }
 
+// Gemma lists runs of U+2581 as added tokens, though merges make them.
+TEST(HfTokenizerJson, AddedRunsOfSpacesArePieces) {
+  json root = low_line_json({kLow, "a"}, {{kLow, kLow}, {kLow + kLow, kLow}, {kLow, "a"}});
+  root["normalizer"] = root["normalizer"]["normalizers"][1];
+  const json& vocab = root["model"]["vocab"];
+  for (const std::string& run : {kLow + kLow, kLow + kLow + kLow}) {
+    root["added_tokens"].push_back(
+        {{"id", vocab[run]}, {"content", run}, {"normalized", false}, {"special", false}});
+  }
+  root["decoder"]["decoders"].erase(3);  // Strip
+  const TokenizerSpec spec = read(root);
+  const TestTokenizer tokenizer(spec);
+  const auto ids = tokenizer.encode_bare("a   a  a");
+  EXPECT_EQ(tokenizer.texts(ids), (std::vector<std::string>{"a", "   ", "a", "  ", "a"}));
+  EXPECT_EQ(tokenizer.decode(ids), "a   a  a");
+}
+
 TEST(HfTokenizerJson, MetaspaceIsTheNormalizersPrefixUnlessThereIsASpace) {
   json root = low_line();
   root["normalizer"] = nullptr;

@@ -90,6 +90,15 @@ TEST(HfWordPiece, DoesNothingToATextWithoutANormalizer) {
   EXPECT_EQ(spec.flags & format::kIdeographsAreWords, 0u);
 }
 
+TEST(HfWordPiece, CleansUpUnlessToldOtherwise) {
+  json root = bert_json();
+  EXPECT_NE(read(root).flags & format::kCleansUp, 0u);
+  root["decoder"]["cleanup"] = false;
+  EXPECT_EQ(read(root).flags & format::kCleansUp, 0u);
+  root["decoder"] = nullptr;
+  EXPECT_EQ(read(root).flags & format::kCleansUp, 0u);
+}
+
 TEST(HfWordPiece, TakesItsRulesFromTheNormalizer) {
   json root = bert_json();
   root["normalizer"]["lowercase"] = false;

@@ -113,6 +113,24 @@ TEST(WordPiece, DecomposesHangulWhereAskedTo) {
   EXPECT_EQ(encoded(spec, "\xED\x95\x9C \xEA\xB0\x80"), (Texts{"\xED\x95\x9C", "[UNK]"}));
 }
 
+// The expected texts are those of tokenizers' decoders.WordPiece.
+TEST(WordPiece, CleansUpAsItsDecoderDoes) {
+  const std::vector<std::string> words = {
+      ".",  "it",  "'", "s",  "do",  "n't", ".",    "a", "##.", "...", ",", "?!",  "!", "'s",
+      "do", "not", "'", "'m", "'ve", "'re", "n'ts", "(", "x",   ")",   ":", "'ll", ".5"};
+  convert::TokenizerSpec spec = word_spec({});
+  std::vector<TokenId> ids;
+  for (const std::string& word : words) {
+    ids.push_back(static_cast<TokenId>(spec.tokens.size()));
+    spec.tokens.push_back(word);
+  }
+  EXPECT_EQ(TestTokenizer(spec).decode(ids),
+            ". it ' s do n't . a. ... , ?! ! 's do not ' 'm 've 're n'ts ( x ) : 'll .5");
+  spec.flags |= format::kCleansUp;
+  EXPECT_EQ(TestTokenizer(spec).decode(ids),
+            ". it ' s don't. a....,?!!'s do not ''m've'ren'ts ( x ) : 'll.5");
+}
+
 TEST(WordPiece, GivesTooLongAWordTheUnknownToken) {
   const convert::TokenizerSpec spec = word_spec({"a", "##a"});
   EXPECT_EQ(encoded(spec, std::string(100, 'a')).size(), 100u);

@@ -43,11 +43,18 @@ struct ExportedModel {
 // to be compared, prove at which lengths a program with fixed sizes is the model, too.
 ExportedModel read_exported_model(const std::filesystem::path& path, const ModelOptions& options,
                                   const std::vector<std::vector<uint64_t>>& expected_inputs = {});
-// The same of a program that was read; `seed` chooses the lengths at which it is computed, too.
+
+// How a graph is compared with its program.
+struct GraphChecks {
+  bool compares = true;  // false: not at all, so that a graph may be another model
+  uint32_t seed = 0;     // of the other lengths at which both are computed
+};
+
+// The same of a program that was read.
 ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& program,
                                   const ModelOptions& options,
                                   const std::vector<std::vector<uint64_t>>& expected_inputs = {},
-                                  uint32_t seed = 0);
+                                  GraphChecks checks = {});
 
 Graph build_graph(const ExportedModel& model);
 

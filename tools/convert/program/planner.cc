@@ -11,6 +11,7 @@ namespace {
 
 using format::SlotView;
 
+// REQUIRES: there are ops.
 void find_lifetimes(Program& program) {
   const uint32_t last_op = static_cast<uint32_t>(program.ops.size()) - 1;
   for (SlotView& slot : program.slots) {
@@ -41,6 +42,7 @@ bool overlap(const SlotView& a, const SlotView& b) {
 }  // namespace
 
 void place_slots(Program& program) {
+  if (program.ops.empty()) return;
   find_lifetimes(program);
   std::vector<size_t> order(program.slots.size());
   std::iota(order.begin(), order.end(), size_t{0});

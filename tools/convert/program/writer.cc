@@ -256,6 +256,9 @@ AlignedBytes write_model(const Program& program, const std::vector<Target>& targ
 }
 
 void check_format_limits(const Program& program) {
+  if (program.ops.empty()) {
+    throw InputError("it gives out what it is given: there is nothing to compute");
+  }
   const struct {
     const char* what;
     size_t count;

@@ -80,6 +80,12 @@ void fill_low_line_pairs(TokenizerSpec& spec, const Vocabulary& vocabulary, cons
   add_merges(spec, vocabulary, merges);
 }
 
+// As a vocabulary with U+2581 for spaces writes it.
+bool is_run_of_spaces(std::string_view token) {
+  const std::string bytes = piece_bytes(token);
+  return !bytes.empty() && bytes.find_first_not_of(' ') == std::string::npos;
+}
+
 // A "normalized" token is looked for in normalized text, and with a Prepend it gets a U+2581 of its
 // own: found only after spaces, which it takes in. Of special tokens nobody wants that, and it is
 // the caller who has them read: they are read wherever they stand. Others are in every text.
@@ -106,6 +112,11 @@ void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, format::
     token.refuse("id", "the id that the vocabulary gives to this token, or one of its own");
   }
   if (id >= spec.tokens.size()) spec.tokens.resize(size_t{id} + 1);
+  if (is_run_of_spaces(content) && spec.kind == format::TokenizerKind::kSentencePieces) {
+    // What merges make of as many spaces; a name that texts are searched for has U+2581 itself.
+    spec.tokens[id] = piece_bytes(content);
+    return;
+  }
   spec.tokens[id] = content;
   uint32_t flags = 0;
   if (!is_special) flags |= format::kReadAlways | format::kIsText;

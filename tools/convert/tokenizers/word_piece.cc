@@ -134,10 +134,11 @@ void take_normalizer(TokenizerSpec& spec, const HfObject& step) {
   if (step.flag("handle_chinese_chars", true)) spec.flags |= format::kIdeographsAreWords;
 }
 
-void take_word_piece_decoder(const HfObject& step) {
+void take_word_piece_decoder(TokenizerSpec& spec, const HfObject& step) {
   if (step.type() != "WordPiece") step.refuse("type", "WordPiece");
-  step.expect_only({"type", "prefix", "cleanup"});  // spaces before punctuation are left in
+  step.expect_only({"type", "prefix", "cleanup"});
   step.expect("prefix", format::kContinuation);
+  if (step.flag("cleanup", true)) spec.flags |= format::kCleansUp;
 }
 
 uint32_t word_characters_max(const HfObject& model) {
@@ -165,6 +166,7 @@ TokenizerSpec read_vocab_txt(const fs::path& file) {
     spec.flags |= format::kIdeographsAreWords;
   }
   spec.word_characters_max = kBertWordCharactersMax;
+  spec.flags |= format::kCleansUp;  // as the library does where it makes a tokenizer of such files
 
   const TokenId unknown =
       needed_token(spec, config, "unk_token", "[UNK]", "stands for unknown words");
@@ -210,7 +212,8 @@ void fill_hf_word_piece(TokenizerSpec& spec, const HfObject& root, const Vocabul
   for_each_step(root, file_name, "normalizer", "normalizers",
                 [&](const HfObject& step) { take_normalizer(spec, step); });
   root.object("pre_tokenizer").expect("type", "BertPreTokenizer");
-  for_each_step(root, file_name, "decoder", "decoders", take_word_piece_decoder);
+  for_each_step(root, file_name, "decoder", "decoders",
+                [&](const HfObject& step) { take_word_piece_decoder(spec, step); });
   HfFrame frame;
   for_each_step(root, file_name, "post_processor", "processors",
                 [&](const HfObject& step) { take_post_processor(frame, step, file_name); });

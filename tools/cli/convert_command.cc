@@ -29,9 +29,9 @@ constexpr size_t kWriteBytes = 16 << 20;  // between two looks at the progress
 void finish(convert::Conversion& conversion, const ConvertArguments& arguments,
             Progress& progress) {
   std::vector<convert::AuthorCheck> expect;
-  for (const auto& [input, outputs] : arguments.expect) {
+  for (const convert::AuthorFiles& files : author_files(arguments)) {
     expect.push_back(
-        convert::check_against_author(conversion, {input, outputs}, arguments.checkpoint.string()));
+        convert::check_against_author(conversion, files, arguments.checkpoint.string()));
   }
   if (arguments.explain) {
     progress.done();

@@ -186,6 +186,9 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
           "state dict leaves open. Several prove an exported model at their lengths")
       ->type_name("X.npy,Y.npy")
       ->delimiter(',');
+  add_number(command, "--expect-lengths", arguments.expect_lengths,
+             "Tokens of each sequence of X; the rest of it, and of Y, is padding")
+      ->needs("--expect");
   command
       .add_option(
           "--weights", arguments.weights,
@@ -314,9 +317,11 @@ std::optional<convert::WeightBudget> budget_of(const ConvertArguments& arguments
   return budget;
 }
 
-std::vector<convert::AuthorFiles> expect_of(const ConvertArguments& arguments) {
+std::vector<convert::AuthorFiles> author_files(const ConvertArguments& arguments) {
   std::vector<convert::AuthorFiles> files;
-  for (const auto& [input, outputs] : arguments.expect) files.push_back({input, outputs});
+  for (const auto& [input, outputs] : arguments.expect) {
+    files.push_back({input, outputs, arguments.expect_lengths});
+  }
   return files;
 }
 
@@ -330,7 +335,7 @@ convert::ConvertOptions convert_options(const ConvertArguments& arguments) {
           budget,
           calibration_of(arguments),
           arguments.kv_cache,
-          expect_of(arguments)};
+          author_files(arguments)};
 }
 
 std::string describe_weights(const ConvertArguments& arguments) {

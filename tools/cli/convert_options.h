@@ -41,6 +41,7 @@ struct ConvertArguments {
   std::string mask_ones;
   // Inputs and the outputs that the author's model gave for each.
   std::vector<std::pair<std::filesystem::path, std::filesystem::path>> expect;
+  std::vector<uint32_t> expect_lengths;  // of each sequence of the inputs
   std::string weights = "f32";
   std::string keep;
   TensorType kv_cache = TensorType::kF32;
@@ -62,6 +63,9 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments);
 void refuse_model_options(const ConvertArguments& arguments);
 
 convert::ConvertOptions convert_options(const ConvertArguments& arguments);
+
+// Those of --expect, and the lengths of their sequences.
+std::vector<convert::AuthorFiles> author_files(const ConvertArguments& arguments);
 
 // "q4, keeping output=q8, embedding=q8": the types that were asked for.
 std::string describe_weights(const ConvertArguments& arguments);

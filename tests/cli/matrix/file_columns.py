@@ -5,7 +5,7 @@ import json
 import shutil
 
 from arrays import read_npy, stacked, write_npy
-from columns import column, columns_with, text_file, traced
+from columns import column, columns_with, listed, text_file, traced
 from rows import DATA, Refused, require
 
 
@@ -74,6 +74,20 @@ def convert_expect(row):
     wrong = write_npy(row.folder / "wrong.npy", stacked([output.at(1), output.at(0)]))
     require(refuses(lambda: row.convert("--expect", f"{row.input},{wrong}"), "wrong.npy"),
             "outputs of other sequences were accepted")
+
+
+@column("convert --expect-lengths")
+def convert_expect_lengths(row):
+    """Rows of padding are not compared, all others are."""
+    lengths = row.arrays["lengths"].values if "lengths" in row.arrays else [3, 3]
+    output = row.file("lengths_output" if "lengths_output" in row.arrays else "output")
+    pair = f"{row.input},{output}"
+    facts = row.convert("--expect", pair, "--expect-lengths", listed(lengths))["expect"][0]
+    require(facts["largest_difference"] <= row.variant.tolerance * facts["largest_value"],
+            "off by", facts["largest_difference"])
+    whole = listed([row.arrays["input"].shape[1]] * len(lengths))
+    require(refuses(lambda: row.convert("--expect", pair, "--expect-lengths", whole), "gave"),
+            "other lengths were accepted")
 
 
 @column("convert --context")

@@ -110,6 +110,7 @@ REFUSALS = {
     "d": (1, "the converted model is not the one that gave"),
     "w": (1, "expected at most 5, the positions of the model"),
     "z": (1, "--context: the model reads images, which have 4 patches each: drop the option"),
+    "j": (1, "--expect-lengths: the model reads images, which are all of one size"),
     "i": (1, "--output-index is for exported programs"),
     "t": (1, "--tokenizer: the model reads features, not text"),
     "k": (1, "--max-kl: the model gives no probabilities"),
@@ -237,6 +238,8 @@ convert --no-self-test --name --explain --report
     +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --expect
     +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+convert --expect-lengths
+    +  +  +  +  +  +  j  j  j  +  +  +  +  +  +  +  +  +  +  +  +  +
 run --profile --trace
     +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 generate --temperature --top-k --top-p --min-p --seed

@@ -21,6 +21,7 @@ namespace {
 using Shape = std::vector<uint64_t>;
 
 constexpr const char* kOption = "--expect";
+constexpr const char* kLengthsOption = "--expect-lengths";
 
 Shape squeezed(Shape shape) {
   std::erase(shape, 1u);
@@ -49,28 +50,54 @@ bool are_of_last_tokens(const NpyArray& outputs, const TokenAxes& input, uint64_
                            input.sequences, rows, width));
 }
 
-// All rows of sequence `index`.
-std::vector<float> run_sequence(CheckSession& session, const ModelInput& input, uint32_t index) {
-  session.reset();
-  if (!input.ids.empty()) {
-    const auto ids = std::span(input.ids).subspan(size_t{index} * input.tokens, input.tokens);
-    return session.run(TokenBatch{ids, 1, input.tokens});
+// Each sequence's: all tokens where nothing was said.
+std::vector<uint32_t> lengths_of(const AuthorFiles& files, const TokenAxes& axes,
+                                 const Model& model) {
+  if (files.lengths.empty()) return std::vector<uint32_t>(axes.sequences, axes.tokens);
+  if (image_shape(model).channels != 0) {
+    throw InputError("{}: the model reads images, which are all of one size: drop the option",
+                     kLengthsOption);
   }
-  const size_t count = input.features.size() / input.sequences;
-  return session.run(
-      Batch{std::span(input.features).subspan(index * count, count), 1, input.tokens});
+  if (files.lengths.size() != axes.sequences) {
+    throw InputError("{}: found {} lengths, and {} has {} sequences: expected one for each",
+                     kLengthsOption, files.lengths.size(), quote(files.input.string()),
+                     axes.sequences);
+  }
+  const uint32_t least = std::max(1u, model.tokens_min());
+  for (const uint32_t length : files.lengths) {
+    if (length >= least && length <= axes.tokens) continue;
+    throw InputError("{}: found {}, expected {} to {} tokens", kLengthsOption, length, least,
+                     axes.tokens);
+  }
+  return files.lengths;
 }
 
-// Adds to `check` how far each sequence's last rows, as many as are expected, are off.
+// All rows of the first `tokens` of sequence `index`.
+std::vector<float> run_sequence(CheckSession& session, const ModelInput& input, uint32_t index,
+                                uint32_t tokens) {
+  session.reset();
+  if (!input.ids.empty()) {
+    const auto ids = std::span(input.ids).subspan(size_t{index} * input.tokens, tokens);
+    return session.run(TokenBatch{ids, 1, tokens});
+  }
+  const size_t count = input.features.size() / input.sequences;
+  const size_t given = count / input.tokens * tokens;
+  return session.run(Batch{std::span(input.features).subspan(index * count, given), 1, tokens});
+}
+
+// Adds to `check` how far the rows of each sequence are off: all that are expected, but for those
+// of padding, or its last one.
 void compare(const AlignedBytes& file, Target target, const ModelInput& input,
-             const std::vector<float>& expected, AuthorCheck& check) {
+             std::span<const uint32_t> lengths, const std::vector<float>& expected,
+             AuthorCheck& check) {
   CheckSession session(file, target, input.tokens, Outputs::kAll);
-  const size_t count = expected.size() / input.sequences;
+  const size_t each = expected.size() / input.sequences;
   for (uint32_t i = 0; i < input.sequences; ++i) {
-    const std::vector<float> rows = run_sequence(session, input, i);
+    const std::vector<float> rows = run_sequence(session, input, i, lengths[i]);
+    const size_t count = std::min(each, rows.size());
     const auto found = std::span(rows).last(count);
     for (size_t k = 0; k < count; ++k) {
-      const double value = expected[i * count + k];
+      const double value = expected[i * each + k];
       const double difference = std::fabs(found[k] - value);
       check.largest_value = std::max(check.largest_value, std::fabs(value));
       if (!(difference <= check.largest_difference)) check.largest_difference = difference;
@@ -112,8 +139,8 @@ AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorF
     check.of_last_tokens = are_of_last_tokens(output_array, axes, rows, model);
     std::vector<float> expected = finite_values(output_array, kOption);
     if (!model.pooled() && !check.of_last_tokens) expected = sequences_first(expected, axes, rows);
-    compare(conversion.file, target.target, read_model_input(input_array, model, kOption), expected,
-            check);
+    compare(conversion.file, target.target, read_model_input(input_array, model, kOption),
+            lengths_of(files, axes, model), expected, check);
   }
   if (!has_run) {
     throw InputError(

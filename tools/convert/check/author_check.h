@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <vector>
 
 #include "convert/check/converted_model.h"
 
@@ -12,6 +13,7 @@ namespace arenite::convert {
 struct AuthorFiles {
   std::filesystem::path input;    // .npy; empty: nothing is compared
   std::filesystem::path outputs;  // .npy
+  std::vector<uint32_t> lengths{};  // tokens of each sequence, the rest is padding; empty: all
 };
 
 struct AuthorCheck {
@@ -29,7 +31,7 @@ inline constexpr double kAuthorDifferenceMax = 1e-3;
 // is [tokens] or [sequences, tokens] of whole numbers for a model of tokens, and one dimension
 // more, of floats, for one of features; tokens come first where the author's model has them so. The
 // outputs are a row for each token, or for each sequence: of a model that pools its result, else
-// that of its last token. Throws InputError, which names a file, for arrays that do not fit, and,
+// that of its last token; rows of padding are not compared. Throws InputError, which names a file, for arrays that do not fit, and,
 // with all that the conversion was told and assumed, for outputs that differ.
 AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorFiles& files,
                                  const std::string& checkpoint);

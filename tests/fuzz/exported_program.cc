@@ -75,8 +75,10 @@ void run(const AlignedBytes& file, const Program& program) {
     const std::vector<TokenId> ids = spread_tokens(tokens, program.vocab_size);
     session.run(TokenBatch{.ids = ids, .tokens = tokens});
   } else {
-    const uint32_t width = program.slots[program.input_slot].width;
-    const std::vector<float> features = features_to_check(size_t{tokens} * width);
+    const auto patches = program.patches();
+    const std::vector<float> features = features_to_check(
+        patches ? static_cast<size_t>(patches->pixels().value())
+                : size_t{tokens} * program.slots[program.input_slot].width);
     session.run(Batch{.features = features, .tokens = tokens});
   }
 }

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "convert/check/call_rows.h"
+#include "convert/files/error.h"
 
 namespace arenite::convert {
 namespace {
@@ -91,6 +92,10 @@ uint32_t token_count_for(uint32_t wanted, const Program& program) {
       const size_t masked = std::min<size_t>(rows, mask.row_begin.size());
       for (size_t row = 0; row < masked; ++row) rows = std::max(rows, mask.row_begin[row] + 1);
     }
+  }
+  if (most != 0 && rows - prefix > most) {
+    throw InputError("with {} tokens a row of its mask sees nothing: expected --context {} or more",
+                     most, rows - prefix);
   }
   return rows - prefix;
 }

@@ -179,6 +179,13 @@ std::vector<Argument> apply_op(const OpCall& call, OpBudget& budget) {
   }
 }
 
+Array apply_for_array(const OpCall& call, OpBudget& budget, size_t result) {
+  const std::vector<Argument> results = apply_op(call, budget);
+  const Array* array = result < results.size() ? results[result].as<Array>() : nullptr;
+  if (array == nullptr) CallArguments(call).refuse("it has no result {} that is a tensor", result);
+  return *array;
+}
+
 bool has_rule(std::string_view op) { return rules().contains(op) || moves_elements(op); }
 
 }  // namespace arenite::convert

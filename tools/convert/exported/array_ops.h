@@ -31,6 +31,9 @@ struct OpBudget {
 // the op cannot take; the message names the op and its place in the author's source.
 std::vector<Argument> apply_op(const OpCall& call, OpBudget& budget);
 
+// One of its results. Throws InputError also where that is no array.
+Array apply_for_array(const OpCall& call, OpBudget& budget, size_t result = 0);
+
 // Whether there is a rule for ops of this name (OpCall::op).
 bool has_rule(std::string_view op);
 

@@ -19,7 +19,7 @@ Array computed(const CallArguments& call, OpBudget& budget, const char* op,
                     .overload = overload,
                     .arguments = std::move(arguments),
                     .stack_trace = call.call().stack_trace};
-  return *apply_op(part, budget).at(0).as<Array>();
+  return apply_for_array(part, budget);
 }
 
 // The keys or values of fewer heads, each of them as often as queries share it.

@@ -56,7 +56,7 @@ Results remove_batch_dim(const CallArguments& call, OpBudget& budget) {
   Argument::List dims;
   for (size_t d = shape.size(); d-- > 0;) dims.emplace_back(static_cast<int64_t>(d));
   const OpCall turn = {"permute", "default", {}, {{"self", all}, {"dims", std::move(dims)}}, {}};
-  return {*apply_op(turn, budget).at(0).as<Array>()};
+  return {apply_for_array(turn, budget)};
 }
 
 }  // namespace

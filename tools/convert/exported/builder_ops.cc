@@ -11,6 +11,9 @@
 namespace arenite::convert {
 namespace {
 
+// Of a norm without one, which no row notices: what torch.nn.functional.normalize adds, squared.
+constexpr double kNormEpsilonMin = 1e-24;
+
 // What `value`, all of one source, is made of.
 ValueId node_of(const GraphBuilder& builder, const AffineRef& value) {
   const Source& source = builder.source(value->terms[0].places.at(0));
@@ -54,6 +57,7 @@ AffineRef GraphBuilder::norm(const AffineRef& given, NormSpec spec) {
   if (!(spec.epsilon >= 0.0) || !std::isfinite(static_cast<float>(spec.epsilon))) {
     throw NotRecognised("its epsilon is no small number");
   }
+  spec.epsilon = std::max(spec.epsilon, kNormEpsilonMin);
   const AffineRef value = on_one_source(materialised(given));
   const Places& places = value->terms[0].places;
   const uint32_t from = source_of(places.at(0));

@@ -30,9 +30,10 @@ Argument ConstantsAt::compute(uint32_t value) {
     return known_[value] = program_->load(input);
   }
   const Level level;
-  const auto& maker = makers_.at(value);
-  const ExportedNode* const node = maker.first;
-  const auto output = maker.second;
+  const auto found = makers_.find(value);
+  if (found == makers_.end()) throw NotRecognised("a constant is no value of the program");
+  const ExportedNode* const node = found->second.first;
+  const size_t output = found->second.second;
   if (node->call.op == "sym_size" && !node->call.arguments.empty()) {
     const auto* of = node->call.arguments[0].value.as<ValueRef>();
     const auto* dim = node->call.find("dim") ? node->call.find("dim")->as<int64_t>() : nullptr;
@@ -55,7 +56,8 @@ Argument ConstantsAt::compute(uint32_t value) {
   });
   budget_.live_elements = OpBudget{}.live_elements;
   const std::vector<Argument> results = apply_op(call, budget_);
-  return known_[value] = results.at(output);
+  if (output >= results.size()) throw NotRecognised("a constant is no result of its op");
+  return known_[value] = results[output];
 }
 
 }  // namespace arenite::convert

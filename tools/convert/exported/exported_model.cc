@@ -31,6 +31,7 @@ namespace arenite::convert {
 namespace {
 
 constexpr int64_t kElementsMax = int64_t{1} << 24;              // that a second length may take
+constexpr int64_t kPositionsMax = int64_t{1} << 30;             // more are as good as any number
 constexpr size_t kGraphNodesMax = size_t{4} * format::kOpsMax;  // slices and their like are no ops
 
 class ModelReader {
@@ -80,7 +81,11 @@ class ModelReader {
     const auto constant_at = [program = program_, lengths = lengths_](uint32_t value, int64_t n) {
       return ConstantsAt(program, lengths.at(n)).get(value);
     };
-    last.reducer->builder().finish(static_cast<uint32_t>(positions_), constant_at);
+    try {
+      last.reducer->builder().finish(static_cast<uint32_t>(positions_), constant_at);
+    } catch (const NotRecognised& error) {
+      throw InputError("{}: {}", where_, error.what());
+    }
     model_.program = program_;
     model_.graph = last.reducer->builder().graph();
     model_.graph.positions_max = static_cast<uint32_t>(positions_);
@@ -209,7 +214,8 @@ class ModelReader {
       limit_to_trace();
       return;
     }
-    const auto longest = lengths_.is_dynamic() ? lengths_.range().max : std::nullopt;
+    auto longest = lengths_.is_dynamic() ? lengths_.range().max : std::nullopt;
+    if (longest > kPositionsMax) longest = std::nullopt;
     limit_ = tighter(std::max<int64_t>(0, traced_.positions_max - prefix()), longest.value_or(0));
     limit_ = tighter(limit_, claim_.longest);
     positions_ = limit_;

@@ -123,8 +123,7 @@ Array evaluate(const Expression& expression, const Array& base, OpBudget& budget
     for (const ExpressionRef& input : part.inputs) inputs.push_back(compute(*input));
     const OpCall call =
         bind(part.call, [&](uint32_t index) -> Argument { return inputs.at(index); });
-    const std::vector<Argument> results = apply_op(call, budget);
-    return known[&part] = *results.at(0).as<Array>();
+    return known[&part] = apply_for_array(call, budget);
   };
   return compute(expression);
 }

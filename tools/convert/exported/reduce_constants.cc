@@ -102,7 +102,7 @@ std::vector<Reduced> Reducer::constants_of(const Operation& operation, const Exp
             return std::get<ConstantRef>(operation.inputs[index])->array();
           });
           OpBudget budget;
-          return *apply_op(whole, budget).at(i).as<Array>();
+          return apply_for_array(whole, budget, i);
         });
     if (call.op == "slice" && !shape.empty()) {
       positions_max =

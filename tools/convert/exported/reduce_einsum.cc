@@ -102,7 +102,7 @@ Reduced Reducer::arranged(const Reduced& value, const std::string& letters,
                                {},
                                {{"self", constant->array()}, {"dims", std::move(dims)}},
                                {}};
-          return apply_op(turn, budget).at(0).as<Array>()->with_shape(shape);
+          return apply_for_array(turn, budget).with_shape(shape);
         });
   }
   return with_shape(permuted(as_affine(value), order), shape);

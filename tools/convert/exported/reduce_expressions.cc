@@ -46,9 +46,6 @@ constexpr const char* kReducesColumns =
     "it makes one number of the columns of a row, which is supported within norms alone: write a "
     "sum or a mean as x @ torch.ones(width, 1), or let the model give out the columns";
 
-// Of rows that are divided by their length: what torch.nn.functional.normalize adds, squared.
-constexpr double kEpsilonMin = 1e-24;
-
 // What no attention model of the runtime does, and why, or what to do instead; empty: not known.
 std::string why_no_op(std::string_view op) {
   const auto begins = [&](std::initializer_list<std::string_view> beginnings) {
@@ -271,7 +268,7 @@ AffineRef Reducer::activated(const AffineRef& base, const FoundActivation& found
   return with_offset(value, found.offset_out);
 }
 
-// A norm without an epsilon has one that no row notices; rows of length 1 have an op of their own.
+// Rows of length 1 have an op of their own.
 AffineRef Reducer::normalised(const AffineRef& base, NormSpec norm) {
   const auto width = static_cast<uint32_t>(norm.gain.size());
   if (norm.epsilon > 0.0) return builder_.norm(base, std::move(norm));
@@ -283,7 +280,6 @@ AffineRef Reducer::normalised(const AffineRef& base, NormSpec norm) {
   if (is_length && builder_.source(base->terms[0].places.at(0)).width == width) {
     return builder_.normalize(base);
   }
-  norm.epsilon = kEpsilonMin;
   return builder_.norm(base, std::move(norm));
 }
 

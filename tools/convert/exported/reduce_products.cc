@@ -116,6 +116,7 @@ Reduced Reducer::product(const Reduced& a, const Reduced& b) {
     if (const auto added = added_of_weights(*weight, builder_.sizes().tokens)) {
       Scores scores;
       const AffineRef values = as_affine(b);
+      if (values->shape.size() < 2) throw NotRecognised("it weighs a value that has no rows");
       Shape lead(values->shape.begin(), values->shape.end() - 2);
       scores.shape = lead;
       scores.shape.push_back(builder_.sizes().tokens);
@@ -126,8 +127,8 @@ Reduced Reducer::product(const Reduced& a, const Reduced& b) {
       return attend(builder_, scores, values);
     }
     const Shape& shape = (*weight)->shape();
-    const auto heads = elements_of(Shape(shape.begin(), std::max(shape.begin(), shape.end() - 2)));
-    if (heads > 1) {
+    const bool has_stack = shape.size() > 2 && elements_of(Shape(shape.begin(), shape.end() - 2)) > 1;
+    if (has_stack) {
       throw NotRecognised(
           "its queries are a constant of " + shape_text(shape) +
           ": learned queries, as of latents or of attention pooling, are not supported. Export the "

@@ -217,7 +217,7 @@ Results diff(const CallArguments& call, OpBudget& budget) {
   const auto run = [&](const char* op, std::vector<NamedArgument> arguments) {
     const OpCall part{
         .op = op, .arguments = std::move(arguments), .stack_trace = call.call().stack_trace};
-    return *apply_op(part, budget).at(0).as<Array>();
+    return apply_for_array(part, budget);
   };
   if (joined.size() > 1) array = run("cat", {{"tensors", joined}, {"dim", number}});
   const int64_t times = std::min<int64_t>(call.integer("n", 1), array.shape()[dim]);

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "convert/exported/budget.h"
 #include "convert/exported/refusals.h"
 
 namespace arenite::convert {
@@ -261,12 +262,16 @@ GraphBuilder::TablePart SumBuilder::part_of(const Term& term) {
       }
     }
   }
-  const int64_t limit = part.constant->positions_max;
+  int64_t limit = part.constant->positions_max;
   if (is_of_tokens) {
     const auto end = position_of.begin() + builder_.sizes_.prefix;
     part.prefix_rows.assign(position_of.begin(), end);
   }
-  builder_.limit_positions(limit == 0 ? 0 : limit + std::ranges::count(part.prefix_rows, -1));
+  const int64_t missing = std::ranges::count(part.prefix_rows, -1);
+  // What is no value of the program can be computed at no other length.
+  const bool is_followed_alone = part.stride != 0 && part.constant->value() == kNoValue;
+  if (limit == 0 && is_followed_alone) limit = tokens - missing;
+  builder_.limit_positions(limit == 0 ? 0 : limit + missing);
   return part;
 }
 
@@ -361,6 +366,12 @@ void GraphBuilder::finish(uint32_t positions, const ConstantAt& constant_at) {
     const uint32_t columns = weight.columns;
     const uint32_t tokens = sizes_.tokens;
     const uint32_t rows_max = positions + sizes_.prefix;
+    if (uint64_t{rows_max} * columns > ElementLimit::current()) {
+      throw NotRecognised(fmt::format(
+          "its table of {} positions, {} numbers each, is too large: pass --context N, the "
+          "positions that you need",
+          rows_max, columns));
+    }
     weight.rows = rows_max;
     weight.load_f64 = [table, columns, rows_max, positions, tokens, constant_at] {
       std::vector<double> rows(size_t{rows_max} * columns, 0.0);

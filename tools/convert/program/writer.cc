@@ -4,6 +4,7 @@
 #include "convert/program/writer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <set>
 
@@ -271,6 +272,13 @@ void check_format_limits(const Program& program) {
     if (list.count > list.count_max) {
       throw InputError("the model needs {} {}: a file holds at most {}", list.count, list.what,
                        list.count_max);
+    }
+  }
+  for (const ProgramOp& op : program.ops) {
+    for (const float number : op.body.reals) {
+      if (std::isfinite(number)) continue;
+      throw InputError("{} computes with the number {}: expected finite ones", quote(op.name),
+                       number);
     }
   }
 }

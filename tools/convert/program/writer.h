@@ -26,7 +26,8 @@ Numbers load_numbers(const ProgramTensor& tensor);
 void pack_weights(const ProgramTensor& tensor, const Numbers& numbers, Packing packing,
                   std::span<std::byte> packed);
 
-// Throws InputError if the program has more slots, ops, tensors or masks than a file may hold.
+// Throws InputError for what no file may hold: more slots, ops, tensors or masks than there is room
+// for, no op at all, and numbers that are not finite.
 void check_format_limits(const Program& program);
 
 // How long write_model's file is, without reading any weights. Throws InputError as it does.

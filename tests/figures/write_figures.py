@@ -69,8 +69,8 @@ def stages(name, row):
     rows = [[stage, number(count), f"{100 * count / total:.1f} %"]
             for stage, count in counts.items()]
     return (f"\n## How far inputs of `{name}` got\n\n"
-            "Each is read, followed at two lengths, lowered, packed, loaded and run, up to where it "
-            "is\nrefused; one in eight is compared with its program, too.\n\n" +
+            "Each is read, followed at two lengths, lowered, packed, loaded and run, up to where "
+            "it is\nrefused; one in eight is compared with its program, too.\n\n" +
             table(["end", "executions", "share"], rows))
 
 

@@ -76,9 +76,9 @@ void run(const AlignedBytes& file, const Program& program) {
     session.run(TokenBatch{.ids = ids, .tokens = tokens});
   } else {
     const auto patches = program.patches();
-    const std::vector<float> features = features_to_check(
-        patches ? static_cast<size_t>(patches->pixels().value())
-                : size_t{tokens} * program.slots[program.input_slot].width);
+    const std::vector<float> features =
+        features_to_check(patches ? static_cast<size_t>(patches->pixels().value())
+                                  : size_t{tokens} * program.slots[program.input_slot].width);
     session.run(Batch{.features = features, .tokens = tokens});
   }
 }

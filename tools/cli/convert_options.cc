@@ -187,7 +187,7 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
       ->type_name("X.npy,Y.npy")
       ->delimiter(',');
   add_number(command, "--expect-lengths", arguments.expect_lengths,
-             "Tokens of each sequence of X; the rest of it, and of Y, is padding")
+             "Tokens of each sequence of X; all others are padding")
       ->needs("--expect");
   command
       .add_option(

@@ -51,7 +51,8 @@ std::vector<Graph> graphs() {
   for (const test::DecoderShape& shape : test::all_decoders()) {
     DecoderSpec spec = test::make_decoder(shape);
     graphs.push_back(build_graph(spec));
-    for (const size_t input : {size_t{1}, size_t{2}}) graphs.push_back(sharing_queries(graphs.back(), input));
+    for (const size_t input : {size_t{1}, size_t{2}})
+      graphs.push_back(sharing_queries(graphs.back(), input));
     if (!spec.rope) continue;
     spec.rope->turns_neighbours = true;
     graphs.push_back(build_graph(spec));

@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(
                  choose(&TokenizerNumbers::unknown, 3),
                  {"tokenizer.unknown", "unknown kind"}},
         FileRule{
-            "Flags", choose(&TokenizerNumbers::flags, 512), {"tokenizer.flags", "unknown flag"}},
+            "Flags", choose(&TokenizerNumbers::flags, 1024), {"tokenizer.flags", "unknown flag"}},
         FileRule{"Empty", resize(kTokenOffsets, 1), {"tokenizer.token_offsets", "sensible size"}},
         FileRule{"FirstOffset",
                  put(kTokenOffsets, 0, 1),

@@ -11,8 +11,8 @@
 namespace arenite::convert {
 
 struct AuthorFiles {
-  std::filesystem::path input;    // .npy; empty: nothing is compared
-  std::filesystem::path outputs;  // .npy
+  std::filesystem::path input;      // .npy; empty: nothing is compared
+  std::filesystem::path outputs;    // .npy
   std::vector<uint32_t> lengths{};  // tokens of each sequence, the rest is padding; empty: all
 };
 
@@ -31,8 +31,9 @@ inline constexpr double kAuthorDifferenceMax = 1e-3;
 // is [tokens] or [sequences, tokens] of whole numbers for a model of tokens, and one dimension
 // more, of floats, for one of features; tokens come first where the author's model has them so. The
 // outputs are a row for each token, or for each sequence: of a model that pools its result, else
-// that of its last token; rows of padding are not compared. Throws InputError, which names a file, for arrays that do not fit, and,
-// with all that the conversion was told and assumed, for outputs that differ.
+// that of its last token; rows of padding are not compared. Throws InputError, which names a file,
+// for arrays that do not fit, and, with all that the conversion was told and assumed, for outputs
+// that differ.
 AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorFiles& files,
                                  const std::string& checkpoint);
 

@@ -216,6 +216,9 @@ class ModelReader {
     }
     auto longest = lengths_.is_dynamic() ? lengths_.range().max : std::nullopt;
     if (longest > kPositionsMax) longest = std::nullopt;
+    if (longest && *longest < 1) {
+      throw InputError("{}: its range says at most {} tokens", where_, *longest);
+    }
     limit_ = tighter(std::max<int64_t>(0, traced_.positions_max - prefix()), longest.value_or(0));
     limit_ = tighter(limit_, claim_.longest);
     positions_ = limit_;
@@ -299,6 +302,7 @@ class ModelReader {
         mask = *rule;
       } else {
         const int64_t rows = positions_of(mask) - prefix();
+        if (rows < 1) throw InputError("{}: its mask has no row for tokens", where_);
         if (positions_ == 0 || rows < positions_) {
           positions_ = rows;
           claim_.ends_with_mask = true;
@@ -314,6 +318,9 @@ class ModelReader {
       const auto* attention = graph.as<AttentionNode>(value);
       if (attention == nullptr || !attention->terms) continue;
       const int64_t positions = attention->terms->positions;
+      if (positions < 1) {
+        throw InputError("{}: what it adds to scores has no row for tokens", where_);
+      }
       if (positions_ == 0 || positions < positions_) {
         positions_ = positions;
         claim_.ends_with_terms = true;
@@ -438,7 +445,9 @@ ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& 
   std::optional<InputError> why;  // of the reading that came the farthest
   size_t reached = 0;
   for (const std::vector<SideInput>& sides : meanings) {
-    const auto reader = [&] { return ModelReader(program, sides, options, expected_inputs, checks); };
+    const auto reader = [&] {
+      return ModelReader(program, sides, options, expected_inputs, checks);
+    };
     if (meanings.size() == 1) return reader().read();
     try {
       ModelReader one = reader();

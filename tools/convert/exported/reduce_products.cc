@@ -127,7 +127,8 @@ Reduced Reducer::product(const Reduced& a, const Reduced& b) {
       return attend(builder_, scores, values);
     }
     const Shape& shape = (*weight)->shape();
-    const bool has_stack = shape.size() > 2 && elements_of(Shape(shape.begin(), shape.end() - 2)) > 1;
+    const bool has_stack =
+        shape.size() > 2 && elements_of(Shape(shape.begin(), shape.end() - 2)) > 1;
     if (has_stack) {
       throw NotRecognised(
           "its queries are a constant of " + shape_text(shape) +

@@ -81,7 +81,7 @@ std::vector<Block> by_columns(const double* x, size_t rows, size_t inputs) {
 template <typename Weight>
 void add_products(const double* x, size_t rows, const WeightView<Weight>& weight, double* y) {
   static const AddTile kAddTile = best_tile();
-  if (rows == 0) return;
+  if (rows == 0 || weight.inputs == 0) return;
   const std::vector<Block> columns = by_columns(x, rows, weight.inputs);
   std::vector<double> panel(weight.inputs * kOutputs);
   for (size_t first = 0; first < weight.outputs; first += kOutputs) {

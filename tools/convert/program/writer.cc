@@ -280,6 +280,14 @@ void check_format_limits(const Program& program) {
       throw InputError("{} computes with the number {}: expected finite ones", quote(op.name),
                        number);
     }
+    if (op.body.kind != format::OpKind::kActivation) continue;
+    const float parameter = op.body.reals[format::ActivationOp::kParameter];
+    if (!parameter_makes_sense(op.body.choice<Activation>(format::ActivationOp::kKind),
+                               parameter)) {
+      throw InputError(
+          "{} keeps its results within {} of 0: expected a positive number, in float32",
+          quote(op.name), parameter);
+    }
   }
 }
 

@@ -20,7 +20,7 @@ namespace {
 #if defined(__x86_64__)
 constexpr uint64_t kFewer = 1;
 #else
-constexpr uint64_t kFewer = 30;
+constexpr uint64_t kFewer = 10;
 #endif
 
 // Primes, so that all values of a byte and all places come up.

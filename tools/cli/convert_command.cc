@@ -29,9 +29,11 @@ constexpr size_t kWriteBytes = 16 << 20;  // between two looks at the progress
 void finish(convert::Conversion& conversion, const ConvertArguments& arguments,
             Progress& progress) {
   std::vector<convert::AuthorCheck> expect;
+  const convert::AlignedBytes* const in_float32 =
+      conversion.quantization ? &conversion.quantization->reference : nullptr;
   for (const convert::AuthorFiles& files : author_files(arguments)) {
-    expect.push_back(
-        convert::check_against_author(conversion, files, arguments.checkpoint.string()));
+    expect.push_back(convert::check_against_author(conversion, files, arguments.checkpoint.string(),
+                                                   in_float32));
   }
   if (arguments.explain) {
     progress.done();

@@ -48,7 +48,9 @@ Json expect_json(const std::vector<convert::AuthorCheck>& expect) {
                     {"tokens", check.tokens},
                     {"of_last_tokens", check.of_last_tokens},
                     {"largest_difference", check.largest_difference},
-                    {"largest_value", check.largest_value}});
+                    {"largest_value", check.largest_value},
+                    {"difference_in_few_bits",
+                     check.difference_in_few_bits ? Json(*check.difference_in_few_bits) : Json()}});
   }
   return list;
 }

@@ -318,6 +318,9 @@ void print_expect(const convert::AuthorCheck& check) {
              check.of_last_tokens ? ", their last" : "");
   fmt::print("           largest difference {:.1e}, outputs up to {:.2f}\n",
              check.largest_difference, check.largest_value);
+  if (!check.difference_in_few_bits) return;
+  fmt::print("           that is in float32; of this file, with its few bits, {:.1e}\n",
+             *check.difference_in_few_bits);
 }
 
 void print_file(const convert::ConvertedModel& conversion, const WrittenFile& written) {

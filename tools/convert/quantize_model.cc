@@ -10,6 +10,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
 #include "convert/calibrate/observer.h"
@@ -134,7 +135,9 @@ class Quantizer {
     std::map<std::string, uint32_t> tensors;
     for (const ProgramOp& op : program.ops) {
       if (op.body.kind != format::OpKind::kLinear) continue;
-      tensors[op.name] = op.body.numbers[format::LinearOp::kTensor];
+      if (!tensors.emplace(op.name, op.body.numbers[format::LinearOp::kTensor]).second) {
+        throw std::logic_error("two layers are called " + op.name + ": this is a bug");
+      }
     }
     for (const ValueId value : graph_.order()) {
       auto* const embedding = graph_.as<EmbeddingNode>(value);

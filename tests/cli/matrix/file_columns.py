@@ -66,10 +66,15 @@ def convert_kv(row):
 
 @column("convert --expect")
 def convert_expect(row):
-    """The author's outputs are accepted, those of other sequences are not."""
-    facts = row.convert("--expect", f"{row.input},{row.file('output')}")["expect"][0]
-    require(facts["largest_difference"] <= row.variant.tolerance * facts["largest_value"],
-            "off by", facts["largest_difference"])
+    """The author's outputs are accepted, with few bits too; those of other sequences are not."""
+    pair = f"{row.input},{row.file('output')}"
+    for options in [], ["--weights", "q8"]:
+        facts = row.convert("--expect", pair, *options)["expect"][0]
+        off = facts["largest_difference"]
+        require(off <= row.variant.tolerance * facts["largest_value"], "off by", off)
+        in_few_bits = facts["difference_in_few_bits"]
+        require((in_few_bits is not None) == bool(options), "in few bits", in_few_bits)
+        require(not options or off < in_few_bits < facts["largest_value"], "off by", in_few_bits)
     output = row.array("output")
     wrong = write_npy(row.folder / "wrong.npy", stacked([output.at(1), output.at(0)]))
     require(refuses(lambda: row.convert("--expect", f"{row.input},{wrong}"), "wrong.npy"),

@@ -22,6 +22,7 @@ using arenite::testing::convert_fixture;
 // Shares of the largest value.
 constexpr double kRelativeError = 2e-6;
 constexpr double kGraphError = 1e-6;  // of tables in float32, in double precision
+constexpr double kRounding = 0.2;     // what eight bits may cost a model of few numbers
 
 struct Case {
   const char* name;     // of the input and the outputs
@@ -35,9 +36,10 @@ struct Case {
 std::string test_name(const ::testing::TestParamInfo<Case>& info) { return info.param.archive; }
 
 Conversion convert(const std::filesystem::path& folder, const Case& model,
-                   const ModelOptions& options = {}) {
+                   const ModelOptions& options = {}, TensorType weights = TensorType::kF32) {
   ConvertOptions all;
   all.source = options;
+  all.weights.type = weights;
   return convert_model(folder / (std::string(model.archive) + ".pt2"), model.name, all,
                        parse_targets("native"));
 }
@@ -51,9 +53,16 @@ void expect_as_pytorch(const std::filesystem::path& folder, const Case& model) {
   EXPECT_GT(exported.compared_inputs, 0u);
   EXPECT_LE(exported.largest_difference, kGraphError * exported.largest_value);
   const std::string name = model.name;
-  const AuthorCheck check = check_against_author(
-      conversion, {folder / (name + "_input.npy"), folder / (name + "_expected.npy")}, model.name);
+  const AuthorFiles files = {folder / (name + "_input.npy"), folder / (name + "_expected.npy")};
+  const AuthorCheck check = check_against_author(conversion, files, model.name);
   EXPECT_LE(check.largest_difference, model.relative_error * check.largest_value);
+
+  const Conversion rounded = convert(folder, model, {}, TensorType::kW8);
+  const AuthorCheck told =
+      check_against_author(rounded, files, model.name, &rounded.quantization->reference);
+  EXPECT_LE(told.largest_difference, model.relative_error * check.largest_value);
+  EXPECT_GT(*told.difference_in_few_bits, told.largest_difference);
+  EXPECT_LE(*told.difference_in_few_bits, kRounding * check.largest_value);
 }
 
 class OwnModels : public ::testing::TestWithParam<Case> {};

@@ -170,6 +170,40 @@ TEST(Passes, MakeThePrograms) {
   }
 }
 
+// Of exported programs, queries may come from another module than keys, with a shorter name.
+TEST(Passes, JoinLayersOfModulesWithOtherNames) {
+  Graph graph = build_graph(test::make_decoder(test::decoder_named("gpt2")));
+  std::vector<ValueId> joined;
+  for (const ValueId value : graph.order()) {
+    const auto* attention = graph.as<AttentionNode>(value);
+    if (attention != nullptr && joined.empty()) joined = graph.node(value).inputs;
+  }
+  ASSERT_EQ(joined.size(), 3u);
+  graph.node(joined[0]).name = "a.module.of.its.own.query";
+  graph.node(joined[1]).name = "key";
+  graph.node(joined[2]).name = "v.";
+  const Program program = compile(graph, "m");
+  EXPECT_TRUE(std::ranges::any_of(program.ops, [](const ProgramOp& op) {
+    return op.name == "a.module.of.its.own.query_key_";
+  }));
+}
+
+TEST(Graph, LayersThatShareANameGetOneEach) {
+  Graph graph = build_graph(test::make_decoder(test::decoder_named("gpt2")));
+  std::vector<ValueId> layers;
+  for (const ValueId value : graph.order()) {
+    if (graph.as<LinearNode>(value) != nullptr) layers.push_back(value);
+  }
+  graph.node(layers[0]).name = graph.node(layers[1]).name = graph.node(layers[2]).name = "up";
+  graph.node(layers[3]).name = "up_2";
+  graph.name_layers_apart();
+  const char* const expected[] = {"up", "up_3", "up_4", "up_2"};
+  for (size_t i = 0; i < std::size(expected); ++i) {
+    EXPECT_EQ(graph.node(layers[i]).name, expected[i]);
+  }
+  EXPECT_EQ(graph.as<LinearNode>(layers[1])->parts[0].layer, "up_3");
+}
+
 TEST(Passes, CompileTheMasksOfBuffers) {
   const std::pair<const char*, MaskKind> kinds[] = {
       {"strip", MaskKind::kStrip}, {"documents", MaskKind::kTiles}, {"prefix", MaskKind::kTiles}};

@@ -14,6 +14,7 @@
 #include "convert/check/model_input.h"
 #include "convert/files/error.h"
 #include "convert/files/npy.h"
+#include "convert/quantize/matrix_product.h"
 
 namespace arenite::convert {
 namespace {
@@ -85,13 +86,14 @@ std::vector<float> run_sequence(CheckSession& session, const ModelInput& input, 
   return session.run(Batch{std::span(input.features).subspan(index * count, given), 1, tokens});
 }
 
-// Adds to `check` how far the rows of each sequence are off: all that are expected, but for those
-// of padding, or its last one.
-void compare(const AlignedBytes& file, Target target, const ModelInput& input,
-             std::span<const uint32_t> lengths, const std::vector<float>& expected,
-             AuthorCheck& check) {
+// How far the rows of all sequences are off: all that are expected, but for those of padding, or
+// the last one of each.
+double largest_difference(const AlignedBytes& file, Target target, const ModelInput& input,
+                          std::span<const uint32_t> lengths, const std::vector<float>& expected,
+                          double& largest_value) {
   CheckSession session(file, target, input.tokens, Outputs::kAll);
   const size_t each = expected.size() / input.sequences;
+  double largest = 0.0;
   for (uint32_t i = 0; i < input.sequences; ++i) {
     const std::vector<float> rows = run_sequence(session, input, i, lengths[i]);
     const size_t count = std::min(each, rows.size());
@@ -99,10 +101,11 @@ void compare(const AlignedBytes& file, Target target, const ModelInput& input,
     for (size_t k = 0; k < count; ++k) {
       const double value = expected[i * each + k];
       const double difference = std::fabs(found[k] - value);
-      check.largest_value = std::max(check.largest_value, std::fabs(value));
-      if (!(difference <= check.largest_difference)) check.largest_difference = difference;
+      largest_value = std::max(largest_value, std::fabs(value));
+      if (!(difference <= largest)) largest = difference;  // NaN too
     }
   }
+  return largest;
 }
 
 std::string basis_of(const Account& account) {
@@ -118,7 +121,7 @@ std::string basis_of(const Account& account) {
 }  // namespace
 
 AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorFiles& files,
-                                 const std::string& checkpoint) {
+                                 const std::string& checkpoint, const AlignedBytes* in_float32) {
   const NpyArray input_array = NpyArray::read(files.input);
   const NpyArray output_array = NpyArray::read(files.outputs);
   if (!is_float(output_array)) {
@@ -126,11 +129,8 @@ AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorF
                      quote(output_array.name()), name(output_array.dtype()));
   }
   AuthorCheck check;
-  bool has_run = false;
-  for (const TargetCheck& target : conversion.checks) {
-    if (!target.ran) continue;
-    has_run = true;
-    const Model model = load_converted(conversion.file, target.target);
+  const auto compare = [&](const AlignedBytes& file, Target target, double& largest) {
+    const Model model = load_converted(file, target);
     const TokenAxes axes = token_axes(input_array, model, kOption);
     require_context(input_array, axes, model, kOption);
     const uint64_t rows = rows_given(model, Outputs::kAll, axes.tokens, true);
@@ -139,13 +139,28 @@ AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorF
     check.of_last_tokens = are_of_last_tokens(output_array, axes, rows, model);
     std::vector<float> expected = finite_values(output_array, kOption);
     if (!model.pooled() && !check.of_last_tokens) expected = sequences_first(expected, axes, rows);
-    compare(conversion.file, target.target, read_model_input(input_array, model, kOption),
-            lengths_of(files, axes, model), expected, check);
+    const double found =
+        largest_difference(file, target, read_model_input(input_array, model, kOption),
+                           lengths_of(files, axes, model), expected, check.largest_value);
+    if (!(found <= largest)) largest = found;
+  };
+  bool has_run = false;
+  double of_file = 0.0;
+  for (const TargetCheck& target : conversion.checks) {
+    if (!target.ran) continue;
+    has_run = true;
+    compare(conversion.file, target.target, of_file);
   }
   if (!has_run) {
     throw InputError(
         "{}: --expect: this CPU runs none of the targets asked for: expected one that it runs",
         quote(checkpoint));
+  }
+  if (in_float32 == nullptr) {
+    check.largest_difference = of_file;
+  } else {
+    compare(*in_float32, best_kernels().target, check.largest_difference);
+    check.difference_in_few_bits = of_file;
   }
   if (!(check.largest_difference <= kAuthorDifferenceMax * check.largest_value)) {
     throw InputError(

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "convert/check/converted_model.h"
@@ -20,8 +21,9 @@ struct AuthorCheck {
   uint64_t sequences = 0;
   uint64_t tokens = 0;              // of each sequence
   bool of_last_tokens = false;      // the outputs are those of each sequence's last token
-  double largest_difference = 0.0;  // of the targets that ran
+  double largest_difference = 0.0;  // of the targets that ran, in float32
   double largest_value = 0.0;       // of the author's outputs
+  std::optional<double> difference_in_few_bits{};  // of the file, where it rounds weights or caches
 };
 
 // Above this share of the largest value the model that was converted is not the author's.
@@ -34,7 +36,10 @@ inline constexpr double kAuthorDifferenceMax = 1e-3;
 // that of its last token; rows of padding are not compared. Throws InputError, which names a file,
 // for arrays that do not fit, and, with all that the conversion was told and assumed, for outputs
 // that differ.
+// Where the file holds few bits, `in_float32` is the same model without them, packed for the best
+// target of this CPU: it proves the conversion, and what rounding costs is told and not judged.
 AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorFiles& files,
-                                 const std::string& checkpoint);
+                                 const std::string& checkpoint,
+                                 const AlignedBytes* in_float32 = nullptr);
 
 }  // namespace arenite::convert

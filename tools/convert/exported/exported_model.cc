@@ -361,6 +361,7 @@ class ModelReader {
       for (RowsNode* const rows : selections) rows->kind = SelectKind::kAsAsked;
     }
     graph.remove_unread();
+    graph.name_layers_apart();
   }
 
   Shape output_shape() const {

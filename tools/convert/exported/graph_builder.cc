@@ -198,7 +198,10 @@ ValueId GraphBuilder::gather(const std::vector<Column>& columns) {
   return node;
 }
 
+// The mean, the first and the last of a single row are that row, which may be put together with
+// others of its token.
 uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind, uint32_t first_row) {
+  if (sizes_.tokens == 1) return from;
   auto [known, is_new] = selected_.try_emplace({from, kind, first_row}, 0);
   if (is_new) {
     if (sources_[from].kind != Source::Kind::kNode) {

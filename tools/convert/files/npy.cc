@@ -276,7 +276,8 @@ std::vector<float> NpyArray::to_f32(uint64_t first, uint64_t count) const {
   const size_t size = bytes(part.dtype);
   part.shape = {count};
   part.strides = {1};
-  part.data = part.data.subspan(first * size, count * size);
+  part.data =
+      part.data.subspan(static_cast<size_t>(first * size), static_cast<size_t>(count * size));
   return part.to_f32();
 }
 

@@ -127,4 +127,22 @@ void Graph::remove_unread() {
   });
 }
 
+void Graph::name_layers_apart() {
+  std::set<std::string> taken;
+  for (const ValueId value : order_) taken.insert(node(value).name);
+  std::set<std::string> given;
+  for (const ValueId value : order_) {
+    auto* const linear = as<LinearNode>(value);
+    if (linear == nullptr && as<EmbeddingNode>(value) == nullptr) continue;
+    std::string& name = node(value).name;
+    if (given.insert(name).second) continue;
+    const std::string before = name;
+    for (uint32_t number = 2; !taken.insert(name).second; ++number) {
+      name = before + "_" + std::to_string(number);
+    }
+    given.insert(name);
+    if (linear != nullptr) linear->parts[0].layer = name;
+  }
+}
+
 }  // namespace arenite::convert

@@ -228,6 +228,9 @@ class Graph {
   void replace(ValueId old_value, ValueId new_value, std::optional<ValueId> except = {});
   // Takes out what nobody reads.
   void remove_unread();
+  // Adds "_2", "_3" to the names of layers and tables that have another's: what becomes of weights
+  // is said, and kept, by name.
+  void name_layers_apart();
 
  private:
   ValueId insert(std::vector<ValueId>::iterator place, Node node);

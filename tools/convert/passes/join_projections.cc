@@ -30,15 +30,17 @@ std::vector<ValueId> find_meetings(const Graph& graph, ValueId from) {
   return meetings;
 }
 
-// "0.query", "0.key" and "0.value" are "0.qkv"; "0.gate" and "0.up" are "0.gate_up".
+// "0.query", "0.key" and "0.value" are "0.qkv"; "0.gate" and "0.up" are "0.gate_up". The first one
+// says what stands before the last dot; the others may be of another module.
 std::string joined_name(const Graph& graph, const std::vector<ValueId>& values) {
+  const auto own_name = [](const std::string& name) { return name.rfind('.') + 1; };
   const std::string& first = graph.node(values[0]).name;
-  const std::string prefix = first.substr(0, first.rfind('.') + 1);
   std::string joined;
   for (const ValueId value : values) {
-    joined += (joined.empty() ? "" : "_") + graph.node(value).name.substr(prefix.size());
+    const std::string& name = graph.node(value).name;
+    joined += (joined.empty() ? "" : "_") + name.substr(own_name(name));
   }
-  return prefix + (joined == "query_key_value" ? "qkv" : joined);
+  return first.substr(0, own_name(first)) + (joined == "query_key_value" ? "qkv" : joined);
 }
 
 void join(Graph& graph, const std::vector<ValueId>& values) {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cassert>
 #include <cstring>
+#include <stdexcept>
 
 #include "convert/program/writer.h"
 
@@ -165,6 +166,12 @@ void repack(const WeightView& weights, Packing packing, std::span<std::byte> pac
   }
 }
 
+// What is read below is as long as the tensor says.
+void require_size(const ProgramTensor& tensor, uint64_t numbers) {
+  if (numbers == uint64_t{tensor.outputs} * tensor.inputs) return;
+  throw std::logic_error("the weights of " + tensor.name + " are of another size: this is a bug");
+}
+
 }  // namespace
 
 Numbers load_numbers(const ProgramTensor& tensor) {
@@ -179,13 +186,13 @@ void pack_weights(const ProgramTensor& tensor, const Numbers& numbers, Packing p
   const bool is_rows = tensor.layout == format::Layout::kRows;
   std::ranges::fill(packed, std::byte{0});
   if (const auto* matrix = std::get_if<QuantizedMatrix>(&numbers)) {
-    assert(matrix->rows == tensor.outputs && matrix->columns == tensor.inputs);
+    require_size(tensor, uint64_t{matrix->rows} * matrix->columns);
     is_rows ? pack_rows(*matrix, packed) : pack_panels(tensor, *matrix, packing, packed);
     return;
   }
   if (const auto* view = std::get_if<WeightView>(&numbers)) return repack(*view, packing, packed);
   const auto& weights = std::get<std::vector<float>>(numbers);
-  assert(weights.size() == size_t{tensor.outputs} * tensor.inputs);
+  require_size(tensor, weights.size());
   if (is_rows) {
     std::ranges::copy(std::as_bytes(std::span(weights)), packed.begin());
   } else {

@@ -88,6 +88,26 @@ TEST(BenchCommand, TimesImages) {
                    {"--tokens does not fit", "one of images"}));
 }
 
+// Without options, what the model has room for is timed.
+TEST(BenchCommand, TimesModelsOfOneLength) {
+  const TempFolder folder;
+  const std::string model = (folder.path() / "seven.arn").string();
+  const std::string checkpoint = convert_fixture("exported/soft_cap.pt2").string();
+  ASSERT_TRUE(ends(run_arenite({"convert", checkpoint, "-o", model}), kDone));
+  EXPECT_TRUE(ends(run_arenite({"bench", model, "--seconds", "0.01"}), kDone, {"\n       7 "}));
+  EXPECT_TRUE(ends(run_arenite({"bench", model, "--tokens", "6"}), kBadInput,
+                   {"--tokens: found 6; at least 7, the model's shortest sequence"}));
+  EXPECT_TRUE(ends(run_arenite({"bench", model, "--lengths", "7,3"}), kBadInput,
+                   {"--lengths: found 3; at least 7"}));
+}
+
+TEST(BenchCommand, TimesFewerTokensThanUsualOfAShortContext) {
+  const TempFolder folder;
+  const std::string model = write_plain_decoder(folder);
+  EXPECT_TRUE(ends(run_arenite({"bench", model, "--context", "9", "--seconds", "0.01"}), kDone,
+                   {" pp9 ", " tg8 "}));
+}
+
 TEST(BenchCommand, RefusesSizesBeyondTheContext) {
   const TempFolder folder;
   const std::string model = convert_small(folder);

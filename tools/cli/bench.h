@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,13 +19,13 @@ namespace arenite::tool {
 
 struct BenchOptions {
   std::filesystem::path model;
-  std::vector<uint32_t> tokens;   // of a sequence; empty: the usual sizes
-  std::vector<uint32_t> lengths;  // of sequences in one call; empty: none
-  std::vector<uint32_t> prompts;  // the rest is of decoders; empty: the usual sizes
-  std::vector<uint32_t> at;       // positions held
-  uint32_t decode = 64;           // 0: none
-  uint32_t context = 0;           // 0: the model's
-  uint32_t chunk = 0;             // 0: kDefaultTokens
+  std::vector<uint32_t> tokens;    // of a sequence; empty: the usual sizes
+  std::vector<uint32_t> lengths;   // of sequences in one call; empty: none
+  std::vector<uint32_t> prompts;   // the rest is of decoders; empty: the usual sizes
+  std::vector<uint32_t> at;        // positions held
+  std::optional<uint32_t> decode;  // 0: none; empty: the usual count
+  uint32_t context = 0;            // 0: the model's
+  uint32_t chunk = 0;              // 0: kDefaultTokens
   std::string kernels;
   uint32_t threads = 1;
   KvType kv_cache = KvType::kOfModel;
@@ -53,13 +54,22 @@ double median(std::vector<double> values);  // REQUIRES: not empty
 // `seconds` is about how long all of it may take.
 StartUp time_start_up(const ModelFile& file, const SessionOptions& options, double seconds);
 
-// Throws InputError, which names the model and `option`, unless `found` is at most `limit`.
-void require_at_most(const BenchOptions& options, const char* option, uint32_t found,
-                     uint32_t limit, const char* what);
+// From `least` to `most`, which is `what`.
+struct SizeRange {
+  uint32_t most;
+  const char* what;
+  uint32_t least = 1;  // a shortest sequence
+};
 
-// `wanted`, or where that is empty what fits of `usual`, or `limit` where nothing does.
-std::vector<uint32_t> sizes_to_run(const std::vector<uint32_t>& wanted,
-                                   std::initializer_list<uint32_t> usual, uint32_t limit);
+// Throws InputError, which names the model and `option`, for what is not in the range.
+void require_in(const BenchOptions& options, const char* option, uint32_t found,
+                const SizeRange& range);
+
+// `wanted`, all of which has to be in the range; where it is empty what is of `usual`, or one of
+// its ends where nothing is.
+std::vector<uint32_t> sizes_to_run(const BenchOptions& options, const char* option,
+                                   const std::vector<uint32_t>& wanted,
+                                   std::initializer_list<uint32_t> usual, const SizeRange& range);
 
 std::string bytes_text(size_t bytes);
 std::string time_text(double ms);  // three digits that count, in microseconds or milliseconds

@@ -56,8 +56,8 @@ void run_bench(const CLI::App& command, const BenchOptions& options) {
 void add_token_options(CLI::App& command, BenchOptions& options) {
   add_number(command, "--prompt", options.prompts,
              "Prompts to time, in tokens: 128,512 by default");
-  add_number(command, "--decode", options.decode, "Time this many tokens, one by one", 0)
-      ->capture_default_str();
+  add_number(command, "--decode", options.decode,
+             "Time this many tokens, one by one; 64 by default", 0);
   add_number(command, "--at", options.at, "Time one token with this many positions held: 10,1000",
              0);
   add_number(command, "--context", options.context, "Positions; the model's by default", 2);
@@ -104,20 +104,27 @@ StartUp time_start_up(const ModelFile& file, const SessionOptions& options, doub
   return start_up;
 }
 
-void require_at_most(const BenchOptions& options, const char* option, uint32_t found,
-                     uint32_t limit, const char* what) {
-  if (found <= limit) return;
+void require_in(const BenchOptions& options, const char* option, uint32_t found,
+                const SizeRange& range) {
+  if (found < range.least) {
+    throw convert::InputError("{}: {}: found {}; at least {}, the model's shortest sequence",
+                              convert::quote(options.model.string()), option, found, range.least);
+  }
+  if (found <= range.most) return;
   throw convert::InputError("{}: {}: found {}; at most {}, {}",
-                            convert::quote(options.model.string()), option, found, limit, what);
+                            convert::quote(options.model.string()), option, found, range.most,
+                            range.what);
 }
 
-std::vector<uint32_t> sizes_to_run(const std::vector<uint32_t>& wanted,
-                                   std::initializer_list<uint32_t> usual, uint32_t limit) {
-  std::vector<uint32_t> sizes = wanted;
-  if (!sizes.empty()) return sizes;
+std::vector<uint32_t> sizes_to_run(const BenchOptions& options, const char* option,
+                                   const std::vector<uint32_t>& wanted,
+                                   std::initializer_list<uint32_t> usual, const SizeRange& range) {
+  for (const uint32_t size : wanted) require_in(options, option, size, range);
+  if (!wanted.empty()) return wanted;
+  std::vector<uint32_t> sizes;
   std::ranges::copy_if(usual, std::back_inserter(sizes),
-                       [limit](uint32_t size) { return size <= limit; });
-  if (sizes.empty()) sizes.push_back(limit);
+                       [&](uint32_t size) { return range.least <= size && size <= range.most; });
+  if (sizes.empty()) sizes.push_back(usual.begin()[0] < range.least ? range.least : range.most);
   return sizes;
 }
 

@@ -115,15 +115,13 @@ struct Case {
 
 // Each size alone; then all of --lengths in one call, as they are and padded to the longest.
 std::vector<Case> cases_of(const BenchOptions& options, const Model& model) {
-  constexpr const char* kLimit = "its context";
-  const uint32_t limit = model.positions_max() != 0 ? model.positions_max() : UINT32_MAX;
+  const uint32_t most = model.positions_max() != 0 ? model.positions_max() : UINT32_MAX;
+  const SizeRange range = {most, "its context", std::max(1u, model.tokens_min())};
   std::vector<Case> cases;
-  if (image_shape(model).channels != 0) return {{"an image", {limit}}};
-  for (const uint32_t length : options.lengths) {
-    require_at_most(options, "--lengths", length, limit, kLimit);
-  }
-  for (const uint32_t tokens : sizes_to_run(options.tokens, {6, 128, 512}, limit)) {
-    require_at_most(options, "--tokens", tokens, limit, kLimit);
+  if (image_shape(model).channels != 0) return {{"an image", {most}}};
+  for (const uint32_t length : options.lengths) require_in(options, "--lengths", length, range);
+  for (const uint32_t tokens :
+       sizes_to_run(options, "--tokens", options.tokens, {6, 128, 512}, range)) {
     cases.push_back({"", {tokens}});
   }
   if (options.lengths.empty()) return cases;

@@ -26,6 +26,7 @@ namespace arenite::tool {
 namespace {
 
 constexpr size_t kRunsMin = 5;
+constexpr uint32_t kUsualDecode = 64;
 constexpr size_t kStepsMin = 20;
 constexpr size_t kReadsMax = 30;  // for a row: small models have thousands of samples
 constexpr int kMeasurements = 3;  // of the limits, each time
@@ -52,19 +53,19 @@ BenchOptions completed(BenchOptions options, const ModelFile& file) {
                               convert::quote(file.name()));
   }
   if (reader.positions_max() != 0) {
-    require_at_most(options, "--context", options.context, reader.positions_max(), "the model's");
+    require_in(options, "--context", options.context, {reader.positions_max(), "the model's", 0});
   }
   if (options.context == 0) options.context = usual.positions_max;
   if (options.chunk == 0) options.chunk = kDefaultTokens;
   options.chunk = std::min(options.chunk, options.context);
-  options.prompts = sizes_to_run(options.prompts, {128, 512}, options.context);
-  for (const uint32_t tokens : options.prompts) {
-    require_at_most(options, "--prompt", tokens, options.context, "the context");
-  }
-  require_at_most(options, "--decode", options.decode, options.context - 1,
-                  "the context less the token that comes first");
+  options.prompts = sizes_to_run(options, "--prompt", options.prompts, {128, 512},
+                                 {options.context, "the context"});
+  const uint32_t others = options.context - 1;
+  if (!options.decode) options.decode = std::min(kUsualDecode, others);
+  require_in(options, "--decode", *options.decode,
+             {others, "the context less the token that comes first", 0});
   for (const uint32_t held : options.at) {
-    require_at_most(options, "--at", held, options.context - 1, "the context less one");
+    require_in(options, "--at", held, {others, "the context less one", 0});
   }
   return options;
 }
@@ -290,14 +291,14 @@ void bench_tokens(const BenchOptions& wanted, const ModelFile& file) {
     limits.measure();
   };
   const double all = static_cast<double>(options.prompts.size() + options.at.size() +
-                                         (options.decode > 0 ? 1 : 0));
+                                         (*options.decode > 0 ? 1 : 0));
   const auto show = [&] { progress.at("timing", static_cast<double>(rows.size()) / all); };
   for (const uint32_t tokens : options.prompts) {
     show();
     add(bench.time_prompt(tokens));
   }
   show();
-  if (options.decode > 0) add(bench.time_decode(options.decode));
+  if (*options.decode > 0) add(bench.time_decode(*options.decode));
   for (const uint32_t held : options.at) {
     show();
     add(bench.time_step_at(held));

@@ -33,7 +33,7 @@ Results softmax(const CallArguments& call, OpBudget&) {
   if (is_complex(self.type())) call.refuse("complex numbers are not understood here");
   const Around parts = around(self.shape(), call.dimension("dim", -1, self.rank()));
   std::vector<double> values = self.to_reals();
-  for (size_t o = 0; o < parts.outer; ++o) {
+  for (size_t o = 0; o < parts.outer && !values.empty(); ++o) {
     for (size_t i = 0; i < parts.inner; ++i) {
       softmax_of(values.data() + o * parts.extent * parts.inner + i, parts.extent, parts.inner,
                  kKind);

@@ -362,6 +362,14 @@ class ModelReader {
     }
     graph.remove_unread();
     graph.name_layers_apart();
+    const bool has_prefix = std::ranges::any_of(
+        graph.order(), [&](ValueId value) { return graph.as<PrefixNode>(value) != nullptr; });
+    if (graph.prefix_rows != 0 && !has_prefix) {
+      throw InputError(
+          "{}: rows of constants are put before the first token, and no result depends on them: "
+          "leave them out of the exported part",
+          where_);
+    }
   }
 
   Shape output_shape() const {

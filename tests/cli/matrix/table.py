@@ -108,7 +108,6 @@ REFUSALS = {
     "q": (1, "pooling 'mean' was asked for, but the model has"),
     "u": (1, "no attention module found"),
     "d": (1, "the converted model is not the one that gave"),
-    "w": (1, "expected at most 5, the positions of the model"),
     "z": (1, "--context: the model reads images, which have 4 patches each: drop the option"),
     "j": (1, "--expect-lengths: the model reads images, which are all of one size"),
     "i": (1, "--output-index is for exported programs"),
@@ -217,7 +216,7 @@ convert --mask-ones
 convert --output-index
     i  i  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  i  i  i  i  i
 convert --context
-    +  +  w  w  w  w  z  z  z  w  w  w  w  w  w  w  w  +  +  +  +  +
+    +  +  +  +  +  +  z  z  z  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --tokenizer
     m  +  t  t  +  +  t  t  t  t  +  +  t  t  +  +  t  +  +  +  +  +
 convert --target

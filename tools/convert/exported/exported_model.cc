@@ -95,7 +95,8 @@ class ModelReader {
     check_inputs();
     if (!checks_.compares) return true;
     try {
-      compare_with_program(model_, lengths_);
+      const bool is_shorter = positions_ != 0 && positions_ < lengths_.tokens();
+      compare_with_program(model_, is_shorter ? lengths_.at(positions_) : lengths_);
     } catch (const ProgramDifference& found) {
       if (!is_exact() && lengths_.is_dynamic()) {
         claim_.why_exact =
@@ -226,6 +227,11 @@ class ModelReader {
       if (limit_ != 0 && options_.context > limit_) {
         throw InputError("{}: --context: found {}, expected at most {}, which the model has",
                          where_, options_.context, limit_);
+      }
+      const int64_t least = lengths_.is_dynamic() ? lengths_.range().min : 1;
+      if (options_.context < least) {
+        throw InputError("{}: --context: found {}, expected at least {}, which its range says",
+                         where_, options_.context, least);
       }
       positions_ = options_.context;
     }

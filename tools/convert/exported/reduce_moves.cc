@@ -61,6 +61,12 @@ std::optional<std::vector<Reduced>> Reducer::move(const Operation& operation) {
         call.op.resize(call.op.size() - 3);
         call.arguments[1] = {"size", std::move(sizes)};
       }
+      call = bind(call, [&](uint32_t index) -> Argument {
+        const Reduced& input = operation.inputs.at(index);
+        if (&input == parts[0]) return ValueRef{0};
+        if (is_dependent(input)) throw NotRecognised("it moves one value by another");
+        return array_of(input);
+      });
       auto moved_expression = std::make_shared<Expression>(
           Expression{call, {(*function)->expression}, (*movements)[0].shape});
       moved_expression->depth = (*function)->expression->depth + 1;

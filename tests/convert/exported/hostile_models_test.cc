@@ -213,6 +213,18 @@ TEST(HostileModels, WithOneOddOpAreRefused) {
   }
 }
 
+// The kernel of a convolution, given to an op that takes a matrix.
+TEST(HostileModels, MatricesHaveTwoDimensions) {
+  Members members("exported/convolution.pt2");
+  for (json& node : members.model["graph_module"]["graph"]["nodes"]) {
+    if (node["target"] != "torch.ops.aten.conv1d.default") continue;
+    node["target"] = "torch.ops.aten.linear.default";
+    json& inputs = node["inputs"];
+    inputs = {inputs[0], inputs[1]};
+  }
+  expect_refused(members, {"op aten.linear.default", "its weight is [", "expected a matrix"});
+}
+
 // A slice of no columns that is joined to all others is what partial rotations leave.
 TEST(HostileModels, MayJoinNothing) {
   Members members = with_op("exported/prefix.pt2", "linear_4", "slice.Tensor",

@@ -74,6 +74,9 @@ std::string name_of(const ExportedProgram& program, const Constant& constant) {
 WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,
                     const ConstantRef& constant, bool transposed) {
   const Shape& shape = constant->shape();
+  if (shape.size() != 2) {
+    throw NotRecognised(fmt::format("its weight is {}: expected a matrix", shape_text(shape)));
+  }
   const auto first = static_cast<uint32_t>(shape[0]);
   const auto second = static_cast<uint32_t>(shape[1]);
   WeightRef weight;

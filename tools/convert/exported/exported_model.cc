@@ -14,6 +14,7 @@
 #include "convert/exported/choose_output.h"
 #include "convert/exported/compare_program.h"
 #include "convert/exported/constants_at.h"
+#include "convert/exported/finish_graph.h"
 #include "convert/exported/follow.h"
 #include "convert/exported/interpret.h"
 #include "convert/exported/length_claim.h"
@@ -91,8 +92,8 @@ class ModelReader {
     model_.graph.positions_max = static_cast<uint32_t>(positions_);
     model_.graph.architecture = "exported PyTorch program";
     model_.graph.tokens_min = static_cast<uint32_t>(tokens_min());
-    settle_output();
-    check_inputs();
+    settle_outputs(model_, lengths_, where_);
+    require_inputs(model_.graph, lengths_, where_);
     if (!checks_.compares) return true;
     try {
       const bool is_shorter = positions_ != 0 && positions_ < lengths_.tokens();
@@ -340,69 +341,6 @@ class ModelReader {
     for (const ValueId value : graph.order()) {
       auto* attention = graph.as<AttentionNode>(value);
       if (attention != nullptr && attention->terms) attention->terms = cut.at(attention->terms);
-    }
-  }
-
-  // Where no row depends on later tokens, a call gives out the rows that it asks for: a program
-  // that gives those of last tokens alone has others, too.
-  void settle_output() {
-    Graph& graph = model_.graph;
-    std::vector<RowsNode*> selections;
-    for (const ValueId value : graph.order()) {
-      if (auto* rows = graph.as<RowsNode>(value)) selections.push_back(rows);
-    }
-    const bool takes_last = std::ranges::all_of(
-        selections, [](const RowsNode* rows) { return rows->kind == SelectKind::kLast; });
-    model_.causal =
-        takes_last && !lengths_.reads_images() && graph.tokens_min <= 1 &&
-        std::ranges::all_of(graph.masks, [](const Mask& mask) { return is_causal(mask); });
-    model_.has_row_of_sequence = !selections.empty();
-    model_.tokens_first = lengths_.tokens_first();
-    const Shape output = output_shape();
-    model_.keeps_token_axis = model_.has_row_of_sequence && output.size() == 3 &&
-                              output[model_.tokens_first ? 0 : 1] == 1;
-    if (model_.causal && selections.empty()) {
-      graph.output = graph.add("select", RowsNode{SelectKind::kAsAsked}, {graph.output});
-    } else if (model_.causal) {
-      for (RowsNode* const rows : selections) rows->kind = SelectKind::kAsAsked;
-    }
-    graph.remove_unread();
-    graph.name_layers_apart();
-    const bool has_prefix = std::ranges::any_of(
-        graph.order(), [&](ValueId value) { return graph.as<PrefixNode>(value) != nullptr; });
-    if (graph.prefix_rows != 0 && !has_prefix) {
-      throw InputError(
-          "{}: rows of constants are put before the first token, and no result depends on them: "
-          "leave them out of the exported part",
-          where_);
-    }
-  }
-
-  Shape output_shape() const {
-    return program_->values[program_->outputs[model_.output_index].as<ValueRef>()->value].shape();
-  }
-
-  // Ids are looked up, and types are added to them; what is multiplied by 0 is not read.
-  void check_inputs() {
-    Graph& graph = model_.graph;
-    bool has_tokens = false, has_types = false;
-    for (const ValueId value : graph.order()) {
-      const auto* embedding = graph.as<EmbeddingNode>(value);
-      has_tokens = has_tokens || (embedding != nullptr && embedding->tokens);
-      has_types = has_types || (embedding != nullptr && embedding->types);
-    }
-    if (!has_types) graph.token_types = 0;
-    if (lengths_.reads_tokens() && !has_tokens) {
-      throw InputError("{}: input {}: its ids are looked up in no table of weights", where_,
-                       quote(lengths_.input().name));
-    }
-    for (const ValueId value : graph.order()) {
-      const auto* embedding = graph.as<EmbeddingNode>(value);
-      if (embedding != nullptr && embedding->types && !embedding->tokens) {
-        throw InputError(
-            "{}: '{}': types of tokens are added to something else than the embedding of tokens",
-            where_, graph.node(value).name);
-      }
     }
   }
 

@@ -68,8 +68,9 @@ Reduced Reducer::looked_up(const ConstantRef& table, const Reduced& given) {
       }
     }
     budget_.live_elements = OpBudget{}.live_elements;
-    probed.rows =
-        evaluate(expression, Array::integer(base->shape, probed.ids), budget_).to_integers();
+    const Array rows = evaluate(expression, Array::integer(base->shape, probed.ids), budget_);
+    if (rows.shape() != base->shape) throw NotRecognised("it looks up other rows than one an id");
+    probed.rows = rows.to_integers();
   }
   const auto holds = [&](const std::function<bool(const Probed&)>& rule) {
     return std::ranges::all_of(probes, rule);

@@ -19,11 +19,6 @@ const char* const kCommands[] = {"convert",  "inspect", "verify", "strip",    "r
                                  "classify", "bench",   "help"};
 const char* const kTopics[] = {"formats", "state-dicts", "weights", "limits", "targets", "json"};
 
-// The text with one space where lines are broken.
-std::string in_one_line(const std::string& text) {
-  return std::regex_replace(text, std::regex("\\s+"), " ");
-}
-
 TEST(Help, OfACommandFitsAScreen) {
   for (const std::string command : kCommands) {
     const std::string help = run_arenite({command, "--help"}).output;

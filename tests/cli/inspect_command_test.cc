@@ -24,7 +24,7 @@ bool holds(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-std::string inspect(const std::string& file, std::vector<std::string> options = {}) {
+std::string printed_facts(const std::string& file, std::vector<std::string> options = {}) {
   options.insert(options.begin(), {"inspect", file});
   const ProgramResult result = run_arenite(options);
   EXPECT_EQ(result.exit_code, 0) << result.output;
@@ -44,7 +44,8 @@ TEST(Inspect, PrintsEverySectionOfEveryKindOfModelWithin100Columns) {
   const TempFolder folder;
   for (const ModuleSpec& spec : test::all_specs()) {
     SCOPED_TRACE(spec.name);
-    const std::string text = inspect(write_file(folder, "m.arn", test::make_model(spec).span()));
+    const std::string text =
+        printed_facts(write_file(folder, "m.arn", test::make_model(spec).span()));
     for (const char* part :
          {"\nTargets\n", "\nProgram\n", "\nMasks\n", "\nCaches ", "\nArena for P = ", "[s",
           "session", "kv cache", "activations", "scratch", "\n  column  "}) {
@@ -60,7 +61,7 @@ TEST(Inspect, SaysWhichCpusAFileServes) {
   const TempFolder folder;
   const auto model =
       test::make_model(test::spec_named("causal"), {Target::kPortable, Target::kX86_64_v4_vnni});
-  EXPECT_TRUE(holds(inspect(write_file(folder, "m.arn", model.span())),
+  EXPECT_TRUE(holds(printed_facts(write_file(folder, "m.arn", model.span())),
                     "  portable serves every CPU\n"
                     "  x86-64-v4-vnni serves x86-64 with AVX-512 VNNI: Intel since Cascade Lake, "
                     "AMD since Zen 4\n"));
@@ -69,9 +70,10 @@ TEST(Inspect, SaysWhichCpusAFileServes) {
 TEST(Inspect, NamesTheKindOfTokenizer) {
   const TempFolder folder;
   const auto words = test::model_with(test::word_spec({"a"}));
-  EXPECT_TRUE(holds(inspect(write_file(folder, "w.arn", words.span())), "WordPiece, 5 tokens"));
+  EXPECT_TRUE(
+      holds(printed_facts(write_file(folder, "w.arn", words.span())), "WordPiece, 5 tokens"));
   const auto none = test::make_model(test::all_specs().front());
-  EXPECT_FALSE(holds(inspect(write_file(folder, "n.arn", none.span())), "tokenizer"));
+  EXPECT_FALSE(holds(printed_facts(write_file(folder, "n.arn", none.span())), "tokenizer"));
 }
 
 TEST(Inspect, PrintsDecodersWithin100Columns) {
@@ -79,7 +81,7 @@ TEST(Inspect, PrintsDecodersWithin100Columns) {
   for (const test::DecoderShape& shape : test::all_decoders()) {
     SCOPED_TRACE(shape.name);
     const std::string text =
-        inspect(write_file(folder, "m.arn", test::make_decoder_model(shape).span()));
+        printed_facts(write_file(folder, "m.arn", test::make_decoder_model(shape).span()));
     for (const char* part : {"\nTargets\n", "\nProgram\n", "\nTensors ", "\nCaches ", "embedding",
                              "attention_norm", "mlp_add", "select", "logits"}) {
       EXPECT_TRUE(holds(text, part)) << part << "\n" << text;
@@ -91,7 +93,8 @@ TEST(Inspect, PrintsDecodersWithin100Columns) {
 TEST(Inspect, DrawsSlotsAsBoxesOverTheOpsThatNeedThem) {
   const TempFolder folder;
   ModuleSpec spec = test::spec_named("causal");  // 6 -> q 10, k 10, v 6 -> 6 -> 4
-  const std::string text = inspect(write_file(folder, "m.arn", test::make_model(spec).span()));
+  const std::string text =
+      printed_facts(write_file(folder, "m.arn", test::make_model(spec).span()));
   const std::string map =
       "  column  qkv            attention      output\n"
       "       0 +-----------------------------+--------------+\n"
@@ -119,7 +122,7 @@ TEST(Inspect, DrawsOneLayerOfADeepModelAndSaysHowOftenItRepeats) {
   for (const size_t layers : {9u, 40u}) {
     const test::DecoderShape shape = deep_shape(layers);
     const std::string text =
-        inspect(write_file(folder, "m.arn", test::make_decoder_model(shape).span()));
+        printed_facts(write_file(folder, "m.arn", test::make_decoder_model(shape).span()));
     // The embedding comes before the first layer.
     EXPECT_TRUE(holds(text, "\n  ops 1 to ")) << text;
     EXPECT_TRUE(holds(text, " are drawn once: ops ")) << text;
@@ -139,7 +142,7 @@ TEST(Inspect, DrawsOneLayerOfADeepModelAndSaysHowOftenItRepeats) {
 TEST(Inspect, ShortensNamesOnlyWhereThereIsNoRoom) {
   const TempFolder folder;
   const std::string text =
-      inspect(write_file(folder, "m.arn", test::make_decoder_model(deep_shape(2)).span()));
+      printed_facts(write_file(folder, "m.arn", test::make_decoder_model(deep_shape(2)).span()));
   EXPECT_TRUE(holds(text, "attention_norm")) << text;
   EXPECT_FALSE(holds(text, "...")) << text;
 }
@@ -159,7 +162,7 @@ TEST(Inspect, DrawsArenaMasksAndBytesAsOneSvg) {
   const std::string model =
       write_file(folder, "m.arn", test::make_decoder_model(deep_shape(12)).span());
   const std::string file = (folder.path() / "m.svg").string();
-  EXPECT_TRUE(holds(inspect(model, {"--svg", file}), "picture"));
+  EXPECT_TRUE(holds(printed_facts(model, {"--svg", file}), "picture"));
   std::ifstream in(file);
   const std::string svg((std::istreambuf_iterator<char>(in)), {});
   for (const char* part : {"<svg xmlns=", "prefers-color-scheme: dark", ">session<",
@@ -180,7 +183,8 @@ TEST(Inspect, DrawsSmallMasksCellByCell) {
   ModuleSpec spec = test::spec_named("causal");
   spec.positions_max = 4;
   spec.masks = {test::mask_where(4, [](uint32_t q, uint32_t k) { return k <= q && k + 2 != q; })};
-  const std::string text = inspect(write_file(folder, "m.arn", test::make_model(spec).span()));
+  const std::string text =
+      printed_facts(write_file(folder, "m.arn", test::make_model(spec).span()));
   EXPECT_TRUE(holds(text, "     # . . .\n     # # . .\n     . # # .\n     # . # #\n")) << text;
   EXPECT_TRUE(holds(text, "mask 0: strip by distance, 7 values, 4 positions; 28 bytes, dense 64"))
       << text;
@@ -197,8 +201,9 @@ TEST(Inspect, ShowsTheArenaThatPlanArenaSays) {
   options.sequences_max = 2;
   const Result<ArenaPlan> plan = plan_arena(*model, options);
   ASSERT_TRUE(plan.ok());
-  const std::string text = inspect(write_file(folder, "m.arn", bytes.span()),
-                                   {"--positions", "300", "--tokens", "7", "--sequences", "2"});
+  const std::string text =
+      printed_facts(write_file(folder, "m.arn", bytes.span()),
+                    {"--positions", "300", "--tokens", "7", "--sequences", "2"});
   std::string total = std::to_string(plan->total_bytes);
   for (size_t i = total.size(); i > 3;) total.insert(i -= 3, 1, ',');
   EXPECT_TRUE(holds(text, total)) << total << "\n" << text;
@@ -211,8 +216,8 @@ TEST(Inspect, ReadsFilesThatThisCpuCannotRun) {
   const TempFolder folder;
   const convert::AlignedBytes bytes = test::make_model(test::spec_named("causal"), {foreign});
   const std::string file = write_file(folder, "foreign.arn", bytes.span());
-  EXPECT_TRUE(holds(inspect(file), "cannot run"));
-  EXPECT_TRUE(holds(inspect(file, {"--brief"}), "which this CPU cannot run"));
+  EXPECT_TRUE(holds(printed_facts(file), "cannot run"));
+  EXPECT_TRUE(holds(printed_facts(file, {"--brief"}), "which this CPU cannot run"));
 }
 
 TEST(Inspect, KeepsControlCharactersFromTheTerminal) {
@@ -220,7 +225,7 @@ TEST(Inspect, KeepsControlCharactersFromTheTerminal) {
   ModuleSpec spec = test::spec_named("causal");
   spec.name = "red \x1b[31m\n\xff";
   const std::string file = write_file(folder, "m.arn", test::make_model(spec).span());
-  EXPECT_TRUE(holds(inspect(file), "red ?[31m?"));
+  EXPECT_TRUE(holds(printed_facts(file), "red ?[31m?"));
 }
 
 TEST(Inspect, RefusesADamagedFileWithTheReason) {

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <initializer_list>
+#include <regex>
+#include <string>
 #include <string_view>
 
 #include "cli/program.h"
@@ -25,6 +27,11 @@ inline ::testing::AssertionResult ends(const ProgramResult& result, int exit_cod
     }
   }
   return ::testing::AssertionSuccess();
+}
+
+// What was broken into lines at some width, in one line.
+inline std::string in_one_line(const std::string& text) {
+  return std::regex_replace(text, std::regex("\\s+"), " ");
 }
 
 inline constexpr int kDone = 0;

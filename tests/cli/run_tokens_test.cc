@@ -44,18 +44,18 @@ class RunTokens : public ::testing::Test {
   std::string model_;
 };
 
-const std::vector<int64_t> kIds = {3, 36, 0, 7, 7, 1, 20, 30, 11};
+const std::vector<int64_t> kDecoderIds = {3, 36, 0, 7, 7, 1, 20, 30, 11};
 
 TEST_F(RunTokens, WritesTheLogitsOfAllTokens) {
-  const std::string input = write_ids(folder_, "9,", kIds);
+  const std::string input = write_ids(folder_, "9,", kDecoderIds);
   EXPECT_TRUE(ends(run_on(input, "y.npy"), kDone, {"[9, 37] float32"}));
   const NpyArray logits = NpyArray::read(path("y.npy"));
   EXPECT_EQ(logits.shape(), (std::vector<uint64_t>{9, kPlainVocabulary}));
-  EXPECT_EQ(logits.to_f32(), logits_of(model_, {kIds.begin(), kIds.end()}));
+  EXPECT_EQ(logits.to_f32(), logits_of(model_, {kDecoderIds.begin(), kDecoderIds.end()}));
 }
 
 TEST_F(RunTokens, GivesTheSameBitsInChunksOnThreadsAndForEveryTypeOfIds) {
-  std::string input = write_ids(folder_, "9,", kIds);
+  std::string input = write_ids(folder_, "9,", kDecoderIds);
   EXPECT_TRUE(ends(run_on(input, "y.npy", {"--hidden-states", path("h.npy")}), kDone));
   const std::string logits = read_bytes(path("y.npy"));
   const std::string states = read_bytes(path("h.npy"));
@@ -68,7 +68,7 @@ TEST_F(RunTokens, GivesTheSameBitsInChunksOnThreadsAndForEveryTypeOfIds) {
     EXPECT_EQ(read_bytes(path("y.npy")), logits) << options.back();
     EXPECT_EQ(read_bytes(path("h.npy")), states) << options.back();
   }
-  const std::vector<int32_t> narrow(kIds.begin(), kIds.end());
+  const std::vector<int32_t> narrow(kDecoderIds.begin(), kDecoderIds.end());
   for (const char* descr : {"<i4", "<u4"}) {
     input = folder_.write("i.npy", npy_bytes(descr, "False", "9,", bytes_of(narrow))).string();
     EXPECT_TRUE(ends(run_on(input, "y.npy"), kDone));
@@ -77,10 +77,10 @@ TEST_F(RunTokens, GivesTheSameBitsInChunksOnThreadsAndForEveryTypeOfIds) {
 }
 
 TEST_F(RunTokens, RunsSequencesUpToTheirLengthsAndPadsWithZeros) {
-  std::vector<int64_t> two = kIds;
+  std::vector<int64_t> two = kDecoderIds;
   two.insert(two.end(), {5, 6, 8, -1, -1, 99, 37, 4294967296, -100});  // padding is any number
   const std::string input = write_ids(folder_, "2, 9", two);
-  const std::vector<float> first = logits_of(model_, {kIds.begin(), kIds.end()});
+  const std::vector<float> first = logits_of(model_, {kDecoderIds.begin(), kDecoderIds.end()});
   const std::vector<float> second = logits_of(model_, {5, 6, 8});
   std::vector<float> expected = first;
   expected.insert(expected.end(), second.begin(), second.end());
@@ -123,7 +123,7 @@ TEST_F(RunTokens, RefusesIdsOutsideTheVocabularyAndArraysThatDoNotFit) {
 }
 
 TEST_F(RunTokens, RefusesToReplaceItsInputs) {
-  const std::string input = write_ids(folder_, "9,", kIds);
+  const std::string input = write_ids(folder_, "9,", kDecoderIds);
   EXPECT_TRUE(ends(run_on(input, "y.npy", {"--hidden-states", input}), kBadUsage,
                    {"--hidden-states", "input of this command"}));
   EXPECT_TRUE(ends(run_on(input, "y.npy", {"--trace", model_}), kBadUsage, {"--trace"}));

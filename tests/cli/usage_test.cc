@@ -2,7 +2,6 @@
 // Bad usage ends with code 2 and a message; help always helps.
 #include <gtest/gtest.h>
 
-#include <regex>
 #include <sstream>
 
 #include "cli/printed.h"
@@ -10,8 +9,8 @@
 namespace arenite::testing {
 namespace {
 
-const char* const kCommands[] = {"convert",  "inspect", "embed",  "bundle", "run",
-                                 "generate", "bench",   "verify", "strip",  "repack"};
+const char* const kListed[] = {"convert",  "inspect", "embed",  "bundle", "run",
+                               "generate", "bench",   "verify", "strip",  "repack"};
 
 TEST(Usage, WithoutArgumentsShowsWhatThereIs) {
   const ProgramResult result = run_arenite({});
@@ -23,7 +22,7 @@ TEST(Usage, HelpOfEveryCommandShowsAnExample) {
   const ProgramResult all = run_arenite({"--help"});
   EXPECT_TRUE(ends(all, kDone, {"Example", "Exits with 1 for bad input"}));
   EXPECT_TRUE(all.errors.empty());
-  for (const std::string command : kCommands) {
+  for (const std::string command : kListed) {
     EXPECT_NE(all.output.find("\n  " + command + " "), std::string::npos) << command;
     for (const char* option : {"--help", "-h"}) {
       const ProgramResult help = run_arenite({command, option});
@@ -32,11 +31,6 @@ TEST(Usage, HelpOfEveryCommandShowsAnExample) {
       EXPECT_TRUE(help.errors.empty());
     }
   }
-}
-
-// The text with one space where lines are broken.
-std::string in_one_line(const std::string& text) {
-  return std::regex_replace(text, std::regex("\\s+"), " ");
 }
 
 TEST(Usage, HelpSaysWhichTargetIsForMicrocontrollers) {
@@ -49,7 +43,7 @@ TEST(Usage, HelpSaysWhichTargetIsForMicrocontrollers) {
 // Where the standard output is no terminal, a line has 80 columns; examples and tables stay as they
 // are.
 TEST(Usage, HelpIsWrapped) {
-  for (const std::string command : kCommands) {
+  for (const std::string command : kListed) {
     std::istringstream help(run_arenite({command, "--help"}).output);
     for (std::string line; std::getline(help, line);) {
       const bool is_of_an_option = line.find_first_not_of(' ') == 24;

@@ -17,7 +17,7 @@ namespace arenite::test {
 namespace {
 
 // Share of the largest value.
-constexpr double kRelativeError = 2e-5;
+constexpr double kDecoderError = 2e-5;
 
 using arenite::testing::kDecoderCases;
 using arenite::testing::TransformersCase;
@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Transformers, DecoderGolden,
 ::testing::AssertionResult near(std::span<const float> found, std::span<const double> expected) {
   double largest = 0.0;
   for (const double value : expected) largest = std::max(largest, std::abs(value));
-  return all_near(found, expected, kRelativeError * largest);
+  return all_near(found, expected, kDecoderError * largest);
 }
 
 TEST_P(DecoderGolden, GivesTheLogitsAndHiddenStatesOfTransformers) {

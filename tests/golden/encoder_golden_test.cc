@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Share of the largest value.
-constexpr double kRelativeError = 2e-5;
+constexpr double kEncoderError = 2e-5;
 
 TestModel open(const fs::path& path, Target target, std::vector<std::string> options = {}) {
   options.insert(options.begin(), name(target));
@@ -59,7 +59,7 @@ std::vector<double> visible_rows(std::span<const double> all, std::span<const ui
 ::testing::AssertionResult near(std::span<const float> found, const std::vector<double>& expected) {
   double largest = 0.0;
   for (const double value : expected) largest = std::max(largest, std::abs(value));
-  return all_near(found, expected, kRelativeError * largest);
+  return all_near(found, expected, kEncoderError * largest);
 }
 
 using arenite::testing::kEncoderCases;

@@ -18,7 +18,7 @@
 namespace arenite::test {
 namespace {
 
-constexpr double kRelativeError = 2e-5;    // of logits, as a share of the largest
+constexpr double kTrainedError = 2e-5;     // of logits, as a share of the largest
 constexpr double kLikelihoodError = 1e-5;  // relative
 
 class TrainedModel : public KernelSetTest {
@@ -103,7 +103,7 @@ TEST_P(Story656k, SaysWhatTransformersSays) {
     const auto last = std::span(logits).last(decoder.model().vocab_size());
     const auto first16 = item.at("last_logits_first16").get<std::vector<double>>();
     const double largest = *std::ranges::max_element(last);
-    EXPECT_TRUE(all_near(last.first(16), first16, kRelativeError * largest));
+    EXPECT_TRUE(all_near(last.first(16), first16, kTrainedError * largest));
     EXPECT_EQ(best_token(last), item.at("argmax").get<TokenId>());
   }
 }
@@ -157,8 +157,8 @@ TEST_P(SortNanoGpt, GivesTheLogitsOfTransformers) {
     const auto expected = std::span(logits).subspan(s * each, each);
     double largest = 0.0;
     for (const double value : expected) largest = std::max(largest, std::abs(value));
-    ASSERT_TRUE(all_near(run_in_chunks(decoder.model(), ids, 4).logits, expected,
-                         kRelativeError * largest));
+    ASSERT_TRUE(
+        all_near(run_in_chunks(decoder.model(), ids, 4).logits, expected, kTrainedError * largest));
   }
 }
 
@@ -199,7 +199,7 @@ TEST_P(HomeIntent, GivesTheLogitsOfItsReference) {
   const std::vector<float> logits =
       run_in_chunks(decoder.model(), ids, static_cast<uint32_t>(ids.size())).logits;
   const double largest = *std::ranges::max_element(values);
-  EXPECT_TRUE(all_near(std::span(logits).last(values.size()), values, kRelativeError * largest));
+  EXPECT_TRUE(all_near(std::span(logits).last(values.size()), values, kTrainedError * largest));
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ DecoderShape gemma() {
 }
 
 // Wider than a tile of any kernel set.
-DecoderShape wide() {
+DecoderShape wide_decoder() {
   DecoderShape shape;
   shape.name = "wide";
   shape.vocab_size = 301;
@@ -195,9 +195,8 @@ convert::AlignedBytes make_decoder_model(const DecoderShape& shape,
 }
 
 std::vector<DecoderShape> all_decoders() {
-  return {DecoderShape{},     gpt2(), phi(), gemma(), wide(),
-          ring_decoder(),     w8(),   q8(),  q4(),    int8_cache(),
-          int8_ring_decoder()};
+  return {DecoderShape{}, gpt2(), phi(), gemma(),      wide_decoder(),     ring_decoder(),
+          w8(),           q8(),   q4(),  int8_cache(), int8_ring_decoder()};
 }
 
 DecoderShape decoder_named(const std::string& name) {

@@ -110,7 +110,7 @@ EncoderShape bare() {
 }
 
 // Knows no positions, and is wider than a tile of any kernel set.
-EncoderShape wide() {
+EncoderShape wide_encoder() {
   EncoderShape shape;
   shape.name = "wide";
   shape.vocab_size = 0;
@@ -205,8 +205,8 @@ convert::AlignedBytes make_encoder_model(const EncoderShape& shape,
 }
 
 std::vector<EncoderShape> all_encoders() {
-  return {EncoderShape{}, sentences(), classifier(), tagger(), sensor(),
-          mixture(),      guesser(),   bare(),       wide()};
+  return {EncoderShape{}, sentences(), classifier(), tagger(),      sensor(),
+          mixture(),      guesser(),   bare(),       wide_encoder()};
 }
 
 EncoderShape encoder_named(const std::string& name) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "support/guarded_buffer.h"
 #include "support/malloc_trap.h"
 
 #if defined(__has_builtin) && defined(__has_include)
@@ -37,10 +38,6 @@ constexpr size_t kHolesMax = 8;
 
 // Not on the heap, which could grow while the list is read.
 char list[kListBytesMax];
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
 
 // What the kernel says of this process, one line for each mapping.
 void read_list() {

@@ -15,10 +15,6 @@ namespace {
 
 constexpr std::byte kFill{0xFF};
 
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
 bool all_fill(const std::byte* begin, const std::byte* end) {
   return std::all_of(begin, end, [](std::byte byte) { return byte == kFill; });
 }

@@ -4,9 +4,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdlib>
 #include <span>
 
 namespace arenite::test {
+
+// Ends the program, where the system refuses what a test is made with.
+inline void require(bool condition) {
+  if (!condition) std::abort();
+}
 
 enum class Guard {
   kBehind,  // an inaccessible page follows the buffer and its slack

@@ -19,10 +19,6 @@ namespace {
 constexpr uint32_t kSequences = 2;
 constexpr uint32_t kRingPositions = 1200;  // more than two pages of a cache
 
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
 void fill(std::span<float> features, const Model&) { Random(1).fill(features, 1.0f); }
 
 void fill(std::span<TokenId> ids, const Model& model) {

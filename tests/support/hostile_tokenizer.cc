@@ -22,10 +22,6 @@ constexpr std::string_view kTexts[] = {
     "The A\xC3\x89 \xC4\xB0 [CLS] \xE1\x84\x80\xED\x95\x9C\xE6\x97\xA5\xE2\x80\x9C abc##b",
 };
 
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
 // Guarded memory for values of several counts, one after the other: a mapping for each would take
 // longer than what is done in it.
 template <typename T>

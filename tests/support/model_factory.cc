@@ -113,7 +113,7 @@ ModuleSpec separate_inputs() {
 }
 
 // Wider than a tile of any kernel set.
-ModuleSpec wide() {
+ModuleSpec wide_module() {
   ModuleSpec spec = named("wide");
   spec.features = 35;
   spec.heads = 3;
@@ -182,8 +182,8 @@ convert::AlignedBytes make_model(const ModuleSpec& spec, const std::vector<Targe
 }
 
 std::vector<ModuleSpec> all_specs() {
-  return {named("causal"), bidirectional(), window(),    strip(), documents(),
-          prefix(),        head_masks(),    mask_only(), wide(),  separate_inputs()};
+  return {named("causal"), bidirectional(), window(),    strip(),       documents(),
+          prefix(),        head_masks(),    mask_only(), wide_module(), separate_inputs()};
 }
 
 ModuleSpec spec_named(const std::string& name) {

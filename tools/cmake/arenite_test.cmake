@@ -51,6 +51,17 @@ function(arenite_test_precompile name kind)
   arenite_precompile(${name} REUSE_FROM ${headers})
 endfunction()
 
+# arenite_test_sources(TARGET source...): sources of this folder, compiled together.
+function(arenite_test_sources name)
+  set(sources "")
+  foreach(source IN LISTS ARGN)
+    cmake_path(ABSOLUTE_PATH source NORMALIZE)
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/tests")
+    list(APPEND sources "${source}")
+  endforeach()
+  arenite_sources(${name} tests ${sources})
+endfunction()
+
 # arenite_test(NAME SOURCES file... [LIBRARIES target...] [TIMEOUT seconds] [PRECOMPILED kind])
 #
 # Natively every TEST is a CTest test of its own, with the program's name as its label. Under an
@@ -68,7 +79,8 @@ function(arenite_test name)
   if(NOT arg_PRECOMPILED)
     set(arg_PRECOMPILED runtime)
   endif()
-  add_executable(${name} ${arg_SOURCES})
+  add_executable(${name})
+  arenite_test_sources(${name} ${arg_SOURCES})
   arenite_own_code(${name})
   target_compile_options(${name} PRIVATE ${arenite_test_flags})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")

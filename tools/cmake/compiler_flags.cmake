@@ -95,17 +95,18 @@ set(ARENITE_FLOAT_FLAGS -ffp-contract=off -fno-math-errno)
 # large as it likes, so integers wrap.
 set(ARENITE_KERNEL_FLAGS -fwrapv ${ARENITE_FLOAT_FLAGS})
 
-# arenite_sources(TARGET source...) compiles sources of a folder of tools/ together, at most a dozen
-# at a time: nearly all of the time to compile one goes into headers that all of them include.
-# Within a folder, names in anonymous namespaces must differ, therefore. What is compiled says
-# `#include "convert/..."`, as in every checkout, so that ccache serves all of them.
-# The sources themselves are the target's property ARENITE_SOURCES.
-option(ARENITE_BY_FOLDER "Compile sources of the tools by folder, not one by one" ON)
+# arenite_sources(TARGET ROOT source...) compiles sources of a folder together, 80 KB at a time:
+# most of the time to compile one goes into headers that all of them include. ROOT is tools or
+# tests, and sources are named from there. Within a folder, names in anonymous namespaces must
+# differ, therefore. What is compiled says `#include "convert/..."`, as in every checkout, so that
+# ccache serves all of them. The sources themselves are the target's property ARENITE_SOURCES.
+option(ARENITE_BY_FOLDER "Compile sources by folder, not one by one" ON)
 mark_as_advanced(ARENITE_BY_FOLDER)
-function(arenite_sources target)
+function(arenite_sources target root)
   set_property(TARGET ${target} APPEND PROPERTY ARENITE_SOURCES ${ARGN})
+  set(root "${PROJECT_SOURCE_DIR}/${root}")
   if(NOT ARENITE_BY_FOLDER)
-    list(TRANSFORM ARGN PREPEND "${PROJECT_SOURCE_DIR}/tools/" OUTPUT_VARIABLE sources)
+    list(TRANSFORM ARGN PREPEND "${root}/" OUTPUT_VARIABLE sources)
     target_sources(${target} PRIVATE ${sources})
     return()
   endif()
@@ -113,8 +114,9 @@ function(arenite_sources target)
   foreach(source IN LISTS ARGN)
     cmake_path(GET source PARENT_PATH folder)
     string(MAKE_C_IDENTIFIER "${folder}" folder)
-    math(EXPR group "0${count_${folder}} / 12")
-    math(EXPR count_${folder} "0${count_${folder}} + 1")
+    file(SIZE "${root}/${source}" bytes)
+    math(EXPR group "0${bytes_${folder}} / 80000")
+    math(EXPR bytes_${folder} "0${bytes_${folder}} + ${bytes}")
     string(APPEND text_${folder}_${group} "#include \"${source}\"\n")
     list(APPEND groups ${folder}_${group})
   endforeach()

@@ -22,7 +22,7 @@
 namespace arenite::convert {
 namespace {
 
-using Sequences = std::vector<CalibrationSequence>;
+using TextSequences = std::vector<CalibrationSequence>;
 
 std::vector<std::vector<TokenId>> all_ids(const CalibrationSet& set) {
   std::vector<std::vector<TokenId>> ids;

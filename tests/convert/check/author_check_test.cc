@@ -24,7 +24,7 @@ using testing::refuses;
 using testing::TempFolder;
 
 // PyTorch's outputs are of double precision, so this is the error of float32 in two layers.
-constexpr double kRelativeError = 1e-5;
+constexpr double kAuthorError = 1e-5;
 
 std::filesystem::path fixture(const std::string& name) {
   return convert_fixture("state_dicts") / name;
@@ -34,7 +34,7 @@ AuthorFiles files_of(const std::string& name) {
   return {fixture(name) / "x.npy", fixture(name) / "y.npy"};
 }
 
-ConvertedModel converted(const std::string& name, const ModelOptions& options) {
+ConvertedModel author_checked(const std::string& name, const ModelOptions& options) {
   const auto path = fixture(name) / "model.safetensors";
   const std::vector<Target> targets = parse_targets("all");
   return convert_model(path, name, {.source = options}, targets);
@@ -48,8 +48,7 @@ constexpr ModelOptions kTutorial{.heads = 2,
 constexpr ModelOptions kNanoGpt{.heads = 2, .activation = Activation::kRelu, .norm_first = true};
 
 ::testing::AssertionResult is_as_pytorch(const AuthorCheck& check) {
-  if (check.largest_value > 0.1 &&
-      check.largest_difference <= kRelativeError * check.largest_value) {
+  if (check.largest_value > 0.1 && check.largest_difference <= kAuthorError * check.largest_value) {
     return ::testing::AssertionSuccess();
   }
   return ::testing::AssertionFailure() << check.largest_difference << " of " << check.largest_value;
@@ -74,7 +73,7 @@ TEST(AuthorCheck, PublishedProgramsComputeWhatPyTorchDoes) {
                {"nanogpt_norm_last", norm_last},
                {"book", book}};
   for (const auto& one : cases) {
-    const ConvertedModel model = converted(one.name, one.options);
+    const ConvertedModel model = author_checked(one.name, one.options);
     const AuthorCheck check = check_against_author(model, files_of(one.name), one.name);
     EXPECT_TRUE(is_as_pytorch(check)) << one.name;
     EXPECT_EQ(check.sequences, 2u);
@@ -111,7 +110,7 @@ TEST(AuthorCheck, WhatIsSaidWronglyIsFoundOut) {
   wrong[5].score_scale = 1.0;
   wrong[6].epsilon = 0.5;
   for (size_t i = 0; i < wrong.size(); ++i) {
-    const ConvertedModel model = converted("tutorial", wrong[i]);
+    const ConvertedModel model = author_checked("tutorial", wrong[i]);
     EXPECT_TRUE(refuses([&] { check_against_author(model, files_of("tutorial"), "lm.pt"); },
                         {"'lm.pt'", "not the one that gave", "One of these may be wrong",
                          "given: --heads", "No file was written"}))
@@ -145,7 +144,7 @@ class AuthorArrays : public ::testing::Test {
   }
 
   TempFolder folder_;
-  const ConvertedModel model_ = converted("tutorial", kTutorial);
+  const ConvertedModel model_ = author_checked("tutorial", kTutorial);
 };
 
 TEST_F(AuthorArrays, MayHoldOneSequence) {
@@ -223,7 +222,7 @@ TEST(AuthorCheck, ComparesWhatAnEncoderOfFeaturesPools) {
 
 // A language model around torch.nn.TransformerEncoder runs token by token, like a decoder.
 TEST(AuthorCheck, CausalEncodersRunTokenByToken) {
-  const ConvertedModel model = converted("tutorial", kTutorial);
+  const ConvertedModel model = author_checked("tutorial", kTutorial);
   const std::vector<int64_t> ids = NpyArray::read(files_of("tutorial").input).to_i64();
   const std::vector<float> expected = NpyArray::read(files_of("tutorial").outputs).to_f32();
   for (const TargetCheck& target : model.checks) {

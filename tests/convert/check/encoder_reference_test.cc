@@ -21,7 +21,7 @@ namespace {
 using namespace testing;
 
 // Both sides compute in double precision, from the same float32 weights.
-constexpr double kRelativeError = 1e-12;
+constexpr double kReferenceError = 1e-12;
 // Where the only token type is added to positions, the sums are float32 and normalised afterwards.
 constexpr double kFoldedRelativeError = 1e-7;
 
@@ -30,7 +30,7 @@ class EncoderFixture : public ::testing::TestWithParam<const char*> {};
 TEST_P(EncoderFixture, StatesAndValuesAreThoseOfPyTorch) {
   const EncoderSpec spec = encoder_at(encoder_fixture(GetParam()));
   const double error =
-      GetParam() == std::string_view("roberta_sequence") ? kFoldedRelativeError : kRelativeError;
+      GetParam() == std::string_view("roberta_sequence") ? kFoldedRelativeError : kReferenceError;
   const Checkpoint expected =
       Checkpoint::read(encoder_fixture(GetParam()) / "expected.safetensors");
   const CheckpointTensor& states = *expected.find("states");  // [layers + 1, batch, tokens, dim]

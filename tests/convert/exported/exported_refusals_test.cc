@@ -14,16 +14,16 @@ namespace {
 using arenite::testing::convert_fixture;
 using arenite::testing::refuses;
 
-struct Mistake {
+struct Refusal {
   const char* name;
   const char* code;  // of the author's line
   const char* why;
 };
 
-class Mistakes : public ::testing::TestWithParam<Mistake> {};
+class Mistakes : public ::testing::TestWithParam<Refusal> {};
 
 TEST_P(Mistakes, AreRefusedWithTheirLine) {
-  const Mistake& mistake = GetParam();
+  const Refusal& mistake = GetParam();
   const auto path = convert_fixture("exported") / (std::string(mistake.name) + ".pt2");
   EXPECT_TRUE(refuses([&] { read_exported_model(path, {}); },
                       {mistake.name, "model.py', line ", mistake.code, mistake.why}));
@@ -32,17 +32,17 @@ TEST_P(Mistakes, AreRefusedWithTheirLine) {
 INSTANTIATE_TEST_SUITE_P(
     Exported, Mistakes,
     ::testing::Values(
-        Mistake{"late_cap", "torch.tanh(scores / 5)", "caps scores first"},
-        Mistake{"clamp", "scores.clamp(-5, 5)", "no such op on scores"},
-        Mistake{"after", "weights * (j <= i)", "after their softmax"},
-        Mistake{"sine", "self.function(self.up(x))", "no op for this function"},
-        Mistake{"token_softmax", "self.head(x).softmax(1)", "softmax over tokens"},
-        Mistake{"shift", "x + F.pad(x, (0, 0, 1, 0))[:, :-1]", "elements of different tokens"},
-        Mistake{"convolution", "self.conv(x.transpose(1, 2))", "its kernel is [3] with stride [1]"},
-        Mistake{"no_patches", "self.rows(x)", "whose stride is the kernel"},
-        Mistake{"third", "self.head(x[:, 2])", "token 2"},
-        Mistake{"wrong_mask", "softmax(-1) @ half", "7 and 4"}),
-    [](const ::testing::TestParamInfo<Mistake>& info) { return std::string(info.param.name); });
+        Refusal{"late_cap", "torch.tanh(scores / 5)", "caps scores first"},
+        Refusal{"clamp", "scores.clamp(-5, 5)", "no such op on scores"},
+        Refusal{"after", "weights * (j <= i)", "after their softmax"},
+        Refusal{"sine", "self.function(self.up(x))", "no op for this function"},
+        Refusal{"token_softmax", "self.head(x).softmax(1)", "softmax over tokens"},
+        Refusal{"shift", "x + F.pad(x, (0, 0, 1, 0))[:, :-1]", "elements of different tokens"},
+        Refusal{"convolution", "self.conv(x.transpose(1, 2))", "its kernel is [3] with stride [1]"},
+        Refusal{"no_patches", "self.rows(x)", "whose stride is the kernel"},
+        Refusal{"third", "self.head(x[:, 2])", "token 2"},
+        Refusal{"wrong_mask", "softmax(-1) @ half", "7 and 4"}),
+    [](const ::testing::TestParamInfo<Refusal>& info) { return std::string(info.param.name); });
 
 TEST(ExportedRefusals, NameTheInputsOfAModelThatHasSeveral) {
   EXPECT_TRUE(

@@ -17,10 +17,10 @@ namespace {
 using arenite::testing::convert_fixture;
 using arenite::testing::refuses;
 
-constexpr double kRelativeError = 2e-6;  // of the largest value
-constexpr uint32_t kTokens = 11;         // of the examples
+constexpr double kLengthError = 2e-6;  // of the largest value
+constexpr uint32_t kTokens = 11;       // of the examples
 
-Conversion convert(const std::string& archive, const std::vector<std::string>& expected = {}) {
+Conversion convert_at(const std::string& archive, const std::vector<std::string>& expected = {}) {
   ConvertOptions options;
   for (const std::string& name : expected) {
     options.expect.push_back({convert_fixture("lengths") / (name + "_input.npy"),
@@ -46,7 +46,7 @@ struct Claim {
 class Lengths : public ::testing::TestWithParam<Claim> {};
 TEST_P(Lengths, AreThoseThatAreProved) {
   const Claim& claim = GetParam();
-  const Conversion conversion = convert(claim.archive);
+  const Conversion conversion = convert_at(claim.archive);
   const ExportedModel& exported = *conversion.exported();
   EXPECT_EQ(conversion.program.tokens_min, claim.tokens_min);
   EXPECT_EQ(conversion.program.positions_max, claim.positions_max);
@@ -55,13 +55,13 @@ TEST_P(Lengths, AreThoseThatAreProved) {
   std::string name = claim.archive;
   name = name.substr(0, name.find("_dyn"));
   const AuthorCheck whole = check(conversion, name);
-  EXPECT_LE(whole.largest_difference, kRelativeError * whole.largest_value);
+  EXPECT_LE(whole.largest_difference, kLengthError * whole.largest_value);
   if (claim.tokens_min > 5) {
     EXPECT_TRUE(
         refuses([&] { check(conversion, name + "_5"); }, {"at least 11 tokens a sequence"}));
   } else {
     const AuthorCheck part = check(conversion, name + "_5");
-    EXPECT_LE(part.largest_difference, kRelativeError * part.largest_value);
+    EXPECT_LE(part.largest_difference, kLengthError * part.largest_value);
   }
 }
 INSTANTIATE_TEST_SUITE_P(
@@ -92,23 +92,23 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.archive); });
 
 TEST(Lengths, AreProvedByTheAuthorsOutputs) {
-  const Conversion window = convert("third_window", {"third_window", "third_window_5"});
+  const Conversion window = convert_at("third_window", {"third_window", "third_window_5"});
   EXPECT_EQ(window.program.tokens_min, 5u);
   EXPECT_EQ(window.program.positions_max, kTokens);
   EXPECT_NE(window.exported()->length.find("from 5 up to 11"), std::string::npos);
   EXPECT_LE(check(window, "third_window_5").largest_difference,
-            kRelativeError * check(window, "third_window_5").largest_value);
+            kLengthError * check(window, "third_window_5").largest_value);
   // What is no constant shows.
-  const Conversion prefix = convert("half_prefix", {"half_prefix", "half_prefix_5"});
+  const Conversion prefix = convert_at("half_prefix", {"half_prefix", "half_prefix_5"});
   EXPECT_TRUE(refuses([&] { check(prefix, "half_prefix_5"); },
                       {"half_prefix_5_expected.npy", "5 in op aten.lt.Scalar", "a constant"}));
 }
 
 TEST(Lengths, AreSaidWithTheLinesThatExportOthers) {
-  const std::string length = convert("half_prefix").exported()->length;
+  const std::string length = convert_at("half_prefix").exported()->length;
   EXPECT_NE(length.find("torch.export.Dim(\"tokens\", min=2, max=1024)"), std::string::npos);
   EXPECT_NE(length.find("(ids,), dynamic_shapes=({1: tokens},)"), std::string::npos) << length;
-  EXPECT_EQ(convert("half_prefix_dyn").exported()->length.find("Dim"), std::string::npos);
+  EXPECT_EQ(convert_at("half_prefix_dyn").exported()->length.find("Dim"), std::string::npos);
 }
 
 TEST(Lengths, OfAContextThatTheModelDoesNotHaveAreRefused) {

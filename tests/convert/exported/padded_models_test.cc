@@ -16,8 +16,8 @@ namespace {
 using arenite::testing::convert_fixture;
 using arenite::testing::refuses;
 
-constexpr double kRelativeError = 2e-6;
-constexpr double kGraphError = 1e-6;
+constexpr double kPaddedError = 2e-6;
+constexpr double kPaddedGraphError = 1e-6;
 
 struct Padded {
   const char* name;
@@ -25,7 +25,7 @@ struct Padded {
   const char* given;  // what the report says of the second input
 };
 
-Conversion convert(const std::string& archive) {
+Conversion convert_padded(const std::string& archive) {
   return convert_model(convert_fixture("padded") / (archive + ".pt2"), archive, {},
                        parse_targets("native"));
 }
@@ -34,16 +34,16 @@ class PaddedModels : public ::testing::TestWithParam<Padded> {};
 
 TEST_P(PaddedModels, HaveLengths) {
   const Padded& padded = GetParam();
-  const Conversion conversion = convert(padded.archive);
+  const Conversion conversion = convert_padded(padded.archive);
   const ExportedModel& exported = *conversion.exported();
   EXPECT_GE(exported.compared_inputs, 4u);  // the example, a random one, and two with padding
-  EXPECT_LE(exported.largest_difference, kGraphError * exported.largest_value);
+  EXPECT_LE(exported.largest_difference, kPaddedGraphError * exported.largest_value);
   EXPECT_EQ(conversion.account.given.at(0), padded.given);
   const auto folder = convert_fixture("padded");
   const std::string name = padded.name;
   const AuthorCheck check = check_against_author(
       conversion, {folder / (name + "_input.npy"), folder / (name + "_expected.npy")}, name);
-  EXPECT_LE(check.largest_difference, kRelativeError * check.largest_value);
+  EXPECT_LE(check.largest_difference, kPaddedError * check.largest_value);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const ::testing::TestParamInfo<Padded>& info) { return std::string(info.param.archive); });
 
 TEST(PaddedModel, OfBertHaveTypesAndPositions) {
-  const Conversion conversion = convert("bert");
+  const Conversion conversion = convert_padded("bert");
   EXPECT_EQ(conversion.graph.token_types, 2u);
   EXPECT_EQ(conversion.account.given.at(1), "input 3 (token_type_ids) becomes the types of tokens");
   EXPECT_EQ(conversion.account.given.at(2),
@@ -69,19 +69,19 @@ TEST(PaddedModel, OfBertHaveTypesAndPositions) {
 
 // Arrays [tokens, 1, width] and [tokens, sequences, width].
 TEST(TokensFirst, AreComparedAsTheAuthorHasThem) {
-  const Conversion conversion = convert("tokens_first");
+  const Conversion conversion = convert_padded("tokens_first");
   const auto folder = convert_fixture("padded");
   for (const std::string name : {"tokens_first", "tokens_first_batch"}) {
     const AuthorCheck check = check_against_author(
         conversion, {folder / (name + "_input.npy"), folder / (name + "_expected.npy")}, name);
     EXPECT_EQ(check.tokens, 6u);
     EXPECT_EQ(check.sequences, name == "tokens_first" ? 1u : 2u);
-    EXPECT_LE(check.largest_difference, kRelativeError * check.largest_value);
+    EXPECT_LE(check.largest_difference, kPaddedError * check.largest_value);
   }
 }
 
 TEST(PaddedModel, WhoseMaskDoesMoreAreRefused) {
-  EXPECT_TRUE(refuses([] { convert("misused"); }, {"is not what the program computes"}));
+  EXPECT_TRUE(refuses([] { convert_padded("misused"); }, {"is not what the program computes"}));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace arenite::convert {
 namespace {
 
 // The expected files are rounded to float32 once.
-constexpr double kRelativeError = 1e-6;
+constexpr double kEncoderError = 1e-6;
 
 std::vector<uint32_t> row_of(const std::vector<int64_t>& ids, size_t row, size_t columns,
                              size_t length) {
@@ -80,7 +80,7 @@ TEST_P(HfEncoderGolden, HiddenStatesAndValuesAreThoseOfTransformers) {
     for (size_t i = 0; i < outputs.hidden_states.size(); ++i) {
       const auto state = std::span(states).subspan(i * state_values, state_values);
       EXPECT_TRUE(testing::near(outputs.hidden_states[i],
-                                visible_of<double>(state, mask, row, rows), kRelativeError))
+                                visible_of<double>(state, mask, row, rows), kEncoderError))
           << "state " << i;
     }
     const size_t labels = values.size() / rows;
@@ -89,7 +89,7 @@ TEST_P(HfEncoderGolden, HiddenStatesAndValuesAreThoseOfTransformers) {
             ? visible_of<double>(values, mask, row, rows)
             : std::vector<double>(values.begin() + static_cast<ptrdiff_t>(row * labels),
                                   values.begin() + static_cast<ptrdiff_t>((row + 1) * labels));
-    EXPECT_TRUE(testing::near(outputs.values, expected, kRelativeError));
+    EXPECT_TRUE(testing::near(outputs.values, expected, kEncoderError));
   }
 }
 
@@ -108,7 +108,7 @@ TEST(EncoderGolden, VibrationsHaveTheLogitsOfTheirTrainedModel) {
     std::transform(begin, begin + static_cast<ptrdiff_t>(values), std::back_inserter(window),
                    [](double value) { return static_cast<float>(value); });
     EXPECT_TRUE(testing::near(reference_encoder(spec, window).values,
-                              std::span(logits).subspan(row * 5, 5), kRelativeError))
+                              std::span(logits).subspan(row * 5, 5), kEncoderError))
         << row;
   }
 }

@@ -25,16 +25,16 @@ using namespace testing;
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr double kRelativeError = 2e-6;  // transformers computes norms and angles in float32
-constexpr double kHalfStep = 0x1p-8;     // the most that a scale changes, as a share
+constexpr double kQuantizedError = 2e-6;  // transformers computes norms and angles in float32
+constexpr double kHalfStep = 0x1p-8;      // the most that a scale changes, as a share
 
-struct Case {
+struct QuantizedCase {
   const char* folder;
   TensorType type;
   const char* scheme;
 };
 
-class HfQuantized : public ::testing::TestWithParam<Case> {
+class HfQuantized : public ::testing::TestWithParam<QuantizedCase> {
  protected:
   const fs::path folder_ = quantized_fixture(GetParam().folder);
   const json expected_ = read_json_value(folder_ / "expected.json");
@@ -47,7 +47,7 @@ TEST_P(HfQuantized, GivesTheResultsOfTransformers) {
     for (const json& value : row) expected.push_back(value);
   }
   const DecoderSpec spec = decoder_at(folder_);
-  EXPECT_TRUE(near(reference_decoder(spec, ids_).values, expected, kRelativeError));
+  EXPECT_TRUE(near(reference_decoder(spec, ids_).values, expected, kQuantizedError));
 }
 
 // The conversion itself compares the runtime with the reference.
@@ -84,15 +84,16 @@ TEST_P(HfQuantized, AllLayersOfferTheIntegersThatTheirNumbersAreMadeOf) {
 
 INSTANTIATE_TEST_SUITE_P(
     Schemes, HfQuantized,
-    ::testing::Values(Case{"gptq", TensorType::kQ4, "GPTQ, groups of 64"},
-                      Case{"gptq-v2-rows", TensorType::kQ4, "GPTQ, a scale for each row"},
-                      Case{"gptq-8-rows", TensorType::kQ8, "GPTQ, a scale for each row"},
-                      Case{"gptq-conv1d", TensorType::kQ4, "GPTQ, groups of 32"},
-                      Case{"int-quantized", TensorType::kQ8, "compressed-tensors, int8 by row"},
-                      Case{"pack-quantized", TensorType::kQ4,
-                           "compressed-tensors, int4 in groups of 32"},
-                      Case{"bitsandbytes", TensorType::kQ8, "bitsandbytes, int8 by row"}),
-    [](const ::testing::TestParamInfo<Case>& info) {
+    ::testing::Values(QuantizedCase{"gptq", TensorType::kQ4, "GPTQ, groups of 64"},
+                      QuantizedCase{"gptq-v2-rows", TensorType::kQ4, "GPTQ, a scale for each row"},
+                      QuantizedCase{"gptq-8-rows", TensorType::kQ8, "GPTQ, a scale for each row"},
+                      QuantizedCase{"gptq-conv1d", TensorType::kQ4, "GPTQ, groups of 32"},
+                      QuantizedCase{"int-quantized", TensorType::kQ8,
+                                    "compressed-tensors, int8 by row"},
+                      QuantizedCase{"pack-quantized", TensorType::kQ4,
+                                    "compressed-tensors, int4 in groups of 32"},
+                      QuantizedCase{"bitsandbytes", TensorType::kQ8, "bitsandbytes, int8 by row"}),
+    [](const ::testing::TestParamInfo<QuantizedCase>& info) {
       std::string name = info.param.folder;
       std::erase(name, '-');
       return name;

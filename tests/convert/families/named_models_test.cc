@@ -25,7 +25,7 @@ namespace {
 using namespace testing;
 
 // PyTorch's outputs are of double precision, so this is the error of float32 in two layers.
-constexpr double kRelativeError = 5e-6;
+constexpr double kNamedError = 5e-6;
 
 std::filesystem::path named(const std::string& name) {
   return convert_fixture("named") / name / "model.safetensors";
@@ -34,7 +34,7 @@ AuthorFiles files_of(const std::string& name) {
   return {convert_fixture("named") / name / "x.npy", convert_fixture("named") / name / "y.npy"};
 }
 
-struct Case {
+struct NamedCase {
   const char* name;
   ModelOptions options;
 };
@@ -43,7 +43,7 @@ ModelOptions gpt(Activation activation) {
   return {.heads = 2, .activation = activation, .norm_first = true};
 }
 
-std::vector<Case> cases() {
+std::vector<NamedCase> cases() {
   ModelOptions meta = gpt(Activation::kSilu);
   meta.norm = NormKind::kRms;
   meta.rope = RopeChoice::kPairs;
@@ -83,21 +83,21 @@ double error_of(const Conversion& conversion, const std::string& name) {
 }
 
 TEST(NamedModels, ComputeWhatPyTorchDoesWhereAllIsSaid) {
-  for (const Case& one : cases()) {
+  for (const NamedCase& one : cases()) {
     const Conversion model =
         convert_model(named(one.name), one.name, {.source = one.options}, parse_targets("all"));
-    EXPECT_LE(error_of(model, one.name), kRelativeError) << one.name;
+    EXPECT_LE(error_of(model, one.name), kNamedError) << one.name;
   }
 }
 
 TEST(NamedModels, WhatIsNotSaidIsFoundOutByComparison) {
-  for (const Case& one : cases()) {
+  for (const NamedCase& one : cases()) {
     ModelOptions only_context;
     only_context.context = one.options.context;
     const Conversion model = convert_model(named(one.name), one.name,
                                            {.source = only_context, .expect = {files_of(one.name)}},
                                            parse_targets("native"));
-    EXPECT_LE(error_of(model, one.name), kRelativeError) << one.name;
+    EXPECT_LE(error_of(model, one.name), kNamedError) << one.name;
     const auto found = std::ranges::count_if(model.account.given, [](const std::string& given) {
       return given.find("found by comparison with") != std::string::npos;
     });
@@ -106,7 +106,7 @@ TEST(NamedModels, WhatIsNotSaidIsFoundOutByComparison) {
 }
 
 TEST(NamedModels, FindsTheAnswersThatTheAuthorWouldGive) {
-  for (const Case& one : cases()) {
+  for (const NamedCase& one : cases()) {
     ModelOptions found;
     found.context = one.options.context;
     answer_by_comparison(open_model(named(one.name)), files_of(one.name), found);

@@ -23,7 +23,7 @@ using namespace testing;
 namespace fs = std::filesystem;
 
 // transformers computes norms and angles in float32, also in a float64 model.
-constexpr double kRelativeError = 2e-6;
+constexpr double kTransformersError = 2e-6;
 
 std::vector<double> flat(const nlohmann::json& rows) {
   std::vector<double> values;
@@ -43,7 +43,7 @@ class TransformersDecoder : public ::testing::TestWithParam<const char*> {
 TEST_P(TransformersDecoder, GivesTheResultsOfTransformers) {
   const DecoderSpec spec = decoder_at(folder_);
   EXPECT_TRUE(
-      near(reference_decoder(spec, ids_).values, flat(expected_["results"]), kRelativeError));
+      near(reference_decoder(spec, ids_).values, flat(expected_["results"]), kTransformersError));
 }
 
 // The conversion itself compares the runtime with the reference.
@@ -78,7 +78,7 @@ TEST_P(TransformersHead, GivesTheResultsOfTransformers) {
   const nlohmann::json expected = read_json_value(folder / "expected.json");
   const EncoderSpec spec = encoder_at(folder);
   EXPECT_TRUE(near(reference_encoder(spec, expected["ids"].get<std::vector<uint32_t>>()).values,
-                   flat(expected["results"]), kRelativeError));
+                   flat(expected["results"]), kTransformersError));
   const Conversion conversion = convert_model(folder, "tiny", {}, {Target::kPortable});
   EXPECT_TRUE(conversion.checks[0].ran);
 }
@@ -99,7 +99,7 @@ class GemmaActivation : public ::testing::Test {
   }
   ::testing::AssertionResult gives(const DecoderSpec& spec, const char* results) {
     const auto ids = expected_["ids"].get<std::vector<uint32_t>>();
-    return near(reference_decoder(spec, ids).values, flat(expected_[results]), kRelativeError);
+    return near(reference_decoder(spec, ids).values, flat(expected_[results]), kTransformersError);
   }
 
   TempFolder folder_;

@@ -33,14 +33,14 @@ Contents contents_of(const TempFolder& folder) {
   return contents;
 }
 
-void write_text(AtomicFile& file, std::string_view text) {
+void write_all(AtomicFile& file, std::string_view text) {
   file.write(std::as_bytes(std::span(text)));
 }
 
 // All that one file goes through.
 void write_one(const std::filesystem::path& path) {
   AtomicFile file(path);
-  write_text(file, "new");
+  write_all(file, "new");
   file.resize(8);
   file.write_at(4, std::as_bytes(std::span("end")));
   file.commit();
@@ -92,8 +92,8 @@ TEST(FileFailures, AFileSystemWithoutFsyncWillDo) {
 void write_together(const TempFolder& folder) {
   AtomicFile first(folder.path() / "first");
   AtomicFile last(folder.path() / "last");
-  write_text(first, "new first");
-  write_text(last, "new last");
+  write_all(first, "new first");
+  write_all(last, "new last");
   AtomicFile* const files[] = {&first, nullptr, &last};
   commit_together(files);
 }
@@ -154,7 +154,7 @@ TEST(FileFailures, ALinkStaysALinkAndWhatItLeadsToIsReplaced) {
   std::filesystem::create_symlink("later", folder.path() / "dangling");
   for (const char* const link : {"link", "dangling"}) {
     AtomicFile file(folder.path() / link);
-    write_text(file, "new");
+    write_all(file, "new");
     file.commit();
     EXPECT_TRUE(std::filesystem::is_symlink(folder.path() / link));
     EXPECT_EQ(testing::read_bytes(folder.path() / link), "new");

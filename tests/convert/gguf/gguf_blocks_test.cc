@@ -21,14 +21,6 @@ namespace {
 
 using namespace testing;
 
-std::string bytes_of_hex(const std::string& hex) {
-  std::string bytes;
-  for (size_t i = 0; i < hex.size(); i += 2) {
-    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
-  }
-  return bytes;
-}
-
 class GgufBlocks : public ::testing::Test {
  protected:
   const nlohmann::json cases_ = read_json_value(convert_fixture("gguf_blocks.json"));

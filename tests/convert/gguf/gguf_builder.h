@@ -13,6 +13,14 @@
 
 namespace arenite::testing {
 
+inline std::string bytes_of_hex(const std::string& hex) {
+  std::string bytes;
+  for (size_t i = 0; i < hex.size(); i += 2) {
+    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  }
+  return bytes;
+}
+
 inline std::string gguf_text(std::string_view text) {
   return bytes_of(uint64_t{text.size()}) + std::string(text);
 }

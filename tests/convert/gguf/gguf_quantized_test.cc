@@ -24,14 +24,6 @@ using namespace testing;
 
 constexpr double kHalfStep = 0x1p-8 / (1 + 0x1p-8);  // the most that a scale changes, as a share
 
-std::string bytes_of_hex(const std::string& hex) {
-  std::string bytes;
-  for (size_t i = 0; i < hex.size(); i += 2) {
-    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
-  }
-  return bytes;
-}
-
 // |found - expected| <= kHalfStep * |expected| everywhere.
 void expect_same_but_for_scales(const QuantizedMatrix& matrix, const std::vector<float>& expected) {
   ASSERT_EQ(matrix.type, TensorType::kQ4);

@@ -20,9 +20,9 @@
 namespace arenite::convert {
 namespace {
 
-constexpr double kExact = 1e-12;  // of sums in another order
+constexpr double kExactlyStored = 1e-12;  // of sums in another order
 
-const std::vector<TokenId> kTokens = {3, 1, 4, 1, 5, 9, 2, 6};
+const std::vector<TokenId> kStoredTokens = {3, 1, 4, 1, 5, 9, 2, 6};
 
 // A decoder of llama's kind whose rotations turn neighbours, with one matrix at both ends.
 Graph tied_llama() {
@@ -54,11 +54,11 @@ std::vector<std::string> first_linears(Graph graph) {
 }
 
 void expect_same_results(const Graph& found, const Graph& expected) {
-  const GraphInput input = {kTokens, {}, {}};
+  const GraphInput input = {kStoredTokens, {}, {}};
   const std::vector<double> values = evaluate(found, input).values;
   const std::vector<double> wanted = evaluate(expected, input).values;
   ASSERT_EQ(values.size(), wanted.size());
-  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], wanted[i], kExact) << i;
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], wanted[i], kExactlyStored) << i;
 }
 
 TEST(Storage, OnlyEqualTypesAreJoined) {
@@ -121,8 +121,8 @@ TEST(Storage, NothingIsFoldedIntoWhatIsTakenOver) {
   SessionOptions options = test::options_for(8);
   options.outputs = Outputs::kAll;
   const test::TestSession session(*model, options);
-  EXPECT_TRUE(
-      test::all_near(session.run(kTokens, 1), evaluate(graph, {kTokens, {}, {}}).values, 1e-4));
+  EXPECT_TRUE(test::all_near(session.run(kStoredTokens, 1),
+                             evaluate(graph, {kStoredTokens, {}, {}}).values, 1e-4));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 
 using test::Random;
 
-constexpr TensorType kTypes[] = {TensorType::kW8, TensorType::kQ8, TensorType::kQ4};
+constexpr TensorType kGptqTypes[] = {TensorType::kW8, TensorType::kQ8, TensorType::kQ4};
 
 // Inputs as layers have them: a few directions make up most of each, columns differ in size.
 DenseMatrix correlated_inputs(uint32_t rows, uint32_t columns, uint64_t seed) {
@@ -70,7 +70,7 @@ double output_error(const DenseMatrix& inputs, std::span<const float> weights,
 }
 
 TEST(Gptq, LosesMuchLessOfTheOutputsThanRounding) {
-  for (const TensorType type : kTypes) {
+  for (const TensorType type : kGptqTypes) {
     // One block of q4, one strip, and more; odd numbers of rows.
     for (const uint32_t columns : {32u, 128u, 160u, 288u}) {
       const uint32_t rows = columns == 288 ? 1 : 21;
@@ -95,7 +95,7 @@ TEST(Gptq, LosesMuchLessOfTheOutputsThanRounding) {
 
 TEST(Gptq, NeverLosesMoreThanRounding) {
   // Inputs that are not correlated leave little to gain, and single rows could lose.
-  for (const TensorType type : kTypes) {
+  for (const TensorType type : kGptqTypes) {
     DenseMatrix inputs(300, 64);
     Random random(3);
     for (uint32_t row = 0; row < 300; ++row) random.fill({inputs.row(row), 64}, 1.0f);
@@ -123,7 +123,7 @@ TEST(Gptq, NeverLosesMoreThanRounding) {
 
 TEST(Gptq, LosesNothingWhereNothingNeedBeLost) {
   const DenseMatrix inputs = correlated_inputs(200, 64, 1);
-  for (const TensorType type : kTypes) {
+  for (const TensorType type : kGptqTypes) {
     const std::vector<float> weights =
         dequantize(quantize(random_weights(10 * 64, 5), 10, 64, type));
     const QuantizedMatrix matrix = quantize_gptq(weights, 10, 64, type, hessian_of(inputs));
@@ -178,7 +178,7 @@ TEST(Gptq, RoundsWhereNothingIsKnown) {
   const float infinity = std::numeric_limits<float>::infinity();
   for (const float value : {0.0f, infinity, std::numeric_limits<float>::quiet_NaN(), 3e38f}) {
     inputs.row(1)[5] = value;
-    for (const TensorType type : kTypes) {
+    for (const TensorType type : kGptqTypes) {
       GptqReport report;
       const QuantizedMatrix matrix =
           quantize_gptq(weights, 5, 64, type, hessian_of(inputs), &report);
@@ -195,7 +195,7 @@ TEST(Gptq, UnusedInputsAreRoundedAndCounted) {
     for (const uint32_t column : {0u, 40u, 95u}) inputs.row(row)[column] = 0.0f;
   }
   const std::vector<float> weights = random_weights(9 * 96, 2);
-  for (const TensorType type : kTypes) {
+  for (const TensorType type : kGptqTypes) {
     GptqReport report;
     const QuantizedMatrix matrix = quantize_gptq(weights, 9, 96, type, hessian_of(inputs), &report);
     EXPECT_EQ(report.unused_inputs, 3u);
@@ -215,7 +215,7 @@ TEST(Gptq, UnusedInputsAreRoundedAndCounted) {
 TEST(Gptq, RowsOfZerosStayZeros) {
   std::vector<float> weights = random_weights(4 * 64, 2);
   std::fill_n(weights.begin() + 64, 64, 0.0f);
-  for (const TensorType type : kTypes) {
+  for (const TensorType type : kGptqTypes) {
     const QuantizedMatrix matrix =
         quantize_gptq(weights, 4, 64, type, hessian_of(correlated_inputs(100, 64, 1)));
     for (size_t i = 64; i < 128; ++i) EXPECT_EQ(matrix.values[i], 0);

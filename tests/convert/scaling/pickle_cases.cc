@@ -16,7 +16,7 @@ using convert::Checkpoint;
 const PickledView kOne{.storage_elements = 1, .shape = {1}, .strides = {1}};
 
 // An archive of `pickle` with the storage "0" of `floats` numbers.
-InputFiles archive(const std::string& pickle, size_t floats = 1) {
+InputFiles pickle_archive(const std::string& pickle, size_t floats = 1) {
   ZipBuilder zip;
   zip.add("m/data.pkl", pickle).add("m/version", "3\n");
   zip.add("m/data/0", std::string(4 * floats, '\0'));
@@ -35,13 +35,13 @@ void keep(PickleBuilder& pickle, uint32_t place) {
   pickle.code(op::kPop);
 }
 
-InputFiles many_tensors(size_t size) {
+InputFiles many_pickled_tensors(size_t size) {
   PickleBuilder pickle;
   pickle.code(op::kEmptyDict);
   for (size_t i = 0; i < size; ++i) {
     pickle.text(fmt::format("layers.{}.weight", i)).tensor(kOne).code(op::kSetItem);
   }
-  return archive(pickle.stop());
+  return pickle_archive(pickle.stop());
 }
 
 InputFiles many_storages(size_t size) {
@@ -76,7 +76,7 @@ InputFiles members_of_one_hash(size_t size) {
 }
 
 // The end of the archive many times over, each with an empty comment.
-InputFiles many_ends(size_t size) {
+InputFiles many_pickle_ends(size_t size) {
   InputFiles files = many_storages(size);
   const std::string end = files[0].second.substr(files[0].second.size() - 22);
   for (size_t i = 0; i < size; ++i) files[0].second += end;
@@ -99,7 +99,7 @@ InputFiles one_dict_many_times(size_t size) {
     get(pickle, 0);
     get(pickle, 2);
   }
-  return archive(pickle.code(op::kSetItems).stop());
+  return pickle_archive(pickle.code(op::kSetItems).stop());
 }
 
 // The same as the training arguments of a file with one tensor.
@@ -119,7 +119,7 @@ InputFiles one_dict_as_arguments(size_t size) {
     get(pickle, 0);
     get(pickle, 2);
   }
-  return archive(pickle.code(op::kSetItems).stop());
+  return pickle_archive(pickle.code(op::kSetItems).stop());
 }
 
 // A list in which each element is the same list of tensors.
@@ -133,7 +133,7 @@ InputFiles one_list_many_times(size_t size) {
   keep(pickle, 1);
   pickle.code(op::kEmptyList).code(op::kMark);
   for (size_t i = 0; i < size; ++i) get(pickle, 1);
-  return archive(pickle.code(op::kAppends).stop());
+  return pickle_archive(pickle.code(op::kAppends).stop());
 }
 
 // Many tensors in a dict with a long name.
@@ -146,7 +146,7 @@ InputFiles long_names(size_t size) {
     pickle.number(static_cast<int32_t>(i));
     get(pickle, 0);
   }
-  return archive(pickle.code(op::kSetItems).code(op::kSetItem).stop());
+  return pickle_archive(pickle.code(op::kSetItems).code(op::kSetItem).stop());
 }
 
 // Many views of one storage, together far more elements than it has.
@@ -158,7 +158,7 @@ InputFiles repeated_elements(size_t size) {
     pickle.tensor({.storage_elements = 1, .shape = {256, 256}, .strides = {0, 0}});
     pickle.code(op::kSetItem);
   }
-  return archive(pickle.stop());
+  return pickle_archive(pickle.stop());
 }
 
 // Each names all that is stored.
@@ -173,7 +173,7 @@ InputFiles one_storage_many_names(size_t size) {
     get(pickle, 0);
     pickle.code(op::kSetItem);
   }
-  return archive(pickle.stop(), static_cast<size_t>(floats));
+  return pickle_archive(pickle.stop(), static_cast<size_t>(floats));
 }
 
 InputFiles many_dimensions(size_t size) {
@@ -191,21 +191,21 @@ InputFiles many_dimensions(size_t size) {
     get(pickle, 1);
     pickle.code(op::kReduce).code(op::kSetItem);
   }
-  return archive(pickle.stop());
+  return pickle_archive(pickle.stop());
 }
 
 InputFiles many_values(size_t size) {
   PickleBuilder pickle;
   pickle.code(op::kEmptyDict).text("w").tensor(kOne).code(op::kSetItem).text("a").code(op::kMark);
   pickle.raw(std::string(size, static_cast<char>(op::kEmptyList))).code(op::kTuple);
-  return archive(pickle.code(op::kSetItem).stop());
+  return pickle_archive(pickle.code(op::kSetItem).stop());
 }
 
 InputFiles far_memo(size_t size) {
   PickleBuilder pickle;
   pickle.code(op::kEmptyDict);
   memo(pickle, op::kLongBinPut, static_cast<uint32_t>(100 * size));
-  return archive(pickle.text("w").tensor(kOne).code(op::kSetItem).stop());
+  return pickle_archive(pickle.text("w").tensor(kOne).code(op::kSetItem).stop());
 }
 
 void read_all(const std::filesystem::path& file) {
@@ -244,11 +244,11 @@ InputFiles long_key(size_t size) {
 std::vector<ReaderCase> pickle_cases() {
   const auto read_meta = [](const std::filesystem::path& file) { convert::read_tokenizer(file); };
   return {
-      {".pt", "many tensors", 1000, many_tensors, read_all},
+      {".pt", "many tensors", 1000, many_pickled_tensors, read_all},
       {".pt", "many storages", 500, many_storages, read_all},
       {".pt", "members over the limit", 17'000, members_over_the_limit, read_all},
       {".pt", "members of one hash", 17'000, members_of_one_hash, read_all},
-      {".pt", "many ends of the archive", 500, many_ends, read_all},
+      {".pt", "many ends of the archive", 500, many_pickle_ends, read_all},
       {".pt", "one dict many times", 10'000, one_dict_many_times, read_all},
       {".pt", "one dict as many arguments", 10'000, one_dict_as_arguments, read_all},
       {".pt", "one list many times", 10'000, one_list_many_times, read_all},

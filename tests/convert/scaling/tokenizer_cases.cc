@@ -104,7 +104,7 @@ InputFiles sentence_pieces(const std::vector<std::string>& pieces) {
   return {{"tokenizer.model", file.bytes()}};
 }
 
-InputFiles llama2c(const std::vector<std::string>& pieces) {
+InputFiles llama2c_tokenizer(const std::vector<std::string>& pieces) {
   return {{"tokenizer.bin", llama2c_file(llama_pieces(pieces))}};
 }
 
@@ -188,10 +188,10 @@ std::vector<ReaderCase> tokenizer_cases() {
       of(kModel, "many long near-equal pieces", 200, sentence_pieces, near),
       of(kModel, "a long piece", 20'000, sentence_pieces, long_word),
       of(kModel, "pieces that hold each other", 200, sentence_pieces, held_pieces),
-      of(kBin, "many tokens", 2000, llama2c, words),
-      of(kBin, "many long near-equal tokens", 200, llama2c, near),
-      of(kBin, "a long token", 20'000, llama2c, long_word),
-      of(kBin, "tokens that hold each other", 200, llama2c, held_pieces),
+      of(kBin, "many tokens", 2000, llama2c_tokenizer, words),
+      of(kBin, "many long near-equal tokens", 200, llama2c_tokenizer, near),
+      of(kBin, "a long token", 20'000, llama2c_tokenizer, long_word),
+      of(kBin, "tokens that hold each other", 200, llama2c_tokenizer, held_pieces),
       of(kTxt, "many tokens", 5000, vocab_txt, words),
       of(kTxt, "many long near-equal tokens", 500, vocab_txt, near),
       of(kTxt, "a long token", 100'000, vocab_txt, long_word),

@@ -21,7 +21,7 @@ using convert::TokenizerSpec;
 using nlohmann::json;
 using test::TestTokenizer;
 
-json special(const char* name) { return {{"SpecialToken", {{"id", name}, {"type_id", 0}}}}; }
+json special_token(const char* name) { return {{"SpecialToken", {{"id", name}, {"type_id", 0}}}}; }
 
 // "<s>" is token 1, "</s>" 2, "<unk>" 0.
 json template_of(const json& single) {
@@ -72,7 +72,7 @@ using Texts = std::vector<std::string>;
 TEST_F(Frame, IsWhatThePostProcessorSaysWhateverTheConfigsSay) {
   folder_.write("config.json", json{{"bos_token_id", 0}, {"eos_token_id", 0}}.dump());
   folder_.write("tokenizer_config.json", json{{"bos_token", "<unk>"}}.dump());
-  const json processor = template_of({special("<s>"), kText, special("</s>")});
+  const json processor = template_of({special_token("<s>"), kText, special_token("</s>")});
   EXPECT_EQ(encode(processor), (Texts{"<s>", " ", "a", "</s>"}));
   const TokenizerSpec spec = read(processor);
   EXPECT_EQ(spec.bos, 1u);
@@ -87,14 +87,15 @@ TEST_F(Frame, HasNoNotesWhereAllAgree) {
   folder_.write(
       "tokenizer_config.json",
       json{{"bos_token", "<s>"}, {"add_bos_token", true}, {"add_eos_token", true}}.dump());
-  EXPECT_TRUE(read(template_of({special("<s>"), kText, special("</s>")})).notes.empty());
+  EXPECT_TRUE(
+      read(template_of({special_token("<s>"), kText, special_token("</s>")})).notes.empty());
 }
 
 // As transformers 5 does, which leaves the two flags out where there is a tokenizer.json.
 TEST_F(Frame, IsNotChangedByTheConfigsFlags) {
   const json names = {
       {"tokenizer_class", "LlamaTokenizerFast"}, {"bos_token", "<s>"}, {"eos_token", "</s>"}};
-  const json begins = template_of({special("<s>"), kText});
+  const json begins = template_of({special_token("<s>"), kText});
   const json plain = template_of(json::array({kText}));
   const struct {
     json processor;
@@ -126,7 +127,7 @@ TEST_F(Frame, IsNotChangedByTheConfigsFlags) {
 }
 
 TEST_F(Frame, MayStandAnywhereInASequenceButOnlyOnce) {
-  const json begins = template_of({special("<s>"), kText});
+  const json begins = template_of({special_token("<s>"), kText});
   const auto sequence = [](const json& first, const json& second) {
     return json{{"type", "Sequence"}, {"processors", {first, second}}};
   };

@@ -17,8 +17,6 @@ using convert::TokenizerSpec;
 using nlohmann::json;
 using test::TestTokenizer;
 
-const std::string kLow = "\xE2\x96\x81";
-
 TokenizerSpec read(const json& root) {
   const TempFolder folder;
   return convert::read_tokenizer(folder.write("tokenizer.json", root.dump()));

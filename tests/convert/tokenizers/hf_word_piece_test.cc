@@ -16,7 +16,7 @@ namespace {
 using convert::TokenizerSpec;
 using nlohmann::json;
 
-TokenizerSpec read(const json& root, const char* config = "{}") {
+TokenizerSpec read_word_pieces(const json& root, const char* config = "{}") {
   const TempFolder folder;
   folder.write("tokenizer_config.json", config);
   return convert::read_tokenizer(folder.write("tokenizer.json", root.dump()));
@@ -67,7 +67,7 @@ json bert_json() {
 }
 
 TEST(HfWordPiece, IsReadAsBertsTokenizer) {
-  const TokenizerSpec spec = read(bert_json());
+  const TokenizerSpec spec = read_word_pieces(bert_json());
   EXPECT_EQ(spec.kind, format::TokenizerKind::kWordPiece);
   EXPECT_EQ(spec.word_characters_max, 100u);
   EXPECT_TRUE(spec.word_rules.lowers_case && spec.word_rules.strips_accents &&
@@ -84,7 +84,7 @@ TEST(HfWordPiece, IsReadAsBertsTokenizer) {
 TEST(HfWordPiece, DoesNothingToATextWithoutANormalizer) {
   json root = bert_json();
   root["normalizer"] = nullptr;
-  const TokenizerSpec spec = read(root);
+  const TokenizerSpec spec = read_word_pieces(root);
   EXPECT_FALSE(spec.word_rules.lowers_case || spec.word_rules.strips_accents ||
                spec.word_rules.drops_controls);
   EXPECT_EQ(spec.flags & format::kIdeographsAreWords, 0u);
@@ -92,21 +92,21 @@ TEST(HfWordPiece, DoesNothingToATextWithoutANormalizer) {
 
 TEST(HfWordPiece, CleansUpUnlessToldOtherwise) {
   json root = bert_json();
-  EXPECT_NE(read(root).flags & format::kCleansUp, 0u);
+  EXPECT_NE(read_word_pieces(root).flags & format::kCleansUp, 0u);
   root["decoder"]["cleanup"] = false;
-  EXPECT_EQ(read(root).flags & format::kCleansUp, 0u);
+  EXPECT_EQ(read_word_pieces(root).flags & format::kCleansUp, 0u);
   root["decoder"] = nullptr;
-  EXPECT_EQ(read(root).flags & format::kCleansUp, 0u);
+  EXPECT_EQ(read_word_pieces(root).flags & format::kCleansUp, 0u);
 }
 
 TEST(HfWordPiece, TakesItsRulesFromTheNormalizer) {
   json root = bert_json();
   root["normalizer"]["lowercase"] = false;
   root["normalizer"]["clean_text"] = false;
-  EXPECT_FALSE(read(root).word_rules.strips_accents);
-  EXPECT_FALSE(read(root).word_rules.drops_controls);
+  EXPECT_FALSE(read_word_pieces(root).word_rules.strips_accents);
+  EXPECT_FALSE(read_word_pieces(root).word_rules.drops_controls);
   root["normalizer"]["strip_accents"] = true;
-  EXPECT_TRUE(read(root).word_rules.strips_accents);
+  EXPECT_TRUE(read_word_pieces(root).word_rules.strips_accents);
 }
 
 TEST(HfWordPiece, RefusesWhatIsNotAsBertHasIt) {
@@ -131,37 +131,40 @@ TEST(HfWordPiece, RefusesWhatIsNotAsBertHasIt) {
     json root = bert_json();
     root[json::json_pointer(item.place)] = item.value;
     if (item.expected.size() == 0) {
-      EXPECT_NO_THROW(read(root)) << item.place;
+      EXPECT_NO_THROW(read_word_pieces(root)) << item.place;
     } else {
-      EXPECT_TRUE(refuses([&] { read(root); }, item.expected)) << item.place;
+      EXPECT_TRUE(refuses([&] { read_word_pieces(root); }, item.expected)) << item.place;
     }
   }
   json root = bert_json();
   root["added_tokens"][0]["special"] = false;
   root["added_tokens"][0]["normalized"] = true;
-  EXPECT_TRUE(refuses([&] { read(root); }, {"added_tokens[0].normalized", "false"}));
+  EXPECT_TRUE(refuses([&] { read_word_pieces(root); }, {"added_tokens[0].normalized", "false"}));
 }
 
 TEST(HfWordPiece, RefusesAConfigThatSaysOtherwise) {
-  EXPECT_NO_THROW(read(bert_json(), R"({"do_lower_case": true, "strip_accents": null})"));
-  EXPECT_TRUE(refuses([&] { read(bert_json(), R"({"do_lower_case": false})"); },
+  EXPECT_NO_THROW(
+      read_word_pieces(bert_json(), R"({"do_lower_case": true, "strip_accents": null})"));
+  EXPECT_TRUE(refuses([&] { read_word_pieces(bert_json(), R"({"do_lower_case": false})"); },
                       {"tokenizer_config.json", "do_lower_case", "true", "tokenizer.json"}));
-  EXPECT_TRUE(refuses([&] { read(bert_json(), R"({"tokenize_chinese_chars": false})"); },
-                      {"tokenize_chinese_chars"}));
+  EXPECT_TRUE(
+      refuses([&] { read_word_pieces(bert_json(), R"({"tokenize_chinese_chars": false})"); },
+              {"tokenize_chinese_chars"}));
 }
 
 TEST(HfPostProcessor, OfBertIsTheSameAsItsTemplate) {
   json root = bert_json();
   root["post_processor"] = {
       {"type", "BertProcessing"}, {"sep", {"[SEP]", 2}}, {"cls", {"[CLS]", 1}}};
-  const TokenizerSpec spec = read(root);
-  const TokenizerSpec expected = read(bert_json());
+  const TokenizerSpec spec = read_word_pieces(root);
+  const TokenizerSpec expected = read_word_pieces(bert_json());
   EXPECT_EQ(spec.bos, 1u);
   EXPECT_EQ(spec.ends, (std::vector<TokenId>{2}));
   EXPECT_EQ(spec.flags, expected.flags);
   EXPECT_EQ(spec.pair_separators, 1u);
   root["post_processor"]["sep"] = "[SEP]";
-  EXPECT_TRUE(refuses([&] { read(root); }, {"post_processor.sep", "a token and its id"}));
+  EXPECT_TRUE(
+      refuses([&] { read_word_pieces(root); }, {"post_processor.sep", "a token and its id"}));
 }
 
 TEST(HfPostProcessor, OfRobertaPutsTwoTokensBetweenTexts) {
@@ -171,7 +174,7 @@ TEST(HfPostProcessor, OfRobertaPutsTwoTokensBetweenTexts) {
                             {"cls", {"<s>", 0}},
                             {"trim_offsets", true},
                             {"add_prefix_space", false}};
-  const TokenizerSpec spec = read(root);
+  const TokenizerSpec spec = read_word_pieces(root);
   EXPECT_EQ(spec.bos, 0u);
   EXPECT_EQ(spec.ends, (std::vector<TokenId>{2}));
   EXPECT_EQ(spec.pair_separators, 2u);
@@ -185,21 +188,21 @@ TEST(HfPostProcessor, OfRobertaPutsTwoTokensBetweenTexts) {
                              {special("<s>", 0), text("A", 0), special("</s>", 0),
                               special("</s>", 0), text("B", 0), special("</s>", 0)}},
                             {"special_tokens", ids}};
-  EXPECT_EQ(read(root).pair_separators, 2u);
-  EXPECT_EQ(read(root).flags & format::kSecondHasType1, 0u);
+  EXPECT_EQ(read_word_pieces(root).pair_separators, 2u);
+  EXPECT_EQ(read_word_pieces(root).flags & format::kSecondHasType1, 0u);
 }
 
 TEST(HfPostProcessor, TakesNoPairsWhereTheTemplateIsAnother) {
   json root = bert_json();
   root["post_processor"]["pair"] = {special("[CLS]", 0), text("A", 0), special("[CLS]", 1),
                                     text("B", 1)};
-  EXPECT_EQ(read(root).pair_separators, 0u);
+  EXPECT_EQ(read_word_pieces(root).pair_separators, 0u);
   root = bert_json();
   root["post_processor"]["pair"][3] = text("A", 1);
-  EXPECT_EQ(read(root).pair_separators, 0u);
+  EXPECT_EQ(read_word_pieces(root).pair_separators, 0u);
   root = bert_json();
   root["post_processor"]["pair"][4] = special("[SEP]", 0);
-  EXPECT_EQ(read(root).pair_separators, 0u);
+  EXPECT_EQ(read_word_pieces(root).pair_separators, 0u);
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ namespace {
 using convert::SentencePiece;
 using Words = std::initializer_list<std::string_view>;
 
-::testing::AssertionResult refuses_file(const std::string& name, const std::string& bytes,
-                                        Words words) {
+::testing::AssertionResult refuses_limit(const std::string& name, const std::string& bytes,
+                                         Words words) {
   const TempFolder folder;
   const auto file = folder.write(name, bytes);
   return refuses([&] { convert::read_tokenizer(file); }, words);
@@ -32,11 +32,11 @@ std::vector<SentencePiece> with_long_piece(size_t bytes) {
 TEST(TokenizerLimits, OfTheLengthOfAToken) {
   const size_t longer = format::kTokenBytesMax + 1;
   const std::string sentence_pieces = SentencePieceFile{.pieces = with_long_piece(longer)}.bytes();
-  EXPECT_TRUE(refuses_file("tokenizer.model", sentence_pieces, {"token 259", "1025", "1024"}));
-  EXPECT_TRUE(refuses_file("tokenizer.bin", llama2c_file(with_long_piece(1000000)),
-                           {"token 259", "1000000 bytes", "1024"}));
-  EXPECT_TRUE(refuses_file("vocab.txt", "[UNK]\n" + std::string(longer, 'a'),
-                           {"token 1", "1025 bytes", "1024"}));
+  EXPECT_TRUE(refuses_limit("tokenizer.model", sentence_pieces, {"token 259", "1025", "1024"}));
+  EXPECT_TRUE(refuses_limit("tokenizer.bin", llama2c_file(with_long_piece(1000000)),
+                            {"token 259", "1000000 bytes", "1024"}));
+  EXPECT_TRUE(refuses_limit("vocab.txt", "[UNK]\n" + std::string(longer, 'a'),
+                            {"token 1", "1025 bytes", "1024"}));
   const TempFolder folder;
   EXPECT_NO_THROW(convert::read_tokenizer(
       folder.write("tokenizer.bin", llama2c_file(with_long_piece(format::kTokenBytesMax)))));
@@ -47,11 +47,11 @@ TEST(TokenizerLimits, OfTheNumberOfTokens) {
   std::string pieces;  // messages without a field
   for (size_t i = 0; i < more; ++i) pieces += std::string("\x0A\x00", 2);
   EXPECT_TRUE(
-      refuses_file("tokenizer.model", "\x0A\x03\x0A\x01x" + pieces, {"more than 1048576 tokens"}));
+      refuses_limit("tokenizer.model", "\x0A\x03\x0A\x01x" + pieces, {"more than 1048576 tokens"}));
   std::string bin(4, '\1');
   bin += std::string(8 * more, '\0');
-  EXPECT_TRUE(refuses_file("tokenizer.bin", bin, {"more than 1048576 tokens"}));
-  EXPECT_TRUE(refuses_file("vocab.txt", std::string(more, '\n'), {"more than 1048576 tokens"}));
+  EXPECT_TRUE(refuses_limit("tokenizer.bin", bin, {"more than 1048576 tokens"}));
+  EXPECT_TRUE(refuses_limit("vocab.txt", std::string(more, '\n'), {"more than 1048576 tokens"}));
 }
 
 TEST(TokenizerLimits, OfTheSizeOfAFile) {

@@ -22,8 +22,6 @@ using convert::PieceType;
 using nlohmann::json;
 using Words = std::initializer_list<std::string_view>;
 
-const std::string kLow = "\xE2\x96\x81";
-
 ::testing::AssertionResult refuses_file(const std::string& name, const std::string& bytes,
                                         Words words) {
   const TempFolder folder;

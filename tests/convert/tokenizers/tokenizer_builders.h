@@ -12,6 +12,9 @@
 
 namespace arenite::testing {
 
+// SentencePiece's mark of a space, U+2581.
+inline const std::string kLow = "\xE2\x96\x81";
+
 // A field of a protocol buffer: a number, a float, or bytes.
 std::string proto_varint(uint64_t value);
 std::string proto_field(uint32_t number, uint64_t value);

@@ -25,8 +25,6 @@ using convert::TokenizerPlace;
 using convert::TokenizerSpec;
 using nlohmann::json;
 
-const std::string kLow = "\xE2\x96\x81";
-
 using Files = std::span<const char* const>;
 
 std::string json_file() { return low_line_json({kLow, "a"}, {{kLow, "a"}}).dump(); }

@@ -18,9 +18,9 @@ namespace {
 
 // An emulator takes every so many bytes only.
 #if defined(__x86_64__)
-constexpr size_t kStride = 1;
+constexpr size_t kTokenizerStride = 1;
 #else
-constexpr size_t kStride = 31;
+constexpr size_t kTokenizerStride = 31;
 #endif
 
 convert::TokenizerSpec damaged_pairs() {
@@ -70,7 +70,7 @@ void sweep(const convert::TokenizerSpec& spec) {
   const GuardedBuffer memory(file.size(), kModelAlignment);
   uint32_t refused = 0;
   uint32_t used = 0;
-  for (size_t i = 0; i < footer.metadata_bytes; i += kStride) {
+  for (size_t i = 0; i < footer.metadata_bytes; i += kTokenizerStride) {
     for (const int mask : {0x01, 0x80, 0xFF, 0x10}) {
       std::memcpy(memory.data(), file.span().data(), file.size());
       memory.data()[i] ^= static_cast<std::byte>(mask);
@@ -83,7 +83,7 @@ void sweep(const convert::TokenizerSpec& spec) {
     }
   }
   std::cout << refused << " refused, " << used << " used\n";
-  EXPECT_GT(refused, 100u / kStride);
+  EXPECT_GT(refused, 100u / kTokenizerStride);
   EXPECT_GT(used, 0u);
 }
 
@@ -97,7 +97,7 @@ TEST(TokenizerDamage, OfManyBytesIsRefusedOrHarmless) {
   for (const convert::TokenizerSpec& spec : {damaged_pairs(), damaged_pieces(), damaged_words()}) {
     const convert::AlignedBytes file = model_with(spec);
     const GuardedBuffer memory(file.size(), kModelAlignment);
-    for (size_t round = 0; round < 4000 / kStride; ++round) {
+    for (size_t round = 0; round < 4000 / kTokenizerStride; ++round) {
       std::memcpy(memory.data(), file.span().data(), file.size());
       for (uint32_t changes = 1 + random.below(4); changes > 0; --changes) {
         const size_t at = random.below(static_cast<uint32_t>(file.size()));

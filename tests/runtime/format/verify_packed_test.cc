@@ -46,13 +46,13 @@ auto change_formula(Change change) {
   return change_packed([change](PackedView& packed) { change(packed.formula); });
 }
 
-const Expected kMisplaced = {"packed.segment", "misplaced", kChanged};
+const Expected kPackedMisplaced = {"packed.segment", "misplaced", kChanged};
 const Expected kTooLarge = {"packed.segment", "does not fit", kChanged};
 const Expected kOverlapping = {"tensor_offsets", "overlap", 1};
 const Expected kBeyond = {"tensor_offsets", "beyond its segment", 1};
 const Expected kFormula = {"packed.formula", "not that of the program", kChanged};
 
-const FileRule kRules[] = {
+const FileRule kPackedRules[] = {
     {"TargetThatIsNotKnown",
      set_target(kTargets),
      {"packed.target", "unknown target", kChanged, {{kTargets, kTargets - 1}}}},
@@ -60,13 +60,13 @@ const FileRule kRules[] = {
     {"TargetTwice", set_target(0), {"packed.target", "twice", kChanged}},
 
     {"SegmentInTheMetadata", change_segment([](SegmentView& segment) { segment.offset = 0; }),
-     kMisplaced},
+     kPackedMisplaced},
     {"SegmentInAnother", change_segment([](SegmentView& segment) { --segment.offset; }),
-     kMisplaced},
+     kPackedMisplaced},
     {"SegmentBehindTheFile", change_segment([](SegmentView& segment) { segment.offset = 1 << 30; }),
-     kMisplaced},
+     kPackedMisplaced},
     {"SegmentAtTheEndOfNumbers",
-     change_segment([](SegmentView& segment) { segment.offset = UINT32_MAX; }), kMisplaced},
+     change_segment([](SegmentView& segment) { segment.offset = UINT32_MAX; }), kPackedMisplaced},
     {"SegmentWithoutPadding",
      change_segment([](SegmentView& segment) { segment.length = 0; }),
      {"packed.segment.length", "read ahead", kChanged}},
@@ -120,7 +120,8 @@ const FileRule kRules[] = {
 };
 
 class VerifyPacked : public testing::TestWithParam<FileRule> {};
-INSTANTIATE_TEST_SUITE_P(Rules, VerifyPacked, testing::ValuesIn(kRules), rule_name<ModelSurgery>);
+INSTANTIATE_TEST_SUITE_P(Rules, VerifyPacked, testing::ValuesIn(kPackedRules),
+                         rule_name<ModelSurgery>);
 TEST_P(VerifyPacked, Refuses) {
   const auto file = make_model(spec_named("causal"), {Target::kPortable, Target::kArm64});
   expect_file_refusal(GetParam(), ModelSurgery(file.span()));

@@ -25,23 +25,23 @@ auto change_record(Change change) {
   };
 }
 
-const Expected kMisplaced = {"self_test.segment", "misplaced"};
+const Expected kSelfTestMisplaced = {"self_test.segment", "misplaced"};
 const Expected kWrongSize = {"self_test.segment.length", "as long as its parts"};
 const Expected kTokens = {"self_test.tokens", "empty, or longer than the context"};
 const Expected kNotEmpty = {"self_test", "not empty"};
 
-const FileRule kRules[] = {
+const FileRule kSelfTestRules[] = {
     {"NoTokens", change_record([](SegmentView&, uint32_t& tokens) { tokens = 0; }), kTokens},
     {"OtherTokens", change_record([](SegmentView&, uint32_t& tokens) { tokens = 60; }), kWrongSize},
     {"TokensWithoutEnd", change_record([](SegmentView&, uint32_t& tokens) { tokens = UINT32_MAX; }),
      kWrongSize},
     {"InTheWeights", change_record([](SegmentView& segment, uint32_t&) { --segment.offset; }),
-     kMisplaced},
+     kSelfTestMisplaced},
     {"InTheMetadata", change_record([](SegmentView& segment, uint32_t&) { segment.offset = 0; }),
-     kMisplaced},
+     kSelfTestMisplaced},
     {"AtTheEndOfNumbers",
      change_record([](SegmentView& segment, uint32_t&) { segment.offset = UINT32_MAX; }),
-     kMisplaced},
+     kSelfTestMisplaced},
     {"IntoTheFooter",
      change_record([](SegmentView& segment, uint32_t&) { ++segment.offset; }),
      {"self_test.segment", "does not fit"}},
@@ -67,7 +67,8 @@ const FileRule kRules[] = {
 };
 
 class VerifySelfTest : public testing::TestWithParam<FileRule> {};
-INSTANTIATE_TEST_SUITE_P(Rules, VerifySelfTest, testing::ValuesIn(kRules), rule_name<ModelSurgery>);
+INSTANTIATE_TEST_SUITE_P(Rules, VerifySelfTest, testing::ValuesIn(kSelfTestRules),
+                         rule_name<ModelSurgery>);
 TEST_P(VerifySelfTest, Refuses) {
   ModelSurgery file(tested_file().span());
   GetParam().break_it(file);

@@ -15,7 +15,7 @@ constexpr uint32_t kLastFold = 27;
 
 ModelSurgery words_file() { return ModelSurgery(model_with(word_spec({"a", "##b"})).span()); }
 
-ModelSurgery pieces_file() {
+ModelSurgery three_pieces_file() {
   return ModelSurgery(model_with(piece_spec({"ab", "a", "b"}, false)).span());
 }
 
@@ -113,8 +113,8 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(WordPieceRules, RefuseTablesOfOtherKinds) {
   const Change change =
       all_of({choose(&TokenizerNumbers::kind, 3), choose(&TokenizerNumbers::prefix, 0)});
-  const uint32_t characters = list_of(pieces_file(), kCharacters)->size();
-  expect_refusal(changed(pieces_file(), change).file(),
+  const uint32_t characters = list_of(three_pieces_file(), kCharacters)->size();
+  expect_refusal(changed(three_pieces_file(), change).file(),
                  {"tokenizer.characters", "need no tokens", 0, {{characters, 0}}});
 }
 

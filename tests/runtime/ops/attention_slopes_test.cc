@@ -43,7 +43,7 @@ class AttentionSlopes : public CacheTest {
 };
 ARENITE_FOR_EACH_CACHE(AttentionSlopes);
 
-std::vector<TestMask> causal_masks(uint32_t positions) {
+std::vector<TestMask> causal_masks_with_slopes(uint32_t positions) {
   return {causal_mask(positions),
           band_mask(positions, 20, 0),
           slope_mask(positions, positions - 1, 0, 0.125f),
@@ -52,8 +52,8 @@ std::vector<TestMask> causal_masks(uint32_t positions) {
           sink_mask(positions, 3)};
 }
 
-std::vector<TestMask> all_masks(uint32_t positions) {
-  std::vector<TestMask> masks = causal_masks(positions);
+std::vector<TestMask> masks_with_slopes(uint32_t positions) {
+  std::vector<TestMask> masks = causal_masks_with_slopes(positions);
   masks.push_back(band_mask(positions, kUnlimited, kUnlimited));
   masks.push_back(band_mask(positions, 3, 4));
   masks.push_back(random_mask(positions, 5, false, 7));
@@ -62,7 +62,7 @@ std::vector<TestMask> all_masks(uint32_t positions) {
 }
 
 TEST_P(AttentionSlopes, AgreeWithTheReferenceForEveryMaskAndNumberOfHeads) {
-  for (const TestMask& mask : all_masks(70)) {
+  for (const TestMask& mask : masks_with_slopes(70)) {
     for (const AttentionShape& shape :
          {AttentionShape{1, 1, 8, 9}, AttentionShape{3, 3, 8, 9}, AttentionShape{4, 2, 8, 9},
           AttentionShape{12, 1, 8, 9}, AttentionShape{2, 1, 0, 5}}) {
@@ -109,7 +109,7 @@ TEST_P(AttentionSlopes, OfZeroAndOneAreWhatTheMaskSays) {
 
 TEST_P(AttentionSlopes, GiveTheSameBitsInAnyChunks) {
   for (const uint32_t length : {7u, 300u, 530u}) {
-    for (const TestMask& mask : causal_masks(length)) {
+    for (const TestMask& mask : causal_masks_with_slopes(length)) {
       const AttentionCase problem = with_slopes({4, 2, 8, 9}, mask, {length});
       const auto whole = run_attention(kernels(), problem, problem.at_once());
       for (const uint32_t chunk : {1u, 3u, 100u}) {
@@ -123,7 +123,7 @@ TEST_P(AttentionSlopes, GiveTheSameBitsInAnyChunks) {
 
 TEST_P(AttentionSlopes, GiveTheSameBitsOnAnyThreadsAndInAnyCompany) {
   Pool shuffled(4, Order::kShuffled);
-  for (const TestMask& mask : causal_masks(270)) {
+  for (const TestMask& mask : causal_masks_with_slopes(270)) {
     const AttentionCase problem = with_slopes({4, 2, 8, 9}, mask, {33, 0, 270, 1});
     const auto together = run_attention(kernels(), problem, problem.at_once());
     SCOPED_TRACE(mask.name);
@@ -140,7 +140,7 @@ TEST_P(AttentionSlopes, GiveTheSameBitsOnAnyThreadsAndInAnyCompany) {
 // Rows that see a key that is not finite are computed by themselves; the others keep their bits.
 TEST_P(AttentionSlopes, KeepNaNWhereItBelongs) {
   constexpr float kNotFinite[] = {NAN, INFINITY, -INFINITY};
-  for (const TestMask& mask : all_masks(100)) {
+  for (const TestMask& mask : masks_with_slopes(100)) {
     const AttentionCase clean = with_slopes({4, 2, 4, 9}, mask, {100});
     const auto expected = run_attention(kernels(), clean, clean.at_once());
     const size_t width = clean.shape.heads * clean.shape.value_dim;

@@ -66,13 +66,13 @@ class AttentionTerms : public CacheTest {
 };
 ARENITE_FOR_EACH_CACHE(AttentionTerms);
 
-std::vector<TestMask> causal_masks(uint32_t positions) {
+std::vector<TestMask> causal_masks_with_terms(uint32_t positions) {
   return {causal_mask(positions), band_mask(positions, 20, 0),
           slope_mask(positions, positions - 1, 0, 0.125f), document_mask(positions, 45)};
 }
 
-std::vector<TestMask> all_masks(uint32_t positions) {
-  std::vector<TestMask> masks = causal_masks(positions);
+std::vector<TestMask> masks_with_terms(uint32_t positions) {
+  std::vector<TestMask> masks = causal_masks_with_terms(positions);
   masks.push_back(band_mask(positions, kUnlimited, kUnlimited));
   masks.push_back(random_mask(positions, 5, false, 7));
   masks.push_back(prefix_mask(positions, positions / 2));
@@ -81,7 +81,7 @@ std::vector<TestMask> all_masks(uint32_t positions) {
 
 TEST_P(AttentionTerms, AgreeWithTheReferenceForEveryMaskAndNumberOfHeads) {
   for (const Change& change : kChanges) {
-    for (const TestMask& mask : all_masks(70)) {
+    for (const TestMask& mask : masks_with_terms(70)) {
       for (const AttentionShape& shape :
            {AttentionShape{1, 1, 8, 9}, AttentionShape{6, 2, 8, 9}, AttentionShape{2, 1, 0, 5}}) {
         SCOPED_TRACE(change.name);
@@ -104,7 +104,7 @@ TEST_P(AttentionTerms, AreThoseOfTheirHeadsTokenByToken) {
 TEST_P(AttentionTerms, GiveTheSameBitsInAnyChunks) {
   for (const Change& change : kChanges) {
     for (const uint32_t length : {7u, 530u}) {
-      for (const TestMask& mask : causal_masks(length)) {
+      for (const TestMask& mask : causal_masks_with_terms(length)) {
         const AttentionCase problem = with(change, {4, 2, 8, 9}, mask, {length});
         const auto whole = run_attention(kernels(), problem, problem.at_once());
         for (const uint32_t chunk : {1u, 100u}) {
@@ -149,7 +149,7 @@ TEST_P(AttentionTerms, GiveTheSameBitsOnAnyThreadsAndInAnyCompany) {
 TEST_P(AttentionTerms, KeepNaNWhereItBelongs) {
   constexpr uint32_t kHeads = 4, kDim = 9;
   for (const Change& change : kChanges) {
-    for (const TestMask& mask : all_masks(60)) {
+    for (const TestMask& mask : masks_with_terms(60)) {
       const AttentionCase clean = with(change, {kHeads, 2, 4, kDim}, mask, {60});
       const auto expected = run_attention(kernels(), clean, clean.at_once());
       for (const float number : {NAN, INFINITY, -INFINITY}) {

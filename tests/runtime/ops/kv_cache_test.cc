@@ -17,7 +17,7 @@
 namespace arenite::test {
 namespace {
 
-constexpr uint32_t kGap = 3;  // floats between the rows that are appended
+constexpr uint32_t kRowGap = 3;  // floats between the rows that are appended
 
 struct CacheCase {
   CacheShape shape;
@@ -47,8 +47,10 @@ struct Tokens {
     Random(1).fill(keys, 1.0f);
     Random(2).fill(values, 1.0f);
   }
-  size_t key_stride() const { return size_t{size.shape.kv_heads} * size.shape.head_dim + kGap; }
-  size_t value_stride() const { return size_t{size.shape.kv_heads} * size.shape.value_dim + kGap; }
+  size_t key_stride() const { return size_t{size.shape.kv_heads} * size.shape.head_dim + kRowGap; }
+  size_t value_stride() const {
+    return size_t{size.shape.kv_heads} * size.shape.value_dim + kRowGap;
+  }
   ConstMatrix key_rows(uint32_t head, uint32_t first, uint32_t rows) const {
     return {keys.data() + first * key_stride() + size_t{head} * size.shape.head_dim, rows,
             size.shape.head_dim, key_stride()};

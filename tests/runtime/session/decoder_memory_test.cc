@@ -20,7 +20,7 @@ class DecoderMemory : public DecoderTest {};
 ARENITE_FOR_EACH_KERNEL_SET(DecoderMemory);
 
 // Sizes that meet tiles, pages, rings and the choice of outputs in different ways.
-std::vector<SessionOptions> various_options(const Model& model) {
+std::vector<SessionOptions> decoder_options(const Model& model) {
   std::vector<SessionOptions> all;
   for (const uint32_t positions : {1u, 8u, 33u, 70u, 1024u, 2000u}) {
     if (positions > model.positions_max()) continue;
@@ -40,7 +40,7 @@ std::vector<SessionOptions> various_options(const Model& model) {
 TEST_P(DecoderMemory, SucceedsWithThePlannedBytesAndFailsWithOneLess) {
   for (const DecoderShape& shape : all_decoders()) {
     const TestModel model = load(shape);
-    for (const SessionOptions& options : various_options(*model)) {
+    for (const SessionOptions& options : decoder_options(*model)) {
       const size_t bytes = plan_arena(*model, options)->total_bytes;
       const GuardedBuffer arena(bytes, kArenaAlignment);
       Diagnostic why;
@@ -62,7 +62,7 @@ TEST_P(DecoderMemory, PlanIsTheFormulaInTheFile) {
     const TestModel model = load(shape);
     const ArenaFormula formula =
         ModelAccess::reader(*model).formula(ModelAccess::packed_index(*model));
-    for (const SessionOptions& options : various_options(*model)) {
+    for (const SessionOptions& options : decoder_options(*model)) {
       SessionSizes sizes;
       sizes.positions_max = options.positions_max;
       sizes.kv_type = model->kv_cache();

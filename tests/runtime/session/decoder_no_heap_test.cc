@@ -9,11 +9,11 @@
 namespace arenite::test {
 namespace {
 
-constexpr uint32_t kPositions = 20;
-constexpr uint32_t kSequences = 2;
-constexpr uint32_t kTokensMax = 30;
+constexpr uint32_t kStepPositions = 20;
+constexpr uint32_t kStepSequences = 2;
+constexpr uint32_t kStepTokensMax = 30;
 
-struct Call {
+struct DecoderCall {
   std::vector<TokenId> ids;
   uint32_t sequences;
   uint32_t tokens;
@@ -24,14 +24,14 @@ struct Call {
 class DecoderNoHeap : public NoHeapTest<DecoderTest> {
  protected:
   static SessionOptions options_with(Pool& pool) {
-    SessionOptions options = options_for(kPositions, kSequences);
-    options.tokens_max = kTokensMax;
+    SessionOptions options = options_for(kStepPositions, kStepSequences);
+    options.tokens_max = kStepTokensMax;
     options.parallel = pool.parallel_for();
     return options;
   }
 
   // As in decoder_failure_test.cc: one for each reason to refuse a batch.
-  static std::vector<Call> refused_calls(const Model& model) {
+  static std::vector<DecoderCall> refused_calls(const Model& model) {
     constexpr Status kInvalid = Status::kInvalidArgument;
     constexpr Status kFull = Status::kContextFull;
     std::vector<TokenId> outside = ids(model, 4);
@@ -48,7 +48,7 @@ class DecoderNoHeap : public NoHeapTest<DecoderTest> {
             {ids(model, 4), 2, 2, {0, 0}, kInvalid},
             {ids(model, 3), 3, 1, {}, kInvalid},
             {ids(model, 32), 2, 16, {}, kInvalid},
-            {ids(model, kPositions + 1), 1, kPositions + 1, {}, kFull},
+            {ids(model, kStepPositions + 1), 1, kStepPositions + 1, {}, kFull},
             {ids(model, 42), 2, 21, {1, 21}, kFull}};
   }
 };
@@ -58,7 +58,7 @@ TEST_P(DecoderNoHeap, IsTouchedWhenABatchIsRefused) {
   Pool one(1), three(3);
   for (const DecoderShape& shape : all_decoders()) {
     const TestModel model = load(shape);
-    const std::vector<Call> calls = refused_calls(*model);
+    const std::vector<DecoderCall> calls = refused_calls(*model);
     const std::vector<TokenId> sound = ids(*model, 6);
     for (Pool* const pool : {&one, &three}) {
       const TestSession session(*model, options_with(*pool));
@@ -69,7 +69,7 @@ TEST_P(DecoderNoHeap, IsTouchedWhenABatchIsRefused) {
         char text[256];
         for (size_t i = 0; i < calls.size(); ++i) {
           Diagnostic why;
-          const Call& call = calls[i];
+          const DecoderCall& call = calls[i];
           const TokenBatch batch{call.ids, call.sequences, call.tokens, call.lengths};
           run[i] = session->run(batch, &why).status();
           (void)describe(run[i], why, text);
@@ -115,7 +115,7 @@ TEST_P(DecoderNoHeap, IsTouchedInSlicesAndWhereTheyAreCancelledOrMisused) {
       }
       rows = session->output().rows;
       accepted += session->rewind(0, 10) == Status::kOk ? 1 : 0;
-      accepted += session->rewind(kSequences, 0) == Status::kOk ? 1 : 0;
+      accepted += session->rewind(kStepSequences, 0) == Status::kOk ? 1 : 0;
       accepted += session->run(Batch{features, 1, 1}, &why).ok() ? 1 : 0;
     }
     EXPECT_EQ(accepted, 0u) << shape.name;

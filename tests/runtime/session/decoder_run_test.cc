@@ -14,7 +14,7 @@ class DecoderRun : public DecoderTest {};
 ARENITE_FOR_EACH_KERNEL_SET(DecoderRun);
 
 // Values are near 1; each layer adds the roundings of a few sums of at most 300 products.
-constexpr double kTolerance = 300 * 64 * kRounding;
+constexpr double kDecoderTolerance = 300 * 64 * kRounding;
 
 // With the weights that the file holds.
 convert::Evaluation reference_of(const DecoderShape& shape, std::span<const TokenId> tokens) {
@@ -23,16 +23,18 @@ convert::Evaluation reference_of(const DecoderShape& shape, std::span<const Toke
 
 // Where rows are rounded to int8, the last bit of a number may decide between two steps, each a
 // 256th of what the row spans.
-double tolerance_of(const DecoderShape& shape) { return shape.rounds_rows() ? 0.05 : kTolerance; }
+double tolerance_of(const DecoderShape& shape) {
+  return shape.rounds_rows() ? 0.05 : kDecoderTolerance;
+}
 
 // Copies of the states of one call, by index.
-struct States {
+struct DecoderStates {
   std::map<uint32_t, std::vector<float>> values;
   std::vector<uint32_t> order;
 
   HiddenStateHook hook() {
     return {[](void* context, uint32_t index, const float* data, uint32_t rows, uint32_t features) {
-              States& self = *static_cast<States*>(context);
+              DecoderStates& self = *static_cast<DecoderStates*>(context);
               self.values[index].assign(data, data + size_t{rows} * features);
               self.order.push_back(index);
             },
@@ -44,7 +46,7 @@ TEST_P(DecoderRun, AgreesWithTheReferenceInEveryLogitAndHiddenState) {
   for (const DecoderShape& shape : all_decoders()) {
     const TestModel model = load(shape);
     const std::vector<TokenId> tokens = ids(*model, kDecoderPositions);
-    States states;
+    DecoderStates states;
     SessionOptions options = all_outputs(options_for(kDecoderPositions));
     options.hidden_states = states.hook();
     const TestSession session(*model, options);
@@ -117,7 +119,7 @@ TEST_P(DecoderRun, HiddenStatesHaveARowForEachTokenWhateverIsGivenOut) {
   const TestModel model = load("gemma");
   const std::vector<TokenId> tokens = ids(*model, 2 * 9);
   const uint32_t lengths[] = {9, 4};
-  States all, last;
+  DecoderStates all, last;
   SessionOptions options = options_for(9, 2);
   options.hidden_states = last.hook();
   const TestSession last_session(*model, options);
@@ -135,7 +137,7 @@ TEST_P(DecoderRun, HiddenStatesHaveARowForEachTokenWhateverIsGivenOut) {
 TEST_P(DecoderRun, HiddenStatesChangeNoResult) {
   const TestModel model = load("phi");
   const std::vector<TokenId> tokens = ids(*model, 30);
-  States states;
+  DecoderStates states;
   SessionOptions options = options_for(30);
   const TestSession without(*model, options);
   options.hidden_states = states.hook();

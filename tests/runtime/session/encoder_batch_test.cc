@@ -15,7 +15,7 @@ namespace {
 class EncoderBatch : public EncoderTest {};
 ARENITE_FOR_EACH_KERNEL_SET(EncoderBatch);
 
-constexpr uint32_t kTokens = 37;
+constexpr uint32_t kEncodedTokens = 37;
 
 // The same sequences in the three forms. Padding is what no model may read.
 struct Forms {
@@ -27,19 +27,19 @@ Forms forms_of(const EncoderInput& sequences, const std::vector<uint32_t>& lengt
   Forms forms;
   const uint32_t count = static_cast<uint32_t>(lengths.size());
   forms.padded.features_per_token = forms.dense.features_per_token = sequences.features_per_token;
-  std::vector<uint8_t> visible(size_t{count} * kTokens, 0);
+  std::vector<uint8_t> visible(size_t{count} * kEncodedTokens, 0);
   for (uint32_t i = 0; i < count; ++i) {
-    EncoderInput row = sequences.part(size_t{i} * kTokens, kTokens);
+    EncoderInput row = sequences.part(size_t{i} * kEncodedTokens, kEncodedTokens);
     forms.dense.append(row.part(0, lengths[i]));
-    std::fill_n(visible.begin() + i * kTokens, lengths[i], uint8_t{1});
+    std::fill_n(visible.begin() + i * kEncodedTokens, lengths[i], uint8_t{1});
     std::fill(row.ids.begin() + (row.ids.empty() ? 0 : lengths[i]), row.ids.end(), kNoToken);
     std::fill(row.types.begin() + (row.types.empty() ? 0 : lengths[i]), row.types.end(), 255);
     const size_t read = size_t{lengths[i]} * sequences.features_per_token;
     std::fill(row.features.begin() + static_cast<ptrdiff_t>(read), row.features.end(), NAN);
     forms.padded.append(row);
   }
-  forms.with_lengths = {count, kTokens, lengths, {}, false};
-  forms.with_mask = {count, kTokens, {}, visible, false};
+  forms.with_lengths = {count, kEncodedTokens, lengths, {}, false};
+  forms.with_mask = {count, kEncodedTokens, {}, visible, false};
   forms.back_to_back = {count, 0, lengths, {}, true};
   return forms;
 }
@@ -49,12 +49,12 @@ TEST_P(EncoderBatch, SequencesGiveWhatTheyGiveAloneInEveryFormAndOrder) {
   const uint32_t count = static_cast<uint32_t>(lengths.size());
   for (const EncoderShape& shape : all_encoders()) {
     const TestModel model = load(shape);
-    const TestSession session(*model, options_for(kTokens, count));
-    const EncoderInput input = input_for(shape, count * kTokens);
+    const TestSession session(*model, options_for(kEncodedTokens, count));
+    const EncoderInput input = input_for(shape, count * kEncodedTokens);
     for (int order = 0; order < 3; ++order) {
       std::vector<float> expected;
       for (uint32_t i = 0; i < count; ++i) {
-        const std::vector<float> one = alone(*model, input.part(i * kTokens, lengths[i]));
+        const std::vector<float> one = alone(*model, input.part(i * kEncodedTokens, lengths[i]));
         expected.insert(expected.end(), one.begin(), one.end());
       }
       const Forms forms = forms_of(input, lengths);
@@ -73,17 +73,18 @@ TEST_P(EncoderBatch, SequencesGiveWhatTheyGiveAloneInEveryFormAndOrder) {
 TEST_P(EncoderBatch, AMaskWithGapsLeavesTokensOut) {
   const EncoderShape shape = encoder_named("wide");
   const TestModel model = load(shape);
-  const TestSession session(*model, options_for(kTokens));
-  const EncoderInput input = input_for(shape, kTokens);
-  std::vector<uint8_t> visible(kTokens);
+  const TestSession session(*model, options_for(kEncodedTokens));
+  const EncoderInput input = input_for(shape, kEncodedTokens);
+  std::vector<uint8_t> visible(kEncodedTokens);
   EncoderInput seen;
   seen.features_per_token = shape.input_features;
-  for (uint32_t t = 0; t < kTokens; ++t) {
+  for (uint32_t t = 0; t < kEncodedTokens; ++t) {
     visible[t] = t % 3 != 0 || t == 33 ? 1 : 0;
     if (visible[t] != 0) seen.append(input.part(t, 1));
   }
-  EXPECT_TRUE(same_bits(values_of(run_batch(*session, input, {1, kTokens, {}, visible, false})),
-                        alone(*model, seen)));
+  EXPECT_TRUE(
+      same_bits(values_of(run_batch(*session, input, {1, kEncodedTokens, {}, visible, false})),
+                alone(*model, seen)));
 }
 
 // As PyTorch: a key-padding mask hides keys, and the rest stay where they are.
@@ -91,18 +92,18 @@ TEST_P(EncoderBatch, TokensBehindAGapKeepTheirPositions) {
   const EncoderShape shape = encoder_named("bert");
   const TestModel model = load(shape);
   const TestSession session(*model, options_for(kEncoderPositions, 2));
-  const EncoderInput input = input_for(shape, 2 * kTokens);
+  const EncoderInput input = input_for(shape, 2 * kEncodedTokens);
   // The second sequence is padded on its left.
-  std::vector<uint8_t> visible(2 * kTokens, 1);
+  std::vector<uint8_t> visible(2 * kEncodedTokens, 1);
   for (const uint32_t hidden : {0u, 5u, 6u, 7u, 30u, 36u}) visible[hidden] = 0;
-  std::fill_n(visible.begin() + kTokens, 20, uint8_t{0});
+  std::fill_n(visible.begin() + kEncodedTokens, 20, uint8_t{0});
   std::vector<double> expected;
   for (size_t i = 0; i < 2; ++i) {
     EncoderInput seen;
     std::vector<uint32_t> columns;
-    for (uint32_t t = 0; t < kTokens; ++t) {
-      if (visible[i * kTokens + t] == 0) continue;
-      seen.append(input.part(i * kTokens + t, 1));
+    for (uint32_t t = 0; t < kEncodedTokens; ++t) {
+      if (visible[i * kEncodedTokens + t] == 0) continue;
+      seen.append(input.part(i * kEncodedTokens + t, 1));
       columns.push_back(t);
     }
     convert::EncoderSpec spec = make_encoder(shape);
@@ -118,8 +119,9 @@ TEST_P(EncoderBatch, TokensBehindAGapKeepTheirPositions) {
     const std::vector<double> values = reference(spec, seen).values;
     expected.insert(expected.end(), values.begin(), values.end());
   }
-  EXPECT_TRUE(all_near(values_of(run_batch(*session, input, {2, kTokens, {}, visible, false})),
-                       expected, 300 * 64 * kRounding));
+  EXPECT_TRUE(
+      all_near(values_of(run_batch(*session, input, {2, kEncodedTokens, {}, visible, false})),
+               expected, 300 * 64 * kRounding));
 }
 
 // As RoBERTa counts: the ids that are not padding, hidden ones too, and padding by its own row.
@@ -130,9 +132,9 @@ TEST_P(EncoderBatch, PositionsWithoutPaddingAreCountedInTheIds) {
   shape.classes = 0;
   const TestModel model = load(shape);
   const TestSession session(*model, options_for(kEncoderPositions, 3));
-  EncoderInput input = input_for(shape, 3 * kTokens);
+  EncoderInput input = input_for(shape, 3 * kEncodedTokens);
   for (TokenId& id : input.ids) id = std::max(id, 2u);
-  std::vector<uint8_t> visible(3 * kTokens, 1);
+  std::vector<uint8_t> visible(3 * kEncodedTokens, 1);
   // Padded on its left; padding within the text, some of it hidden; gaps, with ids that are none.
   for (const size_t padding : {0u, 1u, 2u, 3u, 4u, 40u, 45u, 50u, 73u}) input.ids[padding] = 1;
   for (const size_t hidden : {0u, 1u, 2u, 3u, 4u, 9u, 37u, 45u, 60u, 74u, 80u, 110u})
@@ -145,7 +147,7 @@ TEST_P(EncoderBatch, PositionsWithoutPaddingAreCountedInTheIds) {
     EncoderInput seen;
     std::vector<float> rows(shape.position_offset * shape.model_dim);
     uint32_t counted = 0;
-    for (size_t t = i * kTokens; t < (i + 1) * kTokens; ++t) {
+    for (size_t t = i * kEncodedTokens; t < (i + 1) * kEncodedTokens; ++t) {
       const bool is_padding = input.ids[t] == 1;
       if (!is_padding) ++counted;
       if (visible[t] == 0) continue;
@@ -160,8 +162,9 @@ TEST_P(EncoderBatch, PositionsWithoutPaddingAreCountedInTheIds) {
     const std::vector<double> values = reference(spec, seen).values;
     expected.insert(expected.end(), values.begin(), values.end());
   }
-  EXPECT_TRUE(all_near(values_of(run_batch(*session, input, {3, kTokens, {}, visible, false})),
-                       expected, 300 * 64 * kRounding));
+  EXPECT_TRUE(
+      all_near(values_of(run_batch(*session, input, {3, kEncodedTokens, {}, visible, false})),
+               expected, 300 * 64 * kRounding));
 }
 
 TEST_P(EncoderBatch, ManyShortSequencesShareACall) {

@@ -10,10 +10,10 @@
 namespace arenite::test {
 namespace {
 
-constexpr uint32_t kSequences = 2;
-constexpr uint32_t kTokens = 10;
-constexpr uint32_t kPositions = 12;
-constexpr uint32_t kTokensMax = 18;
+constexpr uint32_t kFewSequences = 2;
+constexpr uint32_t kFewTokens = 10;
+constexpr uint32_t kFewPositions = 12;
+constexpr uint32_t kFewTokensMax = 18;
 
 struct Refusal {
   Status status;
@@ -32,11 +32,11 @@ class EncoderFailure : public EncoderTest {
                     const std::string& name = "bert") {
     const EncoderShape shape = encoder_named(name);
     const TestModel model = load(shape);
-    SessionOptions options = options_for(kPositions, kSequences);
-    options.tokens_max = kTokensMax;
+    SessionOptions options = options_for(kFewPositions, kFewSequences);
+    options.tokens_max = kFewTokensMax;
     const TestSession session(*model, options);
-    EncoderInput input = input_for(shape, kSequences * kTokens);
-    BatchForm form = {kSequences, kTokens, {9, 7}, {}, false};
+    EncoderInput input = input_for(shape, kFewSequences * kFewTokens);
+    BatchForm form = {kFewSequences, kFewTokens, {9, 7}, {}, false};
     const std::vector<float> expected = values_of(run_batch(*session, input, form));
     const EncoderInput sound = input;
     const BatchForm sound_form = form;
@@ -62,11 +62,11 @@ constexpr Status kInvalid = Status::kInvalidArgument;
 TEST_P(EncoderFailure, RefusesBatchesBeyondTheSession) {
   check({kInvalid, "batch.sequences", "more sequences", 0, 3, 2},
         [](EncoderInput&, BatchForm& form) { form.sequences = 3; });
-  check({kInvalid, "batch.tokens", "more tokens", 0, 19, kTokensMax},
+  check({kInvalid, "batch.tokens", "more tokens", 0, 19, kFewTokensMax},
         [](EncoderInput&, BatchForm& form) {
           form.lengths = {10, 9};
         });
-  check({Status::kContextFull, "batch.lengths", "positions of the session", 1, 13, kPositions},
+  check({Status::kContextFull, "batch.lengths", "positions of the session", 1, 13, kFewPositions},
         [](EncoderInput& input, BatchForm& form) {
           input = input_for(encoder_named("bert"), 2 * 13);
           form.tokens = 13;
@@ -77,7 +77,7 @@ TEST_P(EncoderFailure, RefusesBatchesBeyondTheSession) {
 }
 
 TEST_P(EncoderFailure, RefusesMasksThatMakeNoSense) {
-  const std::vector<uint8_t> ones(kSequences * kTokens, 1);
+  const std::vector<uint8_t> ones(kFewSequences * kFewTokens, 1);
   const auto masked = [&](size_t index, uint8_t value) {
     return [=](EncoderInput&, BatchForm& form) {
       form.lengths.clear();
@@ -91,7 +91,7 @@ TEST_P(EncoderFailure, RefusesMasksThatMakeNoSense) {
         [&](EncoderInput&, BatchForm& form) {
           form.lengths.clear();
           form.visible = ones;
-          std::fill_n(form.visible.begin() + kTokens, kTokens, uint8_t{0});
+          std::fill_n(form.visible.begin() + kFewTokens, kFewTokens, uint8_t{0});
         });
   check({kInvalid, "batch.visible", "not [sequences, tokens]", 0, 19, 20},
         [&](EncoderInput&, BatchForm& form) {
@@ -100,9 +100,9 @@ TEST_P(EncoderFailure, RefusesMasksThatMakeNoSense) {
         });
   check({kInvalid, "batch.visible", "instead of lengths", 0, 0, 0},
         [&](EncoderInput&, BatchForm& form) { form.visible = ones; });
-  check({kInvalid, "batch.tokens", "more tokens", 0, 19, kTokensMax}, masked(1, 1));
+  check({kInvalid, "batch.tokens", "more tokens", 0, 19, kFewTokensMax}, masked(1, 1));
   // The last token that counts decides how long a sequence is.
-  check({Status::kContextFull, "batch.visible", "positions of the session", 0, 13, kPositions},
+  check({Status::kContextFull, "batch.visible", "positions of the session", 0, 13, kFewPositions},
         [](EncoderInput& input, BatchForm& form) {
           input = input_for(encoder_named("bert"), 2 * 14);
           form.tokens = 14;
@@ -147,7 +147,7 @@ TEST_P(EncoderFailure, RefusesTypesThatTheModelDoesNotKnow) {
 TEST_P(EncoderFailure, RefusesToGoOnWithASequence) {
   const EncoderShape shape = encoder_named("bert");
   const TestModel model = load(shape);
-  const TestSession session(*model, options_for(kPositions));
+  const TestSession session(*model, options_for(kFewPositions));
   const std::vector<TokenId> tokens = input_for(shape, 4).ids;
   session.run(tokens);
   Diagnostic why;
@@ -178,7 +178,7 @@ TEST_P(EncoderFailure, RefusesSequencesShorterThanTheModels) {
 TEST_P(EncoderFailure, ModelsWithAMaskOfTheirOwnTakeLengthsOnly) {
   const TestModel model(make_decoder_model(decoder_named("llama"), {GetParam()}).span(),
                         GetParam());
-  const TestSession session(*model, options_for(kPositions));
+  const TestSession session(*model, options_for(kFewPositions));
   const std::vector<TokenId> tokens = random_ids(4, model->vocab_size());
   const std::vector<uint8_t> visible = {1, 1, 1, 0};
   TokenBatch batch{tokens, 1, 4};

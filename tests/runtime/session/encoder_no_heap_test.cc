@@ -9,12 +9,12 @@
 namespace arenite::test {
 namespace {
 
-constexpr uint32_t kSequences = 2;
-constexpr uint32_t kTokens = 10;
-constexpr uint32_t kPositions = 12;
-constexpr uint32_t kTokensMax = 18;
+constexpr uint32_t kEncodeSequences = 2;
+constexpr uint32_t kEncodeTokens = 10;
+constexpr uint32_t kEncodePositions = 12;
+constexpr uint32_t kEncodeTokensMax = 18;
 
-struct Call {
+struct EncoderCall {
   EncoderInput input;
   BatchForm form;
   Status expected = Status::kOk;
@@ -23,63 +23,63 @@ struct Call {
 class EncoderNoHeap : public NoHeapTest<EncoderTest> {
  protected:
   static SessionOptions options_with(Pool& pool) {
-    SessionOptions options = options_for(kPositions, kSequences);
-    options.tokens_max = kTokensMax;
+    SessionOptions options = options_for(kEncodePositions, kEncodeSequences);
+    options.tokens_max = kEncodeTokensMax;
     options.parallel = pool.parallel_for();
     options.hidden_states.state = [](void*, uint32_t, const float*, uint32_t, uint32_t) {};
     return options;
   }
 
   // Batches of every form: padded, with lengths, masked, back to back.
-  static std::vector<Call> sound_calls(const EncoderShape& shape) {
-    const EncoderInput padded = input_for(shape, kSequences * kTokens);
-    std::vector<uint8_t> visible(kSequences * kTokens, 1);
+  static std::vector<EncoderCall> sound_calls(const EncoderShape& shape) {
+    const EncoderInput padded = input_for(shape, kEncodeSequences * kEncodeTokens);
+    std::vector<uint8_t> visible(kEncodeSequences * kEncodeTokens, 1);
     visible[0] = visible[4] = visible[19] = 0;
     return {{input_for(shape, 9), {1, 9}},
-            {padded, {kSequences, kTokens, {9, 7}}},
-            {padded, {kSequences, kTokens, {}, visible}},
-            {padded.part(0, 17), {kSequences, 0, {12, 5}, {}, true}}};
+            {padded, {kEncodeSequences, kEncodeTokens, {9, 7}}},
+            {padded, {kEncodeSequences, kEncodeTokens, {}, visible}},
+            {padded.part(0, 17), {kEncodeSequences, 0, {12, 5}, {}, true}}};
   }
 
   // As in encoder_failure_test.cc: one for each reason to refuse a batch.
-  static std::vector<Call> refused_calls(const EncoderShape& shape) {
+  static std::vector<EncoderCall> refused_calls(const EncoderShape& shape) {
     constexpr Status kInvalid = Status::kInvalidArgument;
-    const EncoderInput padded = input_for(shape, kSequences * kTokens);
+    const EncoderInput padded = input_for(shape, kEncodeSequences * kEncodeTokens);
     const EncoderInput long_input = input_for(shape, 2 * 13);
-    const std::vector<uint8_t> ones(kSequences * kTokens, 1);
+    const std::vector<uint8_t> ones(kEncodeSequences * kEncodeTokens, 1);
     std::vector<uint8_t> twos = ones;
     twos[0] = twos[1] = 0;
     twos[13] = 2;
     std::vector<uint8_t> hides_all = ones;
-    std::fill_n(hides_all.begin() + kTokens, kTokens, uint8_t{0});
+    std::fill_n(hides_all.begin() + kEncodeTokens, kEncodeTokens, uint8_t{0});
     std::vector<uint8_t> too_far(2 * 13, 0);
     too_far[12] = too_far[14] = 1;
-    std::vector<Call> calls = {
-        {padded, {3, kTokens, {9, 7}}, kInvalid},
+    std::vector<EncoderCall> calls = {
+        {padded, {3, kEncodeTokens, {9, 7}}, kInvalid},
         {padded, {0, 0}, kInvalid},
-        {padded, {kSequences, kTokens, {10, 9}}, kInvalid},
-        {padded, {kSequences, 11, {9, 7}}, kInvalid},
-        {padded, {kSequences, kTokens, {9, 11}}, kInvalid},
-        {padded, {kSequences, kTokens, {9}}, kInvalid},
-        {long_input, {kSequences, 13, {3, 13}}, Status::kContextFull},
-        {long_input, {kSequences, 13, {}, too_far}, Status::kContextFull},
-        {padded, {kSequences, kTokens, {}, twos}, kInvalid},
-        {padded, {kSequences, kTokens, {}, hides_all}, kInvalid},
-        {padded, {kSequences, kTokens, {}, std::vector<uint8_t>(19, 1)}, kInvalid},
-        {padded, {kSequences, kTokens, {9, 7}, ones}, kInvalid},
-        {padded, {kSequences, 0, {}, {}, true}, kInvalid},
-        {padded, {kSequences, 0, {9, 7}, {}, true}, kInvalid},
-        {padded, {kSequences, 0, {0xFFFFFFFF, 0xFFFFFFFF}, {}, true}, kInvalid}};
+        {padded, {kEncodeSequences, kEncodeTokens, {10, 9}}, kInvalid},
+        {padded, {kEncodeSequences, 11, {9, 7}}, kInvalid},
+        {padded, {kEncodeSequences, kEncodeTokens, {9, 11}}, kInvalid},
+        {padded, {kEncodeSequences, kEncodeTokens, {9}}, kInvalid},
+        {long_input, {kEncodeSequences, 13, {3, 13}}, Status::kContextFull},
+        {long_input, {kEncodeSequences, 13, {}, too_far}, Status::kContextFull},
+        {padded, {kEncodeSequences, kEncodeTokens, {}, twos}, kInvalid},
+        {padded, {kEncodeSequences, kEncodeTokens, {}, hides_all}, kInvalid},
+        {padded, {kEncodeSequences, kEncodeTokens, {}, std::vector<uint8_t>(19, 1)}, kInvalid},
+        {padded, {kEncodeSequences, kEncodeTokens, {9, 7}, ones}, kInvalid},
+        {padded, {kEncodeSequences, 0, {}, {}, true}, kInvalid},
+        {padded, {kEncodeSequences, 0, {9, 7}, {}, true}, kInvalid},
+        {padded, {kEncodeSequences, 0, {0xFFFFFFFF, 0xFFFFFFFF}, {}, true}, kInvalid}};
     if (shape.vocab_size == 0) return calls;
-    calls.push_back({padded, {kSequences, kTokens, {9, 7}}, kInvalid});
+    calls.push_back({padded, {kEncodeSequences, kEncodeTokens, {9, 7}}, kInvalid});
     calls.back().input.ids[12] = shape.vocab_size;
-    calls.push_back({padded, {kSequences, kTokens, {9, 7}}});
+    calls.push_back({padded, {kEncodeSequences, kEncodeTokens, {9, 7}}});
     calls.back().input.types.assign(20, 2);
     calls.back().expected = shape.token_types == 0 ? Status::kUnsupported : kInvalid;
     return calls;
   }
 
-  static std::vector<Status> statuses_of(Session& session, const std::vector<Call>& calls) {
+  static std::vector<Status> statuses_of(Session& session, const std::vector<EncoderCall>& calls) {
     std::vector<Status> statuses(calls.size());
     char text[256];
     const NoHeapScope no_heap;
@@ -98,7 +98,7 @@ TEST_P(EncoderNoHeap, IsTouchedFromLoadToTheLastBatch) {
   for (const EncoderShape& shape : all_encoders()) {
     const convert::AlignedBytes file = make_encoder_model(shape, {GetParam()});
     const TestModel sizes = load(shape);
-    const std::vector<Call> calls = sound_calls(shape);
+    const std::vector<EncoderCall> calls = sound_calls(shape);
     for (Pool* const pool : {&one, &three}) {
       const SessionOptions options = options_with(*pool);
       convert::AlignedBytes arena(plan_arena(*sizes, options)->total_bytes);
@@ -108,7 +108,7 @@ TEST_P(EncoderNoHeap, IsTouchedFromLoadToTheLastBatch) {
       ASSERT_TRUE(model.ok()) << why.reason;
       const Result<Session*> session = Session::create(*model, options, arena.span(), &why);
       ASSERT_TRUE(session.ok()) << why.reason;
-      for (const Call& call : calls) {
+      for (const EncoderCall& call : calls) {
         ASSERT_TRUE(run_batch(**session, call.input, call.form, &why).ok()) << why.reason;
       }
       (*session)->reset();
@@ -150,7 +150,7 @@ TEST_P(EncoderNoHeap, IsTouchedWhenABatchIsRefused) {
   Pool one(1), three(3);
   for (const EncoderShape& shape : all_encoders()) {
     const TestModel model = load(shape);
-    const std::vector<Call> calls = refused_calls(shape);
+    const std::vector<EncoderCall> calls = refused_calls(shape);
     for (Pool* const pool : {&one, &three}) {
       const TestSession session(*model, options_with(*pool));
       const std::vector<Status> statuses = statuses_of(*session, calls);

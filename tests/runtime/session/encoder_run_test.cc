@@ -11,15 +11,15 @@ class EncoderRun : public EncoderTest {};
 ARENITE_FOR_EACH_KERNEL_SET(EncoderRun);
 
 // Values are near 1; each layer adds the roundings of a few sums of at most 131 products.
-constexpr double kTolerance = 300 * 64 * kRounding;
+constexpr double kEncoderTolerance = 300 * 64 * kRounding;
 
-struct States {
+struct EncoderStates {
   std::vector<std::vector<float>> values;
 
   HiddenStateHook hook() {
     return {[](void* context, uint32_t, const float* data, uint32_t rows, uint32_t features) {
-              static_cast<States*>(context)->values.emplace_back(data,
-                                                                 data + size_t{rows} * features);
+              static_cast<EncoderStates*>(context)->values.emplace_back(
+                  data, data + size_t{rows} * features);
             },
             this};
   }
@@ -28,7 +28,7 @@ struct States {
 TEST_P(EncoderRun, AgreesWithTheReferenceInEveryOutputAndHiddenState) {
   for (const EncoderShape& shape : all_encoders()) {
     const TestModel model = load(shape);
-    States states;
+    EncoderStates states;
     SessionOptions options = options_for(kEncoderPositions);
     options.hidden_states = states.hook();
     const TestSession session(*model, options);
@@ -39,13 +39,15 @@ TEST_P(EncoderRun, AgreesWithTheReferenceInEveryOutputAndHiddenState) {
       states.values.clear();
       BatchForm form;
       form.tokens = count;
-      ASSERT_TRUE(all_near(values_of(run_batch(*session, some, form)), expected.values, kTolerance))
+      ASSERT_TRUE(
+          all_near(values_of(run_batch(*session, some, form)), expected.values, kEncoderTolerance))
           << shape.name << count;
       // The features that a bare stack begins with are the caller's.
       const size_t skipped = shape.name == "bare" ? 1 : 0;
       ASSERT_EQ(states.values.size() + skipped, shape.layers + 1) << shape.name;
       for (size_t i = 0; i < states.values.size(); ++i) {
-        ASSERT_TRUE(all_near(states.values[i], expected.hidden_states[i + skipped], kTolerance))
+        ASSERT_TRUE(
+            all_near(states.values[i], expected.hidden_states[i + skipped], kEncoderTolerance))
             << shape.name << count << " state " << i;
       }
     }
@@ -113,7 +115,7 @@ TEST_P(EncoderRun, ACausalModelThatPoolsTakesWholeSequences) {
     EXPECT_FALSE(model->causal());
     const EncoderInput input = input_for(shape, kEncoderPositions);
     const std::vector<float> whole = alone(*model, input);
-    ASSERT_TRUE(all_near(whole, reference(make_encoder(shape), input).values, kTolerance));
+    ASSERT_TRUE(all_near(whole, reference(make_encoder(shape), input).values, kEncoderTolerance));
     const TestSession session(*model, options_for(kEncoderPositions));
     const size_t width = model->input_features();
     const auto part = std::span<const float>(input.features).first(40 * width);

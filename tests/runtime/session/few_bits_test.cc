@@ -13,7 +13,7 @@
 namespace arenite::test {
 namespace {
 
-constexpr uint32_t kTokens = 37;
+constexpr uint32_t kFewBitsTokens = 37;
 
 class FewBits : public EncoderTest {
  protected:
@@ -43,8 +43,8 @@ ARENITE_FOR_EACH_KERNEL_SET(FewBits);
 TEST_P(FewBits, ModulesAgreeWithTheReferenceInAnyChunk) {
   for (const FewBitsModel& of_type : few_bits_modules()) {
     const TestModel model = load(of_type);
-    const TestSession session(*model, options_for(kTokens));
-    const EncoderInput input = input_for(of_type, kTokens);
+    const TestSession session(*model, options_for(kFewBitsTokens));
+    const EncoderInput input = input_for(of_type, kFewBitsTokens);
     const std::vector<float> all = session.run(input.features);
     ASSERT_TRUE(all_near(all, expected(of_type, input), of_type.tolerance)) << of_type.name;
     for (const uint32_t tokens : {1u, 2u, 3u, 5u, 9u, 13u}) {
@@ -58,7 +58,7 @@ TEST_P(FewBits, ModulesAgreeWithTheReferenceInAnyChunk) {
 TEST_P(FewBits, EncodersAgreeWithTheReferenceAtEveryLength) {
   for (const FewBitsModel& of_type : few_bits_encoder_models()) {
     const TestModel model = load(of_type);
-    for (const uint32_t tokens : {1u, 9u, kTokens}) {
+    for (const uint32_t tokens : {1u, 9u, kFewBitsTokens}) {
       const EncoderInput input = input_for(of_type, tokens);
       ASSERT_TRUE(all_near(alone(*model, input), expected(of_type, input), of_type.tolerance))
           << of_type.name << tokens;

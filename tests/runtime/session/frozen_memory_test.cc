@@ -10,8 +10,8 @@
 namespace arenite::test {
 namespace {
 
-constexpr uint32_t kPositions = 70;
-constexpr uint32_t kTokensMax = 2 * kPositions;
+constexpr uint32_t kFrozenPositions = 70;
+constexpr uint32_t kFrozenTokensMax = 2 * kFrozenPositions;
 constexpr uint32_t kThreads = 3;
 
 // Tasks in an order of their own that go round the thread indices, on the one thread there is.
@@ -27,7 +27,9 @@ bool all_calls(Session& session, const Model& model, std::span<const Value> valu
   const AnyBatch ragged{values.first(2 * 40 * width), 2, 40, lengths};
   bool ok = session.run(ragged, &why).ok();
   if (model.self_test_tokens() != 0) ok = ok && session.self_test(&why).ok();
-  ok = ok && session.run(AnyBatch{values.first(kPositions * width), 1, kPositions}, &why).ok();
+  ok =
+      ok &&
+      session.run(AnyBatch{values.first(kFrozenPositions * width), 1, kFrozenPositions}, &why).ok();
   session.reset();
   for (uint32_t i = 0; i < 3 && (i == 0 || model.causal()); ++i) {
     ok = ok && session.step(values.subspan(i * width, width), &why).ok();
@@ -47,8 +49,8 @@ class FrozenMemory : public EncoderTest {
   }
 
   static SessionOptions options(const Model& model, KvType kv_cache) {
-    SessionOptions options = options_for(kPositions, 2);
-    options.tokens_max = kTokensMax;
+    SessionOptions options = options_for(kFrozenPositions, 2);
+    options.tokens_max = kFrozenTokensMax;
     options.kv_cache = kv_cache;
     options.parallel = {kThreads, run_backwards, nullptr};
     if (model.vocab_size() != 0) options.outputs = Outputs::kAll;
@@ -89,8 +91,9 @@ class FrozenMemory : public EncoderTest {
       ASSERT_TRUE(plan.ok()) << name << describe(plan.status(), why);
       const GuardedBuffer arena(plan->total_bytes, kArenaAlignment);
       const std::vector<float> features =
-          random_floats(size_t{kTokensMax} * model->input_features(), 7);
-      const std::vector<TokenId> ids = random_ids(kTokensMax, std::max(model->vocab_size(), 1u));
+          random_floats(size_t{kFrozenTokensMax} * model->input_features(), 7);
+      const std::vector<TokenId> ids =
+          random_ids(kFrozenTokensMax, std::max(model->vocab_size(), 1u));
       ++lives_;
       EXPECT_EXIT(live(model.memory().span(), arena, kv_cache, features, ids),
                   testing::ExitedWithCode(0), "")

@@ -12,7 +12,7 @@ namespace {
 using NoHeap = NoHeapTest<SessionTest>;
 ARENITE_FOR_EACH_KERNEL_SET(NoHeap);
 
-constexpr uint32_t kTokens = 37;
+constexpr uint32_t kModuleTokens = 37;
 
 // All calls of a session's life, in a scope in which an allocation ends the process.
 Status live(std::span<const std::byte> file, const LoadOptions& load_options,
@@ -27,7 +27,7 @@ Status live(std::span<const std::byte> file, const LoadOptions& load_options,
   const Result<Session*> created = Session::create(*model, options, arena, &why);
   if (!created.ok()) return created.status();
   Session& session = **created;
-  const Batch batch{tokens, 2, kTokens, {}};
+  const Batch batch{tokens, 2, kModuleTokens, {}};
   if (const Result<Output> output = session.run(batch, &why); !output.ok()) return output.status();
   session.reset();
   if (const Result<Output> output = session.step(batch, &why); !output.ok()) return output.status();
@@ -45,7 +45,7 @@ TEST_P(NoHeap, IsTouchedInTheLifeOfASession) {
   for (const ModuleSpec& spec : all_specs()) {
     const auto file = make_model(spec);
     const Result<Model> model = Model::load(file.span());
-    const std::vector<float> tokens = features(*model, 2 * kTokens);
+    const std::vector<float> tokens = features(*model, 2 * kModuleTokens);
     SessionOptions options = options_for(kSpecPositions, 2);
     for (const bool threads : {false, true}) {
       if (threads) options.parallel = two.parallel_for();

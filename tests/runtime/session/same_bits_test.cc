@@ -21,7 +21,7 @@ namespace arenite::test {
 namespace {
 
 constexpr uint32_t kWhole = UINT32_MAX;
-constexpr uint32_t kAllOps = UINT32_MAX;
+constexpr uint32_t kWholeStep = UINT32_MAX;
 constexpr size_t kWays = kEmulated ? 11 : 22;  // 11: with each pool once
 
 // A row of the table. Three sequences are fed: a long one, one of one token, and one in between.
@@ -41,9 +41,9 @@ struct Way {
   Pool* pool = nullptr;  // null: one thread
   uint32_t chunk = kWhole;
   Placement placement = Placement::kPadded;
-  uint32_t ops = kAllOps;    // of a slice
-  bool is_alone = false;     // one after the other, in a session with room for all
-  bool is_reversed = false;  // the last sequence first
+  uint32_t ops = kWholeStep;  // of a slice
+  bool is_alone = false;      // one after the other, in a session with room for all
+  bool is_reversed = false;   // the last sequence first
 
   std::string text() const {
     return "chunk " + std::to_string(chunk) + ", placement " +
@@ -53,7 +53,7 @@ struct Way {
 };
 
 // One to eight threads, each with its share of every op, and schedules that a machine shows rarely.
-std::deque<Pool>& pools() {
+std::deque<Pool>& pools_of_all_orders() {
   static std::deque<Pool> all;
   if (all.empty()) {
     for (uint32_t threads = 1; threads <= 8; ++threads) all.emplace_back(threads, Order::kAssigned);
@@ -66,10 +66,10 @@ std::deque<Pool>& pools() {
 
 // Each pool is met with the other choices in turn; their numbers have no common divisor with its.
 Way way_of(const Kind& kind, size_t index) {
-  constexpr uint32_t kOps[] = {kAllOps, 1, 5};
+  constexpr uint32_t kOps[] = {kWholeStep, 1, 5};
   const size_t placements = kind.takes_masks ? 3 : 2;
   Way way;
-  way.pool = &pools()[index % pools().size()];
+  way.pool = &pools_of_all_orders()[index % pools_of_all_orders().size()];
   way.chunk = kind.chunks[index % kind.chunks.size()];
   way.placement = static_cast<Placement>((index + index / 11) % placements);
   way.ops = kOps[index / 2 % 3];
@@ -100,8 +100,8 @@ class SameBits : public testing::TestWithParam<Target> {
         const Results found = feed(*model, fed, way);
         for (size_t s = 0; s < fed.size(); ++s) {
           ASSERT_TRUE(same_bits(found[s], expected[s]))
-              << kind.name << ", sequence " << s << ", pool " << i % pools().size() << ", "
-              << way.text();
+              << kind.name << ", sequence " << s << ", pool " << i % pools_of_all_orders().size()
+              << ", " << way.text();
         }
         ++ways_;
       }
@@ -203,7 +203,7 @@ CallInput call_of(const std::vector<Fed>& fed, const std::vector<uint32_t>& begi
 // What a call gives, in slices where the way has them.
 std::vector<float> give(Session& session, const CallInput& call, const Way& way, bool is_step) {
   Diagnostic why;
-  if (way.ops == kAllOps) {
+  if (way.ops == kWholeStep) {
     return with_batch(call.input, call.form, [&](const auto& batch) {
       return values_of(is_step ? session.step(batch, &why) : session.run(batch, &why), why);
     });

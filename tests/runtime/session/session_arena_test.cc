@@ -17,7 +17,7 @@ class SessionArena : public SessionTest {};
 ARENITE_FOR_EACH_KERNEL_SET(SessionArena);
 
 // Sizes that meet tiles, pages and roundings in different ways.
-std::vector<SessionOptions> various_options(const Model& model) {
+std::vector<SessionOptions> module_options(const Model& model) {
   std::vector<SessionOptions> all;
   for (const uint32_t positions : {1u, 8u, 33u, kSpecPositions, 300u}) {
     if (model.positions_max() != 0 && positions > model.positions_max()) continue;
@@ -39,7 +39,7 @@ Status create_in(const Model& model, const SessionOptions& options, size_t bytes
 TEST_P(SessionArena, SucceedsWithThePlannedBytesAndFailsWithOneLess) {
   for (const ModuleSpec& spec : all_specs()) {
     const TestModel model = load(spec);
-    for (const SessionOptions& options : various_options(*model)) {
+    for (const SessionOptions& options : module_options(*model)) {
       const size_t bytes = plan_arena(*model, options)->total_bytes;
       Diagnostic why;
       ASSERT_EQ(create_in(*model, options, bytes, &why), Status::kOk) << spec.name;
@@ -146,7 +146,7 @@ TEST_P(SessionArena, PlanAddsUpInWholeUnits) {
   Pool pool(3);
   for (const ModuleSpec& spec : all_specs()) {
     const TestModel model = load(spec);
-    for (SessionOptions options : various_options(*model)) {
+    for (SessionOptions options : module_options(*model)) {
       const ArenaPlan one = *plan_arena(*model, options);
       options.parallel = pool.parallel_for();
       const ArenaPlan three = *plan_arena(*model, options);
@@ -166,7 +166,7 @@ TEST_P(SessionArena, PlanIsTheFormulaInTheFile) {
   const TestModel model = load("head_masks");
   const ArenaFormula formula =
       ModelAccess::reader(*model).formula(ModelAccess::packed_index(*model));
-  for (const SessionOptions& options : various_options(*model)) {
+  for (const SessionOptions& options : module_options(*model)) {
     const uint32_t tokens = options.tokens_max != 0 ? options.tokens_max
                                                     : options.positions_max * options.sequences_max;
     const ArenaSizes sizes = evaluate(

@@ -12,7 +12,7 @@ class SessionRun : public SessionTest {};
 ARENITE_FOR_EACH_KERNEL_SET(SessionRun);
 
 // The modules have weights that keep values near 1, and no sum is longer than 300 products.
-constexpr double kTolerance = 300 * 8 * kRounding;
+constexpr double kModuleTolerance = 300 * 8 * kRounding;
 
 TEST_P(SessionRun, AgreesWithTheReferenceForEveryModuleAtEveryLength) {
   for (const ModuleSpec& spec : all_specs()) {
@@ -28,7 +28,7 @@ TEST_P(SessionRun, AgreesWithTheReferenceForEveryModuleAtEveryLength) {
       EXPECT_EQ(output->rows, count);
       EXPECT_EQ(output->features, model->output_features());
       const std::vector<double> expected = reference_module(make_module(spec), part).values;
-      ASSERT_TRUE(all_near(values_of(output), expected, kTolerance)) << spec.name << count;
+      ASSERT_TRUE(all_near(values_of(output), expected, kModuleTolerance)) << spec.name << count;
     }
   }
 }

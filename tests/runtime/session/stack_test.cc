@@ -12,7 +12,7 @@
 namespace arenite::test {
 namespace {
 
-constexpr uint32_t kPositions = 70;
+constexpr uint32_t kStackPositions = 70;
 
 // The most of all calls so far, and which one that was.
 struct Deepest {
@@ -58,7 +58,7 @@ class StackBounds : public EncoderTest {
       return model.ok();
     });
     for (const KvType kv_cache : {KvType::kF32, KvType::kInt8}) {
-      SessionOptions options = options_for(kPositions);
+      SessionOptions options = options_for(kStackPositions);
       options.kv_cache = kv_cache;
       const GuardedBuffer arena(plan_arena(*model, options)->total_bytes, kArenaAlignment);
       Result<Session*> session = Status::kBadModel;
@@ -67,13 +67,13 @@ class StackBounds : public EncoderTest {
         return session.ok();
       });
       if (model->vocab_size() != 0) {
-        const std::vector<TokenId> ids = random_ids(kPositions, model->vocab_size());
+        const std::vector<TokenId> ids = random_ids(kStackPositions, model->vocab_size());
         measure_session<TokenBatch, TokenId>(**session, *model, name, ids, 1, deepest_);
         continue;
       }
       // Rows that are not finite are computed again, by themselves.
       const size_t width = model->input_features();
-      std::vector<float> features = random_floats(kPositions * width, 7);
+      std::vector<float> features = random_floats(kStackPositions * width, 7);
       measure_session<Batch, float>(**session, *model, name, features, width, deepest_);
       features[width + 1] = std::numeric_limits<float>::quiet_NaN();
       features[0] = std::numeric_limits<float>::infinity();

@@ -17,6 +17,7 @@ from pathlib import Path
 DEBIAN = {
     "FlatBuffers": "libflatbuffers-dev",
     "CLI11": "libcli11-dev",
+    "Eigen": "libeigen3-dev",
     "fmt": "libfmt-dev",
     "nlohmann-json": "nlohmann-json3-dev",
     "libzip": "libzip-dev",

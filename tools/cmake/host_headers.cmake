@@ -11,7 +11,7 @@ function(arenite_link_host_headers target folder header package)
   string(TOUPPER "${root}" root)
   # The system's folders are named because CMake has none for a system without files.
   find_path(${root} "${folder}/${header}" PATHS /usr/local/include /usr/include
-    NO_CMAKE_FIND_ROOT_PATH DOC "Folder that holds ${folder}/${header}")
+    PATH_SUFFIXES eigen3 NO_CMAKE_FIND_ROOT_PATH DOC "Folder that holds ${folder}/${header}")
   mark_as_advanced(${root})
   if(NOT ${root})
     message(FATAL_ERROR "The header ${folder}/${header} is missing. Install the package ${package} "

@@ -129,6 +129,11 @@ if(ARENITE_BUILD_TOOLS)
   arenite_sbom_package(fmt "${version}" MIT LIBRARY
     "git+https://github.com/fmtlib/fmt@${version}" "pkg:github/fmtlib/fmt@${version}")
   arenite_sbom_linked(fmt "${ARENITE_FMT_LIBRARY}")
+  arenite_header_version(version "${headers}/Eigen/src/Core/util/Macros.h"
+    "EIGEN_(WORLD|MAJOR|MINOR)_VERSION")
+  arenite_sbom_package(Eigen "${version}" MPL-2.0 LIBRARY
+    "git+https://gitlab.com/libeigen/eigen@${version}" "pkg:gitlab/libeigen/eigen@${version}")
+  arenite_sbom_linked(Eigen "")
   if(ARENITE_LIBZIP_LIBRARY)
     arenite_header_version(version "${ARENITE_LIBZIP_INCLUDE}/zipconf.h" "LIBZIP_VERSION")
     arenite_sbom_package(libzip "${version}" BSD-3-Clause LIBRARY

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "convert/exported/pt2_archive.h"
+#include "convert/exported/read/pt2_archive.h"
 #include "fuzz/seed_programs.h"
 
 namespace arenite::fuzz {

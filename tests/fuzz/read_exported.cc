@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "convert/exported/exported_program.h"
+#include "convert/exported/read/exported_program.h"
 #include "fuzz/memory_folder.h"
 #include "fuzz/reader_cost.h"
 #include "fuzz/whole_model.h"

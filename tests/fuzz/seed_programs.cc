@@ -7,7 +7,7 @@
 #include <set>
 #include <string_view>
 
-#include "convert/exported/op_rules.h"
+#include "convert/exported/aten/op_rules.h"
 #include "convert/files/memory.h"
 #include "fuzz/require.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "convert/exported/pt2_archive.h"
+#include "convert/exported/read/pt2_archive.h"
 
 namespace arenite::fuzz {
 

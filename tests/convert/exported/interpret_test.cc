@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The numbers of exported programs are those that PyTorch computes in double precision.
 // tests/convert/data/make_exported.py made the small ones.
-#include "convert/exported/interpret.h"
+#include "convert/exported/aten/interpret.h"
 
 #include <gtest/gtest.h>
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "convert/exported/aten/interpret.h"
 #include "convert/exported/changed_program.h"
-#include "convert/exported/interpret.h"
 #include "convert/files/memory.h"
 #include "convert/files/zip_archive.h"
 #include "support/refusal.h"

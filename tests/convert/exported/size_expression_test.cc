@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Symbolic sizes are what SymPy computes of them.
-#include "convert/exported/size_expression.h"
+#include "convert/exported/read/exported_program.h"
 
 #include <gtest/gtest.h>
 

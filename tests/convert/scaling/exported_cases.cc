@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "convert/exported/changed_program.h"
-#include "convert/exported/exported_program.h"
+#include "convert/exported/read/exported_program.h"
 #include "convert/scaling/reader_cases.h"
 
 namespace arenite::testing {

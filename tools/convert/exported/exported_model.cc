@@ -6,22 +6,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "convert/exported/choose_output.h"
-#include "convert/exported/compare_program.h"
-#include "convert/exported/constants_at.h"
-#include "convert/exported/finish_graph.h"
-#include "convert/exported/follow.h"
-#include "convert/exported/interpret.h"
-#include "convert/exported/length_claim.h"
-#include "convert/exported/one_model.h"
-#include "convert/exported/refusals.h"
-#include "convert/exported/side_inputs.h"
-#include "convert/exported/symbolic_tokens.h"
+#include "convert/exported/aten/interpret.h"
+#include "convert/exported/compare_traces.h"
+#include "convert/exported/model_outputs.h"
+#include "convert/exported/recover/refusals.h"
+#include "convert/exported/trace/symbolic_tokens.h"
+#include "convert/exported/trace/trace_shape.h"
+#include "convert/exported/trace/tracer.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
 #include "convert/files/memory.h"
@@ -30,6 +29,55 @@
 
 namespace arenite::convert {
 namespace {
+
+// For which lengths a conversion is its author's model, and why.
+
+struct LengthClaim {
+  int64_t traced = 0;                 // tokens of the example
+  int64_t other = 0;                  // that were followed, too; 0: none
+  int64_t shortest = 1;               // sequence
+  int64_t positions = 0;              // of the longest one; 0: any
+  int64_t longest = 0;                // that the author's outputs prove; 0: they prove none
+  std::vector<int64_t> computed{};    // lengths that were not followed
+  bool is_causal = false;             // runs token by token
+  bool tells_lengths = false;         // the program is told what is padding
+  bool is_end_chosen = false;         // `positions` are those of the example
+  bool ends_with_mask = false;        // which is no rule
+  bool ends_with_terms = false;       // of scores
+  std::string why_exact{};            // it is the model at the example's length alone; or empty
+  std::vector<std::string> doubts{};  // literals that may be why, the first one in `why_exact`
+  std::string export_lines{};         // that spare the doubts
+
+  std::string text() const;  // lines for a person
+};
+
+std::string counted_tokens(int64_t tokens) {
+  return fmt::format("{} token{}", tokens, tokens == 1 ? "" : "s");
+}
+
+std::string LengthClaim::text() const {
+  if (!why_exact.empty()) {
+    std::string text = fmt::format("{} {} tokens a call: {}", tells_lengths ? "at most" : "exactly",
+                                   traced, why_exact);
+    for (size_t i = 1; i < doubts.size(); ++i) text += "\n" + doubts[i];
+    return text + export_lines;
+  }
+  std::string text = "any length";
+  if (shortest > 1) text += fmt::format(" from {}", shortest);
+  if (positions != 0) text += fmt::format(" up to {}", positions);
+  text += is_causal ? ", token by token too" : ", whole sequences";
+  text += fmt::format(": masks follow one rule and ops are the same at {}", traced);
+  if (other != 0) text += fmt::format(" and {}", other);
+  text += " tokens";
+  if (is_end_chosen) text += "; --context N makes it longer";
+  if (ends_with_mask) text += "; its mask is no rule of distances";
+  if (ends_with_terms) text += "; what it adds to scores was followed so far";
+  if (longest != 0) text += "; as --expect proves";
+  if (!computed.empty()) {
+    text += fmt::format("\ncomputed at {} tokens, too", fmt::join(computed, ", "));
+  }
+  return text;
+}
 
 constexpr int64_t kElementsMax = int64_t{1} << 24;              // that a second length may take
 constexpr int64_t kPositionsMax = int64_t{1} << 30;             // more are as good as any number
@@ -58,7 +106,7 @@ class ModelReader {
     const ElementLimit limit(std::max(kExportedElementsMax, program_->largest_weight()));
     program_ =
         std::make_shared<const ExportedProgram>(needed_part(*chosen.program, model_.output_index));
-    lengths_ = Lengths(program_, lengths_.sides());
+    lengths_ = TraceShape(program_, lengths_.sides());
     free_tokens();
     // What is found out at other lengths may leave fewer of them.
     const ExportedModel begun = model_;
@@ -78,17 +126,17 @@ class ModelReader {
     Followed& last = try_other_length() ? *longer_ : traced_;
     settle_masks(last.graph);
     settle_terms(last.graph);
-    last.reducer->builder().graph() = last.graph;
+    last.tracer->builder().graph() = last.graph;
     const auto constant_at = [program = program_, lengths = lengths_](uint32_t value, int64_t n) {
       return ConstantsAt(program, lengths.at(n)).get(value);
     };
     try {
-      last.reducer->builder().finish(static_cast<uint32_t>(positions_), constant_at);
+      last.tracer->builder().finish(static_cast<uint32_t>(positions_), constant_at);
     } catch (const NotRecognised& error) {
       throw InputError("{}: {}", where_, error.what());
     }
     model_.program = program_;
-    model_.graph = last.reducer->builder().graph();
+    model_.graph = last.tracer->builder().graph();
     model_.graph.positions_max = static_cast<uint32_t>(positions_);
     model_.graph.architecture = "exported PyTorch program";
     model_.graph.tokens_min = static_cast<uint32_t>(tokens_min());
@@ -145,7 +193,7 @@ class ModelReader {
       }
     }
     program_ = std::move(symbolic.program);
-    lengths_ = Lengths(program_, lengths_.sides());
+    lengths_ = TraceShape(program_, lengths_.sides());
   }
 
   // Computes the program at other lengths, too. Where it is another model at the shortest ones,
@@ -189,7 +237,7 @@ class ModelReader {
       if (lengths_.has_one_token() && lengths_.tokens() < 2) lengths_.refuse_one_token();
       return followed;
     } catch (const OpRefused& error) {
-      std::optional<Lengths> images = lengths_.of_images();
+      std::optional<TraceShape> images = lengths_.of_images();
       if (lengths_.has_one_token() && lengths_.tokens() < 2 && !is_cut(error)) {
         lengths_.refuse_one_token();
       }
@@ -236,7 +284,7 @@ class ModelReader {
       }
       positions_ = options_.context;
     }
-    const bool needs_end = traced_.reducer->builder().has_position_tables() ||
+    const bool needs_end = traced_.tracer->builder().has_position_tables() ||
                            std::ranges::any_of(traced_.graph.order(), [&](ValueId value) {
                              const auto* attention = traced_.graph.as<AttentionNode>(value);
                              return traced_.graph.as<RotateNode>(value) != nullptr ||
@@ -283,7 +331,7 @@ class ModelReader {
   std::unique_ptr<Followed> followed_at(int64_t other) {
     const bool is_longer = other > lengths_.traced_tokens();
     try {
-      Lengths lengths = lengths_.at(other);
+      TraceShape lengths = lengths_.at(other);
       auto found = std::make_unique<Followed>(follow(program_, lengths, model_.output_index));
       claim_.why_exact = difference(is_longer ? traced_.graph : found->graph,
                                     is_longer ? found->graph : traced_.graph);
@@ -363,7 +411,7 @@ class ModelReader {
   const GraphChecks checks_;
   std::string where_;
   std::shared_ptr<const ExportedProgram> program_;  // what this output needs of it
-  Lengths lengths_;
+  TraceShape lengths_;
   ExportedModel model_;
   Followed traced_;
   std::unique_ptr<Followed> longer_;

@@ -9,14 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "convert/exported/exported_program.h"
+#include "convert/exported/read/exported_program.h"
 #include "convert/graph/graph.h"
 #include "convert/graph/interpreter.h"
 #include "convert/spec/model_options.h"
 #include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
-
 struct ExportedModel {
   std::shared_ptr<const ExportedProgram> program;
   Graph graph;

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "convert/exported/exported_program.h"
+#include "convert/exported/read/exported_program.h"
 #include "convert/files/checkpoint.h"
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"

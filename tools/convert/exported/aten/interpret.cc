@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the rule of an op and pays for its results.
+#include "convert/exported/aten/interpret.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "convert/exported/aten/op_rules.h"
+#include "convert/files/error.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr uint64_t kElementsPerResult = 64;  // what a result costs without its elements
+constexpr uint64_t kStepsPerElement = 12;
+constexpr uint64_t kStepsPerOp = 4096;  // for its arguments by their names
+
+OpRules all_op_rules() {
+  OpRules rules;
+  for (OpRules part :
+       {unary_rules(), binary_rules(), choosing_rules(), complex_rules(), reduction_rules(),
+        softmax_rules(), norm_rules(), product_rules(), attention_rules(), batched_rules(),
+        convolution_rules(), creation_rules(), symbol_rules()}) {
+    rules.merge(part);
+  }
+  return rules;
+}
+
+const OpRules& rules() {
+  static const OpRules kRules = all_op_rules();
+  return kRules;
+}
+
+void refuse_unknown(const CallArguments& call) {
+  const std::string_view op = call.call().op;
+  for (const std::string_view random :
+       {"rand", "bernoulli", "multinomial", "normal", "uniform", "exponential"}) {
+    if (op.starts_with(random)) {
+      call.refuse(
+          "it makes random numbers, so that every call of the model gives something else: leave it "
+          "out when the model is in eval mode");
+    }
+  }
+  call.refuse(
+      "there is no rule for this op: write it with ops that there are rules for, such as linear, "
+      "matmul, softmax and functions of single numbers, or leave it out of the model");
+}
+
+// What arrays stretched to each other come to, at least where the op is one of single numbers.
+uint64_t elements_expected(const OpCall& call) {
+  Shape shape;
+  try {
+    for (const NamedArgument& argument : call.arguments) {
+      if (const auto* array = argument.value.as<Array>()) shape = broadcast(shape, array->shape());
+    }
+    return elements_of(shape);
+  } catch (const ShapeError&) {
+    return 0;  // so the op does something else
+  }
+}
+
+Array gathered(const std::vector<Array>& moved, const Movement& movement, ElementType type) {
+  if (moved.size() == 1 && movement.keeps_order(moved[0].elements())) {
+    return moved[0].with_shape(movement.shape).to(type);
+  }
+  const auto apply = [&](auto elements_of_array) {
+    using Vector = std::remove_cvref_t<decltype(elements_of_array(moved[0]))>;
+    using Element = typename Vector::value_type;
+    Vector joined;
+    if (moved.size() == 1) {
+      const Vector& only = elements_of_array(moved[0]);
+      return movement.apply<Element>(std::span<const Element>(only));
+    }
+    for (const Array& array : moved) {
+      const Vector& part = elements_of_array(array);
+      joined.insert(joined.end(), part.begin(), part.end());
+    }
+    return movement.apply<Element>(std::span<const Element>(joined));
+  };
+  const Shape& shape = movement.shape;
+  if (moved.size() == 1 && moved[0].floats() != nullptr) {
+    const std::span<const float> from(*moved[0].floats());
+    return Array::of_floats(shape, movement.apply<float>(from), type);
+  }
+  if (is_real(type)) {
+    return Array::real(shape, apply([](const Array& a) -> const auto& { return a.reals(); }), type);
+  }
+  if (is_complex(type)) {
+    return Array::complex(shape, apply([](const Array& a) -> const auto& { return a.complexes(); }),
+                          type);
+  }
+  if (is_integer(type)) {
+    return Array::integer(shape, apply([](const Array& a) -> const auto& { return a.integers(); }),
+                          type);
+  }
+  return Array::boolean(shape, apply([](const Array& a) -> const auto& { return a.bools(); }));
+}
+
+// Of conversions, and of what is copied into a tensor, the type that they convert to.
+std::optional<ElementType> converted_type(const CallArguments& call) {
+  const std::string& op = call.call().op;
+  if (op == "copy") return call.array("self").type();
+  if (op != "to" && op != "_to_copy" && op != "type_as") return std::nullopt;
+  if (const Argument* other = call.call().find("other"); other && other->as<Array>()) {
+    return other->as<Array>()->type();
+  }
+  return call.type("dtype");
+}
+
+Results move(const CallArguments& call, const std::vector<Movement>& movements, OpBudget& budget) {
+  std::vector<Array> moved = moved_arrays(call.call());
+  if (moved.empty()) call.refuse("it moves nothing");
+  ElementType type = moved[0].type();
+  // What is put into a tensor takes its type; tensors that are joined take the common one.
+  const bool keeps_first = call.call().op.find("scatter") != std::string::npos ||
+                           call.call().op.find("index_put") != std::string::npos;
+  for (const Array& array : moved) type = keeps_first ? type : promote(type, array.type());
+  for (Array& array : moved) array = array.to(type);
+  uint64_t elements = 0;
+  for (const Movement& movement : movements) {
+    elements += elements_of(movement.shape) + kElementsPerResult;
+  }
+  budget.take_elements(elements);
+  const ElementType given = converted_type(call).value_or(type);
+  Results results;
+  for (const Movement& movement : movements) {
+    results.push_back(gathered(moved, movement, type).to(given));
+  }
+  return results;
+}
+
+Results compute(const CallArguments& call, OpBudget& budget) {
+  if (const auto movements = movements_of(call.call())) return move(call, *movements, budget);
+  const auto rule = rules().find(call.call().op);
+  if (rule == rules().end()) refuse_unknown(call);
+  const uint64_t expected = elements_expected(call.call());
+  budget.take_elements(expected);
+  Results results = rule->second(call, budget);
+  uint64_t elements = 0;
+  for (const Argument& result : results) {
+    if (const auto* array = result.as<Array>()) {
+      elements += array->elements() + kElementsPerResult;
+    }
+  }
+  budget.take_elements(elements);
+  budget.give_back(expected);
+  return results;
+}
+
+}  // namespace
+
+void OpBudget::take_elements(uint64_t count) {
+  if (count > elements || count > live_elements) {
+    throw ShapeError(
+        "its results are larger than those of a model of this size: export the model for a shorter "
+        "input");
+  }
+  WorkBudget::take(kStepsPerElement * count);
+  elements -= count;
+  live_elements -= count;
+}
+
+void OpBudget::take_multiplications(uint64_t count) {
+  if (count > multiplications) {
+    throw ShapeError(
+        "the products up to it take longer than those of a model of this size: export the model "
+        "for a shorter input");
+  }
+  WorkBudget::take(count);
+  multiplications -= count;
+}
+
+std::vector<Argument> apply_op(const OpCall& call, OpBudget& budget) {
+  const CallArguments arguments(call);
+  try {
+    WorkBudget::take(kStepsPerOp);
+    return compute(arguments, budget);
+  } catch (const ShapeError& error) {
+    arguments.refuse("{}", error.what());
+  }
+}
+
+Array apply_for_array(const OpCall& call, OpBudget& budget, size_t result) {
+  const std::vector<Argument> results = apply_op(call, budget);
+  const Array* array = result < results.size() ? results[result].as<Array>() : nullptr;
+  if (array == nullptr) CallArguments(call).refuse("it has no result {} that is a tensor", result);
+  return *array;
+}
+
+bool has_rule(std::string_view op) { return rules().contains(op) || moves_elements(op); }
+
+// Runs the nodes in order, and keeps each value no longer than somebody reads it.
+
+namespace {
+
+// Of an example, which a file may claim without having weights for it.
+constexpr uint64_t kBudgetRowsMax = 4096;
+
+class Interpreter {
+ public:
+  Interpreter(const ExportedProgram& program, OpBudget budget)
+      : program_(program), budget_(budget), values_(program.values.size()) {}
+
+  std::vector<Array> run(std::span<const Array> inputs) {
+    take_inputs(inputs);
+    count_readers();
+    for (const ExportedNode& node : program_.nodes) run(node);
+    std::vector<Array> results;
+    for (const Argument& output : program_.outputs) {
+      const auto* reference = output.as<ValueRef>();
+      if (reference == nullptr) continue;
+      const Argument value = value_of(reference->value);
+      if (const auto* array = value.as<Array>()) results.push_back(*array);
+    }
+    return results;
+  }
+
+ private:
+  void take_inputs(std::span<const Array> inputs) {
+    const std::vector<const ExportedInput*> users = program_.user_inputs();
+    if (users.size() != inputs.size()) {
+      throw InputError("{} takes {} tensors: found {}", quote(program_.source), users.size(),
+                       inputs.size());
+    }
+    std::map<std::string, int64_t> symbols;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const ExportedValue& value = program_.values[users[i]->value];
+      const Shape& shape = inputs[i].shape();
+      bool fits = shape.size() == value.sizes.size();
+      for (size_t d = 0; fits && d < shape.size(); ++d) {
+        const Extent& extent = value.sizes[d];
+        const int64_t expected = extent.is_fixed()
+                                     ? extent.size
+                                     : symbols.emplace(extent.symbol, shape[d]).first->second;
+        fits = shape[d] == expected;
+      }
+      if (!fits) {
+        throw InputError("{}, input {}: a tensor {}: expected {}{}", quote(program_.source),
+                         quote(users[i]->name), shape_text(shape), shape_text(value.shape()),
+                         symbols.empty() ? "" : ", or other sizes where they are dynamic");
+      }
+      values_[users[i]->value] = inputs[i].to(value.type);
+    }
+    for (const ExportedInput& input : program_.inputs) {
+      if (input.kind != InputKind::kUser) stored_[input.value] = &input;
+    }
+  }
+
+  static void for_each_reference(const Argument& argument,
+                                 const std::function<void(uint32_t)>& visit) {
+    if (const auto* reference = argument.as<ValueRef>()) visit(reference->value);
+    if (const auto* list = argument.as<Argument::List>()) {
+      for (const Argument& item : *list) for_each_reference(item, visit);
+    }
+  }
+
+  void count_readers() {
+    readers_.assign(program_.values.size(), 0);
+    for (const ExportedNode& node : program_.nodes) {
+      for (const NamedArgument& argument : node.call.arguments) {
+        for_each_reference(argument.value, [&](uint32_t value) { ++readers_[value]; });
+      }
+    }
+    for (const Argument& output : program_.outputs) {
+      for_each_reference(output, [&](uint32_t value) { ++readers_[value]; });
+    }
+  }
+
+  Argument value_of(uint32_t value) {
+    if (values_[value]) return *values_[value];
+    const auto stored = stored_.find(value);
+    if (stored == stored_.end()) {
+      throw InputError("{}: {} is read before it is computed", quote(program_.source),
+                       quote(program_.values[value].name));
+    }
+    values_[value] = program_.load(*stored->second);
+    return *values_[value];
+  }
+
+  void drop(uint32_t value) {
+    if (--readers_[value] != 0 || !values_[value]) return;
+    if (costs_.contains(value)) budget_.give_back(costs_[value]);
+    values_[value].reset();
+  }
+
+  void run(const ExportedNode& node) {
+    const uint64_t before = budget_.live_elements;
+    const std::vector<Argument> results =
+        apply_op(bind(node.call, [&](uint32_t value) { return value_of(value); }), budget_);
+    const uint64_t cost = before - budget_.live_elements;
+    // An op may give more than anybody reads, but not less.
+    if (results.size() < node.outputs.size()) {
+      throw InputError("{}, {}: it gives {} results: expected {}", quote(program_.source),
+                       node.call.describe(), results.size(), node.outputs.size());
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (readers_[node.outputs[i]] != 0) values_[node.outputs[i]] = results[i];
+    }
+    charge(node, cost);
+    for (const NamedArgument& argument : node.call.arguments) {
+      for_each_reference(argument.value, [&](uint32_t value) { drop(value); });
+    }
+  }
+
+  // What the results cost comes back when the last of them goes; the first one stands for all.
+  void charge(const ExportedNode& node, uint64_t cost) {
+    for (const uint32_t output : node.outputs) {
+      if (readers_[output] == 0) continue;
+      costs_[output] = cost;
+      return;
+    }
+    budget_.give_back(cost);
+  }
+
+  const ExportedProgram& program_;
+  OpBudget budget_;
+  std::vector<std::optional<Argument>> values_;
+  std::map<uint32_t, const ExportedInput*> stored_;
+  std::vector<size_t> readers_;
+  std::map<uint32_t, uint64_t> costs_;
+};
+
+}  // namespace
+
+std::vector<Array> interpret(const ExportedProgram& program, std::span<const Array> inputs,
+                             OpBudget budget) {
+  return Interpreter(program, budget).run(inputs);
+}
+
+OpBudget interpreting_budget(const ExportedProgram& program, uint64_t input_elements) {
+  uint64_t weights = 0;
+  for (const StoredTensor& tensor : program.tensors->tensors()) {
+    uint64_t elements = 1;
+    for (const uint64_t extent : tensor.shape) elements *= extent;
+    weights += elements;
+  }
+  const uint64_t rows = std::clamp<uint64_t>(input_elements, 1, kBudgetRowsMax);
+  const auto of_weights = [&](int share, int least, int most) {
+    return std::clamp(weights >> share, uint64_t{1} << least, uint64_t{1} << most);
+  };
+  OpBudget budget;
+  budget.elements += rows * of_weights(2, 15, 20) + 4 * weights;
+  budget.live_elements += rows * of_weights(4, 13, 18) + 4 * weights;
+  budget.multiplications += 4 * rows * weights + rows * rows * of_weights(4, 11, 18);
+  return budget;
+}
+
+}  // namespace arenite::convert

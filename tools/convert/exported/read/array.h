@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays of an exported graph in double precision: what its constants, inputs and results are.
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "convert/files/error.h"
+#include "convert/files/input_limits.h"
+
+namespace arenite::convert {
+// Shapes that do not go together or are too large. Whoever knows the op says which it is.
+struct ShapeError : InputError {
+  using InputError::InputError;
+};
+
+// Extents of an array, the outermost dimension first; empty: a scalar. No extent is negative. It is
+// a vector whose elements are looked at through checks: of a dimension that is not there, as of a
+// scalar that somebody takes for rows, they throw ShapeError.
+class Shape : public std::vector<int64_t> {
+ public:
+  using vector::vector;
+  Shape(vector extents)
+      : vector(std::move(extents)) {}  // not explicit: lists of numbers are shapes
+
+  int64_t& operator[](size_t dim) { return data()[checked(dim)]; }
+  int64_t operator[](size_t dim) const { return data()[checked(dim)]; }
+  int64_t& at(size_t dim) { return (*this)[dim]; }
+  int64_t at(size_t dim) const { return (*this)[dim]; }
+  int64_t& front() { return (*this)[0]; }
+  int64_t front() const { return (*this)[0]; }
+  int64_t& back() { return (*this)[size() - 1]; }
+  int64_t back() const { return (*this)[size() - 1]; }
+  void pop_back() {
+    checked(0);
+    vector::pop_back();
+  }
+
+ private:
+  size_t checked(size_t dim) const {
+    if (dim >= size()) refuse_dimension(dim);
+    return dim;
+  }
+  [[noreturn]] void refuse_dimension(size_t dim) const;
+};
+
+// PyTorch's types of elements, as the author's tensors have them.
+enum class ElementType {
+  kBool,
+  kU8,
+  kI8,
+  kI16,
+  kI32,
+  kI64,
+  kF16,
+  kBF16,
+  kF32,
+  kF64,
+  kComplex64,
+  kComplex128,
+};
+
+const char* name(ElementType type);  // as PyTorch writes it: "float32"
+bool is_real(ElementType type);      // f16 to f64
+bool is_integer(ElementType type);   // u8 to i64
+bool is_complex(ElementType type);
+// PyTorch promotes by kind first, and within a kind by size.
+int kind_of(ElementType type);
+
+// The type that PyTorch computes with for operands of both types.
+ElementType promote(ElementType a, ElementType b);
+
+// An array in row-major order. Copies share their elements, which nobody changes. An array may have
+// no elements to look at, only a type and a shape: then it stands for a value that depends on the
+// model's input.
+//
+// All real types hold doubles, which are never rounded to the author's type: only `type` remembers
+// it, for ops whose result depends on it. Weights are floats until somebody asks for their doubles.
+// Whole numbers are int64_t, wrapped to their type where they are converted to it; bools are 0
+// and 1.
+class Array {
+ public:
+  using Reals = std::vector<double>;
+  using Floats = std::vector<float>;
+  using Integers = std::vector<int64_t>;
+  using Bools = std::vector<uint8_t>;
+  using Complexes = std::vector<std::complex<double>>;
+
+  Array() = default;
+
+  // All five throw ShapeError unless `values` has as many elements as `shape`.
+  static Array real(Shape shape, Reals values, ElementType type = ElementType::kF32);
+  static Array of_floats(Shape shape, Floats values, ElementType type = ElementType::kF32);
+  static Array integer(Shape shape, Integers values, ElementType type = ElementType::kI64);
+  static Array boolean(Shape shape, Bools values);
+  static Array complex(Shape shape, Complexes values, ElementType type = ElementType::kComplex64);
+  // A type and a shape alone.
+  static Array of_shape(Shape shape, ElementType type);
+
+  ElementType type() const { return type_; }
+  const Shape& shape() const { return shape_; }
+  size_t rank() const { return shape_.size(); }
+  size_t elements() const { return elements_; }
+  bool has_values() const { return !std::holds_alternative<std::monostate>(values_); }
+
+  // The elements where they are floats as yet, else null.
+  const Floats* floats() const {
+    const auto* shared = std::get_if<Shared<Floats>>(&values_);
+    return shared != nullptr ? shared->get() : nullptr;
+  }
+
+  // The elements as they are. Throw ShapeError where there are none of this kind.
+  const Reals& reals() const;
+  const Integers& integers() const { return elements_as<Integers>(); }
+  const Bools& bools() const { return elements_as<Bools>(); }
+  const Complexes& complexes() const { return elements_as<Complexes>(); }
+
+  // The elements converted, as PyTorch's `to` does; complex numbers lose their imaginary part.
+  // Throw ShapeError where there are none.
+  Reals to_reals() const;
+  Integers to_integers() const;
+  Bools to_bools() const;
+  Complexes to_complexes() const;
+
+  // The same elements in another shape. Throws ShapeError for one of more or fewer elements.
+  Array with_shape(Shape shape) const;
+  // The elements converted to `type`. Whole numbers wrap around.
+  Array to(ElementType type) const;
+
+  // Calls `visit` with the vector of elements. Throws ShapeError where there are none.
+  template <typename Visit>
+  auto visit(const Visit& visit) const {
+    if (is_real(type_)) return visit(reals());
+    if (is_integer(type_)) return visit(integers());
+    if (is_complex(type_)) return visit(complexes());
+    return visit(bools());
+  }
+
+ private:
+  template <typename Vector>
+  using Shared = std::shared_ptr<const Vector>;
+  template <typename Vector>
+  Array(Shape shape, Vector values, ElementType type);
+  template <typename Vector>
+  const Vector& elements_as() const {
+    const auto* shared = std::get_if<Shared<Vector>>(&values_);
+    if (shared == nullptr) throw ShapeError("its numbers depend on the model's input");
+    return **shared;
+  }
+
+  ElementType type_ = ElementType::kF32;
+  Shape shape_;
+  size_t elements_ = 1;
+  mutable std::variant<std::monostate, Shared<Reals>, Shared<Floats>, Shared<Integers>,
+                       Shared<Bools>, Shared<Complexes>>
+      values_;
+};
+
+// The number of elements of `shape`. Throws ShapeError beyond an ElementLimit, or
+// kExportedElementsMax (input_limits.h) where there is none.
+size_t elements_of(const Shape& shape);
+// Elements from one index of a dimension to the next.
+Shape strides_of(const Shape& shape);
+// All but the last two extents.
+Shape leading(const Shape& shape);
+
+std::string shape_text(const Shape& shape);  // "[2, 3]"
+
+// The shape that arrays of both shapes are stretched to. Throws ShapeError where there is none.
+Shape broadcast(const Shape& a, const Shape& b);
+
+// What reading one program may cost, whatever its file says: the size of an array, the work of all
+// of it, and how deep ops are looked into. Whoever makes arrays or goes deeper asks here first. Of
+// limits that live within each other the smallest one holds.
+
+// While it lives, arrays of this thread have at most so many elements: what a graph of a few bytes
+// may repeat without end is refused before there is memory for it.
+class ElementLimit {
+ public:
+  explicit ElementLimit(uint64_t elements_max);
+  ~ElementLimit();
+  ElementLimit(const ElementLimit&) = delete;
+  ElementLimit& operator=(const ElementLimit&) = delete;
+
+  // Of this thread: kExportedElementsMax where there is none.
+  static uint64_t current();
+
+ private:
+  uint64_t before_;
+};
+
+// While it lives, this thread takes at most so many steps, of which one is about a nanosecond.
+class WorkBudget {
+ public:
+  explicit WorkBudget(uint64_t steps);
+  ~WorkBudget();
+  WorkBudget(const WorkBudget&) = delete;
+  WorkBudget& operator=(const WorkBudget&) = delete;
+
+  // Takes off what is about to be done. Throws ShapeError when there is not so much left, and does
+  // nothing on a thread without a budget.
+  static void take(uint64_t steps);
+
+ private:
+  uint64_t before_;
+};
+
+// One op looked into from within another. Throws ShapeError beyond kExportedLevelsMax, which the
+// stack of any thread has room for: nothing that a file asks for may recurse without it.
+class Level {
+ public:
+  Level();
+  ~Level();
+  Level(const Level&) = delete;
+  Level& operator=(const Level&) = delete;
+};
+
+// Loops over two arrays that are stretched to one shape.
+
+// Steps of an array's elements for one step along each dimension of `shape`, to which it is
+// stretched. REQUIRES: broadcast(own, shape) == shape.
+inline Shape stretched_strides(const Shape& own, const Shape& shape) {
+  Shape strides(shape.size(), 0);
+  int64_t stride = 1;
+  for (size_t d = own.size(); d > 0; --d) {
+    if (own[d - 1] != 1) strides[shape.size() - own.size() + d - 1] = stride;
+    stride *= own[d - 1];
+  }
+  return strides;
+}
+
+// Calls take(i, j) with the elements of a and b for each element of `shape` in row-major order.
+// REQUIRES: both can be stretched to it.
+template <typename Take>
+void for_each_pair(const Shape& a, const Shape& b, const Shape& shape, const Take& take) {
+  if (elements_of(shape) == 0) return;
+  const Shape a_strides = stretched_strides(a, shape), b_strides = stretched_strides(b, shape);
+  const int64_t row = shape.empty() ? 1 : shape.back();
+  const int64_t a_step = shape.empty() ? 0 : a_strides.back();
+  const int64_t b_step = shape.empty() ? 0 : b_strides.back();
+  Shape index(shape.size(), 0);
+  for (int64_t i = 0, j = 0;;) {
+    for (int64_t k = 0; k < row; ++k) {
+      take(static_cast<size_t>(i + k * a_step), static_cast<size_t>(j + k * b_step));
+    }
+    size_t d = shape.empty() ? 0 : shape.size() - 1;
+    for (; d > 0; --d) {
+      i += a_strides[d - 1];
+      j += b_strides[d - 1];
+      if (++index[d - 1] < shape[d - 1]) break;
+      i -= shape[d - 1] * a_strides[d - 1];
+      j -= shape[d - 1] * b_strides[d - 1];
+      index[d - 1] = 0;
+    }
+    if (d == 0) return;
+  }
+}
+
+// function(x, y) of all pairs.
+template <typename Result, typename T, typename Function>
+std::vector<Result> zip(const Shape& a, const std::vector<T>& x, const Shape& b,
+                        const std::vector<T>& y, const Shape& shape, const Function& function) {
+  std::vector<Result> result;
+  result.reserve(elements_of(shape));
+  for_each_pair(a, b, shape, [&](size_t i, size_t j) { result.push_back(function(x[i], y[j])); });
+  return result;
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// An op that an exported graph calls: its arguments, and their values by name and type.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <complex>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "convert/exported/read/array.h"
+#include "convert/files/error.h"
+
+namespace arenite::convert {
+// What an op of an exported graph is called with.
+
+// A value of the program by its number: ExportedProgram::values.
+struct ValueRef {
+  uint32_t value = 0;
+};
+
+// What cannot change a result: a device, a layout, a memory format, a generator.
+struct Placement {};
+
+template <typename T, typename... Types>
+constexpr bool kIsOneOf = (std::is_same_v<T, Types> || ...);
+
+struct Argument;
+template <typename T>
+concept IsArgumentValue = kIsOneOf < std::decay_t<T>,
+        ValueRef, Array,
+bool, int64_t, double, std::complex<double>, std::string, ElementType, Placement,
+    std::vector < Argument >>
+    ;
+
+// One argument, or one result. In a program tensors and symbolic numbers are ValueRefs; `bind`
+// puts arrays and numbers in their place.
+struct Argument {
+  using List = std::vector<Argument>;
+  using Value = std::variant<std::monostate,  // None
+                             ValueRef, Array, bool, int64_t, double, std::complex<double>,
+                             std::string, ElementType, Placement, List>;
+
+  Argument() = default;
+  template <IsArgumentValue T>
+  Argument(T&& from) : value(std::in_place_type<std::decay_t<T>>, std::forward<T>(from)) {}
+
+  Value value;
+
+  bool is_none() const { return std::holds_alternative<std::monostate>(value); }
+  template <typename T>
+  const T* as() const {
+    return std::get_if<T>(&value);
+  }
+};
+
+struct NamedArgument {
+  std::string name;  // as the op's schema calls it: "self"; empty where it has none
+  Argument value;
+};
+
+// Where the author's code asked for an op.
+struct SourcePlace {
+  std::string file;      // as the archive has it; empty: it does not say
+  uint32_t line = 0;     // from 1
+  std::string function;  // "forward"
+  std::string code;      // the line itself, without the space around it
+};
+
+// "'model.py', line 12, in forward: x = x * torch.rand(1)", or "" where nothing is known.
+std::string describe(const SourcePlace& place);
+
+// An op and its arguments, in the order of its schema. Those that have their default value may be
+// left out.
+struct OpCall {
+  std::string op;          // "linear" of ATen; others with their namespace: "_operator.mul"
+  std::string overload{};  // "default", "Tensor"; may be empty
+  std::string view{};      // of "view_scatter" alone: the op that made the view, as `op`
+  std::vector<NamedArgument> arguments{};
+  std::string stack_trace{};  // of the author's code, as the archive has it
+
+  // The argument of this name, or null where it is left out.
+  const Argument* find(std::string_view name) const;
+  std::string target() const;  // for messages: "aten.linear.default"
+  // The innermost place that is not PyTorch's own.
+  SourcePlace place() const;
+  // "op aten.linear.default ('model.py', line 12, in forward: ...)", for messages.
+  std::string describe() const;
+};
+
+// Whether the name of an op or of an argument is one of these.
+inline bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
+  return std::ranges::find(names, text) != names.end();
+}
+
+// `call` with what `value_of` says in place of every ValueRef.
+OpCall bind(const OpCall& call, const std::function<Argument(uint32_t value)>& value_of);
+
+// The arguments of one call by their names and types; what does not fit is refused.
+
+// Every function throws InputError that names the op and its place. REQUIRES: the call outlives it.
+class CallArguments {
+ public:
+  explicit CallArguments(const OpCall& call) : call_(call) {}
+
+  const OpCall& call() const { return call_; }
+  bool has(std::string_view name) const;  // given, and not None
+
+  const Array& array(std::string_view name) const;
+  const Array* optional_array(std::string_view name) const;  // null: left out, or None
+  std::vector<Array> arrays(std::string_view name) const;
+  // The elements of an array of whole numbers that does not depend on the model's input.
+  Array::Integers indices(std::string_view name) const;
+
+  int64_t integer(std::string_view name) const;
+  int64_t integer(std::string_view name, int64_t default_value) const;
+  std::optional<int64_t> optional_integer(std::string_view name) const;
+  std::vector<int64_t> integers(std::string_view name) const;  // a single one counts as a list
+  double real(std::string_view name) const;                    // whole numbers, too
+  double real(std::string_view name, double default_value) const;
+  bool flag(std::string_view name, bool default_value) const;
+  std::string text(std::string_view name, std::string_view default_value) const;
+  std::optional<ElementType> type(std::string_view name) const;
+
+  // A dimension of an array of `rank` dimensions, of which scalars have one to name.
+  size_t dimension(int64_t number, size_t rank) const;
+  size_t dimension(std::string_view name, int64_t default_value, size_t rank) const;
+
+  template <typename... Args>
+  [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
+    throw InputError("{}: {}", call_.describe(), fmt::format(format, std::forward<Args>(args)...));
+  }
+
+ private:
+  const Argument& require(std::string_view name) const;
+  int64_t as_integer(const Argument& argument, std::string_view name) const;
+
+  const OpCall& call_;
+};
+
+}  // namespace arenite::convert

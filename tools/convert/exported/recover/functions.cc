@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a function computes for numbers, and which function of the runtime that is.
+#include "convert/exported/recover/functions.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+#include <utility>
+
+#include "convert/graph/activation_functions.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr size_t kProbedRowsMin = 12;     // gain and bias of a column fit any two rows
+constexpr size_t kLinearWidthMax = 1024;  // a matrix of more columns takes long to find
+constexpr size_t kProbedMax = size_t{1} << 22;
+
+// The numbers that an expression is written with.
+void collect_numbers(const Argument& argument, std::set<double>& numbers) {
+  if (const double* real = argument.as<double>()) numbers.insert(*real);
+  if (const int64_t* whole = argument.as<int64_t>()) numbers.insert(static_cast<double>(*whole));
+  if (const Array* array = argument.as<Array>(); array && array->has_values()) {
+    if (array->elements() == 1) numbers.insert(array->to_reals()[0]);
+  }
+  if (const auto* list = argument.as<Argument::List>()) {
+    for (const Argument& item : *list) collect_numbers(item, numbers);
+  }
+}
+
+void collect_numbers(const Expression& expression, std::set<const Expression*>& seen,
+                     std::set<double>& numbers) {
+  if (!seen.insert(&expression).second) return;
+  for (const NamedArgument& argument : expression.call.arguments) {
+    collect_numbers(argument.value, numbers);
+  }
+  for (const ExpressionRef& input : expression.inputs) collect_numbers(*input, seen, numbers);
+}
+
+// Close to a normal distribution, the same on every machine: a sum of uniforms.
+double normal(std::mt19937_64& random) {
+  double sum = -2.0;
+  uint64_t bits = random();
+  for (int i = 0; i < 4; ++i, bits >>= 16) sum += static_cast<double>(bits & 0xffff) * 0x1p-16;
+  return sum * std::numbers::sqrt3;
+}
+
+// Results for rows of numbers around 0, around 0.4, and of large ones, which reach the ends of
+// functions that are constant far from 0.
+Samples samples_of(const Expression& expression, const Shape& shape, OpBudget& budget) {
+  Samples samples;
+  samples.width = static_cast<size_t>(shape.back());
+  std::set<const Expression*> seen;
+  collect_numbers(expression, seen, samples.numbers);
+  std::mt19937_64 random(7);
+  const size_t rows = std::max<size_t>(1, elements_of(shape) / samples.width);
+  for (size_t i = 0; i < std::max<size_t>(3, kProbedRowsMin / rows); ++i) {
+    Array::Reals x(elements_of(shape));
+    for (double& each : x) {
+      const double number = normal(random);
+      each = i % 3 == 0 ? 1.7 * number : i % 3 == 1 ? 0.4 + 0.6 * number : 5.0 * number;
+    }
+    budget.live_elements = OpBudget{}.live_elements;  // what earlier probes made is gone
+    const Array::Reals y = evaluate(expression, Array::real(shape, x), budget).to_reals();
+    samples.x.insert(samples.x.end(), x.begin(), x.end());
+    samples.y.insert(samples.y.end(), y.begin(), y.end());
+  }
+  for (const double y : samples.y) samples.largest = std::max(samples.largest, std::fabs(y));
+  return samples;
+}
+
+// W x + b of each row: b is what it gives for 0, and columns of W what it gives for units.
+std::optional<LinearSpec> find_linear(const Expression& expression, const Shape& shape,
+                                      const Samples& samples, OpBudget& budget) {
+  const size_t width = samples.width;
+  const size_t rows = elements_of(shape) / width;
+  if (width > kLinearWidthMax) return std::nullopt;
+  WorkBudget::take(samples.x.size() * width);
+  const auto results = [&](const Array::Reals& x) {
+    budget.live_elements = OpBudget{}.live_elements;
+    return evaluate(expression, Array::real(shape, x), budget).to_reals();
+  };
+  const Array::Reals bias = results(Array::Reals(rows * width, 0.0));
+  std::vector<double> matrix(width * width, 0.0);
+  for (size_t first = 0; first < width; first += rows) {
+    Array::Reals x(rows * width, 0.0);
+    for (size_t r = 0; r < rows && first + r < width; ++r) x[r * width + first + r] = 1.0;
+    const Array::Reals y = results(x);
+    for (size_t r = 0; r < rows && first + r < width; ++r) {
+      for (size_t c = 0; c < width; ++c) {
+        matrix[c * width + first + r] = y[r * width + c] - bias[r * width + c];
+      }
+    }
+  }
+  for (size_t i = 0; i < samples.x.size(); i += width) {
+    for (size_t c = 0; c < width; ++c) {
+      double sum = bias[c];
+      for (size_t k = 0; k < width; ++k) sum += matrix[c * width + k] * samples.x[i + k];
+      if (!(std::fabs(sum - samples.y[i + c]) <= samples.error_max(kAgreement)))
+        return std::nullopt;
+    }
+  }
+  LinearSpec linear;
+  const auto side = static_cast<uint32_t>(width);
+  linear.weight.rows = linear.weight.columns = side;
+  linear.weight.load_f64 = [matrix] { return matrix; };
+  linear.weight.load = [matrix] { return std::vector<float>(matrix.begin(), matrix.end()); };
+  linear.bias.assign(bias.begin(), bias.begin() + static_cast<ptrdiff_t>(width));
+  return linear;
+}
+
+}  // namespace
+
+Array evaluate(const Expression& expression, const Array& base, OpBudget& budget) {
+  std::map<const Expression*, Array> known;
+  const std::function<Array(const Expression&)> compute = [&](const Expression& part) -> Array {
+    if (part.is_base()) return base;
+    if (const auto found = known.find(&part); found != known.end()) return found->second;
+    const Level level;
+    std::vector<Array> inputs;
+    for (const ExpressionRef& input : part.inputs) inputs.push_back(compute(*input));
+    const OpCall call =
+        bind(part.call, [&](uint32_t index) -> Argument { return inputs.at(index); });
+    return known[&part] = apply_for_array(call, budget);
+  };
+  return compute(expression);
+}
+
+std::optional<FoundFunction> find_function(const Expression& expression, const Shape& base,
+                                           OpBudget& budget) {
+  if (expression.shape != base || base.empty() || elements_of(base) > kProbedMax) {
+    return std::nullopt;
+  }
+  const Samples samples = samples_of(expression, base, budget);
+  if (!std::isfinite(samples.largest) || samples.largest == 0.0) return std::nullopt;
+  if (samples.y.size() != samples.x.size()) return std::nullopt;
+  if (auto found = find_activation(samples)) return *found;
+  if (samples.width < 2) return std::nullopt;
+  if (auto found = find_norm(samples)) return *found;
+  if (auto found = find_softmax(samples)) return *found;
+  if (auto found = find_linear(expression, base, samples, budget)) return *found;
+  return std::nullopt;
+}
+
+// Activations with factors: lines and plateaus are read off the results, other factors are among
+// the numbers that the function is written with, and what multiplies the result is fitted.
+
+namespace {
+
+// Constants of a formula are often written with a few digits, or were rounded to float32.
+constexpr double kWrittenAgreement = 2e-7;
+constexpr size_t kFittedMax = 96;   // samples that candidates are fitted to
+constexpr size_t kNumbersMax = 16;  // numbers of a formula that are tried as factors
+
+constexpr Activation kWithoutParameter[] = {
+    Activation::kRelu,     Activation::kGeluErf, Activation::kGeluTanh,
+    Activation::kSilu,     Activation::kTanh,    Activation::kSigmoid,
+    Activation::kSoftplus, Activation::kMish,    Activation::kHardSwish};
+
+double value_of(const FoundActivation& found, double x) {
+  const double inner = found.scale_in * x + found.offset_in;
+  return found.scale_out *
+             activate(found.activation.activation, found.activation.parameter, inner) +
+         found.linear * x + found.offset_out;
+}
+
+class ActivationFinder {
+ public:
+  explicit ActivationFinder(const Samples& samples) : samples_(samples) {
+    for (const double number : samples.numbers) {
+      if (number == 0.0 || !std::isfinite(number) || factors_.size() >= 4 * kNumbersMax) continue;
+      for (const double factor : {number, 1.0 / number}) {
+        factors_.push_back(factor);
+        factors_.push_back(-factor);
+      }
+    }
+    factors_.insert(factors_.end(), {1.0, -1.0});
+    const size_t step = std::max<size_t>(1, samples.x.size() / kFittedMax);
+    for (size_t i = 0; i < samples.x.size(); i += step) fitted_.push_back(i);
+  }
+
+  std::optional<FoundActivation> find() const {
+    for (const double agreement : {kAgreement, kWrittenAgreement}) {
+      for (const Activation function : kWithoutParameter) {
+        const FoundActivation found = {{function}};
+        if (agrees(found, agreement)) return found;
+      }
+    }
+    for (const double factor : factors_) {
+      const FoundActivation cap = {{Activation::kSoftCap, factor}};
+      if (factor > 0.0 && agrees(cap, kAgreement)) return cap;
+    }
+    for (const double factor : factors_) {
+      const FoundActivation gate = {{Activation::kSilu}, factor, 0.0, 1.0 / factor};
+      if (agrees(gate, kAgreement)) return gate;
+    }
+    if (auto found = find_lines()) return found;
+    if (auto found = find_clamp()) return found;
+    if (auto found = find_elu()) return found;
+    return find_sum();
+  }
+
+ private:
+  bool agrees(const FoundActivation& found, double agreement) const {
+    const double error_max = samples_.error_max(agreement);
+    const auto fits = [&](size_t i) {
+      return std::fabs(value_of(found, samples_.x[i]) - samples_.y[i]) <= error_max;
+    };
+    if (!std::ranges::all_of(fitted_, fits)) return false;
+    for (size_t i = 0; i < samples_.x.size(); ++i) {
+      if (!fits(i)) return false;
+    }
+    return true;
+  }
+
+  std::optional<FoundActivation> checked(const FoundActivation& found) const {
+    if (agrees(found, kAgreement)) return found;
+    return std::nullopt;
+  }
+
+  // The slope of results of one sign of x, which the sample farthest from 0 shows best.
+  double slope(double sign) const {
+    size_t best = 0;
+    for (size_t i = 0; i < samples_.x.size(); ++i) {
+      if (sign * samples_.x[i] > sign * samples_.x[best]) best = i;
+    }
+    return as_written(samples_.y[best] / samples_.x[best]);
+  }
+
+  // Two lines that meet at 0.
+  std::optional<FoundActivation> find_lines() const {
+    const double right = slope(1.0), left = slope(-1.0);
+    if (right == left) return std::nullopt;
+    if (left == 0.0) return checked({{Activation::kRelu}, 1.0, 0.0, right});
+    if (right == 0.0) return checked({{Activation::kRelu}, -1.0, 0.0, -left});
+    return checked({{Activation::kLeakyRelu, as_written(left / right)}, 1.0, 0.0, right});
+  }
+
+  // A line between two plateaus.
+  std::optional<FoundActivation> find_clamp() const {
+    const auto [least, most] = std::ranges::minmax(samples_.y);
+    const double middle = as_written((least + most) / 2.0);
+    const double half = (most - least) / 2.0;
+    // The two samples of the line that are the farthest from each other.
+    std::optional<size_t> first, last;
+    for (size_t i = 0; i < samples_.y.size(); ++i) {
+      if (samples_.y[i] == least || samples_.y[i] == most) continue;
+      if (!first || samples_.x[i] < samples_.x[*first]) first = i;
+      if (!last || samples_.x[i] > samples_.x[*last]) last = i;
+    }
+    if (!first || !(samples_.x[*last] > samples_.x[*first])) return std::nullopt;
+    const double rise = as_written((samples_.y[*last] - samples_.y[*first]) /
+                                   (samples_.x[*last] - samples_.x[*first]));
+    if (rise == 0.0) return std::nullopt;
+    const double centre = as_written(samples_.x[*first] - (samples_.y[*first] - middle) / rise);
+    const double reach = as_written(half / std::fabs(rise));
+    return checked({{Activation::kClamp, reach}, 1.0, -centre, rise, 0.0, middle});
+  }
+
+  // A line for positive numbers, and a multiple of exp(factor x) - 1 for others.
+  std::optional<FoundActivation> find_elu() const {
+    const double right = slope(1.0);
+    if (right == 0.0) return std::nullopt;
+    for (const double factor : factors_) {
+      if (factor <= 0.0) continue;
+      double products = 0.0, squares = 0.0;
+      for (const size_t i : fitted_) {
+        if (samples_.x[i] >= 0.0) continue;
+        const double value = std::expm1(factor * samples_.x[i]);
+        products += value * samples_.y[i];
+        squares += value * value;
+      }
+      if (squares == 0.0) continue;
+      const double outer = right / factor;
+      const double parameter = as_written(products / squares / outer);
+      if (auto found = checked({{Activation::kElu, parameter}, factor, 0.0, outer})) return found;
+    }
+    return std::nullopt;
+  }
+
+  // a f(factor x) + b x + c.
+  std::optional<FoundActivation> find_sum() const {
+    for (const Activation function : kWithoutParameter) {
+      for (const double factor : factors_) {
+        FoundActivation found = {{function}, factor};
+        if (!fit(found)) continue;
+        if (agrees(found, kAgreement)) return found;
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Least squares of three terms.
+  bool fit(FoundActivation& found) const {
+    double equations[3][4] = {};
+    for (const size_t i : fitted_) {
+      const double x = samples_.x[i];
+      const std::array<double, 3> terms = {
+          activate(found.activation.activation, 0.0, found.scale_in * x), x, 1.0};
+      for (size_t r = 0; r < 3; ++r) {
+        for (size_t c = 0; c < 3; ++c) equations[r][c] += terms[r] * terms[c];
+        equations[r][3] += terms[r] * samples_.y[i];
+      }
+    }
+    for (size_t p = 0; p < 3; ++p) {
+      size_t pivot = p;
+      for (size_t r = p + 1; r < 3; ++r) {
+        if (std::fabs(equations[r][p]) > std::fabs(equations[pivot][p])) pivot = r;
+      }
+      std::swap(equations[p], equations[pivot]);
+      if (std::fabs(equations[p][p]) < 1e-9) return false;
+      for (size_t r = 0; r < 3; ++r) {
+        if (r == p) continue;
+        const double ratio = equations[r][p] / equations[p][p];
+        for (size_t c = p; c < 4; ++c) equations[r][c] -= ratio * equations[p][c];
+      }
+    }
+    const auto solution = [&](size_t r) {
+      const double value = equations[r][3] / equations[r][r];
+      return std::fabs(value) < kAgreement ? 0.0 : as_written(value);
+    };
+    found.scale_out = solution(0);
+    found.linear = solution(1);
+    found.offset_out = solution(2);
+    return found.scale_out != 0.0;
+  }
+
+  const Samples& samples_;
+  std::vector<double> factors_;
+  std::vector<size_t> fitted_;  // samples
+};
+
+}  // namespace
+
+double Samples::error_max(double agreement) const { return agreement * std::max(1.0, largest); }
+
+double as_written(double value) {
+  const double rounded = static_cast<float>(value);
+  return std::fabs(rounded - value) <= 1e-11 * std::max(1.0, std::fabs(value)) ? rounded : value;
+}
+
+std::optional<FoundActivation> find_activation(const Samples& samples) {
+  return ActivationFinder(samples).find();
+}
+
+// Norms: the epsilon is among the numbers that the function is written with, gain and bias of each
+// column are fitted.
+
+namespace {
+
+constexpr size_t kFactorsMax = 8;  // of rows, that are tried
+constexpr uint64_t kStepsPerSample = 4;
+
+class NormFinder {
+ public:
+  explicit NormFinder(const Samples& samples) : samples_(samples) {}
+
+  std::optional<NormSpec> find() const {
+    const auto width = static_cast<double>(samples_.width);
+    // Of sums instead of means, and of the deviation that is divided by one less.
+    const double share = (width - 1.0) / width;
+    std::set<double> inside = {0.0}, outside;
+    for (const double number : samples_.numbers) {
+      if (number <= 0.0 || number >= 1.0) continue;
+      // Of rows that are multiplied by a factor before.
+      std::set<double> factors = {1.0};
+      for (const double factor : samples_.numbers) {
+        if (factor != 0.0 && factors.size() < kFactorsMax) factors.insert(std::fabs(factor));
+      }
+      for (const double factor : factors) {
+        const double square = factor * factor;
+        inside.insert({number / square, number / square / width, number / square * share});
+        outside.insert({number / factor, number / factor / std::sqrt(width),
+                        number / factor * std::sqrt(share)});
+      }
+    }
+    for (const NormKind kind : {NormKind::kLayer, NormKind::kRms}) {
+      for (const double epsilon : inside) {
+        if (auto spec = fitted(kind, epsilon)) return spec;
+      }
+    }
+    for (const NormKind kind : {NormKind::kDeviation, NormKind::kRoot}) {
+      for (const double epsilon : outside) {
+        if (auto spec = fitted(kind, epsilon)) return spec;
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  // Each row, normalised without gain and bias.
+  std::vector<double> normalised(NormKind kind, double epsilon) const {
+    const std::vector<double>& x = samples_.x;
+    WorkBudget::take(kStepsPerSample * x.size());
+    std::vector<double> result(x.size());
+    const auto width = static_cast<double>(samples_.width);
+    for (size_t start = 0; start < x.size(); start += samples_.width) {
+      double mean = 0.0;
+      for (size_t i = 0; i < samples_.width && is_centred(kind); ++i) mean += x[start + i] / width;
+      double variance = 0.0;
+      for (size_t i = 0; i < samples_.width; ++i) {
+        variance += (x[start + i] - mean) * (x[start + i] - mean) / width;
+      }
+      const double divisor = adds_epsilon_to_root(kind) ? std::sqrt(variance) + epsilon
+                                                        : std::sqrt(variance + epsilon);
+      for (size_t i = 0; i < samples_.width; ++i) {
+        result[start + i] = (x[start + i] - mean) / divisor;
+      }
+    }
+    return result;
+  }
+
+  // Gain and bias by least squares; nothing unless the result is that of the function.
+  std::optional<NormSpec> fitted(NormKind kind, double epsilon) const {
+    const std::vector<double> a = normalised(kind, epsilon);
+    const std::vector<double>& y = samples_.y;
+    const size_t width = samples_.width;
+    const size_t rows = y.size() / width;
+    NormSpec spec;
+    spec.kind = kind;
+    spec.epsilon = epsilon;
+    for (size_t c = 0; c < width; ++c) {
+      double mean_a = 0.0, mean_y = 0.0, products = 0.0, squares = 0.0;
+      for (size_t r = 0; r < rows; ++r) {
+        mean_a += a[r * width + c] / static_cast<double>(rows);
+        mean_y += y[r * width + c] / static_cast<double>(rows);
+      }
+      for (size_t r = 0; r < rows; ++r) {
+        const double offset = a[r * width + c] - mean_a;
+        products += offset * (y[r * width + c] - mean_y);
+        squares += offset * offset;
+      }
+      const double gain = squares > 0.0 ? products / squares : 0.0;
+      const double bias = mean_y - gain * mean_a;
+      for (size_t r = 0; r < rows; ++r) {
+        const double error = std::fabs(gain * a[r * width + c] + bias - y[r * width + c]);
+        if (!(error <= samples_.error_max(kAgreement))) return std::nullopt;
+      }
+      spec.gain.push_back(gain);
+      spec.bias.push_back(bias);
+    }
+    const bool has_bias =
+        std::ranges::any_of(spec.bias, [&](double bias) { return std::fabs(bias) > kAgreement; });
+    if (!has_bias) spec.bias.clear();
+    // Weights are float32, and least squares are a little off them.
+    for (double& gain : spec.gain) gain = as_written(gain);
+    for (double& bias : spec.bias) bias = as_written(bias);
+    return spec;
+  }
+
+  const Samples& samples_;
+};
+
+}  // namespace
+
+std::optional<NormSpec> find_norm(const Samples& samples) { return NormFinder(samples).find(); }
+
+std::optional<NormalizeNode> find_softmax(const Samples& samples) {
+  for (const NormKind kind : {NormKind::kSoftmax, NormKind::kLogSoftmax}) {
+    bool agrees = true;
+    for (size_t start = 0; start < samples.x.size() && agrees; start += samples.width) {
+      const auto row = samples.x.begin() + static_cast<ptrdiff_t>(start);
+      const double most = *std::max_element(row, row + static_cast<ptrdiff_t>(samples.width));
+      double sum = 0.0;
+      for (size_t i = 0; i < samples.width; ++i) sum += std::exp(samples.x[start + i] - most);
+      for (size_t i = 0; i < samples.width && agrees; ++i) {
+        const double x = samples.x[start + i] - most;
+        const double wanted = kind == NormKind::kSoftmax ? std::exp(x) / sum : x - std::log(sum);
+        agrees = std::fabs(wanted - samples.y[start + i]) <= samples.error_max(kAgreement);
+      }
+    }
+    if (agrees) return NormalizeNode{kind};
+  }
+  return std::nullopt;
+}
+
+}  // namespace arenite::convert

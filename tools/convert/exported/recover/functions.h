@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of one value that work on each of its rows by itself, kept as the ops that the author
+// wrote. What they are is found by computing them for numbers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "convert/exported/aten/interpret.h"
+#include "convert/exported/read/call.h"
+#include "convert/exported/recover/element_sum.h"
+#include "convert/graph/graph.h"
+
+namespace arenite::convert {
+// An op of the author's; or, without a name, the value that the function is of.
+struct Expression {
+  OpCall call{};  // its ValueRefs are indices of `inputs`
+  std::vector<std::shared_ptr<const Expression>> inputs{};
+  Shape shape{};
+  size_t depth = 0;  // of ops: kExportedLevelsMax at most, as a person writes a formula
+
+  bool is_base() const { return call.op.empty(); }
+};
+
+using ExpressionRef = std::shared_ptr<const Expression>;
+
+// expression(base), where base is a value of one node.
+struct Function {
+  ElementSumRef base;
+  ExpressionRef expression;
+  std::string name{};  // of the author's op that made it
+};
+
+using FunctionRef = std::shared_ptr<const Function>;
+
+// The expression of all elements for elements of its base.
+Array evaluate(const Expression& expression, const Array& base, OpBudget& budget);
+
+// What a function is: scale_out * activation(scale_in * x + offset_in) + linear * x + offset_out, a
+// norm or softmax of runs of the last dimension, or sums of what stands in them.
+struct FoundActivation {
+  ActivationNode activation;
+  double scale_in = 1.0;
+  double offset_in = 0.0;
+  double scale_out = 1.0;
+  double linear = 0.0;
+  double offset_out = 0.0;
+};
+using FoundFunction = std::variant<FoundActivation, NormSpec, NormalizeNode, LinearSpec>;
+
+// Nothing for a function that the runtime has no op for. `base` is the shape of what it is of.
+std::optional<FoundFunction> find_function(const Expression& expression, const Shape& base,
+                                           OpBudget& budget);
+
+// What a function of single numbers or of rows is, told by its results.
+
+// Functions are the same where they agree to this share of the largest result.
+inline constexpr double kAgreement = 1e-9;
+
+// What a function gives for random rows.
+struct Samples {
+  size_t width = 0;          // of a row
+  std::set<double> numbers;  // that the function is written with
+  std::vector<double> x, y;  // of all rows, one after the other
+  double largest = 0.0;      // of the results
+
+  double error_max(double agreement) const;
+};
+
+// REQUIRES: as many results as numbers.
+std::optional<FoundActivation> find_activation(const Samples& samples);
+std::optional<NormSpec> find_norm(const Samples& samples);
+std::optional<NormalizeNode> find_softmax(const Samples& samples);
+
+// A weight in float32 where a computed number is as good as that.
+double as_written(double value);
+
+}  // namespace arenite::convert

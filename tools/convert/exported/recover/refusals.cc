@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Causes are looked for in the ops before the one that is refused.
+#include "convert/exported/recover/refusals.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "convert/exported/recover/constant.h"
+
+namespace arenite::convert {
+namespace {
+
+// Of each value, which inputs of the user's it depends on. A mask of bools is none of them: what
+// it hides is no sequence of its own.
+std::vector<uint64_t> inputs_of_values(const ExportedProgram& program) {
+  std::vector<uint64_t> inputs(program.values.size(), 0);
+  const std::vector<const ExportedInput*> given = program.user_inputs();
+  for (size_t i = 0; i < given.size() && i < 64; ++i) {
+    if (program.values[given[i]->value].type != ElementType::kBool) {
+      inputs[given[i]->value] = uint64_t{1} << i;
+    }
+  }
+  for (const ExportedNode& node : program.nodes) {
+    uint64_t read = 0;
+    bind(node.call, [&](uint32_t value) -> Argument {
+      read |= inputs[value];
+      return {};
+    });
+    for (const uint32_t value : node.outputs) {
+      if (program.values[value].kind == ValueKind::kTensor) inputs[value] = read;
+    }
+  }
+  return inputs;
+}
+
+bool arranges(std::string_view op) {
+  return is_one_of(op, {"view",      "reshape",  "_unsafe_view",     "transpose", "permute",
+                        "unsqueeze", "squeeze",  "contiguous",       "clone",     "flatten",
+                        "unflatten", "t",        "expand",           "dropout",   "to",
+                        "_to_copy",  "chunk",    "split_with_sizes", "split",     "unbind",
+                        "movedim",   "swapaxes", "numpy_T",          "mT",        "alias"});
+}
+
+bool takes_parts(std::string_view op) { return is_one_of(op, {"slice", "select", "narrow"}); }
+
+bool sums(std::string_view op) {
+  return is_one_of(op, {"add", "sub", "rsub", "mul", "div", "masked_fill"});
+}
+
+bool joins(std::string_view op) {
+  return is_one_of(
+      op, {"cat", "stack", "hstack", "pad", "constant_pad_nd", "roll", "flip", "index", "gather",
+           "where", "index_select", "unfold", "repeat", "repeat_interleave"});
+}
+
+// Whether `path` is the module or one within it.
+bool is_within(std::string_view path, std::string_view module) {
+  return path.starts_with(module) && (path.size() == module.size() || path[module.size()] == '.');
+}
+
+constexpr size_t kLargeShare = 5;  // of the ops, that a part has which is worth a file
+
+// Whether a module is attention alone, by its name.
+bool is_attention(const std::string& path) {
+  const size_t end = path.find_last_not_of("0123456789.");
+  const size_t begin = path.rfind('.', end);
+  return path.substr(begin == std::string::npos ? 0 : begin).find("att") != std::string::npos;
+}
+
+struct Module {
+  size_t ops = 0;
+  bool attends = false;
+  // Values from outside that its ops read, by the inputs that these ops depend on.
+  std::map<uint64_t, std::set<uint32_t>> read;
+};
+
+// A module with attention that reads one tensor, which is made of the model's inputs.
+std::optional<std::string> module_of_one_tensor(const ExportedProgram& program) {
+  const std::vector<uint64_t> inputs = inputs_of_values(program);
+  std::vector<std::string_view> made_in(program.values.size());
+  std::vector<uint32_t> read_as(program.values.size());  // ids where they are looked up
+  std::iota(read_as.begin(), read_as.end(), 0u);
+  size_t ops = 0;
+  for (const ExportedNode& node : program.nodes) {
+    // What an op in place became has no module: it is where its operand is.
+    std::string_view path = node.module_path;
+    bind(node.call, [&](uint32_t value) -> Argument {
+      if (path.empty() && inputs[value] != 0) path = made_in[value];
+      return {};
+    });
+    for (const uint32_t value : node.outputs) made_in[value] = path;
+    if (!node.outputs.empty() && inputs[node.outputs[0]] != 0) ++ops;
+    const Argument* ids = node.call.op == "embedding" ? node.call.find("indices") : nullptr;
+    const ValueRef* ref = ids != nullptr ? ids->as<ValueRef>() : nullptr;
+    if (ref != nullptr) read_as[node.outputs.at(0)] = ref->value;
+  }
+  std::map<std::string, Module> modules;
+  for (const ExportedNode& node : program.nodes) {
+    if (node.outputs.empty() || inputs[node.outputs[0]] == 0) continue;
+    const std::string& path = node.module_path;
+    for (size_t end = path.find('.'); !path.empty(); end = path.find('.', end + 1)) {
+      const std::string name = path.substr(0, end);
+      Module& module = modules[name];
+      ++module.ops;
+      module.attends = module.attends || node.call.op.find("softmax") != std::string::npos ||
+                       node.call.op == "scaled_dot_product_attention";
+      std::set<uint32_t>& read = module.read[inputs[node.outputs[0]]];
+      bind(node.call, [&](uint32_t value) -> Argument {
+        const bool is_inside = !made_in[value].empty() && is_within(made_in[value], name);
+        if (inputs[value] != 0 && !is_inside) read.insert(read_as[value]);
+        return {};
+      });
+      if (end == std::string::npos) break;
+    }
+  }
+  const std::pair<const std::string, Module>* best = nullptr;
+  for (const auto& module : modules) {
+    uint64_t seen = 0;
+    bool reads_one = module.second.attends && !is_attention(module.first) &&
+                     module.second.ops >= ops / kLargeShare;
+    for (const auto& [of_inputs, read] : module.second.read) {
+      reads_one = reads_one && (seen & of_inputs) == 0 && read.size() <= 1;
+      seen |= of_inputs;
+    }
+    if (reads_one && (best == nullptr || module.second.ops > best->second.ops)) best = &module;
+  }
+  return best == nullptr ? std::nullopt : std::optional(best->first);
+}
+
+// "encoder.layers.0" as Python has it: "encoder.layers[0]".
+std::string as_attribute(const std::string& path) {
+  std::string text;
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find('.', begin), path.size());
+    const std::string part = path.substr(begin, end - begin);
+    const bool is_number = part.find_first_not_of("0123456789") == std::string::npos;
+    text += is_number ? "[" + part + "]" : "." + part;
+    begin = end + 1;
+  }
+  return text;
+}
+
+// Whether it is [.., tokens, tokens] for the tokens of the first input.
+bool is_of_pairs(const ExportedValue& value, const ExportedValue& first) {
+  if (value.sizes.size() < 2 || first.sizes.size() < 2) return false;
+  const auto are_same = [](const Extent& a, const Extent& b) {
+    return a.size == b.size && a.symbol == b.symbol;
+  };
+  const Extent& keys = value.sizes.back();
+  return are_same(keys, value.sizes[value.sizes.size() - 2]) &&
+         (are_same(keys, first.sizes[0]) || are_same(keys, first.sizes[1]));
+}
+
+}  // namespace
+
+size_t ops_followed(const InputError& error) {
+  const auto* refused = dynamic_cast<const OpRefused*>(&error);
+  return refused == nullptr ? SIZE_MAX : refused->op_index;
+}
+
+const ExportedNode* maker_of(const ExportedProgram& program, const std::vector<uint32_t>& values,
+                             bool is_sum) {
+  std::map<uint32_t, const ExportedNode*> makers;
+  for (const ExportedNode& node : program.nodes) {
+    for (const uint32_t value : node.outputs) makers[value] = &node;
+  }
+  const std::vector<uint64_t> inputs = inputs_of_values(program);
+  size_t dependent = 0;
+  const ExportedNode* part = nullptr;
+  for (uint32_t value : values) {
+    dependent += inputs[value] != 0 ? 1 : 0;
+    for (auto found = makers.find(value); found != makers.end(); found = makers.find(value)) {
+      const ExportedNode& node = *found->second;
+      std::optional<uint32_t> read;
+      bind(node.call, [&](uint32_t input) -> Argument {
+        if (inputs[input] != 0 && !read) read = input;
+        return {};
+      });
+      if (!read) break;
+      if (is_sum ? sums(node.call.op) : joins(node.call.op)) return &node;
+      if (part == nullptr && takes_parts(node.call.op)) part = &node;
+      if (!takes_parts(node.call.op) && !arranges(node.call.op)) break;
+      value = *read;
+    }
+  }
+  return dependent == 1 ? part : nullptr;
+}
+
+std::string why_not_these_inputs(const ExportedProgram& program) {
+  const std::vector<const ExportedInput*> inputs = program.user_inputs();
+  std::vector<std::string> names;
+  for (const ExportedInput* input : inputs) names.push_back(input->name);
+  std::string text = fmt::format(
+      "the model has {} inputs ({}): expected one of token ids or of features, and beside it at "
+      "most a mask of padding, lengths, positions or types of its tokens",
+      inputs.size(), fmt::join(names, ", "));
+  const ExportedValue& first = program.values[inputs[0]->value];
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    if (is_of_pairs(program.values[inputs[i]->value], first)) {
+      return fmt::format(
+          "{}. Make the mask {} in forward, as with "
+          "nn.Transformer.generate_square_subsequent_mask({}.size(1)), or keep it as a buffer, and "
+          "export with {} alone",
+          text, quote(inputs[i]->name), inputs[0]->name, quote(inputs[0]->name));
+    }
+  }
+  if (const auto module = module_of_one_tensor(program)) {
+    text += fmt::format(
+        ". Its part that reads one sequence can be exported alone: "
+        "torch.export.export(model{}.eval(), (example,)), with what that part is given as the "
+        "example",
+        as_attribute(*module));
+  } else {
+    text += ". Not supported: attention from one sequence to another, and caches that are inputs";
+  }
+  const bool has_columns = is_real(first.type) && first.sizes.size() == 3;
+  for (size_t i = 1; i < inputs.size() && has_columns; ++i) {
+    const ExportedValue& value = program.values[inputs[i]->value];
+    const size_t rank = value.sizes.size();
+    const bool is_of_tokens = rank >= 2 && value.sizes[1].size == first.sizes[1].size &&
+                              value.sizes[1].symbol == first.sizes[1].symbol;
+    if (!is_real(value.type) || (!is_of_tokens && rank > 2)) continue;
+    return fmt::format(
+        "{}; or give {} as further columns of {}, {}, and take the columns apart in forward", text,
+        quote(inputs[i]->name), quote(inputs[0]->name),
+        is_of_tokens ? "by torch.cat(.., -1)" : "the same for each token");
+  }
+  return text;
+}
+
+}  // namespace arenite::convert

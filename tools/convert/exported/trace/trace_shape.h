@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model is given beside its tokens or features: how long each sequence is, as a mask of
+// padding or in numbers, where its tokens stand, and of what type they are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "convert/exported/aten/interpret.h"
+#include "convert/exported/read/array.h"
+#include "convert/exported/read/exported_program.h"
+#include "convert/exported/recover/graph_builder.h"
+
+namespace arenite::convert {
+enum class SideRole {
+  kKept,       // a mask: not 0 where a token is
+  kHidden,     // a mask: not 0 where padding is
+  kAdded,      // a mask that is added to scores: 0 where a token is, else -infinity
+  kLengths,    // how many tokens each sequence has
+  kPositions,  // 0, 1, 2, ...
+  kTypes,      // of tokens
+};
+
+struct SideInput {
+  const ExportedInput* input = nullptr;
+  SideRole role = SideRole::kKept;
+};
+
+// Whether it says how long each sequence is.
+inline bool tells_length(const SideInput& side) {
+  return side.role != SideRole::kPositions && side.role != SideRole::kTypes;
+}
+
+// What the input may be by its type, its dimensions and its name, the likeliest first.
+std::vector<SideRole> possible_roles(const ExportedProgram& program, const ExportedInput& input);
+
+// What the inputs beside the first one may mean, all of them together; nothing: there are too many.
+std::vector<std::vector<SideInput>> possible_sides(const ExportedProgram& program);
+
+// The numbers that say that sequence b has lengths[b] tokens, padding after them. `shape` has
+// sequences first and tokens last, of kLengths sequences alone, or tokens alone. Types are given.
+Array side_values(SideRole role, const Shape& shape, ElementType type,
+                  std::span<const uint32_t> lengths, std::span<const uint8_t> types = {});
+
+// "input 2 (attention_mask) becomes the lengths"
+std::string describe(const SideInput& side, size_t number);
+
+// What an exported program is given when it is followed: so many sequences of so many tokens, as
+// its example had them or, where their number is a symbol, any other.
+
+class TraceShape {
+ public:
+  // At the length of the example. Throws InputError unless the model's first input is tokens
+  // [sequences, tokens] or features [sequences, tokens, width], and `sides` are all others.
+  explicit TraceShape(std::shared_ptr<const ExportedProgram> program,
+                      std::vector<SideInput> sides = {});
+  // The same program at another length.
+  TraceShape at(int64_t tokens) const;
+  // The same, where it puts rows of constants before each sequence (TraceSizes).
+  TraceShape with_prefix(uint32_t rows, bool puts_last_first) const;
+  // The same, where what seems to be features is images, or series, that it cuts into patches;
+  // nothing where it cannot be. Its length is known with the patches.
+  std::optional<TraceShape> of_images() const;
+  TraceShape with_patches(const ImagePatches& patches) const;
+
+  TraceSizes sizes() const {
+    return {static_cast<uint32_t>(sequences_), static_cast<uint32_t>(tokens_ + prefix_),
+            static_cast<uint32_t>(prefix_), puts_last_first_};
+  }
+  int64_t tokens() const { return tokens_; }
+  int64_t rows() const { return tokens_ + prefix_; }  // of a sequence
+  int64_t traced_tokens() const { return traced_tokens_; }
+  // Where the number of tokens may be another: the program has a symbol for it.
+  bool is_dynamic() const { return !symbol_.empty(); }
+  size_t axis() const { return axis_; }  // of tokens, in the input
+  SymbolRange range() const;
+  const std::string& symbol() const { return symbol_; }
+  bool range_is_known() const { return symbol_.find('(') == std::string::npos; }
+
+  const ExportedInput& input() const { return *input_; }
+  Shape input_shape() const;
+  bool reads_tokens() const;  // ids, and no features
+  bool reads_images() const { return reads_images_; }
+  const std::optional<ImagePatches>& patches() const { return patches_; }
+  // Whether the example has one token, unless it is a series that the program cuts.
+  bool has_one_token() const { return has_one_token_; }
+  [[noreturn]] void refuse_one_token() const;
+  // Whether the input is [tokens, sequences, ...], as nn.TransformerEncoder has it.
+  bool tokens_first() const { return axis_ == 0 && input_rank() > 1 && !reads_images_; }
+
+  const std::vector<SideInput>& sides() const { return sides_; }
+  // What is known of an input of the user's beside the first; null: it is the first.
+  const SideInput* side(uint32_t value) const;
+  Array side_array(const SideInput& side, std::span<const uint32_t> lengths,
+                   std::span<const uint8_t> types = {}) const;
+  // With all sequences as long as they can be. Throws NotRecognised for types, which are no
+  // constant.
+  Array side_constant(uint32_t value) const;
+
+  // The numbers of tokens of the example, and of inputs of these shapes.
+  std::set<int64_t> of_arrays(const std::vector<std::vector<uint64_t>>& shapes) const;
+  // How its author exports the program for other lengths, each line after a line feed.
+  std::string export_lines() const;
+
+  // A size of the program at this length. Throws NotRecognised where that is not known.
+  int64_t extent(const Extent& extent) const;
+
+ private:
+  size_t input_rank() const;  // of tokens and sequences
+  void check_side(const SideInput& side) const;
+
+  std::shared_ptr<const ExportedProgram> program_;
+  const ExportedInput* input_ = nullptr;
+  std::vector<SideInput> sides_;
+  size_t axis_ = 0;  // of tokens, in the input
+  int64_t sequences_ = 1;
+  int64_t tokens_ = 0;
+  int64_t traced_tokens_ = 0;
+  int64_t prefix_ = 0;
+  bool reads_images_ = false;
+  bool has_one_token_ = false;
+  std::optional<ImagePatches> patches_;
+  bool puts_last_first_ = false;
+  std::string symbol_;
+};
+
+// The constants of a program at any length.
+
+// Values that depend on no input, at one length. Each is computed when it is asked for.
+class ConstantsAt {
+ public:
+  ConstantsAt(std::shared_ptr<const ExportedProgram> program, TraceShape lengths);
+
+  // Throws InputError or NotRecognised where this cannot be computed.
+  Array get(uint32_t value);
+
+ private:
+  Argument compute(uint32_t value);
+
+  std::shared_ptr<const ExportedProgram> program_;
+  TraceShape lengths_;
+  std::map<uint32_t, std::pair<const ExportedNode*, size_t>> makers_;  // node and output
+  std::map<uint32_t, Argument> known_;
+  OpBudget budget_;
+};
+
+}  // namespace arenite::convert

@@ -6,7 +6,6 @@ Needs PyTorch 2.9 or later and takes a few minutes. Writes
   rhymes.pt2          the model, by torch.export, for any number of tokens up to CONTEXT
   vocab.json          its characters, each with its token id
   x.npy, y.npy        token ids and the logits that PyTorch gives for them, for --expect
-  checkpoint.pt       the weights alone, with stoi and config: what one keeps to go on training
 """
 import json
 import pathlib
@@ -102,9 +101,6 @@ def main():
     with torch.no_grad():
         numpy.save(FOLDER / "x.npy", example.numpy())
         numpy.save(FOLDER / "y.npy", model(example).numpy())
-    torch.save({"model": model.state_dict(), "stoi": stoi,
-                "config": {"n_head": HEADS, "n_embd": WIDTH, "block_size": CONTEXT}},
-               FOLDER / "checkpoint.pt")
 
 
 if __name__ == "__main__":

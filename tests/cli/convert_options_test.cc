@@ -108,20 +108,6 @@ TEST_F(ConvertOptions, JsonSaysWhatTheTextSays) {
                    json["formula"]["portable"]["activation_bytes_per_token"].get<uint32_t>())}));
 }
 
-TEST_F(ConvertOptions, ExpectFindsOutWhatIsNotSaid) {
-  const auto expect = [](const std::string& name) {
-    return Words{"--expect", fixture(name, "x.npy") + "," + fixture(name, "y.npy")};
-  };
-  EXPECT_TRUE(ends(convert(fixture("tutorial"), expect("tutorial")), kDone,
-                   {"--heads 2, found by comparison with", "--embedding-scale sqrt, found by",
-                    "--causal, found by", "expect     as the author's model gave it"}));
-  std::filesystem::remove(output());
-  EXPECT_TRUE(ends(convert(fixture("tutorial"), Words{"--heads", "4"} + expect("tutorial")),
-                   kBadInput,
-                   {"no answer to what the state dict does not say gives", "is off by"}));
-  EXPECT_FALSE(has_written());
-}
-
 // A buffer that is causal is one pass's work, and tiles without it.
 TEST_F(ConvertOptions, ExplainShowsTheGraphBeforeAndAfterThePasses) {
   const std::string file = folder_.write("m.safetensors", small_checkpoint().safetensors());

@@ -84,12 +84,10 @@ ModelOptions options_of(std::string_view bytes) {
   if (choice[3] != 0) options.pooling = static_cast<PoolingChoice>((choice[3] - 1) % 4);
   options.mask = static_cast<MaskChoice>(choice[4] % 4);
   if (options.mask == MaskChoice::kWindow) options.window = 1 + choice[4] / 4;
-  if (choice[5] != 0) options.norm = choice[5] % 2 == 1 ? NormKind::kLayer : NormKind::kRms;
-  if (choice[6] != 0) options.rope = static_cast<RopeChoice>((choice[6] - 1) % 3);
+  if (choice[5] != 0) options.epsilon = choice[5] % 2 == 1 ? 1e-6 : 1e-12;
+  if (choice[6] != 0) options.rope_theta = choice[6] % 2 == 1 ? 5e5 : 1e6;
   if (choice[7] != 0) options.embedding_scale = EmbeddingScale{choice[7] % 2 == 1, 2.0};
-  if (choice[8] != 0) {
-    options.fused_order = fused_order(kFusedOrders[choice[8] % std::size(kFusedOrders)]);
-  }
+  if (choice[8] != 0) options.score_scale = choice[8] % 2 == 1 ? 1.0 : 0.5;
   if (choice[9] != 0)
     options.mask_ones = choice[9] % 2 == 1 ? MaskOnes::kHidden : MaskOnes::kVisible;
   options.features = choice[10] % 33;

@@ -148,8 +148,8 @@ take_build() {
   for name in models examples tests; do ln -s "$ARENITE/$name" "$work/arenite/$name"; done
 }
 
-# Neither is a model that came with the program: an exported program says all, a state dict does
-# not, and what is open is found out by comparison.
+# Neither is a model that came with the program: an exported program says all, the state dict of a
+# published program does not, and what is open is said.
 own_models() {
   step '3. Own model, exported' "$work/arenite" exported.arn <<'COMMANDS'
 data=tests/convert/data/exported_zoo
@@ -160,12 +160,13 @@ COMMANDS
   prints "^expect +as the author's model gave it"
   same_numbers "$work/arenite/y.npy" "$ARENITE/tests/convert/data/exported_zoo/gates_expected.npy"
   step '3. Own model, a state dict' "$work/arenite" mine.arn <<'COMMANDS'
-data=tests/convert/data/named/plain
-build/arenite convert $data/model.safetensors -o mine.arn --expect $data/x.npy,$data/y.npy
+data=tests/convert/data/state_dicts/book
+build/arenite convert $data/model.safetensors -o mine.arn --heads 2 --activation gelu_tanh \
+  --norm-first --expect $data/x.npy,$data/y.npy
 build/arenite run mine.arn --input $data/x.npy --output y.npy
 COMMANDS
   prints "^expect +as the author's model gave it"
-  same_numbers "$work/arenite/y.npy" "$ARENITE/tests/convert/data/named/plain/y.npy"
+  same_numbers "$work/arenite/y.npy" "$ARENITE/tests/convert/data/state_dicts/book/y.npy"
 }
 
 own_program() {

@@ -31,14 +31,6 @@ constexpr std::pair<const char*, convert::PoolingChoice> kPoolings[] = {
     {"pooler", convert::PoolingChoice::kPooler},
     {"mean", convert::PoolingChoice::kMean}};
 
-constexpr std::pair<const char*, NormKind> kNorms[] = {{"layer", NormKind::kLayer},
-                                                       {"rms", NormKind::kRms}};
-
-constexpr std::pair<const char*, convert::RopeChoice> kRopes[] = {
-    {"halves", convert::RopeChoice::kHalves},
-    {"pairs", convert::RopeChoice::kPairs},
-    {"none", convert::RopeChoice::kNone}};
-
 constexpr std::pair<const char*, Activation> kActivations[] = {{"gelu", Activation::kGeluErf},
                                                                {"gelu_tanh", Activation::kGeluTanh},
                                                                {"silu", Activation::kSilu},
@@ -69,30 +61,6 @@ convert::MaskChoice mask_choice(const ConvertArguments& arguments) {
   if (arguments.causal) return convert::MaskChoice::kCausal;
   if (arguments.bidirectional) return convert::MaskChoice::kBidirectional;
   return arguments.window != 0 ? convert::MaskChoice::kWindow : convert::MaskChoice::kUnsaid;
-}
-
-// Of parts whose names leave a choice.
-void add_parts(CLI::App& command, ConvertArguments& arguments) {
-  command
-      .add_option("--norm", arguments.norm,
-                  "Of a state dict's norms, which have no bias: layer or rms")
-      ->check(CLI::IsMember({"layer", "rms"}));
-  command
-      .add_option("--rope", arguments.rope,
-                  "Of a state dict: the elements of a head that are turned together, those of its "
-                  "two halves (halves) or neighbours (pairs); or none")
-      ->check(CLI::IsMember({"halves", "pairs", "none"}));
-  command.add_option("--rope-theta", arguments.rope_theta, "The base of rotations, if not 10000")
-      ->check(real_number(1, false, kThetaMax));
-  command
-      .add_option("--fused-order", arguments.fused_order,
-                  "Of a projection of queries, keys and values in one: the order of its blocks of "
-                  "rows, such as qkv; heads-qkv for such blocks of each head")
-      ->check(CLI::IsMember(std::vector<std::string>(std::begin(convert::kFusedOrders),
-                                                     std::end(convert::kFusedOrders))));
-  command.add_option(
-      "--gate", arguments.gate,
-      "Of a gated MLP: the layer that the activation is of, such as feed_forward.w1");
 }
 
 // What no state dict tells.
@@ -130,7 +98,8 @@ void add_answers(CLI::App& command, ConvertArguments& arguments) {
       ->check(real_number(0, true, kScaleMax));
   command.add_option("--epsilon", arguments.epsilon, "Of a state dict's norms, instead of 1e-05")
       ->check(real_number(0, true, 1));
-  add_parts(command, arguments);
+  command.add_option("--rope-theta", arguments.rope_theta, "The base of rotations, if not 10000")
+      ->check(real_number(1, false, kThetaMax));
   command
       .add_option(
           "--pooling", arguments.pooling,
@@ -182,8 +151,8 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
   command
       .add_option(
           "--expect", arguments.expect,
-          "Write the result only if it gives Y for X, as the author's model did; answers what a "
-          "state dict leaves open. Several prove an exported model at their lengths")
+          "Write the result only if it gives Y for X, as the author's model did. Several prove an "
+          "exported model at their lengths")
       ->type_name("X.npy,Y.npy")
       ->delimiter(',');
   add_number(command, "--expect-lengths", arguments.expect_lengths,
@@ -230,10 +199,9 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
                 "Print the graph, as recognised and after the passes")
       ->excludes(json);
   command.add_option("--without-pass", arguments.without_passes)->group("");  // for developers
-  for (const char* name :
-       {"--activation", "--norm-first", "--norm-last", "--causal", "--bidirectional", "--window",
-        "--embedding-scale", "--scale", "--epsilon", "--norm", "--rope", "--rope-theta",
-        "--fused-order", "--gate", "--module", "--features", "--mask-ones"}) {
+  for (const char* name : {"--activation", "--norm-first", "--norm-last", "--causal",
+                           "--bidirectional", "--window", "--embedding-scale", "--scale",
+                           "--epsilon", "--rope-theta", "--module", "--features", "--mask-ones"}) {
     command.get_option(name)->group(kStateDictGroup);
   }
   for (const char* name : {"--keep", "--calibrate"}) command.get_option(name)->group(kWeightGroup);
@@ -248,11 +216,7 @@ void refuse_model_options(const ConvertArguments& arguments) {
   }
   if (!arguments.embedding_scale.empty()) others.emplace_back("--embedding-scale");
   if (arguments.epsilon) others.emplace_back("--epsilon");
-  if (!arguments.norm.empty()) others.emplace_back("--norm");
-  if (!arguments.rope.empty()) others.emplace_back("--rope");
   if (arguments.rope_theta) others.emplace_back("--rope-theta");
-  if (!arguments.fused_order.empty()) others.emplace_back("--fused-order");
-  if (arguments.gate) others.emplace_back("--gate");
   if (!arguments.pooling.empty()) others.emplace_back("--pooling");
   if (others.empty()) return;
   throw convert::InputError(
@@ -273,13 +237,7 @@ convert::ModelOptions model_options(const ConvertArguments& arguments) {
   options.score_scale = arguments.score_scale;
   options.epsilon = arguments.epsilon;
   options.output_indices = arguments.output_indices;
-  options.norm = value_of(kNorms, arguments.norm);
-  options.rope = value_of(kRopes, arguments.rope);
   options.rope_theta = arguments.rope_theta;
-  if (!arguments.fused_order.empty()) {
-    options.fused_order = convert::fused_order(arguments.fused_order);
-  }
-  options.gate = arguments.gate;
   options.context = arguments.context;
   options.features = arguments.features;
   options.module = arguments.module;

@@ -31,11 +31,7 @@ struct ConvertArguments {
   std::optional<double> score_scale;
   std::optional<double> epsilon;
   std::vector<uint32_t> output_indices;
-  std::string norm;
-  std::string rope;
   std::optional<double> rope_theta;
-  std::string fused_order;
-  std::optional<std::string> gate;
   std::optional<std::string> module;
   uint32_t features = 0;
   std::string mask_ones;

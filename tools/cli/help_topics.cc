@@ -9,6 +9,7 @@
 #include "cli/schemas.h"
 #include "cli/text_table.h"
 #include "convert/families/families.h"
+#include "convert/families/published_programs.h"
 #include "convert/modules/attention_modules.h"
 
 namespace arenite::tool {
@@ -20,11 +21,11 @@ std::string formats() {
       "  torch.export.save(torch.export.export(model.eval(), (example,)), 'model.pt2')\n"
       "\nDecoders: a Hugging Face folder ({}), also quantized by GPTQ, by compressed-tensors in "
       "integers, or by bitsandbytes in int8; GGUF (llama, gpt2, qwen2, qwen3); llama2.c .bin; and "
-      "state dicts whose parts have names of the field: nanoGPT's, Meta's Llama's, those of books "
-      "and lectures, or one's own.\n"
+      "state dicts of published programs: nanoGPT, Meta's Llama, those of a book and a lecture.\n"
       "\nEncoders: a Hugging Face folder ({}; with the head of its class, too), one of "
-      "sentence-transformers, and state dicts, those around torch.nn.TransformerEncoder among "
-      "them. A folder of another type is refused with the lines of Python that export it.\n"
+      "sentence-transformers, and state dicts of BERT, The Annotated Transformer and "
+      "torch.nn.TransformerEncoder. What is not known is refused with the lines of Python that "
+      "export it.\n"
       "\nTokenizers: the one in the same file or beside it, unless --tokenizer names another: "
       "tokenizer.json, tokenizer.model, vocab.json, vocab.txt, tokenizer.bin or meta.pkl.\n"
       "\nAttention modules, recognised by their parameters under any prefix:\n{}"
@@ -37,24 +38,26 @@ std::string formats() {
 }
 
 std::string state_dicts() {
-  return "A state dict does not say all that its model computes. What is missing is asked for: "
-         "heads, activation and the place of norms; where there is a choice the kind of norms and "
-         "rotations, the mask, pooling and the embedding scale; for a module the heads alone. What "
-         "is assumed then is reported. An exported program (.pt2) needs none of this.\n"
-         "\nA config.json beside the file may give them instead, as num_heads, activation, "
-         "norm_first, norm, causal, embedding_scale, pooling, attention_scale, layer_norm_eps and "
-         "rope_theta, and so may plain values in the checkpoint (model_args, args, config); stoi "
-         "or itos there is the tokenizer.\n"
-         "\n--expect X.npy,Y.npy finds out what was not said, and makes sure: X is [tokens], "
-         "[batch, tokens] or, of features, [tokens, width] or [batch, tokens, width]; Y has a row "
-         "for each token, for each sequence's last token, or for each sequence where the model "
-         "pools.\n"
-         "\nExamples:\n"
-         "  arenite convert ckpt.pt -o nano.arn --heads 6 --activation gelu --norm-first\n"
-         "  arenite convert mine.pt -o mine.arn --expect x.npy,y.npy\n"
-         "  arenite convert encoder.pt -o encoder.arn --heads 4 --activation gelu \\\n"
-         "    --norm-first --bidirectional --embedding-scale 1 --pooling mean\n"
-         "  arenite convert model.pt -o layer0.arn --module transformer.h.0.attn --heads 12\n";
+  return fmt::format(
+      "State dicts of these programs are known, by their tensors' names under any prefix:\n{}"
+      "\nNo state dict says all that its model computes. What is missing is asked for: heads, "
+      "activation and the place of norms; where there is a choice the longest sequence, the mask, "
+      "pooling and the embedding scale; for a module the heads alone. What is assumed then is "
+      "reported. An exported program (.pt2) needs none of this, and may be any model.\n"
+      "\nA config.json beside the file may give them instead, as num_heads, activation, "
+      "norm_first, causal, embedding_scale, pooling, attention_scale, layer_norm_eps and "
+      "rope_theta, and so may plain values in the checkpoint (model_args, args, config); stoi "
+      "or itos there is the tokenizer.\n"
+      "\n--expect X.npy,Y.npy makes sure, and writes no file where outputs differ: X is [tokens], "
+      "[batch, tokens] or, of features, [tokens, width] or [batch, tokens, width]; Y has a row "
+      "for each token, for each sequence's last token, or for each sequence where the model "
+      "pools.\n"
+      "\nExamples:\n"
+      "  arenite convert ckpt.pt -o nano.arn --heads 6 --activation gelu --norm-first\n"
+      "  arenite convert encoder.pt -o encoder.arn --heads 4 --activation gelu \\\n"
+      "    --norm-first --bidirectional --embedding-scale 1 --pooling mean\n"
+      "  arenite convert model.pt -o layer0.arn --module transformer.h.0.attn --heads 12\n",
+      convert::known_programs());
 }
 
 std::string weights() {

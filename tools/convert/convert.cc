@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "convert/answer_search.h"
 #include "convert/check/pack_model.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
@@ -74,31 +73,14 @@ void refuse_context_of_images(const Graph& graph, const std::string& path) {
   }
 }
 
-// The model at `path`, and in `account` what is known of it, what a comparison told marked as such.
-Recognised recognise_by_comparison(const std::filesystem::path& path, const ConvertOptions& options,
-                                   Account& account) {
+// The model at `path`, which is to give the outputs that `options` name.
+Recognised recognise_at(const std::filesystem::path& path, const ConvertOptions& options) {
   Opened opened = open_model(path);
   report_progress("recognising");
-  if (options.expect.empty()) {
-    Recognised read = recognise(opened, options.source);
-    account = read.account();
-    return read;
-  }
-  ModelOptions source = options.source;
   for (const AuthorFiles& files : options.expect) {
     opened.expected_inputs.push_back(NpyArray::read(files.input).shape());
   }
-  const AuthorFiles& first = options.expect[0];
-  // With padding, what is not said has to be asked for.
-  std::vector<std::string> found;
-  if (first.lengths.empty()) found = answer_by_comparison(opened, first, source);
-  Recognised read = recognise(opened, source);
-  account = read.account();
-  for (std::string& given : account.given) {
-    if (std::ranges::find(found, given) == found.end()) continue;
-    given += fmt::format(", found by comparison with {}", quote(first.outputs.string()));
-  }
-  return read;
+  return recognise(opened, options.source);
 }
 
 // One name, or "native".
@@ -146,7 +128,8 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
                          const ConvertOptions& options, const std::vector<Target>& targets) {
   Conversion conversion;
   report_progress("reading");
-  conversion.model = recognise_by_comparison(path, options, conversion.account);
+  conversion.model = recognise_at(path, options);
+  conversion.account = conversion.model.account();
   const std::string quoted = quote(path.string());
   if (auto* spec = std::get_if<DecoderSpec>(&conversion.model.spec)) {
     limit_context(spec->positions_max, options.source.context, quoted);

@@ -49,8 +49,7 @@ struct ConvertOptions {
   std::optional<WeightBudget> budget{};  // instead of one type for all that `weights` do not name
   Calibration calibration{};
   TensorType kv_cache = TensorType::kF32;  // what sessions keep that do not say
-  // What a state dict does not say is found out from the first, and for which lengths an exported
-  // program is the model from all.
+  // For which lengths an exported program is the model is found out from these.
   std::vector<AuthorFiles> expect{};
 };
 

@@ -33,9 +33,8 @@ columns_with("convert", converted, {
     "--heads": ["--heads", 4], "--norm-first": ["--norm-first"], "--norm-last": ["--norm-last"],
     "--causal": ["--causal"], "--window": ["--window", 96],
     "--embedding-scale": ["--embedding-scale", 1], "--scale": ["--scale", 8 ** -0.5],
-    "--epsilon": ["--epsilon", "1e-5"], "--norm": ["--norm", "rms"], "--rope": ["--rope", "halves"],
-    "--rope-theta": ["--rope-theta", 10000], "--fused-order": ["--fused-order", "qkv"],
-    "--gate": ["--gate", "feed_forward.w1"], "--module": ["--module", "model"],
+    "--epsilon": ["--epsilon", "1e-5"], "--rope-theta": ["--rope-theta", 10000],
+    "--module": ["--module", "model"],
     "--features": ["--features", 32], "--mask-ones": ["--mask-ones", "hidden"],
     "--activation": ["--activation", "silu"], "--target": ["--target", "all"],
     "--max-arena": ["--max-arena", 10 ** 7]})

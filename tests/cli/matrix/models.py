@@ -125,31 +125,35 @@ def turned(x):
 
 
 class StateDict(nn.Module):
-    """A language model whose state dict leaves open all that there is to ask."""
+    """A published program, the Llama of "Build a Large Language Model (From Scratch)", whose state
+    dict leaves most open."""
 
     def __init__(self):
         super().__init__()
-        self.tok_embedding = nn.Embedding(VOCABULARY, WIDTH)
-        self.layers = nn.ModuleList([nn.ModuleDict({
-            "attention_norm": nn.RMSNorm(WIDTH, 1e-5), "ffn_norm": nn.RMSNorm(WIDTH, 1e-5),
-            "attention": nn.ModuleDict({"wqkv": nn.Linear(WIDTH, 3 * WIDTH, bias=False),
-                                        "wo": nn.Linear(WIDTH, WIDTH, bias=False)}),
-            "feed_forward": nn.ModuleDict({"w1": nn.Linear(WIDTH, FFN, bias=False),
-                                           "w2": nn.Linear(FFN, WIDTH, bias=False),
-                                           "w3": nn.Linear(WIDTH, FFN, bias=False)})})])
-        self.norm, self.output = nn.RMSNorm(WIDTH, 1e-5), nn.Linear(WIDTH, VOCABULARY, bias=False)
+
+        def linear(inputs, outputs):
+            return nn.Linear(inputs, outputs, bias=False)
+
+        self.tok_emb = nn.Embedding(VOCABULARY, WIDTH)
+        self.trf_blocks = nn.ModuleList([nn.ModuleDict({
+            "att": nn.ModuleDict({name: linear(WIDTH, WIDTH) for name in (
+                "W_query", "W_key", "W_value", "out_proj")}),
+            "ff": nn.ModuleDict({"fc1": linear(WIDTH, FFN), "fc2": linear(WIDTH, FFN),
+                                 "fc3": linear(FFN, WIDTH)}),
+            "norm1": nn.RMSNorm(WIDTH, 1e-5), "norm2": nn.RMSNorm(WIDTH, 1e-5)})])
+        self.final_norm, self.out_head = nn.RMSNorm(WIDTH, 1e-5), linear(WIDTH, VOCABULARY)
 
     def states(self, ids):
-        x = embedded = self.tok_embedding(ids)
-        for layer in self.layers:
-            part = layer["attention"]
-            q, k, v = (rows.unflatten(-1, (HEADS, -1)).transpose(1, 2)
-                       for rows in part["wqkv"](layer["attention_norm"](x)).chunk(3, -1))
+        x = embedded = self.tok_emb(ids)
+        for layer in self.trf_blocks:
+            part, y = layer["att"], layer["norm1"](x)
+            q, k, v = (part[name](y).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+                       for name in ("W_query", "W_key", "W_value"))
             y = nn.functional.scaled_dot_product_attention(turned(q), turned(k), v, is_causal=True)
-            x = x + part["wo"](y.transpose(1, 2).flatten(2))
-            part, y = layer["feed_forward"], layer["ffn_norm"](x)
-            x = x + part["w2"](nn.functional.silu(part["w1"](y)) * part["w3"](y))
-        return embedded, self.norm(x)
+            x = x + part["out_proj"](y.transpose(1, 2).flatten(2))
+            part, y = layer["ff"], layer["norm2"](x)
+            x = x + part["fc3"](nn.functional.silu(part["fc1"](y)) * part["fc2"](y))
+        return embedded, self.final_norm(x)
 
     def forward(self, ids):
-        return self.output(self.states(ids)[1])
+        return self.out_head(self.states(ids)[1])

@@ -17,8 +17,8 @@ Kind = namedtuple("Kind", "short file options gives patches is_open")
 KINDS = {
     "module": Kind("m", "module.pt", ["--heads", "4"], "tokens", 0, False),
     "state_dict": Kind("sd", "state_dict.pt", [
-        "--heads", "4", "--activation", "silu", "--norm-first", "--norm", "rms", "--rope", "halves",
-        "--context", "96"], "tokens", 0, True),
+        "--heads", "4", "--activation", "silu", "--norm-first", "--context", "96"],
+        "tokens", 0, True),
     "features": Kind("f", "features.pt2", [], "tokens", 0, True),
     "features_bidirectional": Kind("fb", "features_bidirectional.pt2", [], "tokens", 0, False),
     "tokens": Kind("t", "tokens.pt2", [], "tokens", 0, True),
@@ -195,15 +195,7 @@ convert --scale
     +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
 convert --epsilon
     m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
-convert --norm
-    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
-convert --rope
-    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
 convert --rope-theta
-    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
-convert --fused-order
-    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
-convert --gate
     m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
 convert --pooling
     m  p  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  p  +  q  +  q

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tiny random transformers with the names that people give to their parts.
+"""Writes tiny random transformers with the names of published programs.
 
 Needs PyTorch. For each case of this folder's `named/`:
   model.safetensors   the state dict, float32
@@ -174,73 +174,6 @@ class BookLlama(nn.Module):
         return self.out_head(self.final_norm(x))
 
 
-# ---- minimal GPTs ----
-
-class QkvBlock(nn.Module):
-    def __init__(self, by_head):
-        super().__init__()
-        self.attn = modules(qkv=nn.Linear(DIM, 3 * DIM), proj=nn.Linear(DIM, DIM))
-        self.mlp = modules(fc1=nn.Linear(DIM, 12), fc2=nn.Linear(12, DIM))
-        self.norm1, self.norm2 = nn.LayerNorm(DIM), nn.LayerNorm(DIM)
-        self.by_head = by_head
-
-    def forward(self, x):
-        qkv = self.attn.qkv(self.norm1(x))
-        if self.by_head:
-            q, k, v = (part.flatten(2) for part in
-                       qkv.unflatten(2, (HEADS, 3, HEAD_DIM)).unbind(3))
-        else:
-            q, k, v = qkv.chunk(3, dim=-1)
-        x = x + self.attn.proj(attend(q, k, v, True))
-        return x + self.mlp.fc2(F.gelu(self.mlp.fc1(self.norm2(x))))
-
-
-class QkvGpt(nn.Module):
-    def __init__(self, by_head):
-        super().__init__()
-        self.tok_emb = nn.Embedding(VOCAB, DIM)
-        self.pos_emb = nn.Parameter(torch.zeros(1, POSITIONS, DIM))
-        self.blocks = nn.ModuleList(QkvBlock(by_head) for _ in range(LAYERS))
-        self.norm, self.head = nn.LayerNorm(DIM), nn.Linear(DIM, VOCAB, bias=False)
-
-    def forward(self, ids):
-        x = self.tok_emb(ids) + self.pos_emb[:, :ids.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
-
-
-class PlainBlock(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.attention = modules(query=nn.Linear(DIM, DIM), key=nn.Linear(DIM, DIM),
-                                 value=nn.Linear(DIM, DIM), proj=nn.Linear(DIM, DIM))
-        self.ff = nn.Sequential(nn.Linear(DIM, DIM), nn.GELU(approximate="tanh"),
-                                nn.Linear(DIM, DIM))
-        self.norm_1, self.norm_2 = nn.LayerNorm(DIM), nn.LayerNorm(DIM)
-
-    def forward(self, x):
-        parts = self.attention
-        x = self.norm_1(x + parts.proj(attend(parts.query(x), parts.key(x), parts.value(x), True)))
-        return self.norm_2(x + self.ff(x))
-
-
-class PlainGpt(nn.Module):
-    """Norms last, an MLP as wide as the model, and embeddings times sqrt(width)."""
-
-    def __init__(self):
-        super().__init__()
-        self.embedding, self.position = nn.Embedding(VOCAB, DIM), nn.Embedding(POSITIONS, DIM)
-        self.layers = nn.ModuleList(PlainBlock() for _ in range(LAYERS))
-        self.out = nn.Linear(DIM, VOCAB)
-
-    def forward(self, ids):
-        x = self.embedding(ids) * math.sqrt(DIM) + self.position(torch.arange(ids.shape[1]))
-        for layer in self.layers:
-            x = layer(x)
-        return self.out(x)
-
-
 # ---- encoders ----
 
 class SampleNorm(nn.Module):
@@ -364,9 +297,6 @@ def main():
     save("lecture_by_width", Lecture(DIM ** -0.5), ids)
     save("meta_llama", MetaLlama(), ids)
     save("book_llama", BookLlama(), ids)
-    save("qkv", QkvGpt(False), ids)
-    save("qkv_by_head", QkvGpt(True), ids)
-    save("plain", PlainGpt(), ids)
     save("annotated", Annotated(), ids)
     save("bert", Bert(), ids)
     model = prepared(Lecture(HEAD_DIM ** -0.5))

@@ -216,7 +216,7 @@ TEST_F(GptStateDict, RefusesHeadsThatDoNotDivide) {
 TEST_F(GptStateDict, RefusesWhatIsNoTransformerWithTheProgramsThatAreAndALineOfPython) {
   const TensorMap unknown = {{"a.weight", random_tensor("a", {kDim, kDim})}};
   EXPECT_TRUE(refuses(unknown, {"no attention module found", "nanoGPT and minGPT", "minGPT of 2020",
-                                "trf_blocks.0.att.W_query.weight", "config.json",
+                                "trf_blocks.0.ff.layers.0.weight", "config.json",
                                 "torch.export.export(model.eval(), (example,))",
                                 "torch.export.save(program, \"model.pt2\")"}));
   TensorMap tensors = nano_gpt();

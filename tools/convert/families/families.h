@@ -48,15 +48,22 @@ struct SentenceTransformers {
 bool is_sentence_transformers(const Opened& model);
 SentenceTransformers read_sentence_transformers(const Opened& model, const ModelOptions& options);
 
-// State dicts of transformers that somebody wrote: a list of layers, each with attention and an MLP
-// (several, or one with more of a model around it, as a bare layer's attention is a module). Parts
-// go by the words of their names (part_names.h), sizes by shapes. What tensors do not say comes
-// from `options`, the plain values and the config beside them. Heads, activation and the place of
-// norms have to be said; the kind of norms and of rotation where there is a choice; of an encoder
-// the mask, unless it is a buffer, and where there is a head without a pooler, pooling; around
-// torch.nn.TransformerEncoder the scale of embeddings. What is assumed is in the spec's account.
+// For a state dict that is none of those known: the lines of Python that export its model.
+inline constexpr const char* kExportAdvice =
+    "Whatever its parts are called, PyTorch can write down what a model computes:\n\n"
+    "import torch\n"
+    "program = torch.export.export(model.eval(), (example,))\n"
+    "torch.export.save(program, \"model.pt2\")\n\n"
+    "arenite convert model.pt2 -o model.arn\n";
+
+// State dicts of published programs (published_programs.h), known by the names of their tensors:
+// several layers, or one with more of a model around it, as a bare layer's attention is a module.
+// Sizes go by shapes. What neither tensors nor the program's row say comes from `options`, the
+// plain values and the config beside them. Heads, activation and the place of norms have to be
+// said; the longest sequence where there is no table of positions; of an encoder the mask, unless
+// it is a buffer, and where there is a head without a pooler, pooling; around layers alone the
+// scale of embeddings. What is assumed is in the spec's account.
 bool is_state_dict(const TensorStore& tensors);
-std::string known_programs();  // a line for each whose choices are known, for messages
 std::variant<DecoderSpec, EncoderSpec> read_state_dict(const Opened& model,
                                                        const ModelOptions& options);
 

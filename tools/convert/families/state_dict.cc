@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes the tensors of a state dict that is understood, into the spec of a decoder or an encoder.
+// Reads the state dict of any published program, by its row: sizes come from shapes; options,
+// configs and buffers answer the rest, or it is asked for.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,12 +12,12 @@
 #include <vector>
 
 #include "convert/families/families.h"
-#include "convert/families/part_names.h"
+#include "convert/families/published_programs.h"
 #include "convert/families/reader_parts.h"
 #include "convert/families/state_dicts.h"
-#include "convert/families/understood.h"
 #include "convert/files/checkpoint.h"
 #include "convert/files/error.h"
+#include "convert/masks/masks.h"
 #include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
@@ -24,30 +25,235 @@ namespace {
 
 using Size = TrainingFacts::Size;
 
+// The layer that a person would call so: "lm_head" of "lm_head.weight".
+std::string layer_name(const PartNames& part) {
+  const size_t dot = part.weight.rfind('.');
+  return dot == std::string::npos ? part.weight : part.weight.substr(0, dot);
+}
+
+// Is `tensor` a mask, or a square of zeros and ones by such a name?
+bool is_mask_buffer(const StoredTensor& tensor) {
+  const size_t rank = tensor.shape.size();
+  const bool is_square =
+      rank >= 2 && tensor.shape[rank - 1] == tensor.shape[rank - 2] &&
+      std::all_of(tensor.shape.begin(), tensor.shape.end() - 2, [](uint64_t n) { return n == 1; });
+  const std::string last = tensor.name.substr(tensor.name.rfind('.') + 1);
+  return is_square &&
+         (last.find("mask") != std::string::npos || last.starts_with("tri") || last == "bias");
+}
+
 // What decoders and encoders have alike is read into either.
 class StateDictReader {
  public:
-  StateDictReader(ModelTensors& tensors, TrainingFacts& facts, StateDictAnswers& answers,
-                  Understood understood)
-      : tensors_(tensors),
+  StateDictReader(const TensorStore& store, const FoundProgram& found, TrainingFacts& facts,
+                  StateDictAnswers& answers)
+      : store_(store),
+        tensors_(store),
         facts_(facts),
         answers_(answers),
-        where_(quote(tensors.source())),
-        is_(std::move(understood)) {}
+        where_(quote(store.source())),
+        found_(found),
+        program_(*found.program) {}
 
   std::variant<DecoderSpec, EncoderSpec> run() {
+    find_names();
     std::variant<DecoderSpec, EncoderSpec> spec;
-    if (is_.is_decoder) {
-      spec = read_decoder();
+    if (program_.is_decoder) {
+      DecoderSpec decoder;
+      read_sizes(decoder);
+      answer_all(decoder);
+      read_decoder(decoder);
+      spec = std::move(decoder);
     } else {
-      spec = read_encoder();
+      EncoderSpec encoder;
+      read_sizes(encoder);
+      answer_all(encoder);
+      read_encoder(encoder);
+      spec = std::move(encoder);
     }
     pass_over_buffers();
+    finish();
     return spec;
   }
 
  private:
+  // ---- names and sizes ----
+
+  void find_names() {
+    tokens_ = find(program_.tokens);
+    if (!tokens_.bias.empty()) tokens_ = {};  // that would be a linear layer
+    types_ = find(program_.types);
+    input_ = find(program_.input);
+    positions_ = find(program_.positions);
+    pooler_ = find(program_.pooler);
+    head_ = find(program_.head);
+    if (!tokens_.empty() && !input_.empty()) {
+      throw InputError("{}: both {} and {} are there: expected tokens or features", where_,
+                       quote(layer_name(tokens_)), quote(layer_name(input_)));
+    }
+    if (program_.is_layers_alone) return;
+    const auto require = [](PartNames& part, const char* path) {
+      if (part.empty() && path != nullptr) part = {fmt::format("{}.weight", path)};
+    };
+    require(tokens_, program_.tokens);
+    require(positions_, program_.positions);
+    if (program_.is_decoder && !program_.ties_head) require(head_, program_.head);
+  }
+
+  PartNames find(const char* paths) const { return found_.outside(store_, paths); }
+  PartNames in_layer(size_t index, const char* path) const {
+    return found_.in_layer(store_, index, path);
+  }
   uint32_t rows_of(const PartNames& part) const { return tensors_.shape_of(part.weight).rows; }
+  uint32_t layer_rows(const char* path) const { return rows_of(in_layer(0, path)); }
+  bool has_tokens() const { return !tokens_.empty(); }
+
+  // The heads whose projections are modules of their own.
+  uint32_t count_heads() const {
+    uint32_t heads = 0;
+    while (store_.find(in_layer(0, of_head(program_.query, heads).c_str()).weight) != nullptr) {
+      ++heads;
+    }
+    return heads;
+  }
+  static std::string of_head(const char* path, uint32_t head) {
+    return fmt::format(fmt::runtime(path), head);
+  }
+
+  // Of the projection whose columns are the width of the model.
+  ModelTensors::Shape shape_of_projection() const {
+    if (program_.fused == nullptr) {
+      return tensors_.shape_of(in_layer(0, of_head(program_.query, 0).c_str()).weight);
+    }
+    const std::string name = in_layer(0, program_.fused).weight;
+    const ModelTensors::Shape shape = tensors_.shape_of(name);
+    if (uint64_t{shape.columns} != uint64_t{3} * shape.rows) return shape;
+    throw InputError(
+        "{}: {} has shape [{}, {}], as transformers' GPT-2 keeps its layers, whose "
+        "config.json says what they compute: put that config.json beside the file",
+        where_, quote(name), shape.rows, shape.columns);
+  }
+
+  template <typename Spec>
+  void read_sizes(Spec& spec) {
+    spec.architecture = program_.architecture;
+    spec.model_dim = shape_of_projection().columns;
+    layers_ = found_.count_layers(store_);
+    if (layers_ > kLayersMax) {
+      throw InputError("{}: {} layers: at most {} are accepted", where_, layers_, kLayersMax);
+    }
+    spec.ffn_dim = layer_rows(program_.up);
+    if (has_tokens()) {
+      spec.vocab_size = rows_of(tokens_);
+      facts_.check(Size::kVocabulary, spec.vocab_size);
+    }
+    if (!positions_.empty()) {
+      spec.positions_max = rows_of(positions_);
+      if (program_.is_decoder) facts_.check(Size::kPositions, spec.positions_max);
+    }
+    facts_.check(Size::kModelDim, spec.model_dim);
+    facts_.check(Size::kFfnDim, spec.ffn_dim);
+    facts_.check(Size::kLayers, layers_);
+  }
+
+  // ---- what tensors do not say ----
+
+  template <typename Spec>
+  void answer_all(Spec& spec) {
+    spec.heads = program_.has_heads_of_their_own() ? answers_.heads_of_modules(count_heads())
+                                                   : answers_.heads(spec.model_dim);
+    spec.activation = answers_.activation();
+    spec.norm_first = answers_.norm_first();
+    if (program_.has_sample_norm) {
+      answers_.assume("norms of (x - mean) / (deviation + epsilon), as a_2 and b_2 are called");
+    }
+    const std::optional<BandChoice> buffer = read_mask_buffers();
+    mask_ = buffer ? *buffer : program_.is_decoder ? answers_.mask_of_decoder() : answers_.mask();
+    spec.causal = mask_.causal;
+    if (!program_.is_decoder) spec.embedding_scale = encoder_scale(spec.model_dim);
+    answer_positions(spec.positions_max);
+    if (!program_.is_decoder) pooling_ = read_pooling(spec.vocab_size);
+    spec.score_scale = answers_.score_scale();
+    epsilon_ = answers_.epsilon(program_.has_sample_norm ? 1e-6 : 1e-5);
+    if (program_.is_decoder) {
+      const double scale = answers_.embedding_scale_if_said(spec.model_dim);
+      if (scale != 1.0) spec.embedding_scale = scale;
+    }
+    answers_.require_all(program_.published);
+  }
+
+  // Models may register their mask as a buffer, in each layer or head: then it is what the file
+  // says, if all say the same.
+  std::optional<BandChoice> read_mask_buffers() {
+    std::optional<BandChoice> found;
+    for (const StoredTensor& tensor : tensors_.stored()) {
+      if (!is_mask_buffer(tensor)) continue;
+      tensors_.pass_over(tensor.name);
+      const MaskBuffer buffer = read_mask_buffer(tensor, where_, 0, std::nullopt);
+      const CompiledMask mask =
+          compile_mask(buffer.dense, fmt::format("{}: {}", where_, quote(tensor.name)));
+      const bool is_all = mask.lookback == kUnlimited && mask.lookahead == kUnlimited;
+      if (mask.kind != MaskKind::kBand || !(is_all || mask.lookahead == 0)) {
+        throw InputError("{}: mask {} is {}: expected a causal mask, a causal window, or none",
+                         where_, quote(tensor.name), mask.describe());
+      }
+      const uint32_t window = mask.lookback == kUnlimited ? 0 : mask.lookback + 1;
+      const BandChoice band = {.causal = !is_all, .window = window};
+      if (!found) {
+        found = answers_.mask_of_buffer(tensor.name, band);
+      } else if (band != *found) {
+        throw InputError("{}: mask {} is {}: expected that of the other layers", where_,
+                         quote(tensor.name), mask.describe());
+      }
+    }
+    return found;
+  }
+
+  double encoder_scale(uint32_t model_dim) {
+    if (!program_.is_layers_alone) return answers_.embedding_scale_if_said(model_dim);
+    if (has_tokens() || !input_.empty()) return answers_.embedding_scale(model_dim);
+    answers_.refuse_embedding_scale("the layers read features as they are");
+    return 1.0;
+  }
+
+  void answer_positions(uint32_t& positions_max) {
+    if (program_.rope == RopePairs::kNone) {
+      answers_.refuse_rope_theta("such a model rotates nothing");
+      if (positions_.empty() && (has_tokens() || !input_.empty())) {
+        answers_.assume("no positions are added, since the file has no table of them");
+      }
+      return;
+    }
+    positions_max = answers_.positions();
+    if (find_frequencies() == nullptr) rope_theta_ = answers_.rope_theta();
+  }
+
+  // A head as wide as the vocabulary gives logits of each token; what another one reads is not to
+  // be seen.
+  std::optional<PoolingChoice> read_pooling(uint32_t vocab_size) {
+    const auto said = answers_.pooling_if_said();
+    if (said) return said;
+    if (!pooler_.empty()) return PoolingChoice::kPooler;
+    if (head_.empty()) return std::nullopt;
+    const std::string head = layer_name(head_);
+    if (vocab_size != 0 && rows_of(head_) == vocab_size) {
+      answers_.assume(
+          fmt::format("{} reads each token, since it gives {} numbers, as many as there are tokens",
+                      quote(head), vocab_size));
+      return PoolingChoice::kNone;
+    }
+    return answers_.ask_pooling(head);
+  }
+
+  // A buffer of radians per position; nullptr: there is none.
+  const StoredTensor* find_frequencies() const {
+    for (const StoredTensor& tensor : store_.tensors()) {
+      if (tensor.name.ends_with("inv_freq") || tensor.name.ends_with("rope.freqs")) return &tensor;
+    }
+    return nullptr;
+  }
+
+  // ---- tensors ----
 
   LinearSpec linear(const PartNames& part, uint32_t outputs, uint32_t inputs) {
     LinearSpec found = {tensors_.matrix(part.weight, outputs, inputs), {}};
@@ -55,231 +261,178 @@ class StateDictReader {
     return found;
   }
 
-  LinearSpec linear(const PartNames& part) {
-    const auto shape = tensors_.shape_of(part.weight);
-    return linear(part, shape.rows, shape.columns);
-  }
-
   NormSpec norm(const PartNames& part, uint32_t features) {
     NormSpec found = {.name = part.weight,
-                      .kind = is_.norm_kind,
+                      .kind = program_.norm,
                       .gain = tensors_.vector(part.weight, features),
                       .bias = {},
-                      .epsilon = is_.epsilon};
+                      .epsilon = epsilon_};
     if (!part.bias.empty()) found.bias = tensors_.vector(part.bias, features);
-    if (!is_.program.has_sample_norm) return found;
+    if (!program_.has_sample_norm) return found;
     // The deviation of a sample divides by one less; epsilon beside it is twice as much beside the
     // variance, for deviations near 1.
     const double sample = std::sqrt((features - 1.0) / features);
     for (double& gain : found.gain) gain *= sample;
-    found.epsilon = 2.0 * is_.epsilon;
+    found.epsilon = 2.0 * epsilon_;
     return found;
   }
 
   // Sizes that nothing is read for yet never get further than this.
   template <typename Spec>
-  void set_sizes(Spec& spec) {
-    spec.architecture = is_.program.architecture;
-    spec.vocab_size = is_.vocab_size;
-    spec.model_dim = is_.model_dim;
-    spec.heads = is_.heads;
-    const PartNames output = is_.layers.in_layer(0, is_.layers.output);
-    const uint32_t query_rows = tensors_.shape_of(output.weight).columns;
-    spec.head_dim = even_head_dim(query_rows, is_.heads, where_);
-    spec.kv_heads = read_kv_heads(query_rows, spec.head_dim);
+  void set_heads(Spec& spec) {
+    const uint32_t query_rows = tensors_.shape_of(in_layer(0, program_.output).weight).columns;
+    spec.head_dim = even_head_dim(query_rows, spec.heads, where_);
+    spec.kv_heads = read_kv_heads(query_rows, spec.heads, spec.head_dim);
     facts_.check(Size::kKvHeads, spec.kv_heads);
-    spec.ffn_dim = is_.ffn_dim;
-    spec.positions_max = is_.positions_max;
-    spec.norm_first = is_.norm_first;
-    spec.causal = is_.mask.causal;
-    spec.score_scale = is_.score_scale;
-    spec.activation = is_.activation;
-    if (is_.rope_choice != RopeChoice::kNone) spec.rope = read_rotation(spec.head_dim);
+    if (program_.rope != RopePairs::kNone) spec.rope = read_rotation(spec.head_dim);
   }
 
   // Variants with fewer keys and values than queries are told by the shape.
-  uint32_t read_kv_heads(uint32_t query_rows, uint32_t head_dim) const {
-    if (is_.layers.query.size() > 1) return is_.heads;
-    const PartNames part =
-        is_.layers.in_layer(0, is_.is_fused() ? is_.layers.fused : is_.layers.key[0]);
+  uint32_t read_kv_heads(uint32_t query_rows, uint32_t heads, uint32_t head_dim) const {
+    if (program_.has_heads_of_their_own()) return heads;
+    const bool is_fused = program_.fused != nullptr;
+    const PartNames part = in_layer(0, is_fused ? program_.fused : program_.key_projection);
     uint32_t rows = rows_of(part);
-    if (is_.is_fused()) rows = rows > query_rows ? (rows - query_rows) / 2 : 0;
+    if (is_fused) rows = rows > query_rows ? (rows - query_rows) / 2 : 0;
     const uint32_t kv_heads = rows / head_dim;
-    if (rows % head_dim == 0 && kv_heads != 0 && is_.heads % kv_heads == 0) return kv_heads;
+    if (rows % head_dim == 0 && kv_heads != 0 && heads % kv_heads == 0) return kv_heads;
     throw InputError(
         "{}: {} has {} rows: expected key heads of {}, as the queries have, in a number that "
         "divides the {} heads",
-        where_, quote(part.weight), rows_of(part), head_dim, is_.heads);
+        where_, quote(part.weight), rows_of(part), head_dim, heads);
   }
 
   RopeSpec read_rotation(uint32_t head_dim) {
     if (head_dim % 2 != 0) {
-      throw InputError("{}: --rope {}: a head has {} elements: expected an even number", where_,
-                       name(is_.rope_choice), head_dim);
+      throw InputError("{}: a head has {} elements: expected an even number, for rotations", where_,
+                       head_dim);
     }
     RopeSpec rope = {.rotary_dim = head_dim,
                      .inverse_frequencies = {},
-                     .turns_neighbours = is_.rope_choice == RopeChoice::kPairs};
-    if (const StoredTensor* stored = find_frequencies(tensors_)) {
+                     .turns_neighbours = program_.rope == RopePairs::kNeighbours};
+    if (const StoredTensor* stored = find_frequencies()) {
       rope.inverse_frequencies = tensors_.vector(stored->name, head_dim / 2);
       return rope;
     }
     for (uint32_t i = 0; i < head_dim / 2; ++i) {
-      rope.inverse_frequencies.push_back(std::pow(is_.rope_theta, -2.0 * i / head_dim));
+      rope.inverse_frequencies.push_back(std::pow(rope_theta_, -2.0 * i / head_dim));
     }
     return rope;
   }
 
   template <typename Spec>
   void read_layers(Spec& spec) {
-    for (uint32_t i = 0; i < is_.layers.layers; ++i) spec.layers.push_back(read_layer(spec, i));
-    if (!is_.outer.final_norm.empty()) {
-      spec.final_norm = norm(is_.outer.final_norm, is_.model_dim);
-    } else if (is_.norm_first && !is_.program.is_torch) {
+    for (uint32_t i = 0; i < layers_; ++i) spec.layers.push_back(read_layer(spec, i));
+    const PartNames final_norm = find(program_.final_norm);
+    if (!final_norm.empty()) {
+      spec.final_norm = norm(final_norm, spec.model_dim);
+    } else if (spec.norm_first && !program_.is_layers_alone) {
       answers_.assume("no norm after the last layer, since the file has none");
     }
   }
 
   template <typename Spec>
   LayerSpec read_layer(const Spec& spec, uint32_t index) {
-    const uint32_t width = spec.heads * spec.head_dim;
-    const auto part = [&](const PartNames& names) { return is_.layers.in_layer(index, names); };
+    const uint32_t query_rows = spec.heads * spec.head_dim;
+    const uint32_t key_rows = spec.kv_heads * spec.head_dim;
+    const auto part = [&](const char* path) { return in_layer(index, path); };
     LayerSpec layer;
-    layer.window = is_.mask.window;
-    layer.attention_norm = norm(part(is_.layers.attention_norm), is_.model_dim);
-    if (is_.is_fused()) {
-      read_fused(layer, part(is_.layers.fused), width, spec.kv_heads * spec.head_dim);
+    layer.window = mask_.window;
+    layer.attention_norm = norm(part(program_.attention_norm), spec.model_dim);
+    if (program_.fused != nullptr) {
+      split_fused(layer, linear(part(program_.fused), query_rows + 2 * key_rows, spec.model_dim),
+                  query_rows, key_rows);
     } else {
-      const uint32_t kv_width = spec.kv_heads * spec.head_dim;
-      layer.query = read_projection(is_.layers.query, index, width);
-      layer.key = read_projection(is_.layers.key, index, kv_width);
-      layer.value = read_projection(is_.layers.value, index, kv_width);
+      layer.query = read_projection(spec, index, program_.query, query_rows);
+      layer.key = read_projection(spec, index, program_.key_projection, key_rows);
+      layer.value = read_projection(spec, index, program_.value, key_rows);
     }
-    layer.output = linear(part(is_.layers.output), is_.model_dim, width);
-    if (!is_.layers.query_norm.empty()) {
-      layer.query_norm = norm(part(is_.layers.query_norm), spec.head_dim);
+    layer.output = linear(part(program_.output), spec.model_dim, query_rows);
+    layer.mlp_norm = norm(part(program_.mlp_norm), spec.model_dim);
+    if (program_.gate != nullptr) {
+      layer.gate = linear(part(program_.gate), spec.ffn_dim, spec.model_dim);
     }
-    if (!is_.layers.key_norm.empty())
-      layer.key_norm = norm(part(is_.layers.key_norm), spec.head_dim);
-    layer.mlp_norm = norm(part(is_.layers.mlp_norm), is_.model_dim);
-    if (!is_.layers.gate.empty())
-      layer.gate = linear(part(is_.layers.gate), is_.ffn_dim, is_.model_dim);
-    layer.up = linear(part(is_.layers.up), is_.ffn_dim, is_.model_dim);
-    layer.down = linear(part(is_.layers.down), is_.model_dim, is_.ffn_dim);
+    layer.up = linear(part(program_.up), spec.ffn_dim, spec.model_dim);
+    layer.down = linear(part(program_.down), spec.model_dim, spec.ffn_dim);
     return layer;
   }
 
   // One projection, or those of all heads below one another.
-  LinearSpec read_projection(const std::vector<PartNames>& parts, uint32_t index, uint32_t rows) {
+  template <typename Spec>
+  LinearSpec read_projection(const Spec& spec, uint32_t index, const char* path, uint32_t rows) {
+    if (!program_.has_heads_of_their_own()) {
+      return linear(in_layer(index, path), rows, spec.model_dim);
+    }
     std::vector<LinearSpec> heads;
-    for (const PartNames& part : parts) {
-      const auto each = static_cast<uint32_t>(rows / parts.size());
-      heads.push_back(linear(is_.layers.in_layer(index, part), each, is_.model_dim));
+    for (uint32_t i = 0; i < spec.heads; ++i) {
+      const PartNames part = in_layer(index, of_head(path, i).c_str());
+      heads.push_back(linear(part, spec.head_dim, spec.model_dim));
     }
     return heads.size() == 1 ? std::move(heads[0]) : stack_rows(std::move(heads));
   }
 
-  void read_fused(LayerSpec& layer, const PartNames& part, uint32_t query_rows, uint32_t key_rows) {
-    const LinearSpec fused = linear(part, query_rows + 2 * key_rows, is_.model_dim);
-    if (!layer_can_be_reordered(query_rows, key_rows)) {
-      throw InputError("{}: --fused-order {}: there are fewer keys than queries: expected qkv",
-                       where_, is_.fused_order.text());
-    }
-    const uint32_t block = is_.fused_order.by_head ? query_rows / is_.heads : query_rows;
-    const auto rows_of_letter = [&](char letter, uint32_t count) {
-      const auto place = static_cast<uint32_t>(is_.fused_order.letters.find(letter));
-      if (query_rows != key_rows) {
-        return row_range(letter == 'q' ? 0 : query_rows + (place - 1) * key_rows, count);
-      }
-      RowOrder order;
-      for (uint32_t first = 0; first < count; first += block) {
-        for (uint32_t i = 0; i < block; ++i) order.push_back(3 * first + place * block + i);
-      }
-      return order;
-    };
-    layer.query = select_rows(fused, rows_of_letter('q', query_rows));
-    layer.key = select_rows(fused, rows_of_letter('k', key_rows));
-    layer.value = select_rows(fused, rows_of_letter('v', key_rows));
-  }
-
-  bool layer_can_be_reordered(uint32_t query_rows, uint32_t key_rows) const {
-    return query_rows == key_rows ||
-           (!is_.fused_order.by_head && is_.fused_order.letters.starts_with("q"));
-  }
-
-  DecoderSpec read_decoder() {
-    DecoderSpec spec;
-    set_sizes(spec);
-    check_sizes(spec, is_.layers.layers, where_);
-    spec.token_embedding = tensors_.matrix(is_.outer.tokens.weight, is_.vocab_size, is_.model_dim);
-    if (!is_.outer.positions.empty()) {
+  void read_decoder(DecoderSpec& spec) {
+    set_heads(spec);
+    check_sizes(spec, layers_, where_);
+    spec.token_embedding = tensors_.matrix(tokens_.weight, spec.vocab_size, spec.model_dim);
+    if (!positions_.empty()) {
       spec.position_embedding =
-          tensors_.matrix(is_.outer.positions, is_.positions_max, is_.model_dim);
-    }
-    if (is_.embedding_scale != 1.0) spec.embedding_scale = is_.embedding_scale;
-    if (!is_.outer.embedding_norm.empty()) {
-      spec.embedding_norm = norm(is_.outer.embedding_norm, is_.model_dim);
+          tensors_.matrix(positions_.weight, spec.positions_max, spec.model_dim);
     }
     read_layers(spec);
-    if (is_.outer.head.empty()) {
+    if (head_.empty()) {
       answers_.assume("the token embedding as output matrix, since there is no 'lm_head'");
-      return spec;
+      return;
     }
-    LinearSpec output = linear(is_.outer.head, is_.vocab_size, is_.model_dim);
+    LinearSpec output = linear(head_, spec.vocab_size, spec.model_dim);
     const bool is_tied = output.bias.empty() && output.weight.load &&
                          output.weight.load() == spec.token_embedding.load();
     if (!is_tied) spec.output = std::move(output);
-    return spec;
   }
 
-  EncoderSpec read_encoder() {
-    EncoderSpec spec;
-    set_heads(spec, is_.heads, is_.layers.layers, where_);
-    set_sizes(spec);
-    spec.embedding_scale = is_.embedding_scale;
+  void read_encoder(EncoderSpec& spec) {
+    convert::set_heads(spec, spec.heads, layers_, where_);
+    set_heads(spec);
     read_layers(spec);
     read_input(spec);
-    if (!is_.outer.positions.empty()) {
+    if (!positions_.empty()) {
       spec.position_embedding =
-          tensors_.matrix(is_.outer.positions, is_.positions_max, is_.model_dim);
+          tensors_.matrix(positions_.weight, spec.positions_max, spec.model_dim);
       fold_single_type(spec);
     }
     read_head(spec);
-    return spec;
   }
 
   void read_input(EncoderSpec& spec) {
-    if (is_.has_tokens()) {
-      spec.token_embedding =
-          tensors_.matrix(is_.outer.tokens.weight, is_.vocab_size, is_.model_dim);
-      if (!is_.outer.types.empty()) {
-        spec.token_types = rows_of(is_.outer.types);
-        spec.type_embedding =
-            tensors_.matrix(is_.outer.types.weight, spec.token_types, is_.model_dim);
+    if (has_tokens()) {
+      spec.token_embedding = tensors_.matrix(tokens_.weight, spec.vocab_size, spec.model_dim);
+      if (!types_.empty()) {
+        spec.token_types = rows_of(types_);
+        spec.type_embedding = tensors_.matrix(types_.weight, spec.token_types, spec.model_dim);
       }
-    } else if (!is_.outer.input.empty()) {
-      spec.input = linear(is_.outer.input);
-      spec.input_features = spec.input->inputs();
+    } else if (!input_.empty()) {
+      const auto shape = tensors_.shape_of(input_.weight);
+      spec.input = linear(input_, spec.model_dim, shape.columns);
+      spec.input_features = shape.columns;
     } else {
-      spec.input_features = is_.model_dim;  // straight into the layers
+      spec.input_features = spec.model_dim;  // straight into the layers
     }
-    if (!is_.outer.embedding_norm.empty()) {
-      spec.embedding_norm = norm(is_.outer.embedding_norm, is_.model_dim);
-    }
+    const PartNames embedding_norm = find(program_.embedding_norm);
+    if (!embedding_norm.empty()) spec.embedding_norm = norm(embedding_norm, spec.model_dim);
   }
 
   void read_head(EncoderSpec& spec) {
-    if (is_.pooling == PoolingChoice::kMean) spec.pooling = SelectKind::kMean;
-    if (is_.pooling == PoolingChoice::kFirst) spec.pooling = SelectKind::kFirst;
-    if (is_.pooling == PoolingChoice::kPooler) {
+    if (pooling_ == PoolingChoice::kMean) spec.pooling = SelectKind::kMean;
+    if (pooling_ == PoolingChoice::kFirst) spec.pooling = SelectKind::kFirst;
+    if (pooling_ == PoolingChoice::kPooler) {
       spec.pooling = SelectKind::kFirst;
       const PartNames pooler =
-          is_.outer.pooler.empty() ? PartNames{"pooler.weight", "pooler.bias"} : is_.outer.pooler;
-      spec.head.push_back({linear(pooler, is_.model_dim, is_.model_dim), Activation::kTanh});
+          pooler_.empty() ? PartNames{"pooler.weight", "pooler.bias"} : pooler_;
+      spec.head.push_back({linear(pooler, spec.model_dim, spec.model_dim), Activation::kTanh});
     }
-    if (is_.outer.head.empty()) return;
-    const uint32_t classes = rows_of(is_.outer.head);
-    spec.head.push_back({linear(is_.outer.head, classes, is_.model_dim), std::nullopt});
+    if (head_.empty()) return;
+    const uint32_t classes = rows_of(head_);
+    spec.head.push_back({linear(head_, classes, spec.model_dim), std::nullopt});
     facts_.check(Size::kClasses, classes);
     spec.labels = facts_.labels([&](ConfigFields& source) { return read_labels(source, classes); });
   }
@@ -287,7 +440,7 @@ class StateDictReader {
   // Those that say nothing more.
   void pass_over_buffers() {
     const StoredTensor* const frequencies =
-        is_.rope_choice == RopeChoice::kNone ? nullptr : find_frequencies(tensors_);
+        program_.rope == RopePairs::kNone ? nullptr : find_frequencies();
     for (const StoredTensor& tensor : tensors_.stored()) {
       if (tensor.name.ends_with("position_ids")) pass_over_position_ids(tensors_, tensor.name);
       if (tensor.name.ends_with("masked_bias")) tensors_.pass_over(tensor.name);
@@ -296,32 +449,41 @@ class StateDictReader {
     }
   }
 
-  ModelTensors& tensors_;
+  // Names that do not fit need not be guessed.
+  void finish() {
+    try {
+      tensors_.finish();
+    } catch (const InputError& error) {
+      throw InputError("{}\nSome tensors are not those of {}. {}", error.what(), program_.name,
+                       kExportAdvice);
+    }
+  }
+
+  const TensorStore& store_;
+  ModelTensors tensors_;
   TrainingFacts& facts_;
   StateDictAnswers& answers_;
   const std::string where_;
-  const Understood is_;
-};
+  const FoundProgram& found_;
+  const PublishedProgram& program_;
 
-// Names that do not fit need not be guessed.
-template <typename Action>
-auto with_advice(const Action& action) {
-  try {
-    return action();
-  } catch (const InputError& error) {
-    throw InputError("{}\n{}", error.what(), kExportAdvice);
-  }
-}
+  uint32_t layers_ = 0;
+  PartNames tokens_, types_, input_, positions_, pooler_, head_;
+  BandChoice mask_;
+  double epsilon_ = 0.0;
+  double rope_theta_ = 0.0;
+  std::optional<PoolingChoice> pooling_;
+};
 
 }  // namespace
 
 bool is_state_dict(const TensorStore& tensors) {
   const TensorStore store = tensors.unwrapped();
-  const std::vector<std::string> lists = find_layer_lists(store);
-  if (lists.empty()) return false;
+  const std::vector<FoundProgram> found = find_programs(store);
+  if (found.empty()) return false;
   // A single layer alone is a module.
-  return lists.size() > 1 || std::ranges::any_of(store.tensors(), [&](const StoredTensor& tensor) {
-           return !tensor.name.starts_with(lists[0] + "0.");
+  return found.size() > 1 || std::ranges::any_of(store.tensors(), [&](const StoredTensor& tensor) {
+           return !tensor.name.starts_with(found[0].list + "0.");
          });
 }
 
@@ -329,22 +491,16 @@ std::variant<DecoderSpec, EncoderSpec> read_state_dict(const Opened& model,
                                                        const ModelOptions& options) {
   const TensorStore store = model.tensors.unwrapped();
   const std::string where = quote(store.source());
-  const std::vector<std::string> lists = find_layer_lists(store);
-  if (lists.size() != 1) {
+  const std::vector<FoundProgram> found = find_programs(store);
+  if (found.size() != 1) {
     throw InputError(
         "{}: {} stacks of layers with attention, such as {} and {}: expected one; decoders that "
         "attend to an encoder are not supported.\n{}",
-        where, lists.size(), quote(lists[0]), quote(lists[1]), kExportAdvice);
+        where, found.size(), quote(found[0].list), quote(found[1].list), kExportAdvice);
   }
-  ModelTensors tensors(store);
   TrainingFacts facts(model);
   StateDictAnswers answers(options, facts, where);
-  LayerNames layers = with_advice([&] { return find_layer_names(store, lists[0]); });
-  OuterNames outer = with_advice([&] { return find_outer_names(store, layers); });
-  Understood understood = understand(tensors, facts, answers, std::move(layers), std::move(outer));
-  std::variant<DecoderSpec, EncoderSpec> spec =
-      StateDictReader(tensors, facts, answers, std::move(understood)).run();
-  with_advice([&] { tensors.finish(); });
+  auto spec = StateDictReader(store, found[0], facts, answers).run();
   std::visit([&](auto& read) { read.account = answers.account(); }, spec);
   return spec;
 }

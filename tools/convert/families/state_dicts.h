@@ -41,7 +41,6 @@ class TrainingFacts {
   std::optional<Fact<double>> epsilon();
   std::optional<Fact<double>> rope_theta();
   std::optional<Fact<uint32_t>> positions();
-  std::optional<Fact<NormKind>> norm();
   // What `read` makes of the source that has an id2label; empty: none has.
   std::vector<std::string> labels(
       const std::function<std::vector<std::string>(ConfigFields& source)>& read);
@@ -69,21 +68,10 @@ struct BandChoice {
   friend bool operator==(const BandChoice&, const BandChoice&) = default;
 };
 
-// What has to be said of a model and is not: all of it, for a comparison to try.
-class MissingAnswers : public InputError {
- public:
-  MissingAnswers(const std::string& message, std::vector<Question> questions)
-      : InputError("{}", message), questions_(std::move(questions)) {}
-  const std::vector<Question>& questions() const { return questions_; }
-
- private:
-  std::vector<Question> questions_;
-};
-
 // Each getter remembers what it answered and from where, for the Account. One whose question must
 // be answered, and is not, remembers that and returns something of its type: the caller goes on to
-// its other questions, and then calls require_all. One that assumes an answer remembers the others,
-// too. Getters throw InputError where an option and the training program say different things.
+// its other questions, and then calls require_all. Getters throw InputError where an option and the
+// training program say different things.
 class StateDictAnswers {
  public:
   // `where` begins messages. REQUIRES: the options and facts outlive it.
@@ -98,38 +86,36 @@ class StateDictAnswers {
   BandChoice mask();
   double embedding_scale(uint32_t model_dim);
   PoolingChoice ask_pooling(const std::string& reader);  // which reads the pooled rows
-  NormKind norm_kind();                                  // of norms without a bias
-  RopeChoice rope();                                     // of models without a table of positions
-  uint32_t positions();                                  // that such a model is for
+  uint32_t positions();  // that a model without a table of positions is for
 
   // These are assumed.
   double epsilon(double otherwise);
-  std::optional<double> score_scale(uint32_t model_dim);  // nullopt: 1/sqrt(head_dim)
-  BandChoice mask_of_decoder();                           // causal
-  double embedding_scale_of_decoder(uint32_t model_dim);  // 1
-  double rope_theta();                                    // 10000
-  // `named` says the order, if it is not empty.
-  FusedOrder fused_order(const std::string& projection, const std::string& named);
-  // Whether the second of the two layers is the gate.
-  bool second_is_gate(const std::string& first, const std::string& second);
+  std::optional<double> score_scale();                 // nullopt: 1/sqrt(head_dim)
+  BandChoice mask_of_decoder();                        // causal
+  double embedding_scale_if_said(uint32_t model_dim);  // 1
+  double rope_theta();                                 // 10000
 
   // The mask in a buffer of the file: throws InputError where it is said to be another one.
   BandChoice mask_of_buffer(const std::string& buffer, const BandChoice& mask);
   std::optional<PoolingChoice> pooling_if_said();
   // Throws InputError for the options that such a model has no use for.
   void refuse_embedding_scale(const char* why) const;
-  void refuse_rope(const char* why) const;
-  void refuse_norm(const char* why) const;
-  void refuse_layout(bool has_fused, bool has_gate) const;
+  void refuse_rope_theta(const char* why) const;
   void assume(std::string text) { account_.assumed.push_back(std::move(text)); }
 
-  // Throws MissingAnswers that names every option that is missing. `published` says what the
-  // published program of this kind uses; empty: nothing.
+  // Throws InputError that names every option that is missing. `published` says what the program
+  // uses as it was published.
   void require_all(const std::string& published) const;
 
   const Account& account() const { return account_; }
 
  private:
+  struct Question {
+    std::string option;   // that answers it: "--heads N"
+    std::string meaning;  // for people
+    std::string field;    // of a config that answers it
+  };
+
   // The option's value, or the fact's.
   template <typename Value>
   std::optional<Value> known(const std::optional<Value>& option,
@@ -138,8 +124,6 @@ class StateDictAnswers {
   std::optional<BandChoice> known_mask();
   std::optional<EmbeddingScale> known_embedding_scale();
   void ask(Question question) { missing_.push_back(std::move(question)); }
-  // `question` has the answers that are not assumed.
-  void assume(std::string text, Question question);
   void refuse(bool is_given, const char* option, const char* why) const;
 
   const ModelOptions& options_;
@@ -148,11 +132,5 @@ class StateDictAnswers {
   Account account_;
   std::vector<Question> missing_;
 };
-
-// What to do with a model that no reader knows: two lines of Python.
-inline constexpr const char* kExportAdvice =
-    "Whatever its parts are called, PyTorch can write down what it computes:\n"
-    "  program = torch.export.export(model.eval(), (example,))\n"
-    "  torch.export.save(program, \"model.pt2\")\n";
 
 }  // namespace arenite::convert

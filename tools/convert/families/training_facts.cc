@@ -172,15 +172,6 @@ std::optional<Fact<uint32_t>> TrainingFacts::positions() {
       [](ConfigFields& source, const std::string& field) { return source.count(field); });
 }
 
-std::optional<Fact<NormKind>> TrainingFacts::norm() {
-  return agreed<NormKind>({"norm"}, [](ConfigFields& source, const std::string& field) {
-    const std::string text = source.text(field);  // "rms", "RMSNorm", "layer", "LayerNorm"
-    if (text.starts_with("rms") || text.starts_with("RMS")) return NormKind::kRms;
-    if (text.starts_with("layer") || text.starts_with("Layer")) return NormKind::kLayer;
-    source.refuse(field, "expected 'layer' or 'rms'");
-  });
-}
-
 std::vector<std::string> TrainingFacts::labels(
     const std::function<std::vector<std::string>(ConfigFields&)>& read) {
   for (ConfigFields& source : sources_) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "convert/families/families.h"
-#include "convert/families/part_names.h"
+#include "convert/families/published_programs.h"
 #include "convert/files/error.h"
 #include "convert/spec/model_tensors.h"
 
@@ -77,14 +77,18 @@ std::string with_dot(std::string prefix) {
   return prefix;
 }
 
+std::string advice_on_models() {
+  return fmt::format("As a whole, this is a model of no published program that is known. {}",
+                     kExportAdvice);
+}
+
 const Candidates::value_type& choose(const TensorStore& store, const Candidates& candidates,
                                      const ModelOptions& options) {
   if (candidates.empty()) {
     throw InputError(
-        "{}: no attention module found. The file has:\n{}\nThe modules known are:\n{}State "
-        "dicts of whole models have a list of layers with attention and an MLP by the words of "
-        "the field, such as these:\n{}Weights of transformers need their config.json beside "
-        "them. {}",
+        "{}: no attention module found, and no model of a published program. The file has:\n{}\n"
+        "The modules known are:\n{}The programs known are, by their tensors:\n{}Weights of "
+        "transformers need their config.json beside them. {}",
         quote(store.source()), list_tensors(store.tensors()), known_modules(), known_programs(),
         kExportAdvice);
   }
@@ -101,7 +105,7 @@ const Candidates::value_type& choose(const TensorStore& store, const Candidates&
   throw InputError("{}: {}; choose one with --module PREFIX:\n{}", quote(store.source()),
                    options.module ? fmt::format("there is no module {}", quote(*options.module))
                                   : fmt::format("there are {} modules", candidates.size()),
-                   list_names(names));
+                   list_names(names) + (options.module ? "" : advice_on_models()));
 }
 
 }  // namespace
@@ -132,7 +136,8 @@ AttentionModule read_attention_module(const Opened& model, const ModelOptions& o
                      quote(store.source()), module.architecture, list_names(unknown),
                      options.module ? ""
                                     : "To convert one module of a larger checkpoint, pass "
-                                      "--module PREFIX.\n");
+                                      "--module PREFIX.\n" +
+                                          advice_on_models());
   }
   return module;
 }

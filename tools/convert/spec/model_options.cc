@@ -40,24 +40,6 @@ const char* name(PoolingChoice choice) {
   return "";
 }
 
-const char* name(RopeChoice choice) {
-  switch (choice) {
-    case RopeChoice::kNone:
-      return "none";
-    case RopeChoice::kHalves:
-      return "halves";
-    case RopeChoice::kPairs:
-      return "pairs";
-  }
-  return "";
-}
-
-FusedOrder fused_order(const std::string& text) {
-  constexpr std::string_view kByHead = "heads-";
-  if (!text.starts_with(kByHead)) return {.letters = text};
-  return {.letters = text.substr(kByHead.size()), .by_head = true};
-}
-
 const char* option_name(Activation activation) {
   return activation == Activation::kGeluErf ? "gelu" : arenite::name(activation);
 }
@@ -98,11 +80,7 @@ std::vector<std::string> options_of_state_dicts(const ModelOptions& options) {
   if (options.embedding_scale) given.emplace_back("--embedding-scale");
   if (options.score_scale) given.emplace_back("--scale");
   if (options.epsilon) given.emplace_back("--epsilon");
-  if (options.norm) given.emplace_back("--norm");
-  if (options.rope) given.emplace_back("--rope");
   if (options.rope_theta) given.emplace_back("--rope-theta");
-  if (options.fused_order) given.emplace_back("--fused-order");
-  if (options.gate) given.emplace_back("--gate");
   return given;
 }
 

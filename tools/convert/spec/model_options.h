@@ -28,22 +28,6 @@ struct EmbeddingScale {
   friend bool operator==(const EmbeddingScale&, const EmbeddingScale&) = default;
 };
 
-// Which elements of a head RoPE turns together: those of its two halves, or neighbours.
-enum class RopeChoice { kNone, kHalves, kPairs };
-
-// The rows of a projection of queries, keys and values in one: three blocks in the order of these
-// letters; or such blocks for each head, one head after the other.
-struct FusedOrder {
-  std::string letters = "qkv";
-  bool by_head = false;
-
-  std::string text() const { return (by_head ? "heads-" : "") + letters; }
-  friend bool operator==(const FusedOrder&, const FusedOrder&) = default;
-};
-inline constexpr const char* kFusedOrders[] = {"qkv", "heads-qkv", "kqv", "qvk",
-                                               "kvq", "vqk",       "vkq"};
-FusedOrder fused_order(const std::string& text);  // of one of these
-
 // Where a file says it, they must agree. What neither says is asked for or assumed, by the kind of
 // model, and never in silence.
 struct ModelOptions {
@@ -56,11 +40,7 @@ struct ModelOptions {
   std::optional<EmbeddingScale> embedding_scale{};
   std::optional<double> score_scale{};  // of attention scores, instead of 1/sqrt(head_dim)
   std::optional<double> epsilon{};      // of norms
-  std::optional<NormKind> norm{};       // where it has no bias
-  std::optional<RopeChoice> rope{};
   std::optional<double> rope_theta{};
-  std::optional<FusedOrder> fused_order{};
-  std::optional<std::string> gate{};  // the layer of a gated MLP that the activation is of
 
   // Of an exported program: which of its outputs, counted from 0, side by side.
   std::vector<uint32_t> output_indices{};
@@ -75,7 +55,6 @@ struct ModelOptions {
   bool ask_for_module() const { return module || features != 0 || mask_ones; }
 };
 
-const char* name(RopeChoice choice);             // "halves"
 const char* name(PoolingChoice choice);          // as options and configs write it: "pooler"
 const char* option_name(Activation activation);  // as the option writes it: "gelu_tanh"
 

@@ -70,25 +70,10 @@ struct NormSpec {
   bool gain_plus_one = false;
 };
 
-struct ModelOptions;
-
-// What no file says of a model, and all that it may be, or all but what is assumed.
-struct Question {
-  struct Answer {
-    std::string option;  // that gives it: "--norm rms"
-    std::function<void(ModelOptions&)> choose;
-  };
-  std::string option;           // "--norm NAME"
-  std::string meaning;          // for people
-  std::string field;            // of a config that would answer it; empty: none
-  std::vector<Answer> answers;  // none: no comparison tells
-};
-
 // What a conversion rests on besides the tensors. For people.
 struct Account {
   std::vector<std::string> given;    // "--heads 4", "activation gelu, from 'config.json'"
   std::vector<std::string> assumed;  // "scores times 1/sqrt(head_dim)"
-  std::vector<Question> open;        // of what was assumed, where a comparison may tell
 };
 
 // Rotary position embedding of each query and key head: for i < rotary_dim / 2, the pair of

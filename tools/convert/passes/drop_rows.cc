@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layers that work on each row by itself may as well work on fewer of them.
+#include "convert/graph/node_traits.h"
 #include "convert/passes/passes.h"
 
 namespace arenite::convert {
-namespace {
-
-bool works_on_rows(const NodeBody& body) {
-  return std::holds_alternative<LinearNode>(body) || std::holds_alternative<NormNode>(body) ||
-         std::holds_alternative<NormalizeNode>(body) ||
-         std::holds_alternative<ActivationNode>(body) || std::holds_alternative<ScaleNode>(body);
-}
-
-}  // namespace
 
 void drop_rows(Graph& graph) {
   const ValueId rows = graph.output;
@@ -20,7 +12,7 @@ void drop_rows(Graph& graph) {
   ValueId first = rows;  // the first node of those that work on chosen rows
   while (true) {
     const ValueId before = graph.node(first == rows ? rows : first).inputs[0];
-    if (!graph.has_one_reader(before) || !works_on_rows(graph.node(before).body)) break;
+    if (!graph.has_one_reader(before) || !computes_rows(graph.node(before).body)) break;
     first = before;
   }
   if (first == rows) return;

@@ -6,51 +6,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 
+#include "convert/graph/node_traits.h"
 #include "convert/quantize/quantizers.h"
 #include "convert/spec/quantized_weights.h"
 
 namespace arenite::convert {
 namespace {
-
-// What is multiplied into a number before it is stored.
-struct Fold {
-  double scale = 1.0;
-  double offset = 0.0;
-
-  double operator()(double value) const { return (value + offset) * scale; }
-  // Whether all floats stay floats: a power of two changes nothing but their exponents.
-  bool keeps_floats() const {
-    int exponent = 0;
-    return offset == 0.0 && std::fabs(std::frexp(scale, &exponent)) == 0.5;
-  }
-};
-
-// Calls `take` with each matrix, and with each vector, of weights, and what is folded into it.
-template <typename Take>
-void for_each_weight(Graph& graph, const Take& take) {
-  for (const ValueId value : graph.order()) {
-    if (auto* linear = graph.as<LinearNode>(value)) {
-      for (LinearPart& part : linear->parts) {
-        take(part.linear.weight, Fold{part.scale}, part.storage);
-        take(part.linear.bias, Fold{part.scale});
-      }
-    } else if (auto* norm = graph.as<NormNode>(value)) {
-      take(norm->norm.gain, Fold{norm->scale, norm->norm.gain_plus_one ? 1.0 : 0.0});
-      take(norm->norm.bias, Fold{norm->scale});
-    } else if (auto* embedding = graph.as<EmbeddingNode>(value)) {
-      if (embedding->tokens) take(*embedding->tokens, Fold{}, embedding->storage);
-      if (embedding->positions) take(*embedding->positions, Fold{}, Storage{});
-      if (embedding->types) take(*embedding->types, Fold{}, Storage{});
-    } else if (auto* prefix = graph.as<PrefixNode>(value)) {
-      take(prefix->rows, Fold{}, Storage{});
-    }
-  }
-}
 
 // The author's numbers times what is folded into them.
 std::vector<float> folded_values(const WeightRef& weight, const Fold& fold) {

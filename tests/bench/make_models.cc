@@ -84,12 +84,12 @@ NormSpec layer_norm(uint32_t width) {
 }
 
 // The shape of GPT-2 small, with room for longer sequences.
-DecoderSpec gpt2_small(uint32_t context) {
+TransformerSpec gpt2_small(uint32_t context) {
   const uint32_t width = 768;
   const auto linear = [](uint32_t outputs, uint32_t inputs) {
     return LinearSpec{random_weight(outputs, inputs), std::vector<double>(outputs)};
   };
-  DecoderSpec spec;
+  TransformerSpec spec = decoder_spec();
   spec.architecture = "gpt2";
   spec.vocab_size = 50257;
   spec.model_dim = width;
@@ -117,12 +117,12 @@ DecoderSpec gpt2_small(uint32_t context) {
 }
 
 // The shape of MiniLM-L6, the usual small sentence encoder.
-EncoderSpec minilm_l6() {
+TransformerSpec minilm_l6() {
   const uint32_t width = 384;
   const auto linear = [](uint32_t outputs, uint32_t inputs) {
     return LinearSpec{random_weight(outputs, inputs), std::vector<double>(outputs)};
   };
-  EncoderSpec spec;
+  TransformerSpec spec;
   spec.architecture = "bert";
   spec.vocab_size = 30522;
   spec.token_types = 2;

@@ -47,14 +47,14 @@ TEST(Recognise, MpnetIsAnEncoderToBeRefused) {
 
 template <typename Spec>
 bool is(const std::filesystem::path& path, const ModelOptions& options) {
-  return std::holds_alternative<Spec>(model_at(path, options).spec);
+  return std::holds_alternative<Spec>(model_at(path, options).facts);
 }
 
 TEST(Recognise, KnowsDecodersByTheirFiles) {
   const TempFolder folder;
   const auto llama = write_hf(folder, "llama", llama_config(), llama_tensors());
   for (const auto& path : {llama, llama / "model.safetensors", llama / "config.json"}) {
-    EXPECT_TRUE(is<DecoderSpec>(path, {}));
+    EXPECT_TRUE(is<TransformerSpec>(path, {}));
   }
   EXPECT_TRUE(refuses([&] { model_at(folder.path()); }, {"has no config.json"}));
   EXPECT_TRUE(refuses([&] { model_at(folder.write("some.gguf", "GGUF and more")); }, {"version"}));
@@ -88,7 +88,7 @@ TEST(Recognise, TakesArraysForTensors) {
     write_npy(folder.path() / (std::string(name) + ".weight.npy"), tensor.shape, tensor.values);
   }
   const Recognised model = model_at(folder.path());
-  const auto& module = std::get<AttentionModule>(model.spec);
+  const auto& module = std::get<AttentionModule>(model.facts);
   EXPECT_EQ(module.key.weight.load(), random_tensor("W_key", {4, 3}).values);
   EXPECT_EQ(module.features, 3u);
 }

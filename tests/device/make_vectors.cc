@@ -85,7 +85,7 @@ void add_decoders(VectorWriter& writer, const Targets& targets) {
 void add_encoders(VectorWriter& writer, const Targets& targets) {
   for (const test::EncoderShape& shape : test::all_encoders()) {
     const convert::AlignedBytes file = pack(test::encoder_program(shape), targets);
-    const convert::EncoderSpec spec = test::make_encoder(shape);
+    const convert::TransformerSpec spec = test::make_encoder(shape);
     NewModelCase batch = {shape.name, writer.file(file.span()), file.span()};
     batch.sequences = 3;
     batch.tokens = kTokens;

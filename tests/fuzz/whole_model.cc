@@ -60,14 +60,12 @@ void pack(Graph graph) {
 void use_opened(const Opened& opened, const ModelOptions& options) {
   const uint64_t elements = elements_of(opened.tensors);
   Recognised read = recognise(opened, options);
-  if (auto* decoder = std::get_if<DecoderSpec>(&read.spec)) {
-    limit_context(decoder->positions_max);
-    check_angles(*decoder, "fuzz");
-  } else if (auto* encoder = std::get_if<EncoderSpec>(&read.spec)) {
-    limit_context(encoder->positions_max);
+  if (auto* spec = std::get_if<TransformerSpec>(&read.facts)) {
+    limit_context(spec->positions_max);
+    check_angles(*spec, "fuzz");
+    read.graph.positions_max = spec->positions_max;
   }
-  Graph graph = std::visit([](const auto& spec) { return build_graph(spec); }, read.spec);
-  if (elements <= kPackedElementsMax) pack(std::move(graph));
+  if (elements <= kPackedElementsMax) pack(std::move(read.graph));
 }
 
 }  // namespace

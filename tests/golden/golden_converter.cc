@@ -48,16 +48,16 @@ AlignedBytes convert_module(const Words& words) {
 }
 
 AlignedBytes convert_decoder(const Words& words) {
-  const Recognised model = recognise(open_model(words[1]));
-  Program program = compile(build_graph(std::get<DecoderSpec>(model.spec)), kName);
+  Recognised model = recognise(open_model(words[1]));
+  Program program = compile(std::move(model.graph), kName);
   program.tokenizer = tokenizer_for(model.tokenizer, words.size() > 4 ? words[4] : "");
   return write_model(program, parse_targets(words.at(3)));
 }
 
 // As `arenite convert --weights` rounds, or as with `--calibrate none`, too.
 AlignedBytes convert_in_few_bits(const Words& words) {
-  const Recognised model = recognise(open_model(words[1]));
-  Graph graph = std::visit([](const auto& spec) { return build_graph(spec); }, model.spec);
+  Recognised model = recognise(open_model(words[1]));
+  Graph graph = std::move(model.graph);
   const std::string& weights = words.at(4);
   const bool has_int8_cache = weights.ends_with("+int8");
   const TensorType type = parse_weight_type(weights.substr(0, weights.find('+')));
@@ -80,10 +80,8 @@ AlignedBytes convert_encoder(const Words& words) {
   if (std::ranges::count(words, "norm_first") != 0) options.norm_first = true;
   if (std::ranges::count(words, "bidirectional") != 0) options.mask = MaskChoice::kBidirectional;
   if (std::ranges::count(words, "unscaled") != 0) options.embedding_scale = EmbeddingScale{};
-  return write_model(
-      compile(build_graph(std::get<EncoderSpec>(recognise(open_model(words[1]), options).spec)),
-              kName),
-      parse_targets(words.at(3)));
+  return write_model(compile(recognise(open_model(words[1]), options).graph, kName),
+                     parse_targets(words.at(3)));
 }
 
 AlignedBytes convert_exported(const Words& words) {

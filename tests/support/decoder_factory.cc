@@ -14,10 +14,10 @@
 namespace arenite::test {
 namespace {
 
-using convert::DecoderSpec;
 using convert::LayerSpec;
 using convert::LinearSpec;
 using convert::NormSpec;
+using convert::TransformerSpec;
 
 LinearSpec linear(const DecoderShape& shape, const std::string& name, uint32_t outputs,
                   uint32_t inputs) {
@@ -146,8 +146,8 @@ DecoderShape int8_ring_decoder() {
   return shape;
 }
 
-DecoderSpec make_decoder(const DecoderShape& shape) {
-  DecoderSpec spec;
+TransformerSpec make_decoder(const DecoderShape& shape) {
+  TransformerSpec spec = decoder_spec();
   spec.architecture = "test decoder";
   spec.vocab_size = shape.vocab_size;
   spec.model_dim = shape.model_dim;

@@ -47,7 +47,7 @@ struct DecoderShape {
   }
 };
 
-convert::DecoderSpec make_decoder(const DecoderShape& shape);
+convert::TransformerSpec make_decoder(const DecoderShape& shape);
 // With types of weights, after all passes.
 convert::Graph decoder_graph(const DecoderShape& shape);
 convert::Program decoder_program(const DecoderShape& shape);

@@ -12,8 +12,8 @@
 namespace arenite::test {
 namespace {
 
-using convert::EncoderSpec;
 using convert::LayerSpec;
+using convert::TransformerSpec;
 
 LayerSpec layer(const EncoderShape& shape, uint32_t index) {
   const std::string prefix = "layers." + std::to_string(index) + ".";
@@ -124,7 +124,7 @@ EncoderShape wide_encoder() {
   return shape;
 }
 
-void add_language_head(EncoderSpec& spec) {
+void add_language_head(TransformerSpec& spec) {
   const uint32_t width = spec.token_embedding->columns;
   convert::HeadStepSpec transform;
   transform.linear = random_linear("transform", width, spec.model_dim, true);
@@ -139,8 +139,8 @@ void add_language_head(EncoderSpec& spec) {
 
 }  // namespace
 
-EncoderSpec make_encoder(const EncoderShape& shape) {
-  EncoderSpec spec;
+TransformerSpec make_encoder(const EncoderShape& shape) {
+  TransformerSpec spec;
   const uint32_t dim = shape.model_dim;
   const bool reads_tokens = shape.vocab_size != 0;
   const uint32_t embedded = reads_tokens ? shape.embedding_dim : dim;

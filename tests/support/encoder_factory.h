@@ -44,7 +44,7 @@ struct EncoderShape {
   uint32_t array_flags = 0;  // of format::ArrayFlag
 };
 
-convert::EncoderSpec make_encoder(const EncoderShape& shape);
+convert::TransformerSpec make_encoder(const EncoderShape& shape);
 convert::Program encoder_program(const EncoderShape& shape);
 
 // The model file, with the shape's name.

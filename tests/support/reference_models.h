@@ -12,16 +12,16 @@
 
 namespace arenite::convert {
 
-inline Evaluation reference_decoder(const DecoderSpec& spec, std::span<const uint32_t> tokens) {
+inline Evaluation reference_decoder(const TransformerSpec& spec, std::span<const uint32_t> tokens) {
   return evaluate(build_graph(spec), {.tokens = tokens});
 }
 
-inline Evaluation reference_encoder(const EncoderSpec& spec, std::span<const uint32_t> tokens,
+inline Evaluation reference_encoder(const TransformerSpec& spec, std::span<const uint32_t> tokens,
                                     std::span<const uint8_t> types = {}) {
   return evaluate(build_graph(spec), {.tokens = tokens, .types = types});
 }
 
-inline Evaluation reference_encoder(const EncoderSpec& spec, std::span<const float> features) {
+inline Evaluation reference_encoder(const TransformerSpec& spec, std::span<const float> features) {
   return evaluate(build_graph(spec), {.features = features});
 }
 

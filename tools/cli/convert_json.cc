@@ -93,9 +93,8 @@ std::string finished(Json json, const convert::Conversion& conversion, const Wri
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// The keys that whole models have. Spec is a DecoderSpec or an EncoderSpec.
-template <typename Spec>
-Json model_json(const char* kind, const char* source, const Spec& spec,
+// The keys that whole models have.
+Json model_json(const char* kind, const char* source, const convert::TransformerSpec& spec,
                 const convert::Program& program) {
   Json json = {{"kind", kind},
                {"architecture", spec.architecture},
@@ -150,7 +149,7 @@ Json kind_json(const convert::AttentionModule& module, const convert::Conversion
   return json;
 }
 
-Json kind_json(const convert::DecoderSpec& spec, const convert::Conversion& conversion) {
+Json decoder_json(const convert::TransformerSpec& spec, const convert::Conversion& conversion) {
   const convert::Program& program = conversion.program;
   Json json = model_json("decoder", conversion.model.form, spec, program);
   json["shape"]["kv_heads"] = spec.kv_heads;
@@ -159,7 +158,7 @@ Json kind_json(const convert::DecoderSpec& spec, const convert::Conversion& conv
   return with_results(std::move(json), program, spec.notes, "tokens", {});
 }
 
-Json kind_json(const convert::EncoderSpec& spec, const convert::Conversion& conversion) {
+Json encoder_json(const convert::TransformerSpec& spec, const convert::Conversion& conversion) {
   const convert::Program& program = conversion.program;
   Json json = model_json("encoder", conversion.model.form, spec, program);
   json["shape"]["input_features"] = spec.input_features;
@@ -167,6 +166,10 @@ Json kind_json(const convert::EncoderSpec& spec, const convert::Conversion& conv
   json["shape"]["normalize"] = convert::is_normalized(spec);
   return with_results(std::move(json), program, {},
                       spec.pooling == SelectKind::kAsAsked ? "tokens" : "sequences", spec.labels);
+}
+
+Json kind_json(const convert::TransformerSpec& spec, const convert::Conversion& conversion) {
+  return spec.is_decoder ? decoder_json(spec, conversion) : encoder_json(spec, conversion);
 }
 
 Json kind_json(const convert::ExportedModel& model, const convert::Conversion& conversion) {
@@ -194,7 +197,7 @@ Json kind_json(const convert::ExportedModel& model, const convert::Conversion& c
 std::string conversion_as_json(const convert::Conversion& conversion, const WrittenFile& written,
                                const ReportFacts& facts) {
   Json json = std::visit([&](const auto& spec) { return kind_json(spec, conversion); },
-                         conversion.model.spec);
+                         conversion.model.facts);
   return finished(std::move(json), conversion, written, facts);
 }
 

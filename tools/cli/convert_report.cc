@@ -183,10 +183,9 @@ void print_weights(const convert::Conversion& conversion, const ConversionFacts&
   print_few_bits(facts);
 }
 
-// The first lines of a whole model. Spec is a DecoderSpec or an EncoderSpec.
-template <typename Spec>
-void print_layers(const convert::Conversion& conversion, const Spec& spec, uint32_t kv_heads,
-                  bool gated) {
+// The first lines of a whole model.
+void print_layers(const convert::Conversion& conversion, const convert::TransformerSpec& spec,
+                  uint32_t kv_heads, bool gated) {
   fmt::print("model      {}, from {}; {} parameters\n", spec.architecture, conversion.model.form,
              parameters_of(conversion.program));
   fmt::print("shape      {} layers, {} wide, {} of {}{}, {} {} with {}, norms {}\n",
@@ -209,7 +208,7 @@ void print_tokenizer(const convert::Program& program) {
 }
 
 void print_decoder(const convert::Conversion& conversion) {
-  const convert::DecoderSpec& spec = *conversion.decoder();
+  const convert::TransformerSpec& spec = *conversion.decoder();
   print_layers(conversion, spec, spec.kv_heads, spec.layers[0].gate.has_value());
   fmt::print("vocabulary {} tokens{}\n", spec.vocab_size,
              spec.output || spec.is_headless ? "" : "; the embedding is the output matrix, too");
@@ -246,7 +245,7 @@ const char* describe(SelectKind pooling) {
 }
 
 // Which rows an encoder gives out.
-std::string describe_rows(const convert::EncoderSpec& spec) {
+std::string describe_rows(const convert::TransformerSpec& spec) {
   if (spec.pooling == SelectKind::kAsAsked) return "a row for each token";
   std::string text = fmt::format("a row for each sequence, from {}", describe(spec.pooling));
   for (const SelectKind pooling : spec.more_pooling) {
@@ -256,7 +255,7 @@ std::string describe_rows(const convert::EncoderSpec& spec) {
 }
 
 void print_encoder(const convert::Conversion& conversion) {
-  const convert::EncoderSpec& spec = *conversion.encoder();
+  const convert::TransformerSpec& spec = *conversion.encoder();
   const convert::Program& program = conversion.program;
   print_layers(conversion, spec, spec.heads, false);
   if (spec.vocab_size == 0) {
@@ -345,7 +344,7 @@ uint64_t parameters_of(const convert::Program& program) {
 
 void print_conversion(const convert::Conversion& conversion, const WrittenFile& written,
                       const ReportFacts& facts) {
-  const convert::DecoderSpec* const decoder = conversion.decoder();
+  const convert::TransformerSpec* const decoder = conversion.decoder();
   if (decoder != nullptr) {
     print_decoder(conversion);
   } else if (conversion.encoder() != nullptr) {

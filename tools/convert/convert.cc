@@ -23,7 +23,7 @@ constexpr double kModelErrorMax = 1e-3;
 constexpr double kModuleErrorMax = 1e-4;
 
 // Of the larger matrices, which make up nearly all of a model.
-uint64_t weights_of(const DecoderSpec& spec) {
+uint64_t weights_of(const TransformerSpec& spec) {
   const uint64_t width = spec.model_dim;
   return width * spec.vocab_size + spec.layers.size() * width * (2 * width + 2 * spec.ffn_dim);
 }
@@ -113,7 +113,7 @@ std::vector<Target> parse_targets(const std::string& text) {
   return targets;
 }
 
-void check_angles(const DecoderSpec& spec, const std::string& path) {
+void check_angles(const TransformerSpec& spec, const std::string& path) {
   if (!spec.rope) return;
   const uint64_t angles = uint64_t{spec.positions_max} * spec.rope->rotary_dim;
   const uint64_t angles_max = kAnglesBase + kAnglesPerWeight * weights_of(spec);
@@ -129,16 +129,14 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   Conversion conversion;
   report_progress("reading");
   conversion.model = recognise_at(path, options);
-  conversion.account = conversion.model.account();
+  conversion.account = conversion.model.account;
   const std::string quoted = quote(path.string());
-  if (auto* spec = std::get_if<DecoderSpec>(&conversion.model.spec)) {
+  if (auto* spec = std::get_if<TransformerSpec>(&conversion.model.facts)) {
     limit_context(spec->positions_max, options.source.context, quoted);
     check_angles(*spec, quoted);
-  } else if (auto* encoder = std::get_if<EncoderSpec>(&conversion.model.spec)) {
-    limit_context(encoder->positions_max, options.source.context, quoted);
+    conversion.model.graph.positions_max = spec->positions_max;
   }
-  conversion.graph =
-      std::visit([](const auto& spec) { return build_graph(spec); }, conversion.model.spec);
+  conversion.graph = std::move(conversion.model.graph);
   if (options.source.context != 0) refuse_context_of_images(conversion.graph, quoted);
   if (const ExportedModel* exported = conversion.exported()) {
     conversion.evaluated = exported->evaluated;

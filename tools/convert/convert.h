@@ -26,14 +26,14 @@
 
 namespace arenite::convert {
 
-// What model lies in a file or folder: a decoder, an encoder, a single attention module, or what an
-// exported program computes.
+// What model lies in a file or folder.
 struct Recognised {
   const char* form = "";  // that it came in, for people: "GGUF"
-  std::variant<DecoderSpec, EncoderSpec, AttentionModule, ExportedModel> spec;
+  // What its author would say of it, by its kind: for reports. The graph is what it computes.
+  std::variant<TransformerSpec, AttentionModule, ExportedModel> facts;
+  Graph graph{};
   TokenizerPlace tokenizer{};
-
-  const Account& account() const;
+  Account account{};
 };
 
 // Goes through the forms that are known, in one order, and reads the first that the file has the
@@ -59,10 +59,14 @@ struct Conversion : ConvertedModel {
   std::vector<TypeChoice> choices;      // with a budget: of all that no rule names
   std::optional<Quantization> quantization;  // where weights or caches are in few bits
 
-  const DecoderSpec* decoder() const { return std::get_if<DecoderSpec>(&model.spec); }
-  const EncoderSpec* encoder() const { return std::get_if<EncoderSpec>(&model.spec); }
-  const AttentionModule* module() const { return std::get_if<AttentionModule>(&model.spec); }
-  const ExportedModel* exported() const { return std::get_if<ExportedModel>(&model.spec); }
+  // The facts of this kind of model, or null.
+  const TransformerSpec* transformer() const { return std::get_if<TransformerSpec>(&model.facts); }
+  const TransformerSpec* decoder() const {
+    return transformer() != nullptr && transformer()->is_decoder ? transformer() : nullptr;
+  }
+  const TransformerSpec* encoder() const { return decoder() == nullptr ? transformer() : nullptr; }
+  const AttentionModule* module() const { return std::get_if<AttentionModule>(&model.facts); }
+  const ExportedModel* exported() const { return std::get_if<ExportedModel>(&model.facts); }
 };
 
 // "native" (the best target of this CPU), "all", or names separated by commas. Throws InputError
@@ -76,6 +80,6 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
                          const ConvertOptions& options, const std::vector<Target>& targets);
 
 // Throws InputError where the table of RoPE's angles is out of proportion to the model.
-void check_angles(const DecoderSpec& spec, const std::string& path);
+void check_angles(const TransformerSpec& spec, const std::string& path);
 
 }  // namespace arenite::convert

@@ -19,7 +19,8 @@ namespace arenite::convert {
 namespace {
 
 // What the config of a decoder says may be said again, but not otherwise.
-void check_options(const DecoderSpec& spec, const ModelOptions& options, const std::string& where) {
+void check_options(const TransformerSpec& spec, const ModelOptions& options,
+                   const std::string& where) {
   check_said(options, spec.heads, spec.activation, where);
   if (options.norm_first) {
     throw InputError(
@@ -29,16 +30,16 @@ void check_options(const DecoderSpec& spec, const ModelOptions& options, const s
   refuse_options_of_state_dicts(options, where);
 }
 
-Recognised decoder(const Opened& model, const ModelOptions& options, DecoderSpec spec,
+Recognised decoder(const Opened& model, const ModelOptions& options, TransformerSpec spec,
                    std::span<const char* const> tokenizers) {
   check_options(spec, options, model.where());
-  return {.spec = std::move(spec), .tokenizer = {.folder = model.folder, .files = tokenizers}};
+  return {.facts = std::move(spec), .tokenizer = {.folder = model.folder, .files = tokenizers}};
 }
 
 Recognised read_sentences(const Opened& model, const ModelOptions& options) {
   refuse_options_of_state_dicts(options, model.where());
   SentenceTransformers read = read_sentence_transformers(model, options);
-  return {.spec = std::move(read.spec),
+  return {.facts = std::move(read.spec),
           .tokenizer = {.folder = std::move(read.tokenizer_folder),
                         .files = kEncoderTokenizers,
                         .lowers_case = read.lowers_case}};
@@ -68,7 +69,7 @@ auto read_or_advise(const Opened& model, const Read& read) {
 
 Recognised read_encoder(const Opened& model, const ModelOptions& options) {
   refuse_options_of_state_dicts(options, model.where());
-  return {.spec = read_or_advise(model, [&] { return read_hf_encoder(model, options); }),
+  return {.facts = read_or_advise(model, [&] { return read_hf_encoder(model, options); }),
           .tokenizer = {.folder = model.folder, .files = kEncoderTokenizers}};
 }
 
@@ -78,12 +79,11 @@ Recognised read_decoder(const Opened& model, const ModelOptions& options) {
 }
 
 Recognised read_program(const Opened& model, const ModelOptions& options) {
-  Recognised read;
-  std::visit([&](auto&& spec) { read.spec = std::move(spec); }, read_state_dict(model, options));
-  read.tokenizer = {.folder = model.folder,
-                    .files = std::holds_alternative<DecoderSpec>(read.spec)
-                                 ? std::span<const char* const>(kStateDictTokenizers)
-                                 : kEncoderTokenizers};
+  TransformerSpec spec = read_state_dict(model, options);
+  const std::span<const char* const> tokenizers =
+      spec.is_decoder ? std::span<const char* const>(kStateDictTokenizers) : kEncoderTokenizers;
+  Recognised read = {.facts = std::move(spec),
+                     .tokenizer = {.folder = model.folder, .files = tokenizers}};
   read.tokenizer.own = [values = model.values, origin = model.path.string()] {
     return character_tokenizer_in(values, origin);
   };
@@ -100,13 +100,13 @@ struct Form {
 // What nothing else has the sign of; the reader says what is known where it finds no module either.
 constexpr Form kModule = {"a state dict", [](const Opened&) { return true; },
                           [](const Opened& model, const ModelOptions& options) -> Recognised {
-                            return {.spec = read_attention_module(model, options)};
+                            return {.facts = read_attention_module(model, options)};
                           }};
 
 // The program says it all, and a person must not say otherwise.
 Recognised read_exported_program(const Opened& model, const ModelOptions& options) {
   refuse_options_of_unsaid(options, model.where());
-  return {.spec = read_exported_model(model.path, options, model.expected_inputs),
+  return {.facts = read_exported_model(model.path, options, model.expected_inputs),
           .tokenizer = {.folder = model.folder, .files = kStateDictTokenizers}};
 }
 
@@ -140,39 +140,29 @@ const Form& form_of(const Opened& model, const ModelOptions& options) {
 
 }  // namespace
 
-const Account& Recognised::account() const {
-  return std::visit([](const auto& read) -> const Account& { return read.account; }, spec);
-}
-
 Recognised recognise(const Opened& model, const ModelOptions& options) {
   const Form& form = form_of(model, options);
   Recognised read = form.read(model, options);
   read.form = form.name;
-  if (const auto* spec = std::get_if<DecoderSpec>(&read.spec)) {
-    if (options.pooling) {
+  if (auto* spec = std::get_if<TransformerSpec>(&read.facts)) {
+    if (spec->is_decoder && options.pooling) {
       throw InputError("{}: --pooling is for encoders, and this is a decoder: drop the option",
                        model.where());
     }
-    read.tokenizer.vocab_size = spec->vocab_size;
     read.tokenizer.bos_id = spec->bos_id;
     read.tokenizer.eos_ids = spec->eos_ids;
-  } else if (const auto* encoder = std::get_if<EncoderSpec>(&read.spec)) {
-    read.tokenizer.vocab_size = encoder->vocab_size;
-  } else if (const auto* exported = std::get_if<ExportedModel>(&read.spec)) {
-    read.tokenizer.vocab_size = exported->graph.vocab_size;
   }
+  std::visit([&](auto& facts) { read.account = std::move(facts.account); }, read.facts);
   if (model.has_adapter) {
-    std::visit(
-        [](auto& spec) {
-          spec.account.assumed.emplace_back(
-              "the adapter in the folder (adapter_config.json) is not applied: to have it in the "
-              "model, merge it first with peft's merge_and_unload");
-        },
-        read.spec);
+    read.account.assumed.emplace_back(
+        "the adapter in the folder (adapter_config.json) is not applied: to have it in the "
+        "model, merge it first with peft's merge_and_unload");
   }
   if (!options.output_indices.empty() && !model.is_exported) {
     throw InputError("{}: --output-index is for exported programs: drop the option", model.where());
   }
+  read.graph = std::visit([](const auto& facts) { return build_graph(facts); }, read.facts);
+  read.tokenizer.vocab_size = read.graph.vocab_size;
   return read;
 }
 

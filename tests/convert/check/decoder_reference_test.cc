@@ -26,8 +26,8 @@ const std::vector<float> kIdentity = {1, 0, 0, 1};
 const std::vector<float> kNothing = {0, 0, 0, 0};
 
 // Two tokens, [3, 4] and [0, 2], one layer whose attention and MLP add nothing.
-DecoderSpec small_spec() {
-  DecoderSpec spec;
+TransformerSpec small_spec() {
+  TransformerSpec spec = decoder_spec();
   spec.vocab_size = spec.model_dim = spec.head_dim = spec.ffn_dim = 2;
   spec.heads = spec.kv_heads = 1;
   spec.positions_max = 3;
@@ -51,7 +51,7 @@ TEST(DecoderReference, EmbedsAndTiesTheHead) {
 }
 
 TEST(DecoderReference, ScalesEmbeddingsBeforePositionsAreAdded) {
-  DecoderSpec spec = small_spec();
+  TransformerSpec spec = small_spec();
   spec.embedding_scale = 2.0;
   spec.position_embedding = weight(3, 2, {1, 1, 10, 10, 100, 100});
   const Evaluation outputs = reference_decoder(spec, std::vector<uint32_t>{1, 0});
@@ -59,7 +59,7 @@ TEST(DecoderReference, ScalesEmbeddingsBeforePositionsAreAdded) {
 }
 
 TEST(DecoderReference, CapsLogitsSoftly) {
-  DecoderSpec spec = small_spec();
+  TransformerSpec spec = small_spec();
   spec.logits_soft_cap = 8.0;
   const Evaluation outputs = reference_decoder(spec, std::vector<uint32_t>{1});
   EXPECT_DOUBLE_EQ(outputs.values[0], 8.0 * std::tanh(1.0));
@@ -67,7 +67,7 @@ TEST(DecoderReference, CapsLogitsSoftly) {
 }
 
 TEST(DecoderReference, AppliesTheFinalNormToTheLastStateOnly) {
-  DecoderSpec spec = small_spec();
+  TransformerSpec spec = small_spec();
   spec.final_norm = rms({1, 0});
   spec.final_norm->gain_plus_one = true;
   const Evaluation outputs = reference_decoder(spec, std::vector<uint32_t>{1});
@@ -80,7 +80,7 @@ TEST(DecoderReference, AppliesTheFinalNormToTheLastStateOnly) {
 }
 
 TEST(DecoderReference, AttentionMixesTheTokensSoFar) {
-  DecoderSpec spec = small_spec();
+  TransformerSpec spec = small_spec();
   spec.layers[0].query.weight = weight(2, 2, kNothing);  // equal scores: the mean of all values
   spec.layers[0].output.weight = weight(2, 2, kIdentity);
   const std::vector<uint32_t> tokens = {1, 0, 1};
@@ -94,7 +94,7 @@ TEST(DecoderReference, AttentionMixesTheTokensSoFar) {
 }
 
 TEST(DecoderReference, RefusesTokensAndLengthsBeyondTheModel) {
-  const DecoderSpec spec = small_spec();
+  const TransformerSpec spec = small_spec();
   EXPECT_TRUE(testing::refuses([&] { reference_decoder(spec, std::vector<uint32_t>{2}); },
                                {"token 2", "less than 2"}));
   EXPECT_TRUE(testing::refuses([&] { reference_decoder(spec, std::vector<uint32_t>(4, 0)); },

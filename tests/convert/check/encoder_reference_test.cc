@@ -28,7 +28,7 @@ constexpr double kFoldedRelativeError = 1e-7;
 class EncoderFixture : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(EncoderFixture, StatesAndValuesAreThoseOfPyTorch) {
-  const EncoderSpec spec = encoder_at(encoder_fixture(GetParam()));
+  const TransformerSpec spec = encoder_at(encoder_fixture(GetParam()));
   const double error =
       GetParam() == std::string_view("roberta_sequence") ? kFoldedRelativeError : kReferenceError;
   const Checkpoint expected =
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(Families, EncoderFixture,
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(EncoderReference, RefusesInputsThatDoNotFit) {
-  const EncoderSpec tokens = encoder_at(encoder_fixture("bert_sequence"));
+  const TransformerSpec tokens = encoder_at(encoder_fixture("bert_sequence"));
   const std::vector<uint32_t> ids = {1, 2};
   EXPECT_TRUE(refuses([&] { reference_encoder(tokens, std::vector<uint32_t>(10, 1)); },
                       {"10 tokens", "at most 9"}));
@@ -79,7 +79,7 @@ TEST(EncoderReference, RefusesInputsThatDoNotFit) {
   EXPECT_TRUE(refuses([&] { reference_encoder(tokens, ids, std::vector<uint8_t>{0}); },
                       {"1 token types for 2 tokens"}));
   EXPECT_TRUE(refuses([&] { reference_encoder(tokens, std::vector<float>{1}); }, {"token ids"}));
-  const EncoderSpec features = encoder_at(encoder_fixture("torch_features"));
+  const TransformerSpec features = encoder_at(encoder_fixture("torch_features"));
   EXPECT_TRUE(refuses([&] { reference_encoder(features, std::vector<float>(6)); },
                       {"6 values", "rows of 5"}));
   EXPECT_TRUE(refuses([&] { reference_encoder(features, ids); }, {"takes features"}));

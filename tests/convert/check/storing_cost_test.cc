@@ -131,14 +131,14 @@ TEST(StoringCost, HasItsShareFromBiasesAlone) {
 
 // Six numbers a head: 1/sqrt(6) times a float is not always one.
 TEST(StoringCost, CountsFactorsThatPassesFold) {
-  const convert::DecoderSpec spec = make_decoder(decoder_named("llama"));
+  const convert::TransformerSpec spec = make_decoder(decoder_named("llama"));
   EXPECT_TRUE(is_rounded(convert::rewrite(build_graph(spec))));
   EXPECT_FALSE(is_rounded(convert::rewrite(build_graph(spec), {"fold-scales"})));
 }
 
 // Where the types say it, no weight is read to find out.
 TEST(StoringCost, IsKnownWithoutReadingFloats) {
-  convert::EncoderSpec spec = make_encoder(encoder_named("bert"));  // heads of four
+  convert::TransformerSpec spec = make_encoder(encoder_named("bert"));  // heads of four
   int loads = 0;
   const auto count = [&](convert::WeightRef& weight) {
     weight.load = [&loads, load = weight.load] {
@@ -161,7 +161,7 @@ TEST(StoringCost, IsKnownWithoutReadingFloats) {
 
 TEST(StoringCost, CountsGainsAndTables) {
   for (const char* part : {"gain", "table"}) {
-    convert::EncoderSpec spec = make_encoder(encoder_named("bert"));
+    convert::TransformerSpec spec = make_encoder(encoder_named("bert"));
     ASSERT_FALSE(is_rounded(convert::rewrite(build_graph(spec)))) << part;
     if (part == std::string("gain")) {
       spec.layers[0].mlp_norm->gain[1] += 1e-12;

@@ -9,8 +9,8 @@
 namespace arenite::convert {
 namespace {
 
-DecoderSpec spec_of(uint32_t positions, uint32_t width, uint32_t rotary_dim, size_t layers) {
-  DecoderSpec spec;
+TransformerSpec spec_of(uint32_t positions, uint32_t width, uint32_t rotary_dim, size_t layers) {
+  TransformerSpec spec = decoder_spec();
   spec.positions_max = positions;
   spec.model_dim = width;
   spec.ffn_dim = 4 * width;
@@ -35,7 +35,7 @@ TEST(ContextLimit, AllowsTheContextsOfRealModels) {
 }
 
 TEST(ContextLimit, IsForRopeOnly) {
-  DecoderSpec spec = spec_of(1 << 24, 4, 2, 1);
+  TransformerSpec spec = spec_of(1 << 24, 4, 2, 1);
   spec.rope.reset();
   check_angles(spec, "learned positions are in the file");
 }

@@ -27,9 +27,9 @@ void load(const LinearSpec& linear) {
 bool is_accepted(const std::filesystem::path& file) {
   try {
     const bool is_state_dict = file.extension() == ".pt";
-    const DecoderSpec spec =
+    const TransformerSpec spec =
         decoder_at(file, is_state_dict ? kGptOptions : ModelOptions{.heads = kHeads});
-    spec.token_embedding.load();
+    spec.token_embedding->load();
     for (const LayerSpec& layer : spec.layers) {
       for (const LinearSpec* linear :
            {&layer.query, &layer.key, &layer.value, &layer.output, &layer.up, &layer.down}) {

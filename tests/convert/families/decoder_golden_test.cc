@@ -45,7 +45,7 @@ class HfGolden : public ::testing::TestWithParam<testing::TransformersCase> {
 };
 
 TEST_P(HfGolden, HiddenStatesAndLogitsAreThoseOfTransformers) {
-  const DecoderSpec spec = testing::decoder_at(folder_);
+  const TransformerSpec spec = testing::decoder_at(folder_);
   const NpyArray ids = NpyArray::read(folder_ / "input_ids.npy");
   const std::vector<int64_t> all_ids = ids.to_i64();
   const std::vector<double> all_states = NpyArray::read(folder_ / "hidden_states.npy").to_f64();
@@ -73,7 +73,7 @@ TEST_P(HfGolden, HiddenStatesAndLogitsAreThoseOfTransformers) {
 }
 
 TEST_P(HfGolden, ChoosesTheTokensOfTransformers) {
-  const DecoderSpec spec = testing::decoder_at(folder_);
+  const TransformerSpec spec = testing::decoder_at(folder_);
   const size_t prompt_tokens = NpyArray::read(folder_ / "input_ids.npy").shape()[1];
   const auto ids = nlohmann::json::parse(testing::read_bytes(folder_ / "greedy.json"))
                        .get<std::vector<uint32_t>>();

@@ -34,7 +34,7 @@ std::vector<Value> sequence_of(const std::vector<Stored>& values, size_t batch, 
 
 }  // namespace
 
-convert::Evaluation run_row(const convert::EncoderSpec& spec, const std::string& fixture,
+convert::Evaluation run_row(const convert::TransformerSpec& spec, const std::string& fixture,
                             size_t row) {
   const Checkpoint expected = Checkpoint::read(encoder_fixture(fixture) / "expected.safetensors");
   const convert::CheckpointTensor& input = *expected.find("input");
@@ -74,7 +74,7 @@ std::filesystem::path EditedEncoder::write() const {
   return folder;
 }
 
-convert::EncoderSpec EditedEncoder::open(const convert::ModelOptions& options) const {
+convert::TransformerSpec EditedEncoder::open(const convert::ModelOptions& options) const {
   return encoder_at(write(), options);
 }
 

@@ -19,7 +19,7 @@ namespace arenite::testing {
 std::filesystem::path encoder_fixture(const std::string& name);
 
 // What the reference makes of sequence `row` of the batch in the fixture's expected.safetensors.
-convert::Evaluation run_row(const convert::EncoderSpec& spec, const std::string& fixture,
+convert::Evaluation run_row(const convert::TransformerSpec& spec, const std::string& fixture,
                             size_t row);
 
 // A copy of a fixture in a folder of its own, to be changed.
@@ -36,7 +36,7 @@ class EditedEncoder {
   // Writes the folder, without a config where that is null. The result lives as long as this.
   std::filesystem::path write() const;
 
-  convert::EncoderSpec open(const convert::ModelOptions& options = {}) const;
+  convert::TransformerSpec open(const convert::ModelOptions& options = {}) const;
 
   // Whether reading it throws InputError with all `parts` in its message.
   ::testing::AssertionResult refuses(std::initializer_list<std::string_view> parts,

@@ -51,7 +51,7 @@ TEST_P(HfEncoderGolden, HiddenStatesAndValuesAreThoseOfTransformers) {
   if (!GetParam().is_own) {
     ARENITE_NEEDS_DATA(folder);
   }
-  const EncoderSpec spec = testing::encoder_at(folder);
+  const TransformerSpec spec = testing::encoder_at(folder);
   const NpyArray ids = NpyArray::read(folder / "input_ids.npy");
   const std::vector<int64_t> all_ids = ids.to_i64();
   const std::vector<int64_t> mask = NpyArray::read(folder / "attention_mask.npy").to_i64();
@@ -96,7 +96,7 @@ TEST_P(HfEncoderGolden, HiddenStatesAndValuesAreThoseOfTransformers) {
 TEST(EncoderGolden, VibrationsHaveTheLogitsOfTheirTrainedModel) {
   const auto folder = testing::project_folder() / "models/vibration";
   // The config beside the weights says all that a state dict does not.
-  const EncoderSpec spec = testing::encoder_at(folder / "model.safetensors");
+  const TransformerSpec spec = testing::encoder_at(folder / "model.safetensors");
   EXPECT_EQ(spec.labels.size(), 5u);
   const NpyArray input = NpyArray::read(folder / "input.npy");
   const std::vector<double> windows = input.to_f64();
@@ -118,7 +118,7 @@ TEST(EncoderGolden, SentencesHaveTheLogitsOfTheirTrainedModel) {
   const auto folder = testing::collection_folder() / "real/sentiment-sst2";
   ARENITE_NEEDS_DATA(folder);
   // config.json says how many heads; the rest stands there in prose only.
-  const EncoderSpec spec =
+  const TransformerSpec spec =
       testing::encoder_at(folder / "model.pt", {.activation = Activation::kGeluErf,
                                                 .norm_first = true,
                                                 .mask = MaskChoice::kBidirectional,

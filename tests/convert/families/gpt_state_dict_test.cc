@@ -21,7 +21,7 @@ using namespace testing;
 
 class GptStateDict : public ::testing::Test {
  protected:
-  DecoderSpec read(const TensorMap& tensors, const ModelOptions& options = kGptOptions) {
+  TransformerSpec read(const TensorMap& tensors, const ModelOptions& options = kGptOptions) {
     return decoder_at(folder_.write("ckpt.pt", safetensors_of(tensors)), options);
   }
   ::testing::AssertionResult refuses(const TensorMap& tensors,
@@ -35,7 +35,7 @@ class GptStateDict : public ::testing::Test {
 };
 
 TEST_F(GptStateDict, ReadsSizesOffTheShapes) {
-  const DecoderSpec spec = read(nano_gpt());
+  const TransformerSpec spec = read(nano_gpt());
   EXPECT_EQ(spec.architecture, "nanogpt");
   EXPECT_EQ(spec.vocab_size, kVocab);
   EXPECT_EQ(spec.model_dim, kDim);
@@ -52,7 +52,7 @@ TEST_F(GptStateDict, TakesTheTiedHeadOrLeavesItAway) {
   tensors["lm_head.weight"] = tensors["transformer.wte.weight"];
   EXPECT_FALSE(read(tensors).output.has_value());
   tensors["lm_head.weight"].values[0] += 1.0f;
-  const DecoderSpec spec = read(tensors);
+  const TransformerSpec spec = read(tensors);
   EXPECT_TRUE(spec.output.has_value());
   EXPECT_EQ(spec.architecture, "nanogpt");
   EXPECT_EQ(spec.activation, Activation::kGeluErf);  // as it was said: no head tells it
@@ -98,7 +98,7 @@ TEST_F(GptStateDict, SaysWhatItAssumes) {
   options.score_scale = 0.5;
   options.epsilon = 1e-6;
   options.embedding_scale = EmbeddingScale{.is_sqrt = true};
-  const DecoderSpec spec = read(tensors, options);
+  const TransformerSpec spec = read(tensors, options);
   EXPECT_TRUE(spec.account.assumed.empty());
   EXPECT_EQ(spec.account.given,
             (std::vector<std::string>{"--heads 4", "--activation gelu", "--norm-first",
@@ -114,7 +114,7 @@ TEST_F(GptStateDict, TheMaskIsTheOneThatWasSaid) {
   EXPECT_FALSE(read(nano_gpt(), options).causal);
   options.mask = MaskChoice::kWindow;
   options.window = 3;
-  const DecoderSpec windowed = read(nano_gpt(), options);
+  const TransformerSpec windowed = read(nano_gpt(), options);
   EXPECT_TRUE(windowed.causal);
   EXPECT_EQ(windowed.layers[1].window, 3u);
   TensorMap tensors = nano_gpt();
@@ -130,7 +130,7 @@ TEST_F(GptStateDict, NormsMayComeLast) {
   ModelOptions options = kGptOptions;
   options.norm_first = false;
   TensorMap tensors = nano_gpt();
-  const DecoderSpec kept = read(tensors, options);
+  const TransformerSpec kept = read(tensors, options);
   EXPECT_FALSE(kept.norm_first);
   EXPECT_TRUE(kept.final_norm.has_value());
   EXPECT_FALSE(near(logits_of(kept), logits_of(read(tensors)), 0.1));
@@ -146,7 +146,7 @@ TEST_F(GptStateDict, NormsMayComeLast) {
 
 TEST_F(GptStateDict, ReadsTheModelOfTheBook) {
   const TensorMap tensors = gpt_model_of_gpt2(gpt2_tensors());
-  const DecoderSpec spec = read(tensors);
+  const TransformerSpec spec = read(tensors);
   EXPECT_EQ(spec.architecture, "gptmodel");
   EXPECT_TRUE(spec.output.has_value());
   TensorMap nano = nano_gpt();
@@ -178,7 +178,7 @@ TEST_F(GptStateDict, TheModelOfTheBookMayHaveNoBiasOfQueriesAndFewerKeys) {
 TEST_F(GptStateDict, ReadsModelsWithoutBiases) {
   TensorMap tensors = nano_gpt();
   std::erase_if(tensors, [](const auto& item) { return item.first.ends_with(".bias"); });
-  const DecoderSpec spec = read(tensors);
+  const TransformerSpec spec = read(tensors);
   EXPECT_TRUE(spec.layers[0].query.bias.empty());
   EXPECT_TRUE(spec.final_norm->bias.empty());
   tensors["transformer.h.0.ln_1.bias"] = random_tensor("", {kDim});
@@ -239,7 +239,7 @@ TEST_F(GptStateDict, WeightsOfTransformersNeedTheirConfig) {
 TEST_F(GptStateDict, TakesWhatAConfigOfTheTrainingProgramSays) {
   folder_.write("config.json", R"({"n_heads": 4, "dropout": 0.1, "activation": "relu",
       "norm_first": true, "causal": false, "embedding_scale": "sqrt", "layer_norm_eps": 1e-6})");
-  const DecoderSpec spec = read(nano_gpt(), {});
+  const TransformerSpec spec = read(nano_gpt(), {});
   EXPECT_EQ(spec.heads, 4u);
   EXPECT_EQ(spec.activation, Activation::kRelu);
   EXPECT_FALSE(spec.causal);

@@ -24,7 +24,7 @@ using nlohmann::json;
 class HfAlibi : public ::testing::Test {
  protected:
   // The fixture with other fields in its config; null removes one.
-  DecoderSpec read(const char* fixture, const json& fields = json::object()) {
+  TransformerSpec read(const char* fixture, const json& fields = json::object()) {
     const std::filesystem::path from = convert_fixture("decoders") / fixture;
     json config = read_json_object(from / "config.json");
     config.merge_patch(fields);
@@ -43,7 +43,7 @@ class HfAlibi : public ::testing::Test {
   TempFolder folder_;
 };
 
-void expect_slopes(const DecoderSpec& spec, const std::vector<double>& exponents) {
+void expect_slopes(const TransformerSpec& spec, const std::vector<double>& exponents) {
   ASSERT_EQ(spec.alibi_slopes.size(), exponents.size());
   for (size_t h = 0; h < exponents.size(); ++h) {
     EXPECT_DOUBLE_EQ(spec.alibi_slopes[h], std::exp2(-exponents[h])) << h;
@@ -58,14 +58,15 @@ TEST_F(HfAlibi, SlopesAreThoseOfThePaper) {
 }
 
 TEST_F(HfAlibi, MptMayFallOffAtAnotherRate) {
-  const DecoderSpec spec = read("mpt", {{"n_heads", 2}, {"attn_config", {{"alibi_bias_max", 4}}}});
+  const TransformerSpec spec =
+      read("mpt", {{"n_heads", 2}, {"attn_config", {{"alibi_bias_max", 4}}}});
   expect_slopes(spec, {2, 4});
   ASSERT_EQ(spec.notes.size(), 1u);
   EXPECT_NE(spec.notes[0].find("alibi_bias_max 4"), std::string::npos);
 }
 
 TEST_F(HfAlibi, BloomHasANormOfWhatIsEmbedded) {
-  const DecoderSpec spec = read("bloom");
+  const TransformerSpec spec = read("bloom");
   ASSERT_TRUE(spec.embedding_norm.has_value());
   EXPECT_EQ(spec.embedding_norm->gain.size(), spec.model_dim);
   EXPECT_EQ(spec.activation, Activation::kGeluTanh);
@@ -84,14 +85,14 @@ TEST_F(HfAlibi, FusedProjectionsComeApart) {
         .find(name)
         ->to_f32();
   };
-  const DecoderSpec bloom = read("bloom");  // 5 heads of 4
+  const TransformerSpec bloom = read("bloom");  // 5 heads of 4
   const auto fused = rows_of("bloom", "transformer.h.0.self_attention.query_key_value.weight");
   const std::vector<float> key = bloom.layers[0].key.weight.load();
   for (uint32_t i = 0; i < 20; ++i) {
     const uint32_t row = (i / 4 * 3 + 1) * 4 + i % 4;
     for (uint32_t c = 0; c < 20; ++c) EXPECT_EQ(key[i * 20 + c], fused[row * 20 + c]);
   }
-  const DecoderSpec mpt = read("mpt");
+  const TransformerSpec mpt = read("mpt");
   const auto wqkv = rows_of("mpt", "transformer.blocks.0.attn.Wqkv.weight");
   EXPECT_EQ(mpt.layers[0].value.weight.load(),
             std::vector<float>(wqkv.begin() + 2 * 24 * 24, wqkv.end()));

@@ -19,7 +19,7 @@ using Change = std::function<void(Json&)>;
 
 class HfConfig : public ::testing::Test {
  protected:
-  DecoderSpec read(const std::string& model_type, const Change& change) {
+  TransformerSpec read(const std::string& model_type, const Change& change) {
     Json config = model_type == "gpt2"       ? gpt2_config()
                   : model_type == "phi"      ? phi_config()
                   : model_type == "gpt_neox" ? neox_config()
@@ -58,7 +58,7 @@ class HfConfig : public ::testing::Test {
 };
 
 TEST_F(HfConfig, GivesTheSizesOfTheModel) {
-  const DecoderSpec spec = read("llama", [](Json&) {});
+  const TransformerSpec spec = read("llama", [](Json&) {});
   EXPECT_EQ(spec.architecture, "llama");
   EXPECT_EQ(spec.vocab_size, kVocab);
   EXPECT_EQ(spec.model_dim, kDim);
@@ -76,7 +76,7 @@ TEST_F(HfConfig, GivesTheSizesOfTheModel) {
 }
 
 TEST_F(HfConfig, DropsTokenIdsBeyondTheVocabulary) {
-  const DecoderSpec spec = read("llama", [](Json& config) {
+  const TransformerSpec spec = read("llama", [](Json& config) {
     config["bos_token_id"] = 50256;
     config["eos_token_id"] = {-1, 10, 11};
   });
@@ -161,7 +161,7 @@ TEST_F(HfConfig, TakesTheDefaultsOfTheFamily) {
       for (const char* field : fields) config.erase(field);
     };
   };
-  const DecoderSpec mistral =
+  const TransformerSpec mistral =
       read("mistral", erased({"max_position_embeddings", "rms_norm_eps", "rope_theta", "head_dim",
                               "hidden_act", "tie_word_embeddings", "bos_token_id"}));
   EXPECT_EQ(mistral.positions_max, 131072u);
@@ -201,12 +201,12 @@ TEST_F(HfConfig, TellsAnEndThatIsNullFromOneThatIsNotSaid) {
 
 TEST_F(HfConfig, ReadsPartialRotationUnderAllItsNames) {
   EXPECT_EQ(read("phi", [](Json&) {}).rope->rotary_dim, 4u);
-  const DecoderSpec neox = read("gpt_neox", [](Json& config) {
+  const TransformerSpec neox = read("gpt_neox", [](Json& config) {
     config["partial_rotary_factor"] = 0.5;  // beside rotary_pct, as newer programs save it
     config["rope_theta"] = 10000;
   });
   EXPECT_EQ(neox.rope->inverse_frequencies, (std::vector<double>{1.0, 0.01}));
-  const DecoderSpec newest = read("gpt_neox", [](Json& config) {
+  const TransformerSpec newest = read("gpt_neox", [](Json& config) {
     for (const char* name : {"rotary_pct", "rotary_emb_base", "rope_theta"}) config.erase(name);
     config["rope_parameters"] = {
         {"rope_type", "default"}, {"rope_theta", 100.0}, {"partial_rotary_factor", 0.5}};

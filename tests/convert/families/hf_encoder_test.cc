@@ -20,7 +20,7 @@ using namespace testing;
 EditedEncoder plain_bert() { return EditedEncoder("sentence"); }
 
 TEST(HfEncoder, ReadsSizesAndNames) {
-  const EncoderSpec spec = encoder_at(encoder_fixture("bert_sequence"));
+  const TransformerSpec spec = encoder_at(encoder_fixture("bert_sequence"));
   EXPECT_EQ(spec.architecture, "bert");
   EXPECT_EQ(spec.vocab_size, 13u);
   EXPECT_EQ(spec.input_features, 0u);
@@ -36,7 +36,7 @@ TEST(HfEncoder, ReadsSizesAndNames) {
 }
 
 TEST(HfEncoder, PositionsOfRobertaCountFromBehindItsPadding) {
-  const EncoderSpec spec = encoder_at(encoder_fixture("roberta_sequence"));
+  const TransformerSpec spec = encoder_at(encoder_fixture("roberta_sequence"));
   EXPECT_EQ(spec.position_offset, 2u);
   EXPECT_EQ(spec.positions_max, 7u);
   EXPECT_EQ(spec.position_embedding->rows, 9u);
@@ -46,7 +46,7 @@ TEST(HfEncoder, PositionsOfRobertaCountFromBehindItsPadding) {
 }
 
 TEST(HfEncoder, TheOnlyTokenTypeIsAddedToPositions) {
-  const EncoderSpec spec = encoder_at(encoder_fixture("roberta_sequence"));
+  const TransformerSpec spec = encoder_at(encoder_fixture("roberta_sequence"));
   EXPECT_EQ(spec.token_types, 0u);
   EXPECT_FALSE(spec.type_embedding.has_value());
 }
@@ -69,7 +69,7 @@ TEST(HfEncoder, EmbeddingsAsWideAsLayersNeedNoProjection) {
     encoder.tensors.erase(std::string(name) + ".weight");
     encoder.tensors.erase(std::string(name) + ".bias");
   }
-  const EncoderSpec spec = encoder.open();
+  const TransformerSpec spec = encoder.open();
   EXPECT_FALSE(spec.input.has_value());
   EXPECT_EQ(
       run_row(spec, "bert_sequence", 0).hidden_states,
@@ -123,7 +123,7 @@ TEST(HfEncoder, AbsentFieldsHaveTheDefaultsOfTheirClass) {
 }
 
 TEST(HfEncoder, ALanguageHeadMultipliesByTheEmbedding) {
-  const EncoderSpec spec = encoder_at(encoder_fixture("bert_masked_lm"));
+  const TransformerSpec spec = encoder_at(encoder_fixture("bert_masked_lm"));
   EXPECT_EQ(spec.pooling, SelectKind::kAsAsked);
   ASSERT_EQ(spec.head.size(), 2u);
   EXPECT_TRUE(spec.head[1].is_token_embedding);
@@ -162,7 +162,7 @@ TEST(HfEncoder, RefusesAHeadThatTheWeightsDoNotHave) {
   encoder.tensors.erase("classifier.bias");
   encoder.tensors["cls.predictions.bias"] = {{13}, std::vector<float>(13)};
   EXPECT_TRUE(encoder.refuses({"'architectures'", "no such head", "--pooling none"}));
-  const EncoderSpec spec = encoder.open({.pooling = PoolingChoice::kNone});
+  const TransformerSpec spec = encoder.open({.pooling = PoolingChoice::kNone});
   EXPECT_TRUE(spec.head.empty());
   EXPECT_TRUE(spec.labels.empty());
   EXPECT_EQ(spec.account.assumed,
@@ -189,13 +189,13 @@ TEST(HfEncoder, PoolsAModelWithoutAHeadAsAsked) {
   const EditedEncoder encoder = plain_bert();
   const Evaluation all = run_row(encoder.open(), "sentence", 0);
   EXPECT_EQ(all.values, all.hidden_states.back());
-  const EncoderSpec first = encoder.open({.pooling = PoolingChoice::kFirst});
+  const TransformerSpec first = encoder.open({.pooling = PoolingChoice::kFirst});
   EXPECT_EQ(run_row(first, "sentence", 0).values,
             std::vector<double>(all.values.begin(), all.values.begin() + 12));
-  const EncoderSpec mean = encoder.open({.pooling = PoolingChoice::kMean});
+  const TransformerSpec mean = encoder.open({.pooling = PoolingChoice::kMean});
   EXPECT_EQ(mean.pooling, SelectKind::kMean);
   EXPECT_TRUE(mean.head.empty());
-  const EncoderSpec pooler = encoder.open({.pooling = PoolingChoice::kPooler});
+  const TransformerSpec pooler = encoder.open({.pooling = PoolingChoice::kPooler});
   ASSERT_EQ(pooler.head.size(), 1u);
   EXPECT_EQ(pooler.head[0].linear->weight.name, "pooler.dense.weight");
   EXPECT_EQ(pooler.head[0].activation, Activation::kTanh);

@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 
 class HfFields : public ::testing::Test {
  protected:
-  DecoderSpec read(const std::string& model_type, const Json& fields = Json::object()) {
+  TransformerSpec read(const std::string& model_type, const Json& fields = Json::object()) {
     const bool is_gpt2 = model_type == "gpt2";
     const bool is_phi = model_type == "phi";
     Json config = is_gpt2 ? gpt2_config() : is_phi ? phi_config() : llama_config(model_type);
@@ -80,17 +80,17 @@ TEST_F(HfFields, PassesOverWhatPublicConfigsSayBesides) {
 }
 
 TEST_F(HfFields, PassesOverAndNamesWhatIsFalseOrEmpty) {
-  const DecoderSpec spec = read("llama", {{"use_mrope", false},
-                                          {"rope_interleaved", false},
-                                          {"use_sliding_window", false},
-                                          {"never_heard_of", false},
-                                          {"model_args", Json::object()},
-                                          {"a_list", Json::array()},
-                                          {"a_text", ""},
-                                          {"sliding_window", nullptr},
-                                          {"rope_scaling", nullptr},
-                                          {"quantization_config", Json::object()},
-                                          {"head_dim", nullptr}});
+  const TransformerSpec spec = read("llama", {{"use_mrope", false},
+                                              {"rope_interleaved", false},
+                                              {"use_sliding_window", false},
+                                              {"never_heard_of", false},
+                                              {"model_args", Json::object()},
+                                              {"a_list", Json::array()},
+                                              {"a_text", ""},
+                                              {"sliding_window", nullptr},
+                                              {"rope_scaling", nullptr},
+                                              {"quantization_config", Json::object()},
+                                              {"head_dim", nullptr}});
   ASSERT_EQ(spec.notes.size(), 1u);
   EXPECT_EQ(spec.notes[0],
             "passed over, as they are false or empty: a_list, a_text, model_args, never_heard_of, "

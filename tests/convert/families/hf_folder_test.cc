@@ -213,7 +213,7 @@ TEST_F(HfFolder, RefusesBiasesThatTheConfigDoesNotAskFor) {
 TEST_F(HfFolder, RefusesWeightsThatAreNotFiniteWhenTheyAreLoaded) {
   TensorMap tensors = llama_tensors();
   tensors["model.layers.0.mlp.up_proj.weight"].values[3] = NAN;
-  const DecoderSpec spec = decoder_at(write_hf(folder_, "hf", llama_config(), tensors));
+  const TransformerSpec spec = decoder_at(write_hf(folder_, "hf", llama_config(), tensors));
   EXPECT_TRUE(refuses([&] { spec.layers[0].up.weight.load(); },
                       {"'model.layers.0.mlp.up_proj.weight' has the value nan at index 3"}));
 }

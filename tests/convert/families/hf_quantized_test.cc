@@ -46,7 +46,7 @@ TEST_P(HfQuantized, GivesTheResultsOfTransformers) {
   for (const json& row : expected_["results"]) {
     for (const json& value : row) expected.push_back(value);
   }
-  const DecoderSpec spec = decoder_at(folder_);
+  const TransformerSpec spec = decoder_at(folder_);
   EXPECT_TRUE(near(reference_decoder(spec, ids_).values, expected, kQuantizedError));
 }
 
@@ -58,7 +58,7 @@ TEST_P(HfQuantized, RunsAsTheReferenceSays) {
 }
 
 TEST_P(HfQuantized, AllLayersOfferTheIntegersThatTheirNumbersAreMadeOf) {
-  const DecoderSpec spec = decoder_at(folder_);
+  const TransformerSpec spec = decoder_at(folder_);
   for (const LinearSpec& linear : layers_of(spec)) {
     const WeightRef& weight = linear.weight;
     SCOPED_TRACE(weight.name);
@@ -79,7 +79,7 @@ TEST_P(HfQuantized, AllLayersOfferTheIntegersThatTheirNumbersAreMadeOf) {
     }
     EXPECT_LE(change_of_scales(weight).largest, change);
   }
-  EXPECT_FALSE(spec.token_embedding.load_quantized);
+  EXPECT_FALSE(spec.token_embedding->load_quantized);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -134,7 +134,7 @@ TEST(HfQuantizedFiles, RowsThatAreNoWholeBlocksGiveTheirNumbersAlone) {
     }
   }
   model.config["intermediate_size"] = 120;
-  const DecoderSpec spec = model.open();
+  const TransformerSpec spec = model.open();
   const WeightRef& down = spec.layers[0].down.weight;
   EXPECT_FALSE(down.load_quantized);
   EXPECT_FALSE(offers(down, TensorType::kQ4));

@@ -54,7 +54,7 @@ TEST(QuantizedEncoder, GivesWhatItsNumbersGiveUnquantized) {
   QuantizedModel model(convert_fixture("encoders") / kFixture);
   EditedEncoder floats(kFixture);
   quantize(model, floats.tensors);
-  const EncoderSpec spec = encoder_at(model.write());
+  const TransformerSpec spec = encoder_at(model.write());
   EXPECT_EQ(run_row(spec, kFixture, 0).values, run_row(floats.open(), kFixture, 0).values);
   for (const LayerSpec& layer : spec.layers) {
     for (const LinearSpec* linear :

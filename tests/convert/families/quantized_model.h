@@ -30,7 +30,7 @@ inline std::filesystem::path quantized_fixture(const std::string& name) {
 }
 
 // The linear layers that are quantized.
-inline std::vector<convert::LinearSpec> layers_of(const convert::DecoderSpec& spec) {
+inline std::vector<convert::LinearSpec> layers_of(const convert::TransformerSpec& spec) {
   std::vector<convert::LinearSpec> linears;
   for (const convert::LayerSpec& layer : spec.layers) {
     linears.insert(linears.end(),
@@ -84,7 +84,7 @@ class QuantizedModel {
     folder.write("model.safetensors", safetensors_file(header.dump(), data));
     return folder.path();
   }
-  convert::DecoderSpec open() const { return decoder_at(write()); }
+  convert::TransformerSpec open() const { return decoder_at(write()); }
   // Where the layer's numbers are read, too.
   ::testing::AssertionResult refuses(std::initializer_list<std::string_view> parts) const {
     return testing::refuses([&] { layers_of(open())[3].weight.load(); }, parts);

@@ -30,7 +30,7 @@ uint32_t argmax(std::span<const double> logits) {
 }
 
 // Sum over positions of -log p(next token).
-double negative_log_likelihood(const DecoderSpec& spec, const std::vector<uint32_t>& ids) {
+double negative_log_likelihood(const TransformerSpec& spec, const std::vector<uint32_t>& ids) {
   const std::vector<double> logits = reference_decoder(spec, ids).values;
   double sum = 0.0;
   for (size_t t = 0; t + 1 < ids.size(); ++t) {
@@ -45,7 +45,8 @@ double negative_log_likelihood(const DecoderSpec& spec, const std::vector<uint32
 
 // The first position from `start` on at which the most likely token is not the next one; the last
 // position when there is none.
-size_t first_deviation(const DecoderSpec& spec, const std::vector<uint32_t>& ids, size_t start) {
+size_t first_deviation(const TransformerSpec& spec, const std::vector<uint32_t>& ids,
+                       size_t start) {
   const std::vector<double> logits = reference_decoder(spec, ids).values;
   size_t t = start;
   while (t + 1 < ids.size() &&
@@ -64,7 +65,7 @@ class RealModel : public ::testing::Test {
 
 TEST_F(RealModel, Story656kChoosesTheTokensOfTransformers) {
   ARENITE_NEEDS_DATA(folder("story-656k"));
-  const DecoderSpec spec = testing::decoder_at(folder("story-656k"));
+  const TransformerSpec spec = testing::decoder_at(folder("story-656k"));
   EXPECT_FALSE(spec.output.has_value());
   EXPECT_EQ(spec.token_embedding.name, "lm_head.weight");
   EXPECT_EQ(spec.bos_id, 1u);
@@ -89,7 +90,7 @@ TEST_F(RealModel, Story656kChoosesTheTokensOfTransformers) {
 
 TEST_F(RealModel, SortNanoGptSortsEveryInput) {
   ARENITE_NEEDS_DATA(folder("sort-nano-gpt"));
-  const DecoderSpec spec = testing::decoder_at(folder("sort-nano-gpt"));
+  const TransformerSpec spec = testing::decoder_at(folder("sort-nano-gpt"));
   const NpyArray greedy = NpyArray::read(folder("sort-nano-gpt") / "greedy_ids.npy");
   const std::vector<int64_t> all = greedy.to_i64();
   const size_t length = greedy.shape()[1];
@@ -173,7 +174,7 @@ class Llama2cVocabulary {
 
 TEST_F(RealModel, Stories260kWritesTheTextOfLlama2c) {
   ARENITE_NEEDS_DATA(folder("stories260k"));
-  const DecoderSpec spec = testing::decoder_at(folder("stories260k") / "stories260K.bin");
+  const TransformerSpec spec = testing::decoder_at(folder("stories260k") / "stories260K.bin");
   const Llama2cVocabulary vocabulary(folder("stories260k") / "tok512.bin");
   const nlohmann::json expected = read_json(folder("stories260k") / "expected.json");
   for (const auto& [prompt, text] : expected["greedy_text"].items()) {
@@ -191,7 +192,7 @@ TEST_F(RealModel, Stories260kWritesTheTextOfLlama2c) {
 TEST_F(RealModel, Stories260kHasTheExpectedPerplexityOfManyLines) {
   const std::filesystem::path real = testing::collection_folder() / "real";
   ARENITE_NEEDS_DATA(real / "perplexity.json");
-  const DecoderSpec spec = testing::decoder_at(real / "stories260k/stories260K.bin");
+  const TransformerSpec spec = testing::decoder_at(real / "stories260k/stories260K.bin");
   const Llama2cVocabulary vocabulary(real / "stories260k/tok512.bin");
   const nlohmann::json expected = read_json(real / "perplexity.json")["stories260k"];
   std::ifstream lines(real / "eval_stories.txt");

@@ -170,7 +170,7 @@ TEST_F(SameModel, AWindowHidesWhatLiesBeforeIt) {
   TensorMap tensors = llama_tensors();
   std::erase_if(tensors,
                 [](const auto& item) { return item.first.find("layers.1.") != std::string::npos; });
-  const DecoderSpec spec = decoder_at(write_hf(folder_, "hf", config, tensors));
+  const TransformerSpec spec = decoder_at(write_hf(folder_, "hf", config, tensors));
   EXPECT_EQ(spec.layers[0].window, 3u);
   const std::vector<uint32_t> tokens = {1, 5, 0, 10, 7};
   const std::vector<double> all = reference_decoder(spec, tokens).values;
@@ -197,8 +197,8 @@ TEST_F(SameModel, GemmaIsALlamaWithScaledEmbeddingsAndShiftedGains) {
   config["transformers_version"] = "4.40.0";  // which knows what they mean
   nlohmann::json same = llama_config();
   same["hidden_act"] = "gelu_pytorch_tanh";
-  DecoderSpec spec = decoder_at(write_hf(folder_, "gemma", config, gemma));
-  EXPECT_DOUBLE_EQ(spec.embedding_scale.value(), std::sqrt(32.0));
+  TransformerSpec spec = decoder_at(write_hf(folder_, "gemma", config, gemma));
+  EXPECT_DOUBLE_EQ(spec.embedding_scale, std::sqrt(32.0));
   spec.embedding_scale = 8.0;
   EXPECT_TRUE(near(logits_of(spec), hf_logits(same, llama), kSame));
 }

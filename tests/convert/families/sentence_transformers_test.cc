@@ -39,7 +39,7 @@ class SentenceTransformers : public ::testing::Test {
     write(file, content);
   }
 
-  EncoderSpec open(const ModelOptions& options = {}) const {
+  TransformerSpec open(const ModelOptions& options = {}) const {
     return encoder_at(folder_.path(), options);
   }
   ::testing::AssertionResult refuses(std::initializer_list<std::string_view> parts,
@@ -51,7 +51,7 @@ class SentenceTransformers : public ::testing::Test {
 };
 
 TEST_F(SentenceTransformers, ReadsAllModules) {
-  const EncoderSpec spec = open();
+  const TransformerSpec spec = open();
   EXPECT_EQ(spec.pooling, SelectKind::kMean);
   EXPECT_TRUE(spec.more_pooling.empty());
   ASSERT_EQ(spec.head.size(), 2u);
@@ -106,7 +106,7 @@ TEST_F(SentenceTransformers, PutsPoolingsSideBySide) {
   modules.erase(2);
   write("modules.json", modules);
   using enum SelectKind;
-  const EncoderSpec spec = open();
+  const TransformerSpec spec = open();
   EXPECT_EQ(spec.pooling, kFirst);
   EXPECT_EQ(spec.more_pooling, (std::vector{kMax, kMean, kMeanSqrtLength, kWeightedMean, kLast}));
   EXPECT_EQ(output_width(spec), 72u);
@@ -247,7 +247,7 @@ TEST_F(SentenceTransformers, AHeadOfTheTransformerIsDropped) {
   std::filesystem::copy(
       classifier.write(), folder_.path(),
       std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
-  const EncoderSpec spec = open();
+  const TransformerSpec spec = open();
   EXPECT_EQ(spec.head.size(), 2u);
   EXPECT_EQ(output_width(spec), 5u);
   EXPECT_TRUE(spec.labels.empty());
@@ -286,7 +286,7 @@ TEST_F(SentenceTransformers, ModulesBehindThePoolingComeInAnyOrder) {
   std::swap(modules[2]["type"], modules[3]["type"]);
   std::swap(modules[2]["path"], modules[3]["path"]);
   write("modules.json", modules);
-  const EncoderSpec spec = open();
+  const TransformerSpec spec = open();
   ASSERT_EQ(spec.head.size(), 2u);
   EXPECT_TRUE(spec.head[0].normalize);
   EXPECT_TRUE(spec.head[1].linear.has_value());

@@ -257,7 +257,7 @@ std::filesystem::path write_hf(const TempFolder& folder, const std::string& name
   return folder.path() / name;
 }
 
-std::vector<double> logits_of(const convert::DecoderSpec& spec) {
+std::vector<double> logits_of(const convert::TransformerSpec& spec) {
   const std::vector<uint32_t> tokens = {1, 5, 0, 10, 7, 7, 3, 9, 2};
   return reference_decoder(spec, tokens).values;
 }

@@ -73,7 +73,7 @@ std::filesystem::path write_hf(const TempFolder& folder, const std::string& name
                                const nlohmann::json& config, const TensorMap& tensors);
 
 // What the reference makes of a fixed sequence that is longer than any window in the tests.
-std::vector<double> logits_of(const convert::DecoderSpec& spec);
+std::vector<double> logits_of(const convert::TransformerSpec& spec);
 
 // |found - expected| <= tolerance * the largest |expected|, everywhere.
 ::testing::AssertionResult near(std::span<const double> found, std::span<const double> expected,

@@ -31,7 +31,7 @@ constexpr ModelOptions kFeatureOptions{.heads = 3,
 TEST(TorchEncoder, ReadsSizesFromShapesAndTheRestFromTheConfig) {
   const Recognised read = model_at(encoder_fixture(kFeatures));
   EXPECT_STREQ(read.form, "a state dict");
-  const EncoderSpec& spec = std::get<EncoderSpec>(read.spec);
+  const TransformerSpec& spec = std::get<TransformerSpec>(read.facts);
   EXPECT_EQ(spec.vocab_size, 0u);
   EXPECT_EQ(spec.input_features, 5u);
   EXPECT_EQ(spec.model_dim, 12u);
@@ -47,7 +47,7 @@ TEST(TorchEncoder, OptionsSayWhatAConfigWould) {
   EditedEncoder encoder(kFeatures);
   const std::vector<double> expected = run_row(encoder.open(), kFeatures, 0).values;
   encoder.config = nullptr;
-  const EncoderSpec spec = encoder.open(kFeatureOptions);
+  const TransformerSpec spec = encoder.open(kFeatureOptions);
   EXPECT_EQ(run_row(spec, kFeatures, 0).values, expected);
   EXPECT_TRUE(spec.labels.empty());
 }
@@ -81,14 +81,14 @@ TEST(TorchEncoder, SaysWhatItAssumes) {
 
 TEST(TorchEncoder, ScalesAndMasksAreThoseThatWereSaid) {
   EditedEncoder encoder(kTokens);
-  const EncoderSpec plain = encoder.open();
+  const TransformerSpec plain = encoder.open();
   encoder.config.erase("causal");
   encoder.config.erase("embedding_scale");
-  const EncoderSpec spec = encoder.open({.mask = MaskChoice::kWindow,
-                                         .window = 3,
-                                         .embedding_scale = EmbeddingScale{.is_sqrt = true},
-                                         .score_scale = 0.25,
-                                         .epsilon = 1e-3});
+  const TransformerSpec spec = encoder.open({.mask = MaskChoice::kWindow,
+                                             .window = 3,
+                                             .embedding_scale = EmbeddingScale{.is_sqrt = true},
+                                             .score_scale = 0.25,
+                                             .epsilon = 1e-3});
   EXPECT_TRUE(spec.causal);
   EXPECT_EQ(spec.layers[0].window, 3u);
   EXPECT_EQ(spec.embedding_scale, std::sqrt(12.0));
@@ -98,7 +98,7 @@ TEST(TorchEncoder, ScalesAndMasksAreThoseThatWereSaid) {
   encoder.config["mask"] = "causal";
   encoder.config["embedding_scale"] = "sqrt";
   encoder.config["epsilon"] = 1e-3;
-  const EncoderSpec configured = encoder.open();
+  const TransformerSpec configured = encoder.open();
   EXPECT_TRUE(configured.causal);
   EXPECT_EQ(configured.embedding_scale, std::sqrt(12.0));
   EXPECT_EQ(configured.layers[0].mlp_norm->epsilon, 1e-3);
@@ -130,7 +130,7 @@ TEST(TorchEncoder, AHeadAsWideAsTheVocabularyGivesLogitsOfEachToken) {
   encoder.config["causal"] = true;
   encoder.tensors["classifier.weight"] = random_tensor("logits", {13, 12});
   encoder.tensors["classifier.bias"] = random_tensor("logits bias", {13});
-  const EncoderSpec spec = encoder_at(encoder.write());
+  const TransformerSpec spec = encoder_at(encoder.write());
   EXPECT_EQ(spec.pooling, SelectKind::kAsAsked);
   EXPECT_NE(spec.account.assumed[0].find("reads each token"), std::string::npos);
 }
@@ -189,7 +189,7 @@ TEST(TorchEncoder, AStackAloneTakesRowsAsTheyAre) {
                              .activation = Activation::kGeluErf,
                              .norm_first = true,
                              .mask = MaskChoice::kBidirectional};
-  const EncoderSpec spec = encoder.open(options);
+  const TransformerSpec spec = encoder.open(options);
   EXPECT_EQ(spec.input_features, 12u);
   EXPECT_FALSE(spec.input.has_value());
   EXPECT_EQ(spec.positions_max, 0u);
@@ -207,7 +207,7 @@ TEST(TorchEncoder, AddsTokenTypesAndNormsEmbeddings) {
   encoder.tensors["segment_embedding.weight"] = random_tensor("segments", {2, 12});
   encoder.tensors["embedding_norm.weight"] = random_tensor("gain", {12}, 1.0f);
   encoder.tensors["embedding_norm.bias"] = random_tensor("bias", {12});
-  const EncoderSpec spec = encoder.open();
+  const TransformerSpec spec = encoder.open();
   EXPECT_EQ(spec.token_types, 2u);
   EXPECT_EQ(spec.type_embedding->name, "segment_embedding.weight");
   EXPECT_EQ(spec.embedding_norm->name, "embedding_norm.weight");
@@ -219,7 +219,7 @@ TEST(TorchEncoder, APoolerIsUsedWhereThereIsOne) {
   encoder.tensors["pooler.bias"] = random_tensor("pooler bias", {12});
   EXPECT_TRUE(encoder.refuses({"no place in this model", "'pooler.weight'"}));  // mean, it says
   encoder.config.erase("pooling");
-  const EncoderSpec spec = encoder.open();
+  const TransformerSpec spec = encoder.open();
   EXPECT_EQ(spec.pooling, SelectKind::kFirst);
   ASSERT_EQ(spec.head.size(), 2u);
   EXPECT_EQ(spec.head[0].activation, Activation::kTanh);
@@ -231,7 +231,7 @@ TEST(TorchEncoder, LayersMayHaveNoBias) {
   std::erase_if(encoder.tensors, [](const auto& entry) {
     return entry.first.starts_with("encoder.") && entry.first.ends_with("bias");
   });
-  const EncoderSpec spec = encoder.open();
+  const TransformerSpec spec = encoder.open();
   EXPECT_TRUE(spec.layers[1].query.bias.empty());
   EXPECT_TRUE(spec.layers[1].mlp_norm->bias.empty());
 }

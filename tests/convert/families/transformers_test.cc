@@ -41,7 +41,7 @@ class TransformersDecoder : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(TransformersDecoder, GivesTheResultsOfTransformers) {
-  const DecoderSpec spec = decoder_at(folder_);
+  const TransformerSpec spec = decoder_at(folder_);
   EXPECT_TRUE(
       near(reference_decoder(spec, ids_).values, flat(expected_["results"]), kTransformersError));
 }
@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(Heads, TransformersHead,
 TEST_P(TransformersHead, GivesTheResultsOfTransformers) {
   const fs::path folder = convert_fixture("heads") / GetParam();
   const nlohmann::json expected = read_json_value(folder / "expected.json");
-  const EncoderSpec spec = encoder_at(folder);
+  const TransformerSpec spec = encoder_at(folder);
   EXPECT_TRUE(near(reference_encoder(spec, expected["ids"].get<std::vector<uint32_t>>()).values,
                    flat(expected["results"]), kTransformersError));
   const Conversion conversion = convert_model(folder, "tiny", {}, {Target::kPortable});
@@ -87,7 +87,7 @@ TEST_P(TransformersHead, GivesTheResultsOfTransformers) {
 class GemmaActivation : public ::testing::Test {
  protected:
   // Reads the fixture with other fields; null removes one.
-  DecoderSpec read(const nlohmann::json& fields = nlohmann::json::object()) {
+  TransformerSpec read(const nlohmann::json& fields = nlohmann::json::object()) {
     nlohmann::json config = read_json_object(fixture_ / "config.json");
     config.merge_patch(fields);
     const fs::path copy = folder_.path() / "gemma";
@@ -97,7 +97,7 @@ class GemmaActivation : public ::testing::Test {
     folder_.write("gemma/config.json", config.dump());
     return decoder_at(copy);
   }
-  ::testing::AssertionResult gives(const DecoderSpec& spec, const char* results) {
+  ::testing::AssertionResult gives(const TransformerSpec& spec, const char* results) {
     const auto ids = expected_["ids"].get<std::vector<uint32_t>>();
     return near(reference_decoder(spec, ids).values, flat(expected_[results]), kTransformersError);
   }
@@ -128,7 +128,7 @@ TEST_F(GemmaActivation, ComesFromTheFieldThatTheVersionReads) {
 }
 
 TEST_F(GemmaActivation, IsNotedWhereVersionsDiffer) {
-  const DecoderSpec spec = read({{"transformers_version", "4.40.0"}});
+  const TransformerSpec spec = read({{"transformers_version", "4.40.0"}});
   ASSERT_EQ(spec.notes.size(), 1u);
   EXPECT_EQ(spec.notes[0],
             "activation 'gelu_pytorch_tanh': the config says hidden_act 'gelu'; transformers 4.39 "

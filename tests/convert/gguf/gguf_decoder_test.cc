@@ -23,7 +23,7 @@ class GgufDecoderTest : public ::testing::Test {
     TensorMap tensors = llama_tensors();
     return gguf_of_llama(architecture, tensors);
   }
-  DecoderSpec open(const GgufBuilder& builder) {
+  TransformerSpec open(const GgufBuilder& builder) {
     return decoder_at(folder_.write("m.gguf", builder.bytes()));
   }
   ::testing::AssertionResult refuses(const GgufBuilder& builder,
@@ -54,7 +54,7 @@ TEST_F(GgufDecoderTest, HandsOutTheTokenizer) {
       .count("tokenizer.ggml.eos_token_id", 2)
       .raw("tokenizer.ggml.add_bos_token", GgufType::kBool, "\1")
       .text("tokenizer.chat_template", "{{ messages }}");
-  const DecoderSpec spec = open(builder);
+  const TransformerSpec spec = open(builder);
   const GgufTokenizer tokenizer = read_gguf_tokenizer(*GgufFile::read(folder_.path() / "m.gguf"));
   EXPECT_EQ(tokenizer.model, "gpt2");
   EXPECT_EQ(tokenizer.pre_tokenizer, "llama-bpe");
@@ -70,7 +70,7 @@ TEST_F(GgufDecoderTest, HandsOutTheTokenizer) {
 }
 
 TEST_F(GgufDecoderTest, HasNoTokenizerWhereTheFileHasNone) {
-  const DecoderSpec spec = open(llama());
+  const TransformerSpec spec = open(llama());
   EXPECT_FALSE(model_at(folder_.path() / "m.gguf").tokenizer.own);
   EXPECT_FALSE(spec.bos_id.has_value());
 }
@@ -166,7 +166,7 @@ TEST_F(GgufDecoderTest, RefusesScalesThatAreNotFiniteWhenTheyAreLoaded) {
   const std::string up =
       kGgufFormats[3].encode(tensors["model.layers.1.mlp.up_proj.weight"].values);
   bytes.replace(bytes.find(up), 2, bytes_of(uint16_t{0x7c00}));  // its first scale: infinity
-  const DecoderSpec spec = decoder_at(folder_.write("m.gguf", bytes));
+  const TransformerSpec spec = decoder_at(folder_.write("m.gguf", bytes));
   const auto load_all = [&] {
     for (const LayerSpec& layer : spec.layers) layer.up.weight.load();
   };

@@ -86,7 +86,7 @@ TEST_F(GgufQuantized, AScaleThatIsNotFiniteIsRefusedInBothForms) {
 TEST_F(GgufQuantized, RowsOfALlamaKeepTheirIntegersThroughAllPasses) {
   TensorMap tensors = llama_tensors();
   const GgufBuilder builder = gguf_of_llama("llama", tensors, kGgufFormats[4]);
-  const DecoderSpec spec = decoder_at(folder_.write("m.gguf", builder.bytes()));
+  const TransformerSpec spec = decoder_at(folder_.write("m.gguf", builder.bytes()));
   ASSERT_TRUE(spec.rope->turns_neighbours);
   Graph graph = build_graph(spec);
   for (const ValueId value : graph.order()) {

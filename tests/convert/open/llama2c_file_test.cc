@@ -44,7 +44,7 @@ class Llama2c : public ::testing::Test {
 TEST_F(Llama2c, ReadsTheHeader) {
   for (const int version : {0, 1, 2}) {
     const Recognised read = model_at(folder_.write("m.bin", file(version)));
-    const auto& spec = std::get<DecoderSpec>(read.spec);
+    const auto& spec = std::get<TransformerSpec>(read.facts);
     EXPECT_STREQ(read.form, "llama2.c");
     EXPECT_EQ(spec.vocab_size, kVocab);
     EXPECT_EQ(spec.positions_max, kPositions);

@@ -27,8 +27,8 @@ constexpr double kExact = 1e-6;  // a permutation or a factor, in weights that a
 constexpr double kTolerance = 1e-4;
 
 // A decoder whose rotations turn neighbours, in part of each head.
-DecoderSpec turning_neighbours(const test::DecoderShape& shape, uint32_t rotary_dim) {
-  DecoderSpec spec = test::make_decoder(shape);
+TransformerSpec turning_neighbours(const test::DecoderShape& shape, uint32_t rotary_dim) {
+  TransformerSpec spec = test::make_decoder(shape);
   spec.rope->turns_neighbours = true;
   spec.rope->rotary_dim = rotary_dim;
   spec.rope->inverse_frequencies.resize(rotary_dim / 2);
@@ -49,7 +49,7 @@ Graph sharing_queries(Graph graph, size_t input) {
 std::vector<Graph> graphs() {
   std::vector<Graph> graphs;
   for (const test::DecoderShape& shape : test::all_decoders()) {
-    DecoderSpec spec = test::make_decoder(shape);
+    TransformerSpec spec = test::make_decoder(shape);
     graphs.push_back(build_graph(spec));
     for (const size_t input : {size_t{1}, size_t{2}})
       graphs.push_back(sharing_queries(graphs.back(), input));
@@ -156,7 +156,7 @@ TEST(Passes, MakeThePrograms) {
   for (const bool head_norms : {false, true}) {
     test::DecoderShape shape;
     shape.head_norms = head_norms;
-    DecoderSpec spec = turning_neighbours(shape, 4);
+    TransformerSpec spec = turning_neighbours(shape, 4);
     spec.score_scale = 0.3;
     const size_t layers = spec.layers.size();
     const Program program = compile(build_graph(spec), "m");
@@ -248,7 +248,7 @@ TEST(Passes, DropRowsBeforeTheHead) {
 }
 
 TEST(Passes, ShareCachesOnlyWhereNothingIsKept) {
-  DecoderSpec spec = test::make_decoder(test::decoder_named("gpt2"));
+  TransformerSpec spec = test::make_decoder(test::decoder_named("gpt2"));
   EXPECT_EQ(compile(build_graph(spec), "m").caches.size(), spec.layers.size());
   spec.causal = false;
   EXPECT_EQ(compile(build_graph(spec), "m").caches.size(), 1u);

@@ -28,7 +28,7 @@ const std::vector<TokenId> kStoredTokens = {3, 1, 4, 1, 5, 9, 2, 6};
 Graph tied_llama() {
   test::DecoderShape shape = test::decoder_named("llama");
   shape.tied = true;
-  DecoderSpec spec = test::make_decoder(shape);
+  TransformerSpec spec = test::make_decoder(shape);
   spec.rope->turns_neighbours = true;
   return build_graph(spec);
 }

@@ -106,7 +106,7 @@ TEST_P(EncoderBatch, TokensBehindAGapKeepTheirPositions) {
       seen.append(input.part(i * kEncodedTokens + t, 1));
       columns.push_back(t);
     }
-    convert::EncoderSpec spec = make_encoder(shape);
+    convert::TransformerSpec spec = make_encoder(shape);
     const std::vector<float> table = spec.position_embedding->load();
     spec.position_embedding->load = [table, columns, dim = shape.model_dim] {
       std::vector<float> moved(table.size());
@@ -140,7 +140,7 @@ TEST_P(EncoderBatch, PositionsWithoutPaddingAreCountedInTheIds) {
   for (const size_t hidden : {0u, 1u, 2u, 3u, 4u, 9u, 37u, 45u, 60u, 74u, 80u, 110u})
     visible[hidden] = 0;
   input.ids[80] = kNoToken;
-  convert::EncoderSpec spec = make_encoder(shape);
+  convert::TransformerSpec spec = make_encoder(shape);
   const std::vector<float> table = spec.position_embedding->load();
   std::vector<double> expected;
   for (size_t i = 0; i < 3; ++i) {

@@ -90,7 +90,7 @@ class EncoderTest : public testing::TestWithParam<Target> {
     return input;
   }
 
-  static convert::Evaluation reference(const convert::EncoderSpec& spec,
+  static convert::Evaluation reference(const convert::TransformerSpec& spec,
                                        const EncoderInput& input) {
     if (spec.vocab_size == 0) return reference_encoder(spec, input.features);
     return reference_encoder(spec, input.ids, input.types);

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <variant>
 
 #include "convert/graph/graph.h"
 #include "convert/open/opened.h"
@@ -18,7 +17,7 @@ namespace arenite::convert {
 
 // Decoders that transformers' save_pretrained wrote, by model_type. decoder_types lists those that
 // are read, for messages: "gpt2, llama, ...".
-DecoderSpec read_hf_decoder(const Opened& model);
+TransformerSpec read_hf_decoder(const Opened& model);
 std::string decoder_types();
 
 // Whether an encoder keeps the head that its `architectures` names, if it names any.
@@ -26,8 +25,8 @@ enum class HeadUse { kKeep, kDrop };
 
 // Encoders of transformers, by model_type, with the head that `architectures` names. A language
 // head goes where `options` ask for a pooling.
-EncoderSpec read_hf_encoder(const Opened& model, const ModelOptions& options,
-                            HeadUse head_use = HeadUse::kKeep);
+TransformerSpec read_hf_encoder(const Opened& model, const ModelOptions& options,
+                                HeadUse head_use = HeadUse::kKeep);
 bool is_encoder_type(std::string_view model_type);
 std::string encoder_types();
 
@@ -41,7 +40,7 @@ std::string export_lines(const Opened& model, const std::string& pooled = "");
 // that make one vector of its rows: Transformer and Pooling, then Dense, LayerNorm, Normalize and
 // Dropout in any order.
 struct SentenceTransformers {
-  EncoderSpec spec;
+  TransformerSpec spec;
   std::filesystem::path tokenizer_folder;
   bool lowers_case = false;  // of texts, before they are tokenized
 };
@@ -64,12 +63,10 @@ inline constexpr const char* kExportAdvice =
 // it is a buffer, and where there is a head without a pooler, pooling; around layers alone the
 // scale of embeddings. What is assumed is in the spec's account.
 bool is_state_dict(const TensorStore& tensors);
-std::variant<DecoderSpec, EncoderSpec> read_state_dict(const Opened& model,
-                                                       const ModelOptions& options);
+TransformerSpec read_state_dict(const Opened& model, const ModelOptions& options);
 
 // The model as a graph, each op as its author wrote it: separate queries, keys and values, scales
 // and masks of their own, and every row's results.
-Graph build_graph(const DecoderSpec& spec);
-Graph build_graph(const EncoderSpec& spec);
+Graph build_graph(const TransformerSpec& spec);
 
 }  // namespace arenite::convert

@@ -13,167 +13,52 @@ namespace {
 // Fields that do not change what a model computes, by the reason why not.
 constexpr const char* kHarmless[] = {
     // Act in training only: dropout, initial values, losses, schedules.
-    "attention_dropout",
-    "attention_dropout_prob",
-    "attention_probs_dropout_prob",
-    "attn_dropout",
-    "attn_dropout_prob",
-    "attn_pdrop",
-    "classifier_dropout_prob",
-    "dropout",
-    "drop_path_rate",
-    "emb_dropout",
-    "emb_dropout_prob",
-    "embd_dropout",
-    "embd_pdrop",
-    "embedding_dropout",
-    "ffn_dropout",
-    "gradient_checkpointing",
-    "hidden_dropout",
-    "hidden_dropout_prob",
-    "ignore_index",
-    "init_method_std",
-    "init_std",
-    "initializer_factor",
-    "initializer_range",
-    "label_smoothing",
-    "layerdrop",
-    "loss_type",
-    "mlp_dropout",
-    "neftune_noise_alpha",
-    "output_router_logits",
-    "resid_dropout",
-    "resid_pdrop",
-    "residual_dropout",
-    "router_aux_loss_coef",
-    "use_gradient_checkpointing",
+    "attention_dropout", "attention_dropout_prob", "attention_probs_dropout_prob", "attn_dropout",
+    "attn_dropout_prob", "attn_pdrop", "classifier_dropout_prob", "dropout", "drop_path_rate",
+    "emb_dropout", "emb_dropout_prob", "embd_dropout", "embd_pdrop", "embedding_dropout",
+    "ffn_dropout", "gradient_checkpointing", "hidden_dropout", "hidden_dropout_prob",
+    "ignore_index", "init_method_std", "init_std", "initializer_factor", "initializer_range",
+    "label_smoothing", "layerdrop", "loss_type", "mlp_dropout", "neftune_noise_alpha",
+    "output_router_logits", "resid_dropout", "resid_pdrop", "residual_dropout",
+    "router_aux_loss_coef", "use_gradient_checkpointing",
     // Say who saved the file, from what, with which program and for which.
-    "_commit_hash",
-    "_from_auto",
-    "_name_or_path",
-    "_num_labels",
-    "architectures",
-    "auto_map",
-    "base_model",
-    "finetuning_task",
-    "is_llama_config",
-    "library_name",
-    "license",
-    "matryoshka_dimensions",
-    "model_name",
-    "revision",
-    "sentence_transformers",
-    "task_specific_params",
-    "transformers.js_config",
-    "transformers_version",
-    "unsloth_fixed",
+    "_commit_hash", "_from_auto", "_name_or_path", "_num_labels", "architectures", "auto_map",
+    "base_model", "finetuning_task", "is_llama_config", "library_name", "license",
+    "matryoshka_dimensions", "model_name", "revision", "sentence_transformers",
+    "task_specific_params", "transformers.js_config", "transformers_version", "unsloth_fixed",
     "unsloth_version",
     // How numbers are stored; hf_quantized.h understands it.
     "quantization_config",
     // Types of stored numbers, and numbers of stored rows; the tensors say it themselves.
-    "_pre_quantization_dtype",
-    "bf16",
-    "dtype",
-    "fp16",
-    "fp32",
-    "pad_vocab_size_multiple",
-    "pad_vocab_size_to_multiple_of",
-    "torch_dtype",
-    "use_bf16",
-    "use_bfloat16",
-    "use_fp16",
+    "_pre_quantization_dtype", "bf16", "dtype", "fp16", "fp32", "pad_vocab_size_multiple",
+    "pad_vocab_size_to_multiple_of", "torch_dtype", "use_bf16", "use_bfloat16", "use_fp16",
     "vocab_size_or_config_json_file",
     // What the Python call returns or keeps, and how and where it is computed.
-    "_attn_implementation",
-    "_attn_implementation_autoset",
-    "_attn_implementation_internal",
-    "_experts_implementation",
-    "_experts_implementation_internal",
-    "_flash_attn_2_enabled",
-    "_output_attentions",
-    "_output_hidden_states",
-    "attention_implementation",
-    "attn_implementation",
-    "base_model_pp_plan",
-    "base_model_tp_plan",
-    "cache_implementation",
-    "flash_attn",
-    "flash_attention",
-    "fused_bias_fc",
-    "fused_dropout_add_ln",
-    "fused_mlp",
-    "keys_to_ignore_at_inference",
-    "low_cpu_mem_usage",
-    "output_attentions",
-    "output_hidden_states",
-    "output_past",
-    "output_scores",
-    "return_dict",
-    "return_dict_in_generate",
-    "tensor_parallel_degree",
-    "torchscript",
-    "use_cache",
-    "use_flash_attention",
-    "use_flash_attention_2",
-    "use_flash_attn",
-    "use_fused_rms_norm",
-    "use_fused_rope",
-    "use_memory_efficient_attention",
-    "use_sdpa",
+    "_attn_implementation", "_attn_implementation_autoset", "_attn_implementation_internal",
+    "_experts_implementation", "_experts_implementation_internal", "_flash_attn_2_enabled",
+    "_output_attentions", "_output_hidden_states", "attention_implementation",
+    "attn_implementation", "base_model_pp_plan", "base_model_tp_plan", "cache_implementation",
+    "flash_attn", "flash_attention", "fused_bias_fc", "fused_dropout_add_ln", "fused_mlp",
+    "keys_to_ignore_at_inference", "low_cpu_mem_usage", "output_attentions", "output_hidden_states",
+    "output_past", "output_scores", "return_dict", "return_dict_in_generate",
+    "tensor_parallel_degree", "torchscript", "use_cache", "use_flash_attention",
+    "use_flash_attention_2", "use_flash_attn", "use_fused_rms_norm", "use_fused_rope",
+    "use_memory_efficient_attention", "use_sdpa",
     // Defaults for choosing tokens from logits.
-    "bad_words_ids",
-    "begin_suppress_tokens",
-    "decoder_start_token_id",
-    "diversity_penalty",
-    "do_sample",
-    "early_stopping",
-    "encoder_no_repeat_ngram_size",
-    "exponential_decay_length_penalty",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "length_penalty",
-    "max_length",
-    "max_new_tokens",
-    "min_length",
-    "min_p",
-    "no_repeat_ngram_size",
-    "num_beam_groups",
-    "num_beams",
-    "num_return_sequences",
-    "remove_invalid_values",
-    "repetition_penalty",
-    "suppress_tokens",
-    "temperature",
-    "top_k",
-    "top_p",
-    "typical_p",
+    "bad_words_ids", "begin_suppress_tokens", "decoder_start_token_id", "diversity_penalty",
+    "do_sample", "early_stopping", "encoder_no_repeat_ngram_size",
+    "exponential_decay_length_penalty", "forced_bos_token_id", "forced_eos_token_id",
+    "length_penalty", "max_length", "max_new_tokens", "min_length", "min_p", "no_repeat_ngram_size",
+    "num_beam_groups", "num_beams", "num_return_sequences", "remove_invalid_values",
+    "repetition_penalty", "suppress_tokens", "temperature", "top_k", "top_p", "typical_p",
     // About text, not about tokens: the tokenizer's own files say it.
-    "add_bos_token",
-    "add_eos_token",
-    "additional_special_tokens",
-    "bos_token",
-    "chat_template",
-    "clean_up_tokenization_spaces",
-    "cls_token_id",
-    "eos_token",
-    "mask_token_id",
-    "max_seq_len",
-    "max_seq_length",
-    "max_sequence_length",
-    "model_max_length",
-    "pad_token",
-    "pad_token_id",
-    "padding_side",
-    "prefix",
-    "sep_token_id",
-    "tokenizer_class",
-    "truncation_side",
-    "unk_token",
+    "add_bos_token", "add_eos_token", "additional_special_tokens", "bos_token", "chat_template",
+    "clean_up_tokenization_spaces", "cls_token_id", "eos_token", "mask_token_id", "max_seq_len",
+    "max_seq_length", "max_sequence_length", "model_max_length", "pad_token", "pad_token_id",
+    "padding_side", "prefix", "sep_token_id", "tokenizer_class", "truncation_side", "unk_token",
     "unk_token_id",
     // Same result in exact arithmetic.
-    "pretraining_tp",
-    "reorder_and_upcast_attn",
-};
+    "pretraining_tp", "reorder_and_upcast_attn"};
 
 constexpr std::pair<const char*, Activation> kActivations[] = {
     {"gelu", Activation::kGeluErf},
@@ -207,22 +92,13 @@ constexpr const char* kHarmlessOfDecoders[] = {
     // What the Python call returns.
     "is_decoder",
     // The tensors say it themselves: a bias that nobody asked for is refused.
-    "attention_bias",
-    "mlp_bias",
+    "attention_bias", "mlp_bias",
     // Says from which layer on the windows are that another field asks for.
     "max_window_layers",
     // Of heads other than the language model's, whose tensors would be refused.
-    "classifier_dropout",
-    "id2label",
-    "label2id",
-    "num_labels",
-    "problem_type",
-    "summary_activation",
-    "summary_first_dropout",
-    "summary_proj_to_labels",
-    "summary_type",
-    "summary_use_proj",
-};
+    "classifier_dropout", "id2label", "label2id", "num_labels", "problem_type",
+    "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
+    "summary_use_proj"};
 
 // The ids that `field` names. null says that there are none, which is not the same as its absence.
 std::vector<uint32_t> token_ids(ConfigFields& config, const char* field,
@@ -248,7 +124,7 @@ Activation read_activation(ConfigFields& config, const std::string& field,
   config.refuse(field, "expected one of " + known);
 }
 
-void take_common_fields(ConfigFields& config, DecoderSpec& spec, const TokenDefaults& tokens) {
+void take_common_fields(ConfigFields& config, TransformerSpec& spec, const TokenDefaults& tokens) {
   pass_over_harmless(config);
   for (const char* field : kHarmlessOfDecoders) config.pass_over(field);
   config.expect("is_encoder_decoder", false, "only decoders are read");
@@ -276,38 +152,6 @@ uint32_t read_size(ConfigFields& config, const char* name, const char* alias,
   return size;
 }
 
-uint32_t read_old_sizes(ConfigFields& config, DecoderSpec& spec, const OldSizeNames& names) {
-  spec.vocab_size = config.count("vocab_size");
-  spec.model_dim = read_size(config, names.width, "hidden_size");
-  spec.heads = spec.kv_heads = read_size(config, names.heads, "num_attention_heads");
-  spec.head_dim = even_head_dim(spec.model_dim, spec.heads, config.where());
-  return read_size(config, names.layers, "num_hidden_layers");
-}
-
-void split_interleaved(LayerSpec& layer, const LinearSpec& fused, const DecoderSpec& spec) {
-  const auto part = [&](uint32_t index) {
-    RowOrder order;
-    order.reserve(size_t{spec.heads} * spec.head_dim);
-    for (uint32_t head = 0; head < spec.heads; ++head) {
-      for (uint32_t i = 0; i < spec.head_dim; ++i) {
-        order.push_back((head * 3 + index) * spec.head_dim + i);
-      }
-    }
-    return select_rows(fused, order);
-  };
-  layer.query = part(0);
-  layer.key = part(1);
-  layer.value = part(2);
-}
-
-void expect_layer_types(ConfigFields& config, const char* expected) {
-  for (const std::string& type : config.texts("layer_types")) {
-    if (type == expected) continue;
-    config.refuse("layer_types",
-                  fmt::format("expected {} alone, as in all layers of this model", expected));
-  }
-}
-
 std::string prefix_of(const ModelTensors& tensors, const std::string& prefix,
                       const std::string& embedding) {
   return tensors.has(embedding) && !tensors.has(prefix + embedding) ? "" : prefix;
@@ -328,7 +172,7 @@ std::optional<HeadKind> read_head_kind(ConfigFields& config) {
   config.refuse("architectures", "what this class gives out is not known: expected " + known);
 }
 
-void read_embedding_and_head(ConfigFields& config, ModelTensors& tensors, DecoderSpec& spec,
+void read_embedding_and_head(ConfigFields& config, ModelTensors& tensors, TransformerSpec& spec,
                              const HeadNames& names, bool is_tied, Presence head_bias) {
   const std::optional<HeadKind> kind = read_head_kind(config);
   if (kind == HeadKind::kDouble) {
@@ -357,7 +201,7 @@ void read_embedding_and_head(ConfigFields& config, ModelTensors& tensors, Decode
   if (!is_tied) {
     spec.output = {tensors.matrix(head, spec.vocab_size, spec.model_dim), bias};
   } else if (!bias.empty()) {
-    spec.output = {spec.token_embedding, bias};
+    spec.output = {*spec.token_embedding, bias};
   }
 }
 

@@ -85,7 +85,7 @@ constexpr std::string_view kClassifiers[] = {"classifier.", "pre_classifier.", "
 
 // Passes over the tensors that the results do not need, and says so in the spec's account.
 void pass_over_unused(ModelTensors& tensors, std::span<const std::string_view> prefixes,
-                      EncoderSpec& spec) {
+                      TransformerSpec& spec) {
   std::string unused;
   for (const std::string& name : tensors.rest()) {
     if (std::ranges::none_of(prefixes, [&](auto start) { return name.starts_with(start); })) {
@@ -133,18 +133,18 @@ HeadKind read_kind(ConfigFields& config, const ModelTensors& tensors, const std:
 
 // Not having its tensors is an error that ModelTensors reports.
 void add_linear(ModelTensors& tensors, const std::string& name, uint32_t outputs,
-                std::optional<Activation> activation, EncoderSpec& spec) {
+                std::optional<Activation> activation, TransformerSpec& spec) {
   spec.head.push_back(
       {tensors.linear(name, outputs, spec.model_dim, Presence::kRequired), activation});
 }
 
-void add_pooler(ModelTensors& tensors, const std::string& prefix, EncoderSpec& spec) {
+void add_pooler(ModelTensors& tensors, const std::string& prefix, TransformerSpec& spec) {
   add_linear(tensors, fmt::format("{}{}", prefix, kPoolerLayer), spec.model_dim, Activation::kTanh,
              spec);
 }
 
 void read_pooling(PoolingChoice choice, ModelTensors& tensors, const std::string& prefix,
-                  EncoderSpec& spec) {
+                  TransformerSpec& spec) {
   if (choice == PoolingChoice::kNone) return;
   spec.pooling = choice == PoolingChoice::kMean ? SelectKind::kMean : SelectKind::kFirst;
   if (choice == PoolingChoice::kPooler) add_pooler(tensors, prefix, spec);
@@ -154,7 +154,7 @@ constexpr const char* kScoresAsComputed =
     "scores of a cross-encoder are given out as the classifier computes them";
 
 // Scores of labels that the config may name.
-void read_class_names(ConfigFields& config, EncoderSpec& spec) {
+void read_class_names(ConfigFields& config, TransformerSpec& spec) {
   const uint32_t classes = spec.head.back().linear->weight.rows;
   spec.labels = read_labels(config, classes);
   for (const char* field : {"num_labels", "_num_labels"}) {
@@ -186,7 +186,7 @@ void check_summary(ConfigFields& config) {
 }
 
 void read_classifier(ConfigFields& config, ModelTensors& tensors, const ClassifierHead& head,
-                     const std::string& prefix, EncoderSpec& spec) {
+                     const std::string& prefix, TransformerSpec& spec) {
   if (head.rows != PoolingChoice::kNone) spec.pooling = SelectKind::kFirst;
   if (head.hidden == kPoolerLayer) {
     add_pooler(tensors, prefix, spec);
@@ -251,7 +251,7 @@ std::vector<double> read_bias(ModelTensors& tensors, const LanguageHead& head, b
 
 void read_hf_head(ConfigFields& config, ModelTensors& tensors, const std::string& model_type,
                   const std::string& prefix, const ModelOptions& options, HeadUse head_use,
-                  EncoderSpec& spec) {
+                  TransformerSpec& spec) {
   const bool is_dropped = head_use == HeadUse::kDrop;
   const HeadKind kind =
       is_dropped ? HeadKind::kNone : read_kind(config, tensors, model_type, options);
@@ -276,7 +276,7 @@ void read_hf_head(ConfigFields& config, ModelTensors& tensors, const std::string
 
 bool read_hf_language_head(ConfigFields& config, ModelTensors& tensors,
                            const std::string& model_type, const std::string& prefix,
-                           EncoderSpec& spec) {
+                           TransformerSpec& spec) {
   const LanguageHead* const head = head_of(model_type);
   if (head == nullptr || !tensors.has(std::string(head->dense) + ".weight")) return false;
   const uint32_t width = spec.token_embedding->columns;
@@ -284,7 +284,7 @@ bool read_hf_language_head(ConfigFields& config, ModelTensors& tensors,
   HeadStepSpec transform;
   transform.linear = tensors.linear(head->dense, width, spec.model_dim, Presence::kRequired);
   transform.activation = head->has_models_activation ? spec.activation : Activation::kGeluErf;
-  transform.norm = read_hf_layer_norm(tensors, head->norm, width, norm_epsilon(config));
+  transform.norm = tensors.layer_norm(head->norm, width, norm_epsilon(config));
   HeadStepSpec logits;
   logits.is_token_embedding = config.flag("tie_word_embeddings", true);
   logits.linear.emplace();

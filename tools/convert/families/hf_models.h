@@ -48,26 +48,11 @@ struct TokenDefaults {
 
 // Takes the fields that do not change what a decoder computes, refuses settings that do and are not
 // supported, and sets bos_id and eos_ids. REQUIRES: vocab_size is set.
-void take_common_fields(ConfigFields& config, DecoderSpec& spec, const TokenDefaults& tokens);
+void take_common_fields(ConfigFields& config, TransformerSpec& spec, const TokenDefaults& tokens);
 
 // A size that configs may also call as those of other families do.
 uint32_t read_size(ConfigFields& config, const char* name, const char* alias,
                    std::optional<uint32_t> fallback = {});
-
-// The names of sizes in configs older than hidden_size, num_attention_heads and num_hidden_layers,
-// which may stand there instead.
-struct OldSizeNames {
-  const char *width, *heads, *layers;
-};
-// Sets vocab_size, model_dim, heads, kv_heads and head_dim; returns the number of layers.
-uint32_t read_old_sizes(ConfigFields& config, DecoderSpec& spec, const OldSizeNames& names);
-
-// Query, key and value of a projection whose rows are [heads][query, key, value][head_dim].
-void split_interleaved(LayerSpec& layer, const LinearSpec& fused, const DecoderSpec& spec);
-
-// For a family whose layers all see the same keys: throws InputError where layer_types names
-// another kind than `expected`.
-void expect_layer_types(ConfigFields& config, const char* expected);
 
 // Where the weights of a model begin: `prefix`, or nothing when it was saved without its head, and
 // `embedding`, the name of its token embedding, tells.
@@ -81,34 +66,20 @@ struct HeadNames {
 
 // Sets token_embedding, and either output, or nothing for a tied model, or is_headless for one of a
 // class without a head (HeadKind::kNone); where no class is said, for one without its tensors.
-void read_embedding_and_head(ConfigFields& config, ModelTensors& tensors, DecoderSpec& spec,
+void read_embedding_and_head(ConfigFields& config, ModelTensors& tensors, TransformerSpec& spec,
                              const HeadNames& names, bool is_tied,
                              Presence head_bias = Presence::kNone);
-
-// Takes all fields that its family has, and all tensors. `model_type` is taken already.
-using HfDecoderReader = DecoderSpec(ConfigFields& config, ModelTensors& tensors,
-                                    const std::string& model_type);
-
-HfDecoderReader read_hf_bloom, read_hf_gpt2, read_hf_gpt_neox, read_hf_mpt, read_hf_phi;
-HfDecoderReader read_hf_llama;  // mistral, qwen2, qwen3 and gemma, too
-
-// One function per family, for all but the head; `model_type` is taken already. `prefix` is what
-// stands in front of the names of all these tensors.
-EncoderSpec read_hf_bert(ConfigFields& config, ModelTensors& tensors, const std::string& model_type,
-                         const std::string& prefix);  // and all who are much like it
-EncoderSpec read_hf_distilbert(ConfigFields& config, ModelTensors& tensors,
-                               const std::string& prefix);
 
 // Adds pooling, head and labels to `spec`, read by read_hf_*.
 void read_hf_head(ConfigFields& config, ModelTensors& tensors, const std::string& model_type,
                   const std::string& prefix, const ModelOptions& options, HeadUse head_use,
-                  EncoderSpec& spec);
+                  TransformerSpec& spec);
 
 // Adds the head that guesses tokens, for each row. Returns false, and adds nothing, where the
 // weights have none. `prefix` is the encoder's.
 bool read_hf_language_head(ConfigFields& config, ModelTensors& tensors,
                            const std::string& model_type, const std::string& prefix,
-                           EncoderSpec& spec);
+                           TransformerSpec& spec);
 
 // The config of each module of a sentence-transformers folder, in the forms that the library's
 // versions 1 to 6 write. All throw InputError for what is not known or not supported.

@@ -60,15 +60,15 @@ const Buffer* buffer_of(const StoredTensor& tensor) {
 
 }  // namespace
 
-void set_heads(EncoderSpec& spec, uint32_t heads, size_t layers, const std::string& where) {
+void set_heads(TransformerSpec& spec, uint32_t heads, size_t layers, const std::string& where) {
   if (layers == 0 || layers > kLayersMax) {
     throw InputError("{}: {} layers: expected 1 to {}", where, layers, kLayersMax);
   }
-  spec.heads = heads;
+  spec.heads = spec.kv_heads = heads;
   spec.head_dim = even_head_dim(spec.model_dim, heads, where);
 }
 
-void fold_single_type(EncoderSpec& spec) {
+void fold_single_type(TransformerSpec& spec) {
   if (spec.token_types != 1) return;
   const auto add = [](auto values, const auto& row) {
     for (size_t i = 0; i < values.size(); ++i) values[i] += row[i % row.size()];
@@ -84,16 +84,6 @@ void fold_single_type(EncoderSpec& spec) {
   }
   spec.type_embedding.reset();
   spec.token_types = 0;
-}
-
-NormSpec read_hf_layer_norm(ModelTensors& tensors, const std::string& name, uint32_t features,
-                            double epsilon) {
-  if (!tensors.has(name + ".gamma")) return tensors.layer_norm(name, features, epsilon);
-  return {.name = name + ".gamma",
-          .kind = NormKind::kLayer,
-          .gain = tensors.vector(name + ".gamma", features),
-          .bias = tensors.vector(name + ".beta", features),
-          .epsilon = epsilon};
 }
 
 void pass_over_position_ids(ModelTensors& tensors, const std::string& name) {

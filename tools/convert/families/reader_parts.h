@@ -16,15 +16,11 @@ namespace arenite::convert {
 
 // Sets heads and head_dim, and throws InputError for sizes that do not go together. Sizes that
 // nothing is read for yet never get further than this. REQUIRES: model_dim is set.
-void set_heads(EncoderSpec& spec, uint32_t heads, size_t layers, const std::string& where);
+void set_heads(TransformerSpec& spec, uint32_t heads, size_t layers, const std::string& where);
 
 // With a single token type its embedding is the same for all tokens: adds it to the position
 // embedding and drops it. REQUIRES: position_embedding is set.
-void fold_single_type(EncoderSpec& spec);
-
-// <name>.weight and .bias; or .gamma and .beta, as BERT's first program calls them.
-NormSpec read_hf_layer_norm(ModelTensors& tensors, const std::string& name, uint32_t features,
-                            double epsilon);
+void fold_single_type(TransformerSpec& spec);
 
 // Passes over the tensor `name`, if it is there. Throws InputError unless it holds 0, 1, 2, ...
 void pass_over_position_ids(ModelTensors& tensors, const std::string& name);

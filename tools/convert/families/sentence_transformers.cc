@@ -62,8 +62,8 @@ std::vector<Module> read_modules(const fs::path& folder) {
 }
 
 // The encoder may lie in the folder itself, which is open already, or in one of its own.
-EncoderSpec read_transformer(const Opened& model, const fs::path& folder,
-                             const ModelOptions& options) {
+TransformerSpec read_transformer(const Opened& model, const fs::path& folder,
+                                 const ModelOptions& options) {
   ModelOptions transformer_options = options;
   transformer_options.pooling.reset();
   return read_hf_encoder(folder == model.folder ? model : open_model(folder), transformer_options,
@@ -90,7 +90,8 @@ std::string pooled_in_python(const std::vector<Module>& modules, uint32_t width)
 }
 
 // `options` may say the same as the module, where that is one of the choices that there are.
-void read_sentence_pooling(const fs::path& folder, const ModelOptions& options, EncoderSpec& spec) {
+void read_sentence_pooling(const fs::path& folder, const ModelOptions& options,
+                           TransformerSpec& spec) {
   const std::vector<SelectKind> poolings = read_pooling_modes(folder, spec.model_dim);
   spec.pooling = poolings[0];
   spec.more_pooling.assign(poolings.begin() + 1, poolings.end());
@@ -108,7 +109,7 @@ void read_sentence_pooling(const fs::path& folder, const ModelOptions& options, 
 
 // A module after the pooling.
 void read_head_module(const Module& module, size_t index, const std::string& where,
-                      EncoderSpec& spec) {
+                      TransformerSpec& spec) {
   if (module.kind == "Dropout") return;  // acts in training only
   if (module.kind == "Dense") {
     spec.head.push_back(read_dense(module.folder, output_width(spec)));

@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "convert/families/families.h"
@@ -42,7 +41,6 @@ bool is_mask_buffer(const StoredTensor& tensor) {
          (last.find("mask") != std::string::npos || last.starts_with("tri") || last == "bias");
 }
 
-// What decoders and encoders have alike is read into either.
 class StateDictReader {
  public:
   StateDictReader(const TensorStore& store, const FoundProgram& found, TrainingFacts& facts,
@@ -55,25 +53,16 @@ class StateDictReader {
         found_(found),
         program_(*found.program) {}
 
-  std::variant<DecoderSpec, EncoderSpec> run() {
+  TransformerSpec run() {
     find_names();
-    std::variant<DecoderSpec, EncoderSpec> spec;
-    if (program_.is_decoder) {
-      DecoderSpec decoder;
-      read_sizes(decoder);
-      answer_all(decoder);
-      read_decoder(decoder);
-      spec = std::move(decoder);
-    } else {
-      EncoderSpec encoder;
-      read_sizes(encoder);
-      answer_all(encoder);
-      read_encoder(encoder);
-      spec = std::move(encoder);
-    }
+    if (program_.is_decoder) spec_ = decoder_spec();
+    read_sizes();
+    answer_all();
+    read_model();
     pass_over_buffers();
     finish();
-    return spec;
+    spec_.account = answers_.account();
+    return std::move(spec_);
   }
 
  private:
@@ -134,50 +123,47 @@ class StateDictReader {
         where_, quote(name), shape.rows, shape.columns);
   }
 
-  template <typename Spec>
-  void read_sizes(Spec& spec) {
-    spec.architecture = program_.architecture;
-    spec.model_dim = shape_of_projection().columns;
+  void read_sizes() {
+    spec_.architecture = program_.architecture;
+    spec_.model_dim = shape_of_projection().columns;
     layers_ = found_.count_layers(store_);
     if (layers_ > kLayersMax) {
       throw InputError("{}: {} layers: at most {} are accepted", where_, layers_, kLayersMax);
     }
-    spec.ffn_dim = layer_rows(program_.up);
+    spec_.ffn_dim = layer_rows(program_.up);
     if (has_tokens()) {
-      spec.vocab_size = rows_of(tokens_);
-      facts_.check(Size::kVocabulary, spec.vocab_size);
+      spec_.vocab_size = rows_of(tokens_);
+      facts_.check(Size::kVocabulary, spec_.vocab_size);
     }
     if (!positions_.empty()) {
-      spec.positions_max = rows_of(positions_);
-      if (program_.is_decoder) facts_.check(Size::kPositions, spec.positions_max);
+      spec_.positions_max = rows_of(positions_);
+      if (program_.is_decoder) facts_.check(Size::kPositions, spec_.positions_max);
     }
-    facts_.check(Size::kModelDim, spec.model_dim);
-    facts_.check(Size::kFfnDim, spec.ffn_dim);
+    facts_.check(Size::kModelDim, spec_.model_dim);
+    facts_.check(Size::kFfnDim, spec_.ffn_dim);
     facts_.check(Size::kLayers, layers_);
   }
 
   // ---- what tensors do not say ----
 
-  template <typename Spec>
-  void answer_all(Spec& spec) {
-    spec.heads = program_.has_heads_of_their_own() ? answers_.heads_of_modules(count_heads())
-                                                   : answers_.heads(spec.model_dim);
-    spec.activation = answers_.activation();
-    spec.norm_first = answers_.norm_first();
+  void answer_all() {
+    spec_.heads = program_.has_heads_of_their_own() ? answers_.heads_of_modules(count_heads())
+                                                    : answers_.heads(spec_.model_dim);
+    spec_.activation = answers_.activation();
+    spec_.norm_first = answers_.norm_first();
     if (program_.has_sample_norm) {
       answers_.assume("norms of (x - mean) / (deviation + epsilon), as a_2 and b_2 are called");
     }
     const std::optional<BandChoice> buffer = read_mask_buffers();
     mask_ = buffer ? *buffer : program_.is_decoder ? answers_.mask_of_decoder() : answers_.mask();
-    spec.causal = mask_.causal;
-    if (!program_.is_decoder) spec.embedding_scale = encoder_scale(spec.model_dim);
-    answer_positions(spec.positions_max);
-    if (!program_.is_decoder) pooling_ = read_pooling(spec.vocab_size);
-    spec.score_scale = answers_.score_scale();
+    spec_.causal = mask_.causal;
+    if (!program_.is_decoder) spec_.embedding_scale = encoder_scale(spec_.model_dim);
+    answer_positions(spec_.positions_max);
+    if (!program_.is_decoder) pooling_ = read_pooling(spec_.vocab_size);
+    spec_.score_scale = answers_.score_scale();
     epsilon_ = answers_.epsilon(program_.has_sample_norm ? 1e-6 : 1e-5);
     if (program_.is_decoder) {
-      const double scale = answers_.embedding_scale_if_said(spec.model_dim);
-      if (scale != 1.0) spec.embedding_scale = scale;
+      spec_.embedding_scale = answers_.embedding_scale_if_said(spec_.model_dim);
     }
     answers_.require_all(program_.published);
   }
@@ -278,13 +264,12 @@ class StateDictReader {
   }
 
   // Sizes that nothing is read for yet never get further than this.
-  template <typename Spec>
-  void set_heads(Spec& spec) {
+  void set_heads() {
     const uint32_t query_rows = tensors_.shape_of(in_layer(0, program_.output).weight).columns;
-    spec.head_dim = even_head_dim(query_rows, spec.heads, where_);
-    spec.kv_heads = read_kv_heads(query_rows, spec.heads, spec.head_dim);
-    facts_.check(Size::kKvHeads, spec.kv_heads);
-    if (program_.rope != RopePairs::kNone) spec.rope = read_rotation(spec.head_dim);
+    spec_.head_dim = even_head_dim(query_rows, spec_.heads, where_);
+    spec_.kv_heads = read_kv_heads(query_rows, spec_.heads, spec_.head_dim);
+    facts_.check(Size::kKvHeads, spec_.kv_heads);
+    if (program_.rope != RopePairs::kNone) spec_.rope = read_rotation(spec_.head_dim);
   }
 
   // Variants with fewer keys and values than queries are told by the shape.
@@ -320,121 +305,108 @@ class StateDictReader {
     return rope;
   }
 
-  template <typename Spec>
-  void read_layers(Spec& spec) {
-    for (uint32_t i = 0; i < layers_; ++i) spec.layers.push_back(read_layer(spec, i));
+  void read_layers() {
+    for (uint32_t i = 0; i < layers_; ++i) spec_.layers.push_back(read_layer(i));
     const PartNames final_norm = find(program_.final_norm);
     if (!final_norm.empty()) {
-      spec.final_norm = norm(final_norm, spec.model_dim);
-    } else if (spec.norm_first && !program_.is_layers_alone) {
+      spec_.final_norm = norm(final_norm, spec_.model_dim);
+    } else if (spec_.norm_first && !program_.is_layers_alone) {
       answers_.assume("no norm after the last layer, since the file has none");
     }
   }
 
-  template <typename Spec>
-  LayerSpec read_layer(const Spec& spec, uint32_t index) {
-    const uint32_t query_rows = spec.heads * spec.head_dim;
-    const uint32_t key_rows = spec.kv_heads * spec.head_dim;
+  LayerSpec read_layer(uint32_t index) {
+    const uint32_t query_rows = spec_.heads * spec_.head_dim;
+    const uint32_t key_rows = spec_.kv_heads * spec_.head_dim;
     const auto part = [&](const char* path) { return in_layer(index, path); };
     LayerSpec layer;
     layer.window = mask_.window;
-    layer.attention_norm = norm(part(program_.attention_norm), spec.model_dim);
+    layer.attention_norm = norm(part(program_.attention_norm), spec_.model_dim);
     if (program_.fused != nullptr) {
-      split_fused(layer, linear(part(program_.fused), query_rows + 2 * key_rows, spec.model_dim),
+      split_fused(layer, linear(part(program_.fused), query_rows + 2 * key_rows, spec_.model_dim),
                   query_rows, key_rows);
     } else {
-      layer.query = read_projection(spec, index, program_.query, query_rows);
-      layer.key = read_projection(spec, index, program_.key_projection, key_rows);
-      layer.value = read_projection(spec, index, program_.value, key_rows);
+      layer.query = read_projection(index, program_.query, query_rows);
+      layer.key = read_projection(index, program_.key_projection, key_rows);
+      layer.value = read_projection(index, program_.value, key_rows);
     }
-    layer.output = linear(part(program_.output), spec.model_dim, query_rows);
-    layer.mlp_norm = norm(part(program_.mlp_norm), spec.model_dim);
+    layer.output = linear(part(program_.output), spec_.model_dim, query_rows);
+    layer.mlp_norm = norm(part(program_.mlp_norm), spec_.model_dim);
     if (program_.gate != nullptr) {
-      layer.gate = linear(part(program_.gate), spec.ffn_dim, spec.model_dim);
+      layer.gate = linear(part(program_.gate), spec_.ffn_dim, spec_.model_dim);
     }
-    layer.up = linear(part(program_.up), spec.ffn_dim, spec.model_dim);
-    layer.down = linear(part(program_.down), spec.model_dim, spec.ffn_dim);
+    layer.up = linear(part(program_.up), spec_.ffn_dim, spec_.model_dim);
+    layer.down = linear(part(program_.down), spec_.model_dim, spec_.ffn_dim);
     return layer;
   }
 
   // One projection, or those of all heads below one another.
-  template <typename Spec>
-  LinearSpec read_projection(const Spec& spec, uint32_t index, const char* path, uint32_t rows) {
+  LinearSpec read_projection(uint32_t index, const char* path, uint32_t rows) {
     if (!program_.has_heads_of_their_own()) {
-      return linear(in_layer(index, path), rows, spec.model_dim);
+      return linear(in_layer(index, path), rows, spec_.model_dim);
     }
     std::vector<LinearSpec> heads;
-    for (uint32_t i = 0; i < spec.heads; ++i) {
+    for (uint32_t i = 0; i < spec_.heads; ++i) {
       const PartNames part = in_layer(index, of_head(path, i).c_str());
-      heads.push_back(linear(part, spec.head_dim, spec.model_dim));
+      heads.push_back(linear(part, spec_.head_dim, spec_.model_dim));
     }
     return heads.size() == 1 ? std::move(heads[0]) : stack_rows(std::move(heads));
   }
 
-  void read_decoder(DecoderSpec& spec) {
-    set_heads(spec);
-    check_sizes(spec, layers_, where_);
-    spec.token_embedding = tensors_.matrix(tokens_.weight, spec.vocab_size, spec.model_dim);
-    if (!positions_.empty()) {
-      spec.position_embedding =
-          tensors_.matrix(positions_.weight, spec.positions_max, spec.model_dim);
-    }
-    read_layers(spec);
+  void read_model() {
+    set_heads();
+    check_sizes(spec_, layers_, where_);
+    read_input();
+    read_layers();
+    if (!program_.is_decoder) return read_head();
     if (head_.empty()) {
       answers_.assume("the token embedding as output matrix, since there is no 'lm_head'");
       return;
     }
-    LinearSpec output = linear(head_, spec.vocab_size, spec.model_dim);
-    const bool is_tied = output.bias.empty() && output.weight.load &&
-                         output.weight.load() == spec.token_embedding.load();
-    if (!is_tied) spec.output = std::move(output);
+    LinearSpec output = linear(head_, spec_.vocab_size, spec_.model_dim);
+    const bool is_tied = output.bias.empty() && output.weight.load && spec_.token_embedding->load &&
+                         output.weight.load() == spec_.token_embedding->load();
+    if (!is_tied) spec_.output = std::move(output);
   }
 
-  void read_encoder(EncoderSpec& spec) {
-    convert::set_heads(spec, spec.heads, layers_, where_);
-    set_heads(spec);
-    read_layers(spec);
-    read_input(spec);
-    if (!positions_.empty()) {
-      spec.position_embedding =
-          tensors_.matrix(positions_.weight, spec.positions_max, spec.model_dim);
-      fold_single_type(spec);
-    }
-    read_head(spec);
-  }
-
-  void read_input(EncoderSpec& spec) {
+  void read_input() {
     if (has_tokens()) {
-      spec.token_embedding = tensors_.matrix(tokens_.weight, spec.vocab_size, spec.model_dim);
+      spec_.token_embedding = tensors_.matrix(tokens_.weight, spec_.vocab_size, spec_.model_dim);
       if (!types_.empty()) {
-        spec.token_types = rows_of(types_);
-        spec.type_embedding = tensors_.matrix(types_.weight, spec.token_types, spec.model_dim);
+        spec_.token_types = rows_of(types_);
+        spec_.type_embedding = tensors_.matrix(types_.weight, spec_.token_types, spec_.model_dim);
       }
     } else if (!input_.empty()) {
       const auto shape = tensors_.shape_of(input_.weight);
-      spec.input = linear(input_, spec.model_dim, shape.columns);
-      spec.input_features = shape.columns;
+      spec_.input = linear(input_, spec_.model_dim, shape.columns);
+      spec_.input_features = shape.columns;
     } else {
-      spec.input_features = spec.model_dim;  // straight into the layers
+      spec_.input_features = spec_.model_dim;  // straight into the layers
+    }
+    if (!positions_.empty()) {
+      spec_.position_embedding =
+          tensors_.matrix(positions_.weight, spec_.positions_max, spec_.model_dim);
+      fold_single_type(spec_);
     }
     const PartNames embedding_norm = find(program_.embedding_norm);
-    if (!embedding_norm.empty()) spec.embedding_norm = norm(embedding_norm, spec.model_dim);
+    if (!embedding_norm.empty()) spec_.embedding_norm = norm(embedding_norm, spec_.model_dim);
   }
 
-  void read_head(EncoderSpec& spec) {
-    if (pooling_ == PoolingChoice::kMean) spec.pooling = SelectKind::kMean;
-    if (pooling_ == PoolingChoice::kFirst) spec.pooling = SelectKind::kFirst;
+  void read_head() {
+    if (pooling_ == PoolingChoice::kMean) spec_.pooling = SelectKind::kMean;
+    if (pooling_ == PoolingChoice::kFirst) spec_.pooling = SelectKind::kFirst;
     if (pooling_ == PoolingChoice::kPooler) {
-      spec.pooling = SelectKind::kFirst;
+      spec_.pooling = SelectKind::kFirst;
       const PartNames pooler =
           pooler_.empty() ? PartNames{"pooler.weight", "pooler.bias"} : pooler_;
-      spec.head.push_back({linear(pooler, spec.model_dim, spec.model_dim), Activation::kTanh});
+      spec_.head.push_back({linear(pooler, spec_.model_dim, spec_.model_dim), Activation::kTanh});
     }
     if (head_.empty()) return;
     const uint32_t classes = rows_of(head_);
-    spec.head.push_back({linear(head_, classes, spec.model_dim), std::nullopt});
+    spec_.head.push_back({linear(head_, classes, spec_.model_dim), std::nullopt});
     facts_.check(Size::kClasses, classes);
-    spec.labels = facts_.labels([&](ConfigFields& source) { return read_labels(source, classes); });
+    spec_.labels =
+        facts_.labels([&](ConfigFields& source) { return read_labels(source, classes); });
   }
 
   // Those that say nothing more.
@@ -467,6 +439,7 @@ class StateDictReader {
   const FoundProgram& found_;
   const PublishedProgram& program_;
 
+  TransformerSpec spec_;
   uint32_t layers_ = 0;
   PartNames tokens_, types_, input_, positions_, pooler_, head_;
   BandChoice mask_;
@@ -487,8 +460,7 @@ bool is_state_dict(const TensorStore& tensors) {
          });
 }
 
-std::variant<DecoderSpec, EncoderSpec> read_state_dict(const Opened& model,
-                                                       const ModelOptions& options) {
+TransformerSpec read_state_dict(const Opened& model, const ModelOptions& options) {
   const TensorStore store = model.tensors.unwrapped();
   const std::string where = quote(store.source());
   const std::vector<FoundProgram> found = find_programs(store);
@@ -500,9 +472,7 @@ std::variant<DecoderSpec, EncoderSpec> read_state_dict(const Opened& model,
   }
   TrainingFacts facts(model);
   StateDictAnswers answers(options, facts, where);
-  auto spec = StateDictReader(store, found[0], facts, answers).run();
-  std::visit([&](auto& read) { read.account = answers.account(); }, spec);
-  return spec;
+  return StateDictReader(store, found[0], facts, answers).run();
 }
 
 }  // namespace arenite::convert

@@ -2,7 +2,9 @@
 // Reads the sizes from GGUF metadata and takes the tensors by GGUF's names.
 #include "convert/gguf/gguf_model.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "convert/files/input_limits.h"
 #include "convert/spec/model_tensors.h"
 #include "convert/spec/rope_scaling.h"
+#include "convert/spec/transformer_layers.h"
 
 namespace arenite::convert {
 namespace {
@@ -71,35 +74,84 @@ json json_value(const GgufValue& value) {
   return value.is_array ? array : array[0];
 }
 
+constexpr LayerNames kLlama = {.attention_norm = "attn_norm",
+                               .mlp_norm = "ffn_norm",
+                               .query = "attn_q",
+                               .key = "attn_k",
+                               .value = "attn_v",
+                               .query_norm = "attn_q_norm",
+                               .key_norm = "attn_k_norm",
+                               .output = "attn_output",
+                               .gate = "ffn_gate",
+                               .up = "ffn_up",
+                               .down = "ffn_down",
+                               .norm = NormKind::kRms};
+constexpr LayerNames kGpt2 = {.attention_norm = "attn_norm",
+                              .mlp_norm = "ffn_norm",
+                              .fused = "attn_qkv",
+                              .output = "attn_output",
+                              .up = "ffn_up",
+                              .down = "ffn_down"};
+
+struct Family {
+  const char* architecture;
+  const LayerNames& names;
+  Activation activation;
+  bool has_position_table = false;  // instead of rotations
+  bool turns_neighbours = false;    // the others are stored for rotation of halves
+  bool has_head_norms = false;
+};
+constexpr Family kFamilies[] = {
+    {.architecture = "llama",
+     .names = kLlama,
+     .activation = Activation::kSilu,
+     .turns_neighbours = true},
+    {.architecture = "gpt2",
+     .names = kGpt2,
+     .activation = Activation::kGeluTanh,
+     .has_position_table = true},
+    {.architecture = "qwen2", .names = kLlama, .activation = Activation::kSilu},
+    {.architecture = "qwen3",
+     .names = kLlama,
+     .activation = Activation::kSilu,
+     .has_head_norms = true},
+};
+
 class GgufDecoder {
  public:
-  GgufDecoder(ConfigFields& fields, ModelTensors& tensors, std::string architecture)
+  GgufDecoder(ConfigFields& fields, ModelTensors& tensors, const Family& family)
       : fields_(fields),
         tensors_(tensors),
-        prefix_(architecture + "."),
-        is_gpt2_(architecture == "gpt2"),
-        is_llama_(architecture == "llama") {
-    spec_.architecture = std::move(architecture);
+        family_(family),
+        prefix_(fmt::format("{}.", family.architecture)) {
+    spec_.architecture = family.architecture;
+    spec_.activation = family.activation;
   }
 
-  DecoderSpec run() {
+  TransformerSpec run() {
     const uint32_t layers = read_sizes();
     check_sizes(spec_, layers, fields_.where());
     refuse_variants();
-    spec_.activation = is_gpt2_ ? Activation::kGeluTanh : Activation::kSilu;
-    epsilon_ = fields_.positive(
-        prefix_ + (is_gpt2_ ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"));
-    if (is_gpt2_) {
+    const bool is_rms = family_.names.norm == NormKind::kRms;
+    const LayerSettings settings = {
+        .epsilon = fields_.positive(prefix_ + (is_rms ? "attention.layer_norm_rms_epsilon"
+                                                      : "attention.layer_norm_epsilon")),
+        .qkv_bias = Presence::kIfStored,
+        .output_bias = Presence::kIfStored,
+        .mlp_bias = Presence::kIfStored,
+        .has_head_norms = family_.has_head_norms};
+    if (family_.has_position_table) {
       spec_.position_embedding =
           tensors_.matrix("position_embd.weight", spec_.positions_max, spec_.model_dim);
     } else {
       read_rope();
     }
     spec_.token_embedding = tensors_.matrix("token_embd.weight", spec_.vocab_size, spec_.model_dim);
-    for (uint32_t i = 0; i < layers; ++i) read_layer(fmt::format("blk.{}.", i));
-    spec_.final_norm = norm("output_norm", spec_.model_dim);
+    read_layers(tensors_, spec_, family_.names, settings, "blk.", layers);
+    spec_.final_norm = read_norm(tensors_, family_.names, settings, "output_norm", spec_.model_dim);
     if (tensors_.has("output.weight")) {
-      spec_.output = linear("output", spec_.vocab_size, spec_.model_dim);
+      spec_.output =
+          tensors_.linear("output", spec_.vocab_size, spec_.model_dim, Presence::kIfStored);
     }
     return std::move(spec_);
   }
@@ -153,10 +205,10 @@ class GgufDecoder {
   void read_rope() {
     const uint32_t rotary_dim = count("rope.dimension_count", spec_.head_dim);
     if (rotary_dim > spec_.head_dim || rotary_dim % 2 != 0 ||
-        (is_llama_ && rotary_dim != spec_.head_dim)) {
+        (family_.turns_neighbours && rotary_dim != spec_.head_dim)) {
       fields_.refuse(prefix_ + "rope.dimension_count",
-                     fmt::format("expected an even number, {} {}", is_llama_ ? "namely" : "at most",
-                                 spec_.head_dim));
+                     fmt::format("expected an even number, {} {}",
+                                 family_.turns_neighbours ? "namely" : "at most", spec_.head_dim));
     }
     RopeSpec rope = plain_rope(rotary_dim, fields_.positive(prefix_ + "rope.freq_base", 10000.0),
                                fields_.where());
@@ -180,52 +232,15 @@ class GgufDecoder {
       }
       rope.inverse_frequencies[i] /= factors[i];
     }
-    rope.turns_neighbours = is_llama_;  // the others are stored for rotation of halves
+    rope.turns_neighbours = family_.turns_neighbours;
     spec_.rope = std::move(rope);
-  }
-
-  NormSpec norm(const std::string& name, uint32_t features) {
-    return is_gpt2_ ? tensors_.layer_norm(name, features, epsilon_)
-                    : tensors_.rms_norm(name, features, epsilon_);
-  }
-
-  LinearSpec linear(const std::string& name, uint32_t outputs, uint32_t inputs) {
-    return tensors_.linear(name, outputs, inputs, Presence::kIfStored);
-  }
-
-  void read_layer(const std::string& name) {
-    const uint32_t width = spec_.model_dim;
-    const uint32_t query_rows = spec_.heads * spec_.head_dim;
-    const uint32_t key_rows = spec_.kv_heads * spec_.head_dim;
-    LayerSpec layer;
-    layer.attention_norm = norm(name + "attn_norm", width);
-    if (is_gpt2_) {
-      const LinearSpec fused = linear(name + "attn_qkv", query_rows + 2 * key_rows, width);
-      split_fused(layer, fused, query_rows, key_rows);
-    } else {
-      layer.query = linear(name + "attn_q", query_rows, width);
-      layer.key = linear(name + "attn_k", key_rows, width);
-      layer.value = linear(name + "attn_v", key_rows, width);
-      layer.gate = linear(name + "ffn_gate", spec_.ffn_dim, width);
-    }
-    if (spec_.architecture == "qwen3") {
-      layer.query_norm = norm(name + "attn_q_norm", spec_.head_dim);
-      layer.key_norm = norm(name + "attn_k_norm", spec_.head_dim);
-    }
-    layer.output = linear(name + "attn_output", width, query_rows);
-    layer.mlp_norm = norm(name + "ffn_norm", width);
-    layer.up = linear(name + "ffn_up", spec_.ffn_dim, width);
-    layer.down = linear(name + "ffn_down", width, spec_.ffn_dim);
-    spec_.layers.push_back(std::move(layer));
   }
 
   ConfigFields& fields_;
   ModelTensors& tensors_;
-  std::string prefix_;  // of the architecture's fields: "llama."
-  bool is_gpt2_;
-  bool is_llama_;
-  double epsilon_ = 0.0;
-  DecoderSpec spec_;
+  const Family& family_;
+  const std::string prefix_;  // of the architecture's fields: "llama."
+  TransformerSpec spec_ = decoder_spec();
 };
 
 }  // namespace
@@ -250,15 +265,16 @@ ConfigFields gguf_fields(const GgufFile& file) {
   return ConfigFields(std::move(object), fmt::format("{}, metadata", quote(file.file_name())));
 }
 
-DecoderSpec read_gguf_decoder(const GgufFile& file, const TensorStore& store) {
+TransformerSpec read_gguf_decoder(const GgufFile& file, const TensorStore& store) {
   ConfigFields fields = gguf_fields(file);
   const std::string architecture = fields.text("general.architecture");
-  if (architecture != "llama" && architecture != "gpt2" && architecture != "qwen2" &&
-      architecture != "qwen3") {
+  const auto* const family = std::ranges::find_if(
+      kFamilies, [&](const Family& known) { return architecture == known.architecture; });
+  if (family == std::end(kFamilies)) {
     fields.refuse("general.architecture", "expected llama, gpt2, qwen2 or qwen3");
   }
   ModelTensors tensors(store);
-  DecoderSpec spec = GgufDecoder(fields, tensors, architecture).run();
+  TransformerSpec spec = GgufDecoder(fields, tensors, *family).run();
   note_passed_over(fields.finish(), spec);
   tensors.finish();
 

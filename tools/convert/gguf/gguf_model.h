@@ -23,7 +23,7 @@ ConfigFields gguf_fields(const GgufFile& file);
 // Architectures llama, gpt2, qwen2 and qwen3. Throws InputError for others, for metadata about the
 // computation that is not understood, and for tensors missing or left over. `store` is tensors_of
 // the file.
-DecoderSpec read_gguf_decoder(const GgufFile& file, const TensorStore& store);
+TransformerSpec read_gguf_decoder(const GgufFile& file, const TensorStore& store);
 
 // The tokenizer as it lies in the file. The arrays are empty where it has none; otherwise scores
 // and types go with tokens one to one.

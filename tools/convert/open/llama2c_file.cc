@@ -12,6 +12,7 @@
 #include "convert/files/error.h"
 #include "convert/spec/model_tensors.h"
 #include "convert/spec/rope_scaling.h"
+#include "convert/spec/transformer_layers.h"
 
 namespace arenite::convert {
 namespace {
@@ -157,27 +158,22 @@ std::vector<float> read_groups(std::span<const std::byte> data, size_t elements,
 
 // ---- the model ----
 
-constexpr double kEpsilon = 1e-5;  // fixed in the program, like theta
 constexpr double kTheta = 10000.0;
 
-LayerSpec read_layer(ModelTensors& tensors, const DecoderSpec& spec, const std::string& name) {
-  const uint32_t width = spec.model_dim;
-  const uint32_t key_rows = spec.kv_heads * spec.head_dim;
-  const auto linear = [&](const char* part, uint32_t outputs, uint32_t inputs) {
-    return tensors.linear(name + part, outputs, inputs, Presence::kNone);
-  };
-  LayerSpec layer;
-  layer.attention_norm = tensors.rms_norm(name + "attention_norm", width, kEpsilon);
-  layer.query = linear("attention.wq", width, width);
-  layer.key = linear("attention.wk", key_rows, width);
-  layer.value = linear("attention.wv", key_rows, width);
-  layer.output = linear("attention.wo", width, width);
-  layer.mlp_norm = tensors.rms_norm(name + "ffn_norm", width, kEpsilon);
-  layer.gate = linear("feed_forward.w1", spec.ffn_dim, width);
-  layer.down = linear("feed_forward.w2", width, spec.ffn_dim);
-  layer.up = linear("feed_forward.w3", spec.ffn_dim, width);
-  return layer;
-}
+constexpr LayerNames kLayer = {.attention_norm = "attention_norm",
+                               .mlp_norm = "ffn_norm",
+                               .query = "attention.wq",
+                               .key = "attention.wk",
+                               .value = "attention.wv",
+                               .output = "attention.wo",
+                               .gate = "feed_forward.w1",
+                               .up = "feed_forward.w3",
+                               .down = "feed_forward.w2",
+                               .norm = NormKind::kRms};
+constexpr LayerSettings kSettings = {.epsilon = 1e-5,  // fixed in the program, like theta
+                                     .qkv_bias = Presence::kNone,
+                                     .output_bias = Presence::kNone,
+                                     .mlp_bias = Presence::kNone};
 
 }  // namespace
 
@@ -242,8 +238,8 @@ TensorStore llama2c_tensors(const Llama2cHeader& header, const std::shared_ptr<c
   return store;
 }
 
-DecoderSpec read_llama2c(const Llama2cHeader& header, const TensorStore& store) {
-  DecoderSpec spec;
+TransformerSpec read_llama2c(const Llama2cHeader& header, const TensorStore& store) {
+  TransformerSpec spec = decoder_spec();
   spec.architecture = "llama";
   spec.vocab_size = static_cast<uint32_t>(header.vocab_size);
   spec.model_dim = static_cast<uint32_t>(header.model_dim);
@@ -258,10 +254,8 @@ DecoderSpec read_llama2c(const Llama2cHeader& header, const TensorStore& store) 
 
   ModelTensors tensors(store);
   spec.token_embedding = tensors.matrix("tok_embeddings.weight", spec.vocab_size, spec.model_dim);
-  for (int64_t i = 0; i < header.layers; ++i) {
-    spec.layers.push_back(read_layer(tensors, spec, fmt::format("layers.{}.", i)));
-  }
-  spec.final_norm = tensors.rms_norm("norm", spec.model_dim, kEpsilon);
+  read_layers(tensors, spec, kLayer, kSettings, "layers.", static_cast<uint32_t>(header.layers));
+  spec.final_norm = read_norm(tensors, kLayer, kSettings, "norm", spec.model_dim);
   if (!header.is_tied) {
     spec.output = tensors.linear("output", spec.vocab_size, spec.model_dim, Presence::kNone);
   }

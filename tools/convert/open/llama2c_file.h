@@ -41,6 +41,6 @@ TensorStore llama2c_tensors(const Llama2cHeader& header, const std::shared_ptr<c
                             const std::string& file_name);
 
 // The Llama model whose tensors are in `store`, of llama2c_tensors.
-DecoderSpec read_llama2c(const Llama2cHeader& header, const TensorStore& store);
+TransformerSpec read_llama2c(const Llama2cHeader& header, const TensorStore& store);
 
 }  // namespace arenite::convert

@@ -13,13 +13,19 @@ std::vector<double> WeightRef::exact() const {
       [](const auto& values) { return std::vector<double>(values.begin(), values.end()); });
 }
 
-void note_passed_over(const std::vector<std::string>& fields, DecoderSpec& spec) {
+TransformerSpec decoder_spec() {
+  TransformerSpec spec;
+  spec.is_decoder = spec.norm_first = spec.causal = true;
+  return spec;
+}
+
+void note_passed_over(const std::vector<std::string>& fields, TransformerSpec& spec) {
   if (fields.empty()) return;
   spec.notes.push_back(
       fmt::format("passed over, as they are false or empty: {}", fmt::join(fields, ", ")));
 }
 
-void check_sizes(const DecoderSpec& spec, size_t layers, const std::string& where) {
+void check_sizes(const TransformerSpec& spec, size_t layers, const std::string& where) {
   if (layers > kLayersMax) {
     throw InputError("{}: {} layers: at most {} are accepted", where, layers, kLayersMax);
   }
@@ -40,11 +46,11 @@ uint32_t even_head_dim(uint32_t model_dim, uint32_t heads, const std::string& wh
   return model_dim / heads;
 }
 
-uint32_t pooled_width(const EncoderSpec& spec) {
+uint32_t pooled_width(const TransformerSpec& spec) {
   return spec.model_dim * static_cast<uint32_t>(1 + spec.more_pooling.size());
 }
 
-uint32_t output_width(const EncoderSpec& spec) {
+uint32_t output_width(const TransformerSpec& spec) {
   uint32_t width = pooled_width(spec);
   for (const HeadStepSpec& step : spec.head) {
     if (step.linear) width = step.linear->weight.rows;
@@ -52,7 +58,7 @@ uint32_t output_width(const EncoderSpec& spec) {
   return width;
 }
 
-bool is_normalized(const EncoderSpec& spec) {
+bool is_normalized(const TransformerSpec& spec) {
   return !spec.head.empty() && spec.head.back().normalize;
 }
 

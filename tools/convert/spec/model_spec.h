@@ -108,51 +108,6 @@ struct LayerSpec {
   LinearSpec down;                 // [model_dim, ffn_dim]
 };
 
-// Each token sees itself and those before it, and where the model is not causal, those after it.
-struct DecoderSpec {
-  std::string architecture;  // as its config calls it: "llama"
-  uint32_t vocab_size = 0;
-  uint32_t model_dim = 0;
-  uint32_t heads = 0;
-  uint32_t kv_heads = 0;  // divides heads; query head h reads kv head h / (heads / kv_heads)
-  uint32_t head_dim = 0;
-  uint32_t ffn_dim = 0;
-  uint32_t positions_max = 0;  // that the model was trained for
-  bool norm_first = true;
-  bool causal = true;
-  std::optional<double> score_scale;  // of attention scores; absent: 1/sqrt(head_dim)
-
-  WeightRef token_embedding;                    // [vocab_size, model_dim]
-  std::optional<double> embedding_scale;        // multiplies the token embedding
-  std::optional<NormSpec> embedding_norm;       // of what is embedded, positions included
-  std::optional<WeightRef> position_embedding;  // learned, [positions_max, model_dim], added
-  std::optional<RopeSpec> rope;
-  // ALiBi: head h adds alibi_slopes[h] * (key - query) to each score; empty: none.
-  std::vector<double> alibi_slopes;
-  Activation activation = Activation::kGeluErf;
-  std::vector<LayerSpec> layers;
-  std::optional<NormSpec> final_norm;
-  std::optional<LinearSpec> output;  // [vocab_size, model_dim]; absent: token_embedding
-  bool is_headless = false;  // saved without its head: the results are the last hidden states
-  std::optional<double> logits_soft_cap;  // logits = cap * tanh(logits / cap)
-
-  std::optional<uint32_t> bos_id;  // where the file says so; always below vocab_size
-  std::vector<uint32_t> eos_ids;   // any of them ends a text
-
-  std::vector<std::string> notes;  // for people: where the config could be read in another way
-  Account account;                 // of a state dict
-};
-
-// Adds the note that names `fields` of the config, which ConfigFields::finish passed over.
-void note_passed_over(const std::vector<std::string>& fields, DecoderSpec& spec);
-
-// Throws InputError for sizes that do not go together. Sizes that nothing is read for yet, such as
-// a number of layers beyond reason, never get further than this.
-void check_sizes(const DecoderSpec& spec, size_t layers, const std::string& where);
-
-// head_dim where no field gives it. Throws InputError unless heads divide the model's width.
-uint32_t even_head_dim(uint32_t model_dim, uint32_t heads, const std::string& where);
-
 // One step of a head, of the parts that it has, in this order.
 struct HeadStepSpec {
   std::optional<LinearSpec> linear{};  // x weight^T + bias
@@ -162,21 +117,22 @@ struct HeadStepSpec {
   bool is_token_embedding = false;  // linear's weight: it is stored once
 };
 
-// Attention sees all tokens of a sequence or, where the model is causal, itself and those before
-// it. Tokens: x = embedding_norm(embedding_scale token_embedding[id] + position_embedding[position
+// Each token sees itself and those before it, and where the model is not causal, those after it.
+// Tokens: x = embedding_norm(embedding_scale token_embedding[id] + position_embedding[position
 // + position_offset] + type_embedding[type]), then input(x) where there is an input projection.
 // With a padding_id positions count the tokens that have another id, and tokens of that id have the
 // row before that of position 0.
 // Features: x = embedding_norm(embedding_scale input(features) + position_embedding[position +
 // position_offset]).
-struct EncoderSpec {
-  std::string architecture;     // as its config calls it: "bert"
-  uint32_t vocab_size = 0;      // 0: the input is features
+struct TransformerSpec {
+  std::string architecture;  // as its config calls it: "llama"
+  bool is_decoder = false;   // gives logits of its vocabulary for each token, or lacks them alone
+  uint32_t vocab_size = 0;   // 0: the input is features
   uint32_t input_features = 0;  // 0: the input is tokens
   uint32_t token_types = 0;     // rows of type_embedding; 0: none
   uint32_t model_dim = 0;
   uint32_t heads = 0;
-  uint32_t kv_heads = 0;  // 0: as many as heads
+  uint32_t kv_heads = 0;  // divides heads: query head h reads head h / (heads / kv_heads); 0: heads
   uint32_t head_dim = 0;
   uint32_t ffn_dim = 0;
   uint32_t positions_max = 0;    // longest sequence
@@ -193,23 +149,48 @@ struct EncoderSpec {
   std::optional<WeightRef> type_embedding;      // [token_types, embedding_dim]
   std::optional<NormSpec> embedding_norm;
   std::optional<RopeSpec> rope;
+  // ALiBi: head h adds alibi_slopes[h] * (key - query) to each score; empty: none.
+  std::vector<double> alibi_slopes;
   std::optional<LinearSpec> input;  // features' layer; ELECTRA's from embedding_dim to model_dim
   std::vector<LayerSpec> layers;
   std::optional<NormSpec> final_norm;
 
+  // Of a decoder.
+  std::optional<LinearSpec> output;  // [vocab_size, model_dim]; absent: token_embedding
+  bool is_headless = false;  // saved without its head: the results are the last hidden states
+  std::optional<double> logits_soft_cap;  // logits = cap * tanh(logits / cap)
+  std::optional<uint32_t> bos_id;         // where the file says so; always below vocab_size
+  std::vector<uint32_t> eos_ids;          // any of them ends a text
+
+  // Of an encoder.
   SelectKind pooling = SelectKind::kAsAsked;
   std::vector<SelectKind> more_pooling;  // whose rows follow, side by side; none are kNone
   std::vector<HeadStepSpec> head;        // of each row that pooling gives out
   std::vector<std::string> labels;       // of the classes given out; empty: none, or not named
-  Account account;                       // of a state dict
+
+  std::vector<std::string> notes;  // for people: where the config could be read in another way
+  Account account;
 };
 
+// What decoders usually are: causal, with norms first. Encoders are as the struct begins.
+TransformerSpec decoder_spec();
+
+// Adds the note that names `fields` of the config, which ConfigFields::finish passed over.
+void note_passed_over(const std::vector<std::string>& fields, TransformerSpec& spec);
+
+// Throws InputError for sizes that do not go together. Sizes that nothing is read for yet, such as
+// a number of layers beyond reason, never get further than this.
+void check_sizes(const TransformerSpec& spec, size_t layers, const std::string& where);
+
+// head_dim where no field gives it. Throws InputError unless heads divide the model's width.
+uint32_t even_head_dim(uint32_t model_dim, uint32_t heads, const std::string& where);
+
 // How wide the rows are that pooling gives out, and those of the whole model.
-uint32_t pooled_width(const EncoderSpec& spec);
-uint32_t output_width(const EncoderSpec& spec);
+uint32_t pooled_width(const TransformerSpec& spec);
+uint32_t output_width(const TransformerSpec& spec);
 
 // Whether the rows that the model gives out have length 1.
-bool is_normalized(const EncoderSpec& spec);
+bool is_normalized(const TransformerSpec& spec);
 
 // A single attention module:
 // output = concat over heads of softmax(score_scale q k^T + mask) v, then the projection.

@@ -284,10 +284,12 @@ LinearSpec ModelTensors::conv1d(const std::string& name, uint32_t outputs, uint3
 
 NormSpec ModelTensors::layer_norm(const std::string& name, uint32_t features, double epsilon,
                                   Presence bias) {
-  return {.name = full_name(name + ".weight"),
+  const bool is_old = has(name + ".gamma");  // as BERT's first program calls them
+  const std::string gain = name + (is_old ? ".gamma" : ".weight");
+  return {.name = full_name(gain),
           .kind = NormKind::kLayer,
-          .gain = vector(name + ".weight", features),
-          .bias = vector(name + ".bias", features, bias),
+          .gain = vector(gain, features),
+          .bias = vector(name + (is_old ? ".beta" : ".bias"), features, bias),
           .epsilon = epsilon};
 }
 

@@ -87,7 +87,7 @@ class ModelTensors {
   LinearSpec linear(const std::string& name);
   // The same, with the weight stored as [inputs, outputs], unless it says otherwise.
   LinearSpec conv1d(const std::string& name, uint32_t outputs, uint32_t inputs, Presence bias);
-  // <name>.weight [features], and <name>.bias [features].
+  // <name>.weight [features], and <name>.bias [features]; or .gamma and .beta.
   NormSpec layer_norm(const std::string& name, uint32_t features, double epsilon,
                       Presence bias = Presence::kRequired);
   NormSpec rms_norm(const std::string& name, uint32_t features, double epsilon);

@@ -199,7 +199,7 @@ void scale_yarn(RopeSpec& rope, const YarnScaling& scaling) {
   rope.magnitude = scaling.magnitude;
 }
 
-RopeSpec read_hf_rope(ConfigFields& config, const DecoderSpec& spec, const RopeFields& names) {
+RopeSpec read_hf_rope(ConfigFields& config, const TransformerSpec& spec, const RopeFields& names) {
   config.expect("use_rope", true, "models of this family have no other positions");
   config.expect("rope_interleaved", false, "neighbours that rotate are not supported here");
   std::optional<ConfigFields> scaling = scaling_fields(config);

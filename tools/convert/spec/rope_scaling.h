@@ -55,6 +55,6 @@ struct RopeFields {
 // Takes the fields about RoPE: `rope_parameters`, or the older `rope_scaling` and the fields named.
 // `spec` has its sizes. Throws InputError for a kind of scaling other than default, linear,
 // dynamic, llama3 and yarn.
-RopeSpec read_hf_rope(ConfigFields& config, const DecoderSpec& spec, const RopeFields& names);
+RopeSpec read_hf_rope(ConfigFields& config, const TransformerSpec& spec, const RopeFields& names);
 
 }  // namespace arenite::convert

@@ -1,0 +1,584 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decoders of transformers: a row for each family, with the names of its tensors, the defaults of
+// its config, and what its config says that no other one does. One reader takes any row.
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "convert/families/hf_models.h"
+#include "convert/families/hf_quantized.h"
+#include "convert/families/reader_parts.h"
+#include "convert/files/error.h"
+#include "convert/spec/rope_scaling.h"
+#include "convert/spec/transformer_layers.h"
+
+namespace arenite::convert {
+namespace {
+
+enum class Windows { kNone, kAllLayers, kSomeLayers };
+
+struct Family {
+  const char* model_type;
+  uint32_t (*read_sizes)(ConfigFields& config, const Family& family,
+                         TransformerSpec& spec) = nullptr;  // returns the layers
+  // What its config says besides; what it must not say is refused.
+  void (*read_own)(ConfigFields& config, const Family& family, TransformerSpec& spec,
+                   LayerSettings& settings) = nullptr;
+
+  // Tensors; a null pointer: it has none. `prefix` is missing in models saved without their head.
+  const LayerNames* layer = nullptr;
+  const char* prefix = nullptr;
+  const char* embedding = nullptr;
+  const char* positions = nullptr;
+  const char* embedding_norm = nullptr;
+  const char* list = nullptr;
+  const char* final_norm = nullptr;
+  const char* head = nullptr;
+  Presence head_bias = Presence::kNone;
+
+  // What the transformers package takes for fields that a config does not have.
+  uint32_t ffn_dim = 0;
+  uint32_t positions_max = 2048;
+  uint32_t kv_heads = 0;  // 0: as many as heads
+  uint32_t head_dim = 0;  // 0: model_dim / heads
+  TokenDefaults tokens{};
+  bool is_tied = false;
+  const char* epsilon_field = "layer_norm_eps";
+  double epsilon = 1e-5;
+
+  // Of Llama's relatives.
+  bool has_qkv_bias = false;
+  bool may_have_attention_bias = false;
+  bool may_have_mlp_bias = false;
+  bool has_head_norms = false;
+  bool is_gemma = false;
+  Windows windows = Windows::kNone;
+};
+
+Presence stored_if(bool condition) { return condition ? Presence::kRequired : Presence::kNone; }
+
+uint32_t read_sizes(ConfigFields& config, const Family& family, TransformerSpec& spec) {
+  spec.vocab_size = config.count("vocab_size");
+  spec.model_dim = config.count("hidden_size");
+  spec.ffn_dim = config.count("intermediate_size", family.ffn_dim);
+  spec.positions_max = config.count("max_position_embeddings", family.positions_max);
+  spec.heads = config.count("num_attention_heads");
+  const bool as_many = family.kv_heads == 0 || config.is_null("num_key_value_heads");
+  spec.kv_heads = config.count("num_key_value_heads", as_many ? spec.heads : family.kv_heads);
+  if (config.has("head_dim") || (family.head_dim != 0 && !config.is_null("head_dim"))) {
+    spec.head_dim = config.count("head_dim", family.head_dim);
+  } else {
+    spec.head_dim = even_head_dim(spec.model_dim, spec.heads, config.where());
+  }
+  return config.count("num_hidden_layers");
+}
+
+// The names of sizes in configs older than hidden_size, num_attention_heads and num_hidden_layers,
+// which may stand there instead.
+uint32_t read_old_sizes(ConfigFields& config, TransformerSpec& spec, const char* width,
+                        const char* heads, const char* layers) {
+  spec.vocab_size = config.count("vocab_size");
+  spec.model_dim = read_size(config, width, "hidden_size");
+  spec.heads = spec.kv_heads = read_size(config, heads, "num_attention_heads");
+  spec.head_dim = even_head_dim(spec.model_dim, spec.heads, config.where());
+  return read_size(config, layers, "num_hidden_layers");
+}
+
+// For a family whose layers all see the same keys: throws InputError where layer_types names
+// another kind than `expected`.
+void expect_layer_types(ConfigFields& config, const char* expected) {
+  for (const std::string& type : config.texts("layer_types")) {
+    if (type == expected) continue;
+    config.refuse("layer_types",
+                  fmt::format("expected {} alone, as in all layers of this model", expected));
+  }
+}
+
+// ---- GPT-2: learned positions, and Conv1D layers ----
+
+constexpr LayerNames kGpt2 = {.attention_norm = "ln_1",
+                              .mlp_norm = "ln_2",
+                              .fused = "attn.c_attn",
+                              .output = "attn.c_proj",
+                              .up = "mlp.c_fc",
+                              .down = "mlp.c_proj",
+                              .keeps_inputs_first = true};
+
+uint32_t read_gpt2_sizes(ConfigFields& config, const Family& family, TransformerSpec& spec) {
+  const uint32_t layers = read_old_sizes(config, spec, "n_embd", "n_head", "n_layer");
+  spec.ffn_dim = config.count("n_inner", 4 * spec.model_dim);
+  spec.positions_max =
+      read_size(config, "n_positions", "max_position_embeddings", family.positions_max);
+  return layers;
+}
+
+void read_gpt2(ConfigFields& config, const Family&, TransformerSpec& spec, LayerSettings&) {
+  spec.activation = read_activation(config, "activation_function", "gelu_new");
+  config.expect("n_ctx", spec.positions_max, "it is the older name of n_positions");
+  config.expect("scale_attn_weights", true, "scores without 1/sqrt(head_dim) are not supported");
+  config.expect("scale_attn_by_inverse_layer_idx", false,
+                "scores scaled by the layer's number are not supported");
+}
+
+// ---- GPT-NeoX (Pythia) and Phi: part of each head rotates, and attention and MLP may run side by
+// side ----
+
+constexpr LayerNames kNeox = {.attention_norm = "input_layernorm",
+                              .mlp_norm = "post_attention_layernorm",
+                              .fused = "attention.query_key_value",
+                              .output = "attention.dense",
+                              .up = "mlp.dense_h_to_4h",
+                              .down = "mlp.dense_4h_to_h",
+                              .fused_rows = FusedRows::kHeads};
+constexpr LayerNames kPhi = {.attention_norm = "input_layernorm",
+                             .query = "self_attn.q_proj",
+                             .key = "self_attn.k_proj",
+                             .value = "self_attn.v_proj",
+                             .output = "self_attn.dense",
+                             .up = "mlp.fc1",
+                             .down = "mlp.fc2"};
+
+uint32_t read_neox_sizes(ConfigFields& config, const Family& family, TransformerSpec& spec) {
+  const uint32_t layers = read_sizes(config, family, spec);
+  config.expect("num_key_value_heads", spec.heads, "GPT-NeoX has as many as query heads");
+  config.expect("head_dim", even_head_dim(spec.model_dim, spec.heads, config.where()),
+                "GPT-NeoX divides its width by its heads");
+  return layers;
+}
+
+void read_neox(ConfigFields& config, const Family&, TransformerSpec& spec,
+               LayerSettings& settings) {
+  expect_layer_types(config, "full_attention");
+  spec.activation = read_activation(config, "hidden_act", "gelu");
+  spec.rope = read_hf_rope(config, spec,
+                           {.theta = {"rotary_emb_base", "rope_theta"},
+                            .partial_factor = {"rotary_pct", "partial_rotary_factor"},
+                            .partial_fallback = 0.25});
+  settings.is_parallel = config.flag("use_parallel_residual", true);
+  settings.qkv_bias = settings.output_bias = stored_if(config.flag("attention_bias", true));
+}
+
+void read_phi(ConfigFields& config, const Family&, TransformerSpec& spec, LayerSettings& settings) {
+  expect_layer_types(config, "full_attention");
+  config.expect("qk_layernorm", false, "layer norms of queries and keys are not supported");
+  spec.activation = read_activation(config, "hidden_act", "gelu_new");
+  // Newer programs save the default in the old place, whatever the new one says.
+  spec.rope = read_hf_rope(config, spec,
+                           {.partial_factor = {"partial_rotary_factor"},
+                            .partial_fallback = 0.5,
+                            .inner_partial_counts = true});
+  settings.is_parallel = true;
+}
+
+// ---- BLOOM and MPT: no positions, but scores that fall with the distance between query and key
+// (ALiBi). Source: "Train Short, Test Long" (Press et al. 2022) ----
+
+constexpr LayerNames kBloom = {.attention_norm = "input_layernorm",
+                               .mlp_norm = "post_attention_layernorm",
+                               .fused = "self_attention.query_key_value",
+                               .output = "self_attention.dense",
+                               .up = "mlp.dense_h_to_4h",
+                               .down = "mlp.dense_4h_to_h",
+                               .fused_rows = FusedRows::kHeads};
+constexpr LayerNames kMpt = {.attention_norm = "norm_1",
+                             .mlp_norm = "norm_2",
+                             .fused = "attn.Wqkv",
+                             .output = "attn.out_proj",
+                             .up = "ffn.up_proj",
+                             .down = "ffn.down_proj"};
+
+// With a power of two of heads, head h has the slope 2^(-bias_max (h + 1) / heads). Otherwise
+// every other slope of the next power of two comes first, and then those in between.
+std::vector<double> alibi_slopes(uint32_t heads, double bias_max) {
+  const uint32_t steps = std::bit_ceil(heads);
+  std::vector<double> slopes;
+  const auto add = [&](uint32_t first, uint32_t stride) {
+    for (uint32_t i = first; i <= steps && slopes.size() < heads; i += stride) {
+      slopes.push_back(std::exp2(-bias_max * i / steps));
+    }
+  };
+  if (steps == heads) {
+    add(1, 1);
+  } else {
+    add(2, 2);
+    add(1, 2);
+  }
+  return slopes;
+}
+
+uint32_t read_bloom_sizes(ConfigFields& config, const Family& family, TransformerSpec& spec) {
+  const uint32_t layers = read_old_sizes(config, spec, "n_embed", "n_head", "n_layer");
+  spec.ffn_dim = 4 * spec.model_dim;
+  config.expect("n_inner", spec.ffn_dim, "BLOOM's MLP is four times as wide as the model");
+  spec.positions_max = config.count("seq_length", family.positions_max);
+  return layers;
+}
+
+void read_bloom(ConfigFields& config, const Family&, TransformerSpec& spec, LayerSettings&) {
+  spec.activation = Activation::kGeluTanh;
+  for (const char* field :
+       {"attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi",
+        "skip_bias_add", "skip_bias_add_qkv", "slow_but_exact"}) {
+    config.pass_over(field);  // same result in exact arithmetic
+  }
+  config.expect("apply_residual_connection_post_layernorm", false,
+                "sums with what the norm gives are not supported");
+  spec.alibi_slopes = alibi_slopes(spec.heads, 8.0);
+}
+
+// Fewer keys and values than queries have a number of their own, kv_n_heads.
+uint32_t read_kv_heads(ConfigFields& attention, uint32_t heads) {
+  const std::string type = attention.text("attn_type", "multihead_attention");
+  if (type == "multihead_attention") {
+    attention.expect("kv_n_heads", heads, "multihead_attention has as many as query heads");
+    return heads;
+  }
+  if (type != "grouped_query_attention" && type != "multiquery_attention") {
+    attention.refuse("attn_type",
+                     "expected multihead_attention, grouped_query_attention or "
+                     "multiquery_attention");
+  }
+  if (!attention.has("kv_n_heads")) {
+    attention.refuse("attn_type", "expected kv_n_heads beside it, the number of key/value heads");
+  }
+  return attention.count("kv_n_heads");
+}
+
+void read_mpt_attention(ConfigFields attention, TransformerSpec& spec) {
+  pass_over_harmless(attention);
+  for (const char* field : {"attn_impl", "model_type", "rope_theta", "rope_impl",
+                            "rope_dail_config", "rope_hf_config"}) {
+    attention.pass_over(field);  // how it is computed, and of what is refused below
+  }
+  spec.kv_heads = read_kv_heads(attention, spec.heads);
+  attention.expect("alibi", true, "only positions by ALiBi are read");
+  attention.expect("rope", false, "only positions by ALiBi are read");
+  attention.expect("clip_qkv", nullptr, "clipped queries, keys and values are not supported");
+  attention.expect("qk_ln", false, "layer norms of queries and keys are not supported");
+  attention.expect("qk_gn", false, "norms of queries and keys are not supported");
+  attention.expect("prefix_lm", false, "only causal decoders are read");
+  attention.expect("attn_uses_sequence_id", false, "a text is one sequence");
+  attention.expect("sliding_window_size", -1, "a window beside ALiBi is not supported");
+  if (attention.has("softmax_scale")) spec.score_scale = attention.positive("softmax_scale");
+  const double bias_max = attention.positive("alibi_bias_max", 8.0);
+  if (bias_max != 8.0) {
+    spec.notes.push_back(fmt::format(
+        "alibi_bias_max {}: as the program that trained it computes; transformers takes 8 instead",
+        bias_max));
+  }
+  attention.finish();
+  spec.alibi_slopes = alibi_slopes(spec.heads, bias_max);
+}
+
+uint32_t read_mpt_sizes(ConfigFields& config, const Family& family, TransformerSpec& spec) {
+  const uint32_t layers = read_old_sizes(config, spec, "d_model", "n_heads", "n_layers");
+  spec.ffn_dim = config.count("expansion_ratio", 4) * spec.model_dim;
+  spec.positions_max = config.count("max_seq_len", family.positions_max);
+  const ConfigFields nothing(nlohmann::json::object(), config.where());
+  read_mpt_attention(config.object("attn_config").value_or(nothing), spec);
+  return layers;
+}
+
+void read_mpt(ConfigFields& config, const Family&, TransformerSpec& spec, LayerSettings& settings) {
+  spec.activation = Activation::kGeluErf;
+  for (const char* field :
+       {"embedding_fraction", "fc_type", "init_config", "emb_pdrop", "init_device",
+        "learned_pos_emb", "no_bias", "resid_pdrop", "verbose"}) {
+    config.pass_over(field);  // training; and what the tensors, or ALiBi, say themselves
+  }
+  config.expect("logit_scale", nullptr, "scaled logits are not supported");
+  if (const std::string norm = config.text("norm_type", "low_precision_layernorm");
+      norm != "low_precision_layernorm" && norm != "layernorm") {
+    config.refuse("norm_type", "expected low_precision_layernorm or layernorm");
+  }
+  if (std::optional<ConfigFields> ffn = config.object("ffn_config")) {
+    ffn->expect("ffn_type", "mptmlp", "other kinds of MLP are not supported");
+    ffn->pass_over("fc_type");
+    ffn->finish();
+  }
+  // Biases and norms' shifts are there or not, as the program that trained it was told.
+  settings.qkv_bias = settings.output_bias = settings.mlp_bias = Presence::kIfStored;
+  settings.norm_bias = Presence::kIfStored;
+}
+
+// ---- Llama and the families that differ from it in details ----
+
+constexpr LayerNames kLlama = {.attention_norm = "input_layernorm",
+                               .mlp_norm = "post_attention_layernorm",
+                               .query = "self_attn.q_proj",
+                               .key = "self_attn.k_proj",
+                               .value = "self_attn.v_proj",
+                               .query_norm = "self_attn.q_norm",
+                               .key_norm = "self_attn.k_norm",
+                               .output = "self_attn.o_proj",
+                               .gate = "mlp.gate_proj",
+                               .up = "mlp.up_proj",
+                               .down = "mlp.down_proj",
+                               .norm = NormKind::kRms};
+
+// Minor version of the transformers 4 that saved the config; none: another one, or not said.
+std::optional<int> minor_version_of_4(ConfigFields& config) {
+  const std::string version = config.text("transformers_version", "");
+  int minor = 0;
+  if (std::sscanf(version.c_str(), "4.%d.", &minor) != 1) return std::nullopt;
+  return minor;
+}
+
+// Gemma was trained with the tanh form, which its first configs call "gelu". transformers 4.39 to
+// 4.47 put that right: they read hidden_activation, and the tanh form where it is not there. All
+// others read hidden_act. The results of a config are those of the version that saved it.
+Activation read_gemma_activation(ConfigFields& config, TransformerSpec& spec) {
+  constexpr const char* kTanhForm = "gelu_pytorch_tanh";
+  const std::string older = config.text("hidden_act", kTanhForm);
+  const std::string newer = config.text("hidden_activation", kTanhForm);
+  const std::optional<int> minor = minor_version_of_4(config);
+  const bool reads_newer = minor && *minor >= 39 && *minor < 48;
+  const Activation activation =
+      read_activation(config, reads_newer ? "hidden_activation" : "hidden_act", kTanhForm);
+  if (older != newer) {
+    spec.notes.push_back(fmt::format(
+        "activation {}: the config says hidden_act {}; transformers 4.39 to 4.47 compute {} "
+        "instead, other versions do not; transformers_version is {}",
+        quote(reads_newer ? newer : older), quote(older), quote(newer),
+        quote(config.text("transformers_version", "not said"))));
+  }
+  return activation;
+}
+
+// The window of each layer; 0: none.
+std::vector<uint32_t> read_windows(ConfigFields& config, Windows kind, uint32_t layers) {
+  std::vector<uint32_t> windows(layers, 0);
+  if (kind == Windows::kAllLayers) {
+    const bool has_window = !config.is_null("sliding_window");
+    expect_layer_types(config, has_window ? "sliding_attention" : "full_attention");
+    if (!has_window) return windows;
+    return std::vector<uint32_t>(layers, config.count("sliding_window", 4096));
+  }
+  if (kind == Windows::kNone) {
+    expect_layer_types(config, "full_attention");
+    if (config.has("use_sliding_window") && !config.flag("use_sliding_window")) {
+      config.pass_over("sliding_window");
+    }
+    return windows;
+  }
+  uint32_t window = 0;
+  if (config.flag("use_sliding_window", false) && !config.is_null("sliding_window")) {
+    window = config.count("sliding_window", 4096);
+  }
+  config.pass_over("sliding_window");
+  const uint32_t first_with_window = config.count("max_window_layers", 28, 0);
+  const std::vector<std::string> types = config.texts("layer_types");
+  if (!types.empty() && types.size() != layers) {
+    config.refuse("layer_types", fmt::format("expected {} entries, one for each layer", layers));
+  }
+  for (uint32_t i = 0; i < layers; ++i) {
+    const bool is_windowed =
+        types.empty() ? window != 0 && i >= first_with_window : types[i] == "sliding_attention";
+    if (!is_windowed && !types.empty() && types[i] != "full_attention") {
+      config.refuse("layer_types", "expected full_attention or sliding_attention");
+    }
+    if (is_windowed && window == 0) {
+      config.refuse("layer_types",
+                    "layers slide, but use_sliding_window and sliding_window do not "
+                    "give them a window");
+    }
+    if (is_windowed) windows[i] = window;
+  }
+  return windows;
+}
+
+void read_llama(ConfigFields& config, const Family& family, TransformerSpec& spec,
+                LayerSettings& settings) {
+  config.expect("use_parallel_residual", false, "layers of this family follow one another");
+  config.expect("use_qk_norm", family.has_head_norms, "its family decides about these norms");
+  config.expect("qk_norm", family.has_head_norms, "its family decides about these norms");
+  spec.rope = read_hf_rope(config, spec, {});
+  spec.activation = family.is_gemma ? read_gemma_activation(config, spec)
+                                    : read_activation(config, "hidden_act", "silu");
+  if (family.is_gemma) spec.embedding_scale = std::sqrt(double{1} * spec.model_dim);
+  settings.windows = read_windows(config, family.windows, config.count("num_hidden_layers"));
+  settings.qkv_bias = stored_if(family.has_qkv_bias);
+  settings.output_bias = settings.mlp_bias = Presence::kNone;
+  if (family.may_have_attention_bias) {
+    settings.qkv_bias = settings.output_bias = stored_if(config.flag("attention_bias", false));
+  }
+  if (family.may_have_mlp_bias) settings.mlp_bias = stored_if(config.flag("mlp_bias", false));
+  settings.has_head_norms = family.has_head_norms;
+  settings.gain_plus_one = family.is_gemma;
+}
+
+// `own` with all that Llama's relatives share.
+constexpr Family like_llama(Family own) {
+  own.read_sizes = read_sizes;
+  own.read_own = read_llama;
+  own.layer = &kLlama;
+  own.prefix = "model.";
+  own.embedding = "embed_tokens";
+  own.list = "layers.";
+  own.final_norm = "norm";
+  own.head = "lm_head";
+  own.epsilon_field = "rms_norm_eps";
+  own.epsilon = 1e-6;
+  return own;
+}
+
+// ---- all of them ----
+
+constexpr Family kFamilies[] = {
+    {.model_type = "gpt2",
+     .read_sizes = read_gpt2_sizes,
+     .read_own = read_gpt2,
+     .layer = &kGpt2,
+     .prefix = "transformer.",
+     .embedding = "wte",
+     .positions = "wpe",
+     .list = "h.",
+     .final_norm = "ln_f",
+     .head = "lm_head",
+     .positions_max = 1024,
+     .tokens = {.bos = 50256, .eos = 50256},
+     .is_tied = true,
+     .epsilon_field = "layer_norm_epsilon"},
+    {.model_type = "gpt_neox",
+     .read_sizes = read_neox_sizes,
+     .read_own = read_neox,
+     .layer = &kNeox,
+     .prefix = "gpt_neox.",
+     .embedding = "embed_in",
+     .list = "layers.",
+     .final_norm = "final_layer_norm",
+     .head = "embed_out",
+     .ffn_dim = 24576,
+     .tokens = {.bos = 0, .eos = 2}},
+    {.model_type = "phi",
+     .read_sizes = read_sizes,
+     .read_own = read_phi,
+     .layer = &kPhi,
+     .prefix = "model.",
+     .embedding = "embed_tokens",
+     .list = "layers.",
+     .final_norm = "final_layernorm",
+     .head = "lm_head",
+     .head_bias = Presence::kRequired,
+     .ffn_dim = 8192,
+     .tokens = {.bos = 1, .eos = 2}},
+    {.model_type = "bloom",
+     .read_sizes = read_bloom_sizes,
+     .read_own = read_bloom,
+     .layer = &kBloom,
+     .prefix = "transformer.",
+     .embedding = "word_embeddings",
+     .embedding_norm = "word_embeddings_layernorm",
+     .list = "h.",
+     .final_norm = "ln_f",
+     .head = "lm_head",
+     .tokens = {.bos = 1, .eos = 2},
+     .is_tied = true,
+     .epsilon_field = "layer_norm_epsilon"},
+    {.model_type = "mpt",
+     .read_sizes = read_mpt_sizes,
+     .read_own = read_mpt,
+     .layer = &kMpt,
+     .prefix = "transformer.",
+     .embedding = "wte",
+     .list = "blocks.",
+     .final_norm = "norm_f",
+     .head = "lm_head",
+     .is_tied = true,
+     .epsilon_field = "layer_norm_epsilon"},
+    like_llama({.model_type = "llama",
+                .ffn_dim = 11008,
+                .tokens = {.bos = 1, .eos = 2},
+                .may_have_attention_bias = true,
+                .may_have_mlp_bias = true}),
+    like_llama({.model_type = "mistral",
+                .ffn_dim = 14336,
+                .positions_max = 131072,
+                .kv_heads = 8,
+                .tokens = {.bos = 1, .eos = 2},
+                .windows = Windows::kAllLayers}),
+    like_llama({.model_type = "qwen2",
+                .ffn_dim = 22016,
+                .positions_max = 32768,
+                .kv_heads = 32,
+                .has_qkv_bias = true,
+                .windows = Windows::kSomeLayers}),
+    like_llama({.model_type = "qwen3",
+                .ffn_dim = 22016,
+                .positions_max = 32768,
+                .kv_heads = 32,
+                .head_dim = 128,
+                .may_have_attention_bias = true,
+                .has_head_norms = true,
+                .windows = Windows::kSomeLayers}),
+    like_llama({.model_type = "gemma",
+                .ffn_dim = 24576,
+                .positions_max = 8192,
+                .kv_heads = 16,
+                .head_dim = 256,
+                .tokens = {.bos = 2, .eos = 1},
+                .is_tied = true,
+                .may_have_attention_bias = true,
+                .is_gemma = true}),
+};
+
+TransformerSpec read_decoder(ConfigFields& config, ModelTensors& tensors, const Family& family) {
+  TransformerSpec spec = decoder_spec();
+  spec.architecture = family.model_type;
+  const uint32_t layers = family.read_sizes(config, family, spec);
+  check_sizes(spec, layers, config.where());
+  take_common_fields(config, spec, family.tokens);
+  LayerSettings settings = {.epsilon = config.positive(family.epsilon_field, family.epsilon),
+                            .windows = {}};
+  family.read_own(config, family, spec, settings);
+  const bool is_tied = config.flag("tie_word_embeddings", family.is_tied);
+
+  const std::string embedding = fmt::format("{}.weight", family.embedding);
+  const std::string prefix = prefix_of(tensors, family.prefix, embedding);
+  read_embedding_and_head(config, tensors, spec, {prefix, embedding, family.head}, is_tied,
+                          family.head_bias);
+  if (family.positions != nullptr) {
+    spec.position_embedding = tensors.matrix(fmt::format("{}{}.weight", prefix, family.positions),
+                                             spec.positions_max, spec.model_dim);
+  }
+  const auto norm = [&](const char* name) {
+    return read_norm(tensors, *family.layer, settings, prefix + name, spec.model_dim);
+  };
+  if (family.embedding_norm != nullptr) spec.embedding_norm = norm(family.embedding_norm);
+  read_layers(tensors, spec, *family.layer, settings, prefix + family.list, layers);
+  spec.final_norm = norm(family.final_norm);
+  return spec;
+}
+
+}  // namespace
+
+std::string decoder_types() {
+  std::string types;
+  for (const Family& family : kFamilies) {
+    types += fmt::format("{}{}", types.empty() ? "" : ", ", family.model_type);
+  }
+  return types;
+}
+
+TransformerSpec read_hf_decoder(const Opened& model) {
+  ConfigFields config = model.config_fields();
+  const std::string type = config.text("model_type");
+  for (const Family& family : kFamilies) {
+    if (type != family.model_type) continue;
+    const TensorStore store = with_whole_weights(model);
+    ModelTensors tensors(store);
+    TransformerSpec spec = read_decoder(config, tensors, family);
+    note_passed_over(config.finish(), spec);
+    pass_over_buffers(tensors);
+    pass_over_zero_biases(tensors);
+    tensors.finish();
+    return spec;
+  }
+  config.refuse("model_type", fmt::format("expected a decoder ({}) or an encoder ({})",
+                                          decoder_types(), encoder_types()));
+}
+
+}  // namespace arenite::convert

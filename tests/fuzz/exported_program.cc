@@ -18,7 +18,7 @@
 #include "convert/check/pack_model.h"
 #include "convert/exported/exported_model.h"
 #include "convert/exported/read/array.h"
-#include "convert/exported/read/graph_reader.h"
+#include "convert/exported/read/pt2_archive.h"
 #include "convert/files/error.h"
 #include "convert/program/compile.h"
 #include "convert/program/writer.h"
@@ -89,7 +89,7 @@ Stage go(const Pt2Archive& archive, std::span<const uint8_t, kHeadBytes> head, b
   options.context = head[3] % (kContextMax + 1);
   options.output_indices = {head[3] / (kContextMax + 1) % 8u};
   try {
-    auto program = std::make_shared<ExportedProgram>(GraphReader(archive, "x.pt2").run());
+    auto program = std::make_shared<ExportedProgram>(read_graph(archive, "x.pt2"));
     stage = kReduced;
     ExportedModel model = read_exported_model(program, options, {}, {.compares = compares});
     stage = kLowered;

@@ -108,8 +108,8 @@ SeedPrograms::SeedPrograms(const fs::path& folder) {
   using namespace convert;
   for (const OpRules& rules :
        {unary_rules(), binary_rules(), choosing_rules(), complex_rules(), reduction_rules(),
-        softmax_rules(), norm_rules(), product_rules(), attention_rules(), batched_rules(),
-        convolution_rules(), creation_rules(), symbol_rules()}) {
+        softmax_rules(), norm_rules(), product_rules(), batched_rules(), convolution_rules(),
+        creation_rules(), symbol_rules()}) {
     for (const auto& [op, rule] : rules) {
       const bool is_aten = op.find('.') == std::string_view::npos;
       targets.insert(is_aten ? "torch.ops.aten." + std::string(op) + ".default" : std::string(op));

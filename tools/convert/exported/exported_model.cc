@@ -23,8 +23,6 @@
 #include "convert/exported/trace/tracer.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
-#include "convert/files/memory.h"
-#include "core/crc32c.h"
 #include "format/file_layout.h"
 
 namespace arenite::convert {
@@ -230,7 +228,7 @@ class ModelReader {
   Followed follow_input() {
     const auto is_cut = [&](const InputError& error) {
       const size_t op = ops_followed(error);
-      return op < program_->nodes.size() && program_->nodes[op].call.op.starts_with("conv");
+      return op < program_->nodes.size() && program_->nodes[op].op.starts_with("conv");
     };
     try {
       Followed followed = follow(program_, lengths_, model_.output_index);
@@ -433,8 +431,8 @@ uint64_t reading_steps(const ExportedProgram& program) {
 
 ExportedModel read_exported_model(const std::filesystem::path& path, const ModelOptions& options,
                                   const std::vector<std::vector<uint64_t>>& expected_inputs) {
-  return read_exported_model(std::make_shared<const ExportedProgram>(read_exported(path)), options,
-                             expected_inputs, {.seed = crc32c(FileMap(path).bytes())});
+  const auto program = std::make_shared<const ExportedProgram>(read_exported(path));
+  return read_exported_model(program, options, expected_inputs, {.seed = program->checksum});
 }
 
 ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& program,

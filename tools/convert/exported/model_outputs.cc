@@ -51,10 +51,10 @@ ChosenOutput side_by_side(std::shared_ptr<const ExportedProgram> program,
   ExportedProgram all = *program;
   const auto value = static_cast<uint32_t>(all.values.size());
   all.values.push_back(std::move(joined));
-  all.nodes.push_back(
-      {{"cat", "default", {}, {{"tensors", std::move(parts)}, {"dim", int64_t{-1}}}, {}},
-       {value},
-       {}});
+  all.nodes.push_back({.op = "cat",
+                       .overload = "default",
+                       .arguments = {{"tensors", std::move(parts)}, {"dim", int64_t{-1}}},
+                       .outputs = {value}});
   all.outputs.emplace_back(ValueRef{value});
   chosen.index = all.outputs.size() - 1;
   chosen.program = std::make_shared<const ExportedProgram>(std::move(all));

@@ -124,7 +124,7 @@ void open_file(const fs::path& file, Opened& opened) {
     opened.tensors = llama2c_tensors(*opened.llama2c, shared, file.string());
   } else if (file.extension() == ".npy") {
     add_array(file, opened.tensors);
-  } else if (is_exported_program(file)) {
+  } else if (is_exported_program(map.text())) {
     opened.is_exported = true;
   } else {
     const auto checkpoint =

@@ -21,7 +21,7 @@ Array filled(const Shape& shape, const Array& value, ElementType type, OpBudget&
   return result;
 }
 
-Array number(const CallArguments& call, const char* name) {
+Array number(const Call& call, const char* name) {
   const Array value = operand(call, name).array;
   if (value.elements() != 1) call.refuse("its argument '{}' is no number", name);
   return value;
@@ -32,8 +32,8 @@ int64_t constant_of(std::string_view op) {
 }
 
 // zeros, ones, empty and full, with a size of their own or that of a tensor.
-Results fill(const CallArguments& call, OpBudget& budget) {
-  const std::string& op = call.call().op;
+Results fill(const Call& call, OpBudget& budget) {
+  const std::string& op = call.op;
   const bool is_full = op.find("full") != std::string::npos;
   const bool is_like = op.ends_with("_like"), is_new = op.starts_with("new_");
   const Array value = is_full ? number(call, "fill_value") : Array::integer({}, {constant_of(op)});
@@ -44,11 +44,11 @@ Results fill(const CallArguments& call, OpBudget& budget) {
   return {filled(shape, value, call.type("dtype").value_or(type), budget)};
 }
 
-Results scalar_tensor(const CallArguments& call, OpBudget& budget) {
+Results scalar_tensor(const Call& call, OpBudget& budget) {
   return {filled({}, number(call, "s"), call.type("dtype").value_or(ElementType::kF32), budget)};
 }
 
-Results arange(const CallArguments& call, OpBudget& budget) {
+Results arange(const Call& call, OpBudget& budget) {
   const auto given = [&](const char* name, int64_t default_value) {
     return call.has(name) ? number(call, name) : Array::integer({}, {default_value});
   };
@@ -69,7 +69,7 @@ Results arange(const CallArguments& call, OpBudget& budget) {
   return {Array::real({elements}, std::move(values), ElementType::kF64).to(type)};
 }
 
-Results linspace(const CallArguments& call, OpBudget& budget) {
+Results linspace(const Call& call, OpBudget& budget) {
   const double start = number(call, "start").to_reals()[0];
   const double end = number(call, "end").to_reals()[0];
   const int64_t steps = call.integer("steps");
@@ -85,7 +85,7 @@ Results linspace(const CallArguments& call, OpBudget& budget) {
   return {Array::real({steps}, std::move(values), ElementType::kF64).to(type)};
 }
 
-Results eye(const CallArguments& call, OpBudget& budget) {
+Results eye(const Call& call, OpBudget& budget) {
   const int64_t rows = call.integer("n"), columns = call.integer("m", rows);
   const size_t count = elements_of({rows, columns});
   budget.take_elements(count);
@@ -99,12 +99,12 @@ Results eye(const CallArguments& call, OpBudget& budget) {
 }
 
 // tril_indices and triu_indices: rows, and columns, of the elements of a triangle.
-Results triangle_indices(const CallArguments& call, OpBudget& budget) {
+Results triangle_indices(const Call& call, OpBudget& budget) {
   const int64_t rows = call.integer("row"), columns = call.integer("col");
   const int64_t offset = std::clamp(call.integer("offset", 0), -kSideOfTriangles, kSideOfTriangles);
   budget.take_elements(2 * elements_of({rows, columns}));
   budget.give_back(2 * elements_of({rows, columns}));
-  const bool is_lower = call.call().op == "tril_indices";
+  const bool is_lower = call.op == "tril_indices";
   Array::Integers row_numbers, column_numbers;
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < columns; ++c) {
@@ -118,7 +118,7 @@ Results triangle_indices(const CallArguments& call, OpBudget& budget) {
   return {Array::integer({2, count}, std::move(row_numbers))};
 }
 
-Results one_hot(const CallArguments& call, OpBudget& budget) {
+Results one_hot(const Call& call, OpBudget& budget) {
   const Array& self = call.array("self");
   if (!is_integer(self.type())) call.refuse("it takes whole numbers");
   int64_t classes = call.integer("num_classes", -1);
@@ -163,25 +163,25 @@ namespace {
 
 constexpr int64_t kLevelsMax = 8;
 
-const Argument* argument(const CallArguments& call, size_t place) {
-  const auto& arguments = call.call().arguments;
+const Argument* argument(const Call& call, size_t place) {
+  const auto& arguments = call.arguments;
   return place < arguments.size() ? &arguments[place].value : nullptr;
 }
 
-int64_t level_argument(const CallArguments& call, size_t place) {
+int64_t level_argument(const Call& call, size_t place) {
   const Argument* given = argument(call, place);
   if (given == nullptr || given->as<int64_t>() == nullptr) call.refuse("its numbers are missing");
   return *given->as<int64_t>();
 }
 
-const Array& tensor(const CallArguments& call) {
+const Array& tensor(const Call& call) {
   const Argument* given = argument(call, 0);
   if (given == nullptr || given->as<Array>() == nullptr) call.refuse("its tensor is missing");
   return *given->as<Array>();
 }
 
 // _add_batch_dim(tensor, dim, level)
-Results add_batch_dim(const CallArguments& call, OpBudget&) {
+Results add_batch_dim(const Call& call, OpBudget&) {
   const Array& self = tensor(call);
   const int64_t level = level_argument(call, 2);
   if (self.rank() != 1 || level_argument(call, 1) != 0 || level < 1 || level > kLevelsMax) {
@@ -193,7 +193,7 @@ Results add_batch_dim(const CallArguments& call, OpBudget&) {
 }
 
 // _remove_batch_dim(tensor, level, size, out_dim): the last of them puts levels in their order.
-Results remove_batch_dim(const CallArguments& call, OpBudget& budget) {
+Results remove_batch_dim(const Call& call, OpBudget& budget) {
   const Array& self = tensor(call);
   const int64_t level = level_argument(call, 1), size = level_argument(call, 2);
   if (level < 1 || level > kLevelsMax || level_argument(call, 3) != 0) {
@@ -207,7 +207,7 @@ Results remove_batch_dim(const CallArguments& call, OpBudget& budget) {
   if (level > 1) return {all};
   Argument::List dims;
   for (size_t d = shape.size(); d-- > 0;) dims.emplace_back(static_cast<int64_t>(d));
-  const OpCall turn = {"permute", "default", {}, {{"self", all}, {"dims", std::move(dims)}}, {}};
+  const Call turn = {"permute", "default", {}, {{"self", all}, {"dims", std::move(dims)}}, {}};
   return {apply_for_array(turn, budget)};
 }
 
@@ -222,21 +222,21 @@ OpRules batched_rules() {
 
 namespace {
 
-Results nothing(const CallArguments&, OpBudget&) { return {}; }
+Results nothing(const Call&, OpBudget&) { return {}; }
 
-Results size(const CallArguments& call, OpBudget&) {
+Results size(const Call& call, OpBudget&) {
   const Shape& shape = call.array("self").shape();
   const size_t dim = call.dimension("dim", 0, shape.size());
   if (shape.empty()) call.refuse("a scalar has no dimensions");
   return {shape[dim]};
 }
 
-Results elements(const CallArguments& call, OpBudget&) {
+Results elements(const Call& call, OpBudget&) {
   return {static_cast<int64_t>(call.array("self").elements())};
 }
 
 // The one number of a tensor.
-Results item(const CallArguments& call, OpBudget&) {
+Results item(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   if (self.elements() != 1) call.refuse("it takes a tensor of one number");
   if (is_real(self.type())) return {self.reals()[0]};
@@ -246,14 +246,14 @@ Results item(const CallArguments& call, OpBudget&) {
 }
 
 // Operands have names of their own in each function, so they go by place.
-const Argument& at(const CallArguments& call, size_t place) {
-  if (call.call().arguments.size() <= place) call.refuse("it has too few arguments");
-  return call.call().arguments[place].value;
+const Argument& at(const Call& call, size_t place) {
+  if (call.arguments.size() <= place) call.refuse("it has too few arguments");
+  return call.arguments[place].value;
 }
 
 bool is_real_number(const Argument& argument) { return argument.as<double>() != nullptr; }
 
-double real(const CallArguments& call, size_t place) {
+double real(const Call& call, size_t place) {
   const Argument& argument = at(call, place);
   if (const auto* number = argument.as<double>()) return *number;
   if (const auto* number = argument.as<int64_t>()) return static_cast<double>(*number);
@@ -261,38 +261,38 @@ double real(const CallArguments& call, size_t place) {
   call.refuse("its argument {} is no number", place + 1);
 }
 
-int64_t integer(const CallArguments& call, size_t place) {
+int64_t integer(const Call& call, size_t place) {
   const Argument& argument = at(call, place);
   if (const auto* number = argument.as<int64_t>()) return *number;
   if (const auto* flag = argument.as<bool>()) return *flag ? 1 : 0;
   call.refuse("its argument {} is no whole number", place + 1);
 }
 
-bool has_real(const CallArguments& call) {
+bool has_real(const Call& call) {
   return is_real_number(at(call, 0)) || is_real_number(at(call, 1));
 }
 
 template <typename Whole, typename Real>
-Results number_arithmetic(const CallArguments& call, const Whole& whole, const Real& of_reals) {
+Results number_arithmetic(const Call& call, const Whole& whole, const Real& of_reals) {
   if (has_real(call)) return {of_reals(real(call, 0), real(call, 1))};
   int64_t result = 0;
   if (whole(integer(call, 0), integer(call, 1), &result)) call.refuse("its result is too large");
   return {result};
 }
 
-Results add(const CallArguments& call, OpBudget&) {
+Results add(const Call& call, OpBudget&) {
   return number_arithmetic(
       call, [](int64_t a, int64_t b, int64_t* r) { return __builtin_add_overflow(a, b, r); },
       std::plus<>());
 }
 
-Results subtract(const CallArguments& call, OpBudget&) {
+Results subtract(const Call& call, OpBudget&) {
   return number_arithmetic(
       call, [](int64_t a, int64_t b, int64_t* r) { return __builtin_sub_overflow(a, b, r); },
       std::minus<>());
 }
 
-Results multiply(const CallArguments& call, OpBudget&) {
+Results multiply(const Call& call, OpBudget&) {
   return number_arithmetic(
       call, [](int64_t a, int64_t b, int64_t* r) { return __builtin_mul_overflow(a, b, r); },
       std::multiplies<>());
@@ -304,11 +304,11 @@ bool floored(int64_t a, int64_t b, int64_t* result) {
   return false;
 }
 
-Results number_floor_divide(const CallArguments& call, OpBudget&) {
+Results number_floor_divide(const Call& call, OpBudget&) {
   return number_arithmetic(call, floored, [](double a, double b) { return std::floor(a / b); });
 }
 
-Results modulo(const CallArguments& call, OpBudget&) {
+Results modulo(const Call& call, OpBudget&) {
   return number_arithmetic(
       call,
       [](int64_t a, int64_t b, int64_t* r) {
@@ -320,25 +320,23 @@ Results modulo(const CallArguments& call, OpBudget&) {
       [](double a, double b) { return a - std::floor(a / b) * b; });
 }
 
-Results number_power(const CallArguments& call, OpBudget&) {
+Results number_power(const Call& call, OpBudget&) {
   const double result = std::pow(real(call, 0), real(call, 1));
   if (has_real(call) || integer(call, 1) < 0) return {result};
   if (std::abs(result) > 0x1p53) call.refuse("its result is too large");
   return {static_cast<int64_t>(result)};
 }
 
-Results true_divide(const CallArguments& call, OpBudget&) {
-  return {real(call, 0) / real(call, 1)};
-}
+Results true_divide(const Call& call, OpBudget&) { return {real(call, 0) / real(call, 1)}; }
 
 template <typename Compare>
-Results number_comparison(const CallArguments& call, OpBudget&) {
+Results number_comparison(const Call& call, OpBudget&) {
   if (has_real(call)) return {bool{Compare()(real(call, 0), real(call, 1))}};
   return {bool{Compare()(integer(call, 0), integer(call, 1))}};
 }
 
 template <bool kIsLargest>
-Results extreme(const CallArguments& call, OpBudget&) {
+Results extreme(const Call& call, OpBudget&) {
   if (has_real(call)) {
     return {kIsLargest ? std::max(real(call, 0), real(call, 1))
                        : std::min(real(call, 0), real(call, 1))};
@@ -347,36 +345,34 @@ Results extreme(const CallArguments& call, OpBudget&) {
                      : std::min(integer(call, 0), integer(call, 1))};
 }
 
-Results negate(const CallArguments& call, OpBudget&) {
+Results negate(const Call& call, OpBudget&) {
   if (is_real_number(at(call, 0))) return {-real(call, 0)};
   int64_t result = 0;
   if (__builtin_sub_overflow(int64_t{0}, integer(call, 0), &result)) call.refuse("too large");
   return {result};
 }
 
-Results whole(const CallArguments& call, OpBudget&) {
+Results whole(const Call& call, OpBudget&) {
   if (!is_real_number(at(call, 0))) return {integer(call, 0)};
   return {Array::real({}, {std::trunc(real(call, 0))}).to_integers()[0]};
 }
 
-Results rounded_up(const CallArguments& call, OpBudget&) {
+Results rounded_up(const Call& call, OpBudget&) {
   return {Array::real({}, {std::ceil(real(call, 0))}).to_integers()[0]};
 }
 
-Results rounded_down(const CallArguments& call, OpBudget&) {
+Results rounded_down(const Call& call, OpBudget&) {
   return {Array::real({}, {std::floor(real(call, 0))}).to_integers()[0]};
 }
 
-Results as_real(const CallArguments& call, OpBudget&) { return {real(call, 0)}; }
-Results root(const CallArguments& call, OpBudget&) { return {std::sqrt(real(call, 0))}; }
-Results logical_not(const CallArguments& call, OpBudget&) { return {real(call, 0) == 0.0}; }
-Results both(const CallArguments& call, OpBudget&) {
-  return {real(call, 0) != 0.0 && real(call, 1) != 0.0};
-}
-Results either(const CallArguments& call, OpBudget&) {
+Results as_real(const Call& call, OpBudget&) { return {real(call, 0)}; }
+Results root(const Call& call, OpBudget&) { return {std::sqrt(real(call, 0))}; }
+Results logical_not(const Call& call, OpBudget&) { return {real(call, 0) == 0.0}; }
+Results both(const Call& call, OpBudget&) { return {real(call, 0) != 0.0 && real(call, 1) != 0.0}; }
+Results either(const Call& call, OpBudget&) {
   return {real(call, 0) != 0.0 || real(call, 1) != 0.0};
 }
-Results if_else(const CallArguments& call, OpBudget&) {
+Results if_else(const Call& call, OpBudget&) {
   return {real(call, 0) != 0.0 ? at(call, 1) : at(call, 2)};
 }
 

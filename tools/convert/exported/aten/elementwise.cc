@@ -16,7 +16,7 @@ namespace {
 ElementType float_of(ElementType type) { return is_real(type) ? type : ElementType::kF32; }
 
 template <typename Function>
-Results reals(const CallArguments& call, const Function& function) {
+Results reals(const Call& call, const Function& function) {
   const Array& self = call.array("self");
   if (is_complex(self.type())) call.refuse("complex numbers are not understood here");
   Array::Reals values = self.to_reals();
@@ -25,13 +25,13 @@ Results reals(const CallArguments& call, const Function& function) {
 }
 
 template <auto kFunction>
-Results real_function(const CallArguments& call, OpBudget&) {
+Results real_function(const Call& call, OpBudget&) {
   return reals(call, kFunction);
 }
 
 // Functions that give whole numbers for whole numbers.
 template <auto kFunction>
-Results same_kind_function(const CallArguments& call, OpBudget& budget) {
+Results same_kind_function(const Call& call, OpBudget& budget) {
   const Array& self = call.array("self");
   if (is_real(self.type())) return real_function<kFunction>(call, budget);
   if (!is_integer(self.type())) call.refuse("it takes no {}", name(self.type()));
@@ -45,7 +45,7 @@ double sign(double x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : 0.0; }
 double relu6(double x) { return std::min(std::max(x, 0.0), 6.0); }
 
 // The absolute value, of complex numbers too.
-Results length(const CallArguments& call, OpBudget& budget) {
+Results length(const Call& call, OpBudget& budget) {
   const Array& self = call.array("self");
   if (!is_complex(self.type()))
     return same_kind_function<[](double x) { return std::abs(x); }>(call, budget);
@@ -55,12 +55,12 @@ Results length(const CallArguments& call, OpBudget& budget) {
   return {Array::real(self.shape(), std::move(values))};
 }
 
-Results round(const CallArguments& call, OpBudget& budget) {
+Results round(const Call& call, OpBudget& budget) {
   if (call.integer("decimals", 0) != 0) call.refuse("rounding to decimals is not understood");
   return same_kind_function<[](double x) { return x - std::remainder(x, 1.0); }>(call, budget);
 }
 
-Results gelu(const CallArguments& call, OpBudget&) {
+Results gelu(const Call& call, OpBudget&) {
   const std::string kind = call.text("approximate", "none");
   if (kind == "none") {
     return reals(call,
@@ -73,20 +73,20 @@ Results gelu(const CallArguments& call, OpBudget&) {
   });
 }
 
-Results softplus(const CallArguments& call, OpBudget&) {
+Results softplus(const Call& call, OpBudget&) {
   const double beta = call.real("beta", 1.0), threshold = call.real("threshold", 20.0);
   return reals(call, [&](double x) {
     return x * beta > threshold ? x : std::log1p(std::exp(x * beta)) / beta;
   });
 }
 
-Results leaky_relu(const CallArguments& call, OpBudget&) {
+Results leaky_relu(const Call& call, OpBudget&) {
   const double slope = call.real("negative_slope", 0.01);
   return reals(call, [&](double x) { return x > 0.0 ? x : slope * x; });
 }
 
 // Slopes of all numbers, or of channels, which are dimension 1.
-Results prelu(const CallArguments& call, OpBudget&) {
+Results prelu(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   const Array::Reals slopes = call.array("weight").to_reals();
   const size_t channels = self.rank() < 2 ? 1 : static_cast<size_t>(self.shape()[1]);
@@ -103,25 +103,7 @@ Results prelu(const CallArguments& call, OpBudget&) {
   return {Array::real(self.shape(), std::move(values), self.type())};
 }
 
-// The first half of a dimension times the sigmoid of the second.
-Results glu(const CallArguments& call, OpBudget&) {
-  const Array& self = call.array("self");
-  const size_t dim = call.dimension("dim", -1, self.rank());
-  if (self.rank() == 0 || self.shape()[dim] % 2 != 0) call.refuse("it has no two halves");
-  Shape shape = self.shape();
-  shape[dim] /= 2;
-  size_t inner = 1;
-  for (size_t d = dim; d < shape.size(); ++d) inner *= static_cast<size_t>(shape[d]);
-  const Array::Reals whole = self.to_reals();
-  Array::Reals values;
-  for (size_t i = 0; i < whole.size() / 2; ++i) {
-    const size_t at = i / inner * 2 * inner + i % inner;
-    values.push_back(whole[at] * sigmoid(whole[at + inner]));
-  }
-  return {Array::real(std::move(shape), std::move(values), self.type())};
-}
-
-Results elu(const CallArguments& call, OpBudget&) {
+Results elu(const Call& call, OpBudget&) {
   const double alpha = call.real("alpha", 1.0), scale = call.real("scale", 1.0);
   const double input_scale = call.real("input_scale", 1.0);
   return reals(call, [&](double x) {
@@ -129,43 +111,43 @@ Results elu(const CallArguments& call, OpBudget&) {
   });
 }
 
-Results celu(const CallArguments& call, OpBudget&) {
+Results celu(const Call& call, OpBudget&) {
   const double alpha = call.real("alpha", 1.0);
   return reals(call, [&](double x) { return x > 0.0 ? x : alpha * std::expm1(x / alpha); });
 }
 
-Results selu(const CallArguments& call, OpBudget&) {
+Results selu(const Call& call, OpBudget&) {
   constexpr double kAlpha = 1.6732632423543772848170429916717;  // of the paper, and of PyTorch
   constexpr double kScale = 1.0507009873554804934193349852946;
   return reals(call,
                [](double x) { return x > 0.0 ? kScale * x : kScale * kAlpha * std::expm1(x); });
 }
 
-Results hardtanh(const CallArguments& call, OpBudget&) {
+Results hardtanh(const Call& call, OpBudget&) {
   const double low = call.real("min_val", -1.0), high = call.real("max_val", 1.0);
   return reals(call, [&](double x) { return std::min(std::max(x, low), high); });
 }
 
-Results threshold(const CallArguments& call, OpBudget&) {
+Results threshold(const Call& call, OpBudget&) {
   const double limit = call.real("threshold"), value = call.real("value");
   return reals(call, [&](double x) { return x > limit ? x : value; });
 }
 
-Results hardshrink(const CallArguments& call, OpBudget&) {
+Results hardshrink(const Call& call, OpBudget&) {
   const double limit = call.real("lambd", 0.5);
   return reals(call, [&](double x) { return std::abs(x) > limit ? x : 0.0; });
 }
 
-Results softshrink(const CallArguments& call, OpBudget&) {
+Results softshrink(const Call& call, OpBudget&) {
   const double limit = call.real("lambd", 0.5);
   return reals(call, [&](double x) {
     return x > limit ? x - limit : x < -limit ? x + limit : 0.0;
   });
 }
 
-Results not_of(const CallArguments& call, OpBudget&) {
+Results not_of(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
-  if (call.call().op == "bitwise_not" && is_integer(self.type())) {
+  if (call.op == "bitwise_not" && is_integer(self.type())) {
     Array::Integers values = self.integers();
     for (int64_t& value : values) value = ~value;
     return {Array::integer(self.shape(), std::move(values)).to(self.type())};
@@ -176,14 +158,14 @@ Results not_of(const CallArguments& call, OpBudget&) {
 }
 
 template <auto kTest>
-Results test(const CallArguments& call, OpBudget&) {
+Results test(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   Array::Bools bools;
   for (const double value : self.to_reals()) bools.push_back(kTest(value) ? 1 : 0);
   return {Array::boolean(self.shape(), std::move(bools))};
 }
 
-Results nan_to_num(const CallArguments& call, OpBudget&) {
+Results nan_to_num(const Call& call, OpBudget&) {
   constexpr double kLargest = 3.4028234663852886e38;  // float32, which authors' tensors are
   const double nan = call.real("nan", 0.0);
   const double high = call.real("posinf", kLargest), low = call.real("neginf", -kLargest);
@@ -193,7 +175,7 @@ Results nan_to_num(const CallArguments& call, OpBudget&) {
 }
 
 // Conversions whose numbers change; those that do not are movements.
-Results to(const CallArguments& call, OpBudget&) {
+Results to(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   if (call.has("other")) return {self.to(call.array("other").type())};
   return {self.to(call.type("dtype").value_or(self.type()))};
@@ -255,7 +237,6 @@ OpRules unary_rules() {
       {"elu", elu},
       {"prelu", prelu},
       {"_prelu_kernel", prelu},
-      {"glu", glu},
       {"celu", celu},
       {"selu", selu},
       {"hardtanh", hardtanh},
@@ -286,14 +267,6 @@ int rank_of(const Operand& operand) {
 }
 
 template <typename T>
-const std::vector<T>& elements(const Array& array) {
-  if constexpr (std::is_same_v<T, double>) return array.reals();
-  if constexpr (std::is_same_v<T, int64_t>) return array.integers();
-  if constexpr (std::is_same_v<T, Complex>) return array.complexes();
-  if constexpr (std::is_same_v<T, uint8_t>) return array.bools();
-}
-
-template <typename T>
 ElementType widest() {
   if constexpr (std::is_same_v<T, double>) return ElementType::kF64;
   if constexpr (std::is_same_v<T, int64_t>) return ElementType::kI64;
@@ -306,7 +279,7 @@ template <typename T, typename Result, typename Function>
 std::vector<Result> combined(const Operand& a, const Operand& b, const Shape& shape,
                              const Function& function) {
   const Array x = a.array.to(widest<T>()), y = b.array.to(widest<T>());
-  return zip<Result>(x.shape(), elements<T>(x), y.shape(), elements<T>(y), shape, function);
+  return zip<Result>(x.shape(), x.values<T>(), y.shape(), y.values<T>(), shape, function);
 }
 
 // Whole numbers wrap around instead of overflowing.
@@ -384,7 +357,7 @@ struct Power {
 
 // Bools count as whole numbers; the result is what PyTorch gives for the operands' types.
 template <typename Function>
-Array arithmetic(const CallArguments& call, const Operand& a, const Operand& b, ElementType type,
+Array arithmetic(const Call& call, const Operand& a, const Operand& b, ElementType type,
                  const Function& function) {
   const Shape shape = broadcast(a.array.shape(), b.array.shape());
   if (is_complex(type)) {
@@ -401,27 +374,27 @@ Array arithmetic(const CallArguments& call, const Operand& a, const Operand& b, 
 }
 
 template <typename Function>
-Results arithmetic_rule(const CallArguments& call, OpBudget&) {
+Results arithmetic_rule(const Call& call, OpBudget&) {
   const Operand a = operand(call, "self"), b = operand(call, "other");
   return {arithmetic(call, a, b, result_type(a, b), Function())};
 }
 
 // self + alpha * other
 template <typename Function>
-Results with_alpha(const CallArguments& call, OpBudget&) {
+Results with_alpha(const Call& call, OpBudget&) {
   Operand a = operand(call, "self"), b = operand(call, "other");
-  if (call.call().op == "rsub") std::swap(a, b);
+  if (call.op == "rsub") std::swap(a, b);
   const ElementType type = result_type(a, b);
   if (call.has("alpha")) {
     const Operand alpha = operand(call, "alpha");
-    const bool is_self = call.call().op == "rsub";  // then the second operand is "self"
+    const bool is_self = call.op == "rsub";  // then the second operand is "self"
     b.array =
         arithmetic(call, b, alpha, is_self ? type : promote(b.array.type(), type), Multiply());
   }
   return {arithmetic(call, a, b, type, Function())};
 }
 
-Results divide(const CallArguments& call, OpBudget&) {
+Results divide(const Call& call, OpBudget&) {
   const Operand a = operand(call, "self"), b = operand(call, "other");
   const ElementType type = result_type(a, b);
   const std::string rounding = call.text("rounding_mode", "");
@@ -436,12 +409,12 @@ Results divide(const CallArguments& call, OpBudget&) {
   return {arithmetic(call, a, b, real_type(type), Divide())};
 }
 
-Results power(const CallArguments& call, OpBudget&) {
+Results power(const Call& call, OpBudget&) {
   const Operand a = operand(call, "self"), b = operand(call, "exponent");
   return {arithmetic(call, a, b, result_type(a, b), Power())};
 }
 
-Results arctangent(const CallArguments& call, OpBudget&) {
+Results arctangent(const Call& call, OpBudget&) {
   const Operand a = operand(call, "self"), b = operand(call, "other");
   const Shape shape = broadcast(a.array.shape(), b.array.shape());
   return {Array::real(shape, combined<double, double>(a, b, shape, [](double y, double x) {
@@ -450,7 +423,7 @@ Results arctangent(const CallArguments& call, OpBudget&) {
 }
 
 template <typename Compare>
-Results comparison(const CallArguments& call, OpBudget&) {
+Results comparison(const Call& call, OpBudget&) {
   const Operand a = operand(call, "self"), b = operand(call, "other");
   const ElementType type = result_type(a, b);
   const Shape shape = broadcast(a.array.shape(), b.array.shape());
@@ -473,7 +446,7 @@ struct Xor {
 };
 
 template <typename Function>
-Results logic(const CallArguments& call, OpBudget&) {
+Results logic(const Call& call, OpBudget&) {
   const Operand a = operand(call, "self"), b = operand(call, "other");
   const Shape shape = broadcast(a.array.shape(), b.array.shape());
   const auto function = [](uint8_t x, uint8_t y) { return static_cast<uint8_t>(Function()(x, y)); };
@@ -481,7 +454,7 @@ Results logic(const CallArguments& call, OpBudget&) {
 }
 
 template <typename Function>
-Results bitwise(const CallArguments& call, OpBudget& budget) {
+Results bitwise(const Call& call, OpBudget& budget) {
   const Operand a = operand(call, "self"), b = operand(call, "other");
   const ElementType type = result_type(a, b);
   if (type == ElementType::kBool) return logic<Function>(call, budget);
@@ -491,7 +464,7 @@ Results bitwise(const CallArguments& call, OpBudget& budget) {
 }
 
 // self + weight * (end - self)
-Results lerp(const CallArguments& call, OpBudget&) {
+Results lerp(const Call& call, OpBudget&) {
   const Operand a = operand(call, "self"), b = operand(call, "end"), w = operand(call, "weight");
   const ElementType type = result_type(a, b);
   const Operand difference = {arithmetic(call, b, a, type, Subtract())};
@@ -500,14 +473,14 @@ Results lerp(const CallArguments& call, OpBudget&) {
 }
 
 // self + value * tensor1 * tensor2, or / tensor2
-Results add_product(const CallArguments& call, OpBudget&) {
+Results add_product(const Call& call, OpBudget&) {
   const Operand self = operand(call, "self");
   const Operand a = operand(call, "tensor1"), b = operand(call, "tensor2");
   const ElementType type = promote(result_type(self, a), result_type(self, b));
   const Operand value =
       call.has("value") ? operand(call, "value") : Operand{Array::integer({}, {1}), true};
   Operand part;
-  if (call.call().op == "addcmul") {
+  if (call.op == "addcmul") {
     part.array = arithmetic(call, a, b, type, Multiply());
   } else {
     struct Divide {
@@ -522,8 +495,8 @@ Results add_product(const CallArguments& call, OpBudget&) {
 
 }  // namespace
 
-Operand operand(const CallArguments& call, std::string_view name) {
-  const Argument* argument = call.call().find(name);
+Operand operand(const Call& call, std::string_view name) {
+  const Argument* argument = call.find(name);
   if (argument == nullptr) call.refuse("its argument '{}' is missing", name);
   if (const auto* array = argument->as<Array>()) return {*array};
   if (const auto* real = argument->as<double>()) return {Array::real({}, {*real}), true};
@@ -600,57 +573,38 @@ Array chosen(const Array& condition, const Array& self, const Array& other, Elem
   const Shape shape = broadcast(condition.shape(), broadcast(self.shape(), other.shape()));
   const Array a = stretched(self.to(type), shape), b = stretched(other.to(type), shape);
   const Array::Bools takes = stretched(condition, shape).to_bools();
-  const auto mixed = [&](auto x, const auto& y) {
+  return a.remade(shape, [&](auto x) {
+    const auto& y = b.values<typename decltype(x)::value_type>();
     for (size_t i = 0; i < x.size(); ++i) {
       if (takes[i] == 0) x[i] = y[i];
     }
     return x;
-  };
-  if (is_real(type)) return Array::real(shape, mixed(a.reals(), b.reals()), type);
-  if (is_complex(type)) return Array::complex(shape, mixed(a.complexes(), b.complexes()), type);
-  if (is_integer(type)) return Array::integer(shape, mixed(a.integers(), b.integers()), type);
-  return Array::boolean(shape, mixed(a.bools(), b.bools()));
+  });
 }
 
-Results where(const CallArguments& call, OpBudget&) {
+Results where(const Call& call, OpBudget&) {
   const Operand self = operand(call, "self"), other = operand(call, "other");
   return {chosen(call.array("condition"), self.array, other.array, result_type(self, other))};
 }
 
-Results masked_fill(const CallArguments& call, OpBudget&) {
+Results masked_fill(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   return {chosen(call.array("mask"), operand(call, "value").array, self, self.type())};
 }
 
-Array limited(const Array& self, const Operand& limit, bool is_lowest, ElementType type) {
-  const Shape shape = broadcast(self.shape(), limit.array.shape());
-  const auto limit_to = [&](auto x, auto y) {
-    if (x != x || y != y) return x != x ? x : y;  // not a number
-    return is_lowest ? std::max(x, y) : std::min(x, y);
-  };
-  if (is_real(type)) {
-    const Array a = self.to(ElementType::kF64), b = limit.array.to(ElementType::kF64);
-    return Array::real(
-        shape, zip<double>(a.shape(), a.reals(), b.shape(), b.reals(), shape, limit_to), type);
-  }
-  const Array a = self.to(ElementType::kI64), b = limit.array.to(ElementType::kI64);
-  return Array::integer(
-             shape, zip<int64_t>(a.shape(), a.integers(), b.shape(), b.integers(), shape, limit_to))
-      .to(type);
-}
-
-Results clamp(const CallArguments& call, OpBudget&) {
+Results clamp(const Call& call, OpBudget&) {
   Operand self = operand(call, "self");
   for (const char* name : {"min", "max"}) {
     if (!call.has(name)) continue;
     const Operand limit = operand(call, name);
     const ElementType type = result_type(self, limit);
-    self.array = limited(self.array, limit, name[1] == 'i', type);
+    self.array = name[1] == 'i' ? arithmetic(call, self, limit, type, Maximum())
+                                : arithmetic(call, self, limit, type, Minimum());
   }
   return {self.array};
 }
 
-Results fill_with(const CallArguments& call, OpBudget&) {
+Results fill_with(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   const Array value = call.has("value") ? operand(call, "value").array : Array::integer({}, {0});
   if (value.elements() != 1) call.refuse("it fills with a tensor of several numbers");
@@ -658,7 +612,7 @@ Results fill_with(const CallArguments& call, OpBudget&) {
 }
 
 // What was copied into self: stretched to it, and of its type.
-Results copy(const CallArguments& call, OpBudget&) {
+Results copy(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   return {stretched(call.array("src").to(self.type()), self.shape())};
 }
@@ -671,16 +625,12 @@ Array stretched(const Array& array, const Shape& shape) {
     throw ShapeError("a tensor {} that does not fit into {}", shape_text(array.shape()),
                      shape_text(shape));
   }
-  const auto take = [&](const auto& from) {
+  return array.remade(shape, [&](const auto& from) {
     std::remove_cvref_t<decltype(from)> values;
     values.reserve(elements_of(shape));
     for_each_pair(array.shape(), {}, shape, [&](size_t i, size_t) { values.push_back(from[i]); });
     return values;
-  };
-  if (is_real(array.type())) return Array::real(shape, take(array.reals()), array.type());
-  if (is_complex(array.type())) return Array::complex(shape, take(array.complexes()), array.type());
-  if (is_integer(array.type())) return Array::integer(shape, take(array.integers()), array.type());
-  return Array::boolean(shape, take(array.bools()));
+  });
 }
 
 OpRules choosing_rules() {
@@ -695,7 +645,7 @@ namespace {
 
 using Complex = std::complex<double>;
 
-Results view_as_complex(const CallArguments& call, OpBudget&) {
+Results view_as_complex(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   if (!is_real(self.type()) || self.rank() == 0 || self.shape().back() != 2) {
     call.refuse("it takes pairs of real numbers");
@@ -709,7 +659,7 @@ Results view_as_complex(const CallArguments& call, OpBudget&) {
   return {Array::complex(std::move(shape), std::move(values))};
 }
 
-Results view_as_real(const CallArguments& call, OpBudget&) {
+Results view_as_real(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   if (!is_complex(self.type())) call.refuse("it takes complex numbers");
   Array::Reals values;
@@ -724,7 +674,7 @@ Results view_as_real(const CallArguments& call, OpBudget&) {
 }
 
 template <typename Function>
-Results combined(const CallArguments& call, const char* first, const char* second,
+Results combined(const Call& call, const char* first, const char* second,
                  const Function& function) {
   const Array a = call.array(first).to(ElementType::kF64);
   const Array b = call.array(second).to(ElementType::kF64);
@@ -733,18 +683,18 @@ Results combined(const CallArguments& call, const char* first, const char* secon
       shape, zip<Complex>(a.shape(), a.reals(), b.shape(), b.reals(), shape, function))};
 }
 
-Results polar(const CallArguments& call, OpBudget&) {
+Results polar(const Call& call, OpBudget&) {
   return combined(call, "abs", "angle", [](double length, double angle) {
     return Complex(length * std::cos(angle), length * std::sin(angle));
   });
 }
 
-Results complex(const CallArguments& call, OpBudget&) {
+Results complex(const Call& call, OpBudget&) {
   return combined(call, "real", "imag", [](double re, double im) { return Complex(re, im); });
 }
 
 template <double (*kPart)(const Complex&)>
-Results part(const CallArguments& call, OpBudget&) {
+Results part(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   Array::Reals values;
   values.reserve(self.elements());
@@ -756,7 +706,7 @@ double real_part(const Complex& z) { return z.real(); }
 double imaginary_part(const Complex& z) { return z.imag(); }
 double angle_of(const Complex& z) { return std::arg(z); }
 
-Results conjugate(const CallArguments& call, OpBudget&) {
+Results conjugate(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   if (!is_complex(self.type())) return {self};
   Array::Complexes values = self.complexes();

@@ -45,13 +45,13 @@ std::vector<int64_t> numbers(int64_t first, size_t count) {
 }
 
 // An index from the end counts back. Refuses what is no row.
-int64_t row_of(const CallArguments& call, int64_t index, int64_t extent) {
+int64_t row_of(const Call& call, int64_t index, int64_t extent) {
   if (index < -extent || index >= extent) call.refuse("it takes row {} of {}", index, extent);
   return index < 0 ? index + extent : index;
 }
 
 // The arrays one after the other along `dim`; all of them are as large otherwise.
-Movement joined(const CallArguments& call, const std::vector<Shape>& shapes, size_t dim) {
+Movement joined(const Call& call, const std::vector<Shape>& shapes, size_t dim) {
   Movement movement{.shape = shapes.front()};
   int64_t rows = 0;
   for (const Shape& shape : shapes) {
@@ -80,7 +80,7 @@ Movement joined(const CallArguments& call, const std::vector<Shape>& shapes, siz
   return movement;
 }
 
-Movements cat(const CallArguments& call) {
+Movements cat(const Call& call) {
   std::vector<Shape> shapes;
   for (const Array& array : call.arrays("tensors")) shapes.push_back(array.shape());
   // Empty vectors may be joined with anything.
@@ -92,14 +92,14 @@ Movements cat(const CallArguments& call) {
   return {joined(call, shapes, dim)};
 }
 
-Movements hstack(const CallArguments& call) {
+Movements hstack(const Call& call) {
   std::vector<Shape> shapes;
   for (const Array& array : call.arrays("tensors")) shapes.push_back(array.shape());
   if (shapes.empty() || shapes[0].empty()) call.refuse("it joins nothing, or scalars");
   return {joined(call, shapes, shapes[0].size() > 1 ? 1 : 0)};
 }
 
-Movements stack(const CallArguments& call) {
+Movements stack(const Call& call) {
   std::vector<Shape> shapes;
   for (const Array& array : call.arrays("tensors")) shapes.push_back(array.shape());
   if (shapes.empty()) call.refuse("it joins nothing");
@@ -111,7 +111,7 @@ Movements stack(const CallArguments& call) {
   return {joined(call, shapes, dim)};
 }
 
-Movements roll(const CallArguments& call) {
+Movements roll(const Call& call) {
   const Shape shape = call.array("self").shape();
   const std::vector<int64_t> shifts = call.integers("shifts");
   const std::vector<int64_t> dims =
@@ -142,12 +142,12 @@ Movements roll(const CallArguments& call) {
   return {{.shape = shape, .sources = std::move(sources)}};
 }
 
-Movements triangle(const CallArguments& call) {
+Movements triangle(const Call& call) {
   const Shape& shape = call.array("self").shape();
   if (shape.size() < 2) call.refuse("it takes matrices alone");
   const int64_t rows = shape[shape.size() - 2], columns = shape.back();
   const int64_t diagonal = std::clamp(call.integer("diagonal", 0), -rows, columns);
-  const bool is_lower = call.call().op == "tril";
+  const bool is_lower = call.op == "tril";
   std::vector<int64_t> sources = numbers(0, elements_of(shape));
   for (size_t i = 0; i < sources.size(); ++i) {
     const auto at = static_cast<int64_t>(i);
@@ -157,7 +157,7 @@ Movements triangle(const CallArguments& call) {
   return {{.shape = shape, .sources = std::move(sources)}};
 }
 
-Movements index_select(const CallArguments& call) {
+Movements index_select(const Call& call) {
   const Shape& shape = call.array("self").shape();
   if (shape.empty()) call.refuse("a scalar has no rows");
   const size_t dim = call.dimension("dim", 0, shape.size());
@@ -178,7 +178,7 @@ Movements index_select(const CallArguments& call) {
   return {std::move(movement)};
 }
 
-Movements gather(const CallArguments& call) {
+Movements gather(const Call& call) {
   const Shape& shape = call.array("self").shape();
   const Array& index = call.array("index");
   const Array::Integers rows = call.indices("index");
@@ -197,7 +197,7 @@ Movements gather(const CallArguments& call) {
   return {{.shape = index.shape(), .sources = std::move(sources)}};
 }
 
-Movements embedding(const CallArguments& call) {
+Movements embedding(const Call& call) {
   const Shape& shape = call.array("weight").shape();
   if (shape.size() != 2) call.refuse("its weight is no matrix");
   Movement movement{.shape = call.array("indices").shape()};
@@ -214,9 +214,9 @@ Movements embedding(const CallArguments& call) {
 // The elements of `self` that an indexed assignment or reading names: where they are, and the shape
 // that they come in. Indices that are tensors are stretched to one shape, which takes the place of
 // the first of them, or the front where other dimensions lie between them.
-Movement indexed(const CallArguments& call) {
+Movement indexed(const Call& call) {
   const Array& self = call.array("self");
-  const Argument* argument = call.call().find("indices");
+  const Argument* argument = call.find("indices");
   const auto* given = argument == nullptr ? nullptr : argument->as<Argument::List>();
   if (given == nullptr || given->size() > self.rank()) call.refuse("it has too many indices");
   Shape together;
@@ -268,9 +268,9 @@ Movement indexed(const CallArguments& call) {
   return movement;
 }
 
-Movements index(const CallArguments& call) { return {indexed(call)}; }
+Movements index(const Call& call) { return {indexed(call)}; }
 
-Movements constant_pad(const CallArguments& call) {
+Movements constant_pad(const Call& call) {
   if (call.text("mode", "constant") != "constant" || call.real("value", 0.0) != 0.0) return {};
   const Shape& shape = call.array("self").shape();
   const std::vector<int64_t> pad = call.integers("pad");
@@ -298,7 +298,7 @@ Movements constant_pad(const CallArguments& call) {
 }
 
 // `self` with the elements that `place` names replaced by those of `source`, in their order.
-Movement replaced(const CallArguments& call, const Movement& place, const Shape& source) {
+Movement replaced(const Call& call, const Movement& place, const Shape& source) {
   const Shape& shape = call.array("self").shape();
   const size_t elements = elements_of(shape);
   std::vector<int64_t> sources = numbers(0, elements);
@@ -321,15 +321,15 @@ Movement replaced(const CallArguments& call, const Movement& place, const Shape&
   return {.shape = shape, .sources = std::move(sources)};
 }
 
-Movements index_put(const CallArguments& call) {
+Movements index_put(const Call& call) {
   if (call.flag("accumulate", false)) return {};
   return {replaced(call, indexed(call), call.array("values").shape())};
 }
 
 // select_scatter, slice_scatter, diagonal_scatter and view_scatter: `src` takes the place of the
 // elements that the view is made of.
-Movements scatter(const CallArguments& call) {
-  OpCall view = call.call();
+Movements scatter(const Call& call) {
+  Call view = call;
   const std::string_view op = view.op;
   view.op = op == "view_scatter" ? view.view : std::string(op.substr(0, op.find("_scatter")));
   const auto made = movements_of(view);
@@ -341,10 +341,10 @@ Movements scatter(const CallArguments& call) {
 }
 
 // where(condition, self, other) with a condition that is known.
-Movements where(const CallArguments& call) {
+Movements where(const Call& call) {
   const Array& condition = call.array("condition");
-  const Argument* self = call.call().find("self");
-  const Argument* other = call.call().find("other");
+  const Argument* self = call.find("self");
+  const Argument* other = call.find("other");
   if (!condition.has_values() || self == nullptr || other == nullptr || !self->as<Array>() ||
       !other->as<Array>()) {
     return {};
@@ -399,7 +399,7 @@ MovementRules gathering_rules() {
 
 namespace {
 
-Movement expanded(const CallArguments& call, const Shape& shape, const Shape& sizes) {
+Movement expanded(const Call& call, const Shape& shape, const Shape& sizes) {
   if (sizes.size() < shape.size()) {
     call.refuse("a tensor {} cannot become {}", shape_text(shape), shape_text(sizes));
   }
@@ -419,24 +419,24 @@ Movement expanded(const CallArguments& call, const Shape& shape, const Shape& si
   return result;
 }
 
-Movements expand(const CallArguments& call) {
+Movements expand(const Call& call) {
   return {expanded(call, call.array("self").shape(), call.integers("size"))};
 }
 
-Movements expand_as(const CallArguments& call) {
+Movements expand_as(const Call& call) {
   return {expanded(call, call.array("self").shape(), call.array("other").shape())};
 }
 
 // copy(self, src): what `self` is after src was copied into it.
-Movements copy(const CallArguments& call) {
+Movements copy(const Call& call) {
   return {expanded(call, call.array("src").shape(), call.array("self").shape())};
 }
 
 // Walks over every dimension `repeats` times.
-Movements repeat(const CallArguments& call) {
+Movements repeat(const Call& call) {
   const Shape& shape = call.array("self").shape();
   Shape repeats = call.integers(call.has("dims") ? "dims" : "repeats");
-  if (call.call().op == "tile" && repeats.size() < shape.size()) {
+  if (call.op == "tile" && repeats.size() < shape.size()) {
     repeats.insert(repeats.begin(), shape.size() - repeats.size(), 1);
   }
   if (repeats.size() < shape.size()) call.refuse("it leaves dimensions out");
@@ -455,8 +455,8 @@ Movements repeat(const CallArguments& call) {
   return {std::move(movement)};
 }
 
-Movements repeat_interleave(const CallArguments& call) {
-  if (call.call().overload != "self_int") {
+Movements repeat_interleave(const Call& call) {
+  if (call.overload != "self_int") {
     call.refuse("numbers of repetitions that are a tensor are not understood: give one number");
   }
   Movement movement = whole(call);
@@ -475,7 +475,7 @@ Movements repeat_interleave(const CallArguments& call) {
   return {std::move(movement)};
 }
 
-Movements pixel_unshuffle(const CallArguments& call) {
+Movements pixel_unshuffle(const Call& call) {
   const Shape& shape = call.array("self").shape();
   const int64_t factor = call.integer("downscale_factor");
   const size_t rank = shape.size();
@@ -497,7 +497,7 @@ Movements pixel_unshuffle(const CallArguments& call) {
   return {std::move(movement)};
 }
 
-Movements pixel_shuffle(const CallArguments& call) {
+Movements pixel_shuffle(const Call& call) {
   const Shape& shape = call.array("self").shape();
   const int64_t factor = call.integer("upscale_factor");
   const size_t rank = shape.size();
@@ -520,7 +520,7 @@ Movements pixel_shuffle(const CallArguments& call) {
 }
 
 // Arrays of one shape, each of which is one result; element numbers go through all of them.
-Movements broadcast_tensors(const CallArguments& call) {
+Movements broadcast_tensors(const Call& call) {
   const std::vector<Array> arrays = call.arrays("tensors");
   Shape shape;
   for (const Array& array : arrays) shape = broadcast(shape, array.shape());
@@ -534,7 +534,7 @@ Movements broadcast_tensors(const CallArguments& call) {
   return movements;
 }
 
-Movements meshgrid(const CallArguments& call) {
+Movements meshgrid(const Call& call) {
   const std::vector<Array> arrays = call.arrays("tensors");
   const bool is_xy = call.text("indexing", "ij") == "xy" && arrays.size() > 1;
   Shape shape;
@@ -556,7 +556,7 @@ Movements meshgrid(const CallArguments& call) {
 }
 
 // F.unfold: the windows of an image, [channels * window, windows], those without padding.
-Movements im2col(const CallArguments& call) {
+Movements im2col(const Call& call) {
   const Shape& given = call.array("self").shape();
   Shape shape = given;
   if (shape.size() == 3) shape.insert(shape.begin(), 1);

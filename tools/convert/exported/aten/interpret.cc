@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "convert/exported/aten/decompose.h"
 #include "convert/exported/aten/op_rules.h"
 #include "convert/files/error.h"
 
@@ -19,10 +20,9 @@ constexpr uint64_t kStepsPerOp = 4096;  // for its arguments by their names
 
 OpRules all_op_rules() {
   OpRules rules;
-  for (OpRules part :
-       {unary_rules(), binary_rules(), choosing_rules(), complex_rules(), reduction_rules(),
-        softmax_rules(), norm_rules(), product_rules(), attention_rules(), batched_rules(),
-        convolution_rules(), creation_rules(), symbol_rules()}) {
+  for (OpRules part : {unary_rules(), binary_rules(), choosing_rules(), complex_rules(),
+                       reduction_rules(), softmax_rules(), norm_rules(), product_rules(),
+                       batched_rules(), convolution_rules(), creation_rules(), symbol_rules()}) {
     rules.merge(part);
   }
   return rules;
@@ -33,23 +33,15 @@ const OpRules& rules() {
   return kRules;
 }
 
-void refuse_unknown(const CallArguments& call) {
-  const std::string_view op = call.call().op;
-  for (const std::string_view random :
-       {"rand", "bernoulli", "multinomial", "normal", "uniform", "exponential"}) {
-    if (op.starts_with(random)) {
-      call.refuse(
-          "it makes random numbers, so that every call of the model gives something else: leave it "
-          "out when the model is in eval mode");
-    }
-  }
+void refuse_unknown(const Call& call) {
+  if (const char* why = why_random(call.op)) call.refuse("{}", why);
   call.refuse(
       "there is no rule for this op: write it with ops that there are rules for, such as linear, "
       "matmul, softmax and functions of single numbers, or leave it out of the model");
 }
 
 // What arrays stretched to each other come to, at least where the op is one of single numbers.
-uint64_t elements_expected(const OpCall& call) {
+uint64_t elements_expected(const Call& call) {
   Shape shape;
   try {
     for (const NamedArgument& argument : call.arguments) {
@@ -65,57 +57,40 @@ Array gathered(const std::vector<Array>& moved, const Movement& movement, Elemen
   if (moved.size() == 1 && movement.keeps_order(moved[0].elements())) {
     return moved[0].with_shape(movement.shape).to(type);
   }
-  const auto apply = [&](auto elements_of_array) {
-    using Vector = std::remove_cvref_t<decltype(elements_of_array(moved[0]))>;
-    using Element = typename Vector::value_type;
-    Vector joined;
-    if (moved.size() == 1) {
-      const Vector& only = elements_of_array(moved[0]);
-      return movement.apply<Element>(std::span<const Element>(only));
-    }
+  if (moved.size() == 1 && moved[0].floats() != nullptr) {
+    const std::span<const float> from(*moved[0].floats());
+    return Array::of_floats(movement.shape, movement.apply<float>(from), type);
+  }
+  return moved[0].remade(movement.shape, [&](const auto& first) {
+    using Element = typename std::remove_cvref_t<decltype(first)>::value_type;
+    if (moved.size() == 1) return movement.apply<Element>(std::span<const Element>(first));
+    std::vector<Element> joined;
     for (const Array& array : moved) {
-      const Vector& part = elements_of_array(array);
+      const std::vector<Element>& part = array.values<Element>();
       joined.insert(joined.end(), part.begin(), part.end());
     }
     return movement.apply<Element>(std::span<const Element>(joined));
-  };
-  const Shape& shape = movement.shape;
-  if (moved.size() == 1 && moved[0].floats() != nullptr) {
-    const std::span<const float> from(*moved[0].floats());
-    return Array::of_floats(shape, movement.apply<float>(from), type);
-  }
-  if (is_real(type)) {
-    return Array::real(shape, apply([](const Array& a) -> const auto& { return a.reals(); }), type);
-  }
-  if (is_complex(type)) {
-    return Array::complex(shape, apply([](const Array& a) -> const auto& { return a.complexes(); }),
-                          type);
-  }
-  if (is_integer(type)) {
-    return Array::integer(shape, apply([](const Array& a) -> const auto& { return a.integers(); }),
-                          type);
-  }
-  return Array::boolean(shape, apply([](const Array& a) -> const auto& { return a.bools(); }));
+  });
 }
 
 // Of conversions, and of what is copied into a tensor, the type that they convert to.
-std::optional<ElementType> converted_type(const CallArguments& call) {
-  const std::string& op = call.call().op;
+std::optional<ElementType> converted_type(const Call& call) {
+  const std::string& op = call.op;
   if (op == "copy") return call.array("self").type();
   if (op != "to" && op != "_to_copy" && op != "type_as") return std::nullopt;
-  if (const Argument* other = call.call().find("other"); other && other->as<Array>()) {
+  if (const Argument* other = call.find("other"); other && other->as<Array>()) {
     return other->as<Array>()->type();
   }
   return call.type("dtype");
 }
 
-Results move(const CallArguments& call, const std::vector<Movement>& movements, OpBudget& budget) {
-  std::vector<Array> moved = moved_arrays(call.call());
+Results move(const Call& call, const std::vector<Movement>& movements, OpBudget& budget) {
+  std::vector<Array> moved = moved_arrays(call);
   if (moved.empty()) call.refuse("it moves nothing");
   ElementType type = moved[0].type();
   // What is put into a tensor takes its type; tensors that are joined take the common one.
-  const bool keeps_first = call.call().op.find("scatter") != std::string::npos ||
-                           call.call().op.find("index_put") != std::string::npos;
+  const bool keeps_first = call.op.find("scatter") != std::string::npos ||
+                           call.op.find("index_put") != std::string::npos;
   for (const Array& array : moved) type = keeps_first ? type : promote(type, array.type());
   for (Array& array : moved) array = array.to(type);
   uint64_t elements = 0;
@@ -131,13 +106,38 @@ Results move(const CallArguments& call, const std::vector<Movement>& movements, 
   return results;
 }
 
-Results compute(const CallArguments& call, OpBudget& budget) {
-  if (const auto movements = movements_of(call.call())) return move(call, *movements, budget);
-  const auto rule = rules().find(call.call().op);
-  if (rule == rules().end()) refuse_unknown(call);
-  const uint64_t expected = elements_expected(call.call());
-  budget.take_elements(expected);
-  Results results = rule->second(call, budget);
+// What an op is made of is kept no longer than the op runs.
+class ArrayOps : public OpRunner {
+ public:
+  explicit ArrayOps(OpBudget& budget) : budget_(budget) {}
+
+  Argument run(const Call& part) override {
+    const uint64_t live = budget_.live_elements;
+    const Array result = apply_for_array(part, budget_);
+    budget_.live_elements = live;
+    return result;
+  }
+  Array like(const Argument& tensor) const override {
+    if (const auto* array = tensor.as<Array>()) return *array;
+    throw ShapeError("one of its arguments is no tensor");
+  }
+
+ private:
+  OpBudget& budget_;
+};
+
+Results compute(const Call& call, OpBudget& budget) {
+  if (const auto movements = movements_of(call)) return move(call, *movements, budget);
+  ArrayOps ops(budget);
+  Results results = {decomposed(call, ops)};
+  uint64_t expected = 0;
+  if (results[0].is_none()) {
+    const auto rule = rules().find(call.op);
+    if (rule == rules().end()) refuse_unknown(call);
+    expected = elements_expected(call);
+    budget.take_elements(expected);
+    results = rule->second(call, budget);
+  }
   uint64_t elements = 0;
   for (const Argument& result : results) {
     if (const auto* array = result.as<Array>()) {
@@ -172,24 +172,36 @@ void OpBudget::take_multiplications(uint64_t count) {
   multiplications -= count;
 }
 
-std::vector<Argument> apply_op(const OpCall& call, OpBudget& budget) {
-  const CallArguments arguments(call);
+std::vector<Argument> apply_op(const Call& call, OpBudget& budget) {
   try {
     WorkBudget::take(kStepsPerOp);
-    return compute(arguments, budget);
+    return compute(call, budget);
   } catch (const ShapeError& error) {
-    arguments.refuse("{}", error.what());
+    call.refuse("{}", error.what());
   }
 }
 
-Array apply_for_array(const OpCall& call, OpBudget& budget, size_t result) {
+Array apply_for_array(const Call& call, OpBudget& budget, size_t result) {
   const std::vector<Argument> results = apply_op(call, budget);
   const Array* array = result < results.size() ? results[result].as<Array>() : nullptr;
-  if (array == nullptr) CallArguments(call).refuse("it has no result {} that is a tensor", result);
+  if (array == nullptr) call.refuse("it has no result {} that is a tensor", result);
   return *array;
 }
 
-bool has_rule(std::string_view op) { return rules().contains(op) || moves_elements(op); }
+bool has_rule(std::string_view op) {
+  return rules().contains(op) || moves_elements(op) || is_decomposed(op);
+}
+
+const char* why_random(std::string_view op) {
+  for (const std::string_view random :
+       {"rand", "bernoulli", "multinomial", "normal", "uniform", "exponential"}) {
+    if (op.starts_with(random)) {
+      return "it makes random numbers, so that every call of the model gives something else: leave "
+             "it out when the model is in eval mode";
+    }
+  }
+  return nullptr;
+}
 
 // Runs the nodes in order, and keeps each value no longer than somebody reads it.
 
@@ -206,7 +218,7 @@ class Interpreter {
   std::vector<Array> run(std::span<const Array> inputs) {
     take_inputs(inputs);
     count_readers();
-    for (const ExportedNode& node : program_.nodes) run(node);
+    for (const Call& node : program_.nodes) run(node);
     std::vector<Array> results;
     for (const Argument& output : program_.outputs) {
       const auto* reference = output.as<ValueRef>();
@@ -248,23 +260,13 @@ class Interpreter {
     }
   }
 
-  static void for_each_reference(const Argument& argument,
-                                 const std::function<void(uint32_t)>& visit) {
-    if (const auto* reference = argument.as<ValueRef>()) visit(reference->value);
-    if (const auto* list = argument.as<Argument::List>()) {
-      for (const Argument& item : *list) for_each_reference(item, visit);
-    }
-  }
-
   void count_readers() {
     readers_.assign(program_.values.size(), 0);
-    for (const ExportedNode& node : program_.nodes) {
-      for (const NamedArgument& argument : node.call.arguments) {
-        for_each_reference(argument.value, [&](uint32_t value) { ++readers_[value]; });
-      }
+    for (const Call& node : program_.nodes) {
+      for_each<ValueRef>(node, [&](ValueRef ref) { ++readers_[ref.value]; });
     }
     for (const Argument& output : program_.outputs) {
-      for_each_reference(output, [&](uint32_t value) { ++readers_[value]; });
+      for_each<ValueRef>(output, [&](ValueRef ref) { ++readers_[ref.value]; });
     }
   }
 
@@ -285,27 +287,25 @@ class Interpreter {
     values_[value].reset();
   }
 
-  void run(const ExportedNode& node) {
+  void run(const Call& node) {
     const uint64_t before = budget_.live_elements;
     const std::vector<Argument> results =
-        apply_op(bind(node.call, [&](uint32_t value) { return value_of(value); }), budget_);
+        apply_op(bind<ValueRef>(node, [&](ValueRef ref) { return value_of(ref.value); }), budget_);
     const uint64_t cost = before - budget_.live_elements;
     // An op may give more than anybody reads, but not less.
     if (results.size() < node.outputs.size()) {
       throw InputError("{}, {}: it gives {} results: expected {}", quote(program_.source),
-                       node.call.describe(), results.size(), node.outputs.size());
+                       node.describe(), results.size(), node.outputs.size());
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (readers_[node.outputs[i]] != 0) values_[node.outputs[i]] = results[i];
     }
     charge(node, cost);
-    for (const NamedArgument& argument : node.call.arguments) {
-      for_each_reference(argument.value, [&](uint32_t value) { drop(value); });
-    }
+    for_each<ValueRef>(node, [&](ValueRef ref) { drop(ref.value); });
   }
 
   // What the results cost comes back when the last of them goes; the first one stands for all.
-  void charge(const ExportedNode& node, uint64_t cost) {
+  void charge(const Call& node, uint64_t cost) {
     for (const uint32_t output : node.outputs) {
       if (readers_[output] == 0) continue;
       costs_[output] = cost;

@@ -30,13 +30,16 @@ struct OpBudget {
 // results are arrays, or numbers of ops on symbolic numbers (sym_size); an op that only asserts
 // has none. Throws InputError for ops without a rule, dropout that is active, and arguments that
 // the op cannot take; the message names the op and its place in the author's source.
-std::vector<Argument> apply_op(const OpCall& call, OpBudget& budget);
+std::vector<Argument> apply_op(const Call& call, OpBudget& budget);
 
 // One of its results. Throws InputError also where that is no array.
-Array apply_for_array(const OpCall& call, OpBudget& budget, size_t result = 0);
+Array apply_for_array(const Call& call, OpBudget& budget, size_t result = 0);
 
-// Whether there is a rule for ops of this name (OpCall::op).
+// Whether there is a rule for ops of this name (Call::op).
 bool has_rule(std::string_view op);
+
+// What is wrong with an op that makes random numbers; null: it is none such.
+const char* why_random(std::string_view op);
 
 // Computes an exported program op by op in double precision, as the author's code did: the check of
 // a conversion that shares nothing with it but the file.

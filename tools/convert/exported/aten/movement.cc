@@ -30,11 +30,11 @@ const MovementRule* find_rule(std::string_view op) {
 
 // Whether a conversion changes no number: to another real type, which double stands for, to a wider
 // one of whole numbers, or to the same one.
-bool keeps_numbers(const CallArguments& call) {
+bool keeps_numbers(const Call& call) {
   const Array& self = call.array("self");
   ElementType type = self.type();
   if (const auto given = call.type("dtype")) type = *given;
-  if (const Argument* other = call.call().find("other"); other != nullptr && other->as<Array>()) {
+  if (const Argument* other = call.find("other"); other != nullptr && other->as<Array>()) {
     type = other->as<Array>()->type();
   }
   if (type == self.type()) return true;
@@ -85,34 +85,32 @@ void Movement::check(size_t inputs) const {
   WorkBudget::take(count);
 }
 
-std::optional<std::vector<Movement>> movements_of(const OpCall& call) {
+std::optional<std::vector<Movement>> movements_of(const Call& call) {
   const MovementRule* rule = find_rule(call.op);
   if (rule == nullptr) return std::nullopt;
-  const CallArguments arguments(call);
   try {
     const bool is_conversion = call.op == "to" || call.op == "_to_copy" || call.op == "type_as";
-    if (is_conversion && !keeps_numbers(arguments)) return std::nullopt;
-    Movements movements = rule->make(arguments);
+    if (is_conversion && !keeps_numbers(call)) return std::nullopt;
+    Movements movements = rule->make(call);
     if (movements.empty()) return std::nullopt;
     for (const Movement& movement : movements) static_cast<void>(elements_of(movement.shape));
     return movements;
   } catch (const ShapeError& error) {
-    arguments.refuse("{}", error.what());
+    call.refuse("{}", error.what());
   }
 }
 
 bool moves_elements(std::string_view op) { return find_rule(op) != nullptr; }
 
-std::vector<Array> moved_arrays(const OpCall& call) {
+std::vector<Array> moved_arrays(const Call& call) {
   const MovementRule* rule = find_rule(call.op);
-  const CallArguments arguments(call);
   std::vector<Array> moved;
   for (const std::string_view name : {rule->moved, rule->moved_also}) {
     if (name.empty()) continue;
     if (const Argument* argument = call.find(name); argument && argument->as<Argument::List>()) {
-      for (const Array& array : arguments.arrays(name)) moved.push_back(array);
+      for (const Array& array : call.arrays(name)) moved.push_back(array);
     } else {
-      moved.push_back(arguments.array(name));
+      moved.push_back(call.array(name));
     }
   }
   return moved;
@@ -123,10 +121,10 @@ std::vector<Array> moved_arrays(const OpCall& call) {
 
 namespace {
 
-Movements same(const CallArguments& call) { return {whole(call)}; }
+Movements same(const Call& call) { return {whole(call)}; }
 
 // `sizes` with its -1 replaced by what is left of `elements`.
-Shape resolved(const CallArguments& call, Shape sizes, size_t elements) {
+Shape resolved(const Call& call, Shape sizes, size_t elements) {
   const auto open = std::find(sizes.begin(), sizes.end(), -1);
   if (open == sizes.end()) return sizes;
   *open = 1;
@@ -138,7 +136,7 @@ Shape resolved(const CallArguments& call, Shape sizes, size_t elements) {
   return sizes;
 }
 
-Movements inactive_dropout(const CallArguments& call) {
+Movements inactive_dropout(const Call& call) {
   if (call.flag("train", true) && call.real("p", 0.5) != 0.0) {
     call.refuse(
         "dropout is active, so that every call of the model gives something else: call "
@@ -147,20 +145,20 @@ Movements inactive_dropout(const CallArguments& call) {
   return {whole(call.array("input").shape())};
 }
 
-Movements view(const CallArguments& call) {
+Movements view(const Call& call) {
   const Array& self = call.array("self");
-  if (call.call().overload == "dtype") {
+  if (call.overload == "dtype") {
     call.refuse("looking at the bits of a tensor as another type is not understood");
   }
   const char* name = call.has("size") ? "size" : "shape";
   return in_shape(call, whole(call), resolved(call, call.integers(name), self.elements()));
 }
 
-Movements view_as(const CallArguments& call) {
+Movements view_as(const Call& call) {
   return in_shape(call, whole(call), call.array("other").shape());
 }
 
-Movements flatten(const CallArguments& call) {
+Movements flatten(const Call& call) {
   const Shape& shape = call.array("self").shape();
   if (shape.empty()) return in_shape(call, whole(call), {1});
   const size_t first = call.dimension("start_dim", 0, shape.size());
@@ -174,7 +172,7 @@ Movements flatten(const CallArguments& call) {
   return in_shape(call, whole(call), std::move(flat));
 }
 
-Movements unflatten(const CallArguments& call) {
+Movements unflatten(const Call& call) {
   const Shape& shape = call.array("self").shape();
   const size_t dim = call.dimension("dim", 0, shape.size());
   if (shape.empty()) call.refuse("a scalar has no dimension to divide");
@@ -185,14 +183,14 @@ Movements unflatten(const CallArguments& call) {
   return in_shape(call, whole(call), std::move(divided));
 }
 
-Movements unsqueeze(const CallArguments& call) {
+Movements unsqueeze(const Call& call) {
   Shape shape = call.array("self").shape();
   const size_t dim = call.dimension("dim", 0, shape.size() + 1);
   shape.insert(shape.begin() + static_cast<ptrdiff_t>(dim), 1);
   return in_shape(call, whole(call), std::move(shape));
 }
 
-Movements squeeze(const CallArguments& call) {
+Movements squeeze(const Call& call) {
   const Shape& shape = call.array("self").shape();
   std::vector<bool> is_named(shape.size() + 1, !call.has("dim"));
   if (call.has("dim")) {
@@ -207,8 +205,7 @@ Movements squeeze(const CallArguments& call) {
 }
 
 // `movement`, with its dimensions in this order.
-Movements permuted(const CallArguments& call, const Movement& movement,
-                   const std::vector<size_t>& order) {
+Movements permuted(const Call& call, const Movement& movement, const std::vector<size_t>& order) {
   Movement result = movement;
   std::vector<bool> is_taken(movement.walk.size(), false);
   if (order.size() != movement.walk.size()) {
@@ -224,14 +221,14 @@ Movements permuted(const CallArguments& call, const Movement& movement,
   return {std::move(result)};
 }
 
-Movements permute(const CallArguments& call) {
+Movements permute(const Call& call) {
   const size_t rank = call.array("self").rank();
   std::vector<size_t> order;
   for (const int64_t dim : call.integers("dims")) order.push_back(call.dimension(dim, rank));
   return permuted(call, whole(call), order);
 }
 
-Movements transpose(const CallArguments& call) {
+Movements transpose(const Call& call) {
   const size_t rank = call.array("self").rank();
   const char* first = call.has("axis0") ? "axis0" : "dim0";
   const char* second = call.has("axis1") ? "axis1" : "dim1";
@@ -243,14 +240,14 @@ Movements transpose(const CallArguments& call) {
   return permuted(call, whole(call), order);
 }
 
-Movements transpose_all(const CallArguments& call) {
+Movements transpose_all(const Call& call) {
   std::vector<size_t> order(call.array("self").rank());
   std::iota(order.rbegin(), order.rend(), size_t{0});
-  if (call.call().op == "t" && order.size() > 2) call.refuse("it transposes matrices alone");
+  if (call.op == "t" && order.size() > 2) call.refuse("it transposes matrices alone");
   return permuted(call, whole(call), order);
 }
 
-Movements transpose_matrices(const CallArguments& call) {
+Movements transpose_matrices(const Call& call) {
   std::vector<size_t> order(call.array("self").rank());
   if (order.size() < 2) call.refuse("it transposes matrices alone");
   std::iota(order.begin(), order.end(), size_t{0});
@@ -258,7 +255,7 @@ Movements transpose_matrices(const CallArguments& call) {
   return permuted(call, whole(call), order);
 }
 
-Movements movedim(const CallArguments& call) {
+Movements movedim(const Call& call) {
   const size_t rank = call.array("self").rank();
   const std::vector<int64_t> from = call.integers("source"), to = call.integers("destination");
   if (from.size() != to.size()) call.refuse("it moves {} dimensions to {}", from.size(), to.size());
@@ -290,9 +287,9 @@ Movement whole(const Shape& shape) {
   return movement;
 }
 
-Movement whole(const CallArguments& call) { return whole(call.array("self").shape()); }
+Movement whole(const Call& call) { return whole(call.array("self").shape()); }
 
-Movements in_shape(const CallArguments& call, Movement movement, Shape shape) {
+Movements in_shape(const Call& call, Movement movement, Shape shape) {
   if (elements_of(shape) != elements_of(movement.walk)) {
     call.refuse("a tensor {} cannot become {}", shape_text(movement.shape), shape_text(shape));
   }
@@ -341,7 +338,7 @@ Movement cut(Movement movement, size_t dim, int64_t begin, int64_t end, int64_t 
   return movement;
 }
 
-Movements slice(const CallArguments& call) {
+Movements slice(const Call& call) {
   const Shape& shape = call.array("self").shape();
   const size_t dim = call.dimension("dim", 0, shape.size());
   if (shape.empty()) call.refuse("a scalar cannot be cut");
@@ -356,7 +353,7 @@ Movements slice(const CallArguments& call) {
   return {cut(whole(call), dim, begin, end, step)};
 }
 
-Movements select(const CallArguments& call) {
+Movements select(const Call& call) {
   const Shape& shape = call.array("self").shape();
   const size_t dim = call.dimension("dim", 0, shape.size());
   if (shape.empty()) call.refuse("a scalar cannot be cut");
@@ -371,7 +368,7 @@ Movements select(const CallArguments& call) {
   return in_shape(call, std::move(movement), std::move(left));
 }
 
-Movements narrow(const CallArguments& call) {
+Movements narrow(const Call& call) {
   const Shape& shape = call.array("self").shape();
   const size_t dim = call.dimension("dim", 0, shape.size());
   if (shape.empty()) call.refuse("a scalar cannot be cut");
@@ -384,7 +381,7 @@ Movements narrow(const CallArguments& call) {
   return {cut(whole(call), dim, begin, begin + length)};
 }
 
-Movements unfold(const CallArguments& call) {
+Movements unfold(const Call& call) {
   const Shape& shape = call.array("self").shape();
   const size_t dim = call.dimension("dimension", 0, shape.size());
   const int64_t size = call.integer("size"), step = call.integer("step");
@@ -400,7 +397,7 @@ Movements unfold(const CallArguments& call) {
   return {std::move(movement)};
 }
 
-Movements diagonal(const CallArguments& call) {
+Movements diagonal(const Call& call) {
   const Shape& shape = call.array("self").shape();
   const size_t dim1 = call.dimension("dim1", 0, shape.size());
   const size_t dim2 = call.dimension("dim2", 1, shape.size());
@@ -426,7 +423,7 @@ Movements diagonal(const CallArguments& call) {
   return {std::move(movement)};
 }
 
-Movements flip(const CallArguments& call) {
+Movements flip(const Call& call) {
   Movement movement = whole(call);
   std::vector<bool> is_turned(movement.walk.size() + 1, false);
   for (const int64_t number : call.integers("dims")) {
@@ -441,7 +438,7 @@ Movements flip(const CallArguments& call) {
 }
 
 // Parts of the given sizes, one after the other along `dim`.
-Movements parts(const CallArguments& call, size_t dim, const std::vector<int64_t>& sizes) {
+Movements parts(const Call& call, size_t dim, const std::vector<int64_t>& sizes) {
   const Movement all = whole(call);
   if (all.walk.empty()) call.refuse("a scalar cannot be divided");
   if (sizes.size() > kPartsMax) call.refuse("it makes {} parts", sizes.size());
@@ -458,7 +455,7 @@ Movements parts(const CallArguments& call, size_t dim, const std::vector<int64_t
   return movements;
 }
 
-Movements even_parts(const CallArguments& call, size_t dim, int64_t size) {
+Movements even_parts(const Call& call, size_t dim, int64_t size) {
   const Shape& shape = call.array("self").shape();
   if (shape.empty()) call.refuse("a scalar cannot be divided");
   if (size < 0 || (size == 0 && shape[dim] != 0)) call.refuse("its parts have {} rows", size);
@@ -471,15 +468,15 @@ Movements even_parts(const CallArguments& call, size_t dim, int64_t size) {
   return parts(call, dim, sizes);
 }
 
-Movements split(const CallArguments& call) {
+Movements split(const Call& call) {
   const size_t dim = call.dimension("dim", 0, call.array("self").rank());
   if (call.has("split_sizes")) return parts(call, dim, call.integers("split_sizes"));
   const std::vector<int64_t> sizes = call.integers("split_size");
-  if (call.call().overload == "sizes") return parts(call, dim, sizes);
+  if (call.overload == "sizes") return parts(call, dim, sizes);
   return even_parts(call, dim, call.integer("split_size"));
 }
 
-Movements chunk(const CallArguments& call) {
+Movements chunk(const Call& call) {
   const Shape& shape = call.array("self").shape();
   const size_t dim = call.dimension("dim", 0, shape.size());
   const int64_t chunks = call.integer("chunks");
@@ -487,7 +484,7 @@ Movements chunk(const CallArguments& call) {
   return even_parts(call, dim, std::max<int64_t>(1, (shape[dim] - 1) / chunks + 1));
 }
 
-Movements unbind(const CallArguments& call) {
+Movements unbind(const Call& call) {
   const Shape& shape = call.array("self").shape();
   const size_t dim = call.dimension("dim", 0, shape.size());
   if (shape.empty()) call.refuse("a scalar cannot be divided");

@@ -47,13 +47,13 @@ struct Movement {
 // tril and triu (which put zeros in), pad with zeros, index, gather, index_select and embedding
 // with constant indices, pixel_shuffle and pixel_unshuffle; dropout that is not active, and
 // conversions between types of one kind, which move nothing.
-std::optional<std::vector<Movement>> movements_of(const OpCall& call);
+std::optional<std::vector<Movement>> movements_of(const Call& call);
 
 // Whether movements_of has a rule for ops of this name.
 bool moves_elements(std::string_view op);
 
 // The arrays whose elements `call` moves, in order. REQUIRES: movements_of gives something.
-std::vector<Array> moved_arrays(const OpCall& call);
+std::vector<Array> moved_arrays(const Call& call);
 
 template <typename T>
 std::vector<T> Movement::apply(std::span<const T> inputs) const {

@@ -15,7 +15,7 @@
 
 namespace arenite::convert {
 using Results = std::vector<Argument>;
-using OpRule = Results (*)(const CallArguments&, OpBudget&);
+using OpRule = Results (*)(const Call&, OpBudget&);
 using OpRules = std::map<std::string_view, OpRule>;  // by the op
 
 OpRules unary_rules();      // one number after the other
@@ -26,8 +26,7 @@ OpRules reduction_rules();  // along dimensions
 OpRules softmax_rules();    // along dimensions, and the sizes stay
 OpRules norm_rules();       // of rows
 OpRules product_rules();    // of matrices
-OpRules attention_rules();
-OpRules batched_rules();  // of torch.vmap
+OpRules batched_rules();    // of torch.vmap
 OpRules convolution_rules();
 OpRules creation_rules();  // from numbers alone
 OpRules symbol_rules();    // on symbolic numbers, and what only asserts
@@ -38,7 +37,7 @@ struct Operand {
   bool is_number = false;  // no tensor: it does not decide the type within a kind
 };
 
-Operand operand(const CallArguments& call, std::string_view name);
+Operand operand(const Call& call, std::string_view name);
 
 // What PyTorch computes with: tensors with dimensions first, then those without, then numbers.
 ElementType result_type(const Operand& a, const Operand& b);
@@ -55,7 +54,7 @@ using Movements = std::vector<Movement>;
 struct MovementRule {
   std::string_view moved;       // the argument that is moved: a tensor, or a list of them
   std::string_view moved_also;  // a second one, whose elements follow, or empty
-  Movements (*make)(const CallArguments&);
+  Movements (*make)(const Call&);
 };
 
 using MovementRules = std::map<std::string_view, MovementRule>;  // by the op
@@ -72,9 +71,9 @@ constexpr size_t kPartsMax = size_t{1} << 16;  // of one split
 // All elements of `shape` in order.
 Movement whole(const Shape& shape);
 // The same of "self".
-Movement whole(const CallArguments& call);
+Movement whole(const Call& call);
 // `movement` as a result of this shape. Throws InputError unless it has as many elements.
-Movements in_shape(const CallArguments& call, Movement movement, Shape shape);
+Movements in_shape(const Call& call, Movement movement, Shape shape);
 
 // An array as rows along some of its dimensions, which reductions and norms go over.
 
@@ -89,7 +88,7 @@ struct DimensionRows {
 };
 
 // The dimensions that argument `name` names, of which a call without it, or with none, has all.
-std::vector<bool> named_dimensions(const CallArguments& call, const char* name, size_t rank);
+std::vector<bool> named_dimensions(const Call& call, const char* name, size_t rank);
 
 // `array`, converted to doubles, as rows along those dimensions.
 DimensionRows rows_along(const Array& array, const std::vector<bool>& is_named);
@@ -100,13 +99,6 @@ struct Around {
 };
 Around around(const Shape& shape, size_t dim);
 
-// Products of matrices of doubles, which several ops are made of.
-
-// As torch.matmul: vectors count as matrices, and outer dimensions are stretched to each other.
-// REQUIRES: both are of real types. `call` is for messages.
-Array matrix_product(const CallArguments& call, const Array& left, const Array& right,
-                     OpBudget& budget);
-
 // Which elements of its input each result of a convolution is made of.
 
 struct Convolution {
@@ -115,11 +107,11 @@ struct Convolution {
 };
 
 // Refuses what is no plain convolution. `weight` is [outputs, channels, kernel...].
-Convolution convolution_of(const CallArguments& call, const Array& weight);
+Convolution convolution_of(const Call& call, const Array& weight);
 
 // [sequences, outputs, places...] of an input [sequences, channels, ...]. Refuses shapes that do
 // not go together.
-Shape convolved_shape(const CallArguments& call, const Array& input, const Array& weight,
+Shape convolved_shape(const Call& call, const Array& input, const Array& weight,
                       const Convolution& convolution);
 
 }  // namespace arenite::convert

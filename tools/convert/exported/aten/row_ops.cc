@@ -15,7 +15,7 @@ namespace {
 
 // reduce(row) of each row along the dimensions of "dim", of the type `type`.
 template <typename Reduce>
-Array reduced(const CallArguments& call, ElementType type, const Reduce& reduce) {
+Array reduced(const Call& call, ElementType type, const Reduce& reduce) {
   const Array& self = call.array("self");
   DimensionRows rows = rows_along(self, named_dimensions(call, "dim", self.rank()));
   std::vector<double> results(rows.rows);
@@ -60,56 +60,45 @@ double variance(std::span<const double> row, double correction) {
 }
 
 // Sums of whole numbers and bools are of int64.
-ElementType sum_type(const CallArguments& call) {
+ElementType sum_type(const Call& call) {
   const ElementType type = call.array("self").type();
   const bool is_whole = is_integer(type) || type == ElementType::kBool;
   return call.type("dtype").value_or(is_whole ? ElementType::kI64 : type);
 }
 
-void refuse_complex(const CallArguments& call) {
+void refuse_complex(const Call& call) {
   if (is_complex(call.array("self").type())) call.refuse("complex numbers are not understood here");
 }
 
 template <double (*kReduce)(std::span<const double>)>
-Results summing(const CallArguments& call, OpBudget&) {
+Results summing(const Call& call, OpBudget&) {
   refuse_complex(call);
   return {reduced(call, sum_type(call), kReduce)};
 }
 
 template <double (*kReduce)(std::span<const double>)>
-Results testing(const CallArguments& call, OpBudget&) {
+Results testing(const Call& call, OpBudget&) {
   refuse_complex(call);
   return {reduced(call, ElementType::kBool, kReduce)};
 }
 
 template <double (*kReduce)(std::span<const double>)>
-Results same_type(const CallArguments& call, OpBudget&) {
+Results same_type(const Call& call, OpBudget&) {
   refuse_complex(call);
   return {reduced(call, call.array("self").type(), kReduce)};
 }
 
-Results mean(const CallArguments& call, OpBudget&) {
+Results mean(const Call& call, OpBudget&) {
   refuse_complex(call);
   return {reduced(call, call.type("dtype").value_or(call.array("self").type()), average)};
 }
 
-// To one number: the mean of the last dimension.
-Results adaptive_avg_pool1d(const CallArguments& call, OpBudget& budget) {
-  if (call.integers("output_size") != Shape{1}) call.refuse("it pools to more than one number");
-  const OpCall whole = {"mean",
-                        "dim",
-                        {},
-                        {{"self", call.array("self")}, {"dim", int64_t{-1}}, {"keepdim", true}},
-                        {}};
-  return mean(CallArguments(whole), budget);
-}
-
-double correction_of(const CallArguments& call) {
+double correction_of(const Call& call) {
   if (call.has("unbiased")) return call.flag("unbiased", true) ? 1.0 : 0.0;
   return call.real("correction", 1.0);
 }
 
-Array spread(const CallArguments& call, bool is_deviation) {
+Array spread(const Call& call, bool is_deviation) {
   refuse_complex(call);
   const double correction = correction_of(call);
   return reduced(call, call.array("self").type(), [&](std::span<const double> row) {
@@ -117,16 +106,16 @@ Array spread(const CallArguments& call, bool is_deviation) {
   });
 }
 
-Results var(const CallArguments& call, OpBudget&) { return {spread(call, false)}; }
-Results std_of(const CallArguments& call, OpBudget&) { return {spread(call, true)}; }
-Results var_mean(const CallArguments& call, OpBudget& budget) {
+Results var(const Call& call, OpBudget&) { return {spread(call, false)}; }
+Results std_of(const Call& call, OpBudget&) { return {spread(call, true)}; }
+Results var_mean(const Call& call, OpBudget& budget) {
   return {spread(call, false), mean(call, budget)[0]};
 }
-Results std_mean(const CallArguments& call, OpBudget& budget) {
+Results std_mean(const Call& call, OpBudget& budget) {
   return {spread(call, true), mean(call, budget)[0]};
 }
 
-Results logsumexp(const CallArguments& call, OpBudget&) {
+Results logsumexp(const Call& call, OpBudget&) {
   refuse_complex(call);
   return {reduced(call, call.array("self").type(), [](std::span<const double> row) {
     const double most = largest(row);
@@ -137,9 +126,9 @@ Results logsumexp(const CallArguments& call, OpBudget&) {
   })};
 }
 
-Results norm(const CallArguments& call, OpBudget&) {
+Results norm(const Call& call, OpBudget&) {
   refuse_complex(call);
-  const double order = call.real(call.call().op == "norm" ? "p" : "ord", 2.0);
+  const double order = call.real(call.op == "norm" ? "p" : "ord", 2.0);
   return {reduced(call, real_type(call.array("self").type()), [&](std::span<const double> row) {
     double sum = 0.0, most = 0.0;
     for (const double value : row) {
@@ -160,24 +149,24 @@ size_t place_of_extreme(std::span<const double> row, bool is_largest) {
   return place;
 }
 
-Array places(const CallArguments& call, bool is_largest) {
+Array places(const Call& call, bool is_largest) {
   return reduced(call, ElementType::kI64, [&](std::span<const double> row) {
     if (row.empty()) call.refuse("it looks for the largest of nothing");
     return static_cast<double>(place_of_extreme(row, is_largest));
   });
 }
 
-Results arg_extreme(const CallArguments& call, OpBudget&) {
+Results arg_extreme(const Call& call, OpBudget&) {
   refuse_complex(call);
-  return {places(call, call.call().op == "argmax")};
+  return {places(call, call.op == "argmax")};
 }
 
 // max and min of all, along a dimension with the places, or of two tensors.
-Results extreme(const CallArguments& call, OpBudget& budget) {
+Results extreme(const Call& call, OpBudget& budget) {
   refuse_complex(call);
-  const bool is_largest = call.call().op == "max";
+  const bool is_largest = call.op == "max";
   if (call.has("other")) {
-    OpCall pairs = call.call();
+    Call pairs = call;
     pairs.op = is_largest ? "maximum" : "minimum";
     return apply_op(pairs, budget);
   }
@@ -189,7 +178,7 @@ Results extreme(const CallArguments& call, OpBudget& budget) {
 
 // The running sum, or product, along one dimension.
 template <typename Function>
-Results running(const CallArguments& call, const Function& function) {
+Results running(const Call& call, const Function& function) {
   refuse_complex(call);
   const Array& self = call.array("self");
   const Around parts = around(self.shape(), call.dimension("dim", 0, self.rank()));
@@ -203,33 +192,8 @@ Results running(const CallArguments& call, const Function& function) {
   return {Array::real(self.shape(), std::move(values), ElementType::kF64).to(sum_type(call))};
 }
 
-Results cumsum(const CallArguments& call, OpBudget&) { return running(call, std::plus<>()); }
-Results cumprod(const CallArguments& call, OpBudget&) { return running(call, std::multiplies<>()); }
-
-// Differences of neighbours, n times.
-Results diff(const CallArguments& call, OpBudget& budget) {
-  Array array = call.array("self");
-  const size_t dim = call.dimension("dim", -1, array.rank());
-  const auto number = static_cast<int64_t>(dim);
-  Argument::List joined;
-  if (call.has("prepend")) joined.push_back(call.array("prepend"));
-  joined.push_back(array);
-  if (call.has("append")) joined.push_back(call.array("append"));
-  const auto run = [&](const char* op, std::vector<NamedArgument> arguments) {
-    const OpCall part{
-        .op = op, .arguments = std::move(arguments), .stack_trace = call.call().stack_trace};
-    return apply_for_array(part, budget);
-  };
-  if (joined.size() > 1) array = run("cat", {{"tensors", joined}, {"dim", number}});
-  const int64_t times = std::min<int64_t>(call.integer("n", 1), array.shape()[dim]);
-  for (int64_t i = 0; i < times; ++i) {
-    const Array later = run("slice", {{"self", array}, {"dim", number}, {"start", int64_t{1}}});
-    const Array sooner = run("slice", {{"self", array}, {"dim", number}, {"end", int64_t{-1}}});
-    const char* op = array.type() == ElementType::kBool ? "logical_xor" : "sub";
-    array = run(op, {{"self", later}, {"other", sooner}});
-  }
-  return {array};
-}
+Results cumsum(const Call& call, OpBudget&) { return running(call, std::plus<>()); }
+Results cumprod(const Call& call, OpBudget&) { return running(call, std::multiplies<>()); }
 
 }  // namespace
 
@@ -243,7 +207,7 @@ Around around(const Shape& shape, size_t dim) {
   return parts;
 }
 
-std::vector<bool> named_dimensions(const CallArguments& call, const char* name, size_t rank) {
+std::vector<bool> named_dimensions(const Call& call, const char* name, size_t rank) {
   std::vector<bool> is_named(std::max<size_t>(rank, 1), true);
   if (!call.has(name)) return is_named;
   const std::vector<int64_t> dims = call.integers(name);
@@ -283,7 +247,6 @@ OpRules reduction_rules() {
   return {{"sum", summing<total>},
           {"prod", summing<product>},
           {"mean", mean},
-          {"adaptive_avg_pool1d", adaptive_avg_pool1d},
           {"var", var},
           {"std", std_of},
           {"var_mean", var_mean},
@@ -300,8 +263,7 @@ OpRules reduction_rules() {
           {"norm", norm},
           {"linalg_vector_norm", norm},
           {"cumsum", cumsum},
-          {"cumprod", cumprod},
-          {"diff", diff}};
+          {"cumprod", cumprod}};
 }
 
 // Softmax and the norms of rows, of groups and of channels.
@@ -325,7 +287,7 @@ void softmax_of(double* values, size_t count, size_t step, Softmax kind) {
 }
 
 template <Softmax kKind>
-Results softmax(const CallArguments& call, OpBudget&) {
+Results softmax(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   if (is_complex(self.type())) call.refuse("complex numbers are not understood here");
   const Around parts = around(self.shape(), call.dimension("dim", -1, self.rank()));
@@ -341,7 +303,7 @@ Results softmax(const CallArguments& call, OpBudget&) {
 }
 
 // The elements of a gain or bias, which must be as many as `count`; empty: there is none.
-Array::Reals norm_weight(const CallArguments& call, const char* name, size_t count) {
+Array::Reals norm_weight(const Call& call, const char* name, size_t count) {
   const Array* array = call.optional_array(name);
   if (array == nullptr) return {};
   if (array->elements() != count) {
@@ -350,158 +312,52 @@ Array::Reals norm_weight(const CallArguments& call, const char* name, size_t cou
   return array->to_reals();
 }
 
-// The elements of a row of layer_norm and rms_norm: those of the dimensions that it normalizes.
-size_t row_of_norm(const CallArguments& call, const Array& input) {
-  const Shape normalized = call.integers("normalized_shape");
-  if (normalized.size() > input.rank() ||
-      !std::equal(normalized.rbegin(), normalized.rend(), input.shape().rbegin())) {
-    call.refuse("it normalizes {} of a tensor {}", shape_text(normalized),
-                shape_text(input.shape()));
-  }
-  return elements_of(normalized);
-}
-
 Array column(const Array& input, size_t normalized, std::vector<double> values) {
   Shape shape = input.shape();
   std::fill(shape.end() - static_cast<ptrdiff_t>(normalized), shape.end(), 1);
   return Array::real(std::move(shape), std::move(values), input.type());
 }
 
-struct Moments {
-  double mean;
-  double rstd;  // 1 / the deviation
-};
-
-// Takes the mean off a row and divides it by its deviation.
-Moments standardize(std::span<double> row, double epsilon) {
-  const auto count = static_cast<double>(row.size());
-  const double mean = std::accumulate(row.begin(), row.end(), 0.0) / count;
-  double squares = 0.0;
-  for (const double x : row) squares += (x - mean) * (x - mean);
-  const double rstd = 1.0 / std::sqrt(squares / count + epsilon);
-  for (double& x : row) x = (x - mean) * rstd;
-  return {mean, rstd};
-}
-
-// The result, the mean of each row, and 1 / its deviation.
-Results native_layer_norm(const CallArguments& call, OpBudget&) {
+// Rows of the last dimensions, divided by their root mean square, or with `takes_mean` by their
+// deviation from their mean: the result, the means, and what rows were multiplied by.
+Results norm_of_rows(const Call& call, bool takes_mean) {
   const Array& input = call.array("input");
-  const size_t count = row_of_norm(call, input);
-  const Array::Reals gain = norm_weight(call, "weight", count),
-                     bias = norm_weight(call, "bias", count);
-  const double epsilon = call.real("eps", 1e-5);
-  std::vector<double> values = input.to_reals(), means, rstds;
-  for (size_t first = 0; first < values.size(); first += count) {
-    double* row = values.data() + first;
-    const auto [mean, rstd] = standardize({row, count}, epsilon);
-    for (size_t i = 0; i < count; ++i) {
-      row[i] = row[i] * (gain.empty() ? 1.0 : gain[i]) + (bias.empty() ? 0.0 : bias[i]);
-    }
-    means.push_back(mean);
-    rstds.push_back(rstd);
+  const Shape normalized = call.integers("normalized_shape");
+  if (normalized.size() > input.rank() ||
+      !std::equal(normalized.rbegin(), normalized.rend(), input.shape().rbegin())) {
+    call.refuse("it normalizes {} of a tensor {}", shape_text(normalized),
+                shape_text(input.shape()));
   }
-  const size_t normalized = call.integers("normalized_shape").size();
-  return {Array::real(input.shape(), std::move(values), input.type()),
-          column(input, normalized, std::move(means)), column(input, normalized, std::move(rstds))};
-}
-
-Results layer_norm(const CallArguments& call, OpBudget& budget) {
-  return {native_layer_norm(call, budget)[0]};
-}
-
-// The result, and 1 / the root of each row's mean square.
-Results fused_rms_norm(const CallArguments& call, OpBudget&) {
-  const Array& input = call.array("input");
-  const size_t count = row_of_norm(call, input);
+  const size_t count = elements_of(normalized);
   const Array::Reals gain = norm_weight(call, "weight", count);
-  const double default_epsilon = input.type() == ElementType::kF64
-                                     ? std::numeric_limits<double>::epsilon()
-                                     : std::numeric_limits<float>::epsilon();
-  const double epsilon = call.real("eps", default_epsilon);
-  std::vector<double> values = input.to_reals(), rstds;
+  const Array::Reals bias = norm_weight(call, "bias", count);
+  const double rms_epsilon = input.type() == ElementType::kF64
+                                 ? std::numeric_limits<double>::epsilon()
+                                 : std::numeric_limits<float>::epsilon();
+  const double epsilon = call.real("eps", takes_mean ? 1e-5 : rms_epsilon);
+  std::vector<double> values = input.to_reals(), means, factors;
   for (size_t first = 0; first < values.size(); first += count) {
-    double* row = values.data() + first;
+    const std::span<double> row(values.data() + first, count);
+    means.push_back(takes_mean ? average(row) : 0.0);
     double squares = 0.0;
-    for (size_t i = 0; i < count; ++i) squares += row[i] * row[i];
-    const double rstd = 1.0 / std::sqrt(squares / static_cast<double>(count) + epsilon);
-    for (size_t i = 0; i < count; ++i) row[i] *= rstd * (gain.empty() ? 1.0 : gain[i]);
-    rstds.push_back(rstd);
-  }
-  const size_t normalized = call.integers("normalized_shape").size();
-  return {Array::real(input.shape(), std::move(values), input.type()),
-          column(input, normalized, std::move(rstds))};
-}
-
-Results rms_norm(const CallArguments& call, OpBudget& budget) {
-  return {fused_rms_norm(call, budget)[0]};
-}
-
-Results group_norm(const CallArguments& call, OpBudget&) {
-  const Array& input = call.array("input");
-  const int64_t groups = call.integer("num_groups");
-  if (input.rank() < 2 || groups < 1 || input.shape()[1] % groups != 0 || input.shape()[1] == 0) {
-    call.refuse("{} groups do not divide {}", groups, shape_text(input.shape()));
-  }
-  const auto channels = static_cast<size_t>(input.shape()[1]);
-  const Around parts = around(input.shape(), 1);
-  const Array::Reals gain = norm_weight(call, "weight", channels),
-                     bias = norm_weight(call, "bias", channels);
-  const double epsilon = call.real("eps", 1e-5);
-  const size_t group_channels = channels / static_cast<size_t>(groups);
-  const size_t count = group_channels * parts.inner;
-  std::vector<double> values = input.to_reals();
-  for (size_t first = 0; first + count <= values.size() && count > 0; first += count) {
-    double* row = values.data() + first;
-    standardize({row, count}, epsilon);
+    for (const double x : row) squares += (x - means.back()) * (x - means.back());
+    factors.push_back(1.0 / std::sqrt(squares / static_cast<double>(count) + epsilon));
     for (size_t i = 0; i < count; ++i) {
-      const size_t channel = (first + i) / parts.inner % channels;
-      row[i] = row[i] * (gain.empty() ? 1.0 : gain[channel]) + (bias.empty() ? 0.0 : bias[channel]);
+      row[i] = (row[i] - means.back()) * factors.back() * (gain.empty() ? 1.0 : gain[i]) +
+               (bias.empty() ? 0.0 : bias[i]);
     }
   }
-  return {Array::real(input.shape(), std::move(values), input.type())};
+  return {Array::real(input.shape(), std::move(values), input.type()),
+          column(input, normalized.size(), std::move(means)),
+          column(input, normalized.size(), std::move(factors))};
 }
 
-// With the statistics of training; those of the batch would be training itself.
-Results batch_norm(const CallArguments& call, OpBudget&) {
-  const Array& input = call.array("input");
-  if (call.flag("training", false) || !call.has("running_mean")) {
-    call.refuse(
-        "it takes the statistics of the batch: call model.eval() before torch.export.export");
-  }
-  if (input.rank() < 2) call.refuse("its input has no channels");
-  const auto channels = static_cast<size_t>(input.shape()[1]);
-  const Around parts = around(input.shape(), 1);
-  const Array::Reals gain = norm_weight(call, "weight", channels),
-                     bias = norm_weight(call, "bias", channels);
-  const Array::Reals means = norm_weight(call, "running_mean", channels);
-  const Array::Reals variances = norm_weight(call, "running_var", channels);
-  if (variances.empty()) call.refuse("its running_var is missing");
-  const double epsilon = call.real("eps", 1e-5);
-  std::vector<double> values = input.to_reals();
-  for (size_t i = 0; i < values.size(); ++i) {
-    const size_t channel = i / parts.inner % channels;
-    values[i] = (values[i] - means[channel]) / std::sqrt(variances[channel] + epsilon) *
-                    (gain.empty() ? 1.0 : gain[channel]) +
-                (bias.empty() ? 0.0 : bias[channel]);
-  }
-  return {Array::real(input.shape(), std::move(values), input.type())};
-}
-
-// v g / |v|, where lengths are those of all but one dimension.
-Results weight_norm(const CallArguments& call, OpBudget&) {
-  const Array& v = call.array("v");
-  const Array::Reals g = call.array("g").to_reals();
-  const size_t dim = call.dimension("dim", 0, v.rank());
-  const auto extent = static_cast<size_t>(v.shape()[dim]);
-  if (g.size() != extent) call.refuse("it has {} lengths: expected {}", g.size(), extent);
-  const Around parts = around(v.shape(), dim);
-  std::vector<double> values = v.to_reals(), squares(extent, 0.0);
-  const auto place = [&](size_t i) { return i / parts.inner % extent; };
-  for (size_t i = 0; i < values.size(); ++i) squares[place(i)] += values[i] * values[i];
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] *= g[place(i)] / std::sqrt(squares[place(i)]);
-  }
-  return {Array::real(v.shape(), std::move(values), v.type())};
+Results layer_norm(const Call& call, OpBudget&) { return {norm_of_rows(call, true)[0]}; }
+Results native_layer_norm(const Call& call, OpBudget&) { return norm_of_rows(call, true); }
+Results rms_norm(const Call& call, OpBudget&) { return {norm_of_rows(call, false)[0]}; }
+Results fused_rms_norm(const Call& call, OpBudget&) {
+  const Results results = norm_of_rows(call, false);
+  return {results[0], results[2]};
 }
 
 }  // namespace
@@ -515,10 +371,10 @@ OpRules softmax_rules() {
 }
 
 OpRules norm_rules() {
-  return {{"layer_norm", layer_norm},   {"native_layer_norm", native_layer_norm},
-          {"rms_norm", rms_norm},       {"_fused_rms_norm", fused_rms_norm},
-          {"group_norm", group_norm},   {"batch_norm", batch_norm},
-          {"_weight_norm", weight_norm}};
+  return {{"layer_norm", layer_norm},
+          {"native_layer_norm", native_layer_norm},
+          {"rms_norm", rms_norm},
+          {"_fused_rms_norm", fused_rms_norm}};
 }
 
 }  // namespace arenite::convert

@@ -66,11 +66,6 @@ std::vector<To> all_converted(const Array& array) {
   });
 }
 
-void require_elements(const Shape& shape, size_t elements) {
-  if (elements_of(shape) == elements) return;
-  throw ShapeError("{} elements do not fill a tensor {}", elements, shape_text(shape));
-}
-
 }  // namespace
 
 const char* name(ElementType type) {
@@ -118,11 +113,9 @@ void Shape::refuse_dimension(size_t dim) const {
   throw ShapeError("a tensor {}: expected at least {} dimensions", shape_text(*this), dim + 1);
 }
 
-template <typename Vector>
-Array::Array(Shape shape, Vector values, ElementType type)
-    : type_(type), shape_(std::move(shape)), elements_(values.size()) {
-  require_elements(shape_, elements_);
-  values_ = std::make_shared<const Vector>(std::move(values));
+void Array::require_elements(const Shape& shape, size_t elements) {
+  if (elements_of(shape) == elements) return;
+  throw ShapeError("{} elements do not fill a tensor {}", elements, shape_text(shape));
 }
 
 Array Array::real(Shape shape, Reals values, ElementType type) {

@@ -134,6 +134,18 @@ class Array {
   // The elements converted to `type`. Whole numbers wrap around.
   Array to(ElementType type) const;
 
+  // The elements where they are of this type, as reals() and its like.
+  template <typename T>
+  const std::vector<T>& values() const {
+    if constexpr (std::is_same_v<T, double>) return reals();
+    return elements_as<std::vector<T>>();
+  }
+  // An array of this type whose elements are what `make` gives for the vector of these.
+  template <typename Make>
+  Array remade(Shape shape, const Make& make) const {
+    return visit([&](const auto& values) { return Array(std::move(shape), make(values), type_); });
+  }
+
   // Calls `visit` with the vector of elements. Throws ShapeError where there are none.
   template <typename Visit>
   auto visit(const Visit& visit) const {
@@ -147,7 +159,12 @@ class Array {
   template <typename Vector>
   using Shared = std::shared_ptr<const Vector>;
   template <typename Vector>
-  Array(Shape shape, Vector values, ElementType type);
+  Array(Shape shape, Vector values, ElementType type)
+      : type_(type), shape_(std::move(shape)), elements_(values.size()) {
+    require_elements(shape_, elements_);
+    values_ = std::make_shared<const Vector>(std::move(values));
+  }
+  static void require_elements(const Shape& shape, size_t elements);
   template <typename Vector>
   const Vector& elements_as() const {
     const auto* shared = std::get_if<Shared<Vector>>(&values_);

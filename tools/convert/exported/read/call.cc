@@ -40,17 +40,6 @@ bool is_of_pytorch(std::string_view file) {
   return file.starts_with("torch/") || file.find("/torch/") != std::string_view::npos;
 }
 
-Argument bind(const Argument& argument, const std::function<Argument(uint32_t)>& value_of) {
-  if (const auto* reference = argument.as<ValueRef>()) return value_of(reference->value);
-  if (const auto* list = argument.as<Argument::List>()) {
-    Argument::List bound;
-    bound.reserve(list->size());
-    for (const Argument& item : *list) bound.push_back(bind(item, value_of));
-    return bound;
-  }
-  return argument;
-}
-
 }  // namespace
 
 std::string describe(const SourcePlace& place) {
@@ -63,20 +52,21 @@ std::string describe(const SourcePlace& place) {
   return text;
 }
 
-const Argument* OpCall::find(std::string_view name) const {
+const Argument* Call::find(std::string_view name) const {
   for (const NamedArgument& argument : arguments) {
     if (argument.name == name) return &argument.value;
   }
   return nullptr;
 }
 
-std::string OpCall::target() const {
+std::string Call::target() const {
+  if (!part_of.empty()) return part_of;
   const bool is_aten = op.find('.') == std::string::npos;
   return fmt::format("{}{}{}{}", is_aten ? "aten." : "", printable(op), overload.empty() ? "" : ".",
                      printable(overload));
 }
 
-SourcePlace OpCall::place() const {
+SourcePlace Call::place() const {
   SourcePlace found;
   std::string_view rest = stack_trace;
   bool is_found_code = false;  // the line after a frame is its code
@@ -95,45 +85,34 @@ SourcePlace OpCall::place() const {
   return found;
 }
 
-std::string OpCall::describe() const {
+std::string Call::describe() const {
   const std::string where = convert::describe(place());
   return where.empty() ? fmt::format("op {}", target())
                        : fmt::format("op {} ({})", target(), where);
 }
 
-OpCall bind(const OpCall& call, const std::function<Argument(uint32_t value)>& value_of) {
-  OpCall bound{
-      .op = call.op, .overload = call.overload, .view = call.view, .stack_trace = call.stack_trace};
-  bound.arguments.reserve(call.arguments.size());
-  for (const NamedArgument& argument : call.arguments) {
-    bound.arguments.push_back({argument.name, bind(argument.value, value_of)});
-  }
-  return bound;
-}
-
-bool CallArguments::has(std::string_view name) const {
-  const Argument* argument = call_.find(name);
+bool Call::has(std::string_view name) const {
+  const Argument* argument = find(name);
   return argument != nullptr && !argument->is_none();
 }
 
-const Argument& CallArguments::require(std::string_view name) const {
-  const Argument* argument = call_.find(name);
-  if (argument == nullptr || argument->is_none()) refuse("its argument '{}' is missing", name);
-  return *argument;
+const Argument& Call::argument(std::string_view name) const {
+  if (!has(name)) refuse("its argument '{}' is missing", name);
+  return *find(name);
 }
 
-const Array& CallArguments::array(std::string_view name) const {
-  const Array* array = require(name).as<Array>();
+const Array& Call::array(std::string_view name) const {
+  const Array* array = argument(name).as<Array>();
   if (array == nullptr) refuse("its argument '{}' is no tensor", name);
   return *array;
 }
 
-const Array* CallArguments::optional_array(std::string_view name) const {
+const Array* Call::optional_array(std::string_view name) const {
   return has(name) ? &array(name) : nullptr;
 }
 
-std::vector<Array> CallArguments::arrays(std::string_view name) const {
-  const auto* list = require(name).as<Argument::List>();
+std::vector<Array> Call::arrays(std::string_view name) const {
+  const auto* list = argument(name).as<Argument::List>();
   if (list == nullptr) refuse("its argument '{}' is no list of tensors", name);
   std::vector<Array> arrays;
   for (const Argument& item : *list) {
@@ -144,14 +123,14 @@ std::vector<Array> CallArguments::arrays(std::string_view name) const {
   return arrays;
 }
 
-Array::Integers CallArguments::indices(std::string_view name) const {
+Array::Integers Call::indices(std::string_view name) const {
   const Array& found = array(name);
   if (!found.has_values()) refuse("its argument '{}' depends on the model's input", name);
   if (!is_integer(found.type())) refuse("its argument '{}' is not of whole numbers", name);
   return found.integers();
 }
 
-int64_t CallArguments::as_integer(const Argument& argument, std::string_view name) const {
+int64_t Call::as_integer(const Argument& argument, std::string_view name) const {
   if (const auto* integer = argument.as<int64_t>()) return *integer;
   if (const auto* flag = argument.as<bool>()) return *flag ? 1 : 0;
   // A tensor with one whole number may stand for it.
@@ -163,61 +142,59 @@ int64_t CallArguments::as_integer(const Argument& argument, std::string_view nam
   refuse("its argument '{}' is no whole number", name);
 }
 
-int64_t CallArguments::integer(std::string_view name) const {
-  return as_integer(require(name), name);
-}
+int64_t Call::integer(std::string_view name) const { return as_integer(argument(name), name); }
 
-int64_t CallArguments::integer(std::string_view name, int64_t default_value) const {
+int64_t Call::integer(std::string_view name, int64_t default_value) const {
   return has(name) ? integer(name) : default_value;
 }
 
-std::optional<int64_t> CallArguments::optional_integer(std::string_view name) const {
+std::optional<int64_t> Call::optional_integer(std::string_view name) const {
   if (!has(name)) return std::nullopt;
   return integer(name);
 }
 
-std::vector<int64_t> CallArguments::integers(std::string_view name) const {
-  const Argument& argument = require(name);
-  const auto* list = argument.as<Argument::List>();
-  if (list == nullptr) return {as_integer(argument, name)};
+std::vector<int64_t> Call::integers(std::string_view name) const {
+  const Argument& given = argument(name);
+  const auto* list = given.as<Argument::List>();
+  if (list == nullptr) return {as_integer(given, name)};
   std::vector<int64_t> numbers;
   for (const Argument& item : *list) numbers.push_back(as_integer(item, name));
   return numbers;
 }
 
-double CallArguments::real(std::string_view name) const {
-  const Argument& argument = require(name);
-  if (const auto* real = argument.as<double>()) return *real;
-  if (const auto* array = argument.as<Array>();
+double Call::real(std::string_view name) const {
+  const Argument& given = argument(name);
+  if (const auto* real = given.as<double>()) return *real;
+  if (const auto* array = given.as<Array>();
       array != nullptr && array->has_values() && array->elements() == 1) {
     return array->to_reals()[0];
   }
-  return static_cast<double>(as_integer(argument, name));
+  return static_cast<double>(as_integer(given, name));
 }
 
-double CallArguments::real(std::string_view name, double default_value) const {
+double Call::real(std::string_view name, double default_value) const {
   return has(name) ? real(name) : default_value;
 }
 
-bool CallArguments::flag(std::string_view name, bool default_value) const {
-  return has(name) ? as_integer(require(name), name) != 0 : default_value;
+bool Call::flag(std::string_view name, bool default_value) const {
+  return has(name) ? as_integer(argument(name), name) != 0 : default_value;
 }
 
-std::string CallArguments::text(std::string_view name, std::string_view default_value) const {
+std::string Call::text(std::string_view name, std::string_view default_value) const {
   if (!has(name)) return std::string(default_value);
-  const auto* text = require(name).as<std::string>();
+  const auto* text = argument(name).as<std::string>();
   if (text == nullptr) refuse("its argument '{}' is no string", name);
   return *text;
 }
 
-std::optional<ElementType> CallArguments::type(std::string_view name) const {
+std::optional<ElementType> Call::type(std::string_view name) const {
   if (!has(name)) return std::nullopt;
-  const auto* type = require(name).as<ElementType>();
+  const auto* type = argument(name).as<ElementType>();
   if (type == nullptr) refuse("its argument '{}' is no type of elements", name);
   return *type;
 }
 
-size_t CallArguments::dimension(int64_t number, size_t rank) const {
+size_t Call::dimension(int64_t number, size_t rank) const {
   const auto extents = static_cast<int64_t>(rank == 0 ? 1 : rank);
   if (number < -extents || number >= extents) {
     refuse("it names dimension {} of a tensor with {}", number, rank);
@@ -225,7 +202,7 @@ size_t CallArguments::dimension(int64_t number, size_t rank) const {
   return static_cast<size_t>(number < 0 ? number + extents : number);
 }
 
-size_t CallArguments::dimension(std::string_view name, int64_t default_value, size_t rank) const {
+size_t Call::dimension(std::string_view name, int64_t default_value, size_t rank) const {
   return dimension(integer(name, default_value), rank);
 }
 

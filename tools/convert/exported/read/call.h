@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An op that an exported graph calls: its arguments, and their values by name and type.
+// The one kind of call: an op of an exported graph with its arguments, which are values of the
+// program by their numbers, or what somebody put in their place.
 #pragma once
 
 #include <fmt/format.h>
@@ -7,8 +8,8 @@
 #include <algorithm>
 #include <complex>
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,12 +22,15 @@
 #include "convert/files/error.h"
 
 namespace arenite::convert {
-// What an op of an exported graph is called with.
 
 // A value of the program by its number: ExportedProgram::values.
 struct ValueRef {
   uint32_t value = 0;
 };
+
+// What is known of a value while a program is traced (recover/traced_value.h).
+struct TracedValue;
+using TracedRef = std::shared_ptr<const TracedValue>;
 
 // What cannot change a result: a device, a layout, a memory format, a generator.
 struct Placement {};
@@ -35,20 +39,20 @@ template <typename T, typename... Types>
 constexpr bool kIsOneOf = (std::is_same_v<T, Types> || ...);
 
 struct Argument;
+// clang-format off
 template <typename T>
-concept IsArgumentValue = kIsOneOf < std::decay_t<T>,
-        ValueRef, Array,
-bool, int64_t, double, std::complex<double>, std::string, ElementType, Placement,
-    std::vector < Argument >>
-    ;
+concept IsArgumentValue =
+    kIsOneOf<std::decay_t<T>, ValueRef, TracedRef, Array, bool, int64_t, double,
+             std::complex<double>, std::string, ElementType, Placement, std::vector<Argument>>;
+// clang-format on
 
 // One argument, or one result. In a program tensors and symbolic numbers are ValueRefs; `bind`
-// puts arrays and numbers in their place.
+// puts arrays, traced values and numbers in their place.
 struct Argument {
   using List = std::vector<Argument>;
   using Value = std::variant<std::monostate,  // None
-                             ValueRef, Array, bool, int64_t, double, std::complex<double>,
-                             std::string, ElementType, Placement, List>;
+                             ValueRef, TracedRef, Array, bool, int64_t, double,
+                             std::complex<double>, std::string, ElementType, Placement, List>;
 
   Argument() = default;
   template <IsArgumentValue T>
@@ -79,48 +83,47 @@ struct SourcePlace {
 // "'model.py', line 12, in forward: x = x * torch.rand(1)", or "" where nothing is known.
 std::string describe(const SourcePlace& place);
 
-// An op and its arguments, in the order of its schema. Those that have their default value may be
-// left out.
-struct OpCall {
+// A refusal that names the op and its place in the author's source.
+struct OpError : InputError {
+  using InputError::InputError;
+};
+
+// Arguments are in the order of the op's schema. Those that have their default value may be left
+// out.
+struct Call {
   std::string op;          // "linear" of ATen; others with their namespace: "_operator.mul"
   std::string overload{};  // "default", "Tensor"; may be empty
   std::string view{};      // of "view_scatter" alone: the op that made the view, as `op`
   std::vector<NamedArgument> arguments{};
-  std::string stack_trace{};  // of the author's code, as the archive has it
+  std::string stack_trace{};        // of the author's code, as the archive has it
+  std::vector<uint32_t> outputs{};  // of the program; a list of tensors, as of split, gives several
+  std::string module_path{};        // "transformer.h.0.attn", where the archive says it
+  // Of a call that the author did not write: the target of the op that it is a part of.
+  std::string part_of{};
 
-  // The argument of this name, or null where it is left out.
-  const Argument* find(std::string_view name) const;
   std::string target() const;  // for messages: "aten.linear.default"
   // The innermost place that is not PyTorch's own.
   SourcePlace place() const;
   // "op aten.linear.default ('model.py', line 12, in forward: ...)", for messages.
   std::string describe() const;
-};
+  // Throws OpError.
+  template <typename... Args>
+  [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
+    throw OpError("{}: {}", describe(), fmt::format(format, std::forward<Args>(args)...));
+  }
 
-// Whether the name of an op or of an argument is one of these.
-inline bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
-  return std::ranges::find(names, text) != names.end();
-}
-
-// `call` with what `value_of` says in place of every ValueRef.
-OpCall bind(const OpCall& call, const std::function<Argument(uint32_t value)>& value_of);
-
-// The arguments of one call by their names and types; what does not fit is refused.
-
-// Every function throws InputError that names the op and its place. REQUIRES: the call outlives it.
-class CallArguments {
- public:
-  explicit CallArguments(const OpCall& call) : call_(call) {}
-
-  const OpCall& call() const { return call_; }
+  // The argument of this name, or null where it is left out.
+  const Argument* find(std::string_view name) const;
   bool has(std::string_view name) const;  // given, and not None
 
+  // ---- arguments by their names and types; what does not fit is refused ----
+
+  const Argument& argument(std::string_view name) const;
   const Array& array(std::string_view name) const;
   const Array* optional_array(std::string_view name) const;  // null: left out, or None
   std::vector<Array> arrays(std::string_view name) const;
   // The elements of an array of whole numbers that does not depend on the model's input.
   Array::Integers indices(std::string_view name) const;
-
   int64_t integer(std::string_view name) const;
   int64_t integer(std::string_view name, int64_t default_value) const;
   std::optional<int64_t> optional_integer(std::string_view name) const;
@@ -130,21 +133,57 @@ class CallArguments {
   bool flag(std::string_view name, bool default_value) const;
   std::string text(std::string_view name, std::string_view default_value) const;
   std::optional<ElementType> type(std::string_view name) const;
-
   // A dimension of an array of `rank` dimensions, of which scalars have one to name.
   size_t dimension(int64_t number, size_t rank) const;
   size_t dimension(std::string_view name, int64_t default_value, size_t rank) const;
 
-  template <typename... Args>
-  [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
-    throw InputError("{}: {}", call_.describe(), fmt::format(format, std::forward<Args>(args)...));
-  }
-
  private:
-  const Argument& require(std::string_view name) const;
   int64_t as_integer(const Argument& argument, std::string_view name) const;
-
-  const OpCall& call_;
 };
+
+// Whether the name of an op or of an argument is one of these.
+inline bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
+  return std::ranges::find(names, text) != names.end();
+}
+
+// Calls visit(ref) for all arguments that are of the type Ref, those in lists, too.
+template <typename Ref, typename Visit>
+void for_each(const Argument& argument, const Visit& visit) {
+  if (const Ref* ref = argument.as<Ref>()) visit(*ref);
+  if (const auto* list = argument.as<Argument::List>()) {
+    for (const Argument& item : *list) for_each<Ref>(item, visit);
+  }
+}
+
+template <typename Ref, typename Visit>
+void for_each(const Call& call, const Visit& visit) {
+  for (const NamedArgument& argument : call.arguments) for_each<Ref>(argument.value, visit);
+}
+
+// The same with what `value_of` says in place of each Ref.
+template <typename Ref, typename ValueOf>
+Argument bind(const Argument& argument, const ValueOf& value_of) {
+  if (const Ref* ref = argument.as<Ref>()) return value_of(*ref);
+  const auto* list = argument.as<Argument::List>();
+  if (list == nullptr) return argument;
+  Argument::List bound;
+  bound.reserve(list->size());
+  for (const Argument& item : *list) bound.push_back(bind<Ref>(item, value_of));
+  return bound;
+}
+
+template <typename Ref, typename ValueOf>
+Call bind(const Call& call, const ValueOf& value_of) {
+  Call bound{.op = call.op,
+             .overload = call.overload,
+             .view = call.view,
+             .stack_trace = call.stack_trace,
+             .part_of = call.part_of};
+  bound.arguments.reserve(call.arguments.size());
+  for (const NamedArgument& argument : call.arguments) {
+    bound.arguments.push_back({argument.name, bind<Ref>(argument.value, value_of)});
+  }
+  return bound;
+}
 
 }  // namespace arenite::convert

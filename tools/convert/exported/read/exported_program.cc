@@ -8,9 +8,9 @@
 #include <limits>
 #include <vector>
 
-#include "convert/exported/read/graph_reader.h"
 #include "convert/exported/read/pt2_archive.h"
 #include "convert/files/error.h"
+#include "core/crc32c.h"
 
 namespace arenite::convert {
 Shape ExportedValue::shape() const {
@@ -63,9 +63,7 @@ uint64_t ExportedProgram::largest_weight() const {
   return largest;
 }
 
-bool is_exported_program(const std::filesystem::path& file) {
-  const FileMap map(file);
-  const std::string_view bytes = map.text();
+bool is_exported_program(std::string_view bytes) {
   if (!bytes.starts_with("PK\x03\x04")) return false;
   // Names of members stand in the list at the end of the archive.
   constexpr size_t kListBytesMax = size_t{1} << 22;
@@ -81,7 +79,9 @@ ExportedProgram read_exported(const std::filesystem::path& file) {
 
 ExportedProgram read_exported(std::span<const std::byte> bytes, const std::string& file_name) {
   const Pt2Archive archive = read_pt2_archive(bytes, file_name);
-  return GraphReader(archive, file_name).run();
+  ExportedProgram program = read_graph(archive, file_name);
+  program.checksum = crc32c(bytes);
+  return program;
 }
 
 namespace {

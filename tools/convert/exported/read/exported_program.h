@@ -54,12 +54,6 @@ struct ExportedInput {
   uint32_t storage = 0;  // inputs with the same number have the very same elements
 };
 
-struct ExportedNode {
-  OpCall call;                      // its tensors and symbolic numbers are ValueRefs
-  std::vector<uint32_t> outputs{};  // values; a list of tensors, as of split, gives several
-  std::string module_path{};        // "transformer.h.0.attn", where the archive says it
-};
-
 // What a symbolic extent may be.
 struct SymbolRange {
   int64_t min = 0;
@@ -68,10 +62,12 @@ struct SymbolRange {
 
 struct ExportedProgram {
   std::string source;         // the file, for messages
+  uint32_t checksum = 0;      // of the file: by it, what a check computes is chosen
   std::string torch_version;  // "2.14.1", where the archive says it
   std::vector<ExportedValue> values;
   std::vector<ExportedInput> inputs;  // in the order of the graph
-  std::vector<ExportedNode> nodes;    // each after what it reads
+  std::vector<Call> nodes;            // each after what it reads; their tensors and symbolic
+                                      // numbers are ValueRefs
   // What the model gives out, flattened: ValueRef, or a constant such as None.
   std::vector<Argument> outputs;
   std::vector<std::string> mutated_buffers;    // buffers that each call of the model changes
@@ -90,8 +86,8 @@ struct ExportedProgram {
   Array load(const ExportedInput& input) const;
 };
 
-// Whether `file` is an archive of torch.export.save, of any version.
-bool is_exported_program(const std::filesystem::path& file);
+// Whether a file of these bytes is an archive of torch.export.save, of any version.
+bool is_exported_program(std::string_view bytes);
 
 // Reads the archive. Its weights lie in memory once, as they are stored. Throws InputError for
 // whatever breaks a rule of the format, for archives of a PyTorch that is too old, and for a

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads nodes in order: every name is defined once and before it is read.
-#include "convert/exported/read/graph_reader.h"
+#include "convert/exported/read/pt2_archive.h"
 
 #include <algorithm>
 #include <array>
@@ -11,6 +11,96 @@
 #include "convert/files/json_file.h"
 
 namespace arenite::convert {
+namespace {
+
+// What of a program shares elements, so that a change in place of one shows in the others.
+// Values are those that the file names; `current` is what a name means after changes.
+class Aliases {
+ public:
+  explicit Aliases(ExportedProgram& program) : program_(program) {}
+
+  // `call` made `value`, its output number `part`, as a view of `parent`.
+  void add_view(uint32_t value, uint32_t parent, Call call, int64_t part);
+  // What readers of `value` read now. Appends nodes where a view is to be taken anew.
+  uint32_t current(uint32_t value);
+  // `value` is `changed` from now on, and whatever it shares elements with changes, too.
+  void change(uint32_t value, uint32_t changed);
+
+ private:
+  struct View {
+    uint32_t parent;
+    Call call;
+    int64_t part;
+    size_t depth;  // of views of views
+  };
+  struct State {
+    uint32_t value;
+    uint64_t version;
+  };
+  uint32_t root(uint32_t value) const;
+  void take_copy(const Call& call);
+  uint32_t append(Call call, uint32_t like, int64_t part);
+
+  ExportedProgram& program_;
+  std::map<uint32_t, View> views_;
+  std::map<uint32_t, uint32_t> roots_;     // of views
+  uint64_t copied_ = 0;                    // parts of calls
+  std::map<uint32_t, uint64_t> versions_;  // of roots that were changed
+  std::map<uint32_t, State> states_;
+};
+
+class GraphReader {
+ public:
+  // REQUIRES: the archive outlives it.
+  GraphReader(const Pt2Archive& archive, const std::string& file_name);
+  ExportedProgram run();
+
+ private:
+  using json = nlohmann::json;
+  struct Scope {
+    const json* graph = nullptr;
+    std::map<std::string, Argument, std::less<>> names{};
+    size_t depth = 0;
+  };
+  struct Output {
+    std::string name;
+    ValueKind kind;
+  };
+
+  void read_symbols();
+  void read_input(const json& spec, Scope& scope);
+  void read_outputs(const json& signature, const Scope& scope);
+  void read_nodes(Scope& scope);
+  void read_node(const json& node, Scope& scope);
+  void inline_subgraph(const Call& call, const json& node, Scope& scope);
+  void add_change(Call call, const std::vector<std::string>& outputs, Scope& scope);
+  void note_view(const Call& node);
+
+  Argument read_argument(const json& argument, const Scope& scope);
+  Argument read_one(const std::string& kind, const json& value, const Scope& scope);
+  Argument named(const std::string& name, const Scope& scope);
+  Argument original(const Argument& argument) const;
+  double real(const json& value) const;
+  bool flag(const json& value) const;
+  std::vector<Output> outputs_of(const json& node) const;
+  static std::string innermost_module(const std::string& stack);
+  static Extent extent(const json& size, const std::string& where);
+
+  uint32_t add_value(const std::string& name, ValueKind kind, const Scope& scope);
+  void grow();  // the lists beside the values
+  void define(Scope& scope, const std::string& name, Argument value) const;
+  bool depends_on_input(const Call& call) const;
+
+  const Pt2Archive& archive_;
+  std::string where_;  // for messages
+  ExportedProgram program_;
+  Aliases aliases_;
+  std::map<uint32_t, uint32_t> originals_;  // what a value is now, to what the file names
+  std::vector<bool> depends_;               // of each value: on what the user gives
+  std::vector<bool> is_contiguous_;         // as it was traced
+};
+
+}  // namespace
 
 using nlohmann::json;
 
@@ -38,9 +128,9 @@ bool contains(const std::string_view (&list)[kCount], std::string_view text) {
 }
 
 // "torch.ops.aten.add.Tensor" is add and Tensor; "_operator.mul" stays.
-OpCall call_of(std::string target) {
+Call call_of(std::string target) {
   constexpr std::string_view kOps = "torch.ops.";
-  OpCall call;
+  Call call;
   if (!target.starts_with(kOps)) {
     call.op = std::move(target);
     return call;
@@ -76,7 +166,7 @@ std::string functional(const std::string& op) {
 
 }  // namespace
 
-void GraphReader::add_change(OpCall call, const std::vector<std::string>& outputs, Scope& scope) {
+void GraphReader::add_change(Call call, const std::vector<std::string>& outputs, Scope& scope) {
   const ValueRef* self = call.arguments.empty() ? nullptr : call.arguments[0].value.as<ValueRef>();
   if (self == nullptr || outputs.size() > 1) {
     throw InputError("{}, {}: it changes no tensor", where_, call.describe());
@@ -85,11 +175,13 @@ void GraphReader::add_change(OpCall call, const std::vector<std::string>& output
   const uint32_t named_value =
       originals_.contains(self->value) ? originals_[self->value] : self->value;
   call.op = functional(call.op);
+  call.module_path.clear();  // it is where its operand is
   const bool depends = depends_on_input(call);
   const auto changed = static_cast<uint32_t>(program_.values.size());
   program_.values.push_back(program_.values[named_value]);
   program_.values.back().name += "_changed";
-  program_.nodes.push_back({.call = std::move(call), .outputs = {changed}});
+  call.outputs = {changed};
+  program_.nodes.push_back(std::move(call));
   aliases_.change(named_value, changed);
   grow();
   for (size_t value = changed; value < depends_.size(); ++value) depends_[value] = depends;
@@ -97,32 +189,27 @@ void GraphReader::add_change(OpCall call, const std::vector<std::string>& output
   if (!outputs.empty() && !outputs[0].empty()) define(scope, outputs[0], ValueRef{named_value});
 }
 
-void GraphReader::note_view(const ExportedNode& node) {
-  const bool is_view = contains(kViews, node.call.op) && node.call.overload != "dtype";
-  const Argument* self = node.call.find("self");
+void GraphReader::note_view(const Call& node) {
+  const bool is_view = contains(kViews, node.op) && node.overload != "dtype";
+  const Argument* self = node.find("self");
   if (self == nullptr || self->as<ValueRef>() == nullptr) return;
   const uint32_t read = self->as<ValueRef>()->value;
-  const bool is_same_type = (node.call.op == "to" || node.call.op == "type_as") &&
-                            !node.outputs.empty() &&
+  const bool is_same_type = (node.op == "to" || node.op == "type_as") && !node.outputs.empty() &&
                             program_.values[node.outputs[0]].type == program_.values[read].type &&
-                            !node.call.find("copy");
-  const bool is_in_order = contains(kViewsOfContiguous, node.call.op) && is_contiguous_[read];
+                            !node.find("copy");
+  const bool is_in_order = contains(kViewsOfContiguous, node.op) && is_contiguous_[read];
   if (!is_view && !is_in_order && !is_same_type) return;
   const uint32_t parent = originals_.contains(read) ? originals_[read] : read;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    aliases_.add_view(node.outputs[i], parent, node.call, static_cast<int64_t>(i));
+    aliases_.add_view(node.outputs[i], parent, node, static_cast<int64_t>(i));
   }
 }
 
-bool GraphReader::depends_on_input(const OpCall& call) const {
+bool GraphReader::depends_on_input(const Call& call) const {
   if (call.op == "sym_size" || call.op == "sym_numel") return false;
-  const std::function<bool(const Argument&)> depends = [&](const Argument& argument) {
-    if (const auto* reference = argument.as<ValueRef>()) return bool{depends_[reference->value]};
-    const auto* list = argument.as<Argument::List>();
-    return list != nullptr && std::ranges::any_of(*list, depends);
-  };
-  return std::ranges::any_of(call.arguments,
-                             [&](const NamedArgument& named) { return depends(named.value); });
+  bool depends = false;
+  for_each<ValueRef>(call, [&](ValueRef ref) { depends = depends || depends_[ref.value]; });
+  return depends;
 }
 
 void GraphReader::grow() {
@@ -224,8 +311,7 @@ std::vector<GraphReader::Output> GraphReader::outputs_of(const json& node) const
 }
 
 void GraphReader::read_node(const json& node, Scope& scope) {
-  OpCall call = call_of(text(field(node, "target", where_), where_));
-  std::string module_path;
+  Call call = call_of(text(field(node, "target", where_), where_));
   if (const auto metadata = node.find("metadata"); metadata != node.end()) {
     if (const auto trace = metadata->find("stack_trace");
         trace != metadata->end() && trace->is_string()) {
@@ -233,7 +319,7 @@ void GraphReader::read_node(const json& node, Scope& scope) {
     }
     if (const auto stack = metadata->find("nn_module_stack");
         stack != metadata->end() && stack->is_string()) {
-      module_path = innermost_module(stack->get_ref<const std::string&>());
+      call.module_path = innermost_module(stack->get_ref<const std::string&>());
     }
   }
   if (call.op.starts_with("higher_order.")) return inline_subgraph(call, node, scope);
@@ -257,19 +343,18 @@ void GraphReader::read_node(const json& node, Scope& scope) {
     for (const Output& output : outputs) names.push_back(output.name);
     return add_change(std::move(call), names, scope);
   }
-  ExportedNode added{.call = std::move(call), .module_path = std::move(module_path)};
   for (const Output& output : outputs) {
     const uint32_t value = add_value(output.name, output.kind, scope);
     depends_[value] = depends;
-    added.outputs.push_back(value);
+    call.outputs.push_back(value);
     if (!output.name.empty()) define(scope, output.name, ValueRef{value});
   }
-  program_.nodes.push_back(std::move(added));
+  program_.nodes.push_back(std::move(call));
   note_view(program_.nodes.back());
 }
 
 // A graph in a node that only sets a mode, such as torch.no_grad.
-void GraphReader::inline_subgraph(const OpCall& call, const json& node, Scope& scope) {
+void GraphReader::inline_subgraph(const Call& call, const json& node, Scope& scope) {
   const std::string kind = call.op.substr(call.op.find('.') + 1);
   const json& inputs = field(node, "inputs", where_);
   const json* graph = nullptr;
@@ -572,7 +657,7 @@ uint32_t Aliases::root(uint32_t value) const {
   return found == roots_.end() ? value : found->second;
 }
 
-void Aliases::add_view(uint32_t value, uint32_t parent, OpCall call, int64_t part) {
+void Aliases::add_view(uint32_t value, uint32_t parent, Call call, int64_t part) {
   const auto above = views_.find(parent);
   const size_t depth = above == views_.end() ? 1 : above->second.depth + 1;
   if (depth > kViewDepthMax) {
@@ -588,7 +673,7 @@ void Aliases::add_view(uint32_t value, uint32_t parent, OpCall call, int64_t par
 }
 
 // Calls are kept once more for each view: a file may not make much of few bytes so.
-void Aliases::take_copy(const OpCall& call) {
+void Aliases::take_copy(const Call& call) {
   copied_ += 1 + call.stack_trace.size() / sizeof(Argument);
   for (const NamedArgument& argument : call.arguments) {
     const auto* list = argument.value.as<Argument::List>();
@@ -600,7 +685,7 @@ void Aliases::take_copy(const OpCall& call) {
   }
 }
 
-uint32_t Aliases::append(OpCall call, uint32_t like, int64_t part) {
+uint32_t Aliases::append(Call call, uint32_t like, int64_t part) {
   if (program_.nodes.size() >= kExportedNodesMax || program_.values.size() >= kExportedValuesMax) {
     throw InputError("{}: changes in place make more than {} nodes of it", quote(program_.source),
                      kExportedNodesMax);
@@ -614,7 +699,9 @@ uint32_t Aliases::append(OpCall call, uint32_t like, int64_t part) {
   }
   const uint32_t value = outputs.back();
   program_.values[value].name += "_changed";
-  program_.nodes.push_back({.call = std::move(call), .outputs = std::move(outputs)});
+  call.outputs = std::move(outputs);
+  call.module_path.clear();
+  program_.nodes.push_back(std::move(call));
   return value;
 }
 
@@ -626,7 +713,7 @@ uint32_t Aliases::current(uint32_t value) {
     return state->second.value;
   }
   const View& view = views_.at(value);  // a root is always current
-  OpCall again = view.call;
+  Call again = view.call;
   const uint32_t parent = current(view.parent);
   for (NamedArgument& argument : again.arguments) {
     if (argument.name == "self") argument.value = ValueRef{parent};
@@ -639,7 +726,7 @@ uint32_t Aliases::current(uint32_t value) {
 void Aliases::change(uint32_t value, uint32_t changed) {
   std::vector<std::pair<uint32_t, uint32_t>> now = {{value, changed}};
   for (auto view = views_.find(value); view != views_.end(); view = views_.find(value)) {
-    OpCall scatter = view->second.call;
+    Call scatter = view->second.call;
     scatter.view = std::exchange(scatter.op, "view_scatter");
     const uint32_t parent = view->second.parent;
     for (NamedArgument& argument : scatter.arguments) {
@@ -653,6 +740,10 @@ void Aliases::change(uint32_t value, uint32_t changed) {
   }
   const uint64_t version = ++versions_[value];
   for (const auto& [old_value, new_value] : now) states_[old_value] = {new_value, version};
+}
+
+ExportedProgram read_graph(const Pt2Archive& archive, const std::string& file_name) {
+  return GraphReader(archive, file_name).run();
 }
 
 }  // namespace arenite::convert

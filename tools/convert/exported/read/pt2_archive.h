@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/exported/read/array.h"
+#include "convert/exported/read/exported_program.h"
 #include "convert/files/checkpoint.h"
 
 namespace arenite::convert {
@@ -33,6 +33,9 @@ ElementType element_type(const nlohmann::json& number, const std::string& where)
 
 // Throws InputError for whatever breaks a rule of the format.
 Pt2Archive read_pt2_archive(std::span<const std::byte> file, const std::string& file_name);
+
+// The program that its graph says. Throws InputError as read_exported.
+ExportedProgram read_graph(const Pt2Archive& archive, const std::string& file_name);
 
 // The field `key` of `object`. Throws InputError; `where` is for its message.
 const nlohmann::json& field(const nlohmann::json& object, const char* key,

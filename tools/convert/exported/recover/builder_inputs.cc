@@ -298,8 +298,7 @@ ElementSumRef GraphBuilder::prefixed(const ElementSumRef& value) {
     body.rows.name = prefix.name.empty() ? name_ : prefix.name;
     body.rows.rows = i - begin;
     body.rows.columns = width;
-    body.rows.load_f64 = [rows] { return rows; };
-    body.rows.load = [rows] { return std::vector<float>(rows.begin(), rows.end()); };
+    set_exact(body.rows, [rows] { return rows; });
     node = graph_.add(name_, body, {node});
   }
   const uint32_t to = source_of_node(node, sizes_.rows());

@@ -56,6 +56,14 @@ std::vector<T> with_columns_of(const std::vector<T>& values, const std::vector<u
 
 }  // namespace
 
+void set_exact(WeightRef& weight, std::function<std::vector<double>()> exact) {
+  weight.load = [exact] {
+    const std::vector<double> values = exact();
+    return std::vector<float>(values.begin(), values.end());
+  };
+  weight.load_f64 = std::move(exact);
+}
+
 WeightRef with_columns(const WeightRef& weight, const std::vector<uint32_t>& order) {
   WeightRef result;
   result.name = weight.name + ".reordered";
@@ -70,6 +78,12 @@ WeightRef with_columns(const WeightRef& weight, const std::vector<uint32_t>& ord
 
 std::string name_of(const ExportedProgram& program, const Constant& constant) {
   return constant.value() == kNoValue ? "constant" : program.values[constant.value()].name;
+}
+
+ConstantRef with_shape(const ConstantRef& constant, const Shape& shape) {
+  return std::make_shared<const Constant>(
+      constant->value(), shape, constant->type(),
+      [constant, shape] { return constant->array().with_shape(shape); });
 }
 
 WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,
@@ -98,16 +112,12 @@ WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,
   }
   weight.name = name_of(*program, *constant);
   const uint64_t most = std::max(kExportedElementsMax, program->largest_weight());
-  weight.load_f64 = [constant, transposed, first, second, most, name = weight.name] {
+  set_exact(weight, [constant, transposed, first, second, most, name = weight.name] {
     const ElementLimit limit(most);
     std::vector<double> values = constant->array().to_reals();
     require_finite(values, name);
     return transposed ? turned(values, first, second) : values;
-  };
-  weight.load = [exact = weight.load_f64] {
-    const std::vector<double> values = exact();
-    return std::vector<float>(values.begin(), values.end());
-  };
+  });
   return weight;
 }
 

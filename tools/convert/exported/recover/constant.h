@@ -79,10 +79,16 @@ struct NotRecognised : InputError {
 // What the program calls it; of what is no value of the program, nothing.
 std::string name_of(const ExportedProgram& program, const Constant& constant);
 
+// The same elements in another shape.
+ConstantRef with_shape(const ConstantRef& constant, const Shape& shape);
+
 // The constant as a matrix of weights [rows, columns], transposed before if asked. `name` is for
 // messages where it is not stored so. REQUIRES: two dimensions.
 WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,
                     const ConstantRef& constant, bool transposed);
+
+// Weights that `exact` computes when they are loaded.
+void set_exact(WeightRef& weight, std::function<std::vector<double>()> exact);
 
 // The weights with column c as column order[c]. REQUIRES: a permutation.
 WeightRef with_columns(const WeightRef& weight, const std::vector<uint32_t>& order);

@@ -32,13 +32,15 @@ void collect_numbers(const Argument& argument, std::set<double>& numbers) {
   }
 }
 
-void collect_numbers(const Expression& expression, std::set<const Expression*>& seen,
+void collect_numbers(const Function& function, std::set<const Call*>& seen,
                      std::set<double>& numbers) {
-  if (!seen.insert(&expression).second) return;
-  for (const NamedArgument& argument : expression.call.arguments) {
+  if (function.is_base() || !seen.insert(function.call.get()).second) return;
+  for (const NamedArgument& argument : function.call->arguments) {
     collect_numbers(argument.value, numbers);
   }
-  for (const ExpressionRef& input : expression.inputs) collect_numbers(*input, seen, numbers);
+  for (const TracedValue& input : values_of(*function.call)) {
+    if (const auto* part = input.as<FunctionRef>()) collect_numbers(**part, seen, numbers);
+  }
 }
 
 // Close to a normal distribution, the same on every machine: a sum of uniforms.
@@ -51,11 +53,12 @@ double normal(std::mt19937_64& random) {
 
 // Results for rows of numbers around 0, around 0.4, and of large ones, which reach the ends of
 // functions that are constant far from 0.
-Samples samples_of(const Expression& expression, const Shape& shape, OpBudget& budget) {
+Samples samples_of(const Function& function, OpBudget& budget) {
+  const Shape& shape = function.base->shape;
   Samples samples;
   samples.width = static_cast<size_t>(shape.back());
-  std::set<const Expression*> seen;
-  collect_numbers(expression, seen, samples.numbers);
+  std::set<const Call*> seen;
+  collect_numbers(function, seen, samples.numbers);
   std::mt19937_64 random(7);
   const size_t rows = std::max<size_t>(1, elements_of(shape) / samples.width);
   for (size_t i = 0; i < std::max<size_t>(3, kProbedRowsMin / rows); ++i) {
@@ -65,7 +68,7 @@ Samples samples_of(const Expression& expression, const Shape& shape, OpBudget& b
       each = i % 3 == 0 ? 1.7 * number : i % 3 == 1 ? 0.4 + 0.6 * number : 5.0 * number;
     }
     budget.live_elements = OpBudget{}.live_elements;  // what earlier probes made is gone
-    const Array::Reals y = evaluate(expression, Array::real(shape, x), budget).to_reals();
+    const Array::Reals y = evaluate(function, Array::real(shape, x), budget).to_reals();
     samples.x.insert(samples.x.end(), x.begin(), x.end());
     samples.y.insert(samples.y.end(), y.begin(), y.end());
   }
@@ -74,15 +77,16 @@ Samples samples_of(const Expression& expression, const Shape& shape, OpBudget& b
 }
 
 // W x + b of each row: b is what it gives for 0, and columns of W what it gives for units.
-std::optional<LinearSpec> find_linear(const Expression& expression, const Shape& shape,
-                                      const Samples& samples, OpBudget& budget) {
+std::optional<LinearSpec> find_linear(const Function& function, const Samples& samples,
+                                      OpBudget& budget) {
+  const Shape& shape = function.base->shape;
   const size_t width = samples.width;
   const size_t rows = elements_of(shape) / width;
   if (width > kLinearWidthMax) return std::nullopt;
   WorkBudget::take(samples.x.size() * width);
   const auto results = [&](const Array::Reals& x) {
     budget.live_elements = OpBudget{}.live_elements;
-    return evaluate(expression, Array::real(shape, x), budget).to_reals();
+    return evaluate(function, Array::real(shape, x), budget).to_reals();
   };
   const Array::Reals bias = results(Array::Reals(rows * width, 0.0));
   std::vector<double> matrix(width * width, 0.0);
@@ -107,42 +111,41 @@ std::optional<LinearSpec> find_linear(const Expression& expression, const Shape&
   LinearSpec linear;
   const auto side = static_cast<uint32_t>(width);
   linear.weight.rows = linear.weight.columns = side;
-  linear.weight.load_f64 = [matrix] { return matrix; };
-  linear.weight.load = [matrix] { return std::vector<float>(matrix.begin(), matrix.end()); };
+  set_exact(linear.weight, [matrix] { return matrix; });
   linear.bias.assign(bias.begin(), bias.begin() + static_cast<ptrdiff_t>(width));
   return linear;
 }
 
 }  // namespace
 
-Array evaluate(const Expression& expression, const Array& base, OpBudget& budget) {
-  std::map<const Expression*, Array> known;
-  const std::function<Array(const Expression&)> compute = [&](const Expression& part) -> Array {
+Array evaluate(const Function& function, const Array& base, OpBudget& budget) {
+  std::map<const Call*, Array> known;
+  const std::function<Array(const Function&)> compute = [&](const Function& part) -> Array {
     if (part.is_base()) return base;
-    if (const auto found = known.find(&part); found != known.end()) return found->second;
+    if (const auto found = known.find(part.call.get()); found != known.end()) return found->second;
     const Level level;
-    std::vector<Array> inputs;
-    for (const ExpressionRef& input : part.inputs) inputs.push_back(compute(*input));
-    const OpCall call =
-        bind(part.call, [&](uint32_t index) -> Argument { return inputs.at(index); });
-    return known[&part] = apply_for_array(call, budget);
+    const Call call = bind<TracedRef>(*part.call, [&](const TracedRef& ref) -> Argument {
+      const auto* input = ref->as<FunctionRef>();
+      return input != nullptr ? compute(**input) : (*ref->as<ConstantRef>())->array();
+    });
+    return known[part.call.get()] = apply_for_array(call, budget);
   };
-  return compute(expression);
+  return compute(function);
 }
 
-std::optional<FoundFunction> find_function(const Expression& expression, const Shape& base,
-                                           OpBudget& budget) {
-  if (expression.shape != base || base.empty() || elements_of(base) > kProbedMax) {
+std::optional<FoundFunction> find_function(const Function& function, OpBudget& budget) {
+  const Shape& base = function.base->shape;
+  if (function.shape != base || base.empty() || elements_of(base) > kProbedMax) {
     return std::nullopt;
   }
-  const Samples samples = samples_of(expression, base, budget);
+  const Samples samples = samples_of(function, budget);
   if (!std::isfinite(samples.largest) || samples.largest == 0.0) return std::nullopt;
   if (samples.y.size() != samples.x.size()) return std::nullopt;
   if (auto found = find_activation(samples)) return *found;
   if (samples.width < 2) return std::nullopt;
   if (auto found = find_norm(samples)) return *found;
   if (auto found = find_softmax(samples)) return *found;
-  if (auto found = find_linear(expression, base, samples, budget)) return *found;
+  if (auto found = find_linear(function, samples, budget)) return *found;
   return std::nullopt;
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of one value that work on each of its rows by itself, kept as the ops that the author
-// wrote. What they are is found by computing them for numbers.
+// What functions of one value are, which is found by computing them for numbers.
 #pragma once
 
 #include <cstddef>
@@ -14,33 +13,12 @@
 
 #include "convert/exported/aten/interpret.h"
 #include "convert/exported/read/call.h"
-#include "convert/exported/recover/element_sum.h"
+#include "convert/exported/recover/traced_value.h"
 #include "convert/graph/graph.h"
 
 namespace arenite::convert {
-// An op of the author's; or, without a name, the value that the function is of.
-struct Expression {
-  OpCall call{};  // its ValueRefs are indices of `inputs`
-  std::vector<std::shared_ptr<const Expression>> inputs{};
-  Shape shape{};
-  size_t depth = 0;  // of ops: kExportedLevelsMax at most, as a person writes a formula
-
-  bool is_base() const { return call.op.empty(); }
-};
-
-using ExpressionRef = std::shared_ptr<const Expression>;
-
-// expression(base), where base is a value of one node.
-struct Function {
-  ElementSumRef base;
-  ExpressionRef expression;
-  std::string name{};  // of the author's op that made it
-};
-
-using FunctionRef = std::shared_ptr<const Function>;
-
-// The expression of all elements for elements of its base.
-Array evaluate(const Expression& expression, const Array& base, OpBudget& budget);
+// The function of all elements for elements of its base.
+Array evaluate(const Function& function, const Array& base, OpBudget& budget);
 
 // What a function is: scale_out * activation(scale_in * x + offset_in) + linear * x + offset_out, a
 // norm or softmax of runs of the last dimension, or sums of what stands in them.
@@ -54,9 +32,8 @@ struct FoundActivation {
 };
 using FoundFunction = std::variant<FoundActivation, NormSpec, NormalizeNode, LinearSpec>;
 
-// Nothing for a function that the runtime has no op for. `base` is the shape of what it is of.
-std::optional<FoundFunction> find_function(const Expression& expression, const Shape& base,
-                                           OpBudget& budget);
+// Nothing for a function that the runtime has no op for.
+std::optional<FoundFunction> find_function(const Function& function, OpBudget& budget);
 
 // What a function of single numbers or of rows is, told by its results.
 

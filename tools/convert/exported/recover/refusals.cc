@@ -24,12 +24,9 @@ std::vector<uint64_t> inputs_of_values(const ExportedProgram& program) {
       inputs[given[i]->value] = uint64_t{1} << i;
     }
   }
-  for (const ExportedNode& node : program.nodes) {
+  for (const Call& node : program.nodes) {
     uint64_t read = 0;
-    bind(node.call, [&](uint32_t value) -> Argument {
-      read |= inputs[value];
-      return {};
-    });
+    for_each<ValueRef>(node, [&](ValueRef ref) { read |= inputs[ref.value]; });
     for (const uint32_t value : node.outputs) {
       if (program.values[value].kind == ValueKind::kTensor) inputs[value] = read;
     }
@@ -85,34 +82,32 @@ std::optional<std::string> module_of_one_tensor(const ExportedProgram& program) 
   std::vector<uint32_t> read_as(program.values.size());  // ids where they are looked up
   std::iota(read_as.begin(), read_as.end(), 0u);
   size_t ops = 0;
-  for (const ExportedNode& node : program.nodes) {
+  for (const Call& node : program.nodes) {
     // What an op in place became has no module: it is where its operand is.
     std::string_view path = node.module_path;
-    bind(node.call, [&](uint32_t value) -> Argument {
-      if (path.empty() && inputs[value] != 0) path = made_in[value];
-      return {};
+    for_each<ValueRef>(node, [&](ValueRef ref) {
+      if (path.empty() && inputs[ref.value] != 0) path = made_in[ref.value];
     });
     for (const uint32_t value : node.outputs) made_in[value] = path;
     if (!node.outputs.empty() && inputs[node.outputs[0]] != 0) ++ops;
-    const Argument* ids = node.call.op == "embedding" ? node.call.find("indices") : nullptr;
+    const Argument* ids = node.op == "embedding" ? node.find("indices") : nullptr;
     const ValueRef* ref = ids != nullptr ? ids->as<ValueRef>() : nullptr;
     if (ref != nullptr) read_as[node.outputs.at(0)] = ref->value;
   }
   std::map<std::string, Module> modules;
-  for (const ExportedNode& node : program.nodes) {
+  for (const Call& node : program.nodes) {
     if (node.outputs.empty() || inputs[node.outputs[0]] == 0) continue;
     const std::string& path = node.module_path;
     for (size_t end = path.find('.'); !path.empty(); end = path.find('.', end + 1)) {
       const std::string name = path.substr(0, end);
       Module& module = modules[name];
       ++module.ops;
-      module.attends = module.attends || node.call.op.find("softmax") != std::string::npos ||
-                       node.call.op == "scaled_dot_product_attention";
+      module.attends = module.attends || node.op.find("softmax") != std::string::npos ||
+                       node.op == "scaled_dot_product_attention";
       std::set<uint32_t>& read = module.read[inputs[node.outputs[0]]];
-      bind(node.call, [&](uint32_t value) -> Argument {
-        const bool is_inside = !made_in[value].empty() && is_within(made_in[value], name);
-        if (inputs[value] != 0 && !is_inside) read.insert(read_as[value]);
-        return {};
+      for_each<ValueRef>(node, [&](ValueRef ref) {
+        const bool is_inside = !made_in[ref.value].empty() && is_within(made_in[ref.value], name);
+        if (inputs[ref.value] != 0 && !is_inside) read.insert(read_as[ref.value]);
       });
       if (end == std::string::npos) break;
     }
@@ -162,28 +157,27 @@ size_t ops_followed(const InputError& error) {
   return refused == nullptr ? SIZE_MAX : refused->op_index;
 }
 
-const ExportedNode* maker_of(const ExportedProgram& program, const std::vector<uint32_t>& values,
-                             bool is_sum) {
-  std::map<uint32_t, const ExportedNode*> makers;
-  for (const ExportedNode& node : program.nodes) {
+const Call* maker_of(const ExportedProgram& program, const std::vector<uint32_t>& values,
+                     bool is_sum) {
+  std::map<uint32_t, const Call*> makers;
+  for (const Call& node : program.nodes) {
     for (const uint32_t value : node.outputs) makers[value] = &node;
   }
   const std::vector<uint64_t> inputs = inputs_of_values(program);
   size_t dependent = 0;
-  const ExportedNode* part = nullptr;
+  const Call* part = nullptr;
   for (uint32_t value : values) {
     dependent += inputs[value] != 0 ? 1 : 0;
     for (auto found = makers.find(value); found != makers.end(); found = makers.find(value)) {
-      const ExportedNode& node = *found->second;
+      const Call& node = *found->second;
       std::optional<uint32_t> read;
-      bind(node.call, [&](uint32_t input) -> Argument {
-        if (inputs[input] != 0 && !read) read = input;
-        return {};
+      for_each<ValueRef>(node, [&](ValueRef ref) {
+        if (inputs[ref.value] != 0 && !read) read = ref.value;
       });
       if (!read) break;
-      if (is_sum ? sums(node.call.op) : joins(node.call.op)) return &node;
-      if (part == nullptr && takes_parts(node.call.op)) part = &node;
-      if (!takes_parts(node.call.op) && !arranges(node.call.op)) break;
+      if (is_sum ? sums(node.op) : joins(node.op)) return &node;
+      if (part == nullptr && takes_parts(node.op)) part = &node;
+      if (!takes_parts(node.op) && !arranges(node.op)) break;
       value = *read;
     }
   }

@@ -45,8 +45,8 @@ size_t ops_followed(const InputError& error);
 
 // The op that put together one of `values`, or the sum where that is asked for, before ops that
 // only arrange elements anew. Null: layers made them as they are.
-const ExportedNode* maker_of(const ExportedProgram& program, const std::vector<uint32_t>& values,
-                             bool is_sum);
+const Call* maker_of(const ExportedProgram& program, const std::vector<uint32_t>& values,
+                     bool is_sum);
 
 // Why the inputs of a model are not what a model file has, and what to export instead.
 std::string why_not_these_inputs(const ExportedProgram& program);

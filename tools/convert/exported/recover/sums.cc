@@ -162,15 +162,11 @@ ValueId SumBuilder::scaled_columns(ValueId node, const std::vector<double>& fact
   WeightRef weight;
   weight.name = builder_.name_;
   weight.rows = weight.columns = width;
-  weight.load_f64 = [factors] {
+  set_exact(weight, [factors] {
     std::vector<double> matrix(factors.size() * factors.size(), 0.0);
     for (size_t i = 0; i < factors.size(); ++i) matrix[i * factors.size() + i] = factors[i];
     return matrix;
-  };
-  weight.load = [exact = weight.load_f64] {
-    const std::vector<double> values = exact();
-    return std::vector<float>(values.begin(), values.end());
-  };
+  });
   return builder_.graph_.add_linear(builder_.name_, {weight, {}}, node);
 }
 
@@ -184,16 +180,12 @@ ValueId SumBuilder::node_of(const Summand& summand) {
     if (linear == nullptr) return scaled_columns(summand.node, summand.factors);
     LinearSpec spec = linear->parts[0].linear;
     for (size_t i = 0; i < spec.bias.size(); ++i) spec.bias[i] *= summand.factors[i];
-    spec.weight.load_f64 = [weight = linear->parts[0].linear.weight, factors = summand.factors] {
+    set_exact(spec.weight, [weight = linear->parts[0].linear.weight, factors = summand.factors] {
       std::vector<double> values = weight.exact();
       const size_t columns = weight.columns;
       for (size_t i = 0; i < values.size(); ++i) values[i] *= factors[i / columns];
       return values;
-    };
-    spec.weight.load = [exact = spec.weight.load_f64] {
-      const std::vector<double> values = exact();
-      return std::vector<float>(values.begin(), values.end());
-    };
+    });
     spec.weight.name = builder_.name_;
     const ValueId input = builder_.graph_.node(summand.node).inputs[0];
     return builder_.graph_.add_linear(builder_.name_, spec, input);
@@ -375,7 +367,7 @@ void GraphBuilder::finish(uint32_t positions, const ConstantAt& constant_at) {
           rows_max, columns));
     }
     weight.rows = rows_max;
-    weight.load_f64 = [table, columns, rows_max, positions, tokens, constant_at] {
+    set_exact(weight, [table, columns, rows_max, positions, tokens, constant_at] {
       std::vector<double> rows(size_t{rows_max} * columns, 0.0);
       for (const TablePart& part : table.parts) {
         Array whole = part.constant->array();
@@ -397,11 +389,7 @@ void GraphBuilder::finish(uint32_t positions, const ConstantAt& constant_at) {
         }
       }
       return rows;
-    };
-    weight.load = [exact = weight.load_f64] {
-      const std::vector<double> values = exact();
-      return std::vector<float>(values.begin(), values.end());
-    };
+    });
   }
 }
 
@@ -468,15 +456,11 @@ ValueId SumBuilder::with_constant_row(ValueId node, std::vector<double> row) {
   Graph& graph = builder_.graph_;
   EmbeddingNode embedding = *graph.as<EmbeddingNode>(node);
   WeightRef& table = *embedding.positions;
-  table.load_f64 = [before = table, row = std::move(row)] {
+  set_exact(table, [before = table, row = std::move(row)] {
     std::vector<double> values = before.exact();
     for (size_t i = 0; i < values.size(); ++i) values[i] += row[i % row.size()];
     return values;
-  };
-  table.load = [exact = table.load_f64] {
-    const std::vector<double> values = exact();
-    return std::vector<float>(values.begin(), values.end());
-  };
+  });
   table.name = builder_.name_;
   return graph.add_embedding(graph.node(node).name, std::move(embedding), width_);
 }
@@ -610,15 +594,11 @@ ElementSumRef GraphBuilder::linear(const ElementSumRef& given, const WeightRef& 
     for (size_t i = 0; i < values.size(); ++i) {
       bias[i / weight.columns] += values[i] * folded->offsets[i % weight.columns];
     }
-    weight.load_f64 = [given_weight, factors = folded->factors] {
+    set_exact(weight, [given_weight, factors = folded->factors] {
       std::vector<double> scaled = given_weight.exact();
       for (size_t i = 0; i < scaled.size(); ++i) scaled[i] *= factors[i % factors.size()];
       return scaled;
-    };
-    weight.load = [exact = weight.load_f64] {
-      const std::vector<double> scaled = exact();
-      return std::vector<float>(scaled.begin(), scaled.end());
-    };
+    });
     weight.name = name_;
   }
   const ValueId node = graph_.add_linear(name_, {weight, std::move(bias)}, rows.node);

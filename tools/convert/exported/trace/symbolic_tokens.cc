@@ -66,9 +66,9 @@ class Symbolizer {
   SymbolicTokens run() {
     find_lengths();
     find_widths();
-    std::vector<ExportedNode> nodes = std::move(made_.nodes);
+    std::vector<Call> nodes = std::move(made_.nodes);
     made_.nodes.clear();
-    for (ExportedNode& node : nodes) rewrite(node);
+    for (Call& node : nodes) rewrite(node);
     made_.nodes.insert(made_.nodes.end(), std::make_move_iterator(nodes.begin()),
                        std::make_move_iterator(nodes.end()));
     for (ExportedValue& value : made_.values) {
@@ -105,16 +105,16 @@ class Symbolizer {
   // of all sequences, and pairs of tokens.
   void find_lengths() {
     std::set<int64_t> before = {0};
-    for (const ExportedNode& node : made_.nodes) {
-      if (node.call.op != "cat" || node.outputs.empty()) continue;
+    for (const Call& node : made_.nodes) {
+      if (node.op != "cat" || node.outputs.empty()) continue;
       const int64_t rows = rows_before(node);
       if (rows > 0) before.insert(rows);
     }
     for (const int64_t rows : before) add_length(1, rows);
-    for (const ExportedNode& node : made_.nodes) {
-      const Argument* self = node.call.find("self");
+    for (const Call& node : made_.nodes) {
+      const Argument* self = node.find("self");
       const auto* ref = self != nullptr ? self->as<ValueRef>() : nullptr;
-      const bool joins = views(node.call.op) || node.call.op == "flatten";
+      const bool joins = views(node.op) || node.op == "flatten";
       if (!joins || ref == nullptr || node.outputs.empty()) continue;
       const Shape from = made_.values[ref->value].shape();
       for (const int64_t size : made_.values[node.outputs[0]].shape()) {
@@ -136,8 +136,8 @@ class Symbolizer {
   }
 
   // How many rows a concatenation adds to those of tokens; 0: none.
-  int64_t rows_before(const ExportedNode& node) const {
-    const Argument* tensors = node.call.find("tensors");
+  int64_t rows_before(const Call& node) const {
+    const Argument* tensors = node.find("tensors");
     const auto* parts = tensors != nullptr ? tensors->as<Argument::List>() : nullptr;
     const std::vector<Extent>& whole = made_.values[node.outputs[0]].sizes;
     if (parts == nullptr) return 0;
@@ -190,28 +190,24 @@ class Symbolizer {
     }
   }
 
-  void doubt(const OpCall& call, const std::string& number) {
+  void doubt(const Call& call, const std::string& number) {
     doubt(fmt::format("{} in {} may depend on the number of tokens", number, call.describe()));
   }
 
-  void rewrite(ExportedNode& node) {
-    if (node.call.op.starts_with("_assert")) return;
+  void rewrite(Call& node) {
+    if (node.op.starts_with("_assert")) return;
     bool depends = false;
     int64_t lengths_read = 0;
-    const std::function<void(const Argument&)> read = [&](const Argument& argument) {
-      if (const auto* list = argument.as<Argument::List>()) std::ranges::for_each(*list, read);
-      const auto* ref = argument.as<ValueRef>();
-      if (ref == nullptr) return;
-      depends = depends || depends_[ref->value];
-      lengths_read += lengths_in(made_.values[ref->value]);
-    };
-    for (const NamedArgument& argument : node.call.arguments) read(argument.value);
+    for_each<ValueRef>(node, [&](ValueRef ref) {
+      depends = depends || depends_[ref.value];
+      lengths_read += lengths_in(made_.values[ref.value]);
+    });
     for (const uint32_t output : node.outputs) depends_[output] = depends;
-    const int64_t replaced = rewrite_arguments(node.call, depends);
+    const int64_t replaced = rewrite_arguments(node, depends);
     for (const uint32_t output : node.outputs) {
       const ExportedValue& value = made_.values[output];
-      if (lengths_in(value) > lengths_read + (views(node.call.op) ? 0 : replaced)) {
-        doubt(node.call, fmt::format("{}, which is a width, too,", tokens_));
+      if (lengths_in(value) > lengths_read + (views(node.op) ? 0 : replaced)) {
+        doubt(node, fmt::format("{}, which is a width, too,", tokens_));
       }
       if (!depends) continue;
       for (const Extent& extent : value.sizes) {
@@ -231,7 +227,7 @@ class Symbolizer {
   }
 
   // How many literals are lengths.
-  int64_t rewrite_arguments(OpCall& call, bool depends) {
+  int64_t rewrite_arguments(Call& call, bool depends) {
     int64_t replaced = 0;
     const std::optional<int64_t> cut = cut_extent(call);
     const bool is_of_model = depends || (call.op == "select" && reads_parameter(call));
@@ -274,7 +270,7 @@ class Symbolizer {
   }
 
   // A range that is no count from 0.
-  static bool has_gaps(const OpCall& call) {
+  static bool has_gaps(const Call& call) {
     const auto is_not = [&](const char* name, double expected) {
       const Argument* argument = call.find(name);
       return argument != nullptr && !argument->is_none() &&
@@ -284,14 +280,14 @@ class Symbolizer {
   }
 
   // Columns are counted with gaps, as those of rotations, up to a width.
-  bool counts_columns(const OpCall& call) const {
+  bool counts_columns(const Call& call) const {
     const Argument* end = call.find("end");
     const auto* width = end != nullptr ? end->as<int64_t>() : nullptr;
     return width != nullptr && has_gaps(call) && !is_length(*width) && widths_.contains(*width) &&
            (call.find("start") == nullptr || number_of(*call.find("start")) == 0.0);
   }
 
-  bool reads_parameter(const OpCall& call) const {
+  bool reads_parameter(const Call& call) const {
     const auto* ref = call.find("self") != nullptr ? call.find("self")->as<ValueRef>() : nullptr;
     return ref != nullptr && std::ranges::any_of(made_.inputs, [&](const ExportedInput& input) {
              return input.value == ref->value && input.kind == InputKind::kParameter;
@@ -299,7 +295,7 @@ class Symbolizer {
   }
 
   // The extent that an op cuts.
-  std::optional<int64_t> cut_extent(const OpCall& call) const {
+  std::optional<int64_t> cut_extent(const Call& call) const {
     const Argument* self = call.find("self");
     const auto* ref = self != nullptr ? self->as<ValueRef>() : nullptr;
     if (ref == nullptr || !cuts(call.op)) return std::nullopt;
@@ -317,8 +313,7 @@ class Symbolizer {
     made_.values.push_back(
         {.name = fmt::format("{}_{}", kTokensSymbol, value), .kind = ValueKind::kInteger});
     depends_.push_back(false);
-    made_.nodes.push_back(
-        {.call = {.op = op, .arguments = std::move(arguments)}, .outputs = {value}});
+    made_.nodes.push_back({.op = op, .arguments = std::move(arguments), .outputs = {value}});
     return value;
   }
 

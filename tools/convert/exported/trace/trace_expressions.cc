@@ -23,12 +23,28 @@ bool are_even(const std::vector<double>& numbers) {
   return std::ranges::all_of(numbers, [&](double number) { return number == numbers[0]; });
 }
 
+// Functions that the runtime has as they are.
+struct PlainActivation {
+  std::string_view op;
+  Activation activation;
+};
+constexpr PlainActivation kPlain[] = {{"relu", Activation::kRelu},
+                                      {"silu", Activation::kSilu},
+                                      {"tanh", Activation::kTanh},
+                                      {"sigmoid", Activation::kSigmoid},
+                                      {"mish", Activation::kMish}};
+
+const PlainActivation* find_plain(std::string_view op) {
+  const auto* row = std::ranges::find(kPlain, op, &PlainActivation::op);
+  return row == std::end(kPlain) ? nullptr : row;
+}
+
 constexpr size_t kKeptMax = 64;  // functions whose nodes are remembered
 
 constexpr int kPowerMax = 4;
 
 // The exponent of pow or square; 0 unless it is a whole number that products make.
-int whole_power(const OpCall& call) {
+int whole_power(const Call& call) {
   if (call.op == "square") return 2;
   const Argument* exponent = call.find("exponent");
   if (exponent == nullptr) return 0;
@@ -56,11 +72,7 @@ std::string why_no_op(std::string_view op) {
     return std::ranges::any_of(beginnings,
                                [&](std::string_view part) { return op.starts_with(part); });
   };
-  if (begins({"rand", "bernoulli", "multinomial", "normal", "uniform"})) {
-    return "it makes random numbers, so that every call of the model gives something else: leave "
-           "it "
-           "out when the model is in eval mode";
-  }
+  if (const char* why = why_random(op)) return why;
   if (begins({"lstm", "gru", "rnn", "quantized_lstm"})) {
     return "recurrent layers are not supported: the runtime has linear layers, norms and "
            "attention. "
@@ -101,78 +113,74 @@ std::string why_no_op(std::string_view op) {
 
 }  // namespace
 
+FunctionRef function_of(const ElementSumRef& base, Call call, Shape shape, size_t depth) {
+  if (depth > kExportedLevelsMax) {
+    throw NotRecognised("a function of so many ops, one within the other, is not supported");
+  }
+  return std::make_shared<const Function>(
+      Function{base, std::make_shared<const Call>(std::move(call)), std::move(shape), depth});
+}
+
 bool is_reduction(std::string_view op) {
   return is_one_of(op, {"mean", "sum", "var", "std", "amax", "amin", "max", "min", "norm",
                         "linalg_vector_norm", "logsumexp", "prod"});
 }
 
 ElementSumRef Tracer::as_sum(const TracedValue& value) {
-  if (const auto* elements = std::get_if<ElementSumRef>(&value)) return *elements;
-  if (const auto* function = std::get_if<FunctionRef>(&value)) return materialise(*function);
-  if (const auto* constant = std::get_if<ConstantRef>(&value)) {
+  if (const auto* elements = value.as<ElementSumRef>()) return *elements;
+  if (const auto* function = value.as<FunctionRef>()) return materialise(*function);
+  if (const auto* constant = value.as<ConstantRef>()) {
     return builder_.of_constant(*constant);
   }
-  if (std::holds_alternative<ScoresRef>(value)) {
+  if (value.as<ScoresRef>() != nullptr) {
     throw NotRecognised(
         "it uses scores, which are products of tokens with tokens, otherwise than for the softmax "
         "and the product with values: not supported, nor as a result of the model");
   }
-  if (std::holds_alternative<ComplexPair>(value)) {
+  if (value.as<ComplexPair>() != nullptr) {
     throw NotRecognised("it uses complex numbers otherwise than for a rotation");
   }
-  if (std::holds_alternative<ScoreRowRef>(value)) {
-    throw NotRecognised(
-        "it changes the sum or the largest of scores, as for a softmax off by one: not supported, "
-        "expected scores.softmax(-1)");
-  }
-  throw NotRecognised("it uses a number where a tensor of the model is expected");
+  throw NotRecognised(
+      "it changes the sum or the largest of scores, as for a softmax off by one: not supported, "
+      "expected scores.softmax(-1)");
 }
 
 FunctionRef Tracer::as_function(const TracedValue& value) {
-  if (const auto* function = std::get_if<FunctionRef>(&value)) return *function;
+  if (const auto* function = value.as<FunctionRef>()) return *function;
   ElementSumRef elements = as_sum(value);
-  auto base_expression = std::make_shared<Expression>();
-  base_expression->shape = elements->shape;
-  ExpressionRef expression = base_expression;
+  // The base as numbers of the formula.
+  const auto applied = [&](const char* op, const FunctionRef& of, const Array& number) {
+    Call call = {.op = op, .arguments = {{"self", traced(of)}, {"other", number}}};
+    return std::make_shared<const Function>(Function{
+        elements, std::make_shared<const Call>(std::move(call)), elements->shape, of->depth + 1});
+  };
+  const auto base = [&] {
+    return std::make_shared<const Function>(Function{.base = elements, .shape = elements->shape});
+  };
   if (const auto multiple = builder_.multiple_of_node(elements)) {
     elements = multiple->value;
-    expression = std::make_shared<const Expression>(
-        Expression{{"mul", "Tensor", {}, {{"self", ValueRef{0}}, {"other", multiple->factor}}, {}},
-                   {base_expression},
-                   elements->shape,
-                   1});
-  } else if (auto shifted = builder_.columns_of_node(elements);
-             shifted && !elements->is_plain() && elements->terms.size() > 1 &&
-             are_even(shifted->factors) && are_even(shifted->offsets)) {
-    elements = shifted->value;
-    const Array factor = Array::real({}, {shifted->factors[0]});
-    const Array offset = Array::real({}, {shifted->offsets[0]});
-    const auto times = std::make_shared<const Expression>(
-        Expression{{"mul", "Tensor", {}, {{"self", ValueRef{0}}, {"other", factor}}, {}},
-                   {base_expression},
-                   elements->shape,
-                   1});
-    expression = std::make_shared<const Expression>(
-        Expression{{"add", "Tensor", {}, {{"self", ValueRef{0}}, {"other", offset}}, {}},
-                   {times},
-                   elements->shape,
-                   2});
-  } else {
-    elements = builder_.materialised(elements);
+    return applied("mul", base(), multiple->factor);
   }
-  return std::make_shared<const Function>(Function{elements, expression});
+  if (const auto shifted = builder_.columns_of_node(elements);
+      shifted && !elements->is_plain() && elements->terms.size() > 1 &&
+      are_even(shifted->factors) && are_even(shifted->offsets)) {
+    elements = shifted->value;
+    const FunctionRef times = applied("mul", base(), Array::real({}, {shifted->factors[0]}));
+    return applied("add", times, Array::real({}, {shifted->offsets[0]}));
+  }
+  elements = builder_.materialised(elements);
+  return base();
 }
 
 // Any op that works on each number or each row by itself, for later.
-TracedValue Tracer::function_op(const Operation& operation) {
-  const OpCall& call = operation.call;
+std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
   if (is_one_of(call.op, {"dropout", "native_dropout", "alpha_dropout", "feature_dropout"})) {
     throw NotRecognised(
         "dropout is active: call model.eval() before torch.export.export, and give F.dropout "
         "training=self.training");
   }
   const auto rows_of_source = [&](const ElementSum& value) {
-    return value.elements() == 0 ? 0 : builder_.source(value.terms[0].places.at(0)).rows;
+    return value.elements() == 0 ? 0 : tracer.builder().source(value.terms[0].places.at(0)).rows;
   };
   const std::string why = why_no_op(call.op);
   if (!has_rule(call.op)) {
@@ -180,17 +188,17 @@ TracedValue Tracer::function_op(const Operation& operation) {
                                       "part, or write it with linear layers, norms and activations"
                                     : why);
   }
-  auto expression = std::make_shared<Expression>();
   ElementSumRef base;
   Shape shape;
-  expression->call = bind(call, [&](uint32_t index) -> Argument {
-    const TracedValue& input = operation.inputs[index];
-    if (!is_dependent(input)) {
-      if (call.op != "gather") shape = broadcast(shape, shape_of(input));
-      return array_of(input);
+  size_t depth = 0;
+  Call formula = bind<TracedRef>(call, [&](const TracedRef& input) -> Argument {
+    if (input->is_constant()) {
+      if (call.op != "gather") shape = broadcast(shape, shape_of(*input));
+      return tracer.array_of(*input);
     }
-    const FunctionRef function = as_function(input);
-    shape = broadcast(shape, function->expression->shape);
+    const FunctionRef function = tracer.as_function(*input);
+    shape = broadcast(shape, function->shape);
+    depth = std::max(depth, function->depth + 1);
     if (base == nullptr) base = function->base;
     if (base != function->base && !are_same(*base, *function->base)) {
       const bool is_pooled = base->terms.size() == 1 && function->base->terms.size() == 1 &&
@@ -199,64 +207,59 @@ TracedValue Tracer::function_op(const Operation& operation) {
                                     : "it puts two values of the model together otherwise than by "
                                       "a sum or a product: not supported");
     }
-    expression->inputs.push_back(function->expression);
-    return ValueRef{static_cast<uint32_t>(expression->inputs.size() - 1)};
+    return traced(function);
   });
   // Token ids may become positions.
-  const bool is_of_ids = base != nullptr && builder_.is_of_ids(*base);
+  const bool is_of_ids = base != nullptr && tracer.builder().is_of_ids(*base);
   if (!why.empty() && !is_of_ids) throw NotRecognised(why);
-  if (call.op == "gather" && operation.value("index") != nullptr) {
-    shape = shape_of(*operation.value("index"));
+  if (call.op == "gather" && value_of(call, "index") != nullptr) {
+    shape = shape_of(*value_of(call, "index"));
   }
   if (is_reduction(call.op)) {
-    if (CallArguments(call).flag("keepdim", false)) {
+    if (call.flag("keepdim", false)) {
       shape.back() = 1;
     } else {
       shape.pop_back();
     }
   }
-  expression->shape = std::move(shape);
-  for (const ExpressionRef& input : expression->inputs) {
-    expression->depth = std::max(expression->depth, input->depth + 1);
-  }
-  if (expression->depth > kExportedLevelsMax) {
-    throw NotRecognised("a function of so many ops, one within the other, is not supported");
-  }
-  return std::make_shared<const Function>(Function{base, expression});
+  return function_of(base, std::move(formula), std::move(shape), depth);
 }
 
+// The first op that is computed of the base.
 void Tracer::require_no_ids(const Function& function) const {
   if (!builder_.is_of_ids(*function.base)) return;
-  const Expression* first = function.expression.get();
-  while (!first->inputs.empty() && !first->inputs[0]->is_base()) first = first->inputs[0].get();
-  throw InputError("{}: {}: {}", quote(program_->source), first->call.describe(), kReadsIds);
+  FunctionRef first = std::make_shared<const Function>(function);
+  for (auto inputs = values_of(*first->call); !inputs.empty(); inputs = values_of(*first->call)) {
+    const FunctionRef next = *inputs[0].as<FunctionRef>();
+    if (next->is_base()) break;
+    first = next;
+  }
+  throw OpError("{}: {}", first->call->describe(), kReadsIds);
 }
 
 // A function that is made of an unknown one is unknown itself: the author's whole formula is named.
 ElementSumRef Tracer::materialise(const FunctionRef& function) {
-  const Expression& expression = *function->expression;
-  if (expression.is_base()) return function->base;
+  if (function->is_base()) return function->base;
   require_no_ids(*function);
   const Level level;
   for (const auto& [known, made] : made_functions_) {
-    if (known == function->expression) return made;
+    if (known == function->call) return made;
   }
   const std::string before = builder_.name();
   if (!function->name.empty()) builder_.set_name(function->name);
   ++functions_within_;
   try {
-    const ElementSumRef made = materialise_named(function);
+    const ElementSumRef made = materialise_named(*function);
     --functions_within_;
     builder_.set_name(before);
     if (made_functions_.size() == kKeptMax) made_functions_.erase(made_functions_.begin());
-    made_functions_.emplace_back(function->expression, made);
+    made_functions_.emplace_back(function->call, made);
     return made;
   } catch (const UnknownFunction&) {
     if (--functions_within_ > 0) throw;
     const bool reduces =
-        is_reduction(expression.call.op) && expression.shape != function->base->shape;
-    throw InputError("{}: {}: {}", quote(program_->source), expression.call.describe(),
-                     reduces ? kReducesColumns : kNoFunction);
+        is_reduction(function->call->op) && function->shape != function->base->shape;
+    throw OpError("{}: {}", function->call->describe(), reduces ? kReducesColumns : kNoFunction);
   }
 }
 
@@ -287,60 +290,66 @@ ElementSumRef Tracer::normalised(const ElementSumRef& base, NormSpec norm) {
   return builder_.norm(base, std::move(norm));
 }
 
-ElementSumRef Tracer::materialise_named(const FunctionRef& function) {
-  const Expression& expression = *function->expression;
-  const auto found = find_function(expression, function->base->shape, budget_);
-  if (found) {
-    if (const auto* norm = std::get_if<NormSpec>(&*found)) return normalised(function->base, *norm);
+ElementSumRef Tracer::materialise_named(const Function& function) {
+  const Call& call = *function.call;
+  std::vector<FunctionRef> inputs;  // of the same base, without names of their own
+  for (const TracedValue& value : values_of(call)) {
+    const Function& input = **value.as<FunctionRef>();
+    inputs.push_back(std::make_shared<const Function>(
+        Function{function.base, input.call, input.shape, input.depth}));
+  }
+  const bool is_of_base =
+      std::ranges::all_of(inputs, [](const auto& input) { return input->is_base(); });
+  if (const auto* row = find_plain(call.op); row != nullptr && is_of_base) {
+    return builder_.activation(function.base, {row->activation});
+  }
+  if (const auto found = find_function(function, budget_)) {
+    if (const auto* norm = std::get_if<NormSpec>(&*found)) return normalised(function.base, *norm);
     if (const auto* normalize = std::get_if<NormalizeNode>(&*found)) {
-      return builder_.normalize(function->base, normalize->kind);
+      return builder_.normalize(function.base, normalize->kind);
     }
     if (const auto* linear = std::get_if<LinearSpec>(&*found)) {
       WeightRef weight = linear->weight;
       weight.name = builder_.name();
-      return builder_.linear(function->base, weight, linear->bias);
+      return builder_.linear(function.base, weight, linear->bias);
     }
-    return activated(function->base, std::get<FoundActivation>(*found));
+    return activated(function.base, std::get<FoundActivation>(*found));
   }
-  const auto refuse = []() -> ElementSumRef { throw UnknownFunction{}; };
   // The op on values that are nodes of their own.
-  const bool is_of_base = std::ranges::all_of(
-      expression.inputs, [](const ExpressionRef& input) { return input->is_base(); });
-  if (expression.call.op == "pow" || expression.call.op == "square") {
-    const int times = whole_power(expression.call);
-    if (times < 2 || expression.inputs[0]->shape != function->base->shape) return refuse();
-    const ElementSumRef value =
-        as_sum(std::make_shared<const Function>(Function{function->base, expression.inputs[0]}));
+  const bool is_power = call.op == "pow" || call.op == "square";
+  const bool is_product = call.op == "mul" && inputs.size() == 2;
+  const bool has_shapes = std::ranges::all_of(
+      inputs, [&](const auto& input) { return input->shape == function.base->shape; });
+  if (!has_shapes || (is_of_base && !is_power && !is_product)) throw UnknownFunction{};
+  if (is_power) {
+    const int times = whole_power(call);
+    if (times < 2) throw UnknownFunction{};
+    const ElementSumRef value = as_sum(inputs[0]);
     ElementSumRef power = builder_.product(value, value);
     for (int i = 2; i < times; ++i) power = builder_.product(power, value);
     return power;
   }
-  if (expression.call.op == "mul" && expression.inputs.size() == 2) {
-    ElementSumRef parts[2];
-    for (size_t i = 0; i < 2; ++i) {
-      if (expression.inputs[i]->shape != function->base->shape) return refuse();
-      parts[i] =
-          as_sum(std::make_shared<const Function>(Function{function->base, expression.inputs[i]}));
-    }
-    return builder_.product(parts[0], parts[1]);
+  if (is_product) {
+    const ElementSumRef first = as_sum(inputs[0]);
+    return builder_.product(first, as_sum(inputs[1]));
   }
-  if (is_of_base) return refuse();
-  Operation operation{expression.call, {}, {}};
-  for (const ExpressionRef& input : expression.inputs) {
-    if (input->shape != function->base->shape) return refuse();
-    operation.inputs.emplace_back(
-        as_sum(std::make_shared<const Function>(Function{function->base, input})));
-    operation.types.push_back(ElementType::kF32);
-  }
-  const TracedValue made = dependent(operation).at(0);
-  if (!std::holds_alternative<FunctionRef>(made)) {
+  const auto run = [&](const auto& value_of_input) {
+    size_t next = 0;
+    return trace(bind<TracedRef>(call,
+                                 [&](const TracedRef&) -> Argument {
+                                   return traced(value_of_input(inputs[next++]));
+                                 }))
+        .at(0);
+  };
+  const TracedValue made = run([&](const FunctionRef& input) { return as_sum(input); });
+  if (made.as<FunctionRef>() == nullptr) {
     // Factors of columns go into a layer that follows; others, as of heads, are a node's.
     const ElementSumRef value = as_sum(made);
     return builder_.has_factors_of_heads(value) ? builder_.materialised(value) : value;
   }
   // The function again: of values that are nodes, which have no factors left.
-  for (TracedValue& input : operation.inputs) input = builder_.materialised(as_sum(input));
-  return as_sum(dependent(operation).at(0));
+  return as_sum(
+      run([&](const FunctionRef& input) { return builder_.materialised(as_sum(input)); }));
 }
 
 // Rows that are looked up by what is computed of the token ids: their positions, with or without
@@ -350,13 +359,14 @@ namespace {
 
 constexpr int64_t kProbedIdsMax = 64;  // ids that are used in probes
 
-void collect_ids(const Expression& expression, std::set<const Expression*>& seen,
-                 std::set<int64_t>& ids) {
-  if (!seen.insert(&expression).second) return;
-  for (const NamedArgument& argument : expression.call.arguments) {
+void collect_ids(const Function& function, std::set<const Call*>& seen, std::set<int64_t>& ids) {
+  if (function.is_base() || !seen.insert(function.call.get()).second) return;
+  for (const NamedArgument& argument : function.call->arguments) {
     if (const int64_t* number = argument.value.as<int64_t>()) ids.insert(*number);
   }
-  for (const ExpressionRef& input : expression.inputs) collect_ids(*input, seen, ids);
+  for (const TracedValue& input : values_of(*function.call)) {
+    collect_ids(**input.as<FunctionRef>(), seen, ids);
+  }
 }
 
 struct Probed {
@@ -378,19 +388,20 @@ bool counts_all_but(int64_t padding, int64_t offset, const Probed& probed, size_
 
 }  // namespace
 
-TracedValue Tracer::looked_up(const ConstantRef& table, const TracedValue& given) {
-  const auto* function = std::get_if<FunctionRef>(&given);
-  if (function == nullptr) return builder_.embedding(table, as_sum(given));
+ElementSumRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedValue& given) {
+  GraphBuilder& builder = tracer.builder();
+  const auto* function = given.as<FunctionRef>();
+  if (function == nullptr) return builder.embedding(table, tracer.as_sum(given));
   const ElementSumRef base = (*function)->base;
-  const Expression& expression = *(*function)->expression;
-  if (!builder_.is_of_ids(*base) || expression.shape != base->shape)
-    return builder_.embedding(table, as_sum(given));
-  std::set<const Expression*> seen;
+  if (!builder.is_of_ids(*base) || (*function)->shape != base->shape) {
+    return builder.embedding(table, tracer.as_sum(given));
+  }
+  std::set<const Call*> seen;
   std::set<int64_t> numbers;
-  collect_ids(expression, seen, numbers);
+  collect_ids(**function, seen, numbers);
   const int64_t rows = table->shape()[0];
   const int64_t ids_end = std::clamp<int64_t>(
-      builder_.graph().vocab_size != 0 ? builder_.graph().vocab_size : rows, 1, kProbedIdsMax);
+      builder.graph().vocab_size != 0 ? builder.graph().vocab_size : rows, 1, kProbedIdsMax);
   std::mt19937_64 random(11);
   std::vector<Probed> probes(4);
   for (Probed& probed : probes) {
@@ -403,8 +414,9 @@ TracedValue Tracer::looked_up(const ConstantRef& table, const TracedValue& given
         if (number >= 0 && number < ids_end && random() % 2 == 0) probed.ids[i] = number;
       }
     }
-    budget_.live_elements = OpBudget{}.live_elements;
-    const Array rows = evaluate(expression, Array::integer(base->shape, probed.ids), budget_);
+    tracer.budget().live_elements = OpBudget{}.live_elements;
+    const Array rows =
+        evaluate(**function, Array::integer(base->shape, probed.ids), tracer.budget());
     if (rows.shape() != base->shape) throw NotRecognised("it looks up other rows than one an id");
     probed.rows = rows.to_integers();
   }
@@ -412,24 +424,24 @@ TracedValue Tracer::looked_up(const ConstantRef& table, const TracedValue& given
     return std::ranges::all_of(probes, rule);
   };
   if (holds([](const Probed& probed) { return probed.rows == probed.ids; })) {
-    return builder_.embedding(table, base);
+    return builder.embedding(table, base);
   }
   const int64_t first = probes[0].rows.at(0);
   if (first >= 0 && first < rows && holds([&](const Probed& probed) {
         return std::ranges::all_of(probed.rows, [&](int64_t row) { return row == first; });
       })) {
-    return builder_.table_rows(table, base->shape, std::vector<int64_t>(base->elements(), first));
+    return builder.table_rows(table, base->shape, std::vector<int64_t>(base->elements(), first));
   }
   if (holds([&](const Probed& probed) { return probed.rows == probes[0].rows; })) {
-    return builder_.table_rows(table, base->shape, probes[0].rows);
+    return builder.table_rows(table, base->shape, probes[0].rows);
   }
-  const size_t tokens = builder_.sizes().tokens;
+  const size_t tokens = builder.sizes().tokens;
   for (const int64_t padding : numbers) {
     const auto rule = [&](const Probed& probed) {
       return counts_all_but(padding, padding + 1, probed, tokens);
     };
-    if (padding >= 0 && base->shape.back() == builder_.sizes().tokens && holds(rule)) {
-      return builder_.padded_positions(table, base, padding);
+    if (padding >= 0 && base->shape.back() == builder.sizes().tokens && holds(rule)) {
+      return builder.padded_positions(table, base, padding);
     }
   }
   throw NotRecognised(

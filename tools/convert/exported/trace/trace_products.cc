@@ -10,27 +10,13 @@
 #include <string>
 #include <utility>
 
+#include "convert/exported/aten/decompose.h"
 #include "convert/exported/aten/op_rules.h"
 #include "convert/exported/read/call.h"
 #include "convert/exported/trace/tracer.h"
 
 namespace arenite::convert {
 namespace {
-
-// Of each head as many copies as it has query heads.
-ElementSumRef repeated_heads(const ElementSumRef& value, int64_t heads) {
-  Shape shape = value->shape;
-  const size_t place = shape.size() - 3;
-  const int64_t own = shape[place];
-  if (own == heads || own == 0 || heads % own != 0) return value;
-  shape.insert(shape.begin() + static_cast<ptrdiff_t>(place) + 1, 1);
-  const ElementSumRef separate = with_shape(value, shape);
-  shape[place + 1] = heads / own;
-  const ElementSumRef copies = stretched(separate, shape);
-  Shape joined = value->shape;
-  joined[place] = heads;
-  return with_shape(copies, joined);
-}
 
 // A constant with leading dimensions of 1 as a matrix.
 ConstantRef as_matrix(const ConstantRef& constant) {
@@ -41,7 +27,7 @@ ConstantRef as_matrix(const ConstantRef& constant) {
                         ": expected a matrix of weights");
   }
   if (shape == constant->shape()) return constant;
-  return with_shape_of(constant, shape);
+  return with_shape(constant, shape);
 }
 
 // Whether rows of this constant are weights of attention that only a mask gives: even ones of what
@@ -70,195 +56,7 @@ std::optional<Array> added_of_weights(const ConstantRef& constant, int64_t token
   return Array::real(shape, std::move(added));
 }
 
-}  // namespace
-
-TracedValue Tracer::linear(const TracedValue& value, const ConstantRef& weight, bool transposed,
-                           const TracedValue* bias) {
-  std::vector<double> added;
-  if (bias != nullptr) {
-    const Array array = array_of(*bias);
-    if (array.elements() != static_cast<size_t>(weight->shape()[transposed ? 1 : 0])) {
-      throw NotRecognised("its bias has another width than its results");
-    }
-    added = array.to_reals();
-  }
-  WeightRef matrix = weight_of(program_, weight, transposed);
-  if (weight->value() == kNoValue) {
-    matrix.name = fmt::format("{}.{}", builder_.name(), ++made_weights_);
-  }
-  return builder_.linear(as_sum(value), matrix, std::move(added));
-}
-
-TracedValue Tracer::product(const TracedValue& a, const TracedValue& b) {
-  if (const auto* scores = std::get_if<ScoresRef>(&a)) {
-    return attend(builder_, **scores, as_sum(b));
-  }
-  if (std::holds_alternative<ScoresRef>(b)) {
-    throw NotRecognised(
-        "it multiplies a product of two values from the left, as linear attention does by q @ "
-        "(k^T @ v): not supported, attention has a softmax over keys");
-  }
-  if (const auto* weight = std::get_if<ConstantRef>(&b)) {
-    if ((*weight)->shape().size() == 1) {
-      const int64_t width = (*weight)->shape()[0];
-      const auto column = std::make_shared<const Constant>(
-          (*weight)->value(), Shape{1, width}, (*weight)->type(), [weight = *weight, width] {
-            return weight->array().with_shape({1, width});
-          });
-      const ElementSumRef made = as_sum(linear(a, column, false, nullptr));
-      Shape shape = made->shape;
-      shape.pop_back();
-      return with_shape(made, shape);
-    }
-    Shape shape = (*weight)->shape();
-    while (shape.size() > 2 && shape[0] == 1) shape.erase(shape.begin());
-    if (shape.size() > 2) return product_of_stacks(as_sum(a), with_shape_of(*weight, shape));
-    return linear(a, as_matrix(*weight), true, nullptr);
-  }
-  if (const auto* weight = std::get_if<ConstantRef>(&a)) {
-    if (const auto added = added_of_weights(*weight, builder_.sizes().tokens)) {
-      Scores scores;
-      const ElementSumRef values = as_sum(b);
-      if (values->shape.size() < 2) throw NotRecognised("it weighs a value that has no rows");
-      Shape lead(values->shape.begin(), values->shape.end() - 2);
-      scores.shape = lead;
-      scores.shape.push_back(builder_.sizes().tokens);
-      scores.shape.push_back(builder_.sizes().tokens);
-      scores.added = *added;
-      scores.positions_max = (*weight)->positions_max;
-      scores.has_softmax = true;
-      return attend(builder_, scores, values);
-    }
-    const Shape& shape = (*weight)->shape();
-    const bool has_stack =
-        shape.size() > 2 && elements_of(Shape(shape.begin(), shape.end() - 2)) > 1;
-    if (has_stack) {
-      throw NotRecognised(
-          "its queries are a constant of " + shape_text(shape) +
-          ": learned queries, as of latents or of attention pooling, are not supported. Export the "
-          "part of the model before it");
-    }
-    // W x for columns x is x W^T for rows.
-    const ElementSumRef columns = as_sum(b);
-    const ElementSumRef rows = permuted(columns, swapped_last_two(columns->shape.size()));
-    const ElementSumRef made = as_sum(linear(rows, as_matrix(*weight), false, nullptr));
-    return permuted(made, swapped_last_two(made->shape.size()));
-  }
-  return product_scores(as_sum(a), as_sum(b));
-}
-
-TracedValue Tracer::attention(const Operation& operation) {
-  const CallArguments arguments(operation.call);
-  const auto* given_query = operation.value("query");
-  const auto* given_key = operation.value("key");
-  const auto* given_value = operation.value("value");
-  if (given_query == nullptr || given_key == nullptr || given_value == nullptr) {
-    throw NotRecognised("its arguments are not known");
-  }
-  if (arguments.real("dropout_p", 0.0) != 0.0) {
-    throw NotRecognised(
-        "its dropout is active: call model.eval() before torch.export.export, and give dropout_p "
-        "as self.p if self.training else 0.0");
-  }
-  const ElementSumRef query = as_sum(*given_query);
-  ElementSumRef key = as_sum(*given_key);
-  ElementSumRef value = as_sum(*given_value);
-  if (query->shape.size() >= 3 && arguments.flag("enable_gqa", false)) {
-    const int64_t heads = query->shape[query->shape.size() - 3];
-    key = repeated_heads(key, heads);
-    value = repeated_heads(value, heads);
-  }
-  ScoresRef scores = product_scores(query, permuted(key, swapped_last_two(key->shape.size())));
-  const double usual = 1.0 / std::sqrt(static_cast<double>(query->shape.back()));
-  scores = with_scale(*scores, arguments.real("scale", usual));
-  if (const TracedValue* mask = operation.value("attn_mask")) {
-    const Array array = array_of(*mask);
-    const int64_t positions = std::get<ConstantRef>(*mask)->positions_max;
-    if (array.type() == ElementType::kBool) {
-      Array::Bools hidden = array.to_bools();
-      for (uint8_t& each : hidden) each = each == 0;
-      scores = with_filled(*scores, Array::boolean(array.shape(), std::move(hidden)),
-                           -std::numeric_limits<double>::infinity(), positions);
-    } else {
-      scores = with_added(*scores, array, positions);
-    }
-  }
-  if (arguments.flag("is_causal", false)) {
-    const size_t rank = scores->shape.size();
-    const int64_t queries = scores->shape[rank - 2];
-    const int64_t keys = scores->shape[rank - 1];
-    Array::Bools hidden;
-    for (int64_t q = 0; q < queries; ++q) {
-      for (int64_t k = 0; k < keys; ++k) hidden.push_back(k > q);
-    }
-    scores = with_filled(*scores, Array::boolean({queries, keys}, std::move(hidden)),
-                         -std::numeric_limits<double>::infinity(), 0);
-  }
-  return attend(builder_, *with_softmax(*scores), value);
-}
-
-std::optional<TracedValue> Tracer::matrix_op(const Operation& operation) {
-  const OpCall& call = operation.call;
-  if (call.op == "linear") {
-    const auto* weight = operation.value("weight");
-    const auto* constant = weight != nullptr ? std::get_if<ConstantRef>(weight) : nullptr;
-    if (constant == nullptr) throw NotRecognised("its weights depend on the model's input");
-    const auto* input = operation.value("input");
-    if (input == nullptr) throw NotRecognised("it has no input");
-    return linear(*input, *constant, false, operation.value("bias"));
-  }
-  if (is_one_of(call.op, {"addmm", "baddbmm", "addmv"})) {
-    const CallArguments arguments(call);
-    const double alpha = arguments.real("alpha", 1.0), beta = arguments.real("beta", 1.0);
-    const bool is_batch = call.op == "baddbmm";
-    const TracedValue* a = operation.value(is_batch ? "batch1" : "mat1");
-    const TracedValue* b = operation.value(is_batch ? "batch2" : "mat2");
-    if (a == nullptr || b == nullptr) throw NotRecognised("its arguments are not known");
-    const TracedValue* added = operation.value("self");
-    const auto* weight = std::get_if<ConstantRef>(b);
-    const bool is_layer = alpha == 1.0 && beta == 1.0 && weight != nullptr &&
-                          (*weight)->shape().size() == 2 && added != nullptr &&
-                          !is_dependent(*added) && shape_of(*added) == Shape{(*weight)->shape()[1]};
-    if (is_layer && !std::holds_alternative<ScoresRef>(*a)) return linear(*a, *weight, true, added);
-    const auto scaled_by = [&](const TracedValue& value, double factor) {
-      if (factor == 1.0) return value;
-      const OpCall times = {
-          "mul", "Scalar", {}, {{"self", ValueRef{0}}, {"other", Argument(factor)}}, {}};
-      return dependent({times, {value}, {ElementType::kF32}}).at(0);
-    };
-    const TracedValue made = scaled_by(product(*a, *b), alpha);
-    if (beta == 0.0 || added == nullptr) return made;
-    const OpCall sum = {"add",
-                        "Tensor",
-                        {},
-                        {{"self", ValueRef{0}}, {"other", ValueRef{1}}, {"alpha", Argument(beta)}},
-                        {}};
-    return dependent({sum, {made, *added}, {ElementType::kF32, ElementType::kF32}}).at(0);
-  }
-  if (is_one_of(call.op, {"matmul", "bmm", "mm", "mv"}) && operation.inputs.size() == 2) {
-    return product(operation.inputs[0], operation.inputs[1]);
-  }
-  if (call.op == "scaled_dot_product_attention") return attention(operation);
-  if (call.op == "einsum") return einsum(operation);
-  const bool is_index = call.op == "index" && !is_dependent(operation.inputs[0]);
-  if (call.op == "embedding" || is_index) {
-    const auto* table = std::get_if<ConstantRef>(&operation.inputs[0]);
-    const Argument* indices = is_index ? call.find("indices") : nullptr;
-    const auto* list = indices != nullptr ? indices->as<Argument::List>() : nullptr;
-    if (table == nullptr || operation.inputs.size() != 2 || (*table)->shape().size() != 2 ||
-        (list != nullptr && list->size() != 1)) {
-      throw NotRecognised("it looks rows up in something else than a table of weights");
-    }
-    return looked_up(*table, operation.inputs[1]);
-  }
-  if (auto result = pointwise_convolution(operation)) return result;
-  return std::nullopt;
-}
-
-// Products by several matrices of weights, as of heads that have one each, and convolutions of
-// single places, which are linear layers.
-
-namespace {
+// ---- products by several matrices of weights, as of heads that have one each ----
 
 constexpr int64_t kMatricesMax = 256;  // of one product
 
@@ -291,6 +89,135 @@ ConstantRef side_by_side(const ConstantRef& stack, int64_t matrices, int64_t inp
   });
 }
 
+int64_t product_of(const Shape& shape, size_t begin, size_t end) {
+  int64_t product = 1;
+  for (size_t d = begin; d < end; ++d) product *= shape[d];
+  return product;
+}
+
+// The value's dimensions are [shared.., rows.., inputs], those of weights [shared.., inputs,
+// outputs].
+ElementSumRef product_by_weights(Tracer& tracer, const ElementSumRef& value,
+                                 const ConstantRef& weights, size_t shared) {
+  const Shape& shape = weights->shape();
+  const int64_t matrices = product_of(shape, 0, shared);
+  const int64_t inputs = shape[shared], outputs = shape[shared + 1];
+  if (matrices < 1 || matrices > kMatricesMax || value->shape.size() < shared + 2 ||
+      product_of(value->shape, 0, shared) != matrices) {
+    throw NotRecognised("it multiplies by a constant of " + shape_text(shape) +
+                        ": expected a matrix of weights, or one for each head");
+  }
+  const Shape rest(value->shape.begin() + static_cast<ptrdiff_t>(shared), value->shape.end());
+  const auto block = static_cast<int64_t>(elements_of(rest));
+  std::vector<ElementSumRef> parts;
+  for (int64_t m = 0; m < matrices; ++m) {
+    const Movement cut = {.shape = rest, .walk = {block}, .strides = {1}, .offset = m * block};
+    const ElementSumRef part = moved(cut, std::span(&value, 1));
+    const ConstantRef matrix = part_of(weights, m * inputs * outputs, {inputs, outputs});
+    parts.push_back((tracer.linear(part, matrix, true, nullptr)));
+  }
+  Movement stack;
+  stack.shape.assign(value->shape.begin(), value->shape.end() - 1);
+  stack.shape.push_back(outputs);
+  stack.walk = {product_of(stack.shape, 0, stack.shape.size())};
+  stack.strides = {1};
+  return moved(stack, parts);
+}
+
+// As matmul: the leading dimensions of both go together.
+ElementSumRef product_of_stacks(Tracer& tracer, const ElementSumRef& given,
+                                const ConstantRef& stack) {
+  const Shape& shape = stack->shape();
+  const size_t shared = shape.size() - 2;
+  Shape padded = given->shape;
+  while (padded.size() < shared + 2) padded.insert(padded.begin(), 1);
+  const ElementSumRef value = with_shape(given, padded);
+  const size_t rank = padded.size();
+  const size_t own = rank - 2 - shared;  // leading dimensions of the value alone
+  const int64_t inputs = shape[shared], outputs = shape[shared + 1];
+  const int64_t matrices = product_of(shape, 0, shared);
+  const bool is_one = product_of(padded, own, own + shared) == 1;
+  std::vector<size_t> order;
+  if (is_one) {
+    const ElementSumRef made =
+        (tracer.linear(value, side_by_side(stack, matrices, inputs, outputs), true, nullptr));
+    Shape separate(padded.begin(), padded.begin() + static_cast<ptrdiff_t>(own));
+    separate.push_back(padded[rank - 2]);
+    separate.insert(separate.end(), shape.begin(), shape.end() - 2);
+    separate.push_back(outputs);
+    for (size_t d = 0; d < own; ++d) order.push_back(d);
+    for (size_t d = 0; d < shared; ++d) order.push_back(own + 1 + d);
+    order.push_back(own);
+    order.push_back(rank - 1);
+    return permuted(with_shape(made, separate), order);
+  }
+  for (size_t d = 0; d < shared; ++d) order.push_back(own + d);
+  for (size_t d = 0; d < own; ++d) order.push_back(d);
+  order.push_back(rank - 2);
+  order.push_back(rank - 1);
+  const ElementSumRef made = product_by_weights(tracer, permuted(value, order), stack, shared);
+  return permuted(made, inverse_order(order));
+}
+
+TracedValue product(Tracer& tracer, const TracedValue& a, const TracedValue& b) {
+  if (const auto* scores = a.as<ScoresRef>()) {
+    return attend(tracer.builder(), **scores, tracer.as_sum(b));
+  }
+  if ((b.as<ScoresRef>() != nullptr)) {
+    throw NotRecognised(
+        "it multiplies a product of two values from the left, as linear attention does by q @ "
+        "(k^T @ v): not supported, attention has a softmax over keys");
+  }
+  if (const auto* weight = b.as<ConstantRef>()) {
+    if ((*weight)->shape().size() == 1) {
+      const int64_t width = (*weight)->shape()[0];
+      const auto column = std::make_shared<const Constant>(
+          (*weight)->value(), Shape{1, width}, (*weight)->type(), [weight = *weight, width] {
+            return weight->array().with_shape({1, width});
+          });
+      const ElementSumRef made = (tracer.linear(a, column, false, nullptr));
+      Shape shape = made->shape;
+      shape.pop_back();
+      return with_shape(made, shape);
+    }
+    Shape shape = (*weight)->shape();
+    while (shape.size() > 2 && shape[0] == 1) shape.erase(shape.begin());
+    if (shape.size() > 2)
+      return product_of_stacks(tracer, tracer.as_sum(a), with_shape(*weight, shape));
+    return tracer.linear(a, as_matrix(*weight), true, nullptr);
+  }
+  if (const auto* weight = a.as<ConstantRef>()) {
+    if (const auto added = added_of_weights(*weight, tracer.builder().sizes().tokens)) {
+      Scores scores;
+      const ElementSumRef values = tracer.as_sum(b);
+      if (values->shape.size() < 2) throw NotRecognised("it weighs a value that has no rows");
+      Shape lead(values->shape.begin(), values->shape.end() - 2);
+      scores.shape = lead;
+      scores.shape.push_back(tracer.builder().sizes().tokens);
+      scores.shape.push_back(tracer.builder().sizes().tokens);
+      scores.added = *added;
+      scores.positions_max = (*weight)->positions_max;
+      scores.has_softmax = true;
+      return attend(tracer.builder(), scores, values);
+    }
+    const Shape& shape = (*weight)->shape();
+    const bool has_stack =
+        shape.size() > 2 && elements_of(Shape(shape.begin(), shape.end() - 2)) > 1;
+    if (has_stack) {
+      throw NotRecognised(
+          "its queries are a constant of " + shape_text(shape) +
+          ": learned queries, as of latents or of attention pooling, are not supported. Export the "
+          "part of the model before it");
+    }
+    // W x for columns x is x W^T for rows.
+    const ElementSumRef columns = tracer.as_sum(b);
+    const ElementSumRef rows = permuted(columns, swapped_last_two(columns->shape.size()));
+    const ElementSumRef made = (tracer.linear(rows, as_matrix(*weight), false, nullptr));
+    return permuted(made, swapped_last_two(made->shape.size()));
+  }
+  return product_scores(tracer.as_sum(a), tracer.as_sum(b));
+}
+
 // [outputs, inputs of a group] as a matrix of all inputs, with zeros for those of other groups.
 ConstantRef of_groups(const ConstantRef& weight, int64_t groups) {
   const Shape shape = {weight->shape()[0], groups * weight->shape()[1]};
@@ -308,113 +235,8 @@ ConstantRef of_groups(const ConstantRef& weight, int64_t groups) {
   });
 }
 
-int64_t product_of(const Shape& shape, size_t begin, size_t end) {
-  int64_t product = 1;
-  for (size_t d = begin; d < end; ++d) product *= shape[d];
-  return product;
-}
-
-}  // namespace
-
-ConstantRef with_shape_of(const ConstantRef& constant, const Shape& shape) {
-  return std::make_shared<const Constant>(
-      constant->value(), shape, constant->type(),
-      [constant, shape] { return constant->array().with_shape(shape); });
-}
-
-// The value's dimensions are [shared.., rows.., inputs], those of weights [shared.., inputs,
-// outputs].
-TracedValue Tracer::product_by_weights(const ElementSumRef& value, const ConstantRef& weights,
-                                       size_t shared) {
-  const Shape& shape = weights->shape();
-  const int64_t matrices = product_of(shape, 0, shared);
-  const int64_t inputs = shape[shared], outputs = shape[shared + 1];
-  if (matrices < 1 || matrices > kMatricesMax || value->shape.size() < shared + 2 ||
-      product_of(value->shape, 0, shared) != matrices) {
-    throw NotRecognised("it multiplies by a constant of " + shape_text(shape) +
-                        ": expected a matrix of weights, or one for each head");
-  }
-  const Shape rest(value->shape.begin() + static_cast<ptrdiff_t>(shared), value->shape.end());
-  const auto block = static_cast<int64_t>(elements_of(rest));
-  std::vector<ElementSumRef> parts;
-  for (int64_t m = 0; m < matrices; ++m) {
-    const Movement cut = {.shape = rest, .walk = {block}, .strides = {1}, .offset = m * block};
-    const ElementSumRef part = moved(cut, std::span(&value, 1));
-    const ConstantRef matrix = part_of(weights, m * inputs * outputs, {inputs, outputs});
-    parts.push_back(as_sum(linear(part, matrix, true, nullptr)));
-  }
-  Movement stack;
-  stack.shape.assign(value->shape.begin(), value->shape.end() - 1);
-  stack.shape.push_back(outputs);
-  stack.walk = {product_of(stack.shape, 0, stack.shape.size())};
-  stack.strides = {1};
-  return moved(stack, parts);
-}
-
-// As matmul: the leading dimensions of both go together.
-TracedValue Tracer::product_of_stacks(const ElementSumRef& given, const ConstantRef& stack) {
-  const Shape& shape = stack->shape();
-  const size_t shared = shape.size() - 2;
-  Shape padded = given->shape;
-  while (padded.size() < shared + 2) padded.insert(padded.begin(), 1);
-  const ElementSumRef value = with_shape(given, padded);
-  const size_t rank = padded.size();
-  const size_t own = rank - 2 - shared;  // leading dimensions of the value alone
-  const int64_t inputs = shape[shared], outputs = shape[shared + 1];
-  const int64_t matrices = product_of(shape, 0, shared);
-  const bool is_one = product_of(padded, own, own + shared) == 1;
-  std::vector<size_t> order;
-  if (is_one) {
-    const ElementSumRef made =
-        as_sum(linear(value, side_by_side(stack, matrices, inputs, outputs), true, nullptr));
-    Shape separate(padded.begin(), padded.begin() + static_cast<ptrdiff_t>(own));
-    separate.push_back(padded[rank - 2]);
-    separate.insert(separate.end(), shape.begin(), shape.end() - 2);
-    separate.push_back(outputs);
-    for (size_t d = 0; d < own; ++d) order.push_back(d);
-    for (size_t d = 0; d < shared; ++d) order.push_back(own + 1 + d);
-    order.push_back(own);
-    order.push_back(rank - 1);
-    return permuted(with_shape(made, separate), order);
-  }
-  for (size_t d = 0; d < shared; ++d) order.push_back(own + d);
-  for (size_t d = 0; d < own; ++d) order.push_back(d);
-  order.push_back(rank - 2);
-  order.push_back(rank - 1);
-  const ElementSumRef made = as_sum(product_by_weights(permuted(value, order), stack, shared));
-  return permuted(made, inverse_order(order));
-}
-
-// A convolution of single places is a linear layer of channels, dimension 1.
-std::optional<TracedValue> Tracer::pointwise_convolution(const Operation& operation) {
-  if (operation.call.op != "conv1d") return std::nullopt;
-  const TracedValue* weight = operation.value("weight");
-  const auto* constant = weight != nullptr ? std::get_if<ConstantRef>(weight) : nullptr;
-  const CallArguments arguments(operation.call);
-  const auto are_all = [&](const char* name, int64_t wanted) {
-    if (!arguments.has(name)) return true;
-    return std::ranges::all_of(arguments.integers(name), [&](int64_t n) { return n == wanted; });
-  };
-  const bool is_pointwise = constant != nullptr && (*constant)->shape().size() == 3 &&
-                            (*constant)->shape()[2] == 1 && are_all("stride", 1) &&
-                            are_all("padding", 0);
-  if (!is_pointwise) return std::nullopt;
-  const ElementSumRef channels = as_sum(operation.inputs.at(0));
-  const int64_t groups = arguments.integer("groups", 1);
-  const Shape matrix = {(*constant)->shape()[0], (*constant)->shape()[1]};
-  if (groups < 1 || matrix[0] % groups != 0) throw NotRecognised("its groups do not divide it");
-  ConstantRef flat = with_shape_of(*constant, matrix);
-  if (groups > 1) flat = of_groups(flat, groups);
-  const std::vector<size_t> order = swapped_last_two(channels->shape.size());
-  const ElementSumRef made =
-      as_sum(linear(permuted(channels, order), flat, false, operation.value("bias")));
-  return permuted(made, order);
-}
-
-// Convolutions as linear layers, where each of their places is made of one row: of a patch of an
-// image, or of one token.
-
-namespace {
+// ---- convolutions as linear layers: each place is made of a patch of an image, or of one token
+// ----
 
 // [sequences, places, channels * kernel]: what is multiplied with the weights for each place.
 Movement windows(const Shape& input, const Shape& result, const Shape& weight,
@@ -474,19 +296,69 @@ constexpr const char* kNoPatchConvolution =
 
 }  // namespace
 
-std::optional<TracedValue> Tracer::convolution_op(const Operation& operation) {
-  const std::string& op = operation.call.op;
-  if (op != "conv1d" && op != "conv2d" && op != "convolution") return std::nullopt;
-  const TracedValue* input = operation.value("input");
-  const TracedValue* given = operation.value("weight");
-  const auto* weight = given != nullptr ? std::get_if<ConstantRef>(given) : nullptr;
+std::optional<TracedValue> matrix_op(Tracer& tracer, const Call& call) {
+  const std::vector<TracedValue> inputs = values_of(call);
+  if (call.op == "linear") {
+    const auto* weight = value_of(call, "weight");
+    const auto* constant = weight != nullptr ? weight->as<ConstantRef>() : nullptr;
+    if (constant == nullptr) throw NotRecognised("its weights depend on the model's input");
+    const auto* input = value_of(call, "input");
+    if (input == nullptr) throw NotRecognised("it has no input");
+    return tracer.linear(*input, *constant, false, value_of(call, "bias"));
+  }
+  if (is_one_of(call.op, {"matmul", "bmm", "mm", "mv"}) && inputs.size() == 2) {
+    return product(tracer, inputs[0], inputs[1]);
+  }
+  const bool is_index = call.op == "index" && inputs[0].is_constant();
+  if (call.op == "embedding" || is_index) {
+    const auto* table = inputs[0].as<ConstantRef>();
+    const Argument* indices = is_index ? call.find("indices") : nullptr;
+    const auto* list = indices != nullptr ? indices->as<Argument::List>() : nullptr;
+    if (table == nullptr || inputs.size() != 2 || (*table)->shape().size() != 2 ||
+        (list != nullptr && list->size() != 1)) {
+      throw NotRecognised("it looks rows up in something else than a table of weights");
+    }
+    return looked_up(tracer, *table, inputs[1]);
+  }
+  return std::nullopt;
+}
+
+// A convolution of single places is a linear layer of channels, dimension 1.
+std::optional<TracedValue> pointwise_convolution(Tracer& tracer, const Call& call) {
+  if (call.op != "conv1d") return std::nullopt;
+  const TracedValue* weight = value_of(call, "weight");
+  const auto* constant = weight != nullptr ? weight->as<ConstantRef>() : nullptr;
+  const auto are_all = [&](const char* name, int64_t wanted) {
+    if (!call.has(name)) return true;
+    return std::ranges::all_of(call.integers(name), [&](int64_t n) { return n == wanted; });
+  };
+  const bool is_pointwise = constant != nullptr && (*constant)->shape().size() == 3 &&
+                            (*constant)->shape()[2] == 1 && are_all("stride", 1) &&
+                            are_all("padding", 0);
+  if (!is_pointwise) return std::nullopt;
+  const ElementSumRef channels = tracer.as_sum(values_of(call).at(0));
+  const int64_t groups = call.integer("groups", 1);
+  const Shape matrix = {(*constant)->shape()[0], (*constant)->shape()[1]};
+  if (groups < 1 || matrix[0] % groups != 0) throw NotRecognised("its groups do not divide it");
+  ConstantRef flat = with_shape(*constant, matrix);
+  if (groups > 1) flat = of_groups(flat, groups);
+  const std::vector<size_t> order = swapped_last_two(channels->shape.size());
+  const ElementSumRef made =
+      (tracer.linear(permuted(channels, order), flat, false, value_of(call, "bias")));
+  return permuted(made, order);
+}
+
+std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
+  if (!is_one_of(call.op, {"conv1d", "conv2d", "convolution"})) return std::nullopt;
+  const TracedValue* input = value_of(call, "input");
+  const TracedValue* given = value_of(call, "weight");
+  const auto* weight = given != nullptr ? given->as<ConstantRef>() : nullptr;
   if (input == nullptr || weight == nullptr) {
     throw NotRecognised("its weights depend on the model's input");
   }
-  const OpCall call = with_arrays(operation);
-  const CallArguments arguments(call);
-  Array from = arguments.array("input");
-  const Array& kernel = arguments.array("weight");
+  const Call shapes = with_shapes(call);
+  Array from = shapes.array("input");
+  const Array& kernel = shapes.array("weight");
   const bool has_batch = from.rank() == kernel.rank();
   if (kernel.rank() < 3 || (!has_batch && from.rank() + 1 != kernel.rank())) {
     throw NotRecognised(kNoPatchConvolution);
@@ -494,13 +366,14 @@ std::optional<TracedValue> Tracer::convolution_op(const Operation& operation) {
   Shape shape = from.shape();
   if (!has_batch) shape.insert(shape.begin(), 1);
   from = from.with_shape(shape);
-  const Convolution convolution = convolution_of(arguments, kernel);
+  const Convolution convolution = convolution_of(shapes, kernel);
   if (!cuts_patches(kernel, convolution)) {
     throw NotRecognised(kernel_text(kernel, convolution) + ": " + kNoPatchConvolution);
   }
-  const Shape result = convolved_shape(arguments, from, kernel, convolution);
-  ElementSumRef value = with_shape(as_sum(*input), shape);
-  if (!value->is_plain() && is_of_model(*value)) value = builder_.materialised(value);
+  const Shape result = convolved_shape(shapes, from, kernel, convolution);
+  ElementSumRef value = with_shape(tracer.as_sum(*input), shape);
+  if (!value->is_plain() && tracer.is_of_model(*value))
+    value = tracer.builder().materialised(value);
   const Movement movement = windows(shape, result, kernel.shape(), convolution);
   const ElementSumRef rows = moved(movement, std::span(&value, 1));
   const Shape matrix_shape = {kernel.shape()[0], movement.shape[2]};
@@ -508,254 +381,80 @@ std::optional<TracedValue> Tracer::convolution_op(const Operation& operation) {
       (*weight)->value(), matrix_shape, (*weight)->type(),
       [weight = *weight, matrix_shape] { return weight->array().with_shape(matrix_shape); });
   matrix->stored = (*weight)->stored;
-  const ElementSumRef made = as_sum(linear(rows, matrix, false, operation.value("bias")));
+  const ElementSumRef made = (tracer.linear(rows, matrix, false, value_of(call, "bias")));
   Shape made_shape = result;
   if (!has_batch) made_shape.erase(made_shape.begin());
   return with_shape(permuted(made, {0, 2, 1}), made_shape);
 }
 
-// Products of tensors whose dimensions have letters, as products of matrices.
+// ---- ops that are made of others ----
 
 namespace {
 
-bool has(const std::string& text, char c) { return text.find(c) != std::string::npos; }
+// Runs them on traced values, or on constants, which are computed.
+class TracedOps : public OpRunner {
+ public:
+  explicit TracedOps(Tracer& tracer) : tracer_(tracer) {}
 
-// The letters of each operand, and those of the result last. Dots stand for leading dimensions.
-std::vector<std::string> letters_of(std::string equation, const std::vector<Shape>& shapes) {
-  std::erase(equation, ' ');
-  std::vector<std::string> parts(1);
-  const size_t arrow = equation.find("->");
-  for (const char c : equation.substr(0, arrow)) {
-    if (c == ',') {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
+  Argument run(const Call& part) override {
+    const std::vector<TracedValue> inputs = values_of(part);
+    const bool are_constants = std::ranges::all_of(inputs, &TracedValue::is_constant);
+    return traced(are_constants ? tracer_.constant_of(part) : tracer_.trace(part).at(0));
   }
-  if (parts.size() != shapes.size()) throw NotRecognised("einsum " + equation + " of other inputs");
-  std::string dots;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const size_t place = parts[i].find("...");
-    if (place == std::string::npos) continue;
-    const size_t named = parts[i].size() - 3;
-    if (shapes[i].size() < named || shapes[i].size() > named + 8) {
-      throw NotRecognised("einsum " + equation + " of other dimensions");
-    }
-    // The last of the dimensions that dots stand for are the same for all.
-    const std::string all = "01234567";
-    const std::string own = all.substr(8 - (shapes[i].size() - named));
-    parts[i].replace(place, 3, own);
-    if (own.size() > dots.size()) dots = own;
+  Array like(const Argument& tensor) const override {
+    const auto* ref = tensor.as<TracedRef>();
+    if (ref == nullptr) throw NotRecognised("its arguments are not known");
+    return Array::of_shape(shape_of(**ref), type_of(**ref));
   }
-  std::string result;
-  if (arrow != std::string::npos) {
-    result = equation.substr(arrow + 2);
-    if (const size_t place = result.find("..."); place != std::string::npos) {
-      result.replace(place, 3, dots);
-    }
-  } else {
-    std::string once;
-    for (const std::string& part : parts) once += part;
-    std::ranges::sort(once);
-    for (const char c : once) {
-      if (std::ranges::count(once, c) == 1 && !has(dots, c)) result += c;
-    }
-    result = dots + result;
+  bool is_fixed(const Argument& tensor) const override {
+    const auto* ref = tensor.as<TracedRef>();
+    return ref != nullptr && (*ref)->as<ScoresRef>() != nullptr;
   }
-  for (size_t i = 0; i < parts.size(); ++i) {
-    std::string sorted = parts[i];
-    std::ranges::sort(sorted);
-    const bool is_once = std::ranges::adjacent_find(sorted) == sorted.end();
-    if (!is_once || parts[i].size() != shapes[i].size() || has(parts[i], '.')) {
-      throw NotRecognised("einsum " + equation + ": expected a letter for each dimension");
-    }
+  bool is_constant(const Argument& tensor) const override {
+    const auto* ref = tensor.as<TracedRef>();
+    return ref != nullptr && (*ref)->is_constant();
   }
-  parts.push_back(result);
-  return parts;
-}
 
-std::string only_those(const std::string& letters, auto&& is_wanted) {
-  std::string wanted;
-  for (const char c : letters) {
-    if (is_wanted(c)) wanted += c;
-  }
-  return wanted;
-}
+ private:
+  Tracer& tracer_;
+};
 
 }  // namespace
 
-// The value with its dimensions in the order of `groups`, each joined to one.
-TracedValue Tracer::arranged(const TracedValue& value, const std::string& letters,
-                             const std::vector<std::string>& groups) {
-  const Shape from = shape_of(value);
-  std::vector<size_t> order;
-  Shape shape;
-  for (const std::string& group : groups) {
-    int64_t extent = 1;
-    for (const char c : group) {
-      if (!has(letters, c)) continue;
-      order.push_back(letters.find(c));
-      extent *= from.at(letters.find(c));
-    }
-    shape.push_back(extent);
-  }
-  if (const auto* constant = std::get_if<ConstantRef>(&value)) {
-    return std::make_shared<const Constant>(
-        (*constant)->value(), shape, (*constant)->type(), [constant = *constant, order, shape] {
-          OpBudget budget;
-          Argument::List dims;
-          for (const size_t d : order) dims.emplace_back(static_cast<int64_t>(d));
-          const OpCall turn = {"permute",
-                               "default",
-                               {},
-                               {{"self", constant->array()}, {"dims", std::move(dims)}},
-                               {}};
-          return apply_for_array(turn, budget).with_shape(shape);
-        });
-  }
-  return with_shape(permuted(as_sum(value), order), shape);
+// What weights and a bias are added to is a layer.
+std::optional<TracedValue> layer_op(Tracer& tracer, const Call& call) {
+  const TracedValue* added = value_of(call, "self");
+  const TracedValue* value = value_of(call, "mat1");
+  const TracedValue* given = value_of(call, "mat2");
+  const auto* weight = given != nullptr ? given->as<ConstantRef>() : nullptr;
+  const bool is_layer = call.op == "addmm" && value != nullptr && weight != nullptr &&
+                        (*weight)->shape().size() == 2 && call.real("alpha", 1.0) == 1.0 &&
+                        call.real("beta", 1.0) == 1.0 && added != nullptr && added->is_constant() &&
+                        shape_of(*added) == Shape{(*weight)->shape()[1]} &&
+                        value->as<ScoresRef>() == nullptr;
+  if (!is_layer) return std::nullopt;
+  return tracer.linear(*value, *weight, true, added);
 }
 
-// A product by weights: the letters that both have and the result has not are summed over.
-TracedValue Tracer::einsum_of_weights(const TracedValue& value, const std::string& own,
-                                      const ConstantRef& weight, const std::string& others,
-                                      const std::string& result) {
-  const auto in = [](const std::string& text) { return [&](char c) { return has(text, c); }; };
-  const std::string rows = only_those(own, in(result));
-  const std::string both = only_those(own, [&](char c) { return !has(result, c); });
-  const std::string columns = only_those(others, [&](char c) { return !has(own, c); });
-  const std::string shared = only_those(rows, in(others));
-  if (!std::ranges::all_of(both, in(others))) {
-    throw NotRecognised("einsum sums over a dimension of one input alone");
-  }
-  const Shape from = shape_of(value);
-  Shape made_shape;
-  TracedValue made;
-  if (shared.empty()) {
-    std::vector<std::string> groups;
-    for (const char c : rows) groups.emplace_back(1, c);
-    groups.push_back(both);
-    made = product(arranged(value, own, groups), arranged(weight, others, {both, columns}));
-  } else {
-    const std::string rest = only_those(rows, [&](char c) { return !has(shared, c); });
-    std::vector<std::string> groups, weight_groups;
-    for (const char c : shared) groups.emplace_back(1, c);
-    weight_groups = groups;
-    for (const char c : rest) groups.emplace_back(1, c);
-    groups.push_back(both);
-    weight_groups.push_back(both);
-    weight_groups.push_back(columns);
-    made = product_by_weights(as_sum(arranged(value, own, groups)),
-                              std::get<ConstantRef>(arranged(weight, others, weight_groups)),
-                              shared.size());
-    const std::string order_made = shared + rest;
-    for (const char c : order_made) made_shape.push_back(from.at(own.find(c)));
-    for (const char c : columns) made_shape.push_back(weight->shape().at(others.find(c)));
-    return arranged(with_shape(as_sum(made), made_shape), order_made + columns, single(result));
-  }
-  for (const char c : rows) made_shape.push_back(from.at(own.find(c)));
-  for (const char c : columns) made_shape.push_back(weight->shape().at(others.find(c)));
-  return arranged(with_shape(as_sum(made), made_shape), rows + columns, single(result));
-}
-
-std::vector<std::string> Tracer::single(const std::string& letters) {
-  std::vector<std::string> groups;
-  for (const char c : letters) groups.emplace_back(1, c);
-  return groups;
-}
-
-// Queries times keys: the last two letters of the result are theirs.
-TracedValue Tracer::einsum_of_queries(const TracedValue& a, const std::string& letters_a,
-                                      const TracedValue& b, const std::string& letters_b,
-                                      const std::string& result) {
-  if (result.size() < 2) throw NotRecognised("einsum makes no scores of queries and keys");
-  const std::string lead = result.substr(0, result.size() - 2);
-  const char query = result[result.size() - 2], key = result.back();
-  const bool is_turned = !has(letters_a, query);
-  const std::string& of_query = is_turned ? letters_b : letters_a;
-  const std::string& of_key = is_turned ? letters_a : letters_b;
-  const std::string both =
-      only_those(of_query, [&](char c) { return has(of_key, c) && !has(result, c); });
-  const bool fits = has(of_query, query) && !has(of_query, key) && has(of_key, key) &&
-                    !has(of_key, query) && !both.empty();
-  if (!fits) throw NotRecognised("einsum makes no scores of queries and keys");
-  std::vector<std::string> groups = single(lead);
-  groups.emplace_back(1, query);
-  groups.push_back(both);
-  std::vector<std::string> key_groups = single(lead);
-  key_groups.push_back(both);
-  key_groups.emplace_back(1, key);
-  return product(arranged(is_turned ? b : a, of_query, groups),
-                 arranged(is_turned ? a : b, of_key, key_groups));
-}
-
-// Weights of attention, whose last two dimensions are queries and keys, times values.
-TracedValue Tracer::einsum_of_scores(const ScoresRef& scores, const std::string& letters,
-                                     const TracedValue& values, const std::string& of_values,
-                                     const std::string& result) {
-  const std::string lead = letters.substr(0, letters.size() - 2);
-  const char query = letters[letters.size() - 2], key = letters.back();
-  const std::string columns = only_those(of_values, [&](char c) { return !has(letters, c); });
-  const bool fits =
-      has(of_values, key) && !has(of_values, query) && has(result, query) && !has(result, key);
-  if (!fits) {
+std::optional<TracedValue> decomposed_op(Tracer& tracer, const Call& call) {
+  if (!is_decomposed(call.op)) return std::nullopt;
+  const TracedValue* input = value_of(call, "input");
+  if (call.op == "group_norm" && input != nullptr && shape_of(*input).size() != 2) {
     throw NotRecognised(
-        "einsum mixes scores of several heads, or sums them over queries: not supported, scores "
-        "are the weights of one head's values");
+        "its groups are of several tokens, since dimension 1 of [sequences, channels, tokens] is "
+        "normalised with those after it: expected one token in each row, as x.reshape(-1, width)");
   }
-  std::vector<std::string> groups = single(lead);
-  groups.emplace_back(1, key);
-  groups.push_back(columns);
-  const Shape from = shape_of(values);
-  const ElementSumRef made = as_sum(product(scores, arranged(values, of_values, groups)));
-  Shape shape(made->shape.begin(), made->shape.end() - 1);
-  for (const char c : columns) shape.push_back(from.at(of_values.find(c)));
-  const std::string order_made = lead + query + columns;
-  std::string summed = only_those(order_made, [&](char c) { return !has(result, c); });
-  if (!summed.empty()) throw NotRecognised("einsum sums over heads");
-  return arranged(with_shape(made, shape), order_made, single(result));
-}
-
-TracedValue Tracer::einsum(const Operation& operation) {
-  const CallArguments arguments(operation.call);
-  std::vector<Shape> shapes;
-  for (const TracedValue& input : operation.inputs) shapes.push_back(shape_of(input));
-  const std::vector<std::string> letters = letters_of(arguments.text("equation", ""), shapes);
-  const std::string& result = letters.back();
-  TracedValue made = operation.inputs.at(0);
-  std::string of_made = letters[0];
-  if (operation.inputs.size() == 1) return arranged(made, of_made, single(result));
-  for (size_t i = 1; i < operation.inputs.size(); ++i) {
-    // What neither a later input nor the result has is summed over.
-    std::string wanted = result;
-    if (i + 1 < operation.inputs.size()) {
-      std::string later = result;
-      for (size_t k = i + 1; k < operation.inputs.size(); ++k) later += letters[k];
-      wanted = only_those(of_made, [&](char c) { return has(later, c); });
-      wanted += only_those(letters[i], [&](char c) { return has(later, c) && !has(of_made, c); });
-    }
-    made = einsum_of_two(made, of_made, operation.inputs[i], letters[i], wanted);
-    of_made = wanted;
-  }
-  return made;
-}
-
-TracedValue Tracer::einsum_of_two(const TracedValue& a, const std::string& letters_a,
-                                  const TracedValue& b, const std::string& letters_b,
-                                  const std::string& result) {
-  if (const auto* scores = std::get_if<ScoresRef>(&a)) {
-    return einsum_of_scores(*scores, letters_a, b, letters_b, result);
-  }
-  if (const auto* scores = std::get_if<ScoresRef>(&b)) {
-    return einsum_of_scores(*scores, letters_b, a, letters_a, result);
-  }
-  if (const auto* weight = std::get_if<ConstantRef>(&b)) {
-    return einsum_of_weights(a, letters_a, *weight, letters_b, result);
-  }
-  if (const auto* weight = std::get_if<ConstantRef>(&a)) {
-    return einsum_of_weights(b, letters_b, *weight, letters_a, result);
-  }
-  return einsum_of_queries(a, letters_a, b, letters_b, result);
+  // A mask that is no constant is refused as such, and not as a number that is added.
+  if (const TracedValue* mask = value_of(call, "attn_mask")) tracer.array_of(*mask);
+  // Functions become values of nodes.
+  const Call settled = bind<TracedRef>(call, [&](const TracedRef& ref) -> Argument {
+    if (ref->as<FunctionRef>() == nullptr) return ref;
+    return traced({tracer.as_sum(*ref), ref->type});
+  });
+  TracedOps ops(tracer);
+  const Argument made = decomposed(settled, ops);
+  if (made.is_none()) return std::nullopt;
+  return **made.as<TracedRef>();
 }
 
 }  // namespace arenite::convert

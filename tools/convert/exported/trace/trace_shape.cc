@@ -238,6 +238,12 @@ std::string TraceShape::export_lines() const {
       fmt::join(names, ", "), fmt::join(axes, ", "));
 }
 
+Shape TraceShape::shape_of(const ExportedValue& value) const {
+  Shape shape;
+  for (const Extent& extent : value.sizes) shape.push_back(this->extent(extent));
+  return shape;
+}
+
 int64_t TraceShape::extent(const Extent& extent) const {
   if (extent.is_fixed()) return extent.size;
   const auto tokens = [this](std::string_view symbol) {
@@ -251,7 +257,7 @@ int64_t TraceShape::extent(const Extent& extent) const {
 
 ConstantsAt::ConstantsAt(std::shared_ptr<const ExportedProgram> program, TraceShape lengths)
     : program_(std::move(program)), lengths_(std::move(lengths)) {
-  for (const ExportedNode& node : program_->nodes) {
+  for (const Call& node : program_->nodes) {
     for (size_t i = 0; i < node.outputs.size(); ++i) makers_[node.outputs[i]] = {&node, i};
   }
 }
@@ -274,25 +280,23 @@ Argument ConstantsAt::compute(uint32_t value) {
   const Level level;
   const auto found = makers_.find(value);
   if (found == makers_.end()) throw NotRecognised("a constant is no value of the program");
-  const ExportedNode* const node = found->second.first;
+  const Call* const node = found->second.first;
   const size_t output = found->second.second;
-  if (node->call.op == "sym_size" && !node->call.arguments.empty()) {
-    const auto* of = node->call.arguments[0].value.as<ValueRef>();
-    const auto* dim = node->call.find("dim") ? node->call.find("dim")->as<int64_t>() : nullptr;
+  if (node->op == "sym_size" && !node->arguments.empty()) {
+    const auto* of = node->arguments[0].value.as<ValueRef>();
+    const auto* dim = node->find("dim") ? node->find("dim")->as<int64_t>() : nullptr;
     if (of != nullptr && dim != nullptr) {
       const std::vector<Extent>& sizes = program_->values[of->value].sizes;
       const int64_t place = *dim < 0 ? *dim + static_cast<int64_t>(sizes.size()) : *dim;
       return known_[value] = Argument(lengths_.extent(sizes.at(static_cast<size_t>(place))));
     }
   }
-  const OpCall call = bind(node->call, [&](uint32_t input) -> Argument {
-    const bool is_shape_alone =
-        node->call.op.starts_with("new_") || node->call.op.ends_with("_like");
-    if (!is_shape_alone) return compute(input);
-    const ExportedValue& of = program_->values[input];
-    if (of.kind != ValueKind::kTensor) return compute(input);
-    Shape shape;
-    for (const Extent& extent : of.sizes) shape.push_back(lengths_.extent(extent));
+  const Call call = bind<ValueRef>(*node, [&](ValueRef ref) -> Argument {
+    const bool is_shape_alone = node->op.starts_with("new_") || node->op.ends_with("_like");
+    if (!is_shape_alone) return compute(ref.value);
+    const ExportedValue& of = program_->values[ref.value];
+    if (of.kind != ValueKind::kTensor) return compute(ref.value);
+    Shape shape = lengths_.shape_of(of);
     const size_t count = elements_of(shape);
     return Array::real(std::move(shape), Array::Reals(count, 0.0)).to(of.type);
   });
@@ -335,8 +339,8 @@ std::vector<SideRole> possible_roles(const ExportedProgram& program, const Expor
     return is_whole && rank <= 2 ? std::vector{SideRole::kTypes} : std::vector<SideRole>{};
   }
   // What is looked up is a sequence of its own.
-  const bool is_looked_up = std::ranges::any_of(program.nodes, [&](const ExportedNode& node) {
-    const Argument* indices = node.call.op == "embedding" ? node.call.find("indices") : nullptr;
+  const bool is_looked_up = std::ranges::any_of(program.nodes, [&](const Call& node) {
+    const Argument* indices = node.op == "embedding" ? node.find("indices") : nullptr;
     const ValueRef* ref = indices != nullptr ? indices->as<ValueRef>() : nullptr;
     return ref != nullptr && ref->value == input.value;
   });

@@ -113,6 +113,7 @@ class TraceShape {
 
   // A size of the program at this length. Throws NotRecognised where that is not known.
   int64_t extent(const Extent& extent) const;
+  Shape shape_of(const ExportedValue& value) const;
 
  private:
   size_t input_rank() const;  // of tokens and sequences
@@ -148,7 +149,7 @@ class ConstantsAt {
 
   std::shared_ptr<const ExportedProgram> program_;
   TraceShape lengths_;
-  std::map<uint32_t, std::pair<const ExportedNode*, size_t>> makers_;  // node and output
+  std::map<uint32_t, std::pair<const Call*, size_t>> makers_;  // node and output
   std::map<uint32_t, Argument> known_;
   OpBudget budget_;
 };

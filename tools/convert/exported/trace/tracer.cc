@@ -22,12 +22,11 @@ namespace {
 
 // The value with the name of what made it, for the op that it may become later.
 TracedValue named(const TracedValue& value, const std::string& name) {
-  if (const auto* function = std::get_if<FunctionRef>(&value);
-      function && (*function)->name.empty()) {
-    return std::make_shared<const Function>(
-        Function{(*function)->base, (*function)->expression, name});
+  if (const auto* function = value.as<FunctionRef>(); function && (*function)->name.empty()) {
+    return std::make_shared<const Function>(Function{(*function)->base, (*function)->call,
+                                                     (*function)->shape, (*function)->depth, name});
   }
-  const auto* elements = std::get_if<ElementSumRef>(&value);
+  const auto* elements = value.as<ElementSumRef>();
   if (elements == nullptr || (*elements)->is_plain() || !(*elements)->name.empty()) return value;
   return make_sum({(*elements)->shape, (*elements)->terms, name});
 }
@@ -37,7 +36,7 @@ TracedValue named(const TracedValue& value, const std::string& name) {
 std::vector<std::string> own_names(const ExportedProgram& program) {
   std::map<std::string, size_t> times;
   std::vector<std::string> names;
-  for (const ExportedNode& node : program.nodes) {
+  for (const Call& node : program.nodes) {
     names.emplace_back();
     if (node.outputs.empty()) continue;
     const ExportedValue& value = program.values[node.outputs[0]];
@@ -63,23 +62,23 @@ uint64_t numbers_in(const ElementSumRef& elements) {
 }
 
 uint64_t numbers_in(const TracedValue& value) {
-  if (const auto* elements = std::get_if<ElementSumRef>(&value)) return numbers_in(*elements);
-  if (const auto* function = std::get_if<FunctionRef>(&value)) return numbers_in((*function)->base);
-  if (const auto* pair = std::get_if<ComplexPair>(&value)) {
+  if (const auto* elements = value.as<ElementSumRef>()) return numbers_in(*elements);
+  if (const auto* function = value.as<FunctionRef>()) return numbers_in((*function)->base);
+  if (const auto* pair = value.as<ComplexPair>()) {
     return numbers_in(pair->real) + numbers_in(pair->imaginary);
   }
-  const auto* constant = std::get_if<ConstantRef>(&value);
+  const auto* constant = value.as<ConstantRef>();
   return constant != nullptr && !(*constant)->is_large() ? (*constant)->elements() : 0;
 }
 
 // Why a value that an op made beside its result is not known.
 std::string unread_result(const ExportedProgram& program, uint32_t value) {
-  for (const ExportedNode& node : program.nodes) {
+  for (const Call& node : program.nodes) {
     const auto found = std::ranges::find(node.outputs, value);
     if (found == node.outputs.end()) continue;
     return fmt::format(
         "it uses result {} of {}, such as indices or statistics: the runtime gives result 0 alone",
-        found - node.outputs.begin(), node.call.describe());
+        found - node.outputs.begin(), node.describe());
   }
   return "it uses an input of the model that has no meaning";
 }
@@ -99,24 +98,12 @@ uint64_t followed_elements_max(const ExportedProgram& program, const TraceSizes&
 
 }  // namespace
 
-bool is_dependent(const TracedValue& value) {
-  return std::holds_alternative<ElementSumRef>(value) ||
-         std::holds_alternative<FunctionRef>(value) || std::holds_alternative<ScoresRef>(value) ||
-         std::holds_alternative<ScoreRowRef>(value) || std::holds_alternative<ComplexPair>(value);
-}
-
-const TracedValue* Operation::value(std::string_view name) const {
-  const Argument* argument = call.find(name);
-  const ValueRef* ref = argument != nullptr ? argument->as<ValueRef>() : nullptr;
-  return ref != nullptr ? &inputs[ref->value] : nullptr;
-}
-
-Tracer::Tracer(std::shared_ptr<const ExportedProgram> program, const TraceShape& lengths)
+Tracer::Tracer(std::shared_ptr<const ExportedProgram> program, const TraceShape& trace_shape)
     : program_(std::move(program)),
-      lengths_(lengths),
-      builder_(program_, lengths.sizes()),
-      budget_(interpreting_budget(*program_, elements_of(lengths.input_shape()))),
-      elements_max_(followed_elements_max(*program_, lengths.sizes())),
+      trace_shape_(trace_shape),
+      builder_(program_, trace_shape.sizes()),
+      budget_(interpreting_budget(*program_, elements_of(trace_shape.input_shape()))),
+      elements_max_(followed_elements_max(*program_, trace_shape.sizes())),
       values_(program_->values.size()),
       own_names_(own_names(*program_)),
       costs_(program_->values.size(), 0) {}
@@ -126,10 +113,7 @@ void Tracer::run(size_t index) {
   for (const ExportedInput& input : program_->inputs) read_input(input);
   std::vector<size_t> last_use(values_.size(), 0);
   for (size_t n = 0; n < program_->nodes.size(); ++n) {
-    bind(program_->nodes[n].call, [&](uint32_t value) -> Argument {
-      last_use[value] = n;
-      return {};
-    });
+    for_each<ValueRef>(program_->nodes[n], [&](ValueRef ref) { last_use[ref.value] = n; });
   }
   for (const Argument& output : program_->outputs) {
     if (const ValueRef* ref = output.as<ValueRef>()) last_use[ref->value] = SIZE_MAX;
@@ -145,33 +129,36 @@ void Tracer::run(size_t index) {
     } catch (const InputError& error) {
       throw OpRefused(n, error.what());
     }
-    for (const uint32_t value : dying[n]) keep(value, std::monostate{});
+    for (const uint32_t value : dying[n]) keep(value, {});
   }
   Graph& graph = builder_.graph();
   graph.prefix_rows = builder_.sizes().prefix;
-  const ValueRef* ref = program_->outputs[index].as<ValueRef>();
+  const uint32_t output = program_->outputs[index].as<ValueRef>()->value;
   try {
     builder_.set_name("output");
-    graph.output = builder_.output(as_sum(values_[ref->value]));
+    const auto* value = values_[output].as<TracedRef>();
+    if (value == nullptr) throw NotRecognised("it is a number, and no tensor of the model");
+    graph.output = builder_.output(as_sum(**value));
+  } catch (const OpError& error) {
+    throw InputError("{}: {}", quote(program_->source), error.what());
   } catch (const InputError& error) {
-    if (std::string_view(error.what()).starts_with(quote(program_->source))) throw;
     const bool is_sum = dynamic_cast<const SumNotRecognised*>(&error) != nullptr;
-    const ExportedNode* maker = maker_of(*program_, {ref->value}, is_sum);
-    for (const ExportedNode& node : program_->nodes) {
-      const bool gives = std::ranges::find(node.outputs, ref->value) != node.outputs.end();
+    const Call* maker = maker_of(*program_, {output}, is_sum);
+    for (const Call& node : program_->nodes) {
+      const bool gives = std::ranges::find(node.outputs, output) != node.outputs.end();
       if (maker == nullptr && gives) maker = &node;
     }
-    const std::string place =
-        maker == nullptr ? program_->values[ref->value].name : maker->call.describe();
+    const std::string place = maker == nullptr ? program_->values[output].name : maker->describe();
     throw InputError("{}: output {}, {}: {}", quote(program_->source), index, place, error.what());
   }
 }
 
-void Tracer::keep(uint32_t value, TracedValue reduced) {
+void Tracer::keep(uint32_t value, Argument kept) {
+  const TracedRef* known = kept.as<TracedRef>();
   live_numbers_ -= costs_[value];
-  costs_[value] = numbers_in(reduced);
+  costs_[value] = known != nullptr ? numbers_in(**known) : 0;
   live_numbers_ += costs_[value];
-  values_[value] = std::move(reduced);
+  values_[value] = std::move(kept);
   if (live_numbers_ > kFollowedLive * elements_max_) {
     throw NotRecognised(
         "with it, the program repeats more elements than a model of this size has: export it for a "
@@ -180,44 +167,39 @@ void Tracer::keep(uint32_t value, TracedValue reduced) {
 }
 
 void Tracer::read_input(const ExportedInput& input) {
-  if (input.kind != InputKind::kUser) {
-    const ExportedValue& value = program_->values[input.value];
-    auto constant = std::make_shared<Constant>(
-        input.value, value.shape(), value.type,
-        [program = program_, stored = &input] { return program->load(*stored); });
-    constant->stored = &input;
-    values_[input.value] = ConstantRef(std::move(constant));
-    return;
-  }
-  if (const SideInput* side = lengths_.side(input.value)) {
-    const ExportedValue& value = program_->values[input.value];
-    if (side->role == SideRole::kTypes) {
-      Shape sizes;
-      for (const Extent& extent : value.sizes) sizes.push_back(lengths_.extent(extent));
-      values_[input.value] = builder_.types_input(std::move(sizes));
-    } else {
-      values_[input.value] =
-          std::make_shared<const Constant>(input.value, lengths_.side_constant(input.value));
+  const ExportedValue& value = program_->values[input.value];
+  const auto known = [&]() -> TracedValue {
+    if (input.kind != InputKind::kUser) {
+      auto constant = std::make_shared<Constant>(
+          input.value, value.shape(), value.type,
+          [program = program_, stored = &input] { return program->load(*stored); });
+      constant->stored = &input;
+      return ConstantRef(std::move(constant));
     }
-    return;
-  }
-  const Shape shape = lengths_.input_shape();
-  if (lengths_.reads_images()) {
-    values_[input.value] = builder_.images_input(shape, lengths_.patches());
-    return;
-  }
-  values_[input.value] = lengths_.reads_tokens()
-                             ? builder_.tokens_input(shape)
-                             : builder_.features_input(shape, static_cast<uint32_t>(shape.back()));
+    if (const SideInput* side = trace_shape_.side(input.value)) {
+      if (side->role == SideRole::kTypes) {
+        return builder_.types_input(trace_shape_.shape_of(value));
+      }
+      return std::make_shared<const Constant>(input.value, trace_shape_.side_constant(input.value));
+    }
+    const Shape shape = trace_shape_.input_shape();
+    if (trace_shape_.reads_images()) return builder_.images_input(shape, trace_shape_.patches());
+    if (trace_shape_.reads_tokens()) return builder_.tokens_input(shape);
+    return builder_.features_input(shape, static_cast<uint32_t>(shape.back()));
+  };
+  TracedValue read = known();
+  read.type = value.type;
+  values_[input.value] = traced(std::move(read));
 }
 
 // People know a layer by its weights, and an op by its place in the model.
-std::string Tracer::name_of(const ExportedNode& node) const {
-  for (const NamedArgument& argument : node.call.arguments) {
+std::string Tracer::name_of(const Call& node) const {
+  for (const NamedArgument& argument : node.arguments) {
     const ValueRef* ref = argument.value.as<ValueRef>();
     const bool is_weight = is_one_of(argument.name, {"weight", "mat2", "other"});
     if (ref == nullptr || !is_weight) continue;
-    const auto* constant = std::get_if<ConstantRef>(&values_[ref->value]);
+    const TracedRef* known = values_[ref->value].as<TracedRef>();
+    const auto* constant = known != nullptr ? (*known)->as<ConstantRef>() : nullptr;
     if (constant == nullptr || (*constant)->stored == nullptr) continue;
     const std::string& name = (*constant)->stored->name;
     return name.ends_with(".weight") ? name.substr(0, name.size() - 7) : name;
@@ -225,131 +207,129 @@ std::string Tracer::name_of(const ExportedNode& node) const {
   return own_names_[static_cast<size_t>(&node - program_->nodes.data())];
 }
 
-Operation Tracer::operation_of(const ExportedNode& node) {
-  Operation operation;
-  operation.call = bind(node.call, [&](uint32_t value) -> Argument {
-    if (const Argument* number = std::get_if<Argument>(&values_[value])) return *number;
-    if (std::holds_alternative<std::monostate>(values_[value])) {
-      throw NotRecognised(unread_result(*program_, value));
-    }
-    operation.inputs.push_back(values_[value]);
-    operation.types.push_back(program_->values[value].type);
-    return ValueRef{static_cast<uint32_t>(operation.inputs.size() - 1)};
-  });
-  return operation;
-}
-
-Shape Tracer::shape_of(const TracedValue& value) const {
-  if (const auto* constant = std::get_if<ConstantRef>(&value)) return (*constant)->shape();
-  if (const auto* elements = std::get_if<ElementSumRef>(&value)) return (*elements)->shape;
-  if (const auto* function = std::get_if<FunctionRef>(&value))
-    return (*function)->expression->shape;
-  if (const auto* scores = std::get_if<ScoresRef>(&value)) return (*scores)->shape;
-  if (const auto* pair = std::get_if<ComplexPair>(&value)) return pair->real->shape;
-  if (const auto* row = std::get_if<ScoreRowRef>(&value)) {
-    Shape shape = (*row)->of->shape;
-    shape.back() = 1;
-    return shape;
-  }
-  return {};
-}
-
-OpCall Tracer::with_arrays(const Operation& operation) const {
-  return bind(operation.call, [&](uint32_t index) -> Argument {
-    const TracedValue& value = operation.inputs[index];
-    const auto* constant = std::get_if<ConstantRef>(&value);
-    if (constant != nullptr && !(*constant)->is_large()) return (*constant)->array();
-    return Array::of_shape(shape_of(value), operation.types[index]);
+Call Tracer::with_values(const Call& node) {
+  return bind<ValueRef>(node, [&](ValueRef ref) -> Argument {
+    if (values_[ref.value].is_none()) throw NotRecognised(unread_result(*program_, ref.value));
+    return values_[ref.value];
   });
 }
 
 // The op that made what `node` cannot read, or the node itself.
-std::string Tracer::describe_cause(const ExportedNode& node, bool is_sum) const {
+std::string Tracer::describe_cause(const Call& node, bool is_sum) const {
   std::vector<uint32_t> inputs;
-  bind(node.call, [&](uint32_t value) -> Argument {
-    inputs.push_back(value);
-    return {};
-  });
-  const ExportedNode* maker = maker_of(*program_, inputs, is_sum);
-  return maker == nullptr ? node.call.describe() : maker->call.describe();
+  for_each<ValueRef>(node, [&](ValueRef ref) { inputs.push_back(ref.value); });
+  const Call* maker = maker_of(*program_, inputs, is_sum);
+  return maker == nullptr ? node.describe() : maker->describe();
 }
 
-void Tracer::step(const ExportedNode& node) {
-  if (node.call.op.starts_with("_assert") || node.outputs.empty()) return;
+void Tracer::step(const Call& node) {
+  if (node.op.starts_with("_assert") || node.outputs.empty()) return;
   try {
-    const Operation operation = operation_of(node);
-    builder_.set_name(name_of(node));
-    std::vector<TracedValue> results;
-    if (!is_about_shapes(operation, results)) {
-      const bool depends = std::ranges::any_of(operation.inputs, is_dependent);
-      results = depends ? dependent(operation) : constants_of(operation, node);
-    }
-    for (size_t i = 0; i < node.outputs.size() && i < results.size(); ++i) {
-      if (const Argument* number = std::get_if<Argument>(&results[i]);
-          number && number->as<Array>()) {
-        results[i] = std::make_shared<const Constant>(node.outputs[i], *number->as<Array>());
-      }
-      keep(node.outputs[i], named(results[i], builder_.name()));
-    }
+    step_named(node);
   } catch (const InputNotRecognised& error) {
     const bool is_sum = dynamic_cast<const SumNotRecognised*>(&error) != nullptr;
     throw InputError("{}: {}: {}", quote(program_->source), describe_cause(node, is_sum),
                      error.what());
-  } catch (const NotRecognised& error) {
-    throw InputError("{}: {}: {}", quote(program_->source), node.call.describe(), error.what());
+  } catch (const OpError& error) {
+    throw InputError("{}: {}", quote(program_->source), error.what());
+  } catch (const InputError& error) {
+    throw InputError("{}: {}: {}", quote(program_->source), node.describe(), error.what());
   } catch (const std::logic_error&) {
     throw InputError("{}: {}: its arguments are none that PyTorch gives it: the file is damaged",
-                     quote(program_->source), node.call.describe());
-  } catch (const InputError& error) {
-    const std::string what = error.what();
-    if (what.starts_with(quote(program_->source))) throw;
-    const bool says_op = what.find(node.call.target()) != std::string::npos;
-    throw InputError("{}: {}{}", quote(program_->source),
-                     says_op ? "" : node.call.describe() + ": ", what);
+                     quote(program_->source), node.describe());
   }
 }
 
+void Tracer::step_named(const Call& node) {
+  const Call call = with_values(node);
+  builder_.set_name(name_of(node));
+  std::vector<Argument> results;
+  if (auto shapes = results_of_shapes(call)) {
+    results = std::move(*shapes);
+  } else if (std::ranges::all_of(values_of(call), &TracedValue::is_constant)) {
+    results = constants_of(call, node);
+  } else {
+    for (const TracedValue& made : trace(call)) {
+      if (results.size() == node.outputs.size()) break;
+      TracedValue value = named(made, builder_.name());
+      value.type = program_->values[node.outputs[results.size()]].type;
+      results.push_back(traced(std::move(value)));
+    }
+  }
+  for (size_t i = 0; i < node.outputs.size() && i < results.size(); ++i) {
+    if (const Array* array = results[i].as<Array>()) {
+      results[i] = traced(std::make_shared<const Constant>(node.outputs[i], *array));
+    }
+    keep(node.outputs[i], std::move(results[i]));
+  }
+}
+
+namespace {
+
 // Of two values, the one that a constant chooses everywhere: what is hidden as padding is nothing,
 // as long as sequences have none. Null: it chooses some of each.
-const TracedValue* chosen_everywhere(const Operation& operation) {
-  const bool fills = operation.call.op == "masked_fill";
-  if (!fills && operation.call.op != "where") return nullptr;
-  const TracedValue* mask = operation.value(fills ? "mask" : "condition");
-  const auto* constant = mask != nullptr ? std::get_if<ConstantRef>(mask) : nullptr;
+const TracedValue* chosen_everywhere(const Call& call) {
+  const bool fills = call.op == "masked_fill";
+  if (!fills && call.op != "where") return nullptr;
+  const TracedValue* mask = value_of(call, fills ? "mask" : "condition");
+  const auto* constant = mask != nullptr ? mask->as<ConstantRef>() : nullptr;
   if (constant == nullptr) return nullptr;
   const Array::Bools flags = (*constant)->array().to_bools();
   if (flags.empty() || std::ranges::adjacent_find(flags, std::not_equal_to{}) != flags.end()) {
     return nullptr;
   }
-  if (fills) return flags[0] == 0 ? operation.value("self") : nullptr;
-  return operation.value(flags[0] != 0 ? "self" : "other");
+  if (fills) return flags[0] == 0 ? value_of(call, "self") : nullptr;
+  return value_of(call, flags[0] != 0 ? "self" : "other");
 }
 
-std::vector<TracedValue> Tracer::dependent(const Operation& operation) {
-  if (const TracedValue* chosen = chosen_everywhere(operation)) {
-    Shape shape;
-    for (const TracedValue& input : operation.inputs) shape = broadcast(shape, shape_of(input));
-    if (shape_of(*chosen) == shape) return {*chosen};
-  }
-  const Level level;
-  if (auto result = complex_op(operation)) return {*result};
-  if (auto results = move(operation)) return *results;
-  const bool has_nothing = std::ranges::any_of(operation.inputs, [&](const TracedValue& input) {
-    return elements_of(shape_of(input)) == 0;
-  });
-  if (has_nothing) {
+std::optional<TracedValue> refuse_empty(Tracer&, const Call& call) {
+  for (const TracedValue& input : values_of(call)) {
+    if (elements_of(shape_of(input)) != 0) continue;
     throw NotRecognised(
         "it computes with a tensor that has no elements, as of a slice that begins where it ends: "
         "leave it out of the model");
   }
-  if (auto result = matrix_op(operation)) return {*result};
-  if (auto result = convolution_op(operation)) return {*result};
-  if (auto result = written_softmax(operation)) return {*result};
-  if (auto result = score_op(operation)) return {*result};
-  if (auto result = norm_op(operation)) return {*result};
-  if (auto result = sum_op(operation)) return {*result};
-  if (auto result = pooling_op(operation)) return {*result};
-  return {function_op(operation)};
+  return std::nullopt;
+}
+
+// After complex numbers and movements, the first that knows an op follows it.
+constexpr std::optional<TracedValue> (*kHandlers[])(Tracer&, const Call&) = {
+    refuse_empty,          layer_op,       decomposed_op,   matrix_op,
+    pointwise_convolution, convolution_op, written_softmax, score_op,
+    softmax_of_rows,       norm_op,        sum_op,          pooling_op};
+
+}  // namespace
+
+std::vector<TracedValue> Tracer::trace(const Call& call) {
+  if (const TracedValue* chosen = chosen_everywhere(call)) {
+    Shape shape;
+    for (const TracedValue& input : values_of(call)) shape = broadcast(shape, shape_of(input));
+    if (shape_of(*chosen) == shape) return {*chosen};
+  }
+  const Level level;
+  if (auto result = complex_op(*this, call)) return {*result};
+  if (auto results = move(call)) return *results;
+  for (const auto handler : kHandlers) {
+    if (auto result = handler(*this, call)) return {*result};
+  }
+  return {*function_op(*this, call)};
+}
+
+ElementSumRef Tracer::linear(const TracedValue& value, const ConstantRef& weight, bool transposed,
+                             const TracedValue* bias) {
+  std::vector<double> added;
+  if (bias != nullptr) {
+    const Array array = array_of(*bias);
+    if (array.elements() != static_cast<size_t>(weight->shape()[transposed ? 1 : 0])) {
+      throw NotRecognised("its bias has another width than its results");
+    }
+    added = array.to_reals();
+  }
+  WeightRef matrix = weight_of(program_, weight, transposed);
+  if (weight->value() == kNoValue) {
+    matrix.name = fmt::format("{}.{}", builder_.name(), ++made_weights_);
+  }
+  return builder_.linear(as_sum(value), matrix, std::move(added));
 }
 
 // Ops on constants, and ops whose result depends on nothing but shapes.
@@ -360,134 +340,126 @@ Array zeros(const Shape& shape, ElementType type) {
   return Array::boolean(shape, Array::Bools(elements_of(shape), 0)).to(type);
 }
 
-// How many positions a constant has that is cut or looked up by them.
-int64_t positions_of(const OpCall& call, const Array& result, const TraceShape& lengths) {
-  if (call.op == "slice") {
-    const CallArguments arguments(call);
-    const Array& self = arguments.array("self");
-    const size_t dim = arguments.dimension("dim", 0, self.rank());
-    const int64_t start = arguments.integer("start", 0);
-    // A part that begins at 0, is as long as the input, and is not all of it.
-    const int64_t extent = result.shape()[dim];
-    const bool is_cut = extent == lengths.tokens() || extent == lengths.rows();
-    return start == 0 && is_cut && extent < self.shape()[dim] ? self.shape()[dim] : 0;
-  }
-  return 0;
+// How many positions a constant has that is cut by them: a part that begins at 0, is as long as the
+// input, and is not all of it.
+int64_t positions_of_slice(const Call& call, const Shape& result, const TraceShape& trace_shape) {
+  const Shape& shape = call.array("self").shape();
+  const size_t dim = call.dimension("dim", 0, shape.size());
+  const bool is_cut = result[dim] == trace_shape.tokens() || result[dim] == trace_shape.rows();
+  return call.integer("start", 0) == 0 && is_cut && result[dim] < shape[dim] ? shape[dim] : 0;
 }
 
 // The rows that positions look up: consecutive ones.
-int64_t positions_of_rows(const Array& table, const Array& ids) {
+int64_t positions_of_rows(const Shape& table, const Array& ids) {
   const Array::Integers rows = ids.to_integers();
   for (size_t i = 1; i < rows.size(); ++i) {
     if (rows[i] != rows[i - 1] + 1) return 0;
   }
-  return rows.size() < 2 ? 0 : table.shape()[0] - rows[0];
+  return rows.size() < 2 ? 0 : table[0] - rows[0];
 }
 
 }  // namespace
 
 Array Tracer::array_of(const TracedValue& value) const {
-  if (const auto* constant = std::get_if<ConstantRef>(&value)) return (*constant)->array();
-  if (const auto* function = std::get_if<FunctionRef>(&value)) require_no_ids(**function);
+  if (const auto* constant = value.as<ConstantRef>()) return (*constant)->array();
+  if (const auto* function = value.as<FunctionRef>()) require_no_ids(**function);
   throw NotRecognised(
       "its mask, or another constant that it takes, is computed of the model's numbers: give a "
       "mask "
       "of padding as a second input, as in def forward(self, x, padding_mask)");
 }
 
-// Ops whose result depends on nothing but shapes and types.
-bool Tracer::is_about_shapes(const Operation& operation, std::vector<TracedValue>& results) {
-  const OpCall& call = operation.call;
-  const CallArguments arguments(call);
+// Of ops whose result depends on nothing but shapes and types.
+std::optional<std::vector<Argument>> Tracer::results_of_shapes(const Call& call) {
   if (is_one_of(call.op, {"sym_size", "size"}) && call.find("dim") != nullptr) {
-    const Shape shape = shape_of(operation.inputs.at(0));
-    const size_t dim = arguments.dimension("dim", 0, shape.size());
-    results = {Argument(shape[dim])};
-    return true;
+    const Shape shape = shape_of(values_of(call).at(0));
+    return {{shape[call.dimension("dim", 0, shape.size())]}};
   }
   if (call.op == "sym_numel" || call.op == "numel") {
-    results = {Argument(static_cast<int64_t>(elements_of(shape_of(operation.inputs.at(0)))))};
-    return true;
+    return {{static_cast<int64_t>(elements_of(shape_of(values_of(call).at(0))))}};
   }
   if (!call.op.starts_with("new_") &&
       !is_one_of(call.op, {"zeros_like", "ones_like", "full_like", "empty_like"})) {
-    return false;
+    return std::nullopt;
   }
-  const OpCall dummy = bind(call, [&](uint32_t index) -> Argument {
-    return zeros(shape_of(operation.inputs[index]), operation.types[index]);
-  });
+  const Call dummy = bind<TracedRef>(
+      call, [](const TracedRef& ref) -> Argument { return zeros(shape_of(*ref), type_of(*ref)); });
   budget_.live_elements = OpBudget{}.live_elements;
-  for (const Argument& result : apply_op(dummy, budget_)) results.emplace_back(result);
-  return true;
+  return apply_op(dummy, budget_);
 }
 
-std::vector<TracedValue> Tracer::constants_of(const Operation& operation,
-                                              const ExportedNode& node) {
-  const OpCall call = with_arrays(operation);
-  int64_t positions_max = 0;
-  bool is_large = false;
+std::vector<Argument> Tracer::constants_of(const Call& call, const Call& node) {
+  const std::vector<TracedValue> inputs = values_of(call);
+  const Call shapes = with_shapes(call);
   size_t depth = 0;
-  for (const TracedValue& input : operation.inputs) {
-    const auto* constant = std::get_if<ConstantRef>(&input);
-    if (constant == nullptr) continue;
-    positions_max = tighter(positions_max, (*constant)->positions_max);
-    is_large = is_large || (*constant)->is_large();
-    depth = std::max(depth, (*constant)->depth + 1);
+  bool is_large = false;
+  for (const TracedValue& input : inputs) {
+    const ConstantRef& constant = *input.as<ConstantRef>();
+    is_large = is_large || constant->is_large();
+    depth = std::max(depth, constant->depth + 1);
   }
-  const auto movements = is_large ? movements_of(call) : std::nullopt;
   if (is_large && depth > kExportedLevelsMax) {
     throw NotRecognised("so many ops on large constants, one within the other, are not supported");
   }
-  std::vector<TracedValue> results;
-  for (size_t i = 0; i < node.outputs.size() && is_large; ++i) {
-    const ExportedValue& value = program_->values[node.outputs[i]];
-    Shape shape;
-    for (const Extent& extent : value.sizes) shape.push_back(lengths_.extent(extent));
-    if (movements) shape = movements->at(i).shape;
-    auto constant =
-        std::make_shared<Constant>(node.outputs[i], shape, value.type, [operation, i]() -> Array {
-          const OpCall whole = bind(operation.call, [&](uint32_t index) -> Argument {
-            return std::get<ConstantRef>(operation.inputs[index])->array();
-          });
-          OpBudget budget;
-          return apply_for_array(whole, budget, i);
-        });
-    if (call.op == "slice" && !shape.empty()) {
-      positions_max =
-          tighter(positions_max, positions_of(call, Array::of_shape(shape, value.type), lengths_));
-    }
-    constant->positions_max = positions_max;
-    constant->depth = depth;
-    results.emplace_back(ConstantRef(std::move(constant)));
+  int64_t positions_max = positions_max_of(call);
+  const TracedValue* table = value_of(call, "weight");
+  const TracedValue* indices = value_of(call, "indices");
+  if (call.op == "embedding" && table != nullptr && indices != nullptr) {
+    positions_max = tighter(positions_max, positions_of_rows(shape_of(*table), array_of(*indices)));
   }
-  if (is_large) {
-    if (const TracedValue* table = operation.value("weight");
-        table && call.op == "embedding" && operation.value("indices") != nullptr) {
-      const auto& rows = std::get<ConstantRef>(results[0]);
-      const int64_t limit = positions_of_rows(Array::of_shape(shape_of(*table), ElementType::kF32),
-                                              array_of(*operation.value("indices")));
-      const_cast<Constant&>(*rows).positions_max = tighter(rows->positions_max, limit);
+  std::vector<Argument> results;
+  const auto add = [&](std::shared_ptr<Constant> constant) {
+    const int64_t cut = call.op != "slice" || constant->shape().empty()
+                            ? 0
+                            : positions_of_slice(shapes, constant->shape(), trace_shape_);
+    constant->positions_max = tighter(positions_max, cut);
+    results.push_back(traced(ConstantRef(std::move(constant))));
+  };
+  if (!is_large) {
+    budget_.live_elements = OpBudget{}.live_elements;
+    for (const Argument& result : apply_op(shapes, budget_)) {
+      const Array* array = result.as<Array>();
+      if (array == nullptr) {
+        results.push_back(result);
+      } else {
+        add(std::make_shared<Constant>(node.outputs.at(results.size()), *array));
+      }
     }
     return results;
   }
-  budget_.live_elements = OpBudget{}.live_elements;
-  for (const Argument& result : apply_op(call, budget_)) {
-    const Array* array = result.as<Array>();
-    if (array == nullptr) {
-      results.emplace_back(result);
-      continue;
-    }
-    int64_t limit = tighter(positions_max, positions_of(call, *array, lengths_));
-    if (call.op == "embedding") {
-      const CallArguments arguments(call);
-      limit =
-          tighter(limit, positions_of_rows(arguments.array("weight"), arguments.array("indices")));
-    }
-    auto constant = std::make_shared<Constant>(node.outputs.at(results.size()), *array);
-    constant->positions_max = limit;
-    results.emplace_back(ConstantRef(std::move(constant)));
+  const auto movements = movements_of(shapes);
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const ExportedValue& value = program_->values[node.outputs[i]];
+    const Shape shape = movements ? movements->at(i).shape : trace_shape_.shape_of(value);
+    auto constant =
+        std::make_shared<Constant>(node.outputs[i], shape, value.type, [call, i]() -> Array {
+          OpBudget budget;
+          return apply_for_array(with_elements(call), budget, i);
+        });
+    constant->depth = depth;
+    add(std::move(constant));
   }
   return results;
+}
+
+TracedValue Tracer::constant_of(const Call& call) {
+  const std::vector<TracedValue> inputs = values_of(call);
+  const auto movements = inputs.size() == 1 ? movements_of(with_shapes(call)) : std::nullopt;
+  std::shared_ptr<Constant> made;
+  if (movements) {
+    const ConstantRef& of = *inputs[0].as<ConstantRef>();
+    made = std::make_shared<Constant>(of->value(), movements->at(0).shape, of->type(),
+                                      [call]() -> Array {
+                                        OpBudget budget;
+                                        return apply_for_array(with_elements(call), budget);
+                                      });
+    made->depth = of->depth + 1;
+  } else {
+    budget_.live_elements = OpBudget{}.live_elements;
+    made = std::make_shared<Constant>(kNoValue, apply_for_array(with_elements(call), budget_));
+  }
+  made->positions_max = positions_max_of(call);
+  return ConstantRef(std::move(made));
 }
 
 // Ops that only move elements, on values that depend on the model's input.
@@ -502,76 +474,68 @@ bool Tracer::is_of_model(const ElementSum& value) const {
 }
 
 // Nothing for an op that does more than moving.
-std::optional<std::vector<TracedValue>> Tracer::move(const Operation& operation) {
-  const std::string& op = operation.call.op;
-  const bool looks_up = op == "index" || op == "gather" || op == "index_select";
+std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
+  const std::string& op = call.op;
+  std::vector<TracedValue> parts = values_of(call);
   if (op == "embedding") return std::nullopt;
-  if (looks_up && operation.inputs.size() > 1 && !is_dependent(operation.inputs[0])) {
+  const bool looks_up = is_one_of(op, {"index", "gather", "index_select"});
+  if (looks_up && parts.size() > 1 && parts[0].is_constant()) {
     return std::nullopt;  // by what depends on the model's input
   }
-  const auto movements = movements_of(with_arrays(operation));
+  const Call shapes = with_shapes(call);
+  const auto movements = movements_of(shapes);
   if (!movements) return std::nullopt;
   // What is moved are all values in a list, or the first.
-  std::vector<const TracedValue*> parts;
-  if (op == "copy" && operation.value("src") != nullptr) {
-    parts.push_back(operation.value("src"));
-  } else {
-    for (const TracedValue& input : operation.inputs) parts.push_back(&input);
-  }
-  const size_t count = moved_arrays(with_arrays(operation)).size();
+  if (op == "copy" && value_of(call, "src") != nullptr) parts = {*value_of(call, "src")};
+  const size_t count = moved_arrays(shapes).size();
   if (count > parts.size()) throw NotRecognised("it moves numbers and tensors");
-  parts.resize(count);
-  std::vector<TracedValue> results;
+  parts.erase(parts.begin() + static_cast<ptrdiff_t>(count), parts.end());
   const bool has_scores = std::ranges::any_of(
-      parts, [](const TracedValue* part) { return std::holds_alternative<ScoresRef>(*part); });
+      parts, [](const TracedValue& part) { return part.as<ScoresRef>() != nullptr; });
   if (has_scores && count > 1) return std::nullopt;  // a choice between them and constants
-  if (const auto* scores = std::get_if<ScoresRef>(parts[0]); scores && count == 1) {
+  if (const auto* scores = parts[0].as<ScoresRef>()) {
+    std::vector<TracedValue> results;
     for (const Movement& movement : *movements) {
       results.emplace_back(moved_scores(**scores, movement));
     }
     return results;
   }
-  if (const auto* function = std::get_if<FunctionRef>(parts[0]); function && count == 1) {
-    const bool keeps = (*movements)[0].keeps_order(elements_of((*function)->expression->shape));
-    if (keeps && movements->size() == 1 &&
-        (*movements)[0].shape == (*function)->expression->shape) {
-      return std::vector<TracedValue>{*parts[0]};
-    }
-    if ((*function)->expression->shape != (*function)->base->shape) {
-      // Ops that take another value for its shape alone say that shape.
-      OpCall call = operation.call;
-      if (call.op.ends_with("_as") && call.arguments.size() == 2) {
-        Argument::List sizes;
-        for (const int64_t size : (*movements)[0].shape) sizes.emplace_back(size);
-        call.op.resize(call.op.size() - 3);
-        call.arguments[1] = {"size", std::move(sizes)};
-      }
-      call = bind(call, [&](uint32_t index) -> Argument {
-        const TracedValue& input = operation.inputs.at(index);
-        if (&input == parts[0]) return ValueRef{0};
-        if (is_dependent(input)) throw NotRecognised("it moves one value by another");
-        return array_of(input);
-      });
-      auto moved_expression = std::make_shared<Expression>(
-          Expression{call, {(*function)->expression}, (*movements)[0].shape});
-      moved_expression->depth = (*function)->expression->depth + 1;
-      if (moved_expression->depth > kExportedLevelsMax) {
-        throw NotRecognised("a function of so many ops, one within the other, is not supported");
-      }
-      return std::vector<TracedValue>{
-          std::make_shared<const Function>(Function{(*function)->base, moved_expression})};
+  if (const auto* function = parts[0].as<FunctionRef>(); function && count == 1) {
+    const Movement& movement = (*movements)[0];
+    const Shape& shape = (*function)->shape;
+    const bool is_same = movements->size() == 1 && movement.shape == shape &&
+                         movement.keeps_order(elements_of(shape));
+    if (is_same) return {{parts[0]}};
+    if (shape != (*function)->base->shape) {
+      return {{moved_function(call, *function, movement.shape)}};
     }
   }
   return moved_values(parts, *movements, is_one_of(op, {"cat", "concat", "concatenate"}));
 }
 
-std::vector<TracedValue> Tracer::moved_values(const std::vector<const TracedValue*>& parts,
+// Ops that take another value for its shape alone say that shape.
+FunctionRef Tracer::moved_function(const Call& call, const FunctionRef& function,
+                                   const Shape& shape) const {
+  Call moving = call;
+  if (moving.op.ends_with("_as") && moving.arguments.size() == 2) {
+    moving.op.resize(moving.op.size() - 3);
+    moving.arguments[1] = {"size", Argument::List(shape.begin(), shape.end())};
+  }
+  moving = bind<TracedRef>(moving, [&](const TracedRef& ref) -> Argument {
+    const auto* part = ref->as<FunctionRef>();
+    if (part != nullptr && *part == function) return ref;
+    if (!ref->is_constant()) throw NotRecognised("it moves one value by another");
+    return array_of(*ref);
+  });
+  return function_of(function->base, std::move(moving), shape, function->depth + 1);
+}
+
+std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& parts,
                                               const std::vector<Movement>& movements, bool joins) {
-  const bool has_constant = std::ranges::any_of(
-      parts, [](const TracedValue* part) { return std::holds_alternative<ConstantRef>(*part); });
+  const bool has_constant = std::ranges::any_of(parts, &TracedValue::is_constant);
   std::vector<ElementSumRef> moving;
-  for (const TracedValue* part : parts) {
-    const ElementSumRef value = as_sum(*part);
+  for (const TracedValue& part : parts) {
+    const ElementSumRef value = as_sum(part);
     // A sum is easier to see before its rows are cut. Parts of a rotation stay as they are.
     const bool is_sum = value->terms.size() > 1 && !movements[0].keeps_order(value->elements()) &&
                         std::ranges::none_of(value->terms, [](const Term& term) {
@@ -621,11 +585,8 @@ Followed follow_once(const std::shared_ptr<const ExportedProgram>& program,
 ExportedProgram needed_part(const ExportedProgram& program, size_t output) {
   ExportedProgram part = program;
   std::vector<bool> is_needed(program.values.size(), false);
-  const auto need = [&](uint32_t value) -> Argument {
-    is_needed[value] = true;
-    return {};
-  };
-  need(program.outputs[output].as<ValueRef>()->value);
+  const auto need = [&](ValueRef ref) { is_needed[ref.value] = true; };
+  need(*program.outputs[output].as<ValueRef>());
   for (size_t i = 0; i < part.outputs.size(); ++i) {
     if (i != output) part.outputs[i] = Argument();
   }
@@ -634,7 +595,7 @@ ExportedProgram needed_part(const ExportedProgram& program, size_t output) {
     const bool is_read = std::ranges::any_of(
         node->outputs, [&](uint32_t value) { return static_cast<bool>(is_needed[value]); });
     if (!is_read) continue;
-    bind(node->call, need);
+    for_each<ValueRef>(*node, need);
     part.nodes.push_back(*node);
   }
   std::ranges::reverse(part.nodes);

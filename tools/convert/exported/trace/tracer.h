@@ -20,145 +20,111 @@
 #include "convert/exported/recover/functions.h"
 #include "convert/exported/recover/graph_builder.h"
 #include "convert/exported/recover/scores.h"
+#include "convert/exported/recover/traced_value.h"
 #include "convert/exported/trace/trace_shape.h"
 #include "convert/graph/graph.h"
 
 namespace arenite::convert {
-struct ComplexPair {
-  ElementSumRef real, imaginary;
-};
-
-// What is known of a value: nothing yet, a number of an extent, a constant, or how it depends on
-// the model's input.
-using TracedValue = std::variant<std::monostate, Argument, ConstantRef, ElementSumRef, FunctionRef,
-                                 ScoresRef, ScoreRowRef, ComplexPair>;
-
-// An op with what it is called with: its ValueRefs are indices of `inputs`.
-struct Operation {
-  OpCall call;
-  std::vector<TracedValue> inputs;
-  std::vector<ElementType> types;  // of the inputs
-
-  // Of the argument of this name; null: it is no value.
-  const TracedValue* value(std::string_view name) const;
-};
 
 class Tracer {
  public:
-  // At the length of `lengths`.
-  Tracer(std::shared_ptr<const ExportedProgram> program, const TraceShape& lengths);
+  // At the length of `trace_shape`.
+  Tracer(std::shared_ptr<const ExportedProgram> program, const TraceShape& trace_shape);
 
   // The graph whose output is the program's output `index`. Throws InputError that names the op,
   // and where the author's code asks for it, for what is not recognised.
   void run(size_t index);
 
   GraphBuilder& builder() { return builder_; }
+  OpBudget& budget() { return budget_; }
+
+  // What a call gives one of whose tensors, all of which are traced values, depends on the model's
+  // input.
+  std::vector<TracedValue> trace(const Call& call);
+  // The same of constants alone, as a constant that is no value of the program.
+  TracedValue constant_of(const Call& call);
+
+  ElementSumRef as_sum(const TracedValue& value);
+  FunctionRef as_function(const TracedValue& value);
+  // Throws NotRecognised for a value that is no constant.
+  Array array_of(const TracedValue& value) const;
+  // Whether any number of the model is in the sum.
+  bool is_of_model(const ElementSum& value) const;
+  ElementSumRef linear(const TracedValue& value, const ConstantRef& weight, bool transposed,
+                       const TracedValue* bias);
 
  private:
-  // ---- the program ----
   void read_input(const ExportedInput& input);
-  void step(const ExportedNode& node);
-  Operation operation_of(const ExportedNode& node);
-  std::vector<TracedValue> constants_of(const Operation& operation, const ExportedNode& node);
-  bool is_about_shapes(const Operation& operation, std::vector<TracedValue>& results);
-  std::vector<TracedValue> dependent(const Operation& operation);
-  std::string name_of(const ExportedNode& node) const;
-  std::string describe_cause(const ExportedNode& node, bool is_sum) const;
-  void keep(uint32_t value, TracedValue reduced);
+  void step(const Call& node);
+  void step_named(const Call& node);
+  Call with_values(const Call& node);
+  std::vector<Argument> constants_of(const Call& call, const Call& node);
+  std::optional<std::vector<Argument>> results_of_shapes(const Call& call);
+  std::string name_of(const Call& node) const;
+  std::string describe_cause(const Call& node, bool is_sum) const;
+  void keep(uint32_t value, Argument kept);
+  std::optional<std::vector<TracedValue>> move(const Call& call);
+  FunctionRef moved_function(const Call& call, const FunctionRef& function,
+                             const Shape& shape) const;
+  std::vector<TracedValue> moved_values(const std::vector<TracedValue>& parts,
+                                        const std::vector<Movement>& movements, bool joins);
 
-  // ---- values ----
-  Shape shape_of(const TracedValue& value) const;
-  OpCall with_arrays(const Operation& operation) const;
-  ElementSumRef as_sum(const TracedValue& value);
-  bool is_of_model(const ElementSum& value) const;
+  // ---- functions as nodes (trace_expressions.cc) ----
   ElementSumRef materialise(const FunctionRef& function);
+  ElementSumRef materialise_named(const Function& function);
   ElementSumRef activated(const ElementSumRef& base, const FoundActivation& found);
   ElementSumRef normalised(const ElementSumRef& base, NormSpec norm);
-  ElementSumRef materialise_named(const FunctionRef& function);
-  FunctionRef as_function(const TracedValue& value);
-  Array array_of(const TracedValue& value) const;
   // Refuses what is computed of token ids.
   void require_no_ids(const Function& function) const;
 
-  // ---- ops (reduce_*.cc), nothing for ops of other kinds ----
-  std::optional<std::vector<TracedValue>> move(const Operation& operation);
-  std::vector<TracedValue> moved_values(const std::vector<const TracedValue*>& parts,
-                                        const std::vector<Movement>& movements, bool joins);
-  std::optional<TracedValue> complex_op(const Operation& operation);
-  std::optional<TracedValue> matrix_op(const Operation& operation);
-  std::optional<TracedValue> convolution_op(const Operation& operation);
-  std::optional<TracedValue> score_op(const Operation& operation);
-  std::optional<TracedValue> softmax_of_rows(const Operation& operation);
-  std::optional<TracedValue> written_softmax(const Operation& operation);
-  std::optional<TracedValue> sum_op(const Operation& operation);
-  std::optional<TracedValue> pooling_op(const Operation& operation);
-  ElementSumRef sum_of_parts(const ElementSumRef& value, size_t axis);
-  std::optional<TracedValue> norm_op(const Operation& operation);
-  TracedValue function_op(const Operation& operation);
-
-  TracedValue gated(const Operation& operation);
-  TracedValue batch_norm(const Operation& operation);
-  TracedValue group_norm(const Operation& operation);
-  TracedValue attention(const Operation& operation);
-  std::optional<TracedValue> pointwise_convolution(const Operation& operation);
-  // By matrices of weights, one for each index of the first `shared` dimensions.
-  TracedValue product_by_weights(const ElementSumRef& value, const ConstantRef& weights,
-                                 size_t shared);
-
-  TracedValue product_of_stacks(const ElementSumRef& value, const ConstantRef& stack);
-
-  // ---- einsum (reduce_einsum.cc): dimensions are named by letters ----
-  TracedValue einsum(const Operation& operation);
-  TracedValue einsum_of_two(const TracedValue& a, const std::string& letters_a,
-                            const TracedValue& b, const std::string& letters_b,
-                            const std::string& result);
-  TracedValue einsum_of_weights(const TracedValue& value, const std::string& own,
-                                const ConstantRef& weight, const std::string& others,
-                                const std::string& result);
-  TracedValue einsum_of_queries(const TracedValue& a, const std::string& letters_a,
-                                const TracedValue& b, const std::string& letters_b,
-                                const std::string& result);
-  TracedValue einsum_of_scores(const ScoresRef& scores, const std::string& letters,
-                               const TracedValue& values, const std::string& of_values,
-                               const std::string& result);
-  TracedValue arranged(const TracedValue& value, const std::string& letters,
-                       const std::vector<std::string>& groups);
-  static std::vector<std::string> single(const std::string& letters);
-
-  // ---- products ----
-  TracedValue product(const TracedValue& a, const TracedValue& b);  // as matmul
-  TracedValue looked_up(const ConstantRef& table, const TracedValue& rows);
-  TracedValue linear(const TracedValue& value, const ConstantRef& weight, bool transposed,
-                     const TracedValue* bias);
-
   std::shared_ptr<const ExportedProgram> program_;
-  const TraceShape& lengths_;
+  const TraceShape& trace_shape_;
   GraphBuilder builder_;
   OpBudget budget_;
   uint64_t elements_max_;  // of an array
-  std::vector<TracedValue> values_;
+  std::vector<Argument>
+      values_;  // of the program: numbers, traced values, or None before and after
   std::vector<std::string> own_names_;  // of nodes
   std::vector<uint64_t> costs_;         // numbers of elements that values_ hold
   uint64_t live_numbers_ = 0;
-  std::vector<std::pair<ExpressionRef, ElementSumRef>> made_functions_;  // the last few
-  size_t made_weights_ = 0;                                              // that have names of ours
+  // The last few.
+  std::vector<std::pair<std::shared_ptr<const Call>, ElementSumRef>> made_functions_;
+  size_t made_weights_ = 0;      // that have names of ours
   size_t functions_within_ = 0;  // that are being made into nodes, one within the other
 };
 
-bool is_dependent(const TracedValue& value);
+// ---- ops, in the order in which they are tried; nothing for an op that is none such ----
 
-ConstantRef with_shape_of(const ConstantRef& constant, const Shape& shape);
+std::optional<TracedValue> complex_op(Tracer& tracer, const Call& call);
+std::optional<TracedValue> layer_op(Tracer& tracer, const Call& call);
+std::optional<TracedValue> decomposed_op(Tracer& tracer, const Call& call);
+std::optional<TracedValue> matrix_op(Tracer& tracer, const Call& call);
+std::optional<TracedValue> pointwise_convolution(Tracer& tracer, const Call& call);
+std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call);
+std::optional<TracedValue> written_softmax(Tracer& tracer, const Call& call);
+std::optional<TracedValue> score_op(Tracer& tracer, const Call& call);
+std::optional<TracedValue> softmax_of_rows(Tracer& tracer, const Call& call);
+std::optional<TracedValue> norm_op(Tracer& tracer, const Call& call);
+std::optional<TracedValue> sum_op(Tracer& tracer, const Call& call);
+std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call);
+// Any op that works on each number or each row by itself, for later.
+std::optional<TracedValue> function_op(Tracer& tracer, const Call& call);
+
+// Rows that are looked up by what is computed of the token ids: their positions, with or without
+// padding, or the same row for all. Which it is shows for a few sequences of ids.
+ElementSumRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedValue& given);
+
+// Throws NotRecognised for ops that are too deep, one within the other.
+FunctionRef function_of(const ElementSumRef& base, Call call, Shape shape, size_t depth);
 
 // Whether ops of this name make fewer elements of a dimension's.
 bool is_reduction(std::string_view op);
 
-// Arguments of an op that do not depend on the model's input.
-
 // The argument as an array, where it is a constant or a number.
-std::optional<Array> constant_argument(const Operation& operation, std::string_view name);
+std::optional<Array> constant_argument(const Call& call, std::string_view name);
 
 // How many positions the constants have that an op works with; 0: any number.
-int64_t positions_max_of(const Operation& operation);
+int64_t positions_max_of(const Call& call);
 
 Array inverse(const Array& array);  // 1 / x of each element
 

@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: Apache-2.0
+// A row for each op that is made of others.
+#include "convert/exported/aten/decompose.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace arenite::convert {
+namespace {
+
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
+
+// What a decomposition is written with: calls that are parts of the one that is decomposed.
+class Parts {
+ public:
+  Parts(const Call& call, OpRunner& runner) : call_(call), runner_(runner) {}
+
+  Argument operator()(const char* op, std::vector<NamedArgument> arguments,
+                      const char* overload = "") const {
+    return runner_.run({.op = op,
+                        .overload = overload,
+                        .arguments = std::move(arguments),
+                        .stack_trace = call_.stack_trace,
+                        .part_of = call_.target()});
+  }
+  Argument times(const Argument& a, const Argument& b) const {
+    return (*this)("mul", {{"self", a}, {"other", b}});
+  }
+  Argument plus(const Argument& a, const Argument& b) const {
+    return (*this)("add", {{"self", a}, {"other", b}});
+  }
+  Argument view(const Argument& value, const Shape& shape) const {
+    return (*this)("view", {{"self", value}, {"size", list(shape)}});
+  }
+  Shape shape(const Argument& tensor) const { return runner_.like(tensor).shape(); }
+  bool is_bool(const Argument& tensor) const {
+    return runner_.like(tensor).type() == ElementType::kBool;
+  }
+  bool is_fixed(const Argument& tensor) const { return runner_.is_fixed(tensor); }
+  bool is_constant(const Argument& tensor) const { return runner_.is_constant(tensor); }
+
+  static Argument list(const std::vector<int64_t>& numbers) {
+    return Argument::List(numbers.begin(), numbers.end());
+  }
+
+ private:
+  const Call& call_;
+  OpRunner& runner_;
+};
+
+// beta * self + alpha * (the product of the two others)
+struct ProductOp {
+  std::string_view op, first, second;
+  const char* product;
+  const char* right;  // argument of the product
+};
+constexpr ProductOp kProductOps[] = {{"addmm", "mat1", "mat2", "mm", "mat2"},
+                                     {"addmv", "mat", "vec", "mv", "vec"},
+                                     {"baddbmm", "batch1", "batch2", "bmm", "mat2"},
+                                     {"addr", "vec1", "vec2", "outer", "vec2"}};
+
+Argument add_product(const Call& call, const Parts& parts) {
+  const ProductOp& row = *std::ranges::find(kProductOps, call.op, &ProductOp::op);
+  Argument product = parts(
+      row.product, {{"self", call.argument(row.first)}, {row.right, call.argument(row.second)}});
+  const double alpha = call.real("alpha", 1.0), beta = call.real("beta", 1.0);
+  if (alpha != 1.0) product = parts.times(product, alpha);
+  if (beta == 0.0) return product;  // whatever is in it
+  return parts("add", {{"self", product}, {"other", call.argument("self")}, {"alpha", beta}});
+}
+
+// The first half of a dimension times the sigmoid of the second.
+Argument glu(const Call& call, const Parts& parts) {
+  const Argument& self = call.argument("self");
+  const Shape shape = parts.shape(self);
+  const size_t dim = call.dimension("dim", -1, shape.size());
+  if (shape.empty() || shape[dim] % 2 != 0) call.refuse("its rows have no two halves");
+  const auto half = [&](int64_t number) {
+    return parts("slice", {{"self", self},
+                           {"dim", static_cast<int64_t>(dim)},
+                           {"start", number * shape[dim] / 2},
+                           {"end", (number + 1) * shape[dim] / 2}});
+  };
+  return parts.times(parts("sigmoid", {{"self", half(1)}}), half(0));
+}
+
+// One number for each channel, which are dimension 1, as a tensor that is stretched to `shape`.
+Argument of_channels(const Parts& parts, const Argument& numbers, const Shape& shape) {
+  if (shape.size() < 3) return numbers;
+  Shape sizes(shape.size(), 1);
+  sizes[1] = shape[1];
+  return parts.view(numbers, sizes);
+}
+
+// With the statistics of training; those of the batch would be training itself.
+Argument batch_norm(const Call& call, const Parts& parts) {
+  if (call.flag("training", false)) {
+    call.refuse(
+        "its batch norm takes statistics of the batch: call model.eval() before "
+        "torch.export.export");
+  }
+  if (!call.has("running_mean") || !call.has("running_var")) {
+    call.refuse("it has no running statistics");
+  }
+  const Argument& input = call.argument("input");
+  const Shape shape = parts.shape(input);
+  if (shape.size() < 2) call.refuse("its input has no channels");
+  for (const char* name : {"weight", "bias", "running_mean", "running_var"}) {
+    if (call.has(name) && parts.shape(call.argument(name)) != Shape{shape[1]}) {
+      call.refuse("its weights and statistics are of different lengths");
+    }
+  }
+  const Argument deviation =
+      parts("sqrt", {{"self", parts.plus(call.argument("running_var"), call.real("eps", 1e-5))}});
+  const Argument factor =
+      call.has("weight") ? parts("div", {{"self", call.argument("weight")}, {"other", deviation}})
+                         : parts("reciprocal", {{"self", deviation}});
+  const Argument mean = parts.times(call.argument("running_mean"), factor);
+  const Argument bias = call.has("bias") ? call.argument("bias") : Argument(0.0);
+  const Argument offset = parts("rsub", {{"self", mean}, {"other", bias}});
+  return parts.plus(parts.times(input, of_channels(parts, factor, shape)),
+                    of_channels(parts, offset, shape));
+}
+
+// A layer norm of runs of channels, whose factors and offsets differ.
+Argument group_norm(const Call& call, const Parts& parts) {
+  const Argument& input = call.argument("input");
+  const int64_t groups = call.integer("num_groups");
+  const Shape shape = parts.shape(input);
+  if (shape.size() < 2 || groups < 1 || shape[1] % groups != 0 || shape[1] == 0) {
+    call.refuse("{} groups do not divide {}", groups, shape_text(shape));
+  }
+  int64_t width = shape[1] / groups;
+  for (size_t d = 2; d < shape.size(); ++d) width *= shape[d];
+  Argument result = parts("layer_norm", {{"input", parts.view(input, {shape[0], groups, width})},
+                                         {"normalized_shape", Parts::list({width})},
+                                         {"eps", call.real("eps", 1e-5)}});
+  result = parts.view(result, shape);
+  if (call.has("weight")) {
+    result = parts.times(result, of_channels(parts, call.argument("weight"), shape));
+  }
+  if (!call.has("bias")) return result;
+  return parts.plus(result, of_channels(parts, call.argument("bias"), shape));
+}
+
+// v g / |v|, where lengths are those of all but one dimension.
+Argument weight_norm(const Call& call, const Parts& parts) {
+  const Argument& v = call.argument("v");
+  const Shape shape = parts.shape(v);
+  const size_t dim = call.dimension("dim", 0, shape.size());
+  Shape sizes(shape.size(), 1);
+  if (!shape.empty()) sizes[dim] = shape[dim];
+  std::vector<int64_t> others;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (d != dim) others.push_back(static_cast<int64_t>(d));
+  }
+  if (others.empty()) call.refuse("it has no rows");
+  const Argument lengths =
+      parts("linalg_vector_norm", {{"self", v}, {"dim", Parts::list(others)}, {"keepdim", true}});
+  const Argument factor =
+      parts("div", {{"self", parts.view(call.argument("g"), sizes)}, {"other", lengths}});
+  return parts.times(v, factor);
+}
+
+// To one number: the mean of the last dimension.
+Argument adaptive_avg_pool1d(const Call& call, const Parts& parts) {
+  if (call.integers("output_size") != std::vector<int64_t>{1}) return {};
+  return parts("mean", {{"self", call.argument("self")}, {"dim", int64_t{-1}}, {"keepdim", true}});
+}
+
+// Differences of neighbours, n times.
+Argument diff(const Call& call, const Parts& parts) {
+  Argument array = call.argument("self");
+  const auto dim = static_cast<int64_t>(call.dimension("dim", -1, parts.shape(array).size()));
+  Argument::List joined;
+  if (call.has("prepend")) joined.push_back(call.argument("prepend"));
+  joined.push_back(array);
+  if (call.has("append")) joined.push_back(call.argument("append"));
+  if (joined.size() > 1) array = parts("cat", {{"tensors", joined}, {"dim", dim}});
+  const int64_t extent = parts.shape(array)[static_cast<size_t>(dim)];
+  for (int64_t i = 0; i < std::min(call.integer("n", 1), extent); ++i) {
+    const Argument later = parts("slice", {{"self", array}, {"dim", dim}, {"start", int64_t{1}}});
+    const Argument sooner = parts("slice", {{"self", array}, {"dim", dim}, {"end", int64_t{-1}}});
+    array =
+        parts(parts.is_bool(array) ? "logical_xor" : "sub", {{"self", later}, {"other", sooner}});
+  }
+  return array;
+}
+
+// ---- attention ----
+
+// The keys or values of fewer heads, each of them as often as queries share it.
+Argument repeated_heads(const Call& call, const Parts& parts, const Argument& tensor,
+                        int64_t heads) {
+  const Shape shape = parts.shape(tensor);
+  const int64_t own = shape[shape.size() - 3];
+  if (own < 1 || heads % own != 0) call.refuse("{} heads do not share {}", heads, own);
+  if (own == heads) return tensor;
+  return parts("repeat_interleave",
+               {{"self", tensor}, {"repeats", heads / own}, {"dim", int64_t{-3}}}, "self_int");
+}
+
+Argument hide(const Parts& parts, const Argument& scores, const Argument& mask) {
+  return parts("masked_fill", {{"self", scores}, {"mask", mask}, {"value", kHidden}});
+}
+
+Argument attention(const Call& call, const Parts& parts) {
+  const Argument& query = call.argument("query");
+  Argument key = call.argument("key"), value = call.argument("value");
+  const Shape queries = parts.shape(query), keys = parts.shape(key);
+  const size_t rank = std::min({queries.size(), keys.size(), parts.shape(value).size()});
+  if (rank < 2) call.refuse("it takes matrices");
+  if (call.real("dropout_p", 0.0) != 0.0) {
+    call.refuse(
+        "its dropout is active: call model.eval() before torch.export.export, and give dropout_p "
+        "as self.p if self.training else 0.0");
+  }
+  if (call.flag("enable_gqa", false)) {
+    if (rank < 3) call.refuse("it has no heads");
+    const int64_t heads = queries[queries.size() - 3];
+    key = repeated_heads(call, parts, key, heads);
+    value = repeated_heads(call, parts, value, heads);
+  }
+  const double scale = call.real("scale", 1.0 / std::sqrt(static_cast<double>(queries.back())));
+  const Argument turned =
+      parts("transpose", {{"self", key}, {"dim0", int64_t{-2}}, {"dim1", int64_t{-1}}});
+  Argument scores = parts.times(parts("matmul", {{"self", query}, {"other", turned}}), scale);
+  if (call.flag("is_causal", false)) {
+    if (call.has("attn_mask")) call.refuse("it has a mask and is_causal");
+    const Argument all = parts(
+        "ones", {{"size", Parts::list({queries[queries.size() - 2], keys[keys.size() - 2]})}});
+    scores = hide(parts, scores, parts("triu", {{"self", all}, {"diagonal", int64_t{1}}}));
+  }
+  if (call.has("attn_mask")) {
+    const Argument& mask = call.argument("attn_mask");
+    scores = parts.is_bool(mask) ? hide(parts, scores, parts("logical_not", {{"self", mask}}))
+                                 : parts.plus(scores, mask);
+  }
+  const Argument weights = parts("_safe_softmax", {{"self", scores}, {"dim", int64_t{-1}}});
+  return parts("matmul", {{"self", weights}, {"other", value}});
+}
+
+// ---- einsum: dimensions are named by letters ----
+
+// A tensor, and the letter of each of its dimensions.
+struct Lettered {
+  Argument tensor;
+  std::string letters;
+};
+
+bool has(const std::string& text, char c) { return text.find(c) != std::string::npos; }
+
+std::string only_those(const std::string& letters, const auto& is_wanted) {
+  std::string wanted;
+  std::ranges::copy_if(letters, std::back_inserter(wanted), is_wanted);
+  return wanted;
+}
+
+std::vector<std::string> one_by_one(const std::string& letters) {
+  std::vector<std::string> groups;
+  for (const char c : letters) groups.emplace_back(1, c);
+  return groups;
+}
+
+class Einsum {
+ public:
+  Einsum(const Call& call, const Parts& parts) : call_(call), parts_(parts) {}
+
+  Argument run() {
+    read_equation();
+    for (Lettered& operand : operands_) operand = without_repeated(operand);
+    Lettered made = operands_.at(0);
+    for (size_t i = 1; i < operands_.size(); ++i) {
+      // What neither a later tensor nor the result has is summed over.
+      std::string later = result_;
+      for (size_t k = i + 1; k < operands_.size(); ++k) later += operands_[k].letters;
+      std::string wanted = result_;
+      if (i + 1 < operands_.size()) {
+        wanted = only_those(made.letters, [&](char c) { return has(later, c); });
+        wanted += only_those(operands_[i].letters,
+                             [&](char c) { return has(later, c) && !has(made.letters, c); });
+      }
+      made = product(made, operands_[i], wanted);
+    }
+    return arranged(summed(made, result_), one_by_one(result_));
+  }
+
+ private:
+  // Dots stand for leading dimensions, the last of which are the same for all.
+  std::string with_dots(std::string letters, size_t dimensions) const {
+    const size_t place = letters.find("...");
+    if (place == std::string::npos) return letters;
+    constexpr std::string_view kAll = "01234567";
+    if (dimensions > kAll.size()) call_.refuse("its equation does not fit");
+    return letters.replace(place, 3, kAll.substr(kAll.size() - dimensions));
+  }
+
+  void read_equation() {
+    std::string text = call_.text("equation", "");
+    std::erase(text, ' ');
+    const auto* tensors = call_.argument("tensors").as<Argument::List>();
+    if (tensors == nullptr || tensors->empty()) call_.refuse("it has no tensors");
+    const size_t arrow = text.find("->");
+    std::string rest = text.substr(0, arrow), all;
+    size_t dots = 0;
+    for (const Argument& tensor : *tensors) {
+      const size_t comma = rest.find(',');
+      std::string letters = rest.substr(0, comma);
+      rest = comma == std::string::npos ? "" : rest.substr(comma + 1);
+      const size_t rank = parts_.shape(tensor).size();
+      const bool has_dots = letters.find("...") != std::string::npos;
+      const size_t named = letters.size() - (has_dots ? 3 : 0);
+      if (has_dots ? rank < named : rank != named) {
+        call_.refuse("its equation does not fit tensors {}", shape_text(parts_.shape(tensor)));
+      }
+      if (has_dots) dots = std::max(dots, rank - named);
+      operands_.push_back({tensor, with_dots(std::move(letters), rank - named)});
+      all += operands_.back().letters;
+    }
+    if (!rest.empty()) call_.refuse("its equation has another number of tensors");
+    if (arrow != std::string::npos) {
+      result_ = with_dots(text.substr(arrow + 2), dots);
+    } else {
+      std::ranges::sort(all);
+      result_ =
+          with_dots("...", dots) + only_those(all, [&](char c) {
+            return !std::isdigit(static_cast<unsigned char>(c)) && std::ranges::count(all, c) == 1;
+          });
+    }
+    if (!std::ranges::all_of(result_, [&](char c) { return has(all, c); })) {
+      call_.refuse("its equation names what no tensor has");
+    }
+  }
+
+  int64_t extent(const Lettered& operand, char letter) const {
+    return parts_.shape(operand.tensor)[operand.letters.find(letter)];
+  }
+
+  // Two dimensions with one letter are their diagonal.
+  Lettered without_repeated(Lettered operand) const {
+    for (size_t d = 0; d < operand.letters.size(); ++d) {
+      const char letter = operand.letters[d];
+      const size_t second = operand.letters.find(letter, d + 1);
+      if (second == std::string::npos) continue;
+      operand.tensor = parts_("diagonal", {{"self", operand.tensor},
+                                           {"dim1", static_cast<int64_t>(d)},
+                                           {"dim2", static_cast<int64_t>(second)}});
+      std::erase(operand.letters, letter);
+      operand.letters += letter;
+      return without_repeated(operand);
+    }
+    return operand;
+  }
+
+  // The sum over all letters that are not wanted.
+  Lettered summed(const Lettered& operand, const std::string& wanted) const {
+    std::vector<int64_t> dims;
+    for (size_t d = 0; d < operand.letters.size(); ++d) {
+      if (!has(wanted, operand.letters[d])) dims.push_back(static_cast<int64_t>(d));
+    }
+    if (dims.empty()) return operand;
+    return {parts_("sum", {{"self", operand.tensor}, {"dim", Parts::list(dims)}}),
+            only_those(operand.letters, [&](char c) { return has(wanted, c); })};
+  }
+
+  // Its dimensions in the order of `groups`, those of a group joined to one; 1 for a group of which
+  // it has none.
+  Argument arranged(const Lettered& operand, const std::vector<std::string>& groups) const {
+    std::vector<int64_t> order, sizes;
+    for (const std::string& group : groups) {
+      sizes.push_back(1);
+      for (const char c : group) {
+        if (!has(operand.letters, c)) continue;
+        order.push_back(static_cast<int64_t>(operand.letters.find(c)));
+        sizes.back() *= extent(operand, c);
+      }
+    }
+    Argument turned = operand.tensor;
+    if (!std::ranges::is_sorted(order)) {
+      turned = parts_("permute", {{"self", turned}, {"dims", Parts::list(order)}});
+    }
+    return sizes == parts_.shape(turned) ? turned : parts_.view(turned, sizes);
+  }
+
+  // Stretches dimensions of 1 to those of the other tensor with this letter.
+  Lettered stretched_to(const Lettered& operand, const Lettered& other) const {
+    std::vector<int64_t> sizes = parts_.shape(operand.tensor);
+    bool is_other = false;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      const char letter = operand.letters[d];
+      if (sizes[d] != 1 || !has(other.letters, letter) || extent(other, letter) == 1) continue;
+      sizes[d] = extent(other, letter);
+      is_other = true;
+    }
+    if (!is_other) return operand;
+    return {parts_("expand", {{"self", operand.tensor}, {"size", Parts::list(sizes)}}),
+            operand.letters};
+  }
+
+  // A product of matrices for each index of the letters that both tensors and the result have.
+  Lettered product(Lettered a, Lettered b, const std::string& result) const {
+    a = summed(stretched_to(a, b), result + b.letters);
+    b = summed(stretched_to(b, a), result + a.letters);
+    const auto first_in_result = [&](const Lettered& own, const Lettered& other) {
+      return result.find_first_of(
+          only_those(own.letters, [&](char c) { return !has(other.letters, c); }));
+    };
+    const bool is_turned =
+        parts_.is_fixed(b.tensor) ||
+        (!parts_.is_fixed(a.tensor) && first_in_result(b, a) < first_in_result(a, b));
+    if (is_turned) std::swap(a, b);
+    const auto in = [](const std::string& text) { return [&](char c) { return has(text, c); }; };
+    const bool is_fixed = parts_.is_fixed(a.tensor);
+    const std::string& order = is_fixed ? a.letters : result;
+    const std::string common = only_those(a.letters, in(b.letters));
+    const std::string inner = only_those(common, [&](char c) { return !has(result, c); });
+    std::string batch = only_those(order, [&](char c) { return has(common, c) && !has(inner, c); });
+    std::string rows = only_those(a.letters, [&](char c) { return !has(b.letters, c); });
+    std::string columns = only_those(b.letters, [&](char c) { return !has(a.letters, c); });
+    if (is_fixed && (rows.empty() || inner.size() != 1 ||
+                     !a.letters.ends_with(std::string{rows.back(), inner[0]}))) {
+      call_.refuse(
+          "einsum mixes scores of several heads, or sums them over queries: not supported, scores "
+          "are the weights of one head's values");
+    }
+    if (!batch.empty() && !parts_.is_constant(b.tensor)) {
+      // All but the last are dimensions along which the other tensor is stretched.
+      const std::string more_rows = take_all_but_last(rows, order);
+      const std::string more_columns = is_fixed ? "" : take_all_but_last(columns, order);
+      batch = only_those(order, in(batch + more_rows + more_columns));
+    }
+    std::vector<std::string> left = one_by_one(batch), right = left;
+    if (batch.empty()) {
+      left = one_by_one(rows);
+    } else {
+      left.push_back(rows);
+    }
+    left.push_back(inner);
+    right.push_back(inner);
+    right.push_back(columns);
+    const Argument made =
+        parts_("matmul", {{"self", arranged(a, left)}, {"other", arranged(b, right)}});
+    const std::string letters = batch + rows + columns;
+    std::vector<int64_t> sizes;
+    for (const char c : letters) sizes.push_back(extent(has(a.letters, c) ? a : b, c));
+    return {parts_.view(made, sizes), letters};
+  }
+
+  // Leaves the letter that `order` has last, and gives the others.
+  static std::string take_all_but_last(std::string& letters, const std::string& order) {
+    std::string others = only_those(order, [&](char c) { return has(letters, c); });
+    if (others.empty()) return others;
+    letters = others.back();
+    others.pop_back();
+    return others;
+  }
+
+  const Call& call_;
+  const Parts& parts_;
+  std::vector<Lettered> operands_;
+  std::string result_;
+};
+
+Argument einsum(const Call& call, const Parts& parts) { return Einsum(call, parts).run(); }
+
+struct Decomposition {
+  std::string_view op;
+  Argument (*run)(const Call& call, const Parts& parts);
+};
+
+constexpr Decomposition kDecompositions[] = {
+    {"addmm", add_product},
+    {"addmv", add_product},
+    {"baddbmm", add_product},
+    {"addr", add_product},
+    {"glu", glu},
+    {"batch_norm", batch_norm},
+    {"_native_batch_norm_legit_no_training", batch_norm},
+    {"group_norm", group_norm},
+    {"_weight_norm", weight_norm},
+    {"adaptive_avg_pool1d", adaptive_avg_pool1d},
+    {"diff", diff},
+    {"scaled_dot_product_attention", attention},
+    {"einsum", einsum},
+};
+
+const Decomposition* find_row(std::string_view op) {
+  const auto* row = std::ranges::find(kDecompositions, op, &Decomposition::op);
+  return row == std::end(kDecompositions) ? nullptr : row;
+}
+
+}  // namespace
+
+Argument decomposed(const Call& call, OpRunner& runner) {
+  const Decomposition* row = find_row(call.op);
+  return row == nullptr ? Argument() : row->run(call, Parts(call, runner));
+}
+
+bool is_decomposed(std::string_view op) { return find_row(op) != nullptr; }
+
+}  // namespace arenite::convert

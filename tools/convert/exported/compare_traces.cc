@@ -125,14 +125,14 @@ int64_t affordable_length(const ExportedProgram& program) {
 
 class Comparison {
  public:
-  Comparison(ExportedModel& model, const TraceShape& lengths)
-      : model_(model), program_(model.program), lengths_(lengths) {}
+  Comparison(ExportedModel& model, const TraceShape& trace_shape)
+      : model_(model), program_(model.program), trace_shape_(trace_shape) {}
 
   void run() {
     const auto start = std::chrono::steady_clock::now();
     const bool has_sample =
-        !program_->sample_inputs.empty() && lengths_.tokens() == lengths_.traced_tokens();
-    const uint32_t sequences = lengths_.sizes().sequences;
+        !program_->sample_inputs.empty() && trace_shape_.tokens() == trace_shape_.traced_tokens();
+    const uint32_t sequences = trace_shape_.sizes().sequences;
     const std::vector<uint32_t> whole(sequences, tokens());
     if (has_sample) compare({program_->sample_inputs[0], whole, {}});
     std::mt19937_64 random(kSeed + tokens());
@@ -170,15 +170,15 @@ class Comparison {
   };
 
   // Of a sequence, without the rows that the program puts before them.
-  uint32_t tokens() const { return static_cast<uint32_t>(lengths_.tokens()); }
+  uint32_t tokens() const { return static_cast<uint32_t>(trace_shape_.tokens()); }
 
-  bool has_lengths() const { return std::ranges::any_of(lengths_.sides(), tells_length); }
+  bool has_lengths() const { return std::ranges::any_of(trace_shape_.sides(), tells_length); }
 
   // Rows of padding are as random as all others.
   Array random_rows(std::mt19937_64& random) const {
-    const Shape shape = lengths_.input_shape();
+    const Shape shape = trace_shape_.input_shape();
     const size_t count = elements_of(shape);
-    if (lengths_.reads_tokens()) {
+    if (trace_shape_.reads_tokens()) {
       Array::Integers ids(count);
       for (int64_t& id : ids) id = static_cast<int64_t>(random() % model_.graph.vocab_size);
       return Array::integer(shape, std::move(ids));
@@ -197,9 +197,9 @@ class Comparison {
   Array program_output(const Fed& fed) const {
     std::vector<Array> inputs;
     for (const ExportedInput* input : program_->user_inputs()) {
-      const SideInput* side = lengths_.side(input->value);
+      const SideInput* side = trace_shape_.side(input->value);
       inputs.push_back(side == nullptr ? fed.rows
-                                       : lengths_.side_array(*side, fed.lengths, fed.types));
+                                       : trace_shape_.side_array(*side, fed.lengths, fed.types));
     }
     const std::vector<Array> outputs =
         interpret(*program_, inputs, interpreting_budget(*program_, fed.rows.elements()));
@@ -213,14 +213,14 @@ class Comparison {
 
   void compare(const Fed& fed) {
     const Array output = program_output(fed);
-    const TraceSizes sizes = lengths_.sizes();
+    const TraceSizes sizes = trace_shape_.sizes();
     const Array::Reals given = fed.rows.to_reals();
     const size_t each = given.size() / sizes.sequences;
     for (uint32_t b = 0; b < sizes.sequences; ++b) {
       EvaluatedInput one;
       GraphInput input;
       const std::span row(given.data() + b * each, each * fed.lengths[b] / tokens());
-      if (lengths_.reads_tokens()) {
+      if (trace_shape_.reads_tokens()) {
         for (const double id : row) one.tokens.push_back(static_cast<uint32_t>(id));
         input.tokens = one.tokens;
       } else {
@@ -246,7 +246,7 @@ class Comparison {
   // graph has all rows also where the program gives out the last one.
   void compare_sequence(const std::vector<double>& found, const Array::Reals& all,
                         uint32_t sequence, uint32_t length) {
-    const TraceSizes sizes = lengths_.sizes();
+    const TraceSizes sizes = trace_shape_.sizes();
     const size_t width = model_.graph.width(model_.graph.output);
     const size_t count = all.size() / sizes.sequences;
     const bool has_padding = count == size_t{sizes.tokens} * width && length < tokens();
@@ -273,7 +273,7 @@ class Comparison {
 
   ExportedModel& model_;
   const std::shared_ptr<const ExportedProgram> program_;
-  const TraceShape& lengths_;
+  const TraceShape& trace_shape_;
   double difference_ = 0.0;  // the largest so far
   double value_ = 0.0;
 };
@@ -286,11 +286,11 @@ std::string ProgramDifference::text() const {
       difference, value);
 }
 
-void compare_with_program(ExportedModel& model, const TraceShape& lengths) {
-  Comparison(model, lengths).run();
+void compare_with_program(ExportedModel& model, const TraceShape& trace_shape) {
+  Comparison(model, trace_shape).run();
 }
 
-OtherLengths compare_at_other_lengths(ExportedModel& model, const TraceShape& lengths,
+OtherLengths compare_at_other_lengths(ExportedModel& model, const TraceShape& trace_shape,
                                       int64_t shortest, int64_t longest, uint32_t seed) {
   longest = std::min(longest, affordable_length(*model.program));
   std::set<int64_t> chosen = {shortest, shortest + 1, longest};
@@ -300,9 +300,9 @@ OtherLengths compare_at_other_lengths(ExportedModel& model, const TraceShape& le
   }
   OtherLengths found;
   for (const int64_t length : chosen) {
-    if (length == lengths.traced_tokens() || length > longest) continue;
+    if (length == trace_shape.traced_tokens() || length > longest) continue;
     try {
-      compare_with_program(model, lengths.at(length));
+      compare_with_program(model, trace_shape.at(length));
       found.right.push_back(length);
     } catch (const ProgramDifference& difference) {
       found.wrong.emplace(length, difference.text());

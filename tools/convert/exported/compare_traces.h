@@ -28,11 +28,11 @@ struct ProgramDifference {
   std::string text() const;
 };
 
-// Computes both in double precision at the length of `lengths`, on the author's example where it is
-// of that length and on random inputs, with sequences of several lengths where the program is told
-// these, and notes in `model` how far they are apart. Throws ProgramDifference where that is more
-// than rounding.
-void compare_with_program(ExportedModel& model, const TraceShape& lengths);
+// Computes both in double precision at the length of `trace_shape`, on the author's example where
+// it is of that length and on random inputs, with sequences of several lengths where the program is
+// told these, and notes in `model` how far they are apart. Throws ProgramDifference where that is
+// more than rounding.
+void compare_with_program(ExportedModel& model, const TraceShape& trace_shape);
 
 // The same at lengths that were not followed: the shortest and the next one, the longest that takes
 // no more work than is in proportion, and some between, which `seed` chooses.
@@ -40,7 +40,7 @@ struct OtherLengths {
   std::vector<int64_t> right;
   std::map<int64_t, std::string> wrong;  // and why
 };
-OtherLengths compare_at_other_lengths(ExportedModel& model, const TraceShape& lengths,
+OtherLengths compare_at_other_lengths(ExportedModel& model, const TraceShape& trace_shape,
                                       int64_t shortest, int64_t longest, uint32_t seed);
 
 }  // namespace arenite::convert

@@ -91,11 +91,11 @@ class ModelReader {
         checks_(checks),
         where_(quote(program->source)),
         program_(std::move(program)),
-        lengths_(program_, std::move(sides)) {}
+        trace_shape_(program_, std::move(sides)) {}
 
   ExportedModel read() {
-    for (size_t i = 0; i < lengths_.sides().size(); ++i) {
-      model_.account.given.push_back(describe(lengths_.sides()[i], i + 2));
+    for (size_t i = 0; i < trace_shape_.sides().size(); ++i) {
+      model_.account.given.push_back(describe(trace_shape_.sides()[i], i + 2));
     }
     const ChosenOutput chosen = choose_output(program_, options_.output_indices);
     model_.outputs = chosen.outputs;
@@ -104,7 +104,7 @@ class ModelReader {
     const ElementLimit limit(std::max(kExportedElementsMax, program_->largest_weight()));
     program_ =
         std::make_shared<const ExportedProgram>(needed_part(*chosen.program, model_.output_index));
-    lengths_ = TraceShape(program_, lengths_.sides());
+    trace_shape_ = TraceShape(program_, trace_shape_.sides());
     free_tokens();
     // What is found out at other lengths may leave fewer of them.
     const ExportedModel begun = model_;
@@ -125,8 +125,8 @@ class ModelReader {
     settle_masks(last.graph);
     settle_terms(last.graph);
     last.tracer->builder().graph() = last.graph;
-    const auto constant_at = [program = program_, lengths = lengths_](uint32_t value, int64_t n) {
-      return ConstantsAt(program, lengths.at(n)).get(value);
+    const auto constant_at = [program = program_, shape = trace_shape_](uint32_t value, int64_t n) {
+      return ConstantsAt(program, shape.at(n)).get(value);
     };
     try {
       last.tracer->builder().finish(static_cast<uint32_t>(positions_), constant_at);
@@ -138,14 +138,14 @@ class ModelReader {
     model_.graph.positions_max = static_cast<uint32_t>(positions_);
     model_.graph.architecture = "exported PyTorch program";
     model_.graph.tokens_min = static_cast<uint32_t>(tokens_min());
-    settle_outputs(model_, lengths_, where_);
-    require_inputs(model_.graph, lengths_, where_);
+    settle_outputs(model_, trace_shape_, where_);
+    require_inputs(model_.graph, trace_shape_, where_);
     if (!checks_.compares) return true;
     try {
-      const bool is_shorter = positions_ != 0 && positions_ < lengths_.tokens();
-      compare_with_program(model_, is_shorter ? lengths_.at(positions_) : lengths_);
+      const bool is_shorter = positions_ != 0 && positions_ < trace_shape_.tokens();
+      compare_with_program(model_, is_shorter ? trace_shape_.at(positions_) : trace_shape_);
     } catch (const ProgramDifference& found) {
-      if (!is_exact() && lengths_.is_dynamic()) {
+      if (!is_exact() && trace_shape_.is_dynamic()) {
         claim_.why_exact =
             fmt::format("with tables for {}, {}", counted_tokens(positions_), found.text());
         return false;
@@ -160,24 +160,25 @@ class ModelReader {
 
   bool is_exact() const { return !claim_.why_exact.empty(); }
   int64_t tokens_min() const {
-    if (lengths_.reads_images() || tells_lengths()) return 0;
-    if (is_exact()) return lengths_.traced_tokens();
+    if (trace_shape_.reads_images() || tells_lengths()) return 0;
+    if (is_exact()) return trace_shape_.traced_tokens();
     return claim_.shortest > 1 ? claim_.shortest : 0;
   }
   // The program says itself what shorter sequences come to.
-  bool tells_lengths() const { return std::ranges::any_of(lengths_.sides(), tells_length); }
+  bool tells_lengths() const { return std::ranges::any_of(trace_shape_.sides(), tells_length); }
 
   // Where sizes are fixed, those that are the number of tokens become a symbol. What may depend on
   // it otherwise is a constant where the author's outputs for other lengths say so.
   void free_tokens() {
-    if (lengths_.reads_images()) return;
-    if (lengths_.is_dynamic()) {
-      if (!lengths_.range_is_known()) claim_.why_exact = "their number is " + lengths_.symbol();
+    if (trace_shape_.reads_images()) return;
+    if (trace_shape_.is_dynamic()) {
+      if (!trace_shape_.range_is_known())
+        claim_.why_exact = "their number is " + trace_shape_.symbol();
       return;
     }
-    SymbolicTokens symbolic = with_symbolic_tokens(*program_, lengths_.input().value,
-                                                   lengths_.axis(), lengths_.sizes().sequences);
-    const std::set<int64_t> proved = lengths_.of_arrays(expected_inputs_);
+    SymbolicTokens symbolic = with_symbolic_tokens(
+        *program_, trace_shape_.input().value, trace_shape_.axis(), trace_shape_.sizes().sequences);
+    const std::set<int64_t> proved = trace_shape_.of_arrays(expected_inputs_);
     if (!symbolic.doubts.empty() && proved.size() < 2) {
       claim_.why_exact = symbolic.doubts[0];
       claim_.doubts = std::move(symbolic.doubts);
@@ -191,22 +192,22 @@ class ModelReader {
       }
     }
     program_ = std::move(symbolic.program);
-    lengths_ = TraceShape(program_, lengths_.sides());
+    trace_shape_ = TraceShape(program_, trace_shape_.sides());
   }
 
   // Computes the program at other lengths, too. Where it is another model at the shortest ones,
   // these are left out; at others, all but the example's.
   bool holds_at_other_lengths() {
-    if (!lengths_.is_dynamic()) return true;
+    if (!trace_shape_.is_dynamic()) return true;
     const int64_t longest =
-        positions_ != 0 ? positions_ : std::max(claim_.other, 4 * lengths_.traced_tokens() + 5);
+        positions_ != 0 ? positions_ : std::max(claim_.other, 4 * trace_shape_.traced_tokens() + 5);
     const OtherLengths found =
-        compare_at_other_lengths(model_, lengths_, claim_.shortest, longest, checks_.seed);
+        compare_at_other_lengths(model_, trace_shape_, claim_.shortest, longest, checks_.seed);
     claim_.computed = found.right;
     if (found.wrong.empty()) return true;
     const int64_t last = found.wrong.rbegin()->first;
-    const int64_t next = last == claim_.shortest ? last + 1 : lengths_.range().min;
-    if (last < next && next <= lengths_.traced_tokens()) {
+    const int64_t next = last == claim_.shortest ? last + 1 : trace_shape_.range().min;
+    if (last < next && next <= trace_shape_.traced_tokens()) {
       claim_.shortest = next;
     } else {
       claim_.why_exact = fmt::format("at {}, {}", counted_tokens(found.wrong.begin()->first),
@@ -215,7 +216,7 @@ class ModelReader {
     return false;
   }
 
-  int64_t prefix() const { return lengths_.sizes().prefix; }
+  int64_t prefix() const { return trace_shape_.sizes().prefix; }
 
   // Passes look at nodes in pairs.
   void require_few_nodes(const Graph& graph) const {
@@ -231,18 +232,19 @@ class ModelReader {
       return op < program_->nodes.size() && program_->nodes[op].op.starts_with("conv");
     };
     try {
-      Followed followed = follow(program_, lengths_, model_.output_index);
-      if (lengths_.has_one_token() && lengths_.tokens() < 2) lengths_.refuse_one_token();
+      Followed followed = follow(program_, trace_shape_, model_.output_index);
+      if (trace_shape_.has_one_token() && trace_shape_.tokens() < 2)
+        trace_shape_.refuse_one_token();
       return followed;
     } catch (const OpRefused& error) {
-      std::optional<TraceShape> images = lengths_.of_images();
-      if (lengths_.has_one_token() && lengths_.tokens() < 2 && !is_cut(error)) {
-        lengths_.refuse_one_token();
+      std::optional<TraceShape> images = trace_shape_.of_images();
+      if (trace_shape_.has_one_token() && trace_shape_.tokens() < 2 && !is_cut(error)) {
+        trace_shape_.refuse_one_token();
       }
       if (!images) throw;
       try {
         Followed followed = follow(program_, *images, model_.output_index);
-        lengths_ = *images;
+        trace_shape_ = *images;
         return followed;
       } catch (const InputError& other) {
         const size_t reached = ops_followed(other);
@@ -254,15 +256,15 @@ class ModelReader {
 
   // 0: any number.
   void choose_positions() {
-    if (lengths_.reads_images()) {
-      positions_ = limit_ = lengths_.tokens();
+    if (trace_shape_.reads_images()) {
+      positions_ = limit_ = trace_shape_.tokens();
       return;
     }
     if (is_exact()) {
       limit_to_trace();
       return;
     }
-    auto longest = lengths_.is_dynamic() ? lengths_.range().max : std::nullopt;
+    auto longest = trace_shape_.is_dynamic() ? trace_shape_.range().max : std::nullopt;
     if (longest > kPositionsMax) longest = std::nullopt;
     if (longest && *longest < 1) {
       throw InputError("{}: its range says at most {} tokens", where_, *longest);
@@ -275,7 +277,7 @@ class ModelReader {
         throw InputError("{}: --context: found {}, expected at most {}, which the model has",
                          where_, options_.context, limit_);
       }
-      const int64_t least = lengths_.is_dynamic() ? lengths_.range().min : 1;
+      const int64_t least = trace_shape_.is_dynamic() ? trace_shape_.range().min : 1;
       if (options_.context < least) {
         throw InputError("{}: --context: found {}, expected at least {}, which its range says",
                          where_, options_.context, least);
@@ -289,15 +291,15 @@ class ModelReader {
                                     (attention != nullptr && attention->terms);
                            });
     if (positions_ == 0 && needs_end) {
-      positions_ = lengths_.traced_tokens();
+      positions_ = trace_shape_.traced_tokens();
       claim_.is_end_chosen = true;
     }
   }
 
   // Whether the program is the same model at another length, which it then has been followed at.
   bool try_other_length() {
-    if (lengths_.reads_images() || is_exact()) return false;
-    const int64_t traced = lengths_.traced_tokens();
+    if (trace_shape_.reads_images() || is_exact()) return false;
+    const int64_t traced = trace_shape_.traced_tokens();
     int64_t elements = 1;
     for (const ExportedValue& value : program_->values) {
       int64_t count = 1;
@@ -313,7 +315,7 @@ class ModelReader {
     other = std::min(other, affordable);
     if (limit_ != 0) other = std::min(other, limit_);
     if (other == traced) other = traced - 1;
-    if (other < 2 || (lengths_.is_dynamic() && other < lengths_.range().min)) return false;
+    if (other < 2 || (trace_shape_.is_dynamic() && other < trace_shape_.range().min)) return false;
     longer_ = followed_at(other);
     if (longer_ == nullptr) {
       limit_to_trace();
@@ -327,10 +329,10 @@ class ModelReader {
 
   // The program at another length, or nothing where it is another model there.
   std::unique_ptr<Followed> followed_at(int64_t other) {
-    const bool is_longer = other > lengths_.traced_tokens();
+    const bool is_longer = other > trace_shape_.traced_tokens();
     try {
-      TraceShape lengths = lengths_.at(other);
-      auto found = std::make_unique<Followed>(follow(program_, lengths, model_.output_index));
+      TraceShape shape = trace_shape_.at(other);
+      auto found = std::make_unique<Followed>(follow(program_, shape, model_.output_index));
       claim_.why_exact = difference(is_longer ? traced_.graph : found->graph,
                                     is_longer ? found->graph : traced_.graph);
       if (claim_.why_exact.empty()) return found;
@@ -342,7 +344,7 @@ class ModelReader {
   }
 
   void limit_to_trace() {
-    positions_ = limit_ = lengths_.traced_tokens();
+    positions_ = limit_ = trace_shape_.traced_tokens();
     claim_.is_end_chosen = false;
     if (options_.context == 0 || options_.context == positions_) return;
     throw InputError("{}: --context: found {}, but the model is of exactly {} tokens: {}", where_,
@@ -391,16 +393,16 @@ class ModelReader {
   }
 
   void describe_length() {
-    if (const auto& image = lengths_.patches()) {
-      model_.length = fmt::format("{} patches of [{}, {}, {}] an image", lengths_.tokens(),
+    if (const auto& image = trace_shape_.patches()) {
+      model_.length = fmt::format("{} patches of [{}, {}, {}] an image", trace_shape_.tokens(),
                                   image->channels, image->patch_height, image->patch_width);
       return;
     }
-    claim_.traced = lengths_.traced_tokens();
+    claim_.traced = trace_shape_.traced_tokens();
     claim_.positions = positions_;
     claim_.is_causal = model_.causal;
     claim_.tells_lengths = tells_lengths();
-    if (!claim_.doubts.empty()) claim_.export_lines = lengths_.export_lines();
+    if (!claim_.doubts.empty()) claim_.export_lines = trace_shape_.export_lines();
     model_.length = claim_.text();
   }
 
@@ -409,7 +411,7 @@ class ModelReader {
   const GraphChecks checks_;
   std::string where_;
   std::shared_ptr<const ExportedProgram> program_;  // what this output needs of it
-  TraceShape lengths_;
+  TraceShape trace_shape_;
   ExportedModel model_;
   Followed traced_;
   std::unique_ptr<Followed> longer_;

@@ -117,7 +117,7 @@ void require_prefix(const Graph& graph, const std::string& where) {
 
 }  // namespace
 
-void settle_outputs(ExportedModel& model, const TraceShape& lengths, const std::string& where) {
+void settle_outputs(ExportedModel& model, const TraceShape& trace_shape, const std::string& where) {
   Graph& graph = model.graph;
   std::vector<RowsNode*> selections;
   for (const ValueId value : graph.order()) {
@@ -125,10 +125,10 @@ void settle_outputs(ExportedModel& model, const TraceShape& lengths, const std::
   }
   const bool takes_last = std::ranges::all_of(
       selections, [](const RowsNode* rows) { return rows->kind == SelectKind::kLast; });
-  model.causal = takes_last && !lengths.reads_images() && graph.tokens_min <= 1 &&
+  model.causal = takes_last && !trace_shape.reads_images() && graph.tokens_min <= 1 &&
                  std::ranges::all_of(graph.masks, [](const Mask& mask) { return is_causal(mask); });
   model.has_row_of_sequence = !selections.empty();
-  model.tokens_first = lengths.tokens_first();
+  model.tokens_first = trace_shape.tokens_first();
   const Shape output = output_shape(model);
   model.keeps_token_axis =
       model.has_row_of_sequence && output.size() == 3 && output[model.tokens_first ? 0 : 1] == 1;
@@ -142,7 +142,7 @@ void settle_outputs(ExportedModel& model, const TraceShape& lengths, const std::
   require_prefix(graph, where);
 }
 
-void require_inputs(Graph& graph, const TraceShape& lengths, const std::string& where) {
+void require_inputs(Graph& graph, const TraceShape& trace_shape, const std::string& where) {
   bool has_tokens = false, has_types = false;
   for (const ValueId value : graph.order()) {
     const auto* embedding = graph.as<EmbeddingNode>(value);
@@ -156,9 +156,9 @@ void require_inputs(Graph& graph, const TraceShape& lengths, const std::string& 
     has_types = has_types || embedding->types;
   }
   if (!has_types) graph.token_types = 0;
-  if (lengths.reads_tokens() && !has_tokens) {
+  if (trace_shape.reads_tokens() && !has_tokens) {
     throw InputError("{}: input {}: its ids are looked up in no table of weights", where,
-                     quote(lengths.input().name));
+                     quote(trace_shape.input().name));
   }
 }
 

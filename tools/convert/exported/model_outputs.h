@@ -28,16 +28,16 @@ struct ChosenOutput {
 ChosenOutput choose_output(std::shared_ptr<const ExportedProgram> program,
                            const std::vector<uint32_t>& wanted);
 
-// What is left to do for the graph of an exported program, once it holds at all lengths.
+// What is left to do for the graph of an exported program, once it holds at all trace_shape.
 
 // Which rows go out, and what nobody reads is taken out. Where no row depends on later tokens, a
 // call gives out the rows that it asks for: a program that gives those of last tokens alone has
 // others, too. Throws InputError, which begins with `where`, for constants before the tokens that
 // nothing depends on.
-void settle_outputs(ExportedModel& model, const TraceShape& lengths, const std::string& where);
+void settle_outputs(ExportedModel& model, const TraceShape& trace_shape, const std::string& where);
 
 // Ids are looked up, and types are added to them; what is multiplied by 0 is not read. Throws
 // InputError, which begins with `where`.
-void require_inputs(Graph& graph, const TraceShape& lengths, const std::string& where);
+void require_inputs(Graph& graph, const TraceShape& trace_shape, const std::string& where);
 
 }  // namespace arenite::convert

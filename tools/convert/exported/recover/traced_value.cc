@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of traced values.
+// Arrays stand for traced values where an op asks for shapes, or for the numbers of constants.
 #include "convert/exported/recover/traced_value.h"
 
 namespace arenite::convert {

@@ -255,8 +255,8 @@ int64_t TraceShape::extent(const Extent& extent) const {
                       ", which is not made of the number of tokens alone");
 }
 
-ConstantsAt::ConstantsAt(std::shared_ptr<const ExportedProgram> program, TraceShape lengths)
-    : program_(std::move(program)), lengths_(std::move(lengths)) {
+ConstantsAt::ConstantsAt(std::shared_ptr<const ExportedProgram> program, TraceShape trace_shape)
+    : program_(std::move(program)), trace_shape_(std::move(trace_shape)) {
   for (const Call& node : program_->nodes) {
     for (size_t i = 0; i < node.outputs.size(); ++i) makers_[node.outputs[i]] = {&node, i};
   }
@@ -273,7 +273,7 @@ Argument ConstantsAt::compute(uint32_t value) {
   for (const ExportedInput& input : program_->inputs) {
     if (input.value != value) continue;
     if (input.kind == InputKind::kUser) {
-      return known_[value] = Argument(lengths_.side_constant(value));
+      return known_[value] = Argument(trace_shape_.side_constant(value));
     }
     return known_[value] = program_->load(input);
   }
@@ -288,7 +288,7 @@ Argument ConstantsAt::compute(uint32_t value) {
     if (of != nullptr && dim != nullptr) {
       const std::vector<Extent>& sizes = program_->values[of->value].sizes;
       const int64_t place = *dim < 0 ? *dim + static_cast<int64_t>(sizes.size()) : *dim;
-      return known_[value] = Argument(lengths_.extent(sizes.at(static_cast<size_t>(place))));
+      return known_[value] = Argument(trace_shape_.extent(sizes.at(static_cast<size_t>(place))));
     }
   }
   const Call call = bind<ValueRef>(*node, [&](ValueRef ref) -> Argument {
@@ -296,7 +296,7 @@ Argument ConstantsAt::compute(uint32_t value) {
     if (!is_shape_alone) return compute(ref.value);
     const ExportedValue& of = program_->values[ref.value];
     if (of.kind != ValueKind::kTensor) return compute(ref.value);
-    Shape shape = lengths_.shape_of(of);
+    Shape shape = trace_shape_.shape_of(of);
     const size_t count = elements_of(shape);
     return Array::real(std::move(shape), Array::Reals(count, 0.0)).to(of.type);
   });

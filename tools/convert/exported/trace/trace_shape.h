@@ -139,7 +139,7 @@ class TraceShape {
 // Values that depend on no input, at one length. Each is computed when it is asked for.
 class ConstantsAt {
  public:
-  ConstantsAt(std::shared_ptr<const ExportedProgram> program, TraceShape lengths);
+  ConstantsAt(std::shared_ptr<const ExportedProgram> program, TraceShape trace_shape);
 
   // Throws InputError or NotRecognised where this cannot be computed.
   Array get(uint32_t value);
@@ -148,7 +148,7 @@ class ConstantsAt {
   Argument compute(uint32_t value);
 
   std::shared_ptr<const ExportedProgram> program_;
-  TraceShape lengths_;
+  TraceShape trace_shape_;
   std::map<uint32_t, std::pair<const Call*, size_t>> makers_;  // node and output
   std::map<uint32_t, Argument> known_;
   OpBudget budget_;

@@ -570,9 +570,9 @@ namespace {
 constexpr uint32_t kPrefixStepsMax = 5;
 
 Followed follow_once(const std::shared_ptr<const ExportedProgram>& program,
-                     const TraceShape& lengths, size_t output) {
+                     const TraceShape& trace_shape, size_t output) {
   Followed followed;
-  followed.tracer = std::make_unique<Tracer>(program, lengths);
+  followed.tracer = std::make_unique<Tracer>(program, trace_shape);
   followed.tracer->run(output);
   followed.graph = followed.tracer->builder().graph();
   followed.graph.remove_unread();
@@ -604,22 +604,22 @@ ExportedProgram needed_part(const ExportedProgram& program, size_t output) {
 
 // How many rows of constants the program puts before each sequence is seen when it does. Where it
 // does so in several steps, those that are put first may be the first of all, or the last.
-Followed follow(const std::shared_ptr<const ExportedProgram>& program, TraceShape& lengths,
+Followed follow(const std::shared_ptr<const ExportedProgram>& program, TraceShape& trace_shape,
                 size_t output) {
   for (uint32_t steps = 0; steps < kPrefixStepsMax; ++steps) {
     try {
-      return follow_once(program, lengths, output);
+      return follow_once(program, trace_shape, output);
     } catch (const PrefixFound& found) {
-      lengths = lengths.with_prefix(found.rows, false);
+      trace_shape = trace_shape.with_prefix(found.rows, false);
     } catch (const PatchesFound& found) {
-      lengths = lengths.with_patches(found.patches);
+      trace_shape = trace_shape.with_patches(found.patches);
     } catch (const InputError&) {
-      if (lengths.sizes().prefix < 2) throw;
+      if (trace_shape.sizes().prefix < 2) throw;
       const std::exception_ptr first = std::current_exception();
-      TraceShape other = lengths.with_prefix(lengths.sizes().prefix, true);
+      TraceShape other = trace_shape.with_prefix(trace_shape.sizes().prefix, true);
       try {
         Followed followed = follow_once(program, other, output);
-        lengths = other;
+        trace_shape = other;
         return followed;
       } catch (const PrefixFound&) {
         std::rethrow_exception(first);

@@ -139,10 +139,10 @@ struct Followed {
 // The program without ops that this output does not need, such as a second output's.
 ExportedProgram needed_part(const ExportedProgram& program, size_t output);
 
-// Follows all ops that the output needs. What is seen only then is added to `lengths`: rows of
+// Follows all ops that the output needs. What is seen only then is added to `trace_shape`: rows of
 // constants that the program puts before each sequence, and how it cuts images into patches.
 // Throws InputError where something is not recognised.
-Followed follow(const std::shared_ptr<const ExportedProgram>& program, TraceShape& lengths,
+Followed follow(const std::shared_ptr<const ExportedProgram>& program, TraceShape& trace_shape,
                 size_t output);
 
 }  // namespace arenite::convert

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums of elements become nodes that compute them: additions, scales, tables, and rotations, which
+// are told by their factors.
+#include "convert/exported/recover/sums.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "convert/graph/interpreter.h"
+#include "support/refusal.h"
+
+namespace arenite::convert {
+namespace {
+
+using arenite::testing::refuses;
+
+constexpr uint32_t kTokens = 5;
+constexpr uint32_t kWidth = 8;  // of a head
+
+// One sequence of features, whose element (t, c) is t + c / 8.
+class Sums : public ::testing::Test {
+ protected:
+  Sums() : builder_(program(), TraceSizes{.sequences = 1, .tokens = kTokens}) {
+    builder_.set_name("op");
+    features_ = builder_.features_input({1, kTokens, kWidth}, kWidth);
+    for (uint32_t i = 0; i < kTokens * kWidth; ++i) input_.push_back(static_cast<float>(i) / 8.0f);
+  }
+
+  static std::shared_ptr<const ExportedProgram> program() {
+    auto made = std::make_shared<ExportedProgram>();
+    made->tensors = std::make_shared<TensorStore>("test");
+    return made;
+  }
+
+  static ConstantRef constant(const Shape& shape, std::vector<double> values) {
+    return std::make_shared<const Constant>(kNoValue, Array::real(shape, std::move(values)));
+  }
+
+  // The value's elements, computed by the graph.
+  std::vector<double> computed(const ElementSumRef& value) {
+    builder_.graph().output = builder_.output(value);
+    builder_.graph().remove_unread();
+    return evaluate(builder_.graph(), {.features = input_}).values;
+  }
+
+  // What `value` becomes as nodes, of which one has this body.
+  template <typename Body>
+  const Body* node() {
+    for (const ValueId id : builder_.graph().order()) {
+      if (const auto* body = builder_.graph().as<Body>(id)) return body;
+    }
+    return nullptr;
+  }
+
+  // x cos(t f) + turned(x) sin(t f) of each token t, with f of each column; halves apart, or
+  // neighbours.
+  ElementSumRef rotated(const std::vector<double>& angles, bool turns_neighbours) {
+    std::vector<double> cosines, sines;
+    for (const double angle : angles) {
+      cosines.push_back(std::cos(angle));
+      sines.push_back(std::sin(angle));
+    }
+    const Shape table = {kTokens, kWidth};
+    Movement turn{.shape = {1, kTokens, kWidth}, .sources = std::vector<int64_t>()};
+    std::vector<double> signs;
+    for (int64_t i = 0; i < kTokens * kWidth; ++i) {
+      const int64_t c = i % kWidth;
+      const int64_t partner = turns_neighbours ? c ^ 1 : (c + kWidth / 2) % kWidth;
+      turn.sources->push_back(i - c + partner);
+      signs.push_back(partner > c ? -1.0 : 1.0);
+    }
+    for (size_t i = 0; i < sines.size(); ++i) sines[i] *= signs[i];
+    const ElementSumRef turned = moved(turn, std::span(&features_, 1));
+    return sum(scaled(features_, Array::real(table, std::move(cosines))),
+               scaled(turned, Array::real(table, std::move(sines))), 1.0);
+  }
+
+  // position(t) * 100^(-2 pair / width), one for each token and column.
+  template <typename Position>
+  static std::vector<double> angles(const Position& position, bool turns_neighbours) {
+    std::vector<double> made;
+    for (uint32_t t = 0; t < kTokens; ++t) {
+      for (uint32_t c = 0; c < kWidth; ++c) {
+        const uint32_t pair = turns_neighbours ? c / 2 : c % (kWidth / 2);
+        made.push_back(position(t) * std::pow(100.0, -2.0 * pair / kWidth));
+      }
+    }
+    return made;
+  }
+
+  GraphBuilder builder_;
+  ElementSumRef features_;
+  std::vector<float> input_;
+};
+
+TEST_F(Sums, OfTwoNodesAreAdditions) {
+  const ElementSumRef other = builder_.activation(features_, {Activation::kRelu});
+  const std::vector<double> found = computed(sum(features_, other, -3.0));
+  EXPECT_NE(node<AddNode>(), nullptr);
+  ASSERT_EQ(found.size(), input_.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_DOUBLE_EQ(found[i], -2.0 * input_[i]) << i;
+}
+
+TEST_F(Sums, WithOneFactorAreScales) {
+  const std::vector<double> found = computed(scaled(features_, 0.25));
+  const auto* scale = node<ScaleNode>();
+  ASSERT_NE(scale, nullptr);
+  EXPECT_EQ(scale->factor, 0.25);
+  EXPECT_DOUBLE_EQ(found[9], 0.25 * input_[9]);
+}
+
+TEST_F(Sums, WithFactorsOfColumnsMultiplyEachColumn) {
+  std::vector<double> factors(kWidth);
+  std::iota(factors.begin(), factors.end(), 1.0);
+  const std::vector<double> found = computed(scaled(features_, Array::real({kWidth}, factors)));
+  for (size_t i = 0; i < found.size(); ++i) {
+    EXPECT_DOUBLE_EQ(found[i], factors[i % kWidth] * input_[i]) << i;
+  }
+}
+
+TEST_F(Sums, WithARowForEachPositionAreTablesOfPositions) {
+  std::vector<double> rows(kTokens * kWidth);
+  std::iota(rows.begin(), rows.end(), 0.5);
+  const ElementSumRef table = builder_.of_constant(constant({kTokens, kWidth}, rows));
+  const ElementSumRef made = builder_.materialised(sum(features_, table, 2.0));
+  EXPECT_TRUE(builder_.has_position_tables());
+  EXPECT_EQ(builder_.positions_max(), kTokens);
+  builder_.finish(kTokens, [](uint32_t, int64_t) { return Array(); });
+  const std::vector<double> found = computed(made);
+  for (size_t i = 0; i < found.size(); ++i) {
+    EXPECT_DOUBLE_EQ(found[i], input_[i] + 2.0 * rows[i]) << i;
+  }
+}
+
+TEST_F(Sums, OfDifferentTokensAreRefused) {
+  Movement shift{.shape = {1, kTokens, kWidth}, .sources = std::vector<int64_t>()};
+  for (int64_t i = 0; i < kTokens * kWidth; ++i) {
+    shift.sources->push_back((i + kWidth) % (kTokens * kWidth));
+  }
+  const ElementSumRef neighbours = moved(shift, std::span(&features_, 1));
+  EXPECT_TRUE(refuses([&] { builder_.materialised(sum(features_, neighbours, -1.0)); },
+                      {"elements of different tokens"}));
+}
+
+TEST_F(Sums, WithOtherFactorsAtEachPositionAreRefused) {
+  std::vector<double> factors(kTokens);
+  std::iota(factors.begin(), factors.end(), 1.0);
+  const ElementSumRef value = scaled(features_, Array::real({kTokens, 1}, factors));
+  EXPECT_TRUE(refuses([&] { builder_.materialised(value); }, {"constants of its own"}));
+}
+
+TEST_F(Sums, RotateHalves) {
+  const auto position = [](uint32_t t) { return static_cast<double>(t); };
+  const ElementSumRef value = rotated(angles(position, false), false);
+  ASSERT_TRUE(RotationFinder(builder_, *value).find().has_value());
+  const auto* rotate = node<RotateNode>();
+  ASSERT_NE(rotate, nullptr);
+  EXPECT_EQ(rotate->head_dim, kWidth);
+  EXPECT_EQ(rotate->rope.rotary_dim, kWidth);
+  EXPECT_FALSE(rotate->rope.turns_neighbours);
+  EXPECT_EQ(rotate->rope.magnitude, 1.0);
+  ASSERT_EQ(rotate->rope.inverse_frequencies.size(), kWidth / 2);
+  // The base is a whole number, so that frequencies are exactly its powers.
+  for (size_t i = 0; i < kWidth / 2; ++i) {
+    EXPECT_EQ(rotate->rope.inverse_frequencies[i],
+              std::pow(100.0, -static_cast<double>(i) / (kWidth / 2)))
+        << i;
+  }
+}
+
+TEST_F(Sums, RotateNeighbours) {
+  const auto position = [](uint32_t t) { return static_cast<double>(t); };
+  const ElementSumRef value = scaled(rotated(angles(position, true), true), 1.5);
+  ASSERT_TRUE(RotationFinder(builder_, *value).find().has_value());
+  const auto* rotate = node<RotateNode>();
+  ASSERT_NE(rotate, nullptr);
+  EXPECT_TRUE(rotate->rope.turns_neighbours);
+  EXPECT_DOUBLE_EQ(rotate->rope.magnitude, 1.5);
+}
+
+TEST_F(Sums, ThatAreNoRotationsHaveNone) {
+  std::vector<double> factors(kWidth);
+  std::iota(factors.begin(), factors.end(), 1.0);
+  const ElementSumRef columns = scaled(features_, Array::real({kWidth}, factors));
+  EXPECT_FALSE(RotationFinder(builder_, *columns).find().has_value());
+  EXPECT_FALSE(RotationFinder(builder_, *sum(features_, columns, 1.0)).find().has_value());
+}
+
+TEST_F(Sums, RotatedByUnevenAnglesAreRefused) {
+  const auto squares = [](uint32_t t) { return static_cast<double>(t) * t; };
+  const ElementSumRef value = rotated(angles(squares, false), false);
+  EXPECT_TRUE(refuses([&] { RotationFinder(builder_, *value).find(); }, {"do not grow evenly"}));
+}
+
+}  // namespace
+}  // namespace arenite::convert

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which dimension of an input is that of tokens, how many there are, and what sizes follow of it.
+#include "convert/exported/trace/trace_shape.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/refusal.h"
+
+namespace arenite::convert {
+namespace {
+
+using arenite::testing::refuses;
+
+// A program whose inputs have these types and sizes, and which computes nothing.
+std::shared_ptr<const ExportedProgram> program(const std::vector<ExportedValue>& inputs) {
+  auto made = std::make_shared<ExportedProgram>();
+  made->source = "model.pt2";
+  made->tensors = std::make_shared<TensorStore>("model.pt2");
+  made->symbols["s1"] = {2, 64};
+  for (const ExportedValue& value : inputs) {
+    made->inputs.push_back(
+        {.value = static_cast<uint32_t>(made->values.size()), .name = value.name});
+    made->values.push_back(value);
+  }
+  return made;
+}
+
+ExportedValue ids(std::vector<Extent> sizes) {
+  return {.name = "ids", .type = ElementType::kI64, .sizes = std::move(sizes)};
+}
+
+ExportedValue features(std::vector<Extent> sizes) {
+  return {.name = "x", .type = ElementType::kF32, .sizes = std::move(sizes)};
+}
+
+const Extent kSymbol = {.size = 7, .symbol = "s1"};
+
+TEST(TraceShape, HasTheTokensOfTheSecondDimension) {
+  const TraceShape shape(program({ids({{2}, {7}})}));
+  EXPECT_EQ(shape.tokens(), 7);
+  EXPECT_EQ(shape.sizes().sequences, 2u);
+  EXPECT_EQ(shape.axis(), 1u);
+  EXPECT_TRUE(shape.reads_tokens());
+  EXPECT_FALSE(shape.tokens_first());
+  EXPECT_FALSE(shape.is_dynamic());
+}
+
+TEST(TraceShape, HasTheTokensFirstWhereOneSequenceIsSecond) {
+  const TraceShape shape(program({features({{7}, {1}, {16}})}));
+  EXPECT_EQ(shape.tokens(), 7);
+  EXPECT_TRUE(shape.tokens_first());
+  EXPECT_EQ(shape.input_shape(), (Shape{7, 1, 16}));
+}
+
+TEST(TraceShape, HasAnyNumberOfTokensThatIsASymbol) {
+  const TraceShape shape(program({features({{3}, kSymbol, {16}})}));
+  EXPECT_TRUE(shape.is_dynamic());
+  EXPECT_EQ(shape.symbol(), "s1");
+  EXPECT_EQ(shape.range().min, 2);
+  EXPECT_EQ(shape.range().max, 64);
+  const TraceShape other = shape.at(11);
+  EXPECT_EQ(other.input_shape(), (Shape{3, 11, 16}));
+  EXPECT_EQ(other.traced_tokens(), 7);
+  EXPECT_EQ(other.extent(kSymbol), 11);
+  EXPECT_EQ(other.extent({.size = 6, .symbol = "Add(Symbol('s1'), Integer(-1))"}), 10);
+  EXPECT_EQ(other.extent({16}), 16);
+  EXPECT_EQ(other.shape_of(features({{3}, kSymbol})), (Shape{3, 11}));
+  // A symbol of something else is known at the length of the example alone.
+  const Extent unknown = {.size = 4, .symbol = "s9"};
+  EXPECT_EQ(shape.extent(unknown), 4);
+  EXPECT_TRUE(refuses([&] { other.extent(unknown); }, {"s9", "number of tokens alone"}));
+}
+
+TEST(TraceShape, CountsRowsOfAPrefixWithTheTokens) {
+  const TraceShape shape = TraceShape(program({ids({{1}, {7}})})).with_prefix(2, true);
+  EXPECT_EQ(shape.tokens(), 7);
+  EXPECT_EQ(shape.rows(), 9);
+  EXPECT_EQ(shape.sizes().tokens, 9u);
+  EXPECT_EQ(shape.sizes().prefix, 2u);
+  EXPECT_TRUE(shape.sizes().puts_last_first);
+  EXPECT_EQ(shape.input_shape(), (Shape{1, 7}));
+}
+
+TEST(TraceShape, OfFourDimensionsIsOfImages) {
+  const TraceShape shape(program({features({{2}, {3}, {8}, {8}})}));
+  EXPECT_TRUE(shape.reads_images());
+  const TraceShape cut = shape.with_patches(
+      {.channels = 3, .height = 8, .width = 8, .patch_height = 4, .patch_width = 4});
+  EXPECT_EQ(cut.tokens(), 4);
+  EXPECT_EQ(cut.sizes().sequences, 2u);
+  EXPECT_EQ(cut.input_shape(), (Shape{2, 3, 8, 8}));
+}
+
+TEST(TraceShape, RefusesInputsOfOtherShapes) {
+  EXPECT_TRUE(refuses([] { TraceShape(program({})); }, {"no input"}));
+  EXPECT_TRUE(refuses([] { TraceShape(program({features({{7}})})); }, {"'x'", "1 dimensions"}));
+  EXPECT_TRUE(refuses([] { TraceShape(program({ids({{1}, {1}})})); }, {"one token"}));
+}
+
+TEST(TraceShape, ProvesTheLengthsOfTheAuthorsArrays) {
+  const TraceShape shape(program({features({{1}, {7}, {16}})}));
+  EXPECT_EQ(shape.of_arrays({{1, 9, 16}, {4, 16}}), (std::set<int64_t>{4, 7, 9}));
+}
+
+TEST(SideInputs, MeanWhatTheirTypesAndNamesSay) {
+  const auto roles = [](const ExportedValue& second) {
+    const auto made = program({ids({{2}, {7}}), second});
+    return possible_roles(*made, made->inputs[1]);
+  };
+  ExportedValue mask = {.name = "attention_mask", .type = ElementType::kBool, .sizes = {{2}, {7}}};
+  EXPECT_EQ(roles(mask), (std::vector{SideRole::kKept, SideRole::kHidden}));
+  mask.name = "padding_mask";
+  EXPECT_EQ(roles(mask), (std::vector{SideRole::kHidden, SideRole::kKept}));
+  mask.type = ElementType::kF32;
+  EXPECT_EQ(roles(mask).back(), SideRole::kAdded);
+  ExportedValue other = {.name = "lengths", .type = ElementType::kI64, .sizes = {{2}}};
+  EXPECT_EQ(roles(other).front(), SideRole::kLengths);
+  other = {.name = "position_ids", .type = ElementType::kI64, .sizes = {{2}, {7}}};
+  EXPECT_EQ(roles(other), (std::vector{SideRole::kPositions}));
+  other.name = "token_type_ids";
+  EXPECT_EQ(roles(other), (std::vector{SideRole::kTypes}));
+}
+
+TEST(SideInputs, SayHowLongSequencesAre) {
+  const std::vector<uint32_t> lengths = {2, 3};
+  const auto values = [&](SideRole role, const Shape& shape) {
+    return side_values(role, shape, ElementType::kF32, lengths).to_reals();
+  };
+  EXPECT_EQ(values(SideRole::kKept, {2, 3}), (Array::Reals{1, 1, 0, 1, 1, 1}));
+  EXPECT_EQ(values(SideRole::kHidden, {2, 3}), (Array::Reals{0, 0, 1, 0, 0, 0}));
+  EXPECT_EQ(values(SideRole::kLengths, {2}), (Array::Reals{2, 3}));
+  EXPECT_EQ(values(SideRole::kPositions, {2, 3}), (Array::Reals{0, 1, 2, 0, 1, 2}));
+}
+
+}  // namespace
+}  // namespace arenite::convert

@@ -40,13 +40,15 @@ PACKAGES_MUTATION := python3-clang-19
 
 # $(call build,PRESET[,CMAKE ARGUMENTS[,TARGET]]) configures where that is needed, and builds all or
 # the target. Ninja itself runs CMake again when a CMake file changes, so only the first run and
-# arguments configure here.
+# arguments configure here. Progress is a line that moves on a terminal, and nothing in a log.
 XNNPACK_ARGUMENT := $(if $(XNNPACK_SOURCE),-DARENITE_XNNPACK_SOURCE=$(abspath $(XNNPACK_SOURCE)))
 folder = build$(if $(filter-out default,$(1)),-$(1))
 define build
 	@if [ ! -f $(call folder,$(1))/build.ninja ] || [ -n "$(strip $(2) $(XNNPACK_ARGUMENT))" ]; then \
 	  cmake --preset $(1) --log-level=WARNING $(2) $(XNNPACK_ARGUMENT); fi
-	@cmake --build $(call folder,$(1)) -j $(JOBS) $(if $(3),--target $(3))
+	@if [ -t 1 ]; then progress=; else progress='-- --quiet'; echo 'Building $(or $(3),all) in \
+	  $(call folder,$(1))/'; fi; \
+	  cmake --build $(call folder,$(1)) -j $(JOBS) $(if $(3),--target $(3)) $$progress
 endef
 
 # What a cross build takes from the build of this machine.

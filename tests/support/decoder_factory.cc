@@ -147,7 +147,7 @@ DecoderShape int8_ring_decoder() {
 }
 
 TransformerSpec make_decoder(const DecoderShape& shape) {
-  TransformerSpec spec = decoder_spec();
+  TransformerSpec spec = convert::decoder_spec();
   spec.architecture = "test decoder";
   spec.vocab_size = shape.vocab_size;
   spec.model_dim = shape.model_dim;

@@ -67,7 +67,7 @@ TEST_F(RealModel, Story656kChoosesTheTokensOfTransformers) {
   ARENITE_NEEDS_DATA(folder("story-656k"));
   const TransformerSpec spec = testing::decoder_at(folder("story-656k"));
   EXPECT_FALSE(spec.output.has_value());
-  EXPECT_EQ(spec.token_embedding.name, "lm_head.weight");
+  EXPECT_EQ(spec.token_embedding->name, "lm_head.weight");
   EXPECT_EQ(spec.bos_id, 1u);
   EXPECT_EQ(spec.eos_ids, std::vector<uint32_t>{2});
   const nlohmann::json expected = read_json(folder("story-656k") / "expected.json");

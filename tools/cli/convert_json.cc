@@ -5,7 +5,7 @@
 #include "cli/convert_report.h"
 #include "cli/report.h"
 #include "cli/session_sizes.h"
-#include "convert/families/reader_parts.h"
+#include "convert/families/hf_models.h"
 #include "format/reader.h"
 
 namespace arenite::tool {

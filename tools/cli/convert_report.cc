@@ -11,7 +11,7 @@
 
 #include "cli/session_sizes.h"
 #include "cli/text_table.h"
-#include "convert/families/reader_parts.h"
+#include "convert/families/hf_models.h"
 #include "convert/tokenizers/tokenizer_source.h"
 #include "convert/tokenizers/tokenizer_spec.h"
 #include "format/reader.h"

@@ -9,8 +9,6 @@
 #include <vector>
 
 #include "convert/families/hf_models.h"
-#include "convert/families/hf_quantized.h"
-#include "convert/families/reader_parts.h"
 #include "convert/files/error.h"
 #include "convert/spec/rope_scaling.h"
 #include "convert/spec/transformer_layers.h"

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "convert/families/reader_parts.h"
 #include "convert/files/error.h"
 
 namespace arenite::convert {

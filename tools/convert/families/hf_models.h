@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the readers of Hugging Face models have in common, and a function for each family.
+// What the readers of models share, and the parts that those of Hugging Face are made of.
 #pragma once
 
 #include <cstdint>
@@ -80,6 +80,46 @@ void read_hf_head(ConfigFields& config, ModelTensors& tensors, const std::string
 bool read_hf_language_head(ConfigFields& config, ModelTensors& tensors,
                            const std::string& model_type, const std::string& prefix,
                            TransformerSpec& spec);
+
+// ---- any reader ----
+
+// Sets heads and head_dim, and throws InputError for sizes that do not go together. Sizes that
+// nothing is read for yet never get further than this. REQUIRES: model_dim is set.
+void set_heads(TransformerSpec& spec, uint32_t heads, size_t layers, const std::string& where);
+
+// With a single token type its embedding is the same for all tokens: adds it to the position
+// embedding and drops it. REQUIRES: position_embedding is set.
+void fold_single_type(TransformerSpec& spec);
+
+// Passes over the tensor `name`, if it is there. Throws InputError unless it holds 0, 1, 2, ...
+void pass_over_position_ids(ModelTensors& tensors, const std::string& name);
+
+// Throws InputError when `asked` is another pooling than `found`, the model's own.
+void check_pooling(std::optional<PoolingChoice> asked, PoolingChoice found,
+                   const std::string& where);
+
+// What the config field id2label calls `classes` classes; empty when there is no such field. Throws
+// InputError unless its keys are exactly 0 to classes - 1.
+std::vector<std::string> read_labels(ConfigFields& config, uint32_t classes);
+
+// Passes over the buffers that carry no weights, by the end of their names, once what they say is
+// checked: throws InputError for a mask that is not causal.
+void pass_over_buffers(ModelTensors& tensors);
+
+// ---- quantized folders ----
+
+// Checkpoints that another program has quantized: what families then see is a model whose layers
+// have plain names and shapes, and weights that know their integers. These are the tensors of
+// `model`, with one matrix for what a quantized layer has instead of its weight.
+// They are as they were where the config says nothing of quantization. Throws InputError, also for
+// schemes that are not taken over, by their names.
+TensorStore with_whole_weights(const Opened& model);
+
+// Some programs save a bias of zeros with each layer that they quantize, though the model has none:
+// passes over those that nobody took. REQUIRES: all others are taken.
+void pass_over_zero_biases(ModelTensors& tensors);
+
+// ---- sentence-transformers ----
 
 // The config of each module of a sentence-transformers folder, in the forms that the library's
 // versions 1 to 6 write. All throw InputError for what is not known or not supported.

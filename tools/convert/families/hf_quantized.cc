@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the reader of a quantization scheme by quant_method, or says why there is none.
-#include "convert/families/hf_quantized.h"
+#include "convert/families/hf_models.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "convert/families/hf_models.h"
-#include "convert/families/reader_parts.h"
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
 #include "convert/files/paths.h"

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "convert/families/families.h"
+#include "convert/families/hf_models.h"
 #include "convert/families/published_programs.h"
-#include "convert/families/reader_parts.h"
 #include "convert/families/state_dicts.h"
 #include "convert/files/checkpoint.h"
 #include "convert/files/error.h"

@@ -272,53 +272,35 @@ bool has_real(const Call& call) {
   return is_real_number(at(call, 0)) || is_real_number(at(call, 1));
 }
 
-template <typename Whole, typename Real>
-Results number_arithmetic(const Call& call, const Whole& whole, const Real& of_reals) {
-  if (has_real(call)) return {of_reals(real(call, 0), real(call, 1))};
+// whole(a, b, &result) says whether the result of whole numbers is too large.
+template <auto kWhole, auto kReal>
+Results number_arithmetic(const Call& call, OpBudget&) {
+  if (has_real(call)) return {kReal(real(call, 0), real(call, 1))};
   int64_t result = 0;
-  if (whole(integer(call, 0), integer(call, 1), &result)) call.refuse("its result is too large");
+  if (kWhole(integer(call, 0), integer(call, 1), &result)) call.refuse("its result is too large");
   return {result};
 }
 
-Results add(const Call& call, OpBudget&) {
-  return number_arithmetic(
-      call, [](int64_t a, int64_t b, int64_t* r) { return __builtin_add_overflow(a, b, r); },
-      std::plus<>());
-}
-
-Results subtract(const Call& call, OpBudget&) {
-  return number_arithmetic(
-      call, [](int64_t a, int64_t b, int64_t* r) { return __builtin_sub_overflow(a, b, r); },
-      std::minus<>());
-}
-
-Results multiply(const Call& call, OpBudget&) {
-  return number_arithmetic(
-      call, [](int64_t a, int64_t b, int64_t* r) { return __builtin_mul_overflow(a, b, r); },
-      std::multiplies<>());
-}
-
-bool floored(int64_t a, int64_t b, int64_t* result) {
+constexpr auto kSum = [](int64_t a, int64_t b, int64_t* r) {
+  return __builtin_add_overflow(a, b, r);
+};
+constexpr auto kDifference = [](int64_t a, int64_t b, int64_t* r) {
+  return __builtin_sub_overflow(a, b, r);
+};
+constexpr auto kProduct = [](int64_t a, int64_t b, int64_t* r) {
+  return __builtin_mul_overflow(a, b, r);
+};
+constexpr auto kFloored = [](int64_t a, int64_t b, int64_t* r) {
   if (b == 0 || (b == -1 && a == std::numeric_limits<int64_t>::min())) return true;
-  *result = a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+  *r = a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
   return false;
-}
-
-Results number_floor_divide(const Call& call, OpBudget&) {
-  return number_arithmetic(call, floored, [](double a, double b) { return std::floor(a / b); });
-}
-
-Results modulo(const Call& call, OpBudget&) {
-  return number_arithmetic(
-      call,
-      [](int64_t a, int64_t b, int64_t* r) {
-        int64_t quotient = 0;
-        if (floored(a, b, &quotient)) return true;
-        *r = a - quotient * b;
-        return false;
-      },
-      [](double a, double b) { return a - std::floor(a / b) * b; });
-}
+};
+constexpr auto kRest = [](int64_t a, int64_t b, int64_t* r) {
+  int64_t quotient = 0;
+  if (kFloored(a, b, &quotient)) return true;
+  *r = a - quotient * b;
+  return false;
+};
 
 Results number_power(const Call& call, OpBudget&) {
   const double result = std::pow(real(call, 0), real(call, 1));
@@ -326,8 +308,6 @@ Results number_power(const Call& call, OpBudget&) {
   if (std::abs(result) > 0x1p53) call.refuse("its result is too large");
   return {static_cast<int64_t>(result)};
 }
-
-Results true_divide(const Call& call, OpBudget&) { return {real(call, 0) / real(call, 1)}; }
 
 template <typename Compare>
 Results number_comparison(const Call& call, OpBudget&) {
@@ -337,41 +317,34 @@ Results number_comparison(const Call& call, OpBudget&) {
 
 template <bool kIsLargest>
 Results extreme(const Call& call, OpBudget&) {
-  if (has_real(call)) {
-    return {kIsLargest ? std::max(real(call, 0), real(call, 1))
-                       : std::min(real(call, 0), real(call, 1))};
-  }
-  return {kIsLargest ? std::max(integer(call, 0), integer(call, 1))
-                     : std::min(integer(call, 0), integer(call, 1))};
+  const auto choose = [](auto a, auto b) { return kIsLargest ? std::max(a, b) : std::min(a, b); };
+  if (has_real(call)) return {choose(real(call, 0), real(call, 1))};
+  return {choose(integer(call, 0), integer(call, 1))};
 }
 
 Results negate(const Call& call, OpBudget&) {
   if (is_real_number(at(call, 0))) return {-real(call, 0)};
   int64_t result = 0;
-  if (__builtin_sub_overflow(int64_t{0}, integer(call, 0), &result)) call.refuse("too large");
+  if (kDifference(0, integer(call, 0), &result)) call.refuse("too large");
   return {result};
 }
 
-Results whole(const Call& call, OpBudget&) {
+template <auto kRound>
+Results rounded(const Call& call, OpBudget&) {
   if (!is_real_number(at(call, 0))) return {integer(call, 0)};
-  return {Array::real({}, {std::trunc(real(call, 0))}).to_integers()[0]};
+  return {Array::real({}, {kRound(real(call, 0))}).to_integers()[0]};
 }
 
-Results rounded_up(const Call& call, OpBudget&) {
-  return {Array::real({}, {std::ceil(real(call, 0))}).to_integers()[0]};
+// Of one number, or of two, as real numbers.
+template <auto kFunction>
+Results of_real(const Call& call, OpBudget&) {
+  return {kFunction(real(call, 0))};
+}
+template <auto kFunction>
+Results of_reals(const Call& call, OpBudget&) {
+  return {kFunction(real(call, 0), real(call, 1))};
 }
 
-Results rounded_down(const Call& call, OpBudget&) {
-  return {Array::real({}, {std::floor(real(call, 0))}).to_integers()[0]};
-}
-
-Results as_real(const Call& call, OpBudget&) { return {real(call, 0)}; }
-Results root(const Call& call, OpBudget&) { return {std::sqrt(real(call, 0))}; }
-Results logical_not(const Call& call, OpBudget&) { return {real(call, 0) == 0.0}; }
-Results both(const Call& call, OpBudget&) { return {real(call, 0) != 0.0 && real(call, 1) != 0.0}; }
-Results either(const Call& call, OpBudget&) {
-  return {real(call, 0) != 0.0 || real(call, 1) != 0.0};
-}
 Results if_else(const Call& call, OpBudget&) {
   return {real(call, 0) != 0.0 ? at(call, 1) : at(call, 2)};
 }
@@ -379,39 +352,42 @@ Results if_else(const Call& call, OpBudget&) {
 }  // namespace
 
 OpRules symbol_rules() {
-  OpRules rules = {{"sym_size", size},
-                   {"sym_numel", elements},
-                   {"numel", elements},
-                   {"item", item},
-                   {"_local_scalar_dense", item},
-                   {"_operator.add", add},
-                   {"_operator.sub", subtract},
-                   {"_operator.mul", multiply},
-                   {"_operator.floordiv", number_floor_divide},
-                   {"_operator.mod", modulo},
-                   {"_operator.pow", number_power},
-                   {"_operator.truediv", true_divide},
-                   {"_operator.neg", negate},
-                   {"_operator.pos", whole},
-                   {"_operator.eq", number_comparison<std::equal_to<>>},
-                   {"_operator.ne", number_comparison<std::not_equal_to<>>},
-                   {"_operator.lt", number_comparison<std::less<>>},
-                   {"_operator.le", number_comparison<std::less_equal<>>},
-                   {"_operator.gt", number_comparison<std::greater<>>},
-                   {"_operator.ge", number_comparison<std::greater_equal<>>},
-                   {"_operator.and_", both},
-                   {"_operator.or_", either},
-                   {"torch.sym_max", extreme<true>},
-                   {"torch.sym_min", extreme<false>},
-                   {"torch.sym_int", whole},
-                   {"torch.sym_float", as_real},
-                   {"torch.sym_not", logical_not},
-                   {"torch.sym_ite", if_else},
-                   {"torch.sym_sqrt", root},
-                   {"torch._sym_sqrt", root},
-                   {"math.trunc", whole},
-                   {"math.ceil", rounded_up},
-                   {"math.floor", rounded_down}};
+  OpRules rules = {
+      {"sym_size", size},
+      {"sym_numel", elements},
+      {"numel", elements},
+      {"item", item},
+      {"_local_scalar_dense", item},
+      {"_operator.add", number_arithmetic<kSum, [](double a, double b) { return a + b; }>},
+      {"_operator.sub", number_arithmetic<kDifference, [](double a, double b) { return a - b; }>},
+      {"_operator.mul", number_arithmetic<kProduct, [](double a, double b) { return a * b; }>},
+      {"_operator.floordiv",
+       number_arithmetic<kFloored, [](double a, double b) { return std::floor(a / b); }>},
+      {"_operator.mod",
+       number_arithmetic<kRest, [](double a, double b) { return a - std::floor(a / b) * b; }>},
+      {"_operator.pow", number_power},
+      {"_operator.truediv", of_reals<[](double a, double b) { return a / b; }>},
+      {"_operator.neg", negate},
+      {"_operator.pos", rounded<[](double a) { return std::trunc(a); }>},
+      {"_operator.eq", number_comparison<std::equal_to<>>},
+      {"_operator.ne", number_comparison<std::not_equal_to<>>},
+      {"_operator.lt", number_comparison<std::less<>>},
+      {"_operator.le", number_comparison<std::less_equal<>>},
+      {"_operator.gt", number_comparison<std::greater<>>},
+      {"_operator.ge", number_comparison<std::greater_equal<>>},
+      {"_operator.and_", of_reals<[](double a, double b) { return a != 0.0 && b != 0.0; }>},
+      {"_operator.or_", of_reals<[](double a, double b) { return a != 0.0 || b != 0.0; }>},
+      {"torch.sym_max", extreme<true>},
+      {"torch.sym_min", extreme<false>},
+      {"torch.sym_int", rounded<[](double a) { return std::trunc(a); }>},
+      {"torch.sym_float", of_real<[](double a) { return a; }>},
+      {"torch.sym_not", of_real<[](double a) { return a == 0.0; }>},
+      {"torch.sym_ite", if_else},
+      {"torch.sym_sqrt", of_real<[](double a) { return std::sqrt(a); }>},
+      {"torch._sym_sqrt", of_real<[](double a) { return std::sqrt(a); }>},
+      {"math.trunc", rounded<[](double a) { return std::trunc(a); }>},
+      {"math.ceil", rounded<[](double a) { return std::ceil(a); }>},
+      {"math.floor", rounded<[](double a) { return std::floor(a); }>}};
   for (const char* op :
        {"_assert_tensor_metadata", "_assert_async", "_assert_scalar", "sym_constrain_range",
         "sym_constrain_range_for_size", "_functional_assert_async"}) {

@@ -280,11 +280,7 @@ Movements movedim(const Call& call) {
 
 // All elements of `shape` in order.
 Movement whole(const Shape& shape) {
-  Movement movement{.shape = shape, .walk = shape, .strides = Shape(shape.size(), 1)};
-  for (size_t i = shape.size(); i > 1; --i) {
-    movement.strides[i - 2] = movement.strides[i - 1] * shape[i - 1];
-  }
-  return movement;
+  return {.shape = shape, .walk = shape, .strides = strides_of(shape)};
 }
 
 Movement whole(const Call& call) { return whole(call.array("self").shape()); }

@@ -114,4 +114,9 @@ Convolution convolution_of(const Call& call, const Array& weight);
 Shape convolved_shape(const Call& call, const Array& input, const Array& weight,
                       const Convolution& convolution);
 
+// [sequences, groups, places, channels * kernel] of an input without padding: what is multiplied
+// with the weights for each place.
+Movement windows(const Shape& input, const Shape& result, const Shape& weight,
+                 const Convolution& convolution);
+
 }  // namespace arenite::convert

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "convert/exported/aten/interpret.h"
 #include "convert/exported/aten/op_rules.h"
 #include "convert/exported/read/array.h"
 #include "convert/graph/row_products.h"
@@ -163,8 +164,6 @@ OpRules product_rules() {
 
 namespace {
 
-constexpr uint64_t kStepsPerDimension = 3;
-
 Shape spread(const Call& call, const char* name, int64_t default_value, size_t count) {
   Shape numbers = call.has(name) ? Shape(call.integers(name)) : Shape{default_value};
   if (numbers.size() == 1) numbers.resize(count, numbers[0]);
@@ -175,88 +174,53 @@ Shape spread(const Call& call, const char* name, int64_t default_value, size_t c
   return numbers;
 }
 
-// One place of a result: the sum over the kernel that lies there.
-class Kernel {
- public:
-  Kernel(const Array& input, const Array& weight, const Convolution& convolution)
-      : input_(input), weight_(weight), convolution_(convolution), index_(weight.rank() - 2, 0) {}
+constexpr uint64_t kStepsPerProduct = 6;  // whose number is moved into its window first
 
-  double sum(const double* image, const double* kernel, const Shape& place) {
-    std::fill(index_.begin(), index_.end(), 0);
-    double total = 0.0;
-    const size_t count = index_.size();
-    const auto weights = static_cast<size_t>(kernel_elements());
-    for (size_t k = 0; k < weights; ++k) {
-      int64_t at = 0;
-      bool is_inside = true;
-      for (size_t d = 0; d < count; ++d) {
-        const int64_t position = place[d] * convolution_.stride[d] -
-                                 convolution_.padding_before[d] +
-                                 index_[d] * convolution_.dilation[d];
-        is_inside = is_inside && position >= 0 && position < input_.shape()[d + 2];
-        at = at * input_.shape()[d + 2] + position;
-      }
-      if (is_inside) total += image[at] * kernel[k];
-      for (size_t d = count; d > 0; --d) {
-        if (++index_[d - 1] < weight_.shape()[d + 1]) break;
-        index_[d - 1] = 0;
-      }
-    }
-    return total;
+// The input with zeros around it.
+Array padded(const Array& input, const Convolution& convolution, OpBudget& budget) {
+  Argument::List pad;  // of the last dimension first
+  for (size_t d = convolution.stride.size(); d-- > 0;) {
+    pad.emplace_back(convolution.padding_before[d]);
+    pad.emplace_back(convolution.padding_after[d]);
   }
+  return apply_for_array(
+      {.op = "constant_pad_nd", .arguments = {{"self", input}, {"pad", std::move(pad)}}}, budget);
+}
 
-  int64_t kernel_elements() const {
-    int64_t elements = 1;
-    for (size_t d = 2; d < weight_.rank(); ++d) elements *= weight_.shape()[d];
-    return elements;
-  }
-
- private:
-  const Array& input_;
-  const Array& weight_;
-  const Convolution& convolution_;
-  Shape index_;
-};
-
+// Rows of the input, one for each place, times the kernels of each group.
 Array convolved(const Call& call, const Array& input, const Array& weight, OpBudget& budget) {
   const Convolution convolution = convolution_of(call, weight);
   const Shape shape = convolved_shape(call, input, weight, convolution);
-  Kernel kernel(input, weight, convolution);
-  const auto kernel_elements = static_cast<size_t>(kernel.kernel_elements());
-  const auto channels = static_cast<size_t>(weight.shape()[1]);  // of one group
-  const size_t elements = elements_of(shape);
-  const uint64_t multiplications = uint64_t{elements} * channels * kernel_elements;
+  const uint64_t multiplications =
+      uint64_t{elements_of(shape)} *
+      (weight.elements() / std::max<size_t>(1, static_cast<size_t>(shape[1])));
   budget.take_multiplications(multiplications);
-  // Each of them finds its place in all dimensions.
-  WorkBudget::take(multiplications * (weight.rank() - 1) * kStepsPerDimension);
-  const Array::Reals pixels = input.to_reals(), weights = weight.to_reals();
+  WorkBudget::take(multiplications * kStepsPerProduct);
+  const uint64_t live = budget.live_elements;
+  const Array inside = padded(input, convolution, budget);
+  const Movement rows = windows(inside.shape(), shape, weight.shape(), convolution);
+  const auto places = static_cast<size_t>(rows.shape[2]);
+  const auto width = static_cast<size_t>(rows.shape[3]);
+  const auto groups = static_cast<size_t>(convolution.groups);
+  const auto outputs = static_cast<size_t>(shape[1]);
+  budget.take_elements(elements_of(rows.shape));
   const Array* bias = call.optional_array("bias");
   const Array::Reals biases = bias == nullptr ? Array::Reals() : bias->to_reals();
-  const auto outputs = static_cast<size_t>(shape[1]);
   if (bias != nullptr && biases.size() != outputs) call.refuse("its bias has another size");
-  const size_t image = input.elements() / static_cast<size_t>(std::max<int64_t>(
-                                              1, input.shape()[0] * input.shape()[1]));
-  const size_t places = elements / std::max<size_t>(1, static_cast<size_t>(shape[0]) * outputs);
-  Array::Reals results;
-  results.reserve(elements);
-  for (size_t at = 0; elements > 0 && at < static_cast<size_t>(shape[0]) * outputs; ++at) {
-    const size_t output = at % outputs;
-    const size_t group = output / (outputs / static_cast<size_t>(convolution.groups));
-    const size_t first = at / outputs * static_cast<size_t>(input.shape()[1]) + group * channels;
-    Shape place(shape.size() - 2, 0);
-    for (size_t p = 0; p < places; ++p) {
-      double total = biases.empty() ? 0.0 : biases[output];
-      for (size_t c = 0; c < channels; ++c) {
-        total += kernel.sum(pixels.data() + (first + c) * image,
-                            weights.data() + (output * channels + c) * kernel_elements, place);
-      }
-      results.push_back(total);
-      for (size_t d = place.size(); d > 0; --d) {
-        if (++place[d - 1] < shape[d + 1]) break;
-        place[d - 1] = 0;
-      }
+  const Array::Reals pixels = rows.apply<double>(inside.to_reals()), weights = weight.to_reals();
+  Array::Reals results(elements_of(shape)), made(places * outputs / groups);
+  for (size_t n = 0; !results.empty() && n < static_cast<size_t>(shape[0]) * groups; ++n) {
+    const double* kernels = weights.data() + n % groups * (outputs / groups) * width;
+    std::ranges::fill(made, 0.0);
+    add_row_products(pixels.data() + n * places * width, places,
+                     by_outputs(kernels, outputs / groups, width), made.data());
+    for (size_t i = 0; i < made.size(); ++i) {
+      const size_t output = n % groups * (outputs / groups) + i % (outputs / groups);
+      results[(n / groups * outputs + output) * places + i / (outputs / groups)] =
+          made[i] + (biases.empty() ? 0.0 : biases[output]);
     }
   }
+  budget.live_elements = live;
   return Array::real(shape, std::move(results), input.type());
 }
 
@@ -326,6 +290,31 @@ Shape convolved_shape(const Call& call, const Array& input, const Array& weight,
     shape.push_back((padded - reach) / convolution.stride[d] + 1);
   }
   return shape;
+}
+
+Movement windows(const Shape& input, const Shape& result, const Shape& weight,
+                 const Convolution& convolution) {
+  const Shape strides = strides_of(input);
+  const size_t count = convolution.stride.size();
+  Movement movement{.shape = {},
+                    .walk = {input[0], convolution.groups},
+                    .strides = {strides[0], weight[1] * strides[1]}};
+  int64_t places = 1, width = weight[1];
+  for (size_t d = 0; d < count; ++d) {
+    movement.walk.push_back(result[d + 2]);
+    movement.strides.push_back(convolution.stride[d] * strides[d + 2]);
+    places *= result[d + 2];
+  }
+  movement.walk.push_back(weight[1]);
+  movement.strides.push_back(strides[1]);
+  for (size_t d = 0; d < count; ++d) {
+    movement.walk.push_back(weight[d + 2]);
+    movement.strides.push_back(convolution.dilation[d] * strides[d + 2]);
+    width *= weight[d + 2];
+  }
+  movement.shape = {input[0], convolution.groups, places, width};
+  elements_of(movement.shape);  // refuses what is too large
+  return movement;
 }
 
 OpRules convolution_rules() {

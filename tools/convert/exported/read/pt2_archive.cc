@@ -3,6 +3,9 @@
 // NAME/data/weights/..., NAME/data/constants/..., NAME/data/sample_inputs/model.pt.
 #include "convert/exported/read/pt2_archive.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
 #include "convert/files/json_file.h"
@@ -35,38 +38,34 @@ const std::string& text(const json& value, const std::string& where) {
   return value.get_ref<const std::string&>();
 }
 
+namespace {
+
+// PyTorch's number for a type, and what its elements lie in the file as: complex numbers are pairs.
+struct StoredType {
+  int64_t number;
+  ElementType type;
+  DType stored;
+};
+constexpr StoredType kStoredTypes[] = {
+    {1, ElementType::kU8, DType::kU8},          {2, ElementType::kI8, DType::kI8},
+    {3, ElementType::kI16, DType::kI16},        {4, ElementType::kI32, DType::kI32},
+    {5, ElementType::kI64, DType::kI64},        {6, ElementType::kF16, DType::kF16},
+    {7, ElementType::kF32, DType::kF32},        {8, ElementType::kF64, DType::kF64},
+    {10, ElementType::kComplex64, DType::kF32}, {11, ElementType::kComplex128, DType::kF64},
+    {12, ElementType::kBool, DType::kBool},     {13, ElementType::kBF16, DType::kBF16},
+};
+
+}  // namespace
+
 ElementType element_type(const json& number, const std::string& where) {
-  switch (integer(number, where)) {
-    case 1:
-      return ElementType::kU8;
-    case 2:
-      return ElementType::kI8;
-    case 3:
-      return ElementType::kI16;
-    case 4:
-      return ElementType::kI32;
-    case 5:
-      return ElementType::kI64;
-    case 6:
-      return ElementType::kF16;
-    case 7:
-      return ElementType::kF32;
-    case 8:
-      return ElementType::kF64;
-    case 10:
-      return ElementType::kComplex64;
-    case 11:
-      return ElementType::kComplex128;
-    case 12:
-      return ElementType::kBool;
-    case 13:
-      return ElementType::kBF16;
-    default:
-      throw InputError(
-          "{}: elements of PyTorch's type number {} are not read: convert the model to float32, "
-          "float16 or bfloat16 before torch.export.export",
-          where, show(number));
+  const int64_t wanted = integer(number, where);
+  for (const StoredType& row : kStoredTypes) {
+    if (row.number == wanted) return row.type;
   }
+  throw InputError(
+      "{}: elements of PyTorch's type number {} are not read: convert the model to float32, "
+      "float16 or bfloat16 before torch.export.export",
+      where, show(number));
 }
 
 #ifdef ARENITE_HAVE_LIBZIP
@@ -77,48 +76,13 @@ constexpr int64_t kSchemaMajor = 8;
 constexpr int64_t kExtentMax = int64_t{1} << 40;
 
 DType stored_type(ElementType type) {
-  switch (type) {
-    case ElementType::kBool:
-      return DType::kBool;
-    case ElementType::kU8:
-      return DType::kU8;
-    case ElementType::kI8:
-      return DType::kI8;
-    case ElementType::kI16:
-      return DType::kI16;
-    case ElementType::kI32:
-      return DType::kI32;
-    case ElementType::kI64:
-      return DType::kI64;
-    case ElementType::kF16:
-      return DType::kF16;
-    case ElementType::kBF16:
-      return DType::kBF16;
-    case ElementType::kF32:
-    case ElementType::kComplex64:
-      return DType::kF32;
-    case ElementType::kF64:
-    case ElementType::kComplex128:
-      return DType::kF64;
-  }
-  return DType::kF32;
+  return std::ranges::find(kStoredTypes, type, &StoredType::type)->stored;
 }
 
+// Whole numbers of an example are int64, whatever they are stored as.
 ElementType type_of(DType type) {
-  switch (type) {
-    case DType::kBool:
-      return ElementType::kBool;
-    case DType::kF64:
-      return ElementType::kF64;
-    case DType::kF16:
-      return ElementType::kF16;
-    case DType::kBF16:
-      return ElementType::kBF16;
-    case DType::kF32:
-      return ElementType::kF32;
-    default:
-      return ElementType::kI64;
-  }
+  const auto* row = std::ranges::find(kStoredTypes, type, &StoredType::stored);
+  return row == std::end(kStoredTypes) || is_integer(row->type) ? ElementType::kI64 : row->type;
 }
 
 class ArchiveReader {

@@ -22,15 +22,7 @@ Movement stretching(const Shape& given, const Shape& to) {
   if (broadcast(from, to) != to) {
     throw ShapeError("a tensor {} where one of {} is expected", shape_text(given), shape_text(to));
   }
-  Movement movement;
-  movement.shape = movement.walk = to;
-  movement.strides.assign(to.size(), 0);
-  const Shape strides = strides_of(from);
-  const size_t added = to.size() - from.size();
-  for (size_t d = 0; d < from.size(); ++d) {
-    if (from[d] != 1) movement.strides[added + d] = strides[d];
-  }
-  return movement;
+  return {.shape = to, .walk = to, .strides = stretched_strides(from, to)};
 }
 
 std::vector<int64_t> numbers_of_term(const std::vector<ElementSumRef>& parts, size_t term) {

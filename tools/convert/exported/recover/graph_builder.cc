@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of values as rows of nodes, and the nodes that ops add.
+// Values as rows of nodes: sums are added up, columns gathered, and constants folded into layers.
 #include "convert/exported/recover/graph_builder.h"
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "convert/exported/recover/refusals.h"
+#include "convert/exported/recover/sums.h"
 
 namespace arenite::convert {
 namespace {
@@ -20,6 +21,24 @@ namespace {
 constexpr size_t kRunsMax = 1024;
 constexpr size_t kCopiesMax = 8;           // of pieces, before a matrix is quicker
 constexpr uint32_t kChosenWidthMax = 256;  // of a node that pieces are chosen of
+
+constexpr size_t kKeptSumsMax = 64;                // materialised values that are remembered
+constexpr size_t kKeptElements = size_t{1} << 25;  // of all of them
+
+// Whether one value is the other in another shape.
+bool have_same_terms(const ElementSum& a, const ElementSum& b) {
+  if (a.terms.size() != b.terms.size() || a.elements() != b.elements()) return false;
+  for (size_t i = 0; i < a.terms.size(); ++i) {
+    const Term& first = a.terms[i];
+    const Term& second = b.terms[i];
+    if (first.places.numbers != second.places.numbers ||
+        first.places.source != second.places.source || first.factors.each != second.factors.each ||
+        first.factors.uniform != second.factors.uniform) {
+      return false;
+    }
+  }
+  return true;
+}
 
 // Why rows of a value are no rows of a node: they are of several tokens, or of parts of one.
 std::string why_no_rows(const GraphBuilder& builder, const ElementSumRef& value) {
@@ -40,10 +59,8 @@ std::string why_no_rows(const GraphBuilder& builder, const ElementSumRef& value)
     ++rows_of_tokens[builder.row_of(places.at(first))];
     if (columns.size() == 1 && tokens.size() > 1 && tokens.size() < builder.sizes().tokens) {
       return "its rows are pieces of one column over several tokens, as patches of a series of "
-             "each "
-             "variable: not supported. Export the model for an example [variables, steps], which "
-             "is "
-             "one series a sequence, and for patches side by side";
+             "each variable: not supported. Export the model for an example [variables, steps], "
+             "which is one series a sequence, and for patches side by side";
     }
     if (columns.size() == 1 && tokens.size() > 1) {
       return "its rows are one column of all tokens each, as after x.transpose(1, 2): not "
@@ -417,214 +434,177 @@ ValueId GraphBuilder::output(const ElementSumRef& given) {
   return rows.node;
 }
 
-// The nodes that a value becomes when an op reads it.
+ElementSumRef GraphBuilder::materialised(const ElementSumRef& given) {
+  const ElementSumRef value = as_patches(given);
+  if (value->is_plain()) return value;
+  for (const auto& [known, made] : materialised_) {
+    if (known == value || have_same_terms(*known, *value)) return with_shape(made, value->shape);
+  }
+  const std::string before = name_;
+  if (!value->name.empty()) name_ = value->name;
+  const ElementSumRef made = SumBuilder(*this).build(value);
+  name_ = before;
+  remember(value, made);
+  return made;
+}
+
+void GraphBuilder::remember(const ElementSumRef& value, const ElementSumRef& made) {
+  materialised_.emplace_back(value, made);
+  remembered_ += value->elements();
+  while (materialised_.size() > kKeptSumsMax ||
+         (remembered_ > kKeptElements && !materialised_.empty())) {
+    remembered_ -= materialised_.front().first->elements();
+    materialised_.erase(materialised_.begin());
+  }
+}
+
+ElementSumRef GraphBuilder::rotated_or_same(const ElementSumRef& value) {
+  if (value->terms.size() < 2 || value->elements() == 0) return value;
+  try {
+    return RotationFinder(*this, *value).find().value_or(value);
+  } catch (const NotRecognised&) {
+    return value;  // a part of one
+  }
+}
+
+// ---- values that are another one times constants: functions are of that one, and linear layers
+// take the constants into their weights ----
 
 namespace {
 
-// Of a norm without one, which no row notices: what torch.nn.functional.normalize adds, squared.
-constexpr double kNormEpsilonMin = 1e-24;
+// What each element of `value` is times that of `base`; empty where it is no multiple.
+std::vector<double> ratios_of(const ElementSum& value, const ElementSum& base) {
+  if (value.shape != base.shape || value.terms.size() != base.terms.size()) return {};
+  std::vector<double> ratios;
+  for (size_t t = 0; t < value.terms.size(); ++t) {
+    const Term& term = value.terms[t];
+    const Term& other = base.terms[t];
+    const bool same_places =
+        term.places.numbers == other.places.numbers && term.places.source == other.places.source;
+    if (!same_places) return {};
+    const bool is_even = !term.factors.each && !other.factors.each;
+    for (size_t i = 0, count = is_even ? 1 : value.elements(); i < count; ++i) {
+      if (other.factors.at(i) == 0.0) return {};
+      const double ratio = term.factors.at(i) / other.factors.at(i);
+      if (t == 0) ratios.push_back(ratio);
+      if (ratios[ratios.size() == 1 ? 0 : i] != ratio) return {};
+    }
+    if (is_even && ratios.size() > 1) return {};
+  }
+  return ratios;
+}
 
-// What `value`, all of one source, is made of.
-ValueId node_of(const GraphBuilder& builder, const ElementSumRef& value) {
-  const Source& source = builder.source(value->terms[0].places.at(0));
-  if (source.kind == Source::Kind::kNode) return source.node;
-  throw NotRecognised("it calculates with token ids, pixels or constants alone");
+Array factor_of(const ElementSum& value, std::vector<double> ratios) {
+  Shape shape = ratios.size() == 1 ? Shape() : value.shape;
+  return Array::real(std::move(shape), std::move(ratios));
 }
 
 }  // namespace
 
-ElementSumRef GraphBuilder::embedding(const ConstantRef& table, const ElementSumRef& ids) {
-  const Places& places = ids->terms[0].places;
-  Rows rows{0, 1, {}, sizes_.rows()};
-  const size_t count = ids->elements();
-  const Source::Kind kind = count == 0 ? Source::Kind::kTable : source(places.at(0)).kind;
-  const bool are_types = kind == Source::Kind::kTypes;
+std::optional<GraphBuilder::Multiple> GraphBuilder::multiple_of_node(
+    const ElementSumRef& value) const {
+  if (value->is_plain() || value->elements() == 0) return std::nullopt;
+  for (const auto& [known, made] : materialised_) {
+    std::vector<double> ratios = ratios_of(*value, *known);
+    if (ratios.size() == 1 && ratios[0] == 1.0) return std::nullopt;
+    if (!ratios.empty()) return Multiple{made, factor_of(*value, std::move(ratios))};
+  }
+  if (value->terms.size() != 1) return std::nullopt;
+  const ElementSum bare = {value->shape, {Term{value->terms[0].places, {}}}};
+  std::vector<double> ratios = ratios_of(*value, bare);
+  return Multiple{make_sum(bare), factor_of(*value, std::move(ratios))};
+}
+
+std::optional<GraphBuilder::FoldedInput> GraphBuilder::folded_input(
+    const ElementSumRef& value) const {
+  auto folded = columns_of_node(value);
+  if (!folded) return std::nullopt;
+  // One factor goes with the node, and a layer that was made before takes in what follows it.
+  const Places& places = folded->value->terms[0].places;
+  const bool is_one_factor = value->terms.size() == 1 && !value->terms[0].factors.each;
+  const ValueId node = source(places.at(0)).node;
+  if (is_one_factor || graph_.as<LinearNode>(node) || graph_.as<EmbeddingNode>(node)) {
+    return std::nullopt;
+  }
+  return folded;
+}
+
+std::optional<GraphBuilder::FoldedInput> GraphBuilder::columns_of_node(
+    const ElementSumRef& value) const {
+  if (value->is_plain() || value->shape.empty() || value->elements() == 0) return std::nullopt;
+  const auto width = static_cast<size_t>(value->shape.back());
+  const size_t count = value->elements();
+  FoldedInput folded;
+  const Term* of_model = nullptr;
+  folded.offsets.assign(width, 0.0);
+  for (const Term& term : value->terms) {
+    const int64_t number = term.places.at(0);
+    if (number == kNoElement) return std::nullopt;
+    const Source::Kind kind = source(number).kind;
+    if (kind == Source::Kind::kNode && of_model == nullptr) {
+      of_model = &term;
+      continue;
+    }
+    if (kind != Source::Kind::kTable) return std::nullopt;
+    // A row of constants, the same for all tokens.
+    const Array::Reals constants = source(number).table->array().to_reals();
+    const auto offset = [&](size_t i) {
+      return term.factors.at(i) * constants[static_cast<size_t>(index_of(term.places.at(i)))];
+    };
+    for (size_t i = 0; i < count; ++i) {
+      const int64_t at = term.places.at(i);
+      if (at == kNoElement || source_of(at) != source_of(number)) return std::nullopt;
+      if (offset(i) != offset(i % width)) return std::nullopt;
+    }
+    for (size_t c = 0; c < width; ++c) folded.offsets[c] += offset(c);
+  }
+  if (of_model == nullptr) return std::nullopt;
+  for (size_t c = 0; c < width; ++c) folded.factors.push_back(of_model->factors.at(c));
   for (size_t i = 0; i < count; ++i) {
-    const int64_t number = places.at(i);
-    const bool is_id = kind == Source::Kind::kTokens || are_types;
-    if (!ids->is_plain() || source(number).kind != kind || !is_id) {
-      throw NotRecognised("it looks up rows by something else than the token ids as they are");
-    }
-    const auto token = static_cast<uint32_t>(index_of(number));
-    const uint32_t sequence = token / (sizes_.tokens - sizes_.prefix);
-    rows.rows.push_back(token + (sequence + 1) * sizes_.prefix);
+    const int64_t at = of_model->places.at(i);
+    if (at == kNoElement || source(at).kind != Source::Kind::kNode) return std::nullopt;
+    if (of_model->factors.at(i) != folded.factors[i % width]) return std::nullopt;
   }
-  const WeightRef weight = weight_of(program_, table, false);
-  uint32_t& rows_max = are_types ? graph_.token_types : graph_.vocab_size;
-  if (rows_max != 0 && rows_max != weight.rows) {
-    throw NotRecognised("tokens are looked up in tables of different lengths");
-  }
-  rows_max = weight.rows;
-  EmbeddingNode looked_up;
-  (are_types ? looked_up.types : looked_up.tokens) = weight;
-  const ValueId node = graph_.add_embedding(name_, std::move(looked_up), weight.columns);
-  Shape shape = ids->shape;
-  shape.push_back(0);
-  return on_rows(rows, shape, node, weight.columns);
+  folded.value = make_sum({value->shape, {Term{of_model->places, {}}}});
+  return folded;
 }
 
-ElementSumRef GraphBuilder::norm(const ElementSumRef& given, NormSpec spec) {
-  if (!(spec.epsilon >= 0.0) || !std::isfinite(static_cast<float>(spec.epsilon))) {
-    throw NotRecognised("its epsilon is no small number");
-  }
-  spec.epsilon = std::max(spec.epsilon, kNormEpsilonMin);
-  const ElementSumRef value = on_one_source(materialised(given));
-  const Places& places = value->terms[0].places;
-  const uint32_t from = source_of(places.at(0));
-  const size_t width = spec.gain.size();
-  // Columns side by side may be in any order, the same in each row.
-  std::vector<uint32_t> order(width);
-  std::vector<bool> is_there(width, false);
-  for (size_t i = 0; i < width && i < value->elements(); ++i) {
-    order[i] = static_cast<uint32_t>(column_of(places.at(i)).second % width);
-    is_there[order[i]] = true;
-  }
-  if (std::ranges::count(is_there, false) > 0) order.clear();
+bool GraphBuilder::has_factors_of_heads(const ElementSumRef& value) const {
+  if (value->terms.size() != 1 || !value->terms[0].factors.each) return false;
+  if (value->elements() == 0 || columns_of_node(value)) return false;
+  std::map<Column, double> factors;
   for (size_t i = 0, count = value->elements(); i < count; ++i) {
-    const int64_t first = order.empty() ? 0 : places.at(i) - order[i % width];
-    const bool in_line = !order.empty() && column_of(first).second % width == 0 &&
-                         first == places.at(i - i % width) - order[0] && source_of(first) == from;
-    if (!in_line)
-      throw NotRecognised(
-          "it normalises columns that do not stand side by side in the layer before: not "
-          "supported");
+    const int64_t number = value->terms[0].places.at(i);
+    if (number == kNoElement || source(number).kind != Source::Kind::kNode) return false;
+    const double factor = value->terms[0].factors.at(i);
+    if (factors.emplace(column_of(number), factor).first->second != factor) return false;
   }
-  const NormSpec given_spec = spec;
-  for (size_t i = 0; i < width; ++i) {
-    spec.gain[order[i]] = given_spec.gain[i];
-    if (!spec.bias.empty()) spec.bias[order[i]] = given_spec.bias[i];
-  }
-  const ValueId node = graph_.add_norm(name_, spec, node_of(*this, value));
-  return in_place(value, from, source_of_node(node, sources_[from].rows));
+  return true;
 }
 
-ElementSumRef GraphBuilder::normalize(const ElementSumRef& value, NormKind kind) {
-  const Rows rows = rows_of(value);
-  const ValueId node = graph_.add(name_, NormalizeNode{kind}, {rows.node});
-  return on_rows(rows, value->shape, node, rows.width);
-}
-
-ElementSumRef GraphBuilder::activation(const ElementSumRef& given, ActivationNode body) {
-  const ElementSumRef value = on_one_source(materialised(given));
-  const uint32_t from = source_of(value->terms[0].places.at(0));
-  const ValueId node = graph_.add(name_, body, {node_of(*this, value)});
-  return in_place(value, from, source_of_node(node, sources_[from].rows));
-}
-
-ElementSumRef GraphBuilder::product(const ElementSumRef& a, const ElementSumRef& b) {
-  const Shape shape = broadcast(a->shape, b->shape);
-  ElementSumRef first = stretched(materialised(a), shape);
-  ElementSumRef second = stretched(materialised(b), shape);
-  const std::vector<size_t> order = columns_last({first, second});
-  first = permuted(first, order);
-  second = permuted(second, order);
-  // Elements of one token, which may be several rows of the value.
-  const Shape flat = with_whole_rows(first);
-  const Rows rows = rows_of(with_shape(first, flat));
-  const Rows others = rows_of(with_shape(second, flat));
-  if (rows.count != others.count) throw NotRecognised(kPooledGoesBack);
-  if (rows.rows != others.rows) throw NotRecognised(kMixesTokens);
-  const ValueId node = graph_.add(name_, MultiplyNode{}, {rows.node, others.node});
-  const ElementSumRef made = on_rows(rows, flat, node, rows.width);
-  return permuted(with_shape(made, first->shape), inverse_order(order));
-}
-
-ElementSumRef GraphBuilder::pooled(const ElementSumRef& given, size_t axis, SelectKind kind) {
-  ElementSumRef whole = materialised(given);
-  // Those of all rows, or of all but the first ones of a prefix.
-  const uint32_t tokens = static_cast<uint32_t>(whole->shape[axis]);
-  const uint32_t first_row = tokens < sizes_.tokens ? sizes_.tokens - tokens : 0;
-  if (first_row == 0) whole = on_one_source(whole);
-  std::vector<size_t> order(whole->shape.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  order.erase(order.begin() + static_cast<ptrdiff_t>(axis));
-  order.push_back(axis);
-  const ElementSumRef value = permuted(whole, order);
-  const std::vector<int64_t> numbers = numbers_of(*value);
-  const uint32_t from = source_of(numbers.at(0));
-  const uint32_t width = sources_[from].width;
-  if (first_row > sizes_.prefix || tokens > sizes_.tokens || sources_[from].rows != sizes_.rows()) {
-    throw NotRecognised(
-        "it pools some of the tokens, or parts of their numbers: not supported, all tokens of a "
-        "sequence are pooled by their mean or maximum");
-  }
-  const uint32_t to = selected(from, kind, first_row);
-  std::vector<int64_t> made;
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    const uint32_t row = row_of(numbers[i]);
-    const uint32_t column = column_of(numbers[i]).second;
-    const int64_t place = number_of(to, uint64_t{row / sizes_.tokens} * width + column);
-    if (i % tokens == 0) made.push_back(place);
-    const bool in_order = row % sizes_.tokens == first_row + i % tokens && made.back() == place &&
-                          source_of(numbers[i]) == from;
-    if (!in_order) throw NotRecognised(kMixesTokens);
-  }
-  Shape shape = value->shape;
-  shape.pop_back();
-  return plain(std::move(shape), std::move(made));
-}
-
-bool GraphBuilder::is_along_tokens(const ElementSumRef& value, size_t axis) const {
-  size_t stride = 1;
-  for (size_t d = axis + 1; d < value->shape.size(); ++d) {
-    stride *= static_cast<size_t>(value->shape[d]);
-  }
-  if (value->shape[axis] < 2) return false;
-  const Places& places = value->terms[0].places;
-  const bool are_numbers = places.at(0) != kNoElement && places.at(stride) != kNoElement;
-  return are_numbers && row_of(places.at(0)) != row_of(places.at(stride));
-}
-
-bool GraphBuilder::is_embedding_with_tables(const ElementSum& value) const {
-  size_t embeddings = 0;
-  for (const Term& term : value.terms) {
-    const int64_t number = value.elements() == 0 ? kNoElement : term.places.at(0);
-    if (number == kNoElement) return false;
-    const Source& from = source(number);
-    if (from.kind == Source::Kind::kTable) continue;
-    if (from.kind != Source::Kind::kNode || !graph_.as<EmbeddingNode>(from.node)) return false;
-    ++embeddings;
-  }
-  return embeddings == 1 && value.terms.size() > 1;
-}
-
-// Rows of a table as constants, one for each of `rows`.
-ElementSumRef GraphBuilder::table_rows(const ConstantRef& table, Shape shape,
-                                       const std::vector<int64_t>& rows) {
-  const int64_t width = table->shape()[1];
-  const ElementSumRef whole = of_constant(table);
-  std::vector<int64_t> numbers;
-  int64_t last = 0;
-  for (const int64_t row : rows) {
-    if (row < 0 || row >= table->shape()[0])
-      throw NotRecognised("it looks up rows that are not there");
-    last = std::max(last, row);
-    for (int64_t c = 0; c < width; ++c) {
-      numbers.push_back(whole->terms[0].places.at(static_cast<size_t>(row * width + c)));
+// W (factors x + offsets) + b
+ElementSumRef GraphBuilder::linear(const ElementSumRef& given, const WeightRef& given_weight,
+                                   std::vector<double> bias) {
+  const auto folded = folded_input(given);
+  std::vector<uint32_t> order;
+  const Rows rows = folded ? rows_of(folded->value) : rows_of(given, &order);
+  if (rows.width != given_weight.columns) throw NotRecognised("its weight has another width");
+  WeightRef weight = order.empty() ? given_weight : with_columns(given_weight, order);
+  if (folded) {
+    const std::vector<double> values = given_weight.exact();
+    bias.resize(weight.rows, 0.0);
+    for (size_t i = 0; i < values.size(); ++i) {
+      bias[i / weight.columns] += values[i] * folded->offsets[i % weight.columns];
     }
+    set_exact(weight, [given_weight, factors = folded->factors] {
+      std::vector<double> scaled = given_weight.exact();
+      for (size_t i = 0; i < scaled.size(); ++i) scaled[i] *= factors[i % factors.size()];
+      return scaled;
+    });
+    weight.name = name_;
   }
-  const bool are_positions = sizes_.tokens > 1 && rows.size() > 1 && rows[0] != rows[1];
-  if (are_positions) limit_positions(table->shape()[0] - rows[0]);
-  shape.push_back(width);
-  return plain(std::move(shape), std::move(numbers));
-}
-
-ElementSumRef GraphBuilder::padded_positions(const ConstantRef& table, const ElementSumRef& ids,
-                                             int64_t padding) {
-  const WeightRef weight = weight_of(program_, table, false);
-  EmbeddingNode embedding;
-  embedding.positions = weight;
-  embedding.position_offset = static_cast<uint32_t>(padding + 1);
-  embedding.padding_id = static_cast<uint32_t>(padding);
-  limit_positions(table->shape()[0] - padding - 1);
-  Rows rows{0, 1, {}, sizes_.rows()};
-  for (size_t i = 0, count = ids->elements(); i < count; ++i) {
-    rows.rows.push_back(static_cast<uint32_t>(index_of(ids->terms[0].places.at(i))));
-  }
-  const ValueId node = graph_.add_embedding(name_, std::move(embedding), weight.columns);
-  Shape shape = ids->shape;
-  shape.push_back(0);
-  return on_rows(rows, shape, node, weight.columns);
+  const ValueId node = graph_.add_linear(name_, {weight, std::move(bias)}, rows.node);
+  return on_rows(rows, given->shape, node, weight.rows);
 }
 
 }  // namespace arenite::convert

@@ -238,15 +238,6 @@ ElementSumRef RotationFinder::rotate() {
   return plain(value_.shape, std::move(numbers));
 }
 
-ElementSumRef GraphBuilder::rotated_or_same(const ElementSumRef& value) {
-  if (value->terms.size() < 2 || value->elements() == 0) return value;
-  try {
-    return RotationFinder(*this, *value).find().value_or(value);
-  } catch (const NotRecognised&) {
-    return value;  // a part of one
-  }
-}
-
 std::optional<ElementSumRef> RotationFinder::find() {
   const bool varies = std::ranges::any_of(
       value_.terms, [](const Term& term) { return term.factors.each != nullptr; });

@@ -26,8 +26,7 @@ Shape joined(Shape lead, int64_t rows, int64_t columns) {
 bool turns_last_two(const Movement& movement, const Shape& shape) {
   const size_t rank = shape.size();
   if (movement.sources || movement.walk.size() != rank || movement.offset != 0) return false;
-  Shape strides(rank, 1);
-  for (size_t d = rank - 1; d-- > 0;) strides[d] = strides[d + 1] * shape[d + 1];
+  Shape strides = strides_of(shape);
   Shape walk = shape;
   std::swap(strides[rank - 1], strides[rank - 2]);
   std::swap(walk[rank - 1], walk[rank - 2]);
@@ -128,8 +127,7 @@ ScoresRef with_tanh(const Scores& scores, bool is_sigmoid) {
   if (scores.added) {
     throw NotRecognised(
         "it caps scores after a mask or a bias was added to them: the runtime caps scores first, "
-        "so "
-        "mask them after torch.tanh");
+        "so mask them after torch.tanh");
   }
   result->tanh_factor = 1.0;
   if (!is_sigmoid) return result;

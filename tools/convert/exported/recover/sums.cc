@@ -16,8 +16,6 @@
 namespace arenite::convert {
 namespace {
 
-constexpr size_t kKeptSumsMax = 64;                // materialised values that are remembered
-constexpr size_t kKeptElements = size_t{1} << 25;  // of all of them
 constexpr size_t kNoPlace = SIZE_MAX;
 
 // Whether each element of the term stands for another one.
@@ -29,46 +27,7 @@ bool is_injective(const Term& term, size_t count) {
          std::ranges::adjacent_find(numbers) == numbers.end();
 }
 
-// Whether one value is the other in another shape.
-bool have_same_terms(const ElementSum& a, const ElementSum& b) {
-  if (a.terms.size() != b.terms.size() || a.elements() != b.elements()) return false;
-  for (size_t i = 0; i < a.terms.size(); ++i) {
-    const Term& first = a.terms[i];
-    const Term& second = b.terms[i];
-    if (first.places.numbers != second.places.numbers ||
-        first.places.source != second.places.source || first.factors.each != second.factors.each ||
-        first.factors.uniform != second.factors.uniform) {
-      return false;
-    }
-  }
-  return true;
-}
-
 }  // namespace
-
-ElementSumRef GraphBuilder::materialised(const ElementSumRef& given) {
-  const ElementSumRef value = as_patches(given);
-  if (value->is_plain()) return value;
-  for (const auto& [known, made] : materialised_) {
-    if (known == value || have_same_terms(*known, *value)) return with_shape(made, value->shape);
-  }
-  const std::string before = name_;
-  if (!value->name.empty()) name_ = value->name;
-  const ElementSumRef made = SumBuilder(*this).build(value);
-  name_ = before;
-  remember(value, made);
-  return made;
-}
-
-void GraphBuilder::remember(const ElementSumRef& value, const ElementSumRef& made) {
-  materialised_.emplace_back(value, made);
-  remembered_ += value->elements();
-  while (materialised_.size() > kKeptSumsMax ||
-         (remembered_ > kKeptElements && !materialised_.empty())) {
-    remembered_ -= materialised_.front().first->elements();
-    materialised_.erase(materialised_.begin());
-  }
-}
 
 bool SumBuilder::split(const ElementSum& value) {
   for (const Term& term : value.terms) {
@@ -354,45 +313,6 @@ ElementSumRef SumBuilder::build(const ElementSumRef& value) {
   return builder_.in_place(reference_, source_, builder_.source_of_node(sum, rows_));
 }
 
-void GraphBuilder::finish(uint32_t positions, const ConstantAt& constant_at) {
-  for (const PositionTable& table : tables_) {
-    WeightRef& weight = *graph_.as<EmbeddingNode>(table.node)->positions;
-    const uint32_t columns = weight.columns;
-    const uint32_t tokens = sizes_.tokens;
-    const uint32_t rows_max = positions + sizes_.prefix;
-    if (uint64_t{rows_max} * columns > ElementLimit::current()) {
-      throw NotRecognised(fmt::format(
-          "its table of {} positions, {} numbers each, is too large: pass --context N, the "
-          "positions that you need",
-          rows_max, columns));
-    }
-    weight.rows = rows_max;
-    set_exact(weight, [table, columns, rows_max, positions, tokens, constant_at] {
-      std::vector<double> rows(size_t{rows_max} * columns, 0.0);
-      for (const TablePart& part : table.parts) {
-        Array whole = part.constant->array();
-        if (part.stride != 0 && rows_max != tokens) {
-          whole = constant_at(part.constant->value(), positions);
-        }
-        // Extents after the one of positions stay, and those before it are 1.
-        const Array::Reals values = whole.to_reals();
-        const auto prefix = part.prefix_rows.size();
-        const auto missing = std::ranges::count(part.prefix_rows, -1);
-        for (size_t p = 0; p < rows_max; ++p) {
-          const int64_t row = p < prefix ? part.prefix_rows[p] : static_cast<int64_t>(p) - missing;
-          if (row < 0) continue;
-          for (size_t c = 0; c < columns; ++c) {
-            const auto index = static_cast<size_t>(part.first_row[c] + row * part.stride);
-            if (index >= values.size()) throw NotRecognised("a table of positions is too short");
-            rows[p * columns + c] += part.factors[c] * values[index];
-          }
-        }
-      }
-      return rows;
-    });
-  }
-}
-
 // Sums that become a part of an embedding: types, positions and rows of constants.
 
 // The types of tokens become a part of the embedding that they are added to.
@@ -463,146 +383,6 @@ ValueId SumBuilder::with_constant_row(ValueId node, std::vector<double> row) {
   });
   table.name = builder_.name_;
   return graph.add_embedding(graph.node(node).name, std::move(embedding), width_);
-}
-
-// Values that are another one times constants: functions are of that one, and linear layers take
-// the constants into their weights.
-
-namespace {
-
-// What each element of `value` is times that of `base`; empty where it is no multiple.
-std::vector<double> ratios_of(const ElementSum& value, const ElementSum& base) {
-  if (value.shape != base.shape || value.terms.size() != base.terms.size()) return {};
-  std::vector<double> ratios;
-  for (size_t t = 0; t < value.terms.size(); ++t) {
-    const Term& term = value.terms[t];
-    const Term& other = base.terms[t];
-    const bool same_places =
-        term.places.numbers == other.places.numbers && term.places.source == other.places.source;
-    if (!same_places) return {};
-    const bool is_even = !term.factors.each && !other.factors.each;
-    for (size_t i = 0, count = is_even ? 1 : value.elements(); i < count; ++i) {
-      if (other.factors.at(i) == 0.0) return {};
-      const double ratio = term.factors.at(i) / other.factors.at(i);
-      if (t == 0) ratios.push_back(ratio);
-      if (ratios[ratios.size() == 1 ? 0 : i] != ratio) return {};
-    }
-    if (is_even && ratios.size() > 1) return {};
-  }
-  return ratios;
-}
-
-Array factor_of(const ElementSum& value, std::vector<double> ratios) {
-  Shape shape = ratios.size() == 1 ? Shape() : value.shape;
-  return Array::real(std::move(shape), std::move(ratios));
-}
-
-}  // namespace
-
-std::optional<GraphBuilder::Multiple> GraphBuilder::multiple_of_node(
-    const ElementSumRef& value) const {
-  if (value->is_plain() || value->elements() == 0) return std::nullopt;
-  for (const auto& [known, made] : materialised_) {
-    std::vector<double> ratios = ratios_of(*value, *known);
-    if (ratios.size() == 1 && ratios[0] == 1.0) return std::nullopt;
-    if (!ratios.empty()) return Multiple{made, factor_of(*value, std::move(ratios))};
-  }
-  if (value->terms.size() != 1) return std::nullopt;
-  const ElementSum bare = {value->shape, {Term{value->terms[0].places, {}}}};
-  std::vector<double> ratios = ratios_of(*value, bare);
-  return Multiple{make_sum(bare), factor_of(*value, std::move(ratios))};
-}
-
-std::optional<GraphBuilder::FoldedInput> GraphBuilder::folded_input(
-    const ElementSumRef& value) const {
-  auto folded = columns_of_node(value);
-  if (!folded) return std::nullopt;
-  // One factor goes with the node, and a layer that was made before takes in what follows it.
-  const Places& places = folded->value->terms[0].places;
-  const bool is_one_factor = value->terms.size() == 1 && !value->terms[0].factors.each;
-  const ValueId node = source(places.at(0)).node;
-  if (is_one_factor || graph_.as<LinearNode>(node) || graph_.as<EmbeddingNode>(node)) {
-    return std::nullopt;
-  }
-  return folded;
-}
-
-std::optional<GraphBuilder::FoldedInput> GraphBuilder::columns_of_node(
-    const ElementSumRef& value) const {
-  if (value->is_plain() || value->shape.empty() || value->elements() == 0) return std::nullopt;
-  const auto width = static_cast<size_t>(value->shape.back());
-  const size_t count = value->elements();
-  FoldedInput folded;
-  const Term* of_model = nullptr;
-  folded.offsets.assign(width, 0.0);
-  for (const Term& term : value->terms) {
-    const int64_t number = term.places.at(0);
-    if (number == kNoElement) return std::nullopt;
-    const Source::Kind kind = source(number).kind;
-    if (kind == Source::Kind::kNode && of_model == nullptr) {
-      of_model = &term;
-      continue;
-    }
-    if (kind != Source::Kind::kTable) return std::nullopt;
-    // A row of constants, the same for all tokens.
-    const Array::Reals constants = source(number).table->array().to_reals();
-    const auto offset = [&](size_t i) {
-      return term.factors.at(i) * constants[static_cast<size_t>(index_of(term.places.at(i)))];
-    };
-    for (size_t i = 0; i < count; ++i) {
-      const int64_t at = term.places.at(i);
-      if (at == kNoElement || source_of(at) != source_of(number)) return std::nullopt;
-      if (offset(i) != offset(i % width)) return std::nullopt;
-    }
-    for (size_t c = 0; c < width; ++c) folded.offsets[c] += offset(c);
-  }
-  if (of_model == nullptr) return std::nullopt;
-  for (size_t c = 0; c < width; ++c) folded.factors.push_back(of_model->factors.at(c));
-  for (size_t i = 0; i < count; ++i) {
-    const int64_t at = of_model->places.at(i);
-    if (at == kNoElement || source(at).kind != Source::Kind::kNode) return std::nullopt;
-    if (of_model->factors.at(i) != folded.factors[i % width]) return std::nullopt;
-  }
-  folded.value = make_sum({value->shape, {Term{of_model->places, {}}}});
-  return folded;
-}
-
-bool GraphBuilder::has_factors_of_heads(const ElementSumRef& value) const {
-  if (value->terms.size() != 1 || !value->terms[0].factors.each) return false;
-  if (value->elements() == 0 || columns_of_node(value)) return false;
-  std::map<Column, double> factors;
-  for (size_t i = 0, count = value->elements(); i < count; ++i) {
-    const int64_t number = value->terms[0].places.at(i);
-    if (number == kNoElement || source(number).kind != Source::Kind::kNode) return false;
-    const double factor = value->terms[0].factors.at(i);
-    if (factors.emplace(column_of(number), factor).first->second != factor) return false;
-  }
-  return true;
-}
-
-// W (factors x + offsets) + b
-ElementSumRef GraphBuilder::linear(const ElementSumRef& given, const WeightRef& given_weight,
-                                   std::vector<double> bias) {
-  const auto folded = folded_input(given);
-  std::vector<uint32_t> order;
-  const Rows rows = folded ? rows_of(folded->value) : rows_of(given, &order);
-  if (rows.width != given_weight.columns) throw NotRecognised("its weight has another width");
-  WeightRef weight = order.empty() ? given_weight : with_columns(given_weight, order);
-  if (folded) {
-    const std::vector<double> values = given_weight.exact();
-    bias.resize(weight.rows, 0.0);
-    for (size_t i = 0; i < values.size(); ++i) {
-      bias[i / weight.columns] += values[i] * folded->offsets[i % weight.columns];
-    }
-    set_exact(weight, [given_weight, factors = folded->factors] {
-      std::vector<double> scaled = given_weight.exact();
-      for (size_t i = 0; i < scaled.size(); ++i) scaled[i] *= factors[i % factors.size()];
-      return scaled;
-    });
-    weight.name = name_;
-  }
-  const ValueId node = graph_.add_linear(name_, {weight, std::move(bias)}, rows.node);
-  return on_rows(rows, given->shape, node, weight.rows);
 }
 
 }  // namespace arenite::convert

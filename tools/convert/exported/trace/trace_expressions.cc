@@ -2,6 +2,7 @@
 // Functions that are kept as the author's ops until somebody needs their values.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <random>
@@ -59,56 +60,55 @@ int whole_power(const Call& call) {
 constexpr const char* kNoFunction =
     "the runtime has no op for this function: it has relu, leaky relu, elu, gelu, silu, mish, "
     "softplus, hard swish, tanh, sigmoid, clamps, products, layer norm and RMS norm, and finds "
-    "them "
-    "however they are written, with any factors. What comes last, leave to your program; what "
-    "works on the features alone, do before";
+    "them however they are written, with any factors. What comes last, leave to your program; "
+    "what works on the features alone, do before";
 constexpr const char* kReducesColumns =
     "it makes one number of the columns of a row, which is supported within norms alone: write a "
     "sum or a mean as x @ torch.ones(width, 1), or let the model give out the columns";
 
-// What no attention model of the runtime does, and why, or what to do instead; empty: not known.
-std::string why_no_op(std::string_view op) {
-  const auto begins = [&](std::initializer_list<std::string_view> beginnings) {
-    return std::ranges::any_of(beginnings,
-                               [&](std::string_view part) { return op.starts_with(part); });
-  };
+// What no attention model of the runtime does, by how the names of its ops begin, and why, or what
+// to do instead.
+struct NoOp {
+  std::array<std::string_view, 8> beginnings;
+  const char* why;
+};
+constexpr NoOp kNoOps[] = {
+    {{"lstm", "gru", "rnn", "quantized_lstm"},
+     "recurrent layers are not supported: the runtime has linear layers, norms and attention. Run "
+     "them in your program, and export the part of the model that takes their results"},
+    {{"sort", "topk", "argsort", "argmax", "argmin", "kthvalue", "msort"},
+     "it orders numbers by their size: not supported within a model, as to route tokens to "
+     "experts; as its result, let the model give out the numbers, and order them in your program"},
+    {{"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"},
+     "it goes through elements one after the other, which the runtime has no op for: tokens meet "
+     "in attention and pooling alone"},
+    {{"fft", "stft", "istft"},
+     "the runtime has no Fourier transform: write it as a product with a constant matrix if it is "
+     "one of a row, and not of several tokens"},
+    {{"kl_div", "binary_cross_entropy"},
+     "it computes a loss: let the model give out what it compares, and compare that in your "
+     "program"},
+    {{"cosine_similarity", "cdist", "pairwise_distance", "_cdist"},
+     "it compares rows with each other: let the model give out the rows, as by F.normalize(x, "
+     "dim=-1), and compare them in your program"},
+    {{"instance_norm", "_instance_norm"},
+     "it normalises over the tokens of a sequence: normalise a series before the model, or use a "
+     "norm of each token, such as nn.LayerNorm"},
+    {{"upsample", "avg_pool", "max_pool", "adaptive_", "conv", "_upsample", "col2im", "im2col"},
+     "it makes each result of several tokens or pixels: not supported, tokens meet in attention "
+     "and pooling alone. Run it in your program before or after the model"},
+};
+
+// Null: not known.
+const char* why_no_op(std::string_view op) {
   if (const char* why = why_random(op)) return why;
-  if (begins({"lstm", "gru", "rnn", "quantized_lstm"})) {
-    return "recurrent layers are not supported: the runtime has linear layers, norms and "
-           "attention. "
-           "Run them in your program, and export the part of the model that takes their results";
+  const std::string_view known = op.ends_with("_loss") ? "kl_div" : op;
+  for (const NoOp& row : kNoOps) {
+    for (const std::string_view beginning : row.beginnings) {
+      if (!beginning.empty() && known.starts_with(beginning)) return row.why;
+    }
   }
-  if (begins({"sort", "topk", "argsort", "argmax", "argmin", "kthvalue", "msort"})) {
-    return "it orders numbers by their size: not supported within a model, as to route tokens to "
-           "experts; as its result, let the model give out the numbers, and order them in your "
-           "program";
-  }
-  if (begins({"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"})) {
-    return "it goes through elements one after the other, which the runtime has no op for: tokens "
-           "meet in attention and pooling alone";
-  }
-  if (begins({"fft", "stft", "istft"})) {
-    return "the runtime has no Fourier transform: write it as a product with a constant matrix if "
-           "it is one of a row, and not of several tokens";
-  }
-  if (op.ends_with("_loss") || begins({"kl_div", "binary_cross_entropy"})) {
-    return "it computes a loss: let the model give out what it compares, and compare that in your "
-           "program";
-  }
-  if (begins({"cosine_similarity", "cdist", "pairwise_distance", "_cdist"})) {
-    return "it compares rows with each other: let the model give out the rows, as by "
-           "F.normalize(x, dim=-1), and compare them in your program";
-  }
-  if (begins({"instance_norm", "_instance_norm"})) {
-    return "it normalises over the tokens of a sequence: normalise a series before the model, or "
-           "use a norm of each token, such as nn.LayerNorm";
-  }
-  if (begins({"upsample", "avg_pool", "max_pool", "adaptive_", "conv", "_upsample", "col2im",
-              "im2col"})) {
-    return "it makes each result of several tokens or pixels: not supported, tokens meet in "
-           "attention and pooling alone. Run it in your program before or after the model";
-  }
-  return "";
+  return nullptr;
 }
 
 }  // namespace
@@ -182,11 +182,12 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
   const auto rows_of_source = [&](const ElementSum& value) {
     return value.elements() == 0 ? 0 : tracer.builder().source(value.terms[0].places.at(0)).rows;
   };
-  const std::string why = why_no_op(call.op);
+  const char* why = why_no_op(call.op);
   if (!has_rule(call.op)) {
-    throw NotRecognised(why.empty() ? "the runtime has no such op: leave it out of the exported "
-                                      "part, or write it with linear layers, norms and activations"
-                                    : why);
+    throw NotRecognised(why != nullptr
+                            ? why
+                            : "the runtime has no such op: leave it out of the exported part, or "
+                              "write it with linear layers, norms and activations");
   }
   ElementSumRef base;
   Shape shape;
@@ -211,7 +212,7 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
   });
   // Token ids may become positions.
   const bool is_of_ids = base != nullptr && tracer.builder().is_of_ids(*base);
-  if (!why.empty() && !is_of_ids) throw NotRecognised(why);
+  if (why != nullptr && !is_of_ids) throw NotRecognised(why);
   if (call.op == "gather" && value_of(call, "index") != nullptr) {
     shape = shape_of(*value_of(call, "index"));
   }

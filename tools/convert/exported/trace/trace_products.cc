@@ -238,33 +238,6 @@ ConstantRef of_groups(const ConstantRef& weight, int64_t groups) {
 // ---- convolutions as linear layers: each place is made of a patch of an image, or of one token
 // ----
 
-// [sequences, places, channels * kernel]: what is multiplied with the weights for each place.
-Movement windows(const Shape& input, const Shape& result, const Shape& weight,
-                 const Convolution& convolution) {
-  const Shape strides = strides_of(input);
-  const size_t count = convolution.stride.size();
-  Movement movement;
-  int64_t places = 1;
-  movement.walk.push_back(input[0]);
-  movement.strides.push_back(strides[0]);
-  for (size_t d = 0; d < count; ++d) {
-    movement.walk.push_back(result[d + 2]);
-    movement.strides.push_back(convolution.stride[d] * strides[d + 2]);
-    places *= result[d + 2];
-  }
-  movement.walk.push_back(input[1]);
-  movement.strides.push_back(strides[1]);
-  int64_t width = input[1];
-  for (size_t d = 0; d < count; ++d) {
-    movement.walk.push_back(weight[d + 2]);
-    movement.strides.push_back(convolution.dilation[d] * strides[d + 2]);
-    width *= weight[d + 2];
-  }
-  movement.shape = {input[0], places, width};
-  elements_of(movement.shape);  // refuses what is too large
-  return movement;
-}
-
 bool has_padding(const Convolution& convolution) {
   for (size_t d = 0; d < convolution.stride.size(); ++d) {
     if (convolution.padding_before[d] != 0 || convolution.padding_after[d] != 0) return true;
@@ -374,7 +347,8 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
   ElementSumRef value = with_shape(tracer.as_sum(*input), shape);
   if (!value->is_plain() && tracer.is_of_model(*value))
     value = tracer.builder().materialised(value);
-  const Movement movement = windows(shape, result, kernel.shape(), convolution);
+  Movement movement = windows(shape, result, kernel.shape(), convolution);
+  movement.shape = {shape[0], movement.shape[2], movement.shape[3]};  // of one group
   const ElementSumRef rows = moved(movement, std::span(&value, 1));
   const Shape matrix_shape = {kernel.shape()[0], movement.shape[2]};
   const auto matrix = std::make_shared<Constant>(

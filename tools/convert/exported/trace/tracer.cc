@@ -365,8 +365,7 @@ Array Tracer::array_of(const TracedValue& value) const {
   if (const auto* function = value.as<FunctionRef>()) require_no_ids(**function);
   throw NotRecognised(
       "its mask, or another constant that it takes, is computed of the model's numbers: give a "
-      "mask "
-      "of padding as a second input, as in def forward(self, x, padding_mask)");
+      "mask of padding as a second input, as in def forward(self, x, padding_mask)");
 }
 
 // Of ops whose result depends on nothing but shapes and types.

@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program does to its inputs before its layers: it cuts images, and puts rows of constants
-// before tokens.
+// The nodes of inputs and of ops: images that are cut, rows of constants before tokens, embeddings,
+// norms, activations, products and pooling.
+
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "convert/exported/recover/graph_builder.h"
 #include "convert/exported/recover/refusals.h"
 
 namespace arenite::convert {
+
 // Images that are cut into patches, by whatever ops: seen by which elements stand in a row.
 
 namespace {
@@ -312,6 +320,255 @@ ElementSumRef GraphBuilder::prefixed(const ElementSumRef& value) {
     }
   }
   return plain(value->shape, std::move(numbers));
+}
+
+// The nodes that a value becomes when an op reads it.
+
+namespace {
+
+// Of a norm without one, which no row notices: what torch.nn.functional.normalize adds, squared.
+constexpr double kNormEpsilonMin = 1e-24;
+
+// What `value`, all of one source, is made of.
+ValueId node_of(const GraphBuilder& builder, const ElementSumRef& value) {
+  const Source& source = builder.source(value->terms[0].places.at(0));
+  if (source.kind == Source::Kind::kNode) return source.node;
+  throw NotRecognised("it calculates with token ids, pixels or constants alone");
+}
+
+}  // namespace
+
+ElementSumRef GraphBuilder::embedding(const ConstantRef& table, const ElementSumRef& ids) {
+  const Places& places = ids->terms[0].places;
+  Rows rows{0, 1, {}, sizes_.rows()};
+  const size_t count = ids->elements();
+  const Source::Kind kind = count == 0 ? Source::Kind::kTable : source(places.at(0)).kind;
+  const bool are_types = kind == Source::Kind::kTypes;
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t number = places.at(i);
+    const bool is_id = kind == Source::Kind::kTokens || are_types;
+    if (!ids->is_plain() || source(number).kind != kind || !is_id) {
+      throw NotRecognised("it looks up rows by something else than the token ids as they are");
+    }
+    const auto token = static_cast<uint32_t>(index_of(number));
+    const uint32_t sequence = token / (sizes_.tokens - sizes_.prefix);
+    rows.rows.push_back(token + (sequence + 1) * sizes_.prefix);
+  }
+  const WeightRef weight = weight_of(program_, table, false);
+  uint32_t& rows_max = are_types ? graph_.token_types : graph_.vocab_size;
+  if (rows_max != 0 && rows_max != weight.rows) {
+    throw NotRecognised("tokens are looked up in tables of different lengths");
+  }
+  rows_max = weight.rows;
+  EmbeddingNode looked_up;
+  (are_types ? looked_up.types : looked_up.tokens) = weight;
+  const ValueId node = graph_.add_embedding(name_, std::move(looked_up), weight.columns);
+  Shape shape = ids->shape;
+  shape.push_back(0);
+  return on_rows(rows, shape, node, weight.columns);
+}
+
+ElementSumRef GraphBuilder::norm(const ElementSumRef& given, NormSpec spec) {
+  if (!(spec.epsilon >= 0.0) || !std::isfinite(static_cast<float>(spec.epsilon))) {
+    throw NotRecognised("its epsilon is no small number");
+  }
+  spec.epsilon = std::max(spec.epsilon, kNormEpsilonMin);
+  const ElementSumRef value = on_one_source(materialised(given));
+  const Places& places = value->terms[0].places;
+  const uint32_t from = source_of(places.at(0));
+  const size_t width = spec.gain.size();
+  // Columns side by side may be in any order, the same in each row.
+  std::vector<uint32_t> order(width);
+  std::vector<bool> is_there(width, false);
+  for (size_t i = 0; i < width && i < value->elements(); ++i) {
+    order[i] = static_cast<uint32_t>(column_of(places.at(i)).second % width);
+    is_there[order[i]] = true;
+  }
+  if (std::ranges::count(is_there, false) > 0) order.clear();
+  for (size_t i = 0, count = value->elements(); i < count; ++i) {
+    const int64_t first = order.empty() ? 0 : places.at(i) - order[i % width];
+    const bool in_line = !order.empty() && column_of(first).second % width == 0 &&
+                         first == places.at(i - i % width) - order[0] && source_of(first) == from;
+    if (!in_line)
+      throw NotRecognised(
+          "it normalises columns that do not stand side by side in the layer before: not "
+          "supported");
+  }
+  const NormSpec given_spec = spec;
+  for (size_t i = 0; i < width; ++i) {
+    spec.gain[order[i]] = given_spec.gain[i];
+    if (!spec.bias.empty()) spec.bias[order[i]] = given_spec.bias[i];
+  }
+  const ValueId node = graph_.add_norm(name_, spec, node_of(*this, value));
+  return in_place(value, from, source_of_node(node, sources_[from].rows));
+}
+
+ElementSumRef GraphBuilder::normalize(const ElementSumRef& value, NormKind kind) {
+  const Rows rows = rows_of(value);
+  const ValueId node = graph_.add(name_, NormalizeNode{kind}, {rows.node});
+  return on_rows(rows, value->shape, node, rows.width);
+}
+
+ElementSumRef GraphBuilder::activation(const ElementSumRef& given, ActivationNode body) {
+  const ElementSumRef value = on_one_source(materialised(given));
+  const uint32_t from = source_of(value->terms[0].places.at(0));
+  const ValueId node = graph_.add(name_, body, {node_of(*this, value)});
+  return in_place(value, from, source_of_node(node, sources_[from].rows));
+}
+
+ElementSumRef GraphBuilder::product(const ElementSumRef& a, const ElementSumRef& b) {
+  const Shape shape = broadcast(a->shape, b->shape);
+  ElementSumRef first = stretched(materialised(a), shape);
+  ElementSumRef second = stretched(materialised(b), shape);
+  const std::vector<size_t> order = columns_last({first, second});
+  first = permuted(first, order);
+  second = permuted(second, order);
+  // Elements of one token, which may be several rows of the value.
+  const Shape flat = with_whole_rows(first);
+  const Rows rows = rows_of(with_shape(first, flat));
+  const Rows others = rows_of(with_shape(second, flat));
+  if (rows.count != others.count) throw NotRecognised(kPooledGoesBack);
+  if (rows.rows != others.rows) throw NotRecognised(kMixesTokens);
+  const ValueId node = graph_.add(name_, MultiplyNode{}, {rows.node, others.node});
+  const ElementSumRef made = on_rows(rows, flat, node, rows.width);
+  return permuted(with_shape(made, first->shape), inverse_order(order));
+}
+
+ElementSumRef GraphBuilder::pooled(const ElementSumRef& given, size_t axis, SelectKind kind) {
+  ElementSumRef whole = materialised(given);
+  // Those of all rows, or of all but the first ones of a prefix.
+  const uint32_t tokens = static_cast<uint32_t>(whole->shape[axis]);
+  const uint32_t first_row = tokens < sizes_.tokens ? sizes_.tokens - tokens : 0;
+  if (first_row == 0) whole = on_one_source(whole);
+  std::vector<size_t> order(whole->shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  order.erase(order.begin() + static_cast<ptrdiff_t>(axis));
+  order.push_back(axis);
+  const ElementSumRef value = permuted(whole, order);
+  const std::vector<int64_t> numbers = numbers_of(*value);
+  const uint32_t from = source_of(numbers.at(0));
+  const uint32_t width = sources_[from].width;
+  if (first_row > sizes_.prefix || tokens > sizes_.tokens || sources_[from].rows != sizes_.rows()) {
+    throw NotRecognised(
+        "it pools some of the tokens, or parts of their numbers: not supported, all tokens of a "
+        "sequence are pooled by their mean or maximum");
+  }
+  const uint32_t to = selected(from, kind, first_row);
+  std::vector<int64_t> made;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const uint32_t row = row_of(numbers[i]);
+    const uint32_t column = column_of(numbers[i]).second;
+    const int64_t place = number_of(to, uint64_t{row / sizes_.tokens} * width + column);
+    if (i % tokens == 0) made.push_back(place);
+    const bool in_order = row % sizes_.tokens == first_row + i % tokens && made.back() == place &&
+                          source_of(numbers[i]) == from;
+    if (!in_order) throw NotRecognised(kMixesTokens);
+  }
+  Shape shape = value->shape;
+  shape.pop_back();
+  return plain(std::move(shape), std::move(made));
+}
+
+bool GraphBuilder::is_along_tokens(const ElementSumRef& value, size_t axis) const {
+  size_t stride = 1;
+  for (size_t d = axis + 1; d < value->shape.size(); ++d) {
+    stride *= static_cast<size_t>(value->shape[d]);
+  }
+  if (value->shape[axis] < 2) return false;
+  const Places& places = value->terms[0].places;
+  const bool are_numbers = places.at(0) != kNoElement && places.at(stride) != kNoElement;
+  return are_numbers && row_of(places.at(0)) != row_of(places.at(stride));
+}
+
+bool GraphBuilder::is_embedding_with_tables(const ElementSum& value) const {
+  size_t embeddings = 0;
+  for (const Term& term : value.terms) {
+    const int64_t number = value.elements() == 0 ? kNoElement : term.places.at(0);
+    if (number == kNoElement) return false;
+    const Source& from = source(number);
+    if (from.kind == Source::Kind::kTable) continue;
+    if (from.kind != Source::Kind::kNode || !graph_.as<EmbeddingNode>(from.node)) return false;
+    ++embeddings;
+  }
+  return embeddings == 1 && value.terms.size() > 1;
+}
+
+// Rows of a table as constants, one for each of `rows`.
+ElementSumRef GraphBuilder::table_rows(const ConstantRef& table, Shape shape,
+                                       const std::vector<int64_t>& rows) {
+  const int64_t width = table->shape()[1];
+  const ElementSumRef whole = of_constant(table);
+  std::vector<int64_t> numbers;
+  int64_t last = 0;
+  for (const int64_t row : rows) {
+    if (row < 0 || row >= table->shape()[0])
+      throw NotRecognised("it looks up rows that are not there");
+    last = std::max(last, row);
+    for (int64_t c = 0; c < width; ++c) {
+      numbers.push_back(whole->terms[0].places.at(static_cast<size_t>(row * width + c)));
+    }
+  }
+  const bool are_positions = sizes_.tokens > 1 && rows.size() > 1 && rows[0] != rows[1];
+  if (are_positions) limit_positions(table->shape()[0] - rows[0]);
+  shape.push_back(width);
+  return plain(std::move(shape), std::move(numbers));
+}
+
+ElementSumRef GraphBuilder::padded_positions(const ConstantRef& table, const ElementSumRef& ids,
+                                             int64_t padding) {
+  const WeightRef weight = weight_of(program_, table, false);
+  EmbeddingNode embedding;
+  embedding.positions = weight;
+  embedding.position_offset = static_cast<uint32_t>(padding + 1);
+  embedding.padding_id = static_cast<uint32_t>(padding);
+  limit_positions(table->shape()[0] - padding - 1);
+  Rows rows{0, 1, {}, sizes_.rows()};
+  for (size_t i = 0, count = ids->elements(); i < count; ++i) {
+    rows.rows.push_back(static_cast<uint32_t>(index_of(ids->terms[0].places.at(i))));
+  }
+  const ValueId node = graph_.add_embedding(name_, std::move(embedding), weight.columns);
+  Shape shape = ids->shape;
+  shape.push_back(0);
+  return on_rows(rows, shape, node, weight.columns);
+}
+
+void GraphBuilder::finish(uint32_t positions, const ConstantAt& constant_at) {
+  for (const PositionTable& table : tables_) {
+    WeightRef& weight = *graph_.as<EmbeddingNode>(table.node)->positions;
+    const uint32_t columns = weight.columns;
+    const uint32_t tokens = sizes_.tokens;
+    const uint32_t rows_max = positions + sizes_.prefix;
+    if (uint64_t{rows_max} * columns > ElementLimit::current()) {
+      throw NotRecognised(fmt::format(
+          "its table of {} positions, {} numbers each, is too large: pass --context N, the "
+          "positions that you need",
+          rows_max, columns));
+    }
+    weight.rows = rows_max;
+    set_exact(weight, [table, columns, rows_max, positions, tokens, constant_at] {
+      std::vector<double> rows(size_t{rows_max} * columns, 0.0);
+      for (const TablePart& part : table.parts) {
+        Array whole = part.constant->array();
+        if (part.stride != 0 && rows_max != tokens) {
+          whole = constant_at(part.constant->value(), positions);
+        }
+        // Extents after the one of positions stay, and those before it are 1.
+        const Array::Reals values = whole.to_reals();
+        const auto prefix = part.prefix_rows.size();
+        const auto missing = std::ranges::count(part.prefix_rows, -1);
+        for (size_t p = 0; p < rows_max; ++p) {
+          const int64_t row = p < prefix ? part.prefix_rows[p] : static_cast<int64_t>(p) - missing;
+          if (row < 0) continue;
+          for (size_t c = 0; c < columns; ++c) {
+            const auto index = static_cast<size_t>(part.first_row[c] + row * part.stride);
+            if (index >= values.size()) throw NotRecognised("a table of positions is too short");
+            rows[p * columns + c] += part.factors[c] * values[index];
+          }
+        }
+      }
+      return rows;
+    });
+  }
 }
 
 }  // namespace arenite::convert

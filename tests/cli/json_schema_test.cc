@@ -151,7 +151,7 @@ TEST(JsonSchemas, HaveEveryNameOfAnEnumeration) {
       {"inspect", "/properties/tensors/items/properties/layout", all_names(tool::layout_name)},
   };
   for (const auto& [schema, place, names] : cases) {
-    const auto json = nlohmann::json::parse(tool::find_schema(schema)->text);
+    const auto json = nlohmann::json::parse(tool::text_of(*tool::find_schema(schema)));
     const auto& listed = json.at(nlohmann::json::json_pointer(place + "/enum"));
     EXPECT_EQ(listed.get<std::vector<std::string>>(), names) << schema << place;
   }

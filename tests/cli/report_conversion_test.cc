@@ -8,7 +8,6 @@
 
 #include "cli/report.h"
 #include "cli/report_page.h"
-#include "cli/report_sections.h"
 #include "support/decoder_factory.h"
 
 namespace arenite::testing {
@@ -45,89 +44,42 @@ std::string page_of(const ConversionFacts& facts) {
       tool::gather_report(tool::VerifiedFile("m.arn", model.span()), {}, facts));
 }
 
-TEST(ConversionReport, ShowsEverySectionThatThereIsSomethingOf) {
+TEST(ConversionReport, IsAPageWithWhatTheConversionFound) {
   const std::string page = page_of(made_up());
-  EXPECT_TRUE(is_page(page));
-  for (const char* const part : {"models/&lt;tiny&gt;",
-                                 "q4, keeping output=q8",
-                                 "that the model wrote",
-                                 "--max-kl",
-                                 "0.0731 nats",
-                                 ">broken<",
-                                 "0.down, 1.down",
-                                 "654,321 bytes",
-                                 ">met<",
-                                 "perplexity",
-                                 "+5.00 %",
-                                 "81.25 %",
-                                 "4,096 tokens: eval.txt",
-                                 "0.9975",
-                                 "0.960000",
-                                 "21.5 dB",
-                                 "GPTQ",
-                                 "infinite",
-                                 "2 matrices",
-                                 "no multiple of 32: q8: 0.v, 1.v",
-                                 "the model",
-                                 "58 dB"}) {
-    EXPECT_TRUE(holds(page, part)) << part;
-  }
+  ASSERT_TRUE(is_page(page));
+  const json found = facts_in(page)["report"]["conversion"];
+  EXPECT_EQ(found["source"], "models/<tiny>, Hugging Face");
+  EXPECT_EQ(found["outputs"]["quantized_perplexity"], 21.0);
+  EXPECT_EQ(found["hidden_states"][2]["least_cosine"], 0.96);
+  EXPECT_EQ(found["notes"][0]["tensors"], json({"0.v", "1.v"}));
 }
 
-TEST(ConversionReport, ShowsNothingThatThereIsNothingOf) {
-  EXPECT_EQ(tool::conversion_sections({}), "");
+TEST(ConversionReport, HasNothingOfWhatWasNotMeasured) {
   ConversionFacts one;
   one.outputs.emplace();
   one.outputs->tokens = 7;
   one.outputs->mean_kl = 0.25;
-  const std::string html = tool::conversion_sections(one);
-  EXPECT_TRUE(holds(html, "0.25 nats"));
-  for (const char* const part : {"perplexity", "probable token", "id=\"limits\"", "id=\"layers\"",
-                                 "id=\"quantization\"", "id=\"notes\"", "id=\"conversion\""}) {
-    EXPECT_FALSE(holds(html, part)) << part;
+  const json found = facts_in(page_of(one))["report"]["conversion"];
+  EXPECT_EQ(found["outputs"]["mean_kl"], 0.25);
+  EXPECT_EQ(found["outputs"]["top1_agreement"], nullptr);
+  for (const char* const list : {"limits", "hidden_states", "tensors", "notes"}) {
+    EXPECT_EQ(found[list], json::array()) << list;
   }
+  EXPECT_EQ(facts_in(page_of({}))["report"]["conversion"]["outputs"], nullptr);
 }
 
-TEST(ConversionReport, ListsTheWorstTensorsFirst) {
-  const std::string html = tool::conversion_sections(made_up());
-  const size_t table = html.find("the worst first</caption>");
-  ASSERT_NE(table, html.npos);
-  EXPECT_LT(html.find(">0.qkv<", table), html.find(">0.down<", table));
-  EXPECT_LT(html.find(">0.down<", table), html.find(">1.down<", table));
-}
-
-TEST(ConversionReport, StaysSmallForManyLayersAndTensors) {
-  ConversionFacts facts = made_up();
-  const std::string longest(65535, '<');  // what a file can name a tensor
-  for (uint32_t i = 0; i < 4096; ++i) {
-    const std::string name = i < 20 ? longest : "tensor " + std::to_string(i);
-    facts.tensors.push_back({name, "q4", "GPTQ", 20.0 + i, 4000, 700});
-    facts.notes.push_back({"fell back", name, name});
-    facts.limits[0].offenders.push_back(name);
-  }
-  for (uint32_t i = 0; i < 1000; ++i) facts.hidden_states.push_back({"layer", 0.99, 0.9});
-  const std::string html = tool::conversion_sections(facts);
-  EXPECT_LT(html.size(), 1000000u);
-  EXPECT_TRUE(holds(html, "and 3,899 more"));
-  EXPECT_TRUE(holds(html, "and 803 more"));
-  EXPECT_TRUE(is_page(page_of(facts)));
-}
-
-TEST(ConversionReport, DrawsWhatIsFiniteAndNamesTheRest) {
+// JSON has no numbers that are not finite: a page has words for them, and a file null.
+TEST(ConversionReport, NamesWhatIsNotFinite) {
   ConversionFacts facts = made_up();
   facts.hidden_states = {{"embedding", kNan, kNan}};
   facts.tensors = {{"a", "q4", "GPTQ", kNan, 1, 1}, {"b", "q4", "GPTQ", -kInfinity, 1, 1}};
   facts.outputs->quantized_perplexity = kInfinity;
-  facts.limits[0].found = kNan;
   const std::string page = page_of(facts);
-  EXPECT_TRUE(is_page(page));
-  EXPECT_TRUE(holds(page, "not a number"));
-  EXPECT_TRUE(holds(page, "infinite"));
-  for (size_t at = page.find(" d=\""); at != page.npos; at = page.find(" d=\"", at + 1)) {
-    const std::string shape = page.substr(at + 4, page.find('"', at + 4) - at - 4);
-    EXPECT_EQ(shape.find("nan"), shape.npos);
-    EXPECT_EQ(shape.find("inf"), shape.npos);
-  }
+  ASSERT_TRUE(is_page(page));
+  const json found = facts_in(page)["report"]["conversion"];
+  EXPECT_EQ(found["hidden_states"][0]["mean_cosine"], "not a number");
+  EXPECT_EQ(found["tensors"][1]["signal_to_noise_db"], "minus infinity");
+  EXPECT_EQ(found["outputs"]["quantized_perplexity"], "infinite");
 }
 
 TEST(ConversionReport, HasTheSameFactsAsJson) {

@@ -34,7 +34,9 @@ TEST(ReportFacts, GroupsHoldEveryTensorOnce) {
     const auto shown =
         static_cast<size_t>(&facts.model.shown_target() - facts.model.targets.data());
     uint64_t bytes = 0;
-    for (const tool::TensorFacts& tensor : facts.model.tensors) bytes += tensor.packed_bytes[shown];
+    for (const tool::TensorFacts& tensor : facts.model.tensors) {
+      bytes += tensor.packed_bytes[shown].value;
+    }
     EXPECT_EQ(sum_of(facts.types), bytes);
     EXPECT_EQ(sum_of(facts.layers), bytes);
     EXPECT_EQ(sum_of(facts.parts), bytes);
@@ -129,16 +131,15 @@ TEST(ReportFacts, MasksAreDrawnWhateverTheirForm) {
 TEST(ReportFacts, StayAPageOfReasonableSizeForManyLayers) {
   test::DecoderShape shape = test::decoder_named("llama");
   shape.windows.assign(110, 0);
-  const convert::AlignedBytes model = test::make_decoder_model(shape);
+  const convert::AlignedBytes model = test::make_decoder_model(shape, {Target::kPortable});
   const VerifiedFile file("m.arn", model.span());
   const ReportFacts facts = tool::gather_report(file, {});
   EXPECT_EQ(facts.distributions.size(), tool::kDistributionsMax);
   EXPECT_GT(facts.distributed_of, tool::kDistributionsMax);
   const std::string page = tool::report_as_html(facts);
-  EXPECT_TRUE(is_page(page));
+  ASSERT_TRUE(is_page(page));
   EXPECT_LT(page.size(), 1000000u);
-  EXPECT_TRUE(holds(page, "evenly spaced over the file"));
-  EXPECT_TRUE(holds(page, " smaller ones; "));
+  EXPECT_EQ(facts_in(page)["page"]["large_tensors"], facts.distributed_of);
 }
 
 }  // namespace

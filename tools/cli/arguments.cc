@@ -123,6 +123,10 @@ void add_kv_option(CLI::App& command, KvType& kv_cache) {
       ->check(CLI::IsMember({"f32", "int8"}));
 }
 
+CLI::Option* add_json_option(CLI::App& command, bool& json) {
+  return command.add_flag("--json", json, "Print one JSON object");
+}
+
 void add_machine_options(CLI::App& command, std::string& kernels, uint32_t& threads) {
   command.add_option("--kernels", kernels, "Force a kernel set: scalar, sse41, avx2, avx512, neon")
       ->type_name(kKernelsType)

@@ -55,6 +55,9 @@ CLI::Validator target_names();
 // What forced_target takes.
 CLI::Validator kernel_set_or_target_name();
 
+// Declares --json. The variable must outlive the command.
+CLI::Option* add_json_option(CLI::App& command, bool& json);
+
 // Declares --kernels and --threads. The variables must outlive the command.
 void add_machine_options(CLI::App& command, std::string& kernels, uint32_t& threads);
 

@@ -5,11 +5,11 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/facts.h"
 #include "cli/machine_limits.h"
 #include "cli/model_file.h"
 #include "cli/process.h"
@@ -74,12 +74,31 @@ std::vector<uint32_t> sizes_to_run(const BenchOptions& options, const char* opti
 std::string bytes_text(size_t bytes);
 std::string time_text(double ms);  // three digits that count, in microseconds or milliseconds
 
-// The first lines of both forms of the result; `sizes` and `memory` go into them as they are.
+// The first lines of the text; `sizes` and `memory` go into them as they are.
 void print_header(const BenchOptions& options, const ModelFile& file, const MachineLimits& limits,
                   const StartUp& start_up, const std::string& sizes = "",
                   const std::string& memory = "");
-nlohmann::ordered_json header_as_json(const BenchOptions& options, const ModelFile& file,
-                                      const MachineLimits& limits, const StartUp& start_up);
+
+// The same as JSON, with what only one of the two benchmarks has.
+struct BenchRun {
+  Sometimes<std::string> test{}, what{};
+  Sometimes<uint32_t> sequences{};
+  uint32_t tokens = 0;
+  double median_ms = 0.0;
+  Sometimes<double> tokens_per_s{}, gflops{};
+  Sometimes<Fraction> share_of_peak{};
+  Sometimes<double> gbytes_per_s{};
+  Sometimes<Fraction> share_of_read{};
+};
+struct BenchFacts {
+  const BenchOptions& options;
+  const ModelFile& file;
+  const MachineLimits& limits;
+  const StartUp& start_up;
+  Sometimes<uint64_t> weight_bytes{}, context{}, tokens_per_call{}, arena_bytes{};
+  std::vector<BenchRun> runs{};
+};
+void print_bench(const BenchFacts& facts);
 
 // The two benchmarks. Throw InputError.
 void bench_sequences(const BenchOptions& options, const ModelFile& file);

@@ -3,8 +3,6 @@
 // Medians, because the speed of a shared machine changes with the load of others.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -13,7 +11,7 @@
 #include "cli/arguments.h"
 #include "cli/bench.h"
 #include "cli/commands.h"
-#include "cli/json_output.h"
+#include "cli/facts.h"
 #include "cli/text_table.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
@@ -153,20 +151,36 @@ void print_header(const BenchOptions& options, const ModelFile& file, const Mach
       time_text(start_up.create_ms));
 }
 
-nlohmann::ordered_json header_as_json(const BenchOptions& options, const ModelFile& file,
-                                      const MachineLimits& limits, const StartUp& start_up) {
-  nlohmann::ordered_json json;
-  json["model"] = options.model.string();
-  json["file_bytes"] = file.file_bytes();
-  json["kernel_set"] = kernel_set_name(file.model().target());
-  json["threads"] = options.threads;
-  json["peak_gflops"] = limits.peak_gflops;
-  json["read_gbytes_per_s"] = limits.read_gbytes_per_s;
-  json["load_ms"] = start_up.load_ms;
-  json["crc_ms"] = start_up.crc_ms;
-  json["create_ms"] = start_up.create_ms;
-  return json;
-}
+template <>
+constexpr auto kFacts<BenchRun> = std::tuple(
+    Fact("test", "decoder: \"pp512\", \"tg64\", \"at 1000\"", &BenchRun::test),
+    Fact("what", "Of several sequences in one call", &BenchRun::what),
+    Fact("sequences", &BenchRun::sequences), Fact("tokens", &BenchRun::tokens),
+    Fact("median_ms", &BenchRun::median_ms), Fact("tokens_per_s", &BenchRun::tokens_per_s),
+    Fact("gflops", &BenchRun::gflops), Fact("share_of_peak", "At most 1", &BenchRun::share_of_peak),
+    Fact("gbytes_per_s", "Of weights and cache", &BenchRun::gbytes_per_s),
+    Fact("share_of_read", "At most 1", &BenchRun::share_of_read));
+
+template <>
+constexpr auto kFacts<BenchFacts> = std::tuple(
+    Fact("model", [](const BenchFacts& f) { return f.options.model; }),
+    Fact("file_bytes", [](const BenchFacts& f) { return f.file.file_bytes(); }),
+    Fact("kernel_set",
+         [](const BenchFacts& f) { return kernel_set_name(f.file.model().target()); }),
+    Fact("threads", [](const BenchFacts& f) { return f.options.threads; }),
+    Fact("peak_gflops", "In float32", [](const BenchFacts& f) { return f.limits.peak_gflops; }),
+    Fact("read_gbytes_per_s", [](const BenchFacts& f) { return f.limits.read_gbytes_per_s; }),
+    Fact("load_ms", "All checks included", [](const BenchFacts& f) { return f.start_up.load_ms; }),
+    Fact("crc_ms", "Checksums, of it", [](const BenchFacts& f) { return f.start_up.crc_ms; }),
+    Fact("create_ms", [](const BenchFacts& f) { return f.start_up.create_ms; }),
+    Fact("weight_bytes", "decoder", &BenchFacts::weight_bytes),
+    Fact("context", "decoder: positions", &BenchFacts::context),
+    Fact("tokens_per_call", "decoder", &BenchFacts::tokens_per_call),
+    Fact("arena_bytes", "decoder", &BenchFacts::arena_bytes), Fact("runs", &BenchFacts::runs));
+
+FactType bench_facts() { return type_of_fact<BenchFacts>(); }
+
+void print_bench(const BenchFacts& facts) { print_json(facts); }
 
 void add_bench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();

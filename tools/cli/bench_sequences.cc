@@ -2,15 +2,12 @@
 // Times whole sequences of several lengths, and many in one call: models of features, encoders.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
 
 #include "arenite/image.h"
 #include "cli/bench.h"
-#include "cli/json_output.h"
 #include "cli/model_cost.h"
 #include "cli/process.h"
 #include "cli/thread_pool.h"
@@ -95,17 +92,16 @@ void print_text(const BenchOptions& options, const ModelFile& file, const Machin
 
 void print_as_json(const BenchOptions& options, const ModelFile& file, const MachineLimits& limits,
                    const StartUp& start_up, const std::vector<Timing>& timings) {
-  nlohmann::ordered_json json = header_as_json(options, file, limits, start_up);
-  json["runs"] = nlohmann::ordered_json::array();
+  BenchFacts facts = {options, file, limits, start_up};
   for (const Timing& timing : timings) {
-    json["runs"].push_back({{"what", timing.what},
-                            {"sequences", timing.sequences},
-                            {"tokens", timing.tokens},
-                            {"median_ms", timing.median_ms},
-                            {"gflops", timing.gflops},
-                            {"share_of_peak", timing.share_of_peak}});
+    facts.runs.push_back({.what = timing.what,
+                          .sequences = timing.sequences,
+                          .tokens = timing.tokens,
+                          .median_ms = timing.median_ms,
+                          .gflops = timing.gflops,
+                          .share_of_peak = Fraction{timing.share_of_peak}});
   }
-  print_json(json);
+  print_bench(facts);
 }
 
 struct Case {

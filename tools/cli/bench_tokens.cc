@@ -3,8 +3,6 @@
 // memory that weights and cache are read from.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -13,7 +11,6 @@
 #include <vector>
 
 #include "cli/bench.h"
-#include "cli/json_output.h"
 #include "cli/model_cost.h"
 #include "cli/process.h"
 #include "cli/session_sizes.h"
@@ -245,27 +242,26 @@ void print_rates(const BenchOptions& options, const ModelFile& file, const Arena
 void print_rates_as_json(const BenchOptions& options, const ModelFile& file, const ArenaPlan& plan,
                          size_t weight_bytes, const MachineLimits& limits, const StartUp& start_up,
                          const std::vector<BenchRow>& rows) {
-  nlohmann::ordered_json json = header_as_json(options, file, limits, start_up);
-  json["weight_bytes"] = weight_bytes;
-  json["context"] = options.context;
-  json["tokens_per_call"] = options.chunk;
-  json["arena_bytes"] = plan.total_bytes;
-  json["runs"] = nlohmann::ordered_json::array();
+  BenchFacts facts = {options, file, limits, start_up};
+  facts.weight_bytes = weight_bytes;
+  facts.context = options.context;
+  facts.tokens_per_call = options.chunk;
+  facts.arena_bytes = plan.total_bytes;
   for (const BenchRow& row : rows) {
-    nlohmann::ordered_json run = {{"test", row.test},
-                                  {"tokens", row.tokens},
-                                  {"median_ms", row.median_ms},
-                                  {"tokens_per_s", row.tokens / row.median_ms * 1e3}};
+    BenchRun run = {.test = row.test,
+                    .tokens = row.tokens,
+                    .median_ms = row.median_ms,
+                    .tokens_per_s = row.tokens / row.median_ms * 1e3};
     if (row.flops > 0.0) {
-      run["gflops"] = row.gflops();
-      run["share_of_peak"] = row.gflops() / limits.peak_gflops;
+      run.gflops = row.gflops();
+      run.share_of_peak = Fraction{row.gflops() / limits.peak_gflops};
     } else {
-      run["gbytes_per_s"] = row.gbytes_per_s();
-      run["share_of_read"] = row.share_of_read();
+      run.gbytes_per_s = row.gbytes_per_s();
+      run.share_of_read = Fraction{row.share_of_read()};
     }
-    json["runs"].push_back(run);
+    facts.runs.push_back(std::move(run));
   }
-  print_json(json);
+  print_bench(facts);
 }
 
 }  // namespace

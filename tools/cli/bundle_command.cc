@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -13,7 +12,7 @@
 #include "cli/bundle.h"
 #include "cli/commands.h"
 #include "cli/embed_header.h"
-#include "cli/json_output.h"
+#include "cli/facts.h"
 #include "cli/process.h"
 #include "cli/text_table.h"
 #include "convert/files/error.h"
@@ -85,32 +84,51 @@ std::vector<std::string> kernels_in(std::span<const FolderFile> files) {
   return kernels;
 }
 
-std::string as_json(const BundleArguments& arguments, std::span<const BundledModel> models,
-                    std::span<const FolderFile> files) {
-  nlohmann::ordered_json json;
-  json["folder"] = arguments.output.string();
-  json["models"] = nlohmann::ordered_json::array();
-  for (const BundledModel& model : models) {
-    json["models"].push_back({{"name", model.identifier},
-                              {"file", model.file.name()},
-                              {"bytes", model.file.bytes().size()},
-                              {"positions", model.sizes.positions},
-                              {"tokens", model.sizes.tokens},
-                              {"sequences", model.sizes.sequences},
-                              {"arena_bytes", model.arena_bytes}});
-  }
-  json["needs"] = nlohmann::ordered_json::array();
-  const uint64_t needs = needs_of(models);
+struct BundleFacts {
+  const std::filesystem::path& folder;
+  std::span<const BundledModel> models;
+  std::span<const FolderFile> files;
+};
+
+std::vector<std::string> needs_in(const BundleFacts& facts) {
+  std::vector<std::string> names;
+  const uint64_t needs = needs_of(facts.models);
   for (uint32_t i = 0; i < kNeeds; ++i) {
-    if ((needs >> i & 1u) != 0) json["needs"].push_back(kNeedNames[i]);
+    if ((needs >> i & 1u) != 0) names.emplace_back(kNeedNames[i]);
   }
-  json["kernels"] = kernels_in(files);
-  json["files"] = nlohmann::ordered_json::array();
-  for (const FolderFile& file : files) {
-    json["files"].push_back({{"path", file.path}, {"bytes", file.text.size()}});
-  }
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return names;
 }
+
+}  // namespace
+
+template <>
+inline constexpr auto kFacts<BundledModel> = std::tuple(
+    Fact("name", "What its names begin with", &BundledModel::identifier),
+    Fact("file", [](const BundledModel& f) { return f.file.name(); }),
+    Fact("bytes", "Of the model file", [](const BundledModel& f) { return f.file.bytes().size(); }),
+    Fact("positions", [](const BundledModel& f) { return f.sizes.positions; }),
+    Fact("tokens", "In a call", [](const BundledModel& f) { return f.sizes.tokens; }),
+    Fact("sequences", [](const BundledModel& f) { return f.sizes.sequences; }),
+    Fact("arena_bytes", "For these sizes", &BundledModel::arena_bytes));
+
+template <>
+inline constexpr auto kFacts<FolderFile> =
+    std::tuple(Fact("path", "In the folder", &FolderFile::path),
+               Fact("bytes", [](const FolderFile& f) { return f.text.size(); }));
+
+template <>
+constexpr auto kFacts<BundleFacts> =
+    std::tuple(Fact(
+                   "folder", [](const BundleFacts& f) -> auto& { return f.folder; }),
+               Fact("models", &BundleFacts::models),
+               Fact("needs", "The parts of the runtime that the models need", needs_in),
+               Fact("kernels", "The files with XNNPACK's microkernels",
+                    [](const BundleFacts& f) { return kernels_in(f.files); }),
+               Fact("files", &BundleFacts::files));
+
+FactType bundle_facts() { return type_of_fact<BundleFacts>(); }
+
+namespace {
 
 std::string as_text(const BundleArguments& arguments, std::span<const BundledModel> models,
                     std::span<const FolderFile> files) {
@@ -146,8 +164,8 @@ void run_bundle(const BundleArguments& arguments) {
   std::ranges::sort(files, {}, &FolderFile::path);
   convert::write_folder(arguments.output, files);
   progress.done();
-  fmt::print(
-      "{}", arguments.json ? as_json(arguments, models, files) : as_text(arguments, models, files));
+  if (arguments.json) return print_json(BundleFacts{arguments.output, models, files});
+  print_string(as_text(arguments, models, files));
 }
 
 }  // namespace

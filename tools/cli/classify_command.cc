@@ -2,8 +2,6 @@
 // arenite classify: texts, or windows of sensor frames, to classes.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -12,7 +10,7 @@
 #include "arenite/tokenizer.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/json_output.h"
+#include "cli/facts.h"
 #include "cli/process.h"
 #include "cli/texts.h"
 #include "cli/thread_pool.h"
@@ -24,8 +22,6 @@
 
 namespace arenite::tool {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct ClassifyArguments {
   std::filesystem::path model;
@@ -73,10 +69,22 @@ struct Subject {
   }
 };
 
-template <typename Value>
-Json json_of(const std::optional<Value>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
+struct ClassFacts {
+  std::string label;
+  uint64_t index = 0;
+  Fraction share;  // after a softmax
+};
+
+struct ResultFacts {
+  Subject subject;
+  std::vector<ClassFacts> classes{};
+};
+
+struct ClassifyFacts : TextNotes {
+  std::vector<ResultFacts> results{};
+  const char* kernel_set = "";
+  uint32_t threads = 1;
+};
 
 // Prints the likeliest classes as they come, or keeps them for JSON.
 class Classes {
@@ -87,8 +95,8 @@ class Classes {
   // What is said of texts besides their classes.
   void add_notes(const TextBatch& batch) {
     if (!arguments_.json) return print_notes(batch);
-    notes_.warnings.insert(notes_.warnings.end(), batch.warnings.begin(), batch.warnings.end());
-    notes_.skipped.insert(notes_.skipped.end(), batch.skipped.begin(), batch.skipped.end());
+    facts_.warnings.insert(facts_.warnings.end(), batch.warnings.begin(), batch.warnings.end());
+    facts_.skipped.insert(facts_.skipped.end(), batch.skipped.begin(), batch.skipped.end());
   }
 
   void add(std::span<const float> logits, const Subject& subject) {
@@ -98,25 +106,17 @@ class Classes {
     std::ranges::stable_sort(order, [&](size_t a, size_t b) { return shares[a] > shares[b]; });
     order.resize(std::min<size_t>(arguments_.top, order.size()));
     if (!arguments_.json) return print(order, shares, subject.name());
-    Json classes = Json::array();
+    ResultFacts& result = facts_.results.emplace_back(subject);
     for (const size_t index : order) {
-      classes.push_back(
-          {{"label", class_name(model_, index)}, {"index", index}, {"share", shares[index]}});
+      result.classes.push_back({class_name(model_, index), index, {shares[index]}});
     }
-    results_.push_back(
-        {{"text", json_of(subject.text)},
-         {"window", json_of(subject.window)},
-         {"token", subject.token_text ? Json(*subject.token_text) : json_of(subject.token)},
-         {"classes", std::move(classes)}});
   }
 
   void finish() {
     if (!arguments_.json) return;
-    Json json = {{"results", std::move(results_)}};
-    json.update(notes_json(notes_));
-    json["kernel_set"] = kernel_set_name(model_.target());
-    json["threads"] = arguments_.threads;
-    print_json(json);
+    facts_.kernel_set = kernel_set_name(model_.target());
+    facts_.threads = arguments_.threads;
+    print_json(facts_);
   }
 
  private:
@@ -131,8 +131,7 @@ class Classes {
 
   const ClassifyArguments& arguments_;
   const Model& model_;
-  Json results_ = Json::array();
-  TextBatch notes_;
+  ClassifyFacts facts_;  // for JSON
 };
 
 void classify_batch(const ClassifyArguments& arguments, const Model& model, const TextBatch& batch,
@@ -223,7 +222,39 @@ void run_classify(const ClassifyArguments& arguments) {
   classes.finish();
 }
 
+using TokenFacts = std::optional<std::variant<uint32_t, std::string>>;
+
+TokenFacts token_of(const ResultFacts& facts) {
+  if (facts.subject.token_text) return *facts.subject.token_text;
+  if (facts.subject.token) return *facts.subject.token;
+  return std::nullopt;
+}
+
 }  // namespace
+
+template <>
+constexpr auto kFacts<ClassFacts> = std::tuple(Fact("label", &ClassFacts::label),
+                                               Fact("index", &ClassFacts::index),
+                                               Fact("share", "After a softmax, 0 to 1",
+                                                    &ClassFacts::share));
+
+template <>
+constexpr auto kFacts<ResultFacts> = std::tuple(
+    Fact("text", "null: of a window", [](const ResultFacts& f) { return f.subject.text; }),
+    Fact("window", "Its index; null: of a text",
+         [](const ResultFacts& f) { return f.subject.window; }),
+    Fact("token",
+         "Of a model that labels tokens: the text of the token, or its index in the window",
+         token_of),
+    Fact("classes", &ResultFacts::classes));
+
+template <>
+constexpr auto kFacts<ClassifyFacts> =
+    std::tuple_cat(std::tuple(Fact("results", &ClassifyFacts::results)), kTextNotes,
+                   std::tuple(Fact("kernel_set", &ClassifyFacts::kernel_set),
+                              Fact("threads", &ClassifyFacts::threads)));
+
+FactType classify_facts() { return type_of_fact<ClassifyFacts>(); }
 
 void add_classify(CLI::App& app) {
   const auto [command, arguments] = add_command(

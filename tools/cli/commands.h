@@ -22,4 +22,19 @@ void add_run(CLI::App& app);
 void add_strip(CLI::App& app);
 void add_verify(CLI::App& app);
 
+// What they print with --json.
+struct FactType;
+FactType bench_facts();
+FactType bundle_facts();
+FactType classify_facts();
+FactType convert_facts();
+FactType embed_facts();
+FactType embed_text_facts();
+FactType generate_facts();
+FactType inspect_facts();
+FactType repack_facts();
+FactType run_facts();
+FactType strip_facts();
+FactType verify_facts();
+
 }  // namespace arenite::tool

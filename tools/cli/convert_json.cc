@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a conversion made, as one JSON object.
-#include <nlohmann/json.hpp>
-
+#include "cli/commands.h"
 #include "cli/convert_report.h"
 #include "cli/report.h"
 #include "cli/session_sizes.h"
@@ -11,194 +10,323 @@
 namespace arenite::tool {
 namespace {
 
-using Json = nlohmann::ordered_json;
+std::vector<std::string> kinds() { return {"module", "decoder", "encoder", "exported"}; }
+std::vector<std::string> rows_given_out() { return {"tokens", "sequences"}; }
 
-Json masks_json(const std::vector<convert::CompiledMask>& masks,
-                const std::vector<std::string>& origins) {
-  Json json = Json::array();
-  for (size_t i = 0; i < masks.size(); ++i) {
-    const uint64_t positions = masks[i].positions;
-    json.push_back({{"description", masks[i].describe()},
-                    {"bytes", masks[i].bytes()},
-                    {"dense_bytes", positions * positions * sizeof(float)},
-                    {"origin", i < origins.size() ? Json(origins[i]) : Json()}});
+// Sizes of the model, as far as its kind has them.
+struct ShapeFacts {
+  Sometimes<uint64_t> layers{}, model_dim{}, heads{}, head_dim{}, value_dim{}, ffn_dim{},
+      vocab_size{};
+  uint64_t output_features = 0;
+  Sometimes<std::string> activation{};
+  Sometimes<bool> norm_first{}, causal{};
+  Sometimes<uint64_t> kv_heads{};
+  Sometimes<bool> gated_mlp{}, tied{};
+  Sometimes<uint64_t> input_features{}, token_types{};
+  Sometimes<bool> normalize{};
+};
+
+struct TokenizerFacts {
+  uint64_t tokens = 0;
+  std::string origin;
+};
+
+struct ConvertedMask {
+  std::string description;
+  uint64_t bytes = 0;
+  uint64_t dense_bytes = 0;
+  std::optional<std::string> origin;
+};
+
+// What was recognised in the checkpoint.
+struct RecognisedFacts {
+  OneOf<kinds> kind;
+  std::string architecture;
+  std::string source;
+  uint64_t parameters = 0;
+  ShapeFacts shape{};
+  uint64_t context = 0;
+  const convert::ExportedModel* exported = nullptr;  // null for the other kinds
+  OneOf<rows_given_out> output_rows{"tokens"};
+  std::vector<std::string> labels{};
+  std::optional<TokenizerFacts> tokenizer{};
+  std::vector<std::string> notes{};
+  std::vector<ConvertedMask> masks{};
+};
+
+struct ConvertedFacts : RecognisedFacts {
+  const convert::Conversion& conversion;
+  const WrittenFile& written;
+  const WeightsReport& report;
+  format::ModelReader reader;
+
+  SessionOptions sizes() const { return default_session_options(reader); }
+};
+
+// Arena and error of a target.
+struct ConvertedTarget {
+  Target target;
+  uint64_t arena_bytes = 0;
+  std::optional<double> largest_error;
+};
+
+std::vector<ConvertedTarget> targets_of(const ConvertedFacts& facts) {
+  const SessionSizes sizes = default_sizes(facts.reader);
+  std::vector<ConvertedTarget> targets;
+  for (uint32_t i = 0; i < facts.reader.packed_count(); ++i) {
+    const convert::TargetCheck& check = facts.conversion.checks[i];
+    const ArenaSizes arena = evaluate(facts.reader.formula(i), sizes, facts.reader.prefix_rows());
+    targets.push_back({check.target, arena.total_bytes.value(),
+                       check.ran ? std::optional<double>(check.largest_error) : std::nullopt});
   }
-  return json;
+  return targets;
 }
 
-// Arena and error of each target. An error is null where this CPU cannot run the target.
-Json targets_json(const convert::ConvertedModel& conversion, const format::ModelReader& reader,
-                  const SessionSizes& sizes) {
-  Json json = Json::array();
-  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    const convert::TargetCheck& check = conversion.checks[i];
-    json.push_back({{"name", name(check.target)},
-                    {"cpus", cpus_of(check.target)},
-                    {"arena_bytes",
-                     evaluate(reader.formula(i), sizes, reader.prefix_rows()).total_bytes.value()},
-                    {"largest_error", check.ran ? Json(check.largest_error) : Json()}});
+std::vector<Named<ArenaFormula>> formulas_of(const ConvertedFacts& facts) {
+  std::vector<Named<ArenaFormula>> formulas;
+  for (uint32_t i = 0; i < facts.reader.packed_count(); ++i) {
+    const auto target = static_cast<Target>(facts.reader.packed(i).target);
+    formulas.push_back({name(target), facts.reader.formula(i)});
   }
-  return json;
+  return formulas;
 }
 
-Json expect_json(const std::vector<convert::AuthorCheck>& expect) {
-  Json list = Json::array();
-  for (const convert::AuthorCheck& check : expect) {
-    list.push_back({{"sequences", check.sequences},
-                    {"tokens", check.tokens},
-                    {"of_last_tokens", check.of_last_tokens},
-                    {"largest_difference", check.largest_difference},
-                    {"largest_value", check.largest_value},
-                    {"difference_in_few_bits",
-                     check.difference_in_few_bits ? Json(*check.difference_in_few_bits) : Json()}});
-  }
-  return list;
-}
-
-// The keys that all kinds have after their own.
-std::string finished(Json json, const convert::Conversion& conversion, const WrittenFile& written,
-                     const ReportFacts& facts) {
-  const format::ModelReader reader(conversion.file.span());
-  const SessionOptions options = default_session_options(reader);
-  const SessionSizes sizes = default_sizes(reader);
-  json["targets"] = targets_json(conversion, reader, sizes);
-  json["arena"] = {{"positions", options.positions_max},
-                   {"tokens", options.tokens_max},
-                   {"sequences", 1},
-                   {"threads", 1},
-                   {"kv_cache", name(reader.kv_cache())}};
-  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    const char* const target = name(static_cast<Target>(reader.packed(i).target));
-    json["formula"][target] = formula_json(reader.formula(i));
-  }
-  const std::optional<double> computing = conversion.computing_error();
-  json["check"] = {{"tokens", conversion.checked_tokens},
-                   {"largest_output", conversion.largest_output},
-                   {"computing_error", computing ? Json(*computing) : Json()},
-                   {"storing_error", conversion.storing_error}};
-  json["chosen"] = Json::array();
-  for (const convert::TypeChoice& choice : conversion.choices) {
-    json["chosen"].push_back(
-        {{"names", choice.name}, {"type", name(choice.type)}, {"reason", choice.reason}});
-  }
-  json["given"] = conversion.account.given;
-  json["assumed"] = conversion.account.assumed;
-  json["expect"] = expect_json(written.expect);
-  const format::SelfTestView test = reader.self_test();
-  json["self_test"] = {{"tokens", test.tokens},
-                       {"bytes", test.tokens == 0 ? 0 : test.segment.bytes()}};
-  json["report"] = weights_json(facts);
-  json["file"] = {{"path", written.path.string()}, {"bytes", conversion.file.size()}};
-  // Names come from the checkpoint and may be no text at all.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-// The keys that whole models have.
-Json model_json(const char* kind, const char* source, const convert::TransformerSpec& spec,
-                const convert::Program& program) {
-  Json json = {{"kind", kind},
-               {"architecture", spec.architecture},
-               {"source", source},
-               {"parameters", parameters_of(program)}};
-  json["shape"] = {{"layers", spec.layers.size()},
-                   {"model_dim", spec.model_dim},
-                   {"heads", spec.heads},
-                   {"head_dim", spec.head_dim},
-                   {"ffn_dim", spec.ffn_dim},
-                   {"vocab_size", spec.vocab_size},
-                   {"output_features", program.slots[program.output_slot].width},
-                   {"activation", convert::option_name(spec.activation)},
-                   {"norm_first", spec.norm_first},
-                   {"causal", spec.causal}};
-  json["context"] = spec.positions_max;
-  return json;
-}
-
-// The keys after them: `notes` are the model's own, as the report says them.
-Json with_results(Json json, const convert::Program& program, const std::vector<std::string>& notes,
-                  const char* output_rows, const std::vector<std::string>& labels) {
-  json["notes"] = program.tokenizer ? Json(program.tokenizer->notes) : Json::array();
-  for (const std::string& note : notes) json["notes"].push_back(note);
-  json["output_rows"] = output_rows;
-  json["labels"] = labels;
-  json["tokenizer"] = nullptr;
+// What is the same for all whole models: `notes` are the model's own, as the report says them.
+RecognisedFacts model_facts(const char* kind, const std::string& architecture,
+                            const convert::Conversion& conversion,
+                            const std::vector<std::string>& notes) {
+  const convert::Program& program = conversion.program;
+  RecognisedFacts facts = {{kind}, architecture, conversion.model.form, parameters_of(program)};
+  facts.shape.output_features = program.slots[program.output_slot].width;
   if (program.tokenizer) {
-    json["tokenizer"] = {{"tokens", program.tokenizer->tokens.size()},
-                         {"origin", program.tokenizer->origin}};
+    facts.tokenizer = {program.tokenizer->tokens.size(), program.tokenizer->origin};
+    facts.notes = program.tokenizer->notes;
   }
-  json["masks"] = masks_json(program.masks, {});
-  return json;
+  facts.notes.insert(facts.notes.end(), notes.begin(), notes.end());
+  return facts;
 }
 
-Json kind_json(const convert::AttentionModule& module, const convert::Conversion& conversion) {
-  Json json = {{"kind", "module"},
-               {"architecture", module.architecture},
-               {"source", "a state dict"},
-               {"parameters", parameters_of(conversion.program)}};
-  json["shape"] = {{"input_features", module.features},
-                   {"output_features", module.output_features()},
-                   {"heads", module.heads},
-                   {"head_dim", module.head_dim},
-                   {"value_dim", module.value_dim}};
-  json["context"] = module.positions_max;
-  json["output_rows"] = "tokens";
-  json["labels"] = Json::array();
-  json["tokenizer"] = nullptr;
-  json["notes"] = Json::array();
-  json["masks"] = masks_json(conversion.program.masks, module.mask_origins);
-  return json;
+void add_layers(const convert::TransformerSpec& spec, RecognisedFacts& facts) {
+  facts.shape.layers = spec.layers.size();
+  facts.shape.model_dim = spec.model_dim;
+  facts.shape.heads = spec.heads;
+  facts.shape.head_dim = spec.head_dim;
+  facts.shape.ffn_dim = spec.ffn_dim;
+  facts.shape.vocab_size = spec.vocab_size;
+  facts.shape.activation = convert::option_name(spec.activation);
+  facts.shape.norm_first = spec.norm_first;
+  facts.shape.causal = spec.causal;
+  facts.context = spec.positions_max;
 }
 
-Json decoder_json(const convert::TransformerSpec& spec, const convert::Conversion& conversion) {
-  const convert::Program& program = conversion.program;
-  Json json = model_json("decoder", conversion.model.form, spec, program);
-  json["shape"]["kv_heads"] = spec.kv_heads;
-  json["shape"]["gated_mlp"] = spec.layers[0].gate.has_value();
-  json["shape"]["tied"] = !spec.output.has_value();
-  return with_results(std::move(json), program, spec.notes, "tokens", {});
+RecognisedFacts recognised(const convert::AttentionModule& module,
+                           const convert::Conversion& conversion) {
+  RecognisedFacts facts = {
+      {"module"}, module.architecture, "a state dict", parameters_of(conversion.program)};
+  facts.shape.input_features = module.features;
+  facts.shape.output_features = module.output_features();
+  facts.shape.heads = module.heads;
+  facts.shape.head_dim = module.head_dim;
+  facts.shape.value_dim = module.value_dim;
+  facts.context = module.positions_max;
+  return facts;
 }
 
-Json encoder_json(const convert::TransformerSpec& spec, const convert::Conversion& conversion) {
-  const convert::Program& program = conversion.program;
-  Json json = model_json("encoder", conversion.model.form, spec, program);
-  json["shape"]["input_features"] = spec.input_features;
-  json["shape"]["token_types"] = spec.token_types;
-  json["shape"]["normalize"] = convert::is_normalized(spec);
-  return with_results(std::move(json), program, {},
-                      spec.pooling == SelectKind::kAsAsked ? "tokens" : "sequences", spec.labels);
+RecognisedFacts decoder_facts(const convert::TransformerSpec& spec,
+                              const convert::Conversion& conversion) {
+  RecognisedFacts facts = model_facts("decoder", spec.architecture, conversion, spec.notes);
+  add_layers(spec, facts);
+  facts.shape.kv_heads = spec.kv_heads;
+  facts.shape.gated_mlp = spec.layers[0].gate.has_value();
+  facts.shape.tied = !spec.output.has_value();
+  return facts;
 }
 
-Json kind_json(const convert::TransformerSpec& spec, const convert::Conversion& conversion) {
-  return spec.is_decoder ? decoder_json(spec, conversion) : encoder_json(spec, conversion);
+RecognisedFacts encoder_facts(const convert::TransformerSpec& spec,
+                              const convert::Conversion& conversion) {
+  RecognisedFacts facts = model_facts("encoder", spec.architecture, conversion, {});
+  add_layers(spec, facts);
+  facts.shape.input_features = spec.input_features;
+  facts.shape.token_types = spec.token_types;
+  facts.shape.normalize = convert::is_normalized(spec);
+  if (spec.pooling != SelectKind::kAsAsked) facts.output_rows = {"sequences"};
+  facts.labels = spec.labels;
+  return facts;
 }
 
-Json kind_json(const convert::ExportedModel& model, const convert::Conversion& conversion) {
-  const convert::Program& program = conversion.program;
-  Json json = {{"kind", "exported"},
-               {"architecture", model.graph.architecture},
-               {"source", conversion.model.form},
-               {"parameters", parameters_of(program)}};
-  json["shape"] = {{"vocab_size", model.graph.vocab_size},
-                   {"output_features", program.slots[program.output_slot].width},
-                   {"causal", model.causal}};
-  json["context"] = model.graph.positions_max;
-  json["length"] = model.length;
-  json["tokens_min"] = model.graph.tokens_min;
-  json["program"] = {{"inputs", model.compared_inputs},
-                     {"seconds", model.compared_seconds},
-                     {"largest_difference", model.largest_difference},
-                     {"largest_value", model.largest_value}};
-  return with_results(std::move(json), program, {},
-                      model.has_row_of_sequence ? "sequences" : "tokens", {});
+RecognisedFacts recognised(const convert::TransformerSpec& spec,
+                           const convert::Conversion& conversion) {
+  return spec.is_decoder ? decoder_facts(spec, conversion) : encoder_facts(spec, conversion);
+}
+
+RecognisedFacts recognised(const convert::ExportedModel& model,
+                           const convert::Conversion& conversion) {
+  RecognisedFacts facts = model_facts("exported", model.graph.architecture, conversion, {});
+  facts.shape.vocab_size = model.graph.vocab_size;
+  facts.shape.causal = model.causal;
+  facts.context = model.graph.positions_max;
+  facts.exported = &model;
+  if (model.has_row_of_sequence) facts.output_rows = {"sequences"};
+  return facts;
+}
+
+// Modules say where their masks are from.
+std::vector<ConvertedMask> masks_of(const convert::Conversion& conversion) {
+  std::vector<ConvertedMask> masks;
+  for (const convert::CompiledMask& mask : conversion.program.masks) {
+    const uint64_t positions = mask.positions;
+    masks.push_back(
+        {mask.describe(), mask.bytes(), positions * positions * sizeof(float), std::nullopt});
+    if (conversion.module() == nullptr) continue;
+    masks.back().origin = conversion.module()->mask_origins[masks.size() - 1];
+  }
+  return masks;
 }
 
 }  // namespace
 
+template <>
+constexpr auto kFacts<ShapeFacts> = std::tuple(
+    Fact("layers", &ShapeFacts::layers), Fact("model_dim", &ShapeFacts::model_dim),
+    Fact("heads", &ShapeFacts::heads), Fact("head_dim", &ShapeFacts::head_dim),
+    Fact("value_dim", "module", &ShapeFacts::value_dim), Fact("ffn_dim", &ShapeFacts::ffn_dim),
+    Fact("vocab_size", &ShapeFacts::vocab_size),
+    Fact("output_features", &ShapeFacts::output_features),
+    Fact("activation", &ShapeFacts::activation), Fact("norm_first", &ShapeFacts::norm_first),
+    Fact("causal", &ShapeFacts::causal), Fact("kv_heads", "decoder", &ShapeFacts::kv_heads),
+    Fact("gated_mlp", "decoder", &ShapeFacts::gated_mlp),
+    Fact("tied", "decoder: output weights are the embedding", &ShapeFacts::tied),
+    Fact("input_features", "encoder, module", &ShapeFacts::input_features),
+    Fact("token_types", "encoder", &ShapeFacts::token_types),
+    Fact("normalize", "encoder: rows have length 1", &ShapeFacts::normalize));
+
+template <>
+constexpr auto kFacts<TokenizerFacts> = std::tuple(Fact("tokens", &TokenizerFacts::tokens),
+                                                   Fact("origin", &TokenizerFacts::origin));
+
+template <>
+constexpr auto kFacts<ConvertedMask> = std::tuple(Fact("description", &ConvertedMask::description),
+                                                  Fact("bytes", &ConvertedMask::bytes),
+                                                  Fact("dense_bytes", "Of a float for each pair",
+                                                       &ConvertedMask::dense_bytes),
+                                                  Fact("origin", &ConvertedMask::origin));
+
+template <>
+constexpr auto kFacts<ConvertedTarget> =
+    std::tuple(Fact("name", [](const ConvertedTarget& f) { return name(f.target); }),
+               Fact("cpus", [](const ConvertedTarget& f) { return cpus_of(f.target); }),
+               Fact("arena_bytes", &ConvertedTarget::arena_bytes),
+               Fact("largest_error", "null: not checked, since this CPU lacks it",
+                    &ConvertedTarget::largest_error));
+
+template <>
+constexpr auto kFacts<convert::ExportedModel> =
+    std::tuple(Fact("inputs", &convert::ExportedModel::compared_inputs),
+               Fact("seconds", &convert::ExportedModel::compared_seconds),
+               Fact("largest_difference", &convert::ExportedModel::largest_difference),
+               Fact("largest_value", &convert::ExportedModel::largest_value));
+
+template <>
+constexpr auto kFacts<convert::TypeChoice> =
+    std::tuple(Fact("names", &convert::TypeChoice::name),
+               Fact("type", [](const convert::TypeChoice& f) { return name(f.type); }),
+               Fact("reason", &convert::TypeChoice::reason));
+
+template <>
+constexpr auto kFacts<convert::AuthorCheck> =
+    std::tuple(Fact("sequences", &convert::AuthorCheck::sequences),
+               Fact("tokens", &convert::AuthorCheck::tokens),
+               Fact("of_last_tokens", &convert::AuthorCheck::of_last_tokens),
+               Fact("largest_difference", &convert::AuthorCheck::largest_difference),
+               Fact("largest_value", &convert::AuthorCheck::largest_value),
+               Fact("difference_in_few_bits",
+                    "Of the file, where it rounds weights or caches; largest_difference is then "
+                    "that of the same model in float32",
+                    &convert::AuthorCheck::difference_in_few_bits));
+
+// A fact that only exported models have.
+template <typename Get>
+constexpr auto of_exported(Get get) {
+  return [get](const RecognisedFacts& f) {
+    using Value = std::remove_cvref_t<std::invoke_result_t<Get, const convert::ExportedModel&>>;
+    return f.exported == nullptr ? Sometimes<Value>() : Sometimes<Value>(get(*f.exported));
+  };
+}
+
+constexpr auto kRecognised = std::tuple(
+    Fact("kind", &RecognisedFacts::kind), Fact("architecture", &RecognisedFacts::architecture),
+    Fact("source", "The form it came in", &RecognisedFacts::source),
+    Fact("parameters", &RecognisedFacts::parameters),
+    Fact("shape", "With what its kind has", &RecognisedFacts::shape),
+    Fact("context", "Positions; 0: any number", &RecognisedFacts::context),
+    Fact("length", "exported: for which lengths the result is the model, and why; in lines",
+         of_exported([](const convert::ExportedModel& model) { return model.length; })),
+    Fact("tokens_min", "exported: the shortest sequence",
+         of_exported([](const convert::ExportedModel& model) { return model.graph.tokens_min; })),
+    Fact("program", "exported: compared with the program that was read",
+         of_exported([](const convert::ExportedModel& model) { return &model; })),
+    Fact("output_rows", &RecognisedFacts::output_rows), Fact("labels", &RecognisedFacts::labels),
+    Fact("tokenizer", &RecognisedFacts::tokenizer), Fact("notes", &RecognisedFacts::notes),
+    Fact("masks", &RecognisedFacts::masks));
+
+constexpr auto kArena =
+    part("arena", "The sizes that arena_bytes are for",
+         Fact("positions", [](const ConvertedFacts& f) { return f.sizes().positions_max; }),
+         Fact("tokens", [](const ConvertedFacts& f) { return f.sizes().tokens_max; }),
+         Fact("sequences", [](const ConvertedFacts&) { return 1u; }),
+         Fact("threads", [](const ConvertedFacts&) { return 1u; }),
+         Fact("kv_cache", "What keys and values are kept as",
+              [](const ConvertedFacts& f) { return name(f.reader.kv_cache()); }));
+
+constexpr auto kCheck = part(
+    "check", "The result against double precision",
+    Fact("tokens", [](const ConvertedFacts& f) { return f.conversion.checked_tokens; }),
+    Fact("largest_output", [](const ConvertedFacts& f) { return f.conversion.largest_output; }),
+    Fact("computing_error", "Of the targets, with the file's weights; null: not checked",
+         [](const ConvertedFacts& f) { return f.conversion.computing_error(); }),
+    Fact("storing_error", "Of the weights in the file",
+         [](const ConvertedFacts& f) { return f.conversion.storing_error; }));
+
+constexpr auto kSelfTest = part(
+    "self_test", "",
+    Fact("tokens", "0: none", [](const ConvertedFacts& f) { return f.reader.self_test().tokens; }),
+    Fact("bytes", [](const ConvertedFacts& f) {
+      const format::SelfTestView test = f.reader.self_test();
+      return test.tokens == 0 ? 0 : test.segment.bytes();
+    }));
+
+template <>
+constexpr auto kFacts<ConvertedFacts> = std::tuple_cat(
+    kRecognised,
+    std::tuple(Fact("targets", targets_of), kArena, Fact("formula", "For each target", formulas_of),
+               kCheck,
+               Fact(
+                   "chosen", "By --weights auto",
+                   [](const ConvertedFacts& f) -> auto& { return f.conversion.choices; }),
+               Fact(
+                   "given", "By options, or by the checkpoint",
+                   [](const ConvertedFacts& f) -> auto& { return f.conversion.account.given; }),
+               Fact(
+                   "assumed", "What nothing said",
+                   [](const ConvertedFacts& f) -> auto& { return f.conversion.account.assumed; }),
+               Fact(
+                   "expect", "Compared with the author's own outputs, a pair of --expect each",
+                   [](const ConvertedFacts& f) -> auto& { return f.written.expect; }),
+               kSelfTest, Fact("report", [](const ConvertedFacts& f) { return &f.report; }),
+               Fact("file", [](const ConvertedFacts& f) {
+                 return WrittenPath{f.written.path, f.conversion.file.size()};
+               })));
+
+FactType convert_facts() { return type_of_fact<ConvertedFacts>(); }
+
 std::string conversion_as_json(const convert::Conversion& conversion, const WrittenFile& written,
                                const ReportFacts& facts) {
-  Json json = std::visit([&](const auto& spec) { return kind_json(spec, conversion); },
-                         conversion.model.facts);
-  return finished(std::move(json), conversion, written, facts);
+  const auto found = std::visit([&](const auto& spec) { return recognised(spec, conversion); },
+                                conversion.model.facts);
+  ConvertedFacts converted = {found, conversion, written, facts,
+                              format::ModelReader(conversion.file.span())};
+  converted.masks = masks_of(conversion);
+  return as_json(converted);
 }
 
 }  // namespace arenite::tool

@@ -9,7 +9,6 @@
 
 #include "cli/arguments.h"
 #include "cli/help.h"
-#include "cli/json_output.h"
 #include "convert/files/error.h"
 
 namespace arenite::tool {

@@ -44,7 +44,8 @@ void print_layers(const std::vector<HiddenStateError>& states) {
 std::string kernels_of(const ReportFacts& facts, uint32_t target) {
   std::vector<std::string> tiles;
   for (const KernelUse& use : facts.kernels) {
-    if (use.target != target || use.layout == format::Layout::kRows) continue;
+    if (use.target != facts.model.targets[target].target || use.layout == format::Layout::kRows)
+      continue;
     const Packing packing = facts.model.targets[target].packed.packing(use.type);
     tiles.push_back(fmt::format("{} {}", name(use.type), tile_name(packing)));
   }
@@ -89,7 +90,7 @@ void print_kernels(const ReportFacts& facts) {
   for (uint32_t i = 0; i < facts.model.targets.size(); ++i) {
     std::vector<std::string> row = {name(facts.model.targets[i].target), kernels_of(facts, i)};
     for (size_t token = 0; token < titles.size() - 2; ++token) {
-      const double bytes = token == 0 ? facts.decode[i].first : facts.decode[i].last;
+      const double bytes = token == 0 ? facts.decode[i].value.first : facts.decode[i].value.last;
       row.push_back(grouped(static_cast<uint64_t>(bytes)));
     }
     table.add_row(row);

@@ -3,8 +3,6 @@
 // linker.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include <filesystem>
 #include <optional>
 
@@ -12,7 +10,7 @@
 #include "cli/commands.h"
 #include "cli/embed_data.h"
 #include "cli/embed_header.h"
-#include "cli/json_output.h"
+#include "cli/facts.h"
 #include "cli/process.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
@@ -30,6 +28,21 @@ struct EmbedArguments {
   std::optional<std::string> section;
   SizeOptions sizes;
   bool json = false;
+};
+
+std::vector<std::string> languages() { return {"c++", "c"}; }
+
+struct DataFacts {
+  std::filesystem::path path;
+  std::string symbol, section;
+  uint64_t bytes = 0;
+};
+
+struct EmbedFacts {
+  std::string name;
+  OneOf<languages> language;
+  WrittenPath header;
+  std::optional<DataFacts> data{};
 };
 
 // The bytes, in a file of their own for the linker.
@@ -72,18 +85,12 @@ void run_embed(const EmbedArguments& arguments) {
   convert::commit_together(files);
   progress.done();
   if (arguments.json) {
-    nlohmann::ordered_json json = {
-        {"name", identifier},
-        {"language", arguments.language},
-        {"header", {{"path", arguments.output.string()}, {"bytes", header.bytes_written()}}},
-        {"data", nullptr}};
+    EmbedFacts facts = {
+        identifier, {arguments.language}, {arguments.output, header.bytes_written()}};
     if (has_data) {
-      json["data"] = {{"path", arguments.data.string()},
-                      {"symbol", data.symbol},
-                      {"section", data.section},
-                      {"bytes", file.bytes().size()}};
+      facts.data = {arguments.data, data.symbol, data.section, file.bytes().size()};
     }
-    return print_json(json);
+    return print_json(facts);
   }
   const std::string names = is_c ? fmt::format("{}_words", identifier)
                                  : fmt::format("{0}_model(), {0}_arena_bytes(...)", identifier);
@@ -95,6 +102,20 @@ void run_embed(const EmbedArguments& arguments) {
 }
 
 }  // namespace
+
+template <>
+constexpr auto kFacts<DataFacts> = std::tuple(Fact("path", &DataFacts::path),
+                                              Fact("symbol", &DataFacts::symbol),
+                                              Fact("section", &DataFacts::section),
+                                              Fact("bytes", &DataFacts::bytes));
+
+template <>
+constexpr auto kFacts<EmbedFacts> = std::tuple(
+    Fact("name", "What its names begin with", &EmbedFacts::name),
+    Fact("language", &EmbedFacts::language), Fact("header", &EmbedFacts::header),
+    Fact("data", "The file for the linker; null: the bytes are in the header", &EmbedFacts::data));
+
+FactType embed_facts() { return type_of_fact<EmbedFacts>(); }
 
 void add_embed(CLI::App& app) {
   const auto [command, arguments] = add_command(

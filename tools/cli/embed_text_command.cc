@@ -2,13 +2,11 @@
 // arenite embed-text: texts to vectors, and how alike they are.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include <cmath>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/json_output.h"
+#include "cli/facts.h"
 #include "cli/texts.h"
 #include "convert/files/error.h"
 #include "convert/files/npy.h"
@@ -16,8 +14,6 @@
 
 namespace arenite::tool {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // More columns do not fit a terminal.
 constexpr size_t kComparedMax = 10;
@@ -62,6 +58,22 @@ void print_vector(const std::vector<float>& row) {
   fmt::print("{}\n", row.size() > kShownValues ? " ... (-o writes all of them)" : "");
 }
 
+struct EmbeddedText {
+  std::string text;
+  uint64_t tokens = 0;
+};
+
+struct EmbedTextFacts : TextNotes {
+  std::vector<EmbeddedText> texts{};
+  uint64_t width = 0;
+  std::optional<std::vector<std::span<const float>>> vectors{};
+  std::optional<std::vector<std::vector<double>>> similarities{};
+  std::optional<std::filesystem::path> output{};
+  const char* kernel_set = "";
+  uint32_t threads = 1;
+  uint64_t arena_bytes = 0;
+};
+
 // Writes the vectors where a file is asked for, and prints all that there is to say.
 void print_outcome(const EmbedTextArguments& arguments, const ModelFile& file,
                    const TextBatch& batch, const std::vector<float>& rows, const ArenaPlan& plan) {
@@ -69,29 +81,26 @@ void print_outcome(const EmbedTextArguments& arguments, const ModelFile& file,
   const size_t width = file.model().output_features();
   const auto row = [&](size_t i) { return std::span(rows).subspan(i * width, width); };
   const bool has_file = !arguments.output.empty();
-  Json texts = Json::array(), vectors = Json::array(), similarities = Json::array();
+  EmbedTextFacts facts = {{batch.warnings, batch.skipped}};
+  if (!has_file) facts.vectors.emplace();
+  if (count > 1 && count <= kComparedMax) facts.similarities.emplace();
   for (size_t i = 0; i < count; ++i) {
-    texts.push_back({{"text", batch.texts[i]}, {"tokens", batch.ids[i].size()}});
-    if (!has_file) vectors.push_back(row(i));
-    if (count == 1 || count > kComparedMax) continue;
-    Json cosines = Json::array();
+    facts.texts.push_back({batch.texts[i], batch.ids[i].size()});
+    if (!has_file) facts.vectors->push_back(row(i));
+    if (!facts.similarities) continue;
+    std::vector<double>& cosines = facts.similarities->emplace_back();
     for (size_t j = 0; j < count; ++j) cosines.push_back(cosine(row(i), row(j)));
-    similarities.push_back(std::move(cosines));
   }
   if (has_file) {
     const uint64_t shape[] = {count, width};
     convert::write_npy(arguments.output, shape, std::span<const float>(rows));
   }
-  Json json = {{"texts", std::move(texts)},
-               {"width", width},
-               {"vectors", has_file ? Json(nullptr) : std::move(vectors)},
-               {"similarities", similarities.empty() ? Json(nullptr) : std::move(similarities)},
-               {"output", has_file ? Json(arguments.output.string()) : Json(nullptr)},
-               {"kernel_set", kernel_set_name(file.model().target())},
-               {"threads", arguments.threads},
-               {"arena_bytes", plan.total_bytes}};
-  json.update(notes_json(batch));
-  print_json(json);
+  facts.width = width;
+  if (has_file) facts.output = arguments.output;
+  facts.kernel_set = kernel_set_name(file.model().target());
+  facts.threads = arguments.threads;
+  facts.arena_bytes = plan.total_bytes;
+  print_json(facts);
 }
 
 void run_embed_text(const EmbedTextArguments& arguments) {
@@ -137,6 +146,26 @@ void run_embed_text(const EmbedTextArguments& arguments) {
 }
 
 }  // namespace
+
+template <>
+constexpr auto kFacts<EmbeddedText> = std::tuple(Fact("text", &EmbeddedText::text),
+                                                 Fact("tokens", &EmbeddedText::tokens));
+
+template <>
+constexpr auto kFacts<EmbedTextFacts> = std::tuple_cat(
+    std::tuple(Fact("texts", &EmbedTextFacts::texts),
+               Fact("width", "Numbers of a vector", &EmbedTextFacts::width),
+               Fact("vectors", "One for each text; null: in the file of --output",
+                    &EmbedTextFacts::vectors),
+               Fact("similarities", "Cosine of each pair; null: of one text, or of more than ten",
+                    &EmbedTextFacts::similarities),
+               Fact("output", "The file that was written", &EmbedTextFacts::output),
+               Fact("kernel_set", &EmbedTextFacts::kernel_set),
+               Fact("threads", &EmbedTextFacts::threads),
+               Fact("arena_bytes", &EmbedTextFacts::arena_bytes)),
+    kTextNotes);
+
+FactType embed_text_facts() { return type_of_fact<EmbedTextFacts>(); }
 
 void add_embed_text(CLI::App& app) {
   const auto [command, arguments] = add_command(

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <cstdio>
 #include <utility>
@@ -12,8 +10,8 @@
 #include "arenite/text_stream.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/facts.h"
 #include "cli/generation.h"
-#include "cli/json_output.h"
 #include "cli/process.h"
 #include "cli/session_sizes.h"
 #include "cli/text_table.h"
@@ -23,8 +21,6 @@
 
 namespace arenite::tool {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr double kTemperatureMax = 1e6;
 constexpr double kPenaltyMax = 1e6;
@@ -224,38 +220,62 @@ std::vector<std::string> warnings_of(const Prompt& prompt) {
   return warnings;
 }
 
-// null where the clock saw nothing.
-Json rate_json(uint32_t tokens, double seconds) {
-  return tokens == 0 || seconds <= 0.0 ? Json(nullptr) : Json(tokens / seconds);
+// None where the clock saw nothing.
+std::optional<double> rate_or_null(uint32_t tokens, double seconds) {
+  return tokens == 0 || seconds <= 0.0 ? std::nullopt : std::optional(tokens / seconds);
 }
 
 // What was generated, and the session that did.
-struct Outcome {
-  const Prompt& prompt;
-  const Generation& generation;
+struct GenerateFacts {
+  std::optional<std::string> prompt, text;
+  const Prompt& prompt_read;
   const std::vector<TokenId>& ids;
-  std::string prompt_text, text;
+  const Generation& generation;
   uint32_t context = 0;
+  uint64_t arena_bytes = 0;
+  const char* kernel_set = "";
+  uint32_t threads = 1;
 };
 
-void print_outcome(const GenerateArguments& arguments, const Outcome& outcome,
-                   const ModelFile& file, bool has_text, const ArenaPlan& plan) {
-  const Generation& generation = outcome.generation;
-  print_json(
-      {{"prompt", has_text ? Json(outcome.prompt_text) : Json(nullptr)},
-       {"text", has_text ? Json(outcome.text) : Json(nullptr)},
-       {"prompt_ids", outcome.prompt.ids},
-       {"ids", outcome.ids},
-       {"prompt_tokens_per_s", rate_json(generation.prompt_tokens, generation.prompt_seconds)},
-       {"tokens_per_s", rate_json(generation.decode_steps, generation.decode_seconds)},
-       {"positions", generation.positions},
-       {"context", outcome.context},
-       {"arena_bytes", plan.total_bytes},
-       {"kernel_set", kernel_set_name(file.model().target())},
-       {"threads", arguments.threads},
-       {"stop", name(generation.stop)},
-       {"warnings", warnings_of(outcome.prompt)}});
+std::vector<std::string> stop_reasons() {
+  std::vector<std::string> names;
+  for (const StopReason reason : {StopReason::kEndToken, StopReason::kTokens,
+                                  StopReason::kContextFull, StopReason::kStopText}) {
+    names.emplace_back(name(reason));
+  }
+  return names;
 }
+
+}  // namespace
+
+template <>
+constexpr auto kFacts<GenerateFacts> = std::tuple(
+    Fact("prompt", "null: the file has no tokenizer", &GenerateFacts::prompt),
+    Fact("text", "The continuation alone; null: the file has no tokenizer", &GenerateFacts::text),
+    Fact("prompt_ids", [](const GenerateFacts& f) { return f.prompt_read.ids; }),
+    Fact("ids",
+         "Of the continuation: those that its text takes; the last may hold the start of a stop "
+         "text",
+         [](const GenerateFacts& f) { return f.ids; }),
+    Fact("prompt_tokens_per_s",
+         [](const GenerateFacts& f) {
+           return rate_or_null(f.generation.prompt_tokens, f.generation.prompt_seconds);
+         }),
+    Fact("tokens_per_s",
+         [](const GenerateFacts& f) {
+           return rate_or_null(f.generation.decode_steps, f.generation.decode_seconds);
+         }),
+    Fact("positions", "Held in the end",
+         [](const GenerateFacts& f) { return f.generation.positions; }),
+    Fact("context", &GenerateFacts::context), Fact("arena_bytes", &GenerateFacts::arena_bytes),
+    Fact("kernel_set", &GenerateFacts::kernel_set), Fact("threads", &GenerateFacts::threads),
+    Fact("stop", "Why it ended",
+         [](const GenerateFacts& f) { return OneOf<stop_reasons>{name(f.generation.stop)}; }),
+    Fact("warnings", [](const GenerateFacts& f) { return warnings_of(f.prompt_read); }));
+
+FactType generate_facts() { return type_of_fact<GenerateFacts>(); }
+
+namespace {
 
 void run_generate(const GenerateArguments& arguments) {
   const convert::OutputGuard guard({{"--trace", arguments.profile.trace}});
@@ -301,8 +321,20 @@ void run_generate(const GenerateArguments& arguments) {
   if (arguments.json) {
     const std::string text = printer.take();
     if (generation.stop == StopReason::kStopText) ids.resize(printer.tokens_of(text.size()));
-    print_outcome(arguments, {prompt, generation, ids, prompt_text, text, context}, file,
-                  tokenizer.has_value() && !arguments.ids, session.plan());
+    GenerateFacts facts = {std::nullopt,
+                           std::nullopt,
+                           prompt,
+                           ids,
+                           generation,
+                           context,
+                           session.plan().total_bytes,
+                           kernel_set_name(file.model().target()),
+                           arguments.threads};
+    if (tokenizer && !arguments.ids) {
+      facts.prompt = prompt_text;
+      facts.text = text;
+    }
+    print_json(facts);
   } else {
     print_report(arguments, generation, context, session.plan());
   }

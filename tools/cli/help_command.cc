@@ -110,7 +110,7 @@ void write_files(const CLI::App& program, const std::filesystem::path& share) {
   write(share / "bash-completion" / "completions" / "arenite", bash_completion(program));
   write(share / "zsh" / "site-functions" / "_arenite", zsh_completion(program));
   write(share / "fish" / "vendor_completions.d" / "arenite.fish", fish_completion(program));
-  for (const Schema& schema : schemas_of_commands()) {
+  for (const Schema& schema : schemas()) {
     write(share / "arenite" / "schemas" / fmt::format("{}.schema.json", schema.name),
           text_of(schema));
   }

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <nlohmann/json.hpp>
-
 #include "cli/inspect_facts.h"
 #include "cli/text_table.h"
 #include "core/stack_bounds.h"
@@ -13,38 +11,16 @@
 namespace arenite::tool {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-// A call that the sizes allow, and what it is called.
-struct Call {
-  std::string name;
-  CallSize size;
-};
-
-// One pass over as many tokens as a call may have, and the last token of a full context.
-std::vector<Call> largest_calls(const ModelFacts& facts) {
-  const uint64_t prefix = facts.reader.prefix_rows();
-  const uint64_t positions = facts.sizes.positions;
-  const uint64_t tokens = std::min<uint64_t>(facts.sizes.tokens, positions);
-  bool selects = false;
-  for (const OpFacts& op : facts.ops) selects |= op.op.kind == format::OpKind::kSelect;
-  const uint64_t outputs = selects ? 1 : tokens + prefix;
-  std::vector<Call> calls = {
-      {fmt::format("run of {}", counted(tokens, "token")), {0, tokens + prefix, outputs}}};
-  if (facts.reader.causal() && positions > 1) {
-    calls.push_back({fmt::format("step after {}", counted(positions - 1, "token")),
-                     {positions - 1 + prefix, 1, 1}});
-  }
-  return calls;
-}
-
-CallSize not_finite(CallSize size) {
-  size.finite = false;
-  return size;
-}
-
-uint64_t load_steps_max(const ModelFacts& facts) {
-  return format::load_steps_max(format::load_size(facts.reader, facts.footer));
+CallFacts facts_of_call(const ModelFacts& facts, std::string name, const CallSize& size) {
+  const CallBounds& bounds = facts.call_bounds;
+  CallSize worst = size;
+  worst.finite = false;
+  return {std::move(name),
+          size,
+          multiply_adds_max(bounds, size),
+          bytes_read_max(bounds, size),
+          multiply_adds_max(bounds, worst),
+          bytes_read_max(bounds, worst)};
 }
 
 // "    multiply-adds  1,234 T + 56 O + 8 B min(K, 90)", in lines of at most 100 columns. Parts that
@@ -97,30 +73,37 @@ std::string formulas(const CallBounds& bounds) {
 }
 
 std::string calls_table(const ModelFacts& facts) {
-  const CallBounds& bounds = facts.call_bounds;
   TextTable table({"call", ">multiply-adds", ">bytes read", ">not finite", ">bytes read"});
-  for (const Call& call : largest_calls(facts)) {
-    const CallSize worst = not_finite(call.size);
-    table.add_row({call.name, grouped(multiply_adds_max(bounds, call.size)),
-                   grouped(bytes_read_max(bounds, call.size)),
-                   grouped(multiply_adds_max(bounds, worst)),
-                   grouped(bytes_read_max(bounds, worst))});
-  }
+  const auto add = [&](const CallFacts& call) {
+    table.add_row({call.name, grouped(call.multiply_adds), grouped(call.bytes_read),
+                   grouped(call.multiply_adds_not_finite), grouped(call.bytes_read_not_finite)});
+  };
+  add(largest_run(facts));
+  if (const std::optional<CallFacts> step = last_step(facts)) add(*step);
   return table.text();
 }
 
-Json work_json(const CallBounds& bounds, const CallSize& size) {
-  const CallSize worst = not_finite(size);
-  return {{"held", size.held},
-          {"rows", size.rows},
-          {"outputs", size.outputs},
-          {"multiply_adds", multiply_adds_max(bounds, size)},
-          {"bytes_read", bytes_read_max(bounds, size)},
-          {"multiply_adds_not_finite", multiply_adds_max(bounds, worst)},
-          {"bytes_read_not_finite", bytes_read_max(bounds, worst)}};
+}  // namespace
+
+CallFacts largest_run(const ModelFacts& facts) {
+  const uint64_t prefix = facts.reader.prefix_rows();
+  const uint64_t tokens = std::min(facts.sizes.tokens, facts.sizes.positions);
+  bool selects = false;
+  for (const OpFacts& op : facts.ops) selects |= op.op.kind == format::OpKind::kSelect;
+  return facts_of_call(facts, fmt::format("run of {}", counted(tokens, "token")),
+                       {0, tokens + prefix, selects ? 1 : tokens + prefix});
 }
 
-}  // namespace
+std::optional<CallFacts> last_step(const ModelFacts& facts) {
+  const uint64_t positions = facts.sizes.positions;
+  if (!facts.reader.causal() || positions <= 1) return std::nullopt;
+  return facts_of_call(facts, fmt::format("step after {}", counted(positions - 1, "token")),
+                       {positions - 1 + facts.reader.prefix_rows(), 1, 1});
+}
+
+uint64_t load_steps_max(const ModelFacts& facts) {
+  return format::load_steps_max(format::load_size(facts.reader, facts.footer));
+}
 
 std::string bounds_text(const ModelFacts& facts) {
   std::vector<std::string> stacks;
@@ -145,35 +128,6 @@ std::string bounds_text(const ModelFacts& facts) {
                   : fmt::format("\n  The first call of a sequence has {} besides.",
                                 counted(prefix, "row")));
   return text + formulas(facts.call_bounds) + calls_table(facts);
-}
-
-Json bounds_json(const ModelFacts& facts) {
-  const CallBounds& bounds = facts.call_bounds;
-  Json json;
-  for (const StackBound& bound : kStackBounds) json["stack_bytes"][bound.cpu] = bound.bytes;
-  json["arena_bytes"] = facts.shown_target().arena.plan.total_bytes;
-  json["flash_bytes"] = facts.footer.file_bytes;
-  json["load_steps"] = load_steps_max(facts);
-  json["call"] = {{"target", name(facts.shown_target().target)},
-                  {"block_rows", bounds.block_rows},
-                  {"multiply_adds_per_row", bounds.multiply_adds_per_row},
-                  {"multiply_adds_per_output", bounds.multiply_adds_per_output},
-                  {"bytes_read_once", bounds.bytes_once},
-                  {"bytes_read_per_row", bounds.bytes_per_row},
-                  {"bytes_read_per_output", bounds.bytes_per_output},
-                  {"attention", Json::array()}};
-  for (const AttentionBound& op : bounds.attention) {
-    json["call"]["attention"].push_back(
-        {{"keys_max", op.keys_max == UINT64_MAX ? Json(nullptr) : Json(op.keys_max)},
-         {"multiply_adds_per_row_and_key", op.multiply_adds},
-         {"bytes_read_per_block_and_key", op.bytes},
-         {"multiply_adds_per_row_and_key_not_finite", op.multiply_adds_not_finite},
-         {"bytes_read_per_row_and_key_not_finite", op.bytes_not_finite}});
-  }
-  for (const Call& call : largest_calls(facts)) {
-    json[call.size.held == 0 ? "run" : "step"] = work_json(bounds, call.size);
-  }
-  return json;
 }
 
 }  // namespace arenite::tool

@@ -11,7 +11,6 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/inspect_facts.h"
-#include "cli/json_output.h"
 #include "cli/report.h"
 #include "cli/report_svg.h"
 #include "cli/text_table.h"

@@ -18,6 +18,7 @@ using format::ModelReader;
 
 OpFacts op_facts(const ModelReader& reader, uint32_t index, uint32_t positions) {
   OpFacts facts;
+  facts.index = index;
   facts.name = reader.op_name(index);
   facts.op = reader.op(index);
   facts.cost = op_cost(reader, index);
@@ -40,28 +41,32 @@ OpFacts op_facts(const ModelReader& reader, uint32_t index, uint32_t positions) 
 
 SlotFacts slot_facts(const ModelReader& reader, uint32_t index) {
   const format::SlotView slot = reader.slot(index);
-  if (reader.vocab_size() == 0 && index == reader.input_slot_of_rows()) return {"input", slot};
-  if (index == reader.output_slot()) return {"output", slot};
-  return {reader.op_name(slot.first_op), slot};
+  if (reader.vocab_size() == 0 && index == reader.input_slot_of_rows())
+    return {index, "input", slot};
+  if (index == reader.output_slot()) return {index, "output", slot};
+  return {index, reader.op_name(slot.first_op), slot};
 }
 
 TensorFacts tensor_facts(const ModelReader& reader, uint32_t index) {
-  TensorFacts facts{reader.tensor_name(index), reader.tensor(index), {}};
+  TensorFacts facts{index, reader.tensor_name(index), reader.tensor(index)};
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    const format::PackedView packed = reader.packed(i);
     facts.packed_bytes.push_back(
-        format::stored_bytes(facts.shape, reader.packed(i).packing(facts.shape.type)).value());
+        {name(static_cast<Target>(packed.target)),
+         format::stored_bytes(facts.shape, packed.packing(facts.shape.type)).value()});
   }
   return facts;
 }
 
-MaskFacts mask_facts(const MaskView& mask, uint32_t positions) {
+MaskFacts mask_facts(const ModelReader& reader, uint32_t index, uint32_t positions) {
+  const MaskView mask = reader.mask(index);
   const uint64_t side = mask.positions != 0 ? mask.positions : positions;
-  return {mask, convert::describe_mask(mask), convert::mask_bytes(mask),
+  return {index, mask, convert::describe_mask(mask), convert::mask_bytes(mask),
           (Checked(side) * side * sizeof(float)).saturated()};
 }
 
 CacheFacts cache_facts(const ModelReader& reader, uint32_t index, const SizeOptions& sizes) {
-  CacheFacts facts{reader.cache(index), {}};
+  CacheFacts facts{index, reader.cache(index)};
   const uint32_t prefix = reader.prefix_rows();
   const SessionSizes session = {sizes.positions + prefix,
                                 rows_max(prefix, sizes.tokens, sizes.sequences), sizes.sequences, 0,
@@ -73,7 +78,7 @@ CacheFacts cache_facts(const ModelReader& reader, uint32_t index, const SizeOpti
     const Checked bytes =
         Checked(panels_of(packing, held)) * cache_bytes_per_panel(packing, facts.cache.shape) +
         Checked(value_pages(held)) * cache_bytes_per_page(packing, facts.cache.shape);
-    facts.bytes.push_back((bytes * sizes.sequences).saturated());
+    facts.bytes.push_back({name(target), (bytes * sizes.sequences).saturated()});
   }
   return facts;
 }
@@ -175,7 +180,7 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
   for (uint32_t i = 0; i < reader.slots(); ++i) facts.slots.push_back(slot_facts(reader, i));
   for (uint32_t i = 0; i < reader.tensors(); ++i) facts.tensors.push_back(tensor_facts(reader, i));
   for (uint32_t i = 0; i < reader.masks(); ++i) {
-    facts.masks.push_back(mask_facts(reader.mask(i), facts.sizes.positions));
+    facts.masks.push_back(mask_facts(reader, i, facts.sizes.positions));
   }
   for (uint32_t i = 0; i < reader.caches(); ++i) {
     facts.caches.push_back(cache_facts(reader, i, facts.sizes));

@@ -2,10 +2,11 @@
 // What there is to know about a model file: gathered once, then printed as text or as JSON.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/facts.h"
 #include "cli/model_cost.h"
 #include "cli/model_file.h"
 #include "cli/session_sizes.h"
@@ -15,6 +16,7 @@
 namespace arenite::tool {
 
 struct OpFacts {
+  uint32_t index = 0;
   std::string name;
   format::OpView op;
   std::vector<uint32_t> reads;  // slots
@@ -25,17 +27,20 @@ struct OpFacts {
 };
 
 struct SlotFacts {
+  uint32_t index = 0;
   std::string label;  // "input", "output", or the op that fills it
   format::SlotView slot;
 };
 
 struct TensorFacts {
+  uint32_t index = 0;
   std::string name;
   format::TensorShape shape;
-  std::vector<uint64_t> packed_bytes;  // for each target
+  std::vector<Named<uint64_t>> packed_bytes{};  // for each target
 };
 
 struct MaskFacts {
+  uint32_t index = 0;
   MaskView mask;
   std::string description;
   uint64_t bytes = 0;
@@ -43,8 +48,9 @@ struct MaskFacts {
 };
 
 struct CacheFacts {
+  uint32_t index = 0;
   format::CacheView cache;
-  std::vector<uint64_t> bytes;  // for each target, all sequences
+  std::vector<Named<uint64_t>> bytes{};  // for each target, all sequences
 };
 
 struct TargetFacts {
@@ -94,14 +100,30 @@ std::string facts_as_text(const ModelFacts& facts);
 // A few lines: what it is, and its memory on the target that runs here (or the first).
 std::string facts_in_brief(const ModelFacts& facts);
 
-// One JSON object; `arenite inspect --help` names its keys.
+// One JSON object; `arenite help json inspect` names its keys.
 std::string facts_as_json(const ModelFacts& facts);
-nlohmann::ordered_json facts_json(const ModelFacts& facts);
 
-// What holds whatever is fed to it, as a section of either: stack, arena, flash, and the work of a
-// call.
+// What holds whatever is fed to it, as a section of the text: stack, arena, flash, and the work of
+// a call.
 std::string bounds_text(const ModelFacts& facts);
-nlohmann::ordered_json bounds_json(const ModelFacts& facts);
+
+// A call that the sizes allow, and what it does at most.
+struct CallFacts {
+  std::string name;  // "run of 64 tokens"
+  CallSize size;
+  uint64_t multiply_adds = 0;
+  uint64_t bytes_read = 0;
+  uint64_t multiply_adds_not_finite = 0;  // where numbers are not finite
+  uint64_t bytes_read_not_finite = 0;
+};
+
+// One pass over as many tokens as a call may have.
+CallFacts largest_run(const ModelFacts& facts);
+// The last token of a full context; none where the model is not causal.
+std::optional<CallFacts> last_step(const ModelFacts& facts);
+
+// At most so many blocks of code, as a compiler makes them that does not optimize.
+uint64_t load_steps_max(const ModelFacts& facts);
 
 // What the outputs call things.
 inline const char* op_kind_name(format::OpKind kind) { return format::row_of(kind).name; }

@@ -1,199 +1,562 @@
 // SPDX-License-Identifier: Apache-2.0
-// The facts of a model file as JSON. Keys are never renamed: programs read them.
-#include <nlohmann/json.hpp>
+// The tables of what `arenite inspect --json` prints. Keys are never renamed: programs read them.
+#include <fmt/format.h>
 
-#include "cli/inspect_facts.h"
-#include "cli/report_facts.h"
+#include <algorithm>
+
+#include "arenite/version.h"
+#include "cli/commands.h"
+#include "cli/report.h"
 #include "convert/quantize/quantized_matrix.h"
+#include "core/stack_bounds.h"
 
 namespace arenite::tool {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using format::OpRow;
 
-// null where there is no limit.
-Json limit(uint32_t value) { return value == kUnlimited ? Json(nullptr) : Json(value); }
-
-Json by_target(const ModelFacts& facts, const std::vector<uint64_t>& values) {
-  Json json = Json::object();
-  for (size_t i = 0; i < values.size(); ++i) json[name(facts.targets[i].target)] = values[i];
-  return json;
+// The words of enumerations.
+std::vector<std::string> output_rows() { return {"tokens", "sequences"}; }
+std::vector<std::string> mask_kinds() { return {"band", "strip", "tiles"}; }
+std::vector<std::string> layouts() {
+  return {layout_name(format::Layout::kGemm), layout_name(format::Layout::kRows)};
+}
+std::vector<std::string> op_kinds() {
+  std::vector<std::string> names;
+  for (const OpRow& row : format::kAllOps) names.emplace_back(row.name);
+  return names;
+}
+std::vector<std::string> weight_types() {
+  std::vector<std::string> names;
+  for (const TensorType type : convert::kWeightTypes) names.emplace_back(name(type));
+  return names;
+}
+std::vector<std::string> stack_cpus() {
+  std::vector<std::string> names;
+  for (const StackBound& bound : kStackBounds) names.emplace_back(bound.cpu);
+  return names;
 }
 
+// None where there is no limit.
+std::optional<uint32_t> limit(uint32_t value) {
+  return value == kUnlimited ? std::nullopt : std::optional(value);
+}
+
+constexpr const char* kByTarget = "Bytes for each target";
+constexpr const char* kKeptAs = "What keys and values are kept as";
+
+// --- Ops ---
+
+// What the fields of ops are, where their names do not say it.
+struct FieldWords {
+  std::string_view field;
+  const char* words;
+};
+constexpr FieldWords kFieldWords[] = {
+    {"tensor", "index of its weights"},
+    {"cache", "index"},
+    {"mask", "index"},
+    {"terms", "tensor of what is added to scores; null: none"},
+    {"terms_by", "what terms go by"},
+    {"score_cap", "soft cap of scores; 0: none"},
+    {"tokens", "tensor of tokens"},
+    {"positions", "tensor of positions"},
+    {"types", "tensor of token types"},
+    {"scale", "what multiplies it"},
+    {"norm", "its kind"},
+    {"groups", "parts of a row that are normalized alone"},
+    {"gain", "tensor"},
+    {"bias", "tensor"},
+    {"angles", "tensor"},
+    {"function", "its name"},
+    {"gated", "multiplied by a second input"},
+    {"rows", "which rows go on"},
+    {"first_row", "where its rows of a sequence begin"},
+    {"prefix", "tensor of its rows"},
+};
+
 // What the op's row in the table names. Absent tensors and tokens are null.
-void add_fields(const format::OpView& op, Json& json) {
-  const format::OpRow& row = format::row_of(op.kind);
+void write_fields(JsonWriter& json, const OpFacts& facts) {
+  const format::OpView& op = facts.op;
+  const OpRow& row = format::row_of(op.kind);
   for (uint32_t i = 0; i < format::kOpNumbers; ++i) {
     const auto& [field, type, optional] = row.numbers[i];
     if (type == format::NumberType::kNone) continue;
-    const bool is_absent = optional && op.numbers[i] == format::kAbsent;
-    json[field_name(field)] = type == format::NumberType::kChoice ? Json(function_name(op))
-                              : is_terms_by(op, i)                ? Json(terms_name(op))
-                              : is_absent                         ? Json(nullptr)
-                                                                  : Json(op.numbers[i]);
-  }
-  for (uint32_t i = 0; i < format::kOpReals; ++i) {
-    if (row.reals[i].type != format::RealType::kNone) {
-      json[field_name(row.reals[i].field)] = op.reals[i];
+    json.key(field_name(field));
+    if (type == format::NumberType::kChoice) {
+      json.string(function_name(op));
+    } else if (is_terms_by(op, i)) {
+      json.string(terms_name(op));
+    } else if (optional && op.numbers[i] == format::kAbsent) {
+      json.null();
+    } else {
+      json.integer(op.numbers[i]);
     }
   }
-  if (op.kind == format::OpKind::kActivation) {
-    json["gated"] = op.views[format::kFactor].width != 0;
+  for (uint32_t i = 0; i < format::kOpReals; ++i) {
+    if (row.reals[i].type == format::RealType::kNone) continue;
+    json.key(field_name(row.reals[i].field));
+    json.real(op.reals[i]);
+  }
+  if (op.kind != format::OpKind::kActivation) return;
+  json.key("gated");
+  json.boolean(op.views[format::kFactor].width != 0);
+}
+
+FactType type_of_number(const OpRow& row, uint32_t number) {
+  const auto& [field, type, optional] = row.numbers[number];
+  format::OpView op;
+  op.kind = row.kind;
+  if (type == format::NumberType::kChoice) return plain_type("string");
+  if (is_terms_by(op, number)) {
+    return words_type({std::begin(kScoreTermsNames), std::end(kScoreTermsNames)});
+  }
+  const FactType integer = number_type("integer", row.kind == format::OpKind::kPatches ? 1.0 : 0.0);
+  return optional ? or_type(integer, plain_type("null")) : integer;
+}
+
+// Kinds that share a field share its key: "attention, rope".
+void add_field(std::vector<FactKey>& keys, size_t first, const OpRow& row, const std::string& field,
+               FactType type) {
+  const auto known = std::ranges::find(keys.begin() + static_cast<ptrdiff_t>(first), keys.end(),
+                                       field, &FactKey::key);
+  if (known == keys.end()) {
+    keys.push_back({field, std::string(row.name), false, std::move(type)});
+  } else {
+    known->words += fmt::format(", {}", static_cast<const char*>(row.name));
   }
 }
 
-Json op_json(const OpFacts& op, size_t index) {
-  Json json = {{"index", index},
-               {"name", op.name},
-               {"kind", op_kind_name(op.op.kind)},
-               {"reads_slots", op.reads},
-               {"writes_slot", op.writes},
-               {"multiply_adds_per_token", op.cost.per_token},
-               {"multiply_adds_per_key", op.cost.per_pair},
-               {"multiply_adds_per_pass", op.pass_multiply_adds},
-               {"bytes_read_per_pass", op.pass_traffic.read},
-               {"bytes_written_per_pass", op.pass_traffic.written}};
-  add_fields(op.op, json);
-  return json;
-}
-
-const char* mask_kind_name(MaskKind kind) {
-  switch (kind) {
-    case MaskKind::kBand:
-      return "band";
-    case MaskKind::kStrip:
-      return "strip";
-    case MaskKind::kTiles:
-      return "tiles";
+void add_fields(std::vector<FactKey>& keys) {
+  const size_t first = keys.size();
+  for (const OpRow& row : format::kAllOps) {
+    for (uint32_t i = 0; i < format::kOpNumbers; ++i) {
+      if (row.numbers[i].type == format::NumberType::kNone) continue;
+      add_field(keys, first, row, field_name(row.numbers[i].field), type_of_number(row, i));
+    }
+    for (const format::RealRow& real : row.reals) {
+      if (real.type == format::RealType::kNone) continue;
+      add_field(keys, first, row, field_name(real.field), plain_type("number"));
+    }
+    if (row.kind == format::OpKind::kActivation) {
+      add_field(keys, first, row, "gated", plain_type("boolean"));
+    }
   }
-  return "";
-}
-
-Json program_json(const ModelFacts& facts, Json json) {
-  for (size_t i = 0; i < facts.ops.size(); ++i) json["ops"].push_back(op_json(facts.ops[i], i));
-  for (size_t i = 0; i < facts.slots.size(); ++i) {
-    const format::SlotView& slot = facts.slots[i].slot;
-    json["slots"].push_back({{"index", i},
-                             {"label", facts.slots[i].label},
-                             {"width", slot.width},
-                             {"column", slot.offset},
-                             {"per_output", slot.per_output != 0},
-                             {"first_op", slot.first_op},
-                             {"last_op", slot.last_op}});
+  for (const auto& [field, words] : kFieldWords) {
+    for (size_t i = first; i < keys.size(); ++i) {
+      if (keys[i].key == field) keys[i].words += std::string(": ") + words;
+    }
   }
-  json["tensors"] = json["masks"] = json["caches"] = Json::array();
-  for (size_t i = 0; i < facts.tensors.size(); ++i) {
-    const TensorFacts& tensor = facts.tensors[i];
-    json["tensors"].push_back({{"index", i},
-                               {"name", tensor.name},
-                               {"outputs", tensor.shape.outputs},
-                               {"inputs", tensor.shape.inputs},
-                               {"layout", layout_name(tensor.shape.layout)},
-                               {"packed_bytes", by_target(facts, tensor.packed_bytes)}});
-  }
-  for (size_t i = 0; i < facts.masks.size(); ++i) {
-    const MaskFacts& mask = facts.masks[i];
-    json["masks"].push_back({{"index", i},
-                             {"kind", mask_kind_name(mask.mask.kind)},
-                             {"description", mask.description},
-                             {"positions", mask.mask.positions},
-                             {"lookback", limit(mask.mask.lookback)},
-                             {"lookahead", limit(mask.mask.lookahead)},
-                             {"bytes", mask.bytes},
-                             {"dense_bytes", mask.dense_bytes}});
-  }
-  for (size_t i = 0; i < facts.caches.size(); ++i) {
-    const CacheFacts& cache = facts.caches[i];
-    json["caches"].push_back({{"index", i},
-                              {"kv_heads", cache.cache.shape.kv_heads},
-                              {"head_dim", cache.cache.shape.head_dim},
-                              {"value_dim", cache.cache.shape.value_dim},
-                              {"lookback", limit(cache.cache.lookback)},
-                              {"bytes", by_target(facts, cache.bytes)}});
-  }
-  return json;
-}
-
-// How weights of each type lie for a target.
-Json packings_json(const TargetFacts& target) {
-  Json packings = Json::object();
-  for (const TensorType type : convert::kWeightTypes) {
-    const Packing packing = target.packed.packing(type);
-    packings[name(type)] = {{"nr", packing.nr}, {"kr", packing.kr}, {"mr", packing.mr}};
-  }
-  return packings;
-}
-
-Json target_json(const TargetFacts& target) {
-  const ArenaPlan& plan = target.arena.plan;
-  return {{"name", name(target.target)},
-          {"cpus", cpus_of(target.target)},
-          {"packings", packings_json(target)},
-          {"offset", target.packed.segment.begin()},
-          {"bytes", target.packed.segment.bytes()},
-          {"crc32c", target.packed.segment.crc32c},
-          {"kernel_set", kernel_set_name(target.target)},
-          {"runs_here", target.runs_here},
-          {"chosen", target.chosen},
-          {"formula", formula_json(target.formula)},
-          {"arena",
-           {{"session_bytes", plan.session_bytes},
-            {"kv_cache_bytes", plan.kv_cache_bytes},
-            {"activation_bytes", plan.activation_bytes},
-            {"scratch_bytes", plan.scratch_bytes},
-            {"total_bytes", plan.total_bytes}}}};
 }
 
 }  // namespace
 
-Json facts_json(const ModelFacts& facts) {
-  const format::ModelReader& reader = facts.reader;
-  Json json;
-  json["file"] = {{"path", facts.path},
-                  {"bytes", facts.footer.file_bytes},
-                  {"metadata_bytes", facts.footer.metadata_bytes},
-                  {"format_version", facts.footer.format_version},
-                  {"producer", reader.producer()}};
-  nlohmann::ordered_json image;
-  if (reader.reads_images()) {
-    const ImagePatches cut = reader.image_patches();
-    image = {{"shape", {cut.channels, cut.height, cut.width}},
-             {"patch", {cut.channels, cut.patch_height, cut.patch_width}}};
-  }
-  json["model"] = {{"name", reader.name()},
-                   {"architecture", reader.architecture()},
-                   {"vocab_size", reader.vocab_size()},
-                   {"tokenizer", facts.tokenizer_kind},
-                   {"hidden_states", reader.hidden_states()},
-                   {"input_features", facts.input_features},
-                   {"image", image},
-                   {"prefix_rows", reader.prefix_rows()},
-                   {"token_types", reader.token_types()},
-                   {"output_features", facts.output_features()},
-                   {"output_rows", facts.output_rows()},
-                   {"labels", facts.labels},
-                   {"positions_max", reader.positions_max()},
-                   {"tokens_min", reader.tokens_min()},
-                   {"causal", reader.causal()},
-                   {"kv_cache", name(reader.kv_cache())}};
-  json["self_test"] = {{"tokens", reader.self_test().tokens},
-                       {"bytes", reader.self_test().segment.bytes()},
-                       {"crc32c", reader.self_test().segment.crc32c}};
-  json["sizes"] = {{"positions", facts.sizes.positions},
-                   {"tokens", facts.sizes.tokens},
-                   {"sequences", facts.sizes.sequences},
-                   {"threads", facts.sizes.threads},
-                   {"kv_cache", name(facts.sizes.kv_type())}};
-  json["needs"] = facts.needs;
-  json = program_json(facts, std::move(json));
-  for (const TargetFacts& target : facts.targets) json["targets"].push_back(target_json(target));
-  json["bounds"] = bounds_json(facts);
-  return json;
+template <>
+inline constexpr auto kFacts<OpFacts> = std::tuple(
+    Fact("index", &OpFacts::index), Fact("name", &OpFacts::name),
+    Fact("kind", [](const OpFacts& f) { return OneOf<op_kinds>{op_kind_name(f.op.kind)}; }),
+    Fact("reads_slots", &OpFacts::reads), Fact("writes_slot", &OpFacts::writes),
+    Fact("multiply_adds_per_token", [](const OpFacts& f) { return f.cost.per_token; }),
+    Fact("multiply_adds_per_key", "For each key that a token sees",
+         [](const OpFacts& f) { return f.cost.per_pair; }),
+    Fact("multiply_adds_per_pass", "Over all positions", &OpFacts::pass_multiply_adds),
+    Fact("bytes_read_per_pass", [](const OpFacts& f) { return f.pass_traffic.read; }),
+    Fact("bytes_written_per_pass", [](const OpFacts& f) { return f.pass_traffic.written; }),
+    MoreFacts<OpFacts>{write_fields, add_fields});
+
+// --- Slots, tensors, masks and caches ---
+
+template <>
+inline constexpr auto kFacts<SlotFacts> = std::tuple(
+    Fact("index", &SlotFacts::index), Fact("label", &SlotFacts::label),
+    Fact("width", "Floats", [](const SlotFacts& f) { return f.slot.width; }),
+    Fact("column", "Where it begins, in floats of a token",
+         [](const SlotFacts& f) { return f.slot.offset; }),
+    Fact("per_output", "Only rows that are given out",
+         [](const SlotFacts& f) { return f.slot.per_output != 0; }),
+    Fact("first_op", "That fills it", [](const SlotFacts& f) { return f.slot.first_op; }),
+    Fact("last_op", "That reads it last", [](const SlotFacts& f) { return f.slot.last_op; }));
+
+template <>
+inline constexpr auto kFacts<TensorFacts> = std::tuple(
+    Fact("index", &TensorFacts::index), Fact("name", &TensorFacts::name),
+    Fact("outputs", [](const TensorFacts& f) { return f.shape.outputs; }),
+    Fact("inputs", [](const TensorFacts& f) { return f.shape.inputs; }),
+    Fact("layout",
+         [](const TensorFacts& f) { return OneOf<layouts>{layout_name(f.shape.layout)}; }),
+    Fact("packed_bytes", kByTarget, &TensorFacts::packed_bytes));
+
+template <>
+inline constexpr auto kFacts<MaskFacts> = std::tuple(
+    Fact("index", &MaskFacts::index),
+    Fact("kind",
+         [](const MaskFacts& f) {
+           return OneOf<mask_kinds>{mask_kinds().at(static_cast<size_t>(f.mask.kind))};
+         }),
+    Fact("description", &MaskFacts::description),
+    Fact("positions", "0: any number", [](const MaskFacts& f) { return f.mask.positions; }),
+    Fact("lookback", "null: all", [](const MaskFacts& f) { return limit(f.mask.lookback); }),
+    Fact("lookahead", "null: all", [](const MaskFacts& f) { return limit(f.mask.lookahead); }),
+    Fact("bytes", &MaskFacts::bytes),
+    Fact("dense_bytes", "Of a float for each pair", &MaskFacts::dense_bytes));
+
+template <>
+inline constexpr auto kFacts<CacheFacts> = std::tuple(
+    Fact("index", &CacheFacts::index),
+    Fact("kv_heads", [](const CacheFacts& f) { return f.cache.shape.kv_heads; }),
+    Fact("head_dim", [](const CacheFacts& f) { return f.cache.shape.head_dim; }),
+    Fact("value_dim", [](const CacheFacts& f) { return f.cache.shape.value_dim; }),
+    Fact("lookback", "null: all", [](const CacheFacts& f) { return limit(f.cache.lookback); }),
+    Fact("bytes", kByTarget, &CacheFacts::bytes));
+
+// --- Targets ---
+
+template <>
+inline constexpr auto kFacts<Packing> = std::tuple(Fact("nr", &Packing::nr),
+                                                   Fact("kr", &Packing::kr),
+                                                   Fact("mr", &Packing::mr));
+
+template <>
+inline constexpr auto kFacts<ArenaPlan> = std::tuple(
+    Fact("session_bytes", &ArenaPlan::session_bytes),
+    Fact("kv_cache_bytes", &ArenaPlan::kv_cache_bytes),
+    Fact("activation_bytes", &ArenaPlan::activation_bytes),
+    Fact("scratch_bytes", &ArenaPlan::scratch_bytes), Fact("total_bytes", &ArenaPlan::total_bytes));
+
+template <>
+inline constexpr auto kFacts<TargetFacts> = std::tuple(
+    Fact("name", [](const TargetFacts& f) { return name(f.target); }),
+    Fact("cpus", [](const TargetFacts& f) { return cpus_of(f.target); }),
+    Fact("packings", "Tiles of each type of weights",
+         [](const TargetFacts& f) {
+           ForEach<weight_types, Packing> packings;
+           for (const TensorType type : convert::kWeightTypes) {
+             packings.values.push_back(f.packed.packing(type));
+           }
+           return packings;
+         }),
+    Fact("offset", "In the file", [](const TargetFacts& f) { return f.packed.segment.begin(); }),
+    Fact("bytes", [](const TargetFacts& f) { return f.packed.segment.bytes(); }),
+    Fact("crc32c", [](const TargetFacts& f) { return f.packed.segment.crc32c; }),
+    Fact("kernel_set", [](const TargetFacts& f) { return kernel_set_name(f.target); }),
+    Fact("runs_here", "On this CPU", &TargetFacts::runs_here),
+    Fact("chosen", "By Model::load on this CPU", &TargetFacts::chosen),
+    Fact("formula", kFormulaWords, &TargetFacts::formula),
+    Fact("arena", "At these sizes", [](const TargetFacts& f) { return f.arena.plan; }));
+
+// --- Bounds ---
+
+template <>
+inline constexpr auto kFacts<AttentionBound> = std::tuple(
+    Fact("keys_max", "null: all that are held",
+         [](const AttentionBound& f) {
+           return f.keys_max == UINT64_MAX ? std::nullopt : std::optional(f.keys_max);
+         }),
+    Fact("multiply_adds_per_row_and_key", &AttentionBound::multiply_adds),
+    Fact("bytes_read_per_block_and_key", &AttentionBound::bytes),
+    Fact("multiply_adds_per_row_and_key_not_finite", "More, where numbers are not finite",
+         &AttentionBound::multiply_adds_not_finite),
+    Fact("bytes_read_per_row_and_key_not_finite", &AttentionBound::bytes_not_finite));
+
+template <>
+inline constexpr auto kFacts<CallFacts> = std::tuple(
+    Fact("held", "Rows before", [](const CallFacts& f) { return f.size.held; }),
+    Fact("rows", "Rows now", [](const CallFacts& f) { return f.size.rows; }),
+    Fact("outputs", "Rows given out", [](const CallFacts& f) { return f.size.outputs; }),
+    Fact("multiply_adds", &CallFacts::multiply_adds), Fact("bytes_read", &CallFacts::bytes_read),
+    Fact("multiply_adds_not_finite", "Where numbers are not finite",
+         &CallFacts::multiply_adds_not_finite),
+    Fact("bytes_read_not_finite", &CallFacts::bytes_read_not_finite));
+
+constexpr auto kBounds = part(
+    "bounds", "At most, whatever is fed to it",
+    Fact("stack_bytes", "That any call takes, by CPU",
+         [](const ModelFacts&) {
+           ForEach<stack_cpus, uint32_t> bytes;
+           for (const StackBound& bound : kStackBounds) bytes.values.push_back(bound.bytes);
+           return bytes;
+         }),
+    Fact("arena_bytes", "Exactly",
+         [](const ModelFacts& f) { return f.shown_target().arena.plan.total_bytes; }),
+    Fact("flash_bytes", "The file", [](const ModelFacts& f) { return f.footer.file_bytes; }),
+    Fact("load_steps", "Of Model::load: blocks of code that is not optimized", load_steps_max),
+    part(
+        "call", "A call's work is a sum of sizes times these",
+        Fact("target", [](const ModelFacts& f) { return name(f.shown_target().target); }),
+        Fact("block_rows", "Rows that read keys and values together",
+             [](const ModelFacts& f) { return f.call_bounds.block_rows; }),
+        Fact("multiply_adds_per_row",
+             [](const ModelFacts& f) { return f.call_bounds.multiply_adds_per_row; }),
+        Fact("multiply_adds_per_output",
+             [](const ModelFacts& f) { return f.call_bounds.multiply_adds_per_output; }),
+        Fact("bytes_read_once", [](const ModelFacts& f) { return f.call_bounds.bytes_once; }),
+        Fact("bytes_read_per_row", [](const ModelFacts& f) { return f.call_bounds.bytes_per_row; }),
+        Fact("bytes_read_per_output",
+             [](const ModelFacts& f) { return f.call_bounds.bytes_per_output; }),
+        Fact("attention", [](const ModelFacts& f) { return f.call_bounds.attention; })),
+    Fact("run", "A pass over as many tokens as a call may have", largest_run),
+    Fact("step", "The last token of a full context; only where the model is causal",
+         [](const ModelFacts& f) { return Sometimes<CallFacts>{last_step(f)}; }));
+
+// --- The model ---
+
+namespace {
+
+using Size3 = std::array<Positive, 3>;
+
+struct ImageFacts {
+  Size3 shape, patch;
+};
+
+std::optional<ImageFacts> image_facts(const ModelFacts& facts) {
+  if (!facts.reader.reads_images()) return std::nullopt;
+  const ImagePatches cut = facts.reader.image_patches();
+  return ImageFacts{
+      {Positive{cut.channels}, Positive{cut.height}, Positive{cut.width}},
+      {Positive{cut.channels}, Positive{cut.patch_height}, Positive{cut.patch_width}}};
 }
 
-std::string facts_as_json(const ModelFacts& facts) {
-  // Names come from the checkpoint and may be no text at all.
-  return facts_json(facts).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}  // namespace
+
+template <>
+constexpr auto kFacts<ImageFacts> =
+    std::tuple(Fact("shape", "channels, height, width", &ImageFacts::shape),
+               Fact("patch", "channels, height, width", &ImageFacts::patch));
+
+template <>
+inline constexpr auto kFacts<SizeOptions> =
+    std::tuple(Fact("positions", &SizeOptions::positions),
+               Fact("tokens", "Most in one call", &SizeOptions::tokens),
+               Fact("sequences", &SizeOptions::sequences), Fact("threads", &SizeOptions::threads),
+               Fact("kv_cache", kKeptAs, [](const SizeOptions& f) { return name(f.kv_type()); }));
+
+constexpr auto kFilePart =
+    part("file", "", Fact("path", &ModelFacts::path),
+         Fact("bytes", [](const ModelFacts& f) { return f.footer.file_bytes; }),
+         Fact("metadata_bytes", [](const ModelFacts& f) { return f.footer.metadata_bytes; }),
+         Fact("format_version", [](const ModelFacts& f) { return f.footer.format_version; }),
+         Fact("producer", "The program that wrote it",
+              [](const ModelFacts& f) { return f.reader.producer(); }));
+
+constexpr auto kModelPart = part(
+    "model", "", Fact("name", [](const ModelFacts& f) { return f.reader.name(); }),
+    Fact("architecture", [](const ModelFacts& f) { return f.reader.architecture(); }),
+    Fact("vocab_size", "0: it reads features",
+         [](const ModelFacts& f) { return f.reader.vocab_size(); }),
+    Fact("tokenizer", "Its kind; empty: none", &ModelFacts::tokenizer_kind),
+    Fact("hidden_states", "That a hook can see",
+         [](const ModelFacts& f) { return f.reader.hidden_states(); }),
+    Fact("input_features", "0: it reads tokens", &ModelFacts::input_features),
+    Fact("image", "What it reads; null: no images", image_facts),
+    Fact("prefix_rows", "Rows of constants before the tokens of each sequence",
+         [](const ModelFacts& f) { return f.reader.prefix_rows(); }),
+    Fact("token_types", [](const ModelFacts& f) { return f.reader.token_types(); }),
+    Fact("output_features", &ModelFacts::output_features),
+    Fact("output_rows", [](const ModelFacts& f) { return OneOf<output_rows>{f.output_rows()}; }),
+    Fact("labels", &ModelFacts::labels),
+    Fact("positions_max", "0: any number",
+         [](const ModelFacts& f) { return f.reader.positions_max(); }),
+    Fact("tokens_min", "Of a sequence; above 1: whole sequences alone",
+         [](const ModelFacts& f) { return f.reader.tokens_min(); }),
+    Fact("causal", [](const ModelFacts& f) { return f.reader.causal(); }),
+    Fact("kv_cache", kKeptAs, [](const ModelFacts& f) { return name(f.reader.kv_cache()); }));
+
+constexpr auto kSelfTestPart =
+    part("self_test", "",
+         Fact("tokens", "0: none", [](const ModelFacts& f) { return f.reader.self_test().tokens; }),
+         Fact("bytes", [](const ModelFacts& f) { return f.reader.self_test().segment.bytes(); }),
+         Fact("crc32c", [](const ModelFacts& f) { return f.reader.self_test().segment.crc32c; }));
+
+template <>
+inline constexpr auto kFacts<ModelFacts> = std::tuple(
+    kFilePart, kModelPart, kSelfTestPart,
+    Fact("sizes", "Of the session that the numbers are for", &ModelFacts::sizes),
+    Fact("needs", "Parts of the runtime that it uses", &ModelFacts::needs),
+    Fact("ops", "With what its kind has", &ModelFacts::ops), Fact("slots", &ModelFacts::slots),
+    Fact("tensors", &ModelFacts::tensors), Fact("masks", &ModelFacts::masks),
+    Fact("caches", &ModelFacts::caches), Fact("targets", &ModelFacts::targets), kBounds);
+
+// --- The report ---
+
+template <>
+inline constexpr auto kFacts<FilePart> = std::tuple(Fact("name", &FilePart::name),
+                                                    Fact("bytes", &FilePart::bytes));
+
+template <>
+inline constexpr auto kFacts<TensorGroup> =
+    std::tuple(Fact("name", &TensorGroup::name), Fact("tensors", &TensorGroup::tensors),
+               Fact("numbers", &TensorGroup::numbers), Fact("bytes", &TensorGroup::bytes),
+               Fact("bytes_by_type", "Bytes of each type of weights", [](const TensorGroup& f) {
+                 std::vector<Named<uint64_t>> bytes;
+                 for (uint32_t type = 0; type < kTensorTypes; ++type) {
+                   if (f.bytes_by_type[type] == 0) continue;
+                   bytes.push_back({name(static_cast<TensorType>(type)), f.bytes_by_type[type]});
+                 }
+                 return bytes;
+               }));
+
+template <>
+inline constexpr auto kFacts<DecodeBytes> = std::tuple(Fact("first_token", &DecodeBytes::first),
+                                                       Fact("last_position", &DecodeBytes::last));
+
+template <>
+inline constexpr auto kFacts<KernelUse> = std::tuple(
+    Fact("target", [](const KernelUse& f) { return name(f.target); }),
+    Fact("type", [](const KernelUse& f) { return name(f.type); }),
+    Fact("layout", [](const KernelUse& f) { return OneOf<layouts>{layout_name(f.layout)}; }),
+    Fact("kernel", &KernelUse::kernel), Fact("tensors", &KernelUse::tensors),
+    Fact("bytes", &KernelUse::bytes));
+
+template <>
+inline constexpr auto kFacts<TensorPlace> = std::tuple(
+    Fact("tensor", &TensorPlace::tensor),
+    Fact("type", [](const TensorPlace& f) { return name(f.type); }),
+    Fact("layer", &TensorPlace::layer), Fact("part", &TensorPlace::part),
+    Fact("read_by", "Indices of ops", &TensorPlace::ops),
+    Fact("bytes", kByTarget, &TensorPlace::bytes), Fact("kernels", &TensorPlace::kernels));
+
+// null where there is no number, or none that is finite: JSON has no word for the others.
+template <auto member>
+constexpr auto or_null = [](const auto& facts) { return std::optional<double>(facts.*member); };
+
+template <>
+inline constexpr auto kFacts<LimitCheck> = std::tuple(
+    Fact("option", "\"--max-bytes\"", &LimitCheck::option),
+    Fact("asked", or_null<&LimitCheck::asked>), Fact("found", or_null<&LimitCheck::found>),
+    Fact("unit", &LimitCheck::unit), Fact("is_met", &LimitCheck::is_met),
+    Fact("offenders", "What broke it, the worst first", &LimitCheck::offenders));
+
+template <>
+inline constexpr auto kFacts<OutputComparison> =
+    std::tuple(Fact("text", "What was compared on", &OutputComparison::text),
+               Fact("tokens", &OutputComparison::tokens),
+               Fact("mean_kl", "Nats a token", &OutputComparison::mean_kl),
+               Fact("top1_agreement", "Share of tokens, 0 to 1", &OutputComparison::top1_agreement),
+               Fact("float_perplexity", &OutputComparison::float_perplexity),
+               Fact("quantized_perplexity", &OutputComparison::quantized_perplexity));
+
+template <>
+inline constexpr auto kFacts<HiddenStateError> =
+    std::tuple(Fact("name", &HiddenStateError::name),
+               Fact("mean_cosine", or_null<&HiddenStateError::mean_cosine>),
+               Fact("least_cosine", or_null<&HiddenStateError::least_cosine>));
+
+template <>
+inline constexpr auto kFacts<QuantizedTensor> = std::tuple(
+    Fact("name", &QuantizedTensor::name), Fact("type", &QuantizedTensor::type),
+    Fact("method", "How it was rounded", &QuantizedTensor::method),
+    Fact("signal_to_noise_db", "null: nothing changed",
+         or_null<&QuantizedTensor::signal_to_noise_db>),
+    Fact("float_bytes", &QuantizedTensor::float_bytes), Fact("bytes", &QuantizedTensor::bytes));
+
+template <>
+inline constexpr auto kFacts<ConversionNote> =
+    std::tuple(Fact("kind", &ConversionNote::kind), Fact("subject", &ConversionNote::subject),
+               Fact("text", &ConversionNote::text), Fact("tensors", &ConversionNote::tensors));
+
+template <>
+inline constexpr auto kFacts<ConversionFacts> = std::tuple(
+    Fact("source", &ConversionFacts::source),
+    Fact("weights", "As asked for", &ConversionFacts::weights),
+    Fact("calibration", "The text, and where it is from", &ConversionFacts::calibration),
+    Fact("limits", "What the conversion was to keep to", &ConversionFacts::limits),
+    Fact("outputs", "Outputs in few bits against those in float32; null: nothing to compare",
+         &ConversionFacts::outputs),
+    Fact("hidden_states", "How far they point where those in float32 do",
+         &ConversionFacts::hidden_states),
+    Fact("tensors", "Those in few bits", &ConversionFacts::tensors),
+    Fact("notes", "What went another way than asked", &ConversionFacts::notes));
+
+template <>
+inline constexpr auto kFacts<WeightsReport> = std::tuple(
+    Fact("parameters", "Trained numbers", &WeightsReport::parameters),
+    Fact("file_parts", "Where the bytes of the file are", &WeightsReport::file_parts),
+    Fact("types", "Tensors by their type", &WeightsReport::types),
+    Fact("layers", "By layer", &WeightsReport::layers),
+    Fact("parts", "By their role in a layer", &WeightsReport::parts),
+    Fact("decode_bytes", "Bytes of weights and cache that one token reads", &WeightsReport::decode),
+    Fact("kernels", &WeightsReport::kernels), Fact("tensors", &WeightsReport::places),
+    Fact("conversion", "What the conversion found; null: not known", &WeightsReport::conversion));
+
+template <>
+inline constexpr auto kFacts<Distribution> = std::tuple(
+    Fact("tensor", &Distribution::tensor), Fact("numbers", &Distribution::numbers),
+    Fact("sampled", &Distribution::sampled), Fact("not_finite", &Distribution::not_finite),
+    Fact("mean", &Distribution::mean), Fact("standard_deviation", &Distribution::deviation),
+    Fact("least", &Distribution::least), Fact("most", &Distribution::most),
+    Fact("limit", "Bins go from -limit to limit", &Distribution::limit),
+    Fact("beyond_limit", &Distribution::beyond),
+    Fact("counts", "Of each bin", &Distribution::counts));
+
+template <>
+inline constexpr auto kFacts<MaskPicture> = std::tuple(
+    Fact("positions", &MaskPicture::positions), Fact("visible_pairs", &MaskPicture::visible),
+    Fact("ops", "That apply it", &MaskPicture::ops),
+    Fact("rows", "# all visible, + in part, . hidden", &MaskPicture::rows));
+
+// The whole of it, in a file of its own.
+template <>
+inline constexpr auto kFacts<ReportFacts> = std::tuple_cat(
+    kFacts<WeightsReport>, std::tuple(Fact("distributions", &ReportFacts::distributions),
+                                      Fact("masks", &ReportFacts::masks)));
+
+namespace {
+
+// Facts of a model, and of its report where there is one.
+struct Inspected {
+  const ModelFacts& model;
+  const ReportFacts* report = nullptr;
+};
+
+void write_model(JsonWriter& json, const Inspected& facts) {
+  write_rows(json, facts.model, kFacts<ModelFacts>);
+}
+void add_model_keys(std::vector<FactKey>& keys) { keys = keys_of<ModelFacts>(kFacts<ModelFacts>); }
+
+constexpr const char* kReportWords = "What a page of --report shows; only in FILE.json of --report";
+
+}  // namespace
+
+template <>
+constexpr auto kFacts<Inspected> = std::tuple(MoreFacts<Inspected>{write_model, add_model_keys},
+                                              Fact("report", kReportWords, [](const Inspected& f) {
+                                                using Report = Sometimes<const ReportFacts*>;
+                                                return f.report == nullptr ? Report{}
+                                                                           : Report{f.report};
+                                              }));
+
+namespace {
+
+// What the page of a report says besides.
+struct PageFacts : Inspected {};
+
+}  // namespace
+
+template <>
+constexpr auto kFacts<PageFacts> = std::tuple_cat(
+    kFacts<Inspected>,
+    std::tuple(
+        part("page", "", Fact("version", [](const PageFacts&) { return version(); }),
+             Fact("calls", [](const PageFacts& f) { return calls_text(f.model.reader); }),
+             Fact("tokenizer_tokens", [](const PageFacts& f) { return f.model.tokenizer_tokens; }),
+             Fact("large_tensors", [](const PageFacts& f) { return f.report->distributed_of; }),
+             Fact("sampled_numbers", [](const PageFacts&) { return kSampledNumbers; }))));
+
+FactType inspect_facts() { return type_of_fact<Inspected>(); }
+
+std::string facts_as_json(const ModelFacts& facts) { return as_json(Inspected{facts}); }
+
+std::string report_as_json(const ReportFacts& facts) {
+  return as_json(Inspected{facts.model, &facts});
+}
+
+std::string page_as_json(const ReportFacts& facts) {
+  return as_json(PageFacts{{facts.model, &facts}}, JsonWriter::Form::kPage);
+}
+
+FactType FactValue<WeightsReport>::type() { return struct_type<WeightsReport>(); }
+void FactValue<WeightsReport>::write(JsonWriter& json, const WeightsReport& report) {
+  write_struct(json, report);
 }
 
 }  // namespace arenite::tool

@@ -213,7 +213,7 @@ std::string traffic(const ModelFacts& facts) {
 std::string tensors(const ModelFacts& facts) {
   if (facts.tensors.empty()) return "";
   const TargetColumns columns(facts, facts.tensors.size(), [&](size_t row, size_t target) {
-    return facts.tensors[row].packed_bytes[target];
+    return facts.tensors[row].packed_bytes[target].value;
   });
   std::vector<std::string> titles = {">no.", "name", ">shape", "type"};
   columns.add_titles(titles);
@@ -224,7 +224,7 @@ std::string tensors(const ModelFacts& facts) {
         std::to_string(i), label(tensor.name),
         fmt::format("[{}, {}]", tensor.shape.outputs, tensor.shape.inputs),
         name(tensor.shape.type)};
-    columns.add_cells(row, [&](size_t target) { return tensor.packed_bytes[target]; });
+    columns.add_cells(row, [&](size_t target) { return tensor.packed_bytes[target].value; });
     rows.push_back(std::move(row));
   }
   return "Tensors [outputs, inputs]; bytes for each target\n" +
@@ -256,7 +256,7 @@ std::string masks(const ModelFacts& facts) {
 std::string caches(const ModelFacts& facts) {
   if (facts.caches.empty()) return "";
   const TargetColumns columns(facts, facts.caches.size(), [&](size_t row, size_t target) {
-    return facts.caches[row].bytes[target];
+    return facts.caches[row].bytes[target].value;
   });
   std::vector<std::string> titles = {">cache", ">heads", ">key", ">value", "holds"};
   columns.add_titles(titles);
@@ -269,7 +269,7 @@ std::string caches(const ModelFacts& facts) {
         cache.cache.lookback == kUnlimited
             ? std::string("all")
             : fmt::format("last {}", uint64_t{cache.cache.lookback} + 1)};
-    columns.add_cells(row, [&](size_t target) { return cache.bytes[target]; });
+    columns.add_cells(row, [&](size_t target) { return cache.bytes[target].value; });
     table.add_row(row);
   }
   return "Caches of keys and values, floats per head; bytes for each target\n" + table.text() +

@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -51,10 +49,6 @@ void add_rows(TextTable& table, const std::map<std::string, Row>& by_name, doubl
 }
 
 constexpr size_t kBufferBytes = 1 << 20;
-
-std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 class BufferedFile {
  public:
@@ -109,7 +103,7 @@ void TraceWriter::write(convert::AtomicFile& file, uint32_t threads) const {
         fmt::format(",\n{{\"ph\": \"X\", \"name\": {}, \"cat\": \"{}\", \"pid\": 1, "
                     "\"tid\": {}, \"ts\": {:.3f}, \"dur\": {:.3f}, "
                     "\"args\": {{\"step\": {}, \"tokens\": {}}}}}",
-                    quoted(event.name), event.category, event.thread, event.begin_us,
+                    json_string(event.name), event.category, event.thread, event.begin_us,
                     event.duration_us, event.step, event.tokens));
   }
   out.write("\n]}\n");

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -12,7 +10,7 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/json_output.h"
+#include "cli/facts.h"
 #include "cli/model_file.h"
 #include "cli/process.h"
 #include "cli/text_table.h"
@@ -25,8 +23,6 @@
 namespace arenite::tool {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 struct RepackArguments {
   std::filesystem::path model;
   std::filesystem::path output;
@@ -38,18 +34,46 @@ bool holds(const format::ModelReader& reader, Target target) {
   return (reader.file_targets() & bit(target)) != 0;
 }
 
-// What became of each target.
-std::string describe_targets(const format::ModelReader& before, const format::ModelReader& after,
-                             Target source) {
-  TextTable table({"target", ">bytes", ""});
+std::vector<std::string> states() { return {"stays", "new", "dropped"}; }
+
+// What became of a target.
+struct RepackedTarget {
+  Target target;
+  uint64_t bytes = 0;
+  OneOf<states> state;
+  std::optional<std::string> from;  // of one that is new
+};
+
+std::vector<RepackedTarget> targets_of(const format::ModelReader& before,
+                                       const format::ModelReader& after, Target source) {
+  std::vector<RepackedTarget> targets;
   for (uint32_t i = 0; i < after.packed_count(); ++i) {
     const Target target = static_cast<Target>(after.packed(i).target);
-    table.add_row({name(target), grouped(after.packed(i).segment.bytes()),
-                   holds(before, target) ? "stays" : fmt::format("new, from {}", name(source))});
+    const uint64_t bytes = after.packed(i).segment.bytes();
+    if (holds(before, target)) {
+      targets.push_back({target, bytes, {"stays"}, std::nullopt});
+    } else {
+      targets.push_back({target, bytes, {"new"}, name(source)});
+    }
   }
   for (uint32_t i = 0; i < before.packed_count(); ++i) {
     const Target target = static_cast<Target>(before.packed(i).target);
-    if (!holds(after, target)) table.add_row({name(target), "0", "dropped"});
+    if (!holds(after, target)) targets.push_back({target, 0, {"dropped"}, std::nullopt});
+  }
+  return targets;
+}
+
+struct RepackFacts {
+  WrittenPath output, source;
+  std::vector<RepackedTarget> targets;
+  std::optional<std::vector<std::string>> self_test;  // none in the file
+};
+
+std::string describe_targets(const std::vector<RepackedTarget>& targets) {
+  TextTable table({"target", ">bytes", ""});
+  for (const RepackedTarget& target : targets) {
+    table.add_row({name(target.target), grouped(target.bytes),
+                   target.from ? fmt::format("new, from {}", *target.from) : target.state.text});
   }
   return table.text();
 }
@@ -66,36 +90,6 @@ std::string describe_test(const convert::RepackedModel& repacked, uint32_t targe
                      is_of_file ? "" : ", since this CPU runs no target of the file");
 }
 
-Json file_json(const std::string& path, const VerifiedFile& file) {
-  return {{"path", path}, {"bytes", file.bytes().size()}};
-}
-
-Json targets_json(const format::ModelReader& before, const format::ModelReader& after,
-                  Target source) {
-  Json json = Json::array();
-  for (uint32_t i = 0; i < after.packed_count(); ++i) {
-    const Target target = static_cast<Target>(after.packed(i).target);
-    const bool stays = holds(before, target);
-    json.push_back({{"name", name(target)},
-                    {"bytes", after.packed(i).segment.bytes()},
-                    {"state", stays ? "stays" : "new"},
-                    {"from", stays ? Json(nullptr) : Json(name(source))}});
-  }
-  for (uint32_t i = 0; i < before.packed_count(); ++i) {
-    const Target target = static_cast<Target>(before.packed(i).target);
-    if (holds(after, target)) continue;
-    json.push_back({{"name", name(target)}, {"bytes", 0}, {"state", "dropped"}, {"from", nullptr}});
-  }
-  return json;
-}
-
-Json test_json(const convert::RepackedModel& repacked) {
-  if (repacked.tested.empty()) return nullptr;
-  Json json = Json::array();
-  for (const Target target : repacked.tested) json.push_back(kernel_set_name(target));
-  return json;
-}
-
 void run_repack(const RepackArguments& arguments) {
   const convert::OutputGuard guard({{"--output", arguments.output}});
   const VerifiedFile file(arguments.model);
@@ -109,19 +103,37 @@ void run_repack(const RepackArguments& arguments) {
   output.write(result.bytes());
   output.commit();
   progress.done();
-  if (arguments.json) {
-    return print_json({{"output", file_json(arguments.output.string(), result)},
-                       {"source", file_json(file.name(), file)},
-                       {"targets", targets_json(file.reader(), result.reader(), repacked.source)},
-                       {"self_test", test_json(repacked)}});
+  RepackFacts facts = {{arguments.output, result.bytes().size()},
+                       {file.name(), file.bytes().size()},
+                       targets_of(file.reader(), result.reader(), repacked.source),
+                       std::nullopt};
+  for (const Target target : repacked.tested) {
+    if (!facts.self_test) facts.self_test.emplace();
+    facts.self_test->push_back(kernel_set_name(target));
   }
+  if (arguments.json) return print_json(facts);
   fmt::print("{}: {} bytes, where {} has {}\n", arguments.output.string(), output.bytes_written(),
              file.name(), file.bytes().size());
-  fmt::print("{}", describe_targets(file.reader(), result.reader(), repacked.source));
+  fmt::print("{}", describe_targets(facts.targets));
   fmt::print("self-test  {}\n", describe_test(repacked, result.reader().file_targets()));
 }
 
 }  // namespace
+
+template <>
+constexpr auto kFacts<RepackedTarget> = std::tuple(
+    Fact("name", [](const RepackedTarget& f) { return name(f.target); }),
+    Fact("bytes", "0: dropped", &RepackedTarget::bytes), Fact("state", &RepackedTarget::state),
+    Fact("from", "The target whose weights were packed anew", &RepackedTarget::from));
+
+template <>
+constexpr auto kFacts<RepackFacts> =
+    std::tuple(Fact("output", &RepackFacts::output), Fact("source", &RepackFacts::source),
+               Fact("targets", &RepackFacts::targets),
+               Fact("self_test", "Kernel sets that it passed with; null: none in the file",
+                    &RepackFacts::self_test));
+
+FactType repack_facts() { return type_of_fact<RepackFacts>(); }
 
 void add_repack(CLI::App& app) {
   const auto [command, arguments] = add_command(

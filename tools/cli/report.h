@@ -5,22 +5,27 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "cli/report_facts.h"
 
 namespace arenite::tool {
 
-// One self-contained page: for screens of any width and for paper, without scripts, and with
-// nothing that is loaded from elsewhere.
+// One self-contained page, report.html with the facts in it: for screens of any width and for
+// paper, with nothing that is loaded from elsewhere.
 std::string report_as_html(const ReportFacts& facts);
 
 // One JSON object: all keys of facts_as_json, and `report` with what the page shows beside them.
 std::string report_as_json(const ReportFacts& facts);
+// The same for a page, which shows a little more.
+std::string page_as_json(const ReportFacts& facts);
 
 // Of `report` what a conversion says, too: where bytes are, kernels, and what few bits cost.
-nlohmann::ordered_json weights_json(const ReportFacts& facts);
+template <>
+struct FactValue<WeightsReport> {
+  static FactType type();
+  static void write(JsonWriter& json, const WeightsReport& report);
+};
 
 // Declares the option. Names that end in neither .html nor .json are bad usage. `file` must outlive
 // the command; it stays empty where the option is not given.

@@ -25,7 +25,10 @@ bool is_computed(const format::OpView& op, uint32_t number) {
 
 void add_places(ReportFacts& facts) {
   const ModelFacts& model = facts.model;
-  facts.places.resize(model.tensors.size());
+  for (const TensorFacts& tensor : model.tensors) {
+    facts.places.push_back({tensor.name, tensor.shape.type});
+    facts.places.back().bytes = tensor.packed_bytes;
+  }
   for (uint32_t index = 0; index < model.ops.size(); ++index) {
     const format::OpView& op = model.ops[index].op;
     const format::OpRow& row = format::row_of(op.kind);
@@ -48,7 +51,8 @@ std::string kernel_name(const TargetFacts& target, const format::TensorShape& sh
 
 void add_kernels(ReportFacts& facts) {
   const ModelFacts& model = facts.model;
-  for (uint32_t target = 0; target < model.targets.size(); ++target) {
+  for (size_t t = 0; t < model.targets.size(); ++t) {
+    const Target target = model.targets[t].target;
     for (size_t i = 0; i < model.tensors.size(); ++i) {
       const TensorFacts& tensor = model.tensors[i];
       auto use = std::ranges::find_if(facts.kernels, [&](const KernelUse& known) {
@@ -57,12 +61,12 @@ void add_kernels(ReportFacts& facts) {
       });
       if (use == facts.kernels.end()) {
         facts.kernels.push_back({target, tensor.shape.type, tensor.shape.layout,
-                                 kernel_name(model.targets[target], tensor.shape)});
+                                 kernel_name(model.targets[t], tensor.shape)});
         use = facts.kernels.end() - 1;
       }
       ++use->tensors;
-      use->bytes += tensor.packed_bytes[target];
-      facts.places[i].kernels.push_back(static_cast<uint32_t>(use - facts.kernels.begin()));
+      use->bytes += tensor.packed_bytes[t].value;
+      facts.places[i].kernels.push_back({name(target), use->kernel});
     }
   }
 }
@@ -76,14 +80,14 @@ class Groups {
  public:
   explicit Groups(std::vector<TensorGroup>& groups) : groups_(groups) {}
 
-  uint32_t add(const std::string& name, const TensorFacts& tensor, uint32_t shown) {
+  const std::string& add(const std::string& name, const TensorFacts& tensor, uint32_t shown) {
     const auto [known, is_new] = indexes_.try_emplace(name, groups_.size());
     if (is_new) groups_.push_back({name});
     TensorGroup& group = groups_[known->second];
     ++group.tensors;
     group.numbers += uint64_t{tensor.shape.outputs} * tensor.shape.inputs;
-    group.bytes_by_type[static_cast<size_t>(tensor.shape.type)] += tensor.packed_bytes[shown];
-    return static_cast<uint32_t>(known->second);
+    group.bytes_by_type[static_cast<size_t>(tensor.shape.type)] += tensor.packed_bytes[shown].value;
+    return group.name;
   }
 
  private:
@@ -159,7 +163,7 @@ void add_distributions(ReportFacts& facts, uint32_t shown) {
     const uint32_t tensor = large[i * large.size() / shown_count];
     Distribution distribution = distribution_of(facts.model.reader.weights(shown, tensor));
     if (distribution.counts.empty()) continue;
-    facts.distributed.push_back(tensor);
+    distribution.tensor = facts.model.tensors[tensor].name;
     facts.distributions.push_back(std::move(distribution));
   }
 }
@@ -169,8 +173,10 @@ void add_decode(ReportFacts& facts) {
   if (!reader.causal()) return;
   const TensorType kv_type = facts.model.sizes.kv_type();
   for (uint32_t i = 0; i < facts.model.targets.size(); ++i) {
-    facts.decode.push_back({decode_bytes(reader, i, 0, kv_type),
-                            decode_bytes(reader, i, facts.model.sizes.positions - 1, kv_type)});
+    const uint32_t last = facts.model.sizes.positions - 1;
+    facts.decode.push_back(
+        {name(facts.model.targets[i].target),
+         {decode_bytes(reader, i, 0, kv_type), decode_bytes(reader, i, last, kv_type)}});
   }
 }
 
@@ -226,7 +232,7 @@ std::string tile_name(Packing packing) {
 
 ReportFacts gather_report(const VerifiedFile& file, const SizeOptions& sizes,
                           std::optional<ConversionFacts> conversion) {
-  ReportFacts facts{gather_facts(file, sizes)};
+  ReportFacts facts(gather_facts(file, sizes));
   const uint32_t shown = shown_index(facts.model);
   add_places(facts);
   add_kernels(facts);

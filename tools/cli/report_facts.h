@@ -32,7 +32,7 @@ struct TensorGroup {
 
 // Tensors of one kind on one target: they share a kernel.
 struct KernelUse {
-  uint32_t target = 0;  // an index of the model's targets
+  Target target = Target::kPortable;
   TensorType type = TensorType::kF32;
   format::Layout layout = format::Layout::kGemm;
   std::string kernel;  // "avx2 qd8-f32-qc8w-gemm 4x8c8": set, family and tile
@@ -49,11 +49,14 @@ OpName split_op_name(const std::string& name);
 
 // A tensor's place in the program.
 struct TensorPlace {
-  std::vector<uint32_t> ops{};      // those that read it; it belongs to the first
-  uint32_t layer = 0;               // an index of ReportFacts::layers
-  uint32_t part = 0;                // the same of ReportFacts::parts
-  std::vector<uint32_t> kernels{};  // for each target, an index of ReportFacts::kernels
-  bool is_computed = false;         // a table that nobody trained
+  std::string tensor;
+  TensorType type = TensorType::kF32;
+  std::vector<uint32_t> ops{};                // those that read it; it belongs to the first
+  std::string layer{};                        // the name of its group of ReportFacts::layers
+  std::string part{};                         // the same of ReportFacts::parts
+  std::vector<Named<uint64_t>> bytes{};       // for each target
+  std::vector<Named<std::string>> kernels{};  // for each target
+  bool is_computed = false;                   // a table that nobody trained
 };
 
 struct MaskPicture {
@@ -69,21 +72,26 @@ struct DecodeBytes {
   double last = 0.0;   // with all positions but one before it
 };
 
-struct ReportFacts {
-  ModelFacts model;
+// What `arenite convert --json` says, too.
+struct WeightsReport {
   uint64_t parameters = 0;  // trained numbers; biases that are all zero do not count
   std::vector<FilePart> file_parts{};
-  std::vector<TensorGroup> types{};   // each type that the file has
-  std::vector<TensorGroup> layers{};  // in the order of the program
-  std::vector<TensorGroup> parts{};   // the same tensors by their role in a layer
+  std::vector<TensorGroup> types{};          // each type that the file has
+  std::vector<TensorGroup> layers{};         // in the order of the program
+  std::vector<TensorGroup> parts{};          // the same tensors by their role in a layer
+  std::vector<Named<DecodeBytes>> decode{};  // for each target; empty: no token by token
   std::vector<KernelUse> kernels{};
-  std::vector<TensorPlace> places{};          // for each tensor
-  std::vector<uint32_t> distributed{};        // tensors that have a distribution
-  std::vector<Distribution> distributions{};  // for each of these
-  uint32_t distributed_of = 0;                // tensors that are large enough for one
-  std::vector<MaskPicture> masks{};           // for each mask
-  std::vector<DecodeBytes> decode{};          // for each target; empty: no token by token
+  std::vector<TensorPlace> places{};  // for each tensor
   std::optional<ConversionFacts> conversion{};
+};
+
+struct ReportFacts : WeightsReport {
+  explicit ReportFacts(ModelFacts facts) : model(std::move(facts)) {}
+
+  ModelFacts model;
+  std::vector<Distribution> distributions{};
+  uint32_t distributed_of = 0;       // tensors that are large enough for one
+  std::vector<MaskPicture> masks{};  // for each mask
 };
 
 inline constexpr uint32_t kDistributionsMax = 60;

@@ -10,10 +10,8 @@
 #include <utility>
 
 #include "cli/drawn_ops.h"
-#include "cli/html.h"
-#include "cli/report_plots.h"
-#include "cli/report_slot_map.h"
 #include "cli/text_table.h"
+#include "core/utf8.h"
 
 namespace arenite::tool {
 namespace {
@@ -31,7 +29,8 @@ constexpr double kMaskSide = 110.0;
 constexpr double kBarHeight = 16.0;
 constexpr size_t kOpsMax = 24;
 constexpr size_t kNameMax = 22;
-constexpr size_t kPartNameMax = 27;  // of bars, which stand to the right of theirs
+constexpr size_t kNameCharacters = 60;  // of names that have room
+constexpr size_t kPartNameMax = 27;     // of bars, which stand to the right of theirs
 constexpr size_t kMasksMax = 3;
 constexpr size_t kPartsMax = 6;
 
@@ -60,6 +59,118 @@ text { font: 11px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", s
 }
 )css";
 
+// --- Text and shapes ---
+
+// Marks that turn the text around them, and so what a reader takes it for.
+bool turns_text(uint32_t c) {
+  return c == 0x61C || c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) ||
+         (c >= 0x2066 && c <= 0x2069);
+}
+
+std::string escaped_character(std::string_view bytes, uint32_t value) {
+  const bool is_control = value < 0x20 || (value >= 0x7F && value < 0xA0);
+  if (value == kInvalidCodePoint || value == 0xFFFE || value == 0xFFFF) return "\xEF\xBF\xBD";
+  if (is_control || turns_text(value)) return "?";
+  switch (value) {
+    case '&':
+      return "&amp;";
+    case '<':
+      return "&lt;";
+    case '>':
+      return "&gt;";
+    case '"':
+      return "&quot;";
+    case '\'':
+      return "&#39;";
+    default:
+      return std::string(bytes);
+  }
+}
+
+size_t count_characters(std::string_view text) {
+  size_t count = 0;
+  for (size_t i = 0; i < text.size(); i += decode_utf8(text.substr(i)).bytes) ++count;
+  return count;
+}
+
+// Text for content. A file may name things anything: what is no UTF-8 becomes U+FFFD, control
+// characters and those that change the direction of text become '?', and of more than
+// `characters_max` characters the middle is left out.
+std::string escaped(std::string_view text, size_t characters_max) {
+  const size_t count = count_characters(text);
+  const size_t half = count > characters_max ? (characters_max - 1) / 2 : count;
+  std::string html;
+  size_t index = 0;
+  for (size_t i = 0; i < text.size(); ++index) {
+    const CodePoint c = decode_utf8(text.substr(i));
+    if (index < half || index >= count - half) {
+      html += escaped_character(text.substr(i, c.bytes), c.value);
+    } else if (index == half) {
+      html += "\xE2\x80\xA6";  // an ellipsis
+    }
+    i += c.bytes;
+  }
+  return html;
+}
+
+std::string escaped_name(std::string_view text) { return escaped(text, kNameCharacters); }
+
+std::string titled(std::string_view text) { return fmt::format("<title>{}</title>", text); }
+
+// "12.3 %", "0 %", "&lt;0.1 %"
+std::string percent(double part, double whole) {
+  if (whole <= 0.0 || part <= 0.0) return "0 %";
+  const double share = 100.0 * part / whole;
+  return share < 0.1 ? "&lt;0.1 %" : fmt::format("{:.1f} %", share);
+}
+
+std::string rectangle_path(double x, double y, double width, double height) {
+  return fmt::format("M{:g} {:g}h{:g}v{:g}h{:g}z", x, y, width, height, -width);
+}
+
+std::string path(std::string_view shape, std::string_view attributes) {
+  if (shape.empty()) return "";
+  return fmt::format("<path {} d=\"{}\"/>", attributes, shape);
+}
+
+// The cells of one shade, runs joined.
+std::string cells(const std::vector<std::string>& rows, char shade, double cell) {
+  std::string shape;
+  for (size_t y = 0; y < rows.size(); ++y) {
+    const std::string& row = rows[y];
+    for (size_t x = 0; x < row.size();) {
+      const size_t end = std::min(row.find_first_not_of(shade, x), row.size());
+      if (end > x) {
+        shape += rectangle_path(static_cast<double>(x) * cell, static_cast<double>(y) * cell,
+                                static_cast<double>(end - x) * cell, cell);
+      }
+      x = std::max(end, x + 1);
+    }
+  }
+  return shape;
+}
+
+// Queries from top to bottom, keys from left to right; cells of which a part is visible are paler.
+std::string mask_drawing(const MaskPicture& picture, size_t index) {
+  constexpr double kSide = 128.0;
+  const double cell = kSide / static_cast<double>(std::max<size_t>(picture.rows.size(), 1));
+  return fmt::format(
+      "<svg role=\"img\" viewBox=\"0 0 {0:g} {0:g}\" class=\"mask\"><title>Mask {1}</title>"
+      "<desc>queries down, keys across</desc>{2}{3}{4}</svg>",
+      kSide, index, path(cells(picture.rows, '#', cell), "class=\"seen\""),
+      path(cells(picture.rows, '+', cell), "class=\"partly\""),
+      path(rectangle_path(0.0, 0.0, kSide, kSide), "class=\"edge\""));
+}
+
+// The class of the palette for a slot: that of the kind of op that fills it.
+std::string slot_color(const ModelFacts& model, size_t slot) {
+  constexpr const char* kColors[] = {"c1", "c2", "c3", "c4", "c5", "c6", "c8", "c7", "c3", "c8"};
+  static_assert(std::size(kColors) == format::kAllOpKinds);
+  const bool is_input = model.reader.vocab_size() == 0 && slot == model.reader.input_slot_of_rows();
+  if (is_input) return "c8";
+  return kColors[static_cast<size_t>(model.ops[model.slots[slot].slot.first_op].op.kind)];
+}
+
 std::string text(double x, double y, std::string_view content, std::string_view kind = {},
                  std::string_view anchor = "start") {
   return fmt::format("<text{} x=\"{:.5g}\" y=\"{:.5g}\" text-anchor=\"{}\">{}</text>\n",
@@ -70,7 +181,7 @@ std::string box(double x, double y, double width, double height, std::string_vie
                 std::string_view title = {}) {
   return fmt::format(
       "<rect class=\"{}\" x=\"{:.5g}\" y=\"{:.5g}\" width=\"{:.5g}\" height=\"{:.5g}\">{}</rect>\n",
-      kind, x, y, width, height, title.empty() ? "" : element("title", title));
+      kind, x, y, width, height, title.empty() ? "" : titled(title));
 }
 
 std::string line(double x, double y, double height, std::string_view kind) {
@@ -234,7 +345,7 @@ class Picture {
   }
 
   uint64_t cache_bytes(const CacheFacts& cache) const {
-    return cache.bytes[static_cast<size_t>(&model_.shown_target() - model_.targets.data())];
+    return cache.bytes[static_cast<size_t>(&model_.shown_target() - model_.targets.data())].value;
   }
 
   // Each cache has its share, and the ops that write and read it.
@@ -292,8 +403,7 @@ class Picture {
       const double left = kLeft + static_cast<double>(i) * (kRight - kLeft) / kMasksMax;
       content_ +=
           fmt::format("<svg x=\"{:.5g}\" y=\"{:.5g}\" width=\"{:g}\" height=\"{:g}\">{}</svg>\n",
-                      left, y_, kMaskSide, kMaskSide,
-                      mask_drawing(mask, {fmt::format("Mask {}", i), "queries down, keys across"}));
+                      left, y_, kMaskSide, kMaskSide, mask_drawing(mask, i));
       double at = y_ + 14.0;
       for (const std::string& words :
            {model_.masks[i].description, counted(mask.positions, "position"),

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/weights.h"
@@ -15,6 +16,7 @@ bool has_bias(const WeightView& view);
 
 // A histogram. What is not finite counts as `not_finite` and nowhere else.
 struct Distribution {
+  std::string tensor{};     // its name
   uint64_t numbers = 0;     // of the tensor
   uint64_t sampled = 0;     // of these: whole rows, evenly spaced
   uint64_t not_finite = 0;  // of the sampled

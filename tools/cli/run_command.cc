@@ -4,7 +4,6 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/json_output.h"
 #include "cli/run.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"

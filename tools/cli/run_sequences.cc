@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "cli/json_output.h"
+#include "cli/commands.h"
+#include "cli/facts.h"
 #include "cli/process.h"
 #include "cli/run.h"
 #include "cli/session_sizes.h"
@@ -24,7 +24,6 @@ namespace arenite::tool {
 namespace {
 
 using convert::CallRows;
-using Json = nlohmann::ordered_json;
 
 // Feeds tokens [begin, begin + counts[i]) of sequence first + i.
 struct RunCall {
@@ -87,6 +86,31 @@ Outputs outputs_of(const RunOptions& options, const ModelFile& file) {
   }
   return options.last ? Outputs::kLast : Outputs::kAll;
 }
+
+struct RunFacts {
+  std::filesystem::path output;
+  std::vector<uint64_t> shape;
+  std::optional<std::filesystem::path> hidden_states;
+  const char* kernel_set = "";
+  uint32_t threads = 1;
+  uint64_t arena_bytes = 0;
+  bool finite = true;
+};
+
+std::vector<std::string> dtypes() { return {"float32"}; }
+
+}  // namespace
+
+template <>
+constexpr auto kFacts<RunFacts> =
+    std::tuple(part("output", "", Fact("path", &RunFacts::output), Fact("shape", &RunFacts::shape),
+                    Fact("dtype", [](const RunFacts&) { return OneOf<dtypes>{"float32"}; })),
+               Fact("hidden_states", "Their file; null: not asked for", &RunFacts::hidden_states),
+               Fact("kernel_set", &RunFacts::kernel_set), Fact("threads", &RunFacts::threads),
+               Fact("arena_bytes", &RunFacts::arena_bytes),
+               Fact("finite", "No result is NaN or infinity", &RunFacts::finite));
+
+namespace {
 
 class ModelRun {
  public:
@@ -287,13 +311,10 @@ class ModelRun {
     const char* const kernels = kernel_set_name(model_.target());
     const std::string path = options_.output.string();
     if (options_.json) {
-      print_json(
-          {{"output", {{"path", path}, {"shape", output_shape()}, {"dtype", "float32"}}},
-           {"hidden_states", states_ ? Json(options_.hidden_states.string()) : Json(nullptr)},
-           {"kernel_set", kernels},
-           {"threads", options_.threads},
-           {"arena_bytes", plan.total_bytes},
-           {"finite", is_finite_}});
+      RunFacts facts = {options_.output,  output_shape(),   std::nullopt, kernels,
+                        options_.threads, plan.total_bytes, is_finite_};
+      if (states_) facts.hidden_states = options_.hidden_states;
+      print_json(facts);
     } else {
       fmt::print("{}: [{}] float32, by kernel set {} on {}, in an arena of {} bytes\n", path,
                  fmt::join(output_shape(), ", "), kernels, counted(options_.threads, "thread"),
@@ -321,6 +342,8 @@ class ModelRun {
 };
 
 }  // namespace
+
+FactType run_facts() { return type_of_fact<RunFacts>(); }
 
 void run_input(const RunOptions& options, const ModelFile& file, const RunInput& input) {
   ModelRun(options, file, input).run();

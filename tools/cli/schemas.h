@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON Schemas of what --json prints, as the folder `schemas` has them.
+// What each command prints with --json: its JSON Schema, and an outline for people.
 #pragma once
 
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
+#include "cli/facts.h"
 
 namespace arenite::tool {
 
+// What a command prints with --json.
 struct Schema {
-  std::string_view name;  // of the command; "report" is what several share, and none itself
-  std::string_view text;
+  const char* name;   // of the command
+  const char* title;  // which output it describes
+  const char* words;  // what that is
+  FactType (*type)();
 };
 
-// Made by the build from the files.
 std::span<const Schema> schemas();
-
-// Those of commands.
-std::vector<Schema> schemas_of_commands();
 
 // Null where there is none.
 const Schema* find_schema(std::string_view name);
@@ -26,7 +22,6 @@ const Schema* find_schema(std::string_view name);
 // "bench, classify, convert"
 std::string names_of_schemas();
 
-// The whole of it in one file: what it shares with others is put in.
 std::string text_of(const Schema& schema);
 
 // Its keys, one a line, indented by depth, each with its type and what it is: as wrapped() leaves

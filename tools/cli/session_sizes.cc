@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "cli/arguments.h"
 #include "core/mask_view.h"
@@ -103,25 +102,35 @@ std::vector<std::string> formula_lines(const ArenaFormula& formula) {
   return lines;
 }
 
-nlohmann::ordered_json formula_json(const ArenaFormula& formula) {
-  using Json = nlohmann::ordered_json;
-  Json groups = Json::array();
-  const auto bytes_json = [](const CacheBytes& bytes) {
-    return Json{{"per_panel", bytes.per_panel}, {"per_page", bytes.per_page}};
-  };
-  for (uint32_t i = 0; i < formula.group_count; ++i) {
-    const CacheGroup& group = formula.groups[i];
-    groups.push_back({{"lookback", group.lookback == kUnlimited ? Json() : Json(group.lookback)},
-                      {"f32", bytes_json(group.f32)},
-                      {"int8", bytes_json(group.int8)}});
-  }
-  return {{"activation_bytes_per_token", formula.activation_bytes_per_token},
-          {"activation_bytes_per_output", formula.activation_bytes_per_output},
-          {"scratch_bytes_per_token", formula.scratch_bytes_per_token},
-          {"scratch_bytes_per_thread", formula.scratch_bytes_per_thread},
-          {"nr", formula.nr},
-          {"score_rows", formula.score_rows},
-          {"cache_groups", std::move(groups)}};
+template <>
+inline constexpr auto kFacts<CacheBytes> =
+    std::tuple(Fact("per_panel", "Of a panel of nr positions", &CacheBytes::per_panel),
+               Fact("per_page", "Of a page of 512 positions", &CacheBytes::per_page));
+static_assert(kPagePositions == 512);
+
+template <>
+inline constexpr auto kFacts<CacheGroup> =
+    std::tuple(Fact("lookback", "Positions before its own that a token sees; null: all",
+                    [](const CacheGroup& f) {
+                      return f.lookback == kUnlimited ? std::nullopt : std::optional(f.lookback);
+                    }),
+               Fact("f32", &CacheGroup::f32), Fact("int8", &CacheGroup::int8));
+
+template <>
+inline constexpr auto kFacts<ArenaFormula> = std::tuple(
+    Fact("activation_bytes_per_token", &ArenaFormula::activation_bytes_per_token),
+    Fact("activation_bytes_per_output", &ArenaFormula::activation_bytes_per_output),
+    Fact("scratch_bytes_per_token", &ArenaFormula::scratch_bytes_per_token),
+    Fact("scratch_bytes_per_thread", &ArenaFormula::scratch_bytes_per_thread),
+    Fact("nr", "Positions of a panel of keys", &ArenaFormula::nr),
+    Fact("score_rows", "Rows of scores in the scratch of a thread", &ArenaFormula::score_rows),
+    Fact("cache_groups", "Caches that hold as many positions", [](const ArenaFormula& f) {
+      return std::span<const CacheGroup>(f.groups, f.group_count);
+    }));
+
+FactType FactValue<ArenaFormula>::type() { return struct_type<ArenaFormula>(); }
+void FactValue<ArenaFormula>::write(JsonWriter& json, const ArenaFormula& formula) {
+  write_struct(json, formula);
 }
 
 std::vector<SequenceGroup> group_sequences(std::span<const uint32_t> lengths) {

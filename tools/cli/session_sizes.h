@@ -5,11 +5,11 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "cli/facts.h"
 #include "cli/model_file.h"
 #include "session/plan.h"
 
@@ -54,7 +54,13 @@ std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOption
 // multiply. As text a line for each part of the arena that differs from model to model, in its
 // order.
 std::vector<std::string> formula_lines(const ArenaFormula& formula);
-nlohmann::ordered_json formula_json(const ArenaFormula& formula);
+template <>
+struct FactValue<ArenaFormula> {
+  static FactType type();
+  static void write(JsonWriter& json, const ArenaFormula& formula);
+};
+inline constexpr const char* kFormulaWords =
+    "What the arena is computed from, see arenite/arena_formula.h";
 
 // Sequences [first, first + count), which have `tokens` in all and share a call: so an arena need
 // not hold all sequences at once.

@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <nlohmann/json.hpp>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
@@ -314,17 +312,9 @@ std::string unknown_characters(const Model& model, std::string_view text, bool s
                          : "read as " + convert::quote(view.bytes(view.unknown_token)));
 }
 
-nlohmann::ordered_json notes_json(const TextBatch& batch) {
-  nlohmann::ordered_json skipped = nlohmann::ordered_json::array();
-  for (const SkippedLine& line : batch.skipped) {
-    skipped.push_back({{"line", line.line}, {"reason", line.reason}});
-  }
-  return {{"warnings", batch.warnings}, {"skipped", std::move(skipped)}};
-}
-
-void print_notes(const TextBatch& batch) {
-  for (const SkippedLine& line : batch.skipped) print_warning("skipped " + line.reason);
-  for (const std::string& warning : batch.warnings) print_warning(warning);
+void print_notes(const TextNotes& notes) {
+  for (const SkippedLine& line : notes.skipped) print_warning("skipped " + line.reason);
+  for (const std::string& warning : notes.warnings) print_warning(warning);
 }
 
 Session& TextRunner::session_for(std::span<const uint32_t> lengths,

@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cli/facts.h"
 #include "cli/model_file.h"
 #include "cli/session_sizes.h"
 #include "cli/thread_pool.h"
@@ -51,18 +51,27 @@ struct SkippedLine {
   std::string reason;
 };
 
-struct TextBatch {
+// What is said of texts as a whole.
+struct TextNotes {
+  std::vector<std::string> warnings{};
+  std::vector<SkippedLine> skipped{};
+};
+
+template <>
+inline constexpr auto kFacts<SkippedLine> =
+    std::tuple(Fact("line", [](const SkippedLine& f) { return Positive{f.line}; }),
+               Fact("reason", &SkippedLine::reason));
+inline constexpr auto kTextNotes =
+    std::tuple(Fact("warnings", &TextNotes::warnings),
+               Fact("skipped", "Of --file, with --on-error skip", &TextNotes::skipped));
+// As warnings on the standard error.
+void print_notes(const TextNotes& notes);
+
+struct TextBatch : TextNotes {
   std::vector<std::string> texts;
   std::vector<std::vector<TokenId>> ids;
   std::vector<std::vector<uint8_t>> types;  // of pairs, where the model knows types; else empty
-  std::vector<std::string> warnings;
-  std::vector<SkippedLine> skipped;
 };
-
-// What is said of the texts as a whole: "warnings" and "skipped", as JSON has them.
-nlohmann::ordered_json notes_json(const TextBatch& batch);
-// The same as warnings on the standard error.
-void print_notes(const TextBatch& batch);
 
 // All texts. Throws InputError for a model without a tokenizer, for texts that are empty or too
 // long unless they are to be skipped, and where no text is left.

@@ -3,15 +3,13 @@
 // arenite strip: the file without its self-test, for devices that are short of flash.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <filesystem>
 #include <optional>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/json_output.h"
+#include "cli/facts.h"
 #include "cli/model_file.h"
 #include "cli/text_table.h"
 #include "convert/check/pack_model.h"
@@ -21,8 +19,6 @@
 
 namespace arenite::tool {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct VerifyArguments {
   std::filesystem::path model;
@@ -46,20 +42,17 @@ std::string describe(const ModelFile& file, const SelfTest& test) {
                      op_of(file, test), test.token, test.difference, test.tolerance);
 }
 
-// null where it was not run.
-Json target_json(Target target, const std::optional<SelfTest>& test) {
-  const auto found = [&](const auto& value) { return test ? Json(value(*test)) : Json(nullptr); };
-  const auto op_name = [](const SelfTest& of) { return of.op_name == nullptr ? "" : of.op_name; };
-  return {{"name", name(target)},
-          {"kernel_set", kernel_set_name(target)},
-          {"ran", test.has_value()},
-          {"passed", found([](const SelfTest& of) { return of.passed; })},
-          {"difference", found([](const SelfTest& of) { return of.difference; })},
-          {"tolerance", found([](const SelfTest& of) { return of.tolerance; })},
-          {"op", found([](const SelfTest& of) { return of.op_index; })},
-          {"op_name", found(op_name)},
-          {"token", found([](const SelfTest& of) { return of.token; })}};
-}
+struct VerifiedTarget {
+  Target target;
+  std::optional<SelfTest> test{};        // none where it was not run
+  std::optional<std::string> op_name{};  // test->op_name lives no longer than its model
+};
+
+struct VerifyFacts {
+  WrittenPath file;
+  std::vector<VerifiedTarget> targets{};
+  bool passed = false;
+};
 
 // On one kernel set; the rest of a session's memory plays no part.
 SelfTest run_self_test(const ModelFile& file, KvType kv_cache) {
@@ -83,8 +76,7 @@ void run_verify(const VerifyArguments& arguments) {
     fmt::print("{}: {} bytes, sound; checksums are right\n", file.name(), file.bytes().size());
   }
   TextTable table({"target", "kernels", "self-test"});
-  Json json = {{"file", {{"path", file.name()}, {"bytes", file.bytes().size()}}},
-               {"targets", Json::array()}};
+  VerifyFacts facts = {{file.name(), file.bytes().size()}};
   uint32_t run = 0;
   uint32_t failed = 0;
   for (uint32_t i = 0; i < file.reader().packed_count(); ++i) {
@@ -93,19 +85,19 @@ void run_verify(const VerifyArguments& arguments) {
     const char* const kernels = kernel_set_name(target);
     if ((cpu_targets() & bit(target)) == 0) {
       table.add_row({name(target), kernels, "not run: this CPU and build lack the kernels"});
-      json["targets"].push_back(target_json(target, std::nullopt));
+      facts.targets.push_back({target});
       continue;
     }
     const ModelFile model(arguments.model, kernels);
     const SelfTest test = run_self_test(model, arguments.kv_cache);
     table.add_row({name(target), kernels, describe(model, test)});
-    json["targets"].push_back(target_json(target, test));
+    facts.targets.push_back({target, test, test.op_name == nullptr ? "" : test.op_name});
     ++run;
     if (!test.passed) ++failed;
   }
   if (arguments.json) {
-    json["passed"] = run != 0 && failed == 0;
-    print_json(json);
+    facts.passed = run != 0 && failed == 0;
+    print_json(facts);
   } else {
     fmt::print("{}", table.text());
   }
@@ -127,6 +119,11 @@ struct StripArguments {
   bool json = false;
 };
 
+struct StripFacts {
+  WrittenPath output;
+  uint64_t removed_bytes = 0;
+};
+
 void run_strip(const StripArguments& arguments) {
   const convert::OutputGuard guard({{"--output", arguments.output}});
   const VerifiedFile file(arguments.model);
@@ -138,9 +135,7 @@ void run_strip(const StripArguments& arguments) {
   output.commit();
   const uint64_t removed = file.bytes().size() - output.bytes_written();
   if (arguments.json) {
-    return print_json(
-        {{"output", {{"path", arguments.output.string()}, {"bytes", output.bytes_written()}}},
-         {"removed_bytes", removed}});
+    return print_json(StripFacts{{arguments.output, output.bytes_written()}, removed});
   }
   fmt::print("{}: {} bytes, ", arguments.output.string(), output.bytes_written());
   if (removed == 0) {
@@ -150,7 +145,40 @@ void run_strip(const StripArguments& arguments) {
   }
 }
 
+// A number of the self-test; null where it was not run.
+template <typename Get>
+constexpr auto of_test(Get get) {
+  return [get](const VerifiedTarget& f) {
+    using Value = std::remove_cvref_t<std::invoke_result_t<Get, const SelfTest&>>;
+    return f.test ? std::optional<Value>(std::invoke(get, *f.test)) : std::nullopt;
+  };
+}
+
 }  // namespace
+
+template <>
+constexpr auto kFacts<VerifiedTarget> = std::tuple(
+    Fact("name", [](const VerifiedTarget& f) { return name(f.target); }),
+    Fact("kernel_set", [](const VerifiedTarget& f) { return kernel_set_name(f.target); }),
+    Fact("ran", "This CPU has the kernels",
+         [](const VerifiedTarget& f) { return f.test.has_value(); }),
+    Fact("passed", "null: not run", of_test(&SelfTest::passed)),
+    Fact("difference", "The largest; null: not run", of_test(&SelfTest::difference)),
+    Fact("tolerance", "What is allowed there", of_test(&SelfTest::tolerance)),
+    Fact("op", "Where that is; the number of ops: the output", of_test(&SelfTest::op_index)),
+    Fact("op_name", &VerifiedTarget::op_name), Fact("token", of_test(&SelfTest::token)));
+
+template <>
+constexpr auto kFacts<VerifyFacts> = std::tuple(
+    Fact("file", &VerifyFacts::file), Fact("targets", &VerifyFacts::targets),
+    Fact("passed", "On at least one kernel set, and on all that were run", &VerifyFacts::passed));
+
+template <>
+constexpr auto kFacts<StripFacts> = std::tuple(Fact("output", &StripFacts::output),
+                                               Fact("removed_bytes", &StripFacts::removed_bytes));
+
+FactType verify_facts() { return type_of_fact<VerifyFacts>(); }
+FactType strip_facts() { return type_of_fact<StripFacts>(); }
 
 void add_verify(CLI::App& app) {
   const auto [command, arguments] = add_command(

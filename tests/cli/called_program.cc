@@ -2,8 +2,8 @@
 // No program is executed: what the test has linked in place of system calls is what commands meet.
 #include <utility>
 
+#include "cli/commands.h"
 #include "cli/program.h"
-#include "cli/run_program.h"
 
 namespace arenite::testing {
 

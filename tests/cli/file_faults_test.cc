@@ -10,8 +10,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "cli/commands.h"
 #include "cli/printed.h"
-#include "cli/run_program.h"
 #include "cli/writing_commands.h"
 #include "convert/files/error.h"
 #include "convert/files/output_folder.h"

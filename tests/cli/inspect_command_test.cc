@@ -178,6 +178,19 @@ TEST(Inspect, DrawsArenaMasksAndBytesAsOneSvg) {
   EXPECT_GE(std::ranges::min(width), 0.0);
 }
 
+TEST(Inspect, DrawsNamesAsText) {
+  const TempFolder folder;
+  ModuleSpec spec = test::spec_named("causal");
+  spec.name = "<script>\"1\" & '2'</script> \x1b[31m\n\xff \xe2\x80\xae";
+  const std::string file = (folder.path() / "m.svg").string();
+  printed_facts(write_file(folder, "m.arn", test::make_model(spec).span()), {"--svg", file});
+  const std::string svg = read_bytes(file);
+  EXPECT_FALSE(holds(svg, "<script"));
+  EXPECT_TRUE(holds(svg,
+                    "&lt;script&gt;&quot;1&quot; &amp; &#39;2&#39;&lt;/script&gt; "
+                    "?[31m?\xef\xbf\xbd ?"));
+}
+
 TEST(Inspect, DrawsSmallMasksCellByCell) {
   const TempFolder folder;
   ModuleSpec spec = test::spec_named("causal");

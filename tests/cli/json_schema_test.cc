@@ -4,16 +4,11 @@
 
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cli/checkpoints.h"
-#include "cli/generation.h"
-#include "cli/inspect_facts.h"
 #include "cli/printed.h"
-#include "cli/schemas.h"
 #include "cli/token_models.h"
-#include "format/op_table.h"
 
 namespace arenite::testing {
 namespace {
@@ -123,37 +118,6 @@ TEST(JsonOutput, FitsTheSchemaOfEveryCommand) {
         "embed-text", "classify", "bench"}) {
     EXPECT_TRUE(printed.commands().contains(command)) << command;
     EXPECT_TRUE(ends(run_arenite({"help", "json", command}), kDone, {"integer"})) << command;
-  }
-}
-
-// The names of an enumeration: `name` gives "" beyond its last.
-template <typename Enumeration>
-std::vector<std::string> all_names(const char* (*name)(Enumeration)) {
-  std::vector<std::string> names;
-  for (uint32_t i = 0; *name(static_cast<Enumeration>(i)) != '\0'; ++i) {
-    names.emplace_back(name(static_cast<Enumeration>(i)));
-  }
-  return names;
-}
-
-TEST(JsonSchemas, HaveEveryNameOfAnEnumeration) {
-  std::vector<std::string> op_kinds;
-  for (const format::OpRow& row : format::kAllOps) op_kinds.emplace_back(row.name);
-  const struct {
-    std::string schema, place;
-    std::vector<std::string> names;
-  } cases[] = {
-      {"generate", "/properties/stop", all_names<tool::StopReason>(tool::name)},
-      {"inspect", "/properties/ops/items/properties/kind", op_kinds},
-      {"inspect",
-       "/properties/ops/items/properties/terms_by",
-       {std::begin(kScoreTermsNames), std::end(kScoreTermsNames)}},
-      {"inspect", "/properties/tensors/items/properties/layout", all_names(tool::layout_name)},
-  };
-  for (const auto& [schema, place, names] : cases) {
-    const auto json = nlohmann::json::parse(tool::text_of(*tool::find_schema(schema)));
-    const auto& listed = json.at(nlohmann::json::json_pointer(place + "/enum"));
-    EXPECT_EQ(listed.get<std::vector<std::string>>(), names) << schema << place;
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of reading weights from where they lie in a file, and of counting them.
-#include "cli/report_weights.h"
+#include "cli/report_facts.h"
 
 #include <gtest/gtest.h>
 

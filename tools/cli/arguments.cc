@@ -147,6 +147,32 @@ CLI::Validator kernel_set_or_target_name() {
       [](const std::string& text) { return problem_of([&] { target_named(text); }); }, "");
 }
 
+void add_size_options(CLI::App& command, SizeOptions& sizes) {
+  add_number(command, "--positions", sizes.positions, "Longest sequence; the model's by default");
+  add_number(command, "--tokens", sizes.tokens,
+             "Most tokens in one call; by default positions * sequences, "
+             "of models that read tokens at most 64");
+  add_number(command, "--sequences", sizes.sequences, "Sequences held at once")
+      ->capture_default_str();
+  add_number(command, "--threads", sizes.threads, "Threads that share the work of a call")
+      ->capture_default_str();
+  add_kv_option(command, sizes.kv_cache);
+}
+
+// There is no option for the form: a page that is called .json would help nobody.
+void add_report_option(CLI::App& command, std::filesystem::path& file) {
+  const auto problem = [](const std::string& text) {
+    const std::filesystem::path extension = std::filesystem::path(text).extension();
+    if (extension == ".html" || extension == ".json") return std::string();
+    return fmt::format(
+        "found {}, expected a name that ends in .html for a page or in .json for programs",
+        convert::quote(text));
+  };
+  command.add_option("--report", file, "Write a report: a page (.html) or the same facts (.json)")
+      ->type_name(kFileType)
+      ->check(CLI::Validator(problem, ""));
+}
+
 void require_no_part_of(const std::filesystem::path& model_folder,
                         const std::filesystem::path& output) {
   std::error_code none;  // what is not there is no part of anything

@@ -10,7 +10,8 @@
 #include <string>
 
 #include "arenite/session.h"
-#include "cli/command_line.h"
+#include "cli/help.h"
+#include "cli/session_sizes.h"
 
 namespace arenite::tool {
 
@@ -64,6 +65,14 @@ void add_machine_options(CLI::App& command, std::string& kernels, uint32_t& thre
 // Declares --kv, what keys and values of a session are kept as. The variable must outlive the
 // command.
 void add_kv_option(CLI::App& command, KvType& kv_cache);
+
+// Declares --positions, --tokens, --sequences, --threads and --kv. `sizes` must outlive the
+// command.
+void add_size_options(CLI::App& command, SizeOptions& sizes);
+
+// Declares --report. Names that end in neither .html nor .json are bad usage. `file` must outlive
+// the command; it stays empty where the option is not given.
+void add_report_option(CLI::App& command, std::filesystem::path& file);
 
 // Throws CLI::ValidationError if `output` is a file of the folder `model_folder` that holds no
 // converted model: what a conversion does not read is still a part of the model.

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite bundle: models with the sources that run them, as a folder for any firmware's build.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "arenite/model.h"
+#include "arenite/version.h"
 #include "cli/arguments.h"
 #include "cli/bundle.h"
+#include "cli/bundle_sources.h"
 #include "cli/commands.h"
-#include "cli/embed_header.h"
+#include "cli/embed.h"
 #include "cli/facts.h"
 #include "cli/process.h"
 #include "cli/text_table.h"
@@ -20,6 +25,192 @@
 
 namespace arenite::tool {
 namespace {
+
+// --- What a bundle holds of its models: one header of C, and a file with the bytes of each ---
+
+uint32_t input_features(const format::ModelReader& reader) {
+  return reader.vocab_size() == 0 ? reader.slot(reader.input_slot()).width : 0;
+}
+
+// What the program has to know to give the model its input.
+std::string features_of(const BundledModel& model) {
+  const format::ModelReader reader = model.file.reader();
+  return fmt::format(
+      "\n// Floats of a token going in, or 0 and how many tokens there are; floats of a row "
+      "coming\n"
+      "// out.\n"
+      "#define {0}_INPUT_FEATURES {1}u\n"
+      "#define {0}_VOCAB_SIZE {2}u\n"
+      "#define {0}_OUTPUT_FEATURES {3}u\n\n",
+      upper(model.identifier), input_features(reader), reader.vocab_size(),
+      reader.slot(reader.output_slot()).width);
+}
+
+std::string header(std::span<const BundledModel> models) {
+  std::string text =
+      "// The models of this bundle: where they are, and what they take. An arena has the bytes "
+      "of\n"
+      "// NAME_ARENA_BYTES_MAX; models that never run at once may share one.\n" +
+      c_preamble() + "#include \"arenite/arenite.h\"\n\n";
+  size_t arena_bytes = 0;
+  uint32_t features = 1;
+  std::string each;
+  for (const BundledModel& model : models) {
+    text += c_declarations(model.file, model.identifier, model.sizes) + features_of(model);
+    each += fmt::format(" EACH({}, {})", model.identifier, upper(model.identifier));
+    arena_bytes = std::max(arena_bytes, model.arena_bytes);
+    features = std::max(features, input_features(model.file.reader()));
+  }
+  return text + fmt::format(
+                    "// EACH(name, NAME) for each model.\n"
+                    "#define ARENITE_MODELS(EACH){}\n\n"
+                    "// The most that one of them takes.\n"
+                    "#define ARENITE_MODELS_ARENA_BYTES_MAX ((size_t){}u)\n"
+                    "#define ARENITE_MODELS_INPUT_FEATURES_MAX {}u\n"
+                    "// NOLINTEND\n",
+                    each, arena_bytes, features);
+}
+
+std::string array_source(const BundledModel& model) {
+  std::string text = fmt::format(
+      "// The bytes of a model, for flash; made by arenite bundle.\n"
+      "#include \"arenite_model.h\"\n\n"
+      "// NOLINTBEGIN\n"
+      "ARENITE_ALIGNED const uint64_t {}_words[] = {{",
+      model.identifier);
+  write_words(model.file.bytes(), [&text](std::string_view piece) { text += piece; });
+  return text + "\n};\n// NOLINTEND\n";
+}
+
+// C that has the assembler include the file, which is looked for in the folders of -I.
+std::string file_source(const BundledModel& model) {
+  return fmt::format(
+      "// The bytes of a model, for flash: those of {0}.arn beside this file, which the assembler\n"
+      "// includes. Compile in this folder, or with -I for it; made by arenite bundle.\n"
+      "__asm__(\n"
+      "    \".pushsection {1}, \\\"a\\\", %progbits\\n\"\n"
+      "    \".balign {2}\\n\"\n"
+      "    \".global {0}_words\\n\"\n"
+      "    \".type {0}_words, %object\\n\"\n"
+      "    \".size {0}_words, {3}\\n\"\n"
+      "    \"{0}_words:\\n\"\n"
+      "    \".incbin \\\"{0}.arn\\\"\\n\"\n"
+      "    \".popsection\\n\");\n"
+      "typedef int arenite_not_empty;\n",
+      model.identifier, kDefaultSection, kModelAlignment, model.file.bytes().size());
+}
+
+// Where a model's bytes are: in a C array, or in a file that the assembler includes.
+enum class ModelBytes { kArray, kFile };
+
+// arenite_model.h, and the bytes of each model.
+std::vector<FolderFile> model_files(std::span<const BundledModel> models, ModelBytes bytes) {
+  std::vector<FolderFile> files = {{"arenite_model.h", header(models)}};
+  for (const BundledModel& model : models) {
+    const std::string source = fmt::format("arenite_model_{}.c", model.identifier);
+    if (bytes == ModelBytes::kArray) {
+      files.push_back({source, array_source(model)});
+    } else {
+      const std::span<const std::byte> data = model.file.bytes();
+      files.push_back({source, file_source(model)});
+      files.push_back({model.identifier + ".arn",
+                       std::string(reinterpret_cast<const char*>(data.data()), data.size())});
+    }
+  }
+  return files;
+}
+
+// --- The files of tools/bundle with the names of a bundle in them ---
+
+// A line with @c@, @cc@ or @h@ is
+// written once for each source of C, of C++, or header; one with @model@ or @MODEL@ for each model.
+// Elsewhere @name@ stands for one text.
+
+using Texts = std::map<std::string, std::string>;  // what stands for @name@
+
+// The line with all names that `texts` has.
+std::string filled(std::string line, const Texts& texts) {
+  for (const auto& [name, text] : texts) {
+    const std::string mark = "@" + name + "@";
+    for (size_t at = line.find(mark); at != line.npos; at = line.find(mark, at + text.size())) {
+      line.replace(at, mark.size(), text);
+    }
+  }
+  return line;
+}
+
+bool has(const std::string& line, const char* name) {
+  return line.find(fmt::format("@{}@", name)) != line.npos;
+}
+
+// What repeats a line: a name in it, and what the line is filled with each time.
+struct List {
+  std::vector<const char*> names;
+  std::vector<Texts> items;
+};
+
+std::string filled_template(std::string_view text, const Texts& texts,
+                            std::span<const List> lists) {
+  std::string result;
+  while (!text.empty()) {
+    std::string line(text.substr(0, std::min(text.find('\n'), text.size() - 1) + 1));
+    text.remove_prefix(line.size());
+    line = filled(std::move(line), texts);
+    const auto list = std::ranges::find_if(lists, [&line](const List& each) {
+      return std::ranges::any_of(each.names, [&line](const char* name) { return has(line, name); });
+    });
+    if (list == lists.end()) {
+      result += line;
+    } else {
+      for (const Texts& item : list->items) result += filled(line, item);
+    }
+  }
+  return result;
+}
+
+List files_with(const char* name, std::string_view ending, std::span<const FolderFile> files) {
+  List list = {{name}, {}};
+  for (const FolderFile& file : files) {
+    if (file.path.ends_with(ending)) list.items.push_back({{name, file.path}});
+  }
+  return list;
+}
+
+List list_of(std::span<const BundledModel> models) {
+  List list = {{"model", "MODEL"}, {}};
+  for (const BundledModel& model : models) {
+    list.items.push_back({{"model", model.identifier},
+                          {"MODEL", upper(model.identifier)},
+                          {"model_bytes", grouped(model.file.bytes().size())},
+                          {"model_arena_bytes", grouped(model.arena_bytes)}});
+  }
+  return list;
+}
+
+// main.c, the page of the bundle, and what each build system wants: the files of tools/bundle.
+// `files` are those of the bundle so far.
+std::vector<FolderFile> files_from_templates(std::span<const BundledModel> models,
+                                             std::span<const FolderFile> files) {
+  std::vector<std::string> names;
+  for (const BundledModel& model : models) names.push_back(model.identifier);
+  const Texts texts = {{"version", version()},
+                       {"models", fmt::format("{}", fmt::join(names, ", "))},
+                       {"float_flags", kFloatFlags},
+                       {"kernel_flags", kKernelFlags}};
+  const List lists[] = {files_with("c", ".c", files), files_with("cc", ".cc", files),
+                        files_with("h", ".h", files), list_of(models)};
+  constexpr std::string_view kFolder = "bundle/";
+  std::vector<FolderFile> made;
+  for (const EmbeddedSource& source : embedded_sources()) {
+    if (!source.path.starts_with(kFolder)) continue;
+    std::string path(source.path.substr(kFolder.size()));
+    if (path.ends_with(".in")) path.resize(path.size() - 3);
+    made.push_back({path, filled_template(source.text(), texts, lists)});
+  }
+  return made;
+}
+
+// --- The command ---
 
 struct BundleArguments {
   std::vector<std::filesystem::path> models;

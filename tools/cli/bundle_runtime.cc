@@ -307,6 +307,14 @@ class Copier {
   std::vector<FolderFile> files_;
 };
 
+// The text of an embedded file.
+std::string_view embedded_text(std::string_view path) {
+  for (const EmbeddedSource& source : embedded_sources()) {
+    if (source.path == path) return source.text();
+  }
+  throw std::logic_error("no such source: " + std::string(path));
+}
+
 }  // namespace
 
 uint64_t needs_of(std::span<const BundledModel> models) {
@@ -318,13 +326,6 @@ uint64_t needs_of(std::span<const BundledModel> models) {
     });
   }
   return needs;
-}
-
-std::string_view embedded_text(std::string_view path) {
-  for (const EmbeddedSource& source : embedded_sources()) {
-    if (source.path == path) return source.text();
-  }
-  throw std::logic_error("no such source: " + std::string(path));
 }
 
 std::vector<FolderFile> runtime_files(std::span<const BundledModel> models) {

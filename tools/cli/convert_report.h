@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells what a conversion made: what was recognised, the arena, the check, the file.
+// Tells what a conversion made: what was recognised, the arena, the check, the file; what it cost,
+// and the limits that a person sets to that.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,7 +13,31 @@
 #include "convert/check/author_check.h"
 #include "convert/convert.h"
 
+namespace CLI {
+class App;
+}  // namespace CLI
+
 namespace arenite::tool {
+
+// Each absent: no limit.
+struct ConversionLimits {
+  std::optional<double> min_cosine{};               // of every hidden state and of the outputs
+  std::optional<double> max_kl{};                   // mean, in nats
+  std::optional<double> max_perplexity_increase{};  // in percent
+  std::optional<uint64_t> max_bytes{};              // of the file
+  std::optional<uint64_t> max_arena{};              // of any target, at the sizes of the report
+};
+
+// Declares them. `limits` must outlive the command.
+void add_limit_options(CLI::App& command, ConversionLimits& limits);
+
+// `source` and `weights` say what was asked for. Throws InputError for a limit of what this
+// conversion does not measure.
+ConversionFacts conversion_facts(const convert::Conversion& conversion, const std::string& source,
+                                 const std::string& weights, const ConversionLimits& limits);
+
+// Throws InputError, which names each limit that is not met and what broke it.
+void require_limits(const ConversionFacts& facts);
 
 struct WrittenFile {
   std::filesystem::path path;
@@ -21,16 +48,7 @@ struct WrittenFile {
 void print_conversion(const convert::Conversion& conversion, const WrittenFile& written,
                       const ReportFacts& facts);
 
-// Of these, what few bits cost each matrix and each layer, and what did not go as asked.
-void print_few_bits(const ConversionFacts& facts);
-
-// And for each target the CPUs that it serves, its kernels, and the bytes that a token reads.
-void print_kernels(const ReportFacts& facts);
-
-// A list after a title, a few parts to a line.
-void print_list(const char* title, const std::vector<std::string>& parts);
-
-// The same as one JSON object; `arenite convert --help` names its keys.
+// The same as one JSON object; 'arenite help json convert' names its keys.
 std::string conversion_as_json(const convert::Conversion& conversion, const WrittenFile& written,
                                const ReportFacts& facts);
 

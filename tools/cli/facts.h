@@ -138,6 +138,20 @@ struct OneOf {
   std::string text;
 };
 
+// The words of an enumeration. `name` says them in order, and gives "" beyond the last.
+template <typename Enumeration>
+std::vector<std::string> names_from(const char* (*name)(Enumeration)) {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; *name(static_cast<Enumeration>(i)) != '\0'; ++i) {
+    names.emplace_back(name(static_cast<Enumeration>(i)));
+  }
+  return names;
+}
+template <auto name>
+std::vector<std::string> all_names() {
+  return names_from(name);
+}
+
 // A number that is at least 1.
 struct Positive {
   uint64_t value = 1;
@@ -415,5 +429,29 @@ template <typename T>
 void print_json(const T& value) {
   print_string(as_json(value));
 }
+
+// What each command prints with --json: its JSON Schema, and an outline for people.
+
+// What a command prints with --json.
+struct Schema {
+  const char* name;   // of the command
+  const char* title;  // which output it describes
+  const char* words;  // what that is
+  FactType (*type)();
+};
+
+std::span<const Schema> schemas();
+
+// Null where there is none.
+const Schema* find_schema(std::string_view name);
+
+// "bench, classify, convert"
+std::string names_of_schemas();
+
+std::string text_of(const Schema& schema);
+
+// Its keys, one a line, indented by depth, each with its type and what it is: as wrapped() leaves
+// them. `columns` is the width to keep to.
+std::string outline_of(const Schema& schema, size_t columns);
 
 }  // namespace arenite::tool

@@ -4,10 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
-
-#include "cli/command_line.h"
+#include <vector>
 
 namespace arenite::tool {
 
@@ -48,5 +48,59 @@ class HelpFormatter : public CLI::FormatterBase {
   size_t columns_;
   bool is_coloured_;
 };
+
+// --- What help, man pages and completions of shells are made from ---
+
+// What an option takes, where that is one of these: shells then complete it.
+inline constexpr const char* kFileType = "FILE";
+inline constexpr const char* kTargetType = "TARGETS";
+inline constexpr const char* kKernelsType = "KERNELS";
+
+struct OptionFacts {
+  std::vector<std::string> names;    // "-o", "--output"; of a positional the one that messages use
+  std::string value;                 // "FILE", "N", "f32|int8"; empty: it takes none
+  std::vector<std::string> choices;  // empty: any
+  std::string text;                  // what it is for
+  std::string excludes;              // "--a, --b": options that it cannot be given with
+  std::string group;
+  bool is_positional = false;
+  bool is_required = false;
+
+  // "-o, --output FILE", or "MODEL".
+  std::string title() const;
+};
+
+// Positionals first, then the options in their groups. Hidden ones are left out.
+std::vector<OptionFacts> options_of(const CLI::App& command);
+
+// "arenite convert CHECKPOINT --output FILE [OPTIONS]"
+std::string usage_of(const CLI::App& command);
+
+// The commands of the program, in the order of its help.
+std::vector<const CLI::App*> commands_of(const CLI::App& program);
+
+// What is too long for the help of a command: `arenite help TOPIC` shows it.
+struct HelpTopic {
+  const char* name;       // "formats"
+  const char* what;       // in a line
+  std::string (*text)();  // as wrapped() takes it
+  const char* group;      // of options of `arenite convert` that come after it; empty: none
+};
+
+std::span<const HelpTopic> help_topics();
+
+// --- Pages for man, in the macros of man(7) ---
+
+// Of the program, whose page lists the commands and topics, or of one of its commands.
+std::string man_page(const CLI::App& command);
+
+// Of a topic; `convert` has the options of its group.
+std::string man_page(const HelpTopic& topic, const CLI::App& convert);
+
+// --- What a shell needs to complete the words of a command line ---
+
+std::string bash_completion(const CLI::App& program);
+std::string zsh_completion(const CLI::App& program);
+std::string fish_completion(const CLI::App& program);
 
 }  // namespace arenite::tool

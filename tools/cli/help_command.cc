@@ -4,23 +4,134 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-
 #include <filesystem>
 
+#include "arenite/target.h"
 #include "cli/arguments.h"
-#include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/completions.h"
+#include "cli/facts.h"
 #include "cli/help.h"
-#include "cli/help_topics.h"
-#include "cli/man_page.h"
-#include "cli/schemas.h"
-#include "cli/terminal.h"
+#include "cli/process.h"
+#include "cli/report_facts.h"
+#include "cli/text_table.h"
+#include "convert/families/families.h"
+#include "convert/families/published_programs.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
 #include "convert/files/output_folder.h"
+#include "convert/modules/attention_modules.h"
 
 namespace arenite::tool {
+namespace {
+
+std::string formats() {
+  return fmt::format(
+      "Your own PyTorch model, exported (.pt2), says all that it computes:\n"
+      "  torch.export.save(torch.export.export(model.eval(), (example,)), 'model.pt2')\n"
+      "\nDecoders: a Hugging Face folder ({}), also quantized by GPTQ, by compressed-tensors in "
+      "integers, or by bitsandbytes in int8; GGUF (llama, gpt2, qwen2, qwen3); llama2.c .bin; and "
+      "state dicts of published programs: nanoGPT, Meta's Llama, those of a book and a lecture.\n"
+      "\nEncoders: a Hugging Face folder ({}; with the head of its class, too), one of "
+      "sentence-transformers, and state dicts of BERT, The Annotated Transformer and "
+      "torch.nn.TransformerEncoder. What is not known is refused with the lines of Python that "
+      "export it.\n"
+      "\nTokenizers: the one in the same file or beside it, unless --tokenizer names another: "
+      "tokenizer.json, tokenizer.model, vocab.json, vocab.txt, tokenizer.bin or meta.pkl.\n"
+      "\nAttention modules, recognised by their parameters under any prefix:\n{}"
+      "\nWhat a state dict does not say: see 'arenite help state-dicts'.\n"
+      "\nExamples:\n"
+      "  arenite convert model.pt2 -o model.arn\n"
+      "  arenite convert all-MiniLM-L6-v2 -o sentences.arn\n"
+      "  arenite convert stories15M.bin -o stories.arn --tokenizer tokenizer.bin\n",
+      convert::decoder_types(), convert::encoder_types(), convert::known_modules());
+}
+
+std::string state_dicts() {
+  return fmt::format(
+      "State dicts of these programs are known, by their tensors' names under any prefix:\n{}"
+      "\nNo state dict says all that its model computes. What is missing is asked for: heads, "
+      "activation and the place of norms; where there is a choice the longest sequence, the mask, "
+      "pooling and the embedding scale; for a module the heads alone. What is assumed then is "
+      "reported. An exported program (.pt2) needs none of this, and may be any model.\n"
+      "\nA config.json beside the file may give them instead, as num_heads, activation, "
+      "norm_first, causal, embedding_scale, pooling, attention_scale, layer_norm_eps and "
+      "rope_theta, and so may plain values in the checkpoint (model_args, args, config); stoi "
+      "or itos there is the tokenizer.\n"
+      "\n--expect X.npy,Y.npy makes sure, and writes no file where outputs differ: X is [tokens], "
+      "[batch, tokens] or, of features, [tokens, width] or [batch, tokens, width]; Y has a row "
+      "for each token, for each sequence's last token, or for each sequence where the model "
+      "pools.\n"
+      "\nExamples:\n"
+      "  arenite convert ckpt.pt -o nano.arn --heads 6 --activation gelu --norm-first\n"
+      "  arenite convert encoder.pt -o encoder.arn --heads 4 --activation gelu \\\n"
+      "    --norm-first --bidirectional --embedding-scale 1 --pooling mean\n"
+      "  arenite convert model.pt -o layer0.arn --module transformer.h.0.attn --heads 12\n",
+      convert::known_programs());
+}
+
+std::string weights() {
+  return "Weights are stored as f32; w8 (int8, for small files); q8 (int8, activations too: "
+         "speed); q4 (int4 in blocks of 32, activations int8: memory, and the speed of decoding); "
+         "or auto: those that --max-bytes or --max-perplexity-increase allow, where they help "
+         "most. They are rounded for a text, and the conversion says what that cost.\n"
+         "\nExamples:\n"
+         "  arenite convert model -o model.arn --weights q8 --calibrate text.txt\n"
+         "  arenite convert model -o model.arn --weights q4 --keep down=q8,output=f32\n"
+         "  arenite convert model -o model.arn --weights auto --max-bytes 2000000\n";
+}
+
+std::string limits() {
+  return "A conversion that does not keep a limit says by how much and because of what, and "
+         "writes no file.\n"
+         "\nExample:\n"
+         "  arenite convert model -o model.arn --weights q4 --max-perplexity-increase 5\n";
+}
+
+std::string targets() {
+  TextTable table({"target", "kernels", "serves"});
+  for (uint32_t i = 0; i < kTargets; ++i) {
+    const Target target = static_cast<Target>(i);
+    table.add_row({name(target), kernel_set_name(target), cpus_of(target)});
+  }
+  return "A model file holds its weights packed for one target or several, and the runtime takes "
+         "the best that the CPU has. For a microcontroller (Cortex-M, RISC-V) it is 'portable'. "
+         "With --target, 'native' is the best of this machine and 'all' is every one; names have "
+         "commas between.\n\n" +
+         table.text() +
+         "\nArenite repack packs a model file for other targets, without its checkpoint.\n"
+         "\nExamples:\n"
+         "  arenite convert models/vibration -o vibration.arn --target portable\n"
+         "  arenite repack intent.arn -o intent-pi.arn --target arm64,arm64-dot\n";
+}
+
+std::string json() {
+  return fmt::format(
+      "With --json a command prints one JSON object on the standard output; what goes wrong still "
+      "is a message on the standard error, and an exit code. Keys are added, and never renamed. "
+      "'arenite help json COMMAND' shows the keys of one of\n  {}\n"
+      "\nThe same as JSON Schemas (draft 2020-12) are installed in share/arenite/schemas, and "
+      "'arenite help --schema COMMAND' prints one.\n"
+      "\nExamples:\n"
+      "  arenite help json inspect\n"
+      "  arenite inspect model.arn --json | jq '.targets[].arena.total_bytes'\n",
+      names_of_schemas());
+}
+
+}  // namespace
+
+std::span<const HelpTopic> help_topics() {
+  static constexpr HelpTopic kTopics[] = {
+      {"formats", "What can be converted, and how models are recognised", formats, ""},
+      {"state-dicts", "What a state dict does not say, and how to say it", state_dicts,
+       kStateDictGroup},
+      {"weights", "Weights in few bits, and what they are rounded for", weights, kWeightGroup},
+      {"limits", "What a conversion must keep to", limits, kLimitGroup},
+      {"targets", "The CPUs that weights are packed for, microcontrollers among them", targets, ""},
+      {"json", "What --json prints", json, ""},
+  };
+  return kTopics;
+}
+
 namespace {
 
 struct HelpArguments {

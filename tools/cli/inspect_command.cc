@@ -12,7 +12,6 @@
 #include "cli/commands.h"
 #include "cli/inspect_facts.h"
 #include "cli/report.h"
-#include "cli/report_svg.h"
 #include "cli/text_table.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cli/text_table.h"
 #include "convert/check/call_rows.h"
 #include "convert/masks/masks.h"
+#include "format/load_bound.h"
 #include "format/model_needs.h"
 
 namespace arenite::tool {
@@ -95,6 +97,18 @@ void add_targets(const VerifiedFile& file, ModelFacts& facts) {
                              (cpu_targets() & bit(target)) != 0,
                              model.ok() && model->target() == target});
   }
+}
+
+CallFacts facts_of_call(const ModelFacts& facts, std::string name, const CallSize& size) {
+  const CallBounds& bounds = facts.call_bounds;
+  CallSize worst = size;
+  worst.finite = false;
+  return {std::move(name),
+          size,
+          multiply_adds_max(bounds, size),
+          bytes_read_max(bounds, size),
+          multiply_adds_max(bounds, worst),
+          bytes_read_max(bounds, worst)};
 }
 
 }  // namespace
@@ -198,6 +212,26 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
     facts.ops[i].pass_traffic = op_traffic(reader, shown, i, facts.sizes.positions, kv_type);
   }
   return facts;
+}
+
+CallFacts largest_run(const ModelFacts& facts) {
+  const uint64_t prefix = facts.reader.prefix_rows();
+  const uint64_t tokens = std::min(facts.sizes.tokens, facts.sizes.positions);
+  bool selects = false;
+  for (const OpFacts& op : facts.ops) selects |= op.op.kind == format::OpKind::kSelect;
+  return facts_of_call(facts, fmt::format("run of {}", counted(tokens, "token")),
+                       {0, tokens + prefix, selects ? 1 : tokens + prefix});
+}
+
+std::optional<CallFacts> last_step(const ModelFacts& facts) {
+  const uint64_t positions = facts.sizes.positions;
+  if (!facts.reader.causal() || positions <= 1) return std::nullopt;
+  return facts_of_call(facts, fmt::format("step after {}", counted(positions - 1, "token")),
+                       {positions - 1 + facts.reader.prefix_rows(), 1, 1});
+}
+
+uint64_t load_steps_max(const ModelFacts& facts) {
+  return format::load_steps_max(format::load_size(facts.reader, facts.footer));
 }
 
 }  // namespace arenite::tool

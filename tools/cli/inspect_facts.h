@@ -103,10 +103,6 @@ std::string facts_in_brief(const ModelFacts& facts);
 // One JSON object; `arenite help json inspect` names its keys.
 std::string facts_as_json(const ModelFacts& facts);
 
-// What holds whatever is fed to it, as a section of the text: stack, arena, flash, and the work of
-// a call.
-std::string bounds_text(const ModelFacts& facts);
-
 // A call that the sizes allow, and what it does at most.
 struct CallFacts {
   std::string name;  // "run of 64 tokens"

@@ -17,10 +17,19 @@ using format::OpRow;
 
 // The words of enumerations.
 std::vector<std::string> output_rows() { return {"tokens", "sequences"}; }
-std::vector<std::string> mask_kinds() { return {"band", "strip", "tiles"}; }
-std::vector<std::string> layouts() {
-  return {layout_name(format::Layout::kGemm), layout_name(format::Layout::kRows)};
+const char* mask_kind_name(MaskKind kind) {
+  switch (kind) {
+    case MaskKind::kBand:
+      return "band";
+    case MaskKind::kStrip:
+      return "strip";
+    case MaskKind::kTiles:
+      return "tiles";
+  }
+  return "";
 }
+using MaskKindWord = OneOf<all_names<mask_kind_name>>;
+using LayoutWord = OneOf<all_names<layout_name>>;
 std::vector<std::string> op_kinds() {
   std::vector<std::string> names;
   for (const OpRow& row : format::kAllOps) names.emplace_back(row.name);
@@ -182,17 +191,13 @@ inline constexpr auto kFacts<TensorFacts> = std::tuple(
     Fact("index", &TensorFacts::index), Fact("name", &TensorFacts::name),
     Fact("outputs", [](const TensorFacts& f) { return f.shape.outputs; }),
     Fact("inputs", [](const TensorFacts& f) { return f.shape.inputs; }),
-    Fact("layout",
-         [](const TensorFacts& f) { return OneOf<layouts>{layout_name(f.shape.layout)}; }),
+    Fact("layout", [](const TensorFacts& f) { return LayoutWord{layout_name(f.shape.layout)}; }),
     Fact("packed_bytes", kByTarget, &TensorFacts::packed_bytes));
 
 template <>
 inline constexpr auto kFacts<MaskFacts> = std::tuple(
     Fact("index", &MaskFacts::index),
-    Fact("kind",
-         [](const MaskFacts& f) {
-           return OneOf<mask_kinds>{mask_kinds().at(static_cast<size_t>(f.mask.kind))};
-         }),
+    Fact("kind", [](const MaskFacts& f) { return MaskKindWord{mask_kind_name(f.mask.kind)}; }),
     Fact("description", &MaskFacts::description),
     Fact("positions", "0: any number", [](const MaskFacts& f) { return f.mask.positions; }),
     Fact("lookback", "null: all", [](const MaskFacts& f) { return limit(f.mask.lookback); }),
@@ -400,12 +405,12 @@ inline constexpr auto kFacts<DecodeBytes> = std::tuple(Fact("first_token", &Deco
                                                        Fact("last_position", &DecodeBytes::last));
 
 template <>
-inline constexpr auto kFacts<KernelUse> = std::tuple(
-    Fact("target", [](const KernelUse& f) { return name(f.target); }),
-    Fact("type", [](const KernelUse& f) { return name(f.type); }),
-    Fact("layout", [](const KernelUse& f) { return OneOf<layouts>{layout_name(f.layout)}; }),
-    Fact("kernel", &KernelUse::kernel), Fact("tensors", &KernelUse::tensors),
-    Fact("bytes", &KernelUse::bytes));
+inline constexpr auto kFacts<KernelUse> =
+    std::tuple(Fact("target", [](const KernelUse& f) { return name(f.target); }),
+               Fact("type", [](const KernelUse& f) { return name(f.type); }),
+               Fact("layout", [](const KernelUse& f) { return LayoutWord{layout_name(f.layout)}; }),
+               Fact("kernel", &KernelUse::kernel), Fact("tensors", &KernelUse::tensors),
+               Fact("bytes", &KernelUse::bytes));
 
 template <>
 inline constexpr auto kFacts<TensorPlace> = std::tuple(

@@ -4,19 +4,254 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
 
-#include "cli/arena_map.h"
-#include "cli/drawn_ops.h"
 #include "cli/inspect_facts.h"
+#include "cli/report.h"
 #include "cli/report_facts.h"
-#include "cli/target_columns.h"
 #include "cli/text_table.h"
 #include "convert/files/error.h"
 #include "convert/masks/masks.h"
 #include "convert/quantize/quantized_matrix.h"
+#include "core/stack_bounds.h"
+#include "format/reader.h"
 
 namespace arenite::tool {
 namespace {
+
+// --- Pictures of an arena in characters: slots over time, and the shares of its parts ---
+
+struct MapSlot {
+  std::vector<std::string> labels;  // the first that has room is shown; the last is cut to fit
+  format::SlotView place;
+};
+
+struct MapOp {
+  uint32_t number = 0;
+  std::string name;
+};
+
+// More do not fit beside each other.
+constexpr size_t kMapOpsMax = 17;
+
+struct Share {
+  char letter = ' ';
+  std::string name;
+  uint64_t bytes = 0;
+};
+
+constexpr size_t kMapWidth = 86;   // of the boxes; the scale to their left takes 10 more
+constexpr size_t kMapHeight = 16;  // about; thin slots get more than their share
+static_assert(kMapWidth / kMapOpsMax >= 5, "the number of any op has room");
+
+struct Box {
+  size_t left = 0, right = 0, top = 0, bottom = 0;  // borders, both ends included
+};
+
+// Boxes are drawn as two layers of lines, horizontal and vertical; corners are where both are.
+class Canvas {
+ public:
+  Canvas(size_t width, size_t height)
+      : across_(height, std::vector<bool>(width)),
+        down_(height, std::vector<bool>(width)),
+        text_(height, std::string(width, ' ')) {}
+
+  void draw(const Box& box, const std::vector<std::string>& labels) {
+    for (size_t x = box.left; x <= box.right; ++x) {
+      across_[box.top][x] = across_[box.bottom][x] = true;
+    }
+    for (size_t y = box.top; y <= box.bottom; ++y) {
+      down_[y][box.left] = down_[y][box.right] = true;
+    }
+    const size_t room = box.right - box.left - 1;
+    const auto fits = [room](const std::string& label) { return label.size() <= room; };
+    const auto found = std::ranges::find_if(labels, fits);
+    const std::string& name = found != labels.end() ? *found : labels.back();
+    const size_t indent = room > name.size() ? 1 : 0;
+    const std::string shown = name.substr(0, room - std::min(room, indent));
+    text_[box.top + 1].replace(box.left + 1 + indent, shown.size(), shown);
+  }
+
+  std::string row(size_t y) const {
+    std::string row = text_[y];
+    for (size_t x = 0; x < row.size(); ++x) {
+      if (across_[y][x] || down_[y][x]) row[x] = !down_[y][x] ? '-' : !across_[y][x] ? '|' : '+';
+    }
+    return row;
+  }
+
+ private:
+  std::vector<std::vector<bool>> across_, down_;
+  std::vector<std::string> text_;
+};
+
+// Where slots begin and end, from top to bottom, and the row of each such edge.
+struct Scale {
+  std::vector<uint32_t> edges;
+  std::vector<size_t> rows;
+
+  size_t row(uint32_t edge) const {
+    return rows[static_cast<size_t>(std::lower_bound(edges.begin(), edges.end(), edge) -
+                                    edges.begin())];
+  }
+};
+
+Scale make_scale(const std::vector<MapSlot>& slots) {
+  Scale scale;
+  for (const MapSlot& slot : slots) {
+    scale.edges.push_back(slot.place.offset);
+    scale.edges.push_back(slot.place.offset + slot.place.width);
+  }
+  std::sort(scale.edges.begin(), scale.edges.end());
+  scale.edges.erase(std::unique(scale.edges.begin(), scale.edges.end()), scale.edges.end());
+  const size_t height = std::min<size_t>(kMapHeight, 2 * size_t{scale.edges.back()});
+  size_t row = 0;
+  for (size_t i = 0; i < scale.edges.size(); ++i) {
+    if (i > 0) {
+      const double columns = scale.edges[i] - scale.edges[i - 1];
+      const double share = columns / scale.edges.back() * static_cast<double>(height);
+      row += std::max<size_t>(2, static_cast<size_t>(std::lround(share)));
+    }
+    scale.rows.push_back(row);
+  }
+  return scale;
+}
+
+// The width of the stripe of an op: room for all names, if there is.
+size_t stripe_width(const std::vector<MapOp>& ops, const std::vector<MapSlot>& slots) {
+  size_t wanted = 0;
+  for (const MapOp& op : ops) wanted = std::max(wanted, op.name.size() + 3);
+  for (const MapSlot& slot : slots) {
+    const size_t stripes = slot.place.last_op - slot.place.first_op + 1;
+    wanted = std::max(wanted, (slot.labels[0].size() + 3 + stripes - 1) / stripes);
+  }
+  return std::min(wanted, kMapWidth / ops.size());
+}
+
+// Names, or numbers where a name has no room.
+std::string header(const std::vector<MapOp>& ops, size_t stripe) {
+  const bool has_names =
+      std::ranges::all_of(ops, [&](const MapOp& op) { return op.name.size() + 2 <= stripe; });
+  std::string text = fmt::format("{:>8} ", has_names ? "column" : "op");
+  for (const MapOp& op : ops) {
+    text += fmt::format(" {:<{}}", has_names ? op.name : std::to_string(op.number), stripe - 1);
+  }
+  return text;
+}
+
+// Time goes from left to right, one stripe for each op, with its name where all names have room and
+// else with its number; the columns of the activation area go from top to bottom; each slot is a
+// box from the op that fills it to the last op that reads it. Ops of a slot's place are indices of
+// `ops`. At most 100 characters wide. REQUIRES: 0 < ops.size() <= kMapOpsMax.
+std::vector<std::string> draw_slots(const std::vector<MapOp>& ops,
+                                    const std::vector<MapSlot>& slots) {
+  const size_t stripe = stripe_width(ops, slots);
+  const Scale scale = make_scale(slots);
+  const size_t width = stripe * ops.size() + 1;
+  Canvas canvas(width, scale.rows.back() + 1);
+  for (const MapSlot& slot : slots) {
+    const format::SlotView& place = slot.place;
+    canvas.draw({place.first_op * stripe, (place.last_op + 1) * stripe, scale.row(place.offset),
+                 scale.row(place.offset + place.width)},
+                slot.labels);
+  }
+  std::vector<std::string> lines = {header(ops, stripe)};
+  for (size_t y = 0; y <= scale.rows.back(); ++y) {
+    const auto edge = std::find(scale.rows.begin(), scale.rows.end(), y);
+    const std::string mark =
+        edge == scale.rows.end()
+            ? ""
+            : std::to_string(scale.edges[static_cast<size_t>(edge - scale.rows.begin())]);
+    lines.push_back(fmt::format("{:>8} {}", mark, canvas.row(y)));
+  }
+  for (std::string& line : lines) line.erase(line.find_last_not_of(' ') + 1);
+  return lines;
+}
+
+// A bar of about `width` letters and, below it, what they stand for. Parts without bytes are left
+// out; all others have at least one letter.
+std::vector<std::string> draw_shares(const std::vector<Share>& shares, size_t width) {
+  uint64_t total = 0;
+  for (const Share& share : shares) total += share.bytes;
+  std::string bar;
+  std::string legend;
+  uint64_t before = 0;
+  for (const Share& share : shares) {
+    if (share.bytes == 0) continue;
+    before += share.bytes;
+    const double end = static_cast<double>(before) / static_cast<double>(total);
+    const size_t filled = static_cast<size_t>(std::lround(end * static_cast<double>(width)));
+    bar.resize(std::max(filled, bar.size() + 1), share.letter);
+    const double percent = 100.0 * static_cast<double>(share.bytes) / static_cast<double>(total);
+    legend += fmt::format("{}{} {} {} %", legend.empty() ? "" : ", ", share.letter, share.name,
+                          percent < 1.0 ? "<1" : fmt::format("{:.0f}", percent));
+  }
+  return {fmt::format("[{}]", bar), fmt::format(" {}", legend)};
+}
+
+// --- Tables ---
+
+// A column of bytes for each target, of those that are alike one: few differ in what they need.
+class TargetColumns {
+ public:
+  static constexpr size_t kColumnsMax = 3;
+
+  // `bytes_of(row, target)` for rows [0, rows).
+  template <typename BytesOf>
+  TargetColumns(const ModelFacts& facts, size_t rows, const BytesOf& bytes_of) : facts_(facts) {
+    std::map<std::vector<uint64_t>, size_t> known;
+    for (size_t t = 0; t < facts.targets.size(); ++t) {
+      std::vector<uint64_t> column;
+      for (size_t row = 0; row < rows; ++row) column.push_back(bytes_of(row, t));
+      const auto [place, is_new] = known.emplace(column, groups_.size());
+      if (is_new) groups_.emplace_back();
+      groups_[place->second].push_back(t);
+    }
+  }
+
+  void add_titles(std::vector<std::string>& titles) const {
+    for (size_t i = 0; i < shown(); ++i) {
+      titles.push_back('>' + name_of(facts_.targets[groups_[i].front()]));
+    }
+  }
+
+  template <typename BytesOf>
+  void add_cells(std::vector<std::string>& cells, const BytesOf& bytes_of) const {
+    for (size_t i = 0; i < shown(); ++i) cells.push_back(grouped(bytes_of(groups_[i].front())));
+  }
+
+  // Who shares a column, and who has none.
+  std::string notes() const {
+    std::string text;
+    for (size_t i = 0; i < shown(); ++i) {
+      if (groups_[i].size() == 1) continue;
+      text += fmt::format("  as {}: {}\n", name_of(facts_.targets[groups_[i].front()]),
+                          names({groups_[i].begin() + 1, groups_[i].end()}));
+    }
+    std::vector<size_t> others;
+    for (size_t i = shown(); i < groups_.size(); ++i) {
+      others.insert(others.end(), groups_[i].begin(), groups_[i].end());
+    }
+    if (!others.empty()) text += fmt::format("  --json has those for {}\n", names(others));
+    return text;
+  }
+
+ private:
+  size_t shown() const { return std::min(groups_.size(), kColumnsMax); }
+  std::string name_of(const TargetFacts& target) const { return name(target.target); }
+  std::string names(const std::vector<size_t>& targets) const {
+    std::vector<std::string> names;
+    for (const size_t t : targets) names.push_back(name_of(facts_.targets[t]));
+    return fmt::format("{}", fmt::join(names, ", "));
+  }
+
+  const ModelFacts& facts_;
+  std::vector<std::vector<size_t>> groups_;  // targets whose bytes are alike
+};
 
 using convert::printable;
 
@@ -208,6 +443,91 @@ std::string traffic(const ModelFacts& facts) {
                      target_name(facts.shown_target())) +
          table_of_names({">op", "name", ">multiply-adds", ">bytes read", ">bytes written"},
                         std::move(rows));
+}
+
+// "    multiply-adds  1,234 T + 56 O + 8 B min(K, 90)", in lines of at most 100 columns. Parts that
+// are 0 are left out.
+class Sum {
+ public:
+  explicit Sum(const std::string& name) : lines_{fmt::format("    {:<13} ", name)} {}
+
+  void add(uint64_t factor, const std::string& sizes = "") {
+    if (factor == 0) return;
+    const std::string term =
+        (is_empty_ ? " " : " + ") + grouped(factor) + (sizes.empty() ? "" : " " + sizes);
+    is_empty_ = false;
+    if (lines_.back().size() + term.size() > kColumnsMax) lines_.emplace_back(kIndent, ' ');
+    lines_.back() += term;
+  }
+  std::string text() const {
+    return fmt::format("{}{}\n", fmt::join(lines_, "\n"), is_empty_ ? " 0" : "");
+  }
+
+ private:
+  static constexpr size_t kColumnsMax = 100;
+  static constexpr size_t kIndent = 18;
+  std::vector<std::string> lines_;
+  bool is_empty_ = true;
+};
+
+std::string keys_of(const AttentionBound& op) {
+  return op.keys_max == UINT64_MAX ? "K" : fmt::format("min(K, {})", grouped(op.keys_max));
+}
+
+std::string work_formulas(const CallBounds& bounds) {
+  Sum products("multiply-adds"), more_products("multiply-adds");
+  Sum bytes("bytes read"), more_bytes("bytes read");
+  products.add(bounds.multiply_adds_per_row, "T");
+  products.add(bounds.multiply_adds_per_output, "O");
+  bytes.add(bounds.bytes_once);
+  bytes.add(bounds.bytes_per_row, "T");
+  bytes.add(bounds.bytes_per_output, "O");
+  for (const AttentionBound& op : bounds.attention) {
+    products.add(op.multiply_adds, "T " + keys_of(op));
+    more_products.add(op.multiply_adds_not_finite, "T " + keys_of(op));
+    bytes.add(op.bytes, "B " + keys_of(op));
+    more_bytes.add(op.bytes_not_finite, "T " + keys_of(op));
+  }
+  const std::string text = products.text() + bytes.text();
+  if (bounds.attention.empty()) return text;
+  return text + "  Numbers that are not finite, such as NaN, add at most\n" + more_products.text() +
+         more_bytes.text();
+}
+
+std::string calls_table(const ModelFacts& facts) {
+  TextTable table({"call", ">multiply-adds", ">bytes read", ">not finite", ">bytes read"});
+  const auto add = [&](const CallFacts& call) {
+    table.add_row({call.name, grouped(call.multiply_adds), grouped(call.bytes_read),
+                   grouped(call.multiply_adds_not_finite), grouped(call.bytes_read_not_finite)});
+  };
+  add(largest_run(facts));
+  if (const std::optional<CallFacts> step = last_step(facts)) add(*step);
+  return table.text();
+}
+
+std::string bounds_text(const ModelFacts& facts) {
+  std::vector<std::string> stacks;
+  for (const StackBound& bound : kStackBounds) {
+    const char* const bytes = stacks.empty() ? " bytes on" : "";
+    stacks.push_back(fmt::format("{}{} {}", grouped(bound.bytes), bytes, bound.cpu));
+  }
+  const TargetFacts& target = facts.shown_target();
+  const uint32_t prefix = facts.reader.prefix_rows();
+  std::string text = fmt::format(
+      "Bounds, whatever is fed to it\n"
+      "  stack  at most {}\n"
+      "  arena  {} bytes on {}, exactly\n"
+      "  flash  {} bytes, the file\n"
+      "  load   at most {} steps: blocks of code, as a compiler makes them that does not optimize\n"
+      "  A call with T rows of a sequence that holds H, of which O are given out; K = H + T, and\n"
+      "  B = T / {} rounded up. Several sequences add up, but read the first number once.{}\n",
+      fmt::join(stacks, ", "), grouped(target.arena.plan.total_bytes), name(target.target),
+      grouped(facts.footer.file_bytes), grouped(load_steps_max(facts)),
+      facts.call_bounds.block_rows,
+      prefix == 0 ? ""
+                  : fmt::format("\n  The first call of a sequence has {} besides.",
+                                counted(prefix, "row")));
+  return text + work_formulas(facts.call_bounds) + calls_table(facts);
 }
 
 std::string tensors(const ModelFacts& facts) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A loop of independent multiply-adds for the widest vectors of this CPU, and a loop of loads.
-#include "cli/machine_limits.h"
+#include "cli/bench.h"
 
 #include <algorithm>
 #include <atomic>

@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <exception>
 
+#include "cli/commands.h"
 #include "cli/process.h"
-#include "cli/run_program.h"
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <initializer_list>
 #include <string>
@@ -74,5 +75,22 @@ class Progress {
   Clock::time_point shown_at_;
   bool shown_;
 };
+
+// --- What the standard streams are shown on ---
+
+// Columns of the terminal that the standard output is: 80 where it is none or does not say, and
+// from 40 to 100, since longer lines are hard to read.
+size_t terminal_columns();
+
+// Whether a stream, by its descriptor, is a terminal that shows colours. Never where NO_COLOR is
+// set (https://no-color.org) or TERM is "dumb".
+bool shows_colours(int descriptor) noexcept;
+
+inline constexpr const char* kBold = "\033[1m";
+inline constexpr const char* kYellow = "\033[1;33m";
+inline constexpr const char* kPlain = "\033[0m";
+
+// `text` in the style, or as it is.
+std::string styled(std::string_view text, const char* style, bool is_coloured);
 
 }  // namespace arenite::tool

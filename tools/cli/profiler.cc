@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "cli/command_line.h"
+#include "cli/help.h"
 #include "cli/inspect_facts.h"
 #include "cli/model_cost.h"
 #include "cli/process.h"

@@ -6,14 +6,104 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "cli/conversion_facts.h"
 #include "cli/inspect_facts.h"
-#include "cli/report_weights.h"
+#include "core/weights.h"
 
 namespace arenite::tool {
+
+// --- What a conversion found out about its own accuracy ---
+//
+// Plain names and numbers. Lists that are empty and numbers that are absent are not shown.
+
+// How one tensor was stored in fewer bits.
+struct QuantizedTensor {
+  std::string name;
+  std::string type;    // "q4"
+  std::string method;  // "GPTQ", "weighted rounding", "taken over"
+  // Of the weights against what quantizing changed, in decibels; infinite: nothing changed.
+  double signal_to_noise_db = 0.0;
+  uint64_t float_bytes = 0;
+  uint64_t bytes = 0;
+};
+
+// How far a hidden state of the quantized model points where the float model's does, over all
+// tokens that were compared.
+struct HiddenStateError {
+  std::string name;  // "embedding", "layer 0"
+  double mean_cosine = 1.0;
+  double least_cosine = 1.0;
+};
+
+// The outputs of both models on text that neither was calibrated with.
+struct OutputComparison {
+  std::string text;  // what the text is: "16 texts of 256 tokens that the model wrote"
+  uint64_t tokens = 0;
+  std::optional<double> mean_kl{};         // nats a token, of the quantized from the float model
+  std::optional<double> top1_agreement{};  // share of tokens, 0 to 1
+  std::optional<double> float_perplexity{};
+  std::optional<double> quantized_perplexity{};
+};
+
+// A limit that was asked for.
+struct LimitCheck {
+  std::string option;  // "--max-kl"
+  double asked = 0.0;
+  double found = 0.0;
+  std::string unit;  // "bytes", "nats"; empty: a plain number
+  bool is_met = false;
+  std::vector<std::string> offenders;  // names of what broke it, the worst first
+};
+
+// Something that went another way than asked, and what that cost.
+struct ConversionNote {
+  std::string kind;     // "fell back", "note"
+  std::string subject;  // a tensor, or how many; empty: the model
+  std::string text;     // "are q8: their rows of 172 are no multiple of 32, as q4 needs"
+  std::vector<std::string> tensors = {};  // all that it is about
+};
+
+struct ConversionFacts {
+  std::string source;       // the checkpoint: path and form
+  std::string weights;      // as asked for: "q4, keeping output=q8 and embedding=q8"
+  std::string calibration;  // the text, and where it is from
+  std::vector<LimitCheck> limits;
+  std::optional<OutputComparison> outputs;
+  std::vector<HiddenStateError> hidden_states;  // in the order of the program
+  std::vector<QuantizedTensor> tensors;
+  std::vector<ConversionNote> notes;
+};
+
+// --- The numbers of tensors, unpacked from where they lie in the file ---
+
+// Whether a packed tensor has a bias other than zero.
+bool has_bias(const WeightView& view);
+
+// A histogram. What is not finite counts as `not_finite` and nowhere else.
+struct Distribution {
+  std::string tensor{};     // its name
+  uint64_t numbers = 0;     // of the tensor
+  uint64_t sampled = 0;     // of these: whole rows, evenly spaced
+  uint64_t not_finite = 0;  // of the sampled
+  double mean = 0.0;
+  double deviation = 0.0;
+  double least = 0.0;
+  double most = 0.0;
+  // counts[i] is of numbers from -limit + i * 2 * limit / counts.size() on; what lies beyond the
+  // limit is in `beyond`.
+  double limit = 0.0;
+  uint64_t beyond = 0;
+  std::vector<uint64_t> counts;  // empty: nothing could be read
+};
+
+inline constexpr uint32_t kDistributionBins = 41;  // odd: zero has a bin of its own
+inline constexpr uint64_t kSampledNumbers = 1u << 16;
+inline constexpr uint32_t kSampledRows = 16;  // at least, however long they are
+
+Distribution distribution_of(const WeightView& view);
 
 struct FilePart {
   std::string name;  // "metadata", "weights for x86-64-v3", ...

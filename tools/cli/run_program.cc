@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The subcommands side by side, and what becomes of their errors.
-#include "cli/run_program.h"
+#include "cli/commands.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -16,10 +16,8 @@
 
 #include "arenite/version.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/help.h"
 #include "cli/process.h"
-#include "cli/terminal.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
 #include "core/utf8.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON Schema in the few of its words that describe our output: type, properties, items, enum,
 // minimum, and additionalProperties, which refuses what no table names.
-#include "cli/schemas.h"
+#include "cli/facts.h"
 
 #include <fmt/format.h>
 

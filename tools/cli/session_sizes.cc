@@ -6,23 +6,10 @@
 
 #include <algorithm>
 
-#include "cli/arguments.h"
 #include "core/mask_view.h"
 #include "session/model_access.h"
 
 namespace arenite::tool {
-
-void add_size_options(CLI::App& command, SizeOptions& sizes) {
-  add_number(command, "--positions", sizes.positions, "Longest sequence; the model's by default");
-  add_number(command, "--tokens", sizes.tokens,
-             "Most tokens in one call; by default positions * sequences, "
-             "of models that read tokens at most 64");
-  add_number(command, "--sequences", sizes.sequences, "Sequences held at once")
-      ->capture_default_str();
-  add_number(command, "--threads", sizes.threads, "Threads that share the work of a call")
-      ->capture_default_str();
-  add_kv_option(command, sizes.kv_cache);
-}
 
 SessionOptions default_session_options(const format::ModelReader& reader) {
   SessionOptions options;

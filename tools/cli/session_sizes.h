@@ -13,10 +13,6 @@
 #include "cli/model_file.h"
 #include "session/plan.h"
 
-namespace CLI {
-class App;
-}  // namespace CLI
-
 namespace arenite::tool {
 
 struct SizeOptions {
@@ -31,10 +27,6 @@ struct SizeOptions {
     return kv_cache == KvType::kInt8 ? TensorType::kInt8 : TensorType::kF32;
   }
 };
-
-// Declares --positions, --tokens, --sequences, --threads and --kv. `sizes` must outlive the
-// command.
-void add_size_options(CLI::App& command, SizeOptions& sizes);
 
 // With the defaults filled in. Throws InputError if the model cannot serve the sizes.
 SizeOptions resolve_sizes(const VerifiedFile& file, const SizeOptions& sizes);

@@ -13,7 +13,7 @@
 #include <set>
 
 #include "arenite/tokenizer.h"
-#include "cli/command_line.h"
+#include "cli/help.h"
 #include "cli/process.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <span>
 #include <string>
@@ -13,6 +14,8 @@
 #include "cli/session_sizes.h"
 
 namespace arenite::tool {
+
+inline constexpr const char* kDefaultSection = ".rodata.arenite";
 
 // A prefix for C++ names made of `text`: other characters become '_'; never empty.
 std::string identifier_from(std::string_view text);

@@ -107,6 +107,8 @@ REFUSALS = {
     "p": (1, "--pooling is for encoders, and this is a decoder"),
     "q": (1, "pooling 'mean' was asked for, but the model has"),
     "u": (1, "no attention module found"),
+    "g": (1, "there is no module 'model'; choose one with --module PREFIX"),
+    "h": (1, "these tensors are not part of it"),
     "d": (1, "the converted model is not the one that gave"),
     "z": (1, "--context: the model reads images, which have 4 patches each: drop the option"),
     "j": (1, "--expect-lengths: the model reads images, which are all of one size"),
@@ -200,11 +202,11 @@ convert --rope-theta
 convert --pooling
     m  p  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  p  +  q  +  q
 convert --module
-    +  u  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u
+    +  g  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u
 convert --features
-    +  u  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u
+    +  h  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u
 convert --mask-ones
-    +  u  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u
+    +  h  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u
 convert --output-index
     i  i  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  i  i  i  i  i
 convert --context

@@ -77,7 +77,9 @@ std::string with_dot(std::string prefix) {
   return prefix;
 }
 
-std::string advice_on_models() {
+// For people who did not ask for a module.
+std::string advice_on_models(const ModelOptions& options) {
+  if (options.ask_for_module()) return "";
   return fmt::format("As a whole, this is a model of no published program that is known. {}",
                      kExportAdvice);
 }
@@ -105,7 +107,7 @@ const Candidates::value_type& choose(const TensorStore& store, const Candidates&
   throw InputError("{}: {}; choose one with --module PREFIX:\n{}", quote(store.source()),
                    options.module ? fmt::format("there is no module {}", quote(*options.module))
                                   : fmt::format("there are {} modules", candidates.size()),
-                   list_names(names) + (options.module ? "" : advice_on_models()));
+                   list_names(names) + advice_on_models(options));
 }
 
 }  // namespace
@@ -137,7 +139,7 @@ AttentionModule read_attention_module(const Opened& model, const ModelOptions& o
                      options.module ? ""
                                     : "To convert one module of a larger checkpoint, pass "
                                       "--module PREFIX.\n" +
-                                          advice_on_models());
+                                          advice_on_models(options));
   }
   return module;
 }

@@ -60,7 +60,7 @@ size_t arenite_describe(arenite_status status, const arenite_diagnostic* why, ch
                         size_t out_bytes) {
   Diagnostic diagnostic;
   if (why != nullptr) {
-    diagnostic = {why->reason,   why->field,        why->op_index,     why->found,
+    diagnostic = {why->reason,   why->field,        why->index,        why->found,
                   why->expected, why->bytes_needed, why->file_targets, why->cpu_targets};
   }
   return arenite::describe(static_cast<Status>(status), diagnostic, {out, out_bytes});

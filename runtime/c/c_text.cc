@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokenizers, text streams and samplers for C.
+// Tokenizers, text streams, stop strings and samplers for C.
+#include <algorithm>
+#include <memory>
+
 #include "arenite/arenite_text.h"
 #include "arenite/sampler.h"
 #include "arenite/text_stream.h"
@@ -44,11 +47,14 @@ arenite_text_parts parts_from(const TextParts& parts) {
   return {text_from(parts.head), text_from(parts.tail)};
 }
 
+std::string_view view_of(const arenite_text& text) { return {text.data, text.bytes}; }
+
 }  // namespace
 }  // namespace arenite::c
 
 using arenite::Diagnostic;
 using arenite::Sampler;
+using arenite::StopStrings;
 using arenite::TextStream;
 using arenite::Tokenizer;
 using arenite::c::object_in;
@@ -124,6 +130,42 @@ arenite_text_parts arenite_text_stream_next(arenite_text_stream* stream, uint32_
 
 arenite_text_parts arenite_text_stream_finish(arenite_text_stream* stream) {
   return arenite::c::parts_from(object_in<TextStream>(stream).finish());
+}
+
+// Views of C++ come first in the work space, wherever that begins.
+size_t arenite_stop_strings_bytes_needed(const arenite_text* stops, size_t stops_count) {
+  size_t held_bytes = 0;
+  for (size_t i = 0; i < stops_count; ++i) {
+    const std::string_view stop = arenite::c::view_of(stops[i]);
+    held_bytes = std::max(held_bytes, StopStrings::bytes_needed({&stop, 1}));
+  }
+  return alignof(std::string_view) - 1 + stops_count * sizeof(std::string_view) + held_bytes;
+}
+
+void arenite_stop_strings_init(arenite_stop_strings* finder, const arenite_text* stops,
+                               size_t stops_count, char* space, size_t space_bytes) {
+  const size_t views_bytes = stops_count * sizeof(std::string_view);
+  void* begin = space;
+  std::align(alignof(std::string_view), views_bytes, begin, space_bytes);
+  auto* const views = static_cast<std::string_view*>(begin);
+  for (size_t i = 0; i < stops_count; ++i) {
+    std::construct_at(views + i, arenite::c::view_of(stops[i]));
+  }
+  char* const held = static_cast<char*>(begin) + views_bytes;
+  arenite::c::place(StopStrings({views, stops_count}, {held, space_bytes - views_bytes}), finder);
+}
+
+arenite_text_parts arenite_stop_strings_next(arenite_stop_strings* finder, const char* text,
+                                             size_t text_bytes) {
+  return arenite::c::parts_from(object_in<StopStrings>(finder).next({text, text_bytes}));
+}
+
+arenite_text arenite_stop_strings_finish(arenite_stop_strings* finder) {
+  return arenite::c::text_from(object_in<StopStrings>(finder).finish());
+}
+
+bool arenite_stop_strings_stopped(const arenite_stop_strings* finder) {
+  return object_in<const StopStrings>(finder).stopped();
 }
 
 arenite_status arenite_sampler_init(arenite_sampler* sampler,

@@ -33,7 +33,7 @@ void place(const Object& object, Storage* storage) {
 // Hands `from` to the caller who wants to know, and returns the status.
 inline arenite_status report(Status status, const Diagnostic& from, arenite_diagnostic* why) {
   if (why != nullptr) {
-    *why = {from.reason,   from.field,        from.op_index,     from.found,
+    *why = {from.reason,   from.field,        from.index,        from.found,
             from.expected, from.bytes_needed, from.file_targets, from.cpu_targets};
   }
   return static_cast<arenite_status>(status);

@@ -52,7 +52,7 @@ class CacheLayout {
 
   // The compiler knows the answer in builds without caches in int8.
   constexpr bool is_int8() const {
-    return linked(Need::kInt8Cache) && packing_.family == Family::kF32Qc8wGemm;
+    return linked(Need::kInt8Cache) && packing_.type == TensorType::kW8;
   }
   // Of one number of a key or a value.
   constexpr uint32_t number_bytes() const { return is_int8() ? 1 : sizeof(float); }
@@ -72,6 +72,13 @@ class CacheLayout {
   // The panel of keys that begins at `position`. REQUIRES: a multiple of nr.
   constexpr size_t key_panel(uint32_t position) const {
     return size_t{position % positions_} * key_bytes();
+  }
+  // Within a panel of keys, a number of the one at `lane`, and of int8 its scale.
+  constexpr size_t key_number(uint32_t dimension, uint32_t lane) const {
+    return nr_ * sizeof(float) + (size_t{dimension} * nr_ + lane) * number_bytes();
+  }
+  constexpr size_t key_scale(uint32_t lane) const {
+    return key_number(shape_.head_dim, 0) + lane * sizeof(float);
   }
   // The scale of the values of a position, of int8; those of later positions follow, to the end of
   // the cache.
@@ -116,17 +123,17 @@ class CacheLayout {
 
 // Bytes that each panel of nr positions adds to a cache, keys and values of all heads.
 constexpr Checked cache_bytes_per_panel(Packing packing, const CacheShape& shape) {
-  const bool is_int8 = linked(Need::kInt8Cache) && packing.family == Family::kF32Qc8wGemm;
-  const uint64_t keys = shape.head_dim == 0 ? 0 : panel_bytes(packing, shape.head_dim);
+  const bool is_int8 = linked(Need::kInt8Cache) && packing.type == TensorType::kW8;
+  const Checked keys = shape.head_dim == 0 ? 0 : panel_bytes(packing, shape.head_dim);
   const uint64_t scales = is_int8 ? packing.nr * sizeof(float) : 0;
   const Checked values = Checked(panels_of(packing, shape.value_dim)) * packing.nr * packing.nr *
                          (is_int8 ? 1 : sizeof(float));
-  return Checked(shape.kv_heads) * (Checked(keys) + scales + values);
+  return Checked(shape.kv_heads) * (keys + scales + values);
 }
 
 // Bytes that each page adds to a cache: rows of zeros and of ones.
 constexpr Checked cache_bytes_per_page(Packing packing, const CacheShape& shape) {
-  const uint32_t rows = linked(Need::kInt8Cache) && packing.family == Family::kF32Qc8wGemm ? 2 : 1;
+  const uint32_t rows = linked(Need::kInt8Cache) && packing.type == TensorType::kW8 ? 2 : 1;
   return Checked(shape.kv_heads) * panels_of(packing, shape.value_dim) * packing.nr * rows *
          sizeof(float);
 }

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstring>
 
-#include "core/cpu_features.h"
+#include "core/targets.h"
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>

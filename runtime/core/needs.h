@@ -10,7 +10,9 @@
 #include <iterator>
 #include <string_view>
 
+#include "arenite/tensor_type.h"
 #include "arenite_needs.h"  // made by tools/cmake/model_needs.cmake, or by arenite bundle
+#include "core/op_kinds.h"
 
 namespace arenite {
 
@@ -71,60 +73,63 @@ enum class Need : uint8_t {
   kScoreCap,
   kScoreTables,
 };
-inline constexpr uint32_t kNeeds = 47;
 
-// Names for `arenite inspect --json` and for arenite_needs.h.
-inline constexpr const char* kNeedNames[kNeeds] = {
-    "op linear",
-    "op attention",
-    "op embedding",
-    "op rope",
-    "op add",
-    "op prefix",
-    "op patches",
-    "select as_asked",
-    "select first",
-    "select mean",
-    "select max",
-    "select mean_sqrt_length",
-    "select weighted_mean",
-    "select last",
-    "norm layer",
-    "norm rms",
-    "norm length",
-    "norm deviation",
-    "norm root",
-    "norm softmax",
-    "norm log_softmax",
-    "activation relu",
-    "activation gelu_erf",
-    "activation gelu_tanh",
-    "activation silu",
-    "activation soft_cap",
-    "activation tanh",
-    "activation sigmoid",
-    "activation scale",
-    "activation leaky_relu",
-    "activation elu",
-    "activation softplus",
-    "activation mish",
-    "activation hard_swish",
-    "activation clamp",
-    "mask strip",
-    "mask tiles",
-    "weights w8",
-    "weights q8",
-    "weights q4",
-    "cache int8",
-    "tokenizer byte pairs",
-    "tokenizer sentence pieces",
-    "tokenizer characters",
-    "tokenizer WordPiece",
-    "scores soft_cap",
-    "scores tables",
+// The name of a need is its kind, a space, and its name among those of its kind: for
+// `arenite inspect --json` and for arenite_needs.h.
+struct NeedName {
+  const char* kind;
+  const char* name;
+
+  constexpr bool operator==(std::string_view text) const {
+    const std::string_view first = kind;
+    return text.starts_with(first) && text.substr(first.size()).starts_with(' ') &&
+           text.substr(first.size() + 1) == name;
+  }
 };
 
-constexpr const char* name(Need need) { return kNeedNames[static_cast<uint32_t>(need)]; }
+// How many of one kind there are, and what they are called.
+struct NeedNames {
+  const char* kind;
+  const char* const* names;
+  uint32_t count;
+
+  template <size_t kCount>
+  constexpr NeedNames(const char* kind_in, const char* const (&names_in)[kCount])
+      : kind(kind_in), names(names_in), count(kCount) {}
+};
+inline constexpr const char* kPlainOpNames[] = {"linear", "attention", "embedding", "rope",
+                                                "add",    "prefix",    "patches"};
+inline constexpr const char* kMaskNeedNames[] = {"strip", "tiles"};
+inline constexpr const char* kWeightNeedNames[] = {name(TensorType::kW8), name(TensorType::kQ8),
+                                                   name(TensorType::kQ4)};
+inline constexpr const char* kCacheNeedNames[] = {name(TensorType::kInt8)};
+inline constexpr const char* kTokenizerNeedNames[] = {"byte pairs", "sentence pieces", "characters",
+                                                      "WordPiece"};
+inline constexpr const char* kScoreNeedNames[] = {"soft_cap", "tables"};
+// In the order of Need.
+inline constexpr NeedNames kNeedNames[] = {
+    {"op", kPlainOpNames},       {"select", kSelectNames},
+    {"norm", kNormNames},        {"activation", kActivationNames},
+    {"mask", kMaskNeedNames},    {"weights", kWeightNeedNames},
+    {"cache", kCacheNeedNames},  {"tokenizer", kTokenizerNeedNames},
+    {"scores", kScoreNeedNames},
+};
+
+inline constexpr uint32_t kNeeds = [] {
+  uint32_t count = 0;
+  for (const NeedNames& of_kind : kNeedNames) count += of_kind.count;
+  return count;
+}();
+static_assert(kNeeds == static_cast<uint32_t>(Need::kScoreTables) + 1 && kNeeds <= 64);
+
+constexpr NeedName name(Need need) {
+  uint32_t index = static_cast<uint32_t>(need);
+  for (const NeedNames& of_kind : kNeedNames) {
+    if (index < of_kind.count) return {of_kind.kind, of_kind.names[index]};
+    index -= of_kind.count;
+  }
+  return {"", ""};
+}
 
 // Bit set of the needs that this build meets.
 constexpr uint64_t linked_needs() {
@@ -132,7 +137,7 @@ constexpr uint64_t linked_needs() {
   uint64_t needs = 0;
   for (const std::string_view wanted : kLinkedNeeds) {
     for (uint32_t i = 0; i < kNeeds; ++i) {
-      if (wanted == kNeedNames[i]) needs |= uint64_t{1} << i;
+      if (name(static_cast<Need>(i)) == wanted) needs |= uint64_t{1} << i;
     }
   }
   return needs;

@@ -5,9 +5,9 @@
 
 #include <bit>
 
-#include "arenite/target.h"
 #include "arenite/version.h"
 #include "core/message.h"
+#include "core/targets.h"
 
 namespace arenite {
 namespace {
@@ -75,7 +75,7 @@ class Line {
     line.add("; ");
     line.add(why.field);
     line.add("[");
-    line.add(uint64_t{why.op_index});
+    line.add(uint64_t{why.index});
     line.add("]");
   }
 }
@@ -106,27 +106,8 @@ const char* name(Status status) {
 }
 
 const char* name(Target target) {
-  switch (target) {
-    case Target::kPortable:
-      return "portable";
-    case Target::kX86_64_v2:
-      return "x86-64-v2";
-    case Target::kX86_64_v3:
-      return "x86-64-v3";
-    case Target::kX86_64_v4:
-      return "x86-64-v4";
-    case Target::kArm64:
-      return "arm64";
-    case Target::kArm32:
-      return "arm32";
-    case Target::kX86_64_v4_vnni:
-      return "x86-64-v4-vnni";
-    case Target::kArm64_dot:
-      return "arm64-dot";
-    case Target::kArm64_i8mm:
-      return "arm64-i8mm";
-  }
-  return "unknown";
+  const uint32_t index = static_cast<uint32_t>(target);
+  return index < kTargets ? kTargetColumn<&TargetRow::name>[index] : "unknown";
 }
 
 void clear(Diagnostic* why) {
@@ -137,7 +118,7 @@ void clear(Diagnostic* why) {
 void fill(Diagnostic* why, uint32_t index, uint64_t found, uint64_t expected) {
   if (why == nullptr) return;
   *why = {};
-  why->op_index = index;
+  why->index = index;
   why->found = found;
   why->expected = expected;
 }
@@ -152,7 +133,7 @@ void fill(Diagnostic* why, uint32_t index, uint64_t found, uint64_t expected, co
   *why = {};
   why->reason = reason;
   why->field = field;
-  why->op_index = index;
+  why->index = index;
   why->found = found;
   why->expected = expected;
 }

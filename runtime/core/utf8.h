@@ -35,8 +35,9 @@ constexpr bool utf8_may_follow(uint8_t first, uint8_t second) {
   return second >= least && second <= most;
 }
 
-// The code point at the start of `text`. REQUIRES: text is not empty.
-constexpr CodePoint decode_utf8(std::string_view text) {
+// The code point at the start of `text`. Out of line, since all that reads text needs it.
+// REQUIRES: text is not empty.
+[[gnu::noinline]] constexpr CodePoint decode_utf8(std::string_view text) {
   const uint8_t first = static_cast<uint8_t>(text[0]);
   const uint32_t length = utf8_length(first);
   if (length == 1) return {first, 1};

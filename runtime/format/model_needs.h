@@ -15,7 +15,7 @@ constexpr Need need_of(Need first, uint32_t index) {
 
 // The function that an op is, of those in its row.
 inline uint32_t function_of(const OpView& op) {
-  return row_of(op.kind).functions == 1 ? 0 : op.numbers[0];
+  return kOpNeeds[static_cast<uint32_t>(op.kind)].functions == 1 ? 0 : op.numbers[0];
 }
 
 // What an attention op does to its scores. A build that lacks it has no field for it in op_table.h,
@@ -43,8 +43,10 @@ bool for_each_need(std::span<const std::byte> file, Visit visit) {
   const ModelReader model(file);
   for (uint32_t i = 0; i < model.ops(); ++i) {
     const OpView& op = model.op(i);
-    if (!known(op.kind) || function_of(op) >= row_of(op.kind).functions) continue;
-    if (!visit(need_of(row_of(op.kind).need, function_of(op)), i)) return false;
+    if (!known(op.kind)) continue;
+    const OpNeeds needs = kOpNeeds[static_cast<uint32_t>(op.kind)];
+    if (function_of(op) >= needs.functions) continue;
+    if (!visit(need_of(needs.first, function_of(op)), i)) return false;
     if (!for_each_score_need(op, i, visit)) return false;
   }
   for (uint32_t i = 0; i < model.tensors(); ++i) {

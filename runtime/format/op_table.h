@@ -35,7 +35,7 @@ enum class OpKind : uint32_t {
   kPrefix,
   kPatches,
 };
-inline constexpr uint32_t kAllOpKinds = 10;
+inline constexpr uint32_t kOpKinds = 10;
 
 // Places of an op's operands: what it reads comes first, what it makes last.
 enum Operand : uint8_t {
@@ -108,11 +108,11 @@ enum class Access : uint8_t { kNone, kRead, kWrite, kUpdate };
 enum class NumberType : uint8_t {
   kNone,
   kCount,
-  kChoice,  // one of as many functions as the op has
-  kMatrix,  // a tensor of layout gemm
-  kVector,  // a tensor of one plain row, or a table that is read where it lies
-  kRows,    // a tensor of plain rows, one for each position or type of a token
-  kTable,   // a tensor of either layout, with a row for each token of the vocabulary
+  kChoice,         // one of as many functions as the op has
+  kMatrix,         // a tensor of layout gemm
+  kVector,         // a tensor of one plain row, or a table that is read where it lies
+  kPositionTable,  // a tensor of plain rows, one for each position or type of a token
+  kTable,          // a tensor of either layout, with a row for each token of the vocabulary
   kCache,
   kMask,
 };
@@ -125,7 +125,7 @@ enum class RealType : uint8_t { kNone, kFinite, kPositive };
 
 // Which rows the operands of an op have: all the same, one for each token, or, of the output, one
 // for each that the call gives out.
-enum class Rows : uint8_t { kSame, kOfTokens, kSelected };
+enum class RowAxis : uint8_t { kSame, kOfTokens, kSelected };
 
 // What an op asks for beside its operands: rows of scores for each thread, or, where its weights
 // are q8 or q4, the input's rows in int8.
@@ -157,7 +157,7 @@ struct OpRow {
   [[no_unique_address]] Message name = "";
   Need need;  // of the op; or of the first of its functions, the others following it
   uint8_t functions = 1;
-  Rows rows = Rows::kSame;
+  RowAxis rows = RowAxis::kSame;
   Scratch scratch = Scratch::kNone;
   OperandRow operands[kOperands];
   NumberRow numbers[kOpNumbers] = {};
@@ -171,7 +171,7 @@ inline constexpr NumberRow kTermsByRow =
 inline constexpr RealRow kScoreCapRow =
     linked(Need::kScoreCap) ? RealRow{"ops.score_cap", RealType::kFinite} : RealRow{};
 
-inline constexpr OpRow kAllOps[kAllOpKinds] = {
+inline constexpr OpRow kAllOps[kOpKinds] = {
     {.kind = OpKind::kLinear,
      .name = "linear",
      .need = Need::kLinear,
@@ -181,7 +181,7 @@ inline constexpr OpRow kAllOps[kAllOpKinds] = {
     {.kind = OpKind::kAttention,
      .name = "attention",
      .need = Need::kAttention,
-     .rows = Rows::kOfTokens,
+     .rows = RowAxis::kOfTokens,
      .scratch = Scratch::kScores,
      .operands = {{"ops.query", Access::kRead, kOptional},
                   {"ops.key", Access::kRead, kOptional},
@@ -196,11 +196,11 @@ inline constexpr OpRow kAllOps[kAllOpKinds] = {
     {.kind = OpKind::kEmbedding,
      .name = "embedding",
      .need = Need::kEmbedding,
-     .rows = Rows::kOfTokens,
+     .rows = RowAxis::kOfTokens,
      .operands = {{}, {}, {}, {"ops.output", Access::kWrite}},
      .numbers = {{"ops.tokens", NumberType::kTable, kOptional},
-                 {"ops.positions", NumberType::kRows, kOptional},
-                 {"ops.types", NumberType::kRows, kOptional},
+                 {"ops.positions", NumberType::kPositionTable, kOptional},
+                 {"ops.types", NumberType::kPositionTable, kOptional},
                  {"ops.position_offset", NumberType::kCount},
                  {"ops.padding_id", NumberType::kCount, kOptional}},
      .reals = {{"ops.scale", RealType::kFinite}}},
@@ -217,9 +217,9 @@ inline constexpr OpRow kAllOps[kAllOpKinds] = {
     {.kind = OpKind::kRope,
      .name = "rope",
      .need = Need::kRope,
-     .rows = Rows::kOfTokens,
+     .rows = RowAxis::kOfTokens,
      .operands = {{"ops.input", Access::kRead}, {}, {}, {"ops.output", Access::kUpdate}},
-     .numbers = {{"ops.heads", NumberType::kCount}, {"ops.angles", NumberType::kRows}}},
+     .numbers = {{"ops.heads", NumberType::kCount}, {"ops.angles", NumberType::kPositionTable}}},
     {.kind = OpKind::kActivation,
      .name = "activation",
      .need = Need::kRelu,
@@ -241,7 +241,7 @@ inline constexpr OpRow kAllOps[kAllOpKinds] = {
      .name = "select",
      .need = Need::kSelectAsAsked,
      .functions = std::size(kSelectNames),
-     .rows = Rows::kSelected,
+     .rows = RowAxis::kSelected,
      .operands = {{"ops.input", Access::kRead}, {}, {}, {"ops.output", Access::kWrite}},
      .numbers = {{"ops.rows", NumberType::kChoice},
                  {"ops.first_row",
@@ -249,13 +249,14 @@ inline constexpr OpRow kAllOps[kAllOpKinds] = {
     {.kind = OpKind::kPrefix,
      .name = "prefix",
      .need = Need::kPrefix,
-     .rows = Rows::kOfTokens,
+     .rows = RowAxis::kOfTokens,
      .operands = {{"ops.input", Access::kRead}, {}, {}, {"ops.output", Access::kUpdate}},
-     .numbers = {{"ops.prefix", NumberType::kRows}, {"ops.first_row", NumberType::kCount}}},
+     .numbers = {{"ops.prefix", NumberType::kPositionTable},
+                 {"ops.first_row", NumberType::kCount}}},
     {.kind = OpKind::kPatches,
      .name = "patches",
      .need = Need::kPatches,
-     .rows = Rows::kOfTokens,
+     .rows = RowAxis::kOfTokens,
      .operands = {{}, {}, {}, {"ops.output", Access::kWrite}},
      .numbers = {{"ops.channels", NumberType::kCount},
                  {"ops.height", NumberType::kCount},
@@ -264,28 +265,15 @@ inline constexpr OpRow kAllOps[kAllOpKinds] = {
                  {"ops.patch_width", NumberType::kCount}}},
 };
 
-// Kinds that few models have come last: a table without them ends before, and takes no flash.
-inline constexpr uint32_t kOpKinds = linked(Need::kPatches)  ? kAllOpKinds
-                                     : linked(Need::kPrefix) ? kAllOpKinds - 1
-                                                             : kAllOpKinds - 2;
-inline constexpr std::array<OpRow, kOpKinds> kOps = [] {
-  std::array<OpRow, kOpKinds> rows = {};
-  for (uint32_t i = 0; i < kOpKinds; ++i) rows[i] = kAllOps[i];
-  return rows;
-}();
-
-constexpr bool known(OpKind kind) { return static_cast<uint32_t>(kind) < kOpKinds; }
-
-// Out of line, so that the table and its words are in a program once. REQUIRES: known(kind).
-const OpRow& row_of(OpKind kind);
-
 constexpr bool rows_are_in_order() {
-  for (uint32_t i = 0; i < kAllOpKinds; ++i) {
+  for (uint32_t i = 0; i < kOpKinds; ++i) {
     if (static_cast<uint32_t>(kAllOps[i].kind) != i) return false;
   }
   return true;
 }
 static_assert(rows_are_in_order());
+
+constexpr bool known(OpKind kind) { return static_cast<uint32_t>(kind) < kOpKinds; }
 
 // Whether this build has any function of an op.
 constexpr bool linked(OpKind kind) {
@@ -296,6 +284,22 @@ constexpr bool linked(OpKind kind) {
   }
   return false;
 }
+
+// What an op needs: `first`, or of `functions` one of those that follow it. Of all ops, as files
+// may have any.
+struct OpNeeds {
+  Need first;
+  uint8_t functions;
+};
+inline constexpr std::array<OpNeeds, kOpKinds> kOpNeeds = [] {
+  std::array<OpNeeds, kOpKinds> needs = {};
+  for (uint32_t i = 0; i < kOpKinds; ++i) needs[i] = {kAllOps[i].need, kAllOps[i].functions};
+  return needs;
+}();
+
+// The row of an op. Out of line, so that the rows and their words are in a program once, and there
+// only those of ops that the build has. REQUIRES: known(kind) and linked(kind).
+const OpRow& row_of(OpKind kind);
 
 // How an op uses one of its operands: kNone where that is absent. Columns that are changed in place
 // are used once, by the output. REQUIRES: known(op.kind).

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "core/prefix_rows.h"
+#include "core/views.h"
+#include "format/op_table.h"
 #include "format/schema.h"
 
 namespace arenite::format {
+
 namespace {
 
 // A record as the plain struct that has the same numbers in the same order. Like the weights, it
@@ -61,15 +63,16 @@ uint32_t ModelReader::token_types() const {
 
 uint32_t ModelReader::prefix_rows() const {
   if constexpr (!linked(Need::kPrefix)) return 0;
-  uint64_t rows = 0;
+  Checked rows = 0;
   for (uint32_t i = 0; i < ops(); ++i) {
     if (op(i).kind != OpKind::kPrefix) continue;
     const uint32_t tensor = op(i).numbers[PrefixOp::kRows];
     if (tensor >= tensors()) continue;  // refused later
-    rows = std::max(rows, uint64_t{op(i).numbers[PrefixOp::kFirstRow]} + tensors_[tensor].outputs);
+    const Checked end = Checked(op(i).numbers[PrefixOp::kFirstRow]) + tensors_[tensor].outputs;
+    if (end.value() > rows.value()) rows = end;
   }
   // More are refused, and are no numbers to calculate with before that.
-  return static_cast<uint32_t>(std::min<uint64_t>(rows, kPrefixRowsMax + 1));
+  return static_cast<uint32_t>(std::min<size_t>(rows.value(), kPrefixRowsMax + 1));
 }
 
 ImagePatches ModelReader::image_patches() const {
@@ -176,6 +179,76 @@ bool is_causal(const MaskView& mask) {
     if (mask.row_end[row] > row + 1) return false;
   }
   return true;
+}
+
+namespace {
+
+constexpr uint32_t kLinkedOps = [] {
+  uint32_t count = 0;
+  for (const OpRow& row : kAllOps) count += linked(row.kind) ? 1 : 0;
+  return count;
+}();
+constexpr std::array<OpRow, kLinkedOps> kOps = [] {
+  std::array<OpRow, kLinkedOps> rows = {};
+  uint32_t count = 0;
+  for (const OpRow& row : kAllOps) {
+    if (linked(row.kind)) rows[count++] = row;
+  }
+  return rows;
+}();
+
+}  // namespace
+
+const OpRow& row_of(OpKind kind) {
+  if constexpr (kLinkedOps == kOpKinds) return kOps[static_cast<uint32_t>(kind)];
+  const OpRow* row = kOps.data();
+  while (row->kind != kind) ++row;
+  return *row;
+}
+
+Access access_of(const OpView& op, uint32_t operand) {
+  const OpRow& row = row_of(op.kind);
+  const bool in_place =
+      row.operands[kOutput].access == Access::kUpdate && op.views[kInput] == op.views[kOutput];
+  const bool counts_as_output = in_place && operand == kInput;
+  if (op.views[operand].width == 0 || counts_as_output) return Access::kNone;
+  const Access access = row.operands[operand].access;
+  return access == Access::kUpdate && !in_place ? Access::kWrite : access;
+}
+
+uint32_t number_of(const OpView& op, NumberType type) {
+  for (uint32_t i = 0; i < kOpNumbers; ++i) {
+    if (row_of(op.kind).numbers[i].type == type) return op.numbers[i];
+  }
+  return kAbsent;
+}
+
+SelfTestLayout self_test_layout(const ModelReader& model, uint32_t tokens) {
+  constexpr uint64_t kWord = sizeof(float);
+  const bool reads_tokens = model.vocab_size() != 0;
+  const uint64_t input_width = reads_tokens ? 1 : model.slot(model.input_slot_of_rows()).width;
+  const bool has_types = reads_tokens && model.token_types() != 0;
+  Checked types = Checked(tokens) * input_width * kWord;
+  if constexpr (linked(OpKind::kPatches)) {
+    if (model.reads_images()) types = model.image_patches().pixels() * kWord;
+  }
+  const Checked ops = types + (has_types ? round_up(tokens, kWord) : Checked(0));
+  const uint32_t rows = tokens + (linked(Need::kPrefix) ? model.prefix_rows() : 0);
+  const Checked output = ops + (Checked(rows) + kSelfTestTolerances) * model.ops() * kWord;
+  const Checked row = model.slot(model.output_slot()).width;
+  const Checked end = round_up(output + (row + kSelfTestTolerances) * kWord, kSegmentUnit);
+  return {rows, types.value(), ops.value(), output.value(), end.value()};
+}
+
+// The weights are the high bits of a linear congruential generator.
+float digest_of_row(std::span<const float> row) {
+  float sum = 0.0f;
+  uint32_t state = 0;
+  for (const float value : row) {
+    state = state * 1664525u + 1013904223u;
+    sum += value * (static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31f);
+  }
+  return sum;
 }
 
 }  // namespace arenite::format

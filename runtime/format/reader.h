@@ -10,10 +10,8 @@
 #include "arenite/arena_formula.h"
 #include "arenite/target.h"
 #include "core/cache_layout.h"
-#include "core/image_patches.h"
-#include "core/mask_view.h"
 #include "core/packing.h"
-#include "core/weights.h"
+#include "core/views.h"
 #include "format/file_layout.h"
 #include "format/op_table.h"
 
@@ -39,7 +37,7 @@ struct SignatureView {
   uint32_t tokens_min = 0;                 // of a sequence; above 1: whole sequences alone
 };
 
-enum class Layout : uint32_t { kGemm, kRows };
+enum class Layout : uint32_t { kGemm, kPlain };
 
 struct TensorShape {
   uint32_t outputs = 0;
@@ -48,15 +46,10 @@ struct TensorShape {
   Layout layout = Layout::kGemm;
 };
 
-// The type, which the compiler knows where no model of the build has weights in few bits.
-constexpr TensorType linked_type(TensorType type) {
-  return kFewBitsLinked ? type : TensorType::kF32;
-}
-
 // Bytes of a tensor in a segment of this packing, which is that of its type.
 constexpr Checked stored_bytes(const TensorShape& shape, Packing packing) {
-  if (shape.layout == Layout::kRows) {
-    return Checked(shape.outputs) * plain_row_bytes(linked_type(shape.type), shape.inputs);
+  if (shape.layout == Layout::kPlain) {
+    return Checked(shape.outputs) * plain_row_bytes(shape.type, shape.inputs);
   }
   return packed_weight_bytes(packing, shape.outputs, shape.inputs);
 }
@@ -125,8 +118,7 @@ class ModelReader {
   uint32_t rows_max() const {
     const uint32_t positions = positions_max();
     if constexpr (!linked(Need::kPrefix)) return positions;
-    return positions == 0 ? 0
-                          : static_cast<uint32_t>((Checked(positions) + prefix_rows()).saturated());
+    return positions == 0 ? 0 : static_cast<uint32_t>((Checked(positions) + prefix_rows()).value());
   }
   // Whether the input is images, which the first op cuts, and how it does.
   bool reads_images() const { return linked(OpKind::kPatches) && op(0).kind == OpKind::kPatches; }
@@ -204,5 +196,40 @@ class ModelReader {
 
 // No row of the mask reaches beyond its own position.
 bool is_causal(const MaskView& mask);
+
+// What lies where in the segment of a self-test.
+
+inline constexpr uint32_t kSelfTestTolerances = 2;  // of each op, and of the output
+
+// Places in bytes, all multiples of 4:
+//   0        what is fed: features, float32 [tokens, input_features]; or an image, float32
+//            [channels, height, width]; or ids, uint32 [tokens]
+//   types    where the model knows types: uint8 [tokens], and zeros up to a multiple of 4
+//   ops      for each op two tolerances and then a digest for each row, all float32: of the prefix,
+//            where there is one, then of the tokens
+//   output   two tolerances and then the row that the last token gives, float32 [output_features];
+//            and zeros up to a multiple of 64
+// The first tolerance is for sessions that keep keys and values as the file says, the second for
+// others.
+struct SelfTestLayout {
+  uint32_t rows = 0;  // tokens, and the prefix
+  uint64_t types = 0;
+  uint64_t ops = 0;
+  uint64_t output = 0;
+  uint64_t bytes = 0;  // of all; the largest number where sizes overflow
+
+  uint64_t tolerances_of_op(uint32_t op) const {
+    return ops + uint64_t{op} * (uint64_t{rows} + kSelfTestTolerances) * sizeof(float);
+  }
+  uint64_t digest_of(uint32_t op, uint32_t row) const {
+    return tolerances_of_op(op) + (uint64_t{row} + kSelfTestTolerances) * sizeof(float);
+  }
+};
+
+SelfTestLayout self_test_layout(const ModelReader& model, uint32_t tokens);
+
+// A number that stands for a row: the sum of its elements, each times a weight of its own between
+// -1 and 1. Rows that differ by d in length differ by about d / sqrt(3). The same bits everywhere.
+float digest_of_row(std::span<const float> row);
 
 }  // namespace arenite::format

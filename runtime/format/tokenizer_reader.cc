@@ -5,7 +5,6 @@
 #include <iterator>
 
 #include "format/schema.h"
-#include "format/tokenizer_lists.h"
 
 namespace arenite::format {
 namespace {

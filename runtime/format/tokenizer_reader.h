@@ -11,6 +11,35 @@
 
 namespace arenite::format {
 
+// The lists of numbers in the tokenizer of a model file, in their order there. Lists that belong
+// together are the columns of one table.
+
+enum class TokenizerList : uint32_t {
+  kEnds,          // tokens that end a text, the first one is the end token proper
+  kTokenOffsets,  // into token_bytes; vocabulary + 1
+  kByteTokens,    // 256, or none
+  kCharacters,    // code points, increasing
+  kCharacterTokens,
+  // Merges of (left, right): rows merge_begin[left] .. merge_begin[left + 1], by right.
+  kMergeBegin,
+  kMergeRights,
+  kMergeRanks,
+  kMergeTokens,
+  // By their bytes: a piece that is one of them is not merged; WordPiece looks all words up here.
+  kWholeTokens,
+  kSpecials,      // tokens with a name, increasing
+  kSpecialOrder,  // indexes into specials, by their bytes
+  kLetters,       // first, last, first, last, ... from 128 on
+  kNumbers,
+  // WordPiece: what becomes of a text's characters before it is cut into words.
+  kDropped,        // ranges from 0 on
+  kPunctuation,    // ranges from 128 on; each character of them is a word
+  kFoldFrom,       // code points that become others, increasing
+  kFoldTo,         // 2^24 * their number + the one, or the place of the first in
+  kFoldSequences,  // code points
+};
+inline constexpr uint32_t kTokenizerLists = 19;
+
 // Ids and bits are part of the file format: never renumbered, never reused.
 enum class TokenizerKind : uint8_t { kBytePairs, kSentencePieces, kCharacters, kWordPiece };
 inline constexpr uint32_t kTokenizerKinds = 4;
@@ -70,7 +99,7 @@ inline constexpr uint32_t kFoldsMax = 1u << 14;
 inline constexpr uint32_t kWordCharactersMax = 1024;
 inline constexpr uint32_t kPairSeparatorsMax = 2;
 
-// All spans lie in the file. tokenizer_lists.h says what they hold.
+// All spans lie in the file; TokenizerList says what they hold.
 struct TokenizerView {
   TokenizerKind kind = TokenizerKind::kBytePairs;
   Pattern pattern = Pattern::kNone;
@@ -109,7 +138,7 @@ bool has_tokenizer(std::span<const std::byte> file);
 // REQUIRES for these: has_tokenizer(file).
 TokenizerKind tokenizer_kind(std::span<const std::byte> file);
 uint32_t tokenizer_lists(std::span<const std::byte> file);  // how many there are
-// REQUIRES: kTokenizerLists of them (tokenizer_lists.h).
+// REQUIRES: kTokenizerLists of them.
 TokenizerView tokenizer_view(std::span<const std::byte> file);
 
 }  // namespace arenite::format

@@ -4,12 +4,13 @@
 #include "format/verify.h"
 
 #include <cstring>
+#include <iterator>
 
 #include "core/crc32c.h"
 #include "format/file_layout.h"
+#include "format/model_needs.h"
 #include "format/schema.h"
-#include "format/tokenizer_lists.h"
-#include "format/verify_parts.h"
+#include "format/tokenizer_reader.h"
 
 namespace arenite::format {
 namespace {
@@ -19,13 +20,140 @@ namespace {
 constexpr uint32_t kTablesMax = 2 + kTokenizerLists;
 constexpr uint32_t kDepthMax = 3;
 
+// What a field of a table holds: numbers where it lies, or the place of something else.
+enum class FieldKind : uint8_t {
+  kInline,
+  kList,
+  kString,
+  kStrings,
+  kTokenizer,
+  kNumberList,
+  kNumberLists,
+};
+
+struct FieldRow {
+  FieldKind kind;
+  uint8_t bytes = sizeof(flatbuffers::uoffset_t);  // of kInline all, of a list those of an element
+  bool optional = false;
+};
+
 // Every list of the schema has elements of at most 4 bytes' alignment, so those that are aligned
-// as FlatBuffers asks can be read in place. REQUIRES: at most kMetadataBytesMax bytes.
-bool is_well_formed(std::span<const std::byte> metadata) {
-  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(metadata.data()), metadata.size(),
-                                 kDepthMax, kTablesMax);
-  return verifier.VerifyBuffer<Model>(nullptr);
+// as FlatBuffers asks can be read in place.
+template <typename Element>
+constexpr FieldRow list_of() {
+  static_assert(alignof(Element) <= sizeof(uint32_t) && sizeof(Element) <= UINT8_MAX);
+  return {FieldKind::kList, sizeof(Element)};
 }
+template <typename Struct>
+constexpr FieldRow inline_struct() {
+  static_assert(alignof(Struct) == sizeof(uint32_t) && sizeof(Struct) <= UINT8_MAX);
+  return {FieldKind::kInline, sizeof(Struct)};
+}
+
+// The fields of each table, in the order of their numbers in the schema: 4, 6, 8, ...
+constexpr flatbuffers::voffset_t number_of_field(size_t index) {
+  return static_cast<flatbuffers::voffset_t>(4 + 2 * index);
+}
+constexpr FieldRow kModelFields[] = {
+    {FieldKind::kString, 1},                       // producer
+    {FieldKind::kString, 1},                       // name
+    {FieldKind::kString, 1},                       // architecture
+    inline_struct<Signature>(),                    // signature
+    list_of<Slot>(),                               // slots
+    list_of<Op>(),                                 // ops
+    {FieldKind::kStrings},                         // op_names
+    list_of<Tensor>(),                             // tensors
+    {FieldKind::kStrings},                         // tensor_names
+    list_of<Cache>(),                              // caches
+    list_of<Mask>(),                               // masks
+    list_of<uint32_t>(),                           // mask_words
+    list_of<HiddenState>(),                        // hidden_states
+    list_of<Packed>(),                             // packed
+    list_of<uint32_t>(),                           // tensor_offsets
+    {FieldKind::kStrings},                         // labels
+    inline_struct<SelfTest>(),                     // self_test
+    {FieldKind::kTokenizer, 0, true},              // tokenizer
+    {FieldKind::kInline, sizeof(uint32_t), true},  // array_flags
+};
+constexpr FieldRow kTokenizerFields[] = {
+    inline_struct<TokenizerChoices>(),  // choices
+    list_of<uint8_t>(),                 // token_bytes
+    list_of<uint8_t>(),                 // special_flags
+    {FieldKind::kNumberLists},          // lists
+};
+constexpr FieldRow kNumberListFields[] = {list_of<uint32_t>()};  // values
+static_assert(number_of_field(std::size(kModelFields) - 1) == Model::VT_ARRAY_FLAGS &&
+              number_of_field(std::size(kTokenizerFields) - 1) == Tokenizer::VT_LISTS &&
+              number_of_field(std::size(kNumberListFields) - 1) == NumberList::VT_VALUES);
+
+// Checks that every place is within the metadata and aligned, and every list as long as it says.
+// The code that flatc makes checks the same, with code of its own for each field.
+class Structure {
+ public:
+  // REQUIRES: at most kMetadataBytesMax bytes.
+  explicit Structure(std::span<const std::byte> metadata)
+      : bytes_(reinterpret_cast<const uint8_t*>(metadata.data())),
+        verifier_(bytes_, metadata.size(), kDepthMax, kTablesMax) {}
+
+  bool is_sound() {
+    const uint32_t root = verifier_.VerifyOffset(0);
+    return root != 0 && check_table(bytes_ + root, kModelFields);
+  }
+
+ private:
+  bool check_table(const uint8_t* at, std::span<const FieldRow> rows) {
+    if (!verifier_.VerifyTableStart(at)) return false;
+    const auto& table = *reinterpret_cast<const flatbuffers::Table*>(at);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const flatbuffers::voffset_t offset = table.GetOptionalFieldOffset(number_of_field(i));
+      const bool is_right =
+          offset == 0 ? rows[i].optional : check_field(at + offset, rows[i].kind, rows[i].bytes);
+      if (!is_right) return false;
+    }
+    return verifier_.EndTable();
+  }
+
+  bool check_field(const uint8_t* field, FieldKind kind, uint32_t bytes) {
+    if (kind == FieldKind::kInline) {
+      return verifier_.VerifyFieldStruct(field, 0, bytes, alignof(uint32_t));
+    }
+    const uint32_t offset = verifier_.VerifyOffset(field, 0);
+    if (offset == 0) return false;
+    const uint8_t* const at = field + offset;
+    switch (kind) {
+      case FieldKind::kTokenizer:
+        return check_table(at, kTokenizerFields);
+      case FieldKind::kNumberList:
+        return check_table(at, kNumberListFields);
+      case FieldKind::kString:
+        return verifier_.VerifyString(reinterpret_cast<const flatbuffers::String*>(at));
+      case FieldKind::kStrings:
+        return check_list(at, bytes) && check_each(at, FieldKind::kString);
+      case FieldKind::kNumberLists:
+        return check_list(at, bytes) && check_each(at, FieldKind::kNumberList);
+      case FieldKind::kInline:
+      case FieldKind::kList:
+        break;
+    }
+    return check_list(at, bytes);
+  }
+
+  bool check_list(const uint8_t* at, uint32_t element_bytes) {
+    return verifier_.VerifyVectorOrString(at, element_bytes);
+  }
+
+  // The elements of a list of places.
+  bool check_each(const uint8_t* list, FieldKind kind) {
+    const auto count = flatbuffers::ReadScalar<flatbuffers::uoffset_t>(list);
+    for (uint32_t i = 1; i <= count; ++i) {
+      if (!check_field(list + i * sizeof(count), kind, 0)) return false;
+    }
+    return true;
+  }
+
+  const uint8_t* bytes_;
+  flatbuffers::Verifier verifier_;
+};
 
 Status verify_footer(std::span<const std::byte> file, Diagnostic* why, Footer& footer) {
   constexpr Status kBad = Status::kBadModel;
@@ -64,6 +192,29 @@ Status verify_footer(std::span<const std::byte> file, Diagnostic* why, Footer& f
   return Status::kOk;
 }
 
+// The field that asks for it. Names of the needs would take flash, more with each new need; those
+// of fields are there for other refusals.
+constexpr const char* field_of(Need need) {
+  if (need < Need::kSelectAsAsked) return "ops.kind";
+  if (need < Need::kLayerNorm) return "ops.rows";
+  if (need < Need::kRelu) return "ops.norm";
+  if (need < Need::kStripMask) return "ops.function";
+  if (need < Need::kW8) return "masks.kind";
+  if (need < Need::kInt8Cache) return "tensors.type";
+  if (need < Need::kBytePairs) return "signature.kv_cache";
+  return need < Need::kScoreCap ? "tokenizer.kind" : "ops.terms";
+}
+
+// Refuses models that need parts of the runtime that a build with ARENITE_MODEL left out.
+bool verify_needs(std::span<const std::byte> file, const Refusal& refuse) {
+  if constexpr (kEverythingLinked) return true;
+  return for_each_need(file, [&](Need need, uint32_t index) {
+    if (linked(need)) return true;
+    return refuse("this build has only what its ARENITE_MODEL needs: name this model there, too",
+                  Message::of(field_of(need)), index);
+  });
+}
+
 bool verify_counts(const ModelReader& model, const Refusal& refuse) {
   struct Limit {
     Message field;
@@ -90,6 +241,8 @@ bool verify_counts(const ModelReader& model, const Refusal& refuse) {
 }
 
 }  // namespace
+
+bool is_well_formed(std::span<const std::byte> metadata) { return Structure(metadata).is_sound(); }
 
 Status verify(std::span<const std::byte> file, Diagnostic* why, Checksums checksums) {
   Footer footer;

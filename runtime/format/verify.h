@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verifies a model file: after this, no later code checks the file again.
+// Verifies a model file: after this, no later code checks the file again. Its parts come after it:
+// each returns true, or refuses with a reason.
 #pragma once
 
 #include <cstddef>
 #include <span>
 
+#include "arenite/checked_math.h"
 #include "arenite/model.h"
 #include "arenite/status.h"
+#include "core/message.h"
+#include "format/file_layout.h"
 #include "format/reader.h"
+#include "format/tokenizer_reader.h"
 
 namespace arenite::format {
 
@@ -25,5 +30,36 @@ Status verify_weights(std::span<const std::byte> file, Diagnostic* why);
 // The arena formula that a program implies for a target: what the file must store.
 // Returns false if a size overflows.
 bool derive_formula(const ModelReader& model, Target target, arenite::ArenaFormula& formula);
+
+// Fills in the diagnostic of a refused file.
+class Refusal {
+ public:
+  explicit Refusal(Diagnostic* why) : why_(why) {}
+
+  // False, so that a check reads: return refuse(...).
+  template <typename Found = uint32_t, typename Expected = uint32_t>
+  [[gnu::always_inline]] bool operator()(Message reason, Message field, uint32_t index = 0,
+                                         Found found = 0, Expected expected = 0) const {
+    explain(why_, reason, field, index, found, expected);
+    return false;
+  }
+
+ private:
+  Diagnostic* why_;
+};
+
+// Whether all that the schema says can be read in place. REQUIRES: at least 8 bytes, and at most
+// kMetadataBytesMax.
+bool is_well_formed(std::span<const std::byte> metadata);
+bool verify_tensors(const ModelReader& model, const Refusal& refuse);
+bool verify_slots(const ModelReader& model, const Refusal& refuse);
+bool verify_flow(const ModelReader& model, const Refusal& refuse);
+bool verify_ops(const ModelReader& model, const Refusal& refuse);
+bool verify_masks(const ModelReader& model, const Refusal& refuse);
+bool verify_packed(const ModelReader& model, std::span<const std::byte> file, size_t metadata_bytes,
+                   const Refusal& refuse);
+bool verify_segment_checksums(const ModelReader& model, std::span<const std::byte> file,
+                              const Refusal& refuse);
+bool verify_tokenizer(std::span<const std::byte> file, const Refusal& refuse);
 
 }  // namespace arenite::format

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/needs.h"
-#include "format/verify_parts.h"
+#include "format/verify.h"
 
 namespace arenite::format {
 namespace {

@@ -1,14 +1,147 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verifies each op by itself: that what its numbers name is there, as the table of ops says, and
 // then, op by op, that shapes fit each other.
+#include "format/verify.h"
+
 #include <cmath>
 
 #include "arenite/checked_math.h"
-#include "core/prefix_rows.h"
-#include "format/op_check.h"
+#include "core/views.h"
 
 namespace arenite::format {
 namespace {
+
+// An op as the verifier looks at it, and what ops of several kinds are checked for.
+struct OpCheck {
+  const ModelReader& model;
+  uint32_t index;  // of the op
+  bool causal;     // the model
+  const Refusal& refuse;
+  const OpView& op;
+  const OpRow& row;
+
+  Message field(Operand operand) const { return row.operands[operand].field; }
+  Message number_field(uint32_t number) const { return row.numbers[number].field; }
+
+  bool width(Operand operand, Checked expected) const {
+    const uint32_t found = op.views[operand].width;
+    if (found != 0 && found == expected.value()) return true;
+    return refuse("the columns have another width than the op needs", field(operand), index, found,
+                  expected.value());
+  }
+
+  // A number of parts that an operand is made of.
+  bool divides(uint32_t number, Operand operand) const {
+    const uint32_t parts = op.numbers[number];
+    const uint32_t columns = op.views[operand].width;
+    if (parts != 0 && columns % parts == 0) return true;
+    return refuse("the parts do not divide the columns", number_field(number), index, parts,
+                  columns);
+  }
+
+  // REQUIRES: not absent, and verify_numbers.
+  const TensorShape& tensor(uint32_t number) const { return model.tensor(op.numbers[number]); }
+
+  bool has(uint32_t number) const { return op.numbers[number] != kAbsent; }
+
+  // A tensor of one row, as wide as `width`.
+  bool vector(uint32_t number, uint32_t width) const {
+    if (has(number) && tensor(number).outputs == 1 && tensor(number).inputs == width) return true;
+    return refuse("a vector has another length than the op needs", number_field(number), index,
+                  has(number) ? tensor(number).inputs : 0, width);
+  }
+
+  // A table [positions, width] that reaches as far as the model's sequences do.
+  bool positions(uint32_t number, uint32_t offset, uint32_t width) const {
+    const TensorShape& table = tensor(number);
+    const uint32_t positions = model.rows_max();
+    const Checked needed = Checked(positions) + offset;
+    if (positions == 0 || table.outputs < needed.value()) {
+      return refuse("a table of positions is shorter than the context", number_field(number), index,
+                    table.outputs, needed.value());
+    }
+    if (table.inputs == width) return true;
+    return refuse("a table of positions has another width than the op needs", number_field(number),
+                  index, table.inputs, width);
+  }
+};
+
+// A table of terms reaches as far as the model's sequences do, for each head, or for all of them.
+bool verify_table(const OpCheck& check, ScoreTerms kind, uint32_t heads) {
+  const Message field = check.number_field(AttentionOp::kTerms);
+  if (!check.has(AttentionOp::kTerms)) {
+    return check.refuse("an op names what is not there", field, check.index);
+  }
+  const TensorShape& table = check.tensor(AttentionOp::kTerms);
+  const bool by_pair = kind == ScoreTerms::kPairs;
+  const uint32_t positions = by_pair ? table.inputs : table.inputs / 2 + 1;
+  const uint32_t model_positions = check.model.positions_max();
+  if (model_positions == 0 || positions < model_positions) {
+    return check.refuse("a table of positions is shorter than the context", field, check.index,
+                        positions, model_positions);
+  }
+  const Checked rows = Checked(heads) * (by_pair ? positions : 1);
+  const bool fits = by_pair ? table.outputs == positions || table.outputs == rows.value()
+                            : table.inputs % 2 == 1 && table.outputs == heads;
+  if (fits) return true;
+  return check.refuse("a table of positions has another width than the op needs", field,
+                      check.index, table.outputs, rows.value());
+}
+
+bool verify_terms(const OpCheck& check, uint32_t heads) {
+  if constexpr (linked(Need::kScoreTables)) {
+    const ScoreTerms kind = check.op.choice<ScoreTerms>(AttentionOp::kTermsBy);
+    const uint32_t number = check.op.numbers[AttentionOp::kTermsBy];
+    if (number > static_cast<uint32_t>(kLastScoreTerms)) {
+      return check.refuse("an op is of an unknown function",
+                          check.number_field(AttentionOp::kTermsBy), check.index, number,
+                          static_cast<uint32_t>(kLastScoreTerms));
+    }
+    if (kind != ScoreTerms::kSlopes) return verify_table(check, kind, heads);
+  }
+  return !check.has(AttentionOp::kTerms) || check.vector(AttentionOp::kTerms, heads);
+}
+
+bool verify_attention(const OpCheck& check) {
+  const uint32_t heads = check.op.numbers[AttentionOp::kHeads];
+  const uint32_t cache_index = check.op.numbers[AttentionOp::kCache];
+  const CacheView& cache = check.model.cache(cache_index);
+  const uint32_t kv_heads = cache.shape.kv_heads;
+  if (heads == 0 || kv_heads == 0 || heads % kv_heads != 0) {
+    return check.refuse("the heads are not a multiple of the key/value heads",
+                        check.number_field(AttentionOp::kHeads), check.index, heads, kv_heads);
+  }
+  if (cache.shape.value_dim == 0) {
+    return check.refuse("an attention op has no values", "caches.value_dim", check.index);
+  }
+  const MaskRecord& mask = check.model.mask_record(check.op.numbers[AttentionOp::kMask]);
+  const bool seen = mask.kind == static_cast<uint32_t>(MaskKind::kBand) && mask.lookahead == 0 &&
+                    mask.lookback <= cache.lookback;
+  if (cache.lookback != kUnlimited && !seen) {
+    return check.refuse("a cache forgets positions that its mask shows", "caches.lookback",
+                        cache_index, cache.lookback, mask.lookback);
+  }
+  if constexpr (linked(Need::kScoreCap)) {
+    const float cap = check.op.reals[AttentionOp::kScoreCap];
+    if (cap != 0.0f && !is_soft_cap(cap)) {
+      return check.refuse("a number of an op makes no sense",
+                          check.row.reals[AttentionOp::kScoreCap].field, check.index);
+    }
+  }
+  const uint32_t head_dim = cache.shape.head_dim;
+  const ColumnView* const views = check.op.views;
+  if (head_dim == 0 && (views[kQuery].width != 0 || views[kKey].width != 0)) {
+    return check.refuse("an attention op has a query but no dimensions", check.field(kQuery),
+                        check.index, views[kQuery].width, 0);
+  }
+  return (head_dim == 0 || (check.width(kQuery, Checked(heads) * head_dim) &&
+                            check.width(kKey, Checked(kv_heads) * head_dim))) &&
+         check.width(kValue, Checked(kv_heads) * cache.shape.value_dim) &&
+         check.width(kOutput, Checked(heads) * cache.shape.value_dim) && verify_terms(check, heads);
+}
+
+// Verifies each op by itself: that what its numbers name is there, as the table of ops says, and
+// then, op by op, that shapes fit each other.
 
 constexpr uint64_t kPixelsMax = uint64_t{1} << 30;  // numbers of an image
 
@@ -29,7 +162,7 @@ bool verify_number(const OpCheck& check, uint32_t number) {
       break;
     case NumberType::kMatrix:
     case NumberType::kVector:
-    case NumberType::kRows:
+    case NumberType::kPositionTable:
     case NumberType::kTable:
       end = model.tensors();
       break;
@@ -46,7 +179,7 @@ bool verify_number(const OpCheck& check, uint32_t number) {
                         row.field, check.index, value, end);
   }
   if (!is_tensor(row.type) || row.type == NumberType::kTable) return true;
-  const Layout layout = row.type == NumberType::kMatrix ? Layout::kGemm : Layout::kRows;
+  const Layout layout = row.type == NumberType::kMatrix ? Layout::kGemm : Layout::kPlain;
   if (model.tensor(value).layout != layout) {
     return check.refuse("an op names a tensor of another layout", row.field, check.index);
   }
@@ -186,9 +319,9 @@ bool verify_select(const OpCheck& check) {
 bool verify_prefix(const OpCheck& check) {
   const TensorShape& rows = check.tensor(PrefixOp::kRows);
   const Checked end = Checked(check.op.numbers[PrefixOp::kFirstRow]) + rows.outputs;
-  if (end.saturated() > kPrefixRowsMax) {
+  if (end.value() > kPrefixRowsMax) {
     return check.refuse("a prefix has more rows than sequences can begin with",
-                        check.number_field(PrefixOp::kRows), check.index, end.saturated(),
+                        check.number_field(PrefixOp::kRows), check.index, end.value(),
                         kPrefixRowsMax);
   }
   constexpr uint32_t kMost = UINT32_MAX - kPagePositions - kPrefixRowsMax;
@@ -209,13 +342,13 @@ bool verify_patches(const OpCheck& check) {
   }
   if (image.channels == 0 || image.patch_height == 0 || image.patch_width == 0 ||
       image.patch_height > image.height || image.patch_width > image.width ||
-      image.pixels().saturated() > kPixelsMax) {
+      image.pixels().value() > kPixelsMax) {
     return check.refuse("an image has no patches, or is too large", check.number_field(kHeight),
-                        check.index, image.pixels().saturated(), kPixelsMax);
+                        check.index, image.pixels().value(), kPixelsMax);
   }
-  if (image.patches().saturated() != check.model.positions_max()) {
+  if (image.patches().value() != check.model.positions_max()) {
     return check.refuse("an image has another number of patches than there are positions",
-                        check.number_field(kPatchHeight), check.index, image.patches().saturated(),
+                        check.number_field(kPatchHeight), check.index, image.patches().value(),
                         check.model.positions_max());
   }
   return check.width(kOutput, image.row_width());

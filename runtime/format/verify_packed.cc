@@ -4,9 +4,8 @@
 #include <algorithm>
 
 #include "core/crc32c.h"
-#include "format/self_test_layout.h"
+#include "format/reader.h"
 #include "format/verify.h"
-#include "format/verify_parts.h"
 
 namespace arenite::format {
 namespace {
@@ -93,17 +92,17 @@ bool verify_tensor_places(const ModelReader& model, uint32_t index, const Refusa
   if (packed.segment.length == 0) {
     return refuse("a segment has no room to read ahead", "packed.segment.length", index, 0, 1);
   }
-  const uint64_t end_max = packed.segment.bytes() - kReadAheadBytes;
+  const auto end_max = static_cast<size_t>(packed.segment.bytes()) - kReadAheadBytes;
   Checked end = 0;
   for (uint32_t i = 0; i < model.tensors(); ++i) {
-    const uint64_t offset = model.tensor_offset(index, i);
-    if (offset < end.saturated()) {
-      return refuse("packed tensors overlap", "tensor_offsets", i, offset, end.saturated());
+    const Checked offset = model.tensor_offset(index, i);
+    if (offset.value() < end.value()) {
+      return refuse("packed tensors overlap", "tensor_offsets", i, offset.value(), end.value());
     }
-    end = Checked(offset) + stored_bytes(model.tensor(i), packed.packing(model.tensor(i).type));
-    if (end.saturated() > end_max) {
-      return refuse("a packed tensor reaches beyond its segment", "tensor_offsets", i,
-                    end.saturated(), end_max);
+    end = offset + stored_bytes(model.tensor(i), packed.packing(model.tensor(i).type));
+    if (end.value() > end_max) {
+      return refuse("a packed tensor reaches beyond its segment", "tensor_offsets", i, end.value(),
+                    end_max);
     }
   }
   return true;
@@ -126,8 +125,8 @@ bool verify_formula(const ModelReader& model, uint32_t index, const Refusal& ref
 
 // Writes a coefficient, which has 32 bits.
 bool fit(Checked bytes, uint32_t& coefficient) {
-  coefficient = static_cast<uint32_t>(bytes.saturated());
-  return bytes.saturated() <= UINT32_MAX;
+  coefficient = static_cast<uint32_t>(bytes.value());
+  return bytes.ok() && bytes.value() <= UINT32_MAX;
 }
 
 bool add_bytes(const CacheShape& shape, Packing packing, arenite::CacheBytes& bytes) {
@@ -156,22 +155,23 @@ bool verify_tensors(const ModelReader& model, const Refusal& refuse) {
   for (uint32_t i = 0; i < model.tensors(); ++i) {
     const TensorShape& shape = model.tensor(i);
     if (shape.outputs == 0 || shape.inputs == 0) return refuse("a tensor is empty", "tensors", i);
-    if (shape.layout > Layout::kRows) {
+    if (shape.layout > Layout::kPlain) {
       return refuse("a tensor has an unknown layout", "tensors.layout", i,
-                    static_cast<uint32_t>(shape.layout), static_cast<uint32_t>(Layout::kRows));
+                    static_cast<uint32_t>(shape.layout), static_cast<uint32_t>(Layout::kPlain));
     }
     if (!holds_weights(shape.type)) {
       return refuse("a tensor has a type that this version does not compute with", "tensors.type",
                     i, static_cast<uint32_t>(shape.type), static_cast<uint32_t>(TensorType::kQ4));
     }
     if constexpr (!kFewBitsLinked) continue;
-    if (shape.type == TensorType::kQ4 && shape.inputs % kQ4Block != 0) {
+    const WeightType& type = weight_type(shape.type);
+    if (type.block != 0 && shape.inputs % type.block != 0) {
       return refuse("a row of q4 is not a whole number of blocks", "tensors.inputs", i,
-                    shape.inputs, kQ4Block);
+                    shape.inputs, type.block);
     }
-    if (shape.type == TensorType::kQ8 && shape.inputs > kQ8InputsMax) {
+    if (shape.inputs > type.inputs_max) {
       return refuse("a row of q8 is too long for its sums", "tensors.inputs", i, shape.inputs,
-                    kQ8InputsMax);
+                    type.inputs_max);
     }
   }
   return true;
@@ -190,18 +190,19 @@ bool derive_formula(const ModelReader& model, Target target, arenite::ArenaFormu
       const uint32_t tensor = number_of(model.op(i), NumberType::kMatrix);
       if (tensor >= model.tensors()) continue;  // refused later
       const TensorShape& shape = model.tensor(tensor);
-      if (shape.type != TensorType::kQ8 && shape.type != TensorType::kQ4) continue;
+      if (!holds_weights(shape.type) || !weight_type(shape.type).rounds_inputs) continue;
       row_bytes = std::max(row_bytes, quantized_scratch_bytes(shape.inputs));
     }
   }
-  uint64_t floats[2] = {0, 0};  // of tokens, of outputs
+  Checked floats[2] = {0, 0};  // of tokens, of outputs
   for (uint32_t i = 0; i < model.slots(); ++i) {
     const SlotView& slot = model.slot(i);
-    uint64_t& most = floats[slot.per_output != 0 ? 1 : 0];
-    most = std::max(most, uint64_t{slot.offset} + slot.width);
+    Checked& most = floats[slot.per_output != 0 ? 1 : 0];
+    const Checked end = Checked(slot.offset) + slot.width;
+    if (end.value() > most.value()) most = end;
   }
-  bool ok = fit(Checked(floats[0]) * sizeof(float), formula.activation_bytes_per_token) &&
-            fit(Checked(floats[1]) * sizeof(float), formula.activation_bytes_per_output) &&
+  bool ok = fit(floats[0] * sizeof(float), formula.activation_bytes_per_token) &&
+            fit(floats[1] * sizeof(float), formula.activation_bytes_per_output) &&
             fit(row_bytes, formula.scratch_bytes_per_token);
   for (uint32_t i = 0; i < model.caches() && ok; ++i) {
     ok = add_cache(model.cache(i), target, formula);

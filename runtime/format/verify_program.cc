@@ -3,7 +3,7 @@
 // column of a slot is written exactly once before it is read or updated. What an op computes with
 // its columns is verify_ops.cc's.
 #include "arenite/checked_math.h"
-#include "format/verify_parts.h"
+#include "format/verify.h"
 
 namespace arenite::format {
 namespace {
@@ -26,7 +26,7 @@ bool verify_view(const ModelReader& model, const ColumnView& view, Message field
   const SlotView& slot = model.slot(view.slot);
   if (view.column >= slot.width || view.width > slot.width - view.column) {
     return refuse("an op reaches beyond the width of a slot", field, op_index,
-                  uint64_t{view.column} + view.width, slot.width);
+                  (Checked(view.column) + view.width).value(), slot.width);
   }
   if (op_index < slot.first_op || op_index > slot.last_op) {
     return refuse("an op uses a slot outside its lifetime", field, op_index, op_index,
@@ -59,10 +59,10 @@ bool verify_uses(const ModelReader& model, uint32_t index, const Refusal& refuse
   for (uint32_t i = 0; i < kOperands; ++i) {
     if (access_of(op, i) == Access::kNone) continue;
     const Message field = row.operands[i].field;
-    const bool selected = row.rows == Rows::kSelected && i == kOutput;
-    const bool expected = row.rows == Rows::kSame ? outputs_have : selected;
+    const bool selected = row.rows == RowAxis::kSelected && i == kOutput;
+    const bool expected = row.rows == RowAxis::kSame ? outputs_have : selected;
     if ((model.slot(op.views[i].slot).per_output != 0) != expected) {
-      return refuse(row.rows == Rows::kSame || selected
+      return refuse(row.rows == RowAxis::kSame || selected
                         ? Message("an op mixes rows of tokens and rows of outputs")
                         : Message("an op needs a row for each token"),
                     field, index);
@@ -90,7 +90,7 @@ bool verify_slot_writes(const ModelReader& model, uint32_t index, const Refusal&
   const SlotView& slot = model.slot(index);
   const bool is_input =
       model.vocab_size() == 0 && !model.reads_images() && index == model.input_slot();
-  uint64_t filled = is_input ? slot.width : 0;
+  uint32_t filled = is_input ? slot.width : 0;
   for (uint32_t i = slot.first_op; i <= slot.last_op; ++i) {
     const OpView& op = model.op(i);
     for (uint32_t k = 0; k < kOperands; ++k) {

@@ -1,11 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernel set serves a target on this CPU.
+// The kernel sets of this build, and which of them serves a target on this CPU.
 #include "kernels/kernel_set.h"
 
-#include "core/cpu_features.h"
+#include "core/targets.h"
 #include "kernels/microkernels.h"
 
 namespace arenite {
+namespace {
+
+struct BuiltSet {
+  const KernelSet* kernels;
+  bool (*runs_on)(const CpuFeatures& cpu);
+};
+
+// Of those for one target the better one comes first. tools/cmake/xnnpack.cmake says which there
+// are.
+constexpr BuiltSet kBuiltSets[] = {
+#if defined(ARENITE_HAVE_SCALAR)
+    {&kScalarSet, [](const CpuFeatures&) { return true; }},
+#endif
+#if defined(ARENITE_HAVE_SSE41)
+    {&kSse41Set, [](const CpuFeatures& cpu) { return cpu.sse41; }},
+#endif
+#if defined(ARENITE_HAVE_AVX2)
+    {&kAvxVnniSet, [](const CpuFeatures& cpu) { return cpu.avx2_fma3 && cpu_has_avx_vnni(); }},
+    {&kAvx2Set, [](const CpuFeatures& cpu) { return cpu.avx2_fma3; }},
+#endif
+#if defined(ARENITE_HAVE_AVX512)
+    {&kAvx512Set, [](const CpuFeatures& cpu) { return cpu.avx512; }},
+#endif
+#if defined(ARENITE_HAVE_AVX512VNNI)
+    {&kAvx512VnniSet, [](const CpuFeatures& cpu) { return cpu.avx512_vnni; }},
+#endif
+#if defined(ARENITE_HAVE_NEON)
+    {&kNeonSet, [](const CpuFeatures& cpu) { return cpu.neon; }},
+#endif
+#if defined(ARENITE_HAVE_NEONDOT)
+    {&kNeonDotSet, [](const CpuFeatures& cpu) { return cpu.arm_dot; }},
+#endif
+#if defined(ARENITE_HAVE_NEONI8MM)
+    {&kNeonI8mmSet, [](const CpuFeatures& cpu) { return cpu.arm_i8mm; }},
+#endif
+#if defined(ARENITE_HAVE_NEON32)
+    {&kNeon32Set, [](const CpuFeatures& cpu) { return cpu.neon; }},
+#endif
+};
+
+}  // namespace
 
 const KernelSet* plain_avx2_set() {
 #if defined(ARENITE_HAVE_AVX2)
@@ -16,48 +57,11 @@ const KernelSet* plain_avx2_set() {
 }
 
 const KernelSet* kernel_set(Target target) {
-  [[maybe_unused]] const CpuFeatures cpu = cpu_features();
-  switch (target) {
-#if defined(ARENITE_HAVE_SCALAR)
-    case Target::kPortable:
-      return &kScalarSet;
-#endif
-#if defined(ARENITE_HAVE_SSE41)
-    case Target::kX86_64_v2:
-      return cpu.sse41 ? &kSse41Set : nullptr;
-#endif
-#if defined(ARENITE_HAVE_AVX2)
-    case Target::kX86_64_v3:
-      if (!cpu.avx2_fma3) return nullptr;
-      return cpu_has_avx_vnni() ? &kAvxVnniSet : &kAvx2Set;
-#endif
-#if defined(ARENITE_HAVE_AVX512)
-    case Target::kX86_64_v4:
-      return cpu.avx512 ? &kAvx512Set : nullptr;
-#endif
-#if defined(ARENITE_HAVE_AVX512VNNI)
-    case Target::kX86_64_v4_vnni:
-      return cpu.avx512_vnni ? &kAvx512VnniSet : nullptr;
-#endif
-#if defined(ARENITE_HAVE_NEON)
-    case Target::kArm64:
-      return cpu.neon ? &kNeonSet : nullptr;
-#endif
-#if defined(ARENITE_HAVE_NEONDOT)
-    case Target::kArm64_dot:
-      return cpu.arm_dot ? &kNeonDotSet : nullptr;
-#endif
-#if defined(ARENITE_HAVE_NEONI8MM)
-    case Target::kArm64_i8mm:
-      return cpu.arm_i8mm ? &kNeonI8mmSet : nullptr;
-#endif
-#if defined(ARENITE_HAVE_NEON32)
-    case Target::kArm32:
-      return cpu.neon ? &kNeon32Set : nullptr;
-#endif
-    default:
-      return nullptr;
+  const CpuFeatures cpu = cpu_features();
+  for (const BuiltSet& built : kBuiltSets) {
+    if (built.kernels->target == target && built.runs_on(cpu)) return built.kernels;
   }
+  return nullptr;
 }
 
 uint32_t cpu_targets() {
@@ -70,27 +74,8 @@ uint32_t cpu_targets() {
 }
 
 const char* kernel_set_name(Target target) {
-  switch (target) {
-    case Target::kPortable:
-      return "scalar";
-    case Target::kX86_64_v2:
-      return "sse41";
-    case Target::kX86_64_v3:
-      return "avx2";
-    case Target::kX86_64_v4:
-      return "avx512";
-    case Target::kArm64:
-      return "neon";
-    case Target::kArm32:
-      return "neon32";
-    case Target::kX86_64_v4_vnni:
-      return "avx512vnni";
-    case Target::kArm64_dot:
-      return "neondot";
-    case Target::kArm64_i8mm:
-      return "neoni8mm";
-  }
-  return "unknown";
+  const uint32_t index = static_cast<uint32_t>(target);
+  return index < kTargets ? kTargetColumn<&TargetRow::kernel_set>[index] : "unknown";
 }
 
 }  // namespace arenite

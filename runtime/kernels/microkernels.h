@@ -8,7 +8,6 @@
 #include <type_traits>
 
 #include "kernels/kernel_set.h"
-#include "kernels/linked_kernels.h"
 #include "kernels/thread_check.h"
 #include "xnnpack/gemm.h"
 #include "xnnpack/raddstoreexpminusmax.h"
@@ -32,7 +31,7 @@ inline constexpr xnn_f32_scale_params kScaleByOne = {{1.0f}};
 
 inline size_t panel_bytes_of(Packing packing, size_t columns, size_t k) {
   return panels_of(packing, static_cast<uint32_t>(columns)) *
-         static_cast<size_t>(panel_bytes(packing, static_cast<uint32_t>(k)));
+         panel_bytes(packing, static_cast<uint32_t>(k)).value();
 }
 
 // What a kernel takes as its parameters: only those that clamp have any.
@@ -68,7 +67,7 @@ void quantized_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size
   kernel_reads(w, panel_bytes_of(kPacking, columns, k));
   kernel_writes_rows(c, rows, columns * sizeof(float), c_stride_bytes);
   const auto* const params = reinterpret_cast<const xnn_qd8_quantization_params*>(a_rows);
-  if constexpr (kPacking.family == Family::kQd8F32Qb4wGemm) {
+  if constexpr (kPacking.type == TensorType::kQ4) {
     kKernel(rows, columns, k, a, a_stride_bytes, w, c, c_stride_bytes, kPacking.nr * sizeof(float),
             &kNoClampOfBlocks, params);
   } else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions that XNNPACK lacks are made of those that it has, a few hundred numbers at a time: the
 // intermediate results stay in the first-level cache.
-#include "ops/activation.h"
+#include "ops/row_ops.h"
 
 #include <cstring>
 
@@ -71,11 +71,7 @@ void softplus(const KernelSet& kernels, size_t bytes, const float* x, float* y) 
   sigmoid(kernels, bytes, gate);
   for (size_t i = 0; i < count; ++i) {
     const float z = gate[i] / (2.0f - gate[i]);
-    const float s = z * z;
-    float series = 1.0f / 11.0f + s * (1.0f / 13.0f);
-    series = 1.0f / 7.0f + s * (1.0f / 9.0f + s * series);
-    series = 1.0f + s * (1.0f / 3.0f + s * (1.0f / 5.0f + s * series));
-    y[i] = (x[i] < 0.0f ? 0.0f : x[i]) + 2.0f * z * series;
+    y[i] = (x[i] < 0.0f ? 0.0f : x[i]) + 2.0f * z * atanh_series<7>(z);
   }
 }
 

@@ -7,10 +7,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/finite.h"
-#include "ops/activation.h"
+#include "core/float_bits.h"
 #include "ops/attention_block.h"
-#include "ops/mask.h"
+#include "ops/row_ops.h"
 #include "ops/rows.h"
 
 namespace arenite {
@@ -168,33 +167,25 @@ void softmax_row(const KernelSet& kernels, const Attention& op, const Block& blo
 void weigh_values(const KernelSet& kernels, const Attention& op, const Block& block,
                   const ScoreRows& scratch) {
   const FloatKernels& products = kernels.of_cache(block.cache.is_int8());
-  const GemmKernel gemm = products.gemm[block.rows];
   const uint32_t nr = products.packing.nr;
-  const size_t scores_stride = scratch.stride * sizeof(float);
-  const size_t output_stride = block.output.stride * sizeof(float);
   for (uint32_t first = block.origin; first < block.end; first += kPagePositions) {
     const uint32_t page = first / kPagePositions;
     const uint32_t left = block.product_end - first;
     const uint32_t keys = left < kPagePositions ? left : kPagePositions;
-    const float* scores = scratch.scores + (first - block.origin);
-    if (first == block.origin && keys == block.cache.page_positions(page)) {
-      gemm(block.rows, op.shape.value_dim, keys * sizeof(float), scores, scores_stride,
-           block.cache.values(block.kv_head, page, 0), block.output.data, output_stride);
-      continue;
-    }
-    for (uint32_t panel = 0; panel < block.cache.value_panels(); ++panel) {
-      const uint32_t columns_left = op.shape.value_dim - panel * nr;
-      const uint32_t columns = columns_left < nr ? columns_left : nr;
-      const std::byte* const values = block.cache.values(block.kv_head, page, panel);
-      float* output = block.output.data + panel * nr;
-      if (first == block.origin) {
-        gemm(block.rows, columns, keys * sizeof(float), scores, scores_stride, values, output,
-             output_stride);
-        continue;
-      }
-      gemm(block.rows, columns, keys * sizeof(float), scores, scores_stride, values, scratch.tile,
-           nr * sizeof(float));
-      for (uint32_t r = 0; r < block.rows; ++r) {
+    const bool is_first = first == block.origin;
+    // A kernel passes from panel to panel by itself where it multiplies with a whole page.
+    const bool is_whole = is_first && keys == block.cache.page_positions(page);
+    const uint32_t columns_max = is_whole ? op.shape.value_dim : nr;
+    for (uint32_t column = 0; column < op.shape.value_dim; column += columns_max) {
+      const uint32_t columns_left = op.shape.value_dim - column;
+      const uint32_t columns = columns_left < columns_max ? columns_left : columns_max;
+      float* const output = block.output.data + column;
+      products.gemm[block.rows](
+          block.rows, columns, keys * sizeof(float), scratch.scores + (first - block.origin),
+          scratch.stride * sizeof(float), block.cache.values(block.kv_head, page, column / nr),
+          is_first ? output : scratch.tile,
+          (is_first ? block.output.stride : size_t{nr}) * sizeof(float));
+      for (uint32_t r = 0; r < block.rows && !is_first; ++r) {
         float* row = output + r * block.output.stride;
         kernels.add(columns * sizeof(float), row, scratch.tile + r * nr, row);
       }

@@ -13,10 +13,9 @@
 
 #include "arenite/parallel.h"
 #include "core/cache_layout.h"
-#include "core/mask_view.h"
-#include "core/matrix.h"
 #include "core/needs.h"
 #include "core/packing.h"
+#include "core/views.h"
 #include "kernels/kernel_set.h"
 #include "ops/rows.h"
 

@@ -6,9 +6,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/finite.h"
+#include "core/float_bits.h"
 #include "ops/attention_block.h"
-#include "ops/mask.h"
 
 namespace arenite {
 namespace {
@@ -58,49 +57,40 @@ float softmax_alone(const KernelSet& kernels, const Attention& op, const Block& 
   return 1.0f / sum;  // NaN if all scores are -infinity
 }
 
-// output = weights * values, without the values of hidden keys: a few rows of values at a time move
-// into the tile, after the sum so far, and are a small packed matrix there.
+// output = weights * values, without the values of hidden keys: one row of values after the other
+// moves into the tile, after the sum so far, and is a small packed matrix there.
 void weigh_seen_values(const KernelSet& kernels, const Attention& op, const Block& row,
                        const ScoreRows& scratch) {
   const bool is_int8 = row.cache.is_int8();
   const FloatKernels& products = kernels.of_cache(is_int8);
   const uint32_t nr = products.packing.nr;
-  const uint32_t values_max = kernels.f32.packing.mr - 1u;  // of int8 there is room for more
-  const size_t row_bytes = size_t{nr} * row.cache.number_bytes();
   auto* const tile = reinterpret_cast<std::byte*>(scratch.tile);
+  std::byte* const value = tile + row.cache.value_row(0);
+  if (is_int8) {  // the kernel's scales
+    std::fill_n(reinterpret_cast<float*>(tile + row.cache.value_row(1)), nr, 1.0f);
+  }
   float* const sums = scratch.scores + scratch.stride;  // the second row of scores is free
-  float weights[kRowsMax + kReadAheadBytes / sizeof(float)] = {};
   for (uint32_t first = row.origin; first < row.end; first += kPagePositions) {
-    const uint32_t begin = first > row.begin ? first : row.begin;
     const uint32_t end = row.end - first < kPagePositions ? row.end : first + kPagePositions;
     for (uint32_t panel = 0; panel < row.cache.value_panels(); ++panel) {
       const uint32_t columns_left = op.shape.value_dim - panel * nr;
-      const uint32_t columns = columns_left < nr ? columns_left : nr;
+      const size_t columns = columns_left < nr ? columns_left : nr;
+      const size_t bytes = columns * sizeof(float);
       const std::byte* values = row.cache.values(row.kv_head, first / kPagePositions, panel);
-      uint32_t count = 0;
-      std::memset(scratch.tile, 0, nr * sizeof(float));
-      for (uint32_t key = begin; key < end; ++key) {
-        if (mask_or_table_term(op, row, key) != -INFINITY) {
-          weights[count] = scratch.scores[key - row.origin];
-          std::memcpy(tile + row.cache.value_row(count), values + row.cache.value_row(key - first),
-                      row_bytes);
-          ++count;
-        }
-        if (count == values_max || (key + 1 == end && count != 0)) {
-          if (is_int8) {  // the kernel's scales
-            std::fill_n(reinterpret_cast<float*>(tile + row.cache.value_row(count)), nr, 1.0f);
-          }
-          products.gemm[1](1, columns, count * sizeof(float), weights, count * sizeof(float), tile,
-                           sums, nr * sizeof(float));
-          std::memcpy(scratch.tile, sums, columns * sizeof(float));
-          count = 0;
-        }
+      std::memset(tile, 0, nr * sizeof(float));
+      for (uint32_t key = first > row.begin ? first : row.begin; key < end; ++key) {
+        if (mask_or_table_term(op, row, key) == -INFINITY) continue;
+        std::memcpy(value, values + row.cache.value_row(key - first),
+                    size_t{nr} * row.cache.number_bytes());
+        products.gemm[1](1, columns, sizeof(float), scratch.scores + (key - row.origin),
+                         sizeof(float), tile, sums, nr * sizeof(float));
+        std::memcpy(tile, sums, bytes);
       }
       float* output = row.output.data + panel * nr;
       if (first == row.origin) {
-        std::memcpy(output, scratch.tile, columns * sizeof(float));
+        std::memcpy(output, tile, bytes);
       } else {
-        kernels.add(columns * sizeof(float), output, scratch.tile, output);
+        kernels.add(bytes, output, scratch.tile, output);
       }
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table may be packed for GEMM: that saves a second copy of a model's largest tensor.
-#include "ops/embedding.h"
+#include "ops/row_ops.h"
 
 #include <cstring>
 

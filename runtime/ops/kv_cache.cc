@@ -2,7 +2,11 @@
 // Appends to the packed cache. Keys are transposed into panels as they come; values keep rows.
 #include "ops/kv_cache.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+
+#include "core/float_bits.h"
 
 namespace arenite {
 
@@ -21,8 +25,7 @@ void KvCache::append(const KernelSet& kernels, uint32_t kv_head, uint32_t positi
 void KvCache::append_keys(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
                           const ConstMatrix& keys) {
   const CacheLayout layout = layout_;  // which the compiler knows that no copy below writes to
-  const Packing packing = layout.packing();
-  const uint32_t nr = packing.nr;
+  const uint32_t nr = layout.nr();
   std::byte* const begin = head(kv_head);
   for (uint32_t row = 0; row < keys.rows;) {
     const uint32_t lane = (position + row) % nr;
@@ -31,7 +34,7 @@ void KvCache::append_keys(const KernelSet& kernels, uint32_t kv_head, uint32_t p
     float* panel = reinterpret_cast<float*>(begin + layout.key_panel(position + row - lane));
     if (lane == 0) std::memset(panel, 0, nr * sizeof(float));
     kernels.transpose(lanes, layout.shape().head_dim, keys.row(row), keys.stride * sizeof(float),
-                      panel + panel_index(packing, 0, lane), nr * sizeof(float));
+                      panel + nr + lane, nr * sizeof(float));
     row += lanes;
   }
 }
@@ -51,7 +54,7 @@ void KvCache::append_values(uint32_t kv_head, uint32_t position, const ConstMatr
       const size_t bytes = (columns_left < nr ? columns_left : nr) * sizeof(float);
       auto* const begin = reinterpret_cast<float*>(head_begin + layout.value_panel(page, panel));
       if (place == 0) std::memset(begin, 0, nr * sizeof(float));
-      float* to = begin + panel_index(layout.packing(), place, 0);
+      float* to = begin + (place + 1) * nr;
       for (uint32_t i = 0; i < rows; ++i, to += nr) {
         std::memcpy(to, values.row(row + i) + column, bytes);
       }
@@ -61,14 +64,77 @@ void KvCache::append_values(uint32_t kv_head, uint32_t position, const ConstMatr
 }
 
 float KvCache::key(uint32_t kv_head, uint32_t position, uint32_t dimension) const {
-  const Packing packing = layout_.packing();
-  const uint32_t lane = position % packing.nr;
+  const uint32_t lane = position % layout_.nr();
   const std::byte* const panel = keys(kv_head, position - lane);
-  const std::byte* const number = panel + panel_place(packing, dimension, lane).byte;
+  const std::byte* const number = panel + layout_.key_number(dimension, lane);
   if (!is_int8()) return *reinterpret_cast<const float*>(number);
-  const std::byte* const scale = panel + panel_scale(packing, layout_.shape().head_dim, 0, lane);
+  const std::byte* const scale = panel + layout_.key_scale(lane);
   return static_cast<float>(*reinterpret_cast<const int8_t*>(number)) *
          *reinterpret_cast<const float*>(scale);
+}
+
+// Appends to a packed cache in int8: each key and each row of values with a scale of its own.
+
+// Bits of positive numbers are ordered as the numbers are, with infinity and NaN above all; and
+// compilers turn the largest of integers into vector instructions, but not that of floats.
+Int8Row::Int8Row(std::span<const float> row) {
+  constexpr float kMost = 127.0f;
+  constexpr float kSmallest = 1e-35f;  // below, a scale would lose digits, or be none
+  uint32_t largest = 0;
+  for (const float x : row) largest = std::max(largest, bit_cast<uint32_t>(x) & 0x7FFFFFFFu);
+  if (largest < bit_cast<uint32_t>(kSmallest)) return;
+  if (largest >= bit_cast<uint32_t>(INFINITY)) {
+    scale_ = NAN;
+    return;
+  }
+  scale_ = bit_cast<float>(largest) / kMost;
+  per_unit_ = kMost / bit_cast<float>(largest);
+}
+
+int8_t Int8Row::number(float x) const {
+  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: the sum is rounded to a whole number
+  return static_cast<int8_t>(bit_cast<int32_t>(x * per_unit_ + kMagic) - bit_cast<int32_t>(kMagic));
+}
+
+void KvCache::append_int8_keys(uint32_t kv_head, uint32_t position, const ConstMatrix& keys) {
+  const CacheLayout layout = layout_;
+  const uint32_t inputs = layout.shape().head_dim;
+  const uint32_t nr = layout.nr();
+  for (uint32_t row = 0; row < keys.rows; ++row) {
+    const uint32_t lane = (position + row) % nr;
+    std::byte* const panel = head(kv_head) + layout.key_panel(position + row - lane);
+    if (lane == 0) std::fill_n(reinterpret_cast<float*>(panel), nr, 0.0f);
+    const float* const key = keys.row(row);
+    const Int8Row numbers({key, inputs});
+    auto* to = reinterpret_cast<int8_t*>(panel + layout.key_number(0, lane));
+    for (uint32_t i = 0; i < inputs; ++i, to += nr) *to = numbers.number(key[i]);
+    *reinterpret_cast<float*>(panel + layout.key_scale(lane)) = numbers.scale();
+  }
+}
+
+void KvCache::append_int8_values(uint32_t kv_head, uint32_t position, const ConstMatrix& values) {
+  const CacheLayout layout = layout_;
+  const uint32_t nr = layout.nr();
+  std::byte* const head_begin = head(kv_head);
+  for (uint32_t row = 0; row < values.rows; ++row) {
+    const uint32_t page = (position + row) / kPagePositions;
+    const uint32_t place = (position + row) % kPagePositions;
+    const bool is_last = row + 1 == values.rows || place + 1 == kPagePositions;
+    const float* const value = values.row(row);
+    const Int8Row numbers({value, layout.shape().value_dim});
+    *reinterpret_cast<float*>(head_begin + layout.value_scale(position + row)) = numbers.scale();
+    for (uint32_t panel = 0; panel < layout.value_panels(); ++panel) {
+      const uint32_t column = panel * nr;
+      const uint32_t columns = std::min(layout.shape().value_dim - column, nr);
+      std::byte* const begin = head_begin + layout.value_panel(page, panel);
+      if (place == 0) std::fill_n(reinterpret_cast<float*>(begin), nr, 0.0f);
+      auto* const to = reinterpret_cast<int8_t*>(begin + layout.value_row(place));
+      for (uint32_t i = 0; i < columns; ++i) to[i] = numbers.number(value[column + i]);
+      if (is_last) {
+        std::fill_n(reinterpret_cast<float*>(begin + layout.value_row(place + 1)), nr, 1.0f);
+      }
+    }
+  }
 }
 
 }  // namespace arenite

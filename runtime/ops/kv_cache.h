@@ -8,8 +8,8 @@
 #include <span>
 
 #include "core/cache_layout.h"
-#include "core/matrix.h"
 #include "core/packing.h"
+#include "core/views.h"
 #include "kernels/kernel_set.h"
 
 namespace arenite {

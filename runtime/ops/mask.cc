@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masks by distance are arithmetic; tile masks are a look-up.
-#include "ops/mask.h"
+#include "ops/attention_block.h"
 
 #include <cmath>
 

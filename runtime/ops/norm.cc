@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // XNNPACK has no norm: it is made of its reductions and element-wise kernels, row by row, so that
 // all but the first pass read the first-level cache.
-#include "ops/norm.h"
+#include "ops/row_ops.h"
 
 #include <cassert>
 #include <cstring>
@@ -39,11 +39,8 @@ float log_of_sum(float sum) {
   float m = 0.0f;
   std::memcpy(&m, &bits, sizeof(m));
   const float z = (m - 1.0f) / (m + 1.0f);
-  const float s = z * z;
-  const float series =
-      1.0f + s * (1.0f / 3.0f + s * (1.0f / 5.0f + s * (1.0f / 7.0f + s * (1.0f / 9.0f))));
   constexpr float kLog2 = 0.693147180559945f;
-  return exponent * kLog2 + 2.0f * z * series;
+  return exponent * kLog2 + 2.0f * z * atanh_series<5>(z);
 }
 
 void softmax_group(const KernelSet& kernels, NormKind kind, uint32_t count, const float* x,

@@ -22,6 +22,18 @@ void run_tasks(const ParallelFor& parallel, uint32_t tasks, ParallelFor::Task ta
   for (uint32_t i = 0; i < tasks; ++i) task(job, i, 0);
 }
 
+void run_rows(const ParallelFor& parallel, uint32_t rows, void (*work)(void* job, uint32_t row),
+              void* job) {
+  constexpr uint32_t kRowsPerTask = 16;  // enough to be worth a thread's while
+  auto task = [&](uint32_t task_index, uint32_t) {
+    const uint32_t begin = task_index * kRowsPerTask;
+    const uint32_t left = rows - begin;
+    const uint32_t end = begin + (left < kRowsPerTask ? left : kRowsPerTask);
+    for (uint32_t row = begin; row < end; ++row) work(job, row);
+  };
+  for_each_task(parallel, div_up(rows, kRowsPerTask), task);
+}
+
 RowPlace place_of_row(const StepRows& step, uint32_t row) {
   // The last sequence that begins at or before the row: those without rows begin where the next
   // one does.

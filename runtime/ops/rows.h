@@ -9,8 +9,7 @@
 
 #include "arenite/checked_math.h"
 #include "arenite/parallel.h"
-#include "core/matrix.h"
-#include "core/prefix_rows.h"
+#include "core/views.h"
 
 namespace arenite {
 
@@ -64,19 +63,15 @@ struct SequenceRows {
   uint32_t written = 0;    // the most positions ever begun since the last reset; for rings
 };
 
-// Rows that one task of a row-wise op takes: enough to be worth a thread's while.
-inline constexpr uint32_t kRowsPerTask = 16;
+// Calls work(job, row) for every row of [0, rows), several in a task.
+void run_rows(const ParallelFor& parallel, uint32_t rows, void (*work)(void* job, uint32_t row),
+              void* job);
 
 // Calls work(row) for every row of [0, rows).
 template <typename Work>
 void for_each_row(const ParallelFor& parallel, uint32_t rows, Work& work) {
-  auto task = [&](uint32_t task_index, uint32_t) {
-    const uint32_t begin = task_index * kRowsPerTask;
-    const uint32_t left = rows - begin;
-    const uint32_t end = begin + (left < kRowsPerTask ? left : kRowsPerTask);
-    for (uint32_t row = begin; row < end; ++row) work(row);
-  };
-  for_each_task(parallel, div_up(rows, kRowsPerTask), task);
+  run_rows(
+      parallel, rows, [](void* job, uint32_t row) { (*static_cast<Work*>(job))(row); }, &work);
 }
 
 // The rows of a step, and where their tokens stand in the caller's memory: sequence i from

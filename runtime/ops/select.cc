@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows are taken in their order, so that the bits depend on the sequence alone.
-#include "ops/select.h"
+#include "ops/row_ops.h"
 
 #include <cstring>
 

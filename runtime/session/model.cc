@@ -5,7 +5,7 @@
 #include "core/message.h"
 #include "format/verify.h"
 #include "kernels/kernel_set.h"
-#include "session/model_access.h"
+#include "session/session_state.h"
 
 namespace arenite {
 namespace {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Evaluates the arena formula of a model for the sizes that the application wants.
-#include "session/plan.h"
+#include "session/session_state.h"
 
 #include "arenite/arena_formula.h"
 #include "core/message.h"
 #include "core/needs.h"
-#include "session/model_access.h"
 
 namespace arenite {
 namespace {
@@ -59,20 +58,20 @@ Status resolve_options(const Model& model, const SessionOptions& options, ArenaL
                   0, 1);
   }
   const Checked all_tokens = Checked(layout.positions_max) * layout.sequences_max;
-  const uint64_t tokens = options.tokens_max != 0 ? options.tokens_max : all_tokens.saturated();
-  if (tokens > all_tokens.saturated()) {
+  const Checked tokens = options.tokens_max != 0 ? Checked(options.tokens_max) : all_tokens;
+  if (tokens.value() > all_tokens.value()) {
     return refuse(why, kInvalid, "more tokens in a call than there are positions",
-                  "options.tokens_max", 0, tokens, all_tokens.saturated());
+                  "options.tokens_max", 0, tokens.value(), all_tokens.value());
   }
-  if (tokens > UINT32_MAX) {
+  if (!tokens.ok() || tokens.value() > UINT32_MAX) {
     return refuse(why, kInvalid, "too many tokens for one call: say how many it takes",
-                  "options.tokens_max", 0, tokens, UINT32_MAX);
+                  "options.tokens_max", 0, tokens.value(), UINT32_MAX);
   }
-  layout.tokens_max = static_cast<uint32_t>(tokens);
+  layout.tokens_max = static_cast<uint32_t>(tokens.value());
   if constexpr (linked(Need::kPrefix)) {
     if (layout.rows_max() == UINT32_MAX && layout.prefix_rows != 0) {
       return refuse(why, kInvalid, "too many tokens for one call: say how many it takes",
-                    "options.tokens_max", 0, tokens, UINT32_MAX);
+                    "options.tokens_max", 0, tokens.value(), UINT32_MAX);
     }
   }
   const bool each_token = options.outputs == Outputs::kAll && !model.pooled();
@@ -104,9 +103,9 @@ SessionSizes sizes_of(const ArenaLayout& layout, uint32_t threads) {
 Status place_parts(const ArenaFormula& formula, uint32_t threads, ArenaLayout& layout,
                    Diagnostic* why) {
   const ArenaSizes sizes = evaluate_rows(formula, sizes_of(layout, threads));
-  if (sizes.total_bytes.saturated() > SIZE_MAX / 2) {
+  if (sizes.total_bytes.value() > SIZE_MAX / 2) {
     return refuse(why, kInvalid, "the arena would be larger than the address space", "options", 0,
-                  sizes.total_bytes.saturated(), SIZE_MAX / 2);
+                  sizes.total_bytes.value(), SIZE_MAX / 2);
   }
   const auto bytes = [](const Checked& size) { return static_cast<size_t>(size.value()); };
   layout.plan = {bytes(sizes.session_bytes), bytes(sizes.kv_cache_bytes),

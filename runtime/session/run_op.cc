@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From an op of the file to a call of the op's function: finds its columns, weights and caches.
-#include "ops/activation.h"
-#include "ops/add.h"
 #include "ops/attention.h"
-#include "ops/embedding.h"
 #include "ops/linear.h"
-#include "ops/norm.h"
-#include "ops/prefix.h"
-#include "ops/rope.h"
-#include "ops/select.h"
+#include "ops/row_ops.h"
 #include "session/session_state.h"
 
 namespace arenite {

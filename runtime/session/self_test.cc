@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/message.h"
-#include "format/self_test_layout.h"
+#include "format/reader.h"
 
 namespace arenite {
 namespace {

@@ -5,9 +5,8 @@
 #include <cassert>
 #include <memory>
 
-#include "core/finite.h"
+#include "core/float_bits.h"
 #include "core/message.h"
-#include "session/model_access.h"
 #include "session/session_state.h"
 
 namespace arenite {
@@ -98,8 +97,8 @@ Result<Output> Session::step(const Batch& batch, Diagnostic* why) {
 }
 
 Result<Output> Session::step(std::span<const float> features, Diagnostic* why) {
-  const Model& model = SessionState::of(this).model;
-  const uint32_t width = model.input_features() != 0 ? model.input_features() : 1;
+  const uint32_t input_width = SessionState::of(this).model.input_features();
+  const uint32_t width = input_width != 0 ? input_width : 1;
   uint32_t tokens = tokens_in(features.size(), width);
   if constexpr (format::linked(format::OpKind::kPatches)) {
     if (SessionState::of(this).reader.reads_images()) tokens = 0;  // of an image

@@ -1,18 +1,97 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Session really is: the first bytes of its arena.
+// What a Session really is: the first bytes of its arena. How the runtime looks into a Model, where
+// the parts of an arena lie, what a call brings, and the state itself.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
 #include "arenite/arena_formula.h"
+#include "arenite/model.h"
 #include "arenite/session.h"
-#include "core/matrix.h"
+#include "arenite/status.h"
+#include "core/views.h"
 #include "format/reader.h"
 #include "kernels/kernel_set.h"
-#include "ops/embedding.h"
+#include "ops/row_ops.h"
 #include "ops/rows.h"
-#include "session/plan.h"
-#include "session/step_input.h"
 
 namespace arenite {
+
+struct ModelAccess {
+  static format::ModelReader reader(const Model& model) { return format::ModelReader(model.file_); }
+  static uint32_t packed_index(const Model& model) { return model.packed_index_; }
+  static Model make(std::span<const std::byte> file, uint32_t packed_index, Target target) {
+    Model model;
+    model.file_ = file;
+    model.packed_index_ = packed_index;
+    model.target_ = target;
+    return model;
+  }
+};
+
+struct ArenaLayout {
+  uint32_t positions_max = 0;
+  uint32_t tokens_max = 0;
+  uint32_t sequences_max = 0;
+  uint32_t outputs_max = 0;
+  [[no_unique_address]] PrefixRows prefix_rows = {};  // that each sequence has beside its tokens
+  // The parts follow each other: session, caches, activations, scratch.
+  size_t kv_cache_offset = 0;
+  size_t activation_offset = 0;  // of the slots with a row for each token
+  size_t output_offset = 0;      // of those with a row for each output
+  size_t scratch_offset = 0;     // of the rows that all threads share
+  size_t threads_offset = 0;     // of each thread's own scratch
+  size_t scratch_bytes_per_thread = 0;
+  TensorType kv_type = TensorType::kF32;
+  ArenaPlan plan = {};
+
+  // In one call.
+  uint32_t rows_max() const { return arenite::rows_max(prefix_rows, tokens_max, sequences_max); }
+};
+
+// The sizes that the arena formula is evaluated for (evaluate_rows): prefixes are counted in.
+SessionSizes sizes_of(const ArenaLayout& layout, uint32_t threads);
+
+// Places the parts of an arena for the sizes in `layout`.
+// Fails with kInvalidArgument if it is larger than the address space.
+Status place_parts(const ArenaFormula& formula, uint32_t threads, ArenaLayout& layout,
+                   Diagnostic* why);
+
+// Resolves the options' defaults and evaluates the file's formula.
+// Fails with kInvalidArgument for options that the model cannot serve, and with kUnsupported for a
+// type of cache that this build lacks.
+Status make_layout(const Model& model, const SessionOptions& options, ArenaLayout& layout,
+                   Diagnostic* why);
+
+struct SessionState;
+
+// Features or tokens, one of the two, in the forms of Batch and TokenBatch.
+struct StepInput {
+  explicit StepInput(const Batch& batch);
+  explicit StepInput(const TokenBatch& batch);
+
+  bool is_tokens = false;
+  const float* features = nullptr;
+  const TokenId* ids = nullptr;
+  std::span<const uint8_t> types;
+  size_t size = 0;  // floats or ids
+  uint32_t sequences = 0;
+  uint32_t tokens = 0;
+  std::span<const uint32_t> lengths;
+  std::span<const uint8_t> visible;
+  bool back_to_back = false;
+
+  // Rows that a sequence gets: its length, or the ones in its mask.
+  uint32_t tokens_of(uint32_t sequence) const;
+  // Positions that a sequence spans: its rows, and the gaps between them.
+  uint32_t positions_of(uint32_t sequence) const;
+};
+
+// kOk if the session can take it: as Session::run and Session::step say. Changes nothing.
+Status check_input(const SessionState& state, const StepInput& input, bool from_start,
+                   Diagnostic* why);
 
 // Followed in the arena by one SequenceRows per sequence.
 struct SessionState : Session {

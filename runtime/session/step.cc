@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One step: checks the tokens, gives them their rows and runs the program over them, at once or in
-// slices. All checks (step_input.h) come before the first write.
+// slices. All checks (step_input.cc) come before the first write.
 #include <algorithm>
 #include <cstring>
 
 #include "core/message.h"
-#include "ops/patches.h"
+#include "ops/row_ops.h"
 #include "session/session_state.h"
 
 namespace arenite {

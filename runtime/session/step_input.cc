@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/step_input.h"
+// All checks of what a call brings: after them nothing fails.
+#include "session/session_state.h"
 
 #include "core/message.h"
-#include "session/session_state.h"
 
 namespace arenite {
 
@@ -121,9 +121,9 @@ class InputCheck {
       return refuse(why_, kInvalid, "a mask stands instead of lengths", "batch.visible", 0, 0, 0);
     }
     const Checked cells = Checked(input_.sequences) * input_.tokens;
-    if (input_.visible.size() != cells.saturated()) {
+    if (input_.visible.size() != cells.value()) {
       return refuse(why_, kInvalid, "the mask is not [sequences, tokens]", "batch.visible", 0,
-                    input_.visible.size(), cells.saturated());
+                    input_.visible.size(), cells.value());
     }
     for (size_t i = 0; i < input_.visible.size(); ++i) {
       if (input_.visible[i] <= 1) continue;
@@ -148,7 +148,7 @@ class InputCheck {
       for (const uint32_t length : input_.lengths) total = total + length;
       size = total * features;
     }
-    if (input_.size == size.saturated()) return Status::kOk;
+    if (input_.size == size.value()) return Status::kOk;
     Message reason = "the features are not [sequences, tokens, input_features]";
     if (input_.is_tokens) reason = "the ids are not [sequences, tokens]";
     if (input_.back_to_back) {
@@ -156,7 +156,7 @@ class InputCheck {
     }
     return refuse(why_, kInvalid, reason,
                   input_.is_tokens ? Message("batch.ids") : Message("batch.features"), 0,
-                  input_.size, size.saturated());
+                  input_.size, size.value());
   }
 
   Status images() {
@@ -166,9 +166,9 @@ class InputCheck {
                     "batch.tokens", 0, input_.tokens, patches.patches().value());
     }
     const Checked size = Checked(input_.sequences) * patches.pixels();
-    if (input_.size == size.saturated()) return Status::kOk;
+    if (input_.size == size.value()) return Status::kOk;
     return refuse(why_, kInvalid, "the images are not [sequences, channels, height, width]",
-                  "batch.features", 0, input_.size, size.saturated());
+                  "batch.features", 0, input_.size, size.value());
   }
 
   Status sequence(uint32_t index, bool from_start) {

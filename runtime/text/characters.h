@@ -26,18 +26,6 @@ constexpr bool is_ascii_punctuation(uint32_t code_point) {
          (code_point >= '[' && code_point <= '`') || (code_point >= '{' && code_point <= '~');
 }
 
-// The ideographs that BERT's tokenizer makes words of, as Hugging Face's library has them: unified
-// ones without the first page of Extension E, and compatibility forms.
-constexpr bool is_ideograph(uint32_t code_point) {
-  return (code_point >= 0x4E00 && code_point <= 0x9FFF) ||
-         (code_point >= 0x3400 && code_point <= 0x4DBF) ||
-         (code_point >= 0x20000 && code_point <= 0x2A6DF) ||
-         (code_point >= 0x2A700 && code_point <= 0x2B81F) ||
-         (code_point >= 0x2B920 && code_point <= 0x2CEAF) ||
-         (code_point >= 0xF900 && code_point <= 0xFAFF) ||
-         (code_point >= 0x2F800 && code_point <= 0x2FA1F);
-}
-
 enum class CharacterClass : uint8_t { kSpace, kLetter, kNumber, kOther };
 
 // The place of a number in a list in increasing order; the list's size if it is not there. Out of
@@ -62,6 +50,13 @@ constexpr bool in_ranges(std::span<const uint32_t> ranges, uint32_t code_point) 
   }
   return 2 * begin < ranges.size() && code_point >= ranges[2 * begin];
 }
+
+// The ideographs that BERT's tokenizer makes words of, as Hugging Face's library has them: unified
+// ones without the first page of Extension E, and compatibility forms.
+inline constexpr uint32_t kIdeographs[] = {0x3400,  0x4DBF,  0x4E00,  0x9FFF,  0xF900,
+                                           0xFAFF,  0x20000, 0x2A6DF, 0x2A700, 0x2B81F,
+                                           0x2B920, 0x2CEAF, 0x2F800, 0x2FA1F};
+constexpr bool is_ideograph(uint32_t code_point) { return in_ranges(kIdeographs, code_point); }
 
 // `letters` and `numbers` are Unicode's general categories L and N from 128 on. What is no UTF-8
 // counts as kOther, as Unicode's replacement character does.

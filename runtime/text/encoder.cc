@@ -11,7 +11,6 @@
 
 #include "core/needs.h"
 #include "text/cutter.h"
-#include "text/merger.h"
 #include "text/special_finder.h"
 #include "text/word_pieces.h"
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a text to tokens: special tokens, parts, and of these words, or pieces, symbols, merges.
+// Then one text or two with the tokens that the model was trained to see around them.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -10,10 +12,18 @@
 #include "arenite/tokenizer.h"
 #include "core/message.h"
 #include "format/tokenizer_reader.h"
-#include "text/part.h"
+#include "text/cutter.h"
 #include "text/special_finder.h"
 
 namespace arenite::text {
+
+// Numbers of work space for each symbol of a piece, its own token included.
+inline constexpr uint32_t kMergeWords = 5;
+
+// `work` begins with `symbols` tokens, the rest is work space; the merged tokens then stand at its
+// front. Returns how many. O(n log n) look-ups and steps for n symbols.
+// REQUIRES: work.size() >= kMergeWords * symbols.
+uint32_t merge(const format::TokenizerView& view, std::span<uint32_t> work, uint32_t symbols);
 
 class Encoder {
  public:
@@ -47,5 +57,16 @@ class Encoder {
   uint32_t refused_code_point_ = 0;  // ... and which it is
   size_t part_begin_ = 0;
 };
+
+struct Texts {
+  std::string_view first;
+  std::string_view second = {};
+  bool is_pair = false;
+};
+
+// What Tokenizer::encode and encode_pair do. `out_types` may be empty.
+Result<size_t> encode_framed(const format::TokenizerView& view, const Texts& texts,
+                             const EncodeOptions& options, std::span<TokenId> out_ids,
+                             std::span<uint8_t> out_types, Diagnostic* why);
 
 }  // namespace arenite::text

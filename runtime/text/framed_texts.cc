@@ -4,12 +4,10 @@
 // Why encode_tokens_max is enough: the begin token, the 2 n tokens that a text of n bytes has at
 // most, and the 5 (m + 1) numbers that encoding the second one needs are fewer than
 // 5 (n + m) + 8, and so are the tokens of both with at most four around them.
-#include "text/framed_texts.h"
+#include "text/encoder.h"
 
 #include <algorithm>
 #include <cstring>
-
-#include "text/encoder.h"
 
 namespace arenite::text {
 namespace {
@@ -84,16 +82,17 @@ Result<size_t> encode_framed(const format::TokenizerView& view, const Texts& tex
   if (status != Status::kOk) return status;
 
   const std::span<TokenId> ids = out_ids.subspan(frame.begins);
-  const Result<size_t> first =
-      Encoder(view, texts.first, ids).run(options.read_specials, "text", why);
-  if (!first.ok()) return first.status();
-  const std::span<TokenId> second_ids = ids.subspan(*first);
-  const Result<size_t> second =
-      Encoder(view, texts.second, second_ids).run(options.read_specials, "second", why);
-  if (!second.ok()) return second.status();
-
-  size_t first_count = *first;
-  size_t second_count = *second;
+  size_t counts[2] = {};
+  for (const bool is_second : {false, true}) {
+    const Result<size_t> count =
+        Encoder(view, is_second ? texts.second : texts.first, ids.subspan(counts[0]))
+            .run(options.read_specials, is_second ? Message("second") : Message("text"), why);
+    if (!count.ok()) return count.status();
+    counts[is_second] = *count;
+  }
+  const std::span<TokenId> second_ids = ids.subspan(counts[0]);
+  size_t first_count = counts[0];
+  size_t second_count = counts[1];
   if (options.tokens_max != 0) {
     share(options.tokens_max - frame.tokens(), first_count, second_count);
   }

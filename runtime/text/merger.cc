@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A linked list of symbols, and over it a tournament tree that knows the pair to merge next.
-#include "text/merger.h"
+#include "text/encoder.h"
 
 #include <cassert>
 

@@ -3,13 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
-#include "core/bit_cast.h"
+#include "core/float_bits.h"
 
 namespace arenite::text {
 
 // The finalizer of SplitMix64 (Steele, Lea, Flood 2014): a bijection that scrambles all bits.
-constexpr uint64_t scramble(uint64_t z) {
+[[gnu::noinline]] constexpr uint64_t scramble(uint64_t z) {
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
   return z ^ (z >> 31);
@@ -29,13 +30,11 @@ constexpr float exp_nonpositive(float x) {
   const int32_t n = static_cast<int32_t>(x * 0x1.715476p+0f - 0.5f);
   const float steps = static_cast<float>(n);
   const float r = (x - steps * 0x1.62e4p-1f) - steps * 0x1.7f7d1cp-20f;  // ln 2 in two parts
-  float sum = 1.0f + r * (1.0f / 7.0f);
-  sum = 1.0f + r * (1.0f / 6.0f) * sum;
-  sum = 1.0f + r * (1.0f / 5.0f) * sum;
-  sum = 1.0f + r * (1.0f / 4.0f) * sum;
-  sum = 1.0f + r * (1.0f / 3.0f) * sum;
-  sum = 1.0f + r * (1.0f / 2.0f) * sum;
-  sum = 1.0f + r * sum;
+  float sum = 1.0f;
+  for (const float reciprocal :
+       {1.0f / 7.0f, 1.0f / 6.0f, 1.0f / 5.0f, 1.0f / 4.0f, 1.0f / 3.0f, 1.0f / 2.0f, 1.0f}) {
+    sum = 1.0f + r * reciprocal * sum;
+  }
   return sum * bit_cast<float>(static_cast<uint32_t>(n + 127) << 23);
 }
 

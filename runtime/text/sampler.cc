@@ -18,10 +18,59 @@ constexpr float kLargest = std::numeric_limits<float>::max();
 bool better(const Candidate& a, const Candidate& b) {
   return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
 }
-bool worse(const Candidate& a, const Candidate& b) { return better(b, a); }
+
+// A binary heap over candidates, with the worst in front or the best. The order in which they lie
+// decides which one is drawn, and standard libraries differ in it.
+class Heap {
+ public:
+  Heap(Candidate* at, bool worst_in_front) : at_(at), worst_in_front_(worst_in_front) {}
+
+  // Makes a heap of the first `count`.
+  void make(size_t count) const {
+    for (size_t place = count / 2; place-- > 0;) sink(place, count, at_[place]);
+  }
+  // Adds the one that comes next after the first `count`.
+  void push(size_t count) const { rise(count, 0, at_[count]); }
+  // Moves the one in front of `count` to their end; the others are a heap.
+  void pop(size_t count) const {
+    const Candidate last = at_[count - 1];
+    at_[count - 1] = at_[0];
+    if (count > 1) sink(0, count - 1, last);
+  }
+
+ private:
+  // Whether `b` belongs in front of `a`.
+  bool is_after(const Candidate& a, const Candidate& b) const {
+    return worst_in_front_ ? better(a, b) : better(b, a);
+  }
+  // Fills the place with what belongs in front among those below it, down to a leaf; puts
+  // `candidate` there and lets it rise.
+  [[gnu::noinline]] void sink(size_t place, size_t count, Candidate candidate) const {
+    const size_t top = place;
+    for (size_t child = 2 * place + 1; child < count; child = 2 * place + 1) {
+      if (child + 1 < count && !is_after(at_[child + 1], at_[child])) ++child;
+      at_[place] = at_[child];
+      place = child;
+    }
+    rise(place, top, candidate);
+  }
+  [[gnu::noinline]] void rise(size_t place, size_t top, Candidate candidate) const {
+    while (place > top && is_after(at_[(place - 1) / 2], candidate)) {
+      at_[place] = at_[(place - 1) / 2];
+      place = (place - 1) / 2;
+    }
+    at_[place] = candidate;
+  }
+
+  Candidate* at_;
+  bool worst_in_front_;
+};
 
 bool is_among(std::span<const TokenId> ids, TokenId id) {
-  return std::find(ids.begin(), ids.end(), id) != ids.end();
+  for (const TokenId one : ids) {  // std::find is unrolled, even where code is to be small
+    if (one == id) return true;
+  }
+  return false;
 }
 
 // The logits with the penalty of recent tokens.
@@ -69,6 +118,7 @@ TokenId argmax(const Logits& logits) {
 
 // The best logits, as many as `kept` holds, in no order: a heap with the worst of them in front.
 void keep_best(const Logits& logits, std::span<Candidate> kept) {
+  const Heap heap(kept.data(), true);
   size_t count = 0;
   for (TokenId id = 0; id < logits.size(); ++id) {
     const bool is_full = count == kept.size();
@@ -76,13 +126,11 @@ void keep_best(const Logits& logits, std::span<Candidate> kept) {
     const Candidate candidate{logits.at(id), id};
     if (is_full) {
       if (!better(candidate, kept.front())) continue;
-      std::pop_heap(kept.begin(), kept.end(), better);
-      --count;
+      heap.pop(count--);
     }
-    kept[count++] = candidate;
-    if (kept.size() < logits.size()) {
-      std::push_heap(kept.begin(), kept.begin() + static_cast<ptrdiff_t>(count), better);
-    }
+    kept[count] = candidate;
+    if (kept.size() < logits.size()) heap.push(count);
+    ++count;
   }
 }
 
@@ -106,13 +154,13 @@ std::span<Candidate> cut(std::span<Candidate> candidates, const SamplerOptions& 
   if (options.top_p >= 1.0f && options.min_p <= 0.0f) return candidates;
   const double enough = options.top_p < 1.0f ? sum(candidates) * static_cast<double>(options.top_p)
                                              : static_cast<double>(kInfinity);
-  std::make_heap(candidates.begin(), candidates.end(), worse);
+  const Heap heap(candidates.data(), false);
+  heap.make(candidates.size());
   double total = 0.0;
   size_t left = candidates.size();
   while (left > 0 && total < enough && candidates.front().weight >= options.min_p) {
     total += static_cast<double>(candidates.front().weight);
-    std::pop_heap(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(left), worse);
-    --left;
+    heap.pop(left--);
   }
   return candidates.subspan(left);
 }
@@ -158,20 +206,20 @@ Status check_logits(std::span<const float> logits, std::span<const TokenId> rece
 
 Result<Sampler> Sampler::create(const SamplerOptions& options, Diagnostic* why) {
   clear(why);
-  const struct {
-    Message field, reason;
-    bool is_sound;  // false for NaN, too
-  } checks[] = {
-      {"repetition_penalty", "a repetition penalty is a finite number above 0",
-       options.repetition_penalty > 0.0f && options.repetition_penalty < kInfinity},
-      {"temperature", "a temperature is a finite number from 0 on",
-       options.temperature >= 0.0f && options.temperature < kInfinity},
-      {"top_p", "top_p is above 0 and at most 1", options.top_p > 0.0f && options.top_p <= 1.0f},
-      {"min_p", "min_p is from 0 to 1", options.min_p >= 0.0f && options.min_p <= 1.0f},
-  };
-  for (const auto& check : checks) {
-    if (check.is_sound) continue;
-    return refuse(why, Status::kInvalidArgument, check.reason, check.field);
+  constexpr Status kInvalid = Status::kInvalidArgument;
+  // None of these is true of NaN.
+  if (!(options.repetition_penalty > 0.0f && options.repetition_penalty < kInfinity)) {
+    return refuse(why, kInvalid, "a repetition penalty is a finite number above 0",
+                  "repetition_penalty");
+  }
+  if (!(options.temperature >= 0.0f && options.temperature < kInfinity)) {
+    return refuse(why, kInvalid, "a temperature is a finite number from 0 on", "temperature");
+  }
+  if (!(options.top_p > 0.0f && options.top_p <= 1.0f)) {
+    return refuse(why, kInvalid, "top_p is above 0 and at most 1", "top_p");
+  }
+  if (!(options.min_p >= 0.0f && options.min_p <= 1.0f)) {
+    return refuse(why, kInvalid, "min_p is from 0 to 1", "min_p");
   }
   Sampler sampler;
   sampler.options_ = options;

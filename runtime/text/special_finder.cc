@@ -6,9 +6,9 @@
 
 #include "core/utf8.h"
 #include "text/characters.h"
-#include "text/prefix_search.h"
 
 namespace arenite::text {
+
 namespace {
 
 // The code point that ends at `end`. REQUIRES: end > 0.
@@ -85,6 +85,43 @@ uint32_t special_index(const format::TokenizerView& view, std::string_view name)
   const size_t place = search.narrow(name) ? search.whole() : view.special_order.size();
   return place < view.special_order.size() ? view.special_order[place]
                                            : static_cast<uint32_t>(view.specials.size());
+}
+
+// Tokens are sorted: of those left, the one that ends here comes first.
+
+bool PrefixSearch::narrow(uint8_t byte) {
+  if (whole() != order_.size()) ++begin_;
+  const uint32_t narrowed = first_with(byte);
+  end_ = first_with(byte + 1u);
+  begin_ = narrowed;
+  ++depth_;
+  return begin_ < end_;
+}
+
+bool PrefixSearch::narrow(std::string_view bytes) {
+  for (const char byte : bytes) {
+    if (!narrow(static_cast<uint8_t>(byte))) return false;
+  }
+  return true;
+}
+
+size_t PrefixSearch::whole() const {
+  return begin_ < end_ && bytes(begin_).size() == depth_ ? begin_ : order_.size();
+}
+
+// The first place whose next byte is at least this. REQUIRES: all that are left have a next byte.
+uint32_t PrefixSearch::first_with(uint32_t least) const {
+  uint32_t low = begin_;
+  uint32_t high = end_;
+  while (low < high) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (static_cast<uint8_t>(bytes(middle)[depth_]) < least) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
 }
 
 }  // namespace arenite::text

@@ -2,19 +2,19 @@
 // The public Tokenizer: checks a call's arguments and asks the tables.
 #include "arenite/tokenizer.h"
 
-#include <algorithm>
-
 #include "core/message.h"
 #include "format/tokenizer_reader.h"
-#include "text/framed_texts.h"
+#include "text/encoder.h"
 #include "text/special_finder.h"
 
 namespace arenite {
 namespace {
 
-Result<size_t> encode_texts(std::span<const std::byte> file, const text::Texts& texts,
-                            const EncodeOptions& options, std::span<TokenId> out_ids,
-                            std::span<uint8_t> out_types, Diagnostic* why) {
+[[gnu::noinline]] Result<size_t> encode_texts(std::span<const std::byte> file,
+                                              const text::Texts& texts,
+                                              const EncodeOptions& options,
+                                              std::span<TokenId> out_ids,
+                                              std::span<uint8_t> out_types, Diagnostic* why) {
   clear(why);
   if (file.empty()) {
     return refuse(why, Status::kInvalidArgument, "the tokenizer is of no model");
@@ -48,8 +48,10 @@ TokenId Tokenizer::end() const {
 }
 
 bool Tokenizer::is_end(TokenId id) const {
-  const std::span<const TokenId> ends = format::tokenizer_view(file_).ends;
-  return std::find(ends.begin(), ends.end(), id) != ends.end();
+  for (const TokenId end : format::tokenizer_view(file_).ends) {
+    if (end == id) return true;
+  }
+  return false;
 }
 
 bool Tokenizer::is_special(TokenId id) const {

@@ -3,6 +3,7 @@
 // longest tokens that make it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,9 +11,21 @@
 
 #include "arenite/token.h"
 #include "format/tokenizer_reader.h"
-#include "text/prefix_search.h"
+#include "text/special_finder.h"
 
 namespace arenite::text {
+
+// What a character becomes before words are looked up: lower case, without accents.
+
+inline constexpr uint32_t kFoldedMax = 4;
+
+// Never more code points than the character has bytes in UTF-8; none where it is dropped.
+struct Folded {
+  std::array<uint32_t, kFoldedMax> code_points = {};
+  uint32_t count = 0;
+};
+
+Folded fold(const format::TokenizerView& view, uint32_t code_point);
 
 class WordPieces {
  public:

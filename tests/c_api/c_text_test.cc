@@ -4,9 +4,13 @@
 
 #include <cstring>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "arenite/arenite_text.h"
 #include "arenite/sampler.h"
+#include "arenite/text_stream.h"
+#include "support/random.h"
 #include "support/tokenizer_model.h"
 
 namespace arenite::test {
@@ -113,6 +117,34 @@ TEST_F(CByteText, StreamsWholeCharacters) {
   EXPECT_EQ(text, "sun\xC3\xA9");
   const arenite_text_parts rest = arenite_text_stream_finish(&stream);
   EXPECT_EQ(string_of(rest.head) + string_of(rest.tail), "\xE2\x82");
+}
+
+// The work space may begin anywhere, and is used to its last byte at most.
+TEST(CStopStrings, EndTheSameTextsAtTheSamePlaces) {
+  const std::vector<std::string_view> stops = {"aab", "", "ba!", "abba"};
+  std::vector<arenite_text> c_stops;
+  for (const std::string_view stop : stops) c_stops.push_back({stop.data(), stop.size()});
+  const size_t bytes = arenite_stop_strings_bytes_needed(c_stops.data(), c_stops.size());
+  Random random(7);
+  for (size_t round = 0; round < 200; ++round) {
+    std::vector<char> cpp_space(StopStrings::bytes_needed(stops));
+    StopStrings cpp(stops, cpp_space);
+    std::vector<char> space(bytes + round % 16);
+    arenite_stop_strings c;
+    arenite_stop_strings_init(&c, c_stops.data(), c_stops.size(), space.data() + round % 16, bytes);
+    for (size_t piece = 0; piece < 6; ++piece) {
+      std::string text(random.below(4), 'a');
+      for (char& byte : text) byte = "ab!"[random.below(3)];
+      const TextParts expected = cpp.next(text);
+      const arenite_text_parts parts = arenite_stop_strings_next(&c, text.data(), text.size());
+      EXPECT_EQ(string_of(parts.head), expected.head);
+      EXPECT_EQ(string_of(parts.tail), expected.tail);
+      EXPECT_EQ(arenite_stop_strings_stopped(&c), cpp.stopped());
+    }
+    EXPECT_EQ(string_of(arenite_stop_strings_finish(&c)), cpp.finish());
+    EXPECT_FALSE(arenite_stop_strings_stopped(&c));
+  }
+  EXPECT_LT(arenite_stop_strings_bytes_needed(nullptr, 0), sizeof(std::string_view));
 }
 
 TEST(CSampler, PicksTheSameTokens) {

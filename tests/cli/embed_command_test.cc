@@ -5,8 +5,7 @@
 
 #include "cli/program.h"
 #include "format/reader.h"
-#include "session/model_access.h"
-#include "session/plan.h"
+#include "session/session_state.h"
 #include "support/decoder_factory.h"
 #include "support/encoder_factory.h"
 #include "support/model_factory.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every call of the runtime keeps to the stack of core/stack_bounds.h, whatever the model.
+// Every call of the runtime keeps to the stack of format/bounds.h, whatever the model.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -8,11 +8,11 @@
 #include "arenite/session.h"
 #include "arenite/text_stream.h"
 #include "arenite/tokenizer.h"
-#include "core/stack_bounds.h"
 #include "device/device_test.h"
 #include "device/stack_use.h"
 #include "device/tests.h"
 #include "device/vectors.h"
+#include "format/bounds.h"
 
 namespace arenite::device {
 namespace {

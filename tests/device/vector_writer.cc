@@ -13,7 +13,7 @@
 #include "arenite/arena_formula.h"
 #include "convert/files/memory.h"
 #include "device/vectors.h"
-#include "session/model_access.h"
+#include "session/session_state.h"
 
 namespace arenite::device {
 namespace {

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "device"))
 import bundle_firmware
 from check_archives import CHECKS
 from elf_archive import sections
-from size_report import BudgetCheck, archive_sizes, total
+from size_report import BudgetCheck, archive_sizes, sizes_by_feature, total
 
 BARE_TARGET = "cortex-m7"
 EMULATOR = ("qemu-system-arm -machine mps2-an500 -nographic -monitor none -serial none "
@@ -84,6 +84,15 @@ without words    ARENITE_MESSAGES=OFF: errors are statuses and numbers
 of them text     tokenizers and sampler, which only programs with text link
 """)
     return code_bytes
+
+
+def print_features(root):
+    """What the linker leaves out of a program that does not use it, or ARENITE_MODEL does."""
+    sizes = sizes_by_feature(root / f"build-terse-{BARE_TARGET}" / "runtime" / "libarenite.a")
+    print(f"The runtime without words on {BARE_TARGET}, by what it is for, in bytes\n")
+    for feature, size_bytes in sorted(sizes.items(), key=lambda line: -line[1]):
+        print(f"{feature:<26}{size_bytes:>8,}")
+    print(f"{'in all':<26}{sum(sizes.values()):>8,}\n")
 
 
 def check_archives(root, check):
@@ -223,7 +232,7 @@ def print_stack(root, check):
         check.passed += 1
     else:
         check.failures.append(f"{call} takes {deepest_bytes} bytes of stack, "
-                              f"runtime/core/stack_bounds.h says {bound.group(1)}")
+                              f"runtime/format/bounds.h says {bound.group(1)}")
 
 
 # Where people read how large parts are.
@@ -256,6 +265,7 @@ def main():
     root = Path(sys.argv[1]).resolve()
     check = BudgetCheck()
     code_bytes = print_code(root, check)
+    print_features(root)
     print_models(root, code_bytes, check)
     print_images(root, check)
     print_few_bits(root, check)

@@ -35,6 +35,47 @@ def sizes_by_member(archive):
     return sizes
 
 
+# What the parts of the runtime are for: the first line whose pattern is in a section's member and
+# name, "linear.cc:.text._ZN7arenite...", counts it.
+FEATURES = (
+    ("tokenizer: WordPiece", r"^word_pieces\.cc"),
+    ("tokenizers: all", r"^(cutter|encoder|framed_texts|merger|special_finder|tokenizer|"
+                        r"tokenizer_reader|verify_tokenizer)\.cc"),
+    ("text stream", r"^text_stream\.cc"),
+    ("stop strings", r"^stop_strings\.cc"),
+    ("sampler", r"^sampler\.cc"),
+    ("self-test", r"^self_test\.cc|self_test_layout|digest_of_row"),
+    ("caches in int8", r"^kv_cache\.cc.*[iI]nt8"),
+    ("weights in few bits", r"^(linear|scalar_set)\.cc.*([qQ]uantize|qc8w|qb4w)|^views\.cc"),
+    ("rows that meet NaN", r"^attention_alone\.cc"),
+    ("masks", r"^(verify_masks|mask)\.cc"),
+    ("check of files", r"^(verify\w*|crc32c)\.cc"),
+    ("attention, caches", r"^(attention|kv_cache)\.cc"),
+    ("linear layers", r"^linear\.cc"),
+    ("other ops", r"^(activation|embedding|norm|row_ops|rows|select)\.cc"),
+    ("kernel sets", r"^(kernel_set|\w+_sets?|targets)\.cc"),
+    ("models and sessions", r"^(model|plan|reader|run_op|session|status|step|step_input)\.cc"),
+)
+
+
+def sizes_by_feature(archive):
+    """{feature: bytes} of the runtime without the interface for C."""
+    sizes = {feature: 0 for feature, _ in FEATURES}
+    shared = set()
+    for section in sections(archive):
+        if section.member.startswith("c_") or not section.name.startswith((".text", *CONSTANTS)):
+            continue
+        if section.is_shared and section.name in shared:
+            continue
+        shared.add(section.name)
+        place = f"{section.member}:{section.name}"
+        found = [feature for feature, pattern in FEATURES if re.search(pattern, place)]
+        if not found:
+            raise SystemExit(f"{archive}: no line of FEATURES is for {place}")
+        sizes[found[0]] += section.size_bytes
+    return sizes
+
+
 def archive_sizes(build):
     """Sizes by member of the runtime, of the interface for C and of the microkernels."""
     for archive in (build / "runtime" / "libarenite.a", build / "libarenite_xnnpack.a"):

@@ -7,7 +7,7 @@
 #include "convert/families/families.h"
 #include "convert/program/compile.h"
 #include "convert/program/program.h"
-#include "convert/program/weight_types.h"
+#include "convert/program/weight_choice.h"
 #include "convert/program/writer.h"
 #include "support/random_weights.h"
 

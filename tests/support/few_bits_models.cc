@@ -7,7 +7,7 @@
 #include "convert/modules/attention_modules.h"
 #include "convert/program/compile.h"
 #include "convert/program/program.h"
-#include "convert/program/weight_types.h"
+#include "convert/program/weight_choice.h"
 
 namespace arenite::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "arenite/arena_formula.h"
-#include "core/matrix.h"
+#include "core/views.h"
 #include "support/guarded_buffer.h"
 #include "support/random.h"
 

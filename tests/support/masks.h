@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/mask_view.h"
+#include "core/views.h"
 #include "reference/dense_mask.h"
 
 namespace arenite::test {

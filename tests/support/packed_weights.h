@@ -7,7 +7,7 @@
 #include <span>
 
 #include "core/packing.h"
-#include "core/weights.h"
+#include "core/views.h"
 #include "support/guarded_buffer.h"
 
 namespace arenite::test {

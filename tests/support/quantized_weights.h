@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/packing.h"
-#include "core/weights.h"
+#include "core/views.h"
 #include "kernels/kernel_set.h"
 #include "support/guarded_buffer.h"
 #include "support/random.h"
@@ -94,7 +94,7 @@ class QuantizedWeights {
 
   void pack() {
     std::memset(packed_.data(), 0, packed_.size());
-    const size_t panel_size = static_cast<size_t>(panel_bytes(packing_, inputs_));
+    const size_t panel_size = panel_bytes(packing_, inputs_).value();
     for (uint32_t n = 0; n < outputs_; ++n) {
       const uint32_t lane = n % packing_.nr;
       std::byte* const panel = packed_.data() + n / packing_.nr * panel_size;

@@ -17,7 +17,7 @@
 #include "cli/text_table.h"
 #include "cli/thread_pool.h"
 #include "convert/files/error.h"
-#include "session/model_access.h"
+#include "session/session_state.h"
 
 namespace arenite::tool {
 namespace {

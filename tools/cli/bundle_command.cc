@@ -18,6 +18,7 @@
 #include "cli/commands.h"
 #include "cli/embed.h"
 #include "cli/facts.h"
+#include "cli/inspect_facts.h"
 #include "cli/process.h"
 #include "cli/text_table.h"
 #include "convert/files/error.h"
@@ -285,7 +286,7 @@ std::vector<std::string> needs_in(const BundleFacts& facts) {
   std::vector<std::string> names;
   const uint64_t needs = needs_of(facts.models);
   for (uint32_t i = 0; i < kNeeds; ++i) {
-    if ((needs >> i & 1u) != 0) names.emplace_back(kNeedNames[i]);
+    if ((needs >> i & 1u) != 0) names.push_back(need_name(static_cast<Need>(i)));
   }
   return names;
 }

@@ -15,9 +15,10 @@
 #include "arenite/version.h"
 #include "cli/bundle.h"
 #include "cli/bundle_sources.h"
+#include "cli/inspect_facts.h"
 #include "core/needs.h"
 #include "format/model_needs.h"
-#include "kernels/linked_kernels.h"
+#include "kernels/kernel_set.h"
 
 namespace arenite::tool {
 namespace {
@@ -55,7 +56,6 @@ constexpr SourceRow kSourceRows[] = {
     {"ops/activation.cc", kActivationNeeds},
     {"ops/embedding.cc", bits_of(Need::kEmbedding)},
     {"ops/norm.cc", kNormNeeds},
-    {"ops/rope.cc", bits_of(Need::kRope)},
     {"ops/select.cc",
      bits_of(Need::kSelectAsAsked, Need::kSelectFirst, Need::kSelectMean, Need::kSelectMax,
              Need::kSelectMeanSqrtLength, Need::kSelectWeightedMean, Need::kSelectLast)},
@@ -64,9 +64,8 @@ constexpr SourceRow kSourceRows[] = {
 // What a program reads or writes text with. Models of tokens come with it: a tokenizer may be
 // missing from the file, and a sampler never needs one.
 bool is_for_text(std::string_view path) {
-  return path.starts_with("text/") || path == "c/c_text.cc" || path == "format/verify_unicode.cc" ||
-         path == "arenite/arenite_text.h" || path == "arenite/sampler.h" ||
-         path == "arenite/tokenizer.h";
+  return path.starts_with("text/") || path == "c/c_text.cc" || path == "arenite/arenite_text.h" ||
+         path == "arenite/sampler.h" || path == "arenite/tokenizer.h";
 }
 
 // Whether a set has the kernels of a file, which are of one kind, as its name says.
@@ -175,7 +174,8 @@ std::string kernels_header() {
 std::string needs_header(uint64_t needs) {
   std::string names;
   for (uint32_t i = 0; i < kNeeds; ++i) {
-    if ((needs >> i & 1u) != 0) names += fmt::format("    \"{}\",\n", kNeedNames[i]);
+    if ((needs >> i & 1u) != 0)
+      names += fmt::format("    \"{}\",\n", need_name(static_cast<Need>(i)));
   }
   return fmt::format(
       "// What the models of this bundle need; made by arenite bundle.\n"

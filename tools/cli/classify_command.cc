@@ -18,7 +18,7 @@
 #include "convert/files/error.h"
 #include "convert/files/npy.h"
 #include "convert/files/output_files.h"
-#include "session/model_access.h"
+#include "session/session_state.h"
 
 namespace arenite::tool {
 namespace {

@@ -72,7 +72,7 @@ void print_layers(const std::vector<HiddenStateError>& states) {
 std::string kernels_of(const ReportFacts& facts, uint32_t target) {
   std::vector<std::string> tiles;
   for (const KernelUse& use : facts.kernels) {
-    if (use.target != facts.model.targets[target].target || use.layout == format::Layout::kRows)
+    if (use.target != facts.model.targets[target].target || use.layout == format::Layout::kPlain)
       continue;
     const Packing packing = facts.model.targets[target].packed.packing(use.type);
     tiles.push_back(fmt::format("{} {}", name(use.type), tile_name(packing)));
@@ -552,7 +552,7 @@ void add_size_limits(const convert::Conversion& conversion, const ConversionLimi
     for (uint32_t i = 0; i < reader.packed_count(); ++i) {
       const uint64_t bytes =
           evaluate(reader.formula(i), default_sizes(reader), reader.prefix_rows())
-              .total_bytes.saturated();
+              .total_bytes.value();
       check.found = std::max(check.found, static_cast<double>(bytes));
       if (bytes <= *limits.max_arena) continue;
       check.is_met = false;

@@ -10,7 +10,7 @@
 #include "cli/text_table.h"
 #include "convert/check/call_rows.h"
 #include "convert/masks/masks.h"
-#include "format/load_bound.h"
+#include "format/bounds.h"
 #include "format/model_needs.h"
 
 namespace arenite::tool {
@@ -30,7 +30,7 @@ OpFacts op_facts(const ModelReader& reader, uint32_t index, uint32_t positions) 
     const convert::MaskPairs pairs(reader.mask(mask), positions);
     pass = pass + Checked(facts.cost.per_pair) * pairs.visible();
   }
-  facts.pass_multiply_adds = pass.saturated();
+  facts.pass_multiply_adds = pass.value();
   facts.writes = facts.op.views[format::kOutput].slot;
   for (const format::ColumnView& view : facts.op.views) {
     const bool in_place = view == facts.op.views[format::kInput];
@@ -64,7 +64,7 @@ MaskFacts mask_facts(const ModelReader& reader, uint32_t index, uint32_t positio
   const MaskView mask = reader.mask(index);
   const uint64_t side = mask.positions != 0 ? mask.positions : positions;
   return {index, mask, convert::describe_mask(mask), convert::mask_bytes(mask),
-          (Checked(side) * side * sizeof(float)).saturated()};
+          (Checked(side) * side * sizeof(float)).value()};
 }
 
 CacheFacts cache_facts(const ModelReader& reader, uint32_t index, const SizeOptions& sizes) {
@@ -80,7 +80,7 @@ CacheFacts cache_facts(const ModelReader& reader, uint32_t index, const SizeOpti
     const Checked bytes =
         Checked(panels_of(packing, held)) * cache_bytes_per_panel(packing, facts.cache.shape) +
         Checked(value_pages(held)) * cache_bytes_per_page(packing, facts.cache.shape);
-    facts.bytes.push_back({name(target), (bytes * sizes.sequences).saturated()});
+    facts.bytes.push_back({name(target), (bytes * sizes.sequences).value()});
   }
   return facts;
 }
@@ -138,9 +138,7 @@ std::string terms_name(const format::OpView& op) {
 }
 
 std::string function_name(const format::OpView& op) {
-  const std::string_view need =
-      name(format::need_of(format::row_of(op.kind).need, format::function_of(op)));
-  return std::string(need.substr(need.find(' ') + 1));
+  return name(format::need_of(format::row_of(op.kind).need, format::function_of(op))).name;
 }
 
 const char* tokenizer_kind_name(format::TokenizerKind kind) {
@@ -161,7 +159,7 @@ const char* layout_name(format::Layout layout) {
   switch (layout) {
     case format::Layout::kGemm:
       return "gemm";
-    case format::Layout::kRows:
+    case format::Layout::kPlain:
       return "rows";
   }
   return "";
@@ -200,7 +198,7 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
     facts.caches.push_back(cache_facts(reader, i, facts.sizes));
   }
   format::for_each_need(file.bytes(), [&](Need found, uint32_t) {
-    const std::string need = name(found);
+    const std::string need = need_name(found);
     if (std::ranges::find(facts.needs, need) == facts.needs.end()) facts.needs.push_back(need);
     return true;
   });

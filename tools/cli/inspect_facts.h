@@ -10,6 +10,7 @@
 #include "cli/model_cost.h"
 #include "cli/model_file.h"
 #include "cli/session_sizes.h"
+#include "core/needs.h"
 #include "format/file_layout.h"
 #include "format/tokenizer_reader.h"
 
@@ -132,5 +133,11 @@ std::string image_text(const ImagePatches& image);
 std::string calls_text(const format::ModelReader& reader);  // how it may be fed
 const char* tokenizer_kind_name(format::TokenizerKind kind);
 const char* layout_name(format::Layout layout);
+
+// "norm rms": what arenite_needs.h calls a need.
+inline std::string need_name(Need need) {
+  const NeedName found = name(need);
+  return std::string(found.kind) + " " + found.name;
+}
 
 }  // namespace arenite::tool

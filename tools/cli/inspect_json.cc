@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "cli/report.h"
 #include "convert/quantize/quantized_matrix.h"
-#include "core/stack_bounds.h"
+#include "format/bounds.h"
 
 namespace arenite::tool {
 namespace {

@@ -17,7 +17,7 @@
 #include "convert/files/error.h"
 #include "convert/masks/masks.h"
 #include "convert/quantize/quantized_matrix.h"
-#include "core/stack_bounds.h"
+#include "format/bounds.h"
 #include "format/reader.h"
 
 namespace arenite::tool {
@@ -427,8 +427,8 @@ std::string program(const ModelFacts& facts) {
          table_of_names({">op", "name", "kind", "shape", ">products", "", "slots"},
                         std::move(rows)) +
          fmt::format("  A token that sees K keys: {} + {} K. A pass over {}: {}.\n",
-                     grouped(per_token.saturated()), grouped(per_pair.saturated()),
-                     counted(facts.sizes.positions, "position"), grouped(per_pass.saturated()));
+                     grouped(per_token.value()), grouped(per_pair.value()),
+                     counted(facts.sizes.positions, "position"), grouped(per_pass.value()));
 }
 
 // What worst-case timing starts from.

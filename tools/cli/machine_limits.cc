@@ -12,7 +12,7 @@
 
 #include "cli/process.h"
 #include "convert/files/memory.h"
-#include "core/cpu_features.h"
+#include "core/targets.h"
 
 namespace arenite::tool {
 namespace {

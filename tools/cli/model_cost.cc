@@ -7,7 +7,7 @@
 #include "arenite/checked_math.h"
 #include "convert/masks/masks.h"
 #include "kernels/kernel_set.h"
-#include "ops/mask.h"
+#include "ops/attention_block.h"
 #include "ops/rows.h"
 
 namespace arenite::tool {
@@ -46,10 +46,10 @@ uint64_t tensor_bytes(const ModelReader& model, uint32_t packed_index, const OpV
     const NumberType type = format::row_of(op.kind).numbers[i].type;
     if (!format::is_tensor(type) || op.numbers[i] == format::kAbsent) continue;
     const format::TensorShape& shape = model.tensor(op.numbers[i]);
-    const bool by_rows = type == NumberType::kRows || type == NumberType::kTable;
+    const bool by_rows = type == NumberType::kPositionTable || type == NumberType::kTable;
     const Packing packing = model.packed(packed_index).packing(shape.type);
     bytes += by_rows ? std::min<uint64_t>(rows, shape.outputs) *
-                           plain_row_bytes(shape.type, shape.inputs)
+                           plain_row_bytes(shape.type, shape.inputs).value()
                      : format::stored_bytes(shape, packing).value();
   }
   return bytes;
@@ -224,7 +224,7 @@ uint64_t multiply_adds_max(const CallBounds& bounds, const CallSize& size) {
     sum = sum + pairs * op.multiply_adds;
     if (!size.finite) sum = sum + pairs * op.multiply_adds_not_finite;
   }
-  return sum.saturated();
+  return sum.value();
 }
 
 uint64_t bytes_read_max(const CallBounds& bounds, const CallSize& size) {
@@ -235,7 +235,7 @@ uint64_t bytes_read_max(const CallBounds& bounds, const CallSize& size) {
     sum = sum + keys * ((size.rows + bounds.block_rows - 1) / bounds.block_rows) * op.bytes;
     if (!size.finite) sum = sum + keys * size.rows * op.bytes_not_finite;
   }
-  return sum.saturated();
+  return sum.value();
 }
 
 }  // namespace arenite::tool

@@ -311,7 +311,7 @@ std::string mask_drawing(const MaskPicture& picture, size_t index) {
 // The class of the palette for a slot: that of the kind of op that fills it.
 std::string slot_color(const ModelFacts& model, size_t slot) {
   constexpr const char* kColors[] = {"c1", "c2", "c3", "c4", "c5", "c6", "c8", "c7", "c3", "c8"};
-  static_assert(std::size(kColors) == format::kAllOpKinds);
+  static_assert(std::size(kColors) == format::kOpKinds);
   const bool is_input = model.reader.vocab_size() == 0 && slot == model.reader.input_slot_of_rows();
   if (is_input) return "c8";
   return kColors[static_cast<size_t>(model.ops[model.slots[slot].slot.first_op].op.kind)];

@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "convert/masks/masks.h"
+#include "core/targets.h"
 
 namespace arenite::tool {
 namespace {
@@ -46,7 +47,7 @@ void add_places(ReportFacts& facts) {
 }
 
 std::string kernel_name(const TargetFacts& target, const format::TensorShape& shape) {
-  if (shape.layout == format::Layout::kRows) return "plain rows";
+  if (shape.layout == format::Layout::kPlain) return "plain rows";
   const Packing packing = target.packed.packing(shape.type);
   return fmt::format("{} {} {}", kernel_set_name(target.target), kernel_family(shape.type),
                      tile_name(packing));
@@ -197,29 +198,7 @@ uint64_t TensorGroup::bytes() const {
   return std::accumulate(bytes_by_type.begin(), bytes_by_type.end(), uint64_t{0});
 }
 
-const char* cpus_of(Target target) {
-  switch (target) {
-    case Target::kPortable:
-      return "every CPU";
-    case Target::kX86_64_v2:
-      return "x86-64 with SSE4.1: nearly all since 2008";
-    case Target::kX86_64_v3:
-      return "x86-64 with AVX2 and FMA: Intel since Haswell, AMD since Zen";
-    case Target::kX86_64_v4:
-      return "x86-64 with AVX-512: Intel since Skylake-SP, AMD since Zen 4";
-    case Target::kArm64:
-      return "64-bit ARM";
-    case Target::kArm32:
-      return "32-bit ARM with NEON: Cortex-A";
-    case Target::kX86_64_v4_vnni:
-      return "x86-64 with AVX-512 VNNI: Intel since Cascade Lake, AMD since Zen 4";
-    case Target::kArm64_dot:
-      return "64-bit ARM with dot product: Cortex-A55, A75 and later";
-    case Target::kArm64_i8mm:
-      return "64-bit ARM with I8MM: Cortex-A510, A710 and later";
-  }
-  return "";
-}
+const char* cpus_of(Target target) { return kTargetRows[static_cast<size_t>(target)].cpus; }
 
 const char* kernel_family(TensorType type) {
   constexpr const char* kFamilies[] = {"f32-gemm", "f32-qc8w-gemm", "qd8-f32-qc8w-gemm",
@@ -315,7 +294,7 @@ bool has_bias(const WeightView& view) {
   if (!view.is_packed()) return false;
   for (uint32_t row = 0; row < view.rows; ++row) {
     const std::byte* const panel =
-        view.data + row / view.packing.nr * panel_bytes(view.packing, view.columns);
+        view.data + row / view.packing.nr * panel_bytes(view.packing, view.columns).value();
     float bias = 0.0f;
     std::memcpy(&bias, panel + panel_bias(view.packing, view.columns, row % view.packing.nr),
                 sizeof(bias));

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/inspect_facts.h"
-#include "core/weights.h"
+#include "core/views.h"
 
 namespace arenite::tool {
 

@@ -26,7 +26,7 @@
 #include "convert/files/npy.h"
 #include "convert/files/output_files.h"
 #include "convert/program/program.h"
-#include "session/model_access.h"
+#include "session/session_state.h"
 
 namespace arenite::tool {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "core/mask_view.h"
-#include "session/model_access.h"
+#include "core/views.h"
+#include "session/session_state.h"
 
 namespace arenite::tool {
 

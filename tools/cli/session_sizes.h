@@ -11,7 +11,7 @@
 
 #include "cli/facts.h"
 #include "cli/model_file.h"
-#include "session/plan.h"
+#include "session/session_state.h"
 
 namespace arenite::tool {
 

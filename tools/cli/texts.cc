@@ -192,7 +192,7 @@ std::string_view first_unknown(const format::TokenizerView& view, std::string_vi
                                std::span<TokenId> ids) {
   Diagnostic why;
   if (text::Encoder(view, text, ids).run(false, "text", &why).ok()) return {};
-  size_t begin = why.op_index;
+  size_t begin = why.index;
   while (begin > 0 && (static_cast<uint8_t>(text[begin]) & 0xC0) == 0x80) --begin;
   size_t end = begin;
   do {  // a word is only refused once it is there as far as it is known

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # The XNNPACK microkernels that the kernel sets use, by instruction set, and the flags of each.
 #
+# Of each instruction set `I` ARENITE_KERNEL_FLAGS_I are its flags, ARENITE_KERNEL_HEADER_I is what
+# its kernels include first, and ARENITE_KERNELS_I are its kernels in C: those that begin with src/
+# are XNNPACK's, others are our own, from the top of this repository on.
 # The flags are those of XNNPACK's own build, which switches off what a CPU of that level lacks.
 # Which kernel suits which CPU: src/configs/ of XNNPACK. No kernel here needs a lookup table.
 
-# The kernel sets of each architecture, and the instruction sets whose kernels each of them takes.
+# The instruction sets whose kernels each kernel set of runtime/core/targets.h takes.
 set(ARENITE_SET_scalar scalar)
-set(ARENITE_X86_64_SETS sse41 avx2 avx512 avx512vnni)
-set(ARENITE_AARCH64_SETS neon neondot neoni8mm)
-set(ARENITE_ARM_SETS neon32)
 set(ARENITE_SET_sse41 sse sse2 sse41)
 set(ARENITE_SET_avx2 avx fma3 avx2 avxvnni)
 set(ARENITE_SET_avx512 avx avx2 avx512f avx512skx)

@@ -17,7 +17,7 @@
 #include "convert/files/error.h"
 #include "convert/program/compile.h"
 #include "convert/program/program.h"
-#include "convert/program/weight_types.h"
+#include "convert/program/weight_choice.h"
 #include "convert/program/writer.h"
 #include "format/file_layout.h"
 

@@ -18,7 +18,7 @@
 #include "convert/modules/attention_modules.h"
 #include "convert/open/opened.h"
 #include "convert/program/compile.h"
-#include "convert/program/weight_types.h"
+#include "convert/program/weight_choice.h"
 #include "convert/quantize_model.h"
 #include "convert/spec/model_options.h"
 #include "convert/spec/model_spec.h"

@@ -289,10 +289,9 @@ class Quantizer {
 
   static void add_bytes(const QuantizedMatrix& matrix, QuantizedTensor& tensor) {
     const uint64_t numbers = uint64_t{matrix.rows} * matrix.columns;
-    const bool is_q4 = matrix.type == TensorType::kQ4;
     tensor.float_bytes += numbers * sizeof(float);
-    tensor.bytes +=
-        is_q4 ? numbers / kQ4Block * kQ4BlockBytes : numbers + matrix.rows * sizeof(float);
+    const WeightType& type = weight_type(matrix.type);
+    tensor.bytes += numbers * type.bits / 8 + matrix.scales.size() * type.scale_bytes;
   }
 
   Graph& graph_;

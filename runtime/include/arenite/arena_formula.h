@@ -86,8 +86,8 @@ struct SessionSizes {
 // Rows of one call: its tokens, and `prefix_rows` of constants for each sequence that begins.
 constexpr uint32_t rows_max(uint32_t prefix_rows, uint32_t tokens_max, uint32_t sequences_max) {
   if (prefix_rows == 0) return tokens_max;
-  const uint64_t rows = uint64_t{tokens_max < sequences_max ? tokens_max : sequences_max};
-  const uint64_t most = tokens_max + rows * prefix_rows;
+  const Checked rows = tokens_max < sequences_max ? tokens_max : sequences_max;
+  const size_t most = (Checked(tokens_max) + rows * prefix_rows).value();
   return most < UINT32_MAX ? static_cast<uint32_t>(most) : UINT32_MAX;
 }
 
@@ -103,10 +103,10 @@ constexpr uint32_t value_pages(uint32_t positions) { return div_up(positions, kP
 // Positions that a cache holds. One whose queries look `lookback` positions back at most is a ring
 // of pages: those that any query of a call can see, and what shares a page with them.
 constexpr uint32_t cache_positions(uint32_t lookback, uint32_t nr, const SessionSizes& sizes) {
-  const uint64_t all = uint64_t{div_up(sizes.positions_max, nr)} * nr;
-  const uint64_t seen = uint64_t{lookback} + sizes.tokens_max;
-  const uint64_t ring = ((seen + kPagePositions - 2) / kPagePositions + 1) * kPagePositions;
-  return static_cast<uint32_t>(ring < all ? ring : all);
+  const Checked all = Checked(div_up(sizes.positions_max, nr)) * nr;
+  const Checked seen = Checked(lookback) + sizes.tokens_max + (kPagePositions - 2);
+  const Checked ring = Checked(seen.value() / kPagePositions + 1) * kPagePositions;
+  return static_cast<uint32_t>(ring.value() < all.value() ? ring.value() : all.value());
 }
 
 struct ArenaSizes {
@@ -119,7 +119,7 @@ struct ArenaSizes {
   Checked total_bytes = 0;  // not ok() if it is too large, or a cache of this type is not supported
 };
 
-// Where prefixes are counted in already.
+// `sizes` already include the rows of prefixes.
 constexpr ArenaSizes evaluate_rows(const ArenaFormula& formula, const SessionSizes& sizes) {
   Checked cache_bytes = holds_cache(sizes.kv_type) ? 0 : UINT64_MAX;
   uint32_t score_columns = 0;
@@ -146,7 +146,7 @@ constexpr ArenaSizes evaluate_rows(const ArenaFormula& formula, const SessionSiz
   const Checked attention_bytes = Checked(formula.score_rows) *
                                   (Checked(score_columns) + kScoreRowPadding + formula.nr) *
                                   sizeof(float);
-  const bool is_most = attention_bytes.saturated() > formula.scratch_bytes_per_thread;
+  const bool is_most = attention_bytes.value() > formula.scratch_bytes_per_thread;
   arena.scratch_bytes_per_thread =
       round_up(is_most ? attention_bytes : formula.scratch_bytes_per_thread, kArenaUnit);
   arena.scratch_bytes =
@@ -168,7 +168,7 @@ constexpr ArenaSizes evaluate(const ArenaFormula& formula, SessionSizes sizes,
 // What plan_arena says of sizes that it accepts; SIZE_MAX where there is no such arena.
 constexpr size_t arena_bytes(const ArenaFormula& formula, const SessionSizes& sizes,
                              uint32_t prefix_rows = 0) {
-  const uint64_t bytes = evaluate(formula, sizes, prefix_rows).total_bytes.saturated();
+  const uint64_t bytes = evaluate(formula, sizes, prefix_rows).total_bytes.value();
   return bytes < SIZE_MAX ? static_cast<size_t>(bytes) : SIZE_MAX;
 }
 

@@ -46,7 +46,7 @@ typedef enum arenite_status {
 typedef struct arenite_diagnostic {
   const char* reason;     // a sentence without a full stop
   const char* field;      // of the model file or of the options, e.g. "batch.lengths"
-  uint32_t op_index;      // which element of that field, where it is a list
+  uint32_t index;         // which element of that field, where it is a list
   uint64_t found;         // the value that was refused ...
   uint64_t expected;      // ... and the value or limit it was held against
   size_t bytes_needed;    // ARENITE_ARENA_TOO_SMALL: the size with which create succeeds

@@ -68,7 +68,7 @@ arenite_text arenite_tokenizer_token_bytes(const arenite_tokenizer* tokenizer, u
 // is work space. `options` may be null.
 // Fails with ARENITE_INVALID_ARGUMENT if `out_size` is less than ARENITE_ENCODE_TOKENS_MAX of the
 // text, if tokens_max is less than the tokens around it, or if the vocabulary has no token for
-// something in it (why->op_index: at which byte; why->found: the code point). What `out` holds is
+// something in it (why->index: at which byte; why->found: the code point). What `out` holds is
 // then undefined.
 ARENITE_NODISCARD arenite_status arenite_tokenizer_encode(const arenite_tokenizer* tokenizer,
                                                           const char* text, size_t text_bytes,
@@ -117,6 +117,30 @@ arenite_text_parts arenite_text_stream_next(arenite_text_stream* stream, uint32_
 
 // What is still held back. The stream is then as new.
 arenite_text_parts arenite_text_stream_finish(arenite_text_stream* stream);
+
+// Ends a text before the first of some stop strings, wherever tokens begin and end. Text that may
+// be the beginning of one is held back until it is clear that it is not. What is passed may come in
+// any pieces: the parts of a text stream one after the other, say.
+typedef struct arenite_stop_strings {
+  uint64_t opaque[6];
+} arenite_stop_strings;
+
+// Bytes of work space that these stop strings need.
+size_t arenite_stop_strings_bytes_needed(const arenite_text* stops, size_t stops_count);
+
+// What the texts of `stops` view, and `space`, must outlive it. Empty stop strings stop nothing.
+// REQUIRES: space_bytes >= arenite_stop_strings_bytes_needed(stops, stops_count).
+void arenite_stop_strings_init(arenite_stop_strings* finder, const arenite_text* stops,
+                               size_t stops_count, char* space, size_t space_bytes);
+
+// The text that may be shown now: head in the work space, valid until the next call, and tail in
+// the text that was passed. Once it has stopped, there is none.
+arenite_text_parts arenite_stop_strings_next(arenite_stop_strings* finder, const char* text,
+                                             size_t text_bytes);
+// What is still held back, where the text ends without a stop string. It is then as new.
+arenite_text arenite_stop_strings_finish(arenite_stop_strings* finder);
+// Whether a stop string is complete.
+bool arenite_stop_strings_stopped(const arenite_stop_strings* finder);
 
 // ---- The next token ----
 

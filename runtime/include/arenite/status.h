@@ -31,7 +31,7 @@ struct Diagnostic {
       nullptr;  // a sentence without a full stop, e.g. "slots overlap in the arena"
   const char* field =
       nullptr;                // the field of the model file or of the options, e.g. "mask.row_end"
-  uint32_t op_index = 0;      // which element of that field, where it is a list
+  uint32_t index = 0;         // which element of that field, where it is a list
   uint64_t found = 0;         // the value that was refused ...
   uint64_t expected = 0;      // ... and the value or limit it was held against
   size_t bytes_needed = 0;    // kArenaTooSmall: the size with which create succeeds

@@ -66,7 +66,7 @@ class Tokenizer {
   // Fails with kInvalidArgument if `out` holds less than encode_tokens_max(text.size()) ids, if
   // the text is too long, if tokens_max is less than the tokens around a text, or if the
   // vocabulary has no token for a character, or for a word of WordPiece, and no token for unknown
-  // ones; `why` then says which byte (op_index) and which code point (found), or where the word
+  // ones; `why` then says which byte (index) and which code point (found), or where the word
   // begins.
   Result<size_t> encode(std::string_view text, const EncodeOptions& options, std::span<TokenId> out,
                         Diagnostic* why = nullptr) const;

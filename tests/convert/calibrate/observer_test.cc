@@ -161,7 +161,7 @@ TEST(Observer, ATensorThatNoLinearOpReadsHasNoInputs) {
   const Program program = test::decoder_program(test::all_decoders().front());
   const AlignedBytes file = write_model(program, test::all_targets());
   uint32_t vector = 0;
-  while (program.tensors[vector].layout != format::Layout::kRows) ++vector;
+  while (program.tensors[vector].layout != format::Layout::kPlain) ++vector;
   const Sequences sequences = sequences_of({20}, 37);
   for_each_hessian(file, sequences, {vector}, [&](uint32_t tensor, const Hessian& hessian) {
     EXPECT_EQ(tensor, vector);

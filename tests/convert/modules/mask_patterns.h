@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "convert/masks/masks.h"
-#include "core/mask_view.h"
+#include "core/views.h"
 
 namespace arenite::test {
 

@@ -55,7 +55,7 @@ TEST_P(Packer, PutsEveryElementInItsPlaceAndZerosElsewhere) {
 TEST_P(Packer, CopiesPlainRows) {
   const Packing packing = packing_of(GetParam(), TensorType::kF32);
   ProgramTensor tensor = numbered(5, 7, false);
-  tensor.layout = format::Layout::kRows;
+  tensor.layout = format::Layout::kPlain;
   std::vector<float> packed(35, 99.0f);
   ASSERT_EQ(format::stored_bytes(tensor.shape(), packing).value(), 35 * sizeof(float));
   pack_weights(tensor, tensor.weights, packing, std::as_writable_bytes(std::span(packed)));
@@ -111,7 +111,7 @@ TEST(Packings, OfATypeAreOfOneFamilyOnAllTargets) {
   for (const TensorType type : convert::kWeightTypes) {
     for (uint32_t i = 0; i < kTargets; ++i) {
       const Packing packing = packing_of(static_cast<Target>(i), type);
-      EXPECT_EQ(packing.family, packing_of(Target::kPortable, type).family) << name(type) << i;
+      EXPECT_EQ(packing.type, packing_of(Target::kPortable, type).type) << name(type) << i;
       EXPECT_NE(packing.nr, 0u) << name(type) << i;
     }
   }
@@ -141,7 +141,7 @@ TEST_P(Repacker, GivesWhatPackingGivesForEveryOtherTargetAndType) {
 
 TEST(PlainRows, ArePackedAnewAsTheyLie) {
   for (const TensorType type : convert::kWeightTypes) {
-    const ProgramTensor tensor = random_tensor(type, 5, 64, format::Layout::kRows);
+    const ProgramTensor tensor = random_tensor(type, 5, 64, format::Layout::kPlain);
     const std::vector<std::byte> packed = pack(tensor, Target::kPortable);
     ProgramTensor stored{"t", 5, 64, {}, {}, tensor.layout, type};
     stored.packed = {packed.data(), type, {}, 5, 64};

@@ -71,7 +71,7 @@ TEST(PackedWeights, GiveEveryElementAPlaceOfItsOwn) {
 }
 
 TEST(PackedWeights, LieInPanelsThatBeginWithTheirBias) {
-  const Packing packing = {Family::kF32Gemm, 4, 1, 4};
+  const Packing packing = {TensorType::kF32, 4, 1, 4};
   EXPECT_EQ(packed_weight_index(packing, 10, 0, kBiasRow), 0u);
   EXPECT_EQ(packed_weight_index(packing, 10, 3, kBiasRow), 3u);
   EXPECT_EQ(packed_weight_index(packing, 10, 0, 0), 4u);
@@ -82,10 +82,11 @@ TEST(PackedWeights, LieInPanelsThatBeginWithTheirBias) {
 
 TEST(PackedWeights, ReportSizesThatOverflow) {
   for (const Packing& packing : all_packings()) {
-    EXPECT_TRUE(packed_weight_bytes(packing, 1u << 20, 1u << 20).ok());
+    const bool is_addressable = SIZE_MAX > UINT32_MAX;
+    EXPECT_EQ(packed_weight_bytes(packing, 1u << 20, 1u << 20).ok(), is_addressable);
     EXPECT_FALSE(packed_weight_bytes(packing, UINT32_MAX, UINT32_MAX).ok());
-    EXPECT_TRUE(packed_weight_bytes(packing, UINT32_MAX, 1).ok());
-    EXPECT_TRUE(packed_weight_bytes(packing, 1, UINT32_MAX).ok());
+    EXPECT_EQ(packed_weight_bytes(packing, UINT32_MAX, 1).ok(), is_addressable);
+    EXPECT_EQ(packed_weight_bytes(packing, 1, UINT32_MAX).ok(), is_addressable);
   }
 }
 
@@ -110,7 +111,7 @@ TEST(CacheLayout, FillsACacheWithPanelsAndPages) {
         for (uint32_t at = 0; at < layout.positions() && shape.head_dim != 0; at += packing.nr) {
           ASSERT_EQ(layout.key_panel(at), end);
           ASSERT_EQ(layout.key_panel(at + layout.positions()), end) << "a ring";
-          end += static_cast<size_t>(panel_bytes(packing, shape.head_dim));
+          end += panel_bytes(packing, shape.head_dim).value();
         }
         if (layout.is_int8()) {
           ASSERT_EQ(layout.value_scale(0), end);
@@ -121,7 +122,7 @@ TEST(CacheLayout, FillsACacheWithPanelsAndPages) {
           for (uint32_t panel = 0; panel < layout.value_panels(); ++panel) {
             ASSERT_EQ(layout.value_panel(page, panel), end);
             ASSERT_EQ(layout.value_panel(page + layout.pages(), panel), end) << "a ring";
-            end += static_cast<size_t>(panel_bytes(packing, layout.page_positions(page)));
+            end += panel_bytes(packing, layout.page_positions(page)).value();
           }
         }
         EXPECT_EQ(layout.head_bytes(), end);
@@ -136,13 +137,13 @@ TEST(CacheLayout, FillsACacheWithPanelsAndPages) {
 }
 
 TEST(CacheBytes, CountKeysOnlyWhereThereAreAny) {
-  const Packing packing = {Family::kF32Gemm, 8, 1, 4};
+  const Packing packing = {TensorType::kF32, 8, 1, 4};
   // Per panel: 8 positions of 5 + 1 key rows and of 2 * 8 value columns, for 3 heads.
   EXPECT_EQ(cache_bytes_per_panel(packing, {3, 5, 9}).value(), 3u * (6 + 16) * 8 * 4);
   EXPECT_EQ(cache_bytes_per_panel(packing, {3, 0, 9}).value(), 3u * 16 * 8 * 4);
   EXPECT_EQ(cache_bytes_per_page(packing, {3, 5, 9}).value(), 3u * 16 * 4);
   // 8 positions of 5 numbers, a bias and a scale each, the scale of its values, and 2 * 8 of these.
-  const Packing int8 = {Family::kF32Qc8wGemm, 8, 1, 4};
+  const Packing int8 = {TensorType::kW8, 8, 1, 4};
   EXPECT_EQ(cache_bytes_per_panel(int8, {3, 5, 9}).value(), 3u * (5 + 8 + 4 + 16) * 8);
   EXPECT_EQ(cache_bytes_per_panel(int8, {3, 0, 9}).value(), 3u * (4 + 16) * 8);
   EXPECT_EQ(cache_bytes_per_page(int8, {3, 5, 9}).value(), 3u * 16 * 8);
@@ -157,7 +158,7 @@ TEST(CacheBytes, ReportSizesThatOverflow) {
 }
 
 TEST(CacheGeometry, CountsStartedPanelsAndPages) {
-  const Packing packing = {Family::kF32Gemm, 8, 1, 4};
+  const Packing packing = {TensorType::kF32, 8, 1, 4};
   EXPECT_EQ(panels_of(packing, 0), 0u);
   EXPECT_EQ(panels_of(packing, 8), 1u);
   EXPECT_EQ(panels_of(packing, 9), 2u);

@@ -25,7 +25,7 @@ Diagnostic full_diagnostic() {
   Diagnostic why;
   why.reason = "slots overlap in the arena";
   why.field = "slots";
-  why.op_index = 12;
+  why.index = 12;
   why.found = 18446744073709551615u;
   why.expected = 64;
   why.bytes_needed = 4096;

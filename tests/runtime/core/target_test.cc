@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "arenite/arena_formula.h"
-#include "core/cpu_features.h"
-#include "core/mask_view.h"
+#include "core/targets.h"
+#include "core/views.h"
 #include "kernels/kernel_set.h"
 #include "support/kernel_sets.h"
 

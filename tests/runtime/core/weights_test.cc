@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A row of a tensor is read as the numbers that were written, whatever its type and its packing.
-#include "core/weights.h"
+#include "core/views.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model::load takes no more steps than format/load_bound.h says, whatever the bytes. Counted, not
+// Model::load takes no more steps than format/bounds.h says, whatever the bytes. Counted, not
 // timed: the code that loads is compiled a second time, with a call in each block of it.
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <cstring>
 #include <random>
 
+#include "format/bounds.h"
 #include "format/file_layout.h"
-#include "format/load_bound.h"
 #include "runtime/format/step_counter.h"
 #include "support/decoder_factory.h"
 #include "support/encoder_factory.h"

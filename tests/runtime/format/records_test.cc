@@ -54,7 +54,7 @@ TEST(Records, OfProgramsAreThoseOfTheSchema) {
   EXPECT_EQ(tensor.outputs, 1u);
   EXPECT_EQ(tensor.inputs, 2u);
   EXPECT_EQ(tensor.type, TensorType::kQ4);
-  EXPECT_EQ(tensor.layout, Layout::kRows);
+  EXPECT_EQ(tensor.layout, Layout::kPlain);
   const CacheView cache = as<CacheView>(Cache(1, 2, 3, 4));
   EXPECT_EQ(cache.shape.kv_heads, 1u);
   EXPECT_EQ(cache.shape.head_dim, 2u);
@@ -146,7 +146,7 @@ TEST(Schema, HasNoWideNumbersAndNoDefaults) {
 
 // What is before the dot is the op, and a row has no gap: so a field's place is its number's.
 TEST(OpTable, NamesFieldsAsTheListOfOpsIs) {
-  for (const OpRow& row : kOps) {
+  for (const OpRow& row : kAllOps) {
     const auto belongs = [](const char* field) { return std::string(field).starts_with("ops."); };
     for (const OperandRow& operand : row.operands) {
       EXPECT_EQ(belongs(operand.field), operand.access != Access::kNone) << row.name;
@@ -204,7 +204,11 @@ TEST(OpTable, KnowsWhatIsChangedInPlace) {
 TEST(OpTable, NeedsAreNamedByTheirFunctions) {
   const auto first_and_last = [](OpKind kind) {
     const uint32_t first = static_cast<uint32_t>(row_of(kind).need);
-    return std::string(kNeedNames[first]) + ", " + kNeedNames[first + row_of(kind).functions - 1];
+    const auto full = [](uint32_t index) {
+      const NeedName found = arenite::name(static_cast<Need>(index));
+      return std::string(found.kind) + " " + found.name;
+    };
+    return full(first) + ", " + full(first + row_of(kind).functions - 1);
   };
   EXPECT_EQ(first_and_last(OpKind::kNorm), "norm layer, norm log_softmax");
   EXPECT_EQ(first_and_last(OpKind::kActivation), "activation relu, activation clamp");

@@ -56,7 +56,7 @@ inline uint32_t tensor_of(const convert::Program& program, const std::string& na
 }
 
 inline void set_tensor(convert::Program& program, const std::string& name, uint32_t outputs,
-                       uint32_t inputs, format::Layout layout = format::Layout::kRows) {
+                       uint32_t inputs, format::Layout layout = format::Layout::kPlain) {
   convert::ProgramTensor& tensor = program.tensors[tensor_of(program, name)];
   tensor.outputs = outputs;
   tensor.inputs = inputs;

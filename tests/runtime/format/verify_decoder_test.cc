@@ -241,7 +241,7 @@ const ProgramRule kElementRules[] = {
 constexpr uint32_t kHeads = 4;  // of gated_shape
 
 // The op's slopes become a new tensor of this shape.
-auto set_slopes(uint32_t outputs, uint32_t inputs, format::Layout layout = format::Layout::kRows) {
+auto set_slopes(uint32_t outputs, uint32_t inputs, format::Layout layout = format::Layout::kPlain) {
   return [outputs, inputs, layout](Program& p) {
     op(p, kAttention).numbers[format::AttentionOp::kTerms] =
         static_cast<uint32_t>(p.tensors.size());
@@ -267,7 +267,7 @@ const ProgramRule kSlopeRules[] = {
 };
 
 auto set_table(ScoreTerms by, uint32_t outputs, uint32_t inputs,
-               format::Layout layout = format::Layout::kRows) {
+               format::Layout layout = format::Layout::kPlain) {
   return [by, outputs, inputs, layout](Program& p) {
     set_slopes(outputs, inputs, layout)(p);
     op(p, kAttention).numbers[format::AttentionOp::kTermsBy] = static_cast<uint32_t>(by);

@@ -32,7 +32,7 @@ convert::ProgramTensor& tensor(Program& program, const std::string& name) {
 }
 
 void resize(Program& program, const std::string& name, uint32_t outputs, uint32_t inputs,
-            Layout layout = Layout::kRows) {
+            Layout layout = Layout::kPlain) {
   convert::ProgramTensor& changed = tensor(program, name);
   changed.outputs = outputs;
   changed.inputs = inputs;
@@ -107,7 +107,7 @@ TEST(VerifyEncoder, RefusesAPaddingAfterAPrefix) {
   const format::ColumnView rows = program.ops[sum].body.views[format::kOutput];
   const uint32_t tensor = static_cast<uint32_t>(program.tensors.size());
   program.tensors.push_back(
-      {"prefix", 1, rows.width, std::vector<float>(rows.width), {}, Layout::kRows});
+      {"prefix", 1, rows.width, std::vector<float>(rows.width), {}, Layout::kPlain});
   program.ops[sum].body = convert::prefix_op(rows, rows, tensor, 0);
   expect_refusal(
       write_model(program, {Target::kPortable}).span(),
@@ -126,7 +126,7 @@ TEST(VerifyEncoder, TakesAsManyTypesAsTheSmallestTableHas) {
     format::OpView second = op(program, "embedding");
     second.numbers[format::EmbeddingOp::kTypes] = static_cast<uint32_t>(program.tensors.size());
     program.tensors.push_back(
-        {"more types", rows, 12, std::vector<float>(rows * 12), {}, Layout::kRows});
+        {"more types", rows, 12, std::vector<float>(rows * 12), {}, Layout::kPlain});
     second.views[format::kOutput].slot = static_cast<uint32_t>(program.slots.size());
     program.slots.push_back({12, 500, last, last});
     program.slots[program.output_slot].last_op = last;

@@ -37,7 +37,7 @@ inline void expect_refusal(std::span<const std::byte> file, const Expected& expe
   EXPECT_STREQ(why.field, expected.field) << describe(status, why);
   EXPECT_NE(std::string(why.reason).find(expected.words), std::string::npos)
       << describe(status, why);
-  EXPECT_EQ(why.op_index, expected.index) << describe(status, why);
+  EXPECT_EQ(why.index, expected.index) << describe(status, why);
   if (!expected.numbers) return;
   EXPECT_EQ(why.found, expected.numbers->first) << describe(status, why);
   EXPECT_EQ(why.expected, expected.numbers->second) << describe(status, why);

@@ -130,7 +130,7 @@ TEST_P(VerifyPacked, Refuses) {
 // The last tensor lies in the segment, but not what kernels may read after it.
 TEST(VerifyPackedWeights, RefusesATensorIntoWhatKernelsReadAhead) {
   convert::Program program = sound_program();
-  program.tensors.push_back({"unused", 1, 16, std::vector<float>(16), {}, format::Layout::kRows});
+  program.tensors.push_back({"unused", 1, 16, std::vector<float>(16), {}, format::Layout::kPlain});
   ModelSurgery file(write_model(program, {Target::kPortable, Target::kArm64}).span());
   const format::ModelReader reader(file.file());
   const uint64_t end = reader.tensor_offset(kChanged, 2) + 16 * sizeof(float);
@@ -143,7 +143,7 @@ TEST(VerifyPackedWeights, RefusesATensorIntoWhatKernelsReadAhead) {
 // What kernels may read after the last tensor ends where the segment does.
 TEST(VerifyPackedWeights, AcceptsATensorUpToWhatKernelsReadAhead) {
   convert::Program program = sound_program();
-  program.tensors.push_back({"unused", 1, 12, std::vector<float>(12), {}, format::Layout::kRows});
+  program.tensors.push_back({"unused", 1, 12, std::vector<float>(12), {}, format::Layout::kPlain});
   ModelSurgery file(write_model(program, {Target::kPortable, Target::kArm64}).span());
   change_segment([](SegmentView& segment) { --segment.length; })(file);
   file.repair();

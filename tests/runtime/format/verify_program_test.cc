@@ -215,7 +215,7 @@ const ProgramRule kAttentionRules[] = {
        attention(p).numbers[format::AttentionOp::kTermsBy] =
            static_cast<uint32_t>(ScoreTerms::kDistances);
        attention(p).numbers[format::AttentionOp::kTerms] = 2;
-       p.tensors.push_back({"terms", 1, 3, {1, 2, 3}, {}, format::Layout::kRows});
+       p.tensors.push_back({"terms", 1, 3, {1, 2, 3}, {}, format::Layout::kPlain});
      },
      {"ops.terms", "shorter than the context", 1}},
     // The slot of a view without width is no slot that was checked.

@@ -161,7 +161,7 @@ TEST(VerifyRows, RefusesAnEmbeddingWithoutAVocabulary) {
   parts.tokens = 2;
   const OpView embedding = convert::embedding_op({4, 0, 4}, parts);
   program.ops.push_back({"embedding", embedding});
-  program.tensors.push_back({"table", 1, 4, {1, 2, 3, 4}, {}, Layout::kRows});
+  program.tensors.push_back({"table", 1, 4, {1, 2, 3, 4}, {}, Layout::kPlain});
   const auto file = write_model(program, {Target::kPortable});
   expect_refusal(file.span(), {"ops.tokens", "fewer rows", 3});
 }

@@ -3,7 +3,7 @@
 #ifndef ARENITE_TESTS_RUNTIME_VERIFY_TOKENIZER_FIXTURE_H_
 #define ARENITE_TESTS_RUNTIME_VERIFY_TOKENIZER_FIXTURE_H_
 
-#include "format/tokenizer_lists.h"
+#include "format/tokenizer_reader.h"
 #include "runtime/format/verify_fixture.h"
 
 namespace arenite::test {

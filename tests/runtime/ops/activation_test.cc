@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Activation functions and gates against the C library in double precision.
-#include "ops/activation.h"
+#include "ops/row_ops.h"
 
 #include <gtest/gtest.h>
 

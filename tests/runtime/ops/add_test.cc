@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums row by row: one rounding for each number, wherever the output lies.
-#include "ops/add.h"
+#include "ops/row_ops.h"
 
 #include <gtest/gtest.h>
 

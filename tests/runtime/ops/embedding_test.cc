@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Look-ups in plain and in packed tables, with and without positions.
-#include "ops/embedding.h"
+#include "ops/row_ops.h"
 
 #include <gtest/gtest.h>
 

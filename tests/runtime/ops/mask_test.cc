@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled masks, read the way attention reads them, against the dense masks they stand for.
-#include "ops/mask.h"
+#include "ops/attention_block.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layer norm and RMS norm against plain loops in double precision.
-#include "ops/norm.h"
+#include "ops/row_ops.h"
 
 #include <gtest/gtest.h>
 

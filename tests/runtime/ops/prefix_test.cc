@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of constants where a sequence begins; all other rows are those of the input.
-#include "ops/prefix.h"
+#include "ops/row_ops.h"
 
 #include <gtest/gtest.h>
 

@@ -8,9 +8,8 @@
 #include <tuple>
 #include <vector>
 
-#include "core/cpu_features.h"
+#include "core/targets.h"
 #include "ops/linear.h"
-#include "ops/quantized_rows.h"
 #include "support/compare.h"
 #include "support/float_rows.h"
 #include "support/kernel_sets.h"

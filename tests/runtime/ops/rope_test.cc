@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotary position embedding against complex numbers in double precision.
-#include "ops/rope.h"
+#include "ops/row_ops.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows that a call gives out: taken as they are, and made of several in double precision.
-#include "ops/select.h"
+#include "ops/row_ops.h"
 
 #include <gtest/gtest.h>
 

@@ -2,6 +2,7 @@
 // Refused calls of decoders say what was wrong and change nothing.
 #include <gtest/gtest.h>
 
+#include "arenite/checked_math.h"
 #include "runtime/session/decoder_fixture.h"
 #include "runtime/session/failure_fixture.h"
 
@@ -79,7 +80,7 @@ TEST_P(DecoderFailure, RefusesIdsOfAnotherShape) {
         [](Session& session, Ids ids, Diagnostic* why) {
           return session.step(TokenBatch{ids.first(5), 2, 3, {}}, why);
         });
-  check({Status::kInvalidArgument, "batch.ids", 0, 2, uint64_t{2} * UINT32_MAX},
+  check({Status::kInvalidArgument, "batch.ids", 0, 2, (Checked(2) * UINT32_MAX).value()},
         [](Session& session, Ids ids, Diagnostic* why) {
           return session.step(TokenBatch{ids.first(2), 2, UINT32_MAX, {}}, why);
         });

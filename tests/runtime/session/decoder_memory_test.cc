@@ -8,7 +8,7 @@
 
 #include "arenite/arena_formula.h"
 #include "runtime/session/decoder_fixture.h"
-#include "session/model_access.h"
+#include "session/session_state.h"
 #include "support/malloc_trap.h"
 #include "support/model_surgery.h"
 #include "support/pool.h"

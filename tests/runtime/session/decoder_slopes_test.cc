@@ -30,7 +30,7 @@ class DecoderSlopes : public DecoderTest {
       slopes.name = op.name + ".slopes";
       slopes.outputs = 1;
       slopes.inputs = op.body.numbers[format::AttentionOp::kHeads];
-      slopes.layout = format::Layout::kRows;
+      slopes.layout = format::Layout::kPlain;
       for (uint32_t h = 0; h < slopes.inputs; ++h) {
         slopes.weights.push_back(by_head ? slope * static_cast<float>(h + 1) : slope);
       }
@@ -52,7 +52,7 @@ class DecoderSlopes : public DecoderTest {
       terms.name = op.name + ".terms";
       terms.outputs = by_pair ? heads * positions : heads;
       terms.inputs = by_pair ? positions : 2 * positions - 1;
-      terms.layout = format::Layout::kRows;
+      terms.layout = format::Layout::kPlain;
       for (uint32_t i = 0; i < terms.outputs * terms.inputs; ++i) {
         const uint32_t query = by_pair ? i / positions % positions : positions - 1;
         const int64_t distance = int64_t{i % terms.inputs} - query;

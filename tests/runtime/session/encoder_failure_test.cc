@@ -47,7 +47,7 @@ class EncoderFailure : public EncoderTest {
     ASSERT_NE(why.reason, nullptr);
     EXPECT_STREQ(why.field, refusal.field) << why.reason;
     EXPECT_NE(std::string(why.reason).find(refusal.words), std::string::npos) << why.reason;
-    EXPECT_EQ(why.op_index, refusal.index) << why.reason;
+    EXPECT_EQ(why.index, refusal.index) << why.reason;
     EXPECT_EQ(why.found, refusal.found) << why.reason;
     EXPECT_EQ(why.expected, refusal.expected) << why.reason;
     EXPECT_EQ(session->positions(0), 9u);

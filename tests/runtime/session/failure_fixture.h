@@ -23,7 +23,7 @@ inline void expect_refusal(const Refusal& refusal, Status status, const Diagnost
   EXPECT_EQ(status, refusal.status);
   ASSERT_NE(why.reason, nullptr);
   EXPECT_STREQ(why.field, refusal.field) << why.reason;
-  EXPECT_EQ(why.op_index, refusal.index) << why.reason;
+  EXPECT_EQ(why.index, refusal.index) << why.reason;
   EXPECT_EQ(why.found, refusal.found) << why.reason;
   EXPECT_EQ(why.expected, refusal.expected) << why.reason;
 }

@@ -7,7 +7,7 @@
 
 #include "arenite/version.h"
 #include "runtime/session/session_fixture.h"
-#include "session/model_access.h"
+#include "session/session_state.h"
 
 namespace arenite::test {
 namespace {
@@ -171,7 +171,7 @@ TEST(ModelLoad, DefersTheChecksumsOfWeightsIfAsked) {
     EXPECT_EQ(model->verify_checksums(), Status::kBadModel) << "without a diagnostic, too";
     EXPECT_EQ(model->verify_checksums(&why), Status::kBadModel);
     EXPECT_STREQ(why.field, "packed.segment.crc32c");
-    EXPECT_EQ(why.op_index, i) << "targets that do not run here are verified, too";
+    EXPECT_EQ(why.index, i) << "targets that do not run here are verified, too";
     damaged ^= std::byte{0x10};
     EXPECT_EQ(model->verify_checksums(&why), Status::kOk);
     EXPECT_EQ(why.reason, nullptr);

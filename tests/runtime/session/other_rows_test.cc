@@ -11,7 +11,7 @@
 #include "convert/graph/interpreter.h"
 #include "convert/program/compile.h"
 #include "convert/program/writer.h"
-#include "core/prefix_rows.h"
+#include "core/views.h"
 #include "runtime/format/verify_fixture.h"
 #include "runtime/session/rows_fixture.h"
 #include "support/compare.h"
@@ -332,7 +332,7 @@ TEST(OtherRowsOfPlans, AreNoMoreThanCanBeCounted) {
   Diagnostic why;
   EXPECT_EQ(plan_arena(*model, options, &why).status(), Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "options.tokens_max");
-  EXPECT_EQ(why.op_index, 0u);
+  EXPECT_EQ(why.index, 0u);
 }
 
 }  // namespace

@@ -8,8 +8,7 @@
 #include "ops/kv_cache.h"
 #include "runtime/session/decoder_fixture.h"
 #include "runtime/session/encoder_fixture.h"
-#include "session/model_access.h"
-#include "session/plan.h"
+#include "session/session_state.h"
 #include "support/pool.h"
 
 namespace arenite::test {

@@ -12,7 +12,7 @@
 #include "convert/program/compile.h"
 #include "convert/program/writer.h"
 #include "convert/spec/model_tensors.h"
-#include "format/self_test_layout.h"
+#include "format/reader.h"
 #include "runtime/session/decoder_fixture.h"
 #include "runtime/session/encoder_fixture.h"
 #include "support/malloc_trap.h"

@@ -7,7 +7,7 @@
 
 #include "arenite/arena_formula.h"
 #include "runtime/session/session_fixture.h"
-#include "session/model_access.h"
+#include "session/session_state.h"
 #include "support/pool.h"
 
 namespace arenite::test {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include "arenite/checked_math.h"
 #include "runtime/session/failure_fixture.h"
 
 namespace arenite::test {
@@ -106,7 +107,7 @@ TEST_P(SessionFailure, RefusesFeaturesOfAnotherShape) {
 }
 
 TEST_P(SessionFailure, RefusesAShapeThatOverflows) {
-  check({Status::kInvalidArgument, "batch.features", 0, 12, uint64_t{2} * UINT32_MAX * 6},
+  check({Status::kInvalidArgument, "batch.features", 0, 12, (Checked(2) * UINT32_MAX * 6).value()},
         [](Session& session, Features features, Diagnostic* why) {
           return session.step({features.first(12), 2, UINT32_MAX, {}}, why);
         });
@@ -146,7 +147,7 @@ TEST_P(SessionFailure, NonCausalModelsRefuseToGoOn) {
     lengths[begin] = 1;
     Diagnostic why;
     EXPECT_EQ(session->step({tokens, 2, 2, lengths}, &why).status(), Status::kUnsupported);
-    EXPECT_EQ(why.op_index, begin);
+    EXPECT_EQ(why.index, begin);
     EXPECT_EQ(session->positions(begin), 2u);
   }
   EXPECT_TRUE(same_bits(session.run(tokens, 2), expected));
@@ -168,7 +169,7 @@ TEST_P(SessionFailure, RefusesLengthsAtWhichATileMaskHidesARow) {
     Diagnostic why;
     ASSERT_EQ(session->run({tokens, 2, 6, lengths}, &why).status(), Status::kInvalidArgument);
     EXPECT_STREQ(why.reason, "at this length the mask hides every key of a token");
-    EXPECT_EQ(why.op_index, 1u);
+    EXPECT_EQ(why.index, 1u);
     EXPECT_EQ(why.found, length);
     EXPECT_EQ(session->positions(0), 6u);
   }
@@ -188,7 +189,7 @@ TEST_P(SessionFailure, RefusesAMaskBesideTheModelsOwn) {
     EXPECT_EQ(session->run({features(*model, 4), 1, 4, {}, visible}, &why).status(),
               Status::kUnsupported);
     EXPECT_STREQ(why.field, "batch.visible");
-    EXPECT_EQ(why.op_index, 0u);
+    EXPECT_EQ(why.index, 0u);
   }
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// No call takes more stack than core/stack_bounds.h says, with any kernel set, model or input; the
+// No call takes more stack than format/bounds.h says, with any kernel set, model or input; the
 // tests on the device measure it where there is no operating system.
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "core/stack_bounds.h"
 #include "device/stack_use.h"
+#include "format/bounds.h"
 #include "runtime/session/encoder_fixture.h"
 
 namespace arenite::test {

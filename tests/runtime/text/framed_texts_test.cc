@@ -153,7 +153,7 @@ TEST(EncodeTokensMax, RefusesLessThanTheTokensAroundATextWithBothNumbers) {
   EXPECT_EQ(tokenizer->encode("a", {.tokens_max = 1}, ids, &why).status(),
             Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "options.tokens_max");
-  EXPECT_EQ(why.op_index, 0u);
+  EXPECT_EQ(why.index, 0u);
   EXPECT_EQ(why.found, 1u);
   EXPECT_EQ(why.expected, 2u);
   EXPECT_EQ(tokenizer->encode_pair("a", "b", {.tokens_max = 3}, ids, {}, &why).status(),
@@ -176,7 +176,7 @@ TEST(EncodePair, RefusesWhatItCannotDo) {
   };
   EXPECT_EQ(refused(ids.size() - 1, 0, 0), Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "out");
-  EXPECT_EQ(why.op_index, 0u);
+  EXPECT_EQ(why.index, 0u);
   EXPECT_EQ(refused(ids.size(), types.size() - 1, 0), Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "out_types");
   EXPECT_EQ(why.found, types.size() - 1);
@@ -199,7 +199,7 @@ TEST(EncodePair, SaysWhichTextHasAWordWithoutTokens) {
   Diagnostic why;
   EXPECT_FALSE(tokenizer->encode_pair("a", "a b", {}, ids, {}, &why).ok());
   EXPECT_STREQ(why.field, "second");
-  EXPECT_EQ(why.op_index, 2u);
+  EXPECT_EQ(why.index, 2u);
 }
 
 }  // namespace

@@ -221,7 +221,7 @@ TEST(Sampler, RefusesLogitsThatAreNoneAndStaysUnchanged) {
       Diagnostic why;
       EXPECT_EQ(sampler.sample(logits, {}, scratch, &why).status(), Status::kInvalidArgument);
       EXPECT_STREQ(why.field, "logits");
-      EXPECT_EQ(why.op_index, index);
+      EXPECT_EQ(why.index, index);
     };
     refused({}, 0);
     refused({0.0f, 1.0f, kNan}, 2);

@@ -138,7 +138,7 @@ TEST(TokenizerEncode, RefusesAnUnknownCharacterWhereNothingStandsForIt) {
   EXPECT_EQ(tokenizer->encode("the\xE6\x97\xA5!", {}, out, &why).status(),
             Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "text");
-  EXPECT_EQ(why.op_index, 3u);
+  EXPECT_EQ(why.index, 3u);
   EXPECT_EQ(why.found, 0x65E5u);
 }
 

@@ -166,7 +166,7 @@ TEST(WordPiece, PointsAtTheWordWithoutTokens) {
   const auto count = tokenizer->encode(text, {.read_specials = true}, ids, &why);
   EXPECT_EQ(count.status(), Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "text");
-  EXPECT_EQ(why.op_index, 9u);  // the accent before it is not part of it
+  EXPECT_EQ(why.index, 9u);  // the accent before it is not part of it
   EXPECT_EQ(why.found, 0xC9u);
 }
 

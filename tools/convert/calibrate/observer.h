@@ -9,7 +9,7 @@
 #include "convert/calibrate/calibration_set.h"
 #include "convert/files/memory.h"
 #include "convert/quantize/hessian.h"
-#include "core/matrix.h"
+#include "core/views.h"
 
 namespace arenite::convert {
 

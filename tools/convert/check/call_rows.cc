@@ -7,7 +7,7 @@
 
 #include "convert/program/program.h"
 #include "format/schema.h"
-#include "session/model_access.h"
+#include "session/session_state.h"
 
 namespace arenite::convert {
 

@@ -16,7 +16,7 @@
 #include "convert/program/writer.h"
 #include "core/crc32c.h"
 #include "format/file_layout.h"
-#include "format/self_test_layout.h"
+#include "format/reader.h"
 #include "model_generated.h"
 #include "session/self_test.h"
 

@@ -17,7 +17,7 @@
 #include "convert/graph/term_table.h"
 #include "convert/masks/masks.h"
 #include "convert/spec/model_spec.h"
-#include "core/image_patches.h"
+#include "core/views.h"
 #include "format/reader.h"
 
 namespace arenite::convert {

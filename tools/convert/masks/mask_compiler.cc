@@ -15,7 +15,7 @@
 #include "format/file_layout.h"
 #include "format/reader.h"
 #include "kernels/kernel_set.h"
-#include "ops/mask.h"
+#include "ops/attention_block.h"
 
 namespace arenite::convert {
 namespace {

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/mask_view.h"
+#include "core/views.h"
 
 namespace arenite::convert {
 

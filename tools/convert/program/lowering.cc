@@ -207,7 +207,7 @@ class Lowering {
     tensor.name = angles_.empty() ? "angles" : "angles." + std::to_string(angles_.size());
     tensor.outputs = rows_max();
     tensor.inputs = rope.rotary_dim;
-    tensor.layout = format::Layout::kRows;
+    tensor.layout = format::Layout::kPlain;
     tensor.load = [rope, positions = rows_max()] {
       std::vector<float> values;
       values.reserve(size_t{positions} * rope.rotary_dim);
@@ -233,7 +233,7 @@ class Lowering {
     if (!tables_.empty()) tensor.name += "." + std::to_string(tables_.size());
     tensor.outputs = table.rows();
     tensor.inputs = table.columns();
-    tensor.layout = format::Layout::kRows;
+    tensor.layout = format::Layout::kPlain;
     tensor.weights.assign(table.values.begin(), table.values.end());
     tables_.emplace_back(table, program_.add_tensor(std::move(tensor)));
     return tables_.back().second;

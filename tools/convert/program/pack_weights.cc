@@ -55,7 +55,7 @@ void pack_row(const QuantizedMatrix& matrix, uint32_t row, float bias, Packing p
   const uint32_t lane = row % packing.nr;
   const uint32_t columns = matrix.columns;
   const int8_t* const values = matrix.values.data() + size_t{row} * columns;
-  const bool has_blocks = matrix.type == TensorType::kQ4;
+  const bool has_blocks = weight_type(matrix.type).block != 0;
   for (uint32_t i = 0; i < columns; ++i) {
     const PanelPlace place = panel_place(packing, i, lane);
     std::byte& byte = panel[place.byte];
@@ -66,7 +66,7 @@ void pack_row(const QuantizedMatrix& matrix, uint32_t row, float bias, Packing p
   if (!has_blocks) {
     const float scale = matrix.scales[row];
     put(panel + panel_scale(packing, columns, 0, lane), scale);
-    const bool is_scaled = packing.family == Family::kF32Qc8wGemm;  // the bias, by the kernel
+    const bool is_scaled = !weight_type(matrix.type).rounds_inputs;  // the bias, by the kernel
     put(bias_place, is_scaled ? bias / scale : bias);
     if (is_scaled) return;
     int32_t sum = 0;
@@ -91,7 +91,7 @@ void pack_row(const QuantizedMatrix& matrix, uint32_t row, float bias, Packing p
 
 void pack_panels(const ProgramTensor& tensor, const QuantizedMatrix& matrix, Packing packing,
                  std::span<std::byte> packed) {
-  const size_t bytes_of_panel = static_cast<size_t>(panel_bytes(packing, tensor.inputs));
+  const size_t bytes_of_panel = panel_bytes(packing, tensor.inputs).value();
   for (uint32_t row = 0; row < tensor.outputs; ++row) {
     pack_row(matrix, row, tensor.bias.empty() ? 0.0f : tensor.bias[row], packing,
              packed.data() + row / packing.nr * bytes_of_panel);
@@ -99,11 +99,11 @@ void pack_panels(const ProgramTensor& tensor, const QuantizedMatrix& matrix, Pac
 }
 
 void pack_rows(const QuantizedMatrix& matrix, std::span<std::byte> packed) {
-  const size_t bytes = static_cast<size_t>(plain_row_bytes(matrix.type, matrix.columns));
+  const size_t bytes = plain_row_bytes(matrix.type, matrix.columns).value();
   for (uint32_t row = 0; row < matrix.rows; ++row) {
     std::byte* to = packed.data() + row * bytes;
     const int8_t* values = matrix.values.data() + size_t{row} * matrix.columns;
-    if (matrix.type != TensorType::kQ4) {
+    if (weight_type(matrix.type).block == 0) {
       put(to, matrix.scales[row]);
       std::memcpy(to + sizeof(float), values, matrix.columns);
       continue;
@@ -128,20 +128,19 @@ void repack_row(const WeightView& weights, uint32_t row, Packing packing, std::b
   const uint32_t lane = row % packing.nr;
   const uint32_t source_lane = row % source.nr;
   const std::byte* const from =
-      weights.data + row / source.nr * static_cast<size_t>(panel_bytes(source, columns));
+      weights.data + row / source.nr * panel_bytes(source, columns).value();
   const auto copy = [&](size_t from_place, size_t to_place, size_t bytes) {
     std::memcpy(panel + to_place, from + from_place, bytes);
   };
   copy(source_lane * sizeof(float), lane * sizeof(float), sizeof(float));
   copy(panel_bias(source, columns, source_lane), panel_bias(packing, columns, lane), sizeof(float));
-  const bool has_blocks = weights.type == TensorType::kQ4;
-  const uint32_t scales_apart = has_blocks ? kQ4Block : columns;
-  const size_t bytes_of_scale = has_blocks ? sizeof(uint16_t) : sizeof(float);
-  for (uint32_t i = 0; weights.type != TensorType::kF32 && i < columns; i += scales_apart) {
+  const WeightType& type = weight_type(weights.type);
+  const bool has_blocks = type.block != 0;
+  const uint32_t scales_apart = has_blocks ? type.block : columns;
+  for (uint32_t i = 0; type.scale_bytes != 0 && i < columns; i += scales_apart) {
     copy(panel_scale(source, columns, i, source_lane), panel_scale(packing, columns, i, lane),
-         bytes_of_scale);
+         type.scale_bytes);
   }
-  const size_t bytes_of_number = weights.type == TensorType::kF32 ? sizeof(float) : 1;
   for (uint32_t i = 0; i < columns; ++i) {
     const PanelPlace at = panel_place(source, i, source_lane);
     const PanelPlace place = panel_place(packing, i, lane);
@@ -149,7 +148,7 @@ void repack_row(const WeightView& weights, uint32_t row, Packing packing, std::b
       const std::byte half = at.high_half ? from[at.byte] >> 4 : from[at.byte] & std::byte{0xF};
       panel[place.byte] |= place.high_half ? half << 4 : half;
     } else {
-      copy(at.byte, place.byte, bytes_of_number);
+      copy(at.byte, place.byte, type.bits / 8u);
     }
   }
 }
@@ -159,8 +158,8 @@ void repack(const WeightView& weights, Packing packing, std::span<std::byte> pac
     std::memcpy(packed.data(), weights.data, packed.size());
     return;
   }
-  assert(weights.packing.family == packing.family);
-  const size_t bytes_of_panel = static_cast<size_t>(panel_bytes(packing, weights.columns));
+  assert(weights.packing.type == packing.type);
+  const size_t bytes_of_panel = panel_bytes(packing, weights.columns).value();
   for (uint32_t row = 0; row < weights.rows; ++row) {
     repack_row(weights, row, packing, packed.data() + row / packing.nr * bytes_of_panel);
   }
@@ -183,7 +182,7 @@ Numbers load_numbers(const ProgramTensor& tensor) {
 void pack_weights(const ProgramTensor& tensor, const Numbers& numbers, Packing packing,
                   std::span<std::byte> packed) {
   assert(packed.size() == format::stored_bytes(tensor.shape(), packing).value());
-  const bool is_rows = tensor.layout == format::Layout::kRows;
+  const bool is_rows = tensor.layout == format::Layout::kPlain;
   std::ranges::fill(packed, std::byte{0});
   if (const auto* matrix = std::get_if<QuantizedMatrix>(&numbers)) {
     require_size(tensor, uint64_t{matrix->rows} * matrix->columns);

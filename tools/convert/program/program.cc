@@ -122,7 +122,7 @@ uint32_t Program::add_vector(const std::string& tensor_name, std::vector<float> 
   tensor.name = tensor_name;
   tensor.outputs = 1;
   tensor.inputs = static_cast<uint32_t>(values.size());
-  tensor.layout = format::Layout::kRows;
+  tensor.layout = format::Layout::kPlain;
   tensor.weights = std::move(values);
   return add_tensor(std::move(tensor));
 }
@@ -132,7 +132,7 @@ uint32_t Program::add_table(const WeightRef& weight, uint32_t rows, TensorType t
   tensor.name = weight.name;
   tensor.outputs = rows;
   tensor.inputs = weight.columns;
-  tensor.layout = format::Layout::kRows;
+  tensor.layout = format::Layout::kPlain;
   tensor.type = type;
   if (type == TensorType::kF32) {
     tensor.load = [weight, rows] {

@@ -16,7 +16,7 @@
 #include "convert/tokenizers/tokenizer_spec.h"
 #include "core/cache_layout.h"
 #include "core/packing.h"
-#include "core/weights.h"
+#include "core/views.h"
 #include "format/op_table.h"
 #include "format/reader.h"
 #include "format/tokenizer_reader.h"

@@ -14,7 +14,7 @@
 #include "convert/tokenizers/tokenizer_spec.h"
 #include "core/crc32c.h"
 #include "format/file_layout.h"
-#include "format/self_test_layout.h"
+#include "format/reader.h"
 #include "format/verify.h"
 #include "model_generated.h"
 

@@ -17,7 +17,7 @@ constexpr bool rounds_activations(TensorType type) {
 }
 
 // Rounds each row to 256 steps between its least and its largest number, 0 being one of them, as
-// runtime/ops/quantized_rows.h says. Numbers that are not finite make all of the row NaN.
+// QuantizedRows of runtime/ops/linear.h says. Numbers that are not finite make all of the row NaN.
 void round_activations(std::span<double> rows, size_t width);
 
 // Keys or values, in rows of so many numbers, as a cache of this type keeps them: in int8 rounded

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "convert/quantize/matrix_product.h"
-#include "core/matrix.h"
+#include "core/views.h"
 
 namespace arenite::convert {
 

@@ -7,7 +7,7 @@
 
 #include "arenite/target.h"
 #include "core/packing.h"
-#include "core/weights.h"
+#include "core/views.h"
 #include "ops/linear.h"
 
 namespace arenite::convert {
@@ -47,7 +47,7 @@ MatrixProduct::MatrixProduct() : kernels_(best_kernels()) {}
 void MatrixProduct::pack(const ConstMatrix& b) {
   const Packing packing = packing_for(kernels_);
   const uint32_t panels = panels_of(packing, b.columns);
-  const size_t panel = static_cast<size_t>(panel_bytes(packing, b.rows)) / sizeof(float);
+  const size_t panel = panel_bytes(packing, b.rows).value() / sizeof(float);
   packed_.resize((panels * panel + kReadAheadBytes / sizeof(float)) / 16 + 1);
   float* const packed = packed_.front().floats;
   for (uint32_t p = 0; p < panels; ++p) {

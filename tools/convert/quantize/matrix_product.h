@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "core/matrix.h"
+#include "core/views.h"
 #include "kernels/kernel_set.h"
 
 namespace arenite::convert {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "convert/quantize/quantized_matrix.h"
+#include "core/weight_types.h"
 
 namespace arenite::convert {
 
@@ -22,12 +23,14 @@ struct Levels {
   float most = 0.0f;
 };
 constexpr Levels levels_of(TensorType type) {
-  return type == TensorType::kQ4 ? Levels{-8.0f, 7.0f} : Levels{-127.0f, 127.0f};
+  const auto most = static_cast<float>((1u << (weight_type(type).bits - 1u)) - 1u);
+  // In few bits one more is worth being asymmetrical.
+  return weight_type(type).block != 0 ? Levels{-most - 1.0f, most} : Levels{-most, most};
 }
 
 // Weights that share a scale: a row, or of q4 a block of it.
 constexpr uint32_t weights_per_scale(TensorType type, uint32_t columns) {
-  return type == TensorType::kQ4 ? kQ4Block : columns;
+  return weight_type(type).block != 0 ? weight_type(type).block : columns;
 }
 
 // What the range of scales did to rows, or to blocks of q4.
@@ -36,9 +39,9 @@ struct ScaleReport {
   uint64_t clamped = 0;  // their scale would be above kScaleMax: large weights are cut off
 };
 
-// Whether a matrix can be of a type: q4 has whole blocks.
+// Whether a matrix can be of a type: of whole blocks, where there are any.
 constexpr bool fits(TensorType type, uint32_t columns) {
-  return type != TensorType::kQ4 || columns % kQ4Block == 0;
+  return columns % weights_per_scale(type, columns) == 0;
 }
 
 // The nearest number that has 8 significant bits, ties to even.

@@ -8,7 +8,7 @@
 
 #include "convert/files/error.h"
 #include "convert/tokenizers/unicode_library.h"
-#include "format/tokenizer_lists.h"
+#include "format/tokenizer_reader.h"
 #include "model_generated.h"
 
 namespace arenite::convert {

@@ -6,7 +6,7 @@
 
 #include "core/utf8.h"
 #include "text/characters.h"
-#include "text/folding.h"
+#include "text/word_pieces.h"
 
 namespace arenite::convert {
 namespace {

@@ -51,7 +51,7 @@ std::optional<ImagePatches> patches_in(const ImagePatches& image,
   if (lines == 0 || lines > image.height || run > image.width) return std::nullopt;
   cut.patch_width = static_cast<uint32_t>(run);
   cut.patch_height = static_cast<uint32_t>(lines);
-  if (cut.row_width().saturated() != offsets.size() || cut.patches().value() != firsts.size()) {
+  if (cut.row_width().value() != offsets.size() || cut.patches().value() != firsts.size()) {
     return std::nullopt;
   }
   for (size_t c = 0; c < offsets.size(); ++c) {

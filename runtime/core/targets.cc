@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU feature detection without a library of its own.
-#include "core/cpu_features.h"
+#include "core/targets.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convert/program/weight_types.h"
+#include "convert/program/weight_choice.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -23,8 +23,11 @@ bool has_part(const std::string& name, const std::string& part) {
 
 // What a row of so many inputs can be at most, of a type or the next larger one.
 TensorType type_that_fits(TensorType wanted, uint32_t inputs) {
-  if (wanted == TensorType::kQ4 && inputs % kQ4Block != 0) wanted = TensorType::kQ8;
-  if (wanted == TensorType::kQ8 && inputs > kQ8InputsMax) wanted = TensorType::kW8;
+  const auto has_room = [&](TensorType type) {
+    return fits(type, inputs) && inputs <= weight_type(type).inputs_max;
+  };
+  // Each type comes after the next larger one.
+  while (!has_room(wanted)) wanted = static_cast<TensorType>(static_cast<uint32_t>(wanted) - 1);
   return wanted;
 }
 

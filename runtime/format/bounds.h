@@ -1,12 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long Model::load takes at most, whatever the bytes: what the tests hold it to by counting,
-// and `arenite inspect` prints.
+// What calls of the runtime take at most, whatever the model and its input: of the stack, and how
+// long Model::load takes. The tests hold it to them, and `arenite inspect` prints them.
 #pragma once
 
 #include <cstdint>
 
 #include "format/file_layout.h"
 #include "format/reader.h"
+
+namespace arenite {
+
+// Of builds with GCC 12, -Os for Cortex-M and -O2 for others. What the application's own callbacks
+// take, for threads and hooks, comes on top.
+struct StackBound {
+  const char* cpu;
+  uint32_t bytes;
+};
+
+enum class StackCpu : uint32_t { kX86, kArm64, kArm32, kRiscv64, kCortexM };
+
+inline constexpr StackBound kStackBounds[] = {
+    {"x86-64", 4096}, {"arm64", 3072}, {"arm32", 2560}, {"riscv64", 3072}, {"cortex-m", 2048},
+};
+
+// That of the CPU that this is compiled for.
+constexpr const StackBound& stack_bound_here() {
+#if defined(__x86_64__)
+  constexpr StackCpu kCpu = StackCpu::kX86;
+#elif defined(__aarch64__)
+  constexpr StackCpu kCpu = StackCpu::kArm64;
+#elif defined(__arm__) && defined(__linux__)
+  constexpr StackCpu kCpu = StackCpu::kArm32;
+#elif defined(__riscv)
+  constexpr StackCpu kCpu = StackCpu::kRiscv64;
+#else
+  constexpr StackCpu kCpu = StackCpu::kCortexM;
+#endif
+  return kStackBounds[static_cast<uint32_t>(kCpu)];
+}
+
+}  // namespace arenite
 
 namespace arenite::format {
 

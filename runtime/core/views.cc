@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packed weights have a row's numbers far apart. Reading them so costs a cache line for each few,
 // which is little where it is done once for a token.
-#include "core/weights.h"
+#include "core/views.h"
 
 #include <cstring>
 
-#include "core/bit_cast.h"
+#include "core/float_bits.h"
 #include "core/needs.h"
 
 namespace arenite {
@@ -32,7 +32,7 @@ void read_packed_row(const WeightView& weights, uint32_t row, float* to) {
   const Packing packing = weights.packing;
   const uint32_t lane = row % packing.nr;
   const std::byte* const panel =
-      weights.data + row / packing.nr * static_cast<size_t>(panel_bytes(packing, weights.columns));
+      weights.data + row / packing.nr * panel_bytes(packing, weights.columns).value();
   if (!kFewBitsLinked || weights.type == TensorType::kF32) {
     const float* const from = reinterpret_cast<const float*>(panel) + panel_index(packing, 0, lane);
     for (uint32_t i = 0; i < weights.columns; ++i) to[i] = from[size_t{i} * packing.nr];
@@ -51,7 +51,7 @@ void read_packed_row(const WeightView& weights, uint32_t row, float* to) {
 }
 
 void read_plain_row(const WeightView& weights, uint32_t row, float* to) {
-  const size_t bytes = static_cast<size_t>(plain_row_bytes(weights.type, weights.columns));
+  const size_t bytes = plain_row_bytes(weights.type, weights.columns).value();
   const std::byte* from = weights.data + row * bytes;
   if (!kFewBitsLinked || weights.type == TensorType::kF32) {
     std::memcpy(to, from, bytes);

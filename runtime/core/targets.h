@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The targets that a model file can be packed for, a row for each: what they are called, and the
+// tiles of their kernels, which are part of the file format; and what this CPU can do. Their
+// kernels are in kernels/.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <type_traits>
+
+#include "arenite/target.h"
+
+namespace arenite {
+
+// `nr` outputs lie side by side, `kr` inputs of each follow each other, `mr` rows of activations
+// are computed at once (packing.h).
+struct Tile {
+  uint8_t nr, kr, mr;
+};
+
+// Whose compilers can build the kernels.
+enum class Architecture : uint8_t { kAny, kX86_64, kAarch64, kArm };
+
+struct TargetRow {
+  Target target;
+  const char* name;        // in options and reports
+  const char* kernel_set;  // tools/cmake/kernel_sources.cmake has the sources of its kernels
+  Architecture architecture;
+  Tile floats;  // of f32 and w8, and of caches
+  Tile q8;
+  Tile q4;
+  const char* cpus;  // for people
+};
+// CMake reads the first line of each row, too: kernel set and architecture.
+// clang-format off
+inline constexpr TargetRow kTargetRows[] = {
+    {Target::kPortable, "portable", "scalar", Architecture::kAny,
+     {4, 1, 4}, {4, 1, 4}, {4, 1, 4}, "every CPU"},
+    {Target::kX86_64_v2, "x86-64-v2", "sse41", Architecture::kX86_64,
+     {8, 1, 4}, {4, 8, 4}, {4, 8, 4}, "x86-64 with SSE4.1: nearly all since 2008"},
+    {Target::kX86_64_v3, "x86-64-v3", "avx2", Architecture::kX86_64,
+     {16, 1, 4}, {8, 8, 4}, {8, 8, 4},
+     "x86-64 with AVX2 and FMA: Intel since Haswell, AMD since Zen"},
+    // AVX-512 without VNNI has no kernels of its own for q4, and takes those of AVX2.
+    {Target::kX86_64_v4, "x86-64-v4", "avx512", Architecture::kX86_64,
+     {32, 1, 8}, {16, 8, 8}, {8, 8, 4},
+     "x86-64 with AVX-512: Intel since Skylake-SP, AMD since Zen 4"},
+    {Target::kArm64, "arm64", "neon", Architecture::kAarch64,
+     {8, 1, 6}, {16, 1, 6}, {16, 1, 6}, "64-bit ARM"},
+    {Target::kArm32, "arm32", "neon32", Architecture::kArm,
+     {8, 1, 4}, {8, 1, 4}, {16, 1, 4}, "32-bit ARM with NEON: Cortex-A"},
+    {Target::kX86_64_v4_vnni, "x86-64-v4-vnni", "avx512vnni", Architecture::kX86_64,
+     {32, 1, 8}, {16, 8, 8}, {16, 8, 8},
+     "x86-64 with AVX-512 VNNI: Intel since Cascade Lake, AMD since Zen 4"},
+    {Target::kArm64_dot, "arm64-dot", "neondot", Architecture::kAarch64,
+     {8, 1, 6}, {16, 4, 6}, {16, 4, 6},
+     "64-bit ARM with dot product: Cortex-A55, A75 and later"},
+    {Target::kArm64_i8mm, "arm64-i8mm", "neoni8mm", Architecture::kAarch64,
+     {8, 1, 6}, {16, 8, 8}, {16, 8, 8},
+     "64-bit ARM with I8MM: Cortex-A510, A710 and later"},
+};
+// clang-format on
+
+// One column of the rows: programs have those that they use.
+template <auto kMember>
+inline constexpr auto kTargetColumn = [] {
+  std::array<std::remove_cvref_t<decltype(kTargetRows[0].*kMember)>, kTargets> column = {};
+  for (uint32_t i = 0; i < kTargets; ++i) column[i] = kTargetRows[i].*kMember;
+  return column;
+}();
+
+constexpr bool targets_are_in_order() {
+  for (uint32_t i = 0; i < kTargets; ++i) {
+    if (kTargetRows[i].target != static_cast<Target>(i)) return false;
+  }
+  return std::size(kTargetRows) == kTargets;
+}
+static_assert(targets_are_in_order());
+
+// What this CPU can do, as far as kernels care.
+
+struct CpuFeatures {
+  bool sse41 = false;
+  bool sse42 = false;
+  bool avx2_fma3 = false;
+  bool avx512 = false;  // F, BW, CD, DQ and VL
+  bool avx512_vnni = false;
+  bool neon = false;
+  bool arm_dot = false;
+  bool arm_i8mm = false;
+  bool arm_crc32 = false;
+};
+
+// Asks the CPU (x86: cpuid; Linux on ARM: the auxiliary vector; else what the compiler was told).
+CpuFeatures cpu_features();
+
+// AVX-VNNI is not among them: some compilers' builtin does not know it, and the instruction that
+// asks the CPU takes microseconds in a virtual machine. For those who need to know. REQUIRES: AVX2.
+bool cpu_has_avx_vnni();
+
+}  // namespace arenite

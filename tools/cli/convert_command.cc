@@ -321,7 +321,7 @@ std::optional<convert::WeightBudget> budget_of(const ConvertArguments& arguments
   if (!limits.max_bytes && !limits.max_perplexity_increase) {
     throw CLI::ValidationError(
         "--weights auto",
-        "pass what it may spend: --max-bytes N, for as little damage as fits, or "
+        "pass what it may spend: --max-bytes N, for as little loss as fits, or "
         "--max-perplexity-increase P, for as few bytes as that allows");
   }
   convert::WeightBudget budget = {limits.max_bytes, limits.max_perplexity_increase};

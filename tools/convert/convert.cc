@@ -146,9 +146,9 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   RoundedBefore before;
   if (options.budget) {
     report_progress("choosing types of weights");
-    ChosenWeights chosen = choose_by_damage({conversion.graph, name, tokenizer, options.calibration,
-                                             options.without_passes, targets, quoted},
-                                            rules.keep, *options.budget, before);
+    ChosenWeights chosen = choose_by_loss({conversion.graph, name, tokenizer, options.calibration,
+                                           options.without_passes, targets, quoted},
+                                          rules.keep, *options.budget, before);
     rules = std::move(chosen.rules);
     conversion.choices = std::move(chosen.choices);
     before.notes.insert(before.notes.end(), chosen.notes.begin(), chosen.notes.end());

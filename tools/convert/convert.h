@@ -12,7 +12,7 @@
 #include "arenite/target.h"
 #include "convert/check/author_check.h"
 #include "convert/check/converted_model.h"
-#include "convert/choose_by_damage.h"
+#include "convert/choose_by_loss.h"
 #include "convert/exported/exported_model.h"
 #include "convert/families/families.h"
 #include "convert/modules/attention_modules.h"

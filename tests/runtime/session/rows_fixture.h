@@ -69,7 +69,7 @@ inline convert::Graph graph_of(const Form& form) {
   x = graph.add("sum", convert::AddNode{},
                 {x, graph.add_attention("attention", attention, inputs)});
   if (form.causal || form.rows != SelectKind::kAsAsked) {
-    x = graph.add("rows", convert::RowsNode{form.rows, form.first_row}, {x});
+    x = graph.add("rows", convert::SelectNode{form.rows, form.first_row}, {x});
   }
   graph.output = graph.add_linear("head", {weight("head", 4, kWidth), {}}, x);
   return graph;

@@ -119,12 +119,12 @@ void require_prefix(const Graph& graph, const std::string& where) {
 
 void settle_outputs(ExportedModel& model, const TraceShape& trace_shape, const std::string& where) {
   Graph& graph = model.graph;
-  std::vector<RowsNode*> selections;
+  std::vector<SelectNode*> selections;
   for (const ValueId value : graph.order()) {
-    if (auto* rows = graph.as<RowsNode>(value)) selections.push_back(rows);
+    if (auto* rows = graph.as<SelectNode>(value)) selections.push_back(rows);
   }
   const bool takes_last = std::ranges::all_of(
-      selections, [](const RowsNode* rows) { return rows->kind == SelectKind::kLast; });
+      selections, [](const SelectNode* rows) { return rows->kind == SelectKind::kLast; });
   model.causal = takes_last && !trace_shape.reads_images() && graph.tokens_min <= 1 &&
                  std::ranges::all_of(graph.masks, [](const Mask& mask) { return is_causal(mask); });
   model.has_row_of_sequence = !selections.empty();
@@ -133,9 +133,9 @@ void settle_outputs(ExportedModel& model, const TraceShape& trace_shape, const s
   model.keeps_token_axis =
       model.has_row_of_sequence && output.size() == 3 && output[model.tokens_first ? 0 : 1] == 1;
   if (model.causal && selections.empty()) {
-    graph.output = graph.add("select", RowsNode{SelectKind::kAsAsked}, {graph.output});
+    graph.output = graph.add("select", SelectNode{SelectKind::kAsAsked}, {graph.output});
   } else if (model.causal) {
-    for (RowsNode* const rows : selections) rows->kind = SelectKind::kAsAsked;
+    for (SelectNode* const rows : selections) rows->kind = SelectKind::kAsAsked;
   }
   graph.remove_unread();
   graph.name_layers_apart();

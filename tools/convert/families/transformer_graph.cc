@@ -151,7 +151,7 @@ class TransformerGraph {
                        {x});
       }
     }
-    return graph_.add("select", RowsNode{SelectKind::kAsAsked}, {x});
+    return graph_.add("select", SelectNode{SelectKind::kAsAsked}, {x});
   }
 
   ValueId add_head(ValueId x) {
@@ -160,21 +160,21 @@ class TransformerGraph {
       x = add_head_step(spec_.head[i], fmt::format("head.{}", i), x);
     }
     if (spec_.pooling != SelectKind::kAsAsked || !spec_.causal) return x;
-    return graph_.add("select", RowsNode{SelectKind::kAsAsked}, {x});
+    return graph_.add("select", SelectNode{SelectKind::kAsAsked}, {x});
   }
 
   // The rows that the head starts from.
   ValueId pool(ValueId x) {
     if (spec_.pooling == SelectKind::kAsAsked) return x;
     if (spec_.more_pooling.empty()) {
-      return graph_.add("pooling", RowsNode{spec_.pooling}, {x});
+      return graph_.add("pooling", SelectNode{spec_.pooling}, {x});
     }
     std::vector<SelectKind> poolings = {spec_.pooling};
     poolings.insert(poolings.end(), spec_.more_pooling.begin(), spec_.more_pooling.end());
     std::vector<ValueId> parts;
     for (const SelectKind pooling : poolings) {
       const std::string name = fmt::format("pooling.{}", parts.size() * spec_.model_dim);
-      parts.push_back(graph_.add(name, RowsNode{pooling}, {x}));
+      parts.push_back(graph_.add(name, SelectNode{pooling}, {x}));
     }
     return graph_.add_concat("pooling", std::move(parts));
   }
@@ -187,7 +187,7 @@ class TransformerGraph {
     if (step.norm) x = graph_.add_norm(name + ".norm", *step.norm, x);
     if (!step.normalize) return x;
     const bool is_last = &step == &spec_.head.back();
-    return graph_.add(is_last ? "normalize" : name + ".normalize", NormalizeNode{}, {x});
+    return graph_.add(is_last ? "normalize" : name + ".normalize", RowFunctionNode{}, {x});
   }
 
   const TransformerSpec& spec_;

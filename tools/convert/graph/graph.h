@@ -74,7 +74,7 @@ struct NormNode {
 
 // x / max(|x|, 1e-12) of each row, as torch.nn.functional.normalize; or its softmax, or the
 // logarithm of that.
-struct NormalizeNode {
+struct RowFunctionNode {
   NormKind kind = NormKind::kLength;  // without has_gain
 };
 
@@ -123,7 +123,7 @@ double whole_score(const AttentionNode& attention, double product, size_t head, 
 
 // The rows that a call gives out: as it asks, or one for each sequence, made of its rows from
 // `first_row` on.
-struct RowsNode {
+struct SelectNode {
   SelectKind kind = SelectKind::kAsAsked;
   uint32_t first_row = 0;
 };
@@ -144,9 +144,9 @@ struct SliceNode {
 struct ConcatNode {};
 
 using NodeBody =
-    std::variant<FeaturesNode, EmbeddingNode, LinearNode, NormNode, NormalizeNode, RotateNode,
+    std::variant<FeaturesNode, EmbeddingNode, LinearNode, NormNode, RowFunctionNode, RotateNode,
                  PermuteNode, ScaleNode, ActivationNode, AddNode, MultiplyNode, AttentionNode,
-                 RowsNode, PrefixNode, SliceNode, ConcatNode>;
+                 SelectNode, PrefixNode, SliceNode, ConcatNode>;
 
 struct Node {
   std::string name;  // for people, and of the op that it becomes

@@ -84,7 +84,7 @@ class Interpreter {
  private:
   // Whether the node's result is its input, which nobody else needs.
   bool is_passed_on(const Node& node, const std::map<ValueId, size_t>& readers_left) const {
-    const auto* rows = std::get_if<RowsNode>(&node.body);
+    const auto* rows = std::get_if<SelectNode>(&node.body);
     return rows != nullptr && rows->kind == SelectKind::kAsAsked &&
            readers_left.at(node.inputs[0]) == 1 && !graph_.is_shown(node.inputs[0]);
   }
@@ -198,7 +198,7 @@ class Interpreter {
     return x;
   }
 
-  Rows compute(const Node& node, const NormalizeNode& normalize) {
+  Rows compute(const Node& node, const RowFunctionNode& normalize) {
     Rows x = input(node);
     for (size_t start = 0; start < x.size(); start += node.width) {
       if (is_softmax(normalize.kind)) {
@@ -301,7 +301,7 @@ class Interpreter {
     return context;
   }
 
-  Rows compute(const Node& node, const RowsNode& rows) {
+  Rows compute(const Node& node, const SelectNode& rows) {
     if (rows.kind == SelectKind::kAsAsked) return input(node);
     const Rows& whole = input(node);
     const Rows x(whole.begin() + static_cast<ptrdiff_t>(rows.first_row * node.width), whole.end());

@@ -37,7 +37,8 @@ bool NodeTraits<PrefixNode>::computes_same(const PrefixNode& a, const PrefixNode
   return a.first_row == b.first_row && a.rows.exact() == b.rows.exact();
 }
 
-bool NodeTraits<NormalizeNode>::computes_same(const NormalizeNode& a, const NormalizeNode& b) {
+bool NodeTraits<RowFunctionNode>::computes_same(const RowFunctionNode& a,
+                                                const RowFunctionNode& b) {
   return a.kind == b.kind;
 }
 
@@ -65,7 +66,7 @@ bool NodeTraits<AttentionNode>::computes_same(const AttentionNode& a, const Atte
          (a.terms != nullptr) == (b.terms != nullptr);
 }
 
-bool NodeTraits<RowsNode>::computes_same(const RowsNode& a, const RowsNode& b) {
+bool NodeTraits<SelectNode>::computes_same(const SelectNode& a, const SelectNode& b) {
   return a.kind == b.kind && a.first_row == b.first_row;
 }
 

@@ -101,9 +101,9 @@ struct NodeTraits<PrefixNode> {
   static bool computes_same(const PrefixNode& a, const PrefixNode& b);
 };
 template <>
-struct NodeTraits<NormalizeNode> : WithoutWeights {
+struct NodeTraits<RowFunctionNode> : WithoutWeights {
   static constexpr bool computes_rows = true;
-  static bool computes_same(const NormalizeNode& a, const NormalizeNode& b);
+  static bool computes_same(const RowFunctionNode& a, const RowFunctionNode& b);
 };
 template <>
 struct NodeTraits<RotateNode> : WithoutWeights {
@@ -131,9 +131,9 @@ struct NodeTraits<AttentionNode> : WithoutWeights {
   static bool computes_same(const AttentionNode& a, const AttentionNode& b);
 };
 template <>
-struct NodeTraits<RowsNode> : WithoutWeights {
+struct NodeTraits<SelectNode> : WithoutWeights {
   static constexpr bool computes_rows = false;
-  static bool computes_same(const RowsNode& a, const RowsNode& b);
+  static bool computes_same(const SelectNode& a, const SelectNode& b);
 };
 template <>
 struct NodeTraits<SliceNode> : WithoutWeights {

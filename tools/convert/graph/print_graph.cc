@@ -60,7 +60,7 @@ Line line_of(const NormNode& norm, const Graph&) {
                   norm.norm.gain_plus_one ? " + 1" : "", norm.norm.epsilon, factor(norm.scale))};
 }
 
-Line line_of(const NormalizeNode& normalize, const Graph&) {
+Line line_of(const RowFunctionNode& normalize, const Graph&) {
   return {normalize.kind == NormKind::kLength ? "normalize" : name(normalize.kind), ""};
 }
 
@@ -97,7 +97,7 @@ Line line_of(const AttentionNode& attention, const Graph& graph) {
                                    scores, attention.cache)};
 }
 
-Line line_of(const RowsNode& rows, const Graph&) {
+Line line_of(const SelectNode& rows, const Graph&) {
   return {"rows", rows.first_row == 0
                       ? std::string(name(rows.kind))
                       : fmt::format("{} from row {}", name(rows.kind), rows.first_row)};

@@ -7,7 +7,7 @@ namespace arenite::convert {
 
 void drop_rows(Graph& graph) {
   const ValueId rows = graph.output;
-  const RowsNode* chosen = graph.as<RowsNode>(rows);
+  const SelectNode* chosen = graph.as<SelectNode>(rows);
   if (chosen == nullptr || chosen->kind != SelectKind::kAsAsked) return;
   ValueId first = rows;  // the first node of those that work on chosen rows
   while (true) {

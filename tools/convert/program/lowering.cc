@@ -79,7 +79,7 @@ class Lowering {
       const ValueId value = graph_.order()[i];
       const Node& node = graph_.node(value);
       last_use_[value] = i;
-      if (graph_.as<RowsNode>(value)) is_per_output_[value] = true;
+      if (graph_.as<SelectNode>(value)) is_per_output_[value] = true;
       uint32_t column = 0;
       for (const ValueId input : node.inputs) {
         last_use_[input] = i;
@@ -193,7 +193,7 @@ class Lowering {
     program_.add_norm(name(value), norm, from, result(value, graph_.node(value).inputs));
   }
 
-  void emit(ValueId value, const NormalizeNode& normalize) {
+  void emit(ValueId value, const RowFunctionNode& normalize) {
     const ColumnView from = input(value);
     const NormParts parts = {.kind = normalize.kind, .epsilon = kShortestRow};
     program_.add_op(name(value), norm_op(from, result(value, graph_.node(value).inputs), parts));
@@ -322,7 +322,7 @@ class Lowering {
     program_.add_op(name(value), attention_op(parts));
   }
 
-  void emit(ValueId value, const RowsNode& rows) {
+  void emit(ValueId value, const SelectNode& rows) {
     const ColumnView from = input(value);
     program_.add_op(name(value), select_op(from, result(value), rows.kind, rows.first_row));
   }

@@ -405,7 +405,7 @@ ElementSumRef GraphBuilder::norm(const ElementSumRef& given, NormSpec spec) {
 
 ElementSumRef GraphBuilder::normalize(const ElementSumRef& value, NormKind kind) {
   const Rows rows = rows_of(value);
-  const ValueId node = graph_.add(name_, NormalizeNode{kind}, {rows.node});
+  const ValueId node = graph_.add(name_, RowFunctionNode{kind}, {rows.node});
   return on_rows(rows, value->shape, node, rows.width);
 }
 

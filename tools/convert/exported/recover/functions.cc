@@ -462,7 +462,7 @@ class NormFinder {
 
 std::optional<NormSpec> find_norm(const Samples& samples) { return NormFinder(samples).find(); }
 
-std::optional<NormalizeNode> find_softmax(const Samples& samples) {
+std::optional<RowFunctionNode> find_softmax(const Samples& samples) {
   for (const NormKind kind : {NormKind::kSoftmax, NormKind::kLogSoftmax}) {
     bool agrees = true;
     for (size_t start = 0; start < samples.x.size() && agrees; start += samples.width) {
@@ -476,7 +476,7 @@ std::optional<NormalizeNode> find_softmax(const Samples& samples) {
         agrees = std::fabs(wanted - samples.y[start + i]) <= samples.error_max(kAgreement);
       }
     }
-    if (agrees) return NormalizeNode{kind};
+    if (agrees) return RowFunctionNode{kind};
   }
   return std::nullopt;
 }

@@ -30,7 +30,7 @@ struct FoundActivation {
   double linear = 0.0;
   double offset_out = 0.0;
 };
-using FoundFunction = std::variant<FoundActivation, NormSpec, NormalizeNode, LinearSpec>;
+using FoundFunction = std::variant<FoundActivation, NormSpec, RowFunctionNode, LinearSpec>;
 
 // Nothing for a function that the runtime has no op for.
 std::optional<FoundFunction> find_function(const Function& function, OpBudget& budget);
@@ -53,7 +53,7 @@ struct Samples {
 // REQUIRES: as many results as numbers.
 std::optional<FoundActivation> find_activation(const Samples& samples);
 std::optional<NormSpec> find_norm(const Samples& samples);
-std::optional<NormalizeNode> find_softmax(const Samples& samples);
+std::optional<RowFunctionNode> find_softmax(const Samples& samples);
 
 // A weight in float32 where a computed number is as good as that.
 double as_written(double value);

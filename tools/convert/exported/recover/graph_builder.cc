@@ -227,7 +227,7 @@ uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind, uint32_t first_r
     if (sources_[from].kind != Source::Kind::kNode) {
       throw NotRecognised("it pools token ids, pixels or constants");
     }
-    const ValueId node = graph_.add(name_, RowsNode{kind, first_row}, {sources_[from].node});
+    const ValueId node = graph_.add(name_, SelectNode{kind, first_row}, {sources_[from].node});
     known->second = source_of_node(node, sizes_.sequences);
   }
   return known->second;

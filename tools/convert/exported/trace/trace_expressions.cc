@@ -306,7 +306,7 @@ ElementSumRef Tracer::materialise_named(const Function& function) {
   }
   if (const auto found = find_function(function, budget_)) {
     if (const auto* norm = std::get_if<NormSpec>(&*found)) return normalised(function.base, *norm);
-    if (const auto* normalize = std::get_if<NormalizeNode>(&*found)) {
+    if (const auto* normalize = std::get_if<RowFunctionNode>(&*found)) {
       return builder_.normalize(function.base, normalize->kind);
     }
     if (const auto* linear = std::get_if<LinearSpec>(&*found)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every model that is measured is a whole file for the target that the limits are checked on: with
 // what was rounded before, that takes as long as packing it.
-#include "convert/choose_by_damage.h"
+#include "convert/choose_by_loss.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -36,13 +36,13 @@ using Levels = std::vector<size_t>;
 // What lowering one group does.
 struct Step {
   size_t group = 0;
-  double damage = 0.0;
+  double loss = 0.0;
   uint64_t saved = 0;  // bytes
-  double per_byte() const { return damage / static_cast<double>(saved); }
+  double per_byte() const { return loss / static_cast<double>(saved); }
 };
 
 // Where outputs are not even numbers.
-constexpr double kDamageMax = 1e6;
+constexpr double kLossMax = 1e6;
 
 // Which steps together save so many bytes and cost least: a knapsack. Savings are counted in what
 // tensors are aligned to or, where that makes too many, in more, and rounded down.
@@ -59,7 +59,7 @@ std::vector<bool> cheapest(const std::vector<Step>& steps, uint64_t wanted) {
   };
   for (size_t i = 0; i < steps.size(); ++i) {
     for (size_t u = units; u > 0; --u) {
-      const double cost = costs[left(u, steps[i])] + steps[i].damage;
+      const double cost = costs[left(u, steps[i])] + steps[i].loss;
       if (cost >= costs[u]) continue;
       costs[u] = cost;
       takes[i][u] = true;
@@ -255,9 +255,8 @@ class Search {
       levels[i] = to[i];
       const uint64_t smaller = bytes_of(levels);
       if (smaller >= bytes) continue;
-      const double damage = distance_->of(file_of(levels)) - before;
-      steps.push_back(
-          {i, damage < kDamageMax ? std::max(damage, 0.0) : kDamageMax, bytes - smaller});
+      const double loss = distance_->of(file_of(levels)) - before;
+      steps.push_back({i, loss < kLossMax ? std::max(loss, 0.0) : kLossMax, bytes - smaller});
     }
     std::ranges::stable_sort(steps, {}, &Step::per_byte);
     return steps;
@@ -320,7 +319,7 @@ class Search {
                      const Levels& to) const {
     const char* const lowered = name(groups_[step.group].types[to[step.group]]);
     const std::string cost = fmt::format(
-        "{:.1e} {} for {} bytes, place {} of {}", step.damage,
+        "{:.1e} {} for {} bytes, place {} of {}", step.loss,
         distance_->has_probabilities() ? "nats of KL" : "of cosine", step.saved, place + 1, places);
     return is_lowered ? fmt::format("lowered to {} alone, it costs {}", lowered, cost)
                       : fmt::format("{} would cost {}", lowered, cost);
@@ -363,8 +362,8 @@ class Search {
 
 }  // namespace
 
-ChosenWeights choose_by_damage(const ConversionPlan& plan, const std::vector<WeightRule>& keep,
-                               const WeightBudget& budget, RoundedBefore& before) {
+ChosenWeights choose_by_loss(const ConversionPlan& plan, const std::vector<WeightRule>& keep,
+                             const WeightBudget& budget, RoundedBefore& before) {
   return Search(plan, keep, budget, before).run();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types of weights that nobody names: as large as the bytes allow, or as small as the perplexity
-// allows, where the damage that was measured is least for the bytes that are saved.
+// allows, where the loss that was measured is least for the bytes that are saved.
 #pragma once
 
 #include <cstdint>
@@ -50,10 +50,10 @@ struct ChosenWeights {
 // numbers that it would have in the file, and the outputs are compared with the float32 model's:
 // the mean KL divergence over up to 1024 tokens that weights were rounded for or, of models that
 // give no probabilities, one minus the mean cosine. For bytes those are lowered that save enough
-// for the least sum of damage. For perplexity they are lowered in the order of damage for each byte
+// for the least sum of loss. For perplexity they are lowered in the order of loss for each byte
 // saved, as far as that of held-out text allows, by bisection. What is rounded is in `before`.
 // Throws InputError for a budget that cannot be kept or measured.
-ChosenWeights choose_by_damage(const ConversionPlan& plan, const std::vector<WeightRule>& keep,
-                               const WeightBudget& budget, RoundedBefore& before);
+ChosenWeights choose_by_loss(const ConversionPlan& plan, const std::vector<WeightRule>& keep,
+                             const WeightBudget& budget, RoundedBefore& before);
 
 }  // namespace arenite::convert

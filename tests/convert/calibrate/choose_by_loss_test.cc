@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes are spent where they help most: what is chosen loses less than other choices of its size.
-#include "convert/choose_by_damage.h"
+#include "convert/choose_by_loss.h"
 
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ std::map<std::string, TensorType> types_of(const Conversion& conversion) {
   return types;
 }
 
-TEST(ChooseByDamage, LosesLessThanOtherChoicesOfTheSameSize) {
+TEST(ChooseByLoss, LosesLessThanOtherChoicesOfTheSameSize) {
   // The usual choice, and one of as many bytes in the order of the layers.
   const Conversion usual = convert_to(TensorType::kQ4, parse_weight_rules("", TensorType::kQ4));
   const Conversion as_small =
@@ -66,7 +66,7 @@ TEST(ChooseByDamage, LosesLessThanOtherChoicesOfTheSameSize) {
   EXPECT_LT(chosen.quantization->evaluation->mean_kl, in_order.quantization->evaluation->mean_kl);
 }
 
-TEST(ChooseByDamage, SpendsNoMoreThanItMay) {
+TEST(ChooseByLoss, SpendsNoMoreThanItMay) {
   const uint64_t floats = convert_to(TensorType::kF32).file.size();
   const uint64_t q8 = convert_to(TensorType::kQ8).file.size();
   // Everything, between float32 and q8, and between q8 and q4.
@@ -80,14 +80,14 @@ TEST(ChooseByDamage, SpendsNoMoreThanItMay) {
   EXPECT_FALSE(spend({.max_bytes = floats, .max_perplexity_increase = {}}).quantization);
 }
 
-TEST(ChooseByDamage, GivesTheSameFileAgain) {
+TEST(ChooseByLoss, GivesTheSameFileAgain) {
   const WeightBudget budget = {.max_bytes = 230000, .max_perplexity_increase = {}};
   const Conversion once = spend(budget);
   const Conversion again = spend(budget);
   EXPECT_TRUE(std::ranges::equal(once.file.span(), again.file.span()));
 }
 
-TEST(ChooseByDamage, GoesAsFarAsThePerplexityAllows) {
+TEST(ChooseByLoss, GoesAsFarAsThePerplexityAllows) {
   uint64_t before = UINT64_MAX;
   for (const double increase : {0.0005, 0.01, 1.0}) {
     const Conversion conversion = spend({.max_bytes = {}, .max_perplexity_increase = increase});
@@ -98,7 +98,7 @@ TEST(ChooseByDamage, GoesAsFarAsThePerplexityAllows) {
   EXPECT_EQ(before, convert_to(TensorType::kQ4).file.size());  // all that there is
 }
 
-TEST(ChooseByDamage, RulesKeepTheirTypes) {
+TEST(ChooseByLoss, RulesKeepTheirTypes) {
   const std::vector<WeightRule> keep = {{"1.down", TensorType::kF32}, {"gate", TensorType::kQ4}};
   const Conversion conversion = spend({.max_bytes = 250000, .max_perplexity_increase = {}}, keep);
   const auto types = types_of(conversion);
@@ -118,7 +118,7 @@ TEST(ChooseByDamage, RulesKeepTheirTypes) {
       {"--keep", "nosuch", "0.gate"}));
 }
 
-TEST(ChooseByDamage, SaysTheLeastThatCanBeReached) {
+TEST(ChooseByLoss, SaysTheLeastThatCanBeReached) {
   const uint64_t least = convert_to(TensorType::kQ4).file.size();
   const auto with = [&](uint64_t bytes) {
     return spend({.max_bytes = bytes, .max_perplexity_increase = {}});
@@ -128,7 +128,7 @@ TEST(ChooseByDamage, SaysTheLeastThatCanBeReached) {
   EXPECT_EQ(with(least).file.size(), least);
 }
 
-TEST(ChooseByDamage, EncodersWithoutTextAreMeasuredOnMadeUpInput) {
+TEST(ChooseByLoss, EncodersWithoutTextAreMeasuredOnMadeUpInput) {
   const auto with = [](const WeightBudget& budget) {
     ConvertOptions options;
     options.budget = budget;

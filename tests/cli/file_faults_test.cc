@@ -28,19 +28,19 @@ constexpr size_t kCallsTried = 10;
 constexpr Effect kEffects[] = {Effect::kFailsOnce, Effect::kDiskFull, Effect::kReadOnly,
                                Effect::kKilled, Effect::kKilledHalf};
 
-int error_of(Call call) {
+int error_of(SystemCall call) {
   switch (call) {
-    case Call::kOpen:
-    case Call::kRename:
-    case Call::kMkdir:
+    case SystemCall::kOpen:
+    case SystemCall::kRename:
+    case SystemCall::kMkdir:
       return EACCES;
-    case Call::kFtruncate:
+    case SystemCall::kFtruncate:
       return EFBIG;
-    case Call::kClose:
+    case SystemCall::kClose:
       return EDQUOT;
-    case Call::kLink:
+    case SystemCall::kLink:
       return EPERM;
-    case Call::kFlock:
+    case SystemCall::kFlock:
       return ENOLCK;
     default:
       return EIO;
@@ -48,7 +48,7 @@ int error_of(Call call) {
 }
 
 // The error that a user is to read about; 0: none.
-int shown_error(Effect effect, Call call) {
+int shown_error(Effect effect, SystemCall call) {
   switch (effect) {
     case Effect::kFailsOnce:
       return error_of(call);
@@ -64,14 +64,14 @@ int shown_error(Effect effect, Call call) {
 bool is_killed(Effect effect) { return effect == Effect::kKilled || effect == Effect::kKilledHalf; }
 
 // Where the effect would be that of another one, or of another call.
-bool is_worth_trying(Effect effect, Call call) {
+bool is_worth_trying(Effect effect, SystemCall call) {
   switch (effect) {
     case Effect::kDiskFull:
       return takes_space(call);
     case Effect::kReadOnly:
-      return call != Call::kClose && call != Call::kFlock;
+      return call != SystemCall::kClose && call != SystemCall::kFlock;
     case Effect::kKilledHalf:
-      return call == Call::kWrite || call == Call::kPwrite;
+      return call == SystemCall::kWrite || call == SystemCall::kPwrite;
     default:
       return true;
   }
@@ -97,7 +97,7 @@ class FileFaults : public ::testing::TestWithParam<WritingCommand> {
  protected:
   // From these contents on, every call of the command.
   void try_all(const Contents& old);
-  void try_one(const Fault& fault, Call call);
+  void try_one(const Fault& fault, SystemCall call);
   void expect_whole(const Contents& contents) const;
   void expect_removed_by_the_next(const Contents& contents);
 
@@ -111,7 +111,7 @@ class FileFaults : public ::testing::TestWithParam<WritingCommand> {
 void FileFaults::try_all(const Contents& old) {
   old_ = old;
   place_.set_outputs(old);
-  std::vector<Call> calls;
+  std::vector<SystemCall> calls;
   {
     const FileFault none;
     ASSERT_TRUE(ends(place_.run(GetParam()), kDone));
@@ -125,7 +125,7 @@ void FileFaults::try_all(const Contents& old) {
   size_t start = 0;
   for (const Effect effect : kEffects) {
     for (size_t index = start++ % step; index < calls.size(); index += step) {
-      const Call call = calls[index];
+      const SystemCall call = calls[index];
       if (!is_worth_trying(effect, call)) continue;
       SCOPED_TRACE(std::string(name(call)) + ", call " + std::to_string(index) + ", effect " +
                    std::to_string(static_cast<int>(effect)));
@@ -135,7 +135,7 @@ void FileFaults::try_all(const Contents& old) {
   }
 }
 
-void FileFaults::try_one(const Fault& fault, Call call) {
+void FileFaults::try_one(const Fault& fault, SystemCall call) {
   place_.set_outputs(old_);
   ProgramResult result;
   {
@@ -161,7 +161,7 @@ void FileFaults::try_one(const Fault& fault, Call call) {
     EXPECT_TRUE(!is_undone || are_same(contents, old_)) << result.output;
   }
   const bool may_leave = is_killed(fault.effect) || fault.effect == Effect::kReadOnly ||
-                         (fault.effect == Effect::kFailsOnce && call == Call::kUnlink);
+                         (fault.effect == Effect::kFailsOnce && call == SystemCall::kUnlink);
   EXPECT_TRUE(may_leave || !leaves) << ::testing::PrintToString(all);
   if (leaves) expect_removed_by_the_next(contents);
 }

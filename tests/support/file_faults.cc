@@ -24,7 +24,7 @@ constexpr size_t kCallsMax = 4096;
 struct State {
   Fault fault;
   size_t count = 0;
-  Call calls[kCallsMax] = {};
+  SystemCall calls[kCallsMax] = {};
 };
 
 State* state = nullptr;
@@ -37,14 +37,14 @@ Verdict fails_with(int error_number) {
 }
 
 // Counts the call, and says what is to become of it; errno is set where it fails.
-Verdict verdict_on(Call call) {
+Verdict verdict_on(SystemCall call) {
   if (state == nullptr || (state->fault.only && state->fault.only != call)) return Verdict::kReal;
   const size_t number = state->count++;
   if (number < kCallsMax) state->calls[number] = call;
   const Fault& fault = state->fault;
   if (number < fault.index) return Verdict::kReal;
   const bool is_first = number == fault.index;
-  const bool is_write = call == Call::kWrite || call == Call::kPwrite;
+  const bool is_write = call == SystemCall::kWrite || call == SystemCall::kPwrite;
   switch (fault.effect) {
     case Effect::kNone:
       return Verdict::kReal;
@@ -54,7 +54,8 @@ Verdict verdict_on(Call call) {
       if (is_first && is_write) return Verdict::kHalf;
       return takes_space(call) ? fails_with(ENOSPC) : Verdict::kReal;
     case Effect::kReadOnly:
-      return call == Call::kClose || call == Call::kFlock ? Verdict::kReal : fails_with(EROFS);
+      return call == SystemCall::kClose || call == SystemCall::kFlock ? Verdict::kReal
+                                                                      : fails_with(EROFS);
     case Effect::kKilledHalf:
       if (is_write) return Verdict::kHalfThenKilled;
       [[fallthrough]];
@@ -70,7 +71,7 @@ bool is_written(int file) {
   return (fcntl(file, F_GETFL) & O_ACCMODE) != O_RDONLY;
 }
 
-Verdict verdict_on(Call call, int file) {
+Verdict verdict_on(SystemCall call, int file) {
   return is_written(file) ? verdict_on(call) : Verdict::kReal;
 }
 
@@ -86,20 +87,20 @@ ssize_t write_or_fail(Verdict verdict, size_t bytes, Write write) {
 
 }  // namespace
 
-const char* name(Call call) {
+const char* name(SystemCall call) {
   constexpr const char* kNames[] = {"open",   "write", "pwrite", "ftruncate", "fsync", "close",
                                     "rename", "link",  "unlink", "mkdir",     "flock"};
   return kNames[static_cast<size_t>(call)];
 }
 
-bool takes_space(Call call) {
+bool takes_space(SystemCall call) {
   switch (call) {
-    case Call::kOpen:
-    case Call::kWrite:
-    case Call::kPwrite:
-    case Call::kFtruncate:
-    case Call::kLink:
-    case Call::kMkdir:
+    case SystemCall::kOpen:
+    case SystemCall::kWrite:
+    case SystemCall::kPwrite:
+    case SystemCall::kFtruncate:
+    case SystemCall::kLink:
+    case SystemCall::kMkdir:
       return true;
     default:
       return false;
@@ -122,7 +123,7 @@ FileFault::~FileFault() {
 
 bool FileFault::happened() const { return state->count > state->fault.index; }
 
-std::vector<Call> FileFault::calls() const {
+std::vector<SystemCall> FileFault::calls() const {
   const size_t count = std::min(state->count, kCallsMax);
   return {state->calls, state->calls + count};
 }
@@ -149,28 +150,30 @@ int __wrap_open(const char* path, int flags, ...) {
     va_end(arguments);
   }
   const bool writes = (flags & O_ACCMODE) != O_RDONLY;
-  if (writes && verdict_on(Call::kOpen) == Verdict::kFails) return -1;
+  if (writes && verdict_on(SystemCall::kOpen) == Verdict::kFails) return -1;
   return __real_open(path, flags, mode);
 }
 
 ssize_t __wrap_write(int file, const void* data, size_t bytes) {
-  return write_or_fail(verdict_on(Call::kWrite, file), bytes,
+  return write_or_fail(verdict_on(SystemCall::kWrite, file), bytes,
                        [&](size_t count) { return __real_write(file, data, count); });
 }
 
 ssize_t __wrap_pwrite(int file, const void* data, size_t bytes, off_t offset) {
-  return write_or_fail(verdict_on(Call::kPwrite, file), bytes,
+  return write_or_fail(verdict_on(SystemCall::kPwrite, file), bytes,
                        [&](size_t count) { return __real_pwrite(file, data, count, offset); });
 }
 
 int __wrap_ftruncate(int file, off_t bytes) {
-  return verdict_on(Call::kFtruncate, file) == Verdict::kFails ? -1 : __real_ftruncate(file, bytes);
+  return verdict_on(SystemCall::kFtruncate, file) == Verdict::kFails
+             ? -1
+             : __real_ftruncate(file, bytes);
 }
 
-int __wrap_fsync(int) { return verdict_on(Call::kFsync) == Verdict::kFails ? -1 : 0; }
+int __wrap_fsync(int) { return verdict_on(SystemCall::kFsync) == Verdict::kFails ? -1 : 0; }
 
 int __wrap_close(int file) {
-  const Verdict verdict = verdict_on(Call::kClose, file);
+  const Verdict verdict = verdict_on(SystemCall::kClose, file);
   const int error_number = errno;
   const int result = __real_close(file);
   if (verdict != Verdict::kFails) return result;
@@ -179,23 +182,23 @@ int __wrap_close(int file) {
 }
 
 int __wrap_rename(const char* from, const char* to) {
-  return verdict_on(Call::kRename) == Verdict::kFails ? -1 : __real_rename(from, to);
+  return verdict_on(SystemCall::kRename) == Verdict::kFails ? -1 : __real_rename(from, to);
 }
 
 int __wrap_link(const char* from, const char* to) {
-  return verdict_on(Call::kLink) == Verdict::kFails ? -1 : __real_link(from, to);
+  return verdict_on(SystemCall::kLink) == Verdict::kFails ? -1 : __real_link(from, to);
 }
 
 int __wrap_unlink(const char* path) {
-  return verdict_on(Call::kUnlink) == Verdict::kFails ? -1 : __real_unlink(path);
+  return verdict_on(SystemCall::kUnlink) == Verdict::kFails ? -1 : __real_unlink(path);
 }
 
 int __wrap_mkdir(const char* path, mode_t mode) {
-  return verdict_on(Call::kMkdir) == Verdict::kFails ? -1 : __real_mkdir(path, mode);
+  return verdict_on(SystemCall::kMkdir) == Verdict::kFails ? -1 : __real_mkdir(path, mode);
 }
 
 int __wrap_flock(int file, int operation) {
-  return verdict_on(Call::kFlock) == Verdict::kFails ? -1 : __real_flock(file, operation);
+  return verdict_on(SystemCall::kFlock) == Verdict::kFails ? -1 : __real_flock(file, operation);
 }
 
 }  // extern "C"

@@ -11,7 +11,7 @@
 namespace arenite::testing {
 
 // Of files that are read, pipes and the standard streams, no call counts.
-enum class Call {
+enum class SystemCall {
   kOpen,
   kWrite,
   kPwrite,
@@ -25,8 +25,8 @@ enum class Call {
   kFlock,
 };
 
-const char* name(Call call);
-bool takes_space(Call call);  // on a disk
+const char* name(SystemCall call);
+bool takes_space(SystemCall call);  // on a disk
 
 enum class Effect {
   kNone,
@@ -40,8 +40,8 @@ enum class Effect {
 struct Fault {
   Effect effect = Effect::kNone;
   int error = 0;
-  size_t index = 0;               // the call, counted from 0
-  std::optional<Call> only = {};  // counts calls of this kind alone
+  size_t index = 0;                     // the call, counted from 0
+  std::optional<SystemCall> only = {};  // counts calls of this kind alone
 };
 
 // The calls that are made while it lives, of this process and of those that it forks, and what
@@ -54,13 +54,13 @@ class FileFault {
   FileFault& operator=(const FileFault&) = delete;
 
   bool happened() const;  // so many calls were made
-  std::vector<Call> calls() const;
+  std::vector<SystemCall> calls() const;
 };
 
 // The call number `index` of this kind from now on fails once with `error_number`.
 class FailingCall : public FileFault {
  public:
-  FailingCall(Call call, int error_number, size_t index = 0)
+  FailingCall(SystemCall call, int error_number, size_t index = 0)
       : FileFault({Effect::kFailsOnce, error_number, index, call}) {}
 };
 

@@ -17,10 +17,10 @@
 namespace arenite::convert {
 namespace {
 
-using testing::Call;
 using testing::FailingCall;
 using testing::name;
 using testing::refuses;
+using testing::SystemCall;
 using testing::TempFolder;
 
 using Contents = std::map<std::string, std::string>;  // of a folder, by name
@@ -48,8 +48,9 @@ void write_one(const std::filesystem::path& path) {
 
 TEST(FileFailures, EachCallThatFailsLeavesWhatWasThere) {
   for (const bool replaces : {false, true}) {
-    for (const Call call : {Call::kOpen, Call::kWrite, Call::kPwrite, Call::kFtruncate,
-                            Call::kFsync, Call::kClose, Call::kRename}) {
+    for (const SystemCall call :
+         {SystemCall::kOpen, SystemCall::kWrite, SystemCall::kPwrite, SystemCall::kFtruncate,
+          SystemCall::kFsync, SystemCall::kClose, SystemCall::kRename}) {
       const TempFolder folder;
       folder.write("beside", "other");
       if (replaces) folder.write("out", "old");
@@ -71,7 +72,7 @@ TEST(FileFailures, NothingFailsWithoutAFailingCall) {
 }
 
 TEST(FileFailures, InterruptedWritesAreRepeated) {
-  for (const Call call : {Call::kWrite, Call::kPwrite}) {
+  for (const SystemCall call : {SystemCall::kWrite, SystemCall::kPwrite}) {
     const TempFolder folder;
     const FailingCall failing(call, EINTR);
     write_one(folder.path() / "out");
@@ -82,7 +83,7 @@ TEST(FileFailures, InterruptedWritesAreRepeated) {
 
 TEST(FileFailures, AFileSystemWithoutFsyncWillDo) {
   const TempFolder folder;
-  const FailingCall failing(Call::kFsync, EINVAL);
+  const FailingCall failing(SystemCall::kFsync, EINVAL);
   write_one(folder.path() / "out");
   EXPECT_TRUE(failing.happened());
   EXPECT_EQ(contents_of(folder).size(), 1u);
@@ -107,7 +108,8 @@ TEST(FileFailures, FilesThatBelongTogetherAppearTogether) {
 
 TEST(FileFailures, WhenOneFailsNoneOfThemAppears) {
   for (const bool replaces : {false, true}) {
-    for (const Call call : {Call::kWrite, Call::kFsync, Call::kClose, Call::kRename}) {
+    for (const SystemCall call :
+         {SystemCall::kWrite, SystemCall::kFsync, SystemCall::kClose, SystemCall::kRename}) {
       for (const size_t index : {0u, 1u}) {
         const TempFolder folder;
         if (replaces) folder.write("first", "old first");
@@ -127,7 +129,7 @@ TEST(FileFailures, WhenOneFailsNoneOfThemAppears) {
 TEST(FileFailures, AFileSystemWithoutHardLinksWillDo) {
   const TempFolder folder;
   folder.write("first", "old first");
-  const FailingCall failing(Call::kLink, EPERM);
+  const FailingCall failing(SystemCall::kLink, EPERM);
   write_together(folder);
   EXPECT_TRUE(failing.happened());
   EXPECT_EQ(contents_of(folder), (Contents{{"first", "new first"}, {"last", "new last"}}));

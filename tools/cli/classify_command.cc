@@ -106,7 +106,7 @@ class Classes {
     std::ranges::stable_sort(order, [&](size_t a, size_t b) { return shares[a] > shares[b]; });
     order.resize(std::min<size_t>(arguments_.top, order.size()));
     if (!arguments_.json) return print(order, shares, subject.name());
-    ResultFacts& result = facts_.results.emplace_back(subject);
+    ResultFacts& result = facts_.results.emplace_back(ResultFacts{subject});
     for (const size_t index : order) {
       result.classes.push_back({class_name(model_, index), index, {shares[index]}});
     }

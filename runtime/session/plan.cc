@@ -57,21 +57,21 @@ Status resolve_options(const Model& model, const SessionOptions& options, ArenaL
     return refuse(why, kInvalid, "there must be at least one sequence", "options.sequences_max", 0,
                   0, 1);
   }
-  const Checked all_tokens = Checked(layout.positions_max) * layout.sequences_max;
-  const Checked tokens = options.tokens_max != 0 ? Checked(options.tokens_max) : all_tokens;
-  if (tokens.value() > all_tokens.value()) {
+  const uint64_t all_tokens = uint64_t{layout.positions_max} * layout.sequences_max;
+  const uint64_t tokens = options.tokens_max != 0 ? options.tokens_max : all_tokens;
+  if (tokens > all_tokens) {
     return refuse(why, kInvalid, "more tokens in a call than there are positions",
-                  "options.tokens_max", 0, tokens.value(), all_tokens.value());
+                  "options.tokens_max", 0, tokens, all_tokens);
   }
-  if (!tokens.ok() || tokens.value() > UINT32_MAX) {
+  if (tokens > UINT32_MAX) {
     return refuse(why, kInvalid, "too many tokens for one call: say how many it takes",
-                  "options.tokens_max", 0, tokens.value(), UINT32_MAX);
+                  "options.tokens_max", 0, tokens, UINT32_MAX);
   }
-  layout.tokens_max = static_cast<uint32_t>(tokens.value());
+  layout.tokens_max = static_cast<uint32_t>(tokens);
   if constexpr (linked(Need::kPrefix)) {
     if (layout.rows_max() == UINT32_MAX && layout.prefix_rows != 0) {
       return refuse(why, kInvalid, "too many tokens for one call: say how many it takes",
-                    "options.tokens_max", 0, tokens.value(), UINT32_MAX);
+                    "options.tokens_max", 0, tokens, UINT32_MAX);
     }
   }
   const bool each_token = options.outputs == Outputs::kAll && !model.pooled();

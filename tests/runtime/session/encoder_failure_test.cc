@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "arenite/checked_math.h"
 #include "convert/program/writer.h"
 #include "runtime/session/encoder_fixture.h"
 
@@ -123,7 +124,8 @@ TEST_P(EncoderFailure, RefusesPackedBatchesWhoseLengthsDoNotAddUp) {
   check({kInvalid, "batch.lengths", "sequence needs a length", 0, 1, 2},
         [](EncoderInput&, BatchForm& form) { form.lengths = {9}; });
   check(
-      {kInvalid, "batch.features", "lengths do not add up", 0, 100, 0xFFFFFFFFull * 2 * 5},
+      {kInvalid, "batch.features", "lengths do not add up", 0, 100,
+       (Checked(0xFFFFFFFF) * 2 * 5).value()},
       [](EncoderInput&, BatchForm& form) {
         form.back_to_back = true;
         form.lengths = {0xFFFFFFFF, 0xFFFFFFFF};

@@ -58,20 +58,21 @@ Status resolve_options(const Model& model, const SessionOptions& options, ArenaL
                   0, 1);
   }
   const uint64_t all_tokens = uint64_t{layout.positions_max} * layout.sequences_max;
-  const uint64_t tokens = options.tokens_max != 0 ? options.tokens_max : all_tokens;
-  if (tokens > all_tokens) {
+  const bool countable = all_tokens <= UINT32_MAX;
+  layout.tokens_max =
+      options.tokens_max != 0 ? options.tokens_max : static_cast<uint32_t>(all_tokens);
+  if (countable && layout.tokens_max > static_cast<uint32_t>(all_tokens)) {
     return refuse(why, kInvalid, "more tokens in a call than there are positions",
-                  "options.tokens_max", 0, tokens, all_tokens);
+                  "options.tokens_max", 0, layout.tokens_max, all_tokens);
   }
-  if (tokens > UINT32_MAX) {
+  if (!countable && options.tokens_max == 0) {
     return refuse(why, kInvalid, "too many tokens for one call: say how many it takes",
-                  "options.tokens_max", 0, tokens, UINT32_MAX);
+                  "options.tokens_max", 0, all_tokens, UINT32_MAX);
   }
-  layout.tokens_max = static_cast<uint32_t>(tokens);
   if constexpr (linked(Need::kPrefix)) {
     if (layout.rows_max() == UINT32_MAX && layout.prefix_rows != 0) {
       return refuse(why, kInvalid, "too many tokens for one call: say how many it takes",
-                    "options.tokens_max", 0, tokens, UINT32_MAX);
+                    "options.tokens_max", 0, layout.tokens_max, UINT32_MAX);
     }
   }
   const bool each_token = options.outputs == Outputs::kAll && !model.pooled();

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// UTF-8, one code point at a time. Bytes that are no UTF-8 are told apart, never refused.
+// UTF-8, one code point at a time, and what kind of character a code point is, as far as the
+// patterns of tokenizers care. Bytes that are no UTF-8 are told apart, never refused.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace arenite {
@@ -35,35 +37,51 @@ constexpr bool utf8_may_follow(uint8_t first, uint8_t second) {
   return second >= least && second <= most;
 }
 
-// The code point at the start of `text`. Out of line, since all that reads text needs it.
-// REQUIRES: text is not empty.
-[[gnu::noinline]] constexpr CodePoint decode_utf8(std::string_view text) {
-  const uint8_t first = static_cast<uint8_t>(text[0]);
-  const uint32_t length = utf8_length(first);
-  if (length == 1) return {first, 1};
-  if (length == 0 || text.size() < length) return {};
-  if (!utf8_may_follow(first, static_cast<uint8_t>(text[1]))) return {};
-  uint32_t value = first & (0x7Fu >> length);
-  for (uint32_t i = 1; i < length; ++i) {
-    const uint8_t byte = static_cast<uint8_t>(text[i]);
-    if ((byte & 0xC0) != 0x80) return {};
-    value = value << 6 | (byte & 0x3Fu);
-  }
-  return {value, length};
-}
+// The code point at the start of `text`. REQUIRES: text is not empty.
+CodePoint decode_utf8(std::string_view text);
 
 // Writes a code point and returns its number of bytes. REQUIRES: value <= kCodePointMax.
-constexpr uint32_t encode_utf8(uint32_t value, char (&out)[kUtf8BytesMax]) {
-  if (value < 0x80) {
-    out[0] = static_cast<char>(value);
-    return 1;
-  }
-  const uint32_t length = value < 0x800 ? 2 : value < 0x10000 ? 3 : 4;
-  for (uint32_t i = length - 1; i > 0; --i, value >>= 6) {
-    out[i] = static_cast<char>(0x80 | (value & 0x3F));
-  }
-  out[0] = static_cast<char>((0xF00u >> length & 0xF0u) | value);
-  return length;
-}
+uint32_t encode_utf8(uint32_t value, char (&out)[kUtf8BytesMax]);
 
 }  // namespace arenite
+
+namespace arenite::text {
+
+// Unicode's property White_Space. It has not changed in many years, so no file needs to carry it.
+constexpr bool is_space(uint32_t code_point) {
+  if (code_point < 0x80) return code_point == ' ' || (code_point >= 9 && code_point <= 13);
+  return code_point == 0x85 || code_point == 0xA0 || code_point == 0x1680 ||
+         (code_point >= 0x2000 && code_point <= 0x200A) || code_point == 0x2028 ||
+         code_point == 0x2029 || code_point == 0x202F || code_point == 0x205F ||
+         code_point == 0x3000;
+}
+
+constexpr bool is_newline(uint32_t code_point) { return code_point == '\n' || code_point == '\r'; }
+
+// Of ASCII, the punctuation and symbols alike.
+constexpr bool is_ascii_punctuation(uint32_t code_point) {
+  return (code_point >= '!' && code_point <= '/') || (code_point >= ':' && code_point <= '@') ||
+         (code_point >= '[' && code_point <= '`') || (code_point >= '{' && code_point <= '~');
+}
+
+enum class CharacterClass : uint8_t { kSpace, kLetter, kNumber, kOther };
+
+// The place of a number in a list in increasing order; the list's size if it is not there.
+size_t place_of(std::span<const uint32_t> sorted, uint32_t number);
+
+// Whether one of the ranges (first, last, first, last, ..., increasing) holds the code point.
+bool in_ranges(std::span<const uint32_t> ranges, uint32_t code_point);
+
+// The ideographs that BERT's tokenizer makes words of, as Hugging Face's library has them: unified
+// ones without the first page of Extension E, and compatibility forms.
+inline constexpr uint32_t kIdeographs[] = {0x3400,  0x4DBF,  0x4E00,  0x9FFF,  0xF900,
+                                           0xFAFF,  0x20000, 0x2A6DF, 0x2A700, 0x2B81F,
+                                           0x2B920, 0x2CEAF, 0x2F800, 0x2FA1F};
+inline bool is_ideograph(uint32_t code_point) { return in_ranges(kIdeographs, code_point); }
+
+// `letters` and `numbers` are Unicode's general categories L and N from 128 on. What is no UTF-8
+// counts as kOther, as Unicode's replacement character does.
+CharacterClass classify(uint32_t code_point, std::span<const uint32_t> letters,
+                        std::span<const uint32_t> numbers);
+
+}  // namespace arenite::text

@@ -64,7 +64,7 @@ enum TokenizerFlags : uint32_t {
   kExpectsNfc = 32,      // trained on text in Unicode's normalization form C
   kSecondHasType1 = 64,  // of a pair's texts, with the end token after it; else all have type 0
   // With WordPiece:
-  kIdeographsAreWords = 128,  // each ideograph (characters.h) is a word
+  kIdeographsAreWords = 128,  // each ideograph (utf8.h) is a word
   kDecomposeHangul = 256,     // syllables become their letters, as in normalization form D
   kCleansUp = 512,            // decoding puts no space before punctuation (text_stream.cc)
   kTokenizerFlagsAll = 1023,

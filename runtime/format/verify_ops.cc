@@ -140,9 +140,6 @@ bool verify_attention(const OpCheck& check) {
          check.width(kOutput, Checked(heads) * cache.shape.value_dim) && verify_terms(check, heads);
 }
 
-// Verifies each op by itself: that what its numbers name is there, as the table of ops says, and
-// then, op by op, that shapes fit each other.
-
 constexpr uint64_t kPixelsMax = uint64_t{1} << 30;  // numbers of an image
 
 bool verify_number(const OpCheck& check, uint32_t number) {

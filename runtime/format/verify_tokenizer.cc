@@ -93,9 +93,6 @@ bool verify_unicode(const TokenizerView& view, const Refusal& refuse) {
          verify_folds(view, refuse);
 }
 
-// Verifies a tokenizer: every id and offset, the order of every list that is searched, and that
-// tokens stand for the bytes that made them.
-
 constexpr uint32_t kByteValues = 256;
 constexpr uint32_t kLowLine = 0x2581;  // what SentencePiece writes for a space
 

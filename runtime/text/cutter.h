@@ -9,7 +9,6 @@
 
 #include "core/utf8.h"
 #include "format/tokenizer_reader.h"
-#include "text/characters.h"
 
 namespace arenite::text {
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "core/utf8.h"
-#include "text/characters.h"
 
 namespace arenite::text {
 

@@ -7,7 +7,6 @@
 #include <cassert>
 
 #include "core/utf8.h"
-#include "text/characters.h"
 
 namespace arenite::text {
 

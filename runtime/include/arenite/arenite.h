@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "arenite/version_numbers.h"
+#include "arenite/version.h"
 
 #ifdef __cplusplus
 extern "C" {

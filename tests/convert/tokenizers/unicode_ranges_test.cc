@@ -7,7 +7,6 @@
 #include <span>
 
 #include "core/utf8.h"
-#include "text/characters.h"
 #include "unicode_classes.h"
 
 namespace arenite::convert {

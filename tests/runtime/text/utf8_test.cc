@@ -6,8 +6,6 @@
 
 #include <string>
 
-#include "text/characters.h"
-
 namespace arenite::test {
 namespace {
 

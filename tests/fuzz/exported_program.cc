@@ -91,7 +91,7 @@ Stage go(const Pt2Archive& archive, std::span<const uint8_t, kHeadBytes> head, b
   try {
     auto program = std::make_shared<ExportedProgram>(read_graph(archive, "x.pt2"));
     stage = kReduced;
-    ExportedModel model = read_exported_model(program, options, {}, {.compares = compares});
+    ExportedModel model = read_exported_model(program, options, {}, compares);
     stage = kLowered;
     const Program lowered = compile(std::move(model.graph), "x");
     check_format_limits(lowered);

@@ -105,15 +105,9 @@ SeedPrograms::SeedPrograms(const fs::path& folder) {
     targets.insert(target);
     calls_.emplace_back(hash_of(target), std::move(nodes));
   }
-  using namespace convert;
-  for (const OpRules& rules :
-       {unary_rules(), binary_rules(), choosing_rules(), complex_rules(), reduction_rules(),
-        softmax_rules(), norm_rules(), product_rules(), batched_rules(), convolution_rules(),
-        creation_rules(), symbol_rules()}) {
-    for (const auto& [op, rule] : rules) {
-      const bool is_aten = op.find('.') == std::string_view::npos;
-      targets.insert(is_aten ? "torch.ops.aten." + std::string(op) + ".default" : std::string(op));
-    }
+  for (const auto& [op, rule] : convert::op_rules()) {
+    const bool is_aten = op.find('.') == std::string_view::npos;
+    targets.insert(is_aten ? "torch.ops.aten." + std::string(op) + ".default" : std::string(op));
   }
   for (const std::string& target : targets) targets_.emplace_back(hash_of(target), target);
   test::require(!programs_.empty(), "there are programs to change");

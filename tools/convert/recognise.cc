@@ -106,12 +106,15 @@ constexpr Form kModule = {"a state dict", [](const Opened&) { return true; },
 // The program says it all, and a person must not say otherwise.
 Recognised read_exported_program(const Opened& model, const ModelOptions& options) {
   refuse_options_of_unsaid(options, model.where());
-  return {.facts = read_exported_model(model.path, options, model.expected_inputs),
+  const auto program = std::make_shared<const ExportedProgram>(
+      read_exported(model.exported->bytes(), model.path.string()));
+  return {.facts = read_exported_model(program, options, model.expected_inputs),
           .tokenizer = {.folder = model.folder, .files = kStateDictTokenizers}};
 }
 
 constexpr Form kForms[] = {
-    {"torch.export", [](const Opened& model) { return model.is_exported; }, read_exported_program},
+    {"torch.export", [](const Opened& model) { return model.exported != nullptr; },
+     read_exported_program},
     {"sentence-transformers", is_sentence_transformers, read_sentences},
     {"GGUF", [](const Opened& model) { return model.gguf != nullptr; }, read_gguf},
     {"llama2.c", [](const Opened& model) { return model.llama2c.has_value(); },
@@ -134,7 +137,7 @@ constexpr Form kForms[] = {
 };
 
 const Form& form_of(const Opened& model, const ModelOptions& options) {
-  if (options.ask_for_module() && !model.is_exported) return kModule;
+  if (options.ask_for_module() && !model.exported) return kModule;
   return *std::ranges::find_if(kForms, [&](const Form& form) { return form.has_sign(model); });
 }
 
@@ -158,7 +161,7 @@ Recognised recognise(const Opened& model, const ModelOptions& options) {
         "the adapter in the folder (adapter_config.json) is not applied: to have it in the "
         "model, merge it first with peft's merge_and_unload");
   }
-  if (!options.output_indices.empty() && !model.is_exported) {
+  if (!options.output_indices.empty() && !model.exported) {
     throw InputError("{}: --output-index is for exported programs: drop the option", model.where());
   }
   read.graph = std::visit([](const auto& facts) { return build_graph(facts); }, read.facts);

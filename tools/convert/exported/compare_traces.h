@@ -30,9 +30,10 @@ struct ProgramDifference {
 
 // Computes both in double precision at the length of `trace_shape`, on the author's example where
 // it is of that length and on random inputs, with sequences of several lengths where the program is
-// told these, and notes in `model` how far they are apart. Throws ProgramDifference where that is
-// more than rounding.
-void compare_with_program(ExportedModel& model, const TraceShape& trace_shape);
+// told these, and notes in `model` how far they are apart. Gives the difference where that is more
+// than rounding.
+std::optional<ProgramDifference> compare_with_program(ExportedModel& model,
+                                                      const TraceShape& trace_shape);
 
 // The same at lengths that were not followed: the shortest and the next one, the longest that takes
 // no more work than is in proportion, and some between, which `seed` chooses.

@@ -16,9 +16,8 @@
 
 #include "convert/exported/aten/interpret.h"
 #include "convert/exported/compare_traces.h"
-#include "convert/exported/model_outputs.h"
+#include "convert/exported/read/exported_program.h"
 #include "convert/exported/recover/refusals.h"
-#include "convert/exported/trace/symbolic_tokens.h"
 #include "convert/exported/trace/trace_shape.h"
 #include "convert/exported/trace/tracer.h"
 #include "convert/files/error.h"
@@ -77,6 +76,174 @@ std::string LengthClaim::text() const {
   return text;
 }
 
+// The nodes of one kind, in order.
+template <typename Kind>
+std::vector<Kind*> nodes_of(Graph& graph) {
+  std::vector<Kind*> found;
+  for (const ValueId value : graph.order()) {
+    if (auto* node = graph.as<Kind>(value)) found.push_back(node);
+  }
+  return found;
+}
+
+// ---- what a program's model gives out: one of its outputs, or several side by side ----
+
+struct ChosenOutput {
+  // The one given, or one that has the outputs that are asked for side by side as its last output.
+  std::shared_ptr<const ExportedProgram> program;
+  size_t index = 0;     // of the program's outputs
+  size_t outputs = 1;   // tensors that the program given has
+  std::string words{};  // for the account; empty where there was no choice
+};
+
+const ExportedValue& output_of(const ExportedProgram& program, size_t index) {
+  return program.values[program.outputs[index].as<ValueRef>()->value];
+}
+
+bool same_extent(const Extent& a, const Extent& b) {
+  return a.size == b.size && a.symbol == b.symbol;
+}
+
+// Columns of one tensor after those of the others; `places` are of the program's outputs.
+ChosenOutput side_by_side(std::shared_ptr<const ExportedProgram> program,
+                          const std::vector<size_t>& places) {
+  ExportedValue joined = output_of(*program, places[0]);
+  joined.name = "outputs";
+  int64_t columns = 0;
+  Argument::List parts;
+  ChosenOutput chosen;
+  for (const size_t place : places) {
+    const ExportedValue& part = output_of(*program, place);
+    const std::vector<Extent>& sizes = part.sizes;
+    const bool fits = !sizes.empty() && sizes.size() == joined.sizes.size() &&
+                      sizes.back().is_fixed() &&
+                      std::equal(sizes.begin(), sizes.end() - 1, joined.sizes.begin(), same_extent);
+    if (!fits) {
+      throw InputError(
+          "{}: --output-index: {} and {} cannot stand side by side, since their rows differ: "
+          "convert them to model files of their own",
+          quote(program->source), shape_text(output_of(*program, places[0]).shape()),
+          shape_text(part.shape()));
+    }
+    const int64_t end = columns + sizes.back().size;
+    chosen.words += fmt::format("{}columns {} to {}", columns == 0 ? "" : ", ", columns, end - 1);
+    columns = end;
+    parts.emplace_back(*program->outputs[place].as<ValueRef>());
+  }
+  joined.sizes.back().size = columns;
+  ExportedProgram all = *program;
+  const auto value = static_cast<uint32_t>(all.values.size());
+  all.values.push_back(std::move(joined));
+  all.nodes.push_back({.op = "cat",
+                       .overload = "default",
+                       .arguments = {{"tensors", std::move(parts)}, {"dim", int64_t{-1}}},
+                       .outputs = {value}});
+  all.outputs.emplace_back(ValueRef{value});
+  chosen.index = all.outputs.size() - 1;
+  chosen.program = std::make_shared<const ExportedProgram>(std::move(all));
+  return chosen;
+}
+
+// `wanted` counts tensors from 0; none: the first. Throws InputError for one that is not there, and
+// for several whose rows differ.
+ChosenOutput choose_output(std::shared_ptr<const ExportedProgram> program,
+                           const std::vector<uint32_t>& wanted) {
+  std::vector<size_t> tensors;
+  for (size_t i = 0; i < program->outputs.size(); ++i) {
+    const ValueRef* ref = program->outputs[i].as<ValueRef>();
+    if (ref && program->values[ref->value].kind == ValueKind::kTensor) tensors.push_back(i);
+  }
+  std::vector<size_t> places;
+  for (const uint32_t index : wanted.empty() ? std::vector<uint32_t>{0} : wanted) {
+    if (index >= tensors.size()) {
+      throw InputError("{}: --output-index {}: the model gives out {} tensor{}: expected 0 to {}",
+                       quote(program->source), index, tensors.size(),
+                       tensors.size() == 1 ? "" : "s", tensors.empty() ? 0 : tensors.size() - 1);
+    }
+    places.push_back(tensors[index]);
+  }
+  const size_t outputs = tensors.size();
+  ChosenOutput chosen;
+  if (places.size() > 1) {
+    chosen = side_by_side(std::move(program), places);
+    chosen.words = fmt::format("outputs {} of {} side by side: {}, --output-index",
+                               fmt::join(wanted, ", "), outputs, chosen.words);
+  } else {
+    chosen = {std::move(program), places[0], 1, ""};
+    if (outputs > 1) {
+      chosen.words = fmt::format(
+          "output {} of {}{}", wanted.empty() ? 0 : wanted[0], outputs,
+          wanted.empty() ? ", the first: --output-index takes another" : ", --output-index");
+    }
+  }
+  chosen.outputs = outputs;
+  return chosen;
+}
+
+Shape output_shape(const ExportedModel& model) {
+  const ExportedProgram& program = *model.program;
+  return program.values[program.outputs[model.output_index].as<ValueRef>()->value].shape();
+}
+
+// What was put before the tokens has to be read; else no row of it is there.
+void require_prefix(Graph& graph, const std::string& where) {
+  if (graph.prefix_rows == 0 || !nodes_of<PrefixNode>(graph).empty()) return;
+  throw InputError(
+      "{}: rows of constants are put before the first token, and no result depends on them: leave "
+      "them out of the exported part",
+      where);
+}
+
+// Which rows go out, and what nobody reads is taken out. Where no row depends on later tokens, a
+// call gives out the rows that it asks for: a program that gives those of last tokens alone has
+// others, too. Throws InputError, which begins with `where`, for constants before the tokens that
+// nothing depends on.
+void settle_outputs(ExportedModel& model, const TraceShape& trace_shape, const std::string& where) {
+  Graph& graph = model.graph;
+  const std::vector<SelectNode*> selections = nodes_of<SelectNode>(graph);
+  const bool takes_last = std::ranges::all_of(
+      selections, [](const SelectNode* rows) { return rows->kind == SelectKind::kLast; });
+  model.causal = takes_last && !trace_shape.reads_images() && graph.tokens_min <= 1 &&
+                 std::ranges::all_of(graph.masks, [](const Mask& mask) { return is_causal(mask); });
+  model.has_row_of_sequence = !selections.empty();
+  model.tokens_first = trace_shape.tokens_first();
+  const Shape output = output_shape(model);
+  model.keeps_token_axis =
+      model.has_row_of_sequence && output.size() == 3 && output[model.tokens_first ? 0 : 1] == 1;
+  if (model.causal && selections.empty()) {
+    graph.output = graph.add("select", SelectNode{SelectKind::kAsAsked}, {graph.output});
+  } else if (model.causal) {
+    for (SelectNode* const rows : selections) rows->kind = SelectKind::kAsAsked;
+  }
+  graph.remove_unread();
+  graph.name_layers_apart();
+  require_prefix(graph, where);
+}
+
+// Ids are looked up, and types are added to them; what is multiplied by 0 is not read. Throws
+// InputError, which begins with `where`.
+void require_inputs(Graph& graph, const TraceShape& trace_shape, const std::string& where) {
+  bool has_tokens = false, has_types = false;
+  for (const ValueId value : graph.order()) {
+    const auto* embedding = graph.as<EmbeddingNode>(value);
+    if (embedding == nullptr) continue;
+    if (embedding->types && !embedding->tokens) {
+      throw InputError(
+          "{}: '{}': types of tokens are added to something else than the embedding of tokens",
+          where, graph.node(value).name);
+    }
+    has_tokens = has_tokens || embedding->tokens;
+    has_types = has_types || embedding->types;
+  }
+  if (!has_types) graph.token_types = 0;
+  if (trace_shape.reads_tokens() && !has_tokens) {
+    throw InputError("{}: input {}: its ids are looked up in no table of weights", where,
+                     quote(trace_shape.input().name));
+  }
+}
+
+// ---- the model, at one length after the other ----
+
 constexpr int64_t kElementsMax = int64_t{1} << 24;              // that a second length may take
 constexpr int64_t kPositionsMax = int64_t{1} << 30;             // more are as good as any number
 constexpr size_t kGraphNodesMax = size_t{4} * format::kOpsMax;  // slices and their like are no ops
@@ -85,10 +252,10 @@ class ModelReader {
  public:
   ModelReader(std::shared_ptr<const ExportedProgram> program, std::vector<SideInput> sides,
               const ModelOptions& options,
-              const std::vector<std::vector<uint64_t>>& expected_inputs, GraphChecks checks)
+              const std::vector<std::vector<uint64_t>>& expected_inputs, bool compares)
       : options_(options),
         expected_inputs_(expected_inputs),
-        checks_(checks),
+        compares_(compares),
         where_(quote(program->source)),
         program_(std::move(program)),
         trace_shape_(program_, std::move(sides)) {}
@@ -102,20 +269,25 @@ class ModelReader {
     model_.output_index = chosen.index;
     if (!chosen.words.empty()) model_.account.given.push_back(chosen.words);
     const ElementLimit limit(std::max(kExportedElementsMax, program_->largest_weight()));
-    program_ =
-        std::make_shared<const ExportedProgram>(needed_part(*chosen.program, model_.output_index));
+    const uint32_t output = chosen.program->outputs[model_.output_index].as<ValueRef>()->value;
+    program_ = std::make_shared<const ExportedProgram>(needed_part(*chosen.program, output));
     trace_shape_ = TraceShape(program_, trace_shape_.sides());
     free_tokens();
     // What is found out at other lengths may leave fewer of them.
     const ExportedModel begun = model_;
     do {
       model_ = begun;
-    } while (!build() || (checks_.compares && !is_exact() && !holds_at_other_lengths()));
+    } while (!build() || (compares_ && !is_exact() && !holds_at_other_lengths()));
     describe_length();
     return std::move(model_);
   }
 
  private:
+  template <typename... Args>
+  [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
+    throw InputError("{}: {}", where_, fmt::format(format, std::forward<Args>(args)...));
+  }
+
   // Makes the graph for all lengths, or for the example's alone. False: those for all is no such.
   bool build() {
     traced_ = follow_input();
@@ -124,38 +296,37 @@ class ModelReader {
     Followed& last = try_other_length() ? *longer_ : traced_;
     settle_masks(last.graph);
     settle_terms(last.graph);
-    last.tracer->builder().graph() = last.graph;
-    const auto constant_at = [program = program_, shape = trace_shape_](uint32_t value, int64_t n) {
-      return ConstantsAt(program, shape.at(n)).get(value);
+    GraphBuilder& builder = last.tracer->builder;
+    builder.graph = last.graph;
+    const auto at_length = [program = program_, shape = trace_shape_](uint32_t value, int64_t n) {
+      return constant_at(*program, shape.at(n), value);
     };
     try {
-      last.tracer->builder().finish(static_cast<uint32_t>(positions_), constant_at);
+      fill_position_tables(builder, static_cast<uint32_t>(positions_), at_length);
     } catch (const NotRecognised& error) {
-      throw InputError("{}: {}", where_, error.what());
+      refuse("{}", error.what());
     }
     model_.program = program_;
-    model_.graph = last.tracer->builder().graph();
+    model_.graph = builder.graph;
     model_.graph.positions_max = static_cast<uint32_t>(positions_);
     model_.graph.architecture = "exported PyTorch program";
     model_.graph.tokens_min = static_cast<uint32_t>(tokens_min());
     settle_outputs(model_, trace_shape_, where_);
     require_inputs(model_.graph, trace_shape_, where_);
-    if (!checks_.compares) return true;
-    try {
-      const bool is_shorter = positions_ != 0 && positions_ < trace_shape_.tokens();
-      compare_with_program(model_, is_shorter ? trace_shape_.at(positions_) : trace_shape_);
-    } catch (const ProgramDifference& found) {
-      if (!is_exact() && trace_shape_.is_dynamic()) {
-        claim_.why_exact =
-            fmt::format("with tables for {}, {}", counted_tokens(positions_), found.text());
-        return false;
-      }
-      throw InputError(
-          "{}: what was recognised is not what the program computes: outputs differ by {:.1e}, and "
+    if (!compares_) return true;
+    const bool is_shorter = positions_ != 0 && positions_ < trace_shape_.tokens();
+    const auto found =
+        compare_with_program(model_, is_shorter ? trace_shape_.at(positions_) : trace_shape_);
+    if (!found) return true;
+    if (is_exact() || !trace_shape_.is_dynamic()) {
+      refuse(
+          "what was recognised is not what the program computes: outputs differ by {:.1e}, and "
           "reach {:.1e}. This is a limit of the converter: please report the model",
-          where_, found.difference, found.value);
+          found->difference, found->value);
     }
-    return true;
+    claim_.why_exact =
+        fmt::format("with tables for {}, {}", counted_tokens(positions_), found->text());
+    return false;
   }
 
   bool is_exact() const { return !claim_.why_exact.empty(); }
@@ -201,8 +372,8 @@ class ModelReader {
     if (!trace_shape_.is_dynamic()) return true;
     const int64_t longest =
         positions_ != 0 ? positions_ : std::max(claim_.other, 4 * trace_shape_.traced_tokens() + 5);
-    const OtherLengths found =
-        compare_at_other_lengths(model_, trace_shape_, claim_.shortest, longest, checks_.seed);
+    const OtherLengths found = compare_at_other_lengths(model_, trace_shape_, claim_.shortest,
+                                                        longest, program_->checksum);
     claim_.computed = found.right;
     if (found.wrong.empty()) return true;
     const int64_t last = found.wrong.rbegin()->first;
@@ -221,8 +392,8 @@ class ModelReader {
   // Passes look at nodes in pairs.
   void require_few_nodes(const Graph& graph) const {
     if (graph.order().size() <= kGraphNodesMax) return;
-    throw InputError("{}: it becomes {} ops and parts of values: the runtime has at most {} ops",
-                     where_, graph.order().size(), format::kOpsMax);
+    refuse("it becomes {} ops and parts of values: the runtime has at most {} ops",
+           graph.order().size(), format::kOpsMax);
   }
 
   // What has the shape of features may be images or series that the program cuts.
@@ -266,30 +437,26 @@ class ModelReader {
     }
     auto longest = trace_shape_.is_dynamic() ? trace_shape_.range().max : std::nullopt;
     if (longest > kPositionsMax) longest = std::nullopt;
-    if (longest && *longest < 1) {
-      throw InputError("{}: its range says at most {} tokens", where_, *longest);
-    }
+    if (longest && *longest < 1) refuse("its range says at most {} tokens", *longest);
     limit_ = tighter(std::max<int64_t>(0, traced_.positions_max - prefix()), longest.value_or(0));
     limit_ = tighter(limit_, claim_.longest);
     positions_ = limit_;
     if (options_.context != 0) {
       if (limit_ != 0 && options_.context > limit_) {
-        throw InputError("{}: --context: found {}, expected at most {}, which the model has",
-                         where_, options_.context, limit_);
+        refuse("--context: found {}, expected at most {}, which the model has", options_.context,
+               limit_);
       }
       const int64_t least = trace_shape_.is_dynamic() ? trace_shape_.range().min : 1;
       if (options_.context < least) {
-        throw InputError("{}: --context: found {}, expected at least {}, which its range says",
-                         where_, options_.context, least);
+        refuse("--context: found {}, expected at least {}, which its range says", options_.context,
+               least);
       }
       positions_ = options_.context;
     }
-    const bool needs_end = traced_.tracer->builder().has_position_tables() ||
-                           std::ranges::any_of(traced_.graph.order(), [&](ValueId value) {
-                             const auto* attention = traced_.graph.as<AttentionNode>(value);
-                             return traced_.graph.as<RotateNode>(value) != nullptr ||
-                                    (attention != nullptr && attention->terms);
-                           });
+    const bool needs_end =
+        !traced_.tracer->builder.tables.empty() || !nodes_of<RotateNode>(traced_.graph).empty() ||
+        std::ranges::any_of(nodes_of<AttentionNode>(traced_.graph),
+                            [](const AttentionNode* node) { return node->terms != nullptr; });
     if (positions_ == 0 && needs_end) {
       positions_ = trace_shape_.traced_tokens();
       claim_.is_end_chosen = true;
@@ -347,8 +514,8 @@ class ModelReader {
     positions_ = limit_ = trace_shape_.traced_tokens();
     claim_.is_end_chosen = false;
     if (options_.context == 0 || options_.context == positions_) return;
-    throw InputError("{}: --context: found {}, but the model is of exactly {} tokens: {}", where_,
-                     options_.context, positions_, claim_.why_exact);
+    refuse("--context: found {}, but the model is of exactly {} tokens: {}", options_.context,
+           positions_, claim_.why_exact);
   }
 
   void settle_masks(Graph& graph) {
@@ -357,7 +524,7 @@ class ModelReader {
         mask = *rule;
       } else {
         const int64_t rows = positions_of(mask) - prefix();
-        if (rows < 1) throw InputError("{}: its mask has no row for tokens", where_);
+        if (rows < 1) refuse("its mask has no row for tokens");
         if (positions_ == 0 || rows < positions_) {
           positions_ = rows;
           claim_.ends_with_mask = true;
@@ -369,13 +536,10 @@ class ModelReader {
   // Tables of terms have as many positions as were followed, and the file as many as it needs.
   void settle_terms(Graph& graph) {
     std::map<std::shared_ptr<const TermTable>, std::shared_ptr<const TermTable>> cut;
-    for (const ValueId value : graph.order()) {
-      const auto* attention = graph.as<AttentionNode>(value);
-      if (attention == nullptr || !attention->terms) continue;
+    for (const AttentionNode* attention : nodes_of<AttentionNode>(graph)) {
+      if (!attention->terms) continue;
       const int64_t positions = attention->terms->positions;
-      if (positions < 1) {
-        throw InputError("{}: what it adds to scores has no row for tokens", where_);
-      }
+      if (positions < 1) refuse("what it adds to scores has no row for tokens");
       if (positions_ == 0 || positions < positions_) {
         positions_ = positions;
         claim_.ends_with_terms = true;
@@ -386,9 +550,8 @@ class ModelReader {
       part = std::make_shared<const TermTable>(
           first_positions(*whole, static_cast<uint32_t>(positions_)));
     }
-    for (const ValueId value : graph.order()) {
-      auto* attention = graph.as<AttentionNode>(value);
-      if (attention != nullptr && attention->terms) attention->terms = cut.at(attention->terms);
+    for (AttentionNode* attention : nodes_of<AttentionNode>(graph)) {
+      if (attention->terms) attention->terms = cut.at(attention->terms);
     }
   }
 
@@ -408,7 +571,7 @@ class ModelReader {
 
   const ModelOptions& options_;
   const std::vector<std::vector<uint64_t>>& expected_inputs_;  // their shapes
-  const GraphChecks checks_;
+  const bool compares_;
   std::string where_;
   std::shared_ptr<const ExportedProgram> program_;  // what this output needs of it
   TraceShape trace_shape_;
@@ -433,21 +596,21 @@ uint64_t reading_steps(const ExportedProgram& program) {
 
 ExportedModel read_exported_model(const std::filesystem::path& path, const ModelOptions& options,
                                   const std::vector<std::vector<uint64_t>>& expected_inputs) {
-  const auto program = std::make_shared<const ExportedProgram>(read_exported(path));
-  return read_exported_model(program, options, expected_inputs, {.seed = program->checksum});
+  return read_exported_model(std::make_shared<const ExportedProgram>(read_exported(path)), options,
+                             expected_inputs);
 }
 
 ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& program,
                                   const ModelOptions& options,
                                   const std::vector<std::vector<uint64_t>>& expected_inputs,
-                                  GraphChecks checks) {
+                                  bool compares) {
   const WorkBudget budget(reading_steps(*program));
   const std::vector<std::vector<SideInput>> meanings = possible_sides(*program);
   std::optional<InputError> why;  // of the reading that came the farthest
   size_t reached = 0;
   for (const std::vector<SideInput>& sides : meanings) {
     const auto reader = [&] {
-      return ModelReader(program, sides, options, expected_inputs, checks);
+      return ModelReader(program, sides, options, expected_inputs, compares);
     };
     if (meanings.size() == 1) return reader().read();
     try {

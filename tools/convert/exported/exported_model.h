@@ -43,17 +43,12 @@ struct ExportedModel {
 ExportedModel read_exported_model(const std::filesystem::path& path, const ModelOptions& options,
                                   const std::vector<std::vector<uint64_t>>& expected_inputs = {});
 
-// How a graph is compared with its program.
-struct GraphChecks {
-  bool compares = true;  // false: not at all, so that a graph may be another model
-  uint32_t seed = 0;     // of the other lengths at which both are computed
-};
-
-// The same of a program that was read.
+// The same of a program that was read. The graph is another model, perhaps, where `compares` is
+// false: then it is not compared with the program.
 ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& program,
                                   const ModelOptions& options,
                                   const std::vector<std::vector<uint64_t>>& expected_inputs = {},
-                                  GraphChecks checks = {});
+                                  bool compares = true);
 
 Graph build_graph(const ExportedModel& model);
 

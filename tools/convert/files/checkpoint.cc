@@ -87,18 +87,23 @@ void TensorStore::add(StoredTensor tensor) {
   tensors_.push_back(std::move(tensor));
 }
 
+void TensorStore::add(const CheckpointTensor& tensor, const std::shared_ptr<const void>& owner,
+                      const std::string& file) {
+  StoredTensor stored{.name = tensor.name,
+                      .type = name(tensor.dtype),
+                      .is_real = is_real(tensor.dtype),
+                      .shape = tensor.shape,
+                      .load = [owner, view = &tensor] { return view->to_f32(); },
+                      .file = file};
+  if (bytes(tensor.dtype) > 2 && tensor.dtype != DType::kF32) {
+    stored.load_f64 = [owner, view = &tensor] { return view->to_f64(); };
+  }
+  add(std::move(stored));
+}
+
 void TensorStore::add(const std::shared_ptr<const Checkpoint>& checkpoint) {
   for (const CheckpointTensor& tensor : checkpoint->tensors()) {
-    StoredTensor stored{.name = tensor.name,
-                        .type = name(tensor.dtype),
-                        .is_real = is_real(tensor.dtype),
-                        .shape = tensor.shape,
-                        .load = [checkpoint, view = &tensor] { return view->to_f32(); },
-                        .file = checkpoint->file_name()};
-    if (bytes(tensor.dtype) > 2 && tensor.dtype != DType::kF32) {
-      stored.load_f64 = [checkpoint, view = &tensor] { return view->to_f64(); };
-    }
-    add(std::move(stored));
+    add(tensor, checkpoint, checkpoint->file_name());
   }
 }
 

@@ -155,6 +155,10 @@ class TensorStore {
   // Throws InputError when there is a tensor of this name already.
   void add(StoredTensor tensor);
 
+  // A tensor that is valid as long as `owner`. `file` is for messages.
+  void add(const CheckpointTensor& tensor, const std::shared_ptr<const void>& owner,
+           const std::string& file);
+
   // All tensors of `checkpoint`.
   void add(const std::shared_ptr<const Checkpoint>& checkpoint);
 

@@ -125,7 +125,7 @@ void open_file(const fs::path& file, Opened& opened) {
   } else if (file.extension() == ".npy") {
     add_array(file, opened.tensors);
   } else if (is_exported_program(map.text())) {
-    opened.is_exported = true;
+    opened.exported = std::make_shared<const FileMap>(std::move(map));
   } else {
     const auto checkpoint =
         std::make_shared<const Checkpoint>(Checkpoint::read(file, std::move(map)));
@@ -286,7 +286,7 @@ Opened open_model(const fs::path& path) {
   opened.folder = fs::is_directory(path) ? path : path.parent_path();
   const bool is_whole_folder = opened.is_folder() || path.filename() == kConfig;
   if (!is_whole_folder) open_weights(path, opened);
-  if (opened.gguf || opened.llama2c || opened.is_exported)
+  if (opened.gguf || opened.llama2c || opened.exported)
     return opened;  // these say all of it themselves
   if (is_there(opened.folder / kConfig)) opened.config = read_json_object(opened.folder / kConfig);
   if (is_whole_folder) open_folder(opened);

@@ -28,7 +28,7 @@ struct Opened {
   std::shared_ptr<const GgufFile> gguf;       // where it is one
   std::optional<Llama2cHeader> llama2c;       // where it is one
   bool has_adapter = false;                   // a folder with one of peft beside the weights
-  bool is_exported = false;                   // an archive of torch.export.save, not yet read
+  std::shared_ptr<const FileMap> exported;    // an archive of torch.export.save, not yet read
   // Shapes of arrays that the author gives outputs for: the conversion is compared with these.
   std::vector<std::vector<uint64_t>> expected_inputs;
 

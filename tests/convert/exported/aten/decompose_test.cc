@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that are made of others give what plain loops over their definitions give.
-#include "convert/exported/aten/decompose.h"
+#include "convert/exported/aten/interpret.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "convert/exported/aten/interpret.h"
 #include "support/refusal.h"
 
 namespace arenite::convert {

@@ -140,7 +140,6 @@ TEST(ExportedPrograms, OfTenMegabytesAreRead) {
 
 TEST(ExportedPrograms, SayWhatTheyAre) {
   const ExportedProgram program = read(Members("exported_dynamic.pt2").bytes());
-  EXPECT_TRUE(program.torch_version.starts_with("2.14"));
   ASSERT_EQ(program.user_inputs().size(), 1u);
   const ExportedValue& input = program.values[program.user_inputs()[0]->value];
   EXPECT_EQ(input.type, ElementType::kI64);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of elements become nodes that compute them: additions, scales, tables, and rotations, which
 // are told by their factors.
-#include "convert/exported/recover/sums.h"
+#include "convert/exported/recover/graph_builder.h"
 
 #include <gtest/gtest.h>
 
@@ -27,8 +27,8 @@ constexpr uint32_t kWidth = 8;  // of a head
 class Sums : public ::testing::Test {
  protected:
   Sums() : builder_(program(), TraceSizes{.sequences = 1, .tokens = kTokens}) {
-    builder_.set_name("op");
-    features_ = builder_.features_input({1, kTokens, kWidth}, kWidth);
+    builder_.name = "op";
+    features_ = features_input(builder_, {1, kTokens, kWidth});
     for (uint32_t i = 0; i < kTokens * kWidth; ++i) input_.push_back(static_cast<float>(i) / 8.0f);
   }
 
@@ -44,16 +44,16 @@ class Sums : public ::testing::Test {
 
   // The value's elements, computed by the graph.
   std::vector<double> computed(const ElementSumRef& value) {
-    builder_.graph().output = builder_.output(value);
-    builder_.graph().remove_unread();
-    return evaluate(builder_.graph(), {.features = input_}).values;
+    builder_.graph.output = output(builder_, value);
+    builder_.graph.remove_unread();
+    return evaluate(builder_.graph, {.features = input_}).values;
   }
 
   // What `value` becomes as nodes, of which one has this body.
   template <typename Body>
   const Body* node() {
-    for (const ValueId id : builder_.graph().order()) {
-      if (const auto* body = builder_.graph().as<Body>(id)) return body;
+    for (const ValueId id : builder_.graph.order()) {
+      if (const auto* body = builder_.graph.as<Body>(id)) return body;
     }
     return nullptr;
   }
@@ -76,7 +76,7 @@ class Sums : public ::testing::Test {
       signs.push_back(partner > c ? -1.0 : 1.0);
     }
     for (size_t i = 0; i < sines.size(); ++i) sines[i] *= signs[i];
-    const ElementSumRef turned = moved(turn, std::span(&features_, 1));
+    const ElementSumRef turned = moved(turn, features_);
     return sum(scaled(features_, Array::real(table, std::move(cosines))),
                scaled(turned, Array::real(table, std::move(sines))), 1.0);
   }
@@ -100,7 +100,7 @@ class Sums : public ::testing::Test {
 };
 
 TEST_F(Sums, OfTwoNodesAreAdditions) {
-  const ElementSumRef other = builder_.activation(features_, {Activation::kRelu});
+  const ElementSumRef other = activation(builder_, features_, {Activation::kRelu});
   const std::vector<double> found = computed(sum(features_, other, -3.0));
   EXPECT_NE(node<AddNode>(), nullptr);
   ASSERT_EQ(found.size(), input_.size());
@@ -129,9 +129,9 @@ TEST_F(Sums, WithARowForEachPositionAreTablesOfPositions) {
   std::iota(rows.begin(), rows.end(), 0.5);
   const ElementSumRef table = builder_.of_constant(constant({kTokens, kWidth}, rows));
   const ElementSumRef made = builder_.materialised(sum(features_, table, 2.0));
-  EXPECT_TRUE(builder_.has_position_tables());
-  EXPECT_EQ(builder_.positions_max(), kTokens);
-  builder_.finish(kTokens, [](uint32_t, int64_t) { return Array(); });
+  EXPECT_FALSE(builder_.tables.empty());
+  EXPECT_EQ(builder_.positions_max, kTokens);
+  fill_position_tables(builder_, kTokens, [](uint32_t, int64_t) { return Array(); });
   const std::vector<double> found = computed(made);
   for (size_t i = 0; i < found.size(); ++i) {
     EXPECT_DOUBLE_EQ(found[i], input_[i] + 2.0 * rows[i]) << i;
@@ -143,7 +143,7 @@ TEST_F(Sums, OfDifferentTokensAreRefused) {
   for (int64_t i = 0; i < kTokens * kWidth; ++i) {
     shift.sources->push_back((i + kWidth) % (kTokens * kWidth));
   }
-  const ElementSumRef neighbours = moved(shift, std::span(&features_, 1));
+  const ElementSumRef neighbours = moved(shift, features_);
   EXPECT_TRUE(refuses([&] { builder_.materialised(sum(features_, neighbours, -1.0)); },
                       {"elements of different tokens"}));
 }
@@ -158,7 +158,7 @@ TEST_F(Sums, WithOtherFactorsAtEachPositionAreRefused) {
 TEST_F(Sums, RotateHalves) {
   const auto position = [](uint32_t t) { return static_cast<double>(t); };
   const ElementSumRef value = rotated(angles(position, false), false);
-  ASSERT_TRUE(RotationFinder(builder_, *value).find().has_value());
+  ASSERT_TRUE(find_rotation(builder_, *value).has_value());
   const auto* rotate = node<RotateNode>();
   ASSERT_NE(rotate, nullptr);
   EXPECT_EQ(rotate->head_dim, kWidth);
@@ -177,7 +177,7 @@ TEST_F(Sums, RotateHalves) {
 TEST_F(Sums, RotateNeighbours) {
   const auto position = [](uint32_t t) { return static_cast<double>(t); };
   const ElementSumRef value = scaled(rotated(angles(position, true), true), 1.5);
-  ASSERT_TRUE(RotationFinder(builder_, *value).find().has_value());
+  ASSERT_TRUE(find_rotation(builder_, *value).has_value());
   const auto* rotate = node<RotateNode>();
   ASSERT_NE(rotate, nullptr);
   EXPECT_TRUE(rotate->rope.turns_neighbours);
@@ -188,14 +188,14 @@ TEST_F(Sums, ThatAreNoRotationsHaveNone) {
   std::vector<double> factors(kWidth);
   std::iota(factors.begin(), factors.end(), 1.0);
   const ElementSumRef columns = scaled(features_, Array::real({kWidth}, factors));
-  EXPECT_FALSE(RotationFinder(builder_, *columns).find().has_value());
-  EXPECT_FALSE(RotationFinder(builder_, *sum(features_, columns, 1.0)).find().has_value());
+  EXPECT_FALSE(find_rotation(builder_, *columns).has_value());
+  EXPECT_FALSE(find_rotation(builder_, *sum(features_, columns, 1.0)).has_value());
 }
 
 TEST_F(Sums, RotatedByUnevenAnglesAreRefused) {
   const auto squares = [](uint32_t t) { return static_cast<double>(t) * t; };
   const ElementSumRef value = rotated(angles(squares, false), false);
-  EXPECT_TRUE(refuses([&] { RotationFinder(builder_, *value).find(); }, {"do not grow evenly"}));
+  EXPECT_TRUE(refuses([&] { find_rotation(builder_, *value); }, {"do not grow evenly"}));
 }
 
 }  // namespace

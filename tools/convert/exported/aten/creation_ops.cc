@@ -7,45 +7,47 @@
 #include "convert/exported/aten/op_rules.h"
 
 namespace arenite::convert {
-// Arrays made of numbers alone.
-
 namespace {
+
+// ---- arrays made of numbers alone ----
 
 constexpr int64_t kSideOfTriangles = int64_t{1} << 40;  // more than any has
 
-// `value` in all of `shape`.
-Array filled(const Shape& shape, const Array& value, ElementType type, OpBudget& budget) {
-  budget.take_elements(elements_of(shape));
-  const Array result = stretched(value.with_shape({}).to(type), shape);
-  budget.give_back(elements_of(shape));  // apply_op takes results off
-  return result;
+// value(i) for each element i of `shape`, of the type that the call asks for, or of `type`.
+template <typename Value>
+Results made(const Call& call, Shape shape, ElementType type, OpBudget& budget,
+             const Value& value) {
+  budget.take_elements(elements_of(shape));  // before there is memory for them
+  Array::Reals values(elements_of(shape));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = value(i);
+  return {Array::real(std::move(shape), std::move(values), ElementType::kF64)
+              .to(call.type("dtype").value_or(type))};
 }
 
 Array number(const Call& call, const char* name) {
   const Array value = operand(call, name).array;
   if (value.elements() != 1) call.refuse("its argument '{}' is no number", name);
-  return value;
-}
-
-int64_t constant_of(std::string_view op) {
-  return op.find("ones") != std::string_view::npos ? 1 : 0;
+  return value.with_shape({});
 }
 
 // zeros, ones, empty and full, with a size of their own or that of a tensor.
 Results fill(const Call& call, OpBudget& budget) {
   const std::string& op = call.op;
-  const bool is_full = op.find("full") != std::string::npos;
-  const bool is_like = op.ends_with("_like"), is_new = op.starts_with("new_");
-  const Array value = is_full ? number(call, "fill_value") : Array::integer({}, {constant_of(op)});
-  ElementType type = is_full && !is_integer(value.type()) ? value.type() : ElementType::kF32;
-  if (is_full && is_integer(value.type())) type = ElementType::kI64;
-  if (is_like || is_new) type = call.array("self").type();
+  const bool is_like = op.ends_with("_like");
+  Array value = Array::integer({}, {op.find("ones") != std::string::npos ? 1 : 0});
+  ElementType type = ElementType::kF32;
+  if (op.find("full") != std::string::npos) {
+    value = number(call, "fill_value");
+    type = is_integer(value.type()) ? ElementType::kI64 : value.type();
+  }
+  if (is_like || op.starts_with("new_")) type = call.array("self").type();
   const Shape shape = is_like ? call.array("self").shape() : Shape(call.integers("size"));
-  return {filled(shape, value, call.type("dtype").value_or(type), budget)};
+  budget.take_elements(elements_of(shape));
+  return {stretched(value.to(call.type("dtype").value_or(type)), shape)};
 }
 
-Results scalar_tensor(const Call& call, OpBudget& budget) {
-  return {filled({}, number(call, "s"), call.type("dtype").value_or(ElementType::kF32), budget)};
+Results scalar_tensor(const Call& call, OpBudget&) {
+  return {number(call, "s").to(call.type("dtype").value_or(ElementType::kF32))};
 }
 
 Results arange(const Call& call, OpBudget& budget) {
@@ -54,56 +56,38 @@ Results arange(const Call& call, OpBudget& budget) {
   };
   const Array start = given("start", 0), end = given("end", 0), step = given("step", 1);
   const bool is_whole = !is_real(start.type()) && !is_real(end.type()) && !is_real(step.type());
-  const ElementType type =
-      call.type("dtype").value_or(is_whole ? ElementType::kI64 : ElementType::kF32);
-  const double first = start.to_reals()[0], by = step.to_reals()[0];
-  const double count = std::ceil((end.to_reals()[0] - first) / by);
+  const double first = start.to_reals()[0], last = end.to_reals()[0], by = step.to_reals()[0];
+  const double count = std::ceil((last - first) / by);
   if (!(count >= 0.0) || count > static_cast<double>(kExportedElementsMax)) {
-    call.refuse("it counts from {} to {} by {}", first, end.to_reals()[0], by);
+    call.refuse("it counts from {} to {} by {}", first, last, by);
   }
-  const auto elements = static_cast<int64_t>(count);
-  budget.take_elements(static_cast<uint64_t>(elements));
-  Array::Reals values(static_cast<size_t>(elements));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = first + by * static_cast<double>(i);
-  budget.give_back(static_cast<uint64_t>(elements));
-  return {Array::real({elements}, std::move(values), ElementType::kF64).to(type)};
+  return made(call, {static_cast<int64_t>(count)}, is_whole ? ElementType::kI64 : ElementType::kF32,
+              budget, [&](size_t i) { return first + by * static_cast<double>(i); });
 }
 
 Results linspace(const Call& call, OpBudget& budget) {
   const double start = number(call, "start").to_reals()[0];
   const double end = number(call, "end").to_reals()[0];
   const int64_t steps = call.integer("steps");
-  const size_t count = elements_of({steps});
-  budget.take_elements(count);
-  Array::Reals values(count);
-  for (size_t i = 0; i < count; ++i) {
-    const double part = count < 2 ? 0.0 : static_cast<double>(i) / static_cast<double>(count - 1);
-    values[i] = start + (end - start) * part;
-  }
-  budget.give_back(count);
-  const ElementType type = call.type("dtype").value_or(ElementType::kF32);
-  return {Array::real({steps}, std::move(values), ElementType::kF64).to(type)};
+  return made(call, {steps}, ElementType::kF32, budget, [&](size_t i) {
+    const double part = steps < 2 ? 0.0 : static_cast<double>(i) / static_cast<double>(steps - 1);
+    return start + (end - start) * part;
+  });
 }
 
 Results eye(const Call& call, OpBudget& budget) {
   const int64_t rows = call.integer("n"), columns = call.integer("m", rows);
-  const size_t count = elements_of({rows, columns});
-  budget.take_elements(count);
-  Array::Reals values(count, 0.0);
-  for (int64_t i = 0; i < std::min(rows, columns); ++i) {
-    values[static_cast<size_t>(i * columns + i)] = 1.0;
-  }
-  budget.give_back(count);
-  const ElementType type = call.type("dtype").value_or(ElementType::kF32);
-  return {Array::real({rows, columns}, std::move(values), ElementType::kF64).to(type)};
+  return made(call, {rows, columns}, ElementType::kF32, budget, [&](size_t i) {
+    const auto width = static_cast<size_t>(columns);
+    return i / width == i % width ? 1.0 : 0.0;
+  });
 }
 
 // tril_indices and triu_indices: rows, and columns, of the elements of a triangle.
 Results triangle_indices(const Call& call, OpBudget& budget) {
   const int64_t rows = call.integer("row"), columns = call.integer("col");
   const int64_t offset = std::clamp(call.integer("offset", 0), -kSideOfTriangles, kSideOfTriangles);
-  budget.take_elements(2 * elements_of({rows, columns}));
-  budget.give_back(2 * elements_of({rows, columns}));
+  budget.take_elements(elements_of({2, rows, columns}));
   const bool is_lower = call.op == "tril_indices";
   Array::Integers row_numbers, column_numbers;
   for (int64_t r = 0; r < rows; ++r) {
@@ -121,22 +105,164 @@ Results triangle_indices(const Call& call, OpBudget& budget) {
 Results one_hot(const Call& call, OpBudget& budget) {
   const Array& self = call.array("self");
   if (!is_integer(self.type())) call.refuse("it takes whole numbers");
-  int64_t classes = call.integer("num_classes", -1);
+  const int64_t classes = call.integer("num_classes", -1);
   for (const int64_t value : self.integers()) {
     if (classes < 0) call.refuse("the number of its classes depends on data: give num_classes");
     if (value < 0 || value >= classes) call.refuse("class {} of {}", value, classes);
   }
   Shape shape = self.shape();
   shape.push_back(classes);
-  const size_t count = elements_of(shape);
-  budget.take_elements(count);
-  Array::Integers values(count, 0);
-  for (size_t i = 0; i < self.integers().size(); ++i) {
-    values[i * static_cast<size_t>(classes) + static_cast<size_t>(self.integers()[i])] = 1;
-  }
-  budget.give_back(count);
-  return {Array::integer(std::move(shape), std::move(values))};
+  return made(call, std::move(shape), ElementType::kI64, budget, [&](size_t i) {
+    const auto width = static_cast<size_t>(classes);
+    return self.integers()[i / width] == static_cast<int64_t>(i % width) ? 1.0 : 0.0;
+  });
 }
+
+// ---- what torch.vmap leaves in a program: single numbers that stand for whole rows of them ----
+
+// Between its first and its last op the dimension of level n is the n-th from the back, so that
+// numbers of several levels are stretched to each other as arrays are. Arguments go by place.
+
+constexpr int64_t kLevelsMax = 8;
+
+const Argument& at(const Call& call, size_t place) {
+  if (call.arguments.size() <= place) call.refuse("it has too few arguments");
+  return call.arguments[place].value;
+}
+
+int64_t integer(const Call& call, size_t place) {
+  const auto* number = at(call, place).as<int64_t>();
+  if (number == nullptr) call.refuse("its argument {} is no whole number", place + 1);
+  return *number;
+}
+
+// The tensor at first, and its level. `dim` is the place of a dimension, which has to be 0.
+std::pair<Array, size_t> leveled(const Call& call, size_t level_place, size_t dim) {
+  const auto* self = at(call, 0).as<Array>();
+  if (self == nullptr) call.refuse("its tensor is missing");
+  const int64_t level = integer(call, level_place);
+  if (level < 1 || level > kLevelsMax || integer(call, dim) != 0) {
+    call.refuse("torch.vmap of more than single numbers is not understood");
+  }
+  return {*self, static_cast<size_t>(level)};
+}
+
+// _add_batch_dim(tensor, dim, level)
+Results add_batch_dim(const Call& call, OpBudget&) {
+  const auto [self, level] = leveled(call, 2, 1);
+  if (self.rank() != 1) call.refuse("torch.vmap of more than single numbers is not understood");
+  Shape shape(level, 1);
+  shape[0] = self.shape()[0];
+  return {self.with_shape(shape)};
+}
+
+// _remove_batch_dim(tensor, level, size, out_dim): the last of them puts levels in their order.
+Results remove_batch_dim(const Call& call, OpBudget& budget) {
+  const auto [self, level] = leveled(call, 1, 3);
+  Shape shape = self.shape();
+  while (shape.size() < level) shape.insert(shape.begin(), 1);
+  int64_t& extent = shape[shape.size() - level];
+  if (extent == 1) extent = integer(call, 2);  // another one is that of this length
+  const Array all = stretched(self, shape);
+  if (level > 1) return {all};
+  Argument::List dims;
+  for (size_t d = shape.size(); d-- > 0;) dims.emplace_back(static_cast<int64_t>(d));
+  return {apply_for_array(
+      {.op = "permute", .arguments = {{"self", all}, {"dims", std::move(dims)}}}, budget)};
+}
+
+// ---- arithmetic on symbolic sizes, as Python does it, and ops that only assert ----
+
+Results size(const Call& call, OpBudget&) {
+  const Shape& shape = call.array("self").shape();
+  const size_t dim = call.dimension("dim", 0, shape.size());
+  if (shape.empty()) call.refuse("a scalar has no dimensions");
+  return {shape[dim]};
+}
+
+Results count(const Call& call, OpBudget&) {
+  return {static_cast<int64_t>(call.array("self").elements())};
+}
+
+// The one number of a tensor.
+Argument number_of(const Call& call, const Array& array) {
+  if (array.elements() != 1) call.refuse("it takes a tensor of one number");
+  if (is_real(array.type())) return array.reals()[0];
+  if (is_integer(array.type())) return array.integers()[0];
+  if (is_complex(array.type())) return array.complexes()[0];
+  return array.bools()[0] != 0;
+}
+
+Results item(const Call& call, OpBudget&) { return {number_of(call, call.array("self"))}; }
+
+// Ops on one or two numbers, and the op of tensors that computes the same. Operands have names of
+// their own in each function, so they go by place.
+struct NumberOp {
+  std::string_view op, as;
+  std::optional<ElementType> type{};  // of the result, where it is not that of `as`
+};
+constexpr NumberOp kNumberOps[] = {{"_operator.add", "add"},
+                                   {"_operator.sub", "sub"},
+                                   {"_operator.mul", "mul"},
+                                   {"_operator.floordiv", "floor_divide"},
+                                   {"_operator.mod", "remainder"},
+                                   {"_operator.pow", "pow"},
+                                   {"_operator.truediv", "div"},
+                                   {"_operator.neg", "neg"},
+                                   {"_operator.pos", "trunc", ElementType::kI64},
+                                   {"_operator.eq", "eq"},
+                                   {"_operator.ne", "ne"},
+                                   {"_operator.lt", "lt"},
+                                   {"_operator.le", "le"},
+                                   {"_operator.gt", "gt"},
+                                   {"_operator.ge", "ge"},
+                                   {"_operator.and_", "logical_and"},
+                                   {"_operator.or_", "logical_or"},
+                                   {"torch.sym_max", "maximum"},
+                                   {"torch.sym_min", "minimum"},
+                                   {"torch.sym_int", "trunc", ElementType::kI64},
+                                   {"torch.sym_float", "to", ElementType::kF64},
+                                   {"torch.sym_not", "logical_not"},
+                                   {"torch.sym_sqrt", "sqrt"},
+                                   {"torch._sym_sqrt", "sqrt"},
+                                   {"math.trunc", "trunc", ElementType::kI64},
+                                   {"math.ceil", "ceil", ElementType::kI64},
+                                   {"math.floor", "floor", ElementType::kI64}};
+
+Array on_arrays(const NumberOp& row, const Call& call, OpBudget& budget) {
+  return *op_rules().at(row.as)(call, budget)[0].as<Array>();
+}
+
+Results on_numbers(const Call& call, const NumberOp& row, OpBudget& budget) {
+  Call same = call, real = call;
+  same.arguments.resize(std::min<size_t>(call.arguments.size(), 2));
+  if (same.arguments.empty()) call.refuse("it has too few arguments");
+  for (size_t i = 0; i < same.arguments.size(); ++i)
+    same.arguments[i].name = i == 0 ? "self" : "other";
+  real.arguments = same.arguments;
+  for (size_t i = 0; i < same.arguments.size(); ++i) {
+    const Array given = number(same, i == 0 ? "self" : "other");
+    const bool is_bool = given.type() == ElementType::kBool;
+    same.arguments[i].value = is_bool ? given.to(ElementType::kI64) : given;
+    real.arguments[i].value = given.to(ElementType::kF64);
+  }
+  const Array result = on_arrays(row, same, budget);
+  if (is_integer(result.type())) {
+    const double exact = on_arrays(row, real, budget).to_reals()[0];
+    if (!(std::abs(exact) < 0x1p62)) call.refuse("its result is too large");
+    if (exact != std::floor(exact)) return {exact};  // of a power
+  }
+  return {number_of(call, result.to(row.type.value_or(result.type())))};
+}
+
+Results if_else(const Call& call, OpBudget&) {
+  Call condition = call;
+  condition.arguments.resize(1);
+  condition.arguments[0] = {"self", at(call, 0)};
+  return {number(condition, "self").to_bools()[0] != 0 ? at(call, 1) : at(call, 2)};
+}
+
+Results nothing(const Call&, OpBudget&) { return {}; }
 
 }  // namespace
 
@@ -147,251 +273,26 @@ OpRules creation_rules() {
                    {"scalar_tensor", scalar_tensor},
                    {"tril_indices", triangle_indices},
                    {"triu_indices", triangle_indices},
-                   {"one_hot", one_hot}};
+                   {"one_hot", one_hot},
+                   {"torch._functorch.predispatch._add_batch_dim", add_batch_dim},
+                   {"torch._functorch.predispatch._remove_batch_dim", remove_batch_dim},
+                   {"sym_size", size},
+                   {"numel", count},
+                   {"item", item},
+                   {"torch.sym_ite", if_else}};
   for (const char* op : {"zeros", "ones", "full", "empty", "zeros_like", "ones_like", "full_like",
                          "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"}) {
     rules[op] = fill;
   }
-  return rules;
-}
-
-// What torch.vmap leaves in a program: single numbers that stand for whole rows of them. Between
-// its first and its last op the dimension of level n is the n-th from the back, so that numbers of
-// several levels are stretched to each other as arrays are.
-
-namespace {
-
-constexpr int64_t kLevelsMax = 8;
-
-const Argument* argument(const Call& call, size_t place) {
-  const auto& arguments = call.arguments;
-  return place < arguments.size() ? &arguments[place].value : nullptr;
-}
-
-int64_t level_argument(const Call& call, size_t place) {
-  const Argument* given = argument(call, place);
-  if (given == nullptr || given->as<int64_t>() == nullptr) call.refuse("its numbers are missing");
-  return *given->as<int64_t>();
-}
-
-const Array& tensor(const Call& call) {
-  const Argument* given = argument(call, 0);
-  if (given == nullptr || given->as<Array>() == nullptr) call.refuse("its tensor is missing");
-  return *given->as<Array>();
-}
-
-// _add_batch_dim(tensor, dim, level)
-Results add_batch_dim(const Call& call, OpBudget&) {
-  const Array& self = tensor(call);
-  const int64_t level = level_argument(call, 2);
-  if (self.rank() != 1 || level_argument(call, 1) != 0 || level < 1 || level > kLevelsMax) {
-    call.refuse("torch.vmap of more than single numbers is not understood");
-  }
-  Shape shape(static_cast<size_t>(level), 1);
-  shape[0] = self.shape()[0];
-  return {self.with_shape(shape)};
-}
-
-// _remove_batch_dim(tensor, level, size, out_dim): the last of them puts levels in their order.
-Results remove_batch_dim(const Call& call, OpBudget& budget) {
-  const Array& self = tensor(call);
-  const int64_t level = level_argument(call, 1), size = level_argument(call, 2);
-  if (level < 1 || level > kLevelsMax || level_argument(call, 3) != 0) {
-    call.refuse("torch.vmap of more than single numbers is not understood");
-  }
-  Shape shape = self.shape();
-  while (shape.size() < static_cast<size_t>(level)) shape.insert(shape.begin(), 1);
-  int64_t& extent = shape[shape.size() - static_cast<size_t>(level)];
-  if (extent == 1) extent = size;  // another one is that of this length
-  const Array all = stretched(self, shape);
-  if (level > 1) return {all};
-  Argument::List dims;
-  for (size_t d = shape.size(); d-- > 0;) dims.emplace_back(static_cast<int64_t>(d));
-  const Call turn = {"permute", "default", {}, {{"self", all}, {"dims", std::move(dims)}}, {}};
-  return {apply_for_array(turn, budget)};
-}
-
-}  // namespace
-
-OpRules batched_rules() {
-  return {{"torch._functorch.predispatch._add_batch_dim", add_batch_dim},
-          {"torch._functorch.predispatch._remove_batch_dim", remove_batch_dim}};
-}
-
-// Arithmetic on symbolic sizes, as Python does it, and ops that only assert.
-
-namespace {
-
-Results nothing(const Call&, OpBudget&) { return {}; }
-
-Results size(const Call& call, OpBudget&) {
-  const Shape& shape = call.array("self").shape();
-  const size_t dim = call.dimension("dim", 0, shape.size());
-  if (shape.empty()) call.refuse("a scalar has no dimensions");
-  return {shape[dim]};
-}
-
-Results elements(const Call& call, OpBudget&) {
-  return {static_cast<int64_t>(call.array("self").elements())};
-}
-
-// The one number of a tensor.
-Results item(const Call& call, OpBudget&) {
-  const Array& self = call.array("self");
-  if (self.elements() != 1) call.refuse("it takes a tensor of one number");
-  if (is_real(self.type())) return {self.reals()[0]};
-  if (is_integer(self.type())) return {self.integers()[0]};
-  if (is_complex(self.type())) return {self.complexes()[0]};
-  return {self.bools()[0] != 0};
-}
-
-// Operands have names of their own in each function, so they go by place.
-const Argument& at(const Call& call, size_t place) {
-  if (call.arguments.size() <= place) call.refuse("it has too few arguments");
-  return call.arguments[place].value;
-}
-
-bool is_real_number(const Argument& argument) { return argument.as<double>() != nullptr; }
-
-double real(const Call& call, size_t place) {
-  const Argument& argument = at(call, place);
-  if (const auto* number = argument.as<double>()) return *number;
-  if (const auto* number = argument.as<int64_t>()) return static_cast<double>(*number);
-  if (const auto* flag = argument.as<bool>()) return *flag ? 1.0 : 0.0;
-  call.refuse("its argument {} is no number", place + 1);
-}
-
-int64_t integer(const Call& call, size_t place) {
-  const Argument& argument = at(call, place);
-  if (const auto* number = argument.as<int64_t>()) return *number;
-  if (const auto* flag = argument.as<bool>()) return *flag ? 1 : 0;
-  call.refuse("its argument {} is no whole number", place + 1);
-}
-
-bool has_real(const Call& call) {
-  return is_real_number(at(call, 0)) || is_real_number(at(call, 1));
-}
-
-// whole(a, b, &result) says whether the result of whole numbers is too large.
-template <auto kWhole, auto kReal>
-Results number_arithmetic(const Call& call, OpBudget&) {
-  if (has_real(call)) return {kReal(real(call, 0), real(call, 1))};
-  int64_t result = 0;
-  if (kWhole(integer(call, 0), integer(call, 1), &result)) call.refuse("its result is too large");
-  return {result};
-}
-
-constexpr auto kSum = [](int64_t a, int64_t b, int64_t* r) {
-  return __builtin_add_overflow(a, b, r);
-};
-constexpr auto kDifference = [](int64_t a, int64_t b, int64_t* r) {
-  return __builtin_sub_overflow(a, b, r);
-};
-constexpr auto kProduct = [](int64_t a, int64_t b, int64_t* r) {
-  return __builtin_mul_overflow(a, b, r);
-};
-constexpr auto kFloored = [](int64_t a, int64_t b, int64_t* r) {
-  if (b == 0 || (b == -1 && a == std::numeric_limits<int64_t>::min())) return true;
-  *r = a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
-  return false;
-};
-constexpr auto kRest = [](int64_t a, int64_t b, int64_t* r) {
-  int64_t quotient = 0;
-  if (kFloored(a, b, &quotient)) return true;
-  *r = a - quotient * b;
-  return false;
-};
-
-Results number_power(const Call& call, OpBudget&) {
-  const double result = std::pow(real(call, 0), real(call, 1));
-  if (has_real(call) || integer(call, 1) < 0) return {result};
-  if (std::abs(result) > 0x1p53) call.refuse("its result is too large");
-  return {static_cast<int64_t>(result)};
-}
-
-template <typename Compare>
-Results number_comparison(const Call& call, OpBudget&) {
-  if (has_real(call)) return {bool{Compare()(real(call, 0), real(call, 1))}};
-  return {bool{Compare()(integer(call, 0), integer(call, 1))}};
-}
-
-template <bool kIsLargest>
-Results extreme(const Call& call, OpBudget&) {
-  const auto choose = [](auto a, auto b) { return kIsLargest ? std::max(a, b) : std::min(a, b); };
-  if (has_real(call)) return {choose(real(call, 0), real(call, 1))};
-  return {choose(integer(call, 0), integer(call, 1))};
-}
-
-Results negate(const Call& call, OpBudget&) {
-  if (is_real_number(at(call, 0))) return {-real(call, 0)};
-  int64_t result = 0;
-  if (kDifference(0, integer(call, 0), &result)) call.refuse("too large");
-  return {result};
-}
-
-template <auto kRound>
-Results rounded(const Call& call, OpBudget&) {
-  if (!is_real_number(at(call, 0))) return {integer(call, 0)};
-  return {Array::real({}, {kRound(real(call, 0))}).to_integers()[0]};
-}
-
-// Of one number, or of two, as real numbers.
-template <auto kFunction>
-Results of_real(const Call& call, OpBudget&) {
-  return {kFunction(real(call, 0))};
-}
-template <auto kFunction>
-Results of_reals(const Call& call, OpBudget&) {
-  return {kFunction(real(call, 0), real(call, 1))};
-}
-
-Results if_else(const Call& call, OpBudget&) {
-  return {real(call, 0) != 0.0 ? at(call, 1) : at(call, 2)};
-}
-
-}  // namespace
-
-OpRules symbol_rules() {
-  OpRules rules = {
-      {"sym_size", size},
-      {"sym_numel", elements},
-      {"numel", elements},
-      {"item", item},
-      {"_local_scalar_dense", item},
-      {"_operator.add", number_arithmetic<kSum, [](double a, double b) { return a + b; }>},
-      {"_operator.sub", number_arithmetic<kDifference, [](double a, double b) { return a - b; }>},
-      {"_operator.mul", number_arithmetic<kProduct, [](double a, double b) { return a * b; }>},
-      {"_operator.floordiv",
-       number_arithmetic<kFloored, [](double a, double b) { return std::floor(a / b); }>},
-      {"_operator.mod",
-       number_arithmetic<kRest, [](double a, double b) { return a - std::floor(a / b) * b; }>},
-      {"_operator.pow", number_power},
-      {"_operator.truediv", of_reals<[](double a, double b) { return a / b; }>},
-      {"_operator.neg", negate},
-      {"_operator.pos", rounded<[](double a) { return std::trunc(a); }>},
-      {"_operator.eq", number_comparison<std::equal_to<>>},
-      {"_operator.ne", number_comparison<std::not_equal_to<>>},
-      {"_operator.lt", number_comparison<std::less<>>},
-      {"_operator.le", number_comparison<std::less_equal<>>},
-      {"_operator.gt", number_comparison<std::greater<>>},
-      {"_operator.ge", number_comparison<std::greater_equal<>>},
-      {"_operator.and_", of_reals<[](double a, double b) { return a != 0.0 && b != 0.0; }>},
-      {"_operator.or_", of_reals<[](double a, double b) { return a != 0.0 || b != 0.0; }>},
-      {"torch.sym_max", extreme<true>},
-      {"torch.sym_min", extreme<false>},
-      {"torch.sym_int", rounded<[](double a) { return std::trunc(a); }>},
-      {"torch.sym_float", of_real<[](double a) { return a; }>},
-      {"torch.sym_not", of_real<[](double a) { return a == 0.0; }>},
-      {"torch.sym_ite", if_else},
-      {"torch.sym_sqrt", of_real<[](double a) { return std::sqrt(a); }>},
-      {"torch._sym_sqrt", of_real<[](double a) { return std::sqrt(a); }>},
-      {"math.trunc", rounded<[](double a) { return std::trunc(a); }>},
-      {"math.ceil", rounded<[](double a) { return std::ceil(a); }>},
-      {"math.floor", rounded<[](double a) { return std::floor(a); }>}};
   for (const char* op :
        {"_assert_tensor_metadata", "_assert_async", "_assert_scalar", "sym_constrain_range",
         "sym_constrain_range_for_size", "_functional_assert_async"}) {
     rules[op] = nothing;
+  }
+  for (const NumberOp& row : kNumberOps) {
+    rules[row.op] = [&row](const Call& call, OpBudget& budget) {
+      return on_numbers(call, row, budget);
+    };
   }
   return rules;
 }

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // A row for each op that is made of others.
-#include "convert/exported/aten/decompose.h"
-
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -10,6 +8,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "convert/exported/aten/op_rules.h"
 
 namespace arenite::convert {
 namespace {

@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 
-#include "convert/exported/aten/decompose.h"
 #include "convert/exported/aten/op_rules.h"
 #include "convert/files/error.h"
 
@@ -16,44 +15,30 @@ namespace {
 
 constexpr uint64_t kElementsPerResult = 64;  // what a result costs without its elements
 constexpr uint64_t kStepsPerElement = 12;
+constexpr const char* kTooLarge =
+    "its results are larger than those of a model of this size: export the model for a shorter "
+    "input";
 constexpr uint64_t kStepsPerOp = 4096;  // for its arguments by their names
 
-OpRules all_op_rules() {
-  OpRules rules;
-  for (OpRules part : {unary_rules(), binary_rules(), choosing_rules(), complex_rules(),
-                       reduction_rules(), softmax_rules(), norm_rules(), product_rules(),
-                       batched_rules(), convolution_rules(), creation_rules(), symbol_rules()}) {
-    rules.merge(part);
-  }
-  return rules;
-}
-
-const OpRules& rules() {
-  static const OpRules kRules = all_op_rules();
-  return kRules;
-}
-
-void refuse_unknown(const Call& call) {
+[[noreturn]] void refuse_unknown(const Call& call) {
   if (const char* why = why_random(call.op)) call.refuse("{}", why);
   call.refuse(
       "there is no rule for this op: write it with ops that there are rules for, such as linear, "
       "matmul, softmax and functions of single numbers, or leave it out of the model");
 }
 
-// What arrays stretched to each other come to, at least where the op is one of single numbers.
+// What arrays stretched to each other come to; 0 for an op that does something else.
 uint64_t elements_expected(const Call& call) {
-  Shape shape;
-  try {
-    for (const NamedArgument& argument : call.arguments) {
-      if (const auto* array = argument.value.as<Array>()) shape = broadcast(shape, array->shape());
-    }
-    return elements_of(shape);
-  } catch (const ShapeError&) {
-    return 0;  // so the op does something else
+  std::optional<Shape> shape = Shape();
+  for (const NamedArgument& argument : call.arguments) {
+    const auto* array = argument.value.as<Array>();
+    if (array != nullptr) shape = common_shape(*shape, array->shape());
+    if (!shape) return 0;
   }
+  return elements_of(*shape);
 }
 
-Array gathered(const std::vector<Array>& moved, const Movement& movement, ElementType type) {
+Array moved_to(const std::vector<Array>& moved, const Movement& movement, ElementType type) {
   if (moved.size() == 1 && movement.keeps_order(moved[0].elements())) {
     return moved[0].with_shape(movement.shape).to(type);
   }
@@ -73,17 +58,6 @@ Array gathered(const std::vector<Array>& moved, const Movement& movement, Elemen
   });
 }
 
-// Of conversions, and of what is copied into a tensor, the type that they convert to.
-std::optional<ElementType> converted_type(const Call& call) {
-  const std::string& op = call.op;
-  if (op == "copy") return call.array("self").type();
-  if (op != "to" && op != "_to_copy" && op != "type_as") return std::nullopt;
-  if (const Argument* other = call.find("other"); other && other->as<Array>()) {
-    return other->as<Array>()->type();
-  }
-  return call.type("dtype");
-}
-
 Results move(const Call& call, const std::vector<Movement>& movements, OpBudget& budget) {
   std::vector<Array> moved = moved_arrays(call);
   if (moved.empty()) call.refuse("it moves nothing");
@@ -93,30 +67,20 @@ Results move(const Call& call, const std::vector<Movement>& movements, OpBudget&
                            call.op.find("index_put") != std::string::npos;
   for (const Array& array : moved) type = keeps_first ? type : promote(type, array.type());
   for (Array& array : moved) array = array.to(type);
-  uint64_t elements = 0;
   for (const Movement& movement : movements) {
-    elements += elements_of(movement.shape) + kElementsPerResult;
+    budget.take_elements(elements_of(movement.shape) + kElementsPerResult);
   }
-  budget.take_elements(elements);
-  const ElementType given = converted_type(call).value_or(type);
   Results results;
-  for (const Movement& movement : movements) {
-    results.push_back(gathered(moved, movement, type).to(given));
-  }
+  for (const Movement& movement : movements) results.push_back(moved_to(moved, movement, type));
   return results;
 }
 
-// What an op is made of is kept no longer than the op runs.
+// What an op is made of is computed as it is.
 class ArrayOps : public OpRunner {
  public:
   explicit ArrayOps(OpBudget& budget) : budget_(budget) {}
 
-  Argument run(const Call& part) override {
-    const uint64_t live = budget_.live_elements;
-    const Array result = apply_for_array(part, budget_);
-    budget_.live_elements = live;
-    return result;
-  }
+  Argument run(const Call& part) override { return apply_for_array(part, budget_); }
   Array like(const Argument& tensor) const override {
     if (const auto* array = tensor.as<Array>()) return *array;
     throw ShapeError("one of its arguments is no tensor");
@@ -127,39 +91,37 @@ class ArrayOps : public OpRunner {
 };
 
 Results compute(const Call& call, OpBudget& budget) {
-  if (const auto movements = movements_of(call)) return move(call, *movements, budget);
-  ArrayOps ops(budget);
-  Results results = {decomposed(call, ops)};
-  uint64_t expected = 0;
-  if (results[0].is_none()) {
-    const auto rule = rules().find(call.op);
-    if (rule == rules().end()) refuse_unknown(call);
-    expected = elements_expected(call);
-    budget.take_elements(expected);
+  const auto rule = op_rules().find(call.op);
+  Results results;
+  if (rule != op_rules().end()) {
+    budget.take_elements(elements_expected(call));
     results = rule->second(call, budget);
+  } else if (const auto movements = movements_of(call)) {
+    return move(call, *movements, budget);
+  } else {
+    ArrayOps ops(budget);
+    results = {decomposed(call, ops)};
+    if (results[0].is_none()) refuse_unknown(call);
   }
-  uint64_t elements = 0;
   for (const Argument& result : results) {
     if (const auto* array = result.as<Array>()) {
-      elements += array->elements() + kElementsPerResult;
+      budget.take_elements(array->elements() + kElementsPerResult);
     }
   }
-  budget.take_elements(elements);
-  budget.give_back(expected);
   return results;
 }
 
 }  // namespace
 
+Array stretched(const Array& array, const Shape& shape) {
+  if (array.shape() == shape) return array;
+  return moved_to({array}, stretching(array.shape(), shape), array.type());
+}
+
 void OpBudget::take_elements(uint64_t count) {
-  if (count > elements || count > live_elements) {
-    throw ShapeError(
-        "its results are larger than those of a model of this size: export the model for a shorter "
-        "input");
-  }
+  if (count > elements || count > live_elements) throw ShapeError("{}", kTooLarge);
   WorkBudget::take(kStepsPerElement * count);
   elements -= count;
-  live_elements -= count;
 }
 
 void OpBudget::take_multiplications(uint64_t count) {
@@ -188,8 +150,80 @@ Array apply_for_array(const Call& call, OpBudget& budget, size_t result) {
   return *array;
 }
 
+const std::vector<OtherNames>& other_names() {
+  static const std::vector<OtherNames> kNames = {
+      {"contiguous",
+       {"clone", "alias", "detach", "lift", "lift_fresh_copy", "positive", "resolve_conj",
+        "resolve_neg", "float"}},
+      {"to", {"_to_copy", "type_as"}},
+      {"dropout", {"feature_dropout", "alpha_dropout"}},
+      {"view", {"_unsafe_view", "reshape", "view_copy", "_reshape_copy"}},
+      {"view_as", {"reshape_as"}},
+      {"flatten", {"ravel"}},
+      {"unsqueeze", {"unsqueeze_copy"}},
+      {"squeeze", {"squeeze_copy"}},
+      {"permute", {"permute_copy"}},
+      {"transpose", {"transpose_copy", "swapaxes", "swapdims"}},
+      {"t", {"t_copy"}},
+      {"mT", {"matrix_H", "adjoint"}},
+      {"movedim", {"moveaxis"}},
+      {"slice", {"slice_copy"}},
+      {"select", {"select_copy"}},
+      {"narrow", {"narrow_copy"}},
+      {"diagonal", {"diagonal_copy", "linalg_diagonal"}},
+      {"split", {"split_with_sizes", "split_copy", "split_with_sizes_copy", "unsafe_split"}},
+      {"chunk", {"unsafe_chunk"}},
+      {"unbind", {"unbind_copy"}},
+      {"cat", {"concat", "concatenate"}},
+      {"index", {"_unsafe_index"}},
+      {"constant_pad_nd", {"pad"}},
+      {"index_put", {"_unsafe_index_put"}},
+      {"view_scatter", {"select_scatter", "slice_scatter", "diagonal_scatter"}},
+      {"expand", {"expand_copy", "broadcast_to"}},
+      {"repeat", {"tile"}},
+      {"pixel_shuffle", {"pixel_unshuffle"}},
+      {"erf", {"special_erf"}},
+      {"neg", {"negative"}},
+      {"sign", {"sgn"}},
+      {"trunc", {"fix"}},
+      {"prelu", {"_prelu_kernel"}},
+      {"sub", {"subtract"}},
+      {"mul", {"multiply"}},
+      {"div", {"divide", "true_divide"}},
+      {"pow", {"float_power"}},
+      {"atan2", {"arctan2"}},
+      {"ne", {"not_equal"}},
+      {"gt", {"greater"}},
+      {"ge", {"greater_equal"}},
+      {"lt", {"less"}},
+      {"le", {"less_equal"}},
+      {"bitwise_and", {"__and__"}},
+      {"bitwise_or", {"__or__"}},
+      {"bitwise_xor", {"__xor__"}},
+      {"clamp", {"clamp_min", "clamp_max", "clip"}},
+      {"conj", {"_conj", "conj_physical"}},
+      {"softmax", {"_softmax", "special_softmax"}},
+      {"log_softmax", {"_log_softmax", "special_log_softmax"}},
+      {"convolution", {"conv1d", "conv2d", "conv3d"}},
+      {"numel", {"sym_numel"}},
+      {"item", {"_local_scalar_dense"}}};
+  return kNames;
+}
+
+const OpRules& op_rules() {
+  static const OpRules kRules = [] {
+    OpRules rules;
+    for (OpRules part : {elementwise_rules(), row_rules(), creation_rules()}) {
+      rules.merge(part);
+    }
+    add_other_names(rules);
+    return rules;
+  }();
+  return kRules;
+}
+
 bool has_rule(std::string_view op) {
-  return rules().contains(op) || moves_elements(op) || is_decomposed(op);
+  return op_rules().contains(op) || moves_elements(op) || is_decomposed(op);
 }
 
 const char* why_random(std::string_view op) {
@@ -253,7 +287,7 @@ class Interpreter {
                          quote(users[i]->name), shape_text(shape), shape_text(value.shape()),
                          symbols.empty() ? "" : ", or other sizes where they are dynamic");
       }
-      values_[users[i]->value] = inputs[i].to(value.type);
+      keep(users[i]->value, inputs[i].to(value.type));
     }
     for (const ExportedInput& input : program_.inputs) {
       if (input.kind != InputKind::kUser) stored_[input.value] = &input;
@@ -270,48 +304,46 @@ class Interpreter {
     }
   }
 
-  Argument value_of(uint32_t value) {
+  static uint64_t elements_in(const Argument& value) {
+    const auto* array = value.as<Array>();
+    return array == nullptr ? 0 : array->elements();
+  }
+
+  void keep(uint32_t value, Argument kept) {
+    live_elements_ += elements_in(kept);
+    values_[value] = std::move(kept);
+  }
+
+  const Argument& value_of(uint32_t value) {
     if (values_[value]) return *values_[value];
     const auto stored = stored_.find(value);
     if (stored == stored_.end()) {
       throw InputError("{}: {} is read before it is computed", quote(program_.source),
                        quote(program_.values[value].name));
     }
-    values_[value] = program_.load(*stored->second);
+    keep(value, program_.load(*stored->second));
     return *values_[value];
   }
 
   void drop(uint32_t value) {
     if (--readers_[value] != 0 || !values_[value]) return;
-    if (costs_.contains(value)) budget_.give_back(costs_[value]);
+    live_elements_ -= elements_in(*values_[value]);
     values_[value].reset();
   }
 
   void run(const Call& node) {
-    const uint64_t before = budget_.live_elements;
     const std::vector<Argument> results =
         apply_op(bind<ValueRef>(node, [&](ValueRef ref) { return value_of(ref.value); }), budget_);
-    const uint64_t cost = before - budget_.live_elements;
     // An op may give more than anybody reads, but not less.
     if (results.size() < node.outputs.size()) {
       throw InputError("{}, {}: it gives {} results: expected {}", quote(program_.source),
                        node.describe(), results.size(), node.outputs.size());
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      if (readers_[node.outputs[i]] != 0) values_[node.outputs[i]] = results[i];
+      if (readers_[node.outputs[i]] != 0) keep(node.outputs[i], results[i]);
     }
-    charge(node, cost);
+    if (live_elements_ > budget_.live_elements) node.refuse("{}", kTooLarge);
     for_each<ValueRef>(node, [&](ValueRef ref) { drop(ref.value); });
-  }
-
-  // What the results cost comes back when the last of them goes; the first one stands for all.
-  void charge(const Call& node, uint64_t cost) {
-    for (const uint32_t output : node.outputs) {
-      if (readers_[output] == 0) continue;
-      costs_[output] = cost;
-      return;
-    }
-    budget_.give_back(cost);
   }
 
   const ExportedProgram& program_;
@@ -319,7 +351,7 @@ class Interpreter {
   std::vector<std::optional<Argument>> values_;
   std::map<uint32_t, const ExportedInput*> stored_;
   std::vector<size_t> readers_;
-  std::map<uint32_t, uint64_t> costs_;
+  uint64_t live_elements_ = 0;  // of `values_`
 };
 
 }  // namespace

@@ -16,14 +16,12 @@ namespace arenite::convert {
 // What ops may cost before a graph is refused: a file of a few bytes can ask for anything.
 struct OpBudget {
   uint64_t elements = kFoldedElementsMax;                // of all results together, for time
-  uint64_t live_elements = kFoldedLiveElementsMax;       // of those that are kept, for memory
+  uint64_t live_elements = kFoldedLiveElementsMax;       // at a time, for memory
   uint64_t multiplications = kFoldedMultiplicationsMax;  // of matrix products
 
   // Take off what an op is about to compute. Throw InputError when there is not so much left.
   void take_elements(uint64_t count);
   void take_multiplications(uint64_t count);
-  // For results that are kept no longer.
-  void give_back(uint64_t count) { live_elements += count; }
 };
 
 // Computes `call`, none of whose arguments is a ValueRef and all of whose arrays have elements. The
@@ -40,6 +38,28 @@ bool has_rule(std::string_view op);
 
 // What is wrong with an op that makes random numbers; null: it is none such.
 const char* why_random(std::string_view op);
+
+// Ops that are made of others are written once: for numbers, which are computed, and for values of
+// a model, which are traced.
+
+// Runs the ops that others are made of.
+class OpRunner {
+ public:
+  virtual ~OpRunner() = default;
+  // The first result of `part`.
+  virtual Argument run(const Call& part) = 0;
+  // The shape and the type of a tensor, with or without its elements.
+  virtual Array like(const Argument& tensor) const = 0;
+  // Whether it is the weights of attention, whose dimensions stay in their order.
+  virtual bool is_fixed(const Argument&) const { return false; }
+  // Whether it is numbers, and does not depend on a model's input.
+  virtual bool is_constant(const Argument&) const { return true; }
+};
+
+// The first result of `call` by the ops that it is made of. None where it is made of no others, or
+// not with these arguments. Throws OpError for arguments that it cannot take.
+Argument decomposed(const Call& call, OpRunner& runner);
+bool is_decomposed(std::string_view op);
 
 // Computes an exported program op by op in double precision, as the author's code did: the check of
 // a conversion that shares nothing with it but the file.

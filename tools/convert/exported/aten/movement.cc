@@ -1,49 +1,609 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that only move elements as a strided walk: views, transposes, cuts.
+// Ops that only move elements: a strided walk, or the element for each place of the result.
 #include "convert/exported/aten/movement.h"
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <optional>
 
 #include "convert/exported/aten/op_rules.h"
 
 namespace arenite::convert {
-// Finds the rule of an op, and keeps what it moves apart from what it computes.
-
 namespace {
 
-MovementRules all_movement_rules() {
-  MovementRules rules = reshaping_rules();
-  rules.merge(cutting_rules());
-  rules.merge(repeating_rules());
-  rules.merge(gathering_rules());
+using Numbers = std::vector<int64_t>;
+
+constexpr int64_t kShuffleMax = 1 << 12;  // side of the squares of pixel_shuffle
+constexpr int64_t kPartsMax = 1 << 16;    // of one split
+
+// `movement` as a result of this shape, which has as many elements.
+Movement in_shape(const Call& call, Movement movement, Shape shape) {
+  if (elements_of(shape) != elements_of(movement.walk)) {
+    call.refuse("a tensor {} cannot become {}", shape_text(movement.shape), shape_text(shape));
+  }
+  movement.shape = std::move(shape);
+  return movement;
+}
+
+void remove_dimension(Shape& shape, size_t dim) {
+  shape.erase(shape.begin() + static_cast<ptrdiff_t>(dim));
+}
+
+void insert(Shape& shape, size_t dim, int64_t extent) {
+  shape.insert(shape.begin() + static_cast<ptrdiff_t>(dim), extent);
+}
+
+// ---- views: the elements in order, in another shape ----
+
+Shape own_shape(const Call&, const Shape& shape) { return shape; }
+
+// `sizes` with its -1 replaced by what is left of `elements`.
+Shape resolved(const Call& call, Shape sizes, size_t elements) {
+  const auto open = std::find(sizes.begin(), sizes.end(), -1);
+  if (open == sizes.end()) return sizes;
+  *open = 1;
+  const size_t others = elements_of(sizes);
+  if (others == 0 || elements % others != 0) {
+    call.refuse("{} elements do not fill the shape that it names", elements);
+  }
+  *open = static_cast<int64_t>(elements / others);
+  return sizes;
+}
+
+Shape viewed(const Call& call, const Shape& shape) {
+  if (call.overload == "dtype") {
+    call.refuse("looking at the bits of a tensor as another type is not understood");
+  }
+  return resolved(call, call.integers(call.has("size") ? "size" : "shape"), elements_of(shape));
+}
+
+Shape other_shape(const Call& call, const Shape&) { return call.array("other").shape(); }
+
+Shape flattened(const Call& call, const Shape& shape) {
+  if (shape.empty()) return {1};
+  const size_t first = call.dimension("start_dim", 0, shape.size());
+  const size_t last = call.dimension("end_dim", -1, shape.size());
+  if (first > last) call.refuse("it begins after it ends");
+  Shape flat = shape;
+  for (size_t d = last; d > first; --d) {
+    flat[d - 1] *= flat[d];
+    remove_dimension(flat, d);
+  }
+  return flat;
+}
+
+Shape unflattened(const Call& call, const Shape& shape) {
+  const size_t dim = dimension_of(call, shape);
+  const Shape sizes = resolved(call, call.integers("sizes"), static_cast<size_t>(shape[dim]));
+  Shape divided = shape;
+  remove_dimension(divided, dim);
+  divided.insert(divided.begin() + static_cast<ptrdiff_t>(dim), sizes.begin(), sizes.end());
+  return divided;
+}
+
+Shape unsqueezed(const Call& call, const Shape& shape) {
+  Shape more = shape;
+  insert(more, call.dimension("dim", 0, shape.size() + 1), 1);
+  return more;
+}
+
+Shape squeezed(const Call& call, const Shape& shape) {
+  std::vector<bool> is_named(shape.size() + 1, !call.has("dim"));
+  const Numbers dims = call.has("dim") ? call.integers("dim") : Numbers{};
+  for (const int64_t dim : dims) is_named[call.dimension(dim, shape.size())] = true;
+  Shape left;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] != 1 || !is_named[d]) left.push_back(shape[d]);
+  }
+  return left;
+}
+
+struct View {
+  std::string_view op;
+  Shape (*shape)(const Call& call, const Shape& self);
+};
+constexpr View kViews[] = {{"contiguous", own_shape},  {"view", viewed},
+                           {"view_as", other_shape},   {"flatten", flattened},
+                           {"unflatten", unflattened}, {"unsqueeze", unsqueezed},
+                           {"squeeze", squeezed}};
+
+// ---- dimensions in another order ----
+
+using Order = std::vector<size_t>;
+
+Order natural_order(size_t rank) {
+  Order order(rank);
+  std::iota(order.begin(), order.end(), size_t{0});
+  return order;
+}
+
+Movement permuted(const Call& call, const Movement& movement, const Order& order) {
+  Movement result = movement;
+  std::vector<bool> is_taken(movement.walk.size(), false);
+  if (order.size() != movement.walk.size()) {
+    call.refuse("it orders {} dimensions of a tensor with {}", order.size(), movement.walk.size());
+  }
+  for (size_t d = 0; d < order.size(); ++d) {
+    if (is_taken[order[d]]) call.refuse("it names dimension {} twice", order[d]);
+    is_taken[order[d]] = true;
+    result.walk[d] = movement.walk[order[d]];
+    result.strides[d] = movement.strides[order[d]];
+  }
+  result.shape = result.walk;
+  return result;
+}
+
+Order named_order(const Call& call, size_t rank) {
+  Order order;
+  for (const int64_t dim : call.integers("dims")) order.push_back(call.dimension(dim, rank));
+  return order;
+}
+
+Order two_swapped(const Call& call, size_t rank) {
+  const auto dimension = [&](const char* name, const char* other) {
+    return call.dimension(call.integer(call.has(other) ? other : name), rank);
+  };
+  const size_t first = dimension("dim0", "axis0"), second = dimension("dim1", "axis1");
+  Order order = natural_order(rank);
+  if (rank > 0) std::swap(order[first], order[second]);
+  return order;
+}
+
+Order reversed(const Call& call, size_t rank) {
+  if (call.op == "t" && rank > 2) call.refuse("it transposes matrices alone");
+  Order order = natural_order(rank);
+  std::ranges::reverse(order);
+  return order;
+}
+
+Order last_two_swapped(const Call& call, size_t rank) {
+  if (rank < 2) call.refuse("it transposes matrices alone");
+  Order order = natural_order(rank);
+  std::swap(order[rank - 1], order[rank - 2]);
+  return order;
+}
+
+Order moved_dimensions(const Call& call, size_t rank) {
+  const Numbers from = call.integers("source"), to = call.integers("destination");
+  if (from.size() != to.size()) call.refuse("it moves {} dimensions to {}", from.size(), to.size());
+  Order order(rank, rank);
+  std::vector<bool> is_moved(rank, false);
+  for (size_t i = 0; i < from.size() && rank > 0; ++i) {
+    const size_t source = call.dimension(from[i], rank), place = call.dimension(to[i], rank);
+    if (is_moved[source] || order[place] != rank) call.refuse("it names a dimension twice");
+    is_moved[source] = true;
+    order[place] = source;
+  }
+  size_t next = 0;
+  for (size_t& dim : order) {
+    if (dim != rank) continue;
+    while (is_moved[next]) ++next;
+    dim = next++;
+  }
+  return order;
+}
+
+struct Reordering {
+  std::string_view op;
+  Order (*order)(const Call& call, size_t rank);
+};
+constexpr Reordering kReorderings[] = {{"permute", named_order}, {"transpose", two_swapped},
+                                       {"t", reversed},          {"numpy_T", reversed},
+                                       {"mT", last_two_swapped}, {"movedim", moved_dimensions}};
+
+// ---- parts of one tensor: slices, rows, windows, diagonals, and what split gives ----
+
+// Rows [begin, end) of a dimension, every `step`th.
+struct Cut {
+  int64_t begin = 0, end = 0, step = 1;
+};
+
+Movement cut(Movement movement, size_t dim, const Cut& rows) {
+  const auto& [begin, end, step] = rows;
+  movement.offset += begin * movement.strides[dim];
+  movement.walk[dim] = end > begin ? (end - begin - 1) / step + 1 : 0;
+  movement.strides[dim] *= movement.walk[dim] > 1 ? step : 1;
+  movement.shape = movement.walk;
+  return movement;
+}
+
+std::vector<Cut> slices(const Call& call, int64_t extent) {
+  const auto clamped = [&](const char* name, int64_t default_value) {
+    const int64_t at = call.integer(name, default_value);
+    return std::clamp<int64_t>(at < 0 ? at + extent : at, 0, extent);
+  };
+  const int64_t step = call.integer("step", 1);
+  if (step < 1) call.refuse("its step is {}", step);
+  return {{clamped("start", 0), clamped("end", extent), step}};
+}
+
+std::vector<Cut> selected(const Call& call, int64_t extent) {
+  const int64_t row = row_of(call, call.integer("index"), extent);
+  return {{row, row + 1}};
+}
+
+std::vector<Cut> narrowed(const Call& call, int64_t extent) {
+  int64_t begin = call.integer("start");
+  if (begin < 0 && begin >= -extent) begin += extent;
+  const int64_t length = call.integer("length");
+  if (begin < 0 || length < 0 || begin > extent || length > extent - begin) {
+    call.refuse("it takes rows from {} on, {} of them, of {}", begin, length, extent);
+  }
+  return {{begin, begin + length}};
+}
+
+// Parts of the given sizes, one after the other.
+std::vector<Cut> parts(const Call& call, int64_t extent, const Numbers& sizes) {
+  std::vector<Cut> cuts;
+  int64_t begin = 0;
+  for (const int64_t size : sizes) {
+    if (size < 0 || size > extent - begin) {
+      call.refuse("its parts are larger than the {} rows that there are", extent);
+    }
+    cuts.push_back({begin, begin + size});
+    begin += size;
+  }
+  if (begin != extent) call.refuse("its parts are {} rows of {}", begin, extent);
+  return cuts;
+}
+
+std::vector<Cut> even_parts(const Call& call, int64_t extent, int64_t size) {
+  if (size < 0 || (size == 0 && extent != 0)) call.refuse("its parts have {} rows", size);
+  if (extent / std::max<int64_t>(size, 1) > kPartsMax) call.refuse("its parts are too many");
+  std::vector<Cut> cuts;
+  for (int64_t at = 0; at < extent; at += size) cuts.push_back({at, std::min(extent, at + size)});
+  if (cuts.empty()) cuts.emplace_back();
+  return cuts;
+}
+
+std::vector<Cut> split(const Call& call, int64_t extent) {
+  if (call.has("split_sizes")) return parts(call, extent, call.integers("split_sizes"));
+  if (call.overload == "sizes") return parts(call, extent, call.integers("split_size"));
+  return even_parts(call, extent, call.integer("split_size"));
+}
+
+std::vector<Cut> chunks(const Call& call, int64_t extent) {
+  const int64_t count = call.integer("chunks");
+  if (count < 1) call.refuse("it divides into {} parts", count);
+  return even_parts(call, extent, std::max<int64_t>(1, (extent - 1) / count + 1));
+}
+
+std::vector<Cut> all_rows(const Call& call, int64_t extent) {
+  return extent == 0 ? std::vector<Cut>() : even_parts(call, extent, 1);
+}
+
+// Ops that cut one dimension, each result by one cut.
+struct CutOp {
+  std::string_view op;
+  std::vector<Cut> (*cuts)(const Call& call, int64_t extent);
+  bool drops_dimension = false;
+};
+constexpr CutOp kCutOps[] = {{"slice", slices},    {"select", selected, true},
+                             {"narrow", narrowed}, {"split", split},
+                             {"chunk", chunks},    {"unbind", all_rows, true}};
+
+Movements cut_by(const Call& call, const CutOp& row) {
+  const Movement all = whole(call);
+  const size_t dim = dimension_of(call, all.shape);
+  Movements movements;
+  for (const Cut& each : row.cuts(call, all.shape[dim])) {
+    movements.push_back(cut(all, dim, each));
+    if (row.drops_dimension) remove_dimension(movements.back().shape, dim);
+  }
+  return movements;
+}
+
+// Adds the windows of `size` elements along a dimension, `step` apart, as a dimension at the end.
+Movement with_windows(Movement movement, size_t dim, int64_t size, int64_t step, int64_t dilation) {
+  const int64_t windows = movement.walk[dim] - dilation * (size - 1);
+  movement.walk.push_back(size);
+  movement.strides.push_back(dilation * movement.strides[dim]);
+  return cut(std::move(movement), dim, {0, windows, step});
+}
+
+Movements unfold(const Call& call) {
+  const Shape& shape = call.array("self").shape();
+  const size_t dim = dimension_of(call, shape, "dimension");
+  const int64_t size = call.integer("size"), step = call.integer("step");
+  if (size < 0 || size > shape[dim] || step < 1) {
+    call.refuse("windows of {}, {} apart, do not go into {}", size, step, shape_text(shape));
+  }
+  return {with_windows(whole(call), dim, size, step, 1)};
+}
+
+Movements diagonal(const Call& call) {
+  const Shape& shape = call.array("self").shape();
+  const size_t dim1 = call.dimension("dim1", 0, shape.size());
+  const size_t dim2 = call.dimension("dim2", 1, shape.size());
+  const int64_t offset = call.integer("offset", 0);
+  if (dim1 == dim2 || shape.size() < 2) call.refuse("it needs two dimensions");
+  if (offset < -shape[dim1] || offset > shape[dim2]) call.refuse("its offset is {}", offset);
+  const int64_t rows = shape[dim1] - std::max<int64_t>(-offset, 0);
+  const int64_t columns = shape[dim2] - std::max<int64_t>(offset, 0);
+  const int64_t count = std::max<int64_t>(0, std::min(rows, columns));
+  Movement movement = whole(call);
+  const int64_t row = movement.strides[dim1], column = movement.strides[dim2];
+  if (count != 0) movement.offset = offset >= 0 ? offset * column : -offset * row;
+  for (const size_t dim : {std::max(dim1, dim2), std::min(dim1, dim2)}) {
+    remove_dimension(movement.walk, dim);
+    movement.strides.erase(movement.strides.begin() + static_cast<ptrdiff_t>(dim));
+  }
+  movement.walk.push_back(count);
+  movement.strides.push_back(row + column);
+  movement.shape = movement.walk;
+  return {std::move(movement)};
+}
+
+Movements flip(const Call& call) {
+  Movement movement = whole(call);
+  std::vector<bool> is_turned(movement.walk.size() + 1, false);
+  for (const int64_t number : call.integers("dims")) {
+    const size_t dim = call.dimension(number, movement.walk.size());
+    if (is_turned[dim]) call.refuse("it names dimension {} twice", number);
+    is_turned[dim] = true;
+    if (movement.walk.empty() || movement.walk[dim] == 0) continue;
+    movement.offset += (movement.walk[dim] - 1) * movement.strides[dim];
+    movement.strides[dim] = -movement.strides[dim];
+  }
+  return {std::move(movement)};
+}
+
+// ---- one element in several places, and the blocks of pixels that images are cut into ----
+
+Movement expanded(const Call& call, const Shape& shape, Shape sizes) {
+  if (sizes.size() < shape.size()) {
+    call.refuse("a tensor {} cannot become {}", shape_text(shape), shape_text(sizes));
+  }
+  const size_t lead = sizes.size() - shape.size();
+  for (size_t d = lead; d < sizes.size(); ++d) {
+    if (sizes[d] == -1) sizes[d] = shape[d - lead];
+  }
+  return stretching(shape, sizes);
+}
+
+Movements expand(const Call& call) {
+  return {expanded(call, call.array("self").shape(), call.integers("size"))};
+}
+
+Movements expand_as(const Call& call) {
+  return {expanded(call, call.array("self").shape(), call.array("other").shape())};
+}
+
+// copy(self, src): what `self` is after src was copied into it.
+Movements copy_into(const Call& call) {
+  return {expanded(call, call.array("src").shape(), call.array("self").shape())};
+}
+
+// Walks over every dimension `repeats` times.
+Movements repeat(const Call& call) {
+  Shape shape = call.array("self").shape();
+  Shape repeats = call.integers(call.has("dims") ? "dims" : "repeats");
+  if (call.op == "tile" && repeats.size() < shape.size()) {
+    repeats.insert(repeats.begin(), shape.size() - repeats.size(), 1);
+  }
+  if (repeats.size() < shape.size()) call.refuse("it leaves dimensions out");
+  const size_t lead = repeats.size() - shape.size();
+  shape.insert(shape.begin(), lead, 1);
+  const Shape strides = strides_of(shape);
+  Movement movement;
+  for (size_t d = 0; d < repeats.size(); ++d) {
+    movement.walk.insert(movement.walk.end(), {repeats[d], shape[d]});
+    movement.strides.insert(movement.strides.end(), {0, d < lead ? 0 : strides[d]});
+  }
+  static_cast<void>(elements_of(movement.walk));  // before the products
+  for (size_t d = 0; d < repeats.size(); ++d) movement.shape.push_back(repeats[d] * shape[d]);
+  return {std::move(movement)};
+}
+
+Movements repeat_interleave(const Call& call) {
+  if (call.overload != "self_int") {
+    call.refuse("numbers of repetitions that are a tensor are not understood: give one number");
+  }
+  Movement movement = whole(call);
+  if (!call.has("dim")) movement = whole({static_cast<int64_t>(elements_of(movement.shape))});
+  const size_t dim = call.dimension("dim", 0, movement.walk.size());
+  const int64_t repeats = call.integer("repeats");
+  if (repeats < 0 || movement.walk.empty()) call.refuse("it repeats {} times", repeats);
+  const auto place = static_cast<ptrdiff_t>(dim) + 1;
+  movement.walk.insert(movement.walk.begin() + place, repeats);
+  movement.strides.insert(movement.strides.begin() + place, 0);
+  static_cast<void>(elements_of(movement.walk));
+  movement.shape[dim] *= repeats;
+  return {std::move(movement)};
+}
+
+// Squares of pixels become channels, or channels squares of pixels: [.., channels, rows, columns]
+// with each of the three divided, these five in another order, and again as three.
+Movements shuffle_pixels(const Call& call) {
+  Shape shape = call.array("self").shape();
+  const bool is_back = call.op == "pixel_shuffle";
+  const int64_t factor = call.integer(is_back ? "upscale_factor" : "downscale_factor");
+  const size_t rank = shape.size();
+  const bool fits = rank >= 3 && factor >= 1 && factor <= kShuffleMax &&
+                    (is_back ? shape[rank - 3] % (factor * factor) == 0
+                             : shape[rank - 2] % factor == 0 && shape[rank - 1] % factor == 0);
+  if (!fits) call.refuse("squares of {} do not divide {}", factor, shape_text(shape));
+  const int64_t channels = shape[rank - 3], rows = shape[rank - 2], columns = shape[rank - 1];
+  shape.resize(rank - 3);
+  Shape divided = shape;
+  const Shape five = is_back ? Shape{channels / factor / factor, factor, factor, rows, columns}
+                             : Shape{channels, rows / factor, factor, columns / factor, factor};
+  divided.insert(divided.end(), five.begin(), five.end());
+  Order order = natural_order(rank - 3);
+  for (const size_t dim : is_back ? Order{0, 3, 1, 4, 2} : Order{0, 2, 4, 1, 3}) {
+    order.push_back(rank - 3 + dim);
+  }
+  const Shape three = is_back ? Shape{five[0], rows * factor, columns * factor}
+                              : Shape{channels * factor * factor, five[1], five[3]};
+  shape.insert(shape.end(), three.begin(), three.end());
+  return {in_shape(call, permuted(call, whole(divided), order), shape)};
+}
+
+// Puts the elements of each array after those of the arrays before.
+Movements one_for_each(const std::vector<Array>& arrays,
+                       const std::function<Movement(size_t)>& movement_of) {
+  Movements movements;
+  int64_t first = 0;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    movements.push_back(movement_of(i));
+    movements.back().offset = first;
+    first += static_cast<int64_t>(arrays[i].elements());
+  }
+  return movements;
+}
+
+Movements broadcast_tensors(const Call& call) {
+  const std::vector<Array> arrays = call.arrays("tensors");
+  Shape shape;
+  for (const Array& array : arrays) shape = broadcast(shape, array.shape());
+  return one_for_each(arrays, [&](size_t i) { return expanded(call, arrays[i].shape(), shape); });
+}
+
+Movements meshgrid(const Call& call) {
+  const std::vector<Array> arrays = call.arrays("tensors");
+  const bool is_xy = call.text("indexing", "ij") == "xy" && arrays.size() > 1;
+  Shape shape;
+  for (const Array& array : arrays) {
+    if (array.rank() > 1) call.refuse("it takes vectors alone");
+    shape.push_back(static_cast<int64_t>(array.elements()));
+  }
+  if (is_xy) std::swap(shape[0], shape[1]);
+  return one_for_each(arrays, [&](size_t i) {
+    Movement movement{.shape = shape, .walk = shape, .strides = Shape(shape.size(), 0)};
+    movement.strides[is_xy && i < 2 ? 1 - i : i] = 1;
+    return movement;
+  });
+}
+
+// F.unfold: the windows of an image, [channels * window, windows], those without padding.
+Movements im2col(const Call& call) {
+  const Shape& given = call.array("self").shape();
+  Shape shape = given;
+  if (shape.size() == 3) insert(shape, 0, 1);
+  const Numbers window = call.integers("kernel_size"), dilation = call.integers("dilation");
+  const Numbers stride = call.integers("stride");
+  if (shape.size() != 4 || window.size() != 2 || dilation.size() != 2 || stride.size() != 2) {
+    call.refuse("windows of {} are not understood", shape_text(given));
+  }
+  if (call.integers("padding") != Numbers{0, 0}) call.refuse("it pads an image");
+  Movement movement = whole(shape);
+  for (size_t d = 0; d < 2; ++d) {
+    const int64_t extent = shape[d + 2];
+    if (window[d] < 1 || dilation[d] < 1 || stride[d] < 1 || window[d] > extent ||
+        dilation[d] > extent || dilation[d] * (window[d] - 1) >= extent) {
+      call.refuse("its windows do not go into the image");
+    }
+    movement = with_windows(std::move(movement), d + 2, window[d], stride[d], dilation[d]);
+  }
+  const Shape walk = movement.walk;  // [images, channels, places, places, window, window]
+  movement = permuted(call, movement, {0, 1, 4, 5, 2, 3});
+  movement.shape = {walk[0], walk[1] * walk[4] * walk[5], walk[2] * walk[3]};
+  if (given.size() == 3) remove_dimension(movement.shape, 0);
+  return {std::move(movement)};
+}
+
+// ---- ops that move nothing: conversions and dropout ----
+
+// Nothing for a conversion that changes numbers: to another kind, or to a narrower type of whole
+// numbers. All real types are double here.
+Movements same_numbers(const Call& call) {
+  const ElementType from = call.array("self").type();
+  const bool has_other = call.find("other") != nullptr && call.find("other")->as<Array>();
+  const ElementType to = has_other ? call.array("other").type() : call.type("dtype").value_or(from);
+  const bool is_signed_byte = from == ElementType::kU8 && to == ElementType::kI8;
+  const bool is_wider = !is_integer(to) || (to > from && !is_signed_byte);
+  if (to != from && (kind_of(to) != kind_of(from) || !is_wider)) return {};
+  return {whole(call)};
+}
+
+Movements inactive_dropout(const Call& call) {
+  if (call.flag("train", true) && call.real("p", 0.5) != 0.0) {
+    call.refuse(
+        "dropout is active, so that every call of the model gives something else: call "
+        "model.eval() before torch.export.export, and give F.dropout training=self.training");
+  }
+  return {whole(call.array("input").shape())};
+}
+
+std::vector<MovementRule> movement_rules() {
+  std::vector<MovementRule> rules = {{"to", same_numbers},
+                                     {"dropout", inactive_dropout, "input"},
+                                     {"unfold", unfold},
+                                     {"diagonal", diagonal},
+                                     {"flip", flip},
+                                     {"im2col", im2col},
+                                     {"expand", expand},
+                                     {"expand_as", expand_as},
+                                     {"copy", copy_into, "src"},
+                                     {"repeat", repeat},
+                                     {"repeat_interleave", repeat_interleave},
+                                     {"pixel_shuffle", shuffle_pixels},
+                                     {"broadcast_tensors", broadcast_tensors, "tensors"},
+                                     {"meshgrid", meshgrid, "tensors"}};
+  for (const CutOp& row : kCutOps) {
+    rules.push_back({row.op, [&row](const Call& call) { return cut_by(call, row); }});
+  }
+  for (const View& row : kViews) {
+    rules.push_back(
+        {row.op, [&row](const Call& call) -> Movements {
+           return {in_shape(call, whole(call), row.shape(call, call.array("self").shape()))};
+         }});
+  }
+  for (const Reordering& row : kReorderings) {
+    rules.push_back({row.op, [&row](const Call& call) -> Movements {
+                       return {
+                           permuted(call, whole(call), row.order(call, call.array("self").rank()))};
+                     }});
+  }
   return rules;
 }
 
 const MovementRule* find_rule(std::string_view op) {
-  static const MovementRules kRules = all_movement_rules();
+  static const auto kRules = [] {
+    std::map<std::string_view, MovementRule> rules;
+    for (const MovementRule& rule : movement_rules()) rules[rule.op] = rule;
+    for (const MovementRule& rule : gathering_rules()) rules[rule.op] = rule;
+    add_other_names(rules);
+    return rules;
+  }();
   const auto found = kRules.find(op);
   return found == kRules.end() ? nullptr : &found->second;
 }
 
-// Whether a conversion changes no number: to another real type, which double stands for, to a wider
-// one of whole numbers, or to the same one.
-bool keeps_numbers(const Call& call) {
-  const Array& self = call.array("self");
-  ElementType type = self.type();
-  if (const auto given = call.type("dtype")) type = *given;
-  if (const Argument* other = call.find("other"); other != nullptr && other->as<Array>()) {
-    type = other->as<Array>()->type();
-  }
-  if (type == self.type()) return true;
-  if (kind_of(type) != kind_of(self.type())) return false;
-  const bool is_signed_byte = self.type() == ElementType::kU8 && type == ElementType::kI8;
-  return !is_integer(type) || (type > self.type() && !is_signed_byte);
+}  // namespace
+
+Movement whole(const Shape& shape) {
+  return {.shape = shape, .walk = shape, .strides = strides_of(shape)};
 }
 
-}  // namespace
+Movement whole(const Call& call) { return whole(call.array("self").shape()); }
+
+size_t dimension_of(const Call& call, const Shape& shape, const char* name) {
+  const size_t dim = call.dimension(name, 0, shape.size());
+  if (shape.empty()) call.refuse("a scalar has no dimension to take parts of");
+  return dim;
+}
+
+int64_t row_of(const Call& call, int64_t index, int64_t extent) {
+  if (index < -extent || index >= extent) call.refuse("it takes row {} of {}", index, extent);
+  return index < 0 ? index + extent : index;
+}
+
+Movement stretching(const Shape& given, const Shape& to) {
+  Shape from = given;
+  while (from.size() > to.size() && from[0] == 1) remove_dimension(from, 0);
+  if (broadcast(from, to) != to) {
+    throw ShapeError("a tensor {} where one of {} is expected", shape_text(given), shape_text(to));
+  }
+  Movement movement{.shape = to, .walk = to, .strides = Shape(to.size() - from.size(), 0)};
+  const Shape strides = strides_of(from);
+  for (size_t d = 0; d < from.size(); ++d) {
+    movement.strides.push_back(from[d] == 1 ? 0 : strides[d]);
+  }
+  return movement;
+}
 
 bool Movement::keeps_order(size_t input_elements) const {
   if (sources) {
@@ -89,8 +649,6 @@ std::optional<std::vector<Movement>> movements_of(const Call& call) {
   const MovementRule* rule = find_rule(call.op);
   if (rule == nullptr) return std::nullopt;
   try {
-    const bool is_conversion = call.op == "to" || call.op == "_to_copy" || call.op == "type_as";
-    if (is_conversion && !keeps_numbers(call)) return std::nullopt;
     Movements movements = rule->make(call);
     if (movements.empty()) return std::nullopt;
     for (const Movement& movement : movements) static_cast<void>(elements_of(movement.shape));
@@ -114,402 +672,6 @@ std::vector<Array> moved_arrays(const Call& call) {
     }
   }
   return moved;
-}
-
-// Results with the elements of one tensor in order, in another shape or with other dimensions
-// first.
-
-namespace {
-
-Movements same(const Call& call) { return {whole(call)}; }
-
-// `sizes` with its -1 replaced by what is left of `elements`.
-Shape resolved(const Call& call, Shape sizes, size_t elements) {
-  const auto open = std::find(sizes.begin(), sizes.end(), -1);
-  if (open == sizes.end()) return sizes;
-  *open = 1;
-  const size_t others = elements_of(sizes);
-  if (others == 0 || elements % others != 0) {
-    call.refuse("{} elements do not fill the shape that it names", elements);
-  }
-  *open = static_cast<int64_t>(elements / others);
-  return sizes;
-}
-
-Movements inactive_dropout(const Call& call) {
-  if (call.flag("train", true) && call.real("p", 0.5) != 0.0) {
-    call.refuse(
-        "dropout is active, so that every call of the model gives something else: call "
-        "model.eval() before torch.export.export, and give F.dropout training=self.training");
-  }
-  return {whole(call.array("input").shape())};
-}
-
-Movements view(const Call& call) {
-  const Array& self = call.array("self");
-  if (call.overload == "dtype") {
-    call.refuse("looking at the bits of a tensor as another type is not understood");
-  }
-  const char* name = call.has("size") ? "size" : "shape";
-  return in_shape(call, whole(call), resolved(call, call.integers(name), self.elements()));
-}
-
-Movements view_as(const Call& call) {
-  return in_shape(call, whole(call), call.array("other").shape());
-}
-
-Movements flatten(const Call& call) {
-  const Shape& shape = call.array("self").shape();
-  if (shape.empty()) return in_shape(call, whole(call), {1});
-  const size_t first = call.dimension("start_dim", 0, shape.size());
-  const size_t last = call.dimension("end_dim", -1, shape.size());
-  if (first > last) call.refuse("it begins after it ends");
-  Shape flat(shape.begin(), shape.begin() + static_cast<ptrdiff_t>(first));
-  flat.push_back(std::accumulate(shape.begin() + static_cast<ptrdiff_t>(first),
-                                 shape.begin() + static_cast<ptrdiff_t>(last) + 1, int64_t{1},
-                                 std::multiplies<>()));
-  flat.insert(flat.end(), shape.begin() + static_cast<ptrdiff_t>(last) + 1, shape.end());
-  return in_shape(call, whole(call), std::move(flat));
-}
-
-Movements unflatten(const Call& call) {
-  const Shape& shape = call.array("self").shape();
-  const size_t dim = call.dimension("dim", 0, shape.size());
-  if (shape.empty()) call.refuse("a scalar has no dimension to divide");
-  const Shape sizes = resolved(call, call.integers("sizes"), static_cast<size_t>(shape[dim]));
-  Shape divided = shape;
-  divided.erase(divided.begin() + static_cast<ptrdiff_t>(dim));
-  divided.insert(divided.begin() + static_cast<ptrdiff_t>(dim), sizes.begin(), sizes.end());
-  return in_shape(call, whole(call), std::move(divided));
-}
-
-Movements unsqueeze(const Call& call) {
-  Shape shape = call.array("self").shape();
-  const size_t dim = call.dimension("dim", 0, shape.size() + 1);
-  shape.insert(shape.begin() + static_cast<ptrdiff_t>(dim), 1);
-  return in_shape(call, whole(call), std::move(shape));
-}
-
-Movements squeeze(const Call& call) {
-  const Shape& shape = call.array("self").shape();
-  std::vector<bool> is_named(shape.size() + 1, !call.has("dim"));
-  if (call.has("dim")) {
-    for (const int64_t dim : call.integers("dim"))
-      is_named[call.dimension(dim, shape.size())] = true;
-  }
-  Shape left;
-  for (size_t d = 0; d < shape.size(); ++d) {
-    if (shape[d] != 1 || !is_named[d]) left.push_back(shape[d]);
-  }
-  return in_shape(call, whole(call), std::move(left));
-}
-
-// `movement`, with its dimensions in this order.
-Movements permuted(const Call& call, const Movement& movement, const std::vector<size_t>& order) {
-  Movement result = movement;
-  std::vector<bool> is_taken(movement.walk.size(), false);
-  if (order.size() != movement.walk.size()) {
-    call.refuse("it orders {} dimensions of a tensor with {}", order.size(), movement.walk.size());
-  }
-  for (size_t d = 0; d < order.size(); ++d) {
-    if (is_taken[order[d]]) call.refuse("it names dimension {} twice", order[d]);
-    is_taken[order[d]] = true;
-    result.walk[d] = movement.walk[order[d]];
-    result.strides[d] = movement.strides[order[d]];
-  }
-  result.shape = result.walk;
-  return {std::move(result)};
-}
-
-Movements permute(const Call& call) {
-  const size_t rank = call.array("self").rank();
-  std::vector<size_t> order;
-  for (const int64_t dim : call.integers("dims")) order.push_back(call.dimension(dim, rank));
-  return permuted(call, whole(call), order);
-}
-
-Movements transpose(const Call& call) {
-  const size_t rank = call.array("self").rank();
-  const char* first = call.has("axis0") ? "axis0" : "dim0";
-  const char* second = call.has("axis1") ? "axis1" : "dim1";
-  const size_t dim0 = call.dimension(call.integer(first), rank);
-  const size_t dim1 = call.dimension(call.integer(second), rank);
-  std::vector<size_t> order(rank);
-  std::iota(order.begin(), order.end(), size_t{0});
-  if (rank > 0) std::swap(order[dim0], order[dim1]);
-  return permuted(call, whole(call), order);
-}
-
-Movements transpose_all(const Call& call) {
-  std::vector<size_t> order(call.array("self").rank());
-  std::iota(order.rbegin(), order.rend(), size_t{0});
-  if (call.op == "t" && order.size() > 2) call.refuse("it transposes matrices alone");
-  return permuted(call, whole(call), order);
-}
-
-Movements transpose_matrices(const Call& call) {
-  std::vector<size_t> order(call.array("self").rank());
-  if (order.size() < 2) call.refuse("it transposes matrices alone");
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::swap(order[order.size() - 1], order[order.size() - 2]);
-  return permuted(call, whole(call), order);
-}
-
-Movements movedim(const Call& call) {
-  const size_t rank = call.array("self").rank();
-  const std::vector<int64_t> from = call.integers("source"), to = call.integers("destination");
-  if (from.size() != to.size()) call.refuse("it moves {} dimensions to {}", from.size(), to.size());
-  std::vector<size_t> order(rank, rank);
-  std::vector<bool> is_moved(rank, false);
-  for (size_t i = 0; i < from.size() && rank > 0; ++i) {
-    const size_t source = call.dimension(from[i], rank), place = call.dimension(to[i], rank);
-    if (is_moved[source] || order[place] != rank) call.refuse("it names a dimension twice");
-    is_moved[source] = true;
-    order[place] = source;
-  }
-  size_t next = 0;
-  for (size_t& dim : order) {
-    if (dim != rank) continue;
-    while (is_moved[next]) ++next;
-    dim = next++;
-  }
-  return permuted(call, whole(call), order);
-}
-
-}  // namespace
-
-// All elements of `shape` in order.
-Movement whole(const Shape& shape) {
-  return {.shape = shape, .walk = shape, .strides = strides_of(shape)};
-}
-
-Movement whole(const Call& call) { return whole(call.array("self").shape()); }
-
-Movements in_shape(const Call& call, Movement movement, Shape shape) {
-  if (elements_of(shape) != elements_of(movement.walk)) {
-    call.refuse("a tensor {} cannot become {}", shape_text(movement.shape), shape_text(shape));
-  }
-  movement.shape = std::move(shape);
-  return {std::move(movement)};
-}
-
-MovementRules reshaping_rules() {
-  MovementRules rules;
-  for (const char* op :
-       {"contiguous", "clone", "alias", "detach", "lift", "lift_fresh_copy", "to", "_to_copy",
-        "type_as", "positive", "resolve_conj", "resolve_neg", "float"}) {
-    rules[op] = {"self", "", same};
-  }
-  for (const char* op : {"dropout", "feature_dropout", "alpha_dropout"}) {
-    rules[op] = {"input", "", inactive_dropout};
-  }
-  for (const char* op : {"view", "_unsafe_view", "reshape", "view_copy", "_reshape_copy"}) {
-    rules[op] = {"self", "", view};
-  }
-  for (const char* op : {"view_as", "reshape_as"}) rules[op] = {"self", "", view_as};
-  for (const char* op : {"flatten", "ravel"}) rules[op] = {"self", "", flatten};
-  rules["unflatten"] = {"self", "", unflatten};
-  for (const char* op : {"unsqueeze", "unsqueeze_copy"}) rules[op] = {"self", "", unsqueeze};
-  for (const char* op : {"squeeze", "squeeze_copy"}) rules[op] = {"self", "", squeeze};
-  for (const char* op : {"permute", "permute_copy"}) rules[op] = {"self", "", permute};
-  for (const char* op : {"transpose", "transpose_copy", "swapaxes", "swapdims"}) {
-    rules[op] = {"self", "", transpose};
-  }
-  for (const char* op : {"t", "t_copy", "numpy_T"}) rules[op] = {"self", "", transpose_all};
-  for (const char* op : {"mT", "matrix_H", "adjoint"}) rules[op] = {"self", "", transpose_matrices};
-  for (const char* op : {"movedim", "moveaxis"}) rules[op] = {"self", "", movedim};
-  return rules;
-}
-
-// Parts of one tensor: slices, rows, windows, diagonals, and what split gives.
-
-namespace {
-
-// Elements [begin, end) of a dimension, every `step`th. REQUIRES: 0 <= begin, step > 0.
-Movement cut(Movement movement, size_t dim, int64_t begin, int64_t end, int64_t step = 1) {
-  movement.offset += begin * movement.strides[dim];
-  movement.walk[dim] = end > begin ? (end - begin - 1) / step + 1 : 0;
-  movement.strides[dim] *= movement.walk[dim] > 1 ? step : 1;
-  movement.shape = movement.walk;
-  return movement;
-}
-
-Movements slice(const Call& call) {
-  const Shape& shape = call.array("self").shape();
-  const size_t dim = call.dimension("dim", 0, shape.size());
-  if (shape.empty()) call.refuse("a scalar cannot be cut");
-  const int64_t extent = shape[dim];
-  const auto clamped = [&](int64_t at) {
-    return std::clamp<int64_t>(at < 0 ? at + extent : at, 0, extent);
-  };
-  const int64_t begin = clamped(call.optional_integer("start").value_or(0));
-  const int64_t end = clamped(call.optional_integer("end").value_or(extent));
-  const int64_t step = call.integer("step", 1);
-  if (step < 1) call.refuse("its step is {}", step);
-  return {cut(whole(call), dim, begin, end, step)};
-}
-
-Movements select(const Call& call) {
-  const Shape& shape = call.array("self").shape();
-  const size_t dim = call.dimension("dim", 0, shape.size());
-  if (shape.empty()) call.refuse("a scalar cannot be cut");
-  const int64_t index = call.integer("index");
-  if (index < -shape[dim] || index >= shape[dim]) {
-    call.refuse("it takes row {} of {}", index, shape[dim]);
-  }
-  const int64_t at = index < 0 ? index + shape[dim] : index;
-  Movement movement = cut(whole(call), dim, at, at + 1);
-  Shape left = movement.shape;
-  left.erase(left.begin() + static_cast<ptrdiff_t>(dim));
-  return in_shape(call, std::move(movement), std::move(left));
-}
-
-Movements narrow(const Call& call) {
-  const Shape& shape = call.array("self").shape();
-  const size_t dim = call.dimension("dim", 0, shape.size());
-  if (shape.empty()) call.refuse("a scalar cannot be cut");
-  int64_t begin = call.integer("start");
-  if (begin < 0 && begin >= -shape[dim]) begin += shape[dim];
-  const int64_t length = call.integer("length");
-  if (begin < 0 || length < 0 || begin > shape[dim] || length > shape[dim] - begin) {
-    call.refuse("it takes rows from {} on, {} of them, of {}", begin, length, shape[dim]);
-  }
-  return {cut(whole(call), dim, begin, begin + length)};
-}
-
-Movements unfold(const Call& call) {
-  const Shape& shape = call.array("self").shape();
-  const size_t dim = call.dimension("dimension", 0, shape.size());
-  const int64_t size = call.integer("size"), step = call.integer("step");
-  if (shape.empty() || size < 0 || size > shape[dim] || step < 1) {
-    call.refuse("windows of {}, {} apart, do not go into {}", size, step, shape_text(shape));
-  }
-  Movement movement = whole(call);
-  movement.walk[dim] = (shape[dim] - size) / step + 1;
-  movement.walk.push_back(size);
-  movement.strides.push_back(movement.strides[dim]);
-  if (movement.walk[dim] > 1) movement.strides[dim] *= step;
-  movement.shape = movement.walk;
-  return {std::move(movement)};
-}
-
-Movements diagonal(const Call& call) {
-  const Shape& shape = call.array("self").shape();
-  const size_t dim1 = call.dimension("dim1", 0, shape.size());
-  const size_t dim2 = call.dimension("dim2", 1, shape.size());
-  const int64_t offset = call.integer("offset", 0);
-  if (dim1 == dim2 || shape.size() < 2) call.refuse("it needs two dimensions");
-  if (offset < -shape[dim1] || offset > shape[dim2]) call.refuse("its offset is {}", offset);
-  const int64_t rows = shape[dim1] - std::max<int64_t>(-offset, 0);
-  const int64_t columns = shape[dim2] - std::max<int64_t>(offset, 0);
-  const Movement all = whole(call);
-  const int64_t count = std::max<int64_t>(0, std::min(rows, columns));
-  Movement movement{.shape = {},
-                    .offset = count == 0    ? 0
-                              : offset >= 0 ? offset * all.strides[dim2]
-                                            : -offset * all.strides[dim1]};
-  for (size_t d = 0; d < shape.size(); ++d) {
-    if (d == dim1 || d == dim2) continue;
-    movement.walk.push_back(shape[d]);
-    movement.strides.push_back(all.strides[d]);
-  }
-  movement.walk.push_back(count);
-  movement.strides.push_back(all.strides[dim1] + all.strides[dim2]);
-  movement.shape = movement.walk;
-  return {std::move(movement)};
-}
-
-Movements flip(const Call& call) {
-  Movement movement = whole(call);
-  std::vector<bool> is_turned(movement.walk.size() + 1, false);
-  for (const int64_t number : call.integers("dims")) {
-    const size_t dim = call.dimension(number, movement.walk.size());
-    if (is_turned[dim]) call.refuse("it names dimension {} twice", number);
-    is_turned[dim] = true;
-    if (movement.walk.empty() || movement.walk[dim] == 0) continue;
-    movement.offset += (movement.walk[dim] - 1) * movement.strides[dim];
-    movement.strides[dim] = -movement.strides[dim];
-  }
-  return {std::move(movement)};
-}
-
-// Parts of the given sizes, one after the other along `dim`.
-Movements parts(const Call& call, size_t dim, const std::vector<int64_t>& sizes) {
-  const Movement all = whole(call);
-  if (all.walk.empty()) call.refuse("a scalar cannot be divided");
-  if (sizes.size() > kPartsMax) call.refuse("it makes {} parts", sizes.size());
-  Movements movements;
-  int64_t begin = 0;
-  for (const int64_t size : sizes) {
-    if (size < 0 || size > all.walk[dim] - begin) {
-      call.refuse("its parts are larger than the {} rows that there are", all.walk[dim]);
-    }
-    movements.push_back(cut(all, dim, begin, begin + size));
-    begin += size;
-  }
-  if (begin != all.walk[dim]) call.refuse("its parts are {} rows of {}", begin, all.walk[dim]);
-  return movements;
-}
-
-Movements even_parts(const Call& call, size_t dim, int64_t size) {
-  const Shape& shape = call.array("self").shape();
-  if (shape.empty()) call.refuse("a scalar cannot be divided");
-  if (size < 0 || (size == 0 && shape[dim] != 0)) call.refuse("its parts have {} rows", size);
-  if (size > 0 && shape[dim] / size > static_cast<int64_t>(kPartsMax)) {
-    call.refuse("it makes {} parts", shape[dim] / size);
-  }
-  std::vector<int64_t> sizes;
-  for (int64_t left = shape[dim]; left > 0; left -= size) sizes.push_back(std::min(left, size));
-  if (sizes.empty()) sizes.push_back(0);
-  return parts(call, dim, sizes);
-}
-
-Movements split(const Call& call) {
-  const size_t dim = call.dimension("dim", 0, call.array("self").rank());
-  if (call.has("split_sizes")) return parts(call, dim, call.integers("split_sizes"));
-  const std::vector<int64_t> sizes = call.integers("split_size");
-  if (call.overload == "sizes") return parts(call, dim, sizes);
-  return even_parts(call, dim, call.integer("split_size"));
-}
-
-Movements chunk(const Call& call) {
-  const Shape& shape = call.array("self").shape();
-  const size_t dim = call.dimension("dim", 0, shape.size());
-  const int64_t chunks = call.integer("chunks");
-  if (chunks < 1 || shape.empty()) call.refuse("it divides into {} parts", chunks);
-  return even_parts(call, dim, std::max<int64_t>(1, (shape[dim] - 1) / chunks + 1));
-}
-
-Movements unbind(const Call& call) {
-  const Shape& shape = call.array("self").shape();
-  const size_t dim = call.dimension("dim", 0, shape.size());
-  if (shape.empty()) call.refuse("a scalar cannot be divided");
-  Movements movements = parts(call, dim, std::vector<int64_t>(static_cast<size_t>(shape[dim]), 1));
-  for (Movement& movement : movements) {
-    movement.shape.erase(movement.shape.begin() + static_cast<ptrdiff_t>(dim));
-  }
-  return movements;
-}
-
-}  // namespace
-
-MovementRules cutting_rules() {
-  MovementRules rules;
-  for (const char* op : {"slice", "slice_copy"}) rules[op] = {"self", "", slice};
-  for (const char* op : {"select", "select_copy"}) rules[op] = {"self", "", select};
-  for (const char* op : {"narrow", "narrow_copy"}) rules[op] = {"self", "", narrow};
-  rules["unfold"] = {"self", "", unfold};
-  for (const char* op : {"diagonal", "diagonal_copy", "linalg_diagonal"}) {
-    rules[op] = {"self", "", diagonal};
-  }
-  rules["flip"] = {"self", "", flip};
-  for (const char* op : {"split", "split_with_sizes", "split_copy", "split_with_sizes_copy"}) {
-    rules[op] = {"self", "", split};
-  }
-  for (const char* op : {"chunk", "unsafe_chunk"}) rules[op] = {"self", "", chunk};
-  rules["unsafe_split"] = {"self", "", split};
-  for (const char* op : {"unbind", "unbind_copy"}) rules[op] = {"self", "", unbind};
-  return rules;
 }
 
 }  // namespace arenite::convert

@@ -42,11 +42,6 @@ struct Movement {
 // The movements that `call` makes, one for each result, or nothing if it does anything else than
 // move elements. What is moved are `moved_arrays`, which need no elements, but indices do. Throws
 // InputError for arguments that the op cannot take.
-//
-// These are: views of any kind, transposes, slices, cat, stack, split, expand, repeat, roll, flip,
-// tril and triu (which put zeros in), pad with zeros, index, gather, index_select and embedding
-// with constant indices, pixel_shuffle and pixel_unshuffle; dropout that is not active, and
-// conversions between types of one kind, which move nothing.
 std::optional<std::vector<Movement>> movements_of(const Call& call);
 
 // Whether movements_of has a rule for ops of this name.
@@ -54,6 +49,10 @@ bool moves_elements(std::string_view op);
 
 // The arrays whose elements `call` moves, in order. REQUIRES: movements_of gives something.
 std::vector<Array> moved_arrays(const Call& call);
+
+// `given`, whose leading ones may be left out, stretched to a shape. Throws ShapeError where it
+// does not fit.
+Movement stretching(const Shape& given, const Shape& to);
 
 template <typename T>
 std::vector<T> Movement::apply(std::span<const T> inputs) const {

@@ -4,8 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
-#include <span>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -15,21 +16,51 @@
 
 namespace arenite::convert {
 using Results = std::vector<Argument>;
-using OpRule = Results (*)(const Call&, OpBudget&);
+using OpRule = std::function<Results(const Call&, OpBudget&)>;
 using OpRules = std::map<std::string_view, OpRule>;  // by the op
 
-OpRules unary_rules();      // one number after the other
-OpRules binary_rules();     // of two numbers each, stretched to one shape
-OpRules choosing_rules();   // where, masks, limits
-OpRules complex_rules();    // complex numbers and their parts
-OpRules reduction_rules();  // along dimensions
-OpRules softmax_rules();    // along dimensions, and the sizes stay
-OpRules norm_rules();       // of rows
-OpRules product_rules();    // of matrices
-OpRules batched_rules();    // of torch.vmap
-OpRules convolution_rules();
-OpRules creation_rules();  // from numbers alone
-OpRules symbol_rules();    // on symbolic numbers, and what only asserts
+const OpRules& op_rules();  // all of them
+
+OpRules elementwise_rules();  // on single numbers, stretched to one shape
+OpRules row_rules();          // along dimensions: sums, extremes, softmax, norms, products
+OpRules creation_rules();     // from numbers alone, on symbolic numbers, and what only asserts
+
+// A rule for each row of a table: run(call, row).
+template <typename Row, size_t kCount>
+void add_rows(OpRules& rules, const Row (&rows)[kCount], Results (*run)(const Call&, const Row&)) {
+  for (const Row& row : rows) {
+    rules[row.op] = [&row, run](const Call& call, OpBudget&) { return run(call, row); };
+  }
+}
+
+// An op that there is a rule for, and other names that PyTorch has for it.
+struct OtherNames {
+  std::string_view op;
+  std::vector<std::string_view> others;
+};
+const std::vector<OtherNames>& other_names();
+
+template <typename Rules>
+void add_other_names(Rules& rules) {
+  for (const auto& [op, others] : other_names()) {
+    const auto rule = rules.find(op);
+    if (rule == rules.end()) continue;
+    for (const std::string_view other : others) rules[other] = rule->second;
+  }
+}
+
+// A number beside tensors that an op takes, as its schema calls it.
+struct Parameter {
+  const char* name = nullptr;
+  std::optional<double> default_value{};  // absent: it has to be given
+};
+
+// Its value; 0 where the op takes none.
+inline double value_of(const Call& call, const Parameter& parameter) {
+  if (parameter.name == nullptr) return 0.0;
+  return parameter.default_value ? call.real(parameter.name, *parameter.default_value)
+                                 : call.real(parameter.name);
+}
 
 // An operand of arithmetic: a tensor, or a number, which is an array without dimensions.
 struct Operand {
@@ -39,65 +70,39 @@ struct Operand {
 
 Operand operand(const Call& call, std::string_view name);
 
-// What PyTorch computes with: tensors with dimensions first, then those without, then numbers.
-ElementType result_type(const Operand& a, const Operand& b);
-// The same for ops that give real numbers for whole ones, too.
-ElementType real_type(ElementType type);
-
-// The elements of `array` stretched to `shape`. REQUIRES: broadcast(array.shape(), shape) == shape.
+// The elements of `array` stretched to `shape`. Throws ShapeError where they cannot be.
 Array stretched(const Array& array, const Shape& shape);
 
-// The rules that say which element goes where, op by op.
+// Of ops on real numbers, which give real numbers for whole ones, too.
+inline ElementType real_type(ElementType type) {
+  return is_real(type) || is_complex(type) ? type : ElementType::kF32;
+}
+
+// Refuses complex arrays.
+const Array& real_array(const Call& call, std::string_view name);
+
+// How ops that move elements are written.
 
 using Movements = std::vector<Movement>;
 
 struct MovementRule {
-  std::string_view moved;       // the argument that is moved: a tensor, or a list of them
-  std::string_view moved_also;  // a second one, whose elements follow, or empty
-  Movements (*make)(const Call&);
+  std::string_view op;
+  std::function<Movements(const Call&)> make;
+  std::string_view moved = "self";  // the argument that is moved: a tensor, or a list of them
+  std::string_view moved_also{};    // a second one, whose elements follow, or empty
 };
 
-using MovementRules = std::map<std::string_view, MovementRule>;  // by the op
+std::vector<MovementRule> gathering_rules();  // element by element
 
-MovementRules reshaping_rules();  // order kept, and dimensions in another order
-MovementRules cutting_rules();    // parts, windows, diagonals
-MovementRules repeating_rules();  // expand, repeat, and the blocks of images
-MovementRules gathering_rules();  // element by element
-
-constexpr int64_t kShuffleMax = 1 << 12;       // side of the squares of pixel_shuffle
-constexpr int64_t kPadMax = 1 << 20;           // rows that pad adds
-constexpr size_t kPartsMax = size_t{1} << 16;  // of one split
-
-// All elements of `shape` in order.
+// All elements of `shape`, or of "self", in order.
 Movement whole(const Shape& shape);
-// The same of "self".
 Movement whole(const Call& call);
-// `movement` as a result of this shape. Throws InputError unless it has as many elements.
-Movements in_shape(const Call& call, Movement movement, Shape shape);
 
-// An array as rows along some of its dimensions, which reductions and norms go over.
+// The dimension that `name` says, of a tensor that is no scalar.
+size_t dimension_of(const Call& call, const Shape& shape, const char* name = "dim");
 
-struct DimensionRows {
-  size_t rows = 0;
-  size_t count = 0;            // elements of a row
-  Shape shape;                 // of the results, one for each row, without the dimensions
-  Shape shape_kept;            // the same with each of them as 1
-  std::vector<double> values;  // [rows, count]
-
-  std::span<double> row(size_t index) { return std::span(values).subspan(index * count, count); }
-};
-
-// The dimensions that argument `name` names, of which a call without it, or with none, has all.
-std::vector<bool> named_dimensions(const Call& call, const char* name, size_t rank);
-
-// `array`, converted to doubles, as rows along those dimensions.
-DimensionRows rows_along(const Array& array, const std::vector<bool>& is_named);
-
-// [outer, extent, inner] of `shape` around one dimension; a scalar counts as one element.
-struct Around {
-  size_t outer = 1, extent = 1, inner = 1;
-};
-Around around(const Shape& shape, size_t dim);
+// An index from the end counts back. Refuses what is no row.
+int64_t row_of(const Call& call, int64_t index, int64_t extent);
 
 // Which elements of its input each result of a convolution is made of.
 

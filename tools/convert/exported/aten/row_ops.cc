@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops along dimensions: sums, extremes, softmax and norms.
+// Ops on rows: sums, extremes, softmax and norms along dimensions, products, convolutions.
 
 #include <algorithm>
 #include <cmath>
@@ -7,320 +7,276 @@
 #include <numeric>
 
 #include "convert/exported/aten/op_rules.h"
+#include "convert/graph/row_products.h"
 
 namespace arenite::convert {
-// Sums, means, variances and extremes along dimensions, and running sums.
-
 namespace {
 
-// reduce(row) of each row along the dimensions of "dim", of the type `type`.
-template <typename Reduce>
-Array reduced(const Call& call, ElementType type, const Reduce& reduce) {
-  const Array& self = call.array("self");
-  DimensionRows rows = rows_along(self, named_dimensions(call, "dim", self.rank()));
-  std::vector<double> results(rows.rows);
-  for (size_t r = 0; r < rows.rows; ++r) results[r] = reduce(rows.row(r));
-  Shape shape = call.flag("keepdim", false) ? rows.shape_kept : rows.shape;
-  return Array::real(std::move(shape), std::move(results), ElementType::kF64).to(type);
-}
+using Row = std::span<const double>;
 
-double total(std::span<const double> row) { return std::accumulate(row.begin(), row.end(), 0.0); }
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-double average(std::span<const double> row) { return total(row) / static_cast<double>(row.size()); }
+// ---- sums, means, variances and extremes along dimensions, and running sums ----
 
-double product(std::span<const double> row) {
-  return std::accumulate(row.begin(), row.end(), 1.0, std::multiplies<>());
-}
+// An array as rows along some of its dimensions.
+struct DimensionRows {
+  size_t count = 1;            // elements of a row
+  Shape shape;                 // of the results, one for each row
+  std::vector<double> values;  // [rows, count]
+};
 
-double largest(std::span<const double> row) {
-  double found = -std::numeric_limits<double>::infinity();
-  for (const double value : row) found = std::isnan(value) || value > found ? value : found;
-  return found;
-}
-
-double smallest(std::span<const double> row) {
-  double found = std::numeric_limits<double>::infinity();
-  for (const double value : row) found = std::isnan(value) || value < found ? value : found;
-  return found;
-}
-
-double has_any(std::span<const double> row) {
-  return std::ranges::any_of(row, [](double value) { return value != 0.0; }) ? 1.0 : 0.0;
-}
-
-double has_all(std::span<const double> row) {
-  return std::ranges::all_of(row, [](double value) { return value != 0.0; }) ? 1.0 : 0.0;
-}
-
-double variance(std::span<const double> row, double correction) {
-  const double mean = average(row);
-  double squares = 0.0;
-  for (const double value : row) squares += (value - mean) * (value - mean);
-  return squares / std::max(0.0, static_cast<double>(row.size()) - correction);
-}
-
-// Sums of whole numbers and bools are of int64.
-ElementType sum_type(const Call& call) {
-  const ElementType type = call.array("self").type();
-  const bool is_whole = is_integer(type) || type == ElementType::kBool;
-  return call.type("dtype").value_or(is_whole ? ElementType::kI64 : type);
-}
-
-void refuse_complex(const Call& call) {
-  if (is_complex(call.array("self").type())) call.refuse("complex numbers are not understood here");
-}
-
-template <double (*kReduce)(std::span<const double>)>
-Results summing(const Call& call, OpBudget&) {
-  refuse_complex(call);
-  return {reduced(call, sum_type(call), kReduce)};
-}
-
-template <double (*kReduce)(std::span<const double>)>
-Results testing(const Call& call, OpBudget&) {
-  refuse_complex(call);
-  return {reduced(call, ElementType::kBool, kReduce)};
-}
-
-template <double (*kReduce)(std::span<const double>)>
-Results same_type(const Call& call, OpBudget&) {
-  refuse_complex(call);
-  return {reduced(call, call.array("self").type(), kReduce)};
-}
-
-Results mean(const Call& call, OpBudget&) {
-  refuse_complex(call);
-  return {reduced(call, call.type("dtype").value_or(call.array("self").type()), average)};
-}
-
-double correction_of(const Call& call) {
-  if (call.has("unbiased")) return call.flag("unbiased", true) ? 1.0 : 0.0;
-  return call.real("correction", 1.0);
-}
-
-Array spread(const Call& call, bool is_deviation) {
-  refuse_complex(call);
-  const double correction = correction_of(call);
-  return reduced(call, call.array("self").type(), [&](std::span<const double> row) {
-    return is_deviation ? std::sqrt(variance(row, correction)) : variance(row, correction);
-  });
-}
-
-Results var(const Call& call, OpBudget&) { return {spread(call, false)}; }
-Results std_of(const Call& call, OpBudget&) { return {spread(call, true)}; }
-Results var_mean(const Call& call, OpBudget& budget) {
-  return {spread(call, false), mean(call, budget)[0]};
-}
-Results std_mean(const Call& call, OpBudget& budget) {
-  return {spread(call, true), mean(call, budget)[0]};
-}
-
-Results logsumexp(const Call& call, OpBudget&) {
-  refuse_complex(call);
-  return {reduced(call, call.array("self").type(), [](std::span<const double> row) {
-    const double most = largest(row);
-    if (std::isinf(most)) return most;
-    double sum = 0.0;
-    for (const double value : row) sum += std::exp(value - most);
-    return most + std::log(sum);
-  })};
-}
-
-Results norm(const Call& call, OpBudget&) {
-  refuse_complex(call);
-  const double order = call.real(call.op == "norm" ? "p" : "ord", 2.0);
-  return {reduced(call, real_type(call.array("self").type()), [&](std::span<const double> row) {
-    double sum = 0.0, most = 0.0;
-    for (const double value : row) {
-      most = std::max(most, std::abs(value));
-      sum += order == 2.0 ? value * value : std::pow(std::abs(value), order);
-    }
-    if (std::isinf(order)) return most;
-    return order == 2.0 ? std::sqrt(sum) : std::pow(sum, 1.0 / order);
-  })};
-}
-
-// The first of the largest, or smallest.
-size_t place_of_extreme(std::span<const double> row, bool is_largest) {
-  size_t place = 0;
-  for (size_t i = 1; i < row.size(); ++i) {
-    if (is_largest ? row[i] > row[place] : row[i] < row[place]) place = i;
-  }
-  return place;
-}
-
-Array places(const Call& call, bool is_largest) {
-  return reduced(call, ElementType::kI64, [&](std::span<const double> row) {
-    if (row.empty()) call.refuse("it looks for the largest of nothing");
-    return static_cast<double>(place_of_extreme(row, is_largest));
-  });
-}
-
-Results arg_extreme(const Call& call, OpBudget&) {
-  refuse_complex(call);
-  return {places(call, call.op == "argmax")};
-}
-
-// max and min of all, along a dimension with the places, or of two tensors.
-Results extreme(const Call& call, OpBudget& budget) {
-  refuse_complex(call);
-  const bool is_largest = call.op == "max";
-  if (call.has("other")) {
-    Call pairs = call;
-    pairs.op = is_largest ? "maximum" : "minimum";
-    return apply_op(pairs, budget);
-  }
-  const ElementType type = call.array("self").type();
-  const Array values = reduced(call, type, is_largest ? largest : smallest);
-  if (!call.has("dim")) return {values};
-  return {values, places(call, is_largest)};
-}
-
-// The running sum, or product, along one dimension.
-template <typename Function>
-Results running(const Call& call, const Function& function) {
-  refuse_complex(call);
-  const Array& self = call.array("self");
-  const Around parts = around(self.shape(), call.dimension("dim", 0, self.rank()));
-  std::vector<double> values = self.to_reals();
-  for (size_t o = 0; o < parts.outer; ++o) {
-    for (size_t i = parts.inner; i < parts.extent * parts.inner; ++i) {
-      double& value = values[o * parts.extent * parts.inner + i];
-      value = function(values[o * parts.extent * parts.inner + i - parts.inner], value);
-    }
-  }
-  return {Array::real(self.shape(), std::move(values), ElementType::kF64).to(sum_type(call))};
-}
-
-Results cumsum(const Call& call, OpBudget&) { return running(call, std::plus<>()); }
-Results cumprod(const Call& call, OpBudget&) { return running(call, std::multiplies<>()); }
-
-}  // namespace
-
-Around around(const Shape& shape, size_t dim) {
-  Around parts;
-  for (size_t d = 0; d < shape.size(); ++d) {
-    (d < dim    ? parts.outer
-     : d == dim ? parts.extent
-                : parts.inner) *= static_cast<size_t>(shape[d]);
-  }
-  return parts;
-}
-
-std::vector<bool> named_dimensions(const Call& call, const char* name, size_t rank) {
-  std::vector<bool> is_named(std::max<size_t>(rank, 1), true);
-  if (!call.has(name)) return is_named;
-  const std::vector<int64_t> dims = call.integers(name);
-  if (dims.empty()) return is_named;
-  std::fill(is_named.begin(), is_named.end(), false);
-  for (const int64_t dim : dims) is_named[call.dimension(dim, rank)] = true;
-  return is_named;
-}
-
-DimensionRows rows_along(const Array& array, const std::vector<bool>& is_named) {
+// Rows along the dimensions of "dim", of which a call without it, or with none, has all.
+DimensionRows rows_along(const Call& call, const Array& array) {
+  std::vector<int64_t> dims;
+  if (call.has("dim")) dims = call.integers("dim");
+  std::vector<bool> is_along(std::max<size_t>(array.rank(), 1), dims.empty());
+  for (const int64_t dim : dims) is_along[call.dimension(dim, array.rank())] = true;
   DimensionRows rows;
-  rows.rows = rows.count = 1;
-  const Movement all = whole(array.shape());
+  const Shape strides = strides_of(array.shape());
   Movement order;
-  for (const bool is_along : {false, true}) {
+  for (const bool along : {false, true}) {
     for (size_t d = 0; d < array.rank(); ++d) {
-      if (is_named[d] != is_along) continue;
+      if (is_along[d] != along) continue;
       order.walk.push_back(array.shape()[d]);
-      order.strides.push_back(all.strides[d]);
-      (is_along ? rows.count : rows.rows) *= static_cast<size_t>(array.shape()[d]);
+      order.strides.push_back(strides[d]);
+      if (along) rows.count *= static_cast<size_t>(array.shape()[d]);
     }
   }
-  rows.shape_kept = array.shape();
+  const bool keeps = call.flag("keepdim", false);
   for (size_t d = 0; d < array.rank(); ++d) {
-    if (is_named[d]) {
-      rows.shape_kept[d] = 1;
-    } else {
-      rows.shape.push_back(array.shape()[d]);
-    }
+    if (!is_along[d] || keeps) rows.shape.push_back(is_along[d] ? 1 : array.shape()[d]);
   }
   order.shape = order.walk;
   rows.values = order.apply<double>(array.to_reals());
   return rows;
 }
 
-OpRules reduction_rules() {
-  return {{"sum", summing<total>},
-          {"prod", summing<product>},
-          {"mean", mean},
-          {"var", var},
-          {"std", std_of},
-          {"var_mean", var_mean},
-          {"std_mean", std_mean},
-          {"amax", same_type<largest>},
-          {"amin", same_type<smallest>},
-          {"any", testing<has_any>},
-          {"all", testing<has_all>},
-          {"max", extreme},
-          {"min", extreme},
-          {"argmax", arg_extreme},
-          {"argmin", arg_extreme},
-          {"logsumexp", logsumexp},
-          {"norm", norm},
-          {"linalg_vector_norm", norm},
-          {"cumsum", cumsum},
-          {"cumprod", cumprod}};
+// reduce(row) of each row, of the type `type`.
+template <typename Reduce>
+Array reduced(const Call& call, ElementType type, const Reduce& reduce) {
+  const DimensionRows rows = rows_along(call, real_array(call, "self"));
+  std::vector<double> results(elements_of(rows.shape));
+  for (size_t r = 0; r < results.size(); ++r) {
+    results[r] = reduce(Row(rows.values).subspan(r * rows.count, rows.count));
+  }
+  return Array::real(rows.shape, std::move(results), ElementType::kF64).to(type);
 }
 
-// Softmax and the norms of rows, of groups and of channels.
+double total(Row row) { return std::accumulate(row.begin(), row.end(), 0.0); }
 
-namespace {
+double mean(Row row) { return total(row) / static_cast<double>(row.size()); }
+
+double largest(Row row) {
+  double found = -kInfinity;
+  for (const double value : row) found = std::isnan(value) || value > found ? value : found;
+  return found;
+}
+
+double smallest(Row row) {
+  double found = kInfinity;
+  for (const double value : row) found = std::isnan(value) || value < found ? value : found;
+  return found;
+}
+
+// The first of the largest, or smallest.
+template <typename Before>
+double place_of(Row row) {
+  if (row.empty()) throw ShapeError("it looks for the largest of nothing");
+  size_t place = 0;
+  for (size_t i = 1; i < row.size(); ++i) {
+    if (Before()(row[i], row[place])) place = i;
+  }
+  return static_cast<double>(place);
+}
+
+double variance(Row row, double correction) {
+  const double middle = mean(row);
+  double squares = 0.0;
+  for (const double value : row) squares += (value - middle) * (value - middle);
+  return squares / std::max(0.0, static_cast<double>(row.size()) - correction);
+}
+
+double log_sum_exp(Row row) {
+  const double most = largest(row);
+  if (std::isinf(most)) return most;
+  double sum = 0.0;
+  for (const double value : row) sum += std::exp(value - most);
+  return most + std::log(sum);
+}
+
+double length(Row row, double order) {
+  double sum = 0.0, most = 0.0;
+  for (const double value : row) {
+    most = std::max(most, std::abs(value));
+    sum += order == 2.0 ? value * value : std::pow(std::abs(value), order);
+  }
+  if (std::isinf(order)) return most;
+  return order == 2.0 ? std::sqrt(sum) : std::pow(sum, 1.0 / order);
+}
+
+enum class RowGives { kSame, kSum, kReals, kBools, kPlaces };  // kSum: int64 of whole numbers
+
+struct Reduction {
+  std::string_view op;
+  RowGives gives;
+  double (*of)(Row row, double p);  // p: the value of the parameter
+  Parameter parameter{};
+};
+
+constexpr Reduction kReductions[] = {
+    {"sum", RowGives::kSum, [](Row row, double) { return total(row); }},
+    {"prod", RowGives::kSum,
+     [](Row row, double) {
+       return std::accumulate(row.begin(), row.end(), 1.0, std::multiplies<>());
+     }},
+    {"mean", RowGives::kSame, [](Row row, double) { return mean(row); }},
+    {"var", RowGives::kSame, variance, {"correction", 1.0}},
+    {"std",
+     RowGives::kSame,
+     [](Row row, double p) { return std::sqrt(variance(row, p)); },
+     {"correction", 1.0}},
+    {"amax", RowGives::kSame, [](Row row, double) { return largest(row); }},
+    {"amin", RowGives::kSame, [](Row row, double) { return smallest(row); }},
+    {"any", RowGives::kBools,
+     [](Row row, double) {
+       return std::ranges::any_of(row, [](double x) { return x != 0.0; }) ? 1.0 : 0.0;
+     }},
+    {"all", RowGives::kBools,
+     [](Row row, double) { return std::ranges::find(row, 0.0) == row.end() ? 1.0 : 0.0; }},
+    {"argmax", RowGives::kPlaces, [](Row row, double) { return place_of<std::greater<>>(row); }},
+    {"argmin", RowGives::kPlaces, [](Row row, double) { return place_of<std::less<>>(row); }},
+    {"logsumexp", RowGives::kSame, [](Row row, double) { return log_sum_exp(row); }},
+    {"norm", RowGives::kReals, length, {"p", 2.0}},
+    {"linalg_vector_norm", RowGives::kReals, length, {"ord", 2.0}}};
+
+ElementType type_of(const Call& call, RowGives gives) {
+  if (gives == RowGives::kBools) return ElementType::kBool;
+  if (gives == RowGives::kPlaces) return ElementType::kI64;
+  const ElementType type = call.array("self").type();
+  if (gives == RowGives::kReals) return real_type(type);
+  const bool is_whole = kind_of(type) <= kind_of(ElementType::kI64);
+  return call.type("dtype").value_or(gives == RowGives::kSum && is_whole ? ElementType::kI64
+                                                                         : type);
+}
+
+Results reduction(const Call& call, const Reduction& row) {
+  double p = value_of(call, row.parameter);
+  if (call.has("unbiased")) p = call.flag("unbiased", true) ? 1.0 : 0.0;
+  return {reduced(call, type_of(call, row.gives), [&](Row each) { return row.of(each, p); })};
+}
+
+Array reduced_by(const Call& call, std::string_view op) {
+  return *reduction(call, *std::ranges::find(kReductions, op, &Reduction::op))[0].as<Array>();
+}
+
+// Ops that give two results, each of which another op gives alone.
+struct TwoReductions {
+  std::string_view op, first, second;
+};
+constexpr TwoReductions kTwo[] = {{"var_mean", "var", "mean"},
+                                  {"std_mean", "std", "mean"},
+                                  {"max", "amax", "argmax"},
+                                  {"min", "amin", "argmin"}};
+
+Results two_reductions(const Call& call, const TwoReductions& row) {
+  // The places are asked for with a dimension alone.
+  if (row.op.size() == 3 && !call.has("dim")) return {reduced_by(call, row.first)};
+  return {reduced_by(call, row.first), reduced_by(call, row.second)};
+}
+
+// max and min of all, along a dimension with the places, or of two tensors.
+Results extreme(const Call& call, OpBudget& budget) {
+  if (!call.has("other")) {
+    return two_reductions(call, *std::ranges::find(kTwo, call.op, &TwoReductions::op));
+  }
+  return op_rules().at(call.op == "max" ? "maximum" : "minimum")(call, budget);
+}
+
+// "self" with each row along the dimension "dim" changed by change(row).
+template <typename Change>
+Array with_changed_rows(const Call& call, int64_t default_dim, const Change& change) {
+  const Array& self = real_array(call, "self");
+  const size_t dim = call.dimension("dim", default_dim, self.rank());
+  const Shape& shape = self.shape();
+  const size_t step = shape.empty() ? 1 : static_cast<size_t>(strides_of(shape)[dim]);
+  std::vector<double> values = self.to_reals();
+  std::vector<double> row(shape.empty() ? 1 : static_cast<size_t>(shape[dim]));
+  for (size_t first = 0; first < values.size(); ++first) {
+    if (first / step % row.size() != 0) continue;  // no row begins here
+    for (size_t i = 0; i < row.size(); ++i) row[i] = values[first + i * step];
+    change(row);
+    for (size_t i = 0; i < row.size(); ++i) values[first + i * step] = row[i];
+  }
+  return Array::real(shape, std::move(values), ElementType::kF64);
+}
+
+// The running sum, or product, along one dimension.
+Results running(const Call& call, OpBudget&) {
+  const Array made = with_changed_rows(call, 0, [&](std::vector<double>& row) {
+    if (call.op == "cumsum") {
+      std::partial_sum(row.begin(), row.end(), row.begin());
+    } else {
+      std::partial_sum(row.begin(), row.end(), row.begin(), std::multiplies<>());
+    }
+  });
+  return {made.to(type_of(call, RowGives::kSum))};
+}
+
+// ---- softmax, and the norms of rows ----
 
 enum class Softmax { kPlain, kSafe, kLog };
 
-void softmax_of(double* values, size_t count, size_t step, Softmax kind) {
-  double most = -std::numeric_limits<double>::infinity(), sum = 0.0;
-  for (size_t i = 0; i < count; ++i) most = std::max(most, values[i * step]);
-  if (kind == Softmax::kSafe && std::isinf(most) && most < 0) {  // nothing is seen
-    for (size_t i = 0; i < count; ++i) values[i * step] = 0.0;
+struct SoftmaxOp {
+  std::string_view op;
+  Softmax kind;
+};
+constexpr SoftmaxOp kSoftmaxOps[] = {{"softmax", Softmax::kPlain},
+                                     {"_safe_softmax", Softmax::kSafe},
+                                     {"log_softmax", Softmax::kLog}};
+
+void softmax_of(std::vector<double>& row, Softmax kind) {
+  double most = -kInfinity;
+  for (const double value : row) most = std::max(most, value);
+  if (kind == Softmax::kSafe && most == -kInfinity) {  // nothing is seen
+    std::ranges::fill(row, 0.0);
     return;
   }
-  for (size_t i = 0; i < count; ++i) sum += std::exp(values[i * step] - most);
-  for (size_t i = 0; i < count; ++i) {
-    double& value = values[i * step];
+  double sum = 0.0;
+  for (const double value : row) sum += std::exp(value - most);
+  for (double& value : row) {
     value = kind == Softmax::kLog ? value - most - std::log(sum) : std::exp(value - most) / sum;
   }
 }
 
-template <Softmax kKind>
-Results softmax(const Call& call, OpBudget&) {
-  const Array& self = call.array("self");
-  if (is_complex(self.type())) call.refuse("complex numbers are not understood here");
-  const Around parts = around(self.shape(), call.dimension("dim", -1, self.rank()));
-  std::vector<double> values = self.to_reals();
-  for (size_t o = 0; o < parts.outer && !values.empty(); ++o) {
-    for (size_t i = 0; i < parts.inner; ++i) {
-      softmax_of(values.data() + o * parts.extent * parts.inner + i, parts.extent, parts.inner,
-                 kKind);
-    }
-  }
-  const ElementType type = call.type("dtype").value_or(real_type(self.type()));
-  return {Array::real(self.shape(), std::move(values), type)};
+Results softmax(const Call& call, const SoftmaxOp& op) {
+  const ElementType type = call.type("dtype").value_or(real_type(real_array(call, "self").type()));
+  return {with_changed_rows(call, -1, [&](std::vector<double>& row) {
+            softmax_of(row, op.kind);
+          }).to(type)};
 }
 
-// The elements of a gain or bias, which must be as many as `count`; empty: there is none.
-Array::Reals norm_weight(const Call& call, const char* name, size_t count) {
+struct Norm {
+  std::string_view op;
+  bool takes_mean;  // divides by the deviation from the mean, or by the root mean square
+  bool gives_means, gives_factors;  // beside the result
+};
+constexpr Norm kNorms[] = {{"layer_norm", true, false, false},
+                           {"native_layer_norm", true, true, true},
+                           {"rms_norm", false, false, false},
+                           {"_fused_rms_norm", false, false, true}};
+
+// The elements of a gain or bias, which must be as many as `count`; `absent` where there is none.
+Array::Reals norm_weight(const Call& call, const char* name, size_t count, double absent) {
   const Array* array = call.optional_array(name);
-  if (array == nullptr) return {};
+  if (array == nullptr) return Array::Reals(count, absent);
   if (array->elements() != count) {
     call.refuse("its {} is {}: expected {} numbers", name, shape_text(array->shape()), count);
   }
   return array->to_reals();
 }
 
-Array column(const Array& input, size_t normalized, std::vector<double> values) {
-  Shape shape = input.shape();
-  std::fill(shape.end() - static_cast<ptrdiff_t>(normalized), shape.end(), 1);
-  return Array::real(std::move(shape), std::move(values), input.type());
-}
-
-// Rows of the last dimensions, divided by their root mean square, or with `takes_mean` by their
-// deviation from their mean: the result, the means, and what rows were multiplied by.
-Results norm_of_rows(const Call& call, bool takes_mean) {
+// Of rows of the last dimensions.
+Results norm(const Call& call, const Norm& op) {
   const Array& input = call.array("input");
   const Shape normalized = call.integers("normalized_shape");
   if (normalized.size() > input.rank() ||
@@ -329,52 +285,295 @@ Results norm_of_rows(const Call& call, bool takes_mean) {
                 shape_text(input.shape()));
   }
   const size_t count = elements_of(normalized);
-  const Array::Reals gain = norm_weight(call, "weight", count);
-  const Array::Reals bias = norm_weight(call, "bias", count);
+  const Array::Reals gain = norm_weight(call, "weight", count, 1.0);
+  const Array::Reals bias = norm_weight(call, "bias", count, 0.0);
   const double rms_epsilon = input.type() == ElementType::kF64
                                  ? std::numeric_limits<double>::epsilon()
                                  : std::numeric_limits<float>::epsilon();
-  const double epsilon = call.real("eps", takes_mean ? 1e-5 : rms_epsilon);
+  const double epsilon = call.real("eps", op.takes_mean ? 1e-5 : rms_epsilon);
   std::vector<double> values = input.to_reals(), means, factors;
   for (size_t first = 0; first < values.size(); first += count) {
     const std::span<double> row(values.data() + first, count);
-    means.push_back(takes_mean ? average(row) : 0.0);
+    means.push_back(op.takes_mean ? mean(row) : 0.0);
     double squares = 0.0;
     for (const double x : row) squares += (x - means.back()) * (x - means.back());
     factors.push_back(1.0 / std::sqrt(squares / static_cast<double>(count) + epsilon));
     for (size_t i = 0; i < count; ++i) {
-      row[i] = (row[i] - means.back()) * factors.back() * (gain.empty() ? 1.0 : gain[i]) +
-               (bias.empty() ? 0.0 : bias[i]);
+      row[i] = (row[i] - means.back()) * factors.back() * gain[i] + bias[i];
     }
   }
-  return {Array::real(input.shape(), std::move(values), input.type()),
-          column(input, normalized.size(), std::move(means)),
-          column(input, normalized.size(), std::move(factors))};
+  Shape column = input.shape();
+  std::fill(column.end() - static_cast<ptrdiff_t>(normalized.size()), column.end(), 1);
+  Results results = {Array::real(input.shape(), std::move(values), input.type())};
+  if (op.gives_means) results.push_back(Array::real(column, std::move(means), input.type()));
+  if (op.gives_factors) results.push_back(Array::real(column, std::move(factors), input.type()));
+  return results;
 }
 
-Results layer_norm(const Call& call, OpBudget&) { return {norm_of_rows(call, true)[0]}; }
-Results native_layer_norm(const Call& call, OpBudget&) { return norm_of_rows(call, true); }
-Results rms_norm(const Call& call, OpBudget&) { return {norm_of_rows(call, false)[0]}; }
-Results fused_rms_norm(const Call& call, OpBudget&) {
-  const Results results = norm_of_rows(call, false);
-  return {results[0], results[2]};
+// ---- products of matrices and vectors ----
+
+// y[r, o] += x[r, i] * (i, o) of the matrix `index` of `b` [..., inputs, outputs], or of
+// [..., outputs, inputs] where that is transposed.
+void add_products(const double* x, size_t rows, const Array& b, bool is_transposed, size_t index,
+                  double* y) {
+  const auto rows_of_b = static_cast<size_t>(b.shape()[b.rank() - 2]);
+  const auto columns = static_cast<size_t>(b.shape().back());
+  const auto add = [&](const auto* values) {
+    values += index * rows_of_b * columns;
+    add_row_products(x, rows,
+                     is_transposed ? by_outputs(values, rows_of_b, columns)
+                                   : by_inputs(values, columns, rows_of_b),
+                     y);
+  };
+  const Array::Floats* floats = b.floats();
+  floats != nullptr ? add(floats->data()) : add(b.reals().data());
+}
+
+Array with_outer_shape(const Array& array, const Shape& outer) {
+  Shape shape = outer;
+  shape.insert(shape.end(), array.shape().end() - 2, array.shape().end());
+  return stretched(array, shape);
+}
+
+[[noreturn]] void refuse_shapes(const Call& call, const Array& a, const Array& b) {
+  call.refuse("{} and {} cannot be multiplied", shape_text(a.shape()), shape_text(b.shape()));
+}
+
+// As torch.matmul: vectors count as matrices, and outer dimensions are stretched to each other;
+// with `is_transposed`, as F.linear.
+Array product(const Call& call, const Array& left, const Array& right, bool is_transposed,
+              OpBudget& budget) {
+  if (is_complex(left.type()) || is_complex(right.type())) {
+    call.refuse("complex matrices are not understood");
+  }
+  if (left.rank() == 0 || right.rank() == 0) call.refuse("it multiplies scalars");
+  Array a = left.to(ElementType::kF64), b = right.to(ElementType::kF64);
+  if (a.rank() == 1) a = a.with_shape({1, a.shape()[0]});
+  if (b.rank() == 1) {
+    b = b.with_shape(is_transposed ? Shape{1, b.shape()[0]} : Shape{b.shape()[0], 1});
+  }
+  const int64_t inputs = b.shape()[b.rank() - (is_transposed ? 1 : 2)];
+  const int64_t outputs = b.shape()[b.rank() - (is_transposed ? 2 : 1)];
+  if (a.shape().back() != inputs) refuse_shapes(call, left, right);
+  Shape shape = broadcast(leading(a.shape()), leading(b.shape()));
+  const bool shares_matrix = b.rank() == 2;  // then all rows are one matrix's
+  a = with_outer_shape(a, shape);
+  if (!shares_matrix) b = with_outer_shape(b, shape);
+  shape.insert(shape.end(), {a.shape()[a.rank() - 2], outputs});
+  const size_t elements = elements_of(shape);
+  budget.take_multiplications(uint64_t{elements} * static_cast<uint64_t>(inputs));
+  Array::Reals values(elements);
+  const size_t all_rows = elements == 0 ? 0 : elements / static_cast<size_t>(outputs);
+  const size_t rows = shares_matrix ? all_rows : static_cast<size_t>(shape[shape.size() - 2]);
+  for (size_t first = 0; first < all_rows; first += rows) {
+    add_products(a.reals().data() + first * static_cast<size_t>(inputs), rows, b, is_transposed,
+                 first / rows, values.data() + first * static_cast<size_t>(outputs));
+  }
+  if (right.rank() == 1) shape.pop_back();
+  if (left.rank() == 1) shape.erase(shape.end() - (right.rank() == 1 ? 1 : 2));
+  return Array::real(std::move(shape), std::move(values), ElementType::kF64)
+      .to(promote(left.type(), right.type()));
+}
+
+// Products of "self" and another tensor, of `rank` dimensions; 0: of any.
+struct MatrixProduct {
+  std::string_view op;
+  const char* other;
+  size_t rank = 0;
+};
+constexpr MatrixProduct kProducts[] = {{"matmul", "other"},  {"mm", "mat2", 2}, {"bmm", "mat2", 3},
+                                       {"mv", "vec"},        {"dot", "tensor"}, {"vdot", "other"},
+                                       {"outer", "vec2", 1}, {"ger", "vec2", 1}};
+
+Results matmul(const Call& call, const MatrixProduct& row, OpBudget& budget) {
+  Array a = call.array("self"), b = call.array(row.other);
+  for (const Array* array : {&a, &b}) {
+    if (row.rank != 0 && array->rank() != row.rank) {
+      call.refuse("a tensor {}: expected {} dimensions", shape_text(array->shape()), row.rank);
+    }
+  }
+  if (row.rank == 1) {
+    a = a.with_shape({a.shape()[0], 1});
+    b = b.with_shape({1, b.shape()[0]});
+  }
+  return {product(call, a, b, false, budget)};
+}
+
+Results linear(const Call& call, OpBudget& budget) {
+  const Array& weight = call.array("weight");
+  if (weight.rank() > 2) call.refuse("its weight is no matrix");
+  const Array made = product(call, call.array("input"), weight, true, budget);
+  const Array* bias = call.optional_array("bias");
+  if (bias == nullptr) return {made};
+  if (is_complex(bias->type())) call.refuse("complex numbers");
+  Array::Reals values = made.to_reals();
+  const Array::Reals added = stretched(*bias, made.shape()).to_reals();
+  for (size_t i = 0; i < values.size(); ++i) values[i] += added[i];
+  return {Array::real(made.shape(), std::move(values), ElementType::kF64)
+              .to(promote(bias->type(), made.type()))};
+}
+
+// ---- convolutions, of which models of attention have those that cut an image into patches ----
+
+Shape spread(const Call& call, const char* name, int64_t default_value, size_t count) {
+  Shape numbers = call.has(name) ? Shape(call.integers(name)) : Shape{default_value};
+  if (numbers.size() == 1) numbers.resize(count, numbers[0]);
+  if (numbers.size() != count) call.refuse("its {} has {} numbers", name, numbers.size());
+  for (const int64_t number : numbers) {
+    if (number < 0 || number > int64_t{1} << 24) call.refuse("its {} is {}", name, number);
+  }
+  return numbers;
+}
+
+constexpr uint64_t kStepsPerProduct = 6;  // whose number is moved into its window first
+
+// The input with zeros around it.
+Array padded(const Array& input, const Convolution& convolution, OpBudget& budget) {
+  Argument::List pad;  // of the last dimension first
+  for (size_t d = convolution.stride.size(); d-- > 0;) {
+    pad.emplace_back(convolution.padding_before[d]);
+    pad.emplace_back(convolution.padding_after[d]);
+  }
+  return apply_for_array(
+      {.op = "constant_pad_nd", .arguments = {{"self", input}, {"pad", std::move(pad)}}}, budget);
+}
+
+// Rows of the input, one for each place, times the kernels of each group.
+Array convolved(const Call& call, const Array& input, const Array& weight, OpBudget& budget) {
+  const Convolution convolution = convolution_of(call, weight);
+  const Shape shape = convolved_shape(call, input, weight, convolution);
+  const int64_t groups = convolution.groups, kernels = shape[1] / groups;
+  WorkBudget::take(elements_of(shape) * weight.elements() / std::max<uint64_t>(1, shape[1]) *
+                   kStepsPerProduct);
+  const Array inside = padded(input, convolution, budget);
+  const Movement rows = windows(inside.shape(), shape, weight.shape(), convolution);
+  budget.take_elements(elements_of(rows.shape));
+  const Array pixels = Array::real(rows.shape, rows.apply<double>(inside.to_reals()));
+  Array made = product(call, pixels, weight.with_shape({1, groups, kernels, rows.shape[3]}), true,
+                       budget);  // [sequences, groups, places, kernels]
+  made =
+      apply_for_array({.op = "transpose",
+                       .arguments = {{"self", made}, {"dim0", int64_t{2}}, {"dim1", int64_t{3}}}},
+                      budget);
+  Array::Reals values = made.to_reals();
+  if (const Array* bias = call.optional_array("bias")) {
+    const Array::Reals added = bias->to_reals();
+    if (added.size() != static_cast<size_t>(shape[1])) call.refuse("its bias has another size");
+    const auto places = static_cast<size_t>(rows.shape[2]);
+    for (size_t i = 0; i < values.size(); ++i) values[i] += added[i / places % added.size()];
+  }
+  return Array::real(shape, std::move(values), input.type());
+}
+
+Results convolution(const Call& call, OpBudget& budget) {
+  const Array& input = real_array(call, "input");
+  const Array& weight = real_array(call, "weight");
+  if (weight.rank() < 3) {
+    call.refuse("a kernel {} is not understood", shape_text(weight.shape()));
+  }
+  const bool has_batch = input.rank() == weight.rank();
+  if (!has_batch && input.rank() + 1 != weight.rank()) {
+    call.refuse("an input {} for a kernel {}", shape_text(input.shape()),
+                shape_text(weight.shape()));
+  }
+  Shape shape = input.shape();
+  if (!has_batch) shape.insert(shape.begin(), 1);
+  const Array result = convolved(call, input.with_shape(shape), weight, budget);
+  if (has_batch) return {result};
+  return {result.with_shape(Shape(result.shape().begin() + 1, result.shape().end()))};
 }
 
 }  // namespace
 
-OpRules softmax_rules() {
-  return {
-      {"softmax", softmax<Softmax::kPlain>},          {"_softmax", softmax<Softmax::kPlain>},
-      {"special_softmax", softmax<Softmax::kPlain>},  {"_safe_softmax", softmax<Softmax::kSafe>},
-      {"log_softmax", softmax<Softmax::kLog>},        {"_log_softmax", softmax<Softmax::kLog>},
-      {"special_log_softmax", softmax<Softmax::kLog>}};
+OpRules row_rules() {
+  OpRules rules;
+  add_rows(rules, kReductions, reduction);
+  add_rows(rules, kTwo, two_reductions);
+  add_rows(rules, kSoftmaxOps, softmax);
+  add_rows(rules, kNorms, norm);
+  rules["max"] = rules["min"] = extreme;
+  rules["cumsum"] = rules["cumprod"] = running;
+  for (const MatrixProduct& row : kProducts) {
+    rules[row.op] = [&row](const Call& call, OpBudget& budget) {
+      return matmul(call, row, budget);
+    };
+  }
+  rules["linear"] = linear;
+  rules["convolution"] = convolution;
+  return rules;
 }
 
-OpRules norm_rules() {
-  return {{"layer_norm", layer_norm},
-          {"native_layer_norm", native_layer_norm},
-          {"rms_norm", rms_norm},
-          {"_fused_rms_norm", fused_rms_norm}};
+Convolution convolution_of(const Call& call, const Array& weight) {
+  const size_t count = weight.rank() - 2;
+  Convolution convolution{.stride = spread(call, "stride", 1, count),
+                          .padding_before = Shape(count, 0),
+                          .padding_after = Shape(count, 0),
+                          .dilation = spread(call, "dilation", 1, count),
+                          .groups = call.integer("groups", 1)};
+  if (std::ranges::count(convolution.stride, 0) > 0 ||
+      std::ranges::count(convolution.dilation, 0) > 0 || call.flag("transposed", false)) {
+    call.refuse("transposed convolutions and steps of 0 are not understood");
+  }
+  const Argument* padding = call.find("padding");
+  if (padding == nullptr || !padding->as<std::string>()) {
+    convolution.padding_before = convolution.padding_after = spread(call, "padding", 0, count);
+  } else if (*padding->as<std::string>() == "same") {
+    for (size_t d = 0; d < count; ++d) {
+      const int64_t all = convolution.dilation[d] * (weight.shape()[d + 2] - 1);
+      convolution.padding_before[d] = all / 2;
+      convolution.padding_after[d] = all - all / 2;
+    }
+  } else if (*padding->as<std::string>() != "valid") {
+    call.refuse("padding {} is not understood", quote(*padding->as<std::string>()));
+  }
+  return convolution;
+}
+
+Shape convolved_shape(const Call& call, const Array& input, const Array& weight,
+                      const Convolution& convolution) {
+  const int64_t groups = convolution.groups;
+  if (groups < 1 || input.shape()[1] != weight.shape()[1] * groups ||
+      weight.shape()[0] % groups != 0) {
+    call.refuse("an input {} for a kernel {} in {} groups", shape_text(input.shape()),
+                shape_text(weight.shape()), groups);
+  }
+  Shape shape = {input.shape()[0], weight.shape()[0]};
+  for (size_t d = 0; d + 2 < weight.rank(); ++d) {
+    const int64_t reach = convolution.dilation[d] * (weight.shape()[d + 2] - 1) + 1;
+    const int64_t padded =
+        input.shape()[d + 2] + convolution.padding_before[d] + convolution.padding_after[d];
+    if (weight.shape()[d + 2] < 1 || padded < reach) {
+      call.refuse("a kernel {} does not fit into {}", shape_text(weight.shape()),
+                  shape_text(input.shape()));
+    }
+    shape.push_back((padded - reach) / convolution.stride[d] + 1);
+  }
+  return shape;
+}
+
+Movement windows(const Shape& input, const Shape& result, const Shape& weight,
+                 const Convolution& convolution) {
+  const Shape strides = strides_of(input);
+  const size_t count = convolution.stride.size();
+  Movement movement{.shape = {},
+                    .walk = {input[0], convolution.groups},
+                    .strides = {strides[0], weight[1] * strides[1]}};
+  int64_t places = 1, width = weight[1];
+  for (size_t d = 0; d < count; ++d) {
+    movement.walk.push_back(result[d + 2]);
+    movement.strides.push_back(convolution.stride[d] * strides[d + 2]);
+    places *= result[d + 2];
+  }
+  movement.walk.push_back(weight[1]);
+  movement.strides.push_back(strides[1]);
+  for (size_t d = 0; d < count; ++d) {
+    movement.walk.push_back(weight[d + 2]);
+    movement.strides.push_back(convolution.dilation[d] * strides[d + 2]);
+    width *= weight[d + 2];
+  }
+  movement.shape = {input[0], convolution.groups, places, width};
+  elements_of(movement.shape);  // refuses what is too large
+  return movement;
 }
 
 }  // namespace arenite::convert

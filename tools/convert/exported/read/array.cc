@@ -83,9 +83,7 @@ bool is_integer(ElementType type) { return type >= ElementType::kU8 && type <= E
 bool is_complex(ElementType type) { return type >= ElementType::kComplex64; }
 
 int kind_of(ElementType type) {
-  if (is_complex(type)) return 3;
-  if (is_real(type)) return 2;
-  return is_integer(type) ? 1 : 0;
+  return is_complex(type) ? 3 : is_real(type) ? 2 : is_integer(type) ? 1 : 0;
 }
 
 ElementType promote(ElementType a, ElementType b) {
@@ -106,36 +104,13 @@ ElementType promote(ElementType a, ElementType b) {
 
 void Shape::refuse_dimension(size_t dim) const {
   // Counted from the end, the number wrapped around.
-  if (dim > kExportedRankMax) {
-    throw ShapeError("a tensor {}: expected at least {} dimensions", shape_text(*this),
-                     size() + (SIZE_MAX - dim) + 1);
-  }
-  throw ShapeError("a tensor {}: expected at least {} dimensions", shape_text(*this), dim + 1);
+  const size_t expected = dim > kExportedRankMax ? size() + (SIZE_MAX - dim) + 1 : dim + 1;
+  throw ShapeError("a tensor {}: expected at least {} dimensions", shape_text(*this), expected);
 }
 
 void Array::require_elements(const Shape& shape, size_t elements) {
   if (elements_of(shape) == elements) return;
   throw ShapeError("{} elements do not fill a tensor {}", elements, shape_text(shape));
-}
-
-Array Array::real(Shape shape, Reals values, ElementType type) {
-  return Array(std::move(shape), std::move(values), type);
-}
-
-Array Array::of_floats(Shape shape, Floats values, ElementType type) {
-  return Array(std::move(shape), std::move(values), type);
-}
-
-Array Array::integer(Shape shape, Integers values, ElementType type) {
-  return Array(std::move(shape), std::move(values), type);
-}
-
-Array Array::boolean(Shape shape, Bools values) {
-  return Array(std::move(shape), std::move(values), ElementType::kBool);
-}
-
-Array Array::complex(Shape shape, Complexes values, ElementType type) {
-  return Array(std::move(shape), std::move(values), type);
 }
 
 Array Array::of_shape(Shape shape, ElementType type) {
@@ -170,18 +145,15 @@ Array Array::with_shape(Shape shape) const {
 
 Array Array::to(ElementType type) const {
   if (!has_values()) return of_shape(shape_, type);
-  if (is_real(type)) {
-    Array array = is_real(type_) ? *this : real(shape_, to_reals());
-    array.type_ = type;
-    return array;
-  }
-  if (is_complex(type)) {
-    Array array = is_complex(type_) ? *this : complex(shape_, to_complexes());
-    array.type_ = type;
-    return array;
-  }
-  if (type == ElementType::kBool) return type_ == type ? *this : boolean(shape_, to_bools());
   if (type == type_) return *this;
+  if (kind_of(type) == kind_of(type_) && !is_integer(type)) {
+    Array array = *this;  // only the name of its type is another
+    array.type_ = type;
+    return array;
+  }
+  if (is_real(type)) return real(shape_, to_reals(), type);
+  if (is_complex(type)) return complex(shape_, to_complexes(), type);
+  if (type == ElementType::kBool) return boolean(shape_, to_bools());
   Integers values = to_integers();
   for (int64_t& value : values) value = wrapped(value, type);
   return integer(shape_, std::move(values), type);
@@ -218,42 +190,40 @@ size_t elements_of(const Shape& shape) {
 
 std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-Shape broadcast(const Shape& a, const Shape& b) {
+std::optional<Shape> common_shape(const Shape& a, const Shape& b) {
   Shape shape = a.size() >= b.size() ? a : b;
   const Shape& other = a.size() >= b.size() ? b : a;
   const size_t lead = shape.size() - other.size();
   for (size_t i = 0; i < other.size(); ++i) {
     int64_t& extent = shape[lead + i];
     if (extent == other[i] || other[i] == 1) continue;
-    if (extent != 1) {
-      throw ShapeError("shapes {} and {}, which do not go together", shape_text(a), shape_text(b));
-    }
+    if (extent != 1) return std::nullopt;
     extent = other[i];
   }
   return shape;
+}
+
+Shape broadcast(const Shape& a, const Shape& b) {
+  if (std::optional<Shape> shape = common_shape(a, b)) return *std::move(shape);
+  throw ShapeError("shapes {} and {}, which do not go together", shape_text(a), shape_text(b));
 }
 
 namespace {
 
 thread_local uint64_t elements_max = UINT64_MAX;
 thread_local uint64_t steps_left = UINT64_MAX;
-thread_local size_t levels = 0;
+thread_local uint64_t levels = 0;
 
 }  // namespace
 
 ElementLimit::ElementLimit(uint64_t limit)
-    : before_(std::exchange(elements_max, std::min(elements_max, limit))) {}
-
-ElementLimit::~ElementLimit() { elements_max = before_; }
+    : ThreadLimit(elements_max, std::min(elements_max, limit)) {}
 
 uint64_t ElementLimit::current() {
   return elements_max == UINT64_MAX ? kExportedElementsMax : elements_max;
 }
 
-WorkBudget::WorkBudget(uint64_t steps)
-    : before_(std::exchange(steps_left, std::min(steps_left, steps))) {}
-
-WorkBudget::~WorkBudget() { steps_left = before_; }
+WorkBudget::WorkBudget(uint64_t steps) : ThreadLimit(steps_left, std::min(steps_left, steps)) {}
 
 void WorkBudget::take(uint64_t steps) {
   if (steps_left == UINT64_MAX) return;
@@ -266,14 +236,10 @@ void WorkBudget::take(uint64_t steps) {
   steps_left -= steps;
 }
 
-Level::Level() {
-  if (levels == kExportedLevelsMax) {
-    throw ShapeError("a formula of more than {} ops, one within the other, is not supported",
-                     kExportedLevelsMax);
-  }
-  ++levels;
+Level::Level() : ThreadLimit(levels, levels + 1) {
+  if (levels <= kExportedLevelsMax) return;
+  throw ShapeError("a formula of more than {} ops, one within the other, is not supported",
+                   kExportedLevelsMax);
 }
-
-Level::~Level() { --levels; }
 
 }  // namespace arenite::convert

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -96,11 +97,21 @@ class Array {
   Array() = default;
 
   // All five throw ShapeError unless `values` has as many elements as `shape`.
-  static Array real(Shape shape, Reals values, ElementType type = ElementType::kF32);
-  static Array of_floats(Shape shape, Floats values, ElementType type = ElementType::kF32);
-  static Array integer(Shape shape, Integers values, ElementType type = ElementType::kI64);
-  static Array boolean(Shape shape, Bools values);
-  static Array complex(Shape shape, Complexes values, ElementType type = ElementType::kComplex64);
+  static Array real(Shape shape, Reals values, ElementType type = ElementType::kF32) {
+    return {std::move(shape), std::move(values), type};
+  }
+  static Array of_floats(Shape shape, Floats values, ElementType type) {
+    return {std::move(shape), std::move(values), type};
+  }
+  static Array integer(Shape shape, Integers values, ElementType type = ElementType::kI64) {
+    return {std::move(shape), std::move(values), type};
+  }
+  static Array boolean(Shape shape, Bools values) {
+    return {std::move(shape), std::move(values), ElementType::kBool};
+  }
+  static Array complex(Shape shape, Complexes values, ElementType type = ElementType::kComplex64) {
+    return {std::move(shape), std::move(values), type};
+  }
   // A type and a shape alone.
   static Array of_shape(Shape shape, ElementType type);
 
@@ -190,104 +201,50 @@ Shape leading(const Shape& shape);
 
 std::string shape_text(const Shape& shape);  // "[2, 3]"
 
-// The shape that arrays of both shapes are stretched to. Throws ShapeError where there is none.
+// The shape that arrays of both shapes are stretched to, or nothing; `broadcast` throws ShapeError.
+std::optional<Shape> common_shape(const Shape& a, const Shape& b);
 Shape broadcast(const Shape& a, const Shape& b);
 
 // What reading one program may cost, whatever its file says: the size of an array, the work of all
 // of it, and how deep ops are looked into. Whoever makes arrays or goes deeper asks here first. Of
 // limits that live within each other the smallest one holds.
 
-// While it lives, arrays of this thread have at most so many elements: what a graph of a few bytes
-// may repeat without end is refused before there is memory for it.
-class ElementLimit {
+// Sets a number of this thread while it lives.
+class ThreadLimit {
  public:
-  explicit ElementLimit(uint64_t elements_max);
-  ~ElementLimit();
-  ElementLimit(const ElementLimit&) = delete;
-  ElementLimit& operator=(const ElementLimit&) = delete;
-
-  // Of this thread: kExportedElementsMax where there is none.
-  static uint64_t current();
+  ThreadLimit(uint64_t& place, uint64_t value)
+      : place_(place), before_(std::exchange(place, value)) {}
+  ~ThreadLimit() { place_ = before_; }
+  ThreadLimit(const ThreadLimit&) = delete;
+  ThreadLimit& operator=(const ThreadLimit&) = delete;
 
  private:
+  uint64_t& place_;
   uint64_t before_;
 };
 
+// While it lives, arrays of this thread have at most so many elements: what a graph of a few bytes
+// may repeat without end is refused before there is memory for it.
+struct ElementLimit : ThreadLimit {
+  explicit ElementLimit(uint64_t elements_max);
+
+  // Of this thread: kExportedElementsMax where there is none.
+  static uint64_t current();
+};
+
 // While it lives, this thread takes at most so many steps, of which one is about a nanosecond.
-class WorkBudget {
- public:
+struct WorkBudget : ThreadLimit {
   explicit WorkBudget(uint64_t steps);
-  ~WorkBudget();
-  WorkBudget(const WorkBudget&) = delete;
-  WorkBudget& operator=(const WorkBudget&) = delete;
 
   // Takes off what is about to be done. Throws ShapeError when there is not so much left, and does
   // nothing on a thread without a budget.
   static void take(uint64_t steps);
-
- private:
-  uint64_t before_;
 };
 
 // One op looked into from within another. Throws ShapeError beyond kExportedLevelsMax, which the
 // stack of any thread has room for: nothing that a file asks for may recurse without it.
-class Level {
- public:
+struct Level : ThreadLimit {
   Level();
-  ~Level();
-  Level(const Level&) = delete;
-  Level& operator=(const Level&) = delete;
 };
-
-// Loops over two arrays that are stretched to one shape.
-
-// Steps of an array's elements for one step along each dimension of `shape`, to which it is
-// stretched. REQUIRES: broadcast(own, shape) == shape.
-inline Shape stretched_strides(const Shape& own, const Shape& shape) {
-  Shape strides(shape.size(), 0);
-  int64_t stride = 1;
-  for (size_t d = own.size(); d > 0; --d) {
-    if (own[d - 1] != 1) strides[shape.size() - own.size() + d - 1] = stride;
-    stride *= own[d - 1];
-  }
-  return strides;
-}
-
-// Calls take(i, j) with the elements of a and b for each element of `shape` in row-major order.
-// REQUIRES: both can be stretched to it.
-template <typename Take>
-void for_each_pair(const Shape& a, const Shape& b, const Shape& shape, const Take& take) {
-  if (elements_of(shape) == 0) return;
-  const Shape a_strides = stretched_strides(a, shape), b_strides = stretched_strides(b, shape);
-  const int64_t row = shape.empty() ? 1 : shape.back();
-  const int64_t a_step = shape.empty() ? 0 : a_strides.back();
-  const int64_t b_step = shape.empty() ? 0 : b_strides.back();
-  Shape index(shape.size(), 0);
-  for (int64_t i = 0, j = 0;;) {
-    for (int64_t k = 0; k < row; ++k) {
-      take(static_cast<size_t>(i + k * a_step), static_cast<size_t>(j + k * b_step));
-    }
-    size_t d = shape.empty() ? 0 : shape.size() - 1;
-    for (; d > 0; --d) {
-      i += a_strides[d - 1];
-      j += b_strides[d - 1];
-      if (++index[d - 1] < shape[d - 1]) break;
-      i -= shape[d - 1] * a_strides[d - 1];
-      j -= shape[d - 1] * b_strides[d - 1];
-      index[d - 1] = 0;
-    }
-    if (d == 0) return;
-  }
-}
-
-// function(x, y) of all pairs.
-template <typename Result, typename T, typename Function>
-std::vector<Result> zip(const Shape& a, const std::vector<T>& x, const Shape& b,
-                        const std::vector<T>& y, const Shape& shape, const Function& function) {
-  std::vector<Result> result;
-  result.reserve(elements_of(shape));
-  for_each_pair(a, b, shape, [&](size_t i, size_t j) { result.push_back(function(x[i], y[j])); });
-  return result;
-}
 
 }  // namespace arenite::convert

@@ -72,17 +72,6 @@ struct NamedArgument {
   Argument value;
 };
 
-// Where the author's code asked for an op.
-struct SourcePlace {
-  std::string file;      // as the archive has it; empty: it does not say
-  uint32_t line = 0;     // from 1
-  std::string function;  // "forward"
-  std::string code;      // the line itself, without the space around it
-};
-
-// "'model.py', line 12, in forward: x = x * torch.rand(1)", or "" where nothing is known.
-std::string describe(const SourcePlace& place);
-
 // A refusal that names the op and its place in the author's source.
 struct OpError : InputError {
   using InputError::InputError;
@@ -102,8 +91,6 @@ struct Call {
   std::string part_of{};
 
   std::string target() const;  // for messages: "aten.linear.default"
-  // The innermost place that is not PyTorch's own.
-  SourcePlace place() const;
   // "op aten.linear.default ('model.py', line 12, in forward: ...)", for messages.
   std::string describe() const;
   // Throws OpError.
@@ -119,26 +106,46 @@ struct Call {
   // ---- arguments by their names and types; what does not fit is refused ----
 
   const Argument& argument(std::string_view name) const;
-  const Array& array(std::string_view name) const;
-  const Array* optional_array(std::string_view name) const;  // null: left out, or None
+  const Array& array(std::string_view name) const { return typed<Array>(name, "tensor"); }
+  const Array* optional_array(std::string_view name) const {  // null: left out, or None
+    return has(name) ? &array(name) : nullptr;
+  }
   std::vector<Array> arrays(std::string_view name) const;
   // The elements of an array of whole numbers that does not depend on the model's input.
   Array::Integers indices(std::string_view name) const;
-  int64_t integer(std::string_view name) const;
-  int64_t integer(std::string_view name, int64_t default_value) const;
-  std::optional<int64_t> optional_integer(std::string_view name) const;
+  int64_t integer(std::string_view name) const { return as_integer(argument(name), name); }
+  int64_t integer(std::string_view name, int64_t default_value) const {
+    return has(name) ? integer(name) : default_value;
+  }
   std::vector<int64_t> integers(std::string_view name) const;  // a single one counts as a list
   double real(std::string_view name) const;                    // whole numbers, too
-  double real(std::string_view name, double default_value) const;
-  bool flag(std::string_view name, bool default_value) const;
-  std::string text(std::string_view name, std::string_view default_value) const;
-  std::optional<ElementType> type(std::string_view name) const;
+  double real(std::string_view name, double default_value) const {
+    return has(name) ? real(name) : default_value;
+  }
+  bool flag(std::string_view name, bool default_value) const {
+    return integer(name, default_value ? 1 : 0) != 0;
+  }
+  std::string text(std::string_view name, std::string_view default_value) const {
+    return has(name) ? typed<std::string>(name, "string") : std::string(default_value);
+  }
+  std::optional<ElementType> type(std::string_view name) const {
+    if (!has(name)) return std::nullopt;
+    return typed<ElementType>(name, "type of elements");
+  }
   // A dimension of an array of `rank` dimensions, of which scalars have one to name.
   size_t dimension(int64_t number, size_t rank) const;
-  size_t dimension(std::string_view name, int64_t default_value, size_t rank) const;
+  size_t dimension(std::string_view name, int64_t default_value, size_t rank) const {
+    return dimension(integer(name, default_value), rank);
+  }
 
  private:
   int64_t as_integer(const Argument& argument, std::string_view name) const;
+  template <typename T>
+  const T& typed(std::string_view name, const char* what) const {
+    const T* value = argument(name).template as<T>();
+    if (value == nullptr) refuse("its argument '{}' is no {}", name, what);
+    return *value;
+  }
 };
 
 // Whether the name of an op or of an argument is one of these.

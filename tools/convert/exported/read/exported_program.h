@@ -61,23 +61,23 @@ struct SymbolRange {
 };
 
 struct ExportedProgram {
-  std::string source;         // the file, for messages
-  uint32_t checksum = 0;      // of the file: by it, what a check computes is chosen
-  std::string torch_version;  // "2.14.1", where the archive says it
+  std::string source;     // the file, for messages
+  uint32_t checksum = 0;  // of the file: by it, what a check computes is chosen
   std::vector<ExportedValue> values;
   std::vector<ExportedInput> inputs;  // in the order of the graph
   std::vector<Call> nodes;            // each after what it reads; their tensors and symbolic
                                       // numbers are ValueRefs
   // What the model gives out, flattened: ValueRef, or a constant such as None.
   std::vector<Argument> outputs;
-  std::vector<std::string> mutated_buffers;    // buffers that each call of the model changes
   std::map<std::string, SymbolRange> symbols;  // "s27"
   // The author's example, one for each input of the user, or nothing.
   std::vector<Array> sample_inputs;
   // Parameters, buffers and constants under their names. load() reads all elements.
   std::shared_ptr<const TensorStore> tensors;
 
-  const StoredTensor& tensor(const ExportedInput& input) const;
+  const StoredTensor& tensor(const ExportedInput& input) const {
+    return tensors->tensors()[input.tensor.value()];
+  }
   // Elements of the largest tensor that the file has.
   uint64_t largest_weight() const;
   std::vector<const ExportedInput*> user_inputs() const;

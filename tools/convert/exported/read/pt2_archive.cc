@@ -4,11 +4,14 @@
 #include "convert/exported/read/pt2_archive.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
+#include <limits>
 
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
 #include "convert/files/json_file.h"
+#include "core/crc32c.h"
 
 #ifdef ARENITE_HAVE_LIBZIP
 #include "convert/files/zip_archive.h"
@@ -18,11 +21,17 @@ namespace arenite::convert {
 
 using nlohmann::json;
 
+const json* find_field(const json& object, std::string_view key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return found == object.end() ? nullptr : &*found;
+}
+
 const json& field(const json& object, const char* key, const std::string& where) {
-  if (!object.is_object() || !object.contains(key)) {
+  const json* found = find_field(object, key);
+  if (found == nullptr) {
     throw InputError("{}: field '{}' is missing: the file is damaged", where, key);
   }
-  return object.at(key);
+  return *found;
 }
 
 int64_t integer(const json& value, const std::string& where) {
@@ -98,7 +107,9 @@ class ArchiveReader {
     result_.tensors = std::make_shared<TensorStore>(file_name_);
     add_tensors("data/weights/", "_weights_config.json");
     add_tensors("data/constants/", "_constants_config.json");
-    for (size_t i = 0; i < contents_->tensors.size(); ++i) add_stored(i);
+    for (const CheckpointTensor& tensor : contents_->tensors) {
+      result_.tensors->add(tensor, contents_, file_name_);
+    }
     read_sample_inputs();
     return std::move(result_);
   }
@@ -230,8 +241,8 @@ class ArchiveReader {
                       ? storage.subspan(0, 0)
                       : storage.subspan(static_cast<size_t>(first) * bytes(tensor.dtype));
     const std::string identity =
-        fmt::format("{} {} {} {} {}", path, first, name_of(tensor), fmt::join(tensor.shape, ","),
-                    fmt::join(tensor.strides, ","));
+        fmt::format("{} {} {} {} {}", path, first, convert::name(tensor.dtype),
+                    fmt::join(tensor.shape, ","), fmt::join(tensor.strides, ","));
     described.storage =
         storages_seen_.emplace(identity, static_cast<uint32_t>(storages_seen_.size()))
             .first->second;
@@ -240,8 +251,6 @@ class ArchiveReader {
       throw InputError("{}: the name stands for two tensors", where);
     }
   }
-
-  static const char* name_of(const CheckpointTensor& tensor) { return convert::name(tensor.dtype); }
 
   static int64_t fixed_one(const json& value, const std::string& where) {
     const int64_t number = integer(field(value, "as_int", where), where);
@@ -296,21 +305,6 @@ class ArchiveReader {
     }
   }
 
-  void add_stored(size_t index) {
-    const CheckpointTensor& tensor = contents_->tensors[index];
-    const std::shared_ptr<const CheckpointContents> shared = contents_;
-    StoredTensor stored{.name = tensor.name,
-                        .type = convert::name(tensor.dtype),
-                        .is_real = is_real(tensor.dtype),
-                        .shape = tensor.shape,
-                        .load = [shared, index] { return shared->tensors[index].to_f32(); },
-                        .file = file_name_};
-    if (bytes(tensor.dtype) > 2 && tensor.dtype != DType::kF32) {
-      stored.load_f64 = [shared, index] { return shared->tensors[index].to_f64(); };
-    }
-    result_.tensors->add(std::move(stored));
-  }
-
   // The example is a help, not a part of the model: one that cannot be read is left out.
   void read_sample_inputs() {
     const std::string name = prefix_ + "data/sample_inputs/" + model_ + ".pt";
@@ -356,5 +350,159 @@ Pt2Archive read_pt2_archive(std::span<const std::byte>, const std::string& file_
 }
 
 #endif  // ARENITE_HAVE_LIBZIP
+
+// The program, the elements of its tensors, and its symbolic sizes.
+
+Shape ExportedValue::shape() const {
+  Shape shape;
+  for (const Extent& extent : sizes) shape.push_back(extent.size);
+  return shape;
+}
+
+std::vector<const ExportedInput*> ExportedProgram::user_inputs() const {
+  std::vector<const ExportedInput*> found;
+  for (const ExportedInput& input : inputs) {
+    if (input.kind == InputKind::kUser) found.push_back(&input);
+  }
+  return found;
+}
+
+Array ExportedProgram::load(const ExportedInput& input) const {
+  const StoredTensor& stored = tensor(input);
+  const ExportedValue& value = values[input.value];
+  if (!stored.load_f64 && is_real(value.type)) {
+    return Array::of_floats(value.shape(), stored.load(), value.type);
+  }
+  std::vector<double> numbers;
+  if (stored.load_f64) {
+    numbers = stored.load_f64();
+  } else {
+    const std::vector<float> floats = stored.load();
+    numbers.assign(floats.begin(), floats.end());
+  }
+  if (is_complex(value.type)) {
+    Array::Complexes pairs(numbers.size() / 2);
+    for (size_t i = 0; i < pairs.size(); ++i) pairs[i] = {numbers[2 * i], numbers[2 * i + 1]};
+    return Array::complex(value.shape(), std::move(pairs), value.type);
+  }
+  if (is_real(value.type)) return Array::real(value.shape(), std::move(numbers), value.type);
+  return Array::real(value.shape(), std::move(numbers), ElementType::kF64).to(value.type);
+}
+
+uint64_t ExportedProgram::largest_weight() const {
+  uint64_t largest = 0;
+  for (const StoredTensor& tensor : tensors->tensors()) {
+    uint64_t elements = 1;
+    for (const uint64_t extent : tensor.shape) elements *= extent;
+    largest = std::max(largest, elements);
+  }
+  return largest;
+}
+
+bool is_exported_program(std::string_view bytes) {
+  if (!bytes.starts_with("PK\x03\x04")) return false;
+  // Names of members stand in the list at the end of the archive.
+  constexpr size_t kListBytesMax = size_t{1} << 22;
+  const std::string_view list = bytes.substr(bytes.size() - std::min(bytes.size(), kListBytesMax));
+  return list.find("/models/") != std::string_view::npos ||
+         list.find("serialized_exported_program.json") != std::string_view::npos;
+}
+
+ExportedProgram read_exported(const std::filesystem::path& file) {
+  const FileMap map(file);
+  return read_exported(map.bytes(), file.string());
+}
+
+ExportedProgram read_exported(std::span<const std::byte> bytes, const std::string& file_name) {
+  const Pt2Archive archive = read_pt2_archive(bytes, file_name);
+  ExportedProgram program = read_graph(archive, file_name);
+  program.checksum = crc32c(bytes);
+  return program;
+}
+
+namespace {
+
+constexpr int kSizeDepthMax = 64;  // of expressions within expressions
+
+using Size = std::optional<int64_t>;
+
+Size floor_divided(int64_t a, int64_t b) {
+  if (b == 0 || (b == -1 && a == std::numeric_limits<int64_t>::min())) return std::nullopt;
+  return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+}
+
+Size size_power(int64_t base, int64_t exponent) {
+  int64_t result = 1;
+  if (exponent < 0 || exponent > 63) return std::nullopt;
+  for (int64_t i = 0; i < exponent; ++i) {
+    if (__builtin_mul_overflow(result, base, &result)) return std::nullopt;
+  }
+  return result;
+}
+
+Size applied_size(std::string_view function, int64_t a, int64_t b) {
+  int64_t result = 0;
+  if (function == "Add") return __builtin_add_overflow(a, b, &result) ? Size() : result;
+  if (function == "Mul") return __builtin_mul_overflow(a, b, &result) ? Size() : result;
+  if (function == "Max") return std::max(a, b);
+  if (function == "Min") return std::min(a, b);
+  if (function == "Pow" || function == "PowByNatural") return size_power(a, b);
+  if (function == "FloorDiv" || function == "CleanDiv") return floor_divided(a, b);
+  if (function == "Mod" || function == "PythonMod") {
+    const Size quotient = floor_divided(a, b);
+    return quotient ? Size(a - *quotient * b) : Size();
+  }
+  return std::nullopt;
+}
+
+using SymbolValue = std::function<Size(std::string_view symbol)>;
+
+// 's27', positive=True, integer=True
+Size symbol_size(std::string_view inside, const SymbolValue& value_of) {
+  const size_t end = inside.find('\'', 1);
+  if (!inside.starts_with('\'') || end == std::string_view::npos) return std::nullopt;
+  return value_of(inside.substr(1, end - 1));
+}
+
+Size integer_size(std::string_view digits) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return error == std::errc() && end == digits.data() + digits.size() ? Size(number) : Size();
+}
+
+// Reads one constructor, and leaves in `rest` what follows it.
+Size read_size(std::string_view& rest, const SymbolValue& value_of, int depth) {
+  const size_t open = rest.find('(');
+  if (open == std::string_view::npos || depth == kSizeDepthMax) return std::nullopt;
+  const std::string_view name = rest.substr(0, open);
+  rest.remove_prefix(open + 1);
+  if (name == "Integer" || name == "Symbol") {
+    const size_t close = rest.find(')');
+    if (close == std::string_view::npos) return std::nullopt;
+    const std::string_view inside = rest.substr(0, close);
+    rest.remove_prefix(close + 1);
+    return name == "Integer" ? integer_size(inside) : symbol_size(inside, value_of);
+  }
+  Size result = read_size(rest, value_of, depth + 1);
+  if (!rest.starts_with(", ")) return std::nullopt;  // no function of one size is known
+  while (result && rest.starts_with(", ")) {
+    rest.remove_prefix(2);
+    const Size next = read_size(rest, value_of, depth + 1);
+    result = next ? applied_size(name, *result, *next) : std::nullopt;
+  }
+  if (!result || !rest.starts_with(')')) return std::nullopt;
+  rest.remove_prefix(1);
+  return result;
+}
+
+}  // namespace
+
+std::optional<int64_t> evaluate_size(
+    std::string_view expression,
+    const std::function<std::optional<int64_t>(std::string_view symbol)>& value_of) {
+  if (expression.find('(') == std::string_view::npos) return value_of(expression);
+  const Size size = read_size(expression, value_of, 0);
+  return expression.empty() ? size : std::nullopt;
+}
 
 }  // namespace arenite::convert

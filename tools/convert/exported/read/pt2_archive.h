@@ -37,7 +37,9 @@ Pt2Archive read_pt2_archive(std::span<const std::byte> file, const std::string& 
 // The program that its graph says. Throws InputError as read_exported.
 ExportedProgram read_graph(const Pt2Archive& archive, const std::string& file_name);
 
-// The field `key` of `object`. Throws InputError; `where` is for its message.
+// The field `key` of `object`, or null: it has none, or is no object.
+const nlohmann::json* find_field(const nlohmann::json& object, std::string_view key);
+// The same, which has to be there. Throws InputError; `where` is for its message.
 const nlohmann::json& field(const nlohmann::json& object, const char* key,
                             const std::string& where);
 int64_t integer(const nlohmann::json& value, const std::string& where);

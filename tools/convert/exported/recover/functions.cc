@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "convert/graph/activation_functions.h"
+#include "convert/graph/row_functions.h"
 
 namespace arenite::convert {
 namespace {
@@ -20,12 +21,12 @@ constexpr size_t kProbedRowsMin = 12;     // gain and bias of a column fit any t
 constexpr size_t kLinearWidthMax = 1024;  // a matrix of more columns takes long to find
 constexpr size_t kProbedMax = size_t{1} << 22;
 
-// The numbers that an expression is written with.
 void collect_numbers(const Argument& argument, std::set<double>& numbers) {
   if (const double* real = argument.as<double>()) numbers.insert(*real);
   if (const int64_t* whole = argument.as<int64_t>()) numbers.insert(static_cast<double>(*whole));
-  if (const Array* array = argument.as<Array>(); array && array->has_values()) {
-    if (array->elements() == 1) numbers.insert(array->to_reals()[0]);
+  const Array* array = argument.as<Array>();
+  if (array != nullptr && array->has_values() && array->elements() == 1) {
+    numbers.insert(array->to_reals()[0]);
   }
   if (const auto* list = argument.as<Argument::List>()) {
     for (const Argument& item : *list) collect_numbers(item, numbers);
@@ -39,7 +40,7 @@ void collect_numbers(const Function& function, std::set<const Call*>& seen,
     collect_numbers(argument.value, numbers);
   }
   for (const TracedValue& input : values_of(*function.call)) {
-    if (const auto* part = input.as<FunctionRef>()) collect_numbers(**part, seen, numbers);
+    if (const FunctionRef& part = input.as<FunctionRef>()) collect_numbers(*part, seen, numbers);
   }
 }
 
@@ -57,8 +58,7 @@ Samples samples_of(const Function& function, OpBudget& budget) {
   const Shape& shape = function.base->shape;
   Samples samples;
   samples.width = static_cast<size_t>(shape.back());
-  std::set<const Call*> seen;
-  collect_numbers(function, seen, samples.numbers);
+  samples.numbers = numbers_of(function);
   std::mt19937_64 random(7);
   const size_t rows = std::max<size_t>(1, elements_of(shape) / samples.width);
   for (size_t i = 0; i < std::max<size_t>(3, kProbedRowsMin / rows); ++i) {
@@ -118,6 +118,13 @@ std::optional<LinearSpec> find_linear(const Function& function, const Samples& s
 
 }  // namespace
 
+std::set<double> numbers_of(const Function& function) {
+  std::set<const Call*> seen;
+  std::set<double> numbers;
+  collect_numbers(function, seen, numbers);
+  return numbers;
+}
+
 Array evaluate(const Function& function, const Array& base, OpBudget& budget) {
   std::map<const Call*, Array> known;
   const std::function<Array(const Function&)> compute = [&](const Function& part) -> Array {
@@ -125,8 +132,8 @@ Array evaluate(const Function& function, const Array& base, OpBudget& budget) {
     if (const auto found = known.find(part.call.get()); found != known.end()) return found->second;
     const Level level;
     const Call call = bind<TracedRef>(*part.call, [&](const TracedRef& ref) -> Argument {
-      const auto* input = ref->as<FunctionRef>();
-      return input != nullptr ? compute(**input) : (*ref->as<ConstantRef>())->array();
+      const FunctionRef& input = ref->as<FunctionRef>();
+      return input ? compute(*input) : ref->as<ConstantRef>()->array();
     });
     return known[part.call.get()] = apply_for_array(call, budget);
   };
@@ -159,11 +166,6 @@ constexpr double kWrittenAgreement = 2e-7;
 constexpr size_t kFittedMax = 96;   // samples that candidates are fitted to
 constexpr size_t kNumbersMax = 16;  // numbers of a formula that are tried as factors
 
-constexpr Activation kWithoutParameter[] = {
-    Activation::kRelu,     Activation::kGeluErf, Activation::kGeluTanh,
-    Activation::kSilu,     Activation::kTanh,    Activation::kSigmoid,
-    Activation::kSoftplus, Activation::kMish,    Activation::kHardSwish};
-
 double value_of(const FoundActivation& found, double x) {
   const double inner = found.scale_in * x + found.offset_in;
   return found.scale_out *
@@ -174,6 +176,10 @@ double value_of(const FoundActivation& found, double x) {
 class ActivationFinder {
  public:
   explicit ActivationFinder(const Samples& samples) : samples_(samples) {
+    for (size_t i = 0; i < std::size(kActivationNames); ++i) {
+      const auto kind = static_cast<Activation>(i);
+      if (!has_parameter(kind)) without_parameter_.push_back(kind);
+    }
     for (const double number : samples.numbers) {
       if (number == 0.0 || !std::isfinite(number) || factors_.size() >= 4 * kNumbersMax) continue;
       for (const double factor : {number, 1.0 / number}) {
@@ -188,34 +194,36 @@ class ActivationFinder {
 
   std::optional<FoundActivation> find() const {
     for (const double agreement : {kAgreement, kWrittenAgreement}) {
-      for (const Activation function : kWithoutParameter) {
+      for (const Activation function : without_parameter_) {
         const FoundActivation found = {{function}};
         if (agrees(found, agreement)) return found;
       }
     }
     for (const double factor : factors_) {
-      const FoundActivation cap = {{Activation::kSoftCap, factor}};
-      if (factor > 0.0 && agrees(cap, kAgreement)) return cap;
+      if (factor <= 0.0) continue;
+      if (auto cap = checked({{Activation::kSoftCap, factor}})) return cap;
     }
     for (const double factor : factors_) {
-      const FoundActivation gate = {{Activation::kSilu}, factor, 0.0, 1.0 / factor};
-      if (agrees(gate, kAgreement)) return gate;
+      if (auto gate = checked({{Activation::kSilu}, factor, 0.0, 1.0 / factor})) return gate;
     }
     if (auto found = find_lines()) return found;
     if (auto found = find_clamp()) return found;
     if (auto found = find_elu()) return found;
-    return find_sum();
+    // a f(factor x) + b x + c.
+    for (const Activation function : without_parameter_) {
+      for (const double factor : factors_) {
+        FoundActivation found = {{function}, factor};
+        if (fit(found) && agrees(found, kAgreement)) return found;
+      }
+    }
+    return std::nullopt;
   }
 
  private:
   bool agrees(const FoundActivation& found, double agreement) const {
     const double error_max = samples_.error_max(agreement);
-    const auto fits = [&](size_t i) {
-      return std::fabs(value_of(found, samples_.x[i]) - samples_.y[i]) <= error_max;
-    };
-    if (!std::ranges::all_of(fitted_, fits)) return false;
     for (size_t i = 0; i < samples_.x.size(); ++i) {
-      if (!fits(i)) return false;
+      if (!(std::fabs(value_of(found, samples_.x[i]) - samples_.y[i]) <= error_max)) return false;
     }
     return true;
   }
@@ -285,18 +293,6 @@ class ActivationFinder {
     return std::nullopt;
   }
 
-  // a f(factor x) + b x + c.
-  std::optional<FoundActivation> find_sum() const {
-    for (const Activation function : kWithoutParameter) {
-      for (const double factor : factors_) {
-        FoundActivation found = {{function}, factor};
-        if (!fit(found)) continue;
-        if (agrees(found, kAgreement)) return found;
-      }
-    }
-    return std::nullopt;
-  }
-
   // Least squares of three terms.
   bool fit(FoundActivation& found) const {
     double equations[3][4] = {};
@@ -333,6 +329,7 @@ class ActivationFinder {
   }
 
   const Samples& samples_;
+  std::vector<Activation> without_parameter_;
   std::vector<double> factors_;
   std::vector<size_t> fitted_;  // samples
 };
@@ -358,124 +355,88 @@ namespace {
 constexpr size_t kFactorsMax = 8;  // of rows, that are tried
 constexpr uint64_t kStepsPerSample = 4;
 
-class NormFinder {
- public:
-  explicit NormFinder(const Samples& samples) : samples_(samples) {}
-
-  std::optional<NormSpec> find() const {
-    const auto width = static_cast<double>(samples_.width);
-    // Of sums instead of means, and of the deviation that is divided by one less.
-    const double share = (width - 1.0) / width;
-    std::set<double> inside = {0.0}, outside;
-    for (const double number : samples_.numbers) {
-      if (number <= 0.0 || number >= 1.0) continue;
-      // Of rows that are multiplied by a factor before.
-      std::set<double> factors = {1.0};
-      for (const double factor : samples_.numbers) {
-        if (factor != 0.0 && factors.size() < kFactorsMax) factors.insert(std::fabs(factor));
-      }
-      for (const double factor : factors) {
-        const double square = factor * factor;
-        inside.insert({number / square, number / square / width, number / square * share});
-        outside.insert({number / factor, number / factor / std::sqrt(width),
-                        number / factor * std::sqrt(share)});
-      }
+// Gain and bias by least squares; nothing unless the result is that of the function.
+std::optional<NormSpec> fitted_norm(const Samples& samples, NormKind kind, double epsilon) {
+  const std::vector<double>& y = samples.y;
+  const size_t width = samples.width;
+  const size_t rows = y.size() / width;
+  WorkBudget::take(kStepsPerSample * y.size());
+  NormNode plain;
+  plain.norm.kind = kind;
+  plain.norm.epsilon = epsilon;
+  plain.norm.gain.assign(width, 1.0);
+  std::vector<double> a = samples.x;
+  for (size_t start = 0; start < a.size(); start += width) normalise(plain, a.data() + start);
+  NormSpec spec;
+  spec.kind = kind;
+  spec.epsilon = epsilon;
+  for (size_t c = 0; c < width; ++c) {
+    double mean_a = 0.0, mean_y = 0.0, products = 0.0, squares = 0.0;
+    for (size_t i = c; i < y.size(); i += width) {
+      mean_a += a[i] / static_cast<double>(rows);
+      mean_y += y[i] / static_cast<double>(rows);
     }
-    for (const NormKind kind : {NormKind::kLayer, NormKind::kRms}) {
-      for (const double epsilon : inside) {
-        if (auto spec = fitted(kind, epsilon)) return spec;
-      }
+    for (size_t i = c; i < y.size(); i += width) {
+      products += (a[i] - mean_a) * (y[i] - mean_y);
+      squares += (a[i] - mean_a) * (a[i] - mean_a);
     }
-    for (const NormKind kind : {NormKind::kDeviation, NormKind::kRoot}) {
-      for (const double epsilon : outside) {
-        if (auto spec = fitted(kind, epsilon)) return spec;
-      }
+    const double gain = squares > 0.0 ? products / squares : 0.0;
+    const double bias = mean_y - gain * mean_a;
+    for (size_t i = c; i < y.size(); i += width) {
+      if (!(std::fabs(gain * a[i] + bias - y[i]) <= samples.error_max(kAgreement)))
+        return std::nullopt;
     }
-    return std::nullopt;
+    spec.gain.push_back(gain);
+    spec.bias.push_back(bias);
   }
-
- private:
-  // Each row, normalised without gain and bias.
-  std::vector<double> normalised(NormKind kind, double epsilon) const {
-    const std::vector<double>& x = samples_.x;
-    WorkBudget::take(kStepsPerSample * x.size());
-    std::vector<double> result(x.size());
-    const auto width = static_cast<double>(samples_.width);
-    for (size_t start = 0; start < x.size(); start += samples_.width) {
-      double mean = 0.0;
-      for (size_t i = 0; i < samples_.width && is_centred(kind); ++i) mean += x[start + i] / width;
-      double variance = 0.0;
-      for (size_t i = 0; i < samples_.width; ++i) {
-        variance += (x[start + i] - mean) * (x[start + i] - mean) / width;
-      }
-      const double divisor = adds_epsilon_to_root(kind) ? std::sqrt(variance) + epsilon
-                                                        : std::sqrt(variance + epsilon);
-      for (size_t i = 0; i < samples_.width; ++i) {
-        result[start + i] = (x[start + i] - mean) / divisor;
-      }
-    }
-    return result;
-  }
-
-  // Gain and bias by least squares; nothing unless the result is that of the function.
-  std::optional<NormSpec> fitted(NormKind kind, double epsilon) const {
-    const std::vector<double> a = normalised(kind, epsilon);
-    const std::vector<double>& y = samples_.y;
-    const size_t width = samples_.width;
-    const size_t rows = y.size() / width;
-    NormSpec spec;
-    spec.kind = kind;
-    spec.epsilon = epsilon;
-    for (size_t c = 0; c < width; ++c) {
-      double mean_a = 0.0, mean_y = 0.0, products = 0.0, squares = 0.0;
-      for (size_t r = 0; r < rows; ++r) {
-        mean_a += a[r * width + c] / static_cast<double>(rows);
-        mean_y += y[r * width + c] / static_cast<double>(rows);
-      }
-      for (size_t r = 0; r < rows; ++r) {
-        const double offset = a[r * width + c] - mean_a;
-        products += offset * (y[r * width + c] - mean_y);
-        squares += offset * offset;
-      }
-      const double gain = squares > 0.0 ? products / squares : 0.0;
-      const double bias = mean_y - gain * mean_a;
-      for (size_t r = 0; r < rows; ++r) {
-        const double error = std::fabs(gain * a[r * width + c] + bias - y[r * width + c]);
-        if (!(error <= samples_.error_max(kAgreement))) return std::nullopt;
-      }
-      spec.gain.push_back(gain);
-      spec.bias.push_back(bias);
-    }
-    const bool has_bias =
-        std::ranges::any_of(spec.bias, [&](double bias) { return std::fabs(bias) > kAgreement; });
-    if (!has_bias) spec.bias.clear();
-    // Weights are float32, and least squares are a little off them.
-    for (double& gain : spec.gain) gain = as_written(gain);
-    for (double& bias : spec.bias) bias = as_written(bias);
-    return spec;
-  }
-
-  const Samples& samples_;
-};
+  const bool has_bias =
+      std::ranges::any_of(spec.bias, [&](double bias) { return std::fabs(bias) > kAgreement; });
+  if (!has_bias) spec.bias.clear();
+  // Weights are float32, and least squares are a little off them.
+  for (double& gain : spec.gain) gain = as_written(gain);
+  for (double& bias : spec.bias) bias = as_written(bias);
+  return spec;
+}
 
 }  // namespace
 
-std::optional<NormSpec> find_norm(const Samples& samples) { return NormFinder(samples).find(); }
+std::optional<NormSpec> find_norm(const Samples& samples) {
+  const auto width = static_cast<double>(samples.width);
+  // Of sums instead of means, and of the deviation that is divided by one less.
+  const double share = (width - 1.0) / width;
+  std::set<double> inside = {0.0}, outside;
+  // Of rows that are multiplied by a factor before.
+  std::set<double> factors = {1.0};
+  for (const double factor : samples.numbers) {
+    if (factor != 0.0 && factors.size() < kFactorsMax) factors.insert(std::fabs(factor));
+  }
+  for (const double number : samples.numbers) {
+    if (number <= 0.0 || number >= 1.0) continue;
+    for (const double factor : factors) {
+      const double square = factor * factor;
+      inside.insert({number / square, number / square / width, number / square * share});
+      outside.insert({number / factor, number / factor / std::sqrt(width),
+                      number / factor * std::sqrt(share)});
+    }
+  }
+  for (const NormKind kind :
+       {NormKind::kLayer, NormKind::kRms, NormKind::kDeviation, NormKind::kRoot}) {
+    for (const double epsilon : adds_epsilon_to_root(kind) ? outside : inside) {
+      if (auto spec = fitted_norm(samples, kind, epsilon)) return spec;
+    }
+  }
+  return std::nullopt;
+}
 
 std::optional<RowFunctionNode> find_softmax(const Samples& samples) {
   for (const NormKind kind : {NormKind::kSoftmax, NormKind::kLogSoftmax}) {
-    bool agrees = true;
-    for (size_t start = 0; start < samples.x.size() && agrees; start += samples.width) {
-      const auto row = samples.x.begin() + static_cast<ptrdiff_t>(start);
-      const double most = *std::max_element(row, row + static_cast<ptrdiff_t>(samples.width));
-      double sum = 0.0;
-      for (size_t i = 0; i < samples.width; ++i) sum += std::exp(samples.x[start + i] - most);
-      for (size_t i = 0; i < samples.width && agrees; ++i) {
-        const double x = samples.x[start + i] - most;
-        const double wanted = kind == NormKind::kSoftmax ? std::exp(x) / sum : x - std::log(sum);
-        agrees = std::fabs(wanted - samples.y[start + i]) <= samples.error_max(kAgreement);
-      }
+    std::vector<double> rows = samples.x;
+    for (size_t start = 0; start < rows.size(); start += samples.width) {
+      softmax(kind == NormKind::kLogSoftmax, std::span(rows).subspan(start, samples.width));
     }
+    const bool agrees = std::ranges::equal(rows, samples.y, [&](double wanted, double y) {
+      return std::fabs(wanted - y) <= samples.error_max(kAgreement);
+    });
     if (agrees) return RowFunctionNode{kind};
   }
   return std::nullopt;

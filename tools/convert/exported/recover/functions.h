@@ -17,6 +17,9 @@
 #include "convert/graph/graph.h"
 
 namespace arenite::convert {
+// The numbers that it is written with.
+std::set<double> numbers_of(const Function& function);
+
 // The function of all elements for elements of its base.
 Array evaluate(const Function& function, const Array& base, OpBudget& budget);
 

@@ -9,8 +9,6 @@
 #include <set>
 #include <utility>
 
-#include "convert/exported/recover/constant.h"
-
 namespace arenite::convert {
 namespace {
 
@@ -73,32 +71,41 @@ struct Module {
   bool attends = false;
   // Values from outside that its ops read, by the inputs that these ops depend on.
   std::map<uint64_t, std::set<uint32_t>> read;
+
+  // Whether it is worth a file of its own, and each of its inputs becomes one tensor that it reads.
+  bool reads_one_tensor(size_t all_ops) const {
+    uint64_t seen = 0;
+    for (const auto& [of_inputs, values] : read) {
+      if ((seen & of_inputs) != 0 || values.size() > 1) return false;
+      seen |= of_inputs;
+    }
+    return attends && ops >= all_ops / kLargeShare;
+  }
 };
 
-// A module with attention that reads one tensor, which is made of the model's inputs.
+// The largest module with attention that reads one tensor, which is made of the model's inputs.
 std::optional<std::string> module_of_one_tensor(const ExportedProgram& program) {
   const std::vector<uint64_t> inputs = inputs_of_values(program);
   std::vector<std::string_view> made_in(program.values.size());
   std::vector<uint32_t> read_as(program.values.size());  // ids where they are looked up
   std::iota(read_as.begin(), read_as.end(), 0u);
+  std::map<std::string, Module> modules;
   size_t ops = 0;
   for (const Call& node : program.nodes) {
     // What an op in place became has no module: it is where its operand is.
-    std::string_view path = node.module_path;
+    std::string_view place = node.module_path;
     for_each<ValueRef>(node, [&](ValueRef ref) {
-      if (path.empty() && inputs[ref.value] != 0) path = made_in[ref.value];
+      if (place.empty() && inputs[ref.value] != 0) place = made_in[ref.value];
     });
-    for (const uint32_t value : node.outputs) made_in[value] = path;
-    if (!node.outputs.empty() && inputs[node.outputs[0]] != 0) ++ops;
+    for (const uint32_t value : node.outputs) made_in[value] = place;
     const Argument* ids = node.op == "embedding" ? node.find("indices") : nullptr;
-    const ValueRef* ref = ids != nullptr ? ids->as<ValueRef>() : nullptr;
-    if (ref != nullptr) read_as[node.outputs.at(0)] = ref->value;
-  }
-  std::map<std::string, Module> modules;
-  for (const Call& node : program.nodes) {
+    const ValueRef* looked_up = ids != nullptr ? ids->as<ValueRef>() : nullptr;
+    if (looked_up != nullptr) read_as[node.outputs.at(0)] = looked_up->value;
     if (node.outputs.empty() || inputs[node.outputs[0]] == 0) continue;
+    ++ops;
     const std::string& path = node.module_path;
-    for (size_t end = path.find('.'); !path.empty(); end = path.find('.', end + 1)) {
+    for (size_t end = 0; end != std::string::npos && !path.empty();) {
+      end = path.find('.', end + 1);
       const std::string name = path.substr(0, end);
       Module& module = modules[name];
       ++module.ops;
@@ -109,42 +116,33 @@ std::optional<std::string> module_of_one_tensor(const ExportedProgram& program) 
         const bool is_inside = !made_in[ref.value].empty() && is_within(made_in[ref.value], name);
         if (inputs[ref.value] != 0 && !is_inside) read.insert(read_as[ref.value]);
       });
-      if (end == std::string::npos) break;
     }
   }
-  const std::pair<const std::string, Module>* best = nullptr;
-  for (const auto& module : modules) {
-    uint64_t seen = 0;
-    bool reads_one = module.second.attends && !is_attention(module.first) &&
-                     module.second.ops >= ops / kLargeShare;
-    for (const auto& [of_inputs, read] : module.second.read) {
-      reads_one = reads_one && (seen & of_inputs) == 0 && read.size() <= 1;
-      seen |= of_inputs;
-    }
-    if (reads_one && (best == nullptr || module.second.ops > best->second.ops)) best = &module;
+  std::optional<std::string> best;
+  for (const auto& [name, module] : modules) {
+    if (!module.reads_one_tensor(ops) || is_attention(name)) continue;
+    if (!best || module.ops > modules[*best].ops) best = name;
   }
-  return best == nullptr ? std::nullopt : std::optional(best->first);
+  return best;
 }
 
-// "encoder.layers.0" as Python has it: "encoder.layers[0]".
-std::string as_attribute(const std::string& path) {
+// "encoder.layers.0" as Python has it: ".encoder.layers[0]".
+std::string as_attribute(std::string path) {
   std::string text;
-  for (size_t begin = 0; begin <= path.size();) {
-    const size_t end = std::min(path.find('.', begin), path.size());
+  for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+    end = path.find('.', begin);
     const std::string part = path.substr(begin, end - begin);
     const bool is_number = part.find_first_not_of("0123456789") == std::string::npos;
     text += is_number ? "[" + part + "]" : "." + part;
-    begin = end + 1;
   }
   return text;
 }
 
+bool are_same(const Extent& a, const Extent& b) { return a.size == b.size && a.symbol == b.symbol; }
+
 // Whether it is [.., tokens, tokens] for the tokens of the first input.
 bool is_of_pairs(const ExportedValue& value, const ExportedValue& first) {
   if (value.sizes.size() < 2 || first.sizes.size() < 2) return false;
-  const auto are_same = [](const Extent& a, const Extent& b) {
-    return a.size == b.size && a.symbol == b.symbol;
-  };
   const Extent& keys = value.sizes.back();
   return are_same(keys, value.sizes[value.sizes.size() - 2]) &&
          (are_same(keys, first.sizes[0]) || are_same(keys, first.sizes[1]));
@@ -158,7 +156,7 @@ size_t ops_followed(const InputError& error) {
 }
 
 const Call* maker_of(const ExportedProgram& program, const std::vector<uint32_t>& values,
-                     bool is_sum) {
+                     Cause cause) {
   std::map<uint32_t, const Call*> makers;
   for (const Call& node : program.nodes) {
     for (const uint32_t value : node.outputs) makers[value] = &node;
@@ -175,7 +173,7 @@ const Call* maker_of(const ExportedProgram& program, const std::vector<uint32_t>
         if (inputs[ref.value] != 0 && !read) read = ref.value;
       });
       if (!read) break;
-      if (is_sum ? sums(node.op) : joins(node.op)) return &node;
+      if (cause == Cause::kSum ? sums(node.op) : joins(node.op)) return &node;
       if (part == nullptr && takes_parts(node.op)) part = &node;
       if (!takes_parts(node.op) && !arranges(node.op)) break;
       value = *read;
@@ -215,8 +213,7 @@ std::string why_not_these_inputs(const ExportedProgram& program) {
   for (size_t i = 1; i < inputs.size() && has_columns; ++i) {
     const ExportedValue& value = program.values[inputs[i]->value];
     const size_t rank = value.sizes.size();
-    const bool is_of_tokens = rank >= 2 && value.sizes[1].size == first.sizes[1].size &&
-                              value.sizes[1].symbol == first.sizes[1].symbol;
+    const bool is_of_tokens = rank >= 2 && are_same(value.sizes[1], first.sizes[1]);
     if (!is_real(value.type) || (!is_of_tokens && rank > 2)) continue;
     return fmt::format(
         "{}; or give {} as further columns of {}, {}, and take the columns apart in forward", text,

@@ -3,22 +3,17 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <span>
-#include <vector>
 
-#include "convert/exported/recover/element_sum.h"
 #include "convert/exported/recover/graph_builder.h"
-#include "convert/graph/graph.h"
 
 namespace arenite::convert {
 // softmax(scale * query key^T + added), or without the softmax; with a tanh, tanh_factor *
 // tanh(scale * query key^T) + added.
 struct Scores {
-  Shape shape;          // [..., queries, keys]
-  ElementSumRef query;  // [..., queries, dim]; null: `added` alone gives the weights
-  ElementSumRef key;    // [..., keys, dim]
+  Shape shape;            // [..., queries, keys]
+  ElementSumRef query{};  // [..., queries, dim]; null: `added` alone gives the weights
+  ElementSumRef key{};    // [..., keys, dim]
   double scale = 1.0;
   std::optional<Array> head_factors{};  // [..., 1, 1], besides the scale
   std::optional<double> tanh_factor{};
@@ -31,15 +26,11 @@ struct Scores {
   bool is_exponential = false;  // the exponentials of them, of a softmax that is written by hand
 };
 
-using ScoresRef = std::shared_ptr<const Scores>;
-
 // The largest score of each query, or the sum of the exponentials: [..., queries, 1].
 struct ScoreRow {
   ScoresRef of;
   bool is_sum = false;
 };
-
-using ScoreRowRef = std::shared_ptr<const ScoreRow>;
 
 // A score of at most this much is one of a hidden key: its weight is 0 in double precision.
 inline constexpr double kHiddenScoreMax = -1000.0;
@@ -59,31 +50,10 @@ ScoresRef with_added(const Scores& scores, const Array& added, int64_t positions
 // Where `mask` is true, `value` instead of the score.
 ScoresRef with_filled(const Scores& scores, const Array& mask, double value, int64_t positions_max);
 ScoresRef with_softmax(const Scores& scores, bool is_logarithm = false);
-ScoresRef without_logarithm(const Scores& scores);
-// Moved, where the last two dimensions stay what they are.
+// Moved, where the last two dimensions stay what they are, or change places.
 ScoresRef moved_scores(const Scores& scores, const Movement& movement);
 
 // The weights times values [..., keys, value_dim].
 ElementSumRef attend(GraphBuilder& builder, const Scores& scores, const ElementSumRef& values);
-
-// What an exported program adds to the scores of attention, in the smallest form that says it.
-
-// What is added to the scores of a head's visible keys.
-struct HeadTerms {
-  std::optional<double> slope;  // where it grows evenly with the distance
-  std::vector<double> values;   // else, [tokens, tokens]; -infinity hides a key
-};
-
-// Splits what is added to a head's scores, [tokens, tokens], into the keys that it leaves visible
-// and the rest. Throws NotRecognised if a token sees no key.
-HeadTerms read_terms(std::vector<double> added, DenseMask& visible);
-
-// Throws NotRecognised for more terms than a model may have.
-void check_terms(size_t numbers);
-
-// Gives an attention node the terms of its heads: slopes, a table, or nothing. Nodes of the graph
-// with the same table share it.
-void add_terms(std::span<const HeadTerms> heads, uint32_t tokens, const Graph& graph,
-               AttentionNode& attention);
 
 }  // namespace arenite::convert

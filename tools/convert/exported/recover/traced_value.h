@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a tensor while its program is traced.
+// What is known of a tensor while its program is traced: a constant, or how its elements are made
+// of those of the graph's nodes.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -11,12 +15,172 @@
 #include <variant>
 #include <vector>
 
+#include "convert/exported/aten/movement.h"
+#include "convert/exported/read/array.h"
 #include "convert/exported/read/call.h"
-#include "convert/exported/recover/constant.h"
-#include "convert/exported/recover/element_sum.h"
-#include "convert/exported/recover/scores.h"
+#include "convert/exported/read/exported_program.h"
+#include "convert/exported/recover/refusals.h"
+#include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
+
+// ---- constants: weights, and what ops make of them and of numbers ----
+
+// Larger ones are read when somebody needs their numbers, and are not kept.
+inline constexpr size_t kKeptElementsMax = size_t{1} << 20;
+
+// Of constants that are no values of the program, and have no other length.
+inline constexpr uint32_t kNoValue = UINT32_MAX;
+
+class Constant {
+ public:
+  // An array that is there, and one that `load` gives.
+  Constant(uint32_t value, Array array)
+      : value_(value), shape_(array.shape()), type_(array.type()), array_(std::move(array)) {}
+  Constant(uint32_t value, Shape shape, ElementType type, std::function<Array()> load)
+      : value_(value), shape_(std::move(shape)), type_(type), load_(std::move(load)) {}
+
+  uint32_t value() const { return value_; }  // of the program
+  const Shape& shape() const { return shape_; }
+  ElementType type() const { return type_; }
+  size_t elements() const { return elements_of(shape_); }
+  bool is_large() const { return !array_ && elements() > kKeptElementsMax; }
+  Array array() const;
+
+  // The input of the program that this is as it lies in the file, or null.
+  const ExportedInput* stored = nullptr;
+  // How many positions there are, of what was cut or looked up by position; 0: any number.
+  int64_t positions_max = 0;
+  size_t depth = 0;  // of large constants that it is made of: kExportedLevelsMax at most
+
+ private:
+  uint32_t value_ = 0;
+  Shape shape_;
+  ElementType type_ = ElementType::kF32;
+  std::function<Array()> load_;
+  mutable std::optional<Array> array_;
+};
+
+using ConstantRef = std::shared_ptr<const Constant>;
+
+// The tighter of two limits, 0: none.
+inline int64_t tighter(int64_t a, int64_t b) {
+  if (a == 0 || b == 0) return a == 0 ? b : a;
+  return a < b ? a : b;
+}
+
+// What the program calls it; "constant" if it is no value of the program.
+std::string name_of(const ExportedProgram& program, const Constant& constant);
+
+// The same elements in another shape.
+ConstantRef with_shape(const ConstantRef& constant, const Shape& shape);
+
+// The constant as a matrix of weights [rows, columns], transposed before if asked.
+WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,
+                    const ConstantRef& constant, bool transposed);
+
+// Weights that `exact` computes when they are loaded.
+void set_exact(WeightRef& weight, std::function<std::vector<double>()> exact);
+
+// The weights with column c as column order[c]. REQUIRES: a permutation.
+WeightRef with_columns(const WeightRef& weight, const std::vector<uint32_t>& order);
+
+// ---- sums of elements of nodes, times constants: with them, every op that moves elements is one
+// case, and so is every spelling of a rotation ----
+
+// An element has the number source * kSourceElements + its index in the source. Sources are those
+// of a GraphBuilder and count from 1, so that 0 is no element: what stands there is 0.
+inline constexpr int64_t kSourceElements = int64_t{1} << 36;
+inline constexpr int64_t kNoElement = 0;
+
+constexpr uint32_t source_of(int64_t number) {
+  return static_cast<uint32_t>(number / kSourceElements);
+}
+constexpr int64_t index_of(int64_t number) { return number % kSourceElements; }
+constexpr int64_t number_of(uint32_t source, uint64_t index) {
+  return int64_t{source} * kSourceElements + static_cast<int64_t>(index);
+}
+
+// The number of each element of a value, in row-major order.
+struct Places {
+  uint32_t source = 0;
+  std::shared_ptr<const std::vector<int64_t>> numbers{};  // null: element i is that of `source`
+
+  int64_t at(size_t i) const { return numbers ? numbers->at(i) : number_of(source, i); }
+  bool is_whole() const { return numbers == nullptr; }
+  friend bool operator==(const Places&, const Places&) = default;  // by identity
+};
+
+// What each element is multiplied by.
+struct Factors {
+  double uniform = 1.0;
+  std::shared_ptr<const std::vector<double>> each{};  // null: all by `uniform`
+
+  double at(size_t i) const { return each ? each->at(i) : uniform; }
+  friend bool operator==(const Factors&, const Factors&) = default;
+};
+
+struct Term {
+  Places places;
+  Factors factors{};
+
+  friend bool operator==(const Term&, const Term&) = default;
+};
+
+// Element i is the sum of factors.at(i) * element places.at(i) over the terms, of which there is at
+// least one.
+struct ElementSum {
+  Shape shape;
+  std::vector<Term> terms;
+  std::string name{};  // of the author's op that made it, of sums
+
+  size_t elements() const { return elements_of(shape); }
+  // The number of an element of the first term.
+  int64_t at(size_t i) const { return terms[0].places.at(i); }
+  // The first element of the first term; kNoElement, too, where there is none.
+  int64_t front() const { return elements() == 0 ? kNoElement : at(0); }
+  // One term, and every factor is 1.
+  bool is_plain() const {
+    return terms.size() == 1 && !terms[0].factors.each && terms[0].factors.uniform == 1.0;
+  }
+  // Whether elements have factors of their own, as those of a rotation.
+  bool has_own_factors() const;
+};
+
+using ElementSumRef = std::shared_ptr<const ElementSum>;
+
+// Every sum is made here, at its cost. Throws ShapeError unless each of its terms has as
+// many places and factors as it has elements.
+ElementSumRef make_sum(ElementSum value);
+
+ElementSumRef whole_source(uint32_t source, Shape shape);
+ElementSumRef plain(Shape shape, std::vector<int64_t> numbers);
+
+// The parts that a movement takes, one after the other, moved.
+ElementSumRef moved(const Movement& movement, std::span<const ElementSumRef> parts);
+ElementSumRef moved(const Movement& movement, const ElementSumRef& part);
+
+ElementSumRef with_shape(const ElementSumRef& value, Shape shape);
+ElementSumRef permuted(const ElementSumRef& value, const std::vector<size_t>& order);
+// What undoes a permutation.
+std::vector<size_t> inverse_order(const std::vector<size_t>& order);
+// Columns as rows. Throws NotRecognised where there are none.
+ElementSumRef turned(const ElementSumRef& value);
+ElementSumRef stretched(const ElementSumRef& value, const Shape& shape);  // broadcast to `shape`
+ElementSumRef sum(const ElementSumRef& a, const ElementSumRef& b, double factor_b);
+ElementSumRef scaled(const ElementSumRef& value, double factor);
+ElementSumRef scaled(const ElementSumRef& value, const Array& factors);
+
+// The elements of `values`, stretched to `shape`, as real numbers.
+std::vector<double> stretched_reals(const Array& values, const Shape& shape);
+
+// Whether both are the same elements with the same factors in the same shape.
+bool are_same(const ElementSum& a, const ElementSum& b);
+
+// Element numbers without their factors. REQUIRES: one term.
+std::vector<int64_t> numbers_of(const ElementSum& value);
+
+// ---- values ----
 
 // A function of one value that works on each of its rows by itself, kept as the op that the author
 // wrote until somebody needs its values: the op's tensors are constants and functions of the same
@@ -32,6 +196,11 @@ struct Function {
 };
 
 using FunctionRef = std::shared_ptr<const Function>;
+
+struct Scores;  // scores.h
+struct ScoreRow;
+using ScoresRef = std::shared_ptr<const Scores>;
+using ScoreRowRef = std::shared_ptr<const ScoreRow>;
 
 struct ComplexPair {
   ElementSumRef real, imaginary;
@@ -50,11 +219,18 @@ struct TracedValue {
   Value value;
   ElementType type;  // that the author's tensor has, where it is no constant
 
+  // What it is, if it is of this kind; else a T that is empty.
   template <typename T>
-  const T* as() const {
-    return std::get_if<T>(&value);
+  const T& as() const {
+    static const T kNone{};
+    const T* known = std::get_if<T>(&value);
+    return known != nullptr ? *known : kNone;
   }
-  bool is_constant() const { return as<ConstantRef>() != nullptr; }
+  template <typename T>
+  bool is() const {
+    return std::holds_alternative<T>(value);
+  }
+  bool is_constant() const { return is<ConstantRef>(); }
 };
 
 Shape shape_of(const TracedValue& value);
@@ -66,6 +242,12 @@ inline Argument traced(TracedValue value) {
 }
 // The argument of this name; null: it is no traced value.
 const TracedValue* value_of(const Call& call, std::string_view name);
+// The same as a value of this kind, or null.
+template <typename T>
+T value_as(const Call& call, std::string_view name) {
+  const TracedValue* value = value_of(call, name);
+  return value != nullptr ? value->as<T>() : T{};
+}
 // All arguments that are traced values, those in lists, too.
 std::vector<TracedValue> values_of(const Call& call);
 

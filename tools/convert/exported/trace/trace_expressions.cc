@@ -7,38 +7,15 @@
 #include <functional>
 #include <random>
 #include <set>
-#include <utility>
 
-#include "convert/exported/read/call.h"
-#include "convert/exported/recover/refusals.h"
 #include "convert/exported/trace/tracer.h"
-#include "convert/files/error.h"
 
 namespace arenite::convert {
 namespace {
 
-// Thrown for a function that the runtime has no op for.
-struct UnknownFunction {};
-
-bool are_even(const std::vector<double>& numbers) {
-  return std::ranges::all_of(numbers, [&](double number) { return number == numbers[0]; });
-}
-
-// Functions that the runtime has as they are.
-struct PlainActivation {
-  std::string_view op;
-  Activation activation;
-};
-constexpr PlainActivation kPlain[] = {{"relu", Activation::kRelu},
-                                      {"silu", Activation::kSilu},
-                                      {"tanh", Activation::kTanh},
-                                      {"sigmoid", Activation::kSigmoid},
-                                      {"mish", Activation::kMish}};
-
-const PlainActivation* find_plain(std::string_view op) {
-  const auto* row = std::ranges::find(kPlain, op, &PlainActivation::op);
-  return row == std::end(kPlain) ? nullptr : row;
-}
+// Functions that the runtime has as they are, under PyTorch's names.
+constexpr Activation kPlain[] = {Activation::kRelu, Activation::kSilu, Activation::kTanh,
+                                 Activation::kSigmoid, Activation::kMish};
 
 constexpr size_t kKeptMax = 64;  // functions whose nodes are remembered
 
@@ -48,7 +25,7 @@ constexpr int kPowerMax = 4;
 int whole_power(const Call& call) {
   if (call.op == "square") return 2;
   const Argument* exponent = call.find("exponent");
-  if (exponent == nullptr) return 0;
+  if (call.op != "pow" || exponent == nullptr) return 0;
   for (int power = 2; power <= kPowerMax; ++power) {
     const bool is_whole = exponent->as<int64_t>() && *exponent->as<int64_t>() == power;
     const bool is_real = exponent->as<double>() && *exponent->as<double>() == power;
@@ -73,6 +50,9 @@ struct NoOp {
   const char* why;
 };
 constexpr NoOp kNoOps[] = {
+    {{"native_dropout"},
+     "dropout is active: call model.eval() before torch.export.export, and give F.dropout "
+     "training=self.training"},
     {{"lstm", "gru", "rnn", "quantized_lstm"},
      "recurrent layers are not supported: the runtime has linear layers, norms and attention. Run "
      "them in your program, and export the part of the model that takes their results"},
@@ -114,9 +94,8 @@ const char* why_no_op(std::string_view op) {
 }  // namespace
 
 FunctionRef function_of(const ElementSumRef& base, Call call, Shape shape, size_t depth) {
-  if (depth > kExportedLevelsMax) {
-    throw NotRecognised("a function of so many ops, one within the other, is not supported");
-  }
+  refuse_if(depth > kExportedLevelsMax,
+            "a function of so many ops, one within the other, is not supported");
   return std::make_shared<const Function>(
       Function{base, std::make_shared<const Call>(std::move(call)), std::move(shape), depth});
 }
@@ -127,61 +106,48 @@ bool is_reduction(std::string_view op) {
 }
 
 ElementSumRef Tracer::as_sum(const TracedValue& value) {
-  if (const auto* elements = value.as<ElementSumRef>()) return *elements;
-  if (const auto* function = value.as<FunctionRef>()) return materialise(*function);
-  if (const auto* constant = value.as<ConstantRef>()) {
-    return builder_.of_constant(*constant);
-  }
-  if (value.as<ScoresRef>() != nullptr) {
-    throw NotRecognised(
-        "it uses scores, which are products of tokens with tokens, otherwise than for the softmax "
-        "and the product with values: not supported, nor as a result of the model");
-  }
-  if (value.as<ComplexPair>() != nullptr) {
-    throw NotRecognised("it uses complex numbers otherwise than for a rotation");
-  }
+  if (const ElementSumRef& elements = value.as<ElementSumRef>()) return elements;
+  if (const FunctionRef& function = value.as<FunctionRef>()) return materialise(function);
+  if (const ConstantRef& constant = value.as<ConstantRef>()) return builder.of_constant(constant);
+  refuse_if(value.is<ScoresRef>(),
+            "it uses scores, which are products of tokens with tokens, otherwise than for the "
+            "softmax and the product with values: not supported, nor as a result of the model");
+  refuse_if(value.is<ComplexPair>(), "it uses complex numbers otherwise than for a rotation");
   throw NotRecognised(
       "it changes the sum or the largest of scores, as for a softmax off by one: not supported, "
       "expected scores.softmax(-1)");
 }
 
 FunctionRef Tracer::as_function(const TracedValue& value) {
-  if (const auto* function = value.as<FunctionRef>()) return *function;
-  ElementSumRef elements = as_sum(value);
-  // The base as numbers of the formula.
-  const auto applied = [&](const char* op, const FunctionRef& of, const Array& number) {
+  if (const FunctionRef& function = value.as<FunctionRef>()) return function;
+  const ElementSumRef elements = as_sum(value);
+  const auto base = [](const ElementSumRef& of) {
+    return std::make_shared<const Function>(Function{.base = of, .shape = of->shape});
+  };
+  // A multiple of a base has the factor among the numbers of its formula.
+  const auto applied = [](const char* op, const FunctionRef& of, const Array& number) {
     Call call = {.op = op, .arguments = {{"self", traced(of)}, {"other", number}}};
-    return std::make_shared<const Function>(Function{
-        elements, std::make_shared<const Call>(std::move(call)), elements->shape, of->depth + 1});
+    return function_of(of->base, std::move(call), of->shape, of->depth + 1);
   };
-  const auto base = [&] {
-    return std::make_shared<const Function>(Function{.base = elements, .shape = elements->shape});
+  if (const auto multiple = multiple_of_node(builder, elements)) {
+    return applied("mul", base(multiple->value), multiple->factor);
+  }
+  const auto number = [](double each) { return Array::real({}, {each}); };
+  const auto are_even = [](const std::vector<double>& numbers) {
+    return std::ranges::all_of(numbers, [&](double each) { return each == numbers[0]; });
   };
-  if (const auto multiple = builder_.multiple_of_node(elements)) {
-    elements = multiple->value;
-    return applied("mul", base(), multiple->factor);
+  if (const auto shifted = columns_of_node(builder, elements);
+      shifted && elements->terms.size() > 1 && are_even(shifted->factors) &&
+      are_even(shifted->offsets)) {
+    const FunctionRef times = applied("mul", base(shifted->value), number(shifted->factors[0]));
+    return applied("add", times, number(shifted->offsets[0]));
   }
-  if (const auto shifted = builder_.columns_of_node(elements);
-      shifted && !elements->is_plain() && elements->terms.size() > 1 &&
-      are_even(shifted->factors) && are_even(shifted->offsets)) {
-    elements = shifted->value;
-    const FunctionRef times = applied("mul", base(), Array::real({}, {shifted->factors[0]}));
-    return applied("add", times, Array::real({}, {shifted->offsets[0]}));
-  }
-  elements = builder_.materialised(elements);
-  return base();
+  return base(builder.materialised(elements));
 }
 
 // Any op that works on each number or each row by itself, for later.
 std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
-  if (is_one_of(call.op, {"dropout", "native_dropout", "alpha_dropout", "feature_dropout"})) {
-    throw NotRecognised(
-        "dropout is active: call model.eval() before torch.export.export, and give F.dropout "
-        "training=self.training");
-  }
-  const auto rows_of_source = [&](const ElementSum& value) {
-    return value.elements() == 0 ? 0 : tracer.builder().source(value.terms[0].places.at(0)).rows;
-  };
+  const GraphBuilder& builder = tracer.builder;
   const char* why = why_no_op(call.op);
   if (!has_rule(call.op)) {
     throw NotRecognised(why != nullptr
@@ -202,43 +168,42 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
     depth = std::max(depth, function->depth + 1);
     if (base == nullptr) base = function->base;
     if (base != function->base && !are_same(*base, *function->base)) {
-      const bool is_pooled = base->terms.size() == 1 && function->base->terms.size() == 1 &&
-                             rows_of_source(*base) != rows_of_source(*function->base);
-      throw NotRecognised(is_pooled ? kPooledGoesBack
-                                    : "it puts two values of the model together otherwise than by "
-                                      "a sum or a product: not supported");
+      const auto rows = [&](const ElementSum& value) {
+        return value.elements() == 0 ? 0 : builder.source(value.at(0)).rows;
+      };
+      refuse_if(base->terms.size() == 1 && function->base->terms.size() == 1 &&
+                    rows(*base) != rows(*function->base),
+                kPooledGoesBack);
+      throw NotRecognised(
+          "it puts two values of the model together otherwise than by a sum or a product: not "
+          "supported");
     }
     return traced(function);
   });
   // Token ids may become positions.
-  const bool is_of_ids = base != nullptr && tracer.builder().is_of_ids(*base);
-  if (why != nullptr && !is_of_ids) throw NotRecognised(why);
+  if (why != nullptr && !(base != nullptr && is_of_ids(builder, *base))) throw NotRecognised(why);
   if (call.op == "gather" && value_of(call, "index") != nullptr) {
     shape = shape_of(*value_of(call, "index"));
   }
   if (is_reduction(call.op)) {
-    if (call.flag("keepdim", false)) {
-      shape.back() = 1;
-    } else {
-      shape.pop_back();
-    }
+    shape.pop_back();
+    if (call.flag("keepdim", false)) shape.push_back(1);
   }
   return function_of(base, std::move(formula), std::move(shape), depth);
 }
 
 // The first op that is computed of the base.
 void Tracer::require_no_ids(const Function& function) const {
-  if (!builder_.is_of_ids(*function.base)) return;
+  if (!is_of_ids(builder, *function.base)) return;
   FunctionRef first = std::make_shared<const Function>(function);
   for (auto inputs = values_of(*first->call); !inputs.empty(); inputs = values_of(*first->call)) {
-    const FunctionRef next = *inputs[0].as<FunctionRef>();
+    const FunctionRef& next = inputs[0].as<FunctionRef>();
     if (next->is_base()) break;
     first = next;
   }
   throw OpError("{}: {}", first->call->describe(), kReadsIds);
 }
 
-// A function that is made of an unknown one is unknown itself: the author's whole formula is named.
 ElementSumRef Tracer::materialise(const FunctionRef& function) {
   if (function->is_base()) return function->base;
   require_no_ids(*function);
@@ -246,93 +211,101 @@ ElementSumRef Tracer::materialise(const FunctionRef& function) {
   for (const auto& [known, made] : made_functions_) {
     if (known == function->call) return made;
   }
-  const std::string before = builder_.name();
-  if (!function->name.empty()) builder_.set_name(function->name);
-  ++functions_within_;
-  try {
-    const ElementSumRef made = materialise_named(*function);
-    --functions_within_;
-    builder_.set_name(before);
-    if (made_functions_.size() == kKeptMax) made_functions_.erase(made_functions_.begin());
-    made_functions_.emplace_back(function->call, made);
-    return made;
-  } catch (const UnknownFunction&) {
-    if (--functions_within_ > 0) throw;
-    const bool reduces =
-        is_reduction(function->call->op) && function->shape != function->base->shape;
-    throw OpError("{}: {}", function->call->describe(), reduces ? kReducesColumns : kNoFunction);
-  }
+  const std::string name_before = builder.name;
+  const Function* const outermost_before = outermost_;
+  if (!function->name.empty()) builder.name = function->name;
+  if (outermost_ == nullptr) outermost_ = function.get();
+  const ElementSumRef made = materialise_named(*function);
+  outermost_ = outermost_before;
+  builder.name = name_before;
+  if (made_functions_.size() == kKeptMax) made_functions_.erase(made_functions_.begin());
+  made_functions_.emplace_back(function->call, made);
+  return made;
 }
 
-ElementSumRef Tracer::activated(const ElementSumRef& base, const FoundActivation& found) {
+namespace {
+
+ElementSumRef activated(GraphBuilder& builder, const ElementSumRef& base,
+                        const FoundActivation& found) {
   const auto with_offset = [&](const ElementSumRef& value, double offset) {
     if (offset == 0.0) return value;
     const auto number = std::make_shared<const Constant>(kNoValue, Array::real({}, {offset}));
-    return sum(value, builder_.of_constant(number), 1.0);
+    return sum(value, builder.of_constant(number), 1.0);
   };
   const ElementSumRef inner = with_offset(scaled(base, found.scale_in), found.offset_in);
-  ElementSumRef value = scaled(builder_.activation(inner, found.activation), found.scale_out);
+  ElementSumRef value = scaled(activation(builder, inner, found.activation), found.scale_out);
   if (found.linear != 0.0) value = sum(value, base, found.linear);
   return with_offset(value, found.offset_out);
 }
 
 // Rows of length 1 have an op of their own.
-ElementSumRef Tracer::normalised(const ElementSumRef& base, NormSpec norm) {
-  const auto width = static_cast<uint32_t>(norm.gain.size());
-  if (norm.epsilon > 0.0) return builder_.norm(base, std::move(norm));
+ElementSumRef normalised(GraphBuilder& builder, const ElementSumRef& base, const NormSpec& spec) {
+  const auto width = static_cast<uint32_t>(spec.gain.size());
   const double length_one = 1.0 / std::sqrt(static_cast<double>(width));
-  const bool is_length = norm.kind == NormKind::kRms && norm.bias.empty() &&
-                         std::ranges::all_of(norm.gain, [&](double gain) {
+  const bool is_length = !(spec.epsilon > 0.0) && spec.kind == NormKind::kRms &&
+                         spec.bias.empty() && std::ranges::all_of(spec.gain, [&](double gain) {
                            return std::fabs(gain - length_one) < 1e-9;
                          });
-  if (is_length && builder_.source(base->terms[0].places.at(0)).width == width) {
-    return builder_.normalize(base);
+  if (is_length && builder.source(base->at(0)).width == width) {
+    return normalize(builder, base, NormKind::kLength);
   }
-  return builder_.norm(base, std::move(norm));
+  return norm(builder, base, spec);
 }
+
+}  // namespace
 
 ElementSumRef Tracer::materialise_named(const Function& function) {
   const Call& call = *function.call;
+  const auto inputs = values_of(call);
+  const bool is_of_base = std::ranges::all_of(
+      inputs, [](const TracedValue& input) { return input.as<FunctionRef>()->is_base(); });
+  for (const Activation kind : kPlain) {
+    if (is_of_base && call.op == kActivationNames[static_cast<size_t>(kind)]) {
+      return activation(builder, function.base, {kind});
+    }
+  }
+  const auto found = find_function(function, budget_);
+  if (!found) return op_on_nodes(function);
+  if (const auto* spec = std::get_if<NormSpec>(&*found)) {
+    return normalised(builder, function.base, *spec);
+  }
+  if (const auto* node = std::get_if<RowFunctionNode>(&*found)) {
+    return normalize(builder, function.base, node->kind);
+  }
+  if (const auto* layer = std::get_if<LinearSpec>(&*found)) {
+    WeightRef weight = layer->weight;
+    weight.name = builder.name;
+    return convert::linear(builder, function.base, weight, layer->bias);
+  }
+  return activated(builder, function.base, std::get<FoundActivation>(*found));
+}
+
+// The function's last op on values that are nodes of their own. A function that is made of an
+// unknown one is unknown itself: the author's whole formula is named.
+ElementSumRef Tracer::op_on_nodes(const Function& function) {
+  const Call& call = *function.call;
   std::vector<FunctionRef> inputs;  // of the same base, without names of their own
+  bool is_of_base = true, has_shapes = true;
   for (const TracedValue& value : values_of(call)) {
-    const Function& input = **value.as<FunctionRef>();
+    const Function& input = *value.as<FunctionRef>();
+    is_of_base = is_of_base && input.is_base();
+    has_shapes = has_shapes && input.shape == function.base->shape;
     inputs.push_back(std::make_shared<const Function>(
         Function{function.base, input.call, input.shape, input.depth}));
   }
-  const bool is_of_base =
-      std::ranges::all_of(inputs, [](const auto& input) { return input->is_base(); });
-  if (const auto* row = find_plain(call.op); row != nullptr && is_of_base) {
-    return builder_.activation(function.base, {row->activation});
-  }
-  if (const auto found = find_function(function, budget_)) {
-    if (const auto* norm = std::get_if<NormSpec>(&*found)) return normalised(function.base, *norm);
-    if (const auto* normalize = std::get_if<RowFunctionNode>(&*found)) {
-      return builder_.normalize(function.base, normalize->kind);
-    }
-    if (const auto* linear = std::get_if<LinearSpec>(&*found)) {
-      WeightRef weight = linear->weight;
-      weight.name = builder_.name();
-      return builder_.linear(function.base, weight, linear->bias);
-    }
-    return activated(function.base, std::get<FoundActivation>(*found));
-  }
-  // The op on values that are nodes of their own.
   const bool is_power = call.op == "pow" || call.op == "square";
+  const int power = whole_power(call);
   const bool is_product = call.op == "mul" && inputs.size() == 2;
-  const bool has_shapes = std::ranges::all_of(
-      inputs, [&](const auto& input) { return input->shape == function.base->shape; });
-  if (!has_shapes || (is_of_base && !is_power && !is_product)) throw UnknownFunction{};
-  if (is_power) {
-    const int times = whole_power(call);
-    if (times < 2) throw UnknownFunction{};
-    const ElementSumRef value = as_sum(inputs[0]);
-    ElementSumRef power = builder_.product(value, value);
-    for (int i = 2; i < times; ++i) power = builder_.product(power, value);
-    return power;
+  if (!has_shapes || (is_power ? power == 0 : is_of_base && !is_product)) {
+    const Function& whole = *outermost_;
+    const bool reduces = is_reduction(whole.call->op) && whole.shape != whole.base->shape;
+    throw OpError("{}: {}", whole.call->describe(), reduces ? kReducesColumns : kNoFunction);
   }
-  if (is_product) {
+  if (is_power || is_product) {
     const ElementSumRef first = as_sum(inputs[0]);
-    return builder_.product(first, as_sum(inputs[1]));
+    ElementSumRef made = product(builder, first, is_power ? first : as_sum(inputs[1]));
+    for (int i = 2; i < power; ++i) made = product(builder, made, first);
+    return made;
   }
   const auto run = [&](const auto& value_of_input) {
     size_t next = 0;
@@ -343,14 +316,14 @@ ElementSumRef Tracer::materialise_named(const Function& function) {
         .at(0);
   };
   const TracedValue made = run([&](const FunctionRef& input) { return as_sum(input); });
-  if (made.as<FunctionRef>() == nullptr) {
-    // Factors of columns go into a layer that follows; others, as of heads, are a node's.
-    const ElementSumRef value = as_sum(made);
-    return builder_.has_factors_of_heads(value) ? builder_.materialised(value) : value;
+  if (made.is<FunctionRef>()) {
+    // The function again: of values that are nodes, which have no factors left.
+    return as_sum(
+        run([&](const FunctionRef& input) { return builder.materialised(as_sum(input)); }));
   }
-  // The function again: of values that are nodes, which have no factors left.
-  return as_sum(
-      run([&](const FunctionRef& input) { return builder_.materialised(as_sum(input)); }));
+  // Factors of columns go into a layer that follows; others, as of heads, are a node's.
+  const ElementSumRef value = as_sum(made);
+  return has_factors_of_heads(builder, value) ? builder.materialised(value) : value;
 }
 
 // Rows that are looked up by what is computed of the token ids: their positions, with or without
@@ -359,90 +332,79 @@ ElementSumRef Tracer::materialise_named(const Function& function) {
 namespace {
 
 constexpr int64_t kProbedIdsMax = 64;  // ids that are used in probes
-
-void collect_ids(const Function& function, std::set<const Call*>& seen, std::set<int64_t>& ids) {
-  if (function.is_base() || !seen.insert(function.call.get()).second) return;
-  for (const NamedArgument& argument : function.call->arguments) {
-    if (const int64_t* number = argument.value.as<int64_t>()) ids.insert(*number);
-  }
-  for (const TracedValue& input : values_of(*function.call)) {
-    collect_ids(**input.as<FunctionRef>(), seen, ids);
-  }
-}
+constexpr size_t kProbes = 4;
 
 struct Probed {
   Array::Integers ids, rows;
+
+  // Whether rows are positions that count ids other than `padding`: the one after it for the first
+  // of them, and `padding` for padding itself.
+  bool counts_all_but(int64_t padding, size_t tokens) const {
+    int64_t count = 0;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (i % tokens == 0) count = 0;
+      const bool is_padding = ids[i] == padding;
+      if (rows[i] != padding + (is_padding ? 0 : 1 + count)) return false;
+      if (!is_padding) ++count;
+    }
+    return true;
+  }
 };
 
-// The rows of positions that count ids other than `padding`: `offset` for the first of them, and
-// the one before that for padding itself.
-bool counts_all_but(int64_t padding, int64_t offset, const Probed& probed, size_t tokens) {
-  int64_t count = 0;
-  for (size_t i = 0; i < probed.ids.size(); ++i) {
-    if (i % tokens == 0) count = 0;
-    const bool is_padding = probed.ids[i] == padding;
-    if (probed.rows[i] != offset + (is_padding ? -1 : count)) return false;
-    if (!is_padding) ++count;
+std::vector<Probed> probed(Tracer& tracer, const Function& function, int64_t ids_end,
+                           const std::set<int64_t>& numbers) {
+  std::mt19937_64 random(11);
+  std::vector<Probed> probes(kProbes);
+  for (Probed& probe : probes) {
+    for (size_t i = 0; i < function.base->elements(); ++i) {
+      probe.ids.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(ids_end)));
+    }
+    // Numbers of the formula are ids that it may treat in a way of their own.
+    for (size_t i = 1; i < probe.ids.size(); i += 3) {
+      for (const int64_t number : numbers) {
+        if (number < ids_end && random() % 2 == 0) probe.ids[i] = number;
+      }
+    }
+    const Array ids = Array::integer(function.base->shape, probe.ids);
+    const Array rows = evaluate(function, ids, tracer.op_budget());
+    refuse_if(rows.shape() != function.base->shape, "it looks up other rows than one an id");
+    probe.rows = rows.to_integers();
   }
-  return true;
+  return probes;
 }
 
 }  // namespace
 
 ElementSumRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedValue& given) {
-  GraphBuilder& builder = tracer.builder();
-  const auto* function = given.as<FunctionRef>();
-  if (function == nullptr) return builder.embedding(table, tracer.as_sum(given));
-  const ElementSumRef base = (*function)->base;
-  if (!builder.is_of_ids(*base) || (*function)->shape != base->shape) {
-    return builder.embedding(table, tracer.as_sum(given));
+  GraphBuilder& builder = tracer.builder;
+  const FunctionRef& function = given.as<FunctionRef>();
+  const bool is_of_each_id =
+      function && is_of_ids(builder, *function->base) && function->shape == function->base->shape;
+  if (!is_of_each_id) return embedding(builder, table, tracer.as_sum(given));
+  const ElementSumRef base = function->base;
+  std::set<int64_t> numbers;  // that may be ids
+  for (const double number : numbers_of(*function)) {
+    if (number >= 0.0 && number < 0x1p32 && number == std::floor(number)) {
+      numbers.insert(static_cast<int64_t>(number));
+    }
   }
-  std::set<const Call*> seen;
-  std::set<int64_t> numbers;
-  collect_ids(**function, seen, numbers);
   const int64_t rows = table->shape()[0];
   const int64_t ids_end = std::clamp<int64_t>(
-      builder.graph().vocab_size != 0 ? builder.graph().vocab_size : rows, 1, kProbedIdsMax);
-  std::mt19937_64 random(11);
-  std::vector<Probed> probes(4);
-  for (Probed& probed : probes) {
-    for (size_t i = 0; i < base->elements(); ++i) {
-      probed.ids.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(ids_end)));
-    }
-    // Numbers of the formula are ids that it may treat in a way of their own.
-    for (size_t i = 1; i < probed.ids.size(); i += 3) {
-      for (const int64_t number : numbers) {
-        if (number >= 0 && number < ids_end && random() % 2 == 0) probed.ids[i] = number;
-      }
-    }
-    tracer.budget().live_elements = OpBudget{}.live_elements;
-    const Array rows =
-        evaluate(**function, Array::integer(base->shape, probed.ids), tracer.budget());
-    if (rows.shape() != base->shape) throw NotRecognised("it looks up other rows than one an id");
-    probed.rows = rows.to_integers();
+      builder.graph.vocab_size != 0 ? builder.graph.vocab_size : rows, 1, kProbedIdsMax);
+  const std::vector<Probed> probes = probed(tracer, *function, ids_end, numbers);
+  const auto holds = [&](const auto& rule) { return std::ranges::all_of(probes, rule); };
+  if (holds([](const Probed& probe) { return probe.rows == probe.ids; })) {
+    return embedding(builder, table, base);
   }
-  const auto holds = [&](const std::function<bool(const Probed&)>& rule) {
-    return std::ranges::all_of(probes, rule);
-  };
-  if (holds([](const Probed& probed) { return probed.rows == probed.ids; })) {
-    return builder.embedding(table, base);
+  const Array::Integers& first = probes[0].rows;
+  if (holds([&](const Probed& probe) { return probe.rows == first; })) {
+    return table_rows(builder, table, base->shape, first);
   }
-  const int64_t first = probes[0].rows.at(0);
-  if (first >= 0 && first < rows && holds([&](const Probed& probed) {
-        return std::ranges::all_of(probed.rows, [&](int64_t row) { return row == first; });
-      })) {
-    return builder.table_rows(table, base->shape, std::vector<int64_t>(base->elements(), first));
-  }
-  if (holds([&](const Probed& probed) { return probed.rows == probes[0].rows; })) {
-    return builder.table_rows(table, base->shape, probes[0].rows);
-  }
-  const size_t tokens = builder.sizes().tokens;
+  const size_t tokens = builder.sizes.tokens;
   for (const int64_t padding : numbers) {
-    const auto rule = [&](const Probed& probed) {
-      return counts_all_but(padding, padding + 1, probed, tokens);
-    };
-    if (padding >= 0 && base->shape.back() == builder.sizes().tokens && holds(rule)) {
-      return builder.padded_positions(table, base, padding);
+    if (base->shape.back() == builder.sizes.tokens &&
+        holds([&](const Probed& probe) { return probe.counts_all_but(padding, tokens); })) {
+      return padded_positions(builder, table, base, padding);
     }
   }
   throw NotRecognised(

@@ -5,21 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <limits>
-#include <numeric>
 #include <stdexcept>
 #include <string_view>
-#include <utility>
-#include <vector>
 
-#include "convert/exported/aten/movement.h"
-#include "convert/exported/read/exported_program.h"
-#include "convert/exported/recover/constant.h"
-#include "convert/exported/recover/element_sum.h"
+#include "convert/exported/aten/interpret.h"
 #include "convert/exported/recover/refusals.h"
-#include "convert/files/error.h"
 #include "convert/files/input_limits.h"
 
 namespace arenite::convert {
@@ -58,8 +50,7 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, std::vect
         "before the model, and export the part that takes it in one of these shapes",
         quote(program_->source), quote(input_->name), rank, name(value.type));
   }
-  Shape shape = value.shape();
-  if (!program_->sample_inputs.empty()) shape = program_->sample_inputs[0].shape();
+  const Shape shape = example_shape();
   if (rank == 4) {
     *this = *of_images();
     return;
@@ -92,22 +83,23 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, std::vect
 }
 
 void TraceShape::refuse_one_token() const {
-  const ExportedValue& value = program_->values[input_->value];
-  Shape shape = value.shape();
-  if (!program_->sample_inputs.empty()) shape = program_->sample_inputs[0].shape();
   throw InputError(
       "{}: the example of input {}, {} {}, has one token, which shows no mask: export it with "
-      "more, "
-      "such as 16. Token ids are torch.int64, features [sequences, tokens, width]",
-      quote(program_->source), quote(input_->name), name(value.type), shape_text(shape));
+      "more, such as 16. Token ids are torch.int64, features [sequences, tokens, width]",
+      quote(program_->source), quote(input_->name), name(program_->values[input_->value].type),
+      shape_text(example_shape()));
+}
+
+Shape TraceShape::example_shape() const {
+  return program_->sample_inputs.empty() ? program_->values[input_->value].shape()
+                                         : program_->sample_inputs[0].shape();
 }
 
 // Whether the input has as many sequences and tokens as the first one.
 void TraceShape::check_side(const SideInput& side) const {
   const std::vector<Extent>& sizes = program_->values[side.input->value].sizes;
   const auto fits = [&](const Extent& extent, int64_t expected) {
-    return extent.is_fixed() ? extent.size == expected
-                             : extent.size == 0 || extent.size == expected;
+    return extent.size == expected || (extent.size == 0 && !extent.is_fixed());
   };
   const bool has_tokens = side.role != SideRole::kLengths;
   bool is_sound = has_tokens ? fits(sizes.back(), tokens_) : fits(sizes.front(), sequences_);
@@ -125,9 +117,10 @@ void TraceShape::check_side(const SideInput& side) const {
 }
 
 const SideInput* TraceShape::side(uint32_t value) const {
-  const auto found = std::ranges::find_if(
-      sides_, [&](const SideInput& side) { return side.input->value == value; });
-  return found == sides_.end() ? nullptr : &*found;
+  for (const SideInput& side : sides_) {
+    if (side.input->value == value) return &side;
+  }
+  return nullptr;
 }
 
 Array TraceShape::side_array(const SideInput& side, std::span<const uint32_t> lengths,
@@ -146,12 +139,12 @@ Array TraceShape::side_array(const SideInput& side, std::span<const uint32_t> le
 
 Array TraceShape::side_constant(uint32_t value) const {
   const SideInput* known = side(value);
-  if (known == nullptr || known->role == SideRole::kTypes) {
-    throw NotRecognised("it depends on the model's input");
-  }
-  const std::vector<uint32_t> lengths(static_cast<size_t>(sequences_),
-                                      static_cast<uint32_t>(tokens_));
-  return side_array(*known, lengths);
+  refuse_if(known == nullptr || known->role == SideRole::kTypes, "it depends on the model's input");
+  return side_array(*known, whole_lengths());
+}
+
+std::vector<uint32_t> TraceShape::whole_lengths() const {
+  return std::vector<uint32_t>(static_cast<size_t>(sequences_), static_cast<uint32_t>(tokens_));
 }
 
 SymbolRange TraceShape::range() const {
@@ -174,16 +167,12 @@ TraceShape TraceShape::with_prefix(uint32_t rows, bool puts_last_first) const {
 
 std::optional<TraceShape> TraceShape::of_images() const {
   if (reads_images_ || reads_tokens()) return std::nullopt;
-  TraceShape other = *this;
-  Shape shape = program_->values[input_->value].shape();
-  if (!program_->sample_inputs.empty()) shape = program_->sample_inputs[0].shape();
+  TraceShape other = with_prefix(0, false);
   other.reads_images_ = true;
   other.axis_ = 0;
   other.symbol_.clear();
-  other.sequences_ = std::max<int64_t>(1, shape[0]);
+  other.sequences_ = std::max<int64_t>(1, example_shape()[0]);
   other.tokens_ = other.traced_tokens_ = 1;
-  other.prefix_ = 0;
-  other.puts_last_first_ = false;
   return other;
 }
 
@@ -255,70 +244,43 @@ int64_t TraceShape::extent(const Extent& extent) const {
                       ", which is not made of the number of tokens alone");
 }
 
-ConstantsAt::ConstantsAt(std::shared_ptr<const ExportedProgram> program, TraceShape trace_shape)
-    : program_(std::move(program)), trace_shape_(std::move(trace_shape)) {
-  for (const Call& node : program_->nodes) {
-    for (size_t i = 0; i < node.outputs.size(); ++i) makers_[node.outputs[i]] = {&node, i};
+ExportedProgram needed_part(const ExportedProgram& program, uint32_t value) {
+  ExportedProgram part = program;
+  std::vector<bool> is_needed(program.values.size(), false);
+  is_needed[value] = true;
+  for (Argument& output : part.outputs) {
+    const ValueRef* ref = output.as<ValueRef>();
+    if (ref == nullptr || ref->value != value) output = Argument();
   }
+  part.nodes.clear();
+  for (auto node = program.nodes.rbegin(); node != program.nodes.rend(); ++node) {
+    const bool is_read = std::ranges::any_of(
+        node->outputs, [&](uint32_t made) { return static_cast<bool>(is_needed[made]); });
+    if (!is_read) continue;
+    for_each<ValueRef>(*node, [&](ValueRef ref) { is_needed[ref.value] = true; });
+    part.nodes.push_back(*node);
+  }
+  std::ranges::reverse(part.nodes);
+  return part;
 }
 
-Array ConstantsAt::get(uint32_t value) {
-  const Argument result = compute(value);
-  if (const Array* array = result.as<Array>()) return *array;
-  throw NotRecognised("a constant is no tensor");
-}
-
-Argument ConstantsAt::compute(uint32_t value) {
-  if (const auto known = known_.find(value); known != known_.end()) return known->second;
-  for (const ExportedInput& input : program_->inputs) {
-    if (input.value != value) continue;
-    if (input.kind == InputKind::kUser) {
-      return known_[value] = Argument(trace_shape_.side_constant(value));
-    }
-    return known_[value] = program_->load(input);
+Array constant_at(const ExportedProgram& program, const TraceShape& trace_shape, uint32_t value) {
+  ExportedProgram part = needed_part(program, value);
+  part.outputs = {ValueRef{value}};
+  std::vector<Array> inputs;
+  for (const ExportedInput* input : part.user_inputs()) {
+    const SideInput* side = trace_shape.side(input->value);
+    const Shape shape = trace_shape.input_shape();
+    inputs.push_back(side != nullptr ? trace_shape.side_array(*side, trace_shape.whole_lengths())
+                                     : Array::real(shape, Array::Reals(elements_of(shape), 0.0))
+                                           .to(program.values[input->value].type));
   }
-  const Level level;
-  const auto found = makers_.find(value);
-  if (found == makers_.end()) throw NotRecognised("a constant is no value of the program");
-  const Call* const node = found->second.first;
-  const size_t output = found->second.second;
-  if (node->op == "sym_size" && !node->arguments.empty()) {
-    const auto* of = node->arguments[0].value.as<ValueRef>();
-    const auto* dim = node->find("dim") ? node->find("dim")->as<int64_t>() : nullptr;
-    if (of != nullptr && dim != nullptr) {
-      const std::vector<Extent>& sizes = program_->values[of->value].sizes;
-      const int64_t place = *dim < 0 ? *dim + static_cast<int64_t>(sizes.size()) : *dim;
-      return known_[value] = Argument(trace_shape_.extent(sizes.at(static_cast<size_t>(place))));
-    }
-  }
-  const Call call = bind<ValueRef>(*node, [&](ValueRef ref) -> Argument {
-    const bool is_shape_alone = node->op.starts_with("new_") || node->op.ends_with("_like");
-    if (!is_shape_alone) return compute(ref.value);
-    const ExportedValue& of = program_->values[ref.value];
-    if (of.kind != ValueKind::kTensor) return compute(ref.value);
-    Shape shape = trace_shape_.shape_of(of);
-    const size_t count = elements_of(shape);
-    return Array::real(std::move(shape), Array::Reals(count, 0.0)).to(of.type);
-  });
-  budget_.live_elements = OpBudget{}.live_elements;
-  const std::vector<Argument> results = apply_op(call, budget_);
-  if (output >= results.size()) throw NotRecognised("a constant is no result of its op");
-  return known_[value] = results[output];
+  return interpret(part, inputs, interpreting_budget(part, inputs[0].elements())).at(0);
 }
 
 namespace {
 
 constexpr size_t kMeaningsMax = 16;  // of several inputs together
-
-std::string lower_case(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
-bool has_any(const std::string& text, std::initializer_list<const char*> parts) {
-  return std::ranges::any_of(
-      parts, [&](const char* part) { return text.find(part) != std::string::npos; });
-}
 
 }  // namespace
 
@@ -330,13 +292,14 @@ std::vector<SideRole> possible_roles(const ExportedProgram& program, const Expor
   for (size_t d = 1; d + 1 < rank; ++d) {
     if (!value.sizes[d].is_fixed() || value.sizes[d].size != 1) return {};
   }
-  const std::string name = lower_case(input.name);
+  std::string name = input.name;
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
   const bool is_whole = is_integer(value.type);
-  if (has_any(name, {"position", "pos_id"})) {
-    return is_whole && rank <= 2 ? std::vector{SideRole::kPositions} : std::vector<SideRole>{};
-  }
-  if (has_any(name, {"type", "segment"})) {
-    return is_whole && rank <= 2 ? std::vector{SideRole::kTypes} : std::vector<SideRole>{};
+  const bool is_position = has("position") || has("pos_id");
+  if (is_position || has("type") || has("segment")) {
+    if (!is_whole || rank > 2) return {};
+    return {is_position ? SideRole::kPositions : SideRole::kTypes};
   }
   // What is looked up is a sequence of its own.
   const bool is_looked_up = std::ranges::any_of(program.nodes, [&](const Call& node) {
@@ -347,41 +310,35 @@ std::vector<SideRole> possible_roles(const ExportedProgram& program, const Expor
   if (is_looked_up) return {};
   if (is_whole && rank == 1) return {SideRole::kLengths, SideRole::kKept, SideRole::kPositions};
   std::vector<SideRole> roles = {SideRole::kKept, SideRole::kHidden};
-  if (has_any(name, {"pad", "ignore"})) std::swap(roles[0], roles[1]);
+  if (has("pad") || has("ignore")) std::swap(roles[0], roles[1]);
   if (is_real(value.type)) roles.push_back(SideRole::kAdded);
   return is_complex(value.type) ? std::vector<SideRole>{} : roles;
 }
 
 Array side_values(SideRole role, const Shape& shape, ElementType type,
                   std::span<const uint32_t> lengths, std::span<const uint8_t> types) {
-  const size_t count = elements_of(shape);
-  Array::Reals values(count, 0.0);
   const size_t tokens = role == SideRole::kLengths ? 1 : static_cast<size_t>(shape.back());
-  for (size_t i = 0; i < count; ++i) {
-    const size_t token = i % tokens;
+  const auto value_at = [&](size_t i) -> double {
     const uint32_t length = lengths[std::min(i / tokens, lengths.size() - 1)];
-    const bool is_kept = token < length;
+    const bool is_kept = i % tokens < length;
     switch (role) {
       case SideRole::kKept:
-        values[i] = is_kept ? 1.0 : 0.0;
-        break;
+        return is_kept ? 1.0 : 0.0;
       case SideRole::kHidden:
-        values[i] = is_kept ? 0.0 : 1.0;
-        break;
+        return is_kept ? 0.0 : 1.0;
       case SideRole::kAdded:
-        values[i] = is_kept ? 0.0 : -std::numeric_limits<double>::infinity();
-        break;
+        return is_kept ? 0.0 : -std::numeric_limits<double>::infinity();
       case SideRole::kLengths:
-        values[i] = length;
-        break;
+        return length;
       case SideRole::kPositions:
-        values[i] = static_cast<double>(token);
-        break;
+        return static_cast<double>(i % tokens);
       case SideRole::kTypes:
-        values[i] = types.empty() ? 0.0 : types[i];
-        break;
+        return types.empty() ? 0.0 : types[i];
     }
-  }
+    return 0.0;
+  };
+  Array::Reals values(elements_of(shape));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = value_at(i);
   return Array::real(shape, std::move(values), ElementType::kF64).to(type);
 }
 

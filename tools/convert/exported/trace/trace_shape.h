@@ -5,17 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "convert/exported/aten/interpret.h"
 #include "convert/exported/read/array.h"
 #include "convert/exported/read/exported_program.h"
 #include "convert/exported/recover/graph_builder.h"
@@ -102,8 +98,8 @@ class TraceShape {
   const SideInput* side(uint32_t value) const;
   Array side_array(const SideInput& side, std::span<const uint32_t> lengths,
                    std::span<const uint8_t> types = {}) const;
-  // With all sequences as long as they can be. Throws NotRecognised for types, which are no
-  // constant.
+  std::vector<uint32_t> whole_lengths() const;  // all sequences are as long as they can be
+  // With these lengths. Throws NotRecognised for types, which are no constant.
   Array side_constant(uint32_t value) const;
 
   // The numbers of tokens of the example, and of inputs of these shapes.
@@ -117,6 +113,7 @@ class TraceShape {
 
  private:
   size_t input_rank() const;  // of tokens and sequences
+  Shape example_shape() const;
   void check_side(const SideInput& side) const;
 
   std::shared_ptr<const ExportedProgram> program_;
@@ -134,24 +131,26 @@ class TraceShape {
   std::string symbol_;
 };
 
-// The constants of a program at any length.
+// ---- parts of a program ----
 
-// Values that depend on no input, at one length. Each is computed when it is asked for.
-class ConstantsAt {
- public:
-  ConstantsAt(std::shared_ptr<const ExportedProgram> program, TraceShape trace_shape);
+// The program without ops that this value does not need, such as a second output's.
+ExportedProgram needed_part(const ExportedProgram& program, uint32_t value);
 
-  // Throws InputError or NotRecognised where this cannot be computed.
-  Array get(uint32_t value);
+// A value of the program that depends on no input, at the length of `trace_shape`.
+Array constant_at(const ExportedProgram& program, const TraceShape& trace_shape, uint32_t value);
 
- private:
-  Argument compute(uint32_t value);
+// ---- a program that was exported with fixed sizes, with its number of tokens as a symbol ----
 
-  std::shared_ptr<const ExportedProgram> program_;
-  TraceShape trace_shape_;
-  std::map<uint32_t, std::pair<const Call*, size_t>> makers_;  // node and output
-  std::map<uint32_t, Argument> known_;
-  OpBudget budget_;
+struct SymbolicTokens {
+  // Sizes that are the number of tokens, or that and rows before them, are expressions of a symbol;
+  // all other literals are constants.
+  std::shared_ptr<const ExportedProgram> program;
+  // What may depend on the number of tokens otherwise, with the author's line; none: nothing can.
+  std::vector<std::string> doubts;
 };
+
+// `axis` is that of tokens in the input `value`, of which the example has `sequences`.
+SymbolicTokens with_symbolic_tokens(const ExportedProgram& program, uint32_t value, size_t axis,
+                                    int64_t sequences);
 
 }  // namespace arenite::convert

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs of a few ops: the graph that they become gives what they compute.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "convert/exported/aten/interpret.h"
+#include "convert/exported/trace/trace_shape.h"
+#include "convert/exported/trace/tracer.h"
+#include "convert/graph/interpreter.h"
+#include "support/refusal.h"
+
+namespace arenite::convert {
+namespace {
+
+using arenite::testing::refuses;
+
+constexpr int64_t kTokens = 5;
+constexpr int64_t kWidth = 4;
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
+
+// One sequence of features x, and the ops on it in the order in which they are written.
+class TracedOpsTest : public ::testing::Test {
+ protected:
+  TracedOpsTest() : program_(std::make_shared<ExportedProgram>()) {
+    program_->source = "model.pt2";
+    program_->tensors = std::make_shared<TensorStore>("model.pt2");
+    program_->values.push_back({.name = "x", .sizes = {{1}, {kTokens}, {kWidth}}});
+    program_->inputs.push_back({.value = 0, .name = "x"});
+    for (int64_t i = 0; i < kTokens * kWidth; ++i) {
+      input_.push_back(static_cast<float>(std::sin(3.0 * static_cast<double>(i) + 1.0)));
+    }
+  }
+
+  ValueRef op(const std::string& name, std::vector<NamedArgument> arguments) {
+    const auto value = static_cast<uint32_t>(program_->values.size());
+    program_->values.push_back({.name = name});
+    program_->nodes.push_back({.op = name, .arguments = std::move(arguments), .outputs = {value}});
+    return {value};
+  }
+  ValueRef op(const std::string& name, const Argument& self, const Argument& other) {
+    return op(name, {{"self", self}, {"other", other}});
+  }
+  ValueRef constant(Shape shape, std::vector<double> values) {
+    return op("clone", {{"self", Array::real(std::move(shape), std::move(values))}});
+  }
+  ValueRef turned(ValueRef value) {
+    return op("transpose", {{"self", value}, {"dim0", int64_t{-2}}, {"dim1", int64_t{-1}}});
+  }
+  ValueRef softmax(ValueRef scores) {
+    return op("softmax", {{"self", scores}, {"dim", int64_t{-1}}});
+  }
+  ValueRef reduced(const std::string& name, ValueRef value) {
+    return op(name, {{"self", value}, {"dim", int64_t{-1}}, {"keepdim", true}});
+  }
+  // [1, 2, tokens, 2]: the columns as two heads.
+  ValueRef heads() {
+    const Argument::List sizes = {int64_t{1}, kTokens, int64_t{2}, int64_t{2}};
+    const ValueRef view = op("view", {{"self", x_}, {"size", sizes}});
+    return op("transpose", {{"self", view}, {"dim0", int64_t{1}}, {"dim1", int64_t{2}}});
+  }
+  ValueRef causal() {
+    std::vector<double> seen;
+    for (int64_t i = 0; i < kTokens * kTokens; ++i) {
+      seen.push_back(i % kTokens <= i / kTokens ? 1.0 : 0.0);
+    }
+    return constant({kTokens, kTokens}, std::move(seen));
+  }
+
+  // Token ids in place of features, of 6 rows of a table.
+  void take_ids() {
+    program_->values[0] = {.name = "ids", .type = ElementType::kI64, .sizes = {{1}, {kTokens}}};
+    ids_ = {3, 0, 5, 5, 1};
+  }
+  ValueRef looked_up(int64_t first, const Argument& indices) {
+    std::vector<double> rows;
+    for (int64_t i = 0; i < 6 * kWidth; ++i) rows.push_back(static_cast<double>(first + i * i));
+    return op("embedding", {{"weight", constant({6, kWidth}, rows)}, {"indices", indices}});
+  }
+
+  Graph traced(ValueRef result) {
+    program_->outputs = {result};
+    TraceShape shape(program_);
+    const Followed followed = follow(program_, shape, 0);
+    GraphBuilder& builder = followed.tracer->builder;
+    builder.graph = followed.graph;
+    fill_position_tables(builder, kTokens, nullptr);
+    return builder.graph;
+  }
+
+  void expect_same(ValueRef result) {
+    const Graph graph = traced(result);
+    const Array x =
+        ids_.empty() ? Array::real({1, kTokens, kWidth}, Array::Reals(input_.begin(), input_.end()))
+                     : Array::integer({1, kTokens}, Array::Integers(ids_.begin(), ids_.end()));
+    const Array::Reals expected = interpret(*program_, std::vector<Array>{x}).at(0).to_reals();
+    const std::vector<double> found = ids_.empty() ? evaluate(graph, {.features = input_}).values
+                                                   : evaluate(graph, {.tokens = ids_}).values;
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-12) << i;
+  }
+
+  template <typename Body>
+  static size_t count(const Graph& graph) {
+    size_t found = 0;
+    for (const ValueId id : graph.order()) found += graph.as<Body>(id) != nullptr ? 1 : 0;
+    return found;
+  }
+
+  std::shared_ptr<ExportedProgram> program_;
+  const ValueRef x_{0};
+  std::vector<float> input_;
+  std::vector<uint32_t> ids_;  // in place of these, or none
+};
+
+TEST_F(TracedOpsTest, ASoftmaxThatIsWrittenByHandIsAttention) {
+  const ValueRef scores = op("matmul", x_, turned(x_));
+  const ValueRef shifted = op("sub", scores, reduced("amax", scores));
+  const ValueRef exponentials = op("exp", {{"self", shifted}});
+  const ValueRef weights = op("div", exponentials, reduced("sum", exponentials));
+  const ValueRef result = op("matmul", weights, x_);
+  EXPECT_EQ(count<AttentionNode>(traced(result)), 1u);
+  expect_same(result);
+}
+
+TEST_F(TracedOpsTest, ScoresThatAConstantReplacesAreHidden) {
+  const ValueRef seen = op("gt", causal(), 0.5);
+  const ValueRef masked = op(
+      "where", {{"condition", seen}, {"self", op("matmul", x_, turned(x_))}, {"other", kHidden}});
+  const ValueRef weights = op("nan_to_num", {{"self", softmax(masked)}});
+  expect_same(op("matmul", weights, x_));
+}
+
+TEST_F(TracedOpsTest, ScoresTimesAMaskAreHiddenByWhatIsAdded) {
+  const ValueRef seen = causal();
+  const ValueRef zeroed = op("mul", op("matmul", x_, turned(x_)), seen);
+  const ValueRef hidden = op("mul", op("sub", seen, 1.0), 1e9);
+  expect_same(op("matmul", softmax(op("add", zeroed, hidden)), x_));
+  EXPECT_TRUE(refuses([&] { traced(op("matmul", softmax(zeroed), x_)); }, {"hides nothing"}));
+}
+
+TEST_F(TracedOpsTest, HeadsHaveFactorsOfTheirOwn) {
+  const ValueRef q = heads();
+  const ValueRef mask = op("mul", op("sub", causal(), 1.0), 1e9);
+  const ValueRef scores = op("add", op("matmul", q, turned(q)), mask);
+  const ValueRef scaled = op("mul", scores, constant({2, 1, 1}, {0.5, 2.0}));
+  const ValueRef context = op("matmul", softmax(op("mul", scaled, 0.25)), q);
+  const ValueRef back =
+      op("transpose", {{"self", context}, {"dim0", int64_t{1}}, {"dim1", int64_t{2}}});
+  const Argument::List sizes = {int64_t{1}, kTokens, kWidth};
+  expect_same(op("reshape", {{"self", back}, {"shape", sizes}}));
+}
+
+TEST_F(TracedOpsTest, EvenWeightsOfAConstantAreAttention) {
+  const ValueRef seen = causal();
+  const ValueRef result = op("matmul", op("div", seen, reduced("sum", seen)), x_);
+  EXPECT_EQ(count<AttentionNode>(traced(result)), 1u);
+  expect_same(result);
+}
+
+TEST_F(TracedOpsTest, ProductsWithConstantsAreLayers) {
+  const ValueRef gate = op("matmul", x_, constant({kWidth}, {1.0, -2.0, 0.5, 3.0}));
+  EXPECT_EQ(count<LinearNode>(traced(gate)), 1u);
+  expect_same(gate);
+  // A matrix for each head.
+  const ValueRef each = constant({2, 2, 2}, {1.0, 2.0, 3.0, 4.0, -1.0, 0.5, 0.25, 2.0});
+  const ValueRef product = op("matmul", heads(), each);
+  const ValueRef back =
+      op("transpose", {{"self", product}, {"dim0", int64_t{1}}, {"dim1", int64_t{2}}});
+  const Argument::List sizes = {int64_t{1}, kTokens, kWidth};
+  expect_same(op("reshape", {{"self", back}, {"shape", sizes}}));
+}
+
+TEST_F(TracedOpsTest, SumsTakeAlphaAsPyTorchDoes) {
+  const ValueRef row = constant({kWidth}, {1.0, -2.0, 0.5, 3.0});
+  const ValueRef relu = op("relu", {{"self", x_}});
+  for (const char* name : {"add", "sub", "rsub"}) {
+    expect_same(op(name, {{"self", relu}, {"other", row}, {"alpha", 3.0}}));
+  }
+  for (const char* name : {"add", "sub"}) {
+    expect_same(op(name, {{"self", row}, {"other", relu}, {"alpha", 3.0}}));
+    expect_same(op(name, {{"self", x_}, {"other", relu}, {"alpha", 3.0}}));
+  }
+}
+
+TEST_F(TracedOpsTest, ConvolutionsOfSingleTokensAreLayers) {
+  const ValueRef kernel = constant({4, 2, 1}, {1.0, 2.0, 3.0, 4.0, -1.0, 0.5, 0.25, 2.0});
+  const ValueRef made =
+      op("conv1d", {{"input", turned(x_)}, {"weight", kernel}, {"groups", int64_t{2}}});
+  EXPECT_EQ(count<LinearNode>(traced(turned(made))), 1u);
+  expect_same(turned(made));
+}
+
+TEST_F(TracedOpsTest, ComplexPairsTurn) {
+  const Argument::List pairs = {int64_t{1}, kTokens, kWidth / 2, int64_t{2}};
+  const ValueRef view = op("view", {{"self", x_}, {"size", pairs}});
+  const ValueRef pair = op("view_as_complex", {{"self", view}});
+  std::vector<double> angles;
+  for (int64_t t = 0; t < kTokens; ++t) {
+    angles.insert(angles.end(), {static_cast<double>(t), 0.01 * static_cast<double>(t)});
+  }
+  const ValueRef angle = constant({kTokens, kWidth / 2}, std::move(angles));
+  const ValueRef turn =
+      op("polar", {{"abs", op("ones_like", {{"self", angle}})}, {"angle", angle}});
+  const ValueRef real = op("view_as_real", {{"self", op("mul", pair, turn)}});
+  const Argument::List sizes = {int64_t{1}, kTokens, kWidth};
+  const ValueRef result = op("view", {{"self", real}, {"size", sizes}});
+  EXPECT_EQ(count<RotateNode>(traced(result)), 1u);
+  expect_same(result);
+}
+
+TEST_F(TracedOpsTest, RowsOfWhatIsComputedOfIdsAreFoundByTryingThem) {
+  take_ids();
+  const ValueRef tokens = looked_up(1, x_);
+  // The ids themselves, the same row for all, and rows by position.
+  const ValueRef same = op("clamp", {{"self", x_}, {"min", int64_t{0}}});
+  const ValueRef none = op("remainder", x_, int64_t{1});
+  const ValueRef counted = op("add", none, op("arange", {{"end", kTokens}}));
+  for (const ValueRef rows : {same, none, counted}) {
+    expect_same(op("add", tokens, looked_up(7, rows)));
+  }
+  const ValueRef folded = op("remainder", x_, int64_t{4});
+  EXPECT_TRUE(refuses([&] { traced(looked_up(7, folded)); }, {"computed of the token ids"}));
+}
+
+TEST_F(TracedOpsTest, PositionsThatLeavePaddingOutAreAPartOfTheEmbedding) {
+  take_ids();
+  // Padding is 0, and the first of all others has row 1.
+  const ValueRef kept =
+      op("to", {{"self", op("ne", x_, int64_t{0})}, {"dtype", ElementType::kI64}});
+  const ValueRef counted = op("cumsum", {{"self", kept}, {"dim", int64_t{1}}});
+  const ValueRef positions = op("mul", counted, kept);
+  const ValueRef result = op("add", looked_up(1, x_), looked_up(7, positions));
+  const Graph graph = traced(result);
+  ASSERT_EQ(count<EmbeddingNode>(graph), 1u);
+  expect_same(result);
+}
+
+}  // namespace
+}  // namespace arenite::convert

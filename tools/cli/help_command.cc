@@ -15,7 +15,7 @@
 #include "cli/report_facts.h"
 #include "cli/text_table.h"
 #include "convert/families/families.h"
-#include "convert/families/published_programs.h"
+#include "convert/families/state_dicts.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
 #include "convert/files/output_folder.h"

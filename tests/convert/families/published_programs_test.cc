@@ -190,7 +190,7 @@ TEST(PublishedPrograms, ConfigAndCharactersBesideTheWeightsAreRead) {
   EXPECT_EQ(tokenizer->tokens[0], "\n");
   EXPECT_EQ(tokenizer->tokens[2], "a");
   EXPECT_EQ(tokenizer->tokens[10], "ü");
-  EXPECT_TRUE(refuses([&] { model_at(file, {.heads = 4}); }, {"2 heads are modules", "--heads"}));
+  EXPECT_TRUE(refuses([&] { model_at(file, {.heads = 4}); }, {"--heads 4", "which is 2"}));
 }
 
 #endif

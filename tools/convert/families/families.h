@@ -55,7 +55,7 @@ inline constexpr const char* kExportAdvice =
     "torch.export.save(program, \"model.pt2\")\n\n"
     "arenite convert model.pt2 -o model.arn\n";
 
-// State dicts of published programs (published_programs.h), known by the names of their tensors:
+// State dicts of published programs (state_dicts.h), known by the names of their tensors:
 // several layers, or one with more of a model around it, as a bare layer's attention is a module.
 // Sizes go by shapes. What neither tensors nor the program's row say comes from `options`, the
 // plain values and the config beside them. Heads, activation and the place of norms have to be

@@ -10,8 +10,8 @@
 
 #include "convert/families/hf_models.h"
 #include "convert/files/error.h"
+#include "convert/spec/model_tensors.h"
 #include "convert/spec/rope_scaling.h"
-#include "convert/spec/transformer_layers.h"
 
 namespace arenite::convert {
 namespace {

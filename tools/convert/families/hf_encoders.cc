@@ -10,7 +10,7 @@
 
 #include "convert/families/hf_models.h"
 #include "convert/files/error.h"
-#include "convert/spec/transformer_layers.h"
+#include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
 namespace {
@@ -175,7 +175,7 @@ TransformerSpec read_encoder(ConfigFields& config, ModelTensors& tensors,
         tensors.matrix(embeddings + "token_type_embeddings.weight", spec.token_types, width);
     fold_single_type(spec);
   }
-  spec.embedding_norm = tensors.layer_norm(embeddings + "LayerNorm", width, epsilon);
+  spec.embedding_norm = tensors.norm(embeddings + "LayerNorm", width, epsilon);
   if (width != spec.model_dim) {
     spec.input =
         tensors.linear(prefix + "embeddings_project", spec.model_dim, width, Presence::kRequired);

@@ -283,7 +283,7 @@ bool read_hf_language_head(ConfigFields& config, ModelTensors& tensors,
   HeadStepSpec transform;
   transform.linear = tensors.linear(head->dense, width, spec.model_dim, Presence::kRequired);
   transform.activation = head->has_models_activation ? spec.activation : Activation::kGeluErf;
-  transform.norm = tensors.layer_norm(head->norm, width, norm_epsilon(config));
+  transform.norm = tensors.norm(head->norm, width, norm_epsilon(config));
   HeadStepSpec logits;
   logits.is_token_embedding = config.flag("tie_word_embeddings", true);
   logits.linear.emplace();

@@ -1,93 +1,636 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the reader of a quantization scheme by quant_method, or says why there is none.
-#include "convert/families/hf_models.h"
-
+// Folders that GPTQ, compressed-tensors or bitsandbytes have quantized: a row for each layout of a
+// layer's tensors, one reader of integers and scales, and what each scheme's config may say.
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "convert/families/quantized_layers.h"
+#include "convert/families/hf_models.h"
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
 #include "convert/files/paths.h"
+#include "convert/spec/quantized_weights.h"
 
 namespace arenite::convert {
 namespace {
 
-constexpr const char* kOwnFile = "quantize_config.json";  // of AutoGPTQ's first versions
+// What to do about weights that are not taken over, for messages.
+constexpr const char* kConvertOriginal = "convert the original weights, with --weights q4 or q8";
+
+using Types = std::initializer_list<const char*>;
+
+// How a scheme keeps the linear layers of a model. A part is what follows a layer's name and a dot.
+struct Layout {
+  const char* by_row;     // for people, where each output has one scale
+  const char* in_groups;  // and where each of its groups of neighbouring inputs has one
+  // The first has the integers, the second the scales; a layer may lack those after it.
+  const char* parts[5];
+  // I8, or I32: words whose integers, of 4 or 8 bits, begin with the lowest and count from the
+  // middle of their range.
+  const char* type;
+  // Integers are [inputs, outputs], and so are their scales: [groups, outputs]. Otherwise all have
+  // the outputs first. Words hold neighbouring inputs.
+  bool has_inputs_first = false;
+  float scale_divisor = 1.0f;  // of the stored scales
+  const char* order = "";      // the part that has the group of each input
+};
+
+// AutoGPTQ, GPTQModel and optimum. qzeros [groups, outputs / 8] has the integers that stand for
+// zero, less 1 in the first version of the format.
+constexpr Layout kGptq = {.by_row = "GPTQ, a scale for each row",
+                          .in_groups = "GPTQ, groups of {group}",
+                          .parts = {"qweight", "scales", "qzeros", "g_idx"},
+                          .type = "I32",
+                          .has_inputs_first = true,
+                          .order = "g_idx"};
+// The library compressed-tensors: pack-quantized, with the shape of the weight beside it as the
+// last word of a row may not be full, and int-quantized.
+constexpr Layout kPacked = {
+    .by_row = "compressed-tensors, int{bits} by row",
+    .in_groups = "compressed-tensors, int{bits} in groups of {group}",
+    .parts = {"weight_packed", "weight_scale", "weight_shape", "weight_zero_point", "weight_g_idx"},
+    .type = "I32",
+    .order = "weight_g_idx"};
+constexpr Layout kBytes = {
+    .by_row = kPacked.by_row,
+    .in_groups = kPacked.in_groups,
+    .parts = {"weight", "weight_scale", "weight_shape", "weight_zero_point", "weight_g_idx"},
+    .type = "I8",
+    .order = "weight_g_idx"};
+// SCB [outputs] has the largest magnitude of each row, for which 127 stands.
+constexpr Layout kBitsAndBytes = {.by_row = "bitsandbytes, int8 by row",
+                                  .in_groups = "",
+                                  .parts = {"weight", "SCB", "weight_format"},
+                                  .type = "I8",
+                                  .scale_divisor = 127.0f};
+
+struct Layer {
+  const Layout& layout;
+  std::string name;
+  StoredTensor integers, scales;
+  uint32_t rows = 0;  // outputs
+  uint32_t columns = 0;
+  uint32_t bits = 8;
+  uint32_t group = 0;  // columns that share a scale; divides `columns`
+};
+
+// ---- integers and scales ----
+
+// The unsigned integers of `bits` each in a tensor of 32-bit words, the first one lowest.
+std::vector<uint8_t> unpack_words(const StoredTensor& words, uint32_t bits) {
+  const std::vector<double> numbers = words.load_f64();  // exact, as they have 32 bits
+  std::vector<uint8_t> integers;
+  integers.reserve(numbers.size() * (32 / bits));
+  const uint32_t mask = (1u << bits) - 1;
+  for (const double number : numbers) {
+    const auto word = static_cast<uint32_t>(static_cast<int64_t>(number));
+    for (uint32_t shift = 0; shift < 32; shift += bits) {
+      integers.push_back(static_cast<uint8_t>(word >> shift & mask));
+    }
+  }
+  return integers;
+}
+
+// [rows, columns]
+std::vector<int8_t> load_integers(const Layer& layer) {
+  if (layer.integers.type == "I8") {
+    const std::vector<float> values = layer.integers.load();
+    return {values.begin(), values.end()};
+  }
+  const std::vector<uint8_t> stored = unpack_words(layer.integers, layer.bits);
+  const int middle = 1 << (layer.bits - 1);
+  const size_t in_word = 32 / layer.bits;
+  const size_t stored_columns = stored.size() / layer.rows;  // the last word may not be full
+  std::vector<int8_t> values(size_t{layer.rows} * layer.columns);
+  for (size_t row = 0; row < layer.rows; ++row) {
+    for (size_t column = 0; column < layer.columns; ++column) {
+      const size_t place = layer.layout.has_inputs_first
+                               ? (column / in_word * layer.rows + row) * in_word + column % in_word
+                               : row * stored_columns + column;
+      values[row * layer.columns + column] = static_cast<int8_t>(int{stored[place]} - middle);
+    }
+  }
+  return values;
+}
+
+// [rows, groups]. Throws InputError unless all are finite and at least 0.
+std::vector<float> load_scales(const Layer& layer) {
+  const std::vector<float> stored = layer.scales.load();
+  const size_t groups = stored.size() / layer.rows;
+  std::vector<float> scales(stored.size());
+  for (size_t i = 0; i < stored.size(); ++i) {
+    if (!std::isfinite(stored[i]) || stored[i] < 0.0f) {
+      throw InputError(
+          "{} has the value {} at index {}: expected finite scales of at least 0; the file is "
+          "damaged, or quantizing failed: {}",
+          place_of(layer.scales), stored[i], i, kConvertOriginal);
+    }
+    const size_t place =
+        layer.layout.has_inputs_first ? i % layer.rows * groups + i / layer.rows : i;
+    scales[place] = stored[i] / layer.layout.scale_divisor;
+  }
+  return scales;
+}
+
+// Throws InputError also where integers that are not zero have a scale of zero, so that their
+// weights are lost.
+ScaledIntegers read_layer(const Layer& layer) {
+  ScaledIntegers integers{.rows = layer.rows,
+                          .columns = layer.columns,
+                          .group = layer.group,
+                          .values = load_integers(layer),
+                          .scales = load_scales(layer)};
+  const size_t groups = layer.columns / layer.group;
+  for (size_t i = 0; i < integers.scales.size(); ++i) {
+    const auto values = std::span(integers.values).subspan(i * layer.group, layer.group);
+    if (integers.scales[i] != 0.0f ||
+        std::ranges::all_of(values, [](int8_t value) { return value == 0; })) {
+      continue;
+    }
+    throw InputError(
+        "{}: the scale of output {}, inputs {} to {}, is 0, but their integers are not: the "
+        "weights are lost; {}",
+        place_of(layer.scales), i / groups, i % groups * layer.group,
+        (i % groups + 1) * layer.group - 1, kConvertOriginal);
+  }
+  return integers;
+}
+
+void expect_shape(const StoredTensor& tensor, const std::vector<uint64_t>& shape) {
+  if (tensor.shape == shape) return;
+  throw InputError("{} has shape {}: expected {}", place_of(tensor), shape_text(tensor.shape),
+                   shape_text(shape));
+}
+
+// Throws InputError unless `order` says that column i belongs to group i / group. The numbers may
+// all be -1: that nobody has set them.
+void check_group_order(const StoredTensor& order, const Layer& layer) {
+  expect_shape(order, {layer.columns});
+  const std::vector<float> groups = order.load();
+  if (std::ranges::all_of(groups, [](float number) { return number == -1.0f; })) return;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i] == static_cast<float>(i / layer.group)) continue;
+    throw InputError(
+        "{} puts input {} into group {}: expected {}, for groups of {} neighbours; groups in the "
+        "order of activations (act-order, desc_act) are not supported: {}",
+        place_of(order), i, groups[i], i / layer.group, layer.group, kConvertOriginal);
+  }
+}
+
+// Finds the tensors that stand for the weights of layers, and puts one matrix, `<layer>.weight`, in
+// their place. REQUIRES: the store outlives it.
+class QuantizedLayers {
+ public:
+  explicit QuantizedLayers(const TensorStore& store) : store_(store) {}
+
+  // The names of layers that have this part, of this type; empty: of any.
+  std::vector<std::string> with(std::string_view part, std::string_view type = {}) const {
+    std::vector<std::string> layers;
+    const std::string ending = "." + std::string(part);
+    for (const StoredTensor& tensor : store_.tensors()) {
+      if (!tensor.name.ends_with(ending) || (!type.empty() && tensor.type != type)) continue;
+      layers.push_back(tensor.name.substr(0, tensor.name.size() - ending.size()));
+    }
+    return layers;
+  }
+
+  // nullptr when absent.
+  const StoredTensor* find(const std::string& layer, const char* part) const {
+    return store_.find(layer + "." + part);
+  }
+
+  const StoredTensor& require(const std::string& layer, const char* part, Types types) const {
+    const StoredTensor* tensor = find(layer, part);
+    if (tensor == nullptr) {
+      throw InputError(
+          "{}: tensor {} is missing: the weights of layer {} cannot be read without it; fetch or "
+          "save the model again",
+          quote(store_.source()), quote(layer + "." + part), quote(layer));
+    }
+    if (std::ranges::none_of(types, [&](const char* type) { return tensor->type == type; })) {
+      throw InputError("{} is of type {}: expected {}", place_of(*tensor), tensor->type,
+                       fmt::join(types, ", "));
+    }
+    return *tensor;
+  }
+
+  // A layer of 8 bits as large as its integers, without groups.
+  Layer layer(const Layout& layout, const std::string& name) const {
+    const StoredTensor& integers = require(name, layout.parts[0], {layout.type});
+    const Sides sides = sides_of(integers);
+    return {.layout = layout,
+            .name = name,
+            .integers = integers,
+            .scales = require(name, layout.parts[1], {"F32", "F16", "BF16"}),
+            .rows = sides.rows,
+            .columns = sides.columns,
+            .group = sides.columns};
+  }
+
+  // From now on the weight stands for the parts. Where no type holds its integers as they are, it
+  // has their products with the scales alone.
+  void add(const Layer& layer, bool is_by_row) {
+    const Layout& layout = layer.layout;
+    if (find(layer.name, layout.order) != nullptr) {
+      check_group_order(require(layer.name, layout.order, {"I32", "I64"}), layer);
+    }
+    for (const char* part : layout.parts) {
+      if (part != nullptr) replaced_.insert(layer.name + "." + part);
+    }
+    const char* scheme = is_by_row ? layout.by_row : layout.in_groups;
+    StoredTensor stored{.name = layer.name + ".weight",
+                        .type = fmt::format(fmt::runtime(scheme), fmt::arg("bits", layer.bits),
+                                            fmt::arg("group", layer.group)),
+                        .shape = {layer.rows, layer.columns},
+                        .load = [layer] { return products(read_layer(layer)); },
+                        .file = layer.integers.file,
+                        .is_by_outputs = true};
+    for (const TensorType type : {TensorType::kQ8, TensorType::kQ4}) {
+      if (!can_hold(type, layer.bits, layer.columns, layer.group)) continue;
+      stored.quantized = {type, stored.type};
+      stored.load_quantized = [layer, type, where = place_of(stored)] {
+        return keep_integers(read_layer(layer), type, where);
+      };
+    }
+    weights_.push_back(std::move(stored));
+  }
+
+  // All tensors, with whole weights for those replaced.
+  TensorStore result() const {
+    TensorStore store(store_.source());
+    for (const StoredTensor& tensor : store_.tensors()) {
+      if (!replaced_.contains(tensor.name)) store.add(tensor);
+    }
+    for (const StoredTensor& weight : weights_) store.add(weight);
+    return store;
+  }
+
+ private:
+  const TensorStore& store_;
+  std::set<std::string> replaced_;
+  std::vector<StoredTensor> weights_;
+};
+
+// Throws UnsupportedError: "expected <what>; convert the original weights ...".
+[[noreturn]] void refuse(const ConfigFields& config, const char* field, const std::string& what) {
+  config.refuse(field, fmt::format("expected {}; {}", what, kConvertOriginal));
+}
+
+// 4 or 8.
+uint32_t read_bits(ConfigFields& config, const char* field, std::optional<uint32_t> fallback = {}) {
+  const uint32_t bits = config.count(field, fallback);
+  if (bits != 4 && bits != 8) refuse(config, field, "4 or 8");
+  return bits;
+}
+
+// ---- GPTQ ----
+
+// How the model was quantized, in which order, from what, and with which program it is to be run:
+// the tensors say the same, or it does not matter.
+constexpr const char* kHarmlessOfGptq[] = {"act_group_aware",
+                                           "autogptq_version",
+                                           "auto_mixed_precision",
+                                           "backend",
+                                           "batch_size",
+                                           "block_name_to_quantize",
+                                           "cache_block_outputs",
+                                           "damp_auto_increment",
+                                           "damp_percent",
+                                           "dataset",
+                                           "disable_exllama",
+                                           "exllama_config",
+                                           "lm_head",
+                                           "max_input_length",
+                                           "meta",
+                                           "model_file_base_name",
+                                           "model_name_or_path",
+                                           "model_seqlen",
+                                           "module_name_preceding_first_block",
+                                           "modules_in_block_to_quantize",
+                                           "mse",
+                                           "pad_token_id",
+                                           "quantizer",
+                                           "static_groups",
+                                           "tokenizer",
+                                           "true_sequential",
+                                           "use_cuda_fp16",
+                                           "use_exllama",
+                                           "version"};
+
+struct GptqFormat {
+  uint32_t bits = 4;
+  uint32_t group_size = 0;  // 0: all inputs
+  uint32_t stored_zero = 0;
+  bool is_in_order = true;  // unless g_idx says so, too
+};
+
+GptqFormat read_gptq_format(ConfigFields& config) {
+  config.pass_over(kHarmlessOfGptq);
+  GptqFormat format;
+  format.bits = read_bits(config, "bits");
+  if (config.equals("group_size", -1)) {
+    config.pass_over("group_size");
+  } else {
+    format.group_size = config.count("group_size", 128);
+    if (format.bits == 4 && format.group_size % kQ4Block != 0) {
+      refuse(config, "group_size", fmt::format("a multiple of {}, or -1 for all inputs", kQ4Block));
+    }
+  }
+  if (!config.flag("sym", true)) {
+    refuse(config, "sym", "true: groups with a zero of their own are not supported");
+  }
+  bool is_second_version = false;
+  for (const char* field : {"checkpoint_format", "format"}) {
+    const std::string layout = config.text(field, "gptq");
+    is_second_version = is_second_version || layout == "gptq_v2";
+    if (layout == "gptq" || layout == "gptq_v2") continue;
+    refuse(config, field,
+           "gptq or gptq_v2: layouts of other kernels, such as marlin, are not read");
+  }
+  config.expect("is_marlin_format", false, "the layout of marlin is not read");
+  config.expect("method", "gptq", "another method is another format");
+  config.expect("pack_dtype", "int32", "other words are not read");
+  if (const std::optional<ConfigFields> dynamic = config.object("dynamic")) {
+    for (const std::string& pattern : dynamic->names()) {
+      if (pattern.starts_with('-')) continue;  // layers that are not quantized
+      config.refuse("dynamic", "layers with settings of their own are not supported");
+    }
+  }
+  config.expect("adapter", nullptr, "adapters are not applied: merge them before quantizing");
+  config.expect("rotation", nullptr, "rotated weights are not supported");
+  format.is_in_order = !config.flag("desc_act", false);
+  format.stored_zero = (1u << (format.bits - 1)) - (is_second_version ? 0 : 1);
+  return format;
+}
+
+// Symmetric: all stand for the middle.
+void check_gptq_zeros(const StoredTensor& zeros, const Layer& layer, uint32_t stored_zero) {
+  const uint32_t words = (layer.rows * layer.bits + 31) / 32;
+  expect_shape(zeros, {layer.columns / layer.group, words});
+  const std::vector<uint8_t> found = unpack_words(zeros, layer.bits);
+  const size_t stored_outputs = size_t{words} * (32 / layer.bits);
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (i % stored_outputs >= layer.rows || found[i] == stored_zero) continue;
+    throw InputError(
+        "{} has {} for group {} of output {}: expected {}, the middle as checkpoint_format {} "
+        "stores it; groups with a zero of their own are not supported, and neither is another "
+        "checkpoint_format than the config's: {}",
+        place_of(zeros), found[i], i / stored_outputs, i % stored_outputs, stored_zero,
+        stored_zero % 2 != 0 ? "gptq" : "gptq_v2", kConvertOriginal);
+  }
+}
+
+void read_gptq(ConfigFields& config, QuantizedLayers& layers) {
+  const GptqFormat format = read_gptq_format(config);
+  for (const std::string& name : layers.with("qweight")) {
+    Layer layer = layers.layer(kGptq, name);
+    layer.bits = format.bits;
+    layer.columns = std::exchange(layer.rows, layer.columns) * (32 / format.bits);
+    layer.group = format.group_size == 0 ? layer.columns : format.group_size;
+    if (layer.columns % layer.group != 0) {
+      throw InputError("{} has {} inputs: groups of {} do not divide them: {}",
+                       place_of(layer.integers), layer.columns, layer.group, kConvertOriginal);
+    }
+    if (format.bits == 8 && layer.group != layer.columns) {
+      throw InputError(
+          "{} has 8 bits and a scale for every {} of {} inputs: expected one for each output "
+          "(group_size -1); {}",
+          place_of(layer.integers), layer.group, layer.columns, kConvertOriginal);
+    }
+    expect_shape(layer.scales, {layer.columns / layer.group, layer.rows});
+    check_gptq_zeros(layers.require(name, "qzeros", {"I32"}), layer, format.stored_zero);
+    if (!format.is_in_order) layers.require(name, kGptq.order, {"I32"});
+    layers.add(layer, format.group_size == 0);
+  }
+}
+
+// ---- compressed-tensors ----
+
+// What a group of the config says of its layers' weights.
+struct Settings {
+  uint32_t bits = 0;
+  uint32_t group_size = 0;  // 0: all inputs
+};
+
+void expect_format(ConfigFields& config) {
+  const std::string format = config.text("format", "mixed-precision");
+  for (const char* known :
+       {"int-quantized", "pack-quantized", "naive-quantized", "mixed-precision"}) {
+    if (format == known) return;
+  }
+  refuse(config, "format",
+         "int-quantized or pack-quantized: other layouts and other numbers than integers are not "
+         "read");
+}
+
+Settings read_weights(ConfigFields& weights) {
+  // How scales and zeros were found, and what was left out or came out. Groups that actorder
+  // changed are stored as weight_g_idx.
+  weights.pass_over(
+      {"actorder", "block_structure", "observer", "observer_kwargs", "scale_dtype", "zp_dtype"});
+  Settings settings{.bits = read_bits(weights, "num_bits", 8)};
+  if (weights.text("type", "int") != "int") refuse(weights, "type", "int: integers");
+  if (!weights.flag("symmetric", true)) {
+    refuse(weights, "symmetric", "true: zeros of their own are not supported");
+  }
+  if (weights.flag("dynamic", false)) refuse(weights, "dynamic", "false: scales that are stored");
+  const std::string strategy = weights.text("strategy");
+  if (strategy == "group") {
+    settings.group_size = weights.count("group_size");
+    if (settings.bits == 8) {
+      refuse(weights, "strategy", "channel with 8 bits: a scale for each row");
+    }
+    if (settings.group_size % kQ4Block != 0) refuse(weights, "group_size", "a multiple of 32");
+  } else if (strategy == "channel") {
+    weights.pass_over("group_size");
+  } else {
+    refuse(weights, "strategy", "channel, or group with 4 bits");
+  }
+  weights.finish();
+  return settings;
+}
+
+std::vector<Settings> read_settings(ConfigFields& config) {
+  std::vector<Settings> all;
+  std::optional<ConfigFields> groups = config.object("config_groups");
+  if (!groups) config.refuse("config_groups", "expected an object");
+  for (const std::string& name : groups->names()) {
+    ConfigFields group = *groups->object(name);
+    for (const std::string& target : group.texts("targets")) {
+      if (target == "Conv1D") group.refuse("targets", "layers of class Conv1D are not read");
+    }
+    if (group.has("format")) expect_format(group);
+    // The runtime quantizes activations row by row, too, or not at all.
+    const std::optional<ConfigFields> inputs = group.object("input_activations");
+    if (inputs && !inputs->equals("dynamic", true)) {
+      refuse(*inputs, "dynamic", "true: activations with fixed scales are not supported");
+    }
+    group.expect("output_activations", nullptr, "quantized results are not supported");
+    if (std::optional<ConfigFields> weights = group.object("weights")) {
+      all.push_back(read_weights(*weights));
+    }
+    group.finish();
+  }
+  return all;
+}
+
+// Sets the bits and columns of a layer whose words may hold more than its shape says.
+void read_packed_shape(const QuantizedLayers& layers, const std::vector<Settings>& settings,
+                       Layer& layer) {
+  const StoredTensor& shape = layers.require(layer.name, "weight_shape", {"I64", "I32"});
+  expect_shape(shape, {2});
+  const std::vector<double> sides = shape.load_f64();
+  for (const Settings& each : settings) {
+    const double in_word = 32.0 / each.bits;
+    const double columns_max = layer.columns * in_word;
+    if (sides[0] == layer.rows && sides[1] <= columns_max && sides[1] > columns_max - in_word) {
+      layer.bits = each.bits;
+      layer.columns = static_cast<uint32_t>(sides[1]);
+      return;
+    }
+  }
+  throw InputError(
+      "{} is [{}, {}], but {} has shape {}: expected as many rows, and 8 columns of 4 bits or 4 "
+      "of 8 bits in a word, as the config says",
+      place_of(shape), sides[0], sides[1], quote(layer.integers.name),
+      shape_text(layer.integers.shape));
+}
+
+// Settings name no layers here, so any of those with so many bits may be meant.
+void add_compressed(QuantizedLayers& layers, const std::vector<Settings>& settings, Layer layer) {
+  const Sides sides = sides_of(layer.scales);
+  layer.group = layer.columns / sides.columns;
+  const bool is_expected = std::ranges::any_of(settings, [&](const Settings& each) {
+    const uint32_t size = each.group_size == 0 ? layer.columns : each.group_size;
+    return each.bits == layer.bits && size == layer.group;
+  });
+  if (sides.rows != layer.rows || layer.group * sides.columns != layer.columns || !is_expected) {
+    throw InputError(
+        "{} has shape {} for weights of {} bits [{}, {}]: expected [{}, 1], or columns for groups "
+        "of 4 bits, as the config says",
+        place_of(layer.scales), shape_text(layer.scales.shape), layer.bits, layer.rows,
+        layer.columns, layer.rows);
+  }
+  if (const StoredTensor* zeros = layers.find(layer.name, "weight_zero_point")) {
+    if (std::ranges::any_of(zeros->load(), [](float zero) { return zero != 0.0f; })) {
+      throw InputError("{} has a value that is not 0: zeros of their own are not supported: {}",
+                       place_of(*zeros), kConvertOriginal);
+    }
+  }
+  layers.add(layer, layer.group == layer.columns);
+}
+
+void read_compressed_tensors(ConfigFields& config, QuantizedLayers& layers) {
+  config.pass_over(
+      {"global_compression_ratio", "ignore", "quantization_status", "run_compressed", "version"});
+  expect_format(config);
+  config.expect("kv_cache_scheme", nullptr, "scales of a quantized cache are not read");
+  config.expect("transform_config", nlohmann::json::object(), "rotated weights are not supported");
+  std::optional<ConfigFields> sparsity = config.object("sparsity_config");
+  if (sparsity && sparsity->size() > 0 && sparsity->text("format", "dense") != "dense") {
+    refuse(*sparsity, "format", "dense");
+  }
+  const std::vector<Settings> settings = read_settings(config);
+  for (const std::string& name : layers.with("weight_packed")) {
+    Layer layer = layers.layer(kPacked, name);
+    read_packed_shape(layers, settings, layer);
+    add_compressed(layers, settings, std::move(layer));
+  }
+  for (const std::string& name : layers.with("weight", "I8")) {
+    add_compressed(layers, settings, layers.layer(kBytes, name));
+  }
+}
+
+// ---- bitsandbytes ----
+
+// Of 4 bits, where these are not used, and of how the int8 layers are run: which activations are
+// multiplied in 16 bits, and where.
+constexpr const char* kHarmlessOfBitsAndBytes[] = {"_load_in_4bit",
+                                                   "_load_in_8bit",
+                                                   "bnb_4bit_compute_dtype",
+                                                   "bnb_4bit_quant_storage",
+                                                   "bnb_4bit_quant_type",
+                                                   "bnb_4bit_use_double_quant",
+                                                   "llm_int8_enable_fp32_cpu_offload",
+                                                   "llm_int8_has_fp16_weight",
+                                                   "llm_int8_skip_modules",
+                                                   "llm_int8_threshold",
+                                                   "load_in_8bit"};
+
+void read_bitsandbytes(ConfigFields& config, QuantizedLayers& layers) {
+  config.pass_over(kHarmlessOfBitsAndBytes);
+  if (config.flag("load_in_4bit", false)) {
+    config.refuse("load_in_4bit",
+                  fmt::format("the uneven levels of {} are not supported: {}",
+                              config.text("bnb_4bit_quant_type", "fp4"), kConvertOriginal));
+  }
+  for (const std::string& name : layers.with("weight", "I8")) {
+    const Layer layer = layers.layer(kBitsAndBytes, name);
+    expect_shape(layer.scales, {layer.rows});
+    if (layers.find(name, "weight_format") != nullptr) {
+      const StoredTensor& format = layers.require(name, "weight_format", {"U8"});
+      const std::vector<float> number = format.load();
+      if (number != std::vector<float>{0.0f}) {  // the layouts of single kernels
+        throw InputError(
+            "{} is {}: expected 0, the layout by rows; save the model again with a newer version "
+            "of bitsandbytes",
+            place_of(format), number.empty() ? 0.0f : number[0]);
+      }
+    }
+    layers.add(layer, true);
+  }
+}
+
+// ---- which scheme it is ----
 
 struct Scheme {
   const char* method;
-  SchemeReader* read;
+  void (*read)(ConfigFields& config, QuantizedLayers& layers);  // nullptr: it is not read
+  const char* reason = "";                                      // why not
 };
 constexpr Scheme kSchemes[] = {
     {"gptq", read_gptq},
     {"compressed-tensors", read_compressed_tensors},
     {"bitsandbytes", read_bitsandbytes},
-};
-
-// Others that people meet, and what keeps them from being taken over.
-struct OtherScheme {
-  const char* method;
-  const char* reason;
-};
-constexpr OtherScheme kOthers[] = {
-    {"aqlm", "its weights are sums of rows of codebooks"},
-    {"auto-round", "its layouts are not read"},
-    {"awq", "its groups have zeros of their own"},
-    {"bitnet", "its weights of two bits are not read"},
-    {"eetq", "its layout is made for one kernel"},
-    {"fbgemm_fp8", "8-bit floats are not read"},
-    {"fp8", "8-bit floats are not read"},
-    {"higgs", "its weights are points of a grid"},
-    {"hqq", "its groups have zeros of their own"},
-    {"marlin", "its layout is made for one kernel"},
-    {"modelopt", "its layouts are not read"},
-    {"mxfp4", "4-bit floats are not read"},
-    {"quanto", "its layouts are not read"},
-    {"quark", "its layouts are not read"},
-    {"quip", "its weights are rotated points of a grid"},
-    {"spqr", "its scales are quantized, too"},
-    {"torchao", "its layouts are not read"},
-    {"vptq", "its weights are rows of codebooks"},
+    {"aqlm", nullptr, "its weights are sums of rows of codebooks"},
+    {"auto-round", nullptr, "its layouts are not read"},
+    {"awq", nullptr, "its groups have zeros of their own"},
+    {"bitnet", nullptr, "its weights of two bits are not read"},
+    {"eetq", nullptr, "its layout is made for one kernel"},
+    {"fbgemm_fp8", nullptr, "8-bit floats are not read"},
+    {"fp8", nullptr, "8-bit floats are not read"},
+    {"higgs", nullptr, "its weights are points of a grid"},
+    {"hqq", nullptr, "its groups have zeros of their own"},
+    {"marlin", nullptr, "its layout is made for one kernel"},
+    {"modelopt", nullptr, "its layouts are not read"},
+    {"mxfp4", nullptr, "4-bit floats are not read"},
+    {"quanto", nullptr, "its layouts are not read"},
+    {"quark", nullptr, "its layouts are not read"},
+    {"quip", nullptr, "its weights are rotated points of a grid"},
+    {"spqr", nullptr, "its scales are quantized, too"},
+    {"torchao", nullptr, "its layouts are not read"},
+    {"vptq", nullptr, "its weights are rows of codebooks"},
+    {"", nullptr, "it is not known"},
 };
 
 // What says how the weights are quantized; none: nothing does, or it is empty.
 std::optional<ConfigFields> quantization_of(ConfigFields& config, const Opened& model) {
   std::optional<ConfigFields> fields = config.object("quantization_config");
   if (fields) return fields->size() > 0 ? fields : std::nullopt;
-  const std::filesystem::path own = model.folder / kOwnFile;
+  const std::filesystem::path own = model.folder / "quantize_config.json";  // AutoGPTQ's first
   if (!is_there(own)) return std::nullopt;
   nlohmann::json object = read_json_object(own);
   object.emplace("quant_method", "gptq");
   return ConfigFields(std::move(object), quote(own.string()));
-}
-
-std::string method_of(ConfigFields& fields) {
-  const bool is_early_bitsandbytes = fields.has("load_in_8bit") || fields.has("load_in_4bit");
-  if (!fields.has("quant_method") && is_early_bitsandbytes) return "bitsandbytes";
-  return fields.text("quant_method", "");
-}
-
-[[noreturn]] void refuse_method(const ConfigFields& config, const ConfigFields& fields,
-                                const std::string& method) {
-  std::string expected = "expected ";
-  for (const Scheme& scheme : kSchemes) expected += fmt::format("{}, ", scheme.method);
-  expected += fmt::format("or another checkpoint: {}", kConvertOriginal);
-  if (method.empty()) {
-    config.refuse("quantization_config",
-                  "it does not say by quant_method how the weights are quantized; " + expected);
-  }
-  const auto other = std::ranges::find_if(
-      kOthers, [&](const OtherScheme& scheme) { return method == scheme.method; });
-  const char* reason = other == std::end(kOthers) ? "it is not known" : other->reason;
-  fields.refuse("quant_method",
-                fmt::format("weights quantized so are not read, as {}; {}", reason, expected));
 }
 
 }  // namespace
@@ -96,32 +639,39 @@ TensorStore with_whole_weights(const Opened& model) {
   ConfigFields config = model.config_fields();
   std::optional<ConfigFields> fields = quantization_of(config, model);
   if (!fields) return model.tensors;
-  const std::string method = method_of(*fields);
+  const bool is_early_bitsandbytes = fields->has("load_in_8bit") || fields->has("load_in_4bit");
+  const std::string method =
+      fields->text("quant_method", is_early_bitsandbytes ? "bitsandbytes" : "");
+  std::string expected = "expected ";
   for (const Scheme& scheme : kSchemes) {
-    if (method != scheme.method) continue;
-    QuantizedLayers layers(model.tensors);
-    scheme.read(*fields, layers);
-    fields->finish();
-    return layers.result();
+    const bool is_this = method == scheme.method || *scheme.method == '\0';
+    if (is_this && scheme.read != nullptr) {
+      QuantizedLayers layers(model.tensors);
+      scheme.read(*fields, layers);
+      fields->finish();
+      return layers.result();
+    }
+    if (scheme.read != nullptr) expected += fmt::format("{}, ", scheme.method);
+    if (!is_this) continue;
+    expected += fmt::format("or another checkpoint: {}", kConvertOriginal);
+    if (!method.empty()) {
+      fields->refuse("quant_method", fmt::format("weights quantized so are not read, as {}; {}",
+                                                 scheme.reason, expected));
+    }
   }
-  refuse_method(config, *fields, method);
+  config.refuse("quantization_config",
+                "it does not say by quant_method how the weights are quantized; " + expected);
 }
 
 void pass_over_zero_biases(ModelTensors& tensors) {
   constexpr std::string_view kBias = ".bias";
-  std::map<std::string_view, const StoredTensor*> biases;
-  std::set<std::string_view> quantized;  // weights
-  for (const StoredTensor& tensor : tensors.stored()) {
-    if (tensor.is_by_outputs) quantized.insert(tensor.name);
-    if (tensor.name.ends_with(kBias)) biases.emplace(tensor.name, &tensor);
-  }
-  if (quantized.empty()) return;
+  std::map<std::string_view, const StoredTensor*> stored;
+  for (const StoredTensor& tensor : tensors.stored()) stored.emplace(tensor.name, &tensor);
   for (const std::string& name : tensors.rest()) {
-    const auto bias = biases.find(name);
-    if (bias == biases.end()) continue;
-    const std::string layer = name.substr(0, name.size() - kBias.size());
-    if (!quantized.contains(layer + ".weight")) continue;
-    const std::vector<float> values = bias->second->load();
+    if (!name.ends_with(kBias)) continue;
+    const auto weight = stored.find(name.substr(0, name.size() - kBias.size()) + ".weight");
+    if (weight == stored.end() || !weight->second->is_by_outputs) continue;
+    const std::vector<float> values = stored.at(name)->load();
     if (std::ranges::all_of(values, [](float value) { return value == 0.0f; })) {
       tensors.pass_over(name);
     }

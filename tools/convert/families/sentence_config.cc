@@ -208,7 +208,7 @@ HeadStepSpec read_layer_norm_module(const fs::path& folder, uint32_t width) {
   const Opened module = open_model(folder);
   ModelTensors tensors(module.tensors);
   HeadStepSpec step;
-  step.norm = tensors.layer_norm("norm", width, kEpsilon);
+  step.norm = tensors.norm("norm", width, kEpsilon);
   tensors.finish();
   return step;
 }

@@ -12,23 +12,15 @@
 
 #include "convert/families/families.h"
 #include "convert/families/hf_models.h"
-#include "convert/families/published_programs.h"
 #include "convert/families/state_dicts.h"
 #include "convert/files/checkpoint.h"
 #include "convert/files/error.h"
 #include "convert/masks/masks.h"
 #include "convert/spec/model_tensors.h"
+#include "convert/spec/rope_scaling.h"
 
 namespace arenite::convert {
 namespace {
-
-using Size = TrainingFacts::Size;
-
-// The layer that a person would call so: "lm_head" of "lm_head.weight".
-std::string layer_name(const PartNames& part) {
-  const size_t dot = part.weight.rfind('.');
-  return dot == std::string::npos ? part.weight : part.weight.substr(0, dot);
-}
 
 // Is `tensor` a mask, or a square of zeros and ones by such a name?
 bool is_mask_buffer(const StoredTensor& tensor) {
@@ -43,15 +35,16 @@ bool is_mask_buffer(const StoredTensor& tensor) {
 
 class StateDictReader {
  public:
-  StateDictReader(const TensorStore& store, const FoundProgram& found, TrainingFacts& facts,
+  StateDictReader(const TensorStore& store, const FoundProgram& found, const ModelOptions& options,
                   StateDictAnswers& answers)
       : store_(store),
         tensors_(store),
-        facts_(facts),
+        options_(options),
         answers_(answers),
         where_(quote(store.source())),
         found_(found),
-        program_(*found.program) {}
+        program_(*found.program),
+        names_(program_.layer) {}
 
   TransformerSpec run() {
     find_names();
@@ -70,78 +63,77 @@ class StateDictReader {
 
   void find_names() {
     tokens_ = find(program_.tokens);
-    if (!tokens_.bias.empty()) tokens_ = {};  // that would be a linear layer
+    if (has_bias(tokens_)) tokens_.clear();  // that would be a linear layer
     types_ = find(program_.types);
     input_ = find(program_.input);
     positions_ = find(program_.positions);
     pooler_ = find(program_.pooler);
     head_ = find(program_.head);
-    if (!tokens_.empty() && !input_.empty()) {
+    if (has_tokens() && !input_.empty()) {
       throw InputError("{}: both {} and {} are there: expected tokens or features", where_,
-                       quote(layer_name(tokens_)), quote(layer_name(input_)));
+                       quote(tokens_), quote(input_));
     }
     if (program_.is_layers_alone) return;
-    const auto require = [](PartNames& part, const char* path) {
-      if (part.empty() && path != nullptr) part = {fmt::format("{}.weight", path)};
+    const auto require = [](std::string& part, const char* path) {
+      if (part.empty() && path != nullptr) part = path;  // to be named as missing
     };
     require(tokens_, program_.tokens);
     require(positions_, program_.positions);
     if (program_.is_decoder && !program_.ties_head) require(head_, program_.head);
   }
 
-  PartNames find(const char* paths) const { return found_.outside(store_, paths); }
-  PartNames in_layer(size_t index, const char* path) const {
-    return found_.in_layer(store_, index, path);
+  std::string find(const char* paths) const { return found_.outside(store_, paths); }
+  std::string weight_of(const std::string& part) const { return tensors_.part(part).weight; }
+  bool has_bias(const std::string& part) const {
+    const std::string bias = tensors_.part(part).bias;
+    return !part.empty() && !bias.empty() && tensors_.has(bias);
   }
-  uint32_t rows_of(const PartNames& part) const { return tensors_.shape_of(part.weight).rows; }
-  uint32_t layer_rows(const char* path) const { return rows_of(in_layer(0, path)); }
+  Sides shape_of(const std::string& part) const { return tensors_.shape_of(weight_of(part)); }
   bool has_tokens() const { return !tokens_.empty(); }
+  std::string in_first(const char* part, uint32_t head = 0) const {
+    return fmt::format(fmt::runtime("{}0." + std::string(part)), found_.list, head);
+  }
 
   // The heads whose projections are modules of their own.
   uint32_t count_heads() const {
     uint32_t heads = 0;
-    while (store_.find(in_layer(0, of_head(program_.query, heads).c_str()).weight) != nullptr) {
-      ++heads;
-    }
+    while (tensors_.has(weight_of(in_first(names_.query, heads)))) ++heads;
     return heads;
   }
-  static std::string of_head(const char* path, uint32_t head) {
-    return fmt::format(fmt::runtime(path), head);
-  }
 
-  // Of the projection whose columns are the width of the model.
-  ModelTensors::Shape shape_of_projection() const {
-    if (program_.fused == nullptr) {
-      return tensors_.shape_of(in_layer(0, of_head(program_.query, 0).c_str()).weight);
-    }
-    const std::string name = in_layer(0, program_.fused).weight;
-    const ModelTensors::Shape shape = tensors_.shape_of(name);
-    if (uint64_t{shape.columns} != uint64_t{3} * shape.rows) return shape;
+  // The width of the model is that of what is projected.
+  uint32_t read_width() const {
+    const std::string part = in_first(names_.fused == nullptr ? names_.query : names_.fused);
+    const Sides shape = shape_of(part);
+    if (names_.fused == nullptr || shape.columns != uint64_t{3} * shape.rows) return shape.columns;
     throw InputError(
         "{}: {} has shape [{}, {}], as transformers' GPT-2 keeps its layers, whose "
         "config.json says what they compute: put that config.json beside the file",
-        where_, quote(name), shape.rows, shape.columns);
+        where_, quote(weight_of(part)), shape.rows, shape.columns);
   }
 
   void read_sizes() {
     spec_.architecture = program_.architecture;
-    spec_.model_dim = shape_of_projection().columns;
+    spec_.model_dim = read_width();
     layers_ = found_.count_layers(store_);
     if (layers_ > kLayersMax) {
       throw InputError("{}: {} layers: at most {} are accepted", where_, layers_, kLayersMax);
     }
-    spec_.ffn_dim = layer_rows(program_.up);
+    spec_.ffn_dim = shape_of(in_first(names_.up)).rows;
     if (has_tokens()) {
-      spec_.vocab_size = rows_of(tokens_);
-      facts_.check(Size::kVocabulary, spec_.vocab_size);
+      spec_.vocab_size = shape_of(tokens_).rows;
+      answers_.check_size({"vocab_size"}, spec_.vocab_size);
     }
     if (!positions_.empty()) {
-      spec_.positions_max = rows_of(positions_);
-      if (program_.is_decoder) facts_.check(Size::kPositions, spec_.positions_max);
+      spec_.positions_max = shape_of(positions_).rows;
+      if (program_.is_decoder) {
+        answers_.check_size({"block_size", "context_length"}, spec_.positions_max);
+      }
     }
-    facts_.check(Size::kModelDim, spec_.model_dim);
-    facts_.check(Size::kFfnDim, spec_.ffn_dim);
-    facts_.check(Size::kLayers, layers_);
+    answers_.check_size({"d_model", "model_dim", "hidden_size", "n_embd", "emb_dim", "dim"},
+                        spec_.model_dim);
+    answers_.check_size({"d_ff", "dim_feedforward", "ffn_dim"}, spec_.ffn_dim);
+    answers_.check_size({"n_layers", "n_layer", "num_layers", "num_hidden_layers"}, layers_);
   }
 
   // ---- what tensors do not say ----
@@ -161,7 +153,8 @@ class StateDictReader {
     answer_positions(spec_.positions_max);
     if (!program_.is_decoder) pooling_ = read_pooling(spec_.vocab_size);
     spec_.score_scale = answers_.score_scale();
-    epsilon_ = answers_.epsilon(program_.has_sample_norm ? 1e-6 : 1e-5);
+    settings_.has_sample_norm = program_.has_sample_norm;
+    settings_.epsilon = answers_.epsilon(program_.has_sample_norm ? 1e-6 : 1e-5);
     if (program_.is_decoder) {
       spec_.embedding_scale = answers_.embedding_scale_if_said(spec_.model_dim);
     }
@@ -198,13 +191,15 @@ class StateDictReader {
   double encoder_scale(uint32_t model_dim) {
     if (!program_.is_layers_alone) return answers_.embedding_scale_if_said(model_dim);
     if (has_tokens() || !input_.empty()) return answers_.embedding_scale(model_dim);
-    answers_.refuse_embedding_scale("the layers read features as they are");
+    answers_.refuse(options_.embedding_scale.has_value(), "--embedding-scale",
+                    "the layers read features as they are");
     return 1.0;
   }
 
   void answer_positions(uint32_t& positions_max) {
     if (program_.rope == RopePairs::kNone) {
-      answers_.refuse_rope_theta("such a model rotates nothing");
+      answers_.refuse(options_.rope_theta.has_value(), "--rope-theta",
+                      "such a model rotates nothing");
       if (positions_.empty() && (has_tokens() || !input_.empty())) {
         answers_.assume("no positions are added, since the file has no table of them");
       }
@@ -221,14 +216,13 @@ class StateDictReader {
     if (said) return said;
     if (!pooler_.empty()) return PoolingChoice::kPooler;
     if (head_.empty()) return std::nullopt;
-    const std::string head = layer_name(head_);
-    if (vocab_size != 0 && rows_of(head_) == vocab_size) {
+    if (vocab_size != 0 && shape_of(head_).rows == vocab_size) {
       answers_.assume(
           fmt::format("{} reads each token, since it gives {} numbers, as many as there are tokens",
-                      quote(head), vocab_size));
+                      quote(head_), vocab_size));
       return PoolingChoice::kNone;
     }
-    return answers_.ask_pooling(head);
+    return answers_.ask_pooling(head_);
   }
 
   // A buffer of radians per position; nullptr: there is none.
@@ -241,50 +235,36 @@ class StateDictReader {
 
   // ---- tensors ----
 
-  LinearSpec linear(const PartNames& part, uint32_t outputs, uint32_t inputs) {
-    LinearSpec found = {tensors_.matrix(part.weight, outputs, inputs), {}};
-    if (!part.bias.empty()) found.bias = tensors_.vector(part.bias, outputs);
-    return found;
+  LinearSpec linear(const std::string& part, uint32_t outputs, uint32_t inputs) {
+    return tensors_.linear(part, outputs, inputs, Presence::kIfStored);
   }
-
-  NormSpec norm(const PartNames& part, uint32_t features) {
-    NormSpec found = {.name = part.weight,
-                      .kind = program_.norm,
-                      .gain = tensors_.vector(part.weight, features),
-                      .bias = {},
-                      .epsilon = epsilon_};
-    if (!part.bias.empty()) found.bias = tensors_.vector(part.bias, features);
-    if (!program_.has_sample_norm) return found;
-    // The deviation of a sample divides by one less; epsilon beside it is twice as much beside the
-    // variance, for deviations near 1.
-    const double sample = std::sqrt((features - 1.0) / features);
-    for (double& gain : found.gain) gain *= sample;
-    found.epsilon = 2.0 * epsilon_;
-    return found;
+  NormSpec norm(const std::string& part) {
+    return read_norm(tensors_, names_, settings_, part, spec_.model_dim);
   }
 
   // Sizes that nothing is read for yet never get further than this.
   void set_heads() {
-    const uint32_t query_rows = tensors_.shape_of(in_layer(0, program_.output).weight).columns;
+    const uint32_t query_rows = shape_of(in_first(names_.output)).columns;
     spec_.head_dim = even_head_dim(query_rows, spec_.heads, where_);
     spec_.kv_heads = read_kv_heads(query_rows, spec_.heads, spec_.head_dim);
-    facts_.check(Size::kKvHeads, spec_.kv_heads);
+    answers_.check_size({"n_kv_heads", "n_kv_head", "num_kv_heads", "num_key_value_heads"},
+                        spec_.kv_heads);
     if (program_.rope != RopePairs::kNone) spec_.rope = read_rotation(spec_.head_dim);
   }
 
   // Variants with fewer keys and values than queries are told by the shape.
   uint32_t read_kv_heads(uint32_t query_rows, uint32_t heads, uint32_t head_dim) const {
     if (program_.has_heads_of_their_own()) return heads;
-    const bool is_fused = program_.fused != nullptr;
-    const PartNames part = in_layer(0, is_fused ? program_.fused : program_.key_projection);
-    uint32_t rows = rows_of(part);
+    const bool is_fused = names_.fused != nullptr;
+    const std::string part = in_first(is_fused ? names_.fused : names_.key);
+    uint32_t rows = shape_of(part).rows;
     if (is_fused) rows = rows > query_rows ? (rows - query_rows) / 2 : 0;
     const uint32_t kv_heads = rows / head_dim;
     if (rows % head_dim == 0 && kv_heads != 0 && heads % kv_heads == 0) return kv_heads;
     throw InputError(
         "{}: {} has {} rows: expected key heads of {}, as the queries have, in a number that "
         "divides the {} heads",
-        where_, quote(part.weight), rows_of(part), head_dim, heads);
+        where_, quote(weight_of(part)), shape_of(part).rows, head_dim, heads);
   }
 
   RopeSpec read_rotation(uint32_t head_dim) {
@@ -292,72 +272,25 @@ class StateDictReader {
       throw InputError("{}: a head has {} elements: expected an even number, for rotations", where_,
                        head_dim);
     }
-    RopeSpec rope = {.rotary_dim = head_dim,
-                     .inverse_frequencies = {},
-                     .turns_neighbours = program_.rope == RopePairs::kNeighbours};
+    RopeSpec rope = plain_rope(head_dim, rope_theta_, where_);
+    rope.turns_neighbours = program_.rope == RopePairs::kNeighbours;
     if (const StoredTensor* stored = find_frequencies()) {
       rope.inverse_frequencies = tensors_.vector(stored->name, head_dim / 2);
-      return rope;
-    }
-    for (uint32_t i = 0; i < head_dim / 2; ++i) {
-      rope.inverse_frequencies.push_back(std::pow(rope_theta_, -2.0 * i / head_dim));
     }
     return rope;
-  }
-
-  void read_layers() {
-    for (uint32_t i = 0; i < layers_; ++i) spec_.layers.push_back(read_layer(i));
-    const PartNames final_norm = find(program_.final_norm);
-    if (!final_norm.empty()) {
-      spec_.final_norm = norm(final_norm, spec_.model_dim);
-    } else if (spec_.norm_first && !program_.is_layers_alone) {
-      answers_.assume("no norm after the last layer, since the file has none");
-    }
-  }
-
-  LayerSpec read_layer(uint32_t index) {
-    const uint32_t query_rows = spec_.heads * spec_.head_dim;
-    const uint32_t key_rows = spec_.kv_heads * spec_.head_dim;
-    const auto part = [&](const char* path) { return in_layer(index, path); };
-    LayerSpec layer;
-    layer.window = mask_.window;
-    layer.attention_norm = norm(part(program_.attention_norm), spec_.model_dim);
-    if (program_.fused != nullptr) {
-      split_fused(layer, linear(part(program_.fused), query_rows + 2 * key_rows, spec_.model_dim),
-                  query_rows, key_rows);
-    } else {
-      layer.query = read_projection(index, program_.query, query_rows);
-      layer.key = read_projection(index, program_.key_projection, key_rows);
-      layer.value = read_projection(index, program_.value, key_rows);
-    }
-    layer.output = linear(part(program_.output), spec_.model_dim, query_rows);
-    layer.mlp_norm = norm(part(program_.mlp_norm), spec_.model_dim);
-    if (program_.gate != nullptr) {
-      layer.gate = linear(part(program_.gate), spec_.ffn_dim, spec_.model_dim);
-    }
-    layer.up = linear(part(program_.up), spec_.ffn_dim, spec_.model_dim);
-    layer.down = linear(part(program_.down), spec_.model_dim, spec_.ffn_dim);
-    return layer;
-  }
-
-  // One projection, or those of all heads below one another.
-  LinearSpec read_projection(uint32_t index, const char* path, uint32_t rows) {
-    if (!program_.has_heads_of_their_own()) {
-      return linear(in_layer(index, path), rows, spec_.model_dim);
-    }
-    std::vector<LinearSpec> heads;
-    for (uint32_t i = 0; i < spec_.heads; ++i) {
-      const PartNames part = in_layer(index, of_head(path, i).c_str());
-      heads.push_back(linear(part, spec_.head_dim, spec_.model_dim));
-    }
-    return heads.size() == 1 ? std::move(heads[0]) : stack_rows(std::move(heads));
   }
 
   void read_model() {
     set_heads();
     check_sizes(spec_, layers_, where_);
     read_input();
-    read_layers();
+    read_layers(tensors_, spec_, names_, settings_, found_.list, layers_);
+    for (LayerSpec& layer : spec_.layers) layer.window = mask_.window;
+    if (const std::string final_norm = find(program_.final_norm); !final_norm.empty()) {
+      spec_.final_norm = norm(final_norm);
+    } else if (spec_.norm_first && !program_.is_layers_alone) {
+      answers_.assume("no norm after the last layer, since the file has none");
+    }
     if (!program_.is_decoder) return read_head();
     if (head_.empty()) {
       answers_.assume("the token embedding as output matrix, since there is no 'lm_head'");
@@ -371,25 +304,26 @@ class StateDictReader {
 
   void read_input() {
     if (has_tokens()) {
-      spec_.token_embedding = tensors_.matrix(tokens_.weight, spec_.vocab_size, spec_.model_dim);
+      spec_.token_embedding =
+          tensors_.matrix(weight_of(tokens_), spec_.vocab_size, spec_.model_dim);
       if (!types_.empty()) {
-        spec_.token_types = rows_of(types_);
-        spec_.type_embedding = tensors_.matrix(types_.weight, spec_.token_types, spec_.model_dim);
+        spec_.token_types = shape_of(types_).rows;
+        spec_.type_embedding =
+            tensors_.matrix(weight_of(types_), spec_.token_types, spec_.model_dim);
       }
     } else if (!input_.empty()) {
-      const auto shape = tensors_.shape_of(input_.weight);
-      spec_.input = linear(input_, spec_.model_dim, shape.columns);
-      spec_.input_features = shape.columns;
+      spec_.input_features = shape_of(input_).columns;
+      spec_.input = linear(input_, spec_.model_dim, spec_.input_features);
     } else {
       spec_.input_features = spec_.model_dim;  // straight into the layers
     }
     if (!positions_.empty()) {
       spec_.position_embedding =
-          tensors_.matrix(positions_.weight, spec_.positions_max, spec_.model_dim);
+          tensors_.matrix(weight_of(positions_), spec_.positions_max, spec_.model_dim);
       fold_single_type(spec_);
     }
-    const PartNames embedding_norm = find(program_.embedding_norm);
-    if (!embedding_norm.empty()) spec_.embedding_norm = norm(embedding_norm, spec_.model_dim);
+    const std::string embedding_norm = find(program_.embedding_norm);
+    if (!embedding_norm.empty()) spec_.embedding_norm = norm(embedding_norm);
   }
 
   void read_head() {
@@ -397,16 +331,17 @@ class StateDictReader {
     if (pooling_ == PoolingChoice::kFirst) spec_.pooling = SelectKind::kFirst;
     if (pooling_ == PoolingChoice::kPooler) {
       spec_.pooling = SelectKind::kFirst;
-      const PartNames pooler =
-          pooler_.empty() ? PartNames{"pooler.weight", "pooler.bias"} : pooler_;
-      spec_.head.push_back({linear(pooler, spec_.model_dim, spec_.model_dim), Activation::kTanh});
+      const Presence bias = pooler_.empty() ? Presence::kRequired : Presence::kIfStored;
+      spec_.head.push_back({tensors_.linear(pooler_.empty() ? "pooler" : pooler_, spec_.model_dim,
+                                            spec_.model_dim, bias),
+                            Activation::kTanh});
     }
     if (head_.empty()) return;
-    const uint32_t classes = rows_of(head_);
+    const uint32_t classes = shape_of(head_).rows;
     spec_.head.push_back({linear(head_, classes, spec_.model_dim), std::nullopt});
-    facts_.check(Size::kClasses, classes);
+    answers_.check_size({"num_labels", "num_classes", "n_classes"}, classes);
     spec_.labels =
-        facts_.labels([&](ConfigFields& source) { return read_labels(source, classes); });
+        answers_.labels([&](ConfigFields& source) { return read_labels(source, classes); });
   }
 
   // Those that say nothing more.
@@ -433,17 +368,22 @@ class StateDictReader {
 
   const TensorStore& store_;
   ModelTensors tensors_;
-  TrainingFacts& facts_;
+  const ModelOptions& options_;
   StateDictAnswers& answers_;
   const std::string where_;
   const FoundProgram& found_;
   const PublishedProgram& program_;
+  const LayerNames& names_;
 
   TransformerSpec spec_;
   uint32_t layers_ = 0;
-  PartNames tokens_, types_, input_, positions_, pooler_, head_;
+  std::string tokens_, types_, input_, positions_, pooler_, head_;  // empty: there is none
   BandChoice mask_;
-  double epsilon_ = 0.0;
+  LayerSettings settings_ = {.qkv_bias = Presence::kIfStored,
+                             .output_bias = Presence::kIfStored,
+                             .mlp_bias = Presence::kIfStored,
+                             .norm_bias = Presence::kIfStored,
+                             .windows = {}};
   double rope_theta_ = 0.0;
   std::optional<PoolingChoice> pooling_;
 };
@@ -470,9 +410,8 @@ TransformerSpec read_state_dict(const Opened& model, const ModelOptions& options
         "attend to an encoder are not supported.\n{}",
         where, found.size(), quote(found[0].list), quote(found[1].list), kExportAdvice);
   }
-  TrainingFacts facts(model);
-  StateDictAnswers answers(options, facts, where);
-  return StateDictReader(store, found[0], facts, answers).run();
+  StateDictAnswers answers(model, options, where);
+  return StateDictReader(store, found[0], options, answers).run();
 }
 
 }  // namespace arenite::convert

@@ -1,19 +1,97 @@
 // SPDX-License-Identifier: Apache-2.0
 // An option first, then what the training program wrote, then a question or an assumption.
-#include "convert/families/state_dicts.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <charconv>
+#include <map>
 #include <utility>
 
+#include "convert/families/hf_models.h"
+#include "convert/families/state_dicts.h"
 #include "convert/files/error.h"
 
 namespace arenite::convert {
 namespace {
 
-constexpr double kTheta = 10000.0;
+using nlohmann::json;
+
+// Dicts in which checkpoints keep the arguments of their model, and the outermost one.
+constexpr std::string_view kArguments[] = {
+    "", "args", "config", "hparams", "model_args", "model_config", "hyper_parameters"};
+
+json parsed(const std::string& text) {
+  if (text == "true" || text == "false") return text == "true";
+  const char* end = text.data() + text.size();
+  uint64_t number = 0;
+  double real = 0.0;
+  const auto is_whole = [&](const std::from_chars_result& result) {
+    return result.ec == std::errc() && result.ptr == end;
+  };
+  if (is_whole(std::from_chars(text.data(), end, number))) return number;
+  if (is_whole(std::from_chars(text.data(), end, real))) return real;
+  return text;
+}
+
+// The plain values of a checkpoint by the dict that they are in; "": the outermost.
+std::map<std::string, json> arguments_of(const std::map<std::string, std::string>& plain_values) {
+  std::map<std::string, json> arguments;
+  for (const auto& [path, text] : plain_values) {
+    const size_t dot = path.rfind('.');
+    const std::string dict = dot == std::string::npos ? "" : path.substr(0, dot);
+    if (std::ranges::find(kArguments, dict) == std::end(kArguments)) continue;
+    arguments[dict][dot == std::string::npos ? path : path.substr(dot + 1)] = parsed(text);
+  }
+  return arguments;
+}
+
+// ---- values in configs, one for each type of fact ----
+
+void read_fact(ConfigFields& config, const std::string& field, uint32_t& value) {
+  value = config.count(field);
+}
+void read_fact(ConfigFields& config, const std::string& field, double& value) {
+  value = config.positive(field);
+}
+void read_fact(ConfigFields& config, const std::string& field, bool& value) {
+  value = config.flag(field);
+}
+void read_fact(ConfigFields& config, const std::string& field, Activation& value) {
+  value = read_activation(config, field, "");
+}
+
+void read_fact(ConfigFields& config, const std::string& field, PoolingChoice& value) {
+  const std::string text = config.text(field);
+  for (const PoolingChoice choice : {PoolingChoice::kNone, PoolingChoice::kFirst,
+                                     PoolingChoice::kPooler, PoolingChoice::kMean}) {
+    if (text != name(choice) && (text != "cls" || choice != PoolingChoice::kFirst)) continue;
+    value = choice;
+    return;
+  }
+  config.refuse(field, "expected 'none', 'first', 'cls', 'pooler' or 'mean'");
+}
+
+void read_fact(ConfigFields& config, const std::string& field, EmbeddingScale& value) {
+  value.is_sqrt = config.is_text(field);
+  if (!value.is_sqrt) {
+    value.value = config.positive(field);
+  } else if (config.text(field) != "sqrt") {
+    config.refuse(field, "expected a number or 'sqrt', for the square root of the model's width");
+  }
+}
+
+void read_fact(ConfigFields& config, const std::string& field, MaskChoice& value) {
+  const bool is_causal = field == "mask" ? config.text(field) == "causal" : config.flag(field);
+  value = is_causal ? MaskChoice::kCausal : MaskChoice::kBidirectional;
+}
+
+// "mask" may be about something else, such as what is to be predicted: then it says nothing.
+bool says_something(const ConfigFields& config, const std::string& field) {
+  return config.has(field) && (field != "mask" || config.equals(field, "causal") ||
+                               config.equals(field, "bidirectional"));
+}
+
+// ---- the same for people ----
 
 std::string show(uint32_t value) { return fmt::format("{}", value); }
 std::string show(double value) { return fmt::format("{}", value); }
@@ -23,76 +101,125 @@ std::string show(PoolingChoice value) { return name(value); }
 std::string show(MaskChoice value) {
   return value == MaskChoice::kCausal ? "causal" : "bidirectional";
 }
+std::string show(const EmbeddingScale& value) { return value.is_sqrt ? "sqrt" : show(value.value); }
+
 std::string describe(const BandChoice& mask) {
   if (!mask.causal) return "bidirectional";
   return mask.window == 0 ? "causal" : fmt::format("a causal window of {}", mask.window);
 }
-std::string show(const EmbeddingScale& value) { return value.is_sqrt ? "sqrt" : show(value.value); }
-
-// "--heads 4", where it was said.
-template <typename Value>
-std::string as_text(const char* option, const std::optional<Value>& value) {
-  return value ? fmt::format("{} {}", option, show(*value)) : "";
-}
 
 }  // namespace
 
+StateDictAnswers::StateDictAnswers(const Opened& model, const ModelOptions& options,
+                                   std::string where)
+    : options_(options), where_(std::move(where)) {
+  if (model.config) sources_.push_back(model.config_fields());
+  for (auto& [dict, values] : arguments_of(model.values)) {
+    std::string place = quote(model.tensors.source());
+    if (!dict.empty()) place += fmt::format(", {}", quote(dict));
+    sources_.emplace_back(std::move(values), std::move(place));
+  }
+}
+
 template <typename Value>
-std::optional<Value> StateDictAnswers::known(const std::optional<Value>& option,
-                                             const std::optional<Fact<Value>>& fact,
-                                             const char* what, const std::string& option_as_text) {
-  if (option && fact && !(*option == fact->value)) {
+std::optional<Value> StateDictAnswers::written(std::initializer_list<const char*> fields,
+                                               std::string& where) {
+  std::optional<Value> found;
+  for (ConfigFields& source : sources_) {
+    for (const char* field : fields) {
+      if (!says_something(source, field)) continue;
+      Value value{};
+      read_fact(source, field, value);
+      if (found && !(*found == value)) {
+        source.refuse(field, "another place says something else about the same model");
+      }
+      found = value;
+      where = source.where();
+    }
+  }
+  return found;
+}
+
+template <typename Value>
+std::optional<Value> StateDictAnswers::known(const std::optional<Value>& option, const Fact& fact,
+                                             std::string option_text) {
+  std::string where;
+  const std::optional<Value> config = written<Value>(fact.fields, where);
+  if (option && option_text.empty()) option_text = fmt::format("{} {}", fact.option, show(*option));
+  if (option && config && !(*option == *config)) {
     throw InputError("{}: {}: another {} was asked for than {} says, which is {}: drop the option",
-                     where_, option_as_text, what, fact->where, show(fact->value));
+                     where_, option_text, fact.what, where, show(*config));
   }
   if (option) {
-    account_.given.push_back(option_as_text);
-    return option;
+    account_.given.push_back(std::move(option_text));
+  } else if (config) {
+    account_.given.push_back(fmt::format("{} {}, from {}", fact.what, show(*config), where));
   }
-  if (fact) {
-    account_.given.push_back(fmt::format("{} {}, from {}", what, show(fact->value), fact->where));
-    return fact->value;
-  }
-  return std::nullopt;
+  return option ? option : config;
 }
 
 void StateDictAnswers::refuse(bool is_given, const char* option, const char* why) const {
   if (is_given) throw InputError("{}: {}: {}: drop the option", where_, option, why);
 }
 
+void StateDictAnswers::check_size(std::initializer_list<const char*> fields, uint32_t found) {
+  for (ConfigFields& source : sources_) {
+    for (const char* field : fields) source.expect(field, found, "the tensors have this size");
+  }
+}
+
+std::vector<std::string> StateDictAnswers::labels(
+    const std::function<std::vector<std::string>(ConfigFields&)>& read) {
+  for (ConfigFields& source : sources_) {
+    if (source.has("id2label")) return read(source);
+  }
+  return {};
+}
+
+std::optional<uint32_t> StateDictAnswers::heads_if_said() {
+  return known(options_.heads == 0 ? std::nullopt : std::optional(options_.heads),
+               {"number of heads",
+                "--heads",
+                {"num_heads", "n_heads", "nhead", "n_head", "heads", "num_attention_heads"}});
+}
+
 uint32_t StateDictAnswers::heads(uint32_t model_dim) {
-  const auto option = options_.heads == 0 ? std::nullopt : std::optional(options_.heads);
-  const auto found = known(option, facts_.heads(), "number of heads", as_text("--heads", option));
-  if (found) return *found;
-  ask({"--heads N", fmt::format("how many heads the {} features are divided into", model_dim),
-       "num_heads"});
+  if (const auto found = heads_if_said()) return *found;
+  missing_.push_back({"--heads N",
+                      fmt::format("how many heads the {} features are divided into", model_dim),
+                      "num_heads"});
   return 1;
 }
 
 uint32_t StateDictAnswers::heads_of_modules(uint32_t heads) {
-  const auto said = facts_.heads();
-  const uint32_t other = options_.heads != 0 ? options_.heads : said ? said->value : heads;
-  if (other == heads) return heads;
-  throw InputError("{}: {} heads are modules of their own, but {} says {}", where_, heads,
-                   options_.heads != 0 ? "--heads" : said->where, other);
+  std::vector<std::string> given = account_.given;
+  const uint32_t said = heads_if_said().value_or(heads);
+  if (said == heads) {
+    account_.given = std::move(given);  // the file says it, too
+    return heads;
+  }
+  throw InputError("{}: {} heads are modules of their own, but {} was said", where_, heads,
+                   account_.given.back());
 }
 
 Activation StateDictAnswers::activation() {
-  const std::string text =
-      options_.activation ? fmt::format("--activation {}", option_name(*options_.activation)) : "";
-  const auto found = known(options_.activation, facts_.activation(), "activation", text);
+  const auto found =
+      known(options_.activation,
+            {"activation", "--activation", {"activation", "hidden_act", "activation_function"}});
   if (!found) {
-    ask({"--activation NAME", "of the MLP: gelu, gelu_tanh, silu or relu", "activation"});
+    missing_.push_back(
+        {"--activation NAME", "of the MLP: gelu, gelu_tanh, silu or relu", "activation"});
   }
   return found.value_or(Activation::kGeluErf);
 }
 
 bool StateDictAnswers::norm_first() {
-  const std::string text = options_.norm_first.value_or(true) ? "--norm-first" : "--norm-last";
-  const auto found = known(options_.norm_first, facts_.norm_first(), "place of norms", text);
+  const auto found = known(options_.norm_first, {"place of norms", "--norm", {"norm_first"}},
+                           options_.norm_first.value_or(true) ? "--norm-first" : "--norm-last");
   if (!found) {
-    ask({"--norm-first or --norm-last",
-         "norms come before attention and MLP, or after their results were added", "norm_first"});
+    missing_.push_back({"--norm-first or --norm-last",
+                        "norms come before attention and MLP, or after their results were added",
+                        "norm_first"});
   }
   return found.value_or(true);
 }
@@ -100,12 +227,10 @@ bool StateDictAnswers::norm_first() {
 std::optional<BandChoice> StateDictAnswers::known_mask() {
   // A window is causal, so that is what a config of a model with a window says.
   std::optional<MaskChoice> option;
-  if (options_.mask == MaskChoice::kBidirectional) option = MaskChoice::kBidirectional;
-  if (options_.mask == MaskChoice::kCausal || options_.mask == MaskChoice::kWindow) {
-    option = MaskChoice::kCausal;
-  }
-  const auto found =
-      known(option, facts_.mask(), "mask", option_text(options_.mask, options_.window));
+  if (options_.mask != MaskChoice::kUnsaid) option = options_.mask;
+  if (options_.mask == MaskChoice::kWindow) option = MaskChoice::kCausal;
+  const auto found = known(option, {"mask", "", {"causal", "is_causal", "mask"}},
+                           option_text(options_.mask, options_.window));
   if (!found) return std::nullopt;
   const uint32_t window = options_.mask == MaskChoice::kWindow ? options_.window : 0;
   return BandChoice{.causal = *found == MaskChoice::kCausal, .window = window};
@@ -114,8 +239,9 @@ std::optional<BandChoice> StateDictAnswers::known_mask() {
 BandChoice StateDictAnswers::mask() {
   const auto found = known_mask();
   if (!found) {
-    ask({"--causal, --bidirectional or --window N",
-         "a token sees itself and those before it, all tokens, or the last N", "causal"});
+    missing_.push_back({"--causal, --bidirectional or --window N",
+                        "a token sees itself and those before it, all tokens, or the last N",
+                        "causal"});
   }
   return found.value_or(BandChoice());
 }
@@ -138,14 +264,15 @@ BandChoice StateDictAnswers::mask_of_buffer(const std::string& buffer, const Ban
 }
 
 std::optional<EmbeddingScale> StateDictAnswers::known_embedding_scale() {
-  return known(options_.embedding_scale, facts_.embedding_scale(), "embedding scale",
-               as_text("--embedding-scale", options_.embedding_scale));
+  return known(options_.embedding_scale,
+               {"embedding scale", "--embedding-scale", {"embedding_scale"}});
 }
 
 double StateDictAnswers::embedding_scale(uint32_t model_dim) {
   const auto found = known_embedding_scale();
   if (!found) {
-    ask({"--embedding-scale X",
+    missing_.push_back(
+        {"--embedding-scale X",
          fmt::format("what multiplies embeddings before positions are added: sqrt (of {}) or a "
                      "number, 1 if nothing does",
                      model_dim),
@@ -161,12 +288,12 @@ double StateDictAnswers::embedding_scale_if_said(uint32_t model_dim) {
 }
 
 std::optional<PoolingChoice> StateDictAnswers::pooling_if_said() {
-  return known(options_.pooling, facts_.pooling(), "pooling",
-               as_text("--pooling", options_.pooling));
+  return known(options_.pooling, {"pooling", "--pooling", {"pooling"}});
 }
 
 PoolingChoice StateDictAnswers::ask_pooling(const std::string& reader) {
-  ask({"--pooling NAME",
+  missing_.push_back(
+      {"--pooling NAME",
        fmt::format("what {} reads of a sequence: the mean of its rows, the first, or each (none)",
                    quote(reader)),
        "pooling"});
@@ -174,44 +301,43 @@ PoolingChoice StateDictAnswers::ask_pooling(const std::string& reader) {
 }
 
 uint32_t StateDictAnswers::positions() {
-  const auto found = facts_.positions();
+  std::string where;
+  const auto found = written<uint32_t>(
+      {"block_size", "context_length", "max_seq_len", "max_position_embeddings", "max_len"}, where);
   if (found) {
-    account_.given.push_back(fmt::format("context {}, from {}", found->value, found->where));
-    return found->value;
+    account_.given.push_back(fmt::format("context {}, from {}", *found, where));
+    return *found;
   }
   if (options_.context == 0) {
-    ask({"--context N", "the longest sequence, as no table of positions says it", "block_size"});
+    missing_.push_back(
+        {"--context N", "the longest sequence, as no table of positions says it", "block_size"});
     return 1;
   }
   account_.given.push_back(fmt::format("--context {}", options_.context));
   return options_.context;
 }
 
-void StateDictAnswers::refuse_embedding_scale(const char* why) const {
-  refuse(options_.embedding_scale.has_value(), "--embedding-scale", why);
-}
-
-void StateDictAnswers::refuse_rope_theta(const char* why) const {
-  refuse(options_.rope_theta.has_value(), "--rope-theta", why);
-}
-
 double StateDictAnswers::epsilon(double otherwise) {
-  const auto found = known(options_.epsilon, facts_.epsilon(), "norms' epsilon",
-                           as_text("--epsilon", options_.epsilon));
+  const auto found =
+      known(options_.epsilon, {"norms' epsilon",
+                               "--epsilon",
+                               {"layer_norm_eps", "layer_norm_epsilon", "norm_eps", "epsilon"}});
   if (!found) assume(fmt::format("norms' epsilon {}", otherwise));
   return found.value_or(otherwise);
 }
 
 std::optional<double> StateDictAnswers::score_scale() {
-  const auto found = known(options_.score_scale, facts_.score_scale(), "scale of scores",
-                           as_text("--scale", options_.score_scale));
+  const auto found =
+      known(options_.score_scale, {"scale of scores", "--scale", {"attention_scale"}});
   if (!found) assume("scores times 1/sqrt(head_dim)");
   return found;
 }
 
 double StateDictAnswers::rope_theta() {
-  const auto found = known(options_.rope_theta, facts_.rope_theta(), "base of rotations",
-                           as_text("--rope-theta", options_.rope_theta));
+  constexpr double kTheta = 10000.0;
+  const auto found = known(
+      options_.rope_theta,
+      {"base of rotations", "--rope-theta", {"rope_theta", "rope_base", "rotary_base", "theta"}});
   if (!found) assume(fmt::format("--rope-theta {}", kTheta));
   return found.value_or(kTheta);
 }

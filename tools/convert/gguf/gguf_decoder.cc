@@ -13,7 +13,6 @@
 #include "convert/files/input_limits.h"
 #include "convert/spec/model_tensors.h"
 #include "convert/spec/rope_scaling.h"
-#include "convert/spec/transformer_layers.h"
 
 namespace arenite::convert {
 namespace {

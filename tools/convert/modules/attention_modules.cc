@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "convert/families/families.h"
-#include "convert/families/published_programs.h"
+#include "convert/families/state_dicts.h"
 #include "convert/files/error.h"
 #include "convert/spec/model_tensors.h"
 
@@ -117,8 +117,8 @@ AttentionModule read_attention_module(const Opened& model, const ModelOptions& o
   const Candidates candidates = find_candidates(store);
   const auto& [prefix, known] = choose(store, candidates, options);
   ModelTensors tensors(store, prefix);
-  TrainingFacts facts(model);
-  const AttentionModule module = known->read(tensors, options, facts);
+  StateDictAnswers answers(model, options, quote(store.source()));
+  const AttentionModule module = known->read(tensors, options, answers);
   if (options.features != 0 && options.features != module.features) {
     throw InputError(
         "{}: --features: found {}, and the module's weights are {} wide: drop the "

@@ -28,7 +28,7 @@ Graph build_graph(const AttentionModule& module);
 
 // The table of known modules.
 using ModuleReader = AttentionModule(ModelTensors& tensors, const ModelOptions& options,
-                                     TrainingFacts& facts);
+                                     StateDictAnswers& answers);
 
 struct KnownModule {
   const char* name;

@@ -24,12 +24,11 @@ std::string divisors(uint32_t number) {
 
 // The number of heads, which state dicts do not hold.
 uint32_t asked_heads(AttentionModule& module, const ModelTensors& tensors,
-                     const ModelOptions& options, TrainingFacts& facts, uint32_t width) {
+                     const ModelOptions& options, StateDictAnswers& answers, uint32_t width) {
   if (options.heads != 0) return options.heads;
-  if (const auto written = facts.heads()) {
-    const auto& [heads, where] = *written;
-    module.account.given.push_back(fmt::format("number of heads {}, from {}", heads, where));
-    return heads;
+  if (const auto heads = answers.heads_if_said()) {
+    module.account.given.push_back(answers.account().given.back());
+    return *heads;
   }
   throw InputError(
       "{}: the number of heads is not in the checkpoint: pass --heads N (the projections are {} "
@@ -91,7 +90,7 @@ void assume_one_head(AttentionModule& module, const ModelOptions& options) {
 }
 
 AttentionModule read_split(ModelTensors& tensors, const ModelOptions& options,
-                           TrainingFacts& facts) {
+                           StateDictAnswers& answers) {
   AttentionModule module;
   module.query = tensors.linear("W_query");
   module.key = tensors.linear("W_key");
@@ -100,7 +99,7 @@ AttentionModule read_split(ModelTensors& tensors, const ModelOptions& options,
   if (tensors.has("out_proj.weight")) {
     module.architecture = "MultiHeadAttention";
     module.output = tensors.linear("out_proj");
-    heads = asked_heads(module, tensors, options, facts, module.query.outputs());
+    heads = asked_heads(module, tensors, options, answers, module.query.outputs());
   } else {
     module.architecture = heads == 1 ? "CausalAttention" : "MultiHeadAttention";
     assume_one_head(module, options);
@@ -124,7 +123,8 @@ LinearSpec stacked(std::vector<LinearSpec> heads, const ModelTensors& tensors) {
   return stack_rows(std::move(heads));
 }
 
-AttentionModule read_per_head(ModelTensors& tensors, const ModelOptions& options, TrainingFacts&) {
+AttentionModule read_per_head(ModelTensors& tensors, const ModelOptions& options,
+                              StateDictAnswers&) {
   AttentionModule module;
   module.architecture = "MultiHeadAttention, one module per head";
   std::vector<std::string> prefixes;
@@ -150,7 +150,7 @@ AttentionModule read_per_head(ModelTensors& tensors, const ModelOptions& options
 }
 
 AttentionModule read_bert_style(ModelTensors& tensors, const ModelOptions& options,
-                                TrainingFacts& facts) {
+                                StateDictAnswers& answers) {
   AttentionModule module;
   module.architecture = "BERT-style attention";
   module.query = tensors.linear("query");
@@ -158,13 +158,13 @@ AttentionModule read_bert_style(ModelTensors& tensors, const ModelOptions& optio
   module.value = tensors.linear("value");
   module.output = tensors.linear("fc_out");
   finish(module, tensors, options,
-         asked_heads(module, tensors, options, facts, module.query.outputs()));
+         asked_heads(module, tensors, options, answers, module.query.outputs()));
   read_masks(module, tensors, options, MaskChoice::kBidirectional, {""});
   return module;
 }
 
 AttentionModule read_linear_qkv(ModelTensors& tensors, const ModelOptions& options,
-                                TrainingFacts&) {
+                                StateDictAnswers&) {
   AttentionModule module;
   const uint32_t heads = options.heads != 0 ? options.heads : 1;
   module.architecture = heads == 1 ? "SelfAttention" : "MultiHeadSelfAttention";
@@ -177,7 +177,8 @@ AttentionModule read_linear_qkv(ModelTensors& tensors, const ModelOptions& optio
   return module;
 }
 
-AttentionModule read_gpt(ModelTensors& tensors, const ModelOptions& options, TrainingFacts& facts) {
+AttentionModule read_gpt(ModelTensors& tensors, const ModelOptions& options,
+                         StateDictAnswers& answers) {
   const auto [rows, columns] = tensors.shape_of("c_attn.weight");
   // Hugging Face's Conv1D keeps [inputs, outputs], torch.nn.Linear [outputs, inputs].
   const bool conv1d = uint64_t{columns} == uint64_t{3} * rows;
@@ -198,13 +199,13 @@ AttentionModule read_gpt(ModelTensors& tensors, const ModelOptions& options, Tra
   module.output = linear("c_proj");
   tensors.pass_over("masked_bias");  // Hugging Face's fill value for hidden scores
   finish(module, tensors, options,
-         asked_heads(module, tensors, options, facts, module.query.outputs()));
+         asked_heads(module, tensors, options, answers, module.query.outputs()));
   read_masks(module, tensors, options, MaskChoice::kCausal, {""});
   return module;
 }
 
 AttentionModule read_torch_mha(ModelTensors& tensors, const ModelOptions& options,
-                               TrainingFacts& facts) {
+                               StateDictAnswers& answers) {
   for (const char* name : {"bias_k", "bias_v"}) {
     if (tensors.has(name)) {
       throw InputError(
@@ -242,13 +243,13 @@ AttentionModule read_torch_mha(ModelTensors& tensors, const ModelOptions& option
   }
   module.output = tensors.linear("out_proj");
   finish(module, tensors, options,
-         asked_heads(module, tensors, options, facts, module.query.outputs()));
+         asked_heads(module, tensors, options, answers, module.query.outputs()));
   read_masks(module, tensors, options, MaskChoice::kBidirectional, {""});
   return module;
 }
 
 AttentionModule read_causal_mean(ModelTensors& tensors, const ModelOptions& options,
-                                 TrainingFacts&) {
+                                 StateDictAnswers&) {
   if (options.features == 0) {
     throw InputError(
         "{}: a module of a mask alone has no weights that would tell the width of "

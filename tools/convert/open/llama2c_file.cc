@@ -12,7 +12,6 @@
 #include "convert/files/error.h"
 #include "convert/spec/model_tensors.h"
 #include "convert/spec/rope_scaling.h"
-#include "convert/spec/transformer_layers.h"
 
 namespace arenite::convert {
 namespace {

@@ -19,45 +19,17 @@ namespace {
 // Switches that are on in some program, so that false changes what the model computes.
 constexpr std::string_view kOnByDefault[] = {
     // Norms before attention and MLP rather than after them, the last norm, and their kind.
-    "do_layer_norm_before",
-    "final_layer_norm",
-    "final_norm",
-    "norm_first",
-    "normalize_before",
-    "pre_norm",
-    "prenorm",
-    "qk_norm",
-    "rms_norm",
-    "use_final_norm",
-    "use_pre_norm",
-    "use_qk_norm",
-    "use_rms_norm",
-    "use_rmsnorm",
+    "do_layer_norm_before", "final_layer_norm", "final_norm", "norm_first", "normalize_before",
+    "pre_norm", "prenorm", "qk_norm", "rms_norm", "use_final_norm", "use_pre_norm", "use_qk_norm",
+    "use_rms_norm", "use_rmsnorm",
     // Queries that see earlier keys only.
-    "causal",
-    "causal_attention",
-    "is_causal",
-    "use_causal_mask",
+    "causal", "causal_attention", "is_causal", "use_causal_mask",
     // Positions.
-    "rope",
-    "rotary",
-    "use_absolute_position_embeddings",
-    "use_position_embeddings",
-    "use_rope",
-    "use_rotary",
-    "use_rotary_emb",
-    "use_rotary_embedding",
-    "use_rotary_embeddings",
+    "rope", "rotary", "use_absolute_position_embeddings", "use_position_embeddings", "use_rope",
+    "use_rotary", "use_rotary_emb", "use_rotary_embedding", "use_rotary_embeddings",
     // Scores multiplied by 1/sqrt(head_dim), and what is added to the residual stream.
-    "parallel_attn",
-    "parallel_residual",
-    "scale_attention",
-    "scale_attn",
-    "scale_attn_weights",
-    "scale_qk",
-    "use_parallel_residual",
-    "use_residual",
-};
+    "parallel_attn", "parallel_residual", "scale_attention", "scale_attn", "scale_attn_weights",
+    "scale_qk", "use_parallel_residual", "use_residual"};
 
 bool is_on_by_default(const std::string& name) {
   const std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);  // of GGUF keys
@@ -74,24 +46,23 @@ bool asks_for_nothing(const json& value) {
 
 }  // namespace
 
-bool ConfigFields::has(const std::string& name) const {
+const json* ConfigFields::find(const std::string& name) const {
   const auto found = object_.find(name);
-  return found != object_.end() && !found->is_null();
+  return found == object_.end() ? nullptr : &*found;
 }
 
-bool ConfigFields::is_null(const std::string& name) const {
-  const auto found = object_.find(name);
-  return found != object_.end() && found->is_null();
+bool ConfigFields::has(const std::string& name) const {
+  return find(name) != nullptr && !find(name)->is_null();
 }
+
+bool ConfigFields::is_null(const std::string& name) const { return equals(name, nullptr); }
 
 bool ConfigFields::is_text(const std::string& name) const {
-  const auto found = object_.find(name);
-  return found != object_.end() && found->is_string();
+  return find(name) != nullptr && find(name)->is_string();
 }
 
 bool ConfigFields::equals(const std::string& name, const json& value) const {
-  const auto found = object_.find(name);
-  return found != object_.end() && *found == value;
+  return find(name) != nullptr && *find(name) == value;
 }
 
 std::vector<std::string> ConfigFields::names() const {
@@ -100,13 +71,11 @@ std::vector<std::string> ConfigFields::names() const {
   return names;
 }
 
-const json* ConfigFields::take(const std::string& name) {
+const json* ConfigFields::take(const std::string& name, bool must_be_there) {
   taken_.insert(name);
-  return has(name) ? &object_[name] : nullptr;
-}
-
-void ConfigFields::refuse_absence(const std::string& name) const {
-  throw InputError("{}: field {} is missing", where_, quote(name));
+  if (has(name)) return find(name);
+  if (must_be_there) throw InputError("{}: field {} is missing", where_, quote(name));
+  return nullptr;
 }
 
 void ConfigFields::refuse_form(const std::string& name, const std::string& expected) const {
@@ -120,8 +89,8 @@ void ConfigFields::refuse(const std::string& name, const std::string& why) const
 
 uint32_t ConfigFields::count(const std::string& name, std::optional<uint32_t> fallback,
                              uint32_t minimum) {
-  const json* value = take(name);
-  if (value == nullptr) return fallback ? *fallback : (refuse_absence(name), 0);
+  const json* value = take(name, !fallback);
+  if (value == nullptr) return *fallback;
   if (!value->is_number_unsigned() || value->get<uint64_t>() < minimum ||
       value->get<uint64_t>() > kSideMax) {
     refuse_form(name, fmt::format("expected a whole number from {} to {}", minimum, kSideMax));
@@ -130,8 +99,8 @@ uint32_t ConfigFields::count(const std::string& name, std::optional<uint32_t> fa
 }
 
 double ConfigFields::positive(const std::string& name, std::optional<double> fallback) {
-  const json* value = take(name);
-  if (value == nullptr) return fallback ? *fallback : (refuse_absence(name), 0.0);
+  const json* value = take(name, !fallback);
+  if (value == nullptr) return *fallback;
   if (!value->is_number() || !(value->get<double>() > 0.0) ||
       !std::isfinite(value->get<double>())) {
     refuse_form(name, "expected a number above 0");
@@ -140,15 +109,15 @@ double ConfigFields::positive(const std::string& name, std::optional<double> fal
 }
 
 bool ConfigFields::flag(const std::string& name, std::optional<bool> fallback) {
-  const json* value = take(name);
-  if (value == nullptr) return fallback ? *fallback : (refuse_absence(name), false);
+  const json* value = take(name, !fallback);
+  if (value == nullptr) return *fallback;
   if (!value->is_boolean()) refuse_form(name, "expected true or false");
   return value->get<bool>();
 }
 
 std::string ConfigFields::text(const std::string& name, std::optional<std::string> fallback) {
-  const json* value = take(name);
-  if (value == nullptr) return fallback ? *fallback : (refuse_absence(name), std::string());
+  const json* value = take(name, !fallback);
+  if (value == nullptr) return *fallback;
   if (!value->is_string()) refuse_form(name, "expected a string");
   return value->get<std::string>();
 }

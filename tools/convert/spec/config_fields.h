@@ -52,6 +52,10 @@ class ConfigFields {
   void expect(const std::string& name, const nlohmann::json& value, const char* why);
   // Any value will do.
   void pass_over(const std::string& name) { taken_.insert(name); }
+  template <size_t kCount>
+  void pass_over(const char* const (&names)[kCount]) {
+    taken_.insert(names, names + kCount);
+  }
 
   // For values that are well formed but not supported: "<where>: field '<name>' is <value>: <why>".
   // Throws UnsupportedError.
@@ -63,8 +67,9 @@ class ConfigFields {
   std::vector<std::string> finish() const;
 
  private:
-  const nlohmann::json* take(const std::string& name);  // nullptr when absent or null
-  [[noreturn]] void refuse_absence(const std::string& name) const;
+  // nullptr when absent or null; throws where the field must be there.
+  const nlohmann::json* take(const std::string& name, bool must_be_there = false);
+  const nlohmann::json* find(const std::string& name) const;
   [[noreturn]] void refuse_form(const std::string& name, const std::string& expected) const;
 
   nlohmann::json object_;

@@ -16,15 +16,18 @@ namespace {
 
 constexpr size_t kMissingListed = 30;
 
+// The last are bare parameters.
+const PartNames kLeaves[] = {{".weight", ".bias"}, {"_weight", "_bias"}, {".scale", ".shift"},
+                             {".gamma", ".beta"},  {".a_2", ".b_2"},     {"", ""}};
+
 // The values of `tensor`, which are to be weights.
 template <typename Real>
 std::vector<Real> require_finite(std::vector<Real> values, const StoredTensor& tensor) {
   const auto bad = std::ranges::find_if_not(
       values, [](Real value) { return std::isfinite(static_cast<float>(value)); });
   if (bad != values.end()) {
-    throw InputError("{}: {} has the value {} at index {}: expected finite weights",
-                     quote(tensor.file), quote(tensor.name), static_cast<float>(*bad),
-                     bad - values.begin());
+    throw InputError("{} has the value {} at index {}: expected finite weights", place_of(tensor),
+                     static_cast<float>(*bad), bad - values.begin());
   }
   return values;
 }
@@ -59,15 +62,6 @@ std::vector<uint64_t> squeezed(std::vector<uint64_t> shape, size_t rank) {
     shape.erase(one);
   }
   return shape;
-}
-
-ModelTensors::Shape sides_of(const StoredTensor& tensor, const std::vector<uint64_t>& shape) {
-  if (shape.size() != 2 || shape[0] == 0 || shape[0] > kSideMax || shape[1] == 0 ||
-      shape[1] > kSideMax) {
-    throw InputError("{}: {} has shape {}: expected a matrix with sides of 1 to {}",
-                     quote(tensor.file), quote(tensor.name), shape_text(tensor.shape), kSideMax);
-  }
-  return {static_cast<uint32_t>(shape[0]), static_cast<uint32_t>(shape[1])};
 }
 
 // The rows of `stored`, [rows, columns], that `order` names.
@@ -115,7 +109,24 @@ auto below_one_another(const std::vector<WeightRef>& weights, const Load& load) 
   return values;
 }
 
+Sides sides_of(const StoredTensor& tensor, const std::vector<uint64_t>& shape) {
+  const auto is_fine = [](uint64_t side) { return side >= 1 && side <= kSideMax; };
+  if (shape.size() == 2 && std::ranges::all_of(shape, is_fine)) {
+    return {static_cast<uint32_t>(shape[0]), static_cast<uint32_t>(shape[1])};
+  }
+  throw InputError("{} has shape {}: expected a matrix with sides of 1 to {}", place_of(tensor),
+                   shape_text(tensor.shape), kSideMax);
+}
+
 }  // namespace
+
+std::span<const PartNames> part_leaves() { return kLeaves; }
+
+std::string place_of(const StoredTensor& tensor) {
+  return fmt::format("{}: {}", quote(tensor.file), quote(tensor.name));
+}
+
+Sides sides_of(const StoredTensor& tensor) { return sides_of(tensor, tensor.shape); }
 
 RowOrder row_range(uint32_t first, uint32_t count) {
   RowOrder order(count);
@@ -218,14 +229,14 @@ const StoredTensor& ModelTensors::require(const std::string& name) const {
                    quote(full_name(name)), list_tensors(store_.tensors()));
 }
 
-ModelTensors::Shape ModelTensors::shape_of(const std::string& name) const {
+Sides ModelTensors::shape_of(const std::string& name) const {
   const StoredTensor& tensor = require(name);
   return sides_of(tensor, squeezed(tensor.shape, 2));
 }
 
 const StoredTensor* ModelTensors::take(const std::string& name, const std::vector<uint64_t>& shape,
                                        Presence presence) {
-  if (presence == Presence::kNone) return nullptr;
+  if (presence == Presence::kNone || name.empty()) return nullptr;
   const StoredTensor* tensor = buffer(name);
   if (tensor == nullptr) {
     if (presence == Presence::kRequired) {
@@ -234,12 +245,12 @@ const StoredTensor* ModelTensors::take(const std::string& name, const std::vecto
     return nullptr;
   }
   if (squeezed(tensor->shape, shape.size()) != shape) {
-    throw InputError("{}: {} has shape {}: expected {}", quote(tensor->file), quote(tensor->name),
-                     shape_text(tensor->shape), shape_text(shape));
+    throw InputError("{} has shape {}: expected {}", place_of(*tensor), shape_text(tensor->shape),
+                     shape_text(shape));
   }
   if (!tensor->is_real) {
-    throw InputError("{}: {} is of type {}: expected floating-point weights, F64, F32, F16 or BF16",
-                     quote(tensor->file), quote(tensor->name), tensor->type);
+    throw InputError("{} is of type {}: expected floating-point weights, F64, F32, F16 or BF16",
+                     place_of(*tensor), tensor->type);
   }
   return tensor;
 }
@@ -262,42 +273,41 @@ std::vector<double> ModelTensors::vector(const std::string& name, uint32_t eleme
   return tensor == nullptr ? std::vector<double>() : weight_of(*tensor, 1, elements).exact();
 }
 
+PartNames ModelTensors::part(const std::string& name) const {
+  for (const PartNames& leaf : kLeaves) {
+    if (!has(name + leaf.weight)) continue;
+    return {name + leaf.weight, leaf.bias.empty() ? "" : name + leaf.bias};
+  }
+  return {name + kLeaves[0].weight, name + kLeaves[0].bias};
+}
+
 LinearSpec ModelTensors::linear(const std::string& name, uint32_t outputs, uint32_t inputs,
                                 Presence bias) {
-  return {matrix(name + ".weight", outputs, inputs), vector(name + ".bias", outputs, bias)};
+  const PartNames names = part(name);
+  return {matrix(names.weight, outputs, inputs), vector(names.bias, outputs, bias)};
 }
 
 LinearSpec ModelTensors::linear(const std::string& name) {
   // No config says which extent of 1 is one too many, so none is.
-  const StoredTensor& weight = require(name + ".weight");
-  const Shape shape = sides_of(weight, weight.shape);
+  const Sides shape = sides_of(require(part(name).weight));
   return linear(name, shape.rows, shape.columns, Presence::kIfStored);
 }
 
 LinearSpec ModelTensors::conv1d(const std::string& name, uint32_t outputs, uint32_t inputs,
                                 Presence bias) {
-  const StoredTensor* weight = find(name + ".weight");
+  const PartNames names = part(name);
+  const StoredTensor* weight = find(names.weight);
   if (weight != nullptr && weight->is_by_outputs) return linear(name, outputs, inputs, bias);
-  return {transpose(matrix(name + ".weight", inputs, outputs)),
-          vector(name + ".bias", outputs, bias)};
+  return {transpose(matrix(names.weight, inputs, outputs)), vector(names.bias, outputs, bias)};
 }
 
-NormSpec ModelTensors::layer_norm(const std::string& name, uint32_t features, double epsilon,
-                                  Presence bias) {
-  const bool is_old = has(name + ".gamma");  // as BERT's first program calls them
-  const std::string gain = name + (is_old ? ".gamma" : ".weight");
-  return {.name = full_name(gain),
-          .kind = NormKind::kLayer,
-          .gain = vector(gain, features),
-          .bias = vector(name + (is_old ? ".beta" : ".bias"), features, bias),
-          .epsilon = epsilon};
-}
-
-NormSpec ModelTensors::rms_norm(const std::string& name, uint32_t features, double epsilon) {
-  return {.name = full_name(name + ".weight"),
-          .kind = NormKind::kRms,
-          .gain = vector(name + ".weight", features),
-          .bias = {},
+NormSpec ModelTensors::norm(const std::string& name, uint32_t features, double epsilon,
+                            NormKind kind, Presence bias) {
+  const PartNames names = part(name);
+  return {.name = full_name(names.weight),
+          .kind = kind,
+          .gain = vector(names.weight, features),
+          .bias = vector(names.bias, features, bias),
           .epsilon = epsilon};
 }
 
@@ -350,6 +360,135 @@ void ModelTensors::finish() {
                            problem.empty() ? "" : "\nand ", unknown.size(), list_tensors(unknown));
   }
   throw InputError("{}: {}", quote(source()), problem);
+}
+
+namespace {
+
+class LayerReader {
+ public:
+  LayerReader(ModelTensors& tensors, const TransformerSpec& spec, const LayerNames& names,
+              const LayerSettings& settings, std::string list, uint32_t index)
+      : tensors_(tensors),
+        spec_(spec),
+        names_(names),
+        settings_(settings),
+        list_(std::move(list)),
+        prefix_(fmt::format("{}{}.", list_, index)) {}
+
+  LayerSpec run() {
+    const uint32_t query_rows = spec_.heads * spec_.head_dim;
+    LayerSpec layer;
+    layer.parallel_residual = settings_.is_parallel;
+    layer.attention_norm = norm(names_.attention_norm, spec_.model_dim);
+    read_projections(layer, query_rows);
+    layer.output = linear(names_.output, spec_.model_dim, query_rows, settings_.output_bias);
+    if (settings_.has_head_norms) {
+      layer.query_norm = norm(names_.query_norm, spec_.head_dim);
+      layer.key_norm = norm(names_.key_norm, spec_.head_dim);
+    }
+    if (names_.mlp_norm != nullptr) layer.mlp_norm = norm(names_.mlp_norm, spec_.model_dim);
+    const Presence bias = settings_.mlp_bias;
+    if (names_.gate != nullptr) {
+      layer.gate = linear(names_.gate, spec_.ffn_dim, spec_.model_dim, bias);
+    }
+    layer.up = linear(names_.up, spec_.ffn_dim, spec_.model_dim, bias);
+    layer.down = linear(names_.down, spec_.model_dim, spec_.ffn_dim, bias);
+    return layer;
+  }
+
+ private:
+  // What may be in the first layer is in all of them, or in none.
+  Presence as_in_first(const std::string& part, Presence bias) const {
+    if (bias != Presence::kIfStored) return bias;
+    const std::string name = tensors_.part(fmt::format("{}0.{}", list_, part)).bias;
+    return !name.empty() && tensors_.has(name) ? Presence::kRequired : Presence::kNone;
+  }
+
+  NormSpec norm(const std::string& part, uint32_t features) {
+    LayerSettings settings = settings_;
+    settings.norm_bias = as_in_first(part, settings_.norm_bias);
+    return read_norm(tensors_, names_, settings, prefix_ + part, features);
+  }
+
+  LinearSpec linear(const std::string& part, uint32_t outputs, uint32_t inputs, Presence bias) {
+    bias = as_in_first(part, bias);
+    return names_.keeps_inputs_first ? tensors_.conv1d(prefix_ + part, outputs, inputs, bias)
+                                     : tensors_.linear(prefix_ + part, outputs, inputs, bias);
+  }
+
+  // One projection, or those of all heads below one another.
+  LinearSpec projection(const char* part, uint32_t rows) {
+    if (std::string_view(part).find("{}") == std::string_view::npos) {
+      return linear(part, rows, spec_.model_dim, settings_.qkv_bias);
+    }
+    std::vector<LinearSpec> heads;
+    for (uint32_t i = 0; i < rows / spec_.head_dim; ++i) {
+      heads.push_back(linear(fmt::format(fmt::runtime(part), i), spec_.head_dim, spec_.model_dim,
+                             settings_.qkv_bias));
+    }
+    return heads.size() == 1 ? std::move(heads[0]) : stack_rows(std::move(heads));
+  }
+
+  void read_projections(LayerSpec& layer, uint32_t query_rows) {
+    const uint32_t key_rows = spec_.kv_heads * spec_.head_dim;
+    if (names_.fused == nullptr) {
+      layer.query = projection(names_.query, query_rows);
+      layer.key = projection(names_.key, key_rows);
+      layer.value = projection(names_.value, key_rows);
+      return;
+    }
+    const LinearSpec fused = projection(names_.fused, query_rows + 2 * key_rows);
+    if (names_.fused_rows == FusedRows::kBlocks) {
+      return split_fused(layer, fused, query_rows, key_rows);
+    }
+    layer.query = select_rows(fused, rows_of_heads(0));
+    layer.key = select_rows(fused, rows_of_heads(1));
+    layer.value = select_rows(fused, rows_of_heads(2));
+  }
+
+  // Queries are part 0 of each head, keys 1 and values 2.
+  RowOrder rows_of_heads(uint32_t part) const {
+    RowOrder order;
+    order.reserve(size_t{spec_.heads} * spec_.head_dim);
+    for (uint32_t head = 0; head < spec_.heads; ++head) {
+      for (uint32_t i = 0; i < spec_.head_dim; ++i) {
+        order.push_back((head * 3 + part) * spec_.head_dim + i);
+      }
+    }
+    return order;
+  }
+
+  ModelTensors& tensors_;
+  const TransformerSpec& spec_;
+  const LayerNames& names_;
+  const LayerSettings& settings_;
+  const std::string list_, prefix_;
+};
+
+}  // namespace
+
+NormSpec read_norm(ModelTensors& tensors, const LayerNames& names, const LayerSettings& settings,
+                   const std::string& name, uint32_t features) {
+  const bool has_bias = names.norm == NormKind::kLayer;
+  NormSpec norm = tensors.norm(name, features, settings.epsilon, names.norm,
+                               has_bias ? settings.norm_bias : Presence::kNone);
+  norm.gain_plus_one = settings.gain_plus_one;
+  if (!settings.has_sample_norm) return norm;
+  // The deviation of a sample divides by one less; epsilon beside it is twice as much beside the
+  // variance, for deviations near 1.
+  const double sample = std::sqrt((features - 1.0) / features);
+  for (double& gain : norm.gain) gain *= sample;
+  norm.epsilon = 2.0 * settings.epsilon;
+  return norm;
+}
+
+void read_layers(ModelTensors& tensors, TransformerSpec& spec, const LayerNames& names,
+                 const LayerSettings& settings, const std::string& list, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    spec.layers.push_back(LayerReader(tensors, spec, names, settings, list, i).run());
+    const uint32_t window = settings.windows.empty() ? 0 : settings.windows[i];
+    if (window < spec.positions_max) spec.layers[i].window = window;
+  }
 }
 
 }  // namespace arenite::convert

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -51,7 +52,25 @@ void split_fused(Layer& layer, const LinearSpec& fused, uint32_t query_rows, uin
 // have a bias or none has.
 LinearSpec stack_rows(std::vector<LinearSpec> parts);
 
+// "'file': 'tensor'", for messages.
+std::string place_of(const StoredTensor& tensor);
+
+// Throws InputError unless `tensor` is a matrix whose sides are within limits.
+struct Sides {
+  uint32_t rows, columns;
+};
+Sides sides_of(const StoredTensor& tensor);
+
 enum class Presence { kNone, kRequired, kIfStored };
+
+// A matrix or the gain of a norm, and its bias; empty: none.
+struct PartNames {
+  std::string weight, bias;
+};
+
+// What follows the name of a part in the names of its tensors: {".weight", ".bias"}, and others
+// that are in use.
+std::span<const PartNames> part_leaves();
 
 // A tensor that is not in the file yields an empty result and is remembered, so that `finish` can
 // name all of them at once; one of another shape throws InputError at once. Extents of 1 that a
@@ -69,10 +88,7 @@ class ModelTensors {
 
   // The sizes of `name`, which must be a matrix. Throws InputError, also when it is missing: for
   // formats in which shapes say what no config does.
-  struct Shape {
-    uint32_t rows, columns;
-  };
-  Shape shape_of(const std::string& name) const;
+  Sides shape_of(const std::string& name) const;
 
   // Stored as [rows, columns].
   WeightRef matrix(const std::string& name, uint32_t rows, uint32_t columns);
@@ -80,17 +96,20 @@ class ModelTensors {
   std::vector<double> vector(const std::string& name, uint32_t elements,
                              Presence presence = Presence::kRequired);
 
-  // <name>.weight [outputs, inputs] and <name>.bias [outputs].
+  // The names of a part's tensors, by those that the file has: <name>.weight and <name>.bias where
+  // it has none. The bias may be missing.
+  PartNames part(const std::string& name) const;
+
+  // The part `name`, a weight [outputs, inputs] and a bias [outputs].
   LinearSpec linear(const std::string& name, uint32_t outputs, uint32_t inputs, Presence bias);
   // The same, of the size that the file gives it. Throws InputError where the weight is missing or
   // no matrix.
   LinearSpec linear(const std::string& name);
   // The same, with the weight stored as [inputs, outputs], unless it says otherwise.
   LinearSpec conv1d(const std::string& name, uint32_t outputs, uint32_t inputs, Presence bias);
-  // <name>.weight [features], and <name>.bias [features]; or .gamma and .beta.
-  NormSpec layer_norm(const std::string& name, uint32_t features, double epsilon,
-                      Presence bias = Presence::kRequired);
-  NormSpec rms_norm(const std::string& name, uint32_t features, double epsilon);
+  // The part `name`, gain [features] and bias [features].
+  NormSpec norm(const std::string& name, uint32_t features, double epsilon,
+                NormKind kind = NormKind::kLayer, Presence bias = Presence::kRequired);
 
   // A tensor of any shape and type, such as a mask; nullptr when it is absent.
   const StoredTensor* buffer(const std::string& name);
@@ -121,6 +140,57 @@ class ModelTensors {
   std::set<std::string> taken_;       // by their full names
   std::vector<std::string> missing_;  // "'name' [2, 3]"
 };
+
+// How a projection of queries, keys and values in one is stored.
+enum class FusedRows {
+  kBlocks,  // all queries, below them all keys, below them all values
+  kHeads,   // [heads][query, key, value][head_dim]
+};
+
+// Names after the layer's own, without ".weight" and ".bias". A null pointer: there is none.
+// With {}, the number of a head, in the names of projections each head has its own.
+struct LayerNames {
+  const char* attention_norm;
+  const char* mlp_norm = nullptr;
+  const char* fused = nullptr;  // or these three:
+  const char* query = nullptr;
+  const char* key = nullptr;
+  const char* value = nullptr;
+  const char* query_norm = nullptr;
+  const char* key_norm = nullptr;
+  const char* output;
+  const char* gate = nullptr;
+  const char* up;
+  const char* down;
+
+  NormKind norm = NormKind::kLayer;
+  FusedRows fused_rows = FusedRows::kBlocks;
+  bool keeps_inputs_first = false;  // matrices are [inputs, outputs], as Conv1D has them
+};
+
+// What the config says of the layers. What may be stored is in all layers or in none.
+struct LayerSettings {
+  double epsilon = 0.0;
+  Presence qkv_bias = Presence::kRequired;
+  Presence output_bias = Presence::kRequired;
+  Presence mlp_bias = Presence::kRequired;
+  Presence norm_bias = Presence::kRequired;  // of layer norms
+  // Norms divide by the deviation of a sample, and epsilon is beside it.
+  bool has_sample_norm = false;
+  bool has_head_norms = false;
+  bool gain_plus_one = false;
+  bool is_parallel = false;
+  std::vector<uint32_t> windows{};  // keys that a query sees in each layer, 0: all; empty: all
+};
+
+// A norm of the row's kind; `name` is the whole one.
+NormSpec read_norm(ModelTensors& tensors, const LayerNames& names, const LayerSettings& settings,
+                   const std::string& name, uint32_t features);
+
+// Layers 0 to `count` - 1 into `spec`. `list` is what stands before a layer's number. REQUIRES: the
+// sizes of `spec` are set, kv_heads among them.
+void read_layers(ModelTensors& tensors, TransformerSpec& spec, const LayerNames& names,
+                 const LayerSettings& settings, const std::string& list, uint32_t count);
 
 struct MaskBuffer {
   DenseMask dense;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decoders of transformers: a row for each family, with the names of its tensors, the defaults of
 // its config, and what its config says that no other one does. One reader takes any row.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "convert/families/hf_models.h"
@@ -16,12 +18,17 @@
 namespace arenite::convert {
 namespace {
 
+// A size by its name in a family's configs, and by the one of other families, which may stand there
+// instead.
+struct SizeNames {
+  const char* name;
+  const char* alias = nullptr;
+};
+
 enum class Windows { kNone, kAllLayers, kSomeLayers };
 
 struct Family {
   const char* model_type;
-  uint32_t (*read_sizes)(ConfigFields& config, const Family& family,
-                         TransformerSpec& spec) = nullptr;  // returns the layers
   // What its config says besides; what it must not say is refused.
   void (*read_own)(ConfigFields& config, const Family& family, TransformerSpec& spec,
                    LayerSettings& settings) = nullptr;
@@ -37,12 +44,19 @@ struct Family {
   const char* head = nullptr;
   Presence head_bias = Presence::kNone;
 
+  SizeNames width = {"hidden_size"};
+  SizeNames heads = {"num_attention_heads"};
+  SizeNames layers = {"num_hidden_layers"};
+  SizeNames positions_field = {"max_position_embeddings"};
+  const char* ffn = "intermediate_size";
+  bool has_head_fields = true;  // num_key_value_heads and head_dim
+
   // What the transformers package takes for fields that a config does not have.
-  uint32_t ffn_dim = 0;
+  uint32_t ffn_dim = 0;  // 0: four times model_dim
   uint32_t positions_max = 2048;
   uint32_t kv_heads = 0;  // 0: as many as heads
   uint32_t head_dim = 0;  // 0: model_dim / heads
-  TokenDefaults tokens{};
+  std::optional<uint32_t> bos{}, eos{};
   bool is_tied = false;
   const char* epsilon_field = "layer_norm_eps";
   double epsilon = 1e-5;
@@ -58,31 +72,28 @@ struct Family {
 
 Presence stored_if(bool condition) { return condition ? Presence::kRequired : Presence::kNone; }
 
+// Returns the number of layers.
 uint32_t read_sizes(ConfigFields& config, const Family& family, TransformerSpec& spec) {
+  const auto count = [&](const SizeNames& field, std::optional<uint32_t> fallback = {}) {
+    return field.alias == nullptr ? config.count(field.name, fallback)
+                                  : read_size(config, field.name, field.alias, fallback);
+  };
   spec.vocab_size = config.count("vocab_size");
-  spec.model_dim = config.count("hidden_size");
-  spec.ffn_dim = config.count("intermediate_size", family.ffn_dim);
-  spec.positions_max = config.count("max_position_embeddings", family.positions_max);
-  spec.heads = config.count("num_attention_heads");
-  const bool as_many = family.kv_heads == 0 || config.is_null("num_key_value_heads");
-  spec.kv_heads = config.count("num_key_value_heads", as_many ? spec.heads : family.kv_heads);
-  if (config.has("head_dim") || (family.head_dim != 0 && !config.is_null("head_dim"))) {
-    spec.head_dim = config.count("head_dim", family.head_dim);
-  } else {
-    spec.head_dim = even_head_dim(spec.model_dim, spec.heads, config.where());
+  spec.model_dim = count(family.width);
+  const uint32_t usual_ffn = family.ffn_dim != 0 ? family.ffn_dim : 4 * spec.model_dim;
+  spec.ffn_dim = config.count(family.ffn, usual_ffn);
+  spec.positions_max = count(family.positions_field, family.positions_max);
+  spec.heads = spec.kv_heads = count(family.heads);
+  if (family.has_head_fields) {
+    const bool as_many = family.kv_heads == 0 || config.is_null("num_key_value_heads");
+    spec.kv_heads = config.count("num_key_value_heads", as_many ? spec.heads : family.kv_heads);
   }
-  return config.count("num_hidden_layers");
-}
-
-// The names of sizes in configs older than hidden_size, num_attention_heads and num_hidden_layers,
-// which may stand there instead.
-uint32_t read_old_sizes(ConfigFields& config, TransformerSpec& spec, const char* width,
-                        const char* heads, const char* layers) {
-  spec.vocab_size = config.count("vocab_size");
-  spec.model_dim = read_size(config, width, "hidden_size");
-  spec.heads = spec.kv_heads = read_size(config, heads, "num_attention_heads");
-  spec.head_dim = even_head_dim(spec.model_dim, spec.heads, config.where());
-  return read_size(config, layers, "num_hidden_layers");
+  const bool has_head_dim =
+      config.has("head_dim") || (family.head_dim != 0 && !config.is_null("head_dim"));
+  spec.head_dim = family.has_head_fields && has_head_dim
+                      ? config.count("head_dim", family.head_dim)
+                      : even_head_dim(spec.model_dim, spec.heads, config.where());
+  return count(family.layers);
 }
 
 // For a family whose layers all see the same keys: throws InputError where layer_types names
@@ -104,14 +115,6 @@ constexpr LayerNames kGpt2 = {.attention_norm = "ln_1",
                               .up = "mlp.c_fc",
                               .down = "mlp.c_proj",
                               .keeps_inputs_first = true};
-
-uint32_t read_gpt2_sizes(ConfigFields& config, const Family& family, TransformerSpec& spec) {
-  const uint32_t layers = read_old_sizes(config, spec, "n_embd", "n_head", "n_layer");
-  spec.ffn_dim = config.count("n_inner", 4 * spec.model_dim);
-  spec.positions_max =
-      read_size(config, "n_positions", "max_position_embeddings", family.positions_max);
-  return layers;
-}
 
 void read_gpt2(ConfigFields& config, const Family&, TransformerSpec& spec, LayerSettings&) {
   spec.activation = read_activation(config, "activation_function", "gelu_new");
@@ -139,16 +142,11 @@ constexpr LayerNames kPhi = {.attention_norm = "input_layernorm",
                              .up = "mlp.fc1",
                              .down = "mlp.fc2"};
 
-uint32_t read_neox_sizes(ConfigFields& config, const Family& family, TransformerSpec& spec) {
-  const uint32_t layers = read_sizes(config, family, spec);
+void read_neox(ConfigFields& config, const Family&, TransformerSpec& spec,
+               LayerSettings& settings) {
   config.expect("num_key_value_heads", spec.heads, "GPT-NeoX has as many as query heads");
   config.expect("head_dim", even_head_dim(spec.model_dim, spec.heads, config.where()),
                 "GPT-NeoX divides its width by its heads");
-  return layers;
-}
-
-void read_neox(ConfigFields& config, const Family&, TransformerSpec& spec,
-               LayerSettings& settings) {
   expect_layer_types(config, "full_attention");
   spec.activation = read_activation(config, "hidden_act", "gelu");
   spec.rope = read_hf_rope(config, spec,
@@ -207,21 +205,12 @@ std::vector<double> alibi_slopes(uint32_t heads, double bias_max) {
   return slopes;
 }
 
-uint32_t read_bloom_sizes(ConfigFields& config, const Family& family, TransformerSpec& spec) {
-  const uint32_t layers = read_old_sizes(config, spec, "n_embed", "n_head", "n_layer");
-  spec.ffn_dim = 4 * spec.model_dim;
-  config.expect("n_inner", spec.ffn_dim, "BLOOM's MLP is four times as wide as the model");
-  spec.positions_max = config.count("seq_length", family.positions_max);
-  return layers;
-}
-
 void read_bloom(ConfigFields& config, const Family&, TransformerSpec& spec, LayerSettings&) {
+  config.expect("n_inner", 4 * spec.model_dim, "BLOOM's MLP is four times as wide as the model");
   spec.activation = Activation::kGeluTanh;
-  for (const char* field :
-       {"attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi",
-        "skip_bias_add", "skip_bias_add_qkv", "slow_but_exact"}) {
-    config.pass_over(field);  // same result in exact arithmetic
-  }
+  config.pass_over({"attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion",
+                    "offset_alibi", "skip_bias_add", "skip_bias_add_qkv",
+                    "slow_but_exact"});  // same result in exact arithmetic
   config.expect("apply_residual_connection_post_layernorm", false,
                 "sums with what the norm gives are not supported");
   spec.alibi_slopes = alibi_slopes(spec.heads, 8.0);
@@ -247,10 +236,9 @@ uint32_t read_kv_heads(ConfigFields& attention, uint32_t heads) {
 
 void read_mpt_attention(ConfigFields attention, TransformerSpec& spec) {
   pass_over_harmless(attention);
-  for (const char* field : {"attn_impl", "model_type", "rope_theta", "rope_impl",
-                            "rope_dail_config", "rope_hf_config"}) {
-    attention.pass_over(field);  // how it is computed, and of what is refused below
-  }
+  // How it is computed, and of what is refused below.
+  attention.pass_over(
+      {"attn_impl", "model_type", "rope_theta", "rope_impl", "rope_dail_config", "rope_hf_config"});
   spec.kv_heads = read_kv_heads(attention, spec.heads);
   attention.expect("alibi", true, "only positions by ALiBi are read");
   attention.expect("rope", false, "only positions by ALiBi are read");
@@ -271,22 +259,14 @@ void read_mpt_attention(ConfigFields attention, TransformerSpec& spec) {
   spec.alibi_slopes = alibi_slopes(spec.heads, bias_max);
 }
 
-uint32_t read_mpt_sizes(ConfigFields& config, const Family& family, TransformerSpec& spec) {
-  const uint32_t layers = read_old_sizes(config, spec, "d_model", "n_heads", "n_layers");
-  spec.ffn_dim = config.count("expansion_ratio", 4) * spec.model_dim;
-  spec.positions_max = config.count("max_seq_len", family.positions_max);
-  const ConfigFields nothing(nlohmann::json::object(), config.where());
-  read_mpt_attention(config.object("attn_config").value_or(nothing), spec);
-  return layers;
-}
-
 void read_mpt(ConfigFields& config, const Family&, TransformerSpec& spec, LayerSettings& settings) {
   spec.activation = Activation::kGeluErf;
-  for (const char* field :
-       {"embedding_fraction", "fc_type", "init_config", "emb_pdrop", "init_device",
-        "learned_pos_emb", "no_bias", "resid_pdrop", "verbose"}) {
-    config.pass_over(field);  // training; and what the tensors, or ALiBi, say themselves
-  }
+  spec.ffn_dim *= spec.model_dim;  // expansion_ratio was read
+  const ConfigFields nothing(nlohmann::json::object(), config.where());
+  read_mpt_attention(config.object("attn_config").value_or(nothing), spec);
+  // Training; and what the tensors, or ALiBi, say themselves.
+  config.pass_over({"embedding_fraction", "fc_type", "init_config", "emb_pdrop", "init_device",
+                    "learned_pos_emb", "no_bias", "resid_pdrop", "verbose"});
   config.expect("logit_scale", nullptr, "scaled logits are not supported");
   if (const std::string norm = config.text("norm_type", "low_precision_layernorm");
       norm != "low_precision_layernorm" && norm != "layernorm") {
@@ -410,7 +390,6 @@ void read_llama(ConfigFields& config, const Family& family, TransformerSpec& spe
 
 // `own` with all that Llama's relatives share.
 constexpr Family like_llama(Family own) {
-  own.read_sizes = read_sizes;
   own.read_own = read_llama;
   own.layer = &kLlama;
   own.prefix = "model.";
@@ -423,11 +402,149 @@ constexpr Family like_llama(Family own) {
   return own;
 }
 
+// ---- what all families store and say alike ----
+
+// Fields that do not change what a decoder computes, by the reason why not.
+constexpr const char* kHarmlessOfDecoders[] = {
+    // What the Python call returns.
+    "is_decoder",
+    // The tensors say it themselves: a bias that nobody asked for is refused.
+    "attention_bias", "mlp_bias",
+    // Says from which layer on the windows are that another field asks for.
+    "max_window_layers",
+    // Of heads other than the language model's, whose tensors would be refused.
+    "classifier_dropout", "id2label", "label2id", "num_labels", "problem_type",
+    "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
+    "summary_use_proj"};
+
+// The ids that `field` names. null says that there are none, which is not the same as its absence.
+std::vector<uint32_t> token_ids(ConfigFields& config, const char* field,
+                                const std::optional<uint32_t>& absent) {
+  if (config.has(field) || config.is_null(field) || !absent) return config.ids(field);
+  return {*absent};
+}
+
+// Takes the fields that do not change what a decoder computes, refuses settings that do and are not
+// supported, and sets bos_id and eos_ids. REQUIRES: vocab_size is set.
+void take_common_fields(ConfigFields& config, TransformerSpec& spec, const Family& family) {
+  pass_over_harmless(config);
+  config.pass_over(kHarmlessOfDecoders);
+  config.expect("is_encoder_decoder", false, "only decoders are read");
+  config.expect("add_cross_attention", false, "attention over another sequence is not supported");
+  config.expect("tie_encoder_decoder", false, "only decoders are read");
+  config.expect("pruned_heads", nlohmann::json::object(), "pruned heads are not supported");
+  config.expect("chunk_size_feed_forward", 0, "the feed-forward layer is not cut into chunks");
+  config.expect("is_causal", true, "only causal decoders are read");
+  config.expect("use_bidirectional_attention", false, "only causal decoders are read");
+
+  // An id beyond the vocabulary never comes up; small models keep those of larger ones.
+  for (const uint32_t id : token_ids(config, "bos_token_id", family.bos)) {
+    if (id < spec.vocab_size) spec.bos_id = id;
+  }
+  for (const uint32_t id : token_ids(config, "eos_token_id", family.eos)) {
+    if (id < spec.vocab_size) spec.eos_ids.push_back(id);
+  }
+}
+
+// Sets token_embedding, and either output, or nothing for a tied model, or is_headless for one of a
+// class without a head (HeadKind::kNone); where no class is said, for one without its tensors.
+void read_embedding_and_head(ConfigFields& config, ModelTensors& tensors, TransformerSpec& spec,
+                             const Family& family, const std::string& prefix) {
+  const bool is_tied = config.flag("tie_word_embeddings", family.is_tied);
+  const std::optional<HeadKind> kind = read_head_kind(config);
+  if (kind == HeadKind::kDouble) {
+    throw InputError(
+        "{}: field 'architectures' names a class of two results: load it as the class whose result "
+        "you want, such as ...LMHeadModel, and save that",
+        config.where());
+  }
+  if (kind && *kind != HeadKind::kNone && *kind != HeadKind::kCausal) {
+    config.refuse("architectures",
+                  "of decoders, only heads that give logits are read (...ForCausalLM, "
+                  "...LMHeadModel), and models without a head (...Model)");
+  }
+  const std::string embedding = fmt::format("{}{}.weight", prefix, family.embedding);
+  const std::string head = family.head;
+  const std::string matrix = head + ".weight";
+  const bool lacks_head = prefix.empty() && !tensors.has(matrix) && !is_tied;
+  spec.is_headless = kind ? *kind == HeadKind::kNone : lacks_head;
+  spec.token_embedding =
+      is_tied && !spec.is_headless
+          ? tensors.tied_embedding(embedding, matrix, spec.vocab_size, spec.model_dim)
+          : tensors.matrix(embedding, spec.vocab_size, spec.model_dim);
+  if (spec.is_headless) return;
+  const bool may_lack_bias = prefix.empty() && family.head_bias == Presence::kRequired;
+  const std::vector<double> bias = tensors.vector(
+      head + ".bias", spec.vocab_size, may_lack_bias ? Presence::kIfStored : family.head_bias);
+  if (!is_tied) {
+    spec.output = {tensors.matrix(matrix, spec.vocab_size, spec.model_dim), bias};
+  } else if (!bias.empty()) {
+    spec.output = {*spec.token_embedding, bias};
+  }
+}
+
+// Masks are to be checked; the others can be computed from the config.
+struct Buffer {
+  std::string_view suffix;
+  enum Kind { kOnesShow, kOnesHide, kOther } kind;
+};
+constexpr Buffer kBuffers[] = {
+    {".attn.bias", Buffer::kOnesShow},           // GPT-2 and nanoGPT
+    {".attn.mask", Buffer::kOnesShow},           // minGPT
+    {".att.mask", Buffer::kOnesHide},            // GPTModel
+    {".attention.bias", Buffer::kOnesShow},      // GPT-NeoX
+    {".attn.masked_bias", Buffer::kOther},       // GPT-2: what masked scores are set to
+    {".attention.masked_bias", Buffer::kOther},  // GPT-NeoX
+    {".rotary_emb.inv_freq", Buffer::kOther},    // Llama and GPT-NeoX
+};
+
+// Throws InputError unless `tensor` is [1, 1, n, n] with `shown` exactly where key <= query, and
+// the other one of 0 and 1 elsewhere.
+void check_causal(const StoredTensor& tensor, float shown) {
+  const size_t rank = tensor.shape.size();
+  const uint64_t side = rank == 0 ? 0 : tensor.shape[rank - 1];
+  const bool is_square = rank >= 2 && tensor.shape[rank - 2] == side &&
+                         std::all_of(tensor.shape.begin(), tensor.shape.end() - 2,
+                                     [](uint64_t extent) { return extent == 1; });
+  if (!is_square) {
+    throw InputError("{}: mask {} has shape {}: expected [1, 1, n, n]", quote(tensor.file),
+                     quote(tensor.name), shape_text(tensor.shape));
+  }
+  const std::vector<float> values = tensor.load();
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float expected = i % side <= i / side ? shown : 1.0f - shown;
+    if (values[i] == expected) continue;
+    throw InputError(
+        "{}: mask {} is {} for query {} and key {}: expected a causal mask, {} for keys up to the "
+        "query and {} for later ones; decoders with other masks are not read",
+        quote(tensor.file), quote(tensor.name), values[i], i / side, i % side, shown, 1.0f - shown);
+  }
+}
+
+const Buffer* buffer_of(const StoredTensor& tensor) {
+  for (const Buffer& buffer : kBuffers) {
+    if (tensor.name.ends_with(buffer.suffix)) return &buffer;
+  }
+  return nullptr;
+}
+
+// Passes over the buffers that carry no weights, by the end of their names, once what they say is
+// checked: throws InputError for a mask that is not causal.
+void pass_over_buffers(ModelTensors& tensors) {
+  for (const StoredTensor& tensor : tensors.stored()) {
+    const Buffer* buffer = buffer_of(tensor);
+    if (buffer == nullptr) continue;
+    if (buffer->kind != Buffer::kOther) {
+      check_causal(tensor, buffer->kind == Buffer::kOnesShow ? 1.0f : 0.0f);
+    }
+    tensors.pass_over(tensor.name);
+  }
+}
+
 // ---- all of them ----
 
 constexpr Family kFamilies[] = {
     {.model_type = "gpt2",
-     .read_sizes = read_gpt2_sizes,
      .read_own = read_gpt2,
      .layer = &kGpt2,
      .prefix = "transformer.",
@@ -436,12 +553,18 @@ constexpr Family kFamilies[] = {
      .list = "h.",
      .final_norm = "ln_f",
      .head = "lm_head",
+     .width = {"n_embd", "hidden_size"},
+     .heads = {"n_head", "num_attention_heads"},
+     .layers = {"n_layer", "num_hidden_layers"},
+     .positions_field = {"n_positions", "max_position_embeddings"},
+     .ffn = "n_inner",
+     .has_head_fields = false,
      .positions_max = 1024,
-     .tokens = {.bos = 50256, .eos = 50256},
+     .bos = 50256,
+     .eos = 50256,
      .is_tied = true,
      .epsilon_field = "layer_norm_epsilon"},
     {.model_type = "gpt_neox",
-     .read_sizes = read_neox_sizes,
      .read_own = read_neox,
      .layer = &kNeox,
      .prefix = "gpt_neox.",
@@ -450,9 +573,9 @@ constexpr Family kFamilies[] = {
      .final_norm = "final_layer_norm",
      .head = "embed_out",
      .ffn_dim = 24576,
-     .tokens = {.bos = 0, .eos = 2}},
+     .bos = 0,
+     .eos = 2},
     {.model_type = "phi",
-     .read_sizes = read_sizes,
      .read_own = read_phi,
      .layer = &kPhi,
      .prefix = "model.",
@@ -462,9 +585,9 @@ constexpr Family kFamilies[] = {
      .head = "lm_head",
      .head_bias = Presence::kRequired,
      .ffn_dim = 8192,
-     .tokens = {.bos = 1, .eos = 2}},
+     .bos = 1,
+     .eos = 2},
     {.model_type = "bloom",
-     .read_sizes = read_bloom_sizes,
      .read_own = read_bloom,
      .layer = &kBloom,
      .prefix = "transformer.",
@@ -473,11 +596,17 @@ constexpr Family kFamilies[] = {
      .list = "h.",
      .final_norm = "ln_f",
      .head = "lm_head",
-     .tokens = {.bos = 1, .eos = 2},
+     .width = {"n_embed", "hidden_size"},
+     .heads = {"n_head", "num_attention_heads"},
+     .layers = {"n_layer", "num_hidden_layers"},
+     .positions_field = {"seq_length"},
+     .ffn = "n_inner",
+     .has_head_fields = false,
+     .bos = 1,
+     .eos = 2,
      .is_tied = true,
      .epsilon_field = "layer_norm_epsilon"},
     {.model_type = "mpt",
-     .read_sizes = read_mpt_sizes,
      .read_own = read_mpt,
      .layer = &kMpt,
      .prefix = "transformer.",
@@ -485,18 +614,27 @@ constexpr Family kFamilies[] = {
      .list = "blocks.",
      .final_norm = "norm_f",
      .head = "lm_head",
+     .width = {"d_model", "hidden_size"},
+     .heads = {"n_heads", "num_attention_heads"},
+     .layers = {"n_layers", "num_hidden_layers"},
+     .positions_field = {"max_seq_len"},
+     .ffn = "expansion_ratio",
+     .has_head_fields = false,
+     .ffn_dim = 4,
      .is_tied = true,
      .epsilon_field = "layer_norm_epsilon"},
     like_llama({.model_type = "llama",
                 .ffn_dim = 11008,
-                .tokens = {.bos = 1, .eos = 2},
+                .bos = 1,
+                .eos = 2,
                 .may_have_attention_bias = true,
                 .may_have_mlp_bias = true}),
     like_llama({.model_type = "mistral",
                 .ffn_dim = 14336,
                 .positions_max = 131072,
                 .kv_heads = 8,
-                .tokens = {.bos = 1, .eos = 2},
+                .bos = 1,
+                .eos = 2,
                 .windows = Windows::kAllLayers}),
     like_llama({.model_type = "qwen2",
                 .ffn_dim = 22016,
@@ -517,7 +655,8 @@ constexpr Family kFamilies[] = {
                 .positions_max = 8192,
                 .kv_heads = 16,
                 .head_dim = 256,
-                .tokens = {.bos = 2, .eos = 1},
+                .bos = 2,
+                .eos = 1,
                 .is_tied = true,
                 .may_have_attention_bias = true,
                 .is_gemma = true}),
@@ -526,18 +665,19 @@ constexpr Family kFamilies[] = {
 TransformerSpec read_decoder(ConfigFields& config, ModelTensors& tensors, const Family& family) {
   TransformerSpec spec = decoder_spec();
   spec.architecture = family.model_type;
-  const uint32_t layers = family.read_sizes(config, family, spec);
+  const uint32_t layers = read_sizes(config, family, spec);
   check_sizes(spec, layers, config.where());
-  take_common_fields(config, spec, family.tokens);
+  take_common_fields(config, spec, family);
   LayerSettings settings = {.epsilon = config.positive(family.epsilon_field, family.epsilon),
                             .windows = {}};
   family.read_own(config, family, spec, settings);
-  const bool is_tied = config.flag("tie_word_embeddings", family.is_tied);
+  check_sizes(spec, layers, config.where());  // some say key/value heads themselves
 
+  // Models saved without their head have no prefix.
   const std::string embedding = fmt::format("{}.weight", family.embedding);
-  const std::string prefix = prefix_of(tensors, family.prefix, embedding);
-  read_embedding_and_head(config, tensors, spec, {prefix, embedding, family.head}, is_tied,
-                          family.head_bias);
+  const bool is_bare = tensors.has(embedding) && !tensors.has(family.prefix + embedding);
+  const std::string prefix = is_bare ? "" : family.prefix;
+  read_embedding_and_head(config, tensors, spec, family, prefix);
   if (family.positions != nullptr) {
     spec.position_embedding = tensors.matrix(fmt::format("{}{}.weight", prefix, family.positions),
                                              spec.positions_max, spec.model_dim);

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encoders of transformers: a row for each family. RoBERTa counts positions from its padding token
 // on, ELECTRA may have embeddings of another width than its layers, and DistilBERT has names of its
-// own, and neither token types nor a pooler. Their heads are in hf_head.cc.
+// own, and neither token types nor a pooler. And their heads.
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "convert/families/hf_models.h"
 #include "convert/files/error.h"
@@ -114,7 +117,7 @@ constexpr const char* kHarmlessOfModels[] = {
 
 void take_encoder_fields(ConfigFields& config) {
   pass_over_harmless(config);
-  for (const char* field : kHarmlessOfModels) config.pass_over(field);
+  config.pass_over(kHarmlessOfModels);
   config.expect("is_decoder", false, "a causal one is not an encoder");
   config.expect("is_causal", false, "a causal one is not an encoder");
   config.expect("add_cross_attention", false, "attention over another sequence is not supported");
@@ -154,7 +157,11 @@ TransformerSpec read_encoder(ConfigFields& config, ModelTensors& tensors,
   spec.ffn_dim = count(family.ffn);
   spec.activation = read_activation(config, family.activation, "gelu");
   const uint32_t layers = count(family.layers);
-  set_heads(spec, count(family.heads), layers, config.where());
+  if (layers > kLayersMax) {
+    throw InputError("{}: {} layers: expected 1 to {}", config.where(), layers, kLayersMax);
+  }
+  spec.heads = spec.kv_heads = count(family.heads);
+  spec.head_dim = even_head_dim(spec.model_dim, spec.heads, config.where());
   const uint32_t position_rows = config.count("max_position_embeddings", 512);
   if (family.counts_from_padding) read_padding(config, position_rows, spec);
   spec.positions_max = position_rows - spec.position_offset;
@@ -183,6 +190,286 @@ TransformerSpec read_encoder(ConfigFields& config, ModelTensors& tensors,
   read_layers(tensors, spec, *family.layer, {.epsilon = epsilon, .windows = {}},
               prefix + family.list, layers);
   return spec;
+}
+
+// ---- heads, by the last words of their class's name ----
+
+// A head that is linear layers: `hidden` keeps the width of the rows, `scores` follows it.
+struct ClassifierHead {
+  HeadKind kind;
+  std::string_view model_type;           // empty: any other
+  PoolingChoice rows;                    // that it takes: kNone is each token's
+  std::string_view hidden;               // empty: none
+  std::optional<Activation> activation;  // after it; none: the model's own
+  const char* scores;
+};
+constexpr std::string_view kPoolerLayer =
+    "pooler.dense";  // of the encoder: it has the encoder's prefix
+constexpr ClassifierHead kClassifierHeads[] = {
+    {HeadKind::kSequence, "bert", PoolingChoice::kPooler, kPoolerLayer, Activation::kTanh,
+     "classifier"},
+    {HeadKind::kSequence, "distilbert", PoolingChoice::kFirst, "pre_classifier", Activation::kRelu,
+     "classifier"},
+    {HeadKind::kSequence, "electra", PoolingChoice::kFirst, "classifier.dense",
+     Activation::kGeluErf, "classifier.out_proj"},
+    {HeadKind::kSequence, "", PoolingChoice::kFirst, "classifier.dense", Activation::kTanh,
+     "classifier.out_proj"},
+    {HeadKind::kChoice, "distilbert", PoolingChoice::kFirst, "pre_classifier", Activation::kRelu,
+     "classifier"},
+    {HeadKind::kChoice, "electra", PoolingChoice::kFirst, "sequence_summary.summary",
+     Activation::kGeluErf, "classifier"},
+    {HeadKind::kChoice, "", PoolingChoice::kPooler, kPoolerLayer, Activation::kTanh, "classifier"},
+    {HeadKind::kTokens, "", PoolingChoice::kNone, "", {}, "classifier"},
+    {HeadKind::kAnswer, "", PoolingChoice::kNone, "", {}, "qa_outputs"},
+    {HeadKind::kNextSentence, "bert", PoolingChoice::kPooler, kPoolerLayer, Activation::kTanh,
+     "cls.seq_relationship"},
+    {HeadKind::kPreTraining,
+     "electra",
+     PoolingChoice::kNone,
+     "discriminator_predictions.dense",
+     {},
+     "discriminator_predictions.dense_prediction"},
+};
+
+const ClassifierHead* classifier_of(HeadKind kind, std::string_view model_type) {
+  for (const ClassifierHead& head : kClassifierHeads) {
+    if (head.kind == kind && (head.model_type.empty() || head.model_type == model_type)) {
+      return &head;
+    }
+  }
+  return nullptr;
+}
+
+// Where tensors of heads begin that a model may have beside what its class uses.
+constexpr std::string_view kUnusedHeads[] = {
+    // BERT
+    "cls.",
+    // DistilBERT
+    "vocab_transform.",
+    "vocab_layer_norm.",
+    "vocab_projector.",
+    // RoBERTa
+    "lm_head.",
+    // ELECTRA
+    "generator_predictions.",
+    "generator_lm_head.",
+    "discriminator_predictions.",
+};
+
+// Heads of sequences and of tokens.
+constexpr std::string_view kClassifiers[] = {"classifier.", "pre_classifier.", "qa_outputs.",
+                                             "sequence_summary."};
+
+// Passes over the tensors that the results do not need, and says so in the spec's account.
+void pass_over_unused(ModelTensors& tensors, std::span<const std::string_view> prefixes,
+                      TransformerSpec& spec) {
+  std::string unused;
+  for (const std::string& name : tensors.rest()) {
+    if (std::ranges::none_of(prefixes, [&](auto start) { return name.starts_with(start); })) {
+      continue;
+    }
+    tensors.pass_over(name);
+    unused += fmt::format("{}{}", unused.empty() ? "" : ", ", quote(name));
+  }
+  if (unused.empty()) return;
+  spec.account.assumed.push_back("not used, as what this class gives out needs none of them: " +
+                                 unused);
+}
+
+// Throws UnsupportedError for a class whose head is not read, or is not in the weights.
+HeadKind read_kind(ConfigFields& config, const ModelTensors& tensors, const std::string& type,
+                   const ModelOptions& options) {
+  const std::optional<HeadKind> kind = read_head_kind(config);
+  if (!kind) {
+    const auto is_classifier = [](const StoredTensor& tensor) {
+      return tensor.name.starts_with("classifier.") || tensor.name.starts_with("qa_outputs.");
+    };
+    if (std::ranges::none_of(tensors.stored(), is_classifier)) return HeadKind::kNone;
+    config.refuse("architectures",
+                  "the weights have a classifier, of sequences or of tokens: expected a name that "
+                  "says which, such as 'BertForSequenceClassification'");
+  }
+  // Any pooling is of the encoder's own rows, where its class was first trained for other things.
+  if (options.pooling && (*kind == HeadKind::kMasked || *kind == HeadKind::kPreTraining)) {
+    return HeadKind::kNone;
+  }
+  if (*kind == HeadKind::kPreTraining && type == "bert") {
+    throw InputError(
+        "{}: field 'architectures' names a class of two results: load it as the class whose result "
+        "you want, such as BertForMaskedLM, BertForNextSentencePrediction or BertModel, and save "
+        "that; or pass --pooling (none: each token's last hidden state)",
+        config.where());
+  }
+  if (*kind == HeadKind::kCausal) config.refuse("architectures", "a causal one is not an encoder");
+  if (*kind != HeadKind::kNone && *kind != HeadKind::kMasked &&
+      classifier_of(*kind, type) == nullptr) {
+    config.refuse("architectures", "this head is not read for this type of model");
+  }
+  return *kind;
+}
+
+// Not having its tensors is an error that ModelTensors reports.
+void add_linear(ModelTensors& tensors, const std::string& name, uint32_t outputs,
+                std::optional<Activation> activation, TransformerSpec& spec) {
+  spec.head.push_back(
+      {tensors.linear(name, outputs, spec.model_dim, Presence::kRequired), activation});
+}
+
+void add_pooler(ModelTensors& tensors, const std::string& prefix, TransformerSpec& spec) {
+  add_linear(tensors, fmt::format("{}{}", prefix, kPoolerLayer), spec.model_dim, Activation::kTanh,
+             spec);
+}
+
+void read_pooling(PoolingChoice choice, ModelTensors& tensors, const std::string& prefix,
+                  TransformerSpec& spec) {
+  if (choice == PoolingChoice::kNone) return;
+  spec.pooling = choice == PoolingChoice::kMean ? SelectKind::kMean : SelectKind::kFirst;
+  if (choice == PoolingChoice::kPooler) add_pooler(tensors, prefix, spec);
+}
+
+constexpr const char* kScoresAsComputed =
+    "scores of a cross-encoder are given out as the classifier computes them";
+
+// Scores of labels that the config may name.
+void read_class_names(ConfigFields& config, TransformerSpec& spec) {
+  const uint32_t classes = spec.head.back().linear->weight.rows;
+  spec.labels = read_labels(config, classes);
+  for (const char* field : {"num_labels", "_num_labels"}) {
+    config.expect(field, classes, "the classifier has as many");
+  }
+  config.expect("sbert_ce_default_activation_function", "torch.nn.modules.linear.Identity",
+                kScoresAsComputed);
+  if (std::optional<ConfigFields> scores = config.object("sentence_transformers")) {
+    scores->expect("activation_fn", "torch.nn.modules.linear.Identity", kScoresAsComputed);
+    scores->pass_over("version");
+    scores->finish();
+  }
+}
+
+// Scores of things that have names of their own.
+void pass_over_class_names(ConfigFields& config) {
+  for (const char* field : {"id2label", "num_labels", "_num_labels", "sentence_transformers"}) {
+    config.pass_over(field);
+  }
+}
+
+// ELECTRA's layer before the scores of choices, as far as configs can make it another one.
+void check_summary(ConfigFields& config) {
+  constexpr const char* kWhy = "the first token's row through a layer is read";
+  config.expect("summary_type", "first", kWhy);
+  config.expect("summary_use_proj", true, kWhy);
+  config.expect("summary_activation", "gelu", kWhy);
+  config.expect("summary_proj_to_labels", false, kWhy);
+}
+
+void read_classifier(ConfigFields& config, ModelTensors& tensors, const ClassifierHead& head,
+                     const std::string& prefix, TransformerSpec& spec) {
+  if (head.rows != PoolingChoice::kNone) spec.pooling = SelectKind::kFirst;
+  if (head.hidden == kPoolerLayer) {
+    add_pooler(tensors, prefix, spec);
+  } else if (!head.hidden.empty()) {
+    add_linear(tensors, std::string(head.hidden), spec.model_dim,
+               head.activation.value_or(spec.activation), spec);
+  }
+  const std::string scores = head.scores;
+  add_linear(tensors, scores, tensors.shape_of(scores + ".weight").rows, std::nullopt, spec);
+  const uint32_t outputs = spec.head.back().linear->weight.rows;
+  if (head.kind == HeadKind::kSequence || head.kind == HeadKind::kTokens) {
+    return read_class_names(config, spec);
+  }
+  pass_over_class_names(config);
+  if (head.kind == HeadKind::kAnswer && outputs == 2) spec.labels = {"start", "end"};
+  if (head.kind == HeadKind::kNextSentence && outputs == 2) spec.labels = {"follows", "random"};
+  if (head.kind == HeadKind::kChoice && spec.architecture == "electra") check_summary(config);
+}
+
+struct LanguageHead {
+  std::string_view model_type;
+  const char* dense;
+  const char* norm;
+  const char* decoder;
+  const char* bias;  // of the decoder; also stored as <decoder>.bias
+  bool has_models_activation;
+};
+
+constexpr LanguageHead kHeads[] = {
+    {"bert", "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
+     "cls.predictions.decoder", "cls.predictions.bias", true},
+    {"distilbert", "vocab_transform", "vocab_layer_norm", "vocab_projector", "vocab_projector.bias",
+     true},
+    {"roberta", "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head.bias", false},
+    {"xlm-roberta", "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head.bias",
+     false},
+    {"electra", "generator_predictions.dense", "generator_predictions.LayerNorm",
+     "generator_lm_head", "generator_lm_head.bias", false},
+};
+
+const LanguageHead* head_of(std::string_view model_type) {
+  for (const LanguageHead& head : kHeads) {
+    if (head.model_type == model_type) return &head;
+  }
+  return nullptr;
+}
+
+// DistilBERT has no field for it, and the same number.
+double norm_epsilon(ConfigFields& config) { return config.positive("layer_norm_eps", 1e-12); }
+
+// Tied biases are stored once or twice. Apart, the decoder's own is the one that counts.
+std::vector<double> read_bias(ModelTensors& tensors, const LanguageHead& head, bool is_tied,
+                              uint32_t tokens) {
+  std::string first = head.bias;
+  std::string second = std::string(head.decoder) + ".bias";
+  if (!is_tied) std::swap(first, second);
+  tensors.pass_over(second);
+  return tensors.vector(tensors.has(first) || !tensors.has(second) ? first : second, tokens);
+}
+
+bool read_hf_language_head(ConfigFields& config, ModelTensors& tensors,
+                           const std::string& model_type, const std::string& prefix,
+                           TransformerSpec& spec) {
+  const LanguageHead* const head = head_of(model_type);
+  if (head == nullptr || !tensors.has(std::string(head->dense) + ".weight")) return false;
+  const uint32_t width = spec.token_embedding->columns;
+  const std::string decoder = std::string(head->decoder) + ".weight";
+  HeadStepSpec transform;
+  transform.linear = tensors.linear(head->dense, width, spec.model_dim, Presence::kRequired);
+  transform.activation = head->has_models_activation ? spec.activation : Activation::kGeluErf;
+  transform.norm = tensors.norm(head->norm, width, norm_epsilon(config));
+  HeadStepSpec logits;
+  logits.is_token_embedding = config.flag("tie_word_embeddings", true);
+  logits.linear.emplace();
+  logits.linear->weight = logits.is_token_embedding
+                              ? tensors.tied_embedding(prefix + "embeddings.word_embeddings.weight",
+                                                       decoder, spec.vocab_size, width)
+                              : tensors.matrix(decoder, spec.vocab_size, width);
+  logits.linear->bias = read_bias(tensors, *head, logits.is_token_embedding, spec.vocab_size);
+  spec.head = {std::move(transform), std::move(logits)};
+  return true;
+}
+
+void read_hf_head(ConfigFields& config, ModelTensors& tensors, const std::string& model_type,
+                  const std::string& prefix, const ModelOptions& options, HeadUse head_use,
+                  TransformerSpec& spec) {
+  const bool is_dropped = head_use == HeadUse::kDrop;
+  const HeadKind kind =
+      is_dropped ? HeadKind::kNone : read_kind(config, tensors, model_type, options);
+  if (const ClassifierHead* const head = classifier_of(kind, model_type)) {
+    check_pooling(options.pooling, head->rows, config.where());
+    read_classifier(config, tensors, *head, prefix, spec);
+  } else {
+    pass_over_class_names(config);
+    if (kind == HeadKind::kNone) {
+      read_pooling(options.pooling.value_or(PoolingChoice::kNone), tensors, prefix, spec);
+    } else if (!read_hf_language_head(config, tensors, model_type, prefix, spec)) {
+      config.refuse("architectures",
+                    "the weights have no such head: --pooling none takes the encoder alone");
+    }
+  }
+  std::vector<std::string_view> unused(std::begin(kUnusedHeads), std::end(kUnusedHeads));
+  const std::string pooler = prefix + "pooler.";
+  unused.push_back(pooler);
+  if (is_dropped) unused.insert(unused.end(), std::begin(kClassifiers), std::end(kClassifiers));
+  pass_over_unused(tensors, unused, spec);
 }
 
 void check_options(const ModelOptions& options, const TransformerSpec& spec,

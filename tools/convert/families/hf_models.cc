@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of config fields that may be passed over, each with its reason, those that may have one
-// value only, the two ends of a model, which all families store alike, and buffers beside weights.
+// What readers of Hugging Face's models share: the table of config fields that may be passed over,
+// each with its reason, activations and classes by name, and what stands beside the layers.
 #include "convert/families/hf_models.h"
 
 #include <algorithm>
@@ -90,76 +90,9 @@ constexpr std::pair<std::string_view, HeadKind> kClassEndings[] = {
     {"Model", HeadKind::kNone},
 };
 
-// Fields that do not change what a decoder computes, by the reason why not.
-constexpr const char* kHarmlessOfDecoders[] = {
-    // What the Python call returns.
-    "is_decoder",
-    // The tensors say it themselves: a bias that nobody asked for is refused.
-    "attention_bias", "mlp_bias",
-    // Says from which layer on the windows are that another field asks for.
-    "max_window_layers",
-    // Of heads other than the language model's, whose tensors would be refused.
-    "classifier_dropout", "id2label", "label2id", "num_labels", "problem_type",
-    "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
-    "summary_use_proj"};
-
-// The ids that `field` names. null says that there are none, which is not the same as its absence.
-std::vector<uint32_t> token_ids(ConfigFields& config, const char* field,
-                                const std::optional<uint32_t>& absent) {
-  if (config.has(field) || config.is_null(field) || !absent) return config.ids(field);
-  return {*absent};
-}
-
-// Masks are to be checked; the others can be computed from the config.
-struct Buffer {
-  std::string_view suffix;
-  enum Kind { kOnesShow, kOnesHide, kOther } kind;
-};
-constexpr Buffer kBuffers[] = {
-    {".attn.bias", Buffer::kOnesShow},           // GPT-2 and nanoGPT
-    {".attn.mask", Buffer::kOnesShow},           // minGPT
-    {".att.mask", Buffer::kOnesHide},            // GPTModel
-    {".attention.bias", Buffer::kOnesShow},      // GPT-NeoX
-    {".attn.masked_bias", Buffer::kOther},       // GPT-2: what masked scores are set to
-    {".attention.masked_bias", Buffer::kOther},  // GPT-NeoX
-    {".rotary_emb.inv_freq", Buffer::kOther},    // Llama and GPT-NeoX
-};
-
-// Throws InputError unless `tensor` is [1, 1, n, n] with `shown` exactly where key <= query, and
-// the other one of 0 and 1 elsewhere.
-void check_causal(const StoredTensor& tensor, float shown) {
-  const size_t rank = tensor.shape.size();
-  const uint64_t side = rank == 0 ? 0 : tensor.shape[rank - 1];
-  const bool is_square = rank >= 2 && tensor.shape[rank - 2] == side &&
-                         std::all_of(tensor.shape.begin(), tensor.shape.end() - 2,
-                                     [](uint64_t extent) { return extent == 1; });
-  if (!is_square) {
-    throw InputError("{}: mask {} has shape {}: expected [1, 1, n, n]", quote(tensor.file),
-                     quote(tensor.name), shape_text(tensor.shape));
-  }
-  const std::vector<float> values = tensor.load();
-  for (size_t i = 0; i < values.size(); ++i) {
-    const float expected = i % side <= i / side ? shown : 1.0f - shown;
-    if (values[i] == expected) continue;
-    throw InputError(
-        "{}: mask {} is {} for query {} and key {}: expected a causal mask, {} for keys up to the "
-        "query and {} for later ones; decoders with other masks are not read",
-        quote(tensor.file), quote(tensor.name), values[i], i / side, i % side, shown, 1.0f - shown);
-  }
-}
-
-const Buffer* buffer_of(const StoredTensor& tensor) {
-  for (const Buffer& buffer : kBuffers) {
-    if (tensor.name.ends_with(buffer.suffix)) return &buffer;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
-void pass_over_harmless(ConfigFields& config) {
-  for (const char* field : kHarmless) config.pass_over(field);
-}
+void pass_over_harmless(ConfigFields& config) { config.pass_over(kHarmless); }
 
 Activation read_activation(ConfigFields& config, const std::string& field,
                            const std::string& fallback) {
@@ -172,37 +105,12 @@ Activation read_activation(ConfigFields& config, const std::string& field,
   config.refuse(field, "expected one of " + known);
 }
 
-void take_common_fields(ConfigFields& config, TransformerSpec& spec, const TokenDefaults& tokens) {
-  pass_over_harmless(config);
-  for (const char* field : kHarmlessOfDecoders) config.pass_over(field);
-  config.expect("is_encoder_decoder", false, "only decoders are read");
-  config.expect("add_cross_attention", false, "attention over another sequence is not supported");
-  config.expect("tie_encoder_decoder", false, "only decoders are read");
-  config.expect("pruned_heads", nlohmann::json::object(), "pruned heads are not supported");
-  config.expect("chunk_size_feed_forward", 0, "the feed-forward layer is not cut into chunks");
-  config.expect("is_causal", true, "only causal decoders are read");
-  config.expect("use_bidirectional_attention", false, "only causal decoders are read");
-
-  // An id beyond the vocabulary never comes up; small models keep those of larger ones.
-  for (const uint32_t id : token_ids(config, "bos_token_id", tokens.bos)) {
-    if (id < spec.vocab_size) spec.bos_id = id;
-  }
-  for (const uint32_t id : token_ids(config, "eos_token_id", tokens.eos)) {
-    if (id < spec.vocab_size) spec.eos_ids.push_back(id);
-  }
-}
-
 uint32_t read_size(ConfigFields& config, const char* name, const char* alias,
                    std::optional<uint32_t> fallback) {
   if (!config.has(name) && config.has(alias)) return config.count(alias);
   const uint32_t size = config.count(name, fallback);
   config.expect(alias, size, "it is another name for the same size");
   return size;
-}
-
-std::string prefix_of(const ModelTensors& tensors, const std::string& prefix,
-                      const std::string& embedding) {
-  return tensors.has(embedding) && !tensors.has(prefix + embedding) ? "" : prefix;
 }
 
 std::optional<HeadKind> read_head_kind(ConfigFields& config) {
@@ -218,47 +126,6 @@ std::optional<HeadKind> read_head_kind(ConfigFields& config) {
     known += fmt::format("{}...{}", known.empty() ? "" : ", ", ending);
   }
   config.refuse("architectures", "what this class gives out is not known: expected " + known);
-}
-
-void read_embedding_and_head(ConfigFields& config, ModelTensors& tensors, TransformerSpec& spec,
-                             const HeadNames& names, bool is_tied, Presence head_bias) {
-  const std::optional<HeadKind> kind = read_head_kind(config);
-  if (kind == HeadKind::kDouble) {
-    throw InputError(
-        "{}: field 'architectures' names a class of two results: load it as the class whose result "
-        "you want, such as ...LMHeadModel, and save that",
-        config.where());
-  }
-  if (kind && *kind != HeadKind::kNone && *kind != HeadKind::kCausal) {
-    config.refuse("architectures",
-                  "of decoders, only heads that give logits are read (...ForCausalLM, "
-                  "...LMHeadModel), and models without a head (...Model)");
-  }
-  const std::string embedding = names.prefix + names.embedding;
-  const std::string head = names.head + ".weight";
-  const bool lacks_head = names.prefix.empty() && !tensors.has(head) && !is_tied;
-  spec.is_headless = kind ? *kind == HeadKind::kNone : lacks_head;
-  spec.token_embedding =
-      is_tied && !spec.is_headless
-          ? tensors.tied_embedding(embedding, head, spec.vocab_size, spec.model_dim)
-          : tensors.matrix(embedding, spec.vocab_size, spec.model_dim);
-  if (spec.is_headless) return;
-  const bool may_lack_bias = names.prefix.empty() && head_bias == Presence::kRequired;
-  const std::vector<double> bias = tensors.vector(names.head + ".bias", spec.vocab_size,
-                                                  may_lack_bias ? Presence::kIfStored : head_bias);
-  if (!is_tied) {
-    spec.output = {tensors.matrix(head, spec.vocab_size, spec.model_dim), bias};
-  } else if (!bias.empty()) {
-    spec.output = {*spec.token_embedding, bias};
-  }
-}
-
-void set_heads(TransformerSpec& spec, uint32_t heads, size_t layers, const std::string& where) {
-  if (layers == 0 || layers > kLayersMax) {
-    throw InputError("{}: {} layers: expected 1 to {}", where, layers, kLayersMax);
-  }
-  spec.heads = spec.kv_heads = heads;
-  spec.head_dim = even_head_dim(spec.model_dim, heads, where);
 }
 
 void fold_single_type(TransformerSpec& spec) {
@@ -315,17 +182,6 @@ std::vector<std::string> read_labels(ConfigFields& config, uint32_t classes) {
     labels.push_back(fields->text(key));
   }
   return labels;
-}
-
-void pass_over_buffers(ModelTensors& tensors) {
-  for (const StoredTensor& tensor : tensors.stored()) {
-    const Buffer* buffer = buffer_of(tensor);
-    if (buffer == nullptr) continue;
-    if (buffer->kind != Buffer::kOther) {
-      check_causal(tensor, buffer->kind == Buffer::kOnesShow ? 1.0f : 0.0f);
-    }
-    tensors.pass_over(tensor.name);
-  }
 }
 
 }  // namespace arenite::convert

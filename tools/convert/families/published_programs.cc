@@ -243,8 +243,7 @@ std::vector<FoundProgram> find_programs(const TensorStore& store) {
       const size_t prefix = tensor.name.size() - key.size() + list_of(key).size();
       const std::string list = tensor.name.substr(0, prefix);
       // Attention alone, without an MLP, is a module.
-      const ModelTensors tensors(store);
-      if (tensors.has(tensors.part(list + "0." + program.layer.down).weight)) {
+      if (ModelTensors(store).has_part(list + "0." + program.layer.down)) {
         found.push_back({&program, list});
       }
     }

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads modules.json, then each module from its own folder (sentence_config.cc).
-#include "convert/families/families.h"
-
+// Reads modules.json, then the config of each module from its own folder, in the forms that the
+// library's versions 1 to 6 write: fields by their old names and their new ones.
+#include <algorithm>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "convert/families/families.h"
 #include "convert/families/hf_models.h"
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
 #include "convert/files/paths.h"
 #include "convert/spec/config_fields.h"
+#include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
 namespace {
@@ -60,6 +65,227 @@ std::vector<Module> read_modules(const fs::path& folder) {
   return modules;
 }
 
+// ---- configs of modules ----
+
+// The first of the files that is there; empty fields where none is.
+ConfigFields read_first(const fs::path& folder, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const fs::path file = folder / name;
+    if (is_there(file)) return {read_json_object(file), quote(file.string())};
+  }
+  return {json::object(), quote((folder / *names.begin()).string())};
+}
+
+// The config of a module, which it must have.
+ConfigFields read_config(const fs::path& folder) {
+  const fs::path file = folder / "config.json";
+  return {read_json_object(file), quote(file.string())};
+}
+
+// Modules hand on values by name; others than these go to modules that are not supported.
+void expect_names(ConfigFields& fields) {
+  for (const char* field : {"module_input_name", "module_output_name"}) {
+    fields.expect(field, "sentence_embedding", "only the vector of a text is handed on");
+  }
+}
+
+// Arguments of Python's from_pretrained. Those that choose how a model is run or stored are fine.
+void check_python_arguments(ConfigFields& fields) {
+  for (const char* name : {"model_args", "model_kwargs", "tokenizer_args", "processor_kwargs",
+                           "config_args", "config_kwargs"}) {
+    std::optional<ConfigFields> arguments = fields.object(name);
+    if (!arguments) continue;
+    for (const char* field : {"attn_implementation", "device_map", "dtype", "low_cpu_mem_usage",
+                              "torch_dtype", "trust_remote_code", "use_safetensors"}) {
+      arguments->pass_over(field);
+    }
+    arguments->finish();
+  }
+}
+
+// Where the tokenizer's own config says how long texts may be.
+uint32_t tokenizer_length(const fs::path& folder, uint32_t positions_max) {
+  const fs::path file = folder / "tokenizer_config.json";
+  if (!is_there(file)) return positions_max;
+  const json config = read_json_object(file);
+  const auto length = config.find("model_max_length");
+  // A number beyond all integers stands for no limit.
+  if (length == config.end() || !length->is_number_unsigned() || *length == 0u) {
+    return positions_max;
+  }
+  return static_cast<uint32_t>(std::min<uint64_t>(length->get<uint64_t>(), positions_max));
+}
+
+struct Mode {
+  const char* name;
+  SelectKind pooling;
+  const char* python;  // of the hidden states "{}"; empty: no short form
+};
+constexpr Mode kModes[] = {
+    // In the order of the rows where several of the old fields are true.
+    {"cls", SelectKind::kFirst, "{}[:, 0]"},
+    {"max", SelectKind::kMax, "{}.amax(1)"},
+    {"mean", SelectKind::kMean, "{}.mean(1)"},
+    {"mean_sqrt_len_tokens", SelectKind::kMeanSqrtLength, ""},
+    {"weightedmean", SelectKind::kWeightedMean, ""},
+    {"lasttoken", SelectKind::kLast, "{}[:, -1]"},
+};
+
+// "pooling_mode_cls_token", but "pooling_mode_lasttoken".
+std::string old_field(const std::string& mode) {
+  const bool is_whole = mode == "mean_sqrt_len_tokens" || mode == "lasttoken";
+  return "pooling_mode_" + mode + (is_whole ? "" : mode == "cls" ? "_token" : "_tokens");
+}
+
+// Files before version 6 have a field for each mode. Where that of the mean is missing, versions
+// differ in what it is.
+std::vector<SelectKind> read_old_modes(ConfigFields& fields) {
+  std::vector<SelectKind> poolings;
+  for (const Mode& mode : kModes) {
+    if (fields.flag(old_field(mode.name), false)) poolings.push_back(mode.pooling);
+  }
+  const std::string mean = old_field("mean");
+  if (poolings.empty() && !fields.has(mean)) return {SelectKind::kMean};
+  if (!fields.has(mean)) {
+    fields.refuse(mean,
+                  "versions of the library differ in what that means beside another mode: expected "
+                  "true or false");
+  }
+  if (poolings.empty()) {
+    throw InputError("{}: all pooling modes are false: expected one of them to be true",
+                     fields.where());
+  }
+  return poolings;
+}
+
+SelectKind pooling_named(const ConfigFields& fields, const std::string& name) {
+  std::string known;
+  for (const Mode& mode : kModes) {
+    if (name == mode.name) return mode.pooling;
+    known += fmt::format("{}'{}'", known.empty() ? "" : ", ", mode.name);
+  }
+  fields.refuse("pooling_mode", "expected one of " + known + ", or a list of them");
+}
+
+std::optional<Activation> read_dense_activation(ConfigFields& fields) {
+  constexpr std::pair<const char*, std::optional<Activation>> kKnown[] = {
+      {"torch.nn.modules.linear.Identity", std::nullopt},
+      {"torch.nn.modules.activation.Tanh", Activation::kTanh},
+      {"torch.nn.modules.activation.ReLU", Activation::kRelu},
+      {"torch.nn.modules.activation.GELU", Activation::kGeluErf},
+      {"torch.nn.modules.activation.SiLU", Activation::kSilu},
+      {"torch.nn.modules.activation.Sigmoid", Activation::kSigmoid},
+  };
+  const std::string name = fields.text("activation_function", "torch.nn.modules.activation.Tanh");
+  std::string known;
+  for (const auto& [path, activation] : kKnown) {
+    if (name == path) return activation;
+    known += fmt::format("{}'{}'", known.empty() ? "" : ", ", path);
+  }
+  fields.refuse("activation_function", "expected one of " + known);
+}
+
+// What becomes of texts before the transformer: the library cuts longer ones off.
+void read_text_settings(const fs::path& folder, SentenceTransformers& model) {
+  ConfigFields fields =
+      read_first(folder, {"sentence_bert_config.json", "sentence_roberta_config.json",
+                          "sentence_distilbert_config.json", "sentence_xlm-roberta_config.json"});
+  uint32_t& positions = model.spec.positions_max;
+  const uint32_t length = tokenizer_length(folder, positions);
+  positions = std::min(positions, fields.count("max_seq_length", length));
+  model.lowers_case = fields.flag("do_lower_case", false);
+  fields.expect("transformer_task", "feature-extraction",
+                "only the encoder's hidden states are pooled");
+  fields.expect("modality_config",
+                {{"text", {{"method", "forward"}, {"method_output_name", "last_hidden_state"}}}},
+                "only texts are read, and only hidden states are pooled");
+  fields.expect("module_output_name", "token_embeddings", "rows of tokens are what is pooled");
+  fields.expect("processing_kwargs", json::object(), "the tokenizer takes no arguments");
+  fields.pass_over("unpad_inputs");  // a matter of speed
+  check_python_arguments(fields);
+  fields.finish();
+}
+
+// The poolings whose rows stand side by side, at least one, each as wide as `width`.
+std::vector<SelectKind> read_pooling_modes(const fs::path& folder, uint32_t width) {
+  const fs::path file = folder / "config.json";
+  json object = read_json_object(file);
+  json& mode = object["pooling_mode"];
+  if (mode.is_string()) mode = json::array({mode});
+  ConfigFields fields(object, quote(file.string()));
+  for (const char* field : {"embedding_dimension", "word_embedding_dimension"}) {
+    fields.expect(field, width, "the transformer's rows are as wide");
+  }
+  fields.pass_over("include_prompt");  // of texts with an instruction in front
+  std::vector<SelectKind> poolings;
+  if (fields.has("pooling_mode")) {
+    for (const std::string& name : fields.texts("pooling_mode")) {
+      poolings.push_back(pooling_named(fields, name));
+    }
+    for (const Mode& known : kModes) fields.pass_over(old_field(known.name));
+    if (poolings.empty()) fields.refuse("pooling_mode", "expected at least one");
+  } else {
+    poolings = read_old_modes(fields);
+  }
+  fields.finish();
+  return poolings;
+}
+
+// A module after the pooling; `width` is that of the row that it takes.
+HeadStepSpec read_head_module(const Module& module, uint32_t width, const std::string& where) {
+  HeadStepSpec step;
+  const fs::path& folder = module.folder;
+  if (module.kind == "Normalize") {
+    ConfigFields fields = read_first(folder, {"config.json"});
+    expect_names(fields);
+    fields.finish();
+    step.normalize = true;
+  } else if (module.kind == "Dense") {
+    ConfigFields fields = read_config(folder);
+    fields.expect("in_features", width, "the module before it gives as many");
+    const uint32_t outputs = fields.count("out_features");
+    const bool has_bias = fields.flag("bias", true);
+    step.activation = read_dense_activation(fields);
+    expect_names(fields);
+    fields.expect("use_residual", false, "a sum with what the layer takes is not supported");
+    fields.finish();
+    const Opened opened = open_model(folder);
+    ModelTensors tensors(opened.tensors);
+    step.linear =
+        tensors.linear("linear", outputs, width, has_bias ? Presence::kRequired : Presence::kNone);
+    tensors.finish();
+  } else if (module.kind == "LayerNorm") {
+    ConfigFields fields = read_config(folder);
+    fields.expect("dimension", width, "the module before it gives as many");
+    fields.finish();
+    const Opened opened = open_model(folder);
+    ModelTensors tensors(opened.tensors);
+    step.norm = tensors.norm("norm", width, 1e-5);  // torch.nn.LayerNorm's epsilon
+    tensors.finish();
+  } else {
+    throw InputError(
+        "{} is {}: expected Dense, LayerNorm, Normalize or Dropout; others are not supported",
+        where, quote(module.kind));
+  }
+  return step;
+}
+
+// What the folder as a whole says, where it says anything: that it is a model of one vector for
+// each text, and that nothing is put before texts unasked.
+void check_model_config(const fs::path& folder) {
+  ConfigFields fields = read_first(folder, {"config_sentence_transformers.json"});
+  fields.expect("model_type", "SentenceTransformer",
+                "only models of one vector for each text are read");
+  std::optional<ConfigFields> prompts = fields.object("prompts");
+  const std::string chosen = fields.text("default_prompt_name", "");
+  if (chosen.empty() || (prompts && prompts->text(chosen, "").empty())) return;
+  fields.refuse("default_prompt_name",
+                "that prompt goes before every text: set the field to null, and put the prompt "
+                "before the texts that you give");
+}
+
+// ---- the whole ----
+
 // The encoder may lie in the folder itself, which is open already, or in one of its own.
 TransformerSpec read_transformer(const Opened& model, const fs::path& folder,
                                  const ModelOptions& options) {
@@ -73,12 +299,10 @@ TransformerSpec read_transformer(const Opened& model, const fs::path& folder,
 // where they do something else than the usual.
 std::string pooled_in_python(const std::vector<Module>& modules, uint32_t width) {
   const std::vector<SelectKind> poolings = read_pooling_modes(modules[1].folder, width);
-  std::string pooled = poolings.size() > 1                 ? ""
-                       : poolings[0] == SelectKind::kMean  ? "{}.mean(1)"
-                       : poolings[0] == SelectKind::kMax   ? "{}.amax(1)"
-                       : poolings[0] == SelectKind::kFirst ? "{}[:, 0]"
-                       : poolings[0] == SelectKind::kLast  ? "{}[:, -1]"
-                                                           : "";
+  std::string pooled;
+  for (const Mode& mode : kModes) {
+    if (poolings.size() == 1 && poolings[0] == mode.pooling) pooled = mode.python;
+  }
   for (size_t i = 2; i < modules.size() && !pooled.empty(); ++i) {
     if (modules[i].kind == "Dropout") continue;
     pooled = modules[i].kind == "Normalize"
@@ -94,34 +318,15 @@ void read_sentence_pooling(const fs::path& folder, const ModelOptions& options,
   const std::vector<SelectKind> poolings = read_pooling_modes(folder, spec.model_dim);
   spec.pooling = poolings[0];
   spec.more_pooling.assign(poolings.begin() + 1, poolings.end());
+  const bool is_mean = spec.pooling == SelectKind::kMean;
   if (!options.pooling) return;
   const std::string where = quote((folder / "config.json").string());
-  if (poolings.size() == 1 && poolings[0] == SelectKind::kFirst) {
-    check_pooling(options.pooling, PoolingChoice::kFirst, where);
-  } else if (poolings.size() == 1 && poolings[0] == SelectKind::kMean) {
-    check_pooling(options.pooling, PoolingChoice::kMean, where);
-  } else {
-    throw InputError("{}: pooling {} was asked for, but the model has another: drop the option",
-                     where, quote(name(*options.pooling)));
+  if (poolings.size() == 1 && (is_mean || spec.pooling == SelectKind::kFirst)) {
+    return check_pooling(options.pooling, is_mean ? PoolingChoice::kMean : PoolingChoice::kFirst,
+                         where);
   }
-}
-
-// A module after the pooling.
-void read_head_module(const Module& module, size_t index, const std::string& where,
-                      TransformerSpec& spec) {
-  if (module.kind == "Dropout") return;  // acts in training only
-  if (module.kind == "Dense") {
-    spec.head.push_back(read_dense(module.folder, output_width(spec)));
-  } else if (module.kind == "LayerNorm") {
-    spec.head.push_back(read_layer_norm_module(module.folder, output_width(spec)));
-  } else if (module.kind == "Normalize") {
-    spec.head.push_back(read_normalize(module.folder));
-  } else {
-    throw InputError(
-        "{}: module {} is {}: expected Dense, LayerNorm, Normalize or Dropout; others are not "
-        "supported",
-        where, index, quote(module.kind));
-  }
+  throw InputError("{}: pooling {} was asked for, but the model has another: drop the option",
+                   where, quote(name(*options.pooling)));
 }
 
 }  // namespace
@@ -149,11 +354,13 @@ SentenceTransformers read_sentence_transformers(const Opened& opened, const Mode
     throw UnsupportedError("{}\n{}", error.what(),
                            export_lines(transformer, pooled_in_python(modules, width)));
   }
-  const TextSettings texts = read_text_settings(modules[0].folder, model.spec.positions_max);
-  model.spec.positions_max = texts.tokens_max;
-  model.lowers_case = texts.lowers_case;
+  read_text_settings(modules[0].folder, model);
   read_sentence_pooling(modules[1].folder, options, model.spec);
-  for (size_t i = 2; i < modules.size(); ++i) read_head_module(modules[i], i, where, model.spec);
+  for (size_t i = 2; i < modules.size(); ++i) {
+    if (modules[i].kind == "Dropout") continue;  // acts in training only
+    model.spec.head.push_back(read_head_module(modules[i], output_width(model.spec),
+                                               fmt::format("{}: module {}", where, i)));
+  }
   return model;
 }
 

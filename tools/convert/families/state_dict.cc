@@ -97,7 +97,7 @@ class StateDictReader {
   // The heads whose projections are modules of their own.
   uint32_t count_heads() const {
     uint32_t heads = 0;
-    while (tensors_.has(weight_of(in_first(names_.query, heads)))) ++heads;
+    while (tensors_.has_part(in_first(names_.query, heads))) ++heads;
     return heads;
   }
 

@@ -99,6 +99,7 @@ class ModelTensors {
   // The names of a part's tensors, by those that the file has: <name>.weight and <name>.bias where
   // it has none. The bias may be missing.
   PartNames part(const std::string& name) const;
+  bool has_part(const std::string& name) const { return has(part(name).weight); }
 
   // The part `name`, a weight [outputs, inputs] and a bias [outputs].
   LinearSpec linear(const std::string& name, uint32_t outputs, uint32_t inputs, Presence bias);
